@@ -1,14 +1,24 @@
-/* cache.c: the public functions that trim and limit cached memory (memory.h)
- * and read its statistics (stats.h). */
+/* cache.c: the public functions that control what a runtime caches, page-locked
+ * and of devices, and that read its statistics: trim, prewarm, limits,
+ * callbacks (memory.h, device_memory.h, stats.h). */
+#include "warmpool/device_memory.h"
+
+#include "alloc/arena/arena_stats.h"
 #include "alloc/cache/magazine.h"
-#include "runtime/thread/home_node.h"
-#include "alloc/kinds/pageable.h"
+#include "alloc/kinds/device_space.h"
 #include "alloc/kinds/pinned.h"
+#include "alloc/space/prewarm_jobs.h"
+#include "runtime/base/bytes.h"
 #include "runtime/base/sized.h"
-#include "runtime/base/status.h"
+#include "runtime/thread/home_node.h"
 #include "warmpool/memory.h"
 
-/* ---- the cache -------------------------------------------------------- */
+static wm_space *device_space(warm_runtime *runtime, int device)
+{
+    return &runtime->device_spaces[device].space;
+}
+
+/* ---- trimming ----------------------------------------------------------- */
 
 warm_status warm_poll(warm_runtime *runtime)
 {
@@ -21,18 +31,16 @@ warm_status warm_poll(warm_runtime *runtime)
     return wm_space_poll(&runtime->pinned->space);
 }
 
-warm_status warm_pinned_trim(warm_runtime *runtime, size_t target,
-                             size_t *released)
+/* device: whose reset to look for. */
+static warm_status trim(wm_space *space, int device, size_t target,
+                        size_t *released)
 {
-    warm_status status = wm_runtime_check(runtime);
     size_t bytes = 0;
 
+    wm_driver_notice_reset(space->driver, device);
+    warm_status status = wm_space_trim(space, target, &bytes);
     if (status == WARM_OK) {
-        wm_driver_notice_reset(runtime->driver, WM_DEVICE_UNKNOWN);
-        status = wm_space_trim(&runtime->pinned->space, target, &bytes);
-    }
-    if (status == WARM_OK) {
-        wm_event_pool_trim(&runtime->pinned->events);
+        wm_event_pool_trim(&space->group.runtime->pinned->events);
     }
     if (status == WARM_OK && released != NULL) {
         *released = bytes;
@@ -40,69 +48,290 @@ warm_status warm_pinned_trim(warm_runtime *runtime, size_t target,
     return status;
 }
 
+warm_status warm_pinned_trim(warm_runtime *runtime, size_t target,
+                             size_t *released)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    return status == WARM_OK ? trim(&runtime->pinned->space, WM_DEVICE_UNKNOWN,
+                                    target, released)
+                             : status;
+}
+
 warm_status warm_pinned_empty_cache(warm_runtime *runtime, size_t *released)
 {
     return warm_pinned_trim(runtime, 0, released);
 }
 
-warm_status warm_memory_callback_add(warm_runtime *runtime,
-                                     warm_memory_fn function, void *context)
+warm_status warm_device_trim(warm_runtime *runtime, int device, size_t target,
+                             size_t *released)
+{
+    warm_status status = wm_runtime_check_device(runtime, device);
+
+    return status == WARM_OK
+               ? trim(device_space(runtime, device), device, target, released)
+               : status;
+}
+
+warm_status warm_device_empty_cache(warm_runtime *runtime, int device,
+                                    size_t *released)
+{
+    return warm_device_trim(runtime, device, 0, released);
+}
+
+/* ---- callbacks ---------------------------------------------------------- */
+
+static warm_status check_callback(warm_runtime *runtime,
+                                  warm_memory_fn function)
 {
     warm_status status = wm_runtime_check(runtime);
 
     if (status == WARM_OK && function == NULL) {
         status = wm_fail(WARM_INVALID_ARGUMENT, "function is null");
     }
-    if (status == WARM_OK) {
-        status =
-            wm_space_callback_add(&runtime->pinned->space, function, context);
-    }
     return status;
+}
+
+warm_status warm_memory_callback_add(warm_runtime *runtime,
+                                     warm_memory_fn function, void *context)
+{
+    warm_status status = check_callback(runtime, function);
+
+    return status == WARM_OK ? wm_space_callback_add(&runtime->pinned->space,
+                                                     function, context)
+                             : status;
 }
 
 warm_status warm_memory_callback_remove(warm_runtime *runtime,
                                         warm_memory_fn function, void *context)
 {
+    warm_status status = check_callback(runtime, function);
+
+    return status == WARM_OK ? wm_space_callback_remove(&runtime->pinned->space,
+                                                        function, context)
+                             : status;
+}
+
+/* ---- prewarming --------------------------------------------------------- */
+
+/* Replaces WARM_NODE_ANY by the thread's own node. */
+static warm_status check_prewarm(warm_runtime *runtime, size_t bytes, int *node,
+                                 unsigned flags)
+{
     warm_status status = wm_runtime_check(runtime);
 
-    if (status == WARM_OK && function == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "function is null");
+    if (status != WARM_OK) {
+        return status;
+    }
+    if ((flags & ~WARM_PREWARM_BACKGROUND) != 0) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "flags %#x are not known; known is "
+                       "WARM_PREWARM_BACKGROUND",
+                       flags);
+    }
+    if (bytes > WM_REQUEST_MAX) {
+        return wm_fail(WARM_OUT_OF_MEMORY,
+                       "%s of pinned memory are more than any machine has",
+                       wm_bytes(bytes).text);
+    }
+    if (*node != WARM_NODE_ANY) {
+        return wm_node_check(runtime, *node);
+    }
+    *node = wm_node_home(runtime);
+    return WARM_OK;
+}
+
+warm_status warm_pinned_prewarm(warm_runtime *runtime, size_t bytes, int node,
+                                unsigned flags)
+{
+    int cancel = wm_cancel_off();
+    warm_status status = check_prewarm(runtime, bytes, &node, flags);
+
+    if (status == WARM_OK) {
+        wm_space *space = &runtime->pinned->space;
+
+        status = (flags & WARM_PREWARM_BACKGROUND) != 0
+                     ? wm_prewarm_queue(&space->background, node, bytes)
+                     : wm_prewarm_now(space, node, bytes);
+    }
+    wm_cancel_restore(cancel);
+    return status;
+}
+
+warm_status warm_pinned_prewarm_wait(warm_runtime *runtime)
+{
+    int cancel = wm_cancel_off();
+    warm_status status = wm_runtime_check(runtime);
+
+    /* A callback could wait for the thread that runs it, or for the growth
+     * that it is part of. */
+    if (status == WARM_OK && wm_callback_inside()) {
+        status = wm_fail(WARM_INVALID_ARGUMENT,
+                         "warm_pinned_prewarm_wait() was called by a callback "
+                         "of the library, which could wait for itself there");
     }
     if (status == WARM_OK) {
-        status = wm_space_callback_remove(&runtime->pinned->space, function,
-                                          context);
+        status = wm_prewarm_await(&runtime->pinned->space.background);
+    }
+    wm_cancel_restore(cancel);
+    return status;
+}
+
+warm_status warm_pinned_prewarm_cancel(warm_runtime *runtime)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK) {
+        wm_background *b = &runtime->pinned->space.background;
+
+        wm_lock_acquire(&b->waker.lock);
+        wm_prewarm_cancel_locked(b);
+        wm_lock_release(&b->waker.lock);
     }
     return status;
 }
 
-/* ---- statistics (stats.h) --------------------------------------------- */
+warm_status warm_pinned_prewarm_progress(warm_runtime *runtime, uint64_t *done,
+                                         uint64_t *wanted)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (done == NULL || wanted == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "done or wanted is null");
+    }
+    wm_background *b = &runtime->pinned->space.background;
+    wm_lock_acquire(&b->waker.lock);
+    *done = b->had;
+    *wanted = b->asked;
+    wm_lock_release(&b->waker.lock);
+    return WARM_OK;
+}
+
+/* ---- limits of a device -------------------------------------------------- */
+
+/* A fraction of 1 means no limit, stored as 0; a tiny fraction is a limit of at
+ * least 1 byte. */
+static size_t part_of(size_t total, double fraction)
+{
+    size_t part = fraction < 1 ? (size_t)((double)total * fraction) : 0;
+
+    return fraction < 1 && part == 0 ? 1 : part;
+}
+
+enum limit { FRACTION, THRESHOLD };
+
+static warm_status set_limit(warm_runtime *runtime, int device,
+                             enum limit which, double value)
+{
+    size_t free = 0, total = 0;
+    warm_status status = wm_runtime_check_device(runtime, device);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (!(value > 0 && value <= 1)) { /* or NaN */
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "%s %g of a device's memory: more than 0, at most 1",
+                       which == FRACTION ? "fraction" : "threshold", value);
+    }
+    status = wm_driver_device_memory(runtime->driver, device, &free, &total);
+    if (status != WARM_OK) {
+        return status;
+    }
+    wm_device_space *d = &runtime->device_spaces[device];
+    wm_lock_acquire(&d->space.growth.lock);
+    *(which == FRACTION ? &d->fraction : &d->threshold) = value;
+    atomic_store_explicit(&d->space.limit_bytes, part_of(total, d->fraction),
+                          memory_order_relaxed);
+    atomic_store_explicit(&d->collect_bytes,
+                          part_of(total, d->fraction * d->threshold),
+                          memory_order_relaxed);
+    wm_lock_release(&d->space.growth.lock);
+    return WARM_OK;
+}
+
+warm_status warm_device_set_memory_fraction(warm_runtime *runtime, int device,
+                                            double fraction)
+{
+    return set_limit(runtime, device, FRACTION, fraction);
+}
+
+warm_status warm_device_set_collect_threshold(warm_runtime *runtime, int device,
+                                              double threshold)
+{
+    return set_limit(runtime, device, THRESHOLD, threshold);
+}
+
+warm_status warm_device_get_memory_fraction(warm_runtime *runtime, int device,
+                                            double *fraction)
+{
+    warm_status status = wm_runtime_check_device(runtime, device);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (fraction == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "fraction is null");
+    }
+    wm_device_space *d = &runtime->device_spaces[device];
+    wm_lock_acquire(&d->space.growth.lock);
+    *fraction = d->fraction;
+    wm_lock_release(&d->space.growth.lock);
+    return WARM_OK;
+}
+
+/* ---- statistics --------------------------------------------------------- */
+
+/* Of a runtime, and of the struct that is to be filled, of size bytes. */
+static warm_status check_out(warm_runtime *runtime, const void *out,
+                             size_t size, const char *type)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    return status == WARM_OK ? wm_sized_check(out, size, type) : status;
+}
+
+static warm_status check_device_out(warm_runtime *runtime, int device,
+                                    const void *out, size_t size,
+                                    const char *type)
+{
+    warm_status status = wm_runtime_check_device(runtime, device);
+
+    return status == WARM_OK ? wm_sized_check(out, size, type) : status;
+}
 
 warm_status warm_pinned_get_stats(warm_runtime *runtime,
                                   warm_space_stats *stats)
 {
     warm_space_stats all = {.size = sizeof all};
-    warm_status status = wm_runtime_check(runtime);
+    warm_space_stats pageable = {.size = sizeof pageable};
+    warm_status status =
+        check_out(runtime, stats, sizeof all, "warm_space_stats");
 
-    if (status == WARM_OK) {
-        status = wm_sized_check(stats, sizeof all, "warm_space_stats");
+    if (status != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK) {
-        wm_space_settled_stats(&runtime->pinned->space, WM_NODE_UNKNOWN, &all);
-        wm_pageable_stats(&runtime->pinned->pageable, &all);
-        wm_sized_out(stats, &all, sizeof all);
-    }
-    return status;
+    wm_space_settled_stats(&runtime->pinned->space, WM_NODE_UNKNOWN, &all);
+    wm_space_stats(&runtime->pinned->pageable, &pageable);
+    all.pageable = pageable.live;
+    all.pageable_bytes = pageable.live_bytes;
+    all.pageable_pending = pageable.pending;
+    all.pageable_held = pageable.held_bytes;
+    all.pageable_lost = pageable.lost_bytes;
+    wm_sized_out(stats, &all, sizeof all);
+    return WARM_OK;
 }
 
 warm_status warm_pinned_get_node_stats(warm_runtime *runtime, int node,
                                        warm_space_stats *stats)
 {
     warm_space_stats all = {.size = sizeof all};
-    warm_status status = wm_runtime_check(runtime);
+    warm_status status =
+        check_out(runtime, stats, sizeof all, "warm_space_stats");
 
-    if (status == WARM_OK) {
-        status = wm_sized_check(stats, sizeof all, "warm_space_stats");
-    }
     if (status == WARM_OK) {
         status = wm_node_check_range(runtime, node);
     }
@@ -122,11 +351,9 @@ warm_status warm_pinned_get_class_stats(warm_runtime *runtime, int index,
                                         warm_class_stats *stats)
 {
     warm_class_stats all = {.size = sizeof all};
-    warm_status status = wm_runtime_check(runtime);
+    warm_status status =
+        check_out(runtime, stats, sizeof all, "warm_class_stats");
 
-    if (status == WARM_OK) {
-        status = wm_sized_check(stats, sizeof all, "warm_class_stats");
-    }
     if (status != WARM_OK) {
         return status;
     }
@@ -141,26 +368,163 @@ warm_status warm_pinned_get_class_stats(warm_runtime *runtime, int index,
     return WARM_OK;
 }
 
-warm_status warm_pinned_reset_peaks(warm_runtime *runtime)
+warm_status warm_device_cache_info(warm_runtime *runtime, int device,
+                                   warm_device_cache *info)
+{
+    warm_device_cache all = {.size = sizeof all};
+    warm_space_stats stats = {.size = sizeof stats};
+    warm_status status = check_device_out(runtime, device, info, sizeof all,
+                                          "warm_device_cache");
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    wm_space *space = device_space(runtime, device);
+    wm_cache_merge_stats(&space->group);
+    wm_space_stats(space, &stats);
+    all.idle_bytes = stats.idle_bytes;
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = a->next_arena) {
+        size_t largest = wm_arena_largest(a);
+
+        if (largest > all.largest_bytes) {
+            all.largest_bytes = largest;
+        }
+    }
+    wm_sized_out(info, &all, sizeof all);
+    return WARM_OK;
+}
+
+static void cap(warm_stat *stat, uint64_t most)
+{
+    if (stat->peak > most) {
+        stat->peak = most;
+    }
+}
+
+/* The peak of a part is at most the peak of all, and that at most the sum of
+ * the parts' peaks. */
+static void cap_peaks(warm_device_stats *sum)
+{
+#define CAP(name, unit, meaning)                                               \
+    cap(&sum->small.name, sum->all.name.peak);                                 \
+    cap(&sum->large.name, sum->all.name.peak);                                 \
+    cap(&sum->all.name, sum->small.name.peak + sum->large.name.peak);
+    WARM_DEVICE_STAT_MAP(CAP)
+#undef CAP
+}
+
+static void show_peaks(warm_device_figures *figures, const wm_live *live)
+{
+    wm_stat_peak(&figures->live, &live->of[WM_LIVE_BLOCKS]);
+    wm_stat_peak(&figures->requested_bytes, &live->of[WM_LIVE_ASKED]);
+    wm_stat_peak(&figures->live_bytes, &live->of[WM_LIVE_BYTES]);
+    wm_stat_peak(&figures->active, &live->of[WM_LIVE_ACTIVE]);
+    wm_stat_peak(&figures->active_bytes, &live->of[WM_LIVE_ACTIVE_BYTES]);
+}
+
+struct reading {
+    wm_space *space;
+    warm_device_stats *sum;
+};
+
+/* Reads one consistent moment: no thread's magazines change meanwhile. */
+static void read_counted(void *context)
+{
+    const struct reading *reading = context;
+    const wm_lives *lives = reading->space->group.arenas->live;
+    warm_device_stats *sum = reading->sum;
+
+    for (wm_arena *a = wm_group_arenas(&reading->space->group); a != NULL;
+         a = a->next_arena) {
+        if (a->siblings == a) {
+            wm_arena_sorted_stats(a, sum);
+        }
+    }
+    show_peaks(&sum->all, &lives->whole);
+    show_peaks(&sum->small, &lives->small);
+    show_peaks(&sum->large, &lives->large);
+}
+
+warm_status warm_device_get_stats(warm_runtime *runtime, int device,
+                                  warm_device_stats *stats)
+{
+    warm_device_stats sum = {.size = sizeof sum};
+    warm_stat *held = &sum.all.held_bytes;
+    warm_status status = check_device_out(runtime, device, stats, sizeof sum,
+                                          "warm_device_stats");
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    wm_space *space = device_space(runtime, device);
+    wm_cache_merge_stats_and_read(&space->group, read_counted,
+                                  &(struct reading){space, &sum});
+    /* Other threads run meanwhile, since there may be many blocks. */
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = a->next_arena) {
+        if (a->siblings == a) {
+            wm_arena_split_stats(a, &sum);
+        }
+    }
+    wm_lock_acquire(&space->growth.lock);
+    sum.workspace_bytes = space->beside_bytes;
+    wm_lock_release(&space->growth.lock);
+    /* Exact while no memory is obtained or returned (wm_space_stats()). */
+    uint64_t peak = wm_growth_peak(&space->growth);
+    if (peak >= held->current && peak < held->peak) {
+        held->peak = peak;
+    }
+    if (wm_space_is_lost(space)) {
+        sum.reset_bytes = held->current + sum.workspace_bytes;
+    }
+    cap_peaks(&sum);
+    wm_sized_out(stats, &sum, sizeof sum);
+    return WARM_OK;
+}
+
+/* reset: wm_space_reset_peaks() or wm_space_reset_totals(). */
+static warm_status reset_pinned(warm_runtime *runtime,
+                                void (*reset)(wm_space *space))
 {
     warm_status status = wm_runtime_check(runtime);
 
     if (status == WARM_OK) {
         wm_cache_merge_stats(&runtime->pinned->space.group);
-        wm_space_reset_peaks(&runtime->pinned->space);
-        wm_space_reset_peaks(&runtime->pinned->pageable);
+        reset(&runtime->pinned->space);
+        reset(&runtime->pinned->pageable);
     }
     return status;
 }
 
-warm_status warm_pinned_reset_totals(warm_runtime *runtime)
+static warm_status reset_device(warm_runtime *runtime, int device,
+                                void (*reset)(wm_space *space))
 {
-    warm_status status = wm_runtime_check(runtime);
+    warm_status status = wm_runtime_check_device(runtime, device);
 
     if (status == WARM_OK) {
-        wm_cache_merge_stats(&runtime->pinned->space.group);
-        wm_space_reset_totals(&runtime->pinned->space);
-        wm_space_reset_totals(&runtime->pinned->pageable);
+        wm_cache_merge_stats(&device_space(runtime, device)->group);
+        reset(device_space(runtime, device));
     }
     return status;
+}
+
+warm_status warm_pinned_reset_peaks(warm_runtime *runtime)
+{
+    return reset_pinned(runtime, wm_space_reset_peaks);
+}
+
+warm_status warm_pinned_reset_totals(warm_runtime *runtime)
+{
+    return reset_pinned(runtime, wm_space_reset_totals);
+}
+
+warm_status warm_device_reset_peaks(warm_runtime *runtime, int device)
+{
+    return reset_device(runtime, device, wm_space_reset_peaks);
+}
+
+warm_status warm_device_reset_totals(warm_runtime *runtime, int device)
+{
+    return reset_device(runtime, device, wm_space_reset_totals);
 }

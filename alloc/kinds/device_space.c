@@ -376,3 +376,37 @@ void wm_device_spaces_retire(warm_runtime *runtime, warm_stream stream,
         }
     }
 }
+
+bool wm_device_space_claim(warm_runtime *runtime, int device, size_t bytes)
+{
+    wm_space *space = &runtime->device_spaces[device].space;
+    size_t released;
+
+    for (bool trimmed = false;; trimmed = true) {
+        wm_lock_acquire(&space->growth.lock);
+        size_t limit = wm_space_limit(space);
+        size_t others = space->beside_bytes + bytes;
+        bool fits = limit == 0 || (others <= limit &&
+                                   space->growth.held + space->growth.coming <=
+                                       limit - others);
+        if (fits) {
+            space->beside_bytes = others;
+        }
+        wm_lock_release(&space->growth.lock);
+        if (fits || trimmed || others > limit ||
+            wm_space_trim(space, limit - others, &released) != WARM_OK) {
+            return fits;
+        }
+    }
+}
+
+void wm_device_space_unclaim(warm_runtime *runtime, int device, size_t bytes)
+{
+    wm_space *space = &runtime->device_spaces[device].space;
+
+    wm_lock_acquire(&space->growth.lock);
+    space->beside_bytes -= bytes;
+    space->growth.vacated++; /* a request that the limit refused may retry */
+    wm_cond_broadcast(&space->growth.over);
+    wm_lock_release(&space->growth.lock);
+}

@@ -60,15 +60,3 @@ warm_status wm_pageable_alloc(wm_space *space, size_t bytes, void **pointer)
     wm_cancel_restore(cancel);
     return status;
 }
-
-void wm_pageable_stats(wm_space *space, warm_space_stats *stats)
-{
-    warm_space_stats own = {.size = sizeof own};
-
-    wm_space_stats(space, &own);
-    stats->pageable = own.live;
-    stats->pageable_bytes = own.live_bytes;
-    stats->pageable_pending = own.pending;
-    stats->pageable_held = own.held_bytes;
-    stats->pageable_lost = own.lost_bytes;
-}

@@ -15,7 +15,4 @@ extern const wm_space_traits wm_pageable_traits;
 /* Status: OUT_OF_MEMORY. */
 warm_status wm_pageable_alloc(wm_space *space, size_t bytes, void **pointer);
 
-/* Fills the figures about pageable memory. */
-void wm_pageable_stats(wm_space *space, warm_space_stats *stats);
-
 #endif
