@@ -6,7 +6,6 @@
 #include "alloc/cache/pending_hit.h"
 #include "runtime/thread/home_node.h"
 #include "alloc/block/page_map.h"
-#include "alloc/kinds/pageable.h"
 #include "alloc/kinds/pinned.h"
 #include "alloc/private_pool/private_pool.h"
 #include "alloc/arena/arena_trace.h"

@@ -1,14 +1,16 @@
 /* pin.c: obtains and returns regions of page-locked memory. Takes no lock. */
 #include "alloc/kinds/pin.h"
 
+#include "alloc/space/space_int.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/log.h"
-#include "runtime/base/process.h"
-#include "runtime/base/status.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define HUGE ((size_t)2 << 20)
 
@@ -17,25 +19,111 @@ enum { MOST_THREADS = 8 };
 
 void wm_pin_init(wm_pin *pin, wm_driver *driver, const wm_options *options)
 {
-    unsigned most = wm_process_cpus();
+    unsigned cpus = wm_process_cpus();
+    bool nodes = driver->numa.nodes > 1;
 
-    memset(pin, 0, sizeof *pin);
-    pin->driver = driver;
-    pin->nodes = driver->numa.nodes > 1;
-    /* cudaHostAlloc() lets the kernel choose the node. */
-    pin->maps = strcmp(options->pin, "register") == 0 ||
-                (pin->nodes && driver->register_locks);
+    *pin = (wm_pin){.driver = driver,
+                    .nodes = nodes,
+                    /* cudaHostAlloc() lets the kernel choose the node. */
+                    .maps = strcmp(options->pin, "register") == 0 ||
+                            (nodes && driver->register_locks),
+                    .huge = strcmp(options->huge_pages, "on") == 0,
+                    .threads = options->pin_threads != 0
+                                   ? (unsigned)options->pin_threads
+                               : cpus > MOST_THREADS ? MOST_THREADS
+                                                     : cpus};
     if (pin->maps && !driver->register_locks) {
         wm_log(WARM_LOG_WARNING,
                "option pin:register page-locks nothing on this machine: a "
                "device reads memory through the host's page tables, where "
                "cudaHostRegister() only touches pages; use pin:auto");
     }
-    pin->huge = strcmp(options->huge_pages, "on") == 0;
-    pin->threads = options->pin_threads != 0 ? (unsigned)options->pin_threads
-                   : most > MOST_THREADS     ? MOST_THREADS
-                                             : most;
 }
+
+/* ---- touching pages ----------------------------------------------------- */
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+enum { HELPERS = 63 };
+
+/* A multiple of huge pages; touching a piece takes longer than starting a
+ * thread. */
+#define PIECE ((size_t)16 << 20)
+
+struct touch {
+    char *base;
+    size_t bytes;
+    _Atomic size_t next;  /* offset of the first piece that no thread took */
+    _Atomic bool refused; /* there is no memory */
+};
+
+static bool touch_piece(char *base, size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    int result;
+
+    do {
+        result = madvise(base, bytes, MADV_POPULATE_WRITE);
+    } while (result != 0 && (errno == EAGAIN || errno == EINTR));
+    if (result == 0 || errno != EINVAL) {
+        return result == 0;
+    }
+    for (size_t i = 0; i < bytes; i += page) { /* a kernel before 5.14 */
+        ((volatile char *)base)[i] = 0;
+    }
+    return true;
+}
+
+static void *touch_pieces(void *argument)
+{
+    struct touch *t = argument;
+
+    /* Relaxed, both: the pages are published by the join. */
+    while (!atomic_load_explicit(&t->refused, memory_order_relaxed)) {
+        size_t at =
+            atomic_fetch_add_explicit(&t->next, PIECE, memory_order_relaxed);
+
+        if (at >= t->bytes) {
+            break;
+        }
+        if (!touch_piece(t->base + at,
+                         t->bytes - at < PIECE ? t->bytes - at : PIECE)) {
+            atomic_store_explicit(&t->refused, true, memory_order_relaxed);
+        }
+    }
+    return NULL;
+}
+
+/* The caller and its helper threads take pieces until none is left. For a small
+ * range, or if no thread can be made, the caller touches all of it. */
+bool wm_pin_touch(void *base, size_t bytes, unsigned threads)
+{
+    struct touch t = {.base = base, .bytes = bytes};
+    size_t pieces = (bytes + PIECE - 1) / PIECE;
+    pthread_t helper[HELPERS];
+    sigset_t all, old;
+    unsigned wanted = pieces < threads ? (unsigned)pieces : threads;
+    unsigned started = 0;
+
+    wanted = wanted > HELPERS ? HELPERS : wanted;
+    /* Signals are for the program's own threads. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    while (started + 1 < wanted &&
+           pthread_create(&helper[started], NULL, touch_pieces, &t) == 0) {
+        started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    (void)touch_pieces(&t);
+    for (unsigned i = 0; i < started; i++) {
+        pthread_join(helper[i], NULL);
+    }
+    return !atomic_load_explicit(&t.refused, memory_order_relaxed);
+}
+
+/* ---- registering -------------------------------------------------------- */
 
 /* Maps whole pages; a range large enough begins at a huge page. */
 static void *map(size_t bytes, bool huge)
@@ -43,13 +131,13 @@ static void *map(size_t bytes, bool huge)
     size_t more = huge && bytes >= HUGE ? HUGE : 0;
     char *base = mmap(NULL, bytes + more, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    size_t before;
 
     if (base == MAP_FAILED) {
         return NULL;
     }
     if (more != 0) {
-        before = (HUGE - (uintptr_t)base % HUGE) % HUGE;
+        size_t before = (HUGE - (uintptr_t)base % HUGE) % HUGE;
+
         if (before != 0) {
             munmap(base, before);
         }
@@ -61,15 +149,16 @@ static void *map(size_t bytes, bool huge)
     return base;
 }
 
-/* The thread's last error stays what it was. */
+/* Removes the record of the range's node, before the range is freed: once it is
+ * free another thread may get the addresses. Leaves the last error alone. */
 static void forget_place(const wm_pin *pin, void *base, size_t bytes)
 {
-    warm_error before = {.size = sizeof before};
+    wm_quiet quiet;
 
-    warm_last_error(&before);
-    if (pin->nodes &&
-        wm_driver_place(pin->driver, base, bytes, WM_NODE_UNKNOWN) != WARM_OK) {
-        wm_error_restore(&before);
+    if (pin->nodes) {
+        wm_quiet_begin(&quiet);
+        (void)wm_driver_place(pin->driver, base, bytes, WM_NODE_UNKNOWN);
+        wm_quiet_end(&quiet);
     }
 }
 
@@ -86,42 +175,42 @@ static warm_status no_memory(size_t bytes)
                         wm_bytes(bytes).text, errno);
 }
 
-static warm_status full(int node)
-{
-    return wm_fail(WARM_OUT_OF_MEMORY, "node %d has no memory left", node);
-}
-
-/* A full node makes the kernel use another one silently: compare. */
-static warm_status check_place(const wm_pin *pin, int node, void *base,
-                               size_t bytes)
+/* A full node makes the kernel use another one silently: compares. may_hide:
+ * the kernel may not report the node, as for memory that the driver mapped. */
+static warm_status check_node(const wm_pin *pin, int node, void *base,
+                              size_t bytes, bool may_hide)
 {
     int found = WM_NODE_UNKNOWN;
     warm_status status = wm_driver_node_of(pin->driver, base, bytes, &found);
 
-    return status == WARM_OK && found != node ? full(node) : status;
+    if (status != WARM_OK || found == node ||
+        (may_hide && found == WM_NODE_UNKNOWN)) {
+        return status;
+    }
+    return wm_fail(WARM_OUT_OF_MEMORY, "node %d has no memory left", node);
 }
 
 /* Backs all pages, with memory of the node where there are several. */
 static warm_status back(const wm_pin *pin, int node, void *base, size_t bytes)
 {
-    warm_status status = WARM_OK;
+    warm_status status =
+        pin->nodes ? wm_driver_place(pin->driver, base, bytes, node) : WARM_OK;
 
-    if (pin->nodes) {
-        status = wm_driver_place(pin->driver, base, bytes, node);
+    if (status != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK && !wm_pin_touch(base, bytes, pin->threads)) {
-        status = no_memory(bytes);
+    if (!wm_pin_touch(base, bytes, pin->threads)) {
+        return no_memory(bytes);
     }
-    if (status == WARM_OK && pin->nodes) {
-        status = check_place(pin, node, base, bytes);
-    }
-    return status;
+    return pin->nodes ? check_node(pin, node, base, bytes, false) : WARM_OK;
 }
 
-/* The range is mapped and well formed: if the driver calls it invalid, it is
- * out of some resource (as cudaHostRegister() is known to do). */
-static warm_status shortage(warm_status status)
+/* Registers a range that is mapped and well formed: if the driver calls it
+ * invalid, it is out of some resource (as cudaHostRegister() is known to do).
+ */
+static warm_status enroll(const wm_pin *pin, void *base, size_t bytes)
 {
+    warm_status status = wm_driver_pinned_register(pin->driver, base, bytes);
     warm_error e = {.size = sizeof e};
 
     if (status != WARM_DRIVER_ERROR) {
@@ -136,15 +225,13 @@ static warm_status map_and_register(const wm_pin *pin, int node, size_t bytes,
                                     void **base)
 {
     void *mapped = map(bytes, pin->huge);
-    warm_status status;
 
     if (mapped == NULL) {
         return no_memory(bytes);
     }
-    status = back(pin, node, mapped, bytes);
+    warm_status status = back(pin, node, mapped, bytes);
     if (status == WARM_OK) {
-        status =
-            shortage(wm_driver_pinned_register(pin->driver, mapped, bytes));
+        status = enroll(pin, mapped, bytes);
     }
     if (status != WARM_OK) {
         unmap(pin, mapped, bytes);
@@ -154,76 +241,62 @@ static warm_status map_and_register(const wm_pin *pin, int node, size_t bytes,
     return WARM_OK;
 }
 
-/* Memory that the driver mapped cannot be placed any more, and the kernel may
- * not report its node; the place on simulated nodes is recorded here. */
-static warm_status check_preferred(const wm_pin *pin, int node, void *base,
-                                   size_t bytes)
-{
-    int found = node;
-    warm_status status = WARM_OK;
+/* ---- allocated by the driver -------------------------------------------- */
 
-    if (pin->driver->numa.simulated) {
-        status = wm_driver_place(pin->driver, base, bytes, node);
-    }
-    if (status == WARM_OK) {
-        status = wm_driver_node_of(pin->driver, base, bytes, &found);
-    }
-    return status == WARM_OK && found != node && found != WM_NODE_UNKNOWN
-               ? full(node)
-               : status;
-}
-
-/* The place is forgotten first: once freed another thread may get the
- * addresses.
- */
 static warm_status free_near(const wm_pin *pin, void *base, size_t bytes)
 {
     forget_place(pin, base, bytes);
     return wm_driver_pinned_free(pin->driver, base, bytes);
 }
 
-/* Returns pages that no request has used. */
-static warm_status give_up(const wm_pin *pin, void *base, size_t bytes)
+/* Returns pages that no request has used; or logs that they leak. */
+static void give_up(const wm_pin *pin, void *base, size_t bytes)
 {
     wm_breaking breaking;
     warm_status status;
 
-    if (pin->begin_break == NULL) {
-        return free_near(pin, base, bytes);
+    if (pin->space == NULL) {
+        status = free_near(pin, base, bytes);
+    } else if (wm_space_begin_break(pin->space, &breaking)) {
+        status = free_near(pin, base, bytes);
+        wm_space_end_break(pin->space, &breaking);
+    } else {
+        status = wm_fail(WARM_CAPTURE_ERROR, "a stream captures");
     }
-    if (!pin->begin_break(pin->space, &breaking)) {
-        return wm_fail(WARM_CAPTURE_ERROR, "a stream captures");
+    if (status != WARM_OK) {
+        wm_log(WARM_LOG_WARNING, "%s of pinned memory leak: %s",
+               wm_bytes(bytes).text, warm_last_error_message());
     }
-    status = free_near(pin, base, bytes);
-    pin->end_break(pin->space, &breaking);
-    return status;
 }
 
 static warm_status alloc_near(const wm_pin *pin, int node, size_t bytes,
                               void **base)
 {
-    warm_error cause = {.size = sizeof cause};
     wm_numa_policy before;
+    wm_quiet quiet;
     void *got = NULL;
-    warm_status status;
 
     wm_numa_prefer(&pin->driver->numa, node, &before);
-    status = wm_driver_pinned_alloc(pin->driver, bytes, &got);
+    warm_status status = wm_driver_pinned_alloc(pin->driver, bytes, &got);
     wm_numa_unprefer(&before);
     if (status != WARM_OK) {
         return status;
     }
-    status = check_preferred(pin, node, got, bytes);
+    /* Memory that the driver mapped cannot be placed any more; the place on
+     * simulated nodes is recorded here. */
+    if (pin->driver->numa.simulated) {
+        status = wm_driver_place(pin->driver, got, bytes, node);
+    }
+    if (status == WARM_OK) {
+        status = check_node(pin, node, got, bytes, true);
+    }
     if (status == WARM_OK) {
         *base = got;
         return WARM_OK;
     }
-    warm_last_error(&cause);
-    if (give_up(pin, got, bytes) != WARM_OK) {
-        wm_log(WARM_LOG_WARNING, "%s of pinned memory leak: %s",
-               wm_bytes(bytes).text, warm_last_error_message());
-    }
-    wm_error_restore(&cause);
+    wm_quiet_begin(&quiet);
+    give_up(pin, got, bytes);
+    wm_quiet_end(&quiet);
     return status;
 }
 
@@ -239,12 +312,10 @@ warm_status wm_pin_obtain(const wm_pin *pin, int node, size_t bytes,
 
 warm_status wm_pin_give_back(const wm_pin *pin, void *base, size_t bytes)
 {
-    warm_status status;
-
     if (!pin->maps) {
         return free_near(pin, base, bytes);
     }
-    status = wm_driver_pinned_unregister(pin->driver, base);
+    warm_status status = wm_driver_pinned_unregister(pin->driver, base);
     if (status == WARM_OK) {
         unmap(pin, base, bytes);
     }

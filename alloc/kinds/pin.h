@@ -37,11 +37,7 @@ typedef struct wm_pin {
     bool nodes;        /* const: there are several NUMA nodes */
     bool huge;         /* const: huge pages are requested */
     unsigned threads;  /* const: that touch pages, at least 1 */
-    /* Called around a driver call that breaks captures; false: a stream
-     * captures. Const; null: no stream ever captures. */
-    bool (*begin_break)(struct wm_space *space, wm_breaking *breaking);
-    void (*end_break)(struct wm_space *space, wm_breaking *breaking);
-    struct wm_space *space; /* const */
+    struct wm_space *space; /* const; null: no stream ever captures */
 } wm_pin;
 
 void wm_pin_init(wm_pin *pin, wm_driver *driver, const wm_options *options);

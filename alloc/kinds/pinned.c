@@ -1,29 +1,81 @@
-/* pinned.c: page-locked memory as a space of a runtime. */
+/* pinned.c: the page-locked and the pageable memory of a runtime, a space each.
+ * Pageable blocks take lock arena, through the arena. */
 #include "alloc/kinds/pinned.h"
 
 #include "alloc/cache/pending.h"
-#include "alloc/kinds/pageable.h"
 #include "alloc/space/space_int.h"
+#include "runtime/base/bytes.h"
 #include "runtime/base/meta.h"
-#include "runtime/base/status.h"
 
-static wm_pinned *pinned_of(wm_space *space)
-{
-    return space->group.runtime->pinned;
-}
+#include <errno.h>
+#include <sys/mman.h>
 
 static warm_status obtain(wm_space *space, int node, size_t bytes, void **base)
 {
-    return wm_pin_obtain(&pinned_of(space)->pin, node, bytes, base);
+    return wm_pin_obtain(&space->group.runtime->pinned->pin, node, bytes, base);
 }
 
 static warm_status give_back(wm_space *space, void *base, size_t bytes)
 {
-    return wm_pin_give_back(&pinned_of(space)->pin, base, bytes);
+    return wm_pin_give_back(&space->group.runtime->pinned->pin, base, bytes);
 }
 
 static const wm_space_traits pinned_traits = {
     .name = "pinned", .obtain = obtain, .give_back = give_back};
+
+/* ---- pageable memory ---------------------------------------------------- */
+
+/* Unmaps a region once no block in it is live or pending. Of two threads that
+ * free its last blocks at once one detaches it. */
+static void unmap_idle(wm_space *space, wm_segment *segment)
+{
+    wm_arena *arena = &space->group.arenas[0];
+
+    if (wm_arena_detach_idle(arena, segment)) {
+        munmap(segment->base, segment->bytes);
+        wm_arena_released(arena, segment);
+    }
+}
+
+static const wm_space_traits pageable_traits = {.name = "pageable",
+                                                .freed = unmap_idle,
+                                                .nodeless = true,
+                                                .uncached = true};
+
+static warm_status map(wm_arena *arena, size_t bytes, wm_block **block)
+{
+    size_t whole = wm_size_run_bytes(bytes);
+    void *base = mmap(NULL, whole, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (base == MAP_FAILED) {
+        return wm_fail_code(WARM_OUT_OF_MEMORY, "system", errno, NULL,
+                            "%s cannot be mapped (errno %d)",
+                            wm_bytes(whole).text, errno);
+    }
+    warm_status status = wm_arena_grow(arena, NULL, base, whole, bytes, block);
+    if (status != WARM_OK) {
+        munmap(base, whole);
+    }
+    return status;
+}
+
+warm_status wm_pageable_alloc(wm_space *space, size_t bytes, void **pointer)
+{
+    wm_arena *arena = &space->group.arenas[0];
+    int cancel = wm_cancel_off();
+    bool starved = false;
+    /* Small blocks share a region that may have room. */
+    wm_block *block =
+        wm_arena_take(arena, NULL, bytes, WM_SPLIT_ALLOW, &starved);
+    warm_status status = block == NULL ? map(arena, bytes, &block) : WARM_OK;
+
+    if (status == WARM_OK) {
+        *pointer = block->base;
+    }
+    wm_cancel_restore(cancel);
+    return status;
+}
 
 /* ---- for runtime.c ---------------------------------------------------- */
 
@@ -53,7 +105,7 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
     if (status != WARM_OK) {
         goto fail;
     }
-    status = wm_space_init(&p->pageable, &wm_pageable_traits, runtime,
+    status = wm_space_init(&p->pageable, &pageable_traits, runtime,
                            &p->timelines, options);
     if (status != WARM_OK) {
         goto fail_pageable;
@@ -71,8 +123,6 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
     p->pageable.poller = &p->space;
     p->pageable.group.waker = &p->space.background.waker;
     wm_pin_init(&p->pin, runtime->driver, options);
-    p->pin.begin_break = wm_space_begin_break;
-    p->pin.end_break = wm_space_end_break;
     p->pin.space = &p->space;
     wm_timelines_init(&p->timelines, runtime, &p->events, options,
                       &timeline_ops);
@@ -98,7 +148,7 @@ void wm_pinned_stop(wm_pinned *pinned)
     wm_background_stop(&pinned->space.background);
 }
 
-static void report_left(wm_space *space, warm_destroy_report *report)
+void wm_pinned_report_left(wm_space *space, warm_destroy_report *report)
 {
     warm_space_stats stats = {.size = sizeof stats};
 
@@ -107,6 +157,11 @@ static void report_left(wm_space *space, warm_destroy_report *report)
     report->live_bytes += stats.live_bytes.current;
     report->pending += stats.pending.current;
     report->lost_bytes += stats.reset_bytes;
+    if (wm_space_is_lost(space)) {
+        wm_lock_acquire(&space->growth.lock);
+        report->lost_bytes += space->beside_bytes;
+        wm_lock_release(&space->growth.lock);
+    }
 }
 
 void wm_pinned_close(wm_pinned *pinned, warm_destroy_report *report)
@@ -117,8 +172,8 @@ void wm_pinned_close(wm_pinned *pinned, warm_destroy_report *report)
         return;
     }
     (void)wm_space_trim(&pinned->space, 0, &released);
-    report_left(&pinned->space, report);
-    report_left(&pinned->pageable, report);
+    wm_pinned_report_left(&pinned->space, report);
+    wm_pinned_report_left(&pinned->pageable, report);
     wm_space_forget(&pinned->space);
     wm_space_forget(&pinned->pageable);
     wm_timelines_forget_entries(&pinned->timelines);

@@ -1,5 +1,11 @@
-/* pinned.h: the page-locked memory of a runtime, for runtime/. The public
- * functions (alloc/api) reach the space through runtime->pinned. */
+/* pinned.h: the memory of the host: page-locked, and pageable for requests with
+ * WARM_ALLOC_PAGEABLE_OK that no page-locked memory can serve (row B18). The
+ * public functions (alloc/api) reach both through runtime->pinned.
+ *
+ * Pageable memory is a space of its own, so that its blocks are freed, recorded
+ * and found like others while its figures stay apart. It caches nothing: a
+ * region is mapped for the request that needs it, and unmapped once no block in
+ * it is live or pending. No driver is called for either. */
 #ifndef WM_PINNED_H
 #define WM_PINNED_H
 
@@ -11,7 +17,7 @@ typedef struct wm_pinned {
     wm_timelines timelines;
     wm_pin pin;
     wm_space space;
-    wm_space pageable; /* for requests with WARM_ALLOC_PAGEABLE_OK */
+    wm_space pageable;
 } wm_pinned;
 
 /* Makes the pinned space of a runtime whose driver is set; pinned points into
@@ -27,6 +33,13 @@ void wm_pinned_stop(wm_pinned *pinned);
  * pending and lost blocks stay mapped, and the first two are added to report.
  */
 void wm_pinned_close(wm_pinned *pinned, warm_destroy_report *report);
+
+/* Adds what is left in a space at the end of its runtime, of a device too:
+ * live, pending and lost memory, and lost workspaces of handles. */
+void wm_pinned_report_left(wm_space *space, warm_destroy_report *report);
+
+/* Allocates from the pageable space. Status: OUT_OF_MEMORY. */
+warm_status wm_pageable_alloc(wm_space *space, size_t bytes, void **pointer);
 
 /* See wm_timelines_adopt(), wm_timelines_announce(), wm_timelines_over(). */
 warm_status wm_pinned_adopt(wm_pinned *pinned, warm_stream stream,
