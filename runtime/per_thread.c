@@ -32,9 +32,10 @@
        warm_data_pointer *data),                                               \
       (allocator, bytes, stream, data))                                        \
     X(warm_data_pointer_clone,                                                 \
-      (const warm_allocator *allocator, const void *source, size_t bytes,      \
-       warm_stream stream, warm_data_pointer *data),                           \
-      (allocator, source, bytes, stream, data))                                \
+      (warm_runtime * runtime, const warm_allocator *allocator,                \
+       const void *source, size_t bytes, warm_stream stream,                   \
+       warm_data_pointer *data),                                               \
+      (runtime, allocator, source, bytes, stream, data))                       \
     X(warm_device_alloc,                                                       \
       (warm_runtime * runtime, int device, warm_stream stream, size_t bytes,   \
        void **pointer),                                                        \
@@ -57,13 +58,10 @@
       (pointer, stream))                                                       \
     X(warm_storage_create,                                                     \
       (const warm_allocator *allocator, size_t bytes, warm_stream stream,      \
-       unsigned flags, warm_storage **storage),                                \
-      (allocator, bytes, stream, flags, storage))                              \
+       warm_storage **storage),                                                \
+      (allocator, bytes, stream, storage))                                     \
     X(warm_storage_record, (const warm_storage *storage, warm_stream stream),  \
       (storage, stream))                                                       \
-    X(warm_storage_resize,                                                     \
-      (warm_storage * storage, size_t bytes, warm_stream stream),              \
-      (storage, bytes, stream))                                                \
     X(warm_stream_adopt, (warm_runtime * runtime, warm_stream stream),         \
       (runtime, stream))                                                       \
     X(warm_stream_host_func,                                                   \

@@ -97,54 +97,6 @@ warm_status wm_copy_any(warm_runtime *runtime, void *destination,
                : status;
 }
 
-/* A failure has queued nothing, except when the driver fails to wait. */
-static warm_status queue_and_await(warm_runtime *runtime, void *destination,
-                                   const void *source, size_t bytes,
-                                   warm_stream stream)
-{
-    bool mode = true;
-    warm_status status = wm_driver_capture_mode(runtime->driver, &mode);
-
-    if (status != WARM_OK) {
-        return status;
-    }
-    status = queue(runtime, destination, source, bytes, WM_COPY_ANY, stream);
-    if (status == WARM_OK) {
-        status = wm_driver_stream_synchronize(runtime->driver, stream);
-    }
-    wm_driver_capture_relaxed_end(runtime->driver, &mode);
-    return status;
-}
-
-/* The copy is always queued: an idle stream may have to run after the work of a
- * default stream. */
-warm_status wm_copy_to_host(warm_runtime *runtime, void *destination,
-                            const void *source, size_t bytes,
-                            warm_stream stream)
-{
-    wm_capture capture = WM_CAPTURE_NONE;
-    warm_status passed, status = wm_runtime_check(runtime);
-
-    if (status != WARM_OK) {
-        return status;
-    }
-    passed = wm_driver_stream_passed(runtime->driver, stream, &capture);
-    if (capture == WM_CAPTURE_BLOCKED) {
-        return wm_fail(
-            WARM_CAPTURE_ERROR,
-            "nothing can be queued on a default stream while a stream beside "
-            "it captures; use another stream, or end the capture first");
-    }
-    if (capture == WM_CAPTURE_NONE && passed != WARM_OK &&
-        passed != WARM_NOT_READY) {
-        return passed;
-    }
-    return passed == WARM_OK && capture == WM_CAPTURE_NONE
-               ? queue_and_await(runtime, destination, source, bytes, stream)
-               : queue(runtime, destination, source, bytes, WM_COPY_ANY,
-                       stream);
-}
-
 warm_status warm_copy_async(warm_runtime *runtime, void *destination,
                             const void *source, size_t bytes,
                             warm_copy_direction direction, warm_stream stream)

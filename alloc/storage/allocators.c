@@ -219,68 +219,6 @@ warm_status warm_allocator_unregister(warm_runtime *runtime,
     return WARM_OK;
 }
 
-/* ---- the runtime -------------------------------------------------------- */
-
-struct search {
-    const warm_allocator *allocator;
-    warm_runtime *registered, *live; /* the last one found */
-    unsigned with, all;
-};
-
-static void look(warm_runtime *runtime, void *argument)
-{
-    struct search *search = argument;
-    const struct entry *e;
-
-    search->live = runtime;
-    search->all++;
-    wm_lock_acquire(&runtime->allocators->lock);
-    for (e = runtime->allocators->first;
-         e != NULL && e->given != search->allocator; e = e->next) {
-    }
-    wm_lock_release(&runtime->allocators->lock);
-    if (e != NULL) {
-        search->registered = runtime;
-        search->with++;
-    }
-}
-
-/* The only candidate among the live runtimes; null: none is live. */
-static warm_status find_runtime(const warm_allocator *given,
-                                warm_runtime **runtime)
-{
-    struct search search = {.allocator = given};
-
-    wm_runtime_each(look, &search);
-    if (search.with > 1 || (search.with == 0 && search.all > 1)) {
-        return wm_fail(
-            WARM_UNSUPPORTED,
-            "allocator %s has no copy function, and whose stream it must wait "
-            "for is not known: it is registered with %u of %u runtimes; give "
-            "it a copy function, or register it with one",
-            given->name, search.with, search.all);
-    }
-    *runtime = search.with == 1 ? search.registered : search.live;
-    return WARM_OK;
-}
-
-warm_status wm_allocator_runtime(const warm_allocator *given,
-                                 warm_runtime **runtime)
-{
-    warm_status status;
-
-    if (wm_allocator_is_own(given)) {
-        *runtime = ((const wm_own_allocator *)given->context)->runtime;
-        return wm_runtime_pin(*runtime) ? WARM_OK : wm_runtime_refuse(*runtime);
-    }
-    /* Repeats if the runtime ended between the search and the pin. */
-    do {
-        status = find_runtime(given, runtime);
-    } while (status == WARM_OK && *runtime != NULL &&
-             !wm_runtime_pin(*runtime));
-    return status;
-}
-
 const char *warm_memory_name(warm_memory memory)
 {
     switch (memory) {
@@ -309,15 +247,4 @@ warm_status wm_allocator_in(const warm_allocator *given, warm_allocator *full)
         full->device = WARM_NO_DEVICE;
     }
     return wm_memory_check(full->memory);
-}
-
-warm_status wm_allocator_said(const warm_allocator *allocator,
-                              warm_status before, warm_status answer,
-                              const char *what)
-{
-    if (wm_error_heard(before) || answer == WARM_OK) {
-        return answer;
-    }
-    return wm_fail(answer, "allocator %s %s: %s", allocator->name, what,
-                   warm_status_text(answer));
 }

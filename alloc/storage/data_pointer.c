@@ -1,22 +1,23 @@
 /* data_pointer.c: pointers with a context and a deleter, and calls of
- * allocators (storage.h, rows D1 and D4). Takes no lock: deleters and
- * allocators are user code. */
+ * allocators (storage.h, rows D1 and D4). Takes no lock. */
 #include "alloc/storage/allocators.h"
 
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
+#include "warmpool/memory.h"
+
+#include <string.h>
 
 /* A data pointer owns memory: a struct of another size is refused. */
-warm_status wm_data_check(const warm_data_pointer *data)
+static warm_status check_data(const warm_data_pointer *data)
 {
     warm_status status =
         wm_sized_check(data, sizeof *data, "warm_data_pointer");
 
-    if (status == WARM_OK && data->size < sizeof *data) {
+    if (status == WARM_OK && data->size != sizeof *data) {
         status = wm_fail(WARM_INVALID_ARGUMENT,
                          "warm_data_pointer.size is %zu; set it to "
-                         "sizeof(warm_data_pointer), "
-                         "here %zu",
+                         "sizeof(warm_data_pointer), here %zu",
                          data->size, sizeof *data);
     }
     return status;
@@ -24,35 +25,28 @@ warm_status wm_data_check(const warm_data_pointer *data)
 
 warm_status wm_data_in(const warm_data_pointer *given, warm_data_pointer *data)
 {
-    warm_status status = wm_data_check(given);
+    warm_status status = check_data(given);
 
-    if (status == WARM_OK) {
-        wm_sized_in(data, given, sizeof *data);
-        data->size = sizeof *data;
-        status = wm_memory_check(data->memory);
+    if (status != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK && !wm_memory_has_device(data->memory)) {
+    *data = *given;
+    if (!wm_memory_has_device(data->memory)) {
         data->device = WARM_NO_DEVICE;
     }
-    return status;
-}
-
-void wm_data_out(warm_data_pointer *given, const warm_data_pointer *data)
-{
-    wm_sized_out(given, data, sizeof *data);
+    return wm_memory_check(data->memory);
 }
 
 void warm_data_pointer_free(warm_data_pointer *data)
 {
-    const warm_data_pointer empty = {.device = WARM_NO_DEVICE};
     warm_data_pointer old;
 
-    if (data == NULL || wm_data_check(data) != WARM_OK) {
+    if (data == NULL || check_data(data) != WARM_OK) {
         return;
     }
-    wm_sized_in(&old, data, sizeof old);
+    old = *data;
     /* Before the deleter, which may free the memory that holds the struct. */
-    wm_data_out(data, &empty);
+    *data = wm_data_empty();
     if (old.deleter != NULL) {
         old.deleter(old.context);
     }
@@ -62,7 +56,7 @@ warm_status warm_data_pointer_move_context(warm_data_pointer *data,
                                            void **context,
                                            warm_deleter_fn *deleter)
 {
-    warm_status status = wm_data_check(data);
+    warm_status status = check_data(data);
 
     if (status != WARM_OK) {
         return status;
@@ -81,7 +75,7 @@ warm_status warm_data_pointer_move_context(warm_data_pointer *data,
 void *warm_data_pointer_cast_context(const warm_data_pointer *data,
                                      warm_deleter_fn deleter)
 {
-    return data != NULL && wm_data_check(data) == WARM_OK &&
+    return data != NULL && check_data(data) == WARM_OK &&
                    data->deleter == deleter
                ? data->context
                : NULL;
@@ -92,7 +86,7 @@ warm_status warm_data_pointer_exchange_deleter(warm_data_pointer *data,
                                                warm_deleter_fn desired,
                                                int *exchanged)
 {
-    warm_status status = wm_data_check(data);
+    warm_status status = check_data(data);
     bool same;
 
     if (status != WARM_OK) {
@@ -108,32 +102,118 @@ warm_status warm_data_pointer_exchange_deleter(warm_data_pointer *data,
     return WARM_OK;
 }
 
-/* ---- through an allocator ----------------------------------------------- */
+/* ---- functions of an allocator ------------------------------------------- */
 
-/* allocator: as wm_allocator_in() filled it. */
+/* Returns the status of an allocator's function. If the function failed and set
+ * no error, sets one that names the allocator. before: from wm_error_hush(),
+ * called ahead of the function. */
+static warm_status check_answer(const warm_allocator *allocator,
+                                warm_status before, warm_status answer,
+                                const char *what)
+{
+    if (wm_error_heard(before) || answer == WARM_OK) {
+        return answer;
+    }
+    return wm_fail(answer, "allocator %s %s: %s", allocator->name, what,
+                   warm_status_text(answer));
+}
+
 warm_status wm_data_alloc(const warm_allocator *allocator, size_t bytes,
                           warm_stream stream, warm_data_pointer *data)
 {
     warm_data_pointer made = {.size = sizeof made,
                               .memory = allocator->memory,
                               .device = allocator->device};
-    warm_status status = WARM_OK;
 
     if (bytes > 0) {
         warm_status before = wm_error_hush();
+        warm_status status =
+            allocator->alloc(allocator->context, bytes, stream, &made);
 
-        status = allocator->alloc(allocator->context, bytes, stream, &made);
-        status =
-            wm_allocator_said(allocator, before, status, "returned no memory");
+        status = check_answer(allocator, before, status, "returned no memory");
+        if (status != WARM_OK) {
+            return status;
+        }
+        made.size = sizeof made;
+        if (made.data == NULL) {
+            warm_data_pointer_free(&made);
+            return wm_fail(WARM_UNAVAILABLE,
+                           "allocator %s answered WARM_OK and gave no memory",
+                           allocator->name);
+        }
     }
-    if (status == WARM_OK && bytes > 0 && made.data == NULL) {
-        warm_data_pointer_free(&made);
-        status = wm_fail(WARM_UNAVAILABLE,
-                         "allocator %s answered WARM_OK and gave no memory",
-                         allocator->name);
+    *data = made;
+    return WARM_OK;
+}
+
+warm_status wm_data_use(const warm_allocator *allocator, const void *data,
+                        warm_stream stream)
+{
+    warm_error before = {.size = sizeof before};
+    warm_status status = WARM_NOT_FOUND;
+
+    warm_last_error(&before);
+    if (allocator != NULL && allocator->record != NULL) {
+        warm_status last = wm_error_hush();
+
+        status = allocator->record(allocator->context, data, stream);
+        status = check_answer(allocator, last, status, "recorded no stream");
+    }
+    if (status == WARM_NOT_FOUND) {
+        status = warm_record_stream(data, stream);
+    }
+    if (status != WARM_OK && status != WARM_NOT_FOUND) {
+        return status;
+    }
+    wm_error_restore(&before); /* drops a NOT_FOUND */
+    return WARM_OK;
+}
+
+/* The destination may be freed as soon as the copy is queued, so the stream is
+ * recorded on it first. */
+static warm_status queue_copy(const warm_allocator *allocator,
+                              void *destination, const void *source,
+                              size_t bytes, warm_stream stream)
+{
+    warm_status status = WARM_OK, before;
+
+    if (allocator->record != NULL && !wm_allocator_is_own(allocator)) {
+        status = wm_data_use(allocator, destination, stream);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    before = wm_error_hush();
+    status =
+        allocator->copy(allocator->context, destination, source, bytes, stream);
+    return check_answer(allocator, before, status, "copied nothing");
+}
+
+/* Work that is queued on the stream may write the source. */
+static warm_status await_and_copy(warm_runtime *runtime,
+                                  const warm_allocator *allocator,
+                                  void *destination, const void *source,
+                                  size_t bytes, warm_stream stream)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status;
+
+    if (allocator->memory == WARM_MEMORY_DEVICE) {
+        return wm_fail(WARM_UNSUPPORTED,
+                       "allocator %s cannot copy memory of a device",
+                       allocator->name);
+    }
+    status = wm_driver_stream_capture(runtime->driver, stream, &capture);
+    if (status == WARM_OK && capture != WM_CAPTURE_NONE) {
+        /* Waiting for the stream would break its capture. */
+        status = wm_fail(WARM_CAPTURE_ERROR,
+                         "a stream cannot be waited for while it captures");
     }
     if (status == WARM_OK) {
-        *data = made;
+        status = wm_driver_stream_await(runtime->driver, stream);
+    }
+    if (status == WARM_OK) {
+        memcpy(destination, source, bytes);
     }
     return status;
 }
@@ -143,20 +223,52 @@ warm_status warm_data_pointer_alloc(const warm_allocator *allocator,
                                     warm_data_pointer *data)
 {
     warm_allocator full;
-    warm_data_pointer made;
-    warm_status status = wm_data_check(data);
+    warm_status status = check_data(data);
 
     if (status == WARM_OK) {
         status = wm_allocator_in(allocator, &full);
     }
-    if (status == WARM_OK) {
-        status = wm_data_alloc(&full, bytes, stream, &made);
-    }
-    if (status == WARM_OK) {
-        wm_data_out(data, &made);
-    }
-    return status;
+    return status == WARM_OK ? wm_data_alloc(&full, bytes, stream, data)
+                             : status;
 }
+
+warm_status warm_data_pointer_clone(warm_runtime *runtime,
+                                    const warm_allocator *allocator,
+                                    const void *source, size_t bytes,
+                                    warm_stream stream, warm_data_pointer *data)
+{
+    warm_data_pointer made = wm_data_empty();
+    warm_status status = wm_runtime_check(runtime);
+    warm_allocator full;
+
+    if (status == WARM_OK) {
+        status = check_data(data);
+    }
+    if (status == WARM_OK) {
+        status = wm_allocator_in(allocator, &full);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (source == NULL && bytes > 0) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "source is null");
+    }
+    status = wm_data_alloc(&full, bytes, stream, &made);
+    if (status == WARM_OK && bytes > 0) {
+        status = full.copy != NULL
+                     ? queue_copy(&full, made.data, source, bytes, stream)
+                     : await_and_copy(runtime, &full, made.data, source, bytes,
+                                      stream);
+    }
+    if (status != WARM_OK) {
+        warm_data_pointer_free(&made);
+        return status;
+    }
+    *data = made;
+    return WARM_OK;
+}
+
+/* ---- plain pointers ------------------------------------------------------ */
 
 static warm_status check_raw(const warm_allocator *allocator,
                              warm_allocator *full)
@@ -165,8 +277,8 @@ static warm_status check_raw(const warm_allocator *allocator,
 
     if (status == WARM_OK && full->raw_deleter == NULL) {
         status = wm_fail(WARM_UNSUPPORTED,
-                         "allocator %s gives pointers with a context, where "
-                         "plain ones were asked for",
+                         "allocator %s has no raw_deleter: its pointers have a "
+                         "context, use warm_data_pointer_alloc()",
                          full->name);
     }
     return status;
@@ -179,12 +291,13 @@ warm_status warm_allocator_alloc(const warm_allocator *allocator, size_t bytes,
     warm_data_pointer made;
     warm_status status = check_raw(allocator, &full);
 
-    if (status == WARM_OK && pointer == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "pointer is null");
+    if (status != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK) {
-        status = wm_data_alloc(&full, bytes, stream, &made);
+    if (pointer == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "pointer is null");
     }
+    status = wm_data_alloc(&full, bytes, stream, &made);
     if (status != WARM_OK) {
         return status;
     }
@@ -192,8 +305,8 @@ warm_status warm_allocator_alloc(const warm_allocator *allocator, size_t bytes,
         (made.context != made.data || made.deleter != full.raw_deleter)) {
         warm_data_pointer_free(&made);
         return wm_fail(WARM_UNSUPPORTED,
-                       "allocator %s promises plain pointers and gave one that "
-                       "has a context",
+                       "allocator %s has a raw_deleter and returned a pointer "
+                       "with another context or deleter",
                        full.name);
     }
     *pointer = made.data;

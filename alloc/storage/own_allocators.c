@@ -53,10 +53,7 @@ static warm_status copy_block(void *context, void *destination,
 {
     const wm_own_allocator *own = context;
 
-    return own->device == WARM_NO_DEVICE
-               ? wm_copy_to_host(own->runtime, destination, source, bytes,
-                                 stream)
-               : wm_copy_any(own->runtime, destination, source, bytes, stream);
+    return wm_copy_any(own->runtime, destination, source, bytes, stream);
 }
 
 static warm_status record_block(void *context, const void *data,

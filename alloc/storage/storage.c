@@ -9,7 +9,6 @@
 #include "runtime/base/sized.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/status.h"
-#include "warmpool/memory.h"
 
 #include <stdatomic.h>
 
@@ -22,22 +21,11 @@ struct warm_storage {
     warm_data_pointer data; /* all fields */
     size_t bytes;
     const warm_allocator *allocator; /* const; may be null */
-    bool resizable;                  /* const */
 };
 
-/* ---- begin ----------------------------------------------------------------
- */
+/* ---- begin --------------------------------------------------------------- */
 
-static warm_status check_flags(unsigned flags)
-{
-    return (flags & ~WARM_STORAGE_RESIZABLE) == 0
-               ? WARM_OK
-               : wm_fail(WARM_INVALID_ARGUMENT, "flags %#x are not known",
-                         flags);
-}
-
-static warm_status make(const warm_allocator *allocator, unsigned flags,
-                        warm_storage **storage)
+static warm_status make(const warm_allocator *allocator, warm_storage **storage)
 {
     warm_storage *made = wm_meta_alloc(sizeof *made);
 
@@ -48,28 +36,24 @@ static warm_status make(const warm_allocator *allocator, unsigned flags,
     atomic_store_explicit(&made->strong, 1, memory_order_relaxed);
     atomic_store_explicit(&made->weak, STRONG_ONES, memory_order_relaxed);
     made->allocator = allocator;
-    made->resizable = (flags & WARM_STORAGE_RESIZABLE) != 0;
     *storage = made;
     return WARM_OK;
 }
 
 warm_status warm_storage_create(const warm_allocator *allocator, size_t bytes,
-                                warm_stream stream, unsigned flags,
-                                warm_storage **storage)
+                                warm_stream stream, warm_storage **storage)
 {
     warm_allocator full;
     warm_storage *made;
     warm_status status = wm_allocator_in(allocator, &full);
 
-    if (status == WARM_OK) {
-        status = check_flags(flags);
+    if (status != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK && storage == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
+    if (storage == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
     }
-    if (status == WARM_OK) {
-        status = make(allocator, flags, &made);
-    }
+    status = make(allocator, &made);
     if (status != WARM_OK) {
         return status;
     }
@@ -105,18 +89,19 @@ static warm_status check_same(const warm_data_pointer *data,
 static warm_status check_bytes(const warm_data_pointer *data, size_t bytes)
 {
     const wm_block *block = wm_space_find(data->data);
-    size_t rest = 0;
+    size_t rest;
 
-    if (block != NULL) {
-        rest = block->bytes - (size_t)((char *)data->data - block->base);
-    }
     if (data->data == NULL && bytes > 0) {
         return wm_fail(WARM_INVALID_ARGUMENT,
                        "a storage of %s needs memory, and the data pointer is "
                        "null",
                        wm_bytes(bytes).text);
     }
-    if (block != NULL && bytes > rest) {
+    if (block == NULL) {
+        return WARM_OK;
+    }
+    rest = block->bytes - (size_t)((char *)data->data - block->base);
+    if (bytes > rest) {
         return wm_fail(
             WARM_INVALID_ARGUMENT,
             "a storage of %s at %p goes beyond its block by %s: that "
@@ -127,58 +112,36 @@ static warm_status check_bytes(const warm_data_pointer *data, size_t bytes)
     return WARM_OK;
 }
 
-static warm_status check_wrap(const warm_data_pointer *data,
-                              const warm_allocator *allocator, unsigned flags)
-{
-    warm_status status = check_flags(flags);
-
-    if (status == WARM_OK && allocator == NULL && flags != 0) {
-        status = wm_fail(WARM_INVALID_ARGUMENT,
-                         "a storage without an allocator cannot be resized");
-    }
-    if (status == WARM_OK && allocator != NULL) {
-        status = check_same(data, allocator);
-    }
-    return status;
-}
-
-/* Empties a data pointer whose memory the storage has taken over. */
-static void let_go(warm_data_pointer *data)
-{
-    const warm_data_pointer empty = {.device = WARM_NO_DEVICE};
-
-    wm_data_out(data, &empty);
-}
-
 warm_status warm_storage_wrap(warm_data_pointer *data, size_t bytes,
-                              const warm_allocator *allocator, unsigned flags,
+                              const warm_allocator *allocator,
                               warm_storage **storage)
 {
     warm_data_pointer full;
     warm_status status = wm_data_in(data, &full);
 
-    if (status == WARM_OK) {
-        status = check_wrap(&full, allocator, flags);
-    }
-    if (status == WARM_OK && storage == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
+    if (status == WARM_OK && allocator != NULL) {
+        status = check_same(&full, allocator);
     }
     if (status == WARM_OK) {
         status = check_bytes(&full, bytes);
     }
-    if (status == WARM_OK) {
-        status = make(allocator, flags, storage);
+    if (status != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK) {
-        (*storage)->data = full;
-        (*storage)->bytes = bytes;
-        let_go(data);
+    if (storage == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
     }
-    return status;
+    status = make(allocator, storage);
+    if (status != WARM_OK) {
+        return status;
+    }
+    (*storage)->data = full;
+    (*storage)->bytes = bytes;
+    *data = wm_data_empty();
+    return WARM_OK;
 }
 
-/* ---- references ------------------------------------------------------------
- */
+/* ---- references ---------------------------------------------------------- */
 
 void warm_storage_retain(warm_storage *storage)
 {
@@ -261,7 +224,7 @@ size_t warm_storage_weak_count(const warm_storage *storage)
                      WEAK_ONE;
 }
 
-/* ---- what it holds ----------------------------------------------------------
+/* ---- what it holds --------------------------------------------------------
  */
 
 void *warm_storage_data(const warm_storage *storage)
@@ -272,30 +235,28 @@ void *warm_storage_data(const warm_storage *storage)
 warm_status warm_storage_get_info(const warm_storage *storage,
                                   warm_storage_info *info)
 {
-    warm_status status =
-        wm_sized_check(info, sizeof *info, "warm_storage_info");
+    warm_storage_info all = {.size = sizeof all};
+    warm_status status = wm_sized_check(info, sizeof all, "warm_storage_info");
 
-    if (status == WARM_OK && storage == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
+    if (status != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK) {
-        warm_storage_info all = {.data = storage->data.data,
-                                 .bytes = storage->bytes,
-                                 .memory = storage->data.memory,
-                                 .device = storage->data.device,
-                                 .resizable = storage->resizable,
-                                 .allocator = storage->allocator};
-
-        wm_sized_out(info, &all, sizeof all);
+    if (storage == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
     }
-    return status;
+    all.data = storage->data.data;
+    all.bytes = storage->bytes;
+    all.memory = storage->data.memory;
+    all.device = storage->data.device;
+    all.allocator = storage->allocator;
+    wm_sized_out(info, &all, sizeof all);
+    return WARM_OK;
 }
 
 warm_status warm_storage_record(const warm_storage *storage, warm_stream stream)
 {
     warm_allocator full;
     warm_status status;
-    bool known;
 
     if (storage == NULL) {
         return wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
@@ -304,12 +265,11 @@ warm_status warm_storage_record(const warm_storage *storage, warm_stream stream)
         return WARM_OK;
     }
     if (storage->allocator == NULL) {
-        return wm_data_use(NULL, storage->data.data, stream, &known);
+        return wm_data_use(NULL, storage->data.data, stream);
     }
     status = wm_allocator_in(storage->allocator, &full);
-    return status == WARM_OK
-               ? wm_data_use(&full, storage->data.data, stream, &known)
-               : status;
+    return status == WARM_OK ? wm_data_use(&full, storage->data.data, stream)
+                             : status;
 }
 
 warm_status warm_storage_exchange(warm_storage *storage,
@@ -318,55 +278,18 @@ warm_status warm_storage_exchange(warm_storage *storage,
     warm_data_pointer full;
     warm_status status = wm_data_in(data, &full);
 
-    if (status == WARM_OK && storage == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
-    }
-    if (status == WARM_OK) {
-        status = check_bytes(&full, bytes);
-    }
-    if (status == WARM_OK && storage->resizable) {
-        status = check_same(&full, storage->allocator);
-    }
-    if (status == WARM_OK) {
-        wm_data_out(data, &storage->data);
-        storage->data = full;
-        storage->bytes = bytes;
-    }
-    return status;
-}
-
-warm_status warm_storage_resize(warm_storage *storage, size_t bytes,
-                                warm_stream stream)
-{
-    warm_allocator full;
-    warm_data_pointer made;
-    warm_status status;
-    size_t both;
-
-    if (storage == NULL || !storage->resizable) {
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       storage == NULL ? "storage is null"
-                                       : "the storage is not resizable");
-    }
-    if (bytes == storage->bytes) {
-        return WARM_OK;
-    }
-    status = wm_allocator_in(storage->allocator, &full);
-    if (status == WARM_OK) {
-        status = wm_data_alloc(&full, bytes, stream, &made);
-    }
     if (status != WARM_OK) {
         return status;
     }
-    both = bytes < storage->bytes ? bytes : storage->bytes;
-    status = wm_data_replace(storage->allocator, &full, made.data,
-                             storage->data.data, both, stream);
+    if (storage == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
+    }
+    status = check_bytes(&full, bytes);
     if (status != WARM_OK) {
-        warm_data_pointer_free(&made);
         return status;
     }
-    warm_data_pointer_free(&storage->data);
-    storage->data = made;
+    *data = storage->data;
+    storage->data = full;
     storage->bytes = bytes;
     return WARM_OK;
 }

@@ -33,7 +33,6 @@
 #define warm_record_stream         warm_record_stream_ptsz
 #define warm_storage_create        warm_storage_create_ptsz
 #define warm_storage_record        warm_storage_record_ptsz
-#define warm_storage_resize        warm_storage_resize_ptsz
 #define warm_stream_adopt          warm_stream_adopt_ptsz
 #define warm_stream_host_func      warm_stream_host_func_ptsz
 #define warm_stream_query          warm_stream_query_ptsz

@@ -12,12 +12,12 @@
  *      │          └────► context    strong 0, weak 1: freed, the record left
  *      └──► allocator               strong 0, weak 0: gone
  *
- * A block of ours keeps its own record, whatever is wrapped around it:
+ * A block of the library keeps its own record, whatever is wrapped around it:
  * warm_record_stream() and warm_block_get_info() find it by any pointer into
- * it, also if a foreign context owns it by now.
+ * it, also if a foreign context owns it.
  *
- * Threads. Counts may be taken and dropped by any thread. What changes a
- * warm_data_pointer or what a storage holds is for one thread at a time.
+ * Threads. Any thread may take and drop references. Only one thread at a time
+ * may change a warm_data_pointer, or what a storage holds.
  * Common status: INVALID_ARGUMENT (null, or a struct of unknown size).
  */
 #ifndef WARMPOOL_STORAGE_H
@@ -31,7 +31,7 @@ extern "C" {
 
 /* name, value, text */
 #define WARM_MEMORY_MAP(X)                                                     \
-    X(HOST, 0, "host")     /* ordinary memory: no allocator of ours */         \
+    X(HOST, 0, "host")     /* ordinary memory; the runtime has no allocator */ \
     X(PINNED, 1, "pinned") /* page-locked memory of the host */                \
     X(DEVICE, 2, "device") /* of one device */                                 \
     X(SHARED, 3, "shared") /* of host and device alike */
@@ -42,8 +42,7 @@ typedef enum warm_memory {
 #undef WARM_MEMORY_ENUM
 } warm_memory;
 
-/* Device of host and pinned memory. What a caller says for these is not looked
- * at. */
+/* Device of host and pinned memory. For these a caller's value is ignored. */
 #define WARM_NO_DEVICE (-1)
 
 /* "pinned", or "unknown". Static string. */
@@ -51,19 +50,19 @@ WARM_API const char *warm_memory_name(warm_memory memory);
 
 /* ---- data pointers ------------------------------------------------------- */
 
-/* Frees what belongs to the context. Called once, by whichever thread lets go
- * last, with no lock of the library held: it may call the library. */
+/* Frees what belongs to the context. Called once, by the thread that drops the
+ * last reference, with no lock of the library held: it may call the library. */
 typedef void (*warm_deleter_fn)(void *context);
 
 /* A pointer and what keeps its memory alive: the context, not the pointer. The
- * two are often the same, and need not be: data may lie in the middle of what
- * the context owns, or the context be a record of another library.
- * It is owned by whoever has it: copying the struct copies no ownership. */
+ * two are often the same, but data may lie in the middle of what the context
+ * owns, or the context may be a record of another library.
+ * Copying the struct copies no ownership: only one copy may be freed. */
 typedef struct warm_data_pointer {
     size_t size;             /* sizeof(warm_data_pointer) */
     void *data;              /* first byte */
-    void *context;           /* what deleter gets */
-    warm_deleter_fn deleter; /* null: nothing is freed, somebody else owns it */
+    void *context;           /* argument of deleter */
+    warm_deleter_fn deleter; /* null: nothing is freed, another owner does */
     warm_memory memory;
     int device;
 } warm_data_pointer;
@@ -72,106 +71,103 @@ typedef struct warm_data_pointer {
  * data pointer. An empty one, or null, is left alone. */
 WARM_API void warm_data_pointer_free(warm_data_pointer *data);
 
-/* Moves the context out: it is the caller's, who frees it with *deleter; data
- * still says where the memory is, and owns nothing any more. context, deleter:
- * null where there was none. */
+/* Moves the context out: the caller owns it then and frees it with *deleter.
+ * data still points to the memory, and owns nothing. context, deleter: null
+ * where there was none. */
 WARM_API warm_status warm_data_pointer_move_context(warm_data_pointer *data,
                                                     void **context,
                                                     warm_deleter_fn *deleter);
 
-/* The context, if deleter is what frees it: says that it is of the type that
- * the caller takes it for. Else null. Borrowed. */
+/* The context, if deleter is what frees it, so that it has the type that the
+ * caller expects; else null. Borrowed. */
 WARM_API void *warm_data_pointer_cast_context(const warm_data_pointer *data,
                                               warm_deleter_fn deleter);
 
-/* Puts desired in the place of the deleter, if that is expected; *exchanged: 1,
- * or 0 if it is another, and nothing changed. May be null. */
+/* Replaces the deleter by desired if it is expected. *exchanged: 1, or 0 if the
+ * deleter is another and nothing changed; may be null. */
 WARM_API warm_status warm_data_pointer_exchange_deleter(
     warm_data_pointer *data, warm_deleter_fn expected, warm_deleter_fn desired,
     int *exchanged);
 
 /* ---- allocators ---------------------------------------------------------- */
 
-/* What every kind of memory presents itself as. A program fills one of its
- * own; fields that are null are not supported. It is const, and lives as long
- * as what it allocated, or is registered. */
+/* The interface of every kind of memory, which a program may implement. A
+ * function that is null is not supported. The struct is const, and stays valid
+ * while it is registered and while memory that it allocated exists.
+ * Functions may return any status. If one fails without a failed call of the
+ * library inside, warm_last_error() names the allocator. */
 typedef struct warm_allocator {
     size_t size;        /* sizeof(warm_allocator) */
     const char *name;   /* for messages; not null */
-    void *context;      /* what the functions get first */
+    void *context;      /* first argument of the functions */
     warm_memory memory; /* what it allocates */
     int device;
-    /* Allocates; not null. bytes: at least 1. stream: where it will be used
-     * first; for memory of a device it is allocated in its order. data: filled
-     * on success, with size, memory and device set already; owned by the
-     * caller. Status: any, here and below; where no call of the library has
-     * failed inside warm_last_error() names the allocator. */
+    /* Allocates; not null. bytes: at least 1. stream: where the memory is used
+     * first; memory of a device is allocated in the order of that stream.
+     * data: filled on success, with size, memory and device set already; owned
+     * by the caller. */
     warm_status (*alloc)(void *context, size_t bytes, warm_stream stream,
                          warm_data_pointer *data);
     /* Not null: alloc always gives a data pointer whose context is the data
-     * itself, and whose deleter is this. See warm_allocator_alloc(). */
+     * itself, and whose deleter is this: see warm_allocator_alloc(). */
     warm_deleter_fn raw_deleter;
-    /* Queues a copy within this memory on stream, or makes it in the order of
-     * that: work that writes the source may be queued already. Null: the host
-     * copies once the stream has passed, which is right for memory that it can
-     * address. Whose stream it is must be known then: the allocator is
-     * registered in one runtime, or there is no other one. */
+    /* Queues a copy to memory of this allocator on stream. Null: the host
+     * copies once the work that is queued on stream has finished, which is
+     * right for memory that the host can address. */
     warm_status (*copy)(void *context, void *destination, const void *source,
                         size_t bytes, warm_stream stream);
     /* As warm_record_stream(), for a pointer into memory of this allocator;
-     * NOT_FOUND: it is none. Null: nothing has to be told; one that has no copy
-     * either is kept from freeing what the stream uses, by waiting. */
+     * NOT_FOUND: it is none. Null: its frees need no record. */
     warm_status (*record)(void *context, const void *data, warm_stream stream);
 } warm_allocator;
 
-/* The allocator of a kind of memory: the one registered last of those with the
- * highest priority, else the runtime's own, which has priority 0. Allocator:
- * borrowed; the runtime's own stays valid for ever, and answers RUNTIME_GONE
- * once that is.
- * device: of the runtime. Status: NOT_FOUND (host and shared memory have none
- * until one is registered), RUNTIME_GONE, FORKED, EXITING. */
+/* The allocator of a kind of memory: of those with the highest priority the one
+ * registered last, else the runtime's own, which has priority 0.
+ * device: of the runtime. allocator: borrowed; the runtime's own stays valid
+ * for ever, and returns RUNTIME_GONE once the runtime is destroyed.
+ * Status: NOT_FOUND (host and shared memory have none until one is registered),
+ * RUNTIME_GONE, FORKED, EXITING. */
 WARM_API warm_status warm_allocator_get(warm_runtime *runtime,
                                         warm_memory memory, int device,
                                         const warm_allocator **allocator);
 
 /* Registers an allocator for its kind of memory and its device.
  * allocator: borrowed until it is unregistered or the runtime destroyed.
- * priority: of two the higher one serves; below 0 it never stands before one
- * of the runtime's own.
+ * priority: the highest one serves; below 0 it never serves instead of one of
+ * the runtime's own.
  * Status: INVALID_ARGUMENT also for one that is registered already, has no
- * name or no alloc, or is for memory or a device that is not known;
- * OUT_OF_MEMORY, RUNTIME_GONE, FORKED, EXITING. */
+ * name or no alloc, or names an unknown memory or device; OUT_OF_MEMORY,
+ * RUNTIME_GONE, FORKED, EXITING. */
 WARM_API warm_status warm_allocator_register(warm_runtime *runtime,
                                              const warm_allocator *allocator,
                                              int priority);
 
-/* Unregisters an allocator: the one that served before it serves again. Memory
- * that it has allocated is still freed by it. Status: NOT_FOUND, RUNTIME_GONE,
- * FORKED, EXITING. */
+/* Unregisters an allocator: the one that served before it serves again. It
+ * still frees the memory that it has allocated. Status: NOT_FOUND,
+ * RUNTIME_GONE, FORKED, EXITING. */
 WARM_API warm_status warm_allocator_unregister(warm_runtime *runtime,
                                                const warm_allocator *allocator);
 
 /* Allocates through an allocator. bytes 0: a data pointer with null data.
- * data: its size set, else not looked at; owned, freed by
+ * data: its size set, the rest is ignored; owned, freed by
  * warm_data_pointer_free().
  * Status: those of the allocator. */
 WARM_API warm_status warm_data_pointer_alloc(const warm_allocator *allocator,
                                              size_t bytes, warm_stream stream,
                                              warm_data_pointer *data);
 
-/* The same with a copy of bytes at source, which is memory that the
- * allocator's copy can read (the runtime's own: all that the driver can).
- * The copy is in the order of stream: source stays valid until that has passed,
- * and the host reads data then; a block of ours may be freed before. To pinned
- * memory on a stream without work the copy has been made on return.
+/* Allocates, and copies bytes from source in the order of stream. The host may
+ * read data, and free or change source, once the work queued on stream has
+ * finished; a block of the library at source may be freed before.
+ * runtime: of stream. source: memory that the allocator's copy can read; the
+ * runtime's own allocators read all memory that the driver can.
+ * An allocator with a copy function queues the copy. Without one the host
+ * copies, after it has waited for stream.
  * Status: those of the allocator, of warm_copy_async() for the runtime's own;
- * where the host copies: CAPTURE_ERROR, and UNSUPPORTED, if it cannot wait for
- * the stream (it captures, or nobody knows whose it is), RUNTIME_GONE, FORKED,
- * EXITING, of a block at source or the runtime that the stream is of, and
- * DRIVER_ERROR. UNSUPPORTED also for memory of a device without a copy. Where
- * the driver fails to wait, which is what its own earlier errors do as well,
- * the copy may be queued, and source must stay valid until that has passed. */
-WARM_API warm_status warm_data_pointer_clone(const warm_allocator *allocator,
+ * RUNTIME_GONE, FORKED, EXITING; without a copy function UNSUPPORTED (memory of
+ * a device), CAPTURE_ERROR (stream captures), DRIVER_ERROR. */
+WARM_API warm_status warm_data_pointer_clone(warm_runtime *runtime,
+                                             const warm_allocator *allocator,
                                              const void *source, size_t bytes,
                                              warm_stream stream,
                                              warm_data_pointer *data);
@@ -184,7 +180,7 @@ WARM_API warm_status warm_allocator_alloc(const warm_allocator *allocator,
 /* pointer: taken; of warm_allocator_alloc() of the same allocator, or null.
  * Status: for the runtime's own allocators INVALID_POINTER (as warm_free(), and
  * for memory of another allocator; nothing changes), RUNTIME_GONE, FORKED,
- * EXITING. What a user's own deleter is given it cannot refuse. */
+ * EXITING. A program's raw_deleter cannot refuse a pointer. */
 WARM_API warm_status warm_allocator_free(const warm_allocator *allocator,
                                          void *pointer);
 
@@ -194,27 +190,23 @@ WARM_API warm_status warm_allocator_free(const warm_allocator *allocator,
  * Opaque; counted. */
 typedef struct warm_storage warm_storage;
 
-/* Flag: warm_storage_resize() may put other memory in its place. */
-#define WARM_STORAGE_RESIZABLE 1u
-
 /* Makes a storage with memory of the allocator, and one strong reference.
  * bytes: may be 0. stream: as warm_allocator.alloc.
- * Status: those of the allocator; OUT_OF_MEMORY; INVALID_ARGUMENT (flags). */
+ * Status: those of the allocator; OUT_OF_MEMORY. */
 WARM_API warm_status warm_storage_create(const warm_allocator *allocator,
                                          size_t bytes, warm_stream stream,
-                                         unsigned flags,
                                          warm_storage **storage);
 
-/* The same of memory that is there already.
+/* Makes a storage of memory that exists already.
  * data: taken on success, and empty then; its deleter is called once the last
  * strong reference goes. bytes: at data.data.
- * allocator: where it came from, for resizing; may be null.
- * Status: OUT_OF_MEMORY; INVALID_ARGUMENT (flags; resizable without an
- * allocator, or with one of other memory; more bytes than a block of ours has
- * from there on). Nothing is taken then. */
+ * allocator: where the memory came from; may be null.
+ * Status: OUT_OF_MEMORY; INVALID_ARGUMENT (an allocator of other memory; more
+ * bytes than a block of the library has from data.data on). Nothing is taken
+ * then. */
 WARM_API warm_status warm_storage_wrap(warm_data_pointer *data, size_t bytes,
                                        const warm_allocator *allocator,
-                                       unsigned flags, warm_storage **storage);
+                                       warm_storage **storage);
 
 /* Strong references: the memory stays. The caller of retain has one. The last
  * release calls the deleter. Null is ignored. */
@@ -230,8 +222,9 @@ WARM_API void warm_storage_weak_release(warm_storage *storage);
  * gone. */
 WARM_API int warm_storage_lock(warm_storage *storage);
 
-/* How many there are of each, at a moment that may be over. Of use to tests,
- * and for 1: whoever has the only reference can trust that. 0 for null. */
+/* How many references of each kind there are; other threads may have changed
+ * that on return. A thread that holds the only strong reference can rely on 1.
+ * 0 for null. */
 WARM_API size_t warm_storage_use_count(const warm_storage *storage);
 WARM_API size_t warm_storage_weak_count(const warm_storage *storage);
 
@@ -241,7 +234,6 @@ typedef struct warm_storage_info {
     size_t bytes; /* at data */
     warm_memory memory;
     int device;
-    int resizable;
     const warm_allocator *allocator; /* null: wrapped without one */
 } warm_storage_info;
 
@@ -249,39 +241,24 @@ typedef struct warm_storage_info {
 WARM_API warm_status warm_storage_get_info(const warm_storage *storage,
                                            warm_storage_info *info);
 
-/* First byte, or null: what is asked most often. The caller has a strong
- * reference. */
+/* First byte, or null. The caller has a strong reference. */
 WARM_API void *warm_storage_data(const warm_storage *storage);
 
-/* Says that work queued on stream uses the memory: by the allocator that it
- * came from, else by warm_record_stream() where that knows the memory. Memory
- * that neither knows is left to its owner.
+/* Records that work queued on stream uses the memory: with the allocator that
+ * it came from, else with warm_record_stream() where that knows the memory. For
+ * memory that neither knows its owner is responsible.
  * Status: INVALID_STREAM, OUT_OF_MEMORY, DRIVER_ERROR; RUNTIME_GONE, FORKED,
  * EXITING if it came from a runtime's own allocator. */
 WARM_API warm_status warm_storage_record(const warm_storage *storage,
                                          warm_stream stream);
 
-/* Puts another data pointer in the place of the one that is there.
+/* Replaces the data pointer of a storage.
  * data: taken on success; the old one is put there, owned by the caller.
- * bytes: at the new one. Status: INVALID_ARGUMENT (resizable, and of other
- * memory than its allocator's; more bytes than a block of ours has). */
+ * bytes: at the new one. Status: INVALID_ARGUMENT (more bytes than a block of
+ * the library has). */
 WARM_API warm_status warm_storage_exchange(warm_storage *storage,
                                            warm_data_pointer *data,
                                            size_t bytes);
-
-/* Changes the size: allocates anew, copies what fits in the order of stream,
- * records stream on the old memory and frees it. The host reads and writes the
- * new memory once the stream has passed; pinned memory on return, where no work
- * was queued. A size that is there already changes nothing. Waits for the
- * stream where the host copies (warm_allocator.copy), and before it frees
- * memory that nobody knows to record; CUDA may do so for pinned memory. Where
- * stream captures, the copy is part of the graph, and what it uses is kept as
- * all that a graph does.
- * Status: INVALID_ARGUMENT (not resizable); those of warm_data_pointer_clone()
- * and warm_storage_record(), with nothing changed; but where the driver, or a
- * copy of the user's, fails the stream may be recorded on the memory. */
-WARM_API warm_status warm_storage_resize(warm_storage *storage, size_t bytes,
-                                         warm_stream stream);
 
 #ifdef __cplusplus
 }

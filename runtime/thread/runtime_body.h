@@ -10,11 +10,10 @@
  *   thread ──► window ◄┘
  *
  * State goes LIVE → CLOSING → GONE. A thread that works on a runtime which no
- * caller named (a thread that exits, a storage that waits for a stream) first
- * calls wm_runtime_pin(), which fails unless the state is LIVE. Destroy sets
- * CLOSING and waits until no thread is pinned. That wait is short: a pinned
- * thread waits for no user code except work of streams, for which destroy waits
- * too. */
+ * caller named (a thread that exits) first calls wm_runtime_pin(), which fails
+ * unless the state is LIVE. Destroy sets CLOSING and waits until no thread is
+ * pinned. That wait is short: a pinned thread waits for no user code except
+ * work of streams, for which destroy waits too. */
 #ifndef WM_RUNTIME_BODY_H
 #define WM_RUNTIME_BODY_H
 

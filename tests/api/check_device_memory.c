@@ -906,7 +906,7 @@ START_TEST(test_device_memory_is_an_allocator)
     warm_storage_info info = WARM_INIT(warm_storage_info);
 
     wt_ok(warm_allocator_get(runtime, WARM_MEMORY_DEVICE, 0, &allocator));
-    wt_ok(warm_storage_create(allocator, 5 * MIB, first, 0, &storage));
+    wt_ok(warm_storage_create(allocator, 5 * MIB, first, &storage));
     wt_ok(warm_storage_get_info(storage, &info));
     ck_assert_int_eq(info.memory, WARM_MEMORY_DEVICE);
     ck_assert_int_eq(info.device, 0);

@@ -134,7 +134,7 @@ START_TEST(test_D1_no_data_pointer_is_refused)
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_data_pointer_alloc(pinned, 8, NULL, &data));
     wt_fails(WARM_INVALID_ARGUMENT,
-             warm_storage_wrap(&data, 8, NULL, 0, &storage));
+             warm_storage_wrap(&data, 8, NULL, &storage));
     warm_data_pointer_free(&data);
     ck_assert_uint_eq(o.freed, 0);
     ck_assert(deleter == let_go);
@@ -145,7 +145,7 @@ START_TEST(test_D1_no_data_pointer_is_refused)
              warm_data_pointer_move_context(&data, &context, NULL));
     data.memory = (warm_memory)17;
     wt_fails(WARM_INVALID_ARGUMENT,
-             warm_storage_wrap(&data, 8, NULL, 0, &storage));
+             warm_storage_wrap(&data, 8, NULL, &storage));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "17"));
     ck_assert_ptr_null(storage);
     ck_assert_ptr_eq(data.context, &o);
@@ -159,14 +159,13 @@ START_TEST(test_D2_storage_says_what_it_owns)
     warm_storage *storage = NULL;
     warm_storage_info info;
 
-    wt_ok(warm_storage_create(pinned, SIZE, NULL, 0, &storage));
+    wt_ok(warm_storage_create(pinned, SIZE, NULL, &storage));
     info = info_of(storage);
     ck_assert_ptr_nonnull(info.data);
     ck_assert_ptr_eq(info.data, warm_storage_data(storage));
     ck_assert_uint_eq(info.bytes, SIZE);
     ck_assert_int_eq(info.memory, WARM_MEMORY_PINNED);
     ck_assert_int_eq(info.device, WARM_NO_DEVICE);
-    ck_assert_int_eq(info.resizable, 0);
     ck_assert_ptr_eq(info.allocator, pinned);
     memset(info.data, 1, SIZE);
     ck_assert_uint_eq(wt_pinned_stats(runtime).requested_bytes.current, SIZE);
@@ -181,7 +180,7 @@ START_TEST(test_D2_last_strong_reference_frees_the_memory)
     warm_data_pointer data = data_of(&o);
     warm_storage *storage = NULL;
 
-    wt_ok(warm_storage_wrap(&data, 8, NULL, 0, &storage));
+    wt_ok(warm_storage_wrap(&data, 8, NULL, &storage));
     ck_assert_uint_eq(warm_storage_use_count(storage), 1);
     ck_assert_uint_eq(warm_storage_weak_count(storage), 0);
     warm_storage_retain(storage);
@@ -261,7 +260,7 @@ START_TEST(test_D2_any_thread_takes_and_drops)
     struct crowd crowd = {.owner = &o};
 
     data.deleter = sum_up;
-    wt_ok(warm_storage_wrap(&data, 8, NULL, 0, &crowd.storage));
+    wt_ok(warm_storage_wrap(&data, 8, NULL, &crowd.storage));
     for (int i = 0; i < WORKERS; i++) {
         warm_storage_weak_retain(crowd.storage);
     }
@@ -278,7 +277,7 @@ START_TEST(test_D2_data_is_exchanged)
     warm_data_pointer data = data_of(&first), next = data_of(&second);
     warm_storage *storage = NULL;
 
-    wt_ok(warm_storage_wrap(&data, 8, NULL, 0, &storage));
+    wt_ok(warm_storage_wrap(&data, 8, NULL, &storage));
     wt_ok(warm_storage_exchange(storage, &next, 16));
     ck_assert_ptr_eq(next.context, &first);
     ck_assert_ptr_eq(info_of(storage).data, second.bytes + 16);
@@ -299,7 +298,7 @@ START_TEST(test_D3_foreign_memory_is_wrapped)
     warm_data_pointer data = data_of(&o);
     warm_storage *storage = NULL;
 
-    wt_ok(warm_storage_wrap(&data, 8, NULL, 0, &storage));
+    wt_ok(warm_storage_wrap(&data, 8, NULL, &storage));
     ck_assert_ptr_null(data.data);
     ck_assert_ptr_null(data.context);
     ck_assert(data.deleter == NULL);
@@ -321,24 +320,17 @@ START_TEST(test_D3_refused_wrap_takes_nothing)
     warm_data_pointer data = data_of(&o);
     warm_storage *storage = NULL;
 
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_storage_wrap(&data, 8, NULL, 0x40, &storage));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "0x40"));
-    wt_fails(
-        WARM_INVALID_ARGUMENT,
-        warm_storage_wrap(&data, 8, NULL, WARM_STORAGE_RESIZABLE, &storage));
     /* Other memory than the allocator's. */
     wt_fails(WARM_INVALID_ARGUMENT,
-             warm_storage_wrap(&data, 8, pinned, 0, &storage));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_storage_wrap(&data, 8, NULL, 0, NULL));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_storage_wrap(NULL, 8, NULL, 0, &storage));
+             warm_storage_wrap(&data, 8, pinned, &storage));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_storage_wrap(&data, 8, NULL, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_storage_wrap(NULL, 8, NULL, &storage));
     ck_assert_ptr_null(storage);
     ck_assert_ptr_eq(data.context, &o);
     ck_assert_uint_eq(o.freed, 0);
     data.data = NULL;
     wt_fails(WARM_INVALID_ARGUMENT,
-             warm_storage_wrap(&data, 8, NULL, 0, &storage));
+             warm_storage_wrap(&data, 8, NULL, &storage));
 }
 END_TEST
 
@@ -360,7 +352,7 @@ START_TEST(test_D3_B3_wrapped_block_is_found_by_any_pointer_into_it)
     wt_ok(warm_pinned_alloc(runtime, SIZE, &block));
     gate = wt_gate_close(runtime, stream);
     data.data = (char *)block + 100;
-    wt_ok(warm_storage_wrap(&data, SIZE - 100, NULL, 0, &storage));
+    wt_ok(warm_storage_wrap(&data, SIZE - 100, NULL, &storage));
     wt_ok(warm_storage_record(storage, stream));
     wt_ok(warm_block_get_info(warm_storage_data(storage), &info));
     ck_assert_ptr_eq(info.base, block);
@@ -390,8 +382,8 @@ START_TEST(test_pinned_space_is_an_allocator)
     ck_assert_str_eq(warm_memory_name(pinned->memory), "pinned");
     ck_assert_str_eq(warm_memory_name((warm_memory)9), "unknown");
     memset(source, 5, sizeof source);
-    /* Nothing is queued: it is there at once. */
-    wt_ok(warm_data_pointer_clone(pinned, source, SIZE, NULL, &data));
+    wt_ok(warm_data_pointer_clone(runtime, pinned, source, SIZE, NULL, &data));
+    wt_ok(warm_stream_synchronize(runtime, NULL));
     ck_assert_int_eq(memcmp(data.data, source, SIZE), 0);
     ck_assert_int_eq(data.memory, WARM_MEMORY_PINNED);
     warm_data_pointer_free(&data);
@@ -409,7 +401,7 @@ START_TEST(test_pinned_space_is_an_allocator)
     wt_ok(warm_allocator_alloc(pinned, 0, NULL, &pointer));
     ck_assert_ptr_null(pointer);
     wt_fails(WARM_INVALID_ARGUMENT,
-             warm_data_pointer_clone(pinned, NULL, 8, NULL, &data));
+             warm_data_pointer_clone(runtime, pinned, NULL, 8, NULL, &data));
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_allocator_alloc(pinned, 8, NULL, NULL));
 }
@@ -431,7 +423,7 @@ START_TEST(test_D2_deleter_counts_weak_references)
                               .context = &storage,
                               .deleter = ask_weak};
 
-    wt_ok(warm_storage_wrap(&data, 8, NULL, 0, &storage));
+    wt_ok(warm_storage_wrap(&data, 8, NULL, &storage));
     warm_storage_weak_retain(storage);
     warm_storage_release(storage);
     ck_assert_uint_eq(warm_storage_weak_count(storage), 1);
@@ -544,6 +536,7 @@ static const warm_allocator my_allocator = {.size = sizeof my_allocator,
 START_TEST(test_users_allocator_is_plugged_in)
 {
     const warm_allocator *found = NULL;
+    warm_data_pointer data = WARM_INIT(warm_data_pointer);
     warm_storage *storage = NULL;
 
     wt_fails(WARM_NOT_FOUND,
@@ -552,33 +545,28 @@ START_TEST(test_users_allocator_is_plugged_in)
     wt_ok(warm_allocator_register(runtime, &my_allocator, 0));
     wt_ok(warm_allocator_get(runtime, WARM_MEMORY_HOST, 77, &found));
     ck_assert_ptr_eq(found, &my_allocator);
-    wt_ok(warm_storage_create(found, SIZE, NULL, WARM_STORAGE_RESIZABLE,
-                              &storage));
+    wt_ok(warm_storage_create(found, SIZE, NULL, &storage));
     memset(warm_storage_data(storage), 3, SIZE);
-    wt_ok(warm_storage_resize(storage, 2 * SIZE, NULL));
-    ck_assert_uint_eq(info_of(storage).bytes, 2 * SIZE);
-    ck_assert_int_eq(((char *)warm_storage_data(storage))[SIZE - 1], 3);
+    wt_ok(warm_data_pointer_clone(runtime, found, warm_storage_data(storage),
+                                  SIZE, NULL, &data));
+    ck_assert_int_eq(((char *)data.data)[SIZE - 1], 3);
     ck_assert_uint_eq(mine.copies, 1);
     ck_assert_uint_eq(mine.copied, SIZE);
-    /* Both memories, before the copy is queued. */
-    ck_assert_uint_eq(mine.records, 2);
+    /* The new memory, before the copy is queued. */
+    ck_assert_uint_eq(mine.records, 1);
     ck_assert_uint_eq(mine.record_at, 0);
+    warm_data_pointer_free(&data);
     ck_assert_uint_eq(mine.frees, 1);
-    wt_ok(warm_storage_resize(storage, 2 * SIZE, NULL));
-    ck_assert_uint_eq(mine.allocs, 2);
-    /* Nothing is freed that could not be recorded. */
-    mine.deaf = true;
-    wt_fails(WARM_DRIVER_ERROR, warm_storage_resize(storage, 0, NULL));
-    ck_assert_uint_eq(info_of(storage).bytes, 2 * SIZE);
-    ck_assert_uint_eq(mine.frees, 1);
-    mine.deaf = false;
-    wt_ok(warm_storage_resize(storage, 0, NULL));
-    ck_assert_uint_eq(mine.records, 3);
+    wt_ok(warm_storage_record(storage, NULL));
+    ck_assert_uint_eq(mine.records, 2);
+    wt_ok(warm_data_pointer_clone(runtime, found, NULL, 0, NULL, &data));
+    wt_ok(warm_storage_exchange(storage, &data, 0));
     ck_assert_ptr_null(warm_storage_data(storage));
     wt_ok(warm_storage_record(storage, NULL));
-    wt_ok(warm_storage_resize(storage, 9, NULL));
-    ck_assert_uint_eq(mine.records, 3);
+    ck_assert_uint_eq(mine.records, 2);
+    warm_data_pointer_free(&data);
     warm_storage_release(storage);
+    ck_assert_uint_eq(mine.allocs, 2);
     ck_assert_uint_eq(mine.frees, mine.allocs);
     wt_ok(warm_allocator_unregister(runtime, &my_allocator));
     wt_fails(WARM_NOT_FOUND, warm_allocator_unregister(runtime, &my_allocator));
@@ -688,33 +676,34 @@ START_TEST(test_failing_allocator_changes_nothing)
     warm_allocator own = my_allocator;
     warm_storage *storage = NULL;
     warm_data_pointer data = WARM_INIT(warm_data_pointer);
-    void *before, *pointer = &data;
+    void *source, *pointer = &data;
 
     own.memory = WARM_MEMORY_DEVICE;
-    wt_ok(warm_storage_create(&own, SIZE, NULL, WARM_STORAGE_RESIZABLE,
-                              &storage));
-    before = warm_storage_data(storage);
+    wt_ok(warm_storage_create(&own, SIZE, NULL, &storage));
+    source = warm_storage_data(storage);
     mine.breaks = true;
-    wt_fails(WARM_DRIVER_ERROR, warm_storage_resize(storage, 99, NULL));
-    says("mine copied", WARM_DRIVER_ERROR);
     wt_fails(WARM_DRIVER_ERROR,
-             warm_data_pointer_clone(&own, before, SIZE, NULL, &data));
+             warm_data_pointer_clone(runtime, &own, source, SIZE, NULL, &data));
+    says("mine copied", WARM_DRIVER_ERROR);
     mine.refuses = true;
-    wt_fails(WARM_OUT_OF_MEMORY, warm_storage_resize(storage, 99, NULL));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_data_pointer_clone(runtime, &own, source, SIZE, NULL, &data));
     says("mine returned", WARM_OUT_OF_MEMORY);
     mine.refuses = false;
     mine.deaf = true;
     wt_fails(WARM_DRIVER_ERROR, warm_storage_record(storage, NULL));
     says("mine recorded", WARM_DRIVER_ERROR);
+    wt_fails(WARM_DRIVER_ERROR,
+             warm_data_pointer_clone(runtime, &own, source, SIZE, NULL, &data));
     mine.deaf = false;
     mine.lies = true;
-    wt_fails(WARM_UNAVAILABLE, warm_storage_resize(storage, 99, NULL));
+    wt_fails(WARM_UNAVAILABLE, warm_data_pointer_alloc(&own, 99, NULL, &data));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "mine"));
-    ck_assert_ptr_eq(warm_storage_data(storage), before);
-    ck_assert_uint_eq(info_of(storage).bytes, SIZE);
+    ck_assert_ptr_null(data.data);
     mine = (struct mine){.allocs = mine.allocs, .frees = mine.frees};
     own.copy = NULL;
-    wt_fails(WARM_UNSUPPORTED, warm_storage_resize(storage, 99, NULL));
+    wt_fails(WARM_UNSUPPORTED,
+             warm_data_pointer_clone(runtime, &own, source, SIZE, NULL, &data));
     own.raw_deleter = other_deleter;
     wt_fails(WARM_UNSUPPORTED, warm_allocator_alloc(&own, 8, NULL, &pointer));
     own.raw_deleter = NULL;
@@ -735,50 +724,32 @@ START_TEST(test_D2_bad_arguments_are_refused)
     warm_data_pointer data = data_of(&o);
 
     wt_fails(WARM_INVALID_ARGUMENT,
-             warm_storage_create(NULL, 8, NULL, 0, &storage));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_storage_create(pinned, 8, NULL, 2, &storage));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_storage_create(pinned, 8, NULL, 0, NULL));
+             warm_storage_create(NULL, 8, NULL, &storage));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_storage_create(pinned, 8, NULL, NULL));
     wt_fails(WARM_INVALID_ARGUMENT, warm_storage_get_info(NULL, &info));
     wt_fails(WARM_INVALID_ARGUMENT, warm_storage_record(NULL, NULL));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_storage_resize(NULL, 8, NULL));
     wt_fails(WARM_INVALID_ARGUMENT, warm_storage_exchange(NULL, &data, 8));
     ck_assert_ptr_null(warm_storage_data(NULL));
     ck_assert_uint_eq(warm_storage_use_count(NULL), 0);
     ck_assert_uint_eq(warm_storage_weak_count(NULL), 0);
-    wt_ok(
-        warm_storage_create(pinned, 8, NULL, WARM_STORAGE_RESIZABLE, &storage));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_storage_exchange(storage, &data, 8));
-    ck_assert_ptr_eq(data.context, &o);
-    warm_storage_release(storage);
-    wt_ok(warm_storage_create(pinned, 8, NULL, 0, &storage));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_storage_resize(storage, 9, NULL));
+    wt_ok(warm_storage_create(pinned, 8, NULL, &storage));
     data.data = NULL;
     wt_fails(WARM_INVALID_ARGUMENT, warm_storage_exchange(storage, &data, 8));
+    ck_assert_ptr_eq(data.context, &o);
     warm_storage_release(storage);
     ck_assert_uint_eq(o.freed, 0);
 }
 END_TEST
 
-/* What fails costs nothing. */
-START_TEST(test_pinned_storage_is_resized)
+/* A request that fails allocates nothing. */
+START_TEST(test_D2_storage_that_is_too_large_is_refused)
 {
     warm_storage *storage = NULL;
-    char *bytes;
 
-    wt_ok(warm_storage_create(pinned, SIZE, NULL, WARM_STORAGE_RESIZABLE,
-                              &storage));
-    bytes = warm_storage_data(storage);
-    memset(bytes, 9, SIZE);
     wt_fails(WARM_OUT_OF_MEMORY,
-             warm_storage_resize(storage, SIZE_MAX / 2, NULL));
-    ck_assert_ptr_eq(warm_storage_data(storage), bytes);
-    wt_ok(warm_storage_resize(storage, 100, NULL));
-    bytes = warm_storage_data(storage);
-    ck_assert_int_eq(bytes[99], 9);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requested_bytes.current, 100);
-    warm_storage_release(storage);
+             warm_storage_create(pinned, SIZE_MAX / 2, NULL, &storage));
+    ck_assert_ptr_null(storage);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
 }
 END_TEST
 
@@ -793,8 +764,7 @@ START_TEST(test_G2_storage_outlives_its_runtime)
 
     wt_ok(warm_allocator_get(other, WARM_MEMORY_PINNED, 0, &allocator));
     wt_ok(warm_allocator_register(other, &my_allocator, 0));
-    wt_ok(warm_storage_create(allocator, SIZE, NULL, WARM_STORAGE_RESIZABLE,
-                              &storage));
+    wt_ok(warm_storage_create(allocator, SIZE, NULL, &storage));
     wt_ok(warm_runtime_destroy(other, &report));
     ck_assert_uint_eq(report.live, 1);
     wt_fails(WARM_RUNTIME_GONE,
@@ -804,7 +774,8 @@ START_TEST(test_G2_storage_outlives_its_runtime)
     wt_fails(WARM_RUNTIME_GONE,
              warm_allocator_unregister(other, &my_allocator));
     wt_fails(WARM_RUNTIME_GONE, warm_storage_record(storage, NULL));
-    wt_fails(WARM_RUNTIME_GONE, warm_storage_resize(storage, 0, NULL));
+    wt_fails(WARM_RUNTIME_GONE, warm_data_pointer_clone(other, &my_allocator,
+                                                        &data, 1, NULL, &data));
     warm_storage_release(storage);
 }
 END_TEST
@@ -836,7 +807,7 @@ int main(void)
     tcase_add_test(tcase, test_higher_priority_serves);
     tcase_add_test(tcase, test_allocators_are_of_one_device);
     tcase_add_test(tcase, test_failing_allocator_changes_nothing);
-    tcase_add_test(tcase, test_pinned_storage_is_resized);
+    tcase_add_test(tcase, test_D2_storage_that_is_too_large_is_refused);
     tcase_add_test(tcase, test_G2_storage_outlives_its_runtime);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);

@@ -1,51 +1,37 @@
-/* check_storage_order.c: storages whose memory is replaced while a stream works
- * on it, through public headers (rows B4, D2, D3). */
+/* check_storage_order.c: clones and storages of memory that a stream works on,
+ * and what a refused clone leaves as it was, through public headers (rows B4,
+ * B7, D2, D3). */
 #include "wt.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIZE = 4096, LARGER = 8192, SMALLER = 100 };
+enum { SIZE = 4096 };
 
 static warm_runtime *runtime;
-static warm_stream stream, other;
+static warm_stream stream;
+static const warm_allocator *pinned;
 
 static void setup(void)
 {
     runtime = wt_runtime(NULL);
     wt_ok(warm_stream_create(runtime, 0, &stream));
-    wt_ok(warm_stream_create(runtime, 0, &other));
+    wt_ok(warm_allocator_get(runtime, WARM_MEMORY_PINNED, 0, &pinned));
 }
 
 static void teardown(void)
 {
     wt_stream_end(runtime, stream);
-    wt_stream_end(runtime, other);
     wt_runtime_end(runtime);
 }
 
-static const warm_allocator *allocator_of(warm_memory memory)
+static warm_status clone_of(const warm_allocator *allocator, const void *source,
+                            warm_data_pointer *data)
 {
-    const warm_allocator *allocator = NULL;
-
-    wt_ok(warm_allocator_get(runtime, memory, 0, &allocator));
-    return allocator;
-}
-
-static warm_storage *storage_of(const warm_allocator *allocator, size_t bytes)
-{
-    warm_storage *storage = NULL;
-
-    wt_ok(warm_storage_create(allocator, bytes, other, WARM_STORAGE_RESIZABLE,
-                              &storage));
-    return storage;
-}
-
-static void *block_of(warm_memory memory)
-{
-    return memory == WARM_MEMORY_PINNED ? wt_pinned(runtime, SIZE)
-                                        : wt_device(runtime, other, SIZE);
+    data->size = sizeof *data;
+    return warm_data_pointer_clone(runtime, allocator, source, SIZE, stream,
+                                   data);
 }
 
 /* On a GPU a copy from host to host may wait for the stream. */
@@ -66,7 +52,7 @@ static void pass(wt_gate *gate)
     wt_ok(warm_stream_synchronize(runtime, stream));
 }
 
-/* Into pinned memory, once all has passed. */
+/* Copied into pinned memory, after all work of the stream. */
 static char first_byte(const void *data)
 {
     char *bytes = wt_pinned(runtime, 1);
@@ -79,86 +65,39 @@ static char first_byte(const void *data)
     return first;
 }
 
-static const warm_memory own_memory[] = {WARM_MEMORY_PINNED,
-                                         WARM_MEMORY_DEVICE};
-static const size_t new_size[] = {LARGER, SMALLER, 0};
+static void nothing_pending(uint64_t live)
+{
+    warm_space_stats stats = wt_pinned_stats(runtime);
 
-enum { OWN = 2, NEW = 3 };
+    ck_assert_uint_eq(stats.pending.current, 0);
+    ck_assert_uint_eq(stats.captured, 0);
+    ck_assert_uint_eq(stats.live.current, live);
+}
 
-static _Atomic bool worked;
-
-/* Of a stream, which told nobody of it. */
+/* Queued on the stream, without a record. */
 static void work(void *memory)
 {
     memset(memory, 42, SIZE);
-    atomic_store_explicit(&worked, true, memory_order_release);
 }
 
-/* ---- the runtime's own ----------------------------------------------------
- */
+/* ---- the runtime's own allocators ---------------------------------------- */
 
-/* Work on the old memory is queued; whoever gets it next is not hit. */
-START_TEST(test_B4_D2_stream_still_uses_what_a_resize_frees)
-{
-    warm_memory memory = own_memory[_i / NEW];
-    warm_storage *storage = storage_of(allocator_of(memory), SIZE);
-    void *old = warm_storage_data(storage);
-    void *block[4];
-    wt_gate *gate = wt_gate_close(runtime, stream);
+static const warm_memory own_memory[] = {WARM_MEMORY_PINNED,
+                                         WARM_MEMORY_DEVICE};
 
-    if (!wt_on_gpu() || memory == WARM_MEMORY_PINNED) {
-        wt_ok(warm_stream_host_func(runtime, stream, work, old));
-    }
-    gate = open_first(gate, memory);
-    wt_ok(warm_storage_resize(storage, new_size[_i % NEW], stream));
-    for (int i = 0; i < 4; i++) {
-        block[i] = block_of(memory);
-        ck_assert(gate == NULL || block[i] != old);
-    }
-    pass(gate);
-    for (int i = 0; i < 4; i++) {
-        wt_ok(warm_free(block[i]));
-    }
-    warm_storage_release(storage);
-}
-END_TEST
-
-/* What was queued before the resize is in the new memory. */
-START_TEST(test_D2_resize_copies_in_the_order_of_the_stream)
-{
-    warm_memory memory = own_memory[_i];
-    warm_storage *storage = storage_of(allocator_of(memory), SIZE);
-    char *source = wt_pinned(runtime, SIZE);
-    wt_gate *gate = wt_gate_close(runtime, stream);
-
-    memset(source, 42, SIZE);
-    wt_ok(warm_copy_async(runtime, warm_storage_data(storage), source, SIZE,
-                          WARM_COPY_TO_DEVICE, stream));
-    gate = open_first(gate, memory);
-    wt_ok(warm_storage_resize(storage, LARGER, stream));
-    wt_ok(warm_storage_resize(storage, SMALLER, stream));
-    pass(gate);
-    ck_assert_int_eq(first_byte(warm_storage_data(storage)), 42);
-    wt_ok(warm_free(source));
-    warm_storage_release(storage);
-}
-END_TEST
-
-/* The new memory may be freed at once, and the source if it is a block. */
+/* The clone may be freed at once, and the source if it is a block. */
 START_TEST(test_B4_clone_copies_in_the_order_of_the_stream)
 {
-    warm_memory memory = own_memory[_i];
-    warm_data_pointer data = WARM_INIT(warm_data_pointer),
-                      again = {.size = sizeof again};
+    const warm_allocator *allocator = NULL;
+    warm_data_pointer data, again;
     void *source = wt_pinned(runtime, SIZE), *copy, *block[2];
     wt_gate *gate = wt_gate_close(runtime, stream);
 
+    wt_ok(warm_allocator_get(runtime, own_memory[_i], 0, &allocator));
     wt_ok(warm_stream_host_func(runtime, stream, work, source));
-    gate = open_first(gate, memory);
-    wt_ok(warm_data_pointer_clone(allocator_of(memory), source, SIZE, stream,
-                                  &data));
-    wt_ok(warm_data_pointer_clone(allocator_of(memory), source, SIZE, stream,
-                                  &again));
+    gate = open_first(gate, own_memory[_i]);
+    wt_ok(clone_of(allocator, source, &data));
+    wt_ok(clone_of(allocator, source, &again));
     wt_ok(warm_free(source));
     copy = again.data;
     warm_data_pointer_free(&again);
@@ -176,79 +115,78 @@ START_TEST(test_B4_clone_copies_in_the_order_of_the_stream)
 }
 END_TEST
 
-/* A program without work on streams need not know of them. The copy is one of
- * the stream's all the same. */
-START_TEST(test_D2_copies_are_there_at_once_where_the_stream_is_idle)
+START_TEST(test_B7_clone_in_a_capture_keeps_both)
 {
-    const warm_allocator *pinned = allocator_of(WARM_MEMORY_PINNED);
-    warm_storage *storage = storage_of(pinned, SIZE);
-    warm_data_pointer data = WARM_INIT(warm_data_pointer);
-    void *device = wt_device(runtime, stream, SIZE);
-    uint64_t copies = wt_calls(runtime, "copy");
+    void *source = wt_pinned(runtime, SIZE), *old = source, *block;
+    warm_data_pointer data;
+    warm_graph graph = NULL;
 
-    memset(warm_storage_data(storage), 42, SIZE);
-    wt_ok(warm_storage_resize(storage, LARGER, stream));
-    ck_assert_int_eq(*(char *)warm_storage_data(storage), 42);
-    ck_assert_uint_eq(wt_calls(runtime, "copy"), copies + 1);
-    wt_ok(warm_data_pointer_clone(pinned, warm_storage_data(storage), SIZE,
-                                  stream, &data));
+    memset(source, 1, SIZE);
+    wt_ok(warm_capture_begin(runtime, stream));
+    wt_ok(clone_of(pinned, source, &data));
+    wt_ok(warm_free(source));
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    block = wt_pinned(runtime, SIZE);
+    ck_assert_ptr_ne(block, old);
+    /* No caller has it, and each launch reads it. */
+    memset(old, 42, SIZE);
+    wt_ok(warm_graph_launch(runtime, graph, stream));
+    wt_ok(warm_stream_synchronize(runtime, stream));
     ck_assert_int_eq(*(char *)data.data, 42);
+    wt_ok(warm_free(block));
     warm_data_pointer_free(&data);
-    wt_ok(warm_data_pointer_clone(pinned, device, SIZE, stream, &data));
-    ck_assert_uint_eq(wt_calls(runtime, "copy"), copies + 3);
-    warm_data_pointer_free(&data);
-    wt_ok(warm_free(device));
-    warm_storage_release(storage);
+    wt_ok(warm_graph_destroy(runtime, graph));
 }
 END_TEST
 
-START_TEST(test_D2_resize_that_fails_changes_nothing)
+START_TEST(test_D2_clone_of_too_much_records_nothing)
 {
-    warm_storage *storage = storage_of(allocator_of(own_memory[_i]), SIZE);
-    void *old = warm_storage_data(storage);
-    warm_storage_info info = WARM_INIT(warm_storage_info);
+    warm_data_pointer data = WARM_INIT(warm_data_pointer);
+    char *source = wt_pinned(runtime, SIZE);
+    size_t bytes = wt_block_info(source).bytes;
     wt_gate *gate = wt_gate_close(runtime, stream);
 
-    wt_ok(warm_testing_fail(runtime, "copy", 1, 0));
-    wt_fails(WARM_DRIVER_ERROR, warm_storage_resize(storage, LARGER, stream));
-    pass(gate);
-    wt_ok(warm_storage_get_info(storage, &info));
-    ck_assert_ptr_eq(info.data, old);
-    ck_assert_uint_eq(info.bytes, SIZE);
-    wt_ok(warm_storage_resize(storage, LARGER, stream));
-    wt_ok(warm_stream_synchronize(runtime, stream));
-    warm_storage_release(storage);
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_data_pointer_clone(runtime, pinned, source + 1, bytes, stream,
+                                     &data));
+    ck_assert_ptr_null(data.data);
+    ck_assert_uint_eq(wt_block_info(source).streams, 0);
+    nothing_pending(1);
+    wt_gate_open(gate);
+    wt_ok(warm_free(source));
 }
 END_TEST
 
-/* ---- a user's, and wrapped memory ---------------------------------------- */
-
-/* The host copies; nobody records. */
-static struct mine {
-    _Atomic bool resized;
-    bool early;
-    unsigned frees;
-} mine;
-
-static void begin(void)
+START_TEST(test_D2_clone_whose_copy_fails_is_freed)
 {
-    mine = (struct mine){.frees = 0};
-    atomic_store_explicit(&worked, false, memory_order_relaxed);
+    void *source = wt_pinned(runtime, SIZE);
+    warm_data_pointer data = {.data = NULL};
+
+    wt_ok(warm_testing_fail(runtime, "copy", 1, 0));
+    wt_fails(WARM_DRIVER_ERROR, clone_of(pinned, source, &data));
+    ck_assert_ptr_null(data.data);
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_ok(warm_poll(runtime));
+    nothing_pending(1);
+    wt_ok(warm_free(source));
+}
+END_TEST
+
+/* ---- a program's own, and wrapped memory ----------------------------------
+ */
+
+static void free_block(void *context)
+{
+    wt_ok(warm_free(context));
 }
 
-static void free_mine(void *context)
-{
-    mine.early |= !atomic_load_explicit(&worked, memory_order_acquire);
-    mine.frees++;
-    free(context);
-}
-
-static warm_status alloc_mine(void *context, size_t bytes, warm_stream on,
-                              warm_data_pointer *data)
+/* Blocks of the library from an allocator that cannot copy, or record. */
+static warm_status alloc_block(void *context, size_t bytes, warm_stream on,
+                               warm_data_pointer *data)
 {
     (void)context, (void)on;
-    data->data = data->context = malloc(bytes);
-    data->deleter = free_mine;
+    data->data = data->context = wt_pinned(runtime, bytes);
+    data->deleter = free_block;
     return WARM_OK;
 }
 
@@ -258,125 +196,104 @@ static warm_status record_none(void *context, const void *data, warm_stream on)
     return WARM_NOT_FOUND;
 }
 
-static warm_status copy_now(void *context, void *destination,
-                            const void *source, size_t bytes, warm_stream on)
-{
-    (void)context, (void)on;
-    memcpy(destination, source, bytes);
-    return WARM_OK;
-}
-
 static const warm_allocator plain = {.size = sizeof plain,
                                      .name = "plain",
-                                     .memory = WARM_MEMORY_HOST,
-                                     .alloc = alloc_mine};
+                                     .memory = WARM_MEMORY_PINNED,
+                                     .alloc = alloc_block};
 
 struct race {
-    warm_storage *storage;
-    size_t bytes;
+    char source[SIZE];
+    warm_data_pointer data;
     wt_gate *gate;
     warm_status status;
+    _Atomic bool cloned;
 };
 
-/* One resizes; the other one lets the stream go on after a while. */
-static void resize_beside(void *argument, unsigned index)
+/* Thread 0 clones; thread 1 lets the stream go on after a while. */
+static void clone_beside(void *argument, unsigned index)
 {
     struct race *race = argument;
     wt_linger linger = {0, 0};
 
     if (index == 0) {
-        race->status = warm_storage_resize(race->storage, race->bytes, stream);
-        atomic_store_explicit(&mine.resized, true, memory_order_release);
+        race->status = clone_of(&plain, race->source, &race->data);
+        atomic_store_explicit(&race->cloned, true, memory_order_release);
         return;
     }
-    while (!atomic_load_explicit(&mine.resized, memory_order_acquire) &&
+    while (!atomic_load_explicit(&race->cloned, memory_order_acquire) &&
            wt_lingers(&linger)) {
     }
     wt_gate_open(race->gate);
 }
 
-static void check_waits(warm_storage *storage, size_t bytes)
+/* Of two runtimes the named one is that of the stream. */
+START_TEST(test_B4_stream_is_waited_for_where_the_host_copies)
 {
-    struct race race = {.storage = storage, .bytes = bytes};
+    warm_runtime *other = wt_runtime(NULL);
+    struct race race = {.status = WARM_OK};
 
-    memset(warm_storage_data(storage), 0, SIZE);
     race.gate = wt_gate_close(runtime, stream);
-    wt_ok(warm_stream_host_func(runtime, stream, work,
-                                warm_storage_data(storage)));
-    wt_threads(2, resize_beside, &race);
+    wt_ok(warm_stream_host_func(runtime, stream, work, race.source));
+    wt_threads(2, clone_beside, &race);
     wt_ok(race.status);
+    ck_assert_int_eq(*(char *)race.data.data, 42);
+    warm_data_pointer_free(&race.data);
     wt_ok(warm_stream_synchronize(runtime, stream));
-    ck_assert_uint_eq(mine.frees, 1);
-    ck_assert(!mine.early);
-    if (bytes > 0) {
-        ck_assert_int_eq(*(char *)warm_storage_data(storage), 42);
-    }
-    warm_storage_release(storage);
-}
-
-/* Whether it is registered: it belongs to the only runtime, or to its own. */
-START_TEST(test_B4_D2_stream_is_waited_for_where_the_host_copies)
-{
-    warm_runtime *first = runtime;
-    warm_stream of_first = stream;
-
-    begin();
-    if (_i < NEW) {
-        check_waits(storage_of(&plain, SIZE), new_size[_i]);
-        return;
-    }
-    runtime = wt_runtime(NULL);
-    wt_ok(warm_stream_create(runtime, 0, &stream));
-    wt_ok(warm_allocator_register(runtime, &plain, 0));
-    check_waits(storage_of(&plain, SIZE), new_size[_i - NEW]);
-    wt_ok(warm_allocator_unregister(runtime, &plain));
-    wt_stream_end(runtime, stream);
-    wt_runtime_end(runtime);
-    runtime = first;
-    stream = of_first;
+    wt_runtime_end(other);
 }
 END_TEST
 
-/* It takes what it is told for none of its own. */
-START_TEST(test_B4_D2_stream_is_waited_for_where_nobody_knows_the_memory)
+/* A block that was recorded would be kept for the graph. */
+START_TEST(test_B7_stream_that_captures_is_not_waited_for)
 {
-    warm_allocator own = plain;
+    void *source = wt_pinned(runtime, SIZE);
+    warm_data_pointer data = {.data = NULL};
+    warm_graph graph = NULL;
 
-    begin();
-    own.record = record_none;
-    own.copy = _i >= NEW ? copy_now : NULL;
-    check_waits(storage_of(&own, SIZE), _i >= NEW ? 0 : new_size[_i]);
+    wt_ok(warm_capture_begin(runtime, stream));
+    wt_fails(WARM_CAPTURE_ERROR, clone_of(&plain, source, &data));
+    ck_assert_ptr_null(data.data);
+    ck_assert_uint_eq(wt_block_info(source).streams, 0);
+    nothing_pending(1);
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_ok(clone_of(&plain, source, &data));
+    warm_data_pointer_free(&data);
+    wt_ok(warm_free(source));
 }
 END_TEST
 
-/* Memory of another owner, in a storage of the runtime's own allocator. */
-START_TEST(test_B4_D3_stream_is_waited_for_before_foreign_memory_is_freed)
+/* In another mode the wait would break captures of other threads. */
+START_TEST(test_B7_stream_is_not_waited_for_in_any_mode)
 {
-    warm_data_pointer data = {.size = sizeof data,
-                              .deleter = free_mine,
-                              .memory = WARM_MEMORY_PINNED};
-    warm_storage *storage = NULL;
+    void *source = wt_pinned(runtime, SIZE);
+    warm_data_pointer data = {.data = NULL};
+    uint64_t waits = wt_calls(runtime, "stream_synchronize");
 
-    begin();
-    data.data = data.context = malloc(SIZE);
-    wt_ok(warm_storage_wrap(&data, SIZE, allocator_of(WARM_MEMORY_PINNED),
-                            WARM_STORAGE_RESIZABLE, &storage));
-    wt_ok(warm_storage_record(storage, stream));
-    check_waits(storage, new_size[_i]);
+    /* So that the clone needs no call that allocates. */
+    wt_ok(warm_free(wt_pinned(runtime, SIZE)));
+    wt_ok(warm_testing_fail(runtime, "capture_mode", 1, 1));
+    wt_fails(WARM_DRIVER_ERROR, clone_of(&plain, source, &data));
+    wt_ok(warm_testing_fail(runtime, "capture_mode", 0, 0));
+    ck_assert_uint_eq(wt_calls(runtime, "stream_synchronize"), waits);
+    ck_assert_ptr_null(data.data);
+    nothing_pending(1);
+    wt_ok(warm_free(source));
 }
 END_TEST
 
-/* What the allocator takes for none of its own is a block. */
+/* The allocator does not know the memory, which is a block. */
 START_TEST(test_B4_D3_block_is_known_where_its_allocator_does_not_know_it)
 {
     warm_allocator own = plain;
     void *block = wt_pinned(runtime, SIZE);
-    warm_data_pointer data = {.size = sizeof data, .data = block};
+    warm_data_pointer data = {
+        .size = sizeof data, .data = block, .memory = WARM_MEMORY_PINNED};
     warm_error before = WARM_INIT(warm_error), after = {.size = sizeof after};
     warm_storage *storage = NULL;
 
     own.record = record_none;
-    wt_ok(warm_storage_wrap(&data, SIZE, &own, 0, &storage));
+    wt_ok(warm_storage_wrap(&data, SIZE, &own, &storage));
     warm_last_error(&before);
     wt_ok(warm_storage_record(storage, stream));
     warm_last_error(&after);
@@ -387,38 +304,27 @@ START_TEST(test_B4_D3_block_is_known_where_its_allocator_does_not_know_it)
 }
 END_TEST
 
-/* Of several runtimes nobody knows whose stream it is. */
-START_TEST(test_D2_unknown_stream_is_not_waited_for)
+START_TEST(test_D3_more_than_a_block_has_is_refused)
 {
-    warm_runtime *second = wt_runtime(NULL);
-    warm_storage *storage = storage_of(&plain, SIZE);
-    warm_data_pointer data = WARM_INIT(warm_data_pointer);
-    void *old = warm_storage_data(storage);
+    char *block = wt_pinned(runtime, SIZE);
+    size_t bytes = wt_block_info(block).bytes;
+    warm_data_pointer data = {.size = sizeof data,
+                              .data = block + 64,
+                              .context = block,
+                              .deleter = free_block,
+                              .memory = WARM_MEMORY_PINNED};
+    warm_storage *storage = NULL;
 
-    begin();
-    wt_fails(WARM_UNSUPPORTED, warm_storage_resize(storage, LARGER, stream));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "plain"));
-    wt_fails(WARM_UNSUPPORTED,
-             warm_data_pointer_clone(&plain, old, SIZE, stream, &data));
-    ck_assert_ptr_eq(warm_storage_data(storage), old);
-    ck_assert_uint_eq(mine.frees, 2);
-    warm_storage_release(storage);
-    wt_runtime_end(second);
-}
-END_TEST
-
-START_TEST(test_B7_D2_stream_that_captures_is_not_waited_for)
-{
-    warm_storage *storage = storage_of(&plain, SIZE);
-    void *old = warm_storage_data(storage);
-    warm_graph graph = NULL;
-
-    wt_ok(warm_capture_begin(runtime, stream));
-    wt_fails(WARM_CAPTURE_ERROR, warm_storage_resize(storage, LARGER, stream));
-    ck_assert_ptr_eq(warm_storage_data(storage), old);
-    wt_ok(warm_capture_end(runtime, stream, &graph));
-    wt_ok(warm_graph_destroy(runtime, graph));
-    wt_ok(warm_storage_resize(storage, LARGER, stream));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_storage_wrap(&data, bytes - 63, NULL, &storage));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "block"));
+    ck_assert_ptr_eq(data.context, block);
+    wt_ok(warm_storage_wrap(&data, bytes - 64, NULL, &storage));
+    data = (warm_data_pointer){
+        .size = sizeof data, .data = block, .memory = WARM_MEMORY_PINNED};
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_storage_exchange(storage, &data, bytes + 1));
+    ck_assert_ptr_eq(warm_storage_data(storage), block + 64);
     warm_storage_release(storage);
 }
 END_TEST
@@ -430,29 +336,17 @@ int main(void)
     TCase *tcase = tcase_create("storage_order");
 
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(tcase, test_B4_D2_stream_still_uses_what_a_resize_frees,
-                        0, OWN * NEW);
-    tcase_add_loop_test(tcase, test_D2_resize_copies_in_the_order_of_the_stream,
-                        0, OWN);
     tcase_add_loop_test(tcase, test_B4_clone_copies_in_the_order_of_the_stream,
-                        0, OWN);
-    tcase_add_test(tcase,
-                   test_D2_copies_are_there_at_once_where_the_stream_is_idle);
-    tcase_add_loop_test(tcase, test_D2_resize_that_fails_changes_nothing, 0,
-                        OWN);
-    tcase_add_loop_test(tcase,
-                        test_B4_D2_stream_is_waited_for_where_the_host_copies,
-                        0, 2 * NEW);
-    tcase_add_loop_test(
-        tcase, test_B4_D2_stream_is_waited_for_where_nobody_knows_the_memory, 0,
-        NEW + 1);
-    tcase_add_loop_test(
-        tcase, test_B4_D3_stream_is_waited_for_before_foreign_memory_is_freed,
-        0, NEW);
+                        0, 2);
+    tcase_add_test(tcase, test_B7_clone_in_a_capture_keeps_both);
+    tcase_add_test(tcase, test_D2_clone_of_too_much_records_nothing);
+    tcase_add_test(tcase, test_D2_clone_whose_copy_fails_is_freed);
+    tcase_add_test(tcase, test_B4_stream_is_waited_for_where_the_host_copies);
+    tcase_add_test(tcase, test_B7_stream_that_captures_is_not_waited_for);
+    tcase_add_test(tcase, test_B7_stream_is_not_waited_for_in_any_mode);
     tcase_add_test(
         tcase, test_B4_D3_block_is_known_where_its_allocator_does_not_know_it);
-    tcase_add_test(tcase, test_D2_unknown_stream_is_not_waited_for);
-    tcase_add_test(tcase, test_B7_D2_stream_that_captures_is_not_waited_for);
+    tcase_add_test(tcase, test_D3_more_than_a_block_has_is_refused);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }
