@@ -1,9 +1,14 @@
-/* allocators.c: registration and lookup of allocators (allocators.h). */
+/* allocators.c: a runtime's own allocators, and those that are registered with
+ * it (allocators.h). */
 #include "alloc/storage/allocators.h"
 
+#include "alloc/api/copy.h"
+#include "alloc/kinds/device_space.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
+#include "warmpool/device_memory.h"
+#include "warmpool/memory.h"
 
 struct entry {
     const warm_allocator *given; /* the program's pointer */
@@ -17,18 +22,161 @@ struct wm_allocators {
     struct entry *first; /* lock allocators; by falling priority */
 };
 
-warm_status wm_memory_check(warm_memory memory)
+/* ---- checks -------------------------------------------------------------- */
+
+const char *warm_memory_name(warm_memory memory)
 {
     switch (memory) {
-    case WARM_MEMORY_HOST:
-    case WARM_MEMORY_PINNED:
-    case WARM_MEMORY_DEVICE:
-    case WARM_MEMORY_SHARED:
+#define NAME(name, value, text)                                                \
+    case WARM_MEMORY_##name:                                                   \
+        return text;
+        WARM_MEMORY_MAP(NAME)
+#undef NAME
+    }
+    return "unknown";
+}
+
+warm_status wm_memory_check(warm_memory memory)
+{
+    return (unsigned)memory <= WARM_MEMORY_SHARED
+               ? WARM_OK
+               : wm_fail(WARM_INVALID_ARGUMENT,
+                         "memory %d is no value of enum warm_memory",
+                         (int)memory);
+}
+
+warm_status wm_allocator_in(const warm_allocator *given, warm_allocator *full)
+{
+    warm_status status = wm_sized_check(given, sizeof *full, "warm_allocator");
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    wm_sized_in(full, given, sizeof *full);
+    if (full->name == NULL || full->alloc == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "warm_allocator.%s is null",
+                       full->name == NULL ? "name" : "alloc");
+    }
+    if (!wm_memory_has_device(full->memory)) {
+        full->device = WARM_NO_DEVICE;
+    }
+    return wm_memory_check(full->memory);
+}
+
+static warm_status check_place(warm_runtime *runtime, warm_memory memory,
+                               int device)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK) {
+        status = wm_memory_check(memory);
+    }
+    return status == WARM_OK && wm_memory_has_device(memory)
+               ? wm_runtime_check_range(runtime, device)
+               : status;
+}
+
+/* ---- the runtime's own --------------------------------------------------- */
+
+static void free_block(void *context)
+{
+    (void)warm_free(context);
+}
+
+static warm_status alloc_block(void *context, size_t bytes, warm_stream stream,
+                               warm_data_pointer *data)
+{
+    const wm_own_allocator *own = context;
+    void *pointer = NULL;
+    /* Page-locked memory belongs to no stream. */
+    warm_status status = own->device == WARM_NO_DEVICE
+                             ? warm_pinned_alloc(own->runtime, bytes, &pointer)
+                             : warm_device_alloc(own->runtime, own->device,
+                                                 stream, bytes, &pointer);
+
+    if (status == WARM_OK) {
+        data->data = data->context = pointer;
+        data->deleter = free_block;
+    }
+    return status;
+}
+
+static warm_status copy_block(void *context, void *destination,
+                              const void *source, size_t bytes,
+                              warm_stream stream)
+{
+    const wm_own_allocator *own = context;
+
+    return wm_copy_any(own->runtime, destination, source, bytes, stream);
+}
+
+static warm_status record_block(void *context, const void *data,
+                                warm_stream stream)
+{
+    const wm_own_allocator *own = context;
+    warm_status status = wm_runtime_check(own->runtime);
+
+    return status == WARM_OK ? warm_record_stream(data, stream) : status;
+}
+
+bool wm_allocator_is_own(const warm_allocator *allocator)
+{
+    return allocator->alloc == alloc_block;
+}
+
+/* A pointer to no block is left to warm_free(), whose error names it. */
+static warm_status check_own(const warm_allocator *allocator,
+                             const void *pointer)
+{
+    const wm_own_allocator *own = allocator->context;
+    const wm_block *block = wm_space_find(pointer);
+    warm_status status = wm_runtime_check(own->runtime);
+
+    if (status == WARM_OK && block != NULL &&
+        (wm_space_of(block)->group.runtime != own->runtime ||
+         wm_device_of_block(block) != own->device)) {
+        status = wm_fail(WARM_INVALID_POINTER,
+                         "%p was not allocated by this allocator, %s", pointer,
+                         allocator->name);
+    }
+    return status;
+}
+
+warm_status wm_allocator_free(const warm_allocator *allocator, void *pointer)
+{
+    warm_status status = WARM_OK;
+
+    /* A program's allocator may have the deleter of the runtime's own. */
+    if (allocator->raw_deleter != free_block) {
+        allocator->raw_deleter(pointer);
         return WARM_OK;
     }
-    return wm_fail(WARM_INVALID_ARGUMENT,
-                   "memory %d is no value of enum warm_memory", (int)memory);
+    if (wm_allocator_is_own(allocator)) {
+        status = check_own(allocator, pointer);
+    }
+    return status == WARM_OK ? warm_free(pointer) : status;
 }
+
+static void make_own(warm_runtime *runtime, int device)
+{
+    wm_own_allocator *own = &runtime->own[device + 1];
+    bool pinned = device == WARM_NO_DEVICE;
+
+    own->runtime = runtime;
+    own->device = device;
+    own->allocator = (warm_allocator){
+        .size = sizeof own->allocator,
+        .name = pinned ? "warmpool pinned" : "warmpool device",
+        .context = own,
+        .memory = pinned ? WARM_MEMORY_PINNED : WARM_MEMORY_DEVICE,
+        .device = device,
+        .alloc = alloc_block,
+        .raw_deleter = free_block,
+        .copy = copy_block,
+        .record = record_block};
+}
+
+/* ---- registration -------------------------------------------------------- */
 
 warm_status wm_allocators_open(warm_runtime *runtime)
 {
@@ -38,7 +186,9 @@ warm_status wm_allocators_open(warm_runtime *runtime)
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
     }
     wm_lock_init(&all->lock, WM_RANK_ALLOCATORS);
-    wm_own_allocators_init(runtime);
+    for (int device = WARM_NO_DEVICE; device < runtime->devices; device++) {
+        make_own(runtime, device);
+    }
     runtime->allocators = all;
     return WARM_OK;
 }
@@ -58,36 +208,14 @@ void wm_allocators_close(warm_runtime *runtime)
     runtime->allocators = NULL;
 }
 
-/* ---- registration -------------------------------------------------------- */
-
-static warm_status check_place(warm_runtime *runtime, warm_memory memory,
-                               int device)
-{
-    warm_status status = wm_runtime_check(runtime);
-
-    if (status == WARM_OK) {
-        status = wm_memory_check(memory);
-    }
-    if (status == WARM_OK && wm_memory_has_device(memory)) {
-        status = wm_runtime_check_range(runtime, device);
-    }
-    return status;
-}
-
-static const warm_allocator *own_of(const warm_runtime *runtime,
-                                    warm_memory memory, int device)
-{
-    if (memory == WARM_MEMORY_PINNED) {
-        return &runtime->own[0].allocator;
-    }
-    return memory == WARM_MEMORY_DEVICE ? &runtime->own[1 + device].allocator
-                                        : NULL;
-}
-
+/* device: WARM_NO_DEVICE of host and pinned memory. */
 static const warm_allocator *find_locked(const warm_runtime *runtime,
                                          warm_memory memory, int device)
 {
-    const warm_allocator *own = own_of(runtime, memory, device);
+    const warm_allocator *own =
+        memory == WARM_MEMORY_PINNED || memory == WARM_MEMORY_DEVICE
+            ? &runtime->own[device + 1].allocator
+            : NULL;
 
     for (struct entry *e = runtime->allocators->first; e != NULL; e = e->next) {
         if (e->memory == memory && e->device == device) {
@@ -122,16 +250,26 @@ warm_status warm_allocator_get(warm_runtime *runtime, warm_memory memory,
     return WARM_OK;
 }
 
-/* Inserts before entries of the same or lower priority. False: it is registered
- * already. */
+/* Returns the link to the allocator's entry, or to null. */
+static struct entry **find_link_locked(struct wm_allocators *all,
+                                       const warm_allocator *allocator)
+{
+    struct entry **link = &all->first;
+
+    while (*link != NULL && (*link)->given != allocator) {
+        link = &(*link)->next;
+    }
+    return link;
+}
+
+/* Inserts before entries of the same or lower priority. False: the allocator is
+ * registered already. */
 static bool add_locked(struct wm_allocators *all, struct entry *entry)
 {
     struct entry **link = &all->first;
 
-    for (struct entry *e = all->first; e != NULL; e = e->next) {
-        if (e->given == entry->given) {
-            return false;
-        }
+    if (*find_link_locked(all, entry->given) != NULL) {
+        return false;
     }
     while (*link != NULL && (*link)->priority > entry->priority) {
         link = &(*link)->next;
@@ -141,75 +279,56 @@ static bool add_locked(struct wm_allocators *all, struct entry *entry)
     return true;
 }
 
-static warm_status add(struct wm_allocators *all, const struct entry *wanted)
-{
-    struct entry *entry = wm_meta_alloc(sizeof *entry);
-    bool added;
-
-    if (entry == NULL) {
-        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for an allocator");
-    }
-    *entry = *wanted;
-    wm_lock_acquire(&all->lock);
-    added = add_locked(all, entry);
-    wm_lock_release(&all->lock);
-    if (!added) {
-        wm_meta_free(entry);
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "allocator %s is registered already for %s memory",
-                       wanted->given->name, warm_memory_name(wanted->memory));
-    }
-    return WARM_OK;
-}
-
 warm_status warm_allocator_register(warm_runtime *runtime,
                                     const warm_allocator *allocator,
                                     int priority)
 {
     warm_allocator full;
     warm_status status = wm_allocator_in(allocator, &full);
+    struct entry *entry;
+    bool added;
 
     if (status == WARM_OK) {
         status = check_place(runtime, full.memory, full.device);
     }
-    if (status == WARM_OK) {
-        const struct entry wanted = {.given = allocator,
-                                     .memory = full.memory,
-                                     .device = full.device,
-                                     .priority = priority};
-
-        status = add(runtime->allocators, &wanted);
+    if (status != WARM_OK) {
+        return status;
     }
-    return status;
-}
-
-static struct entry *take_out_locked(struct wm_allocators *all,
-                                     const warm_allocator *allocator)
-{
-    struct entry **link = &all->first;
-    struct entry *entry;
-
-    while (*link != NULL && (*link)->given != allocator) {
-        link = &(*link)->next;
+    entry = wm_meta_alloc(sizeof *entry);
+    if (entry == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for an allocator");
     }
-    entry = *link;
-    if (entry != NULL) {
-        *link = entry->next;
+    *entry = (struct entry){.given = allocator,
+                            .memory = full.memory,
+                            .device = full.device,
+                            .priority = priority};
+    wm_lock_acquire(&runtime->allocators->lock);
+    added = add_locked(runtime->allocators, entry);
+    wm_lock_release(&runtime->allocators->lock);
+    if (!added) {
+        wm_meta_free(entry);
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "allocator %s is registered already for %s memory",
+                       full.name, warm_memory_name(full.memory));
     }
-    return entry;
+    return WARM_OK;
 }
 
 warm_status warm_allocator_unregister(warm_runtime *runtime,
                                       const warm_allocator *allocator)
 {
     warm_status status = wm_runtime_check(runtime);
-    struct entry *entry;
+    struct entry **link, *entry;
 
     if (status != WARM_OK) {
         return status;
     }
     wm_lock_acquire(&runtime->allocators->lock);
-    entry = take_out_locked(runtime->allocators, allocator);
+    link = find_link_locked(runtime->allocators, allocator);
+    entry = *link;
+    if (entry != NULL) {
+        *link = entry->next;
+    }
     wm_lock_release(&runtime->allocators->lock);
     if (entry == NULL) {
         return wm_fail(WARM_NOT_FOUND, "the allocator is not registered with "
@@ -217,34 +336,4 @@ warm_status warm_allocator_unregister(warm_runtime *runtime,
     }
     wm_meta_free(entry);
     return WARM_OK;
-}
-
-const char *warm_memory_name(warm_memory memory)
-{
-    switch (memory) {
-#define NAME(name, value, text)                                                \
-    case WARM_MEMORY_##name:                                                   \
-        return text;
-        WARM_MEMORY_MAP(NAME)
-#undef NAME
-    }
-    return "unknown";
-}
-
-warm_status wm_allocator_in(const warm_allocator *given, warm_allocator *full)
-{
-    warm_status status = wm_sized_check(given, sizeof *full, "warm_allocator");
-
-    if (status != WARM_OK) {
-        return status;
-    }
-    wm_sized_in(full, given, sizeof *full);
-    if (full->name == NULL || full->alloc == NULL) {
-        return wm_fail(WARM_INVALID_ARGUMENT, "warm_allocator.%s is null",
-                       full->name == NULL ? "name" : "alloc");
-    }
-    if (!wm_memory_has_device(full->memory)) {
-        full->device = WARM_NO_DEVICE;
-    }
-    return wm_memory_check(full->memory);
 }

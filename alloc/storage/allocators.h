@@ -16,7 +16,6 @@
 
 /* Status: OUT_OF_MEMORY. */
 warm_status wm_allocators_open(warm_runtime *runtime);
-void wm_own_allocators_init(warm_runtime *runtime);
 /* Removes registered allocators. No other thread uses the runtime. */
 void wm_allocators_close(warm_runtime *runtime);
 
