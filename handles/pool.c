@@ -57,7 +57,7 @@ uint64_t wm_pool_lease_out(wm_pool *pool, void *handle, bool bound)
     wm_lock_acquire(&pool->lock);
     wm_pool_check_reset_locked(pool);
     if (!pool->closed || pool->lost) {
-        wm_handle_map_put(&pool->leases, serial, handle);
+        wm_map_put(&pool->leases, serial, handle);
     }
     if (!pool->closed) {
         pool->stats.in_use--;
@@ -79,7 +79,7 @@ warm_status wm_pool_lease_end(wm_pool *pool, uint64_t serial)
     wm_lock_acquire(&pool->lock);
     wm_pool_check_reset_locked(pool);
     closed = pool->closed && !pool->lost;
-    handle = closed ? NULL : wm_handle_map_take(&pool->leases, serial);
+    handle = closed ? NULL : wm_map_take(&pool->leases, serial);
     if (handle != NULL && !pool->lost) {
         pool->stats.leased--;
         if (!wm_pool_return_while_unbinding_locked(pool, handle, now)) {
@@ -108,7 +108,7 @@ static void *take_oldest_locked(wm_pool *pool, uint64_t keep, uint64_t idle_ns,
     if (pool->stats.idle <= keep) {
         return NULL;
     }
-    oldest = pool->idle[pool->oldest];
+    oldest = *wm_pool_idle_at(pool, 0);
     if (oldest.since_ns > now || now - oldest.since_ns < idle_ns) {
         return NULL;
     }
@@ -164,7 +164,7 @@ bool wm_pool_owns(wm_pool *pool, const void *handle)
     wm_lock_acquire(&pool->lock);
     /* A live handle of another pool may have the address of a lost one. */
     found = !wm_pool_was_reset(pool) &&
-            wm_handle_map_count(&pool->all, (uintptr_t)handle) > 0;
+            wm_map_find(&pool->all, (uintptr_t)handle) != NULL;
     wm_lock_release(&pool->lock);
     return found;
 }
@@ -213,11 +213,9 @@ uint64_t wm_pool_close(wm_pool *pool)
         (void)wm_pool_destroy(pool, pool->deferred[i]);
     }
     for (uint64_t i = 0; i < idle && !must_leak_idle(pool); i++) {
-        (void)wm_pool_destroy(
-            pool, pool->idle[(pool->oldest + i) & (pool->room - 1)].handle);
+        (void)wm_pool_destroy(pool, wm_pool_idle_at(pool, i)->handle);
     }
-    wm_meta_free(pool->memory);
-    pool->memory = NULL;
+    wm_map_fini(&pool->all); /* its memory is that of all tables */
     wm_cond_fini(&pool->first_ended);
     wm_lock_fini(&pool->lock);
     return in_use;
@@ -239,52 +237,24 @@ void wm_pool_get_stats(wm_pool *pool, warm_handle_stats *stats)
     stats->binds = atomic_load_explicit(&pool->binds, memory_order_relaxed);
 }
 
-static const wm_pool_idle *idle_locked(const wm_pool *pool, uint64_t i)
-{
-    return &pool->idle[(pool->oldest + i) & (pool->room - 1)];
-}
-
-struct check {
-    const wm_pool *pool;
-    bool good;
-};
-
-static void check_leased(const wm_handle_entry *entry, void *argument)
-{
-    struct check *check = argument;
-    const wm_pool *pool = check->pool;
-
-    check->good =
-        check->good &&
-        wm_handle_map_count(&pool->all, (uintptr_t)entry->handle) > 0 &&
-        wm_handle_map_count(&pool->leases, entry->key) == 1;
-    for (uint64_t i = 0; i < pool->stats.idle && check->good; i++) {
-        check->good = idle_locked(pool, i)->handle != entry->handle;
-    }
-}
-
-static void count(const wm_handle_entry *entry, void *argument)
-{
-    (void)entry;
-    ++*(uint64_t *)argument;
-}
-
 /* Idle and leased handles are live, and no handle is both. */
 static bool lists_agree_locked(const wm_pool *pool)
 {
-    struct check check = {pool, true};
-    uint64_t leased = 0, alive = 0;
+    const wm_map_entry *leased = NULL;
+    bool good = pool->all.count == pool->alive &&
+                (pool->closed || pool->leases.count == pool->stats.leased);
 
-    for (uint64_t i = 0; i < pool->stats.idle && check.good; i++) {
-        check.good =
-            wm_handle_map_count(&pool->all,
-                                (uintptr_t)idle_locked(pool, i)->handle) > 0;
+    for (uint64_t i = 0; i < pool->stats.idle && good; i++) {
+        good = wm_map_find(&pool->all,
+                           (uintptr_t)wm_pool_idle_at(pool, i)->handle) != NULL;
     }
-    wm_handle_map_each(&pool->leases, check_leased, &check);
-    wm_handle_map_each(&pool->leases, count, &leased);
-    wm_handle_map_each(&pool->all, count, &alive);
-    return check.good && alive == pool->alive &&
-           (pool->closed || leased == pool->stats.leased);
+    while (good && (leased = wm_map_next(&pool->leases, leased)) != NULL) {
+        good = wm_map_find(&pool->all, (uintptr_t)leased->value) != NULL;
+        for (uint64_t i = 0; i < pool->stats.idle && good; i++) {
+            good = wm_pool_idle_at(pool, i)->handle != leased->value;
+        }
+    }
+    return good;
 }
 
 bool wm_pool_check(wm_pool *pool)

@@ -21,10 +21,10 @@
 #ifndef WM_POOL_H
 #define WM_POOL_H
 
-#include "handles/handle_map.h"
 #include "handles/kind.h"
 #include "handles/meter.h"
 #include "handles/workspace.h"
+#include "runtime/base/map.h"
 
 enum wm_pool_first { WM_FIRST_NONE, WM_FIRST_RUNNING, WM_FIRST_DONE };
 
@@ -49,12 +49,11 @@ typedef struct wm_pool {
     bool closed;              /* lock pool: handles released now are leaked */
     bool lost;                /* lock pool: or lost, as the device was reset */
     unsigned room;            /* lock pool: capacity, a power of two */
-    void *memory;             /* lock pool: of idle, the maps and deferred */
     wm_pool_idle *idle;       /* lock pool: ring of `room` slots */
-    wm_handle_map all;        /* lock pool: live handles by address, each with
+    wm_map all;               /* lock pool: live handles by address, each with
                                * the stream it is bound to; null: none, or a
                                * default stream */
-    wm_handle_map leases;     /* lock pool: leased handles by serial, unique in
+    wm_map leases;            /* lock pool: leased handles by serial, unique in
                                * the process */
     unsigned oldest;          /* lock pool: slot of the longest idle handle */
     unsigned alive;           /* lock pool: live handles, in any state */

@@ -14,9 +14,11 @@
 void wm_pool_note_bound_locked(wm_pool *pool, void *handle, warm_stream stream)
 {
     bool is_default = (uintptr_t)stream <= (uintptr_t)WARM_STREAM_PER_THREAD;
+    wm_map_entry *live = wm_map_find(&pool->all, (uintptr_t)handle);
 
-    wm_handle_map_set(&pool->all, (uintptr_t)handle,
-                      is_default ? NULL : stream);
+    if (live != NULL) {
+        live->value = is_default ? NULL : stream;
+    }
 }
 
 bool wm_pool_unbind(wm_pool *pool, void *handle)
@@ -44,7 +46,7 @@ void wm_pool_unbind_if_bound(wm_pool *pool, void *handle)
     bool bound;
 
     wm_lock_acquire(&pool->lock);
-    bound = wm_handle_map_find(&pool->all, (uintptr_t)handle) != NULL;
+    bound = wm_map_get(&pool->all, (uintptr_t)handle) != NULL;
     wm_pool_note_bound_locked(pool, handle, NULL);
     wm_lock_release(&pool->lock);
     if (bound) {
@@ -129,53 +131,40 @@ static enum step choose_ahead_locked(wm_pool *pool, unsigned count,
                                      : reserve_slot_locked(pool, creation);
 }
 
-/* Bytes for one handle in the ring, the maps and the list of deferred handles,
- * which share one allocation. */
-enum {
-    PLACE = sizeof(wm_pool_idle) + sizeof(void *) +
-            2 * (size_t)WM_HANDLE_MAP_SPARE * sizeof(wm_handle_entry)
-};
-
-static void copy_entry(const wm_handle_entry *entry, void *argument)
+/* Bytes of the ring, the maps and the list of deferred handles for `room`
+ * handles, which share one allocation. */
+static size_t table_bytes(size_t room)
 {
-    wm_handle_map_put(argument, entry->key, entry->handle);
+    return 2 * wm_map_bytes(room) +
+           room * (sizeof(wm_pool_idle) + sizeof(void *));
 }
 
 /* Moves the pool's tables into memory for `room` handles; returns the memory to
  * free. */
 static void *swap_room_locked(wm_pool *pool, void *memory, unsigned room)
 {
-    void *old = pool->memory;
-    wm_handle_entry *entries = memory;
-    wm_handle_map all, leases;
+    char *at = memory;
     wm_pool_idle *idle;
     void **deferred;
 
     if (room <= pool->room) {
         return memory;
     }
-    wm_handle_map_init(&all, entries, room);
-    entries += (size_t)room * WM_HANDLE_MAP_SPARE;
-    wm_handle_map_init(&leases, entries, room);
-    entries += (size_t)room * WM_HANDLE_MAP_SPARE;
-    idle = (wm_pool_idle *)(void *)entries;
+    idle = (wm_pool_idle *)(void *)(at + 2 * wm_map_bytes(room));
     deferred = (void **)(void *)(idle + room);
-    wm_handle_map_each(&pool->all, copy_entry, &all);
-    wm_handle_map_each(&pool->leases, copy_entry, &leases);
     for (unsigned i = 0; i < pool->stats.idle; i++) {
-        idle[i] = pool->idle[(pool->oldest + i) & (pool->room - 1)];
+        idle[i] = *wm_pool_idle_at(pool, i);
     }
     for (uint64_t i = 0; i < pool->stats.deferred; i++) {
         deferred[i] = pool->deferred[i];
     }
-    pool->memory = memory;
-    pool->deferred = deferred;
-    pool->all = all;
-    pool->leases = leases;
     pool->idle = idle;
     pool->oldest = 0;
     pool->room = room;
-    return old;
+    pool->deferred = deferred;
+    (void)wm_map_move(&pool->leases, at + wm_map_bytes(room), room);
+    /* The map of all handles stands first: its memory is the pool's. */
+    return wm_map_move(&pool->all, at, room);
 }
 
 static warm_status grow(wm_pool *pool)
@@ -186,7 +175,7 @@ static warm_status grow(wm_pool *pool)
     wm_lock_acquire(&pool->lock);
     room = pool->room > 0 ? pool->room * 2 : FIRST_ROOM;
     wm_lock_release(&pool->lock);
-    bigger = wm_meta_alloc((size_t)room * PLACE);
+    bigger = wm_meta_alloc(table_bytes(room));
     if (bigger == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY,
                        "no memory for the table of %s handles",
@@ -264,7 +253,7 @@ static void created_locked(wm_pool *pool, void *handle, const struct cost *cost,
 {
     warm_handle_stats *stats = &pool->stats;
 
-    wm_handle_map_put(&pool->all, (uintptr_t)handle, NULL);
+    wm_map_put(&pool->all, (uintptr_t)handle, NULL);
     pool->alive++;
     stats->created++;
     stats->create_ns += cost->ns;
@@ -366,7 +355,7 @@ static bool discard_now(wm_pool *pool, void *handle, uint64_t *from)
     done = wm_pool_destroy(pool, handle);
     wm_lock_acquire(&pool->lock);
     wm_pool_check_reset_locked(pool);
-    (void)wm_handle_map_take(&pool->all, (uintptr_t)handle);
+    (void)wm_map_take(&pool->all, (uintptr_t)handle);
     pool->alive--;
     if (!pool->closed) {
         *from -= 1;

@@ -30,25 +30,28 @@ static inline void wm_pool_count_in_use_locked(wm_pool *pool,
     }
 }
 
+/* The i-th place of the ring of idle handles; 0: the longest idle. */
+static inline wm_pool_idle *wm_pool_idle_at(const wm_pool *pool, uint64_t i)
+{
+    return &pool->idle[(pool->oldest + i) & (pool->room - 1)];
+}
+
 static inline void wm_pool_push_idle_locked(wm_pool *pool, void *handle,
                                             uint64_t since_ns)
 {
-    unsigned place = pool->oldest + (unsigned)pool->stats.idle++;
-
-    pool->idle[place & (pool->room - 1)] = (wm_pool_idle){handle, since_ns};
+    *wm_pool_idle_at(pool, pool->stats.idle++) =
+        (wm_pool_idle){handle, since_ns};
 }
 
 /* Pops the handle released last and counts it as in use; null: none is idle. */
 static inline void *wm_pool_pop_idle_locked(wm_pool *pool)
 {
-    unsigned place;
-
     if (pool->stats.idle == 0) {
         return NULL;
     }
-    place = pool->oldest + (unsigned)--pool->stats.idle;
+    pool->stats.idle--;
     wm_pool_count_in_use_locked(pool, 0);
-    return pool->idle[place & (pool->room - 1)].handle;
+    return wm_pool_idle_at(pool, pool->stats.idle)->handle;
 }
 
 /* wm_pool_acquire() when no handle is idle, or the reset of one failed. */

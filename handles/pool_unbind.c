@@ -38,18 +38,13 @@ bool wm_pool_return_while_unbinding_locked(wm_pool *pool, const void *handle,
     return true;
 }
 
-static wm_pool_idle *idle_at(const wm_pool *pool, uint64_t i)
-{
-    return &pool->idle[(pool->oldest + i) & (pool->room - 1)];
-}
-
 static void take_idle_locked(wm_pool *pool, uint64_t i, struct wm_unbinding *u)
 {
-    u->handle = idle_at(pool, i)->handle;
-    u->since_ns = idle_at(pool, i)->since_ns;
+    u->handle = wm_pool_idle_at(pool, i)->handle;
+    u->since_ns = wm_pool_idle_at(pool, i)->since_ns;
     u->ours = true;
     for (; i + 1 < pool->stats.idle; i++) {
-        *idle_at(pool, i) = *idle_at(pool, i + 1);
+        *wm_pool_idle_at(pool, i) = *wm_pool_idle_at(pool, i + 1);
     }
     pool->stats.idle--;
     pool->ending++;
@@ -60,10 +55,10 @@ static void put_idle_locked(wm_pool *pool, const struct wm_unbinding *u)
 {
     uint64_t i = pool->stats.idle++;
 
-    for (; i > 0 && idle_at(pool, i - 1)->since_ns > u->since_ns; i--) {
-        *idle_at(pool, i) = *idle_at(pool, i - 1);
+    for (; i > 0 && wm_pool_idle_at(pool, i - 1)->since_ns > u->since_ns; i--) {
+        *wm_pool_idle_at(pool, i) = *wm_pool_idle_at(pool, i - 1);
     }
-    *idle_at(pool, i) = (wm_pool_idle){u->handle, u->since_ns};
+    *wm_pool_idle_at(pool, i) = (wm_pool_idle){u->handle, u->since_ns};
     pool->ending--;
 }
 
@@ -84,40 +79,27 @@ static void unlink_locked(wm_pool *pool, const struct wm_unbinding *u)
     *at = u->next;
 }
 
-/* Search for a leased handle bound to the stream. */
-struct search {
-    wm_pool *pool;
-    warm_stream stream;
-    void *found;
-};
-
-static void look_leased(const wm_handle_entry *entry, void *argument)
-{
-    struct search *s = argument;
-
-    if (s->found == NULL &&
-        wm_handle_map_find(&s->pool->all, (uintptr_t)entry->handle) ==
-            s->stream) {
-        s->found = entry->handle;
-    }
-}
-
+/* Finds an idle or leased handle that is bound to the stream. */
 static bool find_locked(wm_pool *pool, warm_stream stream,
                         struct wm_unbinding *u)
 {
-    struct search search = {pool, stream, NULL};
+    const wm_map_entry *leased = NULL;
 
     for (uint64_t i = 0; i < pool->stats.idle; i++) {
-        if (wm_handle_map_find(&pool->all,
-                               (uintptr_t)idle_at(pool, i)->handle) == stream) {
+        if (wm_map_get(&pool->all,
+                       (uintptr_t)wm_pool_idle_at(pool, i)->handle) == stream) {
             take_idle_locked(pool, i, u);
             return true;
         }
     }
-    wm_handle_map_each(&pool->leases, look_leased, &search);
-    u->handle = search.found;
-    u->ours = false;
-    return search.found != NULL;
+    while ((leased = wm_map_next(&pool->leases, leased)) != NULL) {
+        if (wm_map_get(&pool->all, (uintptr_t)leased->value) == stream) {
+            u->handle = leased->value;
+            u->ours = false;
+            return true;
+        }
+    }
+    return false;
 }
 
 /* A handle that could not be unbound is destroyed while its stream exists. */
@@ -165,7 +147,7 @@ static bool take_old_locked(wm_pool *pool, uint64_t i, uint64_t before,
                             struct wm_unbinding *u)
 {
     if (pool->closed || wm_pool_is_lost(pool) || i >= pool->stats.idle ||
-        idle_at(pool, i)->since_ns > before) {
+        wm_pool_idle_at(pool, i)->since_ns > before) {
         return false;
     }
     take_idle_locked(pool, i, u);

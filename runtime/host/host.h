@@ -19,8 +19,8 @@
 #define WM_HOST_H
 
 #include "runtime/base/lock.h"
+#include "runtime/base/map.h"
 #include "runtime/driver/driver.h"
-#include "runtime/host/host_object.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -122,7 +122,7 @@ struct wm_host_core {
     unsigned capture_index;   /* index in the capture's streams */
 };
 
-/* What a warm_stream points to; in host.map while it lives. */
+/* What a warm_stream points to; in host.live while it lives. */
 typedef struct wm_host_stream {
     wm_host_core *core;
 } wm_host_stream;
@@ -226,6 +226,29 @@ typedef struct wm_host_region {
     wm_host_mark *mark; /* null in a zombie: mapped until close */
 } wm_host_region;
 
+/* ---- The host device ---- */
+
+/* Types of the objects that users name. Each name is looked up in the map of
+ * the live objects of its type, so that a stale or wrong pointer is refused and
+ * never dereferenced. */
+enum wm_host_type {
+    WM_HOST_STREAM,
+    WM_HOST_EVENT,
+    WM_HOST_GRAPH,
+    WM_HOST_REGION,
+    WM_HOST_TYPES
+};
+
+/* A free list of records of one size, last in first out. It keeps at most as
+ * many free records as are in use, plus WM_HOST_CELLS_KEEP. */
+enum { WM_HOST_CELLS_KEEP = 256 };
+
+typedef struct wm_host_cells {
+    void *free;
+    size_t used, kept;
+    size_t bytes; /* const */
+} wm_host_cells;
+
 typedef struct wm_host_device {
     uint64_t used;          /* bytes that live allocations take */
     wm_host_stream *legacy; /* const after open */
@@ -237,7 +260,7 @@ struct wm_host {
     uint64_t memory;    /* const: bytes of each device */
     size_t page;        /* const */
     wm_host_device *device;
-    wm_host_map map;
+    wm_map live[WM_HOST_TYPES]; /* by address */
     wm_host_cells streams, cores, items, events, clocks;
     uint64_t next_id, next_token;
     wm_host_core *all_cores;
@@ -309,8 +332,24 @@ void wm_host_core_unref_locked(wm_host *host, wm_host_core *core);
 /* Waits until core->done reaches done; releases the lock meanwhile. */
 void wm_host_wait_locked(wm_host *host, wm_host_core *core, uint64_t done);
 
+/* host_object.c */
+/* False without memory. */
+bool wm_host_add_locked(wm_host *host, enum wm_host_type type, const void *key,
+                        void *object);
+void wm_host_remove_locked(wm_host *host, enum wm_host_type type,
+                           const void *key);
+static inline void *wm_host_find_locked(const wm_host *host,
+                                        enum wm_host_type type, const void *key)
+{
+    return wm_map_get(&host->live[type], (uintptr_t)key);
+}
+void *wm_host_cell_take(wm_host_cells *cells); /* zeroed, or null */
+void wm_host_cell_put(wm_host_cells *cells, void *cell);
+void wm_host_cells_fini(wm_host_cells *cells);
+
 /* host_graph.c */
-/* In host.map from the start, so that the end of a capture needs no memory. */
+/* A live object from the start, so that the end of a capture needs no memory.
+ */
 wm_host_graph *wm_host_graph_make_locked(wm_host *host, int device);
 bool wm_host_graph_add(wm_host_graph *graph, const wm_host_work *work);
 void wm_host_graph_close_locked(wm_host *host, wm_host_graph *graph);
@@ -397,7 +436,7 @@ warm_status wm_host_default_stream(wm_driver *d, int device, bool per_thread,
                                    warm_stream *stream);
 
 /* host_event.c */
-void wm_host_event_clear_locked(wm_host *host, wm_host_event *event);
+void wm_host_event_close_locked(wm_host *host, wm_host_event *event);
 
 /* Every op; the table is in host_driver.c. */
 #define WM_HOST_DECLARE(name, parameters, arguments, on)                       \

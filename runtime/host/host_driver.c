@@ -73,49 +73,12 @@ static uint64_t drop_cores(wm_host *host)
     return dropped;
 }
 
-static void close_object(wm_host *host, const wm_host_slot *slot)
-{
-    switch (slot->type) {
-    case WM_HOST_STREAM:
-        wm_host_stream_close_locked(host, slot->object);
-        break;
-    case WM_HOST_EVENT:
-        wm_host_event_clear_locked(host, slot->object);
-        wm_host_map_remove(&host->map, slot->object);
-        wm_host_cell_put(&host->events, slot->object);
-        break;
-    case WM_HOST_GRAPH:
-        wm_host_map_remove(&host->map, slot->object);
-        wm_host_graph_unref_locked(host, slot->object);
-        break;
-    case WM_HOST_REGION:
-        break;
-    }
-}
-
-/* Closes all objects of one type. Streams come first: they end captures, whose
- * graphs are in the map too. Each removal moves map entries, so the search
- * starts again. */
-static void close_objects(wm_host *host, enum wm_host_type type)
-{
-    size_t i = 0;
-
-    while (i < host->map.capacity) {
-        wm_host_slot slot = host->map.slot[i];
-
-        if (slot.key != 0 && slot.type == type) {
-            close_object(host, &slot);
-            i = 0;
-        } else {
-            i++;
-        }
-    }
-}
-
 static void host_free(wm_host *host)
 {
     wm_host_file_close(host);
-    wm_meta_free(host->map.slot);
+    for (int i = 0; i < WM_HOST_TYPES; i++) {
+        wm_map_fini(&host->live[i]);
+    }
     wm_host_cells_fini(&host->streams);
     wm_host_cells_fini(&host->cores);
     wm_host_cells_fini(&host->items);
@@ -131,10 +94,18 @@ static void host_free(wm_host *host)
 static uint64_t close_all_locked(wm_host *host)
 {
     uint64_t dropped = drop_cores(host);
+    const wm_map_entry *e;
 
-    close_objects(host, WM_HOST_STREAM);
-    close_objects(host, WM_HOST_EVENT);
-    close_objects(host, WM_HOST_GRAPH);
+    /* Streams first: they end captures, whose graphs are live objects too. */
+    while ((e = wm_map_next(&host->live[WM_HOST_STREAM], NULL)) != NULL) {
+        wm_host_stream_close_locked(host, e->value);
+    }
+    while ((e = wm_map_next(&host->live[WM_HOST_EVENT], NULL)) != NULL) {
+        wm_host_event_close_locked(host, e->value);
+    }
+    while ((e = wm_map_next(&host->live[WM_HOST_GRAPH], NULL)) != NULL) {
+        wm_host_graph_close_locked(host, e->value);
+    }
     wm_host_memory_fini(host);
     while (host->all_cores != NULL) {
         wm_assert(host->all_cores->references == 1);

@@ -9,7 +9,7 @@
 #include "runtime/base/status.h"
 
 /* Forgets the last record: the event is complete. */
-void wm_host_event_clear_locked(wm_host *host, wm_host_event *event)
+static void clear_locked(wm_host *host, wm_host_event *event)
 {
     if (event->core != NULL) {
         wm_host_core_unref_locked(host, event->core);
@@ -26,7 +26,7 @@ void wm_host_event_clear_locked(wm_host *host, wm_host_event *event)
 static warm_status find_locked(wm_host *host, warm_event name,
                                wm_host_event **event)
 {
-    *event = wm_host_map_get(&host->map, name, WM_HOST_EVENT);
+    *event = wm_host_find_locked(host, WM_HOST_EVENT, name);
     if (*event == NULL) {
         wm_host_fail(WM_HOST_ERROR_HANDLE,
                      "%p is not a live event of the host device", (void *)name);
@@ -44,7 +44,7 @@ static bool pending_locked(wm_host *host, wm_host_event *event)
     if (event->core->done < event->done) {
         return true;
     }
-    wm_host_event_clear_locked(host, event);
+    clear_locked(host, event);
     return false;
 }
 
@@ -57,7 +57,7 @@ warm_status wm_host_event_create(wm_driver *d, int device, warm_event *event)
     made = wm_host_cell_take(&host->events);
     if (made != NULL) {
         made->device = device;
-        if (!wm_host_map_put(&host->map, made, WM_HOST_EVENT, made)) {
+        if (!wm_host_add_locked(host, WM_HOST_EVENT, made, made)) {
             wm_host_cell_put(&host->events, made);
             made = NULL;
         }
@@ -70,6 +70,13 @@ warm_status wm_host_event_create(wm_driver *d, int device, warm_event *event)
     return WARM_OK;
 }
 
+void wm_host_event_close_locked(wm_host *host, wm_host_event *event)
+{
+    clear_locked(host, event);
+    wm_host_remove_locked(host, WM_HOST_EVENT, event);
+    wm_host_cell_put(&host->events, event);
+}
+
 /* Queued waits name the core, not the event, and stay valid. */
 warm_status wm_host_event_destroy(wm_driver *d, warm_event name)
 {
@@ -80,9 +87,7 @@ warm_status wm_host_event_destroy(wm_driver *d, warm_event name)
     wm_host_lock(host);
     status = find_locked(host, name, &event);
     if (status == WARM_OK) {
-        wm_host_event_clear_locked(host, event);
-        wm_host_map_remove(&host->map, event);
-        wm_host_cell_put(&host->events, event);
+        wm_host_event_close_locked(host, event);
     }
     wm_host_unlock(host);
     return status;
@@ -95,13 +100,13 @@ static warm_status record_locked(wm_host *host, wm_host_event *event,
     warm_status status;
 
     if (core->queued == core->done && core->limit == UINT64_MAX) {
-        wm_host_event_clear_locked(host, event);
+        clear_locked(host, event);
         event->recorded = true;
         return WARM_OK;
     }
     status = wm_host_queue_locked(host, core, &nothing, NULL, 0);
     if (status == WARM_OK) {
-        wm_host_event_clear_locked(host, event);
+        clear_locked(host, event);
         event->recorded = true;
         event->core = core;
         event->done = core->queued;
@@ -119,7 +124,7 @@ static warm_status record_captured_locked(wm_host *host, wm_host_event *event,
     /* The mark comes first: the event may hold the last reference of this
      * capture, from an earlier record. */
     if (status == WARM_OK) {
-        wm_host_event_clear_locked(host, event);
+        clear_locked(host, event);
         event->capture = core->capture;
         event->clock = clock;
     }

@@ -54,7 +54,7 @@ void wm_host_graph_unref_locked(wm_host *host, wm_host_graph *graph)
 
 void wm_host_graph_close_locked(wm_host *host, wm_host_graph *graph)
 {
-    wm_host_map_remove(&host->map, graph);
+    wm_host_remove_locked(host, WM_HOST_GRAPH, graph);
     wm_host_graph_unref_locked(host, graph);
 }
 
@@ -67,7 +67,7 @@ wm_host_graph *wm_host_graph_make_locked(wm_host *host, int device)
     }
     graph->references = 1;
     graph->device = device;
-    if (!wm_host_map_put(&host->map, graph, WM_HOST_GRAPH, graph)) {
+    if (!wm_host_add_locked(host, WM_HOST_GRAPH, graph, graph)) {
         wm_meta_free(graph);
         return NULL;
     }

@@ -34,8 +34,7 @@ warm_status wm_host_device_id(wm_driver *d, int device, wm_device_id *id)
 static warm_status find_locked(wm_host *host, int device, const void *pointer,
                                struct place *place)
 {
-    wm_host_region *region =
-        wm_host_map_get(&host->map, pointer, WM_HOST_REGION);
+    wm_host_region *region = wm_host_find_locked(host, WM_HOST_REGION, pointer);
 
     if (region == NULL || region->kind != WM_HOST_DEVICE ||
         region->device != device) {

@@ -29,8 +29,7 @@ bool wm_host_region_publish(wm_host *host, wm_host_region *region)
     bool known;
 
     wm_host_lock(host);
-    known =
-        wm_host_map_put(&host->map, region->pointer, WM_HOST_REGION, region);
+    known = wm_host_add_locked(host, WM_HOST_REGION, region->pointer, region);
     if (known) {
         wm_host_region_link(&host->regions, region);
     }
@@ -112,7 +111,7 @@ warm_status wm_host_region_release(wm_host *host, void *pointer,
     if (status != WARM_OK) {
         goto out;
     }
-    region = wm_host_map_get(&host->map, pointer, WM_HOST_REGION);
+    region = wm_host_find_locked(host, WM_HOST_REGION, pointer);
     if (region == NULL || region->kind != kind ||
         region->device != like->device ||
         (like->bytes != 0 && region->bytes != like->bytes)) {
@@ -123,7 +122,7 @@ warm_status wm_host_region_release(wm_host *host, void *pointer,
             call, pointer);
         goto out;
     }
-    wm_host_map_remove(&host->map, pointer);
+    wm_host_remove_locked(host, WM_HOST_REGION, pointer);
     wm_host_region_unlink(&host->regions, region);
     if (kind == WM_HOST_DEVICE) {
         host->device[region->device].used -= backed(region->bytes);
@@ -185,7 +184,7 @@ static warm_status register_locked(wm_host *host, wm_host_region *region)
                             wm_bytes(region->bytes).text,
                             (void *)region->pointer);
     }
-    if (!wm_host_map_put(&host->map, region->pointer, WM_HOST_REGION, region)) {
+    if (!wm_host_add_locked(host, WM_HOST_REGION, region->pointer, region)) {
         return wm_host_fail(WM_HOST_ERROR_MEMORY, "no memory to register %s",
                             wm_bytes(region->bytes).text);
     }

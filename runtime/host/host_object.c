@@ -1,7 +1,5 @@
-/* host_object.c: the map of live objects of the host device; its errors.
- *
- * Every handle that a user passes in is looked up here first, so that a stale
- * or wrong pointer is refused and never dereferenced. */
+/* host_object.c: the live objects of the host device, free lists of their
+ * records, and errors. */
 #include "runtime/host/host.h"
 
 #include "runtime/base/meta.h"
@@ -10,8 +8,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { FIRST_CAPACITY = 64 };
 
 static const struct {
     int code;
@@ -35,95 +31,23 @@ warm_status wm_host_fail(enum wm_host_error error, const char *format, ...)
                         errors[error].text, "%s", message);
 }
 
-/* Addresses are multiples of 64 or more: their low bits are no hash. */
-static size_t home(const wm_host_map *map, uintptr_t key)
+bool wm_host_add_locked(wm_host *host, enum wm_host_type type, const void *key,
+                        void *object)
 {
-    uint64_t mixed = (uint64_t)key * UINT64_C(0x9e3779b97f4a7c15);
+    wm_map *map = &host->live[type];
 
-    return (size_t)(mixed >> 32) & (map->capacity - 1);
-}
-
-static wm_host_slot *find(const wm_host_map *map, uintptr_t key)
-{
-    size_t i = home(map, key);
-
-    while (map->slot[i].key != 0 && map->slot[i].key != key) {
-        i = (i + 1) & (map->capacity - 1);
-    }
-    return &map->slot[i];
-}
-
-/* False if there is no memory; the map is then as it was. */
-static bool resize(wm_host_map *map, size_t capacity)
-{
-    wm_host_map other = {.count = map->count, .capacity = capacity};
-
-    other.slot = wm_meta_alloc(other.capacity * sizeof *other.slot);
-    if (other.slot == NULL) {
+    if (!wm_map_reserve(map, map->count + 1)) {
         return false;
     }
-    for (size_t i = 0; i < map->capacity; i++) {
-        if (map->slot[i].key != 0) {
-            *find(&other, map->slot[i].key) = map->slot[i];
-        }
-    }
-    wm_meta_free(map->slot);
-    *map = other;
+    wm_map_put(map, (uintptr_t)key, object);
     return true;
 }
 
-static bool grow(wm_host_map *map)
+void wm_host_remove_locked(wm_host *host, enum wm_host_type type,
+                           const void *key)
 {
-    return resize(map, map->capacity > 0 ? map->capacity * 2 : FIRST_CAPACITY);
-}
-
-bool wm_host_map_put(wm_host_map *map, const void *key, enum wm_host_type type,
-                     void *object)
-{
-    if ((map->count + 1) * 2 > map->capacity && !grow(map)) {
-        return false;
-    }
-    *find(map, (uintptr_t)key) = (wm_host_slot){(uintptr_t)key, object, type};
-    map->count++;
-    return true;
-}
-
-void *wm_host_map_get(const wm_host_map *map, const void *key,
-                      enum wm_host_type type)
-{
-    const wm_host_slot *slot;
-
-    if (key == NULL || map->capacity == 0) {
-        return NULL;
-    }
-    slot = find(map, (uintptr_t)key);
-    return slot->key != 0 && slot->type == type ? slot->object : NULL;
-}
-
-/* Moves later entries of the probe run back into the hole, so that no lookup
- * stops too early and no tombstone is needed. */
-void wm_host_map_remove(wm_host_map *map, const void *key)
-{
-    size_t mask = map->capacity - 1;
-    size_t hole = (size_t)(find(map, (uintptr_t)key) - map->slot);
-    size_t i = hole;
-
-    wm_assert(map->slot[hole].key == (uintptr_t)key);
-    for (;;) {
-        i = (i + 1) & mask;
-        if (map->slot[i].key == 0) {
-            break;
-        }
-        if (((i - home(map, map->slot[i].key)) & mask) >= ((i - hole) & mask)) {
-            map->slot[hole] = map->slot[i];
-            hole = i;
-        }
-    }
-    map->slot[hole] = (wm_host_slot){0};
-    map->count--;
-    if (map->capacity > FIRST_CAPACITY && map->count < map->capacity / 8) {
-        (void)resize(map, map->capacity / 2);
-    }
+    (void)wm_map_take(&host->live[type], (uintptr_t)key);
+    wm_map_shrink(&host->live[type]);
 }
 
 static void *pop(wm_host_cells *cells)

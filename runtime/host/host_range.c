@@ -117,7 +117,7 @@ static wm_host_region *find_locked(wm_host *host, int device, const void *range,
                                    size_t offset, size_t bytes, bool with,
                                    warm_status *status)
 {
-    wm_host_region *r = wm_host_map_get(&host->map, range, WM_HOST_REGION);
+    wm_host_region *r = wm_host_find_locked(host, WM_HOST_REGION, range);
 
     if (r == NULL || r->kind != WM_HOST_RANGE || r->device != device) {
         *status = wm_host_fail(WM_HOST_ERROR_POINTER,
@@ -246,7 +246,7 @@ warm_status wm_host_range_release(wm_driver *d, int device, void *range,
             wm_bytes(region->bytes).text, wm_bytes(bytes).text);
     }
     if (status == WARM_OK) {
-        wm_host_map_remove(&host->map, range);
+        wm_host_remove_locked(host, WM_HOST_REGION, range);
         wm_host_region_unlink(&host->regions, region);
     }
     wm_host_unlock(host);

@@ -17,7 +17,7 @@ wm_host_stream *wm_host_stream_make_locked(wm_host *host, int device)
     if (stream->core == NULL) {
         goto fail_core;
     }
-    if (!wm_host_map_put(&host->map, stream, WM_HOST_STREAM, stream)) {
+    if (!wm_host_add_locked(host, WM_HOST_STREAM, stream, stream)) {
         goto fail_map;
     }
     return stream;
@@ -33,7 +33,7 @@ fail:
 /* Frees the handle now; the core is freed when its work is done. */
 void wm_host_stream_close_locked(wm_host *host, wm_host_stream *stream)
 {
-    wm_host_map_remove(&host->map, stream);
+    wm_host_remove_locked(host, WM_HOST_STREAM, stream);
     if (stream->core->capture != NULL) {
         wm_host_capture_leave_locked(host, stream->core);
     }
@@ -142,7 +142,7 @@ static warm_status find_locked(wm_host *host, warm_stream name,
     if (name == WARM_STREAM_PER_THREAD) {
         return default_locked(host, 0, true, stream);
     }
-    *stream = wm_host_map_get(&host->map, name, WM_HOST_STREAM);
+    *stream = wm_host_find_locked(host, WM_HOST_STREAM, name);
     if (*stream == NULL) {
         wm_host_fail(WM_HOST_ERROR_HANDLE,
                      "%p is not a live stream of the host device", name);
@@ -185,7 +185,7 @@ warm_status wm_host_stream_destroy(wm_driver *d, warm_stream stream)
     bool fixed = false;
 
     wm_host_lock(host);
-    found = wm_host_map_get(&host->map, stream, WM_HOST_STREAM);
+    found = wm_host_find_locked(host, WM_HOST_STREAM, stream);
     if (found != NULL) {
         fixed = found->core->fixed;
         if (!fixed) {

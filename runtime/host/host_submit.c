@@ -84,7 +84,7 @@ static warm_status launch_locked(wm_host *host, wm_host_graph *graph,
 static warm_status graph_find_locked(wm_host *host, warm_graph name,
                                      wm_host_graph **graph)
 {
-    *graph = wm_host_map_get(&host->map, name, WM_HOST_GRAPH);
+    *graph = wm_host_find_locked(host, WM_HOST_GRAPH, name);
     if (*graph == NULL) {
         wm_host_fail(WM_HOST_ERROR_HANDLE,
                      "%p is not a live graph of the host device", (void *)name);

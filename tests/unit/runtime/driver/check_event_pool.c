@@ -54,7 +54,8 @@ START_TEST(test_event_pool_never_crosses_devices)
     ck_assert_uint_eq(counts(&pool, 1).created, 1);
     wm_event_pool_put(&pool, 1, b);
     ck_assert_uint_eq(wm_event_pool_fini(&pool), 0);
-    ck_assert_uint_eq(wm_host_of(d)->map.count, 3); /* all events are gone */
+    ck_assert_uint_eq(wm_host_of(d)->live[WM_HOST_EVENT].count,
+                      0); /* all events are gone */
     wt_host_close(d, 0);
 }
 END_TEST
@@ -155,7 +156,7 @@ START_TEST(test_B25_a_trim_destroys_what_a_burst_left)
     wm_driver *d = wt_host_open(2, 0);
     wm_event_pool pool;
     warm_event held[BURST];
-    size_t before = wm_host_of(d)->map.count;
+    size_t before = wm_host_of(d)->live[WM_HOST_EVENT].count;
 
     wt_ok(wm_event_pool_init(&pool, d));
     for (int i = 0; i < BURST; i++) {
@@ -172,7 +173,7 @@ START_TEST(test_B25_a_trim_destroys_what_a_burst_left)
     ck_assert_uint_eq(counts(&pool, 1).out, OUT);
     ck_assert_uint_eq(counts(&pool, 1).created, LEFT);
     ck_assert_uint_eq(pool.device[1].promised, LEFT);
-    ck_assert_uint_eq(wm_host_of(d)->map.count - before, LEFT);
+    ck_assert_uint_eq(wm_host_of(d)->live[WM_HOST_EVENT].count - before, LEFT);
     /* Room for all of them again. */
     for (int i = OUT; i < BURST; i++) {
         wt_ok(wm_event_pool_take(&pool, 1, &held[i]));

@@ -561,7 +561,8 @@ START_TEST(test_G3_capture_without_memory_changes_nothing)
     bool relaxed = true;
     int n = 1;
 
-    /* The thread's record is there; what is left is capture and graph. */
+    /* The thread's record is there; what is left is capture, graph, and the
+     * map of graphs. */
     wt_ok(wm_driver_capture_mode(x.d, &relaxed));
     wt_ok(wm_driver_capture_mode(x.d, &relaxed));
     for (; n < 20; n++) {
@@ -571,7 +572,7 @@ START_TEST(test_G3_capture_without_memory_changes_nothing)
         }
         ck_assert_int_eq(capturing(&x, x.a), WM_CAPTURE_NONE);
     }
-    ck_assert_int_eq(n, 3);
+    ck_assert_int_eq(n, 4);
     wm_meta_fail(1, true);
     wt_fails(WARM_OUT_OF_MEMORY,
              wm_driver_host_func(x.d, x.a, wt_note_run, NULL));

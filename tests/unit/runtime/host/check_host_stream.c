@@ -284,13 +284,13 @@ END_TEST
 START_TEST(test_G1_G3_threads_give_their_default_streams_back)
 {
     struct identity id = {.d = wt_host_open(1, 0)};
-    size_t before = wm_host_of(id.d)->map.count;
+    size_t before = wm_host_of(id.d)->live[WM_HOST_STREAM].count;
 
     for (int i = 0; i < 50; i++) {
         wt_threads(2, identify, &id);
         wt_ok(id.status[0]);
         wt_ok(id.status[1]);
-        ck_assert_uint_eq(wm_host_of(id.d)->map.count, before);
+        ck_assert_uint_eq(wm_host_of(id.d)->live[WM_HOST_STREAM].count, before);
     }
     wt_host_close(id.d, 0);
 }
@@ -581,7 +581,7 @@ START_TEST(test_B25_G3_a_burst_leaves_few_records)
         wt_ok(wm_driver_event_record(d, event[i], s));
     }
     ck_assert_int_gt(wm_meta_live() - before, BURST);
-    capacity = wm_host_of(d)->map.capacity;
+    capacity = wm_host_of(d)->live[WM_HOST_EVENT].capacity;
     wt_resume(d, s);
     wt_ok(wm_driver_stream_synchronize(d, s));
     for (int i = 0; i < BURST; i++) {
@@ -590,7 +590,8 @@ START_TEST(test_B25_G3_a_burst_leaves_few_records)
         }
     }
     ck_assert_int_le(wm_meta_live() - before, LEFT);
-    ck_assert_uint_le(wm_host_of(d)->map.capacity, capacity / 16);
+    ck_assert_uint_le(wm_host_of(d)->live[WM_HOST_EVENT].capacity,
+                      capacity / 16);
     for (int i = 0; i < BURST; i++) {
         if (i % 100 == 0) {
             wt_ok(wm_driver_event_query(d, event[i]));
