@@ -21,6 +21,12 @@ struct wm_mapping {
     size_t places;           /* lock imports; none: it is busy, or put off */
 };
 
+/* A block of a mapping that the program has open, by its address. */
+typedef struct opening {
+    struct wm_mapping *mapping; /* const */
+    uint64_t count;             /* lock imports: how often */
+} opening;
+
 void wm_imports_init(wm_imports *imports, wm_driver *driver, int device)
 {
     imports->driver = driver;
@@ -29,9 +35,19 @@ void wm_imports_init(wm_imports *imports, wm_driver *driver, int device)
     wm_cond_init(&imports->settled);
 }
 
+static void free_openings(wm_imports *imports)
+{
+    const wm_map_entry *e = NULL;
+
+    while ((e = wm_map_next(&imports->openings, e)) != NULL) {
+        wm_meta_free(e->value);
+    }
+    wm_map_fini(&imports->openings);
+}
+
 void wm_imports_fini(wm_imports *imports)
 {
-    wm_ipc_openings_fini(&imports->places);
+    free_openings(imports);
     wm_cond_fini(&imports->settled);
     wm_lock_fini(&imports->lock);
 }
@@ -102,17 +118,16 @@ static void unlink_locked(wm_imports *imports, struct wm_mapping *mapping)
 /* Counts a place of a mapping once more; *spare becomes its record if it has
  * none yet. */
 static void *count_locked(wm_imports *imports, struct wm_mapping *mapping,
-                          uint64_t offset, wm_ipc_opening **spare)
+                          uint64_t offset, opening **spare)
 {
     char *pointer = mapping->base + offset;
-    wm_ipc_opening **found = wm_ipc_openings_find(&imports->places, pointer);
-    wm_ipc_opening *place = found != NULL ? *found : *spare;
+    opening *place = wm_map_get(&imports->openings, (uintptr_t)pointer);
 
-    if (found == NULL) {
+    if (place == NULL) {
+        place = *spare;
         *spare = NULL;
-        place->pointer = pointer;
         place->mapping = mapping;
-        wm_ipc_openings_insert(&imports->places, place);
+        wm_map_put(&imports->openings, (uintptr_t)pointer, place);
         mapping->places++;
     }
     place->count++;
@@ -189,13 +204,13 @@ static warm_status map(wm_imports *imports, struct wm_mapping *mapping,
 
 /* Of a mapping that this thread has inserted. */
 static warm_status open_first(wm_imports *imports, struct wm_mapping *mapping,
-                              uint64_t offset, wm_ipc_opening **spare,
-                              void **pointer)
+                              uint64_t offset, opening **spare, void **pointer)
 {
     char *base = NULL;
     warm_status status = map(imports, mapping, &base);
 
     wm_lock_acquire(&imports->lock);
+    imports->promised--;
     if (status == WARM_OK) {
         mapping->base = base;
         *pointer = count_locked(imports, mapping, offset, spare);
@@ -214,7 +229,7 @@ static warm_status open_first(wm_imports *imports, struct wm_mapping *mapping,
 warm_status wm_imports_open(wm_imports *imports, const warm_ipc_handle *handle,
                             void **pointer)
 {
-    wm_ipc_opening *spare = wm_meta_alloc(sizeof *spare);
+    opening *spare = wm_meta_alloc(sizeof *spare);
     struct wm_mapping *mapping;
     warm_status status = WARM_OK;
     bool first = false;
@@ -224,13 +239,15 @@ warm_status wm_imports_open(wm_imports *imports, const warm_ipc_handle *handle,
     }
     wm_lock_acquire(&imports->lock);
     mapping = settle_locked(imports, handle);
-    if (!wm_ipc_openings_widen(&imports->places)) {
+    if (!wm_map_reserve(&imports->openings,
+                        imports->openings.count + imports->promised + 1)) {
         mapping = NULL;
     } else if (mapping != NULL) {
         *pointer = count_locked(imports, mapping, handle->offset, &spare);
     } else {
         mapping = insert_locked(imports, handle);
-        first = true;
+        first = mapping != NULL;
+        imports->promised += first;
     }
     wm_lock_release(&imports->lock);
     if (mapping == NULL) {
@@ -264,7 +281,8 @@ static warm_status unmap(wm_imports *imports, struct wm_mapping *mapping)
 }
 
 /* Of a mapping that is busy since its last place went. */
-static warm_status close_last(wm_imports *imports, wm_ipc_opening *place)
+static warm_status close_last(wm_imports *imports, const void *pointer,
+                              opening *place)
 {
     struct wm_mapping *mapping = place->mapping;
     wm_breaking breaking;
@@ -276,12 +294,13 @@ static warm_status close_last(wm_imports *imports, wm_ipc_opening *place)
         end_break(imports, &breaking);
     }
     wm_lock_acquire(&imports->lock);
+    imports->promised--;
     if (status == WARM_OK && !later) {
         unlink_locked(imports, mapping);
     } else if (status != WARM_OK) {
         place->count = 1;
         mapping->places = 1;
-        wm_ipc_openings_insert(&imports->places, place);
+        wm_map_put(&imports->openings, (uintptr_t)pointer, place);
     }
     mapping->busy = false;
     wm_cond_broadcast(&imports->settled);
@@ -360,25 +379,29 @@ bool wm_imports_captures_over(wm_imports *imports)
 
 warm_status wm_imports_close(wm_imports *imports, const void *pointer)
 {
-    wm_ipc_opening **link, *gone = NULL;
-    bool last = false;
+    opening *place;
+    bool gone = false, last = false;
 
     wm_lock_acquire(&imports->lock);
     /* One that is being closed has no place. */
-    link = wm_ipc_openings_find(&imports->places, pointer);
-    if (link != NULL && --(*link)->count == 0) {
-        gone = wm_ipc_openings_remove(&imports->places, link);
-        last = --gone->mapping->places == 0;
-        gone->mapping->busy = last;
+    place = wm_map_get(&imports->openings, (uintptr_t)pointer);
+    if (place != NULL && --place->count == 0) {
+        gone = true;
+        (void)wm_map_take(&imports->openings, (uintptr_t)pointer);
+        last = --place->mapping->places == 0;
+        place->mapping->busy = last;
+        imports->promised += last; /* it returns if the driver keeps it */
     }
     wm_lock_release(&imports->lock);
-    if (link == NULL) {
+    if (place == NULL) {
         return WARM_NOT_FOUND;
     }
     if (last) {
-        return close_last(imports, gone);
+        return close_last(imports, pointer, place);
     }
-    wm_meta_free(gone);
+    if (gone) {
+        wm_meta_free(place);
+    }
     return WARM_OK;
 }
 
@@ -404,16 +427,28 @@ static void end_mapping(wm_imports *imports, struct wm_mapping *mapping)
     wm_meta_free(mapping);
 }
 
+/* How often all blocks together are open. */
+static uint64_t count_openings(const wm_imports *imports)
+{
+    const wm_map_entry *e = NULL;
+    uint64_t count = 0;
+
+    while ((e = wm_map_next(&imports->openings, e)) != NULL) {
+        count += ((const opening *)e->value)->count;
+    }
+    return count;
+}
+
 uint64_t wm_imports_stop(wm_imports *imports)
 {
-    uint64_t count = wm_places_opened(&imports->places);
+    uint64_t count = count_openings(imports);
     bool mode;
     bool relaxed;
 
     if (imports->mappings == NULL) {
         return 0;
     }
-    wm_ipc_openings_fini(&imports->places);
+    free_openings(imports);
     relaxed = wm_driver_capture_relaxed_begin(imports->driver, &mode);
     while (imports->mappings != NULL) {
         struct wm_mapping *mapping = imports->mappings;
@@ -442,6 +477,6 @@ void wm_imports_add_stats(wm_imports *imports, warm_ipc_stats *stats)
             stats->bytes += m->bytes;
         }
     }
-    stats->opened += wm_places_opened(&imports->places);
+    stats->opened += count_openings(imports);
     wm_lock_release(&imports->lock);
 }

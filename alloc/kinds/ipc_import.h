@@ -1,9 +1,8 @@
 /* ipc_import.h: memory of other processes, mapped once each (row C9).
  *
- *   imports ─► mapping of a segment ◄─ place in it, opened n times
+ *   imports ─► mapping of a segment ◄─ block in it, opened n times
  *      │            └─► …                  ▲
- *      └────────────────── by pointer ─────┘
- *
+ *      └────────────────── by address ─────┘
  *
  * A mapping is busy while a thread is with the driver for it, to open or to
  * close it; whoever wants it waits, and looks again. The page map says of its
@@ -13,8 +12,8 @@
 #ifndef WM_IPC_IMPORT_H
 #define WM_IPC_IMPORT_H
 
-#include "alloc/kinds/ipc_open.h"
 #include "runtime/base/lock.h"
+#include "runtime/base/map.h"
 #include "runtime/driver/driver.h"
 #include "warmpool/ipc.h"
 
@@ -29,7 +28,8 @@ typedef struct wm_imports {
     wm_lock lock;
     wm_cond settled; /* a mapping is busy no more */
     struct wm_mapping *mappings;
-    wm_ipc_openings places;
+    wm_map openings; /* lock imports: open blocks, by address */
+    size_t promised; /* lock imports: of them, with room and not in it yet */
 } wm_imports;
 
 void wm_imports_init(wm_imports *imports, wm_driver *driver, int device);
