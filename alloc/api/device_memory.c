@@ -53,7 +53,8 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
     warm_status status = WARM_OK;
 
     if (wm_private_routes(d->space.group.runtime)) {
-        status = wm_private_route(&d->space, d->device, stream, &request);
+        status = wm_private_route(&d->space, d->space.group.device, stream,
+                                  &request);
         if (request.arena->pool != NULL) {
             orders = request.arena->orders;
         }

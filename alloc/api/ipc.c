@@ -82,9 +82,10 @@ static warm_status name_segment(wm_device_space *d, wm_segment *segment,
     if (status != WARM_OK) {
         return status;
     }
-    status = wm_driver_device_id(driver, d->device, &id);
+    status = wm_driver_device_id(driver, d->space.group.device, &id);
     if (status == WARM_OK) {
-        status = wm_driver_ipc_export(driver, d->device, segment->base, &name);
+        status = wm_driver_ipc_export(driver, d->space.group.device,
+                                      segment->base, &name);
     }
     wm_space_work_end(&d->space, &work, false);
     if (status == WARM_OK) {

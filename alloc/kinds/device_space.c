@@ -1,4 +1,4 @@
-/* device_space.c: see device_space.h. */
+/* device_space.c: the memory of each device as a space. */
 #include "alloc/kinds/device_space.h"
 
 #include "alloc/cache/magazine.h"
@@ -6,7 +6,7 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
-#include "runtime/base/status.h"
+#include "runtime/base/quiet.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,65 +16,59 @@ static wm_device_space *of_space(wm_space *space)
     return (wm_device_space *)space;
 }
 
-/* Before the space grows by so much: what was idle longest goes, if there is
- * more than the threshold then. */
-static void collect(wm_device_space *d, size_t bytes)
+/* Before the space grows by bytes: returns the segments that were idle longest,
+ * as far as the space would then hold more than the collect threshold. */
+static void collect(wm_space *space, size_t bytes)
 {
-    size_t most = atomic_load_explicit(&d->collect_bytes, memory_order_relaxed);
+    size_t most = atomic_load_explicit(&of_space(space)->collect_bytes,
+                                       memory_order_relaxed);
     warm_space_stats stats = {.size = sizeof stats};
-    size_t after;
 
     if (most == 0) {
         return;
     }
-    wm_space_stats(&d->space, &stats);
-    after = stats.held_bytes.current + bytes;
-    if (after > most) {
-        wm_cache_flush_all(&d->space.group);
-        wm_growth_collect(&d->space, d->space.group.arenas, after - most);
-    }
-}
-
-/* Memory that nobody can use. It stays with the process while a stream
- * captures. */
-static void give_up(wm_space *space, int device, void *memory)
-{
-    wm_breaking breaking;
-
-    if (wm_space_begin_break(space, &breaking)) {
-        (void)wm_driver_device_free(space->driver, device, memory);
-        wm_space_end_break(space, &breaking);
+    wm_space_stats(space, &stats);
+    if (stats.held_bytes.current + bytes > most) {
+        wm_cache_flush_all(&space->group);
+        wm_growth_collect(space, space->group.arenas,
+                          stats.held_bytes.current + bytes - most);
     }
 }
 
 static warm_status obtain(wm_space *space, int node, size_t bytes, void **base)
 {
-    int device = of_space(space)->device;
+    int device = space->group.device;
+    wm_breaking breaking;
     void *got = NULL;
-    warm_status status;
 
     (void)node;
-    collect(of_space(space), bytes);
-    status = wm_driver_device_alloc(space->driver, device, bytes, &got);
-    /* The page map is by pages. CUDA aligns what is as large as a segment to
-     * much more. */
-    if (status == WARM_OK && ((uintptr_t)got & (WM_PAGE - 1)) != 0) {
-        give_up(space, device, got);
-        return wm_fail(WARM_UNSUPPORTED,
-                       "device %d: the driver gave %s at %p, which is not the "
-                       "start of a page",
-                       device, wm_bytes(bytes).text, got);
+    collect(space, bytes);
+    warm_status status =
+        wm_driver_device_alloc(space->driver, device, bytes, &got);
+    if (status != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK) {
+    /* The page map has an entry for each page. CUDA aligns memory as large as
+     * a segment to much more. */
+    if (((uintptr_t)got & (WM_PAGE - 1)) == 0) {
         *base = got;
+        return WARM_OK;
     }
-    return status;
+    /* While a stream captures the memory stays with the process. */
+    if (wm_space_begin_break(space, &breaking)) {
+        (void)wm_driver_device_free(space->driver, device, got);
+        wm_space_end_break(space, &breaking);
+    }
+    return wm_fail(WARM_UNSUPPORTED,
+                   "device %d: the driver gave %s at %p, which is not the "
+                   "start of a page",
+                   device, wm_bytes(bytes).text, got);
 }
 
 static warm_status give_back(wm_space *space, void *base, size_t bytes)
 {
     (void)bytes;
-    return wm_driver_device_free(space->driver, of_space(space)->device, base);
+    return wm_driver_device_free(space->driver, space->group.device, base);
 }
 
 static bool share(wm_space *space, const wm_request *request, bool is_short)
@@ -89,7 +83,7 @@ static bool share(wm_space *space, const wm_request *request, bool is_short)
 
 static void describe(wm_space *space, char *text, size_t bytes)
 {
-    int device = of_space(space)->device;
+    int device = space->group.device;
     size_t free = 0, total = 0;
 
     if (wm_driver_device_memory(space->driver, device, &free, &total) ==
@@ -101,22 +95,22 @@ static void describe(wm_space *space, char *text, size_t bytes)
     }
 }
 
-/* ---- segments that stretch ---------------------------------------------- */
+/* ---- expandable segments ------------------------------------------------- */
 
 static size_t round_up(size_t bytes, size_t unit)
 {
     return (bytes + unit - 1) / unit * unit;
 }
 
-/* Of all that the device has, and an eighth more: there may be holes that are
- * too small. Only addresses; where so many cannot be had half as many will do,
- * and so on, down to what is needed: there may be several ranges. */
+/* Reserves addresses for all memory of the device and an eighth more, since
+ * gaps may be too small for a request. If the driver refuses so many, half of
+ * them, and so on down to what is needed: there may be several ranges. */
 static warm_status reserve(wm_space *space, size_t needed, void **base,
                            size_t *bytes)
 {
-    int device = of_space(space)->device;
-    size_t free = 0, total = 0, unit = space->group.arenas->unit, most, all;
-    warm_error before = {.size = sizeof before};
+    int device = space->group.device;
+    size_t free = 0, total = 0, unit = space->group.arenas->unit, all;
+    wm_quiet quiet;
     warm_status status =
         wm_driver_device_memory(space->driver, device, &free, &total);
 
@@ -127,43 +121,41 @@ static warm_status reserve(wm_space *space, size_t needed, void **base,
         return wm_fail(WARM_OUT_OF_MEMORY, "the device has %s in all",
                        wm_bytes(total).text);
     }
-    warm_last_error(&before);
-    most = total + total / 8;
-    do {
+    wm_quiet_begin(&quiet);
+    for (size_t most = total + total / 8;; most /= 2) {
         all = round_up(most > needed ? most : needed, unit);
         status = wm_driver_range_reserve(space->driver, device, all, base);
-        most /= 2;
-    } while (status == WARM_OUT_OF_MEMORY && all > round_up(needed, unit));
-    if (status == WARM_OK) {
-        wm_error_restore(&before);
-        *bytes = all;
+        if (status != WARM_OUT_OF_MEMORY || all == round_up(needed, unit)) {
+            break;
+        }
     }
-    return status;
+    if (status != WARM_OK) {
+        wm_quiet_fail(&quiet);
+        return status;
+    }
+    wm_quiet_end(&quiet);
+    *bytes = all;
+    return WARM_OK;
 }
 
 static warm_status release(wm_space *space, void *base, size_t bytes)
 {
-    return wm_driver_range_release(space->driver, of_space(space)->device, base,
+    return wm_driver_range_release(space->driver, space->group.device, base,
                                    bytes);
-}
-
-static void prepare(wm_space *space, size_t bytes)
-{
-    collect(of_space(space), bytes);
 }
 
 static warm_status commit(wm_space *space, void *base, size_t offset,
                           size_t bytes, bool *torn)
 {
-    return wm_driver_range_commit(space->driver, of_space(space)->device, base,
+    return wm_driver_range_commit(space->driver, space->group.device, base,
                                   offset, bytes, torn);
 }
 
 static warm_status decommit(wm_space *space, void *base, size_t offset,
                             size_t bytes)
 {
-    return wm_driver_range_decommit(space->driver, of_space(space)->device,
-                                    base, offset, bytes);
+    return wm_driver_range_decommit(space->driver, space->group.device, base,
+                                    offset, bytes);
 }
 
 static bool settle(wm_space *space, enum wm_settle whose)
@@ -177,7 +169,7 @@ static bool settle(wm_space *space, enum wm_settle whose)
 
 static const wm_range_traits device_ranges = {.reserve = reserve,
                                               .release = release,
-                                              .prepare = prepare,
+                                              .prepare = collect,
                                               .commit = commit,
                                               .decommit = decommit,
                                               .settle = settle};
@@ -191,8 +183,8 @@ static const wm_space_traits device_traits = {.name = "device",
                                               .nodeless = true,
                                               .laned = true};
 
-/* By what its segments stretch. A device that cannot is no error: the choice
- * is said. */
+/* Sets the unit by which segments expand. A device without virtual memory has
+ * ordinary segments, and a warning says so. */
 static warm_status choose_unit(wm_device_space *d, const wm_options *options)
 {
     size_t unit = 0;
@@ -201,12 +193,13 @@ static warm_status choose_unit(wm_device_space *d, const wm_options *options)
     if (strcmp(options->expandable_segments, "on") != 0) {
         return WARM_OK;
     }
-    status = wm_driver_range_unit(d->space.driver, d->device, &unit);
+    status =
+        wm_driver_range_unit(d->space.driver, d->space.group.device, &unit);
     if (status == WARM_OK && unit == 0) {
         wm_log(WARM_LOG_WARNING,
                "option expandable_segments: device %d has no virtual memory; "
                "its segments do not expand",
-               d->device);
+               d->space.group.device);
     }
     for (unsigned i = 0; i < d->space.group.shards; i++) {
         d->space.group.arenas[i].unit = unit;
@@ -239,7 +232,6 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
     }
     wm_imports_init(&d->imports, runtime->driver, device);
     d->imports.timelines = timelines;
-    d->device = device;
     d->space.group.device = device;
     d->space.group.place = (uint64_t)device;
     d->fraction = d->threshold = 1;
@@ -293,9 +285,8 @@ warm_status wm_device_spaces_open(warm_runtime *runtime,
     return WARM_OK;
 }
 
-/* What has passed is found by the trims that follow: CUDA waits for the device
- * while memory goes back, and the host device has done so when it is drained.
- */
+/* The trims find the completed frees: CUDA waits for the device while memory is
+ * returned, and wm_driver_drain() waits for the host device. */
 void wm_device_spaces_drain(warm_runtime *runtime)
 {
     size_t released;
@@ -310,46 +301,23 @@ void wm_device_spaces_drain(warm_runtime *runtime)
     }
 }
 
-/* From an arena on, the first one of a private pool that has streams. */
-static wm_arena *pool_arena(wm_arena *a)
-{
-    while (a != NULL && (a->pool == NULL || a->orders == NULL)) {
-        a = a->next_arena;
-    }
-    return a;
-}
-
-/* Workspaces of handles: the device's as well, and gone with it. */
-static size_t lost_beside(wm_space *space)
-{
-    size_t bytes;
-
-    wm_lock_acquire(&space->growth.lock);
-    bytes = wm_space_is_lost(space) ? space->beside_bytes : 0;
-    wm_lock_release(&space->growth.lock);
-    return bytes;
-}
-
 void wm_device_spaces_stop(warm_runtime *runtime, warm_destroy_report *report)
 {
     for (int i = 0; i < runtime->devices; i++) {
         wm_device_space *d = &runtime->device_spaces[i];
-        warm_space_stats stats = {.size = sizeof stats};
         size_t released;
 
         report->imports += wm_imports_stop(&d->imports);
         (void)wm_space_trim(&d->space, 0, &released);
         wm_growth_end_ranges(&d->space);
-        wm_space_stats(&d->space, &stats);
-        report->live += stats.live.current;
-        report->live_bytes += stats.live_bytes.current;
-        report->pending += stats.pending.current;
-        report->lost_bytes += stats.reset_bytes + lost_beside(&d->space);
+        wm_pinned_report_left(&d->space, report);
         wm_space_forget(&d->space);
         wm_lane_registry_forget(&d->orders);
-        for (wm_arena *a = pool_arena(wm_group_arenas(&d->space.group));
-             a != NULL; a = pool_arena(a->next_arena)) {
-            wm_lane_registry_forget(a->orders);
+        for (wm_arena *a = wm_group_arenas(&d->space.group); a != NULL;
+             a = a->next_arena) {
+            if (a->pool != NULL && a->orders != NULL) {
+                wm_lane_registry_forget(a->orders);
+            }
         }
     }
 }
@@ -370,9 +338,11 @@ void wm_device_spaces_retire(warm_runtime *runtime, warm_stream stream,
             continue;
         }
         wm_lane_registry_retire(&d->orders, stream, info);
-        for (wm_arena *a = pool_arena(wm_group_arenas(&d->space.group));
-             a != NULL; a = pool_arena(a->next_arena)) {
-            wm_lane_registry_retire(a->orders, stream, info);
+        for (wm_arena *a = wm_group_arenas(&d->space.group); a != NULL;
+             a = a->next_arena) {
+            if (a->pool != NULL && a->orders != NULL) {
+                wm_lane_registry_retire(a->orders, stream, info);
+            }
         }
     }
 }
