@@ -120,8 +120,7 @@ wm_block *wm_arena_take(wm_arena *arena, wm_lane *lane, size_t bytes,
 void wm_arena_free(wm_arena *arena, wm_block *block)
 {
     wm_lock_acquire(&arena->lock);
-    wm_arena_note_give_locked(arena, block);
-    wm_arena_note_passive_locked(arena, block);
+    wm_arena_note_give_locked(arena, block, false);
     wm_arena_put_locked(arena, block);
     wm_lock_release(&arena->lock);
 }
@@ -141,7 +140,7 @@ void wm_arena_end_pending_locked(wm_arena *arena, size_t count, size_t bytes)
 void wm_arena_free_pending(wm_arena *arena, wm_block *block)
 {
     wm_lock_acquire(&arena->lock);
-    wm_arena_note_give_locked(arena, block);
+    wm_arena_note_give_locked(arena, block, true);
     wm_arena_begin_pending_locked(arena, 1, block->bytes);
     wm_block_set_state(block, WM_BLOCK_PENDING);
     wm_lock_release(&arena->lock);
@@ -151,23 +150,10 @@ void wm_arena_free_retained(wm_arena *arena, wm_block *block,
                             enum wm_block_state state)
 {
     wm_lock_acquire(&arena->lock);
-    wm_arena_note_give_locked(arena, block);
-    wm_arena_note_passive_locked(arena, block);
+    wm_arena_note_give_locked(arena, block, false);
     arena->out_bytes -= block->bytes;
-    wm_arena_note_retained_locked(arena, block, state);
-    wm_block_set_state(block, state);
+    wm_block_retain_locked(arena, block, state);
     wm_lock_release(&arena->lock);
-}
-
-static void keep_locked(wm_arena *arena, wm_block *block, wm_ended *ended)
-{
-    enum wm_block_state fate = wm_block_fate(block);
-
-    if (fate == WM_BLOCK_LOST) {
-        ended->lost = block->bytes;
-    }
-    wm_arena_note_retained_locked(arena, block, fate);
-    wm_block_set_state(block, fate);
 }
 
 wm_block *wm_arena_finish(wm_arena *arena, wm_block *chain, wm_ended *ended)
@@ -176,12 +162,15 @@ wm_block *wm_arena_finish(wm_arena *arena, wm_block *chain, wm_ended *ended)
     while (chain != NULL && chain->segment->arena == arena &&
            chain->bytes > 0) { /* a fence: see stream_lane.h */
         wm_block *next = chain->next_done;
+        enum wm_block_state fate = wm_block_fate(chain);
+
         wm_arena_note_pending_locked(arena, -1, -(int64_t)chain->bytes);
-        wm_arena_note_passive_locked(arena, chain);
-        if (wm_likely(wm_block_fate(chain) == WM_BLOCK_IDLE)) {
+        wm_arena_note_drained_locked(arena, chain);
+        if (wm_likely(fate == WM_BLOCK_IDLE)) {
             put_locked(arena, chain);
         } else {
-            keep_locked(arena, chain, ended);
+            ended->lost = fate == WM_BLOCK_LOST ? chain->bytes : ended->lost;
+            wm_block_retain_locked(arena, chain, fate);
         }
         chain = next;
     }
@@ -214,26 +203,6 @@ void wm_arena_join(wm_arena *arenas, unsigned count)
         atomic_store_explicit(&arenas[i].common.by_shard[i], &arenas[i].common,
                               memory_order_relaxed);
     }
-}
-
-void wm_arena_lock_all(wm_arena *arena)
-{
-    for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
-        wm_lock_acquire(&a->lock);
-    }
-}
-
-void wm_arena_unlock_all(wm_arena *arena)
-{
-    wm_arena *a = arena->siblings;
-
-    while (a->next_sibling != NULL) {
-        a = a->next_sibling;
-    }
-    for (; a->shard > 0; a--) { /* an array: wm_arena_join() */
-        wm_lock_release(&a->lock);
-    }
-    wm_lock_release(&a->lock);
 }
 
 void wm_arena_each_live(wm_arena *arena,

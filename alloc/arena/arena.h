@@ -34,6 +34,19 @@ enum wm_split {
     WM_SPLIT_FORBID    /* no: the caller polls more streams after a miss */
 };
 
+/* A figure; freed so far: allocated - current. */
+typedef struct wm_total {
+    uint64_t current, allocated;
+} wm_total;
+
+/* Figures of small or of large requests. */
+typedef struct wm_figures {
+    warm_stat segments, held_bytes;
+    /* If the arena sorts: blocks that were freed and that streams may still
+     * use. With those of callers they are active. */
+    wm_total draining, draining_bytes;
+} wm_figures;
+
 typedef struct wm_arena {
     /* Read by frees. */
     struct wm_arena_group *group;  /* const: arenas of its space (group.h) */
@@ -102,12 +115,13 @@ typedef struct wm_arena {
     wm_transfer_cache transfer_cache;    /* batches flushed from magazines */
     wm_slab *spare_slabs[WM_SLAB_SORTS]; /* spare records by number of slots,
                                             chained by next */
-    /* Without what magazine sets have counted and not merged yet. Sums over
-     * siblings are computed by readers. */
+    /* Figures, without what magazine sets have counted and not merged yet. What
+     * callers hold is counted by class only, the fields of stats for that are
+     * 0: readers sum, over siblings as well. */
     warm_space_stats stats;
-    struct wm_sorted *sorted; /* figures by small and large requests, or null */
+    wm_figures figures[2]; /* small, large; all are large if it does not sort */
     struct wm_class_figures {
-        warm_stat live, requested_bytes, live_bytes;
+        wm_total live, requested_bytes, live_bytes;
     } classes[WM_CLASSES_ALL];
     wm_lives own_live;
 } wm_arena;
@@ -134,8 +148,30 @@ static inline wm_arena *wm_arena_next(const wm_arena *arena, wm_arena *a)
 
 /* Lock arena of all siblings, in the order of their shards, and back. Segments
  * move between siblings: only under all locks do sums over them hold. */
-void wm_arena_lock_all(wm_arena *arena);
-void wm_arena_unlock_all(wm_arena *arena);
+static inline void wm_arena_lock_all(wm_arena *arena)
+{
+    for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
+        wm_lock_acquire(&a->lock);
+    }
+}
+static inline void wm_arena_unlock_all(wm_arena *arena)
+{
+    wm_arena *a = arena->siblings;
+
+    while (a->next_sibling != NULL) {
+        a = a->next_sibling;
+    }
+    for (; a->shard > 0; a--) { /* an array: wm_arena_join() */
+        wm_lock_release(&a->lock);
+    }
+    wm_lock_release(&a->lock);
+}
+
+/* True if it has small and large segments, with figures for each. */
+static inline bool wm_arena_is_sorted(const wm_arena *arena)
+{
+    return arena->small_max > 0;
+}
 
 /* Number of the private pool that uses the arena; 0: none. */
 static inline uint64_t wm_arena_pool_number(const wm_arena *arena)

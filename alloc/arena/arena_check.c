@@ -258,7 +258,7 @@ static bool check_sums_locked(const wm_arena *first, const struct tally *tally)
         pending += a->stats.pending_bytes.current;
         lost += a->stats.lost_bytes;
         captured += a->stats.captured_bytes;
-        live += a->stats.live_bytes.current;
+        live += wm_arena_live_bytes_locked(a);
         out += a->out_bytes;
         cache += in_transfer_cache(a);
     }

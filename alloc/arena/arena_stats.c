@@ -1,9 +1,23 @@
-/* arena_stats.c: figures of an arena, kept under lock arena (row B14). Figures
- * of what callers hold lack the tallies that magazine sets have not merged yet;
- * their peaks are not shown, readers get those of live.h. */
+/* arena_stats.c: figures of an arena (row B14): counted under lock arena, and
+ * summed over its siblings for readers.
+ *
+ * A thread counts in one arena what it does to the blocks of all siblings: a
+ * single figure may wrap below 0, their sum does not. Figures of what callers
+ * hold lack the tallies that magazine sets have not merged yet; their peaks are
+ * those of live.h. */
 #include "alloc/arena/arena_int.h"
 
+#include "alloc/block/page_map.h"
+
 #include <string.h>
+
+/* ---- counting: lock arena ----------------------------------------------- */
+
+static void total_add(wm_total *total, int64_t change, uint64_t allocated)
+{
+    total->current += (uint64_t)change;
+    total->allocated += allocated;
+}
 
 /* One thread may count a free before another has counted the allocation:
  * current may wrap below 0 in between. */
@@ -14,129 +28,56 @@ static void stat_raise(warm_stat *stat, uint64_t highest)
     }
 }
 
-static void stat_add(warm_stat *stat, uint64_t n)
-{
-    stat->current += n;
-    stat->allocated += n;
-    stat_raise(stat, stat->current);
-}
-
-static void stat_sub(warm_stat *stat, uint64_t n)
-{
-    stat->current -= n;
-    stat->freed += n;
-}
-
-static void stat_settle(warm_stat *stat, uint64_t allocated, int64_t change)
+static void stat_add(warm_stat *stat, int64_t change)
 {
     stat->current += (uint64_t)change;
-    stat->allocated += allocated;
-    stat->freed += allocated - (uint64_t)change;
+    if (change >= 0) {
+        stat->allocated += (uint64_t)change;
+        stat_raise(stat, stat->current);
+    } else {
+        stat->freed -= (uint64_t)change;
+    }
 }
 
-/* A block that a caller holds is active; pending and retained blocks are
- * counted in the arena, not in a tally. */
-static void sorted_settle(warm_device_figures *f, const wm_tally *tally,
-                          uint64_t bytes)
+static void count_locked(wm_arena *arena, unsigned size_class,
+                         const wm_tally *tally, uint64_t handed)
 {
-    stat_settle(&f->live, tally->allocs, tally->blocks);
-    stat_settle(&f->requested_bytes, tally->taken, tally->asked);
-    stat_settle(&f->live_bytes, bytes, tally->bytes);
-    stat_settle(&f->active, tally->allocs, tally->blocks);
-    stat_settle(&f->active_bytes, bytes, tally->bytes);
+    struct wm_class_figures *figures = &arena->classes[size_class];
+
+    total_add(&figures->live, tally->blocks, tally->allocs);
+    total_add(&figures->requested_bytes, tally->asked, tally->taken);
+    total_add(&figures->live_bytes, tally->bytes, handed);
 }
 
 void wm_arena_merge_tally_locked(wm_arena *arena, unsigned size_class,
                                  const wm_tally *tally)
 {
-    struct wm_class_figures *figures = &arena->classes[size_class];
-    warm_space_stats *stats = &arena->stats;
-    size_t bytes = wm_class_bytes(size_class);
-    uint64_t handed = tally->allocs * bytes;
-
-    stat_settle(&stats->live, tally->allocs, tally->blocks);
-    stat_settle(&stats->live_bytes, handed, tally->bytes);
-    stat_settle(&stats->requested_bytes, tally->taken, tally->asked);
-    stat_settle(&figures->live, tally->allocs, tally->blocks);
-    stat_settle(&figures->live_bytes, handed, tally->bytes);
-    stat_settle(&figures->requested_bytes, tally->taken, tally->asked);
+    count_locked(arena, size_class, tally,
+                 tally->allocs * wm_class_bytes(size_class));
     arena->stats.cache_hits += tally->allocs;
-    if (arena->sorted != NULL) {
-        sorted_settle(&arena->sorted->all, tally, handed);
-        sorted_settle(bytes > arena->small_max ? &arena->sorted->large
-                                               : &arena->sorted->small,
-                      tally, handed);
-    }
 }
 
-/* Calls fn for the figures of all requests, and of small or large ones. */
-static void sort_locked(wm_sorted *sorted, bool small,
-                        void (*fn)(warm_device_figures *figures,
-                                   uint64_t requested, uint64_t bytes),
-                        uint64_t requested, uint64_t bytes)
+/* The figures of requests like the block's. */
+static wm_live *live_of(const wm_arena *arena, const wm_block *block)
 {
-    if (sorted != NULL) {
-        fn(&sorted->all, requested, bytes);
-        fn(small ? &sorted->small : &sorted->large, requested, bytes);
-    }
+    return wm_lives_of(arena->live, !block->segment->small);
 }
 
-static void sorted_take(warm_device_figures *f, uint64_t requested,
-                        uint64_t bytes)
-{
-    stat_add(&f->live, 1);
-    stat_add(&f->requested_bytes, requested);
-    stat_add(&f->live_bytes, bytes);
-    stat_add(&f->active, 1);
-    stat_add(&f->active_bytes, bytes);
-}
-
-static void sorted_give(warm_device_figures *f, uint64_t requested,
-                        uint64_t bytes)
-{
-    stat_sub(&f->live, 1);
-    stat_sub(&f->requested_bytes, requested);
-    stat_sub(&f->live_bytes, bytes);
-}
-
-static void sorted_passive(warm_device_figures *f, uint64_t requested,
-                           uint64_t bytes)
-{
-    (void)requested;
-    stat_sub(&f->active, 1);
-    stat_sub(&f->active_bytes, bytes);
-}
-
-static void sorted_segment(warm_device_figures *f, uint64_t count,
-                           uint64_t bytes)
-{
-    stat_add(&f->segments, count);
-    stat_add(&f->held_bytes, bytes);
-}
-
-static void sorted_no_segment(warm_device_figures *f, uint64_t count,
-                              uint64_t bytes)
-{
-    stat_sub(&f->segments, count);
-    stat_sub(&f->held_bytes, bytes);
-}
-
-static bool is_small(const wm_block *block)
-{
-    return block->segment->small;
-}
-
-/* Where threads claim room ahead the peak is raised later (live.h). */
-static void live_take(wm_arena *arena, const wm_block *block)
+/* Where threads claim room ahead, peaks are raised later (live.h). */
+void wm_arena_note_take_locked(wm_arena *arena, const wm_block *block)
 {
     wm_lives *lives = arena->live;
-    wm_live *live = wm_lives_of(lives, !is_small(block));
     int64_t asked = (int64_t)wm_block_requested(block);
     int64_t bytes = (int64_t)block->bytes;
+    const wm_tally tally = {.blocks = 1,
+                            .bytes = bytes,
+                            .asked = asked,
+                            .allocs = 1,
+                            .taken = (uint64_t)asked};
 
-    (void)wm_live_add(live, 1, asked, bytes);
-    if (arena->sorted != NULL) {
-        (void)wm_live_add_active(live, 1, bytes);
+    (void)wm_live_add(live_of(arena, block), 1, asked, bytes);
+    if (wm_arena_is_sorted(arena)) {
+        (void)wm_live_add_active(live_of(arena, block), 1, bytes);
     }
     if (!lives->roomy) {
         wm_lives_raise(lives);
@@ -146,76 +87,60 @@ static void live_take(wm_arena *arena, const wm_block *block)
         wm_claim_add_raise(&lives->classes->asked, asked);
         wm_claim_add_raise(&lives->classes->handed, bytes);
     }
+    count_locked(arena, block->size_class, &tally, block->bytes);
 }
 
-static void live_give(wm_arena *arena, const wm_block *block)
+/* A block, freed before, is no longer in use, or is now; only if arenas sort.
+ */
+static void note_draining_locked(wm_arena *arena, const wm_block *block,
+                                 int change)
+{
+    wm_figures *figures = &arena->figures[!block->segment->small];
+
+    total_add(&figures->draining, change, 0);
+    total_add(&figures->draining_bytes, change * (int64_t)block->bytes, 0);
+}
+
+void wm_arena_note_give_locked(wm_arena *arena, const wm_block *block,
+                               bool drains)
 {
     wm_lives *lives = arena->live;
+    wm_live *live = live_of(arena, block);
     int64_t asked = (int64_t)wm_block_requested(block);
     int64_t bytes = (int64_t)block->bytes;
+    const wm_tally tally = {.blocks = -1, .bytes = -bytes, .asked = -asked};
 
-    (void)wm_live_add(wm_lives_of(lives, !is_small(block)), -1, -asked, -bytes);
+    if (wm_arena_is_sorted(arena) && drains) {
+        note_draining_locked(arena, block, 1);
+    } else if (wm_arena_is_sorted(arena)) {
+        (void)wm_live_add_active(live, -1, -bytes);
+    }
+    if (block->counted) {
+        return;
+    }
+    (void)wm_live_add(live, -1, -asked, -bytes);
     (void)wm_claim_add(&lives->classes->blocks[block->size_class], -1);
     if (block->size_class == WM_CLASS_PAGES) {
         (void)wm_claim_add(&lives->classes->asked, -asked);
         (void)wm_claim_add(&lives->classes->handed, -bytes);
     }
+    count_locked(arena, block->size_class, &tally, 0);
 }
 
-void wm_arena_note_take_locked(wm_arena *arena, const wm_block *block)
+void wm_arena_note_drained_locked(wm_arena *arena, const wm_block *block)
 {
-    struct wm_class_figures *figures = &arena->classes[block->size_class];
-
-    live_take(arena, block);
-    sort_locked(arena->sorted, is_small(block), sorted_take,
-                wm_block_requested(block), block->bytes);
-    stat_add(&arena->stats.live, 1);
-    stat_add(&arena->stats.requested_bytes, wm_block_requested(block));
-    stat_add(&arena->stats.live_bytes, block->bytes);
-    stat_add(&figures->live, 1);
-    stat_add(&figures->requested_bytes, wm_block_requested(block));
-    stat_add(&figures->live_bytes, block->bytes);
-}
-
-void wm_arena_note_give_locked(wm_arena *arena, const wm_block *block)
-{
-    struct wm_class_figures *figures = &arena->classes[block->size_class];
-
-    if (block->counted) {
-        return;
+    if (wm_arena_is_sorted(arena)) {
+        note_draining_locked(arena, block, -1);
+        (void)wm_live_add_active(live_of(arena, block), -1,
+                                 -(int64_t)block->bytes);
     }
-    live_give(arena, block);
-    sort_locked(arena->sorted, is_small(block), sorted_give,
-                wm_block_requested(block), block->bytes);
-    stat_sub(&arena->stats.live, 1);
-    stat_sub(&arena->stats.requested_bytes, wm_block_requested(block));
-    stat_sub(&arena->stats.live_bytes, block->bytes);
-    stat_sub(&figures->live, 1);
-    stat_sub(&figures->requested_bytes, wm_block_requested(block));
-    stat_sub(&figures->live_bytes, block->bytes);
-}
-
-void wm_arena_note_passive_locked(wm_arena *arena, const wm_block *block)
-{
-    if (arena->sorted == NULL) {
-        return;
-    }
-    sort_locked(arena->sorted, is_small(block), sorted_passive, 0,
-                block->bytes);
-    (void)wm_live_add_active(wm_lives_of(arena->live, !is_small(block)), -1,
-                             -(int64_t)block->bytes);
 }
 
 void wm_arena_note_pending_locked(wm_arena *arena, int64_t count, int64_t bytes)
 {
-    if (count >= 0) {
-        stat_add(&arena->stats.pending, (uint64_t)count);
-        stat_add(&arena->stats.pending_bytes, (uint64_t)bytes);
-        arena->fresh_bytes += (size_t)bytes;
-    } else {
-        stat_sub(&arena->stats.pending, (uint64_t)-count);
-        stat_sub(&arena->stats.pending_bytes, (uint64_t)-bytes);
-    }
+    stat_add(&arena->stats.pending, count);
+    stat_add(&arena->stats.pending_bytes, bytes);
+    arena->fresh_bytes += bytes > 0 ? (size_t)bytes : 0;
 }
 
 void wm_arena_note_completed_locked(wm_arena *arena, size_t count, size_t bytes,
@@ -226,13 +151,15 @@ void wm_arena_note_completed_locked(wm_arena *arena, size_t count, size_t bytes,
     stat_raise(&stats->pending, stats->pending.current + most);
     stat_raise(&stats->pending_bytes,
                stats->pending_bytes.current + most_bytes);
-    stat_settle(&stats->pending, count, 0);
-    stat_settle(&stats->pending_bytes, bytes, 0);
+    stats->pending.allocated += count;
+    stats->pending.freed += count;
+    stats->pending_bytes.allocated += bytes;
+    stats->pending_bytes.freed += bytes;
     arena->fresh_bytes += bytes;
 }
 
-void wm_arena_note_retained_locked(wm_arena *arena, const wm_block *block,
-                                   enum wm_block_state state)
+void wm_block_retain_locked(wm_arena *arena, wm_block *block,
+                            enum wm_block_state state)
 {
     if (state == WM_BLOCK_LOST) {
         arena->stats.lost++;
@@ -241,36 +168,28 @@ void wm_arena_note_retained_locked(wm_arena *arena, const wm_block *block,
         arena->stats.captured++;
         arena->stats.captured_bytes += block->bytes;
     }
+    wm_block_set_state(block, state);
 }
 
-static void note_held_locked(wm_arena *arena, bool small, uint64_t segments,
-                             uint64_t bytes, bool added)
+void wm_arena_note_held_locked(wm_arena *arena, const wm_segment *segment,
+                               int segments, int64_t bytes)
 {
-    sort_locked(arena->sorted, small,
-                added ? sorted_segment : sorted_no_segment, segments, bytes);
-    if (added) {
-        stat_add(&arena->stats.segments, segments);
-        stat_add(&arena->stats.held_bytes, bytes);
-    } else {
-        stat_sub(&arena->stats.segments, segments);
-        stat_sub(&arena->stats.held_bytes, bytes);
-    }
-}
+    wm_figures *figures = &arena->figures[!segment->small];
 
-void wm_arena_note_segment_locked(wm_arena *arena, const wm_segment *segment,
-                                  bool added)
-{
-    note_held_locked(arena, segment->small, 1, segment->bytes, added);
+    stat_add(&arena->stats.segments, segments);
+    stat_add(&arena->stats.held_bytes, bytes);
+    stat_add(&figures->segments, segments);
+    stat_add(&figures->held_bytes, bytes);
 }
 
 void wm_arena_note_part_locked(wm_arena *arena, wm_segment *segment,
-                               size_t bytes, bool added)
+                               int64_t bytes)
 {
-    size_t before = segment->held;
+    int before = segment->held > 0;
 
-    segment->held = added ? before + bytes : before - bytes;
-    note_held_locked(arena, segment->small, before == 0 || segment->held == 0,
-                     bytes, added);
+    segment->held += (size_t)bytes;
+    wm_arena_note_held_locked(arena, segment, (segment->held > 0) - before,
+                              bytes);
 }
 
 /* Moves its part of the peak as well: the sum of the peaks, which readers see,
@@ -285,26 +204,16 @@ static void stat_move(warm_stat *from, warm_stat *to, uint64_t n)
     to->peak += n;
 }
 
-static void sorted_move(warm_device_figures *from, warm_device_figures *to,
-                        uint64_t bytes)
-{
-    stat_move(&from->segments, &to->segments, 1);
-    stat_move(&from->held_bytes, &to->held_bytes, bytes);
-}
-
 void wm_arena_note_move_locked(wm_arena *from, wm_arena *to,
                                const wm_segment *segment)
 {
-    size_t bytes = segment->bytes;
+    wm_figures *out = &from->figures[!segment->small];
+    wm_figures *in = &to->figures[!segment->small];
 
     stat_move(&from->stats.segments, &to->stats.segments, 1);
-    stat_move(&from->stats.held_bytes, &to->stats.held_bytes, bytes);
-    if (from->sorted != NULL && to->sorted != NULL) {
-        sorted_move(&from->sorted->all, &to->sorted->all, bytes);
-        sorted_move(
-            segment->small ? &from->sorted->small : &from->sorted->large,
-            segment->small ? &to->sorted->small : &to->sorted->large, bytes);
-    }
+    stat_move(&from->stats.held_bytes, &to->stats.held_bytes, segment->bytes);
+    stat_move(&out->segments, &in->segments, 1);
+    stat_move(&out->held_bytes, &in->held_bytes, segment->bytes);
 }
 
 void wm_arena_count_driver(wm_arena *arena, bool free, uint64_t ns)
@@ -345,28 +254,14 @@ static void reset_total(warm_stat *stat)
     stat->freed = 0;
 }
 
-static void each_sorted(warm_device_figures *figures,
-                        void (*fn)(warm_stat *stat))
-{
-#define EACH(name, unit, meaning) fn(&figures->name);
-    WARM_DEVICE_STAT_MAP(EACH)
-#undef EACH
-}
-
 static void each_stat_locked(wm_arena *arena, void (*fn)(warm_stat *stat))
 {
-    if (arena->sorted != NULL) {
-        each_sorted(&arena->sorted->all, fn);
-        each_sorted(&arena->sorted->small, fn);
-        each_sorted(&arena->sorted->large, fn);
-    }
 #define EACH(name, unit, meaning) fn(&arena->stats.name);
     WARM_SPACE_STAT_MAP(EACH)
 #undef EACH
-    for (int i = 0; i < WM_CLASSES_ALL; i++) {
-        fn(&arena->classes[i].live);
-        fn(&arena->classes[i].requested_bytes);
-        fn(&arena->classes[i].live_bytes);
+    for (int i = 0; i < 2; i++) {
+        fn(&arena->figures[i].segments);
+        fn(&arena->figures[i].held_bytes);
     }
 }
 
@@ -382,6 +277,19 @@ void wm_arena_reset_totals(wm_arena *arena)
 {
     wm_lock_acquire(&arena->lock);
     each_stat_locked(arena, reset_total);
+    for (int i = 0; i < 2; i++) {
+        wm_figures *f = &arena->figures[i];
+
+        f->draining.allocated = f->draining.current;
+        f->draining_bytes.allocated = f->draining_bytes.current;
+    }
+    for (int i = 0; i < WM_CLASSES_ALL; i++) {
+        struct wm_class_figures *f = &arena->classes[i];
+
+        f->live.allocated = f->live.current;
+        f->requested_bytes.allocated = f->requested_bytes.current;
+        f->live_bytes.allocated = f->live_bytes.current;
+    }
     memset(&arena->stats.driver_alloc, 0, sizeof arena->stats.driver_alloc);
     memset(&arena->stats.driver_free, 0, sizeof arena->stats.driver_free);
     arena->stats.cache_hits = 0;
@@ -390,4 +298,320 @@ void wm_arena_reset_totals(wm_arena *arena)
     arena->stats.spilled = 0;
     arena->stats.double_frees = 0;
     wm_lock_release(&arena->lock);
+}
+
+/* ---- sums --------------------------------------------------------------- */
+
+static void stat_sum(warm_stat *sum, const warm_stat *one)
+{
+    sum->current += one->current;
+    sum->peak += one->peak;
+    sum->allocated += one->allocated;
+    sum->freed += one->freed;
+}
+
+static void duration_sum(warm_duration *sum, const warm_duration *one)
+{
+    if (sum->count == 0 || (one->count > 0 && one->min_ns < sum->min_ns)) {
+        sum->min_ns = one->min_ns;
+    }
+    if (one->max_ns > sum->max_ns) {
+        sum->max_ns = one->max_ns;
+    }
+    sum->count += one->count;
+    sum->total_ns += one->total_ns;
+}
+
+void wm_stats_add(warm_space_stats *sum, const warm_space_stats *one)
+{
+#define STAT(name, unit, meaning)     stat_sum(&sum->name, &one->name);
+#define DURATION(name, unit, meaning) duration_sum(&sum->name, &one->name);
+#define COUNT(name, unit, meaning)    sum->name += one->name;
+    WARM_SPACE_STAT_MAP(STAT)
+    WARM_SPACE_DURATION_MAP(DURATION)
+    WARM_SPACE_COUNT_MAP(COUNT)
+#undef STAT
+#undef DURATION
+#undef COUNT
+}
+
+void wm_class_stats_add(warm_class_stats *sum, const warm_class_stats *one)
+{
+    stat_sum(&sum->live, &one->live);
+    stat_sum(&sum->requested_bytes, &one->requested_bytes);
+    stat_sum(&sum->live_bytes, &one->live_bytes);
+}
+
+static void total_to(warm_stat *sum, const wm_total *one)
+{
+    sum->current += one->current;
+    sum->allocated += one->allocated;
+}
+
+/* A figure as a reader sees it: at least 0, at most most, and with freed =
+ * allocated - current. */
+static void show(warm_stat *stat, uint64_t most)
+{
+    if ((int64_t)stat->current < 0) {
+        stat->current = 0;
+    }
+    if (stat->current > most) {
+        stat->current = most;
+    }
+    stat->freed = stat->allocated - stat->current;
+}
+
+uint64_t wm_arena_live_bytes_locked(const wm_arena *arena)
+{
+    uint64_t bytes = 0;
+
+    for (int i = 0; i < WM_CLASSES_ALL; i++) {
+        bytes += arena->classes[i].live_bytes.current;
+    }
+    return bytes;
+}
+
+void wm_stat_peak(warm_stat *stat, const wm_claim *claim)
+{
+    int64_t peak = wm_claim_peak(claim);
+
+    /* While a reader adds, more may be claimed than when the peak was raised.
+     */
+    stat->peak = peak > (int64_t)stat->current ? (uint64_t)peak : stat->current;
+}
+
+void wm_stats_peaks(warm_space_stats *stats, const wm_live *live)
+{
+    wm_stat_peak(&stats->live, &live->of[WM_LIVE_BLOCKS]);
+    wm_stat_peak(&stats->requested_bytes, &live->of[WM_LIVE_ASKED]);
+    wm_stat_peak(&stats->live_bytes, &live->of[WM_LIVE_BYTES]);
+}
+
+void wm_arena_stats(wm_arena *arena, warm_space_stats *stats)
+{
+    size_t out = 0;
+
+    *stats = (warm_space_stats){.size = stats->size};
+    wm_arena_lock_all(arena);
+    for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
+        out += a->out_bytes;
+        wm_stats_add(stats, &a->stats);
+        for (int i = 0; i < WM_CLASSES_ALL; i++) {
+            total_to(&stats->live, &a->classes[i].live);
+            total_to(&stats->requested_bytes, &a->classes[i].requested_bytes);
+            total_to(&stats->live_bytes, &a->classes[i].live_bytes);
+        }
+    }
+    wm_arena_unlock_all(arena);
+    show(&stats->live, UINT64_MAX);
+    show(&stats->requested_bytes, out);
+    show(&stats->live_bytes, out);
+    wm_stats_peaks(stats, arena->live->all);
+    stats->cached_bytes = out - stats->live_bytes.current;
+    stats->idle_bytes = stats->held_bytes.current - out + stats->cached_bytes -
+                        stats->pending_bytes.current - stats->lost_bytes -
+                        stats->captured_bytes;
+}
+
+size_t wm_arena_idle(wm_arena *arena)
+{
+    size_t idle = 0;
+
+    for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
+        wm_lock_acquire(&a->lock);
+        idle += a->stats.held_bytes.current - a->out_bytes -
+                a->stats.pending_bytes.current - a->stats.lost_bytes -
+                a->stats.captured_bytes;
+        wm_lock_release(&a->lock);
+    }
+    return idle;
+}
+
+size_t wm_arena_held(wm_arena *arena)
+{
+    size_t held;
+
+    wm_lock_acquire(&arena->lock);
+    held = arena->stats.held_bytes.current;
+    wm_lock_release(&arena->lock);
+    return held;
+}
+
+void wm_arena_class_stats(wm_arena *arena, unsigned size_class,
+                          warm_class_stats *stats)
+{
+    *stats = (warm_class_stats){.size = stats->size,
+                                .block_bytes = wm_class_bytes(size_class)};
+    for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
+        wm_lock_acquire(&a->lock);
+        total_to(&stats->live, &a->classes[size_class].live);
+        total_to(&stats->requested_bytes,
+                 &a->classes[size_class].requested_bytes);
+        total_to(&stats->live_bytes, &a->classes[size_class].live_bytes);
+        wm_lock_release(&a->lock);
+    }
+    show(&stats->live, UINT64_MAX);
+    show(&stats->requested_bytes, UINT64_MAX);
+    show(&stats->live_bytes, UINT64_MAX);
+    wm_class_stats_peaks(stats, size_class, arena->live);
+}
+
+void wm_class_stats_peaks(warm_class_stats *stats, unsigned size_class,
+                          const wm_lives *lives)
+{
+    const wm_claim *blocks = &lives->classes->blocks[size_class];
+
+    wm_stat_peak(&stats->live, blocks);
+    if (size_class == WM_CLASS_PAGES) {
+        wm_stat_peak(&stats->requested_bytes, &lives->classes->asked);
+        wm_stat_peak(&stats->live_bytes, &lives->classes->handed);
+    } else {
+        stats->live_bytes.peak = stats->live.peak * wm_class_bytes(size_class);
+        stats->requested_bytes.peak = stats->live_bytes.peak;
+    }
+}
+
+size_t wm_arena_largest(wm_arena *arena)
+{
+    size_t largest = 0;
+
+    for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
+        wm_lock_acquire(&a->lock);
+        for (wm_segment *s = a->segments; s != NULL; s = s->next) {
+            for (wm_block *run = wm_segment_first_run(s); run != NULL;
+                 run = run->after) {
+                if (run->bytes > largest &&
+                    (wm_block_state(run) == WM_BLOCK_IDLE ||
+                     wm_block_state(run) == WM_BLOCK_CACHED)) {
+                    largest = run->bytes;
+                }
+            }
+        }
+        wm_lock_release(&a->lock);
+    }
+    return largest;
+}
+
+/* ---- by small and large requests ---------------------------------------- */
+
+static void add_figures(warm_device_figures *sum,
+                        const warm_device_figures *one)
+{
+#define STAT(name, unit, meaning)  stat_sum(&sum->name, &one->name);
+#define COUNT(name, unit, meaning) sum->name += one->name;
+    WARM_DEVICE_STAT_MAP(STAT)
+    WARM_DEVICE_COUNT_MAP(COUNT)
+#undef STAT
+#undef COUNT
+}
+
+/* of: figures of small and of large requests. */
+static void add_kinds_locked(const wm_arena *arena, warm_device_figures of[2])
+{
+    for (unsigned i = 0; i < WM_CLASSES_ALL; i++) {
+        const struct wm_class_figures *f = &arena->classes[i];
+        warm_device_figures *sum =
+            &of[i == WM_CLASS_PAGES || wm_class_bytes(i) > arena->small_max];
+
+        total_to(&sum->live, &f->live);
+        total_to(&sum->requested_bytes, &f->requested_bytes);
+        total_to(&sum->live_bytes, &f->live_bytes);
+        total_to(&sum->active, &f->live);
+        total_to(&sum->active_bytes, &f->live_bytes);
+    }
+    for (int i = 0; i < 2; i++) {
+        total_to(&of[i].active, &arena->figures[i].draining);
+        total_to(&of[i].active_bytes, &arena->figures[i].draining_bytes);
+        stat_sum(&of[i].segments, &arena->figures[i].segments);
+        stat_sum(&of[i].held_bytes, &arena->figures[i].held_bytes);
+    }
+}
+
+static void add_shown(warm_device_figures *figures, warm_device_figures *sum)
+{
+#define SHOW(name, unit, meaning) show(&sum->name, UINT64_MAX);
+    WARM_DEVICE_STAT_MAP(SHOW)
+#undef SHOW
+    add_figures(figures, sum);
+}
+
+void wm_arena_sorted_stats(wm_arena *arena, warm_device_stats *stats)
+{
+    warm_device_figures of[2] = {{.inactive_split = 0}}, all = of[0];
+    warm_space_stats sum = {.size = sizeof sum};
+
+    wm_arena_lock_all(arena);
+    for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
+        wm_stats_add(&sum, &a->stats);
+        add_kinds_locked(a, of);
+    }
+    wm_arena_unlock_all(arena);
+    stats->retries += sum.retries;
+    stats->failures += sum.failures;
+    stats->captured += sum.captured;
+    stats->captured_bytes += sum.captured_bytes;
+    stats->lost += sum.lost;
+    stats->lost_bytes += sum.lost_bytes;
+    stats->cache_hits += sum.cache_hits;
+    duration_sum(&stats->driver_alloc, &sum.driver_alloc);
+    duration_sum(&stats->driver_free, &sum.driver_free);
+    add_figures(&all, &of[0]);
+    add_figures(&all, &of[1]);
+    all.segments = sum.segments; /* with a peak of their own */
+    all.held_bytes = sum.held_bytes;
+    add_shown(&stats->all, &all);
+    add_shown(&stats->small, &of[0]);
+    add_shown(&stats->large, &of[1]);
+}
+
+/* Idle in the arena, or cached by a thread. */
+static bool is_inactive(wm_block *block)
+{
+    return wm_block_state(block) == WM_BLOCK_IDLE ||
+           wm_block_state(block) == WM_BLOCK_CACHED;
+}
+
+/* The idle memory of a segment that is not wholly idle. */
+static warm_device_figures split_of(wm_segment *segment)
+{
+    warm_device_figures split = {.inactive_split = 0};
+
+    for (wm_block *run = wm_segment_first_run(segment); run != NULL;
+         run = run->after) {
+        wm_block *before = run->before;
+
+        if (wm_block_state(run) == WM_BLOCK_SLAB) {
+            wm_slab *slab = wm_block_at(run->base)->slab;
+
+            for (unsigned i = 0; i < slab->slots; i++) {
+                bool inactive = is_inactive(&slab->slot[i]);
+
+                split.inactive_split += inactive;
+                split.inactive_split_bytes += inactive ? slab->slot_bytes : 0;
+            }
+        } else if (is_inactive(run)) {
+            /* Adjacent inactive runs count as one: they merge once the thread
+             * caches are flushed. */
+            split.inactive_split += before == NULL || !is_inactive(before) ||
+                                    before->lane != run->lane;
+            split.inactive_split_bytes += run->bytes;
+        }
+    }
+    return split.inactive_split_bytes < segment->held
+               ? split
+               : (warm_device_figures){.inactive_split = 0};
+}
+
+void wm_arena_split_stats(wm_arena *arena, warm_device_stats *stats)
+{
+    wm_arena_lock_all(arena);
+    for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
+        for (wm_segment *s = a->segments; s != NULL; s = s->next) {
+            const warm_device_figures split = split_of(s);
+
+            add_figures(&stats->all, &split);
+            add_figures(s->small ? &stats->small : &stats->large, &split);
+        }
+    }
+    wm_arena_unlock_all(arena);
 }

@@ -6,11 +6,6 @@
 #include "alloc/arena/arena.h"
 #include "warmpool/device_memory.h"
 
-/* Figures of an arena by small and large requests. */
-typedef struct wm_sorted {
-    warm_device_figures all, small, large;
-} wm_sorted;
-
 /* What a magazine set has counted for a class since its last merge. */
 typedef struct wm_tally {
     int64_t blocks, bytes, asked; /* change of what callers hold */
@@ -20,11 +15,12 @@ typedef struct wm_tally {
 void wm_arena_merge_tally_locked(wm_arena *arena, unsigned size_class,
                                  const wm_tally *tally);
 
-/* Counts a block that a caller got, or returned. */
+/* Counts a block that a caller got, or returned. drains: streams may still use
+ * it, until wm_arena_note_drained_locked(). */
 void wm_arena_note_take_locked(wm_arena *arena, const wm_block *block);
-void wm_arena_note_give_locked(wm_arena *arena, const wm_block *block);
-/* Counts a block that is neither with a caller nor pending any more. */
-void wm_arena_note_passive_locked(wm_arena *arena, const wm_block *block);
+void wm_arena_note_give_locked(wm_arena *arena, const wm_block *block,
+                               bool drains);
+void wm_arena_note_drained_locked(wm_arena *arena, const wm_block *block);
 /* Counts freed blocks that became pending (> 0) or complete (< 0). */
 void wm_arena_note_pending_locked(wm_arena *arena, int64_t count,
                                   int64_t bytes);
@@ -32,25 +28,23 @@ void wm_arena_note_pending_locked(wm_arena *arena, int64_t count,
  * pending at the same time. */
 void wm_arena_note_completed_locked(wm_arena *arena, size_t count, size_t bytes,
                                     size_t most, size_t most_bytes);
-/* Counts a block that is LOST for good, or CAPTURED (retain.c). */
-void wm_arena_note_retained_locked(wm_arena *arena, const wm_block *block,
-                                   enum wm_block_state state);
-void wm_arena_note_segment_locked(wm_arena *arena, const wm_segment *segment,
-                                  bool added);
-/* A part of a segment that expands got memory, or lost it. */
+/* The block becomes LOST for good, or CAPTURED (retain.c), and is counted. */
+void wm_block_retain_locked(wm_arena *arena, wm_block *block,
+                            enum wm_block_state state);
+/* Segments and bytes come (> 0) or go (< 0), all or part of segment. */
+void wm_arena_note_held_locked(wm_arena *arena, const wm_segment *segment,
+                               int segments, int64_t bytes);
+/* A part of a segment that expands gets memory (> 0), or loses it (< 0). */
 void wm_arena_note_part_locked(wm_arena *arena, wm_segment *segment,
-                               size_t bytes, bool added);
+                               int64_t bytes);
 
 /* A segment moves to a sibling. Locks of both. */
 void wm_arena_note_move_locked(wm_arena *from, wm_arena *to,
                                const wm_segment *segment);
 
-/* A figure as a reader sees it: at least 0, at most most, and with freed =
- * allocated - current. */
-warm_stat wm_stat_shown(const warm_stat *stat, uint64_t most);
+/* Bytes that the arena has counted as with callers. */
+uint64_t wm_arena_live_bytes_locked(const wm_arena *arena);
 /* Sums; the peak is the sum of the peaks. */
-void wm_stat_add(warm_stat *sum, const warm_stat *one);
-void wm_duration_add(warm_duration *sum, const warm_duration *one);
 void wm_stats_add(warm_space_stats *sum, const warm_space_stats *one);
 void wm_class_stats_add(warm_class_stats *sum, const warm_class_stats *one);
 /* Sets peaks of what callers hold (live.h); the current values are set. */

@@ -186,8 +186,7 @@ static void lose_locked(wm_arena *arena, wm_segment *segment, wm_block *part)
         part->origin->ns = 0;
     }
     wm_block_set_requested(part, 0);
-    wm_arena_note_retained_locked(arena, part, WM_BLOCK_LOST);
-    wm_block_set_state(part, WM_BLOCK_LOST);
+    wm_block_retain_locked(arena, part, WM_BLOCK_LOST);
 }
 
 void wm_expand_log(wm_segment *segment, char *base, size_t bytes,
@@ -204,8 +203,8 @@ static void note_come_locked(wm_arena *arena, const wm_expansion *expansion)
     /* Relaxed: see struct wm_arena. */
     atomic_fetch_add_explicit(&arena->siblings->grown, expansion->bytes,
                               memory_order_relaxed);
-    wm_arena_note_part_locked(arena, expansion->segment, expansion->bytes,
-                              true);
+    wm_arena_note_part_locked(arena, expansion->segment,
+                              (int64_t)expansion->bytes);
     wm_expand_log(expansion->segment, expansion->part->base, expansion->bytes,
                   WM_HISTORY_SEGMENT_MAP);
 }

@@ -170,7 +170,7 @@ wm_segment *wm_expand_detach_locked(wm_arena *arena, wm_segment *chain,
 
 void wm_expand_released_locked(wm_arena *arena, wm_segment *piece)
 {
-    wm_arena_note_part_locked(arena, piece->parent, piece->bytes, false);
+    wm_arena_note_part_locked(arena, piece->parent, -(int64_t)piece->bytes);
     wm_piece_go_locked(piece->parent, piece->base, piece->bytes);
     wm_gap_put_locked(arena, piece->first);
     wm_segment_record_give_locked(arena, piece);

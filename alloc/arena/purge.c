@@ -161,7 +161,7 @@ void wm_arena_released(wm_arena *arena, wm_segment *segment)
     if (segment->parent != NULL) {
         wm_expand_released_locked(arena, segment);
     } else {
-        wm_arena_note_segment_locked(arena, segment, false);
+        wm_arena_note_held_locked(arena, segment, -1, -(int64_t)segment->bytes);
         wm_segment_give_locked(arena, segment);
     }
     wm_lock_release(&arena->lock);

@@ -27,13 +27,9 @@ bool wm_arena_retain(wm_arena *arena, wm_block *block)
     wm_lock_acquire(&arena->lock);
     kept = arena->retaining;
     if (kept) {
-        wm_arena_note_give_locked(arena, block);
-        if (!has_uses(block)) {
-            wm_arena_note_passive_locked(arena, block);
-        }
+        wm_arena_note_give_locked(arena, block, has_uses(block));
         arena->out_bytes -= block->bytes;
-        wm_arena_note_retained_locked(arena, block, WM_BLOCK_CAPTURED);
-        wm_block_set_state(block, WM_BLOCK_CAPTURED);
+        wm_block_retain_locked(arena, block, WM_BLOCK_CAPTURED);
     }
     wm_lock_release(&arena->lock);
     return kept;
@@ -107,14 +103,13 @@ void wm_arena_put_retained(wm_arena *arena, wm_block *block,
         return;
     }
     if (had_uses) {
-        wm_arena_note_passive_locked(arena, block);
+        wm_arena_note_drained_locked(arena, block);
     }
     if (state == WM_BLOCK_IDLE) {
         wm_arena_put_locked(arena, block);
     } else {
         arena->out_bytes -= block->bytes;
-        wm_arena_note_retained_locked(arena, block, state);
-        wm_block_set_state(block, state);
+        wm_block_retain_locked(arena, block, state);
     }
     wm_lock_release(&arena->lock);
 }

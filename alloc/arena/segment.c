@@ -198,7 +198,7 @@ static bool grow_locked(wm_arena *arena, wm_lane *lane, void *base,
             wm_arena_take_locked(arena, lane, bytes, WM_SPLIT_ALLOW, &failed);
     }
     if (bytes == 0 || *block != NULL) {
-        wm_arena_note_segment_locked(arena, segment, true);
+        wm_arena_note_held_locked(arena, segment, 1, (int64_t)segment_bytes);
         wm_segment_log(segment, WM_HISTORY_SEGMENT_ALLOC);
         return true;
     }

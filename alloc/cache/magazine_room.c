@@ -120,7 +120,7 @@ static bool adjust_room(wm_magazine_set *set, int i, int64_t blocks,
         return false;
     }
     above = wm_live_add(live_of(set, i), blocks, asked, bytes);
-    if (set->arena->sorted != NULL) {
+    if (wm_arena_is_sorted(set->arena)) {
         above = wm_live_add_active(live_of(set, i), blocks, bytes) || above;
     }
     wm_room_add(&room->blocks, blocks);
@@ -275,7 +275,7 @@ struct raise {
 
 static void note_raised(struct raise *raise, const wm_live *live)
 {
-    bool sorted = raise->group->arenas->sorted != NULL;
+    bool sorted = wm_arena_is_sorted(raise->group->arenas);
     int figures = sorted ? WM_LIVE_FIGURES : WM_LIVE_ACTIVE;
 
     for (int i = 0; i < figures; i++) {

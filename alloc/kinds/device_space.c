@@ -245,7 +245,6 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
         d->space.group.arenas[i].orders = &d->orders;
         d->space.group.arenas[i].grain = WM_DEVICE_GRAIN;
         d->space.group.arenas[i].small_max = WM_DEVICE_SMALL;
-        d->space.group.arenas[i].sorted = &d->sorted[i];
     }
     wm_lives_sort(d->space.group.arenas[0].live);
     atomic_store_explicit(&d->space.limit_bytes, 0, memory_order_relaxed);

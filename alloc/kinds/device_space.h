@@ -20,8 +20,7 @@ typedef struct wm_device_space {
     /* Bytes held above which idle segments are returned; 0: never. Relaxed: set
      * at any time. */
     _Atomic size_t collect_bytes;
-    wm_sorted sorted[WM_SIBLINGS]; /* of the arenas */
-    wm_imports imports;            /* of other processes */
+    wm_imports imports; /* of other processes */
 } wm_device_space;
 
 /* The largest small request, and the unit in which memory is obtained. Requests

@@ -35,7 +35,6 @@ static wm_private_arena *make_arena(wm_private_pools *pools, wm_space *space,
     if (device >= 0) {
         made->arena.grain = beside->grain;
         made->arena.small_max = beside->small_max;
-        made->arena.sorted = &made->sorted;
     }
     if (user && device >= 0) {
         made->arena.orders = &made->orders;

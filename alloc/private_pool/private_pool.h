@@ -27,7 +27,6 @@ enum wm_private_state { WM_PRIVATE_LIVE, WM_PRIVATE_DEAD, WM_PRIVATE_SPARE };
 typedef struct wm_private_arena {
     wm_arena arena;
     wm_lane_registry orders; /* of a device's that is not for graphs */
-    wm_sorted sorted;        /* of a device's */
     wm_space *space;         /* const */
     wm_arena *beside;        /* const: whose place it takes for its pool */
     bool user;               /* const: of pools that are not for graphs */

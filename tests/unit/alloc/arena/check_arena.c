@@ -38,6 +38,14 @@ static void unmap_idle(size_t target)
                                       : 0);
 }
 
+static warm_space_stats stats(void)
+{
+    warm_space_stats now = {.size = sizeof now};
+
+    wm_arena_stats(&arena, &now);
+    return now;
+}
+
 static void teardown(void)
 {
     wm_clock_set(NULL);
@@ -429,7 +437,7 @@ START_TEST(test_B12_failing_records_lose_nothing)
         }
         wm_meta_fail(0, false);
         ck_assert(wm_arena_check(&arena));
-        ck_assert_uint_eq(arena.stats.live.current, (uint64_t)got);
+        ck_assert_uint_eq(stats().live.current, (uint64_t)got);
         for (int i = 0; i < got; i++) {
             bed_give(block[i]);
         }
@@ -509,7 +517,7 @@ START_TEST(test_random_steps_keep_every_invariant)
             bed_give(block[i]);
         }
     }
-    ck_assert_uint_eq(arena.stats.live_bytes.current, 0);
+    ck_assert_uint_eq(stats().live_bytes.current, 0);
 }
 END_TEST
 
@@ -525,32 +533,31 @@ START_TEST(test_B14_figures_are_exact_and_resets_apart)
     wm_block *a = take(5000); /* class of 5120 */
     wm_block *b = take(6 << 20);
     warm_class_stats of_class = {.size = sizeof of_class};
-    warm_space_stats stats = {.size = sizeof stats};
+    warm_space_stats now = stats();
 
-    wm_arena_stats(&arena, &stats);
-    ck_assert_uint_eq(stats.live.current, 2);
-    ck_assert_uint_eq(stats.requested_bytes.current, 5000 + (6 << 20));
-    ck_assert_uint_eq(stats.live_bytes.current, 5120 + (6 << 20));
-    ck_assert_uint_eq(stats.held_bytes.current, SEGMENT + (6 << 20));
-    ck_assert_uint_eq(stats.idle_bytes, SEGMENT - 5120);
+    ck_assert_uint_eq(now.live.current, 2);
+    ck_assert_uint_eq(now.requested_bytes.current, 5000 + (6 << 20));
+    ck_assert_uint_eq(now.live_bytes.current, 5120 + (6 << 20));
+    ck_assert_uint_eq(now.held_bytes.current, SEGMENT + (6 << 20));
+    ck_assert_uint_eq(now.idle_bytes, SEGMENT - 5120);
     wm_arena_class_stats(&arena, wm_size_class(5000), &of_class);
     ck_assert_uint_eq(of_class.live.current, 1);
     ck_assert_uint_eq(of_class.requested_bytes.current, 5000);
     ck_assert_uint_eq(of_class.live_bytes.current, 5120);
     bed_give(a);
     reset_peaks();
-    wm_arena_stats(&arena, &stats);
-    ck_assert_uint_eq(stats.live.peak, 1);
-    ck_assert_uint_eq(stats.live.allocated, 2);
+    now = stats();
+    ck_assert_uint_eq(now.live.peak, 1);
+    ck_assert_uint_eq(now.live.allocated, 2);
     wm_arena_reset_totals(&arena);
-    wm_arena_stats(&arena, &stats);
-    ck_assert_uint_eq(stats.live.allocated, 1);
-    ck_assert_uint_eq(stats.live.freed, 0);
-    ck_assert_uint_eq(stats.live.peak, 1);
+    now = stats();
+    ck_assert_uint_eq(now.live.allocated, 1);
+    ck_assert_uint_eq(now.live.freed, 0);
+    ck_assert_uint_eq(now.live.peak, 1);
     bed_give(b);
-    wm_arena_stats(&arena, &stats);
-    ck_assert_uint_eq(stats.live.peak, 1);
-    ck_assert_uint_eq(stats.live_bytes.peak, 6 << 20);
+    now = stats();
+    ck_assert_uint_eq(now.live.peak, 1);
+    ck_assert_uint_eq(now.live_bytes.peak, 6 << 20);
     wm_arena_class_stats(&arena, wm_size_class(5000), &of_class);
     ck_assert_uint_eq(of_class.requested_bytes.current, 0);
     ck_assert_uint_eq(of_class.live_bytes.current, 0);
@@ -573,13 +580,13 @@ START_TEST(test_B14_peaks_stay_until_reset)
     wm_arena_class_stats(&arena, wm_size_class(5000), &of_class);
     ck_assert_uint_eq(of_class.live.peak, 5);
     ck_assert_uint_eq(of_class.live_bytes.peak, 5 * 5120);
-    ck_assert_uint_eq(arena.stats.live.peak, 5);
-    ck_assert_uint_eq(arena.stats.requested_bytes.peak, 25000);
+    ck_assert_uint_eq(stats().live.peak, 5);
+    ck_assert_uint_eq(stats().requested_bytes.peak, 25000);
     ck_assert_uint_eq(arena.stats.held_bytes.peak, SEGMENT);
     reset_peaks();
     wm_arena_class_stats(&arena, wm_size_class(5000), &of_class);
     ck_assert_uint_eq(of_class.live.peak, 1);
-    ck_assert_uint_eq(arena.stats.live.peak, 1);
+    ck_assert_uint_eq(stats().live.peak, 1);
     bed_give(block[4]);
 }
 END_TEST
