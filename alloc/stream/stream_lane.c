@@ -1,21 +1,39 @@
-/* stream_lane.c: looks up, makes and frees the lanes of streams; see
- * stream_lane.h for the picture and the locks. */
-#include "alloc/stream/stream_lane_int.h"
+/* stream_lane.c: looks up, makes and frees the lanes of streams; queues the
+ * fences of streams, and handles fences that complete. See stream_lane.h for
+ * the picture and the locks. */
+#include "alloc/stream/stream_lane.h"
 
-#include "alloc/arena/arena_int.h"
+#include "alloc/stream/timeline_int.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 
-static bool is_legacy(warm_stream stream)
-{
-    return stream == NULL || stream == WARM_STREAM_LEGACY;
-}
+/* size_class of a fence, which no block has. */
+enum { FENCE = WM_CLASSES_ALL, FENCE_FINAL };
 
-/* ---- streams ------------------------------------------------------------- */
+/* ---- the registry -------------------------------------------------------- */
 
 static wm_lane_owner **bucket_of(wm_lane_registry *registry, uint64_t id)
 {
     return &registry->bucket[id % WM_LANE_BUCKETS];
+}
+
+wm_lane_owner *wm_lane_owner_next_locked(wm_lane_registry *registry,
+                                         const wm_lane_owner *owner)
+{
+    size_t i = owner != NULL ? owner->id % WM_LANE_BUCKETS + 1 : 0;
+
+    if (owner != NULL && owner->next != NULL) {
+        return owner->next;
+    }
+    while (i < WM_LANE_BUCKETS && registry->bucket[i] == NULL) {
+        i++;
+    }
+    return i < WM_LANE_BUCKETS ? registry->bucket[i] : NULL;
+}
+
+bool wm_lane_owner_lives(const wm_lane_owner *owner)
+{
+    return owner->timeline != NULL && wm_timeline_lives(owner->timeline);
 }
 
 static wm_lane_owner *find_locked(wm_lane_registry *registry, uint64_t id)
@@ -32,6 +50,7 @@ static wm_lane_owner *find_locked(wm_lane_registry *registry, uint64_t id)
 static wm_lane_owner *make_locked(wm_lane_registry *registry, uint64_t id,
                                   warm_stream stream, wm_timeline *t)
 {
+    wm_lane_owner **bucket = bucket_of(registry, id);
     wm_lane_owner *owner = wm_meta_alloc(sizeof *owner);
 
     if (owner == NULL) {
@@ -42,91 +61,65 @@ static wm_lane_owner *make_locked(wm_lane_registry *registry, uint64_t id,
         wm_meta_free(owner);
         return NULL;
     }
-    owner->lane->owner = t != NULL ? owner : NULL;
+    owner->lane->owner = t != NULL ? owner : NULL; /* legacy: no fences */
     owner->all = registry;
     owner->id = id;
     owner->stream = stream;
     owner->timeline = t;
     owner->fence.segment = owner->final_fence.segment = registry->stub;
-    owner->fence.size_class = WM_FENCE;
-    owner->final_fence.size_class = WM_FENCE_FINAL;
+    owner->fence.size_class = FENCE;
+    owner->final_fence.size_class = FENCE_FINAL;
+    owner->next = *bucket;
+    *bucket = owner;
     return owner;
 }
 
-wm_timeline *wm_lane_owner_free_locked(wm_lane_owner *owner)
+void wm_lane_owner_unlock(wm_lane_owner *owner)
 {
-    wm_lane_owner **link = bucket_of(owner->all, owner->id);
+    wm_lane_registry *registry = owner->all;
+    wm_lane_owner **link = bucket_of(registry, owner->id);
     wm_timeline *t = owner->timeline;
+    bool ends =
+        owner->lane_ended && !owner->fence_queued && owner->waiters == 0;
 
-    if (!owner->lane_ended || owner->fence_queued || owner->waiters > 0) {
-        return NULL;
-    }
-    while (*link != owner) {
-        link = &(*link)->next;
-    }
-    *link = owner->next;
-    wm_meta_free(owner);
-    return t;
-}
-
-static warm_status no_memory(void)
-{
-    return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a stream's lane");
-}
-
-static warm_status legacy_lane(wm_lane_registry *registry, wm_found_lane *found)
-{
-    wm_lane_owner *owner;
-
-    wm_lock_acquire(&registry->lock);
-    if (registry->legacy == NULL) {
-        registry->legacy = make_locked(registry, 0, NULL, NULL);
-    }
-    owner = registry->legacy;
-    if (owner != NULL) {
-        wm_lane_hold(owner->lane);
+    if (ends) {
+        while (*link != owner) {
+            link = &(*link)->next;
+        }
+        *link = owner->next;
+        wm_meta_free(owner);
     }
     wm_lock_release(&registry->lock);
-    if (owner == NULL) {
-        return no_memory();
+    if (ends) {
+        wm_timeline_drop(registry->timelines, t);
     }
-    found->lane = owner->lane;
-    found->known = true;
-    return WARM_OK;
 }
 
-/* Takes over the reference to t. */
-static warm_status lane_of(wm_lane_registry *registry, warm_stream stream,
-                           wm_timeline *t, wm_found_lane *found)
+/* Finds the lane with that id, or makes it. Takes over the reference to t,
+ * which is null for the legacy stream. */
+static warm_status get_lane(wm_lane_registry *registry, uint64_t id,
+                            warm_stream stream, wm_timeline *t,
+                            wm_found_lane *found)
 {
-    uint64_t id = wm_timeline_lane_id(wm_timeline_id(t));
-    wm_lane_owner **bucket = bucket_of(registry, id);
     wm_lane_owner *owner;
-    bool inserted = false;
 
-    found->known = wm_timeline_is_known(registry->timelines, t);
     wm_lock_acquire(&registry->lock);
     owner = find_locked(registry, id);
     if (owner == NULL) {
         owner = make_locked(registry, id, stream, t);
-        inserted = owner != NULL;
-    }
-    if (inserted) {
-        owner->next = *bucket;
-        *bucket = owner;
+        t = owner != NULL ? NULL : t;
     }
     if (owner != NULL) {
-        wm_lane_hold(owner->lane); /* not over: the stream is not retired */
+        wm_lane_hold(owner->lane); /* not ended: the stream is not retired */
+        found->lane = owner->lane;
     }
     wm_lock_release(&registry->lock);
-    if (!inserted) {
-        wm_timeline_put(registry->timelines, t);
+    if (t != NULL) {
+        wm_timeline_drop(registry->timelines, t);
     }
-    if (owner == NULL) {
-        return no_memory();
-    }
-    found->lane = owner->lane;
-    return WARM_OK;
+    return owner != NULL
+               ? WARM_OK
+               : wm_fail(WARM_OUT_OF_MEMORY, "no memory for a stream's lane");
 }
 
 warm_status wm_lane_other_device(warm_stream stream, int stream_device,
@@ -140,32 +133,31 @@ warm_status wm_lane_other_device(warm_stream stream, int stream_device,
 warm_status wm_lanes_of_stream(wm_lane_registry *registry, warm_stream stream,
                                wm_found_lane *found)
 {
+    wm_timelines *set = registry->timelines;
     wm_timeline *t = NULL;
     warm_status status;
     int device;
 
     *found = (wm_found_lane){.lane = NULL};
-    if (is_legacy(stream)) {
-        return legacy_lane(registry, found);
+    if (stream == NULL || stream == WARM_STREAM_LEGACY) {
+        found->known = true;
+        return get_lane(registry, 0, NULL, NULL, found);
     }
-    status =
-        wm_timeline_lookup(registry->timelines, stream, &t, &found->captured);
-    if (status != WARM_OK) {
-        return status;
+    status = wm_timeline_lookup(set, stream, &t, &found->captured);
+    if (status != WARM_OK || t == NULL) {
+        return status; /* memory of a graph comes back to no stream */
     }
-    if (t == NULL) {
-        return WARM_OK; /* memory of a graph comes back to no stream */
-    }
-    device = wm_timeline_device(t);
+    device = t->device;
     if (device != registry->device && device != WM_DEVICE_UNKNOWN) {
-        wm_timeline_put(registry->timelines, t);
+        wm_timeline_drop(set, t);
         return wm_lane_other_device(stream, device, registry->device);
     }
     if (found->captured) {
-        wm_timeline_put(registry->timelines, t);
+        wm_timeline_drop(set, t);
         return WARM_OK; /* a graph may be launched on any stream */
     }
-    return lane_of(registry, stream, t, found);
+    found->known = wm_timeline_lives(t) && !wm_timelines_capture(set);
+    return get_lane(registry, wm_timeline_lane_id(t->id), stream, t, found);
 }
 
 /* ---- begin and end ------------------------------------------------------ */
@@ -188,24 +180,213 @@ warm_status wm_lane_registry_init(wm_lane_registry *registry,
 /* Fences under way end with the timelines. */
 void wm_lane_registry_forget(wm_lane_registry *registry)
 {
-    for (int i = 0; i < WM_LANE_BUCKETS; i++) {
-        for (wm_lane_owner *o = registry->bucket[i]; o != NULL; o = o->next) {
-            wm_timeline_put(registry->timelines, o->timeline);
+    for (wm_lane_owner *o = wm_lane_owner_next_locked(registry, NULL);
+         o != NULL; o = wm_lane_owner_next_locked(registry, o)) {
+        if (o->timeline != NULL) {
+            wm_timeline_drop(registry->timelines, o->timeline);
         }
     }
 }
 
 void wm_lane_registry_fini(wm_lane_registry *registry)
 {
-    for (int i = 0; i < WM_LANE_BUCKETS; i++) {
-        while (registry->bucket[i] != NULL) {
-            wm_lane_owner *owner = registry->bucket[i];
+    wm_lane_owner *next = wm_lane_owner_next_locked(registry, NULL);
 
-            registry->bucket[i] = owner->next;
-            wm_meta_free(owner);
-        }
+    while (next != NULL) {
+        wm_lane_owner *owner = next;
+
+        next = wm_lane_owner_next_locked(registry, owner);
+        wm_meta_free(owner);
     }
-    wm_meta_free(registry->legacy);
     wm_meta_free(registry->stub);
     wm_lock_fini(&registry->lock);
+}
+
+/* ---- fences ---------------------------------------------------------------
+ */
+
+/* A lane may have ended before its last ordinary fence is handled, since
+ * another thread can take that fence out of the timeline. */
+static void complete_fence(wm_lane_owner *owner, bool completed)
+{
+    static const wm_lane_point nothing;
+    wm_lane_registry *registry = owner->all;
+
+    wm_lock_acquire(&registry->lock);
+    owner->fence_queued = false;
+    if (completed && !owner->lane_ended) {
+        wm_lanes_passed(registry->arena, owner->lane, &owner->fence_point);
+    }
+    if (!owner->lane_ended) {
+        wm_lanes_renew(registry->arena, owner->lane,
+                       completed ? &owner->fence_point : &nothing);
+    }
+    wm_lane_owner_unlock(owner);
+}
+
+static void complete_final_fence(wm_lane_owner *owner)
+{
+    wm_lock_acquire(&owner->all->lock);
+    wm_lanes_end(owner->all->arena, owner->lane);
+    owner->lane_ended = true;
+    wm_lane_owner_unlock(owner);
+}
+
+bool wm_fence_complete(wm_block *block)
+{
+    bool is_final = block->size_class == FENCE_FINAL;
+    char *at = (char *)block;
+
+    if (block->size_class != FENCE && !is_final) {
+        return false;
+    }
+    /* A lost fence never completes: the stream gets no fence any more, but a
+     * final one. */
+    if (wm_block_fate(block) == WM_BLOCK_IDLE && is_final) {
+        complete_final_fence(
+            (wm_lane_owner *)(void *)(at -
+                                      offsetof(wm_lane_owner, final_fence)));
+    } else if (wm_block_fate(block) == WM_BLOCK_IDLE) {
+        complete_fence(
+            (wm_lane_owner *)(void *)(at - offsetof(wm_lane_owner, fence)),
+            true);
+    }
+    return true;
+}
+
+/* Queues a fence behind the work on the stream; false: that failed. */
+static bool queue_fence(wm_lane_owner *owner, wm_block *fence)
+{
+    wm_timelines *timelines = owner->all->timelines;
+
+    /* Relaxed: the fence is this thread's; publishing it makes the stores
+     * visible. */
+    atomic_store_explicit(&fence->state, WM_BLOCK_PENDING,
+                          memory_order_relaxed);
+    atomic_store_explicit(&fence->first_use_taken, false, memory_order_relaxed);
+    atomic_store_explicit(&fence->stuck, false, memory_order_relaxed);
+    atomic_store_explicit(&fence->captured, false, memory_order_relaxed);
+    /* The stream, retired or not, is its only use. */
+    wm_timeline_hold(owner->timeline);
+    atomic_store_explicit(&fence->uses, wm_stream_use_bare(owner->timeline),
+                          memory_order_relaxed);
+    switch (wm_timelines_prepare(timelines, fence)) {
+    case WM_USES_PENDING:
+        wm_timelines_publish(timelines, fence);
+        return true;
+    case WM_USES_NONE:
+        (void)wm_fence_complete(fence);
+        return true;
+    case WM_USES_LOST:
+    case WM_USES_CAPTURED:
+        break;
+    }
+    return false;
+}
+
+/* Puts the owners that need a fence in front of chain, and claims their fences
+ * for the caller. Looks only at streams to which memory came back since they
+ * were last looked at. If a fence is under way, its completion checks whether
+ * there is more. */
+static wm_lane_owner *claim_fences(wm_lane_registry *registry, wm_arena *arena,
+                                   const wm_lane *except, wm_lane_owner *chain)
+{
+    size_t limit = wm_lane_fresh(arena);
+    wm_lane *lane;
+
+    if (limit == 0) {
+        return chain;
+    }
+    wm_lock_acquire(&registry->lock);
+    while (limit-- > 0 && (lane = wm_lane_take_fresh(arena)) != NULL) {
+        wm_lane_owner *o = lane->owner;
+
+        if (o == NULL) {
+            continue;
+        }
+        if (o->lane == except) {
+            wm_lane_renew(arena, lane);
+        } else if (!o->fence_queued && !o->retired &&
+                   wm_timeline_lives(o->timeline) &&
+                   wm_lane_has_more(arena, lane)) {
+            o->fence_queued = true;
+            wm_lanes_puts(registry->arena, o->lane, &o->fence_point);
+            o->next_to_fence = chain;
+            chain = o;
+        }
+    }
+    wm_lock_release(&registry->lock);
+    return chain;
+}
+
+void wm_lanes_queue_fences(wm_lane_registry *registry, wm_arena *arena,
+                           const wm_lane *lane)
+{
+    wm_lane_owner *chain = NULL;
+
+    for (wm_arena *a = registry->arena; a != NULL; a = a->next_sibling) {
+        if (arena == NULL || arena == a) {
+            chain = claim_fences(registry, a, lane, chain);
+        }
+    }
+    while (chain != NULL) {
+        wm_lane_owner *next = chain->next_to_fence;
+
+        if (!queue_fence(chain, &chain->fence)) {
+            complete_fence(chain, false);
+        }
+        chain = next;
+    }
+}
+
+/* ---- a stream is retired --------------------------------------------------
+ */
+
+/* While a stream captures its id is unknown; no other living stream has an
+ * adopted stream's address. */
+static wm_lane_owner *find_stream_locked(wm_lane_registry *registry,
+                                         warm_stream stream,
+                                         const wm_stream_info *info)
+{
+    wm_lane_owner *o = NULL;
+
+    if (info->device != WM_DEVICE_UNKNOWN) {
+        return find_locked(registry, wm_timeline_lane_id(info->id));
+    }
+    do {
+        o = wm_lane_owner_next_locked(registry, o);
+    } while (o != NULL &&
+             (o->retired || o->stream != stream || !wm_lane_owner_lives(o)));
+    return o;
+}
+
+static void raise_retired(wm_timelines *timelines, uint64_t id)
+{
+    uint64_t highest =
+        atomic_load_explicit(&timelines->retired, memory_order_relaxed);
+
+    while (id > highest && !atomic_compare_exchange_weak_explicit(
+                               &timelines->retired, &highest, id,
+                               memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
+void wm_lane_registry_retire(wm_lane_registry *registry, warm_stream stream,
+                             const wm_stream_info *info)
+{
+    wm_lane_owner *owner;
+
+    wm_lock_acquire(&registry->lock);
+    owner = find_stream_locked(registry, stream, info);
+    if (owner != NULL) {
+        owner->retired = true;
+        raise_retired(registry->timelines, owner->id);
+        wm_lanes_close(registry->arena, owner->lane);
+    }
+    wm_lock_release(&registry->lock);
+    if (owner != NULL) {
+        /* If the fence cannot be queued, the lane stays as it is: nobody can
+         * say when its memory is safe. */
+        (void)queue_fence(owner, &owner->final_fence);
+    }
 }

@@ -20,17 +20,35 @@
  * retired, or is adopted and frees something else, or the segment is freed to
  * the driver, which waits for the device.
  *
- * Locks: ORDERS guards a registry; lock arena is taken under it. Neither is
- * held while fences are queued. */
+ * Locks: ORDERS guards a registry and its owners; lock arena is taken under it.
+ * Neither is held while fences are queued or a thread waits. */
 #ifndef WM_STREAM_LANE_H
 #define WM_STREAM_LANE_H
 
 #include "alloc/arena/arena.h"
 #include "alloc/stream/timeline.h"
 
-struct wm_lane_owner;
-
 enum { WM_LANE_BUCKETS = 64 };
+
+/* A stream with lanes. */
+typedef struct wm_lane_owner {
+    struct wm_lane_registry *all; /* const */
+    uint64_t id;           /* const: id of the lane; 0: the legacy stream's */
+    warm_stream stream;    /* const; not named to the driver */
+    wm_timeline *timeline; /* const, with a reference; null: legacy stream */
+    wm_lane *lane;         /* const: the stream's lane in the first sibling */
+    wm_block fence, final_fence; /* owned by the thread that queues it, then by
+                                    the timelines */
+    /* lock orders */
+    wm_lane_point fence_point; /* what the fence stands for */
+    bool fence_queued;         /* fence is under way, or was lost */
+    bool retired;              /* the stream was; look-ups skip it */
+    bool lane_ended;
+    unsigned waiters;  /* threads that wait for the stream, or let it wait */
+    uint64_t last_try; /* the last try that looked at this stream */
+    struct wm_lane_owner *next;          /* in its bucket */
+    struct wm_lane_owner *next_to_fence; /* of the thread that queues fences */
+} wm_lane_owner;
 
 /* The streams of an arena and its siblings. */
 typedef struct wm_lane_registry {
@@ -39,10 +57,7 @@ typedef struct wm_lane_registry {
     int device;              /* const */
     wm_segment *stub;        /* const: the segment of all fences */
     wm_lock lock;
-    struct wm_lane_owner
-        *bucket[WM_LANE_BUCKETS]; /* lock orders; by stream id */
-    struct wm_lane_owner
-        *legacy;    /* lock orders; the legacy stream's, or null */
+    wm_lane_owner *bucket[WM_LANE_BUCKETS]; /* lock orders; by id */
     uint64_t tries; /* lock orders; calls of wm_lanes_wait_for_streams() */
 } wm_lane_registry;
 
@@ -115,5 +130,17 @@ void wm_lane_registry_retire(wm_lane_registry *registry, warm_stream stream,
 /* Whether a PENDING block that the timelines completed is a fence; if so, it
  * has been dealt with. */
 bool wm_fence_complete(wm_block *block);
+
+/* ---- for stream_wait.c: under lock orders ------------------------------- */
+
+/* Walks the registry: the owner behind one, or the first one (null). */
+wm_lane_owner *wm_lane_owner_next_locked(wm_lane_registry *registry,
+                                         const wm_lane_owner *owner);
+/* Whether the stream is adopted and not retired. */
+bool wm_lane_owner_lives(const wm_lane_owner *owner);
+/* Unlocks the owner's registry. Frees the owner if its lane has ended, unless
+ * its fence is under way or a thread waits with it: that thread reads the owner
+ * and its timeline. */
+void wm_lane_owner_unlock(wm_lane_owner *owner);
 
 #endif

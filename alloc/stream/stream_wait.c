@@ -8,9 +8,9 @@
  * Held / live bytes of the bench's traces with 8 streams at lag 4 and 32:
  * mixed 2.31, 2.38, with the option 1.59, 1.50 and 0.03, 0.44 waits a free;
  * server 2.07, 2.17, with the option 1.27, 1.28. */
-#include "alloc/stream/stream_lane_int.h"
+#include "alloc/stream/stream_lane.h"
 
-#include "alloc/arena/arena_int.h"
+#include "alloc/stream/timeline_int.h"
 #include "runtime/base/meta.h"
 
 /* A wait for what had come back to owner's lane, as counted in puts, is over.
@@ -22,22 +22,40 @@ static void end_wait(wm_lane_registry *registry, wm_lane_owner *owner,
                      const wm_lane_owner *to, const wm_lane_point *puts,
                      bool done)
 {
-    wm_timeline *t;
-
     wm_lock_acquire(&registry->lock);
     owner->waiters--;
-    if (done && !owner->lane_ended && to != NULL) {
-        if (!to->retired) {
-            wm_lanes_yield(registry->arena, owner->lane, to->lane, puts);
-        }
-    } else if (done && !owner->lane_ended) {
+    if (done && !owner->lane_ended && to == NULL) {
         wm_lanes_passed(registry->arena, owner->lane, puts);
+    } else if (done && !owner->lane_ended && !to->retired) {
+        wm_lanes_yield(registry->arena, owner->lane, to->lane, puts);
     }
-    t = wm_lane_owner_free_locked(owner);
-    wm_lock_release(&registry->lock);
-    if (t != NULL) {
-        wm_timeline_put(registry->timelines, t);
+    wm_lane_owner_unlock(owner);
+}
+
+/* Records event on an adopted stream, or lets any stream wait for it. False:
+ * the stream is retired or captures, or the driver failed. A thread that
+ * retires the stream meanwhile waits until this call is over. */
+static bool queue_event(wm_timelines *set, wm_timeline *t, warm_event event,
+                        bool waits)
+{
+    wm_capture capture = WM_CAPTURE_BLOCKED;
+    warm_status status = WARM_NOT_READY;
+    bool due;
+
+    if (wm_timeline_is_lost(set, t) || !wm_timeline_begin_record(t, &due)) {
+        return false;
     }
+    if (!due) {
+        status =
+            waits
+                ? wm_driver_stream_capture(set->driver, t->stream, &capture)
+                : wm_driver_event_mark(set->driver, event, t->stream, &capture);
+    }
+    if (status == WARM_OK && capture == WM_CAPTURE_NONE && waits) {
+        status = wm_driver_stream_wait_event(set->driver, t->stream, event);
+    }
+    wm_timeline_end_record(t, due);
+    return status == WARM_OK && capture == WM_CAPTURE_NONE;
 }
 
 /* ---- streams wait ---------------------------------------------------------
@@ -54,19 +72,18 @@ static wm_lane_owner *pick_locked(wm_lane_registry *registry,
 {
     wm_lane_owner *other = NULL;
 
-    for (int i = 0; i < WM_LANE_BUCKETS; i++) {
-        for (wm_lane_owner *o = registry->bucket[i]; o != NULL; o = o->next) {
-            if (o->lane == lane || o->lane_ended || o->last_try == try ||
-                !wm_timeline_lives(o->timeline)) {
-                continue;
-            }
-            if (wm_lanes_have_room(registry->arena, o->lane, bytes, bytes)) {
-                return o;
-            }
-            if (any &&
-                wm_lanes_have_room(registry->arena, o->lane, bytes, WM_PAGE)) {
-                other = o;
-            }
+    for (wm_lane_owner *o = wm_lane_owner_next_locked(registry, NULL);
+         o != NULL; o = wm_lane_owner_next_locked(registry, o)) {
+        if (o->lane == lane || o->lane_ended || o->last_try == try ||
+            !wm_lane_owner_lives(o)) {
+            continue;
+        }
+        if (wm_lanes_have_room(registry->arena, o->lane, bytes, bytes)) {
+            return o;
+        }
+        if (any &&
+            wm_lanes_have_room(registry->arena, o->lane, bytes, WM_PAGE)) {
+            other = o;
         }
     }
     return other;
@@ -85,8 +102,8 @@ static bool wait_for_stream(wm_lane_registry *registry, wm_lane_owner *owner,
     wm_lanes_puts(registry->arena, owner->lane, &puts);
     waits =
         wm_event_pool_take(set->events, registry->device, &event) == WARM_OK &&
-        wm_timelines_record_event(set, owner->timeline, event) &&
-        wm_timelines_wait_event(set, mine->timeline, event);
+        queue_event(set, owner->timeline, event, false) &&
+        queue_event(set, mine->timeline, event, true);
     if (event != NULL) {
         wm_event_pool_put(set->events, registry->device, event);
     }
@@ -135,116 +152,69 @@ struct sync_point {
     wm_lane_point puts;
 };
 
-/* live: the stream lives, or it does not. */
-static bool is_listed(wm_lane_registry *registry, wm_lane_owner *o, bool live)
-{
-    return !o->lane_ended && live == wm_timeline_lives(o->timeline) &&
-           wm_lanes_have_more(registry->arena, o->lane);
-}
-
-/* Lists at most room owners; returns how many there are. */
-static size_t list_locked(wm_lane_registry *registry, bool live,
-                          struct sync_point *list, size_t room)
-{
-    size_t count = 0;
-
-    for (int i = 0; i < WM_LANE_BUCKETS; i++) {
-        for (wm_lane_owner *o = registry->bucket[i]; o != NULL; o = o->next) {
-            if (!is_listed(registry, o, live)) {
-                continue;
-            }
-            if (count < room) {
-                o->waiters++;
-                list[count].owner = o;
-                wm_lanes_puts(registry->arena, o->lane, &list[count].puts);
-            }
-            count++;
-        }
-    }
-    return count;
-}
-
-/* Null: there are none, or no memory for the list. A stream whose memory came
- * back after the list was sized is left out. */
+/* The legacy stream, and the streams that live (live) or do not, as far as they
+ * have idle memory of their own. Null: there are none, or no memory for the
+ * list. Leaves out streams that got their lane after the call. */
 static struct sync_point *list_streams(wm_lane_registry *registry, bool live,
                                        size_t *count)
 {
     struct sync_point *list = NULL;
     size_t room = 0;
+    wm_lane_owner *o = NULL;
 
-    for (;;) {
-        wm_lock_acquire(&registry->lock);
-        *count = list_locked(registry, live, list, 0);
-        if (*count > 0 && *count <= room) {
-            *count = list_locked(registry, live, list, room);
-            *count = *count < room ? *count : room;
-        }
-        wm_lock_release(&registry->lock);
-        if (*count <= room) {
-            return list;
-        }
-        wm_meta_free(list);
-        room = *count;
+    *count = 0;
+    wm_lock_acquire(&registry->lock);
+    while ((o = wm_lane_owner_next_locked(registry, o)) != NULL) {
+        room++;
+    }
+    wm_lock_release(&registry->lock);
+    if (room > 0) {
         list = wm_meta_alloc(room * sizeof *list);
-        if (list == NULL) {
-            *count = 0;
-            return NULL;
+    }
+    if (list == NULL) {
+        return NULL;
+    }
+    wm_lock_acquire(&registry->lock);
+    while ((o = wm_lane_owner_next_locked(registry, o)) != NULL &&
+           *count < room) {
+        if (!o->lane_ended &&
+            (o->timeline == NULL || live == wm_lane_owner_lives(o)) &&
+            wm_lanes_have_more(registry->arena, o->lane)) {
+            o->waiters++;
+            list[*count].owner = o;
+            wm_lanes_puts(registry->arena, o->lane, &list[*count].puts);
+            ++*count;
         }
     }
+    wm_lock_release(&registry->lock);
+    return list;
 }
 
 /* Whether the work that is queued on the stream now was waited for. t: null:
- * the legacy stream. */
+ * the legacy stream, which is that of the thread's current device. */
 static bool sync_stream(wm_lane_registry *registry, wm_timeline *t)
 {
     wm_timelines *set = registry->timelines;
     wm_capture capture = WM_CAPTURE_BLOCKED;
+    int device = WM_DEVICE_UNKNOWN;
     warm_event event;
     bool done;
 
+    if (t == NULL &&
+        (wm_driver_current_device(set->driver, &device) != WARM_OK ||
+         device != registry->device)) {
+        return false;
+    }
     if (wm_event_pool_take(set->events, registry->device, &event) != WARM_OK) {
         return false;
     }
     done = t != NULL
-               ? wm_timelines_record_event(set, t, event)
+               ? queue_event(set, t, event, false)
                : wm_driver_event_mark(set->driver, event, WARM_STREAM_LEGACY,
                                       &capture) == WARM_OK &&
                      capture == WM_CAPTURE_NONE;
     done = done && wm_driver_event_synchronize(set->driver, event) == WARM_OK;
     wm_event_pool_put(set->events, registry->device, event);
-    return done;
-}
-
-/* The lane of the legacy stream, and what had come back to it; null: nothing is
- * idle there. */
-static wm_lane *find_legacy(wm_lane_registry *registry, wm_lane_point *puts)
-{
-    wm_lane *lane;
-
-    wm_lock_acquire(&registry->lock);
-    lane = registry->legacy != NULL ? registry->legacy->lane : NULL;
-    wm_lock_release(&registry->lock);
-    if (lane == NULL || !wm_lanes_have_more(registry->arena, lane)) {
-        return NULL;
-    }
-    wm_lanes_puts(registry->arena, lane, puts);
-    return lane;
-}
-
-/* The legacy stream is that of the thread's current device. */
-static bool sync_legacy(wm_lane_registry *registry)
-{
-    wm_lane_point puts;
-    wm_lane *lane = find_legacy(registry, &puts);
-    int device = WM_DEVICE_UNKNOWN;
-    bool done = lane != NULL &&
-                wm_driver_current_device(registry->timelines->driver,
-                                         &device) == WARM_OK &&
-                device == registry->device && sync_stream(registry, NULL);
-
-    if (done) {
-        wm_lanes_passed(registry->arena, lane, &puts);
-    }
     return done;
 }
 
@@ -265,11 +235,12 @@ static void sync_pending(wm_lane_registry *registry)
         if (t == NULL) {
             break;
         }
-        if (wm_timeline_device(t) == registry->device) {
-            (void)(wm_timeline_lives(t) ? sync_stream(registry, t)
-                                        : wm_timelines_await_end(set, t));
+        if (t->device == registry->device && wm_timeline_lives(t)) {
+            (void)sync_stream(registry, t);
+        } else if (t->device == registry->device && wm_timeline_is_retired(t)) {
+            (void)wm_timeline_await(set, t);
         }
-        wm_timeline_put(set, t);
+        wm_timeline_drop(set, t);
     }
     wm_timelines_poll(set);
 }
@@ -277,7 +248,7 @@ static void sync_pending(wm_lane_registry *registry)
 bool wm_lanes_sync_streams(wm_lane_registry *registry, bool pending)
 {
     bool more = pending && wm_timelines_any(registry->timelines);
-    size_t count = 0;
+    size_t count;
     struct sync_point *list;
 
     if (pending) {
@@ -285,33 +256,28 @@ bool wm_lanes_sync_streams(wm_lane_registry *registry, bool pending)
     }
     list = list_streams(registry, true, &count);
     for (size_t i = 0; i < count; i++) {
-        wm_lane_owner *owner = list[i].owner;
+        wm_timeline *t = list[i].owner->timeline;
+        bool done = sync_stream(registry, t);
 
-        end_wait(registry, owner, NULL, &list[i].puts,
-                 sync_stream(registry, owner->timeline));
+        more |= t == NULL && done;
+        end_wait(registry, list[i].owner, NULL, &list[i].puts, done);
     }
     wm_meta_free(list);
-    more |= sync_legacy(registry);
     wm_timelines_poll(registry->timelines);
     return more;
 }
 
 bool wm_lanes_sync_device(wm_lane_registry *registry)
 {
-    wm_lane_point puts;
-    wm_lane *legacy = find_legacy(registry, &puts);
-    size_t count = 0;
+    size_t count;
     struct sync_point *list = list_streams(registry, false, &count);
-    bool done = (count > 0 || legacy != NULL) &&
-                wm_driver_device_synchronize(registry->timelines->driver,
-                                             registry->device) == WARM_OK;
+    bool done =
+        count > 0 && wm_driver_device_synchronize(registry->timelines->driver,
+                                                  registry->device) == WARM_OK;
 
     for (size_t i = 0; i < count; i++) {
         end_wait(registry, list[i].owner, NULL, &list[i].puts, done);
     }
     wm_meta_free(list);
-    if (done && legacy != NULL) {
-        wm_lanes_passed(registry->arena, legacy, &puts);
-    }
     return done;
 }

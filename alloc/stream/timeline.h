@@ -292,41 +292,8 @@ static inline uint64_t wm_timeline_stream_id(uint64_t lane_id)
     return lane_id - 1;
 }
 
-/* The timeline of a stream, with a reference, so that the caller can poll later
- * what the stream has completed. *captured: the stream captures now; the
- * timeline is then null unless the stream is adopted. No driver call if the
- * stream is adopted and no capture is announced. Status: INVALID_STREAM,
- * OUT_OF_MEMORY, DRIVER_ERROR. */
-warm_status wm_timeline_lookup(wm_timelines *set, warm_stream stream,
-                               wm_timeline **timeline, bool *captured);
-/* Records event on an adopted stream. False: the stream is retired or captures,
- * or the driver failed. */
-bool wm_timelines_record_event(wm_timelines *set, wm_timeline *timeline,
-                               warm_event event);
-/* Lets any stream wait for an event. False: the stream is retired or captures,
- * or the driver failed. A thread that retires the stream meanwhile waits until
- * this call is over. */
-bool wm_timelines_wait_event(wm_timelines *set, wm_timeline *timeline,
-                             warm_event event);
-/* Waits for the end of a retired stream. False: the stream is not retired, or
- * its end is unknown. */
-bool wm_timelines_await_end(wm_timelines *set, wm_timeline *timeline);
-void wm_timeline_put(wm_timelines *set, wm_timeline *timeline);
-/* busy(): number of timelines with entries. rotate(): the first of them, with a
- * reference; it becomes the last. */
+/* Number of timelines with entries. */
 size_t wm_timelines_busy(wm_timelines *set);
-wm_timeline *wm_timeline_rotate(wm_timelines *set);
-uint64_t wm_timeline_id(const wm_timeline *timeline);
-/* WM_DEVICE_UNKNOWN: the stream captured when it was first looked up. */
-int wm_timeline_device(const wm_timeline *timeline);
-/* The stream is adopted and not retired. It may be retired a moment later. */
-bool wm_timeline_lives(wm_timeline *timeline);
-/* wm_timeline_lives(), and no capture is known: both stay true until the
- * runtime's stream_epoch changes. */
-bool wm_timeline_is_known(wm_timelines *set, wm_timeline *timeline);
-/* Makes the timeline's stream, retired or not, the only use of a PENDING block,
- * for prepare and publish. */
-void wm_timelines_use_known(wm_block *block, wm_timeline *timeline);
 
 /* Number of streams recorded on a LIVE block, without dropped ones. */
 unsigned wm_timelines_streams(wm_timelines *set, wm_block *block);

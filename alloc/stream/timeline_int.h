@@ -16,8 +16,9 @@ struct wm_timeline {
     /* What hits read. */
     uint64_t id;        /* const */
     warm_stream stream; /* const; not named to the driver once retired */
-    int device;         /* const */
-    uint64_t thread;    /* const: wm_window_thread() that looked it up first */
+    int device;      /* const; WM_DEVICE_UNKNOWN: it captured when it was first
+                        looked up */
+    uint64_t thread; /* const: wm_window_thread() that looked it up first */
     /* Written under lock timelines, never cleared. Relaxed: a use that began
      * before the change may see either value. */
     _Atomic bool adopted;
@@ -108,6 +109,13 @@ static inline bool wm_timeline_is_adopted(wm_timeline *t)
     return atomic_load_explicit(&t->adopted, memory_order_relaxed);
 }
 
+/* Whether the stream is adopted and not retired. It may be retired a moment
+ * later. */
+static inline bool wm_timeline_lives(wm_timeline *t)
+{
+    return wm_timeline_is_adopted(t) && !wm_timeline_is_retired(t);
+}
+
 /* The stream's device was reset: its work is over, and neither the stream nor
  * its events are named to the driver any more. */
 static inline bool wm_timeline_is_lost(const wm_timelines *set,
@@ -195,6 +203,14 @@ wm_timeline *wm_timeline_get(wm_timelines *set, warm_stream stream,
                              const wm_stream_info *info);
 wm_timeline *wm_timeline_get_adopted(wm_timelines *set, warm_stream stream);
 
+/* The timeline of a stream, with a reference, so that the caller can poll later
+ * what the stream has completed. *captured: the stream captures now; the
+ * timeline is then null unless the stream is adopted. No driver call if the
+ * stream is adopted and no capture is announced. Status: INVALID_STREAM,
+ * OUT_OF_MEMORY, DRIVER_ERROR. */
+warm_status wm_timeline_lookup(wm_timelines *set, warm_stream stream,
+                               wm_timeline **timeline, bool *captured);
+
 static inline void wm_timeline_hold_many(wm_timeline *t, size_t count)
 {
     /* Relaxed: the thread has a reference already, or the lock. */
@@ -269,6 +285,8 @@ void wm_timeline_make_busy(wm_timelines *set, wm_timeline *t, uint64_t since);
 /* The first busy timeline that was not polled in this round (round UINT64_MAX:
  * the first one), with a reference; it becomes the last of the list. */
 wm_timeline *wm_timeline_next_busy(wm_timelines *set, uint64_t round);
+/* The first busy timeline, with a reference; it becomes the last one. */
+wm_timeline *wm_timeline_rotate(wm_timelines *set);
 /* The counterpart of next_busy(): takes t off the list unless left is set, and
  * drops the reference. */
 void wm_timeline_end_turn(wm_timelines *set, wm_timeline *t, bool left);

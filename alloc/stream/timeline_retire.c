@@ -42,11 +42,6 @@ warm_status wm_timeline_await(wm_timelines *set, wm_timeline *t)
                             : wm_driver_event_await(set->driver, t->final);
 }
 
-bool wm_timelines_await_end(wm_timelines *set, wm_timeline *t)
-{
-    return wm_timeline_is_retired(t) && wm_timeline_await(set, t) == WARM_OK;
-}
-
 /* ---- retiring ----------------------------------------------------------- */
 
 /* Removes t from the tables, so that nobody else finds it. The references of

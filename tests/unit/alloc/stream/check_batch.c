@@ -87,7 +87,7 @@ static const wm_timeline *timeline(void)
     bool captured;
 
     wt_ok(wm_timeline_lookup(timelines(), stream, &t, &captured));
-    wm_timeline_put(timelines(), t);
+    wm_timeline_drop(timelines(), t);
     return t;
 }
 

@@ -3,7 +3,6 @@
  * waits for them. Host device; the test intercepts the driver's calls. */
 /* memcheck: one process */
 #include "alloc/kinds/device_space.h"
-#include "alloc/stream/stream_lane_int.h"
 #include "alloc/stream/timeline_int.h"
 #include "runtime/base/status.h"
 #include "runtime/runtime.h"
@@ -25,12 +24,10 @@ static wm_lane_registry *orders(void)
 static unsigned known(void)
 {
     unsigned count = 0;
+    const wm_lane_owner *o = NULL;
 
-    for (int i = 0; i < WM_LANE_BUCKETS; i++) {
-        for (const wm_lane_owner *o = orders()->bucket[i]; o != NULL;
-             o = o->next) {
-            count++;
-        }
+    while ((o = wm_lane_owner_next_locked(orders(), o)) != NULL) {
+        count += o->timeline != NULL; /* not the legacy stream */
     }
     return count;
 }
@@ -171,14 +168,12 @@ END_TEST
 /* A request lets one wait. */
 static bool is_waited_for(void)
 {
+    const wm_lane_owner *o = NULL;
     bool is = false;
 
     wm_lock_acquire(&orders()->lock);
-    for (int i = 0; i < WM_LANE_BUCKETS; i++) {
-        for (const wm_lane_owner *o = orders()->bucket[i]; o != NULL;
-             o = o->next) {
-            is |= o->waiters > 0;
-        }
+    while ((o = wm_lane_owner_next_locked(orders(), o)) != NULL) {
+        is |= o->waiters > 0;
     }
     wm_lock_release(&orders()->lock);
     return is;
@@ -249,7 +244,7 @@ static warm_status wait_beside_end(wm_driver *d, warm_stream stream,
     while (wt_lingers(&linger)) {
     }
     ck_assert(!atomic_load_explicit(&ended, memory_order_acquire));
-    wm_timeline_put(orders()->timelines, t);
+    wm_timeline_drop(orders()->timelines, t);
     return real->stream_wait_event(d, stream, event);
 }
 
