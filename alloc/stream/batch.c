@@ -28,6 +28,14 @@ void wm_batch_enqueue_locked(wm_timeline *t, wm_stream_use *first)
     t->behind++;
 }
 
+void wm_batch_enqueue_open_locked(wm_timeline *t)
+{
+    if (t->open.count > 0) {
+        wm_batch_enqueue_locked(t, t->open.first);
+        t->open = (wm_batch){0};
+    }
+}
+
 /* One queue has completed its entry of the block. */
 static void complete_entry(wm_block *block, enum wm_uses fate, wm_block **done)
 {

@@ -234,7 +234,7 @@ static warm_status move_out_of_first_use(wm_block *block, wm_stream_use **use)
     }
     moved = wm_meta_alloc(sizeof *moved);
     if (moved == NULL) {
-        return wm_fail(WARM_OUT_OF_MEMORY, "no memory to record a stream");
+        return wm_timeline_no_record();
     }
     *moved = **use;
     wm_stream_use_give_up(block, *use);
@@ -312,7 +312,7 @@ static warm_status add_use(wm_timelines *set, wm_block *block, wm_timeline *t,
     use = new_use(block, t);
     if (use == NULL) {
         wm_timeline_drop(set, t);
-        return wm_fail(WARM_OUT_OF_MEMORY, "no memory to record a stream");
+        return wm_timeline_no_record();
     }
     if (defaults) {
         status = wm_stream_use_record_event(set, use, t, false, &capture);
@@ -421,7 +421,7 @@ warm_status wm_stream_record(wm_timelines *set, wm_block *block,
     }
     t = wm_timeline_get(set, stream, &info);
     if (t == NULL) {
-        return wm_fail(WARM_OUT_OF_MEMORY, "no memory to record a stream");
+        return wm_timeline_no_record();
     }
     return add_use(set, block, t, info.capture);
 }
@@ -445,9 +445,7 @@ warm_status wm_timeline_lookup(wm_timelines *set, warm_stream stream,
     }
     if (status == WARM_OK && t == NULL && info.capture != WM_CAPTURE_ACTIVE) {
         t = wm_timeline_get(set, stream, &info);
-        status = t != NULL ? WARM_OK
-                           : wm_fail(WARM_OUT_OF_MEMORY,
-                                     "no memory for the record of a stream");
+        status = t != NULL ? WARM_OK : wm_timeline_no_record();
     } else if (status != WARM_OK && t != NULL) {
         wm_timeline_drop(set, t);
     }

@@ -61,9 +61,7 @@ static enum wm_uses record_use(wm_timelines *set, wm_stream_use *use)
         if (use->event != NULL) {
             return WM_USES_PENDING;
         }
-        (void)wm_fail(WARM_INVALID_STREAM,
-                      "a stream that uses it was destroyed before "
-                      "warm_stream_retire() was called");
+        (void)wm_timeline_was_destroyed();
         return WM_USES_LOST;
     }
     if (info.capture == WM_CAPTURE_BLOCKED) {
@@ -92,8 +90,7 @@ static enum wm_uses prepare_use(wm_timelines *set, wm_stream_use *use)
         if (!wm_timeline_is_retired(t) || !t->dead) {
             return WM_USES_PENDING;
         }
-        (void)wm_fail(WARM_DRIVER_ERROR, "the end of a stream that uses it "
-                                         "could not be recorded");
+        (void)wm_timeline_end_unknown();
         return WM_USES_LOST;
     }
     if (due && wm_timeline_is_named_here(t)) {

@@ -1,5 +1,5 @@
-/* timeline.c: the tables of timelines, references, access to a stream by name.
- * See timeline.h for the picture and the locks. */
+/* timeline.c: the tables and the busy list of timelines, references, access to
+ * a stream by name. See timeline.h for the picture and the locks. */
 #include "alloc/stream/timeline_int.h"
 
 #include "runtime/base/meta.h"
@@ -239,9 +239,159 @@ void wm_timeline_drop_many(wm_timelines *set, wm_timeline *t, size_t count)
     }
 }
 
+/* ---- messages ----------------------------------------------------------- */
+
 warm_status wm_timeline_no_record(void)
 {
-    return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a record of the stream");
+    return wm_fail(WARM_OUT_OF_MEMORY, "no memory to record a stream");
+}
+
+warm_status wm_timeline_captures(void)
+{
+    return wm_fail(WARM_CAPTURE_ERROR, "a capture is under way");
+}
+
+warm_status wm_timeline_end_unknown(void)
+{
+    return wm_fail(WARM_DRIVER_ERROR,
+                   "the end of a stream that uses it could not be recorded");
+}
+
+warm_status wm_timeline_was_destroyed(void)
+{
+    return wm_fail(WARM_INVALID_STREAM,
+                   "a stream that uses it was destroyed before "
+                   "warm_stream_retire() was called");
+}
+
+/* ---- the busy list ------------------------------------------------------- */
+
+/* previous: null: t becomes the first. */
+static void insert_behind_locked(wm_timelines *set, wm_timeline *t,
+                                 wm_timeline *previous)
+{
+    wm_timeline **link =
+        previous != NULL ? &previous->next_busy : &set->busy_head;
+
+    t->previous_busy = previous;
+    t->next_busy = *link;
+    *(t->next_busy != NULL ? &t->next_busy->previous_busy : &set->busy_tail) =
+        t;
+    *link = t;
+}
+
+static void unlink_locked(wm_timelines *set, wm_timeline *t)
+{
+    *(t->previous_busy != NULL ? &t->previous_busy->next_busy
+                               : &set->busy_head) = t->next_busy;
+    *(t->next_busy != NULL ? &t->next_busy->previous_busy : &set->busy_tail) =
+        t->previous_busy;
+}
+
+static void make_busy_locked(wm_timelines *set, wm_timeline *t, uint64_t since)
+{
+    wm_timeline *previous = set->busy_tail;
+
+    wm_lock_acquire(&t->lock);
+    t->busy = true;
+    wm_lock_release(&t->lock);
+    t->busy_since = since;
+    t->unpolled = true;
+    if (since != 0) {
+        /* Behind all timelines that are not younger; those may be out of
+         * order. */
+        previous = NULL;
+        for (wm_timeline *at = set->busy_head; at != NULL; at = at->next_busy) {
+            previous = at->busy_since <= since ? at : previous;
+        }
+    }
+    insert_behind_locked(set, t, previous);
+    set->busy++;
+}
+
+void wm_timeline_make_busy(wm_timelines *set, wm_timeline *t, uint64_t since)
+{
+    wm_lock_acquire(&set->lock);
+    if (!t->busy) {
+        make_busy_locked(set, t, since);
+    }
+    wm_lock_release(&set->lock);
+}
+
+size_t wm_timelines_busy(wm_timelines *set)
+{
+    size_t busy;
+
+    wm_lock_acquire(&set->lock);
+    busy = set->busy;
+    wm_lock_release(&set->lock);
+    return busy;
+}
+
+bool wm_timelines_any(wm_timelines *set)
+{
+    return wm_timelines_busy(set) > 0 ||
+           atomic_load_explicit(&set->slots, memory_order_relaxed) > 0;
+}
+
+bool wm_timelines_unasked(wm_timelines *set)
+{
+    const wm_timeline *t;
+
+    wm_lock_acquire(&set->lock);
+    t = set->busy_head;
+    while (t != NULL && !t->unpolled) {
+        t = t->next_busy;
+    }
+    wm_lock_release(&set->lock);
+    return t != NULL;
+}
+
+wm_timeline *wm_timeline_next_busy(wm_timelines *set, uint64_t round)
+{
+    wm_timeline *t;
+
+    wm_lock_acquire(&set->lock);
+    t = set->busy_head;
+    while (t != NULL && t->round >= round) {
+        t = t->next_busy;
+    }
+    if (t != NULL) {
+        wm_timeline_hold(t);
+        unlink_locked(set, t);
+        insert_behind_locked(set, t, set->busy_tail);
+        if (round != UINT64_MAX) {
+            t->round = round;
+            t->unpolled = false;
+        }
+    }
+    wm_lock_release(&set->lock);
+    return t;
+}
+
+wm_timeline *wm_timeline_rotate(wm_timelines *set)
+{
+    return wm_timeline_next_busy(set, UINT64_MAX);
+}
+
+/* A use that is added after t left the list sees busy == false and puts t back.
+ * A timeline that another thread polls stays on the list, and that thread
+ * removes it: a call that waits for completed work must find it. */
+void wm_timeline_end_turn(wm_timelines *set, wm_timeline *t, bool left)
+{
+    if (!left) {
+        wm_lock_acquire(&set->lock);
+        wm_lock_acquire(&t->lock);
+        if (t->busy && t->head == NULL && t->open.count == 0 && !t->polled &&
+            t->closing == 0) {
+            t->busy = false;
+            unlink_locked(set, t);
+            set->busy--;
+        }
+        wm_lock_release(&t->lock);
+        wm_lock_release(&set->lock);
+    }
+    wm_timeline_drop(set, t);
 }
 
 /* ---- recording, and waiting --------------------------------------------- */
@@ -295,6 +445,35 @@ warm_status wm_timeline_synchronize(wm_timelines *set, wm_timeline *t,
                : status;
 }
 
+warm_status wm_timeline_await(wm_timelines *set, wm_timeline *t)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status = WARM_OK;
+    bool due;
+
+    if (wm_timeline_begin_record(t, &due)) {
+        if (!due) {
+            status = wm_timeline_synchronize(set, t, &capture);
+        }
+        wm_timeline_end_record(t, due);
+        return !due && capture == WM_CAPTURE_NONE ? status
+                                                  : wm_timeline_captures();
+    }
+    wm_lock_acquire(&t->lock);
+    while (!wm_timeline_is_retired(t)) {
+        wm_cond_wait(&t->quiet, &t->lock);
+    }
+    wm_lock_release(&t->lock);
+    if (wm_timeline_is_lost(set, t)) {
+        return WARM_OK;
+    }
+    if (t->dead) {
+        return wm_timeline_end_unknown();
+    }
+    return t->final == NULL ? WARM_OK
+                            : wm_driver_event_await(set->driver, t->final);
+}
+
 /* ---- begin and end ---------------------------------------------------- */
 
 void wm_timelines_init(wm_timelines *set, warm_runtime *runtime,
@@ -334,16 +513,6 @@ void wm_timelines_fini(wm_timelines *set)
     wm_cond_fini(&set->driver_call_over);
     wm_cond_fini(&set->round_over);
     wm_lock_fini(&set->lock);
-}
-
-size_t wm_timelines_count(wm_timelines *set)
-{
-    size_t count;
-
-    wm_lock_acquire(&set->lock);
-    count = set->count;
-    wm_lock_release(&set->lock);
-    return count;
 }
 
 /* ---- queries by name ---------------------------------------------------- */

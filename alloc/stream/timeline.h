@@ -298,7 +298,4 @@ size_t wm_timelines_busy(wm_timelines *set);
 /* Number of streams recorded on a LIVE block, without dropped ones. */
 unsigned wm_timelines_streams(wm_timelines *set, wm_block *block);
 
-/* For tests: number of timelines in the table. */
-size_t wm_timelines_count(wm_timelines *set);
-
 #endif

@@ -251,7 +251,13 @@ void wm_timeline_end_announced_locked(wm_timelines *set, wm_timeline *t);
 /* wm_timeline_get() under lock timelines. */
 wm_timeline *wm_timeline_get_locked(wm_timelines *set, warm_stream stream,
                                     const wm_stream_info *info);
+/* Each returns the status of its message: OUT_OF_MEMORY; CAPTURE_ERROR: the
+ * stream captures; DRIVER_ERROR: the end of a retired stream is unknown;
+ * INVALID_STREAM: it was destroyed and not retired. */
 warm_status wm_timeline_no_record(void);
+warm_status wm_timeline_captures(void);
+warm_status wm_timeline_end_unknown(void);
+warm_status wm_timeline_was_destroyed(void);
 /* Removes the timeline from both tables. */
 void wm_timeline_remove_locked(wm_timelines *set, wm_timeline *t);
 
@@ -325,6 +331,8 @@ static inline void wm_stream_use_end(wm_timelines *set, wm_stream_use *use)
 
 /* Puts a closed batch into the queue. Afterwards t may be freed. */
 void wm_batch_enqueue_locked(wm_timeline *t, wm_stream_use *first);
+/* Puts the open batch, if there is one, into the queue without an event. */
+void wm_batch_enqueue_open_locked(wm_timeline *t);
 /* wm_batch_enqueue_locked() for a batch that a thread closed in its slot; the
  * caller has a reference. since: see wm_timeline_make_busy(). */
 void wm_batch_enqueue(wm_timelines *set, wm_timeline *t, wm_stream_use *first,

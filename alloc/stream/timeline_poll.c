@@ -61,13 +61,6 @@ static void merge_deferred(wm_poll *poll, wm_stream_use *first)
     }
 }
 
-static warm_status stream_is_gone(void)
-{
-    return wm_fail(WARM_INVALID_STREAM,
-                   "a stream that uses it was destroyed before "
-                   "warm_stream_retire() was called");
-}
-
 static warm_status thread_is_gone(void)
 {
     return wm_fail(WARM_INVALID_STREAM,
@@ -90,7 +83,7 @@ static warm_status can_record(wm_timelines *set, const wm_timeline *t)
     }
     status = wm_driver_stream_info(set->driver, t->stream, &info);
     if (status == WARM_INVALID_STREAM && has_name) {
-        return stream_is_gone();
+        return wm_timeline_was_destroyed();
     }
     if (status != WARM_OK || info.capture != WM_CAPTURE_NONE) {
         return WARM_NOT_READY;
@@ -99,7 +92,7 @@ static warm_status can_record(wm_timelines *set, const wm_timeline *t)
         return WARM_OK;
     }
     /* A default stream of another device has the same name. */
-    return has_name ? stream_is_gone() : WARM_NOT_READY;
+    return has_name ? wm_timeline_was_destroyed() : WARM_NOT_READY;
 }
 
 /* Records the event of a batch of the poll that was closed while its stream
@@ -481,10 +474,7 @@ void wm_timelines_forget_entries(wm_timelines *set)
     while ((t = wm_timeline_rotate(set)) != NULL) {
         wm_poll poll;
 
-        if (t->open.count > 0) {
-            wm_batch_enqueue_locked(t, t->open.first);
-            t->open = (wm_batch){0};
-        }
+        wm_batch_enqueue_open_locked(t);
         (void)begin_poll(t, false, &poll);
         while (poll.head != NULL) {
             wm_batch_finish(set, pop(&poll), WM_USES_PENDING, &poll.done);

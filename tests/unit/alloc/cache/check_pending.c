@@ -682,7 +682,7 @@ START_TEST(test_B6_a_stream_retires_that_others_gather_for)
     wt_ok(wm_driver_stream_destroy(runtime->driver, stream));
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
-    ck_assert_uint_eq(wm_timelines_count(timelines()), 0);
+    ck_assert_uint_eq(timelines()->count, 0);
     idle_end(&idler);
     ck_assert_uint_eq(idler.left, 0);
 }

@@ -917,7 +917,7 @@ START_TEST(test_B6_streams_that_are_gone_leave_nothing_behind)
     }
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).segments.current, 1);
-    ck_assert_uint_le(wm_timelines_count(&runtime->pinned->timelines), 64);
+    ck_assert_uint_le(runtime->pinned->timelines.count, 64);
     wm_event_pool_counts(&runtime->pinned->events, 0, &events);
     ck_assert_uint_le(events.created, 4);
     ck_assert_uint_eq(events.out, 0);
