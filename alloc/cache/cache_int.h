@@ -44,10 +44,6 @@ static inline bool wm_magazine_set_has_place(const wm_magazine_set *set,
 /* Tags a LIVE block that an arena allocated as the set's. */
 void wm_magazine_set_tag_block(wm_magazine_set *set, wm_block *block);
 
-/* Caches a block as a hit does, and flushes others if it does not fit. False:
- * there is no memory for entries of the class; the block is not cached. */
-bool wm_cache_push_slow(wm_magazine_set *set, wm_block *block);
-
 /* ---- magazine_room.c --------------------------------------------------- */
 
 static inline int wm_room_index(const wm_magazine_set *set,
@@ -69,18 +65,18 @@ void wm_magazine_open_room(wm_magazine_set *set, const wm_magazine *m);
 /* The arena has claimed room for a block that it allocated: returns as much of
  * the set's room instead. */
 void wm_magazine_set_use_room(wm_magazine_set *set, const wm_block *block);
+/* Whether the set has more room than the least that it needs, of the figures
+ * above; and returns that. */
+bool wm_magazine_set_has_excess(const wm_magazine_set *set,
+                                const bool above[WM_LIVE_FIGURES]);
+void wm_magazine_set_return_excess(wm_magazine_set *set,
+                                   const bool above[WM_LIVE_FIGURES]);
 /* Returns all room. */
 void wm_magazine_set_return_room(wm_magazine_set *set);
 /* Returns the claims of classes beyond what is in use. */
 void wm_magazine_set_end_claims(wm_magazine_set *set);
 /* Computes how far hits may fill the set. */
 void wm_magazine_set_note_high(wm_magazine_set *set);
-/* Adjusts the bytes for entries of a class that came or went without a
- * caller. */
-void wm_magazine_set_move_bytes(wm_magazine_set *set, const wm_magazine *m,
-                                int64_t bytes);
-
-/* ---- tally.c ------------------------------------------------- */
 
 /* Merges what was counted since the last merge into the arena's figures. */
 void wm_magazine_set_merge_stats_locked(wm_magazine_set *set);
@@ -116,6 +112,18 @@ void wm_cache_count_set(wm_arena *arena, int change);
 /* The arena for a thread that has no set of a laned group. */
 wm_arena *wm_cache_first_arena(const struct wm_arena_group *group);
 
+/* A hash of the thread: always the same shard. */
+unsigned wm_cache_shard_of_thread(const struct wm_arena_group *group);
+
+/* Gives the window a set of page-locked memory, if there is memory for one. */
+void wm_magazine_set_begin(struct wm_arena_group *group, wm_arena *home,
+                           wm_window *window);
+/* The thread is on another node now: flushes the window's set, which refills
+ * from the new node. Blocks that callers still hold are of the old node and
+ * may not be cached by a hit: they carry the old number. */
+void wm_magazine_set_move(wm_magazine_set *set, wm_arena *home,
+                          wm_window *window);
+
 /* Create a set for an arena, spare or new; give it an unused number, which
  * names the slot of the window; and retire it: its blocks go back, and the
  * window loses it. */
@@ -127,17 +135,26 @@ void wm_magazine_set_retire(wm_magazine_set *set,
                             _Atomic(struct wm_magazine_set *) *from,
                             _Atomic uint64_t *live_tag);
 
-/* The calling thread's window, made if there is none. Null: the group has no
- * magazines, or no window can be made. */
-wm_window *wm_cache_window(const struct wm_arena_group *group);
-
-/* The thread's home node has changed: moves its set of page-locked memory to
- * that node and restores the biased lock. */
-void wm_cache_move_home(wm_window *window, int node);
-
 /* Puts a class to use, if it is not. Null: its blocks are larger than all that
  * a set may cache, or there is no memory for its entries. */
 wm_magazine *wm_magazine_use(wm_magazine_set *set, unsigned size_class);
+
+/* ---- stream_slot.c: the window is locked --------------------------------- */
+
+/* The set of the request's stream, or null. If the stream of that address is
+ * another one by now, ends the old one's slot. */
+wm_magazine_set *wm_stream_slot_find(const struct wm_arena_group *group,
+                                     const struct wm_request *request,
+                                     wm_window *window);
+/* Ends a slot if all are in use. Locks the window itself: it takes longer than
+ * to begin one, and is done without lock windows. */
+void wm_stream_slot_make_room(wm_window *window);
+/* Gives a slot without a set a set for the request, if there is memory for
+ * one. */
+void wm_stream_slot_begin(struct wm_arena_group *group,
+                          const struct wm_request *request, wm_window *window);
+/* Ends all slots of a window. */
+void wm_stream_slots_end(wm_window *window);
 
 /* ---- pending.c ------------------------------------------------------------
  */

@@ -158,13 +158,6 @@ static enum wm_refill refill(wm_magazine_set *set, wm_magazine *m,
     return WM_REFILL_DONE;
 }
 
-wm_magazine_set *wm_cache_lock_for(wm_arena_group *group,
-                                   const wm_request *request, wm_window **mine)
-{
-    return group->laned ? wm_stream_slot_lock(group, request, mine)
-                        : wm_cache_lock_mine(group, mine);
-}
-
 /* The magazine that can serve a request, or null. */
 static wm_magazine *magazine_for(wm_magazine_set *set,
                                  const wm_request *request)
@@ -224,15 +217,77 @@ void wm_cache_tag_block(wm_arena_group *group, const wm_request *request,
 
 /* ---- frees -------------------------------------------------------------- */
 
+/* Caches a block as a hit does, and flushes others if it does not fit. False:
+ * there is no memory for entries of the class; the block is not cached. */
+static bool push_slow(wm_magazine_set *set, wm_block *block)
+{
+    bool laned = set->lane != NULL;
+    wm_magazine *m = wm_magazine_use(set, block->size_class);
+    bool taken;
+
+    if (m == NULL) {
+        return false;
+    }
+    wm_magazine_trim_room(set, m);
+    if (m->top == m->end) {
+        wm_magazine_flush_half(set, m);
+    }
+    if (wm_magazine_set_bytes(set) + m->bytes > set->bytes_max) {
+        (void)wm_cache_flush(set, WM_HALF);
+    }
+    wm_magazine_open_room(set, m);
+    taken = wm_magazine_push(set, block, block->base, laned);
+    wm_magazine_set_note_high(set);
+    if (!taken) {
+        wm_arena *home = block->segment->arena;
+
+        wm_magazine_count_free(set, block, laned);
+        block->counted = true;
+        wm_lock_acquire(&home->lock);
+        wm_arena_put_locked(home, block);
+        wm_lock_release(&home->lock);
+    }
+    return true;
+}
+
+bool wm_cache_free(wm_arena_group *group, wm_block *block)
+{
+    wm_window *window;
+    wm_magazine_set *set = wm_cache_lock_for(group, NULL, &window);
+    bool taken;
+
+    if (set == NULL) {
+        return false;
+    }
+    taken = wm_magazine_set_has_place(set, block) && push_slow(set, block);
+    wm_biased_release(&window->biased);
+    return taken;
+}
+
+bool wm_stream_slot_free_slow(wm_window *window, wm_block *block)
+{
+    const wm_stream_slot *slot;
+    bool taken = false;
+    wm_state state;
+
+    wm_biased_acquire(&window->biased);
+    state = atomic_load_explicit(&block->state, memory_order_relaxed);
+    slot = wm_stream_slot_at(window, state);
+    if (wm_stream_slot_is_of(window, state) &&
+        wm_stream_slot_is_trusted(window->owner, slot) &&
+        wm_biased_is_hittable(&window->biased)) {
+        taken = push_slow(wm_stream_slot_set(slot), block);
+    }
+    wm_biased_release(&window->biased);
+    return taken;
+}
+
 void wm_cache_count_free(wm_arena_group *group, wm_block *block)
 {
     wm_window *window;
-    wm_magazine_set *set;
+    /* Null for a laned group, whose frees the arena counts. */
+    wm_magazine_set *set = wm_cache_lock_for(group, NULL, &window);
 
-    if (group->laned) {
-        return; /* the arena counts frees of laned groups */
-    }
-    set = wm_cache_lock_mine(group, &window);
     if (set == NULL) {
         return;
     }
@@ -243,23 +298,4 @@ void wm_cache_count_free(wm_arena_group *group, wm_block *block)
         block->counted = true;
     }
     wm_biased_release(&window->biased);
-}
-
-bool wm_cache_free(wm_arena_group *group, wm_block *block)
-{
-    wm_window *window;
-    wm_magazine_set *set;
-    bool taken;
-
-    if (group->laned) {
-        return false;
-    }
-    set = wm_cache_lock_mine(group, &window);
-    if (set == NULL) {
-        return false;
-    }
-    taken =
-        wm_magazine_set_has_place(set, block) && wm_cache_push_slow(set, block);
-    wm_biased_release(&window->biased);
-    return taken;
 }

@@ -213,12 +213,6 @@ void wm_cache_count_free(struct wm_arena_group *group, wm_block *block);
  * have a set gets one by the hash of its id. */
 wm_arena *wm_cache_arena(struct wm_arena_group *group, int node);
 
-/* Locks the biased lock of *mine, the calling thread's window, and returns its
- * set for a group that is not laned; makes the set if there is none. Null: no
- * set, nothing is locked. */
-wm_magazine_set *wm_cache_lock_mine(struct wm_arena_group *group,
-                                    wm_window **mine);
-
 /* With the biased lock: caches PENDING blocks that have left every queue,
  * chained by next_done. Returns the chain of those that do not fit or are
  * retained. */
@@ -302,9 +296,9 @@ wm_cache_next_set(const wm_window *window, const struct wm_arena_group *group,
     return NULL;
 }
 
-/* Locks the biased lock of *mine, the calling thread's window, and returns its
- * set for a request; makes the set if there is none. Null: no set, nothing is
- * locked. */
+/* Locks *mine, the calling thread's window, and returns its set for a request;
+ * begins a set if there is none. request: null for a group that is not laned; a
+ * laned group then has no set. Null: no set, nothing is locked. */
 wm_magazine_set *wm_cache_lock_for(struct wm_arena_group *group,
                                    const struct wm_request *request,
                                    wm_window **mine);

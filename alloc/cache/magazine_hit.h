@@ -15,8 +15,8 @@
 /* ---- parts of hits: the caller is under the biased lock
  * ----------------------- */
 
-/* Claim the blocks of a class that were counted since (magazine_room.c). */
-void wm_magazine_claim(wm_magazine_set *set, wm_magazine *m);
+/* Claims the blocks of a class that were counted since (magazine_room.c), and
+ * some ahead. */
 void wm_magazine_claim_ahead(wm_magazine_set *set, wm_magazine *m);
 
 static inline wm_supply *wm_magazine_supply(wm_magazine_set *set,

@@ -407,7 +407,7 @@ bool wm_pending_poll_mine(wm_arena_group *group, uint64_t now)
     wm_timelines *timelines = group->timelines;
     struct mine mine[WM_PENDING_SLOTS];
     wm_window *window;
-    wm_magazine_set *set = wm_cache_lock_mine(group, &window);
+    wm_magazine_set *set = wm_cache_lock_for(group, NULL, &window);
     unsigned count;
     bool any;
 
@@ -417,7 +417,7 @@ bool wm_pending_poll_mine(wm_arena_group *group, uint64_t now)
         if (poll_closed(group, window)) {
             return true;
         }
-        set = wm_cache_lock_mine(group, &window);
+        set = wm_cache_lock_for(group, NULL, &window);
     }
     if (set == NULL) {
         return false;
@@ -505,7 +505,7 @@ void wm_pending_attach(wm_arena_group *group, warm_stream stream, bool yields)
     if (stream == NULL) {
         return; /* a default stream has no slot */
     }
-    set = wm_cache_lock_mine(group, &window);
+    set = wm_cache_lock_for(group, NULL, &window);
     if (set != NULL) {
         attach(set, group, stream, yields);
         wm_biased_release(&window->biased);

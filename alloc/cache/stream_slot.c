@@ -1,10 +1,8 @@
 /* stream_slot.c: the slots of a thread's streams: look up, begin, end.
  *
- * Takes the biased lock of the calling thread's window and under it lock arena.
- * Calls no driver. */
+ * The caller has locked the calling thread's window; takes lock arena. Calls no
+ * driver. */
 #include "alloc/cache/cache_int.h"
-
-#include "runtime/thread/home_node.h"
 
 /* ---- slots --------------------------------------------------------------- */
 
@@ -80,10 +78,17 @@ static wm_stream_slot *choose_slot(wm_window *window)
                         : &window->slot[window->slot_next++ % WM_STREAM_SLOTS];
 }
 
-/* Gives the slot, which has no set, a set if there is memory for one. */
-static void begin_slot(wm_arena_group *group, const wm_request *request,
-                       wm_window *window, wm_stream_slot *slot)
+void wm_stream_slot_make_room(wm_window *window)
 {
+    wm_biased_acquire(&window->biased);
+    end_slot(window, choose_slot(window));
+    wm_biased_release(&window->biased);
+}
+
+void wm_stream_slot_begin(wm_arena_group *group, const wm_request *request,
+                          wm_window *window)
+{
+    wm_stream_slot *slot = choose_slot(window);
     wm_magazine_set *set = wm_magazine_set_create(group, request->arena);
     unsigned index = (unsigned)(slot - window->slot);
 
@@ -105,10 +110,9 @@ static void begin_slot(wm_arena_group *group, const wm_request *request,
     share_room(window, group);
 }
 
-/* The set of the request's stream, or null. If the stream of that address is
- * another one by now, ends the old one's slot. */
-static wm_magazine_set *find_set(const wm_arena_group *group,
-                                 const wm_request *request, wm_window *window)
+wm_magazine_set *wm_stream_slot_find(const wm_arena_group *group,
+                                     const wm_request *request,
+                                     wm_window *window)
 {
     wm_stream_slot *slot =
         wm_stream_slot_of(window, (int)group->place, request->stream);
@@ -164,76 +168,4 @@ bool wm_stream_slot_is_known(wm_arena_group *group, warm_stream stream,
         request->arena = wm_cache_first_arena(group);
     }
     return known;
-}
-
-/* Where no hit is ever allowed no block is cached. */
-static bool may_keep(wm_window *window)
-{
-    return !wm_biased_is_revoked(&window->biased,
-                                 ~(unsigned)WM_REVOKED_BRIEFLY);
-}
-
-/* Begins under lock windows, as begin_first_set() in magazine_set.c does. The
- * slot that makes room is ended before, without that lock, since it takes
- * longer. */
-static void begin_new_slot(wm_arena_group *group, const wm_request *request,
-                           wm_window *window)
-{
-    wm_biased_acquire(&window->biased);
-    end_slot(window, choose_slot(window));
-    wm_biased_release(&window->biased);
-    wm_lock_acquire(&group->runtime->windows_lock);
-    wm_biased_acquire(&window->biased);
-    if (may_keep(window)) {
-        begin_slot(group, request, window, choose_slot(window));
-    }
-    wm_biased_release(&window->biased);
-    wm_lock_release(&group->runtime->windows_lock);
-}
-
-wm_magazine_set *wm_stream_slot_lock(wm_arena_group *group,
-                                     const wm_request *request,
-                                     wm_window **mine)
-{
-    wm_window *window = wm_cache_window(group);
-    wm_magazine_set *set = NULL;
-
-    if (window == NULL) {
-        return NULL;
-    }
-    if (wm_unlikely(wm_biased_is_revoked(&window->biased, WM_REVOKED_HOME))) {
-        wm_cache_move_home(window, wm_node_home(group->runtime));
-    }
-    wm_biased_acquire(&window->biased);
-    if (request->epoch != 0 && may_keep(window)) {
-        set = find_set(group, request, window);
-        if (set == NULL) {
-            wm_biased_release(&window->biased);
-            begin_new_slot(group, request, window);
-            wm_biased_acquire(&window->biased);
-            set = find_set(group, request, window);
-        }
-    }
-    if (set == NULL) {
-        wm_biased_release(&window->biased);
-    }
-    *mine = window;
-    return set;
-}
-
-bool wm_stream_slot_free_slow(wm_window *window, wm_block *block)
-{
-    const wm_stream_slot *slot;
-    bool taken = false;
-    wm_state state;
-
-    wm_biased_acquire(&window->biased);
-    state = atomic_load_explicit(&block->state, memory_order_relaxed);
-    slot = wm_stream_slot_at(window, state);
-    if (wm_stream_slot_is_of(window, state) &&
-        wm_stream_slot_is_trusted(window->owner, slot) && may_keep(window)) {
-        taken = wm_cache_push_slow(wm_stream_slot_set(slot), block);
-    }
-    wm_biased_release(&window->biased);
-    return taken;
 }

@@ -160,14 +160,4 @@ bool wm_stream_slot_free_slow(wm_window *window, wm_block *block);
 bool wm_stream_slot_is_known(struct wm_arena_group *group, warm_stream stream,
                              struct wm_request *request);
 
-/* Locks the biased lock of *mine, the calling thread's window, and returns its
- * set for a request in stream order; makes the set if there is none. Null: no
- * set, nothing is locked. */
-wm_magazine_set *wm_stream_slot_lock(struct wm_arena_group *group,
-                                     const struct wm_request *request,
-                                     wm_window **mine);
-
-/* With the biased lock: ends all slots of a window. */
-void wm_stream_slots_end(wm_window *window);
-
 #endif

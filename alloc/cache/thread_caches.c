@@ -1,139 +1,156 @@
-/* thread_caches.c: visits the sets of all threads: merges their counts for a
- * reader, flushes them to their arenas, ends them.
+/* thread_caches.c: the caches of the calling thread: locked, begun, moved to
+ * another node, ended; and visits to the caches of all threads, which flush
+ * them, merge their counts, and raise or reset peaks.
  *
- * Takes lock windows, under it the biased lock of each window, and under that
+ * A visit takes lock windows, under it the lock of each window, and under that
  * lock arena. */
 #include "alloc/cache/cache_int.h"
 
 #include "alloc/arena/arena_int.h"
+#include "runtime/thread/home_node.h"
 
-int64_t wm_cache_bytes_of(const wm_window *window, const wm_arena_group *group)
+/* ---- the calling thread's set ---------------------------------------------
+ */
+
+/* Makes the calling thread's window the current one, and makes it if there is
+ * none. Null: it cannot have one, which is no failure of the call. */
+static __attribute__((noinline, cold)) wm_window *
+get_window(warm_runtime *runtime)
 {
-    const wm_magazine_set *set;
-    int64_t bytes = 0;
+    warm_error error = {.size = sizeof error};
+    wm_window *window;
 
-    for (unsigned at = 0;
-         (set = wm_cache_next_set(window, group, &at)) != NULL;) {
-        bytes += wm_magazine_set_bytes(set);
+    warm_last_error(&error);
+    if (wm_window_get(runtime, &window) != WARM_OK) {
+        wm_error_restore(&error);
+        return NULL;
     }
-    return bytes;
+    return window;
 }
 
-static bool has_bytes(const wm_window *window, void *context)
+/* The thread's home node has changed: moves its set of page-locked memory to
+ * that node and restores the biased lock. */
+static __attribute__((noinline, cold)) void move_home(wm_window *window)
 {
-    return wm_cache_bytes_of(window, context) > 0;
-}
-
-static void merge_window(wm_window *window, const wm_arena_group *group)
-{
+    int node = wm_node_home(window->owner);
     wm_magazine_set *set;
 
-    for (unsigned at = 0;
-         (set = wm_cache_next_set(window, group, &at)) != NULL;) {
-        wm_pending_count_all(set);
-        wm_lock_acquire(&set->arena->lock);
-        wm_magazine_set_merge_stats_locked(set);
-        wm_lock_release(&set->arena->lock);
-        wm_magazine_set_return_room(set);
-    }
-}
-
-static void visit(wm_arena_group *group, const wm_visit *visit)
-{
-    if (group->magazine_blocks > 0) {
-        (void)wm_window_visit(group->runtime, visit);
-    }
-}
-
-struct reading {
-    wm_arena_group *group;
-    void (*read)(void *context); /* or null */
-    void *context;
-};
-
-static bool has_set(const wm_window *window, void *context)
-{
-    const struct reading *reading = context;
-    unsigned at = 0;
-
-    return wm_cache_next_set(window, reading->group, &at) != NULL;
-}
-
-static void merge_visited(wm_window *window, void *context)
-{
-    const struct reading *reading = context;
-
-    merge_window(window, reading->group);
-}
-
-static void call_reader(void *context)
-{
-    const struct reading *reading = context;
-
-    reading->read(reading->context);
-}
-
-void wm_cache_merge_stats_and_read(wm_arena_group *group,
-                                   void (*read)(void *context), void *context)
-{
-    struct reading reading = {group, read, context};
-    /* Without a reader each window opens again before the next is visited. */
-    const wm_visit all = {has_set, merge_visited,
-                          read != NULL ? call_reader : NULL, &reading};
-
-    if (group->magazine_blocks > 0) {
-        (void)wm_window_visit(group->runtime, &all);
-    } else if (read != NULL) {
-        read(context);
-    }
-}
-
-void wm_cache_merge_stats(wm_arena_group *group)
-{
-    wm_cache_merge_stats_and_read(group, NULL, NULL);
-}
-
-static void flush_window(wm_window *window, void *context)
-{
-    wm_magazine_set *set;
-
-    for (unsigned at = 0;
-         (set = wm_cache_next_set(window, context, &at)) != NULL;) {
-        (void)wm_cache_flush(set, WM_ALL);
-    }
-}
-
-void wm_cache_flush_all(wm_arena_group *group)
-{
-    const wm_visit filled = {has_bytes, flush_window, NULL, group};
-
-    visit(group, &filled);
-}
-
-static void flush_if_idle(wm_window *window, void *context)
-{
-    wm_magazine_set *set;
-
-    merge_window(window, context);
-    for (unsigned at = 0;
-         (set = wm_cache_next_set(window, context, &at)) != NULL;) {
-        if (!set->used) {
-            (void)wm_cache_flush(set, WM_ALL);
+    wm_biased_acquire(&window->biased);
+    set = wm_cache_set_of(window);
+    if (wm_biased_is_revoked(&window->biased, WM_REVOKED_HOME)) {
+        if (set != NULL) {
+            wm_magazine_set_move(set, wm_group_arena(set->group, node), window);
         }
-        set->used = false;
+        wm_biased_restore(&window->biased, WM_REVOKED_HOME);
     }
+    wm_biased_release(&window->biased);
 }
 
-void wm_cache_flush_idle(wm_arena_group *group)
+/* Under lock windows: no set begins while a visit has revoked all windows
+ * (wm_visit.finish). */
+static __attribute__((noinline, cold)) void
+begin_set(wm_arena_group *group, const wm_request *request, wm_window *window)
 {
-    const wm_visit filled = {has_bytes, flush_if_idle, NULL, group};
+    wm_arena *home = group->laned
+                         ? request->arena
+                         : wm_group_arena(group, wm_node_home(group->runtime));
 
-    visit(group, &filled);
-    for (wm_arena *a = wm_group_arenas(group); a != NULL; a = a->next_arena) {
-        wm_lock_acquire(&a->lock);
-        wm_arena_age_transfer_cache_locked(a);
-        wm_lock_release(&a->lock);
+    if (group->laned) {
+        wm_stream_slot_make_room(window);
     }
+    wm_lock_acquire(&group->runtime->windows_lock);
+    wm_biased_acquire(&window->biased);
+    if (!group->laned) {
+        if (!wm_biased_is_revoked(&window->biased, WM_REVOKED_CUT)) {
+            wm_magazine_set_begin(group, home, window);
+        }
+    } else if (wm_biased_is_hittable(&window->biased)) {
+        wm_stream_slot_begin(group, request, window);
+    }
+    wm_biased_release(&window->biased);
+    wm_lock_release(&group->runtime->windows_lock);
+}
+
+static wm_magazine_set *find_set(const wm_arena_group *group,
+                                 const wm_request *request, wm_window *window)
+{
+    return group->laned ? wm_stream_slot_find(group, request, window)
+                        : wm_cache_set_of(window);
+}
+
+wm_magazine_set *wm_cache_lock_for(wm_arena_group *group,
+                                   const wm_request *request, wm_window **mine)
+{
+    wm_window *window = wm_window_mine();
+    wm_magazine_set *set = NULL;
+
+    if (group->magazine_blocks == 0 || (group->laned && request == NULL)) {
+        return NULL;
+    }
+    /* Relaxed: only compared. */
+    if (wm_unlikely(
+            atomic_load_explicit(&window->runtime, memory_order_relaxed) !=
+            group->runtime)) {
+        window = get_window(group->runtime);
+        if (window == NULL) {
+            return NULL;
+        }
+    }
+    *mine = window;
+    if (wm_unlikely(wm_biased_is_revoked(&window->biased, WM_REVOKED_HOME))) {
+        move_home(window);
+    }
+    wm_biased_acquire(&window->biased);
+    /* Blocks of a stream are cached only for hits to come. */
+    if (!group->laned ||
+        (request->epoch != 0 && wm_biased_is_hittable(&window->biased))) {
+        set = find_set(group, request, window);
+        if (wm_unlikely(set == NULL)) {
+            wm_biased_release(&window->biased);
+            begin_set(group, request, window);
+            wm_biased_acquire(&window->biased);
+            set = find_set(group, request, window);
+        }
+    }
+    if (set == NULL) {
+        wm_biased_release(&window->biased);
+    }
+    return set;
+}
+
+/* Null: the calling thread has no set. */
+static const wm_magazine_set *set_of_thread(const wm_arena_group *group)
+{
+    wm_window *window = wm_window_mine();
+
+    return window->owner == group->runtime ? wm_cache_set_of(window) : NULL;
+}
+
+bool wm_cache_is_footprint_stable(const wm_arena_group *group)
+{
+    const wm_magazine_set *set = set_of_thread(group);
+
+    return set != NULL && set->footprint_stable;
+}
+
+wm_arena *wm_cache_arena(wm_arena_group *group, int node)
+{
+    wm_arena *first = wm_group_arena(group, node);
+    const wm_magazine_set *set;
+    wm_window *window;
+
+    if (group->shards == 1) {
+        return first;
+    }
+    set = set_of_thread(group);
+    if (set == NULL) {
+        set = wm_cache_lock_for(group, NULL, &window);
+        if (set == NULL) {
+            return first + wm_cache_shard_of_thread(group);
+        }
+        wm_biased_release(&window->biased);
+    }
+    return first + set->arena->shard;
 }
 
 void wm_cache_end(warm_runtime *runtime, wm_window *window)
@@ -148,4 +165,240 @@ void wm_cache_end(warm_runtime *runtime, wm_window *window)
     wm_pending_end(set);
     wm_cache_count_set(set->arena, -1);
     wm_magazine_set_retire(set, &window->magazines, &window->live_tag);
+}
+
+int64_t wm_cache_bytes_of(const wm_window *window, const wm_arena_group *group)
+{
+    const wm_magazine_set *set;
+    int64_t bytes = 0;
+
+    for (unsigned at = 0;
+         (set = wm_cache_next_set(window, group, &at)) != NULL;) {
+        bytes += wm_magazine_set_bytes(set);
+    }
+    return bytes;
+}
+
+/* ---- visits to the sets of all threads ------------------------------------
+ */
+
+struct walk {
+    wm_arena_group *group;
+    /* Whether a set is a reason to visit its window; reads atomics only. Null:
+     * each set is. */
+    bool (*wanted)(const wm_magazine_set *set, const wm_window *window,
+                   const void *context);
+    /* Called with every set of a visited window. */
+    void (*visit)(wm_magazine_set *set, const void *context);
+    void (*finish)(void *context); /* as in wm_visit */
+    void *context;
+};
+
+static bool has_wanted(const wm_window *window, void *context)
+{
+    const struct walk *walk = context;
+    const wm_magazine_set *set;
+
+    for (unsigned at = 0;
+         (set = wm_cache_next_set(window, walk->group, &at)) != NULL;) {
+        if (walk->wanted == NULL || walk->wanted(set, window, walk->context)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void visit_sets(wm_window *window, void *context)
+{
+    const struct walk *walk = context;
+    wm_magazine_set *set;
+
+    for (unsigned at = 0;
+         (set = wm_cache_next_set(window, walk->group, &at)) != NULL;) {
+        walk->visit(set, walk->context);
+    }
+}
+
+static void finish_walk(void *context)
+{
+    const struct walk *walk = context;
+
+    walk->finish(walk->context);
+}
+
+static void walk_all(struct walk walk)
+{
+    /* Without a finish each window opens again before the next is visited. */
+    const wm_visit visit = {has_wanted, visit_sets,
+                            walk.finish != NULL ? finish_walk : NULL, &walk};
+
+    if (walk.group->magazine_blocks > 0) {
+        (void)wm_window_visit(walk.group->runtime, &visit);
+    } else if (walk.finish != NULL) {
+        walk.finish(walk.context);
+    }
+}
+
+static void merge_set(wm_magazine_set *set, const void *context)
+{
+    (void)context;
+    wm_pending_count_all(set);
+    wm_lock_acquire(&set->arena->lock);
+    wm_magazine_set_merge_stats_locked(set);
+    wm_lock_release(&set->arena->lock);
+    wm_magazine_set_return_room(set);
+}
+
+void wm_cache_merge_stats_and_read(wm_arena_group *group,
+                                   void (*read)(void *context), void *context)
+{
+    walk_all((struct walk){group, NULL, merge_set, read, context});
+}
+
+void wm_cache_merge_stats(wm_arena_group *group)
+{
+    wm_cache_merge_stats_and_read(group, NULL, NULL);
+}
+
+static bool has_bytes(const wm_magazine_set *set, const wm_window *window,
+                      const void *context)
+{
+    (void)window;
+    (void)context;
+    return wm_magazine_set_bytes(set) > 0;
+}
+
+static void flush_set(wm_magazine_set *set, const void *context)
+{
+    (void)context;
+    (void)wm_cache_flush(set, WM_ALL);
+}
+
+void wm_cache_flush_all(wm_arena_group *group)
+{
+    walk_all((struct walk){group, has_bytes, flush_set, NULL, NULL});
+}
+
+static void flush_if_idle(wm_magazine_set *set, const void *context)
+{
+    merge_set(set, context);
+    if (!set->used) {
+        (void)wm_cache_flush(set, WM_ALL);
+    }
+    set->used = false;
+}
+
+void wm_cache_flush_idle(wm_arena_group *group)
+{
+    walk_all((struct walk){group, has_bytes, flush_if_idle, NULL, NULL});
+    for (wm_arena *a = wm_group_arenas(group); a != NULL; a = a->next_arena) {
+        wm_lock_acquire(&a->lock);
+        wm_arena_age_transfer_cache_locked(a);
+        wm_lock_release(&a->lock);
+    }
+}
+
+/* ---- peaks ----------------------------------------------------------------
+ */
+
+/* The figures whose peaks have to be raised; only their rooms are trimmed. */
+struct raise {
+    wm_arena_group *group;
+    bool above[WM_LIVE_FIGURES];
+};
+
+static inline bool note_above(struct raise *raise, const wm_live *live)
+{
+    bool sorted = wm_arena_is_sorted(raise->group->arenas), any = false;
+    int figures = sorted ? WM_LIVE_FIGURES : WM_LIVE_ACTIVE;
+
+    for (int i = 0; i < figures; i++) {
+        if (wm_claimed(&live->of[i]) > wm_claim_peak(&live->of[i])) {
+            raise->above[i] = any = true;
+        }
+    }
+    return any;
+}
+
+/* Looks at all nodes: a request may have been served by another node than its
+ * own. */
+static bool find_above(struct raise *raise)
+{
+    bool any = false;
+
+    for (int i = 0; i < raise->group->nodes; i++) {
+        const wm_lives *lives = wm_group_arena(raise->group, i)->live;
+
+        any |= note_above(raise, &lives->large);
+        if (lives->large.whole != NULL) {
+            any |= note_above(raise, lives->large.whole);
+        }
+        if (lives->all == &lives->whole) {
+            any |= note_above(raise, &lives->small);
+        }
+    }
+    raise->above[WM_LIVE_BLOCKS] |= raise->above[WM_LIVE_ACTIVE];
+    raise->above[WM_LIVE_BYTES] |= raise->above[WM_LIVE_ACTIVE_BYTES];
+    return any;
+}
+
+/* The calling thread's room does not change meanwhile. Another thread that has
+ * little room now may have much when the peak is raised. */
+static bool may_have_excess(const wm_magazine_set *set, const wm_window *window,
+                            const void *context)
+{
+    const struct raise *raise = context;
+
+    return window != wm_window_current ||
+           wm_magazine_set_has_excess(set, raise->above);
+}
+
+static void return_excess(wm_magazine_set *set, const void *context)
+{
+    const struct raise *raise = context;
+
+    wm_magazine_set_return_excess(set, raise->above);
+}
+
+/* No set's room changes now: every visited window is still revoked, under lock
+ * windows. */
+static void raise_above(void *context)
+{
+    const struct raise *raise = context;
+
+    for (int i = 0; i < raise->group->nodes; i++) {
+        wm_lives_raise_some(wm_group_arena(raise->group, i)->live,
+                            raise->above);
+    }
+}
+
+void wm_cache_raise_peaks(wm_arena_group *group)
+{
+    struct raise raise = {.group = group};
+
+    if (wm_unlikely(find_above(&raise))) {
+        walk_all((struct walk){group, may_have_excess, return_excess,
+                               raise_above, &raise});
+    }
+}
+
+static void return_all(wm_magazine_set *set, const void *context)
+{
+    (void)context;
+    wm_magazine_set_return_room(set);
+    wm_magazine_set_end_claims(set);
+}
+
+static void reset_lives(void *context)
+{
+    wm_arena_group *group = context;
+
+    for (int i = 0; i < group->nodes; i++) {
+        wm_lives_reset(wm_group_arena(group, i)->live);
+    }
+}
+
+void wm_cache_reset_peaks(wm_arena_group *group)
+{
+    walk_all((struct walk){group, NULL, return_all, reset_lives, group});
 }

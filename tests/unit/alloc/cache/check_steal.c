@@ -451,7 +451,7 @@ static void give_back_some(void *argument, unsigned index)
         (void)warm_free(own[i]);
         (void)warm_free(back.given[i]);
     }
-    set = wm_cache_lock_mine(&space()->group, &window);
+    set = wm_cache_lock_for(&space()->group, NULL, &window);
     wm_biased_release(&window->biased);
     switch (back.way) {
     case 0:
