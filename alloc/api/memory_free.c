@@ -9,12 +9,6 @@
 #include "alloc/arena/arena_trace.h"
 #include "runtime/base/status.h"
 
-static warm_status free_slow(void *pointer) __attribute__((noinline));
-static warm_status free_used(wm_window *window, wm_block *block, void *pointer)
-    __attribute__((noinline));
-static warm_status free_found(wm_window *window, void *pointer)
-    __attribute__((noinline));
-
 static warm_status not_a_block(const void *pointer, const wm_block *block)
 {
     warm_status status = wm_space_check_left(pointer);
@@ -22,22 +16,16 @@ static warm_status not_a_block(const void *pointer, const wm_block *block)
     if (status != WARM_OK) {
         return status;
     }
-    if (wm_is_imported(pointer)) {
-        return wm_fail(WARM_INVALID_POINTER,
-                       "%p is memory of another process: it is closed with "
-                       "warm_ipc_close()",
-                       pointer);
-    }
-    if (block != NULL) {
-        return wm_fail(WARM_INVALID_POINTER,
-                       "%p is not the start of a live block: it points into "
-                       "one, or was freed already",
-                       pointer);
-    }
-    return wm_fail(WARM_INVALID_POINTER,
-                   "%p was not allocated by warmpool, or its memory went back "
-                   "to the system after an earlier free",
-                   pointer);
+    return wm_fail(
+        WARM_INVALID_POINTER, "%p %s", pointer,
+        wm_is_imported(pointer)
+            ? "is memory of another process: it is closed with "
+              "warm_ipc_close()"
+        : block != NULL
+            ? "is not the start of a live block: it points into one, or was "
+              "freed already"
+            : "was not allocated by warmpool, or its memory went back to the "
+              "system after an earlier free");
 }
 
 /* LIVE → FREEING, so that the second of two frees of a pointer is refused. The
@@ -61,6 +49,37 @@ static bool claim(wm_block *block, const void *pointer)
     return true;
 }
 
+static __attribute__((noinline)) warm_status free_slow(void *pointer)
+{
+    wm_block *block = wm_block_from(pointer);
+
+    if (pointer == NULL) {
+        return WARM_OK;
+    }
+    /* The state first: only a live block's fields tell its owner (acquire: they
+     * were written before). A pointer into the middle of a block claims
+     * nothing, since the block's owner may free it at the same time. */
+    if (block == NULL ||
+        wm_state_kind(atomic_load_explicit(
+            &block->state, memory_order_acquire)) != WM_BLOCK_LIVE ||
+        block->base != pointer) {
+        return not_a_block(pointer, wm_block_at(pointer));
+    }
+    warm_runtime *runtime = wm_space_of(block)->group.runtime;
+    warm_status status = wm_runtime_check(runtime);
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (!claim(block, pointer)) {
+        return not_a_block(pointer, block);
+    }
+    if (wm_unlikely(runtime->traced)) {
+        wm_traced_free(runtime, block);
+    }
+    wm_space_free(wm_space_of(block), block);
+    return WARM_OK;
+}
+
 /* Result of a free into the thread's own cache. */
 enum free_result {
     FREED,
@@ -69,9 +88,8 @@ enum free_result {
     NO_ROOM /* or the block must not be cached, or that is unknown */
 };
 
-/* Inside the biased lock. block: the record that the pointer cache has for
- * pointer.
- */
+/* Frees into the caches of this thread, which holds the biased lock. block: the
+ * record that the pointer cache or the page map has for pointer. */
 static inline __attribute__((always_inline)) enum free_result
 free_ours(wm_window *window, wm_block *block, void *pointer)
 {
@@ -102,6 +120,62 @@ free_ours(wm_window *window, wm_block *block, void *pointer)
     return NOT_OURS;
 }
 
+static __attribute__((noinline)) warm_status
+free_used(wm_window *window, wm_block *block, void *pointer)
+{
+    return wm_likely(wm_block_own(block) != NULL) &&
+                   wm_likely(wm_pending_free(window, block))
+               ? WARM_OK
+               : free_slow(pointer);
+}
+
+/* Frees a block that the pointer cache does not have, or not as one that can be
+ * cached. */
+static __attribute__((noinline)) warm_status free_found(wm_window *window,
+                                                        void *pointer)
+{
+    wm_block *block = wm_block_from(pointer);
+    enum free_result result;
+    wm_state state;
+
+    /* 1. Null, or not in our memory. */
+    if (block == NULL) {
+        return free_slow(pointer);
+    }
+    /* 2. Another thread's block: cached here if no stream used it. Acquire: the
+     * block's other fields are those of its owner. */
+    state = atomic_load_explicit(&block->state, memory_order_acquire);
+    if (!wm_magazine_is_of(window, state) &&
+        !wm_stream_slot_is_of(window, state)) {
+        return wm_likely(wm_magazine_free_other(window, block, state, pointer))
+                   ? WARM_OK
+                   : free_slow(pointer);
+    }
+    /* 3. This thread's block, but a visitor holds the biased lock: a used block
+     * is batched under the lock. The slow path would bypass this thread's
+     * batches for as long as the visitor is preempted. */
+    if (!wm_biased_enter(&window->biased)) {
+        return wm_block_own(block) != NULL &&
+                       wm_pending_free_visited(window, block, pointer)
+                   ? WARM_OK
+                   : free_slow(pointer);
+    }
+    /* 4. This thread's block: as in warm_free(). */
+    result = free_ours(window, block, pointer);
+    wm_biased_leave(&window->biased);
+    if (result == FREED) {
+        return WARM_OK;
+    }
+    if (result == USED) {
+        return free_used(window, block, pointer);
+    }
+    /* 5. Its magazine has no room; or a capture uses the block; or pointer is
+     * not the start of a live one. */
+    return result == NO_ROOM && wm_stream_slot_free_slow(window, block)
+               ? WARM_OK
+               : free_slow(pointer);
+}
+
 /* All slow paths are tail calls, so that a hit saves no register. */
 warm_status warm_free(void *pointer)
 {
@@ -121,111 +195,4 @@ warm_status warm_free(void *pointer)
         }
     }
     return free_found(window, pointer);
-}
-
-/* Whether the block's state names this thread's cache. */
-static bool is_ours(wm_window *window, wm_block *block)
-{
-    wm_state state = atomic_load_explicit(&block->state, memory_order_relaxed);
-
-    return wm_magazine_is_of(window, state) ||
-           wm_stream_slot_is_of(window, state);
-}
-
-static warm_status free_used(wm_window *window, wm_block *block, void *pointer)
-{
-    /* Relaxed: as above. */
-    const wm_timeline *own =
-        atomic_load_explicit(&block->owner_stream, memory_order_relaxed);
-
-    return wm_likely(own != NULL) && wm_likely(wm_pending_free(window, block))
-               ? WARM_OK
-               : free_slow(pointer);
-}
-
-static warm_status free_other(wm_window *window, wm_block *block, void *pointer)
-{
-    /* Acquire: the block's other fields are those of its owner. */
-    wm_state state = atomic_load_explicit(&block->state, memory_order_acquire);
-
-    return wm_likely(wm_magazine_free_other(window, block, state, pointer))
-               ? WARM_OK
-               : free_slow(pointer);
-}
-
-/* Our block, but a visitor holds the biased lock: batches a used block under
- * the lock. The slow path would bypass this thread's batches for as long as the
- * visitor is preempted. */
-static warm_status free_revoked(wm_window *window, wm_block *block,
-                                void *pointer)
-{
-    return wm_block_own(block) != NULL &&
-                   wm_pending_free_visited(window, block, pointer)
-               ? WARM_OK
-               : free_slow(pointer);
-}
-
-/* Frees a block that the page map finds. */
-static warm_status free_found(wm_window *window, void *pointer)
-{
-    wm_block *block = wm_block_from(pointer);
-    enum free_result result = NOT_OURS;
-
-    if (block != NULL && !is_ours(window, block)) {
-        return free_other(window, block, pointer);
-    }
-    if (block == NULL) {
-        return free_slow(pointer);
-    }
-    if (!wm_biased_enter(&window->biased)) {
-        return free_revoked(window, block, pointer);
-    }
-    result = free_ours(window, block, pointer);
-    wm_biased_leave(&window->biased);
-    switch (result) {
-    case FREED:
-        return WARM_OK;
-    case USED:
-        return free_used(window, block, pointer);
-    case NO_ROOM:
-        return wm_stream_slot_free_slow(window, block) ? WARM_OK
-                                                       : free_slow(pointer);
-    case NOT_OURS:
-    default:
-        return free_slow(pointer);
-    }
-}
-
-static warm_status free_slow(void *pointer)
-{
-    warm_runtime *runtime;
-    wm_block *block;
-    warm_status status;
-
-    if (pointer == NULL) {
-        return WARM_OK;
-    }
-    block = wm_block_from(pointer);
-    /* The state first: only a live block's fields tell its owner (acquire: they
-     * were written before). A pointer into the middle of a block claims
-     * nothing, since the block's owner may free it at the same time. */
-    if (block == NULL ||
-        wm_state_kind(atomic_load_explicit(
-            &block->state, memory_order_acquire)) != WM_BLOCK_LIVE ||
-        block->base != pointer) {
-        return not_a_block(pointer, wm_block_at(pointer));
-    }
-    runtime = wm_space_of(block)->group.runtime;
-    status = wm_runtime_check(runtime);
-    if (status != WARM_OK) {
-        return status;
-    }
-    if (!claim(block, pointer)) {
-        return not_a_block(pointer, block);
-    }
-    if (wm_unlikely(runtime->traced)) {
-        wm_traced_free(runtime, block);
-    }
-    wm_space_free(wm_space_of(block), block);
-    return WARM_OK;
 }
