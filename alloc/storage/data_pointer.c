@@ -72,36 +72,6 @@ warm_status warm_data_pointer_move_context(warm_data_pointer *data,
     return WARM_OK;
 }
 
-void *warm_data_pointer_cast_context(const warm_data_pointer *data,
-                                     warm_deleter_fn deleter)
-{
-    return data != NULL && check_data(data) == WARM_OK &&
-                   data->deleter == deleter
-               ? data->context
-               : NULL;
-}
-
-warm_status warm_data_pointer_exchange_deleter(warm_data_pointer *data,
-                                               warm_deleter_fn expected,
-                                               warm_deleter_fn desired,
-                                               int *exchanged)
-{
-    warm_status status = check_data(data);
-    bool same;
-
-    if (status != WARM_OK) {
-        return status;
-    }
-    same = data->deleter == expected;
-    if (same) {
-        data->deleter = desired;
-    }
-    if (exchanged != NULL) {
-        *exchanged = same;
-    }
-    return WARM_OK;
-}
-
 /* ---- functions of an allocator ------------------------------------------- */
 
 /* Returns the status of an allocator's function. If the function failed and set

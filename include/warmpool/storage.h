@@ -57,7 +57,8 @@ typedef void (*warm_deleter_fn)(void *context);
 /* A pointer and what keeps its memory alive: the context, not the pointer. The
  * two are often the same, but data may lie in the middle of what the context
  * owns, or the context may be a record of another library.
- * Copying the struct copies no ownership: only one copy may be freed. */
+ * Copying the struct copies no ownership: only one copy may be freed. The owner
+ * may read every field and replace the deleter. */
 typedef struct warm_data_pointer {
     size_t size;             /* sizeof(warm_data_pointer) */
     void *data;              /* first byte */
@@ -77,17 +78,6 @@ WARM_API void warm_data_pointer_free(warm_data_pointer *data);
 WARM_API warm_status warm_data_pointer_move_context(warm_data_pointer *data,
                                                     void **context,
                                                     warm_deleter_fn *deleter);
-
-/* The context, if deleter is what frees it, so that it has the type that the
- * caller expects; else null. Borrowed. */
-WARM_API void *warm_data_pointer_cast_context(const warm_data_pointer *data,
-                                              warm_deleter_fn deleter);
-
-/* Replaces the deleter by desired if it is expected. *exchanged: 1, or 0 if the
- * deleter is another and nothing changed; may be null. */
-WARM_API warm_status warm_data_pointer_exchange_deleter(
-    warm_data_pointer *data, warm_deleter_fn expected, warm_deleter_fn desired,
-    int *exchanged);
 
 /* ---- allocators ---------------------------------------------------------- */
 

@@ -98,26 +98,6 @@ START_TEST(test_D1_context_moves_out)
 }
 END_TEST
 
-START_TEST(test_D1_context_is_told_by_its_deleter)
-{
-    owner o = {0};
-    warm_data_pointer data = data_of(&o);
-    int exchanged = -1;
-
-    ck_assert_ptr_eq(warm_data_pointer_cast_context(&data, let_go), &o);
-    ck_assert_ptr_null(warm_data_pointer_cast_context(&data, other_deleter));
-    ck_assert_ptr_null(warm_data_pointer_cast_context(NULL, let_go));
-    wt_ok(warm_data_pointer_exchange_deleter(&data, other_deleter, let_go,
-                                             &exchanged));
-    ck_assert_int_eq(exchanged, 0);
-    wt_ok(warm_data_pointer_exchange_deleter(&data, let_go, other_deleter,
-                                             &exchanged));
-    ck_assert_int_eq(exchanged, 1);
-    warm_data_pointer_free(&data);
-    ck_assert_uint_eq(o.freed, 0);
-}
-END_TEST
-
 START_TEST(test_D1_no_data_pointer_is_refused)
 {
     owner o = {0};
@@ -129,8 +109,6 @@ START_TEST(test_D1_no_data_pointer_is_refused)
     data.size = sizeof data - sizeof(void *);
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_data_pointer_move_context(&data, &context, &deleter));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_data_pointer_exchange_deleter(&data, let_go, NULL, NULL));
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_data_pointer_alloc(pinned, 8, NULL, &data));
     wt_fails(WARM_INVALID_ARGUMENT,
@@ -788,7 +766,6 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, test_D1_context_is_freed_once_and_not_the_pointer);
     tcase_add_test(tcase, test_D1_context_moves_out);
-    tcase_add_test(tcase, test_D1_context_is_told_by_its_deleter);
     tcase_add_test(tcase, test_D1_no_data_pointer_is_refused);
     tcase_add_test(tcase, test_D2_storage_says_what_it_owns);
     tcase_add_test(tcase, test_D2_last_strong_reference_frees_the_memory);
