@@ -1,13 +1,18 @@
-/* snapshot.c: copies the state of an arena group (snapshot.h). */
+/* snapshot.c: copies the state of arena groups, and the events up to then
+ * (snapshot.h). */
 #include "alloc/snapshot/snapshot.h"
 
 #include "alloc/arena/arena_int.h"
 #include "alloc/block/page_map.h"
+#include "alloc/kinds/device_space.h"
+#include "alloc/kinds/pinned.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
+
+/* ---- an arena and its siblings ------------------------------------------- */
 
 /* Pieces to copy: all are counted, the first `room` are stored. */
 struct list {
@@ -28,12 +33,6 @@ static void add(struct list *list, const wm_piece *piece,
         }
     }
     to->count++;
-}
-
-bool wm_piece_is_active(const wm_piece *piece)
-{
-    return piece->state == WM_BLOCK_LIVE || piece->state == WM_BLOCK_PENDING ||
-           piece->state == WM_BLOCK_CAPTURED || piece->state == WM_BLOCK_LOST;
 }
 
 /* Maps states that only the engine distinguishes to those that readers know. */
@@ -132,12 +131,13 @@ static void add_segment(struct list *list, wm_segment *segment)
 }
 
 /* Holds the locks of all siblings, since regions move between them. */
-static void fill_locked(const wm_arena *arena, struct list *list)
+static void fill(wm_arena *arena, struct list *list)
 {
-    const wm_arena *a = arena;
+    wm_snapshot *to = list->to;
 
-    list->to->count = 0;
-    do {
+    to->count = 0;
+    wm_arena_lock_all(arena);
+    for (const wm_arena *a = arena; a != NULL; a = a->next_sibling) {
         for (wm_segment *s = a->segments; s != NULL; s = s->next) {
             if (s->unit > 0) {
                 add_extents(list, s);
@@ -145,59 +145,34 @@ static void fill_locked(const wm_arena *arena, struct list *list)
                 add_segment(list, s);
             }
         }
-        a = a->next_sibling;
-    } while (a != NULL);
-    list->to->now_ns = wm_clock_ns();
-    if (arena->history != NULL) {
-        list->to->next = wm_history_next(arena->history);
     }
+    to->now_ns = wm_clock_ns();
+    if (arena->history != NULL) {
+        to->next_event = wm_history_next(arena->history);
+    }
+    wm_arena_unlock_all(arena);
 }
 
-static void fill(wm_arena *arena, struct list *list)
+static void free_pieces(wm_snapshot *snapshot)
 {
-    wm_arena_lock_all(arena);
-    fill_locked(arena->siblings, list);
-    wm_arena_unlock_all(arena);
+    wm_meta_free(snapshot->piece);
+    wm_meta_free(snapshot->origins);
+    snapshot->piece = NULL;
+    snapshot->origins = NULL;
 }
 
 static bool make_room(struct list *list)
 {
     wm_snapshot *to = list->to;
 
+    free_pieces(to);
     /* An eighth more, for pieces that are added meanwhile. */
     list->room = to->count + to->count / 8 + 8;
     to->piece = wm_meta_alloc(list->room * sizeof *to->piece);
-    if (to->piece != NULL && to->origin_bytes > 0) {
+    if (to->origin_bytes > 0) {
         to->origins = wm_meta_alloc(list->room * to->origin_bytes);
     }
     return to->piece != NULL && (to->origin_bytes == 0 || to->origins != NULL);
-}
-
-warm_status wm_snapshot_take(wm_arena *arena, wm_snapshot *snapshot)
-{
-    struct list list = {.to = snapshot};
-
-    *snapshot =
-        (wm_snapshot){.origin_bytes = wm_history_origin_bytes(arena->history)};
-    for (;;) {
-        fill(arena->siblings, &list);
-        if (snapshot->count <= list.room) {
-            return WARM_OK;
-        }
-        wm_snapshot_end(snapshot);
-        if (!make_room(&list)) {
-            wm_snapshot_end(snapshot);
-            return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a snapshot");
-        }
-    }
-}
-
-void wm_snapshot_end(wm_snapshot *snapshot)
-{
-    wm_meta_free(snapshot->piece);
-    wm_meta_free(snapshot->origins);
-    snapshot->piece = NULL;
-    snapshot->origins = NULL;
 }
 
 const wm_origin *wm_snapshot_origin(const wm_snapshot *snapshot, size_t piece)
@@ -210,4 +185,161 @@ const wm_origin *wm_snapshot_origin(const wm_snapshot *snapshot, size_t piece)
     origin = (const wm_origin *)(const void *)(snapshot->origins +
                                                piece * snapshot->origin_bytes);
     return origin->ns != 0 ? origin : NULL;
+}
+
+/* ---- all arenas ---------------------------------------------------------- */
+
+/* arena: the first of its siblings. */
+static warm_status add_arena(wm_snapshot_set *set, wm_arena *arena)
+{
+    wm_snapshot *made = wm_meta_alloc(sizeof *made);
+    struct list list = {.to = made};
+
+    if (made == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a snapshot");
+    }
+    made->place = wm_group_place(arena);
+    made->arena = (uintptr_t)arena;
+    made->origin_bytes = wm_history_origin_bytes(arena->history);
+    *(set->last != NULL ? &set->last->next : &set->first) = made;
+    set->last = made;
+    fill(arena, &list);
+    while (made->count > list.room) {
+        if (!make_room(&list)) {
+            return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a snapshot");
+        }
+        fill(arena, &list);
+    }
+    made->pool = wm_arena_pool_number(arena);
+    return WARM_OK;
+}
+
+static warm_status add_space(wm_snapshot_set *set, wm_space *space)
+{
+    /* A private pool that is created from here on is left out. */
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = a->next_arena) {
+        uint64_t place = wm_group_place(a);
+        warm_status status = WARM_OK;
+
+        if (a == a->siblings && place >= set->from && place < set->to) {
+            status = add_arena(set, a);
+        }
+        if (status != WARM_OK) {
+            return status;
+        }
+    }
+    return WARM_OK;
+}
+
+static warm_status add_all(wm_snapshot_set *set, const warm_runtime *runtime)
+{
+    warm_status status = WARM_OK;
+
+    for (int i = 0; i < runtime->devices && status == WARM_OK; i++) {
+        status = add_space(set, &runtime->device_spaces[i].space);
+    }
+    if (status == WARM_OK) {
+        status = add_space(set, &runtime->pinned->space);
+    }
+    return status == WARM_OK ? add_space(set, &runtime->pinned->pageable)
+                             : status;
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+/* Whether the event precedes the snapshot of its arena; of an arena that is not
+ * in the set, whether it precedes the set. */
+static bool is_before_snapshot(const wm_snapshot_set *set, uint64_t number,
+                               const wm_history_event *event)
+{
+    for (const wm_snapshot *s = set->first; s != NULL; s = s->next) {
+        if (s->arena == event->arena) {
+            return number < s->next_event;
+        }
+    }
+    return event->place >= set->from && event->place < set->to &&
+           number < set->first->next_event;
+}
+
+/* Reads from the newest event on, since a concurrent writer overwrites the
+ * oldest first. A gap between two readable events is an event that was dropped.
+ */
+static void read_events(wm_snapshot_set *set, wm_history *history,
+                        uint64_t oldest)
+{
+    wm_history_event event;
+    size_t missing_at = SIZE_MAX; /* events read before the first gap */
+
+    for (uint64_t number = set->last->next_event; number-- > oldest;) {
+        if (!wm_history_read(history, number, &event)) {
+            missing_at = missing_at < set->events ? missing_at : set->events;
+        } else if (is_before_snapshot(set, number, &event)) {
+            char *at = set->event +
+                       (set->event_room - ++set->events) * set->event_bytes;
+
+            memcpy(at, &number, sizeof number);
+            memcpy(at + sizeof number, &event,
+                   set->event_bytes - sizeof number);
+        }
+    }
+    set->whole = missing_at < set->events ? set->events - missing_at : 0;
+}
+
+static warm_status take_events(wm_snapshot_set *set, wm_history *history)
+{
+    uint64_t oldest;
+
+    if (history == NULL || set->last->next_event == 0) {
+        return WARM_OK;
+    }
+    oldest = wm_history_oldest(history, set->last->next_event);
+    set->event_bytes = sizeof(uint64_t) + wm_history_event_bytes(history);
+    set->event_room = (size_t)(set->last->next_event - oldest);
+    set->event = wm_meta_alloc(set->event_room * set->event_bytes);
+    if (set->event == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a snapshot's events");
+    }
+    read_events(set, history, oldest);
+    return WARM_OK;
+}
+
+const wm_history_event *wm_snapshot_set_event(const wm_snapshot_set *set,
+                                              size_t i, uint64_t *number)
+{
+    const char *at =
+        set->event + (set->event_room - set->events + i) * set->event_bytes;
+
+    memcpy(number, at, sizeof *number);
+    return (const wm_history_event *)(const void *)(at + sizeof *number);
+}
+
+/* ---- the set ------------------------------------------------------------- */
+
+warm_status wm_snapshot_set_take(warm_runtime *runtime, uint64_t from,
+                                 uint64_t to, wm_snapshot_set *set)
+{
+    warm_status status;
+
+    *set = (wm_snapshot_set){.from = from, .to = to};
+    status = add_all(set, runtime);
+    if (status == WARM_OK) {
+        status = take_events(set, runtime->history);
+    }
+    if (status != WARM_OK) {
+        wm_snapshot_set_end(set);
+    }
+    return status;
+}
+
+void wm_snapshot_set_end(wm_snapshot_set *set)
+{
+    while (set->first != NULL) {
+        wm_snapshot *snapshot = set->first;
+
+        set->first = snapshot->next;
+        free_pieces(snapshot);
+        wm_meta_free(snapshot);
+    }
+    wm_meta_free(set->event);
 }

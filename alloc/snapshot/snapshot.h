@@ -1,14 +1,16 @@
-/* snapshot.h: the segments and blocks of an arena and its siblings (row C7).
+/* snapshot.h: the segments and blocks of all arenas of a range of places
+ * (history.h), and the events up to then (row C7).
  *
- * Copied under the arenas' locks into pieces, which are written out without a
- * lock. Threads allocate and free blocks of their magazines without these
- * locks: the state of such a block is of some moment of the copy, and its
- * requested size of the caller then or of the next one. */
+ * An arena and its siblings are copied under their locks into pieces, which are
+ * written out without a lock. Threads allocate and free blocks of their
+ * magazines without these locks: the state of such a block is of some moment of
+ * the copy, and its requested size of the caller then or of the next one. */
 #ifndef WM_SNAPSHOT_H
 #define WM_SNAPSHOT_H
 
-#include "alloc/arena/arena.h"
+#include "alloc/block/block.h"
 #include "runtime/base/history.h"
+#include "runtime/thread/runtime_body.h"
 
 /* A segment, or a block of the last segment before it. */
 typedef struct wm_piece {
@@ -24,19 +26,36 @@ typedef struct wm_piece {
     uint64_t idle_since_ns;    /* segments; 0: a block is not idle */
 } wm_piece;
 
+/* Of an arena and its siblings. */
 typedef struct wm_snapshot {
     wm_piece *piece;
     size_t count;
     char *origins; /* one per piece, or null */
     size_t origin_bytes;
     uint64_t place, pool, arena; /* as the history numbers them */
-    uint64_t next; /* number of the first event after the snapshot */
+    uint64_t next_event;         /* number of the first event after it */
     uint64_t now_ns;
+    struct wm_snapshot *next; /* of the set */
 } wm_snapshot;
 
-/* Status: OUT_OF_MEMORY, and wm_snapshot_end() is not called then. */
-warm_status wm_snapshot_take(wm_arena *arena, wm_snapshot *snapshot);
-void wm_snapshot_end(wm_snapshot *snapshot);
+typedef struct wm_snapshot_set {
+    wm_snapshot *first, *last; /* a space has one at least */
+    uint64_t from, to;         /* const: places from ≤ place < to */
+    /* Events of the set, oldest first, at the end of the buffer; none is
+     * missing from index `whole` on. */
+    char *event;
+    size_t event_bytes, event_room;
+    size_t events, whole;
+} wm_snapshot_set;
+
+/* Status: OUT_OF_MEMORY, and wm_snapshot_set_end() is not called then. */
+warm_status wm_snapshot_set_take(warm_runtime *runtime, uint64_t from,
+                                 uint64_t to, wm_snapshot_set *set);
+void wm_snapshot_set_end(wm_snapshot_set *set);
+
+/* Returns the i-th event and its number. */
+const wm_history_event *wm_snapshot_set_event(const wm_snapshot_set *set,
+                                              size_t i, uint64_t *number);
 
 /* The origin of a block's allocation; null: idle, or not recorded. */
 const wm_origin *wm_snapshot_origin(const wm_snapshot *snapshot, size_t piece);
@@ -46,7 +65,11 @@ static inline bool wm_piece_is_segment(const wm_piece *piece)
     return piece->state == WM_BLOCK_VOID;
 }
 
-/* Whether the block is live or pending. */
-bool wm_piece_is_active(const wm_piece *piece);
+/* Whether the block is allocated, or freed and not reusable yet. */
+static inline bool wm_piece_is_active(const wm_piece *piece)
+{
+    return piece->state == WM_BLOCK_LIVE || piece->state == WM_BLOCK_PENDING ||
+           piece->state == WM_BLOCK_CAPTURED || piece->state == WM_BLOCK_LOST;
+}
 
 #endif

@@ -1,0 +1,477 @@
+/* snapshot_json.c: snapshots as JSON (warmpool/snapshot.h). Takes no lock.
+ *
+ * Two layouts: the library's own, and that of PyTorch's memory visualiser,
+ * whose devices are our places. The visualiser starts from the snapshot's
+ * segments and blocks and undoes one event after the other, and fails at an
+ * event that does not fit. So replaying the events must give exactly the
+ * snapshot: arena_trace.c records them in that order. Overwritten events are
+ * the oldest, and the visualiser does not need them; events older than a
+ * dropped one are left out. */
+#include "alloc/snapshot/snapshot.h"
+#include "alloc/stream/timeline.h"
+#include "runtime/base/status.h"
+#include "runtime/base/text.h"
+
+#include <dlfcn.h>
+#include <inttypes.h>
+
+typedef struct writer {
+    wm_text text;
+    const warm_runtime *runtime;
+    const wm_history *history; /* or null */
+    const wm_snapshot_set *set;
+    const struct layout *layout;
+} writer;
+
+/* Each function writes one object; begin_segment() all before its blocks. */
+struct layout {
+    void (*begin_segment)(writer *w, const wm_snapshot *snapshot, size_t i);
+    void (*put_block)(writer *w, const wm_snapshot *snapshot, size_t i);
+    void (*put_event)(writer *w, uint64_t number,
+                      const wm_history_event *event);
+};
+
+/* ---- both layouts -------------------------------------------------------- */
+
+/* A stack frame, with the function name that the dynamic linker knows: that of
+ * an exported function, or of any in a program linked with -rdynamic. */
+struct frame {
+    uint64_t address;
+    uint64_t offset;      /* in the object, or 0 */
+    const char *function; /* or null */
+    const char *object;   /* path of the object file, or null */
+};
+
+/* Gets the i-th frame of an origin; false: it has fewer. */
+static bool get_frame(const wm_history *history, const wm_origin *origin,
+                      unsigned i, struct frame *frame)
+{
+    Dl_info info;
+
+    if (i >= wm_history_frames(history) || origin->frame[i] == 0) {
+        return false;
+    }
+    *frame = (struct frame){.address = origin->frame[i]};
+    /* Looks up the address before the return address, which may be the first
+     * byte of another function. */
+    if (dladdr((void *)(uintptr_t)(frame->address - 1), &info) != 0) {
+        frame->function = info.dli_sname;
+        frame->object = info.dli_fname;
+        frame->offset = frame->address - (uintptr_t)info.dli_fbase;
+    }
+    return true;
+}
+
+/* Writes the segments of the places from ≤ place < to, in brackets. */
+static void put_segments(writer *w, uint64_t from, uint64_t to)
+{
+    const char *end = "";       /* of the segment before */
+    const char *separator = ""; /* between blocks */
+
+    wm_text_put(&w->text, "\"segments\":[");
+    for (const wm_snapshot *s = w->set->first; s != NULL; s = s->next) {
+        size_t count = s->place >= from && s->place < to ? s->count : 0;
+
+        for (size_t i = 0; i < count; i++) {
+            if (wm_piece_is_segment(&s->piece[i])) {
+                wm_text_put(&w->text, "%s%s", end, *end != '\0' ? "," : "");
+                w->layout->begin_segment(w, s, i);
+                wm_text_put(&w->text, ",\"blocks\":[");
+                end = "]}";
+                separator = "";
+            } else {
+                wm_text_put(&w->text, "%s", separator);
+                w->layout->put_block(w, s, i);
+                separator = ",";
+            }
+        }
+    }
+    wm_text_put(&w->text, "%s]", end);
+}
+
+/* Writes the events of the places from ≤ place < to, in brackets. first: the
+ * index of the first one. */
+static void put_events(writer *w, size_t first, uint64_t from, uint64_t to)
+{
+    const char *separator = "";
+
+    wm_text_put(&w->text, "[");
+    for (size_t i = first; i < w->set->events; i++) {
+        uint64_t number = 0;
+        const wm_history_event *event =
+            wm_snapshot_set_event(w->set, i, &number);
+
+        if (event->place >= from && event->place < to) {
+            wm_text_put(&w->text, "%s", separator);
+            w->layout->put_event(w, number, event);
+            separator = ",";
+        }
+    }
+    wm_text_put(&w->text, "]");
+}
+
+/* ---- the library's own layout -------------------------------------------- */
+
+static const char *const state_names[] = {
+    [WM_BLOCK_IDLE] = "idle",         [WM_BLOCK_LIVE] = "live",
+    [WM_BLOCK_PENDING] = "pending",   [WM_BLOCK_LOST] = "lost",
+    [WM_BLOCK_CAPTURED] = "captured", [WM_BLOCK_CACHED] = "magazine"};
+
+static void put_stream(wm_text *text, uint64_t lane_id)
+{
+    if (lane_id != 0) {
+        wm_text_put(text, ",\"stream\":%" PRIu64,
+                    wm_timeline_stream_id(lane_id));
+    } else {
+        wm_text_put(text, ",\"stream\":null");
+    }
+}
+
+/* The clock of another thread may be slightly behind: not below 0. */
+static uint64_t age(uint64_t now, uint64_t then)
+{
+    return now > then ? now - then : 0;
+}
+
+static void put_frame(wm_text *text, const struct frame *frame)
+{
+    wm_text_put(text, "{\"address\":\"0x%" PRIx64 "\"", frame->address);
+    if (frame->function != NULL) {
+        wm_text_put(text, ",\"function\":");
+        wm_text_put_string(text, frame->function);
+    }
+    if (frame->object != NULL) {
+        wm_text_put(text, ",\"object\":");
+        wm_text_put_string(text, frame->object);
+        wm_text_put(text, ",\"offset\":\"0x%" PRIx64 "\"", frame->offset);
+    }
+    wm_text_put(text, "}");
+}
+
+/* Writes ,"tag":"…" and ,"frames":[…], each if the origin has it. */
+static void put_frames(writer *w, const wm_origin *origin)
+{
+    struct frame frame;
+    unsigned i;
+
+    if (origin->tag[0] != '\0') {
+        wm_text_put(&w->text, ",\"tag\":");
+        wm_text_put_string(&w->text, origin->tag);
+    }
+    for (i = 0; get_frame(w->history, origin, i, &frame); i++) {
+        wm_text_put(&w->text, "%s", i > 0 ? "," : ",\"frames\":[");
+        put_frame(&w->text, &frame);
+    }
+    wm_text_put(&w->text, "%s", i > 0 ? "]" : "");
+}
+
+static void begin_segment(writer *w, const wm_snapshot *snapshot, size_t i)
+{
+    const wm_piece *piece = &snapshot->piece[i];
+    uint64_t now = snapshot->now_ns;
+
+    wm_text_put(&w->text,
+                "{\"address\":\"%p\",\"bytes\":%zu,\"small\":%s,"
+                "\"age_ns\":%" PRIu64,
+                (const void *)piece->base, piece->bytes,
+                piece->small ? "true" : "false", age(now, piece->made_ns));
+    if (piece->idle_since_ns != 0) {
+        wm_text_put(&w->text, ",\"idle_ns\":%" PRIu64,
+                    age(now, piece->idle_since_ns));
+    } else {
+        wm_text_put(&w->text, ",\"idle_ns\":null");
+    }
+}
+
+static void put_block(writer *w, const wm_snapshot *snapshot, size_t i)
+{
+    const wm_piece *piece = &snapshot->piece[i];
+    const wm_origin *origin = wm_snapshot_origin(snapshot, i);
+
+    wm_text_put(&w->text, "{\"address\":\"%p\",\"bytes\":%zu,\"state\":\"%s\"",
+                (const void *)piece->base, piece->bytes,
+                piece->depot ? "depot" : state_names[piece->state]);
+    if (piece->state == WM_BLOCK_LIVE) {
+        wm_text_put(&w->text, ",\"requested\":%zu", piece->requested);
+    }
+    put_stream(&w->text, piece->lane_id);
+    wm_text_put(&w->text, ",\"pool\":%" PRIu64, snapshot->pool);
+    if (origin != NULL) {
+        wm_text_put(&w->text, ",\"age_ns\":%" PRIu64 ",\"thread\":%" PRIu64,
+                    age(snapshot->now_ns, origin->ns), origin->thread);
+        put_frames(w, origin);
+    }
+    wm_text_put(&w->text, "}");
+}
+
+static uint64_t pageable_place(const warm_runtime *runtime)
+{
+    return (uint64_t)runtime->devices + (uint64_t)runtime->driver->numa.nodes;
+}
+
+static void put_event(writer *w, uint64_t number, const wm_history_event *event)
+{
+    uint64_t first_node = (uint64_t)w->runtime->devices;
+
+    wm_text_put(&w->text,
+                "{\"number\":%" PRIu64 ",\"action\":\"%s\",\"ns\":%" PRIu64
+                ",\"thread\":%" PRIu64,
+                number, wm_history_action(event), event->origin.ns,
+                event->origin.thread);
+    if (event->place == pageable_place(w->runtime)) {
+        wm_text_put(&w->text, ",\"pageable\":true");
+    } else if (event->place >= first_node) {
+        wm_text_put(&w->text, ",\"node\":%" PRIu64, event->place - first_node);
+    }
+    if (event->op == WM_HISTORY_OUT_OF_MEMORY) {
+        wm_text_put(&w->text, ",\"free\":%" PRIu64, event->address);
+    } else {
+        wm_text_put(&w->text, ",\"address\":\"0x%" PRIx64 "\"", event->address);
+    }
+    wm_text_put(&w->text, ",\"bytes\":%" PRIu64, event->bytes);
+    put_stream(&w->text, event->lane_id);
+    wm_text_put(&w->text, ",\"pool\":%" PRIu64, event->pool);
+    put_frames(w, &event->origin);
+    wm_text_put(&w->text, "}");
+}
+
+static const struct layout own_layout = {begin_segment, put_block, put_event};
+
+static void put_history(writer *w)
+{
+    if (w->history != NULL) {
+        wm_text_put(&w->text,
+                    ",\"history\":{\"next\":%" PRIu64 ",\"dropped\":%" PRIu64
+                    ",\"events\":",
+                    w->set->last->next_event,
+                    wm_history_dropped(w->runtime->history));
+        put_events(w, 0, 0, UINT64_MAX);
+        wm_text_put(&w->text, "}");
+    }
+    wm_text_put(&w->text, "}");
+}
+
+static void put_device(writer *w)
+{
+    wm_text_put(&w->text, "{\"device\":%" PRIu64 ",\"ns\":%" PRIu64 ",",
+                w->set->from, w->set->last->now_ns);
+    put_segments(w, w->set->from, w->set->to);
+    put_history(w);
+}
+
+static void put_pinned(writer *w)
+{
+    const wm_numa *numa = &w->runtime->driver->numa;
+    uint64_t pageable = pageable_place(w->runtime);
+    const char *separator = "";
+
+    wm_text_put(&w->text,
+                "{\"space\":\"pinned\",\"ns\":%" PRIu64 ",\"nodes\":[",
+                w->set->last->now_ns);
+    for (int i = 0; i < numa->nodes; i++) {
+        uint64_t place = w->set->from + (uint64_t)i;
+
+        if (wm_numa_usable(numa, i)) {
+            wm_text_put(&w->text, "%s{\"node\":%d,", separator, i);
+            put_segments(w, place, place + 1);
+            wm_text_put(&w->text, "}");
+            separator = ",";
+        }
+    }
+    wm_text_put(&w->text, "],\"pageable\":{");
+    put_segments(w, pageable, pageable + 1);
+    wm_text_put(&w->text, "}");
+    put_history(w);
+}
+
+/* ---- PyTorch's layout ---------------------------------------------------- */
+
+static void put_viz_frame(wm_text *text, const char *separator,
+                          const char *name, uint64_t offset, const char *file)
+{
+    wm_text_put(text, "%s{\"name\":", separator);
+    if (name != NULL) {
+        wm_text_put_string(text, name);
+    } else {
+        wm_text_put(text, "\"0x%" PRIx64 "\"", offset);
+    }
+    wm_text_put(text, ",\"filename\":");
+    wm_text_put_string(text, file != NULL ? file : "??");
+    wm_text_put(text, ",\"line\":0}");
+}
+
+/* origin: may be null. */
+static void put_viz_frames(writer *w, const wm_origin *origin)
+{
+    const char *separator = "";
+    struct frame frame;
+
+    wm_text_put(&w->text, ",\"frames\":[");
+    if (origin != NULL && origin->tag[0] != '\0') {
+        put_viz_frame(&w->text, "", origin->tag, 0, "tag");
+        separator = ",";
+    }
+    for (unsigned i = 0;
+         origin != NULL && get_frame(w->history, origin, i, &frame); i++) {
+        put_viz_frame(&w->text, separator, frame.function, frame.offset,
+                      frame.object);
+        separator = ",";
+    }
+    wm_text_put(&w->text, "]");
+}
+
+/* Whether the events count the block as active. A block that is being allocated
+ * has no alloc event yet, and one being freed already has its free_completed:
+ * both events set or clear the origin under lock arena. */
+static bool is_active(const writer *w, const wm_snapshot *snapshot, size_t i)
+{
+    return wm_piece_is_active(&snapshot->piece[i]) &&
+           (w->history == NULL || wm_snapshot_origin(snapshot, i) != NULL);
+}
+
+/* Sums over the blocks of a segment are written before them. */
+static void begin_viz_segment(writer *w, const wm_snapshot *snapshot,
+                              size_t segment)
+{
+    const wm_piece *piece = &snapshot->piece[segment];
+    size_t allocated = 0, active = 0, requested = 0;
+    uint64_t lane_id = 0; /* of a block with a stream */
+
+    for (size_t i = segment + 1; i < snapshot->count; i++) {
+        const wm_piece *block = &snapshot->piece[i];
+
+        if (wm_piece_is_segment(block)) {
+            break;
+        }
+        if (is_active(w, snapshot, i)) {
+            active += block->bytes;
+            requested += block->requested;
+            allocated += block->state == WM_BLOCK_LIVE ? block->bytes : 0;
+        }
+        lane_id = block->lane_id != 0 ? block->lane_id : lane_id;
+    }
+    wm_text_put(&w->text,
+                "{\"device\":%" PRIu64 ",\"address\":%" PRIuPTR
+                ",\"total_size\":%zu,\"allocated_size\":%zu"
+                ",\"active_size\":%zu,\"requested_size\":%zu"
+                ",\"stream\":%" PRIu64
+                ",\"segment_type\":\"%s\",\"segment_pool_id\":[0,%" PRIu64
+                "],\"is_expandable\":%s,\"frames\":[]",
+                snapshot->place, (uintptr_t)piece->base, piece->bytes,
+                allocated, active, requested, lane_id,
+                piece->small ? "small" : "large", snapshot->pool,
+                piece->expandable ? "true" : "false");
+}
+
+static void put_viz_block(writer *w, const wm_snapshot *snapshot, size_t i)
+{
+    const wm_piece *piece = &snapshot->piece[i];
+    const char *state = !is_active(w, snapshot, i)      ? "inactive"
+                        : piece->state == WM_BLOCK_LIVE ? "active_allocated"
+                                                        : "active_pending_free";
+
+    wm_text_put(&w->text,
+                "{\"address\":%" PRIuPTR
+                ",\"size\":%zu,\"requested_size\":%zu,\"state\":\"%s\"",
+                (uintptr_t)piece->base, piece->bytes, piece->requested, state);
+    put_viz_frames(w,
+                   w->history != NULL ? wm_snapshot_origin(snapshot, i) : NULL);
+    wm_text_put(&w->text, "}");
+}
+
+static void put_viz_event(writer *w, uint64_t number,
+                          const wm_history_event *event)
+{
+    (void)number;
+    wm_text_put(&w->text,
+                "{\"action\":\"%s\",\"%s\":%" PRIu64 ",\"size\":%" PRIu64
+                ",\"stream\":%" PRIu64 ",\"time_us\":%" PRIu64,
+                wm_history_action(event),
+                event->op == WM_HISTORY_OUT_OF_MEMORY ? "device_free" : "addr",
+                event->address, event->bytes, event->lane_id,
+                event->origin.ns / 1000);
+    put_viz_frames(w, &event->origin);
+    wm_text_put(&w->text, "}");
+}
+
+static const struct layout viz_layout = {begin_viz_segment, put_viz_block,
+                                         put_viz_event};
+
+static void put_viz(writer *w)
+{
+    wm_text_put(&w->text, "{");
+    put_segments(w, w->set->from, w->set->to);
+    wm_text_put(&w->text, ",\"device_traces\":[");
+    for (uint64_t place = w->set->from; place < w->set->to; place++) {
+        wm_text_put(&w->text, "%s", place > w->set->from ? "," : "");
+        put_events(w, w->set->whole, place, place + 1);
+    }
+    wm_text_put(&w->text,
+                "],\"allocator_settings\":{},\"external_annotations\":[]}");
+}
+
+/* ---- the calls ----------------------------------------------------------- */
+
+/* Writes the snapshot of the places from ≤ place < to. */
+static warm_status write_text(warm_runtime *runtime, uint64_t from, uint64_t to,
+                              const struct layout *layout,
+                              void (*put)(writer *w), char *text, size_t bytes,
+                              size_t *needed)
+{
+    wm_snapshot_set set;
+    writer w = {.text = {text, bytes, 0},
+                .runtime = runtime,
+                .history = runtime->history,
+                .set = &set,
+                .layout = layout};
+    warm_status status;
+
+    if (text == NULL && bytes > 0) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "text is null");
+    }
+    status = wm_snapshot_set_take(runtime, from, to, &set);
+    if (status != WARM_OK) {
+        return status;
+    }
+    put(&w);
+    wm_snapshot_set_end(&set);
+    if (needed != NULL) {
+        *needed = w.text.used + 1;
+    }
+    return WARM_OK;
+}
+
+warm_status warm_device_snapshot(warm_runtime *runtime, int device, char *text,
+                                 size_t bytes, size_t *needed)
+{
+    warm_status status = wm_runtime_check_device(runtime, device);
+    uint64_t place = (uint64_t)device;
+
+    return status == WARM_OK
+               ? write_text(runtime, place, place + 1, &own_layout, put_device,
+                            text, bytes, needed)
+               : status;
+}
+
+warm_status warm_pinned_snapshot(warm_runtime *runtime, char *text,
+                                 size_t bytes, size_t *needed)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    return status == WARM_OK
+               ? write_text(runtime, (uint64_t)runtime->devices,
+                            pageable_place(runtime) + 1, &own_layout,
+                            put_pinned, text, bytes, needed)
+               : status;
+}
+
+warm_status warm_snapshot_viz(warm_runtime *runtime, char *text, size_t bytes,
+                              size_t *needed)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    return status == WARM_OK
+               ? write_text(runtime, 0, pageable_place(runtime) + 1,
+                            &viz_layout, put_viz, text, bytes, needed)
+               : status;
+}
