@@ -48,7 +48,8 @@ typedef struct wm_kind_ops {
     void (*close)(wm_kind *kind);
     /* Its handles belong to no device: destroying one breaks no capture. */
     bool of_host;
-    bool is_stream; /* its handles are streams */
+    bool is_stream;                        /* its handles are streams */
+    const struct wm_cuda_library *library; /* of kinds/kind_cuda.h, or null */
 } wm_kind_ops;
 
 struct wm_kind {

@@ -30,14 +30,17 @@
 #define EMULATION(X)
 #endif
 
+#define FUNCTIONS(X)                                                           \
+    X(cublasCreate_v2)                                                         \
+    X(cublasDestroy_v2)                                                        \
+    X(cublasSetStream_v2)                                                      \
+    X(cublasGetStream_v2)                                                      \
+    X(cublasSetWorkspace_v2)                                                   \
+    X(cublasGetStatusString)                                                   \
+    X(cublasGetCudartVersion)
+
 typedef struct table {
-    __typeof__(cublasCreate_v2) *cublasCreate_v2;
-    __typeof__(cublasDestroy_v2) *cublasDestroy_v2;
-    __typeof__(cublasSetStream_v2) *cublasSetStream_v2;
-    __typeof__(cublasGetStream_v2) *cublasGetStream_v2;
-    __typeof__(cublasSetWorkspace_v2) *cublasSetWorkspace_v2;
-    __typeof__(cublasGetStatusString) *cublasGetStatusString;
-    __typeof__(cublasGetCudartVersion) *cublasGetCudartVersion;
+    FUNCTIONS(WM_CUDA_FIELD)
 #define FIELD(name, type) WM_CUDA_SETTING_FIELD(cublas, name, type)
     SETTINGS(FIELD)
     EMULATION(FIELD)
@@ -46,43 +49,19 @@ typedef struct table {
     size_t workspace_bytes;
 } table;
 
-#define ENTRY(name)                                                            \
-    {                                                                          \
-#name, offsetof(table, name), 0                                        \
-    }
 #define REQUIRED(name, type) WM_CUDA_SETTING_ENTRIES(table, cublas, name, 0)
 #define OPTIONAL(name, type) WM_CUDA_SETTING_ENTRIES(table, cublas, name, 1)
 static const wm_cuda_entry entries[] = {
-    ENTRY(cublasCreate_v2),        ENTRY(cublasDestroy_v2),
-    ENTRY(cublasSetStream_v2),     ENTRY(cublasGetStream_v2),
-    ENTRY(cublasSetWorkspace_v2),  ENTRY(cublasGetStatusString),
-    ENTRY(cublasGetCudartVersion), SETTINGS(REQUIRED) EMULATION(OPTIONAL)};
+    FUNCTIONS(WM_CUDA_ENTRY) SETTINGS(REQUIRED) EMULATION(OPTIONAL)};
 
 static const wm_cuda_soname sonames[] = {{13, "libcublas.so.13"},
                                          {12, "libcublas.so.12"},
                                          {0, "libcublas.so"},
                                          {0, NULL}};
 
-static int cuda_major(const void *functions)
-{
-    const table *t = functions;
-
-    return (int)(t->cublasGetCudartVersion() / 1000);
-}
-
-static wm_cuda_answer create(const void *functions, void **handle)
-{
-    const table *t = functions;
-
-    return WM_CUDA_ANSWER(cublasCreate_v2, (cublasHandle_t *)handle);
-}
-
-static wm_cuda_answer destroy(const void *functions, void *handle)
-{
-    const table *t = functions;
-
-    return WM_CUDA_ANSWER(cublasDestroy_v2, handle);
-}
+WM_CUDA_CREATE_DESTROY(cublasCreate_v2, cublasDestroy_v2, cublasHandle_t)
+WM_CUDA_TEXT(cublasGetStatusString, cublasStatus_t)
+WM_CUDA_CUDART(cublasGetCudartVersion)
 
 static void read_config(table *t)
 {
@@ -144,13 +123,6 @@ static wm_cuda_answer reset(const void *functions, void *handle)
     return answer;
 }
 
-static const char *text(const void *functions, int code)
-{
-    const table *t = functions;
-
-    return t->cublasGetStatusString((cublasStatus_t)code);
-}
-
 static size_t workspace_bytes(wm_kind *kind, int device)
 {
     const table *t = wm_cuda_kind_table(kind);
@@ -172,8 +144,8 @@ static const wm_cuda_library library = {
     .reset = reset,
 };
 
-WM_CUDA_KIND_BIND
-WM_CUDA_KIND(cublas, bind_handle, workspace_bytes);
+WM_CUDA_KIND(cublas, .bind = wm_cuda_kind_bind,
+             .workspace_bytes = workspace_bytes);
 #else
 WM_CUDA_KIND_LEFT_OUT(cublas, "cuBLAS");
 #endif

@@ -5,62 +5,32 @@
 #if WM_HAVE_CUDA && __has_include(<cublasLt.h>)
 #include <cublasLt.h>
 
+#define FUNCTIONS(X)                                                           \
+    X(cublasLtCreate)                                                          \
+    X(cublasLtDestroy)                                                         \
+    X(cublasLtGetStatusString)                                                 \
+    X(cublasLtGetCudartVersion)
+
 typedef struct table {
-    __typeof__(cublasLtCreate) *cublasLtCreate;
-    __typeof__(cublasLtDestroy) *cublasLtDestroy;
-    __typeof__(cublasLtGetStatusString) *cublasLtGetStatusString;
-    __typeof__(cublasLtGetCudartVersion) *cublasLtGetCudartVersion;
+    FUNCTIONS(WM_CUDA_FIELD)
 } table;
 
-#define ENTRY(name)                                                            \
-    {                                                                          \
-#name, offsetof(table, name), 0                                        \
-    }
-static const wm_cuda_entry entries[] = {
-    ENTRY(cublasLtCreate),
-    ENTRY(cublasLtDestroy),
-    ENTRY(cublasLtGetStatusString),
-    ENTRY(cublasLtGetCudartVersion),
-};
+static const wm_cuda_entry entries[] = {FUNCTIONS(WM_CUDA_ENTRY)};
 
 static const wm_cuda_soname sonames[] = {{13, "libcublasLt.so.13"},
                                          {12, "libcublasLt.so.12"},
                                          {0, "libcublasLt.so"},
                                          {0, NULL}};
 
-static int cuda_major(const void *functions)
-{
-    const table *t = functions;
-
-    return (int)(t->cublasLtGetCudartVersion() / 1000);
-}
-
-static wm_cuda_answer create(const void *functions, void **handle)
-{
-    const table *t = functions;
-
-    return WM_CUDA_ANSWER(cublasLtCreate, (cublasLtHandle_t *)handle);
-}
-
-static wm_cuda_answer destroy(const void *functions, void *handle)
-{
-    const table *t = functions;
-
-    return WM_CUDA_ANSWER(cublasLtDestroy, handle);
-}
-
-static const char *text(const void *functions, int code)
-{
-    const table *t = functions;
-
-    return t->cublasLtGetStatusString((cublasStatus_t)code);
-}
+WM_CUDA_CREATE_DESTROY(cublasLtCreate, cublasLtDestroy, cublasLtHandle_t)
+WM_CUDA_TEXT(cublasLtGetStatusString, cublasStatus_t)
+WM_CUDA_CUDART(cublasLtGetCudartVersion)
 
 static const wm_cuda_library library = {
     WM_CUDA_LIBRARY(cublaslt, "cuBLASLt"),
 };
 
-WM_CUDA_KIND(cublaslt, NULL, NULL);
+WM_CUDA_KIND(cublaslt, );
 #else
 WM_CUDA_KIND_LEFT_OUT(cublaslt, "cuBLASLt");
 #endif

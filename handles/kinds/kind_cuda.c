@@ -10,11 +10,6 @@
 
 enum { MOST_ENTRIES = 32 };
 
-warm_status wm_kind_left_out(const char *what)
-{
-    return wm_fail(WARM_UNSUPPORTED, "warmpool was built without %s", what);
-}
-
 /* Acquire: pairs with the release in publish(): the reader sees the table's
  * functions and defaults. */
 void *wm_cuda_kind_table(wm_kind *kind)
@@ -99,9 +94,9 @@ static warm_status fits(void *context, void *opened)
     return WARM_OK;
 }
 
-static warm_status load(wm_kind *kind, const wm_cuda_library *library,
-                        void **table)
+static warm_status load(wm_kind *kind, void **table)
 {
+    const wm_cuda_library *library = kind->ops->library;
     const char *names[WM_CUDA_SONAMES];
     candidate c = {.library = library, .cuda = wm_cuda_major(kind->driver)};
     const wm_library_search search = {
@@ -147,16 +142,16 @@ static void publish(wm_kind *kind, void *table)
     }
 }
 
-static warm_status result(const wm_cuda_library *library, const void *table,
-                          int device, wm_cuda_answer answer)
+static warm_status result(const wm_kind *kind, const void *table, int device,
+                          wm_cuda_answer answer)
 {
     const char *text;
 
     if (wm_likely(answer.code == 0)) {
         return WARM_OK;
     }
-    text = library->text(table, answer.code);
-    return wm_fail_code(WARM_LIBRARY_ERROR, library->origin, answer.code, text,
+    text = kind->ops->library->text(table, answer.code);
+    return wm_fail_code(WARM_LIBRARY_ERROR, kind->ops->name, answer.code, text,
                         "%s on device %d: %s", answer.call, device,
                         text != NULL ? text : "unknown error");
 }
@@ -192,8 +187,8 @@ static void leave(wm_kind *kind, scope *s)
 }
 
 /* Destroys a handle that is in no pool yet. */
-static void destroy_unknown(const wm_kind *kind, const wm_cuda_library *library,
-                            const void *table, int device, void *handle)
+static void destroy_unknown(const wm_kind *kind, const void *table, int device,
+                            void *handle)
 {
     wm_breaking breaking;
 
@@ -201,54 +196,61 @@ static void destroy_unknown(const wm_kind *kind, const wm_cuda_library *library,
         wm_log(WARM_LOG_WARNING,
                "a handle of %s is leaked: reading its default settings "
                "failed, and destroying it would break a capture",
-               library->what);
+               kind->ops->library->what);
         return;
     }
-    (void)library->destroy(table, handle);
+    (void)kind->ops->library->destroy(table, handle);
     wm_kind_end_break(kind, &breaking);
 }
 
 /* Creates a handle; learn: and reads the defaults into an unpublished table. */
-static warm_status make(const wm_kind *kind, const wm_cuda_library *library,
-                        void *table, bool learn, int device, void **handle)
+static warm_status make(const wm_kind *kind, void *table, bool learn,
+                        int device, void **handle)
 {
+    const wm_cuda_library *library = kind->ops->library;
     void *made = NULL;
     warm_status status =
-        result(library, table, device, library->create(table, &made));
+        result(kind, table, device, library->create(table, &made));
 
-    if (status == WARM_OK && learn && library->learn != NULL) {
-        status = result(library, table, device, library->learn(table, made));
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (learn && library->learn != NULL) {
+        status = result(kind, table, device, library->learn(table, made));
         if (status != WARM_OK) {
-            destroy_unknown(kind, library, table, device, made);
+            destroy_unknown(kind, table, device, made);
+            return status;
         }
     }
-    if (status == WARM_OK) {
-        *handle = made;
-    }
-    return status;
+    *handle = made;
+    return WARM_OK;
 }
 
-warm_status wm_cuda_kind_create(wm_kind *kind, const wm_cuda_library *library,
-                                int device, void **handle)
+warm_status wm_cuda_kind_create(wm_kind *kind, int device, void **handle)
 {
+    const wm_cuda_library *library = kind->ops->library;
     void *table = wm_cuda_kind_table(kind);
     bool fresh = table == NULL;
     scope s;
-    warm_status status = WARM_OK;
+    warm_status status;
 
+    if (library->entries == NULL) {
+        return wm_fail(WARM_UNSUPPORTED, "warmpool was built without %s",
+                       library->what);
+    }
     if (!wm_cuda_is(kind->driver)) {
         return wm_fail(WARM_UNAVAILABLE, "%s needs a CUDA device",
                        library->what);
     }
     if (fresh) {
-        status = load(kind, library, &table);
-    }
-    if (status != WARM_OK) {
-        return status;
+        status = load(kind, &table);
+        if (status != WARM_OK) {
+            return status;
+        }
     }
     status = enter(kind, device, &s);
     if (status == WARM_OK) {
-        status = make(kind, library, table, fresh, device, handle);
+        status = make(kind, table, fresh, device, handle);
         leave(kind, &s);
     }
     if (fresh && status == WARM_OK) {
@@ -262,45 +264,44 @@ warm_status wm_cuda_kind_create(wm_kind *kind, const wm_cuda_library *library,
     return status;
 }
 
-warm_status wm_cuda_kind_destroy(wm_kind *kind, const wm_cuda_library *library,
-                                 int device, void *handle)
+warm_status wm_cuda_kind_destroy(wm_kind *kind, int device, void *handle)
 {
+    const wm_cuda_library *library = kind->ops->library;
     void *table = wm_cuda_kind_table(kind);
     scope s;
     warm_status status = enter(kind, device, &s);
 
-    if (status == WARM_OK) {
-        /* The stream, which the program may have set, may be destroyed already.
-         */
-        if (library->bind != NULL) {
-            (void)library->bind(table, handle, NULL, NULL, 0);
-        }
-        status =
-            result(library, table, device, library->destroy(table, handle));
-        leave(kind, &s);
+    if (status != WARM_OK) {
+        return status;
     }
+    /* The stream, which the program may have set, may be destroyed already. */
+    if (library->bind != NULL) {
+        (void)library->bind(table, handle, NULL, NULL, 0);
+    }
+    status = result(kind, table, device, library->destroy(table, handle));
+    leave(kind, &s);
     return status;
 }
 
-warm_status wm_cuda_kind_bind(wm_kind *kind, const wm_cuda_library *library,
-                              int device, void *handle, warm_stream stream,
-                              void *workspace, size_t bytes)
+warm_status wm_cuda_kind_bind(wm_kind *kind, int device, void *handle,
+                              warm_stream stream, void *workspace, size_t bytes)
 {
     void *table = wm_cuda_kind_table(kind);
     wm_cuda_scope s;
     warm_status status = wm_cuda_device_push(kind->driver, device, &s);
 
     if (status == WARM_OK) {
-        status = result(library, table, device,
-                        library->bind(table, handle, stream, workspace, bytes));
+        status = result(
+            kind, table, device,
+            kind->ops->library->bind(table, handle, stream, workspace, bytes));
         wm_cuda_device_pop(kind->driver, &s);
     }
     return status;
 }
 
-warm_status wm_cuda_kind_reset(wm_kind *kind, const wm_cuda_library *library,
-                               int device, void *handle)
+warm_status wm_cuda_kind_reset(wm_kind *kind, int device, void *handle)
 {
+    const wm_cuda_library *library = kind->ops->library;
     void *table = wm_cuda_kind_table(kind);
     wm_cuda_scope s;
     warm_status status;
@@ -310,7 +311,7 @@ warm_status wm_cuda_kind_reset(wm_kind *kind, const wm_cuda_library *library,
     }
     status = wm_cuda_device_push(kind->driver, device, &s);
     if (status == WARM_OK) {
-        status = result(library, table, device, library->reset(table, handle));
+        status = result(kind, table, device, library->reset(table, handle));
         wm_cuda_device_pop(kind->driver, &s);
     }
     return status;

@@ -42,12 +42,11 @@ typedef struct wm_cuda_soname {
 enum { WM_CUDA_SONAMES = 4 }; /* most, with the null */
 
 typedef struct wm_cuda_library {
-    const char *what;   /* "cuBLAS" */
-    const char *origin; /* "cublas" */
+    const char *what; /* "cuBLAS" */
     const wm_cuda_soname *sonames;
     size_t path_offset; /* of the path option in wm_options */
     size_t table_bytes;
-    const wm_cuda_entry *entries;
+    const wm_cuda_entry *entries; /* null: its headers were not there */
     int entry_count;
     wm_cuda_answer (*create)(const void *table, void **handle);
     wm_cuda_answer (*destroy)(const void *table, void *handle);
@@ -61,19 +60,21 @@ typedef struct wm_cuda_library {
     int (*cuda_major)(const void *table);
 } wm_cuda_library;
 
-warm_status wm_cuda_kind_create(wm_kind *kind, const wm_cuda_library *library,
-                                int device, void **handle);
-warm_status wm_cuda_kind_destroy(wm_kind *kind, const wm_cuda_library *library,
-                                 int device, void *handle);
-warm_status wm_cuda_kind_bind(wm_kind *kind, const wm_cuda_library *library,
-                              int device, void *handle, warm_stream stream,
-                              void *workspace, size_t bytes);
-warm_status wm_cuda_kind_reset(wm_kind *kind, const wm_cuda_library *library,
-                               int device, void *handle);
+/* The operations of a kind whose ops name a library. */
+warm_status wm_cuda_kind_create(wm_kind *kind, int device, void **handle);
+warm_status wm_cuda_kind_destroy(wm_kind *kind, int device, void *handle);
+warm_status wm_cuda_kind_bind(wm_kind *kind, int device, void *handle,
+                              warm_stream stream, void *workspace,
+                              size_t bytes);
+warm_status wm_cuda_kind_reset(wm_kind *kind, int device, void *handle);
 void wm_cuda_kind_close(wm_kind *kind);
 
 /* The published table, or null before the first create. */
 void *wm_cuda_kind_table(wm_kind *kind);
+
+/* A function that the library must have. */
+#define WM_CUDA_FIELD(name) __typeof__(name) *name;
+#define WM_CUDA_ENTRY(name) {#name, offsetof(table, name), 0},
 
 /* A setting: a getter, a setter and the default. */
 #define WM_CUDA_SETTING_FIELD(prefix, name, type)                              \
@@ -108,69 +109,65 @@ void *wm_cuda_kind_table(wm_kind *kind);
         answer = WM_CUDA_ANSWER(prefix##Set##name, handle, t->name##_default); \
     }
 
+/* Steps that are one call of the library. Each defines a function of the
+ * file. */
+#define WM_CUDA_CREATE_DESTROY(create_call, destroy_call, type)                \
+    static wm_cuda_answer create(const void *functions, void **handle)         \
+    {                                                                          \
+        const table *t = functions;                                            \
+                                                                               \
+        return WM_CUDA_ANSWER(create_call, (type *)handle);                    \
+    }                                                                          \
+    static wm_cuda_answer destroy(const void *functions, void *handle)         \
+    {                                                                          \
+        const table *t = functions;                                            \
+                                                                               \
+        return WM_CUDA_ANSWER(destroy_call, handle);                           \
+    }
+#define WM_CUDA_BIND(call)                                                     \
+    static wm_cuda_answer bind(const void *functions, void *handle,            \
+                               warm_stream stream, void *workspace,            \
+                               size_t bytes)                                   \
+    {                                                                          \
+        const table *t = functions;                                            \
+                                                                               \
+        (void)workspace;                                                       \
+        (void)bytes;                                                           \
+        return WM_CUDA_ANSWER(call, handle, stream);                           \
+    }
+#define WM_CUDA_TEXT(call, type)                                               \
+    static const char *text(const void *functions, int code)                   \
+    {                                                                          \
+        return ((const table *)functions)->call((type)code);                   \
+    }
+#define WM_CUDA_CUDART(call)                                                   \
+    static int cuda_major(const void *functions)                               \
+    {                                                                          \
+        return (int)(((const table *)functions)->call() / 1000);               \
+    }
+
 /* The names that each library's file defines. */
 #define WM_CUDA_LIBRARY(kind, name)                                            \
-    .what = (name), .origin = #kind, .sonames = sonames,                       \
+    .what = (name), .sonames = sonames,                                        \
     .path_offset = offsetof(wm_options, kind), .table_bytes = sizeof(table),   \
     .entries = entries, .entry_count = sizeof entries / sizeof entries[0],     \
     .create = create, .destroy = destroy, .text = text,                        \
     .cuda_major = cuda_major
 
-/* Defines wm_kind_<kind> on top of the file's own `library`. */
-#define WM_CUDA_KIND(kind, bind_op, workspace_op)                              \
-    static warm_status create_handle(wm_kind *k, int device, void **handle)    \
-    {                                                                          \
-        return wm_cuda_kind_create(k, &library, device, handle);               \
-    }                                                                          \
-    static warm_status destroy_handle(wm_kind *k, int device, void *handle)    \
-    {                                                                          \
-        return wm_cuda_kind_destroy(k, &library, device, handle);              \
-    }                                                                          \
-    static warm_status reset_handle(wm_kind *k, int device, void *handle)      \
-    {                                                                          \
-        return wm_cuda_kind_reset(k, &library, device, handle);                \
-    }                                                                          \
-    const wm_kind_ops wm_kind_##kind = {                                       \
-        .name = #kind,                                                         \
-        .create = create_handle,                                               \
-        .destroy = destroy_handle,                                             \
-        .bind = bind_op,                                                       \
-        .reset = reset_handle,                                                 \
-        .workspace_bytes = workspace_op,                                       \
-        .close = wm_cuda_kind_close,                                           \
-    }
+/* Defines wm_kind_<kind> on top of the file's own `library`; the arguments
+ * after kind are further operations. */
+#define WM_CUDA_KIND(kind, ...)                                                \
+    const wm_kind_ops wm_kind_##kind = {.name = #kind,                         \
+                                        .create = wm_cuda_kind_create,         \
+                                        .destroy = wm_cuda_kind_destroy,       \
+                                        .reset = wm_cuda_kind_reset,           \
+                                        .close = wm_cuda_kind_close,           \
+                                        .library = &library,                   \
+                                        __VA_ARGS__}
 
-#define WM_CUDA_KIND_BIND                                                      \
-    static warm_status bind_handle(wm_kind *k, int device, void *handle,       \
-                                   warm_stream stream, void *workspace,        \
-                                   size_t bytes)                               \
-    {                                                                          \
-        return wm_cuda_kind_bind(k, &library, device, handle, stream,          \
-                                 workspace, bytes);                            \
-    }
-
-/* The kind in a build without the library's headers. */
-warm_status wm_kind_left_out(const char *what);
-#define WM_CUDA_KIND_LEFT_OUT(kind, what)                                      \
-    static warm_status create_handle(wm_kind *k, int device, void **handle)    \
-    {                                                                          \
-        (void)k;                                                               \
-        (void)device;                                                          \
-        (void)handle;                                                          \
-        return wm_kind_left_out(what);                                         \
-    }                                                                          \
-    static warm_status no_handle(wm_kind *k, int device, void *handle)         \
-    {                                                                          \
-        (void)k;                                                               \
-        (void)device;                                                          \
-        (void)handle;                                                          \
-        return wm_kind_left_out(what);                                         \
-    }                                                                          \
-    const wm_kind_ops wm_kind_##kind = {                                       \
-        .name = #kind,                                                         \
-        .create = create_handle,                                               \
-        .destroy = no_handle,                                                  \
-        .reset = no_handle,                                                    \
-    }
+/* The kind in a build without the library's headers: create fails. */
+#define WM_CUDA_KIND_LEFT_OUT(kind, name)                                      \
+    static const wm_cuda_library library = {.what = (name)};                   \
+    WM_CUDA_KIND(kind, )
 
 #endif

@@ -20,25 +20,22 @@
 #define EMULATION(X)
 #endif
 
+#define FUNCTIONS(X)                                                           \
+    X(cusolverDnCreate)                                                        \
+    X(cusolverDnDestroy)                                                       \
+    X(cusolverDnSetStream)                                                     \
+    X(cusolverGetProperty)
+
 typedef struct table {
-    __typeof__(cusolverDnCreate) *cusolverDnCreate;
-    __typeof__(cusolverDnDestroy) *cusolverDnDestroy;
-    __typeof__(cusolverDnSetStream) *cusolverDnSetStream;
-    __typeof__(cusolverGetProperty) *cusolverGetProperty;
+    FUNCTIONS(WM_CUDA_FIELD)
 #define FIELD(name, type) WM_CUDA_SETTING_FIELD(cusolverDn, name, type)
     DETERMINISM(FIELD)
     EMULATION(FIELD)
 } table;
 
-#define ENTRY(name)                                                            \
-    {                                                                          \
-#name, offsetof(table, name), 0                                        \
-    }
 #define OPTIONAL(name, type) WM_CUDA_SETTING_ENTRIES(table, cusolverDn, name, 1)
 static const wm_cuda_entry entries[] = {
-    ENTRY(cusolverDnCreate), ENTRY(cusolverDnDestroy),
-    ENTRY(cusolverDnSetStream), ENTRY(cusolverGetProperty),
-    DETERMINISM(OPTIONAL) EMULATION(OPTIONAL)};
+    FUNCTIONS(WM_CUDA_ENTRY) DETERMINISM(OPTIONAL) EMULATION(OPTIONAL)};
 
 static const wm_cuda_soname sonames[] = {{13, "libcusolver.so.12"},
                                          {12, "libcusolver.so.11"},
@@ -63,19 +60,8 @@ static int cuda_major(const void *functions)
     return major * 10000 + minor * 100 + patch < 110402 ? 11 : major + 1;
 }
 
-static wm_cuda_answer create(const void *functions, void **handle)
-{
-    const table *t = functions;
-
-    return WM_CUDA_ANSWER(cusolverDnCreate, (cusolverDnHandle_t *)handle);
-}
-
-static wm_cuda_answer destroy(const void *functions, void *handle)
-{
-    const table *t = functions;
-
-    return WM_CUDA_ANSWER(cusolverDnDestroy, handle);
-}
+WM_CUDA_CREATE_DESTROY(cusolverDnCreate, cusolverDnDestroy, cusolverDnHandle_t)
+WM_CUDA_BIND(cusolverDnSetStream)
 
 static wm_cuda_answer learn(void *functions, void *handle)
 {
@@ -88,16 +74,6 @@ static wm_cuda_answer learn(void *functions, void *handle)
     DETERMINISM(TRY)
     EMULATION(TRY)
     return answer;
-}
-
-static wm_cuda_answer bind(const void *functions, void *handle,
-                           warm_stream stream, void *workspace, size_t bytes)
-{
-    const table *t = functions;
-
-    (void)workspace;
-    (void)bytes;
-    return WM_CUDA_ANSWER(cusolverDnSetStream, handle, stream);
 }
 
 static wm_cuda_answer reset(const void *functions, void *handle)
@@ -143,8 +119,7 @@ static const wm_cuda_library library = {
     .reset = reset,
 };
 
-WM_CUDA_KIND_BIND
-WM_CUDA_KIND(cusolver, bind_handle, NULL);
+WM_CUDA_KIND(cusolver, .bind = wm_cuda_kind_bind);
 #else
 WM_CUDA_KIND_LEFT_OUT(cusolver, "cuSOLVER");
 #endif

@@ -5,26 +5,20 @@
 #if WM_HAVE_CUDA && __has_include(<cusparse.h>)
 #include <cusparse.h>
 
+#define FUNCTIONS(X)                                                           \
+    X(cusparseCreate)                                                          \
+    X(cusparseDestroy)                                                         \
+    X(cusparseSetStream)                                                       \
+    X(cusparseGetErrorString)                                                  \
+    X(cusparseGetProperty)
+
 typedef struct table {
-    __typeof__(cusparseCreate) *cusparseCreate;
-    __typeof__(cusparseDestroy) *cusparseDestroy;
-    __typeof__(cusparseSetStream) *cusparseSetStream;
-    __typeof__(cusparseGetErrorString) *cusparseGetErrorString;
-    __typeof__(cusparseGetProperty) *cusparseGetProperty;
+    FUNCTIONS(WM_CUDA_FIELD)
     WM_CUDA_SETTING_FIELD(cusparse, PointerMode, cusparsePointerMode_t)
 } table;
 
-#define ENTRY(name)                                                            \
-    {                                                                          \
-#name, offsetof(table, name), 0                                        \
-    }
-static const wm_cuda_entry entries[] = {
-    ENTRY(cusparseCreate),
-    ENTRY(cusparseDestroy),
-    ENTRY(cusparseSetStream),
-    ENTRY(cusparseGetErrorString),
-    ENTRY(cusparseGetProperty),
-    WM_CUDA_SETTING_ENTRIES(table, cusparse, PointerMode, 0)};
+static const wm_cuda_entry entries[] = {FUNCTIONS(
+    WM_CUDA_ENTRY) WM_CUDA_SETTING_ENTRIES(table, cusparse, PointerMode, 0)};
 
 static const wm_cuda_soname sonames[] = {
     {0, "libcusparse.so.12"}, {0, "libcusparse.so"}, {0, NULL}};
@@ -45,19 +39,9 @@ static int cuda_major(const void *functions)
     return major == 12 ? (minor < 6 ? 12 : 13) : major;
 }
 
-static wm_cuda_answer create(const void *functions, void **handle)
-{
-    const table *t = functions;
-
-    return WM_CUDA_ANSWER(cusparseCreate, (cusparseHandle_t *)handle);
-}
-
-static wm_cuda_answer destroy(const void *functions, void *handle)
-{
-    const table *t = functions;
-
-    return WM_CUDA_ANSWER(cusparseDestroy, handle);
-}
+WM_CUDA_CREATE_DESTROY(cusparseCreate, cusparseDestroy, cusparseHandle_t)
+WM_CUDA_BIND(cusparseSetStream)
+WM_CUDA_TEXT(cusparseGetErrorString, cusparseStatus_t)
 
 static wm_cuda_answer learn(void *functions, void *handle)
 {
@@ -66,16 +50,6 @@ static wm_cuda_answer learn(void *functions, void *handle)
 
     WM_CUDA_SETTING_LEARN(cusparse, PointerMode)
     return answer;
-}
-
-static wm_cuda_answer bind(const void *functions, void *handle,
-                           warm_stream stream, void *workspace, size_t bytes)
-{
-    const table *t = functions;
-
-    (void)workspace;
-    (void)bytes;
-    return WM_CUDA_ANSWER(cusparseSetStream, handle, stream);
 }
 
 static wm_cuda_answer reset(const void *functions, void *handle)
@@ -87,13 +61,6 @@ static wm_cuda_answer reset(const void *functions, void *handle)
     return answer;
 }
 
-static const char *text(const void *functions, int code)
-{
-    const table *t = functions;
-
-    return t->cusparseGetErrorString((cusparseStatus_t)code);
-}
-
 static const wm_cuda_library library = {
     WM_CUDA_LIBRARY(cusparse, "cuSPARSE"),
     .learn = learn,
@@ -101,8 +68,7 @@ static const wm_cuda_library library = {
     .reset = reset,
 };
 
-WM_CUDA_KIND_BIND
-WM_CUDA_KIND(cusparse, bind_handle, NULL);
+WM_CUDA_KIND(cusparse, .bind = wm_cuda_kind_bind);
 #else
 WM_CUDA_KIND_LEFT_OUT(cusparse, "cuSPARSE");
 #endif
