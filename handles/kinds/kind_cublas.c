@@ -6,9 +6,8 @@
 #include "handles/kinds/kind_cuda.h"
 
 #if WM_HAVE_CUDA && __has_include(<cublas_v2.h>)
-#include "handles/workspace_config.h"
-
 #include <cublas_v2.h>
+#include <errno.h>
 #include <stdlib.h>
 
 #define SETTINGS(X)                                                            \
@@ -63,6 +62,44 @@ WM_CUDA_CREATE_DESTROY(cublasCreate_v2, cublasDestroy_v2, cublasHandle_t)
 WM_CUDA_TEXT(cublasGetStatusString, cublasStatus_t)
 WM_CUDA_CUDART(cublasGetCudartVersion)
 
+static const unsigned long long most_config = 1ULL << 40;
+
+/* ":digits"; strtoull alone would take blanks and signs. */
+static bool read_number(const char **text, unsigned long long *value)
+{
+    const char *digits = *text + 1;
+    char *end;
+
+    if (**text != ':' || *digits < '0' || *digits > '9') {
+        return false;
+    }
+    errno = 0;
+    *value = strtoull(digits, &end, 10);
+    *text = end;
+    return errno == 0 && *value <= most_config;
+}
+
+/* Reads ":KiB:count[:KiB:count …]" and sums KiB × 1024 × count into *bytes.
+ * False, and nothing is written, if the text is anything else or the sum is
+ * beyond 1 TiB. ":0:0" means no workspace. */
+static bool parse_config(const char *text, size_t *bytes)
+{
+    unsigned long long sum = 0, kib, count;
+
+    do {
+        if (!read_number(&text, &kib) || !read_number(&text, &count)) {
+            return false;
+        }
+        /* Divided, because the product could pass 64 bits. */
+        if (count != 0 && kib > (most_config - sum) / 1024 / count) {
+            return false;
+        }
+        sum += kib * 1024 * count;
+    } while (*text != '\0');
+    *bytes = (size_t)sum;
+    return true;
+}
+
 static void read_config(table *t)
 {
     const char *text = secure_getenv("CUBLAS_WORKSPACE_CONFIG");
@@ -70,7 +107,7 @@ static void read_config(table *t)
     if (text == NULL) {
         return;
     }
-    t->workspace_given = wm_workspace_config_parse(text, &t->workspace_bytes);
+    t->workspace_given = parse_config(text, &t->workspace_bytes);
     if (!t->workspace_given) {
         wm_log(WARM_LOG_WARNING,
                "CUBLAS_WORKSPACE_CONFIG is \"%s\", not :KiB:count…; the "
@@ -123,6 +160,9 @@ static wm_cuda_answer reset(const void *functions, void *handle)
     return answer;
 }
 
+/* Without CUBLAS_WORKSPACE_CONFIG, what NVIDIA's documentation of
+ * cublasSetWorkspace() recommends: 32 MiB on Hopper (compute capability 9.x)
+ * and data-center Blackwell (10.x), 12 MiB on 12.x, 4 MiB on others. */
 static size_t workspace_bytes(wm_kind *kind, int device)
 {
     const table *t = wm_cuda_kind_table(kind);
@@ -133,8 +173,15 @@ static size_t workspace_bytes(wm_kind *kind, int device)
     if (t != NULL && t->workspace_given) {
         return t->workspace_bytes;
     }
-    return wm_workspace_recommended(
-        wm_cuda_compute_major(kind->driver, device));
+    switch (wm_cuda_compute_major(kind->driver, device)) {
+    case 9:
+    case 10:
+        return 32 << 20;
+    case 12:
+        return 12 << 20;
+    default:
+        return 4 << 20;
+    }
 }
 
 static const wm_cuda_library library = {
