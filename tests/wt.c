@@ -1,6 +1,7 @@
 /* wt.c: see wt.h. */
 #include "wt.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -22,6 +23,57 @@ int wt_main(Suite *suite)
     failed = srunner_ntests_failed(runner);
     srunner_free(runner);
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static struct wt_entry *entries; /* by line */
+
+void wt_add(struct wt_entry *entry)
+{
+    struct wt_entry **at = &entries;
+
+    while (*at != NULL && (*at)->line < entry->line) {
+        at = &(*at)->next;
+    }
+    entry->next = *at;
+    *at = entry;
+}
+
+static TCase *make_case(Suite *suite, const struct wt_case *of)
+{
+    TCase *tcase = tcase_create(of->name);
+
+    tcase_add_checked_fixture(tcase, of->setup, of->teardown);
+    tcase_add_unchecked_fixture(tcase, of->once, NULL);
+    if (of->timeout > 0) {
+        tcase_set_timeout(tcase, of->timeout);
+    }
+    if (of->tags != NULL) {
+        tcase_set_tags(tcase, of->tags);
+    }
+    suite_add_tcase(suite, tcase);
+    return tcase;
+}
+
+int wt_run(void)
+{
+    const char *program = program_invocation_short_name;
+    Suite *suite = suite_create(program);
+    const struct wt_case *of = &(struct wt_case){.name = program};
+    TCase *tcase = NULL;
+
+    for (const struct wt_entry *at = entries; at != NULL; at = at->next) {
+        if (at->test == NULL) {
+            of = &at->a_case;
+            tcase = NULL;
+            continue;
+        }
+        if (tcase == NULL) {
+            tcase = make_case(suite, of);
+        }
+        tcase_add_loop_test_raise_signal(tcase, at->test, of->signal, 0,
+                                         at->times);
+    }
+    return wt_main(suite);
 }
 
 struct call {

@@ -1,8 +1,17 @@
 /* wt.h: what every test program shares. Helpers start with wt_.
  *
- * A test's name begins with the rows of the contract that it shows:
- * START_TEST(test_B4_B5_held_stream_delays_only_its_blocks); tests that show
- * no row start with test_<what>. `make rows` reads the names.
+ * A test registers itself, by its definition:
+ *
+ *     WT_CASE("two streams", .setup = setup, .teardown = teardown);
+ *
+ *     WT_TEST(test_B4_B5_held_stream_delays_only_its_blocks)
+ *     {
+ *         ck_assert(...);
+ *     }
+ *
+ * Its name begins with the rows of the contract that it shows; tests that show
+ * no row start with test_<what>. `make rows` reads the names. A program needs
+ * no main: that of wt_main.c runs the tests of the file in their order.
  *
  * The same programs run on several backends, chosen by WT_BACKEND:
  *   host     the host device (default)
@@ -19,8 +28,57 @@
 #include <check.h>
 #include <stdbool.h>
 
-/* Runs the suite and returns main's result; prints why tests were skipped. */
+/* The tests below it, up to the next WT_CASE, are a case of this name (for
+ * CK_RUN_CASE) with these properties; without any, a program has one case. */
+#define WT_CASE(...) WT_ENTRY(__LINE__, NULL, 0, .name = __VA_ARGS__)
+
+struct wt_case {
+    const char *name;
+    void (*setup)(void), (*teardown)(void); /* around each test */
+    void (*once)(void);                     /* before the first test */
+    double timeout;                         /* seconds; 0: the usual one */
+    int signal;                             /* that each test dies of */
+    const char *tags;
+};
+
+/* A test that runs `times` times, with _i = 0, 1, …; 0: not at all. The
+ * expression is evaluated once, before main. */
+#define WT_LOOP_TEST(name, times)                                              \
+    static const TTest *name;                                                  \
+    WT_AGAIN(name, times);                                                     \
+    START_TEST(name)
+#define WT_TEST(name) WT_LOOP_TEST(name, 1)
+/* A test that was defined above runs in this case as well. */
+#define WT_AGAIN(test, times) WT_ENTRY(__LINE__, test, times, .name = NULL)
+
+/* For a main of one's own: runs all tests, returns main's result. */
+int wt_run(void);
+/* The same for a suite that was put together by hand. */
 int wt_main(Suite *suite);
+
+/* What registers: a test, or a case (no test). Compilers run a file's
+ * constructors in any order, hence the line. */
+struct wt_entry {
+    struct wt_entry *next;
+    int line, times;
+    const TTest *test;
+    struct wt_case a_case;
+};
+void wt_add(struct wt_entry *entry);
+
+#define WT_ENTRY(at, ...) WT_ENTRY_(at, __VA_ARGS__)
+#define WT_ENTRY_(at, a_test, how_often, ...)                                  \
+    __attribute__((constructor)) static void add_##at(void)                    \
+    {                                                                          \
+        static struct wt_entry entry;                                          \
+                                                                               \
+        entry = (struct wt_entry){.line = at,                                  \
+                                  .times = (int)(how_often),                   \
+                                  .test = a_test,                              \
+                                  .a_case = {__VA_ARGS__}};                    \
+        wt_add(&entry);                                                        \
+    }                                                                          \
+    struct wt_entry /* takes the semicolon */
 
 /* "host", "standin" or "gpu". */
 const char *wt_backend(void);

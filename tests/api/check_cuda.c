@@ -56,7 +56,9 @@ static const char *const cuda_names[] = {"libcuda.so.1", NULL};
     __typeof__(name) *pointer;                                                 \
     *(void **)(void *)&pointer = function_of(sonames, #name)
 
-START_TEST(test_A1_A9_every_library_gives_the_same_handle_again)
+WT_CASE("program", .setup = setup, .teardown = teardown);
+
+WT_TEST(test_A1_A9_every_library_gives_the_same_handle_again)
 {
     warm_stream stream;
     cublasHandle_t blas = NULL, blas_again = NULL;
@@ -83,9 +85,8 @@ START_TEST(test_A1_A9_every_library_gives_the_same_handle_again)
     ck_assert(solver != NULL && solver == solver_again);
     wt_ok(warm_thread_release(runtime));
 }
-END_TEST
 
-START_TEST(test_A9_G6_a_helper_without_an_output_is_refused)
+WT_TEST(test_A9_G6_a_helper_without_an_output_is_refused)
 {
     wt_fails(WARM_INVALID_ARGUMENT, warm_cublas_handle(runtime, 0, NULL, NULL));
     wt_fails(WARM_INVALID_ARGUMENT, warm_cublaslt_handle(runtime, 0, NULL));
@@ -95,7 +96,6 @@ START_TEST(test_A9_G6_a_helper_without_an_output_is_refused)
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_cusolver_handle(runtime, 0, NULL, NULL));
 }
-END_TEST
 
 struct setting {
     cublasHandle_t handle;
@@ -125,7 +125,7 @@ static void leave_a_setting(void *argument, unsigned index)
              set(s->handle, CUBLAS_PEDANTIC_MATH) != CUBLAS_STATUS_SUCCESS;
 }
 
-START_TEST(test_A4_next_thread_gets_the_handle_without_its_settings)
+WT_TEST(test_A4_next_thread_gets_the_handle_without_its_settings)
 {
     struct setting first = {0}, second = {0};
 
@@ -136,7 +136,6 @@ START_TEST(test_A4_next_thread_gets_the_handle_without_its_settings)
     ck_assert_int_eq(first.found, CUBLAS_DEFAULT_MATH);
     ck_assert_int_eq(second.found, CUBLAS_DEFAULT_MATH);
 }
-END_TEST
 
 enum { M = 37, N = 29, K = 53 };
 
@@ -166,7 +165,7 @@ static float expected(const float *a, bool of_a, const float *b, bool of_b,
 
 /* Pinned buffers, copies and a product on one stream: whole numbers, so that
  * every order of adding gives the same. _i chooses the two transposes. */
-START_TEST(test_A10_B16_product_of_pinned_matrices_is_right)
+WT_LOOP_TEST(test_A10_B16_product_of_pinned_matrices_is_right, 4)
 {
     static const float alpha = 2, beta = 3;
     bool of_a = (_i & 1) != 0, of_b = (_i & 2) != 0;
@@ -212,7 +211,6 @@ START_TEST(test_A10_B16_product_of_pinned_matrices_is_right)
     }
     wt_ok(warm_thread_release(runtime));
 }
-END_TEST
 
 /* Two threads, a handle each, and a stream for both: what the second queues
  * comes between the two steps of the first one's product. */
@@ -274,7 +272,7 @@ static void prepare_product(struct product *p, const size_t *bytes)
     }
 }
 
-START_TEST(test_A10_products_of_two_threads_on_one_stream_are_right)
+WT_TEST(test_A10_products_of_two_threads_on_one_stream_are_right)
 {
     size_t bytes[] = {sizeof(float) * M * K, sizeof(float) * K * N,
                       sizeof(float) * M * N};
@@ -315,10 +313,9 @@ START_TEST(test_A10_products_of_two_threads_on_one_stream_are_right)
     wt_ok(warm_stream_destroy(runtime, p.stream));
     wt_ok(warm_thread_release(runtime));
 }
-END_TEST
 
 /* The stream and a workspace are set, and memory is obtained for it. */
-START_TEST(test_A10_B7_cublas_can_be_bound_to_a_stream_that_captures)
+WT_TEST(test_A10_B7_cublas_can_be_bound_to_a_stream_that_captures)
 {
     warm_stream before = NULL, captured = NULL;
     warm_graph graph = NULL;
@@ -337,7 +334,6 @@ START_TEST(test_A10_B7_cublas_can_be_bound_to_a_stream_that_captures)
     wt_ok(warm_stream_destroy(runtime, before));
     wt_ok(warm_stream_destroy(runtime, captured));
 }
-END_TEST
 
 /* On a GPU: nobody counts it. */
 static uint64_t misuse_now(char *text, size_t bytes)
@@ -369,7 +365,7 @@ static void hold_bound(void *argument, unsigned index)
 
 /* A handle is bound to a stream and held by this thread, leased, idle since the
  * lease or its thread ended, or to go with it; the stream goes first. */
-START_TEST(test_A10_B6_no_handle_stays_bound_to_a_stream_that_goes)
+WT_LOOP_TEST(test_A10_B6_no_handle_stays_bound_to_a_stream_that_goes, 24)
 {
     warm_kind kind = bound_kinds[_i % 4];
     struct held other = {.kind = kind, .status = WARM_OK};
@@ -431,7 +427,6 @@ START_TEST(test_A10_B6_no_handle_stays_bound_to_a_stream_that_goes)
     ck_assert_msg(misuse_now(text, sizeof text) == misuse, "%s", text);
     wt_ok(warm_stream_destroy(runtime, second));
 }
-END_TEST
 
 static uint64_t workspaces_now(void)
 {
@@ -443,7 +438,7 @@ static uint64_t workspaces_now(void)
 
 /* One that graphs have goes with their pool, and not with their stream; one
  * that serves the stream outside of captures as well stays. */
-START_TEST(test_A10_E3_workspace_of_a_capture_goes_with_its_pool)
+WT_TEST(test_A10_E3_workspace_of_a_capture_goes_with_its_pool)
 {
     warm_private_pool pool = {0};
     warm_stream stream = NULL;
@@ -495,11 +490,10 @@ START_TEST(test_A10_E3_workspace_of_a_capture_goes_with_its_pool)
     ck_assert_uint_eq(workspaces_now(), 0);
     wt_ok(warm_stream_destroy(runtime, stream));
 }
-END_TEST
 
 /* What handles' workspaces have below the limit is told beside what is
  * reserved, and where a request is refused for it. */
-START_TEST(test_C6_C8_workspaces_are_in_the_figures_of_their_device)
+WT_TEST(test_C6_C8_workspaces_are_in_the_figures_of_their_device)
 {
     warm_handle_stats handles = WARM_INIT(warm_handle_stats);
     warm_device_stats older = {.size =
@@ -541,9 +535,8 @@ START_TEST(test_C6_C8_workspaces_are_in_the_figures_of_their_device)
     wt_ok(warm_handle_trim(runtime, WARM_KIND_CUBLAS, 0, 0, 0, NULL));
     ck_assert_uint_eq(wt_device_stats(runtime).workspace_bytes, 0);
 }
-END_TEST
 
-START_TEST(test_B13_a_runtime_alone_makes_no_context)
+WT_TEST(test_B13_a_runtime_alone_makes_no_context)
 {
     warm_device_info info = WARM_INIT(warm_device_info);
     unsigned flags = 0;
@@ -559,9 +552,8 @@ START_TEST(test_B13_a_runtime_alone_makes_no_context)
         ck_assert_int_eq(active, 0);
     }
 }
-END_TEST
 
-START_TEST(test_B13_a_thread_keeps_having_no_context)
+WT_TEST(test_B13_a_thread_keeps_having_no_context)
 {
     warm_stream stream;
     cublasHandle_t handle;
@@ -578,9 +570,8 @@ START_TEST(test_B13_a_thread_keeps_having_no_context)
     ck_assert_ptr_null(context);
     wt_ok(warm_thread_release(runtime));
 }
-END_TEST
 
-START_TEST(test_B4_query_of_a_busy_stream_leaves_no_error_in_cudart)
+WT_TEST(test_B4_query_of_a_busy_stream_leaves_no_error_in_cudart)
 {
     warm_stream stream;
     wt_gate *gate;
@@ -594,41 +585,13 @@ START_TEST(test_B4_query_of_a_busy_stream_leaves_no_error_in_cudart)
     wt_ok(warm_stream_synchronize(runtime, stream));
     wt_ok(warm_thread_release(runtime));
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite;
-    TCase *tcase;
-
     if (wt_on_host()) {
         return skip_program("check_cuda", "the host device has no cuBLAS");
     }
-    suite = suite_create("cuda");
-    tcase = tcase_create("program");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, test_A1_A9_every_library_gives_the_same_handle_again);
-    tcase_add_test(tcase, test_A9_G6_a_helper_without_an_output_is_refused);
-    tcase_add_test(tcase,
-                   test_A4_next_thread_gets_the_handle_without_its_settings);
-    tcase_add_loop_test(tcase, test_A10_B16_product_of_pinned_matrices_is_right,
-                        0, 4);
-    tcase_add_test(tcase,
-                   test_A10_products_of_two_threads_on_one_stream_are_right);
-    tcase_add_test(tcase,
-                   test_A10_B7_cublas_can_be_bound_to_a_stream_that_captures);
-    tcase_add_loop_test(
-        tcase, test_A10_B6_no_handle_stays_bound_to_a_stream_that_goes, 0, 24);
-    tcase_add_test(tcase,
-                   test_A10_E3_workspace_of_a_capture_goes_with_its_pool);
-    tcase_add_test(tcase,
-                   test_C6_C8_workspaces_are_in_the_figures_of_their_device);
-    tcase_add_test(tcase, test_B13_a_runtime_alone_makes_no_context);
-    tcase_add_test(tcase, test_B13_a_thread_keeps_having_no_context);
-    tcase_add_test(tcase,
-                   test_B4_query_of_a_busy_stream_leaves_no_error_in_cudart);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
+    return wt_run();
 }
 
 #else

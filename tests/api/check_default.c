@@ -83,7 +83,9 @@ static void tear_down(void)
     pthread_barrier_destroy(&at.go_on);
 }
 
-START_TEST(test_G2_a_default_runtime_in_the_making_is_waited_for)
+WT_CASE("making", .setup = set_up, .teardown = tear_down);
+
+WT_TEST(test_G2_a_default_runtime_in_the_making_is_waited_for)
 {
     pthread_t threads[2];
 
@@ -99,9 +101,8 @@ START_TEST(test_G2_a_default_runtime_in_the_making_is_waited_for)
     ck_assert_ptr_eq(at.seen[0], at.seen[1]);
     wt_runtime_end(at.seen[0]);
 }
-END_TEST
 
-START_TEST(test_G5_a_child_does_not_wait_for_its_parents_maker)
+WT_TEST(test_G5_a_child_does_not_wait_for_its_parents_maker)
 {
     pthread_t thread;
     int status = -1;
@@ -127,24 +128,10 @@ START_TEST(test_G5_a_child_does_not_wait_for_its_parents_maker)
     pthread_join(thread, NULL);
     wt_runtime_end(at.seen[0]);
 }
-END_TEST
 
 /* For ThreadSanitizer: the child starts the threads of its own runtime. */
 WARM_API const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
     return "die_after_fork=0";
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("default");
-    TCase *tcase = tcase_create("making");
-
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase,
-                   test_G2_a_default_runtime_in_the_making_is_waited_for);
-    tcase_add_test(tcase, test_G5_a_child_does_not_wait_for_its_parents_maker);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

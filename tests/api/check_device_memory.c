@@ -67,9 +67,11 @@ static void *segment_of(const void *pointer)
 static const size_t sizes[] = {700, 60 * KIB, 2 * MIB, 5 * MIB};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
+WT_CASE("device_memory", .setup = setup, .teardown = teardown);
+
 /* ---- the order of streams ------------------------------------------------ */
 
-START_TEST(test_C1_freed_on_a_stream_is_reusable_on_it_at_once)
+WT_TEST(test_C1_freed_on_a_stream_is_reusable_on_it_at_once)
 {
     wt_gate *gate;
 
@@ -87,7 +89,6 @@ START_TEST(test_C1_freed_on_a_stream_is_reusable_on_it_at_once)
     }
     wt_gate_open(gate);
 }
-END_TEST
 
 /* A segment's worth of blocks, so that a new one needs another segment. */
 enum { MANY = 64 };
@@ -121,7 +122,7 @@ static bool is_one_of(void *pointer, void *block[MANY], unsigned count)
     return false;
 }
 
-START_TEST(test_C1_other_streams_get_it_once_it_is_safe)
+WT_LOOP_TEST(test_C1_other_streams_get_it_once_it_is_safe, SIZES)
 {
     size_t bytes = sizes[_i];
     void *block[MANY], *other;
@@ -151,10 +152,9 @@ START_TEST(test_C1_other_streams_get_it_once_it_is_safe)
     }
     wt_ok(warm_free(other));
 }
-END_TEST
 
 /* What a stream leaves behind is anybody's once its work has passed. */
-START_TEST(test_C1_memory_of_a_stream_that_ended_is_not_lost)
+WT_LOOP_TEST(test_C1_memory_of_a_stream_that_ended_is_not_lost, SIZES)
 {
     warm_stream third = NULL;
     size_t bytes = sizes[_i];
@@ -182,11 +182,10 @@ START_TEST(test_C1_memory_of_a_stream_that_ended_is_not_lost)
         wt_ok(warm_free(block[i]));
     }
 }
-END_TEST
 
 /* Nobody knows whether a stream of the program is still there: its memory
  * stays with it, until it is retired. */
-START_TEST(test_stream_that_was_not_adopted_keeps_its_memory)
+WT_TEST(test_stream_that_was_not_adopted_keeps_its_memory)
 {
     size_t bytes = 2 * MIB;
     void *block, *other;
@@ -210,9 +209,8 @@ START_TEST(test_stream_that_was_not_adopted_keeps_its_memory)
     wt_ok(warm_free(other));
     wt_ok(warm_free(block));
 }
-END_TEST
 
-START_TEST(test_default_streams_have_memory)
+WT_TEST(test_default_streams_have_memory)
 {
     warm_stream defaults[] = {NULL, WARM_STREAM_LEGACY, WARM_STREAM_PER_THREAD};
 
@@ -224,9 +222,8 @@ START_TEST(test_default_streams_have_memory)
         wt_ok(warm_free(block));
     }
 }
-END_TEST
 
-START_TEST(test_C4_block_used_on_another_stream_waits_for_it)
+WT_TEST(test_C4_block_used_on_another_stream_waits_for_it)
 {
     void *block = take(first, 3 * MIB), *other;
     wt_gate *gate = wt_gate_close(runtime, second);
@@ -252,11 +249,10 @@ START_TEST(test_C4_block_used_on_another_stream_waits_for_it)
     wt_ok(warm_free(block));
     wt_ok(warm_free(other));
 }
-END_TEST
 
 /* What a stream does after it was retired is in no order with what it did
  * before: the block that it uses again waits for it, as any other's. */
-START_TEST(test_B6_C4_retired_stream_may_go_on)
+WT_LOOP_TEST(test_B6_C4_retired_stream_may_go_on, SIZES)
 {
     size_t bytes = sizes[_i];
     void *block = take(first, bytes), *other;
@@ -282,9 +278,8 @@ START_TEST(test_B6_C4_retired_stream_may_go_on)
     wt_ok(warm_free(block));
     wt_ok(warm_stream_retire(runtime, first));
 }
-END_TEST
 
-START_TEST(test_stream_of_another_device_is_refused)
+WT_TEST(test_stream_of_another_device_is_refused)
 {
     void *pointer = &pointer;
     warm_options options = {.size = sizeof options, .host_devices = 2};
@@ -310,11 +305,10 @@ START_TEST(test_stream_of_another_device_is_refused)
     wt_ok(warm_stream_destroy(two, there));
     wt_runtime_end(two);
 }
-END_TEST
 
 /* ---- shape ------------------------------------------------------- */
 
-START_TEST(test_C3_blocks_split_and_neighbours_merge)
+WT_TEST(test_C3_blocks_split_and_neighbours_merge)
 {
     void *whole = take(first, 8 * MIB), *part[4];
     void *segment = segment_of(whole);
@@ -339,9 +333,8 @@ START_TEST(test_C3_blocks_split_and_neighbours_merge)
     ck_assert_uint_eq(segments_now(), 1);
     wt_ok(warm_free(whole));
 }
-END_TEST
 
-START_TEST(test_C3_small_and_large_requests_are_kept_apart)
+WT_TEST(test_C3_small_and_large_requests_are_kept_apart)
 {
     void *large = take(first, 8 * MIB), *small, *odd;
 
@@ -359,9 +352,8 @@ START_TEST(test_C3_small_and_large_requests_are_kept_apart)
     wt_ok(warm_free(small));
     wt_ok(warm_free(odd));
 }
-END_TEST
 
-START_TEST(test_C5_base_allocation_of_any_pointer)
+WT_TEST(test_C5_base_allocation_of_any_pointer)
 {
     char *block = take(first, 5000), *behind = take(first, 5000);
     void *base = NULL, *other = NULL;
@@ -387,7 +379,6 @@ START_TEST(test_C5_base_allocation_of_any_pointer)
     ck_assert_int_eq(wt_block_info(behind).device, 0);
     wt_ok(warm_free(behind));
 }
-END_TEST
 
 /* ---- figures ----------------------------------------------------- */
 
@@ -401,7 +392,7 @@ static void check_stat(const warm_stat *stat, uint64_t current, uint64_t peak,
     ck_assert_uint_eq(stat->freed, allocated - current);
 }
 
-START_TEST(test_C6_figures_of_all_small_and_large)
+WT_TEST(test_C6_figures_of_all_small_and_large)
 {
     void *small = take(first, 1000), *large = take(first, 3 * MIB);
     void *again = take(first, 100);
@@ -444,10 +435,9 @@ START_TEST(test_C6_figures_of_all_small_and_large)
     wt_ok(warm_free(small));
     ck_assert_uint_eq(wt_device_stats(runtime).all.active_bytes.current, 0);
 }
-END_TEST
 
 /* As many blocks with callers as before, of other sizes. */
-START_TEST(test_C6_bytes_follow_what_a_thread_exchanges)
+WT_TEST(test_C6_bytes_follow_what_a_thread_exchanges)
 {
     void *one = take(first, 600), *two = take(first, 1400);
 
@@ -465,9 +455,8 @@ START_TEST(test_C6_bytes_follow_what_a_thread_exchanges)
     wt_ok(warm_free(one));
     wt_ok(warm_free(two));
 }
-END_TEST
 
-START_TEST(test_C6_hits_and_calls_of_the_driver)
+WT_TEST(test_C6_hits_and_calls_of_the_driver)
 {
     void *block = take(first, 3 * MIB);
     warm_device_stats s = wt_device_stats(runtime);
@@ -491,9 +480,8 @@ START_TEST(test_C6_hits_and_calls_of_the_driver)
     ck_assert_uint_eq(s.driver_alloc.count, 0);
     ck_assert_uint_eq(s.driver_free.count, 0);
 }
-END_TEST
 
-START_TEST(test_C7_cache_info_says_what_is_idle)
+WT_TEST(test_C7_cache_info_says_what_is_idle)
 {
     warm_device_cache info = WARM_INIT(warm_device_cache);
     void *block = take(first, 6 * MIB), *other = take(first, 6 * MIB);
@@ -509,7 +497,6 @@ START_TEST(test_C7_cache_info_says_what_is_idle)
     wt_fails(WARM_INVALID_ARGUMENT, warm_device_cache_info(runtime, 0, NULL));
     wt_fails(WARM_INVALID_ARGUMENT, warm_device_cache_info(runtime, 99, &info));
 }
-END_TEST
 
 /* A number that stands behind a name, from a place on. */
 static uint64_t number_after(const char **at, const char *name)
@@ -520,7 +507,7 @@ static uint64_t number_after(const char **at, const char *name)
     return strtoull(*at, NULL, 0);
 }
 
-START_TEST(test_C7_snapshot_tells_every_block)
+WT_TEST(test_C7_snapshot_tells_every_block)
 {
     void *live = take(first, 3000), *gone = take(first, 5 * MIB);
     void *used = take(first, 6 * MIB);
@@ -566,9 +553,8 @@ START_TEST(test_C7_snapshot_tells_every_block)
     wt_gate_open(gate);
     wt_ok(warm_free(live));
 }
-END_TEST
 
-START_TEST(test_figures_are_in_the_json)
+WT_TEST(test_figures_are_in_the_json)
 {
     void *block = take(first, 3000);
     char text[65536];
@@ -585,10 +571,9 @@ START_TEST(test_figures_are_in_the_json)
     ck_assert_uint_eq(number_after(&at, "\"driver_free\":{\"count\":"), 0);
     wt_ok(warm_free(block));
 }
-END_TEST
 
 /* Of all arenas the largest, and what threads keep is idle as well. */
-START_TEST(test_C7_cache_info_counts_what_pools_and_threads_keep)
+WT_TEST(test_C7_cache_info_counts_what_pools_and_threads_keep)
 {
     warm_device_cache info = WARM_INIT(warm_device_cache);
     warm_private_pool pool = {0};
@@ -618,11 +603,10 @@ START_TEST(test_C7_cache_info_counts_what_pools_and_threads_keep)
     ck_assert_uint_eq(info.largest_bytes, 12 * MIB);
     wt_ok(warm_private_pool_release(runtime, pool));
 }
-END_TEST
 
 /* ---- limits ------------------------------------------------------ */
 
-START_TEST(test_C8_empty_cache_returns_all_that_is_idle)
+WT_TEST(test_C8_empty_cache_returns_all_that_is_idle)
 {
     void *block = take(first, 4 * MIB), *kept = take(second, 900 * KIB);
     size_t released = 0;
@@ -641,9 +625,8 @@ START_TEST(test_C8_empty_cache_returns_all_that_is_idle)
     ck_assert_uint_gt(released, 0);
     ck_assert_uint_eq(wt_device_stats(runtime).all.held_bytes.current, 0);
 }
-END_TEST
 
-START_TEST(test_C8_fraction_is_a_limit)
+WT_TEST(test_C8_fraction_is_a_limit)
 {
     warm_device_info device = WARM_INIT(warm_device_info);
     double fraction = 0;
@@ -676,7 +659,6 @@ START_TEST(test_C8_fraction_is_a_limit)
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_device_get_memory_fraction(runtime, 0, NULL));
 }
-END_TEST
 
 static void limit_to(size_t bytes)
 {
@@ -692,7 +674,7 @@ static void collect_from(double threshold)
     wt_ok(warm_device_set_collect_threshold(runtime, 0, threshold));
 }
 
-START_TEST(test_C8_what_is_held_above_a_limit_stays)
+WT_TEST(test_C8_what_is_held_above_a_limit_stays)
 {
     void *block = take(first, 15 * MIB), *pointer = &pointer;
     void *idle = take(first, 64 * KIB);
@@ -714,10 +696,9 @@ START_TEST(test_C8_what_is_held_above_a_limit_stays)
     wt_ok(warm_free(idle));
     wt_ok(warm_free(block));
 }
-END_TEST
 
 /* What is idle longest goes before the space grows beyond the threshold. */
-START_TEST(test_C8_old_segments_are_collected_above_a_threshold)
+WT_TEST(test_C8_old_segments_are_collected_above_a_threshold)
 {
     warm_device_info device = WARM_INIT(warm_device_info);
     void *old, *later, *base, *small[5];
@@ -753,7 +734,6 @@ START_TEST(test_C8_old_segments_are_collected_above_a_threshold)
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_device_set_collect_threshold(runtime, 4096, 0.5));
 }
-END_TEST
 
 /* Small requests grow by 2 MiB, for four of them, and a large segment that is
  * idle is in nobody's way. */
@@ -766,7 +746,7 @@ static void take_small(void *small[4])
 
 /* The threshold is a part of the limit whichever is set last, what threads keep
  * is idle as well, and with next to no threshold nothing stays idle. */
-START_TEST(test_C8_threshold_is_a_part_of_the_limit)
+WT_TEST(test_C8_threshold_is_a_part_of_the_limit)
 {
     void *small[4][4], *large;
 
@@ -799,9 +779,8 @@ START_TEST(test_C8_threshold_is_a_part_of_the_limit)
     }
     wt_ok(warm_free(large));
 }
-END_TEST
 
-START_TEST(test_C2_error_tells_of_the_device)
+WT_TEST(test_C2_error_tells_of_the_device)
 {
     warm_device_info device = WARM_INIT(warm_device_info);
     void *block[2], *pointer = &pointer;
@@ -823,9 +802,8 @@ START_TEST(test_C2_error_tells_of_the_device)
     wt_ok(warm_free(block[0]));
     wt_ok(warm_free(block[1]));
 }
-END_TEST
 
-START_TEST(test_bad_arguments_are_refused)
+WT_TEST(test_bad_arguments_are_refused)
 {
     void *pointer = &pointer;
     warm_device_stats stats = WARM_INIT(warm_device_stats);
@@ -850,12 +828,11 @@ START_TEST(test_bad_arguments_are_refused)
     ck_assert_ptr_eq(pointer, &pointer);
     ck_assert_uint_eq(wt_device_stats(runtime).all.live.allocated, 0);
 }
-END_TEST
 
 /* ---- graphs, and the end ----------------------------------------- */
 
 /* A graph may use it at any later time. */
-START_TEST(test_block_of_a_capture_is_kept)
+WT_TEST(test_block_of_a_capture_is_kept)
 {
     warm_graph graph = NULL;
     void *block = NULL, *used = take(first, 4 * MIB), *other;
@@ -874,10 +851,9 @@ START_TEST(test_block_of_a_capture_is_kept)
     wt_ok(warm_free(other));
     wt_ok(warm_graph_destroy(runtime, graph));
 }
-END_TEST
 
 /* It may be launched on a stream that waits for nobody. */
-START_TEST(test_C1_graph_gets_nothing_that_its_stream_may_still_use)
+WT_TEST(test_C1_graph_gets_nothing_that_its_stream_may_still_use)
 {
     void *block = take(first, 3 * MIB), *captured = NULL;
     wt_gate *gate = wt_gate_close(runtime, first);
@@ -895,11 +871,10 @@ START_TEST(test_C1_graph_gets_nothing_that_its_stream_may_still_use)
     wt_ok(warm_free(block));
     wt_ok(warm_graph_destroy(runtime, graph));
 }
-END_TEST
 
 /* ---- storage ----------------------------------------------------- */
 
-START_TEST(test_device_memory_is_an_allocator)
+WT_TEST(test_device_memory_is_an_allocator)
 {
     const warm_allocator *allocator = NULL;
     warm_storage *storage = NULL;
@@ -916,7 +891,6 @@ START_TEST(test_device_memory_is_an_allocator)
     warm_storage_release(storage);
     ck_assert_uint_eq(wt_device_stats(runtime).all.live.current, 0);
 }
-END_TEST
 
 /* ---- a random run ------------------------------------------------ */
 
@@ -982,7 +956,7 @@ static void end_block(struct live *l, warm_stream stream)
     l->block = NULL;
 }
 
-START_TEST(test_C1_C4_no_block_is_written_while_a_stream_reads_it)
+WT_TEST(test_C1_C4_no_block_is_written_while_a_stream_reads_it)
 {
     warm_stream stream[STREAMS] = {first, second};
     uint64_t random = wt_seed();
@@ -1033,49 +1007,4 @@ START_TEST(test_C1_C4_no_block_is_written_while_a_stream_reads_it)
     }
     ck_assert_uint_eq(wrong, 0);
     ck_assert_uint_eq(wt_device_stats(runtime).all.live.current, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("device_memory");
-    TCase *tcase = tcase_create("device_memory");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, test_C1_freed_on_a_stream_is_reusable_on_it_at_once);
-    tcase_add_loop_test(tcase, test_C1_other_streams_get_it_once_it_is_safe, 0,
-                        SIZES);
-    tcase_add_loop_test(
-        tcase, test_C1_memory_of_a_stream_that_ended_is_not_lost, 0, SIZES);
-    tcase_add_test(tcase, test_stream_that_was_not_adopted_keeps_its_memory);
-    tcase_add_test(tcase, test_default_streams_have_memory);
-    tcase_add_test(tcase, test_C4_block_used_on_another_stream_waits_for_it);
-    tcase_add_loop_test(tcase, test_B6_C4_retired_stream_may_go_on, 0, SIZES);
-    tcase_add_test(tcase, test_stream_of_another_device_is_refused);
-    tcase_add_test(tcase, test_C3_blocks_split_and_neighbours_merge);
-    tcase_add_test(tcase, test_C3_small_and_large_requests_are_kept_apart);
-    tcase_add_test(tcase, test_C5_base_allocation_of_any_pointer);
-    tcase_add_test(tcase, test_C6_figures_of_all_small_and_large);
-    tcase_add_test(tcase, test_C6_bytes_follow_what_a_thread_exchanges);
-    tcase_add_test(tcase, test_C6_hits_and_calls_of_the_driver);
-    tcase_add_test(tcase, test_C7_cache_info_says_what_is_idle);
-    tcase_add_test(tcase,
-                   test_C7_cache_info_counts_what_pools_and_threads_keep);
-    tcase_add_test(tcase, test_C7_snapshot_tells_every_block);
-    tcase_add_test(tcase, test_figures_are_in_the_json);
-    tcase_add_test(tcase, test_C8_empty_cache_returns_all_that_is_idle);
-    tcase_add_test(tcase, test_C8_fraction_is_a_limit);
-    tcase_add_test(tcase, test_C8_what_is_held_above_a_limit_stays);
-    tcase_add_test(tcase, test_C8_old_segments_are_collected_above_a_threshold);
-    tcase_add_test(tcase, test_C8_threshold_is_a_part_of_the_limit);
-    tcase_add_test(tcase, test_C2_error_tells_of_the_device);
-    tcase_add_test(tcase, test_bad_arguments_are_refused);
-    tcase_add_test(tcase, test_block_of_a_capture_is_kept);
-    tcase_add_test(tcase,
-                   test_C1_graph_gets_nothing_that_its_stream_may_still_use);
-    tcase_add_test(tcase, test_device_memory_is_an_allocator);
-    tcase_add_test(tcase,
-                   test_C1_C4_no_block_is_written_while_a_stream_reads_it);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -296,7 +296,9 @@ static void check_nothing_was_called(void)
     ck_assert_uint_eq(report->leak_lines, 1);
 }
 
-START_TEST(test_A6_exit_with_held_and_idle_handles)
+WT_CASE("exit", .setup = set_up, .teardown = tear_down);
+
+WT_TEST(test_A6_exit_with_held_and_idle_handles)
 {
     run(leave_by_exit);
     check_nothing_was_called();
@@ -304,10 +306,9 @@ START_TEST(test_A6_exit_with_held_and_idle_handles)
     /* With the stream of the main thread, and of all kinds. */
     ck_assert_ptr_nonnull(strstr(report->leak_line, " 4 handles"));
 }
-END_TEST
 
 /* All works in a handler that runs before the library's own, nothing later. */
-START_TEST(test_A6_handlers_registered_later_run_before_the_librarys)
+WT_TEST(test_A6_handlers_registered_later_run_before_the_librarys)
 {
     report->early_pinned = report->early_lease = WARM_NOT_FOUND;
     run(leave_with_an_early_handler);
@@ -316,9 +317,8 @@ START_TEST(test_A6_handlers_registered_later_run_before_the_librarys)
     check_nothing_was_called();
     ck_assert_int_eq(report->leaked, 3);
 }
-END_TEST
 
-START_TEST(test_A6_G2_a_runtime_destroyed_by_a_handler_leaks_nothing)
+WT_TEST(test_A6_G2_a_runtime_destroyed_by_a_handler_leaks_nothing)
 {
     report->early_destroy = WARM_NOT_FOUND;
     run(leave_with_an_early_end);
@@ -329,23 +329,23 @@ START_TEST(test_A6_G2_a_runtime_destroyed_by_a_handler_leaks_nothing)
     ck_assert_int_eq(report->toy.alive, 0);
     ck_assert_uint_eq(report->leak_lines, 0);
 }
-END_TEST
 
-START_TEST(test_A6_exit_called_by_another_thread)
+WT_TEST(test_A6_exit_called_by_another_thread)
 {
     run(leave_by_exit_in_a_thread);
     check_nothing_was_called();
     ck_assert_int_eq(report->leaked, 3);
 }
-END_TEST
 
-START_TEST(test_A6_A4_last_thread_leaves_by_pthread_exit)
+/* CUDA has threads of its own: the last thread of the program does not end the
+ * process there. */
+WT_LOOP_TEST(test_A6_A4_last_thread_leaves_by_pthread_exit,
+             !WT_TSAN && !wt_on_gpu())
 {
     run(leave_by_pthread_exit);
     check_nothing_was_called();
     ck_assert_int_eq(report->leaked, 3);
 }
-END_TEST
 
 /* ---- CUDA shuts down in exit handlers of its own ---- */
 
@@ -428,7 +428,8 @@ static void leave_with_a_handler_before_cublas(void)
     leave_with_a_handler_between(2);
 }
 
-START_TEST(test_A6_cuda_is_not_called_after_its_own_exit_handlers)
+WT_LOOP_TEST(test_A6_cuda_is_not_called_after_its_own_exit_handlers,
+             !wt_on_host() ? 3 : 0)
 {
     static void (*const ways[])(void) = {leave_with_a_handler_before_cuda,
                                          leave_with_a_handler_before_a_context,
@@ -439,7 +440,6 @@ START_TEST(test_A6_cuda_is_not_called_after_its_own_exit_handlers)
     ck_assert_int_eq(report->between_lease, WARM_EXITING);
     ck_assert_uint_eq(report->late_calls, 0);
 }
-END_TEST
 
 static void create_handler(void)
 {
@@ -463,7 +463,7 @@ static void leave_with_a_first_runtime_in_a_handler(void)
 }
 
 /* The process is not known to end, and all that is made is left in order. */
-START_TEST(test_A6_first_runtime_made_by_an_exit_handler_works)
+WT_TEST(test_A6_first_runtime_made_by_an_exit_handler_works)
 {
     report->between_create = report->between_lease = WARM_NOT_FOUND;
     run(leave_with_a_first_runtime_in_a_handler);
@@ -471,7 +471,6 @@ START_TEST(test_A6_first_runtime_made_by_an_exit_handler_works)
     ck_assert_int_eq(report->between_lease, WARM_OK);
     ck_assert_uint_eq(report->late_calls, 0);
 }
-END_TEST
 
 /* A program that used CUDA by itself, and makes its first runtime late. */
 static void leave_with_a_runtime_after_cuda(void)
@@ -498,13 +497,13 @@ static void leave_with_a_runtime_after_cuda(void)
     exit(0);
 }
 
-START_TEST(test_A6_G3_runtime_after_cuda_has_shut_down_is_refused)
+WT_LOOP_TEST(test_A6_G3_runtime_after_cuda_has_shut_down_is_refused,
+             !wt_on_host())
 {
     run(leave_with_a_runtime_after_cuda);
     /* No host device in its place: nobody asked for another one. */
     ck_assert_int_eq(report->between_create, WARM_EXITING);
 }
-END_TEST
 
 static void leave_by_quick_exit(void)
 {
@@ -513,15 +512,14 @@ static void leave_by_quick_exit(void)
     quick_exit(0);
 }
 
-START_TEST(test_A6_quick_exit_leaves_all_to_the_system)
+WT_TEST(test_A6_quick_exit_leaves_all_to_the_system)
 {
     run(leave_by_quick_exit);
     check_nothing_was_called();
     ck_assert_int_eq(report->leaked, 3);
 }
-END_TEST
 
-START_TEST(test_A6_exit_while_other_threads_reserve)
+WT_TEST(test_A6_exit_while_other_threads_reserve)
 {
     for (unsigned i = 0; i < wt_scaled(20); i++) {
         memset(report, 0, sizeof *report);
@@ -532,7 +530,6 @@ START_TEST(test_A6_exit_while_other_threads_reserve)
         ck_assert_int_eq(report->leaked, report->created);
     }
 }
-END_TEST
 
 /* One handle is on lease, one is made by the runtime's own thread while the
  * process exits, and many more are wanted of it. */
@@ -554,7 +551,7 @@ static void leave_while_prewarming(void)
     exit(0);
 }
 
-START_TEST(test_A6_A11_A13_exit_with_leases_and_while_handles_are_made)
+WT_TEST(test_A6_A11_A13_exit_with_leases_and_while_handles_are_made)
 {
     run(leave_while_prewarming);
     ck_assert_uint_eq(report->toy.destroys, 0);
@@ -564,46 +561,10 @@ START_TEST(test_A6_A11_A13_exit_with_leases_and_while_handles_are_made)
     ck_assert_uint_eq(report->toy.creates, 4);
     ck_assert_int_eq(report->destroy, WARM_EXITING);
 }
-END_TEST
 
-START_TEST(test_A6_G2_exit_while_the_runtime_is_destroyed)
+WT_TEST(test_A6_G2_exit_while_the_runtime_is_destroyed)
 {
     run(leave_while_destroying);
     ck_assert_int_eq(report->destroy, WARM_OK);
     ck_assert_uint_eq(report->toy.destroys, 1); /* that was under way */
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("exit");
-    TCase *tcase = tcase_create("exit");
-
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, test_A6_exit_with_held_and_idle_handles);
-    tcase_add_test(tcase,
-                   test_A6_handlers_registered_later_run_before_the_librarys);
-    tcase_add_test(tcase,
-                   test_A6_G2_a_runtime_destroyed_by_a_handler_leaks_nothing);
-    tcase_add_test(tcase, test_A6_exit_called_by_another_thread);
-    /* CUDA, too, has threads of its own: the last of ours does not end the
-     * process then. */
-    if (!WT_TSAN && !wt_on_gpu()) {
-        tcase_add_test(tcase, test_A6_A4_last_thread_leaves_by_pthread_exit);
-    }
-    if (!wt_on_host()) {
-        tcase_add_loop_test(
-            tcase, test_A6_cuda_is_not_called_after_its_own_exit_handlers, 0,
-            3);
-        tcase_add_test(tcase,
-                       test_A6_G3_runtime_after_cuda_has_shut_down_is_refused);
-    }
-    tcase_add_test(tcase, test_A6_first_runtime_made_by_an_exit_handler_works);
-    tcase_add_test(tcase, test_A6_quick_exit_leaves_all_to_the_system);
-    tcase_add_test(tcase, test_A6_exit_while_other_threads_reserve);
-    tcase_add_test(tcase,
-                   test_A6_A11_A13_exit_with_leases_and_while_handles_are_made);
-    tcase_add_test(tcase, test_A6_G2_exit_while_the_runtime_is_destroyed);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -8,10 +8,12 @@ static void setup(void)
     begin("on");
 }
 
+WT_CASE("expandable", .setup = setup, .teardown = teardown);
+
 /* ---- growth ---------------------------------------------------------------
  */
 
-START_TEST(test_C3_C8_growth_extends_what_is_idle)
+WT_TEST(test_C3_C8_growth_extends_what_is_idle)
 {
     char *block = take(first, 10 * MIB), *other, *base;
 
@@ -37,7 +39,6 @@ START_TEST(test_C3_C8_growth_extends_what_is_idle)
     wt_ok(warm_free(block));
     wt_ok(warm_free(other));
 }
-END_TEST
 
 /* Each is larger than all before, and something small stays where it was: what
  * is left of a segment is of no use to the next one, unless it grows. */
@@ -60,7 +61,9 @@ static uint64_t held_after_growing_blocks(const char *expandable)
     return held;
 }
 
-START_TEST(test_C3_C8_a_trace_that_fragments_segments_needs_less)
+WT_CASE("bare");
+
+WT_TEST(test_C3_C8_a_trace_that_fragments_segments_needs_less)
 {
     uint64_t with = held_after_growing_blocks("on");
     uint64_t without = held_after_growing_blocks("off");
@@ -69,10 +72,11 @@ START_TEST(test_C3_C8_a_trace_that_fragments_segments_needs_less)
     ck_assert_uint_le(with, 42 * MIB);
     ck_assert_uint_ge(without, with + 8 * MIB);
 }
-END_TEST
+
+WT_CASE("expandable", .setup = setup, .teardown = teardown);
 
 /* Where there is least to be added, and lowest. */
-START_TEST(test_C3_C8_holes_are_filled_where_least_is_missing)
+WT_TEST(test_C3_C8_holes_are_filled_where_least_is_missing)
 {
     char *block[5], *got, *base;
 
@@ -111,10 +115,9 @@ START_TEST(test_C3_C8_holes_are_filled_where_least_is_missing)
     ck_assert_uint_eq(empty(), 50 * MIB);
     ck_assert_uint_eq(stats_now().all.segments.current, 0);
 }
-END_TEST
 
 /* All of a hole, and what lies on both sides of it. */
-START_TEST(test_C3_C8_a_hole_joins_what_is_idle_on_both_sides)
+WT_TEST(test_C3_C8_a_hole_joins_what_is_idle_on_both_sides)
 {
     char *block[3], *all;
 
@@ -141,11 +144,10 @@ START_TEST(test_C3_C8_a_hole_joins_what_is_idle_on_both_sides)
     ck_assert_uint_eq(held_now(), 4 * MIB);
     wt_ok(warm_free(all));
 }
-END_TEST
 
 /* What lies idle in too small a place goes when memory comes elsewhere, if much
  * is idle: the peak is what counts. */
-START_TEST(test_C8_growth_takes_the_place_of_what_is_idle)
+WT_TEST(test_C8_growth_takes_the_place_of_what_is_idle)
 {
     char *idle = take(first, 10 * MIB), *kept = take(first, 2 * MIB), *block;
 
@@ -171,10 +173,9 @@ START_TEST(test_C8_growth_takes_the_place_of_what_is_idle)
     wt_ok(warm_free(block));
     wt_ok(warm_free(kept));
 }
-END_TEST
 
 /* Of two places that do not do, the one that was idle longer. */
-START_TEST(test_C8_what_is_idle_longest_goes_first)
+WT_TEST(test_C8_what_is_idle_longest_goes_first)
 {
     char *block[4];
 
@@ -193,10 +194,9 @@ START_TEST(test_C8_what_is_idle_longest_goes_first)
         wt_ok(warm_free(block[i]));
     }
 }
-END_TEST
 
 /* Memory that is another stream's still is no part of a growth. */
-START_TEST(test_C1_C3_growth_takes_nothing_of_another_stream)
+WT_TEST(test_C1_C3_growth_takes_nothing_of_another_stream)
 {
     char *idle = take(first, 10 * MIB), *block;
     wt_gate *gate = wt_gate_close(runtime, first);
@@ -211,12 +211,11 @@ START_TEST(test_C1_C3_growth_takes_nothing_of_another_stream)
     wt_gate_open(gate);
     wt_ok(warm_free(block));
 }
-END_TEST
 
 /* ---- going back -----------------------------------------------------------
  */
 
-START_TEST(test_C8_trim_takes_whole_pieces_and_no_more_than_it_must)
+WT_TEST(test_C8_trim_takes_whole_pieces_and_no_more_than_it_must)
 {
     char *block[3], *small, *base;
     size_t released = 0;
@@ -250,7 +249,6 @@ START_TEST(test_C8_trim_takes_whole_pieces_and_no_more_than_it_must)
     wt_ok(warm_free(block[0]));
     ck_assert_uint_eq(empty(), 64 * MIB);
 }
-END_TEST
 
 static void empty_cache(void *argument, unsigned index)
 {
@@ -289,7 +287,7 @@ static void empty_or_open(void *argument, unsigned index)
 
 /* Work that is queued on memory has it until it is done: an adopted stream is
  * waited for. The host device has nothing there else, and the copy crashes. */
-START_TEST(test_C4_C8_memory_goes_back_behind_the_work_on_it)
+WT_TEST(test_C4_C8_memory_goes_back_behind_the_work_on_it)
 {
     struct pair pair = {NULL, 0, NULL};
     char *block = take(first, 8 * MIB);
@@ -303,7 +301,6 @@ START_TEST(test_C4_C8_memory_goes_back_behind_the_work_on_it)
     ck_assert_uint_eq(pair.released, 8 * MIB);
     check();
 }
-END_TEST
 
 struct busy {
     struct pair pair;
@@ -327,7 +324,7 @@ static void empty_or_go_on(void *argument, unsigned index)
 }
 
 /* Not for what the stream is given to do meanwhile: or this hangs. */
-START_TEST(test_C4_C8_work_that_comes_later_is_not_waited_for)
+WT_TEST(test_C4_C8_work_that_comes_later_is_not_waited_for)
 {
     struct busy busy = {.pair = {.gate = NULL}};
     char *block = take(first, 8 * MIB);
@@ -340,10 +337,9 @@ START_TEST(test_C4_C8_work_that_comes_later_is_not_waited_for)
     ck_assert_uint_eq(busy.pair.released, 8 * MIB);
     wt_gate_open(busy.later);
 }
-END_TEST
 
 /* Where nothing is to go nobody is waited for: or this hangs. */
-START_TEST(test_C8_a_trim_that_is_met_waits_for_nobody)
+WT_TEST(test_C8_a_trim_that_is_met_waits_for_nobody)
 {
     char *block = take(first, 8 * MIB);
     wt_gate *gate = wt_gate_close(runtime, first);
@@ -355,11 +351,10 @@ START_TEST(test_C8_a_trim_that_is_met_waits_for_nobody)
     ck_assert_uint_eq(back, 0);
     wt_gate_open(gate);
 }
-END_TEST
 
 /* Of a stream that nobody promised to live nothing can be asked: who empties
  * the cache waits for the device. */
-START_TEST(test_C4_C8_for_a_stream_that_is_not_adopted_the_device_is_waited_for)
+WT_TEST(test_C4_C8_for_a_stream_that_is_not_adopted_the_device_is_waited_for)
 {
     struct pair pair = {NULL, 0, NULL};
     char *block;
@@ -383,10 +378,9 @@ START_TEST(test_C4_C8_for_a_stream_that_is_not_adopted_the_device_is_waited_for)
     ck_assert_uint_eq(empty(), 0);
     ck_assert_uint_eq(calls_of("device_synchronize"), 1);
 }
-END_TEST
 
 /* But not while a capture is announced, nor for a request: or this hangs. */
-START_TEST(test_B7_C8_the_device_is_not_waited_for_beside_a_capture)
+WT_TEST(test_B7_C8_the_device_is_not_waited_for_beside_a_capture)
 {
     warm_device_info device = WARM_INIT(warm_device_info);
     void *pointer = NULL;
@@ -410,7 +404,6 @@ START_TEST(test_B7_C8_the_device_is_not_waited_for_beside_a_capture)
     ck_assert_uint_eq(calls_of("device_synchronize"), 0);
     wt_gate_open(gate);
 }
-END_TEST
 
 /* No copy of ours: that would record the stream. Here memory is the process's
  * own on both backends. */
@@ -420,7 +413,7 @@ static void touch(void *block)
 }
 
 /* The default stream lives for ever. */
-START_TEST(test_C4_C8_the_legacy_stream_is_waited_for)
+WT_TEST(test_C4_C8_the_legacy_stream_is_waited_for)
 {
     struct pair pair = {NULL, 0, NULL};
     char *block = take(NULL, 8 * MIB);
@@ -432,14 +425,13 @@ START_TEST(test_C4_C8_the_legacy_stream_is_waited_for)
     wt_threads(2, empty_or_open, &pair);
     ck_assert_uint_eq(pair.released, 8 * MIB);
 }
-END_TEST
 
 /* ---- out of memory, and calls that fail -----------------------------------
  */
 
 /* The limit is of memory, not of addresses; what is idle counts once. */
 /* Too little is idle to be given back for what comes. */
-START_TEST(test_C8_what_is_idle_goes_above_a_threshold)
+WT_TEST(test_C8_what_is_idle_goes_above_a_threshold)
 {
     warm_device_info device = WARM_INIT(warm_device_info);
     char *block[4];
@@ -463,9 +455,8 @@ START_TEST(test_C8_what_is_idle_goes_above_a_threshold)
         wt_ok(warm_free(block[i]));
     }
 }
-END_TEST
 
-START_TEST(test_C2_C8_the_limit_is_of_what_is_committed)
+WT_TEST(test_C2_C8_the_limit_is_of_what_is_committed)
 {
     warm_device_info device = WARM_INIT(warm_device_info);
     void *pointer = &pointer;
@@ -499,9 +490,8 @@ START_TEST(test_C2_C8_the_limit_is_of_what_is_committed)
     check();
     wt_ok(warm_free(block));
 }
-END_TEST
 
-START_TEST(test_C2_C8_a_commit_that_fails_changes_nothing)
+WT_TEST(test_C2_C8_a_commit_that_fails_changes_nothing)
 {
     char *block = take(first, 10 * MIB), *base;
     void *pointer = NULL;
@@ -525,9 +515,8 @@ START_TEST(test_C2_C8_a_commit_that_fails_changes_nothing)
     ck_assert_ptr_eq(take(first, 14 * MIB), block);
     wt_ok(warm_free(block));
 }
-END_TEST
 
-START_TEST(test_C8_what_the_driver_does_not_take_stays_in_the_cache)
+WT_TEST(test_C8_what_the_driver_does_not_take_stays_in_the_cache)
 {
     char *block = take(first, 10 * MIB);
 
@@ -542,9 +531,8 @@ START_TEST(test_C8_what_the_driver_does_not_take_stays_in_the_cache)
     wt_ok(warm_free(block));
     ck_assert_uint_eq(empty(), 10 * MIB);
 }
-END_TEST
 
-START_TEST(test_C8_addresses_that_cannot_be_had_are_out_of_memory)
+WT_TEST(test_C8_addresses_that_cannot_be_had_are_out_of_memory)
 {
     void *pointer = NULL;
 
@@ -554,7 +542,6 @@ START_TEST(test_C8_addresses_that_cannot_be_had_are_out_of_memory)
     ck_assert_uint_eq(held_now(), 0);
     wt_ok(warm_free(take(first, 3000)));
 }
-END_TEST
 
 /* ---- while one grows --------------------------------------------------------
  */
@@ -572,7 +559,7 @@ static void ask_or_open(void *argument, unsigned index)
 
 /* What is freed and waits for a stream is waited for before memory is out, be
  * that retired or not. */
-START_TEST(test_C2_C8_a_request_waits_for_what_waits_for_streams)
+WT_LOOP_TEST(test_C2_C8_a_request_waits_for_what_waits_for_streams, 2)
 {
     struct pair pair = {NULL, 0, NULL};
     warm_device_info device = WARM_INIT(warm_device_info);
@@ -594,11 +581,10 @@ START_TEST(test_C2_C8_a_request_waits_for_what_waits_for_streams)
     check();
     wt_ok(warm_free(pair.block));
 }
-END_TEST
 
 /* What makes room is no whole unit, which could go, but does for the request:
  * of a default stream, whose memory no poll brings. */
-START_TEST(test_C2_C8_what_is_waited_for_to_make_room_is_looked_for)
+WT_TEST(test_C2_C8_what_is_waited_for_to_make_room_is_looked_for)
 {
     warm_device_info device = WARM_INIT(warm_device_info);
     char *block[2];
@@ -615,12 +601,11 @@ START_TEST(test_C2_C8_what_is_waited_for_to_make_room_is_looked_for)
     wt_ok(warm_free(block[0]));
     wt_ok(warm_free(block[1]));
 }
-END_TEST
 
 /* ---- what else sees segments ------------------------------------------------
  */
 
-START_TEST(test_C8_C9_it_cannot_be_shared_and_says_why)
+WT_TEST(test_C8_C9_it_cannot_be_shared_and_says_why)
 {
     warm_ipc_handle handle = WARM_INIT(warm_ipc_handle);
     char *block = take(first, 3 * MIB);
@@ -631,10 +616,9 @@ START_TEST(test_C8_C9_it_cannot_be_shared_and_says_why)
     ck_assert_uint_eq(handle.pid, 0);
     wt_ok(warm_free(block));
 }
-END_TEST
 
 /* What is idle elsewhere goes for a user's own, once its stream has passed. */
-START_TEST(test_C8_E3_for_a_private_pool_streams_are_waited_for)
+WT_TEST(test_C8_E3_for_a_private_pool_streams_are_waited_for)
 {
     warm_device_info device = WARM_INIT(warm_device_info);
     warm_private_pool pool = {0};
@@ -651,11 +635,10 @@ START_TEST(test_C8_E3_for_a_private_pool_streams_are_waited_for)
     wt_ok(warm_free(block));
     wt_ok(warm_private_pool_release(runtime, pool));
 }
-END_TEST
 
 /* Of a pool that has gone blocks come back one by one: none of them waits for
  * streams, whose ranges those of the pool are not. */
-START_TEST(test_C8_E3_blocks_of_a_pool_that_has_gone_wait_for_no_stream)
+WT_TEST(test_C8_E3_blocks_of_a_pool_that_has_gone_wait_for_no_stream)
 {
     warm_private_pool pool = {0};
     char *of_pool[2], *block;
@@ -675,9 +658,8 @@ START_TEST(test_C8_E3_blocks_of_a_pool_that_has_gone_wait_for_no_stream)
     wt_gate_open(gate);
     wt_ok(warm_free(of_pool[1]));
 }
-END_TEST
 
-START_TEST(test_C2_C8_no_addresses_are_had_for_what_no_device_has)
+WT_TEST(test_C2_C8_no_addresses_are_had_for_what_no_device_has)
 {
     void *pointer = &pointer;
 
@@ -686,7 +668,6 @@ START_TEST(test_C2_C8_no_addresses_are_had_for_what_no_device_has)
     ck_assert_uint_eq(calls_of("range_reserve"), 0);
     ck_assert_uint_eq(calls_of("range_commit"), 0);
 }
-END_TEST
 
 static unsigned extents_in(char *text, size_t bytes)
 {
@@ -703,7 +684,7 @@ static unsigned extents_in(char *text, size_t bytes)
 
 /* Memory in two extents, as PyTorch's visualiser wants it; then in the second
  * alone. */
-START_TEST(test_C7_C8_snapshots_show_what_has_memory)
+WT_TEST(test_C7_C8_snapshots_show_what_has_memory)
 {
     static char text[1 << 16];
     char *block[3];
@@ -721,10 +702,9 @@ START_TEST(test_C7_C8_snapshots_show_what_has_memory)
     ck_assert_uint_eq(extents_in(text, sizeof text), 1);
     wt_ok(warm_free(block[2]));
 }
-END_TEST
 
 /* A pointer into a hole is nobody's, also to its first byte. */
-START_TEST(test_C8_C10_pointers_into_holes_are_refused)
+WT_TEST(test_C8_C10_pointers_into_holes_are_refused)
 {
     warm_block_info info = WARM_INIT(warm_block_info);
     char *block = take(first, 6 * MIB), *kept = take(first, 2 * MIB);
@@ -738,14 +718,13 @@ START_TEST(test_C8_C10_pointers_into_holes_are_refused)
     check();
     wt_ok(warm_free(kept));
 }
-END_TEST
 
 /* ---- random runs ------------------------------------------------------------
  */
 
 enum { HELD = 40 };
 
-START_TEST(test_C3_C8_random_sizes_and_trims)
+WT_TEST(test_C3_C8_random_sizes_and_trims)
 {
     uint64_t random = wt_seed();
     char *block[HELD] = {NULL};
@@ -790,58 +769,4 @@ START_TEST(test_C3_C8_random_sizes_and_trims)
     (void)empty();
     /* A piece that did not go when its growth failed. */
     ck_assert_uint_eq(held_now(), stats_now().lost_bytes);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("expandable");
-    TCase *tcase = tcase_create("expandable");
-    TCase *bare = tcase_create("bare");
-    TCase *last = tcase_create("last");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_checked_fixture(last, setup, NULL);
-    suite_add_tcase(suite, last);
-    tcase_add_test(tcase, test_C3_C8_growth_extends_what_is_idle);
-    tcase_add_test(tcase, test_C3_C8_holes_are_filled_where_least_is_missing);
-    tcase_add_test(tcase, test_C3_C8_a_hole_joins_what_is_idle_on_both_sides);
-    tcase_add_test(tcase, test_C8_growth_takes_the_place_of_what_is_idle);
-    tcase_add_test(tcase, test_C8_what_is_idle_longest_goes_first);
-    tcase_add_test(tcase, test_C1_C3_growth_takes_nothing_of_another_stream);
-    tcase_add_test(tcase,
-                   test_C8_trim_takes_whole_pieces_and_no_more_than_it_must);
-    tcase_add_test(tcase, test_C4_C8_memory_goes_back_behind_the_work_on_it);
-    tcase_add_test(
-        tcase,
-        test_C4_C8_for_a_stream_that_is_not_adopted_the_device_is_waited_for);
-    tcase_add_test(tcase,
-                   test_B7_C8_the_device_is_not_waited_for_beside_a_capture);
-    tcase_add_loop_test(
-        tcase, test_C2_C8_a_request_waits_for_what_waits_for_streams, 0, 2);
-    tcase_add_test(tcase,
-                   test_C2_C8_what_is_waited_for_to_make_room_is_looked_for);
-    tcase_add_test(tcase, test_C4_C8_the_legacy_stream_is_waited_for);
-    tcase_add_test(tcase, test_C4_C8_work_that_comes_later_is_not_waited_for);
-    tcase_add_test(tcase, test_C8_a_trim_that_is_met_waits_for_nobody);
-    tcase_add_test(tcase, test_C8_what_is_idle_goes_above_a_threshold);
-    tcase_add_test(tcase, test_C2_C8_the_limit_is_of_what_is_committed);
-    tcase_add_test(tcase, test_C2_C8_a_commit_that_fails_changes_nothing);
-    tcase_add_test(tcase,
-                   test_C8_what_the_driver_does_not_take_stays_in_the_cache);
-    tcase_add_test(tcase,
-                   test_C8_addresses_that_cannot_be_had_are_out_of_memory);
-    tcase_add_test(tcase, test_C8_C9_it_cannot_be_shared_and_says_why);
-    tcase_add_test(tcase, test_C8_E3_for_a_private_pool_streams_are_waited_for);
-    tcase_add_test(
-        tcase, test_C8_E3_blocks_of_a_pool_that_has_gone_wait_for_no_stream);
-    tcase_add_test(tcase,
-                   test_C2_C8_no_addresses_are_had_for_what_no_device_has);
-    tcase_add_test(tcase, test_C7_C8_snapshots_show_what_has_memory);
-    tcase_add_test(tcase, test_C8_C10_pointers_into_holes_are_refused);
-    tcase_add_test(tcase, test_C3_C8_random_sizes_and_trims);
-    suite_add_tcase(suite, tcase);
-    tcase_add_test(bare, test_C3_C8_a_trace_that_fragments_segments_needs_less);
-    suite_add_tcase(suite, bare);
-    return wt_main(suite);
 }

@@ -133,7 +133,9 @@ static int use_parents_pool(void)
     return 0;
 }
 
-START_TEST(test_G5_every_call_on_the_parents_runtime_answers_forked)
+WT_CASE("fork", .setup = set_up, .teardown = tear_down);
+
+WT_TEST(test_G5_every_call_on_the_parents_runtime_answers_forked)
 {
     void *handle = NULL, *again = NULL;
 
@@ -148,7 +150,6 @@ START_TEST(test_G5_every_call_on_the_parents_runtime_answers_forked)
     ck_assert_ptr_eq(again, handle);
     ck_assert(wt_balanced(runtime, kind, 0));
 }
-END_TEST
 
 /* A block of the parent, used by a stream of the parent. */
 static char *parents;
@@ -183,7 +184,7 @@ static int use_parents_block(void)
     return 0;
 }
 
-START_TEST(test_G5_parents_blocks_stay_with_the_parent)
+WT_TEST(test_G5_parents_blocks_stay_with_the_parent)
 {
     void *block = NULL;
     warm_stream stream = NULL;
@@ -202,7 +203,6 @@ START_TEST(test_G5_parents_blocks_stay_with_the_parent)
     ck_assert_uint_eq(stats.pending.current, 0);
     ck_assert_uint_eq(stats.live.freed, 1);
 }
-END_TEST
 
 static int make_own_runtime(void)
 {
@@ -232,7 +232,7 @@ static int make_own_runtime(void)
     return 0;
 }
 
-START_TEST(test_G5_the_child_can_make_its_own_runtime)
+WT_LOOP_TEST(test_G5_the_child_can_make_its_own_runtime, 2)
 {
     void *handle = NULL;
     warm_stream stream = NULL;
@@ -243,7 +243,6 @@ START_TEST(test_G5_the_child_can_make_its_own_runtime)
     }
     in_child(make_own_runtime);
 }
-END_TEST
 
 static void *reserve_in_child(void *argument)
 {
@@ -265,7 +264,8 @@ static int leave_by_pthread_exit(void)
     pthread_exit(NULL); /* runs the key destructors of the thread that forked */
 }
 
-START_TEST(test_G5_A5_the_childs_thread_exits_without_the_parents_pool)
+WT_LOOP_TEST(test_G5_A5_the_childs_thread_exits_without_the_parents_pool,
+             !WT_TSAN)
 {
     void *handle = NULL;
 
@@ -273,7 +273,6 @@ START_TEST(test_G5_A5_the_childs_thread_exits_without_the_parents_pool)
     in_child(leave_by_pthread_exit);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 1);
 }
-END_TEST
 
 static void refuse_leaks(void *context, warm_log_level level, const char *line)
 {
@@ -291,7 +290,7 @@ static int exit_beside_parents_handles(void)
 }
 
 /* The parent's locks may be held for ever: its pools are not looked at. */
-START_TEST(test_G5_A6_the_childs_exit_leaves_the_parents_handles_alone)
+WT_TEST(test_G5_A6_the_childs_exit_leaves_the_parents_handles_alone)
 {
     void *handle = NULL;
 
@@ -299,7 +298,6 @@ START_TEST(test_G5_A6_the_childs_exit_leaves_the_parents_handles_alone)
     setenv("WARMPOOL_CONF", "log:info", 1);
     in_child(exit_beside_parents_handles);
 }
-END_TEST
 
 static warm_runtime *standard;
 
@@ -316,14 +314,13 @@ static int use_default(void)
     return 0; /* exits with a live runtime and a held handle */
 }
 
-START_TEST(test_G5_G2_the_child_gets_a_default_runtime_of_its_own)
+WT_TEST(test_G5_G2_the_child_gets_a_default_runtime_of_its_own)
 {
     setenv("WARMPOOL_CONF", "device:host", 1);
     wt_ok(warm_runtime_default(&standard));
     in_child(use_default);
     wt_runtime_end(standard);
 }
-END_TEST
 
 /* Forks while other threads create, give back and read: the child must not
  * meet a lock that one of them held. */
@@ -361,7 +358,7 @@ static int quick_look(void)
     return make_own_runtime();
 }
 
-START_TEST(test_G5_fork_in_the_middle_of_other_threads_work)
+WT_LOOP_TEST(test_G5_fork_in_the_middle_of_other_threads_work, !WT_ASAN)
 {
     pthread_t threads[2];
 
@@ -378,31 +375,4 @@ START_TEST(test_G5_fork_in_the_middle_of_other_threads_work)
     }
     ck_assert_int_eq(toy.shared, 0);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("fork");
-    TCase *tcase = tcase_create("fork");
-
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase,
-                   test_G5_every_call_on_the_parents_runtime_answers_forked);
-    tcase_add_test(tcase, test_G5_parents_blocks_stay_with_the_parent);
-    tcase_add_loop_test(tcase, test_G5_the_child_can_make_its_own_runtime, 0,
-                        2);
-    if (!WT_TSAN) {
-        tcase_add_test(
-            tcase, test_G5_A5_the_childs_thread_exits_without_the_parents_pool);
-    }
-    tcase_add_test(tcase,
-                   test_G5_A6_the_childs_exit_leaves_the_parents_handles_alone);
-    tcase_add_test(tcase,
-                   test_G5_G2_the_child_gets_a_default_runtime_of_its_own);
-    if (!WT_ASAN) {
-        tcase_add_test(tcase, test_G5_fork_in_the_middle_of_other_threads_work);
-    }
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

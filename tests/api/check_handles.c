@@ -64,7 +64,9 @@ static void hold_at_once(unsigned count)
     }
 }
 
-START_TEST(test_A2_A3_five_threads_meet_while_four_handles_are_idle)
+WT_CASE("pool", .setup = set_up, .teardown = tear_down);
+
+WT_TEST(test_A2_A3_five_threads_meet_while_four_handles_are_idle)
 {
     hold_at_once(4);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, idle), 4);
@@ -74,9 +76,8 @@ START_TEST(test_A2_A3_five_threads_meet_while_four_handles_are_idle)
     ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 0);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use_peak), 5);
 }
-END_TEST
 
-START_TEST(test_A4_created_equals_most_held_at_once)
+WT_TEST(test_A4_created_equals_most_held_at_once)
 {
     for (unsigned round = 0; round < 20; round++) {
         hold_at_once(8);
@@ -85,7 +86,6 @@ START_TEST(test_A4_created_equals_most_held_at_once)
     ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 8);
     ck_assert(wt_balanced(runtime, kind, 0));
 }
-END_TEST
 
 enum { CALLS_MAX = 64 };
 
@@ -99,7 +99,7 @@ static void count_calls(uint64_t *counts)
     }
 }
 
-START_TEST(test_A1_A7_same_thread_gets_same_handle_without_any_call)
+WT_TEST(test_A1_A7_same_thread_gets_same_handle_without_any_call)
 {
     uint64_t before[CALLS_MAX] = {0}, after[CALLS_MAX] = {0};
     void *first = NULL;
@@ -118,7 +118,6 @@ START_TEST(test_A1_A7_same_thread_gets_same_handle_without_any_call)
     ck_assert_uint_eq(toy.creates, 1);
     ck_assert_uint_eq(toy.resets, 0);
 }
-END_TEST
 
 static void *hold_until_told(void *argument)
 {
@@ -133,7 +132,7 @@ static void *hold_until_told(void *argument)
     return NULL;
 }
 
-START_TEST(test_A4_an_exiting_thread_calls_nothing)
+WT_TEST(test_A4_an_exiting_thread_calls_nothing)
 {
     uint64_t before[CALLS_MAX] = {0}, after[CALLS_MAX] = {0};
     pthread_barrier_t barrier;
@@ -156,7 +155,6 @@ START_TEST(test_A4_an_exiting_thread_calls_nothing)
     ck_assert_int_eq(wt_stat(runtime, WARM_KIND_STREAM, 0, idle), 1);
     pthread_barrier_destroy(&barrier);
 }
-END_TEST
 
 static void reserve_one(void *argument, unsigned index)
 {
@@ -165,7 +163,7 @@ static void reserve_one(void *argument, unsigned index)
     (void)warm_handle_reserve(runtime, kind, 0, &handles[index]);
 }
 
-START_TEST(test_A3_last_in_is_first_out)
+WT_TEST(test_A3_last_in_is_first_out)
 {
     void *seen[1] = {NULL};
     void *last;
@@ -178,7 +176,6 @@ START_TEST(test_A3_last_in_is_first_out)
         ck_assert_ptr_eq(seen[0], last);
     }
 }
-END_TEST
 
 struct worker {
     pthread_t thread;
@@ -208,7 +205,7 @@ static void finish(struct worker *worker)
     ck_assert_int_eq(pthread_join(worker->thread, NULL), 0);
 }
 
-START_TEST(test_A3_A8_creations_do_not_wait_for_each_other)
+WT_TEST(test_A3_A8_creations_do_not_wait_for_each_other)
 {
     enum { MAKERS = 5 };
     struct worker first, makers[MAKERS], c;
@@ -237,9 +234,8 @@ START_TEST(test_A3_A8_creations_do_not_wait_for_each_other)
     ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 1 + MAKERS);
     ck_assert(wt_balanced(runtime, kind, 0));
 }
-END_TEST
 
-START_TEST(test_A8_failed_creation_changes_nothing_and_tells_the_code)
+WT_TEST(test_A8_failed_creation_changes_nothing_and_tells_the_code)
 {
     warm_error error = WARM_INIT(warm_error);
     void *handle = &toy;
@@ -259,10 +255,9 @@ START_TEST(test_A8_failed_creation_changes_nothing_and_tells_the_code)
     wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
     ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 1);
 }
-END_TEST
 
 /* Both threads fail on their own: the second is not told of the first's. */
-START_TEST(test_A8_after_a_failed_first_creation_the_next_thread_tries)
+WT_TEST(test_A8_after_a_failed_first_creation_the_next_thread_tries)
 {
     struct worker a, b;
 
@@ -279,9 +274,8 @@ START_TEST(test_A8_after_a_failed_first_creation_the_next_thread_tries)
     ck_assert_int_eq(wt_stat(runtime, kind, 0, failed), 1);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 1);
 }
-END_TEST
 
-START_TEST(test_A9_kinds_are_checked_when_registered)
+WT_TEST(test_A9_kinds_are_checked_when_registered)
 {
     warm_kind_ops ops = {.size = sizeof ops,
                          .name = "other",
@@ -322,7 +316,6 @@ START_TEST(test_A9_kinds_are_checked_when_registered)
     wt_fails(WARM_INVALID_ARGUMENT, warm_kind_register(runtime, &ops, &made));
     ck_assert_ptr_null(warm_kind_name(runtime, WARM_KIND_MAX));
 }
-END_TEST
 
 static int create_nothing(void *context, int device, void **handle)
 {
@@ -332,7 +325,7 @@ static int create_nothing(void *context, int device, void **handle)
     return 0;
 }
 
-START_TEST(test_A8_A9_a_create_that_makes_nothing_is_an_error)
+WT_TEST(test_A8_A9_a_create_that_makes_nothing_is_an_error)
 {
     warm_kind_ops ops = {.size = sizeof ops,
                          .name = "nothing",
@@ -349,10 +342,9 @@ START_TEST(test_A8_A9_a_create_that_makes_nothing_is_an_error)
     ck_assert_int_eq(wt_stat(runtime, made, 0, created), 0);
     ck_assert_int_eq(wt_stat(runtime, made, 0, failed), 1);
 }
-END_TEST
 
 /* What failed inside of a call that succeeds is nobody's last error. */
-START_TEST(test_G6_a_recovered_failure_leaves_the_last_error)
+WT_LOOP_TEST(test_G6_a_recovered_failure_leaves_the_last_error, 3)
 {
     warm_error error = WARM_INIT(warm_error);
     void *handle = NULL;
@@ -378,7 +370,6 @@ START_TEST(test_G6_a_recovered_failure_leaves_the_last_error)
         runtime = wt_runtime(NULL); /* for tear_down() */
     }
 }
-END_TEST
 
 static const struct {
     warm_kind kind;
@@ -390,7 +381,8 @@ static const struct {
     {WARM_KIND_ONEDNN, "onednn"},
 };
 
-START_TEST(test_A9_builtin_kind_works_or_says_why_not)
+WT_LOOP_TEST(test_A9_builtin_kind_works_or_says_why_not,
+             sizeof builtin / sizeof builtin[0])
 {
     bool for_host = builtin[_i].kind == WARM_KIND_STREAM ||
                     (wt_on_host() && builtin[_i].kind == WARM_KIND_ONEDNN);
@@ -415,7 +407,6 @@ START_TEST(test_A9_builtin_kind_works_or_says_why_not)
         ck_assert_int_ne(status, WARM_OK);
     }
 }
-END_TEST
 
 static warm_stream new_stream(void)
 {
@@ -425,7 +416,7 @@ static warm_stream new_stream(void)
     return stream;
 }
 
-START_TEST(test_A10_binding_again_costs_no_call)
+WT_TEST(test_A10_binding_again_costs_no_call)
 {
     warm_stream a = new_stream(), b = new_stream();
     wt_toy_handle *h = NULL;
@@ -452,10 +443,9 @@ START_TEST(test_A10_binding_again_costs_no_call)
     ck_assert_uint_eq(toy.binds, 2);
     wt_ok(warm_stream_destroy(runtime, b));
 }
-END_TEST
 
 /* A later stream may get the address of one that was destroyed. */
-START_TEST(test_A10_B6_a_new_stream_at_an_old_address_is_bound_again)
+WT_TEST(test_A10_B6_a_new_stream_at_an_old_address_is_bound_again)
 {
     void *handle = NULL;
     unsigned expected = 0;
@@ -473,9 +463,8 @@ START_TEST(test_A10_B6_a_new_stream_at_an_old_address_is_bound_again)
     }
     ck_assert_int_eq(wt_stat(runtime, kind, 0, binds), 50);
 }
-END_TEST
 
-START_TEST(test_A10_B7_binding_to_a_stream_that_captures_spoils_nothing)
+WT_TEST(test_A10_B7_binding_to_a_stream_that_captures_spoils_nothing)
 {
     warm_stream a = new_stream(), b = new_stream();
     warm_graph graph = NULL;
@@ -494,9 +483,8 @@ START_TEST(test_A10_B7_binding_to_a_stream_that_captures_spoils_nothing)
     wt_ok(warm_stream_destroy(runtime, a));
     wt_ok(warm_stream_destroy(runtime, b));
 }
-END_TEST
 
-START_TEST(test_A10_default_streams_can_be_bound)
+WT_TEST(test_A10_default_streams_can_be_bound)
 {
     void *handle = NULL;
 
@@ -506,9 +494,8 @@ START_TEST(test_A10_default_streams_can_be_bound)
     ck_assert_ptr_eq(((wt_toy_handle *)handle)->stream, WARM_STREAM_PER_THREAD);
     ck_assert_uint_eq(toy.binds, 2);
 }
-END_TEST
 
-START_TEST(test_A10_a_failed_binding_changes_nothing)
+WT_TEST(test_A10_a_failed_binding_changes_nothing)
 {
     warm_stream a = new_stream();
     warm_error error = WARM_INIT(warm_error);
@@ -533,9 +520,8 @@ START_TEST(test_A10_a_failed_binding_changes_nothing)
     ck_assert_uint_eq(toy.binds, 4);
     wt_ok(warm_stream_destroy(runtime, a));
 }
-END_TEST
 
-START_TEST(test_A10_bad_streams_are_refused_before_anything_is_done)
+WT_TEST(test_A10_bad_streams_are_refused_before_anything_is_done)
 {
     warm_kind_ops ops = {.size = sizeof ops,
                          .name = "no streams",
@@ -557,9 +543,8 @@ START_TEST(test_A10_bad_streams_are_refused_before_anything_is_done)
     ck_assert_ptr_eq(handle, &toy);
     ck_assert_uint_eq(toy.creates, 0);
 }
-END_TEST
 
-START_TEST(test_A10_a_stream_of_another_device_is_refused)
+WT_TEST(test_A10_a_stream_of_another_device_is_refused)
 {
     warm_stream other = NULL;
     void *handle = &toy;
@@ -577,9 +562,8 @@ START_TEST(test_A10_a_stream_of_another_device_is_refused)
     ck_assert_int_eq(((wt_toy_handle *)handle)->device, 1);
     wt_ok(warm_stream_destroy(runtime, other));
 }
-END_TEST
 
-START_TEST(test_A9_B6_streams_are_a_kind_and_cannot_be_destroyed)
+WT_TEST(test_A9_B6_streams_are_a_kind_and_cannot_be_destroyed)
 {
     warm_stream mine = NULL, again = NULL;
 
@@ -594,7 +578,6 @@ START_TEST(test_A9_B6_streams_are_a_kind_and_cannot_be_destroyed)
     wt_ok(warm_stream_destroy(runtime, NULL));
     wt_ok(warm_stream_synchronize(runtime, mine));
 }
-END_TEST
 
 struct leftover {
     warm_stream stream;
@@ -617,7 +600,7 @@ static void raise_flag(void *argument)
 }
 
 /* Work queued by a thread that has gone runs before that of the next one. */
-START_TEST(test_A9_a_pooled_stream_keeps_its_order_across_threads)
+WT_TEST(test_A9_a_pooled_stream_keeps_its_order_across_threads)
 {
     struct leftover l = {.stream = NULL};
     warm_stream mine = NULL;
@@ -635,7 +618,6 @@ START_TEST(test_A9_a_pooled_stream_keeps_its_order_across_threads)
     wt_ok(warm_stream_synchronize(runtime, mine));
     ck_assert_int_eq(flag, 1);
 }
-END_TEST
 
 static void leave_capturing(void *argument, unsigned index)
 {
@@ -648,7 +630,7 @@ static void leave_capturing(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_A3_a_stream_left_capturing_serves_nobody)
+WT_TEST(test_A3_a_stream_left_capturing_serves_nobody)
 {
     warm_stream left = NULL, next = NULL;
 
@@ -661,10 +643,9 @@ START_TEST(test_A3_a_stream_left_capturing_serves_nobody)
                          wt_stat(runtime, WARM_KIND_STREAM, 0, leaked),
                      1);
 }
-END_TEST
 
 /* What uses it could not be told that it ends: it must not. */
-START_TEST(test_B6_a_stream_that_cannot_retire_is_not_destroyed)
+WT_TEST(test_B6_a_stream_that_cannot_retire_is_not_destroyed)
 {
     warm_stream left = NULL, next = NULL;
     uint64_t before = 0, after = 0;
@@ -681,7 +662,6 @@ START_TEST(test_B6_a_stream_that_cannot_retire_is_not_destroyed)
     ck_assert_int_eq(wt_stat(runtime, WARM_KIND_STREAM, 0, destroyed), 0);
     ck_assert(wt_balanced(runtime, WARM_KIND_STREAM, 0));
 }
-END_TEST
 
 static void set_and_go(void *argument, unsigned index)
 {
@@ -694,7 +674,7 @@ static void set_and_go(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_A3_the_next_thread_inherits_no_setting)
+WT_TEST(test_A3_the_next_thread_inherits_no_setting)
 {
     void *seen[1] = {NULL};
     void *first;
@@ -710,9 +690,8 @@ START_TEST(test_A3_the_next_thread_inherits_no_setting)
         ck_assert_uint_eq(toy.binds, i + 1); /* the binding is gone, too */
     }
 }
-END_TEST
 
-START_TEST(test_A3_a_handle_that_cannot_be_reset_is_destroyed)
+WT_TEST(test_A3_a_handle_that_cannot_be_reset_is_destroyed)
 {
     void *handle = NULL;
 
@@ -726,9 +705,8 @@ START_TEST(test_A3_a_handle_that_cannot_be_reset_is_destroyed)
     ck_assert(wt_balanced(runtime, kind, 0));
     wt_toy_fail(&toy, WT_RESET, 0, false);
 }
-END_TEST
 
-START_TEST(test_A14_creations_are_timed_and_counted)
+WT_TEST(test_A14_creations_are_timed_and_counted)
 {
     hold_at_once(2);
     ck_assert_int_gt(wt_stat(runtime, kind, 0, create_ns), 0);
@@ -736,9 +714,8 @@ START_TEST(test_A14_creations_are_timed_and_counted)
                      wt_stat(runtime, kind, 0, create_max_ns));
     ck_assert_int_eq(wt_stat(runtime, kind, 0, workspaces), 0);
 }
-END_TEST
 
-START_TEST(test_A14_bad_arguments_are_refused)
+WT_TEST(test_A14_bad_arguments_are_refused)
 {
     warm_handle_stats stats = {.size = sizeof stats, .created = 99};
     void *handle = &toy;
@@ -783,11 +760,10 @@ START_TEST(test_A14_bad_arguments_are_refused)
     ck_assert_uint_eq(stats.created, 1);
     ck_assert_uint_eq(stats.destroyed, 99);
 }
-END_TEST
 
 /* The mode around a creation is the pool's affair: what a call that fails says
  * is why it failed, and one that works says nothing. */
-START_TEST(test_A8_G6_capture_mode_that_fails_does_not_hide_the_reason)
+WT_TEST(test_A8_G6_capture_mode_that_fails_does_not_hide_the_reason)
 {
     warm_error error = WARM_INIT(warm_error);
     void *handle = NULL;
@@ -805,7 +781,6 @@ START_TEST(test_A8_G6_capture_mode_that_fails_does_not_hide_the_reason)
     warm_last_error(&error);
     ck_assert_int_eq(error.code, WT_TOY_CODE);
 }
-END_TEST
 
 static int nested_create(void *context, int device, void **handle)
 {
@@ -829,7 +804,7 @@ static int nested_destroy(void *context, int device, void *handle)
     return 0;
 }
 
-START_TEST(test_A9_a_callback_may_reserve_another_kind)
+WT_TEST(test_A9_a_callback_may_reserve_another_kind)
 {
     warm_kind_ops ops = {.size = sizeof ops,
                          .name = "nested",
@@ -844,7 +819,6 @@ START_TEST(test_A9_a_callback_may_reserve_another_kind)
     ck_assert_ptr_eq(outer, inner);
     ck_assert_uint_eq(toy.creates, 1);
 }
-END_TEST
 
 struct narcissus {
     warm_kind kind;
@@ -869,7 +843,7 @@ static int want_myself(void *context, int device, void **handle)
 }
 
 /* It would wait for its own first creation for ever, or create without end. */
-START_TEST(test_A8_A9_a_callback_cannot_reserve_its_own_handle)
+WT_TEST(test_A8_A9_a_callback_cannot_reserve_its_own_handle)
 {
     struct narcissus n = {.own = WARM_OK, .other = WARM_NOT_FOUND};
     warm_kind_ops ops = {.size = sizeof ops,
@@ -889,7 +863,6 @@ START_TEST(test_A8_A9_a_callback_cannot_reserve_its_own_handle)
     ck_assert_int_eq(wt_stat(runtime, n.kind, 0, created), 1);
     wt_ok(warm_thread_release(runtime)); /* no call is under way any more */
 }
-END_TEST
 
 static int memory_create(void *context, int device, void **handle)
 {
@@ -914,7 +887,7 @@ static int cannot_reset(void *context, int device, void *handle)
 /* Most libraries allocate when a handle is made, which would spoil the capture
  * of the thread that happens to need one; and free when it goes, which would
  * spoil that of any thread, and is deferred. */
-START_TEST(test_A16_B7_A9_callbacks_may_allocate_while_the_thread_captures)
+WT_TEST(test_A16_B7_A9_callbacks_may_allocate_while_the_thread_captures)
 {
     warm_kind_ops ops = {.size = sizeof ops,
                          .name = "memory",
@@ -940,13 +913,13 @@ START_TEST(test_A16_B7_A9_callbacks_may_allocate_while_the_thread_captures)
     wt_ok(warm_graph_destroy(runtime, graph));
     wt_ok(warm_stream_destroy(runtime, stream));
 }
-END_TEST
 
 /* Each of the calls that a thread makes fails, once and from then on. */
 static const enum wt_toy_call faulty[] = {WT_CREATE, WT_BIND, WT_RESET,
                                           WT_DESTROY};
 
-START_TEST(test_A8_A14_counters_balance_after_every_fault)
+WT_LOOP_TEST(test_A8_A14_counters_balance_after_every_fault,
+             2 * sizeof faulty / sizeof faulty[0])
 {
     enum wt_toy_call call = faulty[_i / 2];
     bool on = _i % 2 != 0;
@@ -965,7 +938,6 @@ START_TEST(test_A8_A14_counters_balance_after_every_fault)
     }
     ck_assert_int_eq(toy.alive, wt_stat(runtime, kind, 0, idle));
 }
-END_TEST
 
 static const char *const driver_calls[] = {"stream_info", "device_info",
                                            "stream_create", "stream_capture"};
@@ -981,7 +953,8 @@ static void reserve_both(void *argument, unsigned index)
     status[1] = warm_handle_reserve_on(runtime, kind, 0, stream, &handle);
 }
 
-START_TEST(test_A8_A14_counters_balance_after_every_driver_fault)
+WT_LOOP_TEST(test_A8_A14_counters_balance_after_every_driver_fault,
+             2 * sizeof driver_calls / sizeof driver_calls[0])
 {
     const char *call = driver_calls[_i / 2];
     int on = _i % 2;
@@ -1002,64 +975,9 @@ START_TEST(test_A8_A14_counters_balance_after_every_driver_fault)
         ck_assert_int_eq(status[1], WARM_OK);
     }
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("handles");
-    TCase *tcase = tcase_create("pool");
-
     setenv("WARMPOOL_CONF", "host_devices:2", 0);
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase,
-                   test_A8_G6_capture_mode_that_fails_does_not_hide_the_reason);
-    tcase_add_test(tcase,
-                   test_A1_A7_same_thread_gets_same_handle_without_any_call);
-    tcase_add_test(tcase,
-                   test_A2_A3_five_threads_meet_while_four_handles_are_idle);
-    tcase_add_test(tcase, test_A4_created_equals_most_held_at_once);
-    tcase_add_test(tcase, test_A3_last_in_is_first_out);
-    tcase_add_test(tcase, test_A4_an_exiting_thread_calls_nothing);
-    tcase_add_test(tcase, test_A3_A8_creations_do_not_wait_for_each_other);
-    tcase_add_test(tcase,
-                   test_A8_failed_creation_changes_nothing_and_tells_the_code);
-    tcase_add_test(tcase,
-                   test_A8_after_a_failed_first_creation_the_next_thread_tries);
-    tcase_add_test(tcase, test_A9_kinds_are_checked_when_registered);
-    tcase_add_test(tcase, test_A8_A9_a_create_that_makes_nothing_is_an_error);
-    tcase_add_loop_test(
-        tcase, test_G6_a_recovered_failure_leaves_the_last_error, 0, 3);
-    tcase_add_loop_test(tcase, test_A9_builtin_kind_works_or_says_why_not, 0,
-                        sizeof builtin / sizeof builtin[0]);
-    tcase_add_test(tcase,
-                   test_A9_B6_streams_are_a_kind_and_cannot_be_destroyed);
-    tcase_add_test(tcase, test_A9_a_callback_may_reserve_another_kind);
-    tcase_add_test(tcase, test_A8_A9_a_callback_cannot_reserve_its_own_handle);
-    tcase_add_test(
-        tcase, test_A16_B7_A9_callbacks_may_allocate_while_the_thread_captures);
-    tcase_add_test(tcase, test_A10_binding_again_costs_no_call);
-    tcase_add_test(tcase,
-                   test_A10_B6_a_new_stream_at_an_old_address_is_bound_again);
-    tcase_add_test(
-        tcase, test_A10_B7_binding_to_a_stream_that_captures_spoils_nothing);
-    tcase_add_test(tcase, test_A10_default_streams_can_be_bound);
-    tcase_add_test(tcase, test_A10_a_failed_binding_changes_nothing);
-    tcase_add_test(tcase,
-                   test_A10_bad_streams_are_refused_before_anything_is_done);
-    tcase_add_test(tcase, test_A10_a_stream_of_another_device_is_refused);
-    tcase_add_test(tcase,
-                   test_A9_a_pooled_stream_keeps_its_order_across_threads);
-    tcase_add_test(tcase, test_A3_a_stream_left_capturing_serves_nobody);
-    tcase_add_test(tcase, test_B6_a_stream_that_cannot_retire_is_not_destroyed);
-    tcase_add_test(tcase, test_A3_the_next_thread_inherits_no_setting);
-    tcase_add_test(tcase, test_A3_a_handle_that_cannot_be_reset_is_destroyed);
-    tcase_add_test(tcase, test_A14_creations_are_timed_and_counted);
-    tcase_add_test(tcase, test_A14_bad_arguments_are_refused);
-    tcase_add_loop_test(tcase, test_A8_A14_counters_balance_after_every_fault,
-                        0, 2 * sizeof faulty / sizeof faulty[0]);
-    tcase_add_loop_test(tcase,
-                        test_A8_A14_counters_balance_after_every_driver_fault,
-                        0, 2 * sizeof driver_calls / sizeof driver_calls[0]);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
+    return wt_run();
 }

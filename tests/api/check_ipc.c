@@ -79,9 +79,11 @@ static void names(const void *pointer)
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), text));
 }
 
+WT_CASE("ipc", .setup = setup, .teardown = teardown);
+
 /* ---- what is shared ----------------------------------------------------- */
 
-START_TEST(test_C9_bytes_are_seen_both_ways)
+WT_LOOP_TEST(test_C9_bytes_are_seen_both_ways, 2)
 {
     static const size_t sizes[] = {4 * KIB, 3 * MIB};
     size_t bytes = sizes[_i];
@@ -98,9 +100,8 @@ START_TEST(test_C9_bytes_are_seen_both_ways)
     ck_assert_uint_eq(wt_peer_read(peer, 0, bytes), 19);
     wt_peer_free(peer, 0);
 }
-END_TEST
 
-START_TEST(test_C9_what_is_exported_here_is_used_there)
+WT_TEST(test_C9_what_is_exported_here_is_used_there)
 {
     char *block = take(3 * MIB);
     warm_ipc_handle handle = export_here(block);
@@ -121,11 +122,10 @@ START_TEST(test_C9_what_is_exported_here_is_used_there)
     wt_fails(WARM_INVALID_POINTER, wt_peer_close(peer, 2));
     wt_ok(warm_free(block));
 }
-END_TEST
 
 /* Freeing says that nobody has it open: the block is the next one's, and its
  * segment may go back. */
-START_TEST(test_C9_freed_block_is_as_any_other)
+WT_TEST(test_C9_freed_block_is_as_any_other)
 {
     void *block = take(3 * MIB);
     warm_ipc_handle handle = export_here(block), again;
@@ -151,11 +151,10 @@ START_TEST(test_C9_freed_block_is_as_any_other)
     ck_assert(!same_segment(&handle, &again));
     wt_ok(warm_free(block));
 }
-END_TEST
 
 /* ---- mapped once ------------------------------------------------------- */
 
-START_TEST(test_C9_segment_is_mapped_once_and_unmapped_after_the_last)
+WT_TEST(test_C9_segment_is_mapped_once_and_unmapped_after_the_last)
 {
     warm_ipc_handle first = wt_peer_export(peer, 0, 0, 4 * KIB, 1);
     warm_ipc_handle second = wt_peer_export(peer, 1, 0, 64 * KIB, 2);
@@ -193,9 +192,8 @@ START_TEST(test_C9_segment_is_mapped_once_and_unmapped_after_the_last)
         wt_peer_free(peer, i);
     }
 }
-END_TEST
 
-START_TEST(test_C9_closing_twice_names_the_pointer)
+WT_TEST(test_C9_closing_twice_names_the_pointer)
 {
     warm_ipc_handle first = wt_peer_export(peer, 0, 0, 4 * KIB, 1);
     warm_ipc_handle second = wt_peer_export(peer, 1, 0, 64 * KIB, 2);
@@ -220,7 +218,6 @@ START_TEST(test_C9_closing_twice_names_the_pointer)
     wt_peer_free(peer, 0);
     wt_peer_free(peer, 1);
 }
-END_TEST
 
 enum { THREADS = 8 };
 
@@ -238,7 +235,7 @@ static void open_one(void *argument, unsigned index)
         warm_ipc_open(runtime, &r->handle[index % 2], &r->pointer[index]);
 }
 
-START_TEST(test_C9_threads_that_meet_map_it_once)
+WT_TEST(test_C9_threads_that_meet_map_it_once)
 {
     struct race r = {.handle = {wt_peer_export(peer, 0, 0, 4 * KIB, 1),
                                 wt_peer_export(peer, 1, 0, 4 * KIB, 2)}};
@@ -255,7 +252,6 @@ START_TEST(test_C9_threads_that_meet_map_it_once)
     wt_peer_free(peer, 0);
     wt_peer_free(peer, 1);
 }
-END_TEST
 
 enum { ROUNDS = 400, HANDLES = 3 };
 
@@ -284,7 +280,7 @@ static void open_and_close(void *argument, unsigned index)
 }
 
 /* The last one closes while others open. */
-START_TEST(test_C9_threads_open_and_close_what_they_share)
+WT_TEST(test_C9_threads_open_and_close_what_they_share)
 {
     struct churn c = {.handle = {wt_peer_export(peer, 0, 0, 4 * KIB, 1),
                                  wt_peer_export(peer, 1, 0, 4 * KIB, 2),
@@ -300,9 +296,8 @@ START_TEST(test_C9_threads_open_and_close_what_they_share)
         wt_peer_free(peer, i);
     }
 }
-END_TEST
 
-START_TEST(test_C9_G7_what_is_open_is_in_the_json)
+WT_TEST(test_C9_G7_what_is_open_is_in_the_json)
 {
     warm_ipc_handle handle = wt_peer_export(peer, 0, 0, 3 * MIB, 3);
     char *theirs = open_here(&handle), text[65536], expected[128];
@@ -318,11 +313,10 @@ START_TEST(test_C9_G7_what_is_open_is_in_the_json)
     wt_ok(warm_ipc_close(runtime, theirs));
     wt_peer_free(peer, 0);
 }
-END_TEST
 
 /* ---- what it is not ---------------------------------------------------- */
 
-START_TEST(test_C9_opened_memory_is_no_block)
+WT_TEST(test_C9_opened_memory_is_no_block)
 {
     warm_ipc_handle handle = wt_peer_export(peer, 0, 0, 3 * MIB, 1), out;
     char *theirs = open_here(&handle);
@@ -349,9 +343,8 @@ START_TEST(test_C9_opened_memory_is_no_block)
     ck_assert_ptr_null(strstr(warm_last_error_message(), "warm_ipc_close()"));
     wt_peer_free(peer, 0);
 }
-END_TEST
 
-START_TEST(test_C9_only_live_blocks_of_a_device_are_exported)
+WT_TEST(test_C9_only_live_blocks_of_a_device_are_exported)
 {
     warm_ipc_handle handle = WARM_INIT(warm_ipc_handle), before = handle;
     void *pinned = NULL, *uncached = NULL, *block = take(5000);
@@ -376,11 +369,10 @@ START_TEST(test_C9_only_live_blocks_of_a_device_are_exported)
     wt_ok(warm_free(pinned));
     wt_ok(warm_free(block));
 }
-END_TEST
 
 /* ---- bad handles ------------------------------------------------------- */
 
-START_TEST(test_C9_damaged_handle_is_refused)
+WT_TEST(test_C9_damaged_handle_is_refused)
 {
     warm_ipc_handle good = wt_peer_export(peer, 0, 0, 4 * KIB, 1), bad;
     void *pointer = &pointer;
@@ -403,7 +395,6 @@ START_TEST(test_C9_damaged_handle_is_refused)
     ck_assert_uint_eq(wt_calls(runtime, "ipc_open"), 0);
     wt_peer_free(peer, 0);
 }
-END_TEST
 
 /* CUDA refuses it as well, but not in words. */
 /* As the library does: FNV-1a of all before it. */
@@ -419,7 +410,7 @@ static warm_ipc_handle checked(warm_ipc_handle handle)
 }
 
 /* Whole, and of no memory that there is. */
-START_TEST(test_C9_handle_beyond_its_segment_is_refused)
+WT_TEST(test_C9_handle_beyond_its_segment_is_refused)
 {
     warm_ipc_handle good = wt_peer_export(peer, 0, 0, 4 * KIB, 1), bad[3];
     void *pointer = &pointer;
@@ -438,10 +429,9 @@ START_TEST(test_C9_handle_beyond_its_segment_is_refused)
     ck_assert_uint_eq(wt_calls(runtime, "ipc_open"), 0);
     wt_peer_free(peer, 0);
 }
-END_TEST
 
 /* On the host device: the stand-in has had its number of devices. */
-START_TEST(test_C9_memory_of_any_device_is_opened_and_closed)
+WT_TEST(test_C9_memory_of_any_device_is_opened_and_closed)
 {
     warm_options options = {.size = sizeof options, .host_devices = 2};
 
@@ -460,9 +450,8 @@ START_TEST(test_C9_memory_of_any_device_is_opened_and_closed)
         wt_peer_free(peer, i);
     }
 }
-END_TEST
 
-START_TEST(test_C9_handle_of_this_very_process_is_refused)
+WT_TEST(test_C9_handle_of_this_very_process_is_refused)
 {
     void *block = take(5000), *pointer = &pointer;
     warm_ipc_handle handle = export_here(block);
@@ -473,9 +462,8 @@ START_TEST(test_C9_handle_of_this_very_process_is_refused)
     ck_assert_uint_eq(wt_calls(runtime, "ipc_open"), 0);
     wt_ok(warm_free(block));
 }
-END_TEST
 
-START_TEST(test_C9_device_that_is_not_here_is_named)
+WT_TEST(test_C9_device_that_is_not_here_is_named)
 {
     warm_ipc_handle handle;
     void *pointer = &pointer;
@@ -494,11 +482,10 @@ START_TEST(test_C9_device_that_is_not_here_is_named)
     ck_assert_uint_eq(wt_calls(runtime, "ipc_open"), 0);
     wt_peer_free(peer, 0);
 }
-END_TEST
 
 /* ---- ends -------------------------------------------------------------- */
 
-START_TEST(test_C9_other_process_has_ended)
+WT_TEST(test_C9_other_process_has_ended)
 {
     warm_ipc_handle first = wt_peer_export(peer, 0, 0, 4 * KIB, 7);
     warm_ipc_handle second = wt_peer_export(peer, 1, 0, 64 * KIB, 8);
@@ -521,9 +508,8 @@ START_TEST(test_C9_other_process_has_ended)
     wt_ok(warm_ipc_close(runtime, b));
     wt_fails(WARM_UNAVAILABLE, warm_ipc_open(runtime, &first, &pointer));
 }
-END_TEST
 
-START_TEST(test_C9_G2_runtime_that_ends_closes_and_reports)
+WT_TEST(test_C9_G2_runtime_that_ends_closes_and_reports)
 {
     warm_ipc_handle handle = wt_peer_export(peer, 0, 0, 4 * KIB, 1);
     warm_ipc_handle inner = wt_peer_export(peer, 1, 0, 4 * KIB, 2);
@@ -547,9 +533,8 @@ START_TEST(test_C9_G2_runtime_that_ends_closes_and_reports)
     wt_peer_free(peer, 0);
     wt_peer_free(peer, 1);
 }
-END_TEST
 
-START_TEST(test_C9_B7_capture_goes_on_beside_it)
+WT_TEST(test_C9_B7_capture_goes_on_beside_it)
 {
     warm_ipc_handle handle = wt_peer_export(peer, 0, 0, 3 * MIB, 1);
     warm_ipc_handle own = WARM_INIT(warm_ipc_handle);
@@ -576,34 +561,4 @@ START_TEST(test_C9_B7_capture_goes_on_beside_it)
     wt_ok(warm_stream_destroy(runtime, stream));
     wt_ok(warm_free(block));
     wt_peer_free(peer, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("ipc");
-    TCase *tcase = tcase_create("ipc");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(tcase, test_C9_bytes_are_seen_both_ways, 0, 2);
-    tcase_add_test(tcase, test_C9_what_is_exported_here_is_used_there);
-    tcase_add_test(tcase, test_C9_freed_block_is_as_any_other);
-    tcase_add_test(tcase,
-                   test_C9_segment_is_mapped_once_and_unmapped_after_the_last);
-    tcase_add_test(tcase, test_C9_closing_twice_names_the_pointer);
-    tcase_add_test(tcase, test_C9_threads_that_meet_map_it_once);
-    tcase_add_test(tcase, test_C9_threads_open_and_close_what_they_share);
-    tcase_add_test(tcase, test_C9_G7_what_is_open_is_in_the_json);
-    tcase_add_test(tcase, test_C9_opened_memory_is_no_block);
-    tcase_add_test(tcase, test_C9_only_live_blocks_of_a_device_are_exported);
-    tcase_add_test(tcase, test_C9_damaged_handle_is_refused);
-    tcase_add_test(tcase, test_C9_handle_beyond_its_segment_is_refused);
-    tcase_add_test(tcase, test_C9_memory_of_any_device_is_opened_and_closed);
-    tcase_add_test(tcase, test_C9_handle_of_this_very_process_is_refused);
-    tcase_add_test(tcase, test_C9_device_that_is_not_here_is_named);
-    tcase_add_test(tcase, test_C9_other_process_has_ended);
-    tcase_add_test(tcase, test_C9_G2_runtime_that_ends_closes_and_reports);
-    tcase_add_test(tcase, test_C9_B7_capture_goes_on_beside_it);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

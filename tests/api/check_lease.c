@@ -48,7 +48,9 @@ static void back(warm_lease lease, void *handle)
     wt_ok(warm_handle_return(runtime, lease));
 }
 
-START_TEST(test_A13_a_lease_is_nobody_elses)
+WT_CASE("lease", .setup = set_up, .teardown = tear_down);
+
+WT_TEST(test_A13_a_lease_is_nobody_elses)
 {
     warm_lease lease[5] = {{0}};
     void *handle[5] = {NULL};
@@ -80,9 +82,8 @@ START_TEST(test_A13_a_lease_is_nobody_elses)
     ck_assert_int_eq(stat_idle(), 6);
     ck_assert_uint_eq(toy.creates, 6);
 }
-END_TEST
 
-START_TEST(test_A13_a_returned_handle_is_reset_for_the_next)
+WT_TEST(test_A13_a_returned_handle_is_reset_for_the_next)
 {
     warm_lease first = {0}, second = {0};
     void *handle = lend(&first), *again;
@@ -99,9 +100,8 @@ START_TEST(test_A13_a_returned_handle_is_reset_for_the_next)
     ck_assert_uint_eq(toy.resets, 2);
     ck_assert_int_eq(((wt_toy_handle *)again)->setting, 0);
 }
-END_TEST
 
-START_TEST(test_A13_what_is_no_lease_cannot_be_returned)
+WT_TEST(test_A13_what_is_no_lease_cannot_be_returned)
 {
     warm_runtime *other = wt_runtime(NULL);
     wt_toy toys;
@@ -148,9 +148,8 @@ START_TEST(test_A13_what_is_no_lease_cannot_be_returned)
         wt_toy_free_left(&toys);
     }
 }
-END_TEST
 
-START_TEST(test_A13_bad_arguments_are_refused)
+WT_TEST(test_A13_bad_arguments_are_refused)
 {
     warm_lease lease = {7};
     void *handle = &lease;
@@ -176,9 +175,8 @@ START_TEST(test_A13_bad_arguments_are_refused)
     ck_assert_ptr_eq(handle, &lease);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 0);
 }
-END_TEST
 
-START_TEST(test_A10_A13_a_lease_can_be_bound_to_a_stream)
+WT_TEST(test_A10_A13_a_lease_can_be_bound_to_a_stream)
 {
     warm_stream stream = NULL, other = NULL;
     warm_lease lease = {0}, none = {0};
@@ -205,10 +203,10 @@ START_TEST(test_A10_A13_a_lease_can_be_bound_to_a_stream)
     wt_ok(warm_stream_destroy(runtime, stream));
     wt_ok(warm_stream_destroy(runtime, other));
 }
-END_TEST
 
 /* The libraries themselves, where there are some. */
-START_TEST(test_A13_A9_every_kind_can_be_leased_and_returned)
+WT_LOOP_TEST(test_A13_A9_every_kind_can_be_leased_and_returned,
+             WARM_KIND_BUILTIN)
 {
     warm_lease lease[2] = {{0}};
     void *handle[2] = {NULL};
@@ -236,7 +234,6 @@ START_TEST(test_A13_A9_every_kind_can_be_leased_and_returned)
     wt_ok(warm_handle_return(runtime, lease[0]));
     ck_assert(wt_balanced(runtime, _i, 0));
 }
-END_TEST
 
 struct passing {
     warm_lease lease;
@@ -264,7 +261,7 @@ static void lease_it(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_A13_a_lease_outlives_its_thread_and_ends_in_another)
+WT_TEST(test_A13_a_lease_outlives_its_thread_and_ends_in_another)
 {
     struct passing p = {.status = WARM_NOT_FOUND};
     void *held = NULL;
@@ -279,9 +276,8 @@ START_TEST(test_A13_a_lease_outlives_its_thread_and_ends_in_another)
     ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), 0);
     ck_assert_int_eq(stat_idle(), 1);
 }
-END_TEST
 
-START_TEST(test_A11_prewarm_makes_what_is_missing)
+WT_TEST(test_A11_prewarm_makes_what_is_missing)
 {
     void *held = NULL;
     unsigned creates;
@@ -313,9 +309,8 @@ START_TEST(test_A11_prewarm_makes_what_is_missing)
     ck_assert_uint_eq(toy.creates, creates);
     ck_assert(wt_balanced(runtime, kind, 0));
 }
-END_TEST
 
-START_TEST(test_A8_A11_a_failed_prewarm_leaves_what_it_made)
+WT_LOOP_TEST(test_A8_A11_a_failed_prewarm_leaves_what_it_made, 2)
 {
     unsigned flags = _i != 0 ? WARM_PREWARM_BACKGROUND : 0;
     warm_error error = WARM_INIT(warm_error);
@@ -340,9 +335,8 @@ START_TEST(test_A8_A11_a_failed_prewarm_leaves_what_it_made)
     wt_ok(warm_handle_prewarm_wait(runtime));
     ck_assert_int_eq(stat_idle(), 5);
 }
-END_TEST
 
-START_TEST(test_A11_in_the_background_nobody_waits)
+WT_TEST(test_A11_in_the_background_nobody_waits)
 {
     wt_toy more;
     warm_kind second;
@@ -371,9 +365,8 @@ START_TEST(test_A11_in_the_background_nobody_waits)
     wt_ok(warm_handle_trim(runtime, second, 0, 0, 0, NULL));
     ck_assert_int_eq(more.alive, 0);
 }
-END_TEST
 
-START_TEST(test_A11_of_two_failures_the_first_is_told)
+WT_TEST(test_A11_of_two_failures_the_first_is_told)
 {
     wt_toy more;
     warm_kind second;
@@ -392,7 +385,6 @@ START_TEST(test_A11_of_two_failures_the_first_is_told)
     ck_assert_int_eq(wt_stat(runtime, second, 0, failed), 1);
     wt_toy_fail(&toy, WT_CREATE, 0, false);
 }
-END_TEST
 
 /* Signals are for the program's own threads. */
 static int create_unless_signalled(void *context, int device, void **handle)
@@ -407,7 +399,7 @@ static int create_unless_signalled(void *context, int device, void **handle)
     return wt_toy_create(context, device, handle);
 }
 
-START_TEST(test_A11_background_thread_takes_no_signals)
+WT_TEST(test_A11_background_thread_takes_no_signals)
 {
     warm_kind_ops ops = {.size = sizeof ops,
                          .name = "quiet",
@@ -425,9 +417,8 @@ START_TEST(test_A11_background_thread_takes_no_signals)
     pthread_sigmask(SIG_BLOCK, NULL, &mine);
     ck_assert(!sigismember(&mine, SIGUSR1));
 }
-END_TEST
 
-START_TEST(test_A11_without_a_thread_nothing_is_left_to_be_made)
+WT_TEST(test_A11_without_a_thread_nothing_is_left_to_be_made)
 {
     wt_refuse_threads(true);
     wt_fails(WARM_OUT_OF_MEMORY,
@@ -441,9 +432,8 @@ START_TEST(test_A11_without_a_thread_nothing_is_left_to_be_made)
     wt_ok(warm_handle_prewarm_wait(runtime));
     ck_assert_int_eq(stat_idle(), 3);
 }
-END_TEST
 
-START_TEST(test_A11_what_is_left_can_be_called_off)
+WT_LOOP_TEST(test_A11_what_is_left_can_be_called_off, 2)
 {
     wt_toy_close_gate(&toy);
     wt_ok(warm_handle_prewarm(runtime, kind, 0, 9, WARM_PREWARM_BACKGROUND));
@@ -460,7 +450,6 @@ START_TEST(test_A11_what_is_left_can_be_called_off)
     ck_assert_int_eq(stat_idle(), _i != 0 ? 2 : 1);
     ck_assert_uint_eq(toy.creates, _i != 0 ? 2 : 1);
 }
-END_TEST
 
 static void *opener(void *argument)
 {
@@ -474,7 +463,7 @@ static void *opener(void *argument)
 }
 
 /* destroy waits for the one that is being made, and for no other. */
-START_TEST(test_A11_G2_destroy_ends_what_goes_on_in_the_background)
+WT_TEST(test_A11_G2_destroy_ends_what_goes_on_in_the_background)
 {
     pthread_t thread;
 
@@ -488,7 +477,6 @@ START_TEST(test_A11_G2_destroy_ends_what_goes_on_in_the_background)
     ck_assert_uint_eq(toy.creates, 1);
     runtime = wt_runtime(NULL); /* for tear_down() */
 }
-END_TEST
 
 /* A library that reserves, leases and waits while it makes a handle. */
 struct nosy {
@@ -517,7 +505,7 @@ static int nosy_destroy(void *context, int device, void *handle)
     return wt_toy_destroy(((struct nosy *)context)->toy, device, handle);
 }
 
-START_TEST(test_A11_A13_A9_callbacks_cannot_wait_for_themselves)
+WT_LOOP_TEST(test_A11_A13_A9_callbacks_cannot_wait_for_themselves, 3)
 {
     static struct nosy n; /* destroyed by tear_down() */
     warm_kind_ops ops = {.size = sizeof ops,
@@ -555,7 +543,6 @@ START_TEST(test_A11_A13_A9_callbacks_cannot_wait_for_themselves)
     ck_assert_int_eq(n.destroy, WARM_INVALID_ARGUMENT);
     ck_assert_int_eq(wt_stat(runtime, n.own, 0, idle), 1);
 }
-END_TEST
 
 /* What callbacks of every sort were told. */
 static struct {
@@ -628,7 +615,7 @@ static int asking_memory(void *context, size_t bytes)
     return 0;
 }
 
-START_TEST(test_A6_A11_no_callback_waits_for_what_may_wait_for_it)
+WT_TEST(test_A6_A11_no_callback_waits_for_what_may_wait_for_it)
 {
     static const warm_kind_ops ops = {.size = sizeof ops,
                                       .name = "asking",
@@ -667,9 +654,8 @@ START_TEST(test_A6_A11_no_callback_waits_for_what_may_wait_for_it)
     wt_ok(warm_handle_prewarm_wait(runtime));
     wt_ok(warm_pinned_prewarm_wait(runtime));
 }
-END_TEST
 
-START_TEST(test_A12_trim_keeps_the_newest_and_what_is_in_use)
+WT_TEST(test_A12_trim_keeps_the_newest_and_what_is_in_use)
 {
     warm_lease lease[4] = {{0}};
     void *handle[4], *held = NULL, *again = NULL;
@@ -708,9 +694,8 @@ START_TEST(test_A12_trim_keeps_the_newest_and_what_is_in_use)
     wt_ok(warm_handle_reserve(runtime, kind, 0, &again));
     ck_assert_ptr_eq(again, held);
 }
-END_TEST
 
-START_TEST(test_A12_one_that_cannot_be_destroyed_is_counted)
+WT_TEST(test_A12_one_that_cannot_be_destroyed_is_counted)
 {
     uint64_t destroyed = 0;
 
@@ -726,10 +711,9 @@ START_TEST(test_A12_one_that_cannot_be_destroyed_is_counted)
     wt_toy_free_left(&toy);
     runtime = wt_runtime(NULL); /* for tear_down() */
 }
-END_TEST
 
 /* A stream that is trimmed retires first: blocks freed on it come back. */
-START_TEST(test_A12_B6_trimmed_streams_retire)
+WT_LOOP_TEST(test_A12_B6_trimmed_streams_retire, 2)
 {
     warm_space_stats stats = WARM_INIT(warm_space_stats);
     warm_lease lease = {0};
@@ -754,9 +738,8 @@ START_TEST(test_A12_B6_trimmed_streams_retire)
     ck_assert_uint_eq(stats.pending.current, 0);
     ck_assert_uint_eq(stats.lost, 0);
 }
-END_TEST
 
-START_TEST(test_A12_A13_B7_nothing_spoils_a_capture)
+WT_TEST(test_A12_A13_B7_nothing_spoils_a_capture)
 {
     warm_stream stream = NULL;
     warm_lease lease = {0};
@@ -779,7 +762,6 @@ START_TEST(test_A12_A13_B7_nothing_spoils_a_capture)
     wt_ok(warm_stream_destroy(runtime, stream));
     ck_assert(wt_balanced(runtime, which, 0));
 }
-END_TEST
 
 /* Each of the calls fails, once and from then on. */
 static const enum wt_toy_call faulty[] = {WT_CREATE, WT_BIND, WT_RESET,
@@ -815,7 +797,8 @@ static void flow(warm_stream stream)
     ck_assert(wt_balanced(runtime, kind, 0));
 }
 
-START_TEST(test_A11_A12_A13_counters_balance_after_every_fault)
+WT_LOOP_TEST(test_A11_A12_A13_counters_balance_after_every_fault,
+             2 * sizeof faulty / sizeof faulty[0])
 {
     warm_stream stream = NULL;
 
@@ -831,46 +814,4 @@ START_TEST(test_A11_A12_A13_counters_balance_after_every_fault)
     wt_runtime_end(runtime);
     wt_toy_free_left(&toy); /* those whose destroy failed */
     runtime = wt_runtime(NULL);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("lease");
-    TCase *tcase = tcase_create("lease");
-
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, test_A13_a_lease_is_nobody_elses);
-    tcase_add_test(tcase, test_A13_a_returned_handle_is_reset_for_the_next);
-    tcase_add_test(tcase, test_A13_what_is_no_lease_cannot_be_returned);
-    tcase_add_test(tcase, test_A13_bad_arguments_are_refused);
-    tcase_add_test(tcase, test_A10_A13_a_lease_can_be_bound_to_a_stream);
-    tcase_add_loop_test(tcase,
-                        test_A13_A9_every_kind_can_be_leased_and_returned, 0,
-                        WARM_KIND_BUILTIN);
-    tcase_add_test(tcase,
-                   test_A13_a_lease_outlives_its_thread_and_ends_in_another);
-    tcase_add_test(tcase, test_A11_prewarm_makes_what_is_missing);
-    tcase_add_loop_test(tcase, test_A8_A11_a_failed_prewarm_leaves_what_it_made,
-                        0, 2);
-    tcase_add_test(tcase, test_A11_in_the_background_nobody_waits);
-    tcase_add_test(tcase, test_A11_of_two_failures_the_first_is_told);
-    tcase_add_test(tcase, test_A11_background_thread_takes_no_signals);
-    tcase_add_test(tcase, test_A11_without_a_thread_nothing_is_left_to_be_made);
-    tcase_add_loop_test(tcase, test_A11_what_is_left_can_be_called_off, 0, 2);
-    tcase_add_test(tcase,
-                   test_A11_G2_destroy_ends_what_goes_on_in_the_background);
-    tcase_add_loop_test(
-        tcase, test_A11_A13_A9_callbacks_cannot_wait_for_themselves, 0, 3);
-    tcase_add_test(tcase,
-                   test_A6_A11_no_callback_waits_for_what_may_wait_for_it);
-    tcase_add_test(tcase, test_A12_trim_keeps_the_newest_and_what_is_in_use);
-    tcase_add_test(tcase, test_A12_one_that_cannot_be_destroyed_is_counted);
-    tcase_add_loop_test(tcase, test_A12_B6_trimmed_streams_retire, 0, 2);
-    tcase_add_test(tcase, test_A12_A13_B7_nothing_spoils_a_capture);
-    tcase_add_loop_test(tcase,
-                        test_A11_A12_A13_counters_balance_after_every_fault, 0,
-                        2 * sizeof faulty / sizeof faulty[0]);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

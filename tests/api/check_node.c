@@ -75,7 +75,10 @@ static warm_space_stats stats_of(int node)
 
 static const size_t sizes[] = {1, 700, 6000, SIZE, 5 * MIB + 1};
 
-START_TEST(test_B15_block_comes_from_the_node_asked_for)
+WT_CASE("node", .setup = setup, .teardown = teardown);
+
+WT_LOOP_TEST(test_B15_block_comes_from_the_node_asked_for,
+             sizeof sizes / sizeof sizes[0])
 {
     size_t bytes = sizes[_i];
     char *block[NODES];
@@ -97,9 +100,8 @@ START_TEST(test_B15_block_comes_from_the_node_asked_for)
         wt_ok(warm_free(block[i]));
     }
 }
-END_TEST
 
-START_TEST(test_B1_B15_no_bytes_give_null_on_any_node)
+WT_TEST(test_B1_B15_no_bytes_give_null_on_any_node)
 {
     void *pointer = &pointer;
 
@@ -107,7 +109,6 @@ START_TEST(test_B1_B15_no_bytes_give_null_on_any_node)
     ck_assert_ptr_null(pointer);
     ck_assert_uint_eq(wt_pinned_stats(runtime).live.allocated, 0);
 }
-END_TEST
 
 static const struct {
     int node;
@@ -120,7 +121,8 @@ static const struct {
     {0, 0x80, "0x80"},
 };
 
-START_TEST(test_B15_node_that_is_none_is_named_and_changes_nothing)
+WT_LOOP_TEST(test_B15_node_that_is_none_is_named_and_changes_nothing,
+             sizeof wrong / sizeof wrong[0])
 {
     void *pointer = &pointer;
     warm_space_stats stats = WARM_INIT(warm_space_stats);
@@ -141,9 +143,8 @@ START_TEST(test_B15_node_that_is_none_is_named_and_changes_nothing)
     ck_assert_uint_eq(wt_pinned_stats(runtime).live.allocated, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 0);
 }
-END_TEST
 
-START_TEST(test_B15_machine_without_nodes_has_one)
+WT_TEST(test_B15_machine_without_nodes_has_one)
 {
     warm_options options = {.size = sizeof options, .numa_nodes = 1};
     int count = 0;
@@ -160,7 +161,6 @@ START_TEST(test_B15_machine_without_nodes_has_one)
     ck_assert_uint_eq(stats_of(0).live.allocated, 2);
     wt_fails(WARM_INVALID_ARGUMENT, warm_node_count(runtime, NULL));
 }
-END_TEST
 
 /* ---- the thread's own node -------------------------------------------- */
 
@@ -197,7 +197,7 @@ static int node_for(int device)
     return v.node;
 }
 
-START_TEST(test_B15_default_is_the_node_of_the_device_used)
+WT_TEST(test_B15_default_is_the_node_of_the_device_used)
 {
     warm_stream own;
 
@@ -224,10 +224,9 @@ START_TEST(test_B15_default_is_the_node_of_the_device_used)
     }
     ck_assert_uint_eq(wt_pinned_stats(runtime).spilled, 0);
 }
-END_TEST
 
 /* What the thread keeps ready goes with it to the other node. */
-START_TEST(test_B15_thread_that_changes_device_changes_node)
+WT_TEST(test_B15_thread_that_changes_device_changes_node)
 {
     enum { COUNT = 40 };
     void *before[2] = {take(6000), take(6000)};
@@ -261,11 +260,10 @@ START_TEST(test_B15_thread_that_changes_device_changes_node)
                           stats_of(i).held_bytes.current);
     }
 }
-END_TEST
 
 /* ---- stream-safe ------------------------------------------------------ */
 
-START_TEST(test_B4_B15_pending_block_returns_to_its_node)
+WT_TEST(test_B4_B15_pending_block_returns_to_its_node)
 {
     char *block = take_on(SIZE, 2);
     wt_gate *gate = wt_gate_close(runtime, stream);
@@ -282,9 +280,8 @@ START_TEST(test_B4_B15_pending_block_returns_to_its_node)
     ck_assert_ptr_eq(take_on(SIZE, 2), block);
     wt_ok(warm_free(block));
 }
-END_TEST
 
-START_TEST(test_B15_B16_memory_of_a_node_is_copied_from_and_to)
+WT_TEST(test_B15_B16_memory_of_a_node_is_copied_from_and_to)
 {
     char *from = take_on(SIZE, 1), *to = take_on(SIZE, 2);
     void *device = NULL;
@@ -300,12 +297,11 @@ START_TEST(test_B15_B16_memory_of_a_node_is_copied_from_and_to)
     wt_ok(warm_free(to));
     wt_ok(warm_device_free_uncached(runtime, 0, device));
 }
-END_TEST
 
 /* ---- one space -------------------------------------------------------- */
 
 /* Memory of a private pool is of a node as well. */
-START_TEST(test_B14_B15_figures_of_a_node_have_those_of_pools)
+WT_TEST(test_B14_B15_figures_of_a_node_have_those_of_pools)
 {
     uint64_t held = wt_pinned_stats(runtime).held_bytes.current;
     warm_private_pool pool = {0};
@@ -326,9 +322,8 @@ START_TEST(test_B14_B15_figures_of_a_node_have_those_of_pools)
     wt_ok(warm_free(block));
     wt_ok(warm_private_pool_release(runtime, pool));
 }
-END_TEST
 
-START_TEST(test_B14_B15_figures_of_the_space_are_sums_over_nodes)
+WT_TEST(test_B14_B15_figures_of_the_space_are_sums_over_nodes)
 {
     warm_space_stats sum = WARM_INIT(warm_space_stats), all;
     void *block[NODES];
@@ -373,9 +368,8 @@ START_TEST(test_B14_B15_figures_of_the_space_are_sums_over_nodes)
     wt_ok(warm_free(block[1]));
     wt_ok(warm_free(block[2]));
 }
-END_TEST
 
-START_TEST(test_B15_classes_count_over_nodes)
+WT_TEST(test_B15_classes_count_over_nodes)
 {
     void *block[NODES];
     uint64_t requests = 0;
@@ -395,9 +389,8 @@ START_TEST(test_B15_classes_count_over_nodes)
         wt_ok(warm_free(block[i]));
     }
 }
-END_TEST
 
-START_TEST(test_B11_B15_idle_segments_of_all_nodes_go_back)
+WT_TEST(test_B11_B15_idle_segments_of_all_nodes_go_back)
 {
     size_t released = 0;
     void *live = take_on(SIZE, 1);
@@ -416,7 +409,6 @@ START_TEST(test_B11_B15_idle_segments_of_all_nodes_go_back)
     ck_assert_uint_eq(wt_pinned_stats(runtime).driver_free.count, NODES);
     wt_ok(warm_free(live));
 }
-END_TEST
 
 /* Space for two requests of 3 MiB. */
 static void limit(void)
@@ -427,7 +419,7 @@ static void limit(void)
     begin(&options);
 }
 
-START_TEST(test_B12_B15_idle_memory_of_other_nodes_makes_room_for_a_node)
+WT_TEST(test_B12_B15_idle_memory_of_other_nodes_makes_room_for_a_node)
 {
     limit();
     wt_ok(warm_free(take_on(3 * MIB, 0)));
@@ -438,9 +430,8 @@ START_TEST(test_B12_B15_idle_memory_of_other_nodes_makes_room_for_a_node)
     ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).spilled, 0);
 }
-END_TEST
 
-START_TEST(test_B12_B15_node_that_is_full_is_an_error_with_its_figures)
+WT_TEST(test_B12_B15_node_that_is_full_is_an_error_with_its_figures)
 {
     void *pointer = &pointer;
     void *block[2];
@@ -463,9 +454,8 @@ START_TEST(test_B12_B15_node_that_is_full_is_an_error_with_its_figures)
     wt_ok(warm_free(take_on(SIZE, 2)));
     wt_ok(warm_free(block[1]));
 }
-END_TEST
 
-START_TEST(test_B15_default_takes_of_other_nodes_what_its_own_cannot_get)
+WT_TEST(test_B15_default_takes_of_other_nodes_what_its_own_cannot_get)
 {
     void *own, *held, *spilled, *pointer = NULL;
 
@@ -490,11 +480,11 @@ START_TEST(test_B15_default_takes_of_other_nodes_what_its_own_cannot_get)
     wt_ok(warm_free(held));
     wt_ok(warm_free(own));
 }
-END_TEST
 
 static const char *const steps[] = {"place", "node_of", "pinned_register"};
 
-START_TEST(test_B15_node_that_cannot_be_placed_on_changes_nothing)
+WT_LOOP_TEST(test_B15_node_that_cannot_be_placed_on_changes_nothing,
+             sizeof steps / sizeof steps[0])
 {
     void *pointer = &pointer;
     uint64_t registered = 0, unregistered = 0;
@@ -513,9 +503,8 @@ START_TEST(test_B15_node_that_cannot_be_placed_on_changes_nothing)
     ck_assert_uint_eq(unregistered, 1);
     ck_assert_uint_ge(registered, 1);
 }
-END_TEST
 
-START_TEST(test_B15_memory_that_cannot_be_unregistered_stays_in_the_cache)
+WT_TEST(test_B15_memory_that_cannot_be_unregistered_stays_in_the_cache)
 {
     void *block = take_on(SIZE, 1);
     size_t released = 1;
@@ -529,10 +518,9 @@ START_TEST(test_B15_memory_that_cannot_be_unregistered_stays_in_the_cache)
     wt_ok(warm_pinned_empty_cache(runtime, &released));
     ck_assert_uint_eq(released, MIB);
 }
-END_TEST
 
 /* Others are had ahead with warm_pinned_prewarm(), which takes a node. */
-START_TEST(test_B9_B15_reserve_lies_on_the_node_of_the_first_device)
+WT_TEST(test_B9_B15_reserve_lies_on_the_node_of_the_first_device)
 {
     warm_options options = {.size = sizeof options,
                             .numa_nodes = NODES,
@@ -552,9 +540,8 @@ START_TEST(test_B9_B15_reserve_lies_on_the_node_of_the_first_device)
     wt_ok(warm_pinned_prewarm(runtime, MIB, NODES - 1, 0));
     ck_assert_uint_eq(stats_of(NODES - 1).idle_bytes, MIB);
 }
-END_TEST
 
-START_TEST(test_B14_B15_nodes_are_in_the_json)
+WT_TEST(test_B14_B15_nodes_are_in_the_json)
 {
     char text[16384], wanted[80];
 
@@ -567,45 +554,9 @@ START_TEST(test_B14_B15_nodes_are_in_the_json)
     }
     ck_assert_ptr_nonnull(strstr(text, "\"spilled\":0"));
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("node");
-    TCase *tcase = tcase_create("node");
-
     setenv("STANDIN_DEVICES", "2", 1);
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(tcase, test_B15_block_comes_from_the_node_asked_for, 0,
-                        sizeof sizes / sizeof sizes[0]);
-    tcase_add_test(tcase, test_B1_B15_no_bytes_give_null_on_any_node);
-    tcase_add_loop_test(tcase,
-                        test_B15_node_that_is_none_is_named_and_changes_nothing,
-                        0, sizeof wrong / sizeof wrong[0]);
-    tcase_add_test(tcase, test_B15_machine_without_nodes_has_one);
-    tcase_add_test(tcase, test_B15_default_is_the_node_of_the_device_used);
-    tcase_add_test(tcase, test_B15_thread_that_changes_device_changes_node);
-    tcase_add_test(tcase, test_B4_B15_pending_block_returns_to_its_node);
-    tcase_add_test(tcase, test_B15_B16_memory_of_a_node_is_copied_from_and_to);
-    tcase_add_test(tcase, test_B14_B15_figures_of_a_node_have_those_of_pools);
-    tcase_add_test(tcase,
-                   test_B14_B15_figures_of_the_space_are_sums_over_nodes);
-    tcase_add_test(tcase, test_B15_classes_count_over_nodes);
-    tcase_add_test(tcase, test_B11_B15_idle_segments_of_all_nodes_go_back);
-    tcase_add_test(
-        tcase, test_B12_B15_idle_memory_of_other_nodes_makes_room_for_a_node);
-    tcase_add_test(tcase,
-                   test_B12_B15_node_that_is_full_is_an_error_with_its_figures);
-    tcase_add_test(
-        tcase, test_B15_default_takes_of_other_nodes_what_its_own_cannot_get);
-    tcase_add_loop_test(tcase,
-                        test_B15_node_that_cannot_be_placed_on_changes_nothing,
-                        0, sizeof steps / sizeof steps[0]);
-    tcase_add_test(
-        tcase, test_B15_memory_that_cannot_be_unregistered_stays_in_the_cache);
-    tcase_add_test(tcase,
-                   test_B9_B15_reserve_lies_on_the_node_of_the_first_device);
-    tcase_add_test(tcase, test_B14_B15_nodes_are_in_the_json);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
+    return wt_run();
 }

@@ -73,9 +73,11 @@ static bool is_mapped(void *address)
            errno != ENOMEM;
 }
 
+WT_CASE("asked", .setup = setup, .teardown = teardown);
+
 /* ---- only where it was asked for -------------------------------------- */
 
-START_TEST(test_B18_without_the_flag_it_is_an_error)
+WT_TEST(test_B18_without_the_flag_it_is_an_error)
 {
     void *pointer = &pointer;
 
@@ -86,9 +88,8 @@ START_TEST(test_B18_without_the_flag_it_is_an_error)
     ck_assert_uint_eq(wt_pinned_stats(runtime).pageable.allocated, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 2);
 }
-END_TEST
 
-START_TEST(test_B18_with_the_flag_page_locked_memory_comes_first)
+WT_TEST(test_B18_with_the_flag_page_locked_memory_comes_first)
 {
     void *block = take(SIZE), *again;
 
@@ -107,11 +108,11 @@ START_TEST(test_B18_with_the_flag_page_locked_memory_comes_first)
     ck_assert_int_eq(wt_block_info(block).pageable, 0);
     wt_ok(warm_free(block));
 }
-END_TEST
 
 static const size_t sizes[] = {1, 700, 6000, SIZE, 5 * MIB + 1};
 
-START_TEST(test_B18_pageable_memory_is_visible)
+WT_LOOP_TEST(test_B18_pageable_memory_is_visible,
+             sizeof sizes / sizeof sizes[0])
 {
     size_t bytes = sizes[_i];
     warm_space_stats stats;
@@ -147,7 +148,6 @@ START_TEST(test_B18_pageable_memory_is_visible)
     stats = wt_pinned_stats(runtime);
     ck_assert_uint_eq(stats.pageable.peak + stats.pageable.allocated, 0);
 }
-END_TEST
 
 static uint64_t driver_calls(void)
 {
@@ -158,7 +158,7 @@ static uint64_t driver_calls(void)
     return alloc + place;
 }
 
-START_TEST(test_B18_driver_that_has_none_is_asked_now_and_then)
+WT_TEST(test_B18_driver_that_has_none_is_asked_now_and_then)
 {
     enum { COUNT = 300, AGAIN = 64 };
     uint64_t first, all;
@@ -188,9 +188,8 @@ START_TEST(test_B18_driver_that_has_none_is_asked_now_and_then)
     } while (pageable && ++asked < AGAIN);
     ck_assert_int_eq(pageable, 0);
 }
-END_TEST
 
-START_TEST(test_B18_page_locked_again_once_memory_has_gone_back)
+WT_TEST(test_B18_page_locked_again_once_memory_has_gone_back)
 {
     void *first, *second;
 
@@ -208,9 +207,8 @@ START_TEST(test_B18_page_locked_again_once_memory_has_gone_back)
     ck_assert_int_eq(wt_block_info(second).pageable, 0);
     wt_ok(warm_free(second));
 }
-END_TEST
 
-START_TEST(test_B18_limit_is_a_reason_too)
+WT_TEST(test_B18_limit_is_a_reason_too)
 {
     warm_options options = {.pinned_limit = 4 * MIB};
     void *locked, *pageable;
@@ -225,10 +223,9 @@ START_TEST(test_B18_limit_is_a_reason_too)
     wt_ok(warm_free(locked));
     wt_ok(warm_free(pageable));
 }
-END_TEST
 
 /* It is ours, and costs nothing to ask about: nobody is left alone for it. */
-START_TEST(test_B18_limit_with_room_again_is_seen_at_once)
+WT_TEST(test_B18_limit_with_room_again_is_seen_at_once)
 {
     warm_options options = {.pinned_limit = 8 * MIB};
     void *first, *second, *block;
@@ -246,9 +243,8 @@ START_TEST(test_B18_limit_with_room_again_is_seen_at_once)
     ck_assert_int_eq(wt_block_info(block).pageable, 0);
     wt_ok(warm_free(block));
 }
-END_TEST
 
-START_TEST(test_B15_B18_full_node_is_a_reason_too)
+WT_TEST(test_B15_B18_full_node_is_a_reason_too)
 {
     warm_options options = {.pinned_limit = 4 * MIB, .numa_nodes = 2};
     void *locked = NULL, *pageable = NULL;
@@ -263,7 +259,6 @@ START_TEST(test_B15_B18_full_node_is_a_reason_too)
     wt_ok(warm_free(locked));
     wt_ok(warm_free(pageable));
 }
-END_TEST
 
 static int count_calls(void *context, size_t bytes)
 {
@@ -271,7 +266,7 @@ static int count_calls(void *context, size_t bytes)
     return 0;
 }
 
-START_TEST(test_B12_B18_everything_else_is_tried_before)
+WT_TEST(test_B12_B18_everything_else_is_tried_before)
 {
     size_t asked = 0;
     void *idle = take(3 * MIB), *block;
@@ -285,10 +280,9 @@ START_TEST(test_B12_B18_everything_else_is_tried_before)
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     wt_ok(warm_free(block));
 }
-END_TEST
 
 /* No machine has that much of either. */
-START_TEST(test_B18_without_any_memory_the_error_is_that_of_page_locked)
+WT_TEST(test_B18_without_any_memory_the_error_is_that_of_page_locked)
 {
     void *pointer = &pointer, *block = take(SIZE);
     warm_error error = WARM_INIT(warm_error);
@@ -305,9 +299,8 @@ START_TEST(test_B18_without_any_memory_the_error_is_that_of_page_locked)
     ck_assert_uint_eq(wt_pinned_stats(runtime).pageable_held.current, 0);
     wt_ok(warm_free(block));
 }
-END_TEST
 
-START_TEST(test_G6_B18_what_was_recovered_from_leaves_no_error)
+WT_TEST(test_G6_B18_what_was_recovered_from_leaves_no_error)
 {
     warm_error before = WARM_INIT(warm_error), after = before;
     void *block;
@@ -321,11 +314,10 @@ START_TEST(test_G6_B18_what_was_recovered_from_leaves_no_error)
     ck_assert_str_eq(after.message, before.message);
     wt_ok(warm_free(block));
 }
-END_TEST
 
 /* ---- as every block --------------------------------------------------- */
 
-START_TEST(test_B4_B18_memory_stays_until_the_streams_have_passed)
+WT_TEST(test_B4_B18_memory_stays_until_the_streams_have_passed)
 {
     wt_gate *gate;
     char *block;
@@ -352,9 +344,8 @@ START_TEST(test_B4_B18_memory_stays_until_the_streams_have_passed)
     ck_assert_uint_eq(wt_pinned_stats(runtime).pageable_held.current, 0);
     ck_assert(!is_mapped(block));
 }
-END_TEST
 
-START_TEST(test_B10_B18_background_thread_gives_it_back)
+WT_TEST(test_B10_B18_background_thread_gives_it_back)
 {
     warm_options options = {.background = "on"};
     wt_gate *gate;
@@ -374,9 +365,8 @@ START_TEST(test_B10_B18_background_thread_gives_it_back)
     ck_assert_uint_eq(wt_pinned_stats(runtime).pageable_pending.current, 0);
     ck_assert(!is_mapped(block));
 }
-END_TEST
 
-START_TEST(test_B6_B18_stream_may_end_before_the_block)
+WT_TEST(test_B6_B18_stream_may_end_before_the_block)
 {
     warm_stream brief;
     void *block;
@@ -394,9 +384,8 @@ START_TEST(test_B6_B18_stream_may_end_before_the_block)
     } while (wt_pinned_stats(runtime).pageable_pending.current != 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).pageable_held.current, 0);
 }
-END_TEST
 
-START_TEST(test_B16_B18_pageable_memory_is_copied_from_and_to)
+WT_TEST(test_B16_B18_pageable_memory_is_copied_from_and_to)
 {
     char *from, *to;
     void *device = NULL;
@@ -417,9 +406,8 @@ START_TEST(test_B16_B18_pageable_memory_is_copied_from_and_to)
     wt_ok(warm_free(to));
     wt_ok(warm_device_free_uncached(runtime, 0, device));
 }
-END_TEST
 
-START_TEST(test_C10_B18_wrong_frees_are_refused)
+WT_TEST(test_C10_B18_wrong_frees_are_refused)
 {
     char *block;
 
@@ -430,9 +418,8 @@ START_TEST(test_C10_B18_wrong_frees_are_refused)
     wt_fails(WARM_INVALID_POINTER, warm_free(block));
     ck_assert_uint_eq(wt_pinned_stats(runtime).pageable.freed, 1);
 }
-END_TEST
 
-START_TEST(test_B18_small_blocks_share_pages_which_go_with_the_last)
+WT_TEST(test_B18_small_blocks_share_pages_which_go_with_the_last)
 {
     enum { COUNT = 64 };
     void *block[COUNT];
@@ -454,9 +441,8 @@ START_TEST(test_B18_small_blocks_share_pages_which_go_with_the_last)
     wt_ok(warm_free(block[0]));
     ck_assert_uint_eq(wt_pinned_stats(runtime).pageable_held.current, 0);
 }
-END_TEST
 
-START_TEST(test_G2_B18_end_of_the_runtime_reports_what_is_in_use)
+WT_TEST(test_G2_B18_end_of_the_runtime_reports_what_is_in_use)
 {
     warm_options options = WARM_INIT(warm_options);
     warm_destroy_report report = WARM_INIT(warm_destroy_report);
@@ -473,10 +459,9 @@ START_TEST(test_G2_B18_end_of_the_runtime_reports_what_is_in_use)
     ck_assert_int_eq(block[SIZE - 1], 7); /* left alone */
     wt_fails(WARM_RUNTIME_GONE, warm_free(block));
 }
-END_TEST
 
 /* A user's own pool is no reason against it. */
-START_TEST(test_B18_E8_pool_of_a_user_has_pageable_memory_too)
+WT_TEST(test_B18_E8_pool_of_a_user_has_pageable_memory_too)
 {
     warm_private_pool pool = {0};
     warm_block_info info = WARM_INIT(warm_block_info);
@@ -492,9 +477,8 @@ START_TEST(test_B18_E8_pool_of_a_user_has_pageable_memory_too)
     wt_ok(warm_free(block));
     wt_ok(warm_private_pool_release(runtime, pool));
 }
-END_TEST
 
-START_TEST(test_B14_B18_json_tells_of_pageable_memory)
+WT_TEST(test_B14_B18_json_tells_of_pageable_memory)
 {
     char text[32768];
     void *block;
@@ -504,54 +488,4 @@ START_TEST(test_B14_B18_json_tells_of_pageable_memory)
     wt_ok(warm_stats_json(runtime, text, sizeof text, NULL));
     ck_assert_ptr_nonnull(strstr(text, "\"pageable\":{\"current\":1,"));
     wt_ok(warm_free(block));
-}
-END_TEST
-
-static void add_asked(TCase *tcase)
-{
-    tcase_add_test(tcase, test_B18_without_the_flag_it_is_an_error);
-    tcase_add_test(tcase,
-                   test_B18_with_the_flag_page_locked_memory_comes_first);
-    tcase_add_loop_test(tcase, test_B18_pageable_memory_is_visible, 0,
-                        sizeof sizes / sizeof sizes[0]);
-    tcase_add_test(tcase, test_B18_driver_that_has_none_is_asked_now_and_then);
-    tcase_add_test(tcase, test_B18_page_locked_again_once_memory_has_gone_back);
-    tcase_add_test(tcase, test_B18_limit_is_a_reason_too);
-    tcase_add_test(tcase, test_B18_E8_pool_of_a_user_has_pageable_memory_too);
-    tcase_add_test(tcase, test_B18_limit_with_room_again_is_seen_at_once);
-    tcase_add_test(tcase, test_B15_B18_full_node_is_a_reason_too);
-    tcase_add_test(tcase, test_B12_B18_everything_else_is_tried_before);
-    tcase_add_test(
-        tcase, test_B18_without_any_memory_the_error_is_that_of_page_locked);
-    tcase_add_test(tcase, test_G6_B18_what_was_recovered_from_leaves_no_error);
-}
-
-static void add_as_every_block(TCase *tcase)
-{
-    tcase_add_test(tcase,
-                   test_B4_B18_memory_stays_until_the_streams_have_passed);
-    tcase_add_test(tcase, test_B10_B18_background_thread_gives_it_back);
-    tcase_add_test(tcase, test_B6_B18_stream_may_end_before_the_block);
-    tcase_add_test(tcase, test_B16_B18_pageable_memory_is_copied_from_and_to);
-    tcase_add_test(tcase, test_C10_B18_wrong_frees_are_refused);
-    tcase_add_test(tcase,
-                   test_B18_small_blocks_share_pages_which_go_with_the_last);
-    tcase_add_test(tcase,
-                   test_G2_B18_end_of_the_runtime_reports_what_is_in_use);
-    tcase_add_test(tcase, test_B14_B18_json_tells_of_pageable_memory);
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("pageable");
-    TCase *asked = tcase_create("asked");
-    TCase *block = tcase_create("block");
-
-    tcase_add_checked_fixture(asked, setup, teardown);
-    add_asked(asked);
-    suite_add_tcase(suite, asked);
-    tcase_add_checked_fixture(block, setup, teardown);
-    add_as_every_block(block);
-    suite_add_tcase(suite, block);
-    return wt_main(suite);
 }

@@ -127,13 +127,14 @@ static void take_turns(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_B14_peaks_of_threads_that_take_turns)
+WT_CASE("peaks", .setup = setup, .teardown = teardown);
+
+WT_LOOP_TEST(test_B14_peaks_of_threads_that_take_turns, ROWS)
 {
     on = _i;
     wt_threads(THREADS, take_turns, NULL);
     check_peaks(count_of(row[on].bytes), THREADS);
 }
-END_TEST
 
 /* Each frees a half while the next one allocates as much: what is live moves
  * from thread to thread, and their rooms with it. */
@@ -154,13 +155,12 @@ static void hand_on(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_B14_peaks_of_memory_that_moves_between_threads)
+WT_LOOP_TEST(test_B14_peaks_of_memory_that_moves_between_threads, ROWS)
 {
     on = _i;
     wt_threads(THREADS, hand_on, NULL);
     check_peaks(count_of(row[on].bytes), THREADS);
 }
-END_TEST
 
 /* Nothing is missed: all threads have theirs at once. */
 static void hold(void *argument, unsigned index)
@@ -176,13 +176,12 @@ static void hold(void *argument, unsigned index)
     give(&worker[index], count);
 }
 
-START_TEST(test_B14_peaks_of_threads_that_hold_at_once)
+WT_LOOP_TEST(test_B14_peaks_of_threads_that_hold_at_once, ROWS)
 {
     on = _i;
     wt_threads(THREADS, hold, NULL);
     check_peaks(THREADS * count_of(row[on].bytes), THREADS);
 }
-END_TEST
 
 /* A thread has one room of a device, however many streams it allocates on: more
  * than it keeps memory for, one after the other, and in turn. */
@@ -202,7 +201,7 @@ static void check_one_room(uint64_t blocks)
     wt_peak(f->requested_bytes.peak, blocks * row[on].bytes, WT_ROOM_BYTES / 2);
 }
 
-START_TEST(test_B14_peaks_of_a_thread_with_many_streams)
+WT_LOOP_TEST(test_B14_peaks_of_a_thread_with_many_streams, 2 * COUNTS)
 {
     unsigned count = streams_of[_i / 2], most = 30;
     struct worker *w = &worker[0];
@@ -235,7 +234,6 @@ START_TEST(test_B14_peaks_of_a_thread_with_many_streams)
         wt_stream_end(runtime, stream[i]);
     }
 }
-END_TEST
 
 /* After a reset they are what is live, and rise again from there. */
 static void reset_between(void *argument, unsigned index)
@@ -268,7 +266,7 @@ static void reset_between(void *argument, unsigned index)
         warm_free(worker[index].block[count - 1]) != WARM_OK;
 }
 
-START_TEST(test_B14_peaks_rise_again_after_a_reset)
+WT_LOOP_TEST(test_B14_peaks_rise_again_after_a_reset, ROWS)
 {
     bool exact = false;
 
@@ -277,7 +275,6 @@ START_TEST(test_B14_peaks_rise_again_after_a_reset)
     ck_assert(exact);
     check_peaks(THREADS + count_of(row[on].bytes) - 1, THREADS);
 }
-END_TEST
 
 /* Threads come and go: what they claimed goes with them. */
 static void come_and_go(void *argument, unsigned index)
@@ -288,7 +285,7 @@ static void come_and_go(void *argument, unsigned index)
     give(&worker[0], 3);
 }
 
-START_TEST(test_B14_peaks_of_threads_that_come_and_go)
+WT_LOOP_TEST(test_B14_peaks_of_threads_that_come_and_go, ROWS)
 {
     on = _i;
     for (int i = 0; i < 50; i++) {
@@ -296,7 +293,6 @@ START_TEST(test_B14_peaks_of_threads_that_come_and_go)
     }
     check_peaks(3, 1);
 }
-END_TEST
 
 /* Blocks are exchanged for others, two at a time, by hits, and one figure
  * rises: bytes asked for, in blocks of one class; bytes handed out, for less
@@ -322,7 +318,7 @@ static const struct {
 };
 enum { CHANGES = sizeof change / sizeof change[0] };
 
-START_TEST(test_B14_each_figure_has_a_peak_of_its_own)
+WT_LOOP_TEST(test_B14_each_figure_has_a_peak_of_its_own, 2 * CHANGES)
 {
     const size_t *before = change[_i / 2].before, *after = change[_i / 2].after;
     unsigned each = change[_i / 2].count;
@@ -359,7 +355,6 @@ START_TEST(test_B14_each_figure_has_a_peak_of_its_own)
     ck_assert_uint_ge(now.asked.peak, asked);
     ck_assert_uint_ge(now.bytes.peak, bytes);
 }
-END_TEST
 
 static warm_class_stats class_of(size_t bytes)
 {
@@ -374,7 +369,7 @@ static warm_class_stats class_of(size_t bytes)
 }
 
 /* A class: also by what threads keep ready of it. */
-START_TEST(test_B14_peaks_of_a_class)
+WT_TEST(test_B14_peaks_of_a_class)
 {
     warm_class_stats s;
 
@@ -386,7 +381,6 @@ START_TEST(test_B14_peaks_of_a_class)
     ck_assert_uint_ge(s.requested_bytes.peak, BLOCKS * row[on].bytes);
     ck_assert_uint_le(s.requested_bytes.peak, s.live_bytes.peak);
 }
-END_TEST
 
 /* Of a class, after threads that have gone, and of those still there after a
  * reset: nothing that they claimed ahead is left. */
@@ -398,7 +392,7 @@ static void come_at_once(void *argument, unsigned index)
     give(&worker[index], 32);
 }
 
-START_TEST(test_B14_peaks_of_a_class_without_threads_that_have_gone)
+WT_TEST(test_B14_peaks_of_a_class_without_threads_that_have_gone)
 {
     on = 0;
     for (int i = 0; i < 10; i++) {
@@ -407,7 +401,6 @@ START_TEST(test_B14_peaks_of_a_class_without_threads_that_have_gone)
     wt_ok(warm_pinned_reset_peaks(runtime));
     ck_assert_uint_eq(class_of(row[on].bytes).live.peak, 0);
 }
-END_TEST
 
 /* Magazines that overflow: a free that finds no place there is counted where
  * its block belongs, so that small and large requests keep peaks apart. */
@@ -423,7 +416,7 @@ static void check_figures(const warm_device_figures *f, uint64_t blocks,
     wt_peak(f->live_bytes.peak, bytes, WT_ROOM_BYTES);
 }
 
-START_TEST(test_B14_peaks_of_small_and_large_with_little_to_keep)
+WT_LOOP_TEST(test_B14_peaks_of_small_and_large_with_little_to_keep, LITTLES)
 {
     warm_options options = {.size = sizeof options,
                             .magazine_bytes = little[_i]};
@@ -456,35 +449,4 @@ START_TEST(test_B14_peaks_of_small_and_large_with_little_to_keep)
     check_figures(&now.all, LARGE, LARGE * 3 * MIB);
     wt_stream_end(few, stream);
     wt_runtime_end(few);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("peaks");
-    TCase *tcase = tcase_create("peaks");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(tcase, test_B14_peaks_of_threads_that_take_turns, 0,
-                        ROWS);
-    tcase_add_loop_test(
-        tcase, test_B14_peaks_of_memory_that_moves_between_threads, 0, ROWS);
-    tcase_add_loop_test(tcase, test_B14_peaks_of_threads_that_hold_at_once, 0,
-                        ROWS);
-    tcase_add_loop_test(tcase, test_B14_peaks_of_a_thread_with_many_streams, 0,
-                        2 * COUNTS);
-    tcase_add_loop_test(tcase, test_B14_peaks_rise_again_after_a_reset, 0,
-                        ROWS);
-    tcase_add_loop_test(tcase, test_B14_peaks_of_threads_that_come_and_go, 0,
-                        ROWS);
-    tcase_add_loop_test(tcase, test_B14_each_figure_has_a_peak_of_its_own, 0,
-                        2 * CHANGES);
-    tcase_add_test(tcase, test_B14_peaks_of_a_class);
-    tcase_add_test(tcase,
-                   test_B14_peaks_of_a_class_without_threads_that_have_gone);
-    tcase_add_loop_test(tcase,
-                        test_B14_peaks_of_small_and_large_with_little_to_keep,
-                        0, LITTLES);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

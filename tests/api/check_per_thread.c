@@ -68,9 +68,11 @@ static void *use_own_stream(void *argument)
     return NULL;
 }
 
+WT_CASE("per_thread", .setup = setup, .teardown = teardown);
+
 /* As one on the legacy stream the next request on it would have the block at
  * once, while the first thread's work on it still runs. */
-START_TEST(test_B6_C1_null_streams_of_two_threads_are_two)
+WT_TEST(test_B6_C1_null_streams_of_two_threads_are_two)
 {
     void *mine = NULL;
 
@@ -87,9 +89,8 @@ START_TEST(test_B6_C1_null_streams_of_two_threads_are_two)
     wt_ok(other.status);
     wt_ok(warm_free(mine));
 }
-END_TEST
 
-START_TEST(test_B4_B6_a_null_stream_that_is_recorded_is_the_threads)
+WT_TEST(test_B4_B6_a_null_stream_that_is_recorded_is_the_threads)
 {
     void *block = wt_pinned(runtime, BYTES), *next;
     warm_event event;
@@ -109,10 +110,9 @@ START_TEST(test_B4_B6_a_null_stream_that_is_recorded_is_the_threads)
     wt_ok(warm_event_destroy(runtime, event));
     wt_ok(warm_free(next));
 }
-END_TEST
 
 /* The legacy stream cannot be captured. */
-START_TEST(test_B6_null_is_what_captures_and_the_legacy_stream_keeps_its_name)
+WT_TEST(test_B6_null_is_what_captures_and_the_legacy_stream_keeps_its_name)
 {
     warm_graph graph = NULL;
 
@@ -126,21 +126,4 @@ START_TEST(test_B6_null_is_what_captures_and_the_legacy_stream_keeps_its_name)
     wt_ok(warm_stream_destroy(runtime, NULL)); /* does nothing */
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_stream_destroy(runtime, WARM_STREAM_DEFAULT));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("per_thread");
-    TCase *tcase = tcase_create("per_thread");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, test_B6_C1_null_streams_of_two_threads_are_two);
-    tcase_add_test(tcase,
-                   test_B4_B6_a_null_stream_that_is_recorded_is_the_threads);
-    tcase_add_test(
-        tcase,
-        test_B6_null_is_what_captures_and_the_legacy_stream_keeps_its_name);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -31,7 +31,9 @@ static void *take(size_t bytes)
     return wt_pinned(runtime, bytes);
 }
 
-START_TEST(test_B8_odd_sizes_are_held_as_asked)
+WT_CASE("pinned", .setup = setup, .teardown = teardown);
+
+WT_TEST(test_B8_odd_sizes_are_held_as_asked)
 {
     /* 20.4 GiB, scaled to a machine of any size: a 1024th, and one byte. */
     size_t bytes = (size_t)(20.4 * 1024 * 1024) + 1;
@@ -43,9 +45,8 @@ START_TEST(test_B8_odd_sizes_are_held_as_asked)
     ck_assert_uint_eq(stats.requested_bytes.current, bytes);
     wt_ok(warm_free(block));
 }
-END_TEST
 
-START_TEST(test_B14_classes_sum_to_the_whole)
+WT_TEST(test_B14_classes_sum_to_the_whole)
 {
     void *block[20];
     uint64_t requests = 0, requested = 0, handed = 0;
@@ -70,10 +71,9 @@ START_TEST(test_B14_classes_sum_to_the_whole)
         wt_ok(warm_free(block[i]));
     }
 }
-END_TEST
 
 /* The commonest mistake: free right after queueing the copy. */
-START_TEST(test_B16_copy_keeps_its_buffer_until_it_has_run)
+WT_TEST(test_B16_copy_keeps_its_buffer_until_it_has_run)
 {
     unsigned char *out = take(SIZE);
     unsigned char *in, *thief;
@@ -104,9 +104,8 @@ START_TEST(test_B16_copy_keeps_its_buffer_until_it_has_run)
     wt_settle(runtime, stream);
     wt_ok(warm_device_free_uncached(runtime, 0, device));
 }
-END_TEST
 
-START_TEST(test_B16_bad_copies_are_refused_and_change_nothing)
+WT_TEST(test_B16_bad_copies_are_refused_and_change_nothing)
 {
     char *block = take(SIZE);
     void *device = NULL;
@@ -133,10 +132,9 @@ START_TEST(test_B16_bad_copies_are_refused_and_change_nothing)
     wt_ok(warm_free(block));
     wt_ok(warm_device_free_uncached(runtime, 0, device));
 }
-END_TEST
 
 /* One end is good, the other is not: neither block has a use then. */
-START_TEST(test_B16_copy_refused_for_one_end_records_on_neither)
+WT_TEST(test_B16_copy_refused_for_one_end_records_on_neither)
 {
     char *from = take(SIZE);
     char *to = take(SIZE);
@@ -152,9 +150,8 @@ START_TEST(test_B16_copy_refused_for_one_end_records_on_neither)
     wt_ok(warm_free(from));
     wt_ok(warm_free(to));
 }
-END_TEST
 
-START_TEST(test_G6_null_arguments_are_named)
+WT_TEST(test_G6_null_arguments_are_named)
 {
     void *pointer = &pointer;
 
@@ -169,9 +166,8 @@ START_TEST(test_G6_null_arguments_are_named)
              warm_memory_callback_add(runtime, NULL, NULL));
     ck_assert_uint_eq(wt_pinned_stats(runtime).live.allocated, 0);
 }
-END_TEST
 
-START_TEST(test_B12_G6_capture_mode_that_fails_does_not_hide_the_reason)
+WT_TEST(test_B12_G6_capture_mode_that_fails_does_not_hide_the_reason)
 {
     warm_options options = {.size = sizeof options, .pinned_limit = 1 << 20};
     warm_runtime *r = wt_runtime(&options);
@@ -185,23 +181,4 @@ START_TEST(test_B12_G6_capture_mode_that_fails_does_not_hide_the_reason)
     ck_assert_ptr_nonnull(strstr(error.message, "2.0 MiB"));
     wt_ok(warm_testing_fail(r, "capture_mode", 0, 0));
     wt_runtime_end(r);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("pinned");
-    TCase *tcase = tcase_create("pinned");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, test_B8_odd_sizes_are_held_as_asked);
-    tcase_add_test(tcase, test_B14_classes_sum_to_the_whole);
-    tcase_add_test(tcase, test_B16_copy_keeps_its_buffer_until_it_has_run);
-    tcase_add_test(tcase, test_B16_bad_copies_are_refused_and_change_nothing);
-    tcase_add_test(tcase, test_B16_copy_refused_for_one_end_records_on_neither);
-    tcase_add_test(tcase, test_G6_null_arguments_are_named);
-    tcase_add_test(
-        tcase, test_B12_G6_capture_mode_that_fails_does_not_hide_the_reason);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -54,7 +54,7 @@ static const char *const ways[] = {"alloc", "register"};
 
 /* Whatever lies in a block can be copied by one call: no block lies across two
  * regions, also not one that is larger than what is had ahead at once. */
-START_TEST(test_B9_blocks_of_every_size_can_be_copied_whole)
+WT_LOOP_TEST(test_B9_blocks_of_every_size_can_be_copied_whole, 2)
 {
     static const size_t sizes[] = {100000, MIB / 2, MIB, 3 * MIB + 4096};
     void *device = NULL;
@@ -85,9 +85,8 @@ START_TEST(test_B9_blocks_of_every_size_can_be_copied_whole)
     wt_ok(warm_device_free_uncached(runtime, 0, device));
     end();
 }
-END_TEST
 
-START_TEST(test_B17_prewarmed_memory_spares_requests_the_driver)
+WT_LOOP_TEST(test_B17_prewarmed_memory_spares_requests_the_driver, 4)
 {
     uint64_t done = 0, wanted = 0, before;
     void *block[8];
@@ -116,10 +115,9 @@ START_TEST(test_B17_prewarmed_memory_spares_requests_the_driver)
     }
     end();
 }
-END_TEST
 
 /* Nobody polls but the thread. */
-START_TEST(test_B10_thread_collects_what_has_passed)
+WT_TEST(test_B10_thread_collects_what_has_passed)
 {
     void *block;
 
@@ -140,9 +138,8 @@ START_TEST(test_B10_thread_collects_what_has_passed)
     ck_assert_uint_eq(wt_pinned_stats(runtime).cache_hits, 20);
     end();
 }
-END_TEST
 
-START_TEST(test_B9_reserve_is_there_before_the_first_request)
+WT_LOOP_TEST(test_B9_reserve_is_there_before_the_first_request, 2)
 {
     void *block;
 
@@ -154,21 +151,4 @@ START_TEST(test_B9_reserve_is_there_before_the_first_request)
     ck_assert_uint_eq(wt_pinned_stats(runtime).cache_hits, 1);
     wt_ok(warm_free(block));
     end();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("prewarm");
-    TCase *tcase = tcase_create("prewarm");
-
-    tcase_add_loop_test(tcase, test_B9_blocks_of_every_size_can_be_copied_whole,
-                        0, 2);
-    tcase_add_loop_test(
-        tcase, test_B17_prewarmed_memory_spares_requests_the_driver, 0, 4);
-    tcase_add_test(tcase, test_B10_thread_collects_what_has_passed);
-    tcase_add_loop_test(
-        tcase, test_B9_reserve_is_there_before_the_first_request, 0, 2);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

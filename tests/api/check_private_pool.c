@@ -166,7 +166,9 @@ static warm_graph end_capture(warm_private_pool pool, warm_stream stream)
     return graph;
 }
 
-START_TEST(test_E1_begin_makes_a_pool_or_adds_a_reference)
+WT_CASE("private_pool", .setup = setup, .teardown = teardown, .timeout = 60);
+
+WT_TEST(test_E1_begin_makes_a_pool_or_adds_a_reference)
 {
     warm_private_pool pool = begin(0, always, NULL), other;
     warm_private_pool_info info = info_of(pool);
@@ -189,9 +191,8 @@ START_TEST(test_E1_begin_makes_a_pool_or_adds_a_reference)
     }
     wt_fails(WARM_NOT_FOUND, warm_private_pool_release(runtime, pool));
 }
-END_TEST
 
-START_TEST(test_E1_what_cannot_begin_changes_nothing)
+WT_TEST(test_E1_what_cannot_begin_changes_nothing)
 {
     warm_private_pool pool = begin(0, always, NULL), none = {0}, gone = {4711};
     warm_private_pool_info info = {.size = 3};
@@ -222,9 +223,8 @@ START_TEST(test_E1_what_cannot_begin_changes_nothing)
              warm_private_pool_get_info(runtime, pool, &info));
     release(pool);
 }
-END_TEST
 
-START_TEST(test_E2_end_stops_the_routing_and_keeps_references)
+WT_LOOP_TEST(test_E2_end_stops_the_routing_and_keeps_references, KINDS)
 {
     warm_private_pool pool = begin(0, always, NULL);
     void *block = take(_i, first, 8 * KIB), *outside;
@@ -243,9 +243,8 @@ START_TEST(test_E2_end_stops_the_routing_and_keeps_references)
     wt_ok(warm_free(outside));
     release(pool);
 }
-END_TEST
 
-START_TEST(test_E1_memory_of_a_pool_is_apart)
+WT_LOOP_TEST(test_E1_memory_of_a_pool_is_apart, KINDS)
 {
     void *outside = take(_i, first, 8 * KIB), *inside, *next;
     warm_private_pool pool;
@@ -262,9 +261,8 @@ START_TEST(test_E1_memory_of_a_pool_is_apart)
     wt_ok(warm_free(next));
     release(pool);
 }
-END_TEST
 
-START_TEST(test_E1_filter_says_which_stream)
+WT_LOOP_TEST(test_E1_filter_says_which_stream, KINDS)
 {
     warm_private_pool pool = begin(0, is_stream, second);
     void *block[2];
@@ -278,7 +276,6 @@ START_TEST(test_E1_filter_says_which_stream)
     wt_ok(warm_free(block[1]));
     release(pool);
 }
-END_TEST
 
 static void *taken[2];
 
@@ -290,7 +287,7 @@ static void take_in_thread(void *argument, unsigned index)
     (void)warm_pinned_alloc(runtime, 8 * KIB, &taken[PINNED]);
 }
 
-START_TEST(test_E1_without_a_filter_it_is_the_thread)
+WT_TEST(test_E1_without_a_filter_it_is_the_thread)
 {
     warm_private_pool pool = begin(0, NULL, NULL);
     void *mine = take(DEVICE, first, 8 * KIB);
@@ -305,7 +302,6 @@ START_TEST(test_E1_without_a_filter_it_is_the_thread)
     wt_ok(warm_free(taken[PINNED]));
     release(pool);
 }
-END_TEST
 
 static warm_private_pool begun;
 
@@ -317,7 +313,7 @@ static void begin_in_thread(void *context, unsigned index)
 }
 
 /* The next thread has the first one's place, and pthread_self(). */
-START_TEST(test_E1_E7_pool_of_a_thread_that_is_gone_gets_no_others)
+WT_TEST(test_E1_E7_pool_of_a_thread_that_is_gone_gets_no_others)
 {
     begun = (warm_private_pool){0};
     wt_threads(1, begin_in_thread, NULL);
@@ -334,10 +330,9 @@ START_TEST(test_E1_E7_pool_of_a_thread_that_is_gone_gets_no_others)
     end(begun);
     release(begun);
 }
-END_TEST
 
 /* Calls for another runtime come between. */
-START_TEST(test_E1_current_stream_is_that_of_the_runtime)
+WT_TEST(test_E1_current_stream_is_that_of_the_runtime)
 {
     warm_runtime *other = wt_runtime(NULL);
     warm_private_pool pool = begin(WARM_POOL_USER, is_stream, first);
@@ -354,9 +349,8 @@ START_TEST(test_E1_current_stream_is_that_of_the_runtime)
     release(pool);
     wt_runtime_end(other);
 }
-END_TEST
 
-START_TEST(test_E4_B18_graphs_get_no_pageable_memory)
+WT_TEST(test_E4_B18_graphs_get_no_pageable_memory)
 {
     warm_options options = {.size = sizeof options, .pinned_limit = MIB};
     warm_runtime *small = wt_runtime(&options);
@@ -375,12 +369,11 @@ START_TEST(test_E4_B18_graphs_get_no_pageable_memory)
     wt_ok(warm_free(block));
     wt_runtime_end(small);
 }
-END_TEST
 
 /* ---- the life of the memory -----------------------------------------------
  */
 
-START_TEST(test_E3_memory_returns_with_the_last_reference)
+WT_LOOP_TEST(test_E3_memory_returns_with_the_last_reference, KINDS)
 {
     uint64_t before = held_now(_i);
     warm_private_pool pool = begin(0, always, NULL);
@@ -399,9 +392,8 @@ START_TEST(test_E3_memory_returns_with_the_last_reference)
     release(pool);
     ck_assert_uint_eq(held_now(_i), 0);
 }
-END_TEST
 
-START_TEST(test_E3_live_blocks_stay_until_they_are_freed)
+WT_LOOP_TEST(test_E3_live_blocks_stay_until_they_are_freed, KINDS)
 {
     warm_private_pool pool = begin(0, always, NULL);
     void *block[3];
@@ -420,9 +412,8 @@ START_TEST(test_E3_live_blocks_stay_until_they_are_freed)
     }
     ck_assert_uint_eq(held_now(_i), 0);
 }
-END_TEST
 
-START_TEST(test_E3_last_reference_of_a_recording_pool_stays)
+WT_TEST(test_E3_last_reference_of_a_recording_pool_stays)
 {
     warm_private_pool pool = begin(0, always, NULL);
 
@@ -433,10 +424,9 @@ START_TEST(test_E3_last_reference_of_a_recording_pool_stays)
     end(pool);
     release(pool);
 }
-END_TEST
 
 /* Pools come and go: their records serve the next ones. */
-START_TEST(test_E3_many_pools_one_after_the_other)
+WT_TEST(test_E3_many_pools_one_after_the_other)
 {
     warm_private_pool last = {0};
 
@@ -457,9 +447,8 @@ START_TEST(test_E3_many_pools_one_after_the_other)
         ck_assert_uint_eq(held_now(PINNED) + held_now(DEVICE), 0);
     }
 }
-END_TEST
 
-START_TEST(test_E3_G2_runtime_ends_before_its_pools)
+WT_TEST(test_E3_G2_runtime_ends_before_its_pools)
 {
     warm_runtime *other = wt_runtime(NULL);
     warm_private_pool pool = {0}, gone = {0};
@@ -483,7 +472,6 @@ START_TEST(test_E3_G2_runtime_ends_before_its_pools)
     wt_runtime_end(other);
     wt_fails(WARM_RUNTIME_GONE, warm_private_pool_end(other, pool));
 }
-END_TEST
 
 struct change {
     warm_runtime *runtime;
@@ -521,7 +509,7 @@ static int change_pools(void *context, size_t bytes)
 
 /* A request is under way while its pool goes and another one comes: what it
  * gets is not the other's. */
-START_TEST(test_E3_request_of_a_pool_that_goes_meanwhile)
+WT_TEST(test_E3_request_of_a_pool_that_goes_meanwhile)
 {
     warm_options options = {
         .size = sizeof options, .segment = 64 * KIB, .pinned_limit = MIB};
@@ -545,12 +533,11 @@ START_TEST(test_E3_request_of_a_pool_that_goes_meanwhile)
     ck_assert_uint_eq(stats.held_bytes.current, 0);
     wt_runtime_end(c.runtime);
 }
-END_TEST
 
 /* ---- captures --------------------------------------------------------------
  */
 
-START_TEST(test_E4_block_that_was_not_used_is_reused_in_its_pool)
+WT_LOOP_TEST(test_E4_block_that_was_not_used_is_reused_in_its_pool, KINDS)
 {
     warm_private_pool pool = begin_capture(first);
     void *block = take(_i, first, 8 * KIB), *large = take(_i, first, 3 * MIB);
@@ -568,9 +555,8 @@ START_TEST(test_E4_block_that_was_not_used_is_reused_in_its_pool)
     release(pool);
     ck_assert_uint_eq(held_now(_i), 0);
 }
-END_TEST
 
-START_TEST(test_E4_block_that_was_used_is_kept_while_its_pool_lives)
+WT_LOOP_TEST(test_E4_block_that_was_used_is_kept_while_its_pool_lives, KINDS)
 {
     static const char *const names[] = {"event_record", "event_query",
                                         "event_mark",   "event_passed",
@@ -612,12 +598,11 @@ START_TEST(test_E4_block_that_was_used_is_kept_while_its_pool_lives)
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(held_now(_i), 0);
 }
-END_TEST
 
 /* Used outside of the capture, too: that work is waited for at the end. */
 /* What others have is no help to a graph: nobody is asked for it, though some
  * of it has passed by now. */
-START_TEST(test_E4_a_miss_for_a_graph_asks_no_stream)
+WT_LOOP_TEST(test_E4_a_miss_for_a_graph_asks_no_stream, KINDS)
 {
     static const char *const names[] = {"event_record", "event_query",
                                         "event_mark",   "event_passed",
@@ -647,9 +632,8 @@ START_TEST(test_E4_a_miss_for_a_graph_asks_no_stream)
     wt_ok(warm_stream_synchronize(runtime, NULL));
     wt_settle(runtime, second);
 }
-END_TEST
 
-START_TEST(test_E4_B4_work_outside_of_captures_is_waited_for)
+WT_LOOP_TEST(test_E4_B4_work_outside_of_captures_is_waited_for, KINDS)
 {
     warm_private_pool pool = begin_capture(first);
     void *block = take(_i, first, 8 * KIB);
@@ -675,10 +659,9 @@ START_TEST(test_E4_B4_work_outside_of_captures_is_waited_for)
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(held_now(_i), 0);
 }
-END_TEST
 
 /* Two branches of a capture may run at once. */
-START_TEST(test_E4_C1_branches_of_a_capture_share_nothing)
+WT_TEST(test_E4_C1_branches_of_a_capture_share_nothing)
 {
     warm_private_pool pool = begin_capture(first);
     warm_event fork = NULL, join = NULL;
@@ -704,9 +687,8 @@ START_TEST(test_E4_C1_branches_of_a_capture_share_nothing)
     wt_ok(warm_event_destroy(runtime, join));
     release(pool);
 }
-END_TEST
 
-START_TEST(test_E5_allocation_without_a_capture_warns_once)
+WT_LOOP_TEST(test_E5_allocation_without_a_capture_warns_once, KINDS)
 {
     warm_private_pool pool = begin(0, always, NULL);
     char names[64];
@@ -743,11 +725,10 @@ START_TEST(test_E5_allocation_without_a_capture_warns_once)
     release(pool);
     ck_assert_uint_eq(warnings, 1);
 }
-END_TEST
 
 /* What a stream may use is active until the pool has gone, and the stream has
  * passed; what only graphs use is not. */
-START_TEST(test_E4_C6_what_graphs_keep_is_active_while_streams_use_it)
+WT_TEST(test_E4_C6_what_graphs_keep_is_active_while_streams_use_it)
 {
     warm_private_pool pool = begin_capture(first);
     void *used = take(DEVICE, first, 8 * KIB);
@@ -773,10 +754,9 @@ START_TEST(test_E4_C6_what_graphs_keep_is_active_while_streams_use_it)
     ck_assert_uint_eq(s.all.active_bytes.current, 0);
     ck_assert_uint_eq(held_now(DEVICE), 0);
 }
-END_TEST
 
 /* The stream may not be asked while it captures: that breaks it. */
-START_TEST(test_E7_capture_that_fails_leaves_nothing)
+WT_LOOP_TEST(test_E7_capture_that_fails_leaves_nothing, KINDS)
 {
     warm_private_pool pool = begin_capture(first);
     void *kept = take(_i, first, 8 * KIB), *used = take(_i, first, 3 * MIB);
@@ -797,10 +777,9 @@ START_TEST(test_E7_capture_that_fails_leaves_nothing)
     release(pool);
     ck_assert_uint_eq(held_now(_i), 0);
 }
-END_TEST
 
 /* Memory goes back to the driver when no capture is under way. */
-START_TEST(test_E3_B7_driver_frees_wait_for_the_end_of_captures)
+WT_LOOP_TEST(test_E3_B7_driver_frees_wait_for_the_end_of_captures, KINDS)
 {
     warm_private_pool pool = begin(0, always, NULL);
     const char *name = _i == DEVICE ? "device_free" : "pinned_free";
@@ -819,10 +798,9 @@ START_TEST(test_E3_B7_driver_frees_wait_for_the_end_of_captures)
     ck_assert_uint_eq(held_now(_i), 0);
     wt_ok(warm_graph_destroy(runtime, graph));
 }
-END_TEST
 
 /* Nor while a pool for graphs is recording. */
-START_TEST(test_E3_E2_driver_frees_wait_for_the_end_of_a_recording)
+WT_LOOP_TEST(test_E3_E2_driver_frees_wait_for_the_end_of_a_recording, KINDS)
 {
     warm_private_pool pool = begin(0, always, NULL), other;
 
@@ -835,11 +813,10 @@ START_TEST(test_E3_E2_driver_frees_wait_for_the_end_of_a_recording)
     ck_assert_uint_eq(held_now(_i), 0);
     release(other);
 }
-END_TEST
 
 /* A stream that used it before captures something else: nothing can be recorded
  * there now, and what is captured has nothing to do with the block. */
-START_TEST(test_E3_B7_used_memory_waits_for_the_end_of_captures)
+WT_LOOP_TEST(test_E3_B7_used_memory_waits_for_the_end_of_captures, KINDS)
 {
     warm_private_pool pool = begin(0, always, NULL);
     void *block = take(_i, first, 8 * KIB);
@@ -855,10 +832,9 @@ START_TEST(test_E3_B7_used_memory_waits_for_the_end_of_captures)
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(held_now(_i), 0);
 }
-END_TEST
 
 /* The graph that used it went with the pool. */
-START_TEST(test_E3_E4_captured_block_is_free_when_its_pool_has_gone)
+WT_LOOP_TEST(test_E3_E4_captured_block_is_free_when_its_pool_has_gone, KINDS)
 {
     warm_private_pool pool = begin_capture(first);
     void *block = take(_i, first, 8 * KIB);
@@ -872,10 +848,10 @@ START_TEST(test_E3_E4_captured_block_is_free_when_its_pool_has_gone)
     wt_ok(warm_free(block));
     ck_assert_uint_eq(held_now(_i), 0);
 }
-END_TEST
 
 /* But what is captured from then on is another graph's. */
-START_TEST(test_E3_E4_block_of_a_pool_that_has_gone_is_kept_for_later_graphs)
+WT_LOOP_TEST(test_E3_E4_block_of_a_pool_that_has_gone_is_kept_for_later_graphs,
+             KINDS)
 {
     warm_private_pool pool = begin_capture(first);
     void *block = take(_i, first, 8 * KIB);
@@ -891,11 +867,10 @@ START_TEST(test_E3_E4_block_of_a_pool_that_has_gone_is_kept_for_later_graphs)
     ck_assert_uint_gt(held_now(_i), 0);
     wt_ok(warm_graph_destroy(runtime, graph));
 }
-END_TEST
 
 /* Where something is always captured, nothing ever goes back; but what is held
  * is enough for all that come. */
-START_TEST(test_E3_B7_pools_in_turn_need_the_memory_of_one)
+WT_LOOP_TEST(test_E3_B7_pools_in_turn_need_the_memory_of_one, KINDS)
 {
     warm_graph graph = NULL;
     uint64_t held = 0;
@@ -927,12 +902,11 @@ START_TEST(test_E3_B7_pools_in_turn_need_the_memory_of_one)
     ck_assert_uint_eq(held_now(_i), 0);
     wt_ok(warm_graph_destroy(runtime, graph));
 }
-END_TEST
 
 /* ---- nesting, and pools of users -------------------------------------------
  */
 
-START_TEST(test_E8_innermost_pool_that_matches_wins)
+WT_LOOP_TEST(test_E8_innermost_pool_that_matches_wins, KINDS)
 {
     warm_private_pool outer = begin(WARM_POOL_USER, always, NULL);
     warm_private_pool inner = begin(WARM_POOL_USER, is_stream, second);
@@ -955,9 +929,8 @@ START_TEST(test_E8_innermost_pool_that_matches_wins)
     release(outer);
     release(inner);
 }
-END_TEST
 
-START_TEST(test_E8_outer_pool_may_end_first)
+WT_LOOP_TEST(test_E8_outer_pool_may_end_first, KINDS)
 {
     warm_private_pool outer = begin(WARM_POOL_USER, always, NULL);
     warm_private_pool inner = begin(WARM_POOL_USER, always, NULL);
@@ -972,9 +945,8 @@ START_TEST(test_E8_outer_pool_may_end_first)
     release(outer);
     release(inner);
 }
-END_TEST
 
-START_TEST(test_E8_B4_user_pool_behaves_like_ordinary_memory)
+WT_LOOP_TEST(test_E8_B4_user_pool_behaves_like_ordinary_memory, KINDS)
 {
     warm_private_pool pool = begin(WARM_POOL_USER, always, NULL);
     void *block = take(_i, first, 8 * KIB), *next;
@@ -996,10 +968,9 @@ START_TEST(test_E8_B4_user_pool_behaves_like_ordinary_memory)
     end(pool);
     release(pool);
 }
-END_TEST
 
 /* One stream's idle memory serves the other once that has passed. */
-START_TEST(test_E8_C1_user_pool_is_shared_by_streams)
+WT_TEST(test_E8_C1_user_pool_is_shared_by_streams)
 {
     warm_private_pool pool = begin(WARM_POOL_USER, always, NULL);
     void *block = take(DEVICE, first, 2 * MIB);
@@ -1012,10 +983,9 @@ START_TEST(test_E8_C1_user_pool_is_shared_by_streams)
     end(pool);
     release(pool);
 }
-END_TEST
 
 /* What others hold idle goes for a request of the pool. */
-START_TEST(test_E8_B12_pool_gets_what_others_have_idle)
+WT_TEST(test_E8_B12_pool_gets_what_others_have_idle)
 {
     warm_options options = {
         .size = sizeof options, .segment = 2 * MIB, .pinned_limit = 8 * MIB};
@@ -1035,7 +1005,6 @@ START_TEST(test_E8_B12_pool_gets_what_others_have_idle)
     wt_ok(warm_private_pool_release(limited, pool));
     wt_runtime_end(limited);
 }
-END_TEST
 
 /* ---- real graphs ------------------------------------------------------------
  */
@@ -1095,7 +1064,7 @@ static void end_trip(round_trip *trip)
     wt_ok(warm_free(trip->out));
 }
 
-START_TEST(test_E3_E4_two_graphs_in_turn_share_a_pool)
+WT_TEST(test_E3_E4_two_graphs_in_turn_share_a_pool)
 {
     warm_private_pool pool = {0};
     round_trip trip[2];
@@ -1125,10 +1094,9 @@ START_TEST(test_E3_E4_two_graphs_in_turn_share_a_pool)
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(held_now(DEVICE), 0);
 }
-END_TEST
 
 /* With pools of their own, in any order, and at the same time. */
-START_TEST(test_E3_E4_graphs_with_pools_of_their_own_in_any_order)
+WT_TEST(test_E3_E4_graphs_with_pools_of_their_own_in_any_order)
 {
     static const int order[] = {0, 2, 1, 2, 0, 1, 1, 0, 2};
     warm_private_pool pool[3] = {{0}};
@@ -1154,7 +1122,6 @@ START_TEST(test_E3_E4_graphs_with_pools_of_their_own_in_any_order)
         release(pool[i]);
     }
 }
-END_TEST
 
 static struct {
     round_trip trip;
@@ -1171,7 +1138,7 @@ static void capture_in_thread(void *argument, unsigned index)
     made.done = true;
 }
 
-START_TEST(test_E3_graph_outlives_the_thread_that_made_it)
+WT_TEST(test_E3_graph_outlives_the_thread_that_made_it)
 {
     prepare(&made.trip);
     wt_threads(1, capture_in_thread, NULL);
@@ -1190,10 +1157,9 @@ START_TEST(test_E3_graph_outlives_the_thread_that_made_it)
     wt_ok(warm_device_empty_cache(runtime, 0, NULL));
     ck_assert_uint_eq(held_now(DEVICE), 0);
 }
-END_TEST
 
 /* A result that the caller holds is there when the graph is gone. */
-START_TEST(test_E3_result_outlives_its_graph)
+WT_TEST(test_E3_result_outlives_its_graph)
 {
     warm_private_pool pool = {0};
     unsigned char *in, *out;
@@ -1230,10 +1196,9 @@ START_TEST(test_E3_result_outlives_its_graph)
     wt_ok(warm_device_empty_cache(runtime, 0, NULL));
     ck_assert_uint_eq(held_now(DEVICE), 0);
 }
-END_TEST
 
 /* Figures after each step, as a program with one graph sees them. */
-START_TEST(test_E3_C6_figures_of_a_graphs_memory)
+WT_TEST(test_E3_C6_figures_of_a_graphs_memory)
 {
     static const size_t sizes[] = {512, MIB / 2, MIB / 2 + 512, 10 * MIB - 512,
                                    10 * MIB + 512};
@@ -1266,10 +1231,9 @@ START_TEST(test_E3_C6_figures_of_a_graphs_memory)
         ck_assert_uint_eq(s.all.held_bytes.current, 0);
     }
 }
-END_TEST
 
 /* Captured again and again with the same pool, it holds no more. */
-START_TEST(test_E4_memory_is_flat_over_captures)
+WT_TEST(test_E4_memory_is_flat_over_captures)
 {
     warm_private_pool pool = {0};
     uint64_t held = 0;
@@ -1288,81 +1252,4 @@ START_TEST(test_E4_memory_is_flat_over_captures)
     for (int i = 0; i < 10; i++) {
         release(pool);
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("private_pool");
-    TCase *tcase = tcase_create("private_pool");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_set_timeout(tcase, 60);
-    tcase_add_test(tcase, test_E1_begin_makes_a_pool_or_adds_a_reference);
-    tcase_add_test(tcase, test_E1_what_cannot_begin_changes_nothing);
-    tcase_add_loop_test(
-        tcase, test_E2_end_stops_the_routing_and_keeps_references, 0, KINDS);
-    tcase_add_loop_test(tcase, test_E1_memory_of_a_pool_is_apart, 0, KINDS);
-    tcase_add_loop_test(tcase, test_E1_filter_says_which_stream, 0, KINDS);
-    tcase_add_test(tcase, test_E1_without_a_filter_it_is_the_thread);
-    tcase_add_test(tcase,
-                   test_E1_E7_pool_of_a_thread_that_is_gone_gets_no_others);
-    tcase_add_test(tcase, test_E1_current_stream_is_that_of_the_runtime);
-    tcase_add_test(tcase, test_E4_B18_graphs_get_no_pageable_memory);
-    tcase_add_loop_test(
-        tcase, test_E3_B7_used_memory_waits_for_the_end_of_captures, 0, KINDS);
-    tcase_add_loop_test(tcase, test_E3_B7_pools_in_turn_need_the_memory_of_one,
-                        0, KINDS);
-    tcase_add_loop_test(tcase, test_E3_memory_returns_with_the_last_reference,
-                        0, KINDS);
-    tcase_add_loop_test(tcase, test_E3_live_blocks_stay_until_they_are_freed, 0,
-                        KINDS);
-    tcase_add_test(tcase, test_E3_last_reference_of_a_recording_pool_stays);
-    tcase_add_test(tcase, test_E3_many_pools_one_after_the_other);
-    tcase_add_test(tcase, test_E3_request_of_a_pool_that_goes_meanwhile);
-    tcase_add_test(tcase, test_E3_G2_runtime_ends_before_its_pools);
-    tcase_add_loop_test(
-        tcase, test_E4_block_that_was_not_used_is_reused_in_its_pool, 0, KINDS);
-    tcase_add_loop_test(
-        tcase, test_E4_block_that_was_used_is_kept_while_its_pool_lives, 0,
-        KINDS);
-    tcase_add_loop_test(
-        tcase, test_E4_B4_work_outside_of_captures_is_waited_for, 0, KINDS);
-    tcase_add_loop_test(tcase, test_E4_a_miss_for_a_graph_asks_no_stream, 0,
-                        KINDS);
-    tcase_add_test(tcase, test_E4_C1_branches_of_a_capture_share_nothing);
-    tcase_add_loop_test(tcase, test_E5_allocation_without_a_capture_warns_once,
-                        0, KINDS);
-    tcase_add_test(tcase,
-                   test_E4_C6_what_graphs_keep_is_active_while_streams_use_it);
-    tcase_add_loop_test(tcase, test_E7_capture_that_fails_leaves_nothing, 0,
-                        KINDS);
-    tcase_add_loop_test(
-        tcase, test_E3_B7_driver_frees_wait_for_the_end_of_captures, 0, KINDS);
-    tcase_add_loop_test(tcase,
-                        test_E3_E2_driver_frees_wait_for_the_end_of_a_recording,
-                        0, KINDS);
-    tcase_add_loop_test(
-        tcase, test_E3_E4_captured_block_is_free_when_its_pool_has_gone, 0,
-        KINDS);
-    tcase_add_loop_test(
-        tcase,
-        test_E3_E4_block_of_a_pool_that_has_gone_is_kept_for_later_graphs, 0,
-        KINDS);
-    tcase_add_loop_test(tcase, test_E8_innermost_pool_that_matches_wins, 0,
-                        KINDS);
-    tcase_add_loop_test(tcase, test_E8_outer_pool_may_end_first, 0, KINDS);
-    tcase_add_loop_test(
-        tcase, test_E8_B4_user_pool_behaves_like_ordinary_memory, 0, KINDS);
-    tcase_add_test(tcase, test_E8_C1_user_pool_is_shared_by_streams);
-    tcase_add_test(tcase, test_E8_B12_pool_gets_what_others_have_idle);
-    tcase_add_test(tcase, test_E3_E4_two_graphs_in_turn_share_a_pool);
-    tcase_add_test(tcase,
-                   test_E3_E4_graphs_with_pools_of_their_own_in_any_order);
-    tcase_add_test(tcase, test_E3_graph_outlives_the_thread_that_made_it);
-    tcase_add_test(tcase, test_E3_result_outlives_its_graph);
-    tcase_add_test(tcase, test_E3_C6_figures_of_a_graphs_memory);
-    tcase_add_test(tcase, test_E4_memory_is_flat_over_captures);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

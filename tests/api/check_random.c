@@ -473,7 +473,9 @@ static void come_to_rest(struct walk *w)
     }
 }
 
-START_TEST(test_C10_G6_any_call_with_any_arguments)
+WT_CASE("walk", .timeout = 0);
+
+WT_LOOP_TEST(test_C10_G6_any_call_with_any_arguments, 8)
 {
     warm_options options = {.size = sizeof options,
                             .device = wt_on_host() ? "host" : "cuda",
@@ -502,16 +504,4 @@ START_TEST(test_C10_G6_any_call_with_any_arguments)
     wt_ok(warm_runtime_destroy(w.runtime, &report));
     ck_assert_uint_eq(report.handles, 0);
     ck_assert_uint_eq(report.live, blocks);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("random");
-    TCase *tcase = tcase_create("walk");
-
-    tcase_set_timeout(tcase, 0);
-    tcase_add_loop_test(tcase, test_C10_G6_any_call_with_any_arguments, 0, 8);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -50,7 +50,9 @@ static void hold_all(void)
     }
 }
 
-START_TEST(test_A1_A7_each_kind_and_device_has_a_place_of_its_own)
+WT_CASE("reserve", .setup = set_up, .teardown = tear_down);
+
+WT_TEST(test_A1_A7_each_kind_and_device_has_a_place_of_its_own)
 {
     hold_all();
     for (int d = 0; d < devices; d++) {
@@ -74,7 +76,6 @@ START_TEST(test_A1_A7_each_kind_and_device_has_a_place_of_its_own)
         ck_assert_int_eq(toys[i].binds, devices);
     }
 }
-END_TEST
 
 /* Among them those that a sum of kind and device takes for a place. */
 static const struct {
@@ -102,7 +103,7 @@ static const struct {
              {7, 4 << 26},
              {-(1 << 29) + 1, 1 << 30}};
 
-START_TEST(test_what_is_no_place_is_refused)
+WT_LOOP_TEST(test_what_is_no_place_is_refused, sizeof wrong / sizeof wrong[0])
 {
     warm_kind kind = wrong[_i].kind;
     int device = wrong[_i].device;
@@ -121,9 +122,8 @@ START_TEST(test_what_is_no_place_is_refused)
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_handle_reserve(runtime, kind, device, NULL));
 }
-END_TEST
 
-START_TEST(test_a_kind_above_the_last_is_refused_on_every_device)
+WT_TEST(test_a_kind_above_the_last_is_refused_on_every_device)
 {
     void *handle = &handle;
 
@@ -142,9 +142,8 @@ START_TEST(test_a_kind_above_the_last_is_refused_on_every_device)
     }
     ck_assert_ptr_eq(handle, &handle);
 }
-END_TEST
 
-START_TEST(test_no_place_for_the_handle_is_refused)
+WT_TEST(test_no_place_for_the_handle_is_refused)
 {
     for (int round = 0; round < 2; round++) {
         for (int d = 0; d < devices; d++) {
@@ -158,9 +157,8 @@ START_TEST(test_no_place_for_the_handle_is_refused)
         hold_all();
     }
 }
-END_TEST
 
-START_TEST(test_A5_a_runtime_that_has_gone_is_told_on_every_device)
+WT_TEST(test_A5_a_runtime_that_has_gone_is_told_on_every_device)
 {
     warm_runtime *gone = runtime;
     void *handle = NULL;
@@ -183,7 +181,6 @@ START_TEST(test_A5_a_runtime_that_has_gone_is_told_on_every_device)
     }
     ck_assert_ptr_null(handle);
 }
-END_TEST
 
 struct gone {
     pthread_barrier_t barrier;
@@ -214,7 +211,7 @@ static void *outlive(void *argument)
 }
 
 /* The window of a thread that did not destroy it is cut by the one that did. */
-START_TEST(test_A5_another_thread_is_told_that_the_runtime_has_gone)
+WT_TEST(test_A5_another_thread_is_told_that_the_runtime_has_gone)
 {
     struct gone gone = {.before = WARM_NOT_FOUND};
     pthread_t thread;
@@ -232,26 +229,4 @@ START_TEST(test_A5_another_thread_is_told_that_the_runtime_has_gone)
     wt_toy_free_left(&toys[0]);
     pthread_barrier_destroy(&gone.barrier);
     set_up();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("reserve");
-    TCase *tcase = tcase_create("reserve");
-
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase,
-                   test_A1_A7_each_kind_and_device_has_a_place_of_its_own);
-    tcase_add_loop_test(tcase, test_what_is_no_place_is_refused, 0,
-                        sizeof wrong / sizeof wrong[0]);
-    tcase_add_test(tcase,
-                   test_a_kind_above_the_last_is_refused_on_every_device);
-    tcase_add_test(tcase, test_no_place_for_the_handle_is_refused);
-    tcase_add_test(tcase,
-                   test_A5_a_runtime_that_has_gone_is_told_on_every_device);
-    tcase_add_test(tcase,
-                   test_A5_another_thread_is_told_that_the_runtime_has_gone);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -32,7 +32,9 @@ static void tear_down(void)
     warm_log_set(NULL, NULL);
 }
 
-START_TEST(test_G2_several_runtimes_live_at_once)
+WT_CASE("runtime", .setup = set_up, .teardown = tear_down);
+
+WT_TEST(test_G2_several_runtimes_live_at_once)
 {
     warm_runtime *r[4];
     warm_stream s[4];
@@ -55,9 +57,8 @@ START_TEST(test_G2_several_runtimes_live_at_once)
     wt_runtime_end(r[3]);
     wt_runtime_end(r[2]);
 }
-END_TEST
 
-START_TEST(test_A5_G2_every_call_on_a_gone_runtime_says_so)
+WT_TEST(test_A5_G2_every_call_on_a_gone_runtime_says_so)
 {
     warm_runtime *r = wt_runtime(NULL);
     warm_handle_stats stats = WARM_INIT(warm_handle_stats);
@@ -111,7 +112,6 @@ START_TEST(test_A5_G2_every_call_on_a_gone_runtime_says_so)
     ck_assert_ptr_null(pointer);
     ck_assert_int_eq(count, 0);
 }
-END_TEST
 
 struct holder {
     warm_runtime *runtime;
@@ -130,7 +130,7 @@ static void *hold(void *argument)
     return NULL;
 }
 
-START_TEST(test_G2_what_is_in_use_is_reported_and_left_alone)
+WT_TEST(test_G2_what_is_in_use_is_reported_and_left_alone)
 {
     struct holder h = {.runtime = wt_runtime(NULL)};
     warm_destroy_report report = WARM_INIT(warm_destroy_report);
@@ -155,9 +155,8 @@ START_TEST(test_G2_what_is_in_use_is_reported_and_left_alone)
     wt_ok(h.status);
     pthread_barrier_destroy(&h.barrier);
 }
-END_TEST
 
-START_TEST(test_G2_destroy_checks_its_arguments)
+WT_TEST(test_G2_destroy_checks_its_arguments)
 {
     warm_runtime *r = wt_runtime(NULL);
     warm_destroy_report report = {.size = 0};
@@ -170,7 +169,6 @@ START_TEST(test_G2_destroy_checks_its_arguments)
     ck_assert_uint_eq(report.live, 77);
     wt_fails(WARM_INVALID_ARGUMENT, warm_runtime_create(NULL, NULL));
 }
-END_TEST
 
 static void get_default(void *argument, unsigned index)
 {
@@ -179,7 +177,7 @@ static void get_default(void *argument, unsigned index)
     (void)warm_runtime_default(&seen[index]);
 }
 
-START_TEST(test_G2_one_default_runtime_for_all_threads)
+WT_TEST(test_G2_one_default_runtime_for_all_threads)
 {
     warm_runtime *seen[8] = {NULL};
     warm_runtime *next = NULL;
@@ -202,9 +200,8 @@ START_TEST(test_G2_one_default_runtime_for_all_threads)
     wt_ok(warm_runtime_default(&next));
     wt_runtime_end(next);
 }
-END_TEST
 
-START_TEST(test_G3_device_can_be_forced_and_is_never_silent)
+WT_TEST(test_G3_device_can_be_forced_and_is_never_silent)
 {
     warm_options options = {.size = sizeof options, .log = "info"};
     warm_runtime *r = NULL;
@@ -216,10 +213,9 @@ START_TEST(test_G3_device_can_be_forced_and_is_never_silent)
     ck_assert_ptr_nonnull(strstr(logged.last[WARM_LOG_INFO], "host"));
     wt_runtime_end(r);
 }
-END_TEST
 
 /* A path that is no CUDA runtime: the same reason on every machine. */
-START_TEST(test_G3_without_cuda_auto_warns_once_and_takes_the_host)
+WT_TEST(test_G3_without_cuda_auto_warns_once_and_takes_the_host)
 {
     warm_options options = {.size = sizeof options,
                             .device = "auto",
@@ -240,10 +236,9 @@ START_TEST(test_G3_without_cuda_auto_warns_once_and_takes_the_host)
     ck_assert_ptr_null(r);
     ck_assert_int_gt((int)strlen(warm_last_error_message()), 10);
 }
-END_TEST
 
 /* Without a callback the first warning is printed, and nothing else. */
-START_TEST(test_G6_only_the_first_warning_is_printed)
+WT_TEST(test_G6_only_the_first_warning_is_printed)
 {
     warm_options options = {.size = sizeof options,
                             .cudart = "/nonexistent/libcudart.so",
@@ -274,9 +269,8 @@ START_TEST(test_G6_only_the_first_warning_is_printed)
     ck_assert_ptr_nonnull(second);
     ck_assert_str_eq(second + 1, "");
 }
-END_TEST
 
-START_TEST(test_G4_options_from_struct_and_environment)
+WT_TEST(test_G4_options_from_struct_and_environment)
 {
     warm_options options = {.size = sizeof options, .device = "host"};
     warm_runtime *r = NULL;
@@ -306,9 +300,8 @@ START_TEST(test_G4_options_from_struct_and_environment)
     options.size = 4;
     wt_fails(WARM_INVALID_ARGUMENT, warm_runtime_create(&options, &r));
 }
-END_TEST
 
-START_TEST(test_G6_log_level_is_obeyed)
+WT_LOOP_TEST(test_G6_log_level_is_obeyed, 4)
 {
     static const struct {
         const char *level;
@@ -323,9 +316,8 @@ START_TEST(test_G6_log_level_is_obeyed)
     ck_assert_int_eq(logged.lines[WARM_LOG_INFO] > 0, rows[_i].infos);
     wt_runtime_end(r);
 }
-END_TEST
 
-START_TEST(test_G6_last_error_has_code_and_text_of_the_driver)
+WT_TEST(test_G6_last_error_has_code_and_text_of_the_driver)
 {
     warm_runtime *r = wt_runtime(NULL);
     warm_error error = WARM_INIT(warm_error);
@@ -345,9 +337,8 @@ START_TEST(test_G6_last_error_has_code_and_text_of_the_driver)
     ck_assert_int_eq(error.status, WARM_DRIVER_ERROR);
     wt_runtime_end(r);
 }
-END_TEST
 
-START_TEST(test_G6_unknown_driver_call_is_named)
+WT_TEST(test_G6_unknown_driver_call_is_named)
 {
     warm_runtime *r = wt_runtime(NULL);
     uint64_t count = 7;
@@ -367,9 +358,8 @@ START_TEST(test_G6_unknown_driver_call_is_named)
     ck_assert_ptr_null(warm_testing_call_name(1000));
     wt_runtime_end(r);
 }
-END_TEST
 
-START_TEST(test_G3_device_calls_check_their_arguments)
+WT_TEST(test_G3_device_calls_check_their_arguments)
 {
     warm_runtime *r = wt_runtime(NULL);
     warm_device_info info = WARM_INIT(warm_device_info);
@@ -415,14 +405,13 @@ START_TEST(test_G3_device_calls_check_their_arguments)
     wt_ok(warm_device_free_uncached(r, 0, pointer));
     wt_runtime_end(r);
 }
-END_TEST
 
 static void set_flag(void *argument)
 {
     *(atomic_int *)argument = 1;
 }
 
-START_TEST(test_G3_streams_events_and_graphs_work_through_the_runtime)
+WT_TEST(test_G3_streams_events_and_graphs_work_through_the_runtime)
 {
     warm_runtime *r = wt_runtime(NULL);
     warm_stream stream = NULL, other = NULL;
@@ -456,9 +445,8 @@ START_TEST(test_G3_streams_events_and_graphs_work_through_the_runtime)
     wt_ok(warm_stream_destroy(r, other));
     wt_runtime_end(r);
 }
-END_TEST
 
-START_TEST(test_G3_held_streams_can_be_stepped)
+WT_TEST(test_G3_held_streams_can_be_stepped)
 {
     warm_runtime *r = wt_runtime(NULL);
     warm_stream stream = NULL;
@@ -479,9 +467,8 @@ START_TEST(test_G3_held_streams_can_be_stepped)
     wt_ok(warm_stream_destroy(r, stream));
     wt_runtime_end(r);
 }
-END_TEST
 
-START_TEST(test_A14_B14_statistics_are_valid_json)
+WT_TEST(test_A14_B14_statistics_are_valid_json)
 {
     static char text[1 << 16], part[64];
     warm_runtime *r = wt_runtime(NULL);
@@ -511,7 +498,6 @@ START_TEST(test_A14_B14_statistics_are_valid_json)
     wt_ok(warm_free(block));
     wt_runtime_end(r);
 }
-END_TEST
 
 static const struct {
     const char *name, *shown;
@@ -526,7 +512,8 @@ static const struct {
     {"\1\t\177", "\"\\u0001\\u0009\177\""},
 };
 
-START_TEST(test_A14_json_is_utf8_whatever_a_kind_is_called)
+WT_LOOP_TEST(test_A14_json_is_utf8_whatever_a_kind_is_called,
+             sizeof odd_names / sizeof odd_names[0])
 {
     static char text[1 << 16];
     warm_runtime *r = wt_runtime(NULL);
@@ -541,7 +528,6 @@ START_TEST(test_A14_json_is_utf8_whatever_a_kind_is_called)
     ck_assert_msg(strstr(text, odd_names[_i].shown) != NULL, "%s", text);
     wt_runtime_end(r);
 }
-END_TEST
 
 /* Callbacks in which a thread could be cancelled, if it were let. */
 static int cancel_create(void *context, int device, void **handle)
@@ -687,7 +673,7 @@ static void *call_everything(void *argument)
     return NULL;
 }
 
-START_TEST(test_A4_G6_no_call_is_a_cancellation_point)
+WT_TEST(test_A4_G6_no_call_is_a_cancellation_point)
 {
     struct cancelled c = {.status = WARM_OK};
     pthread_t thread;
@@ -703,36 +689,9 @@ START_TEST(test_A4_G6_no_call_is_a_cancellation_point)
     ck_assert_ptr_eq(result, PTHREAD_CANCELED);
     wt_toy_free_left(&c.toy);
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("runtime");
-    TCase *tcase = tcase_create("runtime");
-
     unsetenv("WARMPOOL_CONF");
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, test_G2_several_runtimes_live_at_once);
-    tcase_add_test(tcase, test_A5_G2_every_call_on_a_gone_runtime_says_so);
-    tcase_add_test(tcase, test_G2_what_is_in_use_is_reported_and_left_alone);
-    tcase_add_test(tcase, test_G2_destroy_checks_its_arguments);
-    tcase_add_test(tcase, test_G2_one_default_runtime_for_all_threads);
-    tcase_add_test(tcase, test_G3_device_can_be_forced_and_is_never_silent);
-    tcase_add_test(tcase,
-                   test_G3_without_cuda_auto_warns_once_and_takes_the_host);
-    tcase_add_test(tcase, test_G3_device_calls_check_their_arguments);
-    tcase_add_test(tcase,
-                   test_G3_streams_events_and_graphs_work_through_the_runtime);
-    tcase_add_test(tcase, test_G3_held_streams_can_be_stepped);
-    tcase_add_test(tcase, test_G4_options_from_struct_and_environment);
-    tcase_add_loop_test(tcase, test_G6_log_level_is_obeyed, 0, 4);
-    tcase_add_test(tcase, test_G6_only_the_first_warning_is_printed);
-    tcase_add_test(tcase, test_G6_last_error_has_code_and_text_of_the_driver);
-    tcase_add_test(tcase, test_G6_unknown_driver_call_is_named);
-    tcase_add_test(tcase, test_A4_G6_no_call_is_a_cancellation_point);
-    tcase_add_test(tcase, test_A14_B14_statistics_are_valid_json);
-    tcase_add_loop_test(tcase, test_A14_json_is_utf8_whatever_a_kind_is_called,
-                        0, sizeof odd_names / sizeof odd_names[0]);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
+    return wt_run();
 }

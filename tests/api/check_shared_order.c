@@ -68,9 +68,11 @@ static void refused(void)
     ck_assert_ptr_eq(block, &block);
 }
 
+WT_CASE("shared_order", .setup = setup, .teardown = teardown);
+
 /* What the second stream writes comes after what the first one does, though
  * that has not begun; no thread waits. */
-START_TEST(test_C1_C2_a_stream_waits_for_another_one_before_memory_runs_out)
+WT_TEST(test_C1_C2_a_stream_waits_for_another_one_before_memory_runs_out)
 {
     unsigned char *copy = pattern(0);
     wt_linger linger = {0};
@@ -93,7 +95,6 @@ START_TEST(test_C1_C2_a_stream_waits_for_another_one_before_memory_runs_out)
     wt_ok(warm_free(copy));
     wt_ok(warm_free(block));
 }
-END_TEST
 
 static warm_status try_part(warm_stream stream, void **block)
 {
@@ -102,7 +103,7 @@ static warm_status try_part(warm_stream stream, void **block)
 
 /* It is the second one's then, and nobody else's before that has passed: not
  * even the rest of it with what is anybody's beside. */
-START_TEST(test_C1_what_was_waited_for_is_in_the_order_of_who_waited)
+WT_TEST(test_C1_what_was_waited_for_is_in_the_order_of_who_waited)
 {
     void *block = NULL, *other = NULL;
     warm_stream third;
@@ -123,11 +124,10 @@ START_TEST(test_C1_what_was_waited_for_is_in_the_order_of_who_waited)
     wt_ok(warm_free(other));
     wt_ok(warm_stream_destroy(runtime, third));
 }
-END_TEST
 
 /* The second stream has been asked how far it is before it waits: that it has
  * come so far does not tell that it has waited. */
-START_TEST(test_C1_what_was_waited_for_comes_after_earlier_marks)
+WT_TEST(test_C1_what_was_waited_for_comes_after_earlier_marks)
 {
     void *block = NULL, *other = NULL;
     wt_linger linger = {0};
@@ -154,10 +154,9 @@ START_TEST(test_C1_what_was_waited_for_comes_after_earlier_marks)
     wt_ok(warm_free(block));
     wt_gate_open(gate);
 }
-END_TEST
 
 /* Nobody knows whether it is still there. */
-START_TEST(test_C2_no_stream_waits_for_one_that_is_not_adopted)
+WT_TEST(test_C2_no_stream_waits_for_one_that_is_not_adopted)
 {
     void *block = NULL;
 
@@ -169,10 +168,9 @@ START_TEST(test_C2_no_stream_waits_for_one_that_is_not_adopted)
     wt_ok(warm_free(block));
     refused();
 }
-END_TEST
 
 /* Nor may a graph come to depend on what is outside of it, or be spoilt. */
-START_TEST(test_C2_no_stream_waits_for_one_that_captures)
+WT_TEST(test_C2_no_stream_waits_for_one_that_captures)
 {
     warm_graph graph = NULL;
     void *block = NULL;
@@ -192,10 +190,9 @@ START_TEST(test_C2_no_stream_waits_for_one_that_captures)
     wt_ok(try(&block));
     wt_ok(warm_free(block));
 }
-END_TEST
 
 /* A call of the driver that fails leaves all as it was. */
-START_TEST(test_C2_a_wait_that_fails_changes_nothing)
+WT_LOOP_TEST(test_C2_a_wait_that_fails_changes_nothing, 2)
 {
     static const char *const calls[] = {"stream_capture", "stream_wait_event"};
     void *block = NULL;
@@ -210,7 +207,6 @@ START_TEST(test_C2_a_wait_that_fails_changes_nothing)
     wt_ok(warm_free(block));
     wt_gate_open(gate);
 }
-END_TEST
 
 static uint64_t segments(void)
 {
@@ -220,9 +216,11 @@ static uint64_t segments(void)
     return stats.all.segments.current;
 }
 
+WT_CASE("growing", .setup = setup_growing, .teardown = teardown);
+
 /* With the option a stream waits before there is another segment, but not for
  * what is no use to it. */
-START_TEST(test_C1_streams_wait_for_each_other_instead_of_growth)
+WT_TEST(test_C1_streams_wait_for_each_other_instead_of_growth)
 {
     void *large = NULL, *block = NULL;
 
@@ -236,30 +234,4 @@ START_TEST(test_C1_streams_wait_for_each_other_instead_of_growth)
     wt_gate_open(gate);
     wt_ok(warm_free(block));
     wt_ok(warm_free(large));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("shared_order");
-    TCase *tcase = tcase_create("shared_order"), *growing;
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(
-        tcase,
-        test_C1_C2_a_stream_waits_for_another_one_before_memory_runs_out);
-    tcase_add_test(tcase,
-                   test_C1_what_was_waited_for_is_in_the_order_of_who_waited);
-    tcase_add_test(tcase,
-                   test_C1_what_was_waited_for_comes_after_earlier_marks);
-    tcase_add_test(tcase, test_C2_no_stream_waits_for_one_that_is_not_adopted);
-    tcase_add_test(tcase, test_C2_no_stream_waits_for_one_that_captures);
-    tcase_add_loop_test(tcase, test_C2_a_wait_that_fails_changes_nothing, 0, 2);
-    suite_add_tcase(suite, tcase);
-    growing = tcase_create("growing");
-    tcase_add_checked_fixture(growing, setup_growing, teardown);
-    tcase_add_test(growing,
-                   test_C1_streams_wait_for_each_other_instead_of_growth);
-    suite_add_tcase(suite, growing);
-    return wt_main(suite);
 }

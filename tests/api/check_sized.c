@@ -102,7 +102,9 @@ static bool untouched_from(const union any *s, size_t from)
     return true;
 }
 
-START_TEST(test_G4_G6_every_older_struct_is_filled_as_far_as_it_goes)
+WT_CASE("structs", .setup = set_up, .teardown = tear_down);
+
+WT_LOOP_TEST(test_G4_G6_every_older_struct_is_filled_as_far_as_it_goes, OUTPUTS)
 {
     union any full = with_size(outputs[_i].size);
 
@@ -118,9 +120,8 @@ START_TEST(test_G4_G6_every_older_struct_is_filled_as_far_as_it_goes)
         ck_assert(untouched_from(&s, size));
     }
 }
-END_TEST
 
-START_TEST(test_G6_no_structs_size_is_refused_and_named)
+WT_LOOP_TEST(test_G6_no_structs_size_is_refused_and_named, OUTPUTS)
 {
     const size_t bad[] = {0,
                           1,
@@ -140,10 +141,9 @@ START_TEST(test_G6_no_structs_size_is_refused_and_named)
             strstr(warm_last_error_message(), outputs[_i].name));
     }
 }
-END_TEST
 
 /* The fields past the size belong to somebody else, and are never read. */
-START_TEST(test_G4_older_options_have_defaults_for_the_rest)
+WT_TEST(test_G4_older_options_have_defaults_for_the_rest)
 {
     union any s = with_size(offsetof(warm_options, segment));
     warm_options *options = (warm_options *)(void *)&s;
@@ -165,9 +165,8 @@ START_TEST(test_G4_older_options_have_defaults_for_the_rest)
     wt_fails(WARM_INVALID_ARGUMENT, warm_runtime_create(options, &made));
     ck_assert_ptr_null(made);
 }
-END_TEST
 
-START_TEST(test_A9_an_older_kind_lacks_the_later_callbacks)
+WT_TEST(test_A9_an_older_kind_lacks_the_later_callbacks)
 {
     union any s = with_size(offsetof(warm_kind_ops, bind_stream));
     warm_kind_ops *ops = (warm_kind_ops *)(void *)&s;
@@ -192,9 +191,8 @@ START_TEST(test_A9_an_older_kind_lacks_the_later_callbacks)
     wt_ok(warm_thread_release(runtime)); /* there is no reset to call */
     wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
 }
-END_TEST
 
-START_TEST(test_G6_last_error_serves_older_and_newer_structs)
+WT_TEST(test_G6_last_error_serves_older_and_newer_structs)
 {
     union any s = with_size(offsetof(warm_error, message));
     warm_error *error = (warm_error *)(void *)&s;
@@ -211,23 +209,4 @@ START_TEST(test_G6_last_error_serves_older_and_newer_structs)
     s = with_size(0);
     warm_last_error(error);
     ck_assert(untouched_from(&s, sizeof s.size));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("sized");
-    TCase *tcase = tcase_create("structs");
-
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_loop_test(
-        tcase, test_G4_G6_every_older_struct_is_filled_as_far_as_it_goes, 0,
-        OUTPUTS);
-    tcase_add_loop_test(tcase, test_G6_no_structs_size_is_refused_and_named, 0,
-                        OUTPUTS);
-    tcase_add_test(tcase, test_G4_older_options_have_defaults_for_the_rest);
-    tcase_add_test(tcase, test_A9_an_older_kind_lacks_the_later_callbacks);
-    tcase_add_test(tcase, test_G6_last_error_serves_older_and_newer_structs);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -225,10 +225,12 @@ static uint64_t events_so_far(void)
     return number(get(read_text(DEVICE), "history"), "next");
 }
 
+WT_CASE("plain", .setup = setup, .teardown = teardown);
+
 /* ---- what there is ---------------------------------------------------------
  */
 
-START_TEST(test_C7_every_block_of_a_device_with_its_state)
+WT_TEST(test_C7_every_block_of_a_device_with_its_state)
 {
     void *live = take(3000), *gone = take(5 * MIB), *used = take(6 * MIB);
     wt_gate *gate = wt_gate_close(runtime, second);
@@ -251,11 +253,10 @@ START_TEST(test_C7_every_block_of_a_device_with_its_state)
     wt_gate_open(gate);
     wt_ok(warm_free(live));
 }
-END_TEST
 
 /* What a thread has freed, and told nobody of yet, is not live any more. */
 /* Which is that of a block as long as others may not have it. */
-START_TEST(test_C7_stream_is_the_one_in_whose_order_a_block_is)
+WT_TEST(test_C7_stream_is_the_one_in_whose_order_a_block_is)
 {
     void *mine = take(3000), *gone = take(6 * MIB);
     void *theirs = wt_device(runtime, second, 3000);
@@ -283,9 +284,8 @@ START_TEST(test_C7_stream_is_the_one_in_whose_order_a_block_is)
     wt_ok(warm_free(theirs));
     wt_ok(warm_free(legacy));
 }
-END_TEST
 
-START_TEST(test_C7_blocks_that_a_thread_gathers_are_pending)
+WT_TEST(test_C7_blocks_that_a_thread_gathers_are_pending)
 {
     void *block[4];
     wt_gate *gate = wt_gate_close(runtime, second);
@@ -303,9 +303,8 @@ START_TEST(test_C7_blocks_that_a_thread_gathers_are_pending)
     }
     wt_gate_open(gate);
 }
-END_TEST
 
-START_TEST(test_C7_segments_tell_their_age_and_since_when_they_are_idle)
+WT_TEST(test_C7_segments_tell_their_age_and_since_when_they_are_idle)
 {
     void *block = take(5 * MIB);
     const char *segment = wt_json_first(get(read_text(DEVICE), "segments"));
@@ -319,9 +318,8 @@ START_TEST(test_C7_segments_tell_their_age_and_since_when_they_are_idle)
     ck_assert_uint_ge(number(segment, "age_ns"), number(segment, "idle_ns"));
     ck_assert_uint_ge(number(text, "ns"), number(segment, "age_ns"));
 }
-END_TEST
 
-START_TEST(test_C7_captured_blocks_are_told)
+WT_TEST(test_C7_captured_blocks_are_told)
 {
     warm_graph graph = NULL;
     void *block = take(3 * MIB);
@@ -333,9 +331,8 @@ START_TEST(test_C7_captured_blocks_are_told)
     assert_state(DEVICE, block, "captured");
     wt_ok(warm_graph_destroy(runtime, graph));
 }
-END_TEST
 
-START_TEST(test_C7_blocks_of_pinned_memory_and_of_magazines)
+WT_TEST(test_C7_blocks_of_pinned_memory_and_of_magazines)
 {
     void *live = pin(3000), *kept = pin(70000);
     warm_space_stats stats = WARM_INIT(warm_space_stats);
@@ -357,11 +354,10 @@ START_TEST(test_C7_blocks_of_pinned_memory_and_of_magazines)
     assert_state(PINNED, kept, "idle");
     wt_ok(warm_free(live));
 }
-END_TEST
 
 enum { BLOCKS = 40 };
 
-START_TEST(test_C7_blocks_in_the_depot)
+WT_TEST(test_C7_blocks_in_the_depot)
 {
     void *block[BLOCKS];
     unsigned depot = 0, magazine = 0;
@@ -384,9 +380,8 @@ START_TEST(test_C7_blocks_in_the_depot)
     ck_assert_uint_gt(magazine, 0);
     ck_assert_uint_eq(depot + magazine, BLOCKS);
 }
-END_TEST
 
-START_TEST(test_C7_bounds_of_the_texts)
+WT_LOOP_TEST(test_C7_bounds_of_the_texts, TEXTS)
 {
     enum which which = (enum which)_i;
     void *block = take(3000), *other = pin(3000);
@@ -408,12 +403,13 @@ START_TEST(test_C7_bounds_of_the_texts)
     wt_ok(warm_free(block));
     wt_ok(warm_free(other));
 }
-END_TEST
+
+WT_CASE("history", .setup = setup_history, .teardown = teardown);
 
 /* ---- what happened ---------------------------------------------------------
  */
 
-START_TEST(test_C7_a_script_and_its_events)
+WT_TEST(test_C7_a_script_and_its_events)
 {
     void *block = take(3 * MIB);
     uint64_t next;
@@ -448,9 +444,8 @@ START_TEST(test_C7_a_script_and_its_events)
     ck_assert_uint_eq(number(get(text, "history"), "dropped"), 0);
     ck_assert_uint_eq(wt_json_count(get(text, "segments")), 0);
 }
-END_TEST
 
-START_TEST(test_C7_free_is_completed_once_the_stream_has_passed)
+WT_TEST(test_C7_free_is_completed_once_the_stream_has_passed)
 {
     void *block = take(3 * MIB);
     wt_gate *gate = wt_gate_close(runtime, second);
@@ -474,9 +469,8 @@ START_TEST(test_C7_free_is_completed_once_the_stream_has_passed)
     ck_assert(wt_json_is(get(found, "state"), "idle"));
     ck_assert_ptr_null(wt_json_get(found, "thread"));
 }
-END_TEST
 
-START_TEST(test_C7_the_same_of_pinned_memory)
+WT_TEST(test_C7_the_same_of_pinned_memory)
 {
     void *block = pin(70000), *again;
     wt_gate *gate;
@@ -508,9 +502,8 @@ START_TEST(test_C7_the_same_of_pinned_memory)
     /* Nothing of that happened to the device. */
     ck_assert_uint_eq(wt_json_count(events_of(read_text(DEVICE))), 0);
 }
-END_TEST
 
-START_TEST(test_C7_blocks_of_a_capture_are_never_completed)
+WT_TEST(test_C7_blocks_of_a_capture_are_never_completed)
 {
     warm_graph graph = NULL;
     void *block = take(3 * MIB);
@@ -524,9 +517,8 @@ START_TEST(test_C7_blocks_of_a_capture_are_never_completed)
     (void)assert_last(DEVICE, "alloc", "free_requested");
     wt_ok(warm_graph_destroy(runtime, graph));
 }
-END_TEST
 
-START_TEST(test_C7_out_of_memory_is_an_event)
+WT_TEST(test_C7_out_of_memory_is_an_event)
 {
     void *block = NULL, *before = take(MIB);
     size_t much = (size_t)1 << 44;
@@ -544,9 +536,8 @@ START_TEST(test_C7_out_of_memory_is_an_event)
     ck_assert_uint_eq(events_so_far(), next + 1);
     wt_ok(warm_free(before));
 }
-END_TEST
 
-START_TEST(test_C7_refused_calls_are_no_events)
+WT_TEST(test_C7_refused_calls_are_no_events)
 {
     void *block = take(MIB), *none = NULL;
     uint64_t next = events_so_far();
@@ -561,9 +552,10 @@ START_TEST(test_C7_refused_calls_are_no_events)
     wt_fails(WARM_INVALID_POINTER, warm_free(block));
     ck_assert_uint_eq(events_so_far(), next + 2);
 }
-END_TEST
 
-START_TEST(test_C7_ring_keeps_the_last_ones)
+WT_CASE("short", .setup = setup_short, .teardown = teardown);
+
+WT_TEST(test_C7_ring_keeps_the_last_ones)
 {
     const char *events;
 
@@ -580,7 +572,6 @@ START_TEST(test_C7_ring_keeps_the_last_ones)
     (void)assert_last(DEVICE, "free_completed", "alloc", "free_requested",
                       "free_completed");
 }
-END_TEST
 
 /* ---- who ------------------------------------------------------------------
  */
@@ -594,7 +585,9 @@ static void tag_in_thread(void *argument, unsigned index)
     (void)warm_device_alloc(runtime, 0, first, 2 * MIB, block);
 }
 
-START_TEST(test_C7_tags_are_a_threads_own)
+WT_CASE("history", .setup = setup_history, .teardown = teardown);
+
+WT_TEST(test_C7_tags_are_a_threads_own)
 {
     void *mine, *theirs = NULL, *none;
     const char *block, *event;
@@ -625,9 +618,10 @@ START_TEST(test_C7_tags_are_a_threads_own)
     wt_ok(warm_free(none));
     wt_ok(warm_memory_tag_set(""));
 }
-END_TEST
 
-START_TEST(test_C7_tags_have_a_bound)
+WT_CASE("plain", .setup = setup, .teardown = teardown);
+
+WT_TEST(test_C7_tags_have_a_bound)
 {
     char longest[WARM_TAG_BYTES], longer[WARM_TAG_BYTES + 1];
 
@@ -642,9 +636,10 @@ START_TEST(test_C7_tags_have_a_bound)
     wt_ok(warm_memory_tag_set(NULL));
     ck_assert_str_eq(warm_memory_tag_get(), "");
 }
-END_TEST
 
-START_TEST(test_C7_what_left_the_ring_is_still_known_of_live_blocks)
+WT_CASE("short", .setup = setup_short, .teardown = teardown);
+
+WT_TEST(test_C7_what_left_the_ring_is_still_known_of_live_blocks)
 {
     void *block;
 
@@ -657,10 +652,11 @@ START_TEST(test_C7_what_left_the_ring_is_still_known_of_live_blocks)
     ck_assert(wt_json_is(get(block_of(DEVICE, block), "tag"), "long ago"));
     wt_ok(warm_free(block));
 }
-END_TEST
+
+WT_CASE("frames", .setup = setup_frames, .teardown = teardown);
 
 /* The first frame is the caller's: the library's own are left out. */
-START_TEST(test_C7_frames_lead_to_the_caller)
+WT_TEST(test_C7_frames_lead_to_the_caller)
 {
     void *block = take(MIB);
     const char *frames = get(block_of(DEVICE, block), "frames");
@@ -681,12 +677,13 @@ START_TEST(test_C7_frames_lead_to_the_caller)
         wt_json_next(assert_last(DEVICE, "free_requested", "free_completed")),
         "frames"));
 }
-END_TEST
+
+WT_CASE("nodes", .setup = setup_nodes, .teardown = teardown);
 
 /* ---- nodes, and pageable memory --------------------------------------------
  */
 
-START_TEST(test_C7_nodes_are_told_apart)
+WT_TEST(test_C7_nodes_are_told_apart)
 {
     void *block[2] = {NULL, NULL};
 
@@ -704,7 +701,6 @@ START_TEST(test_C7_nodes_are_told_apart)
     wt_ok(warm_free(block[0]));
     wt_ok(warm_free(block[1]));
 }
-END_TEST
 
 static void dry(bool on)
 {
@@ -712,7 +708,9 @@ static void dry(bool on)
     wt_ok(warm_testing_fail(runtime, "pinned_register", on, 1));
 }
 
-START_TEST(test_C7_pageable_memory_is_told_apart)
+WT_CASE("history", .setup = setup_history, .teardown = teardown);
+
+WT_TEST(test_C7_pageable_memory_is_told_apart)
 {
     void *block = NULL;
     const char *event;
@@ -738,7 +736,6 @@ START_TEST(test_C7_pageable_memory_is_told_apart)
     ck_assert_uint_eq(number(event, "number"), next);
     ck_assert_uint_eq(number(event, "bytes"), 70000);
 }
-END_TEST
 
 /* ---- for PyTorch's visualiser -----------------------------------------------
  */
@@ -762,7 +759,7 @@ static void assert_viz(void)
     ck_assert_ptr_nonnull(get(text, "external_annotations"));
 }
 
-START_TEST(test_C7_viz_layout)
+WT_TEST(test_C7_viz_layout)
 {
     void *live, *used, *buffer;
     wt_gate *gate;
@@ -804,10 +801,9 @@ START_TEST(test_C7_viz_layout)
     wt_ok(warm_free(live));
     wt_ok(warm_free(buffer));
 }
-END_TEST
 
 /* What graphs have is freed, and idle once the pool is gone. */
-START_TEST(test_C7_E4_blocks_of_private_pools)
+WT_TEST(test_C7_E4_blocks_of_private_pools)
 {
     warm_private_pool pool = {0};
     warm_graph graph = NULL;
@@ -838,9 +834,10 @@ START_TEST(test_C7_E4_blocks_of_private_pools)
                       "segment_free");
     assert_viz();
 }
-END_TEST
 
-START_TEST(test_C7_viz_without_a_history)
+WT_CASE("plain", .setup = setup, .teardown = teardown);
+
+WT_TEST(test_C7_viz_without_a_history)
 {
     void *block = take(3000), *buffer = pin(3000);
 
@@ -851,10 +848,11 @@ START_TEST(test_C7_viz_without_a_history)
     wt_ok(warm_free(block));
     wt_ok(warm_free(buffer));
 }
-END_TEST
+
+WT_CASE("history", .setup = setup_history, .teardown = teardown);
 
 /* Whatever was overwritten, what is left fits. */
-START_TEST(test_C7_viz_of_a_random_run)
+WT_TEST(test_C7_viz_of_a_random_run)
 {
     uint64_t random = wt_seed();
     void *block[BLOCKS] = {NULL};
@@ -883,62 +881,13 @@ START_TEST(test_C7_viz_of_a_random_run)
     }
     assert_viz();
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("snapshot");
-    TCase *plain = tcase_create("plain");
-    TCase *history = tcase_create("history");
-    TCase *frames = tcase_create("frames");
-    TCase *ring = tcase_create("short");
-    TCase *nodes = tcase_create("nodes");
-    TCase *expandable = tcase_create("expandable");
-
-    tcase_add_checked_fixture(plain, setup, teardown);
-    tcase_add_test(plain, test_C7_every_block_of_a_device_with_its_state);
-    tcase_add_test(plain, test_C7_stream_is_the_one_in_whose_order_a_block_is);
-    tcase_add_test(
-        plain, test_C7_segments_tell_their_age_and_since_when_they_are_idle);
-    tcase_add_test(plain, test_C7_blocks_that_a_thread_gathers_are_pending);
-    tcase_add_test(plain, test_C7_captured_blocks_are_told);
-    tcase_add_test(plain, test_C7_blocks_of_pinned_memory_and_of_magazines);
-    tcase_add_test(plain, test_C7_blocks_in_the_depot);
-    tcase_add_loop_test(plain, test_C7_bounds_of_the_texts, 0, TEXTS);
-    tcase_add_test(plain, test_C7_tags_have_a_bound);
-    tcase_add_test(plain, test_C7_viz_without_a_history);
-    suite_add_tcase(suite, plain);
-    tcase_add_checked_fixture(history, setup_history, teardown);
-    tcase_add_test(history, test_C7_a_script_and_its_events);
-    tcase_add_test(history,
-                   test_C7_free_is_completed_once_the_stream_has_passed);
-    tcase_add_test(history, test_C7_the_same_of_pinned_memory);
-    tcase_add_test(history, test_C7_blocks_of_a_capture_are_never_completed);
-    tcase_add_test(history, test_C7_out_of_memory_is_an_event);
-    tcase_add_test(history, test_C7_refused_calls_are_no_events);
-    tcase_add_test(history, test_C7_tags_are_a_threads_own);
-    tcase_add_test(history, test_C7_pageable_memory_is_told_apart);
-    tcase_add_test(history, test_C7_viz_layout);
-    tcase_add_test(history, test_C7_E4_blocks_of_private_pools);
-    tcase_add_test(history, test_C7_viz_of_a_random_run);
-    suite_add_tcase(suite, history);
-    tcase_add_checked_fixture(frames, setup_frames, teardown);
-    tcase_add_test(frames, test_C7_frames_lead_to_the_caller);
-    tcase_add_test(frames, test_C7_viz_of_a_random_run);
-    suite_add_tcase(suite, frames);
-    tcase_add_checked_fixture(ring, setup_short, teardown);
-    tcase_add_test(ring, test_C7_ring_keeps_the_last_ones);
-    tcase_add_test(ring,
-                   test_C7_what_left_the_ring_is_still_known_of_live_blocks);
-    tcase_add_test(ring, test_C7_viz_of_a_random_run);
-    suite_add_tcase(suite, ring);
-    tcase_add_checked_fixture(nodes, setup_nodes, teardown);
-    tcase_add_test(nodes, test_C7_nodes_are_told_apart);
-    tcase_add_test(nodes, test_C7_viz_of_a_random_run);
-    suite_add_tcase(suite, nodes);
-    tcase_add_checked_fixture(expandable, setup_expandable, teardown);
-    tcase_add_test(expandable, test_C7_viz_layout);
-    tcase_add_test(expandable, test_C7_viz_of_a_random_run);
-    suite_add_tcase(suite, expandable);
-    return wt_main(suite);
-}
+WT_CASE("frames", .setup = setup_frames, .teardown = teardown);
+WT_AGAIN(test_C7_viz_of_a_random_run, 1);
+WT_CASE("short", .setup = setup_short, .teardown = teardown);
+WT_AGAIN(test_C7_viz_of_a_random_run, 1);
+WT_CASE("nodes", .setup = setup_nodes, .teardown = teardown);
+WT_AGAIN(test_C7_viz_of_a_random_run, 1);
+WT_CASE("expandable", .setup = setup_expandable, .teardown = teardown);
+WT_AGAIN(test_C7_viz_layout, 1);
+WT_AGAIN(test_C7_viz_of_a_random_run, 1);

@@ -205,7 +205,6 @@ START_TEST(test_B1_C1_no_bytes_give_null_and_null_may_be_freed)
     wt_ok(warm_free(NULL));
     ck_assert_uint_eq(stats_now().live.allocated, 0);
 }
-END_TEST
 
 START_TEST(test_B2_C1_block_without_pending_work_is_reused)
 {
@@ -219,7 +218,6 @@ START_TEST(test_B2_C1_block_without_pending_work_is_reused)
     ck_assert_uint_eq(stats.cache_hits, 1);
     wt_ok(warm_free(first));
 }
-END_TEST
 
 START_TEST(test_B3_C4_record_answers_whether_the_pointer_is_ours)
 {
@@ -242,7 +240,6 @@ START_TEST(test_B3_C4_record_answers_whether_the_pointer_is_ours)
     wt_fails(WARM_NOT_FOUND, warm_record_stream(block, stream));
     free(heap);
 }
-END_TEST
 
 static const size_t middle_sizes[] = {700, 6000, SIZE, 5 << 20};
 
@@ -262,7 +259,6 @@ START_TEST(test_B3_C4_pointer_into_the_middle_counts)
     wt_settle(runtime, other);
     ck_assert_uint_eq(stats_now().pending.current, 0);
 }
-END_TEST
 
 START_TEST(test_B4_C4_free_waits_for_the_stream)
 {
@@ -280,7 +276,6 @@ START_TEST(test_B4_C4_free_waits_for_the_stream)
     ck_assert_uint_eq(stats_now().pending.current, 0);
     wt_ok(warm_free(second));
 }
-END_TEST
 
 START_TEST(test_B4_C4_same_stream_twice_is_one_use)
 {
@@ -295,7 +290,6 @@ START_TEST(test_B4_C4_same_stream_twice_is_one_use)
     wt_settle(runtime, stream);
     wt_settle(runtime, other);
 }
-END_TEST
 
 START_TEST(test_B4_C4_every_recorded_stream_must_pass)
 {
@@ -315,7 +309,6 @@ START_TEST(test_B4_C4_every_recorded_stream_must_pass)
     wt_settle(runtime, other);
     ck_assert_uint_eq(stats_now().pending.current, 0);
 }
-END_TEST
 
 START_TEST(test_B4_C4_work_queued_after_the_record_counts)
 {
@@ -331,7 +324,6 @@ START_TEST(test_B4_C4_work_queued_after_the_record_counts)
     wt_settle(runtime, stream);
     ck_assert_uint_eq(stats_now().pending.current, 0);
 }
-END_TEST
 
 START_TEST(test_B5_C4_stuck_stream_delays_only_its_blocks)
 {
@@ -354,7 +346,6 @@ START_TEST(test_B5_C4_stuck_stream_delays_only_its_blocks)
     wt_settle(runtime, stream);
     ck_assert_uint_eq(stats_now().pending.current, 0);
 }
-END_TEST
 
 /* The stream ends while a block that it uses is live, or already pending. */
 START_TEST(test_B6_C4_blocks_outlive_their_stream)
@@ -379,7 +370,6 @@ START_TEST(test_B6_C4_blocks_outlive_their_stream)
     }
     ck_assert_uint_eq(stats_now().lost, 0);
 }
-END_TEST
 
 START_TEST(test_B6_C4_retired_stream_may_go_on)
 {
@@ -397,7 +387,6 @@ START_TEST(test_B6_C4_retired_stream_may_go_on)
     ck_assert_uint_eq(stats_now().pending.current, 0);
     wt_ok(warm_stream_retire(runtime, stream));
 }
-END_TEST
 
 /* Its last work cannot be told any more, and after this call its address may
  * be another stream's: the driver hears nothing of it when the block goes. */
@@ -421,7 +410,6 @@ START_TEST(test_B6_B7_C4_a_stream_retired_in_a_capture_is_not_named_again)
     wt_ok(warm_graph_destroy(runtime, graph));
     wt_ok(warm_stream_destroy(runtime, brief));
 }
-END_TEST
 
 struct per_thread {
     pthread_barrier_t barrier;
@@ -474,7 +462,6 @@ START_TEST(test_B6_C4_per_thread_stream_of_another_thread_is_waited_for)
     ck_assert_uint_eq(stats_now().lost, 0);
     pthread_barrier_destroy(&p.barrier);
 }
-END_TEST
 
 static const warm_stream defaults[] = {NULL, (warm_stream)(uintptr_t)1,
                                        (warm_stream)(uintptr_t)2};
@@ -492,7 +479,6 @@ START_TEST(test_B6_C4_default_streams_are_streams)
     wt_settle(runtime, defaults[_i]);
     ck_assert_uint_eq(stats_now().pending.current, 0);
 }
-END_TEST
 
 START_TEST(test_B7_C4_allocator_leaves_a_capture_alone)
 {
@@ -518,7 +504,6 @@ START_TEST(test_B7_C4_allocator_leaves_a_capture_alone)
     wt_ok(warm_free(more));
     wt_settle(runtime, other);
 }
-END_TEST
 
 /* Used before the capture, freed in it: the graph may use the block as well,
  * since the stream was recorded and captures. */
@@ -539,7 +524,6 @@ START_TEST(test_B7_C4_block_that_a_capture_used_is_kept_when_freed_later)
     wt_ok(warm_free(next));
     wt_ok(warm_graph_destroy(runtime, graph));
 }
-END_TEST
 
 /* Recorded before it: not the graph's, and back when that and the work are
  * done. */
@@ -565,7 +549,6 @@ START_TEST(test_B7_C4_E9_block_freed_while_its_stream_captures_waits_for_it)
     ck_assert_uint_eq(stats_now().pending.current, 0);
     wt_ok(warm_free(next));
 }
-END_TEST
 
 START_TEST(test_B11_C8_empty_cache_returns_idle_segments_only)
 {
@@ -582,7 +565,6 @@ START_TEST(test_B11_C8_empty_cache_returns_idle_segments_only)
     ck_assert_uint_eq(released, 8 << 20);
     ck_assert_uint_eq(stats_now().segments.current, 0);
 }
-END_TEST
 
 /* Not with CUDA: what is given back waits for the device, and so for ever. */
 START_TEST(test_B11_C8_empty_cache_leaves_segments_with_pending_blocks)
@@ -606,7 +588,6 @@ START_TEST(test_B11_C8_empty_cache_leaves_segments_with_pending_blocks)
     ck_assert_uint_eq(released, 40 << 20);
     ck_assert_uint_eq(stats_now().segments.current, 0);
 }
-END_TEST
 
 START_TEST(test_B11_C8_trim_stops_at_its_target)
 {
@@ -625,7 +606,6 @@ START_TEST(test_B11_C8_trim_stops_at_its_target)
     ck_assert_uint_eq(released, 0);
     ck_assert_uint_eq(stats_now().held_bytes.current, 16 << 20);
 }
-END_TEST
 
 START_TEST(test_B14_C6_statistics_follow_every_step)
 {
@@ -660,7 +640,6 @@ START_TEST(test_B14_C6_statistics_follow_every_step)
     ck_assert_uint_eq(s.held_bytes.current, 0);
     ck_assert_uint_eq(s.segments.freed, 1);
 }
-END_TEST
 
 START_TEST(test_C10_bad_frees_are_refused_and_corrupt_nothing)
 {
@@ -683,7 +662,6 @@ START_TEST(test_C10_bad_frees_are_refused_and_corrupt_nothing)
     wt_fails(WARM_INVALID_POINTER, warm_free(small));
     ck_assert_uint_eq(stats_now().live.freed, 2);
 }
-END_TEST
 
 static void assert_names(const void *pointer)
 {
@@ -726,7 +704,6 @@ START_TEST(test_C10_every_refusal_names_the_pointer)
     }
     wt_ok(warm_free(block));
 }
-END_TEST
 
 START_TEST(test_C10_pending_block_cannot_be_freed_twice)
 {
@@ -740,7 +717,6 @@ START_TEST(test_C10_pending_block_cannot_be_freed_twice)
     wt_settle(runtime, stream);
     ck_assert_uint_eq(stats_now().pending.current, 0);
 }
-END_TEST
 
 START_TEST(test_G2_block_goes_back_to_the_runtime_it_came_from)
 {
@@ -755,7 +731,6 @@ START_TEST(test_G2_block_goes_back_to_the_runtime_it_came_from)
     wt_runtime_end(second);
     wt_ok(warm_free(mine));
 }
-END_TEST
 
 START_TEST(test_G2_live_blocks_are_reported_and_stay_usable)
 {
@@ -805,7 +780,6 @@ START_TEST(test_G2_a_block_of_a_destroyed_runtime_is_known_as_such)
     /* Others go on beside it. */
     wt_ok(warm_free(take(SIZE)));
 }
-END_TEST
 
 /* ---- threads ------------------------------------------------------------- */
 
@@ -848,7 +822,6 @@ START_TEST(test_G1_B2_C1_threads_leave_their_memory_to_others)
     wt_ok(warm_free(second));
     ck_assert_uint_eq(stats_now().live.allocated, 6);
 }
-END_TEST
 
 /* At most an eighth more than was asked for from 4 KiB on. */
 START_TEST(test_B8_C3_sizes_are_rounded_a_little_and_aligned)
@@ -871,7 +844,6 @@ START_TEST(test_B8_C3_sizes_are_rounded_a_little_and_aligned)
         wt_ok(warm_free(block));
     }
 }
-END_TEST
 
 /* ---- out of memory: runtimes with a limit ----------------------------- */
 
@@ -914,7 +886,6 @@ START_TEST(test_B12_C2_error_says_what_is_held_idle_and_pending)
     wt_ok(warm_free(part));
     wt_ok(warm_free(block));
 }
-END_TEST
 
 START_TEST(test_B12_C2_idle_segments_go_back_before_an_error)
 {
@@ -925,7 +896,6 @@ START_TEST(test_B12_C2_idle_segments_go_back_before_an_error)
     ck_assert_uint_eq(stats_now().retries, 1);
     wt_ok(warm_free(block));
 }
-END_TEST
 
 START_TEST(test_B12_C2_finished_work_is_collected_before_an_error)
 {
@@ -938,7 +908,6 @@ START_TEST(test_B12_C2_finished_work_is_collected_before_an_error)
     ck_assert_uint_eq(stats_now().driver_alloc.count, 1);
     wt_ok(warm_free(block));
 }
-END_TEST
 
 START_TEST(test_B12_C2_small_request_fits_where_a_segment_does_not)
 {
@@ -950,7 +919,6 @@ START_TEST(test_B12_C2_small_request_fits_where_a_segment_does_not)
     wt_ok(warm_free(small));
     wt_ok(warm_free(big));
 }
-END_TEST
 
 struct hoard {
     void *block;
@@ -987,7 +955,6 @@ START_TEST(test_B12_C2_callbacks_are_asked_before_an_error)
     wt_fails(WARM_OUT_OF_MEMORY, try(40 << 20, &pointer));
     ck_assert_int_eq(hoard.calls, 2);
 }
-END_TEST
 
 /* What a callback frees serves the request; it does not go to the system and
  * come back. */
@@ -1005,7 +972,6 @@ START_TEST(test_B12_C2_block_freed_by_a_callback_is_handed_out)
     ck_assert_uint_eq(stats_now().retries, 1);
     wt_ok(warm_free(pointer));
 }
-END_TEST
 
 /* As above, but a stream used the block. */
 static int give_hoard_used(void *context, size_t bytes)
@@ -1026,7 +992,6 @@ START_TEST(test_B12_C2_used_block_freed_by_a_callback_is_collected)
     ck_assert_ptr_eq(pointer, freed);
     wt_ok(warm_free(pointer));
 }
-END_TEST
 
 START_TEST(test_B12_C2_callbacks_are_told_apart_by_their_context)
 {
@@ -1040,7 +1005,6 @@ START_TEST(test_B12_C2_callbacks_are_told_apart_by_their_context)
     ck_assert_int_eq(first.calls, 1);
     ck_assert_int_eq(second.calls, 0);
 }
-END_TEST
 
 /* What it frees is kept ready for its thread, and goes back for the request. */
 struct many {
@@ -1072,7 +1036,6 @@ START_TEST(test_B12_C2_small_blocks_freed_by_a_callback_make_room)
     ck_assert_int_eq(many.calls, 1);
     ck_assert_uint_eq(stats_now().failures, 0);
 }
-END_TEST
 
 START_TEST(test_B12_C2_callbacks_have_a_bound)
 {
@@ -1098,7 +1061,6 @@ START_TEST(test_B12_C2_callbacks_have_a_bound)
     wt_fails(WARM_NOT_FOUND,
              warm_memory_callback_remove(runtime, give_hoard, &hoard[MOST]));
 }
-END_TEST
 
 static int ask_inside(void *context, size_t bytes)
 {
@@ -1133,7 +1095,6 @@ START_TEST(test_B12_C2_G6_callback_that_allocates_is_refused)
     pointer = take(20 << 20); /* the thread is in no callback any more */
     wt_ok(warm_free(pointer));
 }
-END_TEST
 
 /* From another runtime it may: what its callbacks ask for of the first one is
  * refused all the same. */
@@ -1163,7 +1124,6 @@ START_TEST(test_B12_G2_callback_may_allocate_from_another_runtime)
     ck_assert_int_eq(inner.calls, 1);
     wt_runtime_end(outer.block);
 }
-END_TEST
 
 /* A thread counts hits by itself, and is asked before figures are reset. */
 START_TEST(test_B14_C6_totals_forget_what_threads_counted)
@@ -1183,7 +1143,6 @@ START_TEST(test_B14_C6_totals_forget_what_threads_counted)
     ck_assert_uint_eq(s.cache_hits, 0);
     wt_ok(warm_free(block));
 }
-END_TEST
 
 START_TEST(test_B14_C6_totals_begin_at_what_is_current)
 {
@@ -1205,7 +1164,6 @@ START_TEST(test_B14_C6_totals_begin_at_what_is_current)
     ck_assert_uint_eq(s.held_bytes.freed, 0);
     wt_ok(warm_free(block));
 }
-END_TEST
 
 static int fail_inside(void *context, size_t bytes)
 {
@@ -1225,7 +1183,6 @@ START_TEST(test_B12_C2_failure_inside_a_callback_is_not_the_cause)
         strstr(warm_last_error_message(), "the limit of 32.0 MiB is reached"));
     wt_ok(warm_free(block));
 }
-END_TEST
 
 /* Three threads with one block each, of many sizes: there is always room for
  * all three, if what is idle goes back in time. */
@@ -1257,7 +1214,6 @@ START_TEST(test_B12_C2_threads_within_the_limit_never_run_out)
     ck_assert_uint_eq(stats_now().failures, 0);
     ck_assert_uint_eq(stats_now().live.current, 0);
 }
-END_TEST
 
 /* ---- the suite ------------------------------------------------------------
  */

@@ -194,17 +194,15 @@ static void end(void)
 
 static const wt_flow flow = {begin, play, end, &f.runtime, 400, 1};
 
-START_TEST(test_every_driver_call_may_fail)
+WT_LOOP_TEST(test_every_driver_call_may_fail, 2 * wt_driver_calls())
 {
     wt_fail_every_call(&flow, warm_testing_call_name(_i / 2), _i % 2);
 }
-END_TEST
 
-START_TEST(test_every_record_may_fail)
+WT_LOOP_TEST(test_every_record_may_fail, 2)
 {
     wt_fail_every_record(&flow, _i != 0);
 }
-END_TEST
 
 /* The same where segments grow in place. */
 static const char *const range_calls[] = {"range_unit", "range_reserve",
@@ -212,32 +210,15 @@ static const char *const range_calls[] = {"range_unit", "range_reserve",
                                           "device_memory"};
 enum { RANGE_CALLS = sizeof range_calls / sizeof range_calls[0] };
 
-START_TEST(test_C8_every_call_for_ranges_may_fail)
+WT_LOOP_TEST(test_C8_every_call_for_ranges_may_fail, 2 * RANGE_CALLS)
 {
     expandable = "on";
     wt_fail_every_call(&flow, range_calls[_i / 2], _i % 2);
 }
-END_TEST
 
-START_TEST(test_C8_every_record_for_ranges_may_fail)
+WT_LOOP_TEST(test_C8_every_record_for_ranges_may_fail, 2)
 {
     expandable = "on";
     records = true;
     wt_fail_every_record(&flow, _i != 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("device_fault");
-    TCase *tcase = tcase_create("device_fault");
-
-    tcase_add_loop_test(tcase, test_every_driver_call_may_fail, 0,
-                        2 * wt_driver_calls());
-    tcase_add_loop_test(tcase, test_every_record_may_fail, 0, 2);
-    tcase_add_loop_test(tcase, test_C8_every_call_for_ranges_may_fail, 0,
-                        2 * RANGE_CALLS);
-    tcase_add_loop_test(tcase, test_C8_every_record_for_ranges_may_fail, 0, 2);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -179,13 +179,14 @@ static const char *const calls[] = {"device_id", "ipc_export", "ipc_open",
                                     "ipc_close", "capture_mode"};
 enum { CALLS = sizeof calls / sizeof calls[0] };
 
-START_TEST(test_C9_every_driver_call_may_fail)
+WT_CASE("ipc_fault", .setup = setup, .teardown = teardown);
+
+WT_LOOP_TEST(test_C9_every_driver_call_may_fail, 2 * CALLS)
 {
     fail_every_call(calls[_i / 2], _i % 2);
 }
-END_TEST
 
-START_TEST(test_C9_every_record_may_fail)
+WT_LOOP_TEST(test_C9_every_record_may_fail, 2)
 {
     uint64_t before, count;
 
@@ -203,7 +204,6 @@ START_TEST(test_C9_every_record_may_fail)
         end();
     }
 }
-END_TEST
 
 /* What does not go back at the end of a runtime is said, and crashes nothing.
  */
@@ -215,7 +215,7 @@ static void listen(void *context, warm_log_level level, const char *line)
     said += level == WARM_LOG_WARNING && strstr(line, "stays mapped") != NULL;
 }
 
-START_TEST(test_C9_G2_end_that_cannot_unmap_says_so)
+WT_TEST(test_C9_G2_end_that_cannot_unmap_says_so)
 {
     warm_destroy_report report = {.size = sizeof report};
 
@@ -230,19 +230,4 @@ START_TEST(test_C9_G2_end_that_cannot_unmap_says_so)
     ck_assert_uint_eq(report.imports, 2);
     ck_assert_uint_eq(said, 1);
     ck_assert_uint_eq(mapped_now(), 1);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("ipc_fault");
-    TCase *tcase = tcase_create("ipc_fault");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(tcase, test_C9_every_driver_call_may_fail, 0,
-                        2 * CALLS);
-    tcase_add_loop_test(tcase, test_C9_every_record_may_fail, 0, 2);
-    tcase_add_test(tcase, test_C9_G2_end_that_cannot_unmap_says_so);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

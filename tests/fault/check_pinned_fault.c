@@ -181,20 +181,18 @@ static void fail_every_call(const char *call, int persistent)
     wt_fail_every_call(&flow, call, persistent);
 }
 
-START_TEST(test_B4_B12_every_driver_call_may_fail)
+WT_LOOP_TEST(test_B4_B12_every_driver_call_may_fail, 2 * wt_driver_calls())
 {
     fail_every_call(warm_testing_call_name(_i / 2), _i % 2);
 }
-END_TEST
 
 /* Nothing stays mapped, registered or counted. */
-START_TEST(test_every_registration_may_fail)
+WT_LOOP_TEST(test_every_registration_may_fail, 4)
 {
     f.pin = "register";
     fail_every_call(_i / 2 == 0 ? "pinned_register" : "pinned_unregister",
                     _i % 2);
 }
-END_TEST
 
 /* What is done for nodes, and what may meet its failure. */
 static const char *const node_calls[] = {"place",           "node_of",
@@ -203,12 +201,11 @@ static const char *const node_calls[] = {"place",           "node_of",
 
 enum { NODE_CALLS = sizeof node_calls / sizeof node_calls[0] };
 
-START_TEST(test_B12_B15_every_call_for_a_node_may_fail)
+WT_LOOP_TEST(test_B12_B15_every_call_for_a_node_may_fail, 2 * NODE_CALLS)
 {
     f.nodes = 2;
     fail_every_call(node_calls[_i / 2], _i % 2);
 }
-END_TEST
 
 /* What a free asks of the driver, for blocks of pageable memory. */
 static const char *const stream_calls[] = {
@@ -218,14 +215,14 @@ static const char *const stream_calls[] = {
 
 enum { STREAM_CALLS = sizeof stream_calls / sizeof stream_calls[0] };
 
-START_TEST(test_B4_B18_every_call_for_pageable_blocks_may_fail)
+WT_LOOP_TEST(test_B4_B18_every_call_for_pageable_blocks_may_fail,
+             2 * STREAM_CALLS)
 {
     f.dry = true;
     fail_every_call(stream_calls[_i / 2], _i % 2);
 }
-END_TEST
 
-START_TEST(test_B12_every_record_may_fail)
+WT_LOOP_TEST(test_B12_every_record_may_fail, 6)
 {
     wt_flow flow;
 
@@ -235,7 +232,6 @@ START_TEST(test_B12_every_record_may_fail)
     flow = flow_now();
     wt_fail_every_record(&flow, _i % 2 != 0);
 }
-END_TEST
 
 static void nothing(void *argument)
 {
@@ -244,7 +240,7 @@ static void nothing(void *argument)
 
 /* A stream at work, every record and query failing from then on: the block is
  * never handed out, however often it is asked for. */
-START_TEST(test_B4_memory_at_work_is_never_handed_out_after_a_failure)
+WT_LOOP_TEST(test_B4_memory_at_work_is_never_handed_out_after_a_failure, 2)
 {
     static const char *const calls[] = {"event_mark",    "event_passed",
                                         "event_create",  "stream_info",
@@ -275,10 +271,9 @@ START_TEST(test_B4_memory_at_work_is_never_handed_out_after_a_failure)
         end();
     }
 }
-END_TEST
 
 /* Pageable memory that there is no record for is unmapped again. */
-START_TEST(test_B12_B18_memory_without_a_record_goes_back)
+WT_TEST(test_B12_B18_memory_without_a_record_goes_back)
 {
     const size_t bytes = (size_t)1 << 30;
     unsigned failed = 0;
@@ -302,27 +297,4 @@ START_TEST(test_B12_B18_memory_without_a_record_goes_back)
         wt_runtime_end(runtime);
     }
     ck_assert_uint_gt(failed, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("pinned_fault");
-    TCase *tcase = tcase_create("fault");
-
-    tcase_add_loop_test(tcase, test_B4_B12_every_driver_call_may_fail, 0,
-                        2 * wt_driver_calls());
-    tcase_add_loop_test(tcase, test_every_registration_may_fail, 0, 4);
-    tcase_add_loop_test(tcase, test_B12_B15_every_call_for_a_node_may_fail, 0,
-                        2 * NODE_CALLS);
-    tcase_add_loop_test(tcase,
-                        test_B4_B18_every_call_for_pageable_blocks_may_fail, 0,
-                        2 * STREAM_CALLS);
-    tcase_add_loop_test(tcase, test_B12_every_record_may_fail, 0, 6);
-    tcase_add_test(tcase, test_B12_B18_memory_without_a_record_goes_back);
-    tcase_add_loop_test(
-        tcase, test_B4_memory_at_work_is_never_handed_out_after_a_failure, 0,
-        2);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -171,17 +171,17 @@ static void end(void)
 
 static const wt_flow flow = {begin, play, end, &f.runtime, 400, 1};
 
-START_TEST(test_E3_E4_E7_every_driver_call_may_fail)
+WT_CASE("private_fault", .timeout = 120);
+
+WT_LOOP_TEST(test_E3_E4_E7_every_driver_call_may_fail, 2 * wt_driver_calls())
 {
     wt_fail_every_call(&flow, warm_testing_call_name(_i / 2), _i % 2);
 }
-END_TEST
 
-START_TEST(test_E1_E3_every_record_may_fail)
+WT_LOOP_TEST(test_E1_E3_every_record_may_fail, 2)
 {
     wt_fail_every_record(&flow, _i != 0);
 }
-END_TEST
 
 static bool is_mapped(void *page)
 {
@@ -192,7 +192,7 @@ static bool is_mapped(void *page)
 
 /* There is no later then: what nobody said is over does not matter. Only what
  * the driver says captures would be broken, and the memory stays. */
-START_TEST(test_E7_G2_B7_memory_goes_back_with_the_runtime)
+WT_LOOP_TEST(test_E7_G2_B7_memory_goes_back_with_the_runtime, 2)
 {
     void *pinned = NULL, *device = NULL;
     bool captures = _i == 1;
@@ -211,20 +211,4 @@ START_TEST(test_E7_G2_B7_memory_goes_back_with_the_runtime)
     if (!captures) { /* else it goes with the host device */
         ck_assert(!is_mapped(device));
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("private_fault");
-    TCase *tcase = tcase_create("private_fault");
-
-    tcase_set_timeout(tcase, 120);
-    tcase_add_loop_test(tcase, test_E7_G2_B7_memory_goes_back_with_the_runtime,
-                        0, 2);
-    tcase_add_loop_test(tcase, test_E3_E4_E7_every_driver_call_may_fail, 0,
-                        2 * wt_driver_calls());
-    tcase_add_loop_test(tcase, test_E1_E3_every_record_may_fail, 0, 2);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

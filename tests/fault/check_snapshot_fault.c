@@ -21,7 +21,9 @@ static warm_status write_to(warm_runtime *runtime, int which, char *text,
                         : warm_snapshot_viz(runtime, text, bytes, NULL);
 }
 
-START_TEST(test_C7_no_memory_for_a_snapshot)
+WT_CASE("memory", .timeout = 60);
+
+WT_LOOP_TEST(test_C7_no_memory_for_a_snapshot, 3)
 {
     static char text[1 << 16];
     warm_runtime *runtime = wt_runtime(&options);
@@ -52,9 +54,8 @@ START_TEST(test_C7_no_memory_for_a_snapshot)
     wt_ok(warm_free(buffer));
     wt_runtime_end(runtime);
 }
-END_TEST
 
-START_TEST(test_C7_no_memory_for_a_history)
+WT_TEST(test_C7_no_memory_for_a_history)
 {
     warm_options given = options;
     warm_runtime *runtime = NULL;
@@ -74,7 +75,6 @@ START_TEST(test_C7_no_memory_for_a_history)
     ck_assert_uint_gt(n, 3);
     wt_runtime_end(runtime);
 }
-END_TEST
 
 static size_t allocs_told(warm_runtime *runtime)
 {
@@ -91,7 +91,7 @@ static size_t allocs_told(warm_runtime *runtime)
     return count;
 }
 
-START_TEST(test_C7_what_was_refused_is_no_event)
+WT_TEST(test_C7_what_was_refused_is_no_event)
 {
     bool passed = false;
 
@@ -115,11 +115,10 @@ START_TEST(test_C7_what_was_refused_is_no_event)
     }
     ck_assert(passed);
 }
-END_TEST
 
 /* What is free on the device cannot be asked for: the event comes all the same,
  * and the error is that of the request. */
-START_TEST(test_C7_out_of_memory_when_the_driver_does_not_say_more)
+WT_TEST(test_C7_out_of_memory_when_the_driver_does_not_say_more)
 {
     static char text[1 << 16];
     warm_runtime *runtime = wt_runtime(&options);
@@ -138,7 +137,6 @@ START_TEST(test_C7_out_of_memory_when_the_driver_does_not_say_more)
     ck_assert_uint_eq(wt_json_get_number(last, "free"), 0);
     wt_runtime_end(runtime);
 }
-END_TEST
 
 static const char *last_event(warm_runtime *runtime, size_t back)
 {
@@ -151,7 +149,7 @@ static const char *last_event(warm_runtime *runtime, size_t back)
                        "action");
 }
 
-START_TEST(test_C7_segment_that_the_driver_does_not_take_is_there_again)
+WT_TEST(test_C7_segment_that_the_driver_does_not_take_is_there_again)
 {
     static char text[1 << 16];
     static wt_viz viz;
@@ -172,10 +170,9 @@ START_TEST(test_C7_segment_that_the_driver_does_not_take_is_there_again)
     wt_ok(warm_testing_fail(runtime, "device_free", 0, 1));
     wt_runtime_end(runtime);
 }
-END_TEST
 
 /* It waits for the stream instead, and the block is idle at once. */
-START_TEST(test_C7_free_is_completed_where_no_event_can_be_recorded)
+WT_TEST(test_C7_free_is_completed_where_no_event_can_be_recorded)
 {
     warm_runtime *runtime = wt_runtime(&options);
     warm_stream stream = NULL;
@@ -193,24 +190,4 @@ START_TEST(test_C7_free_is_completed_where_no_event_can_be_recorded)
     wt_ok(warm_testing_fail(runtime, "event_mark", 0, 1));
     wt_ok(warm_stream_destroy(runtime, stream));
     wt_runtime_end(runtime);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("snapshot_fault");
-    TCase *tcase = tcase_create("memory");
-
-    tcase_set_timeout(tcase, 60);
-    tcase_add_loop_test(tcase, test_C7_no_memory_for_a_snapshot, 0, 3);
-    tcase_add_test(tcase, test_C7_no_memory_for_a_history);
-    tcase_add_test(tcase, test_C7_what_was_refused_is_no_event);
-    tcase_add_test(tcase,
-                   test_C7_out_of_memory_when_the_driver_does_not_say_more);
-    tcase_add_test(
-        tcase, test_C7_segment_that_the_driver_does_not_take_is_there_again);
-    tcase_add_test(tcase,
-                   test_C7_free_is_completed_where_no_event_can_be_recorded);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

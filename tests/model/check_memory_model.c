@@ -234,7 +234,8 @@ static void end(void)
     ck_assert_int_le(wt_metadata_live(), records + (wt_on_host() ? 1 : 2));
 }
 
-START_TEST(test_B4_C4_E4_E9_random_steps_over_all_memory_agree_with_the_model)
+WT_LOOP_TEST(test_B4_C4_E4_E9_random_steps_over_all_memory_agree_with_the_model,
+             KINDS)
 {
     unsigned long steps = wt_scaled(40000);
 
@@ -252,18 +253,4 @@ START_TEST(test_B4_C4_E4_E9_random_steps_over_all_memory_agree_with_the_model)
         }
     }
     end();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("memory_model");
-    TCase *tcase = tcase_create("model");
-
-    tcase_add_loop_test(
-        tcase,
-        test_B4_C4_E4_E9_random_steps_over_all_memory_agree_with_the_model, 0,
-        KINDS);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -366,36 +366,18 @@ static void play(unsigned nodes, bool background, unsigned long steps)
     end();
 }
 
-START_TEST(test_B2_B4_B5_B6_B18_million_random_steps_agree_with_the_model)
+WT_TEST(test_B2_B4_B5_B6_B18_million_random_steps_agree_with_the_model)
 {
     play(1, false, wt_scaled(1000000));
 }
-END_TEST
 
-START_TEST(test_B4_B15_B18_random_steps_on_two_nodes_agree_with_the_model)
+WT_TEST(test_B4_B15_B18_random_steps_on_two_nodes_agree_with_the_model)
 {
     play(2, false, wt_scaled(300000));
 }
-END_TEST
 
 /* A thread that polls and obtains memory beside the steps. */
-START_TEST(test_B4_B10_random_steps_beside_a_thread_agree_with_the_model)
+WT_TEST(test_B4_B10_random_steps_beside_a_thread_agree_with_the_model)
 {
     play(1, true, wt_scaled(300000));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("pinned_model");
-    TCase *tcase = tcase_create("model");
-
-    tcase_add_test(
-        tcase, test_B2_B4_B5_B6_B18_million_random_steps_agree_with_the_model);
-    tcase_add_test(
-        tcase, test_B4_B15_B18_random_steps_on_two_nodes_agree_with_the_model);
-    tcase_add_test(
-        tcase, test_B4_B10_random_steps_beside_a_thread_agree_with_the_model);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

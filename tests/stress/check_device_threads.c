@@ -161,7 +161,7 @@ static void run(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_B14_C6_threads_share_the_memory_of_a_device)
+WT_LOOP_TEST(test_B14_C6_threads_share_the_memory_of_a_device, 3)
 {
     warm_options options = {.size = sizeof options,
                             .arenas = _i != 0 ? 3 : 0,
@@ -188,16 +188,4 @@ START_TEST(test_B14_C6_threads_share_the_memory_of_a_device)
     ck_assert_uint_eq(stats.all.active.current, 0);
     ck_assert_uint_eq(stats.all.held_bytes.current, 0);
     wt_runtime_end(s.runtime);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("device_threads");
-    TCase *tcase = tcase_create("device_threads");
-
-    tcase_add_loop_test(tcase, test_B14_C6_threads_share_the_memory_of_a_device,
-                        0, 3);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -203,7 +203,7 @@ static void run(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_B4_B6_streams_that_threads_share_retire)
+WT_LOOP_TEST(test_B4_B6_streams_that_threads_share_retire, 3)
 {
     warm_options options = {.size = sizeof options,
                             .segment = _i == 2 ? 64 << 10 : 1 << 20,
@@ -238,7 +238,6 @@ START_TEST(test_B4_B6_streams_that_threads_share_retire)
     wt_ok(warm_testing_check(runtime, 1));
     wt_runtime_end(runtime);
 }
-END_TEST
 
 /* A block freed by the thread that it gathers for, and by another one at the
  * same time: one of the two is refused. */
@@ -278,7 +277,7 @@ static void free_targets(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_of_two_frees_of_a_gathered_block_one_counts)
+WT_TEST(test_of_two_frees_of_a_gathered_block_one_counts)
 {
     unsigned good[2] = {0};
     warm_space_stats stats = {.size = sizeof stats};
@@ -295,17 +294,4 @@ START_TEST(test_of_two_frees_of_a_gathered_block_one_counts)
     ck_assert_uint_eq(stats.pending.current, 0);
     wt_ok(warm_testing_check(runtime, 1));
     wt_runtime_end(runtime);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("gather_threads");
-    TCase *tcase = tcase_create("threads");
-
-    tcase_add_loop_test(tcase, test_B4_B6_streams_that_threads_share_retire, 0,
-                        3);
-    tcase_add_test(tcase, test_of_two_frees_of_a_gathered_block_one_counts);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -188,7 +188,8 @@ static void end(void)
     wt_runtime_end(s.runtime);
 }
 
-START_TEST(test_cache_that_grows_and_shrinks_under_many_threads)
+WT_LOOP_TEST(test_cache_that_grows_and_shrinks_under_many_threads,
+             sizeof cases / sizeof cases[0])
 {
     begin(_i);
     wt_threads(WORKERS + 1, run, NULL);
@@ -197,17 +198,4 @@ START_TEST(test_cache_that_grows_and_shrinks_under_many_threads)
                       s.failures[i]);
     }
     end();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("growth_threads");
-    TCase *tcase = tcase_create("growth");
-
-    tcase_add_loop_test(tcase,
-                        test_cache_that_grows_and_shrinks_under_many_threads, 0,
-                        sizeof cases / sizeof cases[0]);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -151,7 +151,9 @@ static void work(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_A2_A11_A12_A13_no_handle_is_ever_with_two)
+WT_CASE("lease", .setup = set_up, .teardown = tear_down);
+
+WT_TEST(test_A2_A11_A12_A13_no_handle_is_ever_with_two)
 {
     struct play play = {.mutex = PTHREAD_MUTEX_INITIALIZER, .seed = wt_seed()};
 
@@ -175,10 +177,9 @@ START_TEST(test_A2_A11_A12_A13_no_handle_is_ever_with_two)
     }
     ck_assert_int_eq(toy.alive, wt_stat(runtime, kinds[0], 0, idle));
 }
-END_TEST
 
 /* The background thread makes handles while the runtime is destroyed. */
-START_TEST(test_A11_G2_destroyed_in_the_middle_of_a_prewarm)
+WT_TEST(test_A11_G2_destroyed_in_the_middle_of_a_prewarm)
 {
     for (unsigned i = 0; i < wt_scaled(200); i++) {
         unsigned creates = toy.creates;
@@ -195,17 +196,4 @@ START_TEST(test_A11_G2_destroyed_in_the_middle_of_a_prewarm)
         runtime = wt_runtime(NULL);
         kinds[0] = wt_toy_register(&toy, runtime, "toy");
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("lease_threads");
-    TCase *tcase = tcase_create("lease");
-
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, test_A2_A11_A12_A13_no_handle_is_ever_with_two);
-    tcase_add_test(tcase, test_A11_G2_destroyed_in_the_middle_of_a_prewarm);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

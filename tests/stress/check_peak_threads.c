@@ -184,7 +184,9 @@ static void run(void *argument, unsigned index)
     atomic_fetch_sub(&s.working, 1);
 }
 
-START_TEST(test_B14_peaks_of_many_threads_are_near_the_truth)
+WT_CASE("peak_threads", .timeout = 300);
+
+WT_LOOP_TEST(test_B14_peaks_of_many_threads_are_near_the_truth, 8)
 {
     warm_options options = {.size = sizeof options, .arenas = _i & 2 ? 4 : 1};
     warm_stat blocks, asked;
@@ -209,7 +211,6 @@ START_TEST(test_B14_peaks_of_many_threads_are_near_the_truth)
     ck_assert(!is_beyond(&asked, &s.bytes[1], WT_ROOM_BYTES));
     wt_runtime_end(s.runtime);
 }
-END_TEST
 
 /* One thread has HELD blocks by hits, frees them, and only then another one has
  * one block of as many bytes: never both. Peaks are raised all the while, by a
@@ -297,7 +298,7 @@ static void turns_and_creeping(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_B14_peaks_of_threads_that_never_hold_at_once)
+WT_LOOP_TEST(test_B14_peaks_of_threads_that_never_hold_at_once, 2)
 {
     warm_options options = {.size = sizeof options, .magazine_blocks = 1024};
     bool resets = _i == 1;
@@ -315,22 +316,4 @@ START_TEST(test_B14_peaks_of_threads_that_never_hold_at_once)
         ck_assert_uint_eq(wt_pinned_stats(s.runtime).requested_bytes.peak, 0);
         wt_runtime_end(s.runtime);
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("peak_threads");
-    TCase *tcase = tcase_create("peak_threads");
-
-    tcase_set_timeout(tcase, 300);
-    tcase_add_loop_test(
-        tcase, test_B14_peaks_of_many_threads_are_near_the_truth, 0, 8);
-    suite_add_tcase(suite, tcase);
-    tcase = tcase_create("turns");
-    tcase_set_timeout(tcase, 300);
-    tcase_add_loop_test(
-        tcase, test_B14_peaks_of_threads_that_never_hold_at_once, 0, 2);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -189,7 +189,7 @@ static void run(void *argument, unsigned index)
 }
 
 /* On one node, on two with two arenas each, and in pageable memory. */
-START_TEST(test_B2_B4_B6_B15_B18_threads_share_one_space)
+WT_LOOP_TEST(test_B2_B4_B6_B15_B18_threads_share_one_space, 3)
 {
     unsigned nodes = _i == 1 ? 2 : 1;
     warm_options options = {.size = sizeof options,
@@ -230,7 +230,6 @@ START_TEST(test_B2_B4_B6_B15_B18_threads_share_one_space)
     wt_ok(warm_testing_check(s.runtime, 1));
     wt_runtime_end(s.runtime);
 }
-END_TEST
 
 /* One block and many threads that record on it at once: each stream is one
  * use, whoever comes first. */
@@ -248,7 +247,7 @@ static void record_all(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_B4_concurrent_records_of_a_stream_are_one_use)
+WT_TEST(test_B4_concurrent_records_of_a_stream_are_one_use)
 {
     unsigned rounds = wt_scaled(300);
 
@@ -277,7 +276,6 @@ START_TEST(test_B4_concurrent_records_of_a_stream_are_one_use)
     wt_ok(warm_poll(s.runtime));
     wt_runtime_end(s.runtime);
 }
-END_TEST
 
 /* A thread that frees pointers into the middle of somebody else's block is
  * refused, and disturbs the owner not even for a moment. */
@@ -310,7 +308,7 @@ static void free_or_disturb(void *argument, unsigned index)
     atomic_store_explicit(&victim, NULL, memory_order_release);
 }
 
-START_TEST(test_C10_refused_free_never_disturbs_the_owner)
+WT_TEST(test_C10_refused_free_never_disturbs_the_owner)
 {
     unsigned failures[2] = {0};
     void *block = NULL;
@@ -327,7 +325,6 @@ START_TEST(test_C10_refused_free_never_disturbs_the_owner)
     wt_ok(warm_poll(s.runtime));
     wt_runtime_end(s.runtime);
 }
-END_TEST
 
 /* One pointer freed by all at once: one free is the block's, the others are
  * refused. */
@@ -353,7 +350,7 @@ static void free_targets(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_C10_of_concurrent_frees_one_counts)
+WT_TEST(test_C10_of_concurrent_frees_one_counts)
 {
     unsigned rounds = wt_scaled(1000);
     warm_space_stats stats = {.size = sizeof stats};
@@ -377,7 +374,6 @@ START_TEST(test_C10_of_concurrent_frees_one_counts)
     wt_ok(warm_testing_check(s.runtime, 1));
     wt_runtime_end(s.runtime);
 }
-END_TEST
 
 /* One thread's records fail, those of the others on the same block do not:
  * what the one gives up serves another, and nothing of it is left. */
@@ -403,7 +399,7 @@ static void record_or_fail(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_B4_failed_records_beside_good_ones)
+WT_TEST(test_B4_failed_records_beside_good_ones)
 {
     unsigned rounds = wt_scaled(1000);
     unsigned good[RECORDERS] = {0};
@@ -435,20 +431,4 @@ START_TEST(test_B4_failed_records_beside_good_ones)
     wt_ok(warm_stream_synchronize(s.runtime, NULL));
     wt_ok(warm_poll(s.runtime));
     wt_runtime_end(s.runtime);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("pinned_threads");
-    TCase *tcase = tcase_create("threads");
-
-    tcase_add_loop_test(tcase, test_B2_B4_B6_B15_B18_threads_share_one_space, 0,
-                        3);
-    tcase_add_test(tcase, test_B4_concurrent_records_of_a_stream_are_one_use);
-    tcase_add_test(tcase, test_B4_failed_records_beside_good_ones);
-    tcase_add_test(tcase, test_C10_of_concurrent_frees_one_counts);
-    tcase_add_test(tcase, test_C10_refused_free_never_disturbs_the_owner);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

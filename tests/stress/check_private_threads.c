@@ -176,7 +176,9 @@ static void held_is_nothing(void)
     ck_assert_uint_eq(pinned.held_bytes.current, 0);
 }
 
-START_TEST(test_E1_E3_E4_E8_pools_come_and_go_in_many_threads)
+WT_CASE("private_threads", .timeout = 120);
+
+WT_TEST(test_E1_E3_E4_E8_pools_come_and_go_in_many_threads)
 {
     warm_options options = {.size = sizeof options};
 
@@ -192,16 +194,4 @@ START_TEST(test_E1_E3_E4_E8_pools_come_and_go_in_many_threads)
     wt_ok(warm_pinned_empty_cache(s.runtime, NULL));
     held_is_nothing();
     wt_runtime_end(s.runtime);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("private_threads");
-    TCase *tcase = tcase_create("private_threads");
-
-    tcase_set_timeout(tcase, 120);
-    tcase_add_test(tcase, test_E1_E3_E4_E8_pools_come_and_go_in_many_threads);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

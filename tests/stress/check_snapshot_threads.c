@@ -119,7 +119,10 @@ static const struct {
     uint64_t history, frames, nodes, arenas;
 } kinds[] = {{0, 0, 1, 3}, {3, 0, 1, 1}, {200, 0, 2, 2}, {4000, 8, 1, 4}};
 
-START_TEST(test_C7_snapshots_while_threads_allocate)
+WT_CASE("threads", .timeout = 120);
+
+WT_LOOP_TEST(test_C7_snapshots_while_threads_allocate,
+             sizeof kinds / sizeof kinds[0])
 {
     warm_options options = {.size = sizeof options,
                             .segment = 1 << 20,
@@ -141,17 +144,4 @@ START_TEST(test_C7_snapshots_while_threads_allocate)
     wt_ok(warm_stream_destroy(s.runtime, s.stream));
     wt_ok(warm_poll(s.runtime));
     wt_runtime_end(s.runtime);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("snapshot_threads");
-    TCase *tcase = tcase_create("threads");
-
-    tcase_set_timeout(tcase, 120);
-    tcase_add_loop_test(tcase, test_C7_snapshots_while_threads_allocate, 0,
-                        sizeof kinds / sizeof kinds[0]);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

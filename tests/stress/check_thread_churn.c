@@ -132,7 +132,9 @@ static void check_pool(warm_kind kind, int device)
     ck_assert(wt_balanced(runtime, kind, device));
 }
 
-START_TEST(test_A1_A2_A4_A9_G1_ten_thousand_threads_create_eight_handles)
+WT_CASE("churn", .setup = set_up, .teardown = tear_down);
+
+WT_TEST(test_A1_A2_A4_A9_G1_ten_thousand_threads_create_eight_handles)
 {
     struct round round = {.failures = 0};
     /* All of them under ThreadSanitizer too, once: it takes seconds. */
@@ -159,7 +161,6 @@ START_TEST(test_A1_A2_A4_A9_G1_ten_thousand_threads_create_eight_handles)
         ck_assert_uint_eq(toys[i].creates, (unsigned)(AT_ONCE * devices));
     }
 }
-END_TEST
 
 /* No barrier: threads come and go as the scheduler likes. */
 static void come_and_go(void *argument, unsigned index)
@@ -184,7 +185,7 @@ static void come_and_go(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_A2_A4_threads_that_release_at_any_moment)
+WT_TEST(test_A2_A4_threads_that_release_at_any_moment)
 {
     struct round round = {.failures = 0};
 
@@ -199,18 +200,4 @@ START_TEST(test_A2_A4_threads_that_release_at_any_moment)
             wt_ok(warm_testing_check(runtime, 1));
         }
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("thread_churn");
-    TCase *tcase = tcase_create("churn");
-
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(
-        tcase, test_A1_A2_A4_A9_G1_ten_thousand_threads_create_eight_handles);
-    tcase_add_test(tcase, test_A2_A4_threads_that_release_at_any_moment);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

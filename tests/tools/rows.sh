@@ -33,8 +33,9 @@ newest() {
         gsub(/^ +| +$/, "", $2); gsub(/^ +| +$/, "", $3)
         print "row\t" $2 "\t" $3
     }' "$rows"
-    find "$@" -name '*.c' -exec grep -hoE \
-        'START_TEST\( *test_[A-Za-z0-9_]+' {} + | sed 's/.*test_/test\ttest_/'
+    find "$@" -name '*.c' -exec grep -hozE \
+        '(START|WT|WT_LOOP)_TEST\([[:space:]]*test_[A-Za-z0-9_]+' {} + |
+        tr '\0\n' '\n ' | sed 's/.*test_/test\ttest_/'
     find "$@" -name '*.sh' -exec grep -hoE \
         '^test_[A-H][0-9]+[A-Za-z0-9_]*\(\)' {} + | sed 's/()$//;s/^/test\t/'
     for backend in host standin gpu; do

@@ -15,9 +15,10 @@ project() {
 | B10 | third | later |
 END
     {
-        echo 'START_TEST(test_A1_one)'
-        echo 'START_TEST(test_A1_A2_two)'
-        echo 'START_TEST(test_plain)'
+        echo 'WT_TEST(test_A1_one)'
+        echo 'WT_LOOP_TEST('
+        echo '    test_A1_A2_two, 2)'
+        echo 'WT_TEST(test_plain)'
     } >src/check_x.c
 }
 
@@ -105,7 +106,7 @@ test_a_test_that_is_no_more_shows_nothing() {
 
 test_a_name_with_no_such_row_is_an_error() {
     project
-    echo 'START_TEST(test_A99_x)' >>src/check_x.c
+    echo 'WT_TEST(test_A99_x)' >>src/check_x.c
     if out=$(rows); then
         echo "it passed"
         return 1

@@ -26,7 +26,9 @@ static const struct {
     {"tserver", 69703, 139406, 356.1, 47.2, 365.6, 0.03},
 };
 
-START_TEST(test_traces_are_as_described)
+WT_CASE("figures");
+
+WT_LOOP_TEST(test_traces_are_as_described, sizeof traces / sizeof *traces)
 {
     bench_trace *t = bench_trace_make(traces[_i].name, false);
     double peak, common;
@@ -42,11 +44,10 @@ START_TEST(test_traces_are_as_described)
                             traces[_i].published * traces[_i].nearest);
     bench_trace_end(t);
 }
-END_TEST
 
 /* Every buffer is made once, freed at most once and after that, and the live
  * bytes are what the steps add up to. */
-START_TEST(test_traces_are_consistent)
+WT_LOOP_TEST(test_traces_are_consistent, sizeof traces / sizeof *traces)
 {
     bench_trace *t = bench_trace_make(traces[_i].name, _i % 2 == 0);
     unsigned char *seen = calloc(t->buffers, 1);
@@ -71,16 +72,14 @@ START_TEST(test_traces_are_consistent)
     free(seen);
     bench_trace_end(t);
 }
-END_TEST
 
-START_TEST(test_other_trace_is_refused)
+WT_TEST(test_other_trace_is_refused)
 {
     ck_assert_ptr_null(bench_trace_make("other", false));
     ck_assert_ptr_null(bench_trace_make("other", true));
 }
-END_TEST
 
-START_TEST(test_sizes_are_log_uniform)
+WT_TEST(test_sizes_are_log_uniform)
 {
     uint64_t state = 1;
     unsigned octave[10] = {0};
@@ -96,20 +95,18 @@ START_TEST(test_sizes_are_log_uniform)
         ck_assert_uint_le(octave[i], 10500);
     }
 }
-END_TEST
 
-START_TEST(test_median)
+WT_TEST(test_median)
 {
     double odd[] = {3, 1, 2}, even[] = {4, 1, 3, 2};
 
     ck_assert_double_eq(bench_median(odd, 3), 2);
     ck_assert_double_eq(bench_median(even, 4), 2.5);
 }
-END_TEST
 
 /* Done after _i later uses of its own stream, whatever is recorded there, and
  * after none of another. */
-START_TEST(test_event_is_done_after_lag)
+WT_LOOP_TEST(test_event_is_done_after_lag, 5)
 {
     bench_stream *mine = bench_stream_new(), *other = bench_stream_new();
     bench_event *event = bench_event_new(), *later = bench_event_new();
@@ -132,10 +129,9 @@ START_TEST(test_event_is_done_after_lag)
     bench_stream_end(mine);
     bench_stream_end(other);
 }
-END_TEST
 
 /* It takes at least as long as told. */
-START_TEST(test_event_costs_what_it_is_told)
+WT_TEST(test_event_costs_what_it_is_told)
 {
     bench_stream *stream = bench_stream_new();
     bench_event *event = bench_event_new();
@@ -153,7 +149,6 @@ START_TEST(test_event_costs_what_it_is_told)
     bench_event_end(event);
     bench_stream_end(stream);
 }
-END_TEST
 
 /* ---- a run ----------------------------------------------------------------
  */
@@ -299,7 +294,9 @@ static void has_row(const bench_row *row)
     }
 }
 
-START_TEST(test_tiny_run_has_every_row)
+WT_CASE("runs", .tags = "programs");
+
+WT_TEST(test_tiny_run_has_every_row)
 {
     char what[] = "smoke";
     char *svg;
@@ -319,9 +316,8 @@ START_TEST(test_tiny_run_has_every_row)
     free(svg);
     free(text);
 }
-END_TEST
 
-START_TEST(test_tiny_scale_run)
+WT_TEST(test_tiny_scale_run)
 {
     char what[] = "scale-smoke";
     char *svg;
@@ -335,7 +331,6 @@ START_TEST(test_tiny_scale_run)
     free(svg);
     free(text);
 }
-END_TEST
 
 /* ---- traces as files ------------------------------------------------------
  */
@@ -427,7 +422,8 @@ static void same_requests(const char *from, const char *to, size_t steps)
 
 /* A file of a made trace, replayed, gives what its row gives; and what the
  * replay asks for, recorded again, is what was in the file. */
-START_TEST(test_a_made_trace_replays_like_its_row)
+WT_LOOP_TEST(test_a_made_trace_replays_like_its_row,
+             sizeof files / sizeof *files)
 {
     static const char *const names[] = {"records", "queries", "obtains", "peak",
                                         "live"};
@@ -458,7 +454,6 @@ START_TEST(test_a_made_trace_replays_like_its_row)
     unlink(file);
     unlink(again);
 }
-END_TEST
 
 /* ---- memory of all sorts ---------------------------------------------------
  */
@@ -537,7 +532,8 @@ static const struct {
     {"per-request", "per-request has memory of one sort"},
 };
 
-START_TEST(test_G8_memory_of_all_sorts_is_played)
+WT_LOOP_TEST(test_G8_memory_of_all_sorts_is_played,
+             sizeof sorted / sizeof *sorted)
 {
     char replay[] = "replay", subject[16], file[4200], again[4200], conf[4300];
     char played[4096] = "\n";
@@ -559,10 +555,9 @@ START_TEST(test_G8_memory_of_all_sorts_is_played)
     unlink(file);
     unlink(again);
 }
-END_TEST
 
 /* CUB where it was built: its memory is of one device. */
-START_TEST(test_G8_cub_plays_memory_of_devices)
+WT_TEST(test_G8_cub_plays_memory_of_devices)
 {
     char replay[] = "replay", cub[] = "cub", file[4200], library[4200];
     char played[4096] = "\n";
@@ -582,14 +577,14 @@ START_TEST(test_G8_cub_plays_memory_of_devices)
     ck_assert_double_gt(figure(played, "peak"), 64 << 20);
     unlink(file);
 }
-END_TEST
 
 /* Every subject plays a trace, with threads or with one alone. */
 static const char *const players[] = {"warmpool",      "floor",
                                       "malloc",        "per-request",
                                       "warmpool-host", "warmpool-device"};
 
-START_TEST(test_a_trace_is_played_by_every_subject)
+WT_LOOP_TEST(test_a_trace_is_played_by_every_subject,
+             sizeof players / sizeof *players)
 {
     char bench[] = "bench", trace[] = "trace", replay[] = "replay",
          work[] = "tservers", steps[] = "steps=600", alone[] = "threads=1";
@@ -608,7 +603,6 @@ START_TEST(test_a_trace_is_played_by_every_subject)
     ck_assert_double_eq(figure(many, "live"), figure(one, "live"));
     unlink(file);
 }
-END_TEST
 
 /* ---- on CUDA -------------------------------------------------------------
  */
@@ -631,7 +625,7 @@ static bool with_standin(void)
     return true;
 }
 
-START_TEST(test_gpu_table_over_the_stand_in)
+WT_TEST(test_gpu_table_over_the_stand_in)
 {
     char what[] = "gpu-smoke";
 
@@ -648,9 +642,8 @@ START_TEST(test_gpu_table_over_the_stand_in)
     ck_assert_ptr_nonnull(strstr(text, "\"case\":\"cuda-request\""));
     free(text);
 }
-END_TEST
 
-START_TEST(test_kinds_over_the_stand_in)
+WT_TEST(test_kinds_over_the_stand_in)
 {
     char what[] = "kinds";
 
@@ -665,7 +658,6 @@ START_TEST(test_kinds_over_the_stand_in)
     ck_assert_ptr_nonnull(strstr(text, "\"held_ns\":"));
     free(text);
 }
-END_TEST
 
 /* ---- goals ----------------------------------------------------------------
  */
@@ -696,7 +688,7 @@ static double after(const char *out, const char *word)
 }
 
 /* What a peak is made of is all of it. */
-START_TEST(test_parts_of_a_peak_add_up)
+WT_TEST(test_parts_of_a_peak_add_up)
 {
     static const char *const parts[] = {"last",     "live  ", "rounding",
                                         "pending",  "slots",  "idle  ",
@@ -713,9 +705,10 @@ START_TEST(test_parts_of_a_peak_add_up)
     ck_assert_double_ge(after(out, "pending"), 1);
     ck_assert_double_ge(after(out, "lag 4:"), after(out, "no less than"));
 }
-END_TEST
 
-START_TEST(test_goal_of_a_ratio)
+WT_CASE("figures");
+
+WT_LOOP_TEST(test_goal_of_a_ratio, sizeof hot / sizeof *hot)
 {
     const bench_row *row = &bench_rows[bench_row_find("hot64k")];
     int floor = bench_series_find(row, "floor");
@@ -729,7 +722,6 @@ START_TEST(test_goal_of_a_ratio)
     ck_assert_int_eq(bench_goal_met(row, &f, measured, sizeof measured),
                      hot[_i].met);
 }
-END_TEST
 
 /* Two streams; buffer 0 and 1 on the first, 2 on the other, 3 on none. */
 static const bench_step pending_steps[] = {
@@ -751,7 +743,7 @@ static const struct {
     uint64_t bytes;
 } pending[] = {{0, 1000}, {1, 1100}, {2, 1160}};
 
-START_TEST(test_least_that_could_be_held)
+WT_LOOP_TEST(test_least_that_could_be_held, sizeof pending / sizeof *pending)
 {
     enum { STEPS = sizeof pending_steps / sizeof *pending_steps };
     bench_trace *t = bench_trace_new(STEPS, STEPS);
@@ -763,7 +755,6 @@ START_TEST(test_least_that_could_be_held)
     ck_assert_uint_eq(bench_least(t, pending[_i].lag), pending[_i].bytes);
     bench_trace_end(t);
 }
-END_TEST
 
 static const struct {
     double records, queries, others;
@@ -774,7 +765,7 @@ static const struct {
              {0.1, 0.1, 0.01, false},
              {-1, -1, -1, false}};
 
-START_TEST(test_goal_of_calls)
+WT_LOOP_TEST(test_goal_of_calls, sizeof calls / sizeof *calls)
 {
     const bench_row *row = &bench_rows[bench_row_find("calls")];
     bench_figures f = {0};
@@ -786,9 +777,8 @@ START_TEST(test_goal_of_calls)
     ck_assert_int_eq(bench_goal_met(row, &f, measured, sizeof measured),
                      calls[_i].met);
 }
-END_TEST
 
-START_TEST(test_goal_of_memory)
+WT_TEST(test_goal_of_memory)
 {
     const bench_row *row = &bench_rows[bench_row_find("tmixed-0")];
     bench_figures f = {0};
@@ -802,10 +792,9 @@ START_TEST(test_goal_of_memory)
     f.of[0][0].peak = 116;
     ck_assert(!bench_goal_met(row, &f, measured, sizeof measured));
 }
-END_TEST
 
 /* A difference may be below nothing, but not drown in noise. */
-START_TEST(test_goal_of_a_difference)
+WT_TEST(test_goal_of_a_difference)
 {
     const bench_row *row = &bench_rows[bench_row_find("churn")];
     bench_figures f = {0};
@@ -822,7 +811,6 @@ START_TEST(test_goal_of_a_difference)
     f.of[0][0].max = 720;
     ck_assert(!bench_goal_met(row, &f, measured, sizeof measured));
 }
-END_TEST
 
 /* ---- a measurement ---------------------------------------------------------
  */
@@ -852,7 +840,8 @@ static const struct {
     uint64_t warm, rounds;
 } warm_ups[] = {{0, 1}, {1274, 1}, {1275, 2}, {5000, 4}};
 
-START_TEST(test_measure_warms_up_in_rounds)
+WT_LOOP_TEST(test_measure_warms_up_in_rounds,
+             sizeof warm_ups / sizeof *warm_ups)
 {
     const uint64_t warm = 1274 * warm_ups[_i].rounds;
     bench_setup setup = {
@@ -867,7 +856,6 @@ START_TEST(test_measure_warms_up_in_rounds)
     ck_assert_double_eq(result.ops, 3 * 2 * 1000);
     ck_assert_double_ge(result.warm_ns, 0);
 }
-END_TEST
 
 /* What a thread has done in how long, and whether it is warm: after 20 ms, and
  * then each time it has doubled; at the second time that nothing was gained. */
@@ -886,7 +874,7 @@ static const struct {
                {99, 900, false},   {110, 530, false}, {220, 1300, false},
                {440, 2700, false}, {880, 5500, true}};
 
-START_TEST(test_warm_is_who_gains_no_more)
+WT_TEST(test_warm_is_who_gains_no_more)
 {
     bench_warmth a = {0}, b = {0};
 
@@ -901,11 +889,10 @@ START_TEST(test_warm_is_who_gains_no_more)
             cheaper[i].warm);
     }
 }
-END_TEST
 
 /* Figures of another row are those of the same label at as many threads; it is
  * measured before. */
-START_TEST(test_figures_are_measured_once)
+WT_TEST(test_figures_are_measured_once)
 {
     bench_figures *figures = calloc(bench_row_count, sizeof *figures);
     unsigned shared = 0;
@@ -931,53 +918,4 @@ START_TEST(test_figures_are_measured_once)
     }
     ck_assert_uint_eq(shared, 7);
     free(figures);
-}
-END_TEST
-
-static Suite *bench_suite(void)
-{
-    Suite *suite = suite_create("bench");
-    TCase *figures = tcase_create("figures"), *runs = tcase_create("runs");
-    const int n = sizeof traces / sizeof *traces;
-
-    tcase_add_loop_test(figures, test_traces_are_as_described, 0, n);
-    tcase_add_loop_test(figures, test_traces_are_consistent, 0, n);
-    tcase_add_test(figures, test_other_trace_is_refused);
-    tcase_add_test(figures, test_sizes_are_log_uniform);
-    tcase_add_test(figures, test_median);
-    tcase_add_loop_test(figures, test_event_is_done_after_lag, 0, 5);
-    tcase_add_test(figures, test_event_costs_what_it_is_told);
-    tcase_add_loop_test(figures, test_goal_of_a_ratio, 0,
-                        sizeof hot / sizeof *hot);
-    tcase_add_loop_test(figures, test_goal_of_calls, 0,
-                        sizeof calls / sizeof *calls);
-    tcase_add_test(figures, test_goal_of_memory);
-    tcase_add_loop_test(figures, test_least_that_could_be_held, 0,
-                        sizeof pending / sizeof *pending);
-    tcase_add_test(figures, test_goal_of_a_difference);
-    tcase_add_test(figures, test_warm_is_who_gains_no_more);
-    tcase_add_test(figures, test_figures_are_measured_once);
-    tcase_add_loop_test(figures, test_measure_warms_up_in_rounds, 0,
-                        sizeof warm_ups / sizeof *warm_ups);
-    suite_add_tcase(suite, figures);
-    tcase_set_tags(runs, "programs");
-    tcase_add_test(runs, test_tiny_run_has_every_row);
-    tcase_add_test(runs, test_tiny_scale_run);
-    tcase_add_loop_test(runs, test_a_made_trace_replays_like_its_row, 0,
-                        sizeof files / sizeof *files);
-    tcase_add_loop_test(runs, test_G8_memory_of_all_sorts_is_played, 0,
-                        sizeof sorted / sizeof *sorted);
-    tcase_add_test(runs, test_G8_cub_plays_memory_of_devices);
-    tcase_add_loop_test(runs, test_a_trace_is_played_by_every_subject, 0,
-                        sizeof players / sizeof *players);
-    tcase_add_test(runs, test_gpu_table_over_the_stand_in);
-    tcase_add_test(runs, test_kinds_over_the_stand_in);
-    tcase_add_test(runs, test_parts_of_a_peak_add_up);
-    suite_add_tcase(suite, runs);
-    return suite;
-}
-
-int main(void)
-{
-    return wt_main(bench_suite());
 }

@@ -313,7 +313,9 @@ static struct cost cost_of(const struct path *path)
                "%s: %.3f " #field " an operation, more than %.3f", path->name, \
                cost.field, path->bound.field)
 
-START_TEST(test_A7_counted_costs_stay_within_their_bounds)
+WT_CASE("counts", .setup = set_up, .teardown = tear_down);
+
+WT_LOOP_TEST(test_A7_counted_costs_stay_within_their_bounds, PATHS)
 {
     const struct path *path = &paths[_i];
     struct cost cost = cost_of(path);
@@ -330,7 +332,6 @@ START_TEST(test_A7_counted_costs_stay_within_their_bounds)
     WITHIN(others);
     WITHIN(meta);
 }
-END_TEST
 
 /* The counters count: or all of the above would hold of anything. */
 static int never(void *context, warm_stream by)
@@ -340,7 +341,7 @@ static int never(void *context, warm_stream by)
     return 0;
 }
 
-START_TEST(test_E6_hits_ask_no_pool_while_none_records)
+WT_TEST(test_E6_hits_ask_no_pool_while_none_records)
 {
     const struct path path = {
         "alloc + free 64 KiB", medium, {0, 0, 0, 0, 0}, false};
@@ -356,9 +357,8 @@ START_TEST(test_E6_hits_ask_no_pool_while_none_records)
     ck_assert(cost.others <= 0);
     wt_ok(warm_private_pool_release(runtime, pool));
 }
-END_TEST
 
-START_TEST(test_counters_count)
+WT_TEST(test_counters_count)
 {
     uint64_t locks = wm_lock_taken(), meta = wm_meta_calls();
     struct cost before = now(), after;
@@ -379,10 +379,9 @@ START_TEST(test_counters_count)
     ck_assert_double_eq(after.queries - before.queries, 1);
     ck_assert_double_ge(after.others - before.others, 3);
 }
-END_TEST
 
 /* As many locks with a hundred thousand live blocks as with a thousand. */
-START_TEST(test_costs_do_not_grow_with_live_blocks)
+WT_TEST(test_costs_do_not_grow_with_live_blocks)
 {
     enum { FEW = 1000, MANY = 100000 };
     unsigned many = wt_scaled(MANY) > FEW ? wt_scaled(MANY) : 2 * FEW;
@@ -406,10 +405,9 @@ START_TEST(test_costs_do_not_grow_with_live_blocks)
     }
     free(block);
 }
-END_TEST
 
 /* One lock for each kind held and each arena touched, whatever is cached. */
-START_TEST(test_thread_end_does_not_grow_with_what_is_cached)
+WT_TEST(test_thread_end_does_not_grow_with_what_is_cached)
 {
     uint64_t locks[2];
 
@@ -432,7 +430,6 @@ START_TEST(test_thread_end_does_not_grow_with_what_is_cached)
     ck_assert_uint_gt(locks[0], 0);
     ck_assert_uint_eq(locks[0], locks[1]);
 }
-END_TEST
 
 /* ---- system calls --------------------------------------------------------
  *
@@ -496,7 +493,7 @@ static bool no_watch(void)
     return true;
 }
 
-START_TEST(test_system_calls_are_seen)
+WT_TEST(test_system_calls_are_seen)
 {
     if (no_watch()) {
         return;
@@ -507,7 +504,6 @@ START_TEST(test_system_calls_are_seen)
     ck_assert_int_eq(system_calls, 1);
     ck_assert_int_eq(first_call, SYS_getppid);
 }
-END_TEST
 
 /* Metadata, of which some paths need a little, is there: brk() would be a call
  * of the C library's, and make it crash where it is not let through. */
@@ -521,7 +517,7 @@ static void grow_heap(void)
     free(ahead);
 }
 
-START_TEST(test_A7_hot_paths_make_no_system_call)
+WT_LOOP_TEST(test_A7_hot_paths_make_no_system_call, PATHS)
 {
     const struct path *path = &paths[_i];
 
@@ -540,28 +536,4 @@ START_TEST(test_A7_hot_paths_make_no_system_call)
     dispatch = ALLOW;
     ck_assert_msg(system_calls == 0, "%s: %d system calls, the last one %d",
                   path->name, (int)system_calls, (int)first_call);
-}
-END_TEST
-
-static Suite *hot_path_suite(void)
-{
-    Suite *suite = suite_create("hot_path");
-    TCase *tcase = tcase_create("counts");
-
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_loop_test(tcase, test_A7_counted_costs_stay_within_their_bounds,
-                        0, PATHS);
-    tcase_add_test(tcase, test_E6_hits_ask_no_pool_while_none_records);
-    tcase_add_test(tcase, test_counters_count);
-    tcase_add_test(tcase, test_costs_do_not_grow_with_live_blocks);
-    tcase_add_test(tcase, test_thread_end_does_not_grow_with_what_is_cached);
-    tcase_add_test(tcase, test_system_calls_are_seen);
-    tcase_add_loop_test(tcase, test_A7_hot_paths_make_no_system_call, 0, PATHS);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return wt_main(hot_path_suite());
 }

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-START_TEST(test_A5_G2_a_pin_is_refused_once_the_runtime_closes)
+WT_TEST(test_A5_G2_a_pin_is_refused_once_the_runtime_closes)
 {
     warm_runtime *runtime = wt_runtime(NULL);
 
@@ -20,7 +20,6 @@ START_TEST(test_A5_G2_a_pin_is_refused_once_the_runtime_closes)
     ck_assert_uint_eq(runtime->pinned_threads, 0);
     ck_assert(!wm_runtime_begin_close(runtime));
 }
-END_TEST
 
 struct closer {
     warm_runtime *runtime;
@@ -36,7 +35,7 @@ static void *close_it(void *argument)
     return NULL;
 }
 
-START_TEST(test_A5_G2_destroy_waits_for_pinned_threads)
+WT_TEST(test_A5_G2_destroy_waits_for_pinned_threads)
 {
     struct closer closer = {wt_runtime(NULL), 0};
     warm_runtime *runtime = closer.runtime;
@@ -62,7 +61,6 @@ START_TEST(test_A5_G2_destroy_waits_for_pinned_threads)
     ck_assert_int_eq(closer.done, 1);
     ck_assert_int_eq(runtime->state, WM_RUNTIME_GONE);
 }
-END_TEST
 
 static void count_one(warm_runtime *runtime, void *argument)
 {
@@ -70,7 +68,7 @@ static void count_one(warm_runtime *runtime, void *argument)
     ++*(unsigned *)argument;
 }
 
-START_TEST(test_G2_only_live_runtimes_are_visited)
+WT_TEST(test_G2_only_live_runtimes_are_visited)
 {
     warm_runtime *a = wt_runtime(NULL), *b = wt_runtime(NULL);
     unsigned count = 0;
@@ -83,11 +81,10 @@ START_TEST(test_G2_only_live_runtimes_are_visited)
     ck_assert_uint_eq(count, 1);
     wt_runtime_end(b);
 }
-END_TEST
 
 /* Metadata fails at the n-th allocation, once and from then on, until a
  * runtime can be made: nothing may be left behind by those that failed. */
-START_TEST(test_G2_G6_a_runtime_without_memory_leaves_nothing)
+WT_LOOP_TEST(test_G2_G6_a_runtime_without_memory_leaves_nothing, 2)
 {
     warm_options options = {.size = sizeof options,
                             .device = wt_on_host() ? "host" : "cuda"};
@@ -114,7 +111,6 @@ START_TEST(test_G2_G6_a_runtime_without_memory_leaves_nothing)
     wt_runtime_end(runtime);
     ck_assert_int_eq(wm_meta_live(), live + 1); /* the block itself stays */
 }
-END_TEST
 
 /* ---- what is pending when a runtime is destroyed --------------------------
  */
@@ -189,7 +185,8 @@ static void free_used(warm_runtime *runtime, warm_stream own,
 }
 
 /* What has passed by the end goes back; what is in use by then stays. */
-START_TEST(test_B4_G2_what_is_pending_at_the_end_goes_back_once_it_passed)
+WT_LOOP_TEST(test_B4_G2_what_is_pending_at_the_end_goes_back_once_it_passed,
+             wt_on_host() ? sizeof ends / sizeof ends[0] : 0)
 {
     warm_options options = {.size = sizeof options, .device = "host"};
     warm_destroy_report report = {.size = sizeof report};
@@ -221,25 +218,4 @@ START_TEST(test_B4_G2_what_is_pending_at_the_end_goes_back_once_it_passed)
     ck_assert_uint_eq(report.pending, ends[_i].pending);
     ck_assert_uint_eq(report.live, 0);
     ck_assert_uint_eq(report.host_streams, ends[_i].held);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("runtime");
-    TCase *tcase = tcase_create("control");
-
-    tcase_add_test(tcase, test_A5_G2_a_pin_is_refused_once_the_runtime_closes);
-    tcase_add_test(tcase, test_A5_G2_destroy_waits_for_pinned_threads);
-    tcase_add_test(tcase, test_G2_only_live_runtimes_are_visited);
-    tcase_add_loop_test(
-        tcase, test_G2_G6_a_runtime_without_memory_leaves_nothing, 0, 2);
-    if (wt_on_host()) {
-        tcase_add_loop_test(
-            tcase,
-            test_B4_G2_what_is_pending_at_the_end_goes_back_once_it_passed, 0,
-            sizeof ends / sizeof ends[0]);
-    }
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -41,7 +41,9 @@ static void expect_broken(const char *name)
                   warm_last_error_message());
 }
 
-START_TEST(test_B14_a_wrong_figure_of_memory_is_found)
+WT_CASE("testing", .setup = set_up, .teardown = tear_down);
+
+WT_LOOP_TEST(test_B14_a_wrong_figure_of_memory_is_found, 2)
 {
     wm_space *space =
         _i == 0 ? &runtime->pinned->space : &runtime->device_spaces[0].space;
@@ -58,9 +60,8 @@ START_TEST(test_B14_a_wrong_figure_of_memory_is_found)
     space->growth.held -= 4096;
     wt_ok(warm_testing_check(runtime, 1));
 }
-END_TEST
 
-START_TEST(test_A14_a_wrong_figure_of_handles_is_found)
+WT_TEST(test_A14_a_wrong_figure_of_handles_is_found)
 {
     wm_pool *pool = wm_kind_table_pool(runtime->kinds, WARM_KIND_STREAM, 0);
 
@@ -68,10 +69,9 @@ START_TEST(test_A14_a_wrong_figure_of_handles_is_found)
     expect_broken("handles");
     pool->stats.created--;
 }
-END_TEST
 
 /* The n-th record, once, and from then on. */
-START_TEST(test_B12_records_fail_as_they_were_told)
+WT_TEST(test_B12_records_fail_as_they_were_told)
 {
     void *more = NULL;
     uint64_t calls = wt_metadata_calls();
@@ -88,7 +88,6 @@ START_TEST(test_B12_records_fail_as_they_were_told)
     wt_ok(warm_pinned_alloc(runtime, 1 << 20, &more));
     wt_ok(warm_free(more));
 }
-END_TEST
 
 static _Atomic uint64_t now_ns = 1;
 
@@ -98,7 +97,7 @@ static uint64_t slow_clock(void)
 }
 
 /* Segments go back for their age as the test's clock says. */
-START_TEST(test_B11_time_passes_as_the_test_says)
+WT_TEST(test_B11_time_passes_as_the_test_says)
 {
     warm_options options = {.size = sizeof options, .decay_ms = 60000};
     warm_runtime *aging = wt_runtime(&options);
@@ -114,10 +113,9 @@ START_TEST(test_B11_time_passes_as_the_test_says)
     warm_testing_set_clock(NULL);
     wt_runtime_end(aging);
 }
-END_TEST
 
 /* The runtime is told of neither: what it asks the driver says so. */
-START_TEST(test_B3_B7_what_goes_past_the_runtime_is_not_recorded)
+WT_TEST(test_B3_B7_what_goes_past_the_runtime_is_not_recorded)
 {
     warm_block_info info = {.size = sizeof info};
     warm_graph graph = NULL;
@@ -137,22 +135,4 @@ START_TEST(test_B3_B7_what_goes_past_the_runtime_is_not_recorded)
              warm_testing_capture_end(runtime, stream, NULL));
     wt_ok(warm_testing_capture_end(runtime, stream, &graph));
     wt_ok(warm_graph_destroy(runtime, graph));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("testing");
-    TCase *tcase = tcase_create("testing");
-
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_loop_test(tcase, test_B14_a_wrong_figure_of_memory_is_found, 0,
-                        2);
-    tcase_add_test(tcase, test_A14_a_wrong_figure_of_handles_is_found);
-    tcase_add_test(tcase, test_B12_records_fail_as_they_were_told);
-    tcase_add_test(tcase, test_B11_time_passes_as_the_test_says);
-    tcase_add_test(tcase,
-                   test_B3_B7_what_goes_past_the_runtime_is_not_recorded);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

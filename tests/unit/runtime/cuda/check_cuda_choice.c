@@ -131,7 +131,9 @@ static warm_status try_kind(int i)
     return status;
 }
 
-START_TEST(test_A9_newest_runtime_and_its_libraries)
+WT_CASE("choice", .setup = setup, .teardown = teardown);
+
+WT_TEST(test_A9_newest_runtime_and_its_libraries)
 {
     wt_ok(wm_cuda_open(&options, &d));
     ck_assert(is_mapped("libcudart.so.13"));
@@ -144,9 +146,8 @@ START_TEST(test_A9_newest_runtime_and_its_libraries)
     ck_assert_ptr_nonnull(strstr(log_lines, "libcusparse.so.12"));
     ck_assert_uint_eq(wm_driver_close(d), 0);
 }
-END_TEST
 
-START_TEST(test_A9_G3_older_runtime_and_its_libraries_on_an_older_driver)
+WT_TEST(test_A9_G3_older_runtime_and_its_libraries_on_an_older_driver)
 {
     warm_error error = {.size = sizeof error};
 
@@ -166,10 +167,9 @@ START_TEST(test_A9_G3_older_runtime_and_its_libraries_on_an_older_driver)
     ck_assert_int_eq(error.status, WARM_OK);
     ck_assert_uint_eq(wm_driver_close(d), 0);
 }
-END_TEST
 
 /* As when a second runtime is made: both are loaded by then. */
-START_TEST(test_A9_choice_is_the_same_again)
+WT_TEST(test_A9_choice_is_the_same_again)
 {
     driver_version(12080);
     for (int again = 0; again < 2; again++) {
@@ -179,9 +179,8 @@ START_TEST(test_A9_choice_is_the_same_again)
     }
     ck_assert(!is_mapped("libcublas.so.13"));
 }
-END_TEST
 
-START_TEST(test_A9_G3_each_runtime_that_fails_is_named_with_its_reason)
+WT_TEST(test_A9_G3_each_runtime_that_fails_is_named_with_its_reason)
 {
     warm_error error = {.size = sizeof error};
 
@@ -195,9 +194,8 @@ START_TEST(test_A9_G3_each_runtime_that_fails_is_named_with_its_reason)
     ck_assert_int_eq(error.code, cudaErrorInsufficientDriver);
     ck_assert_str_eq(error.origin, "cudart");
 }
-END_TEST
 
-START_TEST(test_A9_runtime_that_was_named_is_used_or_nothing)
+WT_TEST(test_A9_runtime_that_was_named_is_used_or_nothing)
 {
     snprintf(options.cudart, sizeof options.cudart, "%s",
              file("libcudart.so.13"));
@@ -211,10 +209,9 @@ START_TEST(test_A9_runtime_that_was_named_is_used_or_nothing)
     wt_ok(wm_cuda_open(&options, &d));
     ck_assert_uint_eq(wm_driver_close(d), 0);
 }
-END_TEST
 
 /* With cudart inside the program, its cuBLAS says of which version it is. */
-START_TEST(test_A9_runtime_is_of_the_version_of_the_programs_cublas)
+WT_TEST(test_A9_runtime_is_of_the_version_of_the_programs_cublas)
 {
     load("12/libcublasLt.so.12");
     wt_ok(wm_cuda_open(&options, &d));
@@ -224,10 +221,10 @@ START_TEST(test_A9_runtime_is_of_the_version_of_the_programs_cublas)
     ck_assert(!is_mapped("libcudart.so.13"));
     ck_assert_uint_eq(wm_driver_close(d), 0);
 }
-END_TEST
 
 /* The program calls the functions of the one that it has loaded. */
-START_TEST(test_A9_library_of_another_version_is_refused_if_it_is_loaded)
+WT_LOOP_TEST(test_A9_library_of_another_version_is_refused_if_it_is_loaded,
+             ROWS)
 {
     wt_ok(wm_cuda_open(&options, &d));
     load(rows[_i].older);
@@ -236,9 +233,8 @@ START_TEST(test_A9_library_of_another_version_is_refused_if_it_is_loaded)
     ck_assert_msg(!is_mapped(rows[_i].newer), "%s", rows[_i].newer);
     ck_assert_uint_eq(wm_driver_close(d), 0);
 }
-END_TEST
 
-START_TEST(test_A9_library_of_another_version_is_refused_if_it_is_named)
+WT_LOOP_TEST(test_A9_library_of_another_version_is_refused_if_it_is_named, ROWS)
 {
     wt_ok(wm_cuda_open(&options, &d));
     snprintf((char *)&options + rows[_i].path_offset, WM_OPTION_TEXT_MAX, "%s",
@@ -249,32 +245,7 @@ START_TEST(test_A9_library_of_another_version_is_refused_if_it_is_named)
     expect_words("runtime in use is version 13");
     ck_assert_uint_eq(wm_driver_close(d), 0);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("cuda_choice");
-    TCase *tcase = tcase_create("choice");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, test_A9_newest_runtime_and_its_libraries);
-    tcase_add_test(
-        tcase, test_A9_G3_older_runtime_and_its_libraries_on_an_older_driver);
-    tcase_add_test(tcase, test_A9_choice_is_the_same_again);
-    tcase_add_test(tcase,
-                   test_A9_G3_each_runtime_that_fails_is_named_with_its_reason);
-    tcase_add_test(tcase, test_A9_runtime_that_was_named_is_used_or_nothing);
-    tcase_add_test(tcase,
-                   test_A9_runtime_is_of_the_version_of_the_programs_cublas);
-    tcase_add_loop_test(
-        tcase, test_A9_library_of_another_version_is_refused_if_it_is_loaded, 0,
-        ROWS);
-    tcase_add_loop_test(
-        tcase, test_A9_library_of_another_version_is_refused_if_it_is_named, 0,
-        ROWS);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
-}
 #else
 int main(void)
 {

@@ -108,7 +108,9 @@ static uint64_t handles_created(warm_kind kind)
     return stats.created;
 }
 
-START_TEST(test_A17_misses_in_another_context_are_refused)
+WT_CASE("context", .setup = setup, .teardown = teardown);
+
+WT_LOOP_TEST(test_A17_misses_in_another_context_are_refused, CONTEXTS)
 {
     warm_lease lease = {0};
     void *out = untouched;
@@ -138,10 +140,10 @@ START_TEST(test_A17_misses_in_another_context_are_refused)
     wt_ok(warm_free(out));
     wt_ok(warm_thread_release(runtime));
 }
-END_TEST
 
 /* Also where idle memory and handles of the primary context are there. */
-START_TEST(test_A17_what_is_idle_is_not_handed_out_in_another_context)
+WT_LOOP_TEST(test_A17_what_is_idle_is_not_handed_out_in_another_context,
+             CONTEXTS)
 {
     warm_lease lease = {0};
     void *out = NULL;
@@ -158,10 +160,9 @@ START_TEST(test_A17_what_is_idle_is_not_handed_out_in_another_context)
     leave();
     ck_assert_uint_eq(handles_created(WARM_KIND_CUBLAS), 1);
 }
-END_TEST
 
 /* A hit looks at nothing, and what is given back comes back. */
-START_TEST(test_A17_hits_and_frees_in_another_context_work)
+WT_LOOP_TEST(test_A17_hits_and_frees_in_another_context_work, CONTEXTS)
 {
     warm_stream stream = NULL, again = NULL;
     void *blas = NULL, *held = NULL;
@@ -190,20 +191,18 @@ START_TEST(test_A17_hits_and_frees_in_another_context_work)
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost_bytes, 0);
     ck_assert_int_eq(standin.standin_handles_live("cublas"), 0);
 }
-END_TEST
 
 /* Ahead it is obtained in a primary one, and good for all. */
-START_TEST(test_A17_memory_obtained_ahead_is_of_a_primary_context)
+WT_LOOP_TEST(test_A17_memory_obtained_ahead_is_of_a_primary_context, CONTEXTS)
 {
     enter(_i);
     wt_ok(warm_pinned_prewarm(runtime, 4 << 20, WARM_NODE_ANY, 0));
     leave();
     ck_assert_uint_gt(wt_pinned_stats(runtime).held_bytes.current, 0);
 }
-END_TEST
 
 /* From a thread whose own context is primary, too. */
-START_TEST(test_A17_stream_of_another_context_is_refused)
+WT_LOOP_TEST(test_A17_stream_of_another_context_is_refused, CONTEXTS)
 {
     void *block = wt_pinned(runtime, BYTES);
     void *blas = untouched;
@@ -230,7 +229,6 @@ START_TEST(test_A17_stream_of_another_context_is_refused)
     wt_ok(warm_free(block));
     wt_ok(warm_thread_release(runtime));
 }
-END_TEST
 
 static void set(void *flag)
 {
@@ -239,7 +237,7 @@ static void set(void *flag)
 
 /* What CUDA is merely handed a stream for works on any; an event does not, and
  * the words say what may be wrong. */
-START_TEST(test_A17_stream_of_another_context_may_be_waited_for)
+WT_LOOP_TEST(test_A17_stream_of_another_context_may_be_waited_for, CONTEXTS)
 {
     warm_event event = NULL;
     CUstream stream = NULL;
@@ -259,10 +257,9 @@ START_TEST(test_A17_stream_of_another_context_may_be_waited_for)
         strstr(warm_last_error_message(), "is of another context"));
     wt_ok(warm_event_destroy(runtime, event));
 }
-END_TEST
 
 /* One that the runtime has not retained yet is learnt; no other one is made. */
-START_TEST(test_A17_B13_primary_context_of_the_program_is_accepted)
+WT_TEST(test_A17_B13_primary_context_of_the_program_is_accepted)
 {
     void *block = NULL;
 
@@ -272,7 +269,6 @@ START_TEST(test_A17_B13_primary_context_of_the_program_is_accepted)
     ck_assert_uint_eq(standin.standin_contexts(0), 0);
     ck_assert_uint_eq(standin.standin_contexts(1), 1);
 }
-END_TEST
 
 /* ---- cudaDeviceReset() ---- */
 
@@ -414,7 +410,7 @@ static void expect_a_new_one_works(void)
 
 /* The first of them keeps a context for the process, and has the exit handler
  * run before those of CUDA; what comes later adds nothing. */
-START_TEST(test_G2_runtimes_that_come_and_go_leave_nothing_behind)
+WT_TEST(test_G2_runtimes_that_come_and_go_leave_nothing_behind)
 {
     unsigned handlers;
 
@@ -432,10 +428,9 @@ START_TEST(test_G2_runtimes_that_come_and_go_leave_nothing_behind)
     ck_assert_int_eq(standin.standin_references(0), 1);
     ck_assert_uint_eq(standin.standin_contexts(0), 1);
 }
-END_TEST
 
 /* A context that came after a reset is another one, which has to be kept. */
-START_TEST(test_G2_context_after_a_reset_is_kept_as_well)
+WT_TEST(test_G2_context_after_a_reset_is_kept_as_well)
 {
     int64_t references;
 
@@ -449,9 +444,8 @@ START_TEST(test_G2_context_after_a_reset_is_kept_as_well)
     expect_a_new_one_works();
     ck_assert_int_eq(standin.standin_references(0), references + 1);
 }
-END_TEST
 
-START_TEST(test_A17_next_miss_after_a_reset_notices_it)
+WT_LOOP_TEST(test_A17_next_miss_after_a_reset_notices_it, WAYS)
 {
     uint64_t before;
 
@@ -463,11 +457,10 @@ START_TEST(test_A17_next_miss_after_a_reset_notices_it)
     end_lost();
     expect_a_new_one_works();
 }
-END_TEST
 
 /* The program has used the device again, whose context may have its old
  * handle. */
-START_TEST(test_A17_reset_is_noticed_by_the_contexts_id)
+WT_LOOP_TEST(test_A17_reset_is_noticed_by_the_contexts_id, WAYS)
 {
     fill();
     ck_assert_int_eq(standin.cudaDeviceReset(), 0);
@@ -477,7 +470,6 @@ START_TEST(test_A17_reset_is_noticed_by_the_contexts_id)
     end_lost();
     expect_a_new_one_works();
 }
-END_TEST
 
 static CUstreamCaptureMode mode_of_thread(void)
 {
@@ -494,7 +486,7 @@ static CUstreamCaptureMode mode_of_thread(void)
 }
 
 /* Another thread finds out while this one is in relaxed mode. */
-START_TEST(test_A17_capture_mode_is_put_back_after_a_reset)
+WT_TEST(test_A17_capture_mode_is_put_back_after_a_reset)
 {
     warm_options options = {.size = sizeof options, .device = "cuda"};
     wm_options resolved;
@@ -514,7 +506,6 @@ START_TEST(test_A17_capture_mode_is_put_back_after_a_reset)
     ck_assert_int_eq(mode_of_thread(), CU_STREAM_CAPTURE_MODE_GLOBAL);
     (void)wm_driver_close(d);
 }
-END_TEST
 
 /* The runtime's own thread, registered memory, ranges, private pools, leases
  * and other threads' handles: what ends with none of them calls the dead. */
@@ -550,7 +541,8 @@ static void reset_between(void *argument, unsigned index)
     pthread_barrier_wait(&about_to_end);
 }
 
-START_TEST(test_A17_reset_of_a_runtime_that_has_all_sorts)
+WT_LOOP_TEST(test_A17_reset_of_a_runtime_that_has_all_sorts,
+             sizeof ways_of_life / sizeof ways_of_life[0])
 {
     warm_destroy_report report = {.size = sizeof report};
     warm_private_pool pool = {0};
@@ -586,9 +578,8 @@ START_TEST(test_A17_reset_of_a_runtime_that_has_all_sorts)
     unsetenv("WARMPOOL_CONF");
     expect_a_new_one_works();
 }
-END_TEST
 
-START_TEST(test_A17_question_that_is_not_answered_is_no_reset)
+WT_TEST(test_A17_question_that_is_not_answered_is_no_reset)
 {
     static const char *const questions[] = {"cuDevicePrimaryCtxGetState",
                                             "cuCtxGetId"};
@@ -605,7 +596,6 @@ START_TEST(test_A17_question_that_is_not_answered_is_no_reset)
     wt_ok(warm_free(bed.live_device));
     wt_ok(warm_thread_release(runtime));
 }
-END_TEST
 
 /* No miss comes before: what gives things back, or asks about them, finds out
  * by itself and calls nothing that is gone. */
@@ -644,7 +634,7 @@ static void give_back(int way)
     ck_assert_uint_eq(warnings, 1);
 }
 
-START_TEST(test_A17_reset_is_noticed_before_anything_goes_back)
+WT_LOOP_TEST(test_A17_reset_is_noticed_before_anything_goes_back, ENDS)
 {
     warm_destroy_report report = {.size = sizeof report};
     uint64_t before;
@@ -666,10 +656,9 @@ START_TEST(test_A17_reset_is_noticed_before_anything_goes_back)
     }
     expect_a_new_one_works();
 }
-END_TEST
 
 /* Of a device that the runtime never used it is nothing to it. */
-START_TEST(test_A17_reset_of_another_device_is_no_loss)
+WT_TEST(test_A17_reset_of_another_device_is_no_loss)
 {
     void *block = NULL;
 
@@ -685,53 +674,10 @@ START_TEST(test_A17_reset_of_another_device_is_no_loss)
     wt_ok(warm_free(block));
     ck_assert_int_eq(warning[0], '\0');
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("cuda_context");
-    TCase *tcase = tcase_create("context");
+WT_CASE("ids from 0", .setup = setup_ids_from_0, .teardown = teardown);
+WT_AGAIN(test_A17_reset_is_noticed_by_the_contexts_id, WAYS);
 
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(tcase, test_A17_misses_in_another_context_are_refused,
-                        0, CONTEXTS);
-    tcase_add_loop_test(
-        tcase, test_A17_what_is_idle_is_not_handed_out_in_another_context, 0,
-        CONTEXTS);
-    tcase_add_loop_test(tcase, test_A17_hits_and_frees_in_another_context_work,
-                        0, CONTEXTS);
-    tcase_add_loop_test(tcase,
-                        test_A17_memory_obtained_ahead_is_of_a_primary_context,
-                        0, CONTEXTS);
-    tcase_add_loop_test(tcase, test_A17_stream_of_another_context_is_refused, 0,
-                        CONTEXTS);
-    tcase_add_loop_test(tcase,
-                        test_A17_stream_of_another_context_may_be_waited_for, 0,
-                        CONTEXTS);
-    tcase_add_test(tcase,
-                   test_A17_B13_primary_context_of_the_program_is_accepted);
-    tcase_add_test(tcase,
-                   test_G2_runtimes_that_come_and_go_leave_nothing_behind);
-    tcase_add_test(tcase, test_G2_context_after_a_reset_is_kept_as_well);
-    tcase_add_loop_test(tcase, test_A17_next_miss_after_a_reset_notices_it, 0,
-                        WAYS);
-    tcase_add_loop_test(tcase, test_A17_reset_is_noticed_by_the_contexts_id, 0,
-                        WAYS);
-    tcase_add_loop_test(tcase, test_A17_reset_of_a_runtime_that_has_all_sorts,
-                        0, sizeof ways_of_life / sizeof ways_of_life[0]);
-    tcase_add_loop_test(
-        tcase, test_A17_reset_is_noticed_before_anything_goes_back, 0, ENDS);
-    tcase_add_test(tcase, test_A17_capture_mode_is_put_back_after_a_reset);
-    tcase_add_test(tcase, test_A17_question_that_is_not_answered_is_no_reset);
-    tcase_add_test(tcase, test_A17_reset_of_another_device_is_no_loss);
-    suite_add_tcase(suite, tcase);
-    tcase = tcase_create("ids from 0");
-    tcase_add_checked_fixture(tcase, setup_ids_from_0, teardown);
-    tcase_add_loop_test(tcase, test_A17_reset_is_noticed_by_the_contexts_id, 0,
-                        WAYS);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
-}
 #else
 int main(void)
 {

@@ -54,9 +54,11 @@ static bool has_context(void)
     return context != NULL;
 }
 
+WT_CASE("starting", .once = standin_load, .setup = setup);
+
 /* ---- Starting ---- */
 
-START_TEST(test_G3_driver_too_old_says_so_in_words)
+WT_TEST(test_G3_driver_too_old_says_so_in_words)
 {
     warm_error error = {.size = sizeof error};
 
@@ -69,18 +71,16 @@ START_TEST(test_G3_driver_too_old_says_so_in_words)
         strstr(error.message,
                "CUDA driver version is insufficient for CUDA runtime version"));
 }
-END_TEST
 
-START_TEST(test_G3_no_device_says_so_in_words)
+WT_TEST(test_G3_no_device_says_so_in_words)
 {
     standin.standin_devices(0);
     wt_fails(WARM_UNAVAILABLE, standin_open(&d));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(),
                                  "no CUDA-capable device is detected"));
 }
-END_TEST
 
-START_TEST(test_A9_missing_runtime_library_is_named)
+WT_TEST(test_A9_missing_runtime_library_is_named)
 {
     wm_options options;
 
@@ -90,10 +90,9 @@ START_TEST(test_A9_missing_runtime_library_is_named)
     ck_assert_ptr_nonnull(
         strstr(warm_last_error_message(), "/no/libcudart.so.13"));
 }
-END_TEST
 
 /* A library that is no CUDA runtime: libcuda has none of its functions. */
-START_TEST(test_A9_wrong_runtime_library_names_the_function)
+WT_TEST(test_A9_wrong_runtime_library_names_the_function)
 {
     wm_options options;
 
@@ -103,15 +102,13 @@ START_TEST(test_A9_wrong_runtime_library_names_the_function)
     ck_assert_ptr_nonnull(
         strstr(warm_last_error_message(), "cudaRuntimeGetVersion"));
 }
-END_TEST
 
-START_TEST(test_G3_driver_that_cannot_start_says_why)
+WT_TEST(test_G3_driver_that_cannot_start_says_why)
 {
     standin.standin_fail("cuInit", 1, 0, CUDA_ERROR_OUT_OF_MEMORY);
     wt_fails(WARM_UNAVAILABLE, standin_open(&d));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "out of memory"));
 }
-END_TEST
 
 static warm_status first_use[2];
 
@@ -123,9 +120,11 @@ static void use_first(void *argument, unsigned index)
     first_use[index] = wm_driver_device_memory(d, 0, &available, &total);
 }
 
+WT_CASE("open", .once = standin_load, .setup = setup_open);
+
 /* Two threads meet at a device's first use: both retain its context, and the
  * one that comes second drops its reference. */
-START_TEST(test_B13_a_driver_holds_one_reference_to_a_context)
+WT_TEST(test_B13_a_driver_holds_one_reference_to_a_context)
 {
     standin.standin_meet("cuDevicePrimaryCtxRetain", 2);
     wt_threads(2, use_first, NULL);
@@ -136,7 +135,6 @@ START_TEST(test_B13_a_driver_holds_one_reference_to_a_context)
     ck_assert_int_eq(standin.standin_references(0), 1);
     ck_assert_uint_eq(contexts(), 1000);
 }
-END_TEST
 
 static void open_with_nodes(unsigned nodes)
 {
@@ -155,8 +153,10 @@ static int node_told(int device)
     return info.numa_node;
 }
 
+WT_CASE("starting", .once = standin_load, .setup = setup);
+
 /* A driver that does not know the attribute knows the bus. */
-START_TEST(test_B15_node_of_a_device_is_the_attribute_or_the_bus)
+WT_TEST(test_B15_node_of_a_device_is_the_attribute_or_the_bus)
 {
     char bus_id[16];
 
@@ -177,9 +177,8 @@ START_TEST(test_B15_node_of_a_device_is_the_attribute_or_the_bus)
     ck_assert_uint_eq(contexts(), 0);
     close_driver();
 }
-END_TEST
 
-START_TEST(test_B15_devices_share_simulated_nodes)
+WT_TEST(test_B15_devices_share_simulated_nodes)
 {
     open_with_nodes(WM_NODES_MAX - 1);
     ck_assert(d->numa.simulated);
@@ -193,12 +192,13 @@ START_TEST(test_B15_devices_share_simulated_nodes)
     ck_assert_int_eq(wm_driver_device_node(d, DEVICES - 1), 0);
     close_driver();
 }
-END_TEST
 
 /* ---- Contexts and current devices ---- */
 
+WT_CASE("open", .once = standin_load, .setup = setup_open);
+
 /* Codes that libcuda has not, too. */
-START_TEST(test_A8_failure_of_cudart_has_its_words)
+WT_LOOP_TEST(test_A8_failure_of_cudart_has_its_words, 3)
 {
     static const cudaError_t of_cudart[] = {cudaErrorInsufficientDriver,
                                             cudaErrorIncompatibleDriverContext,
@@ -217,9 +217,8 @@ START_TEST(test_A8_failure_of_cudart_has_its_words)
     ck_assert_int_eq(standin.cudaGetLastError(), cudaSuccess);
     close_driver();
 }
-END_TEST
 
-START_TEST(test_B13_asking_about_devices_makes_no_context)
+WT_TEST(test_B13_asking_about_devices_makes_no_context)
 {
     warm_device_info info = {.size = sizeof info};
     bool relaxed = true;
@@ -240,7 +239,6 @@ START_TEST(test_B13_asking_about_devices_makes_no_context)
     ck_assert(!has_context());
     close_driver();
 }
-END_TEST
 
 static void pin_and_unpin(void)
 {
@@ -253,7 +251,7 @@ static void pin_and_unpin(void)
     wt_ok(wm_driver_pinned_free(d, pinned, 10000));
 }
 
-START_TEST(test_B13_pinning_uses_the_context_that_is_there)
+WT_TEST(test_B13_pinning_uses_the_context_that_is_there)
 {
     warm_device_info info = {.size = sizeof info};
     warm_stream stream;
@@ -268,25 +266,22 @@ START_TEST(test_B13_pinning_uses_the_context_that_is_there)
     wt_ok(wm_driver_stream_destroy(d, stream));
     close_driver();
 }
-END_TEST
 
-START_TEST(test_B13_pinning_first_uses_the_threads_device_only)
+WT_TEST(test_B13_pinning_first_uses_the_threads_device_only)
 {
     ck_assert_int_eq(standin.cudaSetDevice(1), cudaSuccess);
     pin_and_unpin();
     ck_assert_uint_eq(contexts(), 100);
     close_driver();
 }
-END_TEST
 
-START_TEST(test_B13_pinning_with_no_context_at_all_makes_one)
+WT_TEST(test_B13_pinning_with_no_context_at_all_makes_one)
 {
     pin_and_unpin();
     ck_assert_uint_eq(contexts(), 1000);
     ck_assert(!has_context());
     close_driver();
 }
-END_TEST
 
 /* What one pass over every op of the driver makes; kept apart from the calls
  * so that a pass that fails half-way can be cleaned up. */
@@ -466,7 +461,7 @@ static warm_status undo_pass(struct pass *p, int device)
     return worst;
 }
 
-START_TEST(test_B13_G3_every_call_leaves_the_current_device_alone)
+WT_TEST(test_B13_G3_every_call_leaves_the_current_device_alone)
 {
     struct pass p = {0};
     int device = -1;
@@ -480,9 +475,8 @@ START_TEST(test_B13_G3_every_call_leaves_the_current_device_alone)
     ck_assert_uint_eq(contexts(), 101);
     close_driver();
 }
-END_TEST
 
-START_TEST(test_B13_a_thread_without_a_context_gets_none)
+WT_TEST(test_B13_a_thread_without_a_context_gets_none)
 {
     struct pass p = {0};
 
@@ -492,7 +486,6 @@ START_TEST(test_B13_a_thread_without_a_context_gets_none)
     ck_assert_uint_eq(contexts(), 1);
     close_driver();
 }
-END_TEST
 
 static void push_and_pop(void *argument, unsigned index)
 {
@@ -509,7 +502,7 @@ static void push_and_pop(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_B13_threads_retain_one_context_a_device)
+WT_TEST(test_B13_threads_retain_one_context_a_device)
 {
     _Atomic int failed = 0;
 
@@ -521,11 +514,10 @@ START_TEST(test_B13_threads_retain_one_context_a_device)
                       DEVICES);
     close_driver();
 }
-END_TEST
 
 /* ---- Streams ---- */
 
-START_TEST(test_B6_stream_ids_are_never_used_twice)
+WT_TEST(test_B6_stream_ids_are_never_used_twice)
 {
     wm_stream_info first, second;
     warm_stream stream;
@@ -543,9 +535,8 @@ START_TEST(test_B6_stream_ids_are_never_used_twice)
     wt_ok(wm_driver_stream_destroy(d, stream));
     close_driver();
 }
-END_TEST
 
-START_TEST(test_B6_default_streams_are_those_of_the_current_device)
+WT_TEST(test_B6_default_streams_are_those_of_the_current_device)
 {
     wm_stream_info zero, legacy, own;
 
@@ -559,9 +550,8 @@ START_TEST(test_B6_default_streams_are_those_of_the_current_device)
     ck_assert_uint_ne(zero.id, own.id);
     close_driver();
 }
-END_TEST
 
-START_TEST(test_B13_default_stream_means_the_threads_own_device)
+WT_TEST(test_B13_default_stream_means_the_threads_own_device)
 {
     warm_stream other;
     wm_stream_info info;
@@ -572,7 +562,6 @@ START_TEST(test_B13_default_stream_means_the_threads_own_device)
     wt_ok(wm_driver_stream_destroy(d, other));
     close_driver();
 }
-END_TEST
 
 static void wait_for_flag(void *argument)
 {
@@ -583,7 +572,7 @@ static void wait_for_flag(void *argument)
     }
 }
 
-START_TEST(test_B4_not_ready_is_an_answer_and_leaves_no_error_behind)
+WT_TEST(test_B4_not_ready_is_an_answer_and_leaves_no_error_behind)
 {
     _Atomic int open = 0;
     warm_stream stream;
@@ -603,12 +592,11 @@ START_TEST(test_B4_not_ready_is_an_answer_and_leaves_no_error_behind)
     wt_ok(wm_driver_stream_destroy(d, stream));
     close_driver();
 }
-END_TEST
 
 /* What the flags promise cannot be seen over the stand-in: memory for devices
  * used later, streams that the legacy one does not hold up, events that cost
  * little, captures that other threads do not spoil. */
-START_TEST(test_B7_B13_G3_calls_carry_the_flags_that_the_contract_needs)
+WT_TEST(test_B7_B13_G3_calls_carry_the_flags_that_the_contract_needs)
 {
     static _Alignas(4096) char memory[4096];
     warm_stream stream;
@@ -639,12 +627,11 @@ START_TEST(test_B7_B13_G3_calls_carry_the_flags_that_the_contract_needs)
     wt_ok(wm_driver_pinned_free(d, pinned, 4096));
     close_driver();
 }
-END_TEST
 
 /* ---- Captures ---- */
 
 /* CUDA refuses to name a stream that captures, and spoils the capture. */
-START_TEST(test_B7_asking_about_a_stream_that_captures_spoils_nothing)
+WT_TEST(test_B7_asking_about_a_stream_that_captures_spoils_nothing)
 {
     wm_stream_info before, during, legacy, during_legacy, after;
     warm_graph graph = NULL;
@@ -669,10 +656,9 @@ START_TEST(test_B7_asking_about_a_stream_that_captures_spoils_nothing)
     wt_ok(wm_driver_stream_destroy(d, stream));
     close_driver();
 }
-END_TEST
 
 /* The legacy stream has an id though nothing may be asked about it now. */
-START_TEST(test_B6_B7_a_blocked_legacy_stream_is_told_apart_by_device)
+WT_TEST(test_B6_B7_a_blocked_legacy_stream_is_told_apart_by_device)
 {
     wm_stream_info zero, two;
 
@@ -686,9 +672,8 @@ START_TEST(test_B6_B7_a_blocked_legacy_stream_is_told_apart_by_device)
     ck_assert_uint_ne(zero.id, two.id);
     close_driver();
 }
-END_TEST
 
-START_TEST(test_B7_legacy_stream_is_blocked_while_another_captures)
+WT_TEST(test_B7_legacy_stream_is_blocked_while_another_captures)
 {
     wm_capture capture = WM_CAPTURE_NONE;
 
@@ -701,9 +686,8 @@ START_TEST(test_B7_legacy_stream_is_blocked_while_another_captures)
     ck_assert_int_eq(capture, WM_CAPTURE_NONE);
     close_driver();
 }
-END_TEST
 
-START_TEST(test_B7_relaxed_mode_gives_the_users_mode_back)
+WT_TEST(test_B7_relaxed_mode_gives_the_users_mode_back)
 {
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
     bool outer = true, inner = true;
@@ -722,7 +706,6 @@ START_TEST(test_B7_relaxed_mode_gives_the_users_mode_back)
     ck_assert_int_eq(mode, cudaStreamCaptureModeThreadLocal);
     close_driver();
 }
-END_TEST
 
 /* What is asked, or waited for, beside captures: the call, and CUDA's. */
 static warm_status ask_event(warm_stream stream, warm_event event)
@@ -775,7 +758,8 @@ static enum cudaStreamCaptureMode exchange(enum cudaStreamCaptureMode mode)
 
 /* It is relaxed while CUDA is asked, or a capture of this thread, and a global
  * one of any, is spoiled; and then the user's, whatever the answer was. */
-START_TEST(test_B7_mode_is_relaxed_for_the_call_and_the_users_afterwards)
+WT_LOOP_TEST(test_B7_mode_is_relaxed_for_the_call_and_the_users_afterwards,
+             sizeof beside / sizeof beside[0])
 {
     const char *function = beside[_i].function;
     _Atomic int open;
@@ -807,10 +791,10 @@ START_TEST(test_B7_mode_is_relaxed_for_the_call_and_the_users_afterwards)
     wt_ok(wm_driver_stream_destroy(d, stream));
     close_driver();
 }
-END_TEST
 
 /* Nothing is asked where the mode cannot be had, and nothing has passed. */
-START_TEST(test_B7_without_the_relaxed_mode_nothing_is_asked)
+WT_LOOP_TEST(test_B7_without_the_relaxed_mode_nothing_is_asked,
+             sizeof beside / sizeof beside[0])
 {
     const char *function = beside[_i].function;
     warm_stream stream;
@@ -834,9 +818,8 @@ START_TEST(test_B7_without_the_relaxed_mode_nothing_is_asked)
     wt_ok(wm_driver_stream_destroy(d, stream));
     close_driver();
 }
-END_TEST
 
-START_TEST(test_B7_failed_end_of_a_capture_gives_no_graph)
+WT_TEST(test_B7_failed_end_of_a_capture_gives_no_graph)
 {
     warm_stream stream;
     warm_graph graph = NULL;
@@ -851,7 +834,6 @@ START_TEST(test_B7_failed_end_of_a_capture_gives_no_graph)
     wt_ok(wm_driver_stream_destroy(d, stream));
     close_driver();
 }
-END_TEST
 
 /* ---- Errors ---- */
 
@@ -868,7 +850,8 @@ static const struct {
     {cudaErrorUnknown, WARM_DRIVER_ERROR},
 };
 
-START_TEST(test_B20_G6_code_becomes_a_status_and_none_of_cudarts)
+WT_LOOP_TEST(test_B20_G6_code_becomes_a_status_and_none_of_cudarts,
+             sizeof codes / sizeof codes[0])
 {
     warm_error error = {.size = sizeof error};
     void *memory = &memory;
@@ -885,7 +868,6 @@ START_TEST(test_B20_G6_code_becomes_a_status_and_none_of_cudarts)
     ck_assert(!has_context());
     close_driver();
 }
-END_TEST
 
 static const struct {
     int code;
@@ -900,7 +882,8 @@ static const struct {
 };
 
 /* A handle that names nothing, or this process's own memory. */
-START_TEST(test_C9_memory_that_cannot_be_opened_is_unavailable)
+WT_LOOP_TEST(test_C9_memory_that_cannot_be_opened_is_unavailable,
+             sizeof open_codes / sizeof open_codes[0])
 {
     warm_error error = {.size = sizeof error};
     void *memory = NULL, *pointer = &pointer;
@@ -924,9 +907,8 @@ START_TEST(test_C9_memory_that_cannot_be_opened_is_unavailable)
     wt_ok(wm_driver_device_free(d, 1, memory));
     close_driver();
 }
-END_TEST
 
-START_TEST(test_A6_driver_that_unloads_is_not_called_any_more)
+WT_TEST(test_A6_driver_that_unloads_is_not_called_any_more)
 {
     void *memory = NULL;
     uint64_t calls;
@@ -938,7 +920,6 @@ START_TEST(test_A6_driver_that_unloads_is_not_called_any_more)
     wt_fails(WARM_EXITING, wm_driver_device_alloc(d, 0, 4096, &memory));
     ck_assert_uint_eq(standin.standin_calls("cuMemAlloc_v2"), calls);
 }
-END_TEST
 
 /* Every function of both libraries that an op needs. */
 static const char *const functions[] = {
@@ -960,7 +941,7 @@ static size_t free_bytes(void)
 /* Fails the n-th call of one function, n = 1, 2, … until a pass and its undo
  * do not meet the fault; after each, everything can be given back, nothing is
  * left current and no error is left behind. */
-START_TEST(test_G6_any_function_may_fail_at_any_call)
+WT_LOOP_TEST(test_G6_any_function_may_fail_at_any_call, FUNCTIONS)
 {
     const char *function = functions[_i];
     struct pass p = {0};
@@ -997,11 +978,10 @@ START_TEST(test_G6_any_function_may_fail_at_any_call)
     ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 0);
     close_driver();
 }
-END_TEST
 
 /* One mapping of one allocation, whose handle does not outlive the call. What
  * cannot be used is not there any more. */
-START_TEST(test_C8_a_piece_is_one_allocation_and_one_mapping)
+WT_TEST(test_C8_a_piece_is_one_allocation_and_one_mapping)
 {
     static const char *const calls[] = {"cuMemCreate", "cuMemMap",
                                         "cuMemSetAccess"};
@@ -1039,10 +1019,9 @@ START_TEST(test_C8_a_piece_is_one_allocation_and_one_mapping)
     ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 0);
     close_driver();
 }
-END_TEST
 
 /* Nor is it taken for memory that can be had again if it stays there. */
-START_TEST(test_C8_a_commit_that_cannot_be_undone_says_so)
+WT_TEST(test_C8_a_commit_that_cannot_be_undone_says_so)
 {
     bool torn = false;
     size_t unit = 0;
@@ -1061,10 +1040,9 @@ START_TEST(test_C8_a_commit_that_cannot_be_undone_says_so)
     ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 0);
     close_driver();
 }
-END_TEST
 
 /* As hardware does; and one that the driver does not take is there still. */
-START_TEST(test_C8_a_piece_is_unmapped_whole_or_not_at_all)
+WT_TEST(test_C8_a_piece_is_unmapped_whole_or_not_at_all)
 {
     size_t unit = 0, before;
     void *range = NULL;
@@ -1091,10 +1069,9 @@ START_TEST(test_C8_a_piece_is_unmapped_whole_or_not_at_all)
     wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
     close_driver();
 }
-END_TEST
 
 /* Where the device has that network cards may reach memory directly. */
-START_TEST(test_C8_memory_of_ranges_is_for_network_cards_too)
+WT_TEST(test_C8_memory_of_ranges_is_for_network_cards_too)
 {
     size_t unit = 0;
     void *range = NULL;
@@ -1111,10 +1088,9 @@ START_TEST(test_C8_memory_of_ranges_is_for_network_cards_too)
     wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
     close_driver();
 }
-END_TEST
 
 /* A device without virtual memory is no error. */
-START_TEST(test_C8_a_device_may_have_no_ranges)
+WT_TEST(test_C8_a_device_may_have_no_ranges)
 {
     size_t unit = 1;
 
@@ -1123,7 +1099,6 @@ START_TEST(test_C8_a_device_may_have_no_ranges)
     ck_assert_uint_eq(unit, 0);
     close_driver();
 }
-END_TEST
 
 static unsigned said;
 
@@ -1134,8 +1109,10 @@ static void count_warnings(void *context, warm_log_level level,
     said += level == WARM_LOG_WARNING && strstr(line, "expandable") != NULL;
 }
 
+WT_CASE("starting", .once = standin_load, .setup = setup);
+
 /* What a runtime does on such a device that is asked for them. */
-START_TEST(test_C8_G3_without_virtual_memory_segments_are_ordinary)
+WT_TEST(test_C8_G3_without_virtual_memory_segments_are_ordinary)
 {
     warm_options options = {.size = sizeof options,
                             .device = "cuda",
@@ -1165,7 +1142,6 @@ START_TEST(test_C8_G3_without_virtual_memory_segments_are_ordinary)
     ck_assert_uint_eq(standin.standin_calls("cuMemFree_v2"), 1);
     wt_runtime_end(runtime);
 }
-END_TEST
 
 static unsigned locking;
 
@@ -1178,7 +1154,7 @@ static void count_locking(void *context, warm_log_level level, const char *line)
 
 /* GH200 and GB200 have several nodes: one device that reads through the host's
  * page tables is enough. */
-START_TEST(test_B9_what_page_locks_nothing_is_the_programs_choice_only)
+WT_TEST(test_B9_what_page_locks_nothing_is_the_programs_choice_only)
 {
     static const char *const pins[] = {"auto", "register"};
     warm_options options = {.size = sizeof options,
@@ -1210,13 +1186,14 @@ START_TEST(test_B9_what_page_locks_nothing_is_the_programs_choice_only)
     ck_assert_uint_eq(locking, 1);
     warm_log_set(NULL, NULL);
 }
-END_TEST
+
+WT_CASE("open", .once = standin_load, .setup = setup_open);
 
 /* CUDA promises no alignment of page-locked memory: where it does not begin at
  * a page it does for us, a page of it is not used, and it goes back as it came.
  * Nothing goes back in an allocation: that would break captures.
  */
-START_TEST(test_B8_pinned_memory_begins_at_a_page)
+WT_TEST(test_B8_pinned_memory_begins_at_a_page)
 {
     static const size_t shift[] = {512, 256, 4095, 0};
     enum { REGIONS = 4, BYTES = 3 * 4096 + 1 };
@@ -1246,12 +1223,11 @@ START_TEST(test_B8_pinned_memory_begins_at_a_page)
              wm_driver_pinned_alloc(d, BYTES, (void **)&region[0]));
     standin.standin_host_shift(0);
 }
-END_TEST
 
 /* What none of could be used goes back with the next one that does; where CUDA
  * does not take it that one's end is no failure, and a later one tries again.
  */
-START_TEST(test_B7_B8_memory_that_nobody_has_goes_back_later)
+WT_TEST(test_B7_B8_memory_that_nobody_has_goes_back_later)
 {
     void *region[2];
 
@@ -1265,10 +1241,11 @@ START_TEST(test_B7_B8_memory_that_nobody_has_goes_back_later)
     ck_assert_uint_eq(standin.standin_calls("cuMemFreeHost"), 4);
     standin.standin_host_shift(0);
 }
-END_TEST
+
+WT_CASE("starting", .once = standin_load, .setup = setup);
 
 /* All of a runtime's memory is, and none of it is lost. */
-START_TEST(test_B8_blocks_begin_at_a_page_whatever_cuda_gives)
+WT_TEST(test_B8_blocks_begin_at_a_page_whatever_cuda_gives)
 {
     warm_options options = {.size = sizeof options,
                             .device = "cuda",
@@ -1292,119 +1269,14 @@ START_TEST(test_B8_blocks_begin_at_a_page_whatever_cuda_gives)
     ck_assert_uint_eq(standin.standin_calls("cuMemHostAlloc"), 4);
     ck_assert_uint_eq(standin.standin_calls("cuMemFreeHost"), 4);
 }
-END_TEST
-
-static void add_starting(Suite *suite)
-{
-    TCase *tcase = tcase_create("starting");
-
-    tcase_add_unchecked_fixture(tcase, standin_load, NULL);
-    tcase_add_checked_fixture(tcase, setup, NULL);
-    tcase_add_test(tcase,
-                   test_B15_node_of_a_device_is_the_attribute_or_the_bus);
-    tcase_add_test(tcase, test_B15_devices_share_simulated_nodes);
-    tcase_add_test(tcase, test_G3_driver_too_old_says_so_in_words);
-    tcase_add_test(tcase, test_G3_no_device_says_so_in_words);
-    tcase_add_test(tcase, test_A9_missing_runtime_library_is_named);
-    tcase_add_test(tcase, test_A9_wrong_runtime_library_names_the_function);
-    tcase_add_test(tcase, test_G3_driver_that_cannot_start_says_why);
-    tcase_add_test(tcase,
-                   test_C8_G3_without_virtual_memory_segments_are_ordinary);
-    tcase_add_test(tcase,
-                   test_B9_what_page_locks_nothing_is_the_programs_choice_only);
-    tcase_add_test(tcase, test_B8_blocks_begin_at_a_page_whatever_cuda_gives);
-    suite_add_tcase(suite, tcase);
-}
-
-static void add_contexts(Suite *suite)
-{
-    TCase *tcase = tcase_create("contexts");
-
-    tcase_add_unchecked_fixture(tcase, standin_load, NULL);
-    tcase_add_checked_fixture(tcase, setup_open, NULL);
-    tcase_add_test(tcase, test_B13_a_driver_holds_one_reference_to_a_context);
-    tcase_add_test(tcase, test_B13_asking_about_devices_makes_no_context);
-    tcase_add_test(tcase, test_B8_pinned_memory_begins_at_a_page);
-    tcase_add_test(tcase, test_B7_B8_memory_that_nobody_has_goes_back_later);
-    tcase_add_test(tcase, test_B13_pinning_uses_the_context_that_is_there);
-    tcase_add_test(tcase, test_B13_pinning_first_uses_the_threads_device_only);
-    tcase_add_test(tcase, test_B13_pinning_with_no_context_at_all_makes_one);
-    tcase_add_test(tcase,
-                   test_B13_G3_every_call_leaves_the_current_device_alone);
-    tcase_add_test(tcase, test_B13_a_thread_without_a_context_gets_none);
-    tcase_add_test(tcase, test_B13_threads_retain_one_context_a_device);
-    suite_add_tcase(suite, tcase);
-}
-
-static void add_streams(Suite *suite)
-{
-    TCase *tcase = tcase_create("streams");
-
-    tcase_add_unchecked_fixture(tcase, standin_load, NULL);
-    tcase_add_checked_fixture(tcase, setup_open, NULL);
-    tcase_add_test(tcase, test_B6_stream_ids_are_never_used_twice);
-    tcase_add_test(tcase,
-                   test_B6_default_streams_are_those_of_the_current_device);
-    tcase_add_test(tcase, test_B13_default_stream_means_the_threads_own_device);
-    tcase_add_test(tcase,
-                   test_B4_not_ready_is_an_answer_and_leaves_no_error_behind);
-    tcase_add_test(
-        tcase, test_B7_B13_G3_calls_carry_the_flags_that_the_contract_needs);
-    tcase_add_test(tcase,
-                   test_B7_asking_about_a_stream_that_captures_spoils_nothing);
-    tcase_add_test(tcase,
-                   test_B6_B7_a_blocked_legacy_stream_is_told_apart_by_device);
-    tcase_add_test(tcase,
-                   test_B7_legacy_stream_is_blocked_while_another_captures);
-    tcase_add_test(tcase, test_B7_relaxed_mode_gives_the_users_mode_back);
-    tcase_add_loop_test(
-        tcase, test_B7_mode_is_relaxed_for_the_call_and_the_users_afterwards, 0,
-        sizeof beside / sizeof beside[0]);
-    tcase_add_loop_test(tcase,
-                        test_B7_without_the_relaxed_mode_nothing_is_asked, 0,
-                        sizeof beside / sizeof beside[0]);
-    tcase_add_test(tcase, test_B7_failed_end_of_a_capture_gives_no_graph);
-    suite_add_tcase(suite, tcase);
-}
-
-static void add_errors(Suite *suite)
-{
-    TCase *tcase = tcase_create("errors");
-
-    tcase_add_unchecked_fixture(tcase, standin_load, NULL);
-    tcase_add_checked_fixture(tcase, setup_open, NULL);
-    tcase_add_loop_test(tcase, test_A8_failure_of_cudart_has_its_words, 0, 3);
-    tcase_add_loop_test(tcase,
-                        test_B20_G6_code_becomes_a_status_and_none_of_cudarts,
-                        0, sizeof codes / sizeof codes[0]);
-    tcase_add_loop_test(tcase,
-                        test_C9_memory_that_cannot_be_opened_is_unavailable, 0,
-                        sizeof open_codes / sizeof open_codes[0]);
-    tcase_add_test(tcase, test_A6_driver_that_unloads_is_not_called_any_more);
-    tcase_add_loop_test(tcase, test_G6_any_function_may_fail_at_any_call, 0,
-                        FUNCTIONS);
-    tcase_add_test(tcase, test_C8_a_piece_is_one_allocation_and_one_mapping);
-    tcase_add_test(tcase, test_C8_a_commit_that_cannot_be_undone_says_so);
-    tcase_add_test(tcase, test_C8_a_piece_is_unmapped_whole_or_not_at_all);
-    tcase_add_test(tcase, test_C8_memory_of_ranges_is_for_network_cards_too);
-    tcase_add_test(tcase, test_C8_a_device_may_have_no_ranges);
-    suite_add_tcase(suite, tcase);
-}
 
 int main(void)
 {
-    Suite *suite;
-
     if (!standin_find()) {
         return skip_program("check_cuda_driver",
                             "the stand-in libraries are not built");
     }
-    suite = suite_create("cuda_driver");
-    add_starting(suite);
-    add_contexts(suite);
-    add_streams(suite);
-    add_errors(suite);
-    return wt_main(suite);
+    return wt_run();
 }
 
 #else

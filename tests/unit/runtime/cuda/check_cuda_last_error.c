@@ -332,8 +332,10 @@ static void call_with_faults(int call, bool pending)
     }
 }
 
+WT_CASE("calls", .once = standin_load, .setup = setup);
+
 /* In a thread without a current context, then in one that has a device's. */
-START_TEST(test_B20_a_call_leaves_the_programs_last_error_alone)
+WT_LOOP_TEST(test_B20_a_call_leaves_the_programs_last_error_alone, WM_CALLS)
 {
     CUcontext context;
 
@@ -349,7 +351,6 @@ START_TEST(test_B20_a_call_leaves_the_programs_last_error_alone)
     ck_assert_int_eq(standin.cuCtxPopCurrent_v2(&context), 0);
     ck_assert_uint_eq(wm_driver_close(d), 0);
 }
-END_TEST
 
 /* ---- not ready, and broken ------------------------------------------------
  */
@@ -366,7 +367,8 @@ static void wait_for_flag(void *argument)
 static const int queries[] = {WM_CALL_stream_query, WM_CALL_event_query,
                               WM_CALL_stream_passed, WM_CALL_event_passed};
 
-START_TEST(test_B4_B20_not_ready_leaves_the_programs_last_error_alone)
+WT_LOOP_TEST(test_B4_B20_not_ready_leaves_the_programs_last_error_alone,
+             sizeof queries / sizeof queries[0])
 {
     struct bed b;
     cudaError_t code;
@@ -388,11 +390,10 @@ START_TEST(test_B4_B20_not_ready_leaves_the_programs_last_error_alone)
     }
     ck_assert_uint_eq(wm_driver_close(d), 0);
 }
-END_TEST
 
 /* After a kernel that broke its context everything fails. What the program has
  * seen of that it sees again, and what it has not we do not show it. */
-START_TEST(test_B20_a_broken_context_is_the_programs_to_find)
+WT_LOOP_TEST(test_B20_a_broken_context_is_the_programs_to_find, WM_CALLS)
 {
     struct bed b;
     int count = 0;
@@ -414,9 +415,8 @@ START_TEST(test_B20_a_broken_context_is_the_programs_to_find)
         ck_assert_int_eq(standin.cudaGetLastError(), cudaErrorIllegalAddress);
     }
 }
-END_TEST
 
-START_TEST(test_B20_G3_finding_no_device_clears_only_its_own_error)
+WT_TEST(test_B20_G3_finding_no_device_clears_only_its_own_error)
 {
     wm_driver *none = NULL;
     cudaError_t code;
@@ -430,9 +430,8 @@ START_TEST(test_B20_G3_finding_no_device_clears_only_its_own_error)
     ck_assert_int_eq(standin.cudaPeekAtLastError(), code);
     ck_assert_uint_eq(wm_driver_close(d), 0);
 }
-END_TEST
 
-START_TEST(test_B20_G3_driver_too_old_leaves_the_programs_error_pending)
+WT_LOOP_TEST(test_B20_G3_driver_too_old_leaves_the_programs_error_pending, 2)
 {
     wm_driver *none = NULL;
     cudaError_t code;
@@ -448,36 +447,14 @@ START_TEST(test_B20_G3_driver_too_old_leaves_the_programs_error_pending)
     wt_refuse_threads(false);
     ck_assert_uint_eq(wm_driver_close(d), 0);
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite;
-    TCase *tcase;
-
     if (!standin_find()) {
         return skip_program("check_cuda_last_error",
                             "the stand-in libraries are not built");
     }
-    suite = suite_create("cuda_last_error");
-    tcase = tcase_create("calls");
-    tcase_add_unchecked_fixture(tcase, standin_load, NULL);
-    tcase_add_checked_fixture(tcase, setup, NULL);
-    tcase_add_loop_test(tcase,
-                        test_B20_a_call_leaves_the_programs_last_error_alone, 0,
-                        WM_CALLS);
-    tcase_add_loop_test(
-        tcase, test_B4_B20_not_ready_leaves_the_programs_last_error_alone, 0,
-        sizeof queries / sizeof queries[0]);
-    tcase_add_loop_test(
-        tcase, test_B20_a_broken_context_is_the_programs_to_find, 0, WM_CALLS);
-    tcase_add_test(tcase,
-                   test_B20_G3_finding_no_device_clears_only_its_own_error);
-    tcase_add_loop_test(
-        tcase, test_B20_G3_driver_too_old_leaves_the_programs_error_pending, 0,
-        2);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
+    return wt_run();
 }
 
 #else

@@ -204,7 +204,9 @@ static void go(int place)
     }
 }
 
-START_TEST(test_A17_reset_of_one_device_leaves_the_other)
+WT_CASE("reset", .setup = setup, .teardown = teardown);
+
+WT_LOOP_TEST(test_A17_reset_of_one_device_leaves_the_other, PLACES)
 {
     warm_destroy_report report = {.size = sizeof report};
     int64_t handles;
@@ -236,9 +238,8 @@ START_TEST(test_A17_reset_of_one_device_leaves_the_other)
     end(HOME);
     end(OTHER);
 }
-END_TEST
 
-START_TEST(test_A17_statistics_show_what_a_reset_took)
+WT_TEST(test_A17_statistics_show_what_a_reset_took)
 {
     warm_destroy_report report = {.size = sizeof report};
     char text[65536];
@@ -275,10 +276,9 @@ START_TEST(test_A17_statistics_show_what_a_reset_took)
     runtime = NULL;
     ck_assert_uint_eq(report.lost_bytes, held + workspaces);
 }
-END_TEST
 
 /* The pinned memory is of the context of the device on which it began. */
-START_TEST(test_A17_pinned_memory_goes_with_its_context_only)
+WT_TEST(test_A17_pinned_memory_goes_with_its_context_only)
 {
     void *block = NULL;
     uint64_t held;
@@ -300,7 +300,6 @@ START_TEST(test_A17_pinned_memory_goes_with_its_context_only)
     end(OTHER);
     end_lost(HOME);
 }
-END_TEST
 
 /* ---- a thread exits ---- */
 
@@ -324,7 +323,7 @@ static void hold_through_the_reset(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_A17_thread_that_exits_after_a_reset_looks)
+WT_TEST(test_A17_thread_that_exits_after_a_reset_looks)
 {
     warm_handle_stats stats = {.size = sizeof stats};
 
@@ -338,7 +337,6 @@ START_TEST(test_A17_thread_that_exits_after_a_reset_looks)
     ck_assert_uint_eq(stats.lost, 0);
     lost(OTHER, miss(OTHER));
 }
-END_TEST
 
 /* ---- what the program has ---- */
 
@@ -358,7 +356,7 @@ static void nothing(void *argument)
 }
 
 /* None of them reaches CUDA: teardown asks. */
-START_TEST(test_A17_objects_of_a_lost_device_are_refused)
+WT_TEST(test_A17_objects_of_a_lost_device_are_refused)
 {
     struct bed *b = &bed[OTHER];
     void *block, *handle = NULL;
@@ -399,10 +397,9 @@ START_TEST(test_A17_objects_of_a_lost_device_are_refused)
     end(HOME);
     end_lost(OTHER);
 }
-END_TEST
 
 /* The device's work ended with it: pinned memory waits for it no more. */
-START_TEST(test_A17_memory_that_waits_for_a_lost_device_comes_back)
+WT_TEST(test_A17_memory_that_waits_for_a_lost_device_comes_back)
 {
     wt_gate *gate;
     void *block;
@@ -430,12 +427,11 @@ START_TEST(test_A17_memory_that_waits_for_a_lost_device_comes_back)
     end(HOME);
     end_lost(OTHER);
 }
-END_TEST
 
 /* Where the records of lost blocks are nothing else may be. What the driver
  * gives there goes back (_i 0); or, where that might break a capture, stays
  * held and is counted. */
-START_TEST(test_A17_addresses_of_what_is_lost_name_nothing_new)
+WT_LOOP_TEST(test_A17_addresses_of_what_is_lost_name_nothing_new, 2)
 {
     const wm_growth *growth = &runtime->device_spaces[HOME].space.growth;
     char *before = NULL, *after = NULL;
@@ -471,7 +467,6 @@ START_TEST(test_A17_addresses_of_what_is_lost_name_nothing_new)
     end(HOME);
     end_lost(OTHER);
 }
-END_TEST
 
 /* ---- everything at once ---- */
 
@@ -480,7 +475,8 @@ static const char *const ways_of_life[] = {
     "expandable_segments:on", "stream_wait:grow,magazines:off",
     "history:100,arenas:4"};
 
-START_TEST(test_A17_destroy_names_nothing_of_the_lost_device)
+WT_LOOP_TEST(test_A17_destroy_names_nothing_of_the_lost_device,
+             sizeof ways_of_life / sizeof ways_of_life[0])
 {
     warm_destroy_report report = {.size = sizeof report};
     warm_private_pool pool = {0};
@@ -503,7 +499,6 @@ START_TEST(test_A17_destroy_names_nothing_of_the_lost_device)
     ck_assert_uint_eq(report.live, 1); /* not freed, of the lost device */
     ck_assert_uint_eq(report.handles, 0);
 }
-END_TEST
 
 enum { WORKERS = 3, ROUNDS = 200 };
 
@@ -560,7 +555,7 @@ static void work_or_reset(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_A17_threads_work_on_while_another_device_is_reset)
+WT_TEST(test_A17_threads_work_on_while_another_device_is_reset)
 {
     fill_all();
     memset(worked, 0, sizeof worked);
@@ -574,32 +569,7 @@ START_TEST(test_A17_threads_work_on_while_another_device_is_reset)
     end(HOME);
     end_lost(OTHER);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("cuda_reset");
-    TCase *tcase = tcase_create("reset");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(tcase, test_A17_reset_of_one_device_leaves_the_other, 0,
-                        PLACES);
-    tcase_add_test(tcase, test_A17_statistics_show_what_a_reset_took);
-    tcase_add_test(tcase, test_A17_pinned_memory_goes_with_its_context_only);
-    tcase_add_test(tcase, test_A17_thread_that_exits_after_a_reset_looks);
-    tcase_add_test(tcase, test_A17_objects_of_a_lost_device_are_refused);
-    tcase_add_test(tcase,
-                   test_A17_memory_that_waits_for_a_lost_device_comes_back);
-    tcase_add_loop_test(
-        tcase, test_A17_addresses_of_what_is_lost_name_nothing_new, 0, 2);
-    tcase_add_loop_test(tcase,
-                        test_A17_destroy_names_nothing_of_the_lost_device, 0,
-                        sizeof ways_of_life / sizeof ways_of_life[0]);
-    tcase_add_test(tcase,
-                   test_A17_threads_work_on_while_another_device_is_reset);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
-}
 #else
 int main(void)
 {

@@ -109,18 +109,19 @@ static void expect_misuse(uint64_t count, const char *words)
     ck_assert_msg(strstr(text, words) != NULL, "%s", text);
 }
 
+WT_CASE("misuse", .once = standin_load, .setup = setup);
+
 /* ---- Misuse ---- */
 
-START_TEST(test_misuse_handle_of_another_device)
+WT_TEST(test_misuse_handle_of_another_device)
 {
     ck_assert_int_eq(standin.cudaSetDevice(1), 0);
     expect_misuse(0, "none");
     ck_assert_int_eq(call.cublasSetStream_v2(blas, NULL), 0);
     expect_misuse(1, "handle of device 0 used on device 1");
 }
-END_TEST
 
-START_TEST(test_misuse_handle_that_was_destroyed)
+WT_TEST(test_misuse_handle_that_was_destroyed)
 {
     ck_assert_int_eq(call.cublasDestroy_v2(blas), 0);
     ck_assert_int_eq(call.cublasSetStream_v2(blas, NULL),
@@ -130,19 +131,17 @@ START_TEST(test_misuse_handle_that_was_destroyed)
                      CUBLAS_STATUS_NOT_INITIALIZED);
     expect_misuse(2, "was destroyed");
 }
-END_TEST
 
-START_TEST(test_misuse_handle_of_another_library)
+WT_TEST(test_misuse_handle_of_another_library)
 {
     ck_assert_int_eq(call.cublasSetStream_v2((cublasHandle_t)(void *)dnn, NULL),
                      CUBLAS_STATUS_NOT_INITIALIZED);
     expect_misuse(1, "not a handle of cublas");
 }
-END_TEST
 
 /* Whatever was made before the reset: a handle, a stream, memory of the host
  * and of the device. What is made after it may be used. */
-START_TEST(test_misuse_objects_of_a_context_that_was_reset)
+WT_TEST(test_misuse_objects_of_a_context_that_was_reset)
 {
     void *pinned = NULL, *memory = NULL;
     cudaStream_t later = NULL;
@@ -165,10 +164,9 @@ START_TEST(test_misuse_objects_of_a_context_that_was_reset)
     ck_assert_int_eq(call.cudaStreamDestroy(later), 0);
     expect_misuse(4, "cuMemFree_v2");
 }
-END_TEST
 
 /* A use that has begun and not ended is what another thread would meet. */
-START_TEST(test_misuse_handle_used_by_two_threads_at_once)
+WT_TEST(test_misuse_handle_used_by_two_threads_at_once)
 {
     __typeof__(standin_handle_use) *use;
 
@@ -179,16 +177,14 @@ START_TEST(test_misuse_handle_used_by_two_threads_at_once)
     ck_assert_int_eq(call.cublasSetStream_v2(blas, NULL), 0);
     expect_misuse(1, "two threads at once");
 }
-END_TEST
 
-START_TEST(test_misuse_workspace_that_is_not_aligned)
+WT_TEST(test_misuse_workspace_that_is_not_aligned)
 {
     ck_assert_int_eq(call.cublasSetWorkspace_v2(blas, (void *)4100, 4096), 0);
     expect_misuse(1, "not aligned");
 }
-END_TEST
 
-START_TEST(test_A10_set_stream_resets_the_workspace)
+WT_TEST(test_A10_set_stream_resets_the_workspace)
 {
     standin_state state;
 
@@ -199,11 +195,10 @@ START_TEST(test_A10_set_stream_resets_the_workspace)
     standin.standin_handle_state(blas, &state);
     ck_assert_ptr_null(state.workspace);
 }
-END_TEST
 
 /* ---- Maths ---- */
 
-START_TEST(test_vectors_and_matrix_times_vector)
+WT_TEST(test_vectors_and_matrix_times_vector)
 {
     float x[] = {1, 2, 3}, y[] = {10, 20, 30};
     float matrix[] = {1, 4, 2, 5, 3, 6}; /* 2 × 3 */
@@ -227,10 +222,9 @@ START_TEST(test_vectors_and_matrix_times_vector)
     ck_assert_float_eq(thrice[0], 5);
     ck_assert_float_eq(thrice[2], 9);
 }
-END_TEST
 
 /* In the device's pointer mode the scalar is read when the work runs. */
-START_TEST(test_scalar_in_device_memory_is_read_late)
+WT_TEST(test_scalar_in_device_memory_is_read_late)
 {
     float y[] = {1}, factor = 3;
 
@@ -242,10 +236,9 @@ START_TEST(test_scalar_in_device_memory_is_read_late)
     wait_for_work();
     ck_assert_float_eq(y[0], 0);
 }
-END_TEST
 
 /* A captured product runs once for each launch, and not before. */
-START_TEST(test_captured_product_runs_with_each_launch)
+WT_TEST(test_captured_product_runs_with_each_launch)
 {
     float a[] = {2}, b[] = {3}, c[] = {0};
     const float one = 1;
@@ -269,7 +262,6 @@ START_TEST(test_captured_product_runs_with_each_launch)
     ck_assert_float_eq(c[0], 12);
     ck_assert_int_eq(call.cudaGraphExecDestroy(exec), 0);
 }
-END_TEST
 
 static const float one = 1, zero = 0;
 
@@ -286,7 +278,7 @@ static cudnnTensorDescriptor_t shape(int images, int channels)
     return tensor;
 }
 
-START_TEST(test_bias_relu_and_softmax)
+WT_TEST(test_bias_relu_and_softmax)
 {
     cudnnTensorDescriptor_t row = shape(1, 3), matrix = shape(2, 3);
     cudnnActivationDescriptor_t relu = NULL;
@@ -324,7 +316,6 @@ START_TEST(test_bias_relu_and_softmax)
     call.cudnnDestroyTensorDescriptor(row);
     call.cudnnDestroyTensorDescriptor(matrix);
 }
-END_TEST
 
 /* Host functions as CUDA runs them at worst: never two at the same time. */
 struct tally {
@@ -354,7 +345,7 @@ static void launch(struct tally *t, cudaStream_t other)
 }
 
 /* And what CUDA gives back, or destroys, waits for the whole device. */
-START_TEST(test_frees_and_destroys_wait_for_host_functions_in_turn)
+WT_TEST(test_frees_and_destroys_wait_for_host_functions_in_turn)
 {
     struct tally t = {0};
     cudaStream_t other;
@@ -375,7 +366,6 @@ START_TEST(test_frees_and_destroys_wait_for_host_functions_in_turn)
     ck_assert_int_eq(t.together, 0);
     ck_assert_int_eq(call.cudaStreamDestroy(other), cudaSuccess);
 }
-END_TEST
 
 /* ---- Captures ---- */
 
@@ -410,7 +400,7 @@ static void destroy_it(void *argument, unsigned index)
 
 /* Whoever waits for the device breaks captures of it, in whatever mode; in the
  * global one a thread that allocates does as well. */
-START_TEST(test_A16_B7_captures_are_broken_by_other_threads)
+WT_LOOP_TEST(test_A16_B7_captures_are_broken_by_other_threads, 5)
 {
     static const struct {
         void (*does)(void *argument, unsigned index);
@@ -439,42 +429,14 @@ START_TEST(test_A16_B7_captures_are_broken_by_other_threads)
                      row[_i].breaks ? 901 : 0);
     ck_assert(row[_i].breaks == (graph == NULL));
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite;
-    TCase *misuse, *maths;
-
     if (!standin_find()) {
         return skip_program("check_standin",
                             "the stand-in libraries are not built");
     }
-    suite = suite_create("standin");
-    misuse = tcase_create("misuse");
-    tcase_add_unchecked_fixture(misuse, standin_load, NULL);
-    tcase_add_checked_fixture(misuse, setup, NULL);
-    tcase_add_test(misuse, test_misuse_handle_of_another_device);
-    tcase_add_test(misuse, test_misuse_handle_that_was_destroyed);
-    tcase_add_test(misuse, test_misuse_handle_of_another_library);
-    tcase_add_test(misuse, test_misuse_objects_of_a_context_that_was_reset);
-    tcase_add_test(misuse, test_misuse_handle_used_by_two_threads_at_once);
-    tcase_add_test(misuse, test_misuse_workspace_that_is_not_aligned);
-    tcase_add_test(misuse,
-                   test_frees_and_destroys_wait_for_host_functions_in_turn);
-    tcase_add_loop_test(misuse,
-                        test_A16_B7_captures_are_broken_by_other_threads, 0, 5);
-    tcase_add_test(misuse, test_A10_set_stream_resets_the_workspace);
-    suite_add_tcase(suite, misuse);
-    maths = tcase_create("maths");
-    tcase_add_unchecked_fixture(maths, standin_load, NULL);
-    tcase_add_checked_fixture(maths, setup, NULL);
-    tcase_add_test(maths, test_vectors_and_matrix_times_vector);
-    tcase_add_test(maths, test_scalar_in_device_memory_is_read_late);
-    tcase_add_test(maths, test_captured_product_runs_with_each_launch);
-    tcase_add_test(maths, test_bias_relu_and_softmax);
-    suite_add_tcase(suite, maths);
-    return wt_main(suite);
+    return wt_run();
 }
 
 #else

@@ -13,7 +13,9 @@ static uint64_t calls(wm_driver *d, const char *name)
     return wm_counter_read(&d->calls[wm_driver_call_index(name)]);
 }
 
-START_TEST(test_driver_names_lead_there_and_back)
+WT_CASE("driver");
+
+WT_TEST(test_driver_names_lead_there_and_back)
 {
     for (int i = 0; i < WM_CALLS; i++) {
         ck_assert_int_eq(wm_driver_call_index(wm_driver_call_name(i)), i);
@@ -23,9 +25,8 @@ START_TEST(test_driver_names_lead_there_and_back)
     ck_assert_int_eq(wm_driver_call_index("event_recorded"), -1);
     ck_assert_str_eq(wm_driver_call_name(WM_CALL_event_record), "event_record");
 }
-END_TEST
 
-START_TEST(test_driver_counts_calls_and_failures)
+WT_TEST(test_driver_counts_calls_and_failures)
 {
     wm_driver *d = wt_host_open(1, 0);
     warm_event event = wt_host_event(d, 0);
@@ -39,7 +40,6 @@ START_TEST(test_driver_counts_calls_and_failures)
     ck_assert_uint_eq(calls(d, "event_record"), 0);
     wt_host_close(d, 0);
 }
-END_TEST
 
 enum { CALLERS = 4, CALLS = 200000 };
 
@@ -59,7 +59,7 @@ static void query_often(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_G6_fault_that_stays_meets_every_thread)
+WT_TEST(test_G6_fault_that_stays_meets_every_thread)
 {
     struct meeting m = {.d = wt_host_open(1, 0)};
 
@@ -71,9 +71,8 @@ START_TEST(test_G6_fault_that_stays_meets_every_thread)
     }
     wt_host_close(m.d, 0);
 }
-END_TEST
 
-START_TEST(test_G6_nth_call_of_a_name_fails_once)
+WT_TEST(test_G6_nth_call_of_a_name_fails_once)
 {
     wm_driver *d = wt_host_open(1, 0);
     warm_event event = wt_host_event(d, 0);
@@ -95,9 +94,8 @@ START_TEST(test_G6_nth_call_of_a_name_fails_once)
     ck_assert_uint_eq(calls(d, "event_query"), 13);
     wt_host_close(d, 0);
 }
-END_TEST
 
-START_TEST(test_G6_calls_fail_from_the_nth_on)
+WT_TEST(test_G6_calls_fail_from_the_nth_on)
 {
     wm_driver *d = wt_host_open(1, 0);
     warm_event event = wt_host_event(d, 0);
@@ -111,10 +109,9 @@ START_TEST(test_G6_calls_fail_from_the_nth_on)
     wt_ok(wm_driver_event_query(d, event));
     wt_host_close(d, 0);
 }
-END_TEST
 
 /* Memory runs out; and a failed call has done nothing. */
-START_TEST(test_G6_memory_calls_fail_out_of_memory)
+WT_TEST(test_G6_memory_calls_fail_out_of_memory)
 {
     wm_driver *d = wt_host_open(1, 1 << 20);
     void *pointer = NULL;
@@ -132,10 +129,11 @@ START_TEST(test_G6_memory_calls_fail_out_of_memory)
     wt_fails(WARM_INVALID_POINTER, wm_driver_pinned_unregister(d, &d));
     wt_host_close(d, 0);
 }
-END_TEST
 
 #ifndef NDEBUG
-START_TEST(test_driver_call_under_a_lock_stops)
+WT_CASE("aborts", .signal = SIGABRT);
+
+WT_TEST(test_driver_call_under_a_lock_stops)
 {
     wm_driver *d = wt_host_open(1, 0);
     static wm_lock lock = WM_LOCK_INIT(WM_RANK_ARENA);
@@ -144,9 +142,8 @@ START_TEST(test_driver_call_under_a_lock_stops)
     wm_lock_acquire(&lock);
     wm_driver_current_device(d, &device);
 }
-END_TEST
 
-START_TEST(test_lock_taken_against_the_order_stops)
+WT_TEST(test_lock_taken_against_the_order_stops)
 {
     static wm_lock inner = WM_LOCK_INIT(WM_RANK_ARENA);
     static wm_lock outer = WM_LOCK_INIT(WM_RANK_GROWTH);
@@ -154,7 +151,6 @@ START_TEST(test_lock_taken_against_the_order_stops)
     wm_lock_acquire(&inner);
     wm_lock_acquire(&outer);
 }
-END_TEST
 #endif
 
 /* A device of its own, with work on a thread of its own. */
@@ -198,7 +194,9 @@ static int child_of(wm_driver *d)
     return open_and_use();
 }
 
-START_TEST(test_G5_forked_child_gets_an_error_and_can_open_its_own)
+WT_CASE("driver");
+
+WT_TEST(test_G5_forked_child_gets_an_error_and_can_open_its_own)
 {
     wm_driver *d = wt_host_open(1, 0);
     warm_stream s = wt_host_stream(d, 0);
@@ -232,7 +230,6 @@ START_TEST(test_G5_forked_child_gets_an_error_and_can_open_its_own)
     wt_ok(wm_driver_stream_synchronize(d, s));
     wt_host_close(d, 0);
 }
-END_TEST
 
 /* A thread of the parent forks and exits in the child, where the device's
  * lock is held for ever by a thread that is not there. */
@@ -271,7 +268,7 @@ static void *fork_and_exit(void *argument)
     return argument;
 }
 
-START_TEST(test_A6_G5_thread_that_exits_in_a_forked_child_leaves_all_alone)
+WT_TEST(test_A6_G5_thread_that_exits_in_a_forked_child_leaves_all_alone)
 {
     pthread_t thread;
     char answer = 'n';
@@ -290,9 +287,8 @@ START_TEST(test_A6_G5_thread_that_exits_in_a_forked_child_leaves_all_alone)
     wt_ok(forker.status);
     wt_host_close(forker.d, 0);
 }
-END_TEST
 
-START_TEST(test_A6_nothing_is_called_once_the_process_exits)
+WT_TEST(test_A6_nothing_is_called_once_the_process_exits)
 {
     static wm_driver *d; /* static: what is left behind can be reached */
     int device = 7;
@@ -305,7 +301,6 @@ START_TEST(test_A6_nothing_is_called_once_the_process_exits)
     ck_assert_uint_eq(wm_driver_close(d), 0);
     ck_assert_int_gt(wm_meta_live(), 0); /* left behind on purpose */
 }
-END_TEST
 
 /* A thread is cancelled in a call that waits: the call ends first. */
 struct canceled {
@@ -328,7 +323,7 @@ static void *wait_for_stream(void *argument)
     return NULL;
 }
 
-START_TEST(test_driver_call_is_no_cancellation_point)
+WT_TEST(test_driver_call_is_no_cancellation_point)
 {
     struct canceled c = {.door = WT_DOOR_INIT, .d = wt_host_open(1, 0)};
     pthread_t thread;
@@ -344,32 +339,4 @@ START_TEST(test_driver_call_is_no_cancellation_point)
     ck_assert(c.returned);
     wt_ok(c.status);
     wt_host_close(c.d, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("driver");
-    TCase *tcase = tcase_create("driver");
-
-    tcase_add_test(tcase, test_driver_names_lead_there_and_back);
-    tcase_add_test(tcase, test_driver_counts_calls_and_failures);
-    tcase_add_test(tcase, test_G6_nth_call_of_a_name_fails_once);
-    tcase_add_test(tcase, test_G6_fault_that_stays_meets_every_thread);
-    tcase_add_test(tcase, test_G6_calls_fail_from_the_nth_on);
-    tcase_add_test(tcase, test_G6_memory_calls_fail_out_of_memory);
-#ifndef NDEBUG
-    tcase_add_test_raise_signal(tcase, test_driver_call_under_a_lock_stops,
-                                SIGABRT);
-    tcase_add_test_raise_signal(tcase, test_lock_taken_against_the_order_stops,
-                                SIGABRT);
-#endif
-    tcase_add_test(tcase,
-                   test_G5_forked_child_gets_an_error_and_can_open_its_own);
-    tcase_add_test(
-        tcase, test_A6_G5_thread_that_exits_in_a_forked_child_leaves_all_alone);
-    tcase_add_test(tcase, test_A6_nothing_is_called_once_the_process_exits);
-    tcase_add_test(tcase, test_driver_call_is_no_cancellation_point);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -13,7 +13,7 @@ static wm_event_counts counts(wm_event_pool *pool, int device)
     return c;
 }
 
-START_TEST(test_event_pool_last_in_first_out)
+WT_TEST(test_event_pool_last_in_first_out)
 {
     wm_driver *d = wt_host_open(1, 0);
     wm_event_pool pool;
@@ -35,9 +35,8 @@ START_TEST(test_event_pool_last_in_first_out)
     ck_assert_uint_eq(wm_event_pool_fini(&pool), 2);
     wt_host_close(d, 0);
 }
-END_TEST
 
-START_TEST(test_event_pool_never_crosses_devices)
+WT_TEST(test_event_pool_never_crosses_devices)
 {
     wm_driver *d = wt_host_open(2, 0);
     warm_stream s = wt_host_stream(d, 1);
@@ -58,10 +57,9 @@ START_TEST(test_event_pool_never_crosses_devices)
                       0); /* all events are gone */
     wt_host_close(d, 0);
 }
-END_TEST
 
 /* Every failure on the way leaves the pool as it was. */
-START_TEST(test_event_pool_failed_take_changes_nothing)
+WT_TEST(test_event_pool_failed_take_changes_nothing)
 {
     wm_driver *d = wt_host_open(1, 0);
     warm_event event = NULL, many[70];
@@ -98,7 +96,6 @@ START_TEST(test_event_pool_failed_take_changes_nothing)
     ck_assert_uint_eq(wm_event_pool_fini(&pool), 1);
     wt_host_close(d, 0);
 }
-END_TEST
 
 struct churn {
     wm_event_pool pool;
@@ -132,7 +129,7 @@ static void take_and_put(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_event_pool_creates_no_more_than_were_out_at_once)
+WT_TEST(test_event_pool_creates_no_more_than_were_out_at_once)
 {
     wm_driver *d = wt_host_open(2, 0);
     struct churn c = {.rounds = wt_scaled(20000)};
@@ -146,11 +143,10 @@ START_TEST(test_event_pool_creates_no_more_than_were_out_at_once)
     ck_assert_uint_eq(wm_event_pool_fini(&c.pool), 0);
     wt_host_close(d, 0);
 }
-END_TEST
 
 /* What goes beyond the bound is destroyed, and no event that is out; a driver
  * that fails is called no more often. */
-START_TEST(test_B25_a_trim_destroys_what_a_burst_left)
+WT_TEST(test_B25_a_trim_destroys_what_a_burst_left)
 {
     enum { BURST = 1000, OUT = 20, LEFT = 2 * OUT + WM_EVENTS_KEEP };
     wm_driver *d = wt_host_open(2, 0);
@@ -189,20 +185,4 @@ START_TEST(test_B25_a_trim_destroys_what_a_burst_left)
     ck_assert_uint_eq(counts(&pool, 1).idle, WM_EVENTS_KEEP);
     ck_assert_uint_eq(wm_event_pool_fini(&pool), 0);
     wt_host_close(d, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("event_pool");
-    TCase *tcase = tcase_create("event_pool");
-
-    tcase_add_test(tcase, test_event_pool_last_in_first_out);
-    tcase_add_test(tcase, test_event_pool_never_crosses_devices);
-    tcase_add_test(tcase, test_event_pool_failed_take_changes_nothing);
-    tcase_add_test(tcase,
-                   test_event_pool_creates_no_more_than_were_out_at_once);
-    tcase_add_test(tcase, test_B25_a_trim_destroys_what_a_burst_left);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

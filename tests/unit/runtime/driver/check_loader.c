@@ -9,7 +9,7 @@
 static const char *const maths[] = {"libnone.so.7", "libm.so.6", NULL};
 static const char *const none[] = {"libnone.so.7", "libnone.so.6", NULL};
 
-START_TEST(test_A9_first_soname_that_loads_is_taken)
+WT_TEST(test_A9_first_soname_that_loads_is_taken)
 {
     void *library = NULL;
 
@@ -17,11 +17,10 @@ START_TEST(test_A9_first_soname_that_loads_is_taken)
     ck_assert_ptr_nonnull(library);
     wt_ok(wm_library_open("maths", NULL, maths, &library));
 }
-END_TEST
 
 /* Of two versions the one that the program uses: a handle of the other would
  * go to functions that do not know it. */
-START_TEST(test_A9_library_of_the_program_is_preferred)
+WT_TEST(test_A9_library_of_the_program_is_preferred)
 {
     static const char *const versions[] = {"libBrokenLocale.so.1", "libc.so.6",
                                            NULL};
@@ -35,9 +34,8 @@ START_TEST(test_A9_library_of_the_program_is_preferred)
     ck_assert_ptr_null(dlopen("libBrokenLocale.so.1", RTLD_NOW | RTLD_NOLOAD));
     ck_assert_ptr_eq(library, loaded);
 }
-END_TEST
 
-START_TEST(test_A9_missing_library_names_all_that_was_tried)
+WT_TEST(test_A9_missing_library_names_all_that_was_tried)
 {
     void *library = &library;
 
@@ -47,9 +45,8 @@ START_TEST(test_A9_missing_library_names_all_that_was_tried)
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "libnone.so.7"));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "libnone.so.6"));
 }
-END_TEST
 
-START_TEST(test_A9_path_wins_and_is_tried_alone)
+WT_TEST(test_A9_path_wins_and_is_tried_alone)
 {
     void *library = NULL;
 
@@ -58,9 +55,8 @@ START_TEST(test_A9_path_wins_and_is_tried_alone)
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "/no/libm.so.6"));
     ck_assert_ptr_null(library);
 }
-END_TEST
 
-START_TEST(test_A9_missing_function_is_named_and_none_is_filled)
+WT_TEST(test_A9_missing_function_is_named_and_none_is_filled)
 {
     void *library, *sine = NULL, *other = &other, *spare = &spare;
     const wm_symbol symbols[] = {{"sin", &sine, 0},
@@ -75,9 +71,8 @@ START_TEST(test_A9_missing_function_is_named_and_none_is_filled)
     ck_assert_ptr_null(other);
     ck_assert_ptr_null(spare);
 }
-END_TEST
 
-START_TEST(test_A9_optional_function_may_be_missing)
+WT_TEST(test_A9_optional_function_may_be_missing)
 {
     void *library, *sine = NULL, *spare = &spare;
     const wm_symbol symbols[] = {{"sin", &sine, 0},
@@ -88,10 +83,9 @@ START_TEST(test_A9_optional_function_may_be_missing)
     ck_assert_ptr_nonnull(sine);
     ck_assert_ptr_null(spare);
 }
-END_TEST
 
 /* A question leaves no reference and no mark behind. */
-START_TEST(test_A9_library_that_was_asked_about_can_be_closed)
+WT_TEST(test_A9_library_that_was_asked_about_can_be_closed)
 {
     static const char name[] = "libBrokenLocale.so.1";
     void *own = dlopen(name, RTLD_NOW);
@@ -101,21 +95,4 @@ START_TEST(test_A9_library_that_was_asked_about_can_be_closed)
     ck_assert_int_eq(dlclose(own), 0);
     ck_assert(!wm_library_is_loaded(name));
     ck_assert_ptr_null(dlopen(name, RTLD_NOW | RTLD_NOLOAD));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("loader");
-    TCase *tcase = tcase_create("libraries");
-
-    tcase_add_test(tcase, test_A9_first_soname_that_loads_is_taken);
-    tcase_add_test(tcase, test_A9_library_of_the_program_is_preferred);
-    tcase_add_test(tcase, test_A9_missing_library_names_all_that_was_tried);
-    tcase_add_test(tcase, test_A9_path_wins_and_is_tried_alone);
-    tcase_add_test(tcase, test_A9_missing_function_is_named_and_none_is_filled);
-    tcase_add_test(tcase, test_A9_optional_function_may_be_missing);
-    tcase_add_test(tcase, test_A9_library_that_was_asked_about_can_be_closed);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

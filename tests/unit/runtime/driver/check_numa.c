@@ -68,15 +68,15 @@ static const struct {
     {"0-99999999999999999999\n", UINT64_MAX},
 };
 
-START_TEST(test_numa_lists_of_the_kernel_are_read)
+WT_LOOP_TEST(test_numa_lists_of_the_kernel_are_read,
+             sizeof lists / sizeof lists[0])
 {
     ck_assert_uint_eq(wm_numa_parse(lists[_i].list), lists[_i].mask);
 }
-END_TEST
 
 /* ---- how many nodes there are ----------------------------------------- */
 
-START_TEST(test_numa_one_node_is_neither_placed_nor_simulated)
+WT_TEST(test_numa_one_node_is_neither_placed_nor_simulated)
 {
     open_nodes(1);
     ck_assert_int_eq(numa.nodes, 1);
@@ -88,9 +88,8 @@ START_TEST(test_numa_one_node_is_neither_placed_nor_simulated)
     ck_assert_int_eq(wm_numa_next(&numa, 0), 0);
     close_nodes();
 }
-END_TEST
 
-START_TEST(test_numa_machine_has_a_usable_node)
+WT_TEST(test_numa_machine_has_a_usable_node)
 {
     open_nodes(0);
     ck_assert_int_ge(numa.nodes, 1);
@@ -99,9 +98,8 @@ START_TEST(test_numa_machine_has_a_usable_node)
     ck_assert(wm_numa_usable(&numa, numa.nodes - 1));
     close_nodes();
 }
-END_TEST
 
-START_TEST(test_numa_gaps_between_nodes_are_skipped)
+WT_TEST(test_numa_gaps_between_nodes_are_skipped)
 {
     open_nodes(1);
     numa.nodes = 9;
@@ -113,11 +111,10 @@ START_TEST(test_numa_gaps_between_nodes_are_skipped)
     ck_assert(!wm_numa_usable(&numa, 5));
     close_nodes();
 }
-END_TEST
 
 /* ---- simulated nodes -------------------------------------------------- */
 
-START_TEST(test_numa_simulated_place_is_told_until_it_goes)
+WT_TEST(test_numa_simulated_place_is_told_until_it_goes)
 {
     char *memory = map(BYTES);
 
@@ -137,9 +134,8 @@ START_TEST(test_numa_simulated_place_is_told_until_it_goes)
     close_nodes();
     munmap(memory, BYTES);
 }
-END_TEST
 
-START_TEST(test_numa_full_node_passes_memory_on)
+WT_TEST(test_numa_full_node_passes_memory_on)
 {
     char *memory = map(4 * BYTES);
 
@@ -159,9 +155,8 @@ START_TEST(test_numa_full_node_passes_memory_on)
     close_nodes();
     munmap(memory, 4 * BYTES);
 }
-END_TEST
 
-START_TEST(test_numa_place_without_a_record_fails_and_changes_nothing)
+WT_TEST(test_numa_place_without_a_record_fails_and_changes_nothing)
 {
     char *memory = map(BYTES);
 
@@ -174,7 +169,6 @@ START_TEST(test_numa_place_without_a_record_fails_and_changes_nothing)
     close_nodes();
     munmap(memory, BYTES);
 }
-END_TEST
 
 /* ---- the machine's own ------------------------------------------------ */
 
@@ -199,7 +193,7 @@ static bool refused(void)
 }
 
 /* On a machine with one node this shows the calls, on others the places. */
-START_TEST(test_numa_pages_lie_where_they_were_placed)
+WT_TEST(test_numa_pages_lie_where_they_were_placed)
 {
     char *memory = map(BYTES);
     int node;
@@ -217,9 +211,8 @@ START_TEST(test_numa_pages_lie_where_they_were_placed)
     close_nodes();
     munmap(memory, BYTES);
 }
-END_TEST
 
-START_TEST(test_numa_pages_that_are_not_all_there_lie_nowhere)
+WT_TEST(test_numa_pages_that_are_not_all_there_lie_nowhere)
 {
     char *memory = map(BYTES);
 
@@ -236,9 +229,8 @@ START_TEST(test_numa_pages_that_are_not_all_there_lie_nowhere)
     close_nodes();
     munmap(memory, BYTES);
 }
-END_TEST
 
-START_TEST(test_numa_place_that_the_system_refuses_is_an_error)
+WT_TEST(test_numa_place_that_the_system_refuses_is_an_error)
 {
     warm_error error = {.size = sizeof error};
     char *memory = map(BYTES);
@@ -254,7 +246,6 @@ START_TEST(test_numa_place_that_the_system_refuses_is_an_error)
     close_nodes();
     munmap(memory, BYTES);
 }
-END_TEST
 
 /* The calling thread's policy, and the first nodes of its mask. */
 static int policy_now(unsigned long *nodes)
@@ -273,7 +264,8 @@ static int policy_now(unsigned long *nodes)
 /* What a thread's pages come from is the thread's own again afterwards. */
 static const int policies[] = {MPOL_DEFAULT, MPOL_BIND, MPOL_INTERLEAVE};
 
-START_TEST(test_B15_a_thread_prefers_a_node_for_a_while)
+WT_LOOP_TEST(test_B15_a_thread_prefers_a_node_for_a_while,
+             sizeof policies / sizeof policies[0])
 {
     unsigned long first = 1, before = 0, during = 0, after = 0;
     bool has_nodes = policies[_i] != MPOL_DEFAULT;
@@ -298,9 +290,8 @@ START_TEST(test_B15_a_thread_prefers_a_node_for_a_while)
     numa.simulated = false;
     close_nodes();
 }
-END_TEST
 
-START_TEST(test_numa_two_nodes_of_the_machine_are_told_apart)
+WT_TEST(test_numa_two_nodes_of_the_machine_are_told_apart)
 {
     char *memory = map(BYTES);
     int first, second;
@@ -323,10 +314,9 @@ START_TEST(test_numa_two_nodes_of_the_machine_are_told_apart)
     close_nodes();
     munmap(memory, BYTES);
 }
-END_TEST
 
 /* Every device of the bus that /sys tells of, as CUDA would write its name. */
-START_TEST(test_numa_node_of_a_pci_device)
+WT_TEST(test_numa_node_of_a_pci_device)
 {
     DIR *folder = opendir("/sys/bus/pci/devices");
     struct dirent *entry;
@@ -354,11 +344,10 @@ START_TEST(test_numa_node_of_a_pci_device)
         closedir(folder);
     }
 }
-END_TEST
 
 /* ---- drivers ---------------------------------------------------------- */
 
-START_TEST(test_B15_host_devices_share_simulated_nodes)
+WT_TEST(test_B15_host_devices_share_simulated_nodes)
 {
     warm_options given = {
         .size = sizeof given, .host_devices = 4, .numa_nodes = NODES};
@@ -379,9 +368,8 @@ START_TEST(test_B15_host_devices_share_simulated_nodes)
     ck_assert_int_eq(node, WM_NODE_UNKNOWN);
     wt_host_close(d, 0);
 }
-END_TEST
 
-START_TEST(test_numa_host_device_has_one_node_by_default)
+WT_TEST(test_numa_host_device_has_one_node_by_default)
 {
     warm_device_info info = {.size = sizeof info};
     wm_driver *d = wt_host_open(2, 0);
@@ -392,36 +380,4 @@ START_TEST(test_numa_host_device_has_one_node_by_default)
     ck_assert_int_eq(wm_driver_device_node(d, 1), 0);
     ck_assert_int_eq(wm_driver_device_node(d, WM_NODE_DEVICES + 5), 0);
     wt_host_close(d, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("numa");
-    TCase *system = tcase_create("system");
-    TCase *simulated = tcase_create("simulated");
-    TCase *driver = tcase_create("driver");
-
-    tcase_add_loop_test(system, test_numa_lists_of_the_kernel_are_read, 0,
-                        sizeof lists / sizeof lists[0]);
-    tcase_add_test(system, test_numa_one_node_is_neither_placed_nor_simulated);
-    tcase_add_test(system, test_numa_machine_has_a_usable_node);
-    tcase_add_test(system, test_numa_gaps_between_nodes_are_skipped);
-    tcase_add_test(system, test_numa_pages_lie_where_they_were_placed);
-    tcase_add_test(system, test_numa_pages_that_are_not_all_there_lie_nowhere);
-    tcase_add_test(system, test_numa_place_that_the_system_refuses_is_an_error);
-    tcase_add_test(system, test_numa_two_nodes_of_the_machine_are_told_apart);
-    tcase_add_test(system, test_numa_node_of_a_pci_device);
-    tcase_add_loop_test(system, test_B15_a_thread_prefers_a_node_for_a_while, 0,
-                        sizeof policies / sizeof policies[0]);
-    suite_add_tcase(suite, system);
-    tcase_add_test(simulated, test_numa_simulated_place_is_told_until_it_goes);
-    tcase_add_test(simulated, test_numa_full_node_passes_memory_on);
-    tcase_add_test(simulated,
-                   test_numa_place_without_a_record_fails_and_changes_nothing);
-    suite_add_tcase(suite, simulated);
-    tcase_add_test(driver, test_B15_host_devices_share_simulated_nodes);
-    tcase_add_test(driver, test_numa_host_device_has_one_node_by_default);
-    suite_add_tcase(suite, driver);
-    return wt_main(suite);
 }

@@ -5,7 +5,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-START_TEST(test_G3_event_never_recorded_is_complete)
+WT_TEST(test_G3_event_never_recorded_is_complete)
 {
     wm_driver *d = wt_host_open(1, 0);
     warm_stream s = wt_host_stream(d, 0);
@@ -19,9 +19,8 @@ START_TEST(test_G3_event_never_recorded_is_complete)
     wt_ok(wm_driver_event_destroy(d, event));
     wt_host_close(d, 0);
 }
-END_TEST
 
-START_TEST(test_G3_event_completes_with_the_work_before_it)
+WT_TEST(test_G3_event_completes_with_the_work_before_it)
 {
     wm_driver *d = wt_host_open(1, 0);
     warm_stream s = wt_host_stream(d, 0);
@@ -39,9 +38,8 @@ START_TEST(test_G3_event_completes_with_the_work_before_it)
     wt_door_open(&second);
     wt_host_close(d, 0);
 }
-END_TEST
 
-START_TEST(test_G3_record_on_idle_stream_is_complete_without_work)
+WT_TEST(test_G3_record_on_idle_stream_is_complete_without_work)
 {
     wm_driver *d = wt_host_open(1, 0);
     warm_stream s = wt_host_stream(d, 0);
@@ -52,10 +50,9 @@ START_TEST(test_G3_record_on_idle_stream_is_complete_without_work)
     ck_assert_uint_eq(wm_host_of(d)->workers, 0);
     wt_host_close(d, 0);
 }
-END_TEST
 
 /* A query asks for the last record, a wait for the record at its call. */
-START_TEST(test_G3_recording_again_moves_queries_and_not_waits)
+WT_TEST(test_G3_recording_again_moves_queries_and_not_waits)
 {
     wm_driver *d = wt_host_open(1, 0);
     warm_stream a = wt_host_stream(d, 0), b = wt_host_stream(d, 0),
@@ -78,10 +75,9 @@ START_TEST(test_G3_recording_again_moves_queries_and_not_waits)
     wt_ok(wm_driver_event_query(d, event));
     wt_host_close(d, 0);
 }
-END_TEST
 
 /* The other way round: the later record completes first. */
-START_TEST(test_G3_wait_keeps_the_older_record)
+WT_TEST(test_G3_wait_keeps_the_older_record)
 {
     wm_driver *d = wt_host_open(1, 0);
     warm_stream a = wt_host_stream(d, 0), b = wt_host_stream(d, 0),
@@ -104,9 +100,8 @@ START_TEST(test_G3_wait_keeps_the_older_record)
     ck_assert_uint_eq(wt_order_count(&order), 1);
     wt_host_close(d, 0);
 }
-END_TEST
 
-START_TEST(test_B5_G3_wait_stalls_one_stream_only)
+WT_TEST(test_B5_G3_wait_stalls_one_stream_only)
 {
     wm_driver *d = wt_host_open(1, 0);
     warm_stream held = wt_host_stream(d, 0), waits = wt_host_stream(d, 0),
@@ -129,10 +124,9 @@ START_TEST(test_B5_G3_wait_stalls_one_stream_only)
     ck_assert_int_eq(order.value[1], 2);
     wt_host_close(d, 0);
 }
-END_TEST
 
 /* A chain of waits over many streams; one step lets all of them go. */
-START_TEST(test_G3_chain_of_waits)
+WT_TEST(test_G3_chain_of_waits)
 {
     enum { COUNT = 20 };
     wm_driver *d = wt_host_open(2, 0);
@@ -163,10 +157,9 @@ START_TEST(test_G3_chain_of_waits)
     }
     wt_host_close(d, 0);
 }
-END_TEST
 
 /* A stalled stream that is held does not go on when its event completes. */
-START_TEST(test_G3_hold_of_a_stalled_stream)
+WT_TEST(test_G3_hold_of_a_stalled_stream)
 {
     wm_driver *d = wt_host_open(1, 0);
     warm_stream a = wt_host_stream(d, 0), b = wt_host_stream(d, 0);
@@ -188,9 +181,8 @@ START_TEST(test_G3_hold_of_a_stalled_stream)
     ck_assert_uint_eq(wt_order_count(&order), 1);
     wt_host_close(d, 0);
 }
-END_TEST
 
-START_TEST(test_G3_event_of_another_device_is_refused)
+WT_TEST(test_G3_event_of_another_device_is_refused)
 {
     wm_driver *d = wt_host_open(2, 0);
     warm_stream s = wt_host_stream(d, 1);
@@ -204,7 +196,6 @@ START_TEST(test_G3_event_of_another_device_is_refused)
     wt_ok(wm_driver_stream_wait_event(d, s, event));
     wt_host_close(d, 0);
 }
-END_TEST
 
 static warm_status with_event(wm_driver *d, int which, warm_event event)
 {
@@ -224,7 +215,7 @@ static warm_status with_event(wm_driver *d, int which, warm_event event)
     }
 }
 
-START_TEST(test_G3_dead_and_foreign_events_are_refused)
+WT_LOOP_TEST(test_G3_dead_and_foreign_events_are_refused, 5)
 {
     wm_driver *d = wt_host_open(1, 0);
     warm_event event = wt_host_event(d, 0);
@@ -238,7 +229,6 @@ START_TEST(test_G3_dead_and_foreign_events_are_refused)
     wt_fails(WARM_INVALID_STREAM, with_event(d, _i, wt_host_stream(d, 0)));
     wt_host_close(d, 0);
 }
-END_TEST
 
 struct waiter {
     wm_driver *d;
@@ -265,7 +255,7 @@ static void wait_for_event(void *argument, unsigned index)
 }
 
 /* Threads that wait for an event survive its end. */
-START_TEST(test_G3_waiting_threads_and_a_destroyed_event)
+WT_TEST(test_G3_waiting_threads_and_a_destroyed_event)
 {
     struct waiter w = {.d = wt_host_open(1, 0)};
 
@@ -280,7 +270,6 @@ START_TEST(test_G3_waiting_threads_and_a_destroyed_event)
     wt_fails(WARM_INVALID_STREAM, wm_driver_event_query(w.d, w.event));
     wt_host_close(w.d, 0);
 }
-END_TEST
 
 /* ---- Random work by several threads, against the order it must have ---- */
 
@@ -496,7 +485,7 @@ static void random_player(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_G3_random_work_keeps_its_order)
+WT_LOOP_TEST(test_G3_random_work_keeps_its_order, 3)
 {
     struct random_run run = {.d = wt_host_open(1, 0),
                              .seed = wt_seed() + (uint64_t)_i,
@@ -510,30 +499,4 @@ START_TEST(test_G3_random_work_keeps_its_order)
     ck_assert_msg(run.wrong == 0 && run.failed == 0,
                   "seed %llu: %u wrong, %u failed",
                   (unsigned long long)run.seed, run.wrong, run.failed);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("host_event");
-    TCase *tcase = tcase_create("event");
-    TCase *random = tcase_create("random");
-
-    tcase_add_test(tcase, test_G3_event_never_recorded_is_complete);
-    tcase_add_test(tcase, test_G3_event_completes_with_the_work_before_it);
-    tcase_add_test(tcase,
-                   test_G3_record_on_idle_stream_is_complete_without_work);
-    tcase_add_test(tcase, test_G3_recording_again_moves_queries_and_not_waits);
-    tcase_add_test(tcase, test_G3_wait_keeps_the_older_record);
-    tcase_add_test(tcase, test_B5_G3_wait_stalls_one_stream_only);
-    tcase_add_test(tcase, test_G3_chain_of_waits);
-    tcase_add_test(tcase, test_G3_hold_of_a_stalled_stream);
-    tcase_add_test(tcase, test_G3_event_of_another_device_is_refused);
-    tcase_add_loop_test(tcase, test_G3_dead_and_foreign_events_are_refused, 0,
-                        5);
-    tcase_add_test(tcase, test_G3_waiting_threads_and_a_destroyed_event);
-    suite_add_tcase(suite, tcase);
-    tcase_add_loop_test(random, test_G3_random_work_keeps_its_order, 0, 3);
-    suite_add_tcase(suite, random);
-    return wt_main(suite);
 }

@@ -22,7 +22,7 @@ static size_t free_bytes(wm_driver *d, int device)
     return free;
 }
 
-START_TEST(test_G3_device_memory_is_limited_exactly)
+WT_TEST(test_G3_device_memory_is_limited_exactly)
 {
     wm_driver *d = wt_host_open(2, 1 << 20);
     void *a = NULL, *b = NULL, *c = NULL;
@@ -49,9 +49,8 @@ START_TEST(test_G3_device_memory_is_limited_exactly)
     ck_assert_uint_eq(free_bytes(d, 1), 1 << 20);
     wt_host_close(d, 0);
 }
-END_TEST
 
-START_TEST(test_G3_memory_is_page_aligned)
+WT_TEST(test_G3_memory_is_page_aligned)
 {
     wm_driver *d = wt_host_open(1, 1 << 20);
     uintptr_t mask = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
@@ -67,9 +66,8 @@ START_TEST(test_G3_memory_is_page_aligned)
     }
     wt_host_close(d, 0);
 }
-END_TEST
 
-START_TEST(test_G3_unknown_and_freed_pointers_are_refused)
+WT_TEST(test_G3_unknown_and_freed_pointers_are_refused)
 {
     wm_driver *d = wt_host_open(2, 1 << 20);
     void *device = NULL, *pinned = NULL;
@@ -95,7 +93,6 @@ START_TEST(test_G3_unknown_and_freed_pointers_are_refused)
     ck_assert_uint_eq(free_bytes(d, 0), 1 << 20);
     wt_host_close(d, 0);
 }
-END_TEST
 
 static char *export_here(wm_driver *d, size_t bytes, wm_ipc_name *name)
 {
@@ -106,7 +103,7 @@ static char *export_here(wm_driver *d, size_t bytes, wm_ipc_name *name)
     return pointer;
 }
 
-START_TEST(test_C9_only_memory_of_its_device_is_named)
+WT_TEST(test_C9_only_memory_of_its_device_is_named)
 {
     wm_driver *d = wt_host_open(2, 1 << 20);
     wm_ipc_name name = {{0}}, other = {{0}};
@@ -133,7 +130,6 @@ START_TEST(test_C9_only_memory_of_its_device_is_named)
     wt_ok(wm_driver_pinned_free(d, pinned, 8192));
     wt_host_close(d, 0);
 }
-END_TEST
 
 /* A process that has the file as well; it ends when told is closed. */
 static pid_t fork_idle(int *told)
@@ -165,7 +161,7 @@ static wm_ipc_name altered(const wm_ipc_name *name, int word, uint64_t value)
     return other;
 }
 
-START_TEST(test_C9_name_leads_to_that_file_alone)
+WT_TEST(test_C9_name_leads_to_that_file_alone)
 {
     static const struct {
         int word;
@@ -208,10 +204,9 @@ START_TEST(test_C9_name_leads_to_that_file_alone)
     wt_ok(wm_driver_device_free(d, 0, block));
     wt_host_close(d, 0);
 }
-END_TEST
 
 /* The file of all devices is longer than such a limit lets one be. */
-START_TEST(test_C9_without_long_files_memory_is_not_shared)
+WT_TEST(test_C9_without_long_files_memory_is_not_shared)
 {
     struct rlimit limit = {(rlim_t)1 << 40, (rlim_t)1 << 40};
     wm_ipc_name name;
@@ -227,10 +222,9 @@ START_TEST(test_C9_without_long_files_memory_is_not_shared)
     wt_ok(wm_driver_device_free(d, 0, pointer));
     wt_host_close(d, 0);
 }
-END_TEST
 
 /* What is freed is with the system again, and what comes next is zeroed. */
-START_TEST(test_G3_device_memory_goes_back)
+WT_TEST(test_G3_device_memory_goes_back)
 {
     wm_driver *d = wt_host_open(1, 1 << 20);
     struct stat file;
@@ -251,9 +245,8 @@ START_TEST(test_G3_device_memory_goes_back)
     }
     wt_host_close(d, 0);
 }
-END_TEST
 
-START_TEST(test_G3_impossible_sizes_are_out_of_memory)
+WT_TEST(test_G3_impossible_sizes_are_out_of_memory)
 {
     wm_driver *d = wt_host_open(1, 1 << 20);
     void *pointer = NULL;
@@ -271,9 +264,8 @@ START_TEST(test_G3_impossible_sizes_are_out_of_memory)
     ck_assert_uint_eq(free_bytes(d, 0), 1 << 20);
     wt_host_close(d, 0);
 }
-END_TEST
 
-START_TEST(test_G3_no_memory_for_records_changes_nothing)
+WT_TEST(test_G3_no_memory_for_records_changes_nothing)
 {
     wm_driver *d = wt_host_open(1, 1 << 20);
     void *pointer = NULL;
@@ -286,9 +278,8 @@ START_TEST(test_G3_no_memory_for_records_changes_nothing)
     ck_assert_uint_eq(free_bytes(d, 0), 1 << 20);
     wt_host_close(d, 0);
 }
-END_TEST
 
-START_TEST(test_G3_register_and_unregister)
+WT_TEST(test_G3_register_and_unregister)
 {
     wm_driver *d = wt_host_open(1, 1 << 20);
     char *memory = aligned_alloc(4096, 16384);
@@ -314,7 +305,6 @@ START_TEST(test_G3_register_and_unregister)
     memset(memory, 1, 16384);
     free(memory);
 }
-END_TEST
 
 #if WT_MLOCK_WORKS
 /* Bytes of this process that are locked, as the kernel tells it. */
@@ -340,7 +330,7 @@ static uint64_t unlocked(wm_driver *d)
 }
 
 /* Honest: what the device says of its pages is what the kernel says. */
-START_TEST(test_G3_pinned_pages_are_locked_or_counted)
+WT_TEST(test_G3_pinned_pages_are_locked_or_counted)
 {
     enum { BYTES = 1 << 18 };
     wm_driver *d = wt_host_open(1, 1 << 20);
@@ -353,7 +343,6 @@ START_TEST(test_G3_pinned_pages_are_locked_or_counted)
     ck_assert_uint_eq(locked_kib(), before);
     wt_host_close(d, 0);
 }
-END_TEST
 
 static struct {
     unsigned count;
@@ -370,7 +359,7 @@ static void tell(void *context, warm_log_level level, const char *line)
 }
 
 /* mlock of pages that cannot be had fails for everybody, also for root. */
-START_TEST(test_G3_pages_that_cannot_be_locked_are_told)
+WT_TEST(test_G3_pages_that_cannot_be_locked_are_told)
 {
     wm_driver *d = wt_host_open(1, 1 << 20);
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -388,11 +377,10 @@ START_TEST(test_G3_pages_that_cannot_be_locked_are_told)
     ck_assert_uint_eq(told.count, 1);
     ck_assert_ptr_nonnull(strstr(told.line, "4.0 KiB"));
 }
-END_TEST
 #endif
 
 /* The pages stay until the copy that uses them is done, the count does not. */
-START_TEST(test_G3_free_with_work_queued_waits_for_nobody)
+WT_TEST(test_G3_free_with_work_queued_waits_for_nobody)
 {
     wm_driver *d = wt_host_open(1, 1 << 20);
     warm_stream s = wt_host_stream(d, 0), held = wt_host_stream(d, 0);
@@ -422,7 +410,6 @@ START_TEST(test_G3_free_with_work_queued_waits_for_nobody)
     wm_host_unlock(wm_host_of(d));
     wt_host_close(d, 0);
 }
-END_TEST
 
 enum { RANGE_MEMORY = 8 << 20 };
 
@@ -435,7 +422,7 @@ static size_t free_of(wm_driver *d)
 }
 
 /* The limit counts what has memory; that comes as zeros, and goes at once. */
-START_TEST(test_C8_G3_a_range_gets_memory_in_pieces)
+WT_TEST(test_C8_G3_a_range_gets_memory_in_pieces)
 {
     wm_driver *d = wt_host_open(1, RANGE_MEMORY);
     size_t unit = 0;
@@ -467,10 +454,9 @@ START_TEST(test_C8_G3_a_range_gets_memory_in_pieces)
     ck_assert_uint_eq(free_of(d), RANGE_MEMORY);
     wt_host_close(d, 0);
 }
-END_TEST
 
 /* As cuMemUnmap() has it. */
-START_TEST(test_C8_G3_a_piece_goes_whole_or_not_at_all)
+WT_TEST(test_C8_G3_a_piece_goes_whole_or_not_at_all)
 {
     wm_driver *d = wt_host_open(1, RANGE_MEMORY);
     size_t unit = 0;
@@ -496,10 +482,9 @@ START_TEST(test_C8_G3_a_piece_goes_whole_or_not_at_all)
     wt_ok(wm_driver_range_release(d, 0, range, 8 * unit));
     wt_host_close(d, 0);
 }
-END_TEST
 
 /* Of a device with held work it is not waited for. */
-START_TEST(test_C8_G3_a_device_is_waited_for)
+WT_TEST(test_C8_G3_a_device_is_waited_for)
 {
     wm_driver *d = wt_host_open(2, 1 << 20);
     warm_stream s = wt_host_stream(d, 0), held = wt_host_stream(d, 1);
@@ -521,9 +506,8 @@ START_TEST(test_C8_G3_a_device_is_waited_for)
     wt_ok(wm_driver_device_free(d, 0, device));
     wt_host_close(d, 0);
 }
-END_TEST
 
-START_TEST(test_C8_G3_what_is_no_range_is_refused)
+WT_TEST(test_C8_G3_what_is_no_range_is_refused)
 {
     wm_driver *d = wt_host_open(2, RANGE_MEMORY);
     size_t unit = 0;
@@ -565,10 +549,9 @@ START_TEST(test_C8_G3_what_is_no_range_is_refused)
     ck_assert_uint_eq(free_of(d), RANGE_MEMORY);
     wt_host_close(d, 0);
 }
-END_TEST
 
 /* Without memory to note what it waits for, it is kept until close. */
-START_TEST(test_G3_free_without_memory_keeps_the_pages)
+WT_TEST(test_G3_free_without_memory_keeps_the_pages)
 {
     wm_driver *d = wt_host_open(1, 1 << 20);
     warm_stream s = wt_host_stream(d, 0);
@@ -589,7 +572,6 @@ START_TEST(test_G3_free_without_memory_keeps_the_pages)
     ck_assert_str_eq(again, "abc");
     wt_host_close(d, 0);
 }
-END_TEST
 
 /* Threads that allocate, copy and free at once; frees come while copies of
  * others are queued. */
@@ -632,7 +614,7 @@ static void churn_memory(void *argument, unsigned index)
     atomic_fetch_add_explicit(&c->failed, bad, memory_order_relaxed);
 }
 
-START_TEST(test_G3_memory_by_many_threads)
+WT_TEST(test_G3_memory_by_many_threads)
 {
     struct churn c = {.d = wt_host_open(1, 1 << 20),
                       .rounds = wt_scaled(1000),
@@ -642,35 +624,4 @@ START_TEST(test_G3_memory_by_many_threads)
     ck_assert_uint_eq(c.failed, 0);
     ck_assert_uint_eq(free_bytes(c.d, 0), 1 << 20);
     wt_host_close(c.d, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("host_memory");
-    TCase *tcase = tcase_create("memory");
-
-    tcase_add_test(tcase, test_G3_device_memory_is_limited_exactly);
-    tcase_add_test(tcase, test_G3_memory_is_page_aligned);
-    tcase_add_test(tcase, test_G3_unknown_and_freed_pointers_are_refused);
-    tcase_add_test(tcase, test_C9_only_memory_of_its_device_is_named);
-    tcase_add_test(tcase, test_C9_name_leads_to_that_file_alone);
-    tcase_add_test(tcase, test_C9_without_long_files_memory_is_not_shared);
-    tcase_add_test(tcase, test_G3_device_memory_goes_back);
-    tcase_add_test(tcase, test_G3_impossible_sizes_are_out_of_memory);
-    tcase_add_test(tcase, test_G3_no_memory_for_records_changes_nothing);
-    tcase_add_test(tcase, test_G3_register_and_unregister);
-#if WT_MLOCK_WORKS
-    tcase_add_test(tcase, test_G3_pinned_pages_are_locked_or_counted);
-    tcase_add_test(tcase, test_G3_pages_that_cannot_be_locked_are_told);
-#endif
-    tcase_add_test(tcase, test_G3_free_with_work_queued_waits_for_nobody);
-    tcase_add_test(tcase, test_C8_G3_a_range_gets_memory_in_pieces);
-    tcase_add_test(tcase, test_C8_G3_a_piece_goes_whole_or_not_at_all);
-    tcase_add_test(tcase, test_C8_G3_what_is_no_range_is_refused);
-    tcase_add_test(tcase, test_C8_G3_a_device_is_waited_for);
-    tcase_add_test(tcase, test_G3_free_without_memory_keeps_the_pages);
-    tcase_add_test(tcase, test_G3_memory_by_many_threads);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

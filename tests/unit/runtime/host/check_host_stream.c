@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <string.h>
 
-START_TEST(test_G3_streams_keep_order_and_copy)
+WT_TEST(test_G3_streams_keep_order_and_copy)
 {
     wm_driver *d = wt_host_open(1, 0);
     warm_stream s = wt_host_stream(d, 0);
@@ -30,10 +30,9 @@ START_TEST(test_G3_streams_keep_order_and_copy)
     wt_ok(wm_driver_stream_destroy(d, s));
     wt_host_close(d, 0);
 }
-END_TEST
 
 /* A copy is asynchronous: the source may still change before it runs. */
-START_TEST(test_G3_work_is_asynchronous)
+WT_TEST(test_G3_work_is_asynchronous)
 {
     wm_driver *d = wt_host_open(1, 0);
     warm_stream s = wt_host_stream(d, 0);
@@ -51,7 +50,6 @@ START_TEST(test_G3_work_is_asynchronous)
     ck_assert_int_eq(destination, 2);
     wt_host_close(d, 0);
 }
-END_TEST
 
 /* Fewer threads than streams would hang here: every function waits until all
  * of them run. */
@@ -75,7 +73,7 @@ static void meet(void *argument)
     pthread_mutex_unlock(&together.mutex);
 }
 
-START_TEST(test_G3_blocked_function_stops_its_stream_only)
+WT_TEST(test_G3_blocked_function_stops_its_stream_only)
 {
     wm_driver *d = wt_host_open(1, 0);
     warm_stream s[MANY];
@@ -103,7 +101,6 @@ START_TEST(test_G3_blocked_function_stops_its_stream_only)
     ck_assert_uint_eq(wm_host_of(d)->workers, MANY);
     wt_host_close(d, 0);
 }
-END_TEST
 
 static warm_status with_stream(wm_driver *d, int which, warm_stream s)
 {
@@ -143,7 +140,7 @@ static warm_status with_stream(wm_driver *d, int which, warm_stream s)
     }
 }
 
-START_TEST(test_G3_dead_and_foreign_streams_are_refused)
+WT_LOOP_TEST(test_G3_dead_and_foreign_streams_are_refused, 12)
 {
     wm_driver *d = wt_host_open(1, 0);
     warm_stream s = wt_host_stream(d, 0);
@@ -157,11 +154,10 @@ START_TEST(test_G3_dead_and_foreign_streams_are_refused)
     wt_fails(WARM_INVALID_STREAM, with_stream(d, _i, event));
     wt_host_close(d, 0);
 }
-END_TEST
 
 /* Rows B6 and G3: work outlives its stream, and a new stream with the same
  * address has another id and is idle. */
-START_TEST(test_B6_G3_destroyed_stream_finishes_and_its_address_returns)
+WT_TEST(test_B6_G3_destroyed_stream_finishes_and_its_address_returns)
 {
     wm_driver *d = wt_host_open(1, 0);
     warm_stream s = wt_host_stream(d, 0), again;
@@ -187,7 +183,6 @@ START_TEST(test_B6_G3_destroyed_stream_finishes_and_its_address_returns)
     ck_assert_uint_eq(wt_order_count(&order), 1);
     wt_host_close(d, 0);
 }
-END_TEST
 
 struct identity {
     wm_driver *d;
@@ -203,7 +198,7 @@ static void identify(void *argument, unsigned index)
         wm_driver_stream_info(id->d, WARM_STREAM_PER_THREAD, &id->info[index]);
 }
 
-START_TEST(test_B6_G3_default_streams)
+WT_TEST(test_B6_G3_default_streams)
 {
     struct identity id = {.d = wt_host_open(3, 0)};
     wm_stream_info null, legacy, mine, again, other;
@@ -237,7 +232,6 @@ START_TEST(test_B6_G3_default_streams)
     ck_assert_uint_eq(other.id, mine.id);
     wt_host_close(id.d, 0);
 }
-END_TEST
 
 struct leaver {
     wm_driver *d;
@@ -260,7 +254,7 @@ static void leave_work(void *argument, unsigned index)
         wm_driver_event_record(l->d, l->event, WARM_STREAM_PER_THREAD);
 }
 
-START_TEST(test_B6_G3_work_of_a_gone_threads_stream_goes_on)
+WT_TEST(test_B6_G3_work_of_a_gone_threads_stream_goes_on)
 {
     wm_driver *d = wt_host_open(1, 0);
     wt_door door = WT_DOOR_INIT;
@@ -279,9 +273,8 @@ START_TEST(test_B6_G3_work_of_a_gone_threads_stream_goes_on)
     ck_assert_uint_eq(wt_order_count(&order), 1);
     wt_host_close(d, 0);
 }
-END_TEST
 
-START_TEST(test_G1_G3_threads_give_their_default_streams_back)
+WT_TEST(test_G1_G3_threads_give_their_default_streams_back)
 {
     struct identity id = {.d = wt_host_open(1, 0)};
     size_t before = wm_host_of(id.d)->live[WM_HOST_STREAM].count;
@@ -294,7 +287,6 @@ START_TEST(test_G1_G3_threads_give_their_default_streams_back)
     }
     wt_host_close(id.d, 0);
 }
-END_TEST
 
 /* The thread is still there when the driver goes, and exits later. */
 struct outliver {
@@ -314,7 +306,7 @@ static void *outlive(void *argument)
     return NULL;
 }
 
-START_TEST(test_A5_G3_thread_may_outlive_the_device)
+WT_TEST(test_A5_G3_thread_may_outlive_the_device)
 {
     struct outliver o = {
         .d = wt_host_open(1, 0), .used = WT_DOOR_INIT, .gone = WT_DOOR_INIT};
@@ -328,7 +320,6 @@ START_TEST(test_A5_G3_thread_may_outlive_the_device)
     wt_ok(o.status);
     ck_assert_int_eq(wm_meta_live(), 0);
 }
-END_TEST
 
 /* Host function: the signals that its thread blocks. */
 static void note_mask(void *argument)
@@ -367,7 +358,7 @@ static void use_and_leave(void *argument, unsigned index)
     atomic_fetch_add_explicit(&l->failed, bad, memory_order_relaxed);
 }
 
-START_TEST(test_A5_G3_threads_exit_while_the_device_closes)
+WT_TEST(test_A5_G3_threads_exit_while_the_device_closes)
 {
     for (unsigned i = 0; i < wt_scaled(200); i++) {
         struct leavers l = {.d = wt_host_open(1, 0)};
@@ -377,9 +368,8 @@ START_TEST(test_A5_G3_threads_exit_while_the_device_closes)
         ck_assert_int_eq(wm_meta_live(), 0);
     }
 }
-END_TEST
 
-START_TEST(test_G3_workers_take_no_signals)
+WT_TEST(test_G3_workers_take_no_signals)
 {
     wm_driver *d = wt_host_open(1, 0);
     sigset_t mask, mine;
@@ -394,9 +384,8 @@ START_TEST(test_G3_workers_take_no_signals)
     ck_assert_int_eq(sigismember(&mine, SIGTERM), 0);
     wt_host_close(d, 0);
 }
-END_TEST
 
-START_TEST(test_G3_hold_step_resume)
+WT_TEST(test_G3_hold_step_resume)
 {
     wm_driver *d = wt_host_open(1, 0);
     warm_stream s = wt_host_stream(d, 0);
@@ -433,9 +422,8 @@ START_TEST(test_G3_hold_step_resume)
     ck_assert_uint_eq(wt_order_count(&order), 7);
     wt_host_close(d, 0);
 }
-END_TEST
 
-START_TEST(test_G3_hold_lets_running_work_finish)
+WT_TEST(test_G3_hold_lets_running_work_finish)
 {
     wm_driver *d = wt_host_open(1, 0);
     warm_stream s = wt_host_stream(d, 0);
@@ -453,11 +441,10 @@ START_TEST(test_G3_hold_lets_running_work_finish)
     wt_fails(WARM_NOT_READY, wm_driver_event_query(d, second));
     wt_host_close(d, 1);
 }
-END_TEST
 
 /* Held streams, and those that wait for them, are dropped; all others finish;
  * what the user forgot to destroy is freed. */
-START_TEST(test_G2_G3_close_finishes_work_and_drops_held_streams)
+WT_TEST(test_G2_G3_close_finishes_work_and_drops_held_streams)
 {
     wm_driver *d = wt_host_open(2, 0);
     warm_stream held = wt_host_stream(d, 0), free = wt_host_stream(d, 1),
@@ -483,9 +470,8 @@ START_TEST(test_G2_G3_close_finishes_work_and_drops_held_streams)
         ck_assert_int_eq(order.value[i], 1);
     }
 }
-END_TEST
 
-START_TEST(test_B12_G3_no_memory_for_records_changes_nothing)
+WT_TEST(test_B12_G3_no_memory_for_records_changes_nothing)
 {
     wm_driver *d = wt_host_open(1, 0);
     warm_stream s = wt_host_stream(d, 0), made = NULL;
@@ -504,9 +490,8 @@ START_TEST(test_B12_G3_no_memory_for_records_changes_nothing)
     ck_assert_ptr_null(event);
     wt_host_close(d, 0);
 }
-END_TEST
 
-START_TEST(test_G3_open_without_memory_leaves_nothing)
+WT_TEST(test_G3_open_without_memory_leaves_nothing)
 {
     wm_options o;
     warm_options given = {.size = sizeof given, .host_devices = 3};
@@ -526,10 +511,9 @@ START_TEST(test_G3_open_without_memory_leaves_nothing)
     wm_meta_fail(0, false);
     wt_host_close(d, 0);
 }
-END_TEST
 
 /* More streams than one table holds at first, many of them destroyed. */
-START_TEST(test_G3_many_streams)
+WT_TEST(test_G3_many_streams)
 {
     enum { COUNT = 3000 };
     wm_driver *d = wt_host_open(1, 0);
@@ -555,7 +539,6 @@ START_TEST(test_G3_many_streams)
     }
     wt_host_close(d, 0);
 }
-END_TEST
 
 static void nothing(void *argument)
 {
@@ -563,7 +546,7 @@ static void nothing(void *argument)
 }
 
 /* What a burst needed does not stay for ever; what outlives it is found. */
-START_TEST(test_B25_G3_a_burst_leaves_few_records)
+WT_TEST(test_B25_G3_a_burst_leaves_few_records)
 {
     enum { BURST = 4000, LEFT = 3 * WM_HOST_CELLS_KEEP };
     static warm_event event[BURST];
@@ -602,9 +585,8 @@ START_TEST(test_B25_G3_a_burst_leaves_few_records)
     }
     wt_host_close(d, 0);
 }
-END_TEST
 
-START_TEST(test_G3_device_info)
+WT_TEST(test_G3_device_info)
 {
     wm_driver *d = wt_host_open(2, 1 << 20);
     warm_device_info info = {.size = sizeof info};
@@ -619,36 +601,4 @@ START_TEST(test_G3_device_info)
     ck_assert_int_eq(d->devices, 2);
     ck_assert_str_eq(d->name, "host");
     wt_host_close(d, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("host_stream");
-    TCase *tcase = tcase_create("stream");
-
-    tcase_add_test(tcase, test_G3_streams_keep_order_and_copy);
-    tcase_add_test(tcase, test_G3_work_is_asynchronous);
-    tcase_add_test(tcase, test_G3_blocked_function_stops_its_stream_only);
-    tcase_add_loop_test(tcase, test_G3_dead_and_foreign_streams_are_refused, 0,
-                        12);
-    tcase_add_test(
-        tcase, test_B6_G3_destroyed_stream_finishes_and_its_address_returns);
-    tcase_add_test(tcase, test_B6_G3_default_streams);
-    tcase_add_test(tcase, test_B6_G3_work_of_a_gone_threads_stream_goes_on);
-    tcase_add_test(tcase, test_G1_G3_threads_give_their_default_streams_back);
-    tcase_add_test(tcase, test_A5_G3_thread_may_outlive_the_device);
-    tcase_add_test(tcase, test_A5_G3_threads_exit_while_the_device_closes);
-    tcase_add_test(tcase, test_G3_workers_take_no_signals);
-    tcase_add_test(tcase, test_G3_hold_step_resume);
-    tcase_add_test(tcase, test_G3_hold_lets_running_work_finish);
-    tcase_add_test(tcase,
-                   test_G2_G3_close_finishes_work_and_drops_held_streams);
-    tcase_add_test(tcase, test_B12_G3_no_memory_for_records_changes_nothing);
-    tcase_add_test(tcase, test_G3_open_without_memory_leaves_nothing);
-    tcase_add_test(tcase, test_G3_many_streams);
-    tcase_add_test(tcase, test_B25_G3_a_burst_leaves_few_records);
-    tcase_add_test(tcase, test_G3_device_info);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

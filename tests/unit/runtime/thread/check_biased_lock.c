@@ -74,7 +74,9 @@ static void own_or_visit(void *turns, unsigned index)
     }
 }
 
-START_TEST(test_owner_and_visitors_never_meet)
+WT_CASE("biased_lock");
+
+WT_TEST(test_owner_and_visitors_never_meet)
 {
     wm_lock turns;
 
@@ -87,9 +89,8 @@ START_TEST(test_owner_and_visitors_never_meet)
     wm_biased_fini(&shared.biased);
     wm_lock_fini(&turns);
 }
-END_TEST
 
-START_TEST(test_a_revoked_lock_lets_no_hit_in)
+WT_TEST(test_a_revoked_lock_lets_no_hit_in)
 {
     static const unsigned reasons[] = {WM_REVOKED_VISIT, WM_REVOKED_SLOW,
                                        WM_REVOKED_EXIT, WM_REVOKED_CUT};
@@ -111,7 +112,6 @@ START_TEST(test_a_revoked_lock_lets_no_hit_in)
     wm_biased_leave(biased);
     wm_biased_fini(biased);
 }
-END_TEST
 
 static _Thread_local unsigned yields;
 
@@ -123,7 +123,7 @@ int sched_yield(void)
 }
 
 /* Whose hits a visitor keeps out gives it the processor; nobody else waits. */
-START_TEST(test_an_owner_makes_way_for_a_visitor)
+WT_TEST(test_an_owner_makes_way_for_a_visitor)
 {
     wm_biased_lock *biased = &shared.biased;
 
@@ -138,9 +138,8 @@ START_TEST(test_an_owner_makes_way_for_a_visitor)
     }
     wm_biased_fini(biased);
 }
-END_TEST
 
-START_TEST(test_without_barriers_locks_are_revoked_from_birth)
+WT_TEST(test_without_barriers_locks_are_revoked_from_birth)
 {
     if (WM_BIASED_SEQ_CST) {
         return; /* needs none */
@@ -150,7 +149,6 @@ START_TEST(test_without_barriers_locks_are_revoked_from_birth)
     ck_assert_uint_eq(wm_biased_birth(), WM_REVOKED_SLOW);
     ck_assert(!wm_biased_barrier());
 }
-END_TEST
 
 /* ---- windows ---------------------------------------------------------- */
 
@@ -199,7 +197,9 @@ static void *hold_window(void *argument)
     return stream;
 }
 
-START_TEST(test_a_visit_sees_the_windows_that_are_wanted)
+WT_CASE("windows", .setup = set_up, .teardown = tear_down);
+
+WT_TEST(test_a_visit_sees_the_windows_that_are_wanted)
 {
     const wm_visit all = {NULL, count_visit, NULL, &seen};
     const wm_visit mine = {is_mine, count_visit, NULL, &seen};
@@ -225,7 +225,6 @@ START_TEST(test_a_visit_sees_the_windows_that_are_wanted)
     ck_assert(wm_window_visit(runtime, &all));
     ck_assert_uint_eq(seen, 4);
 }
-END_TEST
 
 /* What a thread calls while a visit is not finished yet. */
 static struct {
@@ -299,7 +298,7 @@ static void do_nothing(wm_window *window, void *context)
     (void)context;
 }
 
-START_TEST(test_B14_threads_wait_until_a_visit_is_finished)
+WT_LOOP_TEST(test_B14_threads_wait_until_a_visit_is_finished, CALLS)
 {
     bool went_on = true;
     const wm_visit visit = {has_magazines, do_nothing, wait_for_caller,
@@ -318,7 +317,6 @@ START_TEST(test_B14_threads_wait_until_a_visit_is_finished)
     ck_assert(!went_on);
     ck_assert(caller.returned);
 }
-END_TEST
 
 /* One thread has a block, and frees it for another one to have one, while a
  * third makes the visit wait, between the windows of both: whoever reads
@@ -417,7 +415,7 @@ static void read_or_hand_on(void *argument, unsigned index)
     atomic_store(&hand.read, true);
 }
 
-START_TEST(test_B14_figures_of_threads_belong_to_one_moment)
+WT_TEST(test_B14_figures_of_threads_belong_to_one_moment)
 {
     warm_space_stats stats = {.size = 0};
 
@@ -429,9 +427,8 @@ START_TEST(test_B14_figures_of_threads_belong_to_one_moment)
     ck_assert_uint_eq(stats.live.current, 1);
     ck_assert_uint_eq(stats.requested_bytes.current, 4096);
 }
-END_TEST
 
-START_TEST(test_a_refused_barrier_leaves_windows_as_they_were)
+WT_TEST(test_a_refused_barrier_leaves_windows_as_they_were)
 {
     const wm_visit all = {NULL, count_visit, NULL, &seen};
     warm_stream stream = NULL;
@@ -446,7 +443,6 @@ START_TEST(test_a_refused_barrier_leaves_windows_as_they_were)
     ck_assert(wm_biased_enter(&wm_window_mine()->biased));
     wm_biased_leave(&wm_window_mine()->biased);
 }
-END_TEST
 
 /* Threads that keep blocks: one in its magazine, one with the caller. */
 struct keeper {
@@ -485,7 +481,7 @@ static pthread_t begin_keeper(struct keeper *keeper)
 }
 
 /* What other threads keep is counted and taken back all the same. */
-START_TEST(test_without_barriers_visits_go_on)
+WT_TEST(test_without_barriers_visits_go_on)
 {
     warm_space_stats stats = {.size = sizeof stats};
     struct keeper keeper = {.block = NULL};
@@ -511,11 +507,10 @@ START_TEST(test_without_barriers_visits_go_on)
     wt_ok(warm_runtime_destroy(runtime, NULL));
     runtime = wt_runtime(NULL);
 }
-END_TEST
 
 /* Destroy needs no barrier: nobody is in a call of the runtime then. What the
  * threads had of it is gone, and they are told. */
-START_TEST(test_destroy_after_barriers_are_refused)
+WT_TEST(test_destroy_after_barriers_are_refused)
 {
     warm_destroy_report report = {.size = sizeof report};
     struct keeper keeper = {.block = NULL};
@@ -532,7 +527,6 @@ START_TEST(test_destroy_after_barriers_are_refused)
     wt_fails(WARM_RUNTIME_GONE, keeper.after);
     runtime = wt_runtime(NULL);
 }
-END_TEST
 
 static void (*empty)(warm_runtime *owner, wm_window *window);
 
@@ -555,7 +549,7 @@ static void *cache_and_hold(void *argument)
     return hold_window(argument);
 }
 
-START_TEST(test_G1_a_window_is_emptied_once_however_it_ends)
+WT_TEST(test_G1_a_window_is_emptied_once_however_it_ends)
 {
     warm_stream stream = NULL;
     pthread_barrier_t barrier;
@@ -588,9 +582,8 @@ START_TEST(test_G1_a_window_is_emptied_once_however_it_ends)
     }
     runtime = wt_runtime(NULL);
 }
-END_TEST
 
-START_TEST(test_windows_may_be_revoked_from_birth_and_at_exit)
+WT_TEST(test_windows_may_be_revoked_from_birth_and_at_exit)
 {
     warm_stream stream = NULL;
 
@@ -605,30 +598,4 @@ START_TEST(test_windows_may_be_revoked_from_birth_and_at_exit)
     wm_window_close_all(runtime);
     ck_assert(!wm_biased_enter(&wm_window_mine()->biased));
     wt_ok(warm_thread_release(runtime));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("biased_lock");
-    TCase *biased = tcase_create("biased_lock");
-    TCase *windows = tcase_create("windows");
-
-    tcase_add_test(biased, test_owner_and_visitors_never_meet);
-    tcase_add_test(biased, test_a_revoked_lock_lets_no_hit_in);
-    tcase_add_test(biased, test_an_owner_makes_way_for_a_visitor);
-    tcase_add_test(biased, test_without_barriers_locks_are_revoked_from_birth);
-    suite_add_tcase(suite, biased);
-    tcase_add_checked_fixture(windows, set_up, tear_down);
-    tcase_add_test(windows, test_a_visit_sees_the_windows_that_are_wanted);
-    tcase_add_loop_test(
-        windows, test_B14_threads_wait_until_a_visit_is_finished, 0, CALLS);
-    tcase_add_test(windows, test_B14_figures_of_threads_belong_to_one_moment);
-    tcase_add_test(windows, test_a_refused_barrier_leaves_windows_as_they_were);
-    tcase_add_test(windows, test_without_barriers_visits_go_on);
-    tcase_add_test(windows, test_destroy_after_barriers_are_refused);
-    tcase_add_test(windows, test_G1_a_window_is_emptied_once_however_it_ends);
-    tcase_add_test(windows, test_windows_may_be_revoked_from_birth_and_at_exit);
-    suite_add_tcase(suite, windows);
-    return wt_main(suite);
 }

@@ -84,7 +84,9 @@ static int node_really(void *pointer)
     return node;
 }
 
-START_TEST(test_B15_memory_lies_on_the_node_that_is_told)
+WT_CASE("full", .setup = setup, .teardown = teardown);
+
+WT_TEST(test_B15_memory_lies_on_the_node_that_is_told)
 {
     for (int i = 0; i < NODES; i++) {
         void *small = take_on(i, 700), *large = take_on(i, 3 * MIB);
@@ -98,9 +100,8 @@ START_TEST(test_B15_memory_lies_on_the_node_that_is_told)
     wt_ok(warm_pinned_empty_cache(runtime, NULL));
     ck_assert_ptr_null(runtime->driver->numa.ranges);
 }
-END_TEST
 
-START_TEST(test_B12_B15_full_node_is_an_error_and_nothing_is_lost)
+WT_TEST(test_B12_B15_full_node_is_an_error_and_nothing_is_lost)
 {
     void *pointer = &pointer;
 
@@ -117,9 +118,8 @@ START_TEST(test_B12_B15_full_node_is_an_error_and_nothing_is_lost)
     set_room(1, UINT64_MAX);
     wt_ok(warm_free(take_on(1, SIZE)));
 }
-END_TEST
 
-START_TEST(test_B15_default_goes_to_another_node_visibly)
+WT_TEST(test_B15_default_goes_to_another_node_visibly)
 {
     void *block = NULL;
 
@@ -136,11 +136,10 @@ START_TEST(test_B15_default_goes_to_another_node_visibly)
     ck_assert_uint_eq(wt_pinned_stats(runtime).segments.allocated, 1);
     wt_ok(warm_free(block));
 }
-END_TEST
 
 /* To ask a full node means to map, touch and unmap for nothing; be it the
  * request's own, or the next one as well. */
-START_TEST(test_B15_full_node_is_asked_now_and_then)
+WT_LOOP_TEST(test_B15_full_node_is_asked_now_and_then, 2)
 {
     enum { COUNT = 150, AGAIN = 64 };
     void *block[COUNT], *more[AGAIN];
@@ -172,10 +171,9 @@ START_TEST(test_B15_full_node_is_asked_now_and_then)
         wt_ok(warm_free(more[i]));
     }
 }
-END_TEST
 
 /* What a node was asked in vain before it had memory is forgotten then. */
-START_TEST(test_B15_node_that_had_memory_again_is_asked_as_at_first)
+WT_TEST(test_B15_node_that_had_memory_again_is_asked_as_at_first)
 {
     enum { LONG = 40, SOME = 8, MOST = LONG + 80 + SOME };
     void *block[MOST];
@@ -201,7 +199,6 @@ START_TEST(test_B15_node_that_had_memory_again_is_asked_as_at_first)
         wt_ok(warm_free(block[--count]));
     }
 }
-END_TEST
 
 static void set_limit(size_t bytes)
 {
@@ -210,7 +207,7 @@ static void set_limit(size_t bytes)
 }
 
 /* Nobody had to be asked for that; no node is full. */
-START_TEST(test_B15_node_that_the_limit_refused_is_asked_at_once)
+WT_TEST(test_B15_node_that_the_limit_refused_is_asked_at_once)
 {
     void *block[2], *pointer = NULL;
 
@@ -226,10 +223,9 @@ START_TEST(test_B15_node_that_the_limit_refused_is_asked_at_once)
     wt_ok(warm_free(pointer));
     wt_ok(warm_free(block[0]));
 }
-END_TEST
 
 /* Idle memory of the last node in turn goes before the growth of another. */
-START_TEST(test_B15_what_any_other_node_has_idle_is_taken_first)
+WT_TEST(test_B15_what_any_other_node_has_idle_is_taken_first)
 {
     void *block;
 
@@ -241,10 +237,9 @@ START_TEST(test_B15_what_any_other_node_has_idle_is_taken_first)
     ck_assert_uint_eq(wt_pinned_stats(runtime).segments.allocated, 1);
     wt_ok(warm_free(block));
 }
-END_TEST
 
 /* As long as one node has some, the flag is not needed. */
-START_TEST(test_B15_B18_one_full_node_is_no_reason_for_pageable_memory)
+WT_TEST(test_B15_B18_one_full_node_is_no_reason_for_pageable_memory)
 {
     void *block[8];
 
@@ -258,9 +253,8 @@ START_TEST(test_B15_B18_one_full_node_is_no_reason_for_pageable_memory)
         wt_ok(warm_free(block[i]));
     }
 }
-END_TEST
 
-START_TEST(test_B11_B15_full_node_is_asked_again_once_memory_has_gone_back)
+WT_TEST(test_B11_B15_full_node_is_asked_again_once_memory_has_gone_back)
 {
     void *block[8], *last;
 
@@ -277,7 +271,6 @@ START_TEST(test_B11_B15_full_node_is_asked_again_once_memory_has_gone_back)
         wt_ok(warm_free(block[i]));
     }
 }
-END_TEST
 
 /* A thread that can have no window is served, and no error is left behind. */
 static void take_without_window(void *argument, unsigned index)
@@ -295,7 +288,7 @@ static void take_without_window(void *argument, unsigned index)
     wm_meta_fail(0, false);
 }
 
-START_TEST(test_G6_B15_thread_without_a_window_has_a_node)
+WT_TEST(test_G6_B15_thread_without_a_window_has_a_node)
 {
     void *pointer = NULL;
 
@@ -304,10 +297,9 @@ START_TEST(test_G6_B15_thread_without_a_window_has_a_node)
     ck_assert_int_eq(node_told(pointer), 0);
     wt_ok(warm_free(pointer));
 }
-END_TEST
 
 /* Nobody else will do, so that it is asked whatever was before. */
-START_TEST(test_B15_strict_request_asks_a_full_node)
+WT_TEST(test_B15_strict_request_asks_a_full_node)
 {
     void *block = NULL;
 
@@ -319,10 +311,9 @@ START_TEST(test_B15_strict_request_asks_a_full_node)
     wt_ok(try_on(0, MIB, &block));
     wt_ok(warm_free(block));
 }
-END_TEST
 
 /* There is room for the request, but not for a whole segment. */
-START_TEST(test_B9_B15_node_with_little_room_gives_that)
+WT_TEST(test_B9_B15_node_with_little_room_gives_that)
 {
     void *block;
 
@@ -332,9 +323,8 @@ START_TEST(test_B9_B15_node_with_little_room_gives_that)
     ck_assert_uint_le(wt_pinned_stats(runtime).held_bytes.current, MIB / 2);
     wt_ok(warm_free(block));
 }
-END_TEST
 
-START_TEST(test_B12_B15_idle_segments_of_a_full_node_go_back_first)
+WT_TEST(test_B12_B15_idle_segments_of_a_full_node_go_back_first)
 {
     void *other = take_on(0, 2 * MIB);
 
@@ -347,9 +337,8 @@ START_TEST(test_B12_B15_idle_segments_of_a_full_node_go_back_first)
     ck_assert_ptr_eq(take_on(0, 2 * MIB), other);
     wt_ok(warm_free(other));
 }
-END_TEST
 
-START_TEST(test_B12_B15_both_nodes_full_is_an_error)
+WT_TEST(test_B12_B15_both_nodes_full_is_an_error)
 {
     void *pointer = &pointer;
 
@@ -362,7 +351,6 @@ START_TEST(test_B12_B15_both_nodes_full_is_an_error)
     ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 1);
     ck_assert_uint_eq(wt_pinned_stats(runtime).spilled, 0);
 }
-END_TEST
 
 /* A callback frees what another node has: no help for a strict request. */
 static void *kept;
@@ -379,7 +367,7 @@ static int free_kept(void *context, size_t bytes)
     return 1;
 }
 
-START_TEST(test_B12_B15_callback_helps_the_node_that_is_asked_for)
+WT_TEST(test_B12_B15_callback_helps_the_node_that_is_asked_for)
 {
     void *block;
 
@@ -390,37 +378,4 @@ START_TEST(test_B12_B15_callback_helps_the_node_that_is_asked_for)
     ck_assert_ptr_null(kept);
     ck_assert_int_eq(node_really(block), 1);
     wt_ok(warm_free(block));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("node");
-    TCase *tcase = tcase_create("full");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, test_B15_memory_lies_on_the_node_that_is_told);
-    tcase_add_test(tcase,
-                   test_B12_B15_full_node_is_an_error_and_nothing_is_lost);
-    tcase_add_test(tcase, test_B15_default_goes_to_another_node_visibly);
-    tcase_add_loop_test(tcase, test_B15_full_node_is_asked_now_and_then, 0, 2);
-    tcase_add_test(tcase,
-                   test_B15_node_that_had_memory_again_is_asked_as_at_first);
-    tcase_add_test(tcase,
-                   test_B15_node_that_the_limit_refused_is_asked_at_once);
-    tcase_add_test(tcase, test_B15_what_any_other_node_has_idle_is_taken_first);
-    tcase_add_test(tcase,
-                   test_B15_B18_one_full_node_is_no_reason_for_pageable_memory);
-    tcase_add_test(
-        tcase, test_B11_B15_full_node_is_asked_again_once_memory_has_gone_back);
-    tcase_add_test(tcase, test_G6_B15_thread_without_a_window_has_a_node);
-    tcase_add_test(tcase, test_B15_strict_request_asks_a_full_node);
-    tcase_add_test(tcase, test_B9_B15_node_with_little_room_gives_that);
-    tcase_add_test(tcase,
-                   test_B12_B15_idle_segments_of_a_full_node_go_back_first);
-    tcase_add_test(tcase, test_B12_B15_both_nodes_full_is_an_error);
-    tcase_add_test(tcase,
-                   test_B12_B15_callback_helps_the_node_that_is_asked_for);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -52,7 +52,9 @@ static unsigned windows_of(warm_runtime *r)
     return count;
 }
 
-START_TEST(test_A7_one_window_per_thread_and_runtime)
+WT_CASE("window", .setup = set_up, .teardown = tear_down);
+
+WT_TEST(test_A7_one_window_per_thread_and_runtime)
 {
     warm_runtime *second = wt_runtime(NULL);
     warm_kind other = wt_toy_register(&toy, second, "toy");
@@ -79,7 +81,6 @@ START_TEST(test_A7_one_window_per_thread_and_runtime)
     wt_ok(warm_handle_reserve(runtime, kind, 0, &again));
     ck_assert_ptr_eq(again, a);
 }
-END_TEST
 
 static void end_runtime(void *argument, unsigned index)
 {
@@ -89,7 +90,7 @@ static void end_runtime(void *argument, unsigned index)
 
 /* The window of a runtime that another thread destroyed is met by a call that
  * makes no other one the current one. */
-START_TEST(test_A5_a_window_that_was_let_go_is_not_the_current_one)
+WT_TEST(test_A5_a_window_that_was_let_go_is_not_the_current_one)
 {
     warm_runtime *second = wt_runtime(NULL);
     const wm_window *gone;
@@ -103,9 +104,8 @@ START_TEST(test_A5_a_window_that_was_let_go_is_not_the_current_one)
     ck_assert_ptr_ne(wm_window_current, gone);
     ck_assert_uint_eq(wm_window_current->devices, 0);
 }
-END_TEST
 
-START_TEST(test_G1_release_ends_the_window)
+WT_TEST(test_G1_release_ends_the_window)
 {
     void *handle = NULL;
     int64_t live;
@@ -121,7 +121,6 @@ START_TEST(test_G1_release_ends_the_window)
     ck_assert_int_eq(wm_meta_live(), live);
     ck_assert_uint_eq(toy.creates, 1);
 }
-END_TEST
 
 /* Ways to end a thread that holds a handle. */
 enum end { END_RETURN, END_PTHREAD_EXIT, END_CANCEL, END_RELEASE_FIRST, ENDS };
@@ -160,7 +159,7 @@ static void *leave(void *argument)
     return NULL;
 }
 
-START_TEST(test_A4_G1_handles_go_back_however_the_thread_ends)
+WT_LOOP_TEST(test_A4_G1_handles_go_back_however_the_thread_ends, ENDS)
 {
     struct leaver leaver = {.end = (enum end)_i};
     int64_t live = 0;
@@ -186,7 +185,6 @@ START_TEST(test_A4_G1_handles_go_back_however_the_thread_ends)
     ck_assert_uint_eq(toy.creates, 1);
     pthread_barrier_destroy(&leaver.barrier);
 }
-END_TEST
 
 /* A create that is cancelled from outside: it is no cancellation point. */
 static void *reserve_gated(void *argument)
@@ -199,7 +197,7 @@ static void *reserve_gated(void *argument)
     return argument;
 }
 
-START_TEST(test_A4_cancelled_while_creating)
+WT_TEST(test_A4_cancelled_while_creating)
 {
     warm_status status = WARM_NOT_FOUND;
     pthread_t thread;
@@ -216,7 +214,6 @@ START_TEST(test_A4_cancelled_while_creating)
     ck_assert_int_eq(wt_stat(runtime, kind, 0, idle), 1);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 0);
 }
-END_TEST
 
 /* Destructors of the other keys, that reserve. */
 static pthread_key_t armed;
@@ -245,7 +242,7 @@ static void *exit_with_key(void *argument)
     return NULL;
 }
 
-START_TEST(test_A4_a_destructor_that_reserves_again)
+WT_TEST(test_A4_a_destructor_that_reserves_again)
 {
     pthread_t thread;
 
@@ -261,11 +258,10 @@ START_TEST(test_A4_a_destructor_that_reserves_again)
     ck_assert_uint_eq(refused, 0);
     ck_assert_uint_eq(toy.creates, 1);
 }
-END_TEST
 
 /* One that reserves in every round: the last time it is refused, because
  * nothing would give the handle back any more. */
-START_TEST(test_A4_a_destructor_that_never_stops_reserving)
+WT_LOOP_TEST(test_A4_a_destructor_that_never_stops_reserving, !WT_TSAN)
 {
     pthread_t thread;
 
@@ -279,7 +275,6 @@ START_TEST(test_A4_a_destructor_that_never_stops_reserving)
         ck_assert_uint_eq(refused, (unsigned)i); /* by the newer one */
     }
 }
-END_TEST
 
 struct outliver {
     pthread_barrier_t barrier;
@@ -300,7 +295,7 @@ static void *outlive(void *argument)
     return NULL;
 }
 
-START_TEST(test_A5_G2_a_thread_that_outlives_the_runtime)
+WT_TEST(test_A5_G2_a_thread_that_outlives_the_runtime)
 {
     struct outliver o = {.handle = NULL};
     warm_destroy_report report = {.size = sizeof report};
@@ -325,7 +320,6 @@ START_TEST(test_A5_G2_a_thread_that_outlives_the_runtime)
     pthread_barrier_destroy(&o.barrier);
     runtime = wt_runtime(NULL); /* for tear_down() */
 }
-END_TEST
 
 struct meeter {
     pthread_barrier_t barrier;
@@ -353,7 +347,7 @@ static void *meet_gone(void *argument)
     return NULL;
 }
 
-START_TEST(test_A5_G2_the_window_of_a_gone_runtime_is_let_go)
+WT_TEST(test_A5_G2_the_window_of_a_gone_runtime_is_let_go)
 {
     struct meeter m = {.second = wt_runtime(NULL)};
     pthread_t thread;
@@ -368,7 +362,6 @@ START_TEST(test_A5_G2_the_window_of_a_gone_runtime_is_let_go)
     ck_assert_int_eq(m.after, m.before - 1);
     pthread_barrier_destroy(&m.barrier);
 }
-END_TEST
 
 struct racer {
     pthread_barrier_t barrier;
@@ -398,7 +391,7 @@ static void race(void *argument, unsigned index)
     /* Exits while the runtime is being destroyed. */
 }
 
-START_TEST(test_A5_G2_destroy_while_threads_exit)
+WT_TEST(test_A5_G2_destroy_while_threads_exit)
 {
     int64_t live = 0;
 
@@ -419,7 +412,6 @@ START_TEST(test_A5_G2_destroy_while_threads_exit)
         kind = wt_toy_register(&toy, runtime, "toy");
     }
 }
-END_TEST
 
 static int refused_without_key(void)
 {
@@ -436,9 +428,11 @@ static int refused_without_key(void)
                : 1;
 }
 
+WT_CASE("first");
+
 /* The runtime is refused, not a thread's first call. In a process that has made
  * none yet: the key is made once. */
-START_TEST(test_a_runtime_without_a_key_is_refused)
+WT_TEST(test_a_runtime_without_a_key_is_refused)
 {
     pid_t child = fork();
     int status = -1;
@@ -449,31 +443,4 @@ START_TEST(test_a_runtime_without_a_key_is_refused)
     }
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("window");
-    TCase *first = tcase_create("first"), *tcase = tcase_create("window");
-
-    tcase_add_test(first, test_a_runtime_without_a_key_is_refused);
-    suite_add_tcase(suite, first);
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, test_A7_one_window_per_thread_and_runtime);
-    tcase_add_test(tcase,
-                   test_A5_a_window_that_was_let_go_is_not_the_current_one);
-    tcase_add_test(tcase, test_G1_release_ends_the_window);
-    tcase_add_loop_test(
-        tcase, test_A4_G1_handles_go_back_however_the_thread_ends, 0, ENDS);
-    tcase_add_test(tcase, test_A4_cancelled_while_creating);
-    tcase_add_test(tcase, test_A4_a_destructor_that_reserves_again);
-    if (!WT_TSAN) {
-        tcase_add_test(tcase, test_A4_a_destructor_that_never_stops_reserving);
-    }
-    tcase_add_test(tcase, test_A5_G2_a_thread_that_outlives_the_runtime);
-    tcase_add_test(tcase, test_A5_G2_the_window_of_a_gone_runtime_is_let_go);
-    tcase_add_test(tcase, test_A5_G2_destroy_while_threads_exit);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -110,7 +110,9 @@ static void hold_shortly(void *argument, unsigned index)
     pthread_barrier_wait(&round->barrier);
 }
 
-START_TEST(test_windows_are_as_many_as_threads_at_once)
+WT_CASE("spare", .setup = set_up, .teardown = tear_down);
+
+WT_LOOP_TEST(test_windows_are_as_many_as_threads_at_once, 2)
 {
     struct round round = {.failures = 0};
     uint64_t calls = 0;
@@ -141,9 +143,8 @@ START_TEST(test_windows_are_as_many_as_threads_at_once)
     ck_assert_uint_eq(toy.creates, AT_ONCE + held);
     pthread_barrier_destroy(&round.barrier);
 }
-END_TEST
 
-START_TEST(test_a_used_window_binds_anew)
+WT_TEST(test_a_used_window_binds_anew)
 {
     warm_stream stream = NULL;
     void *handle = NULL, *again = NULL;
@@ -159,10 +160,9 @@ START_TEST(test_a_used_window_binds_anew)
     ck_assert_uint_eq(count(runtime).all, 1);
     wt_ok(warm_stream_destroy(runtime, stream));
 }
-END_TEST
 
 /* Two runtimes: a window never serves the other one. */
-START_TEST(test_windows_stay_with_their_runtime)
+WT_TEST(test_windows_stay_with_their_runtime)
 {
     warm_runtime *second = wt_runtime(NULL);
     warm_stream stream = NULL, other = NULL;
@@ -178,7 +178,6 @@ START_TEST(test_windows_stay_with_their_runtime)
     ck_assert_ptr_eq(stream, other);
     ck_assert_uint_eq(count(runtime).all, 1);
 }
-END_TEST
 
 static void *reserve_once(void *argument)
 {
@@ -189,7 +188,7 @@ static void *reserve_once(void *argument)
     return NULL;
 }
 
-START_TEST(test_a_window_without_memory_changes_nothing)
+WT_TEST(test_a_window_without_memory_changes_nothing)
 {
     warm_status status = WARM_OK;
     pthread_t thread;
@@ -212,7 +211,6 @@ START_TEST(test_a_window_without_memory_changes_nothing)
     wt_ok(status);
     ck_assert_uint_eq(count(runtime).all, 1);
 }
-END_TEST
 
 struct leaver {
     pthread_barrier_t barrier;
@@ -239,7 +237,7 @@ static void *destroy(void *argument)
 /* Destroy has begun, but waits for a handle that is made in the background,
  * and has not come to the windows yet: the thread that exits then can give
  * nothing back, and its window must not serve anyone. */
-START_TEST(test_a_thread_that_exits_while_the_runtime_closes)
+WT_TEST(test_a_thread_that_exits_while_the_runtime_closes)
 {
     struct leaver leaver = {.handle = NULL};
     warm_destroy_report report = {.size = sizeof report};
@@ -272,9 +270,8 @@ START_TEST(test_a_thread_that_exits_while_the_runtime_closes)
     pthread_barrier_destroy(&leaver.barrier);
     set_up(); /* for tear_down() */
 }
-END_TEST
 
-START_TEST(test_destroy_frees_the_spare_windows_and_cuts_the_others)
+WT_TEST(test_destroy_frees_the_spare_windows_and_cuts_the_others)
 {
     struct leaver leaver = {.handle = NULL};
     struct round round = {.failures = 0};
@@ -298,23 +295,4 @@ START_TEST(test_destroy_frees_the_spare_windows_and_cuts_the_others)
     pthread_barrier_destroy(&leaver.barrier);
     pthread_barrier_destroy(&round.barrier);
     set_up();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("window_spare");
-    TCase *tcase = tcase_create("spare");
-
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_loop_test(tcase, test_windows_are_as_many_as_threads_at_once, 0,
-                        2);
-    tcase_add_test(tcase, test_a_used_window_binds_anew);
-    tcase_add_test(tcase, test_windows_stay_with_their_runtime);
-    tcase_add_test(tcase, test_a_window_without_memory_changes_nothing);
-    tcase_add_test(tcase, test_a_thread_that_exits_while_the_runtime_closes);
-    tcase_add_test(tcase,
-                   test_destroy_frees_the_spare_windows_and_cuts_the_others);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }
