@@ -1,4 +1,5 @@
-/* arena.c: blocks are allocated from an arena and freed to it.
+/* arena.c: blocks are allocated from an arena and freed to it, one by one or in
+ * batches through the transfer cache; what graphs used is retained.
  *
  * Every public function takes lock arena; nothing below it calls anything but
  * the page map, the bins and metadata allocation. arena_int.h lists the other
@@ -11,7 +12,96 @@
 
 #include <string.h>
 
-/* ---- blocks ----------------------------------------------------------- */
+/* ---- the transfer cache ------------------------------------------------- */
+
+static void note_cached(wm_arena *arena, unsigned size_class, int change)
+{
+    wm_transfer_cache *cache = &arena->transfer_cache;
+    size_t bytes = (size_t)change * wm_class_bytes(size_class);
+
+    atomic_store_explicit(
+        &cache->count[size_class],
+        (uint16_t)((int)wm_transfer_cache_count(cache, size_class) + change),
+        memory_order_relaxed);
+    cache->bytes += bytes;
+    arena->out_bytes -= bytes;
+    cache->used = true;
+}
+
+unsigned wm_transfer_cache_put_locked(wm_arena *arena, unsigned size_class,
+                                      const wm_entry *entries, unsigned count,
+                                      size_t bytes_max)
+{
+    wm_transfer_cache *cache = &arena->transfer_cache;
+    wm_entry **stack = &cache->of[size_class];
+    unsigned have = wm_transfer_cache_count(cache, size_class);
+    size_t left = bytes_max > cache->bytes ? bytes_max - cache->bytes : 0;
+    size_t fit = left / wm_class_bytes(size_class);
+
+    if (fit > WM_TRANSFER_CACHE_BLOCKS - have) {
+        fit = WM_TRANSFER_CACHE_BLOCKS - have;
+    }
+    count = count < fit ? count : (unsigned)fit;
+    if (count > 0 && *stack == NULL) {
+        *stack = wm_meta_alloc(WM_TRANSFER_CACHE_BLOCKS * sizeof **stack);
+    }
+    if (count == 0 || *stack == NULL) {
+        return 0;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        (*stack)[have + i] = entries[i];
+        wm_block_set_state(entries[i].block,
+                           wm_state_of_set(WM_BLOCK_CACHED, 0));
+    }
+    note_cached(arena, size_class, (int)count);
+    return count;
+}
+
+unsigned wm_transfer_cache_take_locked(wm_arena *arena, unsigned size_class,
+                                       unsigned count, wm_entry *entries)
+{
+    wm_transfer_cache *cache = &arena->transfer_cache;
+    unsigned have = wm_transfer_cache_count(cache, size_class);
+
+    count = count < have ? count : have;
+    if (count == 0) {
+        return 0;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        entries[i] = cache->of[size_class][have - 1 - i];
+    }
+    note_cached(arena, size_class, -(int)count);
+    return count;
+}
+
+bool wm_arena_empty_transfer_cache_locked(wm_arena *arena)
+{
+    wm_entry entries[64];
+    unsigned count;
+
+    if (arena->transfer_cache.bytes == 0) {
+        return false;
+    }
+    for (unsigned i = 0; i < WM_CLASSES; i++) {
+        while ((count = wm_transfer_cache_take_locked(arena, i, 64, entries)) >
+               0) {
+            for (unsigned k = 0; k < count; k++) {
+                wm_arena_put_locked(arena, entries[k].block);
+            }
+        }
+    }
+    return true;
+}
+
+void wm_arena_age_transfer_cache_locked(wm_arena *arena)
+{
+    if (!arena->transfer_cache.used) {
+        (void)wm_arena_empty_transfer_cache_locked(arena);
+    }
+    arena->transfer_cache.used = false;
+}
+
+/* ---- blocks ------------------------------------------------------------- */
 
 static void put_locked(wm_arena *arena, wm_block *block)
 {
@@ -22,25 +112,24 @@ static void put_locked(wm_arena *arena, wm_block *block)
     }
 }
 
-static wm_block *find_locked(wm_arena *arena, wm_lane *lane,
-                             unsigned size_class, size_t rounded,
-                             enum wm_split split, bool *failed)
+void wm_arena_put_locked(wm_arena *arena, wm_block *block)
 {
-    return rounded < WM_SLAB_LIMIT
-               ? wm_slab_take_locked(arena, lane, size_class, split, failed)
-               : wm_run_take_locked(arena, lane, rounded, split, failed);
+    arena->out_bytes -= block->bytes;
+    put_locked(arena, block);
 }
 
 /* A block leaves the arena; counted in out_bytes only. */
 static wm_block *get_locked(wm_arena *arena, wm_lane *lane, unsigned size_class,
                             size_t rounded, enum wm_split split, bool *failed)
 {
-    wm_block *block =
-        find_locked(arena, lane, size_class, rounded, split, failed);
+    wm_block *block;
 
-    if (block == NULL && wm_arena_empty_transfer_cache_locked(arena)) {
-        block = find_locked(arena, lane, size_class, rounded, split, failed);
-    }
+    do {
+        block =
+            rounded < WM_SLAB_LIMIT
+                ? wm_slab_take_locked(arena, lane, size_class, split, failed)
+                : wm_run_take_locked(arena, lane, rounded, split, failed);
+    } while (block == NULL && wm_arena_empty_transfer_cache_locked(arena));
     if (block != NULL) {
         arena->out_bytes += block->bytes;
         block->size_class = size_class;
@@ -99,12 +188,6 @@ unsigned wm_arena_take_batch_locked(wm_arena *arena, wm_lane *lane,
     return taken;
 }
 
-void wm_arena_put_locked(wm_arena *arena, wm_block *block)
-{
-    arena->out_bytes -= block->bytes;
-    put_locked(arena, block);
-}
-
 wm_block *wm_arena_take(wm_arena *arena, wm_lane *lane, size_t bytes,
                         enum wm_split split, bool *starved)
 {
@@ -115,14 +198,6 @@ wm_block *wm_arena_take(wm_arena *arena, wm_lane *lane, size_t bytes,
     arena->stats.cache_hits += block != NULL;
     wm_lock_release(&arena->lock);
     return block;
-}
-
-void wm_arena_free(wm_arena *arena, wm_block *block)
-{
-    wm_lock_acquire(&arena->lock);
-    wm_arena_note_give_locked(arena, block, false);
-    wm_arena_put_locked(arena, block);
-    wm_lock_release(&arena->lock);
 }
 
 void wm_arena_begin_pending_locked(wm_arena *arena, size_t count, size_t bytes)
@@ -137,22 +212,26 @@ void wm_arena_end_pending_locked(wm_arena *arena, size_t count, size_t bytes)
     wm_arena_note_pending_locked(arena, -(int64_t)count, -(int64_t)bytes);
 }
 
-void wm_arena_free_pending(wm_arena *arena, wm_block *block)
+/* A block that is out becomes IDLE, PENDING, LOST or CAPTURED. */
+static void end_locked(wm_arena *arena, wm_block *block,
+                       enum wm_block_state state)
 {
-    wm_lock_acquire(&arena->lock);
-    wm_arena_note_give_locked(arena, block, true);
-    wm_arena_begin_pending_locked(arena, 1, block->bytes);
-    wm_block_set_state(block, WM_BLOCK_PENDING);
-    wm_lock_release(&arena->lock);
+    if (state == WM_BLOCK_IDLE) {
+        wm_arena_put_locked(arena, block);
+    } else if (state == WM_BLOCK_PENDING) {
+        wm_arena_begin_pending_locked(arena, 1, block->bytes);
+        wm_block_set_state(block, state);
+    } else {
+        arena->out_bytes -= block->bytes;
+        wm_block_retain_locked(arena, block, state);
+    }
 }
 
-void wm_arena_free_retained(wm_arena *arena, wm_block *block,
-                            enum wm_block_state state)
+void wm_arena_free(wm_arena *arena, wm_block *block, enum wm_block_state state)
 {
     wm_lock_acquire(&arena->lock);
-    wm_arena_note_give_locked(arena, block, false);
-    arena->out_bytes -= block->bytes;
-    wm_block_retain_locked(arena, block, state);
+    wm_arena_note_give_locked(arena, block, state == WM_BLOCK_PENDING);
+    end_locked(arena, block, state);
     wm_lock_release(&arena->lock);
 }
 
@@ -178,7 +257,110 @@ wm_block *wm_arena_finish(wm_arena *arena, wm_block *chain, wm_ended *ended)
     return chain;
 }
 
-/* ---- begin and end ---------------------------------------------------- */
+/* Calls fn for every block whose state is in the set of bits. */
+static void each_block(wm_arena *arena, unsigned states,
+                       void (*fn)(void *context, wm_block *block),
+                       void *context)
+{
+    for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
+        for (wm_block *run = wm_segment_first_run(s); run != NULL;
+             run = run->after) {
+            bool split = wm_block_state(run) == WM_BLOCK_SLAB;
+            wm_slab *slab = split ? wm_block_at(run->base)->slab : NULL;
+
+            for (unsigned i = 0; i < (split ? slab->slots : 1); i++) {
+                wm_block *block = split ? &slab->slot[i] : run;
+
+                if (((states >> wm_block_state(block)) & 1) != 0) {
+                    fn(context, block);
+                }
+            }
+        }
+    }
+}
+
+void wm_arena_each_live(wm_arena *arena,
+                        void (*fn)(void *context, wm_block *block),
+                        void *context)
+{
+    each_block(arena, 1u << WM_BLOCK_LIVE, fn, context);
+}
+
+/* ---- memory that graphs use (row E4) ------------------------------------ */
+
+void wm_arena_retain_begin(wm_arena *arena)
+{
+    wm_lock_acquire(&arena->lock);
+    arena->retaining = true;
+    wm_lock_release(&arena->lock);
+}
+
+bool wm_arena_retain(wm_arena *arena, wm_block *block)
+{
+    bool kept;
+
+    wm_lock_acquire(&arena->lock);
+    kept = arena->retaining;
+    if (kept) {
+        /* Relaxed: this thread freed the block, or took it over from the one
+         * that did. The space looks at the uses after wm_arena_retain_end(). */
+        bool used =
+            atomic_load_explicit(&block->uses, memory_order_relaxed) != NULL;
+
+        wm_arena_note_give_locked(arena, block, used);
+        end_locked(arena, block, WM_BLOCK_CAPTURED);
+    }
+    wm_lock_release(&arena->lock);
+    return kept;
+}
+
+/* The graphs are gone; captures from now on count. */
+static void release_locked(void *chain, wm_block *block)
+{
+    wm_arena *arena = block->segment->arena;
+
+    if (wm_block_state(block) != WM_BLOCK_CAPTURED) {
+        /* Relaxed: a thread that is freeing the block reads the flag again
+         * after the lock. */
+        atomic_store_explicit(&block->captured, false, memory_order_relaxed);
+        return;
+    }
+    arena->stats.captured--;
+    arena->stats.captured_bytes -= block->bytes;
+    arena->out_bytes += block->bytes;
+    wm_block_set_state(block, WM_BLOCK_FREEING);
+    block->next_done = *(wm_block **)chain;
+    *(wm_block **)chain = block;
+}
+
+wm_block *wm_arena_retain_end(wm_arena *arena)
+{
+    wm_block *chain = NULL;
+
+    wm_lock_acquire(&arena->lock);
+    arena->retaining = false;
+    each_block(arena,
+               1u << WM_BLOCK_LIVE | 1u << WM_BLOCK_FREEING |
+                   1u << WM_BLOCK_CAPTURED,
+               release_locked, &chain);
+    /* Until wm_arena_put_retained() they are out, and no caller holds them. */
+    arena->batched = arena->batched || chain != NULL;
+    wm_lock_release(&arena->lock);
+    return chain;
+}
+
+void wm_arena_put_retained(wm_arena *arena, wm_block *block,
+                           enum wm_block_state state, bool had_uses)
+{
+    wm_lock_acquire(&arena->lock);
+    if (had_uses && state != WM_BLOCK_PENDING) {
+        wm_arena_note_drained_locked(arena, block);
+    }
+    end_locked(arena, block, state);
+    wm_lock_release(&arena->lock);
+}
+
+/* ---- begin and end ------------------------------------------------------ */
 
 void wm_arena_init(wm_arena *arena, struct wm_arena_group *group, int node)
 {
@@ -202,29 +384,6 @@ void wm_arena_join(wm_arena *arenas, unsigned count)
         /* Relaxed: no other thread has them yet. */
         atomic_store_explicit(&arenas[i].common.by_shard[i], &arenas[i].common,
                               memory_order_relaxed);
-    }
-}
-
-void wm_arena_each_live(wm_arena *arena,
-                        void (*fn)(void *context, wm_block *block),
-                        void *context)
-{
-    for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
-        for (wm_block *run = wm_segment_first_run(s); run != NULL;
-             run = run->after) {
-            wm_block *slot = wm_block_at(run->base);
-
-            if (wm_block_state(run) == WM_BLOCK_LIVE) {
-                fn(context, run);
-            }
-            for (unsigned i = 0;
-                 wm_block_state(run) == WM_BLOCK_SLAB && i < slot->slab->slots;
-                 i++) {
-                if (wm_block_state(&slot->slab->slot[i]) == WM_BLOCK_LIVE) {
-                    fn(context, &slot->slab->slot[i]);
-                }
-            }
-        }
     }
 }
 
@@ -265,33 +424,8 @@ void wm_arena_fini(wm_arena *arena)
         wm_meta_free(chunk);
         chunk = next;
     }
-    wm_transfer_cache_fini(&arena->transfer_cache);
-    wm_lock_fini(&arena->lock);
-}
-
-bool wm_arena_empty_transfer_cache_locked(wm_arena *arena)
-{
-    wm_entry entries[64];
-    unsigned count;
-
-    if (arena->transfer_cache.bytes == 0) {
-        return false;
-    }
     for (unsigned i = 0; i < WM_CLASSES; i++) {
-        while ((count = wm_transfer_cache_take_locked(arena, i, 64, entries)) >
-               0) {
-            for (unsigned k = 0; k < count; k++) {
-                wm_arena_put_locked(arena, entries[k].block);
-            }
-        }
+        wm_meta_free(arena->transfer_cache.of[i]);
     }
-    return true;
-}
-
-void wm_arena_age_transfer_cache_locked(wm_arena *arena)
-{
-    if (!arena->transfer_cache.used) {
-        (void)wm_arena_empty_transfer_cache_locked(arena);
-    }
-    arena->transfer_cache.used = false;
+    wm_lock_fini(&arena->lock);
 }

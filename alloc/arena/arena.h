@@ -19,7 +19,6 @@
 
 #include "alloc/arena/lane.h"
 #include "alloc/arena/live.h"
-#include "alloc/arena/transfer_cache.h"
 #include "alloc/block/block.h"
 #include "runtime/base/lock.h"
 #include "warmpool/stats.h"
@@ -33,6 +32,34 @@ enum wm_split {
                           poll is likely to find a better run; see run.c */
     WM_SPLIT_FORBID    /* no: the caller polls more streams after a miss */
 };
+
+/* Batches flushed from full magazines, by size class, for magazines that
+ * refill.
+ *
+ *   freeing thread ──► half a magazine ──► transfer cache ──► allocating thread
+ *
+ * Without it every block that one thread allocates and another frees would be
+ * split off a run and merged again under the lock; here the block is a pointer
+ * pushed and a pointer popped. Its blocks are CACHED, of no set, and count as
+ * idle: they are merged with their neighbours as soon as a request finds no run
+ * in the arena, and before idle memory is detached. Lock arena. */
+enum { WM_TRANSFER_CACHE_BLOCKS = 512 }; /* most of a class */
+
+typedef struct wm_transfer_cache {
+    size_t bytes;
+    bool used; /* since wm_arena_age_transfer_cache_locked() */
+    /* Relaxed: written under the lock, also read without it. */
+    _Atomic uint16_t count[WM_CLASSES];
+    wm_entry *of[WM_CLASSES]; /* null: never used; owned */
+} wm_transfer_cache;
+
+/* Exact under the lock; else the value of a moment ago. */
+static inline unsigned wm_transfer_cache_count(const wm_transfer_cache *cache,
+                                               unsigned size_class)
+{
+    return atomic_load_explicit(&cache->count[size_class],
+                                memory_order_relaxed);
+}
 
 /* A figure; freed so far: allocated - current. */
 typedef struct wm_total {
@@ -228,12 +255,22 @@ void wm_arena_note_growth_beside(wm_arena *arena, size_t needed, size_t bytes);
  * there is one: for a caller that gets no memory from the driver. */
 bool wm_arena_open_oversize(wm_arena *arena, wm_lane *lane, size_t bytes);
 
-/* Ends a caller's ownership of a block: FREEING becomes IDLE, PENDING, or
+/* Ends a caller's ownership of a FREEING block: it becomes IDLE, PENDING, or
  * (retained) LOST or CAPTURED. Counts the free. */
-void wm_arena_free(wm_arena *arena, wm_block *block);
-void wm_arena_free_pending(wm_arena *arena, wm_block *block);
-void wm_arena_free_retained(wm_arena *arena, wm_block *block,
-                            enum wm_block_state state);
+void wm_arena_free(wm_arena *arena, wm_block *block, enum wm_block_state state);
+
+/* Caches the caller's CACHED blocks of a class, as many as there is room for if
+ * the cache may hold bytes_max. Returns how many: the first ones. */
+unsigned wm_transfer_cache_put_locked(wm_arena *arena, unsigned size_class,
+                                      const wm_entry *entries, unsigned count,
+                                      size_t bytes_max);
+
+/* Takes up to count blocks, without touching their records; returns how many.
+ * The caller sets their states outside the lock, and until then they look as if
+ * they were still in the cache: the records are usually in another core's
+ * cache, and each load of one is slow. */
+unsigned wm_transfer_cache_take_locked(wm_arena *arena, unsigned size_class,
+                                       unsigned count, wm_entry *entries);
 
 /* If graphs use the arena: the block becomes CAPTURED, until
  * wm_arena_retain_end(). Else false and no effect. */

@@ -1,14 +1,14 @@
 /* arena_int.h: shared by the files of alloc/arena only. The caller of a _locked
  * function holds lock arena.
  *
- *   arena.c    blocks are allocated and freed; init and fini
+ *   arena.c    blocks are allocated and freed, also in batches; init and fini
  *   run.c      records; runs of pages: split, merged, best fit
  *   slab.c     runs that are split into slots of one class
  *   lane.c     records of lanes; lane_pass.c: memory moves between lanes
  *   segment.c  segments join and leave; purge.c: which segments leave
  *   steal.c    a segment moves to a sibling
  *   expand*.c  segments that get memory, and return it, in parts
- *   retain.c   blocks and segments that graphs use */
+ *   bins.c     idle runs by size */
 #ifndef WM_ARENA_INT_H
 #define WM_ARENA_INT_H
 
@@ -48,6 +48,24 @@ static inline void wm_count_locked(_Atomic unsigned *count, int change)
                               (unsigned)change,
                           memory_order_relaxed);
 }
+
+/* ---- bins.c -------------------------------------------------------------- */
+
+/* block is a run of whole pages. */
+void wm_bins_insert(wm_bins *bins, wm_block *block);
+/* block is in one of the bins. */
+void wm_bins_remove(wm_bins *bins, wm_block *block);
+/* A run of at least bytes (whole pages), which stays in its bin, or null if
+ * there is none. */
+wm_block *wm_bins_find(const wm_bins *bins, size_t bytes);
+
+/* The first filled bin from bin on; WM_BINS_COUNT: none. */
+unsigned wm_bins_next(const wm_bins *bins, unsigned bin);
+
+/* Bin of a run of so many bytes. */
+unsigned wm_bins_index(size_t bytes);
+
+/* ---- run.c --------------------------------------------------------------- */
 
 /* Gives new records the memory of their origins, wm_history_origin_bytes() each
  * at origins, if there is a history. */

@@ -28,7 +28,7 @@ void wm_arena_note_pending_locked(wm_arena *arena, int64_t count,
  * pending at the same time. */
 void wm_arena_note_completed_locked(wm_arena *arena, size_t count, size_t bytes,
                                     size_t most, size_t most_bytes);
-/* The block becomes LOST for good, or CAPTURED (retain.c), and is counted. */
+/* The block becomes LOST for good, or CAPTURED, and is counted. */
 void wm_block_retain_locked(wm_arena *arena, wm_block *block,
                             enum wm_block_state state);
 /* Segments and bytes come (> 0) or go (< 0), all or part of segment. */

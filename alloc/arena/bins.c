@@ -1,5 +1,5 @@
 /* bins.c: bins of runs, and a bitmap of those that are not empty. */
-#include "alloc/arena/bins.h"
+#include "alloc/arena/arena_int.h"
 
 #include "runtime/base/status.h"
 

@@ -27,12 +27,34 @@
 #ifndef WM_LANE_H
 #define WM_LANE_H
 
-#include "alloc/arena/bins.h"
+#include "alloc/block/block.h"
 #include "runtime/base/lock.h"
 
 struct wm_arena;
 
 enum { WM_SIBLINGS = WM_RANK_ARENA_LAST - WM_RANK_ARENA + 1 };
+
+/* Idle runs by size, for a good fit at a fixed cost.
+ *
+ *   bins     32 K │ 36 K │ 40 K │ … │ 60 K │ 64 K │ 72 K │ …   eight to a
+ *                    │                                         doubling
+ *                  run ↔ run ↔ run       the run freed last is first
+ *
+ * A run stands in the bin with the largest lower bound that it reaches. The
+ * class sizes are bounds themselves (size_class.h): every run of their bin
+ * serves them, with at most an eighth wasted. Runs are linked through their
+ * records: no allocation. Lock arena. */
+enum {
+    WM_BINS_STEPS_LOG2 = 3,
+    WM_BINS_COUNT = (46 - 12 + 1) << WM_BINS_STEPS_LOG2, /* WM_REQUEST_MAX */
+    WM_BINS_WORDS = (WM_BINS_COUNT + 63) / 64
+};
+
+/* All zeros: empty. */
+typedef struct wm_bins {
+    uint64_t filled[WM_BINS_WORDS]; /* bit i: bin i has a run */
+    wm_block *bin[WM_BINS_COUNT];
+} wm_bins;
 
 /* Kind of segment in which a run lies (wm_arena.small_max; run.c). */
 enum wm_run_kind {

@@ -41,7 +41,7 @@ enum wm_block_state {
     WM_BLOCK_PENDING,  /* in the queues of timelines */
     WM_BLOCK_SLAB,     /* a run that is split into slots */
     WM_BLOCK_LOST,     /* leaked: the driver failed */
-    WM_BLOCK_CAPTURED, /* a graph capture used it: retained (retain.c) */
+    WM_BLOCK_CAPTURED, /* a graph capture used it: retained (arena.c) */
     WM_BLOCK_CACHED,   /* in a magazine or transfer cache, available */
     WM_BLOCK_GATHERED, /* freed, in the pending batch of a thread */
     WM_BLOCK_CLAIMED,  /* idle, reserved by a growth in progress */

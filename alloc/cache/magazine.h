@@ -29,7 +29,7 @@
  *
  * Bounds. A magazine holds at most magazine_blocks, a set at most
  * magazine_bytes. A full magazine flushes its older half to the arena's
- * transfer cache (transfer_cache.h), where the next misses look first. If
+ * transfer cache (arena.h), where the next misses look first. If
  * magazine_bytes are reached, every magazine of the set flushes to the arena,
  * so that unused blocks leave. A miss refills one block, then two, four …,
  * while the class is among the few that keep missing: with many sizes in use, a

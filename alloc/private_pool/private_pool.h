@@ -7,7 +7,7 @@
  *
  * An arena of a pool belongs to its space for the life of the runtime. When its
  * pool ends the arena is DEAD until all of its memory is returned, and then
- * SPARE for another pool. An arena for graphs retains freed blocks (retain.c)
+ * SPARE for another pool. An arena for graphs retains freed blocks (arena.c)
  * while the pool lives.
  *
  * Lock private; under it lock orders and lock arena. Filters are called with

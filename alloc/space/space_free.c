@@ -147,7 +147,7 @@ static void keep(wm_space *space, wm_block *block, enum wm_block_state state)
     size_t with = segment->unit == 0 ? segment->bytes : 0;
 
     wm_cache_count_free(&space->group, block);
-    wm_arena_free_retained(segment->arena, block, state);
+    wm_arena_free(segment->arena, block, state);
     if (state == WM_BLOCK_LOST) {
         say_kept(&space->kept_lost, bytes, with, warm_last_error_message());
     } else {
@@ -165,7 +165,7 @@ static void free_unused(wm_space *space, wm_block *block)
     if (wm_cache_free(&space->group, block)) {
         return;
     }
-    wm_arena_free(segment->arena, block);
+    wm_arena_free(segment->arena, block, WM_BLOCK_IDLE);
     if (space->traits->freed != NULL) {
         space->traits->freed(space, segment);
     }
@@ -182,7 +182,7 @@ static void settle(wm_space *space, wm_block *block, enum wm_uses uses)
         break;
     case WM_USES_PENDING:
         wm_cache_count_free(&space->group, block);
-        wm_arena_free_pending(block->segment->arena, block);
+        wm_arena_free(block->segment->arena, block, WM_BLOCK_PENDING);
         wm_timelines_publish(space->group.timelines, block);
         wm_waker_note_pending(space->group.waker);
         break;

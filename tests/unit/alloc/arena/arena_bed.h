@@ -45,7 +45,7 @@ static inline void bed_give(wm_block *block)
     ck_assert_ptr_nonnull(block);
     atomic_store_explicit(&block->state, WM_BLOCK_FREEING,
                           memory_order_relaxed);
-    wm_arena_free(block->segment->arena, block);
+    wm_arena_free(block->segment->arena, block, WM_BLOCK_IDLE);
 }
 
 /* Detaches bytes of idle memory; SIZE_MAX: all of it. */

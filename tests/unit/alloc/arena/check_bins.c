@@ -5,6 +5,7 @@
 /* memcheck: one process */
 #include "wt.h"
 
+#include "alloc/arena/arena_int.h"
 #include "alloc/kinds/pinned.h"
 #include "runtime/base/status.h"
 

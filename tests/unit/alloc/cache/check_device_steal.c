@@ -222,7 +222,7 @@ START_TEST(test_C2_C3_one_block_of_a_sibling_serves_a_request)
     ck_assert_ptr_nonnull(found);
     ck_assert_ptr_eq(found->segment->arena, arena(1));
     ck_assert_int_eq(wm_magazine_set_bytes(set_of(its)), before - (int64_t)MIB);
-    wm_arena_free(arena(1), found);
+    wm_arena_free(arena(1), found, WM_BLOCK_IDLE);
     wt_ok(warm_free(other.block[1]));
     end();
 }
