@@ -18,12 +18,7 @@ enum { BEHIND = 8 };
 void wm_batch_enqueue_locked(wm_timeline *t, wm_stream_use *first)
 {
     first->next_in_queue = NULL;
-    if (t->tail != NULL) {
-        t->tail->next_in_queue = first;
-    } else {
-        t->head = first;
-    }
-    t->tail = first;
+    wm_batch_queue_move(&(wm_batch_queue){first, first}, &t->queue);
     t->queued++;
     t->behind++;
 }
@@ -89,7 +84,7 @@ static size_t bytes_max_locked(const wm_timelines *set, const wm_timeline *t)
 /* If many batches were queued since a poll began, the poller may be preempted:
  * nobody queries their events before it is back, so the open batch grows
  * instead of getting one more. */
-bool wm_batch_is_full_locked(const wm_timelines *set, const wm_timeline *t)
+static bool is_full_locked(const wm_timelines *set, const wm_timeline *t)
 {
     if (t->polled && t->behind >= BEHIND) {
         return false;
@@ -122,6 +117,9 @@ static void join_locked(wm_timeline *t, const wm_batch *batch)
     }
     if (t->open.count == 0) {
         t->open = *batch;
+        if (batch->since_ns == UINT64_MAX) {
+            t->open.since_ns = wm_clock_ns();
+        }
         return;
     }
     t->open.last->next_in_batch = batch->first;
@@ -133,34 +131,35 @@ static void join_locked(wm_timeline *t, const wm_batch *batch)
     }
 }
 
-void wm_batch_enqueue(wm_timelines *set, wm_timeline *t, wm_stream_use *first,
-                      uint64_t since)
+/* Unlocks t, and puts it on the busy list unless it is there. */
+static void unlock_busy(wm_timelines *set, wm_timeline *t, uint64_t since)
 {
-    bool listed;
+    bool listed = t->busy;
 
-    wm_lock_acquire(&t->lock);
-    wm_batch_enqueue_locked(t, first);
-    listed = t->busy;
     wm_lock_release(&t->lock);
     if (!listed) {
         wm_timeline_make_busy(set, t, since);
     }
 }
 
+void wm_batch_enqueue(wm_timelines *set, wm_timeline *t, wm_stream_use *first,
+                      uint64_t since)
+{
+    wm_lock_acquire(&t->lock);
+    wm_batch_enqueue_locked(t, first);
+    unlock_busy(set, t, since);
+}
+
 bool wm_batch_join(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
                    uint64_t since, size_t *bytes_max)
 {
-    bool full, listed;
+    bool full;
 
     wm_lock_acquire(&t->lock);
     join_locked(t, batch);
-    full = wm_batch_is_full_locked(set, t);
+    full = is_full_locked(set, t);
     *bytes_max = bytes_max_locked(set, t);
-    listed = t->busy;
-    wm_lock_release(&t->lock);
-    if (!listed) {
-        wm_timeline_make_busy(set, t, since);
-    }
+    unlock_busy(set, t, since);
     return full;
 }
 
@@ -277,19 +276,19 @@ static bool take_open(wm_timeline *t, wm_batch *batch, wm_poll *poll)
 enum wm_open_state wm_batch_resolve_open(wm_timelines *set, wm_timeline *t,
                                          wm_poll *poll)
 {
+    bool lost = wm_timeline_is_lost(set, t);
     wm_capture capture = WM_CAPTURE_NONE;
-    warm_status status;
+    warm_status status = WARM_OK;
     wm_batch batch;
-    bool due;
 
     if (!take_open(t, &batch, poll)) {
         return WM_OPEN_BUSY;
     }
-    due = batch.due && !wm_timeline_is_lost(set, t);
-    status = due || wm_timeline_is_lost(set, t)
-                 ? WARM_OK
-                 : wm_driver_stream_passed(set->driver, t->stream, &capture);
-    if (due || status != WARM_OK || capture != WM_CAPTURE_NONE) {
+    if (!lost && !batch.due) {
+        status = wm_driver_stream_passed(set->driver, t->stream, &capture);
+    }
+    if (!lost &&
+        (batch.due || status != WARM_OK || capture != WM_CAPTURE_NONE)) {
         close_batch(set, t, &batch, &poll->done);
         return status == WARM_NOT_READY ? WM_OPEN_BUSY : WM_OPEN_QUEUED;
     }
@@ -299,10 +298,20 @@ enum wm_open_state wm_batch_resolve_open(wm_timelines *set, wm_timeline *t,
     return WM_OPEN_COMPLETED;
 }
 
+/* Closes a batch that was taken, and hands back the blocks that completed since
+ * the event could not be recorded. */
+static void close_taken(wm_timelines *set, wm_timeline *t,
+                        const wm_batch *batch)
+{
+    wm_block *done = NULL;
+
+    close_batch(set, t, batch, &done);
+    wm_timelines_hand_back(set, NULL, done);
+}
+
 void wm_batch_close_older(wm_timelines *set, wm_timeline *t,
                           uint64_t older_than)
 {
-    wm_block *done = NULL;
     wm_batch batch;
     bool taken;
 
@@ -310,34 +319,31 @@ void wm_batch_close_older(wm_timelines *set, wm_timeline *t,
     taken = t->open.since_ns <= older_than && take_open_locked(t, &batch);
     wm_lock_release(&t->lock);
     if (taken) {
-        close_batch(set, t, &batch, &done);
+        close_taken(set, t, &batch);
     }
-    wm_timelines_hand_back(set, NULL, done);
 }
 
-void wm_batch_close_now(wm_timelines *set, wm_timeline *t)
-{
-    wm_block *done = NULL;
-    wm_batch batch;
-
-    if (take_open(t, &batch, NULL)) {
-        close_batch(set, t, &batch, &done);
-    }
-    wm_timelines_hand_back(set, NULL, done);
-}
-
-bool wm_batch_close_if_full(wm_timelines *set, wm_timeline *t, wm_block **done)
+bool wm_batch_close_full(wm_timelines *set, wm_timeline *t)
 {
     wm_batch batch;
     bool taken;
 
     wm_lock_acquire(&t->lock);
-    taken = wm_batch_is_full_locked(set, t) && take_open_locked(t, &batch);
+    taken = is_full_locked(set, t) && take_open_locked(t, &batch);
     wm_lock_release(&t->lock);
     if (taken) {
-        close_batch(set, t, &batch, done);
+        close_taken(set, t, &batch);
     }
     return taken;
+}
+
+void wm_batch_close_now(wm_timelines *set, wm_timeline *t)
+{
+    wm_batch batch;
+
+    if (take_open(t, &batch, NULL)) {
+        close_taken(set, t, &batch);
+    }
 }
 
 void wm_timelines_hand_back(wm_timelines *set, const wm_home *home,

@@ -382,8 +382,8 @@ void wm_timeline_end_turn(wm_timelines *set, wm_timeline *t, bool left)
     if (!left) {
         wm_lock_acquire(&set->lock);
         wm_lock_acquire(&t->lock);
-        if (t->busy && t->head == NULL && t->open.count == 0 && !t->polled &&
-            t->closing == 0) {
+        if (t->busy && t->queue.head == NULL && t->open.count == 0 &&
+            !t->polled && t->closing == 0) {
             t->busy = false;
             unlink_locked(set, t);
             set->busy--;

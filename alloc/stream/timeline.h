@@ -195,7 +195,7 @@ bool wm_timelines_unasked(wm_timelines *set);
  * is skipped if its last blocks went to another arena, since this poll's would
  * go there too; with steady it is skipped in any case, since those threads
  * reuse their blocks themselves. */
-void wm_timelines_poll_some(wm_timelines *set, unsigned count,
+void wm_timelines_poll_some(wm_timelines *set, size_t count,
                             const struct wm_arena *arena, bool steady,
                             uint64_t now);
 /* Whether anything waits in a timeline, or may wait in a thread's slot. If not,

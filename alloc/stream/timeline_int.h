@@ -12,6 +12,11 @@
 #include "runtime/base/status.h"
 #include "runtime/thread/window.h"
 
+/* Closed batches in the order of the stream's work, by next_in_queue. */
+typedef struct wm_batch_queue {
+    wm_stream_use *head, *tail; /* tail: valid if head is not null */
+} wm_batch_queue;
+
 struct wm_timeline {
     /* What hits read. */
     uint64_t id;        /* const */
@@ -66,7 +71,7 @@ struct wm_timeline {
     unsigned queued;    /* batches in the queue or with the poller */
     unsigned behind;    /* of these, queued since the poll began */
     uint64_t polled_ns; /* now of the last wm_timeline_poll_ripe() */
-    wm_stream_use *head, *tail;
+    wm_batch_queue queue;
     wm_batch open;
     /* The poller's; the lock passes them on to the next one. */
     unsigned closes;     /* polls after a batch was closed */
@@ -74,27 +79,27 @@ struct wm_timeline {
     unsigned busy_polls; /* polls left that need not query the stream */
 };
 
-/* The poller's part of a queue: the batches that were queued when the poll
- * began lie here, so that taking one out needs no lock. */
+/* What a poller works on without a lock. */
 typedef struct wm_poll {
-    wm_stream_use *head, *tail;
-    unsigned ended; /* batches taken out */
-    wm_block *done; /* completed blocks, by next_done */
+    wm_batch_queue queue; /* batches that were queued when the poll began */
+    unsigned ended;       /* batches taken out of it */
+    wm_block *done;       /* completed blocks, by next_done */
 } wm_poll;
+
+/* Moves all batches of one queue behind those of another. */
+static inline void wm_batch_queue_move(wm_batch_queue *from, wm_batch_queue *to)
+{
+    if (from->head != NULL) {
+        *(to->head != NULL ? &to->tail->next_in_queue : &to->head) = from->head;
+        to->tail = from->tail;
+        from->head = NULL;
+    }
+}
 
 /* Moves all batches of t, which the caller polls, behind those in poll. */
 static inline void wm_poll_take_queue_locked(wm_timeline *t, wm_poll *poll)
 {
-    if (t->head == NULL) {
-        return;
-    }
-    if (poll->head == NULL) {
-        poll->head = t->head;
-    } else {
-        poll->tail->next_in_queue = t->head;
-    }
-    poll->tail = t->tail;
-    t->head = t->tail = NULL;
+    wm_batch_queue_move(&t->queue, &poll->queue);
     t->behind = 0;
 }
 
@@ -337,8 +342,9 @@ void wm_batch_enqueue_open_locked(wm_timeline *t);
  * caller has a reference. since: see wm_timeline_make_busy(). */
 void wm_batch_enqueue(wm_timelines *set, wm_timeline *t, wm_stream_use *first,
                       uint64_t since);
-/* Adds a batch to the open one of t, to which the caller has a reference. True:
- * the open batch is full. *bytes_max: bytes with which it is full. since: see
+/* Adds a batch, without an event, to the open one of t, to which the caller has
+ * a reference; since_ns UINT64_MAX: its blocks are freed now. True: the open
+ * batch is full. *bytes_max: bytes with which it is full. since: see
  * wm_timeline_make_busy(). */
 bool wm_batch_join(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
                    uint64_t since, size_t *bytes_max);
@@ -359,10 +365,12 @@ enum wm_open_state {
  * before. */
 enum wm_open_state wm_batch_resolve_open(wm_timelines *set, wm_timeline *t,
                                          wm_poll *poll);
-/* Closes the open batch of t if it was opened at older_than or before. */
+/* Close the open batch of t: if it was opened at older_than or before; if it is
+ * full, and return whether it was; in any case, and wait for threads that close
+ * others of t. */
 void wm_batch_close_older(wm_timelines *set, wm_timeline *t,
                           uint64_t older_than);
-/* Closes the open batch of t, and waits for threads that close others of t. */
+bool wm_batch_close_full(wm_timelines *set, wm_timeline *t);
 void wm_batch_close_now(wm_timelines *set, wm_timeline *t);
 
 /* Where completed blocks, chained by next_done, go; null: set->ops->finish().
@@ -379,10 +387,6 @@ void wm_timeline_poll_after_close(wm_timelines *set, wm_timeline *t,
 /* Closes the open batch of t if it is full, and polls the oldest one. */
 void wm_timeline_close_full(wm_timelines *set, wm_timeline *t,
                             const wm_home *home);
-/* Whether the open batch of t is full; closes it if so. *done: blocks that
- * completed after all, since the event could not be recorded. */
-bool wm_batch_is_full_locked(const wm_timelines *set, const wm_timeline *t);
-bool wm_batch_close_if_full(wm_timelines *set, wm_timeline *t, wm_block **done);
 /* Records an event for the blocks that were freed while t's stream captured,
  * and collects what has completed. The capture is over; the caller has a
  * reference. False: some of these blocks still have no event. */

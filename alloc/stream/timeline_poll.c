@@ -3,8 +3,7 @@
  * round of polling at a time; no lock across a driver call. */
 #include "alloc/stream/timeline_int.h"
 
-#include "runtime/base/clock.h"
-#include "runtime/base/status.h"
+#include "runtime/base/quiet.h"
 
 #include <limits.h>
 
@@ -23,40 +22,18 @@ enum { RECENT_POLL_NS = 1000000 };
 
 /* ---- one queue -------------------------------------------------------- */
 
-/* Entries that the poll left go before entries that came meanwhile. */
-static void requeue_locked(wm_timeline *t, const wm_poll *poll)
-{
-    if (poll->head != NULL) {
-        poll->tail->next_in_queue = t->head;
-        t->tail = t->tail == NULL ? poll->tail : t->tail;
-        t->head = poll->head;
-    }
-    t->queued -= poll->ended;
-}
-
-static wm_stream_use *pop(wm_poll *poll)
-{
-    wm_stream_use *use = poll->head;
-
-    poll->head = use == poll->tail ? NULL : use->next_in_queue;
-    poll->ended++;
-    return use;
-}
-
 /* The batches behind first that have no event either become part of it. */
 static void merge_deferred(wm_poll *poll, wm_stream_use *first)
 {
-    wm_stream_use *last = first;
+    wm_stream_use *last = first, *next;
 
-    while (first != poll->tail && first->next_in_queue->event == NULL) {
-        wm_stream_use *next = first->next_in_queue;
-
+    while ((next = first->next_in_queue) != NULL && next->event == NULL) {
         while (last->next_in_batch != NULL) {
             last = last->next_in_batch;
         }
         last->next_in_batch = next;
         first->next_in_queue = next->next_in_queue;
-        poll->tail = poll->tail == next ? first : poll->tail;
+        poll->queue.tail = poll->queue.tail == next ? first : poll->queue.tail;
         poll->ended++;
     }
 }
@@ -128,7 +105,7 @@ static warm_status record_deferred(wm_timelines *set, wm_timeline *t,
 
 static warm_status query(wm_timelines *set, wm_timeline *t, wm_poll *poll)
 {
-    wm_stream_use *use = poll->head;
+    wm_stream_use *use = poll->queue.head;
     warm_event event = use->event;
 
     if (wm_timeline_is_lost(set, t)) {
@@ -146,28 +123,31 @@ static warm_status query(wm_timelines *set, wm_timeline *t, wm_poll *poll)
     return wm_driver_event_passed(set->driver, event);
 }
 
-/* Whether the head is given up as lost: too many queries in a row failed. */
-static bool count_failure(wm_timeline *t, warm_status status)
+/* Takes the oldest batch out of the queue and ends it. */
+static void finish_oldest(wm_timelines *set, wm_poll *poll, enum wm_uses fate)
 {
-    t->failures = status == WARM_NOT_READY ? 0 : t->failures + 1;
-    return t->failures >= MAX_FAILURES;
+    wm_stream_use *first = poll->queue.head;
+
+    poll->queue.head = first->next_in_queue;
+    poll->ended++;
+    wm_batch_finish(set, first, fate, &poll->done);
 }
 
-/* Takes at most `most` completed batches out of the queue, oldest first.
- * completed: all are known to be complete; else each one's event is queried. */
+/* Finishes at most `most` completed batches, oldest first. completed: all are
+ * known to be complete; else each one's event is queried. */
 static void poll_queue(wm_timelines *set, wm_timeline *t, bool completed,
                        unsigned most, wm_poll *poll)
 {
-    while (poll->head != NULL && most-- > 0) {
+    while (poll->queue.head != NULL && most-- > 0) {
         warm_status status = completed ? WARM_OK : query(set, t, poll);
-        bool lost = status != WARM_OK && count_failure(t, status);
+        bool failed = status != WARM_OK && status != WARM_NOT_READY;
 
-        if (status != WARM_OK && !lost) {
+        t->failures = failed ? t->failures + 1 : 0;
+        if (status != WARM_OK && t->failures < MAX_FAILURES) {
             break;
         }
         t->failures = 0;
-        wm_batch_finish(set, pop(poll), lost ? WM_USES_LOST : WM_USES_PENDING,
-                        &poll->done);
+        finish_oldest(set, poll, failed ? WM_USES_LOST : WM_USES_PENDING);
     }
 }
 
@@ -200,15 +180,18 @@ static bool begin_poll(wm_timeline *t, bool tries, wm_poll *poll)
 /* Hands the completed blocks on before the poll ends: a thread that waits for
  * the poll may look for them. Returns whether any entry is left in t. */
 static bool end_poll(wm_timelines *set, wm_timeline *t, const wm_home *home,
-                     const wm_poll *poll)
+                     wm_poll *poll)
 {
     bool left;
 
     wm_timelines_hand_back(set, home, poll->done);
     wm_lock_acquire(&t->lock);
-    requeue_locked(t, poll);
+    /* Entries that the poll left go before entries that came meanwhile. */
+    wm_batch_queue_move(&t->queue, &poll->queue);
+    t->queue = poll->queue;
+    t->queued -= poll->ended;
     t->polled = false;
-    left = t->head != NULL || t->open.count > 0 || t->closing > 0;
+    left = t->queue.head != NULL || t->open.count > 0 || t->closing > 0;
     wm_cond_broadcast(&t->quiet);
     wm_lock_release(&t->lock);
     return left;
@@ -220,7 +203,7 @@ static void resolve_open(wm_timelines *set, wm_timeline *t, wm_poll *poll)
 {
     enum wm_open_state open;
 
-    if (poll->head != NULL) {
+    if (poll->queue.head != NULL) {
         wm_batch_close_older(set, t, UINT64_MAX);
         return;
     }
@@ -246,32 +229,24 @@ static bool poll_all(wm_timelines *set, wm_timeline *t)
     return end_poll(set, t, NULL, &poll);
 }
 
-/* The first batch of a poll that has no event, or null. */
-static wm_stream_use *first_deferred(const wm_poll *poll)
-{
-    wm_stream_use *use = poll->head;
-
-    while (use != NULL && use->event != NULL) {
-        use = use == poll->tail ? NULL : use->next_in_queue;
-    }
-    return use;
-}
-
 /* Records the events that are missing, also those behind a batch whose event
  * has not completed: perhaps only this thread can name the stream, and only
  * now. False: some are still missing. */
 static bool record_all_deferred(wm_timelines *set, wm_timeline *t)
 {
-    wm_poll poll;
     wm_stream_use *use;
+    wm_poll poll;
 
     (void)begin_poll(t, false, &poll);
-    while ((use = first_deferred(&poll)) != NULL &&
-           !wm_timeline_is_lost(set, t)) {
-        (void)record_deferred(set, t, &poll, use);
+    use = poll.queue.head;
+    while (use != NULL && !wm_timeline_is_lost(set, t)) {
+        if (use->event == NULL) {
+            (void)record_deferred(set, t, &poll, use);
+        }
         if (use->event == NULL) {
             break;
         }
+        use = use->next_in_queue;
     }
     (void)end_poll(set, t, NULL, &poll);
     return use == NULL || wm_timeline_is_lost(set, t);
@@ -279,20 +254,17 @@ static bool record_all_deferred(wm_timelines *set, wm_timeline *t)
 
 bool wm_timeline_poll_deferred(wm_timelines *set, wm_timeline *t)
 {
-    warm_error before = {.size = sizeof before};
     bool waits, recorded = true;
+    wm_quiet quiet;
 
     wm_lock_acquire(&t->lock);
-    waits = t->head != NULL || t->open.count > 0 || t->polled;
+    waits = t->queue.head != NULL || t->open.count > 0 || t->polled;
     wm_lock_release(&t->lock);
     if (waits) {
-        int cancel = wm_cancel_off();
-
-        warm_last_error(&before);
+        wm_quiet_begin(&quiet);
         recorded = record_all_deferred(set, t);
         (void)poll_all(set, t);
-        wm_error_restore(&before);
-        wm_cancel_restore(cancel);
+        wm_quiet_end(&quiet);
     }
     return recorded;
 }
@@ -308,18 +280,6 @@ void wm_timeline_poll_after_close(wm_timelines *set, wm_timeline *t,
     }
 }
 
-/* If the stream was busy a moment ago, the open batch gets its event without a
- * query. */
-static void resolve_ripe(wm_timelines *set, wm_timeline *t, wm_poll *poll)
-{
-    if (t->busy_polls > 0 && poll->head == NULL) {
-        t->busy_polls--;
-        wm_batch_close_older(set, t, UINT64_MAX);
-    } else {
-        resolve_open(set, t, poll);
-    }
-}
-
 enum ripe { NOTHING, NOT_WORTH_IT, QUEUED, RIPE };
 
 static enum ripe ripe_locked(wm_timelines *set, wm_timeline *t, uint64_t now)
@@ -332,7 +292,7 @@ static enum ripe ripe_locked(wm_timelines *set, wm_timeline *t, uint64_t now)
         (t->open.count > 0 && now - t->open.since_ns >= set->batch_ns)) {
         return RIPE;
     }
-    if (t->head != NULL) {
+    if (t->queue.head != NULL) {
         return QUEUED;
     }
     return t->open.count > 0 ? NOT_WORTH_IT : NOTHING;
@@ -355,8 +315,12 @@ bool wm_timeline_poll_ripe(wm_timelines *set, wm_timeline *t, uint64_t now,
         return false;
     }
     poll_queue(set, t, false, UINT_MAX, &poll);
-    if (ripe == RIPE) {
-        resolve_ripe(set, t, &poll);
+    if (ripe == RIPE && t->busy_polls > 0 && poll.queue.head == NULL) {
+        /* The stream was busy a moment ago: an event, and no query. */
+        t->busy_polls--;
+        wm_batch_close_older(set, t, UINT64_MAX);
+    } else if (ripe == RIPE) {
+        resolve_open(set, t, &poll);
     }
     *left = end_poll(set, t, home, &poll);
     return poll.done != NULL;
@@ -428,43 +392,35 @@ static bool is_polled_elsewhere(wm_timeline *t, const struct wm_arena *arena,
     return recent;
 }
 
-void wm_timelines_poll_some(wm_timelines *set, unsigned count,
+void wm_timelines_poll_some(wm_timelines *set, size_t count,
                             const struct wm_arena *arena, bool steady,
                             uint64_t now)
 {
     const wm_timeline *seen = NULL;
+    wm_timeline *t;
 
-    while (count > 0) {
-        wm_timeline *t = wm_timeline_rotate(set);
-        bool left;
+    while (count-- > 0 && (t = wm_timeline_rotate(set)) != NULL) {
+        bool again = t == seen, left = true;
 
-        if (t == NULL || t == seen) {
-            if (t != NULL) {
-                wm_timeline_drop(set, t);
-            }
+        seen = seen == NULL ? t : seen; /* only compared: no reference */
+        if (!again && !is_polled_elsewhere(t, arena, steady, now)) {
+            (void)wm_timeline_poll_ripe(set, t, now, NULL, &left);
+        }
+        wm_timeline_end_turn(set, t, left);
+        if (again) {
             break;
         }
-        seen = seen == NULL ? t : seen; /* only compared: no reference */
-        if (is_polled_elsewhere(t, arena, steady, now)) {
-            wm_timeline_drop(set, t);
-        } else {
-            (void)wm_timeline_poll_ripe(set, t, now, NULL, &left);
-            wm_timeline_end_turn(set, t, left);
-        }
-        count--;
     }
 }
 
 void wm_timelines_tend(wm_timelines *set)
 {
     uint64_t now = wm_clock_ns();
-    size_t busy = wm_timelines_busy(set);
 
     if (now > set->batch_ns) {
         wm_timelines_close_old(set, now - set->batch_ns);
     }
-    wm_timelines_poll_some(set, busy < UINT_MAX ? (unsigned)busy : UINT_MAX,
-                           NULL, false, now);
+    wm_timelines_poll_some(set, wm_timelines_busy(set), NULL, false, now);
 }
 
 void wm_timelines_forget_entries(wm_timelines *set)
@@ -476,8 +432,8 @@ void wm_timelines_forget_entries(wm_timelines *set)
 
         wm_batch_enqueue_open_locked(t);
         (void)begin_poll(t, false, &poll);
-        while (poll.head != NULL) {
-            wm_batch_finish(set, pop(&poll), WM_USES_PENDING, &poll.done);
+        while (poll.queue.head != NULL) {
+            finish_oldest(set, &poll, WM_USES_PENDING);
         }
         poll.done = NULL;
         (void)end_poll(set, t, NULL, &poll);
@@ -490,12 +446,9 @@ void wm_timelines_forget_entries(wm_timelines *set)
 void wm_timeline_close_full(wm_timelines *set, wm_timeline *t,
                             const wm_home *home)
 {
-    wm_block *done = NULL;
-
-    if (wm_batch_close_if_full(set, t, &done)) {
+    if (wm_batch_close_full(set, t)) {
         wm_timeline_poll_after_close(set, t, home);
     }
-    wm_timelines_hand_back(set, NULL, done);
 }
 
 void wm_timelines_close_old(wm_timelines *set, uint64_t older_than)
@@ -512,40 +465,19 @@ void wm_timelines_close_old(wm_timelines *set, uint64_t older_than)
     }
 }
 
-static void append_use(wm_batch *batch, wm_stream_use *use)
-{
-    use->next_in_batch = NULL;
-    if (batch->last != NULL) {
-        batch->last->next_in_batch = use;
-    } else {
-        batch->first = use;
-        batch->since_ns = wm_clock_ns();
-    }
-    batch->last = use;
-    batch->count++;
-    batch->bytes += use->block->bytes;
-}
-
 static void publish_use(wm_timelines *set, wm_timeline *t, wm_stream_use *use)
 {
-    bool full = false;
-    bool listed;
+    wm_batch batch = {.first = use,
+                      .last = use,
+                      .count = 1,
+                      .bytes = use->block->bytes,
+                      .since_ns = UINT64_MAX};
+    size_t bytes_max;
 
-    wm_lock_acquire(&t->lock);
-    if (use->event != NULL || !wm_timeline_is_adopted(t) || t->retiring ||
-        wm_timeline_is_retired(t)) {
-        use->next_in_batch = NULL;
-        wm_batch_enqueue_locked(t, use);
-    } else {
-        append_use(&t->open, use);
-        full = wm_batch_is_full_locked(set, t);
-    }
-    listed = t->busy;
-    wm_lock_release(&t->lock);
-    if (!listed) {
-        wm_timeline_make_busy(set, t, 0);
-    }
-    if (full) {
+    use->next_in_batch = NULL;
+    if (use->event != NULL || !wm_timeline_is_adopted(t)) {
+        wm_batch_enqueue(set, t, use, 0);
+    } else if (wm_batch_join(set, t, &batch, 0, &bytes_max)) {
         wm_timeline_close_full(set, t, NULL);
     }
 }
