@@ -2,14 +2,11 @@
  * thread: splits one larger block, or merges adjacent ones. All other blocks
  * stay cached.
  *
- * Takes the biased lock of the calling thread's window and under it lock arena.
- * Calls no driver. */
+ * Locks the calling thread's window and under it lock arena. Calls no
+ * driver. */
 #include "alloc/cache/cache_int.h"
 
 #include "alloc/arena/arena_int.h"
-
-#include "alloc/arena/arena_int.h"
-#include "alloc/arena/group.h"
 
 /* Allocates from what was flushed under the same lock. */
 static wm_block *take_locked(wm_magazine_set *set, wm_arena *arena,
@@ -26,27 +23,23 @@ static wm_block *take_locked(wm_magazine_set *set, wm_arena *arena,
 
 /* ---- one block ---------------------------------------------------------- */
 
-/* The oldest block of the smallest sufficient class, or null. */
-static wm_block *find_larger(wm_magazine_set *set, size_t bytes)
-{
-    for (unsigned i = wm_size_class(bytes); i < WM_CLASSES; i++) {
-        wm_magazine *m = &set->of[i];
-
-        if (wm_magazine_count(m) > 0 && wm_magazine_sift(set, m, 1) > 0) {
-            return wm_magazine_first(m)->block;
-        }
-    }
-    return NULL;
-}
-
 uint64_t wm_cache_split_larger(wm_magazine_set *set, const wm_request *request,
                                wm_block **block)
 {
     size_t bytes = wm_size_run_bytes(request->bytes);
-    wm_block *larger = find_larger(set, bytes);
+    wm_block *larger = NULL;
     wm_arena *arena;
     bool suits;
 
+    /* The oldest block of the smallest sufficient class. */
+    for (unsigned i = wm_size_class(bytes); i < WM_CLASSES && larger == NULL;
+         i++) {
+        wm_magazine *m = &set->of[i];
+
+        if (wm_magazine_count(m) > 0 && wm_magazine_sift(set, m, 1) > 0) {
+            larger = wm_magazine_first(m)->block;
+        }
+    }
     if (larger == NULL) {
         return 0;
     }
@@ -103,37 +96,32 @@ static row row_at_locked(const wm_magazine_set *set, const wm_arena *arena,
     return found;
 }
 
-/* Whether a row may begin at a block, which the set may have cached: it is of
- * the arena and in a segment for requests of so many bytes. It is the lane's,
- * or the lane has ended and its blocks become common. Blocks of slabs have no
- * neighbours; they are smaller than that. */
-static bool may_begin(const wm_magazine_set *set, const wm_arena *arena,
-                      const wm_block *block, size_t bytes)
-{
-    /* First the set: an entry may be stale. */
-    return wm_magazine_set_caches(set, block) &&
-           block->segment->arena == arena &&
-           wm_run_suits(block->segment, bytes);
-}
-
 /* The row of the fewest cached blocks, or the first of few enough; larger
- * classes are searched first. */
+ * classes are searched first. A row may begin at a cached run that is of the
+ * arena and in a segment for requests of so many bytes; the run is the lane's,
+ * or the lane has ended and its blocks become common. */
 static row find_row_locked(const wm_magazine_set *set, const wm_arena *arena,
                            const wm_lane *lane, size_t bytes)
 {
+    /* Blocks of slabs have no neighbours. */
+    const unsigned slabs = wm_size_class_fixed(WM_SLAB_LIMIT);
     row best = {.cached = 0};
     unsigned most = MOST_BLOCKS;
 
-    for (unsigned i = WM_CLASSES; i-- > 0;) {
+    for (unsigned i = WM_CLASSES; i-- > slabs;) {
         const wm_magazine *m = &set->of[i];
 
         for (const wm_entry *entry = wm_magazine_first(m); entry < m->top;
              entry++) {
-            row one =
-                may_begin(set, arena, entry->block, bytes)
-                    ? row_at_locked(set, arena, lane, entry->block, bytes, most)
-                    : (row){.cached = 0};
+            wm_block *block = entry->block;
+            row one = {.cached = 0};
 
+            /* First whether the set caches it: an entry may be stale. */
+            if (wm_magazine_set_caches(set, block) &&
+                block->segment->arena == arena &&
+                wm_run_suits(block->segment, bytes)) {
+                one = row_at_locked(set, arena, lane, block, bytes, most);
+            }
             if (one.cached > 0) {
                 best = one;
                 most = one.cached - 1;
@@ -191,6 +179,8 @@ uint64_t wm_cache_merge_row(wm_magazine_set *set, const wm_request *request,
     return blocks;
 }
 
+/* ---- for a request ------------------------------------------------------- */
+
 uint64_t wm_cache_growth_cost(const wm_arena_group *group, size_t bytes)
 {
     return (1 + bytes / group->segment_bytes) *
@@ -204,31 +194,16 @@ static bool growth_is_cheaper(const wm_arena_group *group, size_t bytes)
            wm_cache_growth_cost(group, bytes);
 }
 
-/* ---- for a request ------------------------------------------------------- */
-
-typedef uint64_t carve_fn(wm_magazine_set *set, const wm_request *request,
-                          wm_block **block);
-
-/* Splits a larger block; or merges a row, until growth is cheaper. */
-static uint64_t carve_any(wm_magazine_set *set, const wm_request *request,
-                          wm_block **block)
-{
-    uint64_t blocks = wm_cache_split_larger(set, request, block);
-
-    return *block == NULL && !growth_is_cheaper(set->group, request->bytes)
-               ? blocks + wm_cache_merge_row(set, request, block)
-               : blocks;
-}
-
 /* Every OWN_TURNS-th time that a thread could serve itself, others come first:
  * completed blocks of other streams are polled before larger runs are split. To
  * do so each time costs twice as much as all the rest of a miss, and saves less
  * than 1 % of memory. */
 enum { OWN_TURNS = 16 };
 
-/* in_turns: leaves every OWN_TURNS-th turn to others. */
+/* Splits a larger block; merge: or merges a row, until growth is cheaper.
+ * in_turns: leaves every OWN_TURNS-th turn to others. */
 static wm_block *carve(wm_arena_group *group, const wm_request *request,
-                       carve_fn *split, bool in_turns)
+                       bool merge, bool in_turns)
 {
     uint64_t blocks = 0;
     wm_window *window;
@@ -241,7 +216,11 @@ static wm_block *carve(wm_arena_group *group, const wm_request *request,
     if ((set->lane != NULL || set->footprint_stable) &&
         wm_arena_is_sibling(set->arena, request->arena) &&
         !(in_turns && ++set->self_served % OWN_TURNS == 0)) {
-        blocks = split(set, request, &block);
+        blocks = wm_cache_split_larger(set, request, &block);
+        if (merge && block == NULL &&
+            !growth_is_cheaper(group, request->bytes)) {
+            blocks += wm_cache_merge_row(set, request, &block);
+        }
     }
     if (block != NULL) {
         wm_magazine_set_tag_block(set, block);
@@ -260,15 +239,15 @@ static wm_block *carve(wm_arena_group *group, const wm_request *request,
 
 wm_block *wm_cache_take_own(wm_arena_group *group, const wm_request *request)
 {
-    return request->epoch != 0 ? carve(group, request, carve_any, true) : NULL;
+    return request->epoch != 0 ? carve(group, request, true, true) : NULL;
 }
 
 wm_block *wm_cache_take_larger(wm_arena_group *group, const wm_request *request)
 {
-    return carve(group, request, wm_cache_split_larger, false);
+    return carve(group, request, false, false);
 }
 
 wm_block *wm_cache_take_row(wm_arena_group *group, const wm_request *request)
 {
-    return request->epoch != 0 ? carve(group, request, carve_any, false) : NULL;
+    return request->epoch != 0 ? carve(group, request, true, false) : NULL;
 }

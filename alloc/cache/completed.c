@@ -1,7 +1,7 @@
 /* completed.c: caches completed blocks in the set of the thread that freed
  * them, within a budget.
  *
- * The caller has the biased lock of the set's window; takes lock arena. */
+ * The caller has locked the set's window; takes lock arena. */
 #include "alloc/cache/cache_int.h"
 
 #include "alloc/arena/arena_int.h"
@@ -13,6 +13,7 @@ static inline void push_uncounted(wm_magazine_set *set, wm_magazine *m,
 {
     wm_supply *supply = wm_magazine_supply(set, m);
 
+    wm_block_set_state(block, set->cached);
     *m->top++ = (wm_entry){.block = block, .base = block->base};
     if (++supply->base > supply->claimed) {
         wm_magazine_claim_ahead(set, m);
@@ -43,40 +44,26 @@ enum {
     COMPLETED_LOOKS = 8 /* batches between two computations of the budget */
 };
 
-static int64_t least_of(const wm_magazine_set *set)
-{
-    int64_t part = set->bytes_max / COMPLETED_LITTLE;
-
-    return part < COMPLETED_BYTES ? part : COMPLETED_BYTES;
-}
-
-/* A growth counts against the completed bytes, as many times as held memory
- * does. It does not clear them: else many threads would start anew with each
- * growth of one. */
-static void note_growth(wm_magazine_set *set)
+/* Computes the budget, and whether the footprint is stable. A growth counts
+ * against the completed bytes, as many times as held memory does. It does not
+ * clear them: else many threads would start anew with each growth of one. */
+static void set_budget_locked(wm_magazine_set *set)
 {
     uint64_t grown = atomic_load_explicit(&set->arena->siblings->grown,
                                           memory_order_relaxed);
     int64_t less = COMPLETED_TURNS * (int64_t)(grown - set->grown);
+    int64_t held = (int64_t)set->arena->stats.held_bytes.current;
+    int64_t least = set->bytes_max / COMPLETED_LITTLE, most;
 
     set->grown = grown;
     set->completed = set->completed > less ? set->completed - less : 0;
-}
-
-static int64_t completed_max_locked(wm_magazine_set *set)
-{
-    const warm_space_stats *stats = &set->arena->stats;
-    int64_t most;
-
-    note_growth(set);
-    most = (set->completed -
-            COMPLETED_TURNS * (int64_t)stats->held_bytes.current) /
-           COMPLETED_PART;
-    set->footprint_stable = most > least_of(set);
+    least = least < COMPLETED_BYTES ? least : COMPLETED_BYTES;
+    most = (set->completed - COMPLETED_TURNS * held) / COMPLETED_PART;
+    set->footprint_stable = most > least;
     if (!set->footprint_stable) {
-        return least_of(set);
+        most = least;
     }
-    return most < set->bytes_max ? most : set->bytes_max;
+    set->completed_max = most < set->bytes_max ? most : set->bytes_max;
 }
 
 /* most: bytes that the set may still cache. */
@@ -94,7 +81,6 @@ static bool push_completed_locked(wm_magazine_set *set, wm_block *block,
         wm_block_fate(block) != WM_BLOCK_IDLE) {
         return false;
     }
-    wm_block_set_state(block, set->cached);
     push_uncounted(set, m, block);
     return true;
 }
@@ -106,7 +92,7 @@ wm_block *wm_cache_add_completed(wm_magazine_set *set, wm_block *chain)
     int64_t most;
 
     wm_lock_acquire(&set->arena->lock);
-    set->completed_max = completed_max_locked(set);
+    set_budget_locked(set);
     most = set->completed_max - wm_magazine_set_bytes(set);
     while (chain != NULL) {
         wm_block *next = chain->next_done;
@@ -140,22 +126,6 @@ static void put_rest(wm_block *const *rest, size_t count)
     }
 }
 
-/* Before a completed batch is cached: the arena no longer counts its blocks as
- * pending; and the budget is computed anew, after a growth and now and then. */
-static void note_batch(wm_magazine_set *set, const wm_pending_batch *batch)
-{
-    if (batch->counted == 0 && set->batches++ % COMPLETED_LOOKS != 0 &&
-        set->grown == atomic_load_explicit(&set->arena->siblings->grown,
-                                           memory_order_relaxed)) {
-        return;
-    }
-    wm_lock_acquire(&set->arena->lock);
-    wm_arena_end_pending_locked(set->arena, batch->counted,
-                                batch->counted_bytes);
-    set->completed_max = completed_max_locked(set);
-    wm_lock_release(&set->arena->lock);
-}
-
 void wm_cache_add_pending_batch(wm_magazine_set *set,
                                 const wm_pending_batch *batch)
 {
@@ -163,7 +133,17 @@ void wm_cache_add_pending_batch(wm_magazine_set *set,
     size_t left = 0;
     int64_t bytes = 0, most;
 
-    note_batch(set, batch);
+    /* The arena no longer counts the blocks as pending; and the budget is
+     * computed anew, after a growth and now and then. */
+    if (batch->counted > 0 || set->batches++ % COMPLETED_LOOKS == 0 ||
+        set->grown != atomic_load_explicit(&set->arena->siblings->grown,
+                                           memory_order_relaxed)) {
+        wm_lock_acquire(&set->arena->lock);
+        wm_arena_end_pending_locked(set->arena, batch->counted,
+                                    batch->counted_bytes);
+        set_budget_locked(set);
+        wm_lock_release(&set->arena->lock);
+    }
     most = set->completed_max - wm_magazine_set_bytes(set);
     for (size_t i = 0; i < batch->count; i++) {
         wm_block *block = batch->block[i];
@@ -175,7 +155,6 @@ void wm_cache_add_pending_batch(wm_magazine_set *set,
             rest[left++] = block;
             continue;
         }
-        wm_block_set_state(block, set->cached);
         push_uncounted(set, m, block);
         bytes += m->bytes;
     }

@@ -1,7 +1,7 @@
 /* flush.c: flushes blocks of a set to the arenas that they belong to.
  *
- * The caller has the biased lock of the set's window; takes lock arena, of one
- * sibling at a time. The set counts a block until it is in its arena: a thread
+ * The caller has locked the set's window; takes lock arena, of one sibling at a
+ * time. The set counts a block until it is in its arena: a thread
  * that looks for memory finds it in one of the two. */
 #include "alloc/cache/cache_int.h"
 
@@ -55,34 +55,24 @@ static unsigned put_blocks_locked(wm_magazine_set *set, wm_magazine *m,
     return left;
 }
 
-/* The siblings that have blocks among the first entries: a bit each. */
-static uint32_t siblings_in(const wm_magazine_set *set, const wm_magazine *m,
-                            unsigned first)
-{
-    const wm_entry *entry = wm_magazine_first(m);
-    uint32_t found = 0;
-
-    for (unsigned i = 0; i < first; i++) {
-        if (arena_of(&entry[i]) != set->arena) {
-            found |= 1u << arena_of(&entry[i])->shard;
-        }
-    }
-    return found;
-}
-
 uint64_t wm_cache_flush_siblings(wm_magazine_set *set)
 {
     uint64_t blocks = 0;
-    uint32_t found = 0;
+    uint32_t found = 0; /* siblings that have blocks in the set: a bit each */
 
     if (wm_arena_next(set->arena, set->arena) == set->arena) {
         return 0; /* no siblings */
     }
     for (unsigned i = 0; i < set->classes; i++) {
         wm_magazine *m = &set->of[set->in_use[i]];
+        unsigned count = wm_magazine_sift(set, m, wm_magazine_count(m));
+        const wm_entry *entry = wm_magazine_first(m);
 
-        found |=
-            siblings_in(set, m, wm_magazine_sift(set, m, wm_magazine_count(m)));
+        for (unsigned k = 0; k < count; k++) {
+            if (arena_of(&entry[k]) != set->arena) {
+                found |= 1u << arena_of(&entry[k])->shard;
+            }
+        }
     }
     for (wm_arena *a = set->arena->siblings; found != 0; a = a->next_sibling) {
         if ((found & 1) != 0) {
@@ -102,25 +92,26 @@ uint64_t wm_cache_flush_siblings(wm_magazine_set *set)
 
 /* ---- flush -------------------------------------------------------------- */
 
+/* Flushes the older half of a class, or all of it. Returns how many blocks. */
+static unsigned flush_class_locked(wm_magazine_set *set, wm_magazine *m,
+                                   enum wm_part part)
+{
+    unsigned count = wm_magazine_sift(set, m, wm_magazine_count(m));
+    unsigned oldest = part == WM_ALL ? count : (count + 1) / 2;
+
+    if (oldest > 0) {
+        (void)put_blocks_locked(set, m, set->arena, oldest, 0);
+        wm_magazine_supply(set, m)->batch = 1;
+    }
+    return oldest;
+}
+
 uint64_t wm_cache_flush_locked(wm_magazine_set *set, enum wm_part part)
 {
     uint64_t blocks = 0;
 
     for (unsigned i = 0; i < set->classes; i++) {
-        wm_magazine *m = &set->of[set->in_use[i]];
-
-        (void)wm_magazine_sift(set, m, wm_magazine_count(m));
-    }
-    for (unsigned i = 0; i < set->classes; i++) {
-        wm_magazine *m = &set->of[set->in_use[i]];
-        unsigned count = wm_magazine_count(m);
-        unsigned oldest = part == WM_ALL ? count : (count + 1) / 2;
-
-        if (oldest > 0) {
-            (void)put_blocks_locked(set, m, set->arena, oldest, 0);
-            wm_magazine_supply(set, m)->batch = 1;
-            blocks += oldest;
-        }
+        blocks += flush_class_locked(set, &set->of[set->in_use[i]], part);
     }
     return blocks;
 }
@@ -172,18 +163,6 @@ void wm_cache_flush_block_locked(wm_magazine_set *set, wm_block *block)
     wm_arena_put_locked(block->segment->arena, block);
 }
 
-/* Flushes a whole class. */
-static unsigned flush_class_locked(wm_magazine_set *set, wm_magazine *m)
-{
-    unsigned count = wm_magazine_sift(set, m, wm_magazine_count(m));
-
-    if (count > 0) {
-        (void)put_blocks_locked(set, m, set->arena, count, 0);
-        wm_magazine_supply(set, m)->batch = 1;
-    }
-    return count;
-}
-
 uint64_t wm_cache_trade(wm_magazine_set *set, size_t bytes, wm_block **block)
 {
     wm_arena *arena = set->arena;
@@ -198,7 +177,7 @@ uint64_t wm_cache_trade(wm_magazine_set *set, size_t bytes, wm_block **block)
     }
     wm_lock_acquire(&arena->lock);
     for (unsigned i = WM_CLASSES; i-- > 0 && *block == NULL;) {
-        unsigned count = flush_class_locked(set, &set->of[i]);
+        unsigned count = flush_class_locked(set, &set->of[i], WM_ALL);
 
         blocks += count;
         if (count > 0) {
