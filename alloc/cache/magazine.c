@@ -129,6 +129,18 @@ static wm_block *pop(wm_magazine_set *set, size_t bytes)
     return entry != NULL ? entry->block : NULL;
 }
 
+/* Whether a class, or one whose blocks may serve its requests, has entries. */
+static bool may_pop(const wm_magazine_set *set, const wm_magazine *m)
+{
+    const wm_magazine *end = &set->of[WM_CLASSES];
+    uint32_t count = 0;
+
+    for (int i = 0; i <= WM_LARGER && m + i < end; i++) {
+        count += wm_magazine_count(m + i);
+    }
+    return count > 0;
+}
+
 static enum wm_refill refill(wm_magazine_set *set, wm_magazine *m,
                              const wm_request *request, enum wm_split split,
                              wm_block **block)
@@ -137,10 +149,12 @@ static enum wm_refill refill(wm_magazine_set *set, wm_magazine *m,
     unsigned count;
     bool cut;
 
-    (void)wm_magazine_sift(set, m, wm_magazine_count(m));
-    *block = pop(set, bytes);
-    if (*block != NULL) {
-        return WM_REFILL_DONE;
+    if (may_pop(set, m)) {
+        (void)wm_magazine_sift(set, m, wm_magazine_count(m));
+        *block = pop(set, bytes);
+        if (*block != NULL) {
+            return WM_REFILL_DONE;
+        }
     }
     count = take_from_arena(set, m, request->arena, split, &cut);
     if (count == 0 && set->lane == NULL) {
