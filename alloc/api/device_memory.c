@@ -10,30 +10,23 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/status.h"
 
-static wm_device_space *space_of(warm_runtime *runtime, int device)
-{
-    return &runtime->device_spaces[device];
-}
-
-/* Sets the request's lane to that of the stream, with a reference. epoch: the
- * stream epoch, read before. */
-static warm_status find_lane(wm_device_space *d, wm_lane_registry *orders,
+/* Sets the request's lane to that of the stream, with a reference, in registry.
+ * epoch: the stream epoch, read before. */
+static warm_status find_lane(wm_space *space, wm_lane_registry *registry,
                              warm_stream stream, uint64_t epoch,
                              wm_request *request, bool *captured)
 {
     wm_found_lane found;
-    warm_status status;
+    bool is_pool = request->arena->pool != NULL;
 
-    if (request->arena->pool == NULL &&
-        wm_stream_slot_is_known(&d->space.group, stream, request)) {
+    if (!is_pool && wm_stream_slot_is_known(&space->group, stream, request)) {
         return WARM_OK;
     }
-    status = wm_lanes_of_stream(orders, stream, &found);
+    warm_status status = wm_lanes_of_stream(registry, stream, &found);
     if (status == WARM_OK) {
         request->lane = found.lane;
         request->stream = stream;
-        request->epoch =
-            found.known && request->arena->pool == NULL ? epoch : 0;
+        request->epoch = found.known && !is_pool ? epoch : 0;
         *captured = found.captured;
     }
     return status;
@@ -42,35 +35,36 @@ static warm_status find_lane(wm_device_space *d, wm_lane_registry *orders,
 static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
                          void **pointer)
 {
-    wm_request request = {.bytes = bytes, .arena = d->space.group.arenas};
+    wm_space *space = &d->space;
+    warm_runtime *runtime = space->group.runtime;
+    wm_lane_registry *registry = &d->orders;
+    wm_request request = {.bytes = bytes, .arena = space->group.arenas};
     /* Acquire: pairs with the release of the thread that announces a capture: a
      * thread that reads its epoch sees the capture and caches no block. */
-    uint64_t epoch = atomic_load_explicit(&d->space.group.runtime->stream_epoch,
-                                          memory_order_acquire);
+    uint64_t epoch =
+        atomic_load_explicit(&runtime->stream_epoch, memory_order_acquire);
     bool captured = false;
-    wm_lane_registry *orders = &d->orders;
     wm_lane *held = NULL;
     warm_status status = WARM_OK;
 
-    if (wm_private_routes(d->space.group.runtime)) {
-        status = wm_private_route(&d->space, d->space.group.device, stream,
-                                  &request);
+    if (wm_private_routes(runtime)) {
+        status = wm_private_route(space, space->group.device, stream, &request);
         if (request.arena->pool != NULL) {
-            orders = request.arena->orders;
+            registry = request.arena->orders;
         }
     }
     if (status == WARM_OK && request.lane == NULL) {
-        status = find_lane(d, orders, stream, epoch, &request, &captured);
+        status = find_lane(space, registry, stream, epoch, &request, &captured);
         held = request.lane;
     }
     if (captured) { /* no call that would break the capture */
-        wm_timelines_begin_found(d->space.group.timelines);
+        wm_timelines_begin_found(space->group.timelines);
     }
     if (status == WARM_OK) {
-        status = wm_space_alloc(&d->space, &request, pointer);
+        status = wm_space_alloc(space, &request, pointer);
     }
     if (captured) {
-        wm_timelines_end_recording(d->space.group.timelines);
+        wm_timelines_end_recording(space->group.timelines);
     }
     if (held != NULL) {
         wm_lane_drop(request.arena, held);
@@ -83,87 +77,17 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
         atomic_store_explicit(&wm_space_find(*pointer)->captured, true,
                               memory_order_relaxed);
     }
-    if (status == WARM_OK && wm_unlikely(d->space.group.runtime->traced)) {
-        wm_traced_alloc(d->space.group.runtime, *pointer, bytes, stream);
+    if (status == WARM_OK && wm_unlikely(runtime->traced)) {
+        wm_traced_alloc(runtime, *pointer, bytes, stream);
     }
     return status;
 }
 
-static warm_status alloc_slow(warm_runtime *runtime, int device,
-                              warm_stream stream, size_t bytes, void **pointer)
-    __attribute__((noinline, cold));
-static warm_status alloc_other(warm_runtime *runtime, int device,
-                               warm_stream stream, size_t bytes, void **pointer)
-    __attribute__((noinline));
-static warm_status alloc_missed(wm_window *window, size_t bytes, void **pointer)
-    __attribute__((noinline));
-
-/* Makes the stream's slot the current one; false: the thread has none. */
-static bool turn_to(wm_window *window, int device, warm_stream stream)
-{
-    bool found = false;
-
-    if (wm_biased_enter(&window->biased)) {
-        found = wm_stream_slot_of(window, device, stream) != NULL;
-        wm_biased_leave(&window->biased);
-    }
-    return found;
-}
-
-/* The stream is not the last one's; its slot may still hold a block. */
-static warm_status alloc_other(warm_runtime *runtime, int device,
-                               warm_stream stream, size_t bytes, void **pointer)
-{
-    wm_window *window = wm_window_mine();
-
-    if (wm_magazine_may_hit(window, runtime, bytes, pointer) &&
-        turn_to(window, device, stream) &&
-        wm_stream_slot_enter(window, runtime, wm_private_routing(runtime),
-                             device, stream)) {
-        return wm_stream_slot_alloc(window, bytes, pointer)
-                   ? WARM_OK
-                   : alloc_missed(window, bytes, pointer);
-    }
-    return alloc_slow(runtime, device, stream, bytes, pointer);
-}
-
-/* A miss on the stream of the current slot, read again here so that a hit need
- * not keep it in registers. Outside of the biased lock: another thread ends
- * slots only while the owner is not in a call. */
-static warm_status alloc_missed(wm_window *window, size_t bytes, void **pointer)
-{
-    const wm_stream_slot *slot = window->slot_last;
-    warm_runtime *runtime = window->owner;
-
-    if (wm_stream_slot_enter(window, runtime, wm_private_routing(runtime),
-                             slot->device, slot->stream) &&
-        wm_stream_slot_alloc_larger(window, bytes, pointer)) {
-        return WARM_OK;
-    }
-    return alloc_slow(runtime, slot->device, slot->stream, bytes, pointer);
-}
-
-warm_status warm_device_alloc(warm_runtime *runtime, int device,
-                              warm_stream stream, size_t bytes, void **pointer)
-{
-    wm_window *window = wm_window_mine();
-
-    if (!wm_magazine_may_hit(window, runtime, bytes, pointer) ||
-        !wm_stream_slot_enter(window, runtime, wm_private_routing(runtime),
-                              device, stream)) {
-        return alloc_other(runtime, device, stream, bytes, pointer);
-    }
-    if (wm_likely(wm_stream_slot_alloc(window, bytes, pointer))) {
-        return WARM_OK;
-    }
-    return alloc_missed(window, bytes, pointer);
-}
-
-static warm_status alloc_slow(warm_runtime *runtime, int device,
-                              warm_stream stream, size_t bytes, void **pointer)
+static __attribute__((noinline, cold)) warm_status
+alloc_slow(warm_runtime *runtime, int device, warm_stream stream, size_t bytes,
+           void **pointer)
 {
     warm_status status = wm_runtime_check_device(runtime, device);
-    int cancel;
 
     if (status != WARM_OK) {
         return status;
@@ -181,10 +105,73 @@ static warm_status alloc_slow(warm_runtime *runtime, int device,
                        "any device has",
                        wm_bytes(bytes).text, device);
     }
-    cancel = wm_cancel_off();
-    status = alloc(space_of(runtime, device), stream, bytes, pointer);
+    int cancel = wm_cancel_off();
+    status = alloc(&runtime->device_spaces[device], stream, bytes, pointer);
     wm_cancel_restore(cancel);
     return status;
+}
+
+/* A miss on the stream of the current slot, read again here so that a hit need
+ * not keep it in registers. Outside of the biased lock: another thread ends
+ * slots only while the owner is not in a call. */
+static __attribute__((noinline)) warm_status
+alloc_missed(wm_window *window, size_t bytes, void **pointer)
+{
+    const wm_stream_slot *slot = window->slot_last;
+    warm_runtime *runtime = window->owner;
+
+    if (wm_stream_slot_enter(window, runtime, wm_private_routing(runtime),
+                             slot->device, slot->stream) &&
+        wm_stream_slot_alloc_larger(window, bytes, pointer)) {
+        return WARM_OK;
+    }
+    return alloc_slow(runtime, slot->device, slot->stream, bytes, pointer);
+}
+
+/* Makes the stream's slot the current one. False: the thread has none. */
+static bool turn_to(wm_window *window, int device, warm_stream stream)
+{
+    bool found = false;
+
+    if (wm_biased_enter(&window->biased)) {
+        found = wm_stream_slot_of(window, device, stream) != NULL;
+        wm_biased_leave(&window->biased);
+    }
+    return found;
+}
+
+/* The current slot is another stream's; the stream's own may hold a block. */
+static __attribute__((noinline)) warm_status
+alloc_other(warm_runtime *runtime, int device, warm_stream stream, size_t bytes,
+            void **pointer)
+{
+    wm_window *window = wm_window_mine();
+
+    if (wm_magazine_may_hit(window, runtime, bytes, pointer) &&
+        turn_to(window, device, stream) &&
+        wm_stream_slot_enter(window, runtime, wm_private_routing(runtime),
+                             device, stream)) {
+        return wm_stream_slot_alloc(window, bytes, pointer)
+                   ? WARM_OK
+                   : alloc_missed(window, bytes, pointer);
+    }
+    return alloc_slow(runtime, device, stream, bytes, pointer);
+}
+
+warm_status warm_device_alloc(warm_runtime *runtime, int device,
+                              warm_stream stream, size_t bytes, void **pointer)
+{
+    wm_window *window = wm_window_mine();
+
+    if (!wm_magazine_may_hit(window, runtime, bytes, pointer) ||
+        !wm_stream_slot_enter(window, runtime, wm_private_routing(runtime),
+                              device, stream)) {
+        return alloc_other(runtime, device, stream, bytes, pointer);
+    }
+    if (wm_likely(wm_stream_slot_alloc(window, bytes, pointer))) {
+        return WARM_OK;
+    }
+    return alloc_missed(window, bytes, pointer);
 }
 
 warm_status warm_device_base_allocation(const void *pointer, void **base,

@@ -15,32 +15,10 @@
 
 _Static_assert(WARM_NODE_ANY == WM_NODE_UNKNOWN, "passed on as it is");
 
-static warm_status alloc_missed(wm_window *window, size_t bytes, void **pointer)
-    __attribute__((noinline));
-static warm_status alloc_slow(warm_runtime *runtime, size_t bytes,
-                              void **pointer) __attribute__((noinline, cold));
-static warm_status alloc_on_slow(warm_runtime *runtime, size_t bytes, int node,
-                                 unsigned flags, void **pointer)
-    __attribute__((noinline, cold));
-
-/* Allocates pageable memory after page-locked memory failed; if that fails too,
- * the caller gets the first error. */
-static warm_status serve_pageable(wm_pinned *pinned, wm_request *request,
-                                  void **pointer)
-{
-    warm_status status =
-        wm_pageable_alloc(&pinned->pageable, request->bytes, pointer);
-
-    if (status == WARM_OK) {
-        return status;
-    }
-    wm_error_restore(request->cause);
-    return wm_space_refuse(&pinned->space, request);
-}
-
 static warm_status serve(warm_runtime *runtime, wm_request *request,
                          void **pointer)
 {
+    wm_pinned *pinned = runtime->pinned;
     warm_status status = WARM_OK;
 
     if (pointer == NULL) {
@@ -57,25 +35,52 @@ static warm_status serve(warm_runtime *runtime, wm_request *request,
             wm_bytes(request->bytes).text);
     }
     if (!request->strict) {
-        request->arena = wm_cache_arena(&runtime->pinned->space.group,
-                                        wm_node_home(runtime));
+        request->arena =
+            wm_cache_arena(&pinned->space.group, wm_node_home(runtime));
     }
     if (wm_private_routes(runtime)) {
-        status = wm_private_route_pinned(&runtime->pinned->space, request);
+        status = wm_private_route_pinned(&pinned->space, request);
     }
     if (status == WARM_OK) {
-        status = wm_space_alloc(&runtime->pinned->space, request, pointer);
+        status = wm_space_alloc(&pinned->space, request, pointer);
     }
     if (request->arena->pool != NULL) {
         wm_private_routed(request->arena->pool);
     }
     if (status == WARM_OUT_OF_MEMORY && request->cause != NULL) {
-        status = serve_pageable(runtime->pinned, request, pointer);
+        status = wm_pageable_alloc(&pinned->pageable, request->bytes, pointer);
+        if (status != WARM_OK) { /* the message is that of pinned memory */
+            wm_error_restore(request->cause);
+            status = wm_space_refuse(&pinned->space, request);
+        }
     }
     if (wm_unlikely(runtime->traced) && status == WARM_OK) {
         wm_traced_alloc(runtime, *pointer, request->bytes, NULL);
     }
     return status;
+}
+
+static __attribute__((noinline, cold)) warm_status
+alloc_slow(warm_runtime *runtime, size_t bytes, void **pointer)
+{
+    wm_request request = {.bytes = bytes};
+    warm_status status = wm_runtime_check(runtime);
+
+    return status == WARM_OK ? serve(runtime, &request, pointer) : status;
+}
+
+/* A miss on the window's runtime, read again here so that a hit need not keep
+ * it in a register. */
+static __attribute__((noinline)) warm_status
+alloc_missed(wm_window *window, size_t bytes, void **pointer)
+{
+    warm_runtime *runtime = window->owner;
+
+    if (wm_magazine_alloc_larger(window, wm_private_routing(runtime), bytes,
+                                 pointer)) {
+        return WARM_OK;
+    }
+    return alloc_slow(runtime, bytes, pointer);
 }
 
 warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
@@ -93,26 +98,31 @@ warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
     return alloc_missed(window, bytes, pointer);
 }
 
-/* A miss on the window's runtime, read again here so that a hit need not keep
- * it in a register. */
-static warm_status alloc_missed(wm_window *window, size_t bytes, void **pointer)
+static __attribute__((noinline, cold)) warm_status
+alloc_on_slow(warm_runtime *runtime, size_t bytes, int node, unsigned flags,
+              void **pointer)
 {
-    warm_runtime *runtime = window->owner;
-
-    if (wm_magazine_alloc_larger(window, wm_private_routing(runtime), bytes,
-                                 pointer)) {
-        return WARM_OK;
-    }
-    return alloc_slow(runtime, bytes, pointer);
-}
-
-static warm_status alloc_slow(warm_runtime *runtime, size_t bytes,
-                              void **pointer)
-{
-    wm_request request = {.bytes = bytes};
+    warm_error cause = {.size = sizeof cause};
+    wm_request request = {
+        .bytes = bytes,
+        .strict = node != WARM_NODE_ANY,
+        .cause = (flags & WARM_ALLOC_PAGEABLE_OK) != 0 ? &cause : NULL};
     warm_status status = wm_runtime_check(runtime);
 
-    return status == WARM_OK ? serve(runtime, &request, pointer) : status;
+    if (status != WARM_OK) {
+        return status;
+    }
+    if ((flags & ~WARM_ALLOC_PAGEABLE_OK) != 0) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "flags %#x are not known", flags);
+    }
+    if (request.strict) {
+        status = wm_node_check(runtime, node);
+        if (status != WARM_OK) {
+            return status;
+        }
+        request.arena = wm_cache_arena(&runtime->pinned->space.group, node);
+    }
+    return serve(runtime, &request, pointer);
 }
 
 warm_status warm_pinned_alloc_on(warm_runtime *runtime, size_t bytes, int node,
@@ -129,28 +139,7 @@ warm_status warm_pinned_alloc_on(warm_runtime *runtime, size_t bytes, int node,
     return alloc_on_slow(runtime, bytes, node, flags, pointer);
 }
 
-static warm_status alloc_on_slow(warm_runtime *runtime, size_t bytes, int node,
-                                 unsigned flags, void **pointer)
-{
-    warm_error cause = {.size = sizeof cause};
-    wm_request request = {
-        .bytes = bytes,
-        .strict = node != WARM_NODE_ANY,
-        .cause = (flags & WARM_ALLOC_PAGEABLE_OK) != 0 ? &cause : NULL};
-    warm_status status = wm_runtime_check(runtime);
-
-    if (status == WARM_OK && (flags & ~WARM_ALLOC_PAGEABLE_OK) != 0) {
-        status =
-            wm_fail(WARM_INVALID_ARGUMENT, "flags %#x are not known", flags);
-    }
-    if (status == WARM_OK && request.strict) {
-        status = wm_node_check(runtime, node);
-    }
-    if (status == WARM_OK && request.strict) {
-        request.arena = wm_cache_arena(&runtime->pinned->space.group, node);
-    }
-    return status == WARM_OK ? serve(runtime, &request, pointer) : status;
-}
+/* ---- live blocks -------------------------------------------------------- */
 
 static warm_status find_live(const void *pointer, wm_block **block)
 {
@@ -161,8 +150,22 @@ static warm_status find_live(const void *pointer, wm_block **block)
     return wm_runtime_check(wm_space_of(*block)->group.runtime);
 }
 
-static warm_status record_slow(const void *pointer, warm_stream stream)
-    __attribute__((noinline));
+static __attribute__((noinline)) warm_status record_slow(const void *pointer,
+                                                         warm_stream stream)
+{
+    wm_block *block;
+    warm_status status = find_live(pointer, &block);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    wm_space *space = wm_space_of(block);
+    status = wm_space_record(space, block, stream);
+    if (status == WARM_OK && wm_unlikely(space->group.runtime->traced)) {
+        wm_traced_use(space->group.runtime, block, stream, WM_TRACE_USE);
+    }
+    return status;
+}
 
 /* The block that starts at pointer if the pointer cache has it; or null. */
 static inline __attribute__((always_inline)) wm_block *
@@ -198,22 +201,6 @@ warm_status warm_record_stream(const void *pointer, warm_stream stream)
     return record_slow(pointer, stream);
 }
 
-static warm_status record_slow(const void *pointer, warm_stream stream)
-{
-    wm_block *block;
-    warm_status status = find_live(pointer, &block);
-
-    if (status == WARM_OK) {
-        status = wm_space_record(wm_space_of(block), block, stream);
-    }
-    if (status == WARM_OK &&
-        wm_unlikely(wm_space_of(block)->group.runtime->traced)) {
-        wm_traced_use(wm_space_of(block)->group.runtime, block, stream,
-                      WM_TRACE_USE);
-    }
-    return status;
-}
-
 warm_status warm_block_get_info(const void *pointer, warm_block_info *info)
 {
     wm_block *block;
@@ -222,20 +209,21 @@ warm_status warm_block_get_info(const void *pointer, warm_block_info *info)
     if (status == WARM_OK) {
         status = find_live(pointer, &block);
     }
-    if (status == WARM_OK) {
-        wm_timelines *timelines = wm_space_of(block)->group.timelines;
-        warm_block_info all = {
-            .base = block->base,
-            .bytes = block->bytes,
-            .requested = wm_block_requested(block),
-            .runtime = wm_space_of(block)->group.runtime,
-            .streams = wm_timelines_streams(timelines, block),
-            .node = block->segment->arena->node,
-            .device = wm_device_of_block(block),
-            .pool = {wm_arena_pool_number(block->segment->arena)},
-            .pageable = block->segment->arena->group->pageable};
-
-        wm_sized_out(info, &all, sizeof all);
+    if (status != WARM_OK) {
+        return status;
     }
-    return status;
+    const wm_arena *arena = block->segment->arena;
+    const wm_arena_group *group = arena->group;
+    warm_block_info all = {.base = block->base,
+                           .bytes = block->bytes,
+                           .requested = wm_block_requested(block),
+                           .runtime = group->runtime,
+                           .streams =
+                               wm_timelines_streams(group->timelines, block),
+                           .node = arena->node,
+                           .device = wm_device_of_block(block),
+                           .pool = {wm_arena_pool_number(arena)},
+                           .pageable = group->pageable};
+    wm_sized_out(info, &all, sizeof all);
+    return WARM_OK;
 }
