@@ -55,13 +55,12 @@ static uint64_t number_of(wm_segment *segment)
     static _Atomic uint64_t last_exported;
     uint64_t number =
         atomic_load_explicit(&segment->shared_as, memory_order_relaxed);
-    uint64_t next;
 
     if (number != 0) {
         return number;
     }
     /* Relaxed: the number orders nothing, and all threads use the winner's. */
-    next =
+    uint64_t next =
         atomic_fetch_add_explicit(&last_exported, 1, memory_order_relaxed) + 1;
     return atomic_compare_exchange_strong_explicit(&segment->shared_as, &number,
                                                    next, memory_order_relaxed,
@@ -70,24 +69,24 @@ static uint64_t number_of(wm_segment *segment)
                : number;
 }
 
-static warm_status name_segment(wm_device_space *d, wm_segment *segment,
+static warm_status name_segment(wm_space *space, wm_segment *segment,
                                 warm_ipc_handle *handle)
 {
-    wm_driver *driver = d->space.driver;
+    int device = space->group.device;
     wm_device_id id;
     wm_ipc_name name;
     wm_space_work work;
-    warm_status status = wm_space_work_begin(&d->space, &work);
+    warm_status status = wm_space_work_begin(space, &work);
 
     if (status != WARM_OK) {
         return status;
     }
-    status = wm_driver_device_id(driver, d->space.group.device, &id);
+    status = wm_driver_device_id(space->driver, device, &id);
     if (status == WARM_OK) {
-        status = wm_driver_ipc_export(driver, d->space.group.device,
-                                      segment->base, &name);
+        status =
+            wm_driver_ipc_export(space->driver, device, segment->base, &name);
     }
-    wm_space_work_end(&d->space, &work, false);
+    wm_space_work_end(space, &work, false);
     if (status == WARM_OK) {
         memcpy(handle->device, id.bytes, sizeof id);
         memcpy(handle->segment, name.bytes, sizeof name);
@@ -98,38 +97,41 @@ static warm_status name_segment(wm_device_space *d, wm_segment *segment,
 
 warm_status warm_ipc_export(const void *pointer, warm_ipc_handle *handle)
 {
+    const char *start = pointer;
     wm_block *block = wm_space_find(pointer);
-    warm_ipc_handle made = {.size = sizeof made};
-    warm_status status;
 
     if (block == NULL || wm_device_of_block(block) < 0) {
         return wm_space_not_found(pointer, " of a device");
     }
-    status = wm_runtime_check(wm_space_of(block)->group.runtime);
+    wm_segment *segment = block->segment;
+    wm_space *space = wm_space_of(block);
+    warm_ipc_handle made = {
+        .size = sizeof made,
+        .bytes = (uint64_t)(block->base + block->bytes - start),
+        .offset = (uint64_t)(start - segment->base),
+        .segment_bytes = segment->bytes,
+        .process = wm_process_identity(),
+        .pid = (uint64_t)getpid(),
+    };
+    warm_status status = wm_runtime_check(space->group.runtime);
     if (status == WARM_OK) {
         status = check_size(handle);
-    }
-    if (status == WARM_OK && block->segment->unit > 0) {
-        status = wm_fail(WARM_UNSUPPORTED,
-                         "%p lies in memory of option expandable_segments, "
-                         "which CUDA shares with no other process by a handle",
-                         pointer);
-    }
-    if (status == WARM_OK) {
-        status = name_segment((wm_device_space *)wm_space_of(block),
-                              block->segment, &made);
     }
     if (status != WARM_OK) {
         return status;
     }
-    made.bytes = (uint64_t)(block->base + block->bytes - (const char *)pointer);
-    made.offset = (uint64_t)((const char *)pointer - block->segment->base);
-    made.segment_bytes = block->segment->bytes;
-    made.process = wm_process_identity();
-    made.pid = (uint64_t)getpid();
-    made.check = check_of(&made);
-    *handle = made;
-    return WARM_OK;
+    if (segment->unit > 0) {
+        return wm_fail(WARM_UNSUPPORTED,
+                       "%p lies in memory of option expandable_segments, "
+                       "which CUDA shares with no other process by a handle",
+                       pointer);
+    }
+    status = name_segment(space, segment, &made);
+    if (status == WARM_OK) {
+        made.check = check_of(&made);
+        *handle = made;
+    }
+    return status;
 }
 
 /* ---- opening ----------------------------------------------------------- */
@@ -156,25 +158,14 @@ static warm_status check_handle(const warm_ipc_handle *handle)
     return WARM_OK;
 }
 
-static warm_status no_device(const warm_ipc_handle *handle)
-{
-    char text[2 * sizeof handle->device + 1];
-
-    for (size_t i = 0; i < sizeof handle->device; i++) {
-        snprintf(text + 2 * i, 3, "%02x", handle->device[i]);
-    }
-    return wm_fail(WARM_UNAVAILABLE,
-                   "process %" PRIu64 " exported memory of a device that this "
-                   "runtime does not have, id %s",
-                   handle->pid, text);
-}
-
 static warm_status find_device(warm_runtime *runtime,
                                const warm_ipc_handle *handle,
                                wm_device_space **d)
 {
+    char text[2 * sizeof handle->device + 1];
+    wm_device_id id;
+
     for (int i = 0; i < runtime->devices; i++) {
-        wm_device_id id;
         warm_status status = wm_driver_device_id(runtime->driver, i, &id);
 
         if (status != WARM_OK) {
@@ -185,15 +176,35 @@ static warm_status find_device(warm_runtime *runtime,
             return WARM_OK;
         }
     }
-    return no_device(handle);
+    for (size_t i = 0; i < sizeof handle->device; i++) {
+        snprintf(text + 2 * i, 3, "%02x", handle->device[i]);
+    }
+    return wm_fail(WARM_UNAVAILABLE,
+                   "process %" PRIu64 " exported memory of a device that this "
+                   "runtime does not have, id %s",
+                   handle->pid, text);
 }
 
-static warm_status open_on(wm_device_space *d, const warm_ipc_handle *handle,
-                           void **pointer)
+warm_status warm_ipc_open(warm_runtime *runtime, const warm_ipc_handle *handle,
+                          void **pointer)
 {
+    wm_device_space *d = NULL;
     wm_space_work work;
-    warm_status status = wm_space_work_begin(&d->space, &work);
+    warm_status status = wm_runtime_check(runtime);
 
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (pointer == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "pointer is null");
+    }
+    status = check_handle(handle);
+    if (status == WARM_OK) {
+        status = find_device(runtime, handle, &d);
+    }
+    if (status == WARM_OK) {
+        status = wm_space_work_begin(&d->space, &work);
+    }
     if (status == WARM_OK) {
         status = wm_imports_open(&d->imports, handle, pointer);
         wm_space_work_end(&d->space, &work, false);
@@ -201,42 +212,7 @@ static warm_status open_on(wm_device_space *d, const warm_ipc_handle *handle,
     return status;
 }
 
-warm_status warm_ipc_open(warm_runtime *runtime, const warm_ipc_handle *handle,
-                          void **pointer)
-{
-    wm_device_space *d = NULL;
-    warm_status status = wm_runtime_check(runtime);
-
-    if (status == WARM_OK && pointer == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "pointer is null");
-    }
-    if (status == WARM_OK) {
-        status = check_handle(handle);
-    }
-    if (status == WARM_OK) {
-        status = find_device(runtime, handle, &d);
-    }
-    return status == WARM_OK ? open_on(d, handle, pointer) : status;
-}
-
 /* ---- closing ----------------------------------------------------------- */
-
-/* The pointer does not tell its device: tries each. */
-static warm_status close_on_any(warm_runtime *runtime, const void *pointer)
-{
-    warm_status status = WARM_NOT_FOUND;
-
-    for (int i = 0; i < runtime->devices && status == WARM_NOT_FOUND; i++) {
-        status = wm_imports_close(&runtime->device_spaces[i].imports, pointer);
-    }
-    if (status == WARM_NOT_FOUND) {
-        status = wm_fail(WARM_INVALID_POINTER,
-                         "%p is not open here: it was closed already, or not "
-                         "given by warm_ipc_open() of this runtime",
-                         pointer);
-    }
-    return status;
-}
 
 warm_status warm_ipc_close(warm_runtime *runtime, void *pointer)
 {
@@ -247,10 +223,20 @@ warm_status warm_ipc_close(warm_runtime *runtime, void *pointer)
         return status;
     }
     status = wm_space_work_begin(&runtime->device_spaces[0].space, &work);
-    if (status == WARM_OK) {
-        status = close_on_any(runtime, pointer);
-        wm_space_work_end(&runtime->device_spaces[0].space, &work, false);
+    if (status != WARM_OK) {
+        return status;
     }
+    status = WARM_NOT_FOUND; /* the pointer does not tell its device */
+    for (int i = 0; i < runtime->devices && status == WARM_NOT_FOUND; i++) {
+        status = wm_imports_close(&runtime->device_spaces[i].imports, pointer);
+    }
+    if (status == WARM_NOT_FOUND) {
+        status = wm_fail(WARM_INVALID_POINTER,
+                         "%p is not open here: it was closed already, or not "
+                         "given by warm_ipc_open() of this runtime",
+                         pointer);
+    }
+    wm_space_work_end(&runtime->device_spaces[0].space, &work, false);
     return status;
 }
 
@@ -262,11 +248,12 @@ warm_status warm_ipc_get_stats(warm_runtime *runtime, warm_ipc_stats *stats)
     if (status == WARM_OK) {
         status = wm_sized_check(stats, sizeof all, "warm_ipc_stats");
     }
-    if (status == WARM_OK) {
-        for (int i = 0; i < runtime->devices; i++) {
-            wm_imports_add_stats(&runtime->device_spaces[i].imports, &all);
-        }
-        wm_sized_out(stats, &all, sizeof all);
+    if (status != WARM_OK) {
+        return status;
     }
-    return status;
+    for (int i = 0; i < runtime->devices; i++) {
+        wm_imports_add_stats(&runtime->device_spaces[i].imports, &all);
+    }
+    wm_sized_out(stats, &all, sizeof all);
+    return WARM_OK;
 }
