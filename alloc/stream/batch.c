@@ -163,18 +163,6 @@ bool wm_batch_join(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
     return full;
 }
 
-/* The batch is closed, and enters the queue if queue is not null. */
-static void end_close(wm_timeline *t, bool due, wm_stream_use *queue)
-{
-    wm_lock_acquire(&t->lock);
-    if (queue != NULL) {
-        wm_batch_enqueue_locked(t, queue);
-    }
-    t->closing--;
-    wm_timeline_end_record_locked(t, due);
-    wm_lock_release(&t->lock);
-}
-
 /* Whether a stream captures although no capture is known, against the rules:
  * the graph may use the blocks of the batch, which are retained. */
 static bool is_unannounced(wm_timelines *set, const wm_timeline *t,
@@ -210,48 +198,50 @@ warm_stream wm_timelines_unannounced(wm_timelines *set, size_t *bytes)
                : NULL;
 }
 
-/* The event could not be recorded: waits for the stream. */
-static void fail_close(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
-                       wm_block **done)
+/* The counterpart of take_open_locked(): finishes the batch with its fate, or
+ * puts it into the queue (NONE). waited: it does not count as closing any
+ * more. */
+static void end_close(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
+                      enum wm_uses fate, bool waited, wm_block **done)
 {
-    enum wm_uses fate = WM_USES_LOST;
-    wm_capture capture;
-
-    wm_lock_acquire(&t->lock);
-    t->closing--;
-    wm_cond_broadcast(&t->quiet);
-    wm_lock_release(&t->lock);
-    if (wm_timeline_synchronize(set, t, &capture) == WARM_OK) {
-        fate = capture == WM_CAPTURE_NONE ? WM_USES_PENDING : WM_USES_NONE;
-        fate = is_unannounced(set, t, batch, capture) ? WM_USES_CAPTURED : fate;
-    }
-    if (fate == WM_USES_NONE) { /* gets its event when the capture is over */
-        wm_batch_enqueue(set, t, batch->first, 0);
-    } else {
+    if (fate != WM_USES_NONE) {
         wm_batch_finish(set, batch->first, fate, done);
     }
-    wm_timeline_end_record(t, batch->due);
+    wm_lock_acquire(&t->lock);
+    if (fate == WM_USES_NONE) {
+        wm_batch_enqueue_locked(t, batch->first);
+    }
+    t->closing -= !waited;
+    wm_timeline_end_record_locked(t, batch->due);
+    unlock_busy(set, t, 0);
 }
 
 /* Records the event, and puts the batch into the queue behind it. If the driver
- * fails to record, waits for the stream. While the stream captures, the batch
- * enters the queue without an event; if nobody announced the capture, its
- * blocks are retained. */
+ * fails to record, waits for the stream; polls do not wait meanwhile. While the
+ * stream captures, the batch enters the queue without an event; if nobody
+ * announced the capture, its blocks are retained. */
 static void close_batch(wm_timelines *set, wm_timeline *t,
                         const wm_batch *batch, wm_block **done)
 {
     wm_capture capture = WM_CAPTURE_NONE;
-    warm_status status =
-        wm_stream_use_record_event(set, batch->first, t, batch->due, &capture);
+    enum wm_uses fate = WM_USES_NONE;
+    bool waited = wm_stream_use_record_event(set, batch->first, t, batch->due,
+                                             &capture) != WARM_OK;
 
-    if (status != WARM_OK) {
-        fail_close(set, t, batch, done);
-    } else if (is_unannounced(set, t, batch, capture)) {
-        wm_batch_finish(set, batch->first, WM_USES_CAPTURED, done);
-        end_close(t, batch->due, NULL);
-    } else {
-        end_close(t, batch->due, batch->first);
+    if (waited) {
+        wm_lock_acquire(&t->lock);
+        t->closing--;
+        wm_cond_broadcast(&t->quiet);
+        wm_lock_release(&t->lock);
+        fate = wm_timeline_synchronize(set, t, &capture) != WARM_OK
+                   ? WM_USES_LOST
+               : capture == WM_CAPTURE_NONE ? WM_USES_PENDING
+                                            : WM_USES_NONE;
     }
+    if (fate != WM_USES_LOST && is_unannounced(set, t, batch, capture)) {
+        fate = WM_USES_CAPTURED;
+    }
+    end_close(set, t, batch, fate, waited, done);
 }
 
 /* Takes the open batch, and waits first until batches that other threads close
@@ -276,14 +266,15 @@ static bool take_open(wm_timeline *t, wm_batch *batch, wm_poll *poll)
 enum wm_open_state wm_batch_resolve_open(wm_timelines *set, wm_timeline *t,
                                          wm_poll *poll)
 {
-    bool lost = wm_timeline_is_lost(set, t);
     wm_capture capture = WM_CAPTURE_NONE;
     warm_status status = WARM_OK;
     wm_batch batch;
+    bool lost;
 
     if (!take_open(t, &batch, poll)) {
         return WM_OPEN_BUSY;
     }
+    lost = wm_timeline_is_lost(set, t);
     if (!lost && !batch.due) {
         status = wm_driver_stream_passed(set->driver, t->stream, &capture);
     }
@@ -293,8 +284,7 @@ enum wm_open_state wm_batch_resolve_open(wm_timelines *set, wm_timeline *t,
         return status == WARM_NOT_READY ? WM_OPEN_BUSY : WM_OPEN_QUEUED;
     }
     /* No event: it would complete later than the stream did. */
-    wm_batch_finish(set, batch.first, WM_USES_PENDING, &poll->done);
-    end_close(t, batch.due, NULL);
+    end_close(set, t, &batch, WM_USES_PENDING, false, &poll->done);
     return WM_OPEN_COMPLETED;
 }
 

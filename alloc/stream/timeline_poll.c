@@ -38,14 +38,6 @@ static void merge_deferred(wm_poll *poll, wm_stream_use *first)
     }
 }
 
-static warm_status thread_is_gone(void)
-{
-    return wm_fail(WARM_INVALID_STREAM,
-                   "the thread whose default stream uses it exited before an "
-                   "event could be recorded there: in a capture, or on a "
-                   "device that was not its current one");
-}
-
 /* Whether an event can be recorded on t's stream. NOT_READY: not now. */
 static warm_status can_record(wm_timelines *set, const wm_timeline *t)
 {
@@ -55,7 +47,11 @@ static warm_status can_record(wm_timelines *set, const wm_timeline *t)
 
     if (!wm_timeline_is_named_here(t)) {
         return atomic_load_explicit(&t->orphaned, memory_order_relaxed)
-                   ? thread_is_gone()
+                   ? wm_fail(WARM_INVALID_STREAM,
+                             "the thread whose default stream uses it exited "
+                             "before an event could be recorded there: in a "
+                             "capture, or on a device that was not its current "
+                             "one")
                    : WARM_NOT_READY;
     }
     status = wm_driver_stream_info(set->driver, t->stream, &info);
@@ -328,33 +324,6 @@ bool wm_timeline_poll_ripe(wm_timelines *set, wm_timeline *t, uint64_t now,
 
 /* ---- rounds ----------------------------------------------------------- */
 
-/* True: a round begins, and the caller runs it. False: a round that began after
- * the call has finished. */
-static bool begin_round(wm_timelines *set, uint64_t *round)
-{
-    uint64_t wanted;
-    bool ours;
-
-    wm_lock_acquire(&set->lock);
-    wanted = set->begun + 1;
-    while (set->begun != set->finished && set->finished < wanted) {
-        wm_cond_wait(&set->round_over, &set->lock);
-    }
-    ours = set->finished < wanted;
-    set->begun += ours;
-    *round = set->begun;
-    wm_lock_release(&set->lock);
-    return ours;
-}
-
-static void end_round(wm_timelines *set)
-{
-    wm_lock_acquire(&set->lock);
-    set->finished = set->begun;
-    wm_cond_broadcast(&set->round_over);
-    wm_lock_release(&set->lock);
-}
-
 void wm_timelines_poll(wm_timelines *set)
 {
     (void)set->ops->collect(set, NULL, UINT64_MAX);
@@ -366,13 +335,25 @@ void wm_timelines_poll_queued(wm_timelines *set)
     uint64_t round;
     wm_timeline *t;
 
-    if (!begin_round(set, &round)) {
+    wm_lock_acquire(&set->lock);
+    round = set->begun + 1;
+    while (set->begun != set->finished && set->finished < round) {
+        wm_cond_wait(&set->round_over, &set->lock);
+    }
+    if (set->finished >= round) {
+        /* A round that began after the call has finished. */
+        wm_lock_release(&set->lock);
         return;
     }
+    round = ++set->begun;
+    wm_lock_release(&set->lock);
     while ((t = wm_timeline_next_busy(set, round)) != NULL) {
         wm_timeline_end_turn(set, t, poll_all(set, t));
     }
-    end_round(set);
+    wm_lock_acquire(&set->lock);
+    set->finished = round;
+    wm_cond_broadcast(&set->round_over);
+    wm_lock_release(&set->lock);
 }
 
 static bool is_polled_elsewhere(wm_timeline *t, const struct wm_arena *arena,
@@ -453,13 +434,12 @@ void wm_timeline_close_full(wm_timelines *set, wm_timeline *t,
 
 void wm_timelines_close_old(wm_timelines *set, uint64_t older_than)
 {
-    (void)set->ops->collect(set, NULL, older_than);
-    for (size_t left = wm_timelines_busy(set); left > 0; left--) {
-        wm_timeline *t = wm_timeline_rotate(set);
+    wm_timeline *t;
+    size_t count;
 
-        if (t == NULL) {
-            break;
-        }
+    (void)set->ops->collect(set, NULL, older_than);
+    count = wm_timelines_busy(set);
+    while (count-- > 0 && (t = wm_timeline_rotate(set)) != NULL) {
         wm_batch_close_older(set, t, older_than);
         wm_timeline_drop(set, t);
     }
