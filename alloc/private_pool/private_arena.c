@@ -1,19 +1,15 @@
-/* private_arena.c: the memory of private pools, and what becomes of it when
- * they go. See private_pool.h. */
+/* private_arena.c: the memory of private pools, and its return when they end
+ * (private_pool.h). */
 #include "alloc/private_pool/private_int.h"
 
+#include "alloc/arena/arena_trace.h"
 #include "alloc/kinds/pinned.h"
 #include "alloc/space/space_int.h"
 #include "alloc/stream/timeline_int.h"
-#include "alloc/arena/arena_trace.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/quiet.h"
 
-static int state_of(wm_private_arena *arena)
-{
-    return atomic_load_explicit(&arena->state, memory_order_relaxed);
-}
-
-/* ---- arenas --------------------------------------------------------- */
+/* ---- arenas -------------------------------------------------------------- */
 
 static wm_private_arena *make_arena(wm_private_pools *pools, wm_space *space,
                                     int device, wm_arena *beside, bool user)
@@ -31,7 +27,6 @@ static wm_private_arena *make_arena(wm_private_pools *pools, wm_space *space,
     made->arena.history = beside->history;
     made->space = space;
     made->beside = beside;
-    made->user = user;
     if (device >= 0) {
         made->arena.grain = beside->grain;
         made->arena.small_max = beside->small_max;
@@ -46,8 +41,8 @@ static wm_private_arena *make_arena(wm_private_pools *pools, wm_space *space,
         }
     }
     made->next = wm_private_arenas(pools);
-    /* Release, twice: who finds it finds it made. Under lock private nobody
-     * else puts one in front. */
+    /* Release, twice: a thread that finds the arena sees its fields. Under lock
+     * private no other thread puts one in front. */
     atomic_store_explicit(&pools->arenas, made, memory_order_release);
     made->arena.next_arena = head;
     atomic_store_explicit(&space->group.all_arenas, &made->arena,
@@ -55,22 +50,24 @@ static wm_private_arena *make_arena(wm_private_pools *pools, wm_space *space,
     return made;
 }
 
-static wm_private_arena *find_arena(wm_private_pools *pools,
-                                    const wm_arena *beside, int state,
-                                    uint64_t number, bool user)
+static bool is_dead(const wm_private_arena *own)
 {
-    wm_private_arena *a = wm_private_arenas(pools);
-
-    while (a != NULL &&
-           (a->beside != beside || state_of(a) != state ||
-            wm_arena_pool_number(&a->arena) != number || a->user != user)) {
-        a = a->next;
-    }
-    return a;
+    return atomic_load_explicit(&own->dead, memory_order_relaxed);
 }
 
-/* Nobody has, or is about to get, any of its memory. */
-static bool is_quiet(wm_private_arena *own)
+static void set_dead_locked(wm_private_pools *pools, wm_private_arena *own,
+                            bool dead)
+{
+    atomic_store_explicit(&own->dead, dead, memory_order_relaxed);
+    if (dead) {
+        atomic_fetch_add_explicit(&pools->dead, 1, memory_order_relaxed);
+    } else {
+        atomic_fetch_sub_explicit(&pools->dead, 1, memory_order_relaxed);
+    }
+}
+
+/* Whether no request is in flight and no block is allocated or pending. */
+static bool is_unused(wm_private_arena *own)
 {
     warm_space_stats stats = {.size = sizeof stats};
 
@@ -82,22 +79,48 @@ static bool is_quiet(wm_private_arena *own)
     return stats.idle_bytes == stats.held_bytes.current;
 }
 
-/* One that is DEAD, and whose memory cannot go since something is captured:
- * while there always is, pools come and go in what is held already. */
-static wm_private_arena *find_quiet(wm_private_pools *pools,
-                                    const wm_arena *beside, bool user)
+/* The pool's own arena, else one without a pool and without memory, else
+ * null. */
+static wm_private_arena *find_locked(wm_private_pools *pools,
+                                     const wm_private_pool *pool,
+                                     const wm_arena *beside)
+{
+    wm_private_arena *spare = NULL;
+
+    for (wm_private_arena *a = wm_private_arenas(pools); a != NULL;
+         a = a->next) {
+        uint64_t number = wm_arena_pool_number(&a->arena);
+
+        if (a->beside != beside || a->arena.user_pool != pool->user) {
+            continue;
+        }
+        if (number == pool->number) {
+            return a;
+        }
+        if (number == 0 && spare == NULL && !is_dead(a)) {
+            spare = a;
+        }
+    }
+    return spare;
+}
+
+/* A dead arena that is unused, and whose memory captures keep from its return:
+ * while there always is a capture, pools come and go in the memory that is held
+ * already. */
+static wm_private_arena *revive_locked(wm_private_pools *pools,
+                                       const wm_arena *beside, bool user)
 {
     wm_private_arena *a = wm_private_arenas(pools);
 
     if (!wm_timelines_holds_back(beside->group->timelines)) {
         return NULL;
     }
-    while (a != NULL && (a->beside != beside || a->user != user ||
-                         state_of(a) != WM_PRIVATE_DEAD || !is_quiet(a))) {
+    while (a != NULL && (a->beside != beside || a->arena.user_pool != user ||
+                         !is_dead(a) || !is_unused(a))) {
         a = a->next;
     }
     if (a != NULL) {
-        atomic_fetch_sub_explicit(&pools->dead, 1, memory_order_relaxed);
+        set_dead_locked(pools, a, false);
     }
     return a;
 }
@@ -107,102 +130,93 @@ wm_private_arena *wm_private_arena_locked(wm_private_pools *pools,
                                           wm_space *space, int device,
                                           wm_arena *beside)
 {
-    wm_private_arena *a =
-        find_arena(pools, beside, WM_PRIVATE_LIVE, pool->number, pool->user);
+    wm_private_arena *a = find_locked(pools, pool, beside);
 
-    if (a != NULL) {
-        return a;
-    }
-    a = find_arena(pools, beside, WM_PRIVATE_SPARE, 0, pool->user);
     if (a == NULL) {
-        a = find_quiet(pools, beside, pool->user);
+        a = revive_locked(pools, beside, pool->user);
     }
     if (a == NULL) {
         a = make_arena(pools, space, device, beside, pool->user);
     }
-    if (a != NULL) {
-        atomic_store_explicit(&a->arena.pool_number, pool->number,
-                              memory_order_relaxed);
-        atomic_store_explicit(&a->state, WM_PRIVATE_LIVE, memory_order_relaxed);
-        if (!pool->user) {
-            wm_arena_retain_begin(&a->arena);
-        }
+    if (a == NULL || wm_arena_pool_number(&a->arena) == pool->number) {
+        return a;
+    }
+    atomic_store_explicit(&a->arena.pool_number, pool->number,
+                          memory_order_relaxed);
+    if (!pool->user) {
+        wm_arena_retain_begin(&a->arena);
     }
     return a;
 }
 
-/* ---- the end of a pool ---------------------------------------------- */
+/* ---- the end of a pool --------------------------------------------------- */
 
-/* What a stream outside of captures may still use waits for that, from now on,
- * and for the end of a capture that is under way there. */
+/* A block that streams outside of captures may still use waits for them from
+ * now on, and for the end of a capture that is under way there. */
 static void put_back(wm_private_arena *own, wm_block *block)
 {
-    wm_timelines *timelines = own->space->group.timelines;
+    wm_arena_group *group = &own->space->group;
     bool had_uses =
         atomic_load_explicit(&block->uses, memory_order_relaxed) != NULL;
     enum wm_block_state state = WM_BLOCK_IDLE;
 
     /* Relaxed: the block is this thread's. */
     atomic_store_explicit(&block->captured, false, memory_order_relaxed);
-    switch (wm_timelines_prepare(timelines, block)) {
+    switch (wm_timelines_prepare(group->timelines, block)) {
     case WM_USES_PENDING:
         wm_arena_put_retained(&own->arena, block, WM_BLOCK_PENDING, had_uses);
-        wm_timelines_publish(timelines, block);
+        wm_timelines_publish(group->timelines, block);
         return;
     case WM_USES_LOST:
-    case WM_USES_CAPTURED: /* not: that was forgotten above */
+    case WM_USES_CAPTURED: /* not: captured was cleared above */
         state = WM_BLOCK_LOST;
         break;
     case WM_USES_NONE:
-        if (own->space->group.runtime->traced) {
-            wm_traced_unused(own->space->group.runtime, block);
+        if (group->runtime->traced) {
+            wm_traced_unused(group->runtime, block);
         }
         break;
     }
     wm_arena_put_retained(&own->arena, block, state, had_uses);
 }
 
-static void put_all_back(wm_private_arena *own, wm_block *chain)
+static void end_arena(wm_private_pools *pools, wm_private_arena *own,
+                      uint64_t number)
 {
-    while (chain != NULL) {
-        wm_block *next = chain->next_done;
+    wm_block *chain = NULL;
+    bool ended;
 
-        chain->next_done = NULL;
-        put_back(own, chain);
-        chain = next;
+    wm_lock_acquire(&pools->lock);
+    ended = wm_arena_pool_number(&own->arena) == number;
+    if (ended) {
+        atomic_store_explicit(&own->arena.pool_number, 0, memory_order_relaxed);
+        set_dead_locked(pools, own, true);
+        /* No other pool uses the arena until all its blocks are put back. */
+        atomic_fetch_add_explicit(&own->routed, 1, memory_order_relaxed);
     }
+    wm_lock_release(&pools->lock);
+    if (!ended) {
+        return;
+    }
+    if (!own->arena.user_pool) {
+        chain = wm_arena_retain_end(&own->arena);
+    }
+    while (chain != NULL) {
+        wm_block *block = chain;
+
+        chain = block->next_done;
+        block->next_done = NULL;
+        put_back(own, block);
+    }
+    wm_private_routed(own);
 }
 
 void wm_private_end_arenas(wm_private_pools *pools, uint64_t number)
 {
     for (wm_private_arena *a = wm_private_arenas(pools); a != NULL;
          a = a->next) {
-        bool ended;
-
-        wm_lock_acquire(&pools->lock);
-        ended = wm_arena_pool_number(&a->arena) == number;
-        if (ended) {
-            atomic_store_explicit(&a->arena.pool_number, 0,
-                                  memory_order_relaxed);
-            atomic_store_explicit(&a->state, WM_PRIVATE_DEAD,
-                                  memory_order_relaxed);
-            atomic_fetch_add_explicit(&pools->dead, 1, memory_order_relaxed);
-            /* Nobody else's before it keeps no more. */
-            atomic_fetch_add_explicit(&a->routed, 1, memory_order_relaxed);
-        }
-        wm_lock_release(&pools->lock);
-        if (ended) {
-            if (!a->user) {
-                put_all_back(a, wm_arena_retain_end(&a->arena));
-            }
-            atomic_fetch_sub_explicit(&a->routed, 1, memory_order_release);
-        }
+        end_arena(pools, a, number);
     }
-}
-
-static bool is_empty(wm_private_arena *own)
-{
-    return is_quiet(own) && wm_arena_idle(&own->arena) == 0;
 }
 
 static void tend_one(wm_private_pools *pools, wm_private_arena *own)
@@ -215,24 +229,21 @@ static void tend_one(wm_private_pools *pools, wm_private_arena *own)
     (void)wm_growth_give_back(own->space, &own->arena, 0);
     wm_space_work_end(own->space, &work, true);
     wm_lock_acquire(&pools->lock);
-    if (state_of(own) == WM_PRIVATE_DEAD && is_empty(own)) {
+    if (is_dead(own) && is_unused(own) && wm_arena_idle(&own->arena) == 0) {
         if (own->arena.orders == NULL) {
             wm_lanes_end_empty(&own->arena);
         }
-        atomic_store_explicit(&own->state, WM_PRIVATE_SPARE,
-                              memory_order_relaxed);
-        atomic_fetch_sub_explicit(&pools->dead, 1, memory_order_relaxed);
+        set_dead_locked(pools, own, false);
     }
     wm_lock_release(&pools->lock);
 }
 
 void wm_private_tend(warm_runtime *runtime, wm_private_arena *only)
 {
-    wm_private_pools *pools = wm_private_pools_of(runtime);
-    warm_error before = {.size = sizeof before};
-    int cancel;
+    wm_private_pools *pools = runtime->private_pools;
+    wm_quiet quiet;
 
-    if (only != NULL && wm_likely(state_of(only) != WM_PRIVATE_DEAD)) {
+    if (only != NULL && wm_likely(!is_dead(only))) {
         return;
     }
     if ((atomic_load_explicit(&pools->dead, memory_order_relaxed) == 0 &&
@@ -241,8 +252,7 @@ void wm_private_tend(warm_runtime *runtime, wm_private_arena *only)
         wm_timelines_holds_back(&runtime->pinned->timelines)) {
         return;
     }
-    cancel = wm_cancel_off();
-    warm_last_error(&before);
+    wm_quiet_begin(&quiet);
     if (atomic_exchange_explicit(&pools->later, false, memory_order_relaxed)) {
         runtime->pool_over(runtime, 0, false);
     }
@@ -252,19 +262,18 @@ void wm_private_tend(warm_runtime *runtime, wm_private_arena *only)
     }
     for (wm_private_arena *a = wm_private_arenas(pools); a != NULL;
          a = a->next) {
-        if (state_of(a) == WM_PRIVATE_DEAD && (only == NULL || a == only)) {
+        if (is_dead(a) && (only == NULL || a == only)) {
             tend_one(pools, a);
         }
     }
-    wm_error_restore(&before);
-    wm_cancel_restore(cancel);
+    wm_quiet_end(&quiet);
 }
 
 void wm_private_routed(wm_private_arena *arena)
 {
-    /* Release: who gives the arena to another pool finds what came of it. If
-     * its own has gone meanwhile, a block that came of it goes when it is
-     * freed. */
+    /* Release: a thread that gives the arena to another pool sees what the
+     * request did. If the request's pool has ended meanwhile, its block goes
+     * when it is freed. */
     atomic_fetch_sub_explicit(&arena->routed, 1, memory_order_release);
 }
 

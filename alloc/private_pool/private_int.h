@@ -6,8 +6,8 @@
 
 /* Lock private. */
 typedef struct wm_private_pool {
-    uint64_t number; /* const */
-    bool user;       /* const */
+    uint64_t number; /* const; from 1 on */
+    bool user;       /* const: WARM_POOL_USER */
     uint64_t references;
     bool recording, warned;
     warm_pool_filter_fn filter; /* null: the allocations of thread */
@@ -22,27 +22,20 @@ typedef struct wm_private_pools {
     wm_private_pool *recording; /* lock private; innermost first */
     uint64_t last;              /* lock private: number */
     _Atomic unsigned dead;      /* arenas in that state; relaxed: a hint */
-    _Atomic bool later; /* other idle memory is to be returned, too; a hint */
+    /* Captures kept memory outside of the pools from its return; relaxed: a
+     * hint. */
+    _Atomic bool later;
     /* Every arena ever made; release and acquire: new ones are put in front. */
     _Atomic(wm_private_arena *) arenas;
 } wm_private_pools;
-
-static inline wm_private_pools *wm_private_pools_of(const warm_runtime *runtime)
-{
-    return runtime->private_pools;
-}
 
 static inline wm_private_arena *wm_private_arenas(wm_private_pools *pools)
 {
     return atomic_load_explicit(&pools->arenas, memory_order_acquire);
 }
 
-/* The pool of that number, or null. */
-wm_private_pool *wm_private_find_locked(wm_private_pools *pools,
-                                        uint64_t number);
-
-/* The pool's arena that takes the place of the arena beside; null: no memory
- * for its record. */
+/* The pool's arena that replaces the arena beside; null: no memory for its
+ * record. */
 wm_private_arena *wm_private_arena_locked(wm_private_pools *pools,
                                           const wm_private_pool *pool,
                                           wm_space *space, int device,

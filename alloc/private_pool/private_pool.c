@@ -1,20 +1,20 @@
-/* private_pool.c: pools by number, their references and where they record. See
- * private_pool.h. */
+/* private_pool.c: pools by number, their references, and the requests that they
+ * get while they record (private_pool.h). */
 #include "alloc/private_pool/private_int.h"
 
 #include "alloc/kinds/pinned.h"
+#include "runtime/base/log.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/quiet.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 #include "runtime/thread/tracing.h"
-#include "runtime/thread/window.h"
 
 #include <inttypes.h>
 
-/* ---- pools by number ------------------------------------------------ */
+/* ---- pools by number ----------------------------------------------------- */
 
-wm_private_pool *wm_private_find_locked(wm_private_pools *pools,
-                                        uint64_t number)
+static wm_private_pool *find_locked(wm_private_pools *pools, uint64_t number)
 {
     wm_private_pool *pool = pools->list;
 
@@ -42,41 +42,15 @@ static wm_private_pool *make_locked(wm_private_pools *pools, unsigned flags)
     return pool;
 }
 
-static void unlink_locked(wm_private_pools *pools, wm_private_pool *pool)
-{
-    wm_private_pool **link = &pools->list;
-
-    while (*link != pool) {
-        link = &(*link)->next;
-    }
-    *link = pool->next;
-}
-
-/* ---- recording ------------------------------------------------------ */
-
-static void record_locked(warm_runtime *runtime, wm_private_pool *pool,
-                          warm_pool_filter_fn filter, void *context)
-{
-    wm_private_pools *pools = wm_private_pools_of(runtime);
-
-    pool->references++;
-    pool->recording = true;
-    pool->filter = filter;
-    pool->context = context;
-    pool->thread = wm_window_thread();
-    pool->next_recording = pools->recording;
-    pools->recording = pool;
-    atomic_fetch_add_explicit(&runtime->routes, 1, memory_order_relaxed);
-}
+/* ---- recording ----------------------------------------------------------- */
 
 static warm_status begin_locked(warm_runtime *runtime, uint64_t *number,
                                 unsigned flags, warm_pool_filter_fn filter,
                                 void *context)
 {
-    wm_private_pools *pools = wm_private_pools_of(runtime);
-    wm_private_pool *pool = *number != 0
-                                ? wm_private_find_locked(pools, *number)
-                                : make_locked(pools, flags);
+    wm_private_pools *pools = runtime->private_pools;
+    wm_private_pool *pool =
+        *number != 0 ? find_locked(pools, *number) : make_locked(pools, flags);
 
     if (pool == NULL && *number != 0) {
         return unknown(*number);
@@ -97,21 +71,16 @@ static warm_status begin_locked(warm_runtime *runtime, uint64_t *number,
                        " was begun %s WARM_POOL_USER, and stays so",
                        pool->number, pool->user ? "with" : "without");
     }
-    record_locked(runtime, pool, filter, context);
+    pool->references++;
+    pool->recording = true;
+    pool->filter = filter;
+    pool->context = context;
+    pool->thread = wm_window_thread();
+    pool->next_recording = pools->recording;
+    pools->recording = pool;
+    atomic_fetch_add_explicit(&runtime->routes, 1, memory_order_relaxed);
     *number = pool->number;
     return WARM_OK;
-}
-
-/* What is captured while a pool for graphs records may be announced by nobody:
- * from now on the driver is asked at every use and free. */
-static void begin_captures(warm_runtime *runtime)
-{
-    int cancel = wm_cancel_off();
-
-    wm_timelines_begin_recording(&runtime->pinned->timelines);
-    /* Release: as in announce(), device.c. */
-    atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_release);
-    wm_cancel_restore(cancel);
 }
 
 warm_status warm_private_pool_begin(warm_runtime *runtime,
@@ -119,6 +88,7 @@ warm_status warm_private_pool_begin(warm_runtime *runtime,
                                     warm_pool_filter_fn filter, void *context)
 {
     warm_status status = wm_runtime_check(runtime);
+    int cancel;
 
     if (status != WARM_OK) {
         return status;
@@ -129,62 +99,223 @@ warm_status warm_private_pool_begin(warm_runtime *runtime,
     if ((flags & ~WARM_POOL_USER) != 0) {
         return wm_fail(WARM_INVALID_ARGUMENT, "flags %#x are not known", flags);
     }
-    wm_lock_acquire(&wm_private_pools_of(runtime)->lock);
+    wm_lock_acquire(&runtime->private_pools->lock);
     status = begin_locked(runtime, &pool->number, flags, filter, context);
-    wm_lock_release(&wm_private_pools_of(runtime)->lock);
-    if (status == WARM_OK && (flags & WARM_POOL_USER) == 0) {
-        begin_captures(runtime);
+    wm_lock_release(&runtime->private_pools->lock);
+    if (status != WARM_OK || (flags & WARM_POOL_USER) != 0) {
+        return status;
     }
-    return status;
+    /* A capture while a pool for graphs records need not be announced: from now
+     * on each use and free asks the driver whether its stream captures. */
+    cancel = wm_cancel_off();
+    wm_timelines_begin_recording(&runtime->pinned->timelines);
+    /* Release: as in announce(), device.c. */
+    atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_release);
+    wm_cancel_restore(cancel);
+    return WARM_OK;
 }
 
-static void unrecord_locked(warm_runtime *runtime, wm_private_pool *pool)
+static warm_status end_locked(warm_runtime *runtime, uint64_t number,
+                              bool *user)
 {
-    wm_private_pools *pools = wm_private_pools_of(runtime);
+    wm_private_pools *pools = runtime->private_pools;
+    wm_private_pool *pool = find_locked(pools, number);
     wm_private_pool **link = &pools->recording;
 
+    if (pool == NULL) {
+        return unknown(number);
+    }
+    if (!pool->recording) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "private pool %" PRIu64 " is not recording", number);
+    }
     while (*link != pool) {
         link = &(*link)->next_recording;
     }
     *link = pool->next_recording;
     pool->recording = false;
     atomic_fetch_sub_explicit(&runtime->routes, 1, memory_order_relaxed);
+    *user = pool->user;
+    return WARM_OK;
 }
 
 warm_status warm_private_pool_end(warm_runtime *runtime, warm_private_pool pool)
 {
     warm_status status = wm_runtime_check(runtime);
-    wm_private_pools *pools;
-    wm_private_pool *found;
-    bool graphs = false;
+    bool user = false;
 
     if (status != WARM_OK) {
         return status;
     }
-    pools = wm_private_pools_of(runtime);
-    wm_lock_acquire(&pools->lock);
-    found = wm_private_find_locked(pools, pool.number);
-    if (found == NULL) {
-        status = unknown(pool.number);
-    } else if (!found->recording) {
-        status =
-            wm_fail(WARM_INVALID_ARGUMENT,
-                    "private pool %" PRIu64 " is not recording", pool.number);
-    } else {
-        unrecord_locked(runtime, found);
-        graphs = !found->user;
+    wm_lock_acquire(&runtime->private_pools->lock);
+    status = end_locked(runtime, pool.number, &user);
+    wm_lock_release(&runtime->private_pools->lock);
+    if (status != WARM_OK) {
+        return status;
     }
-    wm_lock_release(&pools->lock);
-    if (graphs) {
+    if (!user) {
         wm_timelines_end_recording(&runtime->pinned->timelines);
     }
-    if (status == WARM_OK) {
-        wm_private_tend(runtime, NULL);
+    wm_private_tend(runtime, NULL);
+    return WARM_OK;
+}
+
+/* ---- requests ------------------------------------------------------------ */
+
+/* The innermost recording pool whose filter takes an allocation; or null. */
+static wm_private_pool *match_locked(wm_private_pools *pools,
+                                     warm_stream stream)
+{
+    for (wm_private_pool *p = pools->recording; p != NULL;
+         p = p->next_recording) {
+        if (p->filter != NULL ? p->filter(p->context, stream) != 0
+                              : p->thread == wm_window_thread()) {
+            return p;
+        }
     }
+    return NULL;
+}
+
+uint64_t wm_private_pool_of(warm_runtime *runtime, warm_stream stream)
+{
+    const wm_private_pool *pool;
+    uint64_t number;
+
+    if (!wm_private_routes(runtime)) {
+        return 0;
+    }
+    wm_lock_acquire(&runtime->private_pools->lock);
+    pool = match_locked(runtime->private_pools, stream);
+    number = pool != NULL && !pool->user ? pool->number : 0;
+    wm_lock_release(&runtime->private_pools->lock);
+    return number;
+}
+
+/* Row E5: an allocation to a pool for graphs, on a stream that may not
+ * capture. */
+static void warn_unless_capturing(warm_runtime *runtime, uint64_t number,
+                                  warm_stream stream)
+{
+    wm_private_pools *pools = runtime->private_pools;
+    wm_capture capture = WM_CAPTURE_ACTIVE;
+    wm_private_pool *pool;
+    wm_quiet quiet;
+    bool first;
+
+    wm_quiet_begin(&quiet);
+    (void)wm_driver_stream_capture(runtime->driver, stream, &capture);
+    wm_quiet_end(&quiet);
+    if (capture == WM_CAPTURE_ACTIVE) {
+        return;
+    }
+    wm_lock_acquire(&pools->lock);
+    pool = find_locked(pools, number);
+    first = pool != NULL && !pool->warned;
+    if (first) {
+        pool->warned = true;
+    }
+    wm_lock_release(&pools->lock);
+    if (first) {
+        wm_log(WARM_LOG_WARNING,
+               "memory is allocated to private pool %" PRIu64
+               ", which is for graphs, and stream %p does not capture; for "
+               "other ends begin it with WARM_POOL_USER",
+               number, stream);
+    }
+}
+
+/* In a graph the stream has the id of captures at its address. */
+static warm_status lane_for(wm_private_arena *own, int device,
+                            warm_stream stream, wm_lane **lane)
+{
+    wm_stream_info info;
+    warm_status status =
+        wm_timelines_info(own->space->group.timelines, stream, &info);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (info.device != device && info.device != WM_DEVICE_UNKNOWN) {
+        return wm_lane_other_device(stream, info.device, device);
+    }
+    *lane = wm_lane_get(&own->arena, wm_timeline_lane_id(info.id));
+    return *lane != NULL
+               ? WARM_OK
+               : wm_fail(WARM_OUT_OF_MEMORY, "no memory for a stream's lane");
+}
+
+warm_status wm_private_route(wm_space *space, int device, warm_stream stream,
+                             wm_request *request)
+{
+    warm_runtime *runtime = space->group.runtime;
+    wm_private_pools *pools = runtime->private_pools;
+    wm_private_arena *own;
+    wm_private_pool *pool;
+    uint64_t number;
+    bool warned;
+
+    wm_lock_acquire(&pools->lock);
+    pool = match_locked(pools, stream);
+    if (pool == NULL) {
+        wm_lock_release(&pools->lock);
+        return WARM_OK;
+    }
+    number = pool->number;
+    warned = pool->warned || pool->user;
+    own = wm_private_arena_locked(pools, pool, space, device,
+                                  request->arena->siblings);
+    if (own != NULL) {
+        atomic_fetch_add_explicit(&own->routed, 1, memory_order_relaxed);
+    }
+    wm_lock_release(&pools->lock);
+    if (own == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY,
+                       "no memory for the records of private pool %" PRIu64,
+                       number);
+    }
+    if (!warned) {
+        warn_unless_capturing(runtime, number, stream);
+    }
+    request->arena = &own->arena;
+    return own->arena.user_pool || device < 0
+               ? WARM_OK
+               : lane_for(own, device, stream, &request->lane);
+}
+
+warm_status wm_private_route_pinned(wm_space *space, wm_request *request)
+{
+    int cancel = wm_cancel_off();
+    const wm_window *window = wm_window_find(space->group.runtime);
+    warm_stream stream = window != NULL ? window->stream : NULL;
+    warm_status status =
+        wm_private_route(space, WM_DEVICE_UNKNOWN, stream, request);
+
+    /* Pageable memory would not be the pool's: a graph would use it after it
+     * was freed. */
+    if (request->arena->pool != NULL && !request->arena->user_pool) {
+        request->cause = NULL;
+    }
+    wm_cancel_restore(cancel);
     return status;
 }
 
-/* ---- references ----------------------------------------------------- */
+warm_status warm_thread_set_stream(warm_runtime *runtime, warm_stream stream)
+{
+    int cancel = wm_cancel_off();
+    warm_status status = wm_runtime_check(runtime);
+    wm_window *window;
+
+    if (status == WARM_OK) {
+        status = wm_window_get(runtime, &window);
+    }
+    if (status == WARM_OK) {
+        window->stream = stream;
+    }
+    wm_cancel_restore(cancel);
+    return status;
+}
+
+/* ---- references ---------------------------------------------------------- */
 
 warm_status warm_private_pool_retain(warm_runtime *runtime,
                                      warm_private_pool pool)
@@ -195,20 +326,21 @@ warm_status warm_private_pool_retain(warm_runtime *runtime,
     if (status != WARM_OK) {
         return status;
     }
-    wm_lock_acquire(&wm_private_pools_of(runtime)->lock);
-    found = wm_private_find_locked(wm_private_pools_of(runtime), pool.number);
+    wm_lock_acquire(&runtime->private_pools->lock);
+    found = find_locked(runtime->private_pools, pool.number);
     if (found != NULL) {
         found->references++;
     }
-    wm_lock_release(&wm_private_pools_of(runtime)->lock);
+    wm_lock_release(&runtime->private_pools->lock);
     return found != NULL ? WARM_OK : unknown(pool.number);
 }
 
-/* *last: out of the list, and the caller's. */
+/* *last: the pool, which has left the list and belongs to the caller. */
 static warm_status drop_locked(wm_private_pools *pools, uint64_t number,
                                wm_private_pool **last)
 {
-    wm_private_pool *pool = wm_private_find_locked(pools, number);
+    wm_private_pool *pool = find_locked(pools, number);
+    wm_private_pool **link = &pools->list;
 
     if (pool == NULL) {
         return unknown(number);
@@ -221,7 +353,10 @@ static warm_status drop_locked(wm_private_pools *pools, uint64_t number,
                        number);
     }
     if (--pool->references == 0) {
-        unlink_locked(pools, pool);
+        while (*link != pool) {
+            link = &(*link)->next;
+        }
+        *link = pool->next;
         *last = pool;
     }
     return WARM_OK;
@@ -229,12 +364,11 @@ static warm_status drop_locked(wm_private_pools *pools, uint64_t number,
 
 static void end_pool(warm_runtime *runtime, wm_private_pool *pool)
 {
-    wm_private_pools *pools = wm_private_pools_of(runtime);
-    warm_error before = {.size = sizeof before};
-    int cancel = wm_cancel_off();
+    wm_private_pools *pools = runtime->private_pools;
+    wm_quiet quiet;
     bool later;
 
-    warm_last_error(&before);
+    wm_quiet_begin(&quiet);
     if (runtime->trace != NULL) {
         wm_tracing_pool(runtime, pool->number, pool->user);
     }
@@ -246,8 +380,7 @@ static void end_pool(warm_runtime *runtime, wm_private_pool *pool)
     }
     wm_meta_free(pool);
     wm_private_tend(runtime, NULL);
-    wm_error_restore(&before);
-    wm_cancel_restore(cancel);
+    wm_quiet_end(&quiet);
 }
 
 warm_status warm_private_pool_release(warm_runtime *runtime,
@@ -259,32 +392,21 @@ warm_status warm_private_pool_release(warm_runtime *runtime,
     if (status != WARM_OK) {
         return status;
     }
-    wm_lock_acquire(&wm_private_pools_of(runtime)->lock);
-    status = drop_locked(wm_private_pools_of(runtime), pool.number, &last);
-    wm_lock_release(&wm_private_pools_of(runtime)->lock);
+    wm_lock_acquire(&runtime->private_pools->lock);
+    status = drop_locked(runtime->private_pools, pool.number, &last);
+    wm_lock_release(&runtime->private_pools->lock);
     if (last != NULL) {
         end_pool(runtime, last);
     }
     return status;
 }
 
-static void add_arena(warm_private_pool_info *info, wm_arena *arena)
-{
-    warm_space_stats stats = {.size = sizeof stats};
-
-    wm_arena_stats(arena, &stats);
-    info->segments += stats.segments.current;
-    info->held_bytes += stats.held_bytes.current;
-    info->live += stats.live.current;
-    info->live_bytes += stats.live_bytes.current;
-    info->captured += stats.captured;
-    info->captured_bytes += stats.captured_bytes;
-}
+/* ---- figures ------------------------------------------------------------- */
 
 static bool read_locked(wm_private_pools *pools, uint64_t number,
                         warm_private_pool_info *info)
 {
-    const wm_private_pool *pool = wm_private_find_locked(pools, number);
+    const wm_private_pool *pool = find_locked(pools, number);
 
     if (pool == NULL) {
         return false;
@@ -293,8 +415,16 @@ static bool read_locked(wm_private_pools *pools, uint64_t number,
     info->recording = pool->recording;
     for (wm_private_arena *a = wm_private_arenas(pools); a != NULL;
          a = a->next) {
+        warm_space_stats stats = {.size = sizeof stats};
+
         if (wm_arena_pool_number(&a->arena) == number) {
-            add_arena(info, &a->arena);
+            wm_arena_stats(&a->arena, &stats);
+            info->segments += stats.segments.current;
+            info->held_bytes += stats.held_bytes.current;
+            info->live += stats.live.current;
+            info->live_bytes += stats.live_bytes.current;
+            info->captured += stats.captured;
+            info->captured_bytes += stats.captured_bytes;
         }
     }
     return true;
@@ -314,9 +444,9 @@ warm_status warm_private_pool_get_info(warm_runtime *runtime,
     if (status != WARM_OK) {
         return status;
     }
-    wm_lock_acquire(&wm_private_pools_of(runtime)->lock);
-    found = read_locked(wm_private_pools_of(runtime), pool.number, &all);
-    wm_lock_release(&wm_private_pools_of(runtime)->lock);
+    wm_lock_acquire(&runtime->private_pools->lock);
+    found = read_locked(runtime->private_pools, pool.number, &all);
+    wm_lock_release(&runtime->private_pools->lock);
     if (!found) {
         return unknown(pool.number);
     }
@@ -324,7 +454,7 @@ warm_status warm_private_pool_get_info(warm_runtime *runtime,
     return WARM_OK;
 }
 
-/* ---- begin and end -------------------------------------------------- */
+/* ---- begin and end ------------------------------------------------------- */
 
 warm_status wm_private_open(warm_runtime *runtime)
 {
@@ -340,7 +470,7 @@ warm_status wm_private_open(warm_runtime *runtime)
 
 void wm_private_close(warm_runtime *runtime)
 {
-    wm_private_pools *pools = wm_private_pools_of(runtime);
+    wm_private_pools *pools = runtime->private_pools;
 
     wm_timelines_set_ending(&runtime->pinned->timelines);
     while (pools->list != NULL) {
@@ -354,8 +484,8 @@ void wm_private_close(warm_runtime *runtime)
 
 void wm_private_fini(warm_runtime *runtime)
 {
-    wm_private_fini_arenas(wm_private_pools_of(runtime));
-    wm_lock_fini(&wm_private_pools_of(runtime)->lock);
+    wm_private_fini_arenas(runtime->private_pools);
+    wm_lock_fini(&runtime->private_pools->lock);
     wm_meta_free(runtime->private_pools);
     runtime->private_pools = NULL;
 }

@@ -5,14 +5,15 @@
  *           └─► arena of device 0, lanes by stream
  *   recording: pool 3 ─► pool 1                     innermost first
  *
- * An arena of a pool belongs to its space for the life of the runtime. When its
- * pool ends the arena is DEAD until all of its memory is returned, and then
- * SPARE for another pool. An arena for graphs retains freed blocks (arena.c)
- * while the pool lives.
+ * An arena of a pool belongs to its space for the life of the runtime:
+ *
+ *   pool_number     n               0                  0
+ *   dead            no ──end────►  yes ──no memory──► no ──► another pool's
+ *
+ * An arena for graphs retains freed blocks (arena.c) while the pool lives.
  *
  * Lock private; under it lock orders and lock arena. Filters are called with
- * it.
- */
+ * it. */
 #ifndef WM_PRIVATE_POOL_H
 #define WM_PRIVATE_POOL_H
 
@@ -22,24 +23,23 @@
 #include "runtime/thread/window.h"
 #include "warmpool/private_pool.h"
 
-enum wm_private_state { WM_PRIVATE_LIVE, WM_PRIVATE_DEAD, WM_PRIVATE_SPARE };
-
 typedef struct wm_private_arena {
     wm_arena arena;
     wm_lane_registry orders; /* of a device's that is not for graphs */
     wm_space *space;         /* const */
-    wm_arena *beside;        /* const: whose place it takes for its pool */
-    bool user;               /* const: of pools that are not for graphs */
+    wm_arena *beside;        /* const: replaced by this one for the pool */
     /* Requests in flight, plus the thread that ends the pool. They begin under
-     * lock private while the arena is LIVE; until they have ended no other pool
-     * uses it. Release and acquire. */
+     * lock private while the arena has a pool; until they have ended no other
+     * pool uses it. Release and acquire. */
     _Atomic unsigned routed;
-    _Atomic int state;             /* lock private to change; relaxed to look */
+    /* Its pool has ended, and some of its memory is not returned yet. Lock
+     * private to change; relaxed to read. */
+    _Atomic bool dead;
     struct wm_private_arena *next; /* const: of the runtime's */
 } wm_private_arena;
 
-/* Status: OUT_OF_MEMORY. Closing lets go of all memory that graphs have: before
- * the spaces give theirs back; ending frees the records, after that. */
+/* Status: OUT_OF_MEMORY. wm_private_close() ends all pools, before the spaces
+ * return their memory; wm_private_fini() frees the records, after that. */
 warm_status wm_private_open(warm_runtime *runtime);
 void wm_private_close(warm_runtime *runtime);
 void wm_private_fini(warm_runtime *runtime);
@@ -57,25 +57,25 @@ static inline bool wm_private_routes(const warm_runtime *runtime)
     return wm_unlikely(wm_private_routing(runtime) != 0);
 }
 
-/* The arena in the place of request->arena if a pool wants the request, else
- * null. device: of the space; -1: pinned. Changes request->arena, and
- * request->lane of a device's. Status: OUT_OF_MEMORY, or what the driver says
- * of the stream. */
+/* If the filter of a pool takes the request, replaces request->arena by the
+ * pool's, and sets request->lane if the pool is for graphs and the memory a
+ * device's. device: of the space; -1: pinned. Status: OUT_OF_MEMORY, or the
+ * driver's for the stream. */
 warm_status wm_private_route(wm_space *space, int device, warm_stream stream,
                              wm_request *request);
 
-/* The same for page-locked memory, on the thread's current stream. */
+/* wm_private_route() for page-locked memory, on the thread's current stream. */
 warm_status wm_private_route_pinned(wm_space *space, wm_request *request);
 
-/* Ends the request, served or refused, if its arena is a pool's. */
+/* Ends a request that was routed to the arena, served or refused. */
 void wm_private_routed(wm_private_arena *arena);
 
 /* The number of the pool for graphs that an allocation on the stream would go
  * to; 0: none. */
 uint64_t wm_private_pool_of(warm_runtime *runtime, warm_stream stream);
 
-/* Gives back what the arenas of pools that have gone still hold; only: that of
- * one, null: of all. Within slow work, or with cancellation off. */
+/* Returns the memory that dead arenas still hold; only: that of one, null: of
+ * all. Within slow work, or with cancellation off. */
 void wm_private_tend(warm_runtime *runtime, wm_private_arena *only);
 
 #endif
