@@ -13,12 +13,6 @@
  * of a capture. */
 #define EPOCH_OF_CAPTURE UINT64_MAX
 
-static bool is_default(warm_stream stream)
-{
-    return stream == NULL || stream == WARM_STREAM_LEGACY ||
-           stream == WARM_STREAM_PER_THREAD;
-}
-
 /* While a stream captures, CUDA does not tell its device: the device that the
  * caller named is trusted. */
 static bool may_be_on(const wm_stream_info *info, int device)
@@ -38,7 +32,8 @@ warm_status wm_handle_check_stream(warm_runtime *runtime, warm_kind kind,
                        k->ops->name);
     }
     status = wm_driver_stream_info(runtime->driver, stream, info);
-    if (status == WARM_OK && !may_be_on(info, device) && !is_default(stream)) {
+    if (status == WARM_OK && !may_be_on(info, device) &&
+        !wm_stream_is_default(stream)) {
         status =
             wm_fail(WARM_INVALID_ARGUMENT,
                     "stream %p belongs to device %d, the handle to device %d",
@@ -136,7 +131,7 @@ void wm_binding_unbind_stream(warm_runtime *runtime, int device,
 {
     wm_window *window;
 
-    if (is_default(stream)) {
+    if (wm_stream_is_default(stream)) {
         return;
     }
     window = wm_window_find(runtime);

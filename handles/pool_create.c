@@ -13,11 +13,10 @@
 
 void wm_pool_note_bound_locked(wm_pool *pool, void *handle, warm_stream stream)
 {
-    bool is_default = (uintptr_t)stream <= (uintptr_t)WARM_STREAM_PER_THREAD;
     wm_map_entry *live = wm_map_find(&pool->all, (uintptr_t)handle);
 
     if (live != NULL) {
-        live->value = is_default ? NULL : stream;
+        live->value = wm_stream_is_default(stream) ? NULL : stream;
     }
 }
 

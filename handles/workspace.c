@@ -4,7 +4,6 @@
 
 #include "handles/kind.h"
 #include "runtime/base/bytes.h"
-
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
@@ -50,44 +49,13 @@ static wm_workspace *find_own_locked(wm_workspaces *workspaces,
     return w;
 }
 
-/* A PENDING workspace whose last work is on the stream: later work there runs
- * after it, so its event need not complete. */
-static wm_workspace *find_ordered_locked(wm_workspaces *workspaces,
-                                         const struct request *request)
-{
-    wm_workspace *w = request->captures ? NULL : workspaces->list;
-
-    while (w != NULL && (w->state != WM_WORKSPACE_PENDING ||
-                         w->stream_id != request->key->stream_id ||
-                         w->bytes < request->bytes)) {
-        w = w->next;
-    }
-    return w;
-}
-
-/* The handle is bound to w next: the unused time of its previous one begins. */
-static void note_binding_locked(wm_workspaces *workspaces, wm_workspace *w)
-{
-    uint64_t now = wm_clock_ns();
-    wm_workspace *latest = w;
-
-    for (wm_workspace *o = *wm_workspaces_bucket(workspaces, w->handle);
-         o != NULL; o = o->next_of_handle) {
-        if (o->handle == w->handle &&
-            o->binding_number > latest->binding_number) {
-            latest = o;
-        }
-    }
-    latest->since_ns = now;
-    w->since_ns = now;
-    w->binding_number = ++workspaces->binding_number;
-}
-
 /* Makes w, CLAIMED, serve the request; w null: the one that serves it already,
  * if any. */
 static wm_workspace *serve(wm_workspaces *workspaces, wm_workspace *w,
                            const struct request *request)
 {
+    uint64_t now = wm_clock_ns();
+
     wm_lock_acquire(&workspaces->lock);
     if (w == NULL) {
         w = find_own_locked(workspaces, request);
@@ -109,33 +77,11 @@ static wm_workspace *serve(wm_workspaces *workspaces, wm_workspace *w,
         if (request->captures) {
             wm_workspace_add_graph_locked(w, request->pool);
         }
-        note_binding_locked(workspaces, w);
-    }
-    wm_lock_release(&workspaces->lock);
-    return w;
-}
-
-/* No call reports the end of a graph of no private pool, and two such graphs
- * may run at the same time: no workspace is set, and the library allocates one
- * for each. */
-static wm_workspace *serve_none(wm_workspaces *workspaces,
-                                const wm_workspace_key *key)
-{
-    wm_lock_acquire(&workspaces->lock);
-    wm_workspaces_rebound_locked(workspaces, key, true);
-    wm_lock_release(&workspaces->lock);
-    return NULL;
-}
-
-static wm_workspace *take_ordered(wm_workspaces *workspaces,
-                                  const struct request *request)
-{
-    wm_workspace *w;
-
-    wm_lock_acquire(&workspaces->lock);
-    w = find_ordered_locked(workspaces, request);
-    if (w != NULL) {
-        wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_CLAIMED);
+        /* The handle is bound to w next: the unused time of its previous
+         * workspace begins. */
+        wm_workspace_latest_locked(workspaces, w)->since_ns = now;
+        w->since_ns = now;
+        w->binding_number = ++workspaces->binding_number;
     }
     wm_lock_release(&workspaces->lock);
     return w;
@@ -204,10 +150,15 @@ static wm_workspace *make(wm_workspaces *workspaces, size_t bytes)
 static wm_workspace *obtain_now(wm_workspaces *workspaces,
                                 const struct request *request)
 {
-    wm_workspace *w;
+    wm_workspace *w = NULL;
 
     wm_workspaces_evict_oldest(workspaces, request->key);
-    w = take_ordered(workspaces, request);
+    if (!request->captures) {
+        /* Work on this stream runs after the workspace's last work there, so
+         * its event need not complete. */
+        w = wm_workspace_claim(workspaces, WM_WORKSPACE_PENDING, request->bytes,
+                               UINT64_MAX, &request->key->stream_id);
+    }
     if (w == NULL) {
         w = wm_workspace_claim_completed(workspaces, request->bytes,
                                          UINT64_MAX);
@@ -256,8 +207,7 @@ void wm_workspaces_get(wm_workspaces *workspaces, const wm_workspace_key *key,
 {
     warm_error before = {.size = sizeof before};
     struct request request = {key, bytes, false, 0};
-    bool of_no_pool;
-    wm_workspace *w;
+    wm_workspace *w = NULL;
 
     *memory = NULL;
     if (wm_driver_is_lost(workspaces->driver, workspaces->device)) {
@@ -268,17 +218,27 @@ void wm_workspaces_get(wm_workspaces *workspaces, const wm_workspace_key *key,
     if (request.captures) {
         request.pool = wm_workspaces_private_pool_of(workspaces, key->stream);
     }
-    of_no_pool = request.captures && request.pool == 0;
-    w = of_no_pool ? serve_none(workspaces, key)
-                   : serve(workspaces, NULL, &request);
-    if (w == NULL && !of_no_pool) {
-        w = obtain(workspaces, &request);
-        if (w == NULL) {
-            log_shortage_once(workspaces, bytes);
-        } else {
-            w = serve(workspaces, w, &request);
-        }
+    if (request.captures && request.pool == 0) {
+        /* No call reports the end of a graph of no private pool, and two such
+         * graphs may run at the same time: no workspace is set, and the library
+         * allocates one for each. */
+        wm_lock_acquire(&workspaces->lock);
+        wm_workspaces_rebound_locked(workspaces, key, true);
+        wm_lock_release(&workspaces->lock);
+        goto out;
     }
+    w = serve(workspaces, NULL, &request);
+    if (w != NULL) {
+        goto out;
+    }
+    w = obtain(workspaces, &request);
+    if (w != NULL) {
+        w = serve(workspaces, w, &request);
+    } else {
+        log_shortage_once(workspaces, bytes);
+    }
+
+out:
     wm_error_restore(&before);
     *memory = w != NULL ? w->memory : NULL;
 }

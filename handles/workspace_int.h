@@ -79,10 +79,10 @@ void wm_workspace_set_state_locked(wm_workspaces *workspaces,
 void wm_workspace_set_state(wm_workspaces *workspaces, wm_workspace *w,
                             enum wm_workspace_state state);
 /* Claims a workspace of at least `bytes` that is in `state` since `before` or
- * earlier; null: there is none. */
-wm_workspace *wm_workspace_claim(wm_workspaces *workspaces, size_t bytes,
-                                 uint64_t before,
-                                 enum wm_workspace_state state);
+ * earlier, of the stream (null: of any); null: there is none. */
+wm_workspace *wm_workspace_claim(wm_workspaces *workspaces,
+                                 enum wm_workspace_state state, size_t bytes,
+                                 uint64_t before, const uint64_t *stream_id);
 /* Claims a PENDING workspace whose event has completed. */
 wm_workspace *wm_workspace_claim_completed(wm_workspaces *workspaces,
                                            size_t bytes, uint64_t before);
@@ -121,7 +121,9 @@ bool wm_workspace_is_of_pool(const wm_workspace *workspace, uint64_t pool);
  * graph does not use the previous one; outside: it may. */
 void wm_workspaces_rebound_locked(wm_workspaces *workspaces,
                                   const wm_workspace_key *key, bool captures);
-/* Whether it has the latest binding of its handle. */
-bool wm_workspace_is_bound(wm_workspaces *workspaces, const wm_workspace *w);
+/* The SERVING workspace with the latest binding of w's handle: w if none was
+ * bound later. */
+wm_workspace *wm_workspace_latest_locked(wm_workspaces *workspaces,
+                                         wm_workspace *w);
 
 #endif

@@ -6,61 +6,36 @@
 #include "handles/kind.h"
 #include "handles/workspace_int.h"
 #include "runtime/base/bytes.h"
-
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
-#include "runtime/base/meta.h"
 
-static bool is_default(warm_stream stream)
-{
-    return (uintptr_t)stream <= (uintptr_t)WARM_STREAM_PER_THREAD;
-}
-
-/* Selects workspaces to release. */
+/* Selects workspaces to release: all that are in `state`, and … */
 struct which {
-    wm_workspaces *workspaces;
-    const void *handle;
-    warm_stream stream;
-    uint64_t stream_id, before;
+    enum wm_workspace_state state;
+    const void *handle; /* … serve it; null: any */
+    warm_stream stream; /* … serve the stream; null id: any */
+    const uint64_t *stream_id;
+    bool unbound; /* … no handle is bound to since `before` or earlier, and no
+                     graph may use */
+    uint64_t before;
     uint64_t since_ns; /* time of their release; 0: unchanged */
 };
 
-typedef bool (*is_fn)(const wm_workspace *w, const struct which *which);
-
-static bool has_no_event(const wm_workspace *w, const struct which *which)
+static bool matches(wm_workspaces *workspaces, wm_workspace *w,
+                    const struct which *which)
 {
-    (void)which;
-    return w->state == WM_WORKSPACE_NO_EVENT;
-}
-
-/* Compares id and address: the id differs while the stream captures, and no
- * other live stream has its address. */
-static bool is_of_stream(const wm_workspace *w, const struct which *which)
-{
-    return w->state == WM_WORKSPACE_SERVING &&
-           (w->stream_id == which->stream_id || w->stream == which->stream);
-}
-
-static bool is_of_handle(const wm_workspace *w, const struct which *which)
-{
-    return w->state == WM_WORKSPACE_SERVING && w->handle == which->handle;
-}
-
-static bool is_cached(const wm_workspace *w, const struct which *which)
-{
-    return w->state == WM_WORKSPACE_SERVING && !w->captured &&
-           w->since_ns <= which->before &&
-           !wm_workspace_is_bound(which->workspaces, w);
-}
-
-/* The handles of the default streams name those of the current device. */
-static bool can_name(wm_workspaces *workspaces, const wm_workspace *w)
-{
-    int device = -1;
-
-    return !is_default(w->stream) ||
-           (wm_driver_current_device(workspaces->driver, &device) == WARM_OK &&
-            device == workspaces->device);
+    if (w->state != which->state ||
+        (which->handle != NULL && w->handle != which->handle)) {
+        return false;
+    }
+    /* Id or address: the id differs while the stream captures, and no other
+     * live stream has its address. */
+    if (which->stream_id != NULL && w->stream_id != *which->stream_id &&
+        w->stream != which->stream) {
+        return false;
+    }
+    return !which->unbound || (!w->captured && w->since_ns <= which->before &&
+                               wm_workspace_latest_locked(workspaces, w) != w);
 }
 
 /* Records the workspace's event behind the stream's last work; *capture: the
@@ -68,21 +43,25 @@ static bool can_name(wm_workspaces *workspaces, const wm_workspace *w)
 static warm_status record_event(wm_workspaces *workspaces, wm_workspace *w,
                                 wm_capture *capture)
 {
-    warm_status status = WARM_OK;
+    warm_status status;
+    int device = -1;
 
     *capture = WM_CAPTURE_BLOCKED;
-    if (!can_name(workspaces, w)) {
+    /* The names of the default streams mean those of the current device. */
+    if (wm_stream_is_default(w->stream) &&
+        (wm_driver_current_device(workspaces->driver, &device) != WARM_OK ||
+         device != workspaces->device)) {
         return WARM_OK;
     }
     if (w->event == NULL) {
         status = wm_driver_event_create(workspaces->driver, workspaces->device,
                                         &w->event);
+        if (status != WARM_OK) {
+            return status;
+        }
     }
-    if (status == WARM_OK) {
-        status = wm_driver_event_mark(workspaces->driver, w->event, w->stream,
-                                      capture);
-    }
-    return status;
+    return wm_driver_event_mark(workspaces->driver, w->event, w->stream,
+                                capture);
 }
 
 /* Only graphs use w from here on. True if no call will report their end and the
@@ -146,7 +125,7 @@ static void release(wm_workspaces *workspaces, wm_workspace *w, bool alone)
 }
 
 /* Releases all that match; captured ones stay with their graphs. */
-static void release_matching(wm_workspaces *workspaces, is_fn is,
+static void release_matching(wm_workspaces *workspaces,
                              const struct which *which, bool alone)
 {
     warm_error before = {.size = sizeof before};
@@ -156,7 +135,7 @@ static void release_matching(wm_workspaces *workspaces, is_fn is,
     warm_last_error(&before);
     wm_lock_acquire(&workspaces->lock);
     for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
-        if (!is(w, which)) {
+        if (!matches(workspaces, w, which)) {
             continue;
         }
         if (which->since_ns != 0) {
@@ -185,25 +164,27 @@ static void release_matching(wm_workspaces *workspaces, is_fn is,
 
 void wm_workspaces_record_events(wm_workspaces *workspaces)
 {
-    const struct which which = {.workspaces = workspaces};
+    const struct which which = {.state = WM_WORKSPACE_NO_EVENT};
 
-    release_matching(workspaces, has_no_event, &which, true);
+    release_matching(workspaces, &which, true);
 }
 
 void wm_workspaces_release_unbound(wm_workspaces *workspaces, uint64_t before)
 {
-    const struct which which = {.workspaces = workspaces, .before = before};
+    const struct which which = {
+        .state = WM_WORKSPACE_SERVING, .unbound = true, .before = before};
 
-    release_matching(workspaces, is_cached, &which, false);
+    release_matching(workspaces, &which, false);
 }
 
 void wm_workspaces_detach(wm_workspaces *workspaces, const void *handle)
 {
-    const struct which which = {.handle = handle};
+    const struct which which = {.state = WM_WORKSPACE_SERVING,
+                                .handle = handle};
     bool mode;
     bool relaxed = wm_driver_capture_relaxed_begin(workspaces->driver, &mode);
 
-    release_matching(workspaces, is_of_handle, &which, true);
+    release_matching(workspaces, &which, true);
     if (relaxed) {
         wm_driver_capture_relaxed_end(workspaces->driver, &mode);
     }
@@ -212,10 +193,12 @@ void wm_workspaces_detach(wm_workspaces *workspaces, const void *handle)
 void wm_workspaces_retire_stream(wm_workspaces *workspaces, warm_stream stream,
                                  uint64_t stream_id)
 {
-    const struct which which = {
-        .stream = stream, .stream_id = stream_id, .since_ns = wm_clock_ns()};
+    const struct which which = {.state = WM_WORKSPACE_SERVING,
+                                .stream = stream,
+                                .stream_id = &stream_id,
+                                .since_ns = wm_clock_ns()};
 
-    release_matching(workspaces, is_of_stream, &which, true);
+    release_matching(workspaces, &which, true);
 }
 
 /* Claims the handle's least recently bound workspace if it caches too many. The
@@ -228,7 +211,8 @@ static wm_workspace *claim_oldest(wm_workspaces *workspaces, const void *handle)
     wm_lock_acquire(&workspaces->lock);
     for (w = *wm_workspaces_bucket(workspaces, handle); w != NULL;
          w = w->next_of_handle) {
-        if (w->handle == handle && !w->captured && !is_default(w->stream)) {
+        if (w->handle == handle && !w->captured &&
+            !wm_stream_is_default(w->stream)) {
             count++;
             oldest =
                 oldest == NULL || w->binding_number < oldest->binding_number
@@ -249,20 +233,10 @@ void wm_workspaces_evict_oldest(wm_workspaces *workspaces,
 {
     wm_workspace *w;
 
-    while (!is_default(key->stream) &&
+    while (!wm_stream_is_default(key->stream) &&
            (w = claim_oldest(workspaces, key->handle)) != NULL) {
         release(workspaces, w, false);
     }
-}
-
-static void put_back(wm_workspaces *workspaces, wm_workspace *queried)
-{
-    wm_lock_acquire(&workspaces->lock);
-    for (; queried != NULL; queried = queried->next_claimed) {
-        wm_workspace_set_state_locked(workspaces, queried,
-                                      WM_WORKSPACE_PENDING);
-    }
-    wm_lock_release(&workspaces->lock);
 }
 
 /* Queries the event of each PENDING workspace, so that a stuck stream delays
@@ -274,8 +248,8 @@ wm_workspace *wm_workspace_claim_completed(wm_workspaces *workspaces,
     wm_workspace *queried = NULL;
     wm_workspace *w;
 
-    while ((w = wm_workspace_claim(workspaces, bytes, before,
-                                   WM_WORKSPACE_PENDING)) != NULL) {
+    while ((w = wm_workspace_claim(workspaces, WM_WORKSPACE_PENDING, bytes,
+                                   before, NULL)) != NULL) {
         warm_status status =
             wm_driver_event_query(workspaces->driver, w->event);
 
@@ -289,7 +263,12 @@ wm_workspace *wm_workspace_claim_completed(wm_workspaces *workspaces,
             wm_workspace_leak(workspaces, w);
         }
     }
-    put_back(workspaces, queried);
+    wm_lock_acquire(&workspaces->lock);
+    for (; queried != NULL; queried = queried->next_claimed) {
+        wm_workspace_set_state_locked(workspaces, queried,
+                                      WM_WORKSPACE_PENDING);
+    }
+    wm_lock_release(&workspaces->lock);
     return w;
 }
 
@@ -311,7 +290,7 @@ void wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns)
     do {
         enum wm_workspace_state was = WM_WORKSPACE_UNUSED;
 
-        w = wm_workspace_claim(workspaces, 0, UINT64_MAX, was);
+        w = wm_workspace_claim(workspaces, was, 0, UINT64_MAX, NULL);
         if (w == NULL) {
             was = WM_WORKSPACE_PENDING;
             w = wm_workspace_claim_completed(workspaces, 0, last);

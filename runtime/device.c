@@ -99,7 +99,7 @@ static warm_status check_destroy(warm_runtime *runtime, warm_stream stream,
 {
     warm_status status;
 
-    if (stream == WARM_STREAM_LEGACY || stream == WARM_STREAM_PER_THREAD) {
+    if (wm_stream_is_default(stream)) {
         return wm_fail(WARM_INVALID_ARGUMENT,
                        "a default stream cannot be destroyed");
     }

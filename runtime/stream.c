@@ -90,8 +90,7 @@ warm_status warm_stream_adopt(warm_runtime *runtime, warm_stream stream)
     int cancel = wm_cancel_off();
     warm_status status = wm_runtime_check(runtime);
 
-    if (status == WARM_OK && (stream == NULL || stream == WARM_STREAM_LEGACY ||
-                              stream == WARM_STREAM_PER_THREAD)) {
+    if (status == WARM_OK && wm_stream_is_default(stream)) {
         status = wm_fail(WARM_INVALID_ARGUMENT,
                          "a default stream cannot be adopted: its name means "
                          "several streams");

@@ -129,13 +129,6 @@ static inline bool wm_timeline_is_lost(const wm_timelines *set,
     return wm_driver_is_lost(set->driver, t->device);
 }
 
-/* The name stands for different streams, on each device or in each thread. */
-static inline bool wm_stream_is_default(warm_stream stream)
-{
-    return stream == NULL || stream == WARM_STREAM_LEGACY ||
-           stream == WARM_STREAM_PER_THREAD;
-}
-
 /* Whether t->stream means this stream in the calling thread: the per-thread
  * default streams of all threads have one name. */
 static inline bool wm_timeline_is_named_here(const wm_timeline *t)

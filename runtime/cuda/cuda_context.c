@@ -424,11 +424,6 @@ static warm_status enter(wm_cuda *c, bool own_only, wm_cuda_scope *scope)
     return status;
 }
 
-static bool is_default(warm_stream stream)
-{
-    return (uintptr_t)stream <= (uintptr_t)WARM_STREAM_PER_THREAD;
-}
-
 warm_status wm_cuda_enter(wm_cuda *c, wm_cuda_scope *scope)
 {
     return enter(c, false, scope);
@@ -467,7 +462,7 @@ warm_status wm_cuda_enter_host(wm_cuda *c, wm_cuda_scope *scope)
 warm_status wm_cuda_enter_known(wm_cuda *c, warm_stream stream,
                                 wm_cuda_scope *scope)
 {
-    return enter(c, is_default(stream), scope);
+    return enter(c, wm_stream_is_default(stream), scope);
 }
 
 warm_status wm_cuda_enter_stream(wm_cuda *c, warm_stream stream,
@@ -476,7 +471,7 @@ warm_status wm_cuda_enter_stream(wm_cuda *c, warm_stream stream,
     CUcontext current = NULL;
     warm_status status = WARM_OK;
 
-    if (is_default(stream)) {
+    if (wm_stream_is_default(stream)) {
         status = wm_cuda_result(c, c->cu.cuCtxGetCurrent(&current),
                                 "cuCtxGetCurrent");
     }

@@ -53,6 +53,14 @@ typedef struct wm_stream_info {
     wm_capture capture; /* at that moment */
 } wm_stream_info;
 
+/* Whether the name means a default stream: that of the current device, or of
+ * the calling thread, so that one name stands for several streams. */
+static inline bool wm_stream_is_default(warm_stream stream)
+{
+    return stream == NULL || stream == WARM_STREAM_LEGACY ||
+           stream == WARM_STREAM_PER_THREAD;
+}
+
 /* In place of a device's number: unknown; page-locked host memory. */
 enum { WM_DEVICE_UNKNOWN = -1, WM_DEVICE_HOST = -2 };
 

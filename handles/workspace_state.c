@@ -1,4 +1,5 @@
-/* workspace_capture.c: workspaces that graphs use (row A10, workspace.h).
+/* workspace_state.c: moves workspaces between states and frees them, and says
+ * which graphs use them (row A10, workspace_int.h).
  *
  *   SERVING ─ a capture may use it ─► marked ─ bound again in it ─► SERVING
  *                                       │
@@ -10,6 +11,138 @@
  *                            └ bound ───┴──────────────────► UNUSED ◄──┘
  */
 #include "handles/workspace_int.h"
+
+#include "handles/kind.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/log.h"
+#include "runtime/base/meta.h"
+
+/* ---- states ------------------------------------------------------------- */
+
+void wm_workspace_set_state_locked(wm_workspaces *workspaces, wm_workspace *w,
+                                   enum wm_workspace_state state)
+{
+    if (w->link != NULL) {
+        *w->link = w->next_of_handle;
+        if (w->next_of_handle != NULL) {
+            w->next_of_handle->link = w->link;
+        }
+        w->link = NULL;
+    }
+    w->state = state;
+    if (state == WM_WORKSPACE_SERVING) {
+        wm_workspace **list = wm_workspaces_bucket(workspaces, w->handle);
+
+        w->next_of_handle = *list;
+        w->link = list;
+        if (*list != NULL) {
+            (*list)->link = &w->next_of_handle;
+        }
+        *list = w;
+    }
+}
+
+void wm_workspace_set_state(wm_workspaces *workspaces, wm_workspace *w,
+                            enum wm_workspace_state state)
+{
+    wm_lock_acquire(&workspaces->lock);
+    wm_workspace_set_state_locked(workspaces, w, state);
+    wm_lock_release(&workspaces->lock);
+}
+
+wm_workspace *wm_workspace_claim(wm_workspaces *workspaces,
+                                 enum wm_workspace_state state, size_t bytes,
+                                 uint64_t before, const uint64_t *stream_id)
+{
+    wm_workspace *w;
+
+    wm_lock_acquire(&workspaces->lock);
+    w = workspaces->list;
+    while (w != NULL &&
+           (w->state != state || w->bytes < bytes || w->since_ns > before ||
+            (stream_id != NULL && w->stream_id != *stream_id))) {
+        w = w->next;
+    }
+    if (w != NULL) {
+        wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_CLAIMED);
+    }
+    wm_lock_release(&workspaces->lock);
+    return w;
+}
+
+wm_workspace *wm_workspace_latest_locked(wm_workspaces *workspaces,
+                                         wm_workspace *w)
+{
+    wm_workspace *latest = w;
+
+    for (wm_workspace *o = *wm_workspaces_bucket(workspaces, w->handle);
+         o != NULL; o = o->next_of_handle) {
+        if (o->handle == w->handle &&
+            o->binding_number > latest->binding_number) {
+            latest = o;
+        }
+    }
+    return latest;
+}
+
+void wm_workspace_leak(wm_workspaces *workspaces, wm_workspace *w)
+{
+    wm_workspace_set_state(workspaces, w, WM_WORKSPACE_RETAINED);
+    if (wm_driver_is_lost(workspaces->driver, workspaces->device)) {
+        return; /* the loss of the device was logged */
+    }
+    wm_log(WARM_LOG_WARNING, "a workspace of %s on device %d is leaked: %s",
+           wm_bytes(w->bytes).text, workspaces->device,
+           warm_last_error_message());
+}
+
+void wm_workspaces_unreserve(wm_workspaces *workspaces, size_t bytes)
+{
+    const wm_workspace_limit *limit = &workspaces->limit;
+
+    if (limit->unreserve != NULL) {
+        limit->unreserve(limit->context, workspaces->device, bytes);
+    }
+}
+
+bool wm_workspace_free(wm_workspaces *workspaces, wm_workspace *w,
+                       enum wm_workspace_state else_state)
+{
+    const wm_captures *captures = workspaces->captures;
+    wm_workspace **at = &workspaces->list;
+    wm_breaking breaking;
+    warm_status status;
+
+    if (!wm_captures_begin_break(captures, &breaking, workspaces->device,
+                                 NULL)) {
+        wm_workspace_set_state(workspaces, w, else_state);
+        captures->note(captures->context);
+        return false;
+    }
+    status = wm_driver_device_free(workspaces->driver, workspaces->device,
+                                   w->memory);
+    wm_captures_end_break(captures, &breaking);
+    if (status != WARM_OK) {
+        wm_workspace_leak(workspaces, w);
+        return true;
+    }
+    if (w->event != NULL) {
+        (void)wm_driver_event_destroy(workspaces->driver, w->event);
+    }
+    wm_workspaces_unreserve(workspaces, w->bytes);
+    wm_lock_acquire(&workspaces->lock);
+    while (*at != w) {
+        at = &(*at)->next;
+    }
+    *at = w->next;
+    workspaces->count--;
+    workspaces->held_bytes -= w->bytes;
+    wm_lock_release(&workspaces->lock);
+    wm_meta_free(w);
+    return true;
+}
+
+/* ---- captures and graphs ------------------------------------------------ */
 
 bool wm_workspaces_stream_captures(wm_workspaces *workspaces,
                                    warm_stream stream)
@@ -170,7 +303,7 @@ static void end_locked(wm_workspaces *workspaces, wm_workspace *w, unsigned at)
     w->captured = false;
     w->mark = WM_MARK_NONE;
     if (w->state == WM_WORKSPACE_RETAINED ||
-        (w->for_graphs && !wm_workspace_is_bound(workspaces, w))) {
+        (w->for_graphs && wm_workspace_latest_locked(workspaces, w) != w)) {
         wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_UNUSED);
     }
 }
@@ -184,7 +317,8 @@ static void free_unused(wm_workspaces *workspaces)
     warm_last_error(&before);
     relaxed = wm_driver_capture_relaxed_begin(workspaces->driver, &mode);
     do {
-        w = wm_workspace_claim(workspaces, 0, UINT64_MAX, WM_WORKSPACE_UNUSED);
+        w = wm_workspace_claim(workspaces, WM_WORKSPACE_UNUSED, 0, UINT64_MAX,
+                               NULL);
     } while (w != NULL &&
              wm_workspace_free(workspaces, w, WM_WORKSPACE_UNUSED));
     if (relaxed) {
