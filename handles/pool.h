@@ -62,7 +62,7 @@ typedef struct wm_pool {
     uint64_t ending;     /* lock pool: being trimmed or unbound by a thread */
     void **deferred;     /* lock pool: stats.deferred handles to destroy when no
                           * stream captures */
-    struct wm_unbinding *unbinding; /* lock pool: see pool_unbind.c */
+    struct wm_unbinding *unbinding; /* lock pool: of threads that unbind */
     _Atomic uint64_t binds;
     warm_handle_stats stats; /* lock pool, but for binds */
     /* Idle handles that the prewarm thread shall make, or 0. Relaxed: written

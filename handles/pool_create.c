@@ -9,6 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/process.h"
+#include "runtime/base/quiet.h"
 #include "runtime/base/status.h"
 
 void wm_pool_note_bound_locked(wm_pool *pool, void *handle, warm_stream stream)
@@ -78,9 +79,6 @@ void wm_pool_mark_lost_locked(wm_pool *pool)
 
 enum { FIRST_ROOM = 16 };
 
-/* The next step of a thread that acquires a handle, chosen under the lock. */
-enum step { STEP_NONE, STEP_REVIVE, STEP_GROW, STEP_CREATE };
-
 /* A creation whose slot is reserved. */
 struct creation {
     bool first; /* the pool's first */
@@ -99,10 +97,11 @@ static void await_first_locked(wm_pool *pool)
     }
 }
 
-static enum step reserve_slot_locked(wm_pool *pool, struct creation *creation)
+/* False: there is no free slot, and the pool must grow. */
+static bool reserve_slot_locked(wm_pool *pool, struct creation *creation)
 {
     if (pool->alive + pool->reserved_slots == pool->room) {
-        return STEP_GROW;
+        return false;
     }
     pool->reserved_slots++;
     pool->prewarming += creation->ahead;
@@ -111,23 +110,7 @@ static enum step reserve_slot_locked(wm_pool *pool, struct creation *creation)
     if (creation->first) {
         pool->first = WM_FIRST_RUNNING;
     }
-    return STEP_CREATE;
-}
-
-static enum step choose_locked(wm_pool *pool, struct creation *creation,
-                               void **handle)
-{
-    await_first_locked(pool);
-    *handle = wm_pool_pop_idle_locked(pool);
-    return *handle != NULL ? STEP_REVIVE : reserve_slot_locked(pool, creation);
-}
-
-static enum step choose_ahead_locked(wm_pool *pool, unsigned count,
-                                     struct creation *creation)
-{
-    await_first_locked(pool);
-    return pool->stats.idle >= count ? STEP_NONE
-                                     : reserve_slot_locked(pool, creation);
+    return true;
 }
 
 /* Bytes of the ring, the maps and the list of deferred handles for `room`
@@ -344,26 +327,6 @@ static void defer(wm_pool *pool, void *handle, uint64_t *from)
     captures->note(captures->context);
 }
 
-static bool discard_now(wm_pool *pool, void *handle, uint64_t *from)
-{
-    bool done;
-
-    if (pool->workspaces != NULL) {
-        wm_workspaces_detach(pool->workspaces, handle);
-    }
-    done = wm_pool_destroy(pool, handle);
-    wm_lock_acquire(&pool->lock);
-    wm_pool_check_reset_locked(pool);
-    (void)wm_map_take(&pool->all, (uintptr_t)handle);
-    pool->alive--;
-    if (!pool->closed) {
-        *from -= 1;
-        *(done ? &pool->stats.destroyed : &pool->stats.leaked) += 1;
-    }
-    wm_lock_release(&pool->lock);
-    return done;
-}
-
 /* False: deferred. True: *done says whether destroy succeeded. */
 static bool try_discard(wm_pool *pool, void *handle, uint64_t *from, bool *done)
 {
@@ -373,7 +336,19 @@ static bool try_discard(wm_pool *pool, void *handle, uint64_t *from, bool *done)
         defer(pool, handle, from);
         return false;
     }
-    *done = discard_now(pool, handle, from);
+    if (pool->workspaces != NULL) {
+        wm_workspaces_detach(pool->workspaces, handle);
+    }
+    *done = wm_pool_destroy(pool, handle);
+    wm_lock_acquire(&pool->lock);
+    wm_pool_check_reset_locked(pool);
+    (void)wm_map_take(&pool->all, (uintptr_t)handle);
+    pool->alive--;
+    if (!pool->closed) {
+        *from -= 1;
+        *(*done ? &pool->stats.destroyed : &pool->stats.leaked) += 1;
+    }
+    wm_lock_release(&pool->lock);
     wm_kind_end_break(pool->kind, &breaking);
     return true;
 }
@@ -428,76 +403,79 @@ void wm_pool_destroy_deferred(wm_pool *pool)
     }
 }
 
-static bool reset(wm_pool *pool, void *handle)
-{
-    const wm_kind_ops *ops = pool->kind->ops;
-    warm_error before = {.size = sizeof before};
-
-    warm_last_error(&before);
-    if (ops->reset(pool->kind, pool->device, handle) == WARM_OK) {
-        return true;
-    }
-    wm_log(WARM_LOG_WARNING,
-           "a %s handle of device %d is destroyed, resetting it failed: %s",
-           ops->name, pool->device, warm_last_error_message());
-    /* The next thread must not inherit a setting. */
-    (void)wm_pool_discard(pool, handle, &pool->stats.in_use);
-    wm_error_restore(&before);
-    return false;
-}
-
 bool wm_pool_reset(wm_pool *pool, void *handle)
 {
-    int cancel = wm_cancel_off();
-    bool done = reset(pool, handle);
+    const wm_kind_ops *ops = pool->kind->ops;
+    wm_quiet quiet;
+    bool done;
 
-    wm_cancel_restore(cancel);
+    wm_quiet_begin(&quiet);
+    done = ops->reset(pool->kind, pool->device, handle) == WARM_OK;
+    if (!done) {
+        wm_log(WARM_LOG_WARNING,
+               "a %s handle of device %d is destroyed, resetting it failed: %s",
+               ops->name, pool->device, warm_last_error_message());
+        /* The next thread must not inherit a setting. */
+        (void)wm_pool_discard(pool, handle, &pool->stats.in_use);
+        wm_error_restore(&quiet.error);
+    }
+    wm_cancel_restore(quiet.cancel);
     return done;
 }
 
 warm_status wm_pool_acquire_slow(wm_pool *pool, void **handle)
 {
     struct creation creation = {.ahead = false};
-    warm_status status = WARM_OK;
+    warm_status status;
 
     wm_pool_destroy_deferred(pool);
-    while (status == WARM_OK) {
-        void *taken = NULL;
-        enum step step;
+    do {
+        bool reserved = false;
+        void *taken;
 
         wm_lock_acquire(&pool->lock);
-        step = choose_locked(pool, &creation, &taken);
+        await_first_locked(pool);
+        taken = wm_pool_pop_idle_locked(pool);
+        if (taken == NULL) {
+            reserved = reserve_slot_locked(pool, &creation);
+        }
         wm_lock_release(&pool->lock);
-        if (step == STEP_CREATE) {
+        if (reserved) {
             return create(pool, &creation, handle);
         }
-        if (step == STEP_GROW) {
-            status = grow(pool);
-        } else if (wm_pool_make_default(pool, taken)) {
+        if (taken != NULL && wm_pool_make_default(pool, taken)) {
             *handle = taken;
             return WARM_OK;
         }
-    }
+        status = taken == NULL ? grow(pool) : WARM_OK;
+    } while (status == WARM_OK);
     return status;
 }
 
 warm_status wm_pool_create_idle(wm_pool *pool, unsigned count, bool *made)
 {
     struct creation creation = {.ahead = true};
-    enum step step = STEP_GROW;
-    warm_status status = WARM_OK;
+    warm_status status;
     void *handle;
 
-    while (status == WARM_OK && step == STEP_GROW) {
+    *made = false;
+    do {
+        bool enough, reserved;
+
         wm_lock_acquire(&pool->lock);
-        step = choose_ahead_locked(pool, count, &creation);
+        await_first_locked(pool);
+        enough = pool->stats.idle >= count;
+        reserved = !enough && reserve_slot_locked(pool, &creation);
         wm_lock_release(&pool->lock);
-        if (step == STEP_GROW) {
-            status = grow(pool);
-        } else if (step == STEP_CREATE) {
-            status = create(pool, &creation, &handle);
+        if (enough) {
+            return WARM_OK;
         }
-    }
-    *made = status == WARM_OK && step == STEP_CREATE;
+        if (reserved) {
+            status = create(pool, &creation, &handle);
+            *made = status == WARM_OK;
+            return status;
+        }
+        status = grow(pool);
+    } while (status == WARM_OK);
     return status;
 }

@@ -1,4 +1,4 @@
-/* pool_int.h: shared by pool.c, pool_create.c and pool_unbind.c. */
+/* pool_int.h: shared by pool.c and pool_create.c. */
 #ifndef WM_POOL_INT_H
 #define WM_POOL_INT_H
 
@@ -100,11 +100,6 @@ void wm_pool_note_bound_locked(wm_pool *pool, void *handle, warm_stream stream);
 /* Unbinds a handle that only the caller can reach, if it is bound to a stream.
  */
 void wm_pool_unbind_if_bound(wm_pool *pool, void *handle);
-
-/* Called when a lease ends while another thread unbinds its handle: that thread
- * then returns the handle to the ring. False: no thread unbinds it. */
-bool wm_pool_return_while_unbinding_locked(wm_pool *pool, const void *handle,
-                                           uint64_t now);
 
 /* Calls destroy of the kind; false: it failed, and the handle is leaked. */
 bool wm_pool_destroy(wm_pool *pool, void *handle);
