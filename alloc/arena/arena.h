@@ -334,12 +334,10 @@ uint64_t wm_arena_rank(wm_arena *arena, bool oldest, size_t *detached);
  * serve another segment by now, or none. */
 bool wm_arena_detach_idle(wm_arena *arena, wm_segment *segment);
 /* Ends a detach. released: the driver freed the segment, and its record ends.
- * reattach: the driver failed to free it, and it is idle in the arena again.
- * put_off: the driver was not called; the segment is idle again and may be
- * freed at any time. */
+ * reattach: it is idle in the arena again, since the driver refused to free it,
+ * or was not called. */
 void wm_arena_released(wm_arena *arena, wm_segment *segment);
-void wm_arena_reattach(wm_arena *arena, wm_segment *segment);
-void wm_arena_put_off(wm_arena *arena, wm_segment *segment);
+void wm_arena_reattach(wm_arena *arena, wm_segment *segment, bool refused);
 
 /* Calls fn for every LIVE block; fn takes no lock below arena. For the end of a
  * runtime, when no other thread is inside: takes no lock itself. */

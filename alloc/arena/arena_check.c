@@ -5,7 +5,6 @@
  */
 #include "alloc/arena/arena_int.h"
 
-#include "alloc/arena/expand_piece.h"
 #include "alloc/block/page_map.h"
 #include "runtime/base/status.h"
 

@@ -5,9 +5,9 @@
  *   run.c      records; runs of pages: split, merged, best fit
  *   slab.c     runs that are split into slots of one class
  *   lane.c     records of lanes; lane_pass.c: memory moves between lanes
- *   segment.c  segments join and leave; purge.c: which segments leave
+ *   segment.c  segments join and leave; purge.c: which memory leaves
  *   steal.c    a segment moves to a sibling
- *   expand*.c  segments that get memory, and return it, in parts
+ *   expand.c   segments that get memory, and return it, in parts
  *   bins.c     idle runs by size */
 #ifndef WM_ARENA_INT_H
 #define WM_ARENA_INT_H
@@ -82,6 +82,12 @@ void wm_record_give_locked(wm_arena *arena, wm_block *block);
 void wm_run_mark(wm_segment *segment, const char *base, bool start);
 /* Cuts a run, which is in no bin, to bytes; returns the rest as a new run. */
 wm_block *wm_run_cut_locked(wm_arena *arena, wm_block *block, size_t bytes);
+/* The same, and the rest is idle in its bin. */
+void wm_run_split_locked(wm_arena *arena, wm_block *block, size_t bytes);
+/* Merges the run with the one after it, in no bin, whose record ends. inner:
+ * what the page map knows of that one's first page from then on. */
+void wm_run_absorb_locked(wm_arena *arena, wm_block *block,
+                          const wm_segment *inner);
 /* Initialises the record of an idle run at base and enters it in the map; the
  * run is in no bin yet. */
 void wm_run_init(wm_block *block, wm_segment *segment, char *base,
@@ -98,6 +104,11 @@ void wm_segment_give_locked(wm_arena *arena, wm_segment *segment);
 /* Logs in the history; under the lock, so that the history and a snapshot
  * agree. */
 void wm_segment_log(const wm_segment *segment, enum wm_history_op op);
+/* A segment in no list, with the record of its first run, which is common and
+ * in no bin; null without memory for them. unit: its grain of expansion, or 0.
+ */
+wm_segment *wm_segment_make_locked(wm_arena *arena, char *base, size_t bytes,
+                                   size_t unit);
 /* A record for a segment of so many bytes, in no list, or null. unit: its grain
  * of expansion, or 0. */
 wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes,
@@ -106,27 +117,23 @@ void wm_segment_record_give_locked(wm_arena *arena, wm_segment *segment);
 /* Add to the arena's list of segments, and remove. */
 void wm_segment_link_locked(wm_arena *arena, wm_segment *segment);
 void wm_segment_unlink_locked(wm_arena *arena, wm_segment *segment);
-/* Detaches idle pieces of segments that expand, each a record in front of
- * chain. Highest rank among them (wm_arena_rank()). */
-wm_segment *wm_expand_detach_locked(wm_arena *arena, wm_segment *chain,
-                                    wm_purge *purge);
-uint64_t wm_expand_rank_locked(const wm_arena *arena, bool oldest);
-static inline uint64_t wm_rank(size_t bytes, uint64_t since_ns, bool oldest)
-{
-    return oldest ? UINT64_MAX - since_ns : bytes;
-}
-/* wm_arena_released() and wm_arena_reattach() of such a piece. */
-void wm_expand_released_locked(wm_arena *arena, wm_segment *piece);
-void wm_expand_reattach_locked(wm_arena *arena, wm_segment *piece);
-/* Add to the list of gaps, and remove. */
-void wm_gap_link_locked(wm_arena *arena, wm_block *gap);
-void wm_gap_unlink_locked(wm_arena *arena, wm_block *gap);
 /* Ends a detach or a claim. gap_put: the run has no memory; it is a gap and
- * merges with gaps beside it. fill: it has memory and is a common idle run.
- * */
+ * merges with gaps beside it. fill: it has memory and is a common idle run. */
 void wm_gap_put_locked(wm_arena *arena, wm_block *run);
 void wm_expand_fill_locked(wm_arena *arena, wm_segment *segment,
                            wm_block *part);
+/* A piece was mapped or unmapped: sets or clears the bits of all of its units
+ * except the first. */
+void wm_piece_set_locked(wm_segment *segment, const char *base, size_t bytes,
+                         bool joined);
+/* Bytes of the piece that ends at end. */
+size_t wm_piece_up_to_locked(const wm_segment *segment, const char *end);
+/* Bytes of the whole pieces in a run, from *begin on; 0: there are none, or the
+ * segment does not expand. */
+size_t wm_piece_whole_locked(const wm_block *run, char **begin);
+/* True if no unit of the run, nor the unit after it, is joined: must hold for a
+ * run without memory. */
+bool wm_piece_none_locked(const wm_block *run);
 /* Logs a part of a segment in the history. */
 void wm_expand_log(wm_segment *segment, char *base, size_t bytes,
                    enum wm_history_op op);

@@ -6,21 +6,238 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 
-static size_t round_up(size_t bytes, size_t unit)
+/* ---- pieces ------------------------------------------------------------- */
+
+static size_t unit_at(const wm_segment *segment, const char *at)
 {
-    return (bytes + unit - 1) / unit * unit;
+    return (size_t)(at - segment->base) / segment->unit;
+}
+
+static bool is_joined(const wm_segment *segment, size_t unit)
+{
+    if (unit >= segment->bytes / segment->unit) {
+        return false;
+    }
+    /* Relaxed: read under lock arena, where it is written. */
+    return ((atomic_load_explicit(&segment->joined[unit / 64],
+                                  memory_order_relaxed) >>
+             (unit % 64)) &
+            1) != 0;
+}
+
+void wm_piece_set_locked(wm_segment *segment, const char *base, size_t bytes,
+                         bool joined)
+{
+    size_t first = unit_at(segment, base);
+
+    for (size_t i = first + 1; i < first + bytes / segment->unit; i++) {
+        uint64_t bit = (uint64_t)1 << (i % 64);
+        uint64_t word = atomic_load_explicit(&segment->joined[i / 64],
+                                             memory_order_relaxed);
+
+        atomic_store_explicit(&segment->joined[i / 64],
+                              joined ? word | bit : word & ~bit,
+                              memory_order_relaxed);
+    }
+}
+
+void wm_piece_come(wm_segment *segment, const char *base, size_t bytes)
+{
+    wm_lock_acquire(&segment->arena->lock);
+    wm_piece_set_locked(segment, base, bytes, true);
+    wm_lock_release(&segment->arena->lock);
+}
+
+void wm_piece_go(wm_segment *segment, const char *base, size_t bytes)
+{
+    wm_lock_acquire(&segment->arena->lock);
+    wm_piece_set_locked(segment, base, bytes, false);
+    wm_lock_release(&segment->arena->lock);
+}
+
+size_t wm_piece_from(wm_segment *segment, const char *base)
+{
+    size_t first = unit_at(segment, base), end = first + 1;
+
+    wm_lock_acquire(&segment->arena->lock);
+    while (is_joined(segment, end)) {
+        end++;
+    }
+    wm_lock_release(&segment->arena->lock);
+    return (end - first) * segment->unit;
+}
+
+size_t wm_piece_up_to_locked(const wm_segment *segment, const char *end)
+{
+    size_t last = unit_at(segment, end), first = last - 1;
+
+    while (is_joined(segment, first)) {
+        first--;
+    }
+    return (last - first) * segment->unit;
+}
+
+size_t wm_piece_whole_locked(const wm_block *run, char **begin)
+{
+    const wm_segment *segment = run->segment;
+    size_t unit = segment->unit, first, end;
+
+    if (unit == 0) {
+        return 0;
+    }
+    first = unit_at(segment, run->base + unit - 1);
+    end = unit_at(segment, run->base + run->bytes);
+    while (first < end && is_joined(segment, first)) {
+        first++;
+    }
+    while (first < end && is_joined(segment, end)) {
+        end--;
+    }
+    if (first >= end) {
+        return 0;
+    }
+    *begin = segment->base + first * unit;
+    return (end - first) * unit;
+}
+
+bool wm_piece_none_locked(const wm_block *run)
+{
+    size_t first = unit_at(run->segment, run->base);
+    size_t end = unit_at(run->segment, run->base + run->bytes);
+
+    for (size_t i = first; i <= end; i++) {
+        if (is_joined(run->segment, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- gaps -------------------------------------------------------------- */
+
+static bool is_gap(wm_block *run)
+{
+    return run != NULL && wm_block_state(run) == WM_BLOCK_GAP;
+}
+
+static void link_gap(wm_arena *arena, wm_block *gap)
+{
+    wm_block_set_state(gap, WM_BLOCK_GAP);
+    gap->previous_idle = NULL;
+    gap->next_idle = arena->gaps;
+    if (gap->next_idle != NULL) {
+        gap->next_idle->previous_idle = gap;
+    }
+    arena->gaps = gap;
+}
+
+static void unlink_gap(wm_arena *arena, wm_block *gap)
+{
+    if (gap->next_idle != NULL) {
+        gap->next_idle->previous_idle = gap->previous_idle;
+    }
+    if (gap->previous_idle != NULL) {
+        gap->previous_idle->next_idle = gap->next_idle;
+    } else {
+        arena->gaps = gap->next_idle;
+    }
+}
+
+/* Merges a gap with the gap after it. */
+static void absorb_gap_locked(wm_arena *arena, wm_block *gap)
+{
+    unlink_gap(arena, gap->after);
+    wm_run_absorb_locked(arena, gap, NULL);
+}
+
+void wm_gap_put_locked(wm_arena *arena, wm_block *run)
+{
+    link_gap(arena, run);
+    if (is_gap(run->after)) {
+        absorb_gap_locked(arena, run);
+    }
+    if (is_gap(run->before)) {
+        absorb_gap_locked(arena, run->before);
+    }
+}
+
+/* ---- ranges ------------------------------------------------------------- */
+
+warm_status wm_expand_add(wm_arena *arena, void *base, size_t bytes,
+                          size_t needed)
+{
+    warm_status status = wm_page_map_reserve(base, bytes);
+    wm_segment *segment;
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    wm_lock_acquire(&arena->lock);
+    segment = wm_segment_make_locked(arena, base, bytes, arena->unit);
+    if (segment != NULL) {
+        segment->small = needed <= arena->small_max;
+        segment->held = 0;
+        segment->made_ns = segment->idle_since_ns = wm_clock_ns();
+        wm_run_init(segment->first, segment, base, bytes);
+        link_gap(arena, segment->first);
+        wm_segment_link_locked(arena, segment);
+    }
+    wm_lock_release(&arena->lock);
+    return segment != NULL ? WARM_OK
+                           : wm_fail(WARM_OUT_OF_MEMORY,
+                                     "no memory for the allocator's records");
+}
+
+bool wm_expand_remove(wm_arena *arena, void **base, size_t *bytes)
+{
+    wm_block *gap;
+
+    wm_lock_acquire(&arena->lock);
+    gap = arena->gaps;
+    while (gap != NULL && gap->bytes < gap->segment->bytes) {
+        gap = gap->next_idle;
+    }
+    if (gap != NULL) {
+        wm_segment *segment = gap->segment;
+
+        *base = segment->base;
+        *bytes = segment->bytes;
+        unlink_gap(arena, gap);
+        wm_run_mark(segment, segment->base, false);
+        wm_page_map_set(segment->base, NULL, WM_ENTRY_RUN);
+        wm_segment_unlink_locked(arena, segment);
+        segment->first = gap;
+        wm_segment_give_locked(arena, segment);
+    }
+    wm_lock_release(&arena->lock);
+    return gap != NULL;
+}
+
+bool wm_run_has_memory(wm_block *block)
+{
+    return wm_block_state(block) != WM_BLOCK_GAP &&
+           wm_block_state(block) != WM_BLOCK_VOID;
+}
+
+void wm_expand_extent(wm_block *block, void **base, size_t *bytes)
+{
+    wm_arena *arena = block->segment->arena;
+    wm_block *first, *last;
+
+    wm_lock_acquire(&arena->lock);
+    first = last = block->slab != NULL ? block->slab->run : block;
+    while (first->before != NULL && wm_run_has_memory(first->before)) {
+        first = first->before;
+    }
+    while (last->after != NULL && wm_run_has_memory(last->after)) {
+        last = last->after;
+    }
+    *base = first->base;
+    *bytes = (size_t)(last->base + last->bytes - first->base);
+    wm_lock_release(&arena->lock);
 }
 
 /* ---- where memory is mapped --------------------------------------------- */
-
-static size_t idle_beside(const wm_arena *arena, const wm_lane *lane,
-                          wm_block *run)
-{
-    return wm_run_is_idle(run) &&
-                   (run->lane == lane || run->lane == &arena->common)
-               ? run->bytes
-               : 0;
-}
 
 /* A place in a gap, and how much memory it needs. */
 struct place {
@@ -32,7 +249,7 @@ struct place {
 /* Bytes to map, in whole units. */
 static size_t missing(size_t needed, size_t there, size_t unit)
 {
-    return needed > there ? round_up(needed - there, unit) : unit;
+    return needed > there ? (needed - there + unit - 1) / unit * unit : unit;
 }
 
 static void look_at(struct place *best, const struct place *place)
@@ -48,8 +265,10 @@ static void look_at(struct place *best, const struct place *place)
 static void look_at_gap(const wm_arena *arena, const wm_lane *lane,
                         wm_block *gap, size_t needed, struct place *best)
 {
-    size_t before = idle_beside(arena, lane, gap->before);
-    size_t after = idle_beside(arena, lane, gap->after);
+    size_t before =
+        wm_run_may_have(arena, lane, gap->before) ? gap->before->bytes : 0;
+    size_t after =
+        wm_run_may_have(arena, lane, gap->after) ? gap->after->bytes : 0;
     size_t unit = gap->segment->unit;
 
     look_at(best, &(struct place){gap, missing(needed, before, unit), before, 0,
@@ -92,7 +311,7 @@ static wm_block *cut_gap_locked(wm_arena *arena, const struct place *place,
 {
     wm_block *gap = place->gap, *part = gap, *rest = NULL;
 
-    wm_gap_unlink_locked(arena, gap);
+    unlink_gap(arena, gap);
     if (bytes < gap->bytes && place->at_end) {
         part = wm_run_cut_locked(arena, gap, gap->bytes - bytes);
         rest = gap;
@@ -100,7 +319,7 @@ static wm_block *cut_gap_locked(wm_arena *arena, const struct place *place,
         rest = wm_run_cut_locked(arena, gap, bytes);
     }
     if (rest != NULL) {
-        wm_gap_link_locked(arena, rest);
+        link_gap(arena, rest);
     }
     wm_block_set_state(part, WM_BLOCK_VOID);
     return part;

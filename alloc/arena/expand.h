@@ -9,7 +9,7 @@
  * first page of a gap and none of the others. Growth maps memory where a gap
  * and the idle runs beside it serve the request together, so that these runs
  * are used instead of left over. Idle memory is unmapped by whole pieces
- * (expand_piece.h), anywhere in the range.
+ * (below), anywhere in the range.
  *
  * The driver unmaps without waiting for the device. Therefore only common runs
  * are unmapped: no queued work uses them (lane.h).
@@ -55,5 +55,27 @@ bool wm_expand_remove(wm_arena *arena, void **base, size_t *bytes);
 
 /* The memory around a block, up to the gaps on both sides. */
 void wm_expand_extent(wm_block *block, void **base, size_t *bytes);
+
+/* The pieces in which a range has memory.
+ *
+ *   range   │ unit │ unit │ unit │ unit │······│ unit │ unit │······│
+ *   pieces  ├────────────────────┼──────┤      ├─────────────┤
+ *   joined     0      1      1      0      0      0      1      0
+ *
+ * The driver maps a piece by one call and unmaps it by one call, whole: idle
+ * memory in a piece that is partly in use stays and serves requests. Memory is
+ * mapped in pieces of WM_PIECE_MAX, and a rest in smaller pieces
+ * (obtain_piece.c); if the driver refuses a piece, in halves of it.
+ *
+ * A joined unit is in the same piece as the unit before it; a unit without
+ * memory is not joined. The bits lie in the segment's record, under lock arena.
+ */
+enum { WM_PIECE_MAX = 64 << 20 };
+
+/* A piece was mapped, or unmapped. */
+void wm_piece_come(wm_segment *segment, const char *base, size_t bytes);
+void wm_piece_go(wm_segment *segment, const char *base, size_t bytes);
+/* Bytes of the piece that begins at base. */
+size_t wm_piece_from(wm_segment *segment, const char *base);
 
 #endif

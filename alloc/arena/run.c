@@ -101,8 +101,7 @@ wm_block *wm_run_cut_locked(wm_arena *arena, wm_block *block, size_t bytes)
     return rest;
 }
 
-/* Cuts a run, which is in no bin, to bytes; the rest becomes an idle run. */
-static void split_locked(wm_arena *arena, wm_block *block, size_t bytes)
+void wm_run_split_locked(wm_arena *arena, wm_block *block, size_t bytes)
 {
     wm_block *rest = wm_run_cut_locked(arena, block, bytes);
 
@@ -254,13 +253,13 @@ static bool is_bad_cut(const wm_arena *arena, const wm_block *run, size_t bytes,
             arena->fresh_bytes > arena->stats.held_bytes.current / CUT_POLLS);
 }
 
-/* Merges the run with the one after it, whose record ends. */
-static void absorb_locked(wm_arena *arena, wm_block *block)
+void wm_run_absorb_locked(wm_arena *arena, wm_block *block,
+                          const wm_segment *inner)
 {
     wm_block *next = block->after;
 
     wm_run_mark(next->segment, next->base, false);
-    wm_page_map_set(next->base, next->segment, WM_ENTRY_INNER);
+    wm_page_map_set(next->base, inner, WM_ENTRY_INNER);
     block->bytes += next->bytes;
     if (next->put_at > block->put_at) {
         block->put_at = next->put_at;
@@ -299,7 +298,7 @@ wm_block *wm_run_join_lanes_locked(wm_arena *arena, wm_lane *lane,
         if (next->lane != lane) {
             next->put_at = 0;
         }
-        absorb_locked(arena, first);
+        wm_run_absorb_locked(arena, first, first->segment);
     }
     wm_bins_insert(wm_run_bins(first), first);
     if (first->bytes == first->segment->bytes && first->segment->unit == 0) {
@@ -373,7 +372,7 @@ wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
     wm_segment_note_whole_locked(arena, block->segment, false);
     block->segment->free_failed = false;
     if (block->bytes > bytes) {
-        split_locked(arena, block, bytes);
+        wm_run_split_locked(arena, block, bytes);
     }
     if (block->lane != in) {
         wm_run_move(block, in);
@@ -399,12 +398,12 @@ void wm_run_join_locked(wm_arena *arena, wm_block *block)
     wm_block_set_state(block, WM_BLOCK_IDLE);
     if (may_join(block, block->after)) {
         wm_bins_remove(wm_run_bins(block->after), block->after);
-        absorb_locked(arena, block);
+        wm_run_absorb_locked(arena, block, block->segment);
     }
     if (may_join(block, block->before)) {
         block = block->before;
         wm_bins_remove(wm_run_bins(block), block);
-        absorb_locked(arena, block);
+        wm_run_absorb_locked(arena, block, block->segment);
     }
     if (block->segment->unit == 0 && block->bytes == block->segment->bytes) {
         block->segment->oversize =

@@ -141,10 +141,10 @@ void wm_segment_give_locked(wm_arena *arena, wm_segment *segment)
     wm_segment_record_give_locked(arena, segment);
 }
 
-wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
-                                   size_t needed)
+wm_segment *wm_segment_make_locked(wm_arena *arena, char *base, size_t bytes,
+                                   size_t unit)
 {
-    wm_segment *segment = wm_segment_record_locked(arena, bytes, 0);
+    wm_segment *segment = wm_segment_record_locked(arena, bytes, unit);
     wm_block *run;
 
     if (segment == NULL) {
@@ -155,24 +155,34 @@ wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
         return NULL;
     }
     segment->base = base;
-    segment->bytes = bytes;
+    segment->bytes = segment->held = bytes;
     segment->arena = arena;
+    segment->dedicated = segment->one_run = segment->oversize = false;
+    segment->free_failed = false;
+    segment->unit = unit;
+    segment->parent = NULL;
+    segment->first = run = wm_record_take_locked(arena);
+    wm_block_set_base(run, base);
+    run->bytes = bytes;
+    run->segment = segment;
+    run->before = run->after = NULL;
+    run->put_at = 0;
+    wm_run_move(run, &arena->common);
+    return segment;
+}
+
+wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
+                                   size_t needed)
+{
+    wm_segment *segment = wm_segment_make_locked(arena, base, bytes, 0);
+
+    if (segment == NULL) {
+        return NULL;
+    }
     /* A rest of less than one grain may be left over. */
     segment->dedicated = needed == bytes || (needed > WM_CLASS_LIMIT &&
                                              bytes - needed < arena->grain);
     segment->small = needed > 0 && needed <= arena->small_max;
-    segment->unit = 0;
-    segment->held = bytes;
-    segment->parent = NULL;
-    run = wm_record_take_locked(arena);
-    wm_block_set_base(run, base);
-    run->bytes = bytes;
-    run->segment = segment;
-    run->before = NULL;
-    run->after = NULL;
-    run->put_at = 0;
-    wm_run_move(run, &arena->common);
-    segment->first = run;
     wm_segment_attach_locked(arena, segment);
     segment->made_ns = segment->idle_since_ns; /* set by the attach */
     return segment;

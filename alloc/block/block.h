@@ -228,7 +228,7 @@ struct wm_segment {
         *parent;  /* a detached piece: the segment it is part of; else null */
     size_t words; /* const: words in starts, and in joined behind them */
     /* Const pointer. In segments that expand, one bit for each unit
-     * (expand_piece.h). */
+     * (expand.h). */
     _Atomic uint64_t *joined;
     wm_segment *next_made; /* lock arena */
     /* The number under which other processes know the segment (ipc.c), 0: none.

@@ -1,9 +1,8 @@
 /* obtain_piece.c: memory for a part of an expandable segment, piece by piece
- * (expand_piece.h). The driver is called with no lock held: the part is
+ * (expand.h). The driver is called with no lock held: the part is
  * claimed, so no other thread uses it meanwhile (expand.h). */
 #include "alloc/space/grow_int.h"
 
-#include "alloc/arena/expand_piece.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 

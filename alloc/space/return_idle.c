@@ -54,7 +54,7 @@ static size_t give_back_one(wm_space *space, wm_segment *segment,
     }
     wm_growth_note(growth, WM_REFUSED, bytes);
     *refused |= segment->parent == NULL && !segment->free_failed;
-    wm_arena_reattach(arena, segment);
+    wm_arena_reattach(arena, segment, true);
     return 0;
 }
 
@@ -202,7 +202,7 @@ static void give_back_chain(wm_space *space, wm_segment *segment,
         if (begun) {
             *bytes += give_back_one(space, segment, breaking, refused);
         } else {
-            wm_arena_put_off(segment->arena, segment);
+            wm_arena_reattach(segment->arena, segment, false);
         }
         begun = begun && next != NULL && begin_break(space, breaking);
         segment = next;

@@ -260,7 +260,7 @@ START_TEST(test_segment_of_several_streams_goes_and_comes_back)
     ck_assert_ptr_nonnull(segment);
     ck_assert_ptr_null(arena.segments);
     before = wm_clock_ns();
-    wm_arena_reattach(&arena, segment);
+    wm_arena_reattach(&arena, segment, true);
     ck_assert(wm_arena_check(&arena));
     ck_assert_uint_ge(segment->idle_since_ns, before); /* the last to go */
     /* To whom they belonged before. */
@@ -271,7 +271,7 @@ START_TEST(test_segment_of_several_streams_goes_and_comes_back)
     segment = bed_detach(&arena, SIZE_MAX);
     wm_lane_end(&arena, a);
     wm_lane_end(&arena, b);
-    wm_arena_reattach(&arena, segment);
+    wm_arena_reattach(&arena, segment, true);
     ck_assert(wm_arena_check(&arena));
     ck_assert_ptr_nonnull(try(NULL, SEGMENT));
     bed_give(block[0]);

@@ -49,7 +49,7 @@ static size_t whole_runs(void)
     size_t bytes = chain != NULL ? chain->bytes : 0;
 
     if (chain != NULL) {
-        wm_arena_reattach(&arena, chain);
+        wm_arena_reattach(&arena, chain, true);
     }
     return bytes;
 }
@@ -183,7 +183,7 @@ START_TEST(test_a_segment_of_its_own_is_found_without_it)
     ck_assert_uint_eq(put(COUNT, SEGMENT), COUNT);
     chain = wm_arena_purge(&arena, &purge);
     ck_assert_ptr_nonnull(chain);
-    wm_arena_reattach(&arena, chain);
+    wm_arena_reattach(&arena, chain, true);
 }
 END_TEST
 
