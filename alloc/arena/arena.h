@@ -127,9 +127,9 @@ typedef struct wm_arena {
     wm_lane *lanes; /* memory that one stream may use, chained by next */
     wm_lane *spare_lanes;
     wm_lane *fresh_head,
-        *fresh_tail;            /* lanes with new runs, chained by next_fresh */
-    _Atomic size_t fresh_lanes; /* relaxed: read without the lock */
-    size_t dedicated_segments;  /* segments obtained for one request each */
+        *fresh_tail; /* lanes with new runs, chained by next_fresh */
+    _Atomic unsigned fresh_lanes; /* relaxed: read without the lock */
+    size_t dedicated_segments;    /* segments obtained for one request each */
     size_t grown_bytes;     /* obtained while an oversize segment had room */
     wm_block *spare_blocks; /* spare records, chained by next_idle */
     void *record_chunks;    /* the allocations that records were made in */

@@ -195,6 +195,14 @@ void wm_slab_move_all_locked(wm_lane *from, wm_lane *to);
 /* The run at the start of a segment; the others follow by after. */
 wm_block *wm_segment_first_run(wm_segment *segment);
 
+/* Puts a lane at the end of the queue of lanes with new runs. */
+void wm_lane_renew_locked(wm_arena *arena, wm_lane *lane);
+/* Ends a lane without memory; its record is spare after the last hold. */
+void wm_lane_finish_locked(wm_arena *arena, wm_lane *lane);
+/* Makes the record spare if the lane has ended, has no run and no hold. Called
+ * after each of these changes. */
+void wm_lane_retire_locked(wm_arena *arena, wm_lane *lane);
+
 /* The stream's lane in this arena, for a search; the common lane for null, if
  * there is none, or if it has ended. lane: the stream's first lane, or the
  * arena's common lane. */

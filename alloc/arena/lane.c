@@ -7,14 +7,6 @@
 
 /* ---- records ------------------------------------------------------------ */
 
-/* Publishes a lane of a stream. Release pairs with the acquire of a reader of
- * by_shard that holds no lock. */
-static void show(const wm_arena *arena, wm_lane *first, wm_lane *lane)
-{
-    atomic_store_explicit(&first->by_shard[arena->shard], lane,
-                          memory_order_release);
-}
-
 static wm_lane *make_locked(wm_arena *arena, uint64_t id)
 {
     wm_lane *lane = arena->spare_lanes;
@@ -30,7 +22,10 @@ static wm_lane *make_locked(wm_arena *arena, uint64_t id)
         atomic_store_explicit(&lane->holds, 1, memory_order_relaxed);
         lane->next = arena->lanes;
         arena->lanes = lane;
-        show(arena, lane, lane);
+        /* Release pairs with the acquire of a reader of by_shard that holds no
+         * lock. */
+        atomic_store_explicit(&lane->by_shard[arena->shard], lane,
+                              memory_order_release);
     }
     return lane;
 }
@@ -53,7 +48,9 @@ wm_lane *wm_lane_make_beside_locked(wm_arena *arena, wm_lane *lane)
             &made->closed,
             atomic_load_explicit(&lane->closed, memory_order_relaxed),
             memory_order_relaxed);
-        show(arena, lane, made);
+        /* Release: as in make_locked(). */
+        atomic_store_explicit(&lane->by_shard[arena->shard], made,
+                              memory_order_release);
     }
     return made;
 }
@@ -84,26 +81,13 @@ wm_lane *wm_lane_get(wm_arena *arena, uint64_t id)
     return lane;
 }
 
-uint64_t wm_lane_puts(wm_arena *arena, wm_lane *lane)
-{
-    uint64_t puts;
+/* ---- lanes with new runs ------------------------------------------------- */
 
-    wm_lock_acquire(&arena->lock);
-    puts = lane->puts;
-    wm_lock_release(&arena->lock);
-    return puts;
-}
-
-/* Relaxed: a number, written under the lock. */
 size_t wm_lane_fresh(const wm_arena *arena)
 {
+    /* Relaxed: written under the lock; a reader without it gets the value of a
+     * moment ago. */
     return atomic_load_explicit(&arena->fresh_lanes, memory_order_relaxed);
-}
-
-static void count_fresh_locked(wm_arena *arena, size_t change)
-{
-    atomic_store_explicit(&arena->fresh_lanes, wm_lane_fresh(arena) + change,
-                          memory_order_relaxed);
 }
 
 void wm_lane_renew_locked(wm_arena *arena, wm_lane *lane)
@@ -116,7 +100,7 @@ void wm_lane_renew_locked(wm_arena *arena, wm_lane *lane)
     *(arena->fresh_tail != NULL ? &arena->fresh_tail->next_fresh
                                 : &arena->fresh_head) = lane;
     arena->fresh_tail = lane;
-    count_fresh_locked(arena, 1);
+    wm_count_locked(&arena->fresh_lanes, 1);
 }
 
 void wm_lane_renew(wm_arena *arena, wm_lane *lane)
@@ -126,16 +110,19 @@ void wm_lane_renew(wm_arena *arena, wm_lane *lane)
     wm_lock_release(&arena->lock);
 }
 
-/* previous: the lane before it in the queue; null: it is the first. */
-static void unlink_fresh_locked(wm_arena *arena, wm_lane *lane,
-                                wm_lane *previous)
+static void unlink_fresh_locked(wm_arena *arena, wm_lane *lane)
 {
-    *(previous != NULL ? &previous->next_fresh : &arena->fresh_head) =
-        lane->next_fresh;
+    wm_lane **link = &arena->fresh_head, *previous = NULL;
+
+    while (*link != lane) {
+        previous = *link;
+        link = &previous->next_fresh;
+    }
+    *link = lane->next_fresh;
     if (arena->fresh_tail == lane) {
         arena->fresh_tail = previous;
     }
-    count_fresh_locked(arena, (size_t)-1);
+    wm_count_locked(&arena->fresh_lanes, -1);
     lane->fresh = false;
 }
 
@@ -146,38 +133,13 @@ wm_lane *wm_lane_take_fresh(wm_arena *arena)
     wm_lock_acquire(&arena->lock);
     lane = arena->fresh_head;
     if (lane != NULL) {
-        unlink_fresh_locked(arena, lane, NULL);
+        unlink_fresh_locked(arena, lane);
     }
     wm_lock_release(&arena->lock);
     return lane;
 }
 
-static void forget_fresh_locked(wm_arena *arena, wm_lane *lane)
-{
-    wm_lane *previous = NULL;
-
-    for (wm_lane *at = arena->fresh_head; lane->fresh; at = at->next_fresh) {
-        if (at == lane) {
-            unlink_fresh_locked(arena, lane, previous);
-        }
-        previous = at;
-    }
-}
-
-bool wm_lane_has_room(wm_arena *arena, wm_lane *lane, size_t bytes,
-                      size_t least)
-{
-    bool small = bytes <= arena->small_max;
-    bool has;
-
-    wm_lock_acquire(&arena->lock);
-    has =
-        wm_bins_find(&lane->idle[small ? WM_RUNS_SMALL : WM_RUNS_LARGE],
-                     least) != NULL ||
-        (!small && wm_bins_find(&lane->idle[WM_RUNS_OVERSIZE], least) != NULL);
-    wm_lock_release(&arena->lock);
-    return has;
-}
+/* ---- holds, and the end -------------------------------------------------- */
 
 void wm_lane_retire_locked(wm_arena *arena, wm_lane *lane)
 {
@@ -239,7 +201,9 @@ void wm_lane_finish_locked(wm_arena *arena, wm_lane *lane)
 {
     lane->ended = true;
     lane->owner = NULL;
-    forget_fresh_locked(arena, lane);
+    if (lane->fresh) {
+        unlink_fresh_locked(arena, lane);
+    }
     drop_locked(arena, lane);
 }
 

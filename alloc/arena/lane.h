@@ -12,8 +12,8 @@
  * one. Runs of one lane merge; runs of different lanes do not, until a request
  * finds room only in several runs of its own lane and the common one. A lane
  * does not know its stream, nor does an arena know what a stream has completed:
- * the space does (stream_lane.h) and calls wm_lane_passed(). Page-locked memory
- * has the common lane only.
+ * the space does (stream_lane.h) and calls wm_lanes_passed(). Page-locked
+ * memory has the common lane only.
  *
  * A stream has a lane in each sibling arena in which it has had memory, made
  * with its first allocation there. The lane in the first sibling is made first
@@ -112,8 +112,6 @@ static inline void wm_lane_hold(wm_lane *lane)
 }
 void wm_lane_drop(struct wm_arena *arena, wm_lane *lane);
 
-/* Runs freed so far. */
-uint64_t wm_lane_puts(struct wm_arena *arena, wm_lane *lane);
 /* True if a run that was freed after safe_until lies idle: polling the stream
  * may make it common. */
 bool wm_lane_has_more(struct wm_arena *arena, wm_lane *lane);
@@ -125,53 +123,40 @@ bool wm_lane_has_more(struct wm_arena *arena, wm_lane *lane);
 size_t wm_lane_fresh(const struct wm_arena *arena);
 wm_lane *wm_lane_take_fresh(struct wm_arena *arena);
 void wm_lane_renew(struct wm_arena *arena, wm_lane *lane);
-void wm_lane_renew_locked(struct wm_arena *arena, wm_lane *lane);
-
-/* The stream has completed the work queued before its first puts frees: those
- * runs become common, but not slabs, part of which may still be freed. */
-void wm_lane_passed(struct wm_arena *arena, wm_lane *lane, uint64_t puts);
 
 /* True if a LIVE block is still in the order of the stream with that id, so
  * that work of that stream on it need not be recorded. */
 bool wm_lane_has(struct wm_arena *arena, const wm_block *block, uint64_t id);
 
-/* True if a run of at least least bytes is idle in the lane in segments that
- * serve requests of bytes. */
-bool wm_lane_has_room(struct wm_arena *arena, wm_lane *lane, size_t bytes,
-                      size_t least);
-
-/* The stream and all of its work have ended: idle memory, and what is freed
- * later, is common. The record is spare once no run is left that could be freed
- * and there is no hold. */
-void wm_lane_end(struct wm_arena *arena, wm_lane *lane);
-void wm_lane_end_locked(struct wm_arena *arena, wm_lane *lane);
-/* Ends a lane without memory; its record is spare after the last hold. */
-void wm_lane_finish_locked(struct wm_arena *arena, wm_lane *lane);
-
-/* Makes the record spare if the lane has ended, has no run and no hold. Called
- * after each of these changes. Lock arena. */
-void wm_lane_retire_locked(struct wm_arena *arena, wm_lane *lane);
-
 /* ---- all lanes of a stream: lane is the first, arena the one it is in ---- */
 
-/* True if it is true of any of them. */
+/* True if any of them has more. */
 bool wm_lanes_have_more(struct wm_arena *arena, const wm_lane *lane);
+/* True if a run of at least least bytes is idle in any of them, in segments
+ * that serve requests of bytes. */
 bool wm_lanes_have_room(struct wm_arena *arena, const wm_lane *lane,
                         size_t bytes, size_t least);
+/* Runs freed so far. */
 void wm_lanes_puts(struct wm_arena *arena, const wm_lane *lane,
                    wm_lane_point *point);
+/* The stream has completed the work queued before the frees up to the point:
+ * those runs become common, but not slabs, part of which may still be freed. */
 void wm_lanes_passed(struct wm_arena *arena, const wm_lane *lane,
                      const wm_lane_point *point);
 /* Queues the lanes to which runs were freed since the point. */
 void wm_lanes_renew(struct wm_arena *arena, const wm_lane *lane,
                     const wm_lane_point *point);
+/* The stream of lane to waits for what the stream of lane from queued before
+ * the point: runs freed up to it move to lane to. */
 void wm_lanes_yield(struct wm_arena *arena, const wm_lane *from, wm_lane *to,
                     const wm_lane_point *point);
 /* The stream is retired: its further work is not in the order of its lanes,
  * including lanes that a request is making meanwhile. */
 void wm_lanes_close(struct wm_arena *arena, const wm_lane *lane);
-/* Ends the first lane last. A later request that names it has no stream order.
- */
+/* The stream and all of its work have ended: idle memory, and what is freed
+ * later, is common; a later request that names the lane has no stream order. A
+ * record is spare once no run is left that could be freed and there is no hold.
+ * Ends the first lane last. */
 void wm_lanes_end(struct wm_arena *arena, wm_lane *lane);
 
 #endif

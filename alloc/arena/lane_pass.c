@@ -60,42 +60,17 @@ static bool give_to(wm_arena *arena, wm_block *run, uint64_t puts, wm_lane *to)
     return false;
 }
 
-void wm_lane_passed(wm_arena *arena, wm_lane *lane, uint64_t puts)
-{
-    wm_lock_acquire(&arena->lock);
-    if (puts > lane->safe_until) {
-        lane->safe_until = puts;
-        (void)each_idle_locked(lane, give_to, arena, puts, &arena->common);
-    }
-    wm_lock_release(&arena->lock);
-}
-
-static void move_lane(wm_arena *arena, wm_lane *from, wm_lane *to,
-                      uint64_t puts)
-{
-    wm_lock_acquire(&arena->lock);
-    (void)each_idle_locked(from, give_to, arena, puts, to);
-    wm_lane_renew_locked(arena, to);
-    wm_lock_release(&arena->lock);
-}
-
-void wm_lane_end_locked(wm_arena *arena, wm_lane *lane)
+static void end_locked(wm_arena *arena, wm_lane *lane)
 {
     (void)each_idle_locked(lane, give_to, arena, UINT64_MAX, &arena->common);
     wm_slab_move_all_locked(lane, &arena->common);
     wm_lane_finish_locked(arena, lane);
 }
 
-void wm_lane_end(wm_arena *arena, wm_lane *lane)
-{
-    wm_lock_acquire(&arena->lock);
-    wm_lane_end_locked(arena, lane);
-    wm_lock_release(&arena->lock);
-}
-
 /* ---- all lanes of a stream --------------------------------------------- */
 
-/* The stream's lane in an arena, or null. */
+/* The stream's lane in an arena, or null. Without lock arena a lane that is
+ * being made (wm_lane_make_beside_locked()) may not be found. */
 static wm_lane *in(const wm_arena *arena, const wm_lane *lane)
 {
     return atomic_load_explicit(&lane->by_shard[arena->shard],
@@ -115,11 +90,20 @@ bool wm_lanes_have_more(wm_arena *arena, const wm_lane *lane)
 bool wm_lanes_have_room(wm_arena *arena, const wm_lane *lane, size_t bytes,
                         size_t least)
 {
-    bool has = false;
+    bool small = bytes <= arena->small_max, has = false;
 
     for (wm_arena *a = arena; a != NULL && !has; a = a->next_sibling) {
-        has = in(a, lane) != NULL &&
-              wm_lane_has_room(a, in(a, lane), bytes, least);
+        const wm_lane *one = in(a, lane);
+
+        if (one == NULL) {
+            continue;
+        }
+        wm_lock_acquire(&a->lock);
+        has = wm_bins_find(&one->idle[small ? WM_RUNS_SMALL : WM_RUNS_LARGE],
+                           least) != NULL ||
+              (!small &&
+               wm_bins_find(&one->idle[WM_RUNS_OVERSIZE], least) != NULL);
+        wm_lock_release(&a->lock);
     }
     return has;
 }
@@ -128,8 +112,14 @@ bool wm_lanes_have_room(wm_arena *arena, const wm_lane *lane, size_t bytes,
 void wm_lanes_puts(wm_arena *arena, const wm_lane *lane, wm_lane_point *point)
 {
     for (wm_arena *a = arena; a != NULL; a = a->next_sibling) {
-        point->puts[a->shard] =
-            in(a, lane) != NULL ? wm_lane_puts(a, in(a, lane)) : 0;
+        const wm_lane *one = in(a, lane);
+
+        point->puts[a->shard] = 0;
+        if (one != NULL) {
+            wm_lock_acquire(&a->lock);
+            point->puts[a->shard] = one->puts;
+            wm_lock_release(&a->lock);
+        }
     }
 }
 
@@ -137,9 +127,18 @@ void wm_lanes_passed(wm_arena *arena, const wm_lane *lane,
                      const wm_lane_point *point)
 {
     for (wm_arena *a = arena; a != NULL; a = a->next_sibling) {
-        if (in(a, lane) != NULL) {
-            wm_lane_passed(a, in(a, lane), point->puts[a->shard]);
+        uint64_t puts = point->puts[a->shard];
+        wm_lane *one = in(a, lane);
+
+        if (one == NULL) {
+            continue;
         }
+        wm_lock_acquire(&a->lock);
+        if (puts > one->safe_until) {
+            one->safe_until = puts;
+            (void)each_idle_locked(one, give_to, a, puts, &a->common);
+        }
+        wm_lock_release(&a->lock);
     }
 }
 
@@ -163,64 +162,35 @@ void wm_lanes_yield(wm_arena *arena, const wm_lane *from, wm_lane *to,
                     const wm_lane_point *point)
 {
     for (wm_arena *a = arena; a != NULL; a = a->next_sibling) {
-        wm_lane *its = in(a, from), *mine = NULL;
+        wm_lane *its = in(a, from), *mine;
 
-        if (its != NULL) {
-            wm_lock_acquire(&a->lock);
-            mine = wm_lane_in_locked(a, to);
-            wm_lock_release(&a->lock);
+        if (its == NULL) {
+            continue;
         }
+        wm_lock_acquire(&a->lock);
+        mine = wm_lane_in_locked(a, to);
         if (mine != NULL && mine != &a->common) {
-            move_lane(a, its, mine, point->puts[a->shard]);
+            (void)each_idle_locked(its, give_to, a, point->puts[a->shard],
+                                   mine);
+            wm_lane_renew_locked(a, mine);
         }
+        wm_lock_release(&a->lock);
     }
-}
-
-/* As in(), including a lane that is being made (wm_lane_make_beside_locked()).
- */
-static wm_lane *made_in(wm_arena *arena, const wm_lane *lane)
-{
-    wm_lane *one;
-
-    wm_lock_acquire(&arena->lock);
-    one = in(arena, lane);
-    wm_lock_release(&arena->lock);
-    return one;
-}
-
-static void close_lane(wm_arena *arena, wm_lane *lane)
-{
-    wm_lock_acquire(&arena->lock);
-    /* Relaxed: written under the lock, where it is read. */
-    atomic_store_explicit(&lane->closed, true, memory_order_relaxed);
-    wm_lock_release(&arena->lock);
 }
 
 void wm_lanes_close(wm_arena *arena, const wm_lane *lane)
 {
     for (wm_arena *a = arena; a != NULL; a = a->next_sibling) {
-        wm_lane *one = made_in(a, lane);
+        wm_lane *one;
 
+        wm_lock_acquire(&a->lock);
+        one = in(a, lane);
         if (one != NULL) {
-            close_lane(a, one);
+            /* Relaxed: written under the lock, where it is read. */
+            atomic_store_explicit(&one->closed, true, memory_order_relaxed);
         }
+        wm_lock_release(&a->lock);
     }
-}
-
-/* From the same moment on, a holder of the first lane finds common memory in
- * this arena, and what is freed to this lane is common. */
-static void end_beside(wm_arena *arena, wm_lane *lane)
-{
-    wm_lane *one;
-
-    wm_lock_acquire(&arena->lock);
-    one = in(arena, lane);
-    if (one != NULL) {
-        atomic_store_explicit(&lane->by_shard[arena->shard], NULL,
-                              memory_order_relaxed);
-        wm_lane_end_locked(arena, one);
-    }
-    wm_lock_release(&arena->lock);
 }
 
 void wm_lanes_end(wm_arena *arena, wm_lane *lane)
@@ -228,7 +198,20 @@ void wm_lanes_end(wm_arena *arena, wm_lane *lane)
     /* Relaxed: the locks below order it. */
     atomic_store_explicit(&lane->ending, true, memory_order_relaxed);
     for (wm_arena *a = arena->next_sibling; a != NULL; a = a->next_sibling) {
-        end_beside(a, lane);
+        wm_lane *one;
+
+        wm_lock_acquire(&a->lock);
+        one = in(a, lane);
+        if (one != NULL) {
+            /* From now on a holder of the first lane finds common memory in
+             * this arena, and what is freed to this lane is common. */
+            atomic_store_explicit(&lane->by_shard[a->shard], NULL,
+                                  memory_order_relaxed);
+            end_locked(a, one);
+        }
+        wm_lock_release(&a->lock);
     }
-    wm_lane_end(arena, lane);
+    wm_lock_acquire(&arena->lock);
+    end_locked(arena, lane);
+    wm_lock_release(&arena->lock);
 }

@@ -48,6 +48,20 @@ static inline void bed_give(wm_block *block)
     wm_arena_free(block->segment->arena, block, WM_BLOCK_IDLE);
 }
 
+/* Runs freed so far to the lane in the first arena. */
+static inline uint64_t bed_puts(wm_arena *arena, const wm_lane *lane)
+{
+    wm_lane_point point;
+
+    wm_lanes_puts(arena, lane, &point);
+    return point.puts[0];
+}
+
+static inline void bed_pass(wm_arena *arena, const wm_lane *lane, uint64_t puts)
+{
+    wm_lanes_passed(arena, lane, &(wm_lane_point){{puts}});
+}
+
 /* Detaches bytes of idle memory; SIZE_MAX: all of it. */
 static inline wm_segment *bed_detach(wm_arena *arena, size_t bytes)
 {

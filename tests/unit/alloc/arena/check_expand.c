@@ -51,7 +51,7 @@ static wm_expansion claim(wm_lane *lane, size_t needed, size_t wanted)
 
 static void pass(wm_lane *lane)
 {
-    wm_lane_passed(&arena, lane, wm_lane_puts(&arena, lane));
+    bed_pass(&arena, lane, bed_puts(&arena, lane));
 }
 
 /* A unit that has memory, idle in a lane. */
@@ -89,7 +89,7 @@ START_TEST(test_C4_C8_what_is_passed_meanwhile_is_everybodys)
     if (passes) {
         pass(a);
     } else if (ends) {
-        wm_lane_end(&arena, a);
+        wm_lanes_end(&arena, a);
     }
     wm_expand_undo(&arena, &expansion, false);
     ck_assert(wm_arena_check(&arena));

@@ -51,7 +51,7 @@ static wm_block *take(wm_lane *lane, size_t bytes)
 
 static void pass(wm_lane *lane)
 {
-    wm_lane_passed(&arena, lane, wm_lane_puts(&arena, lane));
+    bed_pass(&arena, lane, bed_puts(&arena, lane));
 }
 
 /* Four blocks that fill a segment. */
@@ -85,16 +85,16 @@ START_TEST(test_others_have_it_once_the_stream_has_passed)
 
     fill(a, block);
     bed_give(block[0]);
-    puts = wm_lane_puts(&arena, a);
+    puts = bed_puts(&arena, a);
     bed_give(block[2]);
     ck_assert(wm_lane_has_more(&arena, a));
-    wm_lane_passed(&arena, a, puts);
+    bed_pass(&arena, a, puts);
     ck_assert_ptr_eq(try(b, PART), block[0]);
     /* What came back after the mark has not passed it. */
     ck_assert_ptr_null(try(b, PART));
     ck_assert(wm_lane_has_more(&arena, a));
     /* An older mark that comes in late changes nothing. */
-    wm_lane_passed(&arena, a, puts - 1);
+    bed_pass(&arena, a, puts - 1);
     ck_assert_ptr_null(try(b, PART));
     pass(a);
     ck_assert(!wm_lane_has_more(&arena, a));
@@ -197,7 +197,7 @@ START_TEST(test_all_is_common_once_the_stream_has_ended)
     }
     bed_give(block[0]);
     bed_give(slot);
-    wm_lane_end(&arena, a);
+    wm_lanes_end(&arena, a);
     ck_assert(wm_arena_check(&arena));
     ck_assert_ptr_eq(try(b, PART), block[0]);
     /* And what comes back later, a whole run or a part of a slab. */
@@ -212,7 +212,7 @@ START_TEST(test_all_is_common_once_the_stream_has_ended)
     /* Nothing of it is left: the record serves again. */
     ck_assert_ptr_eq(arena.spare_lanes, a);
     ck_assert_ptr_eq(wm_lane_make(&arena, 9), a);
-    ck_assert_uint_eq(wm_lane_puts(&arena, a), 0);
+    ck_assert_uint_eq(bed_puts(&arena, a), 0);
     bed_give(other);
     bed_give(slot);
     bed_give(block[0]);
@@ -231,7 +231,7 @@ START_TEST(test_full_slab_of_an_ended_stream_comes_back_common)
     }
     ck_assert_ptr_nonnull(slot[0]);
     ck_assert_uint_eq(slot[0]->slab->idle, 0);
-    wm_lane_end(&arena, a);
+    wm_lanes_end(&arena, a);
     bed_give(slot[0]);
     ck_assert(wm_arena_check(&arena));
     ck_assert_ptr_eq(try(b, 2000), slot[0]);
@@ -269,8 +269,8 @@ START_TEST(test_segment_of_several_streams_goes_and_comes_back)
     bed_give(block[1]);
     /* A stream that ends meanwhile. */
     segment = bed_detach(&arena, SIZE_MAX);
-    wm_lane_end(&arena, a);
-    wm_lane_end(&arena, b);
+    wm_lanes_end(&arena, a);
+    wm_lanes_end(&arena, b);
     wm_arena_reattach(&arena, segment, true);
     ck_assert(wm_arena_check(&arena));
     ck_assert_ptr_nonnull(try(NULL, SEGMENT));
@@ -345,8 +345,8 @@ static void model_give(struct live *entry)
 
     bed_give(entry->block);
     for (size_t at = 0; at < bytes; at += 4096) {
-        pages[page_of(base + at)] = (struct page){
-            entry->lane, wm_lane_puts(&arena, lane_of[entry->lane])};
+        pages[page_of(base + at)] =
+            (struct page){entry->lane, bed_puts(&arena, lane_of[entry->lane])};
     }
     entry->block = NULL;
 }
@@ -354,14 +354,14 @@ static void model_give(struct live *entry)
 /* At a point of the past, as an event that was recorded then tells. */
 static void model_pass(int lane, uint64_t *random)
 {
-    uint64_t puts = wm_lane_puts(&arena, lane_of[lane]);
+    uint64_t puts = bed_puts(&arena, lane_of[lane]);
     uint64_t back = wt_random(random) % 6;
 
     puts = back < puts ? puts - back : 0;
     if (puts > passed_of[lane]) {
         passed_of[lane] = puts;
     }
-    wm_lane_passed(&arena, lane_of[lane], puts);
+    bed_pass(&arena, lane_of[lane], puts);
 }
 
 START_TEST(test_no_stream_gets_what_another_may_still_use)
@@ -378,7 +378,7 @@ START_TEST(test_no_stream_gets_what_another_may_still_use)
     }
     whole = grow(lane_of[0], WHOLE, WHOLE)->base;
     bed_give(wm_block_at(whole));
-    wm_lane_passed(&arena, lane_of[0], 1);
+    bed_pass(&arena, lane_of[0], 1);
     passed_of[0] = 1;
     for (unsigned step = 0; step < wt_scaled(STEPS); step++) {
         struct live *entry = &live[wt_random(&random) % LIVE];
@@ -404,7 +404,7 @@ START_TEST(test_no_stream_gets_what_another_may_still_use)
         }
     }
     for (int i = 0; i < LANES; i++) {
-        wm_lane_end(&arena, lane_of[i]);
+        wm_lanes_end(&arena, lane_of[i]);
     }
     ck_assert_ptr_nonnull(try(NULL, WHOLE));
     bed_give(wm_block_at(whole));
@@ -426,7 +426,7 @@ START_TEST(test_C4_lanes_with_something_new_are_found)
     bed_give(last);
     ck_assert_uint_eq(wm_lane_fresh(&arena), 3);
     /* One that ends leaves the others where they stand. */
-    wm_lane_end(&arena, a);
+    wm_lanes_end(&arena, a);
     ck_assert_uint_eq(wm_lane_fresh(&arena), 2);
     ck_assert_ptr_eq(wm_lane_take_fresh(&arena), b);
     wm_lane_renew(&arena, b);
@@ -435,7 +435,7 @@ START_TEST(test_C4_lanes_with_something_new_are_found)
     ck_assert_ptr_eq(wm_lane_take_fresh(&arena), b);
     ck_assert_ptr_null(wm_lane_take_fresh(&arena));
     wm_lane_renew(&arena, third);
-    wm_lane_end(&arena, third);
+    wm_lanes_end(&arena, third);
     wm_lane_renew(&arena, b);
     ck_assert_ptr_eq(wm_lane_take_fresh(&arena), b);
     ck_assert_uint_eq(wm_lane_fresh(&arena), 0);
