@@ -9,41 +9,24 @@
 #include "runtime/base/status.h"
 
 struct tally {
-    uint64_t held, live, cached, pending, lost, captured, idle;
+    uint64_t held, bytes[WM_BLOCK_GAP + 1]; /* of blocks, by state */
     size_t idle_runs, slabs_with_room, dedicated_segments, runs, whole, gaps;
     bool settled; /* no thread is inside: block->requested is stable */
 };
 
 static bool tally_block(struct tally *tally, wm_block *block)
 {
-    switch (wm_block_state(block)) {
-    case WM_BLOCK_IDLE:
-    case WM_BLOCK_CLAIMED:
-        tally->idle += block->bytes;
-        return true;
-    case WM_BLOCK_LIVE:
-    case WM_BLOCK_FREEING:
-        tally->live += block->bytes;
+    enum wm_block_state state = wm_block_state(block);
+
+    tally->bytes[state] += block->bytes;
+    if (state == WM_BLOCK_LIVE || state == WM_BLOCK_FREEING) {
         return !tally->settled || wm_block_requested(block) <= block->bytes;
-    case WM_BLOCK_GATHERED:
-    case WM_BLOCK_CACHED:
-        tally->cached += block->bytes;
-        return block->size_class < WM_CLASSES;
-    case WM_BLOCK_PENDING:
-        tally->pending += block->bytes;
-        return true;
-    case WM_BLOCK_LOST:
-        tally->lost += block->bytes;
-        return true;
-    case WM_BLOCK_CAPTURED:
-        tally->captured += block->bytes;
-        return true;
-    case WM_BLOCK_VOID:
-    case WM_BLOCK_SLAB:
-    case WM_BLOCK_GAP:
-    default:
-        return false;
     }
+    if (state == WM_BLOCK_CACHED || state == WM_BLOCK_GATHERED) {
+        return block->size_class < WM_CLASSES;
+    }
+    return state != WM_BLOCK_VOID && state != WM_BLOCK_SLAB &&
+           state != WM_BLOCK_GAP;
 }
 
 static bool check_slab(struct tally *tally, const wm_block *run)
@@ -229,12 +212,9 @@ static bool check_locked(wm_arena *arena, struct tally *all)
         }
     }
     all->held += tally.held;
-    all->live += tally.live;
-    all->cached += tally.cached;
-    all->pending += tally.pending;
-    all->lost += tally.lost;
-    all->captured += tally.captured;
-    all->idle += tally.idle;
+    for (int i = 0; i <= WM_BLOCK_GAP; i++) {
+        all->bytes[i] += tally.bytes[i];
+    }
     return check_lane(&tally, &arena->common) && tally.idle_runs == 0 &&
            tally.gaps == count_gaps(arena, &good) && good &&
            tally.slabs_with_room == 0 &&
@@ -251,44 +231,40 @@ static bool check_locked(wm_arena *arena, struct tally *all)
  * the sums are right. */
 static bool check_sums_locked(const wm_arena *first, const struct tally *tally)
 {
-    uint64_t pending = 0, lost = 0, captured = 0, live = 0, out = 0, cache = 0;
+    const uint64_t *bytes = tally->bytes;
+    uint64_t live = bytes[WM_BLOCK_LIVE] + bytes[WM_BLOCK_FREEING];
+    uint64_t cached = bytes[WM_BLOCK_CACHED] + bytes[WM_BLOCK_GATHERED];
+    uint64_t held = bytes[WM_BLOCK_IDLE] + bytes[WM_BLOCK_CLAIMED] + live +
+                    cached + bytes[WM_BLOCK_PENDING] + bytes[WM_BLOCK_LOST] +
+                    bytes[WM_BLOCK_CAPTURED];
+    uint64_t pending = 0, lost = 0, captured = 0, counted = 0, out = 0;
 
     for (const wm_arena *a = first; a != NULL; a = a->next_sibling) {
         pending += a->stats.pending_bytes.current;
         lost += a->stats.lost_bytes;
         captured += a->stats.captured_bytes;
-        live += wm_arena_live_bytes_locked(a);
-        out += a->out_bytes;
-        cache += in_transfer_cache(a);
+        counted += wm_arena_live_bytes_locked(a);
+        out += a->out_bytes + in_transfer_cache(a);
     }
-    return tally->pending == pending && tally->lost == lost &&
-           tally->captured == captured &&
-           (!tally->settled || tally->live == live) &&
-           tally->live + tally->cached == out + cache &&
-           tally->held == tally->idle + cache + out + tally->pending +
-                              tally->lost + tally->captured;
-}
-
-static bool check_all_locked(wm_arena *first, struct tally *tally)
-{
-    for (wm_arena *a = first; a != NULL; a = a->next_sibling) {
-        if (!check_locked(a, tally)) {
-            return false;
-        }
-    }
-    return check_sums_locked(first, tally);
+    return bytes[WM_BLOCK_PENDING] == pending && bytes[WM_BLOCK_LOST] == lost &&
+           bytes[WM_BLOCK_CAPTURED] == captured &&
+           (!tally->settled || live == counted) && live + cached == out &&
+           tally->held == held;
 }
 
 static bool check(wm_arena *first, bool settled)
 {
     struct tally tally = {.settled = true};
-    bool good;
+    bool good = true;
 
     wm_arena_lock_all(first);
     for (wm_arena *a = first; a != NULL; a = a->next_sibling) {
         tally.settled = tally.settled && (settled || !a->batched);
     }
-    good = check_all_locked(first, &tally);
+    for (wm_arena *a = first; a != NULL && good; a = a->next_sibling) {
+        good = check_locked(a, &tally);
+    }
+    good = good && check_sums_locked(first, &tally);
     wm_arena_unlock_all(first);
     return good;
 }

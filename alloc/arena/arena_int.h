@@ -5,8 +5,7 @@
  *   run.c      records; runs of pages: split, merged, best fit
  *   slab.c     runs that are split into slots of one class
  *   lane.c     records of lanes; lane_pass.c: memory moves between lanes
- *   segment.c  segments join and leave; purge.c: which memory leaves
- *   steal.c    a segment moves to a sibling
+ *   segment.c  segments join, leave, move; purge.c: which memory leaves
  *   expand.c   segments that get memory, and return it, in parts
  *   bins.c     idle runs by size */
 #ifndef WM_ARENA_INT_H

@@ -68,21 +68,6 @@ unsigned wm_bins_next(const wm_bins *bins, unsigned bin)
                      : WM_BINS_COUNT;
 }
 
-/* The first run of the first filled bin from bin on. */
-static wm_block *first_from(const wm_bins *bins, unsigned bin)
-{
-    bin = wm_bins_next(bins, bin);
-    return bin < WM_BINS_COUNT ? bins->bin[bin] : NULL;
-}
-
-static size_t bound_of(unsigned bin)
-{
-    unsigned log2 = FIRST_LOG2 + (bin >> WM_BINS_STEPS_LOG2);
-    size_t step = bin & STEP_MASK;
-
-    return (step + STEP_MASK + 1) << (log2 - WM_BINS_STEPS_LOG2);
-}
-
 /* The smallest run that fits among the first tries runs of a list. */
 static wm_block *smallest(wm_block *block, size_t bytes, unsigned tries)
 {
@@ -100,15 +85,18 @@ static wm_block *smallest(wm_block *block, size_t bytes, unsigned tries)
 wm_block *wm_bins_find(const wm_bins *bins, size_t bytes)
 {
     unsigned bin = wm_bins_index(bytes);
-    wm_block *block;
+    unsigned log2 = FIRST_LOG2 + (bin >> WM_BINS_STEPS_LOG2);
+    size_t step = (bin & STEP_MASK) + STEP_MASK + 1;
+    bool bound = step << (log2 - WM_BINS_STEPS_LOG2) == bytes;
+    wm_block *own = bins->bin[bin];
+    wm_block *block = wm_likely(bound) ? NULL : smallest(own, bytes, TRIES);
 
-    if (wm_likely(bound_of(bin) == bytes)) {
-        return smallest(first_from(bins, bin), bytes, TRIES);
-    }
-    block = smallest(bins->bin[bin], bytes, TRIES);
     if (block == NULL) {
-        block = smallest(first_from(bins, bin + 1), bytes, TRIES);
+        /* Every run there fits. */
+        bin = wm_bins_next(bins, bound ? bin : bin + 1);
+        block =
+            bin < WM_BINS_COUNT ? smallest(bins->bin[bin], bytes, TRIES) : NULL;
     }
     /* Searches the whole bin: no miss while a run fits. */
-    return block != NULL ? block : smallest(bins->bin[bin], bytes, UINT32_MAX);
+    return block != NULL || bound ? block : smallest(own, bytes, UINT32_MAX);
 }

@@ -204,32 +204,27 @@ bool wm_run_suits(const wm_segment *segment, size_t bytes)
            (!segment->oversize || bytes >= segment->bytes / SMALL_PART);
 }
 
-/* The run to split, or null; common: the best in other segments. */
-static wm_block *find_oversize_locked(wm_arena *arena, wm_lane *lane,
-                                      wm_block *common, size_t bytes)
+/* The run to split, or null. */
+static wm_block *find_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
 {
-    wm_block *run = find_kind_locked(arena, lane, WM_RUNS_OVERSIZE, bytes);
+    bool small = bytes <= arena->small_max;
+    wm_block *usual = find_kind_locked(
+        arena, lane, small ? WM_RUNS_SMALL : WM_RUNS_LARGE, bytes);
+    wm_block *run;
 
-    if (run == NULL || wm_run_suits(run->segment, bytes)) {
-        return smaller(common, run);
+    if (arena->dedicated_segments == 0 || small) {
+        return usual;
     }
-    if (common == NULL &&
+    run = find_kind_locked(arena, lane, WM_RUNS_OVERSIZE, bytes);
+    if (run == NULL || wm_run_suits(run->segment, bytes)) {
+        return smaller(usual, run);
+    }
+    if (usual == NULL &&
         arena->grown_bytes >= run->segment->bytes / PAYING_PART) {
         open_oversize_locked(arena, run->segment);
         return run;
     }
-    return common;
-}
-
-static wm_block *find_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
-{
-    bool small = bytes <= arena->small_max;
-    wm_block *common = find_kind_locked(
-        arena, lane, small ? WM_RUNS_SMALL : WM_RUNS_LARGE, bytes);
-
-    return arena->dedicated_segments > 0 && !small
-               ? find_oversize_locked(arena, lane, common, bytes)
-               : common;
+    return usual;
 }
 
 /* ---- splits and merges ------------------------------------------------- */
@@ -337,10 +332,11 @@ static wm_block *join_any_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
     bool small = bytes <= arena->small_max;
 
     for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
-        wm_block *first = s->small == small && !s->oversize && s->bytes >= bytes
-                              ? find_neighbours_locked(arena, lane, s, bytes)
-                              : NULL;
+        wm_block *first = NULL;
 
+        if (s->small == small && !s->oversize && s->bytes >= bytes) {
+            first = find_neighbours_locked(arena, lane, s, bytes);
+        }
         if (first != NULL) {
             return wm_run_join_lanes_locked(arena, lane, first, bytes);
         }

@@ -1,5 +1,6 @@
-/* segment.c: segments join an arena and leave it. Takes lock arena in every
- * public function. See arena_int.h. */
+/* segment.c: segments join an arena and leave it, or move to a sibling. Takes
+ * lock arena in every public function, or that of two siblings in the order of
+ * the shards. See arena_int.h. */
 #include "alloc/arena/arena_int.h"
 
 #include "alloc/arena/arena_trace.h"
@@ -73,36 +74,17 @@ void wm_segment_detach_locked(wm_arena *arena, wm_segment *segment)
     wm_segment_unlink_locked(arena, segment);
 }
 
-/* Ends the records of the runs of a detached segment. */
-static void give_runs_locked(wm_arena *arena, wm_segment *segment)
-{
-    wm_block *run = segment->first;
-
-    while (run != NULL) {
-        wm_block *after = run->after;
-
-        wm_run_move(run, NULL);
-        wm_record_give_locked(arena, run);
-        run = after;
-    }
-}
-
 /* A record of this size or more describes an address range (expand.h), most of
  * which has no memory and so no runs. */
 enum { SPARSE = 64 << 10 };
-
-static size_t words_for(size_t bits)
-{
-    return (bits + 63) / 64;
-}
 
 /* The bits of a recycled record are all clear: no run starts, no unit is
  * joined. The memory that it described before is known to other processes under
  * another number. */
 wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes, size_t unit)
 {
-    size_t starts = words_for(bytes / WM_PAGE);
-    size_t words = starts + (unit > 0 ? words_for(bytes / unit) : 0);
+    size_t starts = (bytes / WM_PAGE + 63) / 64;
+    size_t words = starts + (unit > 0 ? (bytes / unit + 63) / 64 : 0);
     wm_segment **link = &arena->spare_segments;
     wm_segment *segment;
 
@@ -137,7 +119,11 @@ void wm_segment_record_give_locked(wm_arena *arena, wm_segment *segment)
 
 void wm_segment_give_locked(wm_arena *arena, wm_segment *segment)
 {
-    give_runs_locked(arena, segment);
+    for (wm_block *run = segment->first, *after; run != NULL; run = after) {
+        after = run->after;
+        wm_run_move(run, NULL);
+        wm_record_give_locked(arena, run);
+    }
     wm_segment_record_give_locked(arena, segment);
 }
 
@@ -188,7 +174,7 @@ wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
     return segment;
 }
 
-/* Joins, and allocates a block in the same step; false without a record. */
+/* False without a record. */
 static bool grow_locked(wm_arena *arena, wm_lane *lane, void *base,
                         size_t segment_bytes, size_t bytes, wm_block **block)
 {
@@ -206,15 +192,15 @@ static bool grow_locked(wm_arena *arena, wm_lane *lane, void *base,
     if (bytes > 0) {
         *block =
             wm_arena_take_locked(arena, lane, bytes, WM_SPLIT_ALLOW, &failed);
+        if (*block == NULL) {
+            wm_segment_detach_locked(arena, segment);
+            wm_segment_give_locked(arena, segment);
+            return false;
+        }
     }
-    if (bytes == 0 || *block != NULL) {
-        wm_arena_note_held_locked(arena, segment, 1, (int64_t)segment_bytes);
-        wm_segment_log(segment, WM_HISTORY_SEGMENT_ALLOC);
-        return true;
-    }
-    wm_segment_detach_locked(arena, segment);
-    wm_segment_give_locked(arena, segment);
-    return false;
+    wm_arena_note_held_locked(arena, segment, 1, (int64_t)segment_bytes);
+    wm_segment_log(segment, WM_HISTORY_SEGMENT_ALLOC);
+    return true;
 }
 
 warm_status wm_arena_grow(wm_arena *arena, wm_lane *lane, void *base,
@@ -236,4 +222,99 @@ warm_status wm_arena_grow(wm_arena *arena, wm_lane *lane, void *base,
     }
     *block = taken;
     return WARM_OK;
+}
+
+/* ---- segments and blocks of siblings ------------------------------------ */
+
+/* The smallest wholly idle, common segment that fits, or null. */
+static wm_segment *pick_locked(const wm_arena *from, size_t needed)
+{
+    wm_segment *best = NULL;
+
+    for (wm_segment *s = from->segments; s != NULL; s = s->next) {
+        if (s->one_run && s->bytes >= needed && wm_run_suits(s, needed) &&
+            wm_segment_first_run(s)->lane == &from->common &&
+            (best == NULL || s->bytes < best->bytes)) {
+            best = s;
+        }
+    }
+    return best;
+}
+
+/* As if the driver had freed it from one and allocated it to the other. */
+static bool move_locked(wm_arena *from, wm_arena *to, wm_segment *segment)
+{
+    size_t needed = segment->dedicated ? segment->bytes : segment->small;
+    wm_segment *moved;
+
+    wm_segment_detach_locked(from, segment);
+    moved = wm_segment_join_locked(to, segment->base, segment->bytes, needed);
+    if (moved == NULL) {
+        wm_segment_attach_locked(from, segment);
+        return false;
+    }
+    moved->made_ns = segment->made_ns;
+    wm_arena_note_move_locked(from, to, segment);
+    wm_segment_give_locked(from, segment);
+    return true;
+}
+
+/* Moves a segment from a sibling; false: none fits. */
+static bool steal_from(wm_arena *from, wm_arena *to, size_t needed)
+{
+    wm_arena *first = from->shard < to->shard ? from : to;
+    wm_arena *second = first == from ? to : from;
+    wm_segment *segment;
+    bool moved;
+
+    /* Relaxed: a segment that becomes idle right now is missed and stays. */
+    if (atomic_load_explicit(&from->idle_segments, memory_order_relaxed) == 0) {
+        return false;
+    }
+    wm_lock_acquire(&first->lock);
+    wm_lock_acquire(&second->lock);
+    segment = pick_locked(from, needed);
+    moved = segment != NULL && move_locked(from, to, segment);
+    wm_lock_release(&second->lock);
+    wm_lock_release(&first->lock);
+    return moved;
+}
+
+bool wm_arena_steal_segment(wm_arena *arena, size_t bytes)
+{
+    size_t needed = wm_size_run_bytes(bytes);
+    bool moved = false;
+
+    for (wm_arena *from = wm_arena_next(arena, arena); from != arena && !moved;
+         from = wm_arena_next(arena, from)) {
+        moved = steal_from(from, arena, needed);
+    }
+    return moved;
+}
+
+wm_block *wm_arena_take_or_steal(wm_arena *arena, wm_lane *lane, size_t bytes,
+                                 bool *starved)
+{
+    wm_block *block =
+        wm_arena_take(arena, lane, bytes, WM_SPLIT_ALLOW, starved);
+
+    if (block == NULL && !*starved && wm_arena_steal_segment(arena, bytes)) {
+        block = wm_arena_take(arena, lane, bytes, WM_SPLIT_ALLOW, starved);
+    }
+    for (wm_arena *a = wm_arena_next(arena, arena);
+         a != arena && block == NULL && !*starved;
+         a = wm_arena_next(arena, a)) {
+        block = wm_arena_take(a, lane, bytes, WM_SPLIT_ALLOW, starved);
+    }
+    return block;
+}
+
+void wm_arena_note_growth_beside(wm_arena *arena, size_t needed, size_t bytes)
+{
+    for (wm_arena *a = wm_arena_next(arena, arena); a != arena;
+         a = wm_arena_next(arena, a)) {
+        wm_lock_acquire(&a->lock);
+        wm_run_note_growth_locked(a, &a->common, needed, bytes);
+        wm_lock_release(&a->lock);
+    }
 }

@@ -38,20 +38,23 @@ static void move_slab(wm_slab *slab, wm_lane *lane)
     link_slab(slab);
 }
 
-/* A record serves every class with this number of slots, so that records for
- * the slabs in use now are kept, not the maximum of each class. */
-static wm_slab **spare_slabs(wm_arena *arena, unsigned slots)
+/* A record serves every class with its number of slots, so that records for the
+ * slabs in use now are kept, not the maximum of each class. */
+static wm_slab *take_slab_record_locked(wm_arena *arena, unsigned size_class)
 {
-    return &arena->spare_slabs[slots / WM_SLAB_STEP - 1];
-}
-
-static wm_slab *make_slab_record_locked(wm_arena *arena, unsigned slots)
-{
-    wm_slab *slab = wm_meta_alloc(
-        sizeof *slab + slots * (sizeof slab->slot[0] +
-                                wm_history_origin_bytes(arena->history)));
+    unsigned slots = wm_slab_slots(size_class);
+    wm_slab **spare = &arena->spare_slabs[slots / WM_SLAB_STEP - 1];
+    wm_slab *slab = *spare;
 
     if (slab != NULL) {
+        *spare = slab->next;
+    } else {
+        slab = wm_meta_alloc(sizeof *slab +
+                             slots * (sizeof slab->slot[0] +
+                                      wm_history_origin_bytes(arena->history)));
+        if (slab == NULL) {
+            return NULL;
+        }
         slab->slots = slots;
         for (unsigned i = 0; i < slots; i++) {
             slab->slot[i].slab = slab;
@@ -61,32 +64,17 @@ static wm_slab *make_slab_record_locked(wm_arena *arena, unsigned slots)
         slab->next_made = arena->all_slabs;
         arena->all_slabs = slab;
     }
-    return slab;
-}
-
-static wm_slab *take_slab_record_locked(wm_arena *arena, unsigned size_class)
-{
-    wm_slab **spare = spare_slabs(arena, wm_slab_slots(size_class));
-    wm_slab *slab = *spare;
-
-    if (slab != NULL) {
-        *spare = slab->next;
-    } else {
-        slab = make_slab_record_locked(arena, wm_slab_slots(size_class));
-    }
-    if (slab != NULL) {
-        slab->size_class = size_class;
-        slab->slot_bytes = wm_class_bytes(size_class);
-        /* Relaxed: see struct wm_slab. */
-        atomic_store_explicit(&slab->inverse, wm_slot_inverse(slab->slot_bytes),
-                              memory_order_relaxed);
-    }
+    slab->size_class = size_class;
+    slab->slot_bytes = wm_class_bytes(size_class);
+    /* Relaxed: see struct wm_slab. */
+    atomic_store_explicit(&slab->inverse, wm_slot_inverse(slab->slot_bytes),
+                          memory_order_relaxed);
     return slab;
 }
 
 static void give_slab_record_locked(wm_arena *arena, wm_slab *slab)
 {
-    wm_slab **spare = spare_slabs(arena, slab->slots);
+    wm_slab **spare = &arena->spare_slabs[slab->slots / WM_SLAB_STEP - 1];
 
     slab->next = *spare;
     *spare = slab;
