@@ -10,8 +10,9 @@
  * IN_FLIGHT). */
 enum { IN_FLIGHT = 64 };
 
-/* Batches that may be queued while one thread polls. */
-enum { BEHIND = 8 };
+/* Batches that may be queued while one thread polls. If a query found the
+ * stream busy, TRUST_BUSY polls that need its answer go without a query. */
+enum { BEHIND = 8, TRUST_BUSY = 8 };
 
 /* ---- begin and end ---------------------------------------------------- */
 
@@ -263,29 +264,35 @@ static bool take_open(wm_timeline *t, wm_batch *batch, wm_poll *poll)
     return taken;
 }
 
-enum wm_open_state wm_batch_resolve_open(wm_timelines *set, wm_timeline *t,
-                                         wm_poll *poll)
+bool wm_batch_resolve_open(wm_timelines *set, wm_timeline *t, wm_poll *poll)
 {
     wm_capture capture = WM_CAPTURE_NONE;
     warm_status status = WARM_OK;
     wm_batch batch;
     bool lost;
 
+    t->busy_polls = TRUST_BUSY;
     if (!take_open(t, &batch, poll)) {
-        return WM_OPEN_BUSY;
+        return false;
     }
     lost = wm_timeline_is_lost(set, t);
     if (!lost && !batch.due) {
         status = wm_driver_stream_passed(set->driver, t->stream, &capture);
     }
-    if (!lost &&
-        (batch.due || status != WARM_OK || capture != WM_CAPTURE_NONE)) {
-        close_batch(set, t, &batch, &poll->done);
-        return status == WARM_NOT_READY ? WM_OPEN_BUSY : WM_OPEN_QUEUED;
+    t->busy_polls = status == WARM_NOT_READY ? TRUST_BUSY : 0;
+    if (lost ||
+        (!batch.due && status == WARM_OK && capture == WM_CAPTURE_NONE)) {
+        /* No event: it would complete later than the stream did. */
+        end_close(set, t, &batch, WM_USES_PENDING, false, &poll->done);
+        return true;
     }
-    /* No event: it would complete later than the stream did. */
-    end_close(set, t, &batch, WM_USES_PENDING, false, &poll->done);
-    return WM_OPEN_COMPLETED;
+    close_batch(set, t, &batch, &poll->done);
+    if (status != WARM_NOT_READY) {
+        wm_lock_acquire(&t->lock);
+        wm_poll_take_queue_locked(t, poll);
+        wm_lock_release(&t->lock);
+    }
+    return false;
 }
 
 /* Closes a batch that was taken, and hands back the blocks that completed since

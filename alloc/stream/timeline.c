@@ -72,11 +72,14 @@ wm_timeline *wm_timeline_find_stream_locked(wm_timelines *set,
 
 wm_timeline *wm_timeline_next_locked(wm_timelines *set, const wm_timeline *t)
 {
-    wm_timeline **bucket =
-        t != NULL ? bucket_of(set->by_id, t->id) + 1 : set->by_id;
+    wm_timeline **bucket = set->by_id;
 
-    if (t != NULL && t->next_by_id != NULL) {
-        return t->next_by_id;
+    if (t != NULL) {
+        bucket = bucket_of(set->by_id, t->id);
+        if (t->in_table && t->next_by_id != NULL) {
+            return t->next_by_id;
+        }
+        bucket += t->in_table;
     }
     while (bucket < set->by_id + WM_TIMELINE_BUCKETS && *bucket == NULL) {
         bucket++;

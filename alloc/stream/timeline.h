@@ -118,7 +118,6 @@ struct wm_timelines {
     wm_timeline *busy_head, *busy_tail;        /* with batches, or polled */
     size_t busy;                               /* length of that list */
     uint64_t begun, finished;                  /* rounds of polling */
-    uint64_t announcements;
     wm_breaking *breaking; /* driver calls that would break captures */
     wm_named_query
         *named_queries; /* queries by name, of streams not announced */

@@ -2,27 +2,40 @@
  * driver says about the streams that may be queried. See timeline.h. */
 #include "alloc/stream/timeline_int.h"
 
-#include "runtime/base/meta.h"
-
 /* ---- announced ---------------------------------------------------------- */
 
-/* Notes that t (null: none yet) is closed for an announcement, and drops it. An
- * announcement that came before this one need not close t either. Returns the
- * next adopted timeline that is not closed, with a reference; or null. */
-static wm_timeline *next_to_close(wm_timelines *set, wm_timeline *t,
-                                  uint64_t announcement)
+static bool is_on(const wm_timeline *t, int device, warm_stream except)
 {
-    wm_timeline *next;
+    return t->stream != except &&
+           (device < 0 || t->device < 0 || t->device == device);
+}
+
+/* Whether the driver may be asked about the stream at any time: an adopted
+ * stream lives until it is retired; a stream whose capture must end before
+ * blocks get their event lives until then (warm_record_stream() demands it);
+ * default streams live always. */
+static bool may_be_asked(wm_timeline *t)
+{
+    return wm_timeline_is_adopted(t) ||
+           atomic_load_explicit(&t->deferred, memory_order_relaxed) > 0 ||
+           (wm_stream_is_default(t->stream) && wm_timeline_is_named_here(t));
+}
+
+/* The next timeline behind t, whose reference is dropped, or the first one (t
+ * null), that is on the device (negative: any) and not of stream except; with a
+ * reference, or null. adopted: only adopted streams; else those that the driver
+ * may be asked about. */
+static wm_timeline *next_on(wm_timelines *set, wm_timeline *t, int device,
+                            warm_stream except, bool adopted)
+{
+    wm_timeline *next = t;
 
     wm_lock_acquire(&set->lock);
-    if (t != NULL && t->announcement < announcement) {
-        t->announcement = announcement;
-    }
-    next = t != NULL && t->in_table ? t : NULL;
     do {
         next = wm_timeline_next_locked(set, next);
-    } while (next != NULL && (next->announcement >= announcement ||
-                              !wm_timeline_is_adopted(next)));
+    } while (next != NULL &&
+             (!is_on(next, device, except) ||
+              !(adopted ? wm_timeline_is_adopted(next) : may_be_asked(next))));
     if (next != NULL) {
         wm_timeline_hold(next);
     }
@@ -38,48 +51,32 @@ static wm_timeline *next_to_close(wm_timelines *set, wm_timeline *t,
 static void close_all_batches(wm_timelines *set)
 {
     wm_timeline *t = NULL;
-    uint64_t announcement;
 
     (void)set->ops->collect(set, NULL, UINT64_MAX);
-    wm_lock_acquire(&set->lock);
-    announcement = ++set->announcements;
-    wm_lock_release(&set->lock);
-    while ((t = next_to_close(set, t, announcement)) != NULL) {
+    while ((t = next_on(set, t, WM_DEVICE_UNKNOWN, NULL, true)) != NULL) {
         wm_batch_close_now(set, t);
     }
 }
 
-/* Whether a driver call that breaks captures is under way. A thread that is in
- * a callback is not waited for: the callback may be what announces the capture,
- * or may wait for a lock of the program that the announcing thread holds. */
-static bool is_breaking_locked(const wm_timelines *set)
-{
-    const wm_breaking *b = set->breaking;
-
-    while (b != NULL && b->inside > 0) {
-        b = b->next;
-    }
-    return b != NULL;
-}
-
-/* A call that began before the capture was announced would break it. */
+/* Waits for driver calls that break captures: one that began before the capture
+ * was announced would break it. A thread that is in a callback is not waited
+ * for: the callback may be what announces the capture, or may wait for a lock
+ * of the program that the announcing thread holds. */
 static void await_breaks(wm_timelines *set)
 {
+    const wm_breaking *b;
+
     wm_lock_acquire(&set->lock);
-    while (is_breaking_locked(set)) {
-        wm_cond_wait(&set->driver_call_over, &set->lock);
+    b = set->breaking;
+    while (b != NULL) {
+        if (b->inside > 0) {
+            b = b->next;
+        } else {
+            wm_cond_wait(&set->driver_call_over, &set->lock);
+            b = set->breaking;
+        }
     }
     wm_lock_release(&set->lock);
-}
-
-static bool is_queried_locked(const wm_timelines *set, warm_stream stream)
-{
-    const wm_named_query *n = set->named_queries;
-
-    while (n != NULL && n->stream != stream) {
-        n = n->next;
-    }
-    return n != NULL;
 }
 
 /* A thread which the driver told that t's stream does not capture makes its
@@ -88,10 +85,17 @@ static bool is_queried_locked(const wm_timelines *set, warm_stream stream)
 static void await_callers(wm_timelines *set, wm_timeline *t)
 {
     bool waits = !wm_callback_inside();
+    const wm_named_query *n;
 
     wm_lock_acquire(&set->lock);
-    while (waits && is_queried_locked(set, t->stream)) {
-        wm_cond_wait(&set->driver_call_over, &set->lock);
+    n = waits ? set->named_queries : NULL;
+    while (n != NULL) {
+        if (n->stream != t->stream) {
+            n = n->next;
+        } else {
+            wm_cond_wait(&set->driver_call_over, &set->lock);
+            n = set->named_queries;
+        }
     }
     wm_lock_acquire(&t->lock);
     t->capture_due = t->announced; /* unless the capture is over already */
@@ -182,12 +186,6 @@ void wm_timelines_end_recording(wm_timelines *set)
 
 /* ---- under way ---------------------------------------------------------- */
 
-static bool is_on(const wm_timeline *t, int device, warm_stream except)
-{
-    return t->stream != except &&
-           (device < 0 || t->device < 0 || t->device == device);
-}
-
 /* Whether a capture is announced on another stream than except, or a private
  * pool for graphs records. */
 static bool is_announced_locked(wm_timelines *set, int device,
@@ -206,46 +204,9 @@ static bool is_announced_locked(wm_timelines *set, int device,
                         announced;
 }
 
-/* Whether the driver may be asked about the stream at any time: an adopted
- * stream lives until it is retired; a stream whose capture must end before
- * blocks get their event lives until then (warm_record_stream() demands it);
- * default streams live always. */
-static bool may_be_asked(wm_timeline *t)
-{
-    return wm_timeline_is_adopted(t) ||
-           atomic_load_explicit(&t->deferred, memory_order_relaxed) > 0 ||
-           (wm_stream_is_default(t->stream) && wm_timeline_is_named_here(t));
-}
-
-/* Lists at most room timelines, each with a reference; returns how many there
- * are. */
-static size_t list_locked(wm_timelines *set, int device, warm_stream except,
-                          wm_timeline **list, size_t room)
-{
-    size_t count = 0;
-
-    for (wm_timeline *t = wm_timeline_next_locked(set, NULL); t != NULL;
-         t = wm_timeline_next_locked(set, t)) {
-        if (!is_on(t, device, except) || !may_be_asked(t)) {
-            continue;
-        }
-        if (count < room) {
-            wm_timeline_hold(t);
-            list[count] = t;
-        }
-        count++;
-    }
-    return count;
-}
-
-/* A default stream is that of the thread's current device. Once a device is
- * lost, that may be the lost one, which the driver is not asked about. */
-static bool may_be_lost_default(const wm_timelines *set, const wm_timeline *t)
-{
-    return wm_driver_any_lost(set->driver) && wm_stream_is_default(t->stream);
-}
-
-/* A stream that the driver does not know captures nothing. */
+/* A stream that the driver does not know captures nothing. A default stream is
+ * that of the thread's current device: once a device is lost, that may be the
+ * lost one, which the driver is not asked about. */
 static bool may_capture(wm_timelines *set, wm_timeline *t)
 {
     wm_capture capture = WM_CAPTURE_NONE;
@@ -256,55 +217,26 @@ static bool may_capture(wm_timelines *set, wm_timeline *t)
         status = wm_driver_stream_capture(set->driver, t->stream, &capture);
         wm_timeline_end_record(t, due);
     }
-    return status == WARM_OK
-               ? capture != WM_CAPTURE_NONE
-               : status != WARM_INVALID_STREAM && !may_be_lost_default(set, t);
-}
-
-/* Queries the listed streams, and drops their references. */
-static bool any_captures(wm_timelines *set, wm_timeline **list, size_t count)
-{
-    bool captures = false;
-
-    for (size_t i = 0; i < count; i++) {
-        captures = captures || may_capture(set, list[i]);
-        wm_timeline_drop(set, list[i]);
+    if (status == WARM_OK) {
+        return capture != WM_CAPTURE_NONE;
     }
-    return captures;
+    return status != WARM_INVALID_STREAM && !(wm_driver_any_lost(set->driver) &&
+                                              wm_stream_is_default(t->stream));
 }
-
-/* ON_STACK streams are listed without an allocation. A larger list has SPARE
- * entries for streams that come meanwhile. If it cannot be allocated, the
- * answer is yes. */
-enum { ON_STACK = 32, SPARE = 64 };
 
 bool wm_timelines_ask(wm_timelines *set, int device, warm_stream except)
 {
     warm_error before = {.size = sizeof before};
-    wm_timeline *few[ON_STACK];
-    wm_timeline **list = few;
-    size_t room = ON_STACK, count = 0;
-    bool captures;
+    wm_timeline *t = NULL;
+    bool captures = false;
 
     warm_last_error(&before);
-    do {
-        if (count > room) {
-            room = count + SPARE;
-            list = wm_meta_alloc(room * sizeof(wm_timeline *));
-            if (list == NULL) {
-                return true;
-            }
-        }
-        wm_lock_acquire(&set->lock);
-        count = list_locked(set, device, except, list, room);
-        wm_lock_release(&set->lock);
-        /* Queries a list that turned out too short as well: one capture is
-         * enough for an answer. */
-        captures = any_captures(set, list, count < room ? count : room);
-        if (list != few) {
-            wm_meta_free(list);
-        }
-    } while (!captures && count > room);
+    while (!captures && (t = next_on(set, t, device, except, false)) != NULL) {
+        captures = may_capture(set, t);
+    }
+    if (t != NULL) {
+        wm_timeline_drop(set, t);
+    }
     wm_error_restore(&before);
     return captures;
 }

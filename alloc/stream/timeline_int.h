@@ -50,11 +50,10 @@ struct wm_timeline {
      * Relaxed. */
     _Atomic(const struct wm_arena *) home;
     /* lock timelines */
-    bool in_table;         /* both, as long as the stream is not retired */
-    bool announced;        /* counted in set->captures */
-    bool unpolled;         /* polled in no round since it became busy */
-    uint64_t round;        /* in which it was polled last */
-    uint64_t announcement; /* for which its batches were closed last */
+    bool in_table;  /* both, as long as the stream is not retired */
+    bool announced; /* counted in set->captures */
+    bool unpolled;  /* polled in no round since it became busy */
+    uint64_t round; /* in which it was polled last */
     uint64_t busy_since;
     wm_timeline *next_by_id, *next_by_name;
     wm_timeline *previous_busy, *next_busy;
@@ -237,9 +236,9 @@ wm_timeline *wm_timeline_find_adopted_locked(wm_timelines *set,
                                              warm_stream stream);
 wm_timeline *wm_timeline_find_stream_locked(wm_timelines *set,
                                             warm_stream stream);
-/* Walks the tables: returns the timeline behind t, which is in them, or the
- * first one (t null). next(): all timelines; next_named(): those with the name
- * of stream. */
+/* Walks the tables: returns the timeline behind t, or the first one (t null).
+ * next(): all timelines; if t has left the tables since, some come once more.
+ * next_named(): those with the name of stream. */
 wm_timeline *wm_timeline_next_locked(wm_timelines *set, const wm_timeline *t);
 wm_timeline *wm_timeline_next_named_locked(wm_timelines *set,
                                            warm_stream stream,
@@ -346,18 +345,11 @@ bool wm_batch_join(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
  * CAPTURED. */
 void wm_batch_finish(wm_timelines *set, wm_stream_use *first, enum wm_uses fate,
                      wm_block **done);
-/* What wm_batch_resolve_open() found out. */
-enum wm_open_state {
-    WM_OPEN_COMPLETED, /* all batches are complete */
-    WM_OPEN_BUSY,      /* the open one is not complete */
-    WM_OPEN_QUEUED     /* unknown; the open one is in the queue of t */
-};
-
 /* Resolves the open batch of t, which the caller polls: ends it if the stream
  * has completed all work, else closes it. The caller gets the queue as it was
- * before. */
-enum wm_open_state wm_batch_resolve_open(wm_timelines *set, wm_timeline *t,
-                                         wm_poll *poll);
+ * before, and, if it is not known whether the stream has completed the open
+ * batch, that as well. Returns whether the stream has completed all batches. */
+bool wm_batch_resolve_open(wm_timelines *set, wm_timeline *t, wm_poll *poll);
 /* Close the open batch of t: if it was opened at older_than or before; if it is
  * full, and return whether it was; in any case, and wait for threads that close
  * others of t. */

@@ -12,10 +12,6 @@
  * them: with one only, a queue would never shrink. */
 enum { MAX_FAILURES = 3, ONE_MORE = 8 };
 
-/* If a query found the stream busy, this many polls that need its answer go
- * without a query. */
-enum { TRUST_BUSY = 8 };
-
 /* A timeline for which threads hold uses in their slots, and which was polled
  * within this time, is left to those threads. */
 enum { RECENT_POLL_NS = 1000000 };
@@ -197,20 +193,11 @@ static bool end_poll(wm_timelines *set, wm_timeline *t, const wm_home *home,
  * too: it gets its event, and no query. */
 static void resolve_open(wm_timelines *set, wm_timeline *t, wm_poll *poll)
 {
-    enum wm_open_state open;
-
     if (poll->queue.head != NULL) {
         wm_batch_close_older(set, t, UINT64_MAX);
-        return;
+    } else {
+        poll_queue(set, t, wm_batch_resolve_open(set, t, poll), UINT_MAX, poll);
     }
-    open = wm_batch_resolve_open(set, t, poll);
-    if (open == WM_OPEN_QUEUED) {
-        wm_lock_acquire(&t->lock);
-        wm_poll_take_queue_locked(t, poll);
-        wm_lock_release(&t->lock);
-    }
-    poll_queue(set, t, open == WM_OPEN_COMPLETED, UINT_MAX, poll);
-    t->busy_polls = open == WM_OPEN_BUSY ? TRUST_BUSY : 0;
 }
 
 /* Collects everything that has completed, including the open batch. Returns
