@@ -1,10 +1,9 @@
-/* stream_use.c: records streams on a live block; events and waits on the
- * streams of timelines. See timeline.h. */
+/* stream_use.c: records streams on a live block; records the event of a use.
+ * See timeline.h for the locks. */
 #include "alloc/stream/timeline_int.h"
 
 #include "alloc/arena/arena.h"
-#include "runtime/base/meta.h"
-#include "runtime/base/status.h"
+#include "runtime/base/quiet.h"
 
 /* After this many pushes onto a block's list, uses of retired streams are
  * searched for; later searches also wait for as many pushes as uses were
@@ -34,7 +33,7 @@ static bool find_use(wm_timelines *set, wm_block *block, const wm_timeline *t,
     }
     wm_lock_acquire(lock);
     use = wm_stream_use_find(
-        atomic_load_explicit(&block->uses, memory_order_acquire), NULL, t);
+        atomic_load_explicit(&block->uses, memory_order_acquire), t);
     if (use != NULL && !wm_stream_use_is_bare(use) && use->event != NULL) {
         *marked = use;
     }
@@ -53,7 +52,7 @@ static bool push_locked(wm_block *block, wm_stream_use *use, bool *due)
      * push onto. Release: publishes the use. Acquire: shows the use that the
      * other thread pushed. */
     do {
-        if (wm_stream_use_find(first, NULL, use->timeline) != NULL) {
+        if (wm_stream_use_find(first, use->timeline) != NULL) {
             return false;
         }
         use->next_of_block = first;
@@ -140,11 +139,10 @@ static void drop_completed(wm_timelines *set, wm_block *block)
 {
     wm_lock *lock = list_lock(set, block);
     wm_stream_use *use, *pending = NULL;
-    warm_error before = {.size = sizeof before};
-    int cancel = wm_cancel_off();
+    wm_quiet quiet;
     size_t left;
 
-    warm_last_error(&before);
+    wm_quiet_begin(&quiet);
     wm_lock_acquire(lock);
     use = take_retired_locked(block, &left);
     wm_lock_release(lock);
@@ -165,32 +163,10 @@ static void drop_completed(wm_timelines *set, wm_block *block)
     wm_lock_acquire(lock);
     put_back_locked(block, pending, left);
     wm_lock_release(lock);
-    wm_error_restore(&before);
-    wm_cancel_restore(cancel);
+    wm_quiet_end(&quiet);
 }
 
 /* ---- uses of a live block --------------------------------------------- */
-
-/* first_use may only be put into an empty list: if a bare timeline ends the
- * list, or is in block->owner_stream, first_use is reserved for that one. */
-static wm_stream_use *new_use(wm_block *block, wm_timeline *t)
-{
-    wm_stream_use *use = &block->first_use;
-
-    /* Acquire: pairs with the release in wm_stream_use_give_up(). The writes of
-     * the thread that gave first_use up come before this thread's. */
-    if (atomic_load_explicit(&block->uses, memory_order_relaxed) != NULL ||
-        wm_block_own(block) != NULL ||
-        atomic_exchange_explicit(&block->first_use_taken, true,
-                                 memory_order_acquire)) {
-        use = wm_meta_alloc(sizeof *use);
-        if (use == NULL) {
-            return NULL;
-        }
-    }
-    *use = (wm_stream_use){.timeline = t, .block = block};
-    return use;
-}
 
 warm_status wm_stream_use_record_event(wm_timelines *set, wm_stream_use *use,
                                        wm_timeline *t, bool due,
@@ -224,51 +200,55 @@ warm_status wm_stream_use_record_event(wm_timelines *set, wm_stream_use *use,
     return status;
 }
 
-/* first_use may not be pushed onto other uses: moves it to a new record. */
-static warm_status move_out_of_first_use(wm_block *block, wm_stream_use **use)
+/* Pushes a copy of *use onto its block's list, unless another thread has pushed
+ * one of the same timeline; *pushed says whether.
+ *
+ * The copy is in first_use only if the list is empty: if a bare timeline ends
+ * the list, or is in block->owner_stream, first_use is reserved for that one.
+ */
+static warm_status push_use(wm_timelines *set, const wm_stream_use *use,
+                            bool *pushed)
 {
-    wm_stream_use *moved;
-
-    if (*use != &block->first_use) {
-        return WARM_OK;
-    }
-    moved = wm_meta_alloc(sizeof *moved);
-    if (moved == NULL) {
-        return wm_timeline_no_record();
-    }
-    *moved = **use;
-    wm_stream_use_give_up(block, *use);
-    *use = moved;
-    return WARM_OK;
-}
-
-/* Pushes *use onto its block's list, unless another thread has pushed one of
- * the same timeline; *pushed says whether. */
-static warm_status push_use(wm_timelines *set, wm_block *block,
-                            wm_stream_use **use, bool *pushed)
-{
-    wm_stream_use *seen = NULL;
-    warm_status status;
+    wm_block *block = use->block;
+    wm_stream_use *copy = &block->first_use, *seen = NULL;
     bool due = false;
 
-    (*use)->next_of_block = NULL;
-    (*use)->pushes_left = USES_FEW;
+    /* Acquire: pairs with the release in wm_stream_use_give_up(). The writes of
+     * the thread that gave first_use up come before this thread's. */
+    if (atomic_load_explicit(&block->uses, memory_order_relaxed) != NULL ||
+        wm_block_own(block) != NULL ||
+        atomic_exchange_explicit(&block->first_use_taken, true,
+                                 memory_order_acquire)) {
+        copy = wm_meta_alloc(sizeof *copy);
+    }
+    if (copy == NULL) {
+        return wm_timeline_no_record();
+    }
+    *copy = *use;
     /* Release: publishes the use. */
     *pushed = atomic_compare_exchange_strong_explicit(
-        &block->uses, &seen, *use, memory_order_release, memory_order_relaxed);
+        &block->uses, &seen, copy, memory_order_release, memory_order_relaxed);
     if (*pushed) {
         return WARM_OK;
     }
-    status = move_out_of_first_use(block, use);
-    if (status == WARM_OK) {
-        wm_lock_acquire(list_lock(set, block));
-        *pushed = push_locked(block, *use, &due);
-        wm_lock_release(list_lock(set, block));
+    if (copy == &block->first_use) {
+        wm_stream_use_give_up(block, copy);
+        copy = wm_meta_alloc(sizeof *copy);
+        if (copy == NULL) {
+            return wm_timeline_no_record();
+        }
+        *copy = *use;
+    }
+    wm_lock_acquire(list_lock(set, block));
+    *pushed = push_locked(block, copy, &due);
+    wm_lock_release(list_lock(set, block));
+    if (!*pushed) {
+        wm_meta_free(copy);
     }
     if (due) {
         drop_completed(set, block);
     }
-    return status;
+    return WARM_OK;
 }
 
 /* Clears the magazine set's number in the state of a LIVE block: a free that
@@ -292,8 +272,10 @@ static void clear_set_number(wm_block *block)
 static warm_status add_use(wm_timelines *set, wm_block *block, wm_timeline *t,
                            wm_capture capture)
 {
-    wm_stream_use *use;
-    bool found = find_use(set, block, t, &use);
+    wm_stream_use use = {
+        .timeline = t, .block = block, .pushes_left = USES_FEW};
+    wm_stream_use *marked;
+    bool found = find_use(set, block, t, &marked);
     /* A default stream is another one in another thread or on another device,
      * where the block may be freed: record the event now. */
     bool defaults =
@@ -301,27 +283,20 @@ static warm_status add_use(wm_timelines *set, wm_block *block, wm_timeline *t,
     warm_status status = WARM_OK;
     bool pushed = false;
 
-    if (found) {
-        status = defaults && use != NULL
-                     ? wm_stream_use_record_event(set, use, t, false, &capture)
-                     : WARM_OK;
-        wm_timeline_drop(set, t);
-        return status;
+    if (!found) {
+        marked = &use;
+        clear_set_number(block);
     }
-    clear_set_number(block);
-    use = new_use(block, t);
-    if (use == NULL) {
-        wm_timeline_drop(set, t);
-        return wm_timeline_no_record();
+    if (defaults && marked != NULL) {
+        status = wm_stream_use_record_event(set, marked, t, false, &capture);
     }
-    if (defaults) {
-        status = wm_stream_use_record_event(set, use, t, false, &capture);
-    }
-    if (status == WARM_OK) {
-        status = push_use(set, block, &use, &pushed);
+    if (!found && status == WARM_OK) {
+        status = push_use(set, &use, &pushed);
     }
     if (!pushed) {
-        wm_stream_use_end(set, use);
+        if (use.event != NULL) {
+            wm_event_pool_put(set->events, t->device, use.event);
+        }
         wm_timeline_drop(set, t);
     }
     return status;
@@ -377,23 +352,33 @@ static void note_captured(wm_block *block)
     clear_set_number(block);
 }
 
-static warm_status use_adopted(wm_timelines *set, wm_block *block,
-                               wm_timeline *t, bool owner)
+/* What an adopted stream captures. No driver call if no capture is known. */
+static warm_status adopted_capture(wm_timelines *set, const wm_timeline *t,
+                                   wm_capture *capture)
 {
-    wm_capture capture = WM_CAPTURE_NONE;
     warm_status status = wm_driver_check_lost(set->driver, t->device);
 
-    if (status == WARM_OK && wm_timelines_capture(set)) {
-        status = wm_driver_stream_capture(set->driver, t->stream, &capture);
-    }
-    if (status == WARM_OK && capture == WM_CAPTURE_NONE &&
-        !needs_no_record(set, block, t->id)) {
-        return add_adopted(set, block, t, owner);
-    }
+    *capture = WM_CAPTURE_NONE;
+    return status == WARM_OK && wm_timelines_capture(set)
+               ? wm_driver_stream_capture(set->driver, t->stream, capture)
+               : status;
+}
+
+/* Takes over the reference to t. */
+static warm_status record_adopted(wm_timelines *set, wm_block *block,
+                                  wm_timeline *t, bool owner)
+{
+    wm_capture capture;
+    warm_status status = adopted_capture(set, t, &capture);
     /* While it captures, the stream has another id; a block that was allocated
      * on it in the capture is in its order. */
-    if (status == WARM_OK && capture != WM_CAPTURE_NONE &&
-        !needs_no_record(set, block, wm_stream_capture_id(t->stream))) {
+    uint64_t id =
+        capture == WM_CAPTURE_NONE ? t->id : wm_stream_capture_id(t->stream);
+
+    if (status == WARM_OK && !needs_no_record(set, block, id)) {
+        if (capture == WM_CAPTURE_NONE) {
+            return add_adopted(set, block, t, owner);
+        }
         note_captured(block);
     }
     wm_timeline_drop(set, t);
@@ -409,7 +394,7 @@ warm_status wm_stream_record(wm_timelines *set, wm_block *block,
 
     *adopted = t != NULL;
     if (t != NULL) {
-        return use_adopted(set, block, t, owner);
+        return record_adopted(set, block, t, owner);
     }
     status = wm_timelines_info(set, stream, &info);
     if (status != WARM_OK || needs_no_record(set, block, info.id)) {
@@ -420,10 +405,8 @@ warm_status wm_stream_record(wm_timelines *set, wm_block *block,
         return WARM_OK;
     }
     t = wm_timeline_get(set, stream, &info);
-    if (t == NULL) {
-        return wm_timeline_no_record();
-    }
-    return add_use(set, block, t, info.capture);
+    return t != NULL ? add_use(set, block, t, info.capture)
+                     : wm_timeline_no_record();
 }
 
 /* ---- for the owners of lanes -------------------------------------------- */
@@ -431,51 +414,38 @@ warm_status wm_stream_record(wm_timelines *set, wm_block *block,
 warm_status wm_timeline_lookup(wm_timelines *set, warm_stream stream,
                                wm_timeline **timeline, bool *captured)
 {
-    wm_stream_info info = {.capture = WM_CAPTURE_NONE};
+    wm_stream_info info;
     wm_timeline *t = wm_timeline_get_adopted(set, stream);
-    warm_status status = WARM_OK;
+    warm_status status = t != NULL ? adopted_capture(set, t, &info.capture)
+                                   : wm_timelines_info(set, stream, &info);
 
-    if (t == NULL) {
-        status = wm_timelines_info(set, stream, &info);
-    } else {
-        status = wm_driver_check_lost(set->driver, t->device);
-    }
-    if (status == WARM_OK && t != NULL && wm_timelines_capture(set)) {
-        status = wm_driver_stream_capture(set->driver, stream, &info.capture);
-    }
     if (status == WARM_OK && t == NULL && info.capture != WM_CAPTURE_ACTIVE) {
         t = wm_timeline_get(set, stream, &info);
         status = t != NULL ? WARM_OK : wm_timeline_no_record();
-    } else if (status != WARM_OK && t != NULL) {
-        wm_timeline_drop(set, t);
     }
     if (status == WARM_OK) {
         *timeline = t;
         *captured = info.capture == WM_CAPTURE_ACTIVE;
+    } else if (t != NULL) {
+        wm_timeline_drop(set, t);
     }
     return status;
 }
 
-unsigned wm_stream_use_count(wm_block *block)
-{
-    wm_stream_use *uses =
-        atomic_load_explicit(&block->uses, memory_order_acquire);
-    const wm_timeline *own = wm_block_own(block);
-    unsigned count = own != NULL && wm_stream_use_find(uses, NULL, own) == NULL;
-
-    for (wm_stream_use *use = uses; use != NULL;
-         use = wm_stream_use_next(use)) {
-        count++;
-    }
-    return count;
-}
-
 unsigned wm_timelines_streams(wm_timelines *set, wm_block *block)
 {
+    wm_lock *lock = list_lock(set, block);
+    const wm_timeline *own;
+    wm_stream_use *use;
     unsigned count;
 
-    wm_lock_acquire(list_lock(set, block));
-    count = wm_stream_use_count(block);
-    wm_lock_release(list_lock(set, block));
+    wm_lock_acquire(lock);
+    use = atomic_load_explicit(&block->uses, memory_order_acquire);
+    own = wm_block_own(block);
+    count = own != NULL && wm_stream_use_find(use, own) == NULL;
+    for (; use != NULL; use = wm_stream_use_next(use)) {
+        count++;
+    }
+    wm_lock_release(lock);
     return count;
 }

@@ -2,9 +2,6 @@
  * block is freed. See timeline.h. */
 #include "alloc/stream/timeline_int.h"
 
-#include "runtime/base/meta.h"
-#include "runtime/base/status.h"
-
 static void drop_event(wm_timelines *set, wm_stream_use *use)
 {
     if (use->event != NULL) {
@@ -49,9 +46,9 @@ static enum wm_uses record_use(wm_timelines *set, wm_stream_use *use)
     warm_status status =
         wm_driver_stream_info(set->driver, use->timeline->stream, &info);
 
-    /* While a stream captures, the driver does not on_callback its id. If the
-     * use is of another thread's default stream, its event counts, whatever
-     * this thread's default stream does. */
+    /* While a stream captures, the driver does not say its id. If the use is of
+     * another thread's default stream, its event counts, whatever this thread's
+     * default stream does. */
     if (status == WARM_OK && info.capture == WM_CAPTURE_ACTIVE &&
         wm_timeline_is_named_here(use->timeline)) {
         defer(set, use);
@@ -160,17 +157,6 @@ void wm_timelines_forget(wm_timelines *set, wm_block *block)
     end_own(set, block);
 }
 
-/* Makes a use of a bare timeline, in first_use. */
-static wm_stream_use *use_of_bare(wm_block *block, wm_stream_use *use)
-{
-    wm_timeline *t = wm_stream_use_timeline(use);
-
-    block->first_use = (wm_stream_use){.timeline = t, .block = block};
-    /* Relaxed: the block is FREEING, this thread's alone. */
-    atomic_store_explicit(&block->first_use_taken, true, memory_order_relaxed);
-    return &block->first_use;
-}
-
 /* Adds a use for the stream that the block's owner recorded, if there are uses
  * of other threads beside it. Without memory for the use, waits for the
  * stream. */
@@ -181,7 +167,7 @@ static enum wm_uses join_own(wm_timelines *set, wm_block *block,
     enum wm_uses outcome = WM_USES_NONE;
     wm_stream_use *use = NULL;
 
-    if (t != NULL && wm_stream_use_find(*uses, NULL, t) == NULL) {
+    if (t != NULL && wm_stream_use_find(*uses, t) == NULL) {
         use = wm_meta_alloc(sizeof *use);
         if (use != NULL) {
             *use = (wm_stream_use){
@@ -201,7 +187,9 @@ enum wm_uses wm_timelines_prepare(wm_timelines *set, wm_block *block)
     wm_stream_use *use = wm_block_detach_uses(block);
     enum wm_uses outcome = join_own(set, block, &use);
     wm_stream_use *pending = NULL;
+    unsigned count = 0;
 
+    /* Relaxed, here and below: the block is FREEING, this thread's alone. */
     if (atomic_load_explicit(&block->captured, memory_order_relaxed)) {
         outcome = WM_USES_CAPTURED;
     }
@@ -209,7 +197,13 @@ enum wm_uses wm_timelines_prepare(wm_timelines *set, wm_block *block)
         wm_stream_use *next = wm_stream_use_next(use);
         enum wm_uses one = outcome;
 
-        use = wm_stream_use_is_bare(use) ? use_of_bare(block, use) : use;
+        if (wm_stream_use_is_bare(use)) { /* becomes a use in first_use */
+            block->first_use = (wm_stream_use){
+                .timeline = wm_stream_use_bare_timeline(use), .block = block};
+            atomic_store_explicit(&block->first_use_taken, true,
+                                  memory_order_relaxed);
+            use = &block->first_use;
+        }
         if (outcome < WM_USES_LOST) {
             one = prepare_use(set, use);
         }
@@ -219,6 +213,7 @@ enum wm_uses wm_timelines_prepare(wm_timelines *set, wm_block *block)
             use->next_of_block = pending;
             pending = use;
             outcome = one;
+            count++;
         }
         use = next;
     }
@@ -226,7 +221,9 @@ enum wm_uses wm_timelines_prepare(wm_timelines *set, wm_block *block)
         end_uses(set, pending);
         pending = NULL;
     }
-    /* Relaxed: the block is this thread's alone. */
+    /* The locks of the queues publish the count to the threads that take
+     * entries out. */
+    atomic_store_explicit(&block->queued, count, memory_order_relaxed);
     atomic_store_explicit(&block->uses, pending, memory_order_relaxed);
     return outcome;
 }

@@ -164,17 +164,13 @@ static inline wm_stream_use *wm_stream_use_next(const wm_stream_use *use)
     return wm_stream_use_is_bare(use) ? NULL : use->next_of_block;
 }
 
-static inline wm_stream_use *wm_stream_use_find(wm_stream_use *from,
-                                                const wm_stream_use *until,
+static inline wm_stream_use *wm_stream_use_find(wm_stream_use *use,
                                                 const wm_timeline *t)
 {
-    for (wm_stream_use *use = from; use != until;
-         use = wm_stream_use_next(use)) {
-        if (wm_stream_use_timeline(use) == t) {
-            return use;
-        }
+    while (use != NULL && wm_stream_use_timeline(use) != t) {
+        use = wm_stream_use_next(use);
     }
-    return NULL;
+    return use;
 }
 
 /* The stream that the block's owner recorded, or null. Acquire: another thread
@@ -313,9 +309,6 @@ static inline void wm_stream_use_give_up(wm_block *block, wm_stream_use *use)
         wm_meta_free(use);
     }
 }
-
-/* Number of uses; the block is the caller's alone, or lock uses is held. */
-unsigned wm_stream_use_count(wm_block *block);
 
 /* Frees a use that is in no list and no queue, without its reference. */
 static inline void wm_stream_use_end(wm_timelines *set, wm_stream_use *use)

@@ -453,13 +453,9 @@ void wm_timelines_publish(wm_timelines *set, wm_block *block)
 {
     wm_stream_use *use =
         atomic_load_explicit(&block->uses, memory_order_relaxed);
-    unsigned count = wm_stream_use_count(block);
 
     /* Relaxed: this thread alone has the block. */
     atomic_store_explicit(&block->uses, NULL, memory_order_relaxed);
-    /* Relaxed: the locks of the queues publish it to the threads that take
-     * entries out. */
-    atomic_store_explicit(&block->queued, count, memory_order_relaxed);
     while (use != NULL) {
         wm_stream_use *next = use->next_of_block;
         wm_timeline *t = use->timeline;
