@@ -101,18 +101,16 @@ static enum wm_uses prepare_use(wm_timelines *set, wm_stream_use *use)
 
 static void end_use(wm_timelines *set, wm_stream_use *use)
 {
-    wm_timeline *t = wm_stream_use_timeline(use);
+    wm_timeline *t = use->timeline;
 
-    if (!wm_stream_use_is_bare(use)) {
-        wm_stream_use_end(set, use);
-    }
+    wm_stream_use_end(set, use);
     wm_timeline_drop(set, t);
 }
 
 static void end_uses(wm_timelines *set, wm_stream_use *use)
 {
     while (use != NULL) {
-        wm_stream_use *next = wm_stream_use_next(use);
+        wm_stream_use *next = use->next_of_block;
 
         end_use(set, use);
         use = next;
@@ -149,11 +147,30 @@ wm_stream_use *wm_block_detach_uses(wm_block *block)
     return uses;
 }
 
+/* The uses of a FREEING block; the bare timeline that may end the list becomes
+ * a use in first_use. */
+static wm_stream_use *take_uses(wm_block *block)
+{
+    wm_stream_use *first = wm_block_detach_uses(block), **link = &first;
+
+    while (*link != NULL && !wm_stream_use_is_bare(*link)) {
+        link = &(*link)->next_of_block;
+    }
+    if (*link != NULL) {
+        block->first_use = (wm_stream_use){
+            .timeline = wm_stream_use_bare_timeline(*link), .block = block};
+        /* Relaxed: the block is this thread's alone. */
+        atomic_store_explicit(&block->first_use_taken, true,
+                              memory_order_relaxed);
+        *link = &block->first_use;
+    }
+    return first;
+}
+
 void wm_timelines_forget(wm_timelines *set, wm_block *block)
 {
-    (void)wm_block_detach_uses(block);
-    end_uses(set, atomic_exchange_explicit(&block->uses, NULL,
-                                           memory_order_acquire));
+    end_uses(set, take_uses(block));
+    atomic_store_explicit(&block->uses, NULL, memory_order_relaxed);
     end_own(set, block);
 }
 
@@ -184,7 +201,7 @@ static enum wm_uses join_own(wm_timelines *set, wm_block *block,
 
 enum wm_uses wm_timelines_prepare(wm_timelines *set, wm_block *block)
 {
-    wm_stream_use *use = wm_block_detach_uses(block);
+    wm_stream_use *use = take_uses(block);
     enum wm_uses outcome = join_own(set, block, &use);
     wm_stream_use *pending = NULL;
     unsigned count = 0;
@@ -194,16 +211,9 @@ enum wm_uses wm_timelines_prepare(wm_timelines *set, wm_block *block)
         outcome = WM_USES_CAPTURED;
     }
     while (use != NULL) {
-        wm_stream_use *next = wm_stream_use_next(use);
+        wm_stream_use *next = use->next_of_block;
         enum wm_uses one = outcome;
 
-        if (wm_stream_use_is_bare(use)) { /* becomes a use in first_use */
-            block->first_use = (wm_stream_use){
-                .timeline = wm_stream_use_bare_timeline(use), .block = block};
-            atomic_store_explicit(&block->first_use_taken, true,
-                                  memory_order_relaxed);
-            use = &block->first_use;
-        }
         if (outcome < WM_USES_LOST) {
             one = prepare_use(set, use);
         }

@@ -203,12 +203,24 @@ wm_timeline *wm_timeline_get_adopted(wm_timelines *set, warm_stream stream)
     return t;
 }
 
-/* The last references are dropped under the lock under which look-ups add
- * them. */
-static void drop_last(wm_timelines *set, wm_timeline *t, size_t count)
+void wm_timeline_drop_many(wm_timelines *set, wm_timeline *t, size_t count)
 {
+    size_t now = atomic_load_explicit(&t->references, memory_order_relaxed);
     bool ends;
 
+    while (now > count) {
+        /* Release: pairs with the acquire below. */
+        if (atomic_compare_exchange_weak_explicit(
+                &t->references, &now, now - count, memory_order_release,
+                memory_order_relaxed)) {
+            return;
+        }
+    }
+    if (count == 0) {
+        return;
+    }
+    /* The last references are dropped under the lock under which look-ups add
+     * them. */
     wm_lock_acquire(&set->lock);
     /* Acquire: all use of the references that were dropped before is over. */
     ends = atomic_fetch_sub_explicit(&t->references, count,
@@ -222,23 +234,6 @@ static void drop_last(wm_timelines *set, wm_timeline *t, size_t count)
     wm_lock_release(&set->lock);
     if (ends) {
         end_timeline(set, t);
-    }
-}
-
-void wm_timeline_drop_many(wm_timelines *set, wm_timeline *t, size_t count)
-{
-    size_t now = atomic_load_explicit(&t->references, memory_order_relaxed);
-
-    while (now > count) {
-        /* Release: pairs with the acquire in drop_last(). */
-        if (atomic_compare_exchange_weak_explicit(
-                &t->references, &now, now - count, memory_order_release,
-                memory_order_relaxed)) {
-            return;
-        }
-    }
-    if (count > 0) {
-        drop_last(set, t, count);
     }
 }
 
@@ -520,82 +515,57 @@ void wm_timelines_fini(wm_timelines *set)
 
 /* ---- queries by name ---------------------------------------------------- */
 
-/* True: the stream is announced, and *known is what its timeline knows. False:
- * a thread that announces it waits from now on until the query ends. */
-static bool begin_query(wm_timelines *set, wm_named_query *query,
-                        wm_stream_info *known)
-{
-    const wm_timeline *t = NULL;
-    bool announced;
-
-    wm_lock_acquire(&set->lock);
-    if (wm_timelines_capture(set)) {
-        t = wm_timeline_find_stream_locked(set, query->stream);
-    }
-    announced = t != NULL && t->announced;
-    if (announced) {
-        *known = (wm_stream_info){.id = t->id, .device = t->device};
-    } else {
-        query->next = set->named_queries;
-        set->named_queries = query;
-    }
-    wm_lock_release(&set->lock);
-    return announced;
-}
-
-static void end_query(wm_timelines *set, const wm_named_query *query)
-{
-    wm_named_query **link = &set->named_queries;
-
-    wm_lock_acquire(&set->lock);
-    while (*link != query) {
-        link = &(*link)->next;
-    }
-    *link = query->next;
-    wm_cond_broadcast(&set->driver_call_over);
-    wm_lock_release(&set->lock);
-}
-
-/* The info of an announced stream; known: by its timeline. */
+/* The info of an announced stream; *info: what its timeline knows. */
 static warm_status announced_info(wm_timelines *set, warm_stream stream,
-                                  const wm_stream_info *known,
                                   wm_stream_info *info)
 {
     wm_capture capture = WM_CAPTURE_NONE;
     warm_status status =
         wm_driver_stream_capture(set->driver, stream, &capture);
 
-    if (status != WARM_OK) {
-        return status;
-    }
-    if (capture == WM_CAPTURE_NONE && known->device == WM_DEVICE_UNKNOWN) {
-        /* Announced while it captured; that capture is over. */
-        return wm_driver_stream_info(set->driver, stream, info);
-    }
-    *info = *known;
-    if (capture != WM_CAPTURE_NONE) {
+    if (status == WARM_OK && capture != WM_CAPTURE_NONE) {
         *info = (wm_stream_info){.id = wm_stream_capture_id(stream),
                                  .device = WM_DEVICE_UNKNOWN,
                                  .capture = capture};
+    } else if (status == WARM_OK && info->device == WM_DEVICE_UNKNOWN) {
+        /* Announced while it captured; that capture is over. */
+        status = wm_driver_stream_info(set->driver, stream, info);
     }
-    return WARM_OK;
+    return status;
 }
 
 warm_status wm_timelines_info(wm_timelines *set, warm_stream stream,
                               wm_stream_info *info)
 {
-    wm_named_query query = {.stream = stream};
-    wm_stream_info known;
+    wm_named_query query = {.stream = stream}, **link;
+    const wm_timeline *t = NULL;
     warm_status status;
 
     /* The legacy stream never captures, a per-thread one only in its thread. */
     if (wm_stream_is_default(stream)) {
         return wm_driver_stream_info(set->driver, stream, info);
     }
-    if (begin_query(set, &query, &known)) {
-        return announced_info(set, stream, &known, info);
+    wm_lock_acquire(&set->lock);
+    if (wm_timelines_capture(set)) {
+        t = wm_timeline_find_stream_locked(set, stream);
     }
+    if (t != NULL && t->announced) {
+        *info = (wm_stream_info){.id = t->id, .device = t->device};
+        wm_lock_release(&set->lock);
+        return announced_info(set, stream, info);
+    }
+    /* A thread that announces the stream waits from now on. */
+    query.next = set->named_queries;
+    set->named_queries = &query;
+    wm_lock_release(&set->lock);
     status = wm_driver_stream_info(set->driver, stream, info);
-    end_query(set, &query);
+    wm_lock_acquire(&set->lock);
+    link = &set->named_queries;
+    while (*link != &query) {
+        link = &(*link)->next;
+    }
+    *link = query.next;
+    wm_cond_broadcast(&set->driver_call_over);
+    wm_lock_release(&set->lock);
     return status;
 }
