@@ -16,49 +16,40 @@
 
 #include "alloc/arena/arena_int.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/quiet.h"
 
 #include <limits.h>
 #include <string.h>
 
 /* ---- close and query in the slot ---------------------------------------- */
 
-/* State of one close-and-query cycle, on the owner's stack while it is in the
- * driver. */
+/* One close-and-query cycle, on the owner's stack. */
 struct cycle {
     wm_timeline *t;
     bool close;  /* record an event for the open batch, */
     bool closed; /* which succeeded */
-    /* older batches wait in the timeline and have to be polled first */
-    bool queued;
-    /* the timeline's open batch is full and has to be closed */
-    bool full;
-    bool due; /* of wm_timeline_begin_record_locked() */
-    /* completed batches: the oldest closed ones, then the open one */
-    unsigned completed;
-    warm_event event;
+    bool queued; /* older batches wait in the timeline and are polled first */
+    bool full;   /* the timeline's open batch is full and has to be closed */
+    bool due;    /* of wm_timeline_begin_record_locked() */
+    unsigned completed; /* batches: the oldest closed ones, or the open one */
+    warm_event event;   /* behind the open batch */
 };
 
-/* Whether the open batch may be closed in the slot. What waits in the timeline
- * was queued before it, or will be polled soon. Relaxed: another thread that
- * attaches now has a batch of its own. */
-static bool may_close_locked(const wm_magazine_set *set,
-                             const wm_pending_stream *slot, wm_timeline *t)
-{
-    return set->footprint_stable && !t->capture_due &&
-           slot->closed < WM_PENDING_CLOSED && t->queued < WM_PENDING_CLOSED &&
-           t->open.count == 0 &&
-           atomic_load_explicit(&t->slots, memory_order_relaxed) == 1;
-}
-
 /* Locked. must: close the open batch, or do nothing. */
-static bool begin_cycle(wm_magazine_set *set, wm_pending_stream *slot,
+static bool begin_cycle(const wm_magazine_set *set, wm_pending_stream *slot,
                         bool must, struct cycle *cycle)
 {
     wm_timeline *t = wm_pending_timeline(slot);
     bool begun;
 
     wm_lock_acquire(&t->lock);
-    cycle->close = cycle->close && may_close_locked(set, slot, t);
+    /* The open batch is closed in the slot if what waits in the timeline was
+     * queued before it, or will be polled soon. Relaxed: another thread that
+     * attaches now has a batch of its own. */
+    cycle->close = cycle->close && set->footprint_stable && !t->capture_due &&
+                   slot->closed < WM_PENDING_CLOSED &&
+                   t->queued < WM_PENDING_CLOSED && t->open.count == 0 &&
+                   atomic_load_explicit(&t->slots, memory_order_relaxed) == 1;
     begun = (cycle->close || (!must && slot->closed > 0)) &&
             wm_timeline_begin_record_locked(t, &cycle->due);
     t->closing += begun;
@@ -125,79 +116,49 @@ static void close_open_batch(wm_pending_stream *slot, warm_event event)
     wm_pending_clear_batch(&slot->open);
 }
 
-/* Puts the references of completed uses back into the stock. */
-static void restock(wm_pending_stream *slot, size_t count)
-{
-    slot->references += count;
-    if (wm_unlikely(slot->references > 1 + 2 * WM_PENDING_STOCK)) {
-        wm_timeline_drop_many(slot->timelines, wm_pending_timeline(slot),
-                              slot->references - (1 + WM_PENDING_STOCK));
-        slot->references = 1 + WM_PENDING_STOCK;
-    }
-}
-
-/* Caches the blocks of the oldest batches; the event `serves` is not returned
- * to the pool. Adds to *blocks and *bytes those that the arena did not count as
- * pending. */
-static void complete_batches(wm_magazine_set *set, wm_pending_stream *slot,
-                             unsigned count, warm_event serves, size_t *blocks,
-                             size_t *bytes)
-{
-    const wm_timelines *timelines = slot->timelines;
-
-    for (unsigned i = 0; i < count; i++) {
-        wm_pending_batch *batch = &slot->batch[i];
-
-        if (batch->event != serves) {
-            wm_event_pool_put(timelines->events,
-                              wm_pending_timeline(slot)->device, batch->event);
-        }
-        restock(slot, batch->count);
-        wm_cache_add_pending_batch(set, batch);
-        *blocks += batch->count - batch->counted;
-        *bytes += batch->bytes - batch->counted_bytes;
-    }
-    slot->closed -= count;
-    for (unsigned i = 0; i < slot->closed; i++) {
-        slot->batch[i] = slot->batch[i + count];
-    }
-}
-
-/* Serves a request that was left meanwhile, or flushes if recording the event
- * failed. Returns whether the timeline's open batch is full. */
-static bool serve_request(wm_magazine_set *set, wm_pending_stream *slot,
-                          bool failed)
-{
-    enum wm_pending_request called = slot->requested;
-    bool full = false;
-
-    slot->in_driver = false;
-    slot->requested = WM_REQUEST_NONE;
-    if (called == WM_REQUEST_DETACH) {
-        wm_pending_detach(set, slot);
-    } else if (called == WM_REQUEST_FLUSH || failed) {
-        full = wm_pending_flush(set, slot, false);
-    }
-    return full;
-}
-
-/* Locked. */
+/* Locked: closes the open batch if its event was recorded, and caches the
+ * blocks of the completed batches. */
 static void end_cycle(wm_magazine_set *set, wm_pending_stream *slot,
                       struct cycle *cycle)
 {
-    unsigned older =
-        cycle->completed < slot->closed ? cycle->completed : slot->closed;
-    size_t blocks = 0, bytes = 0;
+    enum wm_pending_request requested = slot->requested;
+    wm_timelines *timelines = slot->timelines;
+    size_t blocks = 0, bytes = 0; /* that the arena did not count as pending */
+    warm_event reused = NULL;
 
-    complete_batches(set, slot, older, cycle->closed ? cycle->event : NULL,
-                     &blocks, &bytes);
     if (cycle->closed) {
         close_open_batch(slot, cycle->event);
+        reused = cycle->completed < slot->closed ? cycle->event : NULL;
     }
-    complete_batches(set, slot, cycle->completed - older, NULL, &blocks,
-                     &bytes);
+    for (unsigned i = 0; i < cycle->completed; i++) {
+        const wm_pending_batch *batch = &slot->batch[i];
+
+        if (batch->event != reused) {
+            wm_event_pool_put(timelines->events, cycle->t->device,
+                              batch->event);
+        }
+        wm_cache_add_pending_batch(set, batch);
+        slot->references += batch->count;
+        blocks += batch->count - batch->counted;
+        bytes += batch->bytes - batch->counted_bytes;
+    }
+    slot->closed -= cycle->completed;
+    memmove(slot->batch, &slot->batch[cycle->completed],
+            slot->closed * sizeof *slot->batch);
+    if (wm_unlikely(slot->references > 1 + 2 * WM_PENDING_STOCK)) {
+        wm_timeline_drop_many(timelines, cycle->t,
+                              slot->references - (1 + WM_PENDING_STOCK));
+        slot->references = 1 + WM_PENDING_STOCK;
+    }
     wm_pending_recount(set, slot, blocks, bytes);
-    cycle->full = serve_request(set, slot, cycle->close && !cycle->closed);
+    slot->in_driver = false;
+    slot->requested = WM_REQUEST_NONE;
+    if (requested == WM_REQUEST_DETACH) {
+        wm_pending_detach(set, slot);
+    } else if (requested == WM_REQUEST_FLUSH ||
+               (cycle->close && !cycle->closed)) {
+        cycle->full = wm_pending_flush(set, slot, false);
+    }
     wm_lock_acquire(&cycle->t->lock);
     cycle->t->closing--;
     wm_timeline_end_record_locked(cycle->t, cycle->due);
@@ -245,12 +206,26 @@ static void cache_done(void *context, wm_block *done)
     }
 }
 
+/* Closes the timeline's full batch, or polls batches older than those of the
+ * slot. */
+static void poll_timeline(wm_arena_group *group, struct cycle *cycle,
+                          const wm_home *home)
+{
+    if (cycle->full) {
+        wm_timeline_close_full(group->timelines, cycle->t, home);
+    } else if (cycle->queued) {
+        wm_timeline_poll_after_close(group->timelines, cycle->t, home);
+    }
+    wm_timeline_drop(group->timelines, cycle->t);
+    group->timelines->ops->report(group);
+}
+
 /* ---- a batch is full ---------------------------------------------------- */
 
-/* Closes a full batch in the slot, or flushes it and leaves it to the timeline.
- * Unlocks the window, which the caller has locked. cycle->t: the timeline to
- * poll, with a reference, or null. */
-static void close_slot(wm_window *window, wm_pending_stream *slot,
+/* Closes the full batch in the slot, or flushes it and leaves it to the
+ * timeline. Unlocks the window, which the caller has locked. Returns whether
+ * the timeline is to be polled: then cycle->t has a reference. */
+static bool close_slot(wm_window *window, wm_pending_stream *slot,
                        struct cycle *cycle)
 {
     wm_magazine_set *set = wm_cache_set_of(window);
@@ -262,55 +237,37 @@ static void close_slot(wm_window *window, wm_pending_stream *slot,
         /* Query one closed batch for each one closed, and one more, so that
          * their number can fall. */
         run_cycle(window, slot, slot->closed > 1 ? 2 : 1, cycle);
-        return;
+        return true;
     }
+    cycle->t = wm_pending_timeline(slot);
     cycle->full = wm_pending_flush(set, slot, false);
-    cycle->t = cycle->full ? wm_pending_timeline(slot) : NULL;
     if (cycle->full) {
         wm_timeline_hold(cycle->t);
     }
     wm_biased_release(&window->biased);
-}
-
-/* Closes the timeline's full batch, or polls batches older than those of the
- * slot. */
-static void poll_timeline(wm_arena_group *group, struct cycle *cycle,
-                          const wm_home *home)
-{
-    if (cycle->t == NULL) {
-        return;
-    }
-    if (cycle->full) {
-        wm_timeline_close_full(group->timelines, cycle->t, home);
-    } else if (cycle->queued) {
-        wm_timeline_poll_after_close(group->timelines, cycle->t, home);
-    }
-    wm_timeline_drop(group->timelines, cycle->t);
-    group->timelines->ops->report(group);
+    return cycle->full;
 }
 
 void wm_pending_close(wm_window *window, wm_pending_stream *slot, bool mine)
 {
     const wm_home home = {cache_done, window};
     struct cycle cycle = {.t = NULL};
-    wm_arena_group *group = NULL;
-    warm_error before;
-    int cancel = wm_cancel_off();
+    wm_arena_group *group;
+    wm_quiet quiet;
 
-    before.size = sizeof before;
-    warm_last_error(&before);
+    wm_quiet_begin(&quiet);
     wm_biased_acquire(&window->biased);
     /* The window may have no set, and another thread may have flushed the slot
      * since. */
-    if (wm_cache_set_of(window) != NULL && slot->open.count > 0) {
-        group = wm_cache_set_of(window)->arena->group;
-        close_slot(window, slot, &cycle);
-    } else {
+    if (wm_cache_set_of(window) == NULL || slot->open.count == 0) {
         wm_biased_release(&window->biased);
+    } else {
+        group = wm_cache_set_of(window)->arena->group;
+        if (close_slot(window, slot, &cycle)) {
+            poll_timeline(group, &cycle, mine ? &home : NULL);
+        }
     }
-    poll_timeline(group, &cycle, mine ? &home : NULL);
-    wm_error_restore(&before);
-    wm_cancel_restore(cancel);
+    wm_quiet_end(&quiet);
 }
 
 /* ---- a miss ------------------------------------------------------------- */
@@ -514,48 +471,44 @@ void wm_pending_attach(wm_arena_group *group, warm_stream stream, bool yields)
 
 /* ---- frees that were no hit --------------------------------------------- */
 
-/* The slot for t if it may hold the block, which another thread may have
- * allocated; or null. The class has to be in use: else its counts are never
- * merged. */
-static wm_pending_stream *slot_for(wm_window *window, wm_magazine_set *set,
-                                   const wm_block *block, wm_timeline *t)
-{
-    wm_pending_stream *slot = wm_pending_stream_with(window, t);
-
-    return wm_pending_timeline(slot) == t &&
-                   block->bytes <= WM_PENDING_OTHERS &&
-                   wm_arena_is_sibling(block->segment->arena, set->arena) &&
-                   set->of[block->size_class].room > 0 &&
-                   !wm_timelines_capture(slot->timelines)
-               ? slot
-               : NULL;
-}
-
 bool wm_pending_free_other(wm_arena_group *group, wm_block *block,
                            wm_stream_use *uses)
 {
     wm_window *window = wm_window_mine();
-    wm_pending_stream *slot = NULL;
+    wm_pending_stream *slot;
     wm_magazine_set *set;
-    bool full = false;
+    const wm_timeline *t;
+    bool done, full = false;
 
     if (!wm_stream_use_is_bare(uses) ||
         atomic_load_explicit(&block->owner_stream, memory_order_relaxed) !=
             NULL ||
         atomic_load_explicit(&block->captured, memory_order_relaxed) ||
-        window->owner != group->runtime || !wm_biased_enter(&window->biased)) {
+        block->bytes > WM_PENDING_OTHERS || window->owner != group->runtime ||
+        !wm_biased_enter(&window->biased)) {
         return false;
     }
     set = wm_cache_set_of(window);
-    if (set != NULL) {
-        slot = slot_for(window, set, block, wm_stream_use_bare_timeline(uses));
+    if (set == NULL) {
+        wm_biased_leave(&window->biased);
+        return false;
     }
-    if (slot != NULL) {
+    t = wm_stream_use_bare_timeline(uses);
+    slot = wm_pending_stream_with(window, t);
+    /* The class has to be in use: else its counts are never merged. */
+    done = wm_pending_timeline(slot) == t &&
+           wm_arena_is_sibling(block->segment->arena, set->arena) &&
+           set->of[block->size_class].room > 0 &&
+           !wm_timelines_capture(slot->timelines);
+    if (done) {
         atomic_store_explicit(&block->uses, NULL, memory_order_relaxed);
         full = wm_pending_append(set, slot, block);
         wm_block_set_state(block, WM_BLOCK_GATHERED);
     }
     wm_biased_leave(&window->biased);
+    if (!done) {
+        return false;
+    }
     if (full) {
         wm_pending_close(window, slot, false);
     }
@@ -563,7 +516,7 @@ bool wm_pending_free_other(wm_arena_group *group, wm_block *block,
      * relies on the order. */
     atomic_signal_fence(memory_order_seq_cst);
     wm_waker_note_pending(group->waker);
-    return slot != NULL;
+    return true;
 }
 
 bool wm_pending_free_visited(wm_window *window, wm_block *block,
