@@ -107,8 +107,6 @@ void wm_cache_flush_block_locked(wm_magazine_set *set, wm_block *block);
  * a sibling arena. */
 enum { WM_CONTENTION_SAMPLE = 128, WM_CONTENTION_LIMIT = 4 };
 void wm_cache_move_to_sibling(wm_magazine_set *set);
-/* Counts one set more or less that refills from an arena. */
-void wm_cache_count_set(wm_arena *arena, int change);
 /* The arena for a thread that has no set of a laned group. */
 wm_arena *wm_cache_first_arena(const struct wm_arena_group *group);
 
@@ -124,13 +122,12 @@ void wm_magazine_set_begin(struct wm_arena_group *group, wm_arena *home,
 void wm_magazine_set_move(wm_magazine_set *set, wm_arena *home,
                           wm_window *window);
 
-/* Create a set for an arena, spare or new; give it an unused number, which
- * names the slot of the window; and retire it: its blocks go back, and the
- * window loses it. */
+/* Creates a set that refills from an arena, with an unused number that names
+ * the slot of the window; and retires one: its blocks go back, and the window
+ * loses it. */
 wm_magazine_set *wm_magazine_set_create(struct wm_arena_group *group,
-                                        wm_arena *arena);
-void wm_magazine_set_renumber(wm_magazine_set *set, unsigned slot,
-                              _Atomic uint64_t *live_tag);
+                                        wm_arena *arena, unsigned slot,
+                                        _Atomic uint64_t *live_tag);
 void wm_magazine_set_retire(wm_magazine_set *set,
                             _Atomic(struct wm_magazine_set *) *from,
                             _Atomic uint64_t *live_tag);

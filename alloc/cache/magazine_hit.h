@@ -12,8 +12,7 @@
 /* Computes a magazine's address once, and not again for each of its fields. */
 #define WM_ONE_ADDRESS(m) __asm__("" : "+r"(m))
 
-/* ---- parts of hits: the caller is under the biased lock
- * ----------------------- */
+/* ---- parts of hits: in a hit of the window, or with its lock ------------ */
 
 /* Claims the blocks of a class that were counted since (magazine_room.c), and
  * some ahead. */

@@ -89,30 +89,6 @@ static wm_lock *spare_lock(const wm_arena_group *group)
     return &group->arenas->lock;
 }
 
-/* A spare set fits every arena of its group, whichever it was refilled from. */
-static wm_magazine_set *take_spare_set(wm_arena_group *group)
-{
-    wm_magazine_set *set;
-
-    wm_lock_acquire(spare_lock(group));
-    set = group->spare_sets;
-    if (set != NULL) {
-        group->spare_sets = set->next;
-    }
-    wm_lock_release(spare_lock(group));
-    return set;
-}
-
-static void put_spare_set(wm_magazine_set *set)
-{
-    wm_arena_group *group = set->arena->group;
-
-    wm_lock_acquire(spare_lock(group));
-    set->next = group->spare_sets;
-    group->spare_sets = set;
-    wm_lock_release(spare_lock(group));
-}
-
 /* The empty set refills from the arena from now on. What it counted of growth
  * and of completed blocks does not hold on another node. */
 static void use_arena(wm_magazine_set *set, wm_arena *arena)
@@ -127,8 +103,9 @@ static void use_arena(wm_magazine_set *set, wm_arena *arena)
     set->contended = set->locked = set->self_served = 0;
 }
 
-void wm_magazine_set_renumber(wm_magazine_set *set, unsigned slot,
-                              _Atomic uint64_t *live_tag)
+/* Gives the set an unused number, which names the slot of the window. */
+static void renumber(wm_magazine_set *set, unsigned slot,
+                     _Atomic uint64_t *live_tag)
 {
     /* Relaxed: only uniqueness matters. */
     uint64_t next =
@@ -141,22 +118,8 @@ void wm_magazine_set_renumber(wm_magazine_set *set, unsigned slot,
     atomic_store_explicit(live_tag, set->live, memory_order_relaxed);
 }
 
-wm_magazine_set *wm_magazine_set_create(wm_arena_group *group, wm_arena *arena)
-{
-    wm_magazine_set *set = take_spare_set(group);
-
-    if (set == NULL) {
-        set = make_set(group, arena);
-    } else {
-        use_arena(set, arena);
-    }
-    if (set != NULL) {
-        set->sharers = 1;
-    }
-    return set;
-}
-
-void wm_cache_count_set(wm_arena *arena, int change)
+/* One set more or less refills from the arena. */
+static void count_set(wm_arena *arena, int change)
 {
     /* Relaxed: an estimate from which shares of room are computed. */
     atomic_fetch_add_explicit(&arena->live->sets, (unsigned)change,
@@ -166,54 +129,77 @@ void wm_cache_count_set(wm_arena *arena, int change)
     wm_lock_release(&arena->siblings->lock);
 }
 
-/* Moves the count of a set from its arena to the sibling that fewest sets use,
- * and returns that; or the arena itself if the sibling would have as many.
- * Under a lock: else threads that look at the same time would all choose the
- * same sibling. */
-static wm_arena *find_least_used(wm_arena *arena)
+/* Moves the set to the sibling arena that fewest sets use, unless that would
+ * have as many as its own. Under a lock: else threads that look at the same
+ * time would all choose the same sibling. */
+static void move_to_least_used(wm_magazine_set *set)
 {
-    wm_arena *best = arena;
+    wm_arena *best = set->arena;
 
-    wm_lock_acquire(&arena->siblings->lock);
-    for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
-        best = a->sets + 1 < arena->sets && a->sets < best->sets ? a : best;
+    wm_lock_acquire(&set->arena->siblings->lock);
+    for (wm_arena *a = set->arena->siblings; a != NULL; a = a->next_sibling) {
+        if (a->sets + 1 < set->arena->sets && a->sets < best->sets) {
+            best = a;
+        }
     }
-    arena->sets--;
+    set->arena->sets--;
     best->sets++;
-    wm_lock_release(&arena->siblings->lock);
-    return best;
-}
-
-/* The arena of a new set. Threads are spread before they contend only if option
- * arenas says so: memory in several arenas is used less well. */
-static wm_arena *choose_arena(const wm_arena_group *group, wm_arena *home)
-{
-    wm_cache_count_set(home, 1);
-    return group->parted ? find_least_used(home) : home;
+    wm_lock_release(&set->arena->siblings->lock);
+    set->arena = best;
 }
 
 void wm_cache_move_to_sibling(wm_magazine_set *set)
 {
     if (set->contended >= WM_CONTENTION_LIMIT) {
-        set->arena = find_least_used(set->arena);
+        move_to_least_used(set);
         wm_pending_note_home(set);
     }
     set->contended = set->locked = 0;
 }
 
+wm_magazine_set *wm_magazine_set_create(wm_arena_group *group, wm_arena *arena,
+                                        unsigned slot,
+                                        _Atomic uint64_t *live_tag)
+{
+    wm_magazine_set *set;
+
+    /* A spare set fits every arena of its group, whichever it was refilled
+     * from. */
+    wm_lock_acquire(spare_lock(group));
+    set = group->spare_sets;
+    if (set != NULL) {
+        group->spare_sets = set->next;
+    }
+    wm_lock_release(spare_lock(group));
+    if (set != NULL) {
+        use_arena(set, arena);
+    } else {
+        set = make_set(group, arena);
+    }
+    if (set != NULL) {
+        set->sharers = 1;
+        renumber(set, slot, live_tag);
+        count_set(arena, 1);
+    }
+    return set;
+}
+
 void wm_magazine_set_begin(wm_arena_group *group, wm_arena *home,
                            wm_window *window)
 {
-    wm_arena *arena = choose_arena(group, home);
-    wm_magazine_set *set = wm_magazine_set_create(group, arena);
+    wm_magazine_set *set =
+        wm_magazine_set_create(group, home, 0, &window->live_tag);
 
     if (set == NULL) {
-        wm_cache_count_set(arena, -1);
         return;
+    }
+    /* Threads are spread before they contend only if option arenas says so:
+     * memory in several arenas is used less well. */
+    if (group->parted) {
+        move_to_least_used(set);
     }
     window->pending_last =
         (wm_pending_stream *)(uintptr_t)&wm_pending_no_stream;
-    wm_magazine_set_renumber(set, 0, &window->live_tag);
     /* Release: a thread that reads it under lock windows sees an initialised
      * set. */
     atomic_store_explicit(&window->magazines, set, memory_order_release);
@@ -231,9 +217,13 @@ void wm_magazine_set_move(wm_magazine_set *set, wm_arena *home,
     wm_magazine_set_merge_stats_locked(set);
     wm_lock_release(&set->arena->lock);
     wm_magazine_set_return_room(set);
-    wm_cache_count_set(set->arena, -1);
-    use_arena(set, choose_arena(set->group, home));
-    wm_magazine_set_renumber(set, 0, &window->live_tag);
+    count_set(set->arena, -1);
+    use_arena(set, home);
+    count_set(home, 1);
+    if (set->group->parted) {
+        move_to_least_used(set);
+    }
+    renumber(set, 0, &window->live_tag);
 }
 
 unsigned wm_cache_shard_of_thread(const wm_arena_group *group)
@@ -266,6 +256,9 @@ void wm_magazine_set_retire(wm_magazine_set *set,
                             _Atomic(struct wm_magazine_set *) *from,
                             _Atomic uint64_t *live_tag)
 {
+    wm_arena_group *group = set->arena->group;
+
+    count_set(set->arena, -1);
     (void)wm_cache_flush_siblings(set);
     wm_lock_acquire(&set->arena->lock);
     (void)wm_cache_flush_locked(set, WM_ALL);
@@ -281,7 +274,10 @@ void wm_magazine_set_retire(wm_magazine_set *set,
         set_entries(&set->of[set->in_use[--set->classes]], &no_entry, 0);
     }
     wm_lock_release(&set->arena->lock);
-    put_spare_set(set);
+    wm_lock_acquire(spare_lock(group));
+    set->next = group->spare_sets;
+    group->spare_sets = set;
+    wm_lock_release(spare_lock(group));
 }
 
 static void free_sets(wm_magazine_set *set)

@@ -389,8 +389,7 @@ bool wm_pending_poll_mine(wm_arena_group *group, uint64_t now)
     return any;
 }
 
-/* ---- a slot for a stream
- * -------------------------------------------------------------- */
+/* ---- a slot for a stream ------------------------------------------------ */
 
 /* The slot with that index, made if it is not. Null: no memory for it. */
 static wm_pending_stream *make_slot(wm_magazine_set *set,

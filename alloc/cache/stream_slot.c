@@ -43,7 +43,6 @@ static void end_slot(wm_window *window, wm_stream_slot *slot)
         wm_arena *arena = set->arena;
         wm_lane *lane = set->lane;
 
-        wm_cache_count_set(arena, -1);
         wm_magazine_set_retire(set, &slot->set, &slot->live_tag);
         wm_lane_drop(arena, lane);
         wm_window_clear_slot(slot);
@@ -89,13 +88,13 @@ void wm_stream_slot_begin(wm_arena_group *group, const wm_request *request,
                           wm_window *window)
 {
     wm_stream_slot *slot = choose_slot(window);
-    wm_magazine_set *set = wm_magazine_set_create(group, request->arena);
-    unsigned index = (unsigned)(slot - window->slot);
+    wm_magazine_set *set = wm_magazine_set_create(
+        group, request->arena, (unsigned)(slot - window->slot),
+        &slot->live_tag);
 
     if (set == NULL) {
         return;
     }
-    wm_cache_count_set(set->arena, 1);
     set->lane = request->lane;
     wm_lane_hold(set->lane);
     slot->stream = request->stream;
@@ -103,7 +102,6 @@ void wm_stream_slot_begin(wm_arena_group *group, const wm_request *request,
     slot->epoch = request->epoch;
     window->slot_last = slot;
     window->slots_used++;
-    wm_magazine_set_renumber(set, index, &slot->live_tag);
     /* Release: a thread that reads it under lock windows sees an initialised
      * set. */
     atomic_store_explicit(&slot->set, set, memory_order_release);

@@ -28,8 +28,7 @@
 
 #include "alloc/cache/magazine_hit.h"
 
-/* ---- slots: the caller is under the biased lock
- * -------------------------------- */
+/* ---- slots: in a hit of the window, or with its lock -------------------- */
 
 /* The slot of a stream, which becomes the window's last one; or null. */
 wm_stream_slot *wm_stream_slot_of(wm_window *window, int device,

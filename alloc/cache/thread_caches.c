@@ -163,7 +163,6 @@ void wm_cache_end(warm_runtime *runtime, wm_window *window)
         return;
     }
     wm_pending_end(set);
-    wm_cache_count_set(set->arena, -1);
     wm_magazine_set_retire(set, &window->magazines, &window->live_tag);
 }
 
