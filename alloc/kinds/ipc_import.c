@@ -1,24 +1,24 @@
-/* ipc_import.c: see ipc_import.h. */
+/* ipc_import.c: mapping memory of other processes, once for each segment. */
 #include "alloc/kinds/ipc_import.h"
 
 #include "alloc/block/page_map.h"
 #include "alloc/stream/timeline.h"
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
-#include "runtime/base/status.h"
+#include "runtime/base/quiet.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 struct wm_mapping {
     struct wm_mapping *next; /* lock imports */
-    uint64_t process;        /* const: who exported it */
-    uint64_t number;         /* const: what that one knows it by */
+    uint64_t process;        /* const: that exported it */
+    uint64_t number;         /* const: by which that process knows it */
     wm_ipc_name name;        /* const: the driver's, of the first handle */
     size_t bytes;            /* const */
-    char *base;              /* const once it has not been busy */
-    bool busy;               /* lock imports */
-    size_t places;           /* lock imports; none: it is busy, or put off */
+    char *base;              /* const after the first busy time */
+    bool busy;               /* lock imports: a thread maps or unmaps it */
+    size_t places; /* lock imports; 0: busy, or unmapped after the capture */
 };
 
 /* A block of a mapping that the program has open, by its address. */
@@ -60,32 +60,27 @@ static warm_status no_records(void)
 
 /* ---- the list ---------------------------------------------------------- */
 
+/* The mapping of the handle's segment, once it is not busy; null: none. */
 static struct wm_mapping *find_locked(wm_imports *imports,
                                       const warm_ipc_handle *handle)
 {
     struct wm_mapping *m = imports->mappings;
 
-    while (m != NULL && (m->process != handle->process ||
-                         m->number != handle->segment_number)) {
-        m = m->next;
+    while (m != NULL) {
+        if (m->process != handle->process ||
+            m->number != handle->segment_number) {
+            m = m->next;
+        } else if (m->busy) {
+            wm_cond_wait(&imports->settled, &imports->lock);
+            m = imports->mappings;
+        } else {
+            break;
+        }
     }
     return m;
 }
 
-/* The same, once it is there to be used, or null: it is not there. */
-static struct wm_mapping *settle_locked(wm_imports *imports,
-                                        const warm_ipc_handle *handle)
-{
-    struct wm_mapping *m = find_locked(imports, handle);
-
-    while (m != NULL && m->busy) {
-        wm_cond_wait(&imports->settled, &imports->lock);
-        m = find_locked(imports, handle);
-    }
-    return m;
-}
-
-/* A busy one, or null without memory. */
+/* A new mapping, which is busy; null: no memory for its record. */
 static struct wm_mapping *insert_locked(wm_imports *imports,
                                         const warm_ipc_handle *handle)
 {
@@ -103,20 +98,28 @@ static struct wm_mapping *insert_locked(wm_imports *imports,
     return m;
 }
 
-static void unlink_locked(wm_imports *imports, struct wm_mapping *mapping)
+/* Ends the busy time of a mapping, which the waiting threads then look up
+ * again. gone: it is not mapped, and its record is freed. */
+static void settle_locked(wm_imports *imports, struct wm_mapping *mapping,
+                          bool gone)
 {
     struct wm_mapping **link = &imports->mappings;
 
-    while (*link != mapping) {
-        link = &(*link)->next;
+    mapping->busy = false;
+    wm_cond_broadcast(&imports->settled);
+    if (gone) {
+        while (*link != mapping) {
+            link = &(*link)->next;
+        }
+        *link = mapping->next;
+        wm_meta_free(mapping);
     }
-    *link = mapping->next;
 }
 
 /* ---- opening ---------------------------------------------------------- */
 
-/* Counts a place of a mapping once more; *spare becomes its record if it has
- * none yet. */
+/* Counts one more opening of a place of a mapping; *spare becomes its record if
+ * it has none yet. */
 static void *count_locked(wm_imports *imports, struct wm_mapping *mapping,
                           uint64_t offset, opening **spare)
 {
@@ -158,8 +161,8 @@ static warm_status note_pages(struct wm_mapping *mapping, char *base)
     return status;
 }
 
-/* The end of a mapping may wait for the device, which breaks captures.
- * announced: see wm_timelines_begin_break(). */
+/* Unmapping may wait for the device, which breaks captures. announced: as in
+ * wm_timelines_begin_break(). */
 static bool begin_break(wm_imports *imports, wm_breaking *breaking,
                         bool announced)
 {
@@ -175,12 +178,12 @@ static void end_break(wm_imports *imports, wm_breaking *breaking)
     }
 }
 
-/* What cannot be recorded stays mapped while a stream captures. */
+/* Memory that cannot be recorded stays mapped while a stream captures. */
 static warm_status map(wm_imports *imports, struct wm_mapping *mapping,
                        char **base)
 {
-    warm_error cause = {.size = sizeof cause};
     wm_breaking breaking;
+    wm_quiet quiet;
     void *mapped = NULL;
     warm_status status = wm_driver_ipc_open(imports->driver, imports->device,
                                             &mapping->name, &mapped);
@@ -193,36 +196,12 @@ static warm_status map(wm_imports *imports, struct wm_mapping *mapping,
         *base = mapped;
         return status;
     }
-    warm_last_error(&cause);
+    wm_quiet_begin(&quiet);
     if (begin_break(imports, &breaking, true)) {
         (void)wm_driver_ipc_close(imports->driver, imports->device, mapped);
         end_break(imports, &breaking);
     }
-    wm_error_restore(&cause);
-    return status;
-}
-
-/* Of a mapping that this thread has inserted. */
-static warm_status open_first(wm_imports *imports, struct wm_mapping *mapping,
-                              uint64_t offset, opening **spare, void **pointer)
-{
-    char *base = NULL;
-    warm_status status = map(imports, mapping, &base);
-
-    wm_lock_acquire(&imports->lock);
-    imports->promised--;
-    if (status == WARM_OK) {
-        mapping->base = base;
-        *pointer = count_locked(imports, mapping, offset, spare);
-    } else {
-        unlink_locked(imports, mapping);
-    }
-    mapping->busy = false;
-    wm_cond_broadcast(&imports->settled);
-    wm_lock_release(&imports->lock);
-    if (status != WARM_OK) {
-        wm_meta_free(mapping);
-    }
+    wm_quiet_end(&quiet);
     return status;
 }
 
@@ -232,148 +211,126 @@ warm_status wm_imports_open(wm_imports *imports, const warm_ipc_handle *handle,
     opening *spare = wm_meta_alloc(sizeof *spare);
     struct wm_mapping *mapping;
     warm_status status = WARM_OK;
-    bool first = false;
+    char *base = NULL;
 
     if (spare == NULL) {
         return no_records();
     }
     wm_lock_acquire(&imports->lock);
-    mapping = settle_locked(imports, handle);
+    mapping = find_locked(imports, handle);
     if (!wm_map_reserve(&imports->openings,
                         imports->openings.count + imports->promised + 1)) {
-        mapping = NULL;
-    } else if (mapping != NULL) {
+        goto full;
+    }
+    if (mapping != NULL) {
         *pointer = count_locked(imports, mapping, handle->offset, &spare);
-    } else {
-        mapping = insert_locked(imports, handle);
-        first = mapping != NULL;
-        imports->promised += first;
+        goto done;
     }
-    wm_lock_release(&imports->lock);
+    mapping = insert_locked(imports, handle);
     if (mapping == NULL) {
-        status = no_records();
-    } else if (first) {
-        status = open_first(imports, mapping, handle->offset, &spare, pointer);
+        goto full;
     }
+    imports->promised++;
+    wm_lock_release(&imports->lock);
+    status = map(imports, mapping, &base);
+    wm_lock_acquire(&imports->lock);
+    imports->promised--;
+    if (status == WARM_OK) {
+        mapping->base = base;
+        *pointer = count_locked(imports, mapping, handle->offset, &spare);
+    }
+    settle_locked(imports, mapping, status != WARM_OK);
+done:
+    wm_lock_release(&imports->lock);
     wm_meta_free(spare);
     return status;
+full:
+    wm_lock_release(&imports->lock);
+    wm_meta_free(spare);
+    return no_records();
 }
 
 /* ---- closing ----------------------------------------------------------- */
 
-/* The pages first: once unmapped they may be anybody's. What was mapped into a
- * context that was reset is unmapped. */
-static warm_status unmap(wm_imports *imports, struct wm_mapping *mapping)
+/* Unmaps a mapping: its pages leave the page map first, since once unmapped
+ * others may get the addresses. Memory that was mapped into a context that was
+ * reset is unmapped already. False: a stream captures, nothing was done. */
+static bool unmap(wm_imports *imports, struct wm_mapping *mapping,
+                  bool announced, warm_status *status)
 {
-    warm_status status;
+    wm_breaking breaking;
 
-    wm_page_map_fill(mapping->base, mapping->bytes, NULL, WM_ENTRY_RUN);
-    if (wm_driver_is_lost(imports->driver, imports->device)) {
-        return WARM_OK;
+    if (!begin_break(imports, &breaking, announced)) {
+        return false;
     }
-    status =
-        wm_driver_ipc_close(imports->driver, imports->device, mapping->base);
-    if (status != WARM_OK) {
+    wm_page_map_fill(mapping->base, mapping->bytes, NULL, WM_ENTRY_RUN);
+    if (!wm_driver_is_lost(imports->driver, imports->device)) {
+        *status = wm_driver_ipc_close(imports->driver, imports->device,
+                                      mapping->base);
+    }
+    if (*status != WARM_OK) {
         wm_page_map_fill(mapping->base, mapping->bytes, mapping,
                          WM_ENTRY_IMPORTED);
     }
-    return status;
+    end_break(imports, &breaking);
+    return true;
 }
 
-/* Of a mapping that is busy since its last place went. */
+/* Closes a mapping that is busy since its last place was closed. */
 static warm_status close_last(wm_imports *imports, const void *pointer,
                               opening *place)
 {
     struct wm_mapping *mapping = place->mapping;
-    wm_breaking breaking;
-    bool later = !begin_break(imports, &breaking, true);
     warm_status status = WARM_OK;
+    bool later = !unmap(imports, mapping, true, &status);
 
-    if (!later) {
-        status = unmap(imports, mapping);
-        end_break(imports, &breaking);
-    }
     wm_lock_acquire(&imports->lock);
     imports->promised--;
-    if (status == WARM_OK && !later) {
-        unlink_locked(imports, mapping);
-    } else if (status != WARM_OK) {
+    if (status != WARM_OK) {
         place->count = 1;
         mapping->places = 1;
         wm_map_put(&imports->openings, (uintptr_t)pointer, place);
+    } else {
+        wm_meta_free(place);
     }
-    mapping->busy = false;
-    wm_cond_broadcast(&imports->settled);
+    settle_locked(imports, mapping, status == WARM_OK && !later);
     wm_lock_release(&imports->lock);
-    /* Not before: a thread that finds the captures over meanwhile takes the
-     * flag back, and leaves a busy mapping alone. Relaxed: see
-     * wm_private_tend(). */
+    /* Set only now: a thread that finds the captures over clears the flag, and
+     * leaves a busy mapping alone. Relaxed: as in wm_private_tend(). */
     if (later) {
         atomic_store_explicit(&imports->timelines->runtime->put_off, true,
                               memory_order_relaxed);
     }
-    if (status == WARM_OK) {
-        wm_meta_free(place);
-    }
-    if (status == WARM_OK && !later) {
-        wm_meta_free(mapping);
-    }
     return status;
-}
-
-/* One that was put off, busy from now on; or null. */
-static struct wm_mapping *take_put_off(wm_imports *imports)
-{
-    struct wm_mapping *m;
-
-    wm_lock_acquire(&imports->lock);
-    m = imports->mappings;
-    while (m != NULL && (m->places > 0 || m->busy)) {
-        m = m->next;
-    }
-    if (m != NULL) {
-        m->busy = true;
-    }
-    wm_lock_release(&imports->lock);
-    return m;
-}
-
-/* What the driver does not unmap stays until the next capture, or the end. */
-static bool end_put_off(wm_imports *imports, struct wm_mapping *mapping,
-                        bool *may)
-{
-    wm_breaking breaking;
-    bool gone;
-
-    *may = begin_break(imports, &breaking, true);
-    gone = *may && unmap(imports, mapping) == WARM_OK;
-    if (*may) {
-        end_break(imports, &breaking);
-    }
-    wm_lock_acquire(&imports->lock);
-    mapping->busy = false;
-    if (gone) {
-        unlink_locked(imports, mapping);
-    }
-    wm_cond_broadcast(&imports->settled);
-    wm_lock_release(&imports->lock);
-    if (gone) {
-        wm_meta_free(mapping);
-    }
-    return gone;
 }
 
 bool wm_imports_captures_over(wm_imports *imports)
 {
-    warm_error before = {.size = sizeof before};
-    struct wm_mapping *m;
-    bool gone = true, may = true;
+    warm_status status = WARM_OK;
+    bool may = true;
+    wm_quiet quiet;
 
-    warm_last_error(&before);
-    while (gone && (m = take_put_off(imports)) != NULL) {
-        gone = end_put_off(imports, m, &may);
+    wm_quiet_begin(&quiet);
+    wm_lock_acquire(&imports->lock);
+    /* A mapping that the driver does not unmap stays until the next capture, or
+     * the end. */
+    while (may && status == WARM_OK) {
+        struct wm_mapping *m = imports->mappings;
+
+        while (m != NULL && (m->places > 0 || m->busy)) {
+            m = m->next;
+        }
+        if (m == NULL) {
+            break;
+        }
+        m->busy = true;
+        wm_lock_release(&imports->lock);
+        may = unmap(imports, m, true, &status);
+        wm_lock_acquire(&imports->lock);
+        settle_locked(imports, m, may && status == WARM_OK);
     }
-    wm_error_restore(&before);
+    wm_lock_release(&imports->lock);
+    wm_quiet_end(&quiet);
     return may;
 }
 
@@ -383,7 +340,7 @@ warm_status wm_imports_close(wm_imports *imports, const void *pointer)
     bool gone = false, last = false;
 
     wm_lock_acquire(&imports->lock);
-    /* One that is being closed has no place. */
+    /* A mapping that is being closed has no place. */
     place = wm_map_get(&imports->openings, (uintptr_t)pointer);
     if (place != NULL && --place->count == 0) {
         gone = true;
@@ -407,26 +364,6 @@ warm_status wm_imports_close(wm_imports *imports, const void *pointer)
 
 /* ---- all of them ------------------------------------------------------- */
 
-static void end_mapping(wm_imports *imports, struct wm_mapping *mapping)
-{
-    wm_breaking breaking;
-    warm_status status = WARM_CAPTURE_ERROR;
-
-    if (begin_break(imports, &breaking, false)) {
-        status = unmap(imports, mapping);
-        end_break(imports, &breaking);
-    } else {
-        (void)wm_fail(status, "a stream captures");
-    }
-    if (status != WARM_OK) {
-        wm_log(WARM_LOG_WARNING,
-               "memory of another process stays mapped, the driver did not "
-               "take it back: %s",
-               warm_last_error_message());
-    }
-    wm_meta_free(mapping);
-}
-
 /* How often all blocks together are open. */
 static uint64_t count_openings(const wm_imports *imports)
 {
@@ -442,19 +379,28 @@ static uint64_t count_openings(const wm_imports *imports)
 uint64_t wm_imports_stop(wm_imports *imports)
 {
     uint64_t count = count_openings(imports);
-    bool mode;
-    bool relaxed;
+    struct wm_mapping *m;
+    bool mode, relaxed;
 
     if (imports->mappings == NULL) {
         return 0;
     }
     free_openings(imports);
     relaxed = wm_driver_capture_relaxed_begin(imports->driver, &mode);
-    while (imports->mappings != NULL) {
-        struct wm_mapping *mapping = imports->mappings;
+    while ((m = imports->mappings) != NULL) {
+        warm_status status = WARM_OK;
 
-        imports->mappings = mapping->next;
-        end_mapping(imports, mapping);
+        imports->mappings = m->next;
+        if (!unmap(imports, m, false, &status)) {
+            status = wm_fail(WARM_CAPTURE_ERROR, "a stream captures");
+        }
+        if (status != WARM_OK) {
+            wm_log(WARM_LOG_WARNING,
+                   "memory of another process stays mapped, the driver did not "
+                   "take it back: %s",
+                   warm_last_error_message());
+        }
+        wm_meta_free(m);
     }
     if (relaxed) {
         wm_driver_capture_relaxed_end(imports->driver, &mode);

@@ -1,14 +1,14 @@
-/* ipc_import.h: memory of other processes, mapped once each (row C9).
+/* ipc_import.h: memory of other processes, each segment mapped once (row C9).
  *
  *   imports ─► mapping of a segment ◄─ block in it, opened n times
  *      │            └─► …                  ▲
- *      └────────────────── by address ─────┘
+ *      └────────────────── by pointer ─────┘
  *
- * A mapping is busy while a thread is with the driver for it, to open or to
- * close it; whoever wants it waits, and looks again. The page map says of its
- * pages that they are imported, so that who takes them for blocks is told.
- * The list of segments is walked: they are few. Lock imports is never held
- * across the driver. */
+ * A mapping is busy while a thread maps or unmaps it; other threads wait, and
+ * look it up again. The page map marks its pages as imported, so that the
+ * functions of blocks refuse them with a reason. The list of mappings is
+ * searched in order: they are few. Lock imports is never held across a driver
+ * call. */
 #ifndef WM_IPC_IMPORT_H
 #define WM_IPC_IMPORT_H
 
@@ -19,14 +19,13 @@
 
 struct wm_mapping;
 
-/* Those of one device. */
+/* The imports of one device. */
 typedef struct wm_imports {
-    wm_driver *driver; /* const */
-    int device;        /* const */
-    /* What knows of captures. Const; null: nothing is ever captured. */
-    struct wm_timelines *timelines;
+    wm_driver *driver;              /* const */
+    int device;                     /* const */
+    struct wm_timelines *timelines; /* const; null: nothing is ever captured */
     wm_lock lock;
-    wm_cond settled; /* a mapping is busy no more */
+    wm_cond settled; /* a mapping is no longer busy */
     struct wm_mapping *mappings;
     wm_map openings; /* lock imports: open blocks, by address */
     size_t promised; /* lock imports: of them, with room and not in it yet */
@@ -40,19 +39,20 @@ void wm_imports_fini(wm_imports *imports);
 warm_status wm_imports_open(wm_imports *imports, const warm_ipc_handle *handle,
                             void **pointer);
 
-/* NOT_FOUND, and no error left: pointer is not open here. Else the driver's
- * status, with all as before. While a stream of the device captures, what is
- * closed stays mapped until somebody opens it again, or
- * wm_imports_captures_over(), which the runtime is told to call. */
+/* Status: NOT_FOUND, without a message: pointer is not open here; or the
+ * driver's, and nothing has changed. While a stream of the device captures, a
+ * closed segment stays mapped until it is opened again, or until
+ * wm_imports_captures_over(). */
 warm_status wm_imports_close(wm_imports *imports, const void *pointer);
 
-/* Unmaps what was put off, unless there is another capture: false. */
+/* Unmaps the segments that were closed during a capture. False: there is
+ * another capture. */
 bool wm_imports_captures_over(wm_imports *imports);
 
-/* Closes everything; nobody is inside. Returns what was opened. */
+/* Closes everything; no other thread is inside. Returns the openings closed. */
 uint64_t wm_imports_stop(wm_imports *imports);
 
-/* Adds its own to the figures. */
+/* Adds this device's figures to *stats. */
 void wm_imports_add_stats(wm_imports *imports, warm_ipc_stats *stats);
 
 #endif
