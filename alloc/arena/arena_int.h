@@ -13,6 +13,7 @@
 
 #include "alloc/arena/arena.h"
 #include "alloc/arena/arena_stats.h"
+#include "alloc/arena/arena_trace.h"
 #include "runtime/base/history.h"
 
 /* Records are allocated in chunks, which are freed with the arena. */
@@ -66,6 +67,17 @@ unsigned wm_bins_index(size_t bytes);
 
 /* ---- run.c --------------------------------------------------------------- */
 
+/* Relaxed: only the holder of the lock writes; look-ups read without it (struct
+ * wm_segment). */
+static inline void wm_bit_set_locked(_Atomic uint64_t *words, size_t i, bool on)
+{
+    uint64_t bit = (uint64_t)1 << (i % 64);
+    uint64_t word = atomic_load_explicit(&words[i / 64], memory_order_relaxed);
+
+    atomic_store_explicit(&words[i / 64], on ? word | bit : word & ~bit,
+                          memory_order_relaxed);
+}
+
 /* Gives new records the memory of their origins, wm_history_origin_bytes() each
  * at origins, if there is a history. */
 void wm_record_init_origins(const wm_arena *arena, wm_block *block,
@@ -100,9 +112,15 @@ void wm_segment_note_whole_locked(wm_arena *arena, wm_segment *segment,
 void wm_segment_detach_locked(wm_arena *arena, wm_segment *segment);
 void wm_segment_attach_locked(wm_arena *arena, wm_segment *segment);
 void wm_segment_give_locked(wm_arena *arena, wm_segment *segment);
-/* Logs in the history; under the lock, so that the history and a snapshot
- * agree. */
-void wm_segment_log(const wm_segment *segment, enum wm_history_op op);
+/* Logs memory that came or goes in the history; under the lock, so that the
+ * history and a snapshot agree. */
+static inline void wm_segment_log(const wm_arena *arena, const char *base,
+                                  size_t bytes, enum wm_history_op op)
+{
+    if (arena->history != NULL) {
+        wm_traced_segment(arena, base, bytes, op);
+    }
+}
 /* A segment in no list, with the record of its first run, which is common and
  * in no bin; null without memory for them. unit: its grain of expansion, or 0.
  */
@@ -133,9 +151,6 @@ size_t wm_piece_whole_locked(const wm_block *run, char **begin);
 /* True if no unit of the run, nor the unit after it, is joined: must hold for a
  * run without memory. */
 bool wm_piece_none_locked(const wm_block *run);
-/* Logs a part of a segment in the history. */
-void wm_expand_log(wm_segment *segment, char *base, size_t bytes,
-                   enum wm_history_op op);
 /* Removes a segment, with its runs, from the page map. */
 void wm_segment_forget(wm_segment *segment);
 /* Adds memory as a segment of one idle, common run; null, and no effect, if

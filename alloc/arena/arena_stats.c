@@ -39,59 +39,58 @@ static void stat_add(warm_stat *stat, int64_t change)
     }
 }
 
-static void count_locked(wm_arena *arena, unsigned size_class,
-                         const wm_tally *tally, uint64_t handed)
+void wm_arena_merge_tally_locked(wm_arena *arena, unsigned size_class,
+                                 const wm_tally *tally)
 {
     struct wm_class_figures *figures = &arena->classes[size_class];
 
     total_add(&figures->live, tally->blocks, tally->allocs);
     total_add(&figures->requested_bytes, tally->asked, tally->taken);
-    total_add(&figures->live_bytes, tally->bytes, handed);
-}
-
-void wm_arena_merge_tally_locked(wm_arena *arena, unsigned size_class,
-                                 const wm_tally *tally)
-{
-    count_locked(arena, size_class, tally,
-                 tally->allocs * wm_class_bytes(size_class));
+    total_add(&figures->live_bytes, tally->bytes,
+              tally->allocs * wm_class_bytes(size_class));
     arena->stats.cache_hits += tally->allocs;
 }
 
-/* The figures of requests like the block's. */
+/* The peaks of requests like the block's. */
 static wm_live *live_of(const wm_arena *arena, const wm_block *block)
 {
     return wm_lives_of(arena->live, !block->segment->small);
 }
 
-/* Where threads claim room ahead, peaks are raised later (live.h). */
-void wm_arena_note_take_locked(wm_arena *arena, const wm_block *block)
+/* A caller gets the block (sign 1) or returns it (-1). active: it becomes
+ * active, or ceases to be. */
+static void count_locked(wm_arena *arena, const wm_block *block, int sign,
+                         bool active)
 {
-    wm_lives *lives = arena->live;
-    int64_t asked = (int64_t)wm_block_requested(block);
-    int64_t bytes = (int64_t)block->bytes;
-    const wm_tally tally = {.blocks = 1,
-                            .bytes = bytes,
-                            .asked = asked,
-                            .allocs = 1,
-                            .taken = (uint64_t)asked};
+    struct wm_class_figures *figures = &arena->classes[block->size_class];
+    struct wm_class_claims *claims = arena->live->classes;
+    int64_t asked = sign * (int64_t)wm_block_requested(block);
+    int64_t bytes = sign * (int64_t)block->bytes;
+    bool taken = sign > 0;
 
-    (void)wm_live_add(live_of(arena, block), 1, asked, bytes);
-    if (wm_arena_is_sorted(arena)) {
-        (void)wm_live_add_active(live_of(arena, block), 1, bytes);
+    (void)wm_live_add(live_of(arena, block), sign, asked, bytes);
+    if (active) {
+        (void)wm_live_add_active(live_of(arena, block), sign, bytes);
     }
-    if (!lives->roomy) {
-        wm_lives_raise(lives);
+    /* Where threads claim room ahead, peaks are raised later (live.h). */
+    if (taken && !arena->live->roomy) {
+        wm_lives_raise(arena->live);
     }
-    wm_claim_add_raise(&lives->classes->blocks[block->size_class], 1);
+    wm_claim_add_raise(&claims->blocks[block->size_class], sign);
     if (block->size_class == WM_CLASS_PAGES) {
-        wm_claim_add_raise(&lives->classes->asked, asked);
-        wm_claim_add_raise(&lives->classes->handed, bytes);
+        wm_claim_add_raise(&claims->asked, asked);
+        wm_claim_add_raise(&claims->handed, bytes);
     }
-    count_locked(arena, block->size_class, &tally, block->bytes);
+    total_add(&figures->live, sign, taken);
+    total_add(&figures->requested_bytes, asked, taken ? (uint64_t)asked : 0);
+    total_add(&figures->live_bytes, bytes, taken ? (uint64_t)bytes : 0);
 }
 
-/* A block, freed before, is no longer in use, or is now; only if arenas sort.
- */
+void wm_arena_note_take_locked(wm_arena *arena, const wm_block *block)
+{
+    count_locked(arena, block, 1, wm_arena_is_sorted(arena));
+}
+
 static void note_draining_locked(wm_arena *arena, const wm_block *block,
                                  int change)
 {
@@ -104,27 +103,14 @@ static void note_draining_locked(wm_arena *arena, const wm_block *block,
 void wm_arena_note_give_locked(wm_arena *arena, const wm_block *block,
                                bool drains)
 {
-    wm_lives *lives = arena->live;
-    wm_live *live = live_of(arena, block);
-    int64_t asked = (int64_t)wm_block_requested(block);
-    int64_t bytes = (int64_t)block->bytes;
-    const wm_tally tally = {.blocks = -1, .bytes = -bytes, .asked = -asked};
+    bool sorted = wm_arena_is_sorted(arena);
 
-    if (wm_arena_is_sorted(arena) && drains) {
+    if (sorted && drains) {
         note_draining_locked(arena, block, 1);
-    } else if (wm_arena_is_sorted(arena)) {
-        (void)wm_live_add_active(live, -1, -bytes);
     }
-    if (block->counted) {
-        return;
+    if (!block->counted) {
+        count_locked(arena, block, -1, sorted && !drains);
     }
-    (void)wm_live_add(live, -1, -asked, -bytes);
-    (void)wm_claim_add(&lives->classes->blocks[block->size_class], -1);
-    if (block->size_class == WM_CLASS_PAGES) {
-        (void)wm_claim_add(&lives->classes->asked, -asked);
-        (void)wm_claim_add(&lives->classes->handed, -bytes);
-    }
-    count_locked(arena, block->size_class, &tally, 0);
 }
 
 void wm_arena_note_drained_locked(wm_arena *arena, const wm_block *block)

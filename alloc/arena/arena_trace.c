@@ -8,23 +8,24 @@
 
 /* ---- the history -------------------------------------------------------- */
 
-/* Siblings share one snapshot. */
-static uint64_t arena_of(const wm_arena *arena)
-{
-    return (uintptr_t)arena->siblings;
-}
-
-/* An event of a block, without the thread that causes it. */
-static wm_history_event event_of(const wm_block *block, enum wm_history_op op)
+/* An event in an arena, without the thread that causes it. Siblings share one
+ * snapshot. */
+static wm_history_event event_in(const wm_arena *arena, enum wm_history_op op)
 {
     return (wm_history_event){.op = (uint64_t)op,
-                              .place = wm_group_place(block->segment->arena),
-                              .address = (uintptr_t)block->base,
-                              .bytes = wm_block_requested(block),
-                              .lane_id = block->lane_id,
-                              .pool =
-                                  wm_arena_pool_number(block->segment->arena),
-                              .arena = arena_of(block->segment->arena)};
+                              .place = wm_group_place(arena),
+                              .pool = wm_arena_pool_number(arena),
+                              .arena = (uintptr_t)arena->siblings};
+}
+
+static wm_history_event event_of(const wm_block *block, enum wm_history_op op)
+{
+    wm_history_event event = event_in(block->segment->arena, op);
+
+    event.address = (uintptr_t)block->base;
+    event.bytes = wm_block_requested(block);
+    event.lane_id = block->lane_id;
+    return event;
 }
 
 /* Events of blocks are logged under lock arena: no snapshot is taken between
@@ -69,14 +70,6 @@ static void log_completed(wm_history *history, const wm_block *block)
     wm_lock_release(&arena->lock);
 }
 
-/* True if the free makes the block idle at once. */
-static bool is_unused(wm_block *block)
-{
-    /* Acquire: as in wm_space_free(). */
-    return atomic_load_explicit(&block->uses, memory_order_acquire) == NULL &&
-           !atomic_load_explicit(&block->captured, memory_order_relaxed);
-}
-
 static void log_free(wm_history *history, wm_block *block)
 {
     wm_arena *arena = block->segment->arena;
@@ -85,7 +78,9 @@ static void log_free(wm_history *history, wm_block *block)
     wm_history_here(history, &event.origin, true);
     wm_lock_acquire(&arena->lock);
     wm_history_put(history, &event);
-    if (is_unused(block)) {
+    /* The free makes the block idle at once. Acquire: as in wm_space_free(). */
+    if (atomic_load_explicit(&block->uses, memory_order_acquire) == NULL &&
+        !atomic_load_explicit(&block->captured, memory_order_relaxed)) {
         log_completed_locked(history, block, &event.origin);
     }
     wm_lock_release(&arena->lock);
@@ -111,36 +106,28 @@ void wm_traced_done(warm_runtime *runtime, wm_block *chain)
 
 /* Without stack frames: they take locks of the dynamic linker, and the alloc
  * event that follows has them. */
-void wm_traced_segment(const wm_segment *segment, enum wm_history_op op)
+void wm_traced_segment(const wm_arena *arena, const char *base, size_t bytes,
+                       enum wm_history_op op)
 {
-    wm_history *history = segment->arena->history;
-    wm_history_event event = {.op = (uint64_t)op,
-                              .place = wm_group_place(segment->arena),
-                              .address = (uintptr_t)segment->base,
-                              .bytes = segment->bytes,
-                              .pool = wm_arena_pool_number(segment->arena),
-                              .arena = arena_of(segment->arena)};
+    wm_history_event event = event_in(arena, op);
 
-    wm_history_here(history, &event.origin, false);
-    wm_history_put(history, &event);
+    event.address = (uintptr_t)base;
+    event.bytes = bytes;
+    wm_history_here(arena->history, &event.origin, false);
+    wm_history_put(arena->history, &event);
 }
 
 void wm_traced_refused(warm_runtime *runtime, const wm_request *request)
 {
-    wm_history_event event = {.op = WM_HISTORY_OUT_OF_MEMORY,
-                              .place = wm_group_place(request->arena),
-                              .bytes = request->bytes,
-                              .pool = wm_arena_pool_number(request->arena),
-                              .arena = arena_of(request->arena)};
+    wm_history_event event = event_in(request->arena, WM_HISTORY_OUT_OF_MEMORY);
     size_t free = 0, total = 0;
     warm_error before = {.size = sizeof before};
 
     if (runtime->history == NULL) {
         return;
     }
-    if (request->lane != NULL) {
-        event.lane_id = request->lane->id;
-    }
+    event.bytes = request->bytes;
+    event.lane_id = request->lane != NULL ? request->lane->id : 0;
     warm_last_error(&before);
     if (event.place < (uint64_t)runtime->devices &&
         wm_driver_device_memory(runtime->driver, (int)event.place, &free,

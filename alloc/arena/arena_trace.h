@@ -32,9 +32,9 @@ void wm_traced_unused(warm_runtime *runtime, wm_block *block)
 void wm_traced_done(warm_runtime *runtime, wm_block *chain)
     __attribute__((cold, noinline));
 
-/* A segment was obtained, or is going to be freed; the caller holds lock arena.
- */
-void wm_traced_segment(const wm_segment *segment, enum wm_history_op op)
+/* Memory was obtained, or is going to be freed; the caller holds lock arena. */
+void wm_traced_segment(const struct wm_arena *arena, const char *base,
+                       size_t bytes, enum wm_history_op op)
     __attribute__((cold, noinline));
 
 /* A request cannot be served. */

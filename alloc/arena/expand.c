@@ -31,13 +31,7 @@ void wm_piece_set_locked(wm_segment *segment, const char *base, size_t bytes,
     size_t first = unit_at(segment, base);
 
     for (size_t i = first + 1; i < first + bytes / segment->unit; i++) {
-        uint64_t bit = (uint64_t)1 << (i % 64);
-        uint64_t word = atomic_load_explicit(&segment->joined[i / 64],
-                                             memory_order_relaxed);
-
-        atomic_store_explicit(&segment->joined[i / 64],
-                              joined ? word | bit : word & ~bit,
-                              memory_order_relaxed);
+        wm_bit_set_locked(segment->joined, i, joined);
     }
 }
 
@@ -239,10 +233,10 @@ void wm_expand_extent(wm_block *block, void **base, size_t *bytes)
 
 /* ---- where memory is mapped --------------------------------------------- */
 
-/* A place in a gap, and how much memory it needs. */
+/* A place in a gap: at its start, at its end, or all of it. */
 struct place {
-    wm_block *gap;
-    size_t bytes, before, after; /* before, after: bytes used, or 0 */
+    wm_block *gap, *before, *after; /* before, after: idle runs used, or null */
+    size_t there, bytes;            /* bytes of those runs, bytes to map */
     bool at_end;
 };
 
@@ -252,57 +246,47 @@ static size_t missing(size_t needed, size_t there, size_t unit)
     return needed > there ? (needed - there + unit - 1) / unit * unit : unit;
 }
 
-static void look_at(struct place *best, const struct place *place)
-{
-    if (place->bytes <= place->gap->bytes &&
-        (best->gap == NULL || place->bytes < best->bytes ||
-         (place->bytes == best->bytes && place->gap->base < best->gap->base))) {
-        *best = *place;
-    }
-}
-
-/* At the start of the gap, at its end, or all of it. */
-static void look_at_gap(const wm_arena *arena, const wm_lane *lane,
-                        wm_block *gap, size_t needed, struct place *best)
-{
-    size_t before =
-        wm_run_may_have(arena, lane, gap->before) ? gap->before->bytes : 0;
-    size_t after =
-        wm_run_may_have(arena, lane, gap->after) ? gap->after->bytes : 0;
-    size_t unit = gap->segment->unit;
-
-    look_at(best, &(struct place){gap, missing(needed, before, unit), before, 0,
-                                  false});
-    if (after > 0) {
-        look_at(best, &(struct place){gap, missing(needed, after, unit), 0,
-                                      after, true});
-    }
-    if (before + gap->bytes + after >= needed) {
-        look_at(best, &(struct place){gap, gap->bytes, before, after, false});
-    }
-}
-
 static struct place choose_locked(const wm_arena *arena, const wm_lane *lane,
                                   size_t needed)
 {
     struct place best = {.gap = NULL};
 
-    for (wm_block *h = arena->gaps; h != NULL; h = h->next_idle) {
-        if (h->segment->small == (needed <= arena->small_max)) {
-            look_at_gap(arena, lane, h, needed, &best);
+    for (wm_block *gap = arena->gaps; gap != NULL; gap = gap->next_idle) {
+        wm_block *before =
+            wm_run_may_have(arena, lane, gap->before) ? gap->before : NULL;
+        wm_block *after =
+            wm_run_may_have(arena, lane, gap->after) ? gap->after : NULL;
+        size_t front = before != NULL ? before->bytes : 0;
+        size_t back = after != NULL ? after->bytes : 0;
+        size_t unit = gap->segment->unit;
+        const struct place places[] = {
+            {gap, before, NULL, front, missing(needed, front, unit), false},
+            {gap, NULL, after, back, missing(needed, back, unit), true},
+            {gap, before, after, front + back, gap->bytes, false}};
+
+        if (gap->segment->small != (needed <= arena->small_max)) {
+            continue;
+        }
+        for (int i = 0; i < 3; i++) {
+            const struct place *p = &places[i];
+
+            if (p->bytes <= gap->bytes && p->there + p->bytes >= needed &&
+                !(p->at_end && after == NULL) &&
+                (best.gap == NULL || p->bytes < best.bytes ||
+                 (p->bytes == best.bytes && gap->base < best.gap->base))) {
+                best = *p;
+            }
         }
     }
     return best;
 }
 
-static wm_block *claim_run_locked(wm_block *run, size_t bytes)
+static void claim_run_locked(wm_block *run)
 {
-    if (bytes == 0) {
-        return NULL;
+    if (run != NULL) {
+        wm_bins_remove(wm_run_bins(run), run);
+        wm_block_set_state(run, WM_BLOCK_CLAIMED);
     }
-    wm_bins_remove(wm_run_bins(run), run);
-    wm_block_set_state(run, WM_BLOCK_CLAIMED);
-    return run;
 }
 
 /* Cuts the part to be mapped out of the gap, and out of the list of gaps. */
@@ -329,18 +313,19 @@ static void claim_locked(wm_arena *arena, const struct place *place,
                          size_t wanted, wm_expansion *expansion)
 {
     wm_block *gap = place->gap;
-    size_t there = place->before + place->after;
-    size_t bytes = missing(wanted, there, gap->segment->unit);
+    size_t bytes = missing(wanted, place->there, gap->segment->unit);
 
     bytes = bytes < place->bytes ? place->bytes : bytes;
     bytes = bytes < gap->bytes ? bytes : gap->bytes;
-    expansion->segment = gap->segment;
-    expansion->before = claim_run_locked(gap->before, place->before);
-    expansion->after = claim_run_locked(gap->after, place->after);
+    claim_run_locked(place->before);
+    claim_run_locked(place->after);
+    *expansion = (wm_expansion){.segment = gap->segment,
+                                .before = place->before,
+                                .after = place->after,
+                                .bytes = bytes,
+                                .first = place->bytes,
+                                .room = place->there + bytes};
     expansion->part = cut_gap_locked(arena, place, bytes);
-    expansion->bytes = bytes;
-    expansion->first = place->bytes;
-    expansion->room = there + bytes;
 }
 
 warm_status wm_expand_claim(wm_arena *arena, wm_lane *lane, size_t needed,
@@ -408,15 +393,6 @@ static void lose_locked(wm_arena *arena, wm_segment *segment, wm_block *part)
     wm_block_retain_locked(arena, part, WM_BLOCK_LOST);
 }
 
-void wm_expand_log(wm_segment *segment, char *base, size_t bytes,
-                   enum wm_history_op op)
-{
-    const wm_segment part = {
-        .base = base, .bytes = bytes, .arena = segment->arena};
-
-    wm_segment_log(&part, op);
-}
-
 static void note_come_locked(wm_arena *arena, const wm_expansion *expansion)
 {
     /* Relaxed: see struct wm_arena. */
@@ -424,8 +400,8 @@ static void note_come_locked(wm_arena *arena, const wm_expansion *expansion)
                               memory_order_relaxed);
     wm_arena_note_part_locked(arena, expansion->segment,
                               (int64_t)expansion->bytes);
-    wm_expand_log(expansion->segment, expansion->part->base, expansion->bytes,
-                  WM_HISTORY_SEGMENT_MAP);
+    wm_segment_log(arena, expansion->part->base, expansion->bytes,
+                   WM_HISTORY_SEGMENT_MAP);
 }
 
 bool wm_expand_done(wm_arena *arena, wm_lane *lane, wm_expansion *expansion,

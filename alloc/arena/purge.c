@@ -70,7 +70,8 @@ static wm_segment *first_locked(const wm_arena *arena, const wm_purge *purge,
 static void pull_locked(wm_arena *arena, wm_segment *segment,
                         wm_segment **chain)
 {
-    wm_segment_log(segment, WM_HISTORY_SEGMENT_FREE);
+    wm_segment_log(arena, segment->base, segment->bytes,
+                   WM_HISTORY_SEGMENT_FREE);
     wm_segment_detach_locked(arena, segment);
     arena->detached_bytes += segment->bytes;
     segment->next = *chain;
@@ -177,7 +178,7 @@ static bool pull_piece_locked(wm_arena *arena, wm_block *run, char *begin,
     wm_block_set_state(run, WM_BLOCK_VOID);
     wm_page_map_fill(begin, bytes, NULL, WM_ENTRY_RUN);
     wm_page_map_set(begin, run, WM_ENTRY_RUN);
-    wm_expand_log(segment, begin, bytes, WM_HISTORY_SEGMENT_UNMAP);
+    wm_segment_log(arena, begin, bytes, WM_HISTORY_SEGMENT_UNMAP);
     arena->detached_bytes += bytes;
     piece->base = begin;
     piece->bytes = bytes;
@@ -326,15 +327,16 @@ void wm_arena_reattach(wm_arena *arena, wm_segment *segment, bool refused)
     arena->detached_bytes -= segment->bytes;
     if (segment->parent != NULL) {
         wm_expand_fill_locked(arena, segment->parent, segment->first);
-        wm_expand_log(segment->parent, segment->base, segment->bytes,
-                      WM_HISTORY_SEGMENT_MAP);
+        wm_segment_log(arena, segment->base, segment->bytes,
+                       WM_HISTORY_SEGMENT_MAP);
         wm_segment_record_give_locked(arena, segment);
     } else {
         wm_segment_attach_locked(arena, segment);
         segment->idle_since_ns =
             wm_clock_ns(); /* set for runs of several lanes as well */
         segment->free_failed |= refused;
-        wm_segment_log(segment, WM_HISTORY_SEGMENT_ALLOC);
+        wm_segment_log(arena, segment->base, segment->bytes,
+                       WM_HISTORY_SEGMENT_ALLOC);
     }
     wm_lock_release(&arena->lock);
 }

@@ -60,16 +60,8 @@ wm_block *wm_record_take_locked(wm_arena *arena)
 
 void wm_run_mark(wm_segment *segment, const char *base, bool start)
 {
-    size_t page = (size_t)(base - segment->base) / WM_PAGE;
-    uint64_t bit = (uint64_t)1 << (page % 64);
-    /* Relaxed: see struct wm_segment. No read-modify-write: only the holder of
-     * the lock writes. */
-    uint64_t word =
-        atomic_load_explicit(&segment->starts[page / 64], memory_order_relaxed);
-
-    atomic_store_explicit(&segment->starts[page / 64],
-                          start ? word | bit : word & ~bit,
-                          memory_order_relaxed);
+    wm_bit_set_locked(segment->starts, (size_t)(base - segment->base) / WM_PAGE,
+                      start);
 }
 
 void wm_run_init(wm_block *block, wm_segment *segment, char *base, size_t bytes)
@@ -302,43 +294,29 @@ wm_block *wm_run_join_lanes_locked(wm_arena *arena, wm_lane *lane,
     return first;
 }
 
-/* The first of adjacent runs of a segment that serve together, or null. */
-static wm_block *find_neighbours_locked(const wm_arena *arena,
-                                        const wm_lane *lane,
-                                        wm_segment *segment, size_t bytes)
-{
-    wm_block *first = NULL;
-    size_t sum = 0;
-
-    for (wm_block *run = wm_segment_first_run(segment); run != NULL;
-         run = run->after) {
-        if (!wm_run_may_have(arena, lane, run)) {
-            sum = 0;
-            continue;
-        }
-        first = sum == 0 ? run : first;
-        sum += run->bytes;
-        if (sum >= bytes) {
-            return first;
-        }
-    }
-    return NULL;
-}
-
-/* Merges the first such neighbours with room for the request, or null. Called
- * when no single run fits. Walks all runs: only before the arena grows. */
+/* Merges the first adjacent runs of a segment that together have room for the
+ * request, or null. Called when no single run fits. Walks all runs: only before
+ * the arena grows. */
 static wm_block *join_any_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
 {
     bool small = bytes <= arena->small_max;
 
     for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
         wm_block *first = NULL;
+        size_t sum = 0;
 
-        if (s->small == small && !s->oversize && s->bytes >= bytes) {
-            first = find_neighbours_locked(arena, lane, s, bytes);
+        if (s->small != small || s->oversize || s->bytes < bytes) {
+            continue;
         }
-        if (first != NULL) {
-            return wm_run_join_lanes_locked(arena, lane, first, bytes);
+        for (wm_block *run = wm_segment_first_run(s); run != NULL;
+             run = run->after) {
+            bool may = wm_run_may_have(arena, lane, run);
+
+            first = may && sum > 0 ? first : run;
+            sum = may ? sum + run->bytes : 0;
+            if (sum >= bytes) {
+                return wm_run_join_lanes_locked(arena, lane, first, bytes);
+            }
         }
     }
     return NULL;

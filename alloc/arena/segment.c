@@ -3,7 +3,6 @@
  * the shards. See arena_int.h. */
 #include "alloc/arena/arena_int.h"
 
-#include "alloc/arena/arena_trace.h"
 #include "alloc/block/page_map.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
@@ -29,13 +28,6 @@ void wm_segment_unlink_locked(wm_arena *arena, wm_segment *segment)
     }
     if (segment->next != NULL) {
         segment->next->previous = segment->previous;
-    }
-}
-
-void wm_segment_log(const wm_segment *segment, enum wm_history_op op)
-{
-    if (segment->arena->history != NULL) {
-        wm_traced_segment(segment, op);
     }
 }
 
@@ -199,7 +191,7 @@ static bool grow_locked(wm_arena *arena, wm_lane *lane, void *base,
         }
     }
     wm_arena_note_held_locked(arena, segment, 1, (int64_t)segment_bytes);
-    wm_segment_log(segment, WM_HISTORY_SEGMENT_ALLOC);
+    wm_segment_log(arena, base, segment_bytes, WM_HISTORY_SEGMENT_ALLOC);
     return true;
 }
 

@@ -37,7 +37,6 @@ warm_status wm_page_map_reserve(const void *base, size_t bytes)
 {
     uintptr_t first = (uintptr_t)base >> WM_PAGE_SHIFT;
     uintptr_t last = ((uintptr_t)base + bytes - 1) >> WM_PAGE_SHIFT;
-    warm_status status = WARM_OK;
 
     if ((uintptr_t)base % WM_PAGE != 0) {
         return wm_fail(WARM_UNSUPPORTED,
@@ -51,24 +50,27 @@ warm_status wm_page_map_reserve(const void *base, size_t bytes)
                        "cannot be tracked",
                        base);
     }
-    for (uintptr_t i = first >> WM_LEAF_SHIFT;
-         i <= last >> WM_LEAF_SHIFT && status == WARM_OK; i++) {
-        status = add_leaf(i);
+    for (uintptr_t i = first >> WM_LEAF_SHIFT; i <= last >> WM_LEAF_SHIFT;
+         i++) {
+        warm_status status = add_leaf(i);
+
+        if (status != WARM_OK) {
+            return status;
+        }
     }
-    return status;
+    return WARM_OK;
 }
 
 bool wm_page_map_any(const void *base, size_t bytes)
 {
-    const char *address = base;
-    bool found = false;
+    for (size_t at = 0; at < bytes; at += WM_PAGE) {
+        uintptr_t entry = wm_page_map_get((const char *)base + at);
 
-    for (size_t at = 0; at < bytes && !found; at += WM_PAGE) {
-        uintptr_t entry = wm_page_map_get(address + at);
-
-        found = entry != 0 && entry != (uintptr_t)&wm_page_gone;
+        if (entry != 0 && entry != (uintptr_t)&wm_page_gone) {
+            return true;
+        }
     }
-    return found;
+    return false;
 }
 
 void wm_page_map_set(const void *address, const void *record,
@@ -90,10 +92,8 @@ void wm_page_map_set(const void *address, const void *record,
 void wm_page_map_fill(const void *base, size_t bytes, const void *record,
                       enum wm_entry_kind kind)
 {
-    const char *address = base;
-
     for (size_t at = 0; at < bytes; at += WM_PAGE) {
-        wm_page_map_set(address + at, record, kind);
+        wm_page_map_set((const char *)base + at, record, kind);
     }
 }
 
