@@ -1,13 +1,12 @@
-/* cache_int.h: shared by the files of the thread cache. The caller has the
- * biased lock of the set's window; functions named `_locked` need lock arena as
- * well. */
+/* cache_int.h: shared by the files of the thread cache. The caller has locked
+ * the window of the set; functions named `_locked` need lock arena as well. */
 #ifndef WM_CACHE_INT_H
 #define WM_CACHE_INT_H
 
 #include "alloc/cache/pending_hit.h"
 #include "alloc/cache/stream_slot.h"
 
-/* Null: the window has no set. */
+/* Null: the window has no set of page-locked memory. */
 static inline wm_magazine_set *wm_cache_set_of(wm_window *window)
 {
     return atomic_load_explicit(&window->magazines, memory_order_relaxed);
@@ -24,8 +23,8 @@ static inline wm_lane *wm_magazine_set_lane(const wm_magazine_set *set,
 static inline bool wm_magazine_set_caches(const wm_magazine_set *set,
                                           const wm_block *block)
 {
-    /* Relaxed: the state can become or cease to be the set's only in the
-     * biased lock. */
+    /* Relaxed: only a thread that has locked or entered the window makes the
+     * state the set's, or another one. */
     return atomic_load_explicit(&block->state, memory_order_relaxed) ==
            set->cached;
 }
@@ -39,12 +38,43 @@ static inline bool wm_magazine_set_has_place(const wm_magazine_set *set,
            set->of[block->size_class].bytes <= set->bytes_max;
 }
 
-/* ---- magazine.c -------------------------------------------------------- */
+/* ---- pending.c ----------------------------------------------------------- */
 
-/* Tags a LIVE block that an arena allocated as the set's. */
-void wm_magazine_set_tag_block(wm_magazine_set *set, wm_block *block);
+/* References to its timeline that a slot takes at once. */
+enum { WM_PENDING_STOCK = 256 };
 
-/* ---- magazine_room.c --------------------------------------------------- */
+static inline void wm_pending_clear_batch(wm_pending_batch *batch)
+{
+    batch->count = batch->bytes = batch->counted = batch->counted_bytes = 0;
+    batch->event = NULL;
+}
+
+/* Assigns an unused slot to a timeline, whose reference the slot takes over. */
+void wm_pending_begin_stream(wm_magazine_set *set, wm_pending_stream *slot,
+                             wm_timeline *t);
+/* Flushes a slot to its timeline: closed batches into the queue, the open batch
+ * into the timeline's open one. Returns whether that is full. one: this slot is
+ * one of many flushed together. */
+bool wm_pending_flush(wm_magazine_set *set, wm_pending_stream *slot, bool one);
+/* Flushes the slot and frees it for another stream. If the owner is in a driver
+ * call, a flush or detach is left to it as a request. */
+void wm_pending_detach(wm_magazine_set *set, wm_pending_stream *slot);
+/* Detaches all slots; frees the slots of a set that no thread has. */
+void wm_pending_end(wm_magazine_set *set);
+void wm_pending_fini(wm_magazine_set *set);
+/* The set has moved to another arena. */
+void wm_pending_note_home(wm_magazine_set *set);
+
+/* Recomputes what other threads read, after batches left the slot. count,
+ * bytes: of the blocks that completed uncounted. */
+void wm_pending_recount(wm_magazine_set *set, wm_pending_stream *slot,
+                        size_t count, size_t bytes);
+/* Counts all blocks of the set's slots as pending in the arena. */
+void wm_pending_count_all(wm_magazine_set *set);
+/* Adds the blocks that completed uncounted to the arena's figures. */
+void wm_pending_merge_stats_locked(wm_magazine_set *set);
+
+/* ---- magazine_room.c ----------------------------------------------------- */
 
 static inline int wm_room_index(const wm_magazine_set *set,
                                 const wm_magazine *m)
@@ -59,14 +89,11 @@ void wm_magazine_need_room(wm_magazine_set *set, const wm_magazine *m,
 /* Returns part of the room if it is much larger than the set needs, counting a
  * block that a caller frees now. */
 void wm_magazine_trim_room(wm_magazine_set *set, const wm_magazine *m);
-/* Until wm_magazine_set_note_high() a push may fill all of the set's bytes,
- * beyond the share of small or of large requests. */
-void wm_magazine_open_room(wm_magazine_set *set, const wm_magazine *m);
 /* The arena has claimed room for a block that it allocated: returns as much of
  * the set's room instead. */
 void wm_magazine_set_use_room(wm_magazine_set *set, const wm_block *block);
-/* Whether the set has more room than the least that it needs, of the figures
- * above; and returns that. */
+/* Whether the set has more room than its least, of the figures above; and
+ * returns the excess. */
 bool wm_magazine_set_has_excess(const wm_magazine_set *set,
                                 const bool above[WM_LIVE_FIGURES]);
 void wm_magazine_set_return_excess(wm_magazine_set *set,
@@ -80,105 +107,81 @@ void wm_magazine_set_note_high(wm_magazine_set *set);
 
 /* Merges what was counted since the last merge into the arena's figures. */
 void wm_magazine_set_merge_stats_locked(wm_magazine_set *set);
-
 /* Adjusts the counts for entries that came or went without a caller. */
 void wm_magazine_recount(wm_magazine_set *set, wm_magazine *m, int64_t change);
-
 /* Drops, among the first entries, those that another thread freed as well.
  * Returns how many of the first entries are left. */
 unsigned wm_magazine_sift(wm_magazine_set *set, wm_magazine *m, unsigned first);
 
-/* ---- flush.c --------------------------------------------------- */
+/* ---- flush.c, completed.c ------------------------------------------------ */
 
 /* Flushes the set's blocks of its home arena, whose lock the caller has. */
 uint64_t wm_cache_flush_locked(wm_magazine_set *set, enum wm_part part);
-/* Flushes all blocks of siblings of the home arena. Takes the siblings'
- * locks. */
+/* Flushes all blocks of siblings of the home arena. Takes their locks. */
 uint64_t wm_cache_flush_siblings(wm_magazine_set *set);
-
 /* Flushes the older half of one class. */
 void wm_magazine_flush_half(wm_magazine_set *set, wm_magazine *m);
 /* Flushes one block of the set. Lock arena, of the block's own arena. */
 void wm_cache_flush_block_locked(wm_magazine_set *set, wm_block *block);
 
-/* ---- magazine_set.c ---------------------------------------------------- */
+/* Caches PENDING blocks that have left every queue, chained by next_done.
+ * Returns the chain of those that do not fit or are retained. */
+wm_block *wm_cache_add_completed(wm_magazine_set *set, wm_block *chain);
+/* Caches the blocks of a completed batch of the set, which are GATHERED, or
+ * PENDING as far as the arena counted them. Blocks that do not fit go to their
+ * arenas. */
+void wm_cache_add_pending_batch(wm_magazine_set *set,
+                                const wm_pending_batch *batch);
 
-/* After so many refills a set that met a held lock arena often enough moves to
- * a sibling arena. */
-enum { WM_CONTENTION_SAMPLE = 128, WM_CONTENTION_LIMIT = 4 };
-void wm_cache_move_to_sibling(wm_magazine_set *set);
-/* The arena for a thread that has no set of a laned group. */
-wm_arena *wm_cache_first_arena(const struct wm_arena_group *group);
+/* ---- magazine_set.c ------------------------------------------------------ */
 
-/* A hash of the thread: always the same shard. */
-unsigned wm_cache_shard_of_thread(const struct wm_arena_group *group);
-
+/* Creates a set that refills from an arena, with an unused number that names
+ * the slot of the window; and retires one: its blocks go back, and the window
+ * loses it. */
+wm_magazine_set *wm_magazine_set_create(wm_arena_group *group, wm_arena *arena,
+                                        unsigned slot,
+                                        _Atomic uint64_t *live_tag);
+void wm_magazine_set_retire(wm_magazine_set *set,
+                            _Atomic(struct wm_magazine_set *) *from,
+                            _Atomic uint64_t *live_tag);
 /* Gives the window a set of page-locked memory, if there is memory for one. */
-void wm_magazine_set_begin(struct wm_arena_group *group, wm_arena *home,
+void wm_magazine_set_begin(wm_arena_group *group, wm_arena *home,
                            wm_window *window);
 /* The thread is on another node now: flushes the window's set, which refills
  * from the new node. Blocks that callers still hold are of the old node and
  * may not be cached by a hit: they carry the old number. */
 void wm_magazine_set_move(wm_magazine_set *set, wm_arena *home,
                           wm_window *window);
-
-/* Creates a set that refills from an arena, with an unused number that names
- * the slot of the window; and retires one: its blocks go back, and the window
- * loses it. */
-wm_magazine_set *wm_magazine_set_create(struct wm_arena_group *group,
-                                        wm_arena *arena, unsigned slot,
-                                        _Atomic uint64_t *live_tag);
-void wm_magazine_set_retire(wm_magazine_set *set,
-                            _Atomic(struct wm_magazine_set *) *from,
-                            _Atomic uint64_t *live_tag);
-
 /* Puts a class to use, if it is not. Null: its blocks are larger than all that
  * a set may cache, or there is no memory for its entries. */
 wm_magazine *wm_magazine_use(wm_magazine_set *set, unsigned size_class);
+/* Tags a LIVE block that an arena allocated as the set's. */
+void wm_magazine_set_tag_block(wm_magazine_set *set, wm_block *block);
 
-/* ---- stream_slot.c: the window is locked --------------------------------- */
+/* After so many refills a set that met a held lock arena often enough moves to
+ * a sibling arena. */
+enum { WM_CONTENTION_SAMPLE = 128, WM_CONTENTION_LIMIT = 4 };
+void wm_cache_move_to_sibling(wm_magazine_set *set);
+/* The arena for a thread that has no set of a laned group. */
+wm_arena *wm_cache_first_arena(const wm_arena_group *group);
+/* A hash of the thread: always the same shard. */
+unsigned wm_cache_shard_of_thread(const wm_arena_group *group);
+
+/* ---- stream_slot.c ------------------------------------------------------- */
 
 /* The set of the request's stream, or null. If the stream of that address is
  * another one by now, ends the old one's slot. */
-wm_magazine_set *wm_stream_slot_find(const struct wm_arena_group *group,
-                                     const struct wm_request *request,
+wm_magazine_set *wm_stream_slot_find(const wm_arena_group *group,
+                                     const wm_request *request,
                                      wm_window *window);
 /* Ends a slot if all are in use. Locks the window itself: it takes longer than
  * to begin one, and is done without lock windows. */
 void wm_stream_slot_make_room(wm_window *window);
 /* Gives a slot without a set a set for the request, if there is memory for
  * one. */
-void wm_stream_slot_begin(struct wm_arena_group *group,
-                          const struct wm_request *request, wm_window *window);
+void wm_stream_slot_begin(wm_arena_group *group, const wm_request *request,
+                          wm_window *window);
 /* Ends all slots of a window. */
 void wm_stream_slots_end(wm_window *window);
-
-/* ---- pending.c ------------------------------------------------------------
- */
-
-/* References to its timeline that a slot takes at once. */
-enum { WM_PENDING_STOCK = 256 };
-
-static inline void wm_pending_clear_batch(wm_pending_batch *batch)
-{
-    batch->count = batch->bytes = batch->counted = batch->counted_bytes = 0;
-    batch->event = NULL;
-}
-
-/* Flushes a slot to its timeline: closed batches into the queue, the open batch
- * into the timeline's open one. Returns whether that is full. one: this slot is
- * one of many flushed together. */
-bool wm_pending_flush(wm_magazine_set *set, wm_pending_stream *slot, bool one);
-/* Flushes the slot and frees it for another stream. If the owner is in a driver
- * call, a flush or detach is left to it as a request. */
-void wm_pending_detach(wm_magazine_set *set, wm_pending_stream *slot);
-
-/* Recomputes what other threads read, after batches left the slot. count,
- * bytes: of the blocks that completed uncounted. */
-void wm_pending_recount(wm_magazine_set *set, wm_pending_stream *slot,
-                        size_t count, size_t bytes);
-/* Assigns an unused slot to a timeline, whose reference the slot takes over. */
-void wm_pending_begin_stream(wm_magazine_set *set, wm_pending_stream *slot,
-                             wm_timeline *t);
 
 #endif

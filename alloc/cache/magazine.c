@@ -1,7 +1,7 @@
 /* magazine.c: misses, and frees that are no hits.
  *
- * Takes the biased lock of the calling thread's window and under it lock arena.
- * Calls no driver. */
+ * Locks the calling thread's window and under it lock arena. Calls no
+ * driver. */
 #include "alloc/cache/cache_int.h"
 
 #include "alloc/arena/arena_int.h"
@@ -237,6 +237,7 @@ static bool push_slow(wm_magazine_set *set, wm_block *block)
 {
     bool laned = set->lane != NULL;
     wm_magazine *m = wm_magazine_use(set, block->size_class);
+    wm_room *room;
     bool taken;
 
     if (m == NULL) {
@@ -249,7 +250,11 @@ static bool push_slow(wm_magazine_set *set, wm_block *block)
     if (wm_magazine_set_bytes(set) + m->bytes > set->bytes_max) {
         (void)wm_cache_flush(set, WM_HALF);
     }
-    wm_magazine_open_room(set, m);
+    /* This block may fill all of the set's bytes, beyond the share of small or
+     * of large requests. */
+    room = wm_magazine_room(set, m, laned);
+    room->high =
+        wm_room_get(&room->bytes) + set->bytes_max - wm_magazine_set_bytes(set);
     taken = wm_magazine_push(set, block, block->base, laned);
     wm_magazine_set_note_high(set);
     if (!taken) {

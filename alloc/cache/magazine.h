@@ -6,9 +6,9 @@
  *               ─► becomes the last entry
  *   miss        lock arena, once: refill with a batch, or flush the older half
  *
- * A hit takes no lock, makes no read-modify-write and calls nothing; it runs
- * inside the window's biased lock (runtime/thread/biased_lock.h). Every other
- * function here locks the biased lock first, and lock arena under it.
+ * The window's biased lock guards its caches (runtime/thread/biased_lock.h). A
+ * hit enters it: no lock, no read-modify-write, no call. Every other function
+ * here locks it, then lock arena.
  *
  * States. A cached block is CACHED and a block that a caller holds is LIVE; the
  * number of the set is stored above the state (block.h). A number is never used
@@ -65,7 +65,6 @@ enum {
     WM_RECLAIM_PRICE = 8,
     WM_VISIT_PRICE = 16
 };
-struct wm_request;
 
 /* How much the thread may still allocate, of small or of large requests, before
  * it has to claim more (live.h). Atomic, relaxed: other threads read it to
@@ -79,11 +78,11 @@ typedef struct wm_room {
     _Atomic int64_t blocks, requested;
 } wm_room;
 
-/* One cache line; guarded by the biased lock, but for const fields. Before the
- * first entry lies an entry of no block, whose state no set has: a hit on an
- * empty magazine finds that entry and misses. A class that the thread has not
- * used has no entries: hits miss, and loops over a set visit only the classes
- * in use. Entries are allocated at the first use of a class and stay with the
+/* One cache line; guarded by the window, but for const fields. Before the first
+ * entry lies an entry of no block, whose state no set has: a hit on an empty
+ * magazine finds that entry and misses. A class that the thread has not used
+ * has no entries: hits miss, and loops over a set visit only the classes in
+ * use. Entries are allocated at the first use of a class and stay with the
  * set. */
 typedef struct wm_magazine {
     /* after the last entry, which is allocated first */
@@ -136,7 +135,7 @@ typedef struct wm_magazine_set {
     /* home arena: refills come from it and counts go to it; the set's blocks
      * are of this arena or of a sibling */
     wm_arena *arena;
-    const struct wm_arena_group *group; /* const: the group of all its arenas */
+    const wm_arena_group *group; /* const: the group of all its arenas */
     uint16_t misses;
     uint16_t self_served; /* attempts of carve.c; see OWN_TURNS */
     /* lock arena taken by refills; of these, how often another thread held
@@ -181,7 +180,8 @@ static inline int64_t wm_magazine_set_bytes(const wm_magazine_set *set)
            atomic_load_explicit(&set->rooms[1].bytes, memory_order_relaxed);
 }
 
-/* ---- misses ------------------------------------------------------------ */
+/* ---- misses, and frees that are no hits -----------------------------------
+ */
 
 /* Result of a refill. */
 enum wm_refill {
@@ -190,96 +190,98 @@ enum wm_refill {
     WM_REFILL_NONE    /* the thread has no magazine for this size or node */
 };
 
-/* Allocates a LIVE block for the calling thread: from its magazine, if only the
- * biased lock was revoked; else refills the magazine from the arena. split: the
+/* Allocates a LIVE block for the calling thread: from its magazine, if a visit
+ * alone prevented the hit; else refills the magazine from the arena. split: the
  * split policy of the arena. */
-enum wm_refill wm_cache_refill(struct wm_arena_group *group,
-                               const struct wm_request *request,
+enum wm_refill wm_cache_refill(wm_arena_group *group, const wm_request *request,
                                enum wm_split split, wm_block **block);
 
 /* Tags a LIVE block, which the arena allocated for the request, as the calling
  * thread's: its free may be a hit. */
-void wm_cache_tag_block(struct wm_arena_group *group,
-                        const struct wm_request *request, wm_block *block);
+void wm_cache_tag_block(wm_arena_group *group, const wm_request *request,
+                        wm_block *block);
+
+/* Allocate a LIVE block for a request that missed out of what the calling
+ * thread caches: take_larger splits one larger block; the others, for a request
+ * in the order of a stream, also merge adjacent blocks, until growth is
+ * cheaper. take_own leaves every OWN_TURNS-th turn to others (carve.c). Null:
+ * there is none. They call no driver. */
+wm_block *wm_cache_take_own(wm_arena_group *group, const wm_request *request);
+wm_block *wm_cache_take_larger(wm_arena_group *group,
+                               const wm_request *request);
+wm_block *wm_cache_take_row(wm_arena_group *group, const wm_request *request);
+
+/* The price of growing by so many bytes. */
+uint64_t wm_cache_growth_cost(const wm_arena_group *group, size_t bytes);
 
 /* Caches a FREEING block without recorded streams. False: it fits no
  * magazine. */
-bool wm_cache_free(struct wm_arena_group *group, wm_block *block);
+bool wm_cache_free(wm_arena_group *group, wm_block *block);
 
 /* Counts the free of a FREEING block that will not be cached. */
-void wm_cache_count_free(struct wm_arena_group *group, wm_block *block);
+void wm_cache_count_free(wm_arena_group *group, wm_block *block);
 
-/* The arena of a node that the calling thread is to use. A thread that cannot
- * have a set gets one by the hash of its id. */
-wm_arena *wm_cache_arena(struct wm_arena_group *group, int node);
+/* ---- the calling thread's caches ------------------------------------------
+ */
 
-/* With the biased lock: caches PENDING blocks that have left every queue,
- * chained by next_done. Returns the chain of those that do not fit or are
- * retained. */
-wm_block *wm_cache_add_completed(wm_magazine_set *set, wm_block *chain);
+/* The arena of a node that the thread is to use. A thread that cannot have a
+ * set gets one by the hash of its id. */
+wm_arena *wm_cache_arena(wm_arena_group *group, int node);
 
-/* With the biased lock: caches the blocks of a completed batch of the set,
- * which are GATHERED, or PENDING as far as the arena counted them. Blocks that
- * do not fit go to their arenas. */
-void wm_cache_add_pending_batch(wm_magazine_set *set,
-                                const wm_pending_batch *batch);
+/* Whether the thread's footprint is stable: no growth for long. */
+bool wm_cache_is_footprint_stable(const wm_arena_group *group);
 
-/* Raises the peaks after an allocation that was no hit. No lock held. */
-void wm_cache_raise_peaks(struct wm_arena_group *group);
-/* Resets the peaks to what callers hold now. No lock held. */
-void wm_cache_reset_peaks(struct wm_arena_group *group);
+/* Locks *mine, the thread's window, and returns its set for a request; begins a
+ * set if there is none. request: null for a group that is not laned; a laned
+ * group then has no set. Null: no set, nothing is locked. */
+wm_magazine_set *wm_cache_lock_for(wm_arena_group *group,
+                                   const wm_request *request, wm_window **mine);
+
+/* Ends a window's sets: their blocks go back to the arenas, and the group
+ * caches the sets for other threads. For warm_runtime.window_empty. */
+void wm_cache_end(warm_runtime *runtime, wm_window *window);
+
+/* ---- the caches of all threads: no lock held ------------------------------
+ */
+
+/* Raises the peaks after an allocation that was no hit. */
+void wm_cache_raise_peaks(wm_arena_group *group);
+/* Resets the peaks to what callers hold now. */
+void wm_cache_reset_peaks(wm_arena_group *group);
 
 /* Merges the counts of all threads into their arenas and returns their room,
  * for a reader of statistics. */
-void wm_cache_merge_stats(struct wm_arena_group *group);
-/* Merges the counts as above, then calls read while every visited thread is
- * still kept out of its biased lock: the arenas' counts are complete then, but
- * for calls that need no magazine. read takes no lock below those of arenas. No
- * lock held. */
-void wm_cache_merge_stats_and_read(struct wm_arena_group *group,
+void wm_cache_merge_stats(wm_arena_group *group);
+/* Merges the counts as above, then calls read while no visited thread can use
+ * its caches: the arenas' counts are complete then, but for calls that need no
+ * magazine. read takes no lock below those of arenas. */
+void wm_cache_merge_stats_and_read(wm_arena_group *group,
                                    void (*read)(void *context), void *context);
 
 /* Flushes the sets of all threads to the arenas. */
-void wm_cache_flush_all(struct wm_arena_group *group);
+void wm_cache_flush_all(wm_arena_group *group);
 /* Flushes the sets of threads that neither allocated nor freed since the last
  * call. */
-void wm_cache_flush_idle(struct wm_arena_group *group);
+void wm_cache_flush_idle(wm_arena_group *group);
 
-/* Bytes that a window caches of a group. */
-int64_t wm_cache_bytes_of(const wm_window *window,
-                          const struct wm_arena_group *group);
+/* Frees the spare sets of a group beyond WM_SETS_KEPT, which stay for new
+ * threads. */
+enum { WM_SETS_KEPT = 16 };
+void wm_cache_trim(wm_arena_group *group);
+/* Frees all spare sets, when the group ends. */
+void wm_cache_fini(wm_arena_group *group);
 
-/* Whether the calling thread's footprint is stable: no growth for long. */
-bool wm_cache_is_footprint_stable(const struct wm_arena_group *group);
-
-/* The price of growing by so many bytes. */
-uint64_t wm_cache_growth_cost(const struct wm_arena_group *group, size_t bytes);
-
-/* Allocates a LIVE block for a request that missed out of what the calling
- * thread caches in the order of the request's stream: split from a larger
- * cached block, or merged from adjacent ones. Null: there is none; or growth is
- * cheaper by now; or it is the turn of others (OWN_TURNS in carve.c). Calls no
- * driver. */
-wm_block *wm_cache_take_own(struct wm_arena_group *group,
-                            const struct wm_request *request);
-/* Allocate as above, without leaving a turn to others. take_larger splits one
- * larger block, also in sets of no stream whose footprint is stable; take_row
- * merges, too. */
-wm_block *wm_cache_take_larger(struct wm_arena_group *group,
-                               const struct wm_request *request);
-wm_block *wm_cache_take_row(struct wm_arena_group *group,
-                            const struct wm_request *request);
-
-/* ---- for space/reclaim.c: the caller has the biased lock ----------------- */
+/* ---- for space/reclaim.c: the caller has locked the window ----------------
+ */
 
 /* Iterates over a window's sets of a group: *at begins with 0; null: the end.
- * Without the biased lock the sets may only be read. */
-static inline wm_magazine_set *
-wm_cache_next_set(const wm_window *window, const struct wm_arena_group *group,
-                  unsigned *at)
+ * If the window is not locked, the sets may only be read. */
+static inline wm_magazine_set *wm_cache_next_set(const wm_window *window,
+                                                 const wm_arena_group *group,
+                                                 unsigned *at)
 {
-    /* Acquire pairs with the release in begin_set() in magazine_set.c and in
-     * begin_slot() in stream_slot.c. */
+    /* Acquire pairs with the release in wm_magazine_set_begin() and in
+     * wm_stream_slot_begin(). */
     if (!group->laned) {
         return (*at)++ == 0 ? atomic_load_explicit(&window->magazines,
                                                    memory_order_acquire)
@@ -296,12 +298,8 @@ wm_cache_next_set(const wm_window *window, const struct wm_arena_group *group,
     return NULL;
 }
 
-/* Locks *mine, the calling thread's window, and returns its set for a request;
- * begins a set if there is none. request: null for a group that is not laned; a
- * laned group then has no set. Null: no set, nothing is locked. */
-wm_magazine_set *wm_cache_lock_for(struct wm_arena_group *group,
-                                   const struct wm_request *request,
-                                   wm_window **mine);
+/* Bytes that a window caches of a group; it need not be locked. */
+int64_t wm_cache_bytes_of(const wm_window *window, const wm_arena_group *group);
 
 /* Flushes half or all of each class, and all blocks of siblings of the home
  * arena. Returns the number of blocks. */
@@ -316,23 +314,9 @@ uint64_t wm_cache_trade(wm_magazine_set *set, size_t bytes, wm_block **block);
  * sufficient cached block; or merged from as few adjacent blocks as possible
  * and the idle runs between them. *block stays null if there is none. Return
  * the number of blocks flushed for it. */
-uint64_t wm_cache_split_larger(wm_magazine_set *set,
-                               const struct wm_request *request,
+uint64_t wm_cache_split_larger(wm_magazine_set *set, const wm_request *request,
                                wm_block **block);
-uint64_t wm_cache_merge_row(wm_magazine_set *set,
-                            const struct wm_request *request, wm_block **block);
-
-/* ---- lifetime ------------------------------------------------------------ */
-
-/* Ends a window's sets: their blocks go back to the arenas, and the group
- * caches the sets for other threads. For warm_runtime.window_empty. */
-void wm_cache_end(warm_runtime *runtime, wm_window *window);
-
-/* Frees the spare sets of a group beyond WM_SETS_KEPT, which stay for new
- * threads. */
-enum { WM_SETS_KEPT = 16 };
-void wm_cache_trim(struct wm_arena_group *group);
-/* Frees all spare sets, when the group ends. */
-void wm_cache_fini(struct wm_arena_group *group);
+uint64_t wm_cache_merge_row(wm_magazine_set *set, const wm_request *request,
+                            wm_block **block);
 
 #endif

@@ -125,7 +125,7 @@ wm_magazine_pop_from(wm_magazine_set *set, wm_magazine *m, size_t bytes,
     entry = m->top - 1;
     block = entry->block;
 
-    /* Relaxed: written by this thread, or before it locked the biased lock. */
+    /* Relaxed: written by this thread, or before it locked the window. */
     if (wm_unlikely(atomic_load_explicit(&block->state, memory_order_relaxed) !=
                     set->cached) ||
         !wm_room_take(wm_magazine_room(set, m, laned), m, bytes)) {
@@ -195,9 +195,9 @@ wm_magazine_push(wm_magazine_set *set, wm_block *block, char *base, bool laned)
         return false;
     }
     top->block = block;
-    /* Relaxed: only a thread under the biased lock pops the entry; others
-     * compare the state. (Stored here, or the compiler merges two stores and
-     * waits for both values.) */
+    /* Relaxed: only a thread that has locked or entered the window pops the
+     * entry; others compare the state. (Stored here, or the compiler merges two
+     * stores and waits for both values.) */
     atomic_store_explicit(&block->state, set->cached, memory_order_relaxed);
     top->base = base;
     m->top = top + 1;
@@ -229,8 +229,8 @@ wm_magazine_count_free(wm_magazine_set *set, wm_block *block, bool laned)
 /* ---- whole hits -------------------------------------------------------- */
 
 /* Whether a request may be a hit, provided that no pool is recording. If the
- * window names this runtime, the runtime lives as long as the biased lock is
- * not revoked. */
+ * window names this runtime, the runtime lives as long as the window can be
+ * entered. */
 static inline bool wm_magazine_may_hit(const wm_window *window,
                                        const warm_runtime *runtime,
                                        size_t bytes, void *const *pointer)
@@ -249,8 +249,8 @@ wm_magazine_hand_out(wm_window *window, const wm_entry *entry, void **pointer)
 }
 
 /* The block that the pointer cache has for base: the block that a hit allocated
- * there lately, or another one, or null. Read it under the biased lock: the
- * record may serve another block by now, but it stays mapped until the window
+ * there lately, or another one, or null. Read it inside the window: the record
+ * may serve another block by now, but it stays mapped until the window
  * is cut. If the record's state names a set of the window and the record starts
  * at base, it is that block. (The state alone is not enough: the block may have
  * been cached by another thread since.) */
@@ -339,12 +339,12 @@ wm_magazine_may_keep(wm_block *block)
     return wm_likely((uses | captured) == 0);
 }
 
-/* Caches such a block, which starts at base, under the biased lock. False: no
+/* Caches such a block, which starts at base; the window is entered. False: no
  * room. */
 static inline __attribute__((always_inline)) bool
 wm_magazine_free(wm_window *window, wm_block *block, char *base)
 {
-    /* The set exists: the state names it and the biased lock is not revoked. */
+    /* The set exists: the state names it, and the window was entered. */
     return wm_magazine_push(
         atomic_load_explicit(&window->magazines, memory_order_relaxed), block,
         base, false);

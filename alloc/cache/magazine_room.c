@@ -102,15 +102,6 @@ void wm_magazine_set_note_high(wm_magazine_set *set)
     set_high(set, 1);
 }
 
-void wm_magazine_open_room(wm_magazine_set *set, const wm_magazine *m)
-{
-    wm_room *room = &set->rooms[wm_room_index(set, m)];
-    int64_t high =
-        wm_room_get(&room->bytes) + set->bytes_max - wm_magazine_set_bytes(set);
-
-    room->high = room->high > high ? room->high : high;
-}
-
 /* Claims more room, or returns some. Callers of claims raise the peaks before a
  * thread receives the block. */
 static void add_room(wm_magazine_set *set, int i, const amounts *more)

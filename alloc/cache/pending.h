@@ -10,9 +10,9 @@
  *
  *   slot    closed [..] [..]   open [....          each: blocks, and an event
  *
- * A record and a free are hits of the window's biased lock, without a lock. The
- * only read-modify-write is the one by which a free claims the block, because
- * another thread may free it at the same time by mistake.
+ * A record and a free are hits, without a lock. The only read-modify-write is
+ * the one by which a free claims the block, because another thread may free it
+ * at the same time by mistake.
  *
  * A slot's batches are the front of the timeline's queue. They are flushed to
  * the timeline if the slot is needed for another stream, the thread ends, or
@@ -61,8 +61,8 @@ enum wm_pending_request {
     WM_REQUEST_DETACH
 };
 
-/* Guarded by the biased lock, but for what other threads read. Made at the
- * first free on a stream with this index, then reused for the next stream. */
+/* Guarded by the window, but for what other threads read. Made at the first
+ * free on a stream with this index, then reused for the next stream. */
 typedef struct wm_pending_stream {
     warm_stream stream; /* null: unused */
     /* Relaxed: other threads read it to decide whether a visit is worth it. */
@@ -77,16 +77,16 @@ typedef struct wm_pending_stream {
     size_t count_max;  /* bounds of the open batch: blocks, */
     size_t bytes_max;  /* and bytes */
     unsigned closed;   /* number of closed batches, oldest first */
-    /* The owner is in a driver call about its batches and has left the biased
-     * lock: other threads do not touch the batches and leave a request. */
+    /* The owner is in a driver call about its batches and has unlocked the
+     * window: other threads do not touch the batches and leave a request. */
     bool in_driver;
     enum wm_pending_request requested;
     wm_pending_batch open;
     wm_pending_batch batch[WM_PENDING_CLOSED];
 } wm_pending_stream;
 
-/* Guarded by the biased lock. Made at the thread's first batched free; a set of
- * a stream's memory never has one. */
+/* Guarded by the window. Made at the thread's first batched free; a set of a
+ * stream's memory never has one. */
 typedef struct wm_pending {
     /* Blocks that completed while the arena did not count them as pending,
      * since the last merge; and the most of such blocks at one time. */
@@ -100,7 +100,6 @@ typedef struct wm_pending {
 extern const wm_pending_stream wm_pending_no_stream
     __attribute__((visibility("hidden")));
 
-struct wm_magazine_set;
 struct wm_arena_group;
 struct wm_window;
 
@@ -140,7 +139,7 @@ void wm_pending_close(struct wm_window *window, wm_pending_stream *slot,
                       bool mine);
 
 /* Does what wm_pending_free() does, for a block that starts at base, if another
- * thread visits the window or is about to: locks the biased lock. */
+ * thread visits the window or is about to: locks the window. */
 bool wm_pending_free_visited(struct wm_window *window, wm_block *block,
                              const void *base);
 
@@ -174,20 +173,5 @@ bool wm_pending_collect_all(wm_timelines *set, wm_timeline *t,
 /* The number of blocks in the batches of all threads. It includes every free
  * that does not see what the caller wrote before this call. Locks as above. */
 size_t wm_pending_blocks(wm_timelines *set);
-
-/* Counts all blocks of the set's slots as pending in the arena. */
-void wm_pending_count_all(struct wm_magazine_set *set);
-
-/* Adds the blocks that completed uncounted to the arena's figures; lock
- * arena. */
-void wm_pending_merge_stats_locked(struct wm_magazine_set *set);
-
-/* With the window's biased lock: the set has moved to another arena; and the
- * set ends: detaches all slots. */
-void wm_pending_note_home(struct wm_magazine_set *set);
-void wm_pending_end(struct wm_magazine_set *set);
-
-/* Frees the slots of a set that no thread has. */
-void wm_pending_fini(struct wm_magazine_set *set);
 
 #endif

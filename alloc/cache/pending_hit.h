@@ -62,7 +62,7 @@ wm_pending_record(wm_window *window, wm_block *block, warm_stream stream)
     if (wm_unlikely(!wm_biased_enter(&window->biased))) {
         return false;
     }
-    /* The set exists: the state names it and the biased lock is not revoked. */
+    /* The set exists: the state names it, and the window was entered. */
     slot = wm_pending_stream_for(window, stream);
     t = wm_pending_timeline(slot);
     if (wm_likely(slot->stream == stream) && wm_likely(stream != NULL) &&
@@ -100,8 +100,8 @@ wm_pending_append(wm_magazine_set *set, wm_pending_stream *slot,
     size_t bytes = open->bytes + block->bytes;
 
     wm_assert(count < WM_PENDING_BLOCKS);
-    /* Relaxed: only a thread under the biased lock takes the block from the
-     * slot. */
+    /* Relaxed: only a thread that has locked or entered the window takes the
+     * block from the slot. */
     atomic_store_explicit(&block->owner_stream, NULL, memory_order_relaxed);
     wm_magazine_count_free(set, block, false);
     if (wm_unlikely(count == 0)) {
@@ -118,7 +118,7 @@ wm_pending_append(wm_magazine_set *set, wm_pending_stream *slot,
 }
 
 /* Whether the thread has a slot for the stream that the block's owner recorded,
- * and no capture is under way. The caller has claimed the block and its
+ * and no capture is under way. The caller has claimed the block and with it the
  * reference: if the block was freed twice, the timeline might else be gone. */
 static inline __attribute__((always_inline)) bool
 wm_pending_has_stream(wm_window *window, const wm_block *block,
@@ -136,8 +136,8 @@ wm_pending_has_stream(wm_window *window, const wm_block *block,
            wm_likely(!wm_timelines_capture((*slot)->timelines));
 }
 
-/* Claims the block and appends it to its slot; under the biased lock or with
- * its lock. The block is LIVE and of the window, by its state, and only the
+/* Claims the block and appends it to its slot; the window is entered or locked.
+ * The block is LIVE and of the window, by its state, and only the
  * stream that its owner recorded uses it. If another thread frees it as well,
  * by mistake, one of the two claims it. */
 static inline __attribute__((always_inline)) bool
@@ -163,7 +163,7 @@ wm_pending_add(wm_window *window, wm_magazine_set *set, wm_block *block,
     return true;
 }
 
-/* After wm_pending_add(), outside of the biased lock: the slot stays the
+/* After wm_pending_add(), with the window left or unlocked: the slot stays the
  * thread's. */
 static inline __attribute__((always_inline)) void
 wm_pending_added(wm_window *window, wm_pending_stream *slot, bool full)
@@ -190,7 +190,7 @@ wm_pending_free(wm_window *window, wm_block *block)
     if (wm_unlikely(!wm_biased_enter(&window->biased))) {
         return false;
     }
-    /* The set exists: the state names it and the biased lock is not revoked. */
+    /* The set exists: the state names it, and the window was entered. */
     set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
     done = wm_pending_add(window, set, block, &slot, &full);
     wm_biased_leave(&window->biased);

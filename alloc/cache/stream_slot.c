@@ -128,7 +128,7 @@ wm_magazine_set *wm_stream_slot_find(const wm_arena_group *group,
 
 /* ---- slow paths ---------------------------------------------------------- */
 
-/* With the biased lock. slot: of the stream, or null. */
+/* slot: of the stream, or null. */
 static bool fill_request(const wm_arena_group *group, const wm_window *window,
                          const wm_stream_slot *slot, wm_request *request)
 {

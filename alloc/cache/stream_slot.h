@@ -53,8 +53,8 @@ static inline bool wm_stream_slot_is_trusted(const warm_runtime *runtime,
 
 /* ---- whole hits --------------------------------------------------------- */
 
-/* Enters the biased lock of a window of the runtime, if the slot used last may
- * serve the stream. routing: of wm_private_routing(). */
+/* Enters a window of the runtime, if the slot used last may serve the stream.
+ * routing: of wm_private_routing(). */
 static inline __attribute__((always_inline)) bool
 wm_stream_slot_enter(wm_window *window, const warm_runtime *runtime,
                      unsigned routing, int device, warm_stream stream)
@@ -74,7 +74,7 @@ wm_stream_slot_enter(wm_window *window, const warm_runtime *runtime,
     return false;
 }
 
-/* After wm_stream_slot_enter(): allocates, and leaves the biased lock. False: a
+/* After wm_stream_slot_enter(): allocates, and leaves the window. False: a
  * miss. */
 static inline __attribute__((always_inline)) bool
 wm_stream_slot_alloc(wm_window *window, size_t bytes, void **pointer)
@@ -134,7 +134,7 @@ wm_stream_slot_may_free(wm_window *window, wm_block *block, wm_state state,
            wm_magazine_may_keep(block);
 }
 
-/* Caches such a block, under the biased lock. False: no room, or the stream has
+/* Caches such a block; the window is entered. False: no room, or the stream has
  * to be looked up again. */
 static inline __attribute__((always_inline)) bool
 wm_stream_slot_push(wm_window *window, wm_state state, wm_block *block,
@@ -142,7 +142,7 @@ wm_stream_slot_push(wm_window *window, wm_state state, wm_block *block,
 {
     const wm_stream_slot *slot = wm_stream_slot_at(window, state);
 
-    /* The set exists: the state names it and the biased lock is not revoked. */
+    /* The set exists: the state names it, and the window was entered. */
     return wm_stream_slot_is_trusted(window->owner, slot) &&
            wm_magazine_push(wm_stream_slot_set(slot), block, base, true);
 }

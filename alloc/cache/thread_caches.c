@@ -29,7 +29,7 @@ get_window(warm_runtime *runtime)
 }
 
 /* The thread's home node has changed: moves its set of page-locked memory to
- * that node and restores the biased lock. */
+ * that node, and hits may enter the window again. */
 static __attribute__((noinline, cold)) void move_home(wm_window *window)
 {
     int node = wm_node_home(window->owner);

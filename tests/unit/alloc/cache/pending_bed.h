@@ -7,8 +7,7 @@
 
 #include "wt.h"
 
-#include "alloc/cache/pending_hit.h"
-#include "alloc/cache/magazine.h"
+#include "alloc/cache/cache_int.h"
 #include "alloc/kinds/pinned.h"
 #include "alloc/stream/timeline_int.h"
 
