@@ -6,11 +6,14 @@
 
 #include "alloc/arena/arena_int.h"
 
-/* Most bytes of one refill; and how many misses of the thread may lie between
- * two misses of a class for its batch to grow. */
-enum { WM_BATCH_BYTES = 512 << 10, WM_MISSED_LATELY = 4 };
-/* Most bytes of a refill from the transfer cache. */
-enum { WM_TRANSFER_BATCH_BYTES = 4 << 20 };
+/* Most bytes of one refill, and of one from the transfer cache; and how many
+ * misses of the thread may lie between two misses of a class for its batch to
+ * grow. */
+enum {
+    WM_BATCH_BYTES = 512 << 10,
+    WM_TRANSFER_BATCH_BYTES = 4 << 20,
+    WM_MISSED_LATELY = 4
+};
 
 /* ---- misses ------------------------------------------------------------ */
 
@@ -24,17 +27,7 @@ static unsigned limit_batch(wm_magazine_set *set, const wm_magazine *m,
     return left >= (int64_t)most ? most : left > 1 ? (unsigned)left : 1;
 }
 
-/* Half of the capacity: nothing has to be split for these blocks. */
-static unsigned transfer_batch(wm_magazine_set *set, const wm_magazine *m)
-{
-    unsigned half = m->room / 2,
-             most = (unsigned)(WM_TRANSFER_BATCH_BYTES / m->bytes);
-
-    most = most < half ? most : half;
-    return limit_batch(set, m, most > 1 ? most : 1);
-}
-
-/* After a refill. */
+/* After a refill for which runs were split. */
 static void adjust_batch(wm_magazine_set *set, wm_magazine *m)
 {
     wm_supply *supply = wm_magazine_supply(set, m);
@@ -51,42 +44,42 @@ static void adjust_batch(wm_magazine_set *set, wm_magazine *m)
     supply->missed_at = set->misses;
 }
 
-static void tag_cached(const wm_magazine_set *set, const wm_magazine *m,
-                       unsigned count)
+/* Refills from the transfer cache of an arena, up to half of the capacity:
+ * nothing has to be split for these blocks. Their states are set later. */
+static unsigned take_transferred_locked(wm_magazine_set *set,
+                                        const wm_magazine *m, wm_arena *from)
 {
-    for (unsigned i = 0; i < count; i++) {
-        wm_block_set_state(m->top[i].block, set->cached);
-    }
+    unsigned half = m->room / 2;
+    unsigned most = (unsigned)(WM_TRANSFER_BATCH_BYTES / m->bytes);
+
+    most = most < half ? most : half;
+    return wm_transfer_cache_take_locked(
+        from, (unsigned)(m - set->of), limit_batch(set, m, most > 1 ? most : 1),
+        m->top);
 }
 
 /* Refills from an arena: the set's own or a sibling of it. */
 static unsigned take_from_arena(wm_magazine_set *set, wm_magazine *m,
                                 wm_arena *from, enum wm_split split, bool *cut)
 {
-    unsigned size_class = (unsigned)(m - set->of);
-    unsigned count;
+    bool held = wm_lock_acquire(&from->lock);
+    unsigned count = 0;
 
-    if (from != set->arena) {
-        wm_lock_acquire(&from->lock);
-    } else {
-        set->contended += wm_lock_acquire(&from->lock);
+    if (from == set->arena) {
+        set->contended += held;
         set->locked++;
     }
-    count = set->lane != NULL
-                ? 0
-                : wm_transfer_cache_take_locked(from, size_class,
-                                                transfer_batch(set, m), m->top);
+    if (set->lane == NULL) {
+        count = take_transferred_locked(set, m, from);
+    }
     *cut = count == 0;
     if (*cut) {
         count = wm_arena_take_batch_locked(
-            from, wm_magazine_set_lane(set, from), size_class,
+            from, wm_magazine_set_lane(set, from), (unsigned)(m - set->of),
             limit_batch(set, m, wm_magazine_supply(set, m)->batch), split,
             set->cached, m->top);
     }
     wm_lock_release(&from->lock);
-    if (!*cut) {
-        tag_cached(set, m, count);
-    }
     return count;
 }
 
@@ -95,16 +88,15 @@ static unsigned take_from_arena(wm_magazine_set *set, wm_magazine *m,
 static unsigned take_from_siblings(wm_magazine_set *set, wm_magazine *m,
                                    wm_arena *home)
 {
-    unsigned size_class = (unsigned)(m - set->of), count = 0;
+    unsigned count = 0;
 
     for (wm_arena *a = wm_arena_next(home, home); a != home && count == 0;
          a = wm_arena_next(home, a)) {
-        if (wm_transfer_cache_count(&a->transfer_cache, size_class) > 0) {
+        if (wm_transfer_cache_count(&a->transfer_cache,
+                                    (unsigned)(m - set->of)) > 0) {
             wm_lock_acquire(&a->lock);
-            count = wm_transfer_cache_take_locked(
-                a, size_class, transfer_batch(set, m), m->top);
+            count = take_transferred_locked(set, m, a);
             wm_lock_release(&a->lock);
-            tag_cached(set, m, count);
         }
     }
     return count;
@@ -145,13 +137,12 @@ static enum wm_refill refill(wm_magazine_set *set, wm_magazine *m,
                              const wm_request *request, enum wm_split split,
                              wm_block **block)
 {
-    size_t bytes = request->bytes;
     unsigned count;
     bool cut;
 
     if (may_pop(set, m)) {
         (void)wm_magazine_sift(set, m, wm_magazine_count(m));
-        *block = pop(set, bytes);
+        *block = pop(set, request->bytes);
         if (*block != NULL) {
             return WM_REFILL_DONE;
         }
@@ -164,22 +155,15 @@ static enum wm_refill refill(wm_magazine_set *set, wm_magazine *m,
     if (count == 0) {
         return WM_REFILL_MISSED;
     }
+    for (unsigned i = 0; !cut && i < count; i++) {
+        wm_block_set_state(m->top[i].block, set->cached);
+    }
     wm_magazine_recount(set, m, count);
     if (cut) {
         adjust_batch(set, m);
     }
-    *block = pop(set, bytes);
+    *block = pop(set, request->bytes);
     return WM_REFILL_DONE;
-}
-
-/* The magazine that can serve a request, or null. */
-static wm_magazine *magazine_for(wm_magazine_set *set,
-                                 const wm_request *request)
-{
-    return request->bytes <= WM_CLASS_LIMIT &&
-                   wm_arena_is_sibling(set->arena, request->arena)
-               ? wm_magazine_use(set, wm_size_class_fixed(request->bytes))
-               : NULL;
 }
 
 enum wm_refill wm_cache_refill(wm_arena_group *group, const wm_request *request,
@@ -188,12 +172,15 @@ enum wm_refill wm_cache_refill(wm_arena_group *group, const wm_request *request,
     enum wm_refill result = WM_REFILL_NONE;
     wm_window *window;
     wm_magazine_set *set = wm_cache_lock_for(group, request, &window);
-    wm_magazine *m;
+    wm_magazine *m = NULL;
 
     if (set == NULL) {
         return WM_REFILL_NONE;
     }
-    m = magazine_for(set, request);
+    if (request->bytes <= WM_CLASS_LIMIT &&
+        wm_arena_is_sibling(set->arena, request->arena)) {
+        m = wm_magazine_use(set, wm_size_class_fixed(request->bytes));
+    }
     if (m != NULL) {
         result = refill(set, m, request, split, block);
         if (wm_unlikely(set->locked >= WM_CONTENTION_SAMPLE)) {
