@@ -7,7 +7,7 @@
 #include "alloc/cache/magazine.h"
 #include "alloc/kinds/device_space.h"
 #include "alloc/kinds/pinned.h"
-#include "alloc/space/prewarm_jobs.h"
+#include "alloc/space/space.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/sized.h"
 #include "runtime/thread/home_node.h"
@@ -204,8 +204,8 @@ warm_status warm_pinned_prewarm_progress(warm_runtime *runtime, uint64_t *done,
     }
     wm_background *b = &runtime->pinned->space.background;
     wm_lock_acquire(&b->waker.lock);
-    *done = b->had;
-    *wanted = b->asked;
+    *done = b->obtained;
+    *wanted = b->wanted;
     wm_lock_release(&b->waker.lock);
     return WARM_OK;
 }

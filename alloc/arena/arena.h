@@ -107,7 +107,7 @@ typedef struct wm_arena {
     /* Relaxed, in the first sibling: bytes obtained from the driver, in total.
      */
     _Atomic uint64_t grown;
-    /* Relaxed, in the first sibling, of node_fallback.c: requests left that do
+    /* Relaxed, in the first sibling, of grow.c: requests left that do
      * not call the driver, and how many there were in the last back-off. */
     _Alignas(64) _Atomic unsigned pause, paused;
     /* Relaxed: segments, and segments that are one idle run; written under the

@@ -81,7 +81,7 @@ warm_status wm_pageable_alloc(wm_space *space, size_t bytes, void **pointer)
 
 static void report_ends(wm_arena_group *group)
 {
-    wm_space_say_ends((wm_space *)group);
+    wm_space_log_lost((wm_space *)group);
 }
 
 static const wm_timeline_ops timeline_ops = {

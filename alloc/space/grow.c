@@ -1,12 +1,21 @@
-/* grow.c: a request for which the space grows, until it is served or refused.
- */
-#include "alloc/space/grow_int.h"
+/* grow.c: a request for which the space grows, until it is served or refused:
+ * on which node, by how much, and what makes room. Takes no lock of its own but
+ * lock growth.
+ *
+ * On which node (row B15):
+ *
+ *   its own node grows ─► idle memory of other nodes ─► other nodes grow
+ *         ─► its own grows, once the idle segments of all are returned
+ *
+ * A strict request skips the middle. After a node was found full, requests that
+ * other memory can serve skip it: an attempt maps, touches and unmaps a region
+ * for nothing. 1 request skips it, after the next failure 3, then 7, at most
+ * 63. */
+#include "alloc/space/space_int.h"
 
-#include "runtime/base/bytes.h"
-#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
-/* ---- growing ---------------------------------------------------------- */
+/* ---- by how much -------------------------------------------------------- */
 
 static size_t larger(size_t a, size_t b)
 {
@@ -47,6 +56,7 @@ static warm_status step_down(wm_space *space, struct wm_grow_request *request,
  * stay few, and little of the last one stays unused. */
 enum { HELD_PARTS = 64 };
 
+/* Bytes of a whole segment, but at least what the request needs. */
 static size_t growth_bytes(wm_space *space,
                            const struct wm_grow_request *request)
 {
@@ -60,15 +70,6 @@ static size_t growth_bytes(wm_space *space,
     return larger(larger(space->group.segment_bytes, part), request->needed);
 }
 
-/* Obtains a whole segment, or less, but at least what the request needs. */
-static warm_status grow(wm_space *space, struct wm_grow_request *request)
-{
-    size_t bytes = growth_bytes(space, request);
-
-    request->wanted = bytes;
-    return step_down(space, request, request->needed, &bytes);
-}
-
 warm_status wm_growth_ahead(wm_space *space, wm_arena *arena, size_t bytes,
                             size_t least, size_t *obtained)
 {
@@ -80,39 +81,7 @@ warm_status wm_growth_ahead(wm_space *space, wm_arena *arena, size_t bytes,
     return status;
 }
 
-/* A call whose end may help a refused request: one that returns segments; if
- * the limit refused, any. */
-static struct wm_growth_call *find_hope_locked(wm_growth *growth, bool by_limit)
-{
-    struct wm_growth_call *e = growth->calls;
-
-    while (e != NULL && e->bytes > 0 && !by_limit) {
-        e = e->next;
-    }
-    return e;
-}
-
-/* Waits until something has changed for a refused request; false: nothing in
- * flight can. Requests that the driver refuses do not wait for each other, or
- * they would retry forever. */
-static bool wait_for_others(wm_space *space,
-                            const struct wm_grow_request *request)
-{
-    wm_growth *growth = &space->growth;
-    struct wm_growth_call *hope;
-    bool changed;
-
-    wm_lock_acquire(&growth->lock);
-    changed = growth->gained != request->gained ||
-              (request->by_limit && growth->vacated != request->vacated);
-    hope = find_hope_locked(growth, request->by_limit);
-    if (!changed && hope != NULL) {
-        wm_growth_call_wait_locked(growth, hope->number);
-        changed = true;
-    }
-    wm_lock_release(&growth->lock);
-    return changed;
-}
+/* ---- one attempt -------------------------------------------------------- */
 
 static const struct wm_growth_call *find_growth_locked(const wm_growth *growth)
 {
@@ -155,18 +124,49 @@ static void end_alone(wm_growth *growth)
 static warm_status try_once(wm_space *space, struct wm_grow_request *request)
 {
     warm_status status;
+    size_t bytes;
 
     if (request->alone) {
         begin_alone(&space->growth, request);
     }
     request->unseen =
         request->arena->unit > 0 && wm_timelines_any(space->group.timelines);
-    status = grow(space, request);
+    request->wanted = bytes = growth_bytes(space, request);
+    status = step_down(space, request, request->needed, &bytes);
     if (request->alone) {
         end_alone(&space->growth);
     }
     wm_growth_say(space);
     return status;
+}
+
+/* ---- what makes room for a refused request ------------------------------ */
+
+/* Waits until something has changed for a refused request; false: nothing in
+ * flight can. Requests that the driver refuses do not wait for each other, or
+ * they would retry forever. */
+static bool wait_for_others(wm_space *space,
+                            const struct wm_grow_request *request)
+{
+    wm_growth *growth = &space->growth;
+    const struct wm_growth_call *e;
+    bool changed;
+
+    wm_lock_acquire(&growth->lock);
+    changed = growth->gained != request->gained ||
+              (request->by_limit && growth->vacated != request->vacated);
+    /* A call whose end may help: one that returns segments; if the limit
+     * refused, any. */
+    e = growth->calls;
+    while (e != NULL && e->bytes > 0 && !request->by_limit) {
+        e = e->next;
+    }
+    if (!changed && e != NULL) {
+        wm_growth_call_wait_locked(growth, e->number);
+        changed = true;
+    }
+    wm_lock_release(&growth->lock);
+    return changed;
 }
 
 /* If another growth was in flight when the request was refused, it held memory
@@ -175,17 +175,15 @@ static warm_status try_once(wm_space *space, struct wm_grow_request *request)
 static bool try_alone(wm_space *space, struct wm_grow_request *request)
 {
     wm_growth *growth = &space->growth;
-    bool beside;
 
     if (request->arena->unit == 0 || request->alone) {
         return false;
     }
     wm_lock_acquire(&growth->lock);
-    beside = growth->vacated != request->vacated ||
-             find_growth_locked(growth) != NULL;
+    request->alone = growth->vacated != request->vacated ||
+                     find_growth_locked(growth) != NULL;
     wm_lock_release(&growth->lock);
-    request->alone = beside;
-    return beside;
+    return request->alone;
 }
 
 /* Waits once for the streams of freed blocks. Returns whether that may have
@@ -222,33 +220,149 @@ static bool make_room(wm_space *space, struct wm_grow_request *request)
 
 static bool open_any(const struct wm_grow_request *request)
 {
-    bool open =
-        wm_arena_open_oversize(request->arena, request->lane, request->needed);
+    wm_arena *a = request->arena;
+    bool open;
 
-    for (wm_arena *a = wm_arena_next(request->arena, request->arena);
-         a != request->arena && !open; a = wm_arena_next(request->arena, a)) {
+    do {
         open = wm_arena_open_oversize(a, request->lane, request->needed);
-    }
+        a = wm_arena_next(request->arena, a);
+    } while (!open && a != request->arena);
     return open;
 }
 
-warm_status wm_growth_alloc(wm_space *space, const wm_request *wanted,
-                            wm_arena *arena, wm_arena *give_back,
-                            wm_block **block)
+/* ---- on which node ------------------------------------------------------ */
+
+enum { LONGEST_BACKOFF = 63 };
+
+/* Grows a node, and begins or ends its back-off; relaxed, here and below: two
+ * threads may count one step, which is harmless. A refusal by the limit costs
+ * no driver call, so it begins no back-off. give_back: whose idle segments may
+ * be returned; null: all. */
+static warm_status grow(wm_space *space, const wm_request *request,
+                        wm_arena *arena, wm_arena *give_back, wm_block **block)
 {
-    struct wm_grow_request request = {.arena = arena,
+    struct wm_grow_request growing = {.arena = arena,
                                       .give_back = give_back,
-                                      .lane = wanted->lane,
-                                      .bytes = wanted->bytes,
+                                      .lane = request->lane,
+                                      .bytes = request->bytes,
                                       .needed =
-                                          wm_size_run_bytes(wanted->bytes)};
+                                          wm_size_run_bytes(request->bytes)};
+    wm_arena *node = arena->siblings;
+    unsigned skip = 0;
     warm_status status;
 
     do {
-        status = try_once(space, &request);
+        status = try_once(space, &growing);
     } while (status == WARM_OUT_OF_MEMORY &&
-             (open_any(&request) || make_room(space, &request) ||
-              wait_for_streams(space, &request) || try_alone(space, &request)));
-    *block = request.block;
+             (open_any(&growing) || make_room(space, &growing) ||
+              wait_for_streams(space, &growing) || try_alone(space, &growing)));
+    *block = growing.block;
+    if (status == WARM_OUT_OF_MEMORY && !growing.by_limit) {
+        skip =
+            2 * atomic_load_explicit(&node->paused, memory_order_relaxed) + 1;
+        skip = skip < LONGEST_BACKOFF ? skip : LONGEST_BACKOFF;
+    } else if (status != WARM_OK) {
+        return status;
+    }
+    atomic_store_explicit(&node->paused, skip, memory_order_relaxed);
+    atomic_store_explicit(&node->pause, skip, memory_order_relaxed);
     return status;
+}
+
+/* Whether this request skips the node; counts it. */
+static bool skips(wm_arena *arena)
+{
+    unsigned left =
+        atomic_load_explicit(&arena->siblings->pause, memory_order_relaxed);
+
+    if (left == 0) {
+        return false;
+    }
+    atomic_store_explicit(&arena->siblings->pause, left - 1,
+                          memory_order_relaxed);
+    return true;
+}
+
+/* The arena of the next node, in the circle that ends with the request's own.
+ */
+static wm_arena *next_for(const wm_space *space, const wm_request *request,
+                          const wm_arena *arena)
+{
+    return request->strict || space->group.nodes == 1
+               ? request->arena
+               : wm_group_arena_as(
+                     &space->group,
+                     wm_numa_next(&space->driver->numa, arena->node),
+                     request->arena);
+}
+
+bool wm_growth_in_backoff(wm_space *space, const wm_request *request)
+{
+    wm_arena *arena = request->arena;
+
+    if (request->cause == NULL || arena->pool != NULL) {
+        return false;
+    }
+    do {
+        if (atomic_load_explicit(&arena->siblings->pause,
+                                 memory_order_relaxed) == 0) {
+            return false;
+        }
+        arena = next_for(space, request, arena);
+    } while (arena != request->arena);
+    do {
+        (void)skips(arena);
+        arena = next_for(space, request, arena);
+    } while (arena != request->arena);
+    return true;
+}
+
+/* Allocates idle memory of other nodes; else lets those grow. */
+static warm_status spill(wm_space *space, const wm_request *request,
+                         wm_block **block)
+{
+    wm_arena *own = request->arena;
+    wm_arena *first = next_for(space, request, own);
+    warm_status status = WARM_OUT_OF_MEMORY;
+
+    for (wm_arena *a = first; a != own && status != WARM_OK;
+         a = next_for(space, request, a)) {
+        bool starved = false;
+
+        *block = wm_arena_take_or_steal(a, NULL, request->bytes, &starved);
+        status = *block != NULL ? WARM_OK : status;
+    }
+    for (wm_arena *a = first; a != own && status == WARM_OUT_OF_MEMORY;
+         a = next_for(space, request, a)) {
+        if (!skips(a)) {
+            status = grow(space, request, a, a, block);
+        }
+    }
+    if (status == WARM_OK) {
+        wm_arena_count((*block)->segment->arena, WM_COUNT_SPILL);
+    }
+    return status;
+}
+
+warm_status wm_growth_alloc(wm_space *space, const wm_request *request,
+                            wm_block **block)
+{
+    wm_arena *own = request->arena;
+    bool alone = request->strict || space->group.nodes == 1;
+    warm_status status = WARM_OUT_OF_MEMORY;
+
+    if (own->pool != NULL) {
+        return grow(space, request, own, NULL, block);
+    }
+    if (alone || !skips(own)) {
+        status = grow(space, request, own, own, block);
+    }
+    if (status != WARM_OUT_OF_MEMORY || space->group.nodes == 1) {
+        return status;
+    }
+    if (!alone) {
+        status = spill(space, request, block);
+    }
+    return status == WARM_OUT_OF_MEMORY ? grow(space, request, own, NULL, block)
+                                        : status;
 }

@@ -1,39 +1,10 @@
 /* growth_call.c: the list of driver calls in flight, and the warnings about
  * them that are logged later. */
-#include "alloc/space/grow_int.h"
+#include "alloc/space/space_int.h"
 
 #include "runtime/base/bytes.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-
-void wm_growth_init(wm_growth *growth)
-{
-    wm_lock_init(&growth->lock, WM_RANK_GROWTH);
-    wm_cond_init(&growth->over);
-}
-
-void wm_growth_fini(wm_growth *growth)
-{
-    wm_cond_fini(&growth->over);
-    wm_lock_fini(&growth->lock);
-}
-
-size_t wm_growth_peak(wm_growth *growth)
-{
-    size_t peak;
-
-    wm_lock_acquire(&growth->lock);
-    peak = growth->peak;
-    wm_lock_release(&growth->lock);
-    return peak;
-}
-
-void wm_growth_reset_peak(wm_growth *growth)
-{
-    wm_lock_acquire(&growth->lock);
-    growth->peak = growth->held;
-    wm_lock_release(&growth->lock);
-}
 
 bool wm_growth_moves(wm_growth *growth, uint64_t *gained)
 {
@@ -83,20 +54,17 @@ void wm_growth_call_end(wm_growth *growth, struct wm_growth_call *call,
     wm_lock_release(&growth->lock);
 }
 
-static bool is_under_way_locked(const wm_growth *growth, uint64_t number)
-{
-    for (struct wm_growth_call *e = growth->calls; e != NULL; e = e->next) {
-        if (e->number == number) {
-            return true;
-        }
-    }
-    return false;
-}
-
 void wm_growth_call_wait_locked(wm_growth *growth, uint64_t number)
 {
-    while (is_under_way_locked(growth, number)) {
-        wm_cond_wait(&growth->over, &growth->lock);
+    const struct wm_growth_call *e = growth->calls;
+
+    while (e != NULL) {
+        if (e->number == number) {
+            wm_cond_wait(&growth->over, &growth->lock);
+            e = growth->calls;
+        } else {
+            e = e->next;
+        }
     }
 }
 
@@ -117,48 +85,40 @@ void wm_growth_note(wm_growth *growth, enum wm_warning_kind kind, size_t bytes)
     wm_lock_release(&growth->lock);
 }
 
-static void say(const wm_space *space, const wm_deferred_warning *warning)
-{
-    if (warning->refused > 0) {
-        wm_log(WARM_LOG_WARNING,
-               "the driver did not take %s of %s memory back, which stays in "
-               "the cache: %s",
-               wm_bytes(warning->refused).text, space->traits->name,
-               warning->cause.message);
-    }
-    if (warning->torn > 0) {
-        wm_log(WARM_LOG_WARNING,
-               "the driver left a part of %s of %s memory behind: they are "
-               "lost, and stay held: %s",
-               wm_bytes(warning->torn).text, space->traits->name,
-               warning->cause.message);
-    }
-    if (warning->unrecorded > 0) {
-        wm_log(WARM_LOG_WARNING,
-               "%s of %s memory for which there is no record could not go back "
-               "to the driver: they are lost",
-               wm_bytes(warning->unrecorded).text, space->traits->name);
-    }
-}
-
 void wm_growth_say(wm_space *space)
 {
     wm_growth *growth = &space->growth;
+    const char *name = space->traits->name;
+    wm_deferred_warning warning;
     warm_error last = {.size = sizeof last};
-    wm_deferred_warning warning = {.refused = 0};
-    bool any;
 
     wm_lock_acquire(&growth->lock);
-    any = growth->warning.refused > 0 || growth->warning.torn > 0 ||
-          growth->warning.unrecorded > 0;
-    if (any) {
-        warning = growth->warning;
-        growth->warning = (wm_deferred_warning){.refused = 0};
+    if (growth->warning.refused == 0 && growth->warning.torn == 0 &&
+        growth->warning.unrecorded == 0) {
+        wm_lock_release(&growth->lock);
+        return;
     }
+    warning = growth->warning;
+    growth->warning = (wm_deferred_warning){.refused = 0};
     wm_lock_release(&growth->lock);
-    if (any) {
-        warm_last_error(&last);
-        say(space, &warning);
-        wm_error_restore(&last);
+    warm_last_error(&last);
+    if (warning.refused > 0) {
+        wm_log(WARM_LOG_WARNING,
+               "the driver did not take %s of %s memory back, which stays in "
+               "the cache: %s",
+               wm_bytes(warning.refused).text, name, warning.cause.message);
     }
+    if (warning.torn > 0) {
+        wm_log(WARM_LOG_WARNING,
+               "the driver left a part of %s of %s memory behind: they are "
+               "lost, and stay held: %s",
+               wm_bytes(warning.torn).text, name, warning.cause.message);
+    }
+    if (warning.unrecorded > 0) {
+        wm_log(WARM_LOG_WARNING,
+               "%s of %s memory for which there is no record could not go back "
+               "to the driver: they are lost",
+               wm_bytes(warning.unrecorded).text, name);
+    }
+    wm_error_restore(&last);
 }

@@ -2,54 +2,45 @@
  */
 #include "alloc/space/space_int.h"
 
-#include "alloc/cache/magazine.h"
-#include "alloc/space/node_fallback.h"
 #include "alloc/arena/arena_trace.h"
+#include "alloc/cache/magazine.h"
 #include "runtime/base/bytes.h"
+#include "runtime/base/callback.h"
 #include "runtime/base/clock.h"
 
 #include <stdio.h>
 
-/* What the node alone holds, for a request that no other would do for. */
-static const char *node_figures(wm_space *space, const wm_request *request,
-                                char *text, size_t bytes)
-{
-    warm_space_stats s = {.size = sizeof s};
-
-    if (!request->strict || space->group.nodes == 1) {
-        return "";
-    }
-    wm_arena_stats(request->arena, &s);
-    snprintf(text, bytes, " on node %d (held %s, idle %s)",
-             request->arena->node, wm_bytes(s.held_bytes.current).text,
-             wm_bytes(s.idle_bytes).text);
-    return text;
-}
+/* ---- the error ---------------------------------------------------------- */
 
 warm_status wm_space_refuse(wm_space *space, const wm_request *request)
 {
     warm_space_stats s = {.size = sizeof s};
     warm_error cause = {.size = sizeof cause};
-    char node[96], driver[160] = "";
+    char node[96] = "", driver[160] = "";
     size_t limit = wm_space_limit(space);
 
     warm_last_error(&cause);
     wm_cache_merge_stats(&space->group);
-    wm_space_stats(space, &s);
     wm_arena_count(request->arena, WM_COUNT_FAILURE);
     if (wm_unlikely(space->group.runtime->traced)) {
         wm_traced_refused(space->group.runtime, request);
     }
+    if (request->strict && space->group.nodes > 1) {
+        wm_arena_stats(request->arena, &s);
+        snprintf(node, sizeof node, " on node %d (held %s, idle %s)",
+                 request->arena->node, wm_bytes(s.held_bytes.current).text,
+                 wm_bytes(s.idle_bytes).text);
+    }
     if (space->traits->describe != NULL) {
         space->traits->describe(space, driver, sizeof driver);
     }
+    wm_space_stats(space, &s);
     /* The driver's reason comes last: it may be long, and cut off. */
     return wm_fail_code(
         WARM_OUT_OF_MEMORY, cause.origin, cause.code, cause.code_text,
         "%s of %s memory were asked for%s and cannot be had%s; held %s, live "
         "%s, idle %s%s, pending %s, lost %s, limit %s: %s",
-        wm_bytes(request->bytes).text, space->traits->name,
-        node_figures(space, request, node, sizeof node), driver,
+        wm_bytes(request->bytes).text, space->traits->name, node, driver,
         wm_bytes(s.held_bytes.current).text,
         wm_bytes(s.live_bytes.current).text, wm_bytes(s.idle_bytes).text,
         /* Relaxed: for a message. */
@@ -60,30 +51,17 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request)
         limit != 0 ? wm_bytes(limit).text : "none", cause.message);
 }
 
-/* An out-of-memory error is reported here, or by a caller that has other memory
- * for the request (request->cause): then the last error stays what it was. */
-static warm_status out_of_memory(wm_space *space, const wm_request *request,
-                                 const wm_space_work *work)
-{
-    if (request->cause == NULL) {
-        return wm_space_refuse(space, request);
-    }
-    warm_last_error(request->cause);
-    wm_error_restore(&work->quiet.error);
-    return WARM_OUT_OF_MEMORY;
-}
-
-/* ---- the rungs ----------------------------------------------------------- */
+/* ---- the rungs ---------------------------------------------------------- */
 
 /* An allocation on its way up the ladder; on the thread's stack. */
 typedef struct climb {
     wm_space *space;
     const wm_request *request;
-    wm_block *block;    /* what a rung found */
-    warm_status status; /* why there is none, once the space could not grow */
-    uint64_t polled_ns; /* one reading of the clock for the first two polls */
+    wm_block *block;     /* what a rung found */
+    warm_status status;  /* why there is none, once the space could not grow */
+    enum wm_split split; /* of idle runs that fit badly */
+    unsigned begun;      /* QUIET, WORK */
     wm_space_work *work;
-    bool quiet, working; /* what of the work has begun */
 } climb;
 
 /* A rung tries one thing. It returns true if the ladder ends there: with a
@@ -104,38 +82,22 @@ static bool take(climb *c, const wm_request *request, enum wm_split split)
     return c->block != NULL;
 }
 
-/* After a poll: then blocks that the poll had to give up are logged. */
-static bool take_polled(climb *c, enum wm_split split)
-{
-    bool found = take(c, c->request, split);
-
-    wm_space_say_ends(c->space);
-    return found;
-}
-
-/* To join runs of a stream's lane takes a walk over all of them: where the
- * thread caches blocks in the order of that stream, its cache and those of
- * other threads come first. */
-static enum wm_split split_for(const climb *c)
-{
-    return c->request->epoch != 0 ? WM_SPLIT_NO_JOIN : WM_SPLIT_ALLOW;
-}
-
 static bool take_idle(climb *c)
 {
     return take(c, c->request, WM_SPLIT_GOOD_FIT);
 }
 
-/* A memory callback that allocates is refused, or it would be called again. */
-static bool refuse_in_callback(climb *c)
+static bool take_any_fit(climb *c)
 {
-    c->status = wm_space_check_asking(c->space);
-    return c->status != WARM_OK;
+    return take(c, c->request, c->split);
 }
 
-static bool split_cached(climb *c)
+static bool take_or_steal(climb *c)
 {
-    c->block = wm_cache_take_own(&c->space->group, c->request);
+    bool starved = false;
+
+    c->block = wm_arena_take_or_steal(c->request->arena, c->request->lane,
+                                      c->request->bytes, &starved);
     return c->block != NULL;
 }
 
@@ -151,30 +113,72 @@ static void queue_fences(const climb *c, wm_arena *arena)
     }
 }
 
-static bool poll_own(climb *c)
-{
-    c->polled_ns = wm_clock_ns();
-    queue_fences(c, c->request->arena);
-    return wm_pending_poll_mine(&c->space->group, c->polled_ns) &&
-           take_polled(c, WM_SPLIT_FORBID);
-}
-
 /* Streams that are polled before all of them are: with a thousand streams a
  * miss costs no more than with a few, as long as some of them move on. */
 enum { FEW = 8 };
 
+/* Polls this thread's pending frees, then a few streams. */
 static bool poll_few(climb *c)
 {
     wm_arena_group *group = &c->space->group;
+    wm_arena *arena = c->request->arena;
+    uint64_t now;
 
-    wm_timelines_poll_some(group->timelines, FEW, c->request->arena,
-                           wm_cache_is_footprint_stable(group), c->polled_ns);
-    return take_polled(c, split_for(c));
+    if (arena->orders == NULL && !wm_timelines_any(group->timelines)) {
+        return false;
+    }
+    /* Read before the fences are queued: a batch that is opened after `now`
+     * counts as old, and the poll closes it. */
+    now = wm_clock_ns();
+    queue_fences(c, arena);
+    if (wm_pending_poll_mine(group, now)) {
+        wm_space_log_lost(c->space);
+        if (take(c, c->request, WM_SPLIT_FORBID)) {
+            return true;
+        }
+    }
+    wm_timelines_poll_some(group->timelines, FEW, arena,
+                           wm_cache_is_footprint_stable(group), now);
+    wm_space_log_lost(c->space);
+    return false;
+}
+
+static bool poll_all(climb *c)
+{
+    wm_timelines *timelines = c->space->group.timelines;
+
+    queue_fences(c, NULL);
+    if (wm_timelines_busy(timelines) == 0) {
+        return false;
+    }
+    wm_timelines_poll_queued(timelines);
+    wm_space_log_lost(c->space);
+    return take_any_fit(c);
+}
+
+static bool poll_and_decay(climb *c)
+{
+    queue_fences(c, NULL);
+    wm_space_collect(c->space);
+    wm_space_decay(c->space);
+    return take_or_steal(c);
+}
+
+static bool split_cached(climb *c)
+{
+    c->block = wm_cache_take_own(&c->space->group, c->request);
+    return c->block != NULL;
 }
 
 static bool split_larger(climb *c)
 {
     c->block = wm_cache_take_larger(&c->space->group, c->request);
+    return c->block != NULL;
+}
+
+static bool merge_cached(climb *c)
+{
+    c->block = wm_cache_take_row(&c->space->group, c->request);
     return c->block != NULL;
 }
 
@@ -185,32 +189,14 @@ static bool steal(climb *c)
     wm_arena *own = c->request->arena;
     wm_request request = *c->request;
     bool found = wm_arena_steal_segment(own, request.bytes) &&
-                 take(c, &request, split_for(c));
+                 take(c, &request, c->split);
 
     request.arena = wm_arena_next(own, own);
     while (!found && request.arena != own) {
-        found = take(c, &request, split_for(c));
+        found = take(c, &request, c->split);
         request.arena = wm_arena_next(own, request.arena);
     }
     return found;
-}
-
-static bool merge_cached(climb *c)
-{
-    c->block = wm_cache_take_row(&c->space->group, c->request);
-    return c->block != NULL;
-}
-
-static bool poll_all(climb *c)
-{
-    wm_timelines *timelines = c->space->group.timelines;
-
-    queue_fences(c, NULL);
-    if (wm_timelines_busy(timelines) > 0) {
-        wm_timelines_poll_queued(timelines);
-        (void)take_polled(c, split_for(c));
-    }
-    return c->block != NULL;
 }
 
 static bool reclaim(climb *c)
@@ -219,31 +205,10 @@ static bool reclaim(climb *c)
     return c->block != NULL;
 }
 
-static bool take_any(climb *c)
-{
-    bool starved = false;
-
-    c->block = wm_arena_take_or_steal(c->request->arena, c->request->lane,
-                                      c->request->bytes, &starved);
-    return c->block != NULL;
-}
-
-static bool collect_pending(climb *c)
-{
-    wm_space_collect_gathered(c->space);
-    return take_any(c);
-}
-
-static bool poll_and_decay(climb *c)
-{
-    queue_fences(c, NULL);
-    wm_space_poll_now(c->space);
-    return take_any(c);
-}
-
 static bool refuse_in_backoff(climb *c)
 {
-    if (wm_node_fallback_in_backoff(c->space, c->request)) {
+    if (c->request->cause != NULL &&
+        wm_growth_in_backoff(c->space, c->request)) {
         c->status = wm_fail(WARM_OUT_OF_MEMORY,
                             "the driver had none lately, and was not asked");
     }
@@ -262,7 +227,7 @@ static bool share(climb *c, bool is_short)
         if (is_short) {
             wm_arena_count(c->request->arena, WM_COUNT_RETRY);
         }
-        (void)take_any(c);
+        (void)take_or_steal(c);
     }
     wm_error_restore(&cause);
     return c->block != NULL;
@@ -273,9 +238,14 @@ static bool share_before_growth(climb *c)
     return c->space->shares && share(c, false);
 }
 
+static bool share_when_short(climb *c)
+{
+    return share(c, true);
+}
+
 static bool obtain(climb *c)
 {
-    c->status = wm_node_fallback_obtain(c->space, c->request, &c->block);
+    c->status = wm_growth_alloc(c->space, c->request, &c->block);
     return c->status != WARM_OUT_OF_MEMORY;
 }
 
@@ -306,11 +276,68 @@ static bool grow(climb *c)
     return false;
 }
 
-static bool share_when_short(climb *c)
+/* ---- memory callbacks --------------------------------------------------- */
+
+/* A request for which the thread calls the callbacks of a runtime; on its
+ * stack, which may have several: a callback may allocate from another runtime.
+ */
+struct asking {
+    const warm_runtime *runtime;
+    const struct asking *outer;
+};
+
+static _Thread_local const struct asking *asking;
+
+/* A memory callback that allocates is refused, or it would be called for its
+ * own request again, and so on. */
+static bool refuse_in_callback(climb *c)
 {
-    return share(c, true);
+    const struct asking *a = asking;
+
+    while (a != NULL && a->runtime != c->space->group.runtime) {
+        a = a->outer;
+    }
+    if (a != NULL) {
+        c->status = wm_fail(WARM_INVALID_ARGUMENT,
+                            "a memory callback allocates %s memory from the "
+                            "runtime that called it, and that is short of "
+                            "memory: a callback may only free there",
+                            c->space->traits->name);
+    }
+    return a != NULL;
 }
 
+/* Returns whether a callback reports that it freed memory. No lock held. */
+static bool call_callbacks(wm_space *space, size_t bytes)
+{
+    struct asking mine = {space->group.runtime, asking};
+    warm_error cause = {.size = sizeof cause};
+    bool again = false;
+
+    warm_last_error(&cause);
+    asking = &mine;
+    for (int i = 0; i < WM_CALLBACKS; i++) {
+        warm_memory_fn function;
+        void *context;
+
+        wm_lock_acquire(&space->growth.lock);
+        function = space->callback[i].function;
+        context = space->callback[i].context;
+        wm_lock_release(&space->growth.lock);
+        if (function != NULL) {
+            wm_callback_begin();
+            again = function(context, bytes) != 0 || again;
+            wm_callback_end();
+        }
+    }
+    asking = mine.outer;
+    /* What failed in a callback is not why the request does. */
+    wm_error_restore(&cause);
+    return again;
+}
+
+/* Graphs use the memory of such a pool: not only this thread and the streams
+ * decide what may be allocated again. */
 static bool is_for_graphs(const wm_request *request)
 {
     return request->arena->pool != NULL && !request->arena->user_pool;
@@ -318,7 +345,8 @@ static bool is_for_graphs(const wm_request *request)
 
 static bool ask_callbacks(climb *c)
 {
-    if (!wm_space_ask_callbacks(c->space, c->request->bytes)) {
+    /* The poller has the callbacks of all spaces of a runtime. */
+    if (!call_callbacks(c->space->poller, c->request->bytes)) {
         return false;
     }
     wm_arena_count(c->request->arena, WM_COUNT_RETRY);
@@ -330,7 +358,7 @@ static bool ask_callbacks(climb *c)
     return obtain(c);
 }
 
-/* ---- the ladder ---------------------------------------------------------- */
+/* ---- the ladder --------------------------------------------------------- */
 
 /* Which allocations try a rung, and what surrounds it. */
 enum {
@@ -351,15 +379,14 @@ static const struct rung {
     {take_idle, POLLED | AGED | GRAPHS},
     {refuse_in_callback, POLLED | AGED | GRAPHS},
     {split_cached, POLLED | LANED},
-    {poll_own, POLLED | QUIET},
     {poll_few, POLLED | QUIET},
+    {take_any_fit, POLLED | QUIET},
     {split_larger, POLLED | QUIET},
     {steal, POLLED | AGED | QUIET},
     {merge_cached, POLLED | LANED | QUIET},
     {poll_all, POLLED | QUIET},
     {steal, POLLED | LANED | QUIET}, /* what that poll brought to siblings */
     {reclaim, POLLED | QUIET | TAG},
-    {collect_pending, POLLED | WORK | TAG},
     {poll_and_decay, AGED | WORK | TAG},
     {refuse_in_backoff, POLLED | AGED | WORK},
     {reclaim, AGED | WORK | TAG},
@@ -370,96 +397,93 @@ static const struct rung {
     {ask_callbacks, POLLED | AGED | GRAPHS | WORK | TAG},
 };
 
-static bool tries(const climb *c, const struct rung *rung)
+/* Begins what surrounds a rung. False: the driver does not allow it. */
+static bool begin_work(climb *c, unsigned flags)
 {
-    unsigned kind = wm_space_decays(c->space) ? AGED : POLLED;
-
-    if (is_for_graphs(c->request)) {
-        kind = GRAPHS;
-    }
-    return (rung->flags & kind) != 0 &&
-           ((rung->flags & LANED) == 0 || c->request->lane != NULL);
-}
-
-/* Begins what surrounds a rung, once. False: the driver does not allow it. */
-static bool surround(climb *c, unsigned flags)
-{
-    if ((flags & (QUIET | WORK)) != 0 && !c->quiet) {
+    if ((c->begun & QUIET) == 0) {
         wm_quiet_begin(&c->work->quiet);
-        c->quiet = true;
+        c->begun |= QUIET;
     }
-    if ((flags & WORK) != 0 && !c->working) {
+    if ((flags & WORK) != 0) {
         c->work->mode = true;
         c->status = wm_driver_capture_mode(c->space->driver, &c->work->mode);
-        c->working = c->status == WARM_OK;
+        c->begun |= c->status == WARM_OK ? WORK : 0;
     }
-    return (flags & WORK) == 0 || c->working;
+    return c->status == WARM_OK;
 }
 
-static bool try_rung(climb *c, const struct rung *rung)
+static void end_work(const climb *c)
 {
-    bool over = !surround(c, rung->flags) || rung->try(c);
-
-    if (c->block != NULL && (rung->flags & TAG) != 0) {
-        wm_cache_tag_block(&c->space->group, c->request, c->block);
-    }
-    return over;
-}
-
-static warm_status end(climb *c, void **pointer)
-{
-    if (c->block != NULL) {
-        *pointer = c->block->base;
-        c->status = WARM_OK;
-    } else if (c->status == WARM_OUT_OF_MEMORY) {
-        c->status = out_of_memory(c->space, c->request, c->work);
-    }
-    if (c->working) {
-        wm_driver_capture_relaxed_end(c->space->driver, &c->work->mode);
-    }
-    if (c->quiet && c->status == WARM_OK) {
+    if ((c->begun & WORK) != 0) {
+        wm_space_work_end(c->space, c->work, c->status == WARM_OK);
+    } else if (c->status == WARM_OK) {
         wm_quiet_end(&c->work->quiet);
-    } else if (c->quiet) {
+    } else {
         wm_quiet_fail(&c->work->quiet);
     }
-    return c->status;
+}
+
+/* An out-of-memory error is reported here, or by a caller that has other memory
+ * for the request (request->cause): then the last error stays what it was. */
+static warm_status fail(const climb *c)
+{
+    if (c->request->cause == NULL) {
+        return wm_space_refuse(c->space, c->request);
+    }
+    warm_last_error(c->request->cause);
+    wm_error_restore(&c->work->quiet.error);
+    return WARM_OUT_OF_MEMORY;
 }
 
 warm_status wm_space_alloc(wm_space *space, const wm_request *request,
                            void **pointer)
 {
-    enum { RUNGS = sizeof ladder / sizeof *ladder };
+    const struct rung *end = ladder + sizeof ladder / sizeof *ladder;
+    const struct rung *rung = ladder;
     wm_space_work work; /* large: not cleared */
+    /* To merge runs of a stream's lane takes a walk over all of them: where the
+     * thread caches blocks in the order of that stream, its cache and those of
+     * other threads come first. */
     climb c = {.space = space,
                .request = request,
-               .work = &work,
-               .status = wm_driver_look(space->driver, space->group.device)};
-    warm_status status;
+               .status = wm_driver_look(space->driver, space->group.device),
+               .split = request->epoch != 0 ? WM_SPLIT_NO_JOIN : WM_SPLIT_ALLOW,
+               .work = &work};
+    unsigned kind = POLLED, never = request->lane == NULL ? LANED : 0;
 
     if (wm_unlikely(c.status != WARM_OK)) {
         return c.status;
     }
-    for (unsigned i = 0; i < RUNGS; i++) {
-        if (tries(&c, &ladder[i]) && try_rung(&c, &ladder[i])) {
+    if (is_for_graphs(request)) {
+        kind = GRAPHS;
+    } else if (space->decay_ns != 0 && !space->background.on) {
+        kind = AGED;
+    }
+    for (; rung < end; rung++) {
+        if ((rung->flags & kind) == 0 || (rung->flags & never) != 0) {
+            continue;
+        }
+        if ((rung->flags & ~c.begun & (QUIET | WORK)) != 0 &&
+            !begin_work(&c, rung->flags)) {
+            break;
+        }
+        if (rung->try(&c)) {
             break;
         }
     }
-    status = end(&c, pointer);
+    if (c.block != NULL) {
+        if ((rung->flags & TAG) != 0) {
+            wm_cache_tag_block(&space->group, request, c.block);
+        }
+        *pointer = c.block->base;
+        c.status = WARM_OK;
+    } else if (c.status == WARM_OUT_OF_MEMORY) {
+        c.status = fail(&c);
+    }
+    if (c.begun != 0) {
+        end_work(&c);
+    }
     wm_cache_raise_peaks(&space->group);
     wm_background_note_taken(&space->background);
-    return status;
-}
-
-warm_status wm_space_ahead(wm_space *space, int node, size_t bytes,
-                           size_t least, size_t *obtained)
-{
-    wm_space_work work;
-    warm_status status = wm_space_work_begin(space, &work);
-
-    if (status == WARM_OK) {
-        status = wm_growth_ahead(space, wm_group_arena(&space->group, node),
-                                 bytes, least, obtained);
-        wm_space_work_end(space, &work, status == WARM_OK);
-    }
-    return status;
+    return c.status;
 }

@@ -22,19 +22,31 @@ struct reclaim {
     uint64_t number;          /* of its set: decides between equal ones */
 };
 
-static wm_arena *home_of(const struct reclaim *reclaim)
-{
-    return reclaim->request->arena;
-}
-
 static void try_again(struct reclaim *reclaim)
 {
+    const wm_request *request = reclaim->request;
     bool starved = false;
 
-    reclaim->block =
-        wm_arena_take_or_steal(home_of(reclaim), reclaim->request->lane,
-                               reclaim->request->bytes, &starved);
+    reclaim->block = wm_arena_take_or_steal(request->arena, request->lane,
+                                            request->bytes, &starved);
 }
+
+/* After a flush. The flushed blocks may be in lanes of other streams: then
+ * these streams are polled. */
+static void poll_and_try_again(struct reclaim *reclaim)
+{
+    wm_arena *arena = reclaim->request->arena;
+
+    try_again(reclaim);
+    if (reclaim->block == NULL && reclaim->space->traits->laned &&
+        arena->pool == NULL) {
+        wm_lanes_queue_fences(arena->orders, NULL, reclaim->request->lane);
+        wm_space_collect(reclaim->space);
+        try_again(reclaim);
+    }
+}
+
+/* ---- other threads ------------------------------------------------------ */
 
 static bool has_some(const wm_window *window, void *context)
 {
@@ -53,27 +65,11 @@ static void reclaim_window(wm_window *window, void *context)
         /* Blocks of another node cannot serve the request; if it must be
          * served, their segments are returned to the driver in its place. */
         if (reclaim->must ||
-            wm_arena_is_sibling(set->arena, home_of(reclaim))) {
+            wm_arena_is_sibling(set->arena, reclaim->request->arena)) {
             reclaim->blocks += wm_cache_flush(set, WM_ALL);
         }
     }
     reclaim->windows++;
-}
-
-/* After a flush. The flushed blocks may be in lanes of other streams: then
- * these streams are polled. */
-static void ask_and_try_again(struct reclaim *reclaim)
-{
-    wm_space *space = reclaim->space;
-
-    try_again(reclaim);
-    if (reclaim->block == NULL && space->traits->laned &&
-        home_of(reclaim)->pool == NULL) {
-        wm_lanes_queue_fences(home_of(reclaim)->orders, NULL,
-                              reclaim->request->lane);
-        wm_space_collect(space);
-        try_again(reclaim);
-    }
 }
 
 static bool is_richest_so_far(const wm_window *window, void *context)
@@ -93,7 +89,7 @@ static bool is_richest_so_far(const wm_window *window, void *context)
         reclaim->number = number;
         reclaim->richest = window;
     }
-    return false; /* looks only */
+    return false; /* no window is visited */
 }
 
 static bool is_richest(const wm_window *window, void *context)
@@ -115,52 +111,56 @@ static void reclaim_others(struct reclaim *reclaim)
     for (int i = 0; i < WM_RICHEST && reclaim->block == NULL; i++) {
         reclaim->most = 0;
         (void)wm_window_visit(reclaim->space->group.runtime, &look);
+        if (reclaim->most > 0) {
+            (void)wm_window_visit(reclaim->space->group.runtime, &one);
+        }
+        /* If no window caches anything: a block that was cached when the arena
+         * had nothing may be allocated by now, and the memory beside it large
+         * enough. */
+        poll_and_try_again(reclaim);
         if (reclaim->most == 0) {
-            /* A block that was cached when the arena had nothing may be
-             * allocated by now, and the memory beside it large enough. */
-            ask_and_try_again(reclaim);
             return;
         }
-        (void)wm_window_visit(reclaim->space->group.runtime, &one);
-        ask_and_try_again(reclaim);
     }
     if (reclaim->block == NULL) {
         (void)wm_window_visit(reclaim->space->group.runtime, &all);
-        ask_and_try_again(reclaim);
+        poll_and_try_again(reclaim);
     }
 }
 
+/* ---- this thread -------------------------------------------------------- */
+
 static void reclaim_mine(struct reclaim *reclaim)
 {
+    const wm_request *request = reclaim->request;
     wm_window *window;
     wm_magazine_set *set =
-        wm_cache_lock_for(&reclaim->space->group, reclaim->request, &window);
+        wm_cache_lock_for(&reclaim->space->group, request, &window);
 
     if (set == NULL) {
         return;
     }
-    if (wm_arena_is_sibling(set->arena, home_of(reclaim))) {
-        reclaim->blocks +=
-            wm_cache_split_larger(set, reclaim->request, &reclaim->block);
-    }
-    if (reclaim->block == NULL &&
-        wm_arena_is_sibling(set->arena, home_of(reclaim))) {
-        reclaim->blocks +=
-            wm_cache_merge_row(set, reclaim->request, &reclaim->block);
-    }
-    if (reclaim->block == NULL &&
-        wm_arena_is_sibling(set->arena, home_of(reclaim))) {
-        reclaim->blocks +=
-            wm_cache_trade(set, reclaim->request->bytes, &reclaim->block);
-    } else if (reclaim->block == NULL && wm_magazine_set_bytes(set) > 0) {
-        reclaim->blocks += wm_cache_flush(set, WM_ALL);
+    if (!wm_arena_is_sibling(set->arena, request->arena)) {
+        if (wm_magazine_set_bytes(set) > 0) {
+            reclaim->blocks += wm_cache_flush(set, WM_ALL);
+        }
+    } else {
+        reclaim->blocks += wm_cache_split_larger(set, request, &reclaim->block);
+        if (reclaim->block == NULL) {
+            reclaim->blocks +=
+                wm_cache_merge_row(set, request, &reclaim->block);
+        }
+        if (reclaim->block == NULL) {
+            reclaim->blocks +=
+                wm_cache_trade(set, request->bytes, &reclaim->block);
+        }
     }
     wm_biased_release(&window->biased);
 }
 
 /* Rent or buy: whether flushing has cost as much as a growth by now, which then
  * comes first. */
-static bool is_dear(wm_space *space, size_t bytes)
+static bool growth_is_cheaper(wm_space *space, size_t bytes)
 {
     /* Relaxed, both: an estimate to which several threads add. */
     uint64_t cost = WM_VISIT_PRICE *
@@ -176,41 +176,34 @@ static bool is_dear(wm_space *space, size_t bytes)
     return true;
 }
 
-/* After a flush that found no block the space grows: the cost begins anew. */
-static void note_cost(wm_space *space, const struct reclaim *reclaim)
-{
-    if (reclaim->block == NULL) {
-        atomic_store_explicit(&space->group.reclaimed, 0, memory_order_relaxed);
-        return;
-    }
-    atomic_fetch_add_explicit(&space->group.reclaimed,
-                              WM_RECLAIM_PRICE + reclaim->blocks +
-                                  WM_VISIT_PRICE * reclaim->windows,
-                              memory_order_relaxed);
-}
-
 bool wm_space_reclaim(wm_space *space, const wm_request *request, bool must,
                       wm_block **block)
 {
     struct reclaim reclaim = {.space = space, .request = request, .must = must};
+    bool flush = space->group.magazine_blocks > 0 &&
+                 (must || !growth_is_cheaper(space, request->bytes));
 
-    if (space->group.magazine_blocks == 0) {
-        return false;
+    if (flush) {
+        reclaim_mine(&reclaim);
     }
-    if (!must && is_dear(space, request->bytes)) {
-        return false;
-    }
-    reclaim_mine(&reclaim);
     if (reclaim.block == NULL) {
-        /* Pending frees of other threads first: these threads would not miss
-         * them, as they would their cached blocks. */
+        /* Pending frees before the caches of other threads: these threads would
+         * not miss them, as they would their cached blocks. */
         wm_space_collect_gathered(space);
         try_again(&reclaim);
     }
-    if (reclaim.block == NULL) {
+    if (flush && reclaim.block == NULL) {
         reclaim_others(&reclaim);
     }
-    note_cost(space, &reclaim);
+    if (flush && reclaim.block == NULL) {
+        /* The space grows: the cost begins anew. Relaxed: as above. */
+        atomic_store_explicit(&space->group.reclaimed, 0, memory_order_relaxed);
+    } else if (flush) {
+        atomic_fetch_add_explicit(&space->group.reclaimed,
+                                  WM_RECLAIM_PRICE + reclaim.blocks +
+                                      WM_VISIT_PRICE * reclaim.windows,
+                                  memory_order_relaxed);
+    }
     *block = reclaim.block;
     return reclaim.blocks > 0;
 }

@@ -1,5 +1,5 @@
 /* return_idle.c: idle segments are returned to the driver. */
-#include "alloc/space/grow_int.h"
+#include "alloc/space/space_int.h"
 
 #include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"

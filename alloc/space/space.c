@@ -1,98 +1,44 @@
-/* space.c: a space begins and ends, is polled and trimmed. */
+/* space.c: a space begins and ends; its figures; what surrounds slow work; the
+ * user's memory callbacks. */
 #include "alloc/space/space_int.h"
 
+#include "alloc/arena/arena_stats.h"
 #include "alloc/cache/magazine.h"
-#include "alloc/space/node_fallback.h"
-#include "runtime/base/clock.h"
+#include "runtime/base/bytes.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/process.h"
 
 #include <string.h>
 
-/* ---- what may be taken back -------------------------------------------- */
+/* ---- begin and end ------------------------------------------------------ */
 
-/* What a thread keeps and does not use goes first, or its segments would never
- * be idle. */
-static void decay_magazines(wm_space *space, uint64_t now)
+static warm_status init_background(wm_space *space, const wm_options *options)
 {
-    uint64_t before =
-        atomic_load_explicit(&space->aged_ns, memory_order_relaxed);
+    wm_background *b = &space->background;
 
-    /* Relaxed: of two threads one finds that it is time. */
-    if (now - before >= space->decay_ns &&
-        atomic_compare_exchange_strong_explicit(&space->aged_ns, &before, now,
-                                                memory_order_relaxed,
-                                                memory_order_relaxed)) {
-        wm_cache_flush_idle(&space->group);
+    if (options->pinned_limit != 0 &&
+        options->reserve_bytes > options->pinned_limit) {
+        return wm_fail(WARM_INVALID_OPTION,
+                       "reserve_bytes (%s) are more than pinned_limit (%s)",
+                       wm_bytes(options->reserve_bytes).text,
+                       wm_bytes(options->pinned_limit).text);
     }
+    b->job = wm_meta_alloc((size_t)space->group.nodes * sizeof *b->job);
+    if (b->job == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
+    }
+    b->space = space;
+    b->on = strcmp(options->background, "on") == 0;
+    b->reserve_bytes = wm_page_round(options->reserve_bytes);
+    b->reserve_node = wm_driver_device_node(space->driver, 0);
+    wm_lock_init(&b->waker.lock, WM_RANK_BACKGROUND);
+    wm_cond_init(&b->waker.wake);
+    wm_cond_init(&b->over);
+    return WARM_OK;
 }
 
-static void decay(wm_space *space)
-{
-    uint64_t now;
-
-    if (space->decay_ns == 0) {
-        return;
-    }
-    now = wm_clock_ns();
-    decay_magazines(space, now);
-    if (now > space->decay_ns) {
-        wm_growth_decay(space, now - space->decay_ns);
-    }
-}
-
-void wm_space_poll_now(wm_space *space)
-{
-    wm_space_collect(space);
-    decay(space);
-}
-
-warm_status wm_space_poll(wm_space *space)
-{
-    wm_space_work work;
-    warm_status status = wm_space_work_begin(space, &work);
-
-    if (status == WARM_OK) {
-        wm_space_poll_now(space);
-        wm_space_tend_pools(space, NULL);
-        wm_space_work_end(space, &work, true);
-    }
-    return status;
-}
-
-void wm_space_tend(wm_space *space)
-{
-    wm_space_work work;
-
-    if (wm_space_work_begin(space, &work) == WARM_OK) {
-        wm_timelines_tend(space->group.timelines);
-        wm_space_say_ends(space);
-        decay(space);
-        wm_space_tend_pools(space, NULL);
-        wm_space_work_end(space, &work, true);
-    }
-}
-
-warm_status wm_space_trim(wm_space *space, size_t target, size_t *released)
-{
-    wm_space_work work;
-    warm_status status = wm_space_work_begin(space, &work);
-
-    if (status == WARM_OK) {
-        wm_space_collect(space);
-        wm_cache_flush_all(&space->group);
-        wm_cache_trim(&space->group);
-        *released = wm_growth_trim(space, target);
-        wm_node_fallback_reset(space);
-        wm_space_work_end(space, &work, true);
-    }
-    return status;
-}
-
-/* ---- begin and end ---------------------------------------------------- */
-
-/* Of a node: as many as it has of the CPUs that may be used, if nobody says. */
-static unsigned shards_of(const wm_space *space, const wm_options *options)
+/* Siblings of a node: option arenas, or 0: one for each usable CPU of it. */
+static unsigned count_shards(const wm_space *space, const wm_options *options)
 {
     unsigned nodes = (unsigned)space->group.nodes;
     unsigned shards = options->arenas != 0
@@ -102,7 +48,7 @@ static unsigned shards_of(const wm_space *space, const wm_options *options)
     return shards < WM_SIBLINGS ? shards : WM_SIBLINGS;
 }
 
-static void begin_arenas(wm_space *space, wm_arena *arenas, int node)
+static void init_arenas(wm_space *space, wm_arena *arenas, int node)
 {
     wm_arena *after = wm_group_arenas(&space->group);
 
@@ -113,7 +59,7 @@ static void begin_arenas(wm_space *space, wm_arena *arenas, int node)
         after = &arenas[i];
     }
     wm_arena_join(arenas, space->group.shards);
-    /* Relaxed: nobody has the space yet. */
+    /* Relaxed: no other thread has the space yet. */
     atomic_store_explicit(&space->group.all_arenas, after,
                           memory_order_relaxed);
 }
@@ -126,7 +72,7 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
 
     memset(space, 0, sizeof *space);
     space->group.nodes = traits->nodeless ? 1 : runtime->driver->numa.nodes;
-    space->group.shards = traits->uncached ? 1 : shards_of(space, options);
+    space->group.shards = traits->uncached ? 1 : count_shards(space, options);
     space->group.parted = options->arenas != 0;
     space->group.arenas = wm_meta_alloc((size_t)space->group.nodes *
                                         space->group.shards * sizeof(wm_arena));
@@ -135,7 +81,7 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
     }
     space->driver = runtime->driver;
     space->group.device = WM_DEVICE_UNKNOWN;
-    status = wm_background_init(&space->background, space, options);
+    status = init_background(space, options);
     if (status != WARM_OK) {
         wm_meta_free(space->group.arenas);
         return status;
@@ -155,10 +101,11 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
         space->group.magazine_blocks = (uint32_t)options->magazine_blocks;
         space->group.magazine_bytes = options->magazine_bytes;
     }
-    wm_growth_init(&space->growth);
+    wm_lock_init(&space->growth.lock, WM_RANK_GROWTH);
+    wm_cond_init(&space->growth.over);
     for (int i = space->group.nodes - 1; i >= 0; i--) {
-        begin_arenas(space, wm_group_arena(&space->group, i),
-                     traits->nodeless ? WM_NODE_UNKNOWN : i);
+        init_arenas(space, wm_group_arena(&space->group, i),
+                    traits->nodeless ? WM_NODE_UNKNOWN : i);
     }
     for (int i = 0; i < space->group.nodes; i++) {
         wm_lives *lives = wm_group_arena(&space->group, i)->live;
@@ -169,18 +116,6 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
         }
     }
     return WARM_OK;
-}
-
-bool wm_space_check_settled(wm_space *space)
-{
-    bool good = true;
-
-    wm_cache_merge_stats(&space->group);
-    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
-         a = a->next_arena) {
-        good = good && (a->siblings != a || wm_arena_check_settled(a));
-    }
-    return good;
 }
 
 static void forget_block(void *context, wm_block *block)
@@ -198,19 +133,10 @@ void wm_space_forget(wm_space *space)
     }
 }
 
-bool wm_space_check(wm_space *space)
-{
-    bool good = true;
-
-    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
-         a = a->next_arena) {
-        good = (a->siblings != a || wm_arena_check(a)) && good;
-    }
-    return good;
-}
-
 void wm_space_fini(wm_space *space)
 {
+    wm_background *b = &space->background;
+
     wm_cache_fini(&space->group);
     for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;) {
         wm_arena *next = a->next_arena;
@@ -219,6 +145,235 @@ void wm_space_fini(wm_space *space)
         a = next;
     }
     wm_meta_free(space->group.arenas);
-    wm_growth_fini(&space->growth);
-    wm_background_fini(&space->background);
+    wm_cond_fini(&space->growth.over);
+    wm_lock_fini(&space->growth.lock);
+    wm_cond_fini(&b->over);
+    wm_cond_fini(&b->waker.wake);
+    wm_lock_fini(&b->waker.lock);
+    wm_meta_free(b->job);
+}
+
+/* ---- figures: sums over the arenas (row B14) ----------------------------- */
+
+/* The first arena of the next node: its figures are those of all siblings. */
+static wm_arena *next_node(const wm_arena *arena)
+{
+    wm_arena *next = arena->next_arena;
+
+    while (next != NULL && next->siblings == arena->siblings) {
+        next = next->next_arena;
+    }
+    return next;
+}
+
+bool wm_space_check(wm_space *space)
+{
+    bool good = true;
+
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = next_node(a)) {
+        good = wm_arena_check(a) && good;
+    }
+    return good;
+}
+
+bool wm_space_check_settled(wm_space *space)
+{
+    bool good = true;
+
+    wm_cache_merge_stats(&space->group);
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL && good;
+         a = next_node(a)) {
+        good = wm_arena_check_settled(a);
+    }
+    return good;
+}
+
+struct reading {
+    wm_space *space;
+    int node;
+    unsigned size_class;
+    warm_space_stats *stats;
+    warm_class_stats *class_stats;
+};
+
+static void read_node(void *context)
+{
+    const struct reading *reading = context;
+    wm_arena_group *group = &reading->space->group;
+
+    for (wm_arena *a = wm_group_arenas(group); a != NULL; a = next_node(a)) {
+        warm_space_stats one = {.size = sizeof one};
+
+        if (reading->node == WM_NODE_UNKNOWN || a->node == reading->node) {
+            wm_arena_stats(a, &one);
+            wm_stats_add(reading->stats, &one);
+        }
+    }
+    wm_stats_peaks(reading->stats,
+                   reading->node == WM_NODE_UNKNOWN
+                       ? wm_lives_whole(group->arenas->live)
+                       : wm_group_arena(group, reading->node)->live->all);
+    if (wm_space_is_lost(reading->space)) {
+        reading->stats->reset_bytes = reading->stats->held_bytes.current;
+    }
+}
+
+/* The peak of the space is less than the sum of its arenas' peaks. It is exact
+ * while no memory is obtained or returned. */
+static void lower_held_peak(wm_space *space, warm_space_stats *stats)
+{
+    uint64_t peak = wm_growth_peak(&space->growth);
+
+    if (space->traits->obtain != NULL && peak >= stats->held_bytes.current &&
+        peak < stats->held_bytes.peak) {
+        stats->held_bytes.peak = peak;
+    }
+}
+
+void wm_space_stats(wm_space *space, warm_space_stats *stats)
+{
+    *stats = (warm_space_stats){.size = stats->size};
+    read_node(&(struct reading){
+        .space = space, .node = WM_NODE_UNKNOWN, .stats = stats});
+    lower_held_peak(space, stats);
+}
+
+void wm_space_settled_stats(wm_space *space, int node, warm_space_stats *stats)
+{
+    struct reading reading = {.space = space, .node = node, .stats = stats};
+
+    *stats = (warm_space_stats){.size = stats->size};
+    wm_cache_merge_stats_and_read(&space->group, read_node, &reading);
+    if (node == WM_NODE_UNKNOWN) {
+        lower_held_peak(space, stats);
+    }
+}
+
+static void read_class(void *context)
+{
+    const struct reading *reading = context;
+    wm_arena *first = wm_group_arenas(&reading->space->group);
+
+    wm_arena_class_stats(first, reading->size_class, reading->class_stats);
+    for (wm_arena *a = next_node(first); a != NULL; a = next_node(a)) {
+        warm_class_stats one = {.size = sizeof one};
+
+        wm_arena_class_stats(a, reading->size_class, &one);
+        wm_class_stats_add(reading->class_stats, &one);
+    }
+    wm_class_stats_peaks(reading->class_stats, reading->size_class,
+                         first->live);
+}
+
+void wm_space_settled_class_stats(wm_space *space, unsigned size_class,
+                                  warm_class_stats *stats)
+{
+    struct reading reading = {
+        .space = space, .size_class = size_class, .class_stats = stats};
+
+    wm_cache_merge_stats_and_read(&space->group, read_class, &reading);
+}
+
+size_t wm_growth_peak(wm_growth *growth)
+{
+    size_t peak;
+
+    wm_lock_acquire(&growth->lock);
+    peak = growth->peak;
+    wm_lock_release(&growth->lock);
+    return peak;
+}
+
+void wm_space_reset_peaks(wm_space *space)
+{
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = a->next_arena) {
+        wm_arena_reset_peaks(a);
+    }
+    wm_cache_reset_peaks(&space->group);
+    wm_lock_acquire(&space->growth.lock);
+    space->growth.peak = space->growth.held;
+    wm_lock_release(&space->growth.lock);
+}
+
+void wm_space_reset_totals(wm_space *space)
+{
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = a->next_arena) {
+        wm_arena_reset_totals(a);
+    }
+}
+
+/* ---- slow work ---------------------------------------------------------- */
+
+warm_status wm_space_work_begin(wm_space *space, wm_space_work *work)
+{
+    warm_status status;
+
+    wm_quiet_begin(&work->quiet);
+    work->mode = true;
+    status = wm_driver_capture_mode(space->driver, &work->mode);
+    if (status != WARM_OK) {
+        wm_quiet_fail(&work->quiet);
+    }
+    return status;
+}
+
+void wm_space_work_end(wm_space *space, wm_space_work *work, bool recovered)
+{
+    wm_driver_capture_relaxed_end(space->driver, &work->mode);
+    if (recovered) {
+        wm_quiet_end(&work->quiet);
+    } else {
+        wm_quiet_fail(&work->quiet);
+    }
+}
+
+/* ---- memory callbacks --------------------------------------------------- */
+
+static int find_callback_locked(wm_space *space, warm_memory_fn function,
+                                void *context)
+{
+    for (int i = 0; i < WM_CALLBACKS; i++) {
+        if (space->callback[i].function == function &&
+            (function == NULL || space->callback[i].context == context)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+warm_status wm_space_callback_add(wm_space *space, warm_memory_fn function,
+                                  void *context)
+{
+    int i;
+
+    wm_lock_acquire(&space->growth.lock);
+    i = find_callback_locked(space, NULL, NULL);
+    if (i >= 0) {
+        space->callback[i].function = function;
+        space->callback[i].context = context;
+    }
+    wm_lock_release(&space->growth.lock);
+    return i >= 0
+               ? WARM_OK
+               : wm_fail(WARM_INVALID_ARGUMENT,
+                         "there are %d memory callbacks already", WM_CALLBACKS);
+}
+
+warm_status wm_space_callback_remove(wm_space *space, warm_memory_fn function,
+                                     void *context)
+{
+    int i;
+
+    wm_lock_acquire(&space->growth.lock);
+    i = find_callback_locked(space, function, context);
+    if (i >= 0) {
+        space->callback[i].function = NULL;
+    }
+    wm_lock_release(&space->growth.lock);
+    return i >= 0 ? WARM_OK
+                  : wm_fail(WARM_NOT_FOUND,
+                            "that memory callback is not registered");
 }

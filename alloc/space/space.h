@@ -24,13 +24,169 @@
 #define WM_SPACE_H
 
 #include "alloc/arena/group.h"
-#include "alloc/space/background.h"
-#include "alloc/space/grow.h"
 #include "alloc/stream/stream_lane.h"
 #include "alloc/stream/timeline.h"
 #include "runtime/thread/runtime_body.h"
 
+#include <pthread.h>
+
 struct wm_space;
+
+/* ---- the background thread ---------------------------------------------- */
+
+/* The thread of a runtime that does work which allocations should not wait for
+ * (rows B10 and B17).
+ *
+ *   always         prewarm jobs: one region after another
+ *   background:on  batches of frees older than batch_ms are closed
+ *                  frees whose streams have completed become idle
+ *                  reserve_bytes of idle memory are obtained once short
+ *                  segments idle for decay_ms are returned
+ *
+ * The thread starts with the runtime if option background is on, else with the
+ * first prewarm job. While blocks are pending it polls, at intervals that
+ * double from 50 us to 10 ms as long as none completes. With nothing to do it
+ * sleeps until it is woken; only with decay_ms, and while memory is held, it
+ * wakes once per decay_ms. It is woken by a free that leaves a block pending,
+ * an allocation that finds the reserve short, a prewarm job, and with decay_ms
+ * a growth: each costs these callers a relaxed load while the thread is awake.
+ *
+ * The thread holds no lock while it calls the driver, sets its own capture
+ * mode, blocks all signals, and is joined when the runtime ends. A forked child
+ * has no such thread; once the process exits the thread sleeps. */
+
+/* The idle memory wanted on one node; lock background. */
+typedef struct wm_prewarm_job {
+    size_t bytes;    /* 0: no job */
+    size_t obtained; /* bytes obtained for it */
+    size_t reported; /* bytes of it counted in wm_background.obtained */
+    uint64_t number; /* tells a job from a cancelled one before it */
+} wm_prewarm_job;
+
+/* Embedded in a space; only the page-locked space's is begun. Fields belong to
+ * background.c. */
+typedef struct wm_background {
+    /* Read by hits: a cache line in which little is written. */
+    _Alignas(64) struct wm_space *space; /* const */
+    bool on;                             /* const: option background */
+    size_t reserve_bytes;                /* const: idle bytes wanted, if on */
+    int reserve_node;                    /* const */
+    _Atomic uint64_t retry_ns; /* when to try again for a reserve refused */
+    wm_waker waker;            /* signalled to wake the thread or stop it */
+    wm_cond over;              /* a round ended, or the last prewarm job */
+    /* Lock of the waker: */
+    bool started, stop;
+    uint64_t rounds;            /* completed */
+    uint64_t wakes;             /* ends of a sleep */
+    struct wm_prewarm_job *job; /* for each node; the array is const */
+    bool obtaining;             /* it obtains memory for a job right now */
+    uint64_t wanted, obtained;  /* bytes: progress of the jobs */
+    warm_error failure;         /* the first since the last report */
+    pthread_t thread;           /* const once started */
+} wm_background;
+
+/* Starts the thread if option background is on; else obtains the reserve now.
+ * The runtime is complete. Status: OUT_OF_MEMORY, or another of the driver's.
+ */
+warm_status wm_background_begin(wm_background *b);
+/* Cancels the prewarm jobs, ends the thread and joins it. */
+void wm_background_stop(wm_background *b);
+
+/* Obtains idle memory ahead of demand, until bytes are idle on the node: in
+ * regions of at most option pin_chunk, so that no call of the driver page-locks
+ * gigabytes. A failure's message says how much is idle. */
+warm_status wm_prewarm_now(struct wm_space *space, int node, size_t bytes);
+/* The same by the background thread. Status: OUT_OF_MEMORY (no thread). */
+warm_status wm_prewarm_queue(wm_background *b, int node, size_t bytes);
+/* Waits for all jobs; returns the first failure since the last call. */
+warm_status wm_prewarm_await(wm_background *b);
+void wm_prewarm_cancel_locked(wm_background *b);
+
+/* For tests: wakes the thread for a whole round and waits for its end; how
+ * often the thread woke; whether there is a job. */
+void wm_background_step(wm_background *b);
+uint64_t wm_background_wakes(wm_background *b);
+bool wm_prewarm_has_jobs_locked(const wm_background *b);
+
+/* ---- growth ------------------------------------------------------------- */
+
+/* How a space obtains memory from the driver and returns it (rows B9, B11,
+ * B12).
+ *
+ * Each call of the driver in flight is a record in a list under lock growth;
+ * the driver itself is called with no lock held:
+ *
+ *   thread 1  needs 1, grows by 4  ──────► driver            room 3
+ *   thread 2  needs 2: claims room, waits                    room 1
+ *   thread 3  needs 9: no room, grows on its own ──────────► driver
+ *   thread 4  trims: its segments are returned ────────────► driver
+ *   thread 5  hits, frees, polls: does not wait
+ *
+ * A thread that waited for a growth retries its allocation when that growth
+ * completes, and grows only if the memory does not suffice. If a request is
+ * refused while another call returns memory to the driver, or holds room under
+ * the limit that it may give up, the request waits for that call: out of memory
+ * is reported only if no call in flight could change it. Where segments expand
+ * piece by piece, a growth that is going to fail holds memory for a while: a
+ * request that was refused meanwhile tries once more, with no other growth in
+ * flight.
+ *
+ * Warnings are logged by a thread for which no other thread waits: the user's
+ * log function may allocate. */
+struct wm_growth_call;
+struct wm_grow_request;
+
+/* Failures of the driver that are not logged yet. */
+typedef struct wm_deferred_warning {
+    size_t refused;    /* bytes that the driver did not take back */
+    size_t torn;       /* bytes of which a part stayed mapped */
+    size_t unrecorded; /* bytes not taken back, and without a record: leaked */
+    warm_error cause;  /* the last error of the first two kinds */
+} wm_deferred_warning;
+
+/* Embedded in a space. Lock growth, but for the lock itself. */
+typedef struct wm_growth {
+    wm_lock lock;
+    wm_cond over; /* a call ended, or alone or reserving was cleared */
+    struct wm_growth_call *calls; /* in flight */
+    uint64_t begun;   /* calls begun so far: the number of the last */
+    size_t coming;    /* bytes requested from the driver, not obtained yet */
+    size_t held;      /* bytes obtained and not returned */
+    size_t peak;      /* maximum of held */
+    size_t lost;      /* part of held: regions without a record in an arena */
+    uint64_t gained;  /* calls that freed or added memory: a refused request
+                       * may retry */
+    uint64_t vacated; /* calls that failed and left room under the limit */
+    bool reserving;   /* a thread reserves more addresses */
+    /* Idle memory could not be returned because a stream captures. Relaxed: for
+     * messages. */
+    _Atomic bool put_off;
+    /* The request that grows with no other growth in flight, or null. */
+    const struct wm_grow_request *alone;
+    wm_deferred_warning warning;
+} wm_growth;
+
+/* Maximum of the bytes held, of all arenas, since the last reset. */
+size_t wm_growth_peak(wm_growth *growth);
+
+/* Returns idle segments of an arena and its siblings or (null) of all arenas,
+ * the largest first, until at most target bytes are held. A segment that the
+ * driver refused is tried last, now and later; for pieces of expandable
+ * segments that is not recorded, and the caller has waited for their streams.
+ * Returns the bytes that the driver took back. */
+size_t wm_growth_give_back(struct wm_space *space, wm_arena *arena,
+                           size_t target);
+/* The same of all arenas, for warm_trim() and the like. Idle memory of
+ * expandable segments may wait for streams that have no name any more: then the
+ * device is waited for. */
+size_t wm_growth_trim(struct wm_space *space, size_t target);
+/* Returns the segments of an arena and its siblings that are idle longest,
+ * until bytes are returned. Called by a growth, which logs warnings itself. */
+void wm_growth_collect(struct wm_space *space, wm_arena *arena, size_t bytes);
+/* Releases the reserved addresses of expandable segments without memory. */
+void wm_growth_end_ranges(struct wm_space *space);
+
+/* ---- what a kind of memory does in its own way -------------------------- */
 
 /* What to wait for before idle memory is returned: adopted streams with idle
  * memory; also streams with pending frees; or the whole device. */
@@ -79,6 +235,8 @@ typedef struct wm_space_traits {
     bool laned; /* idle memory belongs to the lane of a stream */
 } wm_space_traits;
 
+/* ---- a space ------------------------------------------------------------ */
+
 enum { WM_CALLBACKS = 16 };
 
 typedef struct wm_space {
@@ -94,22 +252,36 @@ typedef struct wm_space {
     _Atomic uint64_t aged_ns; /* time of the last flush of unused caches */
     /* A block leaked, which was logged: because the driver cannot say whether
      * it is in use; because a graph may use it. */
-    _Atomic bool kept_lost, kept_captured;
+    _Atomic bool lost_logged, captured_logged;
     _Atomic size_t lost; /* bytes that a timeline leaked, to be logged */
     wm_growth growth;
     wm_background background;
     struct wm_space *poller; /* const: whose background thread polls it */
-    struct wm_space *beside; /* const: one that its own polls as well, or null
-                              */
+    /* const: a space that the background thread of this one polls as well, or
+     * null */
+    struct wm_space *beside;
     struct {
         warm_memory_fn function;
         void *context;
     } callback[WM_CALLBACKS]; /* lock growth */
 } wm_space;
 
+static inline wm_space *wm_space_of(const wm_block *block)
+{
+    return (wm_space *)block->segment->arena->group;
+}
+
 static inline size_t wm_space_limit(const wm_space *space)
 {
     return atomic_load_explicit(&space->limit_bytes, memory_order_relaxed);
+}
+
+/* The memory ended with the context of a device that was reset (row A17). The
+ * records stay, since users may free their blocks; nothing is allocated except
+ * what threads have cached, and nothing is returned to the driver. */
+static inline bool wm_space_is_lost(const wm_space *space)
+{
+    return wm_driver_is_lost(space->driver, space->group.device);
 }
 
 /* wm_timelines_begin_break() before the space's memory is returned or its
@@ -147,35 +319,23 @@ warm_status wm_space_alloc(wm_space *space, const wm_request *request,
  * caller that passed request->cause calls it if its other memory fails, too. */
 warm_status wm_space_refuse(wm_space *space, const wm_request *request);
 
-/* Sums over the arenas, of private pools too; stats->size is the caller's.
- * node: theirs, or WM_NODE_UNKNOWN for all; what stats has is added to. */
+/* Sums over the arenas, of private pools too; stats->size is the caller's. */
 void wm_space_stats(wm_space *space, warm_space_stats *stats);
-void wm_space_node_stats(wm_space *space, int node, warm_space_stats *stats);
-void wm_space_class_stats(wm_space *space, unsigned size_class,
-                          warm_class_stats *stats);
-/* The same at one moment: includes what threads counted in their caches,
- * whose biased locks are revoked meanwhile. A peak is at least the current
- * value; sums over several moments could be more than there ever was. */
+/* At one moment: includes what threads counted in their caches, whose biased
+ * locks are revoked meanwhile. A peak is at least the current value; sums over
+ * several moments could be more than there ever was. node: its arenas only, or
+ * WM_NODE_UNKNOWN for all. */
 void wm_space_settled_stats(wm_space *space, int node, warm_space_stats *stats);
 void wm_space_settled_class_stats(wm_space *space, unsigned size_class,
                                   warm_class_stats *stats);
 void wm_space_reset_peaks(wm_space *space);
 void wm_space_reset_totals(wm_space *space);
 
-/* The memory ended with the context of a device that was reset (row A17). The
- * records stay, since users may free their blocks; nothing is allocated except
- * what threads have cached, and nothing is returned to the driver. */
-static inline bool wm_space_is_lost(const wm_space *space)
-{
-    return wm_driver_is_lost(space->driver, space->group.device);
-}
-
-/* wm_arena_check() of every arena, for tests. */
+/* For tests: wm_arena_check() of every arena. _settled: while no other thread
+ * is inside; merges the counts of caches and checks that the figures are those
+ * of the live blocks. */
 bool wm_space_check(wm_space *space);
-
-/* As wm_growth_ahead(). */
-warm_status wm_space_ahead(wm_space *space, int node, size_t bytes,
-                           size_t least, size_t *obtained);
+bool wm_space_check_settled(wm_space *space);
 
 /* The LIVE block that holds pointer, else null. */
 wm_block *wm_space_find(const void *pointer);
@@ -186,15 +346,11 @@ wm_block *wm_space_find(const void *pointer);
 warm_status wm_space_not_found(const void *pointer, const char *of);
 /* RUNTIME_GONE in that case, with a message; else OK. */
 warm_status wm_space_check_left(const void *pointer);
-static inline wm_space *wm_space_of(const wm_block *block)
-{
-    return (wm_space *)block->segment->arena->group;
-}
 
 /* Frees PENDING blocks whose streams have completed; see timeline.h. */
 void wm_space_finish(wm_block *chain);
 /* Logs, once, that such a block leaked. No lock held: the log calls back. */
-void wm_space_say_ends(wm_space *space);
+void wm_space_log_lost(wm_space *space);
 
 /* Frees a block whose state this thread changed from LIVE to FREEING. */
 void wm_space_free(wm_space *space, wm_block *block);
@@ -210,17 +366,8 @@ void wm_space_retire(wm_space *space, warm_stream stream,
  * Fails only if the driver does not let this thread set its capture mode;
  * nothing was done then. */
 warm_status wm_space_poll(wm_space *space);
-/* The same, but returns no segment. */
-warm_status wm_space_fetch(wm_space *space);
-/* As wm_space_poll(), for a thread that polls regularly: young batches stay
- * open. */
-void wm_space_tend(wm_space *space);
 /* Returns idle segments until at most target bytes are held. */
 warm_status wm_space_trim(wm_space *space, size_t target, size_t *released);
-
-/* For tests, while no other thread is inside: merges the counts of caches, and
- * checks that the figures are those of the live blocks. */
-bool wm_space_check_settled(wm_space *space);
 
 warm_status wm_space_callback_add(wm_space *space, warm_memory_fn function,
                                   void *context);

@@ -1,20 +1,21 @@
-/* space_free.c: a block is used, freed, and safe again; see space.h. */
+/* space_free.c: finds, frees and records blocks of all spaces; what completed
+ * becomes idle; what cannot become idle is leaked, and logged. */
 #include "alloc/space/space_int.h"
 
+#include "alloc/arena/arena_trace.h"
+#include "alloc/block/page_map.h"
 #include "alloc/cache/magazine_hit.h"
 #include "alloc/stream/stream_lane.h"
-#include "alloc/block/page_map.h"
-#include "alloc/arena/arena_trace.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/log.h"
 
 #include <stdio.h>
 
-/* ---- what is kept ------------------------------------------------------ */
+/* ---- leaked blocks ------------------------------------------------------ */
 
-/* Once for each cause: a broken driver would say it at every free. segment:
- * bytes that stay with the block, or 0 if that is not known. */
-static void say_kept(_Atomic bool *said, size_t bytes, size_t segment,
+/* Logs a leaked block, once for each cause: a broken driver would fill the log.
+ * segment: bytes that leak with the block, or 0 if that is not known. */
+static void log_leak(_Atomic bool *logged, size_t bytes, size_t segment,
                      const char *why)
 {
     char with[64] = "";
@@ -24,14 +25,13 @@ static void say_kept(_Atomic bool *said, size_t bytes, size_t segment,
                  wm_bytes(segment).text);
     }
     /* Relaxed: a flag. */
-    if (!atomic_exchange_explicit(said, true, memory_order_relaxed)) {
+    if (!atomic_exchange_explicit(logged, true, memory_order_relaxed)) {
         wm_log(WARM_LOG_WARNING, "a block of %s is kept for ever%s: %s",
                wm_bytes(bytes).text, with, why);
     }
 }
 
-/* What a timeline found is said later: the log callback may come back here. */
-void wm_space_say_ends(wm_space *space)
+void wm_space_log_lost(wm_space *space)
 {
     size_t bytes;
     warm_stream stream =
@@ -40,8 +40,8 @@ void wm_space_say_ends(wm_space *space)
     /* Relaxed: a size for a message. */
     if (wm_unlikely(atomic_load_explicit(&space->lost, memory_order_relaxed) !=
                     0)) {
-        say_kept(
-            &space->kept_lost,
+        log_leak(
+            &space->lost_logged,
             atomic_exchange_explicit(&space->lost, 0, memory_order_relaxed), 0,
             "the driver does not say whether it is in use");
     }
@@ -55,34 +55,13 @@ void wm_space_say_ends(wm_space *space)
     }
 }
 
-/* ---- what has passed --------------------------------------------------- */
-
-/* Relaxed: sizes for messages. */
-static void note_ends(wm_space *poller, const wm_ended *ended)
-{
-    if (wm_unlikely(ended->lost > 0)) {
-        atomic_store_explicit(&poller->lost, ended->lost, memory_order_relaxed);
-    }
-}
-
-/* Where each block's end is to be told, one by one. */
-static wm_block *finish_one(wm_space *space, wm_block *block, wm_ended *ended)
-{
-    wm_block *next = block->next_done;
-    wm_segment *segment = block->segment;
-
-    block->next_done = NULL;
-    (void)wm_arena_finish(segment->arena, block, ended);
-    space->traits->freed(space, segment);
-    return next;
-}
-
 void wm_space_finish(wm_block *chain)
 {
     while (chain != NULL) {
         wm_block *next = chain->next_done;
         wm_ended ended = {0};
-        wm_space *space, *poller; /* which says it */
+        wm_segment *segment;
+        wm_space *space, *poller;
 
         if (wm_fence_complete(chain)) {
             chain = next;
@@ -90,10 +69,21 @@ void wm_space_finish(wm_block *chain)
         }
         space = wm_space_of(chain);
         poller = space->poller;
-        chain = space->traits->freed != NULL
-                    ? finish_one(space, chain, &ended)
-                    : wm_arena_finish(chain->segment->arena, chain, &ended);
-        note_ends(poller, &ended);
+        segment = chain->segment;
+        if (space->traits->freed != NULL) { /* must see each block */
+            chain->next_done = NULL;
+            (void)wm_arena_finish(segment->arena, chain, &ended);
+            space->traits->freed(space, segment);
+            chain = next;
+        } else {
+            chain = wm_arena_finish(segment->arena, chain, &ended);
+        }
+        /* Relaxed: a size for a message, which wm_space_log_lost() logs: the
+         * log callback may call the library. */
+        if (wm_unlikely(ended.lost > 0)) {
+            atomic_store_explicit(&poller->lost, ended.lost,
+                                  memory_order_relaxed);
+        }
     }
 }
 
@@ -139,19 +129,19 @@ warm_status wm_space_not_found(const void *pointer, const char *of)
                                          : "");
 }
 
-static void keep(wm_space *space, wm_block *block, enum wm_block_state state)
+static void leak(wm_space *space, wm_block *block, enum wm_block_state state)
 {
     const wm_segment *segment = block->segment;
     size_t bytes = block->bytes;
-    /* Of one that stretches the rest may go. */
+    /* The rest of an expandable segment may be returned. */
     size_t with = segment->unit == 0 ? segment->bytes : 0;
 
     wm_cache_count_free(&space->group, block);
     wm_arena_free(segment->arena, block, state);
     if (state == WM_BLOCK_LOST) {
-        say_kept(&space->kept_lost, bytes, with, warm_last_error_message());
+        log_leak(&space->lost_logged, bytes, with, warm_last_error_message());
     } else {
-        say_kept(&space->kept_captured, bytes, with,
+        log_leak(&space->captured_logged, bytes, with,
                  "a graph capture used it, and it is of no private pool; call "
                  "warm_private_pool_begin() before a capture, and allocate "
                  "after it what the graph uses");
@@ -171,9 +161,16 @@ static void free_unused(wm_space *space, wm_block *block)
     }
 }
 
-static void settle(wm_space *space, wm_block *block, enum wm_uses uses)
+/* Legal whichever stream captures: only to wait for a stream is not, and the
+ * timeline relaxes the capture mode for that. */
+static void free_used(wm_space *space, wm_block *block, wm_stream_use *uses)
 {
-    switch (uses) {
+    warm_stream one =
+        block->bytes <= WM_PENDING_OTHERS ? wm_pending_use_stream(uses) : NULL;
+    wm_quiet quiet;
+
+    wm_quiet_begin(&quiet);
+    switch (wm_timelines_prepare(space->group.timelines, block)) {
     case WM_USES_NONE:
         if (wm_unlikely(space->group.runtime->traced)) {
             wm_traced_unused(space->group.runtime, block);
@@ -187,29 +184,16 @@ static void settle(wm_space *space, wm_block *block, enum wm_uses uses)
         wm_waker_note_pending(space->group.waker);
         break;
     case WM_USES_LOST:
-        keep(space, block, WM_BLOCK_LOST);
+        leak(space, block, WM_BLOCK_LOST);
         break;
     case WM_USES_CAPTURED:
-        keep(space, block, WM_BLOCK_CAPTURED);
+        leak(space, block, WM_BLOCK_CAPTURED);
         break;
     }
-}
-
-/* Legal whoever captures: what it asks of the driver is, but to wait for a
- * stream, which is relaxed where it is done. */
-static void free_used(wm_space *space, wm_block *block, wm_stream_use *uses)
-{
-    warm_stream one =
-        block->bytes <= WM_PENDING_OTHERS ? wm_pending_use_stream(uses) : NULL;
-    warm_error before = {.size = sizeof before};
-    int cancel = wm_cancel_off();
-
-    warm_last_error(&before);
-    settle(space, block, wm_timelines_prepare(space->group.timelines, block));
-    wm_pending_attach(&space->group, one, true); /* the next time it does */
-    wm_space_say_ends(space);
-    wm_error_restore(&before);
-    wm_cancel_restore(cancel);
+    wm_pending_attach(&space->group, one,
+                      true); /* batches the next such free */
+    wm_space_log_lost(space);
+    wm_quiet_end(&quiet);
 }
 
 static void free_of_pool(wm_space *space, wm_block *block, wm_stream_use *uses)
@@ -259,8 +243,8 @@ warm_status wm_space_record(wm_space *space, wm_block *block,
                          wm_magazine_owns(wm_window_mine(), block), &adopted);
 
     if (adopted) {
-        wm_pending_attach(&space->group, stream,
-                          false); /* the next time is a hit */
+        /* The next record on the stream is a hit. */
+        wm_pending_attach(&space->group, stream, false);
     }
     return status;
 }
@@ -268,11 +252,9 @@ warm_status wm_space_record(wm_space *space, wm_block *block,
 void wm_space_retire(wm_space *space, warm_stream stream,
                      const wm_stream_info *info)
 {
-    warm_error before = {.size = sizeof before};
-    int cancel = wm_cancel_off();
+    wm_quiet quiet;
 
-    warm_last_error(&before);
+    wm_quiet_begin(&quiet);
     wm_timelines_retire(space->group.timelines, stream, info);
-    wm_error_restore(&before);
-    wm_cancel_restore(cancel);
+    wm_quiet_end(&quiet);
 }

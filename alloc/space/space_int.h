@@ -2,8 +2,11 @@
 #ifndef WM_SPACE_INT_H
 #define WM_SPACE_INT_H
 
+#include "alloc/arena/expand.h"
 #include "alloc/space/space.h"
 #include "runtime/base/quiet.h"
+
+/* ---- space.c ------------------------------------------------------------ */
 
 /* What surrounds slow work: no cancellation, the last error is kept, and driver
  * calls that allocate or query are allowed while a stream captures (row B7). */
@@ -17,30 +20,6 @@ typedef struct wm_space_work {
 warm_status wm_space_work_begin(wm_space *space, wm_space_work *work);
 void wm_space_work_end(wm_space *space, wm_space_work *work, bool recovered);
 
-/* Whether allocations that miss return old idle segments: there is no
- * background thread to do so. */
-static inline bool wm_space_decays(const wm_space *space)
-{
-    return space->decay_ns != 0 && !space->background.on;
-}
-
-/* Polls all streams, so that completed blocks become idle; wm_space_poll_now()
- * also returns segments that were idle for decay_ns. Within slow work. */
-void wm_space_collect(wm_space *space);
-void wm_space_poll_now(wm_space *space);
-
-/* Calls the user's memory callbacks. Returns whether one reports that it freed
- * memory. No lock held. */
-bool wm_space_ask_callbacks(wm_space *space, size_t bytes);
-/* INVALID_ARGUMENT within such a callback: it would be called for its own
- * request again, and so on. */
-warm_status wm_space_check_asking(const wm_space *space);
-
-/* Flushes the pending frees of all threads to their timelines and polls those
- * with entries that no poll has seen. A flush takes a barrier, 26 us in which
- * other threads stand still: it pays before a growth, not at each miss. */
-void wm_space_collect_gathered(wm_space *space);
-
 /* Calls wm_private_tend(), which is on a higher floor. */
 static inline void wm_space_tend_pools(wm_space *space,
                                        struct wm_private_arena *only)
@@ -48,14 +27,158 @@ static inline void wm_space_tend_pools(wm_space *space,
     space->group.runtime->tend_pools(space->group.runtime, only);
 }
 
+/* ---- upkeep.c ----------------------------------------------------------- */
+
+/* Polls all streams, so that completed blocks become idle. Within slow work. */
+void wm_space_collect(wm_space *space);
+
+/* Flushes the pending frees of all threads to their timelines and polls those
+ * with entries that no poll has seen. A flush takes a barrier, 26 us in which
+ * other threads stand still: it pays before a growth, not at each miss. */
+void wm_space_collect_gathered(wm_space *space);
+
+/* Returns segments that were idle for decay_ns. Within slow work. */
+void wm_space_decay(wm_space *space);
+
+/* ---- background.c ------------------------------------------------------- */
+
+/* Wakes the thread if less than the reserve is idle, and no refusal is recent.
+ */
+void wm_background_check_reserve(wm_background *b);
+
+/* Called after a block was allocated from an arena. Relaxed: as waker.h says.
+ */
+static inline void wm_background_note_taken(wm_background *b)
+{
+    if (wm_unlikely(b->reserve_bytes != 0) &&
+        atomic_load_explicit(&b->waker.sleep, memory_order_relaxed) !=
+            WM_SLEEP_NONE) {
+        wm_background_check_reserve(b);
+    }
+}
+
+/* Called after memory was obtained and counted as held; no lock held. Relaxed:
+ * as waker.h says. */
+static inline void wm_background_note_held(wm_background *b)
+{
+    if (b->space->decay_ns != 0 &&
+        atomic_load_explicit(&b->waker.sleep, memory_order_relaxed) ==
+            WM_SLEEP_LONG) {
+        wm_waker_wake(&b->waker);
+    }
+}
+
 /* ---- reclaim.c ---------------------------------------------------------- */
 
 /* Before a space grows: flushes this thread's cache to the arena, one larger
- * block if that suffices, else more; then the caches of other threads, one by
- * one, until the arena has a block for the request: *block, or null. Unless
- * must is set nothing is flushed once that has cost as much as a growth.
- * Returns whether blocks were flushed. */
+ * block if that suffices, else more; polls pending frees; then flushes the
+ * caches of other threads, one by one, until the arena has a block for the
+ * request: *block, or null. Unless must is set no cache is flushed once that
+ * has cost as much as a growth. Returns whether blocks were flushed. */
 bool wm_space_reclaim(wm_space *space, const wm_request *request, bool must,
                       wm_block **block);
+
+/* ---- growth_call.c: driver calls in flight ------------------------------ */
+
+/* A call of the driver in flight; on the stack of the thread that makes it. */
+struct wm_growth_call {
+    struct wm_growth_call *next;
+    uint64_t number;
+    wm_arena *arena;
+    size_t bytes; /* to be obtained; 0: segments are returned */
+    size_t room;  /* part of bytes that no request has claimed */
+    bool held;    /* bytes were obtained, and count as held */
+};
+
+/* What the end of a call changes for requests that wait for it. */
+enum wm_outcome { WM_CALL_NOTHING, WM_CALL_MADE_ROOM, WM_CALL_FREED };
+
+void wm_growth_call_begin_locked(wm_growth *growth,
+                                 struct wm_growth_call *call);
+/* Counts the bytes as held: before another thread can find and return them. */
+void wm_growth_call_arrive(wm_growth *growth, struct wm_growth_call *call);
+void wm_growth_call_end(wm_growth *growth, struct wm_growth_call *call,
+                        enum wm_outcome outcome);
+/* Waits until the call of that number has ended. */
+void wm_growth_call_wait_locked(wm_growth *growth, uint64_t number);
+
+/* Whether memory was obtained or returned to the driver since the last call, or
+ * a call of the driver is in flight: a request that was refused meanwhile may
+ * retry. *gained: growth->gained of the last call; set to the present one. */
+bool wm_growth_moves(wm_growth *growth, uint64_t *gained);
+
+/* Records a warning, with this thread's last error; and logs what was recorded,
+ * once the thread's call has ended. The last error stays. */
+enum wm_warning_kind { WM_REFUSED, WM_TORN, WM_UNRECORDED };
+void wm_growth_note(wm_growth *growth, enum wm_warning_kind kind, size_t bytes);
+void wm_growth_say(wm_space *space);
+
+/* ---- return_idle.c ------------------------------------------------------ */
+
+/* Returns idle oversize segments smaller than below bytes, of an arena and its
+ * siblings, most bytes of them at most. Logs nothing. */
+void wm_growth_give_own(wm_space *space, wm_arena *arena, size_t below,
+                        size_t most);
+/* Returns the segments of all arenas that are idle since before_ns or earlier,
+ * except the reserve. */
+void wm_growth_decay(wm_space *space, uint64_t before_ns);
+/* If the segments of an arena or (null) of any expand, and more than target
+ * bytes are held: waits for streams. Returns whether memory may have become
+ * idle that polls do not find. */
+bool wm_growth_settle(wm_space *space, const wm_arena *of, size_t target,
+                      enum wm_settle whose);
+/* Returns a region, or a piece of an expandable segment (of, else null), to the
+ * driver, and counts the call. */
+warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
+                                  const wm_segment *of, char *base,
+                                  size_t bytes);
+/* Bytes held by an arena and its siblings. */
+size_t wm_growth_held_beside(wm_arena *arena);
+
+/* ---- obtain.c ----------------------------------------------------------- */
+
+/* The state of one request while the space grows for it. */
+struct wm_grow_request {
+    wm_arena *arena;
+    wm_arena *give_back; /* whose idle segments may be returned; null: all */
+    wm_lane *lane;
+    size_t bytes;  /* 0: no request, memory is obtained ahead of demand */
+    size_t needed; /* bytes of a run for it */
+    size_t wanted; /* bytes to obtain, if neither driver nor limit refuses */
+    size_t tried;  /* bytes last requested from the driver; 0: none */
+    wm_block *block;
+    wm_expansion stretch;     /* the part of an expandable segment to fill */
+    bool by_limit;            /* the limit refused last, not the driver */
+    uint64_t gained, vacated; /* those of wm_growth at its last look */
+    bool alone;               /* grows with no other growth in flight */
+    bool waited;              /* for streams, which is done once */
+    bool unseen;              /* memory may be idle since its last look */
+};
+
+/* Obtains bytes, or what the limit leaves if that suffices for the request; or
+ * serves the request from what others obtained meanwhile. */
+warm_status wm_growth_obtain(wm_space *space, struct wm_grow_request *request,
+                             size_t bytes);
+
+/* ---- grow.c ------------------------------------------------------------- */
+
+/* Allocates a block after a miss: looks again, waits for a growth in flight
+ * that has room, or grows; if the driver refuses, by less, and returns idle
+ * segments. grow.c says on which nodes (row B15).
+ * Status: OUT_OF_MEMORY, or another of the driver's. */
+warm_status wm_growth_alloc(wm_space *space, const wm_request *request,
+                            wm_block **block);
+
+/* Whether a request that pageable memory can serve (request->cause) is to skip
+ * the driver and other threads' caches: all its nodes are in back-off, which
+ * counts it. */
+bool wm_growth_in_backoff(wm_space *space, const wm_request *request);
+
+/* Obtains a region ahead of demand: bytes, or if refused half of that, and so
+ * on down to least; both whole pages. Requests can claim room in it as in any
+ * other growth.
+ * Status: OUT_OF_MEMORY, or another of the driver's; nothing is obtained. */
+warm_status wm_growth_ahead(wm_space *space, wm_arena *arena, size_t bytes,
+                            size_t least, size_t *obtained);
 
 #endif

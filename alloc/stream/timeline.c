@@ -328,8 +328,8 @@ size_t wm_timelines_busy(wm_timelines *set)
 
 bool wm_timelines_any(wm_timelines *set)
 {
-    return wm_timelines_busy(set) > 0 ||
-           atomic_load_explicit(&set->slots, memory_order_relaxed) > 0;
+    return atomic_load_explicit(&set->slots, memory_order_relaxed) > 0 ||
+           wm_timelines_busy(set) > 0;
 }
 
 bool wm_timelines_unasked(wm_timelines *set)

@@ -4,7 +4,7 @@
 /* memcheck: one process */
 #include "wt_memory.h"
 
-#include "alloc/space/prewarm_jobs.h"
+#include "alloc/space/space.h"
 #include "runtime/base/meta.h"
 
 #include <string.h>
@@ -277,7 +277,7 @@ static void await_no_wish(void)
     do {
         sched_yield();
         wm_lock_acquire(&b->waker.lock);
-        wanted = wm_prewarm_has_jobs_locked(b) || b->getting;
+        wanted = wm_prewarm_has_jobs_locked(b) || b->obtaining;
         wm_lock_release(&b->waker.lock);
     } while (wanted);
 }
