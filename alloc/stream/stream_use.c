@@ -17,6 +17,17 @@ static wm_lock *list_lock(wm_timelines *set, const wm_block *block)
     return &set->uses[(uintptr_t)block / sizeof *block % WM_USE_LOCKS];
 }
 
+wm_stream_use *wm_stream_use_find(wm_stream_use *use, const wm_timeline *t)
+{
+    while (use != NULL && !wm_stream_use_is_bare(use) && use->timeline != t) {
+        use = use->next_of_block;
+    }
+    return use != NULL && wm_stream_use_is_bare(use) &&
+                   wm_stream_use_bare_timeline(use) != t
+               ? NULL
+               : use;
+}
+
 /* Whether the list has a use of t. *marked: that use, if it has an event
  * already; else null. Only a use of a default stream has one before the free,
  * and such a use is never dropped. */
@@ -443,9 +454,11 @@ unsigned wm_timelines_streams(wm_timelines *set, wm_block *block)
     use = atomic_load_explicit(&block->uses, memory_order_acquire);
     own = wm_block_own(block);
     count = own != NULL && wm_stream_use_find(use, own) == NULL;
-    for (; use != NULL; use = wm_stream_use_next(use)) {
+    while (use != NULL && !wm_stream_use_is_bare(use)) {
+        use = use->next_of_block;
         count++;
     }
+    count += use != NULL;
     wm_lock_release(lock);
     return count;
 }

@@ -182,7 +182,7 @@ static enum wm_uses join_own(wm_timelines *set, wm_block *block,
 {
     wm_timeline *t = wm_block_own(block);
     enum wm_uses outcome = WM_USES_NONE;
-    wm_stream_use *use = NULL;
+    wm_stream_use *use;
 
     if (t != NULL && wm_stream_use_find(*uses, t) == NULL) {
         use = wm_meta_alloc(sizeof *use);

@@ -18,10 +18,11 @@
  * waited (to), or becomes common if a thread did (null). If the stream that
  * waited was retired meanwhile, its lane gets nothing: its final fence may lie
  * before the wait, and the lane's idle memory is common after that fence. */
-static void end_wait(wm_lane_registry *registry, wm_lane_owner *owner,
-                     const wm_lane_owner *to, const wm_lane_point *puts,
-                     bool done)
+static void end_wait(wm_lane_owner *owner, const wm_lane_owner *to,
+                     const wm_lane_point *puts, bool done)
 {
+    wm_lane_registry *registry = owner->all;
+
     wm_lock_acquire(&registry->lock);
     owner->waiters--;
     if (done && !owner->lane_ended && to == NULL) {
@@ -58,8 +59,7 @@ static bool queue_event(wm_timelines *set, wm_timeline *t, warm_event event,
     return status == WARM_OK && capture == WM_CAPTURE_NONE;
 }
 
-/* ---- streams wait ---------------------------------------------------------
- */
+/* ---- streams wait -------------------------------------------------------- */
 
 /* Streams at most that one request waits for. */
 enum { WAITS_MAX = 16 };
@@ -91,9 +91,9 @@ static wm_lane_owner *pick_locked(wm_lane_registry *registry,
 
 /* Lets the stream of mine wait for what has come back to owner's lane by now.
  * The event can be reused as soon as the wait is queued. */
-static bool wait_for_stream(wm_lane_registry *registry, wm_lane_owner *owner,
-                            const wm_lane_owner *mine)
+static bool wait_for_stream(wm_lane_owner *owner, const wm_lane_owner *mine)
 {
+    const wm_lane_registry *registry = owner->all;
     wm_timelines *set = registry->timelines;
     wm_lane_point puts;
     warm_event event = NULL;
@@ -107,7 +107,7 @@ static bool wait_for_stream(wm_lane_registry *registry, wm_lane_owner *owner,
     if (event != NULL) {
         wm_event_pool_put(set->events, registry->device, event);
     }
-    end_wait(registry, owner, mine, &puts, waits);
+    end_wait(owner, mine, &puts, waits);
     return waits;
 }
 
@@ -134,17 +134,16 @@ bool wm_lanes_wait_for_streams(wm_lane_registry *registry, wm_lane *lane,
         owner->last_try = try;
         owner->waiters++;
         wm_lock_release(&registry->lock);
-        waited |= wait_for_stream(registry, owner, mine);
+        waited |= wait_for_stream(owner, mine);
         enough = wm_lanes_have_room(registry->arena, lane, bytes, bytes);
         wm_lock_acquire(&registry->lock);
     }
-    wm_lock_release(&registry->lock);
-    end_wait(registry, mine, NULL, NULL, false);
+    mine->waiters--;
+    wm_lane_owner_unlock(mine);
     return waited;
 }
 
-/* ---- threads wait ---------------------------------------------------------
- */
+/* ---- threads wait -------------------------------------------------------- */
 
 /* A stream with idle memory of its own, and what had come back to it. */
 struct sync_point {
@@ -260,7 +259,7 @@ bool wm_lanes_sync_streams(wm_lane_registry *registry, bool pending)
         bool done = sync_stream(registry, t);
 
         more |= t == NULL && done;
-        end_wait(registry, list[i].owner, NULL, &list[i].puts, done);
+        end_wait(list[i].owner, NULL, &list[i].puts, done);
     }
     wm_meta_free(list);
     wm_timelines_poll(registry->timelines);
@@ -276,7 +275,7 @@ bool wm_lanes_sync_device(wm_lane_registry *registry)
                                                   registry->device) == WARM_OK;
 
     for (size_t i = 0; i < count; i++) {
-        end_wait(registry, list[i].owner, NULL, &list[i].puts, done);
+        end_wait(list[i].owner, NULL, &list[i].puts, done);
     }
     wm_meta_free(list);
     return done;

@@ -153,25 +153,8 @@ static inline wm_timeline *wm_stream_use_bare_timeline(wm_stream_use *use)
     return (wm_timeline *)(void *)((char *)use - 1);
 }
 
-static inline wm_timeline *wm_stream_use_timeline(wm_stream_use *use)
-{
-    return wm_stream_use_is_bare(use) ? wm_stream_use_bare_timeline(use)
-                                      : use->timeline;
-}
-
-static inline wm_stream_use *wm_stream_use_next(const wm_stream_use *use)
-{
-    return wm_stream_use_is_bare(use) ? NULL : use->next_of_block;
-}
-
-static inline wm_stream_use *wm_stream_use_find(wm_stream_use *use,
-                                                const wm_timeline *t)
-{
-    while (use != NULL && wm_stream_use_timeline(use) != t) {
-        use = wm_stream_use_next(use);
-    }
-    return use;
-}
+/* The use of t in a list that begins with use, or null. */
+wm_stream_use *wm_stream_use_find(wm_stream_use *use, const wm_timeline *t);
 
 /* The stream that the block's owner recorded, or null. Acquire: another thread
  * that records sees the initialised timeline. */
@@ -281,13 +264,11 @@ warm_status wm_timeline_await(wm_timelines *set, wm_timeline *t);
  * of these values, for timelines that come at once in arbitrary order; 0: at
  * the end. */
 void wm_timeline_make_busy(wm_timelines *set, wm_timeline *t, uint64_t since);
-/* The first busy timeline that was not polled in this round (round UINT64_MAX:
- * the first one), with a reference; it becomes the last of the list. */
-wm_timeline *wm_timeline_next_busy(wm_timelines *set, uint64_t round);
-/* The first busy timeline, with a reference; it becomes the last one. */
+/* The first busy timeline, with a reference; it becomes the last of the list.
+ * next_busy(): the first one that was not polled in this round. */
 wm_timeline *wm_timeline_rotate(wm_timelines *set);
-/* The counterpart of next_busy(): takes t off the list unless left is set, and
- * drops the reference. */
+wm_timeline *wm_timeline_next_busy(wm_timelines *set, uint64_t round);
+/* Takes t off the list unless left is set, and drops the reference. */
 void wm_timeline_end_turn(wm_timelines *set, wm_timeline *t, bool left);
 
 /* Records an event on t's stream; takes a fresh one if the use has none.
