@@ -78,8 +78,7 @@ static warm_status not_all(wm_space *space, int node, size_t bytes,
 
     warm_last_error(&cause);
     return wm_fail_code(status, cause.origin, cause.code, cause.code_text,
-                        "of %s of %s memory that were to be had ahead %s are "
-                        "idle: %s",
+                        "prewarm of %s %s memory stopped, %s idle: %s",
                         wm_bytes(bytes).text, space->traits->name,
                         wm_bytes(idle_on(space, node)).text, cause.message);
 }
@@ -235,8 +234,8 @@ static void fill_reserve(wm_background *b)
                       &enough) != WARM_OK) {
         atomic_store_explicit(&b->retry_ns, wm_clock_ns() + RETRY,
                               memory_order_relaxed);
-        wm_log(WARM_LOG_INFO, "the reserve cannot be kept: %s",
-               warm_last_error_message());
+        wm_log(WARM_LOG_INFO, "could not obtain the reserve of %s: %s",
+               wm_bytes(b->reserve_bytes).text, warm_last_error_message());
     }
 }
 

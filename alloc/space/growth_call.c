@@ -104,20 +104,20 @@ void wm_growth_say(wm_space *space)
     warm_last_error(&last);
     if (warning.refused > 0) {
         wm_log(WARM_LOG_WARNING,
-               "the driver did not take %s of %s memory back, which stays in "
+               "could not return %s of %s memory to the driver; it stays in "
                "the cache: %s",
                wm_bytes(warning.refused).text, name, warning.cause.message);
     }
     if (warning.torn > 0) {
         wm_log(WARM_LOG_WARNING,
-               "the driver left a part of %s of %s memory behind: they are "
-               "lost, and stay held: %s",
+               "the driver unmapped only a part of %s of %s memory, which is "
+               "lost and stays held: %s",
                wm_bytes(warning.torn).text, name, warning.cause.message);
     }
     if (warning.unrecorded > 0) {
         wm_log(WARM_LOG_WARNING,
-               "%s of %s memory for which there is no record could not go back "
-               "to the driver: they are lost",
+               "could not return %s of %s memory, for which there is no "
+               "record, to the driver: it is lost",
                wm_bytes(warning.unrecorded).text, name);
     }
     wm_error_restore(&last);

@@ -38,8 +38,8 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request)
     /* The driver's reason comes last: it may be long, and cut off. */
     return wm_fail_code(
         WARM_OUT_OF_MEMORY, cause.origin, cause.code, cause.code_text,
-        "%s of %s memory were asked for%s and cannot be had%s; held %s, live "
-        "%s, idle %s%s, pending %s, lost %s, limit %s: %s",
+        "out of memory: requested %s of %s memory%s%s; held %s, live %s, idle "
+        "%s%s, pending %s, lost %s, limit %s: %s",
         wm_bytes(request->bytes).text, space->traits->name, node, driver,
         wm_bytes(s.held_bytes.current).text,
         wm_bytes(s.live_bytes.current).text, wm_bytes(s.idle_bytes).text,
@@ -210,7 +210,8 @@ static bool refuse_in_backoff(climb *c)
     if (c->request->cause != NULL &&
         wm_growth_in_backoff(c->space, c->request)) {
         c->status = wm_fail(WARM_OUT_OF_MEMORY,
-                            "the driver had none lately, and was not asked");
+                            "the driver refused memory a moment ago; it is not "
+                            "called for this request");
     }
     return c->status != WARM_OK;
 }

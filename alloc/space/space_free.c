@@ -26,7 +26,7 @@ static void log_leak(_Atomic bool *logged, size_t bytes, size_t segment,
     }
     /* Relaxed: a flag. */
     if (!atomic_exchange_explicit(logged, true, memory_order_relaxed)) {
-        wm_log(WARM_LOG_WARNING, "a block of %s is kept for ever%s: %s",
+        wm_log(WARM_LOG_WARNING, "a block of %s is leaked%s: %s",
                wm_bytes(bytes).text, with, why);
     }
 }
@@ -43,14 +43,14 @@ void wm_space_log_lost(wm_space *space)
         log_leak(
             &space->lost_logged,
             atomic_exchange_explicit(&space->lost, 0, memory_order_relaxed), 0,
-            "the driver does not say whether it is in use");
+            "the driver cannot tell whether it is in use");
     }
     if (wm_unlikely(stream != NULL)) {
         wm_log(WARM_LOG_WARNING,
-               "%s of freed blocks are kept for ever: stream %p, which used "
-               "them and is adopted, captures, and nobody announced it, so "
-               "that its graph may use them; call warm_capture_announce() "
-               "before the capture begins",
+               "%s of freed blocks are leaked: stream %p, which used them, is "
+               "adopted and captures without an announcement, so that its "
+               "graph may use them; call warm_capture_announce() before a "
+               "capture begins",
                wm_bytes(bytes).text, stream);
     }
 }
@@ -143,8 +143,8 @@ static void leak(wm_space *space, wm_block *block, enum wm_block_state state)
     } else {
         log_leak(&space->captured_logged, bytes, with,
                  "a graph capture used it, and it is of no private pool; call "
-                 "warm_private_pool_begin() before a capture, and allocate "
-                 "after it what the graph uses");
+                 "warm_private_pool_begin() before a capture, and then "
+                 "allocate what the graph uses");
     }
 }
 

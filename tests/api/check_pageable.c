@@ -292,7 +292,7 @@ WT_TEST(test_B18_without_any_memory_the_error_is_that_of_page_locked)
     warm_last_error(&error);
     ck_assert_int_eq(error.status, WARM_OUT_OF_MEMORY);
     ck_assert_ptr_nonnull(
-        strstr(error.message, "64.0 TiB of pinned memory were asked for"));
+        strstr(error.message, "requested 64.0 TiB of pinned memory"));
     ck_assert_ptr_nonnull(strstr(error.message, "held 1.0 MiB"));
     ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 1);
     ck_assert_uint_eq(wt_pinned_stats(runtime).pageable.allocated, 0);

@@ -24,8 +24,7 @@ static void count_warnings(void *context, warm_log_level level,
         warnings++;
         snprintf(warned_of, sizeof warned_of, "%s", line);
     }
-    if (strstr(line, "kept for ever") != NULL ||
-        strstr(line, "is leaked") != NULL) {
+    if (strstr(line, "leaked") != NULL) {
         leaked++;
     }
 }
