@@ -268,7 +268,8 @@ static warm_status announce(warm_runtime *runtime, warm_stream stream,
             wm_fail(WARM_CAPTURE_ERROR, "stream %p captures already", stream);
     }
     if (status == WARM_OK) {
-        status = wm_pinned_announce(runtime->pinned, stream, info, already);
+        status = wm_timelines_announce(&runtime->pinned->timelines, stream,
+                                       info, already);
     }
     if (status == WARM_OK) {
         mark_workspaces(runtime, stream, info, false);

@@ -25,7 +25,7 @@ void wm_runtime_retire(warm_runtime *runtime, warm_stream stream,
         }
     }
     wm_device_spaces_retire(runtime, stream, info);
-    wm_pinned_retire(runtime->pinned, stream, info);
+    wm_space_retire(&runtime->pinned->space, stream, info);
     if (runtime->trace != NULL) {
         wm_tracing_retire(runtime, stream);
     }
@@ -45,7 +45,8 @@ warm_status wm_runtime_retire_stream(warm_runtime *runtime, warm_stream stream)
 static warm_status adopt_known(warm_runtime *runtime, warm_stream stream,
                                const wm_stream_info *info)
 {
-    warm_status status = wm_pinned_adopt(runtime->pinned, stream, info);
+    warm_status status =
+        wm_timelines_adopt(&runtime->pinned->timelines, stream, info);
 
     /* Relaxed: as above. An earlier stream at the same address may have been
      * adopted and never retired. */

@@ -168,9 +168,6 @@ void wm_pinned_close(wm_pinned *pinned, warm_destroy_report *report)
 {
     size_t released;
 
-    if (pinned == NULL) {
-        return;
-    }
     (void)wm_space_trim(&pinned->space, 0, &released);
     wm_pinned_report_left(&pinned->space, report);
     wm_pinned_report_left(&pinned->pageable, report);
@@ -184,28 +181,11 @@ void wm_pinned_close(wm_pinned *pinned, warm_destroy_report *report)
     wm_meta_free(pinned);
 }
 
-warm_status wm_pinned_adopt(wm_pinned *pinned, warm_stream stream,
-                            const wm_stream_info *info)
-{
-    return wm_timelines_adopt(&pinned->timelines, stream, info);
-}
-
-warm_status wm_pinned_announce(wm_pinned *pinned, warm_stream stream,
-                               const wm_stream_info *info, bool *already)
-{
-    return wm_timelines_announce(&pinned->timelines, stream, info, already);
-}
-
 bool wm_pinned_capture_over(wm_pinned *pinned, warm_stream stream)
 {
     bool found = wm_timelines_over(&pinned->timelines, stream);
 
-    wm_space_tend_pools(&pinned->space, NULL); /* what waited for that */
+    /* Pools that ended during the capture. */
+    wm_space_tend_pools(&pinned->space, NULL);
     return found;
-}
-
-void wm_pinned_retire(wm_pinned *pinned, warm_stream stream,
-                      const wm_stream_info *info)
-{
-    wm_space_retire(&pinned->space, stream, info);
 }

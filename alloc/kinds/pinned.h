@@ -29,9 +29,8 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
 /* Ends the background thread; before any other part of the runtime ends. */
 void wm_pinned_stop(wm_pinned *pinned);
 
-/* Ends it (null is ignored): idle segments are returned to the driver; live,
- * pending and lost blocks stay mapped, and the first two are added to report.
- */
+/* Ends it: returns idle segments to the driver. Live, pending and lost blocks
+ * stay mapped, and are added to report. */
 void wm_pinned_close(wm_pinned *pinned, warm_destroy_report *report);
 
 /* Adds what is left in a space at the end of its runtime, of a device too:
@@ -41,15 +40,8 @@ void wm_pinned_report_left(wm_space *space, warm_destroy_report *report);
 /* Allocates from the pageable space. Status: OUT_OF_MEMORY. */
 warm_status wm_pageable_alloc(wm_space *space, size_t bytes, void **pointer);
 
-/* See wm_timelines_adopt(), wm_timelines_announce(), wm_timelines_over(). */
-warm_status wm_pinned_adopt(wm_pinned *pinned, warm_stream stream,
-                            const wm_stream_info *info);
-warm_status wm_pinned_announce(wm_pinned *pinned, warm_stream stream,
-                               const wm_stream_info *info, bool *already);
+/* wm_timelines_over(), and frees the memory of private pools that waited for
+ * the end of the capture. */
 bool wm_pinned_capture_over(wm_pinned *pinned, warm_stream stream);
-
-/* Called when a stream will be destroyed; see wm_space_retire(). */
-void wm_pinned_retire(wm_pinned *pinned, warm_stream stream,
-                      const wm_stream_info *info);
 
 #endif
