@@ -285,21 +285,11 @@ warm_status warm_device_get_memory_fraction(warm_runtime *runtime, int device,
 
 /* ---- statistics --------------------------------------------------------- */
 
-/* Of a runtime, and of the struct that is to be filled, of size bytes. */
-static warm_status check_out(warm_runtime *runtime, const void *out,
-                             size_t size, const char *type)
+/* The checks of a function that fills a struct: of the runtime, given as
+ * status, then of the struct, of size bytes. */
+static warm_status check_out(warm_status status, const void *out, size_t size,
+                             const char *type)
 {
-    warm_status status = wm_runtime_check(runtime);
-
-    return status == WARM_OK ? wm_sized_check(out, size, type) : status;
-}
-
-static warm_status check_device_out(warm_runtime *runtime, int device,
-                                    const void *out, size_t size,
-                                    const char *type)
-{
-    warm_status status = wm_runtime_check_device(runtime, device);
-
     return status == WARM_OK ? wm_sized_check(out, size, type) : status;
 }
 
@@ -308,8 +298,8 @@ warm_status warm_pinned_get_stats(warm_runtime *runtime,
 {
     warm_space_stats all = {.size = sizeof all};
     warm_space_stats pageable = {.size = sizeof pageable};
-    warm_status status =
-        check_out(runtime, stats, sizeof all, "warm_space_stats");
+    warm_status status = check_out(wm_runtime_check(runtime), stats, sizeof all,
+                                   "warm_space_stats");
 
     if (status != WARM_OK) {
         return status;
@@ -329,8 +319,8 @@ warm_status warm_pinned_get_node_stats(warm_runtime *runtime, int node,
                                        warm_space_stats *stats)
 {
     warm_space_stats all = {.size = sizeof all};
-    warm_status status =
-        check_out(runtime, stats, sizeof all, "warm_space_stats");
+    warm_status status = check_out(wm_runtime_check(runtime), stats, sizeof all,
+                                   "warm_space_stats");
 
     if (status == WARM_OK) {
         status = wm_node_check_range(runtime, node);
@@ -351,8 +341,8 @@ warm_status warm_pinned_get_class_stats(warm_runtime *runtime, int index,
                                         warm_class_stats *stats)
 {
     warm_class_stats all = {.size = sizeof all};
-    warm_status status =
-        check_out(runtime, stats, sizeof all, "warm_class_stats");
+    warm_status status = check_out(wm_runtime_check(runtime), stats, sizeof all,
+                                   "warm_class_stats");
 
     if (status != WARM_OK) {
         return status;
@@ -373,8 +363,8 @@ warm_status warm_device_cache_info(warm_runtime *runtime, int device,
 {
     warm_device_cache all = {.size = sizeof all};
     warm_space_stats stats = {.size = sizeof stats};
-    warm_status status = check_device_out(runtime, device, info, sizeof all,
-                                          "warm_device_cache");
+    warm_status status = check_out(wm_runtime_check_device(runtime, device),
+                                   info, sizeof all, "warm_device_cache");
 
     if (status != WARM_OK) {
         return status;
@@ -451,8 +441,8 @@ warm_status warm_device_get_stats(warm_runtime *runtime, int device,
 {
     warm_device_stats sum = {.size = sizeof sum};
     warm_stat *held = &sum.all.held_bytes;
-    warm_status status = check_device_out(runtime, device, stats, sizeof sum,
-                                          "warm_device_stats");
+    warm_status status = check_out(wm_runtime_check_device(runtime, device),
+                                   stats, sizeof sum, "warm_device_stats");
 
     if (status != WARM_OK) {
         return status;

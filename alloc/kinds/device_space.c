@@ -218,35 +218,35 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
                             int device, wm_device_space *d)
 {
     wm_timelines *timelines = &runtime->pinned->timelines;
+    wm_arena_group *group = &d->space.group;
     warm_status status =
         wm_space_init(&d->space, &device_traits, runtime, timelines, options);
 
     if (status != WARM_OK) {
         return status;
     }
-    status = wm_lane_registry_init(&d->orders, timelines,
-                                   &d->space.group.arenas[0], device);
+    status =
+        wm_lane_registry_init(&d->orders, timelines, group->arenas, device);
     if (status != WARM_OK) {
         wm_space_fini(&d->space);
         return status;
     }
     wm_imports_init(&d->imports, runtime->driver, device);
     d->imports.timelines = timelines;
-    d->space.group.device = device;
-    d->space.group.place = (uint64_t)device;
+    group->device = device;
+    group->place = (uint64_t)device;
     d->fraction = d->threshold = 1;
     d->waits = strcmp(options->stream_wait, "off") != 0;
     d->space.shares = strcmp(options->stream_wait, "grow") == 0;
     d->space.poller = &runtime->pinned->space;
-    d->space.group.waker = &d->space.poller->background.waker;
-    d->space.group.segment_bytes =
-        round_up(d->space.group.segment_bytes, WM_DEVICE_GRAIN);
-    for (unsigned i = 0; i < d->space.group.shards; i++) {
-        d->space.group.arenas[i].orders = &d->orders;
-        d->space.group.arenas[i].grain = WM_DEVICE_GRAIN;
-        d->space.group.arenas[i].small_max = WM_DEVICE_SMALL;
+    group->waker = &d->space.poller->background.waker;
+    group->segment_bytes = round_up(group->segment_bytes, WM_DEVICE_GRAIN);
+    for (unsigned i = 0; i < group->shards; i++) {
+        group->arenas[i].orders = &d->orders;
+        group->arenas[i].grain = WM_DEVICE_GRAIN;
+        group->arenas[i].small_max = WM_DEVICE_SMALL;
     }
-    wm_lives_sort(d->space.group.arenas[0].live);
+    wm_lives_sort(group->arenas->live);
     atomic_store_explicit(&d->space.limit_bytes, 0, memory_order_relaxed);
     status = choose_unit(d, options);
     if (status != WARM_OK) {
