@@ -122,29 +122,27 @@ warm_status wm_timelines_announce(wm_timelines *set, warm_stream stream,
                                   const wm_stream_info *info, bool *already)
 {
     wm_timeline *t;
-    bool again = false;
 
     wm_timelines_want_window(set, stream);
     wm_lock_acquire(&set->lock);
     t = wm_timeline_get_locked(set, stream, info);
-    if (t != NULL) {
-        again = t->announced;
-        t->announced = true;
-        atomic_fetch_add_explicit(&set->captures, !again, memory_order_relaxed);
-    }
-    wm_lock_release(&set->lock);
-    if (again) {
-        wm_timeline_drop(set, t);
-    }
     if (t == NULL) {
+        wm_lock_release(&set->lock);
         return wm_timeline_no_record();
     }
+    *already = t->announced;
+    if (!t->announced) {
+        wm_timeline_hold(t); /* the announcement's own reference */
+        t->announced = true;
+        atomic_fetch_add_explicit(&set->captures, 1, memory_order_relaxed);
+    }
+    wm_lock_release(&set->lock);
     /* What was freed before gets its event before the capture begins: later
      * none can be recorded, and the graph might use the block. */
     close_all_batches(set);
     await_callers(set, t);
     await_breaks(set);
-    *already = again;
+    wm_timeline_drop(set, t);
     return WARM_OK;
 }
 
@@ -266,12 +264,13 @@ static void on_callback(wm_callback_watch *watch, bool inside)
 bool wm_timelines_begin_break(wm_timelines *set, wm_breaking *breaking,
                               int device, warm_stream except, bool announced)
 {
-    bool refused;
-
     *breaking = (wm_breaking){.watch.tell = on_callback, .set = set};
     wm_lock_acquire(&set->lock);
-    refused = announced && is_announced_locked(set, device, except);
-    if (!refused && set->driver->breaks_captures) {
+    if (announced && is_announced_locked(set, device, except)) {
+        wm_lock_release(&set->lock);
+        return false;
+    }
+    if (set->driver->breaks_captures) {
         breaking->listed = true;
         breaking->next = set->breaking;
         set->breaking = breaking;
@@ -280,15 +279,13 @@ bool wm_timelines_begin_break(wm_timelines *set, wm_breaking *breaking,
     if (breaking->listed) {
         wm_callback_watch_begin(&breaking->watch);
     }
-    if (!refused && wm_timelines_ask(set, device, except)) {
+    if (wm_timelines_ask(set, device, except)) {
         wm_timelines_end_break(set, breaking);
-        refused = true;
+        return false;
     }
-    if (!refused) {
-        breaking->begun = true;
-        wm_driver_break_begin();
-    }
-    return !refused;
+    breaking->begun = true;
+    wm_driver_break_begin();
+    return true;
 }
 
 void wm_timelines_end_break(wm_timelines *set, wm_breaking *breaking)
