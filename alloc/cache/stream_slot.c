@@ -4,8 +4,6 @@
  * driver. */
 #include "alloc/cache/cache_int.h"
 
-/* ---- slots --------------------------------------------------------------- */
-
 wm_stream_slot *wm_stream_slot_of(wm_window *window, int device,
                                   warm_stream stream)
 {
@@ -115,54 +113,41 @@ wm_magazine_set *wm_stream_slot_find(const wm_arena_group *group,
     wm_stream_slot *slot =
         wm_stream_slot_of(window, (int)group->place, request->stream);
 
-    if (slot != NULL && wm_stream_slot_set(slot)->lane != request->lane) {
-        end_slot(window, slot);
-        slot = NULL;
-    }
     if (slot == NULL) {
+        return NULL;
+    }
+    if (wm_stream_slot_set(slot)->lane != request->lane) {
+        end_slot(window, slot);
         return NULL;
     }
     slot->epoch = request->epoch;
     return wm_stream_slot_set(slot);
 }
 
-/* ---- slow paths ---------------------------------------------------------- */
-
-/* slot: of the stream, or null. */
-static bool fill_request(const wm_arena_group *group, const wm_window *window,
-                         const wm_stream_slot *slot, wm_request *request)
-{
-    unsigned at = 0;
-    const wm_magazine_set *set = slot != NULL
-                                     ? wm_stream_slot_set(slot)
-                                     : wm_cache_next_set(window, group, &at);
-    bool known = slot != NULL && set != NULL &&
-                 wm_stream_slot_is_trusted(group->runtime, slot);
-
-    request->arena = set != NULL ? set->arena : NULL;
-    if (known) {
-        request->lane = set->lane;
-        wm_lane_hold(request->lane);
-        request->stream = slot->stream;
-        request->epoch = slot->epoch;
-    }
-    return known;
-}
-
 bool wm_stream_slot_is_known(wm_arena_group *group, warm_stream stream,
                              wm_request *request)
 {
     wm_window *window = wm_window_mine();
+    const wm_magazine_set *set = NULL;
+    const wm_stream_slot *slot;
+    unsigned at = 0;
     bool known = false;
 
-    request->arena = NULL;
     if (window->owner == group->runtime && wm_biased_enter(&window->biased)) {
-        known = fill_request(
-            group, window, wm_stream_slot_of(window, (int)group->place, stream),
-            request);
+        slot = wm_stream_slot_of(window, (int)group->place, stream);
+        set = slot != NULL ? wm_stream_slot_set(slot)
+                           : wm_cache_next_set(window, group, &at);
+        known = slot != NULL && wm_stream_slot_is_trusted(window->owner, slot);
+        if (known) {
+            request->lane = set->lane;
+            wm_lane_hold(request->lane);
+            request->stream = stream;
+            request->epoch = slot->epoch;
+        }
+        request->arena = set != NULL ? set->arena : NULL;
         wm_biased_leave(&window->biased);
     }
-    if (request->arena == NULL) {
+    if (set == NULL) {
         request->arena = wm_cache_first_arena(group);
     }
     return known;
