@@ -28,9 +28,9 @@ static struct {
     _Atomic unsigned opened, closed;
 } t;
 
-static void await(_Atomic bool *flag)
+static void await(_Atomic bool *flag, bool value)
 {
-    while (!atomic_load_explicit(flag, memory_order_acquire)) {
+    while (atomic_load_explicit(flag, memory_order_acquire) != value) {
         sched_yield();
     }
 }
@@ -44,9 +44,7 @@ static warm_status pass(_Atomic unsigned *count)
 {
     atomic_fetch_add(count, 1);
     if (atomic_load(&t.door) && !atomic_exchange(&t.inside, true)) {
-        while (atomic_load_explicit(&t.door, memory_order_acquire)) {
-            sched_yield();
-        }
+        await(&t.door, false);
     }
     return atomic_exchange(&t.breaks, false)
                ? wm_fail(WARM_DRIVER_ERROR, "told to fail")
@@ -238,7 +236,16 @@ static void send_inside(struct other *o, void *(*fn)(void *argument))
     set(&t.inside, false);
     set(&t.door, true);
     start(o, fn);
-    await(&t.inside);
+    await(&t.inside, true);
+}
+
+/* Opens the door for the first, whose call then fails or not; joins both. */
+static void let_go(struct other *first, struct other *second, bool fails)
+{
+    set(&t.breaks, fails);
+    set(&t.door, false);
+    pthread_join(first->thread, NULL);
+    pthread_join(second->thread, NULL);
 }
 
 START_TEST(test_C9_who_comes_while_it_is_opened_waits)
@@ -251,10 +258,7 @@ START_TEST(test_C9_who_comes_while_it_is_opened_waits)
     ck_assert_uint_eq(stats.segments, 0); /* none is there to be used */
     start(&second, open_there);
     stays_outside(&second);
-    set(&t.breaks, _i == 1);
-    set(&t.door, false);
-    pthread_join(first.thread, NULL);
-    pthread_join(second.thread, NULL);
+    let_go(&first, &second, _i == 1);
     /* A failure is that thread's own: the other one tries by itself. */
     ck_assert_int_eq(first.status, _i == 1 ? WARM_DRIVER_ERROR : WARM_OK);
     wt_ok(second.status);
@@ -280,10 +284,7 @@ START_TEST(test_C9_who_comes_while_it_is_closed_opens_it_anew)
     start(&second, open_there);
     stays_outside(&second);
     ck_assert_uint_eq(t.opened, 1);
-    set(&t.breaks, _i == 1);
-    set(&t.door, false);
-    pthread_join(first.thread, NULL);
-    pthread_join(second.thread, NULL);
+    let_go(&first, &second, _i == 1);
     wt_ok(second.status);
     /* One that could not be closed is still there for both. */
     ck_assert_int_eq(first.status, _i == 1 ? WARM_DRIVER_ERROR : WARM_OK);
