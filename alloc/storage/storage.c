@@ -25,7 +25,8 @@ struct warm_storage {
 
 /* ---- begin --------------------------------------------------------------- */
 
-static warm_status make(const warm_allocator *allocator, warm_storage **storage)
+static warm_status make(const warm_data_pointer *data, size_t bytes,
+                        const warm_allocator *allocator, warm_storage **storage)
 {
     warm_storage *made = wm_meta_alloc(sizeof *made);
 
@@ -35,6 +36,8 @@ static warm_status make(const warm_allocator *allocator, warm_storage **storage)
     /* Relaxed: no other thread has it yet. */
     atomic_store_explicit(&made->strong, 1, memory_order_relaxed);
     atomic_store_explicit(&made->weak, STRONG_ONES, memory_order_relaxed);
+    made->data = *data;
+    made->bytes = bytes;
     made->allocator = allocator;
     *storage = made;
     return WARM_OK;
@@ -44,7 +47,7 @@ warm_status warm_storage_create(const warm_allocator *allocator, size_t bytes,
                                 warm_stream stream, warm_storage **storage)
 {
     warm_allocator full;
-    warm_storage *made;
+    warm_data_pointer data;
     warm_status status = wm_allocator_in(allocator, &full);
 
     if (status != WARM_OK) {
@@ -53,18 +56,15 @@ warm_status warm_storage_create(const warm_allocator *allocator, size_t bytes,
     if (storage == NULL) {
         return wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
     }
-    status = make(allocator, &made);
+    status = wm_data_alloc(&full, bytes, stream, &data);
     if (status != WARM_OK) {
         return status;
     }
-    status = wm_data_alloc(&full, bytes, stream, &made->data);
+    status = make(&data, bytes, allocator, storage);
     if (status != WARM_OK) {
-        wm_meta_free(made);
-        return status;
+        warm_data_pointer_free(&data);
     }
-    made->bytes = bytes;
-    *storage = made;
-    return WARM_OK;
+    return status;
 }
 
 /* Checks that the allocator allocates memory of the data's kind and device. */
@@ -131,14 +131,11 @@ warm_status warm_storage_wrap(warm_data_pointer *data, size_t bytes,
     if (storage == NULL) {
         return wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
     }
-    status = make(allocator, storage);
-    if (status != WARM_OK) {
-        return status;
+    status = make(&full, bytes, allocator, storage);
+    if (status == WARM_OK) {
+        *data = wm_data_empty();
     }
-    (*storage)->data = full;
-    (*storage)->bytes = bytes;
-    *data = wm_data_empty();
-    return WARM_OK;
+    return status;
 }
 
 /* ---- references ---------------------------------------------------------- */
