@@ -1,7 +1,7 @@
 /* check_capture_free.c: blocks that are freed while a stream that used them
- * captures (rows B7, E9): those that the capture did not use come back when it
- * has ended, those that it used stay. Captures that the runtime announces, that
- * the program announces, and that nobody does; of streams of every sort; with
+ * captures (rows B7, E9). Blocks that the capture did not use are idle again
+ * when it has ended, blocks that it used are kept. Captures are announced by
+ * the runtime, by the program, or not at all; of streams of every sort; with
  * and without a private pool that records; freed by either thread.
  *
  * backends: host standin */
@@ -68,7 +68,7 @@ static struct way way_of(int i)
                         .elsewhere = i >= WAYS / 2};
 }
 
-/* A stream that is retired, and goes on, is adopted no more. */
+/* A stream that is retired and goes on is not adopted any more. */
 static warm_stream stream_of(const struct way *way)
 {
     if (way->sort == STRANGER) {
@@ -141,7 +141,7 @@ static void end(const struct way *way, warm_stream stream,
     wt_ok(warm_graph_destroy(runtime, graph));
 }
 
-/* Adopted, unannounced, and nothing else tells of a capture. */
+/* Whether the library cannot know that the stream captures. */
 static bool is_secret(const struct way *way)
 {
     return way->sort == ADOPTED && way->caller == UNANNOUNCED && !way->pool;
@@ -185,15 +185,14 @@ static uint64_t marks(void)
     return wt_calls(runtime, "event_mark") + wt_calls(runtime, "event_record");
 }
 
-/* ---- tests ----------------------------------------------------------------
- */
+/* ---- tests --------------------------------------------------------------- */
 
-/* Its work was done before: nothing of it is the graph's. */
+/* The work was done before the capture: the graph has none of it. */
 START_TEST(test_E9_block_that_a_capture_did_not_use_comes_back)
 {
     struct way way = way_of(_i);
     warm_stream stream = stream_of(&way);
-    /* Nothing tells what the capture uses: the blocks are kept. */
+    /* The library does not know what the capture uses: the blocks are kept. */
     bool kept = is_secret(&way) && way.kind != OWN;
 
     for (int round = 0; round < 3; round++) {
@@ -205,7 +204,7 @@ START_TEST(test_E9_block_that_a_capture_did_not_use_comes_back)
         pool = begin(&way, stream);
         let_go(&way, block);
         wt_ok(warm_poll(runtime));
-        /* The event of a default stream was recorded when it was. */
+        /* Of a default stream the event was recorded with the use. */
         ck_assert_uint_eq(pending(),
                           !kept && way.kind != OWN &&
                               (way.sort != PER_THREAD || !way.elsewhere));
@@ -220,7 +219,7 @@ START_TEST(test_E9_block_that_a_capture_did_not_use_comes_back)
 }
 END_TEST
 
-/* What was queued before the capture still runs when that has ended. */
+/* Work that was queued before the capture still runs when that has ended. */
 START_TEST(test_E9_B4_block_comes_back_when_its_work_is_done)
 {
     struct way way = way_of(_i);
@@ -252,7 +251,7 @@ START_TEST(test_E9_B4_block_comes_back_when_its_work_is_done)
 }
 END_TEST
 
-/* Its record is what says so. */
+/* The record during the capture tells that the capture uses the block. */
 START_TEST(test_E9_block_that_a_capture_used_is_kept_and_the_first_is_said)
 {
     struct way way = way_of(_i);
@@ -283,8 +282,8 @@ START_TEST(test_E9_block_that_a_capture_used_is_kept_and_the_first_is_said)
 }
 END_TEST
 
-/* The promise of warm_stream_adopt() was broken: that is said once, with what
- * to do, and the graph's memory is handed to nobody. */
+/* The promise of warm_stream_adopt() was broken: one warning says what to do,
+ * and the graph's memory is not allocated again. */
 START_TEST(test_E9_B7_capture_that_nobody_announced_is_said_once)
 {
     struct way way = {.kind = PINNED, .sort = ADOPTED, .caller = UNANNOUNCED};
@@ -306,7 +305,7 @@ START_TEST(test_E9_B7_capture_that_nobody_announced_is_said_once)
 }
 END_TEST
 
-/* However many, they need one event. */
+/* All blocks share one event. */
 START_TEST(test_E9_blocks_freed_in_a_capture_share_an_event)
 {
     struct way way = {.kind = PINNED, .sort = _i, .caller = BEGUN};
@@ -328,25 +327,39 @@ START_TEST(test_E9_blocks_freed_in_a_capture_share_an_event)
     before = marks();
     end(&way, stream, pool);
     ck_assert_uint_eq(pending(), 0);
-    /* One try may find the open batch, one records. */
+    /* One call may find that the stream captures, one records. */
     ck_assert_uint_le(marks(), before + 2);
 }
 END_TEST
 
-/* The end of the stream says when its work is done. */
+/* Frees a block, on which the stream was recorded, while the stream
+ * captures. */
+static void free_in_capture(int kind, warm_stream stream)
+{
+    struct way way = {.kind = kind, .sort = STRANGER, .caller = UNANNOUNCED};
+    void *block = take(&way, other);
+
+    wt_ok(warm_record_stream(block, stream));
+    (void)begin(&way, stream);
+    wt_ok(warm_free(block));
+    end(&way, stream, (warm_private_pool){0});
+}
+
+static warm_stream make_stranger(void)
+{
+    warm_stream stream;
+
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    wt_ok(warm_stream_retire(runtime, stream));
+    return stream;
+}
+
+/* The destroy retires the stream, so its work is known to be done. */
 START_TEST(test_E9_B6_stream_may_be_retired_before_its_blocks_come_back)
 {
-    struct way way = {.kind = _i, .sort = STRANGER, .caller = UNANNOUNCED};
-    warm_stream brief;
-    void *block;
+    warm_stream brief = make_stranger();
 
-    wt_ok(warm_stream_create(runtime, 0, &brief));
-    wt_ok(warm_stream_retire(runtime, brief));
-    block = take(&way, other);
-    wt_ok(warm_record_stream(block, brief));
-    (void)begin(&way, brief);
-    wt_ok(warm_free(block));
-    end(&way, brief, (warm_private_pool){0});
+    free_in_capture(_i, brief);
     wt_ok(warm_stream_synchronize(runtime, brief));
     wt_ok(warm_stream_destroy(runtime, brief));
     wt_ok(warm_poll(runtime));
@@ -354,23 +367,16 @@ START_TEST(test_E9_B6_stream_may_be_retired_before_its_blocks_come_back)
 }
 END_TEST
 
-/* And if it did not say so before it went, nobody knows. */
+/* Destroyed past the library: whether its work is done cannot be known. */
 START_TEST(test_E9_B6_stream_that_was_not_retired_loses_its_blocks)
 {
-    struct way way = {.kind = _i, .sort = STRANGER, .caller = UNANNOUNCED};
     warm_stream brief;
-    void *block;
 
     if (wt_on_gpu()) {
         return; /* a stream that is gone must not be named there */
     }
-    wt_ok(warm_stream_create(runtime, 0, &brief));
-    wt_ok(warm_stream_retire(runtime, brief));
-    block = take(&way, other);
-    wt_ok(warm_record_stream(block, brief));
-    (void)begin(&way, brief);
-    wt_ok(warm_free(block));
-    end(&way, brief, (warm_private_pool){0});
+    brief = make_stranger();
+    free_in_capture(_i, brief);
     wt_ok(wm_driver_stream_destroy(runtime->driver, brief));
     for (int i = 0; i < 5; i++) {
         wt_ok(warm_poll(runtime));
@@ -384,9 +390,9 @@ END_TEST
 static wm_driver_ops ops;
 static const wm_driver_ops *real;
 
-/* The answer of another stream, which came to the address. */
-static warm_status say_another(wm_driver *d, warm_stream s,
-                               wm_stream_info *info)
+/* Answers for another stream, which was created at the address. */
+static warm_status answer_for_another(wm_driver *d, warm_stream s,
+                                      wm_stream_info *info)
 {
     warm_status status = real->stream_info(d, s, info);
 
@@ -396,17 +402,11 @@ static warm_status say_another(wm_driver *d, warm_stream s,
 
 START_TEST(test_E9_B6_another_stream_at_the_address_is_not_taken_for_it)
 {
-    struct way way = {.kind = _i, .sort = STRANGER, .caller = UNANNOUNCED};
-    void *block = take(&way, other);
-    warm_stream stream = stream_of(&way);
-
-    wt_ok(warm_record_stream(block, stream));
-    (void)begin(&way, stream);
-    wt_ok(warm_free(block));
-    end(&way, stream, (warm_private_pool){0});
+    wt_ok(warm_stream_retire(runtime, made));
+    free_in_capture(_i, made);
     real = runtime->driver->ops;
     ops = *real;
-    ops.stream_info = say_another;
+    ops.stream_info = answer_for_another;
     runtime->driver->ops = &ops;
     for (int i = 0; i < 5; i++) {
         wt_ok(warm_poll(runtime));

@@ -1,7 +1,7 @@
-/* check_capture_memory.c: memory that goes back to the driver, and devices that
- * are waited for, while a stream captures and nobody announced it (rows B7,
- * B11, B12, C8): CUDA would break the capture, so that it is put off. On the
- * host device nothing breaks; there the calls are counted.
+/* check_capture_memory.c: no memory is returned to the driver, and no device is
+ * waited for, while a stream captures without an announcement (rows B7, B11,
+ * B12, C8): in CUDA these calls break the capture. On the host device they
+ * break nothing, and are counted.
  *
  * backends: host standin */
 #include "wt.h"
@@ -42,7 +42,7 @@ static void teardown(void)
     wt_runtime_end(runtime);
 }
 
-/* Past the runtime, as a library would. */
+/* Not through the runtime, as a library would. */
 static void begin(void)
 {
     wt_ok(wm_driver_capture_begin(runtime->driver, stream));
@@ -56,7 +56,7 @@ static void end(void)
     wt_ok(warm_graph_destroy(runtime, graph));
 }
 
-/* Calls that would break it. */
+/* Counts calls that would break a capture. */
 static uint64_t breaking(void)
 {
     static const char *const calls[] = {"pinned_free", "pinned_unregister",
@@ -82,7 +82,7 @@ static void empty(void)
     wt_ok(warm_device_empty_cache(runtime, 0, NULL));
 }
 
-/* Idle, of a stream of its own, a default one or none. */
+/* Leaves idle blocks of a stream, of a default stream, and of none. */
 static void leave_idle(void)
 {
     void *block[3] = {wt_pinned(runtime, 8 * MIB),
@@ -140,7 +140,7 @@ START_TEST(test_B7_memory_stays_where_the_driver_does_not_say)
 }
 END_TEST
 
-/* What is idle cannot make room: that is said. */
+/* Idle memory cannot make room: the message says so. */
 START_TEST(test_B7_B12_out_of_memory_says_what_cannot_go_back)
 {
     void *block = NULL;
@@ -159,7 +159,7 @@ START_TEST(test_B7_B12_out_of_memory_says_what_cannot_go_back)
 }
 END_TEST
 
-/* A stream that is not adopted may be asked when it is named. */
+/* A stream that is not adopted: the driver is asked when it is named. */
 START_TEST(test_B7_C2_allocation_on_a_stream_that_captures_gives_nothing_back)
 {
     uint64_t before;
@@ -178,7 +178,7 @@ START_TEST(test_B7_C2_allocation_on_a_stream_that_captures_gives_nothing_back)
 }
 END_TEST
 
-/* Memory that has no record, and memory that was never cached. */
+/* Memory without a record, and memory that was never cached. */
 START_TEST(test_B7_memory_that_nobody_can_use_stays_while_a_stream_captures)
 {
     void *block = NULL, *memory = NULL;
@@ -220,8 +220,9 @@ static void add_streams(unsigned count)
     }
 }
 
-/* While the first ones are asked others come. */
-static warm_status come(wm_driver *d, warm_stream asked, wm_capture *capture)
+/* While the driver is asked about the first streams others are created. */
+static warm_status add_meanwhile(wm_driver *d, warm_stream asked,
+                                 wm_capture *capture)
 {
     if (crowd.count == STREAMS) {
         add_streams(MORE);
@@ -234,7 +235,7 @@ START_TEST(test_B7_C8_streams_that_come_meanwhile_are_asked_as_well)
     memset(&crowd, 0, sizeof crowd);
     crowd.real = runtime->driver->ops;
     crowd.ops = *crowd.real;
-    crowd.ops.stream_capture = come;
+    crowd.ops.stream_capture = add_meanwhile;
     leave_idle();
     add_streams(STREAMS);
     runtime->driver->ops = &crowd.ops;
@@ -258,8 +259,7 @@ START_TEST(test_B7_C8_streams_that_come_meanwhile_are_asked_as_well)
 }
 END_TEST
 
-/* ---- a capture that is announced meanwhile --------------------------------
- */
+/* ---- a capture that is announced meanwhile ------------------------------- */
 
 static struct {
     wm_driver_ops ops;
@@ -268,6 +268,15 @@ static struct {
     _Atomic bool inside, begun, broken;
     warm_private_pool pool;
 } meet;
+
+/* The test replaces functions of meet.ops. */
+static void intercept(void)
+{
+    memset(&meet, 0, sizeof meet);
+    meet.real = runtime->driver->ops;
+    meet.ops = *meet.real;
+    runtime->driver->ops = &meet.ops;
+}
 
 static warm_status linger_in_free(wm_driver *d, void *pointer, size_t bytes)
 {
@@ -280,7 +289,9 @@ static warm_status linger_in_free(wm_driver *d, void *pointer, size_t bytes)
     return meet.real->pinned_free(d, pointer, bytes);
 }
 
-/* Thread 0 gives memory back, thread 1 captures: in the way of _i. */
+enum { CAPTURE, POOL, ANNOUNCE }; /* what thread 1 begins */
+
+/* Thread 0 returns memory, thread 1 begins to capture, as *argument says. */
 static void give_back_or_capture(void *argument, unsigned index)
 {
     warm_graph graph = NULL;
@@ -293,11 +304,12 @@ static void give_back_or_capture(void *argument, unsigned index)
     while (!atomic_load(&meet.inside)) {
         sched_yield();
     }
-    meet.status =
-        *way == 0 ? warm_capture_begin(runtime, stream)
-                  : warm_private_pool_begin(runtime, &meet.pool, 0, NULL, NULL);
+    meet.status = *way == CAPTURE ? warm_capture_begin(runtime, stream)
+                  : *way == POOL  ? warm_private_pool_begin(runtime, &meet.pool,
+                                                            0, NULL, NULL)
+                                  : warm_capture_announce(runtime, stream);
     atomic_store(&meet.begun, true);
-    if (meet.status == WARM_OK && *way == 0) {
+    if (meet.status == WARM_OK && *way == CAPTURE) {
         meet.status = warm_capture_end(runtime, stream, &graph);
         (void)warm_graph_destroy(runtime, graph);
     }
@@ -306,31 +318,28 @@ static void give_back_or_capture(void *argument, unsigned index)
 START_TEST(test_B7_E1_announced_capture_waits_for_memory_that_goes_back)
 {
     leave_idle();
-    memset(&meet, 0, sizeof meet);
-    meet.real = runtime->driver->ops;
-    meet.ops = *meet.real;
+    intercept();
     meet.ops.pinned_free = linger_in_free;
-    runtime->driver->ops = &meet.ops;
     runtime->driver->breaks_captures = true; /* the host device, too */
     wt_threads(2, give_back_or_capture, &(int){_i});
     runtime->driver->ops = meet.real;
     wt_ok(meet.status);
     ck_assert(meet.begun && !meet.broken);
-    if (_i == 1) {
+    if (_i == POOL) {
         wt_ok(warm_private_pool_end(runtime, meet.pool));
         wt_ok(warm_private_pool_release(runtime, meet.pool));
     }
 }
 END_TEST
 
-/* What a driver says now and then. */
-static warm_status say_in_free(wm_driver *d, void *pointer, size_t bytes)
+/* A driver function may log. */
+static warm_status log_in_free(wm_driver *d, void *pointer, size_t bytes)
 {
     wm_log(WARM_LOG_WARNING, "memory goes back");
     return meet.real->pinned_free(d, pointer, bytes);
 }
 
-/* The program's log waits for a lock that the thread has which captures. */
+/* The program's log waits for a lock of the thread that captures. */
 static void hear(void *context, warm_log_level level, const char *line)
 {
     (void)context;
@@ -343,21 +352,7 @@ static void hear(void *context, warm_log_level level, const char *line)
     }
 }
 
-static void give_back_or_begin(void *argument, unsigned index)
-{
-    (void)argument;
-    if (index == 0) {
-        (void)warm_pinned_empty_cache(runtime, NULL);
-        return;
-    }
-    while (!atomic_load(&meet.inside)) {
-        sched_yield();
-    }
-    meet.status = warm_capture_announce(runtime, stream);
-    atomic_store(&meet.begun, true);
-}
-
-/* Nor does the rest go back then: the capture has begun. */
+/* The capture has begun then: no more memory is returned. */
 START_TEST(test_B7_announced_capture_does_not_wait_for_a_callback)
 {
     void *other = wt_pinned(runtime, 2 * MIB);
@@ -365,15 +360,12 @@ START_TEST(test_B7_announced_capture_does_not_wait_for_a_callback)
 
     leave_idle();
     wt_ok(warm_free(other));
-    memset(&meet, 0, sizeof meet);
-    meet.real = runtime->driver->ops;
-    meet.ops = *meet.real;
-    meet.ops.pinned_free = say_in_free;
-    runtime->driver->ops = &meet.ops;
+    intercept();
+    meet.ops.pinned_free = log_in_free;
     runtime->driver->breaks_captures = true;
     warm_log_set(hear, NULL);
     before = wt_calls(runtime, "pinned_free");
-    wt_threads(2, give_back_or_begin, NULL);
+    wt_threads(2, give_back_or_capture, &(int){ANNOUNCE});
     wt_ok(meet.status);
     ck_assert_uint_eq(wt_calls(runtime, "pinned_free"), before + 1);
     ck_assert_uint_gt(wt_pinned_stats(runtime).held_bytes.current, 0);
@@ -385,7 +377,7 @@ START_TEST(test_B7_announced_capture_does_not_wait_for_a_callback)
 }
 END_TEST
 
-/* A block that was freed while one captures tells that it does. */
+/* A free while a stream captures finds out that it does. */
 START_TEST(test_B7_E9_capture_that_a_free_has_met_is_known)
 {
     void *block = wt_pinned(runtime, 4096);
@@ -423,7 +415,7 @@ static warm_status mark_then_begin(wm_driver *d, warm_event event,
     return status;
 }
 
-/* While a poll gives the blocks of an earlier one their event. */
+/* While a poll records the event of blocks that an earlier capture held up. */
 START_TEST(test_B7_E9_capture_that_a_free_has_met_during_a_poll_is_known)
 {
     void *block[2] = {wt_pinned(runtime, 4096), wt_pinned(runtime, 4096)};
@@ -436,10 +428,8 @@ START_TEST(test_B7_E9_capture_that_a_free_has_met_during_a_poll_is_known)
     begin();
     wt_ok(warm_free(block[0]));
     end();
-    meet.real = runtime->driver->ops;
-    meet.ops = *meet.real;
+    intercept();
     meet.ops.event_mark = mark_then_begin;
-    runtime->driver->ops = &meet.ops;
     in_mark = block[1];
     wt_ok(warm_poll(runtime));
     runtime->driver->ops = meet.real;
@@ -455,7 +445,7 @@ START_TEST(test_B7_E9_capture_that_a_free_has_met_during_a_poll_is_known)
 }
 END_TEST
 
-/* One that nobody retired, and that is gone, holds nothing up. */
+/* A stream that was destroyed without a retire holds nothing up. */
 START_TEST(test_B7_stream_that_is_gone_captures_nothing)
 {
     warm_stream brief;

@@ -1,6 +1,6 @@
-/* check_private_route.c: what is said of allocations to a private pool whose
- * stream does not capture (row E5), where another thread says it first, and for
- * a stream that CUDA blocks. Host device; its answers are those of a test. */
+/* check_private_route.c: the warning of an allocation to a private pool on a
+ * stream that does not capture (row E5): when another thread warns first, and
+ * for a stream that CUDA blocks. Host device, with answers of the test. */
 #include "wt.h"
 
 #include "runtime/driver/driver.h"
@@ -82,7 +82,7 @@ static void take_meanwhile(void *argument, unsigned index)
 
 static warm_status status;
 
-/* Another thread comes to the pool while this one asks about its stream. */
+/* Another thread allocates from the pool while the driver is asked. */
 static warm_status ask_while_another_comes(wm_driver *d, warm_stream about,
                                            wm_capture *capture)
 {
@@ -107,7 +107,7 @@ START_TEST(test_E5_of_two_threads_that_meet_one_warns)
 }
 END_TEST
 
-/* The pool goes meanwhile: there is nothing to be said of it any more. */
+/* The pool is released while the driver is asked. */
 static warm_private_pool leaving;
 
 static warm_status ask_while_it_goes(wm_driver *d, warm_stream about,
