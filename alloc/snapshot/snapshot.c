@@ -78,55 +78,39 @@ static bool add_run(struct list *list, wm_block *run)
     return false;
 }
 
-/* Adds the committed runs of an expandable segment from `run` on; returns the
- * next run without memory. */
-static wm_block *add_extent(struct list *list, wm_block *run)
+/* Adds the runs from `run` on, up to one without memory, as one segment;
+ * returns that run. Only expandable segments have runs without memory. */
+static wm_block *add_extent(struct list *list, const wm_segment *segment,
+                            wm_block *run)
 {
     wm_piece piece = {.base = run->base,
                       .state = WM_BLOCK_VOID,
-                      .small = run->segment->small,
-                      .expandable = true,
-                      .made_ns = run->segment->made_ns};
-    wm_block *first = run;
+                      .small = segment->small,
+                      .expandable = segment->unit > 0,
+                      .made_ns = segment->made_ns};
+    size_t place = list->to->count;
+    bool idle = !piece.expandable;
 
+    add(list, &piece, NULL);
     while (run != NULL && wm_run_has_memory(run)) {
         piece.bytes += run->bytes;
+        idle = add_run(list, run) && idle;
         run = run->after;
     }
-    add(list, &piece, NULL);
-    while (first != run) {
-        (void)add_run(list, first);
-        first = first->after;
+    piece.idle_since_ns = idle ? segment->idle_since_ns : 0;
+    if (place < list->room) {
+        list->to->piece[place] = piece;
     }
     return run;
 }
 
-static void add_extents(struct list *list, wm_segment *segment)
+static void add_segment(struct list *list, wm_segment *segment)
 {
     wm_block *run = wm_segment_first_run(segment);
 
     while (run != NULL) {
-        run = wm_run_has_memory(run) ? add_extent(list, run) : run->after;
-    }
-}
-
-static void add_segment(struct list *list, wm_segment *segment)
-{
-    const wm_piece piece = {.base = segment->base,
-                            .bytes = segment->bytes,
-                            .state = WM_BLOCK_VOID,
-                            .small = segment->small,
-                            .made_ns = segment->made_ns};
-    size_t place = list->to->count;
-    bool idle = true;
-
-    add(list, &piece, NULL);
-    for (wm_block *run = wm_segment_first_run(segment); run != NULL;
-         run = run->after) {
-        idle = add_run(list, run) && idle;
-    }
-    if (idle && place < list->room) {
-        list->to->piece[place].idle_since_ns = segment->idle_since_ns;
+        run = wm_run_has_memory(run) ? add_extent(list, segment, run)
+                                     : run->after;
     }
 }
 
@@ -139,11 +123,7 @@ static void fill(wm_arena *arena, struct list *list)
     wm_arena_lock_all(arena);
     for (const wm_arena *a = arena; a != NULL; a = a->next_sibling) {
         for (wm_segment *s = a->segments; s != NULL; s = s->next) {
-            if (s->unit > 0) {
-                add_extents(list, s);
-            } else {
-                add_segment(list, s);
-            }
+            add_segment(list, s);
         }
     }
     to->now_ns = wm_clock_ns();
