@@ -91,7 +91,7 @@ START_TEST(test_D1_context_moves_out)
     ck_assert_ptr_eq(data.data, o.bytes + 16);
     warm_data_pointer_free(&data);
     ck_assert_uint_eq(o.freed, 0);
-    /* What is there already has nothing to give. */
+    /* An empty one has no context to move. */
     wt_ok(warm_data_pointer_move_context(&data, &context, &deleter));
     ck_assert_ptr_null(context);
     ck_assert(deleter == NULL);
@@ -193,7 +193,7 @@ struct crowd {
     _Atomic unsigned early, locked;
 };
 
-/* Takes and drops at random; index 0 lets the first reference go. */
+/* Takes and drops references; thread 0 drops the first one half way. */
 static void take_and_drop(void *argument, unsigned index)
 {
     struct crowd *crowd = argument;
@@ -212,8 +212,8 @@ static void take_and_drop(void *argument, unsigned index)
                 atomic_fetch_add_explicit(&crowd->early, 1,
                                           memory_order_relaxed);
             }
-            /* Plain writes by whoever has it: TSan sees them ordered before
-             * the deleter. */
+            /* A plain write by a holder: TSan sees it ordered before the
+             * deleter. */
             crowd->owner->bytes[index]++;
             warm_storage_release(crowd->storage);
         }
@@ -283,7 +283,7 @@ START_TEST(test_D3_foreign_memory_is_wrapped)
     ck_assert_ptr_eq(warm_storage_data(storage), o.bytes + 16);
     ck_assert_int_eq(info_of(storage).device, WARM_NO_DEVICE);
     ck_assert_ptr_null(info_of(storage).allocator);
-    /* Not ours to look after, and no error. */
+    /* Memory of another owner needs no record, which is no error. */
     wt_fails(WARM_INVALID_ARGUMENT, warm_storage_record(NULL, NULL));
     wt_ok(warm_storage_record(storage, NULL));
     ck_assert_str_eq(warm_last_error_message(), "storage is null");
@@ -298,7 +298,7 @@ START_TEST(test_D3_refused_wrap_takes_nothing)
     warm_data_pointer data = data_of(&o);
     warm_storage *storage = NULL;
 
-    /* Other memory than the allocator's. */
+    /* The data is other memory than the allocator's. */
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_storage_wrap(&data, 8, pinned, &storage));
     wt_fails(WARM_INVALID_ARGUMENT, warm_storage_wrap(&data, 8, NULL, NULL));
@@ -312,7 +312,7 @@ START_TEST(test_D3_refused_wrap_takes_nothing)
 }
 END_TEST
 
-/* The record of a block does not hang on who owns it. */
+/* A block is known to the library whoever owns it. */
 START_TEST(test_D3_B3_wrapped_block_is_found_by_any_pointer_into_it)
 {
     owner o = {0};
@@ -337,7 +337,7 @@ START_TEST(test_D3_B3_wrapped_block_is_found_by_any_pointer_into_it)
     ck_assert_uint_eq(info.streams, 1);
     warm_storage_release(storage);
     wt_ok(warm_free(block));
-    /* The stream still works on it. */
+    /* The stream still works on the block. */
     wt_ok(warm_pinned_alloc(runtime, SIZE, &again));
     ck_assert_ptr_ne(again, block);
     wt_gate_open(gate);
@@ -372,7 +372,7 @@ START_TEST(test_pinned_space_is_an_allocator)
     wt_fails(WARM_INVALID_POINTER, warm_allocator_free(pinned, pointer));
     wt_fails(WARM_INVALID_POINTER, warm_allocator_free(pinned, source));
     ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
-    /* Nothing is something, too. */
+    /* No bytes are a valid request. */
     wt_ok(warm_data_pointer_alloc(pinned, 0, NULL, &data));
     ck_assert_ptr_null(data.data);
     warm_data_pointer_free(&data);
@@ -409,7 +409,7 @@ START_TEST(test_D2_deleter_counts_weak_references)
 }
 END_TEST
 
-/* A plain pointer goes back to where it came from. */
+/* Only the allocator that allocated a plain pointer frees it. */
 START_TEST(test_C10_raw_free_names_what_is_not_its_own)
 {
     const warm_allocator *device = NULL, *of_other = NULL;
@@ -441,7 +441,7 @@ START_TEST(test_C10_raw_free_names_what_is_not_its_own)
 }
 END_TEST
 
-/* A user's own: counts, copies with its own hands, and can fail. */
+/* An allocator of the program: counts its calls, copies, and can fail. */
 static struct mine {
     unsigned allocs, frees, copies, records, record_at;
     size_t copied;
@@ -530,7 +530,7 @@ START_TEST(test_users_allocator_is_plugged_in)
     ck_assert_int_eq(((char *)data.data)[SIZE - 1], 3);
     ck_assert_uint_eq(mine.copies, 1);
     ck_assert_uint_eq(mine.copied, SIZE);
-    /* The new memory, before the copy is queued. */
+    /* The new memory was recorded, before the copy was queued. */
     ck_assert_uint_eq(mine.records, 1);
     ck_assert_uint_eq(mine.record_at, 0);
     warm_data_pointer_free(&data);
@@ -618,7 +618,8 @@ static void says(const char *words, warm_status status)
     wt_require(strstr(error.message, words) != NULL, "%s", error.message);
 }
 
-/* What it says itself stays; a success takes nothing away. */
+/* An error that the allocator's function met stays the last error; a success
+ * leaves the last error as it was. */
 static warm_status alloc_through(void *context, size_t bytes,
                                  warm_stream stream, warm_data_pointer *data)
 {
@@ -648,7 +649,7 @@ START_TEST(test_words_of_a_users_allocator_stay)
 }
 END_TEST
 
-/* An allocator that fails, or does not do what it says, loses nothing. */
+/* An allocator that fails, or breaks its contract, changes nothing. */
 START_TEST(test_failing_allocator_changes_nothing)
 {
     warm_allocator own = my_allocator;
@@ -689,7 +690,7 @@ START_TEST(test_failing_allocator_changes_nothing)
     wt_fails(WARM_UNSUPPORTED, warm_allocator_free(&own, pointer));
     ck_assert_ptr_eq(pointer, &data);
     warm_storage_release(storage);
-    /* All that was allocated, but for the lie, is gone. */
+    /* All memory was freed; one call allocated none. */
     ck_assert_uint_eq(mine.frees, mine.allocs - 1);
 }
 END_TEST
@@ -731,7 +732,7 @@ START_TEST(test_D2_storage_that_is_too_large_is_refused)
 }
 END_TEST
 
-/* A storage that is left is an error of its owner's, and no crash. */
+/* A storage that outlives its runtime makes errors, and no crash. */
 START_TEST(test_G2_storage_outlives_its_runtime)
 {
     warm_runtime *other = wt_runtime(NULL);

@@ -226,7 +226,7 @@ static void clone_beside(void *argument, unsigned index)
     wt_gate_open(race->gate);
 }
 
-/* Of two runtimes the named one is that of the stream. */
+/* Two runtimes are live; the caller names that of the stream. */
 START_TEST(test_B4_stream_is_waited_for_where_the_host_copies)
 {
     warm_runtime *other = wt_runtime(NULL);
@@ -270,7 +270,7 @@ START_TEST(test_B7_stream_is_not_waited_for_in_any_mode)
     warm_data_pointer data = {.data = NULL};
     uint64_t waits = wt_calls(runtime, "stream_synchronize");
 
-    /* So that the clone needs no call that allocates. */
+    /* An idle block, so that the clone calls no driver to allocate. */
     wt_ok(warm_free(wt_pinned(runtime, SIZE)));
     wt_ok(warm_testing_fail(runtime, "capture_mode", 1, 1));
     wt_fails(WARM_DRIVER_ERROR, clone_of(&plain, source, &data));
