@@ -189,9 +189,6 @@ static void unclaim_room(void *context, int device, size_t bytes)
  * pool's workspaces. */
 static void pool_over(warm_runtime *runtime, uint64_t pool, bool later)
 {
-    if (later) {
-        note_put_off(runtime);
-    }
     /* Before the workspaces are freed: bindings made later use none of the
      * pool's. Relaxed: see warm_handle_reserve_on(). */
     atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);

@@ -247,15 +247,11 @@ void wm_private_tend(warm_runtime *runtime, wm_private_arena *only)
         return;
     }
     if ((atomic_load_explicit(&pools->dead, memory_order_relaxed) == 0 &&
-         !atomic_load_explicit(&pools->later, memory_order_relaxed) &&
          !atomic_load_explicit(&runtime->put_off, memory_order_relaxed)) ||
         wm_timelines_holds_back(&runtime->pinned->timelines)) {
         return;
     }
     wm_quiet_begin(&quiet);
-    if (atomic_exchange_explicit(&pools->later, false, memory_order_relaxed)) {
-        runtime->pool_over(runtime, 0, false);
-    }
     if (atomic_exchange_explicit(&runtime->put_off, false,
                                  memory_order_relaxed)) {
         runtime->captures_over(runtime);

@@ -22,9 +22,6 @@ typedef struct wm_private_pools {
     wm_private_pool *recording; /* lock private; innermost first */
     uint64_t last;              /* lock private: number */
     _Atomic unsigned dead;      /* arenas in that state; relaxed: a hint */
-    /* Captures kept memory outside of the pools from its return; relaxed: a
-     * hint. */
-    _Atomic bool later;
     /* Every arena ever made; release and acquire: new ones are put in front. */
     _Atomic(wm_private_arena *) arenas;
 } wm_private_pools;

@@ -364,7 +364,6 @@ static warm_status drop_locked(wm_private_pools *pools, uint64_t number,
 
 static void end_pool(warm_runtime *runtime, wm_private_pool *pool)
 {
-    wm_private_pools *pools = runtime->private_pools;
     wm_quiet quiet;
     bool later;
 
@@ -372,11 +371,13 @@ static void end_pool(warm_runtime *runtime, wm_private_pool *pool)
     if (runtime->trace != NULL) {
         wm_tracing_pool(runtime, pool->number, pool->user);
     }
-    wm_private_end_arenas(pools, pool->number);
+    wm_private_end_arenas(runtime->private_pools, pool->number);
     later = wm_timelines_holds_back(&runtime->pinned->timelines);
     runtime->pool_over(runtime, pool->number, later);
     if (later) {
-        atomic_store_explicit(&pools->later, true, memory_order_relaxed);
+        /* After pool_over(): a thread that resets the hint must find what
+         * pool_over() has put off. */
+        atomic_store_explicit(&runtime->put_off, true, memory_order_relaxed);
     }
     wm_meta_free(pool);
     wm_private_tend(runtime, NULL);

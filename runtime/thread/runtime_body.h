@@ -84,7 +84,7 @@ struct warm_runtime {
      * pool that they belong to. Relaxed; see wm_private_routes(). */
     _Atomic unsigned routes;
     /* const. The graphs of a private pool (0: of none) were destroyed. later:
-     * memory must not be freed yet, another call will follow. Call without a
+     * memory must not be freed yet; the caller sets put_off. Call without a
      * lock. */
     void (*pool_over)(warm_runtime *runtime, uint64_t pool, bool later);
     /* const. Frees memory of ended private pools; only: of this arena, null:
