@@ -1,9 +1,11 @@
-/* handle.c: checks that all public calls of handles share, and the small public
- * calls. Takes no lock of its own. */
+/* handle.c: checks and bindings that the public calls of handles share, and the
+ * small public calls. Takes no lock of its own. */
 #include "handles/handle.h"
 
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
+
+#include <stdatomic.h>
 
 static warm_status check_kind(warm_runtime *runtime, warm_kind kind)
 {
@@ -45,6 +47,144 @@ warm_status wm_handle_check_nested(warm_runtime *runtime,
                    wm_kind_table_kind(runtime->kinds, call->kind)->ops->name,
                    call->device);
 }
+
+/* ---- bindings (row A10) -------------------------------------------------- */
+
+/* The epoch of a binding with a workspace that a capture uses: never equal to
+ * the runtime's, so that the next reserve queries the stream again. Once the
+ * capture ends the stream needs another workspace, and no call reports the end
+ * of a capture. */
+#define EPOCH_OF_CAPTURE UINT64_MAX
+
+/* While a stream captures, CUDA does not tell its device: the device that the
+ * caller named is trusted. */
+static bool may_be_on(const wm_stream_info *info, int device)
+{
+    return info->device == device || info->device == WM_DEVICE_UNKNOWN;
+}
+
+warm_status wm_handle_check_stream(warm_runtime *runtime, warm_kind kind,
+                                   int device, warm_stream stream,
+                                   wm_stream_info *info)
+{
+    const wm_kind *k = wm_kind_table_kind(runtime->kinds, kind);
+    warm_status status;
+
+    if (k->ops->bind == NULL) {
+        return wm_fail(WARM_UNSUPPORTED, "kind %s takes no streams",
+                       k->ops->name);
+    }
+    status = wm_driver_stream_info(runtime->driver, stream, info);
+    if (status == WARM_OK && !may_be_on(info, device) &&
+        !wm_stream_is_default(stream)) {
+        status =
+            wm_fail(WARM_INVALID_ARGUMENT,
+                    "stream %p belongs to device %d, the handle to device %d",
+                    stream, info->device, device);
+    }
+    return status;
+}
+
+void *wm_handle_workspace(warm_runtime *runtime, warm_kind number, int device,
+                          const void *handle, warm_stream stream,
+                          const wm_stream_info *info, size_t *bytes)
+{
+    const wm_workspace_key key = {handle, stream, info->id};
+    wm_kind *kind = wm_kind_table_kind(runtime->kinds, number);
+    void *memory = NULL;
+
+    *bytes = kind->ops->workspace_bytes != NULL
+                 ? kind->ops->workspace_bytes(kind, device)
+                 : 0;
+    if (*bytes > 0 && stream != WARM_STREAM_PER_THREAD &&
+        may_be_on(info, device)) {
+        wm_workspaces_get(wm_kind_table_workspaces(runtime->kinds, device),
+                          &key, *bytes, &memory);
+    }
+    *bytes = memory != NULL ? *bytes : 0;
+    return memory;
+}
+
+warm_status wm_binding_update(warm_runtime *runtime, wm_window *window,
+                              const wm_window_call *call,
+                              const wm_binding_request *want)
+{
+    wm_rows *rows = wm_window_rows(window, call->device);
+    size_t first = wm_window_index(call->kind, call->device);
+    size_t second = first + WM_ROW_SECOND;
+    size_t bytes = 0;
+    void *handle = wm_window_held(window, call->kind, call->device);
+    void *memory =
+        wm_handle_workspace(runtime, call->kind, call->device, handle,
+                            want->stream, &want->info, &bytes);
+    warm_status status;
+
+    /* Same stream id and workspace: another stream raised the epoch, and the
+     * binding is good. A retired stream that is used on has lost its workspace,
+     * and the id of a capturing stream does not tell it from an earlier stream
+     * at its address. */
+    if (rows->bound[second] != 0 &&
+        rows->bound[first] == (uintptr_t)want->stream &&
+        rows->with[first] == want->info.id &&
+        want->info.device != WM_DEVICE_UNKNOWN &&
+        rows->with[second] == (uintptr_t)memory) {
+        rows->bound[second] = want->epoch;
+        return WARM_OK;
+    }
+    /* Unbound until the library call succeeds. */
+    rows->bound[second] = 0;
+    status = wm_pool_bind(
+        wm_kind_table_pool(runtime->kinds, call->kind, call->device), handle,
+        want->stream, memory, bytes);
+    if (status == WARM_OK) {
+        rows->bound[first] = (uintptr_t)want->stream;
+        rows->bound[second] =
+            memory != NULL && want->info.capture == WM_CAPTURE_ACTIVE
+                ? EPOCH_OF_CAPTURE
+                : want->epoch;
+        rows->with[first] = want->info.id;
+        rows->with[second] = (uintptr_t)memory;
+    }
+    return status;
+}
+
+/* Unbinds the handles that the calling thread holds; only it may bind them. */
+static void unbind_held(warm_runtime *runtime, wm_window *window, int device,
+                        warm_stream stream)
+{
+    wm_rows *rows = wm_window_rows(window, device);
+    uint32_t kinds = window->kinds_held[device];
+
+    for (; kinds != 0; kinds &= kinds - 1) {
+        warm_kind kind = __builtin_ctz(kinds);
+        size_t first = wm_window_index(kind, device);
+        wm_pool *pool = wm_kind_table_pool(runtime->kinds, kind, device);
+        void *handle = wm_window_held(window, kind, device);
+
+        if (rows->bound[first + WM_ROW_SECOND] != 0 &&
+            rows->bound[first] == (uintptr_t)stream) {
+            rows->bound[first + WM_ROW_SECOND] = 0;
+            (void)wm_pool_unbind(pool, handle);
+        }
+    }
+}
+
+void wm_binding_unbind_stream(warm_runtime *runtime, int device,
+                              warm_stream stream)
+{
+    wm_window *window;
+
+    if (wm_stream_is_default(stream)) {
+        return;
+    }
+    window = wm_window_find(runtime);
+    if (window != NULL) {
+        unbind_held(runtime, window, device, stream);
+    }
+    wm_kind_table_unbind_stream(runtime->kinds, device, stream);
+}
+
+/* ---- public calls -------------------------------------------------------- */
 
 warm_status warm_thread_release(warm_runtime *runtime)
 {

@@ -79,16 +79,4 @@ static inline void wm_captures_end_break(const wm_captures *c,
     }
 }
 
-static inline bool wm_kind_begin_break(const wm_kind *kind,
-                                       wm_breaking *breaking, int device,
-                                       warm_stream but)
-{
-    return wm_captures_begin_break(kind->captures, breaking, device, but);
-}
-
-static inline void wm_kind_end_break(const wm_kind *kind, wm_breaking *breaking)
-{
-    wm_captures_end_break(kind->captures, breaking);
-}
-
 #endif

@@ -7,32 +7,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-wm_kind *wm_kind_table_kind(struct wm_kind_table *table, warm_kind kind)
-{
-    return &table->entries[kind].kind;
-}
-
-wm_workspaces *wm_kind_table_workspaces(struct wm_kind_table *table, int device)
-{
-    wm_assert(device >= 0 && device < table->driver->devices);
-    return &table->devices[device].workspaces;
-}
-
-wm_prewarm *wm_kind_table_prewarm(struct wm_kind_table *table)
-{
-    return &table->prewarm;
-}
-
-static bool name_taken_locked(struct wm_kind_table *table, const char *name)
-{
-    for (int i = 0; i < wm_kind_table_count(table); i++) {
-        if (strcmp(table->entries[i].kind.ops->name, name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static warm_status add_locked(struct wm_kind_table *table,
                               const struct wm_kind_entry *entry,
                               warm_kind *kind)
@@ -44,9 +18,12 @@ static warm_status add_locked(struct wm_kind_table *table,
                        "no room for kind %s; a runtime has %d at most",
                        entry->kind.ops->name, WARM_KIND_MAX);
     }
-    if (name_taken_locked(table, entry->kind.ops->name)) {
-        return wm_fail(WARM_INVALID_ARGUMENT, "there is a kind %s already",
-                       entry->kind.ops->name);
+    for (int i = 0; i < count; i++) {
+        if (strcmp(table->entries[i].kind.ops->name, entry->kind.ops->name) ==
+            0) {
+            return wm_fail(WARM_INVALID_ARGUMENT, "there is a kind %s already",
+                           entry->kind.ops->name);
+        }
     }
     table->entries[count] = *entry;
     table->entries[count].kind.index = count;
@@ -69,7 +46,7 @@ warm_status wm_kind_table_add(struct wm_kind_table *table,
         .kind = {.ops = ops,
                  .driver = table->driver,
                  .options = &table->options,
-                 .captures = ops->of_host ? NULL : &table->captures,
+                 .captures = ops->of_host ? NULL : &table->hooks.captures,
                  .context = context},
     };
     warm_status status;
@@ -88,30 +65,21 @@ warm_status wm_kind_table_add(struct wm_kind_table *table,
     return status;
 }
 
-static warm_status add_builtin(struct wm_kind_table *table,
-                               const wm_kind_ops *const *builtin)
-{
-    warm_status status = WARM_OK;
-    warm_kind kind;
-
-    for (int i = 0; i < WARM_KIND_BUILTIN && status == WARM_OK; i++) {
-        status = wm_kind_table_add(table, builtin[i], NULL, &kind);
-    }
-    return status;
-}
-
 warm_status wm_kind_table_open(wm_driver *driver, const wm_options *options,
                                const wm_kind_ops *const *builtin,
+                               const wm_kind_hooks *hooks,
                                struct wm_kind_table **out)
 {
     struct wm_kind_table *table = wm_meta_alloc(sizeof *table);
     uint64_t in_use;
+    warm_kind kind;
 
     if (table == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the handle pools");
     }
     table->driver = driver;
     table->options = *options;
+    table->hooks = *hooks;
     wm_lock_init(&table->lock, WM_RANK_KINDS);
     wm_prewarm_init(&table->prewarm);
     table->devices =
@@ -123,13 +91,23 @@ warm_status wm_kind_table_open(wm_driver *driver, const wm_options *options,
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the workspaces");
     }
     for (int i = 0; i < driver->devices; i++) {
-        wm_workspaces_init(&table->devices[i].workspaces, driver, i);
-        table->devices[i].workspaces.captures = &table->captures;
+        wm_workspaces *workspaces = &table->devices[i].workspaces;
+
+        wm_workspaces_init(workspaces, driver, i);
+        workspaces->captures = &table->hooks.captures;
+        workspaces->pool_of = hooks->pool_of;
+        workspaces->pools = hooks->pools;
+        workspaces->limit = hooks->limit;
         wm_meter_init(&table->devices[i].meter, driver, i);
     }
-    if (add_builtin(table, builtin) != WARM_OK) {
-        wm_kind_table_close(table, &in_use);
-        return WARM_OUT_OF_MEMORY;
+    for (int i = 0; i < WARM_KIND_BUILTIN; i++) {
+        if (wm_kind_table_add(table, builtin[i], NULL, &kind) != WARM_OK) {
+            wm_kind_table_close(table, &in_use);
+            return WARM_OUT_OF_MEMORY;
+        }
+    }
+    if (hooks->streams.adopt != NULL) {
+        table->entries[WARM_KIND_STREAM].kind.context = &table->hooks.streams;
     }
     *out = table;
     return WARM_OK;
@@ -167,7 +145,7 @@ void wm_kind_table_close(struct wm_kind_table *table, uint64_t *in_use)
         *in_use += close_entry(table, &table->entries[i]);
     }
     for (int i = 0; i < table->driver->devices; i++) {
-        if (table->captures.leave_idle) {
+        if (table->hooks.captures.leave_idle) {
             wm_workspaces_leave_allocated(&table->devices[i].workspaces, true);
         }
         wm_workspaces_close(&table->devices[i].workspaces);
@@ -179,47 +157,12 @@ void wm_kind_table_close(struct wm_kind_table *table, uint64_t *in_use)
     wm_meta_free(table);
 }
 
-void wm_kind_table_set_streams(struct wm_kind_table *table,
-                               const wm_stream_hooks *life)
-{
-    table->streams = *life;
-    table->entries[WARM_KIND_STREAM].kind.context = &table->streams;
-}
-
-void wm_kind_table_set_captures(struct wm_kind_table *table,
-                                const wm_captures *captures)
-{
-    table->captures = *captures;
-}
-
 void wm_kind_table_destroy_deferred(struct wm_kind_table *table)
 {
     for (int i = 0; i < wm_kind_table_count(table); i++) {
         for (int k = 0; k < table->driver->devices; k++) {
             wm_pool_destroy_deferred(wm_kind_table_pool(table, i, k));
         }
-    }
-}
-
-void wm_kind_table_leave_idle(struct wm_kind_table *table)
-{
-    table->captures.leave_idle = true;
-}
-
-void wm_kind_table_set_private_pools(struct wm_kind_table *table,
-                                     wm_pool_of_fn pool_of, void *context)
-{
-    for (int i = 0; i < table->driver->devices; i++) {
-        table->devices[i].workspaces.pool_of = pool_of;
-        table->devices[i].workspaces.pools = context;
-    }
-}
-
-void wm_kind_table_set_limit(struct wm_kind_table *table,
-                             const wm_workspace_limit *limit)
-{
-    for (int i = 0; i < table->driver->devices; i++) {
-        table->devices[i].workspaces.limit = *limit;
     }
 }
 

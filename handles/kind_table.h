@@ -33,11 +33,20 @@ typedef struct wm_stream_hooks {
     void *context;
 } wm_stream_hooks;
 
+/* What kinds and workspaces call of the rest of their runtime; null functions
+ * are not called. */
+typedef struct wm_kind_hooks {
+    wm_stream_hooks streams; /* not called when the table closes */
+    wm_captures captures;
+    wm_pool_of_fn pool_of;
+    void *pools; /* the context of pool_of */
+    wm_workspace_limit limit;
+} wm_kind_hooks;
+
 struct wm_kind_table {
-    wm_driver *driver;       /* const */
-    wm_options options;      /* const */
-    wm_stream_hooks streams; /* const once the runtime is live */
-    wm_captures captures;    /* const once live, except leave_idle */
+    wm_driver *driver;   /* const */
+    wm_options options;  /* const */
+    wm_kind_hooks hooks; /* const once live, except captures.leave_idle */
     wm_lock lock;
     /* Release by the thread that adds a kind under the lock; pairs with the
      * acquire in wm_kind_table_count(): a thread that reads the count sees the
@@ -48,31 +57,14 @@ struct wm_kind_table {
     wm_prewarm prewarm;
 };
 
-/* Status: OUT_OF_MEMORY. options are copied, driver is borrowed. */
+/* Status: OUT_OF_MEMORY. options and hooks are copied, driver is borrowed. */
 warm_status wm_kind_table_open(wm_driver *driver, const wm_options *options,
                                const wm_kind_ops *const *builtin,
+                               const wm_kind_hooks *hooks,
                                struct wm_kind_table **out);
-
-/* The set functions are called once, before a thread uses the pools. The stream
- * hooks are not called when the table closes. */
-void wm_kind_table_set_streams(struct wm_kind_table *table,
-                               const wm_stream_hooks *life);
-
-/* pool_of: finds the private pool that a capture on a stream allocates from. */
-void wm_kind_table_set_private_pools(struct wm_kind_table *table,
-                                     wm_pool_of_fn pool_of, void *context);
-
-void wm_kind_table_set_captures(struct wm_kind_table *table,
-                                const wm_captures *captures);
 
 /* Called when a capture ends: destroys deferred handles of all pools. */
 void wm_kind_table_destroy_deferred(struct wm_kind_table *table);
-
-/* Called before the table closes during a capture: idle handles are leaked. */
-void wm_kind_table_leave_idle(struct wm_kind_table *table);
-
-void wm_kind_table_set_limit(struct wm_kind_table *table,
-                             const wm_workspace_limit *limit);
 
 /* Destroys idle handles; *in_use: handles in use or leased, which are leaked.
  */
@@ -98,7 +90,11 @@ static inline int wm_kind_table_count(struct wm_kind_table *table)
 }
 
 /* kind in range. */
-wm_kind *wm_kind_table_kind(struct wm_kind_table *table, warm_kind kind);
+static inline wm_kind *wm_kind_table_kind(struct wm_kind_table *table,
+                                          warm_kind kind)
+{
+    return &table->entries[kind].kind;
+}
 
 /* kind and device in range. */
 static inline wm_pool *wm_kind_table_pool(struct wm_kind_table *table,
@@ -107,10 +103,11 @@ static inline wm_pool *wm_kind_table_pool(struct wm_kind_table *table,
     return &table->entries[kind].pools[device];
 }
 
-wm_workspaces *wm_kind_table_workspaces(struct wm_kind_table *table,
-                                        int device);
-
-wm_prewarm *wm_kind_table_prewarm(struct wm_kind_table *table);
+static inline wm_workspaces *
+wm_kind_table_workspaces(struct wm_kind_table *table, int device)
+{
+    return &table->devices[device].workspaces;
+}
 
 /* Whether the stream is a handle of WARM_KIND_STREAM, idle or in use. */
 bool wm_kind_table_owns_stream(struct wm_kind_table *table, int device,

@@ -4,7 +4,6 @@
  * The pool looks the serial up, so that a stale or invented lease is refused
  * without reading memory that a caller could corrupt. Takes no lock of its own.
  */
-#include "handles/binding.h"
 #include "handles/handle.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
@@ -151,10 +150,10 @@ static void trim_workspaces(warm_runtime *runtime, warm_kind kind, int device,
     }
     wm_pool_detach_workspaces(wm_kind_table_pool(runtime->kinds, kind, device),
                               idle_ns);
-    if (wm_kind_begin_break(of, &breaking, device, NULL)) {
+    if (wm_captures_begin_break(of->captures, &breaking, device, NULL)) {
         wm_workspaces_trim(wm_kind_table_workspaces(runtime->kinds, device),
                            idle_ns);
-        wm_kind_end_break(of, &breaking);
+        wm_captures_end_break(of->captures, &breaking);
     }
 }
 

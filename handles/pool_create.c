@@ -310,7 +310,8 @@ static bool begin_break(const wm_pool *pool, void *handle,
 {
     warm_stream but = pool->kind->ops->is_stream ? handle : NULL;
 
-    return wm_kind_begin_break(pool->kind, breaking, pool->device, but);
+    return wm_captures_begin_break(pool->kind->captures, breaking, pool->device,
+                                   but);
 }
 
 static void defer(wm_pool *pool, void *handle, uint64_t *from)
@@ -349,7 +350,7 @@ static bool try_discard(wm_pool *pool, void *handle, uint64_t *from, bool *done)
         *(*done ? &pool->stats.destroyed : &pool->stats.leaked) += 1;
     }
     wm_lock_release(&pool->lock);
-    wm_kind_end_break(pool->kind, &breaking);
+    wm_captures_end_break(pool->kind->captures, &breaking);
     return true;
 }
 
@@ -361,7 +362,7 @@ static bool still_captures(const wm_pool *pool, void *handle)
     bool may = begin_break(pool, handle, &breaking);
 
     if (may) {
-        wm_kind_end_break(pool->kind, &breaking);
+        wm_captures_end_break(pool->kind->captures, &breaking);
     }
     return !may;
 }

@@ -126,7 +126,7 @@ static wm_pool *next(wm_prewarm *prewarm, unsigned *count)
 static void *thread_main(void *argument)
 {
     warm_runtime *runtime = argument;
-    wm_prewarm *prewarm = wm_kind_table_prewarm(runtime->kinds);
+    wm_prewarm *prewarm = &runtime->kinds->prewarm;
     wm_pool *pool;
     unsigned count = 0;
 
@@ -172,7 +172,7 @@ static void enqueue_locked(wm_prewarm *prewarm, wm_pool *pool, unsigned count)
 static warm_status prewarm_in_background(warm_runtime *runtime, warm_kind kind,
                                          int device, unsigned count)
 {
-    wm_prewarm *prewarm = wm_kind_table_prewarm(runtime->kinds);
+    wm_prewarm *prewarm = &runtime->kinds->prewarm;
     bool started;
 
     if (count == 0) {
@@ -248,7 +248,7 @@ warm_status warm_handle_prewarm_wait(warm_runtime *runtime)
     warm_status status = check_wait(runtime);
 
     if (status == WARM_OK) {
-        status = wait(wm_kind_table_prewarm(runtime->kinds));
+        status = wait(&runtime->kinds->prewarm);
     }
     wm_cancel_restore(cancel);
     return status;
@@ -269,7 +269,7 @@ warm_status warm_handle_prewarm_cancel(warm_runtime *runtime)
     warm_status status = wm_runtime_check(runtime);
 
     if (status == WARM_OK) {
-        cancel_all(wm_kind_table_prewarm(runtime->kinds));
+        cancel_all(&runtime->kinds->prewarm);
     }
     wm_cancel_restore(cancel);
     return status;

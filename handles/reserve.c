@@ -16,7 +16,6 @@
  * merging them costs the compare that it saves. */
 #include "handles/handle.h"
 
-#include "handles/binding.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 

@@ -214,20 +214,21 @@ static void captures_over(warm_runtime *runtime)
 
 static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
 {
-    wm_stream_hooks life = {adopt_pooled, retire_pooled, runtime};
-    wm_workspace_limit room = {claim_room, unclaim_room, runtime};
-    wm_captures known = {begin_break, end_break, note_put_off, runtime, false};
+    const wm_kind_hooks hooks = {
+        .streams = {adopt_pooled, retire_pooled, runtime},
+        .captures = {begin_break, end_break, note_put_off, runtime, false},
+        .pool_of = pool_of,
+        .pools = runtime,
+        .limit = {claim_room, unclaim_room, runtime},
+    };
     warm_destroy_report unused = {.size = sizeof unused};
     uint64_t in_use;
-    warm_status status = wm_kind_table_open(runtime->driver, options,
-                                            wm_kinds_builtin, &runtime->kinds);
+    warm_status status = wm_kind_table_open(
+        runtime->driver, options, wm_kinds_builtin, &hooks, &runtime->kinds);
 
     if (status != WARM_OK) {
         return status;
     }
-    wm_kind_table_set_streams(runtime->kinds, &life);
-    wm_kind_table_set_private_pools(runtime->kinds, pool_of, runtime);
-    wm_kind_table_set_captures(runtime->kinds, &known);
     status = wm_private_open(runtime);
     if (status != WARM_OK) {
         goto fail;
@@ -240,7 +241,6 @@ static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
     if (status != WARM_OK) {
         goto fail_devices;
     }
-    wm_kind_table_set_limit(runtime->kinds, &room);
     status = wm_allocators_open(runtime);
     if (status == WARM_OK) {
         return status;
@@ -428,9 +428,9 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     struct wm_trace *trace;
 
     if (would_break_capture(runtime)) {
-        wm_kind_table_leave_idle(runtime->kinds);
+        runtime->kinds->hooks.captures.leave_idle = true;
     }
-    wm_prewarm_stop(wm_kind_table_prewarm(runtime->kinds));
+    wm_prewarm_stop(&runtime->kinds->prewarm);
     wm_pinned_stop(runtime->pinned);
     wm_window_cut_all(runtime);
     trace = runtime->trace;

@@ -4,7 +4,7 @@
 
 #include "alloc/kinds/device_space.h"
 #include "alloc/kinds/pinned.h"
-#include "handles/binding.h"
+#include "handles/handle.h"
 #include "runtime/base/status.h"
 #include "runtime/thread/tracing.h"
 

@@ -192,7 +192,7 @@ static void destroy_unknown(const wm_kind *kind, const void *table, int device,
 {
     wm_breaking breaking;
 
-    if (!wm_kind_begin_break(kind, &breaking, device, NULL)) {
+    if (!wm_captures_begin_break(kind->captures, &breaking, device, NULL)) {
         wm_log(WARM_LOG_WARNING,
                "a handle of %s is leaked: reading its default settings "
                "failed, and destroying it would break a capture",
@@ -200,7 +200,7 @@ static void destroy_unknown(const wm_kind *kind, const void *table, int device,
         return;
     }
     (void)kind->ops->library->destroy(table, handle);
-    wm_kind_end_break(kind, &breaking);
+    wm_captures_end_break(kind->captures, &breaking);
 }
 
 /* Creates a handle; learn: and reads the defaults into an unpublished table. */

@@ -289,9 +289,9 @@ START_TEST(test_A16_handle_is_destroyed_that_is_deferred_as_the_capture_ends)
     ending.note = end_then_note;
     wt_ok(warm_handle_prewarm(runtime, memory, 0, 1, 0));
     wt_ok(warm_capture_announce(runtime, stream));
-    wm_kind_table_set_captures(runtime->kinds, &ending);
+    runtime->kinds->hooks.captures = ending;
     trim_all(&done, 0);
-    wm_kind_table_set_captures(runtime->kinds, &real);
+    runtime->kinds->hooks.captures = real;
     wt_ok(done.status);
     ck_assert_int_eq(wt_stat(runtime, memory, 0, deferred), 0);
     ck_assert_int_eq(wt_stat(runtime, memory, 0, destroyed), 1);
