@@ -5,6 +5,7 @@
 #ifndef WM_COUNTER_H
 #define WM_COUNTER_H
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -16,8 +17,13 @@ typedef struct wm_counter {
     } shard[WM_COUNTER_SHARDS];
 } wm_counter;
 
-/* The shard of the processor on which the calling thread runs. */
-unsigned wm_counter_shard(void);
+/* The shard of the processor on which the calling thread runs, so that a cache
+ * line changes processors only when a thread does. -1, for an unknown
+ * processor, yields a valid shard too. */
+static inline unsigned wm_counter_shard(void)
+{
+    return (unsigned)sched_getcpu() % WM_COUNTER_SHARDS;
+}
 
 /* Relaxed: a count orders nothing. */
 static inline void wm_counter_add(wm_counter *counter, uint64_t n)

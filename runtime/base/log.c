@@ -3,8 +3,8 @@
 
 #include "runtime/base/callback.h"
 #include "runtime/base/process.h"
-#include "runtime/base/shown.h"
 #include "runtime/base/status.h"
+#include "runtime/base/text.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>

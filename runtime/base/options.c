@@ -3,6 +3,7 @@
 
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
+#include "runtime/base/text.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -65,12 +66,7 @@ static const struct option table[] = {
     WARM_OPTION_MAP(ROW_SIZE, ROW_ENUM, ROW_TEXT)};
 enum { OPTIONS = sizeof table / sizeof table[0] };
 
-static uint64_t *size_slot(wm_options *options, const struct option *o)
-{
-    return (uint64_t *)(void *)((char *)options + o->offset);
-}
-
-static char *text_slot(wm_options *options, const struct option *o)
+static void *slot_of(wm_options *options, const struct option *o)
 {
     return (char *)options + o->offset;
 }
@@ -160,7 +156,7 @@ static warm_status set_size(wm_options *options, const struct option *o,
     if (value < o->min || value > o->max) {
         return bad_number(o, where, text, "is out of range");
     }
-    *size_slot(options, o) = value;
+    *(uint64_t *)slot_of(options, o) = value;
     return WARM_OK;
 }
 
@@ -179,7 +175,7 @@ static warm_status set_text(wm_options *options, const struct option *o,
                        "' is too long; allowed are %zu characters",
                        where, o->name, SHOW(text), o->room - 1);
     }
-    strcpy(text_slot(options, o), text);
+    strcpy(slot_of(options, o), text);
     return WARM_OK;
 }
 
@@ -200,11 +196,10 @@ static warm_status set_from_text(wm_options *options, const struct option *o,
 static warm_status unknown_key(const char *key)
 {
     char names[400] = "";
-    size_t used = 0;
+    wm_text out = {names, sizeof names, 0};
 
-    for (int i = 0; i < OPTIONS && used < sizeof names; i++) {
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s",
-                                 i > 0 ? ", " : "", table[i].name);
+    for (int i = 0; i < OPTIONS; i++) {
+        wm_text_put(&out, "%s%s", i > 0 ? ", " : "", table[i].name);
     }
     return wm_fail(WARM_INVALID_OPTION,
                    "%s: unknown option '" SHOWN "'; allowed are %s", in_conf,
@@ -310,9 +305,9 @@ static void set_defaults(wm_options *options)
     memset(options, 0, sizeof *options);
     for (int i = 0; i < OPTIONS; i++) {
         if (table[i].type == TYPE_SIZE) {
-            *size_slot(options, &table[i]) = table[i].size_default;
+            *(uint64_t *)slot_of(options, &table[i]) = table[i].size_default;
         } else {
-            strcpy(text_slot(options, &table[i]), table[i].text_default);
+            strcpy(slot_of(options, &table[i]), table[i].text_default);
         }
     }
 }
@@ -338,46 +333,29 @@ warm_status wm_options_resolve(const warm_options *given, const char *conf,
 
 size_t wm_options_text(const wm_options *options, char *text, size_t bytes)
 {
-    size_t used = 0;
+    wm_text out = {text, text != NULL ? bytes : 0, 0};
 
     for (int i = 0; i < OPTIONS; i++) {
         const struct option *o = &table[i];
         const char *field = (const char *)options + o->offset;
-        char line[WM_OPTION_TEXT_MAX + 32];
-        int length;
 
         if (o->type == TYPE_SIZE) {
-            length = snprintf(line, sizeof line, "%s:%" PRIu64 "\n", o->name,
-                              *(const uint64_t *)(const void *)field);
+            wm_text_put(&out, "%s:%" PRIu64 "\n", o->name,
+                        *(const uint64_t *)(const void *)field);
         } else {
-            length = snprintf(line, sizeof line, "%s:%s\n", o->name, field);
+            wm_text_put(&out, "%s:%s\n", o->name, field);
         }
-        if (text != NULL && used < bytes) {
-            snprintf(text + used, bytes - used, "%s", line);
-        }
-        used += (size_t)length;
     }
-    return used + 1;
+    return out.used + 1;
 }
 
 /* Help text is wrapped at this column and indented. */
 enum { HELP_COLUMNS = 96, HELP_INDENT = 4 };
 
-/* Appends a line to text (room: bytes). *used counts what all lines need. */
-static void put_line(char *text, size_t bytes, size_t *used, const char *line)
-{
-    if (text != NULL && *used < bytes) {
-        snprintf(text + *used, bytes - *used, "%s\n", line);
-    }
-    *used += strlen(line) + 1;
-}
-
-static void put_wrapped(char *text, size_t bytes, size_t *used,
-                        const char *help)
+static void put_wrapped(wm_text *out, const char *help)
 {
     while (*help != '\0') {
         size_t length = strlen(help);
-        char line[HELP_COLUMNS + 1];
 
         if (length > HELP_COLUMNS - HELP_INDENT) {
             length = HELP_COLUMNS - HELP_INDENT;
@@ -385,35 +363,30 @@ static void put_wrapped(char *text, size_t bytes, size_t *used,
                 length--;
             }
         }
-        snprintf(line, sizeof line, "%*s%.*s", HELP_INDENT, "", (int)length,
-                 help);
-        put_line(text, bytes, used, line);
+        wm_text_put(out, "%*s%.*s\n", HELP_INDENT, "", (int)length, help);
         help += length + (help[length] == ' ');
     }
 }
 
 size_t warm_options_help(char *text, size_t bytes)
 {
-    size_t used = 0;
+    wm_text out = {text, text != NULL ? bytes : 0, 0};
 
     for (int i = 0; i < OPTIONS; i++) {
         const struct option *o = &table[i];
-        char line[HELP_COLUMNS];
 
         if (o->type == TYPE_SIZE) {
-            snprintf(line, sizeof line, "%s: %s %s (%s to %s)", o->name,
-                     amount_of(o, o->size_default).text, o->unit,
-                     amount_of(o, o->min).text, amount_of(o, o->max).text);
+            wm_text_put(&out, "%s: %s %s (%s to %s)\n", o->name,
+                        amount_of(o, o->size_default).text, o->unit,
+                        amount_of(o, o->min).text, amount_of(o, o->max).text);
         } else if (o->type == TYPE_ENUM) {
-            snprintf(line, sizeof line, "%s: %s (%s)", o->name, o->text_default,
-                     o->choices);
+            wm_text_put(&out, "%s: %s (%s)\n", o->name, o->text_default,
+                        o->choices);
         } else {
-            snprintf(line, sizeof line,
-                     "%s: none (text, at most %zu characters)", o->name,
-                     o->room - 1);
+            wm_text_put(&out, "%s: none (text, at most %zu characters)\n",
+                        o->name, o->room - 1);
         }
-        put_line(text, bytes, &used, line);
-        put_wrapped(text, bytes, &used, o->help);
+        put_wrapped(&out, o->help);
     }
-    return used + 1;
+    return out.used + 1;
 }

@@ -1,8 +1,8 @@
 /* status.c: status texts and the last error of each thread. */
 #include "runtime/base/status.h"
 
-#include "runtime/base/shown.h"
 #include "runtime/base/sized.h"
+#include "runtime/base/text.h"
 #include "runtime/base/thread_data.h"
 
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* text.h: JSON and other text into a buffer that may be too small. */
+/* text.h: JSON and other text into a buffer that may be too small, and text
+ * that is safe to print. */
 #ifndef WM_TEXT_H
 #define WM_TEXT_H
 
@@ -16,5 +17,12 @@ void wm_text_put(wm_text *text, const char *format, ...)
 
 /* Appends a JSON string in quotes. Bytes that are not UTF-8 become U+FFFD. */
 void wm_text_put_string(wm_text *text, const char *string);
+
+/* Makes text from outside (options, paths, names) safe to print in one line:
+ * replaces each control character by an escape (\n, \t, \x1b). bytes: room of
+ * text, terminator included; a text that grows beyond it is cut and ends in
+ * "...". Every message and log line passes through it once, when it is
+ * composed, so that no quoted text can end the line or drive a terminal. */
+void wm_shown(char *text, size_t bytes);
 
 #endif

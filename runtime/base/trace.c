@@ -7,11 +7,11 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/lock.h"
 #include "runtime/base/log.h"
+#include "runtime/base/map.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 #include "runtime/base/trace_chunk.h"
 #include "runtime/base/trace_file.h"
-#include "runtime/base/trace_streams.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -46,9 +46,14 @@ struct wm_trace {
     uint64_t threads;         /* lock trace: last thread number */
     uint64_t records;         /* lock trace: in the file */
     wm_trace_buffer *buffers; /* lock trace */
-    wm_trace_streams streams; /* lock trace */
+    uint32_t last_stream;     /* lock trace: last number of a stream */
+    wm_map streams;           /* lock trace: numbers by key_of() */
     wm_trace_buffer shared;   /* thread 0 */
     char path[PATH_MAX];      /* const */
+    /* lock trace: the key of stream number n, at n % WM_TRACE_STREAMS; memory
+     * of the map of numbers. */
+    uint64_t stream_key[WM_TRACE_STREAMS];
+    wm_map_entry entries[2 * WM_TRACE_STREAMS];
 };
 
 /* ---- writing ------------------------------------------------------------ */
@@ -192,13 +197,50 @@ uint32_t wm_trace_alloc(wm_trace_buffer *buffer, wm_trace_record record)
     return block + 1;
 }
 
+/* ---- streams ------------------------------------------------------------ */
+
+static bool is_legacy(warm_stream stream)
+{
+    return stream == NULL || stream == WARM_STREAM_LEGACY;
+}
+
+/* WARM_STREAM_PER_THREAD is another stream in each thread; streams have even
+ * addresses. */
+static uint64_t key_of(const wm_trace_buffer *buffer, warm_stream stream)
+{
+    return stream == WARM_STREAM_PER_THREAD ? buffer->thread << 1 | 1
+                                            : (uintptr_t)stream;
+}
+
+static uint32_t add_stream_locked(wm_trace *trace, uint64_t key)
+{
+    uint32_t number = ++trace->last_stream;
+    uint64_t *oldest = &trace->stream_key[number % WM_TRACE_STREAMS];
+
+    /* Unless it was forgotten, or has a newer number. */
+    if ((uintptr_t)wm_map_get(&trace->streams, *oldest) ==
+        number - WM_TRACE_STREAMS) {
+        (void)wm_map_take(&trace->streams, *oldest);
+    }
+    *oldest = key;
+    wm_map_put(&trace->streams, key, (void *)(uintptr_t)number);
+    return number;
+}
+
 uint32_t wm_trace_stream(wm_trace_buffer *buffer, warm_stream stream)
 {
     wm_trace *trace = buffer->trace;
+    uint64_t key = key_of(buffer, stream);
     uint32_t number;
 
+    if (is_legacy(stream)) {
+        return WM_TRACE_LEGACY;
+    }
     wm_lock_acquire(&trace->lock);
-    number = wm_trace_streams_number(&trace->streams, stream, buffer->thread);
+    number = (uint32_t)(uintptr_t)wm_map_get(&trace->streams, key);
+    if (number == 0) {
+        number = add_stream_locked(trace, key);
+    }
     wm_lock_release(&trace->lock);
     return number;
 }
@@ -206,12 +248,15 @@ uint32_t wm_trace_stream(wm_trace_buffer *buffer, warm_stream stream)
 uint32_t wm_trace_forget(wm_trace_buffer *buffer, warm_stream stream)
 {
     wm_trace *trace = buffer->trace;
-    uint32_t number;
+    void *number;
 
+    if (is_legacy(stream)) {
+        return 0;
+    }
     wm_lock_acquire(&trace->lock);
-    number = wm_trace_streams_forget(&trace->streams, stream, buffer->thread);
+    number = wm_map_take(&trace->streams, key_of(buffer, stream));
     wm_lock_release(&trace->lock);
-    return number;
+    return (uint32_t)(uintptr_t)number;
 }
 
 /* ---- threads ------------------------------------------------------------ */
@@ -356,6 +401,8 @@ warm_status wm_trace_open(const wm_options *options, wm_trace **trace)
     wm_lock_init(&made->lock, WM_RANK_TRACE);
     init_buffer(&made->shared, made, 0);
     made->start_ns = wm_clock_ns();
+    made->last_stream = WM_TRACE_LEGACY;
+    (void)wm_map_move(&made->streams, made->entries, WM_TRACE_STREAMS);
     made->options = text_of(options);
     *trace = made;
     return WARM_OK;

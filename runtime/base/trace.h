@@ -162,9 +162,13 @@ uint32_t wm_trace_alloc(wm_trace_buffer *buffer, wm_trace_record record);
  * without a lock. */
 void wm_trace_put(wm_trace_buffer *buffer, const wm_trace_record *record);
 
-/* The number of a stream, which stays until the stream is forgotten or 4096
- * other streams were used. The legacy default stream has 1 under both of its
- * names, the per-thread default stream one number for each buffer. */
+/* The number of a stream, counted in the order of first use. It stays until the
+ * stream is forgotten or WM_TRACE_STREAMS other streams were used. The legacy
+ * default stream has 1 under both of its names, the per-thread default stream
+ * one number for each buffer. Streams are known by their address, without a
+ * driver call: if a stream is destroyed without retiring it, the next stream at
+ * that address has its number. */
+enum { WM_TRACE_STREAMS = 4096 };
 uint32_t wm_trace_stream(wm_trace_buffer *buffer, warm_stream stream);
 /* Forgets a stream that ends and returns its number; 0 if it had none. */
 uint32_t wm_trace_forget(wm_trace_buffer *buffer, warm_stream stream);

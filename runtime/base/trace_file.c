@@ -7,8 +7,7 @@
  * process exclude each other too. */
 #include "runtime/base/trace_file.h"
 
-#include "runtime/base/clock.h"
-#include "runtime/base/lock.h"
+#include "runtime/base/process.h"
 #include "runtime/base/status.h"
 #include "runtime/base/trace_chunk.h"
 
@@ -19,40 +18,22 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Relaxed: numbers, tied to no other data. The mark distinguishes the files of
- * this process from those of an earlier process with the same pid. */
+/* Relaxed: a number, tied to no other data. */
 static _Atomic unsigned runtimes_traced;
-static _Atomic uint64_t process_mark;
 
-/* The process's mark; if threads race, the first number drawn stays. */
-static uint64_t mark(void)
-{
-    uint64_t drawn = 0, none = 0;
-
-    if (atomic_load_explicit(&process_mark, memory_order_relaxed) == 0) {
-        if (getrandom(&drawn, sizeof drawn, GRND_NONBLOCK) !=
-            (ssize_t)sizeof drawn) {
-            drawn = wm_clock_ns();
-        }
-        (void)atomic_compare_exchange_strong_explicit(
-            &process_mark, &none, drawn | 1, memory_order_relaxed,
-            memory_order_relaxed);
-    }
-    return atomic_load_explicit(&process_mark, memory_order_relaxed);
-}
-
+/* The identity distinguishes the files of this process from those of an earlier
+ * process with the same pid. */
 unsigned char *wm_trace_file_head(unsigned char *at)
 {
     memcpy(at, WM_TRACE_MAGIC, sizeof WM_TRACE_MAGIC - 1);
     at += sizeof WM_TRACE_MAGIC - 1;
     wm_trace_varint(&at, WM_TRACE_VERSION);
     wm_trace_varint(&at, (uint64_t)getpid());
-    wm_trace_varint(&at, mark());
+    wm_trace_varint(&at, wm_process_identity());
     return at;
 }
 

@@ -5,7 +5,7 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/log.h"
 #include "runtime/base/options.h"
-#include "runtime/base/shown.h"
+#include "runtime/base/text.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -8,8 +8,8 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/options.h"
+#include "runtime/base/trace.h"
 #include "runtime/base/trace_file.h"
-#include "runtime/base/trace_streams.h"
 #include "runtime/runtime.h"
 #include "tests/bench/steps.h"
 
@@ -460,65 +460,79 @@ START_TEST(test_nothing_is_traced_unless_asked)
 }
 END_TEST
 
+static wm_trace *open_trace(void)
+{
+    wm_trace *trace = NULL;
+    wm_options options;
+
+    wt_ok(wm_options_resolve(NULL, NULL, &options));
+    snprintf(options.trace, sizeof options.trace, "%s", path);
+    wt_ok(wm_trace_open(&options, &trace));
+    return trace;
+}
+
 START_TEST(test_threads_own_default_streams_are_told_apart)
 {
-    static wm_trace_streams streams;
+    wm_trace *trace = open_trace();
+    wm_trace_buffer *first = wm_trace_enter(trace);
+    wm_trace_buffer *second = wm_trace_enter(trace);
     warm_stream own = WARM_STREAM_PER_THREAD;
 
-    ck_assert_uint_eq(wm_trace_streams_number(&streams, own, 1), 2);
-    ck_assert_uint_eq(wm_trace_streams_number(&streams, own, 2), 3);
-    ck_assert_uint_eq(wm_trace_streams_number(&streams, own, 1), 2);
-    ck_assert_uint_eq(wm_trace_streams_number(&streams, NULL, 1),
+    ck_assert_uint_eq(wm_trace_stream(first, own), 2);
+    ck_assert_uint_eq(wm_trace_stream(second, own), 3);
+    ck_assert_uint_eq(wm_trace_stream(first, own), 2);
+    ck_assert_uint_eq(wm_trace_stream(first, NULL), WM_TRACE_LEGACY);
+    ck_assert_uint_eq(wm_trace_stream(second, WARM_STREAM_LEGACY),
                       WM_TRACE_LEGACY);
-    ck_assert_uint_eq(wm_trace_streams_number(&streams, WARM_STREAM_LEGACY, 2),
-                      WM_TRACE_LEGACY);
-    ck_assert_uint_eq(wm_trace_streams_forget(&streams, NULL, 2), 0);
-    ck_assert_uint_eq(wm_trace_streams_forget(&streams, own, 3), 0);
-    ck_assert_uint_eq(wm_trace_streams_forget(&streams, own, 2), 3);
-    ck_assert_uint_eq(wm_trace_streams_number(&streams, own, 2), 4);
+    ck_assert_uint_eq(wm_trace_forget(second, NULL), 0);
+    ck_assert_uint_eq(wm_trace_forget(wm_trace_shared(trace), own), 0);
+    ck_assert_uint_eq(wm_trace_forget(second, own), 3);
+    ck_assert_uint_eq(wm_trace_stream(second, own), 4);
+    wm_trace_close(trace);
 }
 END_TEST
+
+static warm_stream nth_stream(uintptr_t n)
+{
+    return (warm_stream)(4096 + 64 * n);
+}
 
 /* The place of one that was forgotten has nothing to do with its next life. */
 START_TEST(test_stream_that_comes_back_is_not_forgotten_for_its_first_life)
 {
-    static wm_trace_streams streams;
-    warm_stream stream = (warm_stream)(uintptr_t)64;
-    uint32_t number;
+    wm_trace *trace = open_trace();
+    wm_trace_buffer *buffer = wm_trace_shared(trace);
+    warm_stream stream = nth_stream(2 * WM_TRACE_STREAMS);
 
-    ck_assert_uint_eq(wm_trace_streams_number(&streams, stream, 9), 2);
-    ck_assert_uint_eq(wm_trace_streams_forget(&streams, stream, 9), 2);
-    number = wm_trace_streams_number(&streams, stream, 9);
-    ck_assert_uint_eq(number, 3);
+    ck_assert_uint_eq(wm_trace_stream(buffer, stream), 2);
+    ck_assert_uint_eq(wm_trace_forget(buffer, stream), 2);
+    ck_assert_uint_eq(wm_trace_stream(buffer, stream), 3);
     /* All other places, and the one of its first life. */
     for (uintptr_t i = 0; i < WM_TRACE_STREAMS - 1; i++) {
-        (void)wm_trace_streams_number(&streams, (warm_stream)(4096 + 64 * i),
-                                      9);
+        (void)wm_trace_stream(buffer, nth_stream(i));
     }
-    ck_assert_uint_eq(wm_trace_streams_number(&streams, stream, 9), number);
+    ck_assert_uint_eq(wm_trace_stream(buffer, stream), 3);
+    wm_trace_close(trace);
 }
 END_TEST
 
 /* More streams than it has room for: the oldest are forgotten, no others. */
 START_TEST(test_streams_are_bounded)
 {
-    static wm_trace_streams streams;
     const uintptr_t many = 3 * WM_TRACE_STREAMS;
+    wm_trace *trace = open_trace();
+    wm_trace_buffer *buffer = wm_trace_shared(trace);
 
     for (uintptr_t i = 0; i < many; i++) {
-        warm_stream stream = (warm_stream)(4096 + 64 * i);
-
-        wt_require(wm_trace_streams_number(&streams, stream, 9) == i + 2,
+        wt_require(wm_trace_stream(buffer, nth_stream(i)) == i + 2,
                    "stream %zu", (size_t)i);
     }
     for (uintptr_t i = many - WM_TRACE_STREAMS; i < many; i++) {
-        warm_stream stream = (warm_stream)(4096 + 64 * i);
-
-        wt_require(wm_trace_streams_number(&streams, stream, 9) == i + 2,
+        wt_require(wm_trace_stream(buffer, nth_stream(i)) == i + 2,
                    "stream %zu is forgotten", (size_t)i);
     }
-    ck_assert_uint_eq(wm_trace_streams_number(&streams, (warm_stream)4096, 9),
-                      many + 2);
+    ck_assert_uint_eq(wm_trace_stream(buffer, nth_stream(0)), many + 2);
+    wm_trace_close(trace);
 }
 END_TEST
 
