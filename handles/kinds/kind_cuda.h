@@ -72,8 +72,7 @@ void wm_cuda_kind_close(wm_kind *kind);
 /* The published table, or null before the first create. */
 void *wm_cuda_kind_table(wm_kind *kind);
 
-/* A function that the library must have. */
-#define WM_CUDA_FIELD(name) __typeof__(name) *name;
+/* A function that the library must have; its field is WM_CUDA_FIELD(name). */
 #define WM_CUDA_ENTRY(name) {#name, offsetof(table, name), 0},
 
 /* A setting: a getter, a setter and the default. */

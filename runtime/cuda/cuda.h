@@ -249,5 +249,20 @@ static inline warm_status wm_cuda_leave(wm_cuda *c, const wm_cuda_scope *scope,
     return status;
 }
 
+/* Defines an op that is one call of libcuda. enter: the call that enters a
+ * context for it. */
+#define WM_CUDA_DEFINE(op, parameters, enter, call, ...)                       \
+    warm_status wm_cuda_##op parameters                                        \
+    {                                                                          \
+        wm_cuda *c = wm_cuda_of(d);                                            \
+        wm_cuda_scope scope;                                                   \
+        warm_status status = (enter);                                          \
+                                                                               \
+        if (status == WARM_OK) {                                               \
+            status = WM_CUDA_CALL(c, &scope, call, __VA_ARGS__);               \
+        }                                                                      \
+        return status;                                                         \
+    }
+
 #endif
 #endif

@@ -78,16 +78,7 @@ warm_status wm_cuda_ipc_open(wm_driver *d, int device, const wm_ipc_name *name,
     return status;
 }
 
-warm_status wm_cuda_ipc_close(wm_driver *d, int device, void *pointer)
-{
-    wm_cuda *c = wm_cuda_of(d);
-    wm_cuda_scope scope;
-    warm_status status = wm_cuda_device_push(d, device, &scope);
-
-    if (status == WARM_OK) {
-        status =
-            WM_CUDA_CALL(c, &scope, cuIpcCloseMemHandle, (uintptr_t)pointer);
-    }
-    return status;
-}
+WM_CUDA_DEFINE(ipc_close, (wm_driver * d, int device, void *pointer),
+               wm_cuda_device_push(d, device, &scope), cuIpcCloseMemHandle,
+               (uintptr_t)pointer)
 #endif

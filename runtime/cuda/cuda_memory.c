@@ -160,30 +160,11 @@ warm_status wm_cuda_pinned_free(wm_driver *d, void *pointer, size_t bytes)
     return status;
 }
 
-warm_status wm_cuda_pinned_register(wm_driver *d, void *pointer, size_t bytes)
-{
-    wm_cuda *c = wm_cuda_of(d);
-    wm_cuda_scope scope;
-    warm_status status = wm_cuda_enter_host(c, &scope);
-
-    if (status == WARM_OK) {
-        status = WM_CUDA_CALL(c, &scope, cuMemHostRegister_v2, pointer, bytes,
-                              CU_MEMHOSTREGISTER_PORTABLE);
-    }
-    return status;
-}
-
-warm_status wm_cuda_pinned_unregister(wm_driver *d, void *pointer)
-{
-    wm_cuda *c = wm_cuda_of(d);
-    wm_cuda_scope scope;
-    warm_status status = wm_cuda_enter_host(c, &scope);
-
-    if (status == WARM_OK) {
-        status = WM_CUDA_CALL(c, &scope, cuMemHostUnregister, pointer);
-    }
-    return status;
-}
+WM_CUDA_DEFINE(pinned_register, (wm_driver * d, void *pointer, size_t bytes),
+               wm_cuda_enter_host(c, &scope), cuMemHostRegister_v2, pointer,
+               bytes, CU_MEMHOSTREGISTER_PORTABLE)
+WM_CUDA_DEFINE(pinned_unregister, (wm_driver * d, void *pointer),
+               wm_cuda_enter_host(c, &scope), cuMemHostUnregister, pointer)
 
 warm_status wm_cuda_place(wm_driver *d, void *pointer, size_t bytes, int node)
 {
@@ -214,17 +195,9 @@ warm_status wm_cuda_device_alloc(wm_driver *d, int device, size_t bytes,
     return status;
 }
 
-warm_status wm_cuda_device_free(wm_driver *d, int device, void *pointer)
-{
-    wm_cuda *c = wm_cuda_of(d);
-    wm_cuda_scope scope;
-    warm_status status = wm_cuda_device_push(d, device, &scope);
-
-    if (status == WARM_OK) {
-        status = WM_CUDA_CALL(c, &scope, cuMemFree_v2, (uintptr_t)pointer);
-    }
-    return status;
-}
+WM_CUDA_DEFINE(device_free, (wm_driver * d, int device, void *pointer),
+               wm_cuda_device_push(d, device, &scope), cuMemFree_v2,
+               (uintptr_t)pointer)
 
 warm_status wm_cuda_device_memory(wm_driver *d, int device, size_t *free,
                                   size_t *total)

@@ -131,19 +131,11 @@ warm_status wm_cuda_range_commit(wm_driver *d, int device, void *range,
     return wm_cuda_leave(c, &scope, status);
 }
 
-warm_status wm_cuda_range_decommit(wm_driver *d, int device, void *range,
-                                   size_t offset, size_t bytes)
-{
-    wm_cuda *c = wm_cuda_of(d);
-    wm_cuda_scope scope;
-    warm_status status = wm_cuda_device_push(d, device, &scope);
-
-    if (status != WARM_OK) {
-        return status;
-    }
-    status = ONE(c, cuMemUnmap, (uintptr_t)range + offset, bytes);
-    return wm_cuda_leave(c, &scope, status);
-}
+WM_CUDA_DEFINE(range_decommit,
+               (wm_driver * d, int device, void *range, size_t offset,
+                size_t bytes),
+               wm_cuda_device_push(d, device, &scope), cuMemUnmap,
+               (uintptr_t)range + offset, bytes)
 
 warm_status wm_cuda_range_release(wm_driver *d, int device, void *range,
                                   size_t bytes)

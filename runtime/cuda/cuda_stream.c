@@ -28,33 +28,8 @@ warm_status wm_cuda_stream_create(wm_driver *d, int device, warm_stream *stream)
     return status;
 }
 
-/* Every op on one stream: STREAM_OP(op, parameters, function, arguments …). */
-#define STREAM_OP(op, parameters, call, ...)                                   \
-    warm_status wm_cuda_##op parameters                                        \
-    {                                                                          \
-        wm_cuda *c = wm_cuda_of(d);                                            \
-        wm_cuda_scope scope;                                                   \
-        warm_status status = wm_cuda_enter_stream(c, stream, &scope);          \
-                                                                               \
-        if (status == WARM_OK) {                                               \
-            status = WM_CUDA_CALL(c, &scope, call, __VA_ARGS__);               \
-        }                                                                      \
-        return status;                                                         \
-    }
-
-/* Every op on one event. */
-#define OBJECT_OP(op, parameters, call, ...)                                   \
-    warm_status wm_cuda_##op parameters                                        \
-    {                                                                          \
-        wm_cuda *c = wm_cuda_of(d);                                            \
-        wm_cuda_scope scope;                                                   \
-        warm_status status = wm_cuda_enter(c, &scope);                         \
-                                                                               \
-        if (status == WARM_OK) {                                               \
-            status = WM_CUDA_CALL(c, &scope, call, __VA_ARGS__);               \
-        }                                                                      \
-        return status;                                                         \
-    }
+#define ON_STREAM   wm_cuda_enter_stream(c, stream, &scope)
+#define ON_ANYTHING wm_cuda_enter(c, &scope)
 
 /* Destroys an object. Its home is forgotten before the call, because after the
  * call another thread may get an object at the same address; if the call fails
@@ -78,33 +53,36 @@ warm_status wm_cuda_stream_create(wm_driver *d, int device, warm_stream *stream)
     }
 
 END_OP(stream_destroy, (wm_driver * d, warm_stream stream), stream,
-       cuStreamDestroy_v2, wm_cuda_enter_stream(c, stream, &scope))
+       cuStreamDestroy_v2, ON_STREAM)
 END_OP(event_destroy, (wm_driver * d, warm_event event), event,
-       cuEventDestroy_v2, wm_cuda_enter(c, &scope))
+       cuEventDestroy_v2, ON_ANYTHING)
 END_OP(graph_destroy, (wm_driver * d, warm_graph graph), graph,
-       cuGraphExecDestroy, wm_cuda_enter(c, &scope))
+       cuGraphExecDestroy, ON_ANYTHING)
 
-STREAM_OP(stream_query, (wm_driver * d, warm_stream stream), cuStreamQuery,
-          stream)
-STREAM_OP(stream_synchronize, (wm_driver * d, warm_stream stream),
-          cuStreamSynchronize, stream)
-STREAM_OP(stream_wait_event,
-          (wm_driver * d, warm_stream stream, warm_event event),
-          cuStreamWaitEvent, stream, event, 0)
-STREAM_OP(event_record, (wm_driver * d, warm_event event, warm_stream stream),
-          cuEventRecord, event, stream)
-STREAM_OP(host_func,
-          (wm_driver * d, warm_stream stream, warm_host_fn function,
-           void *argument),
-          cuLaunchHostFunc, stream, function, argument)
-STREAM_OP(capture_begin, (wm_driver * d, warm_stream stream),
-          cuStreamBeginCapture_v2, stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
-STREAM_OP(graph_launch, (wm_driver * d, warm_graph graph, warm_stream stream),
-          cuGraphLaunch, graph, stream)
-
-OBJECT_OP(event_query, (wm_driver * d, warm_event event), cuEventQuery, event)
-OBJECT_OP(event_synchronize, (wm_driver * d, warm_event event),
-          cuEventSynchronize, event)
+WM_CUDA_DEFINE(stream_query, (wm_driver * d, warm_stream stream), ON_STREAM,
+               cuStreamQuery, stream)
+WM_CUDA_DEFINE(stream_synchronize, (wm_driver * d, warm_stream stream),
+               ON_STREAM, cuStreamSynchronize, stream)
+WM_CUDA_DEFINE(stream_wait_event,
+               (wm_driver * d, warm_stream stream, warm_event event), ON_STREAM,
+               cuStreamWaitEvent, stream, event, 0)
+WM_CUDA_DEFINE(event_record,
+               (wm_driver * d, warm_event event, warm_stream stream), ON_STREAM,
+               cuEventRecord, event, stream)
+WM_CUDA_DEFINE(host_func,
+               (wm_driver * d, warm_stream stream, warm_host_fn function,
+                void *argument),
+               ON_STREAM, cuLaunchHostFunc, stream, function, argument)
+WM_CUDA_DEFINE(capture_begin, (wm_driver * d, warm_stream stream), ON_STREAM,
+               cuStreamBeginCapture_v2, stream,
+               CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+WM_CUDA_DEFINE(graph_launch,
+               (wm_driver * d, warm_graph graph, warm_stream stream), ON_STREAM,
+               cuGraphLaunch, graph, stream)
+WM_CUDA_DEFINE(event_query, (wm_driver * d, warm_event event), ON_ANYTHING,
+               cuEventQuery, event)
+WM_CUDA_DEFINE(event_synchronize, (wm_driver * d, warm_event event),
+               ON_ANYTHING, cuEventSynchronize, event)
 
 warm_status wm_cuda_copy(wm_driver *d, void *destination, const void *source,
                          size_t bytes, warm_copy_direction direction,
@@ -306,32 +284,42 @@ warm_status wm_cuda_event_mark(wm_driver *d, warm_event event,
     return wm_cuda_leave(c, &scope, status);
 }
 
-/* A query in relaxed capture mode, which is a thread-local value in libcuda. In
- * another mode the query would invalidate captures of this thread, and global
- * captures of other threads. */
 static warm_status swap_mode(wm_cuda *c, CUstreamCaptureMode *mode)
 {
     return wm_cuda_result(c, c->cu.cuThreadExchangeStreamCaptureMode(mode),
                           "cuThreadExchangeStreamCaptureMode");
 }
 
+/* Queries the event or, if it is null, the stream in relaxed capture mode,
+ * which is a thread-local value in libcuda. In another mode the query would
+ * invalidate captures of this thread, and global captures of other threads. */
+static warm_status query_relaxed(wm_cuda *c, warm_event event,
+                                 warm_stream stream)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    warm_status status;
+    warm_status swapped = swap_mode(c, &mode);
+
+    if (swapped != WARM_OK) {
+        return swapped;
+    }
+    status =
+        event != NULL
+            ? wm_cuda_result(c, c->cu.cuEventQuery(event), "cuEventQuery")
+            : wm_cuda_result(c, c->cu.cuStreamQuery(stream), "cuStreamQuery");
+    swapped = swap_mode(c, &mode);
+    return swapped != WARM_OK ? swapped : status;
+}
+
 warm_status wm_cuda_event_passed(wm_driver *d, warm_event event)
 {
     wm_cuda *c = wm_cuda_of(d);
     wm_cuda_scope scope;
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     warm_status status = wm_cuda_enter(c, &scope);
-    warm_status swapped;
 
-    if (status != WARM_OK) {
-        return status;
-    }
-    swapped = swap_mode(c, &mode);
-    if (swapped == WARM_OK) {
-        status = wm_cuda_result(c, c->cu.cuEventQuery(event), "cuEventQuery");
-        swapped = swap_mode(c, &mode);
-    }
-    return wm_cuda_leave(c, &scope, swapped != WARM_OK ? swapped : status);
+    return status == WARM_OK
+               ? wm_cuda_leave(c, &scope, query_relaxed(c, event, NULL))
+               : status;
 }
 
 warm_status wm_cuda_stream_passed(wm_driver *d, warm_stream stream,
@@ -339,24 +327,16 @@ warm_status wm_cuda_stream_passed(wm_driver *d, warm_stream stream,
 {
     wm_cuda *c = wm_cuda_of(d);
     wm_cuda_scope scope;
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     warm_status status = wm_cuda_enter_known(c, stream, &scope);
-    warm_status swapped;
 
     if (status != WARM_OK) {
         return status;
     }
     status = capture_of(c, stream, capture);
-    if (status != WARM_OK || *capture != WM_CAPTURE_NONE) {
-        return wm_cuda_leave(c, &scope, status);
+    if (status == WARM_OK && *capture == WM_CAPTURE_NONE) {
+        status = query_relaxed(c, NULL, stream);
     }
-    swapped = swap_mode(c, &mode);
-    if (swapped == WARM_OK) {
-        status =
-            wm_cuda_result(c, c->cu.cuStreamQuery(stream), "cuStreamQuery");
-        swapped = swap_mode(c, &mode);
-    }
-    return wm_cuda_leave(c, &scope, swapped != WARM_OK ? swapped : status);
+    return wm_cuda_leave(c, &scope, status);
 }
 
 static warm_status instantiate(wm_cuda *c, CUgraph graph, warm_graph *exec)
@@ -410,9 +390,7 @@ warm_status wm_cuda_capture_mode(wm_driver *d, bool *relaxed)
     CUstreamCaptureMode mode =
         *relaxed ? CU_STREAM_CAPTURE_MODE_RELAXED
                  : (CUstreamCaptureMode)wm_thread_marks_now.capture_mode;
-    warm_status status =
-        wm_cuda_result(c, c->cu.cuThreadExchangeStreamCaptureMode(&mode),
-                       "cuThreadExchangeStreamCaptureMode");
+    warm_status status = swap_mode(c, &mode);
 
     if (status != WARM_OK) {
         return status;
