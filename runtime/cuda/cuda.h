@@ -21,6 +21,7 @@
 #ifndef WM_CUDA_H
 #define WM_CUDA_H
 
+#include "runtime/base/map.h"
 #include "runtime/driver/driver.h"
 
 #if !defined(WM_NO_CUDA) && defined(__has_include)
@@ -142,10 +143,9 @@ typedef struct wm_cuda_shifted {
 
 /* The device of every stream, event and graph that the driver made, so that no
  * object of a device that was reset is passed to CUDA (cuda_home.c). */
-enum { WM_CUDA_HOME_BUCKETS = 1024 };
 typedef struct wm_cuda_homes {
-    wm_lock lock;                                      /* rank driver */
-    struct wm_cuda_made *bucket[WM_CUDA_HOME_BUCKETS]; /* lock; by address */
+    wm_lock lock;   /* rank driver */
+    wm_map devices; /* lock; by the object's address */
 } wm_cuda_homes;
 
 typedef struct wm_cuda {

@@ -8,13 +8,11 @@
 #include "runtime/cuda/cuda.h"
 
 #if WM_HAVE_CUDA
-#include "runtime/base/meta.h"
-
-struct wm_cuda_made {
-    struct wm_cuda_made *next;
-    const void *object;
-    int device;
-};
+/* The map's values are 1 + the device. */
+static int device_of(const void *value)
+{
+    return value != NULL ? (int)(uintptr_t)value - 1 : WM_DEVICE_UNKNOWN;
+}
 
 void wm_cuda_homes_init(wm_cuda_homes *homes)
 {
@@ -23,78 +21,45 @@ void wm_cuda_homes_init(wm_cuda_homes *homes)
 
 void wm_cuda_homes_fini(wm_cuda_homes *homes)
 {
-    for (int i = 0; i < WM_CUDA_HOME_BUCKETS; i++) {
-        while (homes->bucket[i] != NULL) {
-            struct wm_cuda_made *made = homes->bucket[i];
-
-            homes->bucket[i] = made->next;
-            wm_meta_free(made);
-        }
-    }
+    wm_map_fini(&homes->devices);
     wm_lock_fini(&homes->lock);
 }
 
-/* The link to the object's entry, or to the end of its chain. */
-static struct wm_cuda_made **find_locked(wm_cuda_homes *homes,
-                                         const void *object)
-{
-    uint64_t key = (uint64_t)(uintptr_t)object * UINT64_C(0x9E3779B97F4A7C15);
-    struct wm_cuda_made **link = &homes->bucket[key >> 54];
-
-    while (*link != NULL && (*link)->object != object) {
-        link = &(*link)->next;
-    }
-    return link;
-}
-
-_Static_assert(WM_CUDA_HOME_BUCKETS == 1 << 10, "a key has 10 bits of hash");
-
 void wm_cuda_note_made(wm_cuda *c, const void *object, int device)
 {
-    struct wm_cuda_made *made = wm_meta_alloc(sizeof *made);
-    struct wm_cuda_made **link;
+    wm_map *devices = &c->homes.devices;
+    void *value = (void *)(uintptr_t)(unsigned)(device + 1);
+    wm_map_entry *known;
 
     wm_lock_acquire(&c->homes.lock);
-    link = find_locked(&c->homes, object);
-    if (*link == NULL && made != NULL) {
-        made->object = object;
-        *link = made;
-        made = NULL;
-    }
-    if (*link != NULL) {
-        (*link)->device = device;
+    known = wm_map_find(devices, (uintptr_t)object);
+    if (known != NULL) {
+        known->value = value;
+    } else if (wm_map_reserve(devices, devices->count + 1)) {
+        wm_map_put(devices, (uintptr_t)object, value);
     }
     wm_lock_release(&c->homes.lock);
-    wm_meta_free(made);
 }
 
 int wm_cuda_note_gone(wm_cuda *c, const void *object)
 {
-    struct wm_cuda_made **link, *made;
-    int device = WM_DEVICE_UNKNOWN;
+    void *value;
 
     wm_lock_acquire(&c->homes.lock);
-    link = find_locked(&c->homes, object);
-    made = *link;
-    if (made != NULL) {
-        *link = made->next;
-        device = made->device;
-    }
+    value = wm_map_take(&c->homes.devices, (uintptr_t)object);
+    wm_map_shrink(&c->homes.devices);
     wm_lock_release(&c->homes.lock);
-    wm_meta_free(made);
-    return device;
+    return device_of(value);
 }
 
 int wm_cuda_home(wm_driver *d, const void *object)
 {
     wm_cuda *c = wm_cuda_of(d);
-    const struct wm_cuda_made *made;
-    int device;
+    void *value;
 
     wm_lock_acquire(&c->homes.lock);
-    made = *find_locked(&c->homes, object);
-    device = made != NULL ? made->device : WM_DEVICE_UNKNOWN;
+    value = wm_map_get(&c->homes.devices, (uintptr_t)object);
     wm_lock_release(&c->homes.lock);
-    return device;
+    return device_of(value);
 }
 #endif
