@@ -21,12 +21,12 @@ typedef struct wm_captures {
      * other than `but` captures now, and the call must wait. A capture that is
      * announced in between waits for end(), except while the thread is inside a
      * callback of the program. */
-    bool (*begin)(void *context, wm_breaking *breaking, int device,
+    bool (*begin)(warm_runtime *runtime, wm_breaking *breaking, int device,
                   warm_stream but);
-    void (*end)(void *context, wm_breaking *breaking);
+    void (*end)(warm_runtime *runtime, wm_breaking *breaking);
     /* Records that a handle waits for the captures to end. */
-    void (*note)(void *context);
-    void *context;
+    void (*note)(warm_runtime *runtime);
+    warm_runtime *runtime;
     bool leave_idle; /* the runtime ends during a capture: idle handles leak */
 } wm_captures;
 
@@ -68,14 +68,14 @@ static inline bool wm_captures_begin_break(const wm_captures *c,
                                            warm_stream but)
 {
     return c == NULL || c->begin == NULL ||
-           c->begin(c->context, breaking, device, but);
+           c->begin(c->runtime, breaking, device, but);
 }
 
 static inline void wm_captures_end_break(const wm_captures *c,
                                          wm_breaking *breaking)
 {
     if (c != NULL && c->end != NULL) {
-        c->end(c->context, breaking);
+        c->end(c->runtime, breaking);
     }
 }
 

@@ -95,9 +95,7 @@ warm_status wm_kind_table_open(wm_driver *driver, const wm_options *options,
 
         wm_workspaces_init(workspaces, driver, i);
         workspaces->captures = &table->hooks.captures;
-        workspaces->pool_of = hooks->pool_of;
-        workspaces->pools = hooks->pools;
-        workspaces->limit = hooks->limit;
+        workspaces->hooks = hooks->workspaces;
         wm_meter_init(&table->devices[i].meter, driver, i);
     }
     for (int i = 0; i < WARM_KIND_BUILTIN; i++) {

@@ -28,9 +28,9 @@ struct wm_kind_device {
  * one is destroyed, which a failure prevents. The context of the stream kind;
  * may be null. */
 typedef struct wm_stream_hooks {
-    void (*adopt)(void *context, warm_stream stream);
-    warm_status (*retire)(void *context, warm_stream stream);
-    void *context;
+    void (*adopt)(warm_runtime *runtime, warm_stream stream);
+    warm_status (*retire)(warm_runtime *runtime, warm_stream stream);
+    warm_runtime *runtime;
 } wm_stream_hooks;
 
 /* What kinds and workspaces call of the rest of their runtime; null functions
@@ -38,9 +38,7 @@ typedef struct wm_stream_hooks {
 typedef struct wm_kind_hooks {
     wm_stream_hooks streams; /* not called when the table closes */
     wm_captures captures;
-    wm_pool_of_fn pool_of;
-    void *pools; /* the context of pool_of */
-    wm_workspace_limit limit;
+    wm_workspace_hooks workspaces;
 } wm_kind_hooks;
 
 struct wm_kind_table {

@@ -325,7 +325,7 @@ static void defer(wm_pool *pool, void *handle, uint64_t *from)
         pool->deferred[pool->stats.deferred++] = handle;
     }
     wm_lock_release(&pool->lock);
-    captures->note(captures->context);
+    captures->note(captures->runtime);
 }
 
 /* False: deferred. True: *done says whether destroy succeeded. */

@@ -105,10 +105,10 @@ static void log_shortage_once(wm_workspaces *workspaces, size_t bytes)
 
 static bool reserve(wm_workspaces *workspaces, size_t bytes)
 {
-    const wm_workspace_limit *limit = &workspaces->limit;
+    const wm_workspace_hooks *hooks = &workspaces->hooks;
 
-    if (limit->reserve != NULL &&
-        !limit->reserve(limit->context, workspaces->device, bytes)) {
+    if (hooks->reserve != NULL &&
+        !hooks->reserve(hooks->runtime, workspaces->device, bytes)) {
         (void)wm_fail(WARM_OUT_OF_MEMORY,
                       "the memory fraction that is set leaves no room for it");
         return false;

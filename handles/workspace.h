@@ -22,18 +22,18 @@
 
 typedef struct wm_workspace wm_workspace;
 
-/* Returns the number of the private pool that the capture on the stream
- * allocates from; 0: none. Called with no lock held. */
-typedef uint64_t (*wm_pool_of_fn)(void *context, warm_stream stream);
-
-/* The program's memory limit of a device: bytes are reserved before an
- * allocation, which may fail, and unreserved after the free. Called with no
- * lock held. */
-typedef struct wm_workspace_limit {
-    bool (*reserve)(void *context, int device, size_t bytes);
-    void (*unreserve)(void *context, int device, size_t bytes);
-    void *context;
-} wm_workspace_limit;
+/* What workspaces call of their runtime, with no lock held; each may be null.
+ */
+typedef struct wm_workspace_hooks {
+    /* The number of the private pool that a capture on the stream allocates
+     * from; 0: none. */
+    uint64_t (*pool_of)(warm_runtime *runtime, warm_stream stream);
+    /* The program's memory limit of a device: bytes are reserved before an
+     * allocation, which may fail, and unreserved after the free. */
+    bool (*reserve)(warm_runtime *runtime, int device, size_t bytes);
+    void (*unreserve)(warm_runtime *runtime, int device, size_t bytes);
+    warm_runtime *runtime;
+} wm_workspace_hooks;
 
 /* Workspaces that a handle caches, beside that of a default stream; and buckets
  * of the hash table of handles. */
@@ -48,9 +48,7 @@ typedef struct wm_workspaces {
     uint64_t count, held_bytes; /* lock workspaces */
     uint64_t binding_number;    /* lock workspaces: of the last binding */
     bool shortage_logged;       /* lock workspaces */
-    wm_pool_of_fn pool_of;      /* const; null: no private pools */
-    void *pools;                /* const: its context */
-    wm_workspace_limit limit;   /* const; null functions: no limit */
+    wm_workspace_hooks hooks;   /* const */
     const struct wm_captures *captures; /* const; null: none are known */
     bool leak_logged; /* lock workspaces: a graph leaks a workspace */
     bool leak_memory, leak_events;               /* set by the closing thread */

@@ -98,10 +98,10 @@ void wm_workspace_leak(wm_workspaces *workspaces, wm_workspace *w)
 
 void wm_workspaces_unreserve(wm_workspaces *workspaces, size_t bytes)
 {
-    const wm_workspace_limit *limit = &workspaces->limit;
+    const wm_workspace_hooks *hooks = &workspaces->hooks;
 
-    if (limit->unreserve != NULL) {
-        limit->unreserve(limit->context, workspaces->device, bytes);
+    if (hooks->unreserve != NULL) {
+        hooks->unreserve(hooks->runtime, workspaces->device, bytes);
     }
 }
 
@@ -116,7 +116,7 @@ bool wm_workspace_free(wm_workspaces *workspaces, wm_workspace *w,
     if (!wm_captures_begin_break(captures, &breaking, workspaces->device,
                                  NULL)) {
         wm_workspace_set_state(workspaces, w, else_state);
-        captures->note(captures->context);
+        captures->note(captures->runtime);
         return false;
     }
     status = wm_driver_device_free(workspaces->driver, workspaces->device,
@@ -197,9 +197,9 @@ static wm_workspace *serving_locked(wm_workspaces *workspaces,
 uint64_t wm_workspaces_private_pool_of(wm_workspaces *workspaces,
                                        warm_stream stream)
 {
-    return workspaces->pool_of != NULL
-               ? workspaces->pool_of(workspaces->pools, stream)
-               : 0;
+    const wm_workspace_hooks *hooks = &workspaces->hooks;
+
+    return hooks->pool_of != NULL ? hooks->pool_of(hooks->runtime, stream) : 0;
 }
 
 static void mark_locked(wm_workspace *w, uint64_t pool,

@@ -116,28 +116,11 @@ static warm_status open_driver(const wm_options *options, wm_driver **driver)
     return wm_host_open(options, driver);
 }
 
-static warm_status retire_pooled(void *context, warm_stream stream)
-{
-    return wm_runtime_retire_stream(context, stream);
-}
-
-static void adopt_pooled(void *context, warm_stream stream)
-{
-    wm_runtime_adopt(context, stream);
-}
-
-static uint64_t pool_of(void *context, warm_stream stream)
-{
-    return wm_private_pool_of(context, stream);
-}
-
 /* Without timelines the runtime is being made, or is being destroyed and
  * would_break_capture() has checked already. */
-static bool begin_break(void *context, wm_breaking *breaking, int device,
-                        warm_stream but)
+static bool begin_break(warm_runtime *runtime, wm_breaking *breaking,
+                        int device, warm_stream but)
 {
-    warm_runtime *runtime = context;
-
     if (runtime->pinned == NULL) {
         wm_driver_break_begin();
         return true;
@@ -146,10 +129,8 @@ static bool begin_break(void *context, wm_breaking *breaking, int device,
                                     device, but, true);
 }
 
-static void end_break(void *context, wm_breaking *breaking)
+static void end_break(warm_runtime *runtime, wm_breaking *breaking)
 {
-    warm_runtime *runtime = context;
-
     if (runtime->pinned == NULL) {
         wm_driver_break_end();
     } else {
@@ -157,10 +138,8 @@ static void end_break(void *context, wm_breaking *breaking)
     }
 }
 
-static void note_put_off(void *context)
+static void note_put_off(warm_runtime *runtime)
 {
-    warm_runtime *runtime = context;
-
     atomic_store_explicit(&runtime->put_off, true, memory_order_relaxed);
 }
 
@@ -173,16 +152,6 @@ static void on_lost(void *context, int device)
     (void)device;
     /* Relaxed: as in wm_runtime_retire(). */
     atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
-}
-
-static bool claim_room(void *context, int device, size_t bytes)
-{
-    return wm_device_space_claim(context, device, bytes);
-}
-
-static void unclaim_room(void *context, int device, size_t bytes)
-{
-    wm_device_space_unclaim(context, device, bytes);
 }
 
 /* Memory of a private pool is freed: handles must not stay bound with the
@@ -215,11 +184,10 @@ static void captures_over(warm_runtime *runtime)
 static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
 {
     const wm_kind_hooks hooks = {
-        .streams = {adopt_pooled, retire_pooled, runtime},
+        .streams = {wm_runtime_adopt, wm_runtime_retire_stream, runtime},
         .captures = {begin_break, end_break, note_put_off, runtime, false},
-        .pool_of = pool_of,
-        .pools = runtime,
-        .limit = {claim_room, unclaim_room, runtime},
+        .workspaces = {wm_private_pool_of, wm_device_space_claim,
+                       wm_device_space_unclaim, runtime},
     };
     warm_destroy_report unused = {.size = sizeof unused};
     uint64_t in_use;

@@ -14,7 +14,7 @@ static warm_status create(wm_kind *kind, int device, void **handle)
     warm_status status = wm_driver_stream_create(kind->driver, device, handle);
 
     if (status == WARM_OK && life != NULL) {
-        life->adopt(life->context, *handle);
+        life->adopt(life->runtime, *handle);
     }
     return status;
 }
@@ -28,7 +28,7 @@ static warm_status destroy(wm_kind *kind, int device, void *handle)
     /* Blocks and workspaces that use the stream must learn of its retirement:
      * if retire fails, the stream is leaked. */
     if (life != NULL) {
-        status = life->retire(life->context, handle);
+        status = life->retire(life->runtime, handle);
     }
     return status == WARM_OK ? wm_driver_stream_destroy(kind->driver, handle)
                              : status;

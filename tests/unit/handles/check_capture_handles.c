@@ -273,10 +273,10 @@ END_TEST
 static wm_captures real;
 
 /* The last capture ends between the refusal and the note that one waits. */
-static void end_then_note(void *context)
+static void end_then_note(warm_runtime *of)
 {
     (void)warm_capture_announce_end(runtime, stream);
-    real.note(context);
+    real.note(of);
 }
 
 START_TEST(test_A16_handle_is_destroyed_that_is_deferred_as_the_capture_ends)

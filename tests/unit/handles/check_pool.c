@@ -894,7 +894,7 @@ static struct wm_kind_table *open_pools(warm_kind *bound)
 
     wt_ok(wm_options_resolve(NULL, NULL, &options));
     wt_ok(wm_kind_table_open(runtime->driver, &options, wm_kinds_builtin,
-                             &(wm_kind_hooks){.pools = NULL}, &pools));
+                             &(wm_kind_hooks){.streams = {NULL}}, &pools));
     wt_ok(wm_kind_table_add(pools, &bound_ops, NULL, bound));
     return pools;
 }
