@@ -93,6 +93,9 @@ uint64_t wt_arenas(void);
 /* A runtime on the chosen backend, with options (may be null) on top; the
  * test fails if there is none. */
 warm_runtime *wt_runtime(const warm_options *options);
+/* The same with some options: wt_runtime_with(.segment = 2 * MIB). */
+#define wt_runtime_with(...)                                                   \
+    wt_runtime(&(const warm_options){.size = sizeof(warm_options), __VA_ARGS__})
 /* Destroys it and asserts that nothing was left in use. */
 void wt_runtime_end(warm_runtime *runtime);
 
@@ -125,6 +128,19 @@ int64_t wt_metadata_live(void);
                    warm_status_name(wt_status_), warm_status_name(expected));  \
     } while (0)
 
+/* The text has each of the words in it; or the message of the last error. */
+const char *wt_missing(const char *text, const char *const *words);
+#define wt_contains(text, ...)                                                 \
+    do {                                                                       \
+        const char *wt_text_ = (text);                                         \
+        const char *wt_missing_ =                                              \
+            wt_missing(wt_text_, (const char *const[]){__VA_ARGS__, NULL});    \
+                                                                               \
+        wt_require(wt_missing_ == NULL, "\"%s\" is not in: %s", wt_missing_,   \
+                   wt_text_);                                                  \
+    } while (0)
+#define wt_says(...) wt_contains(warm_last_error_message(), __VA_ARGS__)
+
 /* A gate on a stream: work queued behind it waits until the gate opens. Works
  * on every backend (a host function that waits), if the test keeps to what
  * CUDA promises. While a gate is closed nothing may be given back to CUDA
@@ -135,7 +151,8 @@ int64_t wt_metadata_live(void);
 typedef struct wt_gate wt_gate;
 wt_gate *wt_gate_close(warm_runtime *runtime, warm_stream stream);
 void wt_gate_await(wt_gate *gate); /* until the stream stands before it */
-void wt_gate_open(wt_gate *gate);  /* and waits until it has let go; frees */
+wt_gate *wt_gate_hold(warm_runtime *runtime, warm_stream stream); /* both */
+void wt_gate_open(wt_gate *gate); /* and waits until it has let go; frees */
 
 /* Holds a stream before its next piece of work on the host device, until count
  * pieces may run, or all. On CUDA the stream is only late then, by a host
@@ -150,12 +167,21 @@ void wt_stall_end(warm_runtime *runtime, warm_stream stream);
 
 void *wt_pinned(warm_runtime *runtime, size_t bytes);
 void *wt_device(warm_runtime *runtime, warm_stream stream, size_t bytes);
+warm_stream wt_stream(warm_runtime *runtime, int device);
 warm_block_info wt_block_info(const void *block);
+#define wt_free_all(blocks, count)                                             \
+    do {                                                                       \
+        for (size_t wt_i_ = 0; wt_i_ < (size_t)(count); wt_i_++) {             \
+            wt_ok(warm_free((blocks)[wt_i_]));                                 \
+        }                                                                      \
+    } while (0)
 /* Freed while a stream uses it, for all that is known. */
 void wt_free_used(void *block, warm_stream stream);
 
 warm_space_stats wt_pinned_stats(warm_runtime *runtime);
 warm_device_stats wt_device_stats(warm_runtime *runtime); /* of device 0 */
+/* Limits what may be held of device 0, through its memory fraction. */
+void wt_limit(warm_runtime *runtime, double bytes);
 /* A peak of what callers have is at least theirs, and above it by at most what
  * each thread may claim ahead (stats.h): so many blocks, or bytes. */
 enum { WT_ROOM_BLOCKS = 64, WT_ROOM_BYTES = 1 << 20 };

@@ -2,6 +2,7 @@
 #include "wt.h"
 
 #include <stdio.h>
+#include <string.h>
 
 void *wt_pinned(warm_runtime *runtime, size_t bytes)
 {
@@ -17,6 +18,31 @@ void *wt_device(warm_runtime *runtime, warm_stream stream, size_t bytes)
 
     wt_ok(warm_device_alloc(runtime, 0, stream, bytes, &pointer));
     return pointer;
+}
+
+warm_stream wt_stream(warm_runtime *runtime, int device)
+{
+    warm_stream stream = NULL;
+
+    wt_ok(warm_stream_create(runtime, device, &stream));
+    return stream;
+}
+
+const char *wt_missing(const char *text, const char *const *words)
+{
+    while (*words != NULL && strstr(text, *words) != NULL) {
+        words++;
+    }
+    return *words;
+}
+
+void wt_limit(warm_runtime *runtime, double bytes)
+{
+    warm_device_info device = {.size = sizeof device};
+
+    wt_ok(warm_device_get_info(runtime, 0, &device));
+    wt_ok(warm_device_set_memory_fraction(runtime, 0,
+                                          bytes / (double)device.total_bytes));
 }
 
 warm_block_info wt_block_info(const void *block)

@@ -33,11 +33,7 @@ static inline void wt_order_begin(warm_options options)
 /* There is no other segment. */
 static inline void wt_order_limit(void)
 {
-    warm_device_info device = {.size = sizeof device};
-
-    wt_ok(warm_device_get_info(runtime, 0, &device));
-    wt_ok(warm_device_set_memory_fraction(
-        runtime, 0, (HELD + 0.5 * MIB) / (double)device.total_bytes));
+    wt_limit(runtime, HELD + 0.5 * MIB);
 }
 
 #endif

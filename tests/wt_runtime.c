@@ -100,6 +100,14 @@ void wt_gate_await(wt_gate *gate)
     pthread_mutex_unlock(&gate->mutex);
 }
 
+wt_gate *wt_gate_hold(warm_runtime *runtime, warm_stream stream)
+{
+    wt_gate *gate = wt_gate_close(runtime, stream);
+
+    wt_gate_await(gate);
+    return gate;
+}
+
 void wt_gate_open(wt_gate *gate)
 {
     pthread_mutex_lock(&gate->mutex);

@@ -285,7 +285,7 @@ WT_TEST(test_A10_products_of_two_threads_on_one_stream_are_right)
         FIND(gemm, cublas_names, cublasSgemm_v2);
         p.gemm = gemm;
     }
-    wt_ok(warm_stream_create(runtime, 0, &p.stream));
+    p.stream = wt_stream(runtime, 0);
     prepare_product(&p, bytes);
     pthread_barrier_init(&queued, NULL, 2);
     p.queued = &queued;
@@ -317,12 +317,11 @@ WT_TEST(test_A10_products_of_two_threads_on_one_stream_are_right)
 /* The stream and a workspace are set, and memory is obtained for it. */
 WT_TEST(test_A10_B7_cublas_can_be_bound_to_a_stream_that_captures)
 {
-    warm_stream before = NULL, captured = NULL;
     warm_graph graph = NULL;
     cublasHandle_t handle = NULL, again = NULL;
+    warm_stream before = wt_stream(runtime, 0);
+    warm_stream captured = wt_stream(runtime, 0);
 
-    wt_ok(warm_stream_create(runtime, 0, &before));
-    wt_ok(warm_stream_create(runtime, 0, &captured));
     wt_ok(warm_cublas_handle(runtime, 0, before, &handle));
     wt_ok(warm_capture_begin(runtime, captured));
     wt_ok(warm_cublas_handle(runtime, 0, captured, &again));
@@ -371,13 +370,12 @@ WT_LOOP_TEST(test_A10_B6_no_handle_stays_bound_to_a_stream_that_goes, 24)
     struct held other = {.kind = kind, .status = WARM_OK};
     char text[200] = "none";
     uint64_t misuse = misuse_now(text, sizeof text);
-    warm_stream stream = NULL, second = NULL;
     warm_graph graph = NULL;
     warm_lease lease = {0}, of_stream = {0};
     void *handle = NULL;
+    warm_stream stream = wt_stream(runtime, 0);
+    warm_stream second = wt_stream(runtime, 0);
 
-    wt_ok(warm_stream_create(runtime, 0, &stream));
-    wt_ok(warm_stream_create(runtime, 0, &second));
     switch (_i / 4) {
     case 0:
         wt_ok(warm_handle_reserve_on(runtime, kind, 0, stream, &handle));
@@ -441,12 +439,11 @@ static uint64_t workspaces_now(void)
 WT_TEST(test_A10_E3_workspace_of_a_capture_goes_with_its_pool)
 {
     warm_private_pool pool = {0};
-    warm_stream stream = NULL;
     warm_graph graph = NULL;
     cublasHandle_t handle = NULL;
     uint64_t eager;
+    warm_stream stream = wt_stream(runtime, 0);
 
-    wt_ok(warm_stream_create(runtime, 0, &stream));
     wt_ok(warm_cublas_handle(runtime, 0, stream, &handle));
     eager = workspaces_now();
     ck_assert_uint_eq(eager, 1);
@@ -478,7 +475,7 @@ WT_TEST(test_A10_E3_workspace_of_a_capture_goes_with_its_pool)
     wt_ok(warm_graph_destroy(runtime, graph));
     wt_ok(warm_thread_release(runtime));
     wt_ok(warm_stream_destroy(runtime, stream));
-    wt_ok(warm_stream_create(runtime, 0, &stream));
+    stream = wt_stream(runtime, 0);
     wt_ok(warm_capture_begin(runtime, stream));
     wt_ok(warm_private_pool_release(runtime, pool));
     ck_assert_uint_eq(workspaces_now(), eager + 1);
@@ -499,16 +496,14 @@ WT_TEST(test_C6_C8_workspaces_are_in_the_figures_of_their_device)
     warm_device_stats older = {.size =
                                    offsetof(warm_device_stats, workspace_bytes),
                                .workspace_bytes = 7};
-    warm_device_info device = WARM_INIT(warm_device_info);
     warm_error error = WARM_INIT(warm_error);
     static char text[1 << 18];
-    warm_stream stream = NULL;
     cublasHandle_t handle = NULL;
     void *block = NULL;
     char field[64];
     uint64_t bytes;
+    warm_stream stream = wt_stream(runtime, 0);
 
-    wt_ok(warm_stream_create(runtime, 0, &stream));
     ck_assert_uint_eq(wt_device_stats(runtime).workspace_bytes, 0);
     wt_ok(warm_cublas_handle(runtime, 0, stream, &handle));
     wt_ok(warm_handle_get_stats(runtime, WARM_KIND_CUBLAS, 0, &handles));
@@ -522,14 +517,12 @@ WT_TEST(test_C6_C8_workspaces_are_in_the_figures_of_their_device)
     wt_ok(warm_stats_json(runtime, text, sizeof text, NULL));
     snprintf(field, sizeof field, "\"workspace_bytes\":%lu}",
              (unsigned long)bytes);
-    ck_assert_ptr_nonnull(strstr(text, field));
-    wt_ok(warm_device_get_info(runtime, 0, &device));
-    wt_ok(warm_device_set_memory_fraction(
-        runtime, 0, (double)(bytes + (4 << 20)) / (double)device.total_bytes));
+    wt_contains(text, field);
+    wt_limit(runtime, (double)(bytes + (4 << 20)));
     wt_fails(WARM_OUT_OF_MEMORY,
              warm_device_alloc(runtime, 0, stream, 8 << 20, &block));
     warm_last_error(&error);
-    ck_assert_ptr_nonnull(strstr(error.message, "workspaces of handles have"));
+    wt_contains(error.message, "workspaces of handles have");
     wt_ok(warm_thread_release(runtime));
     wt_ok(warm_stream_destroy(runtime, stream));
     wt_ok(warm_handle_trim(runtime, WARM_KIND_CUBLAS, 0, 0, 0, NULL));
@@ -563,7 +556,7 @@ WT_TEST(test_B13_a_thread_keeps_having_no_context)
 
     wt_ok(warm_stream_reserve(runtime, 0, &stream));
     wt_ok(warm_cublas_handle(runtime, 0, stream, &handle));
-    wt_ok(warm_pinned_alloc(runtime, 100000, &buffer));
+    buffer = wt_pinned(runtime, 100000);
     wt_ok(warm_free(buffer));
     wt_ok(warm_stream_synchronize(runtime, stream));
     ck_assert_int_eq(current(&context), CUDA_SUCCESS);

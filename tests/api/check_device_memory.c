@@ -19,11 +19,9 @@ static warm_stream first, second;
 
 static void setup(void)
 {
-    warm_options options = {.size = sizeof options, .segment = 2 * MIB};
-
-    runtime = wt_runtime(&options);
-    wt_ok(warm_stream_create(runtime, 0, &first));
-    wt_ok(warm_stream_create(runtime, 0, &second));
+    runtime = wt_runtime_with(.segment = 2 * MIB);
+    first = wt_stream(runtime, 0);
+    second = wt_stream(runtime, 0);
 }
 
 static void teardown(void)
@@ -126,17 +124,13 @@ WT_LOOP_TEST(test_C1_other_streams_get_it_once_it_is_safe, SIZES)
 {
     size_t bytes = sizes[_i];
     void *block[MANY], *other;
-    unsigned count;
     wt_gate *gate;
     uint64_t segments;
+    unsigned count = fill(first, bytes, block);
 
-    count = fill(first, bytes, block);
     wt_ok(warm_device_empty_cache(runtime, 0, NULL));
-    gate = wt_gate_close(runtime, first);
-    wt_gate_await(gate);
-    for (unsigned i = 0; i < count; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    gate = wt_gate_hold(runtime, first);
+    wt_free_all(block, count);
     other = take(second, bytes);
     ck_assert(!is_one_of(other, block, count));
     segments = segments_now();
@@ -147,28 +141,22 @@ WT_LOOP_TEST(test_C1_other_streams_get_it_once_it_is_safe, SIZES)
         block[i] = take(second, bytes);
     }
     ck_assert_uint_eq(segments_now(), segments);
-    for (unsigned i = 0; i < count; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, count);
     wt_ok(warm_free(other));
 }
 
 /* What a stream leaves behind is anybody's once its work has passed. */
 WT_LOOP_TEST(test_C1_memory_of_a_stream_that_ended_is_not_lost, SIZES)
 {
-    warm_stream third = NULL;
     size_t bytes = sizes[_i];
-    void *block[MANY], *late;
-    unsigned count;
+    void *block[MANY];
     uint64_t segments;
+    warm_stream third = wt_stream(runtime, 0);
+    unsigned count = fill(third, bytes, block);
+    void *late = block[--count];
 
-    wt_ok(warm_stream_create(runtime, 0, &third));
-    count = fill(third, bytes, block);
-    late = block[--count];
     wt_ok(warm_device_empty_cache(runtime, 0, NULL));
-    for (unsigned i = 0; i < count; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, count);
     segments = segments_now();
     wt_ok(warm_stream_synchronize(runtime, third));
     wt_ok(warm_stream_destroy(runtime, third));
@@ -226,9 +214,8 @@ WT_TEST(test_default_streams_have_memory)
 WT_TEST(test_C4_block_used_on_another_stream_waits_for_it)
 {
     void *block = take(first, 3 * MIB), *other;
-    wt_gate *gate = wt_gate_close(runtime, second);
+    wt_gate *gate = wt_gate_hold(runtime, second);
 
-    wt_gate_await(gate);
     /* On its own stream there is nothing to be told. */
     wt_ok(warm_record_stream(block, first));
     ck_assert_uint_eq(wt_block_info(block).streams, 0);
@@ -242,8 +229,7 @@ WT_TEST(test_C4_block_used_on_another_stream_waits_for_it)
     other = take(first, 3 * MIB);
     ck_assert_ptr_ne(other, block);
     wt_gate_open(gate);
-    wt_ok(warm_stream_synchronize(runtime, second));
-    wt_ok(warm_poll(runtime));
+    wt_settle(runtime, second);
     ck_assert_uint_eq(wt_device_stats(runtime).all.active.current, 1);
     ck_assert_ptr_eq(take(first, 3 * MIB), block);
     wt_ok(warm_free(block));
@@ -282,18 +268,17 @@ WT_LOOP_TEST(test_B6_C4_retired_stream_may_go_on, SIZES)
 WT_TEST(test_stream_of_another_device_is_refused)
 {
     void *pointer = &pointer;
-    warm_options options = {.size = sizeof options, .host_devices = 2};
     warm_runtime *two;
     warm_stream there = NULL;
 
     if (!wt_on_host()) {
         return;
     }
-    two = wt_runtime(&options);
-    wt_ok(warm_stream_create(two, 1, &there));
+    two = wt_runtime_with(.host_devices = 2);
+    there = wt_stream(two, 1);
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_device_alloc(two, 0, there, 100, &pointer));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "device 1"));
+    wt_says("device 1");
     ck_assert_ptr_eq(pointer, &pointer);
     wt_ok(warm_device_alloc(two, 1, there, 100, &pointer));
     ck_assert_int_eq(wt_block_info(pointer).device, 1);
@@ -372,7 +357,7 @@ WT_TEST(test_C5_base_allocation_of_any_pointer)
     wt_fails(WARM_NOT_FOUND, warm_device_base_allocation(block, &base, &bytes));
     wt_fails(WARM_NOT_FOUND,
              warm_device_base_allocation(&bytes, &base, &bytes));
-    wt_ok(warm_pinned_alloc(runtime, 100, &other));
+    other = wt_pinned(runtime, 100);
     wt_fails(WARM_NOT_FOUND, warm_device_base_allocation(other, &base, &bytes));
     ck_assert_int_eq(wt_block_info(other).device, -1);
     wt_ok(warm_free(other));
@@ -538,8 +523,7 @@ WT_TEST(test_C7_snapshot_tells_every_block)
     ck_assert_ptr_nonnull(at);
     ck_assert_uint_eq(number_after(&at, "\"requested\":"), 3000);
     ck_assert_ptr_null(strstr(at, "\"state\":\"live\""));
-    ck_assert_ptr_nonnull(strstr(text, "\"state\":\"pending\""));
-    ck_assert_ptr_nonnull(strstr(text, "\"state\":\"idle\""));
+    wt_contains(text, "\"state\":\"pending\"", "\"state\":\"idle\"");
     /* Cut short it is terminated, and nothing is written behind. */
     text[10] = 'x';
     wt_ok(warm_device_snapshot(runtime, 0, text, 10, &needed));
@@ -561,7 +545,7 @@ WT_TEST(test_figures_are_in_the_json)
     const char *at = text;
 
     wt_ok(warm_stats_json(runtime, text, sizeof text, NULL));
-    ck_assert_ptr_nonnull(strstr(text, "\"device_memory\":[{\"device\":0"));
+    wt_contains(text, "\"device_memory\":[{\"device\":0");
     (void)number_after(&at, "\"device_memory\":");
     ck_assert_uint_eq(number_after(&at, "\"requested_bytes\":{\"current\":"),
                       3000);
@@ -628,17 +612,14 @@ WT_TEST(test_C8_empty_cache_returns_all_that_is_idle)
 
 WT_TEST(test_C8_fraction_is_a_limit)
 {
-    warm_device_info device = WARM_INIT(warm_device_info);
     double fraction = 0;
-    void *block, *pointer = &pointer;
+    void *pointer = &pointer;
+    void *block = take(first, 3 * MIB);
 
-    block = take(first, 3 * MIB);
     wt_ok(warm_free(block));
-    wt_ok(warm_device_get_info(runtime, 0, &device));
     wt_ok(warm_device_get_memory_fraction(runtime, 0, &fraction));
     ck_assert(fraction == 1);
-    wt_ok(warm_device_set_memory_fraction(
-        runtime, 0, 16.0 * MIB / (double)device.total_bytes));
+    wt_limit(runtime, 16.0 * MIB);
     /* Room is made for it: what is idle goes, under the limit as elsewhere. */
     block = take(second, 15 * MIB);
     ck_assert_uint_eq(segments_now(), 1);
@@ -660,15 +641,6 @@ WT_TEST(test_C8_fraction_is_a_limit)
              warm_device_get_memory_fraction(runtime, 0, NULL));
 }
 
-static void limit_to(size_t bytes)
-{
-    warm_device_info device = WARM_INIT(warm_device_info);
-
-    wt_ok(warm_device_get_info(runtime, 0, &device));
-    wt_ok(warm_device_set_memory_fraction(
-        runtime, 0, (double)bytes / (double)device.total_bytes));
-}
-
 static void collect_from(double threshold)
 {
     wt_ok(warm_device_set_collect_threshold(runtime, 0, threshold));
@@ -681,7 +653,7 @@ WT_TEST(test_C8_what_is_held_above_a_limit_stays)
     uint64_t held = wt_device_stats(runtime).all.held_bytes.current;
     double fraction = 0;
 
-    limit_to(8 * MIB);
+    wt_limit(runtime, 8 * MIB);
     ck_assert_uint_eq(wt_device_stats(runtime).all.held_bytes.current, held);
     /* What is there is handed out, and nothing comes. */
     wt_ok(warm_free(idle));
@@ -700,12 +672,9 @@ WT_TEST(test_C8_what_is_held_above_a_limit_stays)
 /* What is idle longest goes before the space grows beyond the threshold. */
 WT_TEST(test_C8_old_segments_are_collected_above_a_threshold)
 {
-    warm_device_info device = WARM_INIT(warm_device_info);
     void *old, *later, *base, *small[5];
 
-    wt_ok(warm_device_get_info(runtime, 0, &device));
-    wt_ok(warm_device_set_memory_fraction(
-        runtime, 0, 49.0 * MIB / (double)device.total_bytes));
+    wt_limit(runtime, 49.0 * MIB);
     wt_ok(warm_device_set_collect_threshold(runtime, 0, 0.5));
     old = take(first, 10 * MIB);
     later = take(first, 12 * MIB);
@@ -724,9 +693,7 @@ WT_TEST(test_C8_old_segments_are_collected_above_a_threshold)
     later = take(first, 12 * MIB);
     ck_assert_ptr_eq(segment_of(later), base);
     wt_ok(warm_free(later));
-    for (int i = 0; i < 5; i++) {
-        wt_ok(warm_free(small[i]));
-    }
+    wt_free_all(small, 5);
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_device_set_collect_threshold(runtime, 0, 0));
     wt_fails(WARM_INVALID_ARGUMENT,
@@ -751,13 +718,13 @@ WT_TEST(test_C8_threshold_is_a_part_of_the_limit)
     void *small[4][4], *large;
 
     collect_from(0.5);
-    limit_to(32 * MIB);
+    wt_limit(runtime, 32 * MIB);
     wt_ok(warm_free(take(first, 14 * MIB)));
     take_small(small[0]);
     ck_assert_uint_eq(segments_now(), 2);
     take_small(small[1]);
     ck_assert_uint_eq(segments_now(), 2);
-    limit_to(100 * MIB);
+    wt_limit(runtime, 100 * MIB);
     wt_ok(warm_free(take(first, 14 * MIB)));
     take_small(small[2]);
     ck_assert_uint_eq(segments_now(), 4);
@@ -782,23 +749,14 @@ WT_TEST(test_C8_threshold_is_a_part_of_the_limit)
 
 WT_TEST(test_C2_error_tells_of_the_device)
 {
-    warm_device_info device = WARM_INIT(warm_device_info);
     void *block[2], *pointer = &pointer;
-    const char *said;
 
-    wt_ok(warm_device_get_info(runtime, 0, &device));
-    wt_ok(warm_device_set_memory_fraction(
-        runtime, 0, 24.0 * MIB / (double)device.total_bytes));
+    wt_limit(runtime, 24.0 * MIB);
     block[0] = take(first, 10 * MIB);
     block[1] = take(first, 12 * MIB);
     wt_fails(WARM_OUT_OF_MEMORY, try(second, 12 * MIB, &pointer));
-    said = warm_last_error_message();
-    ck_assert_ptr_nonnull(strstr(said, "12.0 MiB of device memory"));
-    ck_assert_ptr_nonnull(strstr(said, "on device 0"));
-    ck_assert_ptr_nonnull(strstr(said, "free"));
-    ck_assert_ptr_nonnull(strstr(said, "held"));
-    ck_assert_ptr_nonnull(strstr(said, "live 22.0 MiB"));
-    ck_assert_ptr_nonnull(strstr(said, "limit 24.0 MiB"));
+    wt_says("12.0 MiB of device memory", "on device 0", "free", "held",
+            "live 22.0 MiB", "limit 24.0 MiB");
     wt_ok(warm_free(block[0]));
     wt_ok(warm_free(block[1]));
 }
@@ -926,9 +884,8 @@ static void compare(void *argument)
 
 static void begin_block(struct live *l, warm_stream stream, uint32_t pattern)
 {
-    void *source = NULL;
+    void *source = wt_pinned(runtime, BYTES);
 
-    wt_ok(warm_pinned_alloc(runtime, BYTES, &source));
     for (size_t i = 0; i < BYTES / sizeof pattern; i++) {
         ((uint32_t *)source)[i] = pattern;
     }
@@ -943,9 +900,8 @@ static void begin_block(struct live *l, warm_stream stream, uint32_t pattern)
 static void end_block(struct live *l, warm_stream stream)
 {
     struct look *look = malloc(sizeof *look);
-    void *copy = NULL;
+    void *copy = wt_pinned(runtime, BYTES);
 
-    wt_ok(warm_pinned_alloc(runtime, BYTES, &copy));
     *look = (struct look){copy, l->pattern};
     wt_ok(warm_copy_async(runtime, copy, l->block, BYTES, WARM_COPY_TO_HOST,
                           stream));
@@ -962,7 +918,7 @@ WT_TEST(test_C1_C4_no_block_is_written_while_a_stream_reads_it)
     uint64_t random = wt_seed();
     unsigned ended = 0;
 
-    wt_ok(warm_stream_create(runtime, 0, &stream[2]));
+    stream[2] = wt_stream(runtime, 0);
     for (unsigned step = 0; step < wt_scaled(STEPS); step++) {
         struct live *l = &live[wt_random(&random) % LIVE];
 
@@ -990,7 +946,7 @@ WT_TEST(test_C1_C4_no_block_is_written_while_a_stream_reads_it)
                 }
             }
             wt_ok(warm_stream_destroy(runtime, stream[2]));
-            wt_ok(warm_stream_create(runtime, 0, &stream[2]));
+            stream[2] = wt_stream(runtime, 0);
         }
     }
     for (int i = 0; i < LIVE; i++) {

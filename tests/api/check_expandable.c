@@ -54,9 +54,7 @@ static uint64_t held_after_growing_blocks(const char *expandable)
         kept[i] = take(first, 3 * MIB / 2);
     }
     held = held_now();
-    for (size_t i = 0; i < ROUNDS; i++) {
-        wt_ok(warm_free(kept[i]));
-    }
+    wt_free_all(kept, ROUNDS);
     teardown();
     return held;
 }
@@ -109,9 +107,7 @@ WT_TEST(test_C3_C8_holes_are_filled_where_least_is_missing)
     assert_filled(block[2], 10 * MIB, 2);
     assert_filled(block[4], 10 * MIB, 4);
     wt_ok(warm_free(got));
-    for (int i = 0; i < 5; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, 5);
     ck_assert_uint_eq(empty(), 50 * MIB);
     ck_assert_uint_eq(stats_now().all.segments.current, 0);
 }
@@ -199,9 +195,8 @@ WT_TEST(test_C8_what_is_idle_longest_goes_first)
 WT_TEST(test_C1_C3_growth_takes_nothing_of_another_stream)
 {
     char *idle = take(first, 10 * MIB), *block;
-    wt_gate *gate = wt_gate_close(runtime, first);
+    wt_gate *gate = wt_gate_hold(runtime, first);
 
-    wt_gate_await(gate);
     fill(idle, 10 * MIB, 1);
     wt_ok(warm_free(idle));
     block = take(second, 14 * MIB);
@@ -382,24 +377,20 @@ WT_TEST(test_C4_C8_for_a_stream_that_is_not_adopted_the_device_is_waited_for)
 /* But not while a capture is announced, nor for a request: or this hangs. */
 WT_TEST(test_B7_C8_the_device_is_not_waited_for_beside_a_capture)
 {
-    warm_device_info device = WARM_INIT(warm_device_info);
     void *pointer = NULL;
     wt_gate *gate;
     char *block;
 
     wt_ok(warm_stream_retire(runtime, second));
     block = take(second, 8 * MIB);
-    gate = wt_gate_close(runtime, second);
-    wt_gate_await(gate);
+    gate = wt_gate_hold(runtime, second);
     fill(block, 8 * MIB, 2);
     wt_ok(warm_stream_synchronize(runtime, first));
     wt_ok(warm_free(block));
     wt_ok(warm_capture_announce(runtime, first));
     ck_assert_uint_eq(empty(), 0);
     wt_ok(warm_capture_announce_end(runtime, first));
-    wt_ok(warm_device_get_info(runtime, 0, &device));
-    wt_ok(warm_device_set_memory_fraction(
-        runtime, 0, 8.0 * MIB / (double)device.total_bytes));
+    wt_limit(runtime, 8.0 * MIB);
     wt_fails(WARM_OUT_OF_MEMORY, try(first, 2 * MIB, &pointer));
     ck_assert_uint_eq(calls_of("device_synchronize"), 0);
     wt_gate_open(gate);
@@ -429,7 +420,6 @@ WT_TEST(test_C4_C8_the_legacy_stream_is_waited_for)
 /* ---- out of memory, and calls that fail -----------------------------------
  */
 
-/* The limit is of memory, not of addresses; what is idle counts once. */
 /* Too little is idle to be given back for what comes. */
 WT_TEST(test_C8_what_is_idle_goes_above_a_threshold)
 {
@@ -451,21 +441,17 @@ WT_TEST(test_C8_what_is_idle_goes_above_a_threshold)
     wt_ok(warm_free(block[3]));
     block[3] = take(second, 8 * MIB);
     ck_assert_uint_eq(held_now(), 62 * MIB);
-    for (int i = 0; i < 4; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, 4);
 }
 
+/* The limit is of memory, not of addresses; what is idle counts once. */
 WT_TEST(test_C2_C8_the_limit_is_of_what_is_committed)
 {
-    warm_device_info device = WARM_INIT(warm_device_info);
     void *pointer = &pointer;
     char *block = take(first, 10 * MIB);
 
     wt_ok(warm_free(block));
-    wt_ok(warm_device_get_info(runtime, 0, &device));
-    wt_ok(warm_device_set_memory_fraction(
-        runtime, 0, 16.0 * MIB / (double)device.total_bytes));
+    wt_limit(runtime, 16.0 * MIB);
     block = take(first, 16 * MIB);
     ck_assert_uint_eq(held_now(), 16 * MIB);
     wt_fails(WARM_OUT_OF_MEMORY, try(first, 2 * MIB, &pointer));
@@ -473,7 +459,7 @@ WT_TEST(test_C2_C8_the_limit_is_of_what_is_committed)
     ck_assert(!wt_on_host() ||
               strstr(warm_last_error_message(),
                      "on device 0, of 256.0 MiB, 240.0 MiB of them free"));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "limit 16.0 MiB"));
+    wt_says("limit 16.0 MiB");
     check();
     /* The place that was looked at is there still. */
     wt_ok(warm_device_set_memory_fraction(runtime, 0, 1));
@@ -482,8 +468,7 @@ WT_TEST(test_C2_C8_the_limit_is_of_what_is_committed)
     wt_ok(warm_free(pointer));
     wt_ok(warm_free(block));
     (void)empty();
-    wt_ok(warm_device_set_memory_fraction(
-        runtime, 0, 16.0 * MIB / (double)device.total_bytes));
+    wt_limit(runtime, 16.0 * MIB);
     /* Of another sort: what is idle goes for it. */
     block = take(first, 3000);
     ck_assert_uint_le(held_now(), 16 * MIB);
@@ -562,12 +547,9 @@ static void ask_or_open(void *argument, unsigned index)
 WT_LOOP_TEST(test_C2_C8_a_request_waits_for_what_waits_for_streams, 2)
 {
     struct pair pair = {NULL, 0, NULL};
-    warm_device_info device = WARM_INIT(warm_device_info);
     char *block = take(first, 10 * MIB);
 
-    wt_ok(warm_device_get_info(runtime, 0, &device));
-    wt_ok(warm_device_set_memory_fraction(
-        runtime, 0, 16.0 * MIB / (double)device.total_bytes));
+    wt_limit(runtime, 16.0 * MIB);
     pair.gate = wt_gate_close(runtime, second);
     wt_gate_await(pair.gate);
     wt_ok(warm_record_stream(block, second));
@@ -586,12 +568,9 @@ WT_LOOP_TEST(test_C2_C8_a_request_waits_for_what_waits_for_streams, 2)
  * of a default stream, whose memory no poll brings. */
 WT_TEST(test_C2_C8_what_is_waited_for_to_make_room_is_looked_for)
 {
-    warm_device_info device = WARM_INIT(warm_device_info);
     char *block[2];
 
-    wt_ok(warm_device_get_info(runtime, 0, &device));
-    wt_ok(warm_device_set_memory_fraction(
-        runtime, 0, 4.0 * MIB / (double)device.total_bytes));
+    wt_limit(runtime, 4.0 * MIB);
     block[0] = take(NULL, MIB);
     block[1] = take(NULL, MIB);
     wt_ok(warm_free(block[1]));
@@ -611,8 +590,7 @@ WT_TEST(test_C8_C9_it_cannot_be_shared_and_says_why)
     char *block = take(first, 3 * MIB);
 
     wt_fails(WARM_UNSUPPORTED, warm_ipc_export(block, &handle));
-    ck_assert_ptr_nonnull(
-        strstr(warm_last_error_message(), "expandable_segments"));
+    wt_says("expandable_segments");
     ck_assert_uint_eq(handle.pid, 0);
     wt_ok(warm_free(block));
 }
@@ -620,13 +598,10 @@ WT_TEST(test_C8_C9_it_cannot_be_shared_and_says_why)
 /* What is idle elsewhere goes for a user's own, once its stream has passed. */
 WT_TEST(test_C8_E3_for_a_private_pool_streams_are_waited_for)
 {
-    warm_device_info device = WARM_INIT(warm_device_info);
     warm_private_pool pool = {0};
     char *block = take(NULL, 10 * MIB);
 
-    wt_ok(warm_device_get_info(runtime, 0, &device));
-    wt_ok(warm_device_set_memory_fraction(
-        runtime, 0, 16.0 * MIB / (double)device.total_bytes));
+    wt_limit(runtime, 16.0 * MIB);
     wt_ok(warm_free(block));
     wt_ok(warm_private_pool_begin(runtime, &pool, WARM_POOL_USER, NULL, NULL));
     block = take(first, 8 * MIB);
@@ -650,8 +625,7 @@ WT_TEST(test_C8_E3_blocks_of_a_pool_that_has_gone_wait_for_no_stream)
     wt_ok(warm_private_pool_end(runtime, pool));
     wt_ok(warm_private_pool_release(runtime, pool));
     block = take(second, 3 * MIB);
-    gate = wt_gate_close(runtime, second);
-    wt_gate_await(gate);
+    gate = wt_gate_hold(runtime, second);
     wt_ok(warm_free(block));
     wt_ok(warm_free(of_pool[0]));
     wt_ok(warm_poll(runtime));
@@ -695,8 +669,8 @@ WT_TEST(test_C7_C8_snapshots_show_what_has_memory)
     wt_ok(warm_free(block[1]));
     ck_assert_uint_eq(empty(), 6 * MIB);
     ck_assert_uint_eq(extents_in(text, sizeof text), 2);
-    ck_assert_ptr_nonnull(strstr(text, "\"action\":\"segment_map\""));
-    ck_assert_ptr_nonnull(strstr(text, "\"action\":\"segment_unmap\""));
+    wt_contains(text, "\"action\":\"segment_map\"",
+                "\"action\":\"segment_unmap\"");
     wt_ok(warm_free(block[0]));
     ck_assert_uint_eq(empty(), 6 * MIB);
     ck_assert_uint_eq(extents_in(text, sizeof text), 1);
@@ -763,9 +737,7 @@ WT_TEST(test_C3_C8_random_sizes_and_trims)
     }
     wt_ok(warm_testing_fail(runtime, "range_commit", 0, 0));
     wt_ok(warm_testing_fail(runtime, "range_decommit", 0, 0));
-    for (size_t i = 0; i < HELD; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, HELD);
     (void)empty();
     /* A piece that did not go when its growth failed. */
     ck_assert_uint_eq(held_now(), stats_now().lost_bytes);

@@ -142,7 +142,7 @@ WT_TEST(test_G5_every_call_on_the_parents_runtime_answers_forked)
     wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
     in_child(use_parents_runtime);
     in_child(use_parents_pool);
-    wt_ok(warm_device_alloc(runtime, 0, NULL, 5000, &shared));
+    shared = wt_device(runtime, NULL, 5000);
     in_child(use_parents_shares);
     wt_ok(warm_free(shared));
     /* The parent goes on as if nothing had been. */
@@ -186,12 +186,10 @@ static int use_parents_block(void)
 
 WT_TEST(test_G5_parents_blocks_stay_with_the_parent)
 {
-    void *block = NULL;
-    warm_stream stream = NULL;
     warm_space_stats stats = WARM_INIT(warm_space_stats);
+    void *block = wt_pinned(runtime, 100000);
+    warm_stream stream = wt_stream(runtime, 0);
 
-    wt_ok(warm_pinned_alloc(runtime, 100000, &block));
-    wt_ok(warm_stream_create(runtime, 0, &stream));
     wt_ok(warm_record_stream(block, stream));
     parents = block;
     in_child(use_parents_block);

@@ -18,11 +18,9 @@ static warm_runtime *runtime;
 
 static void setup(void)
 {
-    warm_options options = {.size = sizeof options, .segment = 2 * MIB};
-
     peer = wt_peer_start(2);
     setenv("STANDIN_DEVICES", "1", 1);
-    runtime = wt_runtime(&options);
+    runtime = wt_runtime_with(.segment = 2 * MIB);
 }
 
 static warm_ipc_stats stats_now(void)
@@ -76,7 +74,7 @@ static void names(const void *pointer)
     char text[32];
 
     snprintf(text, sizeof text, "%p", pointer);
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), text));
+    wt_says(text);
 }
 
 WT_CASE("ipc", .setup = setup, .teardown = teardown);
@@ -307,8 +305,8 @@ WT_TEST(test_C9_G7_what_is_open_is_in_the_json)
              "\"segments\":1,\"bytes\":%llu,\"opened\":2}",
              (unsigned long long)handle.segment_bytes);
     wt_ok(warm_stats_json(runtime, text, sizeof text, NULL));
-    ck_assert_ptr_nonnull(strstr(text, "\"ipc\":{"));
-    ck_assert_ptr_nonnull(strstr(strstr(text, "\"ipc\":{"), expected));
+    wt_contains(text, "\"ipc\":{");
+    wt_contains(strstr(text, "\"ipc\":{"), expected);
     wt_ok(warm_ipc_close(runtime, theirs));
     wt_ok(warm_ipc_close(runtime, theirs));
     wt_peer_free(peer, 0);
@@ -326,12 +324,11 @@ WT_TEST(test_C9_opened_memory_is_no_block)
 
     wt_fails(WARM_INVALID_POINTER, warm_free(theirs));
     names(theirs);
-    ck_assert_ptr_nonnull(
-        strstr(warm_last_error_message(), "warm_ipc_close()"));
+    wt_says("warm_ipc_close()");
     wt_fails(WARM_INVALID_POINTER, warm_free(theirs + 4096));
     wt_fails(WARM_NOT_FOUND, warm_record_stream(theirs + 8, NULL));
     names(theirs + 8);
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "another process"));
+    wt_says("another process");
     wt_fails(WARM_NOT_FOUND, warm_block_get_info(theirs, &info));
     wt_fails(WARM_NOT_FOUND,
              warm_device_base_allocation(theirs, &base, &bytes));
@@ -347,9 +344,9 @@ WT_TEST(test_C9_opened_memory_is_no_block)
 WT_TEST(test_C9_only_live_blocks_of_a_device_are_exported)
 {
     warm_ipc_handle handle = WARM_INIT(warm_ipc_handle), before = handle;
-    void *pinned = NULL, *uncached = NULL, *block = take(5000);
+    void *uncached = NULL, *block = take(5000);
+    void *pinned = wt_pinned(runtime, 5000);
 
-    wt_ok(warm_pinned_alloc(runtime, 5000, &pinned));
     wt_ok(warm_device_alloc_uncached(runtime, 0, 5000, &uncached));
     wt_fails(WARM_NOT_FOUND, warm_ipc_export(pinned, &handle));
     wt_fails(WARM_NOT_FOUND, warm_ipc_export(uncached, &handle));
@@ -433,13 +430,11 @@ WT_TEST(test_C9_handle_beyond_its_segment_is_refused)
 /* On the host device: the stand-in has had its number of devices. */
 WT_TEST(test_C9_memory_of_any_device_is_opened_and_closed)
 {
-    warm_options options = {.size = sizeof options, .host_devices = 2};
-
     if (!wt_on_host()) {
         return;
     }
     wt_runtime_end(runtime);
-    runtime = wt_runtime(&options);
+    runtime = wt_runtime_with(.host_devices = 2);
     for (int i = 0; i < 2; i++) {
         warm_ipc_handle handle = wt_peer_export(peer, i, i, 4 * KIB, 1);
         char *there = open_here(&handle);
@@ -457,7 +452,7 @@ WT_TEST(test_C9_handle_of_this_very_process_is_refused)
     warm_ipc_handle handle = export_here(block);
 
     wt_fails(WARM_INVALID_ARGUMENT, warm_ipc_open(runtime, &handle, &pointer));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "this very"));
+    wt_says("this very");
     ck_assert_ptr_eq(pointer, &pointer);
     ck_assert_uint_eq(wt_calls(runtime, "ipc_open"), 0);
     wt_ok(warm_free(block));
@@ -476,8 +471,7 @@ WT_TEST(test_C9_device_that_is_not_here_is_named)
     wt_fails(WARM_UNAVAILABLE, warm_ipc_open(runtime, &handle, &pointer));
     snprintf(text, sizeof text, "process %llu ",
              (unsigned long long)handle.pid);
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), text));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "device"));
+    wt_says(text, "device");
     ck_assert_ptr_eq(pointer, &pointer);
     ck_assert_uint_eq(wt_calls(runtime, "ipc_open"), 0);
     wt_peer_free(peer, 0);
@@ -539,12 +533,11 @@ WT_TEST(test_C9_B7_capture_goes_on_beside_it)
     warm_ipc_handle handle = wt_peer_export(peer, 0, 0, 3 * MIB, 1);
     warm_ipc_handle own = WARM_INIT(warm_ipc_handle);
     void *block = take(5000);
-    warm_stream stream = NULL;
     warm_graph graph = NULL;
     uint64_t closes;
     char *theirs;
+    warm_stream stream = wt_stream(runtime, 0);
 
-    wt_ok(warm_stream_create(runtime, 0, &stream));
     wt_ok(warm_capture_begin(runtime, stream));
     wt_ok(warm_ipc_export(block, &own));
     theirs = open_here(&handle);

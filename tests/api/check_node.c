@@ -22,7 +22,7 @@ static void begin(warm_options *options)
     options->segment = MIB;
     runtime = wt_runtime(options);
     wt_ok(warm_device_count(runtime, &devices));
-    wt_ok(warm_stream_create(runtime, 0, &stream));
+    stream = wt_stream(runtime, 0);
 }
 
 static void setup(void)
@@ -130,13 +130,12 @@ WT_LOOP_TEST(test_B15_node_that_is_none_is_named_and_changes_nothing,
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_pinned_alloc_on(runtime, SIZE, wrong[_i].node,
                                   wrong[_i].flags, &pointer));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), wrong[_i].named));
+    wt_says(wrong[_i].named);
     ck_assert_ptr_eq(pointer, &pointer);
     if (wrong[_i].flags == 0) {
         wt_fails(WARM_INVALID_ARGUMENT,
                  warm_pinned_get_node_stats(runtime, wrong[_i].node, &stats));
-        ck_assert_ptr_nonnull(
-            strstr(warm_last_error_message(), wrong[_i].named));
+        wt_says(wrong[_i].named);
     }
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_pinned_alloc_on(runtime, SIZE, 0, 0, NULL));
@@ -146,12 +145,11 @@ WT_LOOP_TEST(test_B15_node_that_is_none_is_named_and_changes_nothing,
 
 WT_TEST(test_B15_machine_without_nodes_has_one)
 {
-    warm_options options = {.size = sizeof options, .numa_nodes = 1};
     int count = 0;
 
     teardown();
-    runtime = wt_runtime(&options);
-    wt_ok(warm_stream_create(runtime, 0, &stream));
+    runtime = wt_runtime_with(.numa_nodes = 1);
+    stream = wt_stream(runtime, 0);
     wt_ok(warm_node_count(runtime, &count));
     ck_assert_int_eq(count, 1);
     wt_ok(warm_free(take_on(SIZE, 0)));
@@ -241,9 +239,7 @@ WT_TEST(test_B15_thread_that_changes_device_changes_node)
             block[i] = i % 2 == 0 ? take(6000) : take_on(6000, node);
             ck_assert_int_eq(node_of(block[i]), node);
         }
-        for (int i = 0; i < COUNT; i++) {
-            wt_ok(warm_free(block[i]));
-        }
+        wt_free_all(block, COUNT);
         /* And what it frees of another node goes there. */
         for (int i = 0; i < NODES; i++) {
             wt_ok(warm_free(take_on(6000, i)));
@@ -274,8 +270,7 @@ WT_TEST(test_B4_B15_pending_block_returns_to_its_node)
     ck_assert_uint_eq(stats_of(0).pending.current, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
     wt_gate_open(gate);
-    wt_ok(warm_stream_synchronize(runtime, stream));
-    wt_ok(warm_poll(runtime));
+    wt_settle(runtime, stream);
     ck_assert_uint_eq(stats_of(2).pending.current, 0);
     ck_assert_ptr_eq(take_on(SIZE, 2), block);
     wt_ok(warm_free(block));
@@ -385,9 +380,7 @@ WT_TEST(test_B15_classes_count_over_nodes)
         requests += stats.live.current;
     }
     ck_assert_uint_eq(requests, NODES);
-    for (int i = 0; i < NODES; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, NODES);
 }
 
 WT_TEST(test_B11_B15_idle_segments_of_all_nodes_go_back)
@@ -443,8 +436,7 @@ WT_TEST(test_B12_B15_node_that_is_full_is_an_error_with_its_figures)
     wt_fails(WARM_OUT_OF_MEMORY,
              warm_pinned_alloc_on(runtime, SIZE, 2, 0, &pointer));
     ck_assert_ptr_eq(pointer, &pointer);
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "on node 2"));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "held 6.0 MiB"));
+    wt_says("on node 2", "held 6.0 MiB");
     stats = wt_pinned_stats(runtime);
     ck_assert_uint_eq(stats.failures, 1);
     ck_assert_uint_eq(stats_of(2).failures, 1);
@@ -493,7 +485,7 @@ WT_LOOP_TEST(test_B15_node_that_cannot_be_placed_on_changes_nothing,
     ck_assert_int_ne(warm_pinned_alloc_on(runtime, SIZE, 1, 0, &pointer),
                      WARM_OK);
     ck_assert_ptr_eq(pointer, &pointer);
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), steps[_i]));
+    wt_says(steps[_i]);
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.allocated, 0);
     wt_ok(warm_testing_fail(runtime, steps[_i], 0, 0));
     wt_ok(warm_free(take_on(SIZE, 1)));
@@ -522,15 +514,12 @@ WT_TEST(test_B15_memory_that_cannot_be_unregistered_stays_in_the_cache)
 /* Others are had ahead with warm_pinned_prewarm(), which takes a node. */
 WT_TEST(test_B9_B15_reserve_lies_on_the_node_of_the_first_device)
 {
-    warm_options options = {.size = sizeof options,
-                            .numa_nodes = NODES,
-                            .segment = MIB,
-                            .reserve_bytes = 4 * MIB};
     warm_device_info info = WARM_INIT(warm_device_info);
 
     teardown();
-    runtime = wt_runtime(&options);
-    wt_ok(warm_stream_create(runtime, 0, &stream));
+    runtime = wt_runtime_with(.numa_nodes = NODES, .segment = MIB,
+                              .reserve_bytes = 4 * MIB);
+    stream = wt_stream(runtime, 0);
     wt_ok(warm_device_get_info(runtime, 0, &info));
     for (int i = 0; i < NODES; i++) {
         int home = info.numa_node >= 0 ? info.numa_node : 0;
@@ -552,7 +541,7 @@ WT_TEST(test_B14_B15_nodes_are_in_the_json)
                  "{\"node\":%d,\"live\":{\"current\":0,\"peak\":%d", i, i == 1);
         ck_assert_msg(strstr(text, wanted) != NULL, "%s", wanted);
     }
-    ck_assert_ptr_nonnull(strstr(text, "\"spilled\":0"));
+    wt_contains(text, "\"spilled\":0");
 }
 
 int main(void)

@@ -21,8 +21,8 @@ static void begin(warm_options *options)
     options->size = sizeof *options;
     options->segment = MIB;
     runtime = wt_runtime(options);
-    wt_ok(warm_stream_create(runtime, 0, &stream));
-    wt_ok(warm_stream_create(runtime, 0, &other));
+    stream = wt_stream(runtime, 0);
+    other = wt_stream(runtime, 0);
 }
 
 static void setup(void)
@@ -291,9 +291,8 @@ WT_TEST(test_B18_without_any_memory_the_error_is_that_of_page_locked)
     ck_assert_ptr_eq(pointer, &pointer);
     warm_last_error(&error);
     ck_assert_int_eq(error.status, WARM_OUT_OF_MEMORY);
-    ck_assert_ptr_nonnull(
-        strstr(error.message, "requested 64.0 TiB of pinned memory"));
-    ck_assert_ptr_nonnull(strstr(error.message, "held 1.0 MiB"));
+    wt_contains(error.message, "requested 64.0 TiB of pinned memory",
+                "held 1.0 MiB");
     ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 1);
     ck_assert_uint_eq(wt_pinned_stats(runtime).pageable.allocated, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).pageable_held.current, 0);
@@ -330,16 +329,14 @@ WT_TEST(test_B4_B18_memory_stays_until_the_streams_have_passed)
     ck_assert_uint_eq(wt_block_info(block).streams, 2);
     wt_ok(warm_free(block));
     wt_fails(WARM_NOT_FOUND, warm_record_stream(block, stream));
-    wt_ok(warm_stream_synchronize(runtime, other));
-    wt_ok(warm_poll(runtime));
+    wt_settle(runtime, other);
     ck_assert_uint_eq(wt_pinned_stats(runtime).pageable.current, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).pageable_pending.current, 1);
     ck_assert_uint_ge(wt_pinned_stats(runtime).pageable_held.current, SIZE);
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
     ck_assert_int_eq(block[SIZE - 1], 7);
     wt_gate_open(gate);
-    wt_ok(warm_stream_synchronize(runtime, stream));
-    wt_ok(warm_poll(runtime));
+    wt_settle(runtime, stream);
     ck_assert_uint_eq(wt_pinned_stats(runtime).pageable_pending.current, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).pageable_held.current, 0);
     ck_assert(!is_mapped(block));
@@ -373,7 +370,7 @@ WT_TEST(test_B6_B18_stream_may_end_before_the_block)
 
     dry(true);
     block = take(SIZE);
-    wt_ok(warm_stream_create(runtime, 0, &brief));
+    brief = wt_stream(runtime, 0);
     wt_ok(warm_record_stream(block, brief));
     wt_ok(warm_record_stream(block, NULL));
     wt_ok(warm_stream_destroy(runtime, brief));
@@ -486,6 +483,6 @@ WT_TEST(test_B14_B18_json_tells_of_pageable_memory)
     dry(true);
     block = take(SIZE);
     wt_ok(warm_stats_json(runtime, text, sizeof text, NULL));
-    ck_assert_ptr_nonnull(strstr(text, "\"pageable\":{\"current\":1,"));
+    wt_contains(text, "\"pageable\":{\"current\":1,");
     wt_ok(warm_free(block));
 }

@@ -87,7 +87,7 @@ static void setup(void)
     pthread_barrier_init(&turn, NULL, THREADS);
     for (int i = 0; i < THREADS; i++) {
         worker[i] = (struct worker){.stream = NULL};
-        wt_ok(warm_stream_create(runtime, 0, &worker[i].stream));
+        worker[i].stream = wt_stream(runtime, 0);
     }
 }
 
@@ -210,7 +210,7 @@ WT_LOOP_TEST(test_B14_peaks_of_a_thread_with_many_streams, 2 * COUNTS)
     ck_assert_uint_gt(count, 0);
     on = 4 + _i % 2;
     for (unsigned i = 0; i < count; i++) {
-        wt_ok(warm_stream_create(runtime, 0, &stream[i]));
+        stream[i] = wt_stream(runtime, 0);
         w->stream = stream[i];
         w->block[i] = take(w, row[on].bytes);
     }
@@ -418,31 +418,24 @@ static void check_figures(const warm_device_figures *f, uint64_t blocks,
 
 WT_LOOP_TEST(test_B14_peaks_of_small_and_large_with_little_to_keep, LITTLES)
 {
-    warm_options options = {.size = sizeof options,
-                            .magazine_bytes = little[_i]};
-    warm_runtime *few = wt_runtime(&options);
+    warm_runtime *few = wt_runtime_with(.magazine_bytes = little[_i]);
     uint64_t random = wt_seed();
     void *block[SIZED];
-    warm_stream stream;
     warm_device_stats now;
+    warm_stream stream = wt_stream(few, 0);
 
-    wt_ok(warm_stream_create(few, 0, &stream));
     for (unsigned round = 0; round < 20; round++) {
         for (unsigned i = 0; i < SIZED; i++) {
             block[i] =
                 wt_device(few, stream, 4096 + wt_random(&random) % 500000);
         }
-        for (unsigned i = 0; i < SIZED; i++) {
-            wt_ok(warm_free(block[i]));
-        }
+        wt_free_all(block, SIZED);
     }
     wt_ok(warm_device_reset_peaks(few, 0));
     for (unsigned i = 0; i < LARGE; i++) {
         block[i] = wt_device(few, stream, 3 * MIB);
     }
-    for (unsigned i = 0; i < LARGE; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, LARGE);
     now = wt_device_stats(few);
     check_figures(&now.large, LARGE, LARGE * 3 * MIB);
     check_figures(&now.small, 0, 0);

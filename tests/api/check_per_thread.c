@@ -81,7 +81,7 @@ WT_TEST(test_B6_C1_null_streams_of_two_threads_are_two)
     await(&other.queued);
     wt_ok(other.status);
     wt_ok(warm_stream_query(runtime, NULL));
-    wt_ok(warm_device_alloc(runtime, 0, NULL, LARGE, &mine));
+    mine = wt_device(runtime, NULL, LARGE);
     ck_assert_ptr_ne(mine, other.block);
     set(&other.open);
     set(&other.ends);

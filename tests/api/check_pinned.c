@@ -14,8 +14,8 @@ static warm_stream stream, other;
 static void setup(void)
 {
     runtime = wt_runtime(NULL);
-    wt_ok(warm_stream_create(runtime, 0, &stream));
-    wt_ok(warm_stream_create(runtime, 0, &other));
+    stream = wt_stream(runtime, 0);
+    other = wt_stream(runtime, 0);
 }
 
 static void teardown(void)
@@ -67,9 +67,7 @@ WT_TEST(test_B14_classes_sum_to_the_whole)
     ck_assert_uint_eq(requests, all.live.current);
     ck_assert_uint_eq(requested, all.requested_bytes.current);
     ck_assert_uint_eq(handed, all.live_bytes.current);
-    for (int i = 0; i < 20; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, 20);
 }
 
 /* The commonest mistake: free right after queueing the copy. */
@@ -169,8 +167,7 @@ WT_TEST(test_G6_null_arguments_are_named)
 
 WT_TEST(test_B12_G6_capture_mode_that_fails_does_not_hide_the_reason)
 {
-    warm_options options = {.size = sizeof options, .pinned_limit = 1 << 20};
-    warm_runtime *r = wt_runtime(&options);
+    warm_runtime *r = wt_runtime_with(.pinned_limit = 1 << 20);
     warm_error error = WARM_INIT(warm_error);
     void *pointer = NULL;
 
@@ -178,7 +175,7 @@ WT_TEST(test_B12_G6_capture_mode_that_fails_does_not_hide_the_reason)
     wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(r, 2 << 20, &pointer));
     warm_last_error(&error);
     ck_assert_int_eq(error.status, WARM_OUT_OF_MEMORY);
-    ck_assert_ptr_nonnull(strstr(error.message, "2.0 MiB"));
+    wt_contains(error.message, "2.0 MiB");
     wt_ok(warm_testing_fail(r, "capture_mode", 0, 0));
     wt_runtime_end(r);
 }

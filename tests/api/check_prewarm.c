@@ -14,7 +14,7 @@ static warm_stream stream;
 static void begin(const warm_options *options)
 {
     runtime = wt_runtime(options);
-    wt_ok(warm_stream_create(runtime, 0, &stream));
+    stream = wt_stream(runtime, 0);
 }
 
 static void end(void)
@@ -110,9 +110,7 @@ WT_LOOP_TEST(test_B17_prewarmed_memory_spares_requests_the_driver, 4)
     ck_assert_uint_eq(wt_calls(runtime, "pinned_alloc") +
                           wt_calls(runtime, "pinned_register"),
                       before);
-    for (int i = 0; i < 8; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, 8);
     end();
 }
 

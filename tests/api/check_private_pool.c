@@ -31,11 +31,9 @@ static void count_warnings(void *context, warm_log_level level,
 
 static void setup(void)
 {
-    warm_options options = {.size = sizeof options, .segment = 2 * MIB};
-
-    runtime = wt_runtime(&options);
-    wt_ok(warm_stream_create(runtime, 0, &first));
-    wt_ok(warm_stream_create(runtime, 0, &second));
+    runtime = wt_runtime_with(.segment = 2 * MIB);
+    first = wt_stream(runtime, 0);
+    second = wt_stream(runtime, 0);
     warnings = leaked = 0;
     warm_log_set(count_warnings, NULL);
 }
@@ -198,7 +196,7 @@ WT_TEST(test_E1_what_cannot_begin_changes_nothing)
 
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_private_pool_begin(runtime, &pool, 0, always, NULL));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "recording"));
+    wt_says("recording");
     ck_assert_uint_eq(info_of(pool).references, 1);
     end(pool);
     wt_fails(
@@ -213,7 +211,7 @@ WT_TEST(test_E1_what_cannot_begin_changes_nothing)
              warm_private_pool_begin(NULL, &none, 0, always, NULL));
     wt_fails(WARM_NOT_FOUND,
              warm_private_pool_begin(runtime, &gone, 0, always, NULL));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "4711"));
+    wt_says("4711");
     ck_assert_uint_eq(none.number, 0);
     wt_fails(WARM_NOT_FOUND, warm_private_pool_retain(runtime, gone));
     wt_fails(WARM_NOT_FOUND,
@@ -234,7 +232,7 @@ WT_LOOP_TEST(test_E2_end_stops_the_routing_and_keeps_references, KINDS)
     outside = take(_i, first, 8 * KIB);
     ck_assert_uint_eq(info_of(pool).live, 1);
     wt_fails(WARM_INVALID_ARGUMENT, warm_private_pool_end(runtime, pool));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "not recording"));
+    wt_says("not recording");
     wt_fails(
         WARM_NOT_FOUND,
         warm_private_pool_end(runtime, (warm_private_pool){pool.number + 1}));
@@ -339,8 +337,8 @@ WT_TEST(test_E1_current_stream_is_that_of_the_runtime)
 
     wt_ok(warm_thread_set_stream(runtime, first));
     wt_ok(warm_thread_set_stream(other, second));
-    wt_ok(warm_pinned_alloc(other, 5000, &others));
-    wt_ok(warm_pinned_alloc(runtime, 5000, &block));
+    others = wt_pinned(other, 5000);
+    block = wt_pinned(runtime, 5000);
     ck_assert_uint_eq(info_of(pool).live, 1);
     wt_ok(warm_free(block));
     wt_ok(warm_free(others));
@@ -351,8 +349,7 @@ WT_TEST(test_E1_current_stream_is_that_of_the_runtime)
 
 WT_TEST(test_E4_B18_graphs_get_no_pageable_memory)
 {
-    warm_options options = {.size = sizeof options, .pinned_limit = MIB};
-    warm_runtime *small = wt_runtime(&options);
+    warm_runtime *small = wt_runtime_with(.pinned_limit = MIB);
     warm_private_pool pool = {0};
     void *block = NULL;
 
@@ -451,10 +448,9 @@ WT_TEST(test_E3_G2_runtime_ends_before_its_pools)
 {
     warm_runtime *other = wt_runtime(NULL);
     warm_private_pool pool = {0}, gone = {0};
-    warm_stream stream = NULL;
     void *block = NULL, *device = NULL;
+    warm_stream stream = wt_stream(other, 0);
 
-    wt_ok(warm_stream_create(other, 0, &stream));
     wt_ok(warm_private_pool_begin(other, &gone, 0, always, NULL));
     block = wt_pinned(other, 5000);
     wt_ok(warm_private_pool_end(other, gone));
@@ -462,8 +458,8 @@ WT_TEST(test_E3_G2_runtime_ends_before_its_pools)
     wt_ok(warm_private_pool_begin(other, &pool, 0, always, NULL));
     /* Its memory would go if nothing recorded. */
     wt_ok(warm_private_pool_release(other, gone));
-    wt_ok(warm_pinned_alloc(other, 5000, &block));
-    wt_ok(warm_device_alloc(other, 0, stream, 5000, &device));
+    block = wt_pinned(other, 5000);
+    device = wt_device(other, stream, 5000);
     wt_ok(warm_record_stream(block, stream));
     wt_ok(warm_free(block));
     wt_ok(warm_free(device));
@@ -510,17 +506,16 @@ static int change_pools(void *context, size_t bytes)
  * gets is not the other's. */
 WT_TEST(test_E3_request_of_a_pool_that_goes_meanwhile)
 {
-    warm_options options = {
-        .size = sizeof options, .segment = 64 * KIB, .pinned_limit = MIB};
-    struct change c = {.runtime = wt_runtime(&options)};
+    struct change c = {
+        .runtime = wt_runtime_with(.segment = 64 * KIB, .pinned_limit = MIB)};
     warm_private_pool_info info = WARM_INIT(warm_private_pool_info);
     warm_space_stats stats = WARM_INIT(warm_space_stats);
     void *block = NULL;
 
-    wt_ok(warm_pinned_alloc(c.runtime, 768 * KIB, &c.room));
+    c.room = wt_pinned(c.runtime, 768 * KIB);
     wt_ok(warm_memory_callback_add(c.runtime, change_pools, &c));
     wt_ok(warm_private_pool_begin(c.runtime, &c.from, 0, always, NULL));
-    wt_ok(warm_pinned_alloc(c.runtime, 512 * KIB, &block));
+    block = wt_pinned(c.runtime, 512 * KIB);
     ck_assert(c.done);
     wt_ok(warm_private_pool_get_info(c.runtime, c.to, &info));
     ck_assert_uint_eq(info.live, 1);
@@ -561,12 +556,11 @@ WT_LOOP_TEST(test_E4_block_that_was_used_is_kept_while_its_pool_lives, KINDS)
                                         "event_mark",   "event_passed",
                                         "stream_query", "stream_passed"};
     enum { NAMES = sizeof names / sizeof names[0] };
-    warm_private_pool pool;
     void *block, *next;
     uint64_t before[NAMES];
     warm_graph graph;
+    warm_private_pool pool = begin_capture(first);
 
-    pool = begin_capture(first);
     for (int i = 0; i < NAMES; i++) {
         before[i] = wt_calls(runtime, names[i]);
     }
@@ -593,8 +587,7 @@ WT_LOOP_TEST(test_E4_block_that_was_used_is_kept_while_its_pool_lives, KINDS)
     ck_assert_uint_eq(info_of(pool).captured, 1);
     wt_ok(warm_graph_destroy(runtime, graph));
     release(pool);
-    wt_ok(warm_stream_synchronize(runtime, second));
-    wt_ok(warm_poll(runtime));
+    wt_settle(runtime, second);
     ck_assert_uint_eq(held_now(_i), 0);
 }
 
@@ -654,8 +647,7 @@ WT_LOOP_TEST(test_E4_B4_work_outside_of_captures_is_waited_for, KINDS)
     wt_ok(warm_poll(runtime));
     ck_assert_uint_gt(held_now(_i), 0);
     wt_gate_open(gate);
-    wt_ok(warm_stream_synchronize(runtime, second));
-    wt_ok(warm_poll(runtime));
+    wt_settle(runtime, second);
     ck_assert_uint_eq(held_now(_i), 0);
 }
 
@@ -698,7 +690,7 @@ WT_LOOP_TEST(test_E5_allocation_without_a_capture_warns_once, KINDS)
     wt_ok(warm_testing_fail(runtime, "stream_capture", 1, 0));
     block[0] = take(_i, first, 8 * KIB);
     wt_ok(warm_testing_fail(runtime, "stream_capture", 0, 0));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "not allocated"));
+    wt_says("not allocated");
     ck_assert_uint_eq(warnings, 0);
     for (int i = 1; i < 3; i++) {
         block[i] = take(_i, first, 8 * KIB);
@@ -706,13 +698,11 @@ WT_LOOP_TEST(test_E5_allocation_without_a_capture_warns_once, KINDS)
     ck_assert_uint_eq(warnings, 1);
     snprintf(names, sizeof names, "private pool %llu,",
              (unsigned long long)pool.number);
-    ck_assert_ptr_nonnull(strstr(warned_of, names));
+    wt_contains(warned_of, names);
     snprintf(names, sizeof names, "stream %p", first);
-    ck_assert_ptr_nonnull(strstr(warned_of, names));
+    wt_contains(warned_of, names);
     end(pool);
-    for (int i = 0; i < 3; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, 3);
     release(pool);
     pool = begin_capture(first);
     wt_ok(warm_free(take(_i, first, 8 * KIB)));
@@ -746,8 +736,7 @@ WT_TEST(test_E4_C6_what_graphs_keep_is_active_while_streams_use_it)
     ck_assert_uint_eq(s.all.active.current, 1);
     ck_assert_uint_eq(s.large.active.current, 0);
     release(pool);
-    wt_ok(warm_stream_synchronize(runtime, second));
-    wt_ok(warm_poll(runtime));
+    wt_settle(runtime, second);
     wt_ok(warm_device_get_stats(runtime, 0, &s));
     ck_assert_uint_eq(s.all.active.current, 0);
     ck_assert_uint_eq(s.all.active_bytes.current, 0);
@@ -827,8 +816,7 @@ WT_LOOP_TEST(test_E3_B7_used_memory_waits_for_the_end_of_captures, KINDS)
     wt_ok(warm_poll(runtime));
     ck_assert_uint_gt(held_now(_i), 0);
     wt_ok(warm_graph_destroy(runtime, capture_over(second)));
-    wt_ok(warm_stream_synchronize(runtime, second));
-    wt_ok(warm_poll(runtime));
+    wt_settle(runtime, second);
     ck_assert_uint_eq(held_now(_i), 0);
 }
 
@@ -922,9 +910,7 @@ WT_LOOP_TEST(test_E8_innermost_pool_that_matches_wins, KINDS)
     block[3] = take(_i, second, 8 * KIB);
     ck_assert_uint_eq(info_of(outer).live, 2);
     ck_assert_uint_eq(info_of(inner).live, 1);
-    for (int i = 0; i < 4; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, 4);
     release(outer);
     release(inner);
 }
@@ -957,8 +943,7 @@ WT_LOOP_TEST(test_E8_B4_user_pool_behaves_like_ordinary_memory, KINDS)
     next = take(_i, first, 8 * KIB);
     ck_assert_ptr_ne(next, block);
     wt_gate_open(gate);
-    wt_ok(warm_stream_synchronize(runtime, second));
-    wt_ok(warm_poll(runtime));
+    wt_settle(runtime, second);
     ck_assert_ptr_eq(take(_i, first, 8 * KIB), block);
     wt_ok(warm_free(block));
     wt_ok(warm_free(next));
@@ -986,17 +971,15 @@ WT_TEST(test_E8_C1_user_pool_is_shared_by_streams)
 /* What others hold idle goes for a request of the pool. */
 WT_TEST(test_E8_B12_pool_gets_what_others_have_idle)
 {
-    warm_options options = {
-        .size = sizeof options, .segment = 2 * MIB, .pinned_limit = 8 * MIB};
-    warm_runtime *limited = wt_runtime(&options);
+    warm_runtime *limited =
+        wt_runtime_with(.segment = 2 * MIB, .pinned_limit = 8 * MIB);
     warm_private_pool pool = {0};
-    void *block = NULL;
+    void *block = wt_pinned(limited, 6 * MIB);
 
-    wt_ok(warm_pinned_alloc(limited, 6 * MIB, &block));
     wt_ok(warm_free(block));
     wt_ok(
         warm_private_pool_begin(limited, &pool, WARM_POOL_USER, always, NULL));
-    wt_ok(warm_pinned_alloc(limited, 6 * MIB, &block));
+    block = wt_pinned(limited, 6 * MIB);
     wt_fails(WARM_OUT_OF_MEMORY,
              warm_pinned_alloc(limited, 6 * MIB, &(void *){NULL}));
     wt_ok(warm_free(block));
@@ -1018,10 +1001,9 @@ typedef struct round_trip {
 
 static void prepare(round_trip *trip)
 {
-    void *in = NULL, *out = NULL;
+    void *in = wt_pinned(runtime, BYTES);
+    void *out = wt_pinned(runtime, BYTES);
 
-    wt_ok(warm_pinned_alloc(runtime, BYTES, &in));
-    wt_ok(warm_pinned_alloc(runtime, BYTES, &out));
     trip->in = in;
     trip->out = out;
 }
@@ -1161,13 +1143,13 @@ WT_TEST(test_E3_graph_outlives_the_thread_that_made_it)
 WT_TEST(test_E3_result_outlives_its_graph)
 {
     warm_private_pool pool = {0};
-    unsigned char *in, *out;
-    void *result, *memory = NULL;
+    unsigned char *out;
+    void *result;
     warm_graph graph = NULL;
+    void *memory = wt_pinned(runtime, BYTES);
+    unsigned char *in = memory;
 
-    wt_ok(warm_pinned_alloc(runtime, BYTES, &memory));
-    in = memory;
-    wt_ok(warm_pinned_alloc(runtime, BYTES, &memory));
+    memory = wt_pinned(runtime, BYTES);
     out = memory;
     wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
     wt_ok(warm_capture_begin(runtime, first));

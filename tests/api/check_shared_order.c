@@ -9,9 +9,8 @@
 
 static void *pattern(int byte)
 {
-    void *source = NULL;
+    void *source = wt_pinned(runtime, BLOCK);
 
-    wt_ok(warm_pinned_alloc(runtime, BLOCK, &source));
     memset(source, byte, BLOCK);
     return source;
 }
@@ -116,10 +115,9 @@ WT_TEST(test_C1_what_was_waited_for_is_in_the_order_of_who_waited)
     ck_assert_ptr_eq(other, block);
     wt_ok(warm_free(other));
     wt_gate_open(gate);
-    wt_ok(warm_stream_synchronize(runtime, second));
-    wt_ok(warm_poll(runtime));
-    wt_ok(warm_stream_create(runtime, 0, &third));
-    wt_ok(warm_device_alloc(runtime, 0, third, BLOCK, &other));
+    wt_settle(runtime, second);
+    third = wt_stream(runtime, 0);
+    other = wt_device(runtime, third, BLOCK);
     ck_assert_ptr_eq(other, block);
     wt_ok(warm_free(other));
     wt_ok(warm_stream_destroy(runtime, third));
@@ -137,10 +135,9 @@ WT_TEST(test_C1_what_was_waited_for_comes_after_earlier_marks)
         wt_gate_open(gate);
         return;
     }
-    own = wt_gate_close(runtime, second);
-    wt_gate_await(own);
+    own = wt_gate_hold(runtime, second);
     for (int i = 0; i < 20; i++) {
-        wt_ok(warm_device_alloc(runtime, 0, second, 2 * MIB, &block));
+        block = wt_device(runtime, second, 2 * MIB);
         wt_ok(warm_free(block));
     }
     ck_assert_int_eq(try_part(WARM_STREAM_LEGACY, &other), WARM_OUT_OF_MEMORY);
@@ -162,9 +159,8 @@ WT_TEST(test_C2_no_stream_waits_for_one_that_is_not_adopted)
 
     wt_gate_open(gate);
     wt_ok(warm_stream_retire(runtime, first));
-    wt_ok(warm_stream_synchronize(runtime, first));
-    wt_ok(warm_poll(runtime));
-    wt_ok(warm_device_alloc(runtime, 0, first, BLOCK, &block));
+    wt_settle(runtime, first);
+    block = wt_device(runtime, first, BLOCK);
     wt_ok(warm_free(block));
     refused();
 }
@@ -181,7 +177,7 @@ WT_TEST(test_C2_no_stream_waits_for_one_that_captures)
     wt_ok(warm_graph_destroy(runtime, graph));
     wt_gate_open(gate);
     wt_ok(warm_stream_synchronize(runtime, first));
-    wt_ok(warm_device_alloc(runtime, 0, first, BLOCK, &block));
+    block = wt_device(runtime, first, BLOCK);
     wt_ok(warm_free(block));
     wt_ok(warm_capture_begin(runtime, first));
     refused();
@@ -222,9 +218,9 @@ WT_CASE("growing", .setup = setup_growing, .teardown = teardown);
  * what is no use to it. */
 WT_TEST(test_C1_streams_wait_for_each_other_instead_of_growth)
 {
-    void *large = NULL, *block = NULL;
+    void *block = NULL;
+    void *large = wt_device(runtime, second, BLOCK + MIB);
 
-    wt_ok(warm_device_alloc(runtime, 0, second, BLOCK + MIB, &large));
     ck_assert_uint_eq(segments(), 2);
     ck_assert_int_eq(warm_stream_query(runtime, second), WARM_OK);
     wt_ok(try(&block));

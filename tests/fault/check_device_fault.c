@@ -117,17 +117,14 @@ static void note_over(void *argument)
 
 static void begin(uint64_t n)
 {
-    warm_options options = {.size = sizeof options,
-                            .segment = MIB,
-                            .stream_wait = n % 2 != 0 ? "off" : NULL,
-                            .expandable_segments = expandable};
-
     memset(&f, 0, sizeof f);
     f.waits = n % 2 == 0;
-    f.runtime = wt_runtime(&options);
-    wt_ok(warm_stream_create(f.runtime, 0, &f.stream));
-    wt_ok(warm_stream_create(f.runtime, 0, &f.brief));
-    wt_ok(warm_stream_create(f.runtime, 0, &f.held));
+    f.runtime = wt_runtime_with(.segment = MIB,
+                                .stream_wait = n % 2 != 0 ? "off" : NULL,
+                                .expandable_segments = expandable);
+    f.stream = wt_stream(f.runtime, 0);
+    f.brief = wt_stream(f.runtime, 0);
+    f.held = wt_stream(f.runtime, 0);
     wt_ok(warm_stream_retire(f.runtime, n % 2 != 0 ? f.brief : f.stream));
     wt_stall(f.runtime, f.held);
     wt_ok(warm_stream_host_func(f.runtime, f.held, note_over, &f.over));

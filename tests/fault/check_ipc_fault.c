@@ -32,12 +32,12 @@ static warm_ipc_stats stats_now(void)
 
 static void open_one(int i)
 {
-    warm_ipc_stats before = stats_now(), after;
+    warm_ipc_stats before = stats_now();
     void *pointer = NULL;
     warm_status status =
         warm_ipc_open(f.runtime, &handle[i % HANDLES], &pointer);
+    warm_ipc_stats after = stats_now();
 
-    after = stats_now();
     if (status == WARM_OK) {
         wt_require(after.opened == before.opened + 1, "not counted");
         f.open[i] = pointer;
@@ -116,7 +116,7 @@ static unsigned mapped_now(void)
 static void begin(void)
 {
     f = (struct flow){.runtime = wt_runtime(NULL)};
-    wt_ok(warm_device_alloc(f.runtime, 0, NULL, 5000, &f.block));
+    f.block = wt_device(f.runtime, NULL, 5000);
 }
 
 static void end(void)

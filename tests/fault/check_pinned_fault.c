@@ -112,16 +112,13 @@ static void play(void)
 
 static void begin(uint64_t n)
 {
-    warm_options options = {.size = sizeof options,
-                            .segment = 1 << 20,
-                            .pin = f.pin,
-                            .numa_nodes = f.nodes};
     void *device = NULL;
 
     f = (struct flow){.pin = f.pin, .nodes = f.nodes, .dry = f.dry};
-    f.runtime = wt_runtime(&options);
-    wt_ok(warm_stream_create(f.runtime, 0, &f.stream));
-    wt_ok(warm_stream_create(f.runtime, 0, &f.brief));
+    f.runtime = wt_runtime_with(.segment = 1 << 20, .pin = f.pin,
+                                .numa_nodes = f.nodes);
+    f.stream = wt_stream(f.runtime, 0);
+    f.brief = wt_stream(f.runtime, 0);
     wt_ok(warm_stream_retire(f.runtime, n % 2 != 0 ? f.brief : f.stream));
     wt_ok(warm_device_alloc_uncached(f.runtime, 0, BLOCKS * PART, &device));
     f.device = device;
@@ -250,7 +247,7 @@ WT_LOOP_TEST(test_B4_memory_at_work_is_never_handed_out_after_a_failure, 2)
         void *used = NULL, *other = NULL;
 
         begin((uint64_t)_i);
-        wt_ok(warm_pinned_alloc(f.runtime, 100000, &used));
+        used = wt_pinned(f.runtime, 100000);
         wt_stall(f.runtime, f.stream);
         wt_ok(warm_stream_host_func(f.runtime, f.stream, nothing, NULL));
         wt_ok(warm_record_stream(used, f.stream));

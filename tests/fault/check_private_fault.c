@@ -117,13 +117,10 @@ static void play(void)
 
 static void begin(uint64_t n)
 {
-    warm_options options = {
-        .size = sizeof options, .device = "host", .segment = MIB};
-
     f = (struct flow){0};
-    f.runtime = wt_runtime(&options);
-    wt_ok(warm_stream_create(f.runtime, 0, &f.stream));
-    wt_ok(warm_stream_create(f.runtime, 0, &f.other));
+    f.runtime = wt_runtime_with(.device = "host", .segment = MIB);
+    f.stream = wt_stream(f.runtime, 0);
+    f.other = wt_stream(f.runtime, 0);
     if (n % 2 != 0) {
         wt_ok(warm_stream_retire(f.runtime, f.stream));
     }
@@ -148,8 +145,7 @@ static void end(void)
     end_captures();
     release();
     wt_ok(warm_stream_synchronize(f.runtime, f.stream));
-    wt_ok(warm_stream_synchronize(f.runtime, f.other));
-    wt_ok(warm_poll(f.runtime));
+    wt_settle(f.runtime, f.other);
     wt_ok(warm_pinned_empty_cache(f.runtime, NULL));
     wt_ok(warm_device_empty_cache(f.runtime, 0, NULL));
     wt_ok(warm_device_get_stats(f.runtime, 0, &device));
@@ -201,8 +197,8 @@ WT_LOOP_TEST(test_E7_G2_B7_memory_goes_back_with_the_runtime, 2)
     wt_ok(warm_private_pool_begin(f.runtime, &f.pool, 0, NULL, NULL));
     wt_ok(captures ? warm_capture_begin(f.runtime, f.stream)
                    : warm_capture_announce(f.runtime, f.stream));
-    wt_ok(warm_pinned_alloc(f.runtime, MIB, &pinned));
-    wt_ok(warm_device_alloc(f.runtime, 0, f.stream, MIB, &device));
+    pinned = wt_pinned(f.runtime, MIB);
+    device = wt_device(f.runtime, f.stream, MIB);
     wt_ok(warm_free(pinned));
     wt_ok(warm_free(device));
     ck_assert(is_mapped(pinned));

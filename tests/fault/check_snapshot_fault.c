@@ -27,13 +27,11 @@ WT_LOOP_TEST(test_C7_no_memory_for_a_snapshot, 3)
 {
     static char text[1 << 16];
     warm_runtime *runtime = wt_runtime(&options);
-    void *block = NULL, *buffer = NULL;
     unsigned refused = 0;
-    int64_t live;
+    void *block = wt_device(runtime, NULL, MIB);
+    void *buffer = wt_pinned(runtime, MIB);
+    int64_t live = wt_metadata_live();
 
-    wt_ok(warm_device_alloc(runtime, 0, NULL, MIB, &block));
-    wt_ok(warm_pinned_alloc(runtime, MIB, &buffer));
-    live = wt_metadata_live();
     for (uint64_t n = 1; n < N_MAX; n++) {
         warm_status status;
 
@@ -108,9 +106,7 @@ WT_TEST(test_C7_what_was_refused_is_no_event)
         warm_testing_fail_metadata(0, 0);
         passed = had == BLOCKS;
         ck_assert_uint_eq(allocs_told(runtime), had);
-        for (size_t i = 0; i < BLOCKS; i++) {
-            wt_ok(warm_free(block[i]));
-        }
+        wt_free_all(block, BLOCKS);
         wt_runtime_end(runtime);
     }
     ck_assert(passed);
@@ -128,7 +124,7 @@ WT_TEST(test_C7_out_of_memory_when_the_driver_does_not_say_more)
     wt_ok(warm_testing_fail(runtime, "device_memory", 1, 1));
     wt_fails(WARM_OUT_OF_MEMORY,
              warm_device_alloc(runtime, 0, NULL, (size_t)1 << 44, &block));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "16.0 TiB"));
+    wt_says("16.0 TiB");
     wt_ok(warm_testing_fail(runtime, "device_memory", 0, 1));
     wt_ok(warm_device_snapshot(runtime, 0, text, sizeof text, NULL));
     events = wt_json_get(wt_json_get(text, "history"), "events");
@@ -155,9 +151,8 @@ WT_TEST(test_C7_segment_that_the_driver_does_not_take_is_there_again)
     static wt_viz viz;
     warm_runtime *runtime = wt_runtime(&options);
     size_t released = 1;
-    void *block = NULL;
+    void *block = wt_device(runtime, NULL, 3 * MIB);
 
-    wt_ok(warm_device_alloc(runtime, 0, NULL, 3 * MIB, &block));
     wt_ok(warm_free(block));
     wt_ok(warm_testing_fail(runtime, "device_free", 1, 1));
     wt_ok(warm_device_empty_cache(runtime, 0, &released));
@@ -175,11 +170,9 @@ WT_TEST(test_C7_segment_that_the_driver_does_not_take_is_there_again)
 WT_TEST(test_C7_free_is_completed_where_no_event_can_be_recorded)
 {
     warm_runtime *runtime = wt_runtime(&options);
-    warm_stream stream = NULL;
-    void *block = NULL;
+    warm_stream stream = wt_stream(runtime, 0);
+    void *block = wt_device(runtime, stream, 3 * MIB);
 
-    wt_ok(warm_stream_create(runtime, 0, &stream));
-    wt_ok(warm_device_alloc(runtime, 0, stream, 3 * MIB, &block));
     wt_ok(warm_record_stream(block, NULL));
     wt_ok(warm_testing_fail(runtime, "event_record", 1, 1));
     wt_ok(warm_testing_fail(runtime, "event_mark", 1, 1));

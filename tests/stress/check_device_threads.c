@@ -173,7 +173,7 @@ WT_LOOP_TEST(test_B14_C6_threads_share_the_memory_of_a_device, 3)
     s.steps = wt_scaled(_i == 2 ? 8000 : 6000);
     atomic_store_explicit(&s.working, WORKERS, memory_order_relaxed);
     for (int i = 0; i < SHARED; i++) {
-        wt_ok(warm_stream_create(s.runtime, 0, &s.stream[i]));
+        s.stream[i] = wt_stream(s.runtime, 0);
     }
     /* One of them is not adopted. */
     wt_ok(warm_stream_retire(s.runtime, s.stream[1]));

@@ -205,19 +205,17 @@ static void run(void *argument, unsigned index)
 
 WT_LOOP_TEST(test_B4_B6_streams_that_threads_share_retire, 3)
 {
-    warm_options options = {.size = sizeof options,
-                            .segment = _i == 2 ? 64 << 10 : 1 << 20,
-                            .batch_count = _i == 1 ? 64 : 4,
-                            .magazine_bytes = _i == 2 ? 256 << 10 : 0,
-                            .arenas = 1 + (unsigned)(_i == 1)};
     warm_space_stats stats = {.size = sizeof stats};
 
     apart = _i == 2;
 
-    runtime = wt_runtime(&options);
+    runtime = wt_runtime_with(.segment = _i == 2 ? 64 << 10 : 1 << 20,
+                              .batch_count = _i == 1 ? 64 : 4,
+                              .magazine_bytes = _i == 2 ? 256 << 10 : 0,
+                              .arenas = 1 + (unsigned)(_i == 1));
     for (int i = 0; i < STREAMS; i++) {
         pthread_rwlock_init(&shared[i].lock, NULL);
-        wt_ok(warm_stream_create(runtime, 0, &shared[i].stream));
+        shared[i].stream = wt_stream(runtime, 0);
     }
     atomic_store_explicit(&working, THREADS, memory_order_relaxed);
     wt_threads(THREADS + 1, run, NULL);
@@ -283,12 +281,11 @@ WT_TEST(test_of_two_frees_of_a_gathered_block_one_counts)
     warm_space_stats stats = {.size = sizeof stats};
 
     runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options)});
-    wt_ok(warm_stream_create(runtime, 0, &shared[0].stream));
+    shared[0].stream = wt_stream(runtime, 0);
     wt_threads(2, free_targets, good);
     ck_assert_uint_eq(failures[0], 0);
     ck_assert_uint_eq(good[0] + good[1], wt_scaled(BLOCKS));
-    wt_ok(warm_stream_synchronize(runtime, shared[0].stream));
-    wt_ok(warm_poll(runtime));
+    wt_settle(runtime, shared[0].stream);
     wt_ok(warm_pinned_get_stats(runtime, &stats));
     ck_assert_uint_eq(stats.live.freed, wt_scaled(BLOCKS));
     ck_assert_uint_eq(stats.pending.current, 0);

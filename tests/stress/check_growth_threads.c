@@ -143,23 +143,19 @@ static void run(void *argument, unsigned index)
 
 static void begin(int i)
 {
-    warm_options options = {.size = sizeof options,
-                            .segment = 1 * MIB,
-                            .pin_chunk = 4 * MIB,
-                            .pin = cases[i].pin,
-                            .background = cases[i].background,
-                            .pinned_limit = cases[i].limit,
-                            .reserve_bytes = cases[i].reserve,
-                            .decay_ms = cases[i].decay_ms,
-                            .numa_nodes = cases[i].nodes,
-                            .arenas = 1 + (unsigned)i % 3};
-
     memset(&s, 0, sizeof s);
-    s.runtime = wt_runtime(&options);
+    s.runtime =
+        wt_runtime_with(.segment = 1 * MIB, .pin_chunk = 4 * MIB,
+                        .pin = cases[i].pin, .background = cases[i].background,
+                        .pinned_limit = cases[i].limit,
+                        .reserve_bytes = cases[i].reserve,
+                        .decay_ms = cases[i].decay_ms,
+                        .numa_nodes = cases[i].nodes,
+                        .arenas = 1 + (unsigned)i % 3);
     s.steps = wt_scaled(20000);
     atomic_store_explicit(&s.working, WORKERS, memory_order_relaxed);
     for (int k = 0; k < WORKERS; k++) {
-        wt_ok(warm_stream_create(s.runtime, 0, &s.stream[k]));
+        s.stream[k] = wt_stream(s.runtime, 0);
     }
 }
 

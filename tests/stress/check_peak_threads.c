@@ -188,13 +188,12 @@ WT_CASE("peak_threads", .timeout = 300);
 
 WT_LOOP_TEST(test_B14_peaks_of_many_threads_are_near_the_truth, 8)
 {
-    warm_options options = {.size = sizeof options, .arenas = _i & 2 ? 4 : 1};
     warm_stat blocks, asked;
 
     memset(&s, 0, sizeof s);
     s.device = (_i & 1) != 0;
     s.resets = (_i & 4) != 0;
-    s.runtime = wt_runtime(&options);
+    s.runtime = wt_runtime_with(.arenas = _i & 2 ? 4 : 1);
     s.working = WORKERS;
     wt_threads(WORKERS + 1, run, NULL);
     for (unsigned k = 0; k < SLOTS; k++) {
@@ -300,14 +299,13 @@ static void turns_and_creeping(void *argument, unsigned index)
 
 WT_LOOP_TEST(test_B14_peaks_of_threads_that_never_hold_at_once, 2)
 {
-    warm_options options = {.size = sizeof options, .magazine_blocks = 1024};
     bool resets = _i == 1;
 
     for (unsigned i = 0; i < ROUNDS; i++) {
         memset(&s, 0, sizeof s);
         over = 0;
         whose = 0;
-        s.runtime = wt_runtime(&options);
+        s.runtime = wt_runtime_with(.magazine_blocks = 1024);
         wt_threads(3, turns_and_creeping, &resets);
         ck_assert_uint_eq(s.failures, 0);
         ck_assert_uint_le(wt_pinned_stats(s.runtime).requested_bytes.peak,

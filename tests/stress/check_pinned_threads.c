@@ -192,18 +192,14 @@ static void run(void *argument, unsigned index)
 WT_LOOP_TEST(test_B2_B4_B6_B15_B18_threads_share_one_space, 3)
 {
     unsigned nodes = _i == 1 ? 2 : 1;
-    warm_options options = {.size = sizeof options,
-                            .segment = 1 << 20,
-                            .host_devices = nodes,
-                            .numa_nodes = nodes,
-                            .arenas = nodes};
     warm_space_stats stats = {.size = sizeof stats};
 
     memset(&s, 0, sizeof s);
     s.nodes = (int)nodes;
     s.devices = wt_on_host() ? s.nodes : 1;
     s.dry = _i == 2;
-    s.runtime = wt_runtime(&options);
+    s.runtime = wt_runtime_with(.segment = 1 << 20, .host_devices = nodes,
+                                .numa_nodes = nodes, .arenas = nodes);
     wt_ok(warm_testing_fail(s.runtime, "pinned_alloc", s.dry, 1));
     s.steps = wt_scaled(s.dry ? 3000 : 20000);
     atomic_store_explicit(&s.working, THREADS, memory_order_relaxed);
@@ -253,13 +249,13 @@ WT_TEST(test_B4_concurrent_records_of_a_stream_are_one_use)
 
     s.runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options)});
     for (int i = 0; i < THREADS; i++) {
-        wt_ok(warm_stream_create(s.runtime, 0, &streams[i]));
+        streams[i] = wt_stream(s.runtime, 0);
     }
     for (unsigned round = 0; round < rounds; round++) {
         unsigned failures[THREADS] = {0};
         warm_block_info info = {.size = sizeof info};
 
-        wt_ok(warm_pinned_alloc(s.runtime, 5000, &common));
+        common = wt_pinned(s.runtime, 5000);
         wt_threads(THREADS, record_all, failures);
         for (int i = 0; i < THREADS; i++) {
             wt_require(failures[i] == 0, "thread %d failed", i);
@@ -314,8 +310,8 @@ WT_TEST(test_C10_refused_free_never_disturbs_the_owner)
     void *block = NULL;
 
     s.runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options)});
-    wt_ok(warm_stream_create(s.runtime, 0, &streams[0]));
-    wt_ok(warm_pinned_alloc(s.runtime, 100000, &block));
+    streams[0] = wt_stream(s.runtime, 0);
+    block = wt_pinned(s.runtime, 100000);
     atomic_store_explicit(&victim, (char *)block, memory_order_relaxed);
     wt_threads(2, free_or_disturb, failures);
     ck_assert_uint_eq(failures[0], 0);
@@ -358,9 +354,8 @@ WT_TEST(test_C10_of_concurrent_frees_one_counts)
 
     s.runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options)});
     for (unsigned i = 0; i < rounds; i++) {
-        void *block = NULL;
+        void *block = wt_pinned(s.runtime, 5000);
 
-        wt_ok(warm_pinned_alloc(s.runtime, 5000, &block));
         /* A use makes the free take longer. */
         wt_ok(warm_record_stream(block, NULL));
         atomic_store_explicit(&target[i], block, memory_order_relaxed);
@@ -369,8 +364,7 @@ WT_TEST(test_C10_of_concurrent_frees_one_counts)
     ck_assert_uint_eq(good[0] + good[1], rounds);
     wt_ok(warm_pinned_get_stats(s.runtime, &stats));
     ck_assert_uint_eq(stats.live.freed, rounds);
-    wt_ok(warm_stream_synchronize(s.runtime, NULL));
-    wt_ok(warm_poll(s.runtime));
+    wt_settle(s.runtime, NULL);
     wt_ok(warm_testing_check(s.runtime, 1));
     wt_runtime_end(s.runtime);
 }
@@ -406,13 +400,12 @@ WT_TEST(test_B4_failed_records_beside_good_ones)
 
     s.runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options)});
     for (unsigned i = 0; i < rounds; i++) {
-        void *block = NULL;
+        void *block = wt_pinned(s.runtime, 5000);
 
-        wt_ok(warm_pinned_alloc(s.runtime, 5000, &block));
         atomic_store_explicit(&target[i], block, memory_order_relaxed);
     }
     for (int i = 1; i < RECORDERS; i++) {
-        wt_ok(warm_stream_create(s.runtime, 0, &streams[i]));
+        streams[i] = wt_stream(s.runtime, 0);
     }
     wt_ok(warm_testing_fail(s.runtime, "event_mark", 1, 1));
     wt_threads(RECORDERS, record_or_fail, good);
@@ -428,7 +421,6 @@ WT_TEST(test_B4_failed_records_beside_good_ones)
         wt_ok(warm_stream_synchronize(s.runtime, streams[i]));
         wt_ok(warm_stream_destroy(s.runtime, streams[i]));
     }
-    wt_ok(warm_stream_synchronize(s.runtime, NULL));
-    wt_ok(warm_poll(s.runtime));
+    wt_settle(s.runtime, NULL);
     wt_runtime_end(s.runtime);
 }

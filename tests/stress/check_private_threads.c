@@ -185,7 +185,7 @@ WT_TEST(test_E1_E3_E4_E8_pools_come_and_go_in_many_threads)
     s.runtime = wt_runtime(&options);
     s.rounds = wt_scaled(2000);
     atomic_store_explicit(&s.working, WORKERS, memory_order_relaxed);
-    wt_ok(warm_stream_create(s.runtime, 0, &s.stream));
+    s.stream = wt_stream(s.runtime, 0);
     wt_threads(WORKERS + 1, run, NULL);
     wt_mail_end();
     wt_stream_end(s.runtime, s.stream);

@@ -124,16 +124,13 @@ WT_CASE("threads", .timeout = 120);
 WT_LOOP_TEST(test_C7_snapshots_while_threads_allocate,
              sizeof kinds / sizeof kinds[0])
 {
-    warm_options options = {.size = sizeof options,
-                            .segment = 1 << 20,
-                            .history = kinds[_i].history,
-                            .history_frames = kinds[_i].frames,
-                            .numa_nodes = kinds[_i].nodes,
-                            .arenas = kinds[_i].arenas};
-
-    s.runtime = wt_runtime(&options);
+    s.runtime =
+        wt_runtime_with(.segment = 1 << 20, .history = kinds[_i].history,
+                        .history_frames = kinds[_i].frames,
+                        .numa_nodes = kinds[_i].nodes,
+                        .arenas = kinds[_i].arenas);
     s.steps = wt_scaled(1500);
-    wt_ok(warm_stream_create(s.runtime, 0, &s.stream));
+    s.stream = wt_stream(s.runtime, 0);
     atomic_store_explicit(&s.working, WORKERS, memory_order_relaxed);
     wt_threads(WORKERS + READERS, work_or_read, NULL);
     for (int i = 0; i < READERS; i++) {

@@ -175,9 +175,9 @@ static const struct {
 static void free_used(warm_runtime *runtime, warm_stream own,
                       warm_stream stream)
 {
-    void *pinned = wt_pinned(runtime, REGION), *device = NULL;
+    void *pinned = wt_pinned(runtime, REGION);
+    void *device = wt_device(runtime, own, REGION);
 
-    wt_ok(warm_device_alloc(runtime, 0, own, REGION, &device));
     wt_ok(warm_record_stream(pinned, stream));
     wt_ok(warm_record_stream(device, stream));
     wt_ok(warm_free(pinned));
@@ -188,16 +188,15 @@ static void free_used(warm_runtime *runtime, warm_stream own,
 WT_LOOP_TEST(test_B4_G2_what_is_pending_at_the_end_goes_back_once_it_passed,
              wt_on_host() ? sizeof ends / sizeof ends[0] : 0)
 {
-    warm_options options = {.size = sizeof options, .device = "host"};
     warm_destroy_report report = {.size = sizeof report};
-    warm_runtime *runtime = wt_runtime(&options);
+    warm_runtime *runtime = wt_runtime_with(.device = "host");
     warm_stream own, stream, held;
     void *idle;
 
     memset(&busy, 0, sizeof busy);
-    wt_ok(warm_stream_create(runtime, 0, &own));
-    wt_ok(warm_stream_create(runtime, 0, &stream));
-    wt_ok(warm_stream_create(runtime, 0, &held));
+    own = wt_stream(runtime, 0);
+    stream = wt_stream(runtime, 0);
+    held = wt_stream(runtime, 0);
     wt_ok(warm_testing_hold(runtime, held));
     busy.gate = wt_gate_close(runtime, stream);
     idle = ends[_i].idle ? wt_pinned(runtime, REGION / 2) : NULL;

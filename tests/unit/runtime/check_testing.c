@@ -85,7 +85,7 @@ WT_TEST(test_B12_records_fail_as_they_were_told)
     }
     ck_assert_uint_ge(wt_metadata_calls(), calls + 3);
     warm_testing_fail_metadata(0, 0);
-    wt_ok(warm_pinned_alloc(runtime, 1 << 20, &more));
+    more = wt_pinned(runtime, 1 << 20);
     wt_ok(warm_free(more));
 }
 
@@ -99,8 +99,7 @@ static uint64_t slow_clock(void)
 /* Segments go back for their age as the test's clock says. */
 WT_TEST(test_B11_time_passes_as_the_test_says)
 {
-    warm_options options = {.size = sizeof options, .decay_ms = 60000};
-    warm_runtime *aging = wt_runtime(&options);
+    warm_runtime *aging = wt_runtime_with(.decay_ms = 60000);
 
     warm_testing_set_clock(slow_clock);
     wt_ok(warm_free(wt_pinned(aging, 1000)));

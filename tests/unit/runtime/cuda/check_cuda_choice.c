@@ -142,8 +142,7 @@ WT_TEST(test_A9_newest_runtime_and_its_libraries)
         ck_assert_msg(is_mapped(rows[i].newer), "%s", rows[i].newer);
         ck_assert_msg(!is_mapped(rows[i].older), "%s", rows[i].older);
     }
-    ck_assert_ptr_nonnull(strstr(log_lines, "libcudart.so.13"));
-    ck_assert_ptr_nonnull(strstr(log_lines, "libcusparse.so.12"));
+    wt_contains(log_lines, "libcudart.so.13", "libcusparse.so.12");
     ck_assert_uint_eq(wm_driver_close(d), 0);
 }
 
@@ -160,8 +159,8 @@ WT_TEST(test_A9_G3_older_runtime_and_its_libraries_on_an_older_driver)
         ck_assert_msg(!is_mapped(rows[i].newer), "%s", rows[i].newer);
     }
     /* The choice is logged, and why the newer one was not it. */
-    ck_assert_ptr_nonnull(strstr(log_lines, "driver version is insufficient"));
-    ck_assert_ptr_nonnull(strstr(log_lines, "12/libcudart.so.12"));
+    wt_contains(log_lines, "driver version is insufficient",
+                "12/libcudart.so.12");
     /* Success leaves the last error alone. */
     warm_last_error(&error);
     ck_assert_int_eq(error.status, WARM_OK);

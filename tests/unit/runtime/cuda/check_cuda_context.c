@@ -93,7 +93,7 @@ static void refused(warm_status status, const void *output)
     snprintf(name, sizeof name, "context %p", (void *)foreign);
     ck_assert_msg(strstr(warm_last_error_message(), name) != NULL,
                   "\"%s\" is not in: %s", name, warm_last_error_message());
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "device 0"));
+    wt_says("device 0");
     ck_assert_ptr_eq(output, untouched);
     ck_assert_int_eq(standin.cuCtxGetCurrent(&current), 0);
     ck_assert_ptr_eq(current, foreign);
@@ -134,9 +134,9 @@ WT_LOOP_TEST(test_A17_misses_in_another_context_are_refused, CONTEXTS)
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     leave();
     wt_ok(warm_handle_reserve(runtime, WARM_KIND_CUBLAS, 0, &out));
-    wt_ok(warm_pinned_alloc(runtime, BYTES, &out));
+    out = wt_pinned(runtime, BYTES);
     wt_ok(warm_free(out));
-    wt_ok(warm_device_alloc(runtime, 0, NULL, BYTES, &out));
+    out = wt_device(runtime, NULL, BYTES);
     wt_ok(warm_free(out));
     wt_ok(warm_thread_release(runtime));
 }
@@ -150,7 +150,7 @@ WT_LOOP_TEST(test_A17_what_is_idle_is_not_handed_out_in_another_context,
 
     wt_ok(warm_handle_lease(runtime, WARM_KIND_CUBLAS, 0, &lease, &out));
     wt_ok(warm_handle_return(runtime, lease));
-    wt_ok(warm_pinned_alloc(runtime, BYTES, &out));
+    out = wt_pinned(runtime, BYTES);
     wt_ok(warm_free(out));
     wt_ok(warm_thread_release(runtime)); /* its magazines are empty now */
     out = untouched;
@@ -224,8 +224,7 @@ WT_LOOP_TEST(test_A17_stream_of_another_context_is_refused, CONTEXTS)
     ck_assert_ptr_eq(blas, untouched);
     ck_assert_int_eq(warm_device_alloc(runtime, 0, stream, BYTES, &blas),
                      WARM_UNSUPPORTED);
-    ck_assert_ptr_nonnull(
-        strstr(warm_last_error_message(), "the stream's CUDA context"));
+    wt_says("the stream's CUDA context");
     wt_ok(warm_free(block));
     wt_ok(warm_thread_release(runtime));
 }
@@ -253,8 +252,7 @@ WT_LOOP_TEST(test_A17_stream_of_another_context_may_be_waited_for, CONTEXTS)
     ck_assert(ran);
     standin.standin_fail("cuEventRecord", 1, 0, CUDA_ERROR_INVALID_HANDLE);
     wt_fails(WARM_INVALID_STREAM, warm_event_record(runtime, event, stream));
-    ck_assert_ptr_nonnull(
-        strstr(warm_last_error_message(), "is of another context"));
+    wt_says("is of another context");
     wt_ok(warm_event_destroy(runtime, event));
 }
 
@@ -264,7 +262,7 @@ WT_TEST(test_A17_B13_primary_context_of_the_program_is_accepted)
     void *block = NULL;
 
     ck_assert_int_eq(standin.cudaSetDevice(1), 0);
-    wt_ok(warm_pinned_alloc(runtime, BYTES, &block));
+    block = wt_pinned(runtime, BYTES);
     wt_ok(warm_free(block));
     ck_assert_uint_eq(standin.standin_contexts(0), 0);
     ck_assert_uint_eq(standin.standin_contexts(1), 1);
@@ -289,9 +287,7 @@ static void lost(warm_status status)
 {
     ck_assert_msg(status == WARM_DRIVER_ERROR, "%s: %s",
                   warm_status_name(status), warm_last_error_message());
-    ck_assert_ptr_nonnull(
-        strstr(warm_last_error_message(), "device 0 was reset"));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "make a new one"));
+    wt_says("device 0 was reset", "make a new one");
 }
 
 /* Calls that end something, or look at what may be gone. */
@@ -370,7 +366,7 @@ static void end_lost(void)
     uint64_t before = calls_on_the_dead(), destroyed = 0;
     warm_stream stream = NULL;
 
-    ck_assert_ptr_nonnull(strstr(warning, "device 0 was reset"));
+    wt_contains(warning, "device 0 was reset");
     for (int way = 0; way < WAYS; way++) {
         lost(miss(way));
     }
@@ -392,11 +388,10 @@ static void end_lost(void)
 
 static void use_all_sorts(void)
 {
-    void *block = NULL;
+    void *block = wt_pinned(runtime, BYTES);
 
-    wt_ok(warm_pinned_alloc(runtime, BYTES, &block));
     wt_ok(warm_free(block));
-    wt_ok(warm_device_alloc(runtime, 0, NULL, BYTES, &block));
+    block = wt_device(runtime, NULL, BYTES);
     wt_ok(warm_free(block));
     wt_ok(warm_handle_reserve(runtime, WARM_KIND_CUBLAS, 0, &block));
     wt_ok(warm_thread_release(runtime));
@@ -588,7 +583,7 @@ WT_TEST(test_A17_question_that_is_not_answered_is_no_reset)
     fill();
     for (int i = 0; i < 2; i++) {
         standin.standin_fail(questions[i], 1, 0, CUDA_ERROR_UNKNOWN);
-        wt_ok(warm_pinned_alloc(runtime, 64 << 20, &block));
+        block = wt_pinned(runtime, 64 << 20);
         wt_ok(warm_free(block));
     }
     ck_assert_int_eq(warning[0], '\0');
@@ -650,7 +645,7 @@ WT_LOOP_TEST(test_A17_reset_is_noticed_before_anything_goes_back, ENDS)
     ck_assert_uint_eq(report.live, 2);
     ck_assert_uint_eq(warnings, 3); /* that it was reset, what was lost, and
                                        what was in use */
-    ck_assert_ptr_nonnull(strstr(warning, "device 0 was reset"));
+    wt_contains(warning, "device 0 was reset");
     if (_i == END_ELSEWHERE) {
         leave();
     }
@@ -665,12 +660,12 @@ WT_TEST(test_A17_reset_of_another_device_is_no_loss)
     ck_assert_int_eq(standin.cudaSetDevice(1), 0);
     ck_assert_int_eq(standin.cudaDeviceReset(), 0);
     ck_assert_int_eq(standin.cudaSetDevice(0), 0);
-    wt_ok(warm_device_alloc(runtime, 0, NULL, BYTES, &block));
+    block = wt_device(runtime, NULL, BYTES);
     wt_ok(warm_free(block));
     ck_assert_int_eq(standin.cudaSetDevice(1), 0);
     ck_assert_int_eq(standin.cudaDeviceReset(), 0);
     ck_assert_int_eq(standin.cudaSetDevice(0), 0);
-    wt_ok(warm_pinned_alloc(runtime, 64 << 20, &block));
+    block = wt_pinned(runtime, 64 << 20);
     wt_ok(warm_free(block));
     ck_assert_int_eq(warning[0], '\0');
 }

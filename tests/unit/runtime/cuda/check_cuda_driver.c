@@ -67,17 +67,15 @@ WT_TEST(test_G3_driver_too_old_says_so_in_words)
     warm_last_error(&error);
     ck_assert_int_eq(error.code, cudaErrorInsufficientDriver);
     ck_assert_str_eq(error.origin, "cudart");
-    ck_assert_ptr_nonnull(
-        strstr(error.message,
-               "CUDA driver version is insufficient for CUDA runtime version"));
+    wt_contains(error.message,
+                "CUDA driver version is insufficient for CUDA runtime version");
 }
 
 WT_TEST(test_G3_no_device_says_so_in_words)
 {
     standin.standin_devices(0);
     wt_fails(WARM_UNAVAILABLE, standin_open(&d));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(),
-                                 "no CUDA-capable device is detected"));
+    wt_says("no CUDA-capable device is detected");
 }
 
 WT_TEST(test_A9_missing_runtime_library_is_named)
@@ -87,8 +85,7 @@ WT_TEST(test_A9_missing_runtime_library_is_named)
     standin_options(&options);
     strcpy(options.cudart, "/no/libcudart.so.13");
     wt_fails(WARM_UNAVAILABLE, wm_cuda_open(&options, &d));
-    ck_assert_ptr_nonnull(
-        strstr(warm_last_error_message(), "/no/libcudart.so.13"));
+    wt_says("/no/libcudart.so.13");
 }
 
 /* A library that is no CUDA runtime: libcuda has none of its functions. */
@@ -99,15 +96,14 @@ WT_TEST(test_A9_wrong_runtime_library_names_the_function)
     standin_options(&options);
     strcpy(options.cudart, standin_path("libcuda.so.1"));
     wt_fails(WARM_UNAVAILABLE, wm_cuda_open(&options, &d));
-    ck_assert_ptr_nonnull(
-        strstr(warm_last_error_message(), "cudaRuntimeGetVersion"));
+    wt_says("cudaRuntimeGetVersion");
 }
 
 WT_TEST(test_G3_driver_that_cannot_start_says_why)
 {
     standin.standin_fail("cuInit", 1, 0, CUDA_ERROR_OUT_OF_MEMORY);
     wt_fails(WARM_UNAVAILABLE, standin_open(&d));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "out of memory"));
+    wt_says("out of memory");
 }
 
 static warm_status first_use[2];
@@ -211,8 +207,7 @@ WT_LOOP_TEST(test_A8_failure_of_cudart_has_its_words, 3)
     warm_last_error(&error);
     ck_assert_int_eq(error.code, (int)of_cudart[_i]);
     ck_assert_str_eq(error.origin, "cudart");
-    ck_assert_ptr_nonnull(strstr(error.message, "cudaGetDevice: "));
-    ck_assert_ptr_nonnull(strstr(error.message, error.code_text));
+    wt_contains(error.message, "cudaGetDevice: ", error.code_text);
     ck_assert_int_eq(device, -7);
     ck_assert_int_eq(standin.cudaGetLastError(), cudaSuccess);
     close_driver();
@@ -863,7 +858,7 @@ WT_LOOP_TEST(test_B20_G6_code_becomes_a_status_and_none_of_cudarts,
     ck_assert_int_eq(error.code, codes[_i].code);
     ck_assert_str_eq(error.origin, "cuda");
     ck_assert_str_ne(error.code_text, "");
-    ck_assert_ptr_nonnull(strstr(error.message, "cuMemAlloc:"));
+    wt_contains(error.message, "cuMemAlloc:");
     ck_assert_int_eq(standin.cudaPeekAtLastError(), cudaSuccess);
     ck_assert(!has_context());
     close_driver();
@@ -899,7 +894,7 @@ WT_LOOP_TEST(test_C9_memory_that_cannot_be_opened_is_unavailable,
     warm_last_error(&error);
     ck_assert_int_eq(error.code, open_codes[_i].code);
     ck_assert_str_eq(error.origin, "cuda");
-    ck_assert_ptr_nonnull(strstr(error.message, "cuIpcOpenMemHandle:"));
+    wt_contains(error.message, "cuIpcOpenMemHandle:");
     ck_assert_ptr_eq(pointer, &pointer);
     wt_fails(WARM_DRIVER_ERROR, wm_driver_ipc_close(d, 1, memory));
     ck_assert_int_eq(standin.cudaPeekAtLastError(), cudaSuccess);
@@ -999,7 +994,7 @@ WT_TEST(test_C8_a_piece_is_one_allocation_and_one_mapping)
         standin.standin_fail(calls[i], 1, 0, CUDA_ERROR_OUT_OF_MEMORY);
         wt_fails(WARM_OUT_OF_MEMORY,
                  wm_driver_range_commit(d, 1, range, 0, 3 * unit, &torn));
-        ck_assert_ptr_nonnull(strstr(warm_last_error_message(), calls[i]));
+        wt_says(calls[i]);
         ck_assert_uint_eq(free_bytes(), before);
     }
     wt_ok(wm_driver_range_commit(d, 1, range, 0, 3 * unit, &torn));
@@ -1033,7 +1028,7 @@ WT_TEST(test_C8_a_commit_that_cannot_be_undone_says_so)
     standin.standin_fail("cuMemUnmap", 1, 0, CUDA_ERROR_UNKNOWN);
     wt_fails(WARM_OUT_OF_MEMORY,
              wm_driver_range_commit(d, 1, range, 0, 4 * unit, &torn));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "cuMemSetAccess"));
+    wt_says("cuMemSetAccess");
     ck_assert(torn);
     wt_ok(wm_driver_range_decommit(d, 1, range, 0, 4 * unit));
     wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
@@ -1063,7 +1058,7 @@ WT_TEST(test_C8_a_piece_is_unmapped_whole_or_not_at_all)
     standin.standin_fail("cuMemUnmap", 1, 0, CUDA_ERROR_UNKNOWN);
     wt_fails(WARM_DRIVER_ERROR,
              wm_driver_range_decommit(d, 1, range, 0, 4 * unit));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "cuMemUnmap"));
+    wt_says("cuMemUnmap");
     ck_assert_uint_eq(free_bytes(), before);
     wt_ok(wm_driver_range_decommit(d, 1, range, 0, 4 * unit));
     wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
@@ -1127,7 +1122,7 @@ WT_TEST(test_C8_G3_without_virtual_memory_segments_are_ordinary)
     warm_log_set(count_warnings, NULL);
     wt_ok(warm_runtime_create(&options, &runtime));
     for (int i = 0; i < 2; i++) {
-        wt_ok(warm_device_alloc(runtime, 0, NULL, 3 << 20, &block[i]));
+        block[i] = wt_device(runtime, NULL, 3 << 20);
     }
     warm_log_set(NULL, NULL);
     ck_assert_uint_eq(said, DEVICES); /* each device once */
@@ -1135,9 +1130,7 @@ WT_TEST(test_C8_G3_without_virtual_memory_segments_are_ordinary)
     ck_assert_uint_eq(standin.standin_calls("cuMemAddressReserve"), 0);
     wt_ok(warm_device_get_stats(runtime, 0, &stats));
     ck_assert_uint_eq(stats.all.segments.current, 1);
-    for (int i = 0; i < 2; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, 2);
     wt_ok(warm_device_empty_cache(runtime, 0, NULL));
     ck_assert_uint_eq(standin.standin_calls("cuMemFree_v2"), 1);
     wt_runtime_end(runtime);
@@ -1170,7 +1163,7 @@ WT_TEST(test_B9_what_page_locks_nothing_is_the_programs_choice_only)
         options.pin = pins[i];
         wt_ok(warm_runtime_create(&options, &runtime));
         ck_assert_uint_eq(locking, i);
-        wt_ok(warm_pinned_alloc(runtime, 1 << 20, &block));
+        block = wt_pinned(runtime, 1 << 20);
         ck_assert_uint_eq(standin.standin_calls("cuMemHostAlloc"), 1);
         ck_assert_uint_eq(standin.standin_calls("cuMemHostRegister_v2"), i);
         wt_ok(warm_free(block));
@@ -1179,7 +1172,7 @@ WT_TEST(test_B9_what_page_locks_nothing_is_the_programs_choice_only)
     standin.standin_host_tables(0);
     options.pin = "auto";
     wt_ok(warm_runtime_create(&options, &runtime));
-    wt_ok(warm_pinned_alloc(runtime, 1 << 20, &block));
+    block = wt_pinned(runtime, 1 << 20);
     ck_assert_uint_eq(standin.standin_calls("cuMemHostRegister_v2"), 2);
     wt_ok(warm_free(block));
     wt_runtime_end(runtime);
@@ -1257,12 +1250,10 @@ WT_TEST(test_B8_blocks_begin_at_a_page_whatever_cuda_gives)
     standin.standin_host_shift(512);
     wt_ok(warm_runtime_create(&options, &runtime));
     for (int i = 0; i < 3; i++) {
-        wt_ok(warm_pinned_alloc(runtime, (size_t)5 << 20, &block[i]));
+        block[i] = wt_pinned(runtime, (size_t)5 << 20);
         ck_assert_uint_eq((uintptr_t)block[i] % 4096, 0);
     }
-    for (int i = 0; i < 3; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, 3);
     wt_runtime_end(runtime);
     standin.standin_host_shift(0);
     /* The first was asked for twice, and both went back. */

@@ -561,7 +561,7 @@ WT_TEST(test_G1_a_window_is_emptied_once_however_it_ends)
     wt_ok(warm_stream_reserve(runtime, 0, &stream));
     wt_ok(warm_thread_release(runtime));
     ck_assert_uint_eq(emptied, 0);
-    wt_ok(warm_pinned_alloc(runtime, 4096, &block));
+    block = wt_pinned(runtime, 4096);
     wt_ok(warm_free(block));
     wt_ok(warm_thread_release(runtime));
     ck_assert_uint_eq(emptied, 1);

@@ -16,12 +16,8 @@ static int64_t made; /* runtimes */
 
 static void setup(void)
 {
-    warm_options options = {.size = sizeof options,
-                            .device = "host",
-                            .segment = MIB,
-                            .numa_nodes = NODES};
-
-    runtime = wt_runtime(&options);
+    runtime =
+        wt_runtime_with(.device = "host", .segment = MIB, .numa_nodes = NODES);
     made++;
     ck_assert(runtime->driver->numa.simulated ||
               runtime->driver->numa.nodes == NODES);
@@ -38,14 +34,10 @@ static void teardown(void)
 
 static void reopen(int nodes)
 {
-    warm_options options = {.size = sizeof options,
-                            .device = "host",
-                            .segment = MIB,
-                            .magazines = "off",
-                            .numa_nodes = (uint64_t)nodes};
-
     teardown();
-    runtime = wt_runtime(&options);
+    runtime =
+        wt_runtime_with(.device = "host", .segment = MIB, .magazines = "off",
+                        .numa_nodes = (uint64_t)nodes);
     made++;
     runtime->driver->numa.simulated = true;
 }
@@ -108,8 +100,7 @@ WT_TEST(test_B12_B15_full_node_is_an_error_and_nothing_is_lost)
     set_room(1, 0);
     wt_fails(WARM_OUT_OF_MEMORY, try_on(1, SIZE, &pointer));
     ck_assert_ptr_eq(pointer, &pointer);
-    ck_assert_ptr_nonnull(
-        strstr(warm_last_error_message(), "node 1 has no memory left"));
+    wt_says("node 1 has no memory left");
     /* Noticed before it was page-locked, and unmapped again. */
     ck_assert_uint_eq(wt_calls(runtime, "pinned_register"), 0);
     ck_assert_ptr_null(runtime->driver->numa.ranges);
@@ -124,7 +115,7 @@ WT_TEST(test_B15_default_goes_to_another_node_visibly)
     void *block = NULL;
 
     set_room(0, 0);
-    wt_ok(warm_pinned_alloc(runtime, SIZE, &block));
+    block = wt_pinned(runtime, SIZE);
     ck_assert_int_eq(node_told(block), 1);
     ck_assert_int_eq(node_really(block), 1);
     ck_assert_uint_eq(wt_pinned_stats(runtime).spilled, 1);
@@ -164,12 +155,8 @@ WT_LOOP_TEST(test_B15_full_node_is_asked_now_and_then, 2)
         more[asked] = take_on(WARM_NODE_ANY, MIB);
     } while (node_told(more[asked++]) != 0 && asked < AGAIN);
     ck_assert_int_eq(node_told(more[asked - 1]), 0);
-    for (int i = 0; i < COUNT; i++) {
-        wt_ok(warm_free(block[i]));
-    }
-    for (int i = 0; i < asked; i++) {
-        wt_ok(warm_free(more[i]));
-    }
+    wt_free_all(block, COUNT);
+    wt_free_all(more, asked);
 }
 
 /* What a node was asked in vain before it had memory is forgotten then. */
@@ -249,9 +236,7 @@ WT_TEST(test_B15_B18_one_full_node_is_no_reason_for_pageable_memory)
                                    WARM_ALLOC_PAGEABLE_OK, &block[i]));
         ck_assert_int_eq(node_told(block[i]), 1);
     }
-    for (int i = 0; i < 8; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, 8);
 }
 
 WT_TEST(test_B11_B15_full_node_is_asked_again_once_memory_has_gone_back)
@@ -267,9 +252,7 @@ WT_TEST(test_B11_B15_full_node_is_asked_again_once_memory_has_gone_back)
     last = take_on(WARM_NODE_ANY, MIB);
     ck_assert_int_eq(node_told(last), 0);
     wt_ok(warm_free(last));
-    for (int i = 0; i < 8; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, 8);
 }
 
 /* A thread that can have no window is served, and no error is left behind. */
@@ -345,8 +328,7 @@ WT_TEST(test_B12_B15_both_nodes_full_is_an_error)
     set_room(0, 0);
     set_room(1, 0);
     wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(runtime, SIZE, &pointer));
-    ck_assert_ptr_nonnull(
-        strstr(warm_last_error_message(), "node 0 has no memory left"));
+    wt_says("node 0 has no memory left");
     ck_assert_ptr_eq(pointer, &pointer);
     ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 1);
     ck_assert_uint_eq(wt_pinned_stats(runtime).spilled, 0);

@@ -146,10 +146,9 @@ WT_LOOP_TEST(test_windows_are_as_many_as_threads_at_once, 2)
 
 WT_TEST(test_a_used_window_binds_anew)
 {
-    warm_stream stream = NULL;
     void *handle = NULL, *again = NULL;
+    warm_stream stream = wt_stream(runtime, 0);
 
-    wt_ok(warm_stream_create(runtime, 0, &stream));
     for (unsigned i = 1; i <= 3; i++) {
         wt_ok(warm_handle_reserve_on(runtime, kind, 0, stream, &handle));
         wt_ok(warm_handle_reserve_on(runtime, kind, 0, stream, &again));
