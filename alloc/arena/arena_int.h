@@ -51,163 +51,20 @@ static inline void wm_count_locked(_Atomic unsigned *count, int change)
 
 /* ---- bins.c -------------------------------------------------------------- */
 
-/* block is a run of whole pages. */
+/* Adds to a list of runs without owner, and removes. */
+void wm_idle_link(wm_block **head, wm_block *run);
+void wm_idle_unlink(wm_block **head, wm_block *run);
+/* block is a run of whole pages; to be removed, in one of the bins. */
 void wm_bins_insert(wm_bins *bins, wm_block *block);
-/* block is in one of the bins. */
 void wm_bins_remove(wm_bins *bins, wm_block *block);
-/* A run of at least bytes (whole pages), which stays in its bin, or null if
- * there is none. */
+/* A run of at least bytes (whole pages), which stays in its bin, or null. */
 wm_block *wm_bins_find(const wm_bins *bins, size_t bytes);
-
 /* The first filled bin from bin on; WM_BINS_COUNT: none. */
 unsigned wm_bins_next(const wm_bins *bins, unsigned bin);
-
 /* Bin of a run of so many bytes. */
 unsigned wm_bins_index(size_t bytes);
 
-/* ---- run.c --------------------------------------------------------------- */
-
-/* Relaxed: only the holder of the lock writes; look-ups read without it (struct
- * wm_segment). */
-static inline void wm_bit_set_locked(_Atomic uint64_t *words, size_t i, bool on)
-{
-    uint64_t bit = (uint64_t)1 << (i % 64);
-    uint64_t word = atomic_load_explicit(&words[i / 64], memory_order_relaxed);
-
-    atomic_store_explicit(&words[i / 64], on ? word | bit : word & ~bit,
-                          memory_order_relaxed);
-}
-
-/* Gives new records the memory of their origins, wm_history_origin_bytes() each
- * at origins, if there is a history. */
-void wm_record_init_origins(const wm_arena *arena, wm_block *block,
-                            unsigned count, char *origins);
-
-/* Spare records of runs. wm_record_have_locked() makes some if there are fewer
- * than two; false: no memory. wm_record_take_locked() only after that. */
-bool wm_record_have_locked(wm_arena *arena);
-wm_block *wm_record_take_locked(wm_arena *arena);
-void wm_record_give_locked(wm_arena *arena, wm_block *block);
-
-/* Sets whether a run starts at base, for look-ups of inner addresses. */
-void wm_run_mark(wm_segment *segment, const char *base, bool start);
-/* Cuts a run, which is in no bin, to bytes; returns the rest as a new run. */
-wm_block *wm_run_cut_locked(wm_arena *arena, wm_block *block, size_t bytes);
-/* The same, and the rest is idle in its bin. */
-void wm_run_split_locked(wm_arena *arena, wm_block *block, size_t bytes);
-/* Merges the run with the one after it, in no bin, whose record ends. inner:
- * what the page map knows of that one's first page from then on. */
-void wm_run_absorb_locked(wm_arena *arena, wm_block *block,
-                          const wm_segment *inner);
-/* Initialises the record of an idle run at base and enters it in the map; the
- * run is in no bin yet. */
-void wm_run_init(wm_block *block, wm_segment *segment, char *base,
-                 size_t bytes);
-/* Sets whether the segment is one idle run, and counts it. */
-void wm_segment_note_whole_locked(wm_arena *arena, wm_segment *segment,
-                                  bool whole);
-/* detach: takes a wholly idle segment out of the arena; the records of its runs
- * stay with it. attach: adds it again. give: its record and those of its runs
- * become spare. */
-void wm_segment_detach_locked(wm_arena *arena, wm_segment *segment);
-void wm_segment_attach_locked(wm_arena *arena, wm_segment *segment);
-void wm_segment_give_locked(wm_arena *arena, wm_segment *segment);
-/* Logs memory that came or goes in the history; under the lock, so that the
- * history and a snapshot agree. */
-static inline void wm_segment_log(const wm_arena *arena, const char *base,
-                                  size_t bytes, enum wm_history_op op)
-{
-    if (arena->history != NULL) {
-        wm_traced_segment(arena, base, bytes, op);
-    }
-}
-/* A segment in no list, with the record of its first run, which is common and
- * in no bin; null without memory for them. unit: its grain of expansion, or 0.
- */
-wm_segment *wm_segment_make_locked(wm_arena *arena, char *base, size_t bytes,
-                                   size_t unit);
-/* A record for a segment of so many bytes, in no list, or null. unit: its grain
- * of expansion, or 0. */
-wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes,
-                                     size_t unit);
-void wm_segment_record_give_locked(wm_arena *arena, wm_segment *segment);
-/* Add to the arena's list of segments, and remove. */
-void wm_segment_link_locked(wm_arena *arena, wm_segment *segment);
-void wm_segment_unlink_locked(wm_arena *arena, wm_segment *segment);
-/* Ends a detach or a claim. gap_put: the run has no memory; it is a gap and
- * merges with gaps beside it. fill: it has memory and is a common idle run. */
-void wm_gap_put_locked(wm_arena *arena, wm_block *run);
-void wm_expand_fill_locked(wm_arena *arena, wm_segment *segment,
-                           wm_block *part);
-/* A piece was mapped or unmapped: sets or clears the bits of all of its units
- * except the first. */
-void wm_piece_set_locked(wm_segment *segment, const char *base, size_t bytes,
-                         bool joined);
-/* Bytes of the piece that ends at end. */
-size_t wm_piece_up_to_locked(const wm_segment *segment, const char *end);
-/* Bytes of the whole pieces in a run, from *begin on; 0: there are none, or the
- * segment does not expand. */
-size_t wm_piece_whole_locked(const wm_block *run, char **begin);
-/* True if no unit of the run, nor the unit after it, is joined: must hold for a
- * run without memory. */
-bool wm_piece_none_locked(const wm_block *run);
-/* Removes a segment, with its runs, from the page map. */
-void wm_segment_forget(wm_segment *segment);
-/* Adds memory as a segment of one idle, common run; null, and no effect, if
- * there is no record. needed: bytes of the request that it was obtained for, or
- * 0. */
-wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
-                                   size_t needed);
-/* The bins in which the run belongs while idle. */
-wm_bins *wm_run_bins(const wm_block *run);
-/* Moves a run, which is in no bin, to another lane; from or to null when its
- * record begins or ends. */
-void wm_run_move(wm_block *run, wm_lane *lane);
-/* Counts bytes that were obtained for a run of needed bytes, or for no
- * particular request (0). */
-void wm_run_note_growth_locked(wm_arena *arena, wm_lane *lane, size_t needed,
-                               size_t bytes);
-/* True if a request of bytes may use idle runs of the segment without opening
- * it first, if it is an oversize one. */
-bool wm_run_suits(const wm_segment *segment, size_t bytes);
-/* True unless the run is a gap, or is being filled or emptied. */
-bool wm_run_has_memory(wm_block *block);
-/* Null is not idle. */
-static inline bool wm_run_is_idle(wm_block *block)
-{
-    return block != NULL && wm_block_state(block) == WM_BLOCK_IDLE;
-}
-/* True if the run is idle and the lane may use it; run may be null. */
-static inline bool wm_run_may_have(const wm_arena *arena, const wm_lane *lane,
-                                   wm_block *run)
-{
-    return wm_run_is_idle(run) &&
-           (run->lane == lane || run->lane == &arena->common);
-}
-/* Merges idle runs that the lane may use, from first on, to at least bytes, and
- * with further idle runs of the lane behind them; the result is the lane's. */
-wm_block *wm_run_join_lanes_locked(wm_arena *arena, wm_lane *lane,
-                                   wm_block *first, size_t bytes);
-/* An idle run of exactly bytes, out of its bin, or null. *failed: there is
- * memory, but no metadata for a record or a lane. lane, here and below: the
- * stream's first lane, the arena's common lane, or null. */
-wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
-                             enum wm_split split, bool *failed);
-/* Frees a run that is in no bin and merges it with its neighbours. */
-void wm_run_put_locked(wm_arena *arena, wm_block *block);
-/* As wm_run_put_locked() for a run that was idle in another bin or segment. */
-void wm_run_join_locked(wm_arena *arena, wm_block *block);
-
-/* A slot of the class, or null; *failed as above. */
-wm_block *wm_slab_take_locked(wm_arena *arena, wm_lane *lane,
-                              unsigned size_class, enum wm_split split,
-                              bool *failed);
-void wm_slab_put_locked(wm_arena *arena, wm_block *slot);
-/* Moves all slabs of one lane to another. */
-void wm_slab_move_all_locked(wm_lane *from, wm_lane *to);
-
-/* The run at the start of a segment; the others follow by after. */
-wm_block *wm_segment_first_run(wm_segment *segment);
+/* ---- lane.c -------------------------------------------------------------- */
 
 /* Puts a lane at the end of the queue of lanes with new runs. */
 void wm_lane_renew_locked(wm_arena *arena, wm_lane *lane);
@@ -245,16 +102,107 @@ static inline wm_lane *wm_lane_in_locked(wm_arena *arena, wm_lane *lane)
                : wm_lane_make_beside_locked(arena, lane);
 }
 
+/* ---- run.c --------------------------------------------------------------- */
+
+/* Relaxed: only the holder of the lock writes; look-ups read without it (struct
+ * wm_segment). */
+static inline void wm_bit_set_locked(_Atomic uint64_t *words, size_t i, bool on)
+{
+    uint64_t bit = (uint64_t)1 << (i % 64);
+    uint64_t word = atomic_load_explicit(&words[i / 64], memory_order_relaxed);
+
+    atomic_store_explicit(&words[i / 64], on ? word | bit : word & ~bit,
+                          memory_order_relaxed);
+}
+
+/* Gives new records the memory of their origins, wm_history_origin_bytes() each
+ * at origins, if there is a history. */
+void wm_record_init_origins(const wm_arena *arena, wm_block *block,
+                            unsigned count, char *origins);
+/* Spare records of runs. wm_record_have_locked() makes some if there are fewer
+ * than two; false: no memory. wm_record_take_locked() only after that. */
+bool wm_record_have_locked(wm_arena *arena);
+wm_block *wm_record_take_locked(wm_arena *arena);
+void wm_record_give_locked(wm_arena *arena, wm_block *block);
+
+/* Null is not idle. */
+static inline bool wm_run_is_idle(wm_block *block)
+{
+    return block != NULL && wm_block_state(block) == WM_BLOCK_IDLE;
+}
+/* True if the run is idle and the lane may use it; run may be null. */
+static inline bool wm_run_may_have(const wm_arena *arena, const wm_lane *lane,
+                                   wm_block *run)
+{
+    return wm_run_is_idle(run) &&
+           (run->lane == lane || run->lane == &arena->common);
+}
+/* The run at the start of a segment; the others follow by after. */
+wm_block *wm_segment_first_run(wm_segment *segment);
+/* Sets whether a run starts at base, for look-ups of inner addresses. */
+void wm_run_mark(wm_segment *segment, const char *base, bool start);
+/* Initialises the record of an idle run at base and enters it in the map; the
+ * run is in no bin yet. */
+void wm_run_init(wm_block *block, wm_segment *segment, char *base,
+                 size_t bytes);
+/* Cuts a run, which is in no bin, to bytes. cut: returns the rest, in no bin;
+ * split: the rest is idle. */
+wm_block *wm_run_cut_locked(wm_arena *arena, wm_block *block, size_t bytes);
+void wm_run_split_locked(wm_arena *arena, wm_block *block, size_t bytes);
+/* Merges the run with the one after it, in no bin, whose record ends. inner:
+ * what the page map knows of that one's first page from then on. */
+void wm_run_absorb_locked(wm_arena *arena, wm_block *block,
+                          const wm_segment *inner);
+/* The bins in which the run belongs while idle. */
+wm_bins *wm_run_bins(const wm_block *run);
+/* Moves a run, which is in no bin, to another lane; from or to null when its
+ * record begins or ends. */
+void wm_run_move(wm_block *run, wm_lane *lane);
+/* Sets whether the segment is one idle run, and counts it. */
+void wm_segment_note_whole_locked(wm_arena *arena, wm_segment *segment,
+                                  bool whole);
+/* Counts bytes that were obtained for a run of needed bytes, or for no
+ * particular request (0). */
+void wm_run_note_growth_locked(wm_arena *arena, wm_lane *lane, size_t needed,
+                               size_t bytes);
+/* True if a request of bytes may use idle runs of the segment without opening
+ * it first, if it is an oversize one. */
+bool wm_run_suits(const wm_segment *segment, size_t bytes);
+/* Merges idle runs that the lane may use, from first on, to at least bytes, and
+ * with further idle runs of the lane behind them; the result is the lane's. */
+wm_block *wm_run_join_lanes_locked(wm_arena *arena, wm_lane *lane,
+                                   wm_block *first, size_t bytes);
+/* An idle run of exactly bytes, out of its bin, or null. *failed: there is
+ * memory, but no metadata for a record or a lane. lane, here and below: the
+ * stream's first lane, the arena's common lane, or null. */
+wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
+                             enum wm_split split, bool *failed);
+/* Frees a run that is in no bin and merges it with its neighbours. join: the
+ * run was idle before, in another bin or segment. */
+void wm_run_put_locked(wm_arena *arena, wm_block *block);
+void wm_run_join_locked(wm_arena *arena, wm_block *block);
+/* Removes a segment, with its runs, from the page map. */
+void wm_segment_forget(wm_segment *segment);
+
+/* ---- slab.c -------------------------------------------------------------- */
+
+/* A slot of the class, or null; *failed as above. */
+wm_block *wm_slab_take_locked(wm_arena *arena, wm_lane *lane,
+                              unsigned size_class, enum wm_split split,
+                              bool *failed);
+void wm_slab_put_locked(wm_arena *arena, wm_block *slot);
+/* Moves all slabs of one lane to another. */
+void wm_slab_move_all_locked(wm_lane *from, wm_lane *to);
+
+/* ---- arena.c ------------------------------------------------------------- */
+
 /* A LIVE block for a request, or null; *failed as above. */
 wm_block *wm_arena_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
                                enum wm_split split, bool *failed);
-
 /* Frees all blocks of the transfer cache to the arena; false: there were none.
- */
+ * age: if the cache was not used since the last call. */
 bool wm_arena_empty_transfer_cache_locked(wm_arena *arena);
-/* The same, if the cache was not used since the last call. */
 void wm_arena_age_transfer_cache_locked(wm_arena *arena);
-
 /* Refills a magazine: takes up to count blocks of a fixed class, counted only
  * in out_bytes, and gives each the state. Returns their number. */
 unsigned wm_arena_take_batch_locked(wm_arena *arena, wm_lane *lane,
@@ -267,5 +215,61 @@ void wm_arena_put_locked(wm_arena *arena, wm_block *block);
  * caller sets their states. */
 void wm_arena_begin_pending_locked(wm_arena *arena, size_t count, size_t bytes);
 void wm_arena_end_pending_locked(wm_arena *arena, size_t count, size_t bytes);
+
+/* ---- segment.c ----------------------------------------------------------- */
+
+/* A record for a segment of so many bytes, in no list, or null; and back. unit:
+ * its grain of expansion, or 0. make: with the record of its first run, which
+ * is common and in no bin. */
+wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes,
+                                     size_t unit);
+void wm_segment_record_give_locked(wm_arena *arena, wm_segment *segment);
+wm_segment *wm_segment_make_locked(wm_arena *arena, char *base, size_t bytes,
+                                   size_t unit);
+/* Adds memory as a segment of one idle, common run; null, and no effect, if
+ * there is no record. needed: bytes of the request that it was obtained for, or
+ * 0. */
+wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
+                                   size_t needed);
+/* Add to the arena's list of segments, and remove. */
+void wm_segment_link_locked(wm_arena *arena, wm_segment *segment);
+void wm_segment_unlink_locked(wm_arena *arena, wm_segment *segment);
+/* detach: takes a wholly idle segment out of the arena; the records of its runs
+ * stay with it. attach: adds it again. give: its record and those of its runs
+ * become spare. */
+void wm_segment_detach_locked(wm_arena *arena, wm_segment *segment);
+void wm_segment_attach_locked(wm_arena *arena, wm_segment *segment);
+void wm_segment_give_locked(wm_arena *arena, wm_segment *segment);
+/* Logs memory that came or goes in the history; under the lock, so that the
+ * history and a snapshot agree. */
+static inline void wm_segment_log(const wm_arena *arena, const char *base,
+                                  size_t bytes, enum wm_history_op op)
+{
+    if (arena->history != NULL) {
+        wm_traced_segment(arena, base, bytes, op);
+    }
+}
+
+/* ---- expand.c ------------------------------------------------------------ */
+
+/* True unless the run is a gap, or is being filled or emptied. */
+bool wm_run_has_memory(wm_block *block);
+/* Ends a detach or a claim. gap_put: the run has no memory; it is a gap and
+ * merges with gaps beside it. fill: it has memory and is a common idle run. */
+void wm_gap_put_locked(wm_arena *arena, wm_block *run);
+void wm_expand_fill_locked(wm_arena *arena, wm_segment *segment,
+                           wm_block *part);
+/* A piece was mapped or unmapped: sets or clears the bits of all of its units
+ * except the first. */
+void wm_piece_set_locked(wm_segment *segment, const char *base, size_t bytes,
+                         bool joined);
+/* Bytes of the piece that ends at end. */
+size_t wm_piece_up_to_locked(const wm_segment *segment, const char *end);
+/* Bytes of the whole pieces in a run, from *begin on; 0: there are none, or the
+ * segment does not expand. */
+size_t wm_piece_whole_locked(const wm_block *run, char **begin);
+/* True if no unit of the run, nor the unit after it, is joined: must hold for a
+ * run without memory. */
+bool wm_piece_none_locked(const wm_block *run);
 
 #endif

@@ -74,7 +74,7 @@ static void count_locked(wm_arena *arena, const wm_block *block, int sign,
     }
     /* Where threads claim room ahead, peaks are raised later (live.h). */
     if (taken && !arena->live->roomy) {
-        wm_lives_raise(arena->live);
+        wm_lives_raise_some(arena->live, NULL);
     }
     wm_claim_add_raise(&claims->blocks[block->size_class], sign);
     if (block->size_class == WM_CLASS_PAGES) {

@@ -19,37 +19,44 @@ unsigned wm_bins_index(size_t bytes)
     return ((log2 - FIRST_LOG2) << WM_BINS_STEPS_LOG2) + step;
 }
 
+void wm_idle_link(wm_block **head, wm_block *run)
+{
+    run->previous_idle = NULL;
+    run->next_idle = *head;
+    if (*head != NULL) {
+        (*head)->previous_idle = run;
+    }
+    *head = run;
+}
+
+void wm_idle_unlink(wm_block **head, wm_block *run)
+{
+    if (run->next_idle != NULL) {
+        run->next_idle->previous_idle = run->previous_idle;
+    }
+    if (run->previous_idle != NULL) {
+        run->previous_idle->next_idle = run->next_idle;
+    } else {
+        wm_assert(*head == run);
+        *head = run->next_idle;
+    }
+}
+
 void wm_bins_insert(wm_bins *bins, wm_block *block)
 {
     unsigned bin = wm_bins_index(block->bytes);
-    wm_block *next = bins->bin[bin];
 
-    block->previous_idle = NULL;
-    block->next_idle = next;
-    if (next != NULL) {
-        next->previous_idle = block;
-    }
-    bins->bin[bin] = block;
+    wm_idle_link(&bins->bin[bin], block);
     bins->filled[bin / 64] |= (uint64_t)1 << (bin % 64);
 }
 
 void wm_bins_remove(wm_bins *bins, wm_block *block)
 {
-    wm_block *next = block->next_idle;
-    wm_block *previous = block->previous_idle;
+    unsigned bin = wm_bins_index(block->bytes);
 
-    if (next != NULL) {
-        next->previous_idle = previous;
-    }
-    if (previous != NULL) {
-        previous->next_idle = next;
-    } else {
-        unsigned bin = wm_bins_index(block->bytes);
-
-        wm_assert(bins->bin[bin] == block);
-        bins->bin[bin] = next;
-        bins->filled[bin / 64] &= ~((uint64_t)(next == NULL) << (bin % 64));
-    }
+    wm_idle_unlink(&bins->bin[bin], block);
+    bins->filled[bin / 64] &=
+        ~((uint64_t)(bins->bin[bin] == NULL) << (bin % 64));
 }
 
 unsigned wm_bins_next(const wm_bins *bins, unsigned bin)

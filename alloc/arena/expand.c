@@ -117,30 +117,13 @@ static bool is_gap(wm_block *run)
 static void link_gap(wm_arena *arena, wm_block *gap)
 {
     wm_block_set_state(gap, WM_BLOCK_GAP);
-    gap->previous_idle = NULL;
-    gap->next_idle = arena->gaps;
-    if (gap->next_idle != NULL) {
-        gap->next_idle->previous_idle = gap;
-    }
-    arena->gaps = gap;
-}
-
-static void unlink_gap(wm_arena *arena, wm_block *gap)
-{
-    if (gap->next_idle != NULL) {
-        gap->next_idle->previous_idle = gap->previous_idle;
-    }
-    if (gap->previous_idle != NULL) {
-        gap->previous_idle->next_idle = gap->next_idle;
-    } else {
-        arena->gaps = gap->next_idle;
-    }
+    wm_idle_link(&arena->gaps, gap);
 }
 
 /* Merges a gap with the gap after it. */
 static void absorb_gap_locked(wm_arena *arena, wm_block *gap)
 {
-    unlink_gap(arena, gap->after);
+    wm_idle_unlink(&arena->gaps, gap->after);
     wm_run_absorb_locked(arena, gap, NULL);
 }
 
@@ -196,7 +179,7 @@ bool wm_expand_remove(wm_arena *arena, void **base, size_t *bytes)
 
         *base = segment->base;
         *bytes = segment->bytes;
-        unlink_gap(arena, gap);
+        wm_idle_unlink(&arena->gaps, gap);
         wm_run_mark(segment, segment->base, false);
         wm_page_map_set(segment->base, NULL, WM_ENTRY_RUN);
         wm_segment_unlink_locked(arena, segment);
@@ -295,7 +278,7 @@ static wm_block *cut_gap_locked(wm_arena *arena, const struct place *place,
 {
     wm_block *gap = place->gap, *part = gap, *rest = NULL;
 
-    unlink_gap(arena, gap);
+    wm_idle_unlink(&arena->gaps, gap);
     if (bytes < gap->bytes && place->at_end) {
         part = wm_run_cut_locked(arena, gap, gap->bytes - bytes);
         rest = gap;

@@ -66,39 +66,29 @@ bool wm_live_add_active(wm_live *live, int64_t blocks, int64_t bytes)
     return add(live, WM_LIVE_ACTIVE_BYTES, bytes) || above;
 }
 
-static void each_live(wm_lives *lives, int figure, void (*fn)(wm_claim *claim))
-{
-    fn(&lives->small.of[figure]);
-    fn(&lives->large.of[figure]);
-    if (lives->large.whole != NULL) {
-        fn(&lives->large.whole->of[figure]);
-    }
-}
-
-static void each(wm_lives *lives, void (*fn)(wm_claim *claim))
+/* some: for which figures; null: for all. */
+static void each(wm_lives *lives, const bool *some, void (*fn)(wm_claim *claim))
 {
     for (int i = 0; i < WM_LIVE_FIGURES; i++) {
-        each_live(lives, i, fn);
-    }
-}
-
-void wm_lives_raise(wm_lives *lives)
-{
-    each(lives, wm_claim_raise);
-}
-
-void wm_lives_raise_some(wm_lives *lives, const bool some[WM_LIVE_FIGURES])
-{
-    for (int i = 0; i < WM_LIVE_FIGURES; i++) {
-        if (some[i]) {
-            each_live(lives, i, wm_claim_raise);
+        if (some != NULL && !some[i]) {
+            continue;
+        }
+        fn(&lives->small.of[i]);
+        fn(&lives->large.of[i]);
+        if (lives->large.whole != NULL) {
+            fn(&lives->large.whole->of[i]);
         }
     }
 }
 
+void wm_lives_raise_some(wm_lives *lives, const bool *some)
+{
+    each(lives, some, wm_claim_raise);
+}
+
 void wm_lives_reset(wm_lives *lives)
 {
-    each(lives, reset);
+    each(lives, NULL, reset);
     for (int i = 0; i < WM_CLASSES_ALL; i++) {
         reset(&lives->of_class.blocks[i]);
     }

@@ -112,9 +112,9 @@ static inline void wm_claim_add_raise(wm_claim *claim, int64_t n)
  * peak has to be raised. */
 bool wm_live_add(wm_live *live, int64_t blocks, int64_t asked, int64_t bytes);
 bool wm_live_add_active(wm_live *live, int64_t blocks, int64_t bytes);
-/* Raise or reset all peaks, and those of the totals. */
-void wm_lives_raise(wm_lives *lives);
-void wm_lives_raise_some(wm_lives *lives, const bool some[WM_LIVE_FIGURES]);
+/* Raise the peaks of some figures (by enum wm_figure; null: of all), or reset
+ * all, with those of the totals. */
+void wm_lives_raise_some(wm_lives *lives, const bool *some);
 void wm_lives_reset(wm_lives *lives);
 
 #endif

@@ -411,21 +411,11 @@ wm_block *wm_segment_first_run(wm_segment *segment)
 
 void wm_segment_forget(wm_segment *segment)
 {
-    wm_block *run = segment->unit > 0 ? wm_segment_first_run(segment) : NULL;
+    for (wm_block *run = wm_segment_first_run(segment); run != NULL;
+         run = run->after) {
+        bool gap = wm_block_state(run) == WM_BLOCK_GAP;
 
-    if (segment->unit == 0) {
-        wm_page_map_fill(segment->base, segment->bytes, &wm_page_gone,
-                         WM_ENTRY_IMPORTED);
-    }
-    while (run != NULL) {
-        wm_block *after = run->after;
-
-        if (wm_block_state(run) == WM_BLOCK_GAP) {
-            wm_page_map_fill(run->base, WM_PAGE, NULL, WM_ENTRY_RUN);
-        } else {
-            wm_page_map_fill(run->base, run->bytes, &wm_page_gone,
-                             WM_ENTRY_IMPORTED);
-        }
-        run = after;
+        wm_page_map_fill(run->base, gap ? WM_PAGE : run->bytes,
+                         gap ? NULL : &wm_page_gone, WM_ENTRY_IMPORTED);
     }
 }
