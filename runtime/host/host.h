@@ -297,6 +297,19 @@ static inline void wm_host_unlock(wm_host *host)
     wm_lock_release(&host->root->lock);
 }
 
+/* Defines an op as op_locked() of the same file under the lock. */
+#define WM_HOST_LOCKED(op, parameters, arguments)                              \
+    warm_status wm_host_##op parameters                                        \
+    {                                                                          \
+        wm_host *host = wm_host_of(d);                                         \
+        warm_status status;                                                    \
+                                                                               \
+        wm_host_lock(host);                                                    \
+        status = op##_locked arguments;                                        \
+        wm_host_unlock(host);                                                  \
+        return status;                                                         \
+    }
+
 /* Bytes rounded up to pages; 0 if the sum does not fit. */
 static inline size_t wm_host_pages(const wm_host *host, size_t bytes)
 {

@@ -78,20 +78,17 @@ void wm_host_event_close_locked(wm_host *host, wm_host_event *event)
 }
 
 /* Queued waits name the core, not the event, and stay valid. */
-warm_status wm_host_event_destroy(wm_driver *d, warm_event name)
+static warm_status event_destroy_locked(wm_host *host, warm_event name)
 {
-    wm_host *host = wm_host_of(d);
     wm_host_event *event = NULL;
-    warm_status status;
+    warm_status status = find_locked(host, name, &event);
 
-    wm_host_lock(host);
-    status = find_locked(host, name, &event);
-    if (status == WARM_OK) {
+    if (event != NULL) {
         wm_host_event_close_locked(host, event);
     }
-    wm_host_unlock(host);
     return status;
 }
+WM_HOST_LOCKED(event_destroy, (wm_driver * d, warm_event name), (host, name))
 
 static warm_status record_locked(wm_host *host, wm_host_event *event,
                                  wm_host_core *core)
@@ -150,47 +147,47 @@ static warm_status find_ends_locked(wm_host *host, warm_event name,
     return status;
 }
 
-warm_status wm_host_event_record(wm_driver *d, warm_event name,
-                                 warm_stream stream)
+static warm_status event_record_locked(wm_host *host, warm_event name,
+                                       warm_stream stream)
 {
-    wm_host *host = wm_host_of(d);
     wm_host_event *event = NULL;
     wm_host_core *core = NULL;
-    warm_status status;
+    warm_status status = find_ends_locked(host, name, stream, &event, &core);
 
-    wm_host_lock(host);
-    status = find_ends_locked(host, name, stream, &event, &core);
-    if (status == WARM_OK) {
-        status = core->capture != NULL
-                     ? record_captured_locked(host, event, core)
-                     : record_locked(host, event, core);
+    if (status != WARM_OK) {
+        return status;
     }
-    wm_host_unlock(host);
-    return status;
+    return core->capture != NULL ? record_captured_locked(host, event, core)
+                                 : record_locked(host, event, core);
 }
+WM_HOST_LOCKED(event_record,
+               (wm_driver * d, warm_event name, warm_stream stream),
+               (host, name, stream))
 
-warm_status wm_host_event_mark(wm_driver *d, warm_event name,
-                               warm_stream stream, wm_capture *capture)
+static warm_status event_mark_locked(wm_host *host, warm_event name,
+                                     warm_stream stream, wm_capture *capture)
 {
-    wm_host *host = wm_host_of(d);
     wm_host_event *event = NULL;
     wm_host_core *core = NULL;
-    wm_capture now = WM_CAPTURE_NONE;
-    warm_status status;
+    warm_status status = find_ends_locked(host, name, stream, &event, &core);
 
-    wm_host_lock(host);
-    status = find_ends_locked(host, name, stream, &event, &core);
-    if (status == WARM_OK && core->capture != NULL) {
-        now = WM_CAPTURE_ACTIVE;
-    } else if (status == WARM_OK) {
-        status = record_locked(host, event, core);
+    if (status != WARM_OK) {
+        return status;
     }
-    wm_host_unlock(host);
+    if (core->capture != NULL) {
+        *capture = WM_CAPTURE_ACTIVE;
+        return WARM_OK;
+    }
+    status = record_locked(host, event, core);
     if (status == WARM_OK) {
-        *capture = now;
+        *capture = WM_CAPTURE_NONE;
     }
     return status;
 }
+WM_HOST_LOCKED(event_mark,
+               (wm_driver * d, warm_event name, warm_stream stream,
+                wm_capture *capture),
+               (host, name, stream, capture))
 
 static warm_status wait_locked(wm_host *host, wm_host_core *core,
                                wm_host_event *event)
@@ -207,25 +204,21 @@ static warm_status wait_locked(wm_host *host, wm_host_core *core,
 }
 
 /* A complete event queues nothing. */
-warm_status wm_host_stream_wait_event(wm_driver *d, warm_stream stream,
-                                      warm_event name)
+static warm_status stream_wait_event_locked(wm_host *host, warm_stream stream,
+                                            warm_event name)
 {
-    wm_host *host = wm_host_of(d);
     wm_host_event *event = NULL;
     wm_host_core *core = NULL;
-    warm_status status;
+    warm_status status = find_locked(host, name, &event);
 
-    wm_host_lock(host);
-    status = find_locked(host, name, &event);
     if (status == WARM_OK) {
         status = wm_host_core_find_locked(host, stream, &core);
     }
-    if (status == WARM_OK) {
-        status = wait_locked(host, core, event);
-    }
-    wm_host_unlock(host);
-    return status;
+    return status == WARM_OK ? wait_locked(host, core, event) : status;
 }
+WM_HOST_LOCKED(stream_wait_event,
+               (wm_driver * d, warm_stream stream, warm_event name),
+               (host, stream, name))
 
 /* Finds an event for a query or a wait. If it was last recorded in a capture,
  * the call is refused and invalidates the capture. */
@@ -235,7 +228,7 @@ static warm_status find_uncaptured_locked(wm_host *host, warm_event name,
 {
     warm_status status = find_locked(host, name, event);
 
-    if (status != WARM_OK) {
+    if (*event == NULL) {
         return status;
     }
     if ((*event)->capture != NULL) {
@@ -246,52 +239,45 @@ static warm_status find_uncaptured_locked(wm_host *host, warm_event name,
     return wm_host_unsafe_locked(host, call);
 }
 
-warm_status wm_host_event_query(wm_driver *d, warm_event name)
+static warm_status event_query_locked(wm_host *host, warm_event name)
 {
-    wm_host *host = wm_host_of(d);
     wm_host_event *event = NULL;
-    warm_status status;
+    warm_status status =
+        find_uncaptured_locked(host, name, "event_query", &event);
 
-    wm_host_lock(host);
-    status = find_uncaptured_locked(host, name, "event_query", &event);
-    if (status == WARM_OK && pending_locked(host, event)) {
-        status = WARM_NOT_READY;
-    }
-    wm_host_unlock(host);
-    return status;
+    return status == WARM_OK && pending_locked(host, event) ? WARM_NOT_READY
+                                                            : status;
 }
+WM_HOST_LOCKED(event_query, (wm_driver * d, warm_event name), (host, name))
 
 /* As CUDA's event query in relaxed capture mode: legal at any time. */
-warm_status wm_host_event_passed(wm_driver *d, warm_event name)
+static warm_status event_passed_locked(wm_host *host, warm_event name)
 {
-    wm_host *host = wm_host_of(d);
     wm_host_event *event = NULL;
-    warm_status status;
+    warm_status status = find_locked(host, name, &event);
 
-    wm_host_lock(host);
-    status = find_locked(host, name, &event);
-    if (status == WARM_OK && event->capture != NULL) {
-        status = wm_host_fail(WM_HOST_ERROR_CAPTURED_EVENT,
-                              "event_passed of an event that was last recorded "
-                              "in a capture");
-    } else if (status == WARM_OK && pending_locked(host, event)) {
-        status = WARM_NOT_READY;
+    if (event == NULL) {
+        return status;
     }
-    wm_host_unlock(host);
-    return status;
+    if (event->capture != NULL) {
+        return wm_host_fail(WM_HOST_ERROR_CAPTURED_EVENT,
+                            "event_passed of an event that was last recorded "
+                            "in a capture");
+    }
+    return pending_locked(host, event) ? WARM_NOT_READY : WARM_OK;
 }
+WM_HOST_LOCKED(event_passed, (wm_driver * d, warm_event name), (host, name))
 
-warm_status wm_host_event_synchronize(wm_driver *d, warm_event name)
+static warm_status event_synchronize_locked(wm_host *host, warm_event name)
 {
-    wm_host *host = wm_host_of(d);
     wm_host_event *event = NULL;
-    warm_status status;
+    warm_status status =
+        find_uncaptured_locked(host, name, "event_synchronize", &event);
 
-    wm_host_lock(host);
-    status = find_uncaptured_locked(host, name, "event_synchronize", &event);
     if (status == WARM_OK && pending_locked(host, event)) {
         wm_host_wait_locked(host, event->core, event->done);
     }
-    wm_host_unlock(host);
     return status;
 }
+WM_HOST_LOCKED(event_synchronize, (wm_driver * d, warm_event name),
+               (host, name))

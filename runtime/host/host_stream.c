@@ -178,92 +178,75 @@ warm_status wm_host_stream_create(wm_driver *d, int device, warm_stream *stream)
     return WARM_OK;
 }
 
-warm_status wm_host_stream_destroy(wm_driver *d, warm_stream stream)
+static warm_status stream_destroy_locked(wm_host *host, warm_stream stream)
 {
-    wm_host *host = wm_host_of(d);
-    wm_host_stream *found;
-    bool fixed = false;
+    wm_host_stream *found = wm_host_find_locked(host, WM_HOST_STREAM, stream);
 
-    wm_host_lock(host);
-    found = wm_host_find_locked(host, WM_HOST_STREAM, stream);
-    if (found != NULL) {
-        fixed = found->core->fixed;
-        if (!fixed) {
-            wm_host_stream_close_locked(host, found);
-        }
-    }
-    wm_host_unlock(host);
-    if (found == NULL || fixed) {
+    if (found == NULL || found->core->fixed) {
         return wm_host_fail(WM_HOST_ERROR_HANDLE,
                             "%p is not a stream that can be destroyed", stream);
     }
+    wm_host_stream_close_locked(host, found);
     return WARM_OK;
 }
+WM_HOST_LOCKED(stream_destroy, (wm_driver * d, warm_stream stream),
+               (host, stream))
 
-warm_status wm_host_stream_info(wm_driver *d, warm_stream stream,
-                                wm_stream_info *info)
+static warm_status stream_info_locked(wm_host *host, warm_stream stream,
+                                      wm_stream_info *info)
 {
-    wm_host *host = wm_host_of(d);
     wm_host_core *core = NULL;
-    warm_status status;
+    warm_status status = wm_host_core_find_locked(host, stream, &core);
 
-    wm_host_lock(host);
-    status = wm_host_core_find_locked(host, stream, &core);
-    if (status == WARM_OK) {
-        /* As CUDA: only the capture is known while the stream captures. */
-        info->id =
-            core->capture != NULL ? wm_stream_capture_id(stream) : core->id;
-        info->device = core->capture != NULL ? WM_DEVICE_UNKNOWN : core->device;
-        info->capture =
-            core->capture != NULL ? WM_CAPTURE_ACTIVE : WM_CAPTURE_NONE;
+    if (status != WARM_OK) {
+        return status;
     }
-    wm_host_unlock(host);
-    return status;
+    info->id = core->id;
+    info->device = core->device;
+    info->capture = WM_CAPTURE_NONE;
+    if (core->capture != NULL) { /* as in CUDA, only that is known then */
+        info->id = wm_stream_capture_id(stream);
+        info->device = WM_DEVICE_UNKNOWN;
+        info->capture = WM_CAPTURE_ACTIVE;
+    }
+    return WARM_OK;
 }
+WM_HOST_LOCKED(stream_info,
+               (wm_driver * d, warm_stream stream, wm_stream_info *info),
+               (host, stream, info))
 
-warm_status wm_host_capture_begin(wm_driver *d, warm_stream stream)
+static warm_status capture_begin_locked(wm_host *host, warm_stream stream)
 {
-    wm_host *host = wm_host_of(d);
     wm_host_core *core = NULL;
-    warm_status status;
+    warm_status status = wm_host_core_find_locked(host, stream, &core);
 
-    wm_host_lock(host);
-    status = wm_host_core_find_locked(host, stream, &core);
-    if (status == WARM_OK) {
-        status = wm_host_capture_begin_locked(host, core);
-    }
-    wm_host_unlock(host);
-    return status;
+    return status == WARM_OK ? wm_host_capture_begin_locked(host, core)
+                             : status;
 }
+WM_HOST_LOCKED(capture_begin, (wm_driver * d, warm_stream stream),
+               (host, stream))
 
-warm_status wm_host_capture_end(wm_driver *d, warm_stream stream,
-                                warm_graph *graph)
+static warm_status capture_end_locked(wm_host *host, warm_stream stream,
+                                      warm_graph *graph)
 {
-    wm_host *host = wm_host_of(d);
     wm_host_core *core = NULL;
-    warm_status status;
+    warm_status status = wm_host_core_find_locked(host, stream, &core);
 
-    wm_host_lock(host);
-    status = wm_host_core_find_locked(host, stream, &core);
-    if (status == WARM_OK) {
-        status = wm_host_capture_end_locked(host, core, graph);
-    }
-    wm_host_unlock(host);
-    return status;
+    return status == WARM_OK ? wm_host_capture_end_locked(host, core, graph)
+                             : status;
 }
+WM_HOST_LOCKED(capture_end,
+               (wm_driver * d, warm_stream stream, warm_graph *graph),
+               (host, stream, graph))
 
 warm_status wm_host_stream_capture(wm_driver *d, warm_stream stream,
                                    wm_capture *capture)
 {
-    wm_host *host = wm_host_of(d);
-    wm_host_core *core = NULL;
-    warm_status status;
+    wm_stream_info info;
+    warm_status status = wm_host_stream_info(d, stream, &info);
 
-    wm_host_lock(host);
-    status = wm_host_core_find_locked(host, stream, &core);
     if (status == WARM_OK) {
-        *capture = core->capture != NULL ? WM_CAPTURE_ACTIVE : WM_CAPTURE_NONE;
+        *capture = info.capture;
     }
-    wm_host_unlock(host);
     return status;
 }

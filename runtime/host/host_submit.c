@@ -4,20 +4,28 @@
 #include "runtime/host/host.h"
 
 /* Queues work, or records it where the stream captures. */
+static warm_status submit_locked(wm_host *host, warm_stream stream,
+                                 const wm_host_work *work)
+{
+    wm_host_core *core = NULL;
+    warm_status status = wm_host_core_find_locked(host, stream, &core);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    return core->capture != NULL
+               ? wm_host_capture_add_locked(core, work)
+               : wm_host_queue_locked(host, core, work, NULL, 0);
+}
+
 static warm_status submit(wm_driver *d, warm_stream stream,
                           const wm_host_work *work)
 {
     wm_host *host = wm_host_of(d);
-    wm_host_core *core = NULL;
     warm_status status;
 
     wm_host_lock(host);
-    status = wm_host_core_find_locked(host, stream, &core);
-    if (status == WARM_OK) {
-        status = core->capture != NULL
-                     ? wm_host_capture_add_locked(core, work)
-                     : wm_host_queue_locked(host, core, work, NULL, 0);
-    }
+    status = submit_locked(host, stream, work);
     wm_host_unlock(host);
     return status;
 }
@@ -93,40 +101,33 @@ static warm_status graph_find_locked(wm_host *host, warm_graph name,
     return WARM_OK;
 }
 
-warm_status wm_host_graph_launch(wm_driver *d, warm_graph name,
-                                 warm_stream stream)
+static warm_status graph_launch_locked(wm_host *host, warm_graph name,
+                                       warm_stream stream)
 {
-    wm_host *host = wm_host_of(d);
     wm_host_graph *graph = NULL;
     wm_host_core *core = NULL;
-    warm_status status;
+    warm_status status = graph_find_locked(host, name, &graph);
 
-    wm_host_lock(host);
-    status = graph_find_locked(host, name, &graph);
     if (status == WARM_OK) {
         status = wm_host_core_find_locked(host, stream, &core);
     }
-    if (status == WARM_OK) {
-        status = launch_locked(host, graph, core);
-    }
-    wm_host_unlock(host);
-    return status;
+    return status == WARM_OK ? launch_locked(host, graph, core) : status;
 }
+WM_HOST_LOCKED(graph_launch,
+               (wm_driver * d, warm_graph name, warm_stream stream),
+               (host, name, stream))
 
-warm_status wm_host_graph_destroy(wm_driver *d, warm_graph name)
+static warm_status graph_destroy_locked(wm_host *host, warm_graph name)
 {
-    wm_host *host = wm_host_of(d);
     wm_host_graph *graph = NULL;
-    warm_status status;
+    warm_status status = graph_find_locked(host, name, &graph);
 
-    wm_host_lock(host);
-    status = graph_find_locked(host, name, &graph);
     if (status == WARM_OK) {
         wm_host_graph_close_locked(host, graph);
     }
-    wm_host_unlock(host);
     return status;
 }
+WM_HOST_LOCKED(graph_destroy, (wm_driver * d, warm_graph name), (host, name))
 
 /* Finds a stream for a query or a wait, which invalidates its capture. */
 static warm_status find_uncaptured_locked(wm_host *host, warm_stream stream,
@@ -145,76 +146,68 @@ static warm_status find_uncaptured_locked(wm_host *host, warm_stream stream,
     return wm_host_unsafe_locked(host, call);
 }
 
-warm_status wm_host_stream_query(wm_driver *d, warm_stream stream)
+static warm_status stream_query_locked(wm_host *host, warm_stream stream)
 {
-    wm_host *host = wm_host_of(d);
     wm_host_core *core = NULL;
-    warm_status status;
+    warm_status status =
+        find_uncaptured_locked(host, stream, "stream_query", &core);
 
-    wm_host_lock(host);
-    status = find_uncaptured_locked(host, stream, "stream_query", &core);
-    if (status == WARM_OK && core->done < core->queued) {
-        status = WARM_NOT_READY;
-    }
-    wm_host_unlock(host);
-    return status;
+    return status == WARM_OK && core->done < core->queued ? WARM_NOT_READY
+                                                          : status;
 }
+WM_HOST_LOCKED(stream_query, (wm_driver * d, warm_stream stream),
+               (host, stream))
 
-warm_status wm_host_stream_passed(wm_driver *d, warm_stream stream,
-                                  wm_capture *capture)
+static warm_status stream_passed_locked(wm_host *host, warm_stream stream,
+                                        wm_capture *capture)
 {
-    wm_host *host = wm_host_of(d);
     wm_host_core *core = NULL;
-    warm_status status;
+    warm_status status = wm_host_core_find_locked(host, stream, &core);
 
-    wm_host_lock(host);
-    status = wm_host_core_find_locked(host, stream, &core);
-    if (status == WARM_OK) {
-        *capture = core->capture != NULL ? WM_CAPTURE_ACTIVE : WM_CAPTURE_NONE;
-        /* An event recorded now would not complete on a held stream. */
-        status = core->done < core->queued || core->limit != UINT64_MAX
-                     ? WARM_NOT_READY
-                     : WARM_OK;
+    if (status != WARM_OK) {
+        return status;
     }
-    wm_host_unlock(host);
-    return status;
+    *capture = core->capture != NULL ? WM_CAPTURE_ACTIVE : WM_CAPTURE_NONE;
+    /* An event recorded now would not complete on a held stream. */
+    return core->done < core->queued || core->limit != UINT64_MAX
+               ? WARM_NOT_READY
+               : WARM_OK;
 }
+WM_HOST_LOCKED(stream_passed,
+               (wm_driver * d, warm_stream stream, wm_capture *capture),
+               (host, stream, capture))
 
-warm_status wm_host_stream_synchronize(wm_driver *d, warm_stream stream)
+static warm_status stream_synchronize_locked(wm_host *host, warm_stream stream)
 {
-    wm_host *host = wm_host_of(d);
     wm_host_core *core = NULL;
-    warm_status status;
+    warm_status status =
+        find_uncaptured_locked(host, stream, "stream_synchronize", &core);
 
-    wm_host_lock(host);
-    status = find_uncaptured_locked(host, stream, "stream_synchronize", &core);
     if (status == WARM_OK) {
         wm_host_wait_locked(host, core, core->queued);
     }
-    wm_host_unlock(host);
     return status;
 }
+WM_HOST_LOCKED(stream_synchronize, (wm_driver * d, warm_stream stream),
+               (host, stream))
 
 /* Waits for all devices: work of one may wait for work of another. */
-warm_status wm_host_device_synchronize(wm_driver *d, int device)
+static warm_status device_synchronize_locked(wm_host *host, int device)
 {
-    wm_host *host = wm_host_of(d);
-    warm_status status;
+    warm_status status = wm_host_unsafe_locked(host, "device_synchronize");
 
-    wm_host_lock(host);
-    status = wm_host_unsafe_locked(host, "device_synchronize");
-    if (status == WARM_OK) {
-        wm_host_quiet_locked(host);
+    if (status != WARM_OK) {
+        return status;
     }
-    for (wm_host_core *c = host->all_cores; c != NULL && status == WARM_OK;
-         c = c->next) {
+    wm_host_quiet_locked(host);
+    for (wm_host_core *c = host->all_cores; c != NULL; c = c->next) {
         if (c->device == device && c->done < c->queued) {
-            status = WARM_NOT_READY;
+            return WARM_NOT_READY;
         }
     }
-    wm_host_unlock(host);
-    return status;
+    return WARM_OK;
 }
+WM_HOST_LOCKED(device_synchronize, (wm_driver * d, int device), (host, device))
 
 static warm_status control_locked(wm_host *host, warm_stream stream,
                                   unsigned count)
@@ -247,13 +240,5 @@ static warm_status control_locked(wm_host *host, warm_stream stream,
     return WARM_OK;
 }
 
-warm_status wm_host_control(wm_driver *d, warm_stream stream, unsigned count)
-{
-    wm_host *host = wm_host_of(d);
-    warm_status status;
-
-    wm_host_lock(host);
-    status = control_locked(host, stream, count);
-    wm_host_unlock(host);
-    return status;
-}
+WM_HOST_LOCKED(control, (wm_driver * d, warm_stream stream, unsigned count),
+               (host, stream, count))
