@@ -202,8 +202,7 @@ void wt_go(warm_runtime *runtime, warm_stream stream);
 void wt_settle(warm_runtime *runtime, warm_stream stream);
 void wt_stream_end(warm_runtime *runtime, warm_stream stream);
 
-/* ---- threads --------------------------------------------------------------
- */
+/* ---- threads ----------------------------------------------------------- */
 
 /* Runs fn(argument, index) in count threads at once and joins them. */
 void wt_threads(unsigned count, void (*fn)(void *argument, unsigned index),

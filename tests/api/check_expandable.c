@@ -10,8 +10,7 @@ static void setup(void)
 
 WT_CASE("expandable", .setup = setup, .teardown = teardown);
 
-/* ---- growth ---------------------------------------------------------------
- */
+/* ---- growth ------------------------------------------------------------ */
 
 WT_TEST(test_C3_C8_growth_extends_what_is_idle)
 {
@@ -207,8 +206,7 @@ WT_TEST(test_C1_C3_growth_takes_nothing_of_another_stream)
     wt_ok(warm_free(block));
 }
 
-/* ---- going back -----------------------------------------------------------
- */
+/* ---- going back -------------------------------------------------------- */
 
 WT_TEST(test_C8_trim_takes_whole_pieces_and_no_more_than_it_must)
 {
@@ -417,8 +415,7 @@ WT_TEST(test_C4_C8_the_legacy_stream_is_waited_for)
     ck_assert_uint_eq(pair.released, 8 * MIB);
 }
 
-/* ---- out of memory, and calls that fail -----------------------------------
- */
+/* ---- out of memory, and calls that fail -------------------------------- */
 
 /* Too little is idle to be given back for what comes. */
 WT_TEST(test_C8_what_is_idle_goes_above_a_threshold)
@@ -528,8 +525,7 @@ WT_TEST(test_C8_addresses_that_cannot_be_had_are_out_of_memory)
     wt_ok(warm_free(take(first, 3000)));
 }
 
-/* ---- while one grows --------------------------------------------------------
- */
+/* ---- while one grows --------------------------------------------------- */
 
 static void ask_or_open(void *argument, unsigned index)
 {
@@ -581,8 +577,7 @@ WT_TEST(test_C2_C8_what_is_waited_for_to_make_room_is_looked_for)
     wt_ok(warm_free(block[1]));
 }
 
-/* ---- what else sees segments ------------------------------------------------
- */
+/* ---- what else sees segments ------------------------------------------- */
 
 WT_TEST(test_C8_C9_it_cannot_be_shared_and_says_why)
 {
@@ -693,8 +688,7 @@ WT_TEST(test_C8_C10_pointers_into_holes_are_refused)
     wt_ok(warm_free(kept));
 }
 
-/* ---- random runs ------------------------------------------------------------
- */
+/* ---- random runs ------------------------------------------------------- */
 
 enum { HELD = 40 };
 

@@ -366,8 +366,7 @@ WT_TEST(test_E4_B18_graphs_get_no_pageable_memory)
     wt_runtime_end(small);
 }
 
-/* ---- the life of the memory -----------------------------------------------
- */
+/* ---- the life of the memory -------------------------------------------- */
 
 WT_LOOP_TEST(test_E3_memory_returns_with_the_last_reference, KINDS)
 {
@@ -528,8 +527,7 @@ WT_TEST(test_E3_request_of_a_pool_that_goes_meanwhile)
     wt_runtime_end(c.runtime);
 }
 
-/* ---- captures --------------------------------------------------------------
- */
+/* ---- captures ---------------------------------------------------------- */
 
 WT_LOOP_TEST(test_E4_block_that_was_not_used_is_reused_in_its_pool, KINDS)
 {
@@ -890,8 +888,7 @@ WT_LOOP_TEST(test_E3_B7_pools_in_turn_need_the_memory_of_one, KINDS)
     wt_ok(warm_graph_destroy(runtime, graph));
 }
 
-/* ---- nesting, and pools of users -------------------------------------------
- */
+/* ---- nesting, and pools of users --------------------------------------- */
 
 WT_LOOP_TEST(test_E8_innermost_pool_that_matches_wins, KINDS)
 {
@@ -988,8 +985,7 @@ WT_TEST(test_E8_B12_pool_gets_what_others_have_idle)
     wt_runtime_end(limited);
 }
 
-/* ---- real graphs ------------------------------------------------------------
- */
+/* ---- real graphs ------------------------------------------------------- */
 
 enum { BYTES = 64 * 1024 };
 

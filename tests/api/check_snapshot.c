@@ -90,8 +90,7 @@ static void *pin(size_t bytes)
     return wt_pinned(runtime, bytes);
 }
 
-/* ---- texts ----------------------------------------------------------------
- */
+/* ---- texts ------------------------------------------------------------- */
 
 enum which { DEVICE, PINNED, VIZ, TEXTS };
 
@@ -227,8 +226,7 @@ static uint64_t events_so_far(void)
 
 WT_CASE("plain", .setup = setup, .teardown = teardown);
 
-/* ---- what there is ---------------------------------------------------------
- */
+/* ---- what there is ----------------------------------------------------- */
 
 WT_TEST(test_C7_every_block_of_a_device_with_its_state)
 {
@@ -400,8 +398,7 @@ WT_LOOP_TEST(test_C7_bounds_of_the_texts, TEXTS)
 
 WT_CASE("history", .setup = setup_history, .teardown = teardown);
 
-/* ---- what happened ---------------------------------------------------------
- */
+/* ---- what happened ----------------------------------------------------- */
 
 WT_TEST(test_C7_a_script_and_its_events)
 {
@@ -564,8 +561,7 @@ WT_TEST(test_C7_ring_keeps_the_last_ones)
                       "free_completed");
 }
 
-/* ---- who ------------------------------------------------------------------
- */
+/* ---- who --------------------------------------------------------------- */
 
 static void tag_in_thread(void *argument, unsigned index)
 {
@@ -671,8 +667,7 @@ WT_TEST(test_C7_frames_lead_to_the_caller)
 
 WT_CASE("nodes", .setup = setup_nodes, .teardown = teardown);
 
-/* ---- nodes, and pageable memory --------------------------------------------
- */
+/* ---- nodes, and pageable memory ---------------------------------------- */
 
 WT_TEST(test_C7_nodes_are_told_apart)
 {
@@ -728,8 +723,7 @@ WT_TEST(test_C7_pageable_memory_is_told_apart)
     ck_assert_uint_eq(number(event, "bytes"), 70000);
 }
 
-/* ---- for PyTorch's visualiser -----------------------------------------------
- */
+/* ---- for PyTorch's visualiser ------------------------------------------ */
 
 static wt_viz viz;
 

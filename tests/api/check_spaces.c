@@ -1197,8 +1197,7 @@ START_TEST(test_B12_C2_threads_within_the_limit_never_run_out)
     ck_assert_uint_eq(stats_now().live.current, 0);
 }
 
-/* ---- the suite ------------------------------------------------------------
- */
+/* ---- the suite --------------------------------------------------------- */
 
 static void add_blocks(TCase *tcase)
 {

@@ -19,8 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- one figure -----------------------------------------------------------
- */
+/* ---- one figure -------------------------------------------------------- */
 
 /* A library that could not be preloaded is skipped by the dynamic linker with
  * a message only; this would then measure another malloc. */
@@ -117,8 +116,7 @@ static int one(int argc, char **argv)
     _exit(0);
 }
 
-/* ---- a made trace ---------------------------------------------------------
- */
+/* ---- a made trace ------------------------------------------------------ */
 
 static int write_trace(const char *work, const char *path)
 {
@@ -134,8 +132,7 @@ static int write_trace(const char *work, const char *path)
     return written ? 0 : 1;
 }
 
-/* ---- the table ------------------------------------------------------------
- */
+/* ---- the table --------------------------------------------------------- */
 
 static int table(enum bench_load load, const char *folder)
 {

@@ -16,8 +16,7 @@ enum {
 
 static const uint64_t mixed_seed = 20260101, server_seed = 20260102;
 
-/* ---- steps ----------------------------------------------------------------
- */
+/* ---- steps ------------------------------------------------------------- */
 
 static void add_free(bench_trace *t, uint32_t worker, uint32_t buffer)
 {
@@ -38,8 +37,7 @@ static uint32_t add_alloc(bench_trace *t, uint32_t worker, uint64_t bytes)
     return buffer;
 }
 
-/* ---- streams --------------------------------------------------------------
- */
+/* ---- streams ----------------------------------------------------------- */
 
 static void add_all(bench_trace *to, const bench_trace *from)
 {
@@ -76,8 +74,7 @@ static bench_trace *with_streams(bench_trace *plain)
     return t;
 }
 
-/* ---- mixed ----------------------------------------------------------------
- */
+/* ---- mixed ------------------------------------------------------------- */
 
 static bench_trace *make_mixed(void)
 {
@@ -97,8 +94,7 @@ static bench_trace *make_mixed(void)
     return t;
 }
 
-/* ---- server: sizes --------------------------------------------------------
- */
+/* ---- server: sizes ----------------------------------------------------- */
 
 /* e^x by its series, after halving x until it is small. */
 static double exponential(double x)
@@ -156,8 +152,7 @@ static uint64_t server_size(uint64_t *state)
     return bytes < 1 ? 1 : (uint64_t)bytes;
 }
 
-/* ---- server: requests -----------------------------------------------------
- */
+/* ---- server: requests -------------------------------------------------- */
 
 typedef struct request {
     uint32_t buffer[BUFFERS_MAX];

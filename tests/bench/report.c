@@ -135,8 +135,7 @@ void bench_print_row(const bench_row *row, const bench_figures *figures)
     fflush(stdout);
 }
 
-/* ---- JSON -----------------------------------------------------------------
- */
+/* ---- JSON -------------------------------------------------------------- */
 
 static void json_number(FILE *out, const char *name, double value)
 {
@@ -200,8 +199,7 @@ void bench_json_row(FILE *out, const bench_row *row,
     }
 }
 
-/* ---- goals ----------------------------------------------------------------
- */
+/* ---- goals ------------------------------------------------------------- */
 
 /* Yardsticks never wait: what they lack in processor time was taken by others
  * on the machine, and everybody's figures are that much too high. */

@@ -11,8 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- none -----------------------------------------------------------------
- */
+/* ---- none -------------------------------------------------------------- */
 
 static char nothing[64];
 
@@ -37,8 +36,7 @@ static void none_free(void *pointer, size_t bytes)
 const bench_subject bench_none = {
     .name = "none", .open = none_open, .alloc = none_alloc, .free = none_free};
 
-/* ---- floor ----------------------------------------------------------------
- */
+/* ---- floor ------------------------------------------------------------- */
 
 enum { FLOOR_CLASSES = 40, FLOOR_DEPTH = 256 };
 
@@ -101,8 +99,7 @@ const bench_subject bench_floor = {.name = "floor",
                                    .alloc = floor_alloc,
                                    .free = floor_free};
 
-/* ---- malloc ---------------------------------------------------------------
- */
+/* ---- malloc ------------------------------------------------------------ */
 
 static void *malloc_alloc(size_t bytes)
 {
@@ -120,8 +117,7 @@ const bench_subject bench_malloc = {.name = "malloc",
                                     .alloc = malloc_alloc,
                                     .free = malloc_free};
 
-/* ---- by name --------------------------------------------------------------
- */
+/* ---- by name ----------------------------------------------------------- */
 
 /* CUB's allocator is C++ over the toolkit's headers, and so a library of its
  * own beside the program, where it could be built; one for the bench's events,

@@ -218,8 +218,7 @@ static void bench_record(void *pointer, unsigned stream)
     bench_driver_use(on.driver, stream == 0 ? own_stream : on.stream[stream]);
 }
 
-/* ---- what a replay has besides ---------------------------------------------
- */
+/* ---- what a replay has besides ----------------------------------------- */
 
 static void *place_in(const bench_where *place, size_t bytes)
 {
@@ -371,8 +370,7 @@ const bench_subject bench_cuda = {.name = "cuda",
                                   .pool_end = warm_pool_end,
                                   .counts = warm_counts};
 
-/* ---- memory of a device ----------------------------------------------------
- */
+/* ---- memory of a device ------------------------------------------------ */
 
 static void *device_alloc(size_t bytes)
 {
@@ -398,8 +396,7 @@ const bench_subject bench_on_device = {.name = "warmpool-device",
                                        .pool_end = warm_pool_end,
                                        .counts = warm_counts};
 
-/* ---- page-locking every request -------------------------------------------
- */
+/* ---- page-locking every request ---------------------------------------- */
 
 /* On the host device: it maps, touches and locks, as cudaHostAlloc does. */
 static void *raw_alloc(size_t bytes)

@@ -52,8 +52,7 @@ static size_t offset(const reader *r)
     return (size_t)(r->at - r->data);
 }
 
-/* ---- pieces --------------------------------------------------------------
- */
+/* ---- pieces ------------------------------------------------------------ */
 
 /* False at end, or if it has more than 64 bits. */
 static bool varint(const unsigned char **at, const unsigned char *end,
@@ -90,8 +89,7 @@ static bool checksum(const unsigned char *from, const unsigned char *to)
     return sum == given;
 }
 
-/* ---- records --------------------------------------------------------------
- */
+/* ---- records ----------------------------------------------------------- */
 
 static raw *next_raw(reader *r)
 {
@@ -172,8 +170,7 @@ static bool records(reader *r, raw last, uint64_t count,
     return true;
 }
 
-/* ---- chunks --------------------------------------------------------------
- */
+/* ---- chunks ------------------------------------------------------------ */
 
 /* What is there of the last piece is left out. */
 static bool cut_off(reader *r, const unsigned char *start)
@@ -295,8 +292,7 @@ static bool chunks(reader *r)
     return good;
 }
 
-/* ---- steps ----------------------------------------------------------------
- */
+/* ---- steps ------------------------------------------------------------- */
 
 /* Numbers of the file, as they come, to numbers from 0. */
 typedef struct renumber {
@@ -518,8 +514,7 @@ static bool add_steps(reader *r, bench_trace *t)
     return good;
 }
 
-/* ---- the file -------------------------------------------------------------
- */
+/* ---- the file ---------------------------------------------------------- */
 
 static unsigned char *load(const char *path, size_t *length)
 {

@@ -44,8 +44,7 @@ typedef struct work {
     bench_counts warm;
 } work;
 
-/* ---- the loops ------------------------------------------------------------
- */
+/* ---- the loops --------------------------------------------------------- */
 
 static void hot(void *context, unsigned thread, uint64_t ops)
 {
@@ -150,8 +149,7 @@ static void streams(void *context, unsigned thread, uint64_t ops)
     }
 }
 
-/* ---- making them ready ----------------------------------------------------
- */
+/* ---- making them ready ------------------------------------------------- */
 
 /* Zeros in lines that no other thread writes. */
 static void *own_lines(size_t bytes)

@@ -29,8 +29,7 @@ static uint64_t stamps_ns;          /* const once the threads run */
 static double *sample;              /* [SAMPLES]; each is written once */
 static atomic_uint samples;
 
-/* ---- a plain pool ---------------------------------------------------------
- */
+/* ---- a plain pool ------------------------------------------------------ */
 
 static struct {
     pthread_mutex_t mutex;
@@ -92,8 +91,7 @@ static bool plain_open(void)
     return pthread_key_create(&plain_key, plain_give) == 0;
 }
 
-/* ---- the library ----------------------------------------------------------
- */
+/* ---- the library ------------------------------------------------------- */
 
 static warm_runtime *runtime; /* const once the threads run */
 static warm_kind kind[KINDS]; /* const once the threads run */
@@ -144,8 +142,7 @@ static bool warm_open(const bench_setup *setup)
     return open;
 }
 
-/* ---- threads --------------------------------------------------------------
- */
+/* ---- threads ----------------------------------------------------------- */
 
 static void nothing(void)
 {

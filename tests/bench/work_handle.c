@@ -149,8 +149,7 @@ bool bench_work_handle(const bench_setup *setup, bench_result *result)
     return true;
 }
 
-/* ---- a thread's life ------------------------------------------------------
- */
+/* ---- a thread's life --------------------------------------------------- */
 
 /* One thread's own time, which its making and its end by the system, many times
  * as long and as unsure, are not part of. */

@@ -185,8 +185,7 @@ static void early_reuse(void)
         SLOTS * ROUNDS, wrong);
 }
 
-/* ---- 2: what breaks a capture that another thread has under way -----------
- */
+/* ---- 2: what breaks a capture that another thread has under way -------- */
 
 static struct {
     pthread_mutex_t mutex;
@@ -367,8 +366,7 @@ static void beside_captures(void)
     end("%s", text);
 }
 
-/* ---- 3: errors, exit, contexts --------------------------------------------
- */
+/* ---- 3: errors, exit, contexts ----------------------------------------- */
 
 static void last_error(void)
 {
@@ -448,8 +446,7 @@ static void reset(void)
         word(queried), word(again), word(freed));
 }
 
-/* ---- 4: streams and memory ------------------------------------------------
- */
+/* ---- 4: streams and memory --------------------------------------------- */
 
 static void stream_ids(void)
 {
@@ -573,8 +570,7 @@ static void page_locking(void)
         attribute(cudaDevAttrHostNumaId));
 }
 
-/* ---- 5: what things cost ---------------------------------------------------
- */
+/* ---- 5: what things cost ----------------------------------------------- */
 
 static void event_costs(void)
 {

@@ -69,8 +69,7 @@ static void count(atomic_ulong *what)
     atomic_fetch_add_explicit(what, 1, memory_order_relaxed);
 }
 
-/* ---- short threads ---------------------------------------------------------
- */
+/* ---- short threads ----------------------------------------------------- */
 
 static void nothing(void *argument)
 {
@@ -135,8 +134,7 @@ static void *run_workers(void *argument)
     return argument;
 }
 
-/* ---- captures --------------------------------------------------------------
- */
+/* ---- captures ---------------------------------------------------------- */
 
 /* A block that was used before and one of the graph's, both freed during the
  * capture; the graph runs once. */
@@ -184,8 +182,7 @@ static void *run_captures(void *argument)
     return argument;
 }
 
-/* ---- many streams ----------------------------------------------------------
- */
+/* ---- many streams ------------------------------------------------------ */
 
 /* A stream is destroyed with its work under way; one of many is waited for, so
  * that the device does not fall behind without end. */
@@ -212,8 +209,7 @@ static void *run_streams(void *argument)
     return argument;
 }
 
-/* ---- figures ----------------------------------------------------------------
- */
+/* ---- figures ----------------------------------------------------------- */
 
 static void *run_readings(void *argument)
 {

@@ -150,8 +150,7 @@ WT_TEST(test_event_costs_what_it_is_told)
     bench_stream_end(stream);
 }
 
-/* ---- a run ----------------------------------------------------------------
- */
+/* ---- a run ------------------------------------------------------------- */
 
 static char folder[4096]; /* made by the bench, taken away by the test */
 static char *text;        /* of bench.jsonl */
@@ -332,8 +331,7 @@ WT_TEST(test_tiny_scale_run)
     free(text);
 }
 
-/* ---- traces as files ------------------------------------------------------
- */
+/* ---- traces as files --------------------------------------------------- */
 
 /* The words of a command, which ends with a null. */
 #define WORDS(...)                                                             \
@@ -455,8 +453,7 @@ WT_LOOP_TEST(test_a_made_trace_replays_like_its_row,
     unlink(again);
 }
 
-/* ---- memory of all sorts ---------------------------------------------------
- */
+/* ---- memory of all sorts ----------------------------------------------- */
 
 static void *allocate_any(warm_runtime *runtime, warm_stream *stream,
                           unsigned i)
@@ -604,8 +601,7 @@ WT_LOOP_TEST(test_a_trace_is_played_by_every_subject,
     unlink(file);
 }
 
-/* ---- on CUDA -------------------------------------------------------------
- */
+/* ---- on CUDA ----------------------------------------------------------- */
 
 /* Over the stand-in libraries, where they are built: that it works at all is
  * all that can be known without a GPU. */
@@ -659,8 +655,7 @@ WT_TEST(test_kinds_over_the_stand_in)
     free(text);
 }
 
-/* ---- goals ----------------------------------------------------------------
- */
+/* ---- goals ------------------------------------------------------------- */
 
 /* Row hot64k: ns of the library and of the floor at 1, 2, 4 and 8 threads. */
 static const struct {
@@ -812,8 +807,7 @@ WT_TEST(test_goal_of_a_difference)
     ck_assert(!bench_goal_met(row, &f, measured, sizeof measured));
 }
 
-/* ---- a measurement ---------------------------------------------------------
- */
+/* ---- a measurement ----------------------------------------------------- */
 
 struct counted {
     _Atomic uint64_t ops;

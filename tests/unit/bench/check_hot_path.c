@@ -71,8 +71,7 @@ static void tear_down(void)
     wt_ok(warm_runtime_destroy(runtime, NULL)); /* with events still open */
 }
 
-/* ---- the paths ------------------------------------------------------------
- */
+/* ---- the paths --------------------------------------------------------- */
 
 static warm_status reserve(void)
 {
@@ -262,8 +261,7 @@ static const struct path {
 };
 enum { PATHS = sizeof paths / sizeof *paths };
 
-/* ---- counting ------------------------------------------------------------
- */
+/* ---- counting ---------------------------------------------------------- */
 
 static struct cost now(void)
 {

@@ -112,8 +112,7 @@ WT_LOOP_TEST(test_G2_G6_a_runtime_without_memory_leaves_nothing, 2)
     ck_assert_int_eq(wm_meta_live(), live + 1); /* the block itself stays */
 }
 
-/* ---- what is pending when a runtime is destroyed --------------------------
- */
+/* ---- what is pending when a runtime is destroyed ----------------------- */
 
 /* A host device whose work stands still until the runtime's end waits for it,
  * or until memory goes back, for which it waits as CUDA does. */

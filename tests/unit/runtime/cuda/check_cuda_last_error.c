@@ -104,8 +104,7 @@ static void end(struct bed *b)
 
 #undef END
 
-/* ---- every call of the driver, which notes in the bed what it did -------
- */
+/* ---- every call of the driver, which notes in the bed what it did ------ */
 
 #define DO(name, ...)                                                          \
     static warm_status do_##name(struct bed *b)                                \
@@ -221,8 +220,7 @@ static const warm_status answer_of[WM_CALLS] = {
     [WM_CALL_ipc_close] = WARM_DRIVER_ERROR,
 };
 
-/* ---- what is pending -----------------------------------------------------
- */
+/* ---- what is pending --------------------------------------------------- */
 
 /* Makes one of the program's pending, or none. */
 static cudaError_t pend(bool one)
@@ -352,8 +350,7 @@ WT_LOOP_TEST(test_B20_a_call_leaves_the_programs_last_error_alone, WM_CALLS)
     ck_assert_uint_eq(wm_driver_close(d), 0);
 }
 
-/* ---- not ready, and broken ------------------------------------------------
- */
+/* ---- not ready, and broken --------------------------------------------- */
 
 static void wait_for_flag(void *argument)
 {

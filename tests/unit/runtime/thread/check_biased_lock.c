@@ -9,8 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* ---- one biased lock ------------------------------------------------------
- */
+/* ---- one biased lock --------------------------------------------------- */
 
 static struct {
     wm_biased_lock biased;
