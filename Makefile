@@ -108,7 +108,7 @@ TEST_BIN := $(TEST_SRC:%.c=$(B)/%) $(API_SRC:%.c=$(B)/%)
 WT_OBJ   := $(patsubst %.c,$(B)/%.o,$(wildcard tests/wt*.c))
 WT       := $(B)/tests/libwt.a
 
-$(B)/tests/%: private FLAGS += -Itests
+$(B)/tests/%: private FLAGS += -Itests -Wno-unused-parameter
 
 $(WT): $(WT_OBJ)
 	$(Q)rm -f $@ && ar rcs $@ $^

@@ -128,6 +128,8 @@ int64_t wt_metadata_live(void);
                    warm_status_name(wt_status_), warm_status_name(expected));  \
     } while (0)
 
+#define wt_invalid(call) wt_fails(WARM_INVALID_ARGUMENT, call)
+
 /* The text has each of the words in it; or the message of the last error. */
 const char *wt_missing(const char *text, const char *const *words);
 #define wt_contains(text, ...)                                                 \

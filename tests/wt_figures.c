@@ -85,7 +85,6 @@ uint64_t wt_calls(warm_runtime *runtime, const char *call)
 
 static void nothing(void *argument)
 {
-    (void)argument;
 }
 
 void wt_stop(warm_runtime *runtime, warm_stream stream)

@@ -217,7 +217,6 @@ static inline int wt_toy_bind(void *context, int device, void *handle,
 {
     wt_toy *toy = context;
 
-    (void)device;
     toy->binds++;
     if (wt_toy_fails(toy, WT_BIND)) {
         return WT_TOY_CODE;
@@ -231,7 +230,6 @@ static inline int wt_toy_reset(void *context, int device, void *handle)
     wt_toy *toy = context;
     wt_toy_handle *h = handle;
 
-    (void)device;
     toy->resets++;
     if (wt_toy_fails(toy, WT_RESET)) {
         return WT_TOY_CODE;
@@ -243,7 +241,6 @@ static inline int wt_toy_reset(void *context, int device, void *handle)
 
 static inline const char *wt_toy_text(void *context, int code)
 {
-    (void)context;
     return code == WT_TOY_CODE ? "the toy is broken" : "no memory for a toy";
 }
 

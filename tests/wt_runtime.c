@@ -140,7 +140,6 @@ int64_t wt_metadata_live(void)
 
 static void be_late(void *argument)
 {
-    (void)argument;
     for (unsigned i = 0; i < 200; i++) {
         sched_yield();
     }

@@ -88,13 +88,11 @@ WT_TEST(test_A1_A9_every_library_gives_the_same_handle_again)
 
 WT_TEST(test_A9_G6_a_helper_without_an_output_is_refused)
 {
-    wt_fails(WARM_INVALID_ARGUMENT, warm_cublas_handle(runtime, 0, NULL, NULL));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_cublaslt_handle(runtime, 0, NULL));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_cudnn_handle(runtime, 0, NULL, NULL));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_cusparse_handle(runtime, 0, NULL, NULL));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_cusolver_handle(runtime, 0, NULL, NULL));
+    wt_invalid(warm_cublas_handle(runtime, 0, NULL, NULL));
+    wt_invalid(warm_cublaslt_handle(runtime, 0, NULL));
+    wt_invalid(warm_cudnn_handle(runtime, 0, NULL, NULL));
+    wt_invalid(warm_cusparse_handle(runtime, 0, NULL, NULL));
+    wt_invalid(warm_cusolver_handle(runtime, 0, NULL, NULL));
 }
 
 struct setting {
@@ -111,7 +109,6 @@ static void leave_a_setting(void *argument, unsigned index)
     __typeof__(cublasSetMathMode) *set;
     void *library = NULL;
 
-    (void)index;
     if (warm_cublas_handle(runtime, 0, NULL, &s->handle) != WARM_OK) {
         s->bad = 1;
         return;
@@ -358,7 +355,6 @@ static void hold_bound(void *argument, unsigned index)
     struct held *h = argument;
     void *handle = NULL;
 
-    (void)index;
     h->status = warm_handle_reserve_on(runtime, h->kind, 0, h->stream, &handle);
 }
 

@@ -21,7 +21,6 @@ static struct {
 static void stop_the_first(void *context, warm_log_level level,
                            const char *line)
 {
-    (void)context;
     if (level == WARM_LOG_INFO && strstr(line, "runtime made") != NULL &&
         atomic_fetch_add(&at.made, 1) == 0) {
         pthread_barrier_wait(&at.stopped);

@@ -276,8 +276,7 @@ WT_TEST(test_stream_of_another_device_is_refused)
     }
     two = wt_runtime_with(.host_devices = 2);
     there = wt_stream(two, 1);
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_device_alloc(two, 0, there, 100, &pointer));
+    wt_invalid(warm_device_alloc(two, 0, there, 100, &pointer));
     wt_says("device 1");
     ck_assert_ptr_eq(pointer, &pointer);
     wt_ok(warm_device_alloc(two, 1, there, 100, &pointer));
@@ -349,10 +348,8 @@ WT_TEST(test_C5_base_allocation_of_any_pointer)
     ck_assert_ptr_eq(base, other);
     ck_assert_uint_eq(bytes, again);
     ck_assert_uint_eq(bytes, wt_device_stats(runtime).all.held_bytes.current);
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_device_base_allocation(block, NULL, &bytes));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_device_base_allocation(block, &base, NULL));
+    wt_invalid(warm_device_base_allocation(block, NULL, &bytes));
+    wt_invalid(warm_device_base_allocation(block, &base, NULL));
     wt_ok(warm_free(block));
     wt_fails(WARM_NOT_FOUND, warm_device_base_allocation(block, &base, &bytes));
     wt_fails(WARM_NOT_FOUND,
@@ -479,8 +476,8 @@ WT_TEST(test_C7_cache_info_says_what_is_idle)
     ck_assert_uint_ge(info.largest_bytes, 6 * MIB);
     ck_assert_uint_le(info.largest_bytes, info.idle_bytes);
     wt_ok(warm_free(other));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_device_cache_info(runtime, 0, NULL));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_device_cache_info(runtime, 99, &info));
+    wt_invalid(warm_device_cache_info(runtime, 0, NULL));
+    wt_invalid(warm_device_cache_info(runtime, 99, &info));
 }
 
 /* A number that stands behind a name, from a place on. */
@@ -529,10 +526,8 @@ WT_TEST(test_C7_snapshot_tells_every_block)
     wt_ok(warm_device_snapshot(runtime, 0, text, 10, &needed));
     ck_assert_uint_eq(strlen(text), 9);
     ck_assert_int_eq(text[10], 'x');
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_device_snapshot(runtime, 0, NULL, 10, &needed));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_device_snapshot(runtime, 4096, text, 10, &needed));
+    wt_invalid(warm_device_snapshot(runtime, 0, NULL, 10, &needed));
+    wt_invalid(warm_device_snapshot(runtime, 4096, text, 10, &needed));
     free(text);
     wt_gate_open(gate);
     wt_ok(warm_free(live));
@@ -631,14 +626,10 @@ WT_TEST(test_C8_fraction_is_a_limit)
     wt_ok(try(first, 2 * MIB, &pointer));
     wt_ok(warm_free(pointer));
     wt_ok(warm_free(block));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_device_set_memory_fraction(runtime, 0, 0));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_device_set_memory_fraction(runtime, 0, 1.01));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_device_set_memory_fraction(runtime, 0, (double)NAN));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_device_get_memory_fraction(runtime, 0, NULL));
+    wt_invalid(warm_device_set_memory_fraction(runtime, 0, 0));
+    wt_invalid(warm_device_set_memory_fraction(runtime, 0, 1.01));
+    wt_invalid(warm_device_set_memory_fraction(runtime, 0, (double)NAN));
+    wt_invalid(warm_device_get_memory_fraction(runtime, 0, NULL));
 }
 
 static void collect_from(double threshold)
@@ -694,12 +685,9 @@ WT_TEST(test_C8_old_segments_are_collected_above_a_threshold)
     ck_assert_ptr_eq(segment_of(later), base);
     wt_ok(warm_free(later));
     wt_free_all(small, 5);
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_device_set_collect_threshold(runtime, 0, 0));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_device_set_collect_threshold(runtime, 0, 1.5));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_device_set_collect_threshold(runtime, 4096, 0.5));
+    wt_invalid(warm_device_set_collect_threshold(runtime, 0, 0));
+    wt_invalid(warm_device_set_collect_threshold(runtime, 0, 1.5));
+    wt_invalid(warm_device_set_collect_threshold(runtime, 4096, 0.5));
 }
 
 /* Small requests grow by 2 MiB, for four of them, and a large segment that is
@@ -766,23 +754,17 @@ WT_TEST(test_bad_arguments_are_refused)
     void *pointer = &pointer;
     warm_device_stats stats = WARM_INIT(warm_device_stats);
 
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_device_alloc(NULL, 0, first, 8, &pointer));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_device_alloc(runtime, -1, first, 8, &pointer));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_device_alloc(runtime, 4096, first, 8, &pointer));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_device_alloc(runtime, 0, first, 8, NULL));
+    wt_invalid(warm_device_alloc(NULL, 0, first, 8, &pointer));
+    wt_invalid(warm_device_alloc(runtime, -1, first, 8, &pointer));
+    wt_invalid(warm_device_alloc(runtime, 4096, first, 8, &pointer));
+    wt_invalid(warm_device_alloc(runtime, 0, first, 8, NULL));
     wt_fails(WARM_OUT_OF_MEMORY, try(first, SIZE_MAX, &pointer));
     wt_fails(WARM_OUT_OF_MEMORY, try(first, SIZE_MAX / 4, &pointer));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_device_get_stats(runtime, 0, NULL));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_device_get_stats(runtime, 4096, &stats));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_device_reset_peaks(runtime, 4096));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_device_reset_totals(runtime, 4096));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_device_empty_cache(runtime, 4096, NULL));
+    wt_invalid(warm_device_get_stats(runtime, 0, NULL));
+    wt_invalid(warm_device_get_stats(runtime, 4096, &stats));
+    wt_invalid(warm_device_reset_peaks(runtime, 4096));
+    wt_invalid(warm_device_reset_totals(runtime, 4096));
+    wt_invalid(warm_device_empty_cache(runtime, 4096, NULL));
     ck_assert_ptr_eq(pointer, &pointer);
     ck_assert_uint_eq(wt_device_stats(runtime).all.live.allocated, 0);
 }

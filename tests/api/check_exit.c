@@ -55,8 +55,6 @@ static void tear_down(void)
 
 static void log_line(void *context, warm_log_level level, const char *line)
 {
-    (void)context;
-    (void)level;
     if (strstr(line, "left to the system") != NULL) {
         report->leak_lines++;
         snprintf(report->leak_line, sizeof report->leak_line, "%s", line);
@@ -88,7 +86,6 @@ static void reserve_one(void *argument, unsigned index)
     pthread_barrier_t *barrier = argument;
     void *handle = NULL;
 
-    (void)index;
     (void)warm_handle_reserve(runtime, kind, 0, &handle);
     pthread_barrier_wait(barrier);
 }

@@ -247,7 +247,6 @@ static void empty_cache(void *argument, unsigned index)
 {
     size_t *released = argument;
 
-    (void)index;
     wt_ok(warm_device_empty_cache(runtime, 0, released));
 }
 
@@ -255,7 +254,6 @@ static void nothing(void *argument, unsigned index)
 {
     wt_linger linger = {0};
 
-    (void)index;
     while (wt_lingers(&linger)) {
     }
     wt_gate_open(argument);

@@ -274,8 +274,6 @@ WT_LOOP_TEST(test_G5_A5_the_childs_thread_exits_without_the_parents_pool,
 
 static void refuse_leaks(void *context, warm_log_level level, const char *line)
 {
-    (void)context;
-    (void)level;
     if (strstr(line, "left to the system") != NULL) {
         _exit(100);
     }

@@ -286,21 +286,21 @@ WT_TEST(test_A9_kinds_are_checked_when_registered)
     char name[16], longest[65] = "";
 
     bad.name = "toy";
-    wt_fails(WARM_INVALID_ARGUMENT, warm_kind_register(runtime, &bad, &made));
+    wt_invalid(warm_kind_register(runtime, &bad, &made));
     bad = ops;
     bad.destroy = NULL;
-    wt_fails(WARM_INVALID_ARGUMENT, warm_kind_register(runtime, &bad, &made));
+    wt_invalid(warm_kind_register(runtime, &bad, &made));
     bad = ops;
     memset(longest, 'n', sizeof longest - 1);
     bad.name = longest; /* 64 characters */
-    wt_fails(WARM_INVALID_ARGUMENT, warm_kind_register(runtime, &bad, &made));
+    wt_invalid(warm_kind_register(runtime, &bad, &made));
     bad.name = "";
-    wt_fails(WARM_INVALID_ARGUMENT, warm_kind_register(runtime, &bad, &made));
+    wt_invalid(warm_kind_register(runtime, &bad, &made));
     bad = ops;
     bad.size = 8;
-    wt_fails(WARM_INVALID_ARGUMENT, warm_kind_register(runtime, &bad, &made));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_kind_register(runtime, NULL, &made));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_kind_register(runtime, &ops, NULL));
+    wt_invalid(warm_kind_register(runtime, &bad, &made));
+    wt_invalid(warm_kind_register(runtime, NULL, &made));
+    wt_invalid(warm_kind_register(runtime, &ops, NULL));
     ck_assert_int_eq(made, -1);
     ops.name = longest + 1;
     wt_ok(warm_kind_register(runtime, &ops, &made));
@@ -313,15 +313,12 @@ WT_TEST(test_A9_kinds_are_checked_when_registered)
     }
     ck_assert_str_eq(warm_kind_name(runtime, WARM_KIND_MAX - 1), "k31");
     ops.name = "one too many";
-    wt_fails(WARM_INVALID_ARGUMENT, warm_kind_register(runtime, &ops, &made));
+    wt_invalid(warm_kind_register(runtime, &ops, &made));
     ck_assert_ptr_null(warm_kind_name(runtime, WARM_KIND_MAX));
 }
 
 static int create_nothing(void *context, int device, void **handle)
 {
-    (void)context;
-    (void)device;
-    (void)handle;
     return 0;
 }
 
@@ -349,8 +346,7 @@ WT_LOOP_TEST(test_G6_a_recovered_failure_leaves_the_last_error, 3)
     warm_error error = WARM_INIT(warm_error);
     void *handle = NULL;
 
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_reserve(NULL, kind, 0, &handle));
+    wt_invalid(warm_handle_reserve(NULL, kind, 0, &handle));
     if (_i == 0) { /* nobody knows what the handle costs */
         wt_ok(warm_testing_fail(runtime, "device_info", 1, 1));
     } else { /* the idle one has to be destroyed, or cannot be */
@@ -554,8 +550,7 @@ WT_TEST(test_A10_a_stream_of_another_device_is_refused)
         return; /* two host devices are asked for in main() */
     }
     other = wt_stream(runtime, 1);
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_reserve_on(runtime, kind, 0, other, &handle));
+    wt_invalid(warm_handle_reserve_on(runtime, kind, 0, other, &handle));
     ck_assert_uint_eq(toy.creates, 0);
     wt_ok(warm_handle_reserve_on(runtime, kind, 1, other, &handle));
     ck_assert_int_eq(((wt_toy_handle *)handle)->device, 1);
@@ -569,11 +564,10 @@ WT_TEST(test_A9_B6_streams_are_a_kind_and_cannot_be_destroyed)
     wt_ok(warm_stream_reserve(runtime, 0, &mine));
     wt_ok(warm_stream_reserve(runtime, 0, &again));
     ck_assert_ptr_eq(mine, again);
-    wt_fails(WARM_INVALID_ARGUMENT, warm_stream_destroy(runtime, mine));
+    wt_invalid(warm_stream_destroy(runtime, mine));
     wt_ok(warm_thread_release(runtime));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_stream_destroy(runtime, mine));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_stream_destroy(runtime, WARM_STREAM_LEGACY));
+    wt_invalid(warm_stream_destroy(runtime, mine));
+    wt_invalid(warm_stream_destroy(runtime, WARM_STREAM_LEGACY));
     wt_ok(warm_stream_destroy(runtime, NULL));
     wt_ok(warm_stream_synchronize(runtime, mine));
 }
@@ -587,7 +581,6 @@ static void leave_work(void *argument, unsigned index)
 {
     struct leftover *l = argument;
 
-    (void)index;
     if (warm_stream_reserve(runtime, 0, &l->stream) == WARM_OK) {
         l->gate = wt_gate_close(runtime, l->stream);
     }
@@ -622,7 +615,6 @@ static void leave_capturing(void *argument, unsigned index)
 {
     warm_stream *stream = argument;
 
-    (void)index;
     if (warm_stream_reserve(runtime, 0, stream) != WARM_OK ||
         warm_capture_begin(runtime, *stream) != WARM_OK) {
         *stream = NULL;
@@ -719,38 +711,24 @@ WT_TEST(test_A14_bad_arguments_are_refused)
     warm_handle_stats stats = {.size = sizeof stats, .created = 99};
     void *handle = &toy;
 
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_reserve(NULL, kind, 0, &handle));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_reserve(runtime, -1, 0, &handle));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_reserve(runtime, kind + 1, 0, &handle));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_reserve(runtime, 32, 0, &handle));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_reserve(runtime, kind, -1, &handle));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_reserve(runtime, kind, 999, &handle));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_reserve(runtime, kind, 0, NULL));
+    wt_invalid(warm_handle_reserve(NULL, kind, 0, &handle));
+    wt_invalid(warm_handle_reserve(runtime, -1, 0, &handle));
+    wt_invalid(warm_handle_reserve(runtime, kind + 1, 0, &handle));
+    wt_invalid(warm_handle_reserve(runtime, 32, 0, &handle));
+    wt_invalid(warm_handle_reserve(runtime, kind, -1, &handle));
+    wt_invalid(warm_handle_reserve(runtime, kind, 999, &handle));
+    wt_invalid(warm_handle_reserve(runtime, kind, 0, NULL));
     ck_assert_ptr_eq(handle, &toy);
     wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
     /* Now the hot path answers: it must refuse as well. */
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_reserve(runtime, kind, 0, NULL));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_reserve(runtime, -1, 0, &handle));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_reserve(runtime, kind - 32, 1, &handle));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_reserve(runtime, kind, -1, &handle));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_reserve_on(runtime, kind, 0, NULL, NULL));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_get_stats(runtime, kind, 999, &stats));
+    wt_invalid(warm_handle_reserve(runtime, kind, 0, NULL));
+    wt_invalid(warm_handle_reserve(runtime, -1, 0, &handle));
+    wt_invalid(warm_handle_reserve(runtime, kind - 32, 1, &handle));
+    wt_invalid(warm_handle_reserve(runtime, kind, -1, &handle));
+    wt_invalid(warm_handle_reserve_on(runtime, kind, 0, NULL, NULL));
+    wt_invalid(warm_handle_get_stats(runtime, kind, 999, &stats));
     stats.size = 0;
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_get_stats(runtime, kind, 0, &stats));
+    wt_invalid(warm_handle_get_stats(runtime, kind, 0, &stats));
     ck_assert_uint_eq(stats.created, 99);
     /* An older program's struct gets the fields that it has. */
     stats.size = offsetof(warm_handle_stats, destroyed);
@@ -785,7 +763,6 @@ static int nested_create(void *context, int device, void **handle)
 {
     void *inner = NULL;
 
-    (void)context;
     /* A kind may be made of another; its thread cannot be emptied meanwhile. */
     if (warm_handle_reserve(runtime, kind, device, &inner) != WARM_OK ||
         warm_thread_release(runtime) != WARM_INVALID_ARGUMENT) {
@@ -797,9 +774,6 @@ static int nested_create(void *context, int device, void **handle)
 
 static int nested_destroy(void *context, int device, void *handle)
 {
-    (void)context;
-    (void)device;
-    (void)handle;
     return 0;
 }
 
@@ -865,21 +839,16 @@ WT_TEST(test_A8_A9_a_callback_cannot_reserve_its_own_handle)
 
 static int memory_create(void *context, int device, void **handle)
 {
-    (void)context;
     return (int)warm_device_alloc_uncached(runtime, device, 4096, handle);
 }
 
 static int memory_destroy(void *context, int device, void *handle)
 {
-    (void)context;
     return (int)warm_device_free_uncached(runtime, device, handle);
 }
 
 static int cannot_reset(void *context, int device, void *handle)
 {
-    (void)context;
-    (void)device;
-    (void)handle;
     return 1;
 }
 
@@ -947,7 +916,6 @@ static void reserve_both(void *argument, unsigned index)
     void *handle = NULL;
     warm_status *status = argument;
 
-    (void)index;
     status[0] = warm_stream_reserve(runtime, 0, &stream);
     status[1] = warm_handle_reserve_on(runtime, kind, 0, stream, &handle);
 }

@@ -113,24 +113,20 @@ WT_TEST(test_A13_what_is_no_lease_cannot_be_returned)
     same = wt_toy_register(&toys, other, "toy");
     ck_assert_int_eq(same, kind);
     wt_ok(warm_handle_lease(other, same, 0, &foreign, &theirs));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_return(runtime, (warm_lease){0}));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_return(runtime, (warm_lease){UINT64_MAX}));
-    wt_fails(
-        WARM_INVALID_ARGUMENT,
-        warm_handle_return(
-            runtime, (warm_lease){lease.number + 1})); /* the next kind's */
-    wt_fails(WARM_INVALID_ARGUMENT, warm_handle_return(runtime, foreign));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_handle_return(other, lease));
+    wt_invalid(warm_handle_return(runtime, (warm_lease){0}));
+    wt_invalid(warm_handle_return(runtime, (warm_lease){UINT64_MAX}));
+    wt_invalid(warm_handle_return(
+        runtime, (warm_lease){lease.number + 1})); /* the next kind's */
+    wt_invalid(warm_handle_return(runtime, foreign));
+    wt_invalid(warm_handle_return(other, lease));
     ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), 1);
     ck_assert_int_eq(stat_idle(), 0);
     back(lease, handle);
-    wt_fails(WARM_INVALID_ARGUMENT, warm_handle_return(runtime, lease));
+    wt_invalid(warm_handle_return(runtime, lease));
     wt_says("toy");
     /* The handle is with somebody else by now; the old lease stays over. */
     handle = lend(&foreign);
-    wt_fails(WARM_INVALID_ARGUMENT, warm_handle_return(runtime, lease));
+    wt_invalid(warm_handle_return(runtime, lease));
     ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), 1);
     back(foreign, handle);
     ck_assert_int_eq(stat_idle(), 1);
@@ -156,19 +152,13 @@ WT_TEST(test_A13_bad_arguments_are_refused)
     int devices = 0;
 
     wt_ok(warm_device_count(runtime, &devices));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_lease(NULL, kind, 0, &lease, &handle));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_lease(runtime, kind + 1, 0, &lease, &handle));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_lease(runtime, -1, 0, &lease, &handle));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_lease(runtime, kind, devices, &lease, &handle));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_lease(runtime, kind, 0, NULL, &handle));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_lease(runtime, kind, 0, &lease, NULL));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_handle_return(NULL, lease));
+    wt_invalid(warm_handle_lease(NULL, kind, 0, &lease, &handle));
+    wt_invalid(warm_handle_lease(runtime, kind + 1, 0, &lease, &handle));
+    wt_invalid(warm_handle_lease(runtime, -1, 0, &lease, &handle));
+    wt_invalid(warm_handle_lease(runtime, kind, devices, &lease, &handle));
+    wt_invalid(warm_handle_lease(runtime, kind, 0, NULL, &handle));
+    wt_invalid(warm_handle_lease(runtime, kind, 0, &lease, NULL));
+    wt_invalid(warm_handle_return(NULL, lease));
     wt_fails(WARM_UNSUPPORTED, warm_handle_lease_on(runtime, WARM_KIND_STREAM,
                                                     0, NULL, &lease, &handle));
     ck_assert_uint_eq(lease.number, 7);
@@ -244,7 +234,6 @@ static void return_it(void *argument, unsigned index)
 {
     struct passing *p = argument;
 
-    (void)index;
     wt_toy_leave(p->handle);
     p->status = warm_handle_return(runtime, p->lease);
 }
@@ -253,7 +242,6 @@ static void lease_it(void *argument, unsigned index)
 {
     struct passing *p = argument;
 
-    (void)index;
     p->status = warm_handle_lease(runtime, kind, 0, &p->lease, &p->handle);
     if (p->status == WARM_OK) {
         wt_toy_use(p->handle);
@@ -301,10 +289,8 @@ WT_TEST(test_A11_prewarm_makes_what_is_missing)
         wt_ok(p.status);
     }
     ck_assert_uint_eq(toy.creates, creates);
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_prewarm(runtime, kind, 0, 1, 2));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_prewarm(runtime, kind, 99, 1, 0));
+    wt_invalid(warm_handle_prewarm(runtime, kind, 0, 1, 2));
+    wt_invalid(warm_handle_prewarm(runtime, kind, 99, 1, 0));
     ck_assert_uint_eq(toy.creates, creates);
     ck_assert(wt_balanced(runtime, kind, 0));
 }
@@ -600,16 +586,11 @@ static const char *asking_text(void *context, int code)
 
 static void asking_log(void *context, warm_log_level level, const char *line)
 {
-    (void)context;
-    (void)level;
-    (void)line;
     ask(ASK_LOG);
 }
 
 static int asking_memory(void *context, size_t bytes)
 {
-    (void)context;
-    (void)bytes;
     ask(ASK_MEMORY);
     return 0;
 }
@@ -688,8 +669,7 @@ WT_TEST(test_A12_trim_keeps_the_newest_and_what_is_in_use)
     wt_ok(warm_handle_trim(runtime, kind, 0, 0, 0, NULL));
     ck_assert_int_eq(toy.alive, 1);
     ck_assert(wt_balanced(runtime, kind, 0));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_trim(runtime, 99, 0, 0, 0, &destroyed));
+    wt_invalid(warm_handle_trim(runtime, 99, 0, 0, 0, &destroyed));
     wt_ok(warm_handle_reserve(runtime, kind, 0, &again));
     ck_assert_ptr_eq(again, held);
 }

@@ -117,7 +117,6 @@ static void take_turns(void *argument, unsigned index)
 {
     unsigned count = count_of(row[on].bytes);
 
-    (void)argument;
     for (unsigned round = 0; round < 3 * THREADS; round++) {
         if (round % THREADS == index) {
             allocate(&worker[index], count);
@@ -142,7 +141,6 @@ static void hand_on(void *argument, unsigned index)
 {
     unsigned count = count_of(row[on].bytes);
 
-    (void)argument;
     for (unsigned round = 0; round < 4 * THREADS; round++) {
         if (round % THREADS == index) {
             allocate(&worker[index], count);
@@ -167,7 +165,6 @@ static void hold(void *argument, unsigned index)
 {
     unsigned count = count_of(row[on].bytes);
 
-    (void)argument;
     allocate(&worker[index], count / 2);
     give(&worker[index], count / 2); /* and is ready for hits */
     pthread_barrier_wait(&turn);
@@ -279,8 +276,6 @@ WT_LOOP_TEST(test_B14_peaks_rise_again_after_a_reset, ROWS)
 /* Threads come and go: what they claimed goes with them. */
 static void come_and_go(void *argument, unsigned index)
 {
-    (void)argument;
-    (void)index;
     allocate(&worker[0], 3);
     give(&worker[0], 3);
 }
@@ -386,7 +381,6 @@ WT_TEST(test_B14_peaks_of_a_class)
  * reset: nothing that they claimed ahead is left. */
 static void come_at_once(void *argument, unsigned index)
 {
-    (void)argument;
     allocate(&worker[index], 32);
     pthread_barrier_wait(&turn);
     give(&worker[index], 32);

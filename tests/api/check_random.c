@@ -326,9 +326,8 @@ static void lend(struct walk *w)
 
     switch (below(w, 6)) {
     case 0:
-        wt_fails(WARM_INVALID_ARGUMENT,
-                 warm_handle_return(w->runtime,
-                                    (warm_lease){wt_random(&w->random)}));
+        wt_invalid(warm_handle_return(w->runtime,
+                                      (warm_lease){wt_random(&w->random)}));
         break;
     case 1:
         (void)good(w, warm_handle_trim(w->runtime, (int)below(w, 12) - 2,
@@ -341,8 +340,7 @@ static void lend(struct walk *w)
     default:
         if (slot->number != 0) {
             wt_ok(warm_handle_return(w->runtime, *slot));
-            wt_fails(WARM_INVALID_ARGUMENT,
-                     warm_handle_return(w->runtime, *slot));
+            wt_invalid(warm_handle_return(w->runtime, *slot));
             *slot = (warm_lease){0};
             break;
         }

@@ -110,17 +110,14 @@ WT_LOOP_TEST(test_what_is_no_place_is_refused, sizeof wrong / sizeof wrong[0])
     void *handle = &handle;
 
     hold_all();
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_reserve(runtime, kind, device, &handle));
+    wt_invalid(warm_handle_reserve(runtime, kind, device, &handle));
     ck_assert_ptr_eq(handle, &handle);
     for (int d = 0; d < devices; d++) {
-        wt_fails(
-            WARM_INVALID_ARGUMENT,
+        wt_invalid(
             warm_handle_reserve_on(runtime, kind, device, streams[d], &handle));
         ck_assert_ptr_eq(handle, &handle);
     }
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_reserve(runtime, kind, device, NULL));
+    wt_invalid(warm_handle_reserve(runtime, kind, device, NULL));
 }
 
 WT_TEST(test_a_kind_above_the_last_is_refused_on_every_device)
@@ -130,14 +127,12 @@ WT_TEST(test_a_kind_above_the_last_is_refused_on_every_device)
     hold_all();
     for (int d = 0; d < devices; d++) {
         for (warm_kind kind = kinds[TOYS - 1] + 1; kind < 100; kind++) {
-            wt_fails(WARM_INVALID_ARGUMENT,
-                     warm_handle_reserve(runtime, kind, d, &handle));
+            wt_invalid(warm_handle_reserve(runtime, kind, d, &handle));
         }
     }
     for (int d = devices; d < 100; d++) {
         for (warm_kind kind = 0; kind < 100; kind++) {
-            wt_fails(WARM_INVALID_ARGUMENT,
-                     warm_handle_reserve(runtime, kind, d, &handle));
+            wt_invalid(warm_handle_reserve(runtime, kind, d, &handle));
         }
     }
     ck_assert_ptr_eq(handle, &handle);
@@ -147,10 +142,8 @@ WT_TEST(test_no_place_for_the_handle_is_refused)
 {
     for (int round = 0; round < 2; round++) {
         for (int d = 0; d < devices; d++) {
-            wt_fails(WARM_INVALID_ARGUMENT,
-                     warm_handle_reserve(runtime, kinds[0], d, NULL));
-            wt_fails(
-                WARM_INVALID_ARGUMENT,
+            wt_invalid(warm_handle_reserve(runtime, kinds[0], d, NULL));
+            wt_invalid(
                 warm_handle_reserve_on(runtime, kinds[0], d, streams[d], NULL));
         }
         ck_assert_int_eq(toys[0].creates, round == 0 ? 0 : devices);

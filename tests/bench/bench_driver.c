@@ -68,8 +68,6 @@ REFUSE(graph_destroy, (wm_driver * d, warm_graph graph), ((void)d, (void)graph))
 static warm_status bench_device_info(wm_driver *d, int device,
                                      warm_device_info *info)
 {
-    (void)d;
-    (void)device;
     strcpy(info->name, "bench device");
     info->total_bytes = info->free_bytes = (uint64_t)1 << 40;
     info->compute_major = info->compute_minor = 0;
@@ -79,7 +77,6 @@ static warm_status bench_device_info(wm_driver *d, int device,
 
 static warm_status bench_current_device(wm_driver *d, int *device)
 {
-    (void)d;
     *device = 0;
     return WARM_OK;
 }
@@ -87,8 +84,6 @@ static warm_status bench_current_device(wm_driver *d, int *device)
 static warm_status bench_device_memory(wm_driver *d, int device, size_t *free,
                                        size_t *total)
 {
-    (void)d;
-    (void)device;
     *free = *total = (size_t)1 << 40;
     return WARM_OK;
 }
@@ -149,7 +144,6 @@ static warm_status bench_device_alloc(wm_driver *d, int device, size_t bytes,
     void *memory = NULL;
     warm_status status = bench_pinned_alloc(d, bytes + SIZE_PAGE, &memory);
 
-    (void)device;
     if (status == WARM_OK) {
         *(size_t *)memory = bytes + SIZE_PAGE;
         *pointer = (char *)memory + SIZE_PAGE;
@@ -161,7 +155,6 @@ static warm_status bench_device_free(wm_driver *d, int device, void *pointer)
 {
     char *memory = (char *)pointer - SIZE_PAGE;
 
-    (void)device;
     return bench_pinned_free(d, memory, *(size_t *)(void *)memory);
 }
 
@@ -170,8 +163,6 @@ enum { UNIT = 2 << 20 };
 
 static warm_status bench_range_unit(wm_driver *d, int device, size_t *bytes)
 {
-    (void)d;
-    (void)device;
     *bytes = UNIT;
     return WARM_OK;
 }
@@ -181,8 +172,6 @@ static warm_status bench_range_reserve(wm_driver *d, int device, size_t bytes,
 {
     char *memory = bench_map(bytes + UNIT);
 
-    (void)d;
-    (void)device;
     if (memory == NULL) {
         return WARM_OUT_OF_MEMORY;
     }
@@ -193,10 +182,6 @@ static warm_status bench_range_reserve(wm_driver *d, int device, size_t bytes,
 static warm_status bench_range_commit(wm_driver *d, int device, void *range,
                                       size_t offset, size_t bytes, bool *torn)
 {
-    (void)torn;
-    (void)device;
-    (void)range;
-    (void)offset;
     note_held(device_of(d), bytes);
     return WARM_OK;
 }
@@ -204,9 +189,6 @@ static warm_status bench_range_commit(wm_driver *d, int device, void *range,
 static warm_status bench_range_decommit(wm_driver *d, int device, void *range,
                                         size_t offset, size_t bytes)
 {
-    (void)device;
-    (void)range;
-    (void)offset;
     atomic_fetch_sub_explicit(&device_of(d)->held, bytes, memory_order_relaxed);
     return WARM_OK;
 }
@@ -215,17 +197,11 @@ static warm_status bench_range_decommit(wm_driver *d, int device, void *range,
 static warm_status bench_range_release(wm_driver *d, int device, void *range,
                                        size_t bytes)
 {
-    (void)d;
-    (void)device;
-    (void)range;
-    (void)bytes;
     return WARM_OK;
 }
 
 static warm_status bench_device_synchronize(wm_driver *d, int device)
 {
-    (void)d;
-    (void)device;
     return WARM_OK;
 }
 
@@ -241,7 +217,6 @@ static warm_status bench_stream_create(wm_driver *d, int device,
 {
     bench_stream *made = bench_stream_new();
 
-    (void)d;
     if (made == NULL) {
         return WARM_OUT_OF_MEMORY;
     }
@@ -252,9 +227,7 @@ static warm_status bench_stream_create(wm_driver *d, int device,
 
 static warm_status bench_stream_destroy(wm_driver *d, warm_stream stream)
 {
-    (void)d;
     /* An event may name it still; a few lines are left behind. */
-    (void)stream;
     return WARM_OK;
 }
 
@@ -269,8 +242,6 @@ static warm_status bench_stream_info(wm_driver *d, warm_stream stream,
 
 static warm_status bench_stream_query(wm_driver *d, warm_stream stream)
 {
-    (void)d;
-    (void)stream;
     return WARM_OK;
 }
 
@@ -278,31 +249,23 @@ static warm_status bench_stream_query(wm_driver *d, warm_stream stream)
 static warm_status bench_stream_wait_event(wm_driver *d, warm_stream stream,
                                            warm_event event)
 {
-    (void)d;
-    (void)stream;
-    (void)event;
     return WARM_OK;
 }
 
 static warm_status bench_stream_synchronize(wm_driver *d, warm_stream stream)
 {
-    (void)d;
-    (void)stream;
     return WARM_OK;
 }
 
 static warm_status bench_stream_capture(wm_driver *d, warm_stream stream,
                                         wm_capture *capture)
 {
-    (void)d;
-    (void)stream;
     *capture = WM_CAPTURE_NONE;
     return WARM_OK;
 }
 
 static warm_status bench_capture_mode(wm_driver *d, bool *relaxed)
 {
-    (void)d;
     *relaxed = !*relaxed;
     return WARM_OK;
 }
@@ -310,15 +273,12 @@ static warm_status bench_capture_mode(wm_driver *d, bool *relaxed)
 static warm_status bench_event_create(wm_driver *d, int device,
                                       warm_event *event)
 {
-    (void)d;
-    (void)device;
     *event = (warm_event)bench_event_new();
     return *event != NULL ? WARM_OK : WARM_OUT_OF_MEMORY;
 }
 
 static warm_status bench_event_destroy(wm_driver *d, warm_event event)
 {
-    (void)d;
     bench_event_end((bench_event *)event);
     return WARM_OK;
 }
@@ -332,7 +292,6 @@ static warm_status bench_event_record_on(wm_driver *d, warm_event event,
 
 static warm_status bench_event_query(wm_driver *d, warm_event event)
 {
-    (void)d;
     return bench_event_done((bench_event *)event) ? WARM_OK : WARM_NOT_READY;
 }
 
@@ -351,16 +310,12 @@ static warm_status bench_event_passed(wm_driver *d, warm_event event)
 static warm_status bench_stream_passed(wm_driver *d, warm_stream stream,
                                        wm_capture *capture)
 {
-    (void)d;
-    (void)stream;
     *capture = WM_CAPTURE_NONE;
     return bench_stream_idle() ? WARM_OK : WARM_NOT_READY;
 }
 
 static warm_status bench_event_synchronize(wm_driver *d, warm_event event)
 {
-    (void)d;
-    (void)event;
     return WARM_OK;
 }
 

@@ -17,20 +17,16 @@ static char nothing[64];
 
 static bool none_open(const bench_setup *setup)
 {
-    (void)setup;
     return true;
 }
 
 static void *none_alloc(size_t bytes)
 {
-    (void)bytes;
     return nothing;
 }
 
 static void none_free(void *pointer, size_t bytes)
 {
-    (void)pointer;
-    (void)bytes;
 }
 
 const bench_subject bench_none = {
@@ -108,7 +104,6 @@ static void *malloc_alloc(size_t bytes)
 
 static void malloc_free(void *pointer, size_t bytes)
 {
-    (void)bytes;
     free(pointer);
 }
 

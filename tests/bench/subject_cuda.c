@@ -51,7 +51,6 @@ static bool async_open(const bench_setup *setup)
     void *library = bench_cudart(), *pool = NULL;
     uint64_t keep = UINT64_MAX;
 
-    (void)setup;
     if (library == NULL ||
         !find(library, "cudaSetDevice", (void *)&rt.set_device) ||
         !find(library, "cudaStreamCreateWithFlags",
@@ -96,15 +95,12 @@ static void *async_alloc(size_t bytes)
 
 static void async_free(void *pointer, size_t bytes)
 {
-    (void)bytes;
     must("cudaFreeAsync", rt.free_async(pointer, own_stream));
 }
 
 /* A block belongs to the stream it was allocated on. */
 static void async_record(void *pointer, unsigned stream)
 {
-    (void)pointer;
-    (void)stream;
 }
 
 const bench_subject bench_async = {.name = "cuda-async",

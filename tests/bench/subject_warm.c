@@ -142,7 +142,6 @@ static void *warm_alloc(size_t bytes)
 
 static void warm_free_sized(void *pointer, size_t bytes)
 {
-    (void)bytes;
     if (__builtin_expect(warm_free(pointer) != WARM_OK, 0)) {
         say("free", WARM_INVALID_POINTER);
         exit(1);

@@ -51,7 +51,6 @@ static void hot(void *context, unsigned thread, uint64_t ops)
     const work *w = context;
     const bench_subject *s = w->subject;
 
-    (void)thread;
     if (w->record) {
         for (uint64_t i = 0; i < ops; i++) {
             void *pointer = s->alloc(BENCH_HOT);

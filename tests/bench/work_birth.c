@@ -98,16 +98,12 @@ static warm_kind kind[KINDS]; /* const once the threads run */
 
 static int make(void *context, int device, void **handle)
 {
-    (void)context;
-    (void)device;
     *handle = malloc(64);
     return *handle == NULL;
 }
 
 static int end(void *context, int device, void *handle)
 {
-    (void)context;
-    (void)device;
     free(handle);
     return 0;
 }
@@ -154,7 +150,6 @@ static _Thread_local struct life {
 
 static void death_begins(void *value)
 {
-    (void)value;
     life.death = bench_now_ns();
 }
 
@@ -166,7 +161,6 @@ static void death_ends(void *value)
     if (at < SAMPLES) {
         sample[at] = ns > stamps_ns ? (double)(ns - stamps_ns) : 0;
     }
-    (void)value;
 }
 
 static void *live(void *argument)
@@ -185,8 +179,6 @@ static void come_and_go(void *context, unsigned thread, uint64_t ops)
 {
     pthread_t one;
 
-    (void)context;
-    (void)thread;
     for (uint64_t i = 0; i < ops; i++) {
         if (pthread_create(&one, NULL, live, NULL) != 0) {
             fprintf(stderr, "bench: no thread\n");

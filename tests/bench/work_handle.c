@@ -20,26 +20,18 @@ static warm_stream stream;    /* const once the threads run */
 
 static int make(void *context, int device, void **handle)
 {
-    (void)context;
-    (void)device;
     *handle = malloc(64);
     return *handle == NULL;
 }
 
 static int end(void *context, int device, void *handle)
 {
-    (void)context;
-    (void)device;
     free(handle);
     return 0;
 }
 
 static int bind(void *context, int device, void *handle, warm_stream to)
 {
-    (void)context;
-    (void)device;
-    (void)handle;
-    (void)to;
     return 0;
 }
 
@@ -60,8 +52,6 @@ static bool open_kind(const bench_setup *setup)
 
 static void read_loop(void *context, unsigned thread, uint64_t ops)
 {
-    (void)context;
-    (void)thread;
     for (uint64_t i = 0; i < ops; i++) {
         void *value = bench_tls_read();
 
@@ -76,8 +66,6 @@ static void reserve_loop(void *context, unsigned thread, uint64_t ops)
     warm_kind the = kind;
     void *handle = NULL;
 
-    (void)context;
-    (void)thread;
     for (uint64_t i = 0; i < ops; i++) {
         (void)warm_handle_reserve(of, the, 0, &handle);
         __asm__ volatile("" : : "r"(handle) : "memory");
@@ -91,8 +79,6 @@ static void reserve_on_loop(void *context, unsigned thread, uint64_t ops)
     warm_stream on = stream;
     void *handle = NULL;
 
-    (void)context;
-    (void)thread;
     for (uint64_t i = 0; i < ops; i++) {
         (void)warm_handle_reserve_on(of, the, 0, on, &handle);
         __asm__ volatile("" : : "r"(handle) : "memory");
@@ -107,8 +93,6 @@ static void lease_loop(void *context, unsigned thread, uint64_t ops)
     uint64_t seed = 1;
     void *handle = NULL;
 
-    (void)context;
-    (void)thread;
     for (uint64_t i = 0; i < ops; i++) {
         warm_lease *one = &leases[bench_random(&seed) % lease_count];
 

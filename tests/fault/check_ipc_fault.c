@@ -211,7 +211,6 @@ static unsigned said;
 
 static void listen(void *context, warm_log_level level, const char *line)
 {
-    (void)context;
     said += level == WARM_LOG_WARNING && strstr(line, "stays mapped") != NULL;
 }
 

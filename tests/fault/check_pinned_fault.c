@@ -232,7 +232,6 @@ WT_LOOP_TEST(test_B12_every_record_may_fail, 6)
 
 static void nothing(void *argument)
 {
-    (void)argument;
 }
 
 /* A stream at work, every record and query failing from then on: the block is

@@ -195,7 +195,6 @@ static struct {
 
 static void wait_at_gate(void *argument)
 {
-    (void)argument;
     pthread_mutex_lock(&gate.mutex);
     while (!gate.open) {
         pthread_cond_wait(&gate.cond, &gate.mutex);

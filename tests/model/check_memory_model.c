@@ -119,9 +119,6 @@ static void one_step(void)
 
 static void be_silent(void *context, warm_log_level level, const char *line)
 {
-    (void)context;
-    (void)level;
-    (void)line;
 }
 
 /* What runs are like. sealed: graphs have memory of pools only, so that in the

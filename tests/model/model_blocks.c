@@ -111,8 +111,6 @@ static warm_status obtain(struct range *r, struct stream *s)
 
 static void do_job(void *argument, unsigned index)
 {
-    (void)argument;
-    (void)index;
     job.status = job.range != NULL ? obtain(job.range, job.stream)
                                    : warm_free(job.freed);
 }

@@ -8,8 +8,6 @@ static int is_stream(void *context, warm_stream stream)
 
 static int is_any(void *context, warm_stream stream)
 {
-    (void)context;
-    (void)stream;
     return 1;
 }
 
@@ -95,8 +93,7 @@ void model_release_pool(struct pool *pool)
     unsigned i = 0;
 
     if (pool->references == 1 && pool->recording) {
-        wt_fails(WARM_INVALID_ARGUMENT,
-                 warm_private_pool_release(model.runtime, pool->name));
+        wt_invalid(warm_private_pool_release(model.runtime, pool->name));
         return;
     }
     wt_ok(warm_private_pool_release(model.runtime, pool->name));

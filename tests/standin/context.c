@@ -418,7 +418,6 @@ static bool known(int device)
 CUresult cuInit(unsigned flags)
 {
     ENTER(cuInit)
-    (void)flags;
     return standin_device_count() < 1 ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
 }
 
@@ -623,8 +622,6 @@ CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *parameters,
                         unsigned flags, CUdevice device)
 {
     ENTER(cuCtxCreate_v4)
-    (void)parameters;
-    (void)flags;
     if (!known(device)) {
         return CUDA_ERROR_INVALID_DEVICE;
     }
@@ -637,8 +634,6 @@ CUresult cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc resources,
                           CUdevice device, unsigned flags)
 {
     ENTER(cuGreenCtxCreate)
-    (void)resources;
-    (void)flags;
     if (!known(device)) {
         return CUDA_ERROR_INVALID_DEVICE;
     }

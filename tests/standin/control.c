@@ -117,7 +117,6 @@ static unsigned bit_of(const char *library)
 
 static void end_library(int status, void *library)
 {
-    (void)status;
     ended |= bit_of(library);
 }
 

@@ -101,8 +101,6 @@ cudnnSetActivationDescriptor(cudnnActivationDescriptor_t activation,
                              cudnnNanPropagation_t nan, double coefficient)
 {
     STANDIN_ENTER(cudnnStatus_t, cudnnSetActivationDescriptor)
-    (void)nan;
-    (void)coefficient;
     if (mode != CUDNN_ACTIVATION_RELU) {
         return CUDNN_STATUS_NOT_SUPPORTED;
     }
@@ -215,7 +213,6 @@ cudnnStatus_t cudnnActivationForward(
     cudnnStatus_t status = CUDNN_STATUS_BAD_PARAM;
 
     ENTER(cudnnActivationForward, handle)
-    (void)activation;
     if (same(x_tensor, y_tensor)) {
         status = queue(h, run_relu, &w);
     }
@@ -247,8 +244,6 @@ cudnnStatus_t cudnnActivationBackward(
     cudnnStatus_t status = CUDNN_STATUS_BAD_PARAM;
 
     ENTER(cudnnActivationBackward, handle)
-    (void)activation;
-    (void)y;
     if (same(x_tensor, y_tensor) && same(x_tensor, dy_tensor) &&
         same(x_tensor, dx_tensor)) {
         status = queue(h, run_relu_back, &w);

@@ -73,8 +73,6 @@ CUresult cuMemGetAllocationGranularity(size_t *granularity,
     wm_driver *d = standin_driver();
 
     ENTER(cuMemGetAllocationGranularity)
-    (void)prop;
-    (void)option;
     if (d == NULL) {
         return CUDA_ERROR_DEINITIALIZED;
     }
@@ -91,9 +89,6 @@ CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment,
     warm_status status;
 
     ENTER(cuMemAddressReserve)
-    (void)alignment;
-    (void)addr;
-    (void)flags;
     if (d == NULL) {
         return CUDA_ERROR_DEINITIALIZED;
     }
@@ -154,7 +149,6 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
     size_t available = 0, total = 0;
 
     ENTER(cuMemCreate)
-    (void)flags;
     standin_flagged("cuMemCreate", prop->allocFlags.gpuDirectRDMACapable);
     if (d == NULL) {
         return CUDA_ERROR_DEINITIALIZED;
@@ -175,7 +169,6 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
     ENTER(cuMemRelease)
-    (void)handle;
     return CUDA_SUCCESS;
 }
 
@@ -187,7 +180,6 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
     struct range range;
 
     ENTER(cuMemMap)
-    (void)flags;
     range = find(ptr, size);
     if (d == NULL || range.bytes == 0) {
         return CUDA_ERROR_INVALID_VALUE;

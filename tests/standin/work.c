@@ -424,7 +424,6 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
     if (!other_lives) {
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     }
-    (void)flags;
     return CALL(stream_wait_event, standin_stream(stream), event);
 }
 
@@ -570,7 +569,6 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph,
 {
     ENTER(cuGraphInstantiateWithFlags)
     (void)d;
-    (void)flags;
     if (graph->exec == NULL) {
         return CUDA_ERROR_NOT_SUPPORTED;
     }

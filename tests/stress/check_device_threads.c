@@ -153,7 +153,6 @@ static void run(void *argument, unsigned index)
 {
     worker w = {.index = index, .random = wt_seed() + index + 1};
 
-    (void)argument;
     if (index == WORKERS) {
         keep();
     } else {

@@ -195,7 +195,6 @@ static void keep_house(void)
 
 static void run(void *argument, unsigned index)
 {
-    (void)argument;
     if (index == KEEPER) {
         keep_house();
     } else {

@@ -130,7 +130,6 @@ static void run(void *argument, unsigned index)
     uint64_t random = wt_seed();
     unsigned failures = 0;
 
-    (void)argument;
     if (index < WORKERS) {
         work(index);
         return;

@@ -169,7 +169,6 @@ static void run(void *argument, unsigned index)
     uint64_t random = wt_seed() + index;
     warm_stream stream[STREAMS];
 
-    (void)argument;
     if (index == WORKERS) {
         look_on();
         return;

@@ -155,7 +155,6 @@ static void run(void *argument, unsigned index)
 {
     worker w = {.random = wt_seed() + index + 1};
 
-    (void)argument;
     if (index == WORKERS) {
         keep();
     } else {

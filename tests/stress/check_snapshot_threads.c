@@ -107,7 +107,6 @@ static void read_on(unsigned index)
 
 static void work_or_read(void *argument, unsigned index)
 {
-    (void)argument;
     if (index < WORKERS) {
         work(index);
     } else {

@@ -105,7 +105,6 @@ static void live_shortly(void *argument, unsigned index)
     struct round *round = argument;
     struct held held = {.stream = {NULL}};
 
-    (void)index;
     reserve_all(round, &held);
     for (int k = 0; k < TOYS * devices; k++) {
         if (held.handle[k % TOYS][k / TOYS] != NULL) {

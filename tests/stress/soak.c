@@ -73,7 +73,6 @@ static void count(atomic_ulong *what)
 
 static void nothing(void *argument)
 {
-    (void)argument;
 }
 
 /* What it leaves in a slot another thread frees, perhaps after its exit. It

@@ -14,6 +14,13 @@
 #include <string.h>
 #include <unistd.h>
 
+/* A call of CUDA or one of its libraries: they all return 0 for success. */
+#define cuda_ok(call_)                                                         \
+    do {                                                                       \
+        int cuda_code_ = (int)(call_);                                         \
+        wt_require(cuda_code_ == 0, "%s: %d", #call_, cuda_code_);             \
+    } while (0)
+
 /* X(function): the control functions of standin.h */
 #define STANDIN_CONTROL(X)                                                     \
     X(standin_calls)                                                           \

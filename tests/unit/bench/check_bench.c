@@ -818,7 +818,6 @@ static void count_ops(void *context, unsigned thread, uint64_t ops)
 {
     struct counted *counted = context;
 
-    (void)thread;
     counted->ops += ops;
 }
 

@@ -334,8 +334,6 @@ WT_LOOP_TEST(test_A7_counted_costs_stay_within_their_bounds, PATHS)
 /* The counters count: or all of the above would hold of anything. */
 static int never(void *context, warm_stream by)
 {
-    (void)context;
-    (void)by;
     return 0;
 }
 
@@ -445,7 +443,6 @@ static void on_system_call(int number, siginfo_t *what, void *context)
 {
     ucontext_t *at = context;
 
-    (void)number;
     dispatch = ALLOW;
     system_calls++;
     first_call = (sig_atomic_t)what->si_syscall;

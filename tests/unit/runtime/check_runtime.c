@@ -64,7 +64,6 @@ WT_TEST(test_A5_G2_destroy_waits_for_pinned_threads)
 
 static void count_one(warm_runtime *runtime, void *argument)
 {
-    (void)runtime;
     ++*(unsigned *)argument;
 }
 

@@ -51,8 +51,6 @@ static wm_driver *d;
 
 static void keep_line(void *context, warm_log_level level, const char *line)
 {
-    (void)context;
-    (void)level;
     strncat(log_lines, line, sizeof log_lines - strlen(log_lines) - 1);
 }
 

@@ -61,21 +61,20 @@ static void enter(int sort)
     CUgreenCtx green = NULL;
 
     if (sort == OWN) {
-        ck_assert_int_eq(standin.cuCtxCreate_v4(&foreign, NULL, 0, 0), 0);
+        cuda_ok(standin.cuCtxCreate_v4(&foreign, NULL, 0, 0));
         return;
     }
-    ck_assert_int_eq(
-        standin.cuGreenCtxCreate(&green, NULL, 0, CU_GREEN_CTX_DEFAULT_STREAM),
-        0);
-    ck_assert_int_eq(standin.cuCtxFromGreenCtx(&foreign, green), 0);
-    ck_assert_int_eq(standin.cuCtxPushCurrent_v2(foreign), 0);
+    cuda_ok(
+        standin.cuGreenCtxCreate(&green, NULL, 0, CU_GREEN_CTX_DEFAULT_STREAM));
+    cuda_ok(standin.cuCtxFromGreenCtx(&foreign, green));
+    cuda_ok(standin.cuCtxPushCurrent_v2(foreign));
 }
 
 static void leave(void)
 {
     CUcontext popped = NULL;
 
-    ck_assert_int_eq(standin.cuCtxPopCurrent_v2(&popped), 0);
+    cuda_ok(standin.cuCtxPopCurrent_v2(&popped));
     ck_assert_ptr_eq(popped, foreign);
 }
 
@@ -95,7 +94,7 @@ static void refused(warm_status status, const void *output)
                   "\"%s\" is not in: %s", name, warm_last_error_message());
     wt_says("device 0");
     ck_assert_ptr_eq(output, untouched);
-    ck_assert_int_eq(standin.cuCtxGetCurrent(&current), 0);
+    cuda_ok(standin.cuCtxGetCurrent(&current));
     ck_assert_ptr_eq(current, foreign);
 }
 
@@ -210,7 +209,7 @@ WT_LOOP_TEST(test_A17_stream_of_another_context_is_refused, CONTEXTS)
     warm_status status;
 
     enter(_i);
-    ck_assert_int_eq(standin.cuStreamCreate(&stream, 0), 0);
+    cuda_ok(standin.cuStreamCreate(&stream, 0));
     refused(warm_stream_adopt(runtime, stream), untouched);
     refused(warm_record_stream(block, stream), untouched);
     refused(warm_record_stream(block, NULL), untouched);
@@ -244,7 +243,7 @@ WT_LOOP_TEST(test_A17_stream_of_another_context_may_be_waited_for, CONTEXTS)
 
     wt_ok(warm_event_create(runtime, 0, &event));
     enter(_i);
-    ck_assert_int_eq(standin.cuStreamCreate(&stream, 0), 0);
+    cuda_ok(standin.cuStreamCreate(&stream, 0));
     leave();
     wt_ok(warm_stream_query(runtime, stream));
     wt_ok(warm_stream_host_func(runtime, stream, set, &ran));
@@ -261,7 +260,7 @@ WT_TEST(test_A17_B13_primary_context_of_the_program_is_accepted)
 {
     void *block = NULL;
 
-    ck_assert_int_eq(standin.cudaSetDevice(1), 0);
+    cuda_ok(standin.cudaSetDevice(1));
     block = wt_pinned(runtime, BYTES);
     wt_ok(warm_free(block));
     ck_assert_uint_eq(standin.standin_contexts(0), 0);
@@ -275,7 +274,6 @@ static unsigned warnings;
 
 static void keep_warning(void *context, warm_log_level level, const char *line)
 {
-    (void)context;
     warnings += level == WARM_LOG_WARNING;
     if (level == WARM_LOG_WARNING && warning[0] == '\0') {
         snprintf(warning, sizeof warning, "%s", line);
@@ -431,7 +429,7 @@ WT_TEST(test_G2_context_after_a_reset_is_kept_as_well)
 
     use_all_sorts();
     wt_ok(warm_runtime_destroy(runtime, NULL));
-    ck_assert_int_eq(standin.cudaDeviceReset(), 0);
+    cuda_ok(standin.cudaDeviceReset());
     references = standin.standin_references(0);
     expect_a_new_one_works();
     ck_assert_int_eq(standin.standin_references(0), references + 1);
@@ -446,7 +444,7 @@ WT_LOOP_TEST(test_A17_next_miss_after_a_reset_notices_it, WAYS)
 
     fill();
     before = calls_on_the_dead();
-    ck_assert_int_eq(standin.cudaDeviceReset(), 0);
+    cuda_ok(standin.cudaDeviceReset());
     lost(miss(_i));
     ck_assert_uint_eq(calls_on_the_dead(), before);
     end_lost();
@@ -458,8 +456,8 @@ WT_LOOP_TEST(test_A17_next_miss_after_a_reset_notices_it, WAYS)
 WT_LOOP_TEST(test_A17_reset_is_noticed_by_the_contexts_id, WAYS)
 {
     fill();
-    ck_assert_int_eq(standin.cudaDeviceReset(), 0);
-    ck_assert_int_eq(standin.cudaSetDevice(0), 0);
+    cuda_ok(standin.cudaDeviceReset());
+    cuda_ok(standin.cudaSetDevice(0));
     ck_assert_uint_eq(standin.standin_contexts(0), 2);
     lost(miss(_i));
     end_lost();
@@ -471,11 +469,11 @@ static CUstreamCaptureMode mode_of_thread(void)
     CUstreamCaptureMode now = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
     /* Nothing else tells it: it is set, and set back. */
-    ck_assert_int_eq(standin.cuThreadExchangeStreamCaptureMode(&now), 0);
+    cuda_ok(standin.cuThreadExchangeStreamCaptureMode(&now));
     {
         CUstreamCaptureMode back = now;
 
-        ck_assert_int_eq(standin.cuThreadExchangeStreamCaptureMode(&back), 0);
+        cuda_ok(standin.cuThreadExchangeStreamCaptureMode(&back));
     }
     return now;
 }
@@ -515,7 +513,6 @@ static void live_through_a_reset(void *argument, unsigned index)
 {
     void *blas = NULL, *block = NULL;
 
-    (void)argument;
     if (index == 0) {
         (void)warm_handle_reserve(runtime, WARM_KIND_CUBLAS, 0, &blas);
         (void)warm_pinned_alloc(runtime, BYTES, &block);
@@ -622,7 +619,7 @@ static void give_back(int way)
     case END_HERE: /* it is destroyed at once */
         return;
     default: /* so it is, where the thread's context is none to work in */
-        ck_assert_int_eq(standin.cuCtxCreate_v4(&foreign, NULL, 0, 0), 0);
+        cuda_ok(standin.cuCtxCreate_v4(&foreign, NULL, 0, 0));
         return;
     }
     ck_assert(status == WARM_OK || status == WARM_DRIVER_ERROR);
@@ -635,7 +632,7 @@ WT_LOOP_TEST(test_A17_reset_is_noticed_before_anything_goes_back, ENDS)
     uint64_t before;
 
     fill();
-    ck_assert_int_eq(standin.cudaDeviceReset(), 0);
+    cuda_ok(standin.cudaDeviceReset());
     before = calls_on_the_dead();
     give_back(_i);
     wt_ok(warm_runtime_destroy(runtime, &report));
@@ -657,14 +654,14 @@ WT_TEST(test_A17_reset_of_another_device_is_no_loss)
 {
     void *block = NULL;
 
-    ck_assert_int_eq(standin.cudaSetDevice(1), 0);
-    ck_assert_int_eq(standin.cudaDeviceReset(), 0);
-    ck_assert_int_eq(standin.cudaSetDevice(0), 0);
+    cuda_ok(standin.cudaSetDevice(1));
+    cuda_ok(standin.cudaDeviceReset());
+    cuda_ok(standin.cudaSetDevice(0));
     block = wt_device(runtime, NULL, BYTES);
     wt_ok(warm_free(block));
-    ck_assert_int_eq(standin.cudaSetDevice(1), 0);
-    ck_assert_int_eq(standin.cudaDeviceReset(), 0);
-    ck_assert_int_eq(standin.cudaSetDevice(0), 0);
+    cuda_ok(standin.cudaSetDevice(1));
+    cuda_ok(standin.cudaDeviceReset());
+    cuda_ok(standin.cudaSetDevice(0));
     block = wt_pinned(runtime, 64 << 20);
     wt_ok(warm_free(block));
     ck_assert_int_eq(warning[0], '\0');

@@ -112,7 +112,6 @@ static void use_first(void *argument, unsigned index)
 {
     size_t available = 0, total = 0;
 
-    (void)argument;
     first_use[index] = wm_driver_device_memory(d, 0, &available, &total);
 }
 
@@ -705,7 +704,6 @@ WT_TEST(test_B7_relaxed_mode_gives_the_users_mode_back)
 /* What is asked, or waited for, beside captures: the call, and CUDA's. */
 static warm_status ask_event(warm_stream stream, warm_event event)
 {
-    (void)stream;
     return wm_driver_event_passed(d, event);
 }
 
@@ -713,19 +711,16 @@ static warm_status ask_stream(warm_stream stream, warm_event event)
 {
     wm_capture capture = WM_CAPTURE_BLOCKED;
 
-    (void)event;
     return wm_driver_stream_passed(d, stream, &capture);
 }
 
 static warm_status await_stream(warm_stream stream, warm_event event)
 {
-    (void)event;
     return wm_driver_stream_await(d, stream);
 }
 
 static warm_status await_event(warm_stream stream, warm_event event)
 {
-    (void)stream;
     return wm_driver_event_await(d, event);
 }
 
@@ -747,7 +742,7 @@ static const enum cudaStreamCaptureMode modes[] = {
 /* Sets the thread's mode and gives what it was. */
 static enum cudaStreamCaptureMode exchange(enum cudaStreamCaptureMode mode)
 {
-    ck_assert_int_eq(standin.cudaThreadExchangeStreamCaptureMode(&mode), 0);
+    cuda_ok(standin.cudaThreadExchangeStreamCaptureMode(&mode));
     return mode;
 }
 
@@ -962,7 +957,7 @@ WT_LOOP_TEST(test_G6_any_function_may_fail_at_any_call, FUNCTIONS)
         if (strcmp(function, "cuCtxPopCurrent_v2") == 0 && has_context()) {
             CUcontext popped;
 
-            ck_assert_int_eq(standin.cuCtxPopCurrent_v2(&popped), 0);
+            cuda_ok(standin.cuCtxPopCurrent_v2(&popped));
         }
         ck_assert_msg(!has_context(), "%s %d", function, (int)n);
         ck_assert_int_eq(standin.cudaPeekAtLastError(), cudaSuccess);
@@ -1100,7 +1095,6 @@ static unsigned said;
 static void count_warnings(void *context, warm_log_level level,
                            const char *line)
 {
-    (void)context;
     said += level == WARM_LOG_WARNING && strstr(line, "expandable") != NULL;
 }
 
@@ -1140,7 +1134,6 @@ static unsigned locking;
 
 static void count_locking(void *context, warm_log_level level, const char *line)
 {
-    (void)context;
     locking += level == WARM_LOG_WARNING &&
                strstr(line, "pin:register page-locks nothing") != NULL;
 }

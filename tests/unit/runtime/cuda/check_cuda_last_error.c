@@ -16,9 +16,6 @@ static wm_driver *d;
 
 static void quiet(void *context, warm_log_level level, const char *line)
 {
-    (void)context;
-    (void)level;
-    (void)line;
 }
 
 static void setup(void)
@@ -44,7 +41,6 @@ static _Alignas(4096) char mine[4096];
 
 static void nothing(void *argument)
 {
-    (void)argument;
 }
 
 static void make(struct bed *b)
@@ -138,7 +134,6 @@ static warm_status do_capture_mode(struct bed *b)
     bool mode = true;
     warm_status status = wm_driver_capture_mode(d, &mode);
 
-    (void)b;
     return status == WARM_OK ? wm_driver_capture_mode(d, &mode) : status;
 }
 
@@ -272,7 +267,7 @@ static warm_status call_once(int call, bool pending, const char *function,
         ready_of[call](&b);
     }
     code = pend(pending);
-    ck_assert_int_eq(standin.cuCtxGetCurrent(&before), 0);
+    cuda_ok(standin.cuCtxGetCurrent(&before));
     if (function != NULL) {
         standin.standin_fail(function, 1, 1, fault);
     }
@@ -282,12 +277,12 @@ static warm_status call_once(int call, bool pending, const char *function,
     }
     expect_pending(code, call, function != NULL ? function : "nothing", fault);
     /* What cuCtxPopCurrent() did not take away. */
-    ck_assert_int_eq(standin.cuCtxGetCurrent(&after), 0);
+    cuda_ok(standin.cuCtxGetCurrent(&after));
     if (after != before) {
         ck_assert_str_eq(function, "cuCtxPopCurrent_v2");
         while (after != before) {
-            ck_assert_int_eq(standin.cuCtxPopCurrent_v2(&after), 0);
-            ck_assert_int_eq(standin.cuCtxGetCurrent(&after), 0);
+            cuda_ok(standin.cuCtxPopCurrent_v2(&after));
+            cuda_ok(standin.cuCtxGetCurrent(&after));
         }
     }
     end(&b);
@@ -339,14 +334,14 @@ WT_LOOP_TEST(test_B20_a_call_leaves_the_programs_last_error_alone, WM_CALLS)
 
     for (int current = 0; current < 2; current++) {
         if (current == 1) {
-            ck_assert_int_eq(standin.cudaSetDevice(0), 0);
+            cuda_ok(standin.cudaSetDevice(0));
         }
         for (int pending = 0; pending < 2; pending++) {
             wt_fails(answer_of[_i], call_once(_i, pending == 1, NULL, 0));
             call_with_faults(_i, pending == 1);
         }
     }
-    ck_assert_int_eq(standin.cuCtxPopCurrent_v2(&context), 0);
+    cuda_ok(standin.cuCtxPopCurrent_v2(&context));
     ck_assert_uint_eq(wm_driver_close(d), 0);
 }
 

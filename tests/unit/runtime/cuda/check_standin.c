@@ -88,16 +88,16 @@ static void setup(void)
     CUDART_CALLS(FIND_CUDART)
     CUBLAS_CALLS(FIND_CUBLAS)
     CUDNN_CALLS(FIND_CUDNN)
-    ck_assert_int_eq(call.cudaStreamCreate(&stream), 0);
-    ck_assert_int_eq(call.cublasCreate_v2(&blas), 0);
-    ck_assert_int_eq(call.cublasSetStream_v2(blas, stream), 0);
-    ck_assert_int_eq(call.cudnnCreate(&dnn), 0);
+    cuda_ok(call.cudaStreamCreate(&stream));
+    cuda_ok(call.cublasCreate_v2(&blas));
+    cuda_ok(call.cublasSetStream_v2(blas, stream));
+    cuda_ok(call.cudnnCreate(&dnn));
 }
 
 static void wait_for_work(void)
 {
-    ck_assert_int_eq(call.cudaStreamSynchronize(stream), 0);
-    ck_assert_int_eq(call.cudaStreamSynchronize(NULL), 0);
+    cuda_ok(call.cudaStreamSynchronize(stream));
+    cuda_ok(call.cudaStreamSynchronize(NULL));
 }
 
 /* How often, and for the last time how, something was misused. */
@@ -115,15 +115,15 @@ WT_CASE("misuse", .once = standin_load, .setup = setup);
 
 WT_TEST(test_misuse_handle_of_another_device)
 {
-    ck_assert_int_eq(standin.cudaSetDevice(1), 0);
+    cuda_ok(standin.cudaSetDevice(1));
     expect_misuse(0, "none");
-    ck_assert_int_eq(call.cublasSetStream_v2(blas, NULL), 0);
+    cuda_ok(call.cublasSetStream_v2(blas, NULL));
     expect_misuse(1, "handle of device 0 used on device 1");
 }
 
 WT_TEST(test_misuse_handle_that_was_destroyed)
 {
-    ck_assert_int_eq(call.cublasDestroy_v2(blas), 0);
+    cuda_ok(call.cublasDestroy_v2(blas));
     ck_assert_int_eq(call.cublasSetStream_v2(blas, NULL),
                      CUBLAS_STATUS_NOT_INITIALIZED);
     expect_misuse(1, "was destroyed");
@@ -146,11 +146,11 @@ WT_TEST(test_misuse_objects_of_a_context_that_was_reset)
     void *pinned = NULL, *memory = NULL;
     cudaStream_t later = NULL;
 
-    ck_assert_int_eq(call.cudaHostAlloc(&pinned, 100, 0), 0);
-    ck_assert_int_eq(call.cudaMalloc(&memory, 100), 0);
+    cuda_ok(call.cudaHostAlloc(&pinned, 100, 0));
+    cuda_ok(call.cudaMalloc(&memory, 100));
     expect_misuse(0, "none");
-    ck_assert_int_eq(standin.cudaDeviceReset(), 0);
-    ck_assert_int_eq(standin.cudaSetDevice(0), 0);
+    cuda_ok(standin.cudaDeviceReset());
+    cuda_ok(standin.cudaSetDevice(0));
     (void)call.cudnnDestroy(dnn);
     expect_misuse(1, "cudnnDestroy: of a context that was reset");
     (void)call.cudaStreamSynchronize(stream);
@@ -159,9 +159,9 @@ WT_TEST(test_misuse_objects_of_a_context_that_was_reset)
     expect_misuse(3, "cuMemFreeHost: of a context that was reset");
     (void)call.cudaFree(memory);
     expect_misuse(4, "cuMemFree_v2: of a context that was reset");
-    ck_assert_int_eq(call.cudaStreamCreate(&later), 0);
-    ck_assert_int_eq(call.cudaStreamSynchronize(later), 0);
-    ck_assert_int_eq(call.cudaStreamDestroy(later), 0);
+    cuda_ok(call.cudaStreamCreate(&later));
+    cuda_ok(call.cudaStreamSynchronize(later));
+    cuda_ok(call.cudaStreamDestroy(later));
     expect_misuse(4, "cuMemFree_v2");
 }
 
@@ -174,13 +174,13 @@ WT_TEST(test_misuse_handle_used_by_two_threads_at_once)
     ck_assert(
         use("the other thread", "cublas", (standin_handle *)(void *)blas));
     expect_misuse(0, "none");
-    ck_assert_int_eq(call.cublasSetStream_v2(blas, NULL), 0);
+    cuda_ok(call.cublasSetStream_v2(blas, NULL));
     expect_misuse(1, "two threads at once");
 }
 
 WT_TEST(test_misuse_workspace_that_is_not_aligned)
 {
-    ck_assert_int_eq(call.cublasSetWorkspace_v2(blas, (void *)4100, 4096), 0);
+    cuda_ok(call.cublasSetWorkspace_v2(blas, (void *)4100, 4096));
     expect_misuse(1, "not aligned");
 }
 
@@ -188,10 +188,10 @@ WT_TEST(test_A10_set_stream_resets_the_workspace)
 {
     standin_state state;
 
-    ck_assert_int_eq(call.cublasSetWorkspace_v2(blas, (void *)4096, 4096), 0);
+    cuda_ok(call.cublasSetWorkspace_v2(blas, (void *)4096, 4096));
     standin.standin_handle_state(blas, &state);
     ck_assert_ptr_eq(state.workspace, (void *)4096);
-    ck_assert_int_eq(call.cublasSetStream_v2(blas, stream), 0);
+    cuda_ok(call.cublasSetStream_v2(blas, stream));
     standin.standin_handle_state(blas, &state);
     ck_assert_ptr_null(state.workspace);
 }
@@ -205,14 +205,12 @@ WT_TEST(test_vectors_and_matrix_times_vector)
     float ones[] = {1, 1, 1}, sums[2] = {NAN, NAN}, thrice[3] = {0};
     const float two = 2, one = 1, zero = 0;
 
-    ck_assert_int_eq(call.cublasSaxpy_v2(blas, 3, &two, x, 1, y, 1), 0);
-    ck_assert_int_eq(call.cublasSscal_v2(blas, 3, &two, x, 1), 0);
-    ck_assert_int_eq(call.cublasSgemv_v2(blas, CUBLAS_OP_N, 2, 3, &one, matrix,
-                                         2, ones, 1, &zero, sums, 1),
-                     0);
-    ck_assert_int_eq(call.cublasSgemv_v2(blas, CUBLAS_OP_T, 2, 3, &one, matrix,
-                                         2, ones, 1, &one, thrice, 1),
-                     0);
+    cuda_ok(call.cublasSaxpy_v2(blas, 3, &two, x, 1, y, 1));
+    cuda_ok(call.cublasSscal_v2(blas, 3, &two, x, 1));
+    cuda_ok(call.cublasSgemv_v2(blas, CUBLAS_OP_N, 2, 3, &one, matrix, 2, ones,
+                                1, &zero, sums, 1));
+    cuda_ok(call.cublasSgemv_v2(blas, CUBLAS_OP_T, 2, 3, &one, matrix, 2, ones,
+                                1, &one, thrice, 1));
     wait_for_work();
     ck_assert_float_eq(y[0], 12);
     ck_assert_float_eq(y[2], 36);
@@ -228,11 +226,9 @@ WT_TEST(test_scalar_in_device_memory_is_read_late)
 {
     float y[] = {1}, factor = 3;
 
-    ck_assert_int_eq(
-        call.cublasSetPointerMode_v2(blas, CUBLAS_POINTER_MODE_DEVICE), 0);
-    ck_assert_int_eq(call.cudaMemsetAsync(&factor, 0, sizeof factor, stream),
-                     0);
-    ck_assert_int_eq(call.cublasSscal_v2(blas, 1, &factor, y, 1), 0);
+    cuda_ok(call.cublasSetPointerMode_v2(blas, CUBLAS_POINTER_MODE_DEVICE));
+    cuda_ok(call.cudaMemsetAsync(&factor, 0, sizeof factor, stream));
+    cuda_ok(call.cublasSscal_v2(blas, 1, &factor, y, 1));
     wait_for_work();
     ck_assert_float_eq(y[0], 0);
 }
@@ -245,22 +241,20 @@ WT_TEST(test_captured_product_runs_with_each_launch)
     cudaGraph_t graph = NULL;
     cudaGraphExec_t exec = NULL;
 
-    ck_assert_int_eq(
-        call.cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
-        0);
-    ck_assert_int_eq(call.cublasSgemm_v2(blas, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1,
-                                         1, &one, a, 1, b, 1, &one, c, 1),
-                     0);
-    ck_assert_int_eq(call.cudaStreamEndCapture(stream, &graph), 0);
-    ck_assert_int_eq(call.cudaGraphInstantiateWithFlags(&exec, graph, 0), 0);
-    ck_assert_int_eq(call.cudaGraphDestroy(graph), 0);
+    cuda_ok(
+        call.cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    cuda_ok(call.cublasSgemm_v2(blas, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, &one,
+                                a, 1, b, 1, &one, c, 1));
+    cuda_ok(call.cudaStreamEndCapture(stream, &graph));
+    cuda_ok(call.cudaGraphInstantiateWithFlags(&exec, graph, 0));
+    cuda_ok(call.cudaGraphDestroy(graph));
     wait_for_work();
     ck_assert_float_eq(c[0], 0);
-    ck_assert_int_eq(call.cudaGraphLaunch(exec, stream), 0);
-    ck_assert_int_eq(call.cudaGraphLaunch(exec, stream), 0);
+    cuda_ok(call.cudaGraphLaunch(exec, stream));
+    cuda_ok(call.cudaGraphLaunch(exec, stream));
     wait_for_work();
     ck_assert_float_eq(c[0], 12);
-    ck_assert_int_eq(call.cudaGraphExecDestroy(exec), 0);
+    cuda_ok(call.cudaGraphExecDestroy(exec));
 }
 
 static const float one = 1, zero = 0;
@@ -270,11 +264,9 @@ static cudnnTensorDescriptor_t shape(int images, int channels)
 {
     cudnnTensorDescriptor_t tensor = NULL;
 
-    ck_assert_int_eq(call.cudnnCreateTensorDescriptor(&tensor), 0);
-    ck_assert_int_eq(call.cudnnSetTensor4dDescriptor(tensor, CUDNN_TENSOR_NCHW,
-                                                     CUDNN_DATA_FLOAT, images,
-                                                     channels, 1, 1),
-                     0);
+    cuda_ok(call.cudnnCreateTensorDescriptor(&tensor));
+    cuda_ok(call.cudnnSetTensor4dDescriptor(
+        tensor, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, images, channels, 1, 1));
     return tensor;
 }
 
@@ -285,23 +277,17 @@ WT_TEST(test_bias_relu_and_softmax)
     float bias[] = {1, -5, 0};
     float x[] = {1, 2, 3, -4, 5, 6}, dy[] = {7, 7, 7, 7, 7, 7}, soft[6];
 
-    ck_assert_int_eq(call.cudnnCreateActivationDescriptor(&relu), 0);
-    ck_assert_int_eq(call.cudnnSetActivationDescriptor(
-                         relu, CUDNN_ACTIVATION_RELU, CUDNN_PROPAGATE_NAN, 0),
-                     0);
-    ck_assert_int_eq(call.cudnnAddTensor(dnn, &one, row, bias, &one, matrix, x),
-                     0);
-    ck_assert_int_eq(call.cudnnActivationForward(dnn, relu, &one, matrix, x,
-                                                 &zero, matrix, x),
-                     0);
-    ck_assert_int_eq(call.cudnnActivationBackward(dnn, relu, &one, matrix, x,
-                                                  matrix, dy, matrix, x, &zero,
-                                                  matrix, dy),
-                     0);
-    ck_assert_int_eq(call.cudnnSoftmaxForward(dnn, CUDNN_SOFTMAX_ACCURATE,
-                                              CUDNN_SOFTMAX_MODE_CHANNEL, &one,
-                                              matrix, x, &zero, matrix, soft),
-                     0);
+    cuda_ok(call.cudnnCreateActivationDescriptor(&relu));
+    cuda_ok(call.cudnnSetActivationDescriptor(relu, CUDNN_ACTIVATION_RELU,
+                                              CUDNN_PROPAGATE_NAN, 0));
+    cuda_ok(call.cudnnAddTensor(dnn, &one, row, bias, &one, matrix, x));
+    cuda_ok(call.cudnnActivationForward(dnn, relu, &one, matrix, x, &zero,
+                                        matrix, x));
+    cuda_ok(call.cudnnActivationBackward(dnn, relu, &one, matrix, x, matrix, dy,
+                                         matrix, x, &zero, matrix, dy));
+    cuda_ok(call.cudnnSoftmaxForward(dnn, CUDNN_SOFTMAX_ACCURATE,
+                                     CUDNN_SOFTMAX_MODE_CHANNEL, &one, matrix,
+                                     x, &zero, matrix, soft));
     wait_for_work();
     ck_assert_float_eq(x[0], 2);
     ck_assert_float_eq(x[1], 0);
@@ -378,7 +364,6 @@ static void free_it(void *argument, unsigned index)
 {
     struct beside *b = argument;
 
-    (void)index;
     b->code = (int)call.cudaFree(b->memory);
 }
 
@@ -386,7 +371,6 @@ static void allocate_it(void *argument, unsigned index)
 {
     struct beside *b = argument;
 
-    (void)index;
     b->code = (int)call.cudaMalloc(&b->memory, 4096);
 }
 
@@ -394,7 +378,6 @@ static void destroy_it(void *argument, unsigned index)
 {
     struct beside *b = argument;
 
-    (void)index;
     b->code = (int)call.cublasDestroy_v2(b->memory);
 }
 
@@ -420,9 +403,9 @@ WT_LOOP_TEST(test_A16_B7_captures_are_broken_by_other_threads, 5)
     if (row[_i].does == destroy_it) {
         beside.memory = blas;
     } else if (row[_i].does == free_it) {
-        ck_assert_int_eq(call.cudaMalloc(&beside.memory, 4096), 0);
+        cuda_ok(call.cudaMalloc(&beside.memory, 4096));
     }
-    ck_assert_int_eq(call.cudaStreamBeginCapture(stream, row[_i].mode), 0);
+    cuda_ok(call.cudaStreamBeginCapture(stream, row[_i].mode));
     wt_threads(1, row[_i].does, &beside);
     ck_assert_int_eq(beside.code, row[_i].code);
     ck_assert_int_eq((int)call.cudaStreamEndCapture(stream, &graph),

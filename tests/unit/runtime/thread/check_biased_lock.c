@@ -174,14 +174,11 @@ static void count_visit(wm_window *window, void *context)
 
 static bool is_mine(const wm_window *window, void *context)
 {
-    (void)context;
     return window == wm_window_current;
 }
 
 static bool is_none(const wm_window *window, void *context)
 {
-    (void)window;
-    (void)context;
     return false;
 }
 
@@ -239,7 +236,6 @@ enum { FREE, ALLOC, FIRST_ALLOC, FIRST_DEVICE_ALLOC, CALLS };
 
 static void *call_meanwhile(void *argument)
 {
-    (void)argument;
     caller.status = warm_stream_reserve(runtime, 0, &caller.stream);
     if (caller.status == WARM_OK && caller.call <= ALLOC) {
         caller.status = warm_pinned_alloc(runtime, 4096, &caller.block);
@@ -271,7 +267,6 @@ static void *call_meanwhile(void *argument)
  * nothing is wanted. */
 static bool has_magazines(const wm_window *window, void *context)
 {
-    (void)context;
     return atomic_load(&window->magazines) != NULL ||
            atomic_load(&window->slot[0].set) != NULL;
 }
@@ -293,8 +288,6 @@ static void wait_for_caller(void *context)
 
 static void do_nothing(wm_window *window, void *context)
 {
-    (void)window;
-    (void)context;
 }
 
 WT_LOOP_TEST(test_B14_threads_wait_until_a_visit_is_finished, CALLS)
@@ -373,7 +366,6 @@ static void hand_on(void *argument, unsigned index)
 {
     void *block = NULL;
 
-    (void)argument;
     while (atomic_load(&hand.ready) != index) {
         sched_yield();
     }

@@ -261,7 +261,6 @@ static void take_without_window(void *argument, unsigned index)
     void **pointer = argument;
     warm_error error = {.size = sizeof error};
 
-    (void)index;
     wm_meta_fail(1, false);
     if (warm_pinned_alloc(runtime, SIZE, pointer) == WARM_OK &&
         (warm_last_error(&error), error.status != WARM_OK)) {
@@ -339,8 +338,6 @@ static void *kept;
 
 static int free_kept(void *context, size_t bytes)
 {
-    (void)context;
-    (void)bytes;
     if (kept == NULL) {
         return 0;
     }

@@ -84,7 +84,6 @@ WT_TEST(test_A7_one_window_per_thread_and_runtime)
 
 static void end_runtime(void *argument, unsigned index)
 {
-    (void)index;
     (void)warm_runtime_destroy(argument, NULL);
 }
 

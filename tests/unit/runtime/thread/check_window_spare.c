@@ -101,7 +101,6 @@ static void hold_shortly(void *argument, unsigned index)
     warm_stream stream = NULL;
     void *handle = NULL;
 
-    (void)index;
     round->failures += warm_stream_reserve(runtime, 0, &stream) != WARM_OK;
     round->failures +=
         (round->bound
