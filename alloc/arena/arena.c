@@ -389,40 +389,34 @@ void wm_arena_join(wm_arena *arenas, unsigned count)
 
 static void free_lanes(wm_lane *lane)
 {
-    while (lane != NULL) {
-        wm_lane *next = lane->next;
-
+    for (wm_lane *next; lane != NULL; lane = next) {
+        next = lane->next;
         wm_meta_free(lane);
-        lane = next;
     }
 }
 
 void wm_arena_fini(wm_arena *arena)
 {
-    struct wm_chunk *chunk = arena->record_chunks;
+    struct wm_chunk *next_chunk;
+    wm_segment *next_segment;
+    wm_slab *next_slab;
 
     for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
         wm_segment_forget(s);
     }
-    while (arena->all_segments != NULL) {
-        wm_segment *segment = arena->all_segments;
-
-        arena->all_segments = segment->next_made;
-        wm_meta_free(segment);
+    for (wm_segment *s = arena->all_segments; s != NULL; s = next_segment) {
+        next_segment = s->next_made;
+        wm_meta_free(s);
     }
     free_lanes(arena->lanes);
     free_lanes(arena->spare_lanes);
-    while (arena->all_slabs != NULL) {
-        wm_slab *slab = arena->all_slabs;
-
-        arena->all_slabs = slab->next_made;
-        wm_meta_free(slab);
+    for (wm_slab *s = arena->all_slabs; s != NULL; s = next_slab) {
+        next_slab = s->next_made;
+        wm_meta_free(s);
     }
-    while (chunk != NULL) {
-        struct wm_chunk *next = chunk->next;
-
-        wm_meta_free(chunk);
-        chunk = next;
+    for (struct wm_chunk *c = arena->record_chunks; c != NULL; c = next_chunk) {
+        next_chunk = c->next;
+        wm_meta_free(c);
     }
     for (unsigned i = 0; i < WM_CLASSES; i++) {
         wm_meta_free(arena->transfer_cache.of[i]);

@@ -157,19 +157,6 @@ static size_t count_gaps(const wm_arena *arena, bool *good)
     return count;
 }
 
-static size_t count_slabs(const wm_lane *lane, bool *good)
-{
-    size_t count = 0;
-
-    for (int i = 0; i < WM_CLASSES; i++) {
-        for (wm_slab *slab = lane->slabs[i]; slab != NULL; slab = slab->next) {
-            *good = *good && slab->run->lane == lane;
-            count++;
-        }
-    }
-    return count;
-}
-
 static size_t in_transfer_cache(const wm_arena *arena)
 {
     size_t bytes = 0;
@@ -190,7 +177,12 @@ static bool check_lane(struct tally *tally, const wm_lane *lane)
     for (int kind = 0; kind < WM_RUN_KINDS; kind++) {
         tally->idle_runs -= count_bins(lane, (enum wm_run_kind)kind, &good);
     }
-    tally->slabs_with_room -= count_slabs(lane, &good);
+    for (int i = 0; i < WM_CLASSES; i++) {
+        for (wm_slab *slab = lane->slabs[i]; slab != NULL; slab = slab->next) {
+            good = good && slab->run->lane == lane;
+            tally->slabs_with_room--;
+        }
+    }
     tally->runs -= lane->runs;
     return good && lane->safe_until <= lane->puts;
 }

@@ -209,15 +209,10 @@ void wm_lane_finish_locked(wm_arena *arena, wm_lane *lane)
 
 void wm_lanes_end_empty(wm_arena *arena)
 {
-    wm_lane *lane;
-
     wm_lock_acquire(&arena->lock);
-    lane = arena->lanes;
-    while (lane != NULL) {
-        wm_lane *next = lane->next;
-
+    for (wm_lane *lane = arena->lanes, *next; lane != NULL; lane = next) {
+        next = lane->next;
         wm_lane_finish_locked(arena, lane);
-        lane = next;
     }
     wm_lock_release(&arena->lock);
 }

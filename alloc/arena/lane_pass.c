@@ -2,67 +2,66 @@
  * work, or ends. See lane.h. Takes lock arena in every public function. */
 #include "alloc/arena/arena_int.h"
 
-/* Calls fn for every idle run until it returns true; fn may move the run to
- * lane to. */
-static bool each_idle_locked(wm_lane *lane,
-                             bool (*fn)(wm_arena *arena, wm_block *run,
-                                        uint64_t puts, wm_lane *to),
-                             wm_arena *arena, uint64_t puts, wm_lane *to)
+/* The first idle run of the lane's next bin that has one, or null. *at: 0, then
+ * as left by the last call. */
+static wm_block *next_bin(const wm_lane *lane, unsigned *at)
 {
-    for (int kind = 0; kind < WM_RUN_KINDS; kind++) {
-        const wm_bins *bins = &lane->idle[kind];
+    while (*at < WM_RUN_KINDS * WM_BINS_COUNT) {
+        const wm_bins *bins = &lane->idle[*at / WM_BINS_COUNT];
+        unsigned bin = wm_bins_next(bins, *at % WM_BINS_COUNT);
 
-        for (unsigned i = wm_bins_next(bins, 0); i < WM_BINS_COUNT;
-             i = wm_bins_next(bins, i + 1)) {
-            wm_block *run = bins->bin[i];
-
-            while (run != NULL) {
-                wm_block *next = run->next_idle;
-
-                if (fn(arena, run, puts, to)) {
-                    return true;
-                }
-                run = next;
-            }
+        *at += bin - *at % WM_BINS_COUNT;
+        if (bin < WM_BINS_COUNT) {
+            ++*at;
+            return bins->bin[bin];
         }
     }
-    return false;
-}
-
-static bool is_later(wm_arena *arena, wm_block *run, uint64_t puts, wm_lane *to)
-{
-    (void)arena;
-    (void)to;
-    return run->put_at > puts;
+    return NULL;
 }
 
 bool wm_lane_has_more(wm_arena *arena, wm_lane *lane)
 {
-    bool more;
+    bool more = false;
+    unsigned at = 0;
 
     wm_lock_acquire(&arena->lock);
-    more = lane->puts > lane->safe_until &&
-           each_idle_locked(lane, is_later, arena, lane->safe_until, NULL);
+    while (lane->puts > lane->safe_until && !more) {
+        const wm_block *run = next_bin(lane, &at);
+
+        if (run == NULL) {
+            break;
+        }
+        for (; run != NULL && !more; run = run->next_idle) {
+            more = run->put_at > lane->safe_until;
+        }
+    }
     wm_lock_release(&arena->lock);
     return more;
 }
 
-/* Moves a run that was freed up to puts, as if it were freed to that lane now.
- * A run that has merged with a later one waits for that. */
-static bool give_to(wm_arena *arena, wm_block *run, uint64_t puts, wm_lane *to)
+/* Moves the idle runs that were freed up to puts to another lane, as if they
+ * were freed to that lane now. A run that has merged with a later one stays. */
+static void move_idle_locked(wm_arena *arena, const wm_lane *lane,
+                             uint64_t puts, wm_lane *to)
 {
-    if (run->put_at <= puts) {
-        wm_bins_remove(wm_run_bins(run), run);
-        wm_run_move(run, to);
-        run->put_at = ++to->puts;
-        wm_run_join_locked(arena, run);
+    wm_block *run, *next;
+
+    for (unsigned at = 0; (run = next_bin(lane, &at)) != NULL;) {
+        for (; run != NULL; run = next) {
+            next = run->next_idle;
+            if (run->put_at <= puts) {
+                wm_bins_remove(wm_run_bins(run), run);
+                wm_run_move(run, to);
+                run->put_at = ++to->puts;
+                wm_run_join_locked(arena, run);
+            }
+        }
     }
-    return false;
 }
 
 static void end_locked(wm_arena *arena, wm_lane *lane)
 {
-    (void)each_idle_locked(lane, give_to, arena, UINT64_MAX, &arena->common);
+    move_idle_locked(arena, lane, UINT64_MAX, &arena->common);
     wm_slab_move_all_locked(lane, &arena->common);
     wm_lane_finish_locked(arena, lane);
 }
@@ -136,7 +135,7 @@ void wm_lanes_passed(wm_arena *arena, const wm_lane *lane,
         wm_lock_acquire(&a->lock);
         if (puts > one->safe_until) {
             one->safe_until = puts;
-            (void)each_idle_locked(one, give_to, a, puts, &a->common);
+            move_idle_locked(a, one, puts, &a->common);
         }
         wm_lock_release(&a->lock);
     }
@@ -170,8 +169,7 @@ void wm_lanes_yield(wm_arena *arena, const wm_lane *from, wm_lane *to,
         wm_lock_acquire(&a->lock);
         mine = wm_lane_in_locked(a, to);
         if (mine != NULL && mine != &a->common) {
-            (void)each_idle_locked(its, give_to, a, point->puts[a->shard],
-                                   mine);
+            move_idle_locked(a, its, point->puts[a->shard], mine);
             wm_lane_renew_locked(a, mine);
         }
         wm_lock_release(&a->lock);

@@ -34,20 +34,16 @@ void wm_segment_unlink_locked(wm_arena *arena, wm_segment *segment)
 /* The segment's runs are in no bin and not IDLE: detached, or just made. */
 void wm_segment_attach_locked(wm_arena *arena, wm_segment *segment)
 {
-    wm_block *run = segment->first;
-
     wm_page_map_fill(segment->base, segment->bytes, segment, WM_ENTRY_INNER);
     wm_segment_link_locked(arena, segment);
     arena->dedicated_segments += segment->dedicated;
-    while (run != NULL) {
-        wm_block *after = run->after;
-
+    for (wm_block *run = segment->first, *after; run != NULL; run = after) {
+        after = run->after;
         wm_run_init(run, segment, run->base, run->bytes);
         if (run->lane->ended) {
             wm_run_move(run, &arena->common);
         }
         wm_run_join_locked(arena, run);
-        run = after;
     }
 }
 
@@ -277,9 +273,9 @@ bool wm_arena_steal_segment(wm_arena *arena, size_t bytes)
     size_t needed = wm_size_run_bytes(bytes);
     bool moved = false;
 
-    for (wm_arena *from = wm_arena_next(arena, arena); from != arena && !moved;
-         from = wm_arena_next(arena, from)) {
-        moved = steal_from(from, arena, needed);
+    for (wm_arena *a = wm_arena_next(arena, arena); a != arena && !moved;
+         a = wm_arena_next(arena, a)) {
+        moved = steal_from(a, arena, needed);
     }
     return moved;
 }
