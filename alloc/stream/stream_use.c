@@ -34,7 +34,6 @@ wm_stream_use *wm_stream_use_find(wm_stream_use *use, const wm_timeline *t)
 static bool find_use(wm_timelines *set, wm_block *block, const wm_timeline *t,
                      wm_stream_use **marked)
 {
-    wm_lock *lock = list_lock(set, block);
     wm_stream_use *use;
 
     *marked = NULL;
@@ -42,13 +41,13 @@ static bool find_use(wm_timelines *set, wm_block *block, const wm_timeline *t,
     if (atomic_load_explicit(&block->uses, memory_order_relaxed) == NULL) {
         return false;
     }
-    wm_lock_acquire(lock);
+    wm_lock_acquire(list_lock(set, block));
     use = wm_stream_use_find(
         atomic_load_explicit(&block->uses, memory_order_acquire), t);
     if (use != NULL && !wm_stream_use_is_bare(use) && use->event != NULL) {
         *marked = use;
     }
-    wm_lock_release(lock);
+    wm_lock_release(list_lock(set, block));
     return use != NULL;
 }
 
@@ -109,29 +108,6 @@ static wm_stream_use *take_retired_locked(wm_block *block, size_t *left)
     return taken;
 }
 
-static void put_back_locked(wm_block *block, wm_stream_use *pending,
-                            size_t left)
-{
-    wm_stream_use *first =
-        atomic_load_explicit(&block->uses, memory_order_acquire);
-
-    while (pending != NULL) {
-        wm_stream_use *next = pending->next_of_block;
-
-        /* Release and acquire as in push_locked(). */
-        do {
-            pending->next_of_block = first;
-        } while (!atomic_compare_exchange_weak_explicit(
-            &block->uses, &first, pending, memory_order_release,
-            memory_order_acquire));
-        first = pending;
-        pending = next;
-    }
-    if (first != NULL && !wm_stream_use_is_bare(first)) {
-        first->pushes_left = left + USES_FEW;
-    }
-}
-
 /* Whether all work on a retired stream has completed. */
 static bool has_completed(wm_timelines *set, const wm_timeline *t)
 {
@@ -149,7 +125,7 @@ static bool has_completed(wm_timelines *set, const wm_timeline *t)
 static void drop_completed(wm_timelines *set, wm_block *block)
 {
     wm_lock *lock = list_lock(set, block);
-    wm_stream_use *use, *pending = NULL;
+    wm_stream_use *use, *first, *pending = NULL, *last = NULL;
     wm_quiet quiet;
     size_t left;
 
@@ -165,6 +141,7 @@ static void drop_completed(wm_timelines *set, wm_block *block)
             wm_stream_use_end(set, use);
             wm_timeline_drop(set, t);
         } else {
+            last = last == NULL ? use : last;
             use->next_of_block = pending;
             pending = use;
             left++;
@@ -172,7 +149,19 @@ static void drop_completed(wm_timelines *set, wm_block *block)
         use = next;
     }
     wm_lock_acquire(lock);
-    put_back_locked(block, pending, left);
+    first = atomic_load_explicit(&block->uses, memory_order_acquire);
+    if (pending != NULL) {
+        /* Release and acquire as in push_locked(). */
+        do {
+            last->next_of_block = first;
+        } while (!atomic_compare_exchange_weak_explicit(
+            &block->uses, &first, pending, memory_order_release,
+            memory_order_acquire));
+        first = pending;
+    }
+    if (first != NULL && !wm_stream_use_is_bare(first)) {
+        first->pushes_left = left + USES_FEW;
+    }
     wm_lock_release(lock);
     wm_quiet_end(&quiet);
 }
