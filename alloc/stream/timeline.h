@@ -5,26 +5,22 @@
  *               │                                  queue: [use, use] → [use]
  *               └─► use ──► timeline of stream 9   queue: [use] → [use]
  *
- * A stream has one timeline, which is found by the driver's stream id. While a
- * block is LIVE its uses name the streams that were recorded on it. When the
- * block is freed, each use becomes an entry of its timeline's queue, behind an
- * event; the block is idle again once every queue has completed its entry. A
- * poll queries the oldest event of each queue first, so that a stuck stream
- * delays only its own blocks.
+ * A stream has one timeline, found by the driver's stream id. While a block is
+ * LIVE its uses name the streams that were recorded on it. The free makes each
+ * use an entry of its timeline's queue, behind an event; the block is idle
+ * again once every queue has completed its entry. A poll queries the oldest
+ * event of each queue first, so that a stuck stream delays only its own blocks.
  *
  * An *adopted* stream lives until it is retired, and its captures are
  * announced. Its timeline is found by the stream's address, without a driver
- * call. The uses of freed blocks collect in its open batch, and one event
- * covers all of them. The event is recorded when the batch closes (it is full,
- * old, or memory is wanted); only then does the batch enter the queue. Any
- * other stream may be destroyed right after the free: its event is recorded
- * during the free, for a batch of one use.
+ * call. The uses of freed blocks collect in its open batch, which one event
+ * covers: the batch closes, and enters the queue, when it is full, old, or
+ * memory is wanted. Any other stream may be destroyed right after the free: its
+ * event is recorded during the free, for a batch of one use.
  *
  * A retired stream leaves one final event, which covers all of its uses. Every
  * event is recorded before its batch enters the queue, so that a query never
- * sees an older state of the event. If many streams are recorded on a LIVE
- * block, the uses of retired streams whose final event has completed are
- * dropped from time to time.
+ * sees an older state of the event.
  *
  * Locks: TIMELINES guards the tables and the busy list, TIMELINE the batches of
  * one stream, USES the lists of live blocks. None is held across a driver call.
@@ -98,8 +94,8 @@ struct wm_timelines {
      * thread that must find another thread's free was synchronized with that
      * thread, and therefore sees its slot. */
     _Atomic size_t slots;
-    /* Windows that polls visited since the count was last taken; a figure for
-     * the cost of polling. Relaxed: a figure. */
+    /* Windows that polls visited since the count was last read. Relaxed: a
+     * figure for the cost of polling. */
     _Atomic uint64_t visits;
     /* An adopted stream that was found capturing while no capture was known, or
      * null; the bytes of its batch; and whether that was logged. Relaxed: used
@@ -107,8 +103,8 @@ struct wm_timelines {
     _Atomic(warm_stream) unannounced;
     _Atomic size_t unannounced_bytes;
     _Atomic bool unannounced_logged;
-    /* Whether a thread's default stream was ever met. Relaxed: a thread that
-     * met its own stream wrote it. */
+    /* A thread's default stream was ever looked up. Relaxed: a thread that
+     * looked up its own wrote it. */
     _Atomic bool any_per_thread;
     wm_lock lock;
     /* lock timelines */
@@ -118,11 +114,9 @@ struct wm_timelines {
     wm_timeline *busy_head, *busy_tail;        /* with batches, or polled */
     size_t busy;                               /* length of that list */
     uint64_t begun, finished;                  /* rounds of polling */
-    wm_breaking *breaking; /* driver calls that would break captures */
-    wm_named_query
-        *named_queries; /* queries by name, of streams not announced */
-    wm_cond
-        driver_call_over; /* an element of breaking or named_queries ended */
+    wm_breaking *breaking;         /* driver calls that would break captures */
+    wm_named_query *named_queries; /* of streams that are not announced */
+    wm_cond driver_call_over;      /* one of these calls or queries has ended */
     wm_cond round_over;
     /* Each guards the use lists of some of the live blocks. */
     wm_lock uses[WM_USE_LOCKS];
@@ -182,18 +176,16 @@ void wm_timelines_forget(wm_timelines *set, wm_block *block);
  * where they are. */
 void wm_timelines_poll(wm_timelines *set);
 void wm_timelines_poll_queued(wm_timelines *set);
-/* Whether a timeline became busy and no round of polling has queried it since.
- */
+/* Whether a timeline became busy and no round has queried it since. */
 bool wm_timelines_unasked(wm_timelines *set);
 
 /* Polls at most count timelines, the one that was polled longest ago first, and
- * closes a batch only if it is old or has WM_BATCH_RIPE uses. now: the current
- * time; timelines that were polled with the same now are skipped. arena: the
- * one that the caller allocates from, or null. If it is not null, a timeline
- * that was polled within the last millisecond and for which threads hold uses
- * is skipped if its last blocks went to another arena, since this poll's would
- * go there too; with steady it is skipped in any case, since those threads
- * reuse their blocks themselves. */
+ * closes a batch only if it is old or has WM_BATCH_RIPE uses. Skips timelines
+ * that were polled with the same now, the current time. arena: the caller's, or
+ * null. With an arena, skips timelines for which threads hold uses and which
+ * were polled within the last millisecond, if their last blocks went to another
+ * arena, since this poll's would go there too; with steady, in any case, since
+ * those threads reuse their blocks themselves. */
 void wm_timelines_poll_some(wm_timelines *set, size_t count,
                             const struct wm_arena *arena, bool steady,
                             uint64_t now);
@@ -227,10 +219,9 @@ void wm_timelines_retire(wm_timelines *set, warm_stream stream,
                          const wm_stream_info *info);
 
 /* announce(): a capture of the stream, looked up as info, is about to begin;
- * over(): the capture has ended. In between the driver is asked at every use
- * and free. Status: OUT_OF_MEMORY. *already is written on success: the stream
- * was announced before. over() returns false if the stream was not announced.
- */
+ * *already: the stream was announced before. Status: OUT_OF_MEMORY. over(): the
+ * capture has ended; false: the stream was not announced. In between the driver
+ * is asked at every use and free. */
 warm_status wm_timelines_announce(wm_timelines *set, warm_stream stream,
                                   const wm_stream_info *info, bool *already);
 bool wm_timelines_over(wm_timelines *set, warm_stream stream);

@@ -1,8 +1,8 @@
 /* timeline_int.h: the body of a timeline, and what the files of this folder and
  * alloc/cache/pending*.c share.
  *
- * A closed batch is represented by its first use, which carries the event and
- * the link to the next batch; the other uses follow by next_in_batch. */
+ * A closed batch is its first use, which carries the event and the link to the
+ * next batch; the other uses follow by next_in_batch. */
 #ifndef WM_TIMELINE_INT_H
 #define WM_TIMELINE_INT_H
 
@@ -31,9 +31,9 @@ struct wm_timeline {
      * blocks last got their event; 0: none. While it is not 0 the stream lives.
      * Relaxed: a hint that the stream may be queried. */
     _Atomic uint64_t deferred;
-    /* The stream is the default stream of a thread that exited: no thread can
-     * name it. Relaxed: written after the thread's last event is in the queue,
-     * whose lock publishes that. */
+    /* The thread of this default stream exited: no thread can name the stream.
+     * Relaxed: written after the thread's last event is in the queue, whose
+     * lock publishes that. */
     _Atomic bool orphaned;
     /* final and dead are written before retired, and const afterwards: the
      * release store of retired pairs with the acquire load of readers without
@@ -250,10 +250,9 @@ bool wm_timeline_begin_record_locked(wm_timeline *t, bool *due);
 bool wm_timeline_begin_record(wm_timeline *t, bool *due);
 void wm_timeline_end_record_locked(wm_timeline *t, bool due);
 void wm_timeline_end_record(wm_timeline *t, bool due);
-/* Waits for the stream, on which the driver failed to record, between begin and
- * end, if no capture is due; does not wait if the stream captures, since that
- * would end the capture. *capture is written on success; if it is not NONE,
- * nothing was waited for. */
+/* Waits for a stream on which the driver failed to record, between begin and
+ * end, if no capture is due. *capture is written on success; if it is not NONE,
+ * nothing was waited for, since waiting would end the capture. */
 warm_status wm_timeline_synchronize(wm_timelines *set, wm_timeline *t,
                                     wm_capture *capture);
 /* Waits for the work that is on the stream now; for a retired stream waits for
@@ -271,10 +270,9 @@ wm_timeline *wm_timeline_next_busy(wm_timelines *set, uint64_t round);
 /* Takes t off the list unless left is set, and drops the reference. */
 void wm_timeline_end_turn(wm_timelines *set, wm_timeline *t, bool left);
 
-/* Records an event on t's stream; takes a fresh one if the use has none.
- * *capture is written on success; if it is not NONE, nothing was recorded.
- * Called between begin and end of a recording that wrote due, or for a default
- * stream of this thread. */
+/* Records the use's event, or a fresh one, on t's stream. *capture is written
+ * on success; if it is not NONE, nothing was recorded. Called between begin and
+ * end of a recording that wrote due, or for a default stream of this thread. */
 warm_status wm_stream_use_record_event(wm_timelines *set, wm_stream_use *use,
                                        wm_timeline *t, bool due,
                                        wm_capture *capture);
@@ -300,14 +298,13 @@ static inline void wm_stream_use_end(wm_timelines *set, wm_stream_use *use)
     wm_stream_use_give_up(use->block, use);
 }
 
-/* Puts a closed batch into the queue. Afterwards t may be freed. */
+/* Put a closed batch into the queue: under lock timeline, after which t may be
+ * freed; with a reference to t and for wm_timeline_make_busy(). */
 void wm_batch_enqueue_locked(wm_timeline *t, wm_stream_use *first);
-/* Puts the open batch, if there is one, into the queue without an event. */
-void wm_batch_enqueue_open_locked(wm_timeline *t);
-/* wm_batch_enqueue_locked() for a batch that a thread closed in its slot; the
- * caller has a reference. since: see wm_timeline_make_busy(). */
 void wm_batch_enqueue(wm_timelines *set, wm_timeline *t, wm_stream_use *first,
                       uint64_t since);
+/* Puts the open batch, if there is one, into the queue without an event. */
+void wm_batch_enqueue_open_locked(wm_timeline *t);
 /* Adds a batch, without an event, to the open one of t, to which the caller has
  * a reference; since_ns UINT64_MAX: its blocks are freed now. True: the open
  * batch is full. *bytes_max: bytes with which it is full. since: see
