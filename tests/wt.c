@@ -14,6 +14,13 @@ __attribute__((constructor)) static void allow_a_minute(void)
     setenv("CK_DEFAULT_TIMEOUT", "60", 0);
 }
 
+void wt_add_tests(TCase *tcase, const wt_test *tests, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        tcase_add_loop_test(tcase, tests[i].test, 0, tests[i].runs);
+    }
+}
+
 int wt_main(Suite *suite)
 {
     SRunner *runner = srunner_create(suite);

@@ -204,6 +204,13 @@ void wt_go(warm_runtime *runtime, warm_stream stream);
 void wt_settle(warm_runtime *runtime, warm_stream stream);
 void wt_stream_end(warm_runtime *runtime, warm_stream stream);
 
+/* Adds tests to a case, each with the number of runs of its loop (_i). */
+typedef struct wt_test {
+    const TTest *test;
+    int runs;
+} wt_test;
+void wt_add_tests(TCase *tcase, const wt_test *tests, size_t count);
+
 /* ---- threads ----------------------------------------------------------- */
 
 /* Runs fn(argument, index) in count threads at once and joins them. */

@@ -259,16 +259,13 @@ START_TEST(test_C3_a_small_request_is_served_of_small_blocks)
         rest[i] = wt_device(runtime, mine, 512 * KIB);
     }
     wt_ok(warm_free(large));
-    wt_ok(warm_free(block[0]));
-    wt_ok(warm_free(block[1]));
+    wt_free_all(block, 2);
     pointer = wt_device(runtime, mine, 512 * KIB);
     ck_assert_ptr_eq(pointer, block[0]);
     ck_assert_uint_eq(kept(), 1);
     ck_assert_uint_eq(obtained(), 2);
     wt_ok(warm_free(pointer));
-    for (int i = 0; i < REST; i++) {
-        wt_ok(warm_free(rest[i]));
-    }
+    wt_free_all(rest, REST);
 }
 END_TEST
 
@@ -292,8 +289,7 @@ static void lay_out_apart(void)
     block[0] = wt_device(runtime, mine, 3 * MIB);
     block[1] = wt_device(runtime, mine, 3 * MIB);
     block[2] = wt_device(runtime, mine, (REGION - 6) * MIB);
-    wt_ok(warm_free(block[0]));
-    wt_ok(warm_free(block[1]));
+    wt_free_all(block, 2);
     ck_assert_uint_eq(obtained(), 1);
 }
 
@@ -414,28 +410,23 @@ END_TEST
 
 static Suite *own_suite(void)
 {
+    const wt_test tests[] = {
+        {test_C1_C2_C3_blocks_side_by_side_serve_a_larger_request, ROWS},
+        {test_C1_another_streams_memory_is_no_part_of_a_row, 4},
+        {test_C3_a_row_is_taken_until_growth_is_the_better_deal, 2},
+        {test_C2_others_are_asked_now_and_then, 1},
+        {test_C3_a_small_request_is_served_of_small_blocks, 1},
+        {test_C2_a_row_in_a_region_for_large_requests_serves_one, 1},
+        {test_C3_smaller_requests_leave_a_region_for_large_ones_alone, 1},
+        {test_B6_C1_a_row_of_a_stream_that_has_ended_meanwhile, 1},
+        {test_C10_a_block_that_another_has_is_in_no_row, 1},
+        {test_B2_E8_a_larger_block_is_cut_but_not_for_a_pool, 2},
+    };
     Suite *suite = suite_create("magazine_own");
     TCase *tcase = tcase_create("magazine_own");
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_loop_test(
-        tcase, test_C1_C2_C3_blocks_side_by_side_serve_a_larger_request, 0,
-        ROWS);
-    tcase_add_loop_test(
-        tcase, test_C1_another_streams_memory_is_no_part_of_a_row, 0, 4);
-    tcase_add_loop_test(
-        tcase, test_C3_a_row_is_taken_until_growth_is_the_better_deal, 0, 2);
-    tcase_add_test(tcase, test_C2_others_are_asked_now_and_then);
-    tcase_add_test(tcase, test_C3_a_small_request_is_served_of_small_blocks);
-    tcase_add_test(tcase,
-                   test_C2_a_row_in_a_region_for_large_requests_serves_one);
-    tcase_add_test(
-        tcase, test_C3_smaller_requests_leave_a_region_for_large_ones_alone);
-    tcase_add_test(tcase,
-                   test_B6_C1_a_row_of_a_stream_that_has_ended_meanwhile);
-    tcase_add_test(tcase, test_C10_a_block_that_another_has_is_in_no_row);
-    tcase_add_loop_test(
-        tcase, test_B2_E8_a_larger_block_is_cut_but_not_for_a_pool, 0, 2);
+    wt_add_tests(tcase, tests, sizeof tests / sizeof *tests);
     suite_add_tcase(suite, tcase);
     return suite;
 }

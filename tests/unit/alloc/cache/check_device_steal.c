@@ -123,8 +123,7 @@ START_TEST(test_C1_threads_use_an_arena_each)
     ck_assert_ptr_eq(arena_of(block[1]), arena(0));
     ck_assert_uint_eq(arena(0)->sets, 2);
     ck_assert_uint_eq(arena(1)->sets, 0);
-    wt_ok(warm_free(block[0]));
-    wt_ok(warm_free(block[1]));
+    wt_free_all(block, 2);
     wt_ok(warm_thread_release(runtime));
     ck_assert_uint_eq(arena(0)->sets, 0);
     end();
@@ -241,8 +240,7 @@ START_TEST(test_C2_C3_a_row_in_a_sibling_serves_a_request)
         block[i] = take(its, MIB);
         ck_assert_ptr_eq(arena_of(block[i]), arena(1));
     }
-    wt_ok(warm_free(block[0]));
-    wt_ok(warm_free(block[1]));
+    wt_free_all(block, 2);
     request.arena = arena(0);
     request.lane = set_of(its)->lane;
     request.stream = its;
@@ -348,9 +346,7 @@ START_TEST(test_C4_a_stream_that_is_retired_leaves_what_it_has_in_all)
         ck_assert(block[i] == here || block[i] == other.block[0]);
     }
     ck_assert_uint_eq(obtained(), before);
-    for (int i = 0; i < 2; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, 2);
     end();
 }
 END_TEST
@@ -582,8 +578,7 @@ START_TEST(test_C8_the_largest_of_all_siblings_go_first)
     other_leaves(0, 60 * MIB, true);
     ck_assert_uint_eq(wm_arena_held(arena(1)), 60 * MIB);
     wt_ok(warm_free(other.block[1]));
-    wt_ok(warm_free(here[0]));
-    wt_ok(warm_free(here[1]));
+    wt_free_all(here, 2);
     wt_ok(warm_device_trim(runtime, 0, held - 20 * MIB, &released));
     ck_assert_uint_eq(released, parts ? 80 * MIB : 130 * MIB);
     ck_assert_uint_eq(wm_arena_held(arena(0)), held - 70 * MIB);
@@ -742,35 +737,30 @@ END_TEST
 
 int main(void)
 {
+    const wt_test tests[] = {
+        {test_C1_threads_use_an_arena_each, 1},
+        {test_C1_threads_that_meet_part, 2},
+        {test_C2_C3_one_block_of_a_sibling_serves_a_request, 1},
+        {test_C2_C3_a_row_in_a_sibling_serves_a_request, 1},
+        {test_C1_a_stream_has_its_memory_back_in_any_arena, 3},
+        {test_C1_C3_another_stream_has_it_once_its_own_has_passed, 4},
+        {test_C4_a_stream_that_is_retired_leaves_what_it_has_in_all, 1},
+        {test_C4_a_stream_that_was_retired_is_told_in_all, 1},
+        {test_C1_lanes_are_made_where_memory_is_taken, 1},
+        {test_C4_a_stream_ends_while_it_is_allocated_for, 2},
+        {test_C4_a_lane_that_a_set_names_is_no_other_streams, 1},
+        {test_C2_C8_what_siblings_have_idle_goes_back_before_it_is_refused, 2},
+        {test_C8_those_of_all_siblings_idle_longest_go_first, 1},
+        {test_C8_the_largest_of_all_siblings_go_first, 2},
+        {test_C2_a_stream_waits_for_memory_of_a_sibling, 1},
+        {test_C6_B14_figures_are_sums_over_siblings, 1},
+        {test_C6_peaks_of_parts_are_within_those_of_all, 1},
+        {test_C6_figures_are_of_one_moment, 1},
+    };
     Suite *suite = suite_create("device_sibling");
     TCase *tcase = tcase_create("device_sibling");
 
-    tcase_add_test(tcase, test_C1_threads_use_an_arena_each);
-    tcase_add_loop_test(tcase, test_C1_threads_that_meet_part, 0, 2);
-    tcase_add_test(tcase, test_C2_C3_one_block_of_a_sibling_serves_a_request);
-    tcase_add_test(tcase, test_C2_C3_a_row_in_a_sibling_serves_a_request);
-    tcase_add_loop_test(
-        tcase, test_C1_a_stream_has_its_memory_back_in_any_arena, 0, 3);
-    tcase_add_loop_test(
-        tcase, test_C1_C3_another_stream_has_it_once_its_own_has_passed, 0, 4);
-    tcase_add_test(tcase,
-                   test_C4_a_stream_that_is_retired_leaves_what_it_has_in_all);
-    tcase_add_test(tcase, test_C4_a_stream_that_was_retired_is_told_in_all);
-    tcase_add_test(tcase, test_C1_lanes_are_made_where_memory_is_taken);
-    tcase_add_loop_test(tcase, test_C4_a_stream_ends_while_it_is_allocated_for,
-                        0, 2);
-    tcase_add_test(tcase, test_C4_a_lane_that_a_set_names_is_no_other_streams);
-    tcase_add_loop_test(
-        tcase,
-        test_C2_C8_what_siblings_have_idle_goes_back_before_it_is_refused, 0,
-        2);
-    tcase_add_test(tcase, test_C8_those_of_all_siblings_idle_longest_go_first);
-    tcase_add_loop_test(tcase, test_C8_the_largest_of_all_siblings_go_first, 0,
-                        2);
-    tcase_add_test(tcase, test_C2_a_stream_waits_for_memory_of_a_sibling);
-    tcase_add_test(tcase, test_C6_B14_figures_are_sums_over_siblings);
-    tcase_add_test(tcase, test_C6_peaks_of_parts_are_within_those_of_all);
-    tcase_add_test(tcase, test_C6_figures_are_of_one_moment);
+    wt_add_tests(tcase, tests, sizeof tests / sizeof *tests);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

@@ -80,10 +80,18 @@ static void check_set(void)
 
 /* ---- hits ------------------------------------------------------------- */
 
+/* As a tracer wants it in the second run: every call takes its slow path, which
+ * keeps blocks all the same. */
 START_TEST(test_B2_a_hit_gives_the_block_freed_last)
 {
-    void *a = take(SIZE), *b = take(SIZE);
+    void *a, *b;
 
+    runtime->window_revoked |= _i == 1 ? WM_REVOKED_SLOW : 0;
+    a = take(SIZE);
+    b = take(SIZE);
+    if (_i == 1) {
+        ck_assert(!wm_biased_enter(&wm_window_mine()->biased));
+    }
     wt_ok(warm_free(a));
     wt_ok(warm_free(b));
     ck_assert_uint_eq(kept(SIZE), 2);
@@ -205,9 +213,7 @@ START_TEST(test_all_classes_keep_no_more_than_the_bytes)
         wt_require(wm_magazine_set_bytes(my_set()) <= 2 << 20, "step %u", step);
     }
     check_set();
-    for (int i = 0; i < 64; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, 64);
     check_set();
 }
 END_TEST
@@ -221,9 +227,7 @@ START_TEST(test_what_is_not_used_any_more_leaves)
     for (int i = 0; i < BLOCKS; i++) {
         small[i] = take(SIZE);
     }
-    for (int i = 0; i < BLOCKS; i++) {
-        wt_ok(warm_free(small[i]));
-    }
+    wt_free_all(small, BLOCKS);
     before = kept(SIZE);
     ck_assert_uint_ge(before, BLOCKS / 2);
     wt_ok(warm_free(large));
@@ -249,9 +253,7 @@ START_TEST(test_a_thread_that_keeps_missing_gets_more_at_once)
     }
     ck_assert_uint_eq(most, BLOCKS / 2 - 1);
     ck_assert_uint_le(misses, 64 / (BLOCKS / 2) + 4);
-    for (int i = 0; i < 64; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, 64);
 }
 END_TEST
 
@@ -269,27 +271,6 @@ START_TEST(test_magazines_may_be_off)
     ck_assert(wm_space_check_settled(&runtime->pinned->space));
     wt_runtime_end(runtime);
     runtime = kept;
-}
-END_TEST
-
-/* As a tracer wants it: every call takes its slow path, which keeps blocks
- * all the same. */
-START_TEST(test_with_revoked_windows_the_same_blocks_come)
-{
-    void *a, *b;
-
-    runtime->window_revoked |= WM_REVOKED_SLOW;
-    a = take(SIZE);
-    b = take(SIZE);
-    ck_assert(!wm_biased_enter(&wm_window_mine()->biased));
-    wt_ok(warm_free(a));
-    wt_ok(warm_free(b));
-    ck_assert_uint_eq(kept(SIZE), 2);
-    ck_assert_ptr_eq(take(SIZE), b);
-    ck_assert_ptr_eq(take(SIZE), a);
-    check_set();
-    wt_ok(warm_free(a));
-    wt_ok(warm_free(b));
 }
 END_TEST
 
@@ -394,9 +375,7 @@ START_TEST(test_what_full_magazines_give_back_others_get_as_it_is)
 
     other_init(&other, 4 * BLOCKS, SIZE);
     thread = begin(&other, allocate_then_free);
-    for (int i = 0; i < 4 * BLOCKS; i++) {
-        wt_ok(warm_free(other.block[i]));
-    }
+    wt_free_all(other.block, 4 * BLOCKS);
     ck_assert_uint_eq(arena->transfer_cache.bytes,
                       (2 << 20) / 4); /* its bound */
     ck_assert(wm_space_check(&runtime->pinned->space));
@@ -502,9 +481,7 @@ START_TEST(test_what_has_passed_behind_many_that_have_not)
     }
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
-    for (int i = 0; i < 3; i++) {
-        wt_ok(warm_free(fill[i]));
-    }
+    wt_free_all(fill, 3);
 }
 END_TEST
 
@@ -555,9 +532,7 @@ START_TEST(test_one_larger_block_is_taken_back_before_all)
     ck_assert_uint_eq(kept(SIZE), 1);
     check_set();
     wt_ok(warm_free(fitting));
-    for (int i = 0; i < 3; i++) {
-        wt_ok(warm_free(fill[i]));
-    }
+    wt_free_all(fill, 3);
 }
 END_TEST
 
@@ -582,8 +557,7 @@ START_TEST(test_large_classes_are_taken_back_before_small_ones)
     ck_assert_uint_eq(kept(SIZE), 1);
     check_set();
     wt_ok(warm_free(a < b ? a : b));
-    wt_ok(warm_free(fill[0]));
-    wt_ok(warm_free(fill[1]));
+    wt_free_all(fill, 2);
 }
 END_TEST
 
@@ -660,9 +634,7 @@ START_TEST(test_growth_is_bought_where_reclaiming_is_dear)
         for (int k = 0; k < 4; k++) {
             block[k] = take(1 << 20);
         }
-        for (int k = 0; k < 4; k++) {
-            wt_ok(warm_free(block[k]));
-        }
+        wt_free_all(block, 4);
     }
     pthread_join(thread, NULL);
     wt_ok(other.status);
@@ -791,8 +763,7 @@ START_TEST(test_C10_such_an_entry_is_not_traded)
     check_set();
     wt_ok(warm_free(a)); /* the other thread's */
     wt_ok(warm_free(large));
-    wt_ok(warm_free(fill[0]));
-    wt_ok(warm_free(fill[1]));
+    wt_free_all(fill, 2);
     ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
 }
 END_TEST
@@ -1153,50 +1124,46 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {
-        test_B2_a_hit_gives_the_block_freed_last,
-        test_what_a_hit_refuses,
-        test_a_block_is_found_whatever_the_window_guesses,
-        test_every_slot_is_found_by_its_address,
-        test_a_class_keeps_no_more_than_its_bound,
-        test_all_classes_keep_no_more_than_the_bytes,
-        test_what_is_not_used_any_more_leaves,
-        test_a_thread_that_keeps_missing_gets_more_at_once,
-        test_magazines_may_be_off,
-        test_with_revoked_windows_the_same_blocks_come,
-        test_who_only_frees_keeps_no_more_than_its_bound,
-        test_what_full_magazines_give_back_others_get_as_it_is,
-        test_a_thread_that_ends_gives_all_back_under_one_lock,
-        test_a_set_serves_one_thread_after_the_other,
-        test_a_block_outlives_the_thread_that_had_it,
-        test_memory_is_taken_back_before_the_cache_grows,
-        test_one_larger_block_is_taken_back_before_all,
-        test_large_classes_are_taken_back_before_small_ones,
-        test_empty_cache_takes_from_all_threads,
-        test_destroy_takes_from_all_threads,
-        test_growth_is_bought_where_reclaiming_is_dear,
-        test_no_request_fails_for_what_others_keep,
-        test_C10_an_entry_that_another_has_is_dropped,
-        test_C10_such_an_entry_does_not_go_to_the_arena,
-        test_C10_such_an_entry_is_not_traded,
-        test_what_has_passed_behind_many_that_have_not,
-        test_B14_peaks_of_one_thread_are_near,
-        test_B14_totals_are_exact_and_reset,
-        test_B14_figures_of_one_thread_are_those_of_a_model,
-        test_B14_figures_of_many_threads_are_exact_once_they_are_quiet,
-        test_a_late_destructor_has_a_window_of_its_own,
-        test_a_thread_does_without_a_set};
+    const wt_test tests[] = {
+        {test_B2_a_hit_gives_the_block_freed_last, 2},
+        {test_what_a_hit_refuses, 1},
+        {test_a_block_is_found_whatever_the_window_guesses, 1},
+        {test_every_slot_is_found_by_its_address, 1},
+        {test_a_class_keeps_no_more_than_its_bound, 1},
+        {test_all_classes_keep_no_more_than_the_bytes, 1},
+        {test_what_is_not_used_any_more_leaves, 1},
+        {test_a_thread_that_keeps_missing_gets_more_at_once, 1},
+        {test_magazines_may_be_off, 1},
+        {test_who_only_frees_keeps_no_more_than_its_bound, 1},
+        {test_what_full_magazines_give_back_others_get_as_it_is, 1},
+        {test_a_thread_that_ends_gives_all_back_under_one_lock, 1},
+        {test_a_set_serves_one_thread_after_the_other, 1},
+        {test_a_block_outlives_the_thread_that_had_it, 1},
+        {test_memory_is_taken_back_before_the_cache_grows, 1},
+        {test_one_larger_block_is_taken_back_before_all, 1},
+        {test_large_classes_are_taken_back_before_small_ones, 1},
+        {test_empty_cache_takes_from_all_threads, 1},
+        {test_destroy_takes_from_all_threads, 1},
+        {test_growth_is_bought_where_reclaiming_is_dear, 1},
+        {test_no_request_fails_for_what_others_keep, 1},
+        {test_C10_an_entry_that_another_has_is_dropped, 1},
+        {test_C10_such_an_entry_does_not_go_to_the_arena, 1},
+        {test_C10_such_an_entry_is_not_traded, 1},
+        {test_what_has_passed_behind_many_that_have_not, 1},
+        {test_B14_peaks_of_one_thread_are_near, 1},
+        {test_B14_totals_are_exact_and_reset, 1},
+        {test_B14_figures_of_one_thread_are_those_of_a_model, 1},
+        {test_B14_figures_of_many_threads_are_exact_once_they_are_quiet, 1},
+        {test_a_late_destructor_has_a_window_of_its_own, 1},
+        {test_a_thread_does_without_a_set, 1},
+        {test_B8_a_block_of_the_next_two_classes_will_do, 14},
+        {test_B14_peaks_do_not_miss_what_is_not_settled, 2},
+    };
     Suite *suite = suite_create("magazine");
     TCase *tcase = tcase_create("magazine");
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
-        tcase_add_test(tcase, tests[i]);
-    }
-    tcase_add_loop_test(tcase, test_B8_a_block_of_the_next_two_classes_will_do,
-                        0, 14);
-    tcase_add_loop_test(tcase, test_B14_peaks_do_not_miss_what_is_not_settled,
-                        0, 2);
+    wt_add_tests(tcase, tests, sizeof tests / sizeof *tests);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

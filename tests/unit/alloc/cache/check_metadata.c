@@ -477,8 +477,7 @@ START_TEST(test_B25_a_thread_does_without_a_class_or_a_slot)
         ck_assert(wm_space_check_settled(&runtime->pinned->space));
         ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 2);
     }
-    wt_ok(warm_free(kept[0]));
-    wt_ok(warm_free(kept[1]));
+    wt_free_all(kept, 2);
     wt_ok(warm_stream_destroy(runtime, cost.stream));
     wt_runtime_end(runtime);
 }

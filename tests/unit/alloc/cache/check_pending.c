@@ -15,9 +15,7 @@ START_TEST(test_count_bounds_what_a_slot_gathers)
 {
     unsigned most = _i == 0 ? WM_BATCH_RIPE : 3;
 
-    reopen(&(warm_options){.size = sizeof(warm_options),
-                           .device = "host",
-                           .batch_count = _i == 0 ? 100 : most});
+    reopen((warm_options){.batch_count = _i == 0 ? 100 : most});
     wt_stop(runtime, stream);
     for (unsigned i = 1; i < most; i++) {
         wt_free_used(take(), stream);
@@ -32,9 +30,7 @@ START_TEST(test_count_bounds_what_a_slot_gathers)
     ck_assert_uint_eq(timeline_of(stream)->open.count, _i == 0 ? most : 0);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), _i != 0);
     check_references(stream, most);
-    wt_go(runtime, stream);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    pass_all();
     check_references(stream, 0);
 }
 END_TEST
@@ -42,9 +38,7 @@ END_TEST
 /* A slot has a part of what a batch may have. */
 START_TEST(test_bytes_bound_what_a_slot_gathers)
 {
-    reopen(&(warm_options){.size = sizeof(warm_options),
-                           .device = "host",
-                           .batch_bytes = 4 * 3 * BYTES});
+    reopen((warm_options){.batch_bytes = 4 * 3 * BYTES});
     wt_stop(runtime, stream);
     for (unsigned round = 1; round <= 3; round++) {
         for (unsigned i = 1; i < 3; i++) {
@@ -153,9 +147,7 @@ START_TEST(test_a_slot_never_gives_its_last_reference)
         wt_ok(warm_record_stream(block[i], stream));
         check_references(stream, i + 1);
     }
-    for (unsigned i = 0; i < MANY; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, MANY);
     wt_ok(warm_poll(runtime));
     check_references(stream, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
@@ -226,9 +218,7 @@ START_TEST(test_frees_before_a_visit_gather_too)
     wt_ok(warm_free(block[11]));
     ck_assert_uint_eq(gathered(stream), 3);
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 12);
-    wt_go(runtime, stream);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    pass_all();
     check_references(stream, 0);
 }
 END_TEST
@@ -267,10 +257,7 @@ START_TEST(test_a_thread_that_moves_leaves_its_slots)
     warm_stream pooled;
     void *block;
 
-    reopen(&(warm_options){.size = sizeof(warm_options),
-                           .device = "host",
-                           .host_devices = 2,
-                           .numa_nodes = 2});
+    reopen((warm_options){.host_devices = 2, .numa_nodes = 2});
     wt_ok(warm_stream_reserve(runtime, 0, &pooled));
     wt_stop(runtime, stream);
     block = take();
@@ -332,8 +319,7 @@ END_TEST
  * thread's last error alone. */
 START_TEST(test_a_full_slot_leaves_the_last_error_alone)
 {
-    reopen(&(warm_options){
-        .size = sizeof(warm_options), .device = "host", .batch_count = 2});
+    reopen((warm_options){.batch_count = 2});
     wt_fails(WARM_INVALID_POINTER, warm_free(&runtime));
     wt_ok(warm_testing_fail(runtime, "event_mark", 1, 0));
     wt_free_used(take(), stream);
@@ -348,15 +334,11 @@ END_TEST
  * much; the rest goes where it belongs. Either way all of it is there. */
 START_TEST(test_what_passes_comes_back_to_the_thread)
 {
-    warm_options options = {.size = sizeof options,
-                            .device = "host",
-                            .batch_count = 4,
-                            .magazine_bytes = 16 * 6 * BYTES};
     void *block[4];
     warm_block_info info = {.size = sizeof info};
     warm_space_stats stats;
 
-    reopen(&options);
+    reopen((warm_options){.batch_count = 4, .magazine_bytes = 16 * 6 * BYTES});
     for (int i = 0; i < 4; i++) {
         block[i] = take();
     }
@@ -375,9 +357,7 @@ START_TEST(test_what_passes_comes_back_to_the_thread)
     }
     ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 0);
     check_references(stream, 0);
-    for (int i = 0; i < 4; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, 4);
 }
 END_TEST
 
@@ -385,11 +365,9 @@ END_TEST
 START_TEST(test_little_of_what_passes_stays_with_the_thread)
 {
     enum { LARGE = 512 << 10, LITTLE = 1 << 20 };
-    warm_options options = {
-        .size = sizeof options, .device = "host", .batch_count = 4};
     void *block[4];
 
-    reopen(&options);
+    reopen((warm_options){.batch_count = 4});
     for (int i = 0; i < 4; i++) {
         wt_ok(warm_pinned_alloc(runtime, LARGE, &block[i]));
     }
@@ -486,10 +464,8 @@ START_TEST(test_a_miss_finds_what_an_idle_thread_gathered)
     struct idler idler;
     void *block = NULL;
 
-    reopen(&(warm_options){.size = sizeof(warm_options),
-                           .device = "host",
-                           .segment = 8 << 20,
-                           .pinned_limit = _i == 0 ? 8 << 20 : 0});
+    reopen((warm_options){.segment = 8 << 20,
+                          .pinned_limit = _i == 0 ? 8 << 20 : 0});
     idle_begin(&idler, 3);
     ck_assert_uint_eq(wm_pending_blocks(timelines()), 3);
     wt_ok(warm_pinned_alloc(runtime, 8 << 20, &block));
@@ -561,10 +537,7 @@ START_TEST(test_what_others_gather_goes_before_what_they_keep)
     struct idler idler = {.blocks = 0};
     void *rest, *block = NULL;
 
-    reopen(&(warm_options){.size = sizeof(warm_options),
-                           .device = "host",
-                           .arenas = 1,
-                           .segment = 1 << 20});
+    reopen((warm_options){.arenas = 1, .segment = 1 << 20});
     rest = wt_pinned(runtime, 256 << 10);
     pthread_barrier_init(&idler.barrier, NULL, 2);
     ck_assert_int_eq(
@@ -587,8 +560,7 @@ START_TEST(test_a_miss_leaves_alone_what_others_gather)
     uint64_t visits;
     struct idler idler;
 
-    reopen(&(warm_options){
-        .size = sizeof(warm_options), .device = "host", .segment = 1 << 20});
+    reopen((warm_options){.segment = 1 << 20});
     other = stream_beside();
     wt_stop(runtime, other); /* there is something to be asked for */
     wt_free_used(take(), other);
@@ -603,9 +575,7 @@ START_TEST(test_a_miss_leaves_alone_what_others_gather)
     ck_assert_uint_eq(wm_pending_blocks(timelines()), 3);
     ck_assert_uint_eq(atomic_load(&timelines()->visits), visits);
     ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 2);
-    for (int i = 0; i < 16; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, 16);
     wt_go(runtime, other);
     idle_end(&idler);
 }
@@ -619,11 +589,9 @@ START_TEST(test_a_miss_that_fills_a_batch_asks_nobody_else)
     void *block[FULL + OTHERS];
     warm_stream other;
 
-    reopen(&(warm_options){.size = sizeof(warm_options),
-                           .device = "host",
-                           .batch_count = FULL,
-                           .segment = (FULL + OTHERS) * RUN,
-                           .pinned_limit = (FULL + OTHERS) * RUN});
+    reopen((warm_options){.batch_count = FULL,
+                          .segment = (FULL + OTHERS) * RUN,
+                          .pinned_limit = (FULL + OTHERS) * RUN});
     other = stream_beside();
     wt_ok(warm_pinned_empty_cache(runtime, NULL));
     for (int i = 0; i < FULL + OTHERS; i++) {
@@ -656,9 +624,7 @@ START_TEST(test_a_thread_ends_with_open_slots)
     ck_assert_uint_eq(atomic_load(&timeline_of(stream)->slots), 0);
     ck_assert_uint_eq(atomic_load(&timeline_of(stream)->references), 1 + 3);
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 3);
-    wt_go(runtime, stream);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    pass_all();
 }
 END_TEST
 
@@ -846,8 +812,7 @@ START_TEST(test_a_poll_waits_for_who_closes_or_polls)
     struct idler idler;
     pthread_t thread;
 
-    reopen(&(warm_options){
-        .size = sizeof(warm_options), .device = "host", .batch_count = 3});
+    reopen((warm_options){.batch_count = 3});
     wt_stop(runtime, stream);
     atomic_store(&polled, false);
     close_door(_i == 1);
@@ -865,9 +830,7 @@ START_TEST(test_a_poll_waits_for_who_closes_or_polls)
     idle_await(&idler);
     idle_end(&idler);
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 3);
-    wt_go(runtime, stream);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    pass_all();
     runtime->driver->ops = door.real;
 }
 END_TEST
@@ -920,44 +883,44 @@ END_TEST
 
 int main(void)
 {
+    const wt_test tests[] = {
+        {test_count_bounds_what_a_slot_gathers, 2},
+        {test_bytes_bound_what_a_slot_gathers, 1},
+        {test_age_bounds_what_slots_gather, 1},
+        {test_age_is_that_of_the_oldest_block, 1},
+        {test_a_slot_that_another_stream_wants_is_emptied, 1},
+        {test_a_slot_never_gives_its_last_reference, 1},
+        {test_a_gathered_block_is_freed_once, 1},
+        {test_frees_before_a_visit_gather_too, 1},
+        {test_C10_a_free_that_comes_second_reads_no_timeline, 1},
+        {test_a_thread_that_moves_leaves_its_slots, 1},
+        {test_figures_are_right_while_slots_are_open, 1},
+        {test_a_full_slot_leaves_the_last_error_alone, 1},
+        {test_what_passes_comes_back_to_the_thread, 1},
+        {test_little_of_what_passes_stays_with_the_thread, 1},
+        {test_a_steady_thread_gathers_whole_batches, 1},
+        {test_a_growth_delays_what_is_steady, 1},
+        {test_who_is_steady_asks_for_nobody_else, 3},
+        {test_a_miss_finds_what_an_idle_thread_gathered, 2},
+        {test_B12_a_miss_asks_for_what_another_one_fetched, 2},
+        {test_what_others_gather_goes_before_what_they_keep, 1},
+        {test_a_miss_leaves_alone_what_others_gather, 1},
+        {test_a_miss_that_fills_a_batch_asks_nobody_else, 1},
+        {test_a_thread_ends_with_open_slots, 1},
+        {test_B6_a_stream_retires_that_others_gather_for, 1},
+        {test_a_stream_that_retires_empties_its_own_slots_only, 1},
+        {test_a_slot_that_outlives_its_stream, 1},
+        {test_B6_closed_batches_of_a_stream_that_retired, 1},
+        {test_what_comes_while_a_stream_retires, 1},
+        {test_a_poll_waits_for_who_closes_or_polls, 2},
+        {test_a_capture_finds_nothing_gathered, 1},
+        {test_a_block_of_a_graph_is_not_gathered, 1},
+    };
     Suite *suite = suite_create("gather");
     TCase *tcase = tcase_create("gather");
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_loop_test(tcase, test_count_bounds_what_a_slot_gathers, 0, 2);
-    tcase_add_test(tcase, test_bytes_bound_what_a_slot_gathers);
-    tcase_add_test(tcase, test_age_bounds_what_slots_gather);
-    tcase_add_test(tcase, test_age_is_that_of_the_oldest_block);
-    tcase_add_test(tcase, test_a_slot_that_another_stream_wants_is_emptied);
-    tcase_add_test(tcase, test_a_slot_never_gives_its_last_reference);
-    tcase_add_test(tcase, test_a_gathered_block_is_freed_once);
-    tcase_add_test(tcase, test_frees_before_a_visit_gather_too);
-    tcase_add_test(tcase, test_C10_a_free_that_comes_second_reads_no_timeline);
-    tcase_add_test(tcase, test_a_thread_that_moves_leaves_its_slots);
-    tcase_add_test(tcase, test_figures_are_right_while_slots_are_open);
-    tcase_add_test(tcase, test_a_full_slot_leaves_the_last_error_alone);
-    tcase_add_test(tcase, test_what_passes_comes_back_to_the_thread);
-    tcase_add_test(tcase, test_little_of_what_passes_stays_with_the_thread);
-    tcase_add_test(tcase, test_a_steady_thread_gathers_whole_batches);
-    tcase_add_test(tcase, test_a_growth_delays_what_is_steady);
-    tcase_add_loop_test(tcase, test_who_is_steady_asks_for_nobody_else, 0, 3);
-    tcase_add_loop_test(tcase, test_a_miss_finds_what_an_idle_thread_gathered,
-                        0, 2);
-    tcase_add_loop_test(
-        tcase, test_B12_a_miss_asks_for_what_another_one_fetched, 0, 2);
-    tcase_add_test(tcase, test_what_others_gather_goes_before_what_they_keep);
-    tcase_add_test(tcase, test_a_miss_leaves_alone_what_others_gather);
-    tcase_add_test(tcase, test_a_miss_that_fills_a_batch_asks_nobody_else);
-    tcase_add_test(tcase, test_a_thread_ends_with_open_slots);
-    tcase_add_test(tcase, test_B6_a_stream_retires_that_others_gather_for);
-    tcase_add_test(tcase,
-                   test_a_stream_that_retires_empties_its_own_slots_only);
-    tcase_add_test(tcase, test_a_slot_that_outlives_its_stream);
-    tcase_add_test(tcase, test_B6_closed_batches_of_a_stream_that_retired);
-    tcase_add_test(tcase, test_what_comes_while_a_stream_retires);
-    tcase_add_loop_test(tcase, test_a_poll_waits_for_who_closes_or_polls, 0, 2);
-    tcase_add_test(tcase, test_a_capture_finds_nothing_gathered);
-    tcase_add_test(tcase, test_a_block_of_a_graph_is_not_gathered);
+    wt_add_tests(tcase, tests, sizeof tests / sizeof *tests);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

@@ -22,15 +22,6 @@ static void fill(void)
     }
 }
 
-static void check_pending(uint64_t blocks)
-{
-    warm_space_stats stats = wt_pinned_stats(runtime);
-
-    ck_assert_uint_eq(stats.pending.current, blocks);
-    ck_assert_uint_eq(stats.pending_bytes.current, blocks * BYTES);
-    ck_assert(wm_space_check_settled(&runtime->pinned->space));
-}
-
 static void set_up_steady(void)
 {
     set_up();
@@ -64,9 +55,7 @@ START_TEST(test_B4_closed_batches_stay_in_their_slot)
     ck_assert_uint_eq(timeline_of(stream)->queued, WM_PENDING_CLOSED + 1);
     check_pending((WM_PENDING_CLOSED + 1) * FULL);
     check_references(stream, (WM_PENDING_CLOSED + 1) * FULL);
-    wt_go(runtime, stream);
-    wt_ok(warm_poll(runtime));
-    check_pending(0);
+    pass_all();
     check_references(stream, 0);
 }
 END_TEST
@@ -298,9 +287,7 @@ START_TEST(test_a_thread_ends_with_closed_batches)
     ck_assert_uint_ge(timeline_of(stream)->queued, 1);
     ck_assert_uint_eq(timeline_of(stream)->open.count, 3);
     ck_assert_uint_eq(atomic_load(&timeline_of(stream)->slots), 0);
-    wt_go(runtime, stream);
-    wt_ok(warm_poll(runtime));
-    check_pending(0);
+    pass_all();
 }
 END_TEST
 
@@ -405,36 +392,26 @@ START_TEST(test_who_wants_batches_that_their_owner_asks_for)
     if (other.what == ANNOUNCES) {
         wt_ok(warm_capture_announce_end(runtime, stream));
     }
-    wt_go(runtime, stream);
-    wt_ok(warm_poll(runtime));
-    check_pending(0);
+    pass_all();
 }
 END_TEST
 
 /* ---- uses that several threads record ----------------------------------- */
 
-struct record {
-    void *block;
-    warm_stream stream;
-    warm_status status;
-};
+static warm_status recorded;
+static warm_stream recorded_on;
 
-static void *record_it(void *argument)
+static void record_it(void *block, unsigned index)
 {
-    struct record *record = argument;
-
-    record->status = warm_record_stream(record->block, record->stream);
-    return NULL;
+    (void)index;
+    recorded = warm_record_stream(block, recorded_on);
 }
 
 static void record_elsewhere(void *block, warm_stream s)
 {
-    struct record record = {.block = block, .stream = s};
-    pthread_t thread;
-
-    ck_assert_int_eq(pthread_create(&thread, NULL, record_it, &record), 0);
-    pthread_join(thread, NULL);
-    wt_ok(record.status);
+    recorded_on = s;
+    wt_threads(1, record_it, block);
+    wt_ok(recorded);
 }
 
 static unsigned streams_of(void *block)
@@ -464,9 +441,7 @@ START_TEST(test_B4_two_threads_record_one_stream)
     wt_ok(warm_free(block));
     check_pending(1);
     check_references(stream, 1);
-    wt_go(runtime, stream);
-    wt_ok(warm_poll(runtime));
-    check_pending(0);
+    pass_all();
     check_references(stream, 0);
 }
 END_TEST
@@ -577,33 +552,37 @@ END_TEST
 
 int main(void)
 {
+    const wt_test steady_tests[] = {
+        {test_B4_closed_batches_stay_in_their_slot, 2},
+        {test_B4_a_batch_passes_in_its_slot, 2},
+        {test_B14_the_peak_of_what_was_pending, 1},
+        {test_a_batch_in_its_slot_takes_few_locks, 1},
+        {test_a_miss_asks_for_what_the_slot_has, 1},
+        {test_what_has_no_room_goes_where_it_belongs, 1},
+        {test_a_block_of_a_closed_batch_is_freed_once, 1},
+        {test_B4_a_batch_that_cannot_be_marked, 2},
+        {test_B4_a_batch_that_cannot_be_asked_for, 1},
+        {test_a_slot_with_closed_batches_is_emptied, 1},
+        {test_a_thread_ends_with_closed_batches, 1},
+        {test_who_wants_batches_that_their_owner_asks_for, 8},
+    };
+    const wt_test use_tests[] = {
+        {test_B4_two_threads_record_one_stream, 2},
+        {test_B4_two_threads_record_two_streams, 3},
+        {test_B4_B6_two_threads_record_and_one_stream_goes, 1},
+        {test_B4_B7_two_threads_record_and_one_stream_captures, 1},
+        {test_B4_B7_what_cannot_be_marked_leaves_a_capture_alone, 2},
+    };
     Suite *suite = suite_create("gather_close");
     TCase *tcase = tcase_create("steady");
 
     tcase_add_checked_fixture(tcase, set_up_steady, tear_down);
-    tcase_add_loop_test(tcase, test_B4_closed_batches_stay_in_their_slot, 0, 2);
-    tcase_add_loop_test(tcase, test_B4_a_batch_passes_in_its_slot, 0, 2);
-    tcase_add_test(tcase, test_B14_the_peak_of_what_was_pending);
-    tcase_add_test(tcase, test_a_batch_in_its_slot_takes_few_locks);
-    tcase_add_test(tcase, test_a_miss_asks_for_what_the_slot_has);
-    tcase_add_test(tcase, test_what_has_no_room_goes_where_it_belongs);
-    tcase_add_test(tcase, test_a_block_of_a_closed_batch_is_freed_once);
-    tcase_add_loop_test(tcase, test_B4_a_batch_that_cannot_be_marked, 0, 2);
-    tcase_add_test(tcase, test_B4_a_batch_that_cannot_be_asked_for);
-    tcase_add_test(tcase, test_a_slot_with_closed_batches_is_emptied);
-    tcase_add_test(tcase, test_a_thread_ends_with_closed_batches);
-    tcase_add_loop_test(tcase, test_who_wants_batches_that_their_owner_asks_for,
-                        0, 8);
+    wt_add_tests(tcase, steady_tests,
+                 sizeof steady_tests / sizeof *steady_tests);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("uses");
     tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_loop_test(tcase, test_B4_two_threads_record_one_stream, 0, 2);
-    tcase_add_loop_test(tcase, test_B4_two_threads_record_two_streams, 0, 3);
-    tcase_add_test(tcase, test_B4_B6_two_threads_record_and_one_stream_goes);
-    tcase_add_test(tcase,
-                   test_B4_B7_two_threads_record_and_one_stream_captures);
-    tcase_add_loop_test(
-        tcase, test_B4_B7_what_cannot_be_marked_leaves_a_capture_alone, 0, 2);
+    wt_add_tests(tcase, use_tests, sizeof use_tests / sizeof *use_tests);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

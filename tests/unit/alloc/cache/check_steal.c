@@ -537,9 +537,7 @@ START_TEST(test_B11_reserve_that_does_not_decay_is_of_all_siblings)
     }
     ck_assert_uint_ge(wm_arena_held(arena(0)), 2 * MIB);
     ck_assert_uint_ge(wm_arena_held(arena(1)), MIB);
-    for (int i = 0; i < 4; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, 4);
     wm_cache_flush_all(&space()->group);
     now_ns += 1000000000;
     wt_ok(warm_poll(runtime));
@@ -619,36 +617,29 @@ END_TEST
 
 int main(void)
 {
+    const wt_test tests[] = {
+        {test_threads_use_an_arena_each_where_a_number_is_given, 1},
+        {test_threads_that_meet_in_an_arena_part, 2},
+        {test_B12_idle_region_of_a_sibling_serves_before_growth, 1},
+        {test_E1_pool_is_one_for_threads_of_all_siblings, 1},
+        {test_B12_idle_blocks_of_a_sibling_serve_before_growth, 2},
+        {test_depots_of_siblings_serve_before_streams_are_asked, 1},
+        {test_B12_region_apart_of_a_sibling_serves_what_the_driver_refuses, 1},
+        {test_growth_goes_by_what_all_siblings_hold, 1},
+        {test_B12_limit_counts_what_all_siblings_hold, 1},
+        {test_freed_blocks_go_back_to_the_arena_that_they_are_of, 1},
+        {test_sets_give_back_blocks_of_several_arenas, 3},
+        {test_B11_trim_and_decay_reach_all_siblings, 1},
+        {test_region_apart_stays_apart_when_it_moves, 1},
+        {test_B11_reserve_that_does_not_decay_is_of_all_siblings, 1},
+        {test_B17_prewarmed_memory_serves_threads_of_all_arenas, 1},
+        {test_B15_every_node_has_its_own_siblings, 1},
+        {test_region_stays_where_no_record_can_be_had, 1},
+    };
     Suite *suite = suite_create("sibling");
     TCase *tcase = tcase_create("sibling");
 
-    tcase_add_test(tcase,
-                   test_threads_use_an_arena_each_where_a_number_is_given);
-    tcase_add_loop_test(tcase, test_threads_that_meet_in_an_arena_part, 0, 2);
-    tcase_add_test(tcase,
-                   test_B12_idle_region_of_a_sibling_serves_before_growth);
-    tcase_add_test(tcase, test_E1_pool_is_one_for_threads_of_all_siblings);
-    tcase_add_loop_test(
-        tcase, test_B12_idle_blocks_of_a_sibling_serve_before_growth, 0, 2);
-    tcase_add_test(tcase,
-                   test_depots_of_siblings_serve_before_streams_are_asked);
-    tcase_add_test(
-        tcase,
-        test_B12_region_apart_of_a_sibling_serves_what_the_driver_refuses);
-    tcase_add_test(tcase, test_growth_goes_by_what_all_siblings_hold);
-    tcase_add_test(tcase, test_B12_limit_counts_what_all_siblings_hold);
-    tcase_add_test(tcase,
-                   test_freed_blocks_go_back_to_the_arena_that_they_are_of);
-    tcase_add_loop_test(tcase, test_sets_give_back_blocks_of_several_arenas, 0,
-                        3);
-    tcase_add_test(tcase, test_B11_trim_and_decay_reach_all_siblings);
-    tcase_add_test(tcase, test_region_apart_stays_apart_when_it_moves);
-    tcase_add_test(tcase,
-                   test_B11_reserve_that_does_not_decay_is_of_all_siblings);
-    tcase_add_test(tcase,
-                   test_B17_prewarmed_memory_serves_threads_of_all_arenas);
-    tcase_add_test(tcase, test_B15_every_node_has_its_own_siblings);
-    tcase_add_test(tcase, test_region_stays_where_no_record_can_be_had);
+    wt_add_tests(tcase, tests, sizeof tests / sizeof *tests);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

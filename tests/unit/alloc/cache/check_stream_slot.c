@@ -227,9 +227,7 @@ START_TEST(test_C1_slots_are_handed_on)
                 ck_assert_ptr_ne(block[i], block[k]);
             }
         }
-        for (int i = 0; i < STREAMS; i++) {
-            give(block[i]);
-        }
+        wt_free_all(block, STREAMS);
         ck_assert_uint_eq(wm_window_current->slots_used, WM_STREAM_SLOTS);
         ck_assert_uint_eq(stats_now().all.live.current, 0);
         ck_assert(wm_space_check_settled(space()));
@@ -267,9 +265,7 @@ START_TEST(test_C1_C2_others_get_it_once_the_stream_has_passed)
     }
     gate = wt_gate_close(runtime, stream[0]);
     wt_gate_await(gate);
-    for (int i = 0; i < HELD; i++) {
-        give(block[i]);
-    }
+    wt_free_all(block, HELD);
     ck_assert_uint_gt(kept(stream[0]), 0);
     /* Whatever it gets now was never handed out. */
     while (warm_device_alloc(runtime, 0, stream[1], bytes, &pointer) ==
@@ -467,9 +463,7 @@ START_TEST(test_C2_what_another_thread_keeps_is_found_before_growth)
         block[i] = take(on, 300 * KIB);
     }
     ck_assert_uint_eq(obtained(), before);
-    for (int i = 0; i < HELD; i++) {
-        give(block[i]);
-    }
+    wt_free_all(block, HELD);
     end_aside(thread);
 }
 END_TEST
@@ -603,36 +597,31 @@ END_TEST
 
 static Suite *lane_suite(void)
 {
+    const wt_test tests[] = {
+        {test_C1_what_is_freed_is_kept_for_its_stream, 1},
+        {test_C1_legacy_stream_keeps_as_well, 2},
+        {test_C3_C1_a_block_of_the_next_two_classes_will_do, 12},
+        {test_C1_streams_that_are_not_adopted_keep_nothing, 1},
+        {test_a_set_has_bounds, 1},
+        {test_C1_slots_are_handed_on, 1},
+        {test_C1_C2_others_get_it_once_the_stream_has_passed, 2},
+        {test_C1_a_stream_that_comes_back_begins_anew, 2},
+        {test_C1_what_outlives_its_stream_is_everybodys_at_once, 1},
+        {test_C1_nothing_is_kept_while_a_capture_is_announced, 1},
+        {test_C1_E4_the_legacy_stream_keeps_while_others_capture, 1},
+        {test_C4_a_block_that_is_used_elsewhere_is_not_kept, 1},
+        {test_C2_what_another_thread_keeps_is_found_before_growth, 2},
+        {test_C8_what_threads_keep_goes_with_the_cache, 2},
+        {test_C1_another_thread_may_free_it, 1},
+        {test_B11_what_is_not_used_any_more_goes, 1},
+        {test_nothing_is_kept_where_it_shall_not_be, 2},
+        {test_B14_C6_figures_are_exact_with_magazines, 1},
+    };
     Suite *suite = suite_create("magazine_lane");
     TCase *tcase = tcase_create("magazine_lane");
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, test_C1_what_is_freed_is_kept_for_its_stream);
-    tcase_add_loop_test(tcase, test_C1_legacy_stream_keeps_as_well, 0, 2);
-    tcase_add_loop_test(
-        tcase, test_C3_C1_a_block_of_the_next_two_classes_will_do, 0, 12);
-    tcase_add_test(tcase, test_C1_streams_that_are_not_adopted_keep_nothing);
-    tcase_add_test(tcase, test_a_set_has_bounds);
-    tcase_add_test(tcase, test_C1_slots_are_handed_on);
-    tcase_add_loop_test(
-        tcase, test_C1_C2_others_get_it_once_the_stream_has_passed, 0, 2);
-    tcase_add_loop_test(tcase, test_C1_a_stream_that_comes_back_begins_anew, 0,
-                        2);
-    tcase_add_test(tcase,
-                   test_C1_what_outlives_its_stream_is_everybodys_at_once);
-    tcase_add_test(tcase, test_C1_nothing_is_kept_while_a_capture_is_announced);
-    tcase_add_test(tcase,
-                   test_C1_E4_the_legacy_stream_keeps_while_others_capture);
-    tcase_add_test(tcase, test_C4_a_block_that_is_used_elsewhere_is_not_kept);
-    tcase_add_loop_test(
-        tcase, test_C2_what_another_thread_keeps_is_found_before_growth, 0, 2);
-    tcase_add_loop_test(tcase, test_C8_what_threads_keep_goes_with_the_cache, 0,
-                        2);
-    tcase_add_test(tcase, test_C1_another_thread_may_free_it);
-    tcase_add_test(tcase, test_B11_what_is_not_used_any_more_goes);
-    tcase_add_loop_test(tcase, test_nothing_is_kept_where_it_shall_not_be, 0,
-                        2);
-    tcase_add_test(tcase, test_B14_C6_figures_are_exact_with_magazines);
+    wt_add_tests(tcase, tests, sizeof tests / sizeof *tests);
     suite_add_tcase(suite, tcase);
     return suite;
 }

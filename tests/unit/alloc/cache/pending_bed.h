@@ -25,16 +25,18 @@ static inline uint64_t now(void)
     return now_ns;
 }
 
-static inline void open_with(const warm_options *options)
+static inline void open_with(warm_options options)
 {
-    runtime = wt_runtime(options);
+    options.size = sizeof options;
+    options.device = "host";
+    runtime = wt_runtime(&options);
     wt_ok(warm_stream_create(runtime, 0, &stream));
 }
 
 static inline void set_up(void)
 {
     wm_clock_set(now);
-    open_with(&(warm_options){.size = sizeof(warm_options), .device = "host"});
+    open_with((warm_options){.size = 0});
 }
 
 static inline void tear_down(void)
@@ -43,7 +45,7 @@ static inline void tear_down(void)
     wt_runtime_end(runtime);
 }
 
-static inline void reopen(const warm_options *options)
+static inline void reopen(warm_options options)
 {
     tear_down();
     open_with(options);
@@ -130,6 +132,23 @@ static inline void check_references(warm_stream s, size_t uses)
     ck_assert_uint_eq(atomic_load(&t->slots), slot_of(s)->stream == s);
 }
 
+static inline void check_pending(uint64_t blocks)
+{
+    warm_space_stats stats = wt_pinned_stats(runtime);
+
+    ck_assert_uint_eq(stats.pending.current, blocks);
+    ck_assert_uint_eq(stats.pending_bytes.current, blocks * BYTES);
+    ck_assert(wm_space_check_settled(&runtime->pinned->space));
+}
+
+/* The stream goes on, and what waited for it has passed. */
+static inline void pass_all(void)
+{
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    check_pending(0);
+}
+
 /* Frees blocks that the stream uses, and then does nothing. */
 struct idler {
     pthread_barrier_t barrier;
@@ -195,11 +214,9 @@ static inline void idle_end(struct idler *idler)
 /* What passes and passes again in the same memory. */
 static inline void become_steady(unsigned batch, size_t kept)
 {
-    reopen(&(warm_options){.size = sizeof(warm_options),
-                           .device = "host",
-                           .segment = 256 << 10,
-                           .batch_count = batch,
-                           .magazine_bytes = kept * BYTES});
+    reopen((warm_options){.segment = 256 << 10,
+                          .batch_count = batch,
+                          .magazine_bytes = kept * BYTES});
     for (int i = 0; i < 5000 && !wm_cache_is_footprint_stable(
                                     &runtime->pinned->space.group);
          i++) {
