@@ -92,14 +92,10 @@ void wm_magazine_trim_room(wm_magazine_set *set, const wm_magazine *m);
 /* The arena has claimed room for a block that it allocated: returns as much of
  * the set's room instead. */
 void wm_magazine_set_use_room(wm_magazine_set *set, const wm_block *block);
-/* Whether the set has more room than its least, of the figures above; and
- * returns the excess. */
-bool wm_magazine_set_has_excess(const wm_magazine_set *set,
-                                const bool above[WM_LIVE_FIGURES]);
-void wm_magazine_set_return_excess(wm_magazine_set *set,
-                                   const bool above[WM_LIVE_FIGURES]);
-/* Returns all room. */
-void wm_magazine_set_return_room(wm_magazine_set *set);
+/* Returns all room; or what exceeds the least, of the figures that are above
+ * their peaks. has_excess: whether that is anything. */
+void wm_magazine_set_return_room(wm_magazine_set *set, const bool *above);
+bool wm_magazine_set_has_excess(const wm_magazine_set *set, const bool *above);
 /* Returns the claims of classes beyond what is in use. */
 void wm_magazine_set_end_claims(wm_magazine_set *set);
 /* Computes how far hits may fill the set. */

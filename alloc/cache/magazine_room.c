@@ -188,25 +188,25 @@ void wm_magazine_set_use_room(wm_magazine_set *set, const wm_block *block)
     add_room(set, i, &room);
 }
 
-/* What to add to a room, so that it has no more than the least of the figures
- * above. Returns whether that is anything. */
-static bool find_excess(const wm_magazine_set *set, int i,
-                        const bool above[WM_LIVE_FIGURES], amounts *less)
+/* What wm_magazine_set_return_room() adds to a room. Returns whether that is
+ * anything. */
+static bool find_excess(const wm_magazine_set *set, int i, const bool *above,
+                        amounts *less)
 {
     bool any = false;
 
     *less = amounts_of(&set->rooms[i]);
     for (int f = 0; f < FIGURES; f++) {
-        int64_t least = least_of(set, f);
+        int64_t least = above != NULL ? least_of(set, f) : 0;
+        bool all = above == NULL || (above[f] && less->of[f] > least);
 
-        less->of[f] = above[f] && less->of[f] > least ? least - less->of[f] : 0;
+        less->of[f] = all ? least - less->of[f] : 0;
         any |= less->of[f] != 0;
     }
     return any;
 }
 
-bool wm_magazine_set_has_excess(const wm_magazine_set *set,
-                                const bool above[WM_LIVE_FIGURES])
+bool wm_magazine_set_has_excess(const wm_magazine_set *set, const bool *above)
 {
     amounts less;
 
@@ -214,27 +214,13 @@ bool wm_magazine_set_has_excess(const wm_magazine_set *set,
            find_excess(set, 1, above, &less);
 }
 
-void wm_magazine_set_return_excess(wm_magazine_set *set,
-                                   const bool above[WM_LIVE_FIGURES])
+void wm_magazine_set_return_room(wm_magazine_set *set, const bool *above)
 {
     for (int i = 0; i < 2; i++) {
         amounts less;
 
         (void)find_excess(set, i, above, &less);
         add_room(set, i, &less);
-        set_high(set, i);
-    }
-}
-
-void wm_magazine_set_return_room(wm_magazine_set *set)
-{
-    for (int i = 0; i < 2; i++) {
-        amounts room = amounts_of(&set->rooms[i]);
-
-        for (int f = 0; f < FIGURES; f++) {
-            room.of[f] = -room.of[f];
-        }
-        add_room(set, i, &room);
         set_high(set, i);
     }
 }

@@ -216,7 +216,7 @@ void wm_magazine_set_move(wm_magazine_set *set, wm_arena *home,
     wm_lock_acquire(&set->arena->lock);
     wm_magazine_set_merge_stats_locked(set);
     wm_lock_release(&set->arena->lock);
-    wm_magazine_set_return_room(set);
+    wm_magazine_set_return_room(set, NULL);
     count_set(set->arena, -1);
     use_arena(set, home);
     count_set(home, 1);
@@ -263,7 +263,7 @@ void wm_magazine_set_retire(wm_magazine_set *set,
     wm_lock_acquire(&set->arena->lock);
     (void)wm_cache_flush_locked(set, WM_ALL);
     wm_magazine_set_merge_stats_locked(set);
-    wm_magazine_set_return_room(set);
+    wm_magazine_set_return_room(set, NULL);
     wm_magazine_set_end_claims(set);
     /* Not earlier: a thread that looks for memory would find the blocks neither
      * here nor in the arena. Not later: no thread may read a set that another

@@ -505,17 +505,10 @@ bool wm_pending_free_other(wm_arena_group *group, wm_block *block,
         wm_block_set_state(block, WM_BLOCK_GATHERED);
     }
     wm_biased_leave(&window->biased);
-    if (!done) {
-        return false;
+    if (done) {
+        wm_pending_added(window, slot, full, false);
     }
-    if (full) {
-        wm_pending_close(window, slot, false);
-    }
-    /* For the compiler: the count is stored before this; wm_pending_blocks()
-     * relies on the order. */
-    atomic_signal_fence(memory_order_seq_cst);
-    wm_waker_note_pending(group->waker);
-    return true;
+    return done;
 }
 
 bool wm_pending_free_visited(wm_window *window, wm_block *block,
@@ -536,7 +529,7 @@ bool wm_pending_free_visited(wm_window *window, wm_block *block,
     }
     wm_biased_release(&window->biased);
     if (done) {
-        wm_pending_added(window, slot, full);
+        wm_pending_added(window, slot, full, true);
     }
     return done;
 }

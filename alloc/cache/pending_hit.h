@@ -163,15 +163,16 @@ wm_pending_add(wm_window *window, wm_magazine_set *set, wm_block *block,
     return true;
 }
 
-/* After wm_pending_add(), with the window left or unlocked: the slot stays the
- * thread's. */
+/* After a block was appended, with the window left or unlocked: the slot stays
+ * the thread's. mine: as for wm_pending_close(). */
 static inline __attribute__((always_inline)) void
-wm_pending_added(wm_window *window, wm_pending_stream *slot, bool full)
+wm_pending_added(wm_window *window, wm_pending_stream *slot, bool full,
+                 bool mine)
 {
     wm_waker *waker = slot->waker;
 
     if (wm_unlikely(full)) {
-        wm_pending_close(window, slot, true);
+        wm_pending_close(window, slot, mine);
     }
     /* For the compiler: the count is stored before this; wm_pending_blocks()
      * relies on the order. */
@@ -195,7 +196,7 @@ wm_pending_free(wm_window *window, wm_block *block)
     done = wm_pending_add(window, set, block, &slot, &full);
     wm_biased_leave(&window->biased);
     if (wm_likely(done)) {
-        wm_pending_added(window, slot, full);
+        wm_pending_added(window, slot, full, true);
     }
     return done;
 }

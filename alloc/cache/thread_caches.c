@@ -245,7 +245,7 @@ static void merge_set(wm_magazine_set *set, const void *context)
     wm_lock_acquire(&set->arena->lock);
     wm_magazine_set_merge_stats_locked(set);
     wm_lock_release(&set->arena->lock);
-    wm_magazine_set_return_room(set);
+    wm_magazine_set_return_room(set, NULL);
 }
 
 void wm_cache_merge_stats_and_read(wm_arena_group *group,
@@ -356,7 +356,7 @@ static void return_excess(wm_magazine_set *set, const void *context)
 {
     const struct raise *raise = context;
 
-    wm_magazine_set_return_excess(set, raise->above);
+    wm_magazine_set_return_room(set, raise->above);
 }
 
 /* No set's room changes now: every visited window is still revoked, under lock
@@ -384,7 +384,7 @@ void wm_cache_raise_peaks(wm_arena_group *group)
 static void return_all(wm_magazine_set *set, const void *context)
 {
     (void)context;
-    wm_magazine_set_return_room(set);
+    wm_magazine_set_return_room(set, NULL);
     wm_magazine_set_end_claims(set);
 }
 
