@@ -79,6 +79,11 @@ size_t wm_class_bytes(unsigned size_class);
 /* Bytes to which a request is rounded up. */
 size_t wm_size_round(size_t bytes);
 
+static inline size_t wm_round_up(size_t bytes, size_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
 static inline size_t wm_page_round(size_t bytes)
 {
     return (bytes + WM_PAGE - 1) & ~(size_t)(WM_PAGE - 1);

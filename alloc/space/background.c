@@ -443,22 +443,6 @@ void wm_background_stop(wm_background *b)
     }
 }
 
-/* ---- for tests ---------------------------------------------------------- */
-
-void wm_background_step(wm_background *b)
-{
-    uint64_t until;
-
-    wm_lock_acquire(&b->waker.lock);
-    /* The round under way may have begun too early. */
-    until = b->rounds + 2;
-    while (b->rounds < until) {
-        wm_waker_wake_locked(&b->waker);
-        wm_cond_wait(&b->over, &b->waker.lock);
-    }
-    wm_lock_release(&b->waker.lock);
-}
-
 uint64_t wm_background_wakes(wm_background *b)
 {
     uint64_t wakes;

@@ -17,16 +17,6 @@
 
 /* ---- by how much -------------------------------------------------------- */
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
-static size_t whole(size_t bytes, size_t grain)
-{
-    return (bytes + grain - 1) / grain * grain;
-}
-
 /* Obtains *bytes; if they are refused half of that, and so on, down to least.
  * *bytes: what was requested last. */
 static warm_status step_down(wm_space *space, struct wm_grow_request *request,
@@ -36,8 +26,8 @@ static warm_status step_down(wm_space *space, struct wm_grow_request *request,
     size_t grain = request->arena->unit == 0 ? request->arena->grain : WM_PAGE;
     warm_status status;
 
-    least = whole(least, grain);
-    *bytes = whole(*bytes, grain);
+    least = wm_round_up(least, grain);
+    *bytes = wm_round_up(*bytes, grain);
     request->tried = 0;
     status = wm_growth_obtain(space, request, *bytes);
     while (status == WARM_OUT_OF_MEMORY && *bytes > least) {
@@ -45,7 +35,8 @@ static warm_status step_down(wm_space *space, struct wm_grow_request *request,
         if (request->tried > least && request->tried < *bytes) {
             *bytes = request->tried;
         }
-        *bytes = larger(whole(*bytes / 2, grain), least);
+        *bytes = wm_round_up(*bytes / 2, grain);
+        *bytes = *bytes > least ? *bytes : least;
         request->tried = 0;
         status = wm_growth_obtain(space, request, *bytes);
     }
@@ -67,7 +58,8 @@ static size_t growth_bytes(wm_space *space,
         return request->needed + part - part % request->arena->unit;
     }
     part -= part % space->group.segment_bytes;
-    return larger(larger(space->group.segment_bytes, part), request->needed);
+    part = part > 0 ? part : space->group.segment_bytes;
+    return part > request->needed ? part : request->needed;
 }
 
 warm_status wm_growth_ahead(wm_space *space, wm_arena *arena, size_t bytes,
@@ -110,14 +102,6 @@ static void begin_alone(wm_growth *growth,
     wm_lock_release(&growth->lock);
 }
 
-static void end_alone(wm_growth *growth)
-{
-    wm_lock_acquire(&growth->lock);
-    growth->alone = NULL;
-    wm_cond_broadcast(&growth->over);
-    wm_lock_release(&growth->lock);
-}
-
 /* A request that grows alone blocks other growths during the driver's calls
  * only, not while it waits for streams or logs: both may need the memory that
  * another thread obtains next. */
@@ -134,7 +118,10 @@ static warm_status try_once(wm_space *space, struct wm_grow_request *request)
     request->wanted = bytes = growth_bytes(space, request);
     status = step_down(space, request, request->needed, &bytes);
     if (request->alone) {
-        end_alone(&space->growth);
+        wm_lock_acquire(&space->growth.lock);
+        space->growth.alone = NULL;
+        wm_cond_broadcast(&space->growth.over);
+        wm_lock_release(&space->growth.lock);
     }
     wm_growth_say(space);
     return status;
@@ -300,7 +287,7 @@ bool wm_growth_in_backoff(wm_space *space, const wm_request *request)
 {
     wm_arena *arena = request->arena;
 
-    if (request->cause == NULL || arena->pool != NULL) {
+    if (arena->pool != NULL) {
         return false;
     }
     do {

@@ -53,6 +53,18 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request)
 
 /* ---- the rungs ---------------------------------------------------------- */
 
+/* Which allocations try a rung, and what surrounds it. */
+enum {
+    POLLED = 1,  /* a background thread returns idle segments, or nobody does */
+    AGED = 2,    /* the allocations that miss return them, once they are old */
+    GRAPHS = 4,  /* for a pool of graphs: streams and threads are left alone */
+    LANED = 8,   /* only if the block is for a stream's lane */
+    SPARED = 16, /* only if other memory can serve the request */
+    QUIET = 32,  /* the last error is kept, the thread cannot be cancelled */
+    WORK = 64,   /* and driver calls are allowed while a stream captures */
+    TAG = 128    /* the block is not from this thread's cache: marked as its */
+};
+
 /* An allocation on its way up the ladder; on the thread's stack. */
 typedef struct climb {
     wm_space *space;
@@ -60,6 +72,7 @@ typedef struct climb {
     wm_block *block;     /* what a rung found */
     warm_status status;  /* why there is none, once the space could not grow */
     enum wm_split split; /* of idle runs that fit badly */
+    unsigned kind;       /* POLLED, AGED or GRAPHS */
     unsigned begun;      /* QUIET, WORK */
     wm_space_work *work;
 } climb;
@@ -207,8 +220,7 @@ static bool reclaim(climb *c)
 
 static bool refuse_in_backoff(climb *c)
 {
-    if (c->request->cause != NULL &&
-        wm_growth_in_backoff(c->space, c->request)) {
+    if (wm_growth_in_backoff(c->space, c->request)) {
         c->status = wm_fail(WARM_OUT_OF_MEMORY,
                             "the driver refused memory a moment ago; it is not "
                             "called for this request");
@@ -318,16 +330,14 @@ static bool call_callbacks(wm_space *space, size_t bytes)
     warm_last_error(&cause);
     asking = &mine;
     for (int i = 0; i < WM_CALLBACKS; i++) {
-        warm_memory_fn function;
-        void *context;
+        wm_space_callback callback;
 
         wm_lock_acquire(&space->growth.lock);
-        function = space->callback[i].function;
-        context = space->callback[i].context;
+        callback = space->callback[i];
         wm_lock_release(&space->growth.lock);
-        if (function != NULL) {
+        if (callback.function != NULL) {
             wm_callback_begin();
-            again = function(context, bytes) != 0 || again;
+            again = callback.function(callback.context, bytes) != 0 || again;
             wm_callback_end();
         }
     }
@@ -337,13 +347,6 @@ static bool call_callbacks(wm_space *space, size_t bytes)
     return again;
 }
 
-/* Graphs use the memory of such a pool: not only this thread and the streams
- * decide what may be allocated again. */
-static bool is_for_graphs(const wm_request *request)
-{
-    return request->arena->pool != NULL && !request->arena->user_pool;
-}
-
 static bool ask_callbacks(climb *c)
 {
     /* The poller has the callbacks of all spaces of a runtime. */
@@ -351,7 +354,7 @@ static bool ask_callbacks(climb *c)
         return false;
     }
     wm_arena_count(c->request->arena, WM_COUNT_RETRY);
-    if (!is_for_graphs(c->request)) {
+    if (c->kind != GRAPHS) {
         wm_cache_flush_all(&c->space->group);
         queue_fences(c, NULL);
         wm_space_collect(c->space);
@@ -360,17 +363,6 @@ static bool ask_callbacks(climb *c)
 }
 
 /* ---- the ladder --------------------------------------------------------- */
-
-/* Which allocations try a rung, and what surrounds it. */
-enum {
-    POLLED = 1, /* a background thread returns idle segments, or nobody does */
-    AGED = 2,   /* the allocations that miss return them, once they are old */
-    GRAPHS = 4, /* for a pool of graphs: streams and threads are left alone */
-    LANED = 8,  /* only if the block is for a stream's lane */
-    QUIET = 16, /* the last error is kept, the thread cannot be cancelled */
-    WORK = 32,  /* and driver calls are allowed while a stream captures */
-    TAG = 64    /* the block is not from this thread's cache: marked as its */
-};
 
 /* In this order, until one of them ends the allocation. */
 static const struct rung {
@@ -389,12 +381,12 @@ static const struct rung {
     {steal, POLLED | LANED | QUIET}, /* what that poll brought to siblings */
     {reclaim, POLLED | QUIET | TAG},
     {poll_and_decay, AGED | WORK | TAG},
-    {refuse_in_backoff, POLLED | AGED | WORK},
+    {refuse_in_backoff, POLLED | AGED | SPARED | WORK},
     {reclaim, AGED | WORK | TAG},
-    {share_before_growth, POLLED | AGED | WORK | TAG},
+    {share_before_growth, POLLED | AGED | LANED | WORK | TAG},
     {grow, POLLED | AGED | WORK | TAG},
     {obtain, GRAPHS | WORK | TAG},
-    {share_when_short, POLLED | AGED | WORK | TAG},
+    {share_when_short, POLLED | AGED | LANED | WORK | TAG},
     {ask_callbacks, POLLED | AGED | GRAPHS | WORK | TAG},
 };
 
@@ -416,8 +408,9 @@ static bool begin_work(climb *c, unsigned flags)
 static void end_work(const climb *c)
 {
     if ((c->begun & WORK) != 0) {
-        wm_space_work_end(c->space, c->work, c->status == WARM_OK);
-    } else if (c->status == WARM_OK) {
+        wm_driver_capture_relaxed_end(c->space->driver, &c->work->mode);
+    }
+    if (c->status == WARM_OK) {
         wm_quiet_end(&c->work->quiet);
     } else {
         wm_quiet_fail(&c->work->quiet);
@@ -449,19 +442,21 @@ warm_status wm_space_alloc(wm_space *space, const wm_request *request,
                .request = request,
                .status = wm_driver_look(space->driver, space->group.device),
                .split = request->epoch != 0 ? WM_SPLIT_NO_JOIN : WM_SPLIT_ALLOW,
+               .kind = POLLED,
                .work = &work};
-    unsigned kind = POLLED, never = request->lane == NULL ? LANED : 0;
+    unsigned never = (request->lane == NULL ? LANED : 0) |
+                     (request->cause == NULL ? SPARED : 0);
 
     if (wm_unlikely(c.status != WARM_OK)) {
         return c.status;
     }
-    if (is_for_graphs(request)) {
-        kind = GRAPHS;
+    if (request->arena->pool != NULL && !request->arena->user_pool) {
+        c.kind = GRAPHS;
     } else if (space->decay_ns != 0 && !space->background.on) {
-        kind = AGED;
+        c.kind = AGED;
     }
     for (; rung < end; rung++) {
-        if ((rung->flags & kind) == 0 || (rung->flags & never) != 0) {
+        if ((rung->flags & c.kind) == 0 || (rung->flags & never) != 0) {
             continue;
         }
         if ((rung->flags & ~c.begun & (QUIET | WORK)) != 0 &&

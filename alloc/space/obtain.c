@@ -47,7 +47,7 @@ static bool fit_limit_locked(const wm_space *space,
                              const struct wm_grow_request *request,
                              struct wm_growth_call *call)
 {
-    size_t limit = wm_space_limit(space);
+    size_t limit = wm_space_limit(space); /* 0: none */
     size_t taken =
         space->growth.held + space->growth.coming + space->beside_bytes;
     size_t grain = space->group.arenas->grain;
@@ -231,15 +231,6 @@ static warm_status commit_one(wm_space *space, const wm_expansion *stretch,
  * seeds). */
 enum { PIECE_PARTS = 128 };
 
-/* Bytes of the next piece, if missing bytes remain. most: of a step. */
-static size_t piece_of(size_t missing, size_t most, size_t part)
-{
-    if (missing >= most) {
-        return most;
-    }
-    return missing < part ? missing : part;
-}
-
 static size_t whole_units(size_t bytes, size_t unit)
 {
     return bytes > unit ? bytes / unit * unit : unit;
@@ -260,7 +251,8 @@ static warm_status commit_all(wm_space *space, const wm_expansion *stretch,
     *done = 0;
     while (*done < stretch->bytes) {
         size_t end = *done < stretch->first ? stretch->first : stretch->bytes;
-        size_t bytes = piece_of(end - *done, most, part);
+        size_t missing = end - *done, largest = missing < most ? part : most;
+        size_t bytes = missing < largest ? missing : largest;
 
         status = commit_one(space, stretch, *done, bytes, torn);
         if (status == WARM_OK) {

@@ -243,16 +243,6 @@ static size_t send_back(wm_space *space, struct purge *purge)
     return bytes;
 }
 
-static bool is_above(wm_growth *growth, size_t target)
-{
-    bool above;
-
-    wm_lock_acquire(&growth->lock);
-    above = growth->held > target;
-    wm_lock_release(&growth->lock);
-    return above;
-}
-
 bool wm_growth_settle(wm_space *space, const wm_arena *of, size_t target,
                       enum wm_settle whose)
 {
@@ -260,8 +250,13 @@ bool wm_growth_settle(wm_space *space, const wm_arena *of, size_t target,
     bool more;
 
     of = of != NULL ? of : space->group.arenas;
-    if (wm_space_is_lost(space) || of->unit == 0 ||
-        !is_above(&space->growth, target)) {
+    if (wm_space_is_lost(space) || of->unit == 0) {
+        return false;
+    }
+    wm_lock_acquire(&space->growth.lock);
+    more = space->growth.held > target;
+    wm_lock_release(&space->growth.lock);
+    if (!more) {
         return false;
     }
     if (whose != WM_SETTLE_DEVICE) {

@@ -332,31 +332,31 @@ void wm_space_work_end(wm_space *space, wm_space_work *work, bool recovered)
 
 /* ---- memory callbacks --------------------------------------------------- */
 
-static int find_callback_locked(wm_space *space, warm_memory_fn function,
-                                void *context)
+/* Puts a callback in the place of another one; no function: of none. False:
+ * there is no such place. */
+static bool replace_callback(wm_space *space, wm_space_callback old,
+                             wm_space_callback new)
 {
-    for (int i = 0; i < WM_CALLBACKS; i++) {
-        if (space->callback[i].function == function &&
-            (function == NULL || space->callback[i].context == context)) {
-            return i;
-        }
+    wm_space_callback *at = space->callback, *end = at + WM_CALLBACKS;
+
+    wm_lock_acquire(&space->growth.lock);
+    while (at < end &&
+           (at->function != old.function || at->context != old.context)) {
+        at++;
     }
-    return -1;
+    if (at < end) {
+        *at = new;
+    }
+    wm_lock_release(&space->growth.lock);
+    return at < end;
 }
 
 warm_status wm_space_callback_add(wm_space *space, warm_memory_fn function,
                                   void *context)
 {
-    int i;
+    wm_space_callback none = {NULL, NULL}, new = {function, context};
 
-    wm_lock_acquire(&space->growth.lock);
-    i = find_callback_locked(space, NULL, NULL);
-    if (i >= 0) {
-        space->callback[i].function = function;
-        space->callback[i].context = context;
-    }
-    wm_lock_release(&space->growth.lock);
-    return i >= 0
+    return replace_callback(space, none, new)
                ? WARM_OK
                : wm_fail(WARM_INVALID_ARGUMENT,
                          "there are %d memory callbacks already", WM_CALLBACKS);
@@ -365,15 +365,10 @@ warm_status wm_space_callback_add(wm_space *space, warm_memory_fn function,
 warm_status wm_space_callback_remove(wm_space *space, warm_memory_fn function,
                                      void *context)
 {
-    int i;
+    wm_space_callback none = {NULL, NULL}, old = {function, context};
 
-    wm_lock_acquire(&space->growth.lock);
-    i = find_callback_locked(space, function, context);
-    if (i >= 0) {
-        space->callback[i].function = NULL;
-    }
-    wm_lock_release(&space->growth.lock);
-    return i >= 0 ? WARM_OK
-                  : wm_fail(WARM_NOT_FOUND,
-                            "that memory callback is not registered");
+    return replace_callback(space, old, none)
+               ? WARM_OK
+               : wm_fail(WARM_NOT_FOUND,
+                         "that memory callback is not registered");
 }

@@ -102,9 +102,7 @@ warm_status wm_prewarm_queue(wm_background *b, int node, size_t bytes);
 warm_status wm_prewarm_await(wm_background *b);
 void wm_prewarm_cancel_locked(wm_background *b);
 
-/* For tests: wakes the thread for a whole round and waits for its end; how
- * often the thread woke; whether there is a job. */
-void wm_background_step(wm_background *b);
+/* For tests: how often the thread woke; whether there is a job. */
 uint64_t wm_background_wakes(wm_background *b);
 bool wm_prewarm_has_jobs_locked(const wm_background *b);
 
@@ -237,6 +235,11 @@ typedef struct wm_space_traits {
 
 /* ---- a space ------------------------------------------------------------ */
 
+typedef struct wm_space_callback {
+    warm_memory_fn function; /* null: none, and no context */
+    void *context;
+} wm_space_callback;
+
 enum { WM_CALLBACKS = 16 };
 
 typedef struct wm_space {
@@ -260,10 +263,7 @@ typedef struct wm_space {
     /* const: a space that the background thread of this one polls as well, or
      * null */
     struct wm_space *beside;
-    struct {
-        warm_memory_fn function;
-        void *context;
-    } callback[WM_CALLBACKS]; /* lock growth */
+    wm_space_callback callback[WM_CALLBACKS]; /* lock growth */
 } wm_space;
 
 static inline wm_space *wm_space_of(const wm_block *block)

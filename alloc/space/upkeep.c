@@ -61,17 +61,6 @@ warm_status wm_space_poll(wm_space *space)
     return WARM_OK;
 }
 
-/* Ends the back-off of all nodes (grow.c): memory was returned to the system.
- * Relaxed: as there. */
-static void end_backoff(wm_space *space)
-{
-    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
-         a = a->next_arena) {
-        atomic_store_explicit(&a->pause, 0, memory_order_relaxed);
-        atomic_store_explicit(&a->paused, 0, memory_order_relaxed);
-    }
-}
-
 warm_status wm_space_trim(wm_space *space, size_t target, size_t *released)
 {
     wm_space_work work;
@@ -84,7 +73,13 @@ warm_status wm_space_trim(wm_space *space, size_t target, size_t *released)
     wm_cache_flush_all(&space->group);
     wm_cache_trim(&space->group);
     *released = wm_growth_trim(space, target);
-    end_backoff(space);
+    /* Memory was returned to the system: no node is in back-off (grow.c) any
+     * more. Relaxed: as there. */
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = a->next_arena) {
+        atomic_store_explicit(&a->pause, 0, memory_order_relaxed);
+        atomic_store_explicit(&a->paused, 0, memory_order_relaxed);
+    }
     wm_space_work_end(space, &work, true);
     return WARM_OK;
 }

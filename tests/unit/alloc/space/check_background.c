@@ -39,6 +39,21 @@ static void await_rest(int rest)
     }
 }
 
+/* Wakes the thread for a whole round and waits for its end: the round under
+ * way may have begun too early. */
+static void step(void)
+{
+    uint64_t until;
+
+    wm_lock_acquire(&background->waker.lock);
+    until = background->rounds + 2;
+    while (background->rounds < until) {
+        wm_waker_wake_locked(&background->waker);
+        wm_cond_wait(&background->over, &background->waker.lock);
+    }
+    wm_lock_release(&background->waker.lock);
+}
+
 /* A rest that comes to nothing is a round all the same. */
 static uint64_t rounds_now(void)
 {
@@ -85,7 +100,7 @@ START_TEST(test_B10_finished_work_is_collected_without_a_call)
     begin(&(warm_options){.segment = 4 * MIB});
     stream = held_stream();
     leave_pending(stream, 5000);
-    wm_background_step(background);
+    step();
     ck_assert_uint_eq(wt_memory_stats().pending.current, 1);
     ck_assert_int_ne(rest_now(), WM_SLEEP_LONG);
     wt_ok(warm_testing_resume(runtime, stream));
@@ -106,7 +121,7 @@ START_TEST(test_thread_closes_old_batches_only)
     wt_ok(warm_stream_create(runtime, 0, &stream));
     for (int i = 0; i < 10; i++) {
         leave_pending(stream, 5000);
-        wm_background_step(background);
+        step();
     }
     ck_assert_uint_eq(wt_memory_calls("event_record"), 0);
     ck_assert_uint_gt(wt_memory_stats().pending.current, 0);
@@ -144,7 +159,7 @@ START_TEST(test_thread_does_not_wake_up_while_nothing_goes_on)
     uint64_t wakes;
 
     begin(&(warm_options){.segment = 4 * MIB, .reserve_bytes = 2 * MIB});
-    wm_background_step(background);
+    step();
     wt_ok(warm_free(wt_memory_take(5000)));
     await_rest(WM_SLEEP_LONG);
     wakes = wm_background_wakes(background);
@@ -171,7 +186,7 @@ START_TEST(test_B7_thread_polls_while_another_captures)
     busy = held_stream();
     wt_ok(warm_capture_begin(runtime, stream));
     leave_pending(busy, 5000);
-    wm_background_step(background);
+    step();
     wt_ok(warm_testing_resume(runtime, busy));
     while (wt_memory_stats().pending.current != 0) {
         sched_yield();
@@ -286,7 +301,7 @@ START_TEST(test_reserve_that_cannot_be_had_is_given_up_for_a_while)
                           .pinned_limit = 16 * MIB});
     await_reserve(16 * MIB);
     block = wt_memory_take(8 * MIB);
-    wm_background_step(background);
+    step();
     await_rest(WM_SLEEP_LONG);
     wakes = wm_background_wakes(background);
     rounds = rounds_now();
@@ -312,12 +327,12 @@ START_TEST(test_B10_reserve_that_could_not_be_had_is_had_later)
     await_reserve(8 * MIB);
     atomic_store_explicit(&wt_memory.refusing, 1, memory_order_relaxed);
     block[0] = wt_memory_take(4 * MIB);
-    wm_background_step(background);
+    step();
     ck_assert_uint_gt(wt_memory.refused, 0);
     ck_assert_uint_eq(wt_memory_stats().idle_bytes, 4 * MIB);
     atomic_store_explicit(&wt_memory.refusing, 0, memory_order_relaxed);
     block[1] = wt_memory_take(MIB);
-    wm_background_step(background);
+    step();
     ck_assert_uint_eq(wt_memory_stats().idle_bytes, 3 * MIB);
     atomic_fetch_add_explicit(&now_ms, 1000, memory_order_relaxed);
     block[2] = wt_memory_take(MIB);
@@ -348,13 +363,13 @@ START_TEST(test_B10_B11_what_decays_goes_back_but_for_the_reserve)
     for (int i = 0; i < 4; i++) {
         wt_ok(warm_free(block[i]));
     }
-    wm_background_step(background);
+    step();
     ck_assert_uint_ge(wt_memory_stats().held_bytes.current, 16 * MIB);
     await_rest(WM_SLEEP_DECAY); /* else it may be about to look once more */
     atomic_fetch_add_explicit(&now_ms, 2 * 3600000, memory_order_relaxed);
     wt_ok(warm_free(wt_memory_take(4 * MIB)));
     ck_assert_uint_eq(wt_memory_calls("pinned_free"), 0);
-    wm_background_step(background);
+    step();
     ck_assert_uint_ge(wt_memory_stats().idle_bytes, 8 * MIB);
     ck_assert_uint_le(wt_memory_stats().held_bytes.current, 12 * MIB);
     wt_memory_end();
@@ -376,7 +391,7 @@ START_TEST(test_B10_B11_B15_what_other_nodes_have_idle_decays_whole)
     await_reserve(4 * MIB);
     wt_ok(warm_pinned_prewarm(runtime, 4 * MIB, 1, 0));
     atomic_fetch_add_explicit(&now_ms, 5000, memory_order_relaxed);
-    wm_background_step(background);
+    step();
     wt_ok(warm_pinned_get_node_stats(runtime, 1, &stats));
     ck_assert_uint_eq(stats.held_bytes.current, 0);
     wt_ok(warm_pinned_get_node_stats(runtime, 0, &stats));
