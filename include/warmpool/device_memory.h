@@ -1,71 +1,70 @@
-/* warmpool/device_memory.h: memory of a device, cached.
+/* warmpool/device_memory.h: cached memory of a device.
  *
- * warm_device_alloc() hands out memory in the order of a stream. What is freed
- * may be handed out on that stream again at once: its queue puts the new work
- * behind the old. Other streams get it once the stream has passed that point.
- * Work on other streams is told by warm_record_stream(), as for pinned memory;
- * work on the stream of the allocation need not be. Blocks are freed with
- * warm_free(), both of memory.h, and described by warm_block_get_info().
+ * warm_device_alloc() allocates in the order of a stream. That stream may get a
+ * freed block again at once, since it runs the new work after the old. Other
+ * streams get the block once that stream has completed the old work.
+ * warm_record_stream() names the other streams that use a block, as for pinned
+ * memory; the stream of the allocation need not be recorded. warm_free() frees
+ * a block, and warm_block_get_info() describes it (memory.h).
  *
  *   alloc(stream 7) ─► kernel on 7 ─► free ─► alloc(stream 7): the same block
- *                                       └──► alloc(stream 9): once 7 has passed
+ *                                       └──► alloc(stream 9): once 7 is done
  *
- * Streams. Those of warm_stream_create(), warm_stream_reserve() and those that
- * are adopted (warm_stream_adopt()) cost no driver call, and their idle memory
- * is there for all, by events that misses record. Of a stream that is not
- * adopted nobody knows whether it still exists: what was freed in its order
- * stays with it until it is retired (warm_stream_retire()) or the cache is
- * emptied. So it does for the default streams, which cannot be adopted. A
- * thread that allocates in the order of WARM_STREAM_PER_THREAD retires that
- * stream before it ends; else the runtime keeps a record of it (10 KiB). A
- * stream that goes on after it was retired is told as any other stream, for
- * what was allocated on it before; what is allocated while it is retired is in
- * its order or in nobody's.
+ * Streams. Adopted streams (warm_stream_adopt(), and those that
+ * warm_stream_create() and warm_stream_reserve() return) cost no driver call,
+ * and their idle memory serves all streams: allocations that miss the cache
+ * record events for that. A stream that is not adopted may be gone without
+ * warmpool's knowledge: memory freed in its order stays with it until it is
+ * retired (warm_stream_retire()) or the cache is emptied. So it is with the
+ * default streams, which cannot be adopted. A thread that allocates in the
+ * order of WARM_STREAM_PER_THREAD retires that stream before the thread ends;
+ * else the runtime keeps a record of it (10 KiB). If a stream is used after it
+ * was retired, record it on the blocks that were allocated on it before; a
+ * block allocated while it is being retired is in its order or in none.
  *
- * Threads keep what they free (option magazines), for each of the last eight
- * adopted streams that they allocated for, the legacy one among them: the next
- * allocation for that stream takes no lock. Before the cache grows, and in
- * warm_device_empty_cache(), that comes back from all threads. Nothing is kept
- * while a capture is announced, but for the legacy stream, which cannot
- * capture; nor where events are traced or a history is. Where a thread has
- * nothing of a size it takes what it keeps of one of the two next ones. Below
- * that threads share arenas as in memory.h (option arenas); a stream's memory
- * is one in all of them.
+ * Threads. Each thread caches what it frees (option magazines) for the last
+ * eight streams that it allocated for, adopted ones and the legacy stream: the
+ * next allocation for such a stream takes no lock. A request that finds no
+ * block of its size takes a cached one of the next two sizes. All caches are
+ * flushed before the runtime obtains memory and by warm_device_empty_cache().
+ * Nothing is cached while events are traced or a history is kept; while a
+ * capture is announced only for the legacy stream, which cannot capture.
+ * Behind the caches threads share arenas as in memory.h (option arenas); a
+ * stream's memory is one in all of them.
  *
- * Sizes are rounded as in memory.h, and may be up to two steps more, above 256
- * KiB one (in all 37.5 and 25 % of a request above 4 KiB); blocks are aligned
- * to 512 bytes at least. Requests of up to 512 KiB and larger ones have
- * segments apart, of at least 2 MiB. Memory is not cleared.
+ * Sizes are rounded as in memory.h, and a block may be up to two sizes larger,
+ * above 256 KiB one (in all 37.5 and 25 % of a request above 4 KiB). Blocks are
+ * aligned to 512 bytes at least. Requests of up to 512 KiB and larger ones have
+ * separate segments, of at least 2 MiB. Memory is not cleared.
  *
- * Expandable segments (option expandable_segments:on). Memory comes at places
- * of long ranges of addresses, in each arena one for small requests and one for
- * large ones: growth adds to what lies idle there only what is missing, in
- * units (2 MiB), and what is idle goes back between live blocks as well. It
- * comes in pieces: steps of 64 MiB, and where less than one is missing a 128th
- * of what is held at a time; where the driver refuses a piece, half of it is
- * asked for, down to a unit. A piece goes back whole, once no part of it is in
- * use; until then the rest of it serves requests. For programs whose sizes
- * change, and those that fill a device: they hold less. It costs more calls to
- * the driver, of some microseconds each, and:
- *   - CUDA does not wait for work when such memory goes back. So warmpool does,
- *     for the streams, also those that freed blocks wait for before a request
- *     ends out of memory: for adopted ones, and the ends of retired ones, but
- *     for none that is not adopted, which may have gone. What was freed in the
- *     order of such a one, or a default one but the legacy one of the thread's
- *     current device, goes only when the cache is emptied or trimmed: the
- *     device is waited for then, unless a stream is known to capture
- *     (warm_capture_announce())
- *   - it cannot be shared with other processes (ipc.h), nor is it mapped for
- *     other devices; copies between devices work
+ * Expandable segments (option expandable_segments:on) hold less memory, for
+ * programs whose sizes change and for those that fill a device. Each arena has
+ * one long range of addresses for small requests and one for large ones. To
+ * grow it adds only what the idle memory at that place lacks, in units of 2
+ * MiB; idle memory is returned from between live blocks too. Memory is obtained
+ * in pieces: of 64 MiB, or if less is missing of a 128th of what is held; if
+ * the driver refuses a piece, of half its size, down to one unit. A piece is
+ * returned whole, once no part of it is in use; until then its other parts
+ * serve requests. The cost: more driver calls, of some microseconds each, and
+ *   - CUDA does not wait for work when it takes such memory back. So warmpool
+ *     waits for the streams, before a request ends out of memory also for those
+ *     that freed blocks wait for; but only for adopted ones and the last work
+ *     of retired ones, since others may be gone. What was freed in the order of
+ *     a stream that is not adopted, or of a default stream other than the
+ *     legacy one of the thread's current device, is returned only when the
+ *     cache is emptied or trimmed, which waits for the device unless a stream
+ *     is known to capture (warm_capture_announce())
+ *   - such memory cannot be shared with other processes (ipc.h), nor is it
+ *     mapped for other devices; copies between devices work
  *   - a range counts as one segment while any memory is in it
- * Private pools have ordinary segments. A device without virtual memory has
- * them too, and a warning says so.
+ * Private pools have ordinary segments. So has a device without virtual memory,
+ * which a warning says.
  *
- * Captures. A block that is allocated on a stream that captures, or recorded on
- * it then, belongs to a graph: once freed it is kept and counted as captured.
- * It comes from what all streams have passed, since graphs are launched on any.
- * A block that was allocated on the stream before the capture is no graph's
- * unless it is recorded while the stream captures (memory.h).
+ * Captures. A block that is allocated or recorded on a stream while that stream
+ * captures belongs to the graph: once freed it is kept, and counted as
+ * captured. It comes from memory that is safe on all streams, since a graph may
+ * be launched on any. A block that was allocated on the stream before the
+ * capture belongs to no graph unless it is recorded during the capture.
  *
  * Any thread may call any function. Common status: INVALID_ARGUMENT (device out
  * of range, null output), RUNTIME_GONE, FORKED, EXITING.
@@ -82,37 +81,38 @@ extern "C" {
 
 /* Allocates bytes of a device's memory in the order of a stream.
  * stream: of that device; null is its legacy default stream.
- * pointer: owned, given back with warm_free(); null for 0 bytes.
- * Status: OUT_OF_MEMORY, after finished work has been collected, idle segments
- * given back, the stream made to wait for what others have (below) and the
- * memory callbacks asked; the message says how much was asked, on which device,
- * its capacity and what is free there, held, live and idle. INVALID_ARGUMENT
- * (stream of another device; also from a memory callback), INVALID_STREAM,
- * DRIVER_ERROR, UNSUPPORTED (memory at an address above 48 bits, or not at a
- * page's start; or the thread's CUDA context, or the stream's, is not a primary
- * one, see runtime.h). Nothing has changed then. A miss may record events on
- * adopted streams, and calls the driver if the cache grows. Where segments go
- * back then (memory is short, or a request larger than option segment grows in
- * place of idle ones that are too small for it), CUDA waits for the device.
- * Before memory runs out the stream is made to wait (cudaStreamWaitEvent) for
- * up to 16 adopted streams that have idle memory, and takes it: from then on
- * its work comes after theirs. No thread waits for that. Not if one of the
- * streams captures, nor for a default stream. */
+ * pointer: owned, ended with warm_free(); null for 0 bytes.
+ * Status (nothing has changed then): OUT_OF_MEMORY, after warmpool has
+ * collected completed frees, returned idle segments, made the stream wait for
+ * others (below) and called the memory callbacks; the message has the bytes
+ * requested, the device, its capacity and free memory, and the bytes held, live
+ * and idle. INVALID_ARGUMENT (stream of another device; call from a memory
+ * callback), INVALID_STREAM, DRIVER_ERROR, UNSUPPORTED (the memory lies above
+ * 48 bits of address or not at the start of a page; or the CUDA context of the
+ * thread or the stream is not a primary one, see runtime.h).
+ * Blocking. A request that misses the cache may record events on adopted
+ * streams, and calls the driver if the cache grows. If it returns segments then
+ * (memory is short, or a request larger than option segment replaces idle
+ * segments that are too small for it), CUDA waits for the device. Before memory
+ * runs out the stream is made to wait (cudaStreamWaitEvent) for up to 16
+ * adopted streams with idle memory, which it then gets: its later work runs
+ * after theirs, and no thread waits. This is not done if one of the streams
+ * captures, nor for a default stream. */
 WARM_API warm_status warm_device_alloc(warm_runtime *runtime, int device,
                                        warm_stream stream, size_t bytes,
                                        void **pointer);
 
-/* The segment that holds a pointer into a live block: what the driver knows it
- * by. Of an expandable one the memory around the block without a hole, which
- * may be more or less a moment later, but for the block itself.
+/* Returns the segment that holds a pointer into a live block, as the driver
+ * knows it. Of an expandable one: the memory around the block up to the next
+ * gaps, of which only the block itself is sure to stay.
  * Status: NOT_FOUND. */
 WARM_API warm_status warm_device_base_allocation(const void *pointer,
                                                  void **base, size_t *bytes);
 
 typedef struct warm_device_cache {
     size_t size;          /* sizeof(warm_device_cache) */
-    size_t idle_bytes;    /* held and free to be handed out */
-    size_t largest_bytes; /* of one idle block, on some stream */
+    size_t idle_bytes;    /* held, and free to be allocated */
+    size_t largest_bytes; /* of the largest idle block, on any stream */
 } warm_device_cache;
 
 WARM_API warm_status warm_device_cache_info(warm_runtime *runtime, int device,
@@ -149,60 +149,58 @@ typedef struct warm_device_stats {
     uint64_t retries;  /* requests retried after memory was short */
     uint64_t failures; /* requests that ended out of memory */
     uint64_t captured, captured_bytes; /* blocks kept for graphs */
-    uint64_t lost, lost_bytes;         /* and after an error of the driver */
-    uint64_t cache_hits; /* requests served without asking the driver */
+    uint64_t lost, lost_bytes; /* blocks leaked after an error of the driver */
+    uint64_t cache_hits;       /* requests served without asking the driver */
     warm_duration driver_alloc, driver_free; /* its calls for segments */
-    /* Of all.held_bytes and workspace_bytes: gone, since the device was
-     * reset, and that was noticed (runtime.h). All or nothing. */
+    /* all.held_bytes + workspace_bytes once the runtime has noticed that the
+     * device was reset (runtime.h): that memory is gone. Before: 0. */
     uint64_t reset_bytes;
-    /* Of workspaces that handles have, in no figure above: below the limit
-     * beside what is held (warm_device_set_memory_fraction()). */
+    /* Of the workspaces of handles, in no figure above. They count below the
+     * limit (warm_device_set_memory_fraction()). */
     uint64_t workspace_bytes;
 } warm_device_stats;
 
-/* Memory of private pools is included (private_pool.h). All figures of one
- * pool, or of what is in none, belong to one moment, for which threads that
- * allocate and free wait; but for workspace_bytes and what is inactive_split,
- * which are looked up after it, while threads go on. Peaks of live blocks,
- * active blocks and their bytes, of all, small and large
- * requests: never below what there was at one moment, and above it by no more
- * than 64 blocks and 1 MiB (of small or large ones 32 and 512 KiB) for each
- * thread that allocates, however many streams it has; see stats.h. That of all
- * held bytes is exact; of small and large ones, and of segments, it is a
- * sum where threads use several arenas: never below the whole, perhaps above.
- */
+/* Reads the figures of a device; memory of private pools is included
+ * (private_pool.h). The figures of one pool, and those of memory in no pool,
+ * are of one moment, for which threads that allocate and free wait; but
+ * workspace_bytes and inactive_split are read after it, while threads go on.
+ * Peaks of live and active blocks and their bytes, of all, small and large
+ * requests, are never below what there was at one moment, and above it by at
+ * most 64 blocks and 1 MiB (of small or large ones 32 and 512 KiB) for each
+ * thread that allocates, however many streams it has (stats.h). The peak of all
+ * held bytes is exact; those of small and large ones, and of segments, are sums
+ * if threads use several arenas, and may be above the peak of the whole. */
 WARM_API warm_status warm_device_get_stats(warm_runtime *runtime, int device,
                                            warm_device_stats *stats);
 
-/* As warm_pinned_reset_peaks() and warm_pinned_reset_totals(), of a device. */
+/* warm_pinned_reset_peaks() and warm_pinned_reset_totals() of a device. */
 WARM_API warm_status warm_device_reset_peaks(warm_runtime *runtime, int device);
 WARM_API warm_status warm_device_reset_totals(warm_runtime *runtime,
                                               int device);
 
 /* Returns every segment without live or pending blocks to the driver, whatever
- * streams its parts belong to: CUDA waits for the device. Of expandable ones
- * every piece without such blocks; see above. While a stream is known to
- * capture (warm_capture_announce()) nothing goes back, and nobody is waited
- * for.
+ * streams its parts belong to (of expandable ones every such piece): CUDA waits
+ * for the device. While a stream is known to capture (warm_capture_announce())
+ * nothing is returned, and nothing waits.
  * released: bytes returned, may be null. Status: also DRIVER_ERROR. */
 WARM_API warm_status warm_device_empty_cache(warm_runtime *runtime, int device,
                                              size_t *released);
 
-/* The same, but stops once at most target bytes are held; largest idle segments
- * first, and last those that the driver did not take before. Segments, and
- * pieces of expandable ones, go whole: less than target may be held then. */
+/* The same, but stops once at most target bytes are held. Returns the largest
+ * idle segments first, and last those that the driver refused before. Segments,
+ * and pieces of expandable ones, are returned whole: less than target may be
+ * held then. */
 WARM_API warm_status warm_device_trim(warm_runtime *runtime, int device,
                                       size_t target, size_t *released);
 
-/* Most that is held of a device's memory, as a fraction of all of it; more than
- * 0, at most 1. Workspaces of handles are part of it: where idle segments that
- * go back make no room for one, the library uses its own. Segments are
- * multiples of the 2 MiB in which a driver backs memory, so that what is held
- * is what is gone of the device; a limit is exact: the last segment is as large
- * as it leaves room for. What is held already stays. 1 is where it begins: no
- * limit but the device's own. Asks the driver how much that is, which makes a
- * context if there is none yet. Status: INVALID_ARGUMENT (fraction out of
- * range), DRIVER_ERROR. */
+/* Limits the bytes held of a device's memory to a fraction of its capacity:
+ * more than 0, at most 1; 1 at first, which is no limit but the device's own.
+ * The limit includes workspaces of handles: if returning idle segments makes no
+ * room for one, the library uses a workspace of its own. It is exact: segments
+ * are multiples of the 2 MiB in which the driver backs memory, and the last
+ * segment is as large as the limit allows. Memory already held stays. Asks the
+ * driver for the capacity, which creates a context if there is none yet.
+ * Status: INVALID_ARGUMENT (fraction out of range), DRIVER_ERROR. */
 WARM_API warm_status warm_device_set_memory_fraction(warm_runtime *runtime,
                                                      int device,
                                                      double fraction);
@@ -210,11 +208,11 @@ WARM_API warm_status warm_device_get_memory_fraction(warm_runtime *runtime,
                                                      int device,
                                                      double *fraction);
 
-/* The level above which idle segments are collected before the cache grows, as
- * a fraction of what may be held (the memory fraction): those idle longest go
- * first, until what comes fits below it or none is left. More than 0; 1, as it
- * begins, collects nothing before the limit is met. Asks the driver as
- * warm_device_set_memory_fraction() does.
+/* Sets the level above which idle segments are returned before the cache grows,
+ * as a fraction of the memory fraction: more than 0, at most 1. Those idle
+ * longest are returned first, until what is to be obtained fits below the level
+ * or none is left. 1, as at first, returns nothing before the limit is met.
+ * Asks the driver as warm_device_set_memory_fraction() does.
  * Status: INVALID_ARGUMENT (out of range), DRIVER_ERROR. */
 WARM_API warm_status warm_device_set_collect_threshold(warm_runtime *runtime,
                                                        int device,
