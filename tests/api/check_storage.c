@@ -732,6 +732,27 @@ START_TEST(test_D2_storage_that_is_too_large_is_refused)
 }
 END_TEST
 
+/* Without memory for its record a storage takes nothing and leaves nothing. */
+START_TEST(test_D2_storage_without_a_record_changes_nothing)
+{
+    owner o = {0};
+    warm_data_pointer data = data_of(&o);
+    warm_storage *storage = NULL;
+
+    /* An idle block, so that the allocation needs no record. */
+    wt_ok(warm_free(wt_pinned(runtime, SIZE)));
+    warm_testing_fail_metadata(1, 1);
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_storage_create(pinned, SIZE, NULL, &storage));
+    wt_fails(WARM_OUT_OF_MEMORY, warm_storage_wrap(&data, 8, NULL, &storage));
+    warm_testing_fail_metadata(0, 0);
+    ck_assert_ptr_null(storage);
+    ck_assert_ptr_eq(data.context, &o);
+    ck_assert_uint_eq(o.freed, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
+}
+END_TEST
+
 /* A storage that outlives its runtime makes errors, and no crash. */
 START_TEST(test_G2_storage_outlives_its_runtime)
 {
@@ -786,6 +807,7 @@ int main(void)
     tcase_add_test(tcase, test_allocators_are_of_one_device);
     tcase_add_test(tcase, test_failing_allocator_changes_nothing);
     tcase_add_test(tcase, test_D2_storage_that_is_too_large_is_refused);
+    tcase_add_test(tcase, test_D2_storage_without_a_record_changes_nothing);
     tcase_add_test(tcase, test_G2_storage_outlives_its_runtime);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
