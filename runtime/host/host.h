@@ -318,13 +318,6 @@ static inline size_t wm_host_pages(const wm_host *host, size_t bytes)
 
 /* The files, from the ground up: each calls only those above it here. */
 
-/* host_file.c */
-void wm_host_file_open(wm_host *host);
-void wm_host_file_close(wm_host *host);
-/* Zeroed pages, or MAP_FAILED and errno. */
-void *wm_host_file_map(wm_host *host, size_t pages, wm_host_region *region);
-void wm_host_file_drop(wm_host *host, const wm_host_region *region);
-
 /* host_thread.c */
 /* Before anything else of this file: at_exit runs in every thread that ends
  * with records, and gets the first of them. */
@@ -338,12 +331,6 @@ wm_host_thread *wm_host_thread_locked(wm_host *host, bool make);
 /* Frees the calling thread's records of drivers that are closed. */
 void wm_host_thread_prune(void);
 void wm_host_root_release(wm_host_root *root);
-
-/* host_core.c */
-wm_host_core *wm_host_core_make_locked(wm_host *host, int device);
-void wm_host_core_unref_locked(wm_host *host, wm_host_core *core);
-/* Waits until core->done reaches done; releases the lock meanwhile. */
-void wm_host_wait_locked(wm_host *host, wm_host_core *core, uint64_t done);
 
 /* host_object.c */
 /* False without memory. */
@@ -359,6 +346,10 @@ static inline void *wm_host_find_locked(const wm_host *host,
 void *wm_host_cell_take(wm_host_cells *cells); /* zeroed, or null */
 void wm_host_cell_put(wm_host_cells *cells, void *cell);
 void wm_host_cells_fini(wm_host_cells *cells);
+wm_host_core *wm_host_core_make_locked(wm_host *host, int device);
+void wm_host_core_unref_locked(wm_host *host, wm_host_core *core);
+/* Waits until core->done reaches done; releases the lock meanwhile. */
+void wm_host_wait_locked(wm_host *host, wm_host_core *core, uint64_t done);
 
 /* host_graph.c */
 /* A live object from the start, so that the end of a capture needs no memory.
@@ -371,6 +362,10 @@ void wm_host_graph_unref_locked(wm_host *host, wm_host_graph *graph);
 void wm_host_work_run(const wm_host_work *work);
 
 /* host_region.c */
+void wm_host_file_open(wm_host *host);
+void wm_host_file_close(wm_host *host);
+/* Zeroed pages, or MAP_FAILED and errno. */
+void *wm_host_file_map(wm_host *host, size_t pages, wm_host_region *region);
 void wm_host_region_link(wm_host_region **list, wm_host_region *region);
 void wm_host_region_unlink(wm_host_region **list, wm_host_region *region);
 /* Frees a region, which has left its list and the map, once all work that is

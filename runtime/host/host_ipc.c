@@ -1,6 +1,6 @@
 /* host_ipc.c: memory of host devices that other processes map.
  *
- * A name holds the path of the file of device memory (host_file.c) in /proc,
+ * A name holds the path of the file of device memory (host_region.c) in /proc,
  * and the region's offset in that file. Without such a file export fails. */
 #include "runtime/host/host.h"
 

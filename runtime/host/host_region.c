@@ -1,4 +1,14 @@
-/* host_region.c: frees allocations of the host device.
+/* host_region.c: the file that holds the memory of all devices, and how
+ * allocations are freed.
+ *
+ *   host.file  │ region │ region │ hole │ region │ …    never used twice
+ *                  │        └── mapped in this process
+ *                  └── mapped here, and by its name in another process
+ *
+ * One sparse file without a name (memfd); a region is a part of it. A freed
+ * region becomes a hole even if another process still maps it: as with CUDA,
+ * the process that frees memory vouches that nobody uses it. Where such a file
+ * cannot be made, device memory is private to the process.
  *
  * cudaFree() waits for the device. Here a free returns at once, and the pages
  * stay mapped until all work queued before has finished: a copy under way never
@@ -7,7 +17,65 @@
 
 #include "runtime/base/meta.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* Size of the file, larger than all offsets ever used: holes take no memory. */
+enum { FILE_BITS = 60 };
+
+/* Extending the file beyond a limit on file sizes would raise SIGXFSZ. */
+static bool may_be_long(void)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+           limit.rlim_cur == RLIM_INFINITY;
+}
+
+void wm_host_file_open(wm_host *host)
+{
+    host->file =
+        may_be_long() ? memfd_create("warmpool device", MFD_CLOEXEC) : -1;
+    if (host->file >= 0 && ftruncate(host->file, (off_t)1 << FILE_BITS) != 0) {
+        wm_host_file_close(host);
+    }
+}
+
+void wm_host_file_close(wm_host *host)
+{
+    if (host->file >= 0) {
+        close(host->file);
+        host->file = -1;
+    }
+}
+
+void *wm_host_file_map(wm_host *host, size_t pages, wm_host_region *region)
+{
+    if (host->file < 0 || pages >> FILE_BITS != 0) {
+        return mmap(NULL, pages, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    }
+    wm_host_lock(host);
+    region->offset = host->file_used;
+    host->file_used += pages;
+    wm_host_unlock(host);
+    return mmap(NULL, pages, PROT_READ | PROT_WRITE, MAP_SHARED, host->file,
+                (off_t)region->offset);
+}
+
+/* If punching the hole fails, the memory stays until the file is closed. */
+static void file_drop(wm_host *host, const wm_host_region *region)
+{
+    if (host->file >= 0) {
+        (void)fallocate(host->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                        (off_t)region->offset,
+                        (off_t)wm_host_pages(host, region->bytes));
+    }
+}
+
+/* ---- regions ------------------------------------------------------------- */
 
 void wm_host_region_link(wm_host_region **list, wm_host_region *region)
 {
@@ -37,7 +105,7 @@ static void dispose(wm_host *host, wm_host_region *region)
     if (region->kind != WM_HOST_REGISTERED) {
         munmap(region->pointer, wm_host_pages(host, region->bytes));
         if (region->kind == WM_HOST_DEVICE) {
-            wm_host_file_drop(host, region);
+            file_drop(host, region);
         }
     } else if (region->locked) {
         munlock(region->pointer, region->bytes);
