@@ -10,7 +10,6 @@
 #include "runtime/base/map.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
-#include "runtime/base/trace_chunk.h"
 #include "runtime/base/trace_file.h"
 
 #include <errno.h>

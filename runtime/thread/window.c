@@ -1,10 +1,11 @@
 /* window.c: windows of the calling thread, and how they end with it.
  *
  * The window that was returned last waits in ready_window, for which no lock is
- * needed; other spare windows, and visits (visit.c), need the windows lock. A
- * thread that exits pins the runtime until it has returned its window, so that
- * destroy can free neither caches nor window meanwhile; if the runtime is not
- * live any more, nothing is returned.
+ * needed; other spare windows, and visits, need the windows lock, under which a
+ * visit takes the lock of one window at a time. A thread that exits pins the
+ * runtime until it has returned its window, so that destroy can free neither
+ * caches nor window meanwhile; if the runtime is not live any more, nothing is
+ * returned.
  *
  * The thread that takes a window sets it USED, the thread that returns it sets
  * it SPARE, both without a lock. A visit may miss either change: the window
@@ -44,14 +45,14 @@ static _Thread_local struct {
 static pthread_key_t key;
 static int key_error;
 
-void wm_window_empty(warm_runtime *runtime, wm_window *window)
+static void empty(warm_runtime *runtime, wm_window *window)
 {
     if (runtime->window_empty != NULL) {
         runtime->window_empty(runtime, window);
     }
 }
 
-void wm_window_free(wm_window *window)
+static void free_window(wm_window *window)
 {
     wm_biased_fini(&window->biased);
     wm_meta_free(window);
@@ -63,7 +64,7 @@ static void clear(warm_runtime *runtime, wm_window *window)
     int cancel = wm_cancel_off();
 
     wm_biased_acquire(&window->biased);
-    wm_window_empty(runtime, window);
+    empty(runtime, window);
     wm_biased_release(&window->biased);
     if (window->trace != NULL) {
         wm_trace_leave(window->trace);
@@ -155,7 +156,7 @@ static void end_window(wm_window *window, bool exits)
         hand_back(runtime, window);
         wm_runtime_unpin(runtime);
     } else if (runtime == WM_WINDOW_GONE || !leave(runtime, window)) {
-        wm_window_free(window);
+        free_window(window);
     }
 }
 
@@ -228,7 +229,7 @@ static wm_window *find(warm_runtime *runtime)
             if (wm_window_current == window) {
                 wm_window_current = &no_window;
             }
-            wm_window_free(window);
+            free_window(window);
         } else {
             at = &window->next_of_thread;
         }
@@ -427,4 +428,146 @@ void wm_window_forked(void)
      * another thread may have held when the process forked. */
     mine.list = NULL;
     wm_window_current = &no_window;
+}
+
+/* ---- all windows of a runtime ---------------------------------------------
+ */
+
+static bool is_state(const wm_window *window, enum wm_window_state state)
+{
+    return atomic_load_explicit(&window->state, memory_order_relaxed) ==
+           (int)state;
+}
+
+/* Closes the wanted windows. True if a hit may be under way in one of them. */
+static bool close_wanted_locked(warm_runtime *runtime, const wm_visit *visit)
+{
+    unsigned reasons =
+        visit->finish != NULL ? WM_REVOKED_BRIEFLY : WM_REVOKED_VISIT;
+    bool was_open = false;
+
+    for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
+        if (!is_state(w, WM_WINDOW_SPARE) &&
+            (visit->wanted == NULL || visit->wanted(w, visit->context))) {
+            wm_biased_revoke(&w->biased, reasons);
+            /* Revoked (SLOW) from birth: the owner always takes the lock. */
+            was_open =
+                was_open || !wm_biased_is_revoked(&w->biased, WM_REVOKED_SLOW);
+        }
+    }
+    return was_open;
+}
+
+static void open_locked(warm_runtime *runtime)
+{
+    for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
+        if (wm_biased_is_revoked(&w->biased, WM_REVOKED_VISIT)) {
+            wm_biased_restore(&w->biased, WM_REVOKED_BRIEFLY);
+        }
+    }
+}
+
+/* Visits the revoked windows. One visit at a time: no other thread clears the
+ * reason. passed: the barrier succeeded or was not needed. */
+static void visit_revoked_locked(warm_runtime *runtime, const wm_visit *visit,
+                                 bool passed)
+{
+    for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
+        if (!wm_biased_is_revoked(&w->biased, WM_REVOKED_VISIT)) {
+            continue;
+        }
+        if (passed) {
+            wm_biased_visit(&w->biased);
+            visit->visit(w, visit->context);
+            if (visit->finish == NULL) {
+                wm_biased_restore(&w->biased, WM_REVOKED_VISIT);
+            }
+            wm_biased_release(&w->biased);
+        } else if (visit->finish == NULL) {
+            wm_biased_restore(&w->biased, WM_REVOKED_VISIT);
+        }
+    }
+    if (visit->finish != NULL) {
+        visit->finish(visit->context);
+        open_locked(runtime);
+    }
+}
+
+bool wm_window_visit(warm_runtime *runtime, const wm_visit *visit)
+{
+    bool passed;
+
+    wm_lock_acquire(&runtime->windows_lock);
+    passed = !close_wanted_locked(runtime, visit) || wm_biased_barrier();
+    visit_revoked_locked(runtime, visit, passed);
+    wm_lock_release(&runtime->windows_lock);
+    return passed;
+}
+
+/* Relaxed: see the field. */
+static void refuse_handles(wm_window *window)
+{
+    atomic_store_explicit(&window->near_devices, 0, memory_order_relaxed);
+}
+
+void wm_window_close_all(warm_runtime *runtime)
+{
+    wm_lock_acquire(&runtime->windows_lock);
+    for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
+        wm_biased_revoke(&w->biased, WM_REVOKED_EXIT);
+        refuse_handles(w);
+    }
+    wm_lock_release(&runtime->windows_lock);
+}
+
+static void visit_cut(wm_window *window, void *context)
+{
+    empty(context, window);
+    wm_biased_revoke(&window->biased, WM_REVOKED_CUT);
+}
+
+/* Cuts the windows that threads have; returns all others as a list. */
+static wm_window *cut_locked(warm_runtime *runtime)
+{
+    wm_window *unused = NULL;
+    wm_window *window;
+
+    while ((window = runtime->windows) != NULL) {
+        runtime->windows = window->next;
+        if (is_state(window, WM_WINDOW_USED)) {
+            refuse_handles(window);
+            /* Release, and last: the owner may free the window when it sees
+             * the value. */
+            atomic_store_explicit(&window->runtime, WM_WINDOW_GONE,
+                                  memory_order_release);
+        } else {
+            window->next_spare = unused;
+            unused = window;
+        }
+    }
+    runtime->spare_windows = NULL;
+    /* Relaxed: no thread takes a window of the runtime any more. */
+    atomic_store_explicit(&runtime->ready_window, NULL, memory_order_relaxed);
+    return unused;
+}
+
+void wm_window_cut_all(warm_runtime *runtime)
+{
+    const wm_visit cut = {.visit = visit_cut, .context = runtime};
+    wm_window *unused, *window;
+
+    wm_lock_acquire(&runtime->windows_lock);
+    /* Even if the barrier is refused: no other thread may call the runtime now,
+     * so none is in a hit. (A thread that frees a block of another runtime may
+     * be under its biased lock here for some instructions; it has left long
+     * before the records of this runtime's blocks are freed.) */
+    (void)close_wanted_locked(runtime, &cut);
+    (void)wm_biased_barrier();
+    visit_revoked_locked(runtime, &cut, true);
+    unused = cut_locked(runtime);
+    wm_lock_release(&runtime->windows_lock);
+    while ((window = unused) != NULL) {
+        unused = window->next_spare;
+        free_window(window);
+    }
 }

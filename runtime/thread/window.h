@@ -280,11 +280,6 @@ void wm_window_close_all(warm_runtime *runtime);
 /* For destroy: flushes every window of the runtime, then cuts or frees it. */
 void wm_window_cut_all(warm_runtime *runtime);
 
-/* wm_window_empty() flushes the caches of a window whose biased lock the caller
- * holds; wm_window_free() frees a window that no thread can reach any more. */
-void wm_window_empty(warm_runtime *runtime, wm_window *window);
-void wm_window_free(wm_window *window);
-
 /* In the child of a fork: the thread drops its windows. */
 void wm_window_forked(void);
 
