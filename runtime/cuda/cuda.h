@@ -236,10 +236,13 @@ bool wm_cuda_active(wm_cuda *c, int device);
 WM_DRIVER_CALLS(WM_CUDA_OP)
 #undef WM_CUDA_OP
 
+/* One call of libcuda, and its result. */
+#define WM_CUDA_RESULT(c, call, ...)                                           \
+    wm_cuda_result((c), (c)->cu.call(__VA_ARGS__), #call)
+
 /* One call inside a scope that was entered: result, leave, return. */
 #define WM_CUDA_CALL(c, scope, call, ...)                                      \
-    wm_cuda_leave((c), (scope),                                                \
-                  wm_cuda_result((c), (c)->cu.call(__VA_ARGS__), #call))
+    wm_cuda_leave((c), (scope), WM_CUDA_RESULT(c, call, __VA_ARGS__))
 
 /* Leaves a scope and returns the status. */
 static inline warm_status wm_cuda_leave(wm_cuda *c, const wm_cuda_scope *scope,

@@ -122,8 +122,7 @@ static warm_status retain(wm_cuda *c, int device, CUcontext *context)
     CUcontext mine = NULL;
     CUcontext none = NULL;
     warm_status status =
-        wm_cuda_result(c, c->cu.cuDevicePrimaryCtxRetain(&mine, device),
-                       "cuDevicePrimaryCtxRetain");
+        WM_CUDA_RESULT(c, cuDevicePrimaryCtxRetain, &mine, device);
 
     if (status != WARM_OK) {
         return status;
@@ -165,12 +164,10 @@ warm_status wm_cuda_device_push(wm_driver *d, int device, wm_cuda_scope *scope)
         status = retain(c, device, &wanted);
     }
     if (status == WARM_OK) {
-        status = wm_cuda_result(c, c->cu.cuCtxGetCurrent(&current),
-                                "cuCtxGetCurrent");
+        status = WM_CUDA_RESULT(c, cuCtxGetCurrent, &current);
     }
     if (status == WARM_OK && current != wanted) {
-        status = wm_cuda_result(c, c->cu.cuCtxPushCurrent_v2(wanted),
-                                "cuCtxPushCurrent");
+        status = WM_CUDA_RESULT(c, cuCtxPushCurrent_v2, wanted);
         scope->pushed = status == WARM_OK;
     }
     return status;
@@ -395,8 +392,7 @@ warm_status wm_cuda_look(wm_driver *d, int device)
     wm_cuda_notice(d, device);
     status = wm_driver_check_lost(d, device);
     if (status == WARM_OK) {
-        status = wm_cuda_result(c, c->cu.cuCtxGetCurrent(&current),
-                                "cuCtxGetCurrent");
+        status = WM_CUDA_RESULT(c, cuCtxGetCurrent, &current);
     }
     return status == WARM_OK && wm_cuda_is_foreign(c, current)
                ? wm_cuda_foreign(c, current, "the calling thread's")
@@ -408,8 +404,7 @@ static warm_status enter(wm_cuda *c, bool own_only, wm_cuda_scope *scope)
 {
     CUcontext current = NULL;
     int device = 0;
-    warm_status status =
-        wm_cuda_result(c, c->cu.cuCtxGetCurrent(&current), "cuCtxGetCurrent");
+    warm_status status = WM_CUDA_RESULT(c, cuCtxGetCurrent, &current);
 
     scope->pushed = false;
     if (status != WARM_OK ||
@@ -472,8 +467,7 @@ warm_status wm_cuda_enter_stream(wm_cuda *c, warm_stream stream,
     warm_status status = WARM_OK;
 
     if (wm_stream_is_default(stream)) {
-        status = wm_cuda_result(c, c->cu.cuCtxGetCurrent(&current),
-                                "cuCtxGetCurrent");
+        status = WM_CUDA_RESULT(c, cuCtxGetCurrent, &current);
     }
     if (status == WARM_OK && wm_cuda_is_foreign(c, current)) {
         status = wm_cuda_foreign(c, current, "the calling thread's");

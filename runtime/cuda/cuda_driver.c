@@ -79,13 +79,11 @@ warm_status wm_cuda_device_info(wm_driver *d, int device,
     wm_cuda *c = wm_cuda_of(d);
     warm_device_info found = {.size = info->size};
     size_t total = 0, available = 0;
-    warm_status status = wm_cuda_result(
-        c, c->cu.cuDeviceGetName(found.name, sizeof found.name, device),
-        "cuDeviceGetName");
+    warm_status status = WM_CUDA_RESULT(c, cuDeviceGetName, found.name,
+                                        sizeof found.name, device);
 
     if (status == WARM_OK) {
-        status = wm_cuda_result(c, c->cu.cuDeviceTotalMem_v2(&total, device),
-                                "cuDeviceTotalMem");
+        status = WM_CUDA_RESULT(c, cuDeviceTotalMem_v2, &total, device);
     }
     if (status == WARM_OK && !wm_driver_is_lost(d, device) &&
         wm_cuda_active(c, device)) {

@@ -15,8 +15,7 @@ warm_status wm_cuda_device_id(wm_driver *d, int device, wm_device_id *id)
 {
     wm_cuda *c = wm_cuda_of(d);
     CUuuid found;
-    warm_status status = wm_cuda_result(
-        c, c->cu.cuDeviceGetUuid_v2(&found, device), "cuDeviceGetUuid");
+    warm_status status = WM_CUDA_RESULT(c, cuDeviceGetUuid_v2, &found, device);
 
     if (status == WARM_OK) {
         memcpy(id->bytes, &found, sizeof found);

@@ -10,8 +10,6 @@
 
 #if WM_HAVE_CUDA
 
-#define ONE(c, call, ...) wm_cuda_result((c), (c)->cu.call(__VA_ARGS__), #call)
-
 /* With GPUDirect RDMA for network cards, if the device supports it. */
 static CUmemAllocationProp memory_of(wm_cuda *c, int device)
 {
@@ -34,8 +32,8 @@ static warm_status unit_of(wm_cuda *c, int device, size_t *bytes)
 {
     CUmemAllocationProp prop = memory_of(c, device);
 
-    return ONE(c, cuMemGetAllocationGranularity, bytes, &prop,
-               CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+    return WM_CUDA_RESULT(c, cuMemGetAllocationGranularity, bytes, &prop,
+                          CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
 }
 
 warm_status wm_cuda_range_unit(wm_driver *d, int device, size_t *bytes)
@@ -43,9 +41,9 @@ warm_status wm_cuda_range_unit(wm_driver *d, int device, size_t *bytes)
     wm_cuda *c = wm_cuda_of(d);
     int has = 0;
     size_t found = 0;
-    warm_status status =
-        ONE(c, cuDeviceGetAttribute, &has,
-            CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
+    warm_status status = WM_CUDA_RESULT(
+        c, cuDeviceGetAttribute, &has,
+        CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
 
     if (status == WARM_OK && has) {
         status = unit_of(c, device, &found);
@@ -70,7 +68,8 @@ warm_status wm_cuda_range_reserve(wm_driver *d, int device, size_t bytes,
     }
     status = unit_of(c, device, &unit);
     if (status == WARM_OK) {
-        status = ONE(c, cuMemAddressReserve, &got, bytes, unit, 0, 0);
+        status =
+            WM_CUDA_RESULT(c, cuMemAddressReserve, &got, bytes, unit, 0, 0);
     }
     if (status == WARM_OK) {
         *range = (void *)(uintptr_t)got;
@@ -84,10 +83,11 @@ static warm_status create_and_map(wm_cuda *c, int device, CUdeviceptr at,
 {
     CUmemAllocationProp prop = memory_of(c, device);
     CUmemGenericAllocationHandle handle = 0;
-    warm_status status = ONE(c, cuMemCreate, &handle, bytes, &prop, 0);
+    warm_status status =
+        WM_CUDA_RESULT(c, cuMemCreate, &handle, bytes, &prop, 0);
 
     if (status == WARM_OK) {
-        status = ONE(c, cuMemMap, at, bytes, 0, handle, 0);
+        status = WM_CUDA_RESULT(c, cuMemMap, at, bytes, 0, handle, 0);
         (void)c->cu.cuMemRelease(handle);
     }
     return status;
@@ -102,10 +102,11 @@ static warm_status give_access(wm_cuda *c, int device, CUdeviceptr at,
     warm_status status;
 
     access.location = memory_of(c, device).location;
-    status = ONE(c, cuMemSetAccess, at, bytes, &access, 1);
+    status = WM_CUDA_RESULT(c, cuMemSetAccess, at, bytes, &access, 1);
     if (status != WARM_OK) {
         warm_last_error(&cause);
-        if (ONE(c, cuMemUnmap, at, bytes) != WARM_OK && torn != NULL) {
+        if (WM_CUDA_RESULT(c, cuMemUnmap, at, bytes) != WARM_OK &&
+            torn != NULL) {
             *torn = true;
         }
         wm_error_restore(&cause);
@@ -143,6 +144,6 @@ warm_status wm_cuda_range_release(wm_driver *d, int device, void *range,
     wm_cuda *c = wm_cuda_of(d);
 
     (void)device;
-    return ONE(c, cuMemAddressFree, (uintptr_t)range, bytes);
+    return WM_CUDA_RESULT(c, cuMemAddressFree, (uintptr_t)range, bytes);
 }
 #endif

@@ -131,20 +131,17 @@ static warm_status device_of(wm_cuda *c, warm_stream stream, int *device)
 {
     CUcontext context = NULL, popped;
     CUdevice found = 0;
-    warm_status status = wm_cuda_result(
-        c, c->cu.cuStreamGetCtx(stream, &context), "cuStreamGetCtx");
+    warm_status status = WM_CUDA_RESULT(c, cuStreamGetCtx, stream, &context);
 
     if (status == WARM_OK) {
-        status = wm_cuda_result(c, c->cu.cuCtxPushCurrent_v2(context),
-                                "cuCtxPushCurrent");
+        status = WM_CUDA_RESULT(c, cuCtxPushCurrent_v2, context);
     }
     if (status != WARM_OK) {
         return status;
     }
-    status =
-        wm_cuda_is_foreign(c, context)
-            ? wm_cuda_foreign(c, context, "the stream's")
-            : wm_cuda_result(c, c->cu.cuCtxGetDevice(&found), "cuCtxGetDevice");
+    status = wm_cuda_is_foreign(c, context)
+                 ? wm_cuda_foreign(c, context, "the stream's")
+                 : WM_CUDA_RESULT(c, cuCtxGetDevice, &found);
     (void)c->cu.cuCtxPopCurrent_v2(&popped);
     if (status == WARM_OK) {
         *device = found;
@@ -186,12 +183,10 @@ static warm_status legacy_info(wm_cuda *c, wm_stream_info *info)
 {
     CUcontext context = NULL;
     CUdevice device = 0;
-    warm_status status =
-        wm_cuda_result(c, c->cu.cuCtxGetCurrent(&context), "cuCtxGetCurrent");
+    warm_status status = WM_CUDA_RESULT(c, cuCtxGetCurrent, &context);
 
     if (status == WARM_OK) {
-        status =
-            wm_cuda_result(c, c->cu.cuCtxGetDevice(&device), "cuCtxGetDevice");
+        status = WM_CUDA_RESULT(c, cuCtxGetDevice, &device);
     }
     if (status == WARM_OK) {
         *info = (wm_stream_info){.id = legacy_id | (uintptr_t)context,
@@ -206,8 +201,7 @@ static warm_status created_info(wm_cuda *c, warm_stream stream,
 {
     unsigned long long id = 0;
     int device = 0;
-    warm_status status =
-        wm_cuda_result(c, c->cu.cuStreamGetId(stream, &id), "cuStreamGetId");
+    warm_status status = WM_CUDA_RESULT(c, cuStreamGetId, stream, &id);
 
     if (status == WARM_OK) {
         status = device_of(c, stream, &device);
@@ -275,8 +269,7 @@ warm_status wm_cuda_event_mark(wm_driver *d, warm_event event,
     }
     status = capture_of(c, stream, &now);
     if (status == WARM_OK && now == WM_CAPTURE_NONE) {
-        status = wm_cuda_result(c, c->cu.cuEventRecord(event, stream),
-                                "cuEventRecord");
+        status = WM_CUDA_RESULT(c, cuEventRecord, event, stream);
     }
     if (status == WARM_OK) {
         *capture = now;
@@ -286,8 +279,7 @@ warm_status wm_cuda_event_mark(wm_driver *d, warm_event event,
 
 static warm_status swap_mode(wm_cuda *c, CUstreamCaptureMode *mode)
 {
-    return wm_cuda_result(c, c->cu.cuThreadExchangeStreamCaptureMode(mode),
-                          "cuThreadExchangeStreamCaptureMode");
+    return WM_CUDA_RESULT(c, cuThreadExchangeStreamCaptureMode, mode);
 }
 
 /* Queries the event or, if it is null, the stream in relaxed capture mode,
@@ -303,10 +295,8 @@ static warm_status query_relaxed(wm_cuda *c, warm_event event,
     if (swapped != WARM_OK) {
         return swapped;
     }
-    status =
-        event != NULL
-            ? wm_cuda_result(c, c->cu.cuEventQuery(event), "cuEventQuery")
-            : wm_cuda_result(c, c->cu.cuStreamQuery(stream), "cuStreamQuery");
+    status = event != NULL ? WM_CUDA_RESULT(c, cuEventQuery, event)
+                           : WM_CUDA_RESULT(c, cuStreamQuery, stream);
     swapped = swap_mode(c, &mode);
     return swapped != WARM_OK ? swapped : status;
 }
@@ -343,8 +333,7 @@ static warm_status instantiate(wm_cuda *c, CUgraph graph, warm_graph *exec)
 {
     CUgraphExec made = NULL;
     warm_status status =
-        wm_cuda_result(c, c->cu.cuGraphInstantiateWithFlags(&made, graph, 0),
-                       "cuGraphInstantiateWithFlags");
+        WM_CUDA_RESULT(c, cuGraphInstantiateWithFlags, &made, graph, 0);
 
     if (c->cu.cuGraphDestroy(graph) != CUDA_SUCCESS) {
         wm_log(WARM_LOG_WARNING, "cuGraphDestroy failed: a graph leaks");
@@ -366,8 +355,7 @@ warm_status wm_cuda_capture_end(wm_driver *d, warm_stream stream,
     if (status != WARM_OK) {
         return status;
     }
-    status = wm_cuda_result(c, c->cu.cuStreamEndCapture(stream, &captured),
-                            "cuStreamEndCapture");
+    status = WM_CUDA_RESULT(c, cuStreamEndCapture, stream, &captured);
     if (status == WARM_OK && captured == NULL) {
         status = wm_fail(WARM_CAPTURE_ERROR,
                          "cuStreamEndCapture: the capture was invalidated");

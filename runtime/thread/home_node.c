@@ -1,7 +1,7 @@
 /* home_node.c: see home_node.h. Takes no lock. */
 #include "runtime/thread/home_node.h"
 
-#include "runtime/base/status.h"
+#include "runtime/base/quiet.h"
 #include "runtime/thread/window.h"
 #include "warmpool/memory.h"
 
@@ -21,28 +21,23 @@ static int current_device(warm_runtime *runtime)
 
 /* The window caches the device; if the thread can have no window any more, the
  * driver is called each time. */
-static int home_device(warm_runtime *runtime)
-{
-    warm_error before = {.size = sizeof before};
-    wm_window *window;
-
-    warm_last_error(&before);
-    if (wm_window_get(runtime, &window) != WARM_OK) {
-        wm_error_restore(&before);
-        return current_device(runtime);
-    }
-    if (window->home < 0) {
-        window->home = current_device(runtime);
-    }
-    return window->home;
-}
-
 static int home_slow(warm_runtime *runtime)
 {
-    int cancel = wm_cancel_off();
-    int device = home_device(runtime);
+    wm_window *window;
+    wm_quiet quiet;
+    int device;
 
-    wm_cancel_restore(cancel);
+    wm_quiet_begin(&quiet);
+    if (wm_window_get(runtime, &window) != WARM_OK) {
+        wm_error_restore(&quiet.error);
+        device = current_device(runtime);
+    } else {
+        if (window->home < 0) {
+            window->home = current_device(runtime);
+        }
+        device = window->home;
+    }
+    wm_cancel_restore(quiet.cancel);
     return wm_driver_device_node(runtime->driver, device);
 }
 
