@@ -45,20 +45,29 @@ void wt_add(struct wt_entry *entry)
     *at = entry;
 }
 
-static TCase *make_case(Suite *suite, const struct wt_case *of)
-{
-    TCase *tcase = tcase_create(of->name);
+enum { SETUPS = 6 };
 
-    tcase_add_checked_fixture(tcase, of->setup, of->teardown);
-    tcase_add_unchecked_fixture(tcase, of->once, NULL);
-    if (of->timeout > 0) {
-        tcase_set_timeout(tcase, of->timeout);
+/* One for each setup: of those, what is not there is null. */
+static void make_cases(Suite *suite, const struct wt_case *of, TCase **tcase)
+{
+    for (int i = 0; i < SETUPS; i++) {
+        void (*setup)(void) = i == 0 ? of->setup : of->also[i - 1];
+
+        tcase[i] = NULL;
+        if (i > 0 && setup == NULL) {
+            continue;
+        }
+        tcase[i] = tcase_create(of->name);
+        tcase_add_checked_fixture(tcase[i], setup, of->teardown);
+        tcase_add_unchecked_fixture(tcase[i], of->once, NULL);
+        if (of->timeout > 0) {
+            tcase_set_timeout(tcase[i], of->timeout);
+        }
+        if (of->tags != NULL) {
+            tcase_set_tags(tcase[i], of->tags);
+        }
+        suite_add_tcase(suite, tcase[i]);
     }
-    if (of->tags != NULL) {
-        tcase_set_tags(tcase, of->tags);
-    }
-    suite_add_tcase(suite, tcase);
-    return tcase;
 }
 
 int wt_run(void)
@@ -66,19 +75,23 @@ int wt_run(void)
     const char *program = program_invocation_short_name;
     Suite *suite = suite_create(program);
     const struct wt_case *of = &(struct wt_case){.name = program};
-    TCase *tcase = NULL;
+    TCase *tcase[SETUPS] = {NULL};
 
     for (const struct wt_entry *at = entries; at != NULL; at = at->next) {
         if (at->test == NULL) {
             of = &at->a_case;
-            tcase = NULL;
+            tcase[0] = NULL;
             continue;
         }
-        if (tcase == NULL) {
-            tcase = make_case(suite, of);
+        if (tcase[0] == NULL) {
+            make_cases(suite, of, tcase);
         }
-        tcase_add_loop_test_raise_signal(tcase, at->test, of->signal, 0,
-                                         at->times);
+        for (int i = 0; i < SETUPS; i++) {
+            if (tcase[i] != NULL) {
+                tcase_add_loop_test_raise_signal(tcase[i], at->test, of->signal,
+                                                 0, at->times);
+            }
+        }
     }
     return wt_main(suite);
 }

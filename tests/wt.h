@@ -35,21 +35,20 @@
 struct wt_case {
     const char *name;
     void (*setup)(void), (*teardown)(void); /* around each test */
-    void (*once)(void);                     /* before the first test */
-    double timeout;                         /* seconds; 0: the usual one */
-    int signal;                             /* that each test dies of */
+    void (*also[5])(void); /* each runs once more with these for setup */
+    void (*once)(void);    /* before the first test */
+    double timeout;        /* seconds; 0: the usual one */
+    int signal;            /* that each test dies of */
     const char *tags;
 };
 
 /* A test that runs `times` times, with _i = 0, 1, …; 0: not at all. The
  * expression is evaluated once, before main. */
-#define WT_LOOP_TEST(name, times)                                              \
-    static const TTest *name;                                                  \
-    WT_AGAIN(name, times);                                                     \
-    START_TEST(name)
-#define WT_TEST(name) WT_LOOP_TEST(name, 1)
-/* A test that was defined above runs in this case as well. */
-#define WT_AGAIN(test, times) WT_ENTRY(__LINE__, test, times, .name = NULL)
+#define WT_LOOP_TEST(id, times)                                                \
+    static const TTest *id;                                                    \
+    WT_ENTRY(__LINE__, id, times, .name = NULL);                               \
+    START_TEST(id)
+#define WT_TEST(id) WT_LOOP_TEST(id, 1)
 
 /* For a main of one's own: runs all tests, returns main's result. */
 int wt_run(void);

@@ -740,6 +740,42 @@ static void assert_viz(void)
     ck_assert_ptr_nonnull(get(text, "external_annotations"));
 }
 
+/* What graphs have is freed, and idle once the pool is gone. */
+WT_TEST(test_C7_E4_blocks_of_private_pools)
+{
+    warm_private_pool pool = {0};
+    warm_graph graph = NULL;
+    void *used, *free;
+    const char *event;
+
+    wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
+    wt_ok(warm_capture_begin(runtime, second));
+    used = pin(70000);
+    wt_ok(warm_record_stream(used, second));
+    free = pin(70000);
+    wt_ok(warm_capture_end(runtime, second, &graph));
+    wt_ok(warm_private_pool_end(runtime, pool));
+    ck_assert_uint_eq(number(block_of(PINNED, used), "pool"), pool.number);
+    event = assert_last(PINNED, "segment_alloc", "alloc", "alloc");
+    ck_assert_uint_eq(number(event, "pool"), pool.number);
+    ck_assert_uint_eq(number(wt_json_next(event), "pool"), pool.number);
+    wt_ok(warm_free(free));
+    wt_ok(warm_free(used));
+    (void)assert_last(PINNED, "alloc", "free_requested", "free_completed",
+                      "free_requested");
+    assert_state(PINNED, used, "captured");
+    assert_state(PINNED, free, "idle");
+    assert_viz();
+    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_ok(warm_private_pool_release(runtime, pool));
+    (void)assert_last(PINNED, "free_requested", "free_completed",
+                      "segment_free");
+    assert_viz();
+}
+
+WT_CASE("layout", .setup = setup_history, .also = {setup_expandable},
+        .teardown = teardown);
+
 WT_TEST(test_C7_viz_layout)
 {
     void *live, *used, *buffer;
@@ -782,39 +818,6 @@ WT_TEST(test_C7_viz_layout)
     wt_ok(warm_free(buffer));
 }
 
-/* What graphs have is freed, and idle once the pool is gone. */
-WT_TEST(test_C7_E4_blocks_of_private_pools)
-{
-    warm_private_pool pool = {0};
-    warm_graph graph = NULL;
-    void *used, *free;
-    const char *event;
-
-    wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
-    wt_ok(warm_capture_begin(runtime, second));
-    used = pin(70000);
-    wt_ok(warm_record_stream(used, second));
-    free = pin(70000);
-    wt_ok(warm_capture_end(runtime, second, &graph));
-    wt_ok(warm_private_pool_end(runtime, pool));
-    ck_assert_uint_eq(number(block_of(PINNED, used), "pool"), pool.number);
-    event = assert_last(PINNED, "segment_alloc", "alloc", "alloc");
-    ck_assert_uint_eq(number(event, "pool"), pool.number);
-    ck_assert_uint_eq(number(wt_json_next(event), "pool"), pool.number);
-    wt_ok(warm_free(free));
-    wt_ok(warm_free(used));
-    (void)assert_last(PINNED, "alloc", "free_requested", "free_completed",
-                      "free_requested");
-    assert_state(PINNED, used, "captured");
-    assert_state(PINNED, free, "idle");
-    assert_viz();
-    wt_ok(warm_graph_destroy(runtime, graph));
-    wt_ok(warm_private_pool_release(runtime, pool));
-    (void)assert_last(PINNED, "free_requested", "free_completed",
-                      "segment_free");
-    assert_viz();
-}
-
 WT_CASE("plain", .setup = setup, .teardown = teardown);
 
 WT_TEST(test_C7_viz_without_a_history)
@@ -829,7 +832,9 @@ WT_TEST(test_C7_viz_without_a_history)
     wt_ok(warm_free(buffer));
 }
 
-WT_CASE("history", .setup = setup_history, .teardown = teardown);
+WT_CASE("runs", .setup = setup_history,
+        .also = {setup_frames, setup_short, setup_nodes, setup_expandable},
+        .teardown = teardown);
 
 /* Whatever was overwritten, what is left fits. */
 WT_TEST(test_C7_viz_of_a_random_run)
@@ -859,13 +864,3 @@ WT_TEST(test_C7_viz_of_a_random_run)
     wt_free_all(block, BLOCKS);
     assert_viz();
 }
-
-WT_CASE("frames", .setup = setup_frames, .teardown = teardown);
-WT_AGAIN(test_C7_viz_of_a_random_run, 1);
-WT_CASE("short", .setup = setup_short, .teardown = teardown);
-WT_AGAIN(test_C7_viz_of_a_random_run, 1);
-WT_CASE("nodes", .setup = setup_nodes, .teardown = teardown);
-WT_AGAIN(test_C7_viz_of_a_random_run, 1);
-WT_CASE("expandable", .setup = setup_expandable, .teardown = teardown);
-WT_AGAIN(test_C7_viz_layout, 1);
-WT_AGAIN(test_C7_viz_of_a_random_run, 1);

@@ -190,7 +190,9 @@ static warm_space_stats stats_now(void)
     return stats_of(runtime);
 }
 
-START_TEST(test_B1_C1_no_bytes_give_null_and_null_may_be_freed)
+WT_CASE("any", .setup = pinned, .also = {device}, .teardown = teardown);
+
+WT_TEST(test_B1_C1_no_bytes_give_null_and_null_may_be_freed)
 {
     void *pointer = &pointer;
 
@@ -200,7 +202,7 @@ START_TEST(test_B1_C1_no_bytes_give_null_and_null_may_be_freed)
     ck_assert_uint_eq(stats_now().live.allocated, 0);
 }
 
-START_TEST(test_B2_C1_block_without_pending_work_is_reused)
+WT_TEST(test_B2_C1_block_without_pending_work_is_reused)
 {
     void *first = take(SIZE);
     warm_space_stats stats;
@@ -213,7 +215,7 @@ START_TEST(test_B2_C1_block_without_pending_work_is_reused)
     wt_ok(warm_free(first));
 }
 
-START_TEST(test_B3_C4_record_answers_whether_the_pointer_is_ours)
+WT_TEST(test_B3_C4_record_answers_whether_the_pointer_is_ours)
 {
     char *block = take(SIZE);
     warm_block_info info = WARM_INIT(warm_block_info);
@@ -237,7 +239,7 @@ START_TEST(test_B3_C4_record_answers_whether_the_pointer_is_ours)
 
 static const size_t middle_sizes[] = {700, 6000, SIZE, 5 << 20};
 
-START_TEST(test_B3_C4_pointer_into_the_middle_counts)
+WT_LOOP_TEST(test_B3_C4_pointer_into_the_middle_counts, 4)
 {
     size_t bytes = middle_sizes[_i];
     char *block = take(bytes);
@@ -254,7 +256,27 @@ START_TEST(test_B3_C4_pointer_into_the_middle_counts)
     ck_assert_uint_eq(stats_now().pending.current, 0);
 }
 
-START_TEST(test_B4_C4_free_waits_for_the_stream)
+/* It matters whether somebody has adopted the streams. */
+WT_TEST(test_B4_C4_same_stream_twice_is_one_use)
+{
+    void *block = take(SIZE);
+
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_record_stream(block, stream));
+    ck_assert_uint_eq(wt_block_info(block).streams, 1);
+    wt_ok(warm_record_stream(block, other));
+    ck_assert_uint_eq(wt_block_info(block).streams, 2);
+    wt_ok(warm_free(block));
+    wt_settle(runtime, stream);
+    wt_settle(runtime, other);
+}
+
+/* It matters whether somebody has adopted the streams. */
+/* It matters whether somebody has adopted the streams. */
+WT_CASE("streams", .setup = pinned,
+        .also = {device, pinned_foreign, device_foreign}, .teardown = teardown);
+
+WT_TEST(test_B4_C4_free_waits_for_the_stream)
 {
     void *block = take(SIZE);
     wt_gate *gate = wt_gate_close(runtime, stream);
@@ -271,21 +293,7 @@ START_TEST(test_B4_C4_free_waits_for_the_stream)
     wt_ok(warm_free(second));
 }
 
-START_TEST(test_B4_C4_same_stream_twice_is_one_use)
-{
-    void *block = take(SIZE);
-
-    wt_ok(warm_record_stream(block, stream));
-    wt_ok(warm_record_stream(block, stream));
-    ck_assert_uint_eq(wt_block_info(block).streams, 1);
-    wt_ok(warm_record_stream(block, other));
-    ck_assert_uint_eq(wt_block_info(block).streams, 2);
-    wt_ok(warm_free(block));
-    wt_settle(runtime, stream);
-    wt_settle(runtime, other);
-}
-
-START_TEST(test_B4_C4_every_recorded_stream_must_pass)
+WT_TEST(test_B4_C4_every_recorded_stream_must_pass)
 {
     void *block = take(SIZE);
     wt_gate *first = wt_gate_close(runtime, stream);
@@ -304,7 +312,7 @@ START_TEST(test_B4_C4_every_recorded_stream_must_pass)
     ck_assert_uint_eq(stats_now().pending.current, 0);
 }
 
-START_TEST(test_B4_C4_work_queued_after_the_record_counts)
+WT_TEST(test_B4_C4_work_queued_after_the_record_counts)
 {
     void *block = take(SIZE);
     wt_gate *gate;
@@ -319,7 +327,7 @@ START_TEST(test_B4_C4_work_queued_after_the_record_counts)
     ck_assert_uint_eq(stats_now().pending.current, 0);
 }
 
-START_TEST(test_B5_C4_stuck_stream_delays_only_its_blocks)
+WT_TEST(test_B5_C4_stuck_stream_delays_only_its_blocks)
 {
     void *stuck = take(SIZE);
     void *block[32];
@@ -339,8 +347,10 @@ START_TEST(test_B5_C4_stuck_stream_delays_only_its_blocks)
     ck_assert_uint_eq(stats_now().pending.current, 0);
 }
 
+WT_CASE("any", .setup = pinned, .also = {device}, .teardown = teardown);
+
 /* The stream ends while a block that it uses is live, or already pending. */
-START_TEST(test_B6_C4_blocks_outlive_their_stream)
+WT_TEST(test_B6_C4_blocks_outlive_their_stream)
 {
     void *pending = take(SIZE);
     void *live = take(SIZE);
@@ -361,7 +371,7 @@ START_TEST(test_B6_C4_blocks_outlive_their_stream)
     ck_assert_uint_eq(stats_now().lost, 0);
 }
 
-START_TEST(test_B6_C4_retired_stream_may_go_on)
+WT_TEST(test_B6_C4_retired_stream_may_go_on)
 {
     void *block = take(SIZE);
     wt_gate *gate;
@@ -380,7 +390,7 @@ START_TEST(test_B6_C4_retired_stream_may_go_on)
 
 /* Its last work cannot be told any more, and after this call its address may
  * be another stream's: the driver hears nothing of it when the block goes. */
-START_TEST(test_B6_B7_C4_a_stream_retired_in_a_capture_is_not_named_again)
+WT_TEST(test_B6_B7_C4_a_stream_retired_in_a_capture_is_not_named_again)
 {
     uint64_t before = 0, after = 0;
     warm_graph graph = NULL;
@@ -424,7 +434,8 @@ static void *record_per_thread(void *argument)
 /* The name is the same in every thread, the stream is not: the block waits
  * for the one of the thread that recorded it, which lives (_i 0) or is gone.
  * CUDA does not say that a thread can end before its stream has. */
-START_TEST(test_B6_C4_per_thread_stream_of_another_thread_is_waited_for)
+WT_LOOP_TEST(test_B6_C4_per_thread_stream_of_another_thread_is_waited_for,
+             wt_on_gpu() ? 1 : 2)
 {
     struct per_thread p = {.block = take(SIZE), .stays = _i == 0};
     pthread_t thread;
@@ -454,7 +465,7 @@ START_TEST(test_B6_C4_per_thread_stream_of_another_thread_is_waited_for)
 static const warm_stream defaults[] = {NULL, (warm_stream)(uintptr_t)1,
                                        (warm_stream)(uintptr_t)2};
 
-START_TEST(test_B6_C4_default_streams_are_streams)
+WT_LOOP_TEST(test_B6_C4_default_streams_are_streams, 3)
 {
     void *block = take(SIZE);
     wt_gate *gate = wt_gate_close(runtime, defaults[_i]);
@@ -468,7 +479,11 @@ START_TEST(test_B6_C4_default_streams_are_streams)
     ck_assert_uint_eq(stats_now().pending.current, 0);
 }
 
-START_TEST(test_B7_C4_allocator_leaves_a_capture_alone)
+/* It matters whether somebody has adopted the streams. */
+WT_CASE("streams", .setup = pinned,
+        .also = {device, pinned_foreign, device_foreign}, .teardown = teardown);
+
+WT_TEST(test_B7_C4_allocator_leaves_a_capture_alone)
 {
     void *waiting = take(SIZE);
     void *used = take(SIZE);
@@ -496,7 +511,7 @@ START_TEST(test_B7_C4_allocator_leaves_a_capture_alone)
 /* Used before the capture, freed in it: the graph may use the block as well,
  * since the stream was recorded and captures. */
 /* The graph may run at any time, whenever the block is freed. */
-START_TEST(test_B7_C4_block_that_a_capture_used_is_kept_when_freed_later)
+WT_TEST(test_B7_C4_block_that_a_capture_used_is_kept_when_freed_later)
 {
     void *used = take(SIZE), *next;
     warm_graph graph;
@@ -515,7 +530,7 @@ START_TEST(test_B7_C4_block_that_a_capture_used_is_kept_when_freed_later)
 
 /* Recorded before it: not the graph's, and back when that and the work are
  * done. */
-START_TEST(test_B7_C4_E9_block_freed_while_its_stream_captures_waits_for_it)
+WT_TEST(test_B7_C4_E9_block_freed_while_its_stream_captures_waits_for_it)
 {
     void *used = take(SIZE);
     void *next;
@@ -538,7 +553,9 @@ START_TEST(test_B7_C4_E9_block_freed_while_its_stream_captures_waits_for_it)
     wt_ok(warm_free(next));
 }
 
-START_TEST(test_B11_C8_empty_cache_returns_idle_segments_only)
+WT_CASE("any", .setup = pinned, .also = {device}, .teardown = teardown);
+
+WT_TEST(test_B11_C8_empty_cache_returns_idle_segments_only)
 {
     void *live = take(8 << 20);
     void *idle = take(16 << 20);
@@ -555,7 +572,8 @@ START_TEST(test_B11_C8_empty_cache_returns_idle_segments_only)
 }
 
 /* Not with CUDA: what is given back waits for the device, and so for ever. */
-START_TEST(test_B11_C8_empty_cache_leaves_segments_with_pending_blocks)
+WT_LOOP_TEST(test_B11_C8_empty_cache_leaves_segments_with_pending_blocks,
+             wt_on_host())
 {
     void *live = take(8 << 20);
     void *idle = take(16 << 20);
@@ -577,7 +595,7 @@ START_TEST(test_B11_C8_empty_cache_leaves_segments_with_pending_blocks)
     ck_assert_uint_eq(stats_now().segments.current, 0);
 }
 
-START_TEST(test_B11_C8_trim_stops_at_its_target)
+WT_TEST(test_B11_C8_trim_stops_at_its_target)
 {
     void *block[3];
     size_t released = 0;
@@ -593,7 +611,7 @@ START_TEST(test_B11_C8_trim_stops_at_its_target)
     ck_assert_uint_eq(stats_now().held_bytes.current, 16 << 20);
 }
 
-START_TEST(test_B14_C6_statistics_follow_every_step)
+WT_TEST(test_B14_C6_statistics_follow_every_step)
 {
     void *a = take(5000);
     void *b = take(SIZE);
@@ -627,7 +645,7 @@ START_TEST(test_B14_C6_statistics_follow_every_step)
     ck_assert_uint_eq(s.segments.freed, 1);
 }
 
-START_TEST(test_C10_bad_frees_are_refused_and_corrupt_nothing)
+WT_TEST(test_C10_bad_frees_are_refused_and_corrupt_nothing)
 {
     char *block = take(SIZE);
     char *small = take(100), text[32];
@@ -659,7 +677,7 @@ static void assert_names(const void *pointer)
 }
 
 /* Whatever is asked, and whyever it is refused. */
-START_TEST(test_C10_every_refusal_names_the_pointer)
+WT_TEST(test_C10_every_refusal_names_the_pointer)
 {
     warm_block_info info = WARM_INIT(warm_block_info);
     warm_ipc_handle handle = WARM_INIT(warm_ipc_handle);
@@ -691,7 +709,7 @@ START_TEST(test_C10_every_refusal_names_the_pointer)
     wt_ok(warm_free(block));
 }
 
-START_TEST(test_C10_pending_block_cannot_be_freed_twice)
+WT_TEST(test_C10_pending_block_cannot_be_freed_twice)
 {
     void *block = take(SIZE);
     wt_gate *gate = wt_gate_close(runtime, stream);
@@ -704,7 +722,7 @@ START_TEST(test_C10_pending_block_cannot_be_freed_twice)
     ck_assert_uint_eq(stats_now().pending.current, 0);
 }
 
-START_TEST(test_G2_block_goes_back_to_the_runtime_it_came_from)
+WT_TEST(test_G2_block_goes_back_to_the_runtime_it_came_from)
 {
     warm_runtime *second = wt_runtime(NULL);
     void *mine = take(SIZE);
@@ -718,7 +736,7 @@ START_TEST(test_G2_block_goes_back_to_the_runtime_it_came_from)
     wt_ok(warm_free(mine));
 }
 
-START_TEST(test_G2_live_blocks_are_reported_and_stay_usable)
+WT_TEST(test_G2_live_blocks_are_reported_and_stay_usable)
 {
     warm_runtime *second = wt_runtime(NULL);
     warm_destroy_report report = WARM_INIT(warm_destroy_report);
@@ -733,7 +751,7 @@ START_TEST(test_G2_live_blocks_are_reported_and_stay_usable)
 }
 
 /* Whatever is asked about a block that a runtime left behind: whose it was. */
-START_TEST(test_G2_a_block_of_a_destroyed_runtime_is_known_as_such)
+WT_TEST(test_G2_a_block_of_a_destroyed_runtime_is_known_as_such)
 {
     warm_block_info info = WARM_INIT(warm_block_info);
     warm_ipc_handle handle = WARM_INIT(warm_ipc_handle);
@@ -785,7 +803,7 @@ static void free_and_take(void *argument, unsigned index)
 
 /* What a thread frees, and keeps, is there for others once it has gone; what
  * it was given stays. */
-START_TEST(test_G1_B2_C1_threads_leave_their_memory_to_others)
+WT_TEST(test_G1_B2_C1_threads_leave_their_memory_to_others)
 {
     struct brief b = {.freed = take(SIZE)};
     void *second = take(SIZE), *first = b.freed;
@@ -808,7 +826,7 @@ START_TEST(test_G1_B2_C1_threads_leave_their_memory_to_others)
 }
 
 /* At most an eighth more than was asked for from 4 KiB on. */
-START_TEST(test_B8_C3_sizes_are_rounded_a_little_and_aligned)
+WT_TEST(test_B8_C3_sizes_are_rounded_a_little_and_aligned)
 {
     const size_t sizes[] = {1, 511, 513, 5000, 100001, (5 << 20) + 1};
 
@@ -831,13 +849,10 @@ START_TEST(test_B8_C3_sizes_are_rounded_a_little_and_aligned)
 
 /* ---- out of memory: runtimes with a limit ----------------------------- */
 
-static void assert_said(const char *text)
-{
-    ck_assert_msg(strstr(warm_last_error_message(), text) != NULL,
-                  "%s is not in: %s", text, warm_last_error_message());
-}
+WT_CASE("limit", .setup = pinned_limited, .also = {device_limited},
+        .teardown = teardown);
 
-START_TEST(test_B12_C2_error_says_what_is_held_idle_and_pending)
+WT_TEST(test_B12_C2_error_says_what_is_held_idle_and_pending)
 {
     void *gone = take(28 << 20), *block, *part, *used;
     void *pointer = NULL;
@@ -856,11 +871,8 @@ START_TEST(test_B12_C2_error_says_what_is_held_idle_and_pending)
     before = stats_now();
     wt_fails(WARM_OUT_OF_MEMORY, try(30 << 20, &pointer));
     ck_assert_ptr_null(pointer);
-    assert_said("30.0 MiB");
-    assert_said("held 20.0 MiB");
-    assert_said("live 11.0 MiB");
-    assert_said("idle 3.0 MiB");
-    assert_said("pending 6.0 MiB");
+    wt_says("30.0 MiB", "held 20.0 MiB", "live 11.0 MiB", "idle 3.0 MiB",
+            "pending 6.0 MiB");
     after = stats_now();
     ck_assert_uint_eq(after.failures, 1);
     ck_assert_uint_eq(after.live.allocated, before.live.allocated);
@@ -871,7 +883,7 @@ START_TEST(test_B12_C2_error_says_what_is_held_idle_and_pending)
     wt_ok(warm_free(block));
 }
 
-START_TEST(test_B12_C2_idle_segments_go_back_before_an_error)
+WT_TEST(test_B12_C2_idle_segments_go_back_before_an_error)
 {
     void *block = take(20 << 20);
 
@@ -881,7 +893,7 @@ START_TEST(test_B12_C2_idle_segments_go_back_before_an_error)
     wt_ok(warm_free(block));
 }
 
-START_TEST(test_B12_C2_finished_work_is_collected_before_an_error)
+WT_TEST(test_B12_C2_finished_work_is_collected_before_an_error)
 {
     void *block = take(20 << 20);
 
@@ -893,7 +905,7 @@ START_TEST(test_B12_C2_finished_work_is_collected_before_an_error)
     wt_ok(warm_free(block));
 }
 
-START_TEST(test_B12_C2_small_request_fits_where_a_segment_does_not)
+WT_TEST(test_B12_C2_small_request_fits_where_a_segment_does_not)
 {
     void *big = take(30 << 20);
     void *small = take(1 << 20);
@@ -921,7 +933,7 @@ static int give_hoard(void *context, size_t bytes)
     return block != NULL && warm_free(block) == WARM_OK;
 }
 
-START_TEST(test_B12_C2_callbacks_are_asked_before_an_error)
+WT_TEST(test_B12_C2_callbacks_are_asked_before_an_error)
 {
     struct hoard hoard = {.block = take(20 << 20)};
     void *pointer = NULL;
@@ -942,7 +954,7 @@ START_TEST(test_B12_C2_callbacks_are_asked_before_an_error)
 
 /* What a callback frees serves the request; it does not go to the system and
  * come back. */
-START_TEST(test_B12_C2_block_freed_by_a_callback_is_handed_out)
+WT_TEST(test_B12_C2_block_freed_by_a_callback_is_handed_out)
 {
     struct hoard hoard = {.block = take(20 << 20)};
     void *freed = hoard.block;
@@ -964,7 +976,7 @@ static int give_hoard_used(void *context, size_t bytes)
            warm_stream_synchronize(runtime, stream) == WARM_OK;
 }
 
-START_TEST(test_B12_C2_used_block_freed_by_a_callback_is_collected)
+WT_TEST(test_B12_C2_used_block_freed_by_a_callback_is_collected)
 {
     struct hoard hoard = {.block = take(20 << 20)};
     void *freed = hoard.block;
@@ -977,7 +989,7 @@ START_TEST(test_B12_C2_used_block_freed_by_a_callback_is_collected)
     wt_ok(warm_free(pointer));
 }
 
-START_TEST(test_B12_C2_callbacks_are_told_apart_by_their_context)
+WT_TEST(test_B12_C2_callbacks_are_told_apart_by_their_context)
 {
     struct hoard first = {.calls = 0}, second = {.calls = 0};
     void *pointer = NULL;
@@ -1007,7 +1019,7 @@ static int free_many(void *context, size_t bytes)
     return many->calls++ == 0;
 }
 
-START_TEST(test_B12_C2_small_blocks_freed_by_a_callback_make_room)
+WT_TEST(test_B12_C2_small_blocks_freed_by_a_callback_make_room)
 {
     struct many many = {.calls = 0};
 
@@ -1020,7 +1032,7 @@ START_TEST(test_B12_C2_small_blocks_freed_by_a_callback_make_room)
     ck_assert_uint_eq(stats_now().failures, 0);
 }
 
-START_TEST(test_B12_C2_callbacks_have_a_bound)
+WT_TEST(test_B12_C2_callbacks_have_a_bound)
 {
     enum { MOST = 16 };
     struct hoard hoard[MOST + 1] = {{.calls = 0}};
@@ -1055,7 +1067,7 @@ static int ask_inside(void *context, size_t bytes)
 }
 
 /* It is not asked for what it asks for, and so on without an end. */
-START_TEST(test_B12_C2_G6_callback_that_allocates_is_refused)
+WT_TEST(test_B12_C2_G6_callback_that_allocates_is_refused)
 {
     warm_space_stats before, after;
     struct hoard hoard = {.calls = 0};
@@ -1088,7 +1100,7 @@ static int ask_other(void *context, size_t bytes)
     return warm_free(pointer) == WARM_OK;
 }
 
-START_TEST(test_B12_G2_callback_may_allocate_from_another_runtime)
+WT_TEST(test_B12_G2_callback_may_allocate_from_another_runtime)
 {
     struct hoard inner = {.calls = 0};
     struct hoard outer = {.block = wt_runtime_with(.pinned_limit = 32 << 20)};
@@ -1103,7 +1115,7 @@ START_TEST(test_B12_G2_callback_may_allocate_from_another_runtime)
 }
 
 /* A thread counts hits by itself, and is asked before figures are reset. */
-START_TEST(test_B14_C6_totals_forget_what_threads_counted)
+WT_TEST(test_B14_C6_totals_forget_what_threads_counted)
 {
     void *block = take(SIZE);
     warm_space_stats s;
@@ -1121,7 +1133,7 @@ START_TEST(test_B14_C6_totals_forget_what_threads_counted)
     wt_ok(warm_free(block));
 }
 
-START_TEST(test_B14_C6_totals_begin_at_what_is_current)
+WT_TEST(test_B14_C6_totals_begin_at_what_is_current)
 {
     void *block = take(20 << 20);
     void *pointer = NULL;
@@ -1147,7 +1159,7 @@ static int fail_inside(void *context, size_t bytes)
     return warm_free(context) == WARM_OK;
 }
 
-START_TEST(test_B12_C2_failure_inside_a_callback_is_not_the_cause)
+WT_TEST(test_B12_C2_failure_inside_a_callback_is_not_the_cause)
 {
     void *block = take(20 << 20);
     void *pointer = NULL;
@@ -1178,7 +1190,7 @@ static void share_limit(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_B12_C2_threads_within_the_limit_never_run_out)
+WT_TEST(test_B12_C2_threads_within_the_limit_never_run_out)
 {
     unsigned failures[SHARERS] = {0};
 
@@ -1188,123 +1200,4 @@ START_TEST(test_B12_C2_threads_within_the_limit_never_run_out)
     }
     ck_assert_uint_eq(stats_now().failures, 0);
     ck_assert_uint_eq(stats_now().live.current, 0);
-}
-
-/* ---- the suite --------------------------------------------------------- */
-
-static void add_blocks(TCase *tcase)
-{
-    tcase_add_test(tcase, test_B1_C1_no_bytes_give_null_and_null_may_be_freed);
-    tcase_add_test(tcase, test_B2_C1_block_without_pending_work_is_reused);
-    tcase_add_test(tcase, test_B11_C8_empty_cache_returns_idle_segments_only);
-    if (wt_on_host()) {
-        tcase_add_test(
-            tcase, test_B11_C8_empty_cache_leaves_segments_with_pending_blocks);
-    }
-    tcase_add_test(tcase, test_B11_C8_trim_stops_at_its_target);
-    tcase_add_test(tcase, test_B14_C6_statistics_follow_every_step);
-    tcase_add_test(tcase, test_C10_bad_frees_are_refused_and_corrupt_nothing);
-    tcase_add_test(tcase, test_C10_every_refusal_names_the_pointer);
-    tcase_add_test(tcase, test_C10_pending_block_cannot_be_freed_twice);
-    tcase_add_test(tcase, test_G2_block_goes_back_to_the_runtime_it_came_from);
-    tcase_add_test(tcase, test_G2_live_blocks_are_reported_and_stay_usable);
-    tcase_add_test(tcase,
-                   test_G2_a_block_of_a_destroyed_runtime_is_known_as_such);
-    tcase_add_test(tcase, test_G1_B2_C1_threads_leave_their_memory_to_others);
-    tcase_add_test(tcase, test_B8_C3_sizes_are_rounded_a_little_and_aligned);
-}
-
-static void add_captures(TCase *tcase)
-{
-    tcase_add_test(tcase, test_B7_C4_allocator_leaves_a_capture_alone);
-    tcase_add_test(
-        tcase,
-        test_B7_C4_E9_block_freed_while_its_stream_captures_waits_for_it);
-    tcase_add_test(
-        tcase, test_B7_C4_block_that_a_capture_used_is_kept_when_freed_later);
-}
-
-static void add_streams(TCase *tcase)
-{
-    tcase_add_test(tcase,
-                   test_B3_C4_record_answers_whether_the_pointer_is_ours);
-    tcase_add_loop_test(tcase, test_B3_C4_pointer_into_the_middle_counts, 0, 4);
-    tcase_add_test(tcase, test_B4_C4_free_waits_for_the_stream);
-    tcase_add_test(tcase, test_B4_C4_same_stream_twice_is_one_use);
-    tcase_add_test(tcase, test_B4_C4_every_recorded_stream_must_pass);
-    tcase_add_test(tcase, test_B4_C4_work_queued_after_the_record_counts);
-    tcase_add_test(tcase, test_B5_C4_stuck_stream_delays_only_its_blocks);
-    tcase_add_test(tcase, test_B6_C4_blocks_outlive_their_stream);
-    tcase_add_test(tcase, test_B6_C4_retired_stream_may_go_on);
-    tcase_add_test(
-        tcase, test_B6_B7_C4_a_stream_retired_in_a_capture_is_not_named_again);
-    tcase_add_loop_test(
-        tcase, test_B6_C4_per_thread_stream_of_another_thread_is_waited_for, 0,
-        wt_on_gpu() ? 1 : 2);
-    tcase_add_loop_test(tcase, test_B6_C4_default_streams_are_streams, 0, 3);
-    add_captures(tcase);
-}
-
-/* Where it matters whether somebody has adopted them. */
-static void add_foreign(TCase *tcase)
-{
-    tcase_add_test(tcase, test_B4_C4_free_waits_for_the_stream);
-    tcase_add_test(tcase, test_B4_C4_every_recorded_stream_must_pass);
-    tcase_add_test(tcase, test_B4_C4_work_queued_after_the_record_counts);
-    tcase_add_test(tcase, test_B5_C4_stuck_stream_delays_only_its_blocks);
-    add_captures(tcase);
-}
-
-static void add_limited(TCase *tcase)
-{
-    tcase_add_test(tcase, test_B12_C2_error_says_what_is_held_idle_and_pending);
-    tcase_add_test(tcase, test_B12_C2_idle_segments_go_back_before_an_error);
-    tcase_add_test(tcase,
-                   test_B12_C2_finished_work_is_collected_before_an_error);
-    tcase_add_test(tcase,
-                   test_B12_C2_small_request_fits_where_a_segment_does_not);
-    tcase_add_test(tcase, test_B12_C2_callbacks_are_asked_before_an_error);
-    tcase_add_test(tcase, test_B12_C2_block_freed_by_a_callback_is_handed_out);
-    tcase_add_test(tcase,
-                   test_B12_C2_used_block_freed_by_a_callback_is_collected);
-    tcase_add_test(tcase,
-                   test_B12_C2_callbacks_are_told_apart_by_their_context);
-    tcase_add_test(tcase,
-                   test_B12_C2_small_blocks_freed_by_a_callback_make_room);
-    tcase_add_test(tcase, test_B12_C2_callbacks_have_a_bound);
-    tcase_add_test(tcase, test_B14_C6_totals_forget_what_threads_counted);
-    tcase_add_test(tcase, test_B14_C6_totals_begin_at_what_is_current);
-    tcase_add_test(tcase,
-                   test_B12_C2_failure_inside_a_callback_is_not_the_cause);
-    tcase_add_test(tcase, test_B12_C2_G6_callback_that_allocates_is_refused);
-    tcase_add_test(tcase,
-                   test_B12_G2_callback_may_allocate_from_another_runtime);
-    tcase_add_test(tcase, test_B12_C2_threads_within_the_limit_never_run_out);
-}
-
-static const struct {
-    const char *name;
-    void (*fixture)(void);
-    void (*add)(TCase *tcase);
-} cases[] = {{"pinned", pinned, add_blocks},
-             {"device", device, add_blocks},
-             {"pinned-streams", pinned, add_streams},
-             {"device-streams", device, add_streams},
-             {"pinned-foreign-streams", pinned_foreign, add_foreign},
-             {"device-foreign-streams", device_foreign, add_foreign},
-             {"pinned-limit", pinned_limited, add_limited},
-             {"device-limit", device_limited, add_limited}};
-
-int main(void)
-{
-    Suite *suite = suite_create("spaces");
-
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        TCase *tcase = tcase_create(cases[i].name);
-
-        tcase_add_checked_fixture(tcase, cases[i].fixture, teardown);
-        cases[i].add(tcase);
-        suite_add_tcase(suite, tcase);
-    }
-    return wt_main(suite);
 }

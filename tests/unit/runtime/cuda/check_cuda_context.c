@@ -451,6 +451,9 @@ WT_LOOP_TEST(test_A17_next_miss_after_a_reset_notices_it, WAYS)
     expect_a_new_one_works();
 }
 
+WT_CASE("ids", .setup = setup, .also = {setup_ids_from_0},
+        .teardown = teardown);
+
 /* The program has used the device again, whose context may have its old
  * handle. */
 WT_LOOP_TEST(test_A17_reset_is_noticed_by_the_contexts_id, WAYS)
@@ -463,6 +466,8 @@ WT_LOOP_TEST(test_A17_reset_is_noticed_by_the_contexts_id, WAYS)
     end_lost();
     expect_a_new_one_works();
 }
+
+WT_CASE("context", .setup = setup, .teardown = teardown);
 
 static CUstreamCaptureMode mode_of_thread(void)
 {
@@ -666,9 +671,6 @@ WT_TEST(test_A17_reset_of_another_device_is_no_loss)
     wt_ok(warm_free(block));
     ck_assert_int_eq(warning[0], '\0');
 }
-
-WT_CASE("ids from 0", .setup = setup_ids_from_0, .teardown = teardown);
-WT_AGAIN(test_A17_reset_is_noticed_by_the_contexts_id, WAYS);
 
 #else
 int main(void)
