@@ -35,6 +35,14 @@ static void close_driver(void)
     ck_assert_uint_eq(wm_driver_close(d), 0);
 }
 
+static warm_stream stream_of(int device)
+{
+    warm_stream stream = NULL;
+
+    wt_ok(wm_driver_stream_create(d, device, &stream));
+    return stream;
+}
+
 /* Contexts created on each device so far, as decimal digits. */
 static unsigned contexts(void)
 {
@@ -50,7 +58,7 @@ static bool has_context(void)
 {
     CUcontext context = NULL;
 
-    ck_assert_int_eq(standin.cuCtxGetCurrent(&context), CUDA_SUCCESS);
+    cuda_ok(standin.cuCtxGetCurrent(&context));
     return context != NULL;
 }
 
@@ -115,7 +123,8 @@ static void use_first(void *argument, unsigned index)
     first_use[index] = wm_driver_device_memory(d, 0, &available, &total);
 }
 
-WT_CASE("open", .once = standin_load, .setup = setup_open);
+WT_CASE("open", .once = standin_load, .setup = setup_open,
+        .teardown = close_driver);
 
 /* Two threads meet at a device's first use: both retain its context, and the
  * one that comes second drops its reference. */
@@ -190,7 +199,8 @@ WT_TEST(test_B15_devices_share_simulated_nodes)
 
 /* ---- Contexts and current devices ---- */
 
-WT_CASE("open", .once = standin_load, .setup = setup_open);
+WT_CASE("open", .once = standin_load, .setup = setup_open,
+        .teardown = close_driver);
 
 /* Codes that libcuda has not, too. */
 WT_LOOP_TEST(test_A8_failure_of_cudart_has_its_words, 3)
@@ -208,8 +218,7 @@ WT_LOOP_TEST(test_A8_failure_of_cudart_has_its_words, 3)
     ck_assert_str_eq(error.origin, "cudart");
     wt_contains(error.message, "cudaGetDevice: ", error.code_text);
     ck_assert_int_eq(device, -7);
-    ck_assert_int_eq(standin.cudaGetLastError(), cudaSuccess);
-    close_driver();
+    cuda_ok(standin.cudaGetLastError());
 }
 
 WT_TEST(test_B13_asking_about_devices_makes_no_context)
@@ -231,7 +240,6 @@ WT_TEST(test_B13_asking_about_devices_makes_no_context)
     wt_ok(wm_driver_capture_mode(d, &relaxed));
     ck_assert_uint_eq(contexts(), 0);
     ck_assert(!has_context());
-    close_driver();
 }
 
 static void pin_and_unpin(void)
@@ -248,9 +256,8 @@ static void pin_and_unpin(void)
 WT_TEST(test_B13_pinning_uses_the_context_that_is_there)
 {
     warm_device_info info = {.size = sizeof info};
-    warm_stream stream;
+    warm_stream stream = stream_of(2);
 
-    wt_ok(wm_driver_stream_create(d, 2, &stream));
     ck_assert_uint_eq(contexts(), 10);
     pin_and_unpin();
     ck_assert_uint_eq(contexts(), 10);
@@ -258,15 +265,13 @@ WT_TEST(test_B13_pinning_uses_the_context_that_is_there)
     wt_ok(wm_driver_device_info(d, 2, &info));
     ck_assert_uint_gt(info.free_bytes, 0);
     wt_ok(wm_driver_stream_destroy(d, stream));
-    close_driver();
 }
 
 WT_TEST(test_B13_pinning_first_uses_the_threads_device_only)
 {
-    ck_assert_int_eq(standin.cudaSetDevice(1), cudaSuccess);
+    cuda_ok(standin.cudaSetDevice(1));
     pin_and_unpin();
     ck_assert_uint_eq(contexts(), 100);
-    close_driver();
 }
 
 WT_TEST(test_B13_pinning_with_no_context_at_all_makes_one)
@@ -274,7 +279,6 @@ WT_TEST(test_B13_pinning_with_no_context_at_all_makes_one)
     pin_and_unpin();
     ck_assert_uint_eq(contexts(), 1000);
     ck_assert(!has_context());
-    close_driver();
 }
 
 /* What one pass over every op of the driver makes; kept apart from the calls
@@ -402,27 +406,17 @@ static warm_status use_event(struct pass *p, int device)
 static warm_status whole_pass(struct pass *p, int device)
 {
     bool relaxed = true;
-    warm_status status = wm_driver_stream_create(d, device, &p->stream);
+    warm_status status;
 
-    if (status == WARM_OK) {
-        status = use_event(p, device);
+    if ((status = wm_driver_stream_create(d, device, &p->stream)) != WARM_OK ||
+        (status = use_event(p, device)) != WARM_OK ||
+        (status = use_memory(p, device)) != WARM_OK ||
+        (status = use_range(p, device)) != WARM_OK ||
+        (status = capture_and_launch(p)) != WARM_OK ||
+        (status = wm_driver_capture_mode(d, &relaxed)) != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK) {
-        status = use_memory(p, device);
-    }
-    if (status == WARM_OK) {
-        status = use_range(p, device);
-    }
-    if (status == WARM_OK) {
-        status = capture_and_launch(p);
-    }
-    if (status == WARM_OK) {
-        status = wm_driver_capture_mode(d, &relaxed);
-    }
-    if (status == WARM_OK) {
-        status = wm_driver_capture_mode(d, &relaxed);
-    }
-    return status;
+    return wm_driver_capture_mode(d, &relaxed);
 }
 
 /* Undoes what a pass made; answers the first failure. */
@@ -460,14 +454,13 @@ WT_TEST(test_B13_G3_every_call_leaves_the_current_device_alone)
     struct pass p = {0};
     int device = -1;
 
-    ck_assert_int_eq(standin.cudaSetDevice(1), cudaSuccess);
+    cuda_ok(standin.cudaSetDevice(1));
     wt_ok(whole_pass(&p, 3));
     ck_assert_int_eq(p.ran, 1);
     wt_ok(undo_pass(&p, 3));
-    ck_assert_int_eq(standin.cudaGetDevice(&device), cudaSuccess);
+    cuda_ok(standin.cudaGetDevice(&device));
     ck_assert_int_eq(device, 1);
     ck_assert_uint_eq(contexts(), 101);
-    close_driver();
 }
 
 WT_TEST(test_B13_a_thread_without_a_context_gets_none)
@@ -478,7 +471,6 @@ WT_TEST(test_B13_a_thread_without_a_context_gets_none)
     wt_ok(undo_pass(&p, 3));
     ck_assert(!has_context());
     ck_assert_uint_eq(contexts(), 1);
-    close_driver();
 }
 
 static void push_and_pop(void *argument, unsigned index)
@@ -506,7 +498,6 @@ WT_TEST(test_B13_threads_retain_one_context_a_device)
     ck_assert_uint_eq(standin.standin_calls("cuDevicePrimaryCtxRetain") -
                           standin.standin_calls("cuDevicePrimaryCtxRelease_v2"),
                       DEVICES);
-    close_driver();
 }
 
 /* ---- Streams ---- */
@@ -517,7 +508,7 @@ WT_TEST(test_B6_stream_ids_are_never_used_twice)
     warm_stream stream;
 
     /* Another device than the stream's is current. */
-    ck_assert_int_eq(standin.cudaSetDevice(0), cudaSuccess);
+    cuda_ok(standin.cudaSetDevice(0));
     wt_ok(wm_driver_stream_create(d, 1, &stream));
     wt_ok(wm_driver_stream_info(d, stream, &first));
     wt_ok(wm_driver_stream_destroy(d, stream));
@@ -527,14 +518,13 @@ WT_TEST(test_B6_stream_ids_are_never_used_twice)
     ck_assert_int_eq(first.device, 1);
     ck_assert_int_eq(second.device, 1);
     wt_ok(wm_driver_stream_destroy(d, stream));
-    close_driver();
 }
 
 WT_TEST(test_B6_default_streams_are_those_of_the_current_device)
 {
     wm_stream_info zero, legacy, own;
 
-    ck_assert_int_eq(standin.cudaSetDevice(2), cudaSuccess);
+    cuda_ok(standin.cudaSetDevice(2));
     wt_ok(wm_driver_stream_info(d, NULL, &zero));
     wt_ok(wm_driver_stream_info(d, WARM_STREAM_LEGACY, &legacy));
     wt_ok(wm_driver_stream_info(d, WARM_STREAM_PER_THREAD, &own));
@@ -542,19 +532,16 @@ WT_TEST(test_B6_default_streams_are_those_of_the_current_device)
     ck_assert_int_eq(own.device, 2);
     ck_assert_uint_eq(zero.id, legacy.id);
     ck_assert_uint_ne(zero.id, own.id);
-    close_driver();
 }
 
 WT_TEST(test_B13_default_stream_means_the_threads_own_device)
 {
-    warm_stream other;
     wm_stream_info info;
+    warm_stream other = stream_of(2);
 
-    wt_ok(wm_driver_stream_create(d, 2, &other));
     wt_ok(wm_driver_stream_info(d, NULL, &info));
     ck_assert_int_eq(info.device, 0);
     wt_ok(wm_driver_stream_destroy(d, other));
-    close_driver();
 }
 
 static void wait_for_flag(void *argument)
@@ -569,22 +556,20 @@ static void wait_for_flag(void *argument)
 WT_TEST(test_B4_not_ready_is_an_answer_and_leaves_no_error_behind)
 {
     _Atomic int open = 0;
-    warm_stream stream;
     warm_event event;
+    warm_stream stream = stream_of(0);
 
-    wt_ok(wm_driver_stream_create(d, 0, &stream));
     wt_ok(wm_driver_event_create(d, 0, &event));
     wt_ok(wm_driver_host_func(d, stream, wait_for_flag, &open));
     wt_ok(wm_driver_event_record(d, event, stream));
     wt_fails(WARM_NOT_READY, wm_driver_stream_query(d, stream));
     wt_fails(WARM_NOT_READY, wm_driver_event_query(d, event));
-    ck_assert_int_eq(standin.cudaPeekAtLastError(), cudaSuccess);
+    cuda_ok(standin.cudaPeekAtLastError());
     atomic_store(&open, 1);
     wt_ok(wm_driver_event_synchronize(d, event));
     wt_ok(wm_driver_event_query(d, event));
     wt_ok(wm_driver_event_destroy(d, event));
     wt_ok(wm_driver_stream_destroy(d, stream));
-    close_driver();
 }
 
 /* What the flags promise cannot be seen over the stand-in: memory for devices
@@ -619,7 +604,6 @@ WT_TEST(test_B7_B13_G3_calls_carry_the_flags_that_the_contract_needs)
     wt_ok(wm_driver_stream_destroy(d, stream));
     wt_ok(wm_driver_pinned_unregister(d, memory));
     wt_ok(wm_driver_pinned_free(d, pinned, 4096));
-    close_driver();
 }
 
 /* ---- Captures ---- */
@@ -629,9 +613,8 @@ WT_TEST(test_B7_asking_about_a_stream_that_captures_spoils_nothing)
 {
     wm_stream_info before, during, legacy, during_legacy, after;
     warm_graph graph = NULL;
-    warm_stream stream;
+    warm_stream stream = stream_of(1);
 
-    wt_ok(wm_driver_stream_create(d, 1, &stream));
     wt_ok(wm_driver_stream_info(d, stream, &before));
     wt_ok(wm_driver_stream_info(d, NULL, &legacy));
     wt_ok(wm_driver_capture_begin(d, stream));
@@ -648,7 +631,6 @@ WT_TEST(test_B7_asking_about_a_stream_that_captures_spoils_nothing)
     ck_assert_uint_ne(legacy.id, during.id);
     wt_ok(wm_driver_graph_destroy(d, graph));
     wt_ok(wm_driver_stream_destroy(d, stream));
-    close_driver();
 }
 
 /* The legacy stream has an id though nothing may be asked about it now. */
@@ -659,12 +641,11 @@ WT_TEST(test_B6_B7_a_blocked_legacy_stream_is_told_apart_by_device)
     standin.standin_fail("cuStreamGetId", 1, 1, cudaErrorStreamCaptureImplicit);
     standin.standin_fail("cuStreamGetCtx", 1, 1, 906);
     wt_ok(wm_driver_stream_info(d, NULL, &zero));
-    ck_assert_int_eq(standin.cudaSetDevice(2), cudaSuccess);
+    cuda_ok(standin.cudaSetDevice(2));
     wt_ok(wm_driver_stream_info(d, NULL, &two));
     ck_assert_int_eq(zero.device, 0);
     ck_assert_int_eq(two.device, 2);
     ck_assert_uint_ne(zero.id, two.id);
-    close_driver();
 }
 
 WT_TEST(test_B7_legacy_stream_is_blocked_while_another_captures)
@@ -675,10 +656,9 @@ WT_TEST(test_B7_legacy_stream_is_blocked_while_another_captures)
                          cudaErrorStreamCaptureImplicit);
     wt_ok(wm_driver_stream_capture(d, NULL, &capture));
     ck_assert_int_eq(capture, WM_CAPTURE_BLOCKED);
-    ck_assert_int_eq(standin.cudaPeekAtLastError(), cudaSuccess);
+    cuda_ok(standin.cudaPeekAtLastError());
     wt_ok(wm_driver_stream_capture(d, NULL, &capture));
     ck_assert_int_eq(capture, WM_CAPTURE_NONE);
-    close_driver();
 }
 
 WT_TEST(test_B7_relaxed_mode_gives_the_users_mode_back)
@@ -686,8 +666,7 @@ WT_TEST(test_B7_relaxed_mode_gives_the_users_mode_back)
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
     bool outer = true, inner = true;
 
-    ck_assert_int_eq(standin.cudaThreadExchangeStreamCaptureMode(&mode),
-                     cudaSuccess);
+    cuda_ok(standin.cudaThreadExchangeStreamCaptureMode(&mode));
     wt_ok(wm_driver_capture_mode(d, &outer));
     wt_ok(wm_driver_capture_mode(d, &inner));
     ck_assert(!outer);
@@ -695,10 +674,8 @@ WT_TEST(test_B7_relaxed_mode_gives_the_users_mode_back)
     wt_ok(wm_driver_capture_mode(d, &inner));
     wt_ok(wm_driver_capture_mode(d, &outer));
     mode = cudaStreamCaptureModeGlobal;
-    ck_assert_int_eq(standin.cudaThreadExchangeStreamCaptureMode(&mode),
-                     cudaSuccess);
+    cuda_ok(standin.cudaThreadExchangeStreamCaptureMode(&mode));
     ck_assert_int_eq(mode, cudaStreamCaptureModeThreadLocal);
-    close_driver();
 }
 
 /* What is asked, or waited for, beside captures: the call, and CUDA's. */
@@ -753,10 +730,9 @@ WT_LOOP_TEST(test_B7_mode_is_relaxed_for_the_call_and_the_users_afterwards,
 {
     const char *function = beside[_i].function;
     _Atomic int open;
-    warm_stream stream;
     warm_event event;
+    warm_stream stream = stream_of(0);
 
-    wt_ok(wm_driver_stream_create(d, 0, &stream));
     wt_ok(wm_driver_event_create(d, 0, &event));
     for (unsigned m = 0; m < sizeof modes / sizeof modes[0]; m++) {
         open = beside[_i].waits;
@@ -779,7 +755,6 @@ WT_LOOP_TEST(test_B7_mode_is_relaxed_for_the_call_and_the_users_afterwards,
     }
     wt_ok(wm_driver_event_destroy(d, event));
     wt_ok(wm_driver_stream_destroy(d, stream));
-    close_driver();
 }
 
 /* Nothing is asked where the mode cannot be had, and nothing has passed. */
@@ -787,11 +762,10 @@ WT_LOOP_TEST(test_B7_without_the_relaxed_mode_nothing_is_asked,
              sizeof beside / sizeof beside[0])
 {
     const char *function = beside[_i].function;
-    warm_stream stream;
     warm_event event;
     uint64_t calls;
+    warm_stream stream = stream_of(0);
 
-    wt_ok(wm_driver_stream_create(d, 0, &stream));
     wt_ok(wm_driver_event_create(d, 0, &event));
     calls = standin.standin_calls(function);
     standin.standin_fail("cuThreadExchangeStreamCaptureMode", 1, 0,
@@ -806,15 +780,13 @@ WT_LOOP_TEST(test_B7_without_the_relaxed_mode_nothing_is_asked,
              beside[_i].call(stream, event));
     wt_ok(wm_driver_event_destroy(d, event));
     wt_ok(wm_driver_stream_destroy(d, stream));
-    close_driver();
 }
 
 WT_TEST(test_B7_failed_end_of_a_capture_gives_no_graph)
 {
-    warm_stream stream;
     warm_graph graph = NULL;
+    warm_stream stream = stream_of(0);
 
-    wt_ok(wm_driver_stream_create(d, 0, &stream));
     wt_ok(wm_driver_capture_begin(d, stream));
     standin.standin_fail("cuGraphInstantiateWithFlags", 1, 0,
                          cudaErrorMemoryAllocation);
@@ -822,7 +794,6 @@ WT_TEST(test_B7_failed_end_of_a_capture_gives_no_graph)
     ck_assert_ptr_null(graph);
     ck_assert_uint_eq(standin.standin_calls("cuGraphDestroy"), 1);
     wt_ok(wm_driver_stream_destroy(d, stream));
-    close_driver();
 }
 
 /* ---- Errors ---- */
@@ -854,9 +825,8 @@ WT_LOOP_TEST(test_B20_G6_code_becomes_a_status_and_none_of_cudarts,
     ck_assert_str_eq(error.origin, "cuda");
     ck_assert_str_ne(error.code_text, "");
     wt_contains(error.message, "cuMemAlloc:");
-    ck_assert_int_eq(standin.cudaPeekAtLastError(), cudaSuccess);
+    cuda_ok(standin.cudaPeekAtLastError());
     ck_assert(!has_context());
-    close_driver();
 }
 
 static const struct {
@@ -892,10 +862,9 @@ WT_LOOP_TEST(test_C9_memory_that_cannot_be_opened_is_unavailable,
     wt_contains(error.message, "cuIpcOpenMemHandle:");
     ck_assert_ptr_eq(pointer, &pointer);
     wt_fails(WARM_DRIVER_ERROR, wm_driver_ipc_close(d, 1, memory));
-    ck_assert_int_eq(standin.cudaPeekAtLastError(), cudaSuccess);
+    cuda_ok(standin.cudaPeekAtLastError());
     ck_assert(!has_context());
     wt_ok(wm_driver_device_free(d, 1, memory));
-    close_driver();
 }
 
 WT_TEST(test_A6_driver_that_unloads_is_not_called_any_more)
@@ -960,13 +929,26 @@ WT_LOOP_TEST(test_G6_any_function_may_fail_at_any_call, FUNCTIONS)
             cuda_ok(standin.cuCtxPopCurrent_v2(&popped));
         }
         ck_assert_msg(!has_context(), "%s %d", function, (int)n);
-        ck_assert_int_eq(standin.cudaPeekAtLastError(), cudaSuccess);
+        cuda_ok(standin.cudaPeekAtLastError());
         ck_assert_uint_eq(free_bytes(), before);
         ck_assert_msg(calls >= n || (first == WARM_OK && second == WARM_OK),
                       "%s %d failed without a fault", function, (int)n);
     } while (calls >= n);
     ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 0);
-    close_driver();
+}
+
+/* Reserves four units of a range of device 1. */
+static void *reserve_units(size_t *unit)
+{
+    void *range = NULL;
+
+    *unit = 0;
+    wt_ok(wm_driver_range_unit(d, 1, unit));
+    ck_assert_uint_gt(*unit, 0);
+    ck_assert_uint_eq(contexts(), 0);
+    wt_ok(wm_driver_range_reserve(d, 1, 4 * *unit, &range));
+    ck_assert_uint_eq((uintptr_t)range % *unit, 0);
+    return range;
 }
 
 /* One mapping of one allocation, whose handle does not outlive the call. What
@@ -976,14 +958,9 @@ WT_TEST(test_C8_a_piece_is_one_allocation_and_one_mapping)
     static const char *const calls[] = {"cuMemCreate", "cuMemMap",
                                         "cuMemSetAccess"};
     bool torn = false;
-    size_t unit = 0, before;
-    void *range = NULL;
+    size_t unit, before;
+    void *range = reserve_units(&unit);
 
-    wt_ok(wm_driver_range_unit(d, 1, &unit));
-    ck_assert_uint_gt(unit, 0);
-    ck_assert_uint_eq(contexts(), 0);
-    wt_ok(wm_driver_range_reserve(d, 1, 4 * unit, &range));
-    ck_assert_uint_eq((uintptr_t)range % unit, 0);
     before = free_bytes();
     for (int i = 0; i < 3; i++) {
         standin.standin_fail(calls[i], 1, 0, CUDA_ERROR_OUT_OF_MEMORY);
@@ -1007,18 +984,15 @@ WT_TEST(test_C8_a_piece_is_one_allocation_and_one_mapping)
     wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
     ck_assert_uint_eq(free_bytes(), before);
     ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 0);
-    close_driver();
 }
 
 /* Nor is it taken for memory that can be had again if it stays there. */
 WT_TEST(test_C8_a_commit_that_cannot_be_undone_says_so)
 {
     bool torn = false;
-    size_t unit = 0;
-    void *range = NULL;
+    size_t unit;
+    void *range = reserve_units(&unit);
 
-    wt_ok(wm_driver_range_unit(d, 1, &unit));
-    wt_ok(wm_driver_range_reserve(d, 1, 4 * unit, &range));
     standin.standin_fail("cuMemSetAccess", 1, 0, CUDA_ERROR_OUT_OF_MEMORY);
     standin.standin_fail("cuMemUnmap", 1, 0, CUDA_ERROR_UNKNOWN);
     wt_fails(WARM_OUT_OF_MEMORY,
@@ -1028,17 +1002,14 @@ WT_TEST(test_C8_a_commit_that_cannot_be_undone_says_so)
     wt_ok(wm_driver_range_decommit(d, 1, range, 0, 4 * unit));
     wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
     ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 0);
-    close_driver();
 }
 
 /* As hardware does; and one that the driver does not take is there still. */
 WT_TEST(test_C8_a_piece_is_unmapped_whole_or_not_at_all)
 {
-    size_t unit = 0, before;
-    void *range = NULL;
+    size_t unit, before;
+    void *range = reserve_units(&unit);
 
-    wt_ok(wm_driver_range_unit(d, 1, &unit));
-    wt_ok(wm_driver_range_reserve(d, 1, 4 * unit, &range));
     wt_ok(wm_driver_range_commit(d, 1, range, 0, 4 * unit, NULL));
     before = free_bytes();
     for (size_t at = 0; at < 4; at++) {
@@ -1057,17 +1028,14 @@ WT_TEST(test_C8_a_piece_is_unmapped_whole_or_not_at_all)
     ck_assert_uint_eq(free_bytes(), before);
     wt_ok(wm_driver_range_decommit(d, 1, range, 0, 4 * unit));
     wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
-    close_driver();
 }
 
 /* Where the device has that network cards may reach memory directly. */
 WT_TEST(test_C8_memory_of_ranges_is_for_network_cards_too)
 {
-    size_t unit = 0;
-    void *range = NULL;
+    size_t unit;
+    void *range = reserve_units(&unit);
 
-    wt_ok(wm_driver_range_unit(d, 1, &unit));
-    wt_ok(wm_driver_range_reserve(d, 1, 4 * unit, &range));
     for (int has = 1; has <= 2; has++) {
         standin.standin_ranges(has);
         wt_ok(wm_driver_range_commit(d, 1, range, 0, unit, NULL));
@@ -1076,7 +1044,6 @@ WT_TEST(test_C8_memory_of_ranges_is_for_network_cards_too)
         wt_ok(wm_driver_range_decommit(d, 1, range, 0, unit));
     }
     wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
-    close_driver();
 }
 
 /* A device without virtual memory is no error. */
@@ -1087,7 +1054,6 @@ WT_TEST(test_C8_a_device_may_have_no_ranges)
     standin.standin_ranges(0);
     wt_ok(wm_driver_range_unit(d, 0, &unit));
     ck_assert_uint_eq(unit, 0);
-    close_driver();
 }
 
 static unsigned said;
@@ -1173,7 +1139,8 @@ WT_TEST(test_B9_what_page_locks_nothing_is_the_programs_choice_only)
     warm_log_set(NULL, NULL);
 }
 
-WT_CASE("open", .once = standin_load, .setup = setup_open);
+WT_CASE("open", .once = standin_load, .setup = setup_open,
+        .teardown = close_driver);
 
 /* CUDA promises no alignment of page-locked memory: where it does not begin at
  * a page it does for us, a page of it is not used, and it goes back as it came.
