@@ -3,7 +3,7 @@
  * callbacks (memory.h, device_memory.h, stats.h). */
 #include "warmpool/device_memory.h"
 
-#include "alloc/arena/arena_stats.h"
+#include "alloc/arena/arena.h"
 #include "alloc/cache/magazine.h"
 #include "alloc/kinds/device_space.h"
 #include "alloc/kinds/pinned.h"

@@ -1,7 +1,7 @@
 /* copy.c: copies that record their stream on both blocks (row B16). */
 #include "alloc/api/copy.h"
 #include "alloc/space/space.h"
-#include "alloc/arena/arena_trace.h"
+#include "alloc/arena/arena.h"
 
 #include "runtime/base/bytes.h"
 #include "runtime/base/status.h"

@@ -5,8 +5,7 @@
 #include "alloc/kinds/device_space.h"
 #include "alloc/cache/stream_slot.h"
 #include "alloc/private_pool/private_pool.h"
-#include "alloc/arena/expand.h"
-#include "alloc/arena/arena_trace.h"
+#include "alloc/arena/arena.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/status.h"
 

@@ -8,7 +8,7 @@
 #include "alloc/block/page_map.h"
 #include "alloc/kinds/pinned.h"
 #include "alloc/private_pool/private_pool.h"
-#include "alloc/arena/arena_trace.h"
+#include "alloc/arena/arena.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/status.h"

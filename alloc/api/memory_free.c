@@ -6,7 +6,7 @@
 #include "alloc/cache/pending_hit.h"
 #include "alloc/cache/stream_slot.h"
 #include "alloc/block/page_map.h"
-#include "alloc/arena/arena_trace.h"
+#include "alloc/arena/arena.h"
 #include "runtime/base/status.h"
 
 static warm_status not_a_block(const void *pointer, const wm_block *block)

@@ -20,7 +20,10 @@
 #include "alloc/arena/lane.h"
 #include "alloc/arena/live.h"
 #include "alloc/block/block.h"
+#include "runtime/base/history.h"
 #include "runtime/base/lock.h"
+#include "runtime/thread/tracing.h"
+#include "warmpool/device_memory.h"
 #include "warmpool/stats.h"
 
 /* Whether an allocation may split a run that is much larger than the request.
@@ -101,7 +104,7 @@ typedef struct wm_arena {
     /* const: unit in which the driver backs memory: segments are a multiple of
      * it, so that held bytes are what the device lost */
     size_t grain;
-    /* const: grain in which its segments expand (expand.h); 0: each segment is
+    /* const: grain in which its segments expand (below); 0: each segment is
      * obtained and freed whole */
     size_t unit;
     /* Relaxed, in the first sibling: bytes obtained from the driver, in total.
@@ -369,5 +372,129 @@ enum wm_count { WM_COUNT_RETRY, WM_COUNT_FAILURE, WM_COUNT_SPILL };
 void wm_arena_count(wm_arena *arena, enum wm_count count);
 void wm_arena_reset_peaks(wm_arena *arena);
 void wm_arena_reset_totals(wm_arena *arena);
+/* Sums; the peak is the sum of the peaks. */
+void wm_stats_add(warm_space_stats *sum, const warm_space_stats *one);
+void wm_class_stats_add(warm_class_stats *sum, const warm_class_stats *one);
+/* Sets peaks of what callers hold (live.h); the current values are set. */
+void wm_stat_peak(warm_stat *stat, const wm_claim *claim);
+void wm_stats_peaks(warm_space_stats *stats, const wm_live *live);
+void wm_class_stats_peaks(warm_class_stats *stats, unsigned size_class,
+                          const wm_lives *lives);
+
+/* Sums over the siblings, which have figures by small and large. sorted:
+ * without idle memory in segments that are in use. split: that memory, by a
+ * walk over every block. */
+void wm_arena_sorted_stats(wm_arena *arena, warm_device_stats *stats);
+void wm_arena_split_stats(wm_arena *arena, warm_device_stats *stats);
+
+/* ---- events for the trace and the history -------------------------------- */
+
+/* Cold: called only where the runtime has a trace (runtime/base/trace.h) or a
+ * history (history.h; runtime->traced), or by an arena that has a history. */
+
+/* pointer was just allocated and is known to the caller alone. stream: in whose
+ * order, for device memory. */
+void wm_traced_alloc(warm_runtime *runtime, const void *pointer, size_t bytes,
+                     warm_stream stream) __attribute__((cold, noinline));
+/* The block is FREEING: no other thread can allocate it yet. */
+void wm_traced_free(warm_runtime *runtime, wm_block *block)
+    __attribute__((cold, noinline));
+/* The stream was recorded on the block; op: USE or COPY. */
+void wm_traced_use(warm_runtime *runtime, const wm_block *block,
+                   warm_stream stream, enum wm_trace_op op)
+    __attribute__((cold, noinline));
+
+/* wm_traced_unused(): a FREEING block that had uses is complete.
+ * wm_traced_done(): PENDING blocks, chained by next_done, are complete. No
+ * other thread can allocate them yet. */
+void wm_traced_unused(warm_runtime *runtime, wm_block *block)
+    __attribute__((cold, noinline));
+void wm_traced_done(warm_runtime *runtime, wm_block *chain)
+    __attribute__((cold, noinline));
+
+/* Memory was obtained, or is going to be freed; the caller holds lock arena. */
+void wm_traced_segment(const wm_arena *arena, const char *base, size_t bytes,
+                       enum wm_history_op op) __attribute__((cold, noinline));
+
+/* A request cannot be served. */
+void wm_traced_refused(warm_runtime *runtime, const wm_request *request)
+    __attribute__((cold, noinline));
+
+/* ---- segments that expand ------------------------------------------------ */
+
+/* They get memory in parts and return it in parts (option expandable_segments).
+ *
+ *   range │ live │ idle │ gap ······· │ idle │ live │ gap ················· │
+ *                └─ claimed ───┘ for a request: only the missing part is mapped
+ *
+ * A range of addresses is reserved once, for small or for large requests, and
+ * is one segment. Its gaps are runs without memory: the page map knows the
+ * first page of a gap and none of the others. Growth maps memory where a gap
+ * and the idle runs beside it serve the request together, so that these runs
+ * are used instead of left over. Idle memory is unmapped by whole pieces
+ * (below), anywhere in the range.
+ *
+ * The driver unmaps without waiting for the device. Therefore only common runs
+ * are unmapped: no queued work uses them (lane.h).
+ *
+ * While the driver is called, without a lock, the part that it maps or unmaps
+ * is VOID and the idle runs beside it are CLAIMED: no other thread gets them.
+ */
+
+/* A place where memory is being mapped. */
+typedef struct wm_expansion {
+    wm_segment *segment;
+    wm_block *before, *after; /* idle runs to merge with, or null */
+    wm_block *part;           /* part of a gap; null: nothing is claimed */
+    size_t bytes;             /* bytes of the part */
+    size_t first;             /* of these, what the request lacks */
+    size_t room;              /* bytes of all three */
+} wm_expansion;
+
+/* Claims a place of at least needed bytes, up to wanted where addresses are
+ * left: the place that needs the least memory, then the lowest address. Status:
+ * NOT_FOUND (no error is set: no gap is large enough), OUT_OF_MEMORY. */
+warm_status wm_expand_claim(wm_arena *arena, wm_lane *lane, size_t needed,
+                            size_t wanted, wm_expansion *expansion);
+/* The part has memory: the whole claim becomes idle, and a block for the
+ * request is allocated in the same step; null without a record for it, or for 0
+ * bytes. False: no record at all, and no effect. */
+bool wm_expand_done(wm_arena *arena, wm_lane *lane, wm_expansion *expansion,
+                    size_t bytes, wm_block **block);
+/* The part has no memory: the claim is undone. lost: the part has memory, or
+ * some, that the driver does not take back: it is held, and LOST. */
+void wm_expand_undo(wm_arena *arena, wm_expansion *expansion, bool lost);
+
+/* Adds a range of whole units as one gap, for requests of the kind of needed
+ * bytes. Status: OUT_OF_MEMORY, UNSUPPORTED; the caller keeps the range. */
+warm_status wm_expand_add(wm_arena *arena, void *base, size_t bytes,
+                          size_t needed);
+/* Removes a range that is one gap. False: there is none. */
+bool wm_expand_remove(wm_arena *arena, void **base, size_t *bytes);
+
+/* The memory around a block, up to the gaps on both sides. */
+void wm_expand_extent(wm_block *block, void **base, size_t *bytes);
+
+/* The pieces in which a range has memory.
+ *
+ *   range   │ unit │ unit │ unit │ unit │······│ unit │ unit │······│
+ *   pieces  ├────────────────────┼──────┤      ├─────────────┤
+ *   joined     0      1      1      0      0      0      1      0
+ *
+ * The driver maps a piece by one call and unmaps it by one call, whole: idle
+ * memory in a piece that is partly in use stays and serves requests. Memory is
+ * mapped in pieces of WM_PIECE_MAX, and a rest in smaller pieces
+ * (obtain_piece.c); if the driver refuses a piece, in halves of it.
+ *
+ * A joined unit is in the same piece as the unit before it; a unit without
+ * memory is not joined. The bits lie in the segment's record, under lock arena.
+ */
+enum { WM_PIECE_MAX = 64 << 20 };
+
+/* A piece was mapped, or unmapped. */
+void wm_piece_come(wm_segment *segment, const char *base, size_t bytes);
+void wm_piece_go(wm_segment *segment, const char *base, size_t bytes);
+/* Bytes of the piece that begins at base. */
+size_t wm_piece_from(wm_segment *segment, const char *base);
 
 #endif

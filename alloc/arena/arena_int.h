@@ -12,9 +12,6 @@
 #define WM_ARENA_INT_H
 
 #include "alloc/arena/arena.h"
-#include "alloc/arena/arena_stats.h"
-#include "alloc/arena/arena_trace.h"
-#include "runtime/base/history.h"
 
 /* Records are allocated in chunks, which are freed with the arena. */
 enum { WM_CHUNK_RECORDS = 63 };
@@ -215,6 +212,47 @@ void wm_arena_put_locked(wm_arena *arena, wm_block *block);
  * caller sets their states. */
 void wm_arena_begin_pending_locked(wm_arena *arena, size_t count, size_t bytes);
 void wm_arena_end_pending_locked(wm_arena *arena, size_t count, size_t bytes);
+
+/* ---- arena_stats.c ------------------------------------------------------- */
+
+/* What a magazine set has counted for a class since its last merge. */
+typedef struct wm_tally {
+    int64_t blocks, bytes, asked; /* change of what callers hold */
+    uint64_t allocs, taken; /* blocks allocated, and bytes requested in them */
+} wm_tally;
+
+void wm_arena_merge_tally_locked(wm_arena *arena, unsigned size_class,
+                                 const wm_tally *tally);
+
+/* Counts a block that a caller got, or returned. drains: streams may still use
+ * it, until wm_arena_note_drained_locked(). */
+void wm_arena_note_take_locked(wm_arena *arena, const wm_block *block);
+void wm_arena_note_give_locked(wm_arena *arena, const wm_block *block,
+                               bool drains);
+void wm_arena_note_drained_locked(wm_arena *arena, const wm_block *block);
+/* Counts freed blocks that became pending (> 0) or complete (< 0). */
+void wm_arena_note_pending_locked(wm_arena *arena, int64_t count,
+                                  int64_t bytes);
+/* Counts blocks that became pending and complete since the last call; most:
+ * pending at the same time. */
+void wm_arena_note_completed_locked(wm_arena *arena, size_t count, size_t bytes,
+                                    size_t most, size_t most_bytes);
+/* The block becomes LOST for good, or CAPTURED, and is counted. */
+void wm_block_retain_locked(wm_arena *arena, wm_block *block,
+                            enum wm_block_state state);
+/* Segments and bytes come (> 0) or go (< 0), all or part of segment. */
+void wm_arena_note_held_locked(wm_arena *arena, const wm_segment *segment,
+                               int segments, int64_t bytes);
+/* A part of a segment that expands gets memory (> 0), or loses it (< 0). */
+void wm_arena_note_part_locked(wm_arena *arena, wm_segment *segment,
+                               int64_t bytes);
+
+/* A segment moves to a sibling. Locks of both. */
+void wm_arena_note_move_locked(wm_arena *from, wm_arena *to,
+                               const wm_segment *segment);
+
+/* Bytes that the arena has counted as with callers. */
+uint64_t wm_arena_live_bytes_locked(const wm_arena *arena);
 
 /* ---- segment.c ----------------------------------------------------------- */
 

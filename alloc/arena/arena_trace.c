@@ -1,7 +1,7 @@
-/* arena_trace.c: see arena_trace.h. Takes lock arena for a block's origin. */
-#include "alloc/arena/arena_trace.h"
-
+/* arena_trace.c: events of blocks and segments for the trace and the history.
+ * Takes lock arena for a block's origin. */
 #include "alloc/arena/group.h"
+
 #include "alloc/block/page_map.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-/* expand.c: see expand.h. Takes lock arena in every public function. */
-#include "alloc/arena/expand.h"
-
+/* expand.c: segments that get memory in parts, and return it in parts; see
+ * arena.h. Takes lock arena in every public function. */
 #include "alloc/arena/arena_int.h"
+
 #include "alloc/block/page_map.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"

@@ -1,9 +1,9 @@
 /* purge.c: idle memory is detached from an arena, to be freed: whole segments,
- * and pieces of segments that expand (expand.h). Takes lock arena in every
+ * and pieces of segments that expand (arena.h). Takes lock arena in every
  * public function. See arena_int.h. */
 #include "alloc/arena/arena_int.h"
 
-#include "alloc/arena/expand.h"
+#include "alloc/arena/arena.h"
 #include "alloc/block/page_map.h"
 #include "runtime/base/clock.h"
 

@@ -62,7 +62,7 @@ void wm_segment_detach_locked(wm_arena *arena, wm_segment *segment)
     wm_segment_unlink_locked(arena, segment);
 }
 
-/* A record of this size or more describes an address range (expand.h), most of
+/* A record of this size or more describes an address range (arena.h), most of
  * which has no memory and so no runs. */
 enum { SPARSE = 64 << 10 };
 

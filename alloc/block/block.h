@@ -45,7 +45,7 @@ enum wm_block_state {
     WM_BLOCK_CACHED,   /* in a magazine or transfer cache, available */
     WM_BLOCK_GATHERED, /* freed, in the pending batch of a thread */
     WM_BLOCK_CLAIMED,  /* idle, reserved by a growth in progress */
-    WM_BLOCK_GAP,      /* a run without memory (expand.h) */
+    WM_BLOCK_GAP,      /* a run without memory (arena.h) */
 };
 
 /* The low bits of a state are one of these kinds. Above them CACHED and LIVE
@@ -221,14 +221,14 @@ struct wm_segment {
                          used since: other segments are purged first */
     wm_block *first;  /* record of its first run while detached */
     size_t
-        unit; /* const: grain in which it expands (expand.h); 0: it does not */
+        unit; /* const: grain in which it expands (arena.h); 0: it does not */
     size_t held; /* lock arena: bytes that have memory; all, if it does not
                     expand */
     wm_segment
         *parent;  /* a detached piece: the segment it is part of; else null */
     size_t words; /* const: words in starts, and in joined behind them */
     /* Const pointer. In segments that expand, one bit for each unit
-     * (expand.h). */
+     * (arena.h). */
     _Atomic uint64_t *joined;
     wm_segment *next_made; /* lock arena */
     /* The number under which other processes know the segment (ipc.c), 0: none.

@@ -44,7 +44,7 @@
 #ifndef WM_MAGAZINE_H
 #define WM_MAGAZINE_H
 
-#include "alloc/arena/arena_stats.h"
+#include "alloc/arena/arena.h"
 #include "alloc/arena/group.h"
 #include "alloc/cache/pending.h"
 #include "alloc/block/page_map.h"

@@ -7,7 +7,7 @@
 #ifndef WM_DEVICE_SPACE_H
 #define WM_DEVICE_SPACE_H
 
-#include "alloc/arena/arena_stats.h"
+#include "alloc/arena/arena.h"
 #include "alloc/kinds/ipc_import.h"
 #include "alloc/stream/stream_lane.h"
 #include "alloc/space/space.h"

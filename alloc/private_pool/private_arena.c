@@ -2,7 +2,7 @@
  * (private_pool.h). */
 #include "alloc/private_pool/private_int.h"
 
-#include "alloc/arena/arena_trace.h"
+#include "alloc/arena/arena.h"
 #include "alloc/kinds/pinned.h"
 #include "alloc/space/space_int.h"
 #include "alloc/stream/timeline_int.h"

@@ -17,7 +17,7 @@
 #ifndef WM_PRIVATE_POOL_H
 #define WM_PRIVATE_POOL_H
 
-#include "alloc/arena/arena_stats.h"
+#include "alloc/arena/arena.h"
 #include "alloc/stream/stream_lane.h"
 #include "alloc/space/space.h"
 #include "runtime/thread/window.h"

@@ -2,7 +2,7 @@
  */
 #include "alloc/space/space_int.h"
 
-#include "alloc/arena/arena_trace.h"
+#include "alloc/arena/arena.h"
 #include "alloc/cache/magazine.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/callback.h"

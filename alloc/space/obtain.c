@@ -5,7 +5,7 @@
  * (expand.h). */
 #include "alloc/space/space_int.h"
 
-#include "alloc/arena/expand.h"
+#include "alloc/arena/arena.h"
 #include "alloc/block/page_map.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"

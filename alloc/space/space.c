@@ -2,7 +2,7 @@
  * user's memory callbacks. */
 #include "alloc/space/space_int.h"
 
-#include "alloc/arena/arena_stats.h"
+#include "alloc/arena/arena.h"
 #include "alloc/cache/magazine.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/meta.h"

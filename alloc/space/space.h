@@ -190,7 +190,7 @@ void wm_growth_end_ranges(struct wm_space *space);
  * memory; also streams with pending frees; or the whole device. */
 enum wm_settle { WM_SETTLE_IDLE, WM_SETTLE_PENDING, WM_SETTLE_DEVICE };
 
-/* How a kind of memory has expandable segments (expand.h). */
+/* How a kind of memory has expandable segments (arena.h). */
 typedef struct wm_range_traits {
     /* Reserves addresses for a request of needed bytes, and more. */
     warm_status (*reserve)(struct wm_space *space, size_t needed, void **base,

@@ -2,7 +2,7 @@
  * becomes idle; what cannot become idle is leaked, and logged. */
 #include "alloc/space/space_int.h"
 
-#include "alloc/arena/arena_trace.h"
+#include "alloc/arena/arena.h"
 #include "alloc/block/page_map.h"
 #include "alloc/cache/magazine_hit.h"
 #include "alloc/stream/stream_lane.h"

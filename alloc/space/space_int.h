@@ -2,7 +2,7 @@
 #ifndef WM_SPACE_INT_H
 #define WM_SPACE_INT_H
 
-#include "alloc/arena/expand.h"
+#include "alloc/arena/arena.h"
 #include "alloc/space/space.h"
 #include "runtime/base/quiet.h"
 

@@ -2,7 +2,7 @@
  * ends. See timeline.h. */
 #include "alloc/stream/timeline_int.h"
 
-#include "alloc/arena/arena_trace.h"
+#include "alloc/arena/arena.h"
 
 #include "runtime/base/status.h"
 

@@ -1,7 +1,7 @@
 /* tracing.h: adds records of the calling thread to its runtime's trace.
  *
  * runtime->trace is null unless option trace names a file. Callers test that,
- * or runtime->traced (arena_trace.h), which is all that tracing costs when it
+ * or runtime->traced (arena.h), which is all that tracing costs when it
  * is off. The thread's buffer belongs to its window and ends with it; a thread
  * that can get no window any more (its last destructors run) uses the shared
  * buffer. Call without a lock. */

@@ -4,7 +4,7 @@
 /* memcheck: one process */
 #include "tests/unit/alloc/arena/arena_bed.h"
 
-#include "alloc/arena/expand.h"
+#include "alloc/arena/arena.h"
 
 enum { UNIT = 1 << 20, UNITS = 4, BYTES = UNIT * UNITS };
 

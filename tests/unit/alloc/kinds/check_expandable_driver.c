@@ -5,7 +5,7 @@
 /* memcheck: one process */
 #include "alloc/block/page_map.h"
 #include "alloc/kinds/device_space.h"
-#include "alloc/arena/expand.h"
+#include "alloc/arena/arena.h"
 #include "runtime/base/status.h"
 #include "runtime/runtime.h"
 
