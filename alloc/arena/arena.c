@@ -118,18 +118,25 @@ void wm_arena_put_locked(wm_arena *arena, wm_block *block)
     put_locked(arena, block);
 }
 
+static wm_block *find_locked(wm_arena *arena, wm_lane *lane,
+                             unsigned size_class, size_t rounded,
+                             enum wm_split split, bool *failed)
+{
+    return rounded < WM_SLAB_LIMIT
+               ? wm_slab_take_locked(arena, lane, size_class, split, failed)
+               : wm_run_take_locked(arena, lane, rounded, split, failed);
+}
+
 /* A block leaves the arena; counted in out_bytes only. */
 static wm_block *get_locked(wm_arena *arena, wm_lane *lane, unsigned size_class,
                             size_t rounded, enum wm_split split, bool *failed)
 {
-    wm_block *block;
+    wm_block *block =
+        find_locked(arena, lane, size_class, rounded, split, failed);
 
-    do {
-        block =
-            rounded < WM_SLAB_LIMIT
-                ? wm_slab_take_locked(arena, lane, size_class, split, failed)
-                : wm_run_take_locked(arena, lane, rounded, split, failed);
-    } while (block == NULL && wm_arena_empty_transfer_cache_locked(arena));
+    if (block == NULL && wm_arena_empty_transfer_cache_locked(arena)) {
+        block = find_locked(arena, lane, size_class, rounded, split, failed);
+    }
     if (block != NULL) {
         arena->out_bytes += block->bytes;
         block->size_class = size_class;

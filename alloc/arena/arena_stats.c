@@ -28,14 +28,25 @@ static void stat_raise(warm_stat *stat, uint64_t highest)
     }
 }
 
-static void stat_add(warm_stat *stat, int64_t change)
+static void stat_add(warm_stat *stat, uint64_t n)
 {
-    stat->current += (uint64_t)change;
+    stat->current += n;
+    stat->allocated += n;
+    stat_raise(stat, stat->current);
+}
+
+static void stat_sub(warm_stat *stat, uint64_t n)
+{
+    stat->current -= n;
+    stat->freed += n;
+}
+
+static void stat_change(warm_stat *stat, int64_t change)
+{
     if (change >= 0) {
-        stat->allocated += (uint64_t)change;
-        stat_raise(stat, stat->current);
+        stat_add(stat, (uint64_t)change);
     } else {
-        stat->freed -= (uint64_t)change;
+        stat_sub(stat, (uint64_t)-change);
     }
 }
 
@@ -124,9 +135,14 @@ void wm_arena_note_drained_locked(wm_arena *arena, const wm_block *block)
 
 void wm_arena_note_pending_locked(wm_arena *arena, int64_t count, int64_t bytes)
 {
-    stat_add(&arena->stats.pending, count);
-    stat_add(&arena->stats.pending_bytes, bytes);
-    arena->fresh_bytes += bytes > 0 ? (size_t)bytes : 0;
+    if (count >= 0) {
+        stat_add(&arena->stats.pending, (uint64_t)count);
+        stat_add(&arena->stats.pending_bytes, (uint64_t)bytes);
+        arena->fresh_bytes += (size_t)bytes;
+    } else {
+        stat_sub(&arena->stats.pending, (uint64_t)-count);
+        stat_sub(&arena->stats.pending_bytes, (uint64_t)-bytes);
+    }
 }
 
 void wm_arena_note_completed_locked(wm_arena *arena, size_t count, size_t bytes,
@@ -162,10 +178,10 @@ void wm_arena_note_held_locked(wm_arena *arena, const wm_segment *segment,
 {
     wm_figures *figures = &arena->figures[!segment->small];
 
-    stat_add(&arena->stats.segments, segments);
-    stat_add(&arena->stats.held_bytes, bytes);
-    stat_add(&figures->segments, segments);
-    stat_add(&figures->held_bytes, bytes);
+    stat_change(&arena->stats.segments, segments);
+    stat_change(&arena->stats.held_bytes, bytes);
+    stat_change(&figures->segments, segments);
+    stat_change(&figures->held_bytes, bytes);
 }
 
 void wm_arena_note_part_locked(wm_arena *arena, wm_segment *segment,

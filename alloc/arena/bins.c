@@ -52,11 +52,14 @@ void wm_bins_insert(wm_bins *bins, wm_block *block)
 
 void wm_bins_remove(wm_bins *bins, wm_block *block)
 {
-    unsigned bin = wm_bins_index(block->bytes);
+    bool first = block->previous_idle == NULL;
+    unsigned bin = first ? wm_bins_index(block->bytes) : 0;
 
     wm_idle_unlink(&bins->bin[bin], block);
-    bins->filled[bin / 64] &=
-        ~((uint64_t)(bins->bin[bin] == NULL) << (bin % 64));
+    if (first) {
+        bins->filled[bin / 64] &=
+            ~((uint64_t)(bins->bin[bin] == NULL) << (bin % 64));
+    }
 }
 
 unsigned wm_bins_next(const wm_bins *bins, unsigned bin)
@@ -89,21 +92,27 @@ static wm_block *smallest(wm_block *block, size_t bytes, unsigned tries)
     return best;
 }
 
+/* Among those in the first filled bin from bin on, all of which fit. */
+static wm_block *smallest_from(const wm_bins *bins, unsigned bin, size_t bytes)
+{
+    bin = wm_bins_next(bins, bin);
+    return bin < WM_BINS_COUNT ? smallest(bins->bin[bin], bytes, TRIES) : NULL;
+}
+
 wm_block *wm_bins_find(const wm_bins *bins, size_t bytes)
 {
     unsigned bin = wm_bins_index(bytes);
     unsigned log2 = FIRST_LOG2 + (bin >> WM_BINS_STEPS_LOG2);
     size_t step = (bin & STEP_MASK) + STEP_MASK + 1;
-    bool bound = step << (log2 - WM_BINS_STEPS_LOG2) == bytes;
-    wm_block *own = bins->bin[bin];
-    wm_block *block = wm_likely(bound) ? NULL : smallest(own, bytes, TRIES);
+    wm_block *block;
 
+    if (wm_likely(step << (log2 - WM_BINS_STEPS_LOG2) == bytes)) {
+        return smallest_from(bins, bin, bytes); /* the bin's lower bound */
+    }
+    block = smallest(bins->bin[bin], bytes, TRIES);
     if (block == NULL) {
-        /* Every run there fits. */
-        bin = wm_bins_next(bins, bound ? bin : bin + 1);
-        block =
-            bin < WM_BINS_COUNT ? smallest(bins->bin[bin], bytes, TRIES) : NULL;
+        block = smallest_from(bins, bin + 1, bytes);
     }
     /* Searches the whole bin: no miss while a run fits. */
-    return block != NULL || bound ? block : smallest(own, bytes, UINT32_MAX);
+    return block != NULL ? block : smallest(bins->bin[bin], bytes, UINT32_MAX);
 }
