@@ -492,8 +492,8 @@ void wm_expand_extent(wm_block *block, void **base, size_t *bytes);
 enum { WM_PIECE_MAX = 64 << 20 };
 
 /* A piece was mapped, or unmapped. */
-void wm_piece_come(wm_segment *segment, const char *base, size_t bytes);
-void wm_piece_go(wm_segment *segment, const char *base, size_t bytes);
+void wm_piece_set(wm_segment *segment, const char *base, size_t bytes,
+                  bool mapped);
 /* Bytes of the piece that begins at base. */
 size_t wm_piece_from(wm_segment *segment, const char *base);
 

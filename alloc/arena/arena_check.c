@@ -53,7 +53,7 @@ static bool check_slab(struct tally *tally, const wm_block *run)
         idle += is_idle;
     }
     tally->slabs_with_room += idle > 0;
-    return idle == slab->idle && idle < slab->slots;
+    return idle < slab->slots;
 }
 
 /* A run of an expandable segment without memory, or being filled or emptied:
@@ -121,38 +121,34 @@ static bool check_segment(struct tally *tally, wm_segment *segment)
     return at == segment->base + segment->bytes;
 }
 
-/* Number of runs in the bins; each stands in its own bin, linked both ways, and
- * the bin's bit is set. */
+/* Length of a list of runs, linked both ways. */
+static size_t count_runs(const wm_block *run, bool *good)
+{
+    const wm_block *previous = NULL;
+    size_t count = 0;
+
+    for (; run != NULL; run = run->next_idle) {
+        *good = *good && run->previous_idle == previous;
+        previous = run;
+        count++;
+    }
+    return count;
+}
+
+/* Number of runs in the bins; each stands in its own bin, whose bit is set. */
 static size_t count_bins(const wm_lane *lane, enum wm_run_kind kind, bool *good)
 {
     const wm_bins *bins = &lane->idle[kind];
     size_t count = 0;
 
     for (unsigned i = 0; i < WM_BINS_COUNT; i++) {
-        const wm_block *previous = NULL;
-
         for (const wm_block *b = bins->bin[i]; b != NULL; b = b->next_idle) {
-            *good = *good && wm_bins_index(b->bytes) == i &&
-                    wm_run_bins(b) == bins && b->previous_idle == previous;
-            previous = b;
-            count++;
+            *good =
+                *good && wm_bins_index(b->bytes) == i && wm_run_bins(b) == bins;
         }
-        *good = *good && (previous != NULL) ==
+        *good = *good && (bins->bin[i] != NULL) ==
                              (((bins->filled[i / 64] >> (i % 64)) & 1) != 0);
-    }
-    return count;
-}
-
-static size_t count_gaps(const wm_arena *arena, bool *good)
-{
-    const wm_block *previous = NULL;
-    size_t count = 0;
-
-    for (const wm_block *b = arena->gaps; b != NULL; b = b->next_idle) {
-        *good =
-            *good && b->segment->arena == arena && b->previous_idle == previous;
-        previous = b;
-        count++;
+        count += count_runs(bins->bin[i], good);
     }
     return count;
 }
@@ -208,7 +204,7 @@ static bool check_locked(wm_arena *arena, struct tally *all)
         all->bytes[i] += tally.bytes[i];
     }
     return check_lane(&tally, &arena->common) && tally.idle_runs == 0 &&
-           tally.gaps == count_gaps(arena, &good) && good &&
+           tally.gaps == count_runs(arena->gaps, &good) && good &&
            tally.slabs_with_room == 0 &&
            (tally.runs == 0 || arena->detached_bytes > 0) &&
            tally.dedicated_segments == arena->dedicated_segments &&

@@ -300,7 +300,7 @@ void wm_expand_fill_locked(wm_arena *arena, wm_segment *segment,
 /* A piece was mapped or unmapped: sets or clears the bits of all of its units
  * except the first. */
 void wm_piece_set_locked(wm_segment *segment, const char *base, size_t bytes,
-                         bool joined);
+                         bool mapped);
 /* Bytes of the piece that ends at end. */
 size_t wm_piece_up_to_locked(const wm_segment *segment, const char *end);
 /* Bytes of the whole pieces in a run, from *begin on; 0: there are none, or the

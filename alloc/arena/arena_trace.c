@@ -33,18 +33,6 @@ static wm_history_event event_of(const wm_block *block, enum wm_history_op op)
  * block's origin. A block is active at least from before its alloc event to
  * after its free_completed event. */
 
-static void log_alloc(wm_history *history, const wm_block *block)
-{
-    wm_arena *arena = block->segment->arena;
-    wm_history_event event = event_of(block, WM_HISTORY_ALLOC);
-
-    wm_history_here(history, &event.origin, true);
-    wm_lock_acquire(&arena->lock);
-    memcpy(block->origin, &event.origin, wm_history_origin_bytes(history));
-    wm_history_put(history, &event);
-    wm_lock_release(&arena->lock);
-}
-
 /* Ends the origin of a block before another thread allocates it. here: the
  * thread that finds the block complete, and the time. */
 static void log_completed_locked(wm_history *history, const wm_block *block,
@@ -70,22 +58,6 @@ static void log_completed(wm_history *history, const wm_block *block)
     wm_lock_release(&arena->lock);
 }
 
-static void log_free(wm_history *history, wm_block *block)
-{
-    wm_arena *arena = block->segment->arena;
-    wm_history_event event = event_of(block, WM_HISTORY_FREE_REQUESTED);
-
-    wm_history_here(history, &event.origin, true);
-    wm_lock_acquire(&arena->lock);
-    wm_history_put(history, &event);
-    /* The free makes the block idle at once. Acquire: as in wm_space_free(). */
-    if (atomic_load_explicit(&block->uses, memory_order_acquire) == NULL &&
-        !atomic_load_explicit(&block->captured, memory_order_relaxed)) {
-        log_completed_locked(history, block, &event.origin);
-    }
-    wm_lock_release(&arena->lock);
-}
-
 void wm_traced_unused(warm_runtime *runtime, wm_block *block)
 {
     if (runtime->history != NULL) {
@@ -95,11 +67,10 @@ void wm_traced_unused(warm_runtime *runtime, wm_block *block)
 
 void wm_traced_done(warm_runtime *runtime, wm_block *chain)
 {
-    for (; chain != NULL && runtime->history != NULL;
-         chain = chain->next_done) {
+    for (; chain != NULL; chain = chain->next_done) {
         /* Neither a fence nor a retained block; see stream_lane.h. */
         if (chain->bytes > 0 && wm_block_fate(chain) == WM_BLOCK_IDLE) {
-            log_completed(runtime->history, chain);
+            wm_traced_unused(runtime, chain);
         }
     }
 }
@@ -166,24 +137,46 @@ static wm_trace_record record_of(const wm_block *block, size_t bytes)
 void wm_traced_alloc(warm_runtime *runtime, const void *pointer, size_t bytes,
                      warm_stream stream)
 {
+    wm_history *history = runtime->history;
     wm_block *block = wm_block_at(pointer);
+    wm_lock *lock = &block->segment->arena->lock;
 
     if (runtime->trace != NULL) {
         block->trace =
             wm_tracing_alloc(runtime, record_of(block, bytes), stream);
     }
-    if (runtime->history != NULL) {
-        log_alloc(runtime->history, block);
+    if (history != NULL) {
+        wm_history_event event = event_of(block, WM_HISTORY_ALLOC);
+
+        wm_history_here(history, &event.origin, true);
+        wm_lock_acquire(lock);
+        memcpy(block->origin, &event.origin, wm_history_origin_bytes(history));
+        wm_history_put(history, &event);
+        wm_lock_release(lock);
     }
 }
 
 void wm_traced_free(warm_runtime *runtime, wm_block *block)
 {
+    wm_history *history = runtime->history;
+    wm_lock *lock = &block->segment->arena->lock;
+
     if (runtime->trace != NULL && block->trace != 0) {
         wm_tracing_free(runtime, block->trace);
     }
-    if (runtime->history != NULL) {
-        log_free(runtime->history, block);
+    if (history != NULL) {
+        wm_history_event event = event_of(block, WM_HISTORY_FREE_REQUESTED);
+
+        wm_history_here(history, &event.origin, true);
+        wm_lock_acquire(lock);
+        wm_history_put(history, &event);
+        /* The free makes the block idle at once. Acquire: as in
+         * wm_space_free(). */
+        if (atomic_load_explicit(&block->uses, memory_order_acquire) == NULL &&
+            !atomic_load_explicit(&block->captured, memory_order_relaxed)) {
+            log_completed_locked(history, block, &event.origin);
+        }
+        wm_lock_release(lock);
     }
 }
 

@@ -26,26 +26,20 @@ static bool is_joined(const wm_segment *segment, size_t unit)
 }
 
 void wm_piece_set_locked(wm_segment *segment, const char *base, size_t bytes,
-                         bool joined)
+                         bool mapped)
 {
     size_t first = unit_at(segment, base);
 
     for (size_t i = first + 1; i < first + bytes / segment->unit; i++) {
-        wm_bit_set_locked(segment->joined, i, joined);
+        wm_bit_set_locked(segment->joined, i, mapped);
     }
 }
 
-void wm_piece_come(wm_segment *segment, const char *base, size_t bytes)
+void wm_piece_set(wm_segment *segment, const char *base, size_t bytes,
+                  bool mapped)
 {
     wm_lock_acquire(&segment->arena->lock);
-    wm_piece_set_locked(segment, base, bytes, true);
-    wm_lock_release(&segment->arena->lock);
-}
-
-void wm_piece_go(wm_segment *segment, const char *base, size_t bytes)
-{
-    wm_lock_acquire(&segment->arena->lock);
-    wm_piece_set_locked(segment, base, bytes, false);
+    wm_piece_set_locked(segment, base, bytes, mapped);
     wm_lock_release(&segment->arena->lock);
 }
 

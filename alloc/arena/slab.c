@@ -5,6 +5,11 @@
 #include "runtime/base/history.h"
 #include "runtime/base/meta.h"
 
+static uint64_t all_idle(const wm_slab *slab)
+{
+    return UINT64_MAX >> (64 - slab->slots);
+}
+
 static void link_slab(wm_slab *slab)
 {
     wm_slab **head = &slab->run->lane->slabs[slab->size_class];
@@ -84,8 +89,7 @@ static void init_slab(wm_slab *slab, wm_block *run)
 {
     slab->run = run;
     atomic_store_explicit(&slab->base, run->base, memory_order_relaxed);
-    slab->idle = slab->slots;
-    slab->idle_mask = UINT64_MAX >> (64 - slab->slots);
+    slab->idle_mask = all_idle(slab);
     for (unsigned i = 0; i < slab->slots; i++) {
         wm_block *slot = &slab->slot[i];
 
@@ -157,8 +161,7 @@ wm_block *wm_slab_take_locked(wm_arena *arena, wm_lane *lane,
     }
     i = (unsigned)__builtin_ctzll(slab->idle_mask);
     slab->idle_mask &= slab->idle_mask - 1;
-    slab->idle--;
-    if (slab->idle == 0) {
+    if (slab->idle_mask == 0) {
         unlink_slab(slab);
     }
     return &slab->slot[i];
@@ -188,12 +191,11 @@ void wm_slab_put_locked(wm_arena *arena, wm_block *slot)
         wm_run_move(slab->run, &arena->common);
     }
     wm_block_set_state(slot, WM_BLOCK_IDLE);
-    slab->idle_mask |= (uint64_t)1 << (slot - slab->slot);
-    slab->idle++;
-    if (slab->idle == 1) {
+    if (slab->idle_mask == 0) {
         link_slab(slab);
     }
-    if (slab->idle == slab->slots) {
+    slab->idle_mask |= (uint64_t)1 << (slot - slab->slot);
+    if (slab->idle_mask == all_idle(slab)) {
         end_slab_locked(arena, slab);
     }
 }

@@ -190,10 +190,9 @@ struct wm_slab {
         inverse;       /* wm_slot_inverse(slot_bytes). Relaxed: as base */
     size_t slot_bytes; /* lock arena, as all fields below except slots */
     unsigned size_class;
-    unsigned slots; /* const: a record is recycled among classes with this
-                       number of slots */
-    unsigned idle;
-    uint64_t idle_mask;       /* bit i: slot[i] is IDLE */
+    unsigned slots;     /* const: a record is recycled among classes with this
+                           number of slots */
+    uint64_t idle_mask; /* bit i: slot[i] is IDLE */
     wm_slab *previous, *next; /* slabs of the class with idle slots */
     wm_slab *next_made;
     wm_block slot[];

@@ -219,7 +219,7 @@ static warm_status commit_one(wm_space *space, const wm_expansion *stretch,
 
     wm_arena_count_driver(segment->arena, false, wm_clock_ns() - start);
     if (status == WARM_OK) {
-        wm_piece_come(segment, at, bytes);
+        wm_piece_set(segment, at, bytes, true);
     }
     return status;
 }
@@ -283,7 +283,7 @@ static bool uncommit(wm_space *space, const wm_expansion *stretch, size_t bytes)
             WARM_OK) {
             break;
         }
-        wm_piece_go(segment, at, piece);
+        wm_piece_set(segment, at, piece, false);
         at += piece;
     }
     wm_space_end_break(space, &breaking);

@@ -230,7 +230,7 @@ START_TEST(test_full_slab_of_an_ended_stream_comes_back_common)
         slot[i] = take(a, 2000);
     }
     ck_assert_ptr_nonnull(slot[0]);
-    ck_assert_uint_eq(slot[0]->slab->idle, 0);
+    ck_assert_uint_eq(slot[0]->slab->idle_mask, 0);
     wm_lanes_end(&arena, a);
     bed_give(slot[0]);
     ck_assert(wm_arena_check(&arena));
