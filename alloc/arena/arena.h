@@ -203,6 +203,12 @@ static inline bool wm_arena_is_sorted(const wm_arena *arena)
     return arena->small_max > 0;
 }
 
+/* Lanes with new runs, a moment ago. */
+static inline unsigned wm_lane_fresh(const wm_arena *arena)
+{
+    return atomic_load_explicit(&arena->fresh_lanes, memory_order_relaxed);
+}
+
 /* Number of the private pool that uses the arena; 0: none. */
 static inline uint64_t wm_arena_pool_number(const wm_arena *arena)
 {

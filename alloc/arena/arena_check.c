@@ -231,8 +231,10 @@ static bool check_sums_locked(const wm_arena *first, const struct tally *tally)
         pending += a->stats.pending_bytes.current;
         lost += a->stats.lost_bytes;
         captured += a->stats.captured_bytes;
-        counted += wm_arena_live_bytes_locked(a);
         out += a->out_bytes + in_transfer_cache(a);
+        for (int i = 0; i < WM_CLASSES_ALL; i++) {
+            counted += a->classes[i].live_bytes.current;
+        }
     }
     return bytes[WM_BLOCK_PENDING] == pending && bytes[WM_BLOCK_LOST] == lost &&
            bytes[WM_BLOCK_CAPTURED] == captured &&

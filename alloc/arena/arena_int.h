@@ -251,9 +251,6 @@ void wm_arena_note_part_locked(wm_arena *arena, wm_segment *segment,
 void wm_arena_note_move_locked(wm_arena *from, wm_arena *to,
                                const wm_segment *segment);
 
-/* Bytes that the arena has counted as with callers. */
-uint64_t wm_arena_live_bytes_locked(const wm_arena *arena);
-
 /* ---- segment.c ----------------------------------------------------------- */
 
 /* A record for a segment of so many bytes, in no list, or null; and back. unit:

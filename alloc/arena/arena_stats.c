@@ -9,8 +9,6 @@
 
 #include "alloc/block/page_map.h"
 
-#include <string.h>
-
 /* ---- counting: lock arena ----------------------------------------------- */
 
 static void total_add(wm_total *total, int64_t change, uint64_t allocated)
@@ -244,33 +242,33 @@ void wm_arena_count(wm_arena *arena, enum wm_count count)
     wm_lock_release(&arena->lock);
 }
 
-static void reset_peak(warm_stat *stat)
+/* peak: of what is current. total: what is in use stays counted as allocated
+ * (allocated = current + freed). */
+static void reset_stat(warm_stat *stat, bool total)
 {
-    stat->peak = stat->current;
+    if (total) {
+        stat->allocated = stat->current;
+        stat->freed = 0;
+    } else {
+        stat->peak = stat->current;
+    }
 }
 
-/* What is in use stays counted as allocated: allocated = current + freed. */
-static void reset_total(warm_stat *stat)
+static void reset_stats_locked(wm_arena *arena, bool total)
 {
-    stat->allocated = stat->current;
-    stat->freed = 0;
-}
-
-static void each_stat_locked(wm_arena *arena, void (*fn)(warm_stat *stat))
-{
-#define EACH(name, unit, meaning) fn(&arena->stats.name);
-    WARM_SPACE_STAT_MAP(EACH)
-#undef EACH
+#define RESET(name, unit, meaning) reset_stat(&arena->stats.name, total);
+    WARM_SPACE_STAT_MAP(RESET)
+#undef RESET
     for (int i = 0; i < 2; i++) {
-        fn(&arena->figures[i].segments);
-        fn(&arena->figures[i].held_bytes);
+        reset_stat(&arena->figures[i].segments, total);
+        reset_stat(&arena->figures[i].held_bytes, total);
     }
 }
 
 void wm_arena_reset_peaks(wm_arena *arena)
 {
     wm_lock_acquire(&arena->lock);
-    each_stat_locked(arena, reset_peak);
+    reset_stats_locked(arena, false);
     wm_lock_release(&arena->lock);
 }
 
@@ -278,7 +276,7 @@ void wm_arena_reset_peaks(wm_arena *arena)
 void wm_arena_reset_totals(wm_arena *arena)
 {
     wm_lock_acquire(&arena->lock);
-    each_stat_locked(arena, reset_total);
+    reset_stats_locked(arena, true);
     for (int i = 0; i < 2; i++) {
         wm_figures *f = &arena->figures[i];
 
@@ -292,13 +290,10 @@ void wm_arena_reset_totals(wm_arena *arena)
         f->requested_bytes.allocated = f->requested_bytes.current;
         f->live_bytes.allocated = f->live_bytes.current;
     }
-    memset(&arena->stats.driver_alloc, 0, sizeof arena->stats.driver_alloc);
-    memset(&arena->stats.driver_free, 0, sizeof arena->stats.driver_free);
-    arena->stats.cache_hits = 0;
-    arena->stats.retries = 0;
-    arena->stats.failures = 0;
-    arena->stats.spilled = 0;
-    arena->stats.double_frees = 0;
+    arena->stats.driver_alloc = arena->stats.driver_free =
+        (warm_duration){.count = 0};
+    arena->stats.cache_hits = arena->stats.retries = arena->stats.failures = 0;
+    arena->stats.spilled = arena->stats.double_frees = 0;
     wm_lock_release(&arena->lock);
 }
 
@@ -361,16 +356,6 @@ static void show(warm_stat *stat, uint64_t most)
         stat->current = most;
     }
     stat->freed = stat->allocated - stat->current;
-}
-
-uint64_t wm_arena_live_bytes_locked(const wm_arena *arena)
-{
-    uint64_t bytes = 0;
-
-    for (int i = 0; i < WM_CLASSES_ALL; i++) {
-        bytes += arena->classes[i].live_bytes.current;
-    }
-    return bytes;
 }
 
 void wm_stat_peak(warm_stat *stat, const wm_claim *claim)

@@ -47,21 +47,16 @@ static void log_completed_locked(wm_history *history, const wm_block *block,
     wm_history_put(history, &event);
 }
 
-static void log_completed(wm_history *history, const wm_block *block)
-{
-    wm_arena *arena = block->segment->arena;
-    wm_origin here;
-
-    wm_history_here(history, &here, false);
-    wm_lock_acquire(&arena->lock);
-    log_completed_locked(history, block, &here);
-    wm_lock_release(&arena->lock);
-}
-
 void wm_traced_unused(warm_runtime *runtime, wm_block *block)
 {
+    wm_lock *lock = &block->segment->arena->lock;
+    wm_origin here;
+
     if (runtime->history != NULL) {
-        log_completed(runtime->history, block);
+        wm_history_here(runtime->history, &here, false);
+        wm_lock_acquire(lock);
+        log_completed_locked(runtime->history, block, &here);
+        wm_lock_release(lock);
     }
 }
 

@@ -83,13 +83,6 @@ wm_lane *wm_lane_get(wm_arena *arena, uint64_t id)
 
 /* ---- lanes with new runs ------------------------------------------------- */
 
-size_t wm_lane_fresh(const wm_arena *arena)
-{
-    /* Relaxed: written under the lock; a reader without it gets the value of a
-     * moment ago. */
-    return atomic_load_explicit(&arena->fresh_lanes, memory_order_relaxed);
-}
-
 void wm_lane_renew_locked(wm_arena *arena, wm_lane *lane)
 {
     if (lane->fresh || lane->ended) {

@@ -117,10 +117,9 @@ void wm_lane_drop(struct wm_arena *arena, wm_lane *lane);
 bool wm_lane_has_more(struct wm_arena *arena, wm_lane *lane);
 
 /* Queue of lanes to which runs were freed since the lane was last taken from
- * it. wm_lane_fresh(): its length a moment ago; take: the first, or null;
- * renew: puts a lane at the end. A taken lane, and its owner, stay valid only
- * under a lock of the caller that excludes the lane's end. */
-size_t wm_lane_fresh(const struct wm_arena *arena);
+ * it. take: the first, or null; renew: puts a lane at the end. A taken lane,
+ * and its owner, stay valid only under a lock of the caller that excludes the
+ * lane's end. */
 wm_lane *wm_lane_take_fresh(struct wm_arena *arena);
 void wm_lane_renew(struct wm_arena *arena, wm_lane *lane);
 

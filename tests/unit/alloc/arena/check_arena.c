@@ -52,7 +52,7 @@ static void teardown(void)
     bed_end(&arena, 1);
 }
 
-/* A block, from a new segment if need be; null if records cannot be had. */
+/* A block, from a new segment if none fits; null without metadata. */
 static wm_block *take(size_t bytes)
 {
     size_t run = wm_size_run_bytes(bytes);
@@ -126,8 +126,9 @@ static unsigned slab_records(void)
     return count;
 }
 
-/* One class after the other: a record is kept for each number of slots, and its
- * blocks are found by every address whatever it served before. */
+/* One class after the other: the arena keeps one slab record for each number of
+ * slots, and every address of a block leads to it whatever class the record
+ * served before. */
 START_TEST(test_B25_a_record_of_a_slab_serves_other_classes)
 {
     bool seen[WM_SLAB_MOST + 1] = {false};
@@ -171,8 +172,8 @@ START_TEST(test_B3_foreign_addresses_lead_nowhere)
 }
 END_TEST
 
-/* A look-up that read its entry of the map before the records were recycled:
- * it may answer wrongly, but reads nothing outside the record. */
+/* A look-up reads its entry of the page map before the record is recycled: it
+ * may find a wrong slot, but reads nothing outside the record. */
 START_TEST(test_C10_stale_look_up_stays_inside_its_record)
 {
     wm_block *old = take(600);
@@ -195,8 +196,8 @@ START_TEST(test_C10_stale_look_up_stays_inside_its_record)
 }
 END_TEST
 
-/* The run that had the page has gone between the look into the map and at its
- * record, which serves another block now: that one is not who was asked for. */
+/* Between the look-up's read of the page map and of the record, the record is
+ * recycled for another block: the look-up does not return that block. */
 START_TEST(test_B3_C10_stale_look_up_finds_no_other_block)
 {
     wm_block *run = take(SEGMENT / 4), *block = take(SEGMENT / 4);
@@ -210,7 +211,7 @@ START_TEST(test_B3_C10_stale_look_up_finds_no_other_block)
     wm_page_map_set(gone, block, WM_ENTRY_RUN);
     ck_assert_ptr_null(wm_space_find(gone));
     wm_page_map_set(gone, run, WM_ENTRY_RUN);
-    /* The same in the middle: the run that began before it has gone. */
+    /* An inner address, whose run was merged meanwhile. */
     wm_page_map_set(block->base, block, WM_ENTRY_SLAB);
     ck_assert_ptr_null(wm_block_at(block->base + 2 * (size_t)WM_PAGE));
     wm_page_map_set(block->base, block, WM_ENTRY_RUN);
@@ -233,7 +234,7 @@ START_TEST(test_C10_stale_look_up_reads_no_freed_segment)
     wm_page_map_set(middle, segment, WM_ENTRY_INNER);
     ck_assert_ptr_null(wm_block_at(middle));
     wm_page_map_set(middle, NULL, WM_ENTRY_RUN);
-    /* The record serves again, and what does not fit gets another one. */
+    /* The record is recycled; a segment too large for it gets a new one. */
     block = take(8 * SEGMENT);
     ck_assert_ptr_eq(block->segment, segment);
     ck_assert_int_eq(wm_meta_live(), records);
@@ -318,7 +319,7 @@ START_TEST(test_B11_trim_takes_the_largest_idle_segments_first)
 }
 END_TEST
 
-/* Wherever in the list they stand. */
+/* In any order of the arena's list. */
 START_TEST(test_B11_trim_goes_on_until_the_target_is_reached)
 {
     wm_block *middle = take(2 * SEGMENT);
@@ -341,8 +342,8 @@ START_TEST(test_B11_trim_goes_on_until_the_target_is_reached)
 }
 END_TEST
 
-/* Of a range of addresses most has no memory: nor has its record, where each
- * page has a bit. */
+/* Most of an address range has no memory; then most of its record, which has a
+ * bit for each page, has none either. */
 START_TEST(test_C8_record_of_a_large_range_is_sparse)
 {
     const char *libraries = getenv("LD_PRELOAD");
@@ -396,7 +397,7 @@ START_TEST(test_B11_only_segments_idle_for_long_go)
 }
 END_TEST
 
-/* A large segment does not go where a small one is all that may. */
+/* A segment larger than what may go stays, and a smaller one goes. */
 START_TEST(test_B10_B11_what_is_to_be_kept_idle_does_not_decay)
 {
     wm_block *a, *b;
@@ -454,8 +455,9 @@ START_TEST(test_B12_failing_records_lose_nothing)
 }
 END_TEST
 
-/* What graphs had is nobody's until it has been put back, and the walk knows:
- * with some of it put back, too. */
+/* Between wm_arena_retain_end() and wm_arena_put_retained() a block has no
+ * owner: the walk allows for that, also while some of the blocks are put back.
+ */
 START_TEST(test_E4_what_graphs_kept_is_accounted_for)
 {
     wm_block *block[2] = {take(3000), take(200000)}, *chain;
@@ -521,7 +523,7 @@ START_TEST(test_random_steps_keep_every_invariant)
 }
 END_TEST
 
-/* As a space does, whose sets claim nothing. */
+/* As a space without magazine sets does. */
 static void reset_peaks(void)
 {
     wm_arena_reset_peaks(&arena);
@@ -565,7 +567,7 @@ START_TEST(test_B14_figures_are_exact_and_resets_apart)
 }
 END_TEST
 
-/* Peaks are those since they were reset, of the whole and of the classes. */
+/* Of the arena and of the size classes. */
 START_TEST(test_B14_peaks_stay_until_reset)
 {
     wm_block *block[5];

@@ -110,8 +110,8 @@ static warm_stat held(void)
 
 /* ---- what is left of segments ------------------------------------------ */
 
-/* Blocks used on streams, which are known to be free only once somebody asks:
- * 4 KiB to 4 MiB, all powers as often, replaced at random. */
+/* Blocks that streams use, so that they are idle only after a poll: 4 KiB to
+ * 4 MiB, each power of two equally often, replaced at random. */
 static void *slot[SLOTS];
 static size_t slot_bytes[SLOTS];
 
@@ -154,8 +154,8 @@ static void give_all(void)
     }
 }
 
-/* 1.22 to 1.26 times as much, as addresses of streams fall into the slots of a
- * thread; one run in some hundreds 1.28. */
+/* Held: 1.22 to 1.26 times what is live, depending on how the streams'
+ * addresses map to the thread's slots; 1.28 in one run of some hundreds. */
 START_TEST(test_mixed_sizes_hold_little_more_than_they_need)
 {
     uint64_t random = 20260101;
@@ -186,9 +186,9 @@ static void empty(void)
     }
 }
 
-/* A region of its own is there again for the next such request, whatever was
- * allocated in between out of what is held anyway. Where a miss alone polls,
- * small blocks lie in it then, and ten are obtained. */
+/* A segment obtained for one large request is still whole for the next one,
+ * whatever was allocated in between. If only misses polled, small blocks would
+ * lie in it, and ten segments would be obtained. */
 START_TEST(test_large_region_is_not_cut_to_pieces)
 {
     uint64_t random = 20260102;
@@ -206,7 +206,8 @@ START_TEST(test_large_region_is_not_cut_to_pieces)
 }
 END_TEST
 
-/* Small requests come in once a 16th of it was obtained in its stead. */
+/* Small requests use a large segment once a 16th of its size was obtained
+ * although it had room. */
 START_TEST(test_large_region_is_not_left_idle_for_ever)
 {
     begin(&(warm_options){.magazines = "off", .segment = 64 * KIB});
@@ -215,7 +216,7 @@ START_TEST(test_large_region_is_not_left_idle_for_ever)
     ck_assert_uint_eq(held().current, (64 + 4) * MIB);
     ck_assert_uint_eq(count.obtained, 1 + 4);
     empty();
-    /* And they stay out again. */
+    /* After a large request they do not use it again. */
     wt_ok(warm_free(take(64 * MIB)));
     fill(4 * MIB);
     ck_assert_uint_eq(count.obtained, 1 + 4);
@@ -227,7 +228,8 @@ START_TEST(test_large_region_is_not_left_idle_for_ever)
 }
 END_TEST
 
-/* Where nothing else is to be had they come in, a part of it in use or not. */
+/* Without memory from the driver small requests use a large segment, even one
+ * that is partly in use. */
 START_TEST(test_B12_large_region_serves_small_requests_before_an_error)
 {
     void *large;
@@ -256,7 +258,7 @@ static size_t cached(void)
     return stats.cached_bytes;
 }
 
-/* Eight blocks that fill two segments are used, and come and go. */
+/* Eight blocks that fill two segments are allocated, used and freed. */
 static void cycle(void)
 {
     void *block[KEPT];
@@ -278,8 +280,8 @@ static void be_steady(void)
     }
 }
 
-/* All of a batch that has passed, but a block of it only where memory has just
- * grown. */
+/* The thread caches all of a completed batch, or one block of it if memory has
+ * just grown. */
 START_TEST(test_what_passed_is_kept_while_memory_is_steady)
 {
     be_steady();
@@ -311,7 +313,7 @@ START_TEST(test_segment_that_is_too_small_goes_for_a_larger_one)
     wt_ok(warm_free(take(24 * MIB)));
     ck_assert_uint_eq(held().peak, 24 * MIB);
     ck_assert_uint_eq(held().current, 24 * MIB);
-    /* And that is that: both sizes have what they need. */
+    /* From now on both sizes are served without the driver. */
     for (int i = 0; i < 10; i++) {
         wt_ok(warm_free(take(20 * MIB)));
         wt_ok(warm_free(take(24 * MIB)));
@@ -322,7 +324,8 @@ START_TEST(test_segment_that_is_too_small_goes_for_a_larger_one)
 }
 END_TEST
 
-/* At most as much goes as comes, the largest that are not too much. */
+/* At most as many bytes are freed as are obtained, the largest segments that
+ * fit first. */
 START_TEST(test_segments_that_go_are_no_more_than_what_comes)
 {
     void *pointer[4];
@@ -341,7 +344,7 @@ START_TEST(test_segments_that_go_are_no_more_than_what_comes)
 }
 END_TEST
 
-/* Those that serve small requests stay, and those in use. */
+/* Segments of small requests stay, and segments in use. */
 START_TEST(test_segments_of_small_requests_do_not_go)
 {
     void *live;
@@ -428,7 +431,7 @@ START_TEST(test_bins_find_a_run_that_fits_where_there_is_one)
 }
 END_TEST
 
-/* Bounds are sizes of classes, and the largest request has a bin. */
+/* The bins' lower bounds are class sizes, and the largest request has a bin. */
 START_TEST(test_bins_begin_at_the_sizes_that_are_asked_for)
 {
     for (unsigned i = wm_size_class(WM_SLAB_LIMIT); i < WM_CLASSES; i++) {
@@ -443,7 +446,7 @@ END_TEST
 
 /* ---- how much at once --------------------------------------------------- */
 
-/* Segments are multiples of the least one, and a 64th of what is held. */
+/* A segment is a multiple of the least segment, and a 64th of what is held. */
 START_TEST(test_segments_grow_with_what_is_held)
 {
     begin(&(warm_options){.segment = 64 * KIB, .pin_chunk = 320 * KIB});

@@ -75,8 +75,9 @@ START_TEST(test_C8_a_claim_is_no_larger_than_its_hole)
 }
 END_TEST
 
-/* An idle run is claimed with the gap beside it. What its stream passes then,
- * or by its end, is everybody's as if it had lain there: and only that. */
+/* An idle run is claimed with the gap beside it. If its stream completes its
+ * work meanwhile, or ends, any stream may use the run after the claim; else
+ * not. */
 START_TEST(test_C4_C8_what_is_passed_meanwhile_is_everybodys)
 {
     bool passes = _i == 1, ends = _i == 2;

@@ -59,7 +59,7 @@ static void mark(void)
     }
 }
 
-/* Since then, of each. */
+/* Calls of each function since mark(). */
 static void assert_calls(uint64_t create, uint64_t map, uint64_t access,
                          uint64_t unmap)
 {
@@ -88,7 +88,8 @@ START_TEST(test_B8_C8_a_GiB_comes_in_steps_of_64_MiB)
 }
 END_TEST
 
-/* 64, 32 and 16 MiB; then there are twelve of 8 and two of a unit. */
+/* 64, 32 and 16 MiB are refused; then there are twelve pieces of 8 MiB and two
+ * of one unit. */
 START_TEST(test_B8_C8_what_hardware_refuses_is_halved)
 {
     void *block;
@@ -103,7 +104,7 @@ START_TEST(test_B8_C8_what_hardware_refuses_is_halved)
 }
 END_TEST
 
-/* Beside live blocks, and where some went: each mapping goes as it came. */
+/* Beside live blocks and gaps: each mapping is unmapped whole. */
 START_TEST(test_C8_only_whole_mappings_are_unmapped)
 {
     enum { BLOCKS = 24 };

@@ -63,6 +63,13 @@ static void fill(wm_lane *lane, wm_block *block[4])
     ck_assert_uint_eq(arena.stats.segments.current, 1);
 }
 
+static void give_all(wm_block *block[4])
+{
+    for (int i = 0; i < 4; i++) {
+        bed_give(block[i]);
+    }
+}
+
 START_TEST(test_freed_memory_is_its_streams_at_once)
 {
     wm_block *block[4];
@@ -72,9 +79,7 @@ START_TEST(test_freed_memory_is_its_streams_at_once)
     ck_assert_ptr_null(try(b, PART));
     ck_assert_ptr_null(try(NULL, PART));
     ck_assert_ptr_eq(try(a, PART), block[1]);
-    for (int i = 0; i < 4; i++) {
-        bed_give(block[i]);
-    }
+    give_all(block);
 }
 END_TEST
 
@@ -90,22 +95,20 @@ START_TEST(test_others_have_it_once_the_stream_has_passed)
     ck_assert(wm_lane_has_more(&arena, a));
     bed_pass(&arena, a, puts);
     ck_assert_ptr_eq(try(b, PART), block[0]);
-    /* What came back after the mark has not passed it. */
+    /* A run freed after that point is still the stream's. */
     ck_assert_ptr_null(try(b, PART));
     ck_assert(wm_lane_has_more(&arena, a));
-    /* An older mark that comes in late changes nothing. */
+    /* An earlier point, reported late, changes nothing. */
     bed_pass(&arena, a, puts - 1);
     ck_assert_ptr_null(try(b, PART));
     pass(a);
     ck_assert(!wm_lane_has_more(&arena, a));
     ck_assert_ptr_eq(try(b, PART), block[2]);
-    for (int i = 0; i < 4; i++) {
-        bed_give(block[i]);
-    }
+    give_all(block);
 }
 END_TEST
 
-/* Once it is another's, it comes back to that one. */
+/* A run is freed to the lane that allocated it last. */
 START_TEST(test_memory_moves_with_its_user)
 {
     wm_block *block[4];
@@ -117,9 +120,7 @@ START_TEST(test_memory_moves_with_its_user)
     bed_give(block[3]);
     ck_assert_ptr_null(try(a, PART));
     ck_assert_ptr_eq(try(b, PART), block[3]);
-    for (int i = 0; i < 4; i++) {
-        bed_give(block[i]);
-    }
+    give_all(block);
 }
 END_TEST
 
@@ -147,7 +148,7 @@ START_TEST(test_runs_of_different_streams_stay_apart)
 }
 END_TEST
 
-/* A request finds room in its own and the common memory together. */
+/* Runs of the stream's lane and common runs serve one request together. */
 START_TEST(test_own_and_common_neighbours_join_for_a_request)
 {
     wm_block *block[4], *large;
@@ -161,7 +162,7 @@ START_TEST(test_own_and_common_neighbours_join_for_a_request)
     large = try(a, 3 * MIB);
     ck_assert_ptr_eq(large, block[0]);
     bed_give(large);
-    /* It has not passed: all three are a's now. */
+    /* All three are freed to lane a, whose work is not complete. */
     ck_assert_ptr_null(try(b, PART));
     pass(a);
     ck_assert_ptr_eq(try(b, 3 * MIB), block[0]);
@@ -200,7 +201,7 @@ START_TEST(test_all_is_common_once_the_stream_has_ended)
     wm_lanes_end(&arena, a);
     ck_assert(wm_arena_check(&arena));
     ck_assert_ptr_eq(try(b, PART), block[0]);
-    /* And what comes back later, a whole run or a part of a slab. */
+    /* And what is freed later, a whole run or a slot. */
     bed_give(block[1]);
     ck_assert_ptr_eq(try(b, PART), block[1]);
     ck_assert_ptr_eq(try(NULL, 2000), slot);
@@ -209,7 +210,7 @@ START_TEST(test_all_is_common_once_the_stream_has_ended)
     other = try(NULL, 2000);
     ck_assert_ptr_eq(other, small);
     bed_give(block[2]);
-    /* Nothing of it is left: the record serves again. */
+    /* The lane has no run left: its record is recycled. */
     ck_assert_ptr_eq(arena.spare_lanes, a);
     ck_assert_ptr_eq(wm_lane_make(&arena, 9), a);
     ck_assert_uint_eq(bed_puts(&arena, a), 0);
@@ -220,7 +221,7 @@ START_TEST(test_all_is_common_once_the_stream_has_ended)
 }
 END_TEST
 
-/* A slab all of whose slots are out stands in no list when its lane ends. */
+/* A slab without idle slots is in no list when its lane ends. */
 START_TEST(test_full_slab_of_an_ended_stream_comes_back_common)
 {
     unsigned slots = wm_slab_slots(wm_size_class(2000));
@@ -242,7 +243,7 @@ START_TEST(test_full_slab_of_an_ended_stream_comes_back_common)
 }
 END_TEST
 
-/* The driver waits for the device, and takes it; or it does not. */
+/* The driver, which waits for the device, frees it or refuses to. */
 START_TEST(test_segment_of_several_streams_goes_and_comes_back)
 {
     uint64_t before;
@@ -253,9 +254,7 @@ START_TEST(test_segment_of_several_streams_goes_and_comes_back)
     bed_give(block[0]);
     pass(a);
     ck_assert_ptr_eq(try(b, PART), block[0]);
-    for (int i = 0; i < 4; i++) {
-        bed_give(block[i]);
-    }
+    give_all(block);
     segment = bed_detach(&arena, SIZE_MAX);
     ck_assert_ptr_nonnull(segment);
     ck_assert_ptr_null(arena.segments);
@@ -263,7 +262,7 @@ START_TEST(test_segment_of_several_streams_goes_and_comes_back)
     wm_arena_reattach(&arena, segment, true);
     ck_assert(wm_arena_check(&arena));
     ck_assert_uint_ge(segment->idle_since_ns, before); /* the last to go */
-    /* To whom they belonged before. */
+    /* The runs are in the same lanes as before. */
     ck_assert_ptr_null(try(b, 2 * MIB));
     ck_assert_ptr_eq(try(a, 3 * MIB), block[1]);
     bed_give(block[1]);
@@ -300,7 +299,8 @@ END_TEST
 enum { LANES = 4, LIVE = 40, STEPS = 20000, PAGES = 64 };
 #define WHOLE ((size_t)PAGES * 4096)
 
-/* Of a page: the stream that used it last, and at which put it came back. */
+/* A page: the stream that used it last, and the number of the put when it was
+ * freed. */
 static struct page {
     int lane;
     uint64_t at;
@@ -320,7 +320,8 @@ static unsigned page_of(const char *address)
     return (unsigned)((size_t)(address - whole) / 4096);
 }
 
-/* Whoever gets a page must have used it last, or that one must have passed. */
+/* A stream gets a page only if it used it last itself, or if the stream that
+ * did has completed its work. */
 static void model_take(struct live *entry, int lane, size_t bytes)
 {
     wm_block *block = try(lane_of[lane], bytes);
@@ -351,7 +352,7 @@ static void model_give(struct live *entry)
     entry->block = NULL;
 }
 
-/* At a point of the past, as an event that was recorded then tells. */
+/* The stream has completed its work up to a point of the past. */
 static void model_pass(int lane, uint64_t *random)
 {
     uint64_t puts = bed_puts(&arena, lane_of[lane]);
@@ -411,7 +412,8 @@ START_TEST(test_no_stream_gets_what_another_may_still_use)
 }
 END_TEST
 
-/* Lanes to which runs came back, each once, in the order of the first ones. */
+/* Lanes to which runs were freed, each once, in the order of their first free.
+ */
 START_TEST(test_C4_lanes_with_something_new_are_found)
 {
     wm_block *block[3] = {take(a, PART), take(b, PART), take(b, PART)};
@@ -425,7 +427,7 @@ START_TEST(test_C4_lanes_with_something_new_are_found)
     }
     bed_give(last);
     ck_assert_uint_eq(wm_lane_fresh(&arena), 3);
-    /* One that ends leaves the others where they stand. */
+    /* A lane that ends leaves the order of the others. */
     wm_lanes_end(&arena, a);
     ck_assert_uint_eq(wm_lane_fresh(&arena), 2);
     ck_assert_ptr_eq(wm_lane_take_fresh(&arena), b);

@@ -29,7 +29,7 @@ static wm_block *try(unsigned i, wm_lane *lane)
     return bed_try(&arenas[i], lane, BYTES);
 }
 
-/* From a region of its own. */
+/* From a new segment. */
 static wm_block *grow(unsigned i, wm_lane *lane)
 {
     wm_block *block = bed_grow(&arenas[i], lane, BYTES, BYTES);
@@ -61,7 +61,7 @@ START_TEST(test_C1_lanes_are_made_by_who_takes)
 }
 END_TEST
 
-/* Without memory for a lane there is no block, and nothing has changed. */
+/* Without memory for a lane there is no block, and nothing changes. */
 START_TEST(test_C1_no_memory_for_a_lane)
 {
     wm_block *block = grow(1, NULL);
@@ -80,7 +80,7 @@ START_TEST(test_C1_no_memory_for_a_lane)
 }
 END_TEST
 
-/* In each of them: it is worth asking, until the stream has passed. */
+/* In each sibling: there is more until the stream has completed its work. */
 START_TEST(test_C1_what_came_back_in_any_is_known)
 {
     wm_lane_point point;
@@ -99,7 +99,7 @@ START_TEST(test_C1_what_came_back_in_any_is_known)
 }
 END_TEST
 
-/* Those to which something came back since, and no others. */
+/* Only the lanes to which runs were freed since the point. */
 START_TEST(test_C4_lanes_with_something_new_are_found_again_in_all)
 {
     static const wm_lane_point nothing;
@@ -122,7 +122,7 @@ START_TEST(test_C4_lanes_with_something_new_are_found_again_in_all)
 }
 END_TEST
 
-/* Of a stream that is retired: those it has, and one that is made yet. */
+/* A stream is retired: its lanes are closed, also one that is made later. */
 START_TEST(test_C4_all_lanes_are_closed)
 {
     wm_block *block[2] = {grow(1, its), NULL};
@@ -138,8 +138,8 @@ START_TEST(test_C4_all_lanes_are_closed)
 }
 END_TEST
 
-/* What is taken when all lanes are over, of a stream that had one there or had
- * none, is nobody's. */
+/* A block allocated after all lanes of a stream have ended is in no stream's
+ * order, whether the stream had a lane in that arena or not. */
 START_TEST(test_C4_who_comes_after_the_end_is_in_nobodys_order)
 {
     unsigned i = (unsigned)_i / 2;
@@ -159,7 +159,7 @@ START_TEST(test_C4_who_comes_after_the_end_is_in_nobodys_order)
 }
 END_TEST
 
-/* Records of lanes serve again, but not while a request names them. */
+/* A lane's record is recycled, but not while a request holds the lane. */
 START_TEST(test_C4_a_lane_that_is_held_is_no_other_streams)
 {
     wm_lane *third;

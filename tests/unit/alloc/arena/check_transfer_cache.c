@@ -8,7 +8,7 @@ enum { SEGMENT = 4 << 20, SIZE = 64 << 10, COUNT = SEGMENT / SIZE };
 static wm_arena arena;
 static unsigned size_class;
 
-/* Blocks that magazines would have. */
+/* Blocks that magazines would cache. */
 static wm_entry entry[COUNT];
 
 static unsigned take(unsigned count)
@@ -32,7 +32,7 @@ static void give(unsigned from, unsigned to)
     wm_lock_release(&arena.lock);
 }
 
-/* To the depot: the first ones. */
+/* Caches the first ones. */
 static unsigned put(unsigned count, size_t bytes_max)
 {
     wm_lock_acquire(&arena.lock);
@@ -57,7 +57,7 @@ static size_t whole_runs(void)
 static void setup(void)
 {
     wm_arena_init(&arena, NULL, 0);
-    /* A segment of its own for one request, which is over. */
+    /* A segment obtained for one request, and idle now. */
     bed_give(bed_grow(&arena, NULL, SEGMENT, SEGMENT));
     size_class = wm_size_class(SIZE);
     ck_assert_uint_eq(take(COUNT), COUNT);
@@ -135,8 +135,7 @@ START_TEST(test_it_keeps_no_more_than_it_has_room_for)
 }
 END_TEST
 
-/* Two neighbours in the depot are one run for a request of twice their size.
- */
+/* Two adjacent blocks in the cache serve a request of twice their size. */
 START_TEST(test_a_request_that_finds_nothing_joins_them)
 {
     bool starved = false;
@@ -223,8 +222,8 @@ int main(void)
         test_what_is_not_used_is_joined,
         test_without_metadata_it_takes_nothing,
     };
-    Suite *suite = suite_create("depot");
-    TCase *tcase = tcase_create("depot");
+    Suite *suite = suite_create("transfer_cache");
+    TCase *tcase = tcase_create("transfer_cache");
 
     tcase_add_checked_fixture(tcase, setup, teardown);
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
