@@ -2,22 +2,9 @@
  * whose program keeps or breaks its promise to retire them (rows B3 to B7,
  * B12). Host device, whose streams the test drives step by step. */
 /* memcheck: one process */
-#include "wt.h"
+#include "stream_bed.h"
 
-#include "alloc/cache/pending.h"
-#include "alloc/cache/magazine.h"
-#include "alloc/kinds/pinned.h"
-#include "alloc/stream/timeline_int.h"
-#include "runtime/base/clock.h"
-
-#include <sched.h>
-#include <stdio.h>
-#include <string.h>
-
-enum { SIZE = 100000, BYTES = 106496, COUNT = 4 };
-
-static warm_runtime *runtime;
-static warm_stream stream;
+enum { COUNT = 4 };
 
 static void nothing(void *argument)
 {
@@ -42,15 +29,13 @@ static void teardown(void)
     wt_runtime_end(runtime);
 }
 
-static void *take(void)
-{
-    return wt_pinned(runtime, SIZE);
-}
-
-static uint64_t pending(void)
-{
-    return wt_pinned_stats(runtime).pending.current;
-}
+/* Another runtime, with these options. */
+#define reopen(...)                                                            \
+    do {                                                                       \
+        teardown();                                                            \
+        open_with(&(warm_options){                                             \
+            .size = sizeof(warm_options), .device = "host", __VA_ARGS__});     \
+    } while (0)
 
 static uint64_t all_calls(void)
 {
@@ -60,24 +45,6 @@ static uint64_t all_calls(void)
         sum += wt_calls(runtime, warm_testing_call_name(i));
     }
     return sum;
-}
-
-static void fail_call(const char *call, uint64_t n, int persistent)
-{
-    wt_ok(warm_testing_fail(runtime, call, n, persistent));
-}
-
-static uint64_t events_out(void)
-{
-    wm_event_counts events;
-
-    wm_event_pool_counts(&runtime->pinned->events, 0, &events);
-    return events.out;
-}
-
-static wm_timelines *timelines(void)
-{
-    return &runtime->pinned->timelines;
 }
 
 /* That of the stream. */
@@ -118,11 +85,8 @@ START_TEST(test_B4_frees_on_an_adopted_stream_share_one_event)
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
     ck_assert_uint_eq(wt_calls(runtime, "event_passed"), 1);
     ck_assert_uint_eq(events_out(), 1);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), COUNT + 1);
-    wt_go(runtime, stream);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 0);
+    poll_leaves(COUNT + 1);
+    go_and_poll(stream);
     ck_assert_uint_eq(events_out(), 0);
 }
 END_TEST
@@ -144,29 +108,20 @@ START_TEST(test_B4_other_frees_share_one_event_as_well)
     }
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
     ck_assert_uint_eq(pending(), COUNT);
-    wt_go(runtime, stream);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 0);
+    go_and_poll(stream);
 }
 END_TEST
 
 START_TEST(test_B4_bytes_close_a_batch)
 {
-    warm_options options = {.size = sizeof options,
-                            .device = "host",
-                            .batch_count = 100,
-                            .batch_bytes = 2 * BYTES};
 
-    teardown();
-    open_with(&options);
+    reopen(.batch_count = 100, .batch_bytes = 2 * BYTES);
     wt_stop(runtime, stream);
     wt_free_used(take(), stream);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 0);
     wt_free_used(take(), stream);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
-    wt_go(runtime, stream);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 0);
+    go_and_poll(stream);
 }
 END_TEST
 
@@ -174,18 +129,11 @@ END_TEST
  * are out, and down to one block. */
 START_TEST(test_B4_late_events_make_batches_smaller)
 {
-    warm_options options = {.size = sizeof options,
-                            .device = "host",
-                            .batch_count = 100,
-                            .batch_bytes = 4 * BYTES};
     uint64_t marks;
 
-    teardown();
-    open_with(&options);
+    reopen(.batch_count = 100, .batch_bytes = 4 * BYTES);
     wt_stop(runtime, stream);
-    for (int i = 0; i < 4 * 4; i++) {
-        wt_free_used(take(), stream);
-    }
+    free_many(4 * 4, stream);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 4);
     wt_free_used(take(), stream);
     wt_free_used(take(), stream);
@@ -197,22 +145,18 @@ START_TEST(test_B4_late_events_make_batches_smaller)
     ck_assert_uint_ge(marks, 13);
     wt_free_used(take(), stream);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + 1);
-    wt_go(runtime, stream);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 0);
+    go_and_poll(stream);
 }
 END_TEST
 
 /* The host device, whose first question is late to bring its answer. */
 static struct {
-    wm_driver_ops ops;
-    const wm_driver_ops *real;
     _Atomic bool asked, open;
 } slow;
 
 static warm_status slow_query(wm_driver *d, warm_event event)
 {
-    warm_status status = slow.real->event_passed(d, event);
+    warm_status status = real->event_passed(d, event);
 
     if (!atomic_exchange(&slow.asked, true)) {
         while (!atomic_load(&slow.open)) {
@@ -251,12 +195,9 @@ static void poll_or_free(void *argument, unsigned index)
 START_TEST(test_B4_batches_behind_a_poll_share_events)
 {
     struct beside beside = {.polled = WARM_OK, .freed = WARM_OK};
-    warm_options options = {
-        .size = sizeof options, .device = "host", .batch_count = 1};
     void *later;
 
-    teardown();
-    open_with(&options);
+    reopen(.batch_count = 1);
     wt_stop(runtime, stream); /* one step of work; each batch is another */
     wt_free_used(take(), stream);
     for (int i = 0; i < WHILE_ASKED; i++) {
@@ -264,12 +205,10 @@ START_TEST(test_B4_batches_behind_a_poll_share_events)
         wt_ok(warm_record_stream(beside.block[i], stream));
     }
     later = take();
-    slow.real = runtime->driver->ops;
-    slow.ops = *slow.real;
-    slow.ops.event_passed = slow_query;
-    runtime->driver->ops = &slow.ops;
+    replace_ops();
+    ops.event_passed = slow_query;
     wt_threads(2, poll_or_free, &beside);
-    runtime->driver->ops = slow.real;
+    restore_ops();
     wt_ok(beside.polled);
     wt_ok(beside.freed);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1 + 8 + 1);
@@ -278,12 +217,9 @@ START_TEST(test_B4_batches_behind_a_poll_share_events)
     wt_free_used(later, stream); /* the poller is back: a batch of its own */
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1 + 8 + 1 + 1);
     wt_ok(warm_testing_step(runtime, stream, 1 + 1 + 8));
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), WHILE_ASKED - 8 + 1);
+    poll_leaves(WHILE_ASKED - 8 + 1);
     ck_assert_uint_eq(timeline()->queued, 1 + 1);
-    wt_go(runtime, stream);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 0);
+    go_and_poll(stream);
     ck_assert_uint_eq(events_out(), 0);
 }
 END_TEST
@@ -301,9 +237,7 @@ START_TEST(test_B4_age_closes_a_batch)
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
     wm_timelines_close_old(timelines(), UINT64_MAX);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
-    wt_go(runtime, stream);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 0);
+    go_and_poll(stream);
 }
 END_TEST
 
@@ -314,8 +248,7 @@ START_TEST(test_B4_an_idle_stream_is_asked_once)
 
     wt_free_used(block, stream);
     ck_assert_uint_eq(pending(), 1);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 0);
+    poll_leaves(0);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 0);
     ck_assert_uint_eq(wt_calls(runtime, "stream_passed"), 1);
     ck_assert_ptr_eq(take(), block);
@@ -330,9 +263,7 @@ START_TEST(test_B4_an_idle_stream_needs_no_event_queries)
     uint64_t queries;
 
     wt_stop(runtime, stream);
-    for (int i = 0; i < 3 * COUNT; i++) {
-        wt_free_used(take(), stream);
-    }
+    free_many(3 * COUNT, stream);
     wt_go(runtime, stream);
     wt_free_used(take(), stream);
     queries = wt_calls(runtime, "event_passed");
@@ -349,18 +280,14 @@ START_TEST(test_B4_a_busy_stream_is_asked_once)
     uint64_t queries, marks;
 
     wt_stop(runtime, stream);
-    for (int i = 0; i < 3 * COUNT + 1; i++) {
-        wt_free_used(take(), stream);
-    }
+    free_many(3 * COUNT + 1, stream);
     queries = wt_calls(runtime, "event_passed");
     marks = wt_calls(runtime, "event_mark");
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(wt_calls(runtime, "event_passed"), queries + 1);
     ck_assert_uint_eq(wt_calls(runtime, "stream_passed"), 0);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + 1);
-    wt_go(runtime, stream);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 0);
+    go_and_poll(stream);
 }
 END_TEST
 
@@ -370,12 +297,9 @@ START_TEST(test_B4_a_miss_asks_nobody_twice)
 {
     void *grown = NULL;
 
-    teardown();
-    open_with(&(warm_options){.size = sizeof(warm_options), .device = "host"});
+    reopen(.batch_count = 0);
     wt_stop(runtime, stream);
-    for (int i = 0; i < WM_BATCH_RIPE; i++) {
-        wt_free_used(take(), stream);
-    }
+    free_many(WM_BATCH_RIPE, stream);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 0);
     wt_ok(warm_pinned_alloc(runtime, 4 << 20, &grown));
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
@@ -416,8 +340,7 @@ START_TEST(test_B4_frees_of_what_another_thread_has_gather_too)
 {
     struct others o = {.refused = 0};
 
-    teardown();
-    open_with(&(warm_options){.size = sizeof(warm_options), .device = "host"});
+    reopen(.batch_count = 0);
     wt_stop(runtime, stream);
     for (int i = 0; i < OTHERS; i++) {
         wt_ok(warm_pinned_alloc(runtime, SMALL, &o.block[i]));
@@ -428,11 +351,8 @@ START_TEST(test_B4_frees_of_what_another_thread_has_gather_too)
     ck_assert_uint_eq(o.locks, 0);
     ck_assert_uint_eq(o.gathered, OTHERS - 1);
     ck_assert_uint_eq(pending(), OTHERS);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), OTHERS);
-    wt_go(runtime, stream);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 0);
+    poll_leaves(OTHERS);
+    go_and_poll(stream);
     ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
 }
 END_TEST
@@ -479,12 +399,9 @@ END_TEST
  * limit nothing fails. */
 START_TEST(test_B12_an_allocation_takes_from_the_open_batch)
 {
-    warm_options options = {
-        .size = sizeof options, .device = "host", .pinned_limit = 8 << 20};
     void *block = NULL;
 
-    teardown();
-    open_with(&options);
+    reopen(.pinned_limit = 8 << 20);
     wt_ok(warm_pinned_alloc(runtime, 8 << 20, &block));
     wt_free_used(block, stream);
     block = NULL;
@@ -504,11 +421,8 @@ START_TEST(test_B5_a_stuck_adopted_stream_delays_only_its_blocks)
         wt_free_used(take(), stream);
         wt_free_used(take(), other);
     }
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 2 * COUNT + 1);
-    wt_go(runtime, stream);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 0);
+    poll_leaves(2 * COUNT + 1);
+    go_and_poll(stream);
 }
 END_TEST
 
@@ -526,8 +440,7 @@ START_TEST(test_B5_an_early_batch_does_not_wait_for_a_late_one)
     }
     for (unsigned i = 1; i <= batches; i++) {
         wt_ok(warm_testing_step(runtime, stream, 2)); /* work, event */
-        wt_ok(warm_poll(runtime));
-        ck_assert_uint_eq(pending(), batches - i);
+        poll_leaves(batches - i);
     }
     wt_go(runtime, stream);
 }
@@ -555,11 +468,8 @@ START_TEST(test_B4_a_block_of_several_streams_waits_for_each)
     ck_assert_uint_eq(info.streams, 2);
     wt_ok(warm_free(block));
     wt_go(runtime, pair[_i >> 2]);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 1);
-    wt_go(runtime, pair[!(_i >> 2)]);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 0);
+    poll_leaves(1);
+    go_and_poll(pair[!(_i >> 2)]);
 }
 END_TEST
 
@@ -593,7 +503,7 @@ START_TEST(test_B6_a_stream_of_the_program_is_adopted_and_retired)
     void *block = take();
     uint64_t before;
 
-    wt_ok(wm_driver_stream_create(runtime->driver, 0, &mine));
+    make_stream(&mine);
     wt_ok(warm_stream_adopt(runtime, mine));
     wt_ok(warm_stream_adopt(runtime, mine));
     wt_stop(runtime, mine);
@@ -602,17 +512,14 @@ START_TEST(test_B6_a_stream_of_the_program_is_adopted_and_retired)
     ck_assert_uint_eq(all_calls(), before);
     wt_ok(warm_stream_retire(runtime, mine));
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1); /* the final one */
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 1);
+    poll_leaves(1);
     /* From here on each free has its event. */
     wt_free_used(take(), mine);
     wt_free_used(take(), mine);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 3);
-    wt_go(runtime, mine);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 0);
+    go_and_poll(mine);
     wt_ok(warm_stream_retire(runtime, mine));
-    wt_ok(wm_driver_stream_destroy(runtime->driver, mine));
+    destroy_unannounced(mine);
 }
 END_TEST
 
@@ -645,12 +552,10 @@ START_TEST(test_B6_an_open_batch_outlives_its_stream)
     wt_free_used(take(), brief);
     wt_ok(warm_stream_retire(runtime, brief));
     wt_ok(warm_free(live));
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 2);
+    poll_leaves(2);
     wt_go(runtime, brief);
-    wt_ok(wm_driver_stream_destroy(runtime->driver, brief));
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 0);
+    destroy_unannounced(brief);
+    poll_leaves(0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
 }
 END_TEST
@@ -659,20 +564,14 @@ END_TEST
  * first one is handed out, and the second one is a stream like any other. */
 START_TEST(test_B6_a_stream_that_vanished_is_noticed_at_its_address)
 {
-    warm_stream first, second = NULL;
+    warm_stream first, second;
     void *live = take();
 
     wt_ok(warm_stream_create(runtime, 0, &first));
     wt_ok(warm_record_stream(live, first));
     wt_free_used(take(), first);
-    wt_ok(wm_driver_stream_destroy(runtime->driver, first));
-    for (int i = 0; i < 100 && second != first; i++) {
-        if (second != NULL) {
-            wt_ok(warm_stream_destroy(runtime, second));
-        }
-        wt_ok(warm_stream_create(runtime, 0, &second));
-    }
-    ck_assert_ptr_eq(second, first);
+    destroy_unannounced(first);
+    second = make_again(first, true);
     wt_ok(warm_free(live));
     for (int i = 0; i < 3; i++) {
         wt_ok(warm_poll(runtime));
@@ -680,8 +579,7 @@ START_TEST(test_B6_a_stream_that_vanished_is_noticed_at_its_address)
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 2);
     ck_assert_uint_eq(pending(), 0);
     wt_free_used(take(), second);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 0);
+    poll_leaves(0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 2);
 }
 END_TEST
@@ -690,20 +588,14 @@ END_TEST
  * the first one when it retires. */
 START_TEST(test_B6_a_stream_that_vanished_is_noticed_by_the_next_that_retires)
 {
-    warm_stream first, second = NULL;
+    warm_stream first, second;
 
     wt_ok(warm_stream_create(runtime, 0, &first));
     wt_free_used(take(), first);
-    wt_ok(wm_driver_stream_destroy(runtime->driver, first));
-    for (int i = 0; i < 100 && second != first; i++) {
-        if (second != NULL) {
-            wt_ok(wm_driver_stream_destroy(runtime->driver, second));
-        }
-        wt_ok(wm_driver_stream_create(runtime->driver, 0, &second));
-    }
-    ck_assert_ptr_eq(second, first);
+    destroy_unannounced(first);
+    second = make_again(first, false);
     wt_ok(warm_stream_retire(runtime, second));
-    wt_ok(wm_driver_stream_destroy(runtime->driver, second));
+    destroy_unannounced(second);
     for (int i = 0; i < 3; i++) {
         wt_ok(warm_poll(runtime));
     }
@@ -740,8 +632,7 @@ START_TEST(test_B6_pooled_streams_are_adopted)
     before = all_calls();
     wt_free_used(block, pooled);
     ck_assert_uint_eq(all_calls(), before);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 0);
+    poll_leaves(0);
 }
 END_TEST
 
@@ -780,12 +671,10 @@ START_TEST(test_B7_an_announced_capture)
     end_capture(stream);
     wt_ok(warm_capture_announce_end(runtime, stream));
     wt_fails(WARM_INVALID_ARGUMENT, warm_capture_announce_end(runtime, stream));
-    ck_assert_uint_eq(atomic_load(&timelines()->captures), 0);
+    ck_assert_uint_eq(captures(), 0);
     wt_ok(warm_free(after));
     ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 2);
-    wt_go(runtime, stream);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 0);
+    go_and_poll(stream);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
 }
 END_TEST
@@ -812,23 +701,10 @@ START_TEST(test_B7_frees_during_the_capture_of_another_stream)
     wt_ok(warm_capture_announce_end(runtime, other));
     wt_free_used(take(), stream);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + COUNT + 1);
-    wt_go(runtime, stream);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 0);
+    go_and_poll(stream);
     ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 0);
 }
 END_TEST
-
-static unsigned lines;
-static char last[256];
-
-static void hear(void *context, warm_log_level level, const char *line)
-{
-    (void)context;
-    (void)level;
-    lines++;
-    snprintf(last, sizeof last, "%s", line);
-}
 
 /* Not announced: noticed when the batch closes, full or for a poll, and said
  * once. Nothing is recorded into it, and its graph may use the blocks. */
@@ -840,21 +716,18 @@ START_TEST(test_B7_a_capture_that_was_not_announced_is_noticed)
     warm_log_set(hear, NULL);
     begin_capture(stream);
     for (int round = 0; round < 2; round++) {
-        for (unsigned i = 0; i < count; i++) {
-            wt_free_used(take(), stream);
-        }
+        free_many(count, stream);
         wt_ok(warm_poll(runtime));
     }
     warm_log_set(NULL, NULL);
     ck_assert_uint_eq(lines, 1);
-    ck_assert_ptr_nonnull(strstr(last, "announce"));
+    ck_assert_ptr_nonnull(strstr(last_line, "announce"));
     ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 2 * count);
     ck_assert_uint_eq(events_out(), 0);
     end_capture(stream);
     wt_free_used(take(), stream);
     wt_ok(warm_poll(runtime));
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 0);
+    poll_leaves(0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 2 * count);
 }
 END_TEST
@@ -864,37 +737,35 @@ START_TEST(test_B7_nothing_stays_announced)
 {
     warm_graph graph = NULL;
     warm_stream brief;
-    wm_timelines *set = timelines();
 
     wt_ok(warm_capture_begin(runtime, stream));
-    ck_assert_uint_eq(atomic_load(&set->captures), 1);
+    ck_assert_uint_eq(captures(), 1);
     wt_fails(WARM_CAPTURE_ERROR, warm_capture_begin(runtime, stream));
     wt_fails(WARM_CAPTURE_ERROR, warm_stream_adopt(runtime, stream));
-    ck_assert_uint_eq(atomic_load(&set->captures), 1);
+    ck_assert_uint_eq(captures(), 1);
     wt_ok(warm_capture_end(runtime, stream, &graph));
     wt_ok(warm_graph_destroy(runtime, graph));
-    ck_assert_uint_eq(atomic_load(&set->captures), 0);
+    ck_assert_uint_eq(captures(), 0);
     fail_call("capture_begin", 1, 0);
     wt_fails(WARM_DRIVER_ERROR, warm_capture_begin(runtime, stream));
-    ck_assert_uint_eq(atomic_load(&set->captures), 0);
+    ck_assert_uint_eq(captures(), 0);
     wt_ok(warm_stream_create(runtime, 0, &brief));
     wt_ok(warm_capture_announce(runtime, brief));
     wt_ok(warm_stream_destroy(runtime, brief));
-    ck_assert_uint_eq(atomic_load(&set->captures), 0);
+    ck_assert_uint_eq(captures(), 0);
 }
 END_TEST
 
 /* What the program announced before a capture that could not begin. */
 START_TEST(test_B7_failed_begin_leaves_what_was_announced_before)
 {
-    wm_timelines *set = timelines();
 
     wt_ok(warm_capture_announce(runtime, stream));
     fail_call("capture_begin", 1, 0);
     wt_fails(WARM_DRIVER_ERROR, warm_capture_begin(runtime, stream));
-    ck_assert_uint_eq(atomic_load(&set->captures), 1);
+    ck_assert_uint_eq(captures(), 1);
     wt_ok(warm_capture_announce_end(runtime, stream));
-    ck_assert_uint_eq(atomic_load(&set->captures), 0);
+    ck_assert_uint_eq(captures(), 0);
 }
 END_TEST
 
@@ -918,7 +789,6 @@ static void *record_per_thread(void *argument)
 
 START_TEST(test_B7_the_end_of_a_capture_finds_the_stream_that_was_announced)
 {
-    wm_timelines *set = timelines();
 
     for (int i = 0; i < 40; i++) {
         struct of_thread of = {.block = take()};
@@ -931,9 +801,9 @@ START_TEST(test_B7_the_end_of_a_capture_finds_the_stream_that_was_announced)
     }
     wt_ok(warm_poll(runtime));
     wt_ok(warm_capture_announce(runtime, WARM_STREAM_PER_THREAD));
-    ck_assert_uint_eq(atomic_load(&set->captures), 1);
+    ck_assert_uint_eq(captures(), 1);
     wt_ok(warm_capture_announce_end(runtime, WARM_STREAM_PER_THREAD));
-    ck_assert_uint_eq(atomic_load(&set->captures), 0);
+    ck_assert_uint_eq(captures(), 0);
 }
 END_TEST
 
@@ -945,9 +815,7 @@ START_TEST(test_B4_a_batch_without_an_event_waits_for_its_stream)
     uint64_t waits = wt_calls(runtime, "stream_synchronize");
 
     fail_call(_i == 0 ? "event_mark" : "event_create", 1, 0);
-    for (int i = 0; i < COUNT; i++) {
-        wt_free_used(take(), stream);
-    }
+    free_many(COUNT, stream);
     ck_assert_uint_eq(wt_calls(runtime, "stream_synchronize"), waits + 1);
     ck_assert_uint_eq(pending(), 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
@@ -962,9 +830,7 @@ START_TEST(test_B4_a_batch_is_lost_when_waiting_fails_as_well)
     wt_fails(WARM_INVALID_POINTER, warm_free(&lines));
     fail_call("event_mark", 1, 0);
     fail_call("stream_synchronize", 1, 0);
-    for (int i = 0; i < COUNT; i++) {
-        wt_free_used(take(), stream);
-    }
+    free_many(COUNT, stream);
     warm_log_set(NULL, NULL);
     ck_assert_uint_eq(pending(), 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, COUNT);
@@ -1012,60 +878,44 @@ END_TEST
 START_TEST(test_each_batch_may_fail_to_answer_twice)
 {
     wt_stop(runtime, stream);
-    for (int i = 0; i < 2 * COUNT; i++) {
-        wt_free_used(take(), stream);
-    }
+    free_many(2 * COUNT, stream);
     wt_go(runtime, stream);
     for (int i = 0; i < 2; i++) {
         fail_call("event_passed", 1, 0);
-        wt_ok(warm_poll(runtime));
-        ck_assert_uint_eq(pending(), 2 * COUNT);
+        poll_leaves(2 * COUNT);
     }
     fail_call("event_passed", 2, 0); /* the second batch's first */
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), COUNT);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 0);
+    poll_leaves(COUNT);
+    poll_leaves(0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
 }
 END_TEST
 
 /* The stream goes on, and more is freed, after the driver said that it is idle
  * and before its queue is looked at. */
-static const wm_driver_ops *real_ops;
-static wm_driver_ops other_ops;
-
 static warm_status pass_and_go_on(wm_driver *d, warm_stream s,
                                   wm_capture *capture)
 {
-    warm_status status = real_ops->stream_passed(d, s, capture);
+    warm_status status = real->stream_passed(d, s, capture);
 
-    d->ops = real_ops;
+    d->ops = real;
     wt_stop(runtime, s);
-    for (int i = 0; i < COUNT; i++) {
-        wt_free_used(take(), s);
-    }
+    free_many(COUNT, s);
     return status;
 }
 
 START_TEST(test_an_idle_stream_says_nothing_of_what_comes_later)
 {
     wt_stop(runtime, stream);
-    for (int i = 0; i < COUNT; i++) {
-        wt_free_used(take(), stream);
-    }
+    free_many(COUNT, stream);
     wt_go(runtime, stream);
     wt_free_used(take(), stream);
-    real_ops = runtime->driver->ops;
-    other_ops = *real_ops;
-    other_ops.stream_passed = pass_and_go_on;
-    runtime->driver->ops = &other_ops;
+    replace_ops();
+    ops.stream_passed = pass_and_go_on;
     wt_ok(warm_poll(runtime));
-    ck_assert_ptr_eq(runtime->driver->ops, real_ops);
+    ck_assert_ptr_eq(runtime->driver->ops, real);
     ck_assert_uint_eq(pending(), COUNT);
-    wt_go(runtime, stream);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 0);
+    go_and_poll(stream);
 }
 END_TEST
 
@@ -1083,9 +933,7 @@ START_TEST(test_B6_a_stream_that_could_not_be_adopted_is_a_stream)
     wt_free_used(block, plain);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
     ck_assert_uint_eq(pending(), 1);
-    wt_go(runtime, plain);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(pending(), 0);
+    go_and_poll(plain);
 }
 END_TEST
 

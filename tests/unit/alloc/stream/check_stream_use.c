@@ -51,6 +51,23 @@ static warm_status use_briefly(void *block)
     return status == WARM_OK ? warm_stream_destroy(runtime, brief) : status;
 }
 
+/* A stream that holds its work back until hold_end(). */
+static warm_stream hold(void)
+{
+    warm_stream held;
+
+    wt_ok(wm_driver_stream_create(runtime->driver, 0, &held));
+    wt_ok(warm_testing_hold(runtime, held));
+    wt_ok(warm_stream_adopt(runtime, held));
+    return held;
+}
+
+static void hold_end(warm_stream held)
+{
+    wt_go(runtime, held);
+    wt_ok(wm_driver_stream_destroy(runtime->driver, held));
+}
+
 static void use_by_many(void *block, unsigned held)
 {
     for (int i = 0; i < MANY; i++) {
@@ -93,9 +110,7 @@ START_TEST(test_B4_B6_stream_with_work_stays_recorded)
     uint64_t asked;
 
     for (int i = 0; i < HELD; i++) {
-        wt_ok(wm_driver_stream_create(runtime->driver, 0, &held[i]));
-        wt_ok(warm_testing_hold(runtime, held[i]));
-        wt_ok(warm_stream_adopt(runtime, held[i]));
+        held[i] = hold();
         wt_ok(warm_record_stream(block, held[i]));
         wt_ok(use_briefly(block));
         wt_ok(warm_stream_retire(runtime, held[i]));
@@ -109,9 +124,7 @@ START_TEST(test_B4_B6_stream_with_work_stays_recorded)
     for (int i = 0; i < HELD; i++) {
         wt_ok(warm_poll(runtime));
         ck_assert_uint_gt(pending(_i == 1), 0);
-        wt_ok(warm_testing_resume(runtime, held[i]));
-        wt_ok(warm_stream_synchronize(runtime, held[i]));
-        wt_ok(wm_driver_stream_destroy(runtime->driver, held[i]));
+        hold_end(held[i]);
     }
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(_i == 1), 0);
@@ -126,17 +139,13 @@ START_TEST(test_B6_B25_records_go_once_the_work_has_passed)
     void *block = take(false);
 
     for (int i = 0; i < HELD; i++) {
-        wt_ok(wm_driver_stream_create(runtime->driver, 0, &held[i]));
-        wt_ok(warm_testing_hold(runtime, held[i]));
-        wt_ok(warm_stream_adopt(runtime, held[i]));
+        held[i] = hold();
         wt_ok(warm_record_stream(block, held[i]));
         wt_ok(warm_stream_retire(runtime, held[i]));
     }
     ck_assert_uint_eq(wt_block_info(block).streams, HELD);
     for (int i = 0; i < HELD; i++) {
-        wt_ok(warm_testing_resume(runtime, held[i]));
-        wt_ok(warm_stream_synchronize(runtime, held[i]));
-        wt_ok(wm_driver_stream_destroy(runtime->driver, held[i]));
+        hold_end(held[i]);
     }
     use_by_many(block, HELD);
     ck_assert_uint_le(wt_block_info(block).streams, FEW);
@@ -236,12 +245,10 @@ START_TEST(test_B4_stream_recorded_while_others_are_asked_about)
     wt_ok(warm_free(meanwhile.block));
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
-    wt_ok(warm_testing_resume(runtime, stream));
-    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_go(runtime, stream);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
-    wt_ok(warm_testing_resume(runtime, held[0]));
-    wt_ok(warm_stream_synchronize(runtime, held[0]));
+    wt_go(runtime, held[0]);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
     wt_ok(warm_stream_retire(runtime, held[2 * FEW - 1]));
@@ -279,12 +286,9 @@ static void use_one(void *argument, unsigned index)
 
 START_TEST(test_B4_B25_threads_record_while_others_drop)
 {
-    warm_stream held;
+    warm_stream held = hold();
 
     many.most = 0;
-    wt_ok(wm_driver_stream_create(runtime->driver, 0, &held));
-    wt_ok(warm_testing_hold(runtime, held));
-    wt_ok(warm_stream_adopt(runtime, held));
     for (int i = 0; i < 2; i++) {
         many.block[i] = take(i == 1);
         wt_ok(warm_record_stream(many.block[i], stream));
@@ -303,9 +307,7 @@ START_TEST(test_B4_B25_threads_record_while_others_drop)
     wt_ok(warm_poll(runtime));
     ck_assert_uint_gt(pending(false), 0);
     ck_assert_uint_gt(pending(true), 0);
-    wt_ok(warm_testing_resume(runtime, held));
-    wt_ok(warm_stream_synchronize(runtime, held));
-    wt_ok(wm_driver_stream_destroy(runtime->driver, held));
+    hold_end(held);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(false), 0);
     ck_assert_uint_eq(pending(true), 0);

@@ -3,25 +3,9 @@
  * whose streams the test drives step by step. The streams are not adopted
  * (check_batch.c has the adopted ones). */
 /* memcheck: one process */
-#include "wt.h"
+#include "stream_bed.h"
 
-#include "alloc/kinds/pinned.h"
 #include "alloc/block/page_map.h"
-#include "runtime/base/meta.h"
-
-#include <sched.h>
-#include <stdio.h>
-#include <string.h>
-
-enum { SIZE = 100000 };
-
-static warm_runtime *runtime;
-static warm_stream stream;
-
-static void make_stream(warm_stream *s)
-{
-    wt_ok(wm_driver_stream_create(runtime->driver, 0, s));
-}
 
 static void setup(void)
 {
@@ -40,30 +24,6 @@ static void teardown(void)
     ck_assert_uint_eq(report.live, 0);
 }
 
-static void *take(void)
-{
-    return wt_pinned(runtime, SIZE);
-}
-
-static void fail_call(const char *call, uint64_t n, int persistent)
-{
-    wt_ok(warm_testing_fail(runtime, call, n, persistent));
-}
-
-/* Destroyed behind the library's back, by the driver's own call. */
-static void destroy_unannounced(warm_stream s)
-{
-    wt_ok(wm_driver_stream_destroy(runtime->driver, s));
-}
-
-static uint64_t events_out(void)
-{
-    wm_event_counts events;
-
-    wm_event_pool_counts(&runtime->pinned->events, 0, &events);
-    return events.out;
-}
-
 static const char *const record_calls[] = {"event_create", "event_mark"};
 
 /* The driver cannot record: the stream is waited for instead. */
@@ -77,7 +37,7 @@ START_TEST(test_B4_failed_record_waits_for_the_stream)
     wt_ok(warm_free(block));
     ck_assert_uint_eq(wt_calls(runtime, "stream_synchronize"), waits + 1);
     ck_assert_uint_eq(events_out(), 0);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(pending(), 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
     ck_assert_ptr_eq(take(), block);
     wt_ok(warm_free(block));
@@ -106,14 +66,11 @@ START_TEST(test_B4_failed_query_is_asked_again)
 {
     void *block = take();
 
-    wt_ok(warm_record_stream(block, stream));
-    wt_ok(warm_free(block));
+    wt_free_used(block, stream);
     wt_ok(warm_stream_synchronize(runtime, stream));
     fail_call("event_passed", 1, 0);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    poll_leaves(1);
+    poll_leaves(0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
 }
 END_TEST
@@ -123,14 +80,13 @@ START_TEST(test_B4_query_that_always_fails_loses_the_block)
     void *block = take();
     void *next;
 
-    wt_ok(warm_record_stream(block, stream));
-    wt_ok(warm_free(block));
+    wt_free_used(block, stream);
     fail_call("event_passed", 1, 1);
     for (int i = 0; i < 10; i++) {
         wt_ok(warm_poll(runtime));
     }
     fail_call("event_passed", 0, 0);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(pending(), 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
     ck_assert_ptr_ne(next = take(), block);
     wt_ok(warm_free(next));
@@ -143,44 +99,35 @@ START_TEST(test_B4_failures_count_in_a_row_only)
     void *block = take();
 
     wt_ok(warm_testing_hold(runtime, stream));
-    wt_ok(warm_record_stream(block, stream));
-    wt_ok(warm_free(block));
+    wt_free_used(block, stream);
     for (int i = 0; i < 5; i++) {
         fail_call("event_passed", 1, 0);
         wt_ok(warm_poll(runtime));
         wt_ok(warm_poll(runtime));
     }
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
-    wt_ok(warm_testing_resume(runtime, stream));
-    wt_ok(warm_stream_synchronize(runtime, stream));
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    go_and_poll(stream);
 }
 END_TEST
 
 /* ---- several threads poll --------------------------------------------- */
 
-/* The host device with one call replaced. */
+/* What a replaced call and the other threads tell each other. */
 static struct {
-    wm_driver_ops ops;
-    const wm_driver_ops *real;
     _Atomic bool asked, open, done;
     _Atomic unsigned queries;
 } slow;
 
-/* Tests may share a process. */
-static void replace_ops(void)
+static void replace_slow(void)
 {
-    memset(&slow, 0, sizeof slow);
-    slow.real = runtime->driver->ops;
-    slow.ops = *slow.real;
-    runtime->driver->ops = &slow.ops;
+    memset(&slow, 0, sizeof slow); /* tests may share a process */
+    replace_ops();
 }
 
 /* The first query has its answer, and is late to bring it. */
 static warm_status slow_query(wm_driver *d, warm_event event)
 {
-    warm_status status = slow.real->event_passed(d, event);
+    warm_status status = real->event_passed(d, event);
 
     if (atomic_fetch_add_explicit(&slow.queries, 1, memory_order_acq_rel) ==
         0) {
@@ -230,15 +177,14 @@ START_TEST(test_B4_B12_poll_beside_a_slow_one_takes_back_what_has_passed)
     void *block = take();
 
     wt_ok(warm_testing_hold(runtime, stream));
-    wt_ok(warm_record_stream(block, stream));
-    wt_ok(warm_free(block));
-    replace_ops();
-    slow.ops.event_passed = slow_query;
+    wt_free_used(block, stream);
+    replace_slow();
+    ops.event_passed = slow_query;
     wt_threads(3, poll_both, status);
-    runtime->driver->ops = slow.real;
+    restore_ops();
     wt_ok(status[0]);
     wt_ok(status[1]);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(pending(), 0);
 }
 END_TEST
 
@@ -268,7 +214,7 @@ static warm_status slow_mark(wm_driver *d, warm_event event, warm_stream s,
            (n > 0 ||
             atomic_load_explicit(&slow.queries, memory_order_acquire) == 1)) {
     }
-    return slow.real->event_mark(d, event, s, capture);
+    return real->event_mark(d, event, s, capture);
 }
 
 static void meet(void *argument, unsigned index)
@@ -297,13 +243,13 @@ START_TEST(test_B6_retire_and_free_of_one_stream_at_once)
     meeting.retires_first = _i != 0;
     make_stream(&meeting.stream);
     wt_ok(warm_record_stream(meeting.block, meeting.stream));
-    replace_ops();
-    slow.ops.event_mark = slow_mark;
+    replace_slow();
+    ops.event_mark = slow_mark;
     wt_threads(2, meet, NULL);
-    runtime->driver->ops = slow.real;
+    restore_ops();
     wt_ok(meeting.freed);
     wt_ok(meeting.retired);
-    while (wt_pinned_stats(runtime).pending.current != 0) {
+    while (pending() != 0) {
         wt_ok(warm_poll(runtime));
     }
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
@@ -311,11 +257,6 @@ START_TEST(test_B6_retire_and_free_of_one_stream_at_once)
 END_TEST
 
 /* ---- a capture begins while a thread closes a batch ---------------------- */
-
-static void nothing(void *argument)
-{
-    (void)argument;
-}
 
 static void announce_meanwhile(void *argument, unsigned index)
 {
@@ -364,7 +305,7 @@ static warm_status mark_late(wm_driver *d, warm_event event, warm_stream s,
     while (!atomic_load_explicit(&slow.open, memory_order_acquire)) {
         sched_yield();
     }
-    return slow.real->event_mark(d, event, s, capture);
+    return real->event_mark(d, event, s, capture);
 }
 
 /* What was freed before a capture is no graph's, whoever records it. */
@@ -375,21 +316,16 @@ START_TEST(test_B7_capture_waits_for_a_batch_that_is_being_closed)
 
     memset(&meeting, 0, sizeof meeting);
     wt_ok(warm_stream_adopt(runtime, stream));
-    wt_ok(warm_testing_hold(runtime, stream));
-    wt_ok(warm_stream_host_func(runtime, stream, nothing, NULL));
-    wt_ok(warm_record_stream(block, stream));
-    wt_ok(warm_free(block));
-    replace_ops();
-    slow.ops.event_mark = mark_late;
+    wt_stop(runtime, stream);
+    wt_free_used(block, stream);
+    replace_slow();
+    ops.event_mark = mark_late;
     wt_threads(3, announce_meanwhile, status);
-    runtime->driver->ops = slow.real;
+    restore_ops();
     wt_ok(status[0]);
     wt_ok(status[1]);
     ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 0);
-    wt_ok(warm_testing_resume(runtime, stream));
-    wt_ok(warm_stream_synchronize(runtime, stream));
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    go_and_poll(stream);
 }
 END_TEST
 
@@ -404,12 +340,8 @@ START_TEST(test_B6_final_event_is_later_than_that_of_a_record)
     wt_ok(warm_testing_hold(runtime, NULL));
     wt_ok(warm_stream_retire(runtime, NULL));
     wt_ok(warm_free(block));
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
-    wt_ok(warm_testing_resume(runtime, NULL));
-    wt_ok(warm_stream_synchronize(runtime, NULL));
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    poll_leaves(1);
+    go_and_poll(NULL);
 }
 END_TEST
 
@@ -472,7 +404,7 @@ END_TEST
 static warm_status say_blocked(wm_driver *d, warm_stream s,
                                wm_stream_info *info)
 {
-    warm_status status = slow.real->stream_info(d, s, info);
+    warm_status status = real->stream_info(d, s, info);
 
     info->capture = WM_CAPTURE_BLOCKED;
     return status;
@@ -486,24 +418,20 @@ START_TEST(test_B7_blocked_stream_is_recorded_on_later)
     void *block = take();
     uint64_t records;
 
-    replace_ops();
-    slow.ops.stream_info = say_blocked;
+    replace_slow();
+    ops.stream_info = say_blocked;
     records = wt_calls(runtime, "event_mark");
-    wt_ok(warm_record_stream(block, used));
-    wt_ok(warm_free(block));
+    wt_free_used(block, used);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), records);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
-    slow.ops.stream_info = slow.real->stream_info;
+    ck_assert_uint_eq(pending(), 1);
+    ops.stream_info = real->stream_info;
     wt_ok(warm_testing_hold(runtime, used));
     wt_ok(warm_poll(runtime));
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), records + 1);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
-    wt_ok(warm_testing_resume(runtime, used));
-    wt_ok(warm_stream_synchronize(runtime, used));
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(pending(), 1);
+    go_and_poll(used);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
 }
 END_TEST
@@ -527,19 +455,14 @@ START_TEST(test_B4_B7_stream_that_is_blocked_meanwhile_is_recorded_on_later)
     replace_ops();
     wt_ok(warm_record_stream(block, NULL));
     wt_ok(warm_stream_synchronize(runtime, NULL));
-    slow.ops.event_mark = mark_blocked;
+    ops.event_mark = mark_blocked;
     wt_ok(warm_free(block));
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
-    slow.ops.event_mark = slow.real->event_mark;
+    poll_leaves(1);
+    ops.event_mark = real->event_mark;
     wt_ok(warm_testing_hold(runtime, NULL));
     wt_ok(warm_poll(runtime));
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
-    wt_ok(warm_testing_resume(runtime, NULL));
-    wt_ok(warm_stream_synchronize(runtime, NULL));
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    poll_leaves(1);
+    go_and_poll(NULL);
 }
 END_TEST
 
@@ -563,25 +486,21 @@ START_TEST(test_B7_unrecorded_use_is_recorded_on_its_own_stream)
     pthread_t thread;
     uint64_t records;
 
-    replace_ops();
-    slow.ops.stream_info = say_blocked;
-    wt_ok(warm_record_stream(block, WARM_STREAM_PER_THREAD));
-    wt_ok(warm_free(block));
-    slow.ops.stream_info = slow.real->stream_info;
+    replace_slow();
+    ops.stream_info = say_blocked;
+    wt_free_used(block, WARM_STREAM_PER_THREAD);
+    ops.stream_info = real->stream_info;
     wt_ok(warm_testing_hold(runtime, WARM_STREAM_PER_THREAD));
     records = wt_calls(runtime, "event_mark");
     pthread_create(&thread, NULL, poll_twice, &status);
     pthread_join(thread, NULL);
     wt_ok(status);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), records);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
+    ck_assert_uint_eq(pending(), 1);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), records + 1);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
-    wt_ok(warm_testing_resume(runtime, WARM_STREAM_PER_THREAD));
-    wt_ok(warm_stream_synchronize(runtime, WARM_STREAM_PER_THREAD));
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(pending(), 1);
+    go_and_poll(WARM_STREAM_PER_THREAD);
 }
 END_TEST
 
@@ -593,18 +512,14 @@ START_TEST(test_B6_B7_final_event_stands_for_an_unrecorded_use)
 
     make_stream(&brief);
     wt_ok(warm_record_stream(block, brief));
-    replace_ops();
-    slow.ops.stream_info = say_blocked;
+    replace_slow();
+    ops.stream_info = say_blocked;
     wt_ok(warm_free(block));
-    slow.ops.stream_info = slow.real->stream_info;
+    ops.stream_info = real->stream_info;
     wt_ok(warm_testing_hold(runtime, brief));
     wt_ok(warm_stream_retire(runtime, brief));
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
-    wt_ok(warm_testing_resume(runtime, brief));
-    wt_ok(warm_stream_synchronize(runtime, brief));
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    poll_leaves(1);
+    go_and_poll(brief);
     destroy_unannounced(brief);
 }
 END_TEST
@@ -638,12 +553,10 @@ START_TEST(test_B4_C4_default_stream_recorded_again_is_the_later_point)
     wt_ok(warm_record_stream(block, defaults));
     wt_threads(1, free_it, &use);
     wt_ok(use.status);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
+    poll_leaves(1);
     wt_gate_open(gate);
     wt_ok(warm_stream_synchronize(runtime, defaults));
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    poll_leaves(0);
 }
 END_TEST
 
@@ -684,29 +597,22 @@ START_TEST(test_B4_C4_streams_that_cannot_be_kept_in_mind_are_waited_for)
     wt_ok(warm_stream_synchronize(runtime, use.stream));
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, fails);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(pending(), 0);
     wt_ok(warm_stream_destroy(runtime, use.stream));
 }
 END_TEST
 
 /* ---- the log callback comes back in ----------------------------------- */
 
-static struct {
-    void *block;
-    unsigned lines;
-    char last[256];
-} heard;
+static void *freed_by_log;
 
 static void free_from_log(void *context, warm_log_level level, const char *line)
 {
-    void *block = heard.block;
+    void *block = freed_by_log;
     void *more = NULL;
 
-    (void)context;
-    (void)level;
-    heard.lines++;
-    snprintf(heard.last, sizeof heard.last, "%s", line);
-    heard.block = NULL;
+    hear(context, level, line);
+    freed_by_log = NULL;
     if (block != NULL) {
         wt_ok(warm_free(block));
         wt_ok(warm_pinned_alloc(runtime, (size_t)16 << 20, &more));
@@ -714,21 +620,28 @@ static void free_from_log(void *context, warm_log_level level, const char *line)
     }
 }
 
+/* The log frees block, or null. */
+static void hear_and_free(void *block)
+{
+    lines = 0;
+    freed_by_log = block;
+    warm_log_set(free_from_log, NULL);
+}
+
 START_TEST(test_B6_log_of_a_failed_retire_may_free_its_blocks)
 {
     warm_stream brief;
+    void *block = take();
 
-    memset(&heard, 0, sizeof heard);
-    heard.block = take();
     make_stream(&brief);
-    wt_ok(warm_record_stream(heard.block, brief));
-    warm_log_set(free_from_log, NULL);
+    wt_ok(warm_record_stream(block, brief));
+    hear_and_free(block);
     fail_call("event_mark", 1, 0);
     fail_call("stream_synchronize", 1, 0);
     wt_ok(warm_stream_destroy(runtime, brief));
     warm_log_set(NULL, NULL);
-    ck_assert_ptr_nonnull(strstr(heard.last, "leaked"));
-    ck_assert_uint_eq(heard.lines, 2);
+    ck_assert_ptr_nonnull(strstr(last_line, "leaked"));
+    ck_assert_uint_eq(lines, 2);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
 }
 END_TEST
@@ -736,21 +649,18 @@ END_TEST
 /* Said once, and while nobody waits for the one who says it. */
 START_TEST(test_B4_block_lost_by_polling_is_said_once)
 {
-    void *block = take();
+    void *block = take(), *other = take();
 
-    memset(&heard, 0, sizeof heard);
-    heard.block = take();
-    wt_ok(warm_record_stream(block, stream));
-    wt_ok(warm_free(block));
-    warm_log_set(free_from_log, NULL);
+    wt_free_used(block, stream);
+    hear_and_free(other);
     fail_call("event_passed", 1, 1);
     for (int i = 0; i < 5; i++) {
         wt_ok(warm_poll(runtime));
     }
     fail_call("event_passed", 0, 0);
     warm_log_set(NULL, NULL);
-    ck_assert_uint_eq(heard.lines, 1);
-    ck_assert_ptr_nonnull(strstr(heard.last, "leaked"));
+    ck_assert_uint_eq(lines, 1);
+    ck_assert_ptr_nonnull(strstr(last_line, "leaked"));
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
 }
 END_TEST
@@ -761,18 +671,16 @@ START_TEST(test_B4_B7_block_of_a_capture_is_said_with_its_segment)
     void *block[2] = {take(), take()};
     warm_graph graph = NULL;
 
-    memset(&heard, 0, sizeof heard);
-    warm_log_set(free_from_log, NULL);
+    hear_and_free(NULL);
     wt_ok(warm_capture_begin(runtime, stream));
     for (int i = 0; i < 2; i++) {
-        wt_ok(warm_record_stream(block[i], stream));
-        wt_ok(warm_free(block[i]));
+        wt_free_used(block[i], stream);
     }
     wt_ok(warm_capture_end(runtime, stream, &graph));
     warm_log_set(NULL, NULL);
-    ck_assert_uint_eq(heard.lines, 1);
-    ck_assert_ptr_nonnull(strstr(heard.last, "a graph capture used it"));
-    ck_assert_ptr_nonnull(strstr(heard.last, "and its segment of 4.0 MiB"));
+    ck_assert_uint_eq(lines, 1);
+    ck_assert_ptr_nonnull(strstr(last_line, "a graph capture used it"));
+    ck_assert_ptr_nonnull(strstr(last_line, "and its segment of 4.0 MiB"));
     ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 2);
     wt_ok(warm_graph_destroy(runtime, graph));
 }
@@ -818,7 +726,7 @@ END_TEST
  * it would say nothing of the old one's work. */
 START_TEST(test_B6_address_that_returns_is_another_stream)
 {
-    warm_stream first, second = NULL;
+    warm_stream first, second;
     wm_stream_info info = {0}, again = {0};
     void *block = take();
 
@@ -826,18 +734,12 @@ START_TEST(test_B6_address_that_returns_is_another_stream)
     wt_ok(wm_driver_stream_info(runtime->driver, first, &info));
     wt_ok(warm_record_stream(block, first));
     destroy_unannounced(first);
-    for (int i = 0; i < 100 && second != first; i++) {
-        if (second != NULL) {
-            destroy_unannounced(second);
-        }
-        make_stream(&second);
-    }
-    ck_assert_ptr_eq(second, first);
+    second = make_again(first, false);
     wt_ok(wm_driver_stream_info(runtime->driver, second, &again));
     ck_assert_uint_ne(info.id, again.id);
     wt_ok(warm_free(block));
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(pending(), 0);
 }
 END_TEST
 
@@ -852,13 +754,10 @@ START_TEST(test_B6_retired_stream_is_never_named_again)
     wt_ok(warm_stream_retire(runtime, brief));
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
     wt_ok(warm_free(block));
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
-    wt_ok(warm_testing_resume(runtime, brief));
-    wt_ok(warm_stream_synchronize(runtime, brief));
+    poll_leaves(1);
+    wt_go(runtime, brief);
     destroy_unannounced(brief);
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    poll_leaves(0);
 }
 END_TEST
 
@@ -872,8 +771,7 @@ START_TEST(test_B6_retire_that_cannot_record_waits)
     fail_call("event_mark", 1, 0);
     wt_ok(warm_stream_destroy(runtime, brief));
     wt_ok(warm_free(block));
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    poll_leaves(0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
 }
 END_TEST
@@ -905,8 +803,7 @@ START_TEST(test_B6_streams_that_are_gone_leave_nothing_behind)
         void *block = take();
 
         make_stream(&brief);
-        wt_ok(warm_record_stream(block, brief));
-        wt_ok(warm_free(block));
+        wt_free_used(block, brief);
         wt_ok(warm_stream_synchronize(runtime, brief));
         if (i % 2 == 0) {
             wt_ok(warm_stream_destroy(runtime, brief));
@@ -915,7 +812,7 @@ START_TEST(test_B6_streams_that_are_gone_leave_nothing_behind)
         }
         wt_ok(warm_poll(runtime));
     }
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(pending(), 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).segments.current, 1);
     ck_assert_uint_le(runtime->pinned->timelines.count, 64);
     wm_event_pool_counts(&runtime->pinned->events, 0, &events);
@@ -949,19 +846,15 @@ START_TEST(test_B4_reused_event_does_not_free_early)
     void *first = take();
     void *second;
 
-    wt_ok(warm_record_stream(first, stream));
-    wt_ok(warm_free(first));
+    wt_free_used(first, stream);
     wt_ok(warm_stream_synchronize(runtime, stream));
     wt_ok(warm_poll(runtime));
     second = take();
     wt_ok(warm_testing_hold(runtime, stream));
-    wt_ok(warm_record_stream(second, stream));
-    wt_ok(warm_free(second));
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
+    wt_free_used(second, stream);
+    poll_leaves(1);
     wt_ok(warm_testing_step(runtime, stream, 1));
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    poll_leaves(0);
     wt_ok(warm_testing_resume(runtime, stream));
 }
 END_TEST
