@@ -159,9 +159,7 @@ static warm_status slow_query(wm_driver *d, warm_event event)
     warm_status status = real->event_passed(d, event);
 
     if (!atomic_exchange(&slow.asked, true)) {
-        while (!atomic_load(&slow.open)) {
-            sched_yield();
-        }
+        await_flag(&slow.open);
     }
     return status;
 }
@@ -181,9 +179,7 @@ static void poll_or_free(void *argument, unsigned index)
         beside->polled = warm_poll(runtime);
         return;
     }
-    while (!atomic_load(&slow.asked)) {
-        sched_yield();
-    }
+    await_flag(&slow.asked);
     for (int i = 0; i < WHILE_ASKED && beside->freed == WARM_OK; i++) {
         beside->freed = warm_free(beside->block[i]);
     }
@@ -625,8 +621,8 @@ END_TEST
 START_TEST(test_B6_pooled_streams_are_adopted)
 {
     warm_stream pooled;
-    uint64_t before;
     void *block = take();
+    uint64_t before;
 
     wt_ok(warm_stream_reserve(runtime, 0, &pooled));
     before = all_calls();
@@ -923,14 +919,13 @@ END_TEST
 START_TEST(test_B6_a_stream_that_could_not_be_adopted_is_a_stream)
 {
     warm_stream plain;
-    void *block = take();
 
     wt_fails(WARM_INVALID_POINTER, warm_free(&lines));
     fail_call("stream_info", 1, 0);
     wt_ok(warm_stream_create(runtime, 0, &plain));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "not allocated"));
     wt_stop(runtime, plain);
-    wt_free_used(block, plain);
+    wt_free_used(take(), plain);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
     ck_assert_uint_eq(pending(), 1);
     go_and_poll(plain);

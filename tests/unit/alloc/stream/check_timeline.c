@@ -64,9 +64,7 @@ END_TEST
 
 START_TEST(test_B4_failed_query_is_asked_again)
 {
-    void *block = take();
-
-    wt_free_used(block, stream);
+    wt_free_used(take(), stream);
     wt_ok(warm_stream_synchronize(runtime, stream));
     fail_call("event_passed", 1, 0);
     poll_leaves(1);
@@ -96,10 +94,8 @@ END_TEST
 /* Three failures, but an answer between any two of them. */
 START_TEST(test_B4_failures_count_in_a_row_only)
 {
-    void *block = take();
-
     wt_ok(warm_testing_hold(runtime, stream));
-    wt_free_used(block, stream);
+    wt_free_used(take(), stream);
     for (int i = 0; i < 5; i++) {
         fail_call("event_passed", 1, 0);
         wt_ok(warm_poll(runtime));
@@ -129,12 +125,9 @@ static warm_status slow_query(wm_driver *d, warm_event event)
 {
     warm_status status = real->event_passed(d, event);
 
-    if (atomic_fetch_add_explicit(&slow.queries, 1, memory_order_acq_rel) ==
-        0) {
-        atomic_store_explicit(&slow.asked, true, memory_order_release);
-        while (!atomic_load_explicit(&slow.open, memory_order_acquire)) {
-            sched_yield();
-        }
+    if (atomic_fetch_add(&slow.queries, 1) == 0) {
+        atomic_store(&slow.asked, true);
+        await_flag(&slow.open);
     }
     return status;
 }
@@ -150,15 +143,12 @@ static void poll_both(void *argument, unsigned index)
     }
     if (index == 2) {
         /* The second is either back too early, or waits for the first. */
-        while (wt_lingers(&linger) &&
-               !atomic_load_explicit(&slow.done, memory_order_acquire)) {
+        while (wt_lingers(&linger) && !atomic_load(&slow.done)) {
         }
-        atomic_store_explicit(&slow.open, true, memory_order_release);
+        atomic_store(&slow.open, true);
         return;
     }
-    while (!atomic_load_explicit(&slow.asked, memory_order_acquire)) {
-        sched_yield();
-    }
+    await_flag(&slow.asked);
     status[1] = warm_testing_resume(runtime, stream);
     if (status[1] == WARM_OK) {
         status[1] = warm_stream_synchronize(runtime, stream);
@@ -166,7 +156,7 @@ static void poll_both(void *argument, unsigned index)
     if (status[1] == WARM_OK) {
         status[1] = warm_poll(runtime);
     }
-    atomic_store_explicit(&slow.done, true, memory_order_release);
+    atomic_store(&slow.done, true);
 }
 
 /* A poll takes back what had passed before it, although another thread polls
@@ -174,10 +164,9 @@ static void poll_both(void *argument, unsigned index)
 START_TEST(test_B4_B12_poll_beside_a_slow_one_takes_back_what_has_passed)
 {
     warm_status status[3] = {WARM_OK, WARM_OK, WARM_OK};
-    void *block = take();
 
     wt_ok(warm_testing_hold(runtime, stream));
-    wt_free_used(block, stream);
+    wt_free_used(take(), stream);
     replace_slow();
     ops.event_passed = slow_query;
     wt_threads(3, poll_both, status);
@@ -203,16 +192,13 @@ static struct {
 static warm_status slow_mark(wm_driver *d, warm_event event, warm_stream s,
                              wm_capture *capture)
 {
-    unsigned n =
-        atomic_fetch_add_explicit(&slow.queries, 1, memory_order_acq_rel);
+    unsigned n = atomic_fetch_add(&slow.queries, 1);
     _Atomic bool *until = n == 0 ? &slow.done : &meeting.gone;
     wt_linger linger = {0};
 
-    atomic_store_explicit(&slow.asked, true, memory_order_release);
-    while (wt_lingers(&linger) &&
-           !atomic_load_explicit(until, memory_order_acquire) &&
-           (n > 0 ||
-            atomic_load_explicit(&slow.queries, memory_order_acquire) == 1)) {
+    atomic_store(&slow.asked, true);
+    while (wt_lingers(&linger) && !atomic_load(until) &&
+           (n > 0 || atomic_load(&slow.queries) == 1)) {
     }
     return real->event_mark(d, event, s, capture);
 }
@@ -220,18 +206,17 @@ static warm_status slow_mark(wm_driver *d, warm_event event, warm_stream s,
 static void meet(void *argument, unsigned index)
 {
     (void)argument;
-    while (index == 1 &&
-           !atomic_load_explicit(&slow.asked, memory_order_acquire)) {
-        sched_yield();
+    if (index == 1) {
+        await_flag(&slow.asked);
     }
     if (meeting.retires_first == (index == 0)) {
         meeting.retired = warm_stream_destroy(runtime, meeting.stream);
-        atomic_store_explicit(&meeting.gone, true, memory_order_release);
+        atomic_store(&meeting.gone, true);
     } else {
         meeting.freed = warm_free(meeting.block);
     }
     if (index == 1) {
-        atomic_store_explicit(&slow.done, true, memory_order_release);
+        atomic_store(&slow.done, true);
     }
 }
 
@@ -267,29 +252,22 @@ static void announce_meanwhile(void *argument, unsigned index)
         status[0] = warm_poll(runtime);
         return;
     }
-    while (!atomic_load_explicit(&slow.asked, memory_order_acquire)) {
-        sched_yield();
-    }
+    await_flag(&slow.asked);
     if (index == 2) {
         /* The capture has begun too early, or waits for the event. */
-        while (!atomic_load_explicit(&meeting.gone, memory_order_acquire)) {
-            sched_yield();
+        await_flag(&meeting.gone);
+        while (wt_lingers(&linger) && !atomic_load(&slow.done)) {
         }
-        while (wt_lingers(&linger) &&
-               !atomic_load_explicit(&slow.done, memory_order_acquire)) {
-        }
-        atomic_store_explicit(&slow.open, true, memory_order_release);
+        atomic_store(&slow.open, true);
         return;
     }
-    atomic_store_explicit(&meeting.gone, true, memory_order_release);
+    atomic_store(&meeting.gone, true);
     status[1] = warm_capture_announce(runtime, stream);
     if (status[1] == WARM_OK) {
         status[1] = wm_driver_capture_begin(runtime->driver, stream);
     }
-    atomic_store_explicit(&slow.done, true, memory_order_release);
-    while (!atomic_load_explicit(&slow.open, memory_order_acquire)) {
-        sched_yield();
-    }
+    atomic_store(&slow.done, true);
+    await_flag(&slow.open);
     if (status[1] == WARM_OK) {
         warm_graph graph = NULL;
 
@@ -301,10 +279,8 @@ static void announce_meanwhile(void *argument, unsigned index)
 static warm_status mark_late(wm_driver *d, warm_event event, warm_stream s,
                              wm_capture *capture)
 {
-    atomic_store_explicit(&slow.asked, true, memory_order_release);
-    while (!atomic_load_explicit(&slow.open, memory_order_acquire)) {
-        sched_yield();
-    }
+    atomic_store(&slow.asked, true);
+    await_flag(&slow.open);
     return real->event_mark(d, event, s, capture);
 }
 
@@ -312,12 +288,11 @@ static warm_status mark_late(wm_driver *d, warm_event event, warm_stream s,
 START_TEST(test_B7_capture_waits_for_a_batch_that_is_being_closed)
 {
     warm_status status[3] = {WARM_OK, WARM_OK, WARM_OK};
-    void *block = take();
 
     memset(&meeting, 0, sizeof meeting);
     wt_ok(warm_stream_adopt(runtime, stream));
     wt_stop(runtime, stream);
-    wt_free_used(block, stream);
+    wt_free_used(take(), stream);
     replace_slow();
     ops.event_mark = mark_late;
     wt_threads(3, announce_meanwhile, status);
@@ -415,13 +390,12 @@ static warm_status say_blocked(wm_driver *d, warm_stream s,
 START_TEST(test_B7_blocked_stream_is_recorded_on_later)
 {
     warm_stream used = _i == 0 ? NULL : stream;
-    void *block = take();
     uint64_t records;
 
     replace_slow();
     ops.stream_info = say_blocked;
     records = wt_calls(runtime, "event_mark");
-    wt_free_used(block, used);
+    wt_free_used(take(), used);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), records);
     ck_assert_uint_eq(pending(), 1);
@@ -482,13 +456,12 @@ static void *poll_twice(void *status)
 START_TEST(test_B7_unrecorded_use_is_recorded_on_its_own_stream)
 {
     warm_status status = WARM_INVALID_ARGUMENT;
-    void *block = take();
     pthread_t thread;
     uint64_t records;
 
     replace_slow();
     ops.stream_info = say_blocked;
-    wt_free_used(block, WARM_STREAM_PER_THREAD);
+    wt_free_used(take(), WARM_STREAM_PER_THREAD);
     ops.stream_info = real->stream_info;
     wt_ok(warm_testing_hold(runtime, WARM_STREAM_PER_THREAD));
     records = wt_calls(runtime, "event_mark");

@@ -125,6 +125,14 @@ static inline void restore_ops(void)
     runtime->driver->ops = real;
 }
 
+/* For other threads, which set the flag. */
+static inline void await_flag(_Atomic bool *flag)
+{
+    while (!atomic_load(flag)) {
+        sched_yield();
+    }
+}
+
 /* ---- the log ------------------------------------------------------------- */
 
 static unsigned lines;
