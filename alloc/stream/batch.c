@@ -295,15 +295,18 @@ bool wm_batch_resolve_open(wm_timelines *set, wm_timeline *t, wm_poll *poll)
     return false;
 }
 
-/* Closes a batch that was taken, and hands back the blocks that completed since
- * the event could not be recorded. */
-static void close_taken(wm_timelines *set, wm_timeline *t,
+/* Closes a batch that was taken, if it was, and hands back the blocks that
+ * completed since the event could not be recorded. */
+static bool close_taken(wm_timelines *set, wm_timeline *t, bool taken,
                         const wm_batch *batch)
 {
     wm_block *done = NULL;
 
-    close_batch(set, t, batch, &done);
-    wm_timelines_hand_back(set, NULL, done);
+    if (taken) {
+        close_batch(set, t, batch, &done);
+        wm_timelines_hand_back(set, NULL, done);
+    }
+    return taken;
 }
 
 void wm_batch_close_older(wm_timelines *set, wm_timeline *t,
@@ -315,9 +318,7 @@ void wm_batch_close_older(wm_timelines *set, wm_timeline *t,
     wm_lock_acquire(&t->lock);
     taken = t->open.since_ns <= older_than && take_open_locked(t, &batch);
     wm_lock_release(&t->lock);
-    if (taken) {
-        close_taken(set, t, &batch);
-    }
+    (void)close_taken(set, t, taken, &batch);
 }
 
 bool wm_batch_close_full(wm_timelines *set, wm_timeline *t)
@@ -328,19 +329,14 @@ bool wm_batch_close_full(wm_timelines *set, wm_timeline *t)
     wm_lock_acquire(&t->lock);
     taken = is_full_locked(set, t) && take_open_locked(t, &batch);
     wm_lock_release(&t->lock);
-    if (taken) {
-        close_taken(set, t, &batch);
-    }
-    return taken;
+    return close_taken(set, t, taken, &batch);
 }
 
 void wm_batch_close_now(wm_timelines *set, wm_timeline *t)
 {
     wm_batch batch;
 
-    if (take_open(t, &batch, NULL)) {
-        close_taken(set, t, &batch);
-    }
+    (void)close_taken(set, t, take_open(t, &batch, NULL), &batch);
 }
 
 void wm_timelines_hand_back(wm_timelines *set, const wm_home *home,

@@ -7,7 +7,8 @@
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 
-/* size_class of a fence, which no block has. */
+/* size_class of the first fence of an owner, and then of the second; no block
+ * has it. */
 enum { FENCE = WM_CLASSES_ALL, FENCE_FINAL };
 
 /* ---- the registry -------------------------------------------------------- */
@@ -66,9 +67,10 @@ static wm_lane_owner *make_locked(wm_lane_registry *registry, uint64_t id,
     owner->id = id;
     owner->stream = stream;
     owner->timeline = t;
-    owner->fence.segment = owner->final_fence.segment = registry->stub;
-    owner->fence.size_class = FENCE;
-    owner->final_fence.size_class = FENCE_FINAL;
+    for (unsigned i = 0; i < 2; i++) {
+        owner->fence[i].segment = registry->stub;
+        owner->fence[i].size_class = FENCE + i;
+    }
     owner->next = *bucket;
     *bucket = owner;
     return owner;
@@ -207,13 +209,18 @@ void wm_lane_registry_fini(wm_lane_registry *registry)
 
 /* A lane may have ended before its last ordinary fence is handled, since
  * another thread can take that fence out of the timeline. */
-static void complete_fence(wm_lane_owner *owner, bool completed)
+static void complete_fence(wm_lane_owner *owner, bool final, bool completed)
 {
     static const wm_lane_point nothing;
     wm_lane_registry *registry = owner->all;
 
     wm_lock_acquire(&registry->lock);
-    owner->fence_queued = false;
+    if (final) {
+        wm_lanes_end(registry->arena, owner->lane);
+        owner->lane_ended = true;
+    } else {
+        owner->fence_queued = false;
+    }
     if (completed && !owner->lane_ended) {
         wm_lanes_passed(registry->arena, owner->lane, &owner->fence_point);
     }
@@ -224,32 +231,21 @@ static void complete_fence(wm_lane_owner *owner, bool completed)
     wm_lane_owner_unlock(owner);
 }
 
-static void complete_final_fence(wm_lane_owner *owner)
-{
-    wm_lock_acquire(&owner->all->lock);
-    wm_lanes_end(owner->all->arena, owner->lane);
-    owner->lane_ended = true;
-    wm_lane_owner_unlock(owner);
-}
-
 bool wm_fence_complete(wm_block *block)
 {
-    bool is_final = block->size_class == FENCE_FINAL;
-    char *at = (char *)block;
+    bool final = block->size_class == FENCE_FINAL;
 
-    if (block->size_class != FENCE && !is_final) {
+    if (block->size_class != FENCE && !final) {
         return false;
     }
     /* A lost fence never completes: the stream gets no fence any more, but a
      * final one. */
-    if (wm_block_fate(block) == WM_BLOCK_IDLE && is_final) {
-        complete_final_fence(
-            (wm_lane_owner *)(void *)(at -
-                                      offsetof(wm_lane_owner, final_fence)));
-    } else if (wm_block_fate(block) == WM_BLOCK_IDLE) {
+    if (wm_block_fate(block) == WM_BLOCK_IDLE) {
+        char *first = (char *)(block - final);
+
         complete_fence(
-            (wm_lane_owner *)(void *)(at - offsetof(wm_lane_owner, fence)),
-            true);
+            (wm_lane_owner *)(void *)(first - offsetof(wm_lane_owner, fence)),
+            final, true);
     }
     return true;
 }
@@ -332,8 +328,8 @@ void wm_lanes_queue_fences(wm_lane_registry *registry, wm_arena *arena,
     while (chain != NULL) {
         wm_lane_owner *next = chain->next_to_fence;
 
-        if (!queue_fence(chain, &chain->fence)) {
-            complete_fence(chain, false);
+        if (!queue_fence(chain, &chain->fence[0])) {
+            complete_fence(chain, false, false);
         }
         chain = next;
     }
@@ -387,6 +383,6 @@ void wm_lane_registry_retire(wm_lane_registry *registry, warm_stream stream,
     if (owner != NULL) {
         /* If the fence cannot be queued, the lane stays as it is: nobody can
          * say when its memory is safe. */
-        (void)queue_fence(owner, &owner->final_fence);
+        (void)queue_fence(owner, &owner->fence[1]);
     }
 }

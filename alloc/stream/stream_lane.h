@@ -37,11 +37,11 @@ typedef struct wm_lane_owner {
     warm_stream stream;    /* const; not named to the driver */
     wm_timeline *timeline; /* const, with a reference; null: legacy stream */
     wm_lane *lane;         /* const: the stream's lane in the first sibling */
-    wm_block fence, final_fence; /* owned by the thread that queues it, then by
-                                    the timelines */
+    wm_block fence[2]; /* ordinary and final: owned by the thread that queues
+                          it, then by the timelines */
     /* lock orders */
     wm_lane_point fence_point; /* what the fence stands for */
-    bool fence_queued;         /* fence is under way, or was lost */
+    bool fence_queued;         /* ordinary: is under way, or was lost */
     bool retired;              /* the stream was; look-ups skip it */
     bool lane_ended;
     unsigned waiters;  /* threads that wait for the stream, or let it wait */

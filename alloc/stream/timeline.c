@@ -120,21 +120,6 @@ void wm_timeline_remove_locked(wm_timelines *set, wm_timeline *t)
     set->count--;
 }
 
-static wm_timeline *new_timeline(warm_stream stream, const wm_stream_info *info)
-{
-    wm_timeline *t = wm_meta_alloc(sizeof *t);
-
-    if (t != NULL) {
-        t->id = info->id;
-        t->device = info->device;
-        t->stream = stream;
-        t->thread = wm_window_thread();
-        wm_lock_init(&t->lock, WM_RANK_TIMELINE);
-        wm_cond_init(&t->quiet);
-    }
-    return t;
-}
-
 static void end_timeline(wm_timelines *set, wm_timeline *t)
 {
     if (t->final != NULL) {
@@ -151,10 +136,16 @@ wm_timeline *wm_timeline_get_locked(wm_timelines *set, warm_stream stream,
     wm_timeline *t = wm_timeline_find_locked(set, info->id);
 
     if (t == NULL) {
-        t = new_timeline(stream, info);
+        t = wm_meta_alloc(sizeof *t);
         if (t == NULL) {
             return NULL;
         }
+        t->id = info->id;
+        t->device = info->device;
+        t->stream = stream;
+        t->thread = wm_window_thread();
+        wm_lock_init(&t->lock, WM_RANK_TIMELINE);
+        wm_cond_init(&t->quiet);
         insert_locked(set, t);
     }
     wm_timeline_hold(t);
@@ -286,33 +277,30 @@ static void unlink_locked(wm_timelines *set, wm_timeline *t)
         t->previous_busy;
 }
 
-static void make_busy_locked(wm_timelines *set, wm_timeline *t, uint64_t since)
+void wm_timeline_make_busy(wm_timelines *set, wm_timeline *t, uint64_t since)
 {
-    wm_timeline *previous = set->busy_tail;
+    wm_timeline *previous;
 
+    wm_lock_acquire(&set->lock);
+    if (t->busy) {
+        wm_lock_release(&set->lock);
+        return;
+    }
     wm_lock_acquire(&t->lock);
     t->busy = true;
     wm_lock_release(&t->lock);
     t->busy_since = since;
     t->unpolled = true;
+    previous = since == 0 ? set->busy_tail : NULL;
     if (since != 0) {
         /* Behind all timelines that are not younger; those may be out of
          * order. */
-        previous = NULL;
         for (wm_timeline *at = set->busy_head; at != NULL; at = at->next_busy) {
             previous = at->busy_since <= since ? at : previous;
         }
     }
     insert_behind_locked(set, t, previous);
     set->busy++;
-}
-
-void wm_timeline_make_busy(wm_timelines *set, wm_timeline *t, uint64_t since)
-{
-    wm_lock_acquire(&set->lock);
-    if (!t->busy) {
-        make_busy_locked(set, t, since);
-    }
     wm_lock_release(&set->lock);
 }
 

@@ -79,20 +79,17 @@ static warm_status record_deferred(wm_timelines *set, wm_timeline *t,
         return WARM_NOT_READY; /* a later poll finds the final event */
     }
     status = due ? WARM_NOT_READY : can_record(set, t);
-    if (status == WARM_OK) {
-        if (wm_stream_use_record_event(set, use, t, false, &capture) ==
-                WARM_OK &&
-            capture == WM_CAPTURE_NONE) {
-            merge_deferred(poll, use);
-            /* Not if a block was freed meanwhile, in another capture. */
-            (void)atomic_compare_exchange_strong_explicit(
-                &t->deferred, &deferred, 0, memory_order_relaxed,
-                memory_order_relaxed);
-        }
-        status = WARM_NOT_READY;
+    if (status == WARM_OK &&
+        wm_stream_use_record_event(set, use, t, false, &capture) == WARM_OK &&
+        capture == WM_CAPTURE_NONE) {
+        merge_deferred(poll, use);
+        /* Not if a block was freed meanwhile, in another capture. */
+        (void)atomic_compare_exchange_strong_explicit(&t->deferred, &deferred,
+                                                      0, memory_order_relaxed,
+                                                      memory_order_relaxed);
     }
     wm_timeline_end_record(t, due);
-    return status;
+    return status == WARM_OK ? WARM_NOT_READY : status;
 }
 
 static warm_status query(wm_timelines *set, wm_timeline *t, wm_poll *poll)
