@@ -356,33 +356,28 @@ static wm_lane_owner *find_stream_locked(wm_lane_registry *registry,
     return o;
 }
 
-static void raise_retired(wm_timelines *timelines, uint64_t id)
-{
-    uint64_t highest =
-        atomic_load_explicit(&timelines->retired, memory_order_relaxed);
-
-    while (id > highest && !atomic_compare_exchange_weak_explicit(
-                               &timelines->retired, &highest, id,
-                               memory_order_relaxed, memory_order_relaxed)) {
-    }
-}
-
 void wm_lane_registry_retire(wm_lane_registry *registry, warm_stream stream,
                              const wm_stream_info *info)
 {
+    _Atomic uint64_t *retired = &registry->timelines->retired;
+    uint64_t highest = atomic_load_explicit(retired, memory_order_relaxed);
     wm_lane_owner *owner;
 
     wm_lock_acquire(&registry->lock);
     owner = find_stream_locked(registry, stream, info);
-    if (owner != NULL) {
-        owner->retired = true;
-        raise_retired(registry->timelines, owner->id);
-        wm_lanes_close(registry->arena, owner->lane);
+    if (owner == NULL) {
+        wm_lock_release(&registry->lock);
+        return;
     }
+    owner->retired = true;
+    while (owner->id > highest &&
+           !atomic_compare_exchange_weak_explicit(retired, &highest, owner->id,
+                                                  memory_order_relaxed,
+                                                  memory_order_relaxed)) {
+    }
+    wm_lanes_close(registry->arena, owner->lane);
     wm_lock_release(&registry->lock);
-    if (owner != NULL) {
-        /* If the fence cannot be queued, the lane stays as it is: nobody can
-         * say when its memory is safe. */
-        (void)queue_fence(owner, &owner->fence[1]);
-    }
+    /* If the fence cannot be queued, the lane stays as it is: nobody can say
+     * when its memory is safe. */
+    (void)queue_fence(owner, &owner->fence[1]);
 }

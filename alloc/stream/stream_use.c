@@ -28,29 +28,6 @@ wm_stream_use *wm_stream_use_find(wm_stream_use *use, const wm_timeline *t)
                : use;
 }
 
-/* Whether the list has a use of t. *marked: that use, if it has an event
- * already; else null. Only a use of a default stream has one before the free,
- * and such a use is never dropped. */
-static bool find_use(wm_timelines *set, wm_block *block, const wm_timeline *t,
-                     wm_stream_use **marked)
-{
-    wm_stream_use *use;
-
-    *marked = NULL;
-    /* Relaxed: an empty list has nothing to be found. */
-    if (atomic_load_explicit(&block->uses, memory_order_relaxed) == NULL) {
-        return false;
-    }
-    wm_lock_acquire(list_lock(set, block));
-    use = wm_stream_use_find(
-        atomic_load_explicit(&block->uses, memory_order_acquire), t);
-    if (use != NULL && !wm_stream_use_is_bare(use) && use->event != NULL) {
-        *marked = use;
-    }
-    wm_lock_release(list_lock(set, block));
-    return use != NULL;
-}
-
 /* False: another thread has recorded the same stream. *due: uses of retired
  * streams should be searched for. */
 static bool push_locked(wm_block *block, wm_stream_use *use, bool *due)
@@ -274,8 +251,7 @@ static warm_status add_use(wm_timelines *set, wm_block *block, wm_timeline *t,
 {
     wm_stream_use use = {
         .timeline = t, .block = block, .pushes_left = USES_FEW};
-    wm_stream_use *marked;
-    bool found = find_use(set, block, t, &marked);
+    wm_stream_use *found = NULL, *marked = &use;
     /* A default stream is another one in another thread or on another device,
      * where the block may be freed: record the event now. */
     bool defaults =
@@ -283,14 +259,27 @@ static warm_status add_use(wm_timelines *set, wm_block *block, wm_timeline *t,
     warm_status status = WARM_OK;
     bool pushed = false;
 
-    if (!found) {
-        marked = &use;
+    /* Relaxed: an empty list has nothing to be found. */
+    if (atomic_load_explicit(&block->uses, memory_order_relaxed) != NULL) {
+        wm_lock_acquire(list_lock(set, block));
+        found = wm_stream_use_find(
+            atomic_load_explicit(&block->uses, memory_order_acquire), t);
+        if (found != NULL) {
+            /* Only the use of a default stream has an event before the free,
+             * and it is never dropped. */
+            marked = !wm_stream_use_is_bare(found) && found->event != NULL
+                         ? found
+                         : NULL;
+        }
+        wm_lock_release(list_lock(set, block));
+    }
+    if (found == NULL) {
         clear_set_number(block);
     }
     if (defaults && marked != NULL) {
         status = wm_stream_use_record_event(set, marked, t, false, &capture);
     }
-    if (!found && status == WARM_OK) {
+    if (found == NULL && status == WARM_OK) {
         status = push_use(set, &use, &pushed);
     }
     if (!pushed) {
