@@ -95,7 +95,7 @@ static inline void wm_batch_queue_move(wm_batch_queue *from, wm_batch_queue *to)
     }
 }
 
-/* Moves all batches of t, which the caller polls, behind those in poll. */
+/* The caller polls t. */
 static inline void wm_poll_take_queue_locked(wm_timeline *t, wm_poll *poll)
 {
     wm_batch_queue_move(&t->queue, &poll->queue);
@@ -113,8 +113,7 @@ static inline bool wm_timeline_is_adopted(wm_timeline *t)
     return atomic_load_explicit(&t->adopted, memory_order_relaxed);
 }
 
-/* Whether the stream is adopted and not retired. It may be retired a moment
- * later. */
+/* The stream is adopted and not retired. It may be retired a moment later. */
 static inline bool wm_timeline_lives(wm_timeline *t)
 {
     return wm_timeline_is_adopted(t) && !wm_timeline_is_retired(t);
@@ -136,8 +135,7 @@ static inline bool wm_timeline_is_named_here(const wm_timeline *t)
            t->thread == wm_window_thread();
 }
 
-/* A bare timeline stands for a use at the end of a block's list; see
- * block.h. */
+/* A bare timeline stands for a use at the end of a block's list (block.h). */
 static inline wm_stream_use *wm_stream_use_bare(wm_timeline *t)
 {
     return (wm_stream_use *)((char *)t + 1);
@@ -168,22 +166,20 @@ static inline bool wm_timelines_capture(wm_timelines *set)
     return atomic_load_explicit(&set->captures, memory_order_relaxed) != 0;
 }
 
-/* Called before the timeline of a thread's default stream is made: gives the
- * thread a window, so that its exit calls wm_timelines_leave_thread(). After
- * that call the thread gets none. */
+/* Called before the timeline of a thread's default stream is made: with a
+ * window the thread's exit calls wm_timelines_leave_thread(). */
 void wm_timelines_want_window(wm_timelines *set, warm_stream stream);
 
-/* get(): the stream's timeline, made if there is none, with a reference; null
- * without memory. get_adopted(): null unless the stream is adopted. */
+/* The stream's timeline with a reference. get(): made if there is none; null:
+ * no memory. get_adopted(): null unless the stream is adopted. lookup(): the
+ * one or the other; *captured: the stream captures now, and *timeline is null
+ * unless the stream is adopted; no driver call if it is adopted and no capture
+ * is announced. Status: INVALID_STREAM, OUT_OF_MEMORY, DRIVER_ERROR. */
 wm_timeline *wm_timeline_get(wm_timelines *set, warm_stream stream,
                              const wm_stream_info *info);
+wm_timeline *wm_timeline_get_locked(wm_timelines *set, warm_stream stream,
+                                    const wm_stream_info *info);
 wm_timeline *wm_timeline_get_adopted(wm_timelines *set, warm_stream stream);
-
-/* The timeline of a stream, with a reference, so that the caller can poll later
- * what the stream has completed. *captured: the stream captures now; the
- * timeline is then null unless the stream is adopted. No driver call if the
- * stream is adopted and no capture is announced. Status: INVALID_STREAM,
- * OUT_OF_MEMORY, DRIVER_ERROR. */
 warm_status wm_timeline_lookup(wm_timelines *set, warm_stream stream,
                                wm_timeline **timeline, bool *captured);
 
@@ -205,11 +201,11 @@ static inline void wm_timeline_drop(wm_timelines *set, wm_timeline *t)
     wm_timeline_drop_many(set, t, 1);
 }
 
-/* Look-ups under lock timelines; null: not found. By the stream's id; by its
- * name, if the stream is adopted; by its name alone. Several timelines may have
- * one name: the per-thread default streams of all threads, of which only the
- * calling thread's is found, and destroyed streams whose address is in use
- * again. find_stream() prefers an announced one, then an adopted one. */
+/* Look-ups under lock timelines, by the stream's id or its name; null: not
+ * found. Several timelines may have one name: the per-thread default streams of
+ * all threads, of which only the calling thread's is found, and destroyed
+ * streams whose address is in use again. find_stream() prefers an announced
+ * one, then an adopted one. */
 wm_timeline *wm_timeline_find_locked(wm_timelines *set, uint64_t id);
 wm_timeline *wm_timeline_find_adopted_locked(wm_timelines *set,
                                              warm_stream stream);
@@ -222,11 +218,9 @@ wm_timeline *wm_timeline_next_locked(wm_timelines *set, const wm_timeline *t);
 wm_timeline *wm_timeline_next_named_locked(wm_timelines *set,
                                            warm_stream stream,
                                            const wm_timeline *t);
-/* The announced capture is over. */
+/* Removes t from both tables; ends its announcement. */
+void wm_timeline_remove_locked(wm_timelines *set, wm_timeline *t);
 void wm_timeline_end_announced_locked(wm_timelines *set, wm_timeline *t);
-/* wm_timeline_get() under lock timelines. */
-wm_timeline *wm_timeline_get_locked(wm_timelines *set, warm_stream stream,
-                                    const wm_stream_info *info);
 /* Each returns the status of its message: OUT_OF_MEMORY; CAPTURE_ERROR: the
  * stream captures; DRIVER_ERROR: the end of a retired stream is unknown;
  * INVALID_STREAM: it was destroyed and not retired. */
@@ -234,8 +228,6 @@ warm_status wm_timeline_no_record(void);
 warm_status wm_timeline_captures(void);
 warm_status wm_timeline_end_unknown(void);
 warm_status wm_timeline_was_destroyed(void);
-/* Removes the timeline from both tables. */
-void wm_timeline_remove_locked(wm_timelines *set, wm_timeline *t);
 
 /* Between begin and end the stream is not retired, and may be named to the
  * driver. False: it is retired or retiring, and its final event counts.
@@ -335,26 +327,24 @@ typedef struct wm_home {
     void (*take)(void *context, wm_block *done);
     void *context;
 } wm_home;
+void wm_timelines_hand_back(wm_timelines *set, const wm_home *home,
+                            wm_block *done); /* done may be null */
 
-/* A batch of t was closed because it was full: polls the oldest batches, unless
- * another thread polls. */
+/* After a full batch of t was closed: polls the oldest batches, unless another
+ * thread polls. close_full(): closes the open batch first; only if it is full.
+ */
 void wm_timeline_poll_after_close(wm_timelines *set, wm_timeline *t,
                                   const wm_home *home);
-/* Closes the open batch of t if it is full, and polls the oldest one. */
 void wm_timeline_close_full(wm_timelines *set, wm_timeline *t,
                             const wm_home *home);
 /* Records an event for the blocks that were freed while t's stream captured,
  * and collects what has completed. The capture is over; the caller has a
  * reference. False: some of these blocks still have no event. */
 bool wm_timeline_poll_deferred(wm_timelines *set, wm_timeline *t);
-/* Hands completed blocks, chained by next_done, or null, to home or, without
- * one, to set->ops->finish(). No lock is held. */
-void wm_timelines_hand_back(wm_timelines *set, const wm_home *home,
-                            wm_block *done);
 /* Collects completed batches of t, and closes its open batch if that has
- * WM_BATCH_RIPE uses or is older than option batch_ms at now; unless t was
- * polled with the same now, or another thread polls. Returns whether any block
- * completed; *left: whether a later poll may find more. */
+ * WM_BATCH_RIPE uses or is as old as option batch_ms; not if t was polled with
+ * the same now, or another thread polls. Returns whether any block completed;
+ * *left: a later poll may find more. */
 bool wm_timeline_poll_ripe(wm_timelines *set, wm_timeline *t, uint64_t now,
                            const wm_home *home, bool *left);
 

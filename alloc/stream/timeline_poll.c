@@ -260,46 +260,33 @@ void wm_timeline_poll_after_close(wm_timelines *set, wm_timeline *t,
     }
 }
 
-enum ripe { NOTHING, NOT_WORTH_IT, QUEUED, RIPE };
-
-static enum ripe ripe_locked(wm_timelines *set, wm_timeline *t, uint64_t now)
-{
-    if (t->polled || t->closing > 0 || t->polled_ns == now) {
-        return NOT_WORTH_IT;
-    }
-    t->polled_ns = now;
-    if (t->open.count >= WM_BATCH_RIPE ||
-        (t->open.count > 0 && now - t->open.since_ns >= set->batch_ns)) {
-        return RIPE;
-    }
-    if (t->queue.head != NULL) {
-        return QUEUED;
-    }
-    return t->open.count > 0 ? NOT_WORTH_IT : NOTHING;
-}
-
 bool wm_timeline_poll_ripe(wm_timelines *set, wm_timeline *t, uint64_t now,
                            const wm_home *home, bool *left)
 {
-    enum ripe ripe;
+    bool free, ripe, begun;
     wm_poll poll;
 
     wm_lock_acquire(&t->lock);
-    ripe = ripe_locked(set, t, now);
-    if (ripe >= QUEUED) {
+    free = !t->polled && t->closing == 0 && t->polled_ns != now;
+    t->polled_ns = free ? now : t->polled_ns;
+    ripe = free &&
+           (t->open.count >= WM_BATCH_RIPE ||
+            (t->open.count > 0 && now - t->open.since_ns >= set->batch_ns));
+    begun = ripe || (free && t->queue.head != NULL);
+    *left = !free || begun || t->open.count > 0;
+    if (begun) {
         begin_poll_locked(t, &poll);
     }
     wm_lock_release(&t->lock);
-    *left = ripe != NOTHING;
-    if (ripe < QUEUED) {
+    if (!begun) {
         return false;
     }
     poll_queue(set, t, false, UINT_MAX, &poll);
-    if (ripe == RIPE && t->busy_polls > 0 && poll.queue.head == NULL) {
+    if (ripe && t->busy_polls > 0 && poll.queue.head == NULL) {
         /* The stream was busy a moment ago: an event, and no query. */
         t->busy_polls--;
         wm_batch_close_older(set, t, UINT64_MAX);
-    } else if (ripe == RIPE) {
+    } else if (ripe) {
         resolve_open(set, t, &poll);
     }
     *left = end_poll(set, t, home, &poll);
