@@ -224,16 +224,12 @@ static bool sync_stream(wm_lane_registry *registry, wm_timeline *t)
 static void sync_pending(wm_lane_registry *registry)
 {
     wm_timelines *set = registry->timelines;
+    wm_timeline *t;
     size_t count;
 
     wm_timelines_poll(set); /* closes the batches */
     count = wm_timelines_busy(set);
-    while (count-- > 0) {
-        wm_timeline *t = wm_timeline_rotate(set);
-
-        if (t == NULL) {
-            break;
-        }
+    while (count-- > 0 && (t = wm_timeline_rotate(set)) != NULL) {
         if (t->device == registry->device && wm_timeline_lives(t)) {
             (void)sync_stream(registry, t);
         } else if (t->device == registry->device && wm_timeline_is_retired(t)) {

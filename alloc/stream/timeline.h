@@ -231,8 +231,16 @@ bool wm_timelines_over(wm_timelines *set, warm_stream stream);
  * their events first. begin_found(): a stream was found capturing without an
  * announcement; batches stay as they are. */
 void wm_timelines_begin_recording(wm_timelines *set);
-void wm_timelines_begin_found(wm_timelines *set);
-void wm_timelines_end_recording(wm_timelines *set);
+static inline void wm_timelines_begin_found(wm_timelines *set)
+{
+    atomic_fetch_add_explicit(&set->captures, 1, memory_order_relaxed);
+}
+
+static inline void wm_timelines_end_recording(wm_timelines *set)
+{
+    atomic_fetch_sub_explicit(&set->captures, 1, memory_order_relaxed);
+}
+
 /* Whether driver memory must not be freed now, since graphs are being captured
  * as far as the program has announced. While a runtime is being destroyed
  * announced captures do not count: they may be over. */

@@ -165,21 +165,11 @@ bool wm_timelines_over(wm_timelines *set, warm_stream stream)
     return found;
 }
 
-void wm_timelines_begin_found(wm_timelines *set)
-{
-    atomic_fetch_add_explicit(&set->captures, 1, memory_order_relaxed);
-}
-
 void wm_timelines_begin_recording(wm_timelines *set)
 {
     wm_timelines_begin_found(set);
     close_all_batches(set);
     await_breaks(set);
-}
-
-void wm_timelines_end_recording(wm_timelines *set)
-{
-    atomic_fetch_sub_explicit(&set->captures, 1, memory_order_relaxed);
 }
 
 /* ---- under way ---------------------------------------------------------- */

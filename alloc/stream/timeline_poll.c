@@ -416,23 +416,6 @@ void wm_timelines_close_old(wm_timelines *set, uint64_t older_than)
     }
 }
 
-static void publish_use(wm_timelines *set, wm_timeline *t, wm_stream_use *use)
-{
-    wm_batch batch = {.first = use,
-                      .last = use,
-                      .count = 1,
-                      .bytes = use->block->bytes,
-                      .since_ns = UINT64_MAX};
-    size_t bytes_max;
-
-    use->next_in_batch = NULL;
-    if (use->event != NULL || !wm_timeline_is_adopted(t)) {
-        wm_batch_enqueue(set, t, use, 0);
-    } else if (wm_batch_join(set, t, &batch, 0, &bytes_max)) {
-        wm_timeline_close_full(set, t, NULL);
-    }
-}
-
 void wm_timelines_publish(wm_timelines *set, wm_block *block)
 {
     wm_stream_use *use =
@@ -443,11 +426,22 @@ void wm_timelines_publish(wm_timelines *set, wm_block *block)
     while (use != NULL) {
         wm_stream_use *next = use->next_of_block;
         wm_timeline *t = use->timeline;
+        wm_batch batch = {.first = use,
+                          .last = use,
+                          .count = 1,
+                          .bytes = block->bytes,
+                          .since_ns = UINT64_MAX};
+        size_t bytes_max;
 
+        use->next_in_batch = NULL;
         /* The use's own reference may be dropped as soon as the use is
          * published. */
         wm_timeline_hold(t);
-        publish_use(set, t, use);
+        if (use->event != NULL || !wm_timeline_is_adopted(t)) {
+            wm_batch_enqueue(set, t, use, 0);
+        } else if (wm_batch_join(set, t, &batch, 0, &bytes_max)) {
+            wm_timeline_close_full(set, t, NULL);
+        }
         wm_timeline_drop(set, t);
         use = next;
     }

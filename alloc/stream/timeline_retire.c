@@ -65,11 +65,10 @@ static warm_status record_final(wm_timelines *set, wm_timeline *t)
     if (status != WARM_OK) {
         status = wm_timeline_synchronize(set, t, &capture);
     }
-    if (status == WARM_OK && capture != WM_CAPTURE_NONE) {
-        return wm_timeline_captures();
-    }
-    t->final = last.event;
-    return status;
+    t->final = last.event; /* none in a capture */
+    return status == WARM_OK && capture != WM_CAPTURE_NONE
+               ? wm_timeline_captures()
+               : status;
 }
 
 /* stale: see detach(). */
@@ -78,17 +77,20 @@ static void retire(wm_timelines *set, warm_stream stream,
 {
     size_t references = 0;
     wm_timeline *t = detach(set, stream, info, stale, &references);
+    warm_status status;
 
     if (t == NULL) {
         return;
     }
     stop_recording(set, t);
-    t->dead =
-        stale && !wm_timeline_is_lost(set, t)
-            ? wm_fail(
-                  WARM_INVALID_STREAM,
-                  "it was destroyed before; call warm_stream_retire() first")
-            : record_final(set, t) != WARM_OK;
+    if (stale && !wm_timeline_is_lost(set, t)) {
+        status =
+            wm_fail(WARM_INVALID_STREAM,
+                    "it was destroyed before; call warm_stream_retire() first");
+    } else {
+        status = record_final(set, t);
+    }
+    t->dead = status != WARM_OK;
     wm_lock_acquire(&t->lock);
     /* Release: publishes final and dead. */
     atomic_store_explicit(&t->retired, true, memory_order_release);
