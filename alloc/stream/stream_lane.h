@@ -7,12 +7,11 @@
  *                               … use, use, fence, use …  that it "uses"
  *
  * Memory that was freed in the order of a stream becomes common once the stream
- * has completed the work before the free. The space finds that out as it does
- * for blocks: it queues a fence, which stands for everything that had come back
- * to the lane by then, in the stream's timeline (timeline.h); when the timeline
- * completes the fence, all of that is common. A fence is queued when a request
- * on another stream misses. A retired stream leaves a final fence, with which
- * its lane ends.
+ * has completed the work before the free. When a request on another stream
+ * misses, the space queues a fence in the stream's timeline (timeline.h), as if
+ * it were a block; the fence stands for everything that had come back to the
+ * lane by then, and all of that is common when the timeline completes it. A
+ * retired stream leaves a final fence, with which its lane ends.
  *
  * Only an adopted stream gets fences before it is retired: of any other stream
  * nobody knows whether it still exists. Memory that was freed in the order of
@@ -61,12 +60,11 @@ typedef struct wm_lane_registry {
     uint64_t tries; /* lock orders; calls of wm_lanes_wait_for_streams() */
 } wm_lane_registry;
 
-/* Status: OUT_OF_MEMORY. */
+/* init(): status OUT_OF_MEMORY. forget() drops the references to timelines,
+ * before those are destroyed; fini() frees the rest, afterwards. */
 warm_status wm_lane_registry_init(wm_lane_registry *registry,
                                   wm_timelines *timelines, wm_arena *arena,
                                   int device);
-/* forget() drops the references to timelines, before those are destroyed;
- * fini() frees the rest, afterwards. */
 void wm_lane_registry_forget(wm_lane_registry *registry);
 void wm_lane_registry_fini(wm_lane_registry *registry);
 
@@ -93,10 +91,9 @@ warm_status wm_lane_other_device(warm_stream stream, int stream_device,
 
 /* Queues a fence on every stream, except the one of lane (null: no exception),
  * that has idle memory of its own in arena (null: in any sibling) and no fence
- * under way. A fence stands for the stream's lanes in all siblings. What the
- * streams have completed is common after the next poll. The cost is
- * proportional to the number of streams to which memory came back since the
- * last call, not to the number of streams. */
+ * under way. A fence stands for the stream's lanes in all siblings; what the
+ * stream has completed is common after the next poll. The cost grows with the
+ * streams to which memory came back since the last call, not with all. */
 void wm_lanes_queue_fences(wm_lane_registry *registry, wm_arena *arena,
                            const wm_lane *lane);
 

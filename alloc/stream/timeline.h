@@ -125,9 +125,9 @@ struct wm_timelines {
 void wm_timelines_init(wm_timelines *set, warm_runtime *runtime,
                        wm_event_pool *events, const wm_options *options,
                        const wm_timeline_ops *ops);
-/* Destroying a runtime: forget_entries() drops all entries and puts their
- * events back into the pool; fini() frees the timelines. The uses of live
- * blocks were dropped before (wm_timelines_forget()). */
+/* When a runtime is destroyed, after wm_timelines_forget() of all live blocks:
+ * forget_entries() drops all entries and puts their events back into the pool;
+ * fini() frees the timelines. */
 void wm_timelines_forget_entries(wm_timelines *set);
 void wm_timelines_fini(wm_timelines *set);
 
@@ -153,22 +153,19 @@ enum wm_uses {
     WM_USES_CAPTURED /* a graph may use the block at any later time */
 };
 
-/* Records an event for every use of a stream that is not adopted, and may be
- * destroyed at once. Unless the result is PENDING, the uses are gone
- * afterwards. Waits for a stream if the driver fails to record. */
+/* prepare() records an event for every use of a stream that is not adopted, and
+ * may be destroyed at once; waits for a stream if the driver fails to record.
+ * Unless the result is PENDING, the uses are gone afterwards. publish() makes
+ * the uses of a PENDING block entries of the timelines; the block may be idle,
+ * or allocated by another thread, when it returns. forget() drops the uses of a
+ * block that nobody will free any more. */
 enum wm_uses wm_timelines_prepare(wm_timelines *set, wm_block *block);
-
-/* Turns the uses of a PENDING block into entries of the timelines. The block
- * may be idle, or allocated by another thread, when this returns. */
 void wm_timelines_publish(wm_timelines *set, wm_block *block);
-
-/* The uses of a block that the caller owns exclusively, including the stream
- * that its owner recorded (block->owner_stream); null only if no stream was
- * recorded. */
-wm_stream_use *wm_block_detach_uses(wm_block *block);
-
-/* Drops the uses of a block that nobody will free any more. */
 void wm_timelines_forget(wm_timelines *set, wm_block *block);
+/* The uses of a block that the caller owns exclusively, including the stream
+ * that its owner recorded (block->owner_stream); null: no stream was recorded.
+ */
+wm_stream_use *wm_block_detach_uses(wm_block *block);
 
 /* poll() collects what completed before the call: it closes the open batches
  * and queries every queue with entries, or waits while another thread does.
@@ -189,8 +186,9 @@ bool wm_timelines_unasked(wm_timelines *set);
 void wm_timelines_poll_some(wm_timelines *set, size_t count,
                             const struct wm_arena *arena, bool steady,
                             uint64_t now);
-/* Whether anything waits in a timeline, or may wait in a thread's slot. If not,
- * a poll finds nothing. */
+/* busy(): number of timelines with entries. any(): there are some, or entries
+ * may wait in a thread's slot; else a poll finds nothing. */
+size_t wm_timelines_busy(wm_timelines *set);
 bool wm_timelines_any(wm_timelines *set);
 
 /* The calling thread releases the runtime, or exits. What waits for an event on
@@ -200,21 +198,19 @@ bool wm_timelines_any(wm_timelines *set);
  * exit. Calls the driver. */
 bool wm_timelines_leave_thread(wm_timelines *set, bool exits);
 
-/* Housekeeping of a background thread: closes batches older than option
+/* close_old(): closes the batches that were opened at older_than
+ * (wm_clock_ns()) or before, except batches that another thread is closing.
+ * tend(): housekeeping of a background thread: closes batches older than option
  * batch_ms, and polls every timeline once. */
+void wm_timelines_close_old(wm_timelines *set, uint64_t older_than);
 void wm_timelines_tend(wm_timelines *set);
 
-/* Closes the batches that were opened at older_than (wm_clock_ns()) or before,
- * except batches that another thread is closing. */
-void wm_timelines_close_old(wm_timelines *set, uint64_t older_than);
-
-/* The stream, not a default one and looked up as info, lives until it is
- * retired. Status: OUT_OF_MEMORY. */
+/* The stream was looked up as info. adopt(): it is no default stream, and lives
+ * until it is retired. Status: OUT_OF_MEMORY. retire(): it is about to be
+ * destroyed: its final event is recorded and stands for its uses, and the
+ * stream is not adopted any more. */
 warm_status wm_timelines_adopt(wm_timelines *set, warm_stream stream,
                                const wm_stream_info *info);
-
-/* The stream is about to be destroyed: its final event is recorded and stands
- * for its uses, and the stream is not adopted any more. */
 void wm_timelines_retire(wm_timelines *set, warm_stream stream,
                          const wm_stream_info *info);
 
@@ -289,9 +285,6 @@ static inline uint64_t wm_timeline_stream_id(uint64_t lane_id)
 {
     return lane_id - 1;
 }
-
-/* Number of timelines with entries. */
-size_t wm_timelines_busy(wm_timelines *set);
 
 /* Number of streams recorded on a LIVE block, without dropped ones. */
 unsigned wm_timelines_streams(wm_timelines *set, wm_block *block);
