@@ -4,8 +4,6 @@
 
 #include "alloc/arena/arena.h"
 
-#include "runtime/base/status.h"
-
 /* With n batches in flight a batch is full at batch_bytes / (1 + n³ /
  * IN_FLIGHT). */
 enum { IN_FLIGHT = 64 };

@@ -99,20 +99,14 @@ static enum wm_uses prepare_use(wm_timelines *set, wm_stream_use *use)
     return outcome;
 }
 
-static void end_use(wm_timelines *set, wm_stream_use *use)
-{
-    wm_timeline *t = use->timeline;
-
-    wm_stream_use_end(set, use);
-    wm_timeline_drop(set, t);
-}
-
 static void end_uses(wm_timelines *set, wm_stream_use *use)
 {
     while (use != NULL) {
         wm_stream_use *next = use->next_of_block;
+        wm_timeline *t = use->timeline;
 
-        end_use(set, use);
+        wm_stream_use_end(set, use);
+        wm_timeline_drop(set, t);
         use = next;
     }
 }
@@ -203,7 +197,7 @@ enum wm_uses wm_timelines_prepare(wm_timelines *set, wm_block *block)
 {
     wm_stream_use *use = take_uses(block);
     enum wm_uses outcome = join_own(set, block, &use);
-    wm_stream_use *pending = NULL;
+    wm_stream_use *pending = NULL, *ended = NULL;
     unsigned count = 0;
 
     /* Relaxed, here and below: the block is FREEING, this thread's alone. */
@@ -218,7 +212,8 @@ enum wm_uses wm_timelines_prepare(wm_timelines *set, wm_block *block)
             one = prepare_use(set, use);
         }
         if (one == WM_USES_NONE) {
-            end_use(set, use);
+            use->next_of_block = ended;
+            ended = use;
         } else {
             use->next_of_block = pending;
             pending = use;
@@ -227,6 +222,7 @@ enum wm_uses wm_timelines_prepare(wm_timelines *set, wm_block *block)
         }
         use = next;
     }
+    end_uses(set, ended);
     if (outcome != WM_USES_PENDING) {
         end_uses(set, pending);
         pending = NULL;

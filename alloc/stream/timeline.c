@@ -2,14 +2,8 @@
  * a stream by name. See timeline.h for the picture and the locks. */
 #include "alloc/stream/timeline_int.h"
 
-#include "runtime/base/meta.h"
-#include "runtime/base/status.h"
-
-#include <string.h>
-
-enum {
-    KEEP_IDLE = 64
-}; /* unused timelines that stay in the table, against churn */
+/* Unused timelines that stay in the table, against churn. */
+enum { KEEP_IDLE = 64 };
 
 /* ---- the tables ------------------------------------------------------- */
 
@@ -355,11 +349,6 @@ wm_timeline *wm_timeline_next_busy(wm_timelines *set, uint64_t round)
     return t;
 }
 
-wm_timeline *wm_timeline_rotate(wm_timelines *set)
-{
-    return wm_timeline_next_busy(set, UINT64_MAX);
-}
-
 /* A use that is added after t left the list sees busy == false and puts t back.
  * A timeline that another thread polls stays on the list, and that thread
  * removes it: a call that waits for completed work must find it. */
@@ -466,14 +455,13 @@ void wm_timelines_init(wm_timelines *set, warm_runtime *runtime,
                        wm_event_pool *events, const wm_options *options,
                        const wm_timeline_ops *ops)
 {
-    memset(set, 0, sizeof *set);
-    set->runtime = runtime;
-    set->driver = runtime->driver;
-    set->events = events;
-    set->ops = ops;
-    set->batch_count = options->batch_count;
-    set->batch_bytes = options->batch_bytes;
-    set->batch_ns = options->batch_ms * 1000000u;
+    *set = (wm_timelines){.runtime = runtime,
+                          .driver = runtime->driver,
+                          .events = events,
+                          .ops = ops,
+                          .batch_count = options->batch_count,
+                          .batch_bytes = options->batch_bytes,
+                          .batch_ns = options->batch_ms * 1000000u};
     wm_lock_init(&set->lock, WM_RANK_TIMELINES);
     wm_cond_init(&set->round_over);
     wm_cond_init(&set->driver_call_over);

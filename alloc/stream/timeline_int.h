@@ -255,10 +255,13 @@ warm_status wm_timeline_await(wm_timelines *set, wm_timeline *t);
  * of these values, for timelines that come at once in arbitrary order; 0: at
  * the end. */
 void wm_timeline_make_busy(wm_timelines *set, wm_timeline *t, uint64_t since);
-/* The first busy timeline, with a reference; it becomes the last of the list.
- * next_busy(): the first one that was not polled in this round. */
-wm_timeline *wm_timeline_rotate(wm_timelines *set);
+/* The first busy timeline that was not polled in this round (rotate(): in any),
+ * with a reference; it becomes the last of the list. */
 wm_timeline *wm_timeline_next_busy(wm_timelines *set, uint64_t round);
+static inline wm_timeline *wm_timeline_rotate(wm_timelines *set)
+{
+    return wm_timeline_next_busy(set, UINT64_MAX);
+}
 /* Takes t off the list unless left is set, and drops the reference. */
 void wm_timeline_end_turn(wm_timelines *set, wm_timeline *t, bool left);
 
