@@ -108,10 +108,11 @@ static void record_event(wm_timelines *set, const wm_pending_stream *slot,
 static void close_open_batch(wm_pending_stream *slot, warm_event event)
 {
     wm_pending_batch *batch = &slot->batch[slot->closed++];
+    const wm_pending_batch *open = &slot->open;
 
-    memcpy(batch, &slot->open,
-           offsetof(wm_pending_batch, block) +
-               slot->open.count * sizeof *batch->block);
+    memcpy(
+        batch, open,
+        (size_t)((const char *)&open->block[open->count] - (const char *)open));
     batch->event = event;
     wm_pending_clear_batch(&slot->open);
 }
