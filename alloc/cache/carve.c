@@ -21,7 +21,7 @@ static wm_block *take_locked(wm_magazine_set *set, wm_arena *arena,
     return block;
 }
 
-/* ---- one block ---------------------------------------------------------- */
+/* ---- one block ----------------------------------------------------------- */
 
 uint64_t wm_cache_split_larger(wm_magazine_set *set, const wm_request *request,
                                wm_block **block)

@@ -12,7 +12,7 @@
 /* The transfer cache's bound, as a part of a set's. */
 enum { TRANSFER_PART = 4 };
 
-/* ---- blocks of siblings ------------------------------------------------- */
+/* ---- blocks of siblings -------------------------------------------------- */
 
 static wm_arena *arena_of(const wm_entry *entry)
 {
@@ -90,7 +90,7 @@ uint64_t wm_cache_flush_siblings(wm_magazine_set *set)
     return blocks;
 }
 
-/* ---- flush -------------------------------------------------------------- */
+/* ---- flush --------------------------------------------------------------- */
 
 /* Flushes the older half of a class, or all of it. Returns how many blocks. */
 static unsigned flush_class_locked(wm_magazine_set *set, wm_magazine *m,

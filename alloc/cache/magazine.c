@@ -15,7 +15,7 @@ enum {
     WM_MISSED_LATELY = 4
 };
 
-/* ---- misses ------------------------------------------------------------ */
+/* ---- misses -------------------------------------------------------------- */
 
 /* At least one, however little room is left. */
 static unsigned limit_batch(wm_magazine_set *set, const wm_magazine *m,
@@ -216,7 +216,7 @@ void wm_cache_tag_block(wm_arena_group *group, const wm_request *request,
     wm_biased_release(&window->biased);
 }
 
-/* ---- frees -------------------------------------------------------------- */
+/* ---- frees --------------------------------------------------------------- */
 
 /* Caches a block as a hit does, and flushes others if it does not fit. False:
  * there is no memory for entries of the class; the block is not cached. */

@@ -180,8 +180,7 @@ static inline int64_t wm_magazine_set_bytes(const wm_magazine_set *set)
            atomic_load_explicit(&set->rooms[1].bytes, memory_order_relaxed);
 }
 
-/* ---- misses, and frees that are no hits -----------------------------------
- */
+/* ---- misses, and frees that are no hits ---------------------------------- */
 
 /* Result of a refill. */
 enum wm_refill {
@@ -221,8 +220,7 @@ bool wm_cache_free(wm_arena_group *group, wm_block *block);
 /* Counts the free of a FREEING block that will not be cached. */
 void wm_cache_count_free(wm_arena_group *group, wm_block *block);
 
-/* ---- the calling thread's caches ------------------------------------------
- */
+/* ---- the calling thread's caches ----------------------------------------- */
 
 /* The arena of a node that the thread is to use. A thread that cannot have a
  * set gets one by the hash of its id. */
@@ -241,8 +239,7 @@ wm_magazine_set *wm_cache_lock_for(wm_arena_group *group,
  * caches the sets for other threads. For warm_runtime.window_empty. */
 void wm_cache_end(warm_runtime *runtime, wm_window *window);
 
-/* ---- the caches of all threads: no lock held ------------------------------
- */
+/* ---- the caches of all threads: no lock held ----------------------------- */
 
 /* Raises the peaks after an allocation that was no hit. */
 void wm_cache_raise_peaks(wm_arena_group *group);
@@ -271,8 +268,7 @@ void wm_cache_trim(wm_arena_group *group);
 /* Frees all spare sets, when the group ends. */
 void wm_cache_fini(wm_arena_group *group);
 
-/* ---- for space/reclaim.c: the caller has locked the window ----------------
- */
+/* ---- for space/reclaim.c: the caller has locked the window --------------- */
 
 /* Iterates over a window's sets of a group: *at begins with 0; null: the end.
  * If the window is not locked, the sets may only be read. */

@@ -12,7 +12,7 @@
 /* Computes a magazine's address once, and not again for each of its fields. */
 #define WM_ONE_ADDRESS(m) __asm__("" : "+r"(m))
 
-/* ---- parts of hits: in a hit of the window, or with its lock ------------ */
+/* ---- parts of hits: in a hit of the window, or with its lock ------------- */
 
 /* Claims the blocks of a class that were counted since (magazine_room.c), and
  * some ahead. */
@@ -226,7 +226,7 @@ wm_magazine_count_free(wm_magazine_set *set, wm_block *block, bool laned)
     wm_magazine_note_give(m, room, wm_block_requested(block));
 }
 
-/* ---- whole hits -------------------------------------------------------- */
+/* ---- whole hits ---------------------------------------------------------- */
 
 /* Whether a request may be a hit, provided that no pool is recording. If the
  * window names this runtime, the runtime lives as long as the window can be

@@ -13,7 +13,7 @@ enum { PARTS = 4 };
 
 const wm_pending_stream wm_pending_no_stream;
 
-/* ---- a batch begins ----------------------------------------------------- */
+/* ---- a batch begins ------------------------------------------------------ */
 
 void wm_pending_begin(wm_pending_stream *slot)
 {
@@ -38,7 +38,7 @@ static wm_pending_batch *batch_at(wm_pending_stream *slot, unsigned k)
     return k < slot->closed ? &slot->batch[k] : &slot->open;
 }
 
-/* ---- counting pending blocks in the arena ------------------------------- */
+/* ---- counting pending blocks in the arena -------------------------------- */
 
 static void count_stream(wm_magazine_set *set, wm_pending_stream *slot)
 {
@@ -131,7 +131,7 @@ void wm_pending_recount(wm_magazine_set *set, wm_pending_stream *slot,
     }
 }
 
-/* ---- flush, attach, detach -------------------------------------------- */
+/* ---- flush, attach, detach ----------------------------------------------- */
 
 /* Sets the bounds of the next batch. bytes: at which the timeline's batch is
  * full. */

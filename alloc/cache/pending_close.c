@@ -21,7 +21,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* ---- close and query in the slot ---------------------------------------- */
+/* ---- close and query in the slot ----------------------------------------- */
 
 /* One close-and-query cycle, on the owner's stack. */
 struct cycle {
@@ -185,7 +185,7 @@ static void run_cycle(wm_window *window, wm_pending_stream *slot, unsigned most,
     wm_biased_release(&window->biased);
 }
 
-/* ---- completed in the timeline ------------------------------------------ */
+/* ---- completed in the timeline ------------------------------------------- */
 
 /* Caches completed blocks in the calling thread's set; those that do not fit go
  * back to the space. */
@@ -221,7 +221,7 @@ static void poll_timeline(wm_arena_group *group, struct cycle *cycle,
     group->timelines->ops->report(group);
 }
 
-/* ---- a batch is full ---------------------------------------------------- */
+/* ---- a batch is full ----------------------------------------------------- */
 
 /* Closes the full batch in the slot, or flushes it and leaves it to the
  * timeline. Unlocks the window, which the caller has locked. Returns whether
@@ -271,7 +271,7 @@ void wm_pending_close(wm_window *window, wm_pending_stream *slot, bool mine)
     wm_quiet_end(&quiet);
 }
 
-/* ---- a miss ------------------------------------------------------------- */
+/* ---- a miss -------------------------------------------------------------- */
 
 /* Queries the closed batches of the thread's slots, and closes an open batch
  * that is large enough for a query. Returns whether any batch completed. */
@@ -390,7 +390,7 @@ bool wm_pending_poll_mine(wm_arena_group *group, uint64_t now)
     return any;
 }
 
-/* ---- a slot for a stream ------------------------------------------------ */
+/* ---- a slot for a stream ------------------------------------------------- */
 
 /* The slot with that index, made if it is not. Null: no memory for it. */
 static wm_pending_stream *make_slot(wm_magazine_set *set,
@@ -469,7 +469,7 @@ void wm_pending_attach(wm_arena_group *group, warm_stream stream, bool yields)
     }
 }
 
-/* ---- frees that were no hit --------------------------------------------- */
+/* ---- frees that were no hit ---------------------------------------------- */
 
 bool wm_pending_free_other(wm_arena_group *group, wm_block *block,
                            wm_stream_use *uses)

@@ -28,7 +28,7 @@
 
 #include "alloc/cache/magazine_hit.h"
 
-/* ---- slots: in a hit of the window, or with its lock -------------------- */
+/* ---- slots: in a hit of the window, or with its lock --------------------- */
 
 /* The slot of a stream, which becomes the window's last one; or null. */
 wm_stream_slot *wm_stream_slot_of(wm_window *window, int device,
@@ -51,7 +51,7 @@ static inline bool wm_stream_slot_is_trusted(const warm_runtime *runtime,
                                                          memory_order_relaxed));
 }
 
-/* ---- whole hits --------------------------------------------------------- */
+/* ---- whole hits ---------------------------------------------------------- */
 
 /* Enters a window of the runtime, if the slot used last may serve the stream.
  * routing: of wm_private_routing(). */
@@ -151,7 +151,7 @@ wm_stream_slot_push(wm_window *window, wm_state state, wm_block *block,
  * good. */
 bool wm_stream_slot_free_slow(wm_window *window, wm_block *block);
 
-/* ---- slow paths --------------------------------------------------------- */
+/* ---- slow paths ---------------------------------------------------------- */
 
 /* Whether the calling thread's window knows the lane of a stream, which is then
  * filled into the request. In any case sets request->arena: where the thread

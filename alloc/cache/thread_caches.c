@@ -9,8 +9,7 @@
 #include "alloc/arena/arena_int.h"
 #include "runtime/thread/home_node.h"
 
-/* ---- the calling thread's set ---------------------------------------------
- */
+/* ---- the calling thread's set -------------------------------------------- */
 
 /* Makes the calling thread's window the current one, and makes it if there is
  * none. Null: it cannot have one, which is no failure of the call. */
@@ -178,8 +177,7 @@ int64_t wm_cache_bytes_of(const wm_window *window, const wm_arena_group *group)
     return bytes;
 }
 
-/* ---- visits to the sets of all threads ------------------------------------
- */
+/* ---- visits to the sets of all threads ----------------------------------- */
 
 struct walk {
     wm_arena_group *group;
@@ -297,8 +295,7 @@ void wm_cache_flush_idle(wm_arena_group *group)
     }
 }
 
-/* ---- peaks ----------------------------------------------------------------
- */
+/* ---- peaks --------------------------------------------------------------- */
 
 /* The figures whose peaks have to be raised; only their rooms are trimmed. */
 struct raise {

@@ -242,8 +242,7 @@ START_TEST(test_C2_others_are_asked_now_and_then)
 }
 END_TEST
 
-/* ---- what a row may be of ------------------------------------------------
- */
+/* ---- what a row may be of ------------------------------------------------ */
 
 /* Small requests have segments of their own: larger blocks are no help, nor do
  * they go for it. */

@@ -103,8 +103,7 @@ static void other_leaves(size_t first, size_t last, bool keeps)
     wt_ok(other.status);
 }
 
-/* ---- who uses which -------------------------------------------------------
- */
+/* ---- who uses which ------------------------------------------------------ */
 
 /* A thread is in one arena, whatever its streams; those that have gone count no
  * more. */
@@ -255,8 +254,7 @@ START_TEST(test_C2_C3_a_row_in_a_sibling_serves_a_request)
 }
 END_TEST
 
-/* ---- in the order of streams ----------------------------------------------
- */
+/* ---- in the order of streams --------------------------------------------- */
 
 /* The queue of the stream stands still: a request on it may have what was freed
  * on it, in whichever arena; by a size that threads keep, and by others. */
@@ -494,8 +492,7 @@ START_TEST(test_C1_lanes_are_made_where_memory_is_taken)
 }
 END_TEST
 
-/* ---- short of memory ------------------------------------------------------
- */
+/* ---- short of memory ----------------------------------------------------- */
 
 /* Regions that siblings have idle go for one that is larger, be it that the
  * device has no more, or that the limit says so. */
@@ -610,8 +607,7 @@ START_TEST(test_C2_a_stream_waits_for_memory_of_a_sibling)
 }
 END_TEST
 
-/* ---- figures --------------------------------------------------------------
- */
+/* ---- figures ------------------------------------------------------------- */
 
 /* Blocks of one arena in the figures of another; a region that moves. */
 START_TEST(test_C6_B14_figures_are_sums_over_siblings)

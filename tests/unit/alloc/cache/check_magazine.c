@@ -78,7 +78,7 @@ static void check_set(void)
     ck_assert_int_le(bytes, set->bytes_max);
 }
 
-/* ---- hits ------------------------------------------------------------- */
+/* ---- hits ---------------------------------------------------------------- */
 
 /* As a tracer wants it in the second run: every call takes its slow path, which
  * keeps blocks all the same. */
@@ -172,7 +172,7 @@ START_TEST(test_every_slot_is_found_by_its_address)
 }
 END_TEST
 
-/* ---- bounds and batches ----------------------------------------------- */
+/* ---- bounds and batches -------------------------------------------------- */
 
 START_TEST(test_a_class_keeps_no_more_than_its_bound)
 {
@@ -274,7 +274,7 @@ START_TEST(test_magazines_may_be_off)
 }
 END_TEST
 
-/* ---- other threads ----------------------------------------------------- */
+/* ---- other threads ------------------------------------------------------- */
 
 struct other {
     pthread_barrier_t barrier;
@@ -451,7 +451,7 @@ START_TEST(test_a_block_outlives_the_thread_that_had_it)
 }
 END_TEST
 
-/* ---- back to the arena ------------------------------------------------- */
+/* ---- back to the arena --------------------------------------------------- */
 
 /* A miss asks a few streams, then all before it grows. */
 START_TEST(test_what_has_passed_behind_many_that_have_not)
@@ -697,7 +697,7 @@ START_TEST(test_no_request_fails_for_what_others_keep)
 }
 END_TEST
 
-/* ---- freed twice at once ------------------------------------------------ */
+/* ---- freed twice at once ------------------------------------------------- */
 
 /* What two threads leave that free one block at the same moment, the one by a
  * hit, the other by its slow path: an entry whose state is another's. */

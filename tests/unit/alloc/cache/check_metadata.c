@@ -15,8 +15,7 @@ enum { AT_ONCE = 4, FEW = 8, MANY = 40, SIZE = 5000 };
 
 static warm_runtime *runtime;
 
-/* ---- threads that come and go --------------------------------------------
- */
+/* ---- threads that come and go -------------------------------------------- */
 
 static struct {
     pthread_barrier_t step;

@@ -7,7 +7,7 @@
 
 #include "alloc/space/space_int.h"
 
-/* ---- bounds ------------------------------------------------------------ */
+/* ---- bounds -------------------------------------------------------------- */
 
 /* The first record makes the slot; after that frees gather in it until there
  * are as many as make a batch worth a question. */
@@ -100,7 +100,7 @@ START_TEST(test_age_is_that_of_the_oldest_block)
 }
 END_TEST
 
-/* ---- slots, and their references --------------------------------------- */
+/* ---- slots, and their references ----------------------------------------- */
 
 /* More streams than slots: who comes last has it, and what the one before had
  * gathered is in its timeline. */
@@ -282,7 +282,7 @@ START_TEST(test_a_thread_that_moves_leaves_its_slots)
 }
 END_TEST
 
-/* ---- what is counted ---------------------------------------------------- */
+/* ---- what is counted ----------------------------------------------------- */
 
 START_TEST(test_figures_are_right_while_slots_are_open)
 {
@@ -380,7 +380,7 @@ START_TEST(test_little_of_what_passes_stays_with_the_thread)
 }
 END_TEST
 
-/* ---- other threads ----------------------------------------------------- */
+/* ---- other threads ------------------------------------------------------- */
 
 /* One of two threads that use a stream has a part, so that the other finds what
  * is ready. */

@@ -28,7 +28,7 @@ static void set_up_steady(void)
     become_steady(FULL, 256);
 }
 
-/* ---- in the slot -------------------------------------------------------- */
+/* ---- in the slot --------------------------------------------------------- */
 
 /* Each batch has its event, and is asked for by the next one; more than there
  * is room for are in the timeline, in order. */
@@ -234,7 +234,7 @@ START_TEST(test_B4_a_batch_that_cannot_be_asked_for)
 }
 END_TEST
 
-/* ---- others want them --------------------------------------------------- */
+/* ---- others want them ---------------------------------------------------- */
 
 START_TEST(test_a_slot_with_closed_batches_is_emptied)
 {
@@ -396,7 +396,7 @@ START_TEST(test_who_wants_batches_that_their_owner_asks_for)
 }
 END_TEST
 
-/* ---- uses that several threads record ----------------------------------- */
+/* ---- uses that several threads record ------------------------------------ */
 
 static warm_status recorded;
 static warm_stream recorded_on;

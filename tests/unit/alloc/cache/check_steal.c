@@ -51,8 +51,7 @@ static wm_arena *arena_of(const void *pointer)
     return wm_space_find(pointer)->segment->arena;
 }
 
-/* ---- another thread -------------------------------------------------------
- */
+/* ---- another thread ------------------------------------------------------ */
 
 /* What a thread of its own comes to, while the caller waits for it. */
 static struct {
@@ -97,8 +96,7 @@ static void *other_does(size_t bytes, void *given, bool keeps)
     return other.got;
 }
 
-/* ---- who uses which -------------------------------------------------------
- */
+/* ---- who uses which ------------------------------------------------------ */
 
 START_TEST(test_threads_use_an_arena_each_where_a_number_is_given)
 {
@@ -181,8 +179,7 @@ START_TEST(test_threads_that_meet_in_an_arena_part)
 }
 END_TEST
 
-/* ---- what is taken from siblings ------------------------------------------
- */
+/* ---- what is taken from siblings ----------------------------------------- */
 
 /* A region that is wholly idle moves over, and the driver knows nothing. */
 START_TEST(test_B12_idle_region_of_a_sibling_serves_before_growth)
@@ -382,8 +379,7 @@ START_TEST(test_B12_limit_counts_what_all_siblings_hold)
 }
 END_TEST
 
-/* ---- what goes back to siblings -------------------------------------------
- */
+/* ---- what goes back to siblings ------------------------------------------ */
 
 /* Nothing is with callers. */
 static void check_classes(void)
@@ -491,8 +487,7 @@ START_TEST(test_sets_give_back_blocks_of_several_arenas)
 }
 END_TEST
 
-/* ---- what a space does to all of them --------------------------------------
- */
+/* ---- what a space does to all of them ------------------------------------ */
 
 START_TEST(test_B11_trim_and_decay_reach_all_siblings)
 {

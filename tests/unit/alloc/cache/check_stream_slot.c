@@ -93,8 +93,7 @@ static size_t lanes(void)
     return count;
 }
 
-/* ---- hits -----------------------------------------------------------------
- */
+/* ---- hits ---------------------------------------------------------------- */
 
 START_TEST(test_C1_what_is_freed_is_kept_for_its_stream)
 {
@@ -238,8 +237,7 @@ START_TEST(test_C1_slots_are_handed_on)
 }
 END_TEST
 
-/* ---- whose it is next -----------------------------------------------------
- */
+/* ---- whose it is next ---------------------------------------------------- */
 
 /* The device is full: what lies in the magazine is all there is. */
 static void limit(double bytes)
@@ -405,8 +403,7 @@ START_TEST(test_C4_a_block_that_is_used_elsewhere_is_not_kept)
 }
 END_TEST
 
-/* ---- other threads --------------------------------------------------------
- */
+/* ---- other threads ------------------------------------------------------- */
 
 static struct {
     pthread_barrier_t ready, over;
@@ -547,8 +544,7 @@ START_TEST(test_nothing_is_kept_where_it_shall_not_be)
 }
 END_TEST
 
-/* ---- figures --------------------------------------------------------------
- */
+/* ---- figures ------------------------------------------------------------- */
 
 START_TEST(test_B14_C6_figures_are_exact_with_magazines)
 {
