@@ -131,53 +131,17 @@ void wm_cache_add_pending_batch(wm_magazine_set *set,
 
 /* ---- magazine_set.c ------------------------------------------------------ */
 
-/* Creates a set that refills from an arena, with an unused number that names
- * the slot of the window; and retires one: its blocks go back, and the window
- * loses it. */
-wm_magazine_set *wm_magazine_set_create(wm_arena_group *group, wm_arena *arena,
-                                        unsigned slot,
-                                        _Atomic uint64_t *live_tag);
-void wm_magazine_set_retire(wm_magazine_set *set,
-                            _Atomic(struct wm_magazine_set *) *from,
-                            _Atomic uint64_t *live_tag);
-/* Gives the window a set of page-locked memory, if there is memory for one. */
-void wm_magazine_set_begin(wm_arena_group *group, wm_arena *home,
-                           wm_window *window);
-/* The thread is on another node now: flushes the window's set, which refills
- * from the new node. Blocks that callers still hold are of the old node and
- * may not be cached by a hit: they carry the old number. */
-void wm_magazine_set_move(wm_magazine_set *set, wm_arena *home,
-                          wm_window *window);
 /* Puts a class to use, if it is not. Null: its blocks are larger than all that
  * a set may cache, or there is no memory for its entries. */
 wm_magazine *wm_magazine_use(wm_magazine_set *set, unsigned size_class);
-/* Tags a LIVE block that an arena allocated as the set's. */
-void wm_magazine_set_tag_block(wm_magazine_set *set, wm_block *block);
-
 /* After so many refills a set that met a held lock arena often enough moves to
  * a sibling arena. */
 enum { WM_CONTENTION_SAMPLE = 128, WM_CONTENTION_LIMIT = 4 };
 void wm_cache_move_to_sibling(wm_magazine_set *set);
-/* The arena for a thread that has no set of a laned group. */
-wm_arena *wm_cache_first_arena(const wm_arena_group *group);
-/* A hash of the thread: always the same shard. */
-unsigned wm_cache_shard_of_thread(const wm_arena_group *group);
 
-/* ---- stream_slot.c ------------------------------------------------------- */
+/* ---- magazine.c ---------------------------------------------------------- */
 
-/* The set of the request's stream, or null. If the stream of that address is
- * another one by now, ends the old one's slot. */
-wm_magazine_set *wm_stream_slot_find(const wm_arena_group *group,
-                                     const wm_request *request,
-                                     wm_window *window);
-/* Ends a slot if all are in use. Locks the window itself: it takes longer than
- * to begin one, and is done without lock windows. */
-void wm_stream_slot_make_room(wm_window *window);
-/* Gives a slot without a set a set for the request, if there is memory for
- * one. */
-void wm_stream_slot_begin(wm_arena_group *group, const wm_request *request,
-                          wm_window *window);
-/* Ends all slots of a window. */
-void wm_stream_slots_end(wm_window *window);
+/* Tags a LIVE block that an arena allocated as the set's. */
+void wm_magazine_set_tag_block(wm_magazine_set *set, wm_block *block);
 
 #endif

@@ -1,12 +1,16 @@
-/* magazine_set.c: the lifetime of a set of magazines: create, put classes to
- * use, move to another node or sibling arena, retire, free; and which arena a
- * set refills from.
+/* magazine_set.c: the sets of magazines of the calling thread, one for
+ * page-locked memory and one for each slot of a stream: found and locked,
+ * begun, moved to another node or sibling arena, ended; and spare sets.
  *
- * The caller has locked the set's window; takes lock arena. */
+ * Locks the calling thread's window, lock windows before it to begin a set, and
+ * lock arena under it. Calls no driver with a lock. */
 #include "alloc/cache/cache_int.h"
 
 #include "alloc/arena/arena_int.h"
+#include "runtime/thread/home_node.h"
 #include "runtime/base/meta.h"
+
+/* ---- make and free sets -------------------------------------------------- */
 
 /* The last number of a set: none is used twice in a process. */
 static _Atomic uint64_t last_number;
@@ -157,9 +161,9 @@ void wm_cache_move_to_sibling(wm_magazine_set *set)
     set->contended = set->locked = 0;
 }
 
-wm_magazine_set *wm_magazine_set_create(wm_arena_group *group, wm_arena *arena,
-                                        unsigned slot,
-                                        _Atomic uint64_t *live_tag)
+/* A set that refills from an arena, with an unused number; or null. */
+static wm_magazine_set *create_set(wm_arena_group *group, wm_arena *arena,
+                                   unsigned slot, _Atomic uint64_t *live_tag)
 {
     wm_magazine_set *set;
 
@@ -184,77 +188,10 @@ wm_magazine_set *wm_magazine_set_create(wm_arena_group *group, wm_arena *arena,
     return set;
 }
 
-void wm_magazine_set_begin(wm_arena_group *group, wm_arena *home,
-                           wm_window *window)
-{
-    wm_magazine_set *set =
-        wm_magazine_set_create(group, home, 0, &window->live_tag);
-
-    if (set == NULL) {
-        return;
-    }
-    /* Threads are spread before they contend only if option arenas says so:
-     * memory in several arenas is used less well. */
-    if (group->parted) {
-        move_to_least_used(set);
-    }
-    window->pending_last =
-        (wm_pending_stream *)(uintptr_t)&wm_pending_no_stream;
-    /* Release: a thread that reads it under lock windows sees an initialised
-     * set. */
-    atomic_store_explicit(&window->magazines, set, memory_order_release);
-}
-
-void wm_magazine_set_move(wm_magazine_set *set, wm_arena *home,
-                          wm_window *window)
-{
-    if (wm_arena_is_sibling(set->arena, home)) {
-        return;
-    }
-    wm_pending_end(set);
-    (void)wm_cache_flush(set, WM_ALL);
-    wm_lock_acquire(&set->arena->lock);
-    wm_magazine_set_merge_stats_locked(set);
-    wm_lock_release(&set->arena->lock);
-    wm_magazine_set_return_room(set, NULL);
-    count_set(set->arena, -1);
-    use_arena(set, home);
-    count_set(home, 1);
-    if (set->group->parted) {
-        move_to_least_used(set);
-    }
-    renumber(set, 0, &window->live_tag);
-}
-
-unsigned wm_cache_shard_of_thread(const wm_arena_group *group)
-{
-    return (unsigned)(((uint64_t)(uintptr_t)pthread_self() *
-                       UINT64_C(0x9E3779B97F4A7C15)) >>
-                      32) %
-           group->shards;
-}
-
-wm_arena *wm_cache_first_arena(const wm_arena_group *group)
-{
-    wm_arena *best = group->arenas;
-
-    if (!group->parted) {
-        return best;
-    }
-    if (group->magazine_blocks == 0) {
-        return best + wm_cache_shard_of_thread(group);
-    }
-    wm_lock_acquire(&group->arenas->lock);
-    for (wm_arena *a = best; a != NULL; a = a->next_sibling) {
-        best = a->sets < best->sets ? a : best;
-    }
-    wm_lock_release(&group->arenas->lock);
-    return best;
-}
-
-void wm_magazine_set_retire(wm_magazine_set *set,
-                            _Atomic(struct wm_magazine_set *) *from,
-                            _Atomic uint64_t *live_tag)
+/* The set's blocks go back to the arenas, and the window loses it. */
+static void retire_set(wm_magazine_set *set,
+                       _Atomic(struct wm_magazine_set *) *from,
+                       _Atomic uint64_t *live_tag)
 {
     wm_arena_group *group = set->arena->group;
 
@@ -317,4 +254,375 @@ void wm_cache_fini(wm_arena_group *group)
 {
     free_sets(group->spare_sets);
     group->spare_sets = NULL;
+}
+
+/* ---- the set of page-locked memory --------------------------------------- */
+
+/* Gives the window a set of page-locked memory, if there is memory for one. */
+static void begin_pinned(wm_arena_group *group, wm_arena *home,
+                         wm_window *window)
+{
+    wm_magazine_set *set = create_set(group, home, 0, &window->live_tag);
+
+    if (set == NULL) {
+        return;
+    }
+    /* Threads are spread before they contend only if option arenas says so:
+     * memory in several arenas is used less well. */
+    if (group->parted) {
+        move_to_least_used(set);
+    }
+    window->pending_last =
+        (wm_pending_stream *)(uintptr_t)&wm_pending_no_stream;
+    /* Release: a thread that reads it under lock windows sees an initialised
+     * set. */
+    atomic_store_explicit(&window->magazines, set, memory_order_release);
+}
+
+/* The thread is on another node now: flushes the window's set, which refills
+ * from the new node. Blocks that callers still hold are of the old node and
+ * may not be cached by a hit: they carry the old number. */
+static void move_set(wm_magazine_set *set, wm_arena *home, wm_window *window)
+{
+    if (wm_arena_is_sibling(set->arena, home)) {
+        return;
+    }
+    wm_pending_end(set);
+    (void)wm_cache_flush(set, WM_ALL);
+    wm_lock_acquire(&set->arena->lock);
+    wm_magazine_set_merge_stats_locked(set);
+    wm_lock_release(&set->arena->lock);
+    wm_magazine_set_return_room(set, NULL);
+    count_set(set->arena, -1);
+    use_arena(set, home);
+    count_set(home, 1);
+    if (set->group->parted) {
+        move_to_least_used(set);
+    }
+    renumber(set, 0, &window->live_tag);
+}
+
+/* ---- the slots of streams ------------------------------------------------ */
+
+wm_stream_slot *wm_stream_slot_of(wm_window *window, int device,
+                                  warm_stream stream)
+{
+    for (unsigned i = 0; i < WM_STREAM_SLOTS; i++) {
+        wm_stream_slot *slot = &window->slot[i];
+
+        if (slot->stream == stream && slot->device == device) {
+            window->slot_last = slot;
+            return slot;
+        }
+    }
+    return NULL;
+}
+
+/* The sets of a window share the thread's room in the space. */
+static void share_room(const wm_window *window, const wm_arena_group *group)
+{
+    unsigned count = 0, at = 0;
+    wm_magazine_set *set;
+
+    while (wm_cache_next_set(window, group, &at) != NULL) {
+        count++;
+    }
+    for (at = 0; (set = wm_cache_next_set(window, group, &at)) != NULL;) {
+        set->sharers = count;
+    }
+}
+
+static void end_slot(wm_window *window, wm_stream_slot *slot)
+{
+    wm_magazine_set *set = wm_stream_slot_set(slot);
+
+    if (set != NULL) {
+        const wm_arena_group *group = set->group;
+        wm_arena *arena = set->arena;
+        wm_lane *lane = set->lane;
+
+        retire_set(set, &slot->set, &slot->live_tag);
+        wm_lane_drop(arena, lane);
+        wm_window_clear_slot(slot);
+        window->slots_used--;
+        share_room(window, group);
+    }
+}
+
+/* A slot without a set; else one that is not trusted; else the next in turn. */
+static wm_stream_slot *choose_slot(wm_window *window)
+{
+    wm_stream_slot *best = NULL;
+
+    for (unsigned i = 0; i < WM_STREAM_SLOTS; i++) {
+        wm_stream_slot *slot = &window->slot[i];
+
+        if (wm_stream_slot_set(slot) == NULL) {
+            return slot;
+        }
+        if (best == NULL && !wm_stream_slot_is_trusted(window->owner, slot)) {
+            best = slot;
+        }
+    }
+    return best != NULL ? best
+                        : &window->slot[window->slot_next++ % WM_STREAM_SLOTS];
+}
+
+/* Gives a slot without a set a set for the request, if there is memory for
+ * one. */
+static void begin_slot(wm_arena_group *group, const wm_request *request,
+                       wm_window *window)
+{
+    wm_stream_slot *slot = choose_slot(window);
+    wm_magazine_set *set =
+        create_set(group, request->arena, (unsigned)(slot - window->slot),
+                   &slot->live_tag);
+
+    if (set == NULL) {
+        return;
+    }
+    set->lane = request->lane;
+    wm_lane_hold(set->lane);
+    slot->stream = request->stream;
+    slot->device = (int)group->place;
+    slot->epoch = request->epoch;
+    window->slot_last = slot;
+    window->slots_used++;
+    /* Release: a thread that reads it under lock windows sees an initialised
+     * set. */
+    atomic_store_explicit(&slot->set, set, memory_order_release);
+    share_room(window, group);
+}
+
+/* ---- the calling thread -------------------------------------------------- */
+
+/* Makes the calling thread's window the current one, and makes it if there is
+ * none. Null: it cannot have one, which is no failure of the call. */
+static __attribute__((noinline, cold)) wm_window *
+get_window(warm_runtime *runtime)
+{
+    warm_error error = {.size = sizeof error};
+    wm_window *window;
+
+    warm_last_error(&error);
+    if (wm_window_get(runtime, &window) != WARM_OK) {
+        wm_error_restore(&error);
+        return NULL;
+    }
+    return window;
+}
+
+/* The thread's home node has changed: moves its set of page-locked memory to
+ * that node, and hits may enter the window again. */
+static __attribute__((noinline, cold)) void move_home(wm_window *window)
+{
+    int node = wm_node_home(window->owner);
+    wm_magazine_set *set;
+
+    wm_biased_acquire(&window->biased);
+    set = wm_cache_set_of(window);
+    if (wm_biased_is_revoked(&window->biased, WM_REVOKED_HOME)) {
+        if (set != NULL) {
+            move_set(set, wm_group_arena(set->group, node), window);
+        }
+        wm_biased_restore(&window->biased, WM_REVOKED_HOME);
+    }
+    wm_biased_release(&window->biased);
+}
+
+static __attribute__((noinline, cold)) void
+begin_set(wm_arena_group *group, const wm_request *request, wm_window *window)
+{
+    int node = group->laned ? 0 : wm_node_home(group->runtime);
+
+    /* To end a slot takes longer than to begin one, and is done before. */
+    if (group->laned) {
+        wm_biased_acquire(&window->biased);
+        end_slot(window, choose_slot(window));
+        wm_biased_release(&window->biased);
+    }
+    /* Under lock windows: no set begins while a visit has revoked all windows
+     * (wm_visit.finish). */
+    wm_lock_acquire(&group->runtime->windows_lock);
+    wm_biased_acquire(&window->biased);
+    if (group->laned && wm_biased_is_hittable(&window->biased)) {
+        begin_slot(group, request, window);
+    }
+    if (!group->laned &&
+        !wm_biased_is_revoked(&window->biased, WM_REVOKED_CUT)) {
+        begin_pinned(group, wm_group_arena(group, node), window);
+    }
+    wm_biased_release(&window->biased);
+    wm_lock_release(&group->runtime->windows_lock);
+}
+
+/* The thread's set for a request, or null. If the stream of that address is
+ * another one by now, ends the old one's slot. */
+static wm_magazine_set *find_set(const wm_arena_group *group,
+                                 const wm_request *request, wm_window *window)
+{
+    wm_stream_slot *slot;
+
+    if (!group->laned) {
+        return wm_cache_set_of(window);
+    }
+    slot = wm_stream_slot_of(window, (int)group->place, request->stream);
+    if (slot == NULL) {
+        return NULL;
+    }
+    if (wm_stream_slot_set(slot)->lane != request->lane) {
+        end_slot(window, slot);
+        return NULL;
+    }
+    slot->epoch = request->epoch;
+    return wm_stream_slot_set(slot);
+}
+
+wm_magazine_set *wm_cache_lock_for(wm_arena_group *group,
+                                   const wm_request *request, wm_window **mine)
+{
+    wm_window *window = wm_window_mine();
+    wm_magazine_set *set = NULL;
+
+    if (group->magazine_blocks == 0 || (group->laned && request == NULL)) {
+        return NULL;
+    }
+    /* Relaxed: only compared. */
+    if (wm_unlikely(
+            atomic_load_explicit(&window->runtime, memory_order_relaxed) !=
+            group->runtime)) {
+        window = get_window(group->runtime);
+        if (window == NULL) {
+            return NULL;
+        }
+    }
+    *mine = window;
+    if (wm_unlikely(wm_biased_is_revoked(&window->biased, WM_REVOKED_HOME))) {
+        move_home(window);
+    }
+    wm_biased_acquire(&window->biased);
+    /* Blocks of a stream are cached only for hits to come. */
+    if (!group->laned ||
+        (request->epoch != 0 && wm_biased_is_hittable(&window->biased))) {
+        set = find_set(group, request, window);
+        if (wm_unlikely(set == NULL)) {
+            wm_biased_release(&window->biased);
+            begin_set(group, request, window);
+            wm_biased_acquire(&window->biased);
+            set = find_set(group, request, window);
+        }
+    }
+    if (set == NULL) {
+        wm_biased_release(&window->biased);
+    }
+    return set;
+}
+
+void wm_cache_end(warm_runtime *runtime, wm_window *window)
+{
+    wm_magazine_set *set = wm_cache_set_of(window);
+
+    (void)runtime;
+    for (unsigned i = 0; i < WM_STREAM_SLOTS; i++) {
+        end_slot(window, &window->slot[i]);
+    }
+    if (set == NULL) {
+        return;
+    }
+    wm_pending_end(set);
+    retire_set(set, &window->magazines, &window->live_tag);
+}
+
+/* Null: the calling thread has no set. */
+static const wm_magazine_set *set_of_thread(const wm_arena_group *group)
+{
+    wm_window *window = wm_window_mine();
+
+    return window->owner == group->runtime ? wm_cache_set_of(window) : NULL;
+}
+
+bool wm_cache_is_footprint_stable(const wm_arena_group *group)
+{
+    const wm_magazine_set *set = set_of_thread(group);
+
+    return set != NULL && set->footprint_stable;
+}
+
+/* ---- which arena --------------------------------------------------------- */
+
+/* A hash of the thread: always the same shard. */
+static unsigned shard_of_thread(const wm_arena_group *group)
+{
+    return (unsigned)(((uint64_t)(uintptr_t)pthread_self() *
+                       UINT64_C(0x9E3779B97F4A7C15)) >>
+                      32) %
+           group->shards;
+}
+
+wm_arena *wm_cache_arena(wm_arena_group *group, int node)
+{
+    wm_arena *first = wm_group_arena(group, node);
+    const wm_magazine_set *set;
+    wm_window *window;
+
+    if (group->shards == 1) {
+        return first;
+    }
+    set = set_of_thread(group);
+    if (set == NULL) {
+        set = wm_cache_lock_for(group, NULL, &window);
+        if (set == NULL) {
+            return first + shard_of_thread(group);
+        }
+        wm_biased_release(&window->biased);
+    }
+    return first + set->arena->shard;
+}
+
+/* The arena for a thread that has no set of a laned group. */
+static wm_arena *first_arena(const wm_arena_group *group)
+{
+    wm_arena *best = group->arenas;
+
+    if (!group->parted) {
+        return best;
+    }
+    if (group->magazine_blocks == 0) {
+        return best + shard_of_thread(group);
+    }
+    wm_lock_acquire(&group->arenas->lock);
+    for (wm_arena *a = best; a != NULL; a = a->next_sibling) {
+        best = a->sets < best->sets ? a : best;
+    }
+    wm_lock_release(&group->arenas->lock);
+    return best;
+}
+
+bool wm_stream_slot_is_known(wm_arena_group *group, warm_stream stream,
+                             wm_request *request)
+{
+    wm_window *window = wm_window_mine();
+    const wm_magazine_set *set = NULL;
+    const wm_stream_slot *slot;
+    unsigned at = 0;
+    bool known = false;
+
+    if (window->owner == group->runtime && wm_biased_enter(&window->biased)) {
+        slot = wm_stream_slot_of(window, (int)group->place, stream);
+        set = slot != NULL ? wm_stream_slot_set(slot)
+                           : wm_cache_next_set(window, group, &at);
+        known = slot != NULL && wm_stream_slot_is_trusted(window->owner, slot);
+        if (known) {
+            request->lane = set->lane;
+            wm_lane_hold(request->lane);
+            request->stream = stream;
+            request->epoch = slot->epoch;
+        }
+        request->arena = set != NULL ? set->arena : NULL;
+        wm_biased_leave(&window->biased);
+    }
+    if (set == NULL) {
+        request->arena = first_arena(group);
+    }
+    return known;
 }

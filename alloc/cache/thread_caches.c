@@ -1,169 +1,11 @@
-/* thread_caches.c: the caches of the calling thread: locked, begun, moved to
- * another node, ended; and visits to the caches of all threads, which flush
- * them, merge their counts, and raise or reset peaks.
+/* thread_caches.c: visits to the caches of all threads, which flush them, merge
+ * their counts, and raise or reset peaks.
  *
- * A visit takes lock windows, under it the lock of each window, and under that
- * lock arena. */
+ * Takes lock windows, under it the lock of each window, and under that lock
+ * arena. */
 #include "alloc/cache/cache_int.h"
 
 #include "alloc/arena/arena_int.h"
-#include "runtime/thread/home_node.h"
-
-/* ---- the calling thread's set -------------------------------------------- */
-
-/* Makes the calling thread's window the current one, and makes it if there is
- * none. Null: it cannot have one, which is no failure of the call. */
-static __attribute__((noinline, cold)) wm_window *
-get_window(warm_runtime *runtime)
-{
-    warm_error error = {.size = sizeof error};
-    wm_window *window;
-
-    warm_last_error(&error);
-    if (wm_window_get(runtime, &window) != WARM_OK) {
-        wm_error_restore(&error);
-        return NULL;
-    }
-    return window;
-}
-
-/* The thread's home node has changed: moves its set of page-locked memory to
- * that node, and hits may enter the window again. */
-static __attribute__((noinline, cold)) void move_home(wm_window *window)
-{
-    int node = wm_node_home(window->owner);
-    wm_magazine_set *set;
-
-    wm_biased_acquire(&window->biased);
-    set = wm_cache_set_of(window);
-    if (wm_biased_is_revoked(&window->biased, WM_REVOKED_HOME)) {
-        if (set != NULL) {
-            wm_magazine_set_move(set, wm_group_arena(set->group, node), window);
-        }
-        wm_biased_restore(&window->biased, WM_REVOKED_HOME);
-    }
-    wm_biased_release(&window->biased);
-}
-
-/* Under lock windows: no set begins while a visit has revoked all windows
- * (wm_visit.finish). */
-static __attribute__((noinline, cold)) void
-begin_set(wm_arena_group *group, const wm_request *request, wm_window *window)
-{
-    wm_arena *home = group->laned
-                         ? request->arena
-                         : wm_group_arena(group, wm_node_home(group->runtime));
-
-    if (group->laned) {
-        wm_stream_slot_make_room(window);
-    }
-    wm_lock_acquire(&group->runtime->windows_lock);
-    wm_biased_acquire(&window->biased);
-    if (!group->laned) {
-        if (!wm_biased_is_revoked(&window->biased, WM_REVOKED_CUT)) {
-            wm_magazine_set_begin(group, home, window);
-        }
-    } else if (wm_biased_is_hittable(&window->biased)) {
-        wm_stream_slot_begin(group, request, window);
-    }
-    wm_biased_release(&window->biased);
-    wm_lock_release(&group->runtime->windows_lock);
-}
-
-static wm_magazine_set *find_set(const wm_arena_group *group,
-                                 const wm_request *request, wm_window *window)
-{
-    return group->laned ? wm_stream_slot_find(group, request, window)
-                        : wm_cache_set_of(window);
-}
-
-wm_magazine_set *wm_cache_lock_for(wm_arena_group *group,
-                                   const wm_request *request, wm_window **mine)
-{
-    wm_window *window = wm_window_mine();
-    wm_magazine_set *set = NULL;
-
-    if (group->magazine_blocks == 0 || (group->laned && request == NULL)) {
-        return NULL;
-    }
-    /* Relaxed: only compared. */
-    if (wm_unlikely(
-            atomic_load_explicit(&window->runtime, memory_order_relaxed) !=
-            group->runtime)) {
-        window = get_window(group->runtime);
-        if (window == NULL) {
-            return NULL;
-        }
-    }
-    *mine = window;
-    if (wm_unlikely(wm_biased_is_revoked(&window->biased, WM_REVOKED_HOME))) {
-        move_home(window);
-    }
-    wm_biased_acquire(&window->biased);
-    /* Blocks of a stream are cached only for hits to come. */
-    if (!group->laned ||
-        (request->epoch != 0 && wm_biased_is_hittable(&window->biased))) {
-        set = find_set(group, request, window);
-        if (wm_unlikely(set == NULL)) {
-            wm_biased_release(&window->biased);
-            begin_set(group, request, window);
-            wm_biased_acquire(&window->biased);
-            set = find_set(group, request, window);
-        }
-    }
-    if (set == NULL) {
-        wm_biased_release(&window->biased);
-    }
-    return set;
-}
-
-/* Null: the calling thread has no set. */
-static const wm_magazine_set *set_of_thread(const wm_arena_group *group)
-{
-    wm_window *window = wm_window_mine();
-
-    return window->owner == group->runtime ? wm_cache_set_of(window) : NULL;
-}
-
-bool wm_cache_is_footprint_stable(const wm_arena_group *group)
-{
-    const wm_magazine_set *set = set_of_thread(group);
-
-    return set != NULL && set->footprint_stable;
-}
-
-wm_arena *wm_cache_arena(wm_arena_group *group, int node)
-{
-    wm_arena *first = wm_group_arena(group, node);
-    const wm_magazine_set *set;
-    wm_window *window;
-
-    if (group->shards == 1) {
-        return first;
-    }
-    set = set_of_thread(group);
-    if (set == NULL) {
-        set = wm_cache_lock_for(group, NULL, &window);
-        if (set == NULL) {
-            return first + wm_cache_shard_of_thread(group);
-        }
-        wm_biased_release(&window->biased);
-    }
-    return first + set->arena->shard;
-}
-
-void wm_cache_end(warm_runtime *runtime, wm_window *window)
-{
-    wm_magazine_set *set = wm_cache_set_of(window);
-
-    (void)runtime;
-    wm_stream_slots_end(window);
-    if (set == NULL) {
-        return;
-    }
-    wm_pending_end(set);
-    wm_magazine_set_retire(set, &window->magazines, &window->live_tag);
-}
 
 int64_t wm_cache_bytes_of(const wm_window *window, const wm_arena_group *group)
 {
@@ -176,8 +18,6 @@ int64_t wm_cache_bytes_of(const wm_window *window, const wm_arena_group *group)
     }
     return bytes;
 }
-
-/* ---- visits to the sets of all threads ----------------------------------- */
 
 struct walk {
     wm_arena_group *group;
