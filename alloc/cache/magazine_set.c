@@ -430,13 +430,14 @@ static __attribute__((noinline, cold)) void move_home(wm_window *window)
     wm_biased_release(&window->biased);
 }
 
+/* request, here and below: null for the set of page-locked memory. */
 static __attribute__((noinline, cold)) void
 begin_set(wm_arena_group *group, const wm_request *request, wm_window *window)
 {
-    int node = group->laned ? 0 : wm_node_home(group->runtime);
+    int node = request != NULL ? 0 : wm_node_home(group->runtime);
 
     /* To end a slot takes longer than to begin one, and is done before. */
-    if (group->laned) {
+    if (request != NULL) {
         wm_biased_acquire(&window->biased);
         end_slot(window, choose_slot(window));
         wm_biased_release(&window->biased);
@@ -445,10 +446,10 @@ begin_set(wm_arena_group *group, const wm_request *request, wm_window *window)
      * (wm_visit.finish). */
     wm_lock_acquire(&group->runtime->windows_lock);
     wm_biased_acquire(&window->biased);
-    if (group->laned && wm_biased_is_hittable(&window->biased)) {
+    if (request != NULL && wm_biased_is_hittable(&window->biased)) {
         begin_slot(group, request, window);
     }
-    if (!group->laned &&
+    if (request == NULL &&
         !wm_biased_is_revoked(&window->biased, WM_REVOKED_CUT)) {
         begin_pinned(group, wm_group_arena(group, node), window);
     }
@@ -463,7 +464,7 @@ static wm_magazine_set *find_set(const wm_arena_group *group,
 {
     wm_stream_slot *slot;
 
-    if (!group->laned) {
+    if (request == NULL) {
         return wm_cache_set_of(window);
     }
     slot = wm_stream_slot_of(window, (int)group->place, request->stream);
@@ -487,6 +488,7 @@ wm_magazine_set *wm_cache_lock_for(wm_arena_group *group,
     if (group->magazine_blocks == 0 || (group->laned && request == NULL)) {
         return NULL;
     }
+    request = group->laned ? request : NULL;
     /* Relaxed: only compared. */
     if (wm_unlikely(
             atomic_load_explicit(&window->runtime, memory_order_relaxed) !=
@@ -502,7 +504,7 @@ wm_magazine_set *wm_cache_lock_for(wm_arena_group *group,
     }
     wm_biased_acquire(&window->biased);
     /* Blocks of a stream are cached only for hits to come. */
-    if (!group->laned ||
+    if (request == NULL ||
         (request->epoch != 0 && wm_biased_is_hittable(&window->biased))) {
         set = find_set(group, request, window);
         if (wm_unlikely(set == NULL)) {
