@@ -179,7 +179,7 @@ static warm_status add_range(wm_space *space,
     return status;
 }
 
-/* ---- what a growth replaces ---------------------------------------------- */
+/* ---- what a growth replaces --------------------------------------------- */
 
 /* If more than this part of what is held is idle, a growth returns some. */
 enum { IDLE_PART = 8 };
@@ -307,13 +307,14 @@ static warm_status commit(wm_space *space, const wm_expansion *stretch,
     }
     return status;
 }
-/* ---- memory without a record --------------------------------------------- */
+
+/* ---- memory without a record -------------------------------------------- */
 
 /* Returns memory for which there is no record. If the driver refuses it, or
  * returning it would break a capture, the memory leaks: it stays held, and
- * counts below the limit. base: of a region; null: a part of an expandable
- * segment. counted: bytes of it that count as held already. Returns whether it
- * leaked. */
+ * counts below the limit. base: of a region; else it is the request's part of
+ * an expandable segment. counted: bytes of it that count as held already.
+ * Returns whether it leaked. */
 static bool lose(wm_space *space, const struct wm_grow_request *request,
                  void *base, size_t bytes, size_t counted)
 {
@@ -324,9 +325,10 @@ static bool lose(wm_space *space, const struct wm_grow_request *request,
 
     warm_last_error(&cause);
     if (wm_space_begin_break(space, &breaking)) {
-        lost = base == NULL ? !uncommit(space, &request->stretch, bytes)
-                            : wm_growth_driver_free(space, request->arena, NULL,
-                                                    base, bytes) != WARM_OK;
+        lost = request->stretch.part != NULL
+                   ? !uncommit(space, &request->stretch, bytes)
+                   : wm_growth_driver_free(space, request->arena, NULL, base,
+                                           bytes) != WARM_OK;
         wm_space_end_break(space, &breaking);
     }
     wm_lock_acquire(&growth->lock);
@@ -372,6 +374,8 @@ static warm_status obtain_apart(wm_space *space,
     }
     return status;
 }
+
+/* ---- the call ----------------------------------------------------------- */
 
 /* Obtains a segment and allocates the block from it. No lock held. */
 static warm_status obtain(wm_space *space, struct wm_grow_request *request,
