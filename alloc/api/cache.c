@@ -125,14 +125,15 @@ static warm_status check_prewarm(warm_runtime *runtime, size_t bytes, int *node,
     }
     if ((flags & ~WARM_PREWARM_BACKGROUND) != 0) {
         return wm_fail(WARM_INVALID_ARGUMENT,
-                       "flags %#x are not known; known is "
+                       "unknown flags %#x: the only flag is "
                        "WARM_PREWARM_BACKGROUND",
                        flags);
     }
     if (bytes > WM_REQUEST_MAX) {
-        return wm_fail(WARM_OUT_OF_MEMORY,
-                       "%s of pinned memory are more than any machine has",
-                       wm_bytes(bytes).text);
+        return wm_fail(
+            WARM_OUT_OF_MEMORY,
+            "cannot prewarm %s of pinned memory: more than any machine has",
+            wm_bytes(bytes).text);
     }
     if (*node != WARM_NODE_ANY) {
         return wm_node_check(runtime, *node);
@@ -167,8 +168,8 @@ warm_status warm_pinned_prewarm_wait(warm_runtime *runtime)
      * that it is part of. */
     if (status == WARM_OK && wm_callback_inside()) {
         status = wm_fail(WARM_INVALID_ARGUMENT,
-                         "warm_pinned_prewarm_wait() was called by a callback "
-                         "of the library, which could wait for itself there");
+                         "warm_pinned_prewarm_wait() in a callback of the "
+                         "library could wait for itself; call it elsewhere");
     }
     if (status == WARM_OK) {
         status = wm_prewarm_await(&runtime->pinned->space.background);
@@ -233,9 +234,10 @@ static warm_status set_limit(warm_runtime *runtime, int device,
         return status;
     }
     if (!(value > 0 && value <= 1)) { /* or NaN */
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "%s %g of a device's memory: more than 0, at most 1",
-                       which == FRACTION ? "fraction" : "threshold", value);
+        return wm_fail(
+            WARM_INVALID_ARGUMENT,
+            "%s %g of a device's memory is not above 0 and at most 1",
+            which == FRACTION ? "fraction" : "threshold", value);
     }
     status = wm_driver_device_memory(runtime->driver, device, &free, &total);
     if (status != WARM_OK) {

@@ -99,10 +99,11 @@ alloc_slow(warm_runtime *runtime, int device, warm_stream stream, size_t bytes,
         return WARM_OK;
     }
     if (bytes > WM_REQUEST_MAX) {
-        return wm_fail(WARM_OUT_OF_MEMORY,
-                       "%s of memory of device %d were asked for, more than "
-                       "any device has",
-                       wm_bytes(bytes).text, device);
+        return wm_fail(
+            WARM_OUT_OF_MEMORY,
+            "out of memory: requested %s of memory of device %d, more "
+            "than any device has",
+            wm_bytes(bytes).text, device);
     }
     int cancel = wm_cancel_off();
     status = alloc(&runtime->device_spaces[device], stream, bytes, pointer);

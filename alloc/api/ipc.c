@@ -122,8 +122,8 @@ warm_status warm_ipc_export(const void *pointer, warm_ipc_handle *handle)
     }
     if (segment->unit > 0) {
         return wm_fail(WARM_UNSUPPORTED,
-                       "%p lies in memory of option expandable_segments, "
-                       "which CUDA shares with no other process by a handle",
+                       "%p cannot be exported: CUDA shares no memory of option "
+                       "expandable_segments by handles",
                        pointer);
     }
     status = name_segment(space, segment, &made);
@@ -147,13 +147,13 @@ static warm_status check_handle(const warm_ipc_handle *handle)
         handle->offset >= handle->segment_bytes ||
         handle->bytes > handle->segment_bytes - handle->offset) {
         return wm_fail(WARM_INVALID_ARGUMENT,
-                       "the handle was damaged on its way, or is none of "
+                       "the handle is damaged, or was not made by "
                        "warm_ipc_export()");
     }
     if (handle->process == wm_process_identity()) {
         return wm_fail(WARM_INVALID_ARGUMENT,
-                       "this very process has exported the handle: it uses "
-                       "the pointer that it was made of");
+                       "this very process exported the handle: use the "
+                       "exported pointer");
     }
     return WARM_OK;
 }
@@ -232,8 +232,8 @@ warm_status warm_ipc_close(warm_runtime *runtime, void *pointer)
     }
     if (status == WARM_NOT_FOUND) {
         status = wm_fail(WARM_INVALID_POINTER,
-                         "%p is not open here: it was closed already, or not "
-                         "given by warm_ipc_open() of this runtime",
+                         "%p is not open: it was closed already, or is not "
+                         "from warm_ipc_open() of this runtime",
                          pointer);
     }
     wm_space_work_end(&runtime->device_spaces[0].space, &work, false);

@@ -29,10 +29,10 @@ static warm_status serve(warm_runtime *runtime, wm_request *request,
         return WARM_OK;
     }
     if (request->bytes > WM_REQUEST_MAX) {
-        return wm_fail(
-            WARM_OUT_OF_MEMORY,
-            "%s of pinned memory were asked for, more than any machine has",
-            wm_bytes(request->bytes).text);
+        return wm_fail(WARM_OUT_OF_MEMORY,
+                       "out of memory: requested %s of pinned memory, more "
+                       "than any machine has",
+                       wm_bytes(request->bytes).text);
     }
     if (!request->strict) {
         request->arena =
@@ -113,7 +113,10 @@ alloc_on_slow(warm_runtime *runtime, size_t bytes, int node, unsigned flags,
         return status;
     }
     if ((flags & ~WARM_ALLOC_PAGEABLE_OK) != 0) {
-        return wm_fail(WARM_INVALID_ARGUMENT, "flags %#x are not known", flags);
+        return wm_fail(
+            WARM_INVALID_ARGUMENT,
+            "unknown flags %#x: the only flag is WARM_ALLOC_PAGEABLE_OK",
+            flags);
     }
     if (request.strict) {
         status = wm_node_check(runtime, node);

@@ -396,8 +396,7 @@ uint64_t wm_imports_stop(wm_imports *imports)
         }
         if (status != WARM_OK) {
             wm_log(WARM_LOG_WARNING,
-                   "memory of another process stays mapped, the driver did not "
-                   "take it back: %s",
+                   "memory of another process stays mapped: %s",
                    warm_last_error_message());
         }
         wm_meta_free(m);

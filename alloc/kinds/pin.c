@@ -264,7 +264,7 @@ static void give_up(const wm_pin *pin, void *base, size_t bytes)
         status = wm_fail(WARM_CAPTURE_ERROR, "a stream captures");
     }
     if (status != WARM_OK) {
-        wm_log(WARM_LOG_WARNING, "%s of pinned memory leak: %s",
+        wm_log(WARM_LOG_WARNING, "leaking %s of pinned memory: %s",
                wm_bytes(bytes).text, warm_last_error_message());
     }
 }
