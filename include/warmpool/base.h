@@ -1,18 +1,17 @@
 /* warmpool/base.h: version, status codes, the last error of a thread.
  *
- * Every function of the library that can fail returns a warm_status. A status
- * is one of a few values below; what exactly was wrong, and the driver's or
- * library's own code and text, can be read with warm_last_error() by the same
- * thread until its next failing call. The library never prints (a log
- * callback does), never aborts and never exits.
+ * Every function that can fail returns a warm_status, one of the values below.
+ * warm_last_error() has the details: a message, and the driver's or library's
+ * own code and text. The same thread can read it until its next failing call.
+ * The library never prints (a log callback does), aborts or exits.
  *
  * Outputs come last in every argument list and are written on success only.
  * Structs that cross this interface start with their size in bytes. WARM_INIT()
- * sets it, and every other field to zero, which means its default. They grow at
- * their end:
- * a smaller size, from a program built with an older header, is accepted, and
- * the fields past it are taken as zero or not written. One that is larger than
- * the library's, or no struct's at all, is refused with INVALID_ARGUMENT.
+ * sets it, and every other field to zero, which means its default. Structs grow
+ * at their end: a smaller size, from a program built with an older header, is
+ * accepted, and the missing fields are read as zero or not written. A size that
+ * is larger than the library's, or that no version of the struct had, is
+ * refused with INVALID_ARGUMENT.
  */
 #ifndef WARMPOOL_BASE_H
 #define WARMPOOL_BASE_H
@@ -92,12 +91,12 @@ template <typename type> inline type warm_init()
 #define WARM_INIT(type) ((type){.size = sizeof(type)})
 #endif
 
-/* What the last failing call of the calling thread left behind. */
+/* The last failing call of a thread. */
 typedef struct warm_error {
     size_t size;        /* sizeof(warm_error), set by the caller */
     warm_status status; /* WARM_OK if no call of this thread failed yet */
     int code;           /* the driver's or library's own code, 0 if none */
-    char origin[32];    /* who reported code: "cuda", "cublas", "host", … */
+    char origin[32];    /* what reported code: "cuda", "cublas", "host", … */
     char code_text[96]; /* the origin's own text for code, or "" */
     char message[512];  /* one line for people that names the thing */
 } warm_error;
@@ -111,35 +110,33 @@ WARM_API const char *warm_status_name(warm_status status);
 /* One sentence for a status. Static string, any thread, never blocks. */
 WARM_API const char *warm_status_text(warm_status status);
 
-/* Copies the calling thread's last error to *error.
- * error: borrowed, size set; a smaller one, of an older program, gets the
- * fields that it has, a larger one those known here.
- * Null is ignored. A success leaves the last error as it was. */
+/* Copies the calling thread's last error to *error. A success leaves the last
+ * error as it was.
+ * error: borrowed, size set; null is ignored. A smaller one, of an older
+ * program, gets the fields that it has, a larger one those known here. */
 WARM_API void warm_last_error(warm_error *error);
 
 /* The message of the calling thread's last error; "" if there was none.
  * Borrowed: valid until this thread's next failing call, or its exit. */
 WARM_API const char *warm_last_error_message(void);
 
-/* A stream, as the driver names it: on CUDA the cudaStream_t itself, so that
- * one can be passed where the other is asked for, without a cast. */
+/* A stream of the driver: on CUDA a cudaStream_t, without a cast. */
 typedef void *warm_stream;
 
-/* The legacy default stream, and the default stream of the calling thread
- * (one name, another stream in every thread). On CUDA these are the values of
+/* The legacy default stream, and the default stream of the calling thread (one
+ * name, another stream in each thread). On CUDA these are the values of
  * cudaStreamLegacy and cudaStreamPerThread.
  *
- * A null stream means what it means in CUDA: the legacy one, but in code that
- * was built with nvcc --default-stream per-thread, or with the macro
- * CUDA_API_PER_THREAD_DEFAULT_STREAM defined before the first header, the one
- * of the calling thread (per_thread.h). Where a header says that null is the
- * legacy stream this is to be read with it. What was built without the macro
- * and is called by such code names the stream: WARM_STREAM_DEFAULT. */
+ * A null stream means what it means in CUDA: the legacy one; in code built with
+ * nvcc --default-stream per-thread, or with CUDA_API_PER_THREAD_DEFAULT_STREAM
+ * defined before the first header, the calling thread's (per_thread.h). The
+ * same holds where a header says that null is the legacy stream. Code with the
+ * macro passes WARM_STREAM_DEFAULT, not null, to code built without it. */
 #define WARM_STREAM_LEGACY     ((warm_stream)(uintptr_t)1)
 #define WARM_STREAM_PER_THREAD ((warm_stream)(uintptr_t)2)
 
-/* An event, as the driver names it: on CUDA the cudaEvent_t itself, which
- * points to the struct of this name, so that no cast is needed. */
+/* An event of the driver: on CUDA a cudaEvent_t, which points to the struct of
+ * this name, so that no cast is needed. */
 typedef struct CUevent_st *warm_event;
 
 /* A private pool of memory (private_pool.h). */
@@ -147,9 +144,9 @@ typedef struct warm_private_pool {
     uint64_t number; /* never used twice in a runtime; 0: no pool */
 } warm_private_pool;
 
-/* A runtime: pools, caches and the driver they work on. Opaque; the pointer
- * stays a valid argument for ever, also after warm_runtime_destroy(), where
- * every call answers WARM_RUNTIME_GONE. */
+/* A runtime: pools, caches and the driver they work on. Opaque. The pointer
+ * stays a valid argument for ever: after warm_runtime_destroy() every call with
+ * it returns WARM_RUNTIME_GONE. */
 typedef struct warm_runtime warm_runtime;
 
 /* Flags of warm_handle_prewarm() and warm_pinned_prewarm(). */

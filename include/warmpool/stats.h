@@ -1,32 +1,32 @@
 /* warmpool/stats.h: statistics of the pinned space, as struct and JSON.
  *
- * All functions: any thread, while everything runs. Threads count for
- * themselves what their magazines serve; a call here adds that up, thread by
- * thread, and those that allocate or free wait until it is done. So all figures
- * of one struct are exact, and belong to one moment: of each NUMA node, where
- * there are several; and of pageable memory to the next one. Frees on adopted
- * streams are pending at once for whoever asks, and part of the peak of that as
- * soon as they leave the thread that gathers them.
+ * Any thread may call any function, while other threads allocate and free. Each
+ * thread counts the requests that its magazines serve; a function here adds the
+ * counts up, and threads that allocate or free wait until it is done. So all
+ * figures of a struct are exact and of one moment (of one moment each for every
+ * NUMA node, and for pageable memory). A free on an adopted stream counts as
+ * pending at once, but in the peak of pending only when it leaves the thread
+ * that batches it.
  *
- * Peaks of live, requested_bytes and live_bytes, of the space and of each
- * node, pools' memory included: never below what callers had at one moment, and
- * above it by no more than 64 blocks and 1 MiB (1,048,576 bytes) for each
- * thread that allocates, however many there are and whatever they hand to each
- * other, also where peaks are reset meanwhile. A thread claims as much ahead,
- * so that it need not count with others at each call. It may be more where a
- * filter of system calls that was installed later than the runtime refuses
- * membarrier(2): what a thread has freed since it claimed.
+ * Peaks of live, requested_bytes and live_bytes, of the space and of each node,
+ * include private pools. They are never below what callers had at one moment,
+ * and above it by at most 64 blocks and 1 MiB (1,048,576 bytes) for each thread
+ * that allocates, however many there are, whatever they pass to each other, and
+ * also if peaks are reset meanwhile: a thread claims that much ahead, so that
+ * it need not count together with others at each call. If a filter of system
+ * calls that was installed after the runtime was created refuses membarrier(2),
+ * a peak may be higher by what a thread has freed since its claim.
  *
- * Peaks of a size class: live is never below what callers had, and above
- * it by no more than what each thread keeps ready of the class (option
- * magazine_blocks) and 64 blocks. live_bytes and requested_bytes are those
- * blocks at their whole size: an eighth more than was asked for at most, and
- * 511 bytes for blocks of up to 4 KiB. Of the last class, of whole pages, all
- * three are exact.
+ * Peaks of a size class: live is never below what callers had, and above it by
+ * at most what each thread caches of the class (option magazine_blocks) and 64
+ * blocks. live_bytes and requested_bytes count those blocks at their whole
+ * size: at most an eighth more than was requested, and 511 bytes more for
+ * blocks of up to 4 KiB. For the last class, of whole pages, all three are
+ * exact.
  *
- * The peak of a space's held_bytes is exact. Those of segments and pending
- * blocks are sums where the runtime has several NUMA nodes, or threads have
- * parted into several arenas of a node: never below the whole, perhaps above.
+ * The peak of a space's held_bytes is exact. Peaks of segments and pending
+ * blocks are sums over NUMA nodes, and over the arenas of a node if threads
+ * have split up: never below the peak of the whole, perhaps above.
  *
  * Status: INVALID_ARGUMENT, RUNTIME_GONE, FORKED, EXITING.
  */
@@ -39,8 +39,8 @@
 extern "C" {
 #endif
 
-/* current = allocated - freed; peak is the highest current since the last
- * reset of peaks, or a little more: see above. */
+/* current = allocated - freed; peak is the highest current since the last reset
+ * of peaks, or as much more as is said above. */
 typedef struct warm_stat {
     uint64_t current, peak, allocated, freed;
 } warm_stat;
@@ -101,36 +101,37 @@ typedef struct warm_space_stats {
 WARM_API warm_status warm_pinned_get_stats(warm_runtime *runtime,
                                            warm_space_stats *stats);
 
-/* The same of the memory of one node: 0 … warm_node_count() - 1. Pageable
- * memory is of none: those figures are 0. */
+/* The same for the memory of one node: 0 … warm_node_count() - 1. Figures of
+ * pageable memory, which is on no node, are 0. */
 WARM_API warm_status warm_pinned_get_node_stats(warm_runtime *runtime, int node,
                                                 warm_space_stats *stats);
 
-/* One size class: its blocks with their callers, and their bytes. */
+/* One size class: its blocks that are not freed, and their bytes. */
 typedef struct warm_class_stats {
     size_t size;        /* sizeof(warm_class_stats) */
-    size_t block_bytes; /* what a block of the class holds; 0 for the last
-                           class, of whole pages in any number */
+    size_t block_bytes; /* of a block of the class; 0 for the last class, of
+                           any number of whole pages */
     warm_stat live, requested_bytes, live_bytes;
 } warm_class_stats;
 
-/* index: 0 … warm_pinned_class_count() - 1, by rising size. */
+/* index: 0 … warm_pinned_class_count() - 1, by increasing size. */
 WARM_API int warm_pinned_class_count(void);
 WARM_API warm_status warm_pinned_get_class_stats(warm_runtime *runtime,
                                                  int index,
                                                  warm_class_stats *stats);
 
-/* Sets every peak to what is current (of blocks with callers and their bytes,
- * at most as much above that as peaks may be at any time) / every total
- * (allocated, freed, counts and durations) to what is current. The two do not
- * touch each other. */
+/* Sets every peak to the current value (peaks of live blocks and their bytes
+ * may be above it by as much as is said above); sets every total (allocated,
+ * freed, counts and durations) to the current value. Neither changes the other.
+ */
 WARM_API warm_status warm_pinned_reset_peaks(warm_runtime *runtime);
 WARM_API warm_status warm_pinned_reset_totals(warm_runtime *runtime);
 
-/* Writes all statistics of the runtime as one JSON object into text (at most
- * bytes, always terminated; cut short it is no JSON). needed: bytes of the
- * whole text with terminator, may be null; while things change, the next call
- * may need more. The figures of each part belong to one moment. */
+/* Writes all statistics of the runtime into text as one JSON object. The
+ * figures of each part are of one moment. text: gets at most bytes, always
+ * terminated; if it is cut it is not JSON. needed: bytes of the whole text with
+ * its terminator, may be null; the next call may need more if figures change.
+ */
 WARM_API warm_status warm_stats_json(warm_runtime *runtime, char *text,
                                      size_t bytes, size_t *needed);
 
