@@ -208,7 +208,7 @@ static warm_status back(const wm_pin *pin, int node, void *base, size_t bytes)
 /* Registers a range that is mapped and well formed: if the driver calls it
  * invalid, it is out of some resource (as cudaHostRegister() is known to do).
  */
-static warm_status enroll(const wm_pin *pin, void *base, size_t bytes)
+static warm_status register_range(const wm_pin *pin, void *base, size_t bytes)
 {
     warm_status status = wm_driver_pinned_register(pin->driver, base, bytes);
     warm_error e = {.size = sizeof e};
@@ -231,7 +231,7 @@ static warm_status map_and_register(const wm_pin *pin, int node, size_t bytes,
     }
     warm_status status = back(pin, node, mapped, bytes);
     if (status == WARM_OK) {
-        status = enroll(pin, mapped, bytes);
+        status = register_range(pin, mapped, bytes);
     }
     if (status != WARM_OK) {
         unmap(pin, mapped, bytes);

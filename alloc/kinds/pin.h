@@ -1,28 +1,29 @@
 /* pin.h: regions of page-locked memory from a driver (row B9).
  *
- * Two ways, the same for all of a runtime's regions (option pin):
+ * Option pin chooses one of two ways for all regions of a runtime:
  *
  *   alloc      the driver maps, touches and page-locks in one call
- *   register   map ─► huge pages asked for ─► a node asked for ─► pages touched
- *              by several threads, outside of the driver ─► registered
+ *   register   mapped ─► huge pages and a node requested ─► pages touched by
+ *              several threads, outside of the driver ─► registered
  *
- * With several NUMA nodes, which cudaHostAlloc() cannot choose, all memory is
- * registered; unless the driver reports that registering page-locks nothing
- * (GH200, GB200): then memory is registered only if the option demands it, with
- * a warning, and else the calling thread's memory policy prefers the node while
- * the driver touches the pages.
+ * With several NUMA nodes all memory is registered, since cudaHostAlloc()
+ * cannot choose a node. But if the driver reports that registering page-locks
+ * nothing (GH200, GB200), memory is registered only if the option demands it,
+ * with a warning; else the calling thread's memory policy prefers the node
+ * while the driver touches the pages.
  *
- * With "register" a machine that is short of memory may kill the process where
- * the driver would have refused: pages are touched before the driver is called.
- * And where memory is fragmented and /sys/kernel/mm/transparent_hugepage/defrag
- * is madvise, huge pages can take longer than small ones (option huge_pages).
+ * "register" has two risks. Pages are touched before the driver is called: a
+ * machine that is short of memory may kill the process where the driver would
+ * have refused. And if memory is fragmented and
+ * /sys/kernel/mm/transparent_hugepage/defrag is madvise, huge pages can take
+ * longer than small ones (option huge_pages).
  *
- * One call page-locks a region either way, so that no block lies across two
+ * One call page-locks a whole region, so that no block lies across two
  * registrations: some calls of CUDA accept such a range for a copy and some
- * refuse it ("invalid argument"). So memory ahead of demand comes in regions of
- * option pin_chunk, each a segment; a larger request is a single region all the
- * same, but with "register" its pages are touched before the call that holds
- * the driver's locks. */
+ * refuse it ("invalid argument"). Memory ahead of demand is obtained in regions
+ * of option pin_chunk, each a segment, so that no call holds the driver's locks
+ * for long. A request larger than that is a single region, but "register" has
+ * touched its pages before the call. */
 #ifndef WM_PIN_H
 #define WM_PIN_H
 
@@ -43,10 +44,10 @@ typedef struct wm_pin {
 void wm_pin_init(wm_pin *pin, wm_driver *driver, const wm_options *options);
 
 /* Obtains a region of bytes (whole pages), on node if there are several. No
- * lock held. Status: OUT_OF_MEMORY (also if the node is full, so that pages
- * came from another, or the driver refuses to register), or another of the
- * driver's; then nothing stays mapped, except pages from another node while a
- * stream captures: those leak, which is logged. */
+ * lock held. Status (nothing stays mapped then, except pages of another node
+ * while a stream captures, which leak and are logged): OUT_OF_MEMORY (also if
+ * the node is full, so that pages came from another one, or if the driver
+ * refuses to register), or another of the driver's. */
 warm_status wm_pin_obtain(const wm_pin *pin, int node, size_t bytes,
                           void **base);
 
