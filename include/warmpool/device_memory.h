@@ -29,8 +29,8 @@
  * flushed before the runtime obtains memory and by warm_device_empty_cache().
  * Nothing is cached while events are traced or a history is kept; while a
  * capture is announced only for the legacy stream, which cannot capture.
- * Behind the caches threads share arenas as in memory.h (option arenas); a
- * stream's memory is one in all of them.
+ * Behind the caches threads share arenas as in memory.h (option arenas); the
+ * order of a stream holds in all of them.
  *
  * Sizes are rounded as in memory.h, and a block may be up to two sizes larger,
  * above 256 KiB one (in all 37.5 and 25 % of a request above 4 KiB). Blocks are
@@ -39,9 +39,9 @@
  *
  * Expandable segments (option expandable_segments:on) hold less memory, for
  * programs whose sizes change and for those that fill a device. Each arena has
- * one long range of addresses for small requests and one for large ones. To
- * grow it adds only what the idle memory at that place lacks, in units of 2
- * MiB; idle memory is returned from between live blocks too. Memory is obtained
+ * one long range of addresses for small requests and one for large ones. Growth
+ * adds to the idle memory there only what the request lacks, in units of 2 MiB;
+ * idle memory is returned from between live blocks too. Memory is obtained
  * in pieces: of 64 MiB, or if less is missing of a 128th of what is held; if
  * the driver refuses a piece, of half its size, down to one unit. A piece is
  * returned whole, once no part of it is in use; until then its other parts

@@ -61,9 +61,9 @@ WARM_API warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
 
 #define WARM_NODE_ANY (-1)
 
-/* Flag: the block may be pageable if the call would else end with
+/* Flag: the block may be pageable if the call would otherwise end with
  * OUT_OF_MEMORY, also because of option pinned_limit or a full node. Only then
- * it is pageable, on no particular node: warm_block_info says so, and the
+ * is it pageable, on no particular node: warm_block_info says so, and the
  * statistics count it apart from page-locked memory. While the driver has no
  * memory it is not asked each time: again after 1, then 3, 7, … at most 63
  * requests with the flag, or at once after warm_pinned_trim(). The block is
