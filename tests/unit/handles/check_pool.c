@@ -30,8 +30,36 @@ static void set_up(void)
     kind = wt_toy_register(&toy, runtime, "toy");
 }
 
+/* Streams of the test; those that are left are destroyed at its end. */
+static warm_stream streams[64];
+static unsigned stream_count;
+
+static warm_stream new_stream(void)
+{
+    warm_stream stream = NULL;
+
+    wt_require(stream_count < 64, "more streams than a test may have");
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    streams[stream_count++] = stream;
+    return stream;
+}
+
+static void end_stream(warm_stream stream)
+{
+    unsigned i = 0;
+
+    while (streams[i] != stream) {
+        i++;
+    }
+    streams[i] = streams[--stream_count];
+    wt_ok(warm_stream_destroy(runtime, stream));
+}
+
 static void tear_down(void)
 {
+    while (stream_count > 0) {
+        wt_ok(warm_stream_destroy(runtime, streams[--stream_count]));
+    }
     ck_assert(wm_kind_table_check(runtime->kinds));
     wt_runtime_end(runtime);
     ck_assert_int_eq(toy.alive, 0);
@@ -73,6 +101,12 @@ static bool sleeps(int tid)
     return state != NULL && state[2] == 'S';
 }
 
+static void start(struct worker *worker, void *(*fn)(void *))
+{
+    *worker = (struct worker){.status = -1};
+    ck_assert_int_eq(pthread_create(&worker->thread, NULL, fn, worker), 0);
+}
+
 static void await_sleep(struct worker *workers, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -86,12 +120,9 @@ START_TEST(test_A8_first_creation_is_made_by_one_thread_alone)
 {
     struct worker workers[6];
 
-    memset(workers, 0, sizeof workers);
     wt_toy_close_gate(&toy);
     for (int i = 0; i < 6; i++) {
-        workers[i].status = -1;
-        ck_assert_int_eq(
-            pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+        start(&workers[i], work);
     }
     /* All stand still: one in the library, the others before it. That they
      * sleep may be for something else; then they have yet to come. */
@@ -112,12 +143,12 @@ END_TEST
  * the thread that is making one already. */
 START_TEST(test_A4_A14_a_handle_given_back_during_a_creation_counts_as_held)
 {
-    struct worker worker = {.status = -1};
+    struct worker worker;
     void *handle = NULL;
 
     wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
     wt_toy_close_gate(&toy);
-    ck_assert_int_eq(pthread_create(&worker.thread, NULL, work, &worker), 0);
+    start(&worker, work);
     wt_toy_await(&toy, 1);
     wt_ok(warm_thread_release(runtime));
     wt_toy_open_gate(&toy);
@@ -133,12 +164,10 @@ START_TEST(test_A8_a_failed_first_creation_fails_one_thread_only)
     struct worker workers[4];
     int failed = 0;
 
-    memset(workers, 0, sizeof workers);
     wt_toy_fail(&toy, WT_CREATE, 1, false);
     wt_toy_close_gate(&toy);
     for (int i = 0; i < 4; i++) {
-        ck_assert_int_eq(
-            pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+        start(&workers[i], work);
     }
     wt_toy_await(&toy, 1);
     await_sleep(workers, 4);
@@ -244,11 +273,8 @@ enum { WORKSPACE = 1 << 16 };
 
 static warm_status bound_create(wm_kind *k, int device, void **handle)
 {
-    warm_status status =
-        wm_driver_device_alloc(k->driver, device, 4096, handle);
-
     /* Held only as a measurable cost; what is bound is kept beside it. */
-    return status;
+    return wm_driver_device_alloc(k->driver, device, 4096, handle);
 }
 
 static warm_status bound_destroy(wm_kind *k, int device, void *handle)
@@ -305,12 +331,21 @@ static void *bind_to(warm_kind k, warm_stream stream)
     return last.workspace;
 }
 
-static warm_stream new_stream(void)
+/* Trims, after which the kind has so many workspaces. */
+static void trim_to(warm_kind k, uint64_t keep, uint64_t idle_ns,
+                    int workspaces)
 {
-    warm_stream stream = NULL;
+    wt_ok(warm_handle_trim(runtime, k, 0, keep, idle_ns, NULL));
+    ck_assert_int_eq(wt_stat(runtime, k, 0, workspaces), workspaces);
+}
 
-    wt_ok(warm_stream_create(runtime, 0, &stream));
-    return stream;
+/* Ends a capture whose graph nobody runs. */
+static void end_capture(warm_stream stream)
+{
+    warm_graph graph = NULL;
+
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
 }
 
 START_TEST(test_A14_device_memory_of_a_handle_is_measured)
@@ -344,8 +379,6 @@ START_TEST(test_A10_two_streams_never_share_a_workspace)
                      2 * WORKSPACE);
     /* The per-thread default stream is one name for many: none for it. */
     ck_assert_ptr_null(bind_to(bound, WARM_STREAM_PER_THREAD));
-    wt_ok(warm_stream_destroy(runtime, a));
-    wt_ok(warm_stream_destroy(runtime, b));
 }
 END_TEST
 
@@ -376,14 +409,14 @@ static void *lease_to(warm_kind k, warm_stream stream, warm_lease *lease)
 START_TEST(test_A10_A2_two_handles_on_one_stream_share_no_workspace)
 {
     warm_kind bound = add_bound();
-    warm_stream streams[] = {new_stream(), NULL};
+    warm_stream on[] = {new_stream(), NULL};
 
     for (int i = 0; i < 2; i++) {
         warm_lease lease[2] = {{0}};
-        void *memory[3] = {bind_to(bound, streams[i])};
+        void *memory[3] = {bind_to(bound, on[i])};
 
-        memory[1] = lease_to(bound, streams[i], &lease[0]);
-        memory[2] = lease_to(bound, streams[i], &lease[1]);
+        memory[1] = lease_to(bound, on[i], &lease[0]);
+        memory[2] = lease_to(bound, on[i], &lease[1]);
         for (int k = 0; k < 3; k++) {
             ck_assert_ptr_nonnull(memory[k]);
             ck_assert_ptr_ne(memory[k], memory[(k + 1) % 3]);
@@ -392,10 +425,9 @@ START_TEST(test_A10_A2_two_handles_on_one_stream_share_no_workspace)
         wt_ok(warm_handle_return(runtime, lease[0]));
         wt_ok(warm_handle_return(runtime, lease[1]));
         /* A handle that serves the next one keeps what it has. */
-        ck_assert_ptr_eq(lease_to(bound, streams[i], &lease[0]), memory[2]);
+        ck_assert_ptr_eq(lease_to(bound, on[i], &lease[0]), memory[2]);
         wt_ok(warm_handle_return(runtime, lease[0]));
     }
-    wt_ok(warm_stream_destroy(runtime, streams[0]));
 }
 END_TEST
 
@@ -429,9 +461,6 @@ START_TEST(test_A10_a_handle_to_and_fro_between_streams_obtains_nothing)
     ck_assert_uint_eq(calls_for_workspaces(), calls);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 0); /* none was let go */
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), STREAMS + 1);
-    for (int i = 0; i < STREAMS; i++) {
-        wt_ok(warm_stream_destroy(runtime, stream[i]));
-    }
 }
 END_TEST
 
@@ -450,7 +479,6 @@ START_TEST(test_A10_A2_of_many_handles_no_two_share_a_workspace)
     for (int i = 0; i < MANY; i++) {
         wt_ok(warm_handle_return(runtime, lease[i]));
     }
-    wt_ok(warm_stream_destroy(runtime, stream));
 }
 END_TEST
 
@@ -473,9 +501,6 @@ START_TEST(test_A10_a_handle_lets_go_of_what_it_was_bound_to_longest_ago)
     }
     ck_assert_ptr_eq(memory[STREAMS - 1], memory[1]); /* which passed */
     ck_assert_ptr_eq(bind_to(bound, stream[0]), memory[0]);
-    for (int i = 0; i < STREAMS; i++) {
-        wt_ok(warm_stream_destroy(runtime, stream[i]));
-    }
 }
 END_TEST
 
@@ -491,13 +516,9 @@ START_TEST(test_A10_A12_what_a_handle_keeps_ages_since_it_used_it)
     now = 140;
     (void)bind_to(bound, b);
     now = 150;
-    wt_ok(warm_handle_trim(runtime, bound, 0, 9, 11, NULL));
-    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 2);
-    wt_ok(warm_handle_trim(runtime, bound, 0, 9, 10, NULL));
-    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 1);
+    trim_to(bound, 9, 11, 2);
+    trim_to(bound, 9, 10, 1);
     wm_clock_set(NULL);
-    wt_ok(warm_stream_destroy(runtime, a));
-    wt_ok(warm_stream_destroy(runtime, b));
 }
 END_TEST
 
@@ -535,11 +556,6 @@ START_TEST(test_A10_what_a_handle_does_not_keep_serves_others_once_it_passed)
         ck_assert_ptr_ne(bind_to(bound, stream[0]), of_first);
     }
     wt_ok(warm_handle_return(runtime, lease));
-    for (int i = 0; i < STREAMS; i++) {
-        wt_ok(warm_stream_destroy(runtime, stream[i]));
-    }
-    wt_ok(warm_stream_destroy(runtime, others[0]));
-    wt_ok(warm_stream_destroy(runtime, others[1]));
 }
 END_TEST
 
@@ -595,8 +611,6 @@ START_TEST(test_A10_A12_workspaces_of_a_destroyed_handle_wait_for_its_work)
     wt_ok(warm_handle_trim(runtime, light, 0, 0, 0, NULL));
     ck_assert_int_eq(wt_stat(runtime, light, 0, idle), 0);
     ck_assert_int_eq(wt_stat(runtime, light, 0, workspaces), 0);
-    wt_ok(warm_stream_destroy(runtime, a));
-    wt_ok(warm_stream_destroy(runtime, b));
 }
 END_TEST
 
@@ -615,10 +629,8 @@ START_TEST(test_A10_A12_what_a_handle_keeps_in_store_can_be_had)
     of_a = bind_to(bound, a);
     of_b = bind_to(bound, b);
     if (by_trim) {
-        wt_ok(warm_handle_trim(runtime, bound, 0, 9, UINT64_MAX, NULL));
-        ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 2);
-        wt_ok(warm_handle_trim(runtime, bound, 0, 9, 0, NULL));
-        ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 1);
+        trim_to(bound, 9, UINT64_MAX, 2);
+        trim_to(bound, 9, 0, 1);
     } else {
         wt_ok(warm_handle_prewarm(runtime, bound, 0, 2, 0));
         wt_ok(warm_testing_fail(runtime, "device_alloc", 1, 1));
@@ -630,9 +642,6 @@ START_TEST(test_A10_A12_what_a_handle_keeps_in_store_can_be_had)
     }
     ck_assert_ptr_ne(bind_to(bound, a), of_b);
     ck_assert_ptr_eq(bind_to(bound, b), of_b);
-    wt_ok(warm_stream_destroy(runtime, a));
-    wt_ok(warm_stream_destroy(runtime, b));
-    wt_ok(warm_stream_destroy(runtime, c));
 }
 END_TEST
 
@@ -677,8 +686,7 @@ START_TEST(test_A10_a_default_streams_workspace_is_marked_when_that_can_be)
         ck_assert_int_eq(wt_stat(runtime, light, 0, workspaces), 1);
     }
     runtime->driver->ops = real;
-    wt_ok(warm_handle_trim(runtime, light, 0, 0, 0, NULL));
-    ck_assert_int_eq(wt_stat(runtime, light, 0, workspaces), 0);
+    trim_to(light, 0, 0, 0);
 }
 END_TEST
 
@@ -697,9 +705,6 @@ START_TEST(test_A10_B6_retired_workspace_waits_for_its_stream)
     wt_ok(warm_stream_synchronize(runtime, a)); /* the event, too */
     ck_assert_ptr_eq(bind_to(bound, c), of_a);
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 2);
-    wt_ok(warm_stream_destroy(runtime, a));
-    wt_ok(warm_stream_destroy(runtime, b));
-    wt_ok(warm_stream_destroy(runtime, c));
 }
 END_TEST
 
@@ -717,8 +722,6 @@ START_TEST(test_A10_B6_a_stream_used_on_after_it_retired_has_another)
     wt_threads(1, bind_in_thread, memory);
     ck_assert_ptr_eq(memory[0], of_a);
     ck_assert_ptr_ne(bind_to(kind, a), of_a);
-    wt_ok(warm_stream_destroy(runtime, a));
-    wt_ok(warm_stream_destroy(runtime, b));
 }
 END_TEST
 
@@ -726,9 +729,9 @@ START_TEST(test_A10_a_workspace_of_a_capture_serves_no_other_stream)
 {
     bool before = _i == 0; /* bound before, or during, the capture */
     warm_kind bound = add_bound();
+    warm_graph graph = NULL;
     warm_stream a = new_stream();
     warm_private_pool pool = {0};
-    warm_graph graph = NULL;
     void *handle = NULL, *of_a = NULL;
 
     wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
@@ -743,12 +746,12 @@ START_TEST(test_A10_a_workspace_of_a_capture_serves_no_other_stream)
     ck_assert_ptr_nonnull(of_a);
     wt_ok(warm_capture_end(runtime, a, &graph));
     wt_ok(warm_private_pool_end(runtime, pool));
-    wt_ok(warm_stream_destroy(runtime, a));
+    end_stream(a);
     for (int i = 0; i < 4; i++) {
         warm_stream next = new_stream();
 
         ck_assert_ptr_ne(bind_to(bound, next), of_a);
-        wt_ok(warm_stream_destroy(runtime, next));
+        end_stream(next);
     }
     wt_ok(warm_graph_destroy(runtime, graph));
     wt_ok(warm_private_pool_release(runtime, pool));
@@ -759,9 +762,9 @@ END_TEST
 START_TEST(test_A10_a_workspace_that_joined_a_capture_serves_no_other_stream)
 {
     warm_kind bound = add_bound();
+    warm_graph graph = NULL;
     warm_stream a = new_stream(), b = new_stream(), next;
     warm_event event = NULL;
-    warm_graph graph = NULL;
     void *of_b = bind_to(bound, b), *of_graph;
 
     wt_ok(warm_event_create(runtime, 0, &event));
@@ -776,13 +779,11 @@ START_TEST(test_A10_a_workspace_that_joined_a_capture_serves_no_other_stream)
     wt_ok(warm_event_record(runtime, event, b));
     wt_ok(warm_stream_wait_event(runtime, a, event));
     wt_ok(warm_capture_end(runtime, a, &graph));
-    wt_ok(warm_stream_destroy(runtime, b));
+    end_stream(b);
     next = new_stream();
     ck_assert_ptr_ne(bind_to(bound, next), of_graph);
-    wt_ok(warm_stream_destroy(runtime, next));
-    wt_ok(warm_stream_destroy(runtime, a));
-    wt_ok(warm_graph_destroy(runtime, graph));
     wt_ok(warm_event_destroy(runtime, event));
+    wt_ok(warm_graph_destroy(runtime, graph));
 }
 END_TEST
 
@@ -800,11 +801,11 @@ START_TEST(test_A10_a_capture_that_cannot_be_noted_does_not_begin)
     if (status == WARM_OK) {
         wt_ok(warm_capture_end(runtime, a, &graph));
     }
-    wt_ok(warm_stream_destroy(runtime, a));
+    end_stream(a);
     next = new_stream();
     /* No graph, or none of its memory for another stream. */
     ck_assert(graph == NULL || bind_to(bound, next) != of_a);
-    wt_ok(warm_stream_destroy(runtime, next));
+    end_stream(next);
     wt_ok(warm_graph_destroy(runtime, graph));
 }
 END_TEST
@@ -833,9 +834,6 @@ START_TEST(test_A10_a_workspace_is_as_large_as_the_kind_wants)
     ck_assert_ptr_eq(bind_to(small, c), of_a);
     ck_assert_ptr_ne(bind_to(large, c), of_a); /* that is c's, but small */
     ck_assert_uint_eq(last.bytes, 4 * WORKSPACE);
-    wt_ok(warm_stream_destroy(runtime, a));
-    wt_ok(warm_stream_destroy(runtime, b));
-    wt_ok(warm_stream_destroy(runtime, c));
 }
 END_TEST
 
@@ -862,7 +860,7 @@ START_TEST(test_A10_G6_short_memory_for_workspaces_is_told_once)
 
         ck_assert_ptr_null(bind_to(bound, stream));
         ck_assert_uint_eq(warnings, 1);
-        wt_ok(warm_stream_destroy(runtime, stream));
+        end_stream(stream);
     }
     wt_ok(warm_testing_fail(runtime, "device_alloc", 0, 0));
     warm_log_set(NULL, NULL);
@@ -930,7 +928,6 @@ START_TEST(test_A10_G2_a_handle_in_use_keeps_its_workspace)
         wt_ok(warm_device_free_uncached(runtime, 0, memory));
         wt_ok(warm_device_free_uncached(runtime, 0, handle));
     }
-    wt_ok(warm_stream_destroy(runtime, stream));
 }
 END_TEST
 
@@ -1000,7 +997,6 @@ START_TEST(test_A10_eager_work_and_graphs_share_no_workspace)
     warm_kind bound = add_bound();
     warm_stream a = new_stream();
     warm_private_pool pool = {0};
-    warm_graph graph = NULL;
     void *eager, *of_graph;
 
     eager = bind_to(bound, a);
@@ -1010,30 +1006,25 @@ START_TEST(test_A10_eager_work_and_graphs_share_no_workspace)
     ck_assert_ptr_nonnull(of_graph);
     ck_assert_ptr_ne(of_graph, eager);
     ck_assert_ptr_eq(bind_to(bound, a), of_graph);
-    wt_ok(warm_capture_end(runtime, a, &graph));
+    end_capture(a);
     ck_assert_ptr_eq(bind_to(bound, a), eager);
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 2);
-    wt_ok(warm_graph_destroy(runtime, graph));
     /* The next capture of the stream costs no memory again. */
     wt_ok(warm_capture_begin(runtime, a));
     ck_assert_ptr_eq(bind_to(bound, a), of_graph);
-    wt_ok(warm_capture_end(runtime, a, &graph));
-    wt_ok(warm_graph_destroy(runtime, graph));
+    end_capture(a);
     wt_ok(warm_private_pool_end(runtime, pool));
     wt_ok(warm_private_pool_release(runtime, pool));
-    wt_ok(warm_stream_destroy(runtime, a));
 }
 END_TEST
 
-/* Graphs of two pools may run at once; those of one never do. What a pool's
- * graphs had goes with it, and nothing else. */
 /* A pool for a program's own ends has no graph. */
 START_TEST(test_A10_E8_workspace_of_a_capture_is_no_users_pools)
 {
     warm_kind bound = add_bound();
+    warm_graph graph = NULL;
     warm_stream a = new_stream();
     warm_private_pool pool = {0};
-    warm_graph graph = NULL;
 
     wt_ok(warm_private_pool_begin(runtime, &pool, WARM_POOL_USER, NULL, NULL));
     wt_ok(warm_capture_begin(runtime, a));
@@ -1043,10 +1034,11 @@ START_TEST(test_A10_E8_workspace_of_a_capture_is_no_users_pools)
     wt_ok(warm_private_pool_release(runtime, pool));
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 0);
     wt_ok(warm_graph_destroy(runtime, graph));
-    wt_ok(warm_stream_destroy(runtime, a));
 }
 END_TEST
 
+/* Graphs of two pools may run at once; those of one never do. What a pool's
+ * graphs had goes with it, and nothing else. */
 START_TEST(test_A10_E3_graphs_of_two_pools_share_no_workspace)
 {
     warm_kind bound = add_bound();
@@ -1055,7 +1047,6 @@ START_TEST(test_A10_E3_graphs_of_two_pools_share_no_workspace)
     void *of_pool[2] = {NULL, NULL};
 
     for (int i = 0; i < 4; i++) {
-        warm_graph graph = NULL;
         void *got;
 
         wt_ok(warm_private_pool_begin(runtime, &pool[i % 2], 0, NULL, NULL));
@@ -1063,9 +1054,8 @@ START_TEST(test_A10_E3_graphs_of_two_pools_share_no_workspace)
         got = bind_to(bound, a);
         ck_assert(of_pool[i % 2] == NULL || got == of_pool[i % 2]);
         of_pool[i % 2] = got;
-        wt_ok(warm_capture_end(runtime, a, &graph));
+        end_capture(a);
         wt_ok(warm_private_pool_end(runtime, pool[i % 2]));
-        wt_ok(warm_graph_destroy(runtime, graph));
     }
     ck_assert_ptr_ne(of_pool[0], of_pool[1]);
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 2);
@@ -1073,7 +1063,7 @@ START_TEST(test_A10_E3_graphs_of_two_pools_share_no_workspace)
     if (_i != 0) {
         wt_ok(warm_capture_begin(runtime, a));
         wt_ok(warm_thread_release(runtime));
-        wt_ok(warm_stream_destroy(runtime, a));
+        end_stream(a);
         a = new_stream();
     }
     for (int i = 0; i < 2; i++) {
@@ -1084,9 +1074,7 @@ START_TEST(test_A10_E3_graphs_of_two_pools_share_no_workspace)
     }
     /* The handle was bound to that of the last until now. */
     (void)bind_to(bound, a);
-    wt_ok(warm_handle_trim(runtime, bound, 0, 9, 0, NULL));
-    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 1);
-    wt_ok(warm_stream_destroy(runtime, a));
+    trim_to(bound, 9, 0, 1);
 }
 END_TEST
 
@@ -1103,7 +1091,6 @@ START_TEST(test_A10_E3_a_workspace_of_several_pools_goes_with_the_last)
     void *of_a = bind_to(bound, a);
 
     for (int i = 0; i < pools + 1; i++) {
-        warm_graph graph = NULL;
 
         if (i < pools) {
             wt_ok(warm_private_pool_begin(runtime, &pool[i], 0, NULL, NULL));
@@ -1111,25 +1098,22 @@ START_TEST(test_A10_E3_a_workspace_of_several_pools_goes_with_the_last)
             break;
         }
         wt_ok(warm_capture_begin(runtime, a));
-        wt_ok(warm_capture_end(runtime, a, &graph));
-        wt_ok(warm_graph_destroy(runtime, graph));
+        end_capture(a);
         if (i < pools) {
             wt_ok(warm_private_pool_end(runtime, pool[i]));
         }
     }
-    wt_ok(warm_stream_destroy(runtime, a));
+    end_stream(a);
     next = new_stream();
     for (int i = 0; i < pools; i++) {
         ck_assert_int_ge(wt_stat(runtime, bound, 0, workspaces), 1);
         ck_assert_ptr_ne(bind_to(bound, next), of_a);
-        wt_ok(warm_stream_destroy(runtime, next));
-        wt_ok(warm_handle_trim(runtime, bound, 0, 9, 0, NULL));
-        ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 1);
+        end_stream(next);
+        trim_to(bound, 9, 0, 1);
         next = new_stream();
         wt_ok(warm_private_pool_release(runtime, pool[i]));
     }
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), _i != 0);
-    wt_ok(warm_stream_destroy(runtime, next));
 }
 END_TEST
 
@@ -1164,7 +1148,6 @@ START_TEST(test_A10_E3_workspace_of_a_graph_outlives_its_handle)
         wt_ok(warm_private_pool_release(runtime, pool));
     }
     ck_assert_int_eq(wt_stat(runtime, light, 0, workspaces), 0);
-    wt_ok(warm_stream_destroy(runtime, a));
 }
 END_TEST
 
@@ -1186,7 +1169,7 @@ START_TEST(test_A10_B6_a_capture_at_an_old_address_gets_a_workspace_of_its_own)
         if (_i == 0) {
             wt_ok(warm_capture_end(runtime, a, &graph[i]));
         }
-        wt_ok(warm_stream_destroy(runtime, a));
+        end_stream(a);
         for (int k = 0; k < i; k++) {
             ck_assert_ptr_ne(of_graph[i], of_graph[k]);
         }
@@ -1249,7 +1232,6 @@ START_TEST(test_A10_without_memory_the_library_uses_its_own)
     ck_assert_int_eq(error.status, WARM_OK); /* the call did not fail */
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 0);
     wt_ok(warm_testing_fail(runtime, "device_alloc", 0, 0));
-    wt_ok(warm_stream_destroy(runtime, a));
 }
 END_TEST
 
@@ -1294,8 +1276,9 @@ START_TEST(test_A10_A14_workspaces_stay_apart_after_every_fault)
         for (int k = 0; k < 2; k++) { /* s[2] is used on */
             if (warm_stream_retire(runtime, s[k]) == WARM_OK) {
                 void *handle = NULL;
-                warm_stream next = new_stream();
+                warm_stream next = NULL;
 
+                wt_ok(warm_stream_create(runtime, 0, &next));
                 last.workspace = NULL;
                 if (warm_handle_reserve_on(runtime, bound, 0, next, &handle) ==
                     WARM_OK) {
@@ -1306,7 +1289,7 @@ START_TEST(test_A10_A14_workspaces_stay_apart_after_every_fault)
         }
         wt_ok(warm_testing_fail(runtime, call, 0, 0));
         for (int k = 0; k < 3; k++) {
-            wt_ok(warm_stream_destroy(runtime, s[k]));
+            end_stream(s[k]);
         }
         ck_assert(wm_kind_table_check(runtime->kinds));
     }
@@ -1442,15 +1425,13 @@ START_TEST(test_A10_C8_workspaces_count_below_the_limit)
              warm_device_alloc(runtime, 0, a, LIMIT, &block));
     wt_ok(warm_handle_return(runtime, lease));
     wt_ok(warm_stream_synchronize(runtime, a));
-    wt_ok(warm_handle_trim(runtime, light, 0, 0, 0, NULL));
-    ck_assert_int_eq(wt_stat(runtime, light, 0, workspaces), 0);
+    trim_to(light, 0, 0, 0);
     wt_ok(warm_device_alloc(runtime, 0, a, LIMIT, &block));
     ck_assert_ptr_null(lease_to(light, a, &lease)); /* no room */
     wt_ok(warm_handle_return(runtime, lease));
     wt_ok(warm_free(block)); /* which is idle from now on */
     ck_assert_ptr_nonnull(lease_to(light, a, &lease));
     wt_ok(warm_handle_return(runtime, lease));
-    wt_ok(warm_stream_destroy(runtime, a));
 }
 END_TEST
 
@@ -1491,8 +1472,8 @@ START_TEST(test_A10_B6_idle_handles_are_unbound_where_they_are)
                          on[i] == a ? NULL : on[i]);
     }
     ck_assert(wm_pool_check(pool));
-    wt_ok(warm_stream_destroy(runtime, a));
-    wt_ok(warm_stream_destroy(runtime, b));
+    end_stream(a);
+    end_stream(b);
     ck_assert_uint_eq(toy.binds, binds + 4);
 }
 END_TEST
@@ -1510,14 +1491,14 @@ START_TEST(test_A13_B6_what_is_bound_elsewhere_is_left_alone)
     wt_ok(warm_handle_return(runtime, lease));
     wt_ok(warm_handle_lease(runtime, kind, 0, &lease, &handle));
     binds = toy.binds;
-    wt_ok(warm_stream_destroy(runtime, a));
+    end_stream(a);
     ck_assert_uint_eq(toy.binds, binds);
     wt_ok(warm_handle_return(runtime, lease));
     wt_ok(warm_handle_lease_on(runtime, kind, 0, b, &lease, &handle));
     wt_ok(warm_stream_retire(runtime, b)); /* on lease: that must not be used */
     ck_assert_uint_eq(toy.binds, binds + 2);
     wt_ok(warm_handle_return(runtime, lease));
-    wt_ok(warm_stream_destroy(runtime, b));
+    end_stream(b);
     ck_assert_uint_eq(toy.binds, binds + 2);
 }
 END_TEST
@@ -1558,7 +1539,7 @@ START_TEST(test_A13_B6_a_lease_may_end_while_its_handle_is_unbound)
     wt_ok(warm_kind_register(runtime, &ops, &kind));
     wt_ok(warm_handle_lease_on(runtime, kind, 0, a, &lease_to_end, &handle));
     wt_toy_fail(&toy, WT_BIND, (unsigned)_i, false);
-    wt_ok(warm_stream_destroy(runtime, a));
+    end_stream(a);
     ck_assert_int_eq(idle_meanwhile, 2); /* as if it were */
     ck_assert_int_eq(wt_stat(runtime, kind, 0, idle), 2 - _i);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, destroyed), _i);
@@ -1580,7 +1561,7 @@ START_TEST(test_A10_B6_a_handle_that_cannot_be_unbound)
         wt_ok(warm_handle_return(runtime, lease));
     }
     wt_toy_fail(&toy, WT_BIND, 1, true);
-    wt_ok(warm_stream_destroy(runtime, a));
+    end_stream(a);
     wt_toy_fail(&toy, WT_BIND, 0, false);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, destroyed), !leased);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), leased);
@@ -1606,19 +1587,15 @@ START_TEST(test_A12_A10_trim_takes_the_workspaces_of_idle_handles)
     now = 110;
     wt_ok(warm_handle_return(runtime, lease[1]));
     now = 150;
-    wt_ok(warm_handle_trim(runtime, bound, 0, 9, 51, NULL));
-    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 2);
-    wt_ok(warm_handle_trim(runtime, bound, 0, 9, 50, NULL));
-    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 1);
-    wt_ok(warm_handle_trim(runtime, bound, 0, 9, 0, NULL));
-    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 0);
+    trim_to(bound, 9, 51, 2);
+    trim_to(bound, 9, 50, 1);
+    trim_to(bound, 9, 0, 0);
     wm_clock_set(NULL);
     ck_assert_ptr_null(last.stream); /* taken off before the memory went */
     ck_assert_ptr_null(last.workspace);
     ck_assert_int_eq(wt_stat(runtime, bound, 0, idle), 2);
     ck_assert_ptr_nonnull(lease_to(bound, a, &lease[0]));
     wt_ok(warm_handle_return(runtime, lease[0]));
-    wt_ok(warm_stream_destroy(runtime, a));
 }
 END_TEST
 
@@ -1640,8 +1617,7 @@ START_TEST(test_A12_A10_trim_frees_workspaces_of_retired_streams)
     now = 150;
     freed = wt_calls(runtime, "device_free");
     if (wt_on_host()) { /* its work goes on */
-        wt_ok(warm_handle_trim(runtime, bound, 0, 9, 0, NULL));
-        ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 2);
+        trim_to(bound, 9, 0, 2);
         wt_gate_open(gate);
     }
     wt_ok(warm_stream_synchronize(runtime, a));
@@ -1654,18 +1630,16 @@ START_TEST(test_A12_A10_trim_frees_workspaces_of_retired_streams)
     ck_assert_uint_eq(wt_calls(runtime, "event_destroy"), events + 1);
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 1); /* of b */
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspace_bytes), WORKSPACE);
-    wt_ok(warm_stream_destroy(runtime, b));
+    end_stream(b);
     /* One that the driver does not take back is kept, and asked about once. */
     wt_ok(warm_testing_fail(runtime, "device_free", 1, 0));
-    wt_ok(warm_handle_trim(runtime, bound, 0, 9, 0, NULL));
-    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 1);
+    trim_to(bound, 9, 0, 1);
     freed = wt_calls(runtime, "device_free");
     wt_ok(warm_handle_trim(runtime, bound, 0, 9, 0, NULL));
     ck_assert_uint_eq(wt_calls(runtime, "device_free"), freed);
-    wt_ok(warm_stream_destroy(runtime, a));
+    end_stream(a);
     a = stream_with_workspace(bound);
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 2);
-    wt_ok(warm_stream_destroy(runtime, a));
 }
 END_TEST
 
@@ -1684,30 +1658,26 @@ START_TEST(test_A10_A12_a_passed_workspace_is_found_behind_many_that_are_not)
     }
     wt_ok(warm_stream_retire(runtime, passed));
     wt_ok(warm_stream_synchronize(runtime, passed));
-    wt_ok(warm_handle_trim(runtime, bound, 0, 9, 0, NULL));
-    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), STUCK);
+    trim_to(bound, 9, 0, STUCK);
     for (int i = 0; i < STUCK; i++) {
         wt_ok(warm_testing_resume(runtime, stuck[i]));
         wt_ok(warm_stream_synchronize(runtime, stuck[i]));
-        wt_ok(warm_stream_destroy(runtime, stuck[i]));
+        end_stream(stuck[i]);
     }
-    wt_ok(warm_handle_trim(runtime, bound, 0, 9, 0, NULL));
-    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 0);
-    wt_ok(warm_stream_destroy(runtime, passed));
+    trim_to(bound, 9, 0, 0);
 }
 END_TEST
 
 START_TEST(test_A12_A10_trim_leaves_workspaces_of_graphs)
 {
     warm_kind bound = add_bound();
-    warm_stream a = stream_with_workspace(bound);
     warm_graph graph = NULL;
+    warm_stream a = stream_with_workspace(bound);
 
     wt_ok(warm_capture_begin(runtime, a));
     wt_ok(warm_capture_end(runtime, a, &graph));
-    wt_ok(warm_stream_destroy(runtime, a));
-    wt_ok(warm_handle_trim(runtime, bound, 0, 0, 0, NULL));
-    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 1);
+    end_stream(a);
+    trim_to(bound, 0, 0, 1);
     ck_assert_int_eq(wt_stat(runtime, bound, 0, idle), 0);
     wt_ok(warm_graph_destroy(runtime, graph));
 }
@@ -1729,15 +1699,10 @@ START_TEST(test_A4_A8_A11_a_first_creation_ahead_is_alone_too)
     bool ahead = _i == 0;
     struct worker workers[2];
 
-    memset(workers, 0, sizeof workers);
     wt_toy_close_gate(&toy);
-    ck_assert_int_eq(pthread_create(&workers[0].thread, NULL,
-                                    ahead ? make_one_ahead : work, &workers[0]),
-                     0);
+    start(&workers[0], ahead ? make_one_ahead : work);
     wt_toy_await(&toy, 1);
-    ck_assert_int_eq(pthread_create(&workers[1].thread, NULL,
-                                    ahead ? work : make_one_ahead, &workers[1]),
-                     0);
+    start(&workers[1], ahead ? work : make_one_ahead);
     await_sleep(workers, 2);
     ck_assert_uint_eq(toy.creates, 1);
     wt_toy_open_gate(&toy);
@@ -1808,112 +1773,77 @@ START_TEST(test_A11_A13_counters_balance_after_every_metadata_fault)
 }
 END_TEST
 
-static void add_workspaces(TCase *tcase)
+int main(void)
 {
-    tcase_add_test(tcase, test_A10_two_streams_never_share_a_workspace);
-    tcase_add_test(tcase,
-                   test_A10_A2_two_handles_on_one_stream_share_no_workspace);
-    tcase_add_test(
-        tcase, test_A10_a_handle_to_and_fro_between_streams_obtains_nothing);
-    tcase_add_test(tcase, test_A10_A2_of_many_handles_no_two_share_a_workspace);
-    tcase_add_test(
-        tcase, test_A10_a_handle_lets_go_of_what_it_was_bound_to_longest_ago);
-    tcase_add_test(tcase,
-                   test_A10_A12_what_a_handle_keeps_ages_since_it_used_it);
-    tcase_add_loop_test(
-        tcase,
-        test_A10_what_a_handle_does_not_keep_serves_others_once_it_passed, 0,
-        2);
-    tcase_add_test(
-        tcase, test_A10_A12_workspaces_of_a_destroyed_handle_wait_for_its_work);
-    tcase_add_loop_test(
-        tcase, test_A10_A12_what_a_handle_keeps_in_store_can_be_had, 0, 2);
-    tcase_add_loop_test(
-        tcase, test_A10_a_default_streams_workspace_is_marked_when_that_can_be,
-        0, 2);
-    tcase_add_test(tcase, test_A10_B6_retired_workspace_waits_for_its_stream);
-    tcase_add_test(tcase,
-                   test_A10_B6_a_stream_used_on_after_it_retired_has_another);
-    tcase_add_loop_test(
-        tcase, test_A10_a_workspace_of_a_capture_serves_no_other_stream, 0, 2);
-    tcase_add_loop_test(
-        tcase,
-        test_A10_a_workspace_that_joined_a_capture_serves_no_other_stream, 0,
-        2);
-    tcase_add_test(tcase,
-                   test_A10_a_capture_that_cannot_be_noted_does_not_begin);
-    tcase_add_test(
-        tcase, test_A10_no_workspace_for_the_default_stream_of_another_device);
-    tcase_add_loop_test(tcase, test_A10_G2_a_handle_in_use_keeps_its_workspace,
-                        0, 2);
-    tcase_add_test(tcase, test_A10_a_workspace_is_as_large_as_the_kind_wants);
-    tcase_add_test(tcase, test_A10_E8_workspace_of_a_capture_is_no_users_pools);
-    tcase_add_loop_test(
-        tcase, test_A10_E3_graphs_of_two_pools_share_no_workspace, 0, 2);
-    tcase_add_loop_test(
-        tcase, test_A10_E3_a_workspace_of_several_pools_goes_with_the_last, 0,
-        3);
-    tcase_add_test(tcase, test_A10_E3_workspace_of_a_graph_outlives_its_handle);
-    tcase_add_test(tcase, test_A10_G6_short_memory_for_workspaces_is_told_once);
-    tcase_add_test(tcase, test_A10_eager_work_and_graphs_share_no_workspace);
-    tcase_add_loop_test(
-        tcase,
-        test_A10_B6_a_capture_at_an_old_address_gets_a_workspace_of_its_own, 0,
-        2);
-    tcase_add_test(tcase, test_A10_without_memory_the_library_uses_its_own);
-    tcase_add_loop_test(tcase,
-                        test_A10_A14_workspaces_stay_apart_after_every_fault, 0,
-                        2 * sizeof workspace_calls / sizeof workspace_calls[0]);
-    tcase_add_test(tcase, test_A10_C8_workspaces_count_below_the_limit);
-    tcase_add_test(tcase, test_A10_B6_idle_handles_are_unbound_where_they_are);
-    tcase_add_loop_test(tcase, test_A10_B6_a_handle_that_cannot_be_unbound, 0,
-                        2);
-    tcase_add_test(tcase,
-                   test_A12_A10_trim_takes_the_workspaces_of_idle_handles);
-    tcase_add_test(tcase,
-                   test_A12_A10_trim_frees_workspaces_of_retired_streams);
-    tcase_add_test(tcase, test_A12_A10_trim_leaves_workspaces_of_graphs);
+    const struct {
+        const TTest *test;
+        int loops;
+    } tests[] = {
+        {test_A8_first_creation_is_made_by_one_thread_alone, 1},
+        {test_A4_A14_a_handle_given_back_during_a_creation_counts_as_held, 1},
+        {test_A8_a_failed_first_creation_fails_one_thread_only, 1},
+        {test_A3_what_was_discarded_is_forgotten, 2},
+        {test_A6_A14_given_back_after_the_process_began_to_exit, 1},
+        {test_A14_creation_time_is_measured, 1},
+        {test_A14_device_memory_of_a_handle_is_measured, 1},
+        {test_A9_G2_streams_are_destroyed_after_what_is_bound_to_them, 1},
+        {test_A3_A14_a_pool_that_grows_keeps_what_comes_back, 1},
+        {test_A8_A14_counters_balance_after_every_metadata_fault, 2},
+        {test_A9_registering_a_kind_without_memory_changes_nothing, 1},
+        {test_A12_trim_goes_by_age, AGES},
+        {test_A13_B6_what_is_bound_elsewhere_is_left_alone, 1},
+        {test_A13_B6_a_lease_may_end_while_its_handle_is_unbound, 2},
+        {test_A4_A8_A11_a_first_creation_ahead_is_alone_too, 2},
+        {test_A6_A11_A13_leases_count_as_leaked_at_exit, 1},
+        {test_A11_A13_counters_balance_after_every_metadata_fault, 2},
+        {test_A10_two_streams_never_share_a_workspace, 1},
+        {test_A10_A2_two_handles_on_one_stream_share_no_workspace, 1},
+        {test_A10_a_handle_to_and_fro_between_streams_obtains_nothing, 1},
+        {test_A10_A2_of_many_handles_no_two_share_a_workspace, 1},
+        {test_A10_a_handle_lets_go_of_what_it_was_bound_to_longest_ago, 1},
+        {test_A10_A12_what_a_handle_keeps_ages_since_it_used_it, 1},
+        {test_A10_what_a_handle_does_not_keep_serves_others_once_it_passed, 2},
+        {test_A10_A12_workspaces_of_a_destroyed_handle_wait_for_its_work, 1},
+        {test_A10_A12_what_a_handle_keeps_in_store_can_be_had, 2},
+        {test_A10_a_default_streams_workspace_is_marked_when_that_can_be, 2},
+        {test_A10_B6_retired_workspace_waits_for_its_stream, 1},
+        {test_A10_B6_a_stream_used_on_after_it_retired_has_another, 1},
+        {test_A10_a_workspace_of_a_capture_serves_no_other_stream, 2},
+        {test_A10_a_workspace_that_joined_a_capture_serves_no_other_stream, 2},
+        {test_A10_a_capture_that_cannot_be_noted_does_not_begin, 1},
+        {test_A10_no_workspace_for_the_default_stream_of_another_device, 1},
+        {test_A10_G2_a_handle_in_use_keeps_its_workspace, 2},
+        {test_A10_a_workspace_is_as_large_as_the_kind_wants, 1},
+        {test_A10_E8_workspace_of_a_capture_is_no_users_pools, 1},
+        {test_A10_E3_graphs_of_two_pools_share_no_workspace, 2},
+        {test_A10_E3_a_workspace_of_several_pools_goes_with_the_last, 3},
+        {test_A10_E3_workspace_of_a_graph_outlives_its_handle, 1},
+        {test_A10_G6_short_memory_for_workspaces_is_told_once, 1},
+        {test_A10_eager_work_and_graphs_share_no_workspace, 1},
+        {test_A10_B6_a_capture_at_an_old_address_gets_a_workspace_of_its_own,
+         2},
+        {test_A10_without_memory_the_library_uses_its_own, 1},
+        {test_A10_A14_workspaces_stay_apart_after_every_fault,
+         2 * sizeof workspace_calls / sizeof workspace_calls[0]},
+        {test_A10_C8_workspaces_count_below_the_limit, 1},
+        {test_A10_B6_idle_handles_are_unbound_where_they_are, 1},
+        {test_A10_B6_a_handle_that_cannot_be_unbound, 2},
+        {test_A12_A10_trim_takes_the_workspaces_of_idle_handles, 1},
+        {test_A12_A10_trim_frees_workspaces_of_retired_streams, 1},
+        {test_A12_A10_trim_leaves_workspaces_of_graphs, 1},
+    };
+    Suite *suite = suite_create("pool");
+    TCase *tcase = tcase_create("pool");
+
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
+        tcase_add_loop_test(tcase, tests[i].test, 0, tests[i].loops);
+    }
     if (wt_on_host()) {
         tcase_add_test(
             tcase,
             test_A10_A12_a_passed_workspace_is_found_behind_many_that_are_not);
     }
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("pool");
-    TCase *tcase = tcase_create("pool");
-
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, test_A8_first_creation_is_made_by_one_thread_alone);
-    tcase_add_test(
-        tcase,
-        test_A4_A14_a_handle_given_back_during_a_creation_counts_as_held);
-    tcase_add_test(tcase,
-                   test_A8_a_failed_first_creation_fails_one_thread_only);
-    tcase_add_loop_test(tcase, test_A3_what_was_discarded_is_forgotten, 0, 2);
-    tcase_add_test(tcase,
-                   test_A6_A14_given_back_after_the_process_began_to_exit);
-    tcase_add_test(tcase, test_A14_creation_time_is_measured);
-    tcase_add_test(tcase, test_A14_device_memory_of_a_handle_is_measured);
-    tcase_add_test(
-        tcase, test_A9_G2_streams_are_destroyed_after_what_is_bound_to_them);
-    tcase_add_test(tcase, test_A3_A14_a_pool_that_grows_keeps_what_comes_back);
-    tcase_add_loop_test(
-        tcase, test_A8_A14_counters_balance_after_every_metadata_fault, 0, 2);
-    tcase_add_test(tcase,
-                   test_A9_registering_a_kind_without_memory_changes_nothing);
-    tcase_add_loop_test(tcase, test_A12_trim_goes_by_age, 0, AGES);
-    tcase_add_test(tcase, test_A13_B6_what_is_bound_elsewhere_is_left_alone);
-    tcase_add_loop_test(
-        tcase, test_A13_B6_a_lease_may_end_while_its_handle_is_unbound, 0, 2);
-    tcase_add_loop_test(
-        tcase, test_A4_A8_A11_a_first_creation_ahead_is_alone_too, 0, 2);
-    tcase_add_test(tcase, test_A6_A11_A13_leases_count_as_leaked_at_exit);
-    tcase_add_loop_test(
-        tcase, test_A11_A13_counters_balance_after_every_metadata_fault, 0, 2);
-    add_workspaces(tcase);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }
