@@ -11,6 +11,7 @@
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 #include "runtime/thread/runtime_body.h"
+#include "tests/unit/handles/bound_kind.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -261,58 +262,6 @@ static uint64_t set_clock(void)
 {
     return now;
 }
-
-/* A kind with workspaces: a handle says what it was last bound to. */
-struct bound {
-    warm_stream stream;
-    void *workspace;
-    size_t bytes;
-};
-
-enum { WORKSPACE = 1 << 16 };
-
-static warm_status bound_create(wm_kind *k, int device, void **handle)
-{
-    /* Held only as a measurable cost; what is bound is kept beside it. */
-    return wm_driver_device_alloc(k->driver, device, 4096, handle);
-}
-
-static warm_status bound_destroy(wm_kind *k, int device, void *handle)
-{
-    warm_status status;
-
-    wm_driver_break_begin();
-    status = wm_driver_device_free(k->driver, device, handle);
-    wm_driver_break_end();
-    return status;
-}
-
-static _Thread_local struct bound last;
-
-static warm_status bound_bind(wm_kind *k, int device, void *handle,
-                              warm_stream stream, void *workspace, size_t bytes)
-{
-    (void)k;
-    (void)device;
-    (void)handle;
-    last = (struct bound){stream, workspace, bytes};
-    return WARM_OK;
-}
-
-static size_t bound_bytes(wm_kind *k, int device)
-{
-    (void)k;
-    (void)device;
-    return WORKSPACE;
-}
-
-static const wm_kind_ops bound_ops = {
-    .name = "bound",
-    .create = bound_create,
-    .destroy = bound_destroy,
-    .bind = bound_bind,
-    .workspace_bytes = bound_bytes,
-};
 
 static warm_kind add_bound(void)
 {

@@ -6,60 +6,17 @@
 
 #include "handles/kind_table.h"
 #include "runtime/runtime.h"
+#include "tests/unit/handles/bound_kind.h"
 #include "wt_kind.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { WORKSPACE = 1 << 16 };
-
 static warm_runtime *runtime;
 static warm_kind kind;
 static warm_stream a; /* captures */
-static _Thread_local void *last;
 static char said[512];
 static unsigned times_said;
-
-static warm_status create(wm_kind *k, int device, void **handle)
-{
-    return wm_driver_device_alloc(k->driver, device, 4096, handle);
-}
-
-static warm_status destroy(wm_kind *k, int device, void *handle)
-{
-    warm_status status;
-
-    wm_driver_break_begin();
-    status = wm_driver_device_free(k->driver, device, handle);
-    wm_driver_break_end();
-    return status;
-}
-
-static warm_status bind_handle(wm_kind *k, int device, void *handle,
-                               warm_stream stream, void *workspace,
-                               size_t bytes)
-{
-    (void)k;
-    (void)device;
-    (void)handle;
-    (void)stream;
-    (void)bytes;
-    last = workspace;
-    return WARM_OK;
-}
-
-static size_t workspace_bytes(wm_kind *k, int device)
-{
-    (void)k;
-    (void)device;
-    return WORKSPACE;
-}
-
-static const wm_kind_ops ops = {.name = "bound",
-                                .create = create,
-                                .destroy = destroy,
-                                .bind = bind_handle,
-                                .workspace_bytes = workspace_bytes};
 
 static void hear(void *context, warm_log_level level, const char *line)
 {
@@ -73,7 +30,7 @@ static void hear(void *context, warm_log_level level, const char *line)
 static void setup(void)
 {
     runtime = wt_runtime(NULL);
-    wt_ok(wm_kind_table_add(runtime->kinds, &ops, NULL, &kind));
+    wt_ok(wm_kind_table_add(runtime->kinds, &bound_ops, NULL, &kind));
     wt_ok(warm_stream_create(runtime, 0, &a));
     times_said = 0;
     warm_log_set(hear, NULL);
@@ -93,7 +50,7 @@ static void *bind_to(warm_stream stream)
     void *handle = NULL;
 
     wt_ok(warm_handle_reserve_on(runtime, kind, 0, stream, &handle));
-    return last;
+    return last.workspace;
 }
 
 static void bind_in_thread(void *argument, unsigned index)
@@ -101,10 +58,10 @@ static void bind_in_thread(void *argument, unsigned index)
     void *handle = NULL;
     void **streams_then_memory = argument;
 
-    last = NULL;
+    last.workspace = NULL;
     if (warm_handle_reserve_on(runtime, kind, 0, streams_then_memory[index],
                                &handle) == WARM_OK) {
-        streams_then_memory[index] = last;
+        streams_then_memory[index] = last.workspace;
     }
 }
 
@@ -161,7 +118,7 @@ START_TEST(test_A10_binding_of_a_capture_ends_with_it)
         wt_ok(warm_capture_announce_end(runtime, a));
     }
     ck_assert_ptr_ne(bind_to(a), of_graph);
-    ck_assert_ptr_nonnull(last);
+    ck_assert_ptr_nonnull(last.workspace);
     ck_assert_int_eq(workspaces(), 2);
     wt_ok(warm_private_pool_end(runtime, pool));
     ck_assert_ptr_ne(bind_to(a), of_graph);
@@ -226,7 +183,8 @@ START_TEST(test_A10_captures_take_no_workspace_of_a_handle_bound_again)
         }
         capture();
         ck_assert_ptr_ne(bind_to(a), eager);
-        ck_assert(_i == 1 || last == NULL); /* of no pool: the library's own */
+        ck_assert(_i == 1 ||
+                  last.workspace == NULL); /* else the library's own */
         end_capture();
         if (_i == 1) {
             wt_ok(warm_private_pool_end(runtime, pool));
