@@ -176,27 +176,26 @@ static warm_status grow(wm_pool *pool)
  * capture mode none of these breaks a capture of this thread (row B7).
  * Libraries open files, which is a cancellation point, so cancellation is off.
  */
-struct quiet {
-    int cancel;   /* the thread's cancellation state before */
+struct call {
+    wm_quiet quiet;
     bool mode;    /* the thread's capture mode before */
     bool relaxed; /* the mode was exchanged */
 };
 
-static struct quiet quiet_begin(wm_pool *pool)
+static void call_begin(wm_pool *pool, struct call *call)
 {
-    struct quiet quiet = {.cancel = wm_cancel_off()};
-
-    quiet.relaxed =
-        wm_driver_capture_relaxed_begin(pool->kind->driver, &quiet.mode);
-    return quiet;
+    wm_quiet_begin(&call->quiet);
+    call->relaxed =
+        wm_driver_capture_relaxed_begin(pool->kind->driver, &call->mode);
 }
 
-static void quiet_end(wm_pool *pool, struct quiet *quiet)
+/* The last error is call->quiet.error again. */
+static void call_end(wm_pool *pool, struct call *call)
 {
-    if (quiet->relaxed) {
-        wm_driver_capture_relaxed_end(pool->kind->driver, &quiet->mode);
+    if (call->relaxed) {
+        wm_driver_capture_relaxed_end(pool->kind->driver, &call->mode);
     }
-    wm_cancel_restore(quiet->cancel);
+    wm_quiet_end(&call->quiet);
 }
 
 /* Duration of a creation, and the result of a measurement that it ended. */
@@ -209,24 +208,24 @@ static warm_status create_measured(wm_pool *pool, void **handle,
                                    struct cost *cost)
 {
     const wm_kind_ops *ops = pool->kind->ops;
-    warm_error before = {.size = sizeof before};
+    struct call call;
     warm_status status;
     uint64_t start;
 
-    warm_last_error(&before);
+    call_begin(pool, &call);
     wm_meter_begin(pool->meter, pool);
     start = wm_clock_ns();
     status = ops->create(pool->kind, pool->device, handle);
     cost->end_ns = wm_clock_ns();
     cost->ns = cost->end_ns - start;
     if (status != WARM_OK) {
-        warm_last_error(&before);
+        warm_last_error(&call.quiet.error);
     }
     if (!wm_meter_end(pool->meter, status == WARM_OK, &cost->measured,
                       &cost->bytes)) {
         cost->measured = cost->bytes = 0;
     }
-    wm_error_restore(&before);
+    call_end(pool, &call);
     return status;
 }
 
@@ -256,10 +255,8 @@ static warm_status create(wm_pool *pool, const struct creation *creation,
 {
     struct cost cost = {0, 0, 0, 0};
     void *made = NULL;
-    struct quiet quiet = quiet_begin(pool);
     warm_status status = create_measured(pool, &made, &cost);
 
-    quiet_end(pool, &quiet);
     wm_lock_acquire(&pool->lock);
     pool->stats.device_bytes += cost.bytes;
     pool->stats.measured += cost.measured;
@@ -284,12 +281,10 @@ static warm_status create(wm_pool *pool, const struct creation *creation,
 bool wm_pool_destroy(wm_pool *pool, void *handle)
 {
     const wm_kind_ops *ops = pool->kind->ops;
-    warm_error before = {.size = sizeof before};
-    struct quiet quiet;
+    struct call call;
     bool done;
 
-    warm_last_error(&before);
-    quiet = quiet_begin(pool);
+    call_begin(pool, &call);
     wm_meter_exclude_begin(pool->meter);
     done = ops->destroy(pool->kind, pool->device, handle) == WARM_OK;
     wm_meter_exclude_end(pool->meter);
@@ -297,9 +292,8 @@ bool wm_pool_destroy(wm_pool *pool, void *handle)
         wm_log(WARM_LOG_WARNING,
                "a %s handle of device %d is leaked, destroying it failed: %s",
                ops->name, pool->device, warm_last_error_message());
-        wm_error_restore(&before);
     }
-    quiet_end(pool, &quiet);
+    call_end(pool, &call);
     return done;
 }
 
