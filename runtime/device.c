@@ -131,21 +131,59 @@ warm_status warm_stream_destroy(warm_runtime *runtime, warm_stream stream)
     return status;
 }
 
-warm_status warm_stream_synchronize(warm_runtime *runtime, warm_stream stream)
+/* Defines a call that is a check and a call of the driver. */
+#define DEFINE(name, parameters, check, call, ...)                             \
+    warm_status name parameters                                                \
+    {                                                                          \
+        warm_status status = (check);                                          \
+                                                                               \
+        return status == WARM_OK ? call(runtime->driver, __VA_ARGS__)          \
+                                 : status;                                     \
+    }
+
+DEFINE(warm_stream_synchronize, (warm_runtime * runtime, warm_stream stream),
+       wm_runtime_check(runtime), wm_driver_stream_synchronize, stream)
+DEFINE(warm_stream_query, (warm_runtime * runtime, warm_stream stream),
+       wm_runtime_check(runtime), wm_driver_stream_query, stream)
+DEFINE(warm_stream_host_func,
+       (warm_runtime * runtime, warm_stream stream, warm_host_fn function,
+        void *argument),
+       check(runtime, function != NULL, "function"), wm_driver_host_func,
+       stream, function, argument)
+DEFINE(warm_event_create,
+       (warm_runtime * runtime, int device, warm_event *event),
+       check_new(runtime, device, event != NULL, "event"),
+       wm_driver_event_create, device, event)
+DEFINE(warm_event_record,
+       (warm_runtime * runtime, warm_event event, warm_stream stream),
+       check(runtime, event != NULL, "event"), wm_driver_event_record, event,
+       stream)
+DEFINE(warm_event_query, (warm_runtime * runtime, warm_event event),
+       check(runtime, event != NULL, "event"), wm_driver_event_query, event)
+DEFINE(warm_event_synchronize, (warm_runtime * runtime, warm_event event),
+       check(runtime, event != NULL, "event"), wm_driver_event_synchronize,
+       event)
+DEFINE(warm_graph_launch,
+       (warm_runtime * runtime, warm_graph graph, warm_stream stream),
+       check(runtime, graph != NULL, "graph"), wm_driver_graph_launch, graph,
+       stream)
+
+warm_status warm_event_destroy(warm_runtime *runtime, warm_event event)
 {
     warm_status status = wm_runtime_check(runtime);
 
-    return status == WARM_OK
-               ? wm_driver_stream_synchronize(runtime->driver, stream)
+    return status == WARM_OK && event != NULL
+               ? wm_driver_event_destroy(runtime->driver, event)
                : status;
 }
 
-warm_status warm_stream_query(warm_runtime *runtime, warm_stream stream)
+warm_status warm_graph_destroy(warm_runtime *runtime, warm_graph graph)
 {
     warm_status status = wm_runtime_check(runtime);
 
-    return status == WARM_OK ? wm_driver_stream_query(runtime->driver, stream)
-                             : status;
+    return status == WARM_OK && graph != NULL
+               ? wm_driver_graph_destroy(runtime->driver, graph)
+               : status;
 }
 
 /* Invalidates bindings, which the next reserve makes again: while the stream
@@ -178,62 +216,6 @@ warm_status warm_stream_wait_event(warm_runtime *runtime, warm_stream stream,
         invalidate_bindings(runtime);
     }
     return status;
-}
-
-warm_status warm_stream_host_func(warm_runtime *runtime, warm_stream stream,
-                                  warm_host_fn function, void *argument)
-{
-    warm_status status = check(runtime, function != NULL, "function");
-
-    return status == WARM_OK ? wm_driver_host_func(runtime->driver, stream,
-                                                   function, argument)
-                             : status;
-}
-
-warm_status warm_event_create(warm_runtime *runtime, int device,
-                              warm_event *event)
-{
-    warm_status status = check_new(runtime, device, event != NULL, "event");
-
-    return status == WARM_OK
-               ? wm_driver_event_create(runtime->driver, device, event)
-               : status;
-}
-
-warm_status warm_event_destroy(warm_runtime *runtime, warm_event event)
-{
-    warm_status status = wm_runtime_check(runtime);
-
-    return status == WARM_OK && event != NULL
-               ? wm_driver_event_destroy(runtime->driver, event)
-               : status;
-}
-
-warm_status warm_event_record(warm_runtime *runtime, warm_event event,
-                              warm_stream stream)
-{
-    warm_status status = check(runtime, event != NULL, "event");
-
-    return status == WARM_OK
-               ? wm_driver_event_record(runtime->driver, event, stream)
-               : status;
-}
-
-warm_status warm_event_query(warm_runtime *runtime, warm_event event)
-{
-    warm_status status = check(runtime, event != NULL, "event");
-
-    return status == WARM_OK ? wm_driver_event_query(runtime->driver, event)
-                             : status;
-}
-
-warm_status warm_event_synchronize(warm_runtime *runtime, warm_event event)
-{
-    warm_status status = check(runtime, event != NULL, "event");
-
-    return status == WARM_OK
-               ? wm_driver_event_synchronize(runtime->driver, event)
-               : status;
 }
 
 /* Workspaces of handles that are bound to the stream may become part of the
@@ -367,25 +349,6 @@ warm_status warm_capture_end(warm_runtime *runtime, warm_stream stream,
         end_announced(runtime, stream);
     }
     return status;
-}
-
-warm_status warm_graph_launch(warm_runtime *runtime, warm_graph graph,
-                              warm_stream stream)
-{
-    warm_status status = check(runtime, graph != NULL, "graph");
-
-    return status == WARM_OK
-               ? wm_driver_graph_launch(runtime->driver, graph, stream)
-               : status;
-}
-
-warm_status warm_graph_destroy(warm_runtime *runtime, warm_graph graph)
-{
-    warm_status status = wm_runtime_check(runtime);
-
-    return status == WARM_OK && graph != NULL
-               ? wm_driver_graph_destroy(runtime->driver, graph)
-               : status;
 }
 
 warm_status warm_device_alloc_uncached(warm_runtime *runtime, int device,
