@@ -2,6 +2,7 @@
 #include "runtime/driver/event_pool.h"
 
 #include "runtime/base/meta.h"
+#include "runtime/base/quiet.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
@@ -108,61 +109,45 @@ void wm_event_pool_put(wm_event_pool *pool, int device, warm_event event)
     wm_lock_release(&d->lock);
 }
 
-/* Removes surplus idle events from the pool, DESTROYED_AT_ONCE at most. */
-static unsigned pick_locked(wm_event_idle *d, warm_event *picked)
+/* Destroys surplus idle events, DESTROYED_AT_ONCE at most; returns how many. */
+static unsigned destroy_some(wm_event_pool *pool, wm_event_idle *d)
 {
+    warm_event picked[DESTROYED_AT_ONCE];
     unsigned count = 0;
+    bool mode = false, relaxed;
 
+    wm_lock_acquire(&d->lock);
     while (count < DESTROYED_AT_ONCE &&
            d->idle > d->created - d->idle + WM_EVENTS_KEEP) {
         picked[count++] = d->event[--d->idle];
         d->created--;
         d->promised--;
     }
-    return count;
-}
-
-static void destroy_picked(wm_event_pool *pool, const warm_event *picked,
-                           unsigned count)
-{
-    bool mode = false;
-    bool relaxed = wm_driver_capture_relaxed_begin(pool->driver, &mode);
-
+    wm_lock_release(&d->lock);
+    if (count == 0) {
+        return 0;
+    }
+    relaxed = wm_driver_capture_relaxed_begin(pool->driver, &mode);
     for (unsigned i = 0; i < count; i++) {
         wm_driver_event_destroy(pool->driver, picked[i]);
     }
     if (relaxed) {
         wm_driver_capture_relaxed_end(pool->driver, &mode);
     }
-}
-
-static void trim(wm_event_pool *pool, wm_event_idle *d)
-{
-    warm_event picked[DESTROYED_AT_ONCE];
-    unsigned count;
-
-    do {
-        wm_lock_acquire(&d->lock);
-        count = pick_locked(d, picked);
-        wm_lock_release(&d->lock);
-        if (count > 0) {
-            destroy_picked(pool, picked, count);
-        }
-    } while (count == DESTROYED_AT_ONCE);
+    return count;
 }
 
 /* With cancellation off: events that left the pool must be destroyed. */
 void wm_event_pool_trim(wm_event_pool *pool)
 {
-    warm_error before = {.size = sizeof before};
-    int cancel = wm_cancel_off();
+    wm_quiet quiet;
 
-    warm_last_error(&before);
+    wm_quiet_begin(&quiet);
     for (int i = 0; i < pool->devices; i++) {
-        trim(pool, &pool->device[i]);
+        while (destroy_some(pool, &pool->device[i]) == DESTROYED_AT_ONCE) {
+        }
     }
-    wm_error_restore(&before);
-    wm_cancel_restore(cancel);
+    wm_quiet_end(&quiet);
 }
 
 void wm_event_pool_counts(wm_event_pool *pool, int device,
