@@ -20,23 +20,15 @@ static warm_status check(warm_runtime *runtime, bool given, const char *what)
     return status;
 }
 
-static warm_status check_at(warm_runtime *runtime, int device, bool given,
-                            const char *what)
+/* The check of calls that create something in the thread's context. */
+static warm_status check_new(warm_runtime *runtime, int device, bool given,
+                             const char *what)
 {
     warm_status status = wm_runtime_check_device(runtime, device);
 
     if (status == WARM_OK && !given) {
         status = wm_fail(WARM_INVALID_ARGUMENT, "%s is null", what);
     }
-    return status;
-}
-
-/* The check of calls that create something in the thread's context. */
-static warm_status check_new(warm_runtime *runtime, int device, bool given,
-                             const char *what)
-{
-    warm_status status = check_at(runtime, device, given, what);
-
     return status == WARM_OK ? wm_driver_look(runtime->driver, device) : status;
 }
 
@@ -290,34 +282,26 @@ warm_status warm_capture_announce_end(warm_runtime *runtime, warm_stream stream)
     return status;
 }
 
-static warm_status begin_capture(warm_runtime *runtime, warm_stream stream,
-                                 wm_stream_info *info)
-{
-    bool already = false;
-    warm_status status = announce(runtime, stream, info, &already);
-
-    if (status == WARM_OK) {
-        status = wm_driver_capture_begin(runtime->driver, stream);
-        if (status != WARM_OK && !already) {
-            end_marks(runtime, stream, false);
-            (void)wm_pinned_capture_over(runtime->pinned, stream);
-        }
-    }
-    return status;
-}
-
 warm_status warm_capture_begin(warm_runtime *runtime, warm_stream stream)
 {
     warm_status status = wm_runtime_check(runtime);
     wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
+    bool already = false;
 
     if (status == WARM_OK) {
-        status = begin_capture(runtime, stream, &info);
+        status = announce(runtime, stream, &info, &already);
     }
-    /* Includes handles bound since the capture was announced. */
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = wm_driver_capture_begin(runtime->driver, stream);
     if (status == WARM_OK) {
+        /* Includes handles bound since the capture was announced. */
         mark_workspaces(runtime, stream, &info, true);
         invalidate_bindings(runtime);
+    } else if (!already) {
+        end_marks(runtime, stream, false);
+        (void)wm_pinned_capture_over(runtime->pinned, stream);
     }
     return status;
 }

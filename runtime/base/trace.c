@@ -136,6 +136,13 @@ static void flush_locked(wm_trace_buffer *b)
     wm_lock_release(&b->trace->lock);
 }
 
+static void flush(wm_trace_buffer *b)
+{
+    wm_lock_acquire(&b->lock);
+    flush_locked(b);
+    wm_lock_release(&b->lock);
+}
+
 /* ---- records ------------------------------------------------------------ */
 
 static void add_locked(wm_trace_buffer *b, const wm_trace_record *record)
@@ -317,9 +324,7 @@ void wm_trace_leave(wm_trace_buffer *buffer)
         return;
     }
     wm_trace_put(buffer, &(wm_trace_record){.op = WM_TRACE_LEAVE});
-    wm_lock_acquire(&buffer->lock);
-    flush_locked(buffer);
-    wm_lock_release(&buffer->lock);
+    flush(buffer);
     wm_lock_acquire(&trace->lock);
     buffer->idle = true;
     wm_lock_release(&trace->lock);
@@ -422,13 +427,6 @@ static void write_end(wm_trace *trace, enum wm_trace_why why)
         atomic_store_explicit(&trace->unsaid, error, memory_order_relaxed);
     }
     wm_lock_release(&trace->lock);
-}
-
-static void flush(wm_trace_buffer *b)
-{
-    wm_lock_acquire(&b->lock);
-    flush_locked(b);
-    wm_lock_release(&b->lock);
 }
 
 /* Ends tracing: writes all buffers and the end. */

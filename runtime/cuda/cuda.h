@@ -142,7 +142,7 @@ typedef struct wm_cuda_shifted {
 } wm_cuda_shifted;
 
 /* The device of every stream, event and graph that the driver made, so that no
- * object of a device that was reset is passed to CUDA (cuda_home.c). */
+ * object of a device that was reset is passed to CUDA (cuda_stream.c). */
 typedef struct wm_cuda_homes {
     wm_lock lock;   /* rank driver */
     wm_map devices; /* lock; by the object's address */
@@ -220,11 +220,6 @@ void wm_cuda_notice(wm_driver *d, int device);
 
 void wm_cuda_homes_init(wm_cuda_homes *homes);
 void wm_cuda_homes_fini(wm_cuda_homes *homes);
-/* Records the device of a new object; its address may be that of an object that
- * a reset destroyed. */
-void wm_cuda_note_made(wm_cuda *c, const void *object, int device);
-/* Forgets an object that is about to be destroyed; returns its device. */
-int wm_cuda_note_gone(wm_cuda *c, const void *object);
 int wm_cuda_home(wm_driver *d, const void *object);
 
 /* True if the device has a primary context already. */

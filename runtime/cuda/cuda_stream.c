@@ -10,6 +10,74 @@
 #include "runtime/base/status.h"
 #include "runtime/base/thread_data.h"
 
+/* ---- homes: the device of every object that the driver made --------------
+ *
+ * After a reset CUDA must not be called with an object of that device, not even
+ * to ask for its device; so the table is kept here. Objects that are not in it
+ * were made by the program, or there was no memory for an entry. One lock,
+ * taken when an object is made or destroyed and, once a device is lost, by
+ * calls that name an object. */
+
+/* The map's values are 1 + the device. */
+static int home_of(const void *value)
+{
+    return value != NULL ? (int)(uintptr_t)value - 1 : WM_DEVICE_UNKNOWN;
+}
+
+void wm_cuda_homes_init(wm_cuda_homes *homes)
+{
+    wm_lock_init(&homes->lock, WM_RANK_DRIVER);
+}
+
+void wm_cuda_homes_fini(wm_cuda_homes *homes)
+{
+    wm_map_fini(&homes->devices);
+    wm_lock_fini(&homes->lock);
+}
+
+/* Records the device of a new object; its address may be that of an object that
+ * a reset destroyed. */
+static void note_made(wm_cuda *c, const void *object, int device)
+{
+    wm_map *devices = &c->homes.devices;
+    void *value = (void *)(uintptr_t)(unsigned)(device + 1);
+    wm_map_entry *known;
+
+    wm_lock_acquire(&c->homes.lock);
+    known = wm_map_find(devices, (uintptr_t)object);
+    if (known != NULL) {
+        known->value = value;
+    } else if (wm_map_reserve(devices, devices->count + 1)) {
+        wm_map_put(devices, (uintptr_t)object, value);
+    }
+    wm_lock_release(&c->homes.lock);
+}
+
+/* Forgets an object that is about to be destroyed; returns its device. */
+static int note_gone(wm_cuda *c, const void *object)
+{
+    void *value;
+
+    wm_lock_acquire(&c->homes.lock);
+    value = wm_map_take(&c->homes.devices, (uintptr_t)object);
+    wm_map_shrink(&c->homes.devices);
+    wm_lock_release(&c->homes.lock);
+    return home_of(value);
+}
+
+int wm_cuda_home(wm_driver *d, const void *object)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    void *value;
+
+    wm_lock_acquire(&c->homes.lock);
+    value = wm_map_get(&c->homes.devices, (uintptr_t)object);
+    wm_lock_release(&c->homes.lock);
+    return home_of(value);
+}
+
+/* ---- calls --------------------------------------------------------------- */
+
 warm_status wm_cuda_stream_create(wm_driver *d, int device, warm_stream *stream)
 {
     wm_cuda *c = wm_cuda_of(d);
@@ -22,7 +90,7 @@ warm_status wm_cuda_stream_create(wm_driver *d, int device, warm_stream *stream)
                               CU_STREAM_NON_BLOCKING);
     }
     if (status == WARM_OK) {
-        wm_cuda_note_made(c, made, device);
+        note_made(c, made, device);
         *stream = made;
     }
     return status;
@@ -43,10 +111,10 @@ warm_status wm_cuda_stream_create(wm_driver *d, int device, warm_stream *stream)
         int device;                                                            \
                                                                                \
         if (status == WARM_OK) {                                               \
-            device = wm_cuda_note_gone(c, object);                             \
+            device = note_gone(c, object);                                     \
             status = WM_CUDA_CALL(c, &scope, call, object);                    \
             if (status != WARM_OK && device != WM_DEVICE_UNKNOWN) {            \
-                wm_cuda_note_made(c, object, device);                          \
+                note_made(c, object, device);                                  \
             }                                                                  \
         }                                                                      \
         return status;                                                         \
@@ -119,7 +187,7 @@ warm_status wm_cuda_event_create(wm_driver *d, int device, warm_event *event)
                               CU_EVENT_DISABLE_TIMING);
     }
     if (status == WARM_OK) {
-        wm_cuda_note_made(c, made, device);
+        note_made(c, made, device);
         *event = made;
     }
     return status;
@@ -364,7 +432,7 @@ warm_status wm_cuda_capture_end(wm_driver *d, warm_stream stream,
         status = instantiate(c, captured, graph);
     }
     if (status == WARM_OK) {
-        wm_cuda_note_made(c, *graph, wm_cuda_home(d, stream));
+        note_made(c, *graph, wm_cuda_home(d, stream));
     }
     return wm_cuda_leave(c, &scope, status);
 }

@@ -1,10 +1,11 @@
 /* numa.c: the nodes of the machine, through /sys and system calls.
  *
  * No libnuma: three calls are all that is needed, and their numbers and flags
- * are the kernel's own. Takes no lock. */
+ * are the kernel's own. Simulated nodes take lock numa, all else none. */
 #include "runtime/driver/numa.h"
 
 #include "runtime/base/log.h"
+#include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 
 #include <ctype.h>
@@ -22,6 +23,122 @@ enum {
     BATCH = 64,    /* pages in one system call */
     KERNEL_MAX = sizeof(unsigned long) * 8 * WM_NUMA_MASK /* nodes in a mask */
 };
+
+/* ---- simulated nodes ----------------------------------------------------
+ *
+ * A record says which node a range counts as; the memory is the machine's. If a
+ * node has no room left, the range counts as the next node's, as the kernel
+ * does with pages. */
+
+struct wm_numa_range {
+    struct wm_numa_range *next;
+    uintptr_t begin, end;
+    int node;
+};
+
+static void drop_locked(wm_numa *numa, struct wm_numa_range **link)
+{
+    struct wm_numa_range *range = *link;
+
+    *link = range->next;
+    if (range->node != WM_NODE_UNKNOWN &&
+        numa->room[range->node] != UINT64_MAX) {
+        numa->room[range->node] += range->end - range->begin;
+    }
+    wm_meta_free(range);
+}
+
+/* Removes the record of a range that is unmapped or placed again. */
+static void forget_locked(wm_numa *numa, uintptr_t begin, uintptr_t end)
+{
+    struct wm_numa_range **link = &numa->ranges;
+
+    while (*link != NULL) {
+        if ((*link)->begin < end && begin < (*link)->end) {
+            drop_locked(numa, link);
+        } else {
+            link = &(*link)->next;
+        }
+    }
+}
+
+static int with_room_locked(const wm_numa *numa, int node, uint64_t bytes)
+{
+    for (int i = 0; i < numa->nodes; i++) {
+        if (numa->room[node] >= bytes) {
+            return node;
+        }
+        node = wm_numa_next(numa, node);
+    }
+    return WM_NODE_UNKNOWN;
+}
+
+static void put_locked(wm_numa *numa, struct wm_numa_range *range)
+{
+    uint64_t bytes = range->end - range->begin;
+
+    range->node = with_room_locked(numa, range->node, bytes);
+    if (range->node != WM_NODE_UNKNOWN &&
+        numa->room[range->node] != UINT64_MAX) {
+        numa->room[range->node] -= bytes;
+    }
+    range->next = numa->ranges;
+    numa->ranges = range;
+}
+
+static warm_status simulate_place(wm_numa *numa, void *pointer, size_t bytes,
+                                  int node)
+{
+    uintptr_t begin = (uintptr_t)pointer;
+    struct wm_numa_range *range = NULL;
+
+    if (node != WM_NODE_UNKNOWN) {
+        range = wm_meta_alloc(sizeof *range);
+        if (range == NULL) {
+            return wm_fail(WARM_OUT_OF_MEMORY,
+                           "no memory for the record of a place");
+        }
+        range->begin = begin;
+        range->end = begin + bytes;
+        range->node = node;
+    }
+    wm_lock_acquire(&numa->lock);
+    forget_locked(numa, begin, begin + bytes);
+    if (range != NULL) {
+        put_locked(numa, range);
+    }
+    wm_lock_release(&numa->lock);
+    return WARM_OK;
+}
+
+static int simulated_node(wm_numa *numa, const void *pointer)
+{
+    uintptr_t at = (uintptr_t)pointer;
+    int node = WM_NODE_UNKNOWN;
+
+    wm_lock_acquire(&numa->lock);
+    for (struct wm_numa_range *r = numa->ranges; r != NULL; r = r->next) {
+        if (r->begin <= at && at < r->end) {
+            node = r->node;
+        }
+    }
+    wm_lock_release(&numa->lock);
+    return node;
+}
+
+void wm_numa_set_room(wm_numa *numa, int node, uint64_t bytes)
+{
+    wm_lock_acquire(&numa->lock);
+    numa->room[node] = bytes;
+    wm_lock_release(&numa->lock);
+}
+
+static void simulate_end(wm_numa *numa)
+{
+    while (numa->ranges != NULL) {
+        drop_locked(numa, &numa->ranges);
+    }
+}
 
 /* ---- which nodes there are -------------------------------------------- */
 
@@ -154,7 +271,7 @@ void wm_numa_open(wm_numa *numa, unsigned wanted)
 
 void wm_numa_fini(wm_numa *numa)
 {
-    wm_numa_simulate_end(numa);
+    simulate_end(numa);
     wm_lock_fini(&numa->lock);
 }
 
@@ -179,7 +296,7 @@ int wm_numa_of_pci(const char *bus_id)
 warm_status wm_numa_place(wm_numa *numa, void *pointer, size_t bytes, int node)
 {
     if (numa->simulated) {
-        return wm_numa_simulate_place(numa, pointer, bytes, node);
+        return simulate_place(numa, pointer, bytes, node);
     }
     if (node == WM_NODE_UNKNOWN || prefer(pointer, bytes, node) == 0) {
         return WARM_OK;
@@ -245,7 +362,7 @@ int wm_numa_node_of(wm_numa *numa, void *pointer, size_t bytes)
     void *batch[BATCH];
 
     if (numa->simulated) {
-        return wm_numa_simulated_node(numa, pointer);
+        return simulated_node(numa, pointer);
     }
     for (size_t at = 0; at < samples && node != -EXDEV; at += BATCH) {
         size_t count = samples - at < BATCH ? samples - at : BATCH;

@@ -92,10 +92,4 @@ uint64_t wm_numa_parse(const char *list);
 /* For tests: bytes that a simulated node still has. */
 void wm_numa_set_room(wm_numa *numa, int node, uint64_t bytes);
 
-/* numa_simulated.c */
-warm_status wm_numa_simulate_place(wm_numa *numa, void *pointer, size_t bytes,
-                                   int node);
-int wm_numa_simulated_node(wm_numa *numa, const void *pointer);
-void wm_numa_simulate_end(wm_numa *numa);
-
 #endif

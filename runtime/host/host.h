@@ -397,6 +397,8 @@ void wm_host_workers_end(wm_host *host);
 /* Before a call that CUDA forbids during captures: if the calling thread has a
  * capture under way and is not relaxed, invalidates its captures and fails. */
 warm_status wm_host_unsafe_locked(wm_host *host, const char *call);
+/* The same with no lock held. */
+warm_status wm_host_unsafe(wm_host *host, const char *call);
 /* Invalidates a capture. call, a constant string, is what later messages name;
  * the first call counts. */
 void wm_host_capture_invalidate_locked(wm_host *host, wm_host_capture *capture,

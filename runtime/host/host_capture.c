@@ -96,6 +96,16 @@ warm_status wm_host_unsafe_locked(wm_host *host, const char *call)
     return WARM_OK;
 }
 
+warm_status wm_host_unsafe(wm_host *host, const char *call)
+{
+    warm_status status;
+
+    wm_host_lock(host);
+    status = wm_host_unsafe_locked(host, call);
+    wm_host_unlock(host);
+    return status;
+}
+
 static warm_status valid(const wm_host_capture *capture)
 {
     if (capture->broken_by != NULL) {

@@ -106,21 +106,11 @@ static void *map_place(const struct place *place)
     return mapped != MAP_FAILED ? mapped : NULL;
 }
 
-static warm_status allowed(wm_host *host)
-{
-    warm_status status;
-
-    wm_host_lock(host);
-    status = wm_host_unsafe_locked(host, "ipc_open");
-    wm_host_unlock(host);
-    return status;
-}
-
 warm_status wm_host_ipc_open(wm_driver *d, int device, const wm_ipc_name *name,
                              void **pointer)
 {
     wm_host *host = wm_host_of(d);
-    warm_status status = allowed(host);
+    warm_status status = wm_host_unsafe(host, "ipc_open");
     wm_host_region *region;
     struct place place;
 

@@ -14,16 +14,6 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-static warm_status allowed(wm_host *host, const char *call)
-{
-    warm_status status;
-
-    wm_host_lock(host);
-    status = wm_host_unsafe_locked(host, call);
-    wm_host_unlock(host);
-    return status;
-}
-
 bool wm_host_region_publish(wm_host *host, wm_host_region *region)
 {
     bool known;
@@ -140,7 +130,7 @@ out:
 warm_status wm_host_pinned_alloc(wm_driver *d, size_t bytes, void **pointer)
 {
     wm_host *host = wm_host_of(d);
-    warm_status status = allowed(host, "pinned_alloc");
+    warm_status status = wm_host_unsafe(host, "pinned_alloc");
 
     if (status != WARM_OK) {
         return status;
@@ -195,7 +185,7 @@ static warm_status register_locked(wm_host *host, wm_host_region *region)
 warm_status wm_host_pinned_register(wm_driver *d, void *pointer, size_t bytes)
 {
     wm_host *host = wm_host_of(d);
-    warm_status status = allowed(host, "pinned_register");
+    warm_status status = wm_host_unsafe(host, "pinned_register");
     wm_host_region *region;
 
     if (status != WARM_OK) {

@@ -211,7 +211,7 @@ static warm_status arm_destructor(void)
 
 /* The thread's window of the runtime, or null. Frees windows on its way whose
  * runtimes are destroyed. */
-static wm_window *find(warm_runtime *runtime)
+wm_window *wm_window_find(warm_runtime *runtime)
 {
     wm_window **at = &mine.list;
 
@@ -348,11 +348,6 @@ static warm_status get_first(warm_runtime *runtime, wm_window **window)
     return WARM_OK;
 }
 
-wm_window *wm_window_find(warm_runtime *runtime)
-{
-    return find(runtime);
-}
-
 uint64_t wm_window_thread(void)
 {
     static _Atomic uint64_t last_thread;
@@ -367,7 +362,7 @@ uint64_t wm_window_thread(void)
 
 warm_status wm_window_get(warm_runtime *runtime, wm_window **window)
 {
-    wm_window *found = mine.list != NULL ? find(runtime) : NULL;
+    wm_window *found = mine.list != NULL ? wm_window_find(runtime) : NULL;
 
     if (found == NULL) {
         return get_first(runtime, window);
@@ -398,7 +393,7 @@ static bool empty_and_stay(warm_runtime *runtime, wm_window *window)
 
 warm_status wm_window_drop(warm_runtime *runtime)
 {
-    wm_window *window = find(runtime);
+    wm_window *window = wm_window_find(runtime);
     wm_window **at = &mine.list;
 
     if (window == NULL) {
