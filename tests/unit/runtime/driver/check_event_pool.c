@@ -1,8 +1,15 @@
 /* check_event_pool.c: the pool of idle events (row B4 rests on it). */
 /* memcheck: one process */
-#include "wt_host.h"
+#include "wt_one_host.h"
 
 #include "runtime/driver/event_pool.h"
+
+static void setup(void)
+{
+    wt_reopen(2, 0);
+}
+
+WT_CASE("device", .setup = setup, .teardown = wt_close);
 
 static wm_event_counts counts(wm_event_pool *pool, int device)
 {
@@ -15,7 +22,6 @@ static wm_event_counts counts(wm_event_pool *pool, int device)
 
 WT_TEST(test_event_pool_last_in_first_out)
 {
-    wm_driver *d = wt_host_open(1, 0);
     wm_event_pool pool;
     warm_event a, b, c;
 
@@ -33,12 +39,10 @@ WT_TEST(test_event_pool_last_in_first_out)
     ck_assert_ptr_eq(c, a);
     ck_assert_uint_eq(counts(&pool, 0).created, 2);
     ck_assert_uint_eq(wm_event_pool_fini(&pool), 2);
-    wt_host_close(d, 0);
 }
 
 WT_TEST(test_event_pool_never_crosses_devices)
 {
-    wm_driver *d = wt_host_open(2, 0);
     warm_stream s = wt_host_stream(d, 1);
     wm_event_pool pool;
     warm_event a, b;
@@ -55,13 +59,11 @@ WT_TEST(test_event_pool_never_crosses_devices)
     ck_assert_uint_eq(wm_event_pool_fini(&pool), 0);
     ck_assert_uint_eq(wm_host_of(d)->live[WM_HOST_EVENT].count,
                       0); /* all events are gone */
-    wt_host_close(d, 0);
 }
 
 /* Every failure on the way leaves the pool as it was. */
 WT_TEST(test_event_pool_failed_take_changes_nothing)
 {
-    wm_driver *d = wt_host_open(1, 0);
     warm_event event = NULL, many[70];
     wm_event_pool pool;
 
@@ -94,7 +96,6 @@ WT_TEST(test_event_pool_failed_take_changes_nothing)
     wm_driver_fail(d, WM_CALL_event_create, 0, false);
     ck_assert_ptr_eq(event, many[69]);
     ck_assert_uint_eq(wm_event_pool_fini(&pool), 1);
-    wt_host_close(d, 0);
 }
 
 struct churn {
@@ -131,7 +132,6 @@ static void take_and_put(void *argument, unsigned index)
 
 WT_TEST(test_event_pool_creates_no_more_than_were_out_at_once)
 {
-    wm_driver *d = wt_host_open(2, 0);
     struct churn c = {.rounds = wt_scaled(20000)};
 
     wt_ok(wm_event_pool_init(&c.pool, d));
@@ -141,7 +141,6 @@ WT_TEST(test_event_pool_creates_no_more_than_were_out_at_once)
     ck_assert_uint_le(counts(&c.pool, 0).created, 3 * THREADS);
     ck_assert_uint_le(counts(&c.pool, 1).created, 2 * THREADS);
     ck_assert_uint_eq(wm_event_pool_fini(&c.pool), 0);
-    wt_host_close(d, 0);
 }
 
 /* What goes beyond the bound is destroyed, and no event that is out; a driver
@@ -149,7 +148,6 @@ WT_TEST(test_event_pool_creates_no_more_than_were_out_at_once)
 WT_TEST(test_B25_a_trim_destroys_what_a_burst_left)
 {
     enum { BURST = 1000, OUT = 20, LEFT = 2 * OUT + WM_EVENTS_KEEP };
-    wm_driver *d = wt_host_open(2, 0);
     wm_event_pool pool;
     warm_event held[BURST];
     size_t before = wm_host_of(d)->live[WM_HOST_EVENT].count;
@@ -184,5 +182,4 @@ WT_TEST(test_B25_a_trim_destroys_what_a_burst_left)
     wm_driver_fail(d, WM_CALL_event_destroy, 0, false);
     ck_assert_uint_eq(counts(&pool, 1).idle, WM_EVENTS_KEEP);
     ck_assert_uint_eq(wm_event_pool_fini(&pool), 0);
-    wt_host_close(d, 0);
 }

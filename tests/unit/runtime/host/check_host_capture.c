@@ -13,51 +13,57 @@ struct device {
     wt_note note[10];
 };
 
-static struct device open_device(void)
-{
-    struct device x = {.d = wt_host_open(2, 0),
-                       .order = {.mutex = PTHREAD_MUTEX_INITIALIZER}};
+static struct device x;
 
+static void open_device(void)
+{
+    x = (struct device){.d = wt_host_open(2, 0),
+                        .order = {.mutex = PTHREAD_MUTEX_INITIALIZER}};
     x.a = wt_host_stream(x.d, 0);
     x.b = wt_host_stream(x.d, 0);
     x.event = wt_host_event(x.d, 0);
     wt_ok(wm_driver_pinned_alloc(x.d, 4096, &x.pinned));
     wt_ok(wm_driver_device_alloc(x.d, 0, 4096, &x.memory));
-    return x;
 }
 
-static void post(struct device *x, warm_stream s, int value)
+static void close_device(void)
 {
-    x->note[value] = (wt_note){&x->order, value};
-    wt_post(x->d, s, &x->note[value]);
+    wt_host_close(x.d, 0);
 }
 
-static wm_capture capturing(struct device *x, warm_stream s)
+static void post(warm_stream s, int value)
+{
+    x.note[value] = (wt_note){&x.order, value};
+    wt_post(x.d, s, &x.note[value]);
+}
+
+static wm_capture capturing(warm_stream s)
 {
     wm_capture capture = WM_CAPTURE_BLOCKED;
 
-    wt_ok(wm_driver_stream_capture(x->d, s, &capture));
+    wt_ok(wm_driver_stream_capture(x.d, s, &capture));
     return capture;
 }
 
+WT_CASE("capture", .setup = open_device, .teardown = close_device);
+
 WT_TEST(test_G3_capture_runs_nothing_and_replays_in_order)
 {
-    struct device x = open_device();
     warm_graph graph = NULL;
     int source = 5, middle = 0, end = 0;
 
-    ck_assert_int_eq(capturing(&x, x.a), WM_CAPTURE_NONE);
+    ck_assert_int_eq(capturing(x.a), WM_CAPTURE_NONE);
     wt_ok(wm_driver_capture_begin(x.d, x.a));
-    ck_assert_int_eq(capturing(&x, x.a), WM_CAPTURE_ACTIVE);
-    ck_assert_int_eq(capturing(&x, x.b), WM_CAPTURE_NONE);
-    post(&x, x.a, 0);
+    ck_assert_int_eq(capturing(x.a), WM_CAPTURE_ACTIVE);
+    ck_assert_int_eq(capturing(x.b), WM_CAPTURE_NONE);
+    post(x.a, 0);
     wt_ok(wm_driver_copy(x.d, &middle, &source, sizeof source,
                          WARM_COPY_TO_DEVICE, x.a));
     wt_ok(wm_driver_copy(x.d, &end, &middle, sizeof source, WARM_COPY_TO_HOST,
                          x.a));
-    post(&x, x.a, 1);
+    post(x.a, 1);
     wt_ok(wm_driver_capture_end(x.d, x.a, &graph));
-    ck_assert_int_eq(capturing(&x, x.a), WM_CAPTURE_NONE);
+    ck_assert_int_eq(capturing(x.a), WM_CAPTURE_NONE);
     wt_ok(wm_driver_stream_synchronize(x.d, x.a));
     ck_assert_uint_eq(x.order.count, 0);
     ck_assert_int_eq(end, 0);
@@ -72,16 +78,14 @@ WT_TEST(test_G3_capture_runs_nothing_and_replays_in_order)
     wt_ok(wm_driver_graph_destroy(x.d, graph));
     wt_fails(WARM_INVALID_STREAM, wm_driver_graph_launch(x.d, graph, x.b));
     wt_host_error(400);
-    wt_host_close(x.d, 0);
 }
 
 WT_TEST(test_G3_graph_outlives_its_handle_while_launched)
 {
-    struct device x = open_device();
     warm_graph graph = NULL;
 
     wt_ok(wm_driver_capture_begin(x.d, x.a));
-    post(&x, x.a, 3);
+    post(x.a, 3);
     wt_ok(wm_driver_capture_end(x.d, x.a, &graph));
     wt_hold(x.d, x.a);
     wt_ok(wm_driver_graph_launch(x.d, graph, x.a));
@@ -92,21 +96,19 @@ WT_TEST(test_G3_graph_outlives_its_handle_while_launched)
     wt_resume(x.d, x.a);
     wt_ok(wm_driver_stream_synchronize(x.d, x.a));
     ck_assert_uint_eq(x.order.count, 2);
-    wt_host_close(x.d, 0);
 }
 
 /* One graph does not run beside itself; different ones do. */
 WT_TEST(test_G3_launches_of_one_graph_take_turns)
 {
-    struct device x = open_device();
     warm_stream c = wt_host_stream(x.d, 0);
     warm_graph same = NULL, other = NULL;
 
     wt_ok(wm_driver_capture_begin(x.d, c));
-    post(&x, c, 1);
+    post(c, 1);
     wt_ok(wm_driver_capture_end(x.d, c, &same));
     wt_ok(wm_driver_capture_begin(x.d, c));
-    post(&x, c, 2);
+    post(c, 2);
     wt_ok(wm_driver_capture_end(x.d, c, &other));
     wt_hold(x.d, x.a);
     wt_ok(wm_driver_graph_launch(x.d, same, x.a));
@@ -119,12 +121,10 @@ WT_TEST(test_G3_launches_of_one_graph_take_turns)
     wt_ok(wm_driver_stream_synchronize(x.d, x.b));
     ck_assert_uint_eq(x.order.count, 3);
     ck_assert_int_eq(x.order.value[0], 2);
-    wt_host_close(x.d, 0);
 }
 
 WT_TEST(test_G3_graph_of_another_device_is_refused)
 {
-    struct device x = open_device();
     warm_stream s = wt_host_stream(x.d, 1);
     warm_graph graph = NULL;
 
@@ -132,21 +132,19 @@ WT_TEST(test_G3_graph_of_another_device_is_refused)
     wt_ok(wm_driver_capture_end(x.d, x.a, &graph));
     wt_invalid(wm_driver_graph_launch(x.d, graph, s));
     wt_ok(wm_driver_graph_launch(x.d, graph, x.b));
-    wt_host_close(x.d, 0);
 }
 
 WT_TEST(test_G3_graph_inside_a_graph)
 {
-    struct device x = open_device();
     warm_graph inner = NULL, outer = NULL;
 
     wt_ok(wm_driver_capture_begin(x.d, x.a));
-    post(&x, x.a, 2);
+    post(x.a, 2);
     wt_ok(wm_driver_capture_end(x.d, x.a, &inner));
     wt_ok(wm_driver_capture_begin(x.d, x.a));
-    post(&x, x.a, 1);
+    post(x.a, 1);
     wt_ok(wm_driver_graph_launch(x.d, inner, x.a));
-    post(&x, x.a, 3);
+    post(x.a, 3);
     wt_ok(wm_driver_capture_end(x.d, x.a, &outer));
     wt_ok(wm_driver_graph_destroy(x.d, inner));
     ck_assert_uint_eq(wt_order_count(&x.order), 0);
@@ -156,41 +154,37 @@ WT_TEST(test_G3_graph_inside_a_graph)
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(x.order.value[i], i + 1);
     }
-    wt_host_close(x.d, 0);
 }
 
 /* a forks to b, b is joined back: one graph, in the recorded order. */
 WT_TEST(test_G3_fork_and_join_in_a_capture)
 {
-    struct device x = open_device();
     warm_event back = wt_host_event(x.d, 0);
     warm_graph graph = NULL;
 
     wt_ok(wm_driver_capture_begin(x.d, x.a));
-    post(&x, x.a, 1);
+    post(x.a, 1);
     wt_ok(wm_driver_event_record(x.d, x.event, x.a));
     wt_ok(wm_driver_stream_wait_event(x.d, x.b, x.event));
-    ck_assert_int_eq(capturing(&x, x.b), WM_CAPTURE_ACTIVE);
-    post(&x, x.b, 2);
+    ck_assert_int_eq(capturing(x.b), WM_CAPTURE_ACTIVE);
+    post(x.b, 2);
     wt_ok(wm_driver_event_record(x.d, back, x.b));
     wt_ok(wm_driver_stream_wait_event(x.d, x.a, back));
-    post(&x, x.a, 3);
+    post(x.a, 3);
     wt_ok(wm_driver_capture_end(x.d, x.a, &graph));
-    ck_assert_int_eq(capturing(&x, x.b), WM_CAPTURE_NONE);
+    ck_assert_int_eq(capturing(x.b), WM_CAPTURE_NONE);
     wt_ok(wm_driver_graph_launch(x.d, graph, x.a));
     wt_ok(wm_driver_stream_synchronize(x.d, x.a));
     ck_assert_uint_eq(x.order.count, 3);
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(x.order.value[i], i + 1);
     }
-    wt_host_close(x.d, 0);
 }
 
 /* Joined through a third stream counts as well; work after the join does
  * not; an empty fork has to be joined, too. */
 WT_LOOP_TEST(test_G3_unjoined_stream_ends_the_capture_with_an_error, 3)
 {
-    struct device x = open_device();
     warm_stream c = wt_host_stream(x.d, 0);
     warm_event to_c = wt_host_event(x.d, 0), back = wt_host_event(x.d, 0);
     warm_graph graph = NULL;
@@ -198,7 +192,7 @@ WT_LOOP_TEST(test_G3_unjoined_stream_ends_the_capture_with_an_error, 3)
     wt_ok(wm_driver_capture_begin(x.d, x.a));
     wt_ok(wm_driver_event_record(x.d, x.event, x.a));
     wt_ok(wm_driver_stream_wait_event(x.d, x.b, x.event));
-    post(&x, x.b, 1);
+    post(x.b, 1);
     wt_ok(wm_driver_event_record(x.d, to_c, x.b));
     wt_ok(wm_driver_stream_wait_event(x.d, c, to_c));
     wt_ok(wm_driver_event_record(x.d, back, c));
@@ -206,7 +200,7 @@ WT_LOOP_TEST(test_G3_unjoined_stream_ends_the_capture_with_an_error, 3)
         wt_ok(wm_driver_stream_wait_event(x.d, x.a, back));
     }
     if (_i == 2) {
-        post(&x, x.b, 2);
+        post(x.b, 2);
     }
     if (_i == 1) {
         wt_ok(wm_driver_capture_end(x.d, x.a, &graph));
@@ -217,123 +211,122 @@ WT_LOOP_TEST(test_G3_unjoined_stream_ends_the_capture_with_an_error, 3)
         ck_assert_ptr_null(graph);
     }
     /* All of them are free again. */
-    ck_assert_int_eq(capturing(&x, x.a), WM_CAPTURE_NONE);
-    ck_assert_int_eq(capturing(&x, x.b), WM_CAPTURE_NONE);
-    ck_assert_int_eq(capturing(&x, c), WM_CAPTURE_NONE);
+    ck_assert_int_eq(capturing(x.a), WM_CAPTURE_NONE);
+    ck_assert_int_eq(capturing(x.b), WM_CAPTURE_NONE);
+    ck_assert_int_eq(capturing(c), WM_CAPTURE_NONE);
     wt_ok(wm_driver_stream_synchronize(x.d, x.b));
     ck_assert_uint_eq(x.order.count, 0);
-    wt_host_close(x.d, 0);
 }
 
 /* ---- What is refused, and what that does to the capture ---- */
 
 static char page[8192];
 
-static warm_status call_query_own(struct device *x)
+static warm_status call_query_own(void)
 {
-    return wm_driver_stream_query(x->d, x->a);
+    return wm_driver_stream_query(x.d, x.a);
 }
 
-static warm_status call_synchronize_own(struct device *x)
+static warm_status call_synchronize_own(void)
 {
-    return wm_driver_stream_synchronize(x->d, x->a);
+    return wm_driver_stream_synchronize(x.d, x.a);
 }
 
-static warm_status call_query_other(struct device *x)
+static warm_status call_query_other(void)
 {
-    return wm_driver_stream_query(x->d, x->b);
+    return wm_driver_stream_query(x.d, x.b);
 }
 
-static warm_status call_synchronize_other(struct device *x)
+static warm_status call_synchronize_other(void)
 {
-    return wm_driver_stream_synchronize(x->d, x->b);
+    return wm_driver_stream_synchronize(x.d, x.b);
 }
 
-static warm_status call_event_query(struct device *x)
+static warm_status call_event_query(void)
 {
-    return wm_driver_event_query(x->d, x->event);
+    return wm_driver_event_query(x.d, x.event);
 }
 
-static warm_status call_event_synchronize(struct device *x)
+static warm_status call_event_synchronize(void)
 {
-    return wm_driver_event_synchronize(x->d, x->event);
+    return wm_driver_event_synchronize(x.d, x.event);
 }
 
-static warm_status call_captured_query(struct device *x)
+static warm_status call_captured_query(void)
 {
-    wt_ok(wm_driver_event_record(x->d, x->event, x->a));
-    return wm_driver_event_query(x->d, x->event);
+    wt_ok(wm_driver_event_record(x.d, x.event, x.a));
+    return wm_driver_event_query(x.d, x.event);
 }
 
-static warm_status call_captured_synchronize(struct device *x)
+static warm_status call_captured_synchronize(void)
 {
-    wt_ok(wm_driver_event_record(x->d, x->event, x->a));
-    return wm_driver_event_synchronize(x->d, x->event);
+    wt_ok(wm_driver_event_record(x.d, x.event, x.a));
+    return wm_driver_event_synchronize(x.d, x.event);
 }
 
-static warm_status call_pinned_alloc(struct device *x)
-{
-    void *pointer = NULL;
-
-    return wm_driver_pinned_alloc(x->d, 4096, &pointer);
-}
-
-static warm_status call_pinned_free(struct device *x)
-{
-    return wm_driver_pinned_free(x->d, x->pinned, 4096);
-}
-
-static warm_status call_pinned_register(struct device *x)
-{
-    return wm_driver_pinned_register(x->d, page, sizeof page);
-}
-
-static warm_status call_device_alloc(struct device *x)
+static warm_status call_pinned_alloc(void)
 {
     void *pointer = NULL;
 
-    return wm_driver_device_alloc(x->d, 0, 4096, &pointer);
+    return wm_driver_pinned_alloc(x.d, 4096, &pointer);
 }
 
-static warm_status call_device_free(struct device *x)
+static warm_status call_pinned_free(void)
 {
-    return wm_driver_device_free(x->d, 0, x->memory);
+    return wm_driver_pinned_free(x.d, x.pinned, 4096);
 }
 
-static warm_status call_wait_outside(struct device *x)
+static warm_status call_pinned_register(void)
 {
-    wt_ok(wm_driver_event_record(x->d, x->event, x->b));
-    return wm_driver_stream_wait_event(x->d, x->a, x->event);
+    return wm_driver_pinned_register(x.d, page, sizeof page);
 }
 
-static warm_status call_wait_pending(struct device *x)
+static warm_status call_device_alloc(void)
+{
+    void *pointer = NULL;
+
+    return wm_driver_device_alloc(x.d, 0, 4096, &pointer);
+}
+
+static warm_status call_device_free(void)
+{
+    return wm_driver_device_free(x.d, 0, x.memory);
+}
+
+static warm_status call_wait_outside(void)
+{
+    wt_ok(wm_driver_event_record(x.d, x.event, x.b));
+    return wm_driver_stream_wait_event(x.d, x.a, x.event);
+}
+
+static warm_status call_wait_pending(void)
 {
     warm_status status;
 
-    wt_hold(x->d, x->b);
-    wt_ok(wm_driver_event_record(x->d, x->event, x->b));
-    status = wm_driver_stream_wait_event(x->d, x->a, x->event);
-    wt_resume(x->d, x->b);
+    wt_hold(x.d, x.b);
+    wt_ok(wm_driver_event_record(x.d, x.event, x.b));
+    status = wm_driver_stream_wait_event(x.d, x.a, x.event);
+    wt_resume(x.d, x.b);
     return status;
 }
 
-static warm_status call_join_legacy(struct device *x)
+static warm_status call_join_legacy(void)
 {
-    wt_ok(wm_driver_event_record(x->d, x->event, x->a));
-    return wm_driver_stream_wait_event(x->d, WARM_STREAM_LEGACY, x->event);
+    wt_ok(wm_driver_event_record(x.d, x.event, x.a));
+    return wm_driver_stream_wait_event(x.d, WARM_STREAM_LEGACY, x.event);
 }
 
-static warm_status call_end_of_joined(struct device *x)
+static warm_status call_end_of_joined(void)
 {
     warm_graph graph = NULL;
 
-    wt_ok(wm_driver_event_record(x->d, x->event, x->a));
-    wt_ok(wm_driver_stream_wait_event(x->d, x->b, x->event));
-    return wm_driver_capture_end(x->d, x->b, &graph);
+    wt_ok(wm_driver_event_record(x.d, x.event, x.a));
+    wt_ok(wm_driver_stream_wait_event(x.d, x.b, x.event));
+    return wm_driver_capture_end(x.d, x.b, &graph);
 }
 
 static const struct {
-    warm_status (*call)(struct device *x);
+    warm_status (*call)(void);
     int code;
 } refused[] = {
     /* legal for a thread in the relaxed mode */
@@ -360,14 +353,13 @@ enum { RELAXED = 9, REFUSED = sizeof refused / sizeof refused[0] };
 
 WT_LOOP_TEST(test_B7_G3_illegal_call_is_refused_and_ends_the_capture, REFUSED)
 {
-    struct device x = open_device();
     warm_graph graph = NULL;
 
     wt_ok(wm_driver_capture_begin(x.d, x.a));
-    wt_fails(WARM_CAPTURE_ERROR, refused[_i].call(&x));
+    wt_fails(WARM_CAPTURE_ERROR, refused[_i].call());
     wt_host_error(refused[_i].code);
     /* From now on the capture takes nothing, and its end says so. */
-    ck_assert_int_eq(capturing(&x, x.a), WM_CAPTURE_ACTIVE);
+    ck_assert_int_eq(capturing(x.a), WM_CAPTURE_ACTIVE);
     wt_fails(WARM_CAPTURE_ERROR,
              wm_driver_host_func(x.d, x.a, wt_note_run, NULL));
     wt_host_error(901);
@@ -376,17 +368,15 @@ WT_LOOP_TEST(test_B7_G3_illegal_call_is_refused_and_ends_the_capture, REFUSED)
     wt_host_error(901);
     ck_assert_ptr_null(graph);
     /* And then the stream works as ever. */
-    post(&x, x.a, 1);
+    post(x.a, 1);
     wt_ok(wm_driver_stream_synchronize(x.d, x.a));
     ck_assert_uint_eq(x.order.count, 1);
     wt_ok(wm_driver_pinned_free(x.d, x.pinned, 4096));
-    wt_host_close(x.d, 0);
 }
 
 /* The mode of the thread lifts what is only unsafe, not what is impossible. */
 WT_LOOP_TEST(test_B7_G3_relaxed_thread_may_query_and_allocate, REFUSED)
 {
-    struct device x = open_device();
     warm_graph graph = NULL;
     bool relaxed = true;
 
@@ -394,9 +384,9 @@ WT_LOOP_TEST(test_B7_G3_relaxed_thread_may_query_and_allocate, REFUSED)
     wt_ok(wm_driver_capture_mode(x.d, &relaxed));
     ck_assert(!relaxed);
     if (_i < RELAXED) {
-        wt_ok(refused[_i].call(&x));
+        wt_ok(refused[_i].call());
     } else {
-        wt_fails(WARM_CAPTURE_ERROR, refused[_i].call(&x));
+        wt_fails(WARM_CAPTURE_ERROR, refused[_i].call());
     }
     wt_ok(wm_driver_capture_mode(x.d, &relaxed));
     ck_assert(relaxed);
@@ -405,11 +395,9 @@ WT_LOOP_TEST(test_B7_G3_relaxed_thread_may_query_and_allocate, REFUSED)
     } else {
         wt_fails(WARM_CAPTURE_ERROR, wm_driver_capture_end(x.d, x.a, &graph));
     }
-    wt_host_close(x.d, 0);
 }
 
 struct other_thread {
-    struct device *x;
     int which;
     warm_status status;
     warm_graph graph;
@@ -421,47 +409,41 @@ static void run_in_other(void *argument, unsigned index)
     bool relaxed = true;
 
     /* So that the driver knows this thread. */
-    wm_driver_capture_mode(o->x->d, &relaxed);
-    wm_driver_capture_mode(o->x->d, &relaxed);
-    o->status = o->which < REFUSED
-                    ? refused[o->which].call(o->x)
-                    : wm_driver_capture_end(o->x->d, o->x->a, &o->graph);
+    wm_driver_capture_mode(x.d, &relaxed);
+    wm_driver_capture_mode(x.d, &relaxed);
+    o->status = o->which < REFUSED ? refused[o->which].call()
+                                   : wm_driver_capture_end(x.d, x.a, &o->graph);
 }
 
 /* Thread-local mode: a call that is only unsafe, which the relaxed mode allows,
  * is refused to the capturing thread alone. */
 WT_LOOP_TEST(test_B7_G3_capture_bars_its_own_thread_only, RELAXED)
 {
-    struct device x = open_device();
-    struct other_thread o = {.x = &x, .which = _i};
+    struct other_thread o = {.which = _i};
     warm_graph graph = NULL;
 
     wt_ok(wm_driver_capture_begin(x.d, x.a));
     wt_threads(1, run_in_other, &o);
     wt_ok(o.status);
     wt_ok(wm_driver_capture_end(x.d, x.a, &graph));
-    wt_host_close(x.d, 0);
 }
 
 WT_TEST(test_G3_capture_ends_in_its_own_thread)
 {
-    struct device x = open_device();
-    struct other_thread o = {.x = &x, .which = REFUSED};
+    struct other_thread o = {.which = REFUSED};
     warm_graph graph = NULL;
 
     wt_ok(wm_driver_capture_begin(x.d, x.a));
-    post(&x, x.a, 1);
+    post(x.a, 1);
     wt_threads(1, run_in_other, &o);
     ck_assert_int_eq(o.status, WARM_CAPTURE_ERROR);
     ck_assert_ptr_null(o.graph);
     /* Refused, and nothing has changed. */
     wt_ok(wm_driver_capture_end(x.d, x.a, &graph));
-    wt_host_close(x.d, 0);
 }
 
 WT_TEST(test_G3_capture_begin_and_end_out_of_place)
 {
-    struct device x = open_device();
     warm_graph graph = NULL;
 
     wt_fails(WARM_CAPTURE_ERROR, wm_driver_capture_begin(x.d, NULL));
@@ -475,12 +457,10 @@ WT_TEST(test_G3_capture_begin_and_end_out_of_place)
              wm_driver_capture_begin(x.d, WARM_STREAM_PER_THREAD));
     wt_host_error(401);
     wt_ok(wm_driver_capture_end(x.d, WARM_STREAM_PER_THREAD, &graph));
-    wt_host_close(x.d, 0);
 }
 
 WT_TEST(test_G3_two_captures_do_not_merge)
 {
-    struct device x = open_device();
     warm_graph graph = NULL;
 
     wt_ok(wm_driver_capture_begin(x.d, x.a));
@@ -491,13 +471,11 @@ WT_TEST(test_G3_two_captures_do_not_merge)
     wt_host_error(902);
     wt_fails(WARM_CAPTURE_ERROR, wm_driver_capture_end(x.d, x.a, &graph));
     wt_fails(WARM_CAPTURE_ERROR, wm_driver_capture_end(x.d, x.b, &graph));
-    wt_host_close(x.d, 0);
 }
 
 /* A captured event stays one until it is recorded again. */
 WT_TEST(test_B7_G3_captured_event_after_its_capture)
 {
-    struct device x = open_device();
     warm_graph graph = NULL;
 
     wt_ok(wm_driver_capture_begin(x.d, x.a));
@@ -508,16 +486,14 @@ WT_TEST(test_B7_G3_captured_event_after_its_capture)
     wt_host_error(907);
     wt_fails(WARM_CAPTURE_ERROR,
              wm_driver_stream_wait_event(x.d, x.b, x.event));
-    ck_assert_int_eq(capturing(&x, x.b), WM_CAPTURE_NONE);
+    ck_assert_int_eq(capturing(x.b), WM_CAPTURE_NONE);
     wt_ok(wm_driver_event_record(x.d, x.event, x.b));
     wt_ok(wm_driver_event_query(x.d, x.event));
-    wt_host_close(x.d, 0);
 }
 
 /* Row E7 will need it: streams that go during a capture leave nothing. */
 WT_LOOP_TEST(test_G3_destroyed_stream_ends_its_capture, 2)
 {
-    struct device x = open_device();
     warm_graph graph = NULL;
 
     wt_ok(wm_driver_capture_begin(x.d, x.a));
@@ -525,30 +501,25 @@ WT_LOOP_TEST(test_G3_destroyed_stream_ends_its_capture, 2)
     wt_ok(wm_driver_stream_wait_event(x.d, x.b, x.event));
     wt_ok(wm_driver_stream_destroy(x.d, _i == 0 ? x.a : x.b));
     if (_i == 0) {
-        ck_assert_int_eq(capturing(&x, x.b), WM_CAPTURE_NONE);
+        ck_assert_int_eq(capturing(x.b), WM_CAPTURE_NONE);
         wt_ok(wm_driver_stream_query(x.d, x.b));
     } else {
         wt_fails(WARM_CAPTURE_ERROR, wm_driver_capture_end(x.d, x.a, &graph));
         wt_host_error(901);
     }
-    wt_host_close(x.d, 0);
 }
 
 WT_TEST(test_G3_close_during_a_capture)
 {
-    struct device x = open_device();
-
     wt_ok(wm_driver_capture_begin(x.d, x.a));
-    post(&x, x.a, 1);
+    post(x.a, 1);
     wt_ok(wm_driver_event_record(x.d, x.event, x.a));
     wt_ok(wm_driver_stream_wait_event(x.d, x.b, x.event));
-    wt_host_close(x.d, 0);
     ck_assert_uint_eq(x.order.count, 0);
 }
 
 WT_TEST(test_G3_capture_without_memory_changes_nothing)
 {
-    struct device x = open_device();
     warm_graph graph = NULL;
     bool relaxed = true;
     int n = 1;
@@ -562,7 +533,7 @@ WT_TEST(test_G3_capture_without_memory_changes_nothing)
         if (wm_driver_capture_begin(x.d, x.a) == WARM_OK) {
             break;
         }
-        ck_assert_int_eq(capturing(&x, x.a), WM_CAPTURE_NONE);
+        ck_assert_int_eq(capturing(x.a), WM_CAPTURE_NONE);
     }
     ck_assert_int_eq(n, 4);
     wm_meta_fail(1, true);
@@ -571,13 +542,10 @@ WT_TEST(test_G3_capture_without_memory_changes_nothing)
     wt_fails(WARM_OUT_OF_MEMORY, wm_driver_event_record(x.d, x.event, x.a));
     wt_ok(wm_driver_capture_end(x.d, x.a, &graph));
     wm_meta_fail(0, false);
-    wt_host_close(x.d, 0);
 }
 
 WT_TEST(test_G3_too_many_streams_in_a_capture)
 {
-    struct device x = open_device();
-
     wt_ok(wm_driver_capture_begin(x.d, x.a));
     wt_ok(wm_driver_event_record(x.d, x.event, x.a));
     for (int i = 1; i < WM_HOST_CAPTURE_STREAMS; i++) {
@@ -586,12 +554,10 @@ WT_TEST(test_G3_too_many_streams_in_a_capture)
     }
     wt_fails(WARM_CAPTURE_ERROR,
              wm_driver_stream_wait_event(x.d, x.b, x.event));
-    wt_host_close(x.d, 0);
 }
 
 /* Several threads capture and launch at once, each its own. */
 struct captures {
-    wm_driver *d;
     unsigned rounds;
     _Atomic unsigned failed;
 };
@@ -604,7 +570,7 @@ static void count_up(void *argument)
 static void capture_and_launch(void *argument, unsigned index)
 {
     struct captures *c = argument;
-    wm_driver *d = c->d;
+    wm_driver *d = x.d;
     warm_stream s = NULL, t = NULL;
     unsigned count = 0, bad = 0, want = 0;
 
@@ -639,9 +605,8 @@ static void capture_and_launch(void *argument, unsigned index)
 
 WT_TEST(test_G3_threads_capture_beside_each_other)
 {
-    struct captures c = {.d = wt_host_open(1, 0), .rounds = wt_scaled(300)};
+    struct captures c = {.rounds = wt_scaled(300)};
 
     wt_threads(4, capture_and_launch, &c);
     ck_assert_uint_eq(c.failed, 0);
-    wt_host_close(c.d, 0);
 }

@@ -1,13 +1,19 @@
 /* check_host_event.c: events of the host device (row G3). */
 /* memcheck: one process */
-#include "wt_host.h"
+#include "wt_one_host.h"
 
 #include <sched.h>
 #include <stdlib.h>
 
+static void setup(void)
+{
+    wt_reopen(2, 0);
+}
+
+WT_CASE("device", .setup = setup, .teardown = wt_close);
+
 WT_TEST(test_G3_event_never_recorded_is_complete)
 {
-    wm_driver *d = wt_host_open(1, 0);
     warm_stream s = wt_host_stream(d, 0);
     warm_event event = wt_host_event(d, 0);
 
@@ -17,12 +23,10 @@ WT_TEST(test_G3_event_never_recorded_is_complete)
     wt_ok(wm_driver_stream_wait_event(d, s, event));
     wt_ok(wm_driver_stream_query(d, s));
     wt_ok(wm_driver_event_destroy(d, event));
-    wt_host_close(d, 0);
 }
 
 WT_TEST(test_G3_event_completes_with_the_work_before_it)
 {
-    wm_driver *d = wt_host_open(1, 0);
     warm_stream s = wt_host_stream(d, 0);
     warm_event event = wt_host_event(d, 0);
     wt_door first = WT_DOOR_INIT, second = WT_DOOR_INIT;
@@ -36,25 +40,22 @@ WT_TEST(test_G3_event_completes_with_the_work_before_it)
     wt_ok(wm_driver_event_query(d, event));
     wt_fails(WARM_NOT_READY, wm_driver_stream_query(d, s));
     wt_door_open(&second);
-    wt_host_close(d, 0);
+    wt_close();
 }
 
 WT_TEST(test_G3_record_on_idle_stream_is_complete_without_work)
 {
-    wm_driver *d = wt_host_open(1, 0);
     warm_stream s = wt_host_stream(d, 0);
     warm_event event = wt_host_event(d, 0);
 
     wt_ok(wm_driver_event_record(d, event, s));
     wt_ok(wm_driver_event_query(d, event));
     ck_assert_uint_eq(wm_host_of(d)->workers, 0);
-    wt_host_close(d, 0);
 }
 
 /* A query asks for the last record, a wait for the record at its call. */
 WT_TEST(test_G3_recording_again_moves_queries_and_not_waits)
 {
-    wm_driver *d = wt_host_open(1, 0);
     warm_stream a = wt_host_stream(d, 0), b = wt_host_stream(d, 0),
                 c = wt_host_stream(d, 0);
     warm_event event = wt_host_event(d, 0);
@@ -73,13 +74,11 @@ WT_TEST(test_G3_recording_again_moves_queries_and_not_waits)
     wt_fails(WARM_NOT_READY, wm_driver_event_query(d, event));
     wt_step(d, b, 1);
     wt_ok(wm_driver_event_query(d, event));
-    wt_host_close(d, 0);
 }
 
 /* The other way round: the later record completes first. */
 WT_TEST(test_G3_wait_keeps_the_older_record)
 {
-    wm_driver *d = wt_host_open(1, 0);
     warm_stream a = wt_host_stream(d, 0), b = wt_host_stream(d, 0),
                 c = wt_host_stream(d, 0);
     warm_event event = wt_host_event(d, 0);
@@ -98,12 +97,10 @@ WT_TEST(test_G3_wait_keeps_the_older_record)
     wt_step(d, a, 1);
     wt_ok(wm_driver_stream_synchronize(d, c));
     ck_assert_uint_eq(wt_order_count(&order), 1);
-    wt_host_close(d, 0);
 }
 
 WT_TEST(test_B5_G3_wait_stalls_one_stream_only)
 {
-    wm_driver *d = wt_host_open(1, 0);
     warm_stream held = wt_host_stream(d, 0), waits = wt_host_stream(d, 0),
                 free = wt_host_stream(d, 0);
     warm_event event = wt_host_event(d, 0);
@@ -122,14 +119,12 @@ WT_TEST(test_B5_G3_wait_stalls_one_stream_only)
     ck_assert_uint_eq(order.count, 2);
     ck_assert_int_eq(order.value[0], 1);
     ck_assert_int_eq(order.value[1], 2);
-    wt_host_close(d, 0);
 }
 
 /* A chain of waits over many streams; one step lets all of them go. */
 WT_TEST(test_G3_chain_of_waits)
 {
     enum { COUNT = 20 };
-    wm_driver *d = wt_host_open(2, 0);
     warm_stream s[COUNT];
     warm_event event[COUNT];
     wt_order order = {.mutex = PTHREAD_MUTEX_INITIALIZER};
@@ -155,13 +150,11 @@ WT_TEST(test_G3_chain_of_waits)
     for (int i = 0; i < COUNT; i++) {
         ck_assert_int_eq(order.value[i], i);
     }
-    wt_host_close(d, 0);
 }
 
 /* A stalled stream that is held does not go on when its event completes. */
 WT_TEST(test_G3_hold_of_a_stalled_stream)
 {
-    wm_driver *d = wt_host_open(1, 0);
     warm_stream a = wt_host_stream(d, 0), b = wt_host_stream(d, 0);
     warm_event event = wt_host_event(d, 0);
     wt_order order = {.mutex = PTHREAD_MUTEX_INITIALIZER};
@@ -179,12 +172,10 @@ WT_TEST(test_G3_hold_of_a_stalled_stream)
     ck_assert_uint_eq(wt_order_count(&order), 0);
     wt_step(d, b, 1);
     ck_assert_uint_eq(wt_order_count(&order), 1);
-    wt_host_close(d, 0);
 }
 
 WT_TEST(test_G3_event_of_another_device_is_refused)
 {
-    wm_driver *d = wt_host_open(2, 0);
     warm_stream s = wt_host_stream(d, 1);
     warm_event event = wt_host_event(d, 0);
 
@@ -194,10 +185,9 @@ WT_TEST(test_G3_event_of_another_device_is_refused)
     wt_ok(wm_driver_event_query(d, event));
     wt_ok(wm_driver_stream_query(d, s));
     wt_ok(wm_driver_stream_wait_event(d, s, event));
-    wt_host_close(d, 0);
 }
 
-static warm_status with_event(wm_driver *d, int which, warm_event event)
+static warm_status with_event(int which, warm_event event)
 {
     warm_stream s = wt_host_stream(d, 0);
 
@@ -217,21 +207,18 @@ static warm_status with_event(wm_driver *d, int which, warm_event event)
 
 WT_LOOP_TEST(test_G3_dead_and_foreign_events_are_refused, 5)
 {
-    wm_driver *d = wt_host_open(1, 0);
     warm_event event = wt_host_event(d, 0);
     int local;
 
     wt_ok(wm_driver_event_destroy(d, event));
-    wt_fails(WARM_INVALID_STREAM, with_event(d, _i, event));
+    wt_fails(WARM_INVALID_STREAM, with_event(_i, event));
     wt_host_error(400);
-    wt_fails(WARM_INVALID_STREAM, with_event(d, _i, (warm_event)&local));
-    wt_fails(WARM_INVALID_STREAM, with_event(d, _i, NULL));
-    wt_fails(WARM_INVALID_STREAM, with_event(d, _i, wt_host_stream(d, 0)));
-    wt_host_close(d, 0);
+    wt_fails(WARM_INVALID_STREAM, with_event(_i, (warm_event)&local));
+    wt_fails(WARM_INVALID_STREAM, with_event(_i, NULL));
+    wt_fails(WARM_INVALID_STREAM, with_event(_i, wt_host_stream(d, 0)));
 }
 
 struct waiter {
-    wm_driver *d;
     warm_event event;
     _Atomic unsigned about;
     warm_status status[4];
@@ -244,31 +231,30 @@ static void wait_for_event(void *argument, unsigned index)
     /* Relaxed: a count that the main thread only watches. */
     atomic_fetch_add_explicit(&w->about, 1, memory_order_relaxed);
     if (index < 4) {
-        w->status[index] = wm_driver_event_synchronize(w->d, w->event);
+        w->status[index] = wm_driver_event_synchronize(d, w->event);
     } else {
         while (atomic_load_explicit(&w->about, memory_order_relaxed) < 5) {
             sched_yield();
         }
-        wm_driver_event_destroy(w->d, w->event);
-        w->d->ops->control(w->d, WARM_STREAM_LEGACY, WM_CONTROL_RESUME);
+        wm_driver_event_destroy(d, w->event);
+        d->ops->control(d, WARM_STREAM_LEGACY, WM_CONTROL_RESUME);
     }
 }
 
 /* Threads that wait for an event survive its end. */
 WT_TEST(test_G3_waiting_threads_and_a_destroyed_event)
 {
-    struct waiter w = {.d = wt_host_open(1, 0)};
+    struct waiter w = {0};
 
-    w.event = wt_host_event(w.d, 0);
-    wt_hold(w.d, WARM_STREAM_LEGACY);
-    wt_ok(wm_driver_event_record(w.d, w.event, WARM_STREAM_LEGACY));
+    w.event = wt_host_event(d, 0);
+    wt_hold(d, WARM_STREAM_LEGACY);
+    wt_ok(wm_driver_event_record(d, w.event, WARM_STREAM_LEGACY));
     wt_threads(5, wait_for_event, &w);
     for (int i = 0; i < 4; i++) {
         /* One that came late found the event gone. */
         ck_assert(w.status[i] == WARM_OK || w.status[i] == WARM_INVALID_STREAM);
     }
-    wt_fails(WARM_INVALID_STREAM, wm_driver_event_query(w.d, w.event));
-    wt_host_close(w.d, 0);
+    wt_fails(WARM_INVALID_STREAM, wm_driver_event_query(d, w.event));
 }
 
 /* ---- Random work by several threads, against the order it must have ---- */
@@ -308,7 +294,6 @@ static void do_task(void *argument)
 
 struct player;
 struct random_run {
-    wm_driver *d;
     uint64_t seed;
     unsigned steps;
     _Atomic unsigned wrong, failed;
@@ -343,7 +328,7 @@ static void must(struct player *p, warm_status status)
 
 static void fresh_stream(struct player *p, unsigned i)
 {
-    must(p, wm_driver_stream_create(p->run->d, 0, &p->stream[i]));
+    must(p, wm_driver_stream_create(d, 0, &p->stream[i]));
     p->lane[i] = &p->all[p->lanes++];
     p->queued[i] = 0;
     p->held[i] = false;
@@ -360,12 +345,12 @@ static void queue_task(struct player *p, unsigned i)
     }
     *task = (struct task){p->lane[i], ++p->queued[i], p->wait_lane[i],
                           p->wait_turn[i], &p->run->wrong};
-    must(p, wm_driver_host_func(p->run->d, p->stream[i], do_task, task));
+    must(p, wm_driver_host_func(d, p->stream[i], do_task, task));
 }
 
 static void query_event(struct player *p, unsigned e)
 {
-    warm_status status = wm_driver_event_query(p->run->d, p->event[e]);
+    warm_status status = wm_driver_event_query(d, p->event[e]);
     uint64_t done = UINT64_MAX;
 
     if (p->recorded[e] != NULL) {
@@ -381,7 +366,7 @@ static void query_event(struct player *p, unsigned e)
 
 static void control(struct player *p, unsigned i, unsigned count)
 {
-    must(p, p->run->d->ops->control(p->run->d, p->stream[i], count));
+    must(p, d->ops->control(d, p->stream[i], count));
 }
 
 /* A held stream is resumed before anything waits for it, so that no step and
@@ -396,7 +381,6 @@ static void resume(struct player *p, unsigned i)
 
 static void play(struct player *p)
 {
-    wm_driver *d = p->run->d;
     uint64_t r = wt_random(&p->random);
     unsigned i = (unsigned)(r >> 8) % STREAMS, e = (unsigned)(r >> 20) % EVENTS;
 
@@ -465,7 +449,7 @@ static void random_player(void *argument, unsigned index)
         fresh_stream(p, i);
     }
     for (unsigned e = 0; e < EVENTS; e++) {
-        must(p, wm_driver_event_create(run->d, 0, &p->event[e]));
+        must(p, wm_driver_event_create(d, 0, &p->event[e]));
     }
     for (unsigned i = 0; i < run->steps; i++) {
         play(p);
@@ -474,7 +458,7 @@ static void random_player(void *argument, unsigned index)
         resume(p, i);
     }
     for (unsigned i = 0; i < STREAMS; i++) {
-        must(p, wm_driver_stream_synchronize(run->d, p->stream[i]));
+        must(p, wm_driver_stream_synchronize(d, p->stream[i]));
         if (atomic_load_explicit(&p->lane[i]->done, memory_order_relaxed) !=
             p->queued[i]) {
             atomic_fetch_add_explicit(&run->wrong, 1, memory_order_relaxed);
@@ -487,14 +471,12 @@ static void random_player(void *argument, unsigned index)
 
 WT_LOOP_TEST(test_G3_random_work_keeps_its_order, 3)
 {
-    struct random_run run = {.d = wt_host_open(1, 0),
-                             .seed = wt_seed() + (uint64_t)_i,
+    struct random_run run = {.seed = wt_seed() + (uint64_t)_i,
                              .steps = wt_scaled(20000)};
 
     run.player = calloc(THREADS, sizeof *run.player);
     ck_assert_ptr_nonnull(run.player);
     wt_threads(THREADS, random_player, &run);
-    wt_host_close(run.d, 0);
     free(run.player);
     ck_assert_msg(run.wrong == 0 && run.failed == 0,
                   "seed %llu: %u wrong, %u failed",

@@ -1,5 +1,5 @@
 /* check_host_memory.c: memory of the host device (row G3). */
-#include "wt_host.h"
+#include "wt_one_host.h"
 
 #include "runtime/base/log.h"
 
@@ -13,7 +13,14 @@
 
 #include <unistd.h>
 
-static size_t free_bytes(wm_driver *d, int device)
+static void setup(void)
+{
+    wt_reopen(2, 1 << 20);
+}
+
+WT_CASE("device", .setup = setup, .teardown = wt_close);
+
+static size_t free_bytes(int device)
 {
     size_t free = 0, total = 0;
 
@@ -24,14 +31,13 @@ static size_t free_bytes(wm_driver *d, int device)
 
 WT_TEST(test_G3_device_memory_is_limited_exactly)
 {
-    wm_driver *d = wt_host_open(2, 1 << 20);
     void *a = NULL, *b = NULL, *c = NULL;
 
     wt_ok(wm_driver_device_alloc(d, 0, 1000, &a));
-    ck_assert_uint_eq(free_bytes(d, 0), (1 << 20) - 1000);
-    ck_assert_uint_eq(free_bytes(d, 1), 1 << 20);
+    ck_assert_uint_eq(free_bytes(0), (1 << 20) - 1000);
+    ck_assert_uint_eq(free_bytes(1), 1 << 20);
     wt_ok(wm_driver_device_alloc(d, 0, (1 << 20) - 1000, &b));
-    ck_assert_uint_eq(free_bytes(d, 0), 0);
+    ck_assert_uint_eq(free_bytes(0), 0);
     wt_fails(WARM_OUT_OF_MEMORY, wm_driver_device_alloc(d, 0, 1, &c));
     wt_host_error(2);
     wt_says("requested 1 B, but 0 B of 1.0 MiB are free");
@@ -41,17 +47,15 @@ WT_TEST(test_G3_device_memory_is_limited_exactly)
     memset(b, 2, (1 << 20) - 1000);
     memset(c, 3, 1 << 20);
     wt_ok(wm_driver_device_free(d, 0, a));
-    ck_assert_uint_eq(free_bytes(d, 0), 1000);
+    ck_assert_uint_eq(free_bytes(0), 1000);
     wt_ok(wm_driver_device_free(d, 0, b));
     wt_ok(wm_driver_device_free(d, 1, c));
-    ck_assert_uint_eq(free_bytes(d, 0), 1 << 20);
-    ck_assert_uint_eq(free_bytes(d, 1), 1 << 20);
-    wt_host_close(d, 0);
+    ck_assert_uint_eq(free_bytes(0), 1 << 20);
+    ck_assert_uint_eq(free_bytes(1), 1 << 20);
 }
 
 WT_TEST(test_G3_memory_is_page_aligned)
 {
-    wm_driver *d = wt_host_open(1, 1 << 20);
     uintptr_t mask = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
     void *pointer = NULL;
 
@@ -63,12 +67,10 @@ WT_TEST(test_G3_memory_is_page_aligned)
         memset(pointer, 1, bytes);
         wt_ok(wm_driver_pinned_free(d, pointer, bytes));
     }
-    wt_host_close(d, 0);
 }
 
 WT_TEST(test_G3_unknown_and_freed_pointers_are_refused)
 {
-    wm_driver *d = wt_host_open(2, 1 << 20);
     void *device = NULL, *pinned = NULL;
     char local;
 
@@ -83,17 +85,16 @@ WT_TEST(test_G3_unknown_and_freed_pointers_are_refused)
     wt_fails(WARM_INVALID_POINTER, wm_driver_pinned_free(d, pinned, 4096));
     wt_fails(WARM_INVALID_POINTER, wm_driver_pinned_unregister(d, pinned));
     wt_host_error(713);
-    ck_assert_uint_eq(free_bytes(d, 0), (1 << 20) - 8192);
+    ck_assert_uint_eq(free_bytes(0), (1 << 20) - 8192);
     wt_ok(wm_driver_device_free(d, 0, device));
     wt_fails(WARM_INVALID_POINTER, wm_driver_device_free(d, 0, device));
     wt_ok(wm_driver_pinned_free(d, pinned, 8192));
     wt_fails(WARM_INVALID_POINTER, wm_driver_pinned_free(d, pinned, 8192));
     wt_host_error(1);
-    ck_assert_uint_eq(free_bytes(d, 0), 1 << 20);
-    wt_host_close(d, 0);
+    ck_assert_uint_eq(free_bytes(0), 1 << 20);
 }
 
-static char *export_here(wm_driver *d, size_t bytes, wm_ipc_name *name)
+static char *export_here(size_t bytes, wm_ipc_name *name)
 {
     void *pointer = NULL;
 
@@ -104,11 +105,10 @@ static char *export_here(wm_driver *d, size_t bytes, wm_ipc_name *name)
 
 WT_TEST(test_C9_only_memory_of_its_device_is_named)
 {
-    wm_driver *d = wt_host_open(2, 1 << 20);
     wm_ipc_name name = {{0}}, other = {{0}};
     void *pinned = NULL, *got = &got;
-    char *first = export_here(d, 8192, &name);
-    char *second = export_here(d, 8192, &other);
+    char *first = export_here(8192, &name);
+    char *second = export_here(8192, &other);
 
     ck_assert(memcmp(&name, &other, sizeof name) != 0);
     memset(&other, 0, sizeof other);
@@ -127,7 +127,6 @@ WT_TEST(test_C9_only_memory_of_its_device_is_named)
     wt_fails(WARM_INVALID_POINTER, wm_driver_ipc_export(d, 0, first, &other));
     wt_ok(wm_driver_device_free(d, 0, second));
     wt_ok(wm_driver_pinned_free(d, pinned, 8192));
-    wt_host_close(d, 0);
 }
 
 /* A process that has the file as well; it ends when told is closed. */
@@ -174,9 +173,8 @@ WT_TEST(test_C9_name_leads_to_that_file_alone)
                  {OFFSET, ((uint64_t)1 << 60) - 4096},
                  {LENGTH, (uint64_t)1 << 62},
                  {LENGTH, UINT64_MAX}};
-    wm_driver *d = wt_host_open(1, 1 << 20);
     wm_ipc_name name = {{0}}, bad;
-    char *block = export_here(d, 8192, &name);
+    char *block = export_here(8192, &name);
     void *got = NULL;
     int told = -1;
     pid_t pid = fork_idle(&told);
@@ -194,14 +192,13 @@ WT_TEST(test_C9_name_leads_to_that_file_alone)
     ck_assert_int_eq(((char *)got)[5], 7);
     ((char *)got)[8191] = 9;
     ck_assert_int_eq(block[8191], 9);
-    ck_assert_uint_eq(free_bytes(d, 0), (1 << 20) - 8192);
+    ck_assert_uint_eq(free_bytes(0), (1 << 20) - 8192);
     wt_fails(WARM_INVALID_POINTER, wm_driver_device_free(d, 0, got));
     wt_fails(WARM_INVALID_POINTER, wm_driver_ipc_export(d, 0, got, &bad));
     wt_ok(wm_driver_ipc_close(d, 0, got));
     wt_fails(WARM_INVALID_POINTER, wm_driver_ipc_close(d, 0, got));
     ck_assert_int_eq(block[8191], 9);
     wt_ok(wm_driver_device_free(d, 0, block));
-    wt_host_close(d, 0);
 }
 
 /* The file of all devices is longer than such a limit lets one be. */
@@ -209,23 +206,20 @@ WT_TEST(test_C9_without_long_files_memory_is_not_shared)
 {
     struct rlimit limit = {(rlim_t)1 << 40, (rlim_t)1 << 40};
     wm_ipc_name name;
-    wm_driver *d;
     void *pointer = NULL;
 
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    d = wt_host_open(1, 1 << 20);
+    wt_reopen(1, 1 << 20);
     wt_ok(wm_driver_device_alloc(d, 0, 8192, &pointer));
     memset(pointer, 1, 8192);
     wt_fails(WARM_DRIVER_ERROR, wm_driver_ipc_export(d, 0, pointer, &name));
     wt_host_error(304);
     wt_ok(wm_driver_device_free(d, 0, pointer));
-    wt_host_close(d, 0);
 }
 
 /* What is freed is with the system again, and what comes next is zeroed. */
 WT_TEST(test_G3_device_memory_goes_back)
 {
-    wm_driver *d = wt_host_open(1, 1 << 20);
     struct stat file;
     char *first = NULL;
 
@@ -242,12 +236,10 @@ WT_TEST(test_G3_device_memory_goes_back)
         ck_assert_int_eq(fstat(wm_host_of(d)->file, &file), 0);
         ck_assert_int_eq(file.st_blocks, 0);
     }
-    wt_host_close(d, 0);
 }
 
 WT_TEST(test_G3_impossible_sizes_are_out_of_memory)
 {
-    wm_driver *d = wt_host_open(1, 1 << 20);
     void *pointer = NULL;
 
     wt_fails(WARM_OUT_OF_MEMORY,
@@ -260,13 +252,11 @@ WT_TEST(test_G3_impossible_sizes_are_out_of_memory)
     wt_invalid(wm_driver_pinned_alloc(d, 0, &pointer));
     wt_invalid(wm_driver_device_alloc(d, 0, 0, &pointer));
     ck_assert_ptr_null(pointer);
-    ck_assert_uint_eq(free_bytes(d, 0), 1 << 20);
-    wt_host_close(d, 0);
+    ck_assert_uint_eq(free_bytes(0), 1 << 20);
 }
 
 WT_TEST(test_G3_no_memory_for_records_changes_nothing)
 {
-    wm_driver *d = wt_host_open(1, 1 << 20);
     void *pointer = NULL;
 
     wm_meta_fail(1, true);
@@ -274,13 +264,11 @@ WT_TEST(test_G3_no_memory_for_records_changes_nothing)
     wt_fails(WARM_OUT_OF_MEMORY, wm_driver_pinned_alloc(d, 10, &pointer));
     wt_fails(WARM_OUT_OF_MEMORY, wm_driver_pinned_register(d, &d, sizeof d));
     wm_meta_fail(0, false);
-    ck_assert_uint_eq(free_bytes(d, 0), 1 << 20);
-    wt_host_close(d, 0);
+    ck_assert_uint_eq(free_bytes(0), 1 << 20);
 }
 
 WT_TEST(test_G3_register_and_unregister)
 {
-    wm_driver *d = wt_host_open(1, 1 << 20);
     char *memory = aligned_alloc(4096, 16384);
     void *pinned = NULL;
 
@@ -299,7 +287,7 @@ WT_TEST(test_G3_register_and_unregister)
     wt_fails(WARM_INVALID_POINTER, wm_driver_pinned_free(d, memory, 8192));
     wt_ok(wm_driver_pinned_register(d, memory, 8192));
     /* The memory stays its owner's; close unregisters the rest. */
-    wt_host_close(d, 0);
+    wt_close();
     memset(memory, 1, 16384);
     free(memory);
 }
@@ -322,7 +310,7 @@ static unsigned long locked_kib(void)
     return kib;
 }
 
-static uint64_t unlocked(wm_driver *d)
+static uint64_t unlocked(void)
 {
     return atomic_load_explicit(&wm_host_of(d)->unlocked, memory_order_relaxed);
 }
@@ -331,15 +319,13 @@ static uint64_t unlocked(wm_driver *d)
 WT_TEST(test_G3_pinned_pages_are_locked_or_counted)
 {
     enum { BYTES = 1 << 18 };
-    wm_driver *d = wt_host_open(1, 1 << 20);
     unsigned long before = locked_kib();
     void *pointer = NULL;
 
     wt_ok(wm_driver_pinned_alloc(d, BYTES, &pointer));
-    ck_assert_uint_eq((locked_kib() - before) * 1024 + unlocked(d), BYTES);
+    ck_assert_uint_eq((locked_kib() - before) * 1024 + unlocked(), BYTES);
     wt_ok(wm_driver_pinned_free(d, pointer, BYTES));
     ck_assert_uint_eq(locked_kib(), before);
-    wt_host_close(d, 0);
 }
 
 static struct {
@@ -358,7 +344,6 @@ static void tell(void *context, warm_log_level level, const char *line)
 /* mlock of pages that cannot be had fails for everybody, also for root. */
 WT_TEST(test_G3_pages_that_cannot_be_locked_are_told)
 {
-    wm_driver *d = wt_host_open(1, 1 << 20);
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *hole =
         mmap(NULL, 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -368,9 +353,9 @@ WT_TEST(test_G3_pages_that_cannot_be_locked_are_told)
     warm_log_set(tell, NULL);
     munmap(hole, 2 * page);
     wt_ok(wm_driver_pinned_register(d, hole, page));
-    ck_assert_uint_eq(unlocked(d), page);
+    ck_assert_uint_eq(unlocked(), page);
     wt_ok(wm_driver_pinned_unregister(d, hole));
-    wt_host_close(d, 0);
+    wt_close();
     ck_assert_uint_eq(told.count, 1);
     wt_contains(told.line, "4.0 KiB");
 }
@@ -379,7 +364,6 @@ WT_TEST(test_G3_pages_that_cannot_be_locked_are_told)
 /* The pages stay until the copy that uses them is done, the count does not. */
 WT_TEST(test_G3_free_with_work_queued_waits_for_nobody)
 {
-    wm_driver *d = wt_host_open(1, 1 << 20);
     warm_stream s = wt_host_stream(d, 0), held = wt_host_stream(d, 0);
     void *device = NULL, *pinned = NULL;
     char back[4096] = "";
@@ -394,7 +378,7 @@ WT_TEST(test_G3_free_with_work_queued_waits_for_nobody)
     wt_ok(wm_driver_copy(d, back, device, 4096, WARM_COPY_TO_HOST, s));
     wt_ok(wm_driver_device_free(d, 0, device));
     wt_ok(wm_driver_pinned_free(d, pinned, 4096));
-    ck_assert_uint_eq(free_bytes(d, 0), 1 << 20);
+    ck_assert_uint_eq(free_bytes(0), 1 << 20);
     wt_fails(WARM_INVALID_POINTER, wm_driver_device_free(d, 0, device));
     wt_resume(d, s);
     wt_ok(wm_driver_stream_synchronize(d, s));
@@ -405,12 +389,11 @@ WT_TEST(test_G3_free_with_work_queued_waits_for_nobody)
     wm_host_lock(wm_host_of(d));
     ck_assert_ptr_null(wm_host_of(d)->zombies);
     wm_host_unlock(wm_host_of(d));
-    wt_host_close(d, 0);
 }
 
 enum { RANGE_MEMORY = 8 << 20 };
 
-static size_t free_of(wm_driver *d)
+static size_t free_of(void)
 {
     size_t free = 0, total = 0;
 
@@ -421,43 +404,42 @@ static size_t free_of(wm_driver *d)
 /* The limit counts what has memory; that comes as zeros, and goes at once. */
 WT_TEST(test_C8_G3_a_range_gets_memory_in_pieces)
 {
-    wm_driver *d = wt_host_open(1, RANGE_MEMORY);
     size_t unit = 0;
     void *range = NULL;
     char *at;
 
+    wt_reopen(1, RANGE_MEMORY);
     wt_ok(wm_driver_range_unit(d, 0, &unit));
     wt_ok(wm_driver_range_reserve(d, 0, 8 * unit, &range));
     ck_assert_uint_eq((uintptr_t)range % unit, 0);
-    ck_assert_uint_eq(free_of(d), RANGE_MEMORY);
+    ck_assert_uint_eq(free_of(), RANGE_MEMORY);
     wt_ok(wm_driver_range_commit(d, 0, range, 2 * unit, unit, NULL));
     wt_ok(wm_driver_range_commit(d, 0, range, 3 * unit, unit, NULL));
     wt_ok(wm_driver_range_commit(d, 0, range, 4 * unit, unit, NULL));
-    ck_assert_uint_eq(free_of(d), RANGE_MEMORY - 3 * unit);
+    ck_assert_uint_eq(free_of(), RANGE_MEMORY - 3 * unit);
     at = (char *)range + 2 * unit;
     memset(at, 1, 3 * unit);
     wt_fails(WARM_OUT_OF_MEMORY,
              wm_driver_range_commit(d, 0, range, 5 * unit, 2 * unit, NULL));
     wt_invalid(wm_driver_range_release(d, 0, range, 8 * unit));
     wt_ok(wm_driver_range_decommit(d, 0, range, 3 * unit, unit));
-    ck_assert_uint_eq(free_of(d), RANGE_MEMORY - 2 * unit);
+    ck_assert_uint_eq(free_of(), RANGE_MEMORY - 2 * unit);
     ck_assert_int_eq(at[unit - 1] + at[2 * unit], 2);
     wt_ok(wm_driver_range_commit(d, 0, range, 3 * unit, unit, NULL));
     ck_assert_int_eq(at[unit - 1] + at[unit] + at[2 * unit], 2);
     /* Several at once, if they are whole. */
     wt_ok(wm_driver_range_decommit(d, 0, range, 2 * unit, 3 * unit));
     wt_ok(wm_driver_range_release(d, 0, range, 8 * unit));
-    ck_assert_uint_eq(free_of(d), RANGE_MEMORY);
-    wt_host_close(d, 0);
+    ck_assert_uint_eq(free_of(), RANGE_MEMORY);
 }
 
 /* As cuMemUnmap() has it. */
 WT_TEST(test_C8_G3_a_piece_goes_whole_or_not_at_all)
 {
-    wm_driver *d = wt_host_open(1, RANGE_MEMORY);
     size_t unit = 0;
     void *range = NULL;
 
+    wt_reopen(1, RANGE_MEMORY);
     wt_ok(wm_driver_range_unit(d, 0, &unit));
     wt_ok(wm_driver_range_reserve(d, 0, 8 * unit, &range));
     wt_ok(wm_driver_range_commit(d, 0, range, 0, 2 * unit, NULL));
@@ -468,18 +450,16 @@ WT_TEST(test_C8_G3_a_piece_goes_whole_or_not_at_all)
     }
     wt_invalid(wm_driver_range_decommit(d, 0, range, unit, 2 * unit));
     wt_invalid(wm_driver_range_decommit(d, 0, range, 0, 3 * unit));
-    ck_assert_uint_eq(free_of(d), RANGE_MEMORY - 4 * unit);
+    ck_assert_uint_eq(free_of(), RANGE_MEMORY - 4 * unit);
     ck_assert_int_eq(((char *)range)[3 * unit], 1);
     wt_ok(wm_driver_range_decommit(d, 0, range, 2 * unit, 2 * unit));
     wt_ok(wm_driver_range_decommit(d, 0, range, 0, 2 * unit));
     wt_ok(wm_driver_range_release(d, 0, range, 8 * unit));
-    wt_host_close(d, 0);
 }
 
 /* Of a device with held work it is not waited for. */
 WT_TEST(test_C8_G3_a_device_is_waited_for)
 {
-    wm_driver *d = wt_host_open(2, 1 << 20);
     warm_stream s = wt_host_stream(d, 0), held = wt_host_stream(d, 1);
     void *pinned = NULL, *device = NULL;
 
@@ -497,15 +477,14 @@ WT_TEST(test_C8_G3_a_device_is_waited_for)
     wt_ok(wm_driver_device_synchronize(d, 1));
     wt_ok(wm_driver_pinned_free(d, pinned, 4096));
     wt_ok(wm_driver_device_free(d, 0, device));
-    wt_host_close(d, 0);
 }
 
 WT_TEST(test_C8_G3_what_is_no_range_is_refused)
 {
-    wm_driver *d = wt_host_open(2, RANGE_MEMORY);
     size_t unit = 0;
     void *range = NULL;
 
+    wt_reopen(2, RANGE_MEMORY);
     wt_ok(wm_driver_range_unit(d, 0, &unit));
     wt_invalid(wm_driver_range_reserve(d, 0, unit + 4096, &range));
     wt_invalid(wm_driver_range_reserve(d, 0, 0, &range));
@@ -521,7 +500,7 @@ WT_TEST(test_C8_G3_what_is_no_range_is_refused)
     wt_invalid(wm_driver_range_commit(d, 0, range, 0, 2 * unit, NULL));
     wt_invalid(wm_driver_range_decommit(d, 0, range, 0, 2 * unit));
     wt_fails(WARM_INVALID_POINTER, wm_driver_device_free(d, 0, range));
-    ck_assert_uint_eq(free_of(d), RANGE_MEMORY - unit);
+    ck_assert_uint_eq(free_of(), RANGE_MEMORY - unit);
     wt_ok(wm_driver_range_decommit(d, 0, range, unit, unit));
     wt_invalid(wm_driver_range_release(d, 0, range, 3 * unit));
     wt_ok(wm_driver_range_release(d, 0, range, 4 * unit));
@@ -533,14 +512,12 @@ WT_TEST(test_C8_G3_what_is_no_range_is_refused)
                  wm_driver_range_reserve(d, 0, 4 * unit, &range));
     }
     wm_meta_fail(0, false);
-    ck_assert_uint_eq(free_of(d), RANGE_MEMORY);
-    wt_host_close(d, 0);
+    ck_assert_uint_eq(free_of(), RANGE_MEMORY);
 }
 
 /* Without memory to note what it waits for, it is kept until close. */
 WT_TEST(test_G3_free_without_memory_keeps_the_pages)
 {
-    wm_driver *d = wt_host_open(1, 1 << 20);
     warm_stream s = wt_host_stream(d, 0);
     void *device = NULL;
     char back[4] = "", again[4] = "";
@@ -557,13 +534,11 @@ WT_TEST(test_G3_free_without_memory_keeps_the_pages)
     wt_ok(wm_driver_stream_synchronize(d, s));
     ck_assert_str_eq(back, "abc");
     ck_assert_str_eq(again, "abc");
-    wt_host_close(d, 0);
 }
 
 /* Threads that allocate, copy and free at once; frees come while copies of
  * others are queued. */
 struct churn {
-    wm_driver *d;
     unsigned rounds;
     uint64_t seed;
     _Atomic unsigned failed;
@@ -572,7 +547,6 @@ struct churn {
 static void churn_memory(void *argument, unsigned index)
 {
     struct churn *c = argument;
-    wm_driver *d = c->d;
     uint64_t random = c->seed + index;
     warm_stream s = NULL;
     unsigned bad = wm_driver_stream_create(d, 0, &s) != WARM_OK;
@@ -603,12 +577,9 @@ static void churn_memory(void *argument, unsigned index)
 
 WT_TEST(test_G3_memory_by_many_threads)
 {
-    struct churn c = {.d = wt_host_open(1, 1 << 20),
-                      .rounds = wt_scaled(1000),
-                      .seed = wt_seed()};
+    struct churn c = {.rounds = wt_scaled(1000), .seed = wt_seed()};
 
     wt_threads(4, churn_memory, &c);
     ck_assert_uint_eq(c.failed, 0);
-    ck_assert_uint_eq(free_bytes(c.d, 0), 1 << 20);
-    wt_host_close(c.d, 0);
+    ck_assert_uint_eq(free_bytes(0), 1 << 20);
 }

@@ -1,14 +1,20 @@
 /* check_host_stream.c: streams of the host device (row G3). */
 /* memcheck: one process */
-#include "wt_host.h"
+#include "wt_one_host.h"
 
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
 
+static void setup(void)
+{
+    wt_reopen(2, 1 << 20);
+}
+
+WT_CASE("device", .setup = setup, .teardown = wt_close);
+
 WT_TEST(test_G3_streams_keep_order_and_copy)
 {
-    wm_driver *d = wt_host_open(1, 0);
     warm_stream s = wt_host_stream(d, 0);
     char a[64] = "first", b[64] = "", c[64] = "";
     wt_order order = {.mutex = PTHREAD_MUTEX_INITIALIZER};
@@ -28,13 +34,11 @@ WT_TEST(test_G3_streams_keep_order_and_copy)
         ck_assert_int_eq(order.value[i], i);
     }
     wt_ok(wm_driver_stream_destroy(d, s));
-    wt_host_close(d, 0);
 }
 
 /* A copy is asynchronous: the source may still change before it runs. */
 WT_TEST(test_G3_work_is_asynchronous)
 {
-    wm_driver *d = wt_host_open(1, 0);
     warm_stream s = wt_host_stream(d, 0);
     wt_door door = WT_DOOR_INIT;
     int source = 1, destination = 0;
@@ -48,7 +52,6 @@ WT_TEST(test_G3_work_is_asynchronous)
     wt_door_open(&door);
     wt_ok(wm_driver_stream_synchronize(d, s));
     ck_assert_int_eq(destination, 2);
-    wt_host_close(d, 0);
 }
 
 /* Fewer threads than streams would hang here: every function waits until all
@@ -74,7 +77,6 @@ static void meet(void *argument)
 
 WT_TEST(test_G3_blocked_function_stops_its_stream_only)
 {
-    wm_driver *d = wt_host_open(1, 0);
     warm_stream s[MANY];
     unsigned workers;
 
@@ -98,10 +100,9 @@ WT_TEST(test_G3_blocked_function_stops_its_stream_only)
         wt_ok(wm_driver_stream_synchronize(d, s[i]));
     }
     ck_assert_uint_eq(wm_host_of(d)->workers, MANY);
-    wt_host_close(d, 0);
 }
 
-static warm_status with_stream(wm_driver *d, int which, warm_stream s)
+static warm_status with_stream(int which, warm_stream s)
 {
     warm_event event = wt_host_event(d, 0);
     wm_stream_info info;
@@ -141,24 +142,21 @@ static warm_status with_stream(wm_driver *d, int which, warm_stream s)
 
 WT_LOOP_TEST(test_G3_dead_and_foreign_streams_are_refused, 12)
 {
-    wm_driver *d = wt_host_open(1, 0);
     warm_stream s = wt_host_stream(d, 0);
     warm_event event = wt_host_event(d, 0);
     int local;
 
     wt_ok(wm_driver_stream_destroy(d, s));
-    wt_fails(WARM_INVALID_STREAM, with_stream(d, _i, s));
+    wt_fails(WARM_INVALID_STREAM, with_stream(_i, s));
     wt_host_error(400);
-    wt_fails(WARM_INVALID_STREAM, with_stream(d, _i, &local));
-    wt_fails(WARM_INVALID_STREAM, with_stream(d, _i, event));
-    wt_host_close(d, 0);
+    wt_fails(WARM_INVALID_STREAM, with_stream(_i, &local));
+    wt_fails(WARM_INVALID_STREAM, with_stream(_i, event));
 }
 
 /* Rows B6 and G3: work outlives its stream, and a new stream with the same
  * address has another id and is idle. */
 WT_TEST(test_B6_G3_destroyed_stream_finishes_and_its_address_returns)
 {
-    wm_driver *d = wt_host_open(1, 0);
     warm_stream s = wt_host_stream(d, 0), again;
     wt_door door = WT_DOOR_INIT;
     wt_order order = {.mutex = PTHREAD_MUTEX_INITIALIZER};
@@ -180,11 +178,9 @@ WT_TEST(test_B6_G3_destroyed_stream_finishes_and_its_address_returns)
     wt_door_open(&door);
     wt_ok(wm_driver_event_synchronize(d, event));
     ck_assert_uint_eq(wt_order_count(&order), 1);
-    wt_host_close(d, 0);
 }
 
 struct identity {
-    wm_driver *d;
     wm_stream_info info[2];
     warm_status status[2];
 };
@@ -194,19 +190,20 @@ static void identify(void *argument, unsigned index)
     struct identity *id = argument;
 
     id->status[index] =
-        wm_driver_stream_info(id->d, WARM_STREAM_PER_THREAD, &id->info[index]);
+        wm_driver_stream_info(d, WARM_STREAM_PER_THREAD, &id->info[index]);
 }
 
 WT_TEST(test_B6_G3_default_streams)
 {
-    struct identity id = {.d = wt_host_open(3, 0)};
+    struct identity id;
     wm_stream_info null, legacy, mine, again, other;
     warm_stream s = NULL;
 
-    wt_ok(wm_driver_stream_info(id.d, NULL, &null));
-    wt_ok(wm_driver_stream_info(id.d, WARM_STREAM_LEGACY, &legacy));
-    wt_ok(wm_driver_stream_info(id.d, WARM_STREAM_PER_THREAD, &mine));
-    wt_ok(wm_driver_stream_info(id.d, WARM_STREAM_PER_THREAD, &again));
+    wt_reopen(3, 0);
+    wt_ok(wm_driver_stream_info(d, NULL, &null));
+    wt_ok(wm_driver_stream_info(d, WARM_STREAM_LEGACY, &legacy));
+    wt_ok(wm_driver_stream_info(d, WARM_STREAM_PER_THREAD, &mine));
+    wt_ok(wm_driver_stream_info(d, WARM_STREAM_PER_THREAD, &again));
     ck_assert_uint_eq(null.id, legacy.id);
     ck_assert_uint_eq(mine.id, again.id);
     ck_assert_uint_ne(mine.id, legacy.id);
@@ -217,19 +214,18 @@ WT_TEST(test_B6_G3_default_streams)
     ck_assert_uint_ne(id.info[0].id, id.info[1].id);
     ck_assert_uint_ne(id.info[0].id, mine.id);
     wt_fails(WARM_INVALID_STREAM,
-             wm_driver_stream_destroy(id.d, WARM_STREAM_LEGACY));
-    wt_fails(WARM_INVALID_STREAM, wm_driver_stream_destroy(id.d, NULL));
+             wm_driver_stream_destroy(d, WARM_STREAM_LEGACY));
+    wt_fails(WARM_INVALID_STREAM, wm_driver_stream_destroy(d, NULL));
     wt_fails(WARM_INVALID_STREAM,
-             wm_driver_stream_destroy(id.d, WARM_STREAM_PER_THREAD));
+             wm_driver_stream_destroy(d, WARM_STREAM_PER_THREAD));
     /* By device, as the stand-in asks for them. */
-    wt_ok(wm_host_default_stream(id.d, 2, false, &s));
-    wt_ok(wm_driver_stream_info(id.d, s, &other));
+    wt_ok(wm_host_default_stream(d, 2, false, &s));
+    wt_ok(wm_driver_stream_info(d, s, &other));
     ck_assert_int_eq(other.device, 2);
-    wt_fails(WARM_INVALID_STREAM, wm_driver_stream_destroy(id.d, s));
-    wt_ok(wm_host_default_stream(id.d, 0, true, &s));
-    wt_ok(wm_driver_stream_info(id.d, s, &other));
+    wt_fails(WARM_INVALID_STREAM, wm_driver_stream_destroy(d, s));
+    wt_ok(wm_host_default_stream(d, 0, true, &s));
+    wt_ok(wm_driver_stream_info(d, s, &other));
     ck_assert_uint_eq(other.id, mine.id);
-    wt_host_close(id.d, 0);
 }
 
 struct leaver {
@@ -254,7 +250,6 @@ static void leave_work(void *argument, unsigned index)
 
 WT_TEST(test_B6_G3_work_of_a_gone_threads_stream_goes_on)
 {
-    wm_driver *d = wt_host_open(1, 0);
     wt_door door = WT_DOOR_INIT;
     wt_order order = {.mutex = PTHREAD_MUTEX_INITIALIZER};
     wt_note note = {&order, 1};
@@ -269,21 +264,19 @@ WT_TEST(test_B6_G3_work_of_a_gone_threads_stream_goes_on)
     wt_door_open(&door);
     wt_ok(wm_driver_event_synchronize(d, l.event));
     ck_assert_uint_eq(wt_order_count(&order), 1);
-    wt_host_close(d, 0);
 }
 
 WT_TEST(test_G1_G3_threads_give_their_default_streams_back)
 {
-    struct identity id = {.d = wt_host_open(1, 0)};
-    size_t before = wm_host_of(id.d)->live[WM_HOST_STREAM].count;
+    struct identity id;
+    size_t before = wm_host_of(d)->live[WM_HOST_STREAM].count;
 
     for (int i = 0; i < 50; i++) {
         wt_threads(2, identify, &id);
         wt_ok(id.status[0]);
         wt_ok(id.status[1]);
-        ck_assert_uint_eq(wm_host_of(id.d)->live[WM_HOST_STREAM].count, before);
+        ck_assert_uint_eq(wm_host_of(d)->live[WM_HOST_STREAM].count, before);
     }
-    wt_host_close(id.d, 0);
 }
 
 /* The thread is still there when the driver goes, and exits later. */
@@ -306,13 +299,13 @@ static void *outlive(void *argument)
 
 WT_TEST(test_A5_G3_thread_may_outlive_the_device)
 {
-    struct outliver o = {
-        .d = wt_host_open(1, 0), .used = WT_DOOR_INIT, .gone = WT_DOOR_INIT};
+    struct outliver o = {.d = d, .used = WT_DOOR_INIT, .gone = WT_DOOR_INIT};
     pthread_t thread;
 
     ck_assert_int_eq(pthread_create(&thread, NULL, outlive, &o), 0);
     wt_door_run(&o.used);
-    ck_assert_uint_eq(wm_driver_close(o.d), 0);
+    ck_assert_uint_eq(wm_driver_close(d), 0);
+    d = NULL;
     wt_door_open(&o.gone);
     pthread_join(thread, NULL);
     wt_ok(o.status);
@@ -358,6 +351,7 @@ static void use_and_leave(void *argument, unsigned index)
 
 WT_TEST(test_A5_G3_threads_exit_while_the_device_closes)
 {
+    wt_close();
     for (unsigned i = 0; i < wt_scaled(200); i++) {
         struct leavers l = {.d = wt_host_open(1, 0)};
 
@@ -369,7 +363,6 @@ WT_TEST(test_A5_G3_threads_exit_while_the_device_closes)
 
 WT_TEST(test_G3_workers_take_no_signals)
 {
-    wm_driver *d = wt_host_open(1, 0);
     sigset_t mask, mine;
 
     sigemptyset(&mask);
@@ -380,12 +373,10 @@ WT_TEST(test_G3_workers_take_no_signals)
     ck_assert_int_eq(sigismember(&mask, SIGALRM), 1);
     pthread_sigmask(SIG_SETMASK, NULL, &mine);
     ck_assert_int_eq(sigismember(&mine, SIGTERM), 0);
-    wt_host_close(d, 0);
 }
 
 WT_TEST(test_G3_hold_step_resume)
 {
-    wm_driver *d = wt_host_open(1, 0);
     warm_stream s = wt_host_stream(d, 0);
     wt_order order = {.mutex = PTHREAD_MUTEX_INITIALIZER};
     wt_note note[5];
@@ -418,12 +409,10 @@ WT_TEST(test_G3_hold_step_resume)
     wt_resume(d, s);
     wt_ok(wm_driver_stream_synchronize(d, s));
     ck_assert_uint_eq(wt_order_count(&order), 7);
-    wt_host_close(d, 0);
 }
 
 WT_TEST(test_G3_hold_lets_running_work_finish)
 {
-    wm_driver *d = wt_host_open(1, 0);
     warm_stream s = wt_host_stream(d, 0);
     warm_event first = wt_host_event(d, 0), second = wt_host_event(d, 0);
     wt_door door = WT_DOOR_INIT;
@@ -438,13 +427,13 @@ WT_TEST(test_G3_hold_lets_running_work_finish)
     wt_ok(wm_driver_event_query(d, first));
     wt_fails(WARM_NOT_READY, wm_driver_event_query(d, second));
     wt_host_close(d, 1);
+    d = NULL;
 }
 
 /* Held streams, and those that wait for them, are dropped; all others finish;
  * what the user forgot to destroy is freed. */
 WT_TEST(test_G2_G3_close_finishes_work_and_drops_held_streams)
 {
-    wm_driver *d = wt_host_open(2, 0);
     warm_stream held = wt_host_stream(d, 0), free = wt_host_stream(d, 1),
                 waits = wt_host_stream(d, 1), idle = wt_host_stream(d, 0);
     wt_order order = {.mutex = PTHREAD_MUTEX_INITIALIZER};
@@ -463,6 +452,7 @@ WT_TEST(test_G2_G3_close_finishes_work_and_drops_held_streams)
     }
     wt_ok(wm_driver_stream_destroy(d, free));
     wt_host_close(d, 2);
+    d = NULL;
     ck_assert_uint_eq(order.count, 51);
     for (unsigned i = 0; i < order.count; i++) {
         ck_assert_int_eq(order.value[i], 1);
@@ -471,7 +461,6 @@ WT_TEST(test_G2_G3_close_finishes_work_and_drops_held_streams)
 
 WT_TEST(test_B12_G3_no_memory_for_records_changes_nothing)
 {
-    wm_driver *d = wt_host_open(1, 0);
     warm_stream s = wt_host_stream(d, 0), made = NULL;
     warm_event event = NULL;
 
@@ -486,16 +475,15 @@ WT_TEST(test_B12_G3_no_memory_for_records_changes_nothing)
     wm_meta_fail(0, false);
     ck_assert_ptr_null(made);
     ck_assert_ptr_null(event);
-    wt_host_close(d, 0);
 }
 
 WT_TEST(test_G3_open_without_memory_leaves_nothing)
 {
     wm_options o;
     warm_options given = {.size = sizeof given, .host_devices = 3};
-    wm_driver *d = NULL;
     uint64_t n = 1;
 
+    wt_close();
     wt_ok(wm_options_resolve(&given, NULL, &o));
     for (; n < 100; n++) {
         wm_meta_fail(n, false);
@@ -507,14 +495,12 @@ WT_TEST(test_G3_open_without_memory_leaves_nothing)
     ck_assert_uint_gt(n, 5);
     ck_assert_uint_lt(n, 100);
     wm_meta_fail(0, false);
-    wt_host_close(d, 0);
 }
 
 /* More streams than one table holds at first, many of them destroyed. */
 WT_TEST(test_G3_many_streams)
 {
     enum { COUNT = 3000 };
-    wm_driver *d = wt_host_open(1, 0);
     static warm_stream s[COUNT];
     uint64_t random = wt_seed();
 
@@ -535,7 +521,6 @@ WT_TEST(test_G3_many_streams)
             wt_ok(wm_driver_stream_query(d, s[i]));
         }
     }
-    wt_host_close(d, 0);
 }
 
 static void nothing(void *argument)
@@ -547,7 +532,6 @@ WT_TEST(test_B25_G3_a_burst_leaves_few_records)
 {
     enum { BURST = 4000, LEFT = 3 * WM_HOST_CELLS_KEEP };
     static warm_event event[BURST];
-    wm_driver *d = wt_host_open(1, 0);
     warm_stream s = wt_host_stream(d, 0);
     size_t capacity;
     int64_t before;
@@ -580,12 +564,10 @@ WT_TEST(test_B25_G3_a_burst_leaves_few_records)
             wt_fails(WARM_INVALID_STREAM, wm_driver_event_query(d, event[i]));
         }
     }
-    wt_host_close(d, 0);
 }
 
 WT_TEST(test_G3_device_info)
 {
-    wm_driver *d = wt_host_open(2, 1 << 20);
     warm_device_info info = {.size = sizeof info};
     int device = 7;
 
@@ -597,5 +579,4 @@ WT_TEST(test_G3_device_info)
     ck_assert_int_eq(device, 0);
     ck_assert_int_eq(d->devices, 2);
     ck_assert_str_eq(d->name, "host");
-    wt_host_close(d, 0);
 }
