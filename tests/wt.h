@@ -102,6 +102,29 @@ void wt_runtime_end(warm_runtime *runtime);
 uint64_t wt_metadata_calls(void);
 int64_t wt_metadata_live(void);
 
+#if defined(__has_feature)
+#define WT_HAS_FEATURE(feature) __has_feature(feature)
+#else
+#define WT_HAS_FEATURE(feature) 0
+#endif
+
+/* Under ThreadSanitizer a thread of its own counts as one of the process, it
+ * takes its state down in the last round of key destructors, and it stops a
+ * forked child that starts threads. */
+#if defined(__SANITIZE_THREAD__) || WT_HAS_FEATURE(thread_sanitizer)
+#define WT_TSAN 1
+#else
+#define WT_TSAN 0
+#endif
+
+/* AddressSanitizer's allocator takes no care of a fork: in a child that was
+ * forked while another thread allocated, its lock stays taken for ever. */
+#if defined(__SANITIZE_ADDRESS__) || WT_HAS_FEATURE(address_sanitizer)
+#define WT_ASAN 1
+#else
+#define WT_ASAN 0
+#endif
+
 /* Check writes a line to a file at every ck_assert; these cost nothing until
  * they fail, and may stand in loops of a million steps. And after a fork(),
  * which both processes return from: what two write at once into that file is

@@ -10,23 +10,8 @@
 #include "runtime/base/meta.h"
 #include "runtime/host/host.h"
 
-/* Sanitizers replace mlock by nothing, and ThreadSanitizer stops a forked
- * child that starts threads. */
-#if defined(__has_feature)
-#define WT_HAS(feature) __has_feature(feature)
-#else
-#define WT_HAS(feature) 0
-#endif
-#if defined(__SANITIZE_THREAD__) || WT_HAS(thread_sanitizer)
-#define WT_TSAN 1
-#else
-#define WT_TSAN 0
-#endif
-#if WT_TSAN || defined(__SANITIZE_ADDRESS__) || WT_HAS(address_sanitizer)
-#define WT_MLOCK_WORKS 0
-#else
-#define WT_MLOCK_WORKS 1
-#endif
+/* Sanitizers replace mlock by nothing. */
+#define WT_MLOCK_WORKS (!WT_TSAN && !WT_ASAN)
 
 static inline wm_driver *wt_host_open(unsigned devices, uint64_t memory)
 {

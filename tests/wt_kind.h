@@ -7,35 +7,12 @@
 #ifndef WT_KIND_H
 #define WT_KIND_H
 
-#include "warmpool/warmpool.h"
+#include "wt.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-#if defined(__has_feature)
-#define WT_HAS_FEATURE(feature) __has_feature(feature)
-#else
-#define WT_HAS_FEATURE(feature) 0
-#endif
-
-/* Whether ThreadSanitizer runs the tests. Its own thread counts as one of the
- * process, and it takes its state down in the last round of key destructors:
- * tests about just these two cannot run under it. */
-#if defined(__SANITIZE_THREAD__) || WT_HAS_FEATURE(thread_sanitizer)
-#define WT_TSAN 1
-#else
-#define WT_TSAN 0
-#endif
-
-/* AddressSanitizer's allocator takes no care of a fork: in a child that was
- * forked while another thread allocated, its lock stays taken for ever. */
-#if defined(__SANITIZE_ADDRESS__) || WT_HAS_FEATURE(address_sanitizer)
-#define WT_ASAN 1
-#else
-#define WT_ASAN 0
-#endif
 
 typedef struct wt_toy {
     atomic_uint creates, destroys, binds, resets; /* calls, failures too */
@@ -172,6 +149,14 @@ static inline void wt_toy_free_left(wt_toy *toy)
         wt_toy_unlink(toy, h);
         free(h);
     }
+}
+
+/* After its runtime: nothing is left, and nothing was wrong. */
+static inline void wt_toy_end(wt_toy *toy)
+{
+    ck_assert_int_eq(toy->alive, 0);
+    ck_assert_int_eq(toy->shared, 0);
+    ck_assert_int_eq(toy->unreset, 0);
 }
 
 static inline int wt_toy_create(void *context, int device, void **handle)

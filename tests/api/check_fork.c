@@ -2,8 +2,7 @@
  *
  * Each test forks a child that reports through its exit code: 0, or the number
  * of its first check that failed. */
-#include "wt.h"
-#include "wt_kind.h"
+#include "wt_one_kind.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,23 +20,6 @@ WARM_API const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
     return "detect_leaks=0";
-}
-
-static warm_runtime *runtime;
-static wt_toy toy;
-static warm_kind kind;
-
-static void set_up(void)
-{
-    runtime = wt_runtime(NULL);
-    wt_toy_init(&toy);
-    kind = wt_toy_register(&toy, runtime, "toy");
-}
-
-static void tear_down(void)
-{
-    wt_runtime_end(runtime);
-    ck_assert_int_eq(toy.alive, 0);
 }
 
 /* Runs fn in a child, which exits normally with its result. */

@@ -1,32 +1,11 @@
 /* check_lease.c: handles made ahead, trimmed and leased, through the public
  * interface (rows A11, A12, A13). */
 /* memcheck: one process */
-#include "wt.h"
-#include "wt_kind.h"
+#include "wt_one_kind.h"
 
 #include <signal.h>
 #include <sched.h>
 #include <string.h>
-
-static warm_runtime *runtime;
-static wt_toy toy;
-static warm_kind kind;
-
-static void set_up(void)
-{
-    runtime = wt_runtime(NULL);
-    wt_toy_init(&toy);
-    kind = wt_toy_register(&toy, runtime, "toy");
-    ck_assert_int_ge(kind, WARM_KIND_BUILTIN);
-}
-
-static void tear_down(void)
-{
-    wt_runtime_end(runtime);
-    ck_assert_int_eq(toy.alive, 0);
-    ck_assert_int_eq(toy.shared, 0);
-    ck_assert_int_eq(toy.unreset, 0);
-}
 
 static long stat_idle(void)
 {

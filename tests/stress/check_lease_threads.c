@@ -26,9 +26,7 @@ static void tear_down(void)
 {
     wt_ok(warm_testing_check(runtime, 1));
     wt_runtime_end(runtime);
-    ck_assert_int_eq(toy.alive, 0);
-    ck_assert_int_eq(toy.shared, 0);
-    ck_assert_int_eq(toy.unreset, 0);
+    wt_toy_end(&toy);
 }
 
 struct slot {
@@ -192,7 +190,7 @@ WT_TEST(test_A11_G2_destroyed_in_the_middle_of_a_prewarm)
             sched_yield();
         }
         wt_runtime_end(runtime);
-        ck_assert_int_eq(toy.alive, 0);
+        wt_toy_end(&toy);
         runtime = wt_runtime(NULL);
         kinds[0] = wt_toy_register(&toy, runtime, "toy");
     }

@@ -38,9 +38,7 @@ static void tear_down(void)
 {
     wt_runtime_end(runtime);
     for (int i = 0; i < TOYS; i++) {
-        ck_assert_int_eq(toys[i].alive, 0);
-        ck_assert_int_eq(toys[i].shared, 0);
-        ck_assert_int_eq(toys[i].unreset, 0);
+        wt_toy_end(&toys[i]);
     }
 }
 

@@ -35,7 +35,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     wt_runtime_end(runtime);
-    ck_assert_int_eq(toy.alive, 0);
+    wt_toy_end(&toy);
 }
 
 static unsigned windows_of(warm_runtime *r)

@@ -1,31 +1,12 @@
 /* check_window_spare.c: windows that serve one thread after the other, and
  * whose memory they are when the runtime ends (rows A4, A5, G1, G2).
  * backends: host, standin */
-#include "wt.h"
-#include "wt_kind.h"
-
 #include "handles/kind_table.h"
 #include "runtime/base/meta.h"
 #include "runtime/thread/window.h"
+#include "wt_one_kind.h"
 
 #include <sched.h>
-
-static warm_runtime *runtime;
-static wt_toy toy;
-static warm_kind kind;
-
-static void set_up(void)
-{
-    runtime = wt_runtime(NULL);
-    wt_toy_init(&toy);
-    kind = wt_toy_register(&toy, runtime, "toy");
-}
-
-static void tear_down(void)
-{
-    wt_runtime_end(runtime);
-    ck_assert_int_eq(toy.alive, 0);
-}
 
 struct counts {
     unsigned all, used, spare, dirty;
