@@ -221,6 +221,8 @@ long wt_address_space(void); /* pages that the process has of it */
 /* Host device: holds a stream before a piece of work. Lets it go, and waits. */
 void wt_stop(warm_runtime *runtime, warm_stream stream);
 void wt_go(warm_runtime *runtime, warm_stream stream);
+/* Ends a capture; nobody launches its graph. */
+void wt_capture_drop(warm_runtime *runtime, warm_stream stream);
 /* All of its work is done, and what that held up has come back. And its end,
  * when all work is done. */
 void wt_settle(warm_runtime *runtime, warm_stream stream);

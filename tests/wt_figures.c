@@ -99,6 +99,14 @@ void wt_go(warm_runtime *runtime, warm_stream stream)
     wt_ok(warm_stream_synchronize(runtime, stream));
 }
 
+void wt_capture_drop(warm_runtime *runtime, warm_stream stream)
+{
+    warm_graph graph = NULL;
+
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+}
+
 void wt_settle(warm_runtime *runtime, warm_stream stream)
 {
     wt_ok(warm_stream_synchronize(runtime, stream));

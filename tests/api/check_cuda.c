@@ -366,7 +366,6 @@ WT_LOOP_TEST(test_A10_B6_no_handle_stays_bound_to_a_stream_that_goes, 24)
     struct held other = {.kind = kind, .status = WARM_OK};
     char text[200] = "none";
     uint64_t misuse = misuse_now(text, sizeof text);
-    warm_graph graph = NULL;
     warm_lease lease = {0}, of_stream = {0};
     void *handle = NULL;
     warm_stream stream = wt_stream(runtime, 0);
@@ -396,8 +395,7 @@ WT_LOOP_TEST(test_A10_B6_no_handle_stays_bound_to_a_stream_that_goes, 24)
         wt_ok(warm_capture_begin(runtime, second));
         wt_ok(warm_handle_trim(runtime, kind, 0, 0, 0, NULL));
         wt_ok(warm_stream_destroy(runtime, stream));
-        wt_ok(warm_capture_end(runtime, second, &graph));
-        wt_ok(warm_graph_destroy(runtime, graph));
+        wt_capture_drop(runtime, second);
         break;
     case 3:
         other.stream = stream;
@@ -475,8 +473,7 @@ WT_TEST(test_A10_E3_workspace_of_a_capture_goes_with_its_pool)
     wt_ok(warm_capture_begin(runtime, stream));
     wt_ok(warm_private_pool_release(runtime, pool));
     ck_assert_uint_eq(workspaces_now(), eager + 1);
-    wt_ok(warm_capture_end(runtime, stream, &graph));
-    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_capture_drop(runtime, stream);
     /* No graph had the other one, which waits for the next user. */
     ck_assert_uint_eq(workspaces_now(), 1);
     wt_ok(warm_handle_trim(runtime, WARM_KIND_CUBLAS, 0, 9, 0, NULL));

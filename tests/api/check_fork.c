@@ -179,7 +179,7 @@ WT_TEST(test_G5_parents_blocks_stay_with_the_parent)
     wt_ok(warm_stream_synchronize(runtime, stream));
     wt_ok(warm_stream_destroy(runtime, stream));
     wt_ok(warm_poll(runtime));
-    wt_ok(warm_pinned_get_stats(runtime, &stats));
+    stats = wt_pinned_stats(runtime);
     ck_assert_uint_eq(stats.pending.current, 0);
     ck_assert_uint_eq(stats.live.freed, 1);
 }

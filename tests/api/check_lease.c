@@ -692,7 +692,7 @@ WT_LOOP_TEST(test_A12_B6_trimmed_streams_retire, 2)
     ck_assert_int_eq(wt_stat(runtime, WARM_KIND_STREAM, 0, leaked), _i);
     wt_ok(warm_free(block));
     wt_ok(warm_poll(runtime));
-    wt_ok(warm_pinned_get_stats(runtime, &stats));
+    stats = wt_pinned_stats(runtime);
     ck_assert_uint_eq(stats.pending.current, 0);
     ck_assert_uint_eq(stats.lost, 0);
 }
@@ -701,7 +701,6 @@ WT_TEST(test_A12_A13_B7_nothing_spoils_a_capture)
 {
     warm_stream stream = NULL;
     warm_lease lease = {0};
-    warm_graph graph = NULL;
     void *handle = NULL;
     int which = wt_on_host() ? kind : WARM_KIND_CUBLAS;
 
@@ -715,8 +714,7 @@ WT_TEST(test_A12_A13_B7_nothing_spoils_a_capture)
     wt_ok(warm_handle_trim(runtime, which, 0, 0, 0, NULL));
     wt_ok(warm_handle_trim(runtime, WARM_KIND_STREAM, 0, 0, 0, NULL));
     wt_ok(warm_handle_return(runtime, lease));
-    wt_ok(warm_capture_end(runtime, stream, &graph));
-    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_capture_drop(runtime, stream);
     wt_ok(warm_stream_destroy(runtime, stream));
     ck_assert(wt_balanced(runtime, which, 0));
 }

@@ -151,10 +151,9 @@ WT_LOOP_TEST(test_B18_pageable_memory_is_visible,
 
 static uint64_t driver_calls(void)
 {
-    uint64_t alloc = 0, place = 0;
+    uint64_t alloc = wt_calls(runtime, "pinned_alloc");
+    uint64_t place = wt_calls(runtime, "pinned_register");
 
-    wt_ok(warm_testing_calls(runtime, "pinned_alloc", &alloc));
-    wt_ok(warm_testing_calls(runtime, "pinned_register", &place));
     return alloc + place;
 }
 
@@ -468,7 +467,7 @@ WT_TEST(test_B18_E8_pool_of_a_user_has_pageable_memory_too)
     dry(true);
     block = take(SIZE);
     dry(false);
-    wt_ok(warm_block_get_info(block, &info));
+    info = wt_block_info(block);
     ck_assert_int_eq(info.pageable, 1);
     wt_ok(warm_private_pool_end(runtime, pool));
     wt_ok(warm_free(block));

@@ -110,7 +110,7 @@ WT_TEST(test_B16_bad_copies_are_refused_and_change_nothing)
     warm_block_info info = WARM_INIT(warm_block_info);
 
     wt_ok(warm_device_alloc_uncached(runtime, 0, 2 * SIZE, &device));
-    wt_ok(warm_block_get_info(block, &info));
+    info = wt_block_info(block);
     wt_invalid(
         warm_copy_async(runtime, device, NULL, 1, WARM_COPY_TO_DEVICE, stream));
     wt_invalid(warm_copy_async(runtime, device, block, info.bytes + 1,

@@ -75,10 +75,10 @@ static uint64_t held_now(int kind)
     warm_space_stats pinned = WARM_INIT(warm_space_stats);
 
     if (kind == DEVICE) {
-        wt_ok(warm_device_get_stats(runtime, 0, &device));
+        device = wt_device_stats(runtime);
         return device.all.held_bytes.current;
     }
-    wt_ok(warm_pinned_get_stats(runtime, &pinned));
+    pinned = wt_pinned_stats(runtime);
     return pinned.held_bytes.current;
 }
 
@@ -507,7 +507,7 @@ WT_TEST(test_E3_request_of_a_pool_that_goes_meanwhile)
     wt_ok(warm_free(block));
     wt_ok(warm_free(c.block));
     wt_ok(warm_private_pool_release(c.runtime, c.to));
-    wt_ok(warm_pinned_get_stats(c.runtime, &stats));
+    stats = wt_pinned_stats(c.runtime);
     ck_assert_uint_eq(stats.held_bytes.current, 0);
     wt_runtime_end(c.runtime);
 }
@@ -714,13 +714,13 @@ WT_TEST(test_E4_C6_what_graphs_keep_is_active_while_streams_use_it)
     wt_ok(warm_graph_destroy(runtime, capture_over(second)));
     wt_ok(warm_free(used));
     wt_ok(warm_free(captured));
-    wt_ok(warm_device_get_stats(runtime, 0, &s));
+    s = wt_device_stats(runtime);
     ck_assert_uint_eq(s.captured, 2);
     ck_assert_uint_eq(s.all.active.current, 1);
     ck_assert_uint_eq(s.large.active.current, 0);
     release(pool);
     wt_settle(runtime, second);
-    wt_ok(warm_device_get_stats(runtime, 0, &s));
+    s = wt_device_stats(runtime);
     ck_assert_uint_eq(s.all.active.current, 0);
     ck_assert_uint_eq(s.all.active_bytes.current, 0);
     ck_assert_uint_eq(held_now(DEVICE), 0);
@@ -1166,11 +1166,10 @@ WT_TEST(test_E3_C6_figures_of_a_graphs_memory)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         warm_private_pool pool = begin_capture(first);
         void *block = take(DEVICE, first, sizes[i]);
-        warm_device_stats s = WARM_INIT(warm_device_stats);
         warm_private_pool_info info = info_of(pool);
         warm_graph graph;
+        warm_device_stats s = wt_device_stats(runtime);
 
-        wt_ok(warm_device_get_stats(runtime, 0, &s));
         ck_assert_uint_eq(s.all.live.current, 1);
         ck_assert_uint_eq(s.all.requested_bytes.current, sizes[i]);
         ck_assert_uint_eq(s.all.segments.current, 1);
@@ -1181,11 +1180,11 @@ WT_TEST(test_E3_C6_figures_of_a_graphs_memory)
         graph = end_capture(pool, first);
         wt_ok(warm_graph_destroy(runtime, graph));
         release(pool);
-        wt_ok(warm_device_get_stats(runtime, 0, &s));
+        s = wt_device_stats(runtime);
         ck_assert_uint_eq(s.all.segments.current, 1);
         ck_assert_uint_eq(s.all.active.current, 1);
         wt_ok(warm_free(block));
-        wt_ok(warm_device_get_stats(runtime, 0, &s));
+        s = wt_device_stats(runtime);
         ck_assert_uint_eq(s.all.segments.current, 0);
         ck_assert_uint_eq(s.all.active.current, 0);
         ck_assert_uint_eq(s.all.held_bytes.current, 0);

@@ -191,8 +191,7 @@ static void info(struct walk *w)
 
     (void)good(w, warm_block_get_info(a_pointer(w), &i));
     if (b->pointer != NULL) {
-        wt_ok(
-            warm_block_get_info(b->pointer + below(w, (unsigned)b->bytes), &i));
+        i = wt_block_info(b->pointer + below(w, (unsigned)b->bytes));
         wt_require(i.base == b->pointer && i.requested == b->bytes &&
                        i.bytes >= b->bytes && i.runtime == w->runtime,
                    "wrong block");
@@ -426,7 +425,7 @@ static void figures(struct walk *w)
         blocks += w->blocks[i].pointer != NULL;
         bytes += w->blocks[i].pointer != NULL ? w->blocks[i].bytes : 0;
     }
-    wt_ok(warm_pinned_get_stats(w->runtime, &s));
+    s = wt_pinned_stats(w->runtime);
     wt_require(s.live.current == blocks, "wrong number of blocks");
     wt_require(s.requested_bytes.current == bytes, "wrong number of bytes");
     wt_require(s.live.peak >= blocks &&

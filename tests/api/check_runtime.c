@@ -344,7 +344,7 @@ WT_TEST(test_G6_unknown_driver_call_is_named)
     wt_invalid(warm_testing_fail(r, "coffee", 1, 0));
     wt_says("coffee", "warm_testing_call_name()");
     for (int i = 0; warm_testing_call_name(i) != NULL; i++) {
-        wt_ok(warm_testing_calls(r, warm_testing_call_name(i), &count));
+        count = wt_calls(r, warm_testing_call_name(i));
     }
     count = 7;
     wt_invalid(warm_testing_calls(r, NULL, &count));

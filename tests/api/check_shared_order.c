@@ -168,21 +168,18 @@ WT_TEST(test_C2_no_stream_waits_for_one_that_is_not_adopted)
 /* Nor may a graph come to depend on what is outside of it, or be spoilt. */
 WT_TEST(test_C2_no_stream_waits_for_one_that_captures)
 {
-    warm_graph graph = NULL;
     void *block = NULL;
 
     wt_ok(warm_capture_begin(runtime, second));
     refused();
-    wt_ok(warm_capture_end(runtime, second, &graph));
-    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_capture_drop(runtime, second);
     wt_gate_open(gate);
     wt_ok(warm_stream_synchronize(runtime, first));
     block = wt_device(runtime, first, BLOCK);
     wt_ok(warm_free(block));
     wt_ok(warm_capture_begin(runtime, first));
     refused();
-    wt_ok(warm_capture_end(runtime, first, &graph));
-    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_capture_drop(runtime, first);
     wt_ok(try(&block));
     wt_ok(warm_free(block));
 }
@@ -206,9 +203,8 @@ WT_LOOP_TEST(test_C2_a_wait_that_fails_changes_nothing, 2)
 
 static uint64_t segments(void)
 {
-    warm_device_stats stats = WARM_INIT(warm_device_stats);
+    warm_device_stats stats = wt_device_stats(runtime);
 
-    wt_ok(warm_device_get_stats(runtime, 0, &stats));
     return stats.all.segments.current;
 }
 

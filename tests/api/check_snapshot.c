@@ -340,7 +340,7 @@ WT_TEST(test_C7_blocks_of_pinned_memory_and_of_magazines)
     for (const char *n = wt_json_first(nodes); n != NULL; n = wt_json_next(n)) {
         sum += sum_of(get(n, "segments"));
     }
-    wt_ok(warm_pinned_get_stats(runtime, &stats));
+    stats = wt_pinned_stats(runtime);
     ck_assert_uint_eq(sum, stats.held_bytes.current);
     ck_assert(wt_json_is(get(text, "space"), "pinned"));
     ck_assert_uint_eq(wt_json_count(get(get(text, "pageable"), "segments")), 0);

@@ -42,9 +42,8 @@ static warm_status alloc_device(warm_runtime *r, warm_stream s, size_t bytes,
 /* The same figures under the names that pinned memory has for them. */
 static void device_stats(warm_runtime *r, warm_space_stats *stats)
 {
-    warm_device_stats s = WARM_INIT(warm_device_stats);
+    warm_device_stats s = wt_device_stats(r);
 
-    wt_ok(warm_device_get_stats(r, 0, &s));
     stats->live = s.all.live;
     stats->requested_bytes = s.all.requested_bytes;
     stats->live_bytes = s.all.live_bytes;
@@ -225,7 +224,7 @@ WT_TEST(test_B3_C4_record_answers_whether_the_pointer_is_ours)
     wt_fails(WARM_NOT_FOUND, warm_record_stream(&local, stream));
     wt_fails(WARM_NOT_FOUND, warm_record_stream(heap, stream));
     wt_fails(WARM_NOT_FOUND, warm_record_stream(NULL, stream));
-    wt_ok(warm_block_get_info(block, &info));
+    info = wt_block_info(block);
     wt_fails(WARM_NOT_FOUND, warm_record_stream(block + info.bytes, stream));
     ck_assert_uint_eq(wt_block_info(block).streams, 0);
     wt_ok(warm_record_stream(block, stream));
@@ -393,20 +392,18 @@ WT_TEST(test_B6_C4_retired_stream_may_go_on)
 WT_TEST(test_B6_B7_C4_a_stream_retired_in_a_capture_is_not_named_again)
 {
     uint64_t before = 0, after = 0;
-    warm_graph graph = NULL;
     void *block = take(SIZE);
     warm_stream brief = wt_stream(runtime, 0);
 
     wt_ok(warm_record_stream(block, brief));
     wt_ok(warm_capture_begin(runtime, brief));
     wt_ok(warm_stream_retire(runtime, brief));
-    wt_ok(warm_testing_calls(runtime, "stream_capture", &before));
+    before = wt_calls(runtime, "stream_capture");
     wt_ok(warm_free(block));
-    wt_ok(warm_testing_calls(runtime, "stream_capture", &after));
+    after = wt_calls(runtime, "stream_capture");
     ck_assert_uint_eq(after, before);
     ck_assert_uint_eq(stats_now().lost, 1);
-    wt_ok(warm_capture_end(runtime, brief, &graph));
-    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_capture_drop(runtime, brief);
     wt_ok(warm_stream_destroy(runtime, brief));
 }
 
@@ -488,7 +485,6 @@ WT_TEST(test_B7_C4_allocator_leaves_a_capture_alone)
     void *waiting = take(SIZE);
     void *used = take(SIZE);
     void *more;
-    warm_graph graph;
 
     wt_ok(warm_record_stream(waiting, other));
     wt_ok(warm_capture_begin(runtime, stream));
@@ -499,8 +495,7 @@ WT_TEST(test_B7_C4_allocator_leaves_a_capture_alone)
     wt_ok(warm_free(more));
     wt_ok(trim(0, NULL));
     wt_ok(warm_free(used));
-    wt_ok(warm_capture_end(runtime, stream, &graph));
-    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_capture_drop(runtime, stream);
     ck_assert_uint_eq(stats_now().captured, 1);
     ck_assert_uint_eq(stats_now().live.current, 0);
     ck_assert_ptr_ne(more = take(SIZE), used);
@@ -534,7 +529,6 @@ WT_TEST(test_B7_C4_E9_block_freed_while_its_stream_captures_waits_for_it)
 {
     void *used = take(SIZE);
     void *next;
-    warm_graph graph;
 
     wt_ok(warm_record_stream(used, stream));
     wt_ok(warm_record_stream(used, other));
@@ -543,8 +537,7 @@ WT_TEST(test_B7_C4_E9_block_freed_while_its_stream_captures_waits_for_it)
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(stats_now().pending.current, 1);
     ck_assert_ptr_ne(next = take(SIZE), used);
-    wt_ok(warm_capture_end(runtime, stream, &graph));
-    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_capture_drop(runtime, stream);
     wt_settle(runtime, stream);
     wt_settle(runtime, other);
     wt_ok(warm_poll(runtime));
@@ -832,10 +825,9 @@ WT_TEST(test_B8_C3_sizes_are_rounded_a_little_and_aligned)
 
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         size_t bytes = sizes[i];
-        warm_block_info info = WARM_INIT(warm_block_info);
         void *block = take(bytes);
+        warm_block_info info = wt_block_info(block);
 
-        wt_ok(warm_block_get_info(block, &info));
         ck_assert_ptr_eq(info.base, block);
         ck_assert_uint_eq(info.requested, bytes);
         ck_assert_uint_ge(info.bytes, bytes);

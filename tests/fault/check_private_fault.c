@@ -148,8 +148,8 @@ static void end(void)
     wt_settle(f.runtime, f.other);
     wt_ok(warm_pinned_empty_cache(f.runtime, NULL));
     wt_ok(warm_device_empty_cache(f.runtime, 0, NULL));
-    wt_ok(warm_device_get_stats(f.runtime, 0, &device));
-    wt_ok(warm_pinned_get_stats(f.runtime, &pinned));
+    device = wt_device_stats(f.runtime);
+    pinned = wt_pinned_stats(f.runtime);
     wt_ok(warm_testing_check(f.runtime, 1));
     wt_require(device.all.live.current == 0 && pinned.live.current == 0,
                "a block is still in use");

@@ -228,7 +228,7 @@ WT_LOOP_TEST(test_B4_B6_streams_that_threads_share_retire, 3)
     }
     do {
         wt_ok(warm_poll(runtime));
-        wt_ok(warm_pinned_get_stats(runtime, &stats));
+        stats = wt_pinned_stats(runtime);
     } while (stats.pending.current != 0);
     ck_assert_uint_eq(stats.live.current, 0);
     ck_assert_uint_eq(stats.lost + stats.captured, 0);
@@ -285,7 +285,7 @@ WT_TEST(test_of_two_frees_of_a_gathered_block_one_counts)
     ck_assert_uint_eq(failures[0], 0);
     ck_assert_uint_eq(good[0] + good[1], wt_scaled(BLOCKS));
     wt_settle(runtime, shared[0].stream);
-    wt_ok(warm_pinned_get_stats(runtime, &stats));
+    stats = wt_pinned_stats(runtime);
     ck_assert_uint_eq(stats.live.freed, wt_scaled(BLOCKS));
     ck_assert_uint_eq(stats.pending.current, 0);
     wt_ok(warm_testing_check(runtime, 1));

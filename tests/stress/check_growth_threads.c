@@ -174,7 +174,7 @@ static void end(void)
         wt_ok(warm_stream_destroy(s.runtime, s.stream[k]));
     }
     wt_ok(warm_poll(s.runtime));
-    wt_ok(warm_pinned_get_stats(s.runtime, &stats));
+    stats = wt_pinned_stats(s.runtime);
     ck_assert_uint_eq(stats.live.current, 0);
     ck_assert_uint_eq(stats.pending.current, 0);
     ck_assert_uint_eq(stats.lost, 0);

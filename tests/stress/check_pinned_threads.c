@@ -215,7 +215,7 @@ WT_LOOP_TEST(test_B2_B4_B6_B15_B18_threads_share_one_space, 3)
     }
     do {
         wt_ok(warm_poll(s.runtime));
-        wt_ok(warm_pinned_get_stats(s.runtime, &stats));
+        stats = wt_pinned_stats(s.runtime);
     } while (stats.pending.current + stats.pageable_pending.current != 0);
     ck_assert_uint_eq(stats.live.current + stats.pageable.current, 0);
     ck_assert_uint_eq(stats.lost, 0);
@@ -259,7 +259,7 @@ WT_TEST(test_B4_concurrent_records_of_a_stream_are_one_use)
         for (int i = 0; i < THREADS; i++) {
             wt_require(failures[i] == 0, "thread %d failed", i);
         }
-        wt_ok(warm_block_get_info(common, &info));
+        info = wt_block_info(common);
         wt_require(info.streams == THREADS, "%u uses, not %d", info.streams,
                    THREADS);
         wt_ok(warm_free(common));
@@ -361,7 +361,7 @@ WT_TEST(test_C10_of_concurrent_frees_one_counts)
     }
     wt_threads(FREERS, free_targets, good);
     ck_assert_uint_eq(good[0] + good[1], rounds);
-    wt_ok(warm_pinned_get_stats(s.runtime, &stats));
+    stats = wt_pinned_stats(s.runtime);
     ck_assert_uint_eq(stats.live.freed, rounds);
     wt_settle(s.runtime, NULL);
     wt_ok(warm_testing_check(s.runtime, 1));

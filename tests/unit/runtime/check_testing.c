@@ -123,7 +123,7 @@ WT_TEST(test_B3_B7_what_goes_past_the_runtime_is_not_recorded)
     wt_ok(warm_testing_copy(runtime, far, pinned, 5000, stream));
     wt_invalid(warm_testing_copy(runtime, NULL, pinned, 1, stream));
     wt_invalid(warm_testing_copy(runtime, far, NULL, 1, stream));
-    wt_ok(warm_block_get_info(pinned, &info));
+    info = wt_block_info(pinned);
     ck_assert_uint_eq(info.streams, 0);
     ck_assert_uint_eq(info.pool.number, 0);
     wt_ok(warm_stream_synchronize(runtime, stream));

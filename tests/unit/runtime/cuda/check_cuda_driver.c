@@ -958,10 +958,10 @@ WT_TEST(test_C8_a_piece_is_one_allocation_and_one_mapping)
     static const char *const calls[] = {"cuMemCreate", "cuMemMap",
                                         "cuMemSetAccess"};
     bool torn = false;
-    size_t unit, before;
+    size_t unit;
     void *range = reserve_units(&unit);
+    size_t before = free_bytes();
 
-    before = free_bytes();
     for (int i = 0; i < 3; i++) {
         standin.standin_fail(calls[i], 1, 0, CUDA_ERROR_OUT_OF_MEMORY);
         wt_fails(WARM_OUT_OF_MEMORY,
@@ -1088,7 +1088,7 @@ WT_TEST(test_C8_G3_without_virtual_memory_segments_are_ordinary)
     ck_assert_uint_eq(said, DEVICES); /* each device once */
     ck_assert_uint_eq(standin.standin_calls("cuMemAlloc_v2"), 1);
     ck_assert_uint_eq(standin.standin_calls("cuMemAddressReserve"), 0);
-    wt_ok(warm_device_get_stats(runtime, 0, &stats));
+    stats = wt_device_stats(runtime);
     ck_assert_uint_eq(stats.all.segments.current, 1);
     wt_free_all(block, 2);
     wt_ok(warm_device_empty_cache(runtime, 0, NULL));

@@ -485,11 +485,11 @@ WT_TEST(test_without_barriers_visits_go_on)
     wt_runtime_end(runtime);
     runtime = wt_runtime(NULL);
     thread = begin_keeper(&keeper);
-    wt_ok(warm_pinned_get_stats(runtime, &stats));
+    stats = wt_pinned_stats(runtime);
     ck_assert_uint_eq(stats.live.current, 1);
     ck_assert_uint_eq(stats.cached_bytes, 4096);
     wt_ok(warm_pinned_trim(runtime, 0, NULL));
-    wt_ok(warm_pinned_get_stats(runtime, &stats));
+    stats = wt_pinned_stats(runtime);
     ck_assert_uint_eq(stats.cached_bytes, 0);
     wt_ok(warm_free(keeper.block));
     pthread_barrier_wait(&keeper.barrier);
