@@ -32,9 +32,14 @@
 #define AT_FLOOR(ns, floor)                                                    \
     .goal = BENCH_RATIO, .yard = "floor", .limit = (ns) / (floor),             \
     .yard_ns = (floor), .flat = true
-#define FLOOR_64K   4.5
-#define FLOOR_MIXED 7.5
-#define CUB_BESIDE  .series = {{"warmpool", NULL}, {"cub", NULL}}
+/* The goals of rows that have no other figure: peak held by peak live, ns, and
+ * times what a yardstick takes. */
+#define MEMORY(most)    .goal = BENCH_MEMORY, .limit = (most)
+#define ABSOLUTE(ns)    .goal = BENCH_ABSOLUTE, .limit = (ns)
+#define RATIO(of, most) .goal = BENCH_RATIO, .yard = (of), .limit = (most)
+#define FLOOR_64K       4.5
+#define FLOOR_MIXED     7.5
+#define CUB_BESIDE      .series = {{"warmpool", NULL}, {"cub", NULL}}
 
 /* The peers' figures are of another machine: never in a ratio. */
 const bench_row bench_rows[] = {
@@ -45,9 +50,7 @@ const bench_row bench_rows[] = {
      .ops = {1000, 10000000, 20000000},
      .runs = RUNS,
      .series = {{"warmpool", NULL}, {"tls", "tls"}},
-     .goal = BENCH_RATIO,
-     .yard = "tls",
-     .limit = 1.5,
+     RATIO("tls", 1.5),
      .peers = "PyTorch 10.2 at every count, TLS read 1.4"},
     {.name = "reserve_on",
      .title = "reserve a handle held and bound to the same stream",
@@ -56,9 +59,7 @@ const bench_row bench_rows[] = {
      .ops = {1000, 10000000, 20000000},
      .runs = RUNS,
      .series = {{"warmpool", NULL}, {"tls", "tls"}},
-     .goal = BENCH_RATIO,
-     .yard = "tls",
-     .limit = 3,
+     RATIO("tls", 3),
      .peers = "PyTorch 66, TLS read + set stream 4.4"},
     {.name = "churn",
      .title = "thread that reserves once and exits, above a bare thread",
@@ -67,8 +68,7 @@ const bench_row bench_rows[] = {
      .ops = {1, 6, 20},
      .runs = {3, 51, 501},
      .series = {{"warmpool", NULL}, {"tls", NULL}, {"bare", NULL}},
-     .goal = BENCH_ABSOLUTE,
-     .limit = 700,
+     ABSOLUTE(700),
      .paired = true,
      .peers = "PyTorch 1910 to 2490, TLS read 210 to 270"},
     {.name = "birth1",
@@ -96,9 +96,7 @@ const bench_row bench_rows[] = {
      TIMED,
      .runs = RUNS,
      .series = {YARDSTICKS},
-     .goal = BENCH_RATIO,
-     .yard = "floor",
-     .limit = 2.5,
+     RATIO("floor", 2.5),
      .flat = true,
      .peers = "PyTorch 114 / 400 / 454 / 953, RMM 147 / 593 / 565 / 632, "
               "floor 4.5, mimalloc 19"},
@@ -111,9 +109,7 @@ const bench_row bench_rows[] = {
      STEADY,
      .runs = RUNS,
      .series = {YARDSTICKS},
-     .goal = BENCH_RATIO,
-     .yard = "floor",
-     .limit = 4,
+     RATIO("floor", 4),
      .flat = true,
      .peers = "PyTorch 116 / 549 / 527 / 686, RMM 380 / 1393 / 2338 / 2105, "
               "floor 7.5, mimalloc 184"},
@@ -133,8 +129,7 @@ const bench_row bench_rows[] = {
                 {"mimalloc", NULL},
                 {"jemalloc", NULL},
                 {"jemalloc-8M", NULL}},
-     .goal = BENCH_ABSOLUTE,
-     .limit = 150,
+     ABSOLUTE(150),
      .peers = "2/4/8 threads: PyTorch 2186 / 828 / 1410, RMM 2767 / 777 / "
               "2366, mimalloc 587 / 452 / 295"},
     {.name = "mixeds",
@@ -159,8 +154,7 @@ const bench_row bench_rows[] = {
      STEADY,
      .runs = RUNS,
      .series = {{"warmpool", NULL}, {"floor", "mixed"}, {"cub", NULL}},
-     .goal = BENCH_ABSOLUTE,
-     .limit = 300,
+     ABSOLUTE(300),
      .peers = "PyTorch 2540 / 4509 / 4112 / 4006, RMM 1425 / 3775 / 4845 / "
               "4135, CUB 1385 / 5416 / 3392 / 3954"},
     {.name = "calls",
@@ -176,16 +170,14 @@ const bench_row bench_rows[] = {
      .work = "tmixeds",
      TRACE(0),
      CUB_BESIDE,
-     .goal = BENCH_MEMORY,
-     .limit = 1.15,
+     MEMORY(1.15),
      .peers = "PyTorch 1.59, RMM 2.84, CUB 1.59"},
     {.name = "tserver-0",
      .title = "peak pinned / peak live, server trace, event lag 0",
      .work = "tservers",
      TRACE(0),
      CUB_BESIDE,
-     .goal = BENCH_MEMORY,
-     .limit = 1.15,
+     MEMORY(1.15),
      .peers = "PyTorch 2.46, RMM 3.19, CUB 1.17 (1.03 with its small cache)"},
     {.name = "tmixed-4",
      .title = "peak pinned / peak live, mixed trace, event lag 4",
@@ -206,16 +198,14 @@ const bench_row bench_rows[] = {
      .work = "tmixeds",
      TRACE(32),
      CUB_BESIDE,
-     .goal = BENCH_MEMORY,
-     .limit = 1.6,
+     MEMORY(1.6),
      .peers = "PyTorch 2.48, RMM 2.84, CUB 2.04"},
     {.name = "tserver-32",
      .title = "peak pinned / peak live, server trace, event lag 32",
      .work = "tservers",
      TRACE(32),
      CUB_BESIDE,
-     .goal = BENCH_MEMORY,
-     .limit = 1.3,
+     MEMORY(1.3),
      .peers = "PyTorch 3.21, RMM 3.19, CUB 1.65"},
     {.name = "hot64ks",
      .title = "64 KiB, own stream recorded, events free",
@@ -274,16 +264,14 @@ const bench_row bench_rows[] = {
      .work = "tmixeds",
      TRACE(0),
      .series = {{"device", NULL}, {"device-x", NULL}, {"cub", "tmixed-0"}},
-     .goal = BENCH_MEMORY,
-     .limit = 1.15,
+     MEMORY(1.15),
      .peers = "PyTorch 2.16, RMM 2.84, CUB 1.59, cnmem 2.20"},
     {.name = "device-tsrv",
      .title = "the same, server trace",
      .work = "tservers",
      TRACE(0),
      .series = {{"device", NULL}, {"device-x", NULL}, {"cub", "tserver-0"}},
-     .goal = BENCH_MEMORY,
-     .limit = 1.15,
+     MEMORY(1.15),
      .peers = "PyTorch 3.61, RMM 3.19, CUB 1.17 (1.03 with its small cache), "
               "cnmem 3.57"},
     {.name = "host-hot64k",

@@ -336,38 +336,22 @@ static void warm_counts(bench_counts *counts)
     }
 }
 
-const bench_subject bench_warmpool = {.name = "warmpool",
-                                      .open = warm_open,
-                                      .enter = enter,
-                                      .alloc = warm_alloc,
-                                      .free = warm_free_sized,
-                                      .record = bench_record,
-                                      .stream = warm_adopt_retire,
-                                      .place = bench_placed,
-                                      .pool_end = warm_pool_end,
-                                      .counts = warm_counts};
+#define WARM_SUBJECT(label, opens, allocates, records, places)                 \
+    {                                                                          \
+        .name = (label), .open = (opens), .enter = enter,                      \
+        .alloc = (allocates), .free = warm_free_sized, .record = (records),    \
+        .stream = warm_adopt_retire, .place = (places),                        \
+        .pool_end = warm_pool_end, .counts = warm_counts                       \
+    }
 
-const bench_subject bench_host = {.name = "warmpool-host",
-                                  .open = host_open,
-                                  .enter = enter,
-                                  .alloc = warm_alloc,
-                                  .free = warm_free_sized,
-                                  .record = warm_record,
-                                  .stream = warm_adopt_retire,
-                                  .place = warm_place,
-                                  .pool_end = warm_pool_end,
-                                  .counts = warm_counts};
+const bench_subject bench_warmpool =
+    WARM_SUBJECT("warmpool", warm_open, warm_alloc, bench_record, bench_placed);
 
-const bench_subject bench_cuda = {.name = "cuda",
-                                  .open = cuda_open,
-                                  .enter = enter,
-                                  .alloc = warm_alloc,
-                                  .free = warm_free_sized,
-                                  .record = warm_record,
-                                  .stream = warm_adopt_retire,
-                                  .place = warm_place,
-                                  .pool_end = warm_pool_end,
-                                  .counts = warm_counts};
+const bench_subject bench_host = WARM_SUBJECT(
+    "warmpool-host", host_open, warm_alloc, warm_record, warm_place);
+
+const bench_subject bench_cuda =
+    WARM_SUBJECT("cuda", cuda_open, warm_alloc, warm_record, warm_place);
 
 /* ---- memory of a device ------------------------------------------------ */
 
@@ -384,16 +368,8 @@ static void *device_alloc(size_t bytes)
     return pointer;
 }
 
-const bench_subject bench_on_device = {.name = "warmpool-device",
-                                       .open = warm_open,
-                                       .enter = enter,
-                                       .alloc = device_alloc,
-                                       .free = warm_free_sized,
-                                       .record = bench_record,
-                                       .stream = warm_adopt_retire,
-                                       .place = bench_placed,
-                                       .pool_end = warm_pool_end,
-                                       .counts = warm_counts};
+const bench_subject bench_on_device = WARM_SUBJECT(
+    "warmpool-device", warm_open, device_alloc, bench_record, bench_placed);
 
 /* ---- page-locking every request ---------------------------------------- */
 
