@@ -199,6 +199,9 @@ warm_block_info wt_block_info(const void *block);
             wt_ok(warm_free((blocks)[wt_i_]));                                 \
         }                                                                      \
     } while (0)
+#define wt_free(...)                                                           \
+    wt_free_all(((void *[]){__VA_ARGS__}),                                     \
+                sizeof((void *[]){__VA_ARGS__}) / sizeof(void *))
 /* Freed while a stream uses it, for all that is known. */
 void wt_free_used(void *block, warm_stream stream);
 

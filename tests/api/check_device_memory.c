@@ -194,8 +194,7 @@ WT_TEST(test_stream_that_was_not_adopted_keeps_its_memory)
     block = take(second, bytes);
     ck_assert_uint_eq(wt_device_stats(runtime).all.segments.allocated,
                       segments);
-    wt_ok(warm_free(other));
-    wt_ok(warm_free(block));
+    wt_free(other, block);
 }
 
 WT_TEST(test_default_streams_have_memory)
@@ -232,8 +231,7 @@ WT_TEST(test_C4_block_used_on_another_stream_waits_for_it)
     wt_settle(runtime, second);
     ck_assert_uint_eq(wt_device_stats(runtime).all.active.current, 1);
     ck_assert_ptr_eq(take(first, 3 * MIB), block);
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(other));
+    wt_free(block, other);
 }
 
 /* What a stream does after it was retired is in no order with what it did
@@ -304,8 +302,7 @@ WT_TEST(test_C3_blocks_split_and_neighbours_merge)
         ck_assert_uint_eq((uintptr_t)part[i] % 512, 0);
     }
     ck_assert_uint_eq(wt_device_stats(runtime).large.inactive_split, 0);
-    wt_ok(warm_free(part[1]));
-    wt_ok(warm_free(part[3]));
+    wt_free(part[1], part[3]);
     ck_assert_uint_eq(wt_device_stats(runtime).large.inactive_split, 2);
     ck_assert_uint_eq(wt_device_stats(runtime).all.inactive_split_bytes,
                       4 * MIB);
@@ -333,8 +330,7 @@ WT_TEST(test_C3_small_and_large_requests_are_kept_apart)
     wt_ok(warm_device_empty_cache(runtime, 0, NULL));
     ck_assert_uint_eq(wt_device_stats(runtime).large.segments.current, 0);
     ck_assert_uint_eq(wt_device_stats(runtime).small.segments.current, 1);
-    wt_ok(warm_free(small));
-    wt_ok(warm_free(odd));
+    wt_free(small, odd);
 }
 
 WT_TEST(test_C5_base_allocation_of_any_pointer)
@@ -426,16 +422,14 @@ WT_TEST(test_C6_bytes_follow_what_a_thread_exchanges)
     wt_ok(warm_free(take(first, 1000)));
     ck_assert_uint_eq(wt_device_stats(runtime).all.live_bytes.current,
                       1024 + 1536);
-    wt_ok(warm_free(one));
-    wt_ok(warm_free(two));
+    wt_free(one, two);
     one = take(first, 1000);
     two = take(first, 1000);
     ck_assert_uint_eq(wt_device_stats(runtime).all.live_bytes.current,
                       2 * 1024);
     ck_assert_uint_eq(wt_device_stats(runtime).small.active_bytes.current,
                       2 * 1024);
-    wt_ok(warm_free(one));
-    wt_ok(warm_free(two));
+    wt_free(one, two);
 }
 
 WT_TEST(test_C6_hits_and_calls_of_the_driver)
@@ -501,8 +495,7 @@ WT_TEST(test_C7_snapshot_tells_every_block)
 
     wt_gate_await(gate);
     wt_ok(warm_record_stream(used, second));
-    wt_ok(warm_free(used));
-    wt_ok(warm_free(gone));
+    wt_free(used, gone);
     wt_ok(warm_device_snapshot(runtime, 0, NULL, 0, &needed));
     text = malloc(needed);
     wt_ok(warm_device_snapshot(runtime, 0, text, needed, NULL));
@@ -624,8 +617,7 @@ WT_TEST(test_C8_fraction_is_a_limit)
     ck_assert_uint_eq(wt_device_stats(runtime).failures, 1);
     wt_ok(warm_device_set_memory_fraction(runtime, 0, 1));
     wt_ok(try(first, 2 * MIB, &pointer));
-    wt_ok(warm_free(pointer));
-    wt_ok(warm_free(block));
+    wt_free(pointer, block);
     wt_invalid(warm_device_set_memory_fraction(runtime, 0, 0));
     wt_invalid(warm_device_set_memory_fraction(runtime, 0, 1.01));
     wt_invalid(warm_device_set_memory_fraction(runtime, 0, (double)NAN));
@@ -656,8 +648,7 @@ WT_TEST(test_C8_what_is_held_above_a_limit_stays)
     ck_assert(fraction == 1e-30);
     wt_fails(WARM_OUT_OF_MEMORY, try(first, 4 * MIB, &pointer));
     ck_assert_ptr_eq(pointer, &pointer);
-    wt_ok(warm_free(idle));
-    wt_ok(warm_free(block));
+    wt_free(idle, block);
 }
 
 /* What is idle longest goes before the space grows beyond the threshold. */
@@ -670,8 +661,7 @@ WT_TEST(test_C8_old_segments_are_collected_above_a_threshold)
     old = take(first, 10 * MIB);
     later = take(first, 12 * MIB);
     base = segment_of(later);
-    wt_ok(warm_free(old));
-    wt_ok(warm_free(later));
+    wt_free(old, later);
     /* 22 MiB and 2 more are not above 24, and 2 more are. */
     for (int i = 0; i < 5; i++) {
         ck_assert_uint_eq(wt_device_stats(runtime).all.segments.freed, 0);
@@ -745,8 +735,7 @@ WT_TEST(test_C2_error_tells_of_the_device)
     wt_fails(WARM_OUT_OF_MEMORY, try(second, 12 * MIB, &pointer));
     wt_says("12.0 MiB of device memory", "on device 0", "free", "held",
             "live 22.0 MiB", "limit 24.0 MiB");
-    wt_ok(warm_free(block[0]));
-    wt_ok(warm_free(block[1]));
+    wt_free(block[0], block[1]);
 }
 
 WT_TEST(test_bad_arguments_are_refused)
@@ -781,8 +770,7 @@ WT_TEST(test_block_of_a_capture_is_kept)
     wt_ok(try(second, 3 * MIB, &block));
     wt_ok(warm_record_stream(used, second));
     wt_ok(warm_capture_end(runtime, second, &graph));
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(used));
+    wt_free(block, used);
     ck_assert_uint_eq(wt_device_stats(runtime).captured, 2);
     ck_assert_uint_eq(wt_device_stats(runtime).captured_bytes, 7 * MIB);
     ck_assert_uint_eq(wt_device_stats(runtime).all.active.current, 0);
@@ -889,8 +877,7 @@ static void end_block(struct live *l, warm_stream stream)
                           stream));
     wt_ok(warm_stream_host_func(runtime, stream, compare, look));
     wt_ok(warm_record_stream(copy, stream));
-    wt_ok(warm_free(copy));
-    wt_ok(warm_free(l->block));
+    wt_free(copy, l->block);
     l->block = NULL;
 }
 

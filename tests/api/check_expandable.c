@@ -35,8 +35,7 @@ WT_TEST(test_C3_C8_growth_extends_what_is_idle)
     ck_assert_uint_eq(calls_of("range_reserve"), 2);
     ck_assert_uint_eq(held_now(), 16 * MIB);
     check();
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(other));
+    wt_free(block, other);
 }
 
 /* Each is larger than all before, and something small stays where it was: what
@@ -82,8 +81,7 @@ WT_TEST(test_C3_C8_holes_are_filled_where_least_is_missing)
         fill(block[i], 10 * MIB, (char)i);
     }
     ck_assert_ptr_eq(block[4], block[0] + 40 * MIB);
-    wt_ok(warm_free(block[1]));
-    wt_ok(warm_free(block[3]));
+    wt_free(block[1], block[3]);
     ck_assert_uint_eq(empty(), 20 * MIB);
     ck_assert_uint_eq(held_now(), 30 * MIB);
     ck_assert_uint_eq(extent_of(block[0], &base), 10 * MIB);
@@ -121,8 +119,7 @@ WT_TEST(test_C3_C8_a_hole_joins_what_is_idle_on_both_sides)
     }
     wt_ok(warm_free(block[1]));
     ck_assert_uint_eq(empty(), 6 * MIB);
-    wt_ok(warm_free(block[0]));
-    wt_ok(warm_free(block[2]));
+    wt_free(block[0], block[2]);
     all = take(first, 17 * MIB);
     ck_assert_ptr_eq(all, block[0]);
     ck_assert_uint_eq(held_now(), 18 * MIB);
@@ -153,8 +150,7 @@ WT_TEST(test_C8_growth_takes_the_place_of_what_is_idle)
     ck_assert_uint_eq(held_now(), 14 * MIB);
     ck_assert_uint_eq(calls_of("range_decommit"), 5);
     check();
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(kept));
+    wt_free(block, kept);
     (void)empty();
     /* A little idle memory stays. */
     kept = take(first, 40 * MIB);
@@ -164,9 +160,7 @@ WT_TEST(test_C8_growth_takes_the_place_of_what_is_idle)
     wt_ok(warm_free(idle));
     idle = take(second, 6 * MIB);
     ck_assert_uint_eq(held_now(), 52 * MIB);
-    wt_ok(warm_free(idle));
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(kept));
+    wt_free(idle, block, kept);
 }
 
 /* Of two places that do not do, the one that was idle longer. */
@@ -226,9 +220,7 @@ WT_TEST(test_C8_trim_takes_whole_pieces_and_no_more_than_it_must)
     ck_assert_uint_eq(empty(), 6 * MIB);
     ck_assert_uint_eq(empty(), 0);
     small = take(first, MIB + 1);
-    wt_ok(warm_free(small));
-    wt_ok(warm_free(block[0]));
-    wt_ok(warm_free(block[2]));
+    wt_free(small, block[0], block[2]);
     (void)empty();
     ck_assert_uint_eq(held_now(), 0);
     /* Of a large growth they are larger. */
@@ -460,8 +452,7 @@ WT_TEST(test_C2_C8_the_limit_is_of_what_is_committed)
     wt_ok(warm_device_set_memory_fraction(runtime, 0, 1));
     pointer = take(first, 2 * MIB);
     ck_assert_ptr_eq(pointer, block + 16 * MIB);
-    wt_ok(warm_free(pointer));
-    wt_ok(warm_free(block));
+    wt_free(pointer, block);
     (void)empty();
     wt_limit(runtime, 16.0 * MIB);
     /* Of another sort: what is idle goes for it. */
@@ -571,8 +562,7 @@ WT_TEST(test_C2_C8_what_is_waited_for_to_make_room_is_looked_for)
     block[1] = take(first, 3 * MIB);
     ck_assert_ptr_eq(block[1], block[0] + MIB);
     ck_assert_uint_eq(held_now(), 4 * MIB);
-    wt_ok(warm_free(block[0]));
-    wt_ok(warm_free(block[1]));
+    wt_free(block[0], block[1]);
 }
 
 /* ---- what else sees segments ------------------------------------------- */
@@ -619,8 +609,7 @@ WT_TEST(test_C8_E3_blocks_of_a_pool_that_has_gone_wait_for_no_stream)
     wt_ok(warm_private_pool_release(runtime, pool));
     block = take(second, 3 * MIB);
     gate = wt_gate_hold(runtime, second);
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(of_pool[0]));
+    wt_free(block, of_pool[0]);
     wt_ok(warm_poll(runtime));
     wt_gate_open(gate);
     wt_ok(warm_free(of_pool[1]));

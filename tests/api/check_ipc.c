@@ -363,8 +363,7 @@ WT_TEST(test_C9_only_live_blocks_of_a_device_are_exported)
     wt_invalid(warm_ipc_export(block, &handle));
     ck_assert_uint_eq(wt_calls(runtime, "ipc_export"), 0);
     wt_ok(warm_device_free_uncached(runtime, 0, uncached));
-    wt_ok(warm_free(pinned));
-    wt_ok(warm_free(block));
+    wt_free(pinned, block);
 }
 
 /* ---- bad handles ------------------------------------------------------- */

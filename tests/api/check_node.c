@@ -242,8 +242,7 @@ WT_TEST(test_B15_thread_that_changes_device_changes_node)
         wt_ok(warm_free(before[device % 2]));
         before[device % 2] = NULL;
     }
-    wt_ok(warm_free(before[0]));
-    wt_ok(warm_free(before[1]));
+    wt_free(before[0], before[1]);
     wt_ok(warm_thread_release(runtime));
     for (int i = 0; i < NODES; i++) {
         ck_assert_uint_eq(stats_of(i).live.current, 0);
@@ -283,8 +282,7 @@ WT_TEST(test_B15_B16_memory_of_a_node_is_copied_from_and_to)
         warm_copy_async(runtime, to, device, SIZE, WARM_COPY_TO_HOST, stream));
     wt_ok(warm_stream_synchronize(runtime, stream));
     ck_assert_int_eq(memcmp(from, to, SIZE), 0);
-    wt_ok(warm_free(from));
-    wt_ok(warm_free(to));
+    wt_free(from, to);
     wt_ok(warm_device_free_uncached(runtime, 0, device));
 }
 
@@ -355,8 +353,7 @@ WT_TEST(test_B14_B15_figures_of_the_space_are_sums_over_nodes)
         ck_assert_uint_eq(stats_of(i).live.allocated, i > 0);
         ck_assert_uint_eq(stats_of(i).live.peak, i > 0);
     }
-    wt_ok(warm_free(block[1]));
-    wt_ok(warm_free(block[2]));
+    wt_free(block[1], block[2]);
 }
 
 WT_TEST(test_B15_classes_count_over_nodes)
@@ -463,9 +460,7 @@ WT_TEST(test_B15_default_takes_of_other_nodes_what_its_own_cannot_get)
     spilled = take_on(2 * MIB, 2);
     wt_fails(WARM_OUT_OF_MEMORY,
              warm_pinned_alloc_on(runtime, SIZE, 0, 0, &pointer));
-    wt_ok(warm_free(spilled));
-    wt_ok(warm_free(held));
-    wt_ok(warm_free(own));
+    wt_free(spilled, held, own);
 }
 
 static const char *const steps[] = {"place", "node_of", "pinned_register"};

@@ -199,8 +199,7 @@ WT_TEST(test_B18_page_locked_again_once_memory_has_gone_back)
     second = take(SIZE);
     ck_assert_int_eq(wt_block_info(first).pageable, 1);
     ck_assert_int_eq(wt_block_info(second).pageable, 0);
-    wt_ok(warm_free(first));
-    wt_ok(warm_free(second));
+    wt_free(first, second);
     /* What was pageable is not in the cache. */
     second = take(SIZE);
     ck_assert_int_eq(wt_block_info(second).pageable, 0);
@@ -219,8 +218,7 @@ WT_TEST(test_B18_limit_is_a_reason_too)
     ck_assert_int_eq(wt_block_info(locked).pageable, 0);
     ck_assert_int_eq(wt_block_info(pageable).pageable, 1);
     ck_assert_uint_le(wt_pinned_stats(runtime).held_bytes.current, 4 * MIB);
-    wt_ok(warm_free(locked));
-    wt_ok(warm_free(pageable));
+    wt_free(locked, pageable);
 }
 
 /* It is ours, and costs nothing to ask about: nobody is left alone for it. */
@@ -235,9 +233,7 @@ WT_TEST(test_B18_limit_with_room_again_is_seen_at_once)
     second = take(4 * MIB);
     block = take(2 * MIB);
     ck_assert_int_eq(wt_block_info(block).pageable, 1);
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(first));
-    wt_ok(warm_free(second));
+    wt_free(block, first, second);
     block = take(6 * MIB);
     ck_assert_int_eq(wt_block_info(block).pageable, 0);
     wt_ok(warm_free(block));
@@ -255,8 +251,7 @@ WT_TEST(test_B15_B18_full_node_is_a_reason_too)
     ck_assert_int_eq(wt_block_info(locked).node, 0);
     ck_assert_int_eq(wt_block_info(pageable).pageable, 1);
     ck_assert_int_eq(wt_block_info(pageable).node, -1);
-    wt_ok(warm_free(locked));
-    wt_ok(warm_free(pageable));
+    wt_free(locked, pageable);
 }
 
 static int count_calls(void *context, size_t bytes)
@@ -398,8 +393,7 @@ WT_TEST(test_B16_B18_pageable_memory_is_copied_from_and_to)
     ck_assert_uint_eq(wt_block_info(from).streams, 1);
     wt_ok(warm_stream_synchronize(runtime, stream));
     ck_assert_int_eq(memcmp(from, to, SIZE), 0);
-    wt_ok(warm_free(from));
-    wt_ok(warm_free(to));
+    wt_free(from, to);
     wt_ok(warm_device_free_uncached(runtime, 0, device));
 }
 

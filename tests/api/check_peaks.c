@@ -338,8 +338,7 @@ WT_LOOP_TEST(test_B14_each_figure_has_a_peak_of_its_own, 2 * CHANGES)
         more->block[i] = take(w, before[i % 2]);
     }
     for (unsigned i = 0, k = 0; i < 2 * PAIRS; i += 2) {
-        wt_ok(warm_free(more->block[i]));
-        wt_ok(warm_free(more->block[i + 1]));
+        wt_free(more->block[i], more->block[i + 1]);
         for (unsigned end = k + each; k < end; k++) {
             w->block[k] = take(w, after[k % each]);
         }

@@ -97,8 +97,7 @@ WT_TEST(test_B16_copy_keeps_its_buffer_until_it_has_run)
     for (int i = 0; i < SIZE; i++) {
         wt_require(in[i] == 7, "byte %d is %d", i, in[i]);
     }
-    wt_ok(warm_free(in));
-    wt_ok(warm_free(thief));
+    wt_free(in, thief);
     wt_settle(runtime, stream);
     wt_ok(warm_device_free_uncached(runtime, 0, device));
 }
@@ -139,8 +138,7 @@ WT_TEST(test_B16_copy_refused_for_one_end_records_on_neither)
                                WARM_COPY_TO_HOST, stream));
     ck_assert_uint_eq(wt_block_info(from).streams, 0);
     ck_assert_uint_eq(wt_block_info(to).streams, 0);
-    wt_ok(warm_free(from));
-    wt_ok(warm_free(to));
+    wt_free(from, to);
 }
 
 WT_TEST(test_G6_null_arguments_are_named)

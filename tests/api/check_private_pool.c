@@ -71,15 +71,8 @@ static void *take(int kind, warm_stream stream, size_t bytes)
 
 static uint64_t held_now(int kind)
 {
-    warm_device_stats device = WARM_INIT(warm_device_stats);
-    warm_space_stats pinned = WARM_INIT(warm_space_stats);
-
-    if (kind == DEVICE) {
-        device = wt_device_stats(runtime);
-        return device.all.held_bytes.current;
-    }
-    pinned = wt_pinned_stats(runtime);
-    return pinned.held_bytes.current;
+    return kind == DEVICE ? wt_device_stats(runtime).all.held_bytes.current
+                          : wt_pinned_stats(runtime).held_bytes.current;
 }
 
 static void empty(int kind)
@@ -227,8 +220,7 @@ WT_LOOP_TEST(test_E2_end_stops_the_routing_and_keeps_references, KINDS)
     wt_fails(
         WARM_NOT_FOUND,
         warm_private_pool_end(runtime, (warm_private_pool){pool.number + 1}));
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(outside));
+    wt_free(block, outside);
     release(pool);
 }
 
@@ -260,8 +252,7 @@ WT_LOOP_TEST(test_E1_filter_says_which_stream, KINDS)
     block[1] = take(_i, second, 8 * KIB);
     ck_assert_uint_eq(info_of(pool).live, 1);
     end(pool);
-    wt_ok(warm_free(block[0]));
-    wt_ok(warm_free(block[1]));
+    wt_free(block[0], block[1]);
     release(pool);
 }
 
@@ -283,9 +274,7 @@ WT_TEST(test_E1_without_a_filter_it_is_the_thread)
     ck_assert_ptr_nonnull(taken[PINNED]);
     ck_assert_uint_eq(info_of(pool).live, 1);
     end(pool);
-    wt_ok(warm_free(mine));
-    wt_ok(warm_free(taken[DEVICE]));
-    wt_ok(warm_free(taken[PINNED]));
+    wt_free(mine, taken[DEVICE], taken[PINNED]);
     release(pool);
 }
 
@@ -307,8 +296,7 @@ WT_TEST(test_E1_E7_pool_of_a_thread_that_is_gone_gets_no_others)
         wt_threads(1, take_in_thread, NULL);
         ck_assert_ptr_nonnull(taken[DEVICE]);
         ck_assert_ptr_nonnull(taken[PINNED]);
-        wt_ok(warm_free(taken[DEVICE]));
-        wt_ok(warm_free(taken[PINNED]));
+        wt_free(taken[DEVICE], taken[PINNED]);
     }
     ck_assert_uint_eq(info_of(begun).held_bytes, 0);
     end(begun);
@@ -327,8 +315,7 @@ WT_TEST(test_E1_current_stream_is_that_of_the_runtime)
     others = wt_pinned(other, 5000);
     block = wt_pinned(runtime, 5000);
     ck_assert_uint_eq(info_of(pool).live, 1);
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(others));
+    wt_free(block, others);
     end(pool);
     release(pool);
     wt_runtime_end(other);
@@ -424,8 +411,7 @@ WT_TEST(test_E3_many_pools_one_after_the_other)
         ck_assert_uint_eq(info_of(pool).segments, 2);
         end(pool);
         release(pool);
-        wt_ok(warm_free(pinned));
-        wt_ok(warm_free(device));
+        wt_free(pinned, device);
         ck_assert_uint_eq(held_now(PINNED) + held_now(DEVICE), 0);
     }
 }
@@ -447,8 +433,7 @@ WT_TEST(test_E3_G2_runtime_ends_before_its_pools)
     block = wt_pinned(other, 5000);
     device = wt_device(other, stream, 5000);
     wt_ok(warm_record_stream(block, stream));
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(device));
+    wt_free(block, device);
     wt_ok(warm_stream_destroy(other, stream));
     wt_runtime_end(other);
     wt_fails(WARM_RUNTIME_GONE, warm_private_pool_end(other, pool));
@@ -504,8 +489,7 @@ WT_TEST(test_E3_request_of_a_pool_that_goes_meanwhile)
     wt_ok(warm_private_pool_get_info(c.runtime, c.to, &info));
     ck_assert_uint_eq(info.live, 1);
     wt_ok(warm_private_pool_end(c.runtime, c.to));
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(c.block));
+    wt_free(block, c.block);
     wt_ok(warm_private_pool_release(c.runtime, c.to));
     stats = wt_pinned_stats(c.runtime);
     ck_assert_uint_eq(stats.held_bytes.current, 0);
@@ -520,12 +504,10 @@ WT_LOOP_TEST(test_E4_block_that_was_not_used_is_reused_in_its_pool, KINDS)
     void *block = take(_i, first, 8 * KIB), *large = take(_i, first, 3 * MIB);
     warm_graph graph;
 
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(large));
+    wt_free(block, large);
     ck_assert_ptr_eq(take(_i, first, 8 * KIB), block);
     ck_assert_ptr_eq(take(_i, first, 3 * MIB), large);
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(large));
+    wt_free(block, large);
     ck_assert_uint_eq(info_of(pool).captured, 0);
     graph = end_capture(pool, first);
     wt_ok(warm_graph_destroy(runtime, graph));
@@ -712,8 +694,7 @@ WT_TEST(test_E4_C6_what_graphs_keep_is_active_while_streams_use_it)
     wt_ok(warm_capture_begin(runtime, second));
     wt_ok(warm_record_stream(captured, second));
     wt_ok(warm_graph_destroy(runtime, capture_over(second)));
-    wt_ok(warm_free(used));
-    wt_ok(warm_free(captured));
+    wt_free(used, captured);
     s = wt_device_stats(runtime);
     ck_assert_uint_eq(s.captured, 2);
     ck_assert_uint_eq(s.all.active.current, 1);
@@ -927,8 +908,7 @@ WT_LOOP_TEST(test_E8_B4_user_pool_behaves_like_ordinary_memory, KINDS)
     wt_gate_open(gate);
     wt_settle(runtime, second);
     ck_assert_ptr_eq(take(_i, first, 8 * KIB), block);
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(next));
+    wt_free(block, next);
     empty(_i);
     ck_assert_uint_eq(info_of(pool).held_bytes, 0);
     end(pool);
@@ -1022,8 +1002,7 @@ static void is_through(const round_trip *trip, unsigned char value)
 static void end_trip(round_trip *trip)
 {
     wt_ok(warm_graph_destroy(runtime, trip->graph));
-    wt_ok(warm_free(trip->in));
-    wt_ok(warm_free(trip->out));
+    wt_free(trip->in, trip->out);
 }
 
 WT_TEST(test_E3_E4_two_graphs_in_turn_share_a_pool)
@@ -1150,8 +1129,7 @@ WT_TEST(test_E3_result_outlives_its_graph)
     for (size_t i = 0; i < BYTES; i++) {
         wt_require(out[i] == 42, "byte %zu is %u", i, out[i]);
     }
-    wt_ok(warm_free(in));
-    wt_ok(warm_free(out));
+    wt_free(in, out);
     wt_ok(warm_poll(runtime));
     wt_ok(warm_device_empty_cache(runtime, 0, NULL));
     ck_assert_uint_eq(held_now(DEVICE), 0);

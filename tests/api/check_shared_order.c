@@ -91,8 +91,7 @@ WT_TEST(test_C1_C2_a_stream_waits_for_another_one_before_memory_runs_out)
     for (size_t i = 0; i < BLOCK; i++) {
         wt_require(copy[i] == 2, "byte %zu is %d", i, copy[i]);
     }
-    wt_ok(warm_free(copy));
-    wt_ok(warm_free(block));
+    wt_free(copy, block);
 }
 
 static warm_status try_part(warm_stream stream, void **block)
@@ -224,6 +223,5 @@ WT_TEST(test_C1_streams_wait_for_each_other_instead_of_growth)
     ck_assert_uint_eq(segments(), 2);
     ck_assert_int_eq(warm_stream_query(runtime, second), WARM_NOT_READY);
     wt_gate_open(gate);
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(large));
+    wt_free(block, large);
 }

@@ -236,8 +236,7 @@ WT_TEST(test_C7_every_block_of_a_device_with_its_state)
 
     wt_gate_await(gate);
     wt_ok(warm_record_stream(used, second));
-    wt_ok(warm_free(used));
-    wt_ok(warm_free(gone));
+    wt_free(used, gone);
     assert_state(DEVICE, gone, "idle");
     assert_state(DEVICE, used, "pending");
     block = block_of(DEVICE, live);
@@ -277,9 +276,7 @@ WT_TEST(test_C7_stream_is_the_one_in_whose_order_a_block_is)
     assert_state(DEVICE, gone, "idle");
     ck_assert_int_eq(strncmp(get(block_of(DEVICE, gone), "stream"), "null", 4),
                      0);
-    wt_ok(warm_free(mine));
-    wt_ok(warm_free(theirs));
-    wt_ok(warm_free(legacy));
+    wt_free(mine, theirs, legacy);
 }
 
 WT_TEST(test_C7_blocks_that_a_thread_gathers_are_pending)
@@ -390,8 +387,7 @@ WT_LOOP_TEST(test_C7_bounds_of_the_texts, TEXTS)
     wt_invalid(warm_device_snapshot(runtime, 4096, part, 10, &needed));
     wt_invalid(warm_pinned_snapshot(NULL, part, 10, &needed));
     wt_invalid(warm_snapshot_viz(NULL, part, 10, &needed));
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(other));
+    wt_free(block, other);
 }
 
 WT_CASE("history", .setup = setup_history, .teardown = teardown);
@@ -597,8 +593,7 @@ WT_TEST(test_C7_tags_are_a_threads_own)
     event = assert_last(DEVICE, "free_requested", "free_completed");
     ck_assert(wt_json_is(get(event, "tag"), "frees"));
     ck_assert(wt_json_is(get(wt_json_next(event), "tag"), "theirs"));
-    wt_ok(warm_free(mine));
-    wt_ok(warm_free(none));
+    wt_free(mine, none);
     wt_ok(warm_memory_tag_set(""));
 }
 
@@ -680,8 +675,7 @@ WT_TEST(test_C7_nodes_are_told_apart)
         ck_assert_uint_eq(number(node, "node"), (uint64_t)i);
         ck_assert_ptr_nonnull(find_block(get(node, "segments"), block[i]));
     }
-    wt_ok(warm_free(block[0]));
-    wt_ok(warm_free(block[1]));
+    wt_free(block[0], block[1]);
 }
 
 static void dry(bool on)
@@ -759,8 +753,7 @@ WT_TEST(test_C7_E4_blocks_of_private_pools)
     event = assert_last(PINNED, "segment_alloc", "alloc", "alloc");
     ck_assert_uint_eq(number(event, "pool"), pool.number);
     ck_assert_uint_eq(number(wt_json_next(event), "pool"), pool.number);
-    wt_ok(warm_free(free));
-    wt_ok(warm_free(used));
+    wt_free(free, used);
     (void)assert_last(PINNED, "alloc", "free_requested", "free_completed",
                       "free_requested");
     assert_state(PINNED, used, "captured");
@@ -814,8 +807,7 @@ WT_TEST(test_C7_viz_layout)
     ck_assert(wt_json_is(get(wt_json_first(get(block, "frames")), "name"),
                          "weights"));
     wt_gate_open(gate);
-    wt_ok(warm_free(live));
-    wt_ok(warm_free(buffer));
+    wt_free(live, buffer);
 }
 
 WT_CASE("plain", .setup = setup, .teardown = teardown);
@@ -828,8 +820,7 @@ WT_TEST(test_C7_viz_without_a_history)
     ck_assert(wt_viz_check(&viz, text, 0));
     ck_assert_uint_eq(viz.blocks.count, 1);
     ck_assert_uint_eq(viz.events, 0);
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(buffer));
+    wt_free(block, buffer);
 }
 
 WT_CASE("runs", .setup = setup_history,

@@ -575,8 +575,7 @@ WT_LOOP_TEST(test_B11_C8_empty_cache_leaves_segments_with_pending_blocks,
     size_t released = 0;
 
     wt_ok(warm_record_stream(pending, stream));
-    wt_ok(warm_free(pending));
-    wt_ok(warm_free(idle));
+    wt_free(pending, idle);
     wt_ok(trim(0, &released));
     ck_assert_uint_eq(released, 16 << 20);
     ck_assert_uint_eq(stats_now().held_bytes.current, 40 << 20);
@@ -813,8 +812,7 @@ WT_TEST(test_G1_B2_C1_threads_leave_their_memory_to_others)
     first = take(SIZE);
     second = take(SIZE);
     ck_assert_uint_eq(stats_now().driver_alloc.count, 1);
-    wt_ok(warm_free(first));
-    wt_ok(warm_free(second));
+    wt_free(first, second);
     ck_assert_uint_eq(stats_now().live.allocated, 6);
 }
 
@@ -871,8 +869,7 @@ WT_TEST(test_B12_C2_error_says_what_is_held_idle_and_pending)
     ck_assert_uint_eq(after.held_bytes.current, before.held_bytes.current);
     wt_gate_open(gate);
     wt_settle(runtime, stream);
-    wt_ok(warm_free(part));
-    wt_ok(warm_free(block));
+    wt_free(part, block);
 }
 
 WT_TEST(test_B12_C2_idle_segments_go_back_before_an_error)
@@ -904,8 +901,7 @@ WT_TEST(test_B12_C2_small_request_fits_where_a_segment_does_not)
 
     /* Of a segment of 4 MiB half is below the limit. */
     ck_assert_uint_eq(stats_now().held_bytes.current, 32 << 20);
-    wt_ok(warm_free(small));
-    wt_ok(warm_free(big));
+    wt_free(small, big);
 }
 
 struct hoard {

@@ -199,8 +199,7 @@ WT_LOOP_TEST(test_E7_G2_B7_memory_goes_back_with_the_runtime, 2)
                    : warm_capture_announce(f.runtime, f.stream));
     pinned = wt_pinned(f.runtime, MIB);
     device = wt_device(f.runtime, f.stream, MIB);
-    wt_ok(warm_free(pinned));
-    wt_ok(warm_free(device));
+    wt_free(pinned, device);
     ck_assert(is_mapped(pinned));
     wt_runtime_end(f.runtime);
     ck_assert_int_eq(is_mapped(pinned), captures);

@@ -48,8 +48,7 @@ WT_LOOP_TEST(test_C7_no_memory_for_a_snapshot, 3)
     ck_assert_uint_ge(refused, 3);
     ck_assert_uint_lt(refused, N_MAX - 1);
     ck_assert(wt_json_is_whole(text));
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(buffer));
+    wt_free(block, buffer);
     wt_runtime_end(runtime);
 }
 

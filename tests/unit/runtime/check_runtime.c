@@ -178,8 +178,7 @@ static void free_used(warm_runtime *runtime, warm_stream own,
 
     wt_ok(warm_record_stream(pinned, stream));
     wt_ok(warm_record_stream(device, stream));
-    wt_ok(warm_free(pinned));
-    wt_ok(warm_free(device));
+    wt_free(pinned, device);
 }
 
 /* What has passed by the end goes back; what is in use by then stays. */

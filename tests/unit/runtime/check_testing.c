@@ -27,8 +27,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     wt_ok(warm_testing_check(runtime, 1));
-    wt_ok(warm_free(pinned));
-    wt_ok(warm_free(far));
+    wt_free(pinned, far);
     wt_ok(warm_testing_check(runtime, 1));
     wt_runtime_end(runtime);
 }

@@ -178,8 +178,7 @@ WT_LOOP_TEST(test_A17_hits_and_frees_in_another_context_work, CONTEXTS)
     ck_assert_ptr_eq(again, stream);
     wt_ok(warm_handle_reserve_on(runtime, WARM_KIND_CUBLAS, 0, stream, &held));
     ck_assert_ptr_eq(held, blas);
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(device));
+    wt_free(block, device);
     wt_ok(warm_poll(runtime));
     wt_ok(warm_thread_release(runtime));
     wt_ok(warm_handle_trim(runtime, WARM_KIND_CUBLAS, 0, 0, 0, NULL));
@@ -371,8 +370,7 @@ static void end_lost(void)
     /* A hit gets what is there. */
     wt_ok(warm_stream_reserve(runtime, 0, &stream));
     ck_assert_ptr_eq(stream, bed.stream);
-    wt_ok(warm_free(bed.live));
-    wt_ok(warm_free(bed.live_device));
+    wt_free(bed.live, bed.live_device);
     wt_ok(warm_poll(runtime));
     wt_ok(warm_handle_trim(runtime, WARM_KIND_CUBLAS, 0, 0, 0, &destroyed));
     ck_assert_uint_eq(destroyed, 0);
@@ -589,8 +587,7 @@ WT_TEST(test_A17_question_that_is_not_answered_is_no_reset)
         wt_ok(warm_free(block));
     }
     ck_assert_int_eq(warning[0], '\0');
-    wt_ok(warm_free(bed.live));
-    wt_ok(warm_free(bed.live_device));
+    wt_free(bed.live, bed.live_device);
     wt_ok(warm_thread_release(runtime));
 }
 

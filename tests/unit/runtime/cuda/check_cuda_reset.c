@@ -160,9 +160,7 @@ static void use(int device)
                           b->stream));
     wt_ok(warm_stream_synchronize(runtime, b->stream));
     ck_assert_int_eq(memcmp(here, back, LARGE), 0);
-    wt_ok(warm_free(here));
-    wt_ok(warm_free(back));
-    wt_ok(warm_free(there));
+    wt_free(here, back, there);
     wt_ok(
         warm_handle_lease(runtime, WARM_KIND_CUBLAS, device, &lease, &handle));
     wt_ok(warm_handle_return(runtime, lease));

@@ -85,8 +85,7 @@ WT_TEST(test_B15_memory_lies_on_the_node_that_is_told)
         ck_assert_int_eq(node_told(small), i);
         ck_assert_int_eq(node_really(small), i);
         ck_assert_int_eq(node_really(large), i);
-        wt_ok(warm_free(small));
-        wt_ok(warm_free(large));
+        wt_free(small, large);
     }
     wt_ok(warm_pinned_empty_cache(runtime, NULL));
     ck_assert_ptr_null(runtime->driver->numa.ranges);
@@ -206,8 +205,7 @@ WT_TEST(test_B15_node_that_the_limit_refused_is_asked_at_once)
     wt_ok(warm_free(block[1]));
     pointer = take_on(WARM_NODE_ANY, MIB);
     ck_assert_int_eq(node_told(pointer), 0);
-    wt_ok(warm_free(pointer));
-    wt_ok(warm_free(block[0]));
+    wt_free(pointer, block[0]);
 }
 
 /* Idle memory of the last node in turn goes before the growth of another. */
