@@ -544,7 +544,7 @@ WT_TEST(test_B13_a_thread_keeps_having_no_context)
     warm_stream stream;
     cublasHandle_t handle;
     CUcontext context = NULL;
-    void *buffer = NULL;
+    void *buffer;
     FIND(current, cuda_names, cuCtxGetCurrent);
 
     wt_ok(warm_stream_reserve(runtime, 0, &stream));

@@ -267,7 +267,7 @@ WT_TEST(test_stream_of_another_device_is_refused)
 {
     void *pointer = &pointer;
     warm_runtime *two;
-    warm_stream there = NULL;
+    warm_stream there;
 
     if (!wt_on_host()) {
         return;

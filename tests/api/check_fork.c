@@ -168,7 +168,7 @@ static int use_parents_block(void)
 
 WT_TEST(test_G5_parents_blocks_stay_with_the_parent)
 {
-    warm_space_stats stats = WARM_INIT(warm_space_stats);
+    warm_space_stats stats;
     void *block = wt_pinned(runtime, 100000);
     warm_stream stream = wt_stream(runtime, 0);
 

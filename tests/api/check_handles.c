@@ -520,7 +520,7 @@ WT_TEST(test_A10_bad_streams_are_refused_before_anything_is_done)
 
 WT_TEST(test_A10_a_stream_of_another_device_is_refused)
 {
-    warm_stream other = NULL;
+    warm_stream other;
     void *handle = &toy;
     int devices = 0;
 

@@ -673,11 +673,11 @@ WT_TEST(test_A12_one_that_cannot_be_destroyed_is_counted)
 /* A stream that is trimmed retires first: blocks freed on it come back. */
 WT_LOOP_TEST(test_A12_B6_trimmed_streams_retire, 2)
 {
-    warm_space_stats stats = WARM_INIT(warm_space_stats);
+    warm_space_stats stats;
     warm_lease lease = {0};
     warm_stream stream = NULL;
     uint64_t destroyed = 0;
-    void *block = NULL;
+    void *block;
 
     wt_ok(warm_handle_lease(runtime, WARM_KIND_STREAM, 0, &lease, &stream));
     block = wt_pinned(runtime, 4096);
@@ -699,7 +699,7 @@ WT_LOOP_TEST(test_A12_B6_trimmed_streams_retire, 2)
 
 WT_TEST(test_A12_A13_B7_nothing_spoils_a_capture)
 {
-    warm_stream stream = NULL;
+    warm_stream stream;
     warm_lease lease = {0};
     void *handle = NULL;
     int which = wt_on_host() ? kind : WARM_KIND_CUBLAS;

@@ -454,7 +454,7 @@ WT_TEST(test_G2_B18_end_of_the_runtime_reports_what_is_in_use)
 WT_TEST(test_B18_E8_pool_of_a_user_has_pageable_memory_too)
 {
     warm_private_pool pool = {0};
-    warm_block_info info = WARM_INIT(warm_block_info);
+    warm_block_info info;
     void *block;
 
     wt_ok(warm_private_pool_begin(runtime, &pool, WARM_POOL_USER, NULL, NULL));

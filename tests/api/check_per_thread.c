@@ -73,7 +73,7 @@ WT_CASE("per_thread", .setup = setup, .teardown = teardown);
  * once, while the first thread's work on it still runs. */
 WT_TEST(test_B6_C1_null_streams_of_two_threads_are_two)
 {
-    void *mine = NULL;
+    void *mine;
 
     ck_assert_int_eq(pthread_create(&other.thread, NULL, use_own_stream, NULL),
                      0);

@@ -106,7 +106,7 @@ WT_TEST(test_B16_bad_copies_are_refused_and_change_nothing)
 {
     char *block = take(SIZE);
     void *device = NULL;
-    warm_block_info info = WARM_INIT(warm_block_info);
+    warm_block_info info;
 
     wt_ok(warm_device_alloc_uncached(runtime, 0, 2 * SIZE, &device));
     info = wt_block_info(block);

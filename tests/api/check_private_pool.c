@@ -478,8 +478,8 @@ WT_TEST(test_E3_request_of_a_pool_that_goes_meanwhile)
     struct change c = {
         .runtime = wt_runtime_with(.segment = 64 * KIB, .pinned_limit = MIB)};
     warm_private_pool_info info = WARM_INIT(warm_private_pool_info);
-    warm_space_stats stats = WARM_INIT(warm_space_stats);
-    void *block = NULL;
+    warm_space_stats stats;
+    void *block;
 
     c.room = wt_pinned(c.runtime, 768 * KIB);
     wt_ok(warm_memory_callback_add(c.runtime, change_pools, &c));
@@ -687,7 +687,7 @@ WT_TEST(test_E4_C6_what_graphs_keep_is_active_while_streams_use_it)
     warm_private_pool pool = begin_capture(first);
     void *used = take(DEVICE, first, 8 * KIB);
     void *captured = take(DEVICE, first, 3 * MIB);
-    warm_device_stats s = WARM_INIT(warm_device_stats);
+    warm_device_stats s;
 
     wt_ok(warm_record_stream(used, second));
     wt_ok(warm_graph_destroy(runtime, end_capture(pool, first)));

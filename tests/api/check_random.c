@@ -418,7 +418,7 @@ static void fault(struct walk *w)
 
 static void figures(struct walk *w)
 {
-    warm_space_stats s = WARM_INIT(warm_space_stats);
+    warm_space_stats s;
     uint64_t blocks = 0, bytes = 0;
 
     for (int i = 0; i < SLOTS; i++) {

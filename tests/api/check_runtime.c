@@ -134,7 +134,7 @@ WT_TEST(test_G2_what_is_in_use_is_reported_and_left_alone)
     struct holder h = {.runtime = wt_runtime(NULL)};
     warm_destroy_report report = WARM_INIT(warm_destroy_report);
     warm_stream mine = NULL;
-    void *block = NULL;
+    void *block;
     pthread_t thread;
 
     pthread_barrier_init(&h.barrier, NULL, 2);

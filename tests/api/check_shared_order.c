@@ -154,7 +154,7 @@ WT_TEST(test_C1_what_was_waited_for_comes_after_earlier_marks)
 /* Nobody knows whether it is still there. */
 WT_TEST(test_C2_no_stream_waits_for_one_that_is_not_adopted)
 {
-    void *block = NULL;
+    void *block;
 
     wt_gate_open(gate);
     wt_ok(warm_stream_retire(runtime, first));
@@ -167,7 +167,7 @@ WT_TEST(test_C2_no_stream_waits_for_one_that_is_not_adopted)
 /* Nor may a graph come to depend on what is outside of it, or be spoilt. */
 WT_TEST(test_C2_no_stream_waits_for_one_that_captures)
 {
-    void *block = NULL;
+    void *block;
 
     wt_ok(warm_capture_begin(runtime, second));
     refused();

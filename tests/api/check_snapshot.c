@@ -326,7 +326,7 @@ WT_TEST(test_C7_captured_blocks_are_told)
 WT_TEST(test_C7_blocks_of_pinned_memory_and_of_magazines)
 {
     void *live = pin(3000), *kept = pin(70000);
-    warm_space_stats stats = WARM_INIT(warm_space_stats);
+    warm_space_stats stats;
     const char *nodes;
     uint64_t sum = 0;
 

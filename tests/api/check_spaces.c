@@ -217,7 +217,7 @@ WT_TEST(test_B2_C1_block_without_pending_work_is_reused)
 WT_TEST(test_B3_C4_record_answers_whether_the_pointer_is_ours)
 {
     char *block = take(SIZE);
-    warm_block_info info = WARM_INIT(warm_block_info);
+    warm_block_info info;
     int local = 0;
     void *heap = malloc(64);
 

@@ -139,8 +139,8 @@ static void end_captures(void)
 
 static void end(void)
 {
-    warm_device_stats device = {.size = sizeof device};
-    warm_space_stats pinned = {.size = sizeof pinned};
+    warm_device_stats device;
+    warm_space_stats pinned;
 
     end_captures();
     release();

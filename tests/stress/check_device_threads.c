@@ -165,7 +165,7 @@ WT_LOOP_TEST(test_B14_C6_threads_share_the_memory_of_a_device, 3)
     warm_options options = {.size = sizeof options,
                             .arenas = _i != 0 ? 3 : 0,
                             .expandable_segments = _i == 2 ? "on" : "off"};
-    warm_device_stats stats = {.size = sizeof stats};
+    warm_device_stats stats;
 
     /* Not by wt_runtime(), for which no number is one. */
     wt_ok(warm_runtime_create(&options, &s.runtime));

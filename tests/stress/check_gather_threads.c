@@ -277,7 +277,7 @@ static void free_targets(void *argument, unsigned index)
 WT_TEST(test_of_two_frees_of_a_gathered_block_one_counts)
 {
     unsigned good[2] = {0};
-    warm_space_stats stats = {.size = sizeof stats};
+    warm_space_stats stats;
 
     runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options)});
     shared[0].stream = wt_stream(runtime, 0);

@@ -160,7 +160,7 @@ static void begin(int i)
 
 static void end(void)
 {
-    warm_space_stats stats = {.size = sizeof stats};
+    warm_space_stats stats;
 
     wt_ok(warm_testing_fail(s.runtime, "pinned_alloc", 0, 0));
     wt_ok(warm_testing_fail(s.runtime, "pinned_register", 0, 0));

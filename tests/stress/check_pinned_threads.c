@@ -252,7 +252,7 @@ WT_TEST(test_B4_concurrent_records_of_a_stream_are_one_use)
     }
     for (unsigned round = 0; round < rounds; round++) {
         unsigned failures[THREADS] = {0};
-        warm_block_info info = {.size = sizeof info};
+        warm_block_info info;
 
         common = wt_pinned(s.runtime, 5000);
         wt_threads(THREADS, record_all, failures);
@@ -306,7 +306,7 @@ static void free_or_disturb(void *argument, unsigned index)
 WT_TEST(test_C10_refused_free_never_disturbs_the_owner)
 {
     unsigned failures[2] = {0};
-    void *block = NULL;
+    void *block;
 
     s.runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options)});
     streams[0] = wt_stream(s.runtime, 0);
@@ -348,7 +348,7 @@ static void free_targets(void *argument, unsigned index)
 WT_TEST(test_C10_of_concurrent_frees_one_counts)
 {
     unsigned rounds = wt_scaled(1000);
-    warm_space_stats stats = {.size = sizeof stats};
+    warm_space_stats stats;
     unsigned good[FREERS] = {0};
 
     s.runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options)});

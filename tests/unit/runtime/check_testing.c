@@ -72,7 +72,7 @@ WT_TEST(test_A14_a_wrong_figure_of_handles_is_found)
 /* The n-th record, once, and from then on. */
 WT_TEST(test_B12_records_fail_as_they_were_told)
 {
-    void *more = NULL;
+    void *more;
     uint64_t calls = wt_metadata_calls();
 
     warm_testing_fail_metadata(1, 1);
@@ -115,7 +115,7 @@ WT_TEST(test_B11_time_passes_as_the_test_says)
 /* The runtime is told of neither: what it asks the driver says so. */
 WT_TEST(test_B3_B7_what_goes_past_the_runtime_is_not_recorded)
 {
-    warm_block_info info = {.size = sizeof info};
+    warm_block_info info;
     warm_graph graph = NULL;
 
     memset(pinned, 7, 5000);

@@ -257,7 +257,7 @@ WT_LOOP_TEST(test_A17_stream_of_another_context_may_be_waited_for, CONTEXTS)
 /* One that the runtime has not retained yet is learnt; no other one is made. */
 WT_TEST(test_A17_B13_primary_context_of_the_program_is_accepted)
 {
-    void *block = NULL;
+    void *block;
 
     cuda_ok(standin.cudaSetDevice(1));
     block = wt_pinned(runtime, BYTES);
@@ -654,7 +654,7 @@ WT_LOOP_TEST(test_A17_reset_is_noticed_before_anything_goes_back, ENDS)
 /* Of a device that the runtime never used it is nothing to it. */
 WT_TEST(test_A17_reset_of_another_device_is_no_loss)
 {
-    void *block = NULL;
+    void *block;
 
     cuda_ok(standin.cudaSetDevice(1));
     cuda_ok(standin.cudaDeviceReset());

@@ -1074,7 +1074,7 @@ WT_TEST(test_C8_G3_without_virtual_memory_segments_are_ordinary)
                             .cudart = standin.cudart,
                             .segment = 8 << 20,
                             .expandable_segments = "on"};
-    warm_device_stats stats = {.size = sizeof stats};
+    warm_device_stats stats;
     warm_runtime *runtime = NULL;
     void *block[2] = {NULL};
 

@@ -474,7 +474,7 @@ static pthread_t begin_keeper(struct keeper *keeper)
 /* What other threads keep is counted and taken back all the same. */
 WT_TEST(test_without_barriers_visits_go_on)
 {
-    warm_space_stats stats = {.size = sizeof stats};
+    warm_space_stats stats;
     struct keeper keeper = {.block = NULL};
     pthread_t thread;
 
@@ -545,7 +545,7 @@ WT_TEST(test_G1_a_window_is_emptied_once_however_it_ends)
     warm_stream stream = NULL;
     pthread_barrier_t barrier;
     pthread_t thread;
-    void *block = NULL;
+    void *block;
 
     empty = runtime->window_empty;
     runtime->window_empty = count_empty;

@@ -110,7 +110,7 @@ WT_TEST(test_B12_B15_full_node_is_an_error_and_nothing_is_lost)
 
 WT_TEST(test_B15_default_goes_to_another_node_visibly)
 {
-    void *block = NULL;
+    void *block;
 
     set_room(0, 0);
     block = wt_pinned(runtime, SIZE);
