@@ -108,27 +108,26 @@ int64_t wt_metadata_live(void);
 #define WT_HAS_FEATURE(feature) 0
 #endif
 
-/* Under ThreadSanitizer a thread of its own counts as one of the process, it
- * takes its state down in the last round of key destructors, and it stops a
- * forked child that starts threads. */
+/* ThreadSanitizer has a thread of its own in the process, frees its state in
+ * the last round of key destructors, and stops a forked child that starts
+ * threads: tests that depend on one of these do not run under it. */
 #if defined(__SANITIZE_THREAD__) || WT_HAS_FEATURE(thread_sanitizer)
 #define WT_TSAN 1
 #else
 #define WT_TSAN 0
 #endif
 
-/* AddressSanitizer's allocator takes no care of a fork: in a child that was
- * forked while another thread allocated, its lock stays taken for ever. */
+/* AddressSanitizer's allocator does not handle fork(): if another thread was
+ * allocating, its lock stays locked in the child. */
 #if defined(__SANITIZE_ADDRESS__) || WT_HAS_FEATURE(address_sanitizer)
 #define WT_ASAN 1
 #else
 #define WT_ASAN 0
 #endif
 
-/* Check writes a line to a file at every ck_assert; these cost nothing until
- * they fail, and may stand in loops of a million steps. And after a fork(),
- * which both processes return from: what two write at once into that file is
- * not what Check reads. */
+/* Check writes a line to a file at every ck_assert. wt_require writes only on
+ * failure: use it in loops of a million steps, and where two processes run
+ * after a fork(), since Check cannot read a file that both write to. */
 #define wt_require(condition, ...)                                             \
     do {                                                                       \
         if (!(condition)) {                                                    \
@@ -152,8 +151,9 @@ int64_t wt_metadata_live(void);
 
 #define wt_invalid(call) wt_fails(WARM_INVALID_ARGUMENT, call)
 
-/* The text has each of the words in it; or the message of the last error. */
+/* The first of the words (the last one is null) that is not in the text. */
 const char *wt_missing(const char *text, const char *const *words);
+/* Every word is in the text; or in the message of the last error. */
 #define wt_contains(text, ...)                                                 \
     do {                                                                       \
         const char *wt_text_ = (text);                                         \
@@ -165,29 +165,28 @@ const char *wt_missing(const char *text, const char *const *words);
     } while (0)
 #define wt_says(...) wt_contains(warm_last_error_message(), __VA_ARGS__)
 
-/* A gate on a stream: work queued behind it waits until the gate opens. Works
- * on every backend (a host function that waits), if the test keeps to what
- * CUDA promises. While a gate is closed nothing may be given back to CUDA
- * (warm_pinned_empty_cache(), warm_pinned_trim(), the end of a runtime or of a
- * handle, device memory): it waits for the device. And host functions of
- * several streams may run one at a time: of two gates the first one is awaited
- * before the second is closed, and opened first. */
+/* A gate on a stream: work queued behind it waits until the gate opens. It is
+ * a host function that waits, and so works on every backend under two rules:
+ * - While a gate is closed a test returns no memory and no handle to CUDA
+ *   (warm_pinned_empty_cache(), warm_pinned_trim(), the end of a runtime): such
+ *   calls wait for the device, and for the gate.
+ * - CUDA may run the host functions of several streams one at a time: of two
+ *   gates, await the first before you close the second, and open it first. */
 typedef struct wt_gate wt_gate;
 wt_gate *wt_gate_close(warm_runtime *runtime, warm_stream stream);
 void wt_gate_await(wt_gate *gate); /* until the stream stands before it */
 wt_gate *wt_gate_hold(warm_runtime *runtime, warm_stream stream); /* both */
-void wt_gate_open(wt_gate *gate); /* and waits until it has let go; frees */
+void wt_gate_open(wt_gate *gate); /* waits until the function returns; frees */
 
-/* Holds a stream before its next piece of work on the host device, until count
- * pieces may run, or all. On CUDA the stream is only late then, by a host
- * function that yields for a while: what gives memory back waits for the device
- * there, and would wait for ever. */
+/* On the host device wt_stall holds a stream before its next piece of work,
+ * wt_stall_step lets count pieces run, and wt_stall_end all. On CUDA wt_stall
+ * only delays the stream, by a host function that yields for a while: calls
+ * that return memory wait for the device there, and would never end. */
 void wt_stall(warm_runtime *runtime, warm_stream stream);
 void wt_stall_step(warm_runtime *runtime, warm_stream stream, unsigned count);
 void wt_stall_end(warm_runtime *runtime, warm_stream stream);
 
-/* ---- blocks, streams and figures: the test fails if they cannot be had ----
- */
+/* ---- blocks, streams and figures: each asserts its own success ----------- */
 
 void *wt_pinned(warm_runtime *runtime, size_t bytes);
 void *wt_device(warm_runtime *runtime, warm_stream stream, size_t bytes);
@@ -202,15 +201,15 @@ warm_block_info wt_block_info(const void *block);
 #define wt_free(...)                                                           \
     wt_free_all(((void *[]){__VA_ARGS__}),                                     \
                 sizeof((void *[]){__VA_ARGS__}) / sizeof(void *))
-/* Freed while a stream uses it, for all that is known. */
+/* Records the stream on the block, then frees it. */
 void wt_free_used(void *block, warm_stream stream);
 
 warm_space_stats wt_pinned_stats(warm_runtime *runtime);
 warm_device_stats wt_device_stats(warm_runtime *runtime); /* of device 0 */
 /* Limits what may be held of device 0, through its memory fraction. */
 void wt_limit(warm_runtime *runtime, double bytes);
-/* A peak of what callers have is at least theirs, and above it by at most what
- * each thread may claim ahead (stats.h): so many blocks, or bytes. */
+/* A shown peak of live blocks is at least the true one, and above it by at most
+ * what each thread claims ahead (stats.h): this many blocks, or bytes. */
 enum { WT_ROOM_BLOCKS = 64, WT_ROOM_BYTES = 1 << 20 };
 #define wt_peak(shown, truth, room)                                            \
     do {                                                                       \
@@ -219,15 +218,16 @@ enum { WT_ROOM_BLOCKS = 64, WT_ROOM_BYTES = 1 << 20 };
     } while (0)
 /* How often a call of the driver was made. */
 uint64_t wt_calls(warm_runtime *runtime, const char *call);
-long wt_address_space(void); /* pages that the process has of it */
+long wt_address_space(void); /* of the process, in pages */
 
-/* Host device: holds a stream before a piece of work. Lets it go, and waits. */
+/* Host device: wt_stop holds a stream before a piece of work that it queues;
+ * wt_go resumes the stream and waits for its work. */
 void wt_stop(warm_runtime *runtime, warm_stream stream);
 void wt_go(warm_runtime *runtime, warm_stream stream);
 /* Ends a capture; nobody launches its graph. */
 void wt_capture_drop(warm_runtime *runtime, warm_stream stream);
-/* All of its work is done, and what that held up has come back. And its end,
- * when all work is done. */
+/* wt_settle waits for the stream's work and polls, so that blocks which waited
+ * for it are free. wt_stream_end waits, and destroys the stream. */
 void wt_settle(warm_runtime *runtime, warm_stream stream);
 void wt_stream_end(warm_runtime *runtime, warm_stream stream);
 
@@ -244,14 +244,14 @@ void wt_add_tests(TCase *tcase, const wt_test *tests, size_t count);
 void wt_threads(unsigned count, void (*fn)(void *argument, unsigned index),
                 void *argument);
 
-/* Whether every pthread_create() without attributes fails from now on, as where
- * there can be no more threads: it wants a stack that no address space has. */
+/* While true, every pthread_create() without attributes fails, as on a machine
+ * without room for threads: the default stack exceeds any address space. */
 void wt_refuse_threads(bool refuse);
 
-/* For who waits for what must not happen, or need not: yields, and is false
- * once that was often enough. On a busy machine, where a yield takes as long
- * as others like, it is for a moment only: a test is weaker then, never red.
- * What must happen is waited for without a bound. */
+/* For loops that wait for something that must not, or need not, happen: yields,
+ * and is false after 2000 turns or 50 ms. On a busy machine that may be too
+ * early to see a fault, but never makes a correct library fail. Loops that wait
+ * for something that must happen have no bound. */
 typedef struct wt_linger {
     unsigned turns;
     uint64_t since_ns;

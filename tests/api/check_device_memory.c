@@ -1,6 +1,6 @@
-/* check_device_memory.c: what is the memory of a device's own, through public
+/* check_device_memory.c: what only memory of a device does, through public
  * headers and on every backend (rows C1 to C8); check_spaces.c has what all
- * memory does. What is in it is only looked at by copies. */
+ * memory does. Its content is read and written by copies only. */
 /* memcheck: one process */
 #include "wt.h"
 

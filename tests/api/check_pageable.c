@@ -1,5 +1,5 @@
-/* check_pageable.c: pageable memory for those who said that it will do, and
- * only for them (row B18). The driver's own calls are made to fail. */
+/* check_pageable.c: pageable memory, for requests with WARM_ALLOC_PAGEABLE_OK
+ * and no others (row B18). Page-locking is made to fail. */
 /* memcheck: one process */
 #include "wt.h"
 

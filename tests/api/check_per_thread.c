@@ -1,6 +1,6 @@
 /* check_per_thread.c: code that was built for per-thread default streams, as
- * nvcc --default-stream per-thread does: to warmpool null is the stream that it
- * is to CUDA (row B6), on every backend. */
+ * nvcc --default-stream per-thread does: a null stream means to warmpool what
+ * it means to CUDA (row B6), on every backend. */
 #define CUDA_API_PER_THREAD_DEFAULT_STREAM 1
 #include "wt.h"
 

@@ -1,4 +1,4 @@
-/* check_pinned.c: what is pinned memory's own, through public headers and on
+/* check_pinned.c: what only pinned memory does, through public headers and on
  * every backend; check_spaces.c has what all memory does. */
 #include "wt.h"
 

@@ -1,5 +1,6 @@
-/* check_prewarm.c: memory had ahead of demand, both ways of page-locking it,
- * and the thread of option background, on every backend (rows B9, B10, B17). */
+/* check_prewarm.c: memory obtained ahead of demand, both ways of page-locking
+ * it, and the thread of option background, on every backend (rows B9, B10,
+ * B17). */
 /* memcheck: one process */
 #include "wt.h"
 

@@ -1,6 +1,6 @@
 /* check_random.c: any call with any arguments, in random order (rows C10, G6):
- * what fails says why and writes nothing, what is freed is not there any more,
- * and in the end the runtime knows exactly what was never given back. */
+ * a call that fails says why and writes nothing, freed objects are refused, and
+ * in the end the runtime reports exactly what was not freed. */
 /* memcheck: one process */
 #include "wt.h"
 #include "wt_kind.h"

@@ -1,7 +1,7 @@
 /* check_reserve.c: the hit of warm_handle_reserve() and
- * warm_handle_reserve_on(): every kind and device has a place of its own, and
- * what is no place is refused although all that there is is held (rows A1, A5,
- * A7, A10). */
+ * warm_handle_reserve_on(): every kind and device has a slot of its own, and a
+ * kind or device that does not exist is refused although every slot is in use
+ * (rows A1, A5, A7, A10). */
 /* memcheck: one process */
 #include "wt.h"
 #include "wt_kind.h"

@@ -1,5 +1,5 @@
-/* check_shared_order.c: where a device has no more, a stream waits for others
- * and has what is idle for them (rows C1, C2), on every backend. */
+/* check_shared_order.c: if a device is full, a stream is made to wait for other
+ * streams and gets their idle memory (rows C1, C2), on every backend. */
 /* memcheck: one process */
 #include "wt_order.h"
 

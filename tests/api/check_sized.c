@@ -1,5 +1,5 @@
-/* check_sized.c: structs that begin with their size (rows G2, G4, G6): those
- * of an older program are served, others are refused and left alone. */
+/* check_sized.c: structs that begin with their size (rows G2, G4, G6): the
+ * smaller ones of an older program are served, wrong sizes are refused. */
 /* memcheck: one process */
 #include "wt.h"
 #include "wt_kind.h"

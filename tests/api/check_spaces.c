@@ -1,7 +1,7 @@
-/* check_spaces.c: one suite for all spaces, by a row of traits each, through
- * public headers and on every backend. What is a space's own has its tests in
- * check_pinned.c and check_device_memory.c. Memory of a device is in the order
- * of a stream that has nothing to do; others use it. */
+/* check_spaces.c: tests that run for every kind of memory, each described by a
+ * row of functions, through public headers and on every backend. What only one
+ * kind does is in check_pinned.c and check_device_memory.c. Memory of a device
+ * is allocated on a stream without work, and used on others. */
 /* memcheck: one process */
 #include "wt.h"
 

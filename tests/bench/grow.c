@@ -1,4 +1,4 @@
-/* grow.c: what memory costs to be had, and who pays for it (rows B9, B10).
+/* grow.c: what obtaining memory costs, and which call waits (rows B9, B10).
  *
  *   pin      one region page-locked and given back: by the driver alone, or
  *            mapped, touched by threads, with huge pages or not, registered

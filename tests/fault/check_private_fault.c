@@ -1,8 +1,8 @@
 /* check_private_fault.c: every driver call fails in turn, and every allocation
  * of a record, under private pools: one for graphs, captured with, and one of
  * a user (rows E1 to E4, E7, E8). What must hold each time: a refused call
- * changed nothing; what a graph has is not handed out; once the fault is gone
- * and the pools are, everything that was not lost has gone back. */
+ * changed nothing; memory of a graph is not allocated to others; once the fault
+ * and the pools are gone, everything that was not lost has gone back. */
 /* memcheck: one process */
 #include "wt_fault.h"
 

@@ -1,7 +1,7 @@
 /* check_snapshot_fault.c: no memory for a snapshot, or for a history (row C7):
  * every allocation of a record fails at its n-th call, until the call passes.
- * A call that is refused leaves nothing behind, and is no event. And the driver
- * does not do what an event would be of. */
+ * A refused call leaves nothing behind and records no event, and the driver is
+ * not called if the event for that call cannot be recorded. */
 #include "wt.h"
 #include "wt_viz.h"
 

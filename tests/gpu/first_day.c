@@ -1,6 +1,6 @@
-/* first_day.c: what is not known of CUDA until it runs on a GPU, asked of CUDA
- * itself, one line an answer, in order of risk: what would break programs
- * first, what only costs time last.
+/* first_day.c: questions about CUDA that only a GPU can answer, one line for
+ * each answer, in order of risk: what would break programs first, what only
+ * costs time last.
  *
  * Each question is asked in a process of its own, so that one that crashes or
  * hangs stops no other. Ends with status 1 if one got no answer. The libraries

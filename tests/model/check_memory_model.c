@@ -3,11 +3,10 @@
  * streams that are held, retired, adopted, replaced and capture; private pools;
  * graphs that are launched; limits and a driver without memory.
  *
- * The model knows of every block what must have passed before its memory may be
- * somebody else's, and whether it may be ever (model.h). So it tells of each
- * block that is handed out whether that was right; and work on the streams
- * looks whether anybody has written where a block was. What the figures must
- * be, it knows as well. */
+ * For every freed block the model has the stream positions that must be passed
+ * before its memory is allocated again, or that it never may be (model.h). It
+ * checks each allocation against them; work on the streams checks that nobody
+ * wrote to a block too early; and the statistics must equal the model's. */
 #include "model/memory_model.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* memory_model.h: what the parts of check_memory_model.c share: the world that
- * the steps play in, one in a program, and the steps. One thread, but where it
- * says so. */
+ * the steps play in, one in a program, and the steps. All run on one thread
+ * unless a step starts others. */
 #ifndef WT_MEMORY_MODEL_H
 #define WT_MEMORY_MODEL_H
 

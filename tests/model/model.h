@@ -4,11 +4,11 @@
  *   stream ── queued 7, passed 5        work counts itself when it has run
  *   range ──► own 3@6, use 4@2          points that streams must have passed
  *
- * Who gets memory that somebody else has freed must find every point passed,
- * but for the own one of the very stream that it is for. Work fills a range
- * with a pattern, or looks whether it is still there; so may graphs, at each
- * launch. Memory of the host device is read and written where it is, that of
- * CUDA by copies from and to a page-locked record of the work. */
+ * Freed memory may be allocated again once every point has passed; the stream
+ * that it is allocated on need not have passed its own. Work fills a range with
+ * a pattern, or checks the pattern; graphs do so at each launch. Memory of the
+ * host device is read and written in place, memory of CUDA by copies from and
+ * to a page-locked record of the work. */
 #ifndef WT_MODEL_H
 #define WT_MODEL_H
 

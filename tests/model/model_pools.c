@@ -1,4 +1,4 @@
-/* model_pools.c: private pools, and who gets their memory. */
+/* model_pools.c: private pools, and which allocations they serve. */
 #include "model/memory_model.h"
 
 static int is_stream(void *context, warm_stream stream)

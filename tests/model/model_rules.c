@@ -1,4 +1,4 @@
-/* model_rules.c: who may be handed what was freed. */
+/* model_rules.c: which allocation may get which freed memory. */
 #include "model/memory_model.h"
 
 /* fresh: for whom, whose own stream does it all in order; or null. */

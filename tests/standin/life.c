@@ -1,9 +1,9 @@
 /* life.c: which objects end with a context. A reset of the device ends all that
- * was made in its primary context: a call that names such a thing afterwards
- * touches what is gone, and is noted as misuse.
+ * was made in its primary context: a call that names such an object afterwards
+ * is noted as misuse.
  *
- * Known are streams, events, executable graphs, memory but that of ranges, and
- * handles of libraries. */
+ * Tracked are streams, events, executable graphs, memory but that of ranges,
+ * and handles of libraries. */
 #include "standin.h"
 
 #include <pthread.h>

@@ -1,8 +1,8 @@
-/* wait.c: what CUDA calls wait for that do not say so. A thread that makes one
- * of them while a host function waits for it has locked itself up, and a test
- * that does so must hang here as it would on a GPU. And while a stream of the
- * device captures, for whichever thread and in whatever mode, there is nothing
- * to wait for: the call is refused, and the capture invalid. */
+/* wait.c: CUDA calls that wait for the device although their names do not say
+ * so. If a thread makes one while a host function waits for that thread, both
+ * wait for ever, and a test that does so must hang here as it would on a GPU.
+ * If a stream of the device captures, in any thread and mode, the call is
+ * refused and the capture becomes invalid. */
 #include "standin.h"
 
 #include "runtime/host/host.h"

@@ -1,9 +1,9 @@
 /* check_device_threads.c: many threads on the memory of one device (rows C1,
- * C4): several streams each and shared ones, that come, go and go on, frees by
- * other threads, the cache emptied all the while; with arenas where threads
- * meet, and of a number, and with segments of both kinds.
- * Host device, whose memory can be written to: whoever has a block finds in it
- * what it wrote. */
+ * C4): each has streams of its own and shares others, which are created,
+ * retired and used again; other threads free its blocks; the cache is emptied
+ * all the while. Runs with one and several arenas, and with both kinds of
+ * segments. On the host device, so that each thread writes to its blocks and
+ * checks them. */
 #include "wt_mail.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-/* check_gather_threads.c: threads that share adopted streams, or have one each
- * and are steady, which retire and come again meanwhile (rows B4 and B6). What
- * each copies is looked at later: a block that was handed out early has another
- * one's content by then. */
+/* check_gather_threads.c: threads that share adopted streams, or use one each
+ * without growing, while the streams retire and are adopted again (rows B4,
+ * B6). Each thread checks its copies later: a block that was allocated again
+ * too early has another one's content by then. */
 #include "wt.h"
 
 #include <pthread.h>
@@ -204,7 +204,7 @@ static void run(void *argument, unsigned index)
 
 WT_LOOP_TEST(test_B4_B6_streams_that_threads_share_retire, 3)
 {
-    warm_space_stats stats = {.size = sizeof stats};
+    warm_space_stats stats;
 
     apart = _i == 2;
 

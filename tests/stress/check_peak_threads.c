@@ -1,13 +1,12 @@
 /* check_peak_threads.c: peaks of what callers have, with threads that allocate
  * and free all they can (row B14), beside a recorded truth.
  *
- * Two truths: one has a block as soon as its allocation begins and until its
- * free is over, the other one only in between. A peak is never below the
- * second's, and above the first's by no more than each thread claims ahead;
- * also where peaks are reset meanwhile, which the truths are not. Threads hand
- * blocks to each other, use several streams of a device, and a reader asks for
- * figures all the while.
- */
+ * Two counts bound the truth: the upper one has a block from the start of its
+ * allocation to the end of its free, the lower one only in between. A shown
+ * peak is at least the lower count's, and above the upper one's by at most what
+ * each thread claims ahead; also where peaks are reset meanwhile. Threads pass
+ * blocks to each other, use several streams of a device, and a reader gets the
+ * figures all the while. */
 #include "wt.h"
 
 #include <sched.h>

@@ -191,7 +191,7 @@ static void run(void *argument, unsigned index)
 WT_LOOP_TEST(test_B2_B4_B6_B15_B18_threads_share_one_space, 3)
 {
     unsigned nodes = _i == 1 ? 2 : 1;
-    warm_space_stats stats = {.size = sizeof stats};
+    warm_space_stats stats;
 
     memset(&s, 0, sizeof s);
     s.nodes = (int)nodes;

@@ -1,8 +1,7 @@
 /* check_private_threads.c: many threads that begin, end and release private
  * pools of their own, with captures and without, while blocks of them are freed
- * by others, and the caches emptied all the while (rows E1 to E4, E8). Host
- * device, whose memory can be written to: whoever has a block finds in it what
- * it wrote. */
+ * by others, and the caches emptied all the while (rows E1 to E4, E8). On the
+ * host device, so that each thread writes to its blocks and checks them. */
 #include "wt_mail.h"
 
 enum { WORKERS = 4, BLOCKS = 6 };

@@ -1,7 +1,7 @@
 /* check_snapshot_threads.c: snapshots while threads allocate and free, of a
  * device and pinned, with streams that hold blocks up, and the cache emptied
- * (row C7). Each text is whole, and whatever it shows fits: for each place the
- * events lead back from the blocks that are there to the beginning. */
+ * (row C7). Each text is complete and consistent: for each place, undoing the
+ * events one by one leads from the blocks shown back to the start. */
 #include "wt.h"
 #include "wt_viz.h"
 

@@ -1,11 +1,11 @@
-/* check_hot_path.c: nothing that was cheap became dear (row A7 and the table
- * of what must stay cheap): locks, driver calls, records and system calls of
- * an operation, counted and held against a bound.
+/* check_hot_path.c: hot operations stay cheap (row A7 and its table): the
+ * number of locks, driver calls, records and system calls of each is counted
+ * and compared with a bound.
  *
  * Counts, not times: they are the same on every machine and in every run, also
- * because an event of the bench driver is done four records later on its
- * stream, whatever the time. Of a thousand operations after a warm-up, since
- * some of them may refill what the others live on. */
+ * because an event of the bench driver completes four records later on its
+ * stream, whatever the time. They are taken over a thousand operations after a
+ * warm-up, since some operations refill a cache that the others use. */
 #include "wt.h"
 #include "wt_kind.h"
 

@@ -1,7 +1,7 @@
 /* check_cuda_last_error.c: no driver call changes cudart's last error, over the
- * stand-in libraries (row B20): one of the program's stays pending, and none of
- * ours is left, whether the call succeeds, answers "not ready" or fails.
- * backends: standin */
+ * stand-in libraries (row B20): the program's pending error stays, and the
+ * library leaves none of its own, whether the call succeeds, answers "not
+ * ready" or fails. backends: standin */
 #include "runtime/cuda/cuda.h"
 #include "tests/skip.h"
 

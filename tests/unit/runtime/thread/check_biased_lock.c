@@ -1,5 +1,6 @@
-/* check_biased_lock.c: what the owner uses without a lock and others may take.
- * A plain pair of numbers is the content; ThreadSanitizer watches it. */
+/* check_biased_lock.c: the lock that its owner enters without an atomic
+ * operation and that visitors revoke. It guards a plain pair of numbers, which
+ * ThreadSanitizer watches; then the windows of threads, which use it. */
 #include "wt_barrier.h"
 
 #include "runtime/thread/window.h"

@@ -1,6 +1,6 @@
-/* check_node.c: nodes that are full (row B15): the kernel passes such pages on
- * to another node without a word, which must never go unnoticed. Host device
- * with simulated nodes. */
+/* check_node.c: nodes that are full (row B15). The kernel places such pages on
+ * another node without an error, which the library must notice. On the host
+ * device with simulated nodes. */
 #include "wt.h"
 
 #include "alloc/kinds/pinned.h"
