@@ -2,6 +2,7 @@
 #ifndef SKIP_H
 #define SKIP_H
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -18,5 +19,19 @@ static inline int skip_program(const char *program, const char *why)
     }
     return EXIT_SUCCESS;
 }
+
+/* A main that only skips; and one that skips if the condition holds, and else
+ * runs the tests (wt.h). */
+#define SKIP_MAIN(why)                                                         \
+    int main(void)                                                             \
+    {                                                                          \
+        return skip_program(program_invocation_short_name, why);               \
+    }
+#define SKIP_MAIN_IF(condition, why)                                           \
+    int main(void)                                                             \
+    {                                                                          \
+        return (condition) ? skip_program(program_invocation_short_name, why)  \
+                           : wt_run();                                         \
+    }
 
 #endif

@@ -572,18 +572,8 @@ WT_TEST(test_B4_query_of_a_busy_stream_leaves_no_error_in_cudart)
     wt_ok(warm_thread_release(runtime));
 }
 
-int main(void)
-{
-    if (wt_on_host()) {
-        return skip_program("check_cuda", "the host device has no cuBLAS");
-    }
-    return wt_run();
-}
+SKIP_MAIN_IF(wt_on_host(), "the host device has no cuBLAS")
 
 #else
-
-int main(void)
-{
-    return skip_program("check_cuda", "built without CUDA's headers");
-}
+SKIP_MAIN("built without CUDA's headers")
 #endif

@@ -244,8 +244,5 @@ WT_LOOP_TEST(test_A9_library_of_another_version_is_refused_if_it_is_named, ROWS)
 }
 
 #else
-int main(void)
-{
-    return skip_program("check_cuda_choice", "headers of CUDA 13 are not here");
-}
+SKIP_MAIN("headers of CUDA 13 are not here")
 #endif

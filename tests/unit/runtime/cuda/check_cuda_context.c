@@ -670,8 +670,5 @@ WT_TEST(test_A17_reset_of_another_device_is_no_loss)
 }
 
 #else
-int main(void)
-{
-    return skip_program("check_cuda_context", "CUDA's headers are not here");
-}
+SKIP_MAIN("CUDA's headers are not here")
 #endif

@@ -1221,19 +1221,8 @@ WT_TEST(test_B8_blocks_begin_at_a_page_whatever_cuda_gives)
     ck_assert_uint_eq(standin.standin_calls("cuMemFreeHost"), 4);
 }
 
-int main(void)
-{
-    if (!standin_find()) {
-        return skip_program("check_cuda_driver",
-                            "the stand-in libraries are not built");
-    }
-    return wt_run();
-}
+SKIP_MAIN_IF(!standin_find(), "the stand-in libraries are not built")
 
 #else
-
-int main(void)
-{
-    return skip_program("check_cuda_driver", "built without CUDA's headers");
-}
+SKIP_MAIN("built without CUDA's headers")
 #endif

@@ -440,20 +440,8 @@ WT_LOOP_TEST(test_B20_G3_driver_too_old_leaves_the_programs_error_pending, 2)
     ck_assert_uint_eq(wm_driver_close(d), 0);
 }
 
-int main(void)
-{
-    if (!standin_find()) {
-        return skip_program("check_cuda_last_error",
-                            "the stand-in libraries are not built");
-    }
-    return wt_run();
-}
+SKIP_MAIN_IF(!standin_find(), "the stand-in libraries are not built")
 
 #else
-
-int main(void)
-{
-    return skip_program("check_cuda_last_error",
-                        "built without CUDA's headers");
-}
+SKIP_MAIN("built without CUDA's headers")
 #endif

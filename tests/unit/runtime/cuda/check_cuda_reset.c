@@ -562,8 +562,5 @@ WT_TEST(test_A17_threads_work_on_while_another_device_is_reset)
 }
 
 #else
-int main(void)
-{
-    return skip_program("check_cuda_reset", "CUDA's headers are not here");
-}
+SKIP_MAIN("CUDA's headers are not here")
 #endif

@@ -413,19 +413,8 @@ WT_LOOP_TEST(test_A16_B7_captures_are_broken_by_other_threads, 5)
     ck_assert(row[_i].breaks == (graph == NULL));
 }
 
-int main(void)
-{
-    if (!standin_find()) {
-        return skip_program("check_standin",
-                            "the stand-in libraries are not built");
-    }
-    return wt_run();
-}
+SKIP_MAIN_IF(!standin_find(), "the stand-in libraries are not built")
 
 #else
-
-int main(void)
-{
-    return skip_program("check_standin", "built without CUDA's headers");
-}
+SKIP_MAIN("built without CUDA's headers")
 #endif
