@@ -1,87 +1,53 @@
 /* copy.c: copies that record their stream on both blocks (row B16). */
 #include "alloc/api/copy.h"
-#include "alloc/space/space.h"
+
 #include "alloc/arena/arena.h"
-
+#include "alloc/space/space.h"
 #include "runtime/base/bytes.h"
-#include "runtime/base/status.h"
-#include "warmpool/memory.h"
 
-/* *block: the block that contains the range; null: the memory is not ours. */
+/* *block: the block that the range lies in; null: it is not our memory. */
 static warm_status find_range(const void *pointer, size_t bytes,
-                              const char *what, wm_block **found)
+                              const char *what, wm_block **block)
 {
-    wm_block *block = wm_space_find(pointer);
-    size_t offset;
+    size_t left = SIZE_MAX;
 
-    *found = block;
-    if (block == NULL) {
+    *block = wm_space_find(pointer);
+    if (*block != NULL) {
+        left =
+            (size_t)((*block)->base + (*block)->bytes - (const char *)pointer);
+    }
+    if (bytes <= left) {
         return WARM_OK;
     }
-    offset = (size_t)((const char *)pointer - block->base);
-    if (bytes > block->bytes - offset) {
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "a copy of %s goes beyond its %s: the block that %p is "
-                       "in ends %s before it",
-                       wm_bytes(bytes).text, what, pointer,
-                       wm_bytes(bytes - (block->bytes - offset)).text);
-    }
-    return WARM_OK;
+    return wm_fail(
+        WARM_INVALID_ARGUMENT,
+        "a copy of %s passes the end of its %s: the block that holds "
+        "%p ends %s before it",
+        wm_bytes(bytes).text, what, pointer, wm_bytes(bytes - left).text);
 }
 
-static warm_status use(wm_block *block, warm_stream stream)
-{
-    warm_status status =
-        block != NULL ? wm_space_record(wm_space_of(block), block, stream)
-                      : WARM_OK;
-
-    if (block != NULL && status == WARM_OK &&
-        wm_unlikely(wm_space_of(block)->group.runtime->traced)) {
-        wm_traced_use(wm_space_of(block)->group.runtime, block, stream,
-                      WM_TRACE_COPY);
-    }
-    return status;
-}
-
-/* Both ranges are checked before a stream is recorded on either block. */
-static warm_status use_ranges(const void *destination, const void *source,
-                              size_t bytes, warm_stream stream)
-{
-    wm_block *from = NULL;
-    wm_block *to = NULL;
-    warm_status status = find_range(source, bytes, "source", &from);
-
-    if (status == WARM_OK) {
-        status = find_range(destination, bytes, "destination", &to);
-    }
-    if (status == WARM_OK) {
-        status = use(from, stream);
-    }
-    return status == WARM_OK ? use(to, stream) : status;
-}
-
-static warm_status check_copy(const void *destination, const void *source,
-                              warm_copy_direction direction)
-{
-    if (destination == NULL || source == NULL) {
-        return wm_fail(WARM_INVALID_ARGUMENT, "copy: %s is null",
-                       destination == NULL ? "destination" : "source");
-    }
-    if (direction != WARM_COPY_TO_DEVICE && direction != WARM_COPY_TO_HOST) {
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "copy: direction %d is neither WARM_COPY_TO_DEVICE "
-                       "nor WARM_COPY_TO_HOST",
-                       (int)direction);
-    }
-    return WARM_OK;
-}
-
+/* Checks both ranges before it records the stream on either block. */
 static warm_status queue(warm_runtime *runtime, void *destination,
                          const void *source, size_t bytes,
                          warm_copy_direction direction, warm_stream stream)
 {
-    warm_status status = use_ranges(destination, source, bytes, stream);
+    wm_block *block[2];
+    warm_status status = find_range(source, bytes, "source", &block[0]);
 
+    if (status == WARM_OK) {
+        status = find_range(destination, bytes, "destination", &block[1]);
+    }
+    for (int i = 0; i < 2 && status == WARM_OK; i++) {
+        if (block[i] == NULL) {
+            continue;
+        }
+        wm_space *space = wm_space_of(block[i]);
+        status = wm_space_record(space, block[i], stream);
+        if (status == WARM_OK && wm_unlikely(space->group.runtime->traced)) {
+            wm_traced_use(space->group.runtime, block[i], stream,
+                          WM_TRACE_COPY);
+        }
+    }
     return status == WARM_OK ? wm_driver_copy(runtime->driver, destination,
                                               source, bytes, direction, stream)
                              : status;
@@ -106,8 +72,15 @@ warm_status warm_copy_async(warm_runtime *runtime, void *destination,
     if (status != WARM_OK || bytes == 0) {
         return status;
     }
-    status = check_copy(destination, source, direction);
-    return status == WARM_OK
-               ? queue(runtime, destination, source, bytes, direction, stream)
-               : status;
+    if (destination == NULL || source == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "copy: %s is null",
+                       destination == NULL ? "destination" : "source");
+    }
+    if (direction != WARM_COPY_TO_DEVICE && direction != WARM_COPY_TO_HOST) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "copy: direction %d is neither WARM_COPY_TO_DEVICE "
+                       "nor WARM_COPY_TO_HOST",
+                       (int)direction);
+    }
+    return queue(runtime, destination, source, bytes, direction, stream);
 }
