@@ -138,26 +138,6 @@ static warm_status reserve(wm_space *space, size_t needed, void **base,
     return WARM_OK;
 }
 
-static warm_status release(wm_space *space, void *base, size_t bytes)
-{
-    return wm_driver_range_release(space->driver, space->group.device, base,
-                                   bytes);
-}
-
-static warm_status commit(wm_space *space, void *base, size_t offset,
-                          size_t bytes, bool *torn)
-{
-    return wm_driver_range_commit(space->driver, space->group.device, base,
-                                  offset, bytes, torn);
-}
-
-static warm_status decommit(wm_space *space, void *base, size_t offset,
-                            size_t bytes)
-{
-    return wm_driver_range_decommit(space->driver, space->group.device, base,
-                                    offset, bytes);
-}
-
 static bool settle(wm_space *space, enum wm_settle whose)
 {
     wm_lane_registry *orders = &of_space(space)->orders;
@@ -167,12 +147,8 @@ static bool settle(wm_space *space, enum wm_settle whose)
                : wm_lanes_sync_streams(orders, whose == WM_SETTLE_PENDING);
 }
 
-static const wm_range_traits device_ranges = {.reserve = reserve,
-                                              .release = release,
-                                              .prepare = collect,
-                                              .commit = commit,
-                                              .decommit = decommit,
-                                              .settle = settle};
+static const wm_range_traits device_ranges = {
+    .reserve = reserve, .prepare = collect, .settle = settle};
 
 static const wm_space_traits device_traits = {.name = "device",
                                               .obtain = obtain,

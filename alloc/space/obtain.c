@@ -160,16 +160,17 @@ static enum claim claim_locked(wm_space *space, struct wm_grow_request *request,
 static warm_status add_range(wm_space *space,
                              const struct wm_grow_request *request)
 {
-    const wm_range_traits *ranges = space->traits->ranges;
     wm_growth *growth = &space->growth;
     void *base = NULL;
     size_t bytes = 0;
-    warm_status status = ranges->reserve(space, request->needed, &base, &bytes);
+    warm_status status =
+        space->traits->ranges->reserve(space, request->needed, &base, &bytes);
 
     if (status == WARM_OK) {
         status = wm_expand_add(request->arena, base, bytes, request->needed);
         if (status != WARM_OK) {
-            (void)ranges->release(space, base, bytes);
+            (void)wm_driver_range_release(space->driver, space->group.device,
+                                          base, bytes);
         }
     }
     wm_lock_acquire(&growth->lock);
@@ -214,8 +215,9 @@ static warm_status commit_one(wm_space *space, const wm_expansion *stretch,
     wm_segment *segment = stretch->segment;
     char *at = stretch->part->base + done;
     uint64_t start = wm_clock_ns();
-    warm_status status = space->traits->ranges->commit(
-        space, segment->base, (size_t)(at - segment->base), bytes, torn);
+    warm_status status = wm_driver_range_commit(
+        space->driver, space->group.device, segment->base,
+        (size_t)(at - segment->base), bytes, torn);
 
     wm_arena_count_driver(segment->arena, false, wm_clock_ns() - start);
     if (status == WARM_OK) {

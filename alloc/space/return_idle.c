@@ -12,8 +12,9 @@ warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
 {
     uint64_t start = wm_clock_ns();
     warm_status status =
-        of != NULL ? space->traits->ranges->decommit(
-                         space, of->base, (size_t)(base - of->base), bytes)
+        of != NULL ? wm_driver_range_decommit(space->driver,
+                                              space->group.device, of->base,
+                                              (size_t)(base - of->base), bytes)
                    : space->traits->give_back(space, base, bytes);
 
     wm_arena_count_driver(arena, true, wm_clock_ns() - start);
@@ -337,7 +338,8 @@ void wm_growth_end_ranges(wm_space *space)
         size_t bytes = 0;
 
         while (!wm_space_is_lost(space) && wm_expand_remove(a, &base, &bytes)) {
-            if (space->traits->ranges->release(space, base, bytes) != WARM_OK) {
+            if (wm_driver_range_release(space->driver, space->group.device,
+                                        base, bytes) != WARM_OK) {
                 wm_log(WARM_LOG_WARNING,
                        "%s of addresses for %s memory stay reserved: %s",
                        wm_bytes(bytes).text, space->traits->name,

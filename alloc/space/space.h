@@ -190,20 +190,14 @@ void wm_growth_end_ranges(struct wm_space *space);
  * memory; also streams with pending frees; or the whole device. */
 enum wm_settle { WM_SETTLE_IDLE, WM_SETTLE_PENDING, WM_SETTLE_DEVICE };
 
-/* How a kind of memory has expandable segments (arena.h). */
+/* How a kind of memory has expandable segments (arena.h): the driver maps them
+ * for the group's device. */
 typedef struct wm_range_traits {
     /* Reserves addresses for a request of needed bytes, and more. */
     warm_status (*reserve)(struct wm_space *space, size_t needed, void **base,
                            size_t *bytes);
-    warm_status (*release)(struct wm_space *space, void *base, size_t bytes);
     /* Called before a growth by bytes. */
     void (*prepare)(struct wm_space *space, size_t bytes);
-    /* Maps a piece of memory at an offset of a range; and unmaps it. *torn: as
-     * in driver.h. */
-    warm_status (*commit)(struct wm_space *space, void *base, size_t offset,
-                          size_t bytes, bool *torn);
-    warm_status (*decommit)(struct wm_space *space, void *base, size_t offset,
-                            size_t bytes);
     /* Waits for the work queued on idle memory, which is then safe on every
      * stream. Returns whether memory may be idle that polls do not find. */
     bool (*settle)(struct wm_space *space, enum wm_settle whose);
