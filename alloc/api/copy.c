@@ -53,11 +53,33 @@ static warm_status queue(warm_runtime *runtime, void *destination,
                              : status;
 }
 
+/* CUDA refuses work on a default stream that a capture blocks, and invalidates
+ * that capture. */
+static warm_status check_blocked(warm_runtime *runtime, warm_stream stream)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status = WARM_OK;
+
+    if (wm_stream_is_default(stream)) {
+        status = wm_driver_stream_capture(runtime->driver, stream, &capture);
+    }
+    if (capture == WM_CAPTURE_BLOCKED) {
+        status = wm_fail(WARM_CAPTURE_ERROR,
+                         "nothing can be queued on a default stream while a "
+                         "stream beside it captures; use another stream, or "
+                         "end the capture first");
+    }
+    return status;
+}
+
 warm_status wm_copy_any(warm_runtime *runtime, void *destination,
                         const void *source, size_t bytes, warm_stream stream)
 {
     warm_status status = wm_runtime_check(runtime);
 
+    if (status == WARM_OK) {
+        status = check_blocked(runtime, stream);
+    }
     return status == WARM_OK
                ? queue(runtime, destination, source, bytes, WM_COPY_ANY, stream)
                : status;
