@@ -139,16 +139,20 @@ warm_status wm_data_use(const warm_allocator *allocator, const void *data,
     return WARM_OK;
 }
 
-/* The destination may be freed as soon as the copy is queued, so the stream is
- * recorded on it first. */
+/* Source and destination may be freed as soon as the copy is queued, so the
+ * stream is recorded on both first. A runtime's own copy does that. */
 static warm_status queue_copy(const warm_allocator *allocator,
                               void *destination, const void *source,
                               size_t bytes, warm_stream stream)
 {
+    bool own = wm_allocator_is_own(allocator);
     warm_status status = WARM_OK, before;
 
-    if (allocator->record != NULL && !wm_allocator_is_own(allocator)) {
+    if (!own && allocator->record != NULL) {
         status = wm_data_use(allocator, destination, stream);
+    }
+    if (!own && status == WARM_OK) {
+        status = wm_data_use(NULL, source, stream);
     }
     if (status != WARM_OK) {
         return status;

@@ -201,6 +201,55 @@ static const warm_allocator plain = {.size = sizeof plain,
                                      .memory = WARM_MEMORY_PINNED,
                                      .alloc = alloc_block};
 
+/* A copy function that records nothing, like one of another library. */
+struct move {
+    void *to;
+    const void *from;
+};
+
+static void move_bytes(void *argument)
+{
+    const struct move *m = argument;
+
+    memcpy(m->to, m->from, SIZE);
+}
+
+static warm_status queue_move(void *context, void *destination,
+                              const void *source, size_t bytes, warm_stream on)
+{
+    struct move *m = context;
+
+    ck_assert_uint_eq(bytes, SIZE);
+    *m = (struct move){destination, source};
+    return warm_stream_host_func(runtime, on, move_bytes, m);
+}
+
+START_TEST(test_B4_D1_source_may_be_freed_whatever_allocator_copies_it)
+{
+    struct move m = {NULL, NULL};
+    warm_allocator own = plain;
+    warm_data_pointer data;
+    void *source = wt_pinned(runtime, SIZE), *block[2];
+    wt_gate *gate = wt_gate_close(runtime, stream);
+
+    own.context = &m;
+    own.copy = queue_move;
+    memset(source, 42, SIZE);
+    wt_ok(clone_of(&own, source, &data));
+    wt_ok(warm_free(source));
+    for (int i = 0; i < 2; i++) {
+        block[i] = wt_pinned(runtime, SIZE);
+        memset(block[i], 7, SIZE);
+    }
+    pass(gate);
+    ck_assert_int_eq(*(char *)data.data, 42);
+    warm_data_pointer_free(&data);
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+}
+END_TEST
+
 struct race {
     char source[SIZE];
     warm_data_pointer data;
@@ -341,6 +390,8 @@ int main(void)
     tcase_add_test(tcase, test_B7_clone_in_a_capture_keeps_both);
     tcase_add_test(tcase, test_D2_clone_of_too_much_records_nothing);
     tcase_add_test(tcase, test_D2_clone_whose_copy_fails_is_freed);
+    tcase_add_test(tcase,
+                   test_B4_D1_source_may_be_freed_whatever_allocator_copies_it);
     tcase_add_test(tcase, test_B4_stream_is_waited_for_where_the_host_copies);
     tcase_add_test(tcase, test_B7_stream_that_captures_is_not_waited_for);
     tcase_add_test(tcase, test_B7_stream_is_not_waited_for_in_any_mode);
