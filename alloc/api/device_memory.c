@@ -1,5 +1,5 @@
 /* device_memory.c: allocates device memory (device_memory.h). A hit is inlined
- * here; a miss calls the space. Statistics and limits are in device_cache.c. */
+ * here; a miss calls the space. Statistics and limits are in cache.c. */
 #include "warmpool/device_memory.h"
 
 #include "alloc/kinds/device_space.h"
