@@ -282,6 +282,43 @@ START_TEST(test_A10_E3_bindings_end_before_a_pools_workspaces_go)
 }
 END_TEST
 
+static void (*true_over)(warm_runtime *of, uint64_t pool, bool later);
+static warm_stream announced;
+
+/* The last capture ends after the pool's end found it under way, and before the
+ * workspaces know of that end. */
+static void end_then_over(warm_runtime *of, uint64_t pool, bool later)
+{
+    if (pool != 0) {
+        (void)warm_capture_announce_end(of, announced);
+    }
+    true_over(of, pool, later);
+}
+
+START_TEST(test_A10_E3_workspace_goes_if_captures_end_while_its_pool_does)
+{
+    warm_private_pool pool = {0};
+
+    wt_ok(warm_stream_create(runtime, 0, &announced));
+    wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
+    capture();
+    (void)bind_to(a);
+    end_capture();
+    (void)bind_to(a);
+    wt_ok(warm_private_pool_end(runtime, pool));
+    ck_assert_int_eq(workspaces(), 2);
+    wt_ok(warm_capture_announce(runtime, announced));
+    true_over = runtime->pool_over;
+    runtime->pool_over = end_then_over;
+    wt_ok(warm_private_pool_release(runtime, pool));
+    runtime->pool_over = true_over;
+    ck_assert_int_eq(workspaces(), 1);
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_capture_announce_end(runtime, announced));
+    wt_ok(warm_stream_destroy(runtime, announced));
+}
+END_TEST
+
 /* Without it such calls would break the capture. */
 START_TEST(test_A10_B7_nothing_is_obtained_where_relaxed_mode_is_refused)
 {
@@ -334,6 +371,8 @@ int main(void)
         2);
     tcase_add_test(tcase,
                    test_A10_E3_bindings_end_before_a_pools_workspaces_go);
+    tcase_add_test(
+        tcase, test_A10_E3_workspace_goes_if_captures_end_while_its_pool_does);
     tcase_add_loop_test(
         tcase, test_A10_B7_nothing_is_obtained_where_relaxed_mode_is_refused, 0,
         2);
