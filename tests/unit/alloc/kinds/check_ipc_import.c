@@ -321,6 +321,48 @@ START_TEST(test_C9_other_segments_do_not_wait)
 }
 END_TEST
 
+/* A place that is being opened, or that returns because the driver does not
+ * unmap its segment, needs no memory then: others leave room for it. */
+START_TEST(test_C9_threads_that_meet_leave_room_for_each_other)
+{
+    struct other first = {.done = false};
+    warm_ipc_handle more = t.handle;
+    char *usual = t.memory;
+    void *pointer = NULL;
+    size_t full;
+
+    (void)open_at(0);
+    full = t.imports.openings.capacity / 2 - 1;
+    for (size_t i = 1; i < full; i++) {
+        (void)open_at(i);
+    }
+    t.handle.segment_number++;
+    t.handle.offset = 0;
+    t.memory = mmap(NULL, BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(t.memory, MAP_FAILED);
+    if (_i == 1) {
+        first.pointer = take();
+    }
+    send_inside(&first, _i == 1 ? close_there : open_there);
+    more.offset = full;
+    wt_ok(wm_imports_open(&t.imports, &more, &pointer));
+    set(&t.breaks, _i == 1);
+    set(&t.door, false);
+    pthread_join(first.thread, NULL);
+    ck_assert_int_eq(first.status, _i == 1 ? WARM_DRIVER_ERROR : WARM_OK);
+    ck_assert_uint_eq(t.imports.openings.count, full + 2);
+    ck_assert_uint_le(2 * t.imports.openings.count,
+                      t.imports.openings.capacity);
+    ck_assert_uint_eq(t.imports.promised, 0);
+    wt_ok(wm_imports_close(&t.imports, t.memory));
+    munmap(t.memory, BYTES);
+    t.memory = usual;
+    for (size_t i = 0; i <= full; i++) {
+        wt_ok(wm_imports_close(&t.imports, t.memory + i));
+    }
+}
+END_TEST
+
 /* CUDA may name one segment in other bytes each time. */
 START_TEST(test_C9_a_segment_is_known_by_its_number_not_by_a_name)
 {
@@ -352,6 +394,8 @@ int main(void)
     tcase_add_loop_test(
         tcase, test_C9_who_comes_while_it_is_closed_opens_it_anew, 0, 2);
     tcase_add_test(tcase, test_C9_other_segments_do_not_wait);
+    tcase_add_loop_test(
+        tcase, test_C9_threads_that_meet_leave_room_for_each_other, 0, 2);
     tcase_add_test(tcase,
                    test_C9_a_segment_is_known_by_its_number_not_by_a_name);
     suite_add_tcase(suite, tcase);
