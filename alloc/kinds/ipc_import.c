@@ -276,6 +276,18 @@ static bool unmap(wm_imports *imports, struct wm_mapping *mapping,
     return true;
 }
 
+/* A mapping waits for the end of captures. Called once it is not busy: a thread
+ * that finds the captures over clears the flag, and leaves a busy mapping
+ * alone. They may have ended before the flag was set, hence the second look.
+ * Relaxed: as in wm_private_tend(). */
+static void note_later(const wm_imports *imports)
+{
+    warm_runtime *runtime = imports->timelines->runtime;
+
+    atomic_store_explicit(&runtime->put_off, true, memory_order_relaxed);
+    runtime->tend_pools(runtime, NULL);
+}
+
 /* Closes a mapping that is busy since its last place was closed. */
 static warm_status close_last(wm_imports *imports, const void *pointer,
                               opening *place)
@@ -295,11 +307,8 @@ static warm_status close_last(wm_imports *imports, const void *pointer,
     }
     settle_locked(imports, mapping, status == WARM_OK && !later);
     wm_lock_release(&imports->lock);
-    /* Set only now: a thread that finds the captures over clears the flag, and
-     * leaves a busy mapping alone. Relaxed: as in wm_private_tend(). */
     if (later) {
-        atomic_store_explicit(&imports->timelines->runtime->put_off, true,
-                              memory_order_relaxed);
+        note_later(imports);
     }
     return status;
 }

@@ -3,10 +3,11 @@
  * driver that no host device gives. */
 #include "wt.h"
 
-#include "alloc/kinds/ipc_import.h"
+#include "alloc/kinds/device_space.h"
 #include "alloc/block/page_map.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
+#include "runtime/runtime.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -378,6 +379,58 @@ START_TEST(test_C9_a_segment_is_known_by_its_number_not_by_a_name)
 }
 END_TEST
 
+/* ---- captures ---------------------------------------------------------- */
+
+static struct {
+    warm_runtime *runtime;
+    warm_stream stream;
+    const wm_driver_ops *real;
+    unsigned asked;
+} ending;
+
+/* The capture ends while the driver is asked about it, and a poll finds nothing
+ * that waits for that. */
+static warm_status ask_as_it_ends(wm_driver *d, warm_stream stream,
+                                  wm_capture *capture)
+{
+    warm_status status = ending.real->stream_capture(d, stream, capture);
+
+    if (*capture == WM_CAPTURE_ACTIVE && ending.asked++ == 0) {
+        warm_graph graph = NULL;
+
+        wt_ok(wm_driver_capture_end(d, stream, &graph));
+        wt_ok(wm_driver_graph_destroy(d, graph));
+        wt_ok(warm_poll(ending.runtime));
+    }
+    return status;
+}
+
+START_TEST(test_C9_B7_segment_goes_if_the_capture_ends_as_it_is_closed)
+{
+    warm_runtime *runtime = wt_runtime_with(.device = "host");
+    wm_imports *imports = &runtime->device_spaces[0].imports;
+    void *pointer = NULL;
+
+    ending.runtime = runtime;
+    ending.real = runtime->driver->ops;
+    t.ops = *ending.real;
+    t.ops.ipc_open = open_segment;
+    t.ops.ipc_close = close_segment;
+    t.ops.stream_capture = ask_as_it_ends;
+    runtime->driver->ops = &t.ops;
+    wt_ok(warm_stream_create(runtime, 0, &ending.stream));
+    wt_ok(wm_imports_open(imports, &t.handle, &pointer));
+    wt_ok(wm_driver_capture_begin(runtime->driver, ending.stream));
+    wt_ok(wm_imports_close(imports, pointer));
+    ck_assert_uint_ge(ending.asked, 1);
+    ck_assert_uint_eq(t.closed, 1);
+    ck_assert_ptr_null(imports->mappings);
+    wt_ok(warm_stream_destroy(runtime, ending.stream));
+    runtime->driver->ops = ending.real;
+    wt_runtime_end(runtime);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("imports");
@@ -398,6 +451,11 @@ int main(void)
         tcase, test_C9_threads_that_meet_leave_room_for_each_other, 0, 2);
     tcase_add_test(tcase,
                    test_C9_a_segment_is_known_by_its_number_not_by_a_name);
+    suite_add_tcase(suite, tcase);
+    tcase = tcase_create("captures");
+    tcase_add_checked_fixture(tcase, setup, NULL);
+    tcase_add_test(tcase,
+                   test_C9_B7_segment_goes_if_the_capture_ends_as_it_is_closed);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }
