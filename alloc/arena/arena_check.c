@@ -99,14 +99,9 @@ static bool check_segment(struct tally *tally, wm_segment *segment)
 
     tally->held += segment->bytes;
     tally->dedicated_segments += segment->dedicated;
-    tally->whole += segment->one_run;
+    tally->whole += wm_run_is_idle(wm_segment_first_run(segment)) &&
+                    wm_run_is_segment(wm_segment_first_run(segment));
     if (segment->unit == 0 && segment->held != segment->bytes) {
-        return false;
-    }
-    if (segment->one_run !=
-        (segment->unit == 0 &&
-         wm_block_state(wm_segment_first_run(segment)) == WM_BLOCK_IDLE &&
-         wm_segment_first_run(segment)->bytes == segment->bytes)) {
         return false;
     }
     for (wm_block *run = wm_segment_first_run(segment); run != NULL;

@@ -134,6 +134,11 @@ static inline bool wm_run_may_have(const wm_arena *arena, const wm_lane *lane,
     return wm_run_is_idle(run) &&
            (run->lane == lane || run->lane == &arena->common);
 }
+/* True if the run is a whole segment, which does not expand. */
+static inline bool wm_run_is_segment(const wm_block *run)
+{
+    return run->bytes == run->segment->bytes && run->segment->unit == 0;
+}
 /* The run at the start of a segment; the others follow by after. */
 wm_block *wm_segment_first_run(wm_segment *segment);
 /* Sets whether a run starts at base, for look-ups of inner addresses. */
@@ -150,14 +155,14 @@ void wm_run_split_locked(wm_arena *arena, wm_block *block, size_t bytes);
  * what the page map knows of that one's first page from then on. */
 void wm_run_absorb_locked(wm_arena *arena, wm_block *block,
                           const wm_segment *inner);
-/* The bins in which the run belongs while idle. */
+/* The bins in which the run belongs while idle. link: adds it there; unlink:
+ * removes it. */
 wm_bins *wm_run_bins(const wm_block *run);
+void wm_run_link(wm_block *run);
+void wm_run_unlink(wm_block *run);
 /* Moves a run, which is in no bin, to another lane; from or to null when its
  * record begins or ends. */
 void wm_run_move(wm_block *run, wm_lane *lane);
-/* Sets whether the segment is one idle run, and counts it. */
-void wm_segment_note_whole_locked(wm_arena *arena, wm_segment *segment,
-                                  bool whole);
 /* Counts bytes that were obtained for a run of needed bytes, or for no
  * particular request (0). */
 void wm_run_note_growth_locked(wm_arena *arena, wm_lane *lane, size_t needed,

@@ -216,20 +216,26 @@ void wm_arena_note_move_locked(wm_arena *from, wm_arena *to,
     stat_move(&out->held_bytes, &in->held_bytes, segment->bytes);
 }
 
+static void duration_sum(warm_duration *sum, const warm_duration *one)
+{
+    if (sum->count == 0 || (one->count > 0 && one->min_ns < sum->min_ns)) {
+        sum->min_ns = one->min_ns;
+    }
+    if (one->max_ns > sum->max_ns) {
+        sum->max_ns = one->max_ns;
+    }
+    sum->count += one->count;
+    sum->total_ns += one->total_ns;
+}
+
 void wm_arena_count_driver(wm_arena *arena, bool free, uint64_t ns)
 {
-    warm_duration *duration;
+    const warm_duration one = {
+        .count = 1, .total_ns = ns, .min_ns = ns, .max_ns = ns};
 
     wm_lock_acquire(&arena->lock);
-    duration = free ? &arena->stats.driver_free : &arena->stats.driver_alloc;
-    if (duration->count == 0 || ns < duration->min_ns) {
-        duration->min_ns = ns;
-    }
-    if (ns > duration->max_ns) {
-        duration->max_ns = ns;
-    }
-    duration->count++;
-    duration->total_ns += ns;
+    duration_sum(free ? &arena->stats.driver_free : &arena->stats.driver_alloc,
+                 &one);
     wm_lock_release(&arena->lock);
 }
 
@@ -305,18 +311,6 @@ static void stat_sum(warm_stat *sum, const warm_stat *one)
     sum->peak += one->peak;
     sum->allocated += one->allocated;
     sum->freed += one->freed;
-}
-
-static void duration_sum(warm_duration *sum, const warm_duration *one)
-{
-    if (sum->count == 0 || (one->count > 0 && one->min_ns < sum->min_ns)) {
-        sum->min_ns = one->min_ns;
-    }
-    if (one->max_ns > sum->max_ns) {
-        sum->max_ns = one->max_ns;
-    }
-    sum->count += one->count;
-    sum->total_ns += one->total_ns;
 }
 
 void wm_stats_add(warm_space_stats *sum, const warm_space_stats *one)

@@ -261,7 +261,7 @@ static struct place choose_locked(const wm_arena *arena, const wm_lane *lane,
 static void claim_run_locked(wm_block *run)
 {
     if (run != NULL) {
-        wm_bins_remove(wm_run_bins(run), run);
+        wm_run_unlink(run);
         wm_block_set_state(run, WM_BLOCK_CLAIMED);
     }
 }

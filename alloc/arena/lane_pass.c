@@ -50,7 +50,7 @@ static void move_idle_locked(wm_arena *arena, const wm_lane *lane,
         for (; run != NULL; run = next) {
             next = run->next_idle;
             if (run->put_at <= puts) {
-                wm_bins_remove(wm_run_bins(run), run);
+                wm_run_unlink(run);
                 wm_run_move(run, to);
                 run->put_at = ++to->puts;
                 wm_run_join_locked(arena, run);

@@ -46,7 +46,7 @@ static bool may_go(wm_segment *segment, const wm_purge *purge)
     /* The time is valid only if the segment is one run. */
     return segment->idle_since_ns <= purge->before_ns && is_whole(segment) &&
            (purge->before_ns == UINT64_MAX ||
-            wm_segment_first_run(segment)->bytes == segment->bytes) &&
+            wm_run_is_segment(wm_segment_first_run(segment))) &&
            segment_rank(segment, purge->oldest) >= purge->least;
 }
 
@@ -165,12 +165,12 @@ static bool pull_piece_locked(wm_arena *arena, wm_block *run, char *begin,
         (piece = wm_segment_record_locked(arena, 0, 0)) == NULL) {
         return false;
     }
-    wm_bins_remove(wm_run_bins(run), run);
+    wm_run_unlink(run);
     if (begin > run->base) {
         wm_block *front = run;
 
         run = wm_run_cut_locked(arena, front, (size_t)(begin - front->base));
-        wm_bins_insert(wm_run_bins(front), front);
+        wm_run_link(front);
     }
     if (run->bytes > bytes) {
         wm_run_split_locked(arena, run, bytes);

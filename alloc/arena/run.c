@@ -74,6 +74,31 @@ void wm_run_init(wm_block *block, wm_segment *segment, char *base, size_t bytes)
     wm_page_map_set(base, block, WM_ENTRY_RUN);
 }
 
+wm_bins *wm_run_bins(const wm_block *run)
+{
+    const wm_segment *segment = run->segment;
+
+    return &run->lane->idle[segment->oversize ? WM_RUNS_OVERSIZE
+                            : segment->small  ? WM_RUNS_SMALL
+                                              : WM_RUNS_LARGE];
+}
+
+void wm_run_link(wm_block *run)
+{
+    wm_bins_insert(wm_run_bins(run), run);
+    if (wm_run_is_segment(run)) {
+        wm_count_locked(&run->segment->arena->idle_segments, 1);
+    }
+}
+
+void wm_run_unlink(wm_block *run)
+{
+    wm_bins_remove(wm_run_bins(run), run);
+    if (wm_run_is_segment(run)) {
+        wm_count_locked(&run->segment->arena->idle_segments, -1);
+    }
+}
+
 wm_block *wm_run_cut_locked(wm_arena *arena, wm_block *block, size_t bytes)
 {
     wm_block *rest = wm_record_take_locked(arena);
@@ -97,19 +122,10 @@ void wm_run_split_locked(wm_arena *arena, wm_block *block, size_t bytes)
 {
     wm_block *rest = wm_run_cut_locked(arena, block, bytes);
 
-    wm_bins_insert(wm_run_bins(rest), rest);
+    wm_run_link(rest);
 }
 
 /* ---- lanes ------------------------------------------------------------ */
-
-wm_bins *wm_run_bins(const wm_block *run)
-{
-    const wm_segment *segment = run->segment;
-
-    return &run->lane->idle[segment->oversize ? WM_RUNS_OVERSIZE
-                            : segment->small  ? WM_RUNS_SMALL
-                                              : WM_RUNS_LARGE];
-}
 
 void wm_run_move(wm_block *run, wm_lane *lane)
 {
@@ -273,7 +289,7 @@ static bool may_join(const wm_block *block, wm_block *neighbour)
 wm_block *wm_run_join_lanes_locked(wm_arena *arena, wm_lane *lane,
                                    wm_block *first, size_t bytes)
 {
-    wm_bins_remove(wm_run_bins(first), first);
+    wm_run_unlink(first);
     if (first->lane != lane) {
         first->put_at = 0;
         wm_run_move(first, lane);
@@ -281,16 +297,13 @@ wm_block *wm_run_join_lanes_locked(wm_arena *arena, wm_lane *lane,
     while (first->bytes < bytes || may_join(first, first->after)) {
         wm_block *next = first->after;
 
-        wm_bins_remove(wm_run_bins(next), next);
+        wm_run_unlink(next);
         if (next->lane != lane) {
             next->put_at = 0;
         }
         wm_run_absorb_locked(arena, first, first->segment);
     }
-    wm_bins_insert(wm_run_bins(first), first);
-    if (first->bytes == first->segment->bytes && first->segment->unit == 0) {
-        wm_segment_note_whole_locked(arena, first->segment, true);
-    }
+    wm_run_link(first);
     return first;
 }
 
@@ -342,8 +355,7 @@ wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
         *failed = true;
         return NULL;
     }
-    wm_bins_remove(wm_run_bins(block), block);
-    wm_segment_note_whole_locked(arena, block->segment, false);
+    wm_run_unlink(block);
     block->segment->free_failed = false;
     if (block->bytes > bytes) {
         wm_run_split_locked(arena, block, bytes);
@@ -371,30 +383,20 @@ void wm_run_join_locked(wm_arena *arena, wm_block *block)
 {
     wm_block_set_state(block, WM_BLOCK_IDLE);
     if (may_join(block, block->after)) {
-        wm_bins_remove(wm_run_bins(block->after), block->after);
+        wm_run_unlink(block->after);
         wm_run_absorb_locked(arena, block, block->segment);
     }
     if (may_join(block, block->before)) {
         block = block->before;
-        wm_bins_remove(wm_run_bins(block), block);
+        wm_run_unlink(block);
         wm_run_absorb_locked(arena, block, block->segment);
     }
-    if (block->segment->unit == 0 && block->bytes == block->segment->bytes) {
+    if (wm_run_is_segment(block)) {
         block->segment->oversize =
             block->segment->dedicated && block->bytes >= OVERSIZE_MIN;
         block->segment->idle_since_ns = wm_clock_ns();
-        wm_segment_note_whole_locked(arena, block->segment, true);
     }
-    wm_bins_insert(wm_run_bins(block), block);
-}
-
-void wm_segment_note_whole_locked(wm_arena *arena, wm_segment *segment,
-                                  bool whole)
-{
-    if (segment->one_run != whole) {
-        segment->one_run = whole;
-        wm_count_locked(&arena->idle_segments, whole ? 1 : -1);
-    }
+    wm_run_link(block);
 }
 
 wm_block *wm_segment_first_run(wm_segment *segment)

@@ -52,12 +52,11 @@ void wm_segment_detach_locked(wm_arena *arena, wm_segment *segment)
 {
     segment->first = wm_segment_first_run(segment);
     for (wm_block *run = segment->first; run != NULL; run = run->after) {
-        wm_bins_remove(wm_run_bins(run), run);
+        wm_run_unlink(run);
         wm_block_set_state(run, WM_BLOCK_VOID);
         wm_run_mark(segment, run->base, false);
     }
     arena->dedicated_segments -= segment->dedicated;
-    wm_segment_note_whole_locked(arena, segment, false);
     wm_page_map_fill(segment->base, segment->bytes, NULL, WM_ENTRY_RUN);
     wm_segment_unlink_locked(arena, segment);
 }
@@ -131,8 +130,7 @@ wm_segment *wm_segment_make_locked(wm_arena *arena, char *base, size_t bytes,
     segment->base = base;
     segment->bytes = segment->held = bytes;
     segment->arena = arena;
-    segment->dedicated = segment->one_run = segment->oversize = false;
-    segment->free_failed = false;
+    segment->dedicated = segment->oversize = segment->free_failed = false;
     segment->unit = unit;
     segment->parent = NULL;
     segment->first = run = wm_record_take_locked(arena);
@@ -220,8 +218,11 @@ static wm_segment *pick_locked(const wm_arena *from, size_t needed)
     wm_segment *best = NULL;
 
     for (wm_segment *s = from->segments; s != NULL; s = s->next) {
-        if (s->one_run && s->bytes >= needed && wm_run_suits(s, needed) &&
-            wm_segment_first_run(s)->lane == &from->common &&
+        wm_block *run = wm_segment_first_run(s);
+
+        if (s->bytes >= needed && wm_run_suits(s, needed) &&
+            wm_run_is_idle(run) && wm_run_is_segment(run) &&
+            run->lane == &from->common &&
             (best == NULL || s->bytes < best->bytes)) {
             best = s;
         }

@@ -212,7 +212,6 @@ struct wm_segment {
     uint64_t idle_since_ns; /* lock arena: valid while all of it is idle */
     uint64_t made_ns;       /* const */
     bool dedicated;         /* lock arena: obtained for one request */
-    bool one_run;           /* lock arena: it is one idle run */
     bool small;             /* const: for small requests (wm_arena.small_max) */
     bool oversize;    /* lock arena: its idle runs serve only large requests
                          (run.c) */
