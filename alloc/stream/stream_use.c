@@ -342,8 +342,8 @@ static void note_captured(wm_block *block)
 }
 
 /* What an adopted stream captures. No driver call if no capture is known. */
-static warm_status adopted_capture(wm_timelines *set, const wm_timeline *t,
-                                   wm_capture *capture)
+static inline warm_status
+adopted_capture(wm_timelines *set, const wm_timeline *t, wm_capture *capture)
 {
     warm_status status = wm_driver_check_lost(set->driver, t->device);
 

@@ -39,11 +39,11 @@ wm_timeline *wm_timeline_next_named_locked(wm_timelines *set,
 wm_timeline *wm_timeline_find_adopted_locked(wm_timelines *set,
                                              warm_stream stream)
 {
-    wm_timeline *t = NULL;
+    wm_timeline *t = *bucket_of(set->by_name, (uintptr_t)stream);
 
-    do {
-        t = wm_timeline_next_named_locked(set, stream, t);
-    } while (t != NULL && !wm_timeline_is_adopted(t));
+    while (t != NULL && (t->stream != stream || !wm_timeline_is_adopted(t))) {
+        t = t->next_by_name;
+    }
     return t;
 }
 
