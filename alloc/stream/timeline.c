@@ -513,7 +513,7 @@ static warm_status announced_info(wm_timelines *set, warm_stream stream,
 warm_status wm_timelines_info(wm_timelines *set, warm_stream stream,
                               wm_stream_info *info)
 {
-    wm_named_query query = {.stream = stream}, **link;
+    wm_named_query query = {.stream = stream}, *listed = &query, **link;
     const wm_timeline *t = NULL;
     warm_status status;
 
@@ -531,16 +531,16 @@ warm_status wm_timelines_info(wm_timelines *set, warm_stream stream,
         return announced_info(set, stream, info);
     }
     /* A thread that announces the stream waits from now on. */
-    query.next = set->named_queries;
-    set->named_queries = &query;
+    listed->next = set->named_queries;
+    set->named_queries = listed;
     wm_lock_release(&set->lock);
     status = wm_driver_stream_info(set->driver, stream, info);
     wm_lock_acquire(&set->lock);
     link = &set->named_queries;
-    while (*link != &query) {
+    while (*link != listed) {
         link = &(*link)->next;
     }
-    *link = query.next;
+    *link = listed->next;
     wm_cond_broadcast(&set->driver_call_over);
     wm_lock_release(&set->lock);
     return status;
