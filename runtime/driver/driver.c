@@ -248,21 +248,29 @@ void wm_driver_capture_relaxed_end(wm_driver *d, bool *mode)
     }
 }
 
-/* Waits for an object in relaxed capture mode. */
-#define DEFINE_AWAIT(name, type, synchronize)                                  \
-    warm_status wm_driver_##name(wm_driver *d, type object)                    \
-    {                                                                          \
-        bool mode = true;                                                      \
-        warm_status status = wm_driver_capture_mode(d, &mode);                 \
-                                                                               \
-        if (status == WARM_OK) {                                               \
-            status = synchronize(d, object);                                   \
-            wm_driver_capture_relaxed_end(d, &mode);                           \
-        }                                                                      \
-        return status;                                                         \
+warm_status wm_driver_stream_await(wm_driver *d, warm_stream stream)
+{
+    bool mode = true;
+    warm_status status = wm_driver_capture_mode(d, &mode);
+
+    if (status == WARM_OK) {
+        status = wm_driver_stream_synchronize(d, stream);
+        wm_driver_capture_relaxed_end(d, &mode);
     }
-DEFINE_AWAIT(stream_await, warm_stream, wm_driver_stream_synchronize)
-DEFINE_AWAIT(event_await, warm_event, wm_driver_event_synchronize)
+    return status;
+}
+
+warm_status wm_driver_event_await(wm_driver *d, warm_event event)
+{
+    bool mode = true;
+    warm_status status = wm_driver_capture_mode(d, &mode);
+
+    if (status == WARM_OK) {
+        status = wm_driver_event_synchronize(d, event);
+        wm_driver_capture_relaxed_end(d, &mode);
+    }
+    return status;
+}
 
 void wm_driver_init(wm_driver *d, const wm_driver_ops *ops, const char *name,
                     int devices)
