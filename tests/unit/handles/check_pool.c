@@ -836,12 +836,13 @@ END_TEST
  * asked what became of things. */
 static struct wm_kind_table *open_pools(warm_kind *bound)
 {
+    static const wm_kind_hooks none;
     struct wm_kind_table *pools = NULL;
     wm_options options;
 
     wt_ok(wm_options_resolve(NULL, NULL, &options));
-    wt_ok(wm_kind_table_open(runtime->driver, &options, wm_kinds_builtin,
-                             &(wm_kind_hooks){.streams = {NULL}}, &pools));
+    wt_ok(wm_kind_table_open(runtime->driver, &options, wm_kinds_builtin, &none,
+                             &pools));
     wt_ok(wm_kind_table_add(pools, &bound_ops, NULL, bound));
     return pools;
 }
