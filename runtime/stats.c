@@ -132,20 +132,10 @@ static warm_status put_nodes(wm_text *text, warm_runtime *runtime)
     return status;
 }
 
-static warm_status put_prewarm(wm_text *text, warm_runtime *runtime)
-{
-    uint64_t done = 0, wanted = 0;
-    warm_status status = warm_pinned_prewarm_progress(runtime, &done, &wanted);
-
-    wm_text_put(text,
-                ",\"prewarm\":{\"done\":%" PRIu64 ",\"wanted\":%" PRIu64 "}",
-                done, wanted);
-    return status;
-}
-
 static warm_status put_pinned(wm_text *text, warm_runtime *runtime)
 {
     warm_space_stats stats = {.size = sizeof stats};
+    uint64_t done = 0, wanted = 0;
     warm_status status = warm_pinned_get_stats(runtime, &stats);
 
     if (status != WARM_OK) {
@@ -153,7 +143,10 @@ static warm_status put_pinned(wm_text *text, warm_runtime *runtime)
     }
     wm_text_put(text, ",\"pinned\":{\"space\":\"pinned\"");
     put_space(text, &stats);
-    status = put_prewarm(text, runtime);
+    status = warm_pinned_prewarm_progress(runtime, &done, &wanted);
+    wm_text_put(text,
+                ",\"prewarm\":{\"done\":%" PRIu64 ",\"wanted\":%" PRIu64 "}",
+                done, wanted);
     if (status == WARM_OK) {
         status = put_nodes(text, runtime);
     }

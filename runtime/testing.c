@@ -11,14 +11,6 @@
 
 #include <limits.h>
 
-static warm_status unknown_call(const char *call)
-{
-    return wm_fail(WARM_INVALID_ARGUMENT,
-                   "no driver call '%.64s': warm_testing_call_name() lists the "
-                   "names",
-                   call != NULL ? call : "(null)");
-}
-
 static warm_status find_call(warm_runtime *runtime, const char *call,
                              int *index)
 {
@@ -28,7 +20,13 @@ static warm_status find_call(warm_runtime *runtime, const char *call,
         return status;
     }
     *index = call != NULL ? wm_driver_call_index(call) : -1;
-    return *index >= 0 ? WARM_OK : unknown_call(call);
+    if (*index < 0) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "no driver call '%.64s': warm_testing_call_name() lists "
+                       "the names",
+                       call != NULL ? call : "(null)");
+    }
+    return WARM_OK;
 }
 
 warm_status warm_testing_fail(warm_runtime *runtime, const char *call,

@@ -48,14 +48,6 @@ static warm_status choose(const wm_cuda_library *library, int cuda,
     return WARM_OK;
 }
 
-static void log_choice(const wm_cuda_library *library, void *opened, int cuda)
-{
-    char file[512];
-
-    wm_library_file(opened, file, sizeof file);
-    wm_log(WARM_LOG_INFO, "%s for CUDA %d: %s", library->what, cuda, file);
-}
-
 /* A library to check by fits(). */
 typedef struct candidate {
     const wm_cuda_library *library;
@@ -108,6 +100,7 @@ static warm_status load(wm_kind *kind, void **table)
         .context = &c,
         .loaded_decides = true,
     };
+    char file[512];
     void *opened = NULL;
     warm_status status = choose(library, c.cuda, names);
 
@@ -124,7 +117,8 @@ static warm_status load(wm_kind *kind, void **table)
         wm_meta_free(c.table);
         return status;
     }
-    log_choice(library, opened, c.cuda);
+    wm_library_file(opened, file, sizeof file);
+    wm_log(WARM_LOG_INFO, "%s for CUDA %d: %s", library->what, c.cuda, file);
     *table = c.table;
     return WARM_OK;
 }

@@ -246,19 +246,10 @@ static int find_own(struct dl_phdr_info *object, size_t bytes, void *context)
     return 0;
 }
 
-/* The first backtrace() of a process loads libgcc and allocates: not later, in
- * the middle of an allocation. */
-static void prepare_frames(wm_history *history)
-{
-    void *frame[1];
-
-    (void)backtrace(frame, 1);
-    (void)dl_iterate_phdr(find_own, history);
-}
-
 warm_status wm_history_open(const wm_options *options, wm_history **history)
 {
     wm_history *made;
+    void *frame[1];
 
     *history = NULL;
     if (options->history == 0) {
@@ -277,7 +268,10 @@ warm_status wm_history_open(const wm_options *options, wm_history **history)
         goto fail_slots;
     }
     if (made->frames > 0) {
-        prepare_frames(made);
+        /* The first backtrace() of a process loads libgcc and allocates: not
+         * later, in the middle of an allocation. */
+        (void)backtrace(frame, 1);
+        (void)dl_iterate_phdr(find_own, made);
     }
     *history = made;
     return WARM_OK;

@@ -94,8 +94,7 @@ void wm_process_exit_first(void)
     (void)atexit(at_exit);
 }
 
-/* Whether started is in the table; adds it if not. */
-static bool is_known(const void *started)
+void wm_process_exit_after(const void *started)
 {
     bool known = false;
     int i = 0;
@@ -108,12 +107,7 @@ static bool is_known(const void *started)
         started_before[i] = started;
     }
     wm_lock_release(&wm_process_lock);
-    return known;
-}
-
-void wm_process_exit_after(const void *started)
-{
-    if (!is_known(started)) {
+    if (!known) {
         wm_process_exit_first();
     }
 }

@@ -372,20 +372,9 @@ void wm_trace_begin(wm_trace *trace)
     say(trace);
 }
 
-/* The text of the options in force; null without memory. */
-static char *text_of(const wm_options *options)
-{
-    size_t bytes = wm_options_text(options, NULL, 0);
-    char *text = wm_meta_alloc(bytes);
-
-    if (text != NULL) {
-        (void)wm_options_text(options, text, bytes);
-    }
-    return text;
-}
-
 warm_status wm_trace_open(const wm_options *options, wm_trace **trace)
 {
+    size_t bytes = wm_options_text(options, NULL, 0);
     wm_trace *made;
     warm_status status;
 
@@ -407,7 +396,10 @@ warm_status wm_trace_open(const wm_options *options, wm_trace **trace)
     made->start_ns = wm_clock_ns();
     made->last_stream = WM_TRACE_LEGACY;
     (void)wm_map_move(&made->streams, made->entries, WM_TRACE_STREAMS);
-    made->options = text_of(options);
+    made->options = wm_meta_alloc(bytes);
+    if (made->options != NULL) {
+        (void)wm_options_text(options, made->options, bytes);
+    }
     *trace = made;
     return WARM_OK;
 }
