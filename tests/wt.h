@@ -26,6 +26,7 @@
 #include "warmpool/warmpool.h"
 
 #include <check.h>
+#include <pthread.h>
 #include <stdbool.h>
 
 /* The tests below it, up to the next WT_CASE, are a case of this name (for
@@ -164,6 +165,20 @@ const char *wt_missing(const char *text, const char *const *words);
                    wt_text_);                                                  \
     } while (0)
 #define wt_says(...) wt_contains(warm_last_error_message(), __VA_ARGS__)
+
+/* A host function, wt_door_run(), that waits inside until the door is open. */
+typedef struct wt_door {
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    bool entered, open, left; /* lock mutex */
+} wt_door;
+#define WT_DOOR_INIT                                                           \
+    {                                                                          \
+        .mutex = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER   \
+    }
+void wt_door_run(void *door);
+void wt_door_wait_entered(wt_door *door);
+void wt_door_open(wt_door *door);
 
 /* A gate on a stream: work queued behind it waits until the gate opens. It is
  * a host function that waits, and so works on every backend under two rules:

@@ -102,48 +102,6 @@ static inline unsigned wt_order_count(wt_order *order)
     return count;
 }
 
-/* Two sides that meet: a host function waits until it is let go. */
-typedef struct wt_door {
-    pthread_mutex_t mutex;
-    pthread_cond_t cond;
-    bool entered, open;
-} wt_door;
-
-#define WT_DOOR_INIT                                                           \
-    {                                                                          \
-        .mutex = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER   \
-    }
-
-static inline void wt_door_run(void *argument)
-{
-    wt_door *door = argument;
-
-    pthread_mutex_lock(&door->mutex);
-    door->entered = true;
-    pthread_cond_broadcast(&door->cond);
-    while (!door->open) {
-        pthread_cond_wait(&door->cond, &door->mutex);
-    }
-    pthread_mutex_unlock(&door->mutex);
-}
-
-static inline void wt_door_wait_entered(wt_door *door)
-{
-    pthread_mutex_lock(&door->mutex);
-    while (!door->entered) {
-        pthread_cond_wait(&door->cond, &door->mutex);
-    }
-    pthread_mutex_unlock(&door->mutex);
-}
-
-static inline void wt_door_open(wt_door *door)
-{
-    pthread_mutex_lock(&door->mutex);
-    door->open = true;
-    pthread_cond_broadcast(&door->cond);
-    pthread_mutex_unlock(&door->mutex);
-}
-
 /* The last error came from the host device, with that code. */
 static inline void wt_host_error(int code)
 {

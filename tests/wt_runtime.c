@@ -59,45 +59,60 @@ void wt_runtime_end(warm_runtime *runtime)
     ck_assert_uint_eq(report.imports, 0);
 }
 
-struct wt_gate {
-    pthread_mutex_t mutex;
-    pthread_cond_t cond;
-    bool reached, open, left;
-};
-
-static void wait_at_gate(void *argument)
+void wt_door_run(void *argument)
 {
-    wt_gate *gate = argument;
+    wt_door *door = argument;
 
-    pthread_mutex_lock(&gate->mutex);
-    gate->reached = true;
-    pthread_cond_broadcast(&gate->cond);
-    while (!gate->open) {
-        pthread_cond_wait(&gate->cond, &gate->mutex);
+    pthread_mutex_lock(&door->mutex);
+    door->entered = true;
+    pthread_cond_broadcast(&door->cond);
+    while (!door->open) {
+        pthread_cond_wait(&door->cond, &door->mutex);
     }
-    gate->left = true;
-    pthread_cond_broadcast(&gate->cond);
-    pthread_mutex_unlock(&gate->mutex);
+    door->left = true;
+    pthread_cond_broadcast(&door->cond);
+    pthread_mutex_unlock(&door->mutex);
 }
+
+static void await(wt_door *door, const bool *flag)
+{
+    pthread_mutex_lock(&door->mutex);
+    while (!*flag) {
+        pthread_cond_wait(&door->cond, &door->mutex);
+    }
+    pthread_mutex_unlock(&door->mutex);
+}
+
+void wt_door_wait_entered(wt_door *door)
+{
+    await(door, &door->entered);
+}
+
+void wt_door_open(wt_door *door)
+{
+    pthread_mutex_lock(&door->mutex);
+    door->open = true;
+    pthread_cond_broadcast(&door->cond);
+    pthread_mutex_unlock(&door->mutex);
+}
+
+struct wt_gate {
+    wt_door door;
+};
 
 wt_gate *wt_gate_close(warm_runtime *runtime, warm_stream stream)
 {
-    wt_gate *gate = calloc(1, sizeof *gate);
+    wt_gate *gate = malloc(sizeof *gate);
 
     ck_assert_ptr_nonnull(gate);
-    pthread_mutex_init(&gate->mutex, NULL);
-    pthread_cond_init(&gate->cond, NULL);
-    wt_ok(warm_stream_host_func(runtime, stream, wait_at_gate, gate));
+    *gate = (wt_gate){WT_DOOR_INIT};
+    wt_ok(warm_stream_host_func(runtime, stream, wt_door_run, &gate->door));
     return gate;
 }
 
 void wt_gate_await(wt_gate *gate)
 {
-    pthread_mutex_lock(&gate->mutex);
-    while (!gate->reached) {
-        pthread_cond_wait(&gate->cond, &gate->mutex);
-    }
-    pthread_mutex_unlock(&gate->mutex);
+    wt_door_wait_entered(&gate->door);
 }
 
 wt_gate *wt_gate_hold(warm_runtime *runtime, warm_stream stream)
@@ -110,15 +125,10 @@ wt_gate *wt_gate_hold(warm_runtime *runtime, warm_stream stream)
 
 void wt_gate_open(wt_gate *gate)
 {
-    pthread_mutex_lock(&gate->mutex);
-    gate->open = true;
-    pthread_cond_broadcast(&gate->cond);
-    while (!gate->left) {
-        pthread_cond_wait(&gate->cond, &gate->mutex);
-    }
-    pthread_mutex_unlock(&gate->mutex);
-    pthread_cond_destroy(&gate->cond);
-    pthread_mutex_destroy(&gate->mutex);
+    wt_door_open(&gate->door);
+    await(&gate->door, &gate->door.left);
+    pthread_cond_destroy(&gate->door.cond);
+    pthread_mutex_destroy(&gate->door.mutex);
     free(gate);
 }
 

@@ -17,55 +17,43 @@ static warm_runtime *runtime;
 static warm_stream first, second;
 static char *text; /* the last one: ends what was found in others */
 
-static void begin(warm_options *options)
+static void begin(warm_options options)
 {
-    options->size = sizeof *options;
-    options->segment = 2 * MIB;
-    runtime = wt_runtime(options);
+    options.size = sizeof options;
+    options.segment = 2 * MIB;
+    runtime = wt_runtime(&options);
     first = wt_stream(runtime, 0);
     second = wt_stream(runtime, 0);
 }
 
 static void setup(void)
 {
-    warm_options options = {0};
-
-    begin(&options);
+    begin((warm_options){0});
 }
 
 static void setup_history(void)
 {
-    warm_options options = {.history = 1000};
-
-    begin(&options);
+    begin((warm_options){.history = 1000});
 }
 
 static void setup_frames(void)
 {
-    warm_options options = {.history = 1000, .history_frames = 12};
-
-    begin(&options);
+    begin((warm_options){.history = 1000, .history_frames = 12});
 }
 
 static void setup_short(void)
 {
-    warm_options options = {.history = 4};
-
-    begin(&options);
+    begin((warm_options){.history = 4});
 }
 
 static void setup_nodes(void)
 {
-    warm_options options = {.history = 1000, .numa_nodes = 2};
-
-    begin(&options);
+    begin((warm_options){.history = 1000, .numa_nodes = 2});
 }
 
 static void setup_expandable(void)
 {
-    warm_options options = {.history = 1000, .expandable_segments = "on"};
-
-    begin(&options);
+    begin((warm_options){.history = 1000, .expandable_segments = "on"});
 }
 
 static void teardown(void)

@@ -703,19 +703,24 @@ WT_TEST(test_parts_of_a_peak_add_up)
 
 WT_CASE("figures");
 
+static bool met(const bench_row *row, const bench_figures *f)
+{
+    char measured[160];
+
+    return bench_goal_met(row, f, measured, sizeof measured);
+}
+
 WT_LOOP_TEST(test_goal_of_a_ratio, sizeof hot / sizeof *hot)
 {
     const bench_row *row = &bench_rows[bench_row_find("hot64k")];
     int floor = bench_series_find(row, "floor");
     bench_figures f = {0};
-    char measured[160];
 
     for (int t = 0; t < 4; t++) {
         f.of[0][t].ns = hot[_i].mine[t];
         f.of[floor][t].ns = hot[_i].floor[t];
     }
-    ck_assert_int_eq(bench_goal_met(row, &f, measured, sizeof measured),
-                     hot[_i].met);
+    ck_assert_int_eq(met(row, &f), hot[_i].met);
 }
 
 /* Two streams; buffer 0 and 1 on the first, 2 on the other, 3 on none. */
@@ -764,28 +769,25 @@ WT_LOOP_TEST(test_goal_of_calls, sizeof calls / sizeof *calls)
 {
     const bench_row *row = &bench_rows[bench_row_find("calls")];
     bench_figures f = {0};
-    char measured[160];
 
     f.of[0][3].records = calls[_i].records;
     f.of[0][3].queries = calls[_i].queries;
     f.of[0][3].others = calls[_i].others;
-    ck_assert_int_eq(bench_goal_met(row, &f, measured, sizeof measured),
-                     calls[_i].met);
+    ck_assert_int_eq(met(row, &f), calls[_i].met);
 }
 
 WT_TEST(test_goal_of_memory)
 {
     const bench_row *row = &bench_rows[bench_row_find("tmixed-0")];
     bench_figures f = {0};
-    char measured[160];
 
     f.of[0][0] = BENCH_RESULT_NONE;
-    ck_assert(!bench_goal_met(row, &f, measured, sizeof measured));
+    ck_assert(!met(row, &f));
     f.of[0][0].live = 100;
     f.of[0][0].peak = 115;
-    ck_assert(bench_goal_met(row, &f, measured, sizeof measured));
+    ck_assert(met(row, &f));
     f.of[0][0].peak = 116;
-    ck_assert(!bench_goal_met(row, &f, measured, sizeof measured));
+    ck_assert(!met(row, &f));
 }
 
 /* A difference may be below nothing, but not drown in noise. */
@@ -793,18 +795,17 @@ WT_TEST(test_goal_of_a_difference)
 {
     const bench_row *row = &bench_rows[bench_row_find("churn")];
     bench_figures f = {0};
-    char measured[160];
 
     f.of[0][0] = BENCH_RESULT_NONE;
-    ck_assert(!bench_goal_met(row, &f, measured, sizeof measured));
+    ck_assert(!met(row, &f));
     f.of[0][0].ns = 650;
     f.of[0][0].max = 900;
-    ck_assert(bench_goal_met(row, &f, measured, sizeof measured));
+    ck_assert(met(row, &f));
     f.of[0][0].max = 1100;
-    ck_assert(!bench_goal_met(row, &f, measured, sizeof measured));
+    ck_assert(!met(row, &f));
     f.of[0][0].ns = 710;
     f.of[0][0].max = 720;
-    ck_assert(!bench_goal_met(row, &f, measured, sizeof measured));
+    ck_assert(!met(row, &f));
 }
 
 /* ---- a measurement ----------------------------------------------------- */
@@ -852,35 +853,34 @@ WT_LOOP_TEST(test_measure_warms_up_in_rounds,
 
 /* What a thread has done in how long, and whether it is warm: after 20 ms, and
  * then each time it has doubled; at the second time that nothing was gained. */
-static const struct {
+typedef struct look {
     uint64_t ms, ops;
     bool warm;
-} steady[] = {{19, 100, false},
-              {20, 100, false},
-              {39, 210, false},
-              {40, 200, false},
-              {80, 400, true}};
-static const struct {
-    uint64_t ms, ops;
-    bool warm;
-} cheaper[] = {{25, 100, false},   {49, 300, false},  {50, 220, false},
-               {99, 900, false},   {110, 530, false}, {220, 1300, false},
-               {440, 2700, false}, {880, 5500, true}};
+} look;
+static const look steady[] = {{19, 100, false},
+                              {20, 100, false},
+                              {39, 210, false},
+                              {40, 200, false},
+                              {80, 400, true}};
+static const look cheaper[] = {{25, 100, false},   {49, 300, false},
+                               {50, 220, false},   {99, 900, false},
+                               {110, 530, false},  {220, 1300, false},
+                               {440, 2700, false}, {880, 5500, true}};
+
+static void check_warmth(const look *looks, size_t count)
+{
+    bench_warmth w = {0};
+
+    for (size_t i = 0; i < count; i++) {
+        ck_assert_int_eq(bench_is_warm(&w, looks[i].ms * 1000000, looks[i].ops),
+                         looks[i].warm);
+    }
+}
 
 WT_TEST(test_warm_is_who_gains_no_more)
 {
-    bench_warmth a = {0}, b = {0};
-
-    for (size_t i = 0; i < sizeof steady / sizeof *steady; i++) {
-        ck_assert_int_eq(
-            bench_is_warm(&a, steady[i].ms * 1000000, steady[i].ops),
-            steady[i].warm);
-    }
-    for (size_t i = 0; i < sizeof cheaper / sizeof *cheaper; i++) {
-        ck_assert_int_eq(
-            bench_is_warm(&b, cheaper[i].ms * 1000000, cheaper[i].ops),
-            cheaper[i].warm);
-    }
+    check_warmth(steady, sizeof steady / sizeof *steady);
+    check_warmth(cheaper, sizeof cheaper / sizeof *cheaper);
 }
 
 /* Figures of another row are those of the same label at as many threads; it is
