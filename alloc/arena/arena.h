@@ -124,24 +124,25 @@ typedef struct wm_arena {
     /* All fields below: lock arena. */
     wm_segment *segments;
     wm_segment *spare_segments; /* spare records, chained by next */
-    wm_segment *all_segments; /* all records ever made, chained by next_made */
+    wm_segment *all_segments;   /* all records made, chained by next_made */
     wm_block *gaps; /* runs without memory, chained as idle runs are */
     wm_lane common; /* memory that every stream may use */
     wm_lane *lanes; /* memory that one stream may use, chained by next */
     wm_lane *spare_lanes;
-    wm_lane *fresh_head,
-        *fresh_tail; /* lanes with new runs, chained by next_fresh */
-    _Atomic unsigned fresh_lanes; /* relaxed: read without the lock */
-    size_t dedicated_segments;    /* segments obtained for one request each */
-    size_t grown_bytes;     /* obtained while an oversize segment had room */
-    wm_block *spare_blocks; /* spare records, chained by next_idle */
-    void *record_chunks;    /* the allocations that records were made in */
-    wm_slab *all_slabs;     /* all records ever made, chained by next_made */
-    size_t detached_bytes;  /* removed from the arena, not yet freed */
-    size_t fresh_bytes;     /* became pending since the last miss */
-    size_t out_bytes;       /* with callers or in magazines */
-    bool batched;           /* not all of these have callers (arena_check.c) */
-    bool retaining;         /* graphs use the memory: no segment is detached */
+    /* Lanes with new runs, chained by next_fresh; and their number, relaxed:
+     * read without the lock. */
+    wm_lane *fresh_head, *fresh_tail;
+    _Atomic unsigned fresh_lanes;
+    size_t dedicated_segments; /* segments obtained for one request each */
+    size_t grown_bytes;        /* obtained while an oversize segment had room */
+    wm_block *spare_blocks;    /* spare records, chained by next_idle */
+    void *record_chunks;       /* the allocations that records were made in */
+    wm_slab *all_slabs;        /* all records ever made, chained by next_made */
+    size_t detached_bytes;     /* removed from the arena, not yet freed */
+    size_t fresh_bytes;        /* became pending since the last miss */
+    size_t out_bytes;          /* with callers or in magazines */
+    bool batched;   /* not all of these have callers (arena_check.c) */
+    bool retaining; /* graphs use the memory: no segment is detached */
     wm_transfer_cache transfer_cache;    /* batches flushed from magazines */
     wm_slab *spare_slabs[WM_SLAB_SORTS]; /* spare records by number of slots,
                                             chained by next */
@@ -316,25 +317,24 @@ static inline enum wm_block_state wm_block_fate(wm_block *block)
                : WM_BLOCK_IDLE;
 }
 
-/* What to detach from an arena: wholly idle segments and idle pieces of
- * segments that expand, those with the highest rank first. Zeros, but
- * before_ns, do not restrict. */
+/* What to detach from an arena: wholly idle segments, and idle pieces of
+ * segments that expand, those that rank highest first. */
 typedef struct wm_purge {
-    /* At least so many; SIZE_MAX: all. Less what was detached afterwards, if
-     * not all. */
+    /* At least so many, SIZE_MAX: all; less what was detached, unless all. */
     size_t bytes;
-    /* Bytes of wholly idle segments that stay (bytes is SIZE_MAX); less those
-     * that stay in this arena afterwards. */
+    /* Wholly idle segments of so many bytes stay; less those that did. */
     size_t keep;
-    uint64_t
-        before_ns;  /* only if idle since then or earlier; UINT64_MAX: any */
-    uint64_t least; /* only with this rank or a higher one */
-    size_t below; /* only dedicated segments that are smaller, at most bytes */
-    bool oldest;  /* rank by idle time, the longest first; else by size */
+    /* Only memory that is idle since then or earlier; UINT64_MAX: any. */
+    uint64_t before_ns;
+    uint64_t least; /* only memory of this rank or a higher one */
+    /* If not 0: only dedicated segments smaller than that, and at most bytes.
+     */
+    size_t below;
+    bool oldest; /* rank by idle time, the longest first; else by size */
 } wm_purge;
 
-/* Detaches; returns a chain by next. Detached segments still count as held.
- * Unless it is about idle time the transfer cache is emptied first. */
+/* Returns what it detached, chained by next; that still counts as held. Empties
+ * the transfer cache first, except for a purge by idle time. */
 wm_segment *wm_arena_purge(wm_arena *arena, wm_purge *purge);
 /* Highest rank of wholly idle memory, 0: there is none. *detached: bytes
  * detached already. */

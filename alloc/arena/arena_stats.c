@@ -104,9 +104,10 @@ static void note_draining_locked(wm_arena *arena, const wm_block *block,
                                  int change)
 {
     wm_figures *figures = &arena->figures[!block->segment->small];
+    int64_t bytes = (int64_t)block->bytes;
 
     total_add(&figures->draining, change, 0);
-    total_add(&figures->draining_bytes, change * (int64_t)block->bytes, 0);
+    total_add(&figures->draining_bytes, change * bytes, 0);
 }
 
 void wm_arena_note_give_locked(wm_arena *arena, const wm_block *block,

@@ -209,21 +209,22 @@ struct wm_segment {
     struct wm_arena *arena;
     wm_segment *previous,
         *next;              /* lock arena; next also chains spare records */
-    uint64_t idle_since_ns; /* lock arena: valid while all of it is idle */
+    uint64_t idle_since_ns; /* lock arena: valid while it is one idle run */
     uint64_t made_ns;       /* const */
     bool dedicated;         /* lock arena: obtained for one request */
     bool small;             /* const: for small requests (wm_arena.small_max) */
-    bool oversize;    /* lock arena: its idle runs serve only large requests
-                         (run.c) */
-    bool free_failed; /* lock arena: the driver failed to free it and it was not
-                         used since: other segments are purged first */
-    wm_block *first;  /* record of its first run while detached */
-    size_t
-        unit; /* const: grain in which it expands (arena.h); 0: it does not */
-    size_t held; /* lock arena: bytes that have memory; all, if it does not
-                    expand */
-    wm_segment
-        *parent;  /* a detached piece: the segment it is part of; else null */
+    /* Lock arena: its idle runs serve only large requests (run.c). */
+    bool oversize;
+    /* Lock arena: the driver failed to free it and it was not used since: other
+     * segments are purged first. */
+    bool free_failed;
+    wm_block *first; /* record of its first run while detached */
+    /* Const: grain in which it expands (arena.h); 0: it does not. */
+    size_t unit;
+    /* Lock arena: bytes that have memory; all, if it does not expand. */
+    size_t held;
+    /* A detached piece: the segment that it is part of; else null. */
+    wm_segment *parent;
     size_t words; /* const: words in starts, and in joined behind them */
     /* Const pointer. In segments that expand, one bit for each unit
      * (arena.h). */
