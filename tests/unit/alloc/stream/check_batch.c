@@ -29,7 +29,7 @@ static void teardown(void)
     wt_runtime_end(runtime);
 }
 
-/* Another runtime, with these options. */
+/* Replaces the runtime by one with these options. */
 #define reopen(...)                                                            \
     do {                                                                       \
         teardown();                                                            \
@@ -47,7 +47,7 @@ static uint64_t all_calls(void)
     return sum;
 }
 
-/* That of the stream. */
+/* The timeline of the stream. */
 static const wm_timeline *timeline(void)
 {
     wm_timeline *t = NULL;
@@ -91,8 +91,8 @@ START_TEST(test_B4_frees_on_an_adopted_stream_share_one_event)
 }
 END_TEST
 
-/* The same of blocks that no thread has handed out: their frees do not gather
- * before. */
+/* Blocks of no thread's cache: their frees do not wait in a thread's slot
+ * first. */
 START_TEST(test_B4_other_frees_share_one_event_as_well)
 {
     void *block[COUNT];
@@ -125,8 +125,8 @@ START_TEST(test_B4_bytes_close_a_batch)
 }
 END_TEST
 
-/* A stream whose events stay out gets smaller batches, half as large when four
- * are out, and down to one block. */
+/* A stream whose events do not complete gets smaller batches: half as large
+ * with four events out, down to one block. */
 START_TEST(test_B4_late_events_make_batches_smaller)
 {
     uint64_t marks;
@@ -149,7 +149,7 @@ START_TEST(test_B4_late_events_make_batches_smaller)
 }
 END_TEST
 
-/* The host device, whose first question is late to bring its answer. */
+/* The first event query returns late. */
 static struct {
     _Atomic bool asked, open;
 } slow;
@@ -186,8 +186,9 @@ static void poll_or_free(void *argument, unsigned index)
     atomic_store(&slow.open, true);
 }
 
-/* While a poller is away, another thread frees block after block: 8 batches get
- * an event of their own, the rest one more, when the poller is back. */
+/* While a poller is in the driver, another thread frees block after block:
+ * 8 batches get an event each, and the rest share one when the poller is back.
+ * */
 START_TEST(test_B4_batches_behind_a_poll_share_events)
 {
     struct beside beside = {.polled = WARM_OK, .freed = WARM_OK};
@@ -237,7 +238,7 @@ START_TEST(test_B4_age_closes_a_batch)
 }
 END_TEST
 
-/* The stream is idle: that is one question, and no event. */
+/* For an idle stream a poll makes one query and records no event. */
 START_TEST(test_B4_an_idle_stream_is_asked_once)
 {
     void *block = take();
@@ -252,8 +253,8 @@ START_TEST(test_B4_an_idle_stream_is_asked_once)
 }
 END_TEST
 
-/* What was in the queue when the stream was found idle has passed as well;
- * nobody asks for its events. */
+/* If the stream is idle, the queued batches are complete without a query of
+ * their events. */
 START_TEST(test_B4_an_idle_stream_needs_no_event_queries)
 {
     uint64_t queries;
@@ -269,8 +270,8 @@ START_TEST(test_B4_an_idle_stream_needs_no_event_queries)
 }
 END_TEST
 
-/* Where older work has not passed nobody asks for the younger: one question,
- * and an event for what is open. */
+/* If the oldest batch is incomplete, a poll makes that one query, and
+ * records an event for the open batch. */
 START_TEST(test_B4_a_busy_stream_is_asked_once)
 {
     uint64_t queries, marks;
@@ -287,8 +288,8 @@ START_TEST(test_B4_a_busy_stream_is_asked_once)
 }
 END_TEST
 
-/* A miss that grows in the end asks the stream, and then, for all that there
- * is, the event that it has recorded there: once each. */
+/* A miss that grows queries the stream, and then the event that it recorded
+ * there: once each. */
 START_TEST(test_B4_a_miss_asks_nobody_twice)
 {
     void *grown = NULL;
@@ -315,7 +316,7 @@ struct others {
     unsigned refused;
 };
 
-/* The first free makes a slot, the others are hits of it. */
+/* The first free makes a slot, the others are hits in it. */
 static void free_others(void *argument, unsigned index)
 {
     struct others *o = argument;
@@ -367,7 +368,7 @@ static void free_two(void *argument, unsigned index)
     two->status[1] = warm_free(two->block[1]);
 }
 
-/* Of a class that the thread has not used before, too. */
+/* Also in a class that the freeing thread has not used before. */
 START_TEST(test_B14_frees_of_others_count_in_their_class)
 {
     const size_t bytes[] = {SMALL, SMALL / 4};
@@ -391,8 +392,8 @@ START_TEST(test_B14_frees_of_others_count_in_their_class)
 }
 END_TEST
 
-/* The memory is there, in an open batch: nothing is obtained, and under a
- * limit nothing fails. */
+/* The memory is in an open batch: the allocation takes it, does not grow,
+ * and does not fail under a limit. */
 START_TEST(test_B12_an_allocation_takes_from_the_open_batch)
 {
     void *block = NULL;
@@ -422,8 +423,8 @@ START_TEST(test_B5_a_stuck_adopted_stream_delays_only_its_blocks)
 }
 END_TEST
 
-/* Batches of one stream come back in the order of their work: none waits for a
- * later one, however many there are that nobody has asked for. */
+/* Batches of one stream complete in the order of its work: none waits for a
+ * later one, however many were not queried. */
 START_TEST(test_B5_an_early_batch_does_not_wait_for_a_late_one)
 {
     const unsigned batches = 12;
@@ -442,7 +443,8 @@ START_TEST(test_B5_an_early_batch_does_not_wait_for_a_late_one)
 }
 END_TEST
 
-/* Every pair of kinds, in both orders: the block waits for both streams. */
+/* An adopted and a retired stream in every combination and order: the block
+ * waits for both streams. */
 START_TEST(test_B4_a_block_of_several_streams_waits_for_each)
 {
     warm_stream pair[2];
@@ -469,7 +471,7 @@ START_TEST(test_B4_a_block_of_several_streams_waits_for_each)
 }
 END_TEST
 
-/* Who has time asks every queue, and not some of them. */
+/* Housekeeping polls every timeline. */
 START_TEST(test_tending_asks_all_queues)
 {
     warm_stream all[3];
@@ -509,7 +511,7 @@ START_TEST(test_B6_a_stream_of_the_program_is_adopted_and_retired)
     wt_ok(warm_stream_retire(runtime, mine));
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1); /* the final one */
     poll_leaves(1);
-    /* From here on each free has its event. */
+    /* From here on each free records its own event. */
     wt_free_used(take(), mine);
     wt_free_used(take(), mine);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 3);
@@ -535,8 +537,8 @@ START_TEST(test_B6_default_streams_are_not_adopted)
 }
 END_TEST
 
-/* Destroyed by the program's own call, after it was retired; the blocks that
- * it used come back when its work is done. */
+/* The program destroys the stream itself after it was retired: its blocks
+ * are idle again once its work is done. */
 START_TEST(test_B6_an_open_batch_outlives_its_stream)
 {
     warm_stream brief;
@@ -556,8 +558,9 @@ START_TEST(test_B6_an_open_batch_outlives_its_stream)
 }
 END_TEST
 
-/* The promise is broken: another stream stands at the address. Nothing of the
- * first one is handed out, and the second one is a stream like any other. */
+/* The program destroys an adopted stream without retiring it, and another
+ * stream gets the address: blocks of the first are lost, and the second is a
+ * stream like any other. */
 START_TEST(test_B6_a_stream_that_vanished_is_noticed_at_its_address)
 {
     warm_stream first, second;
@@ -580,8 +583,8 @@ START_TEST(test_B6_a_stream_that_vanished_is_noticed_at_its_address)
 }
 END_TEST
 
-/* The same where the second one is the program's own, not adopted: it tells of
- * the first one when it retires. */
+/* The same if the second stream is not adopted: the library notices when it
+ * is retired. */
 START_TEST(test_B6_a_stream_that_vanished_is_noticed_by_the_next_that_retires)
 {
     warm_stream first, second;
@@ -617,7 +620,7 @@ START_TEST(test_B6_adopted_streams_that_are_gone_leave_nothing_behind)
 }
 END_TEST
 
-/* Pooled streams are adopted from birth. */
+/* Streams of the pool are adopted. */
 START_TEST(test_B6_pooled_streams_are_adopted)
 {
     warm_stream pooled;
@@ -647,8 +650,9 @@ static void end_capture(warm_stream s)
     wt_ok(warm_graph_destroy(runtime, graph));
 }
 
-/* Freed before it, or in it and not recorded there: comes back. Recorded in it,
- * freed in it or after: kept. */
+/* Blocks that were freed before the capture, or in it without a record
+ * there, are idle again after it. Blocks that were recorded in it are
+ * retained. */
 START_TEST(test_B7_an_announced_capture)
 {
     void *before = take(), *in = take(), *after = take(), *used = take();
@@ -675,8 +679,8 @@ START_TEST(test_B7_an_announced_capture)
 }
 END_TEST
 
-/* Another stream captures: frees on this one get their events, one by one, and
- * the capture is left alone. */
+/* While another stream captures, each free on this one records its event,
+ * and the capture is not broken. */
 START_TEST(test_B7_frees_during_the_capture_of_another_stream)
 {
     warm_stream other;
@@ -702,8 +706,9 @@ START_TEST(test_B7_frees_during_the_capture_of_another_stream)
 }
 END_TEST
 
-/* Not announced: noticed when the batch closes, full or for a poll, and said
- * once. Nothing is recorded into it, and its graph may use the blocks. */
+/* A capture that was not announced is noticed when a batch closes, since it
+ * is full or for a poll, and logged once. No event is recorded into it, and
+ * the blocks are retained, since its graph may use them. */
 START_TEST(test_B7_a_capture_that_was_not_announced_is_noticed)
 {
     unsigned count = _i == 0 ? COUNT : 1;
@@ -752,7 +757,8 @@ START_TEST(test_B7_nothing_stays_announced)
 }
 END_TEST
 
-/* What the program announced before a capture that could not begin. */
+/* The announcement was the program's, before a capture that could not
+ * begin. */
 START_TEST(test_B7_failed_begin_leaves_what_was_announced_before)
 {
 
@@ -765,8 +771,8 @@ START_TEST(test_B7_failed_begin_leaves_what_was_announced_before)
 }
 END_TEST
 
-/* Many streams have one name: that of another thread, or of one that is gone,
- * does not stand for the one that was announced. */
+/* The default streams of all threads have one name: the end of a capture
+ * finds the one that was announced. */
 struct of_thread {
     void *block;
     warm_status status;
@@ -805,7 +811,7 @@ END_TEST
 
 /* ---- the driver fails -------------------------------------------------- */
 
-/* The batch is waited for instead of an event. */
+/* If the event of a batch cannot be recorded, the stream is waited for. */
 START_TEST(test_B4_a_batch_without_an_event_waits_for_its_stream)
 {
     uint64_t waits = wt_calls(runtime, "stream_synchronize");
@@ -836,8 +842,8 @@ START_TEST(test_B4_a_batch_is_lost_when_waiting_fails_as_well)
 }
 END_TEST
 
-/* One of its streams cannot be answered for: what was recorded on the other one
- * is given back, and so is its name. */
+/* If the driver fails for one of its streams the block is lost; the event
+ * of the other stream is put back, and the reference to it dropped. */
 START_TEST(test_a_lost_block_keeps_no_event)
 {
     warm_stream pair[2];
@@ -857,7 +863,7 @@ START_TEST(test_a_lost_block_keeps_no_event)
 }
 END_TEST
 
-/* Nobody can say whether the stream is idle: it gets its event all the same. */
+/* If the query of the stream fails, the batch gets an event. */
 START_TEST(test_B4_a_failed_question_records_an_event)
 {
     wt_free_used(take(), stream);
@@ -869,8 +875,8 @@ START_TEST(test_B4_a_failed_question_records_an_event)
 }
 END_TEST
 
-/* Failures are counted by batch: what one of them got over does not stand
- * against the next. */
+/* Failures are counted by batch: those of one batch do not count for the
+ * next. */
 START_TEST(test_each_batch_may_fail_to_answer_twice)
 {
     wt_stop(runtime, stream);
@@ -887,8 +893,8 @@ START_TEST(test_each_batch_may_fail_to_answer_twice)
 }
 END_TEST
 
-/* The stream goes on, and more is freed, after the driver said that it is idle
- * and before its queue is looked at. */
+/* More work is queued, and more blocks are freed, after the driver said
+ * that the stream is idle and before its queue is taken. */
 static warm_status pass_and_go_on(wm_driver *d, warm_stream s,
                                   wm_capture *capture)
 {
@@ -915,7 +921,7 @@ START_TEST(test_an_idle_stream_says_nothing_of_what_comes_later)
 }
 END_TEST
 
-/* Adopting fails: the stream is there, and works as any other. */
+/* A stream that could not be adopted works as any other. */
 START_TEST(test_B6_a_stream_that_could_not_be_adopted_is_a_stream)
 {
     warm_stream plain;

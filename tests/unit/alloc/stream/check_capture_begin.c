@@ -161,7 +161,7 @@ static void have_used(void)
     wt_ok(warm_record_stream(block, stream));
 }
 
-/* So that what is freed gets an event of its own at once. */
+/* Each free records its event at once. */
 static void have_used_beside_a_capture(void)
 {
     have_used();
@@ -174,7 +174,7 @@ static void have_freed(void)
     wt_ok(warm_free(block));
 }
 
-/* What is freed while the stream captures has its event to come. */
+/* A block that is freed while the stream captures gets its event later. */
 static void have_freed_late(void)
 {
     warm_graph graph = NULL;
@@ -236,7 +236,7 @@ static const struct way ways[] = {
 
 enum { WAYS = sizeof ways / sizeof ways[0] };
 
-/* What was freed comes back, and no graph keeps it. */
+/* Freed blocks are idle again, and none is retained. */
 static void end(const struct way *way)
 {
     wt_mail_end();

@@ -43,8 +43,8 @@ static uint64_t cost_of_miss(size_t bytes)
     return locks;
 }
 
-/* A stream is looked at by the first miss after something came back on it, and
- * not again by those that follow. */
+/* A stream is looked at by the first miss after memory came back to it, and
+ * not by later ones. */
 START_TEST(test_C4_a_miss_looks_at_streams_with_something_new_only)
 {
     uint64_t first, next;
@@ -72,7 +72,7 @@ START_TEST(test_C4_a_miss_looks_at_streams_with_something_new_only)
 }
 END_TEST
 
-/* What came back while a mark was under way is not forgotten. */
+/* Memory that comes back while a fence is under way gets a fence later. */
 START_TEST(test_C4_what_comes_back_behind_a_mark_is_marked_later)
 {
     const size_t large = (size_t)20 << 20;
@@ -112,8 +112,8 @@ START_TEST(test_C4_what_comes_back_behind_a_mark_is_marked_later)
 }
 END_TEST
 
-/* An arena serves one pool for graphs after the other, and any stream: none of
- * the earlier ones' lanes is left then. */
+/* An arena serves one private pool after another: the lanes of earlier
+ * pools have ended. */
 START_TEST(test_E3_lanes_end_with_their_pool)
 {
     enum { POOLS = 3 };
@@ -143,8 +143,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("order");
-    TCase *tcase = tcase_create("order");
+    Suite *suite = suite_create("stream_lane");
+    TCase *tcase = tcase_create("stream_lane");
 
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase,

@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-/* FEW: streams of a block whose records may wait to be dropped; and one that
- * its thread recorded first, one that others did, one in the block's record. */
+/* FEW: uses that may wait to be dropped, and three that never are: the
+ * owner's first, another thread's first, the one in the block's record. */
 enum { SIZE = 5000, MANY = 1000, FEW = 8 + 3, THREADS = 4 };
 
 static warm_runtime *runtime;
@@ -83,7 +83,7 @@ static uint64_t pending(bool of_device)
                      : wt_pinned_stats(runtime).pending_bytes.current;
 }
 
-/* Of page-locked memory, and of a device's. */
+/* For page-locked memory, and for a device's. */
 START_TEST(test_B6_B25_streams_that_are_gone_leave_no_record)
 {
     void *block = take(_i == 1);
@@ -117,7 +117,7 @@ START_TEST(test_B4_B6_stream_with_work_stays_recorded)
     }
     asked = wt_calls(runtime, "event_passed");
     use_by_many(block, HELD);
-    /* A question for each that goes, and one or so for those that stay. */
+    /* A query for each stream that goes, and about one for the others. */
     ck_assert_uint_le(wt_calls(runtime, "event_passed") - asked, 3 * MANY);
     ck_assert_uint_ge(wt_block_info(block).streams, HELD);
     wt_ok(warm_free(block));
@@ -131,7 +131,8 @@ START_TEST(test_B4_B6_stream_with_work_stays_recorded)
 }
 END_TEST
 
-/* Work that passes while the block is live: its records go later. */
+/* If the work completes while the block is live, its uses are dropped
+ * later. */
 START_TEST(test_B6_B25_records_go_once_the_work_has_passed)
 {
     enum { HELD = 100 };
@@ -153,8 +154,9 @@ START_TEST(test_B6_B25_records_go_once_the_work_has_passed)
 }
 END_TEST
 
-/* The driver could not say where a stream ends: the block is lost, however many
- * others came after. A question that fails keeps the record. */
+/* The final event of a stream could not be recorded: the block is lost,
+ * however many streams were recorded after it. A query that fails keeps the
+ * use. */
 START_TEST(test_B4_B6_stream_whose_end_is_unknown_stays_recorded)
 {
     warm_stream brief;
@@ -184,8 +186,9 @@ START_TEST(test_B4_B6_stream_whose_end_is_unknown_stays_recorded)
 }
 END_TEST
 
-/* Another stream is recorded while those before are out of the list, and asked
- * about. One of those has the use in the block's own record. */
+/* Another stream is recorded while uses of retired streams are out of the
+ * list, and their events are queried. One use of the list is in the block's
+ * own record. */
 static struct {
     const wm_driver_ops *real;
     wm_driver_ops ops;
@@ -208,8 +211,8 @@ static void in_other(void *argument, unsigned index)
     warm_status status = WARM_OK;
 
     (void)index;
-    /* Not adopted, and not of the thread that has the block: the use is in the
-     * block's record. */
+    /* The stream is not adopted, and this thread is not the owner: the use
+     * is in the block's record. */
     status = warm_record_stream(meanwhile.block, held[0]);
     for (int i = 1; i < 2 * FEW && status == WARM_OK; i++) {
         status = warm_stream_adopt(runtime, held[i]);
@@ -300,7 +303,7 @@ START_TEST(test_B4_B25_threads_record_while_others_drop)
     for (int i = 0; i < THREADS; i++) {
         wt_ok(many.status[i]);
     }
-    /* Those that threads are using, and have in hand to ask about. */
+    /* Uses of the threads, in the list or out of it to be queried. */
     ck_assert_uint_le(many.most, 4 * FEW + 4 * THREADS);
     wt_ok(warm_free(many.block[0]));
     wt_ok(warm_free(many.block[1]));
@@ -316,8 +319,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("use");
-    TCase *tcase = tcase_create("use");
+    Suite *suite = suite_create("stream_use");
+    TCase *tcase = tcase_create("stream_use");
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(

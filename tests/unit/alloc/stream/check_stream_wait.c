@@ -110,7 +110,7 @@ START_TEST(test_B7_C2_no_stream_waits_beside_a_capture)
 }
 END_TEST
 
-/* What a default stream had would be its own for ever. */
+/* Memory that a default stream got would stay its own for ever. */
 START_TEST(test_C2_default_streams_wait_for_nobody)
 {
     begin("off");
@@ -125,8 +125,8 @@ END_TEST
 /* ---- streams that end meanwhile -------------------------------------------
  */
 
-/* Its work is done, it is retired, and its lane has ended; what is known of it
- * is still there for who waits. */
+/* The stream's work is done, it is retired, and its lane has ended; its
+ * owner record stays for the thread that waits with it. */
 static void end_first(void)
 {
     if (waits++ == 0) {
@@ -165,7 +165,7 @@ START_TEST(test_C2_a_stream_ends_while_another_one_waits_for_it)
 }
 END_TEST
 
-/* A request lets one wait. */
+/* Whether a request lets a stream wait. */
 static bool is_waited_for(void)
 {
     const wm_lane_owner *o = NULL;
@@ -179,8 +179,8 @@ static bool is_waited_for(void)
     return is;
 }
 
-/* The stream that is to wait, which its user should not do now, but may: the
- * driver is not told of it any more. */
+/* Retires the stream that is to wait, against the rules: it is not named to
+ * the driver any more. */
 static warm_status end_second(wm_driver *d, warm_event event,
                               warm_stream stream, wm_capture *capture)
 {
@@ -228,7 +228,7 @@ static bool is_retiring(wm_timeline *t)
     return retiring;
 }
 
-/* Another thread does, which waits until the driver knows of the wait: the
+/* Another thread retires it, and returns only when the wait is queued: the
  * stream may be destroyed after that. */
 static warm_status wait_beside_end(wm_driver *d, warm_stream stream,
                                    warm_event event)
@@ -248,7 +248,7 @@ static warm_status wait_beside_end(wm_driver *d, warm_stream stream,
     return real->stream_wait_event(d, stream, event);
 }
 
-/* It has nothing of the other one's then. */
+/* The retired stream's lane gets nothing of the other one's memory. */
 START_TEST(test_C1_C2_a_stream_that_ends_while_it_waits_gets_nothing)
 {
     begin("off");
@@ -283,8 +283,9 @@ START_TEST(test_C8_a_stream_ends_while_a_thread_waits_for_it)
 }
 END_TEST
 
-/* Its lane is spare then, and that of the next stream before it is forgotten:
- * what that has idle is not waited for as if it was nobody's. */
+/* The record of a lane that has ended is used for the next stream, while a
+ * thread still waits with the first one: the next one's idle memory does not
+ * become common. */
 static unsigned synchronized;
 
 static warm_status count_synchronize(wm_driver *d, int device)
@@ -348,9 +349,9 @@ static void *give_back(void *unused)
     return unused;
 }
 
-/* A poll by a request that was refused under the limit, and has found that
- * threads keep nothing: another one frees what it has, which goes to the
- * driver, before that is looked at. */
+/* A request was refused under the limit, and found nothing in the threads'
+ * slots: another thread frees its memory to the driver before the request
+ * looks again. */
 static bool collect_and_give_back(wm_timelines *set, wm_timeline *timeline,
                                   uint64_t older_than)
 {
@@ -370,7 +371,7 @@ static bool collect_and_give_back(wm_timelines *set, wm_timeline *timeline,
     return found;
 }
 
-/* It has gone, or is on its way still. */
+/* The memory is with the driver, or on its way there. */
 START_TEST(test_C2_what_goes_back_meanwhile_is_asked_for)
 {
     wm_timelines *timelines;
@@ -421,8 +422,8 @@ static warm_status count_wait(wm_driver *d, warm_event event)
     return real->event_synchronize(d, event);
 }
 
-/* It is that of the thread's own device: of another one the name would be
- * another stream. */
+/* The legacy stream's name means the stream of the thread's current device.
+ * */
 START_TEST(test_C8_the_legacy_stream_is_that_of_the_threads_device)
 {
     bool others = _i == 1;
@@ -443,8 +444,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("order_wait");
-    TCase *tcase = tcase_create("order_wait");
+    Suite *suite = suite_create("stream_wait");
+    TCase *tcase = tcase_create("stream_wait");
 
     tcase_add_test(tcase, test_C2_every_stream_is_tried_once);
     tcase_add_test(tcase, test_B7_C2_no_stream_waits_beside_a_capture);

@@ -60,8 +60,8 @@ static void end(void)
     note(warm_graph_destroy(runtime, graph));
 }
 
-/* The first is freed behind an event that has not passed, the second while the
- * stream captures and nobody has announced it. */
+/* The first block is freed behind an event that has not completed, the
+ * second while the stream captures without an announcement. */
 static void *free_in_capture(void *argument)
 {
     (void)argument;
@@ -121,7 +121,7 @@ static uint64_t pending(void)
     return wt_pinned_stats(runtime).pending.current;
 }
 
-/* The work of the stream goes on when its thread is gone. */
+/* The stream's work goes on after its thread's exit. */
 static void await_none_pending(void)
 {
     for (int i = 0; i < 100000 && pending() != 0; i++) {
@@ -130,7 +130,7 @@ static void await_none_pending(void)
     ck_assert_uint_eq(pending(), 0);
 }
 
-/* Both wait for the work of the stream, and for nothing else. */
+/* Both blocks wait for the work of the stream, and for nothing else. */
 static void both_come_back(void)
 {
     poll_often();
@@ -164,8 +164,8 @@ START_TEST(test_B4_B7_a_thread_that_released_in_a_capture_records_at_its_exit)
 }
 END_TEST
 
-/* Nobody can name the stream any more, nor end its capture: the block that
- * waits for that is lost, the other one is not. */
+/* No thread can name the stream or end its capture: the block that waits
+ * for that end is lost, the other one is not. */
 START_TEST(test_B4_B6_a_thread_that_exits_in_a_capture_loses_what_waits_for_it)
 {
     finish(start(true, false));
@@ -197,7 +197,8 @@ static void *announce(void *argument)
     return NULL;
 }
 
-/* All other threads have announced theirs when meanwhile is called. */
+/* All other threads have announced their streams when meanwhile() is
+ * called. */
 static void announce_others(bool end, void (*meanwhile)(void))
 {
     pthread_t thread[OTHERS];

@@ -26,7 +26,7 @@ static void teardown(void)
 
 static const char *const record_calls[] = {"event_create", "event_mark"};
 
-/* The driver cannot record: the stream is waited for instead. */
+/* If no event can be recorded, the stream is waited for. */
 START_TEST(test_B4_failed_record_waits_for_the_stream)
 {
     void *block = take();
@@ -91,7 +91,7 @@ START_TEST(test_B4_query_that_always_fails_loses_the_block)
 }
 END_TEST
 
-/* Three failures, but an answer between any two of them. */
+/* Failed queries, with an answer between any two of them. */
 START_TEST(test_B4_failures_count_in_a_row_only)
 {
     wt_ok(warm_testing_hold(runtime, stream));
@@ -120,7 +120,7 @@ static void replace_slow(void)
     replace_ops();
 }
 
-/* The first query has its answer, and is late to bring it. */
+/* The first event query returns late. */
 static warm_status slow_query(wm_driver *d, warm_event event)
 {
     warm_status status = real->event_passed(d, event);
@@ -142,7 +142,7 @@ static void poll_both(void *argument, unsigned index)
         return;
     }
     if (index == 2) {
-        /* The second is either back too early, or waits for the first. */
+        /* The second poll returns too early, or waits for the first. */
         while (wt_lingers(&linger) && !atomic_load(&slow.done)) {
         }
         atomic_store(&slow.open, true);
@@ -159,8 +159,8 @@ static void poll_both(void *argument, unsigned index)
     atomic_store(&slow.done, true);
 }
 
-/* A poll takes back what had passed before it, although another thread polls
- * and was answered that it had not. */
+/* A poll collects what completed before its call, although another thread
+ * polls, and its query came before that. */
 START_TEST(test_B4_B12_poll_beside_a_slow_one_takes_back_what_has_passed)
 {
     warm_status status[3] = {WARM_OK, WARM_OK, WARM_OK};
@@ -187,8 +187,9 @@ static struct {
     warm_status freed, retired;
 } meeting;
 
-/* The first to record waits until the other thread records as well, or is
- * through; the second until the stream is gone; or both for long enough. */
+/* The first thread that records waits until the other one records or has
+ * finished; the second until the stream is destroyed; both for a while at
+ * most. */
 static warm_status slow_mark(wm_driver *d, warm_event event, warm_stream s,
                              wm_capture *capture)
 {
@@ -220,7 +221,8 @@ static void meet(void *argument, unsigned index)
     }
 }
 
-/* Whoever comes first: no stream is named after its end, and no block lost. */
+/* In either order no stream is named to the driver after its end, and no
+ * block is lost. */
 START_TEST(test_B6_retire_and_free_of_one_stream_at_once)
 {
     memset(&meeting, 0, sizeof meeting);
@@ -284,7 +286,8 @@ static warm_status mark_late(wm_driver *d, warm_event event, warm_stream s,
     return real->event_mark(d, event, s, capture);
 }
 
-/* What was freed before a capture is no graph's, whoever records it. */
+/* Blocks that were freed before a capture are not retained, whichever
+ * thread records their event. */
 START_TEST(test_B7_capture_waits_for_a_batch_that_is_being_closed)
 {
     warm_status status[3] = {WARM_OK, WARM_OK, WARM_OK};
@@ -304,8 +307,8 @@ START_TEST(test_B7_capture_waits_for_a_batch_that_is_being_closed)
 }
 END_TEST
 
-/* The use of a default stream has an event since its record; work may have
- * been queued between that and the retiring. */
+/* The use of a default stream gets an event when it is recorded; more work
+ * may be queued before the stream is retired. */
 START_TEST(test_B6_final_event_is_later_than_that_of_a_record)
 {
     void *block = take();
@@ -320,7 +323,7 @@ START_TEST(test_B6_final_event_is_later_than_that_of_a_record)
 }
 END_TEST
 
-/* Nothing is recorded into the capture; the block is kept. */
+/* No event is recorded into the capture; the block is lost. */
 START_TEST(test_B6_B7_stream_retired_while_it_captures)
 {
     void *block = take();
@@ -340,7 +343,8 @@ END_TEST
 
 /* ---- the end ---------------------------------------------------------- */
 
-/* Blocks with uses on two streams, some freed and some not: all records go. */
+/* Blocks with uses of two streams, some freed and some not: all records are
+ * freed. */
 START_TEST(test_G2_runtime_ends_with_live_and_pending_blocks)
 {
     warm_options options = {.size = sizeof options, .device = "host"};
@@ -368,7 +372,7 @@ START_TEST(test_G2_runtime_ends_with_live_and_pending_blocks)
     wt_ok(warm_runtime_destroy(runtime, &report));
     ck_assert_uint_eq(report.live, 3);
     ck_assert_uint_eq(report.pending, 3);
-    /* What stays is the runtime's own body, by which it is known as gone. */
+    /* The body of the runtime is never freed. */
     ck_assert_int_eq(wm_meta_live(), records + 1);
     runtime = first;
 }
@@ -385,8 +389,8 @@ static warm_status say_blocked(wm_driver *d, warm_stream s,
     return status;
 }
 
-/* Another stream captures, so that nothing may be queued on this one: it is
- * recorded on once that is over, and waited for from then on. */
+/* Another stream's capture blocks this one: the event is recorded after
+ * that capture, and waited for. */
 START_TEST(test_B7_blocked_stream_is_recorded_on_later)
 {
     warm_stream used = _i == 0 ? NULL : stream;
@@ -420,8 +424,8 @@ static warm_status mark_blocked(wm_driver *d, warm_event event, warm_stream s,
     return WARM_OK;
 }
 
-/* The capture begins between the look at the stream and the event: what was
- * marked when the block was recorded is too early. */
+/* A capture blocks the stream between the query of the stream and the
+ * event: the event of the record would be too early. */
 START_TEST(test_B4_B7_stream_that_is_blocked_meanwhile_is_recorded_on_later)
 {
     void *block = take();
@@ -451,8 +455,8 @@ static void *poll_twice(void *status)
     return NULL;
 }
 
-/* The per-thread default stream is another one in the thread that polls: that
- * is not recorded on in its place. */
+/* The polling thread's own default stream has the same name: no event is
+ * recorded there. */
 START_TEST(test_B7_unrecorded_use_is_recorded_on_its_own_stream)
 {
     warm_status status = WARM_INVALID_ARGUMENT;
@@ -477,7 +481,8 @@ START_TEST(test_B7_unrecorded_use_is_recorded_on_its_own_stream)
 }
 END_TEST
 
-/* Retired before it could be recorded on: its final event counts. */
+/* The stream is retired before the event of the use was recorded: its final
+ * event counts. */
 START_TEST(test_B6_B7_final_event_stands_for_an_unrecorded_use)
 {
     warm_stream brief;
@@ -511,9 +516,9 @@ static void free_it(void *argument, unsigned index)
     use->status = warm_free(use->block);
 }
 
-/* Work queued since a default stream was recorded is waited for if it is
- * recorded again, also where another thread frees the block, in which that
- * stream is another one. */
+/* If a default stream is recorded again, work that was queued in between is
+ * waited for, also if another thread frees the block, whose default stream is
+ * another one. */
 START_TEST(test_B4_C4_default_stream_recorded_again_is_the_later_point)
 {
     warm_stream defaults = WARM_STREAM_PER_THREAD;
@@ -541,8 +546,8 @@ static void record_other(void *argument, unsigned index)
     use->status = warm_record_stream(use->block, use->stream);
 }
 
-/* Two threads recorded, and there is no memory to keep either in mind: both
- * streams are waited for, or the block is kept once one gives no answer. */
+/* Two threads recorded streams, and the free has no memory for uses: both
+ * streams are waited for, or the block is lost if a wait fails. */
 START_TEST(test_B4_C4_streams_that_cannot_be_kept_in_mind_are_waited_for)
 {
     struct other_use use = {NULL, NULL, WARM_NOT_FOUND};
@@ -619,7 +624,7 @@ START_TEST(test_B6_log_of_a_failed_retire_may_free_its_blocks)
 }
 END_TEST
 
-/* Said once, and while nobody waits for the one who says it. */
+/* Logged once, while no thread waits for the logging thread. */
 START_TEST(test_B4_block_lost_by_polling_is_said_once)
 {
     void *block = take(), *other = take();
@@ -638,7 +643,7 @@ START_TEST(test_B4_block_lost_by_polling_is_said_once)
 }
 END_TEST
 
-/* And what stays with it, that nobody else can have. */
+/* The log names the segment that stays with the block. */
 START_TEST(test_B4_B7_block_of_a_capture_is_said_with_its_segment)
 {
     void *block[2] = {take(), take()};
@@ -659,7 +664,7 @@ START_TEST(test_B4_B7_block_of_a_capture_is_said_with_its_segment)
 }
 END_TEST
 
-/* A success leaves the last error as it was, also where the driver failed. */
+/* A success leaves the last error as it was, although the driver failed. */
 START_TEST(test_G6_recovered_failures_leave_no_error)
 {
     warm_stream brief;
@@ -695,8 +700,8 @@ START_TEST(test_B6_block_of_a_stream_that_vanished_is_kept)
 }
 END_TEST
 
-/* A new stream at a destroyed one's address is another stream: recording on
- * it would say nothing of the old one's work. */
+/* A new stream at a destroyed one's address is another stream: its events
+ * do not cover the old one's work. */
 START_TEST(test_B6_address_that_returns_is_another_stream)
 {
     warm_stream first, second;
@@ -812,8 +817,8 @@ START_TEST(test_B4_refused_record_changes_nothing)
 }
 END_TEST
 
-/* The event is recorded before the block is published, whatever the order of
- * calls in between: nobody can see an older state of a reused event. */
+/* The event is recorded before the block is published: no thread sees an
+ * older state of a reused event. */
 START_TEST(test_B4_reused_event_does_not_free_early)
 {
     void *first = take();
