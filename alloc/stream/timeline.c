@@ -26,8 +26,9 @@ wm_timeline *wm_timeline_next_named_locked(wm_timelines *set,
                                            warm_stream stream,
                                            const wm_timeline *t)
 {
-    wm_timeline *next = t != NULL ? t->next_by_name
-                                  : *bucket_of(set->by_name, (uintptr_t)stream);
+    wm_timeline *next = t != NULL && t->in_table
+                            ? t->next_by_name
+                            : *bucket_of(set->by_name, (uintptr_t)stream);
 
     while (next != NULL &&
            (next->stream != stream || !wm_timeline_is_named_here(next))) {

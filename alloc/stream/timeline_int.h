@@ -212,8 +212,8 @@ wm_timeline *wm_timeline_find_adopted_locked(wm_timelines *set,
 wm_timeline *wm_timeline_find_stream_locked(wm_timelines *set,
                                             warm_stream stream);
 /* Walks the tables: returns the timeline behind t, or the first one (t null).
- * next(): all timelines; if t has left the tables since, some come once more.
- * next_named(): those with the name of stream. */
+ * next(): all timelines; next_named(): those with the name of stream. If t has
+ * left the tables since, some come once more. */
 wm_timeline *wm_timeline_next_locked(wm_timelines *set, const wm_timeline *t);
 wm_timeline *wm_timeline_next_named_locked(wm_timelines *set,
                                            warm_stream stream,
