@@ -23,18 +23,6 @@ struct request {
     void **handle;
 };
 
-static warm_status bind(warm_runtime *runtime, warm_kind kind, int device,
-                        warm_stream stream, const wm_stream_info *info,
-                        void *handle)
-{
-    size_t bytes = 0;
-    void *memory = wm_handle_workspace(runtime, kind, device, handle, stream,
-                                       info, &bytes);
-
-    return wm_pool_bind(wm_kind_table_pool(runtime->kinds, kind, device),
-                        handle, stream, memory, bytes);
-}
-
 static warm_status acquire_and_lease(warm_runtime *runtime,
                                      const wm_window_call *call,
                                      const struct request *request)
@@ -57,8 +45,12 @@ static warm_status acquire_and_lease(warm_runtime *runtime,
         return status;
     }
     if (request->bound) {
-        status = bind(runtime, call->kind, call->device, request->stream, &info,
-                      handle);
+        size_t bytes = 0;
+        void *memory =
+            wm_handle_workspace(runtime, call->kind, call->device, handle,
+                                request->stream, &info, &bytes);
+
+        status = wm_pool_bind(pool, handle, request->stream, memory, bytes);
         if (status != WARM_OK) {
             wm_pool_release(pool, handle, wm_clock_ns());
             return status;

@@ -211,20 +211,6 @@ warm_status warm_handle_prewarm(warm_runtime *runtime, warm_kind kind,
     return status;
 }
 
-/* Refuses a wait inside a callback: it could wait for the prewarm thread that
- * runs it, or for the creation that it is part of. */
-static warm_status check_wait(warm_runtime *runtime)
-{
-    warm_status status = wm_runtime_check(runtime);
-
-    if (status == WARM_OK && wm_callback_inside()) {
-        status = wm_fail(WARM_INVALID_ARGUMENT,
-                         "warm_handle_prewarm_wait() was called by a callback "
-                         "of the program, which could wait for itself there");
-    }
-    return status;
-}
-
 static warm_status wait(wm_prewarm *prewarm)
 {
     warm_error failure;
@@ -245,22 +231,20 @@ static warm_status wait(wm_prewarm *prewarm)
 warm_status warm_handle_prewarm_wait(warm_runtime *runtime)
 {
     int cancel = wm_cancel_off();
-    warm_status status = check_wait(runtime);
+    warm_status status = wm_runtime_check(runtime);
 
+    /* It could wait for the prewarm thread, which runs the callback, or for the
+     * creation that the callback is part of. */
+    if (status == WARM_OK && wm_callback_inside()) {
+        status = wm_fail(WARM_INVALID_ARGUMENT,
+                         "warm_handle_prewarm_wait() was called by a callback "
+                         "of the program, which could wait for itself there");
+    }
     if (status == WARM_OK) {
         status = wait(&runtime->kinds->prewarm);
     }
     wm_cancel_restore(cancel);
     return status;
-}
-
-static void cancel_all(wm_prewarm *prewarm)
-{
-    wm_lock_acquire(&prewarm->lock);
-    for (wm_pool *p = prewarm->first; p != NULL; p = p->next_to_warm) {
-        want_locked(p, 0);
-    }
-    wm_lock_release(&prewarm->lock);
 }
 
 warm_status warm_handle_prewarm_cancel(warm_runtime *runtime)
@@ -269,7 +253,13 @@ warm_status warm_handle_prewarm_cancel(warm_runtime *runtime)
     warm_status status = wm_runtime_check(runtime);
 
     if (status == WARM_OK) {
-        cancel_all(&runtime->kinds->prewarm);
+        wm_prewarm *prewarm = &runtime->kinds->prewarm;
+
+        wm_lock_acquire(&prewarm->lock);
+        for (wm_pool *p = prewarm->first; p != NULL; p = p->next_to_warm) {
+            want_locked(p, 0);
+        }
+        wm_lock_release(&prewarm->lock);
     }
     wm_cancel_restore(cancel);
     return status;

@@ -237,19 +237,6 @@ wm_window *wm_window_find(warm_runtime *runtime)
     return NULL;
 }
 
-static wm_window *take_listed(warm_runtime *runtime)
-{
-    wm_window *window;
-
-    wm_lock_acquire(&runtime->windows_lock);
-    window = runtime->spare_windows;
-    if (window != NULL) {
-        runtime->spare_windows = window->next_spare;
-    }
-    wm_lock_release(&runtime->windows_lock);
-    return window;
-}
-
 static wm_window *take_spare(warm_runtime *runtime)
 {
     /* Acquire pairs with the release in hand_back(). */
@@ -257,7 +244,12 @@ static wm_window *take_spare(warm_runtime *runtime)
                                                  memory_order_acquire);
 
     if (window == NULL) {
-        window = take_listed(runtime);
+        wm_lock_acquire(&runtime->windows_lock);
+        window = runtime->spare_windows;
+        if (window != NULL) {
+            runtime->spare_windows = window->next_spare;
+        }
+        wm_lock_release(&runtime->windows_lock);
     }
     if (window != NULL) {
         set_state(window, WM_WINDOW_USED);
