@@ -9,16 +9,17 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 
-/* Selects workspaces to release: all that are in `state`, and … */
+/* Selects the workspaces to release: those that meet every condition. */
 struct which {
     enum wm_workspace_state state;
-    const void *handle; /* … serve it; null: any */
-    warm_stream stream; /* … serve the stream; null id: any */
-    const uint64_t *stream_id;
-    bool unbound; /* … no handle is bound to since `before` or earlier, and no
-                     graph may use */
+    const void *handle;        /* the workspace serves it; null: any */
+    const uint64_t *stream_id; /* it serves this stream; null: any */
+    warm_stream stream;        /* the stream of that id */
+    /* No graph may use the workspace, and its handle is bound to another one
+     * since `before` or earlier. */
+    bool unbound;
     uint64_t before;
-    uint64_t since_ns; /* time of their release; 0: unchanged */
+    uint64_t since_ns; /* not a condition: time of the release; 0: unchanged */
 };
 
 static bool matches(wm_workspaces *workspaces, wm_workspace *w,
