@@ -240,7 +240,7 @@ WM_HOST_LOCKED(capture_end,
 warm_status wm_host_stream_capture(wm_driver *d, warm_stream stream,
                                    wm_capture *capture)
 {
-    wm_stream_info info;
+    wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
     warm_status status = wm_host_stream_info(d, stream, &info);
 
     if (status == WARM_OK) {
