@@ -383,16 +383,9 @@ WT_LOOP_TEST(test_A9_builtin_kind_works_or_says_why_not,
     }
 }
 
-static warm_stream new_stream(void)
-{
-    warm_stream stream = wt_stream(runtime, 0);
-
-    return stream;
-}
-
 WT_TEST(test_A10_binding_again_costs_no_call)
 {
-    warm_stream a = new_stream(), b = new_stream();
+    warm_stream a = wt_stream(runtime, 0), b = wt_stream(runtime, 0);
     wt_toy_handle *h = NULL;
     void *handle = NULL;
 
@@ -425,7 +418,7 @@ WT_TEST(test_A10_B6_a_new_stream_at_an_old_address_is_bound_again)
     unsigned expected = 0;
 
     for (int i = 0; i < 50; i++) {
-        warm_stream stream = new_stream();
+        warm_stream stream = wt_stream(runtime, 0);
 
         wt_ok(warm_handle_reserve_on(runtime, kind, 0, stream, &handle));
         ck_assert_uint_eq(toy.binds, ++expected);
@@ -440,7 +433,7 @@ WT_TEST(test_A10_B6_a_new_stream_at_an_old_address_is_bound_again)
 
 WT_TEST(test_A10_B7_binding_to_a_stream_that_captures_spoils_nothing)
 {
-    warm_stream a = new_stream(), b = new_stream();
+    warm_stream a = wt_stream(runtime, 0), b = wt_stream(runtime, 0);
     warm_graph graph = NULL;
     void *handle = NULL;
 
@@ -471,7 +464,7 @@ WT_TEST(test_A10_default_streams_can_be_bound)
 
 WT_TEST(test_A10_a_failed_binding_changes_nothing)
 {
-    warm_stream a = new_stream();
+    warm_stream a = wt_stream(runtime, 0);
     warm_error error = WARM_INIT(warm_error);
     void *handle = &toy;
 
@@ -841,7 +834,7 @@ WT_TEST(test_A16_B7_A9_callbacks_may_allocate_while_the_thread_captures)
                          .create = memory_create,
                          .destroy = memory_destroy,
                          .reset = cannot_reset};
-    warm_stream stream = new_stream(), pooled = NULL;
+    warm_stream stream = wt_stream(runtime, 0), pooled = NULL;
     warm_kind memory = -1;
     warm_graph graph = NULL;
     void *handle = NULL;

@@ -57,9 +57,7 @@ static void *take(size_t bytes)
 
 static int node_of(const void *pointer)
 {
-    warm_block_info info = wt_block_info(pointer);
-
-    return info.node;
+    return wt_block_info(pointer).node;
 }
 
 static warm_space_stats stats_of(int node)

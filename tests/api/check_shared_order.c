@@ -202,9 +202,7 @@ WT_LOOP_TEST(test_C2_a_wait_that_fails_changes_nothing, 2)
 
 static uint64_t segments(void)
 {
-    warm_device_stats stats = wt_device_stats(runtime);
-
-    return stats.all.segments.current;
+    return wt_device_stats(runtime).all.segments.current;
 }
 
 WT_CASE("growing", .setup = setup_growing, .teardown = teardown);

@@ -81,7 +81,7 @@ static void teardown(void)
 /* A file below the stand-ins' folder. */
 static const char *file(const char *name)
 {
-    static char path[300];
+    static char path[WM_OPTION_TEXT_MAX];
 
     snprintf(path, sizeof path, "%s/%s", directory, name);
     return path;

@@ -62,9 +62,7 @@ static void *take_on(int node, size_t bytes)
 
 static int node_told(void *pointer)
 {
-    warm_block_info info = wt_block_info(pointer);
-
-    return info.node;
+    return wt_block_info(pointer).node;
 }
 
 static int node_really(void *pointer)
