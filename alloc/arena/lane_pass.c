@@ -2,59 +2,52 @@
  * work, or ends. See lane.h. Takes lock arena in every public function. */
 #include "alloc/arena/arena_int.h"
 
-/* The first idle run of the lane's next bin that has one, or null. *at: 0, then
- * as left by the last call. */
-static wm_block *next_bin(const wm_lane *lane, unsigned *at)
-{
-    while (*at < WM_RUN_KINDS * WM_BINS_COUNT) {
-        const wm_bins *bins = &lane->idle[*at / WM_BINS_COUNT];
-        unsigned bin = wm_bins_next(bins, *at % WM_BINS_COUNT);
-
-        *at += bin - *at % WM_BINS_COUNT;
-        if (bin < WM_BINS_COUNT) {
-            ++*at;
-            return bins->bin[bin];
-        }
-    }
-    return NULL;
-}
-
 bool wm_lane_has_more(wm_arena *arena, wm_lane *lane)
 {
     bool more = false;
-    unsigned at = 0;
 
     wm_lock_acquire(&arena->lock);
-    while (lane->puts > lane->safe_until && !more) {
-        const wm_block *run = next_bin(lane, &at);
+    for (int k = 0; k < WM_RUN_KINDS && lane->puts > lane->safe_until; k++) {
+        const wm_bins *bins = &lane->idle[k];
 
-        if (run == NULL) {
-            break;
-        }
-        for (; run != NULL && !more; run = run->next_idle) {
-            more = run->put_at > lane->safe_until;
+        for (unsigned i = wm_bins_next(bins, 0); i < WM_BINS_COUNT && !more;
+             i = wm_bins_next(bins, i + 1)) {
+            for (const wm_block *run = bins->bin[i]; run != NULL && !more;
+                 run = run->next_idle) {
+                more = run->put_at > lane->safe_until;
+            }
         }
     }
     wm_lock_release(&arena->lock);
     return more;
 }
 
-/* Moves the idle runs that were freed up to puts to another lane, as if they
- * were freed to that lane now. A run that has merged with a later one stays. */
+/* Moves the runs of a bin that were freed up to puts to another lane, as if
+ * they were freed to that lane now. A run that has merged with a later one
+ * stays. */
+static void move_bin_locked(wm_arena *arena, wm_block *run, uint64_t puts,
+                            wm_lane *to)
+{
+    for (wm_block *next; run != NULL; run = next) {
+        next = run->next_idle;
+        if (run->put_at <= puts) {
+            wm_run_unlink(run);
+            wm_run_move(run, to);
+            run->put_at = ++to->puts;
+            wm_run_join_locked(arena, run);
+        }
+    }
+}
+
 static void move_idle_locked(wm_arena *arena, const wm_lane *lane,
                              uint64_t puts, wm_lane *to)
 {
-    wm_block *run, *next;
+    for (int k = 0; k < WM_RUN_KINDS; k++) {
+        const wm_bins *bins = &lane->idle[k];
 
-    for (unsigned at = 0; (run = next_bin(lane, &at)) != NULL;) {
-        for (; run != NULL; run = next) {
-            next = run->next_idle;
-            if (run->put_at <= puts) {
-                wm_run_unlink(run);
-                wm_run_move(run, to);
-                run->put_at = ++to->puts;
-                wm_run_join_locked(arena, run);
-            }
+        for (unsigned i = wm_bins_next(bins, 0); i < WM_BINS_COUNT;
+             i = wm_bins_next(bins, i + 1)) {
+            move_bin_locked(arena, bins->bin[i], puts, to);
         }
     }
 }

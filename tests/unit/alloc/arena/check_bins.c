@@ -100,12 +100,12 @@ static void *take(size_t bytes)
     return wt_pinned(runtime, bytes);
 }
 
-static warm_stat held(void)
+static warm_space_stats stats(void)
 {
-    warm_space_stats stats = {.size = sizeof stats};
+    warm_space_stats now = {.size = sizeof now};
 
-    wt_ok(warm_pinned_get_stats(runtime, &stats));
-    return stats.held_bytes;
+    wt_ok(warm_pinned_get_stats(runtime, &now));
+    return now;
 }
 
 /* ---- what is left of segments ------------------------------------------ */
@@ -162,7 +162,8 @@ START_TEST(test_mixed_sizes_hold_little_more_than_they_need)
 
     begin(&(warm_options){0});
     mixed(&random, 30000, SLOTS);
-    ck_assert_double_le((double)held().peak, 1.35 * (double)count.live_peak);
+    ck_assert_double_le((double)stats().held_bytes.peak,
+                        1.35 * (double)count.live_peak);
     ck_assert_uint_eq(count.released, 0);
     give_all();
     end();
@@ -213,7 +214,7 @@ START_TEST(test_large_region_is_not_left_idle_for_ever)
     begin(&(warm_options){.magazines = "off", .segment = 64 * KIB});
     wt_ok(warm_free(take(64 * MIB)));
     fill(64 * MIB);
-    ck_assert_uint_eq(held().current, (64 + 4) * MIB);
+    ck_assert_uint_eq(stats().held_bytes.current, (64 + 4) * MIB);
     ck_assert_uint_eq(count.obtained, 1 + 4);
     empty();
     /* After a large request they do not use it again. */
@@ -250,14 +251,6 @@ END_TEST
 
 enum { KEPT = 8 };
 
-static size_t cached(void)
-{
-    warm_space_stats stats = {.size = sizeof stats};
-
-    wt_ok(warm_pinned_get_stats(runtime, &stats));
-    return stats.cached_bytes;
-}
-
 /* Eight blocks that fill two segments are allocated, used and freed. */
 static void cycle(void)
 {
@@ -285,10 +278,10 @@ static void be_steady(void)
 START_TEST(test_what_passed_is_kept_while_memory_is_steady)
 {
     be_steady();
-    ck_assert_uint_eq(cached(), KEPT * MIB);
+    ck_assert_uint_eq(stats().cached_bytes, KEPT * MIB);
     wt_ok(warm_free(take(64 * MIB)));
     cycle();
-    ck_assert_uint_eq(cached(), MIB);
+    ck_assert_uint_eq(stats().cached_bytes, MIB);
     end();
 }
 END_TEST
@@ -296,10 +289,10 @@ END_TEST
 START_TEST(test_steady_thread_gives_one_larger_block)
 {
     be_steady();
-    ck_assert_uint_eq(held().current, KEPT * MIB);
+    ck_assert_uint_eq(stats().held_bytes.current, KEPT * MIB);
     wt_ok(warm_free(take(512 * KIB)));
-    ck_assert_uint_eq(held().current, KEPT * MIB);
-    ck_assert_uint_eq(cached(), (KEPT - 1) * MIB + 512 * KIB);
+    ck_assert_uint_eq(stats().held_bytes.current, KEPT * MIB);
+    ck_assert_uint_eq(stats().cached_bytes, (KEPT - 1) * MIB + 512 * KIB);
     end();
 }
 END_TEST
@@ -311,8 +304,8 @@ START_TEST(test_segment_that_is_too_small_goes_for_a_larger_one)
     begin(&(warm_options){0});
     wt_ok(warm_free(take(20 * MIB)));
     wt_ok(warm_free(take(24 * MIB)));
-    ck_assert_uint_eq(held().peak, 24 * MIB);
-    ck_assert_uint_eq(held().current, 24 * MIB);
+    ck_assert_uint_eq(stats().held_bytes.peak, 24 * MIB);
+    ck_assert_uint_eq(stats().held_bytes.current, 24 * MIB);
     /* From now on both sizes are served without the driver. */
     for (int i = 0; i < 10; i++) {
         wt_ok(warm_free(take(20 * MIB)));
@@ -339,7 +332,7 @@ START_TEST(test_segments_that_go_are_no_more_than_what_comes)
     }
     wt_ok(warm_free(take(24 * MIB)));
     ck_assert_uint_eq(count.released, 2);
-    ck_assert_uint_eq(held().current, (10 + 12 + 24) * MIB);
+    ck_assert_uint_eq(stats().held_bytes.current, (10 + 12 + 24) * MIB);
     end();
 }
 END_TEST
@@ -354,7 +347,7 @@ START_TEST(test_segments_of_small_requests_do_not_go)
     live = take(16 * MIB);
     wt_ok(warm_free(take(64 * MIB)));
     ck_assert_uint_eq(count.released, 0);
-    ck_assert_uint_eq(held().current, (4 + 16 + 64) * MIB);
+    ck_assert_uint_eq(stats().held_bytes.current, (4 + 16 + 64) * MIB);
     wt_ok(warm_free(live));
     end();
 }
@@ -457,7 +450,7 @@ START_TEST(test_segments_grow_with_what_is_held)
     ck_assert_uint_eq(count.largest, 128 * KIB);
     fill(24 * MIB);
     ck_assert_uint_eq(count.largest, 320 * KIB);
-    ck_assert_uint_lt(held().current, 35 * MIB);
+    ck_assert_uint_lt(stats().held_bytes.current, 35 * MIB);
     empty();
     end();
 }
