@@ -327,20 +327,22 @@ void wm_timelines_poll_queued(wm_timelines *set)
     wm_lock_release(&set->lock);
 }
 
+/* wm_timelines_poll_some() leaves t to the threads that hold uses for it. */
 static bool is_polled_elsewhere(wm_timeline *t, const struct wm_arena *arena,
                                 bool steady, uint64_t now)
 {
-    bool recent = false;
+    bool recent;
 
     /* Relaxed: slots and home are only compared. */
-    if (arena != NULL &&
-        atomic_load_explicit(&t->slots, memory_order_relaxed) > 0 &&
-        (steady ||
-         atomic_load_explicit(&t->home, memory_order_relaxed) != arena)) {
-        wm_lock_acquire(&t->lock);
-        recent = (int64_t)(now - t->polled_ns) < RECENT_POLL_NS;
-        wm_lock_release(&t->lock);
+    if (arena == NULL ||
+        atomic_load_explicit(&t->slots, memory_order_relaxed) == 0 ||
+        (!steady &&
+         atomic_load_explicit(&t->home, memory_order_relaxed) == arena)) {
+        return false;
     }
+    wm_lock_acquire(&t->lock);
+    recent = (int64_t)(now - t->polled_ns) < RECENT_POLL_NS;
+    wm_lock_release(&t->lock);
     return recent;
 }
 

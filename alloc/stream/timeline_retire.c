@@ -154,24 +154,6 @@ static wm_timeline *next_own(wm_timelines *set, wm_timeline *t)
     return next;
 }
 
-/* Whether the stream stays announced; once its thread exits the capture is
- * over, whatever became of it. */
-static bool stays_announced(wm_timelines *set, wm_timeline *t, bool exits)
-{
-    bool announced;
-
-    wm_lock_acquire(&set->lock);
-    announced = t->announced;
-    if (announced && exits) {
-        wm_timeline_end_announced_locked(set, t);
-    }
-    wm_lock_release(&set->lock);
-    if (announced && exits) {
-        wm_timeline_drop(set, t);
-    }
-    return announced && !exits;
-}
-
 bool wm_timelines_leave_thread(wm_timelines *set, bool exits)
 {
     wm_timeline *t = NULL;
@@ -181,12 +163,19 @@ bool wm_timelines_leave_thread(wm_timelines *set, bool exits)
         return false;
     }
     while ((t = next_own(set, t)) != NULL) {
-        bool announced = stays_announced(set, t, exits);
-        bool recorded = wm_timeline_poll_deferred(set, t);
+        bool announced;
 
-        waits = waits || announced || !recorded;
+        wm_lock_acquire(&set->lock);
+        announced = t->announced;
+        if (announced && exits) {
+            /* The capture is over, whatever became of it. */
+            wm_timeline_end_announced_locked(set, t);
+        }
+        wm_lock_release(&set->lock);
+        waits |= !wm_timeline_poll_deferred(set, t) || announced;
         if (exits) {
             atomic_store_explicit(&t->orphaned, true, memory_order_relaxed);
+            wm_timeline_drop_many(set, t, announced);
         }
     }
     return waits && !exits;
