@@ -37,20 +37,14 @@ static const char *code_text(dnnl_status_t code)
 static warm_status load(struct functions *functions)
 {
     static const char *const sonames[] = {SONAME(DNNL_VERSION_MAJOR), NULL};
-    void *symbols[2] = {NULL, NULL};
-    const wm_symbol rows[] = {{"dnnl_engine_create", &symbols[0], 0},
-                              {"dnnl_engine_destroy", &symbols[1], 0}};
+    const wm_symbol rows[] = {
+        {"dnnl_engine_create", (void **)(void *)&functions->create, 0},
+        {"dnnl_engine_destroy", (void **)(void *)&functions->destroy, 0}};
     void *library = NULL;
     warm_status status = wm_library_open("oneDNN", "", sonames, &library);
 
-    if (status == WARM_OK) {
-        status = wm_library_symbols("oneDNN", library, rows, 2);
-    }
-    if (status == WARM_OK) {
-        memcpy(&functions->create, &symbols[0], sizeof symbols[0]);
-        memcpy(&functions->destroy, &symbols[1], sizeof symbols[1]);
-    }
-    return status;
+    return status == WARM_OK ? wm_library_symbols("oneDNN", library, rows, 2)
+                             : status;
 }
 
 static warm_status answer(const char *what, dnnl_status_t code)
