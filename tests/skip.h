@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* One line for people, one for whoever reads the TAP log; main's result. */
+/* A line for people and one for the TAP log; returns main's result. */
 static inline int skip_program(const char *program, const char *why)
 {
     const char *log_name = getenv("CK_TAP_LOG_FILE_NAME");

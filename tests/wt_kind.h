@@ -1,7 +1,7 @@
 /* wt_kind.h: a library that tests can fail, stop and count: a user's kind.
  *
- * Its handles remember their device, stream and one setting, and who uses them
- * now, so that a handle with two users at once is seen. A closed gate stops
+ * Its handles remember their device, stream and one setting, and count their
+ * users, so that a handle with two users at once is seen. A closed gate stops
  * every create inside the callback until it is opened. Counters are atomic;
  * the gate has a lock of its own. Header only, for unit and api tests. */
 #ifndef WT_KIND_H

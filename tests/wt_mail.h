@@ -1,6 +1,6 @@
-/* wt_mail.h: what worker threads of a stress test share: how often something
- * was wrong, for they never assert, and blocks for whoever frees them. One in a
- * program. */
+/* wt_mail.h: what worker threads of a stress test share: a count of failures,
+ * since workers never assert, and boxes of blocks that any of them may free.
+ * One in a program. */
 #ifndef WT_MAIL_H
 #define WT_MAIL_H
 

@@ -189,7 +189,7 @@ static warm_status take_step(warm_runtime *runtime, const struct request *q,
     return WARM_INVALID_ARGUMENT;
 }
 
-/* Until it is told to end, or whoever tells it has ended. */
+/* Runs until the parent says so, or until the parent has ended. */
 static void serve(int in, int out, int devices)
 {
     warm_options options = {.size = sizeof options,

@@ -28,11 +28,11 @@ void wt_peer_free(wt_peer *peer, int slot);
 warm_status wt_peer_open(wt_peer *peer, int slot,
                          const warm_ipc_handle *handle);
 warm_status wt_peer_close(wt_peer *peer, int slot);
-/* What bytes of a slot are full of, 0: of different words. */
+/* The word that all bytes of a slot repeat; 0: they differ. */
 uint32_t wt_peer_read(wt_peer *peer, int slot, size_t bytes);
 void wt_peer_write(wt_peer *peer, int slot, size_t bytes, uint32_t word);
 
-/* The same of memory here: by copies, and waited for. */
+/* The same for memory of this process: copies, and waits for them. */
 uint32_t wt_device_read(warm_runtime *runtime, const void *pointer,
                         size_t bytes);
 void wt_device_write(warm_runtime *runtime, void *pointer, size_t bytes,

@@ -107,7 +107,7 @@ static inline bool wt_viz_cut(wt_viz_pieces *pieces, uint64_t address,
     return false;
 }
 
-/* A part comes, and is one piece with those that it touches. */
+/* Adds a part, and joins it with the pieces that it touches. */
 static inline bool wt_viz_join(wt_viz_pieces *pieces, uint64_t address,
                                uint64_t bytes)
 {
@@ -203,8 +203,8 @@ static inline bool wt_viz_undo(wt_viz *viz, const char *event)
            wt_viz_add(&viz->blocks, at, bytes, true);
 }
 
-/* Whether one of its devices is as it must be; viz->wrong. The pieces that are
- * left are those that were there before the first event. */
+/* Whether the events of one device fit its blocks; else viz->wrong says why.
+ * The pieces left at the end existed before the first event. */
 static inline bool wt_viz_check(wt_viz *viz, const char *text, size_t device)
 {
     const char *trace = wt_json_at(wt_json_get(text, "device_traces"), device);

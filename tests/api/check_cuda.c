@@ -481,8 +481,8 @@ WT_TEST(test_A10_E3_workspace_of_a_capture_goes_with_its_pool)
     wt_ok(warm_stream_destroy(runtime, stream));
 }
 
-/* What handles' workspaces have below the limit is told beside what is
- * reserved, and where a request is refused for it. */
+/* Workspaces of handles count against the device's limit: the statistics show
+ * them beside what is reserved, and so does the error of a refused request. */
 WT_TEST(test_C6_C8_workspaces_are_in_the_figures_of_their_device)
 {
     warm_handle_stats handles = WARM_INIT(warm_handle_stats);

@@ -300,7 +300,7 @@ WT_TEST(test_A6_exit_with_held_and_idle_handles)
     run(leave_by_exit);
     check_nothing_was_called();
     ck_assert_int_eq(report->leaked, 3);
-    /* With the stream of the main thread, and of all kinds. */
+    /* Three toys and the stream of the main thread. */
     wt_contains(report->leak_line, " 4 handles");
 }
 

@@ -335,8 +335,8 @@ WT_TEST(test_C8_a_trim_that_is_met_waits_for_nobody)
     wt_gate_open(gate);
 }
 
-/* Of a stream that nobody promised to live nothing can be asked: who empties
- * the cache waits for the device. */
+/* A stream that is not adopted may be gone, so CUDA cannot be asked about it: a
+ * thread that empties the cache waits for the device instead. */
 WT_TEST(test_C4_C8_for_a_stream_that_is_not_adopted_the_device_is_waited_for)
 {
     struct pair pair = {NULL, 0, NULL};

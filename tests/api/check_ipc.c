@@ -405,7 +405,7 @@ static warm_ipc_handle checked(warm_ipc_handle handle)
     return handle;
 }
 
-/* Whole, and of no memory that there is. */
+/* The checksum is right, but the memory named does not lie in its segment. */
 WT_TEST(test_C9_handle_beyond_its_segment_is_refused)
 {
     warm_ipc_handle good = wt_peer_export(peer, 0, 0, 4 * KIB, 1), bad[3];

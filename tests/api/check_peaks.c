@@ -376,8 +376,8 @@ WT_TEST(test_B14_peaks_of_a_class)
     ck_assert_uint_le(s.requested_bytes.peak, s.live_bytes.peak);
 }
 
-/* Of a class, after threads that have gone, and of those still there after a
- * reset: nothing that they claimed ahead is left. */
+/* After a reset, the peak of a class contains nothing that threads claimed
+ * ahead, whether those threads have exited or not. */
 static void come_at_once(void *argument, unsigned index)
 {
     allocate(&worker[index], 32);

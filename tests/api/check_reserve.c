@@ -77,7 +77,7 @@ WT_TEST(test_A1_A7_each_kind_and_device_has_a_place_of_its_own)
     }
 }
 
-/* Among them those that a sum of kind and device takes for a place. */
+/* Some of them give a valid index if kind and device are only added up. */
 static const struct {
     int kind, device;
 } wrong[] = {{-1, 0},

@@ -542,7 +542,7 @@ WT_TEST(test_C7_ring_keeps_the_last_ones)
                       "free_completed");
 }
 
-/* ---- who --------------------------------------------------------------- */
+/* ---- tags --------------------------------------------------------------- */
 
 static void tag_in_thread(void *argument, unsigned index)
 {
@@ -575,7 +575,8 @@ WT_TEST(test_C7_tags_are_a_threads_own)
     ck_assert_ptr_null(wt_json_get(block_of(DEVICE, none), "tag"));
     event = assert_last(DEVICE, "alloc", "alloc");
     ck_assert(wt_json_is(get(event, "tag"), "a \\\"tag\\\""));
-    /* Who frees is told of the request, who allocated of the end. */
+    /* The request has the tag of the freeing thread, the end the allocator's.
+     */
     wt_ok(warm_memory_tag_set("frees"));
     wt_ok(warm_free(theirs));
     event = assert_last(DEVICE, "free_requested", "free_completed");

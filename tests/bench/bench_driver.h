@@ -17,7 +17,7 @@ void bench_driver_use(wm_driver *driver, warm_stream stream);
 /* Bytes of memory obtained at the peak, of whatever sort. */
 uint64_t bench_driver_peak(wm_driver *driver);
 
-/* fn is called whenever there is a new peak, by whoever allocates. */
+/* fn is called at each new peak, in the thread that allocates. */
 void bench_driver_watch(void (*fn)(void));
 
 #endif

@@ -145,8 +145,8 @@ void bench_stream_use(bench_stream *stream)
     atomic_store_explicit(&stream->uses, uses + 1, memory_order_relaxed);
 }
 
-/* Relaxed throughout: nothing but numbers hangs on it, and whoever asks about
- * an event was handed it, after the record, by the library under test. */
+/* Relaxed throughout: no other memory depends on these numbers, and the library
+ * under test orders a record before the queries of its event. */
 void bench_event_record(bench_event *event, bench_stream *stream)
 {
     spend(price.record);

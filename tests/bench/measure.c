@@ -151,8 +151,8 @@ static void timed(member *m, unsigned run)
 
 /* Each part of a warm-up but the first is as long as all before it. Two in a
  * row that were hardly cheaper than the last show that there is no more to
- * gain; one may be the work of others on the machine. The same rule for who is
- * warm at once and for who needs long. */
+ * gain; a single one may be due to other load on the machine. Subjects that are
+ * warm at once and those that need long obey the same rule. */
 bool bench_is_warm(bench_warmth *w, uint64_t ns, uint64_t ops)
 {
     double last = w->cost;

@@ -115,7 +115,7 @@ static uint32_t worker_at(const game *g, size_t at)
     return g->play->alone ? 0 : g->play->trace->step[at].worker;
 }
 
-/* The turn goes to whoever has the next step; at the end, to the caller. */
+/* The thread that has the next step gets the turn; at the end the caller. */
 static void hand_over(game *g)
 {
     player *next;

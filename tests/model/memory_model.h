@@ -106,10 +106,10 @@ void model_step_hold(void);
 void model_step_replace(void);
 void model_step_adopt(void);
 
-/* model_rules.c: who may be handed what was freed */
+/* model_rules.c: which allocation may get which freed memory */
 void model_check_new(const struct range *fresh);
 
-/* model_pools.c: private pools, and who gets their memory */
+/* model_pools.c: private pools, and which allocations they serve */
 void model_begin_pool(struct pool *pool, const struct stream *s);
 struct pool *model_make_pool(bool user);
 void model_end_pool(struct pool *pool);
@@ -133,8 +133,7 @@ void model_step_graph(void);
 /* model_figures.c: what must be true after each step */
 void model_check_arenas(void);
 void model_check_figures(void);
-/* Bytes that are held; freed blocks that wait for streams and are no graph's.
- */
+/* Bytes held; freed blocks that wait for streams and belong to no graph. */
 uint64_t model_held(int space);
 uint64_t model_pending(int space);
 

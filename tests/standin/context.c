@@ -343,8 +343,8 @@ warm_stream standin_stream(void *stream)
                 device);
 }
 
-/* As in CUDA: refused while the stream captures, which spoils the capture,
- * and of the legacy stream while another one does. */
+/* As in CUDA, the call is refused and ends the capture if the stream captures;
+ * it is refused for the legacy stream while any other stream captures. */
 int standin_stream_info(wm_driver *d, warm_stream stream, wm_stream_info *info)
 {
     wm_capture capture = WM_CAPTURE_NONE;

@@ -202,8 +202,8 @@ typedef struct standin_handle {
 /* Null if device memory for the handle cannot be had (in a capture, say). */
 standin_handle *standin_handle_create(const char *library, int version);
 void standin_handle_destroy(const char *function, standin_handle *handle);
-/* A stream is about to be destroyed: handles that are bound to it are misused
- * by whoever binds them anew, or destroys them, after that. */
+/* A stream is about to be destroyed: from then on it is misuse to bind a handle
+ * that is bound to it to another stream, or to destroy such a handle. */
 void standin_strand(void *stream);
 /* As one of these. */
 void standin_check_stranded(const char *function, standin_handle *handle);

@@ -69,7 +69,7 @@ static void pinned_add(pinned *p)
     pthread_mutex_unlock(&pinned_mutex);
 }
 
-/* Out of the table, or null; whoever takes it out is alone with it. */
+/* Removes it from the table for the caller alone; null if it is not there. */
 static pinned *pinned_take(const void *pointer)
 {
     pinned **at = bucket_of(pointer);

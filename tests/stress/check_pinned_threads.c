@@ -226,8 +226,8 @@ WT_LOOP_TEST(test_B2_B4_B6_B15_B18_threads_share_one_space, 3)
     wt_runtime_end(s.runtime);
 }
 
-/* One block and many threads that record on it at once: each stream is one
- * use, whoever comes first. */
+/* Many threads record their streams on one block at once: each stream is one
+ * use, in whatever order the threads come. */
 static warm_stream streams[THREADS];
 static void *common;
 

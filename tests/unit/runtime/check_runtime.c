@@ -47,8 +47,8 @@ WT_TEST(test_A5_G2_destroy_waits_for_pinned_threads)
     while (atomic_load(&runtime->state) == WM_RUNTIME_LIVE) {
         sched_yield();
     }
-    /* CLOSING: the pools are still there for whoever is pinned, however
-     * often the other thread has its turn. */
+    /* CLOSING: the pools stay as long as a thread is inside a call, however
+     * often the destroying thread runs. */
     while (wt_lingers(&linger)) {
     }
     ck_assert_int_eq(runtime->state, WM_RUNTIME_CLOSING);
@@ -82,7 +82,7 @@ WT_TEST(test_G2_only_live_runtimes_are_visited)
 }
 
 /* Metadata fails at the n-th allocation, once and from then on, until a
- * runtime can be made: nothing may be left behind by those that failed. */
+ * runtime can be made: a failed creation leaves nothing behind. */
 WT_LOOP_TEST(test_G2_G6_a_runtime_without_memory_leaves_nothing, 2)
 {
     warm_options options = {.size = sizeof options,

@@ -112,7 +112,8 @@ WT_TEST(test_B11_time_passes_as_the_test_says)
     wt_runtime_end(aging);
 }
 
-/* The runtime is told of neither: what it asks the driver says so. */
+/* Copies and captures of testing.h bypass the runtime, which records neither.
+ */
 WT_TEST(test_B3_B7_what_goes_past_the_runtime_is_not_recorded)
 {
     warm_block_info info;

@@ -381,8 +381,8 @@ static void destroy_it(void *argument, unsigned index)
     b->code = (int)call.cublasDestroy_v2(b->memory);
 }
 
-/* Whoever waits for the device breaks captures of it, in whatever mode; in the
- * global one a thread that allocates does as well. */
+/* A thread that waits for the device breaks every capture of it; a thread that
+ * allocates breaks those in the global mode. */
 WT_LOOP_TEST(test_A16_B7_captures_are_broken_by_other_threads, 5)
 {
     static const struct {

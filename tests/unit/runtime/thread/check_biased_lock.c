@@ -311,9 +311,9 @@ WT_LOOP_TEST(test_B14_threads_wait_until_a_visit_is_finished, CALLS)
     ck_assert(caller.returned);
 }
 
-/* One thread has a block, and frees it for another one to have one, while a
- * third makes the visit wait, between the windows of both: whoever reads
- * figures finds one block, not two or none. */
+/* One thread frees its block and then another allocates one, while a third
+ * makes a visit wait between the windows of both: the reader of the statistics
+ * must find one block, not two or none. */
 enum { TAKER, BLOCKER, OWNER, THREADS };
 static struct {
     _Atomic unsigned ready; /* threads that have a window and a set */
@@ -500,8 +500,8 @@ WT_TEST(test_without_barriers_visits_go_on)
     runtime = wt_runtime(NULL);
 }
 
-/* Destroy needs no barrier: nobody is in a call of the runtime then. What the
- * threads had of it is gone, and they are told. */
+/* Destroy needs no barrier, since no thread is in a call of the runtime then.
+ * The threads' next calls answer that the runtime is gone. */
 WT_TEST(test_destroy_after_barriers_are_refused)
 {
     warm_destroy_report report = {.size = sizeof report};

@@ -1,5 +1,5 @@
-/* check_window_spare.c: windows that serve one thread after the other, and
- * who frees them when the runtime ends (rows A4, A5, G1, G2).
+/* check_window_spare.c: windows that serve one thread after the other, and that
+ * are freed with the runtime (rows A4, A5, G1, G2).
  * backends: host, standin */
 #include "handles/kind_table.h"
 #include "runtime/base/meta.h"
