@@ -31,34 +31,6 @@ static bool begin_break(wm_space *space, wm_breaking *breaking)
     return begun;
 }
 
-/* Ends breaking after its call. Returns the bytes that the driver took back.
- * *refused is set if it refuses a whole region for the first time since the
- * region became idle. */
-static size_t give_back_one(wm_space *space, wm_segment *segment,
-                            wm_breaking *breaking, bool *refused)
-{
-    wm_growth *growth = &space->growth;
-    wm_arena *arena = segment->arena;
-    size_t bytes = segment->bytes;
-    warm_status status = wm_growth_driver_free(space, arena, segment->parent,
-                                               segment->base, bytes);
-
-    wm_space_end_break(space, breaking);
-    if (status == WARM_OK) {
-        /* In one step: a trim to a target counts the bytes held, less those in
-         * flight. */
-        wm_lock_acquire(&growth->lock);
-        growth->held -= bytes;
-        wm_arena_released(arena, segment);
-        wm_lock_release(&growth->lock);
-        return bytes;
-    }
-    wm_growth_note(growth, WM_REFUSED, bytes);
-    *refused |= segment->parent == NULL && !segment->free_failed;
-    wm_arena_reattach(arena, segment, true);
-    return 0;
-}
-
 size_t wm_growth_held_beside(wm_arena *arena)
 {
     size_t bytes = 0;
@@ -78,6 +50,8 @@ struct purge {
     wm_purge what;
 };
 
+/* ---- detached segments -------------------------------------------------- */
+
 static wm_segment *append(wm_segment *chain, wm_segment *more)
 {
     while (more != NULL) {
@@ -95,8 +69,9 @@ static bool is_of(const struct purge *purge, const wm_arena *arena)
     return purge->arena == NULL || wm_arena_is_sibling(purge->arena, arena);
 }
 
-/* The arena with the segment that ranks highest, or null. *least: the highest
- * rank in any other arena. *detached: bytes of segments in flight. */
+/* The arena with the memory that ranks highest; null: nothing is idle. *least:
+ * the highest rank in any other arena. *detached: bytes of segments in flight.
+ */
 static wm_arena *first_of(wm_space *space, const struct purge *purge,
                           uint64_t *least, size_t *detached)
 {
@@ -175,56 +150,57 @@ static wm_segment *detach_first(wm_space *space, const struct purge *purge,
     return chain;
 }
 
-/* Whether any segment could be returned, wholly or in parts. */
-static bool has_idle(wm_space *space, const struct purge *purge)
+/* ---- returned segments -------------------------------------------------- */
+
+/* Ends breaking after its call. Returns the bytes that the driver took back.
+ * purge->refused is set if it refuses a whole region for the first time since
+ * the region became idle. */
+static size_t return_one(wm_space *space, struct purge *purge,
+                         wm_segment *segment, wm_breaking *breaking)
 {
-    bool found = false;
+    wm_growth *growth = &space->growth;
+    wm_arena *arena = segment->arena;
+    size_t bytes = segment->bytes;
+    warm_status status = wm_growth_driver_free(space, arena, segment->parent,
+                                               segment->base, bytes);
 
-    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL && !found;
-         a = a->next_arena) {
-        size_t detached = 0;
-
-        found = is_of(purge, a) && wm_arena_rank(a, false, &detached) > 0;
+    wm_space_end_break(space, breaking);
+    if (status == WARM_OK) {
+        /* In one step: a trim to a target counts the bytes held, less those in
+         * flight. */
+        wm_lock_acquire(&growth->lock);
+        growth->held -= bytes;
+        wm_arena_released(arena, segment);
+        wm_lock_release(&growth->lock);
+        return bytes;
     }
-    return found;
-}
-
-/* A thread that announces a capture waits for one call of the driver at most:
- * breaking is begun for each segment anew, and if that is refused the remaining
- * segments stay. For the first one it has begun. */
-static void give_back_chain(wm_space *space, wm_segment *segment,
-                            wm_breaking *breaking, bool *refused, size_t *bytes)
-{
-    bool begun = true;
-
-    while (segment != NULL) {
-        wm_segment *next = segment->next;
-
-        if (begun) {
-            *bytes += give_back_one(space, segment, breaking, refused);
-        } else {
-            wm_arena_reattach(segment->arena, segment, false);
-        }
-        begun = begun && next != NULL && begin_break(space, breaking);
-        segment = next;
-    }
+    wm_growth_note(growth, WM_REFUSED, bytes);
+    purge->refused |= segment->parent == NULL && !segment->free_failed;
+    wm_arena_reattach(arena, segment, true);
+    return 0;
 }
 
 /* A detached segment is neither idle memory nor room below the limit: until it
- * is returned a call is in the list, for which other threads can wait. */
-static size_t send_back(wm_space *space, struct purge *purge)
+ * is returned a call is in the list, for which other threads can wait.
+ *
+ * A thread that announces a capture waits for one call of the driver at most:
+ * breaking is begun for each segment anew, and if that is refused the remaining
+ * segments stay. */
+static size_t return_segments(wm_space *space, struct purge *purge)
 {
     struct wm_growth_call call = {.bytes = 0};
     wm_purge what = purge->what;
     wm_breaking breaking;
-    wm_segment *segment;
-    size_t bytes = 0;
+    wm_segment *segment, *next;
+    size_t bytes = 0, detached;
+    uint64_t least;
+    bool begun;
 
     purge->refused = false;
-    if (wm_space_is_lost(space)) {
-        return 0;
-    }
-    if (!has_idle(space, purge) || !begin_break(space, &breaking)) {
+    begun = !wm_space_is_lost(space) &&
+            first_of(space, purge, &least, &detached) != NULL &&
+            begin_break(space, &breaking);
+    if (!begun) {
         return 0;
     }
     wm_lock_acquire(&space->growth.lock);
@@ -238,7 +214,15 @@ static size_t send_back(wm_space *space, struct purge *purge)
         wm_space_end_break(space, &breaking);
         return 0;
     }
-    give_back_chain(space, segment, &breaking, &purge->refused, &bytes);
+    for (; segment != NULL; segment = next) {
+        next = segment->next;
+        if (begun) {
+            bytes += return_one(space, purge, segment, &breaking);
+        } else {
+            wm_arena_reattach(segment->arena, segment, false);
+        }
+        begun = begun && next != NULL && begin_break(space, &breaking);
+    }
     wm_growth_call_end(&space->growth, &call,
                        bytes > 0 ? WM_CALL_FREED : WM_CALL_NOTHING);
     return bytes;
@@ -282,7 +266,7 @@ size_t wm_growth_give_back(wm_space *space, wm_arena *arena, size_t target)
     size_t bytes = 0;
 
     do {
-        bytes += send_back(space, &purge);
+        bytes += return_segments(space, &purge);
     } while (purge.refused && target > 0); /* others in their place */
     wm_growth_say(space);
     return bytes;
@@ -308,7 +292,7 @@ void wm_growth_collect(wm_space *space, wm_arena *arena, size_t bytes)
         .what = {.bytes = bytes, .before_ns = UINT64_MAX, .oldest = true}};
 
     if (bytes > 0) {
-        (void)send_back(space, &purge);
+        (void)return_segments(space, &purge);
     }
 }
 
@@ -316,7 +300,7 @@ void wm_growth_decay(wm_space *space, uint64_t before_ns)
 {
     struct purge purge = {.what = {.bytes = SIZE_MAX, .before_ns = before_ns}};
 
-    (void)send_back(space, &purge);
+    (void)return_segments(space, &purge);
     wm_growth_say(space);
 }
 
@@ -327,7 +311,7 @@ void wm_growth_give_own(wm_space *space, wm_arena *arena, size_t below,
         .arena = arena,
         .what = {.bytes = most, .before_ns = UINT64_MAX, .below = below}};
 
-    (void)send_back(space, &purge);
+    (void)return_segments(space, &purge);
 }
 
 void wm_growth_end_ranges(wm_space *space)
