@@ -112,7 +112,7 @@ typedef struct wm_arena {
     _Atomic uint64_t grown;
     /* Relaxed, in the first sibling, of grow.c: requests left that do
      * not call the driver, and how many there were in the last back-off. */
-    _Alignas(64) _Atomic unsigned pause, paused;
+    _Alignas(64) _Atomic unsigned backoff_left, backoff_last;
     /* Relaxed: segments, and segments that are one idle run; written under the
      * lock. */
     _Atomic unsigned segment_count, idle_segments;

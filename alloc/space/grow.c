@@ -68,7 +68,7 @@ warm_status wm_growth_ahead(wm_space *space, wm_arena *arena, size_t bytes,
     struct wm_grow_request request = {.arena = arena};
     warm_status status = step_down(space, &request, least, &bytes);
 
-    wm_growth_say(space);
+    wm_growth_log_deferred(space);
     *obtained = status == WARM_OK ? bytes : 0;
     return status;
 }
@@ -86,16 +86,16 @@ static const struct wm_growth_call *find_growth_locked(const wm_growth *growth)
 }
 
 /* Afterwards no growth is in flight, and only the request's own may begin. */
-static void begin_alone(wm_growth *growth,
-                        const struct wm_grow_request *request)
+static void begin_exclusive(wm_growth *growth,
+                            const struct wm_grow_request *request)
 {
     const struct wm_growth_call *e;
 
     wm_lock_acquire(&growth->lock);
-    while (growth->alone != NULL) {
+    while (growth->exclusive != NULL) {
         wm_cond_wait(&growth->over, &growth->lock);
     }
-    growth->alone = request;
+    growth->exclusive = request;
     while ((e = find_growth_locked(growth)) != NULL) {
         wm_growth_call_wait_locked(growth, e->number);
     }
@@ -110,20 +110,20 @@ static warm_status try_once(wm_space *space, struct wm_grow_request *request)
     warm_status status;
     size_t bytes;
 
-    if (request->alone) {
-        begin_alone(&space->growth, request);
+    if (request->exclusive) {
+        begin_exclusive(&space->growth, request);
     }
     request->unseen =
         request->arena->unit > 0 && wm_timelines_any(space->group.timelines);
     request->wanted = bytes = growth_bytes(space, request);
     status = step_down(space, request, request->needed, &bytes);
-    if (request->alone) {
+    if (request->exclusive) {
         wm_lock_acquire(&space->growth.lock);
-        space->growth.alone = NULL;
+        space->growth.exclusive = NULL;
         wm_cond_broadcast(&space->growth.over);
         wm_lock_release(&space->growth.lock);
     }
-    wm_growth_say(space);
+    wm_growth_log_deferred(space);
     return status;
 }
 
@@ -159,18 +159,18 @@ static bool wait_for_others(wm_space *space,
 /* If another growth was in flight when the request was refused, it held memory
  * that it returns if it fails as well. Returns whether the request is to retry,
  * with no other growth in flight from now on. */
-static bool try_alone(wm_space *space, struct wm_grow_request *request)
+static bool try_exclusive(wm_space *space, struct wm_grow_request *request)
 {
     wm_growth *growth = &space->growth;
 
-    if (request->arena->unit == 0 || request->alone) {
+    if (request->arena->unit == 0 || request->exclusive) {
         return false;
     }
     wm_lock_acquire(&growth->lock);
-    request->alone = growth->vacated != request->vacated ||
-                     find_growth_locked(growth) != NULL;
+    request->exclusive = growth->vacated != request->vacated ||
+                         find_growth_locked(growth) != NULL;
     wm_lock_release(&growth->lock);
-    return request->alone;
+    return request->exclusive;
 }
 
 /* Waits once for the streams of freed blocks. Returns whether that may have
@@ -180,9 +180,9 @@ static bool wait_for_streams(wm_space *space, struct wm_grow_request *request)
     bool wait = !request->waited;
 
     request->waited = true;
-    return wait &&
-           (wm_growth_settle(space, request->arena, 0, WM_SETTLE_PENDING) ||
-            request->unseen);
+    return wait && (wm_growth_wait_for_streams(space, request->arena, 0,
+                                               WM_SETTLE_PENDING) ||
+                    request->unseen);
 }
 
 /* Returns idle segments, or waits for calls in flight: whether a refused
@@ -193,8 +193,8 @@ static bool make_room(wm_space *space, struct wm_grow_request *request)
     bool again;
 
     warm_last_error(&cause);
-    request->unseen |=
-        wm_growth_settle(space, request->give_back, 0, WM_SETTLE_IDLE);
+    request->unseen |= wm_growth_wait_for_streams(space, request->give_back, 0,
+                                                  WM_SETTLE_IDLE);
     again = wm_growth_give_back(space, request->give_back, 0) > 0 ||
             wait_for_others(space, request);
     if (again) {
@@ -242,30 +242,32 @@ static warm_status grow(wm_space *space, const wm_request *request,
         status = try_once(space, &growing);
     } while (status == WARM_OUT_OF_MEMORY &&
              (open_any(&growing) || make_room(space, &growing) ||
-              wait_for_streams(space, &growing) || try_alone(space, &growing)));
+              wait_for_streams(space, &growing) ||
+              try_exclusive(space, &growing)));
     *block = growing.block;
     if (status == WARM_OUT_OF_MEMORY && !growing.by_limit) {
-        skip =
-            2 * atomic_load_explicit(&node->paused, memory_order_relaxed) + 1;
+        skip = 2 * atomic_load_explicit(&node->backoff_last,
+                                        memory_order_relaxed) +
+               1;
         skip = skip < LONGEST_BACKOFF ? skip : LONGEST_BACKOFF;
     } else if (status != WARM_OK) {
         return status;
     }
-    atomic_store_explicit(&node->paused, skip, memory_order_relaxed);
-    atomic_store_explicit(&node->pause, skip, memory_order_relaxed);
+    atomic_store_explicit(&node->backoff_last, skip, memory_order_relaxed);
+    atomic_store_explicit(&node->backoff_left, skip, memory_order_relaxed);
     return status;
 }
 
 /* Whether this request skips the node; counts it. */
 static bool skips(wm_arena *arena)
 {
-    unsigned left =
-        atomic_load_explicit(&arena->siblings->pause, memory_order_relaxed);
+    unsigned left = atomic_load_explicit(&arena->siblings->backoff_left,
+                                         memory_order_relaxed);
 
     if (left == 0) {
         return false;
     }
-    atomic_store_explicit(&arena->siblings->pause, left - 1,
+    atomic_store_explicit(&arena->siblings->backoff_left, left - 1,
                           memory_order_relaxed);
     return true;
 }
@@ -291,7 +293,7 @@ bool wm_growth_in_backoff(wm_space *space, const wm_request *request)
         return false;
     }
     do {
-        if (atomic_load_explicit(&arena->siblings->pause,
+        if (atomic_load_explicit(&arena->siblings->backoff_left,
                                  memory_order_relaxed) == 0) {
             return false;
         }
@@ -335,19 +337,19 @@ warm_status wm_growth_alloc(wm_space *space, const wm_request *request,
                             wm_block **block)
 {
     wm_arena *own = request->arena;
-    bool alone = request->strict || space->group.nodes == 1;
+    bool own_only = request->strict || space->group.nodes == 1;
     warm_status status = WARM_OUT_OF_MEMORY;
 
     if (own->pool != NULL) {
         return grow(space, request, own, NULL, block);
     }
-    if (alone || !skips(own)) {
+    if (own_only || !skips(own)) {
         status = grow(space, request, own, own, block);
     }
     if (status != WARM_OUT_OF_MEMORY || space->group.nodes == 1) {
         return status;
     }
-    if (!alone) {
+    if (!own_only) {
         status = spill(space, request, block);
     }
     return status == WARM_OUT_OF_MEMORY ? grow(space, request, own, NULL, block)

@@ -70,7 +70,8 @@ void wm_growth_call_wait_locked(wm_growth *growth, uint64_t number)
 
 /* ---- deferred warnings ------------------------------------------------ */
 
-void wm_growth_note(wm_growth *growth, enum wm_warning_kind kind, size_t bytes)
+void wm_growth_defer_warning(wm_growth *growth, enum wm_warning_kind kind,
+                             size_t bytes)
 {
     wm_deferred_warning *warning = &growth->warning;
 
@@ -85,7 +86,7 @@ void wm_growth_note(wm_growth *growth, enum wm_warning_kind kind, size_t bytes)
     wm_lock_release(&growth->lock);
 }
 
-void wm_growth_say(wm_space *space)
+void wm_growth_log_deferred(wm_space *space)
 {
     wm_growth *growth = &space->growth;
     const char *name = space->traits->name;

@@ -44,7 +44,8 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request)
         wm_bytes(s.held_bytes.current).text,
         wm_bytes(s.live_bytes.current).text, wm_bytes(s.idle_bytes).text,
         /* Relaxed: for a message. */
-        atomic_load_explicit(&space->growth.put_off, memory_order_relaxed)
+        atomic_load_explicit(&space->growth.return_deferred,
+                             memory_order_relaxed)
             ? " (which stays while a stream captures)"
             : "",
         wm_bytes(s.pending_bytes.current).text, wm_bytes(s.lost_bytes).text,
@@ -57,7 +58,7 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request)
 enum {
     POLLED = 1,  /* a background thread returns idle segments, or nobody does */
     AGED = 2,    /* the allocations that miss return them, once they are old */
-    GRAPHS = 4,  /* for a pool of graphs: streams and threads are left alone */
+    GRAPHS = 4,  /* for a pool of graphs: streams and threads are not touched */
     LANED = 8,   /* only if the block is for a stream's lane */
     SPARED = 16, /* only if other memory can serve the request */
     QUIET = 32,  /* the last error is kept, the thread cannot be cancelled */

@@ -56,7 +56,7 @@ static bool fit_limit_locked(const wm_space *space,
     if (limit == 0 || call->bytes <= left) {
         return true;
     }
-    if (request->stretch.part != NULL || request->needed == 0 ||
+    if (request->expansion.part != NULL || request->needed == 0 ||
         request->needed > left) {
         return false;
     }
@@ -85,11 +85,11 @@ static warm_status claim_part(struct wm_grow_request *request,
 {
     warm_status status =
         wm_expand_claim(request->arena, request->lane, request->needed,
-                        call->bytes, &request->stretch);
+                        call->bytes, &request->expansion);
 
     if (status == WARM_OK) {
-        call->bytes = request->stretch.bytes;
-        call->room = request->stretch.room - request->needed;
+        call->bytes = request->expansion.bytes;
+        call->room = request->expansion.room - request->needed;
     }
     return status;
 }
@@ -104,7 +104,7 @@ static enum claim claim_locked(wm_space *space, struct wm_grow_request *request,
     struct wm_growth_call *room = NULL;
     bool starved = false;
 
-    request->stretch = (wm_expansion){.part = NULL};
+    request->expansion = (wm_expansion){.part = NULL};
     for (;;) {
         if (request->bytes > 0) {
             request->gained = growth->gained;
@@ -126,7 +126,7 @@ static enum claim claim_locked(wm_space *space, struct wm_grow_request *request,
             wm_growth_call_wait_locked(growth, room->number);
             continue;
         }
-        if (growth->alone != NULL && growth->alone != request) {
+        if (growth->exclusive != NULL && growth->exclusive != request) {
             wm_cond_wait(&growth->over, &growth->lock);
             continue;
         }
@@ -148,7 +148,7 @@ static enum claim claim_locked(wm_space *space, struct wm_grow_request *request,
     }
     request->by_limit = !fit_limit_locked(space, request, call);
     if (request->by_limit) {
-        wm_expand_undo(request->arena, &request->stretch, false);
+        wm_expand_undo(request->arena, &request->expansion, false);
         *status = refuse_by_limit(space);
         return REFUSED;
     }
@@ -197,23 +197,24 @@ enum { IDLE_PART = 8 };
 static void replace_idle(wm_space *space, const struct wm_grow_request *request,
                          size_t bytes)
 {
-    if (request->stretch.part == NULL) {
+    if (request->expansion.part == NULL) {
         if (request->needed > 0) {
-            wm_growth_give_own(space, request->arena, request->needed, bytes);
+            wm_growth_return_oversize(space, request->arena, request->needed,
+                                      bytes);
         }
     } else if (wm_arena_idle(request->arena) >
                wm_growth_held_beside(request->arena) / IDLE_PART) {
-        wm_growth_collect(space, request->arena, request->stretch.bytes);
+        wm_growth_collect(space, request->arena, request->expansion.bytes);
     }
 }
 
 /* ---- expandable segments ------------------------------------------------ */
 
-static warm_status commit_one(wm_space *space, const wm_expansion *stretch,
+static warm_status commit_one(wm_space *space, const wm_expansion *expansion,
                               size_t done, size_t bytes, bool *torn)
 {
-    wm_segment *segment = stretch->segment;
-    char *at = stretch->part->base + done;
+    wm_segment *segment = expansion->segment;
+    char *at = expansion->part->base + done;
     uint64_t start = wm_clock_ns();
     warm_status status = wm_driver_range_commit(
         space->driver, space->group.device, segment->base,
@@ -241,22 +242,23 @@ static size_t whole_units(size_t bytes, size_t unit)
 /* Commits what the request needs first, so that its pieces hold no other block.
  * If the driver refuses, half as much is requested; a refusal of a single unit
  * ends it. *done: bytes committed. */
-static warm_status commit_all(wm_space *space, const wm_expansion *stretch,
+static warm_status commit_all(wm_space *space, const wm_expansion *expansion,
                               size_t *done, bool *torn)
 {
-    size_t unit = stretch->segment->unit;
+    size_t unit = expansion->segment->unit;
     size_t most = whole_units(WM_PIECE_MAX, unit);
-    size_t held = wm_growth_held_beside(stretch->segment->arena);
-    size_t part = whole_units((held + stretch->bytes) / PIECE_PARTS, unit);
+    size_t held = wm_growth_held_beside(expansion->segment->arena);
+    size_t part = whole_units((held + expansion->bytes) / PIECE_PARTS, unit);
     warm_status status = WARM_OK;
 
     *done = 0;
-    while (*done < stretch->bytes) {
-        size_t end = *done < stretch->first ? stretch->first : stretch->bytes;
+    while (*done < expansion->bytes) {
+        size_t end =
+            *done < expansion->first ? expansion->first : expansion->bytes;
         size_t missing = end - *done, largest = missing < most ? part : most;
         size_t bytes = missing < largest ? missing : largest;
 
-        status = commit_one(space, stretch, *done, bytes, torn);
+        status = commit_one(space, expansion, *done, bytes, torn);
         if (status == WARM_OK) {
             *done += bytes;
         } else if (status == WARM_OUT_OF_MEMORY && !*torn && bytes > unit) {
@@ -269,10 +271,11 @@ static warm_status commit_all(wm_space *space, const wm_expansion *stretch,
 }
 
 /* Decommits the first bytes of a part, whole pieces. False: some stay. */
-static bool uncommit(wm_space *space, const wm_expansion *stretch, size_t bytes)
+static bool uncommit(wm_space *space, const wm_expansion *expansion,
+                     size_t bytes)
 {
-    wm_segment *segment = stretch->segment;
-    char *at = stretch->part->base, *end = at + bytes;
+    wm_segment *segment = expansion->segment;
+    char *at = expansion->part->base, *end = at + bytes;
     wm_breaking breaking;
 
     if (bytes == 0 || !wm_space_begin_break(space, &breaking)) {
@@ -295,16 +298,16 @@ static bool uncommit(wm_space *space, const wm_expansion *stretch, size_t bytes)
 /* Has the driver commit memory to a claimed part, and counts the calls. On
  * failure nothing stays committed; if *torn, some of it could not be removed.
  * Status: OUT_OF_MEMORY, or another of the driver's. */
-static warm_status commit(wm_space *space, const wm_expansion *stretch,
+static warm_status commit(wm_space *space, const wm_expansion *expansion,
                           bool *torn)
 {
     warm_error cause = {.size = sizeof cause};
     size_t done;
-    warm_status status = commit_all(space, stretch, &done, torn);
+    warm_status status = commit_all(space, expansion, &done, torn);
 
     if (status != WARM_OK) {
         warm_last_error(&cause);
-        *torn |= !uncommit(space, stretch, done);
+        *torn |= !uncommit(space, expansion, done);
         wm_error_restore(&cause);
     }
     return status;
@@ -327,8 +330,8 @@ static bool lose(wm_space *space, const struct wm_grow_request *request,
 
     warm_last_error(&cause);
     if (wm_space_begin_break(space, &breaking)) {
-        lost = request->stretch.part != NULL
-                   ? !uncommit(space, &request->stretch, bytes)
+        lost = request->expansion.part != NULL
+                   ? !uncommit(space, &request->expansion, bytes)
                    : wm_growth_driver_free(space, request->arena, NULL, base,
                                            bytes) != WARM_OK;
         wm_space_end_break(space, &breaking);
@@ -339,7 +342,7 @@ static bool lose(wm_space *space, const struct wm_grow_request *request,
     growth->peak = growth->held > growth->peak ? growth->held : growth->peak;
     wm_lock_release(&growth->lock);
     if (lost) {
-        wm_growth_note(growth, WM_UNRECORDED, bytes);
+        wm_growth_defer_warning(growth, WM_UNRECORDED, bytes);
     }
     wm_error_restore(&cause);
     return lost;
@@ -412,28 +415,28 @@ static warm_status obtain(wm_space *space, struct wm_grow_request *request,
 static warm_status obtain_part(wm_space *space, struct wm_grow_request *request,
                                struct wm_growth_call *call)
 {
-    wm_expansion *stretch = &request->stretch;
+    wm_expansion *expansion = &request->expansion;
     wm_arena *arena = request->arena;
     bool torn = false;
     warm_status status;
 
-    space->traits->ranges->prepare(space, stretch->bytes);
-    status = commit(space, stretch, &torn);
+    space->traits->ranges->prepare(space, expansion->bytes);
+    status = commit(space, expansion, &torn);
     if (status == WARM_OK || torn) {
         wm_growth_call_arrive(&space->growth, call);
     }
     if (status != WARM_OK) {
-        wm_expand_undo(arena, stretch, torn);
+        wm_expand_undo(arena, expansion, torn);
         if (torn) {
-            wm_growth_note(&space->growth, WM_TORN, stretch->bytes);
+            wm_growth_defer_warning(&space->growth, WM_TORN, expansion->bytes);
         }
         return status;
     }
-    if (!wm_expand_done(arena, request->lane, stretch, request->bytes,
+    if (!wm_expand_done(arena, request->lane, expansion, request->bytes,
                         &request->block)) {
         status = wm_fail(WARM_OUT_OF_MEMORY,
                          "no memory for the allocator's records");
-        wm_expand_undo(arena, stretch,
+        wm_expand_undo(arena, expansion,
                        lose(space, request, NULL, call->bytes, call->bytes));
     }
     return status;
@@ -461,8 +464,9 @@ warm_status wm_growth_obtain(wm_space *space, struct wm_grow_request *request,
         return status;
     }
     replace_idle(space, request, call.bytes);
-    status = request->stretch.part != NULL ? obtain_part(space, request, &call)
-                                           : obtain(space, request, &call);
+    status = request->expansion.part != NULL
+                 ? obtain_part(space, request, &call)
+                 : obtain(space, request, &call);
     if (status != WARM_OK) {
         wm_growth_call_end(growth, &call, WM_CALL_MADE_ROOM);
         request->vacated++; /* its own call does not count */

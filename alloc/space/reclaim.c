@@ -189,7 +189,7 @@ bool wm_space_reclaim(wm_space *space, const wm_request *request, bool must,
     if (reclaim.block == NULL) {
         /* Pending frees before the caches of other threads: these threads would
          * not miss them, as they would their cached blocks. */
-        wm_space_collect_gathered(space);
+        wm_space_collect_pending(space);
         try_again(&reclaim);
     }
     if (flush && reclaim.block == NULL) {

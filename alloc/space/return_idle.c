@@ -27,7 +27,8 @@ static bool begin_break(wm_space *space, wm_breaking *breaking)
     bool begun = wm_space_begin_break(space, breaking);
 
     /* Relaxed: for a message. */
-    atomic_store_explicit(&space->growth.put_off, !begun, memory_order_relaxed);
+    atomic_store_explicit(&space->growth.return_deferred, !begun,
+                          memory_order_relaxed);
     return begun;
 }
 
@@ -174,7 +175,7 @@ static size_t return_one(wm_space *space, struct purge *purge,
         wm_lock_release(&growth->lock);
         return bytes;
     }
-    wm_growth_note(growth, WM_REFUSED, bytes);
+    wm_growth_defer_warning(growth, WM_REFUSED, bytes);
     purge->refused |= segment->parent == NULL && !segment->free_failed;
     wm_arena_reattach(arena, segment, true);
     return 0;
@@ -228,8 +229,8 @@ static size_t return_segments(wm_space *space, struct purge *purge)
     return bytes;
 }
 
-bool wm_growth_settle(wm_space *space, const wm_arena *of, size_t target,
-                      enum wm_settle whose)
+bool wm_growth_wait_for_streams(wm_space *space, const wm_arena *of,
+                                size_t target, enum wm_settle whose)
 {
     wm_breaking breaking;
     bool more;
@@ -268,7 +269,7 @@ size_t wm_growth_give_back(wm_space *space, wm_arena *arena, size_t target)
     do {
         bytes += return_segments(space, &purge);
     } while (purge.refused && target > 0); /* others in their place */
-    wm_growth_say(space);
+    wm_growth_log_deferred(space);
     return bytes;
 }
 
@@ -276,9 +277,9 @@ size_t wm_growth_trim(wm_space *space, size_t target)
 {
     size_t bytes;
 
-    (void)wm_growth_settle(space, NULL, target, WM_SETTLE_IDLE);
+    (void)wm_growth_wait_for_streams(space, NULL, target, WM_SETTLE_IDLE);
     bytes = wm_growth_give_back(space, NULL, target);
-    if (wm_growth_settle(space, NULL, target, WM_SETTLE_DEVICE)) {
+    if (wm_growth_wait_for_streams(space, NULL, target, WM_SETTLE_DEVICE)) {
         bytes += wm_growth_give_back(space, NULL, target);
     }
     return bytes;
@@ -301,11 +302,11 @@ void wm_growth_decay(wm_space *space, uint64_t before_ns)
     struct purge purge = {.what = {.bytes = SIZE_MAX, .before_ns = before_ns}};
 
     (void)return_segments(space, &purge);
-    wm_growth_say(space);
+    wm_growth_log_deferred(space);
 }
 
-void wm_growth_give_own(wm_space *space, wm_arena *arena, size_t below,
-                        size_t most)
+void wm_growth_return_oversize(wm_space *space, wm_arena *arena, size_t below,
+                               size_t most)
 {
     struct purge purge = {
         .arena = arena,

@@ -145,7 +145,7 @@ typedef struct wm_deferred_warning {
 /* Embedded in a space. Lock growth, but for the lock itself. */
 typedef struct wm_growth {
     wm_lock lock;
-    wm_cond over; /* a call ended, or alone or reserving was cleared */
+    wm_cond over; /* a call ended, or exclusive or reserving was cleared */
     struct wm_growth_call *calls; /* in flight */
     uint64_t begun;   /* calls begun so far: the number of the last */
     size_t coming;    /* bytes requested from the driver, not obtained yet */
@@ -158,9 +158,9 @@ typedef struct wm_growth {
     bool reserving;   /* a thread reserves more addresses */
     /* Idle memory could not be returned because a stream captures. Relaxed: for
      * messages. */
-    _Atomic bool put_off;
+    _Atomic bool return_deferred;
     /* The request that grows with no other growth in flight, or null. */
-    const struct wm_grow_request *alone;
+    const struct wm_grow_request *exclusive;
     wm_deferred_warning warning;
 } wm_growth;
 

@@ -35,7 +35,7 @@ void wm_space_collect(wm_space *space);
 /* Flushes the pending frees of all threads to their timelines and polls those
  * with entries that no poll has seen. A flush takes a barrier, 26 us in which
  * other threads stand still: it pays before a growth, not at each miss. */
-void wm_space_collect_gathered(wm_space *space);
+void wm_space_collect_pending(wm_space *space);
 
 /* Returns segments that were idle for decay_ns. Within slow work. */
 void wm_space_decay(wm_space *space);
@@ -110,23 +110,24 @@ bool wm_growth_moves(wm_growth *growth, uint64_t *gained);
 /* Records a warning, with this thread's last error; and logs what was recorded,
  * once the thread's call has ended. The last error stays. */
 enum wm_warning_kind { WM_REFUSED, WM_TORN, WM_UNRECORDED };
-void wm_growth_note(wm_growth *growth, enum wm_warning_kind kind, size_t bytes);
-void wm_growth_say(wm_space *space);
+void wm_growth_defer_warning(wm_growth *growth, enum wm_warning_kind kind,
+                             size_t bytes);
+void wm_growth_log_deferred(wm_space *space);
 
 /* ---- return_idle.c ------------------------------------------------------ */
 
 /* Returns idle oversize segments smaller than below bytes, of an arena and its
  * siblings, most bytes of them at most. Logs nothing. */
-void wm_growth_give_own(wm_space *space, wm_arena *arena, size_t below,
-                        size_t most);
+void wm_growth_return_oversize(wm_space *space, wm_arena *arena, size_t below,
+                               size_t most);
 /* Returns the segments of all arenas that are idle since before_ns or earlier,
  * except the reserve. */
 void wm_growth_decay(wm_space *space, uint64_t before_ns);
 /* If the segments of an arena or (null) of any expand, and more than target
  * bytes are held: waits for streams. Returns whether memory may have become
  * idle that polls do not find. */
-bool wm_growth_settle(wm_space *space, const wm_arena *of, size_t target,
-                      enum wm_settle whose);
+bool wm_growth_wait_for_streams(wm_space *space, const wm_arena *of,
+                                size_t target, enum wm_settle whose);
 /* Returns a region, or a piece of an expandable segment (of, else null), to the
  * driver, and counts the call. */
 warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
@@ -147,10 +148,10 @@ struct wm_grow_request {
     size_t wanted; /* bytes to obtain, if neither driver nor limit refuses */
     size_t tried;  /* bytes last requested from the driver; 0: none */
     wm_block *block;
-    wm_expansion stretch;     /* the part of an expandable segment to fill */
+    wm_expansion expansion;   /* the part of an expandable segment to fill */
     bool by_limit;            /* the limit refused last, not the driver */
     uint64_t gained, vacated; /* those of wm_growth at its last look */
-    bool alone;               /* grows with no other growth in flight */
+    bool exclusive;           /* grows with no other growth in flight */
     bool waited;              /* for streams, which is done once */
     bool unseen;              /* memory may be idle since its last look */
 };

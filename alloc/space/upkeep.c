@@ -11,7 +11,7 @@ void wm_space_collect(wm_space *space)
     wm_space_log_lost(space);
 }
 
-void wm_space_collect_gathered(wm_space *space)
+void wm_space_collect_pending(wm_space *space)
 {
     wm_timelines *timelines = space->group.timelines;
 
@@ -77,8 +77,8 @@ warm_status wm_space_trim(wm_space *space, size_t target, size_t *released)
      * more. Relaxed: as there. */
     for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
          a = a->next_arena) {
-        atomic_store_explicit(&a->pause, 0, memory_order_relaxed);
-        atomic_store_explicit(&a->paused, 0, memory_order_relaxed);
+        atomic_store_explicit(&a->backoff_left, 0, memory_order_relaxed);
+        atomic_store_explicit(&a->backoff_last, 0, memory_order_relaxed);
     }
     wm_space_work_end(space, &work, true);
     return WARM_OK;

@@ -492,13 +492,13 @@ START_TEST(test_B12_a_miss_asks_for_what_another_one_fetched)
     if (_i == 1) {
         wt_stop(runtime, stream);
     }
-    wm_space_collect_gathered(space);
+    wm_space_collect_pending(space);
     ck_assert(!wm_timelines_unasked(timelines()));
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current,
                       _i == 0 ? 0 : 3);
     queries =
         wt_calls(runtime, "stream_passed") + wt_calls(runtime, "event_passed");
-    wm_space_collect_gathered(space);
+    wm_space_collect_pending(space);
     ck_assert_uint_eq(wt_calls(runtime, "stream_passed") +
                           wt_calls(runtime, "event_passed"),
                       queries);

@@ -663,7 +663,7 @@ START_TEST(test_C2_C8_a_growth_that_fails_takes_no_other_with_it)
     ck_assert_uint_eq(held_now(), 10 * MIB);
     wt_ok(warm_free(two.got[1]));
     /* Nobody waits for one that has tried. */
-    ck_assert_ptr_null(growth_now()->alone);
+    ck_assert_ptr_null(growth_now()->exclusive);
     wt_ok(warm_free(take(first, 20 * MIB)));
 }
 END_TEST
@@ -797,7 +797,7 @@ START_TEST(test_C2_C8_others_grow_while_one_that_tried_alone_waits)
         wt_ok(warm_free(h.two.got[i]));
     }
     ck_assert_uint_eq(commits, 3);
-    ck_assert_ptr_null(growth_now()->alone);
+    ck_assert_ptr_null(growth_now()->exclusive);
 }
 END_TEST
 
