@@ -1,7 +1,6 @@
-/* check_grow.c: how the cache gets memory from the driver while others want
- * some, too, and what it makes do with (parts of rows B9 and B12). Host
- * device; its memory calls wait where a test wants them to, and refuse what is
- * too much. */
+/* check_grow.c: growth while other threads grow, free or trim, and growth that
+ * is refused in part (parts of rows B9 and B12). Host device; its memory calls
+ * wait where a test wants them to, and refuse what is too much. */
 /* memcheck: one process */
 #include "wt_memory.h"
 
@@ -9,7 +8,7 @@
 
 #include <string.h>
 
-/* ---- one inside the driver, another beside it ------------------------- */
+/* ---- two threads ------------------------------------------------------ */
 
 static struct {
     size_t bytes[2];
@@ -24,14 +23,14 @@ static void set_up(void)
     memset(&act, 0, sizeof act);
 }
 
-/* Thread 0 goes into the driver and waits there; 1 asks for its part; 2 opens
- * the door once 1 is done, or, where it may wait for 0, has had the time. */
+/* Thread 0 calls the driver and waits there; 1 allocates; 2 lets the driver go
+ * on once 1 is done, or, where 1 may wait for 0, has had the time. */
 static void play(void *argument, unsigned index)
 {
     wt_linger linger = {0};
 
     (void)argument;
-    /* Or the door is open already: thread 0 may be through. */
+    /* Or the driver does not wait any more: thread 0 may have returned. */
     while (index == 1 && !wt_flag(&wt_memory.inside) &&
            wt_flag(&wt_memory.closed)) {
         sched_yield();
@@ -65,7 +64,9 @@ static void free_both(void)
     wt_ok(warm_free(act.pointer[1]));
 }
 
-START_TEST(test_request_that_fits_waits_for_the_growth_of_another)
+WT_CASE("growth", .setup = set_up);
+
+WT_TEST(test_request_that_fits_waits_for_the_growth_of_another)
 {
     (void)wt_memory_begin(&(warm_options){.segment = 4 * MIB});
     play_both(1 * MIB, 3 * MIB);
@@ -77,10 +78,9 @@ START_TEST(test_request_that_fits_waits_for_the_growth_of_another)
     free_both();
     wt_memory_end();
 }
-END_TEST
 
-/* 1 and 2 find room for one of them in what comes for 0: the other goes into
- * the driver itself, and thereby the door opens. */
+/* In what thread 0 obtains there is room for 1 or 2: the other one calls the
+ * driver itself, after which thread 3 lets the driver go on. */
 static void share_room(void *argument, unsigned index)
 {
     void **pointer = argument;
@@ -100,7 +100,7 @@ static void share_room(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_room_in_a_growth_is_promised_once)
+WT_TEST(test_room_in_a_growth_is_promised_once)
 {
     void *pointer[3] = {NULL, NULL, NULL};
 
@@ -114,9 +114,8 @@ START_TEST(test_room_in_a_growth_is_promised_once)
     }
     wt_memory_end();
 }
-END_TEST
 
-START_TEST(test_request_that_does_not_fit_grows_beside_another)
+WT_TEST(test_request_that_does_not_fit_grows_beside_another)
 {
     (void)wt_memory_begin(&(warm_options){.segment = 4 * MIB});
     act.beside = true;
@@ -128,10 +127,9 @@ START_TEST(test_request_that_does_not_fit_grows_beside_another)
     free_both();
     wt_memory_end();
 }
-END_TEST
 
-/* What was promised does not come. */
-START_TEST(test_request_that_waited_in_vain_grows_by_itself)
+/* The growth whose room was claimed fails. */
+WT_TEST(test_request_that_waited_in_vain_grows_by_itself)
 {
     (void)wt_memory_begin(&(warm_options){.segment = 4 * MIB});
     wt_set(&wt_memory.breaks, true);
@@ -142,10 +140,9 @@ START_TEST(test_request_that_waited_in_vain_grows_by_itself)
     free_both();
     wt_memory_end();
 }
-END_TEST
 
-/* Room under the limit that the other one turns out not to need. */
-START_TEST(test_B12_limit_that_a_failing_growth_reserves_is_waited_for)
+/* The growth that holds the room under the limit fails. */
+WT_TEST(test_B12_limit_that_a_failing_growth_reserves_is_waited_for)
 {
     (void)wt_memory_begin(
         &(warm_options){.segment = 1 * MIB, .pinned_limit = 32 * MIB});
@@ -158,10 +155,9 @@ START_TEST(test_B12_limit_that_a_failing_growth_reserves_is_waited_for)
     wt_ok(warm_free(act.pointer[1]));
     wt_memory_end();
 }
-END_TEST
 
-/* And room that it does need is not to be had twice. */
-START_TEST(test_limit_holds_while_two_grow)
+/* Room under the limit is used once. */
+WT_TEST(test_limit_holds_while_two_grow)
 {
     (void)wt_memory_begin(
         &(warm_options){.segment = 1 * MIB, .pinned_limit = 32 * MIB});
@@ -173,9 +169,8 @@ START_TEST(test_limit_holds_while_two_grow)
     wt_ok(warm_free(act.pointer[0]));
     wt_memory_end();
 }
-END_TEST
 
-/* Thread 0 is refused by the driver; 1 has given a segment back meanwhile. */
+/* The driver refuses thread 0; thread 1 has returned a segment meanwhile. */
 static void give_back_meanwhile(void *argument, unsigned index)
 {
     void **pointer = argument;
@@ -189,7 +184,7 @@ static void give_back_meanwhile(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_B12_what_went_back_meanwhile_is_worth_another_try)
+WT_TEST(test_B12_what_went_back_meanwhile_is_worth_another_try)
 {
     void *pointer = NULL;
 
@@ -204,10 +199,9 @@ START_TEST(test_B12_what_went_back_meanwhile_is_worth_another_try)
     wt_ok(warm_free(pointer));
     wt_memory_end();
 }
-END_TEST
 
-/* Called by a request that the limit refuses, before it looks around: the
- * growth that had the room fails in between. */
+/* Called by a request that the limit refused, before it looks for calls in
+ * flight: the growth that held the room fails in between. */
 static warm_status keep_segment(wm_driver *d, void *pointer, size_t bytes)
 {
     wm_growth *growth = &wt_memory_space()->growth;
@@ -236,7 +230,7 @@ static void ask_beside(void *argument, unsigned index)
         wt_memory.runtime, (index == 0 ? 30 : 24) * MIB, &pointer[index]);
 }
 
-START_TEST(test_B12_room_that_was_left_meanwhile_is_worth_another_try)
+WT_TEST(test_B12_room_that_was_left_meanwhile_is_worth_another_try)
 {
     void *pointer[2] = {NULL, NULL};
 
@@ -253,7 +247,6 @@ START_TEST(test_B12_room_that_was_left_meanwhile_is_worth_another_try)
     wt_ok(warm_free(pointer[1]));
     wt_memory_end();
 }
-END_TEST
 
 static warm_status refuse_free(wm_driver *d, void *pointer, size_t bytes)
 {
@@ -261,8 +254,8 @@ static warm_status refuse_free(wm_driver *d, void *pointer, size_t bytes)
     return wm_fail(WARM_DRIVER_ERROR, "%zu bytes at %p stay", bytes, pointer);
 }
 
-/* Not that a segment stays is why, but that there is no memory. */
-START_TEST(test_B12_reason_is_that_of_the_request)
+/* The message names the refusal of memory, not that a segment stays. */
+WT_TEST(test_B12_reason_is_that_of_the_request)
 {
     void *pointer = NULL;
 
@@ -277,11 +270,10 @@ START_TEST(test_B12_reason_is_that_of_the_request)
     wt_memory.ops.pinned_free = wt_memory_free;
     wt_memory_end();
 }
-END_TEST
 
-/* A region that there are no records for is not kept; one that the driver does
- * not take back stays held. */
-START_TEST(test_B12_region_without_records_goes_back)
+/* A region without a record is returned; one that the driver does not take back
+ * stays held. */
+WT_LOOP_TEST(test_B12_region_without_records_goes_back, 2)
 {
     uint64_t gone = 0;
     bool refuses = _i == 1;
@@ -307,29 +299,28 @@ START_TEST(test_B12_region_without_records_goes_back)
     }
     ck_assert_uint_gt(gone, 0);
 }
-END_TEST
 
-static void *told;
+static void *allocated;
 
 static void allocate(void *context, warm_log_level level, const char *line)
 {
     (void)context;
     (void)level;
-    if (told == NULL && strstr(line, "no record") != NULL) {
-        told = wt_memory_take(MIB);
+    if (allocated == NULL && strstr(line, "no record") != NULL) {
+        allocated = wt_memory_take(MIB);
     }
 }
 
-/* Who is told of it may allocate what would have been left of it: or this
+/* The log function may allocate while a lost region is logged; else this
  * hangs. */
-START_TEST(test_B12_who_is_told_of_a_lost_region_may_allocate)
+WT_TEST(test_B12_who_is_told_of_a_lost_region_may_allocate)
 {
     unsigned lost = 0;
 
     for (uint64_t n = 1; n <= 12; n++) {
         void *pointer = NULL;
 
-        told = NULL;
+        allocated = NULL;
         (void)wt_memory_begin(&(warm_options){.segment = 4 * MIB});
         wt_memory.ops.pinned_free = refuse_free;
         warm_log_set(allocate, NULL);
@@ -338,15 +329,14 @@ START_TEST(test_B12_who_is_told_of_a_lost_region_may_allocate)
         wm_meta_fail(0, false);
         warm_log_set(NULL, NULL);
         wt_memory.ops.pinned_free = wt_memory_free;
-        wt_memory.obtained -= told != NULL;
-        lost += told != NULL;
-        wt_ok(warm_free(told));
+        wt_memory.obtained -= allocated != NULL;
+        lost += allocated != NULL;
+        wt_ok(warm_free(allocated));
         wt_ok(warm_free(pointer));
         wt_memory_end();
     }
     ck_assert_uint_gt(lost, 0);
 }
-END_TEST
 
 /* ---- trims -------------------------------------------------------------- */
 
@@ -389,9 +379,9 @@ static void trim_beside(void *argument, unsigned index)
     }
 }
 
-/* Of what another one gives back some has gone, and some is on its way: neither
- * is to go once more. */
-START_TEST(test_B11_a_trim_beside_a_slow_one_keeps_to_its_target)
+/* Of what a slow trim returns some is returned, some in flight: a second trim
+ * counts both. */
+WT_TEST(test_B11_a_trim_beside_a_slow_one_keeps_to_its_target)
 {
     const size_t bytes[] = {8 * MIB, 8 * MIB, 8 * MIB, 8 * MIB};
 
@@ -409,11 +399,10 @@ START_TEST(test_B11_a_trim_beside_a_slow_one_keeps_to_its_target)
     wt_memory.ops.pinned_free = wt_memory_free;
     wt_memory_end();
 }
-END_TEST
 
 static unsigned asked;
 
-/* Of the largest the driver never lets go. */
+/* The driver never takes the largest back. */
 static warm_status keep_largest(wm_driver *d, void *pointer, size_t bytes)
 {
     asked++;
@@ -432,7 +421,7 @@ static size_t trim_by(size_t bytes)
     return released;
 }
 
-START_TEST(test_B11_what_the_driver_keeps_makes_way_for_others)
+WT_TEST(test_B11_what_the_driver_keeps_makes_way_for_others)
 {
     const size_t bytes[] = {6 * MIB, 20 * MIB, 10 * MIB};
 
@@ -441,23 +430,22 @@ START_TEST(test_B11_what_the_driver_keeps_makes_way_for_others)
     wt_memory.ops.pinned_free = keep_largest;
     ck_assert_uint_eq(trim_by(10 * MIB), 10 * MIB);
     ck_assert_uint_eq(asked, 2);
-    /* It is the last one, and tried once. */
+    /* It is tried last, and once. */
     ck_assert_uint_eq(trim_by(4 * MIB), 6 * MIB);
     ck_assert_uint_eq(asked, 1);
     ck_assert_uint_eq(trim_by(4 * MIB), 0);
     ck_assert_uint_eq(asked, 1);
-    /* But not for ever. */
+    /* But after a block of it was used it is tried again. */
     leave(bytes + 1, 2);
     ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 30 * MIB);
     wt_memory.ops.pinned_free = wt_memory_free;
     ck_assert_uint_eq(trim_by(4 * MIB), 20 * MIB);
     wt_memory_end();
 }
-END_TEST
 
 /* ---- less than a segment ---------------------------------------------- */
 
-START_TEST(test_region_that_is_refused_is_halved)
+WT_TEST(test_region_that_is_refused_is_halved)
 {
     void *pointer = NULL;
 
@@ -470,11 +458,10 @@ START_TEST(test_region_that_is_refused_is_halved)
     wt_ok(warm_free(pointer));
     wt_memory_end();
 }
-END_TEST
 
-/* What a limit leaves is asked for once, and not as often as it takes to halve
- * what was wanted down to it. */
-START_TEST(test_B12_what_the_limit_leaves_is_refused_once)
+/* What a limit leaves is requested once, not as often as it takes to halve a
+ * segment down to it. */
+WT_TEST(test_B12_what_the_limit_leaves_is_refused_once)
 {
     void *pointer = NULL;
 
@@ -487,9 +474,8 @@ START_TEST(test_B12_what_the_limit_leaves_is_refused_once)
     wt_ok(warm_free(pointer));
     wt_memory_end();
 }
-END_TEST
 
-START_TEST(test_region_is_never_smaller_than_the_request)
+WT_TEST(test_region_is_never_smaller_than_the_request)
 {
     void *pointer = NULL;
 
@@ -503,10 +489,9 @@ START_TEST(test_region_is_never_smaller_than_the_request)
              warm_pinned_alloc(wt_memory.runtime, 5 * MIB + 1, &pointer));
     wt_memory_end();
 }
-END_TEST
 
-/* Without a call to the driver where it is the limit that refuses. */
-START_TEST(test_region_is_cut_to_fit_under_the_limit)
+/* A refusal by the limit calls no driver. */
+WT_TEST(test_region_is_cut_to_fit_under_the_limit)
 {
     void *first = NULL, *second = NULL;
 
@@ -524,7 +509,6 @@ START_TEST(test_region_is_cut_to_fit_under_the_limit)
     wt_ok(warm_free(first));
     wt_memory_end();
 }
-END_TEST
 
 /* A limit of so many bytes serves all of them, and not one page of more: in
  * segments of a size of which it is no multiple, by one thread or by several
@@ -558,7 +542,7 @@ static void take_all(void *argument, unsigned index)
     atomic_fetch_add_explicit(&taken_count, (size_t)i, memory_order_relaxed);
 }
 
-START_TEST(test_B12_limit_is_exact_at_its_edge)
+WT_LOOP_TEST(test_B12_limit_is_exact_at_its_edge, 2 * EDGES)
 {
     unsigned threads = _i < EDGES ? 1 : EDGE_THREADS;
     size_t limit = edge[_i % EDGES].limit, blocks = edge[_i % EDGES].blocks;
@@ -577,10 +561,9 @@ START_TEST(test_B12_limit_is_exact_at_its_edge)
     }
     wt_memory_end();
 }
-END_TEST
 
-/* Memory ahead of anybody may come to the limit as well, in one region. */
-START_TEST(test_B12_B17_memory_ahead_comes_up_to_the_limit)
+/* A prewarm may reach the limit, in one region. */
+WT_TEST(test_B12_B17_memory_ahead_comes_up_to_the_limit)
 {
     (void)wt_memory_begin(&(warm_options){.pinned_limit = 6 * MIB});
     wt_ok(warm_pinned_prewarm(wt_memory.runtime, 6 * MIB, 0, 0));
@@ -588,10 +571,9 @@ START_TEST(test_B12_B17_memory_ahead_comes_up_to_the_limit)
     ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 6 * MIB);
     wt_memory_end();
 }
-END_TEST
 
-/* What is left of a limit comes in one region, for as much of it as a page. */
-START_TEST(test_B12_last_region_is_what_the_limit_leaves)
+/* The rest under a limit comes in one region, to the page. */
+WT_TEST(test_B12_last_region_is_what_the_limit_leaves)
 {
     void *first, *second;
 
@@ -606,9 +588,8 @@ START_TEST(test_B12_last_region_is_what_the_limit_leaves)
     wt_ok(warm_free(second));
     wt_memory_end();
 }
-END_TEST
 
-/* ---- nothing to be had ------------------------------------------------ */
+/* ---- refused ---------------------------------------------------------- */
 
 enum { LOSERS = 4 };
 static warm_status lost[LOSERS];
@@ -621,8 +602,8 @@ static void ask_for_too_much(void *argument, unsigned index)
     lost[index] = warm_pinned_alloc(wt_memory.runtime, 8 * MIB, &pointer);
 }
 
-/* Each one's failing errand is no reason for the others to try again. */
-START_TEST(test_requests_that_are_refused_together_all_end)
+/* A call that fails is no reason for other requests to retry. */
+WT_TEST(test_requests_that_are_refused_together_all_end)
 {
     (void)wt_memory_begin(&(warm_options){.segment = 16 * MIB});
     wt_memory.refusing = 1;
@@ -636,7 +617,6 @@ START_TEST(test_requests_that_are_refused_together_all_end)
                       (uint64_t)wt_scaled(50) * LOSERS);
     wt_memory_end();
 }
-END_TEST
 
 /* ---- siblings --------------------------------------------------------- */
 
@@ -652,10 +632,9 @@ static void free_meanwhile(void *argument, unsigned index)
     wt_set(&wt_memory.closed, false);
 }
 
-/* The driver has nothing; but an arena beside the request's own has, from a
- * region that cannot move, by then. Asked for in one piece: nothing is halved
- * on the way. */
-START_TEST(test_B12_block_that_comes_to_a_sibling_meanwhile_is_found)
+/* The driver refuses; by then a sibling arena has idle memory, in a segment
+ * that cannot move. The segment size is such that the request is not halved. */
+WT_TEST(test_B12_block_that_comes_to_a_sibling_meanwhile_is_found)
 {
     void *live, *block;
 
@@ -676,44 +655,4 @@ START_TEST(test_B12_block_that_comes_to_a_sibling_meanwhile_is_found)
     wt_ok(warm_free(live));
     wt_memory.refusing = 0;
     wt_memory_end();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("growth");
-    TCase *tcase = tcase_create("growth");
-
-    tcase_add_checked_fixture(tcase, set_up, NULL);
-    tcase_add_test(tcase,
-                   test_request_that_fits_waits_for_the_growth_of_another);
-    tcase_add_test(tcase, test_room_in_a_growth_is_promised_once);
-    tcase_add_test(tcase,
-                   test_B12_what_went_back_meanwhile_is_worth_another_try);
-    tcase_add_test(tcase,
-                   test_B12_room_that_was_left_meanwhile_is_worth_another_try);
-    tcase_add_test(tcase, test_B12_reason_is_that_of_the_request);
-    tcase_add_loop_test(tcase, test_B12_region_without_records_goes_back, 0, 2);
-    tcase_add_test(tcase, test_B12_who_is_told_of_a_lost_region_may_allocate);
-    tcase_add_test(tcase,
-                   test_B11_a_trim_beside_a_slow_one_keeps_to_its_target);
-    tcase_add_test(tcase, test_B11_what_the_driver_keeps_makes_way_for_others);
-    tcase_add_test(tcase, test_request_that_does_not_fit_grows_beside_another);
-    tcase_add_test(tcase, test_request_that_waited_in_vain_grows_by_itself);
-    tcase_add_test(tcase,
-                   test_B12_limit_that_a_failing_growth_reserves_is_waited_for);
-    tcase_add_test(tcase, test_limit_holds_while_two_grow);
-    tcase_add_test(tcase, test_region_that_is_refused_is_halved);
-    tcase_add_test(tcase, test_B12_what_the_limit_leaves_is_refused_once);
-    tcase_add_test(tcase, test_region_is_never_smaller_than_the_request);
-    tcase_add_test(tcase, test_region_is_cut_to_fit_under_the_limit);
-    tcase_add_loop_test(tcase, test_B12_limit_is_exact_at_its_edge, 0,
-                        2 * EDGES);
-    tcase_add_test(tcase, test_B12_B17_memory_ahead_comes_up_to_the_limit);
-    tcase_add_test(tcase, test_B12_last_region_is_what_the_limit_leaves);
-    tcase_add_test(tcase, test_requests_that_are_refused_together_all_end);
-    tcase_add_test(tcase,
-                   test_B12_block_that_comes_to_a_sibling_meanwhile_is_found);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

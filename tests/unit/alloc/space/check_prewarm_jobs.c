@@ -1,6 +1,5 @@
-/* check_prewarm_jobs.c: memory obtained before anybody asks for it (rows B9,
- * B17). Host device; its page-locking waits, and refuses, where a test wants
- * that. */
+/* check_prewarm_jobs.c: memory obtained ahead of demand (rows B9, B17). Host
+ * device; its page-locking waits, and refuses, where a test wants that. */
 /* memcheck: one process */
 #include "wt_memory.h"
 
@@ -23,7 +22,7 @@ static void progress(uint64_t *done, uint64_t *wanted)
 
 /* ---- now -------------------------------------------------------------- */
 
-START_TEST(test_B17_prewarmed_memory_serves_requests_without_the_driver)
+WT_TEST(test_B17_prewarmed_memory_serves_requests_without_the_driver)
 {
     void *block[4];
 
@@ -40,15 +39,14 @@ START_TEST(test_B17_prewarmed_memory_serves_requests_without_the_driver)
     for (int i = 0; i < 4; i++) {
         wt_ok(warm_free(block[i]));
     }
-    /* What is idle already need not be had. */
+    /* Idle memory counts. */
     wt_ok(warm_pinned_prewarm(runtime, 40 * MIB, 0, 0));
     wt_ok(warm_pinned_prewarm(runtime, 0, 0, 0));
     ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 3);
     wt_memory_end();
 }
-END_TEST
 
-START_TEST(test_prewarm_counts_what_is_idle_not_what_is_used)
+WT_TEST(test_prewarm_counts_what_is_idle_not_what_is_used)
 {
     void *block;
 
@@ -62,9 +60,8 @@ START_TEST(test_prewarm_counts_what_is_idle_not_what_is_used)
     wt_ok(warm_free(block));
     wt_memory_end();
 }
-END_TEST
 
-START_TEST(test_B17_region_that_is_refused_is_had_in_parts)
+WT_TEST(test_B17_region_that_is_refused_is_had_in_parts)
 {
     begin(&(warm_options){.pin_chunk = 64 * MIB, .segment = 4 * MIB});
     wt_memory.refusing = 9 * MIB;
@@ -73,9 +70,8 @@ START_TEST(test_B17_region_that_is_refused_is_had_in_parts)
     ck_assert_uint_lt(wt_memory_stats().idle_bytes, 34 * MIB);
     wt_memory_end();
 }
-END_TEST
 
-START_TEST(test_B17_less_than_a_segment_where_there_is_no_more)
+WT_TEST(test_B17_less_than_a_segment_where_there_is_no_more)
 {
     begin(&(warm_options){.segment = 4 * MIB});
     wt_memory.refusing = 2 * MIB;
@@ -83,11 +79,10 @@ START_TEST(test_B17_less_than_a_segment_where_there_is_no_more)
     ck_assert_uint_eq(wt_memory_stats().idle_bytes, 2 * MIB);
     wt_memory_end();
 }
-END_TEST
 
-/* What streams have passed is idle, though nobody has asked: what threads
- * gather, and what waits by itself; now, and in the background. */
-START_TEST(test_B10_B17_what_was_freed_and_is_done_need_not_be_had)
+/* Completed frees count, though no thread has polled: those that threads batch,
+ * and those in timelines; now, and in the background. */
+WT_LOOP_TEST(test_B10_B17_what_was_freed_and_is_done_need_not_be_had, 4)
 {
     size_t bytes = _i < 2 ? MIB : 8 * MIB;
     unsigned flags = _i % 2 == 0 ? 0 : WARM_PREWARM_BACKGROUND;
@@ -113,9 +108,8 @@ START_TEST(test_B10_B17_what_was_freed_and_is_done_need_not_be_had)
     wt_ok(warm_stream_destroy(runtime, stream));
     wt_memory_end();
 }
-END_TEST
 
-/* While a region comes somebody takes the one before it. */
+/* While a region is obtained the one before it is allocated. */
 static void *taken[24];
 static unsigned takes;
 
@@ -129,7 +123,7 @@ static warm_status alloc_and_take(wm_driver *d, size_t bytes, void **pointer)
     return status;
 }
 
-START_TEST(test_B17_what_is_taken_meanwhile_is_made_up_for_once)
+WT_TEST(test_B17_what_is_taken_meanwhile_is_made_up_for_once)
 {
     begin(&(warm_options){.pin_chunk = 8 * MIB, .magazines = "off"});
     wt_memory.ops.pinned_alloc = alloc_and_take;
@@ -140,9 +134,8 @@ START_TEST(test_B17_what_is_taken_meanwhile_is_made_up_for_once)
     }
     wt_memory_end();
 }
-END_TEST
 
-START_TEST(test_prewarm_that_gets_a_part_says_so_and_keeps_it)
+WT_TEST(test_prewarm_that_gets_a_part_says_so_and_keeps_it)
 {
     begin(&(warm_options){.pin_chunk = 16 * MIB, .pinned_limit = 50 * MIB});
     wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_prewarm(runtime, 100 * MIB, 0, 0));
@@ -154,9 +147,8 @@ START_TEST(test_prewarm_that_gets_a_part_says_so_and_keeps_it)
     ck_assert_uint_eq(wt_memory_stats().failures, 0);
     wt_memory_end();
 }
-END_TEST
 
-START_TEST(test_prewarm_refuses_bad_arguments)
+WT_TEST(test_prewarm_refuses_bad_arguments)
 {
     begin(NULL);
     wt_fails(WARM_INVALID_ARGUMENT, warm_pinned_prewarm(runtime, 1, 0, 2));
@@ -169,11 +161,10 @@ START_TEST(test_prewarm_refuses_bad_arguments)
     ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 0);
     wt_memory_end();
 }
-END_TEST
 
 /* ---- in the background ------------------------------------------------ */
 
-START_TEST(test_B17_in_the_background_with_progress)
+WT_TEST(test_B17_in_the_background_with_progress)
 {
     static char text[1 << 16];
     uint64_t done = 1, wanted = 1;
@@ -188,7 +179,7 @@ START_TEST(test_B17_in_the_background_with_progress)
     progress(&done, &wanted);
     ck_assert_uint_eq(done, 0);
     ck_assert_uint_eq(wanted, 32 * MIB);
-    /* The larger wish holds. */
+    /* The larger job holds. */
     wt_ok(warm_pinned_prewarm(runtime, 40 * MIB, 0, WARM_PREWARM_BACKGROUND));
     wt_ok(warm_pinned_prewarm(runtime, 16 * MIB, 0, WARM_PREWARM_BACKGROUND));
     wt_set(&wt_memory.closed, false);
@@ -202,9 +193,8 @@ START_TEST(test_B17_in_the_background_with_progress)
     ck_assert_uint_eq(wt_memory_stats().idle_bytes, 40 * MIB);
     wt_memory_end();
 }
-END_TEST
 
-START_TEST(test_B17_cancelled_request_stops_after_the_region_under_way)
+WT_TEST(test_B17_cancelled_request_stops_after_the_region_under_way)
 {
     uint64_t done = 0, wanted = 0;
 
@@ -218,7 +208,7 @@ START_TEST(test_B17_cancelled_request_stops_after_the_region_under_way)
     ck_assert_uint_eq(wt_memory_stats().idle_bytes, 8 * MIB);
     progress(&done, &wanted);
     ck_assert_uint_eq(wanted, 32 * MIB);
-    /* And can be asked for anew. */
+    /* A new job may follow. */
     wt_ok(warm_pinned_prewarm(runtime, 16 * MIB, 0, WARM_PREWARM_BACKGROUND));
     wt_ok(warm_pinned_prewarm_wait(runtime));
     ck_assert_uint_eq(wt_memory_stats().idle_bytes, 16 * MIB);
@@ -227,10 +217,9 @@ START_TEST(test_B17_cancelled_request_stops_after_the_region_under_way)
     ck_assert_uint_eq(wanted, 16 * MIB);
     wt_memory_end();
 }
-END_TEST
 
-/* Its last region fails, which the next wish has nothing to do with. */
-START_TEST(test_wish_after_a_cancelled_one_is_one_of_its_own)
+/* The region of the cancelled job fails, which does not end the next job. */
+WT_TEST(test_wish_after_a_cancelled_one_is_one_of_its_own)
 {
     uint64_t done = 0, wanted = 0;
 
@@ -250,9 +239,8 @@ START_TEST(test_wish_after_a_cancelled_one_is_one_of_its_own)
     ck_assert_uint_eq(wanted, 48 * MIB);
     wt_memory_end();
 }
-END_TEST
 
-START_TEST(test_failure_in_the_background_is_told_once_by_wait)
+WT_TEST(test_failure_in_the_background_is_told_once_by_wait)
 {
     uint64_t done = 0, wanted = 0;
 
@@ -266,9 +254,8 @@ START_TEST(test_failure_in_the_background_is_told_once_by_wait)
     ck_assert_uint_eq(wanted, 32 * MIB);
     wt_memory_end();
 }
-END_TEST
 
-static void await_no_wish(void)
+static void await_no_job(void)
 {
     wm_background *b = &wt_memory_space()->background;
     bool wanted;
@@ -281,24 +268,23 @@ static void await_no_wish(void)
     } while (wanted);
 }
 
-START_TEST(test_first_of_two_failures_is_told)
+WT_TEST(test_first_of_two_failures_is_told)
 {
     begin(&(warm_options){.pin_chunk = 8 * MIB, .pinned_limit = 24 * MIB});
     wt_memory.refusing = 1;
     wt_ok(warm_pinned_prewarm(runtime, 8 * MIB, 0, WARM_PREWARM_BACKGROUND));
-    await_no_wish();
+    await_no_job();
     wt_memory.refusing = 0;
     wt_ok(warm_pinned_prewarm(runtime, 32 * MIB, 0, WARM_PREWARM_BACKGROUND));
-    await_no_wish();
+    await_no_job();
     wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_prewarm_wait(runtime));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "are too much"));
     wt_ok(warm_pinned_prewarm_wait(runtime));
     wt_memory_end();
 }
-END_TEST
 
-/* One goes on with what it needs while gigabytes are being obtained. */
-START_TEST(test_request_finds_room_in_what_is_obtained_ahead)
+/* A request is served from a large region in flight. */
+WT_TEST(test_request_finds_room_in_what_is_obtained_ahead)
 {
     void *block;
 
@@ -310,10 +296,9 @@ START_TEST(test_request_finds_room_in_what_is_obtained_ahead)
     ck_assert_uint_ge(wt_memory_stats().held_bytes.current, 64 * MIB);
     wt_memory_end();
 }
-END_TEST
 
-/* Nor does a small one wait for a large region, if its own comes sooner. */
-START_TEST(test_request_does_not_wait_for_much_more_than_it_would_obtain)
+/* A small request does not wait for a large region. */
+WT_TEST(test_request_does_not_wait_for_much_more_than_it_would_obtain)
 {
     void *block;
 
@@ -329,9 +314,8 @@ START_TEST(test_request_does_not_wait_for_much_more_than_it_would_obtain)
     wt_ok(warm_free(block));
     wt_memory_end();
 }
-END_TEST
 
-/* One region is under way while destroy calls it off. */
+/* One region is in flight while destroy cancels the job. */
 static warm_status alloc_until_stopped(wm_driver *d, size_t bytes,
                                        void **pointer)
 {
@@ -348,7 +332,7 @@ static warm_status alloc_until_stopped(wm_driver *d, size_t bytes,
     return wt_memory_alloc(d, bytes, pointer);
 }
 
-START_TEST(test_B17_destroy_calls_off_what_is_under_way)
+WT_TEST(test_B17_destroy_calls_off_what_is_under_way)
 {
     begin(&(warm_options){.pin_chunk = 8 * MIB});
     wt_memory.ops.pinned_alloc = alloc_until_stopped;
@@ -359,9 +343,8 @@ START_TEST(test_B17_destroy_calls_off_what_is_under_way)
     ck_assert_uint_eq(wt_memory.obtained, 1);
     wt_fails(WARM_RUNTIME_GONE, warm_pinned_prewarm_wait(runtime));
 }
-END_TEST
 
-START_TEST(test_wish_without_a_thread_is_refused_and_leaves_nothing)
+WT_TEST(test_wish_without_a_thread_is_refused_and_leaves_nothing)
 {
     uint64_t done = 1, wanted = 1;
 
@@ -381,9 +364,8 @@ START_TEST(test_wish_without_a_thread_is_refused_and_leaves_nothing)
     ck_assert_uint_eq(wt_memory_stats().idle_bytes, 16 * MIB);
     wt_memory_end();
 }
-END_TEST
 
-START_TEST(test_runtime_whose_thread_cannot_be_had_is_not_made)
+WT_TEST(test_runtime_whose_thread_cannot_be_had_is_not_made)
 {
     warm_options options = {.size = sizeof options,
                             .device = "host",
@@ -398,11 +380,10 @@ START_TEST(test_runtime_whose_thread_cannot_be_had_is_not_made)
     ck_assert_ptr_null(none);
     ck_assert_int_eq(wm_meta_live(), live);
 }
-END_TEST
 
 /* ---- a reserve -------------------------------------------------------- */
 
-START_TEST(test_B9_reserve_is_set_aside_when_the_runtime_is_made)
+WT_TEST(test_B9_reserve_is_set_aside_when_the_runtime_is_made)
 {
     void *block;
 
@@ -414,9 +395,8 @@ START_TEST(test_B9_reserve_is_set_aside_when_the_runtime_is_made)
     wt_ok(warm_free(block));
     wt_memory_end();
 }
-END_TEST
 
-START_TEST(test_B9_reserve_above_the_limit_is_a_bad_option)
+WT_TEST(test_B9_reserve_above_the_limit_is_a_bad_option)
 {
     warm_options options = {.size = sizeof options,
                             .device = "host",
@@ -429,9 +409,8 @@ START_TEST(test_B9_reserve_above_the_limit_is_a_bad_option)
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "pinned_limit"));
     ck_assert_ptr_null(none);
 }
-END_TEST
 
-/* Whatever fails: there is a whole runtime with its reserve, or nothing. */
+/* Whatever fails: there is a runtime with its reserve, or none. */
 static bool make_with_fault(const char *background, uint64_t meta,
                             uint64_t call)
 {
@@ -465,7 +444,7 @@ static bool make_with_fault(const char *background, uint64_t meta,
 
 static const char *const switches[] = {"off", "on"};
 
-START_TEST(test_runtime_with_a_reserve_is_made_whole_or_not_at_all)
+WT_LOOP_TEST(test_runtime_with_a_reserve_is_made_whole_or_not_at_all, 2)
 {
     uint64_t n = 1;
 
@@ -475,53 +454,12 @@ START_TEST(test_runtime_with_a_reserve_is_made_whole_or_not_at_all)
     }
     ck_assert_uint_gt(n, 4);
 }
-END_TEST
 
-START_TEST(test_runtime_whose_reserve_the_driver_refuses_is_not_made)
+WT_TEST(test_runtime_whose_reserve_the_driver_refuses_is_not_made)
 {
     for (uint64_t n = 1; n <= 4; n++) {
         ck_assert_int_eq(make_with_fault("off", 0, n), n == 4);
     }
-    /* The thread tries; nobody waits for it. */
+    /* The background thread tries; create does not wait for it. */
     ck_assert(make_with_fault("on", 0, 1));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("ahead");
-    TCase *tcase = tcase_create("ahead");
-
-    tcase_add_test(
-        tcase, test_B17_prewarmed_memory_serves_requests_without_the_driver);
-    tcase_add_test(tcase, test_prewarm_counts_what_is_idle_not_what_is_used);
-    tcase_add_test(tcase, test_B17_region_that_is_refused_is_had_in_parts);
-    tcase_add_test(tcase, test_B17_less_than_a_segment_where_there_is_no_more);
-    tcase_add_loop_test(
-        tcase, test_B10_B17_what_was_freed_and_is_done_need_not_be_had, 0, 4);
-    tcase_add_test(tcase, test_B17_what_is_taken_meanwhile_is_made_up_for_once);
-    tcase_add_test(tcase, test_prewarm_that_gets_a_part_says_so_and_keeps_it);
-    tcase_add_test(tcase, test_prewarm_refuses_bad_arguments);
-    tcase_add_test(tcase, test_B17_in_the_background_with_progress);
-    tcase_add_test(tcase,
-                   test_B17_cancelled_request_stops_after_the_region_under_way);
-    tcase_add_test(tcase,
-                   test_wish_without_a_thread_is_refused_and_leaves_nothing);
-    tcase_add_test(tcase, test_runtime_whose_thread_cannot_be_had_is_not_made);
-    tcase_add_test(tcase, test_wish_after_a_cancelled_one_is_one_of_its_own);
-    tcase_add_test(tcase, test_first_of_two_failures_is_told);
-    tcase_add_test(tcase, test_failure_in_the_background_is_told_once_by_wait);
-    tcase_add_test(tcase, test_request_finds_room_in_what_is_obtained_ahead);
-    tcase_add_test(
-        tcase, test_request_does_not_wait_for_much_more_than_it_would_obtain);
-    tcase_add_test(tcase, test_B17_destroy_calls_off_what_is_under_way);
-    tcase_add_test(tcase,
-                   test_B9_reserve_is_set_aside_when_the_runtime_is_made);
-    tcase_add_test(tcase, test_B9_reserve_above_the_limit_is_a_bad_option);
-    tcase_add_loop_test(
-        tcase, test_runtime_with_a_reserve_is_made_whole_or_not_at_all, 0, 2);
-    tcase_add_test(tcase,
-                   test_runtime_whose_reserve_the_driver_refuses_is_not_made);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -1,6 +1,6 @@
-/* check_traced.c: what a snapshot tells of a block that is just being allocated
- * or freed (row C7): between its change of hands and the event of that. Threads
- * are stopped there by calling the space instead of the public functions. */
+/* check_traced.c: what a snapshot shows of a block that is just being allocated
+ * or freed (row C7): between its change of state and its event in the history.
+ * Tests stop there by calling the space instead of the public functions. */
 /* memcheck: one process */
 #include "wt.h"
 #include "wt_viz.h"
@@ -29,8 +29,8 @@ static wm_space *space_now(void)
     return &runtime->pinned->space;
 }
 
-/* A block whose alloc is not told. */
-static void *take_untold(size_t bytes)
+/* A block whose alloc event is missing. */
+static void *take_unrecorded(size_t bytes)
 {
     wm_request request = {.bytes = bytes,
                           .arena = wm_group_arena(&space_now()->group, 0)};
@@ -48,8 +48,8 @@ static void assert_viz(size_t blocks)
     ck_assert_uint_eq(viz.blocks.count, blocks);
 }
 
-/* The block at an address of node 0, as it is told. */
-static const char *told(const void *address)
+/* The block at an address of node 0, as the snapshot shows it. */
+static const char *shown(const void *address)
 {
     const char *s, *b = NULL;
 
@@ -67,10 +67,12 @@ static const char *told(const void *address)
     return b;
 }
 
-START_TEST(test_C7_block_without_its_alloc_is_not_active_yet)
+WT_CASE("between", .setup = setup, .teardown = teardown, .timeout = 60);
+
+WT_TEST(test_C7_block_without_its_alloc_is_not_active_yet)
 {
-    void *block = take_untold(70000);
-    const char *b = told(block);
+    void *block = take_unrecorded(70000);
+    const char *b = shown(block);
 
     ck_assert(wt_json_is(wt_json_get(b, "state"), "live"));
     ck_assert_uint_eq(wt_json_get_number(b, "requested"), 70000);
@@ -78,27 +80,25 @@ START_TEST(test_C7_block_without_its_alloc_is_not_active_yet)
     assert_viz(0);
     wt_ok(warm_free(block));
 }
-END_TEST
 
-START_TEST(test_C7_who_had_it_before_does_not_have_it_now)
+WT_TEST(test_C7_who_had_it_before_does_not_have_it_now)
 {
     void *block = NULL;
 
     wt_ok(warm_memory_tag_set("before"));
     wt_ok(warm_pinned_alloc(runtime, 70000, &block));
-    ck_assert(wt_json_is(wt_json_get(told(block), "tag"), "before"));
+    ck_assert(wt_json_is(wt_json_get(shown(block), "tag"), "before"));
     wt_ok(warm_free(block));
     wt_ok(warm_memory_tag_set(NULL));
-    ck_assert_ptr_eq(take_untold(70000), block);
-    ck_assert(wt_json_is(wt_json_get(told(block), "state"), "live"));
-    ck_assert_ptr_null(wt_json_get(told(block), "tag"));
-    ck_assert_ptr_null(wt_json_get(told(block), "thread"));
+    ck_assert_ptr_eq(take_unrecorded(70000), block);
+    ck_assert(wt_json_is(wt_json_get(shown(block), "state"), "live"));
+    ck_assert_ptr_null(wt_json_get(shown(block), "tag"));
+    ck_assert_ptr_null(wt_json_get(shown(block), "thread"));
     assert_viz(0);
     wt_ok(warm_free(block));
 }
-END_TEST
 
-START_TEST(test_C7_block_without_its_free_is_active_still)
+WT_TEST(test_C7_block_without_its_free_is_active_still)
 {
     void *block = NULL;
     wm_block *record;
@@ -108,23 +108,8 @@ START_TEST(test_C7_block_without_its_free_is_active_still)
     ck_assert_ptr_nonnull(record);
     atomic_store_explicit(&record->state, WM_BLOCK_FREEING,
                           memory_order_relaxed);
-    ck_assert(wt_json_is(wt_json_get(told(block), "state"), "live"));
-    ck_assert_ptr_nonnull(wt_json_get(told(block), "thread"));
+    ck_assert(wt_json_is(wt_json_get(shown(block), "state"), "live"));
+    ck_assert_ptr_nonnull(wt_json_get(shown(block), "thread"));
     assert_viz(0);
     wm_space_free(space_now(), record);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("traced");
-    TCase *tcase = tcase_create("between");
-
-    tcase_set_timeout(tcase, 60);
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, test_C7_block_without_its_alloc_is_not_active_yet);
-    tcase_add_test(tcase, test_C7_who_had_it_before_does_not_have_it_now);
-    tcase_add_test(tcase, test_C7_block_without_its_free_is_active_still);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }
