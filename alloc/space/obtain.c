@@ -77,23 +77,6 @@ static warm_status refuse_by_limit(const wm_space *space)
                    wm_bytes(wm_space_limit(space)).text, beside);
 }
 
-/* Claims the part of an expandable segment that the call is to fill. It may be
- * smaller than requested, since adjacent idle memory counts. NOT_FOUND: there
- * are no addresses for it. */
-static warm_status claim_part(struct wm_grow_request *request,
-                              struct wm_growth_call *call)
-{
-    warm_status status =
-        wm_expand_claim(request->arena, request->lane, request->needed,
-                        call->bytes, &request->expansion);
-
-    if (status == WARM_OK) {
-        call->bytes = request->expansion.bytes;
-        call->room = request->expansion.room - request->needed;
-    }
-    return status;
-}
-
 /* Allocates from what other threads obtained since the miss; or waits for a
  * call in flight that has room, or that keeps this one from growing, and looks
  * again; or begins the call. */
@@ -133,8 +116,13 @@ static enum claim claim_locked(wm_space *space, struct wm_grow_request *request,
         if (request->arena->unit == 0) {
             break;
         }
-        *status = claim_part(request, call);
+        *status =
+            wm_expand_claim(request->arena, request->lane, request->needed,
+                            call->bytes, &request->expansion);
         if (*status == WARM_OK) {
+            /* May be less than requested: adjacent idle memory counts. */
+            call->bytes = request->expansion.bytes;
+            call->room = request->expansion.room - request->needed;
             break;
         }
         if (*status != WARM_NOT_FOUND) {
@@ -239,37 +227,6 @@ static size_t whole_units(size_t bytes, size_t unit)
     return bytes > unit ? bytes / unit * unit : unit;
 }
 
-/* Commits what the request needs first, so that its pieces hold no other block.
- * If the driver refuses, half as much is requested; a refusal of a single unit
- * ends it. *done: bytes committed. */
-static warm_status commit_all(wm_space *space, const wm_expansion *expansion,
-                              size_t *done, bool *torn)
-{
-    size_t unit = expansion->segment->unit;
-    size_t most = whole_units(WM_PIECE_MAX, unit);
-    size_t held = wm_growth_held_beside(expansion->segment->arena);
-    size_t part = whole_units((held + expansion->bytes) / PIECE_PARTS, unit);
-    warm_status status = WARM_OK;
-
-    *done = 0;
-    while (*done < expansion->bytes) {
-        size_t end =
-            *done < expansion->first ? expansion->first : expansion->bytes;
-        size_t missing = end - *done, largest = missing < most ? part : most;
-        size_t bytes = missing < largest ? missing : largest;
-
-        status = commit_one(space, expansion, *done, bytes, torn);
-        if (status == WARM_OK) {
-            *done += bytes;
-        } else if (status == WARM_OUT_OF_MEMORY && !*torn && bytes > unit) {
-            most = whole_units(bytes / 2, unit);
-        } else {
-            break;
-        }
-    }
-    return status;
-}
-
 /* Decommits the first bytes of a part, whole pieces. False: some stay. */
 static bool uncommit(wm_space *space, const wm_expansion *expansion,
                      size_t bytes)
@@ -295,22 +252,41 @@ static bool uncommit(wm_space *space, const wm_expansion *expansion,
     return at == end;
 }
 
-/* Has the driver commit memory to a claimed part, and counts the calls. On
+/* Has the driver commit memory to a claimed part, and counts the calls; first
+ * what the request needs, so that its pieces hold no other block. If the driver
+ * refuses, half as much is requested; a refusal of a single unit ends it. On
  * failure nothing stays committed; if *torn, some of it could not be removed.
  * Status: OUT_OF_MEMORY, or another of the driver's. */
 static warm_status commit(wm_space *space, const wm_expansion *expansion,
                           bool *torn)
 {
-    warm_error cause = {.size = sizeof cause};
-    size_t done;
-    warm_status status = commit_all(space, expansion, &done, torn);
+    size_t unit = expansion->segment->unit;
+    size_t most = whole_units(WM_PIECE_MAX, unit);
+    size_t held = wm_growth_held_beside(expansion->segment->arena);
+    size_t part = whole_units((held + expansion->bytes) / PIECE_PARTS, unit);
+    size_t done = 0;
 
-    if (status != WARM_OK) {
-        warm_last_error(&cause);
-        *torn |= !uncommit(space, expansion, done);
-        wm_error_restore(&cause);
+    while (done < expansion->bytes) {
+        size_t end =
+            done < expansion->first ? expansion->first : expansion->bytes;
+        size_t missing = end - done, largest = missing < most ? part : most;
+        size_t bytes = missing < largest ? missing : largest;
+        warm_status status = commit_one(space, expansion, done, bytes, torn);
+
+        if (status == WARM_OK) {
+            done += bytes;
+        } else if (status == WARM_OUT_OF_MEMORY && !*torn && bytes > unit) {
+            most = whole_units(bytes / 2, unit);
+        } else {
+            warm_error cause = {.size = sizeof cause};
+
+            warm_last_error(&cause);
+            *torn |= !uncommit(space, expansion, done);
+            wm_error_restore(&cause);
+            return status;
+        }
     }
-    return status;
+    return WARM_OK;
 }
 
 /* ---- memory without a record -------------------------------------------- */
