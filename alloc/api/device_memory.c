@@ -36,7 +36,7 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
 {
     wm_space *space = &d->space;
     warm_runtime *runtime = space->group.runtime;
-    wm_lane_registry *registry = &d->orders;
+    wm_lane_registry *registry = &d->registry;
     wm_request request = {.bytes = bytes, .arena = space->group.arenas};
     /* Acquire: pairs with the release of the thread that announces a capture: a
      * thread that reads its epoch sees the capture and caches no block. */
@@ -49,7 +49,7 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
     if (wm_private_routes(runtime)) {
         status = wm_private_route(space, space->group.device, stream, &request);
         if (request.arena->pool != NULL) {
-            registry = request.arena->orders;
+            registry = request.arena->registry;
         }
     }
     if (status == WARM_OK && request.lane == NULL) {

@@ -89,7 +89,7 @@ typedef struct wm_arena {
     wm_lives *live;                /* const: of its node; or own_live */
     /* const: registry of the streams that its lanes belong to; null: it has no
      * lanes */
-    struct wm_lane_registry *orders;
+    struct wm_lane_registry *registry;
     /* const: the private pool it serves; null: none */
     struct wm_private_arena *pool;
     /* Number of the private pool that uses it now, 0: none. Written under lock

@@ -73,7 +73,7 @@ typedef struct wm_lane {
     size_t runs;                /* idle or not, slabs included */
     uint64_t id;                /* const: lane_id of its blocks */
     /* Requests and sets that name it, and one until it has ended. Raised by a
-     * holder, or under lock orders; falls to 0 under lock arena only. */
+     * holder, or under lock registry; falls to 0 under lock arena only. */
     _Atomic size_t holds;
     _Atomic bool closed;  /* the stream was retired */
     bool ended;           /* the stream and all of its work have ended */
@@ -107,7 +107,7 @@ void wm_lanes_end_empty(struct wm_arena *arena);
  * not. arena: any of the siblings. */
 static inline void wm_lane_hold(wm_lane *lane)
 {
-    /* Relaxed: the caller has a hold, or lock orders. */
+    /* Relaxed: the caller has a hold, or lock registry. */
     atomic_fetch_add_explicit(&lane->holds, 1, memory_order_relaxed);
 }
 void wm_lane_drop(struct wm_arena *arena, wm_lane *lane);

@@ -73,10 +73,11 @@ static warm_status give_back(wm_space *space, void *base, size_t bytes)
 
 static bool share(wm_space *space, const wm_request *request, bool is_short)
 {
-    wm_lane_registry *orders = request->arena->orders;
+    wm_lane_registry *registry = request->arena->registry;
 
-    return orders != NULL && request->lane != NULL && of_space(space)->waits &&
-           wm_lanes_wait_for_streams(orders, request->lane,
+    return registry != NULL && request->lane != NULL &&
+           of_space(space)->waits &&
+           wm_lanes_wait_for_streams(registry, request->lane,
                                      wm_size_run_bytes(request->bytes),
                                      is_short);
 }
@@ -140,11 +141,11 @@ static warm_status reserve(wm_space *space, size_t needed, void **base,
 
 static bool settle(wm_space *space, enum wm_settle whose)
 {
-    wm_lane_registry *orders = &of_space(space)->orders;
+    wm_lane_registry *registry = &of_space(space)->registry;
 
     return whose == WM_SETTLE_DEVICE
-               ? wm_lanes_sync_device(orders)
-               : wm_lanes_sync_streams(orders, whose == WM_SETTLE_PENDING);
+               ? wm_lanes_sync_device(registry)
+               : wm_lanes_sync_streams(registry, whose == WM_SETTLE_PENDING);
 }
 
 static const wm_range_traits device_ranges = {
@@ -186,7 +187,7 @@ static warm_status choose_unit(wm_device_space *d, const wm_options *options)
 static void end_one(wm_device_space *d)
 {
     wm_imports_fini(&d->imports);
-    wm_lane_registry_fini(&d->orders);
+    wm_lane_registry_fini(&d->registry);
     wm_space_fini(&d->space);
 }
 
@@ -202,7 +203,7 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
         return status;
     }
     status =
-        wm_lane_registry_init(&d->orders, timelines, group->arenas, device);
+        wm_lane_registry_init(&d->registry, timelines, group->arenas, device);
     if (status != WARM_OK) {
         wm_space_fini(&d->space);
         return status;
@@ -218,7 +219,7 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
     group->waker = &d->space.poller->background.waker;
     group->segment_bytes = round_up(group->segment_bytes, WM_DEVICE_GRAIN);
     for (unsigned i = 0; i < group->shards; i++) {
-        group->arenas[i].orders = &d->orders;
+        group->arenas[i].registry = &d->registry;
         group->arenas[i].grain = WM_DEVICE_GRAIN;
         group->arenas[i].small_max = WM_DEVICE_SMALL;
     }
@@ -287,11 +288,11 @@ void wm_device_spaces_stop(warm_runtime *runtime, warm_destroy_report *report)
         wm_growth_end_ranges(&d->space);
         wm_pinned_report_left(&d->space, report);
         wm_space_forget(&d->space);
-        wm_lane_registry_forget(&d->orders);
+        wm_lane_registry_forget(&d->registry);
         for (wm_arena *a = wm_group_arenas(&d->space.group); a != NULL;
              a = a->next_arena) {
-            if (a->pool != NULL && a->orders != NULL) {
-                wm_lane_registry_forget(a->orders);
+            if (a->pool != NULL && a->registry != NULL) {
+                wm_lane_registry_forget(a->registry);
             }
         }
     }
@@ -312,11 +313,11 @@ void wm_device_spaces_retire(warm_runtime *runtime, warm_stream stream,
         if (info->device != i && info->device != WM_DEVICE_UNKNOWN) {
             continue;
         }
-        wm_lane_registry_retire(&d->orders, stream, info);
+        wm_lane_registry_retire(&d->registry, stream, info);
         for (wm_arena *a = wm_group_arenas(&d->space.group); a != NULL;
              a = a->next_arena) {
-            if (a->pool != NULL && a->orders != NULL) {
-                wm_lane_registry_retire(a->orders, stream, info);
+            if (a->pool != NULL && a->registry != NULL) {
+                wm_lane_registry_retire(a->registry, stream, info);
             }
         }
     }

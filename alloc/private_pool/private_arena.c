@@ -32,8 +32,8 @@ static wm_private_arena *make_arena(wm_private_pools *pools, wm_space *space,
         made->arena.small_max = beside->small_max;
     }
     if (user && device >= 0) {
-        made->arena.orders = &made->orders;
-        if (wm_lane_registry_init(&made->orders, space->group.timelines,
+        made->arena.registry = &made->registry;
+        if (wm_lane_registry_init(&made->registry, space->group.timelines,
                                   &made->arena, device) != WARM_OK) {
             wm_arena_fini(&made->arena);
             wm_meta_free(made);
@@ -230,7 +230,7 @@ static void tend_one(wm_private_pools *pools, wm_private_arena *own)
     wm_space_work_end(own->space, &work, true);
     wm_lock_acquire(&pools->lock);
     if (is_dead(own) && is_unused(own) && wm_arena_idle(&own->arena) == 0) {
-        if (own->arena.orders == NULL) {
+        if (own->arena.registry == NULL) {
             wm_lanes_end_empty(&own->arena);
         }
         set_dead_locked(pools, own, false);
@@ -278,8 +278,8 @@ void wm_private_fini_arenas(wm_private_pools *pools)
     for (wm_private_arena *a = wm_private_arenas(pools); a != NULL;) {
         wm_private_arena *next = a->next;
 
-        if (a->arena.orders != NULL) {
-            wm_lane_registry_fini(a->arena.orders);
+        if (a->arena.registry != NULL) {
+            wm_lane_registry_fini(a->arena.registry);
         }
         wm_meta_free(a);
         a = next;

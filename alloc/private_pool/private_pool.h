@@ -12,7 +12,7 @@
  *
  * An arena for graphs retains freed blocks (arena.c) while the pool lives.
  *
- * Lock private; under it lock orders and lock arena. Filters are called with
+ * Lock private; under it lock registry and lock arena. Filters are called with
  * it. */
 #ifndef WM_PRIVATE_POOL_H
 #define WM_PRIVATE_POOL_H
@@ -25,9 +25,9 @@
 
 typedef struct wm_private_arena {
     wm_arena arena;
-    wm_lane_registry orders; /* of a device's that is not for graphs */
-    wm_space *space;         /* const */
-    wm_arena *beside;        /* const: replaced by this one for the pool */
+    wm_lane_registry registry; /* of a device's that is not for graphs */
+    wm_space *space;           /* const */
+    wm_arena *beside;          /* const: replaced by this one for the pool */
     /* Requests in flight, plus the thread that ends the pool. They begin under
      * lock private while the arena has a pool; until they have ended no other
      * pool uses it. Release and acquire. */

@@ -121,8 +121,8 @@ static void queue_fences(const climb *c, wm_arena *arena)
 {
     wm_arena *own = c->request->arena;
 
-    if (own->orders != NULL) {
-        wm_lanes_queue_fences(own->orders, own->pool != NULL ? own : arena,
+    if (own->registry != NULL) {
+        wm_lanes_queue_fences(own->registry, own->pool != NULL ? own : arena,
                               c->request->lane);
     }
 }
@@ -138,7 +138,7 @@ static bool poll_few(climb *c)
     wm_arena *arena = c->request->arena;
     uint64_t now;
 
-    if (arena->orders == NULL && !wm_timelines_any(group->timelines)) {
+    if (arena->registry == NULL && !wm_timelines_any(group->timelines)) {
         return false;
     }
     /* Read before the fences are queued: a batch that is opened after `now`

@@ -40,7 +40,7 @@ static void poll_and_try_again(struct reclaim *reclaim)
     try_again(reclaim);
     if (reclaim->block == NULL && reclaim->space->traits->laned &&
         arena->pool == NULL) {
-        wm_lanes_queue_fences(arena->orders, NULL, reclaim->request->lane);
+        wm_lanes_queue_fences(arena->registry, NULL, reclaim->request->lane);
         wm_space_collect(reclaim->space);
         try_again(reclaim);
     }

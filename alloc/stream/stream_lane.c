@@ -175,7 +175,7 @@ warm_status wm_lane_registry_init(wm_lane_registry *registry,
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
     }
     registry->stub->arena = arena;
-    wm_lock_init(&registry->lock, WM_RANK_ORDERS);
+    wm_lock_init(&registry->lock, WM_RANK_REGISTRY);
     return WARM_OK;
 }
 

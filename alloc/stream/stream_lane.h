@@ -19,8 +19,8 @@
  * retired, or is adopted and frees something else, or the segment is freed to
  * the driver, which waits for the device.
  *
- * Locks: ORDERS guards a registry and its owners; lock arena is taken under it.
- * Neither is held while fences are queued or a thread waits. */
+ * Locks: REGISTRY guards a registry and its owners; lock arena is taken under
+ * it. Neither is held while fences are queued or a thread waits. */
 #ifndef WM_STREAM_LANE_H
 #define WM_STREAM_LANE_H
 
@@ -38,7 +38,7 @@ typedef struct wm_lane_owner {
     wm_lane *lane;         /* const: the stream's lane in the first sibling */
     wm_block fence[2]; /* ordinary and final: owned by the thread that queues
                           it, then by the timelines */
-    /* lock orders */
+    /* lock registry */
     wm_lane_point fence_point; /* what the fence stands for */
     bool fence_queued;         /* ordinary: is under way, or was lost */
     bool retired;              /* the stream was; look-ups skip it */
@@ -56,8 +56,8 @@ typedef struct wm_lane_registry {
     int device;              /* const */
     wm_segment *stub;        /* const: the segment of all fences */
     wm_lock lock;
-    wm_lane_owner *bucket[WM_LANE_BUCKETS]; /* lock orders; by id */
-    uint64_t tries; /* lock orders; calls of wm_lanes_wait_for_streams() */
+    wm_lane_owner *bucket[WM_LANE_BUCKETS]; /* lock registry; by id */
+    uint64_t tries; /* lock registry; calls of wm_lanes_wait_for_streams() */
 } wm_lane_registry;
 
 /* init(): status OUT_OF_MEMORY. forget() drops the references to timelines,
@@ -128,7 +128,7 @@ void wm_lane_registry_retire(wm_lane_registry *registry, warm_stream stream,
  * has been dealt with. */
 bool wm_fence_complete(wm_block *block);
 
-/* ---- for stream_wait.c: under lock orders ------------------------------- */
+/* ---- for stream_wait.c: under lock registry ----------------------------- */
 
 /* Walks the registry: the owner behind one, or the first one (null). */
 wm_lane_owner *wm_lane_owner_next_locked(wm_lane_registry *registry,

@@ -29,7 +29,7 @@ enum wm_rank {
     WM_RANK_IMPORTS,   /* memory of other processes on one device */
     WM_RANK_WINDOWS,   /* a runtime's list of windows */
     WM_RANK_WINDOW,    /* what one thread's window caches */
-    WM_RANK_ORDERS,    /* lanes of a device's memory, by stream */
+    WM_RANK_REGISTRY,  /* lanes of a device's memory, by stream */
     WM_RANK_TIMELINES, /* table of timelines by stream id */
     WM_RANK_TIMELINE,  /* pending blocks of one stream */
     WM_RANK_ARENA,     /* free lists, segments and counters of an arena */

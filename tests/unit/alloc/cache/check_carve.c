@@ -67,7 +67,8 @@ static unsigned kept(void)
 /* What it freed is everybody's then. */
 static void other_passes(void)
 {
-    wm_lanes_queue_fences(&runtime->device_spaces[0].orders, NULL, set()->lane);
+    wm_lanes_queue_fences(&runtime->device_spaces[0].registry, NULL,
+                          set()->lane);
     wt_ok(warm_stream_synchronize(runtime, its));
     wt_ok(warm_poll(runtime));
 }

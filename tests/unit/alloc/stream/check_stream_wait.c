@@ -16,9 +16,9 @@ static wm_driver_ops ops;
 static const wm_driver_ops *real;
 static unsigned waits, left; /* calls; streams known after one has ended */
 
-static wm_lane_registry *orders(void)
+static wm_lane_registry *registry(void)
 {
-    return &runtime->device_spaces[0].orders;
+    return &runtime->device_spaces[0].registry;
 }
 
 static unsigned known(void)
@@ -26,7 +26,7 @@ static unsigned known(void)
     unsigned count = 0;
     const wm_lane_owner *o = NULL;
 
-    while ((o = wm_lane_owner_next_locked(orders(), o)) != NULL) {
+    while ((o = wm_lane_owner_next_locked(registry(), o)) != NULL) {
         count += o->timeline != NULL; /* not the legacy stream */
     }
     return count;
@@ -171,11 +171,11 @@ static bool is_waited_for(void)
     const wm_lane_owner *o = NULL;
     bool is = false;
 
-    wm_lock_acquire(&orders()->lock);
-    while ((o = wm_lane_owner_next_locked(orders(), o)) != NULL) {
+    wm_lock_acquire(&registry()->lock);
+    while ((o = wm_lane_owner_next_locked(registry(), o)) != NULL) {
         is |= o->waiters > 0;
     }
-    wm_lock_release(&orders()->lock);
+    wm_lock_release(&registry()->lock);
     return is;
 }
 
@@ -233,7 +233,7 @@ static bool is_retiring(wm_timeline *t)
 static warm_status wait_beside_end(wm_driver *d, warm_stream stream,
                                    warm_event event)
 {
-    wm_timeline *t = wm_timeline_get_adopted(orders()->timelines, second);
+    wm_timeline *t = wm_timeline_get_adopted(registry()->timelines, second);
     wt_linger linger = {0};
 
     waits++;
@@ -244,7 +244,7 @@ static warm_status wait_beside_end(wm_driver *d, warm_stream stream,
     while (wt_lingers(&linger)) {
     }
     ck_assert(!atomic_load_explicit(&ended, memory_order_acquire));
-    wm_timeline_drop(orders()->timelines, t);
+    wm_timeline_drop(registry()->timelines, t);
     return real->stream_wait_event(d, stream, event);
 }
 
@@ -304,7 +304,7 @@ static warm_status synchronize_and_go_on(wm_driver *d, warm_event event)
         end_first();
         wt_ok(warm_stream_create(runtime, 0, &third));
         wt_ok(warm_free(wt_device(runtime, third, BLOCK)));
-        wm_lanes_sync_device(orders());
+        wm_lanes_sync_device(registry());
         wt_ok(warm_stream_destroy(runtime, third));
     }
     return real->event_synchronize(d, event);
@@ -315,7 +315,7 @@ START_TEST(test_C1_C8_a_lane_that_has_ended_is_another_streams)
     begin("off");
     ops.event_synchronize = synchronize_and_go_on;
     ops.device_synchronize = count_synchronize;
-    wm_lanes_sync_streams(orders(), false);
+    wm_lanes_sync_streams(registry(), false);
     ck_assert_uint_eq(left, 1);
     ck_assert_uint_eq(synchronized, 0);
     end();
