@@ -28,9 +28,9 @@ static warm_status find_locked(wm_host *host, warm_event name,
 {
     *event = wm_host_find_locked(host, WM_HOST_EVENT, name);
     if (*event == NULL) {
-        return wm_host_fail(WM_HOST_ERROR_HANDLE,
-                            "%p is not a live event of the host device",
-                            (void *)name);
+        wm_host_fail(WM_HOST_ERROR_HANDLE,
+                     "%p is not a live event of the host device", (void *)name);
+        return WARM_INVALID_STREAM;
     }
     return WARM_OK;
 }

@@ -107,8 +107,9 @@ static warm_status default_locked(wm_host *host, int device, bool per_thread,
         }
     }
     if (thread == NULL || thread->stream[device] == NULL) {
-        return wm_host_fail(WM_HOST_ERROR_MEMORY,
-                            "no memory for the default stream of a thread");
+        wm_host_fail(WM_HOST_ERROR_MEMORY,
+                     "no memory for the default stream of a thread");
+        return WARM_OUT_OF_MEMORY;
     }
     *stream = thread->stream[device];
     return WARM_OK;
@@ -143,8 +144,9 @@ static warm_status find_locked(wm_host *host, warm_stream name,
     }
     *stream = wm_host_find_locked(host, WM_HOST_STREAM, name);
     if (*stream == NULL) {
-        return wm_host_fail(WM_HOST_ERROR_HANDLE,
-                            "%p is not a live stream of the host device", name);
+        wm_host_fail(WM_HOST_ERROR_HANDLE,
+                     "%p is not a live stream of the host device", name);
+        return WARM_INVALID_STREAM;
     }
     return WARM_OK;
 }

@@ -94,9 +94,9 @@ static warm_status graph_find_locked(wm_host *host, warm_graph name,
 {
     *graph = wm_host_find_locked(host, WM_HOST_GRAPH, name);
     if (*graph == NULL) {
-        return wm_host_fail(WM_HOST_ERROR_HANDLE,
-                            "%p is not a live graph of the host device",
-                            (void *)name);
+        wm_host_fail(WM_HOST_ERROR_HANDLE,
+                     "%p is not a live graph of the host device", (void *)name);
+        return WARM_INVALID_STREAM;
     }
     return WARM_OK;
 }
