@@ -129,13 +129,17 @@ static wm_block *find_locked(wm_arena *arena, wm_lane *lane,
 
 /* A block leaves the arena; counted in out_bytes only. */
 static wm_block *get_locked(wm_arena *arena, wm_lane *lane, unsigned size_class,
-                            size_t rounded, enum wm_split split, bool *failed)
+                            size_t rounded, enum wm_split split, bool *starved)
 {
+    bool failed = false;
     wm_block *block =
-        find_locked(arena, lane, size_class, rounded, split, failed);
+        find_locked(arena, lane, size_class, rounded, split, &failed);
 
     if (block == NULL && wm_arena_empty_transfer_cache_locked(arena)) {
-        block = find_locked(arena, lane, size_class, rounded, split, failed);
+        block = find_locked(arena, lane, size_class, rounded, split, &failed);
+    }
+    if (starved != NULL && failed) {
+        *starved = true;
     }
     if (block != NULL) {
         arena->out_bytes += block->bytes;
@@ -155,10 +159,10 @@ static wm_block *get_locked(wm_arena *arena, wm_lane *lane, unsigned size_class,
 }
 
 wm_block *wm_arena_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
-                               enum wm_split split, bool *failed)
+                               enum wm_split split, bool *starved)
 {
     wm_block *block = get_locked(arena, lane, wm_size_class(bytes),
-                                 wm_size_round(bytes), split, failed);
+                                 wm_size_round(bytes), split, starved);
 
     if (block != NULL) {
         wm_assert(block->bytes >= bytes);
@@ -175,13 +179,12 @@ unsigned wm_arena_take_batch_locked(wm_arena *arena, wm_lane *lane,
                                     wm_entry *entries)
 {
     size_t bytes = wm_class_bytes(size_class);
-    bool starved = false;
     unsigned taken = 0;
 
     arena->batched = true;
     while (taken < count) {
         wm_block *block =
-            get_locked(arena, lane, size_class, bytes, split, &starved);
+            get_locked(arena, lane, size_class, bytes, split, NULL);
 
         if (block == NULL) {
             break;

@@ -237,9 +237,9 @@ typedef struct wm_request {
 } wm_request;
 
 /* Allocates: a LIVE block of at least bytes (1 … WM_REQUEST_MAX), counted as a
- * cache hit; null on a miss. *starved is set if there was memory but no
- * metadata for a record. lane, here and below: the first lane of the stream in
- * whose order the block will be used and freed; null: none, and the block is
+ * cache hit; null on a miss. *starved (or null) is set if there was memory but
+ * no metadata for a record. lane, here and below: the first lane of the stream
+ * in whose order the block will be used and freed; null: none, and the block is
  * common when freed. */
 wm_block *wm_arena_take(wm_arena *arena, wm_lane *lane, size_t bytes,
                         enum wm_split split, bool *starved);

@@ -284,9 +284,11 @@ bool wm_arena_steal_segment(wm_arena *arena, size_t bytes)
 wm_block *wm_arena_take_or_steal(wm_arena *arena, wm_lane *lane, size_t bytes,
                                  bool *starved)
 {
-    wm_block *block =
-        wm_arena_take(arena, lane, bytes, WM_SPLIT_ALLOW, starved);
+    bool unread = false;
+    wm_block *block;
 
+    starved = starved != NULL ? starved : &unread;
+    block = wm_arena_take(arena, lane, bytes, WM_SPLIT_ALLOW, starved);
     if (block == NULL && !*starved && wm_arena_steal_segment(arena, bytes)) {
         block = wm_arena_take(arena, lane, bytes, WM_SPLIT_ALLOW, starved);
     }

@@ -12,11 +12,10 @@
 static wm_block *take_locked(wm_magazine_set *set, wm_arena *arena,
                              size_t bytes)
 {
-    bool starved = false;
     wm_block *block;
 
     block = wm_arena_take_locked(arena, wm_magazine_set_lane(set, arena), bytes,
-                                 WM_SPLIT_NO_JOIN, &starved);
+                                 WM_SPLIT_NO_JOIN, NULL);
     arena->stats.cache_hits += block != NULL;
     return block;
 }

@@ -167,10 +167,9 @@ uint64_t wm_cache_trade(wm_magazine_set *set, size_t bytes, wm_block **block)
 {
     wm_arena *arena = set->arena;
     uint64_t blocks = wm_cache_flush_siblings(set);
-    bool starved = false;
 
     if (blocks > 0) {
-        *block = wm_arena_take_or_steal(arena, set->lane, bytes, &starved);
+        *block = wm_arena_take_or_steal(arena, set->lane, bytes, NULL);
     }
     if (*block != NULL) {
         return blocks;
@@ -183,12 +182,12 @@ uint64_t wm_cache_trade(wm_magazine_set *set, size_t bytes, wm_block **block)
         if (count > 0) {
             *block =
                 wm_arena_take_locked(arena, wm_magazine_set_lane(set, arena),
-                                     bytes, WM_SPLIT_NO_JOIN, &starved);
+                                     bytes, WM_SPLIT_NO_JOIN, NULL);
         }
     }
     if (*block == NULL && set->lane != NULL) {
-        *block = wm_arena_take_locked(arena, set->lane, bytes, WM_SPLIT_ALLOW,
-                                      &starved);
+        *block =
+            wm_arena_take_locked(arena, set->lane, bytes, WM_SPLIT_ALLOW, NULL);
     }
     arena->stats.cache_hits += *block != NULL;
     wm_lock_release(&arena->lock);

@@ -98,11 +98,6 @@ static void describe(wm_space *space, char *text, size_t bytes)
 
 /* ---- expandable segments ------------------------------------------------- */
 
-static size_t round_up(size_t bytes, size_t unit)
-{
-    return (bytes + unit - 1) / unit * unit;
-}
-
 /* Reserves addresses for all memory of the device and an eighth more, since
  * gaps may be too small for a request. If the driver refuses so many, half of
  * them, and so on down to what is needed: there may be several ranges. */
@@ -124,9 +119,9 @@ static warm_status reserve(wm_space *space, size_t needed, void **base,
     }
     wm_quiet_begin(&quiet);
     for (size_t most = total + total / 8;; most /= 2) {
-        all = round_up(most > needed ? most : needed, unit);
+        all = wm_round_up(most > needed ? most : needed, unit);
         status = wm_driver_range_reserve(space->driver, device, all, base);
-        if (status != WARM_OUT_OF_MEMORY || all == round_up(needed, unit)) {
+        if (status != WARM_OUT_OF_MEMORY || all == wm_round_up(needed, unit)) {
             break;
         }
     }
@@ -217,7 +212,7 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
     d->space.shares = strcmp(options->stream_wait, "grow") == 0;
     d->space.poller = &runtime->pinned->space;
     group->waker = &d->space.poller->background.waker;
-    group->segment_bytes = round_up(group->segment_bytes, WM_DEVICE_GRAIN);
+    group->segment_bytes = wm_round_up(group->segment_bytes, WM_DEVICE_GRAIN);
     for (unsigned i = 0; i < group->shards; i++) {
         group->arenas[i].registry = &d->registry;
         group->arenas[i].grain = WM_DEVICE_GRAIN;

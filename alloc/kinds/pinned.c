@@ -64,10 +64,8 @@ warm_status wm_pageable_alloc(wm_space *space, size_t bytes, void **pointer)
 {
     wm_arena *arena = &space->group.arenas[0];
     int cancel = wm_cancel_off();
-    bool starved = false;
     /* Small blocks share a region that may have room. */
-    wm_block *block =
-        wm_arena_take(arena, NULL, bytes, WM_SPLIT_ALLOW, &starved);
+    wm_block *block = wm_arena_take(arena, NULL, bytes, WM_SPLIT_ALLOW, NULL);
     warm_status status = block == NULL ? map(arena, bytes, &block) : WARM_OK;
 
     if (status == WARM_OK) {

@@ -316,9 +316,8 @@ static warm_status spill(wm_space *space, const wm_request *request,
 
     for (wm_arena *a = first; a != own && status != WARM_OK;
          a = next_for(space, request, a)) {
-        bool starved = false;
 
-        *block = wm_arena_take_or_steal(a, NULL, request->bytes, &starved);
+        *block = wm_arena_take_or_steal(a, NULL, request->bytes, NULL);
         status = *block != NULL ? WARM_OK : status;
     }
     for (wm_arena *a = first; a != own && status == WARM_OUT_OF_MEMORY;

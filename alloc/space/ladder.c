@@ -86,12 +86,10 @@ typedef bool rung_fn(climb *c);
  * arena, or from the arena where the thread has no cache for the request. */
 static bool take(climb *c, const wm_request *request, enum wm_split split)
 {
-    bool starved = false;
-
     if (wm_cache_refill(&c->space->group, request, split, &c->block) ==
         WM_REFILL_NONE) {
         c->block = wm_arena_take(request->arena, request->lane, request->bytes,
-                                 split, &starved);
+                                 split, NULL);
     }
     return c->block != NULL;
 }
@@ -108,10 +106,8 @@ static bool take_any_fit(climb *c)
 
 static bool take_or_steal(climb *c)
 {
-    bool starved = false;
-
     c->block = wm_arena_take_or_steal(c->request->arena, c->request->lane,
-                                      c->request->bytes, &starved);
+                                      c->request->bytes, NULL);
     return c->block != NULL;
 }
 

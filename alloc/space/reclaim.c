@@ -25,10 +25,9 @@ struct reclaim {
 static void try_again(struct reclaim *reclaim)
 {
     const wm_request *request = reclaim->request;
-    bool starved = false;
 
     reclaim->block = wm_arena_take_or_steal(request->arena, request->lane,
-                                            request->bytes, &starved);
+                                            request->bytes, NULL);
 }
 
 /* After a flush. The flushed blocks may be in lanes of other streams: then
