@@ -207,12 +207,14 @@ static void end_close(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
         wm_batch_finish(set, batch->first, fate, done);
     }
     wm_lock_acquire(&t->lock);
-    if (fate == WM_USES_NONE) {
-        wm_batch_enqueue_locked(t, batch->first);
-    }
     t->closing -= !waited;
     wm_timeline_end_record_locked(t, batch->due);
-    unlock_busy(set, t, 0);
+    if (fate == WM_USES_NONE) {
+        wm_batch_enqueue_locked(t, batch->first);
+        unlock_busy(set, t, 0);
+    } else {
+        wm_lock_release(&t->lock);
+    }
 }
 
 /* Records the event, and puts the batch into the queue behind it. If the driver

@@ -825,6 +825,27 @@ START_TEST(test_B4_a_batch_without_an_event_waits_for_its_stream)
 }
 END_TEST
 
+/* A poll while the stream is waited for finds nothing in the timeline, and
+ * takes it off the busy list; when the wait is over nothing is left to poll. */
+static warm_status poll_and_wait(wm_driver *d, warm_stream s)
+{
+    d->ops = real;
+    wt_ok(warm_poll(runtime));
+    return real->stream_synchronize(d, s);
+}
+
+START_TEST(test_a_batch_that_was_waited_for_leaves_nothing_to_poll)
+{
+    replace_ops();
+    ops.stream_synchronize = poll_and_wait;
+    fail_call("event_mark", 1, 0);
+    free_many(COUNT, stream);
+    ck_assert_ptr_eq(runtime->driver->ops, real);
+    ck_assert_uint_eq(pending(), 0);
+    ck_assert_uint_eq(wm_timelines_busy(timelines()), 0);
+}
+END_TEST
+
 START_TEST(test_B4_a_batch_is_lost_when_waiting_fails_as_well)
 {
     lines = 0;
@@ -987,6 +1008,8 @@ int main(void)
         test_B7_the_end_of_a_capture_finds_the_stream_that_was_announced);
     tcase_add_loop_test(
         tcase, test_B4_a_batch_without_an_event_waits_for_its_stream, 0, 2);
+    tcase_add_test(tcase,
+                   test_a_batch_that_was_waited_for_leaves_nothing_to_poll);
     tcase_add_test(tcase, test_B4_a_batch_is_lost_when_waiting_fails_as_well);
     tcase_add_test(tcase, test_a_lost_block_keeps_no_event);
     tcase_add_test(tcase, test_B4_a_failed_question_records_an_event);
