@@ -490,7 +490,7 @@ void wm_expand_extent(wm_block *block, void **base, size_t *bytes);
  * The driver maps a piece by one call and unmaps it by one call, whole: idle
  * memory in a piece that is partly in use stays and serves requests. Memory is
  * mapped in pieces of WM_PIECE_MAX, and a rest in smaller pieces
- * (obtain_piece.c); if the driver refuses a piece, in halves of it.
+ * (obtain.c); if the driver refuses a piece, in halves of it.
  *
  * A joined unit is in the same piece as the unit before it; a unit without
  * memory is not joined. The bits lie in the segment's record, under lock arena.

@@ -276,8 +276,8 @@ static inline wm_magazine_set *wm_cache_next_set(const wm_window *window,
                                                  const wm_arena_group *group,
                                                  unsigned *at)
 {
-    /* Acquire pairs with the release in wm_magazine_set_begin() and in
-     * wm_stream_slot_begin(). */
+    /* Acquire pairs with the release in begin_pinned() and begin_slot(), in
+     * magazine_set.c. */
     if (!group->laned) {
         return (*at)++ == 0 ? atomic_load_explicit(&window->magazines,
                                                    memory_order_acquire)

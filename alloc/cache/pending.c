@@ -304,7 +304,8 @@ struct collection {
 /* The slots of a window's thread, for reading only; or null. */
 static const wm_pending *pending_of(const wm_window *window)
 {
-    /* Acquire pairs with the release in begin_set(): the set is initialised. */
+    /* Acquire pairs with the release in begin_pinned(): the set is
+     * initialised. */
     const wm_magazine_set *set =
         atomic_load_explicit(&window->magazines, memory_order_acquire);
 

@@ -1,8 +1,7 @@
 /* obtain.c: memory for one growth: the request looks again, claims room in a
  * call in flight, or calls the driver; for expandable segments piece by piece
- * (expand_piece.h). The driver is called with no lock held: the part of an
- * expandable segment is claimed, so no other thread uses it meanwhile
- * (expand.h). */
+ * (arena.h). The driver is called with no lock held: the part of an expandable
+ * segment is claimed, so no other thread uses it meanwhile. */
 #include "alloc/space/space_int.h"
 
 #include "alloc/arena/arena.h"

@@ -275,7 +275,7 @@ warm_status wm_stream_use_record_event(wm_timelines *set, wm_stream_use *use,
 static inline void wm_stream_use_give_up(wm_block *block, wm_stream_use *use)
 {
     if (wm_likely(use == &block->first_use)) {
-        /* Release: pairs with the acquire in new_use(). Needed only while the
+        /* Release: pairs with the acquire in push_use(). Needed only while the
          * block is LIVE. */
         atomic_store_explicit(&block->first_use_taken, false,
                               memory_order_release);
