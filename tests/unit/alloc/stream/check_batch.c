@@ -771,6 +771,45 @@ START_TEST(test_B7_failed_begin_leaves_what_was_announced_before)
 }
 END_TEST
 
+/* The capture ends while its announcement closes a batch of another stream: the
+ * announcement keeps the timeline, which nothing else uses, until it has waited
+ * for all callers. */
+static warm_stream announced;
+static size_t counted;
+
+static warm_status end_and_mark(wm_driver *d, warm_event event, warm_stream s,
+                                wm_capture *capture)
+{
+    d->ops = real;
+    wt_ok(warm_capture_announce_end(runtime, announced));
+    counted = timelines()->count;
+    return real->event_mark(d, event, s, capture);
+}
+
+START_TEST(test_B7_a_capture_ends_while_it_is_announced)
+{
+    enum { ADOPTED = 64 }; /* with as many an idle timeline is freed */
+    warm_stream other;
+    size_t before;
+
+    for (int i = 0; i < ADOPTED; i++) {
+        wt_ok(warm_stream_create(runtime, 0, &other));
+    }
+    make_stream(&announced);
+    wt_free_used(take(), stream);
+    before = timelines()->count;
+    replace_ops();
+    ops.event_mark = end_and_mark;
+    wt_ok(warm_capture_announce(runtime, announced));
+    ck_assert_ptr_eq(runtime->driver->ops, real);
+    ck_assert_uint_eq(counted, before + 1);
+    ck_assert_uint_eq(timelines()->count, before);
+    ck_assert_uint_eq(captures(), 0);
+    destroy_unannounced(announced);
+    poll_leaves(0);
+}
+END_TEST
+
 /* The default streams of all threads have one name: the end of a capture
  * finds the one that was announced. */
 struct of_thread {
@@ -1003,6 +1042,7 @@ int main(void)
     tcase_add_test(tcase, test_B7_nothing_stays_announced);
     tcase_add_test(tcase,
                    test_B7_failed_begin_leaves_what_was_announced_before);
+    tcase_add_test(tcase, test_B7_a_capture_ends_while_it_is_announced);
     tcase_add_test(
         tcase,
         test_B7_the_end_of_a_capture_finds_the_stream_that_was_announced);
