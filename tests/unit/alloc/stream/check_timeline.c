@@ -343,6 +343,48 @@ END_TEST
 
 /* ---- the end ---------------------------------------------------------- */
 
+/* The timeline where a walk stands leaves the tables, and then the next one:
+ * the walk goes on in the tables, and by name misses none. */
+START_TEST(test_a_walk_goes_on_when_its_timeline_has_left_the_tables)
+{
+    enum { MANY = 1000 }; /* more than buckets */
+    wm_timelines *set = timelines();
+    wm_timeline *t[MANY], *at = NULL, *next;
+    unsigned named = 0;
+
+    for (uint64_t i = 0; i < MANY; i++) {
+        t[i] =
+            wm_timeline_get(set, &set, &(wm_stream_info){.id = (1 << 20) + i});
+        ck_assert_ptr_nonnull(t[i]);
+        if (i >= WM_TIMELINE_BUCKETS && t[i]->next_by_id != NULL) {
+            at = t[i];
+        }
+    }
+    ck_assert_ptr_nonnull(at);
+    wm_lock_acquire(&set->lock);
+    next = _i == 0 ? at->next_by_id : at->next_by_name;
+    wm_timeline_remove_locked(set, at);
+    wm_timeline_remove_locked(set, next);
+    if (_i == 0) {
+        for (wm_timeline *n = wm_timeline_next_locked(set, at); n != NULL;
+             n = wm_timeline_next_locked(set, n)) {
+            ck_assert(n->in_table);
+        }
+    } else {
+        for (wm_timeline *n = wm_timeline_next_named_locked(set, &set, at);
+             n != NULL; n = wm_timeline_next_named_locked(set, &set, n)) {
+            ck_assert(n->in_table);
+            named++;
+        }
+        ck_assert_uint_eq(named, MANY - 2);
+    }
+    wm_lock_release(&set->lock);
+    for (unsigned i = 0; i < MANY; i++) {
+        wm_timeline_drop(set, t[i]);
+    }
+}
+END_TEST
+
 /* Blocks with uses of two streams, some freed and some not: all records are
  * freed. */
 START_TEST(test_G2_runtime_ends_with_live_and_pending_blocks)
@@ -858,6 +900,8 @@ int main(void)
                    test_B7_capture_waits_for_a_batch_that_is_being_closed);
     tcase_add_test(tcase, test_B6_final_event_is_later_than_that_of_a_record);
     tcase_add_test(tcase, test_B6_B7_stream_retired_while_it_captures);
+    tcase_add_loop_test(
+        tcase, test_a_walk_goes_on_when_its_timeline_has_left_the_tables, 0, 2);
     tcase_add_test(tcase, test_G2_runtime_ends_with_live_and_pending_blocks);
     tcase_add_test(tcase, test_B7_unrecorded_use_is_recorded_on_its_own_stream);
     tcase_add_test(
