@@ -859,6 +859,28 @@ START_TEST(test_B4_refused_record_changes_nothing)
 }
 END_TEST
 
+/* The event of a default stream is recorded before the use gets its record: if
+ * there is no memory for that, the event goes back. */
+START_TEST(test_B4_record_without_memory_keeps_no_event)
+{
+    void *block = take();
+
+    wt_free_used(take(), NULL); /* the timeline is made */
+    poll_leaves(0);
+    wt_ok(warm_record_stream(block, stream));
+    wm_meta_fail(1, false);
+    wt_fails(WARM_OUT_OF_MEMORY, warm_record_stream(block, NULL));
+    wm_meta_fail(0, false);
+    ck_assert_uint_eq(wt_block_info(block).streams, 1);
+    ck_assert_uint_eq(events_out(), 0);
+    wt_ok(warm_record_stream(block, NULL));
+    ck_assert_uint_eq(wt_block_info(block).streams, 2);
+    wt_ok(warm_free(block));
+    poll_leaves(0);
+    ck_assert_uint_eq(events_out(), 0);
+}
+END_TEST
+
 /* The event is recorded before the block is published: no thread sees an
  * older state of a reused event. */
 START_TEST(test_B4_reused_event_does_not_free_early)
@@ -927,6 +949,7 @@ int main(void)
     tcase_add_test(tcase, test_B6_retire_that_fails_keeps_its_blocks);
     tcase_add_test(tcase, test_B6_streams_that_are_gone_leave_nothing_behind);
     tcase_add_test(tcase, test_B4_refused_record_changes_nothing);
+    tcase_add_test(tcase, test_B4_record_without_memory_keeps_no_event);
     tcase_add_test(tcase, test_B4_reused_event_does_not_free_early);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
