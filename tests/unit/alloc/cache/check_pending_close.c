@@ -107,6 +107,10 @@ START_TEST(test_B14_the_peak_of_what_was_pending)
     fill();
     wt_ok(warm_poll(runtime));
     wt_ok(warm_pinned_reset_peaks(runtime));
+    fill(); /* completes at once */
+    ck_assert_uint_eq(slot_of(stream)->closed, 0);
+    ck_assert_uint_ge(wt_pinned_stats(runtime).pending.peak, FULL);
+    wt_ok(warm_pinned_reset_peaks(runtime));
     wt_stop(runtime, stream);
     fill();
     for (int i = 0; i < FULL - 1; i++) {
@@ -212,6 +216,7 @@ START_TEST(test_B4_a_batch_that_cannot_be_marked)
     wt_ok(warm_testing_fail(runtime, "event_mark", 0, 0));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "not allocated"));
     ck_assert_uint_eq(slot_of(stream)->closed, 0);
+    ck_assert_uint_eq(slot_of(stream)->open.count, 0);
     wt_ok(warm_poll(runtime));
     check_pending(0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
