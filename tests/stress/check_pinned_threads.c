@@ -377,6 +377,8 @@ static void record_or_fail(void *argument, unsigned index)
 {
     unsigned *good = argument;
     unsigned rounds = wt_scaled(1000);
+    /* A default stream is recorded on at once, which fails. */
+    warm_stream stream = index > 0 && index < RECORDERS ? streams[index] : NULL;
 
     for (unsigned i = 0; i < rounds; i++) {
         void *block = atomic_load_explicit(&target[i], memory_order_relaxed);
@@ -386,9 +388,7 @@ static void record_or_fail(void *argument, unsigned index)
                RECORDERS * (i + 1)) {
             sched_yield();
         }
-        /* A default stream is recorded on at once, which fails. */
-        good[index] += warm_record_stream(block, index > 0 ? streams[index]
-                                                           : NULL) == WARM_OK;
+        good[index] += warm_record_stream(block, stream) == WARM_OK;
     }
 }
 
