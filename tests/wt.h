@@ -176,7 +176,7 @@ typedef struct wt_door {
     {                                                                          \
         .mutex = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER   \
     }
-void wt_door_run(void *door);
+void wt_door_run(void *argument);
 void wt_door_wait_entered(wt_door *door);
 void wt_door_open(wt_door *door);
 

@@ -200,7 +200,7 @@ void wm_slab_move_all_locked(wm_lane *from, wm_lane *to);
 
 /* A LIVE block for a request, or null; *failed as above. */
 wm_block *wm_arena_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
-                               enum wm_split split, bool *failed);
+                               enum wm_split split, bool *starved);
 /* Frees all blocks of the transfer cache to the arena; false: there were none.
  * age: if the cache was not used since the last call. */
 bool wm_arena_empty_transfer_cache_locked(wm_arena *arena);
