@@ -198,7 +198,7 @@ void wm_slab_move_all_locked(wm_lane *from, wm_lane *to);
 
 /* ---- arena.c ------------------------------------------------------------- */
 
-/* A LIVE block for a request, or null; *failed as above. */
+/* As wm_arena_take(); counted as no hit. */
 wm_block *wm_arena_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
                                enum wm_split split, bool *starved);
 /* Frees all blocks of the transfer cache to the arena; false: there were none.
