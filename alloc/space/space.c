@@ -12,7 +12,9 @@
 
 /* ---- begin and end ------------------------------------------------------ */
 
-static warm_status init_background(wm_space *space, const wm_options *options)
+static warm_status init_background(wm_space *space,
+                                   const wm_space_traits *traits,
+                                   const wm_options *options)
 {
     wm_background *b = &space->background;
 
@@ -29,8 +31,10 @@ static warm_status init_background(wm_space *space, const wm_options *options)
     }
     b->space = space;
     b->on = strcmp(options->background, "on") == 0;
-    b->reserve_bytes = wm_page_round(options->reserve_bytes);
-    b->reserve_node = wm_driver_device_node(space->driver, 0);
+    if (!traits->nodeless) { /* the reserve is page-locked memory */
+        b->reserve_bytes = wm_page_round(options->reserve_bytes);
+        b->reserve_node = wm_driver_device_node(space->driver, 0);
+    }
     wm_lock_init(&b->waker.lock, WM_RANK_BACKGROUND);
     wm_cond_init(&b->waker.wake);
     wm_cond_init(&b->over);
@@ -81,7 +85,7 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
     }
     space->driver = runtime->driver;
     space->group.device = WM_DEVICE_UNKNOWN;
-    status = init_background(space, options);
+    status = init_background(space, traits, options);
     if (status != WARM_OK) {
         wm_meta_free(space->group.arenas);
         return status;

@@ -4,6 +4,7 @@
 /* memcheck: one process */
 #include "wt_memory.h"
 
+#include "alloc/kinds/device_space.h"
 #include "runtime/base/clock.h"
 
 #include <pthread.h>
@@ -299,6 +300,43 @@ WT_TEST(test_B11_nothing_decays_unless_asked)
     pass_ms((uint64_t)1 << 40);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(wt_memory_stats().segments.current, 1);
+    end();
+}
+
+/* Memory of a device is of no node, whichever is next to the device. */
+WT_TEST(test_B11_B15_C8_what_a_device_beside_another_node_has_goes_back)
+{
+    warm_options given = {.size = sizeof given, .numa_nodes = 2, .arenas = 1};
+    const wm_space *space;
+    size_t released = 0;
+    wm_options all;
+    wm_driver *driver = NULL;
+
+    wt_ok(wm_options_resolve(&given, NULL, &all));
+    wt_ok(wm_host_open(&all, &driver));
+    wm_driver_set_device_node(driver, 0, 1);
+    wt_ok(wm_runtime_create_on(driver, &given, &runtime));
+    ck_assert_int_eq(runtime->pinned->space.background.reserve_node, 1);
+    space = &runtime->device_spaces[0].space;
+    ck_assert_int_lt(space->background.reserve_node, space->group.nodes);
+    wt_ok(warm_free(wt_device(runtime, NULL, MIB)));
+    wt_ok(warm_device_empty_cache(runtime, 0, &released));
+    ck_assert_uint_gt(released, 0);
+    wt_runtime_end(runtime);
+}
+
+/* A device has none of the reserve: all of its idle memory goes back. */
+WT_TEST(test_B11_B17_C8_the_reserve_is_page_locked_memory)
+{
+    void *block;
+
+    begin(&(warm_options){.decay_ms = 1000, .reserve_bytes = 16 * MIB});
+    wt_ok(warm_free(wt_device(runtime, NULL, 16 * MIB)));
+    pass_ms(1000);
+    block = wt_device(runtime, NULL, 100); /* misses */
+    ck_assert_uint_eq(wt_device_stats(runtime).large.held_bytes.current, 0);
+    ck_assert_uint_ge(wt_memory_stats().idle_bytes, 16 * MIB);
+    wt_ok(warm_free(block));
     end();
 }
 
