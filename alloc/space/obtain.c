@@ -94,6 +94,7 @@ static enum claim claim_locked(wm_space *space, struct wm_grow_request *request,
             request->block = wm_arena_take_or_steal(
                 request->arena, request->lane, request->bytes, &starved);
             if (request->block != NULL) {
+                *status = WARM_OK; /* it may have waited for addresses */
                 return SERVED;
             }
             if (starved) {

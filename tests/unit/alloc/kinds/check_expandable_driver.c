@@ -6,6 +6,7 @@
 #include "alloc/block/page_map.h"
 #include "alloc/kinds/device_space.h"
 #include "alloc/arena/arena.h"
+#include "alloc/space/space_int.h"
 #include "runtime/base/status.h"
 #include "runtime/runtime.h"
 
@@ -842,6 +843,58 @@ START_TEST(test_C3_C8_two_first_growths_have_one_range)
 }
 END_TEST
 
+/* For 60 MiB there are neither addresses nor memory: it waits for a thread that
+ * reserves some. */
+enum { LARGE = 4 };
+struct served {
+    char *large[LARGE];
+    wm_request request;
+    wm_block *block;
+    warm_status status;
+};
+
+static void grow_or_free_meanwhile(void *argument, unsigned index)
+{
+    struct served *s = argument;
+    wt_linger linger = {0};
+
+    if (index == 0) {
+        wt_ok(warm_free(take(first, 3000)));
+        return;
+    }
+    await(&inside, true);
+    if (index == 1) {
+        s->status = wm_growth_alloc(&runtime->device_spaces[0].space,
+                                    &s->request, &s->block);
+        return;
+    }
+    while (wt_lingers(&linger)) { /* for the other one to wait */
+    }
+    wt_ok(warm_free(s->large[1]));
+    set(&closed, false);
+}
+
+START_TEST(test_C2_C8_a_request_is_served_by_what_is_freed_while_it_waits)
+{
+    struct served s = {.status = WARM_DRIVER_ERROR};
+    const wm_block *block;
+
+    for (int i = 0; i < LARGE; i++) {
+        s.large[i] = take(first, 60 * MIB);
+    }
+    block = wm_space_find(s.large[1]);
+    s.request = (wm_request){
+        .bytes = 60 * MIB, .arena = block->segment->arena, .lane = block->lane};
+    set(&inside, false);
+    set(&closed, true);
+    ops.range_reserve = slow_reserve;
+    wt_threads(3, grow_or_free_meanwhile, &s);
+    wt_ok(s.status);
+    ck_assert_ptr_eq(s.block->base, s.large[1]);
+    wt_free(s.large[0], s.large[1], s.large[2], s.large[3]);
+}
+END_TEST
+
 /* ---- what else sees segments ------------------------------------------------
  */
 
@@ -913,6 +966,8 @@ int main(void)
     tcase_add_loop_test(tcase, test_C2_B14_who_is_told_of_trouble_may_allocate,
                         0, 3);
     tcase_add_test(tcase, test_C3_C8_two_first_growths_have_one_range);
+    tcase_add_test(
+        tcase, test_C2_C8_a_request_is_served_by_what_is_freed_while_it_waits);
     tcase_add_test(tcase, test_B8_C8_memory_comes_in_steps_of_64_MiB);
     tcase_add_test(tcase, test_B8_C8_a_step_is_halved_on_refusal);
     tcase_add_test(
