@@ -61,7 +61,9 @@ static warm_data_pointer data_of(owner *o)
 
 /* ---- data pointers ----------------------------------------------------- */
 
-START_TEST(test_D1_context_is_freed_once_and_not_the_pointer)
+WT_CASE("storage", .setup = setup, .teardown = teardown);
+
+WT_TEST(test_D1_context_is_freed_once_and_not_the_pointer)
 {
     owner o = {0};
     warm_data_pointer data = data_of(&o);
@@ -76,9 +78,8 @@ START_TEST(test_D1_context_is_freed_once_and_not_the_pointer)
     warm_data_pointer_free(NULL);
     ck_assert_uint_eq(o.freed, 1);
 }
-END_TEST
 
-START_TEST(test_D1_context_moves_out)
+WT_TEST(test_D1_context_moves_out)
 {
     owner o = {0};
     warm_data_pointer data = data_of(&o);
@@ -96,9 +97,8 @@ START_TEST(test_D1_context_moves_out)
     ck_assert_ptr_null(context);
     ck_assert(deleter == NULL);
 }
-END_TEST
 
-START_TEST(test_D1_no_data_pointer_is_refused)
+WT_TEST(test_D1_no_data_pointer_is_refused)
 {
     owner o = {0};
     warm_data_pointer data = data_of(&o);
@@ -128,11 +128,10 @@ START_TEST(test_D1_no_data_pointer_is_refused)
     ck_assert_ptr_null(storage);
     ck_assert_ptr_eq(data.context, &o);
 }
-END_TEST
 
 /* ---- storages ---------------------------------------------------------- */
 
-START_TEST(test_D2_storage_says_what_it_owns)
+WT_TEST(test_D2_storage_says_what_it_owns)
 {
     warm_storage *storage = NULL;
     warm_storage_info info;
@@ -150,9 +149,8 @@ START_TEST(test_D2_storage_says_what_it_owns)
     warm_storage_release(storage);
     ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
 }
-END_TEST
 
-START_TEST(test_D2_last_strong_reference_frees_the_memory)
+WT_TEST(test_D2_last_strong_reference_frees_the_memory)
 {
     owner o = {0};
     warm_data_pointer data = data_of(&o);
@@ -183,7 +181,6 @@ START_TEST(test_D2_last_strong_reference_frees_the_memory)
     warm_storage_weak_release(NULL);
     ck_assert_int_eq(warm_storage_lock(NULL), 0);
 }
-END_TEST
 
 enum { WORKERS = 4, STEPS = 20000 };
 
@@ -231,7 +228,7 @@ static void sum_up(void *context)
     let_go(context);
 }
 
-START_TEST(test_D2_any_thread_takes_and_drops)
+WT_TEST(test_D2_any_thread_takes_and_drops)
 {
     owner o = {0};
     warm_data_pointer data = data_of(&o);
@@ -247,9 +244,8 @@ START_TEST(test_D2_any_thread_takes_and_drops)
     ck_assert_uint_eq(crowd.early, 0);
     ck_assert_uint_gt(crowd.locked, 0);
 }
-END_TEST
 
-START_TEST(test_D2_data_is_exchanged)
+WT_TEST(test_D2_data_is_exchanged)
 {
     owner first = {0}, second = {0};
     warm_data_pointer data = data_of(&first), next = data_of(&second);
@@ -266,11 +262,10 @@ START_TEST(test_D2_data_is_exchanged)
     warm_storage_release(storage);
     ck_assert_uint_eq(second.freed, 1);
 }
-END_TEST
 
 /* ---- wrapped memory ----------------------------------------------------- */
 
-START_TEST(test_D3_foreign_memory_is_wrapped)
+WT_TEST(test_D3_foreign_memory_is_wrapped)
 {
     owner o = {0};
     warm_data_pointer data = data_of(&o);
@@ -290,9 +285,8 @@ START_TEST(test_D3_foreign_memory_is_wrapped)
     warm_storage_release(storage);
     ck_assert_uint_eq(o.freed, 1);
 }
-END_TEST
 
-START_TEST(test_D3_refused_wrap_takes_nothing)
+WT_TEST(test_D3_refused_wrap_takes_nothing)
 {
     owner o = {0};
     warm_data_pointer data = data_of(&o);
@@ -310,10 +304,9 @@ START_TEST(test_D3_refused_wrap_takes_nothing)
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_storage_wrap(&data, 8, NULL, &storage));
 }
-END_TEST
 
 /* A block is known to the library whoever owns it. */
-START_TEST(test_D3_B3_wrapped_block_is_found_by_any_pointer_into_it)
+WT_TEST(test_D3_B3_wrapped_block_is_found_by_any_pointer_into_it)
 {
     owner o = {0};
     warm_data_pointer data = {.size = sizeof data,
@@ -346,11 +339,10 @@ START_TEST(test_D3_B3_wrapped_block_is_found_by_any_pointer_into_it)
     wt_ok(warm_stream_destroy(runtime, stream));
     wt_ok(warm_poll(runtime));
 }
-END_TEST
 
 /* ---- allocators --------------------------------------------------------- */
 
-START_TEST(test_pinned_space_is_an_allocator)
+WT_TEST(test_pinned_space_is_an_allocator)
 {
     warm_data_pointer data = WARM_INIT(warm_data_pointer);
     char source[SIZE];
@@ -383,7 +375,6 @@ START_TEST(test_pinned_space_is_an_allocator)
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_allocator_alloc(pinned, 8, NULL, NULL));
 }
-END_TEST
 
 static void ask_weak(void *context)
 {
@@ -393,7 +384,7 @@ static void ask_weak(void *context)
     ck_assert_uint_eq(warm_storage_weak_count(*storage), 1);
 }
 
-START_TEST(test_D2_deleter_counts_weak_references)
+WT_TEST(test_D2_deleter_counts_weak_references)
 {
     warm_storage *storage = NULL;
     warm_data_pointer data = {.size = sizeof data,
@@ -407,10 +398,9 @@ START_TEST(test_D2_deleter_counts_weak_references)
     ck_assert_uint_eq(warm_storage_weak_count(storage), 1);
     warm_storage_weak_release(storage);
 }
-END_TEST
 
 /* Only the allocator that allocated a plain pointer frees it. */
-START_TEST(test_C10_raw_free_names_what_is_not_its_own)
+WT_TEST(test_C10_raw_free_names_what_is_not_its_own)
 {
     const warm_allocator *device = NULL, *of_other = NULL;
     warm_runtime *other = wt_runtime(NULL);
@@ -439,7 +429,6 @@ START_TEST(test_C10_raw_free_names_what_is_not_its_own)
     wt_ok(warm_allocator_free(device, pointer));
     wt_fails(WARM_INVALID_POINTER, warm_allocator_free(device, pointer));
 }
-END_TEST
 
 /* An allocator of the program: counts its calls, copies, and can fail. */
 static struct mine {
@@ -511,7 +500,7 @@ static const warm_allocator my_allocator = {.size = sizeof my_allocator,
                                             .copy = copy_mine,
                                             .record = record_mine};
 
-START_TEST(test_users_allocator_is_plugged_in)
+WT_TEST(test_users_allocator_is_plugged_in)
 {
     const warm_allocator *found = NULL;
     warm_data_pointer data = WARM_INIT(warm_data_pointer);
@@ -549,9 +538,8 @@ START_TEST(test_users_allocator_is_plugged_in)
     wt_ok(warm_allocator_unregister(runtime, &my_allocator));
     wt_fails(WARM_NOT_FOUND, warm_allocator_unregister(runtime, &my_allocator));
 }
-END_TEST
 
-START_TEST(test_higher_priority_serves)
+WT_TEST(test_higher_priority_serves)
 {
     const warm_allocator *found = NULL;
     const warm_allocator low = {.size = sizeof low,
@@ -574,9 +562,8 @@ START_TEST(test_higher_priority_serves)
     wt_ok(warm_allocator_get(runtime, WARM_MEMORY_PINNED, 0, &found));
     ck_assert_ptr_eq(found, pinned);
 }
-END_TEST
 
-START_TEST(test_allocators_are_of_one_device)
+WT_TEST(test_allocators_are_of_one_device)
 {
     const warm_allocator *found = NULL;
     warm_allocator shared = my_allocator, beyond;
@@ -607,7 +594,6 @@ START_TEST(test_allocators_are_of_one_device)
     wt_fails(WARM_INVALID_ARGUMENT, warm_allocator_register(runtime, NULL, 0));
     ck_assert_ptr_eq(found, &shared);
 }
-END_TEST
 
 static void says(const char *words, warm_status status)
 {
@@ -632,7 +618,7 @@ static warm_status alloc_through(void *context, size_t bytes,
     return status;
 }
 
-START_TEST(test_words_of_a_users_allocator_stay)
+WT_TEST(test_words_of_a_users_allocator_stay)
 {
     warm_allocator own = my_allocator;
     warm_data_pointer data = WARM_INIT(warm_data_pointer);
@@ -647,10 +633,9 @@ START_TEST(test_words_of_a_users_allocator_stay)
              warm_data_pointer_alloc(&own, SIZE_MAX / 2, NULL, &data));
     says("TiB of pinned memory, more than any", WARM_OUT_OF_MEMORY);
 }
-END_TEST
 
 /* An allocator that fails, or breaks its contract, changes nothing. */
-START_TEST(test_failing_allocator_changes_nothing)
+WT_TEST(test_failing_allocator_changes_nothing)
 {
     warm_allocator own = my_allocator;
     warm_storage *storage = NULL;
@@ -693,9 +678,8 @@ START_TEST(test_failing_allocator_changes_nothing)
     /* All memory was freed; one call allocated none. */
     ck_assert_uint_eq(mine.frees, mine.allocs - 1);
 }
-END_TEST
 
-START_TEST(test_D2_bad_arguments_are_refused)
+WT_TEST(test_D2_bad_arguments_are_refused)
 {
     warm_storage *storage = NULL;
     warm_storage_info info = WARM_INIT(warm_storage_info);
@@ -718,10 +702,9 @@ START_TEST(test_D2_bad_arguments_are_refused)
     warm_storage_release(storage);
     ck_assert_uint_eq(o.freed, 0);
 }
-END_TEST
 
 /* A request that fails allocates nothing. */
-START_TEST(test_D2_storage_that_is_too_large_is_refused)
+WT_TEST(test_D2_storage_that_is_too_large_is_refused)
 {
     warm_storage *storage = NULL;
 
@@ -730,10 +713,9 @@ START_TEST(test_D2_storage_that_is_too_large_is_refused)
     ck_assert_ptr_null(storage);
     ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
 }
-END_TEST
 
 /* Without memory for its record a storage takes nothing and leaves nothing. */
-START_TEST(test_D2_storage_without_a_record_changes_nothing)
+WT_TEST(test_D2_storage_without_a_record_changes_nothing)
 {
     owner o = {0};
     warm_data_pointer data = data_of(&o);
@@ -751,10 +733,9 @@ START_TEST(test_D2_storage_without_a_record_changes_nothing)
     ck_assert_uint_eq(o.freed, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
 }
-END_TEST
 
 /* A storage that outlives its runtime makes errors, and no crash. */
-START_TEST(test_G2_storage_outlives_its_runtime)
+WT_TEST(test_G2_storage_outlives_its_runtime)
 {
     warm_runtime *other = wt_runtime(NULL);
     const warm_allocator *allocator = NULL;
@@ -777,38 +758,4 @@ START_TEST(test_G2_storage_outlives_its_runtime)
     wt_fails(WARM_RUNTIME_GONE, warm_data_pointer_clone(other, &my_allocator,
                                                         &data, 1, NULL, &data));
     warm_storage_release(storage);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("storage");
-    TCase *tcase = tcase_create("storage");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, test_D1_context_is_freed_once_and_not_the_pointer);
-    tcase_add_test(tcase, test_D1_context_moves_out);
-    tcase_add_test(tcase, test_D1_no_data_pointer_is_refused);
-    tcase_add_test(tcase, test_D2_storage_says_what_it_owns);
-    tcase_add_test(tcase, test_D2_last_strong_reference_frees_the_memory);
-    tcase_add_test(tcase, test_D2_any_thread_takes_and_drops);
-    tcase_add_test(tcase, test_D2_data_is_exchanged);
-    tcase_add_test(tcase, test_D2_bad_arguments_are_refused);
-    tcase_add_test(tcase, test_D3_foreign_memory_is_wrapped);
-    tcase_add_test(tcase, test_D3_refused_wrap_takes_nothing);
-    tcase_add_test(tcase,
-                   test_D3_B3_wrapped_block_is_found_by_any_pointer_into_it);
-    tcase_add_test(tcase, test_pinned_space_is_an_allocator);
-    tcase_add_test(tcase, test_D2_deleter_counts_weak_references);
-    tcase_add_test(tcase, test_C10_raw_free_names_what_is_not_its_own);
-    tcase_add_test(tcase, test_words_of_a_users_allocator_stay);
-    tcase_add_test(tcase, test_users_allocator_is_plugged_in);
-    tcase_add_test(tcase, test_higher_priority_serves);
-    tcase_add_test(tcase, test_allocators_are_of_one_device);
-    tcase_add_test(tcase, test_failing_allocator_changes_nothing);
-    tcase_add_test(tcase, test_D2_storage_that_is_too_large_is_refused);
-    tcase_add_test(tcase, test_D2_storage_without_a_record_changes_nothing);
-    tcase_add_test(tcase, test_G2_storage_outlives_its_runtime);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -85,8 +85,10 @@ static void work(void *memory)
 static const warm_memory own_memory[] = {WARM_MEMORY_PINNED,
                                          WARM_MEMORY_DEVICE};
 
+WT_CASE("storage_order", .setup = setup, .teardown = teardown);
+
 /* The clone may be freed at once, and the source if it is a block. */
-START_TEST(test_B4_clone_copies_in_the_order_of_the_stream)
+WT_LOOP_TEST(test_B4_clone_copies_in_the_order_of_the_stream, 2)
 {
     const warm_allocator *allocator = NULL;
     warm_data_pointer data, again;
@@ -113,9 +115,8 @@ START_TEST(test_B4_clone_copies_in_the_order_of_the_stream)
         wt_ok(warm_free(block[i]));
     }
 }
-END_TEST
 
-START_TEST(test_B7_clone_in_a_capture_keeps_both)
+WT_TEST(test_B7_clone_in_a_capture_keeps_both)
 {
     void *source = wt_pinned(runtime, SIZE), *old = source, *block;
     warm_data_pointer data;
@@ -137,9 +138,8 @@ START_TEST(test_B7_clone_in_a_capture_keeps_both)
     warm_data_pointer_free(&data);
     wt_ok(warm_graph_destroy(runtime, graph));
 }
-END_TEST
 
-START_TEST(test_D2_clone_of_too_much_records_nothing)
+WT_TEST(test_D2_clone_of_too_much_records_nothing)
 {
     warm_data_pointer data = WARM_INIT(warm_data_pointer);
     char *source = wt_pinned(runtime, SIZE);
@@ -155,9 +155,8 @@ START_TEST(test_D2_clone_of_too_much_records_nothing)
     wt_gate_open(gate);
     wt_ok(warm_free(source));
 }
-END_TEST
 
-START_TEST(test_D2_clone_whose_copy_fails_is_freed)
+WT_TEST(test_D2_clone_whose_copy_fails_is_freed)
 {
     void *source = wt_pinned(runtime, SIZE);
     warm_data_pointer data = {.data = NULL};
@@ -170,7 +169,6 @@ START_TEST(test_D2_clone_whose_copy_fails_is_freed)
     nothing_pending(1);
     wt_ok(warm_free(source));
 }
-END_TEST
 
 /* ---- a program's own, and wrapped memory ----------------------------------
  */
@@ -224,7 +222,7 @@ static warm_status queue_move(void *context, void *destination,
     return warm_stream_host_func(runtime, on, move_bytes, m);
 }
 
-START_TEST(test_B4_D1_source_may_be_freed_whatever_allocator_copies_it)
+WT_TEST(test_B4_D1_source_may_be_freed_whatever_allocator_copies_it)
 {
     struct move m = {NULL, NULL};
     warm_allocator own = plain;
@@ -248,7 +246,6 @@ START_TEST(test_B4_D1_source_may_be_freed_whatever_allocator_copies_it)
         wt_ok(warm_free(block[i]));
     }
 }
-END_TEST
 
 struct race {
     char source[SIZE];
@@ -276,7 +273,7 @@ static void clone_beside(void *argument, unsigned index)
 }
 
 /* Two runtimes are live; the caller names that of the stream. */
-START_TEST(test_B4_stream_is_waited_for_where_the_host_copies)
+WT_TEST(test_B4_stream_is_waited_for_where_the_host_copies)
 {
     warm_runtime *other = wt_runtime(NULL);
     struct race race = {.status = WARM_OK};
@@ -290,10 +287,9 @@ START_TEST(test_B4_stream_is_waited_for_where_the_host_copies)
     wt_ok(warm_stream_synchronize(runtime, stream));
     wt_runtime_end(other);
 }
-END_TEST
 
 /* A block that was recorded would be kept for the graph. */
-START_TEST(test_B7_stream_that_captures_is_not_waited_for)
+WT_TEST(test_B7_stream_that_captures_is_not_waited_for)
 {
     void *source = wt_pinned(runtime, SIZE);
     warm_data_pointer data = {.data = NULL};
@@ -310,10 +306,9 @@ START_TEST(test_B7_stream_that_captures_is_not_waited_for)
     warm_data_pointer_free(&data);
     wt_ok(warm_free(source));
 }
-END_TEST
 
 /* In another mode the wait would break captures of other threads. */
-START_TEST(test_B7_stream_is_not_waited_for_in_any_mode)
+WT_TEST(test_B7_stream_is_not_waited_for_in_any_mode)
 {
     void *source = wt_pinned(runtime, SIZE);
     warm_data_pointer data = {.data = NULL};
@@ -329,10 +324,9 @@ START_TEST(test_B7_stream_is_not_waited_for_in_any_mode)
     nothing_pending(1);
     wt_ok(warm_free(source));
 }
-END_TEST
 
 /* The allocator does not know the memory, which is a block. */
-START_TEST(test_B4_D3_block_is_known_where_its_allocator_does_not_know_it)
+WT_TEST(test_B4_D3_block_is_known_where_its_allocator_does_not_know_it)
 {
     warm_allocator own = plain;
     void *block = wt_pinned(runtime, SIZE);
@@ -351,9 +345,8 @@ START_TEST(test_B4_D3_block_is_known_where_its_allocator_does_not_know_it)
     warm_storage_release(storage);
     wt_ok(warm_free(block));
 }
-END_TEST
 
-START_TEST(test_D3_more_than_a_block_has_is_refused)
+WT_TEST(test_D3_more_than_a_block_has_is_refused)
 {
     char *block = wt_pinned(runtime, SIZE);
     size_t bytes = wt_block_info(block).bytes;
@@ -375,29 +368,4 @@ START_TEST(test_D3_more_than_a_block_has_is_refused)
              warm_storage_exchange(storage, &data, bytes + 1));
     ck_assert_ptr_eq(warm_storage_data(storage), block + 64);
     warm_storage_release(storage);
-}
-END_TEST
-
-/* backends: host standin */
-int main(void)
-{
-    Suite *suite = suite_create("storage_order");
-    TCase *tcase = tcase_create("storage_order");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(tcase, test_B4_clone_copies_in_the_order_of_the_stream,
-                        0, 2);
-    tcase_add_test(tcase, test_B7_clone_in_a_capture_keeps_both);
-    tcase_add_test(tcase, test_D2_clone_of_too_much_records_nothing);
-    tcase_add_test(tcase, test_D2_clone_whose_copy_fails_is_freed);
-    tcase_add_test(tcase,
-                   test_B4_D1_source_may_be_freed_whatever_allocator_copies_it);
-    tcase_add_test(tcase, test_B4_stream_is_waited_for_where_the_host_copies);
-    tcase_add_test(tcase, test_B7_stream_that_captures_is_not_waited_for);
-    tcase_add_test(tcase, test_B7_stream_is_not_waited_for_in_any_mode);
-    tcase_add_test(
-        tcase, test_B4_D3_block_is_known_where_its_allocator_does_not_know_it);
-    tcase_add_test(tcase, test_D3_more_than_a_block_has_is_refused);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

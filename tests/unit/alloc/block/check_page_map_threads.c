@@ -40,7 +40,7 @@ static void make(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_B3_threads_that_make_one_leaf_all_write_into_it)
+WT_TEST(test_B3_threads_that_make_one_leaf_all_write_into_it)
 {
     pthread_barrier_init(&together, NULL, THREADS);
     wt_threads(THREADS, make, NULL);
@@ -53,15 +53,4 @@ START_TEST(test_B3_threads_that_make_one_leaf_all_write_into_it)
             ck_assert_ptr_null(wm_block_from(page(i, k)));
         }
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("page_map_threads");
-    TCase *tcase = tcase_create("leaves");
-
-    tcase_add_test(tcase, test_B3_threads_that_make_one_leaf_all_write_into_it);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

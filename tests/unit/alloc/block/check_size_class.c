@@ -3,7 +3,7 @@
 
 #include "alloc/block/size_class.h"
 
-START_TEST(test_B8_every_size_wastes_at_most_an_eighth_above_4_kib)
+WT_TEST(test_B8_every_size_wastes_at_most_an_eighth_above_4_kib)
 {
     size_t bytes = 4097;
 
@@ -14,9 +14,8 @@ START_TEST(test_B8_every_size_wastes_at_most_an_eighth_above_4_kib)
     ck_assert_msg(bytes > WM_CLASS_LIMIT + WM_PAGE, "%zu is rounded to %zu",
                   bytes, wm_size_round(bytes));
 }
-END_TEST
 
-START_TEST(test_B8_huge_sizes_are_rounded_to_a_page_only)
+WT_TEST(test_B8_huge_sizes_are_rounded_to_a_page_only)
 {
     /* 20.4 GiB and an odd byte, and its neighbours. */
     static const size_t huge[] = {
@@ -31,9 +30,8 @@ START_TEST(test_B8_huge_sizes_are_rounded_to_a_page_only)
         ck_assert(rounded >= huge[i] && rounded - huge[i] < WM_PAGE);
     }
 }
-END_TEST
 
-START_TEST(test_B8_small_sizes_are_rounded_to_512)
+WT_TEST(test_B8_small_sizes_are_rounded_to_512)
 {
     for (size_t bytes = 1; bytes <= WM_PAGE; bytes++) {
         size_t rounded = wm_size_round(bytes);
@@ -41,9 +39,8 @@ START_TEST(test_B8_small_sizes_are_rounded_to_512)
         ck_assert(rounded >= bytes && rounded - bytes < WM_GRAIN);
     }
 }
-END_TEST
 
-START_TEST(test_B8_classes_rise_and_are_their_own_size)
+WT_TEST(test_B8_classes_rise_and_are_their_own_size)
 {
     size_t last = 0;
 
@@ -60,9 +57,8 @@ START_TEST(test_B8_classes_rise_and_are_their_own_size)
     ck_assert_uint_eq(last, WM_CLASS_LIMIT);
     ck_assert_uint_eq(wm_size_class(last + 1), WM_CLASS_PAGES);
 }
-END_TEST
 
-START_TEST(test_slabs_are_whole_pages_of_at_most_64_slots)
+WT_TEST(test_slabs_are_whole_pages_of_at_most_64_slots)
 {
     for (unsigned i = 0; wm_class_bytes(i) < WM_SLAB_LIMIT; i++) {
         unsigned slots = wm_slab_slots(i);
@@ -70,20 +66,4 @@ START_TEST(test_slabs_are_whole_pages_of_at_most_64_slots)
         ck_assert(slots >= 8 && slots <= 64);
         ck_assert_uint_eq(slots * wm_class_bytes(i) % WM_PAGE, 0);
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("size_class");
-    TCase *tcase = tcase_create("table");
-
-    tcase_add_test(tcase,
-                   test_B8_every_size_wastes_at_most_an_eighth_above_4_kib);
-    tcase_add_test(tcase, test_B8_huge_sizes_are_rounded_to_a_page_only);
-    tcase_add_test(tcase, test_B8_small_sizes_are_rounded_to_512);
-    tcase_add_test(tcase, test_B8_classes_rise_and_are_their_own_size);
-    tcase_add_test(tcase, test_slabs_are_whole_pages_of_at_most_64_slots);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -139,7 +139,9 @@ static void free_rest(const unsigned *piece)
     }
 }
 
-START_TEST(test_C1_C2_C3_blocks_side_by_side_serve_a_larger_request)
+WT_CASE("magazine_own", .setup = set_up, .teardown = tear_down);
+
+WT_LOOP_TEST(test_C1_C2_C3_blocks_side_by_side_serve_a_larger_request, ROWS)
 {
     uint64_t before, asked, hits;
     void *pointer;
@@ -158,11 +160,10 @@ START_TEST(test_C1_C2_C3_blocks_side_by_side_serve_a_larger_request)
     wt_ok(warm_free(pointer));
     free_rest(rows[_i].piece);
 }
-END_TEST
 
 /* What another stream has not passed is no part of a row, whether its thread
  * keeps it or not; nor is what lies behind a live block. */
-START_TEST(test_C1_another_streams_memory_is_no_part_of_a_row)
+WT_LOOP_TEST(test_C1_another_streams_memory_is_no_part_of_a_row, 4)
 {
     static const unsigned piece[4][MOST] = {
         {1, 5 | FREED | OTHER, 1 | FREED, 9},
@@ -184,10 +185,9 @@ START_TEST(test_C1_another_streams_memory_is_no_part_of_a_row)
     wt_ok(warm_free(pointer));
     free_rest(piece[_i]);
 }
-END_TEST
 
 /* Until that has cost as much as more memory does. */
-START_TEST(test_C3_a_row_is_taken_until_growth_is_the_better_deal)
+WT_LOOP_TEST(test_C3_a_row_is_taken_until_growth_is_the_better_deal, 2)
 {
     static const unsigned piece[MOST] = {1 | FREED, 1 | FREED, 14};
     bool dear = _i == 1;
@@ -205,11 +205,10 @@ START_TEST(test_C3_a_row_is_taken_until_growth_is_the_better_deal)
     wt_ok(warm_free(pointer));
     free_rest(piece);
 }
-END_TEST
 
 /* A thread that can serve itself asks nobody, but now and then: what another
  * stream has passed is for whoever wants it. */
-START_TEST(test_C2_others_are_asked_now_and_then)
+WT_TEST(test_C2_others_are_asked_now_and_then)
 {
     static const unsigned piece[MOST] = {5 | FREED | OTHER, 1 | FREED,
                                          1 | FREED, 9};
@@ -241,13 +240,12 @@ START_TEST(test_C2_others_are_asked_now_and_then)
     wt_gate_open(gate);
     free_rest(piece);
 }
-END_TEST
 
 /* ---- what a row may be of ------------------------------------------------ */
 
 /* Small requests have segments of their own: larger blocks are no help, nor do
  * they go for it. */
-START_TEST(test_C3_a_small_request_is_served_of_small_blocks)
+WT_TEST(test_C3_a_small_request_is_served_of_small_blocks)
 {
     enum { REST = 2 * SEGMENT - 1 };
     void *large = wt_device(runtime, mine, MIB);
@@ -267,7 +265,6 @@ START_TEST(test_C3_a_small_request_is_served_of_small_blocks)
     wt_ok(warm_free(pointer));
     wt_free_all(rest, REST);
 }
-END_TEST
 
 /* As one that has been looked up; the thread has a set for it. */
 static wm_request request_of(size_t bytes)
@@ -293,7 +290,7 @@ static void lay_out_apart(void)
     ck_assert_uint_eq(obtained(), 1);
 }
 
-START_TEST(test_C2_a_row_in_a_region_for_large_requests_serves_one)
+WT_TEST(test_C2_a_row_in_a_region_for_large_requests_serves_one)
 {
     void *pointer;
 
@@ -304,10 +301,9 @@ START_TEST(test_C2_a_row_in_a_region_for_large_requests_serves_one)
     wt_ok(warm_free(pointer));
     wt_ok(warm_free(block[2]));
 }
-END_TEST
 
 /* One that is not served there takes nothing from the thread. */
-START_TEST(test_C3_smaller_requests_leave_a_region_for_large_ones_alone)
+WT_TEST(test_C3_smaller_requests_leave_a_region_for_large_ones_alone)
 {
     wm_request request;
 
@@ -319,11 +315,10 @@ START_TEST(test_C3_smaller_requests_leave_a_region_for_large_ones_alone)
     ck_assert_uint_eq(space()->group.reclaimed, 0);
     wt_ok(warm_free(block[2]));
 }
-END_TEST
 
 /* The stream ends after its request looked it up: what the thread keeps for it
  * is anybody's then. */
-START_TEST(test_B6_C1_a_row_of_a_stream_that_has_ended_meanwhile)
+WT_TEST(test_B6_C1_a_row_of_a_stream_that_has_ended_meanwhile)
 {
     static const unsigned piece[MOST] = {5, 1 | FREED, 1 | FREED, 1 | FREED, 8};
     wm_request request;
@@ -347,11 +342,10 @@ START_TEST(test_B6_C1_a_row_of_a_stream_that_has_ended_meanwhile)
     wt_ok(warm_stream_create(runtime, 0, &mine));
     wt_ok(wm_driver_stream_destroy(runtime->driver, old));
 }
-END_TEST
 
 /* Which another thread has freed at the same moment, and has by now: as in
  * check_magazine.c. */
-START_TEST(test_C10_a_block_that_another_has_is_in_no_row)
+WT_TEST(test_C10_a_block_that_another_has_is_in_no_row)
 {
     static const unsigned piece[MOST] = {1 | FREED, 1 | FREED, 14};
     wm_request request;
@@ -370,7 +364,6 @@ START_TEST(test_C10_a_block_that_another_has_is_in_no_row)
     wt_ok(warm_free(block[1]));
     free_rest(piece);
 }
-END_TEST
 
 static int any_stream(void *context, warm_stream stream)
 {
@@ -381,7 +374,7 @@ static int any_stream(void *context, warm_stream stream)
 
 /* A thread whose page-locked memory is steady cuts its larger blocks as well,
  * at no price; but not for a pool, whose memory is its own. */
-START_TEST(test_B2_E8_a_larger_block_is_cut_but_not_for_a_pool)
+WT_LOOP_TEST(test_B2_E8_a_larger_block_is_cut_but_not_for_a_pool, 2)
 {
     warm_private_pool pool = {0};
     wm_space *pinned = &runtime->pinned->space;
@@ -405,33 +398,4 @@ START_TEST(test_B2_E8_a_larger_block_is_cut_but_not_for_a_pool)
         wt_ok(warm_private_pool_end(runtime, pool));
         wt_ok(warm_private_pool_release(runtime, pool));
     }
-}
-END_TEST
-
-static Suite *own_suite(void)
-{
-    const wt_test tests[] = {
-        {test_C1_C2_C3_blocks_side_by_side_serve_a_larger_request, ROWS},
-        {test_C1_another_streams_memory_is_no_part_of_a_row, 4},
-        {test_C3_a_row_is_taken_until_growth_is_the_better_deal, 2},
-        {test_C2_others_are_asked_now_and_then, 1},
-        {test_C3_a_small_request_is_served_of_small_blocks, 1},
-        {test_C2_a_row_in_a_region_for_large_requests_serves_one, 1},
-        {test_C3_smaller_requests_leave_a_region_for_large_ones_alone, 1},
-        {test_B6_C1_a_row_of_a_stream_that_has_ended_meanwhile, 1},
-        {test_C10_a_block_that_another_has_is_in_no_row, 1},
-        {test_B2_E8_a_larger_block_is_cut_but_not_for_a_pool, 2},
-    };
-    Suite *suite = suite_create("magazine_own");
-    TCase *tcase = tcase_create("magazine_own");
-
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    wt_add_tests(tcase, tests, sizeof tests / sizeof *tests);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return wt_main(own_suite());
 }

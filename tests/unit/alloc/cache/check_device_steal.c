@@ -107,7 +107,7 @@ static void other_leaves(size_t first, size_t last, bool keeps)
 
 /* A thread is in one arena, whatever its streams; those that have gone count no
  * more. */
-START_TEST(test_C1_threads_use_an_arena_each)
+WT_TEST(test_C1_threads_use_an_arena_each)
 {
     void *block[2];
 
@@ -127,7 +127,6 @@ START_TEST(test_C1_threads_use_an_arena_each)
     ck_assert_uint_eq(arena(0)->sets, 0);
     end();
 }
-END_TEST
 
 static struct {
     pthread_barrier_t step;
@@ -173,7 +172,7 @@ static void part(void *argument, unsigned index)
 
 /* Without a number they share one until they meet there: runs of the loop, with
  * and without that. */
-START_TEST(test_C1_threads_that_meet_part)
+WT_LOOP_TEST(test_C1_threads_that_meet_part, 2)
 {
     begin((warm_options){.size = 0});
     wt_ok(warm_thread_release(runtime));
@@ -188,12 +187,11 @@ START_TEST(test_C1_threads_that_meet_part)
     ck_assert_uint_eq(arena(0)->sets + arena(1)->sets, 0);
     end();
 }
-END_TEST
 
 /* Of what a thread keeps one block is given back for a request that can be cut
  * out of it, and is looked for in the arena that it is of: all the others stay
  * with the thread. */
-START_TEST(test_C2_C3_one_block_of_a_sibling_serves_a_request)
+WT_TEST(test_C2_C3_one_block_of_a_sibling_serves_a_request)
 {
     enum { LESS = 800 << 10 };
     wm_block *found = NULL;
@@ -224,10 +222,9 @@ START_TEST(test_C2_C3_one_block_of_a_sibling_serves_a_request)
     wt_ok(warm_free(other.block[1]));
     end();
 }
-END_TEST
 
 /* As is one with what is idle beside it. */
-START_TEST(test_C2_C3_a_row_in_a_sibling_serves_a_request)
+WT_TEST(test_C2_C3_a_row_in_a_sibling_serves_a_request)
 {
     wm_request request = {.bytes = 2 * MIB};
     wm_block *found;
@@ -252,13 +249,12 @@ START_TEST(test_C2_C3_a_row_in_a_sibling_serves_a_request)
     wt_ok(warm_free(other.block[1]));
     end();
 }
-END_TEST
 
 /* ---- in the order of streams --------------------------------------------- */
 
 /* The queue of the stream stands still: a request on it may have what was freed
  * on it, in whichever arena; by a size that threads keep, and by others. */
-START_TEST(test_C1_a_stream_has_its_memory_back_in_any_arena)
+WT_LOOP_TEST(test_C1_a_stream_has_its_memory_back_in_any_arena, 3)
 {
     static const size_t sizes[] = {MIB + MIB / 2, 3 * MIB, 6 * MIB};
     size_t bytes = sizes[_i];
@@ -279,13 +275,12 @@ START_TEST(test_C1_a_stream_has_its_memory_back_in_any_arena)
     wt_ok(warm_free(block));
     end();
 }
-END_TEST
 
 /* Another stream has it once its own has passed, and not before; then before
  * memory is obtained, or taken back from threads. A region that is wholly idle,
  * which moves over, and a part of one that stays; asked for before, or for the
  * first time: runs of the loop. */
-START_TEST(test_C1_C3_another_stream_has_it_once_its_own_has_passed)
+WT_LOOP_TEST(test_C1_C3_another_stream_has_it_once_its_own_has_passed, 4)
 {
     bool stays = _i % 2 == 1, early = _i < 2;
     void *block[2] = {NULL, NULL};
@@ -321,10 +316,9 @@ START_TEST(test_C1_C3_another_stream_has_it_once_its_own_has_passed)
     }
     end();
 }
-END_TEST
 
 /* What a stream has left in several arenas is for others when it is retired. */
-START_TEST(test_C4_a_stream_that_is_retired_leaves_what_it_has_in_all)
+WT_TEST(test_C4_a_stream_that_is_retired_leaves_what_it_has_in_all)
 {
     const size_t bytes = 6 * MIB;
     void *here, *block[2];
@@ -347,11 +341,10 @@ START_TEST(test_C4_a_stream_that_is_retired_leaves_what_it_has_in_all)
     wt_free_all(block, 2);
     end();
 }
-END_TEST
 
 /* One that goes on after it was retired is told as any other, for what it has
  * in any of them. */
-START_TEST(test_C4_a_stream_that_was_retired_is_told_in_all)
+WT_TEST(test_C4_a_stream_that_was_retired_is_told_in_all)
 {
     const size_t bytes = 6 * MIB;
     wt_gate *gate;
@@ -374,7 +367,6 @@ START_TEST(test_C4_a_stream_that_was_retired_is_told_in_all)
     wt_ok(warm_free(block));
     end();
 }
-END_TEST
 
 static size_t lanes_of(const wm_arena *arena)
 {
@@ -430,7 +422,7 @@ static void replace_meanwhile(void)
 
 /* What was asked for is nobody's then: with magazines, of which a set names the
  * lane as well, and without. */
-START_TEST(test_C4_a_stream_ends_while_it_is_allocated_for)
+WT_LOOP_TEST(test_C4_a_stream_ends_while_it_is_allocated_for, 2)
 {
     void *block;
 
@@ -445,10 +437,9 @@ START_TEST(test_C4_a_stream_ends_while_it_is_allocated_for)
     wt_ok(warm_free(meanwhile.block));
     end();
 }
-END_TEST
 
 /* A thread that kept memory in the order of a stream that has ended. */
-START_TEST(test_C4_a_lane_that_a_set_names_is_no_other_streams)
+WT_TEST(test_C4_a_lane_that_a_set_names_is_no_other_streams)
 {
     const wm_lane *old;
     void *block;
@@ -464,11 +455,10 @@ START_TEST(test_C4_a_lane_that_a_set_names_is_no_other_streams)
     wt_ok(warm_free(meanwhile.block));
     end();
 }
-END_TEST
 
 /* A stream has a lane where it takes memory, besides its first: not where it
  * only looked. */
-START_TEST(test_C1_lanes_are_made_where_memory_is_taken)
+WT_TEST(test_C1_lanes_are_made_where_memory_is_taken)
 {
     enum { STREAMS = 8 };
     warm_stream stream[STREAMS];
@@ -490,13 +480,13 @@ START_TEST(test_C1_lanes_are_made_where_memory_is_taken)
     wt_ok(warm_free(other.block[1]));
     end();
 }
-END_TEST
 
 /* ---- short of memory ----------------------------------------------------- */
 
 /* Regions that siblings have idle go for one that is larger, be it that the
  * device has no more, or that the limit says so. */
-START_TEST(test_C2_C8_what_siblings_have_idle_goes_back_before_it_is_refused)
+WT_LOOP_TEST(test_C2_C8_what_siblings_have_idle_goes_back_before_it_is_refused,
+             2)
 {
     void *block;
 
@@ -516,11 +506,10 @@ START_TEST(test_C2_C8_what_siblings_have_idle_goes_back_before_it_is_refused)
     ck_assert_uint_eq(wt_device_stats(runtime).all.held_bytes.current, 0);
     end();
 }
-END_TEST
 
 /* What is idle longest goes first, in whichever arena it lies: a third stream
  * may have neither, the others stand still. */
-START_TEST(test_C8_those_of_all_siblings_idle_longest_go_first)
+WT_TEST(test_C8_those_of_all_siblings_idle_longest_go_first)
 {
     const size_t bytes = 32 * MIB;
     warm_device_info device = {.size = sizeof device};
@@ -556,11 +545,10 @@ START_TEST(test_C8_those_of_all_siblings_idle_longest_go_first)
     wt_ok(warm_stream_destroy(runtime, third));
     end();
 }
-END_TEST
 
 /* The largest, be they in turn in one and the other, and no more than is asked
  * for; with segments of both kinds, of which those that stretch go in parts. */
-START_TEST(test_C8_the_largest_of_all_siblings_go_first)
+WT_LOOP_TEST(test_C8_the_largest_of_all_siblings_go_first, 2)
 {
     bool parts = _i == 1;
     void *here[2], *between;
@@ -582,10 +570,9 @@ START_TEST(test_C8_the_largest_of_all_siblings_go_first)
     wt_ok(warm_free(between));
     end();
 }
-END_TEST
 
 /* A stream waits for one whose memory lies in a sibling. */
-START_TEST(test_C2_a_stream_waits_for_memory_of_a_sibling)
+WT_TEST(test_C2_a_stream_waits_for_memory_of_a_sibling)
 {
     wt_gate *gate;
     void *block;
@@ -605,12 +592,11 @@ START_TEST(test_C2_a_stream_waits_for_memory_of_a_sibling)
     wt_ok(warm_free(other.block[1]));
     end();
 }
-END_TEST
 
 /* ---- figures ------------------------------------------------------------- */
 
 /* Blocks of one arena in the figures of another; a region that moves. */
-START_TEST(test_C6_B14_figures_are_sums_over_siblings)
+WT_TEST(test_C6_B14_figures_are_sums_over_siblings)
 {
     warm_device_cache info = {.size = sizeof info};
     warm_device_stats s;
@@ -646,10 +632,9 @@ START_TEST(test_C6_B14_figures_are_sums_over_siblings)
     ck_assert_uint_eq(s.large.live.freed, 2);
     end();
 }
-END_TEST
 
 /* A part was never more than all. */
-START_TEST(test_C6_peaks_of_parts_are_within_those_of_all)
+WT_TEST(test_C6_peaks_of_parts_are_within_those_of_all)
 {
     warm_device_stats s;
 
@@ -664,7 +649,6 @@ START_TEST(test_C6_peaks_of_parts_are_within_those_of_all)
     wt_ok(warm_free(other.block[1]));
     end();
 }
-END_TEST
 
 static struct {
     size_t bytes;
@@ -702,7 +686,7 @@ static void move_or_look(void *argument, unsigned index)
 }
 
 /* A region that moves meanwhile is counted once. */
-START_TEST(test_C6_figures_are_of_one_moment)
+WT_TEST(test_C6_figures_are_of_one_moment)
 {
     warm_device_stats s;
 
@@ -728,35 +712,4 @@ START_TEST(test_C6_figures_are_of_one_moment)
     ck_assert_uint_eq(wt_device_stats(runtime).all.segments.peak,
                       s.all.segments.peak);
     end();
-}
-END_TEST
-
-int main(void)
-{
-    const wt_test tests[] = {
-        {test_C1_threads_use_an_arena_each, 1},
-        {test_C1_threads_that_meet_part, 2},
-        {test_C2_C3_one_block_of_a_sibling_serves_a_request, 1},
-        {test_C2_C3_a_row_in_a_sibling_serves_a_request, 1},
-        {test_C1_a_stream_has_its_memory_back_in_any_arena, 3},
-        {test_C1_C3_another_stream_has_it_once_its_own_has_passed, 4},
-        {test_C4_a_stream_that_is_retired_leaves_what_it_has_in_all, 1},
-        {test_C4_a_stream_that_was_retired_is_told_in_all, 1},
-        {test_C1_lanes_are_made_where_memory_is_taken, 1},
-        {test_C4_a_stream_ends_while_it_is_allocated_for, 2},
-        {test_C4_a_lane_that_a_set_names_is_no_other_streams, 1},
-        {test_C2_C8_what_siblings_have_idle_goes_back_before_it_is_refused, 2},
-        {test_C8_those_of_all_siblings_idle_longest_go_first, 1},
-        {test_C8_the_largest_of_all_siblings_go_first, 2},
-        {test_C2_a_stream_waits_for_memory_of_a_sibling, 1},
-        {test_C6_B14_figures_are_sums_over_siblings, 1},
-        {test_C6_peaks_of_parts_are_within_those_of_all, 1},
-        {test_C6_figures_are_of_one_moment, 1},
-    };
-    Suite *suite = suite_create("device_sibling");
-    TCase *tcase = tcase_create("device_sibling");
-
-    wt_add_tests(tcase, tests, sizeof tests / sizeof *tests);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

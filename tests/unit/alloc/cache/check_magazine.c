@@ -80,9 +80,11 @@ static void check_set(void)
 
 /* ---- hits ---------------------------------------------------------------- */
 
+WT_CASE("magazine", .setup = set_up, .teardown = tear_down);
+
 /* As a tracer wants it in the second run: every call takes its slow path, which
  * keeps blocks all the same. */
-START_TEST(test_B2_a_hit_gives_the_block_freed_last)
+WT_LOOP_TEST(test_B2_a_hit_gives_the_block_freed_last, 2)
 {
     void *a, *b;
 
@@ -101,9 +103,8 @@ START_TEST(test_B2_a_hit_gives_the_block_freed_last)
     wt_ok(warm_free(a));
     wt_ok(warm_free(b));
 }
-END_TEST
 
-START_TEST(test_what_a_hit_refuses)
+WT_TEST(test_what_a_hit_refuses)
 {
     char *a = take(SIZE);
     warm_block_info info = {.size = sizeof info};
@@ -120,11 +121,10 @@ START_TEST(test_what_a_hit_refuses)
     ck_assert_uint_eq(kept(SIZE), 1);
     check_set();
 }
-END_TEST
 
 /* What the window remembers of a block is a guess: it may be gone, be another
  * block's, or that of one that was freed. */
-START_TEST(test_a_block_is_found_whatever_the_window_guesses)
+WT_TEST(test_a_block_is_found_whatever_the_window_guesses)
 {
     char *a = take(SIZE), *b = take(SIZE), *c = NULL;
     wm_block **slot;
@@ -149,9 +149,8 @@ START_TEST(test_a_block_is_found_whatever_the_window_guesses)
     wt_fails(WARM_INVALID_POINTER, warm_free(c));
     check_set();
 }
-END_TEST
 
-START_TEST(test_every_slot_is_found_by_its_address)
+WT_TEST(test_every_slot_is_found_by_its_address)
 {
     for (unsigned c = 0; wm_class_bytes(c) < WM_SLAB_LIMIT; c++) {
         size_t bytes = wm_class_bytes(c);
@@ -170,11 +169,10 @@ START_TEST(test_every_slot_is_found_by_its_address)
         free(base);
     }
 }
-END_TEST
 
 /* ---- bounds and batches -------------------------------------------------- */
 
-START_TEST(test_a_class_keeps_no_more_than_its_bound)
+WT_TEST(test_a_class_keeps_no_more_than_its_bound)
 {
     void *block[4 * BLOCKS];
 
@@ -192,9 +190,8 @@ START_TEST(test_a_class_keeps_no_more_than_its_bound)
                          block[4 * BLOCKS - 1 - i]);
     }
 }
-END_TEST
 
-START_TEST(test_all_classes_keep_no_more_than_the_bytes)
+WT_TEST(test_all_classes_keep_no_more_than_the_bytes)
 {
     static const size_t sizes[] = {4 << 10, 64 << 10, 250 << 10, 500 << 10,
                                    1 << 20, 2 << 20,  4 << 20};
@@ -216,10 +213,9 @@ START_TEST(test_all_classes_keep_no_more_than_the_bytes)
     wt_free_all(block, 64);
     check_set();
 }
-END_TEST
 
 /* A size that fills all the bytes by itself makes the others leave. */
-START_TEST(test_what_is_not_used_any_more_leaves)
+WT_TEST(test_what_is_not_used_any_more_leaves)
 {
     void *small[BLOCKS], *large = take(1 << 20), *larger = take(1 << 20);
     unsigned before;
@@ -236,9 +232,8 @@ START_TEST(test_what_is_not_used_any_more_leaves)
     ck_assert_uint_lt(kept(SIZE), before);
     ck_assert_uint_gt(kept(1 << 20), 0);
 }
-END_TEST
 
-START_TEST(test_a_thread_that_keeps_missing_gets_more_at_once)
+WT_TEST(test_a_thread_that_keeps_missing_gets_more_at_once)
 {
     void *block[64];
     unsigned most = 0, misses = 0;
@@ -255,9 +250,8 @@ START_TEST(test_a_thread_that_keeps_missing_gets_more_at_once)
     ck_assert_uint_le(misses, 64 / (BLOCKS / 2) + 4);
     wt_free_all(block, 64);
 }
-END_TEST
 
-START_TEST(test_magazines_may_be_off)
+WT_TEST(test_magazines_may_be_off)
 {
     warm_runtime *kept = runtime;
     void *a;
@@ -272,7 +266,6 @@ START_TEST(test_magazines_may_be_off)
     wt_runtime_end(runtime);
     runtime = kept;
 }
-END_TEST
 
 /* ---- other threads ------------------------------------------------------- */
 
@@ -348,7 +341,7 @@ static void finish(struct other *other, pthread_t thread)
     pthread_barrier_destroy(&other->barrier);
 }
 
-START_TEST(test_who_only_frees_keeps_no_more_than_its_bound)
+WT_TEST(test_who_only_frees_keeps_no_more_than_its_bound)
 {
     struct other other;
     pthread_t thread;
@@ -364,10 +357,9 @@ START_TEST(test_who_only_frees_keeps_no_more_than_its_bound)
     finish(&other, thread);
     ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
 }
-END_TEST
 
 /* Blocks that another allocated go round without being joined and cut. */
-START_TEST(test_what_full_magazines_give_back_others_get_as_it_is)
+WT_TEST(test_what_full_magazines_give_back_others_get_as_it_is)
 {
     struct other other;
     pthread_t thread;
@@ -395,9 +387,8 @@ START_TEST(test_what_full_magazines_give_back_others_get_as_it_is)
     wt_ok(warm_free(take(2 << 20)));
     ck_assert_uint_eq(obtained(), 1);
 }
-END_TEST
 
-START_TEST(test_a_thread_that_ends_gives_all_back_under_one_lock)
+WT_TEST(test_a_thread_that_ends_gives_all_back_under_one_lock)
 {
     struct other other;
     pthread_t thread;
@@ -412,10 +403,9 @@ START_TEST(test_a_thread_that_ends_gives_all_back_under_one_lock)
     wt_ok(warm_thread_release(runtime));
     ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 0);
 }
-END_TEST
 
 /* A thread that comes after another needs no memory of the library's own. */
-START_TEST(test_a_set_serves_one_thread_after_the_other)
+WT_TEST(test_a_set_serves_one_thread_after_the_other)
 {
     struct other other;
     uint64_t number = 0, calls = 0;
@@ -435,10 +425,9 @@ START_TEST(test_a_set_serves_one_thread_after_the_other)
     wt_ok(warm_free(take(SIZE)));
     ck_assert_uint_ne(my_set()->live, number); /* never used twice */
 }
-END_TEST
 
 /* What lives longer than its thread belongs to nobody, and can be freed. */
-START_TEST(test_a_block_outlives_the_thread_that_had_it)
+WT_TEST(test_a_block_outlives_the_thread_that_had_it)
 {
     void *a = take(SIZE);
 
@@ -449,12 +438,11 @@ START_TEST(test_a_block_outlives_the_thread_that_had_it)
     check_set();
     ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
 }
-END_TEST
 
 /* ---- back to the arena --------------------------------------------------- */
 
 /* A miss asks a few streams, then all before it grows. */
-START_TEST(test_what_has_passed_behind_many_that_have_not)
+WT_TEST(test_what_has_passed_behind_many_that_have_not)
 {
     enum { STREAMS = 12, PASSED = 9 };
     warm_stream stream[STREAMS];
@@ -483,10 +471,9 @@ START_TEST(test_what_has_passed_behind_many_that_have_not)
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
     wt_free_all(fill, 3);
 }
-END_TEST
 
 /* 4 MiB are held: the other thread keeps a part of it, and needs nothing. */
-START_TEST(test_memory_is_taken_back_before_the_cache_grows)
+WT_TEST(test_memory_is_taken_back_before_the_cache_grows)
 {
     struct other other;
     pthread_t thread;
@@ -507,11 +494,10 @@ START_TEST(test_memory_is_taken_back_before_the_cache_grows)
     wt_ok(warm_free(b));
     finish(&other, thread);
 }
-END_TEST
 
 /* Of what the thread keeps, the smallest that will do; the rest is hit later.
  */
-START_TEST(test_one_larger_block_is_taken_back_before_all)
+WT_TEST(test_one_larger_block_is_taken_back_before_all)
 {
     void *fill[] = {take(2 << 20), take(512 << 10), take(192 << 10)};
     void *large = take(1 << 20), *fitting = take(256 << 10), *a = take(SIZE);
@@ -534,10 +520,9 @@ START_TEST(test_one_larger_block_is_taken_back_before_all)
     wt_ok(warm_free(fitting));
     wt_free_all(fill, 3);
 }
-END_TEST
 
 /* None is large enough, but two of them are, joined. */
-START_TEST(test_large_classes_are_taken_back_before_small_ones)
+WT_TEST(test_large_classes_are_taken_back_before_small_ones)
 {
     void *a = take(768 << 10), *b = take(768 << 10), *small = take(SIZE);
     void *fill[] = {take(2 << 20), take(448 << 10)};
@@ -559,9 +544,8 @@ START_TEST(test_large_classes_are_taken_back_before_small_ones)
     wt_ok(warm_free(a < b ? a : b));
     wt_free_all(fill, 2);
 }
-END_TEST
 
-START_TEST(test_empty_cache_takes_from_all_threads)
+WT_TEST(test_empty_cache_takes_from_all_threads)
 {
     struct other other;
     pthread_t thread;
@@ -577,9 +561,8 @@ START_TEST(test_empty_cache_takes_from_all_threads)
     check_set();
     finish(&other, thread);
 }
-END_TEST
 
-START_TEST(test_destroy_takes_from_all_threads)
+WT_TEST(test_destroy_takes_from_all_threads)
 {
     struct other other;
     warm_destroy_report report = {.size = sizeof report};
@@ -597,7 +580,6 @@ START_TEST(test_destroy_takes_from_all_threads)
     finish(&other, thread);
     set_up();
 }
-END_TEST
 
 /* Memory goes round between two threads that need all of it in turn: taking
  * it back is no longer worth it at some point, and one growth ends that. */
@@ -616,7 +598,7 @@ static void *take_turns(void *argument)
     return NULL;
 }
 
-START_TEST(test_growth_is_bought_where_reclaiming_is_dear)
+WT_TEST(test_growth_is_bought_where_reclaiming_is_dear)
 {
     enum { TURNS = 300 };
     struct other other;
@@ -640,7 +622,6 @@ START_TEST(test_growth_is_bought_where_reclaiming_is_dear)
     wt_ok(other.status);
     ck_assert_uint_eq(obtained() - before, 2);
 }
-END_TEST
 
 /* Four threads with a block each, in a region that always has a gap for one
  * more, if only nobody keeps what lies idle: each request must be served,
@@ -677,7 +658,7 @@ static void squeeze(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_no_request_fails_for_what_others_keep)
+WT_TEST(test_no_request_fails_for_what_others_keep)
 {
     _Atomic uint64_t refused = 0;
     warm_runtime *kept_runtime = runtime;
@@ -695,13 +676,12 @@ START_TEST(test_no_request_fails_for_what_others_keep)
     wt_runtime_end(runtime);
     runtime = kept_runtime;
 }
-END_TEST
 
 /* ---- freed twice at once ------------------------------------------------- */
 
 /* What two threads leave that free one block at the same moment, the one by a
  * hit, the other by its slow path: an entry whose state is another's. */
-START_TEST(test_C10_an_entry_that_another_has_is_dropped)
+WT_TEST(test_C10_an_entry_that_another_has_is_dropped)
 {
     void *a = take(SIZE), *b = take(SIZE);
     wm_block *block = wm_block_at(a);
@@ -717,9 +697,8 @@ START_TEST(test_C10_an_entry_that_another_has_is_dropped)
     check_set();
     ck_assert_uint_eq(kept(SIZE), 2);
 }
-END_TEST
 
-START_TEST(test_C10_such_an_entry_does_not_go_to_the_arena)
+WT_TEST(test_C10_such_an_entry_does_not_go_to_the_arena)
 {
     void *a = take(SIZE), *b = take(SIZE);
     wm_block *block = wm_block_at(a);
@@ -732,7 +711,6 @@ START_TEST(test_C10_such_an_entry_does_not_go_to_the_arena)
     ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 1);
     wt_ok(warm_free(a));
 }
-END_TEST
 
 /* ---- figures ------------------------------------------------------------- */
 
@@ -745,7 +723,7 @@ static warm_class_stats class_now(size_t bytes)
     return stats;
 }
 
-START_TEST(test_C10_such_an_entry_is_not_traded)
+WT_TEST(test_C10_such_an_entry_is_not_traded)
 {
     void *a = take(768 << 10), *b = take(768 << 10);
     void *fill[] = {take(2 << 20), take(512 << 10)};
@@ -766,12 +744,11 @@ START_TEST(test_C10_such_an_entry_is_not_traded)
     wt_free_all(fill, 2);
     ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
 }
-END_TEST
 
 /* Of a class a thread claims what it keeps ready, too. */
 enum { CLASS_ROOM = WT_ROOM_BLOCKS + 32 };
 
-START_TEST(test_B14_peaks_of_one_thread_are_near)
+WT_TEST(test_B14_peaks_of_one_thread_are_near)
 {
     void *a, *b, *c;
 
@@ -796,9 +773,8 @@ START_TEST(test_B14_peaks_of_one_thread_are_near)
     ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 2 * 65536);
     ck_assert_uint_eq(wt_pinned_stats(runtime).idle_bytes, 4 << 20);
 }
-END_TEST
 
-START_TEST(test_B14_totals_are_exact_and_reset)
+WT_TEST(test_B14_totals_are_exact_and_reset)
 {
     void *a = NULL;
 
@@ -824,12 +800,11 @@ START_TEST(test_B14_totals_are_exact_and_reset)
     ck_assert_uint_eq(class_now(62000).live.freed, 1);
     ck_assert_uint_eq(class_now(62000).requested_bytes.freed, 62000);
 }
-END_TEST
 
 /* Where nothing of its size is kept a request takes what is up to two classes
  * larger, and of more than 4 KiB not an eighth more than the request, without a
  * lock; and nothing larger. */
-START_TEST(test_B8_a_block_of_the_next_two_classes_will_do)
+WT_LOOP_TEST(test_B8_a_block_of_the_next_two_classes_will_do, 14)
 {
     enum { KIB = 1 << 10 };
     static const struct {
@@ -870,11 +845,10 @@ START_TEST(test_B8_a_block_of_the_next_two_classes_will_do)
     wt_ok(warm_free(block));
     ck_assert_uint_eq(wt_pinned_stats(runtime).live_bytes.current, 0);
 }
-END_TEST
 
 /* A free that goes past the thread's magazines comes after what the thread had
  * handed out before: for a moment both were with the caller. */
-START_TEST(test_B14_peaks_do_not_miss_what_is_not_settled)
+WT_LOOP_TEST(test_B14_peaks_do_not_miss_what_is_not_settled, 2)
 {
     void *small, *large = take(5 << 20);
 
@@ -892,7 +866,6 @@ START_TEST(test_B14_peaks_do_not_miss_what_is_not_settled)
     wt_ok(warm_stream_synchronize(runtime, NULL));
     wt_ok(warm_poll(runtime));
 }
-END_TEST
 
 /* A destructor that runs after ours: the thread's window is another one's by
  * then, and it gets a new one, which goes as the first one did. */
@@ -916,7 +889,7 @@ static void *end_with_a_late_call(void *status)
     return NULL;
 }
 
-START_TEST(test_a_late_destructor_has_a_window_of_its_own)
+WT_TEST(test_a_late_destructor_has_a_window_of_its_own)
 {
     warm_status status;
     pthread_t thread;
@@ -930,7 +903,6 @@ START_TEST(test_a_late_destructor_has_a_window_of_its_own)
     }
     pthread_key_delete(late);
 }
-END_TEST
 
 /* One thread against a plain model of what the figures must be. */
 struct model {
@@ -957,7 +929,7 @@ static void compare(const warm_stat *stat, const struct model *model,
                (unsigned long)model->peak);
 }
 
-START_TEST(test_B14_figures_of_one_thread_are_those_of_a_model)
+WT_TEST(test_B14_figures_of_one_thread_are_those_of_a_model)
 {
     enum { SLOTS = 48 };
     static struct model asked, blocks, bytes, of[WM_CLASSES_ALL];
@@ -1014,7 +986,6 @@ START_TEST(test_B14_figures_of_one_thread_are_those_of_a_model)
     wt_ok(warm_stream_synchronize(runtime, NULL));
     wt_ok(warm_poll(runtime));
 }
-END_TEST
 
 enum { THREADS = 6 };
 static _Atomic(void *) shared[64];
@@ -1066,7 +1037,7 @@ static void read_figures(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_B14_figures_of_many_threads_are_exact_once_they_are_quiet)
+WT_TEST(test_B14_figures_of_many_threads_are_exact_once_they_are_quiet)
 {
     warm_space_stats s;
     uint64_t left = 0;
@@ -1089,12 +1060,11 @@ START_TEST(test_B14_figures_of_many_threads_are_exact_once_they_are_quiet)
     ck_assert_uint_eq(s.requested_bytes.current, 0);
     ck_assert_uint_eq(s.live_bytes.current, 0);
 }
-END_TEST
 
 /* ---- without memory for records ------------------------------------------ */
 
 /* A thread for whom there is no set allocates and frees all the same. */
-START_TEST(test_a_thread_does_without_a_set)
+WT_TEST(test_a_thread_does_without_a_set)
 {
     wm_space *space = &runtime->pinned->space;
     void *a = take(SIZE);
@@ -1119,51 +1089,4 @@ START_TEST(test_a_thread_does_without_a_set)
     a = take(SIZE);
     ck_assert_ptr_nonnull(my_set());
     wt_ok(warm_free(a));
-}
-END_TEST
-
-int main(void)
-{
-    const wt_test tests[] = {
-        {test_B2_a_hit_gives_the_block_freed_last, 2},
-        {test_what_a_hit_refuses, 1},
-        {test_a_block_is_found_whatever_the_window_guesses, 1},
-        {test_every_slot_is_found_by_its_address, 1},
-        {test_a_class_keeps_no_more_than_its_bound, 1},
-        {test_all_classes_keep_no_more_than_the_bytes, 1},
-        {test_what_is_not_used_any_more_leaves, 1},
-        {test_a_thread_that_keeps_missing_gets_more_at_once, 1},
-        {test_magazines_may_be_off, 1},
-        {test_who_only_frees_keeps_no_more_than_its_bound, 1},
-        {test_what_full_magazines_give_back_others_get_as_it_is, 1},
-        {test_a_thread_that_ends_gives_all_back_under_one_lock, 1},
-        {test_a_set_serves_one_thread_after_the_other, 1},
-        {test_a_block_outlives_the_thread_that_had_it, 1},
-        {test_memory_is_taken_back_before_the_cache_grows, 1},
-        {test_one_larger_block_is_taken_back_before_all, 1},
-        {test_large_classes_are_taken_back_before_small_ones, 1},
-        {test_empty_cache_takes_from_all_threads, 1},
-        {test_destroy_takes_from_all_threads, 1},
-        {test_growth_is_bought_where_reclaiming_is_dear, 1},
-        {test_no_request_fails_for_what_others_keep, 1},
-        {test_C10_an_entry_that_another_has_is_dropped, 1},
-        {test_C10_such_an_entry_does_not_go_to_the_arena, 1},
-        {test_C10_such_an_entry_is_not_traded, 1},
-        {test_what_has_passed_behind_many_that_have_not, 1},
-        {test_B14_peaks_of_one_thread_are_near, 1},
-        {test_B14_totals_are_exact_and_reset, 1},
-        {test_B14_figures_of_one_thread_are_those_of_a_model, 1},
-        {test_B14_figures_of_many_threads_are_exact_once_they_are_quiet, 1},
-        {test_a_late_destructor_has_a_window_of_its_own, 1},
-        {test_a_thread_does_without_a_set, 1},
-        {test_B8_a_block_of_the_next_two_classes_will_do, 14},
-        {test_B14_peaks_do_not_miss_what_is_not_settled, 2},
-    };
-    Suite *suite = suite_create("magazine");
-    TCase *tcase = tcase_create("magazine");
-
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    wt_add_tests(tcase, tests, sizeof tests / sizeof *tests);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

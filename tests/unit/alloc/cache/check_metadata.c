@@ -146,7 +146,8 @@ static const struct {
     uint64_t arenas, nodes;
 } houses[] = {{4, 1}, {1, 1}, {3, 2}, {1, 2}};
 
-START_TEST(test_B25_threads_that_come_and_go_leave_no_metadata)
+WT_LOOP_TEST(test_B25_threads_that_come_and_go_leave_no_metadata,
+             sizeof houses / sizeof houses[0])
 {
     warm_options options = {.size = sizeof options,
                             .device = "host",
@@ -177,7 +178,6 @@ START_TEST(test_B25_threads_that_come_and_go_leave_no_metadata)
     wt_runtime_end(runtime);
     ck_assert_int_eq(wm_meta_live(), before + 1); /* what its users hold */
 }
-END_TEST
 
 static unsigned spare_sets(const wm_space *space)
 {
@@ -204,7 +204,7 @@ static void use_all(void *argument, unsigned index)
 
 /* Many threads at once: what they leave goes with the next trim, but for a few
  * sets, which serve as ever. */
-START_TEST(test_B25_a_trim_frees_what_a_burst_of_threads_left)
+WT_TEST(test_B25_a_trim_frees_what_a_burst_of_threads_left)
 {
     enum { BURST = 4 * WM_SETS_KEPT };
     warm_status status[BURST];
@@ -237,7 +237,6 @@ START_TEST(test_B25_a_trim_frees_what_a_burst_of_threads_left)
     pthread_barrier_destroy(&churn.step);
     wt_runtime_end(runtime);
 }
-END_TEST
 
 static struct {
     warm_status status;
@@ -273,7 +272,7 @@ static void move_to_other_node(void *argument, unsigned index)
     mover.steady = set->footprint_stable;
 }
 
-START_TEST(test_B15_B25_a_set_that_moves_counts_from_the_start)
+WT_TEST(test_B15_B25_a_set_that_moves_counts_from_the_start)
 {
     runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options),
                                          .device = "host",
@@ -286,7 +285,6 @@ START_TEST(test_B15_B25_a_set_that_moves_counts_from_the_start)
     ck_assert_int_lt(mover.completed, 1 << 20);
     wt_runtime_end(runtime);
 }
-END_TEST
 
 static void use_default_stream(void *argument, unsigned index)
 {
@@ -304,7 +302,7 @@ static void use_default_stream(void *argument, unsigned index)
 }
 
 /* Each thread's is another stream. */
-START_TEST(test_B25_default_streams_of_threads_leave_no_metadata)
+WT_TEST(test_B25_default_streams_of_threads_leave_no_metadata)
 {
     int64_t live = 0;
 
@@ -319,7 +317,6 @@ START_TEST(test_B25_default_streams_of_threads_leave_no_metadata)
     ck_assert_int_eq(wm_meta_live(), live);
     wt_runtime_end(runtime);
 }
-END_TEST
 
 /* ---- what a thread costs ------------------------------------------------- */
 
@@ -410,7 +407,7 @@ static void count_costs(void *argument, unsigned index)
 /* A thread that finds blocks and their records there pays for its window, a set
  * of each space, the classes that it uses, and a slot for each stream; and
  * leaves all of it to the next thread. */
-START_TEST(test_B25_a_thread_pays_for_what_it_uses)
+WT_TEST(test_B25_a_thread_pays_for_what_it_uses)
 {
     enum { SET = 9 << 10, WINDOW = 10 << 10, CLASS = 1 << 10, SLOT = 3 << 10 };
     int64_t before;
@@ -443,11 +440,10 @@ START_TEST(test_B25_a_thread_pays_for_what_it_uses)
     wt_ok(warm_stream_destroy(runtime, cost.stream));
     wt_runtime_end(runtime);
 }
-END_TEST
 
 /* Without memory for the entries of a class, or for a slot, blocks are neither
  * lost nor miscounted; and later they are kept as ever. */
-START_TEST(test_B25_a_thread_does_without_a_class_or_a_slot)
+WT_TEST(test_B25_a_thread_does_without_a_class_or_a_slot)
 {
     void *held, *kept[2];
 
@@ -479,25 +475,4 @@ START_TEST(test_B25_a_thread_does_without_a_class_or_a_slot)
     wt_free_all(kept, 2);
     wt_ok(warm_stream_destroy(runtime, cost.stream));
     wt_runtime_end(runtime);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("metadata");
-    TCase *tcase = tcase_create("churn");
-
-    tcase_add_loop_test(tcase,
-                        test_B25_threads_that_come_and_go_leave_no_metadata, 0,
-                        sizeof houses / sizeof houses[0]);
-    tcase_add_test(tcase,
-                   test_B25_default_streams_of_threads_leave_no_metadata);
-    tcase_add_test(tcase, test_B25_a_trim_frees_what_a_burst_of_threads_left);
-    suite_add_tcase(suite, tcase);
-    tcase = tcase_create("cost");
-    tcase_add_test(tcase, test_B15_B25_a_set_that_moves_counts_from_the_start);
-    tcase_add_test(tcase, test_B25_a_thread_pays_for_what_it_uses);
-    tcase_add_test(tcase, test_B25_a_thread_does_without_a_class_or_a_slot);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

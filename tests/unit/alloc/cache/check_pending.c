@@ -9,9 +9,11 @@
 
 /* ---- bounds -------------------------------------------------------------- */
 
+WT_CASE("gather", .setup = set_up, .teardown = tear_down);
+
 /* The first record makes the slot; after that frees gather in it until there
  * are as many as make a batch worth a question. */
-START_TEST(test_count_bounds_what_a_slot_gathers)
+WT_LOOP_TEST(test_count_bounds_what_a_slot_gathers, 2)
 {
     unsigned most = _i == 0 ? WM_BATCH_RIPE : 3;
 
@@ -33,10 +35,9 @@ START_TEST(test_count_bounds_what_a_slot_gathers)
     pass_all();
     check_references(stream, 0);
 }
-END_TEST
 
 /* A slot has a part of what a batch may have. */
-START_TEST(test_bytes_bound_what_a_slot_gathers)
+WT_TEST(test_bytes_bound_what_a_slot_gathers)
 {
     reopen((warm_options){.batch_bytes = 4 * 3 * BYTES});
     wt_stop(runtime, stream);
@@ -51,10 +52,9 @@ START_TEST(test_bytes_bound_what_a_slot_gathers)
     }
     wt_go(runtime, stream);
 }
-END_TEST
 
 /* By age the oldest of all slots counts, and nothing that is younger goes. */
-START_TEST(test_age_bounds_what_slots_gather)
+WT_TEST(test_age_bounds_what_slots_gather)
 {
     warm_stream other = stream_beside();
 
@@ -76,10 +76,9 @@ START_TEST(test_age_bounds_what_slots_gather)
     wt_go(runtime, stream);
     wt_go(runtime, other);
 }
-END_TEST
 
 /* What joins younger blocks keeps its age. */
-START_TEST(test_age_is_that_of_the_oldest_block)
+WT_TEST(test_age_is_that_of_the_oldest_block)
 {
     void *block = take();
     uint64_t began = now_ns;
@@ -98,13 +97,12 @@ START_TEST(test_age_is_that_of_the_oldest_block)
     ck_assert_uint_eq(timeline_of(stream)->open.bytes, 2 * BYTES);
     wt_go(runtime, stream);
 }
-END_TEST
 
 /* ---- slots, and their references ----------------------------------------- */
 
 /* More streams than slots: who comes last has it, and what the one before had
  * gathered is in its timeline. */
-START_TEST(test_a_slot_that_another_stream_wants_is_emptied)
+WT_TEST(test_a_slot_that_another_stream_wants_is_emptied)
 {
     warm_stream all[STREAMS];
     unsigned with_slot = 0, open = 0;
@@ -134,10 +132,9 @@ START_TEST(test_a_slot_that_another_stream_wants_is_emptied)
         check_references(all[i], 0);
     }
 }
-END_TEST
 
 /* More live blocks than a slot has references for at once. */
-START_TEST(test_a_slot_never_gives_its_last_reference)
+WT_TEST(test_a_slot_never_gives_its_last_reference)
 {
     static void *block[MANY];
 
@@ -152,7 +149,6 @@ START_TEST(test_a_slot_never_gives_its_last_reference)
     check_references(stream, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
 }
-END_TEST
 
 /* A block that waits is nobody's: its free is refused, by the same thread and
  * by another one, in the slot and told. */
@@ -161,7 +157,7 @@ static void *free_it(void *block)
     return (void *)(uintptr_t)warm_free(block);
 }
 
-START_TEST(test_a_gathered_block_is_freed_once)
+WT_TEST(test_a_gathered_block_is_freed_once)
 {
     void *block = take();
     void *status = NULL;
@@ -181,12 +177,11 @@ START_TEST(test_a_gathered_block_is_freed_once)
     }
     wt_go(runtime, stream);
 }
-END_TEST
 
 /* Somebody is about to visit the window, and may be so for long: what its
  * thread frees meanwhile gathers as ever; not where hits are not wanted at all.
  */
-START_TEST(test_frees_before_a_visit_gather_too)
+WT_TEST(test_frees_before_a_visit_gather_too)
 {
     wm_biased_lock *biased;
     char *block[12];
@@ -221,11 +216,10 @@ START_TEST(test_frees_before_a_visit_gather_too)
     pass_all();
     check_references(stream, 0);
 }
-END_TEST
 
 /* A block that another thread frees as well, by mistake, may name a timeline
  * that is gone by then: who does not get the block does not look at it. */
-START_TEST(test_C10_a_free_that_comes_second_reads_no_timeline)
+WT_TEST(test_C10_a_free_that_comes_second_reads_no_timeline)
 {
     wm_timeline *gone = (wm_timeline *)(uintptr_t)4096;
     void *pointer = take();
@@ -246,11 +240,10 @@ START_TEST(test_C10_a_free_that_comes_second_reads_no_timeline)
     wt_ok(warm_free(pointer));
     ck_assert_uint_eq(gathered(stream), 1);
 }
-END_TEST
 
 /* A thread moves to another node: what it gathered stays what it is, and where
  * it is; what it keeps does not come with it. */
-START_TEST(test_a_thread_that_moves_leaves_its_slots)
+WT_TEST(test_a_thread_that_moves_leaves_its_slots)
 {
     warm_space_stats node[2] = {{.size = sizeof *node}, {.size = sizeof *node}};
     warm_block_info info = {.size = sizeof info};
@@ -280,11 +273,10 @@ START_TEST(test_a_thread_that_moves_leaves_its_slots)
     wt_ok(warm_free(block));
     wt_go(runtime, stream);
 }
-END_TEST
 
 /* ---- what is counted ----------------------------------------------------- */
 
-START_TEST(test_figures_are_right_while_slots_are_open)
+WT_TEST(test_figures_are_right_while_slots_are_open)
 {
     warm_space_stats stats;
     void *live = take();
@@ -313,11 +305,10 @@ START_TEST(test_figures_are_right_while_slots_are_open)
     ck_assert_uint_eq(stats.pending.freed, 4);
     wt_ok(warm_free(live));
 }
-END_TEST
 
 /* A batch that cannot get its event closes inside a free: that leaves the
  * thread's last error alone. */
-START_TEST(test_a_full_slot_leaves_the_last_error_alone)
+WT_TEST(test_a_full_slot_leaves_the_last_error_alone)
 {
     reopen((warm_options){.batch_count = 2});
     wt_fails(WARM_INVALID_POINTER, warm_free(&runtime));
@@ -328,11 +319,10 @@ START_TEST(test_a_full_slot_leaves_the_last_error_alone)
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "not allocated"));
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
 }
-END_TEST
 
 /* What has passed goes to the thread that asked, as far as it may keep so
  * much; the rest goes where it belongs. Either way all of it is there. */
-START_TEST(test_what_passes_comes_back_to_the_thread)
+WT_TEST(test_what_passes_comes_back_to_the_thread)
 {
     void *block[4];
     warm_block_info info = {.size = sizeof info};
@@ -359,10 +349,9 @@ START_TEST(test_what_passes_comes_back_to_the_thread)
     check_references(stream, 0);
     wt_free_all(block, 4);
 }
-END_TEST
 
 /* The rest is where every thread finds it before it cuts a larger run. */
-START_TEST(test_little_of_what_passes_stays_with_the_thread)
+WT_TEST(test_little_of_what_passes_stays_with_the_thread)
 {
     enum { LARGE = 512 << 10, LITTLE = 1 << 20 };
     void *block[4];
@@ -378,13 +367,12 @@ START_TEST(test_little_of_what_passes_stays_with_the_thread)
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, LITTLE);
 }
-END_TEST
 
 /* ---- other threads ------------------------------------------------------- */
 
 /* One of two threads that use a stream has a part, so that the other finds what
  * is ready. */
-START_TEST(test_a_steady_thread_gathers_whole_batches)
+WT_TEST(test_a_steady_thread_gathers_whole_batches)
 {
     struct idler idler;
 
@@ -409,11 +397,10 @@ START_TEST(test_a_steady_thread_gathers_whole_batches)
     idle_end(&idler);
     wt_go(runtime, stream);
 }
-END_TEST
 
 /* A growth, whoever's it is, counts against what has passed as often as it must
  * pass; all the rest is remembered. */
-START_TEST(test_a_growth_delays_what_is_steady)
+WT_TEST(test_a_growth_delays_what_is_steady)
 {
     enum { MORE = 256 << 10, TURNS = 16 };
     void *block = NULL, *live;
@@ -436,11 +423,10 @@ START_TEST(test_a_growth_delays_what_is_steady)
                      passed - TURNS * MORE + WM_BATCH_RIPE * BYTES);
     ck_assert(!wm_cache_is_footprint_stable(&runtime->pinned->space.group));
 }
-END_TEST
 
 /* Who is steady leaves alone what another thread has asked for just now: that
  * would miss it. */
-START_TEST(test_who_is_steady_asks_for_nobody_else)
+WT_LOOP_TEST(test_who_is_steady_asks_for_nobody_else, 3)
 {
     const wm_arena *arena;
     struct idler idler;
@@ -455,11 +441,10 @@ START_TEST(test_who_is_steady_asks_for_nobody_else)
                       _i == 0 ? WM_BATCH_RIPE : 0);
     idle_end(&idler);
 }
-END_TEST
 
 /* Memory is taken from the slots of others before any is obtained, be there a
  * limit or none. */
-START_TEST(test_a_miss_finds_what_an_idle_thread_gathered)
+WT_LOOP_TEST(test_a_miss_finds_what_an_idle_thread_gathered, 2)
 {
     struct idler idler;
     void *block = NULL;
@@ -475,11 +460,10 @@ START_TEST(test_a_miss_finds_what_an_idle_thread_gathered)
     idle_end(&idler);
     ck_assert_uint_eq(idler.left, 0);
 }
-END_TEST
 
 /* And what another thread that misses as well has just taken from them, and not
  * asked for yet. What was asked for is not asked for again. */
-START_TEST(test_B12_a_miss_asks_for_what_another_one_fetched)
+WT_LOOP_TEST(test_B12_a_miss_asks_for_what_another_one_fetched, 2)
 {
     wm_space *space = &runtime->pinned->space;
     struct idler idler;
@@ -507,7 +491,6 @@ START_TEST(test_B12_a_miss_asks_for_what_another_one_fetched)
     }
     idle_end(&idler);
 }
-END_TEST
 
 /* What an idle thread gathered is taken before what it keeps. */
 static void *gather_and_keep(void *argument)
@@ -532,7 +515,7 @@ static void *gather_and_keep(void *argument)
     return NULL;
 }
 
-START_TEST(test_what_others_gather_goes_before_what_they_keep)
+WT_TEST(test_what_others_gather_goes_before_what_they_keep)
 {
     struct idler idler = {.blocks = 0};
     void *rest, *block = NULL;
@@ -550,10 +533,9 @@ START_TEST(test_what_others_gather_goes_before_what_they_keep)
     wt_ok(warm_free(rest));
     wt_ok(warm_free(block));
 }
-END_TEST
 
 /* As long as there is something else no thread is interrupted for it. */
-START_TEST(test_a_miss_leaves_alone_what_others_gather)
+WT_TEST(test_a_miss_leaves_alone_what_others_gather)
 {
     void *block[16], *whole = NULL;
     warm_stream other;
@@ -579,11 +561,10 @@ START_TEST(test_a_miss_leaves_alone_what_others_gather)
     wt_go(runtime, other);
     idle_end(&idler);
 }
-END_TEST
 
 /* A miss asks for what the thread itself has gathered, and for nobody else's if
  * that is enough. */
-START_TEST(test_a_miss_that_fills_a_batch_asks_nobody_else)
+WT_TEST(test_a_miss_that_fills_a_batch_asks_nobody_else)
 {
     enum { RUN = 128 << 10, FULL = 10, OTHERS = WM_BATCH_RIPE };
     void *block[FULL + OTHERS];
@@ -607,10 +588,9 @@ START_TEST(test_a_miss_that_fills_a_batch_asks_nobody_else)
     ck_assert_uint_eq(wt_calls(runtime, "stream_passed"), 0);
     wt_ok(warm_free(block[0]));
 }
-END_TEST
 
 /* A thread that ends leaves what it gathered to the timeline, and no slot. */
-START_TEST(test_a_thread_ends_with_open_slots)
+WT_TEST(test_a_thread_ends_with_open_slots)
 {
     struct idler idler;
 
@@ -626,11 +606,10 @@ START_TEST(test_a_thread_ends_with_open_slots)
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 3);
     pass_all();
 }
-END_TEST
 
 /* A stream retires while others have slots for it: what they gathered waits
  * for its final event, and the slots are given up. */
-START_TEST(test_B6_a_stream_retires_that_others_gather_for)
+WT_TEST(test_B6_a_stream_retires_that_others_gather_for)
 {
     struct idler idler;
 
@@ -652,10 +631,9 @@ START_TEST(test_B6_a_stream_retires_that_others_gather_for)
     idle_end(&idler);
     ck_assert_uint_eq(idler.left, 0);
 }
-END_TEST
 
 /* One stream retires: what is gathered for others stays where it is. */
-START_TEST(test_a_stream_that_retires_empties_its_own_slots_only)
+WT_TEST(test_a_stream_that_retires_empties_its_own_slots_only)
 {
     warm_stream brief = stream_beside();
 
@@ -666,11 +644,10 @@ START_TEST(test_a_stream_that_retires_empties_its_own_slots_only)
     ck_assert_uint_eq(gathered(stream), 1);
     ck_assert_uint_eq(gathered_blocks(), 1);
 }
-END_TEST
 
 /* A slot that could not be emptied when its stream retired, since barriers are
  * refused, gathers what was recorded before, and records nothing. */
-START_TEST(test_a_slot_that_outlives_its_stream)
+WT_TEST(test_a_slot_that_outlives_its_stream)
 {
     void *before, *after, *later;
     uint64_t marks;
@@ -709,11 +686,10 @@ START_TEST(test_a_slot_that_outlives_its_stream)
     wt_runtime_end(runtime);
     set_up(); /* a runtime that was born without barriers */
 }
-END_TEST
 
 /* A slot that nobody could empty when its stream retired, since barriers are
  * refused: what is closed in it cannot be asked for there any more. */
-START_TEST(test_B6_closed_batches_of_a_stream_that_retired)
+WT_TEST(test_B6_closed_batches_of_a_stream_that_retired)
 {
     enum { FULL = 10 };
     wm_pending_stream *slot;
@@ -740,7 +716,6 @@ START_TEST(test_B6_closed_batches_of_a_stream_that_retired)
     wt_runtime_end(runtime);
     set_up(); /* a runtime that was born without barriers */
 }
-END_TEST
 
 static void *retire_it(void *status)
 {
@@ -750,7 +725,7 @@ static void *retire_it(void *status)
 
 /* What comes to the timeline meanwhile waits for that event, and not for one
  * that nobody will record: out of a slot that was kept, and by a free. */
-START_TEST(test_what_comes_while_a_stream_retires)
+WT_TEST(test_what_comes_while_a_stream_retires)
 {
     void *block[2] = {take(), take()};
     warm_status status = WARM_INVALID_ARGUMENT;
@@ -792,7 +767,6 @@ START_TEST(test_what_comes_while_a_stream_retires)
     wt_runtime_end(runtime);
     set_up();
 }
-END_TEST
 
 static _Atomic bool polled;
 
@@ -805,7 +779,7 @@ static void *poll_it(void *status)
 
 /* A batch that another thread closes is in no queue yet, and of one that it
  * asks for it knows more: who polls waits for both. */
-START_TEST(test_a_poll_waits_for_who_closes_or_polls)
+WT_LOOP_TEST(test_a_poll_waits_for_who_closes_or_polls, 2)
 {
     warm_status status = WARM_INVALID_ARGUMENT;
     wt_linger linger = {0};
@@ -833,10 +807,9 @@ START_TEST(test_a_poll_waits_for_who_closes_or_polls)
     pass_all();
     runtime->driver->ops = door.real;
 }
-END_TEST
 
 /* Before a capture what all threads gathered on its stream gets its event. */
-START_TEST(test_a_capture_finds_nothing_gathered)
+WT_TEST(test_a_capture_finds_nothing_gathered)
 {
     struct idler idler;
 
@@ -857,11 +830,10 @@ START_TEST(test_a_capture_finds_nothing_gathered)
     wt_go(runtime, stream);
     idle_end(&idler);
 }
-END_TEST
 
 /* A graph uses the block; that it was recorded again later makes no gathered
  * block of it. */
-START_TEST(test_a_block_of_a_graph_is_not_gathered)
+WT_TEST(test_a_block_of_a_graph_is_not_gathered)
 {
     void *block = take(), *other = take();
     warm_graph graph = NULL;
@@ -878,49 +850,4 @@ START_TEST(test_a_block_of_a_graph_is_not_gathered)
     wt_ok(warm_free(other));
     ck_assert_uint_eq(gathered(stream), 1);
     wt_ok(warm_graph_destroy(runtime, graph));
-}
-END_TEST
-
-int main(void)
-{
-    const wt_test tests[] = {
-        {test_count_bounds_what_a_slot_gathers, 2},
-        {test_bytes_bound_what_a_slot_gathers, 1},
-        {test_age_bounds_what_slots_gather, 1},
-        {test_age_is_that_of_the_oldest_block, 1},
-        {test_a_slot_that_another_stream_wants_is_emptied, 1},
-        {test_a_slot_never_gives_its_last_reference, 1},
-        {test_a_gathered_block_is_freed_once, 1},
-        {test_frees_before_a_visit_gather_too, 1},
-        {test_C10_a_free_that_comes_second_reads_no_timeline, 1},
-        {test_a_thread_that_moves_leaves_its_slots, 1},
-        {test_figures_are_right_while_slots_are_open, 1},
-        {test_a_full_slot_leaves_the_last_error_alone, 1},
-        {test_what_passes_comes_back_to_the_thread, 1},
-        {test_little_of_what_passes_stays_with_the_thread, 1},
-        {test_a_steady_thread_gathers_whole_batches, 1},
-        {test_a_growth_delays_what_is_steady, 1},
-        {test_who_is_steady_asks_for_nobody_else, 3},
-        {test_a_miss_finds_what_an_idle_thread_gathered, 2},
-        {test_B12_a_miss_asks_for_what_another_one_fetched, 2},
-        {test_what_others_gather_goes_before_what_they_keep, 1},
-        {test_a_miss_leaves_alone_what_others_gather, 1},
-        {test_a_miss_that_fills_a_batch_asks_nobody_else, 1},
-        {test_a_thread_ends_with_open_slots, 1},
-        {test_B6_a_stream_retires_that_others_gather_for, 1},
-        {test_a_stream_that_retires_empties_its_own_slots_only, 1},
-        {test_a_slot_that_outlives_its_stream, 1},
-        {test_B6_closed_batches_of_a_stream_that_retired, 1},
-        {test_what_comes_while_a_stream_retires, 1},
-        {test_a_poll_waits_for_who_closes_or_polls, 2},
-        {test_a_capture_finds_nothing_gathered, 1},
-        {test_a_block_of_a_graph_is_not_gathered, 1},
-    };
-    Suite *suite = suite_create("gather");
-    TCase *tcase = tcase_create("gather");
-
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    wt_add_tests(tcase, tests, sizeof tests / sizeof *tests);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -30,9 +30,11 @@ static void set_up_steady(void)
 
 /* ---- in the slot --------------------------------------------------------- */
 
+WT_CASE("steady", .setup = set_up_steady, .teardown = tear_down);
+
 /* Each batch has its event, and is asked for by the next one; more than there
  * is room for are in the timeline, in order. */
-START_TEST(test_B4_closed_batches_stay_in_their_slot)
+WT_LOOP_TEST(test_B4_closed_batches_stay_in_their_slot, 2)
 {
     wm_pending_stream *slot = slot_of(stream);
     uint64_t marks = wt_calls(runtime, "event_mark");
@@ -58,11 +60,10 @@ START_TEST(test_B4_closed_batches_stay_in_their_slot)
     pass_all();
     check_references(stream, 0);
 }
-END_TEST
 
 /* What has passed is handed out again, nothing of it lost or twice; an event
  * serves the next batch. told: somebody read the figures meanwhile. */
-START_TEST(test_B4_a_batch_passes_in_its_slot)
+WT_LOOP_TEST(test_B4_a_batch_passes_in_its_slot, 2)
 {
     static void *block[FULL];
     uint64_t events, allocated = wt_pinned_stats(runtime).pending.allocated;
@@ -98,10 +99,9 @@ START_TEST(test_B4_a_batch_passes_in_its_slot)
     ck_assert_uint_ge(wt_pinned_stats(runtime).pending.peak, FULL);
     check_references(stream, 0);
 }
-END_TEST
 
 /* The peak counts what the arena was never told of. */
-START_TEST(test_B14_the_peak_of_what_was_pending)
+WT_TEST(test_B14_the_peak_of_what_was_pending)
 {
     fill();
     fill();
@@ -121,10 +121,9 @@ START_TEST(test_B14_the_peak_of_what_was_pending)
     ck_assert_uint_eq(slot_of(stream)->closed, 1);
     ck_assert_uint_ge(wt_pinned_stats(runtime).pending.peak, 2 * FULL);
 }
-END_TEST
 
 /* Debug builds count locks: a batch takes a few, and its arena's seldom. */
-START_TEST(test_a_batch_in_its_slot_takes_few_locks)
+WT_TEST(test_a_batch_in_its_slot_takes_few_locks)
 {
     enum { BATCHES = 16, MOST = 10 };
     uint64_t before;
@@ -138,11 +137,10 @@ START_TEST(test_a_batch_in_its_slot_takes_few_locks)
     }
     ck_assert_uint_le(wm_lock_taken() - before, BATCHES * MOST);
 }
-END_TEST
 
 /* A miss finds what has passed there, before memory is obtained or others are
  * asked; and the open batch gets its event where the older one has not. */
-START_TEST(test_a_miss_asks_for_what_the_slot_has)
+WT_TEST(test_a_miss_asks_for_what_the_slot_has)
 {
     uint64_t marks;
 
@@ -160,10 +158,9 @@ START_TEST(test_a_miss_asks_for_what_the_slot_has)
     ck_assert_uint_eq(slot_of(stream)->closed, 0);
     check_pending(0);
 }
-END_TEST
 
 /* What finds no room in the magazines is in the arena. */
-START_TEST(test_what_has_no_room_goes_where_it_belongs)
+WT_TEST(test_what_has_no_room_goes_where_it_belongs)
 {
     static void *block[2 * FULL];
 
@@ -182,10 +179,9 @@ START_TEST(test_what_has_no_room_goes_where_it_belongs)
     ck_assert_uint_le(wt_pinned_stats(runtime).cached_bytes, 16 * BYTES);
     ck_assert_uint_eq(wt_pinned_stats(runtime).live_bytes.current, 0);
 }
-END_TEST
 
 /* A block in a closed batch is nobody's. */
-START_TEST(test_a_block_of_a_closed_batch_is_freed_once)
+WT_TEST(test_a_block_of_a_closed_batch_is_freed_once)
 {
     void *block = take();
 
@@ -202,10 +198,9 @@ START_TEST(test_a_block_of_a_closed_batch_is_freed_once)
     }
     wt_go(runtime, stream);
 }
-END_TEST
 
 /* Without an event, or room for one, the timeline waits for the stream. */
-START_TEST(test_B4_a_batch_that_cannot_be_marked)
+WT_LOOP_TEST(test_B4_a_batch_that_cannot_be_marked, 2)
 {
     wt_fails(WARM_INVALID_POINTER, warm_free(&runtime));
     for (int i = 1; i < FULL; i++) {
@@ -222,10 +217,9 @@ START_TEST(test_B4_a_batch_that_cannot_be_marked)
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
     check_references(stream, 0);
 }
-END_TEST
 
 /* A batch that the driver cannot answer for is the timeline's to give up. */
-START_TEST(test_B4_a_batch_that_cannot_be_asked_for)
+WT_TEST(test_B4_a_batch_that_cannot_be_asked_for)
 {
     wt_stop(runtime, stream);
     fill();
@@ -237,11 +231,10 @@ START_TEST(test_B4_a_batch_that_cannot_be_asked_for)
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, FULL);
     wt_go(runtime, stream);
 }
-END_TEST
 
 /* ---- others want them ---------------------------------------------------- */
 
-START_TEST(test_a_slot_with_closed_batches_is_emptied)
+WT_TEST(test_a_slot_with_closed_batches_is_emptied)
 {
     warm_stream other = stream;
 
@@ -260,7 +253,6 @@ START_TEST(test_a_slot_with_closed_batches_is_emptied)
     check_pending(FULL + 2);
     wt_go(runtime, stream);
 }
-END_TEST
 
 static void *be_steady(void *argument)
 {
@@ -281,7 +273,7 @@ static void *be_steady(void *argument)
 }
 
 /* A thread that ends leaves them to the timeline. */
-START_TEST(test_a_thread_ends_with_closed_batches)
+WT_TEST(test_a_thread_ends_with_closed_batches)
 {
     struct idler idler = {.status = WARM_OK};
 
@@ -294,7 +286,6 @@ START_TEST(test_a_thread_ends_with_closed_batches)
     ck_assert_uint_eq(atomic_load(&timeline_of(stream)->slots), 0);
     pass_all();
 }
-END_TEST
 
 /* What another thread does while the owner is with the driver. */
 enum { POLLS, RETIRES, ANNOUNCES, READS };
@@ -357,7 +348,7 @@ static void *open_door(void *nothing_of_it)
 /* Who polls, retires the stream or announces a capture waits for the event, and
  * finds all batches in the timeline; who reads figures waits for nobody. asks:
  * the owner asks for an older batch, in place of that. */
-START_TEST(test_who_wants_batches_that_their_owner_asks_for)
+WT_LOOP_TEST(test_who_wants_batches_that_their_owner_asks_for, 8)
 {
     bool asks = _i % 2 == 1;
     pthread_t thread[2];
@@ -399,7 +390,6 @@ START_TEST(test_who_wants_batches_that_their_owner_asks_for)
     }
     pass_all();
 }
-END_TEST
 
 /* ---- uses that several threads record ------------------------------------ */
 
@@ -427,8 +417,10 @@ static unsigned streams_of(void *block)
     return info.streams;
 }
 
+WT_CASE("uses", .setup = set_up, .teardown = tear_down);
+
 /* The same stream is one use, whoever recorded it, in whatever order. */
-START_TEST(test_B4_two_threads_record_one_stream)
+WT_LOOP_TEST(test_B4_two_threads_record_one_stream, 2)
 {
     void *block = take();
 
@@ -449,11 +441,10 @@ START_TEST(test_B4_two_threads_record_one_stream)
     pass_all();
     check_references(stream, 0);
 }
-END_TEST
 
 /* A block waits for the streams that others recorded as well, whichever passes
  * first; without memory for a use, too. */
-START_TEST(test_B4_two_threads_record_two_streams)
+WT_LOOP_TEST(test_B4_two_threads_record_two_streams, 3)
 {
     enum { FIRST, SECOND, NO_MEMORY };
     warm_stream beside = stream_beside();
@@ -482,11 +473,10 @@ START_TEST(test_B4_two_threads_record_two_streams)
     check_pending(0);
     check_references(stream, 0);
 }
-END_TEST
 
 /* The same without memory for a use, of a stream that has gone: nobody names
  * it, and its end is known. */
-START_TEST(test_B4_B6_two_threads_record_and_one_stream_goes)
+WT_TEST(test_B4_B6_two_threads_record_and_one_stream_goes)
 {
     warm_stream beside = stream_beside(), gone;
     void *block = take();
@@ -506,11 +496,10 @@ START_TEST(test_B4_B6_two_threads_record_and_one_stream_goes)
     check_pending(0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
 }
-END_TEST
 
 /* And of a stream that captures: it is not waited for, so that the capture goes
  * on; and nobody can say when the block is safe. */
-START_TEST(test_B4_B7_two_threads_record_and_one_stream_captures)
+WT_TEST(test_B4_B7_two_threads_record_and_one_stream_captures)
 {
     warm_stream beside = stream_beside();
     void *block = take();
@@ -526,11 +515,10 @@ START_TEST(test_B4_B7_two_threads_record_and_one_stream_captures)
     wt_ok(warm_capture_end(runtime, stream, &graph));
     wt_ok(warm_graph_destroy(runtime, graph));
 }
-END_TEST
 
 /* What ends what was recorded, a free or the stream's own end, gets no event
  * while the stream captures: that goes on. */
-START_TEST(test_B4_B7_what_cannot_be_marked_leaves_a_capture_alone)
+WT_LOOP_TEST(test_B4_B7_what_cannot_be_marked_leaves_a_capture_alone, 2)
 {
     bool retires = _i == 1;
     void *block = take();
@@ -552,42 +540,4 @@ START_TEST(test_B4_B7_what_cannot_be_marked_leaves_a_capture_alone)
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, retires);
     ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
-}
-END_TEST
-
-int main(void)
-{
-    const wt_test steady_tests[] = {
-        {test_B4_closed_batches_stay_in_their_slot, 2},
-        {test_B4_a_batch_passes_in_its_slot, 2},
-        {test_B14_the_peak_of_what_was_pending, 1},
-        {test_a_batch_in_its_slot_takes_few_locks, 1},
-        {test_a_miss_asks_for_what_the_slot_has, 1},
-        {test_what_has_no_room_goes_where_it_belongs, 1},
-        {test_a_block_of_a_closed_batch_is_freed_once, 1},
-        {test_B4_a_batch_that_cannot_be_marked, 2},
-        {test_B4_a_batch_that_cannot_be_asked_for, 1},
-        {test_a_slot_with_closed_batches_is_emptied, 1},
-        {test_a_thread_ends_with_closed_batches, 1},
-        {test_who_wants_batches_that_their_owner_asks_for, 8},
-    };
-    const wt_test use_tests[] = {
-        {test_B4_two_threads_record_one_stream, 2},
-        {test_B4_two_threads_record_two_streams, 3},
-        {test_B4_B6_two_threads_record_and_one_stream_goes, 1},
-        {test_B4_B7_two_threads_record_and_one_stream_captures, 1},
-        {test_B4_B7_what_cannot_be_marked_leaves_a_capture_alone, 2},
-    };
-    Suite *suite = suite_create("gather_close");
-    TCase *tcase = tcase_create("steady");
-
-    tcase_add_checked_fixture(tcase, set_up_steady, tear_down);
-    wt_add_tests(tcase, steady_tests,
-                 sizeof steady_tests / sizeof *steady_tests);
-    suite_add_tcase(suite, tcase);
-    tcase = tcase_create("uses");
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    wt_add_tests(tcase, use_tests, sizeof use_tests / sizeof *use_tests);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -98,7 +98,7 @@ static void *other_does(size_t bytes, void *given, bool keeps)
 
 /* ---- who uses which ------------------------------------------------------ */
 
-START_TEST(test_threads_use_an_arena_each_where_a_number_is_given)
+WT_TEST(test_threads_use_an_arena_each_where_a_number_is_given)
 {
     void *block;
 
@@ -114,7 +114,6 @@ START_TEST(test_threads_use_an_arena_each_where_a_number_is_given)
     wt_ok(warm_free(block));
     end();
 }
-END_TEST
 
 static wm_magazine_set *my_set(void)
 {
@@ -162,7 +161,7 @@ static void part(void *argument, unsigned index)
 
 /* Without a number they share one until they meet there: runs of the loop, with
  * and without that. */
-START_TEST(test_threads_that_meet_in_an_arena_part)
+WT_LOOP_TEST(test_threads_that_meet_in_an_arena_part, 2)
 {
     begin((warm_options){.arenas = 2});
     space()->group.parted = false;
@@ -177,12 +176,11 @@ START_TEST(test_threads_that_meet_in_an_arena_part)
     ck_assert_uint_eq(arena(0)->sets + arena(1)->sets, 0);
     end();
 }
-END_TEST
 
 /* ---- what is taken from siblings ----------------------------------------- */
 
 /* A region that is wholly idle moves over, and the driver knows nothing. */
-START_TEST(test_B12_idle_region_of_a_sibling_serves_before_growth)
+WT_TEST(test_B12_idle_region_of_a_sibling_serves_before_growth)
 {
     void *block;
 
@@ -202,10 +200,9 @@ START_TEST(test_B12_idle_region_of_a_sibling_serves_before_growth)
     wt_ok(warm_free(block));
     end();
 }
-END_TEST
 
 /* One that was made for a large request is kept for such wherever it is. */
-START_TEST(test_region_apart_stays_apart_when_it_moves)
+WT_TEST(test_region_apart_stays_apart_when_it_moves)
 {
     void *large, *small;
     uint64_t made;
@@ -225,7 +222,6 @@ START_TEST(test_region_apart_stays_apart_when_it_moves)
     ck_assert_uint_eq(arena(1)->dedicated_segments, 1);
     end();
 }
-END_TEST
 
 static int any_stream(void *context, warm_stream stream)
 {
@@ -235,7 +231,7 @@ static int any_stream(void *context, warm_stream stream)
 }
 
 /* A private pool has one arena for all of them. */
-START_TEST(test_E1_pool_is_one_for_threads_of_all_siblings)
+WT_TEST(test_E1_pool_is_one_for_threads_of_all_siblings)
 {
     warm_private_pool pool = {0};
     void *block;
@@ -251,11 +247,10 @@ START_TEST(test_E1_pool_is_one_for_threads_of_all_siblings)
     wt_ok(warm_private_pool_release(runtime, pool));
     end();
 }
-END_TEST
 
 /* What is in use in part stays, and serves from there: by a size that threads
  * keep, and by one that they do not. */
-START_TEST(test_B12_idle_blocks_of_a_sibling_serve_before_growth)
+WT_LOOP_TEST(test_B12_idle_blocks_of_a_sibling_serve_before_growth, 2)
 {
     const size_t sizes[] = {SIZE, 5 * MIB};
     size_t bytes = sizes[_i];
@@ -279,10 +274,9 @@ START_TEST(test_B12_idle_blocks_of_a_sibling_serve_before_growth)
     wt_ok(warm_free(live));
     end();
 }
-END_TEST
 
 /* Nor while a sibling has one that is kept for large requests. */
-START_TEST(test_B12_region_apart_of_a_sibling_serves_what_the_driver_refuses)
+WT_TEST(test_B12_region_apart_of_a_sibling_serves_what_the_driver_refuses)
 {
     void *block;
 
@@ -295,10 +289,9 @@ START_TEST(test_B12_region_apart_of_a_sibling_serves_what_the_driver_refuses)
     wt_ok(warm_free(block));
     end();
 }
-END_TEST
 
 /* A region is a part of what all siblings hold. */
-START_TEST(test_growth_goes_by_what_all_siblings_hold)
+WT_TEST(test_growth_goes_by_what_all_siblings_hold)
 {
     void *large, *block;
 
@@ -312,7 +305,6 @@ START_TEST(test_growth_goes_by_what_all_siblings_hold)
     wt_ok(warm_free(large));
     end();
 }
-END_TEST
 
 static uint64_t questions(void)
 {
@@ -325,7 +317,7 @@ static uint64_t questions(void)
 
 /* What full magazines gave back is ready in every arena of the node: no stream
  * is asked for it, though one has work that is worth a question. */
-START_TEST(test_depots_of_siblings_serve_before_streams_are_asked)
+WT_TEST(test_depots_of_siblings_serve_before_streams_are_asked)
 {
     unsigned size_class = wm_size_class(SIZE);
     void *block[64];
@@ -355,11 +347,10 @@ START_TEST(test_depots_of_siblings_serve_before_streams_are_asked)
     wt_ok(warm_free(other.got));
     end();
 }
-END_TEST
 
 /* Nor is a request refused at the limit while a sibling has room, be it in the
  * magazines of another thread. */
-START_TEST(test_B12_limit_counts_what_all_siblings_hold)
+WT_TEST(test_B12_limit_counts_what_all_siblings_hold)
 {
     void *block;
 
@@ -377,7 +368,6 @@ START_TEST(test_B12_limit_counts_what_all_siblings_hold)
     ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 0);
     end();
 }
-END_TEST
 
 /* ---- what goes back to siblings ------------------------------------------ */
 
@@ -396,7 +386,7 @@ static void check_classes(void)
 
 /* One thread allocates, another frees: what that cannot keep is where the first
  * one finds it. */
-START_TEST(test_freed_blocks_go_back_to_the_arena_that_they_are_of)
+WT_TEST(test_freed_blocks_go_back_to_the_arena_that_they_are_of)
 {
     void *block[MANY];
     uint64_t held = 0;
@@ -421,7 +411,6 @@ START_TEST(test_freed_blocks_go_back_to_the_arena_that_they_are_of)
     }
     end();
 }
-END_TEST
 
 /* Those of siblings and its own, of several classes, at once: what a set does
  * with them in each of its ways back. */
@@ -465,7 +454,7 @@ static void give_back_some(void *argument, unsigned index)
     back.left = wm_magazine_set_bytes(set);
 }
 
-START_TEST(test_sets_give_back_blocks_of_several_arenas)
+WT_LOOP_TEST(test_sets_give_back_blocks_of_several_arenas, 3)
 {
     begin((warm_options){
         .arenas = 2, .segment = 8 * MIB, .pinned_limit = 8 * MIB});
@@ -485,11 +474,10 @@ START_TEST(test_sets_give_back_blocks_of_several_arenas)
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     end();
 }
-END_TEST
 
 /* ---- what a space does to all of them ------------------------------------ */
 
-START_TEST(test_B11_trim_and_decay_reach_all_siblings)
+WT_TEST(test_B11_trim_and_decay_reach_all_siblings)
 {
     size_t released;
     void *block;
@@ -509,7 +497,6 @@ START_TEST(test_B11_trim_and_decay_reach_all_siblings)
     ck_assert_uint_eq(wt_pinned_stats(runtime).segments.current, 0);
     end();
 }
-END_TEST
 
 static uint64_t now_ns;
 
@@ -519,7 +506,7 @@ static uint64_t clock_of_test(void)
 }
 
 /* As much as is to be kept, of all of them together. */
-START_TEST(test_B11_reserve_that_does_not_decay_is_of_all_siblings)
+WT_TEST(test_B11_reserve_that_does_not_decay_is_of_all_siblings)
 {
     void *block[4];
 
@@ -540,10 +527,9 @@ START_TEST(test_B11_reserve_that_does_not_decay_is_of_all_siblings)
     wm_clock_set(NULL);
     end();
 }
-END_TEST
 
 /* Memory that was had ahead is for any thread of the node. */
-START_TEST(test_B17_prewarmed_memory_serves_threads_of_all_arenas)
+WT_TEST(test_B17_prewarmed_memory_serves_threads_of_all_arenas)
 {
     void *block;
 
@@ -561,10 +547,9 @@ START_TEST(test_B17_prewarmed_memory_serves_threads_of_all_arenas)
     wt_ok(warm_free(block));
     end();
 }
-END_TEST
 
 /* Nodes, and arenas of each: memory is the node's own, and so are figures. */
-START_TEST(test_B15_every_node_has_its_own_siblings)
+WT_TEST(test_B15_every_node_has_its_own_siblings)
 {
     void *block[2];
 
@@ -586,10 +571,9 @@ START_TEST(test_B15_every_node_has_its_own_siblings)
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.peak, 8 * MIB);
     end();
 }
-END_TEST
 
 /* A region that cannot move for want of a record serves from where it is. */
-START_TEST(test_region_stays_where_no_record_can_be_had)
+WT_TEST(test_region_stays_where_no_record_can_be_had)
 {
     void *block = NULL;
 
@@ -607,34 +591,4 @@ START_TEST(test_region_stays_where_no_record_can_be_had)
     ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 1);
     wt_ok(warm_free(block));
     end();
-}
-END_TEST
-
-int main(void)
-{
-    const wt_test tests[] = {
-        {test_threads_use_an_arena_each_where_a_number_is_given, 1},
-        {test_threads_that_meet_in_an_arena_part, 2},
-        {test_B12_idle_region_of_a_sibling_serves_before_growth, 1},
-        {test_E1_pool_is_one_for_threads_of_all_siblings, 1},
-        {test_B12_idle_blocks_of_a_sibling_serve_before_growth, 2},
-        {test_depots_of_siblings_serve_before_streams_are_asked, 1},
-        {test_B12_region_apart_of_a_sibling_serves_what_the_driver_refuses, 1},
-        {test_growth_goes_by_what_all_siblings_hold, 1},
-        {test_B12_limit_counts_what_all_siblings_hold, 1},
-        {test_freed_blocks_go_back_to_the_arena_that_they_are_of, 1},
-        {test_sets_give_back_blocks_of_several_arenas, 3},
-        {test_B11_trim_and_decay_reach_all_siblings, 1},
-        {test_region_apart_stays_apart_when_it_moves, 1},
-        {test_B11_reserve_that_does_not_decay_is_of_all_siblings, 1},
-        {test_B17_prewarmed_memory_serves_threads_of_all_arenas, 1},
-        {test_B15_every_node_has_its_own_siblings, 1},
-        {test_region_stays_where_no_record_can_be_had, 1},
-    };
-    Suite *suite = suite_create("sibling");
-    TCase *tcase = tcase_create("sibling");
-
-    wt_add_tests(tcase, tests, sizeof tests / sizeof *tests);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

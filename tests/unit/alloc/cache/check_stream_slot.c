@@ -95,7 +95,9 @@ static size_t lanes(void)
 
 /* ---- hits ---------------------------------------------------------------- */
 
-START_TEST(test_C1_what_is_freed_is_kept_for_its_stream)
+WT_CASE("magazine_lane", .setup = set_up, .teardown = tear_down);
+
+WT_TEST(test_C1_what_is_freed_is_kept_for_its_stream)
 {
     static const size_t sizes[] = {100, 60 * KIB, MIB, 3 * MIB};
 
@@ -117,9 +119,8 @@ START_TEST(test_C1_what_is_freed_is_kept_for_its_stream)
     ck_assert_uint_eq(stats_now().all.live.allocated,
                       4 * (sizeof sizes / sizeof *sizes));
 }
-END_TEST
 
-START_TEST(test_C1_legacy_stream_keeps_as_well)
+WT_LOOP_TEST(test_C1_legacy_stream_keeps_as_well, 2)
 {
     static const warm_stream legacy[] = {NULL, WARM_STREAM_LEGACY};
     void *block = take(legacy[_i], 60 * KIB);
@@ -131,12 +132,11 @@ START_TEST(test_C1_legacy_stream_keeps_as_well)
     give(block);
     ck_assert_uint_eq(wm_lock_taken(), locks);
 }
-END_TEST
 
 /* Where nothing of its size is kept a request takes what is up to two classes
  * larger, of more than 256 KiB one, without a lock; nothing larger, nor a large
  * block for a small one. */
-START_TEST(test_C3_C1_a_block_of_the_next_two_classes_will_do)
+WT_LOOP_TEST(test_C3_C1_a_block_of_the_next_two_classes_will_do, 12)
 {
     static const struct {
         size_t kept, asked;
@@ -167,10 +167,9 @@ START_TEST(test_C3_C1_a_block_of_the_next_two_classes_will_do)
     give(block);
     ck_assert_uint_eq(stats_now().all.live_bytes.current, 0);
 }
-END_TEST
 
 /* Of one that nobody adopted nothing is known; nor of a device that is not. */
-START_TEST(test_C1_streams_that_are_not_adopted_keep_nothing)
+WT_TEST(test_C1_streams_that_are_not_adopted_keep_nothing)
 {
     warm_stream foreign, there;
     void *block;
@@ -191,11 +190,10 @@ START_TEST(test_C1_streams_that_are_not_adopted_keep_nothing)
              warm_device_alloc(runtime, -1, NULL, 100, &block));
     wt_ok(warm_stream_destroy(runtime, there));
 }
-END_TEST
 
 /* More than fit: the older half of a class goes, and of all when bytes are
  * full; back to the lane, and not to where anybody has it. */
-START_TEST(test_a_set_has_bounds)
+WT_TEST(test_a_set_has_bounds)
 {
     void *block[3 * BLOCKS];
 
@@ -210,10 +208,9 @@ START_TEST(test_a_set_has_bounds)
     ck_assert_uint_eq(space()->group.arenas[0].transfer_cache.bytes, 0);
     ck_assert_uint_eq(stats_now().all.active.current, 0);
 }
-END_TEST
 
 /* Streams of one thread, more than it has slots for. */
-START_TEST(test_C1_slots_are_handed_on)
+WT_TEST(test_C1_slots_are_handed_on)
 {
     void *block[STREAMS];
 
@@ -235,7 +232,6 @@ START_TEST(test_C1_slots_are_handed_on)
     wt_ok(warm_thread_release(runtime));
     ck_assert_uint_eq(wm_group_arenas(&space()->group)->out_bytes, 0);
 }
-END_TEST
 
 /* ---- whose it is next ---------------------------------------------------- */
 
@@ -248,7 +244,7 @@ static void limit(double bytes)
     wt_ok(warm_device_set_memory_fraction(runtime, 0, bytes / (double)total));
 }
 
-START_TEST(test_C1_C2_others_get_it_once_the_stream_has_passed)
+WT_LOOP_TEST(test_C1_C2_others_get_it_once_the_stream_has_passed, 2)
 {
     static const size_t sizes[] = {500, 60 * KIB};
     size_t bytes = sizes[_i];
@@ -278,12 +274,11 @@ START_TEST(test_C1_C2_others_get_it_once_the_stream_has_passed)
     wt_ok(warm_runtime_destroy(runtime, NULL)); /* with all of those */
     set_up();
 }
-END_TEST
 
 /* The stream is retired and adopted once more, at the same address: what was
  * kept for it is not its any more, and the others get neither that nor what is
  * handed out since before it has passed. */
-START_TEST(test_C1_a_stream_that_comes_back_begins_anew)
+WT_LOOP_TEST(test_C1_a_stream_that_comes_back_begins_anew, 2)
 {
     size_t bytes = _i == 0 ? 500 : 60 * KIB;
     void *old = take(stream[0], bytes), *late = take(stream[0], bytes), *block;
@@ -312,10 +307,9 @@ START_TEST(test_C1_a_stream_that_comes_back_begins_anew)
     ck_assert_uint_le(lanes(), before + 1); /* that of the other one */
     ck_assert_uint_eq(stats_now().all.held_bytes.current, 0);
 }
-END_TEST
 
 /* Nobody could have it, until its thread came by. */
-START_TEST(test_C1_what_outlives_its_stream_is_everybodys_at_once)
+WT_TEST(test_C1_what_outlives_its_stream_is_everybodys_at_once)
 {
     void *late = take(stream[0], 60 * KIB);
 
@@ -327,9 +321,8 @@ START_TEST(test_C1_what_outlives_its_stream_is_everybodys_at_once)
     ck_assert_uint_eq(wm_group_arenas(&space()->group)->out_bytes, 0);
     wt_ok(warm_stream_adopt(runtime, stream[0]));
 }
-END_TEST
 
-START_TEST(test_C1_nothing_is_kept_while_a_capture_is_announced)
+WT_TEST(test_C1_nothing_is_kept_while_a_capture_is_announced)
 {
     void *kept_block = take(stream[0], 60 * KIB), *block;
     warm_graph graph;
@@ -355,11 +348,10 @@ START_TEST(test_C1_nothing_is_kept_while_a_capture_is_announced)
     ck_assert_ptr_eq(take(stream[0], 60 * KIB), kept_block);
     give(kept_block);
 }
-END_TEST
 
 /* It cannot capture: a block of its own is a graph's only by a use on a stream
  * that does. */
-START_TEST(test_C1_E4_the_legacy_stream_keeps_while_others_capture)
+WT_TEST(test_C1_E4_the_legacy_stream_keeps_while_others_capture)
 {
     void *block = take(NULL, 60 * KIB), *other;
     warm_graph graph;
@@ -380,10 +372,9 @@ START_TEST(test_C1_E4_the_legacy_stream_keeps_while_others_capture)
     wt_ok(warm_capture_end(runtime, stream[0], &graph));
     wt_ok(warm_graph_destroy(runtime, graph));
 }
-END_TEST
 
 /* A use on another stream: the block waits for that. */
-START_TEST(test_C4_a_block_that_is_used_elsewhere_is_not_kept)
+WT_TEST(test_C4_a_block_that_is_used_elsewhere_is_not_kept)
 {
     void *block = take(stream[0], 60 * KIB), *next;
     wt_gate *gate = wt_gate_close(runtime, stream[1]);
@@ -401,7 +392,6 @@ START_TEST(test_C4_a_block_that_is_used_elsewhere_is_not_kept)
     ck_assert_uint_eq(stats_now().all.active.current, 1);
     give(next);
 }
-END_TEST
 
 /* ---- other threads ------------------------------------------------------- */
 
@@ -449,7 +439,7 @@ static void end_aside(pthread_t thread)
     pthread_barrier_destroy(&aside.over);
 }
 
-START_TEST(test_C2_what_another_thread_keeps_is_found_before_growth)
+WT_LOOP_TEST(test_C2_what_another_thread_keeps_is_found_before_growth, 2)
 {
     pthread_t thread = begin_aside(stream[0]);
     warm_stream on = _i == 0 ? stream[0] : stream[1];
@@ -463,9 +453,8 @@ START_TEST(test_C2_what_another_thread_keeps_is_found_before_growth)
     wt_free_all(block, HELD);
     end_aside(thread);
 }
-END_TEST
 
-START_TEST(test_C8_what_threads_keep_goes_with_the_cache)
+WT_LOOP_TEST(test_C8_what_threads_keep_goes_with_the_cache, 2)
 {
     pthread_t thread = begin_aside(stream[0]);
     warm_device_cache info = {.size = sizeof info};
@@ -487,7 +476,6 @@ START_TEST(test_C8_what_threads_keep_goes_with_the_cache)
     ck_assert_uint_eq(stats_now().all.held_bytes.current, 0);
     end_aside(thread);
 }
-END_TEST
 
 static void *free_aside(void *block)
 {
@@ -495,7 +483,7 @@ static void *free_aside(void *block)
     return NULL;
 }
 
-START_TEST(test_C1_another_thread_may_free_it)
+WT_TEST(test_C1_another_thread_may_free_it)
 {
     void *block = take(stream[0], 60 * KIB);
     pthread_t thread;
@@ -508,9 +496,8 @@ START_TEST(test_C1_another_thread_may_free_it)
     ck_assert_ptr_eq(take(stream[0], 60 * KIB), block);
     give(block);
 }
-END_TEST
 
-START_TEST(test_B11_what_is_not_used_any_more_goes)
+WT_TEST(test_B11_what_is_not_used_any_more_goes)
 {
     give(take(stream[0], 60 * KIB));
     give(take(stream[1], 60 * KIB));
@@ -521,10 +508,9 @@ START_TEST(test_B11_what_is_not_used_any_more_goes)
     ck_assert_uint_eq(kept(stream[0]), 0);
     ck_assert_uint_eq(kept(stream[1]), 1);
 }
-END_TEST
 
 /* By option, and while events are told. */
-START_TEST(test_nothing_is_kept_where_it_shall_not_be)
+WT_LOOP_TEST(test_nothing_is_kept_where_it_shall_not_be, 2)
 {
     static const warm_options options[] = {
         {.size = sizeof(warm_options), .device = "host", .magazines = "off"},
@@ -542,11 +528,10 @@ START_TEST(test_nothing_is_kept_where_it_shall_not_be)
     ck_assert_uint_eq(stats.all.live.freed, 3);
     wt_runtime_end(other);
 }
-END_TEST
 
 /* ---- figures ------------------------------------------------------------- */
 
-START_TEST(test_B14_C6_figures_are_exact_with_magazines)
+WT_TEST(test_B14_C6_figures_are_exact_with_magazines)
 {
     void *small[3], *large[2];
     warm_device_stats s;
@@ -588,41 +573,4 @@ START_TEST(test_B14_C6_figures_are_exact_with_magazines)
     s = stats_now();
     ck_assert_uint_eq(s.all.live.peak, 0);
     ck_assert_uint_eq(s.all.live.allocated, 0);
-}
-END_TEST
-
-static Suite *lane_suite(void)
-{
-    const wt_test tests[] = {
-        {test_C1_what_is_freed_is_kept_for_its_stream, 1},
-        {test_C1_legacy_stream_keeps_as_well, 2},
-        {test_C3_C1_a_block_of_the_next_two_classes_will_do, 12},
-        {test_C1_streams_that_are_not_adopted_keep_nothing, 1},
-        {test_a_set_has_bounds, 1},
-        {test_C1_slots_are_handed_on, 1},
-        {test_C1_C2_others_get_it_once_the_stream_has_passed, 2},
-        {test_C1_a_stream_that_comes_back_begins_anew, 2},
-        {test_C1_what_outlives_its_stream_is_everybodys_at_once, 1},
-        {test_C1_nothing_is_kept_while_a_capture_is_announced, 1},
-        {test_C1_E4_the_legacy_stream_keeps_while_others_capture, 1},
-        {test_C4_a_block_that_is_used_elsewhere_is_not_kept, 1},
-        {test_C2_what_another_thread_keeps_is_found_before_growth, 2},
-        {test_C8_what_threads_keep_goes_with_the_cache, 2},
-        {test_C1_another_thread_may_free_it, 1},
-        {test_B11_what_is_not_used_any_more_goes, 1},
-        {test_nothing_is_kept_where_it_shall_not_be, 2},
-        {test_B14_C6_figures_are_exact_with_magazines, 1},
-    };
-    Suite *suite = suite_create("magazine_lane");
-    TCase *tcase = tcase_create("magazine_lane");
-
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    wt_add_tests(tcase, tests, sizeof tests / sizeof *tests);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return wt_main(lane_suite());
 }

@@ -102,8 +102,10 @@ static void limit_to(size_t bytes)
 /* ---- growth ---------------------------------------------------------------
  */
 
+WT_CASE("expandable_driver", .setup = setup, .teardown = teardown);
+
 /* More than one range, where one has no room. */
-START_TEST(test_C3_C8_a_full_range_is_followed_by_another)
+WT_TEST(test_C3_C8_a_full_range_is_followed_by_another)
 {
     char *block[8];
     size_t range;
@@ -136,7 +138,6 @@ START_TEST(test_C3_C8_a_full_range_is_followed_by_another)
     }
     wt_ok(warm_free(block[0]));
 }
-END_TEST
 
 /* ---- pieces ---------------------------------------------------------------
  */
@@ -187,7 +188,7 @@ static void assert_asked(size_t count, const size_t *mib)
 }
 
 /* What is less than a step comes in units, as long as little is held. */
-START_TEST(test_B8_C8_memory_comes_in_steps_of_64_MiB)
+WT_TEST(test_B8_C8_memory_comes_in_steps_of_64_MiB)
 {
     static const size_t steps[] = {64, 64, 64, 2, 2};
     char *block;
@@ -203,10 +204,9 @@ START_TEST(test_B8_C8_memory_comes_in_steps_of_64_MiB)
     ck_assert_uint_eq(pieces.backs, 5);
     ck_assert_uint_eq(stats_now().driver_free.count, 5);
 }
-END_TEST
 
 /* From then on in that growth; and nobody hears of it. */
-START_TEST(test_B8_C8_a_step_is_halved_on_refusal)
+WT_TEST(test_B8_C8_a_step_is_halved_on_refusal)
 {
     static const size_t steps[] = {64, 32, 16, 16, 16, 16, 16, 16, 2, 2};
     warm_error before = {.size = sizeof before}, after = {.size = sizeof after};
@@ -225,11 +225,10 @@ START_TEST(test_B8_C8_a_step_is_halved_on_refusal)
     wt_ok(warm_free(block));
     ck_assert_uint_eq(empty(), 100 * MIB);
 }
-END_TEST
 
 /* Else it would keep what the request leaves, as long as that lives. What was
  * held is 130 MiB, so that growth brings 2 more than it must. */
-START_TEST(test_B8_C8_a_request_shares_no_piece_with_what_comes_beside_it)
+WT_TEST(test_B8_C8_a_request_shares_no_piece_with_what_comes_beside_it)
 {
     char *before = take(first, 130 * MIB), *block, *beside;
 
@@ -245,10 +244,9 @@ START_TEST(test_B8_C8_a_request_shares_no_piece_with_what_comes_beside_it)
     wt_ok(warm_free(beside));
     wt_ok(warm_free(before));
 }
-END_TEST
 
 /* Only that of a single unit ends it, and what came before goes back. */
-START_TEST(test_B8_C2_C8_a_unit_that_is_refused_ends_the_growth)
+WT_TEST(test_B8_C2_C8_a_unit_that_is_refused_ends_the_growth)
 {
     static const size_t steps[] = {64, 32, 16, 8, 4, 2};
     warm_device_info device = {.size = sizeof device};
@@ -276,10 +274,9 @@ START_TEST(test_B8_C2_C8_a_unit_that_is_refused_ends_the_growth)
     watch_pieces(SIZE_MAX);
     wt_ok(warm_free(take(first, 110 * MIB)));
 }
-END_TEST
 
 /* What it does not take back then is held, and lost. */
-START_TEST(test_C2_C8_B14_pieces_that_cannot_be_taken_back_are_lost)
+WT_TEST(test_C2_C8_B14_pieces_that_cannot_be_taken_back_are_lost)
 {
     void *pointer = NULL, *beside = NULL;
     warm_device_info device = {.size = sizeof device};
@@ -301,11 +298,10 @@ START_TEST(test_C2_C8_B14_pieces_that_cannot_be_taken_back_are_lost)
     wt_ok(real->device_free(runtime->driver, 0, beside));
     wt_ok(warm_free(take(first, 4 * MIB)));
 }
-END_TEST
 
 /* A piece with a live block stays, what is idle of it serves requests, and what
  * went comes again. */
-START_TEST(test_C3_C8_a_piece_goes_when_no_part_of_it_is_in_use)
+WT_TEST(test_C3_C8_a_piece_goes_when_no_part_of_it_is_in_use)
 {
     char *block, *low, *high, *again, *base;
 
@@ -348,10 +344,9 @@ START_TEST(test_C3_C8_a_piece_goes_when_no_part_of_it_is_in_use)
     ck_assert_uint_eq(pieces.backs, 2);
     ck_assert_uint_eq(held_now(), 0);
 }
-END_TEST
 
 /* One that the driver does not take is idle again, with its neighbours. */
-START_TEST(test_C8_a_piece_that_is_not_taken_back_stays_one)
+WT_TEST(test_C8_a_piece_that_is_not_taken_back_stays_one)
 {
     char *block;
 
@@ -368,7 +363,6 @@ START_TEST(test_C8_a_piece_that_is_not_taken_back_stays_one)
     wt_ok(warm_free(block));
     ck_assert_uint_eq(empty(), 128 * MIB);
 }
-END_TEST
 
 /* ---- going back -----------------------------------------------------------
  */
@@ -380,8 +374,10 @@ static warm_status counting_release(wm_driver *d, int device, void *range,
     return real->range_release(d, device, range, bytes);
 }
 
+WT_CASE("last", .setup = setup);
+
 /* And when the runtime ends: all of it, and the addresses. */
-START_TEST(test_C8_G2_at_the_end_of_a_runtime_all_goes_back)
+WT_TEST(test_C8_G2_at_the_end_of_a_runtime_all_goes_back)
 {
     char *block;
 
@@ -397,13 +393,14 @@ START_TEST(test_C8_G2_at_the_end_of_a_runtime_all_goes_back)
     wt_runtime_end(runtime);
     ck_assert_uint_eq(ranges_back, 2);
 }
-END_TEST
 
 /* ---- out of memory, and calls that fail -----------------------------------
  */
 
+WT_CASE("expandable_driver", .setup = setup, .teardown = teardown);
+
 /* What nobody knows to have memory or not is held, lost, and never touched. */
-START_TEST(test_C2_B14_what_a_commit_leaves_behind_is_lost)
+WT_TEST(test_C2_B14_what_a_commit_leaves_behind_is_lost)
 {
     void *pointer = NULL;
     char *block = take(first, 10 * MIB), *other, *base;
@@ -428,10 +425,9 @@ START_TEST(test_C2_B14_what_a_commit_leaves_behind_is_lost)
     ck_assert_uint_gt(extent_of(take(first, 3000), &base), 0);
     wt_ok(warm_free(base));
 }
-END_TEST
 
 /* Nobody allocated what is lost, whose record was somebody's before. */
-START_TEST(test_C7_C8_what_is_lost_is_nobodys)
+WT_TEST(test_C7_C8_what_is_lost_is_nobodys)
 {
     static char text[1 << 16];
     char *block[3], *lost;
@@ -458,7 +454,6 @@ START_TEST(test_C7_C8_what_is_lost_is_nobodys)
     ck_assert_ptr_null(strstr(lost, "\"thread\""));
     ck_assert_ptr_null(strstr(lost, "somebody"));
 }
-END_TEST
 
 /* Whoever listens to the log may allocate, also where memory is what comes for
  * the request that the log speaks of. */
@@ -500,7 +495,7 @@ static warm_status commit_torn_alone(wm_driver *d, int device, void *range,
 
 /* A part that does not come, one that does not for who tries alone, and one
  * that does not go where another comes: runs of the loop. Or these hang. */
-START_TEST(test_C2_B14_who_is_told_of_trouble_may_allocate)
+WT_LOOP_TEST(test_C2_B14_who_is_told_of_trouble_may_allocate, 3)
 {
     void *pointer = NULL;
     char *idle = take(first, 2 * MIB), *kept = take(first, 2 * MIB);
@@ -533,7 +528,6 @@ START_TEST(test_C2_B14_who_is_told_of_trouble_may_allocate)
     wt_ok(warm_free(idle));
     wt_ok(warm_free(kept));
 }
-END_TEST
 
 /* ---- while one grows --------------------------------------------------------
  */
@@ -587,7 +581,7 @@ static void grow_beside(void *argument, unsigned index)
     set(&closed, false);
 }
 
-START_TEST(test_C3_C8_others_go_on_while_one_grows)
+WT_TEST(test_C3_C8_others_go_on_while_one_grows)
 {
     struct growing g = {0};
 
@@ -604,7 +598,6 @@ START_TEST(test_C3_C8_others_go_on_while_one_grows)
     assert_filled(g.got, 14 * MIB, 1);
     wt_ok(warm_free(g.got));
 }
-END_TEST
 
 /* A stream that has gone, and how often the driver was told of it. */
 static warm_stream gone;
@@ -651,7 +644,7 @@ static void ask_for_much_or_little(void *argument, unsigned index)
 }
 
 /* Who is refused beside it tries again without it. */
-START_TEST(test_C2_C8_a_growth_that_fails_takes_no_other_with_it)
+WT_TEST(test_C2_C8_a_growth_that_fails_takes_no_other_with_it)
 {
     struct two two = {{WARM_OK, WARM_OK}, {NULL, NULL}};
 
@@ -667,7 +660,6 @@ START_TEST(test_C2_C8_a_growth_that_fails_takes_no_other_with_it)
     ck_assert_ptr_null(growth_now()->exclusive);
     wt_ok(warm_free(take(first, 20 * MIB)));
 }
-END_TEST
 
 /* Of the stream that is waited for to make room; meanwhile the other one goes
  * on, and what waited for that comes back. */
@@ -684,7 +676,7 @@ static warm_status synchronize_beside(wm_driver *d, warm_event event)
 }
 
 /* It came after the request had looked, and before it would have waited. */
-START_TEST(test_C2_C8_what_comes_back_while_room_is_made_is_looked_for)
+WT_TEST(test_C2_C8_what_comes_back_while_room_is_made_is_looked_for)
 {
     char *block = take(first, 10 * MIB), *idle = take(first, MIB);
     char *kept = take(first, MIB);
@@ -702,7 +694,6 @@ START_TEST(test_C2_C8_what_comes_back_while_room_is_made_is_looked_for)
     wt_ok(warm_free(block));
     wt_ok(warm_free(kept));
 }
-END_TEST
 
 static warm_status counting_mark(wm_driver *d, warm_event event,
                                  warm_stream stream, wm_capture *capture)
@@ -713,7 +704,7 @@ static warm_status counting_mark(wm_driver *d, warm_event event,
 
 /* But not for a stream that nobody promised to live: it may have gone, once the
  * block is freed, and is not named any more. */
-START_TEST(test_C2_C4_a_stream_that_is_not_adopted_is_not_waited_for)
+WT_TEST(test_C2_C4_a_stream_that_is_not_adopted_is_not_waited_for)
 {
     warm_stream raw;
     void *pointer = NULL, *block = take(first, 10 * MIB);
@@ -735,7 +726,6 @@ START_TEST(test_C2_C4_a_stream_that_is_not_adopted_is_not_waited_for)
     wt_ok(warm_poll(runtime));
     wt_ok(wm_driver_stream_destroy(runtime->driver, raw));
 }
-END_TEST
 
 /* The growth of much is refused twice, down to a single unit, the second time
  * alone: then another thread has taken care that it has a stream to wait for.
@@ -783,7 +773,7 @@ static void ask_for_much_or_hold_up(void *argument, unsigned index)
 
 /* Who waits for a stream keeps nobody from growing, who lets that stream go on
  * then: or this hangs. */
-START_TEST(test_C2_C8_others_grow_while_one_that_tried_alone_waits)
+WT_TEST(test_C2_C8_others_grow_while_one_that_tried_alone_waits)
 {
     struct held_up h = {.gate = NULL};
 
@@ -800,7 +790,6 @@ START_TEST(test_C2_C8_others_grow_while_one_that_tried_alone_waits)
     ck_assert_uint_eq(commits, 3);
     ck_assert_ptr_null(growth_now()->exclusive);
 }
-END_TEST
 
 static warm_status slow_reserve(wm_driver *d, int device, size_t bytes,
                                 void **range)
@@ -826,7 +815,7 @@ static void ask_for_some(void *argument, unsigned index)
         try(index == 0 ? first : second, 6 * MIB, &two->got[index]);
 }
 
-START_TEST(test_C3_C8_two_first_growths_have_one_range)
+WT_TEST(test_C3_C8_two_first_growths_have_one_range)
 {
     struct two two = {{WARM_OK, WARM_OK}, {NULL, NULL}};
 
@@ -841,7 +830,6 @@ START_TEST(test_C3_C8_two_first_growths_have_one_range)
     ck_assert_uint_eq(calls_of("range_reserve"), 1);
     ck_assert_uint_eq(stats_now().large.segments.current, 1);
 }
-END_TEST
 
 /* For 60 MiB there are neither addresses nor memory: it waits for a thread that
  * reserves some. */
@@ -874,7 +862,7 @@ static void grow_or_free_meanwhile(void *argument, unsigned index)
     set(&closed, false);
 }
 
-START_TEST(test_C2_C8_a_request_is_served_by_what_is_freed_while_it_waits)
+WT_TEST(test_C2_C8_a_request_is_served_by_what_is_freed_while_it_waits)
 {
     struct served s = {.status = WARM_DRIVER_ERROR};
     const wm_block *block;
@@ -893,14 +881,13 @@ START_TEST(test_C2_C8_a_request_is_served_by_what_is_freed_while_it_waits)
     ck_assert_ptr_eq(s.block->base, s.large[1]);
     wt_free(s.large[0], s.large[1], s.large[2], s.large[3]);
 }
-END_TEST
 
 /* ---- what else sees segments ------------------------------------------------
  */
 
 /* Private pools have segments of their own: those go back whole, with the
  * pool. */
-START_TEST(test_C8_E3_private_pools_have_ordinary_segments)
+WT_TEST(test_C8_E3_private_pools_have_ordinary_segments)
 {
     warm_private_pool pool = {0};
     char *block;
@@ -916,10 +903,9 @@ START_TEST(test_C8_E3_private_pools_have_ordinary_segments)
     ck_assert_uint_gt(wm_space_find(block)->segment->unit, 0);
     wt_ok(warm_free(block));
 }
-END_TEST
 
 /* Fewer of them will do: there may be several ranges. */
-START_TEST(test_C8_fewer_addresses_will_do)
+WT_TEST(test_C8_fewer_addresses_will_do)
 {
     warm_device_info device = {.size = sizeof device};
     warm_error before = {.size = sizeof before}, after = {.size = sizeof after};
@@ -939,47 +925,4 @@ START_TEST(test_C8_fewer_addresses_will_do)
     ck_assert_uint_lt(wm_space_find(small)->segment->bytes, all / 2 + 4 * MIB);
     check();
     wt_ok(warm_free(small));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("expandable_driver");
-    TCase *tcase = tcase_create("expandable_driver");
-    TCase *last = tcase_create("last");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_checked_fixture(last, setup, NULL);
-    tcase_add_test(last, test_C8_G2_at_the_end_of_a_runtime_all_goes_back);
-    suite_add_tcase(suite, last);
-    tcase_add_test(tcase, test_C3_C8_a_full_range_is_followed_by_another);
-    tcase_add_test(tcase, test_C2_B14_what_a_commit_leaves_behind_is_lost);
-    tcase_add_test(tcase,
-                   test_C2_C8_a_growth_that_fails_takes_no_other_with_it);
-    tcase_add_test(tcase,
-                   test_C2_C8_what_comes_back_while_room_is_made_is_looked_for);
-    tcase_add_test(tcase,
-                   test_C2_C4_a_stream_that_is_not_adopted_is_not_waited_for);
-    tcase_add_test(tcase,
-                   test_C2_C8_others_grow_while_one_that_tried_alone_waits);
-    tcase_add_test(tcase, test_C7_C8_what_is_lost_is_nobodys);
-    tcase_add_loop_test(tcase, test_C2_B14_who_is_told_of_trouble_may_allocate,
-                        0, 3);
-    tcase_add_test(tcase, test_C3_C8_two_first_growths_have_one_range);
-    tcase_add_test(
-        tcase, test_C2_C8_a_request_is_served_by_what_is_freed_while_it_waits);
-    tcase_add_test(tcase, test_B8_C8_memory_comes_in_steps_of_64_MiB);
-    tcase_add_test(tcase, test_B8_C8_a_step_is_halved_on_refusal);
-    tcase_add_test(
-        tcase, test_B8_C8_a_request_shares_no_piece_with_what_comes_beside_it);
-    tcase_add_test(tcase, test_B8_C2_C8_a_unit_that_is_refused_ends_the_growth);
-    tcase_add_test(tcase,
-                   test_C2_C8_B14_pieces_that_cannot_be_taken_back_are_lost);
-    tcase_add_test(tcase, test_C3_C8_a_piece_goes_when_no_part_of_it_is_in_use);
-    tcase_add_test(tcase, test_C8_a_piece_that_is_not_taken_back_stays_one);
-    tcase_add_test(tcase, test_C8_fewer_addresses_will_do);
-    tcase_add_test(tcase, test_C3_C8_others_go_on_while_one_grows);
-    tcase_add_test(tcase, test_C8_E3_private_pools_have_ordinary_segments);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -48,7 +48,9 @@ static const size_t size[] = {
     5 * MIB + 1, 7 * MIB - 4096, 21 * MIB + 1, 33 * MIB};
 enum { SIZES = sizeof size / sizeof size[0] };
 
-START_TEST(test_C8_what_is_held_is_what_is_gone)
+WT_CASE("grain", .setup = setup, .teardown = teardown);
+
+WT_TEST(test_C8_what_is_held_is_what_is_gone)
 {
     void *block[SIZES];
 
@@ -64,11 +66,10 @@ START_TEST(test_C8_what_is_held_is_what_is_gone)
     ck_assert_uint_eq(held_now(), before - free_now());
     ck_assert_uint_eq(held_now(), 0);
 }
-END_TEST
 
 /* A limit serves all of it; a byte less a grain less. The device has a number
  * of bytes of which so small a part is exact. */
-START_TEST(test_C8_fraction_is_exact_at_its_edge)
+WT_LOOP_TEST(test_C8_fraction_is_exact_at_its_edge, 5)
 {
     static const struct {
         size_t limit, blocks; /* of 2 MiB */
@@ -95,11 +96,10 @@ START_TEST(test_C8_fraction_is_exact_at_its_edge)
         wt_ok(warm_free(block[--count]));
     }
 }
-END_TEST
 
 /* Workspaces take their part of a limit: who is refused is told of them, and
  * where one goes there is room to try again. */
-START_TEST(test_C8_A12_refusal_tells_of_workspaces_below_the_limit)
+WT_TEST(test_C8_A12_refusal_tells_of_workspaces_below_the_limit)
 {
     wm_growth *growth = &runtime->device_spaces[0].space.growth;
     void *block = NULL;
@@ -117,19 +117,4 @@ START_TEST(test_C8_A12_refusal_tells_of_workspaces_below_the_limit)
     ck_assert_uint_gt(growth->vacated, vacated);
     wt_ok(warm_device_alloc(runtime, 0, stream, 8 * MIB, &block));
     wt_ok(warm_free(block));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("grain");
-    TCase *tcase = tcase_create("grain");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, test_C8_what_is_held_is_what_is_gone);
-    tcase_add_loop_test(tcase, test_C8_fraction_is_exact_at_its_edge, 0, 5);
-    tcase_add_test(tcase,
-                   test_C8_A12_refusal_tells_of_workspaces_below_the_limit);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -105,7 +105,9 @@ static void *take(void)
 
 /* ---- pages ------------------------------------------------------------- */
 
-START_TEST(test_C9_no_block_lies_in_opened_memory)
+WT_CASE("imports", .setup = setup, .teardown = teardown);
+
+WT_TEST(test_C9_no_block_lies_in_opened_memory)
 {
     void *pointer = take();
 
@@ -118,10 +120,9 @@ START_TEST(test_C9_no_block_lies_in_opened_memory)
     }
     wt_ok(wm_imports_close(&t.imports, pointer));
 }
-END_TEST
 
 /* The driver's memory is nothing that can be noted: it goes back. */
-START_TEST(test_C9_memory_at_a_strange_place_goes_back)
+WT_LOOP_TEST(test_C9_memory_at_a_strange_place_goes_back, 2)
 {
     char *usual = t.memory;
     void *pointer = &pointer;
@@ -135,7 +136,6 @@ START_TEST(test_C9_memory_at_a_strange_place_goes_back)
     t.memory = usual;
     wt_ok(wm_imports_close(&t.imports, take()));
 }
-END_TEST
 
 /* ---- many places ------------------------------------------------------- */
 
@@ -153,7 +153,7 @@ static void *open_at(uint64_t offset)
 
 /* Where memory for the table is short, an open fails, changes nothing, and may
  * be tried again. */
-START_TEST(test_C9_places_of_a_segment_are_told_apart)
+WT_LOOP_TEST(test_C9_places_of_a_segment_are_told_apart, 2)
 {
     warm_ipc_stats stats = {.size = sizeof stats};
 
@@ -188,7 +188,6 @@ START_TEST(test_C9_places_of_a_segment_are_told_apart)
     ck_assert_uint_eq(t.opened, 1);
     ck_assert_uint_eq(t.closed, 1);
 }
-END_TEST
 
 /* ---- threads that meet ------------------------------------------------- */
 
@@ -249,7 +248,7 @@ static void let_go(struct other *first, struct other *second, bool fails)
     pthread_join(second->thread, NULL);
 }
 
-START_TEST(test_C9_who_comes_while_it_is_opened_waits)
+WT_LOOP_TEST(test_C9_who_comes_while_it_is_opened_waits, 2)
 {
     struct other first = {.done = false}, second = {.done = false};
     warm_ipc_stats stats = {.size = sizeof stats};
@@ -273,9 +272,8 @@ START_TEST(test_C9_who_comes_while_it_is_opened_waits)
     ck_assert_int_eq(wm_imports_close(&t.imports, second.pointer),
                      WARM_NOT_FOUND);
 }
-END_TEST
 
-START_TEST(test_C9_who_comes_while_it_is_closed_opens_it_anew)
+WT_LOOP_TEST(test_C9_who_comes_while_it_is_closed_opens_it_anew, 2)
 {
     struct other first = {.pointer = take()}, second = {.done = false};
 
@@ -296,9 +294,8 @@ START_TEST(test_C9_who_comes_while_it_is_closed_opens_it_anew)
     ck_assert(wm_is_imported(t.memory));
     wt_ok(wm_imports_close(&t.imports, second.pointer));
 }
-END_TEST
 
-START_TEST(test_C9_other_segments_do_not_wait)
+WT_TEST(test_C9_other_segments_do_not_wait)
 {
     struct other first = {.done = false};
     warm_ipc_handle usual = t.handle;
@@ -320,11 +317,10 @@ START_TEST(test_C9_other_segments_do_not_wait)
     ck_assert_uint_eq(t.opened, 3);
     wt_ok(wm_imports_close(&t.imports, first.pointer));
 }
-END_TEST
 
 /* A place that is being opened, or that returns because the driver does not
  * unmap its segment, needs no memory then: others leave room for it. */
-START_TEST(test_C9_threads_that_meet_leave_room_for_each_other)
+WT_LOOP_TEST(test_C9_threads_that_meet_leave_room_for_each_other, 2)
 {
     struct other first = {.done = false};
     warm_ipc_handle more = t.handle;
@@ -362,10 +358,9 @@ START_TEST(test_C9_threads_that_meet_leave_room_for_each_other)
         wt_ok(wm_imports_close(&t.imports, t.memory + i));
     }
 }
-END_TEST
 
 /* CUDA may name one segment in other bytes each time. */
-START_TEST(test_C9_a_segment_is_known_by_its_number_not_by_a_name)
+WT_TEST(test_C9_a_segment_is_known_by_its_number_not_by_a_name)
 {
     void *first = take(), *second;
 
@@ -377,7 +372,6 @@ START_TEST(test_C9_a_segment_is_known_by_its_number_not_by_a_name)
     wt_ok(wm_imports_close(&t.imports, second));
     ck_assert_uint_eq(t.closed, 1);
 }
-END_TEST
 
 /* ---- captures ---------------------------------------------------------- */
 
@@ -405,7 +399,9 @@ static warm_status ask_as_it_ends(wm_driver *d, warm_stream stream,
     return status;
 }
 
-START_TEST(test_C9_B7_segment_goes_if_the_capture_ends_as_it_is_closed)
+WT_CASE("captures", .setup = setup);
+
+WT_TEST(test_C9_B7_segment_goes_if_the_capture_ends_as_it_is_closed)
 {
     warm_runtime *runtime = wt_runtime_with(.device = "host");
     wm_imports *imports = &runtime->device_spaces[0].imports;
@@ -428,34 +424,4 @@ START_TEST(test_C9_B7_segment_goes_if_the_capture_ends_as_it_is_closed)
     wt_ok(warm_stream_destroy(runtime, ending.stream));
     runtime->driver->ops = ending.real;
     wt_runtime_end(runtime);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("imports");
-    TCase *tcase = tcase_create("imports");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, test_C9_no_block_lies_in_opened_memory);
-    tcase_add_loop_test(tcase, test_C9_memory_at_a_strange_place_goes_back, 0,
-                        2);
-    tcase_add_loop_test(tcase, test_C9_places_of_a_segment_are_told_apart, 0,
-                        2);
-    tcase_add_loop_test(tcase, test_C9_who_comes_while_it_is_opened_waits, 0,
-                        2);
-    tcase_add_loop_test(
-        tcase, test_C9_who_comes_while_it_is_closed_opens_it_anew, 0, 2);
-    tcase_add_test(tcase, test_C9_other_segments_do_not_wait);
-    tcase_add_loop_test(
-        tcase, test_C9_threads_that_meet_leave_room_for_each_other, 0, 2);
-    tcase_add_test(tcase,
-                   test_C9_a_segment_is_known_by_its_number_not_by_a_name);
-    suite_add_tcase(suite, tcase);
-    tcase = tcase_create("captures");
-    tcase_add_checked_fixture(tcase, setup, NULL);
-    tcase_add_test(tcase,
-                   test_C9_B7_segment_goes_if_the_capture_ends_as_it_is_closed);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -120,7 +120,8 @@ static const struct {
     {"device:host,numa_nodes:2,pin:register", false, true},
 };
 
-START_TEST(test_B9_B15_option_pin_and_the_driver_decide_who_maps)
+WT_LOOP_TEST(test_B9_B15_option_pin_and_the_driver_decide_who_maps,
+             sizeof ways / sizeof ways[0])
 {
     wm_pin pin;
     void *base = NULL;
@@ -148,10 +149,9 @@ START_TEST(test_B9_B15_option_pin_and_the_driver_decide_who_maps)
     }
     end();
 }
-END_TEST
 
 /* Memory of another node than the one that was asked for goes back. */
-START_TEST(test_B15_memory_of_another_node_is_not_taken)
+WT_TEST(test_B15_memory_of_another_node_is_not_taken)
 {
     wm_pin pin = begin_on("device:host,numa_nodes:2", false);
     void *base = NULL;
@@ -166,7 +166,6 @@ START_TEST(test_B15_memory_of_another_node_is_not_taken)
     wt_ok(wm_pin_give_back(&pin, base, MIB));
     end();
 }
-END_TEST
 
 /* More and fewer pieces than threads, and odd ends. */
 static const size_t sizes[] = {4096, 2 * MIB, 2 * MIB + 4096, 100 * MIB,
@@ -178,7 +177,8 @@ static const char *const confs[] = {
     "device:host,pin:register,huge_pages:off",
 };
 
-START_TEST(test_all_pages_are_touched_before_one_registration)
+WT_LOOP_TEST(test_all_pages_are_touched_before_one_registration,
+             sizeof confs / sizeof confs[0])
 {
     wm_pin pin = begin(confs[_i]);
 
@@ -197,9 +197,8 @@ START_TEST(test_all_pages_are_touched_before_one_registration)
         sizeof sizes / sizeof sizes[0]);
     end();
 }
-END_TEST
 
-START_TEST(test_large_region_begins_where_a_huge_page_can)
+WT_TEST(test_large_region_begins_where_a_huge_page_can)
 {
     wm_pin pin = begin("device:host,pin:register");
     void *base = NULL;
@@ -211,9 +210,8 @@ START_TEST(test_large_region_begins_where_a_huge_page_can)
     wt_ok(wm_pin_give_back(&pin, base, 5 * MIB));
     end();
 }
-END_TEST
 
-START_TEST(test_refused_registration_leaves_nothing_and_is_a_shortage)
+WT_TEST(test_refused_registration_leaves_nothing_and_is_a_shortage)
 {
     wm_pin pin = begin("device:host,pin:register");
     warm_error error = {.size = sizeof error};
@@ -229,10 +227,9 @@ START_TEST(test_refused_registration_leaves_nothing_and_is_a_shortage)
     ck_assert_ptr_nonnull(strstr(error.message, "invalid argument"));
     end();
 }
-END_TEST
 
 /* Memory that the driver does not let go of stays usable. */
-START_TEST(test_refused_unregistering_leaves_the_region_as_it_was)
+WT_TEST(test_refused_unregistering_leaves_the_region_as_it_was)
 {
     wm_pin pin = begin("device:host,pin:register");
     void *base = NULL;
@@ -244,9 +241,8 @@ START_TEST(test_refused_unregistering_leaves_the_region_as_it_was)
     wt_ok(wm_pin_give_back(&pin, base, 3 * MIB));
     end();
 }
-END_TEST
 
-START_TEST(test_region_too_large_to_map_is_a_shortage)
+WT_TEST(test_region_too_large_to_map_is_a_shortage)
 {
     wm_pin pin = begin("device:host,pin:register");
     void *base = NULL;
@@ -256,9 +252,8 @@ START_TEST(test_region_too_large_to_map_is_a_shortage)
     ck_assert_ptr_null(base);
     end();
 }
-END_TEST
 
-START_TEST(test_B15_a_region_that_cannot_be_placed_is_refused)
+WT_TEST(test_B15_a_region_that_cannot_be_placed_is_refused)
 {
     wm_pin pin = begin("device:host,numa_nodes:2");
     void *base = NULL;
@@ -271,9 +266,8 @@ START_TEST(test_B15_a_region_that_cannot_be_placed_is_refused)
     ck_assert_ptr_nonnull(driver.d->numa.ranges == NULL ? &pin : NULL);
     end();
 }
-END_TEST
 
-START_TEST(test_touching_says_what_cannot_be_touched)
+WT_TEST(test_touching_says_what_cannot_be_touched)
 {
     char *base = mmap(NULL, 64 * MIB, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -286,10 +280,9 @@ START_TEST(test_touching_says_what_cannot_be_touched)
     ck_assert(!wm_pin_touch(base, 64 * MIB, 3));
     munmap(base, 64 * MIB);
 }
-END_TEST
 
 /* What is mapped to find a place for huge pages goes at once. */
-START_TEST(test_aligned_region_leaves_no_address_space_behind)
+WT_TEST(test_aligned_region_leaves_no_address_space_behind)
 {
     enum { TIMES = 100 };
     wm_pin pin = begin("device:host,pin:register,pin_threads:1");
@@ -308,10 +301,9 @@ START_TEST(test_aligned_region_leaves_no_address_space_behind)
     ck_assert_int_lt(wt_address_space() - before, (long)(TIMES * MIB / page()));
     end();
 }
-END_TEST
 
 /* Nor that its place could not be forgotten. */
-START_TEST(test_G6_reason_of_a_refusal_outlives_the_tidying)
+WT_TEST(test_G6_reason_of_a_refusal_outlives_the_tidying)
 {
     wm_pin pin = begin("device:host,numa_nodes:2");
     void *base = NULL;
@@ -324,10 +316,9 @@ START_TEST(test_G6_reason_of_a_refusal_outlives_the_tidying)
     ck_assert_uint_eq(wm_counter_read(&driver.d->calls[WM_CALL_place]), 2);
     end();
 }
-END_TEST
 
 /* Where there can be no helpers the caller does it all. */
-START_TEST(test_B9_pages_are_touched_without_threads_too)
+WT_TEST(test_B9_pages_are_touched_without_threads_too)
 {
     wm_pin pin = begin("device:host,pin:register,pin_threads:8");
     void *base = NULL;
@@ -338,32 +329,4 @@ START_TEST(test_B9_pages_are_touched_without_threads_too)
     ck_assert_uint_eq(driver.resident, 100 * MIB / page());
     wt_ok(wm_pin_give_back(&pin, base, 100 * MIB));
     end();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("pin");
-    TCase *tcase = tcase_create("pin");
-
-    tcase_add_loop_test(tcase,
-                        test_B9_B15_option_pin_and_the_driver_decide_who_maps,
-                        0, sizeof ways / sizeof ways[0]);
-    tcase_add_test(tcase, test_B15_memory_of_another_node_is_not_taken);
-    tcase_add_loop_test(tcase,
-                        test_all_pages_are_touched_before_one_registration, 0,
-                        sizeof confs / sizeof confs[0]);
-    tcase_add_test(tcase, test_large_region_begins_where_a_huge_page_can);
-    tcase_add_test(tcase,
-                   test_refused_registration_leaves_nothing_and_is_a_shortage);
-    tcase_add_test(tcase,
-                   test_refused_unregistering_leaves_the_region_as_it_was);
-    tcase_add_test(tcase, test_region_too_large_to_map_is_a_shortage);
-    tcase_add_test(tcase, test_B15_a_region_that_cannot_be_placed_is_refused);
-    tcase_add_test(tcase, test_touching_says_what_cannot_be_touched);
-    tcase_add_test(tcase, test_aligned_region_leaves_no_address_space_behind);
-    tcase_add_test(tcase, test_G6_reason_of_a_refusal_outlives_the_tidying);
-    tcase_add_test(tcase, test_B9_pages_are_touched_without_threads_too);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -187,8 +187,10 @@ static uint64_t marks(void)
 
 /* ---- tests --------------------------------------------------------------- */
 
+WT_CASE("ways", .setup = setup, .teardown = teardown);
+
 /* The work was done before the capture: the graph has none of it. */
-START_TEST(test_E9_block_that_a_capture_did_not_use_comes_back)
+WT_LOOP_TEST(test_E9_block_that_a_capture_did_not_use_comes_back, WAYS)
 {
     struct way way = way_of(_i);
     warm_stream stream = stream_of(&way);
@@ -217,10 +219,9 @@ START_TEST(test_E9_block_that_a_capture_did_not_use_comes_back)
     empty();
     ck_assert_int_eq(held() > 0, kept);
 }
-END_TEST
 
 /* Work that was queued before the capture still runs when that has ended. */
-START_TEST(test_E9_B4_block_comes_back_when_its_work_is_done)
+WT_LOOP_TEST(test_E9_B4_block_comes_back_when_its_work_is_done, WAYS)
 {
     struct way way = way_of(_i);
     warm_stream stream = stream_of(&way);
@@ -249,10 +250,10 @@ START_TEST(test_E9_B4_block_comes_back_when_its_work_is_done)
     wt_ok(warm_free(fresh));
     ck_assert_uint_eq(captured() + lost(), 0);
 }
-END_TEST
 
 /* The record during the capture tells that the capture uses the block. */
-START_TEST(test_E9_block_that_a_capture_used_is_kept_and_the_first_is_said)
+WT_LOOP_TEST(test_E9_block_that_a_capture_used_is_kept_and_the_first_is_said,
+             WAYS)
 {
     struct way way = way_of(_i);
     warm_stream stream = stream_of(&way);
@@ -280,11 +281,10 @@ START_TEST(test_E9_block_that_a_capture_used_is_kept_and_the_first_is_said)
     ck_assert_ptr_nonnull(strstr(last, "a block of 8.0 KiB is leaked"));
     ck_assert_ptr_nonnull(strstr(last, "warm_private_pool_begin()"));
 }
-END_TEST
 
 /* The promise of warm_stream_adopt() was broken: one warning says what to do,
  * and the graph's memory is not allocated again. */
-START_TEST(test_E9_B7_capture_that_nobody_announced_is_said_once)
+WT_TEST(test_E9_B7_capture_that_nobody_announced_is_said_once)
 {
     struct way way = {.kind = PINNED, .sort = ADOPTED, .caller = UNANNOUNCED};
 
@@ -303,10 +303,9 @@ START_TEST(test_E9_B7_capture_that_nobody_announced_is_said_once)
     ck_assert_ptr_nonnull(strstr(last, "8.0 KiB of freed blocks are leaked"));
     ck_assert_ptr_nonnull(strstr(last, "call warm_capture_announce()"));
 }
-END_TEST
 
 /* All blocks share one event. */
-START_TEST(test_E9_blocks_freed_in_a_capture_share_an_event)
+WT_LOOP_TEST(test_E9_blocks_freed_in_a_capture_share_an_event, SORTS)
 {
     struct way way = {.kind = PINNED, .sort = _i, .caller = BEGUN};
     warm_stream stream = stream_of(&way);
@@ -330,7 +329,6 @@ START_TEST(test_E9_blocks_freed_in_a_capture_share_an_event)
     /* One call may find that the stream captures, one records. */
     ck_assert_uint_le(marks(), before + 2);
 }
-END_TEST
 
 /* Frees a block, on which the stream was recorded, while the stream
  * captures. */
@@ -355,7 +353,7 @@ static warm_stream make_stranger(void)
 }
 
 /* The destroy retires the stream, so its work is known to be done. */
-START_TEST(test_E9_B6_stream_may_be_retired_before_its_blocks_come_back)
+WT_LOOP_TEST(test_E9_B6_stream_may_be_retired_before_its_blocks_come_back, OWN)
 {
     warm_stream brief = make_stranger();
 
@@ -365,10 +363,9 @@ START_TEST(test_E9_B6_stream_may_be_retired_before_its_blocks_come_back)
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending() + captured() + lost(), 0);
 }
-END_TEST
 
 /* Destroyed past the library: whether its work is done cannot be known. */
-START_TEST(test_E9_B6_stream_that_was_not_retired_loses_its_blocks)
+WT_LOOP_TEST(test_E9_B6_stream_that_was_not_retired_loses_its_blocks, OWN)
 {
     warm_stream brief;
 
@@ -385,7 +382,6 @@ START_TEST(test_E9_B6_stream_that_was_not_retired_loses_its_blocks)
     ck_assert_uint_eq(lost(), 1);
     ck_assert_uint_eq(lines, 1);
 }
-END_TEST
 
 static wm_driver_ops ops;
 static const wm_driver_ops *real;
@@ -400,7 +396,7 @@ static warm_status answer_for_another(wm_driver *d, warm_stream s,
     return status;
 }
 
-START_TEST(test_E9_B6_another_stream_at_the_address_is_not_taken_for_it)
+WT_LOOP_TEST(test_E9_B6_another_stream_at_the_address_is_not_taken_for_it, OWN)
 {
     wt_ok(warm_stream_retire(runtime, made));
     free_in_capture(_i, made);
@@ -414,35 +410,4 @@ START_TEST(test_E9_B6_another_stream_at_the_address_is_not_taken_for_it)
     runtime->driver->ops = real;
     ck_assert_uint_eq(pending() + captured(), 0);
     ck_assert_uint_eq(lost(), 1);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("capture_free");
-    TCase *tcase = tcase_create("ways");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(
-        tcase, test_E9_block_that_a_capture_did_not_use_comes_back, 0, WAYS);
-    tcase_add_loop_test(
-        tcase, test_E9_B4_block_comes_back_when_its_work_is_done, 0, WAYS);
-    tcase_add_loop_test(
-        tcase, test_E9_block_that_a_capture_used_is_kept_and_the_first_is_said,
-        0, WAYS);
-    tcase_add_test(tcase,
-                   test_E9_B7_capture_that_nobody_announced_is_said_once);
-    tcase_add_loop_test(tcase, test_E9_blocks_freed_in_a_capture_share_an_event,
-                        ADOPTED, SORTS);
-    tcase_add_loop_test(
-        tcase, test_E9_B6_stream_may_be_retired_before_its_blocks_come_back,
-        PINNED, OWN);
-    tcase_add_loop_test(tcase,
-                        test_E9_B6_stream_that_was_not_retired_loses_its_blocks,
-                        PINNED, OWN);
-    tcase_add_loop_test(
-        tcase, test_E9_B6_another_stream_at_the_address_is_not_taken_for_it,
-        PINNED, OWN);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -103,7 +103,10 @@ static void empty_elsewhere(void *argument, unsigned index)
     (void)warm_pinned_trim(runtime, MIB, NULL);
 }
 
-START_TEST(test_B7_B11_C8_memory_stays_while_a_stream_captures_unannounced)
+WT_CASE("any", .setup = setup, .also = {setup_expandable},
+        .teardown = teardown);
+
+WT_LOOP_TEST(test_B7_B11_C8_memory_stays_while_a_stream_captures_unannounced, 2)
 {
     uint64_t before, was;
 
@@ -123,9 +126,8 @@ START_TEST(test_B7_B11_C8_memory_stays_while_a_stream_captures_unannounced)
     ck_assert_uint_gt(breaking(), before);
     ck_assert_uint_eq(held(), 0);
 }
-END_TEST
 
-START_TEST(test_B7_memory_stays_where_the_driver_does_not_say)
+WT_TEST(test_B7_memory_stays_where_the_driver_does_not_say)
 {
     uint64_t before;
 
@@ -138,10 +140,11 @@ START_TEST(test_B7_memory_stays_where_the_driver_does_not_say)
     empty();
     ck_assert_uint_eq(held(), 0);
 }
-END_TEST
+
+WT_CASE("segments", .setup = setup, .teardown = teardown);
 
 /* Idle memory cannot make room: the message says so. */
-START_TEST(test_B7_B12_out_of_memory_says_what_cannot_go_back)
+WT_TEST(test_B7_B12_out_of_memory_says_what_cannot_go_back)
 {
     void *block = NULL;
 
@@ -157,10 +160,9 @@ START_TEST(test_B7_B12_out_of_memory_says_what_cannot_go_back)
     wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(runtime, 64 * MIB, &block));
     ck_assert_ptr_null(strstr(warm_last_error_message(), "captures"));
 }
-END_TEST
 
 /* A stream that is not adopted: the driver is asked when it is named. */
-START_TEST(test_B7_C2_allocation_on_a_stream_that_captures_gives_nothing_back)
+WT_TEST(test_B7_C2_allocation_on_a_stream_that_captures_gives_nothing_back)
 {
     uint64_t before;
     void *block = NULL;
@@ -176,10 +178,9 @@ START_TEST(test_B7_C2_allocation_on_a_stream_that_captures_gives_nothing_back)
     ck_assert_uint_eq(breaking(), before);
     end();
 }
-END_TEST
 
 /* Memory without a record, and memory that was never cached. */
-START_TEST(test_B7_memory_that_nobody_can_use_stays_while_a_stream_captures)
+WT_TEST(test_B7_memory_that_nobody_can_use_stays_while_a_stream_captures)
 {
     void *block = NULL, *memory = NULL;
     uint64_t before;
@@ -200,7 +201,6 @@ START_TEST(test_B7_memory_that_nobody_can_use_stays_while_a_stream_captures)
     wt_ok(warm_capture_announce_end(runtime, stream));
     wt_ok(warm_device_free_uncached(runtime, 0, memory));
 }
-END_TEST
 
 /* ---- more streams than there is room for -------------------------------- */
 
@@ -230,7 +230,7 @@ static warm_status add_meanwhile(wm_driver *d, warm_stream asked,
     return crowd.real->stream_capture(d, asked, capture);
 }
 
-START_TEST(test_B7_C8_streams_that_come_meanwhile_are_asked_as_well)
+WT_TEST(test_B7_C8_streams_that_come_meanwhile_are_asked_as_well)
 {
     memset(&crowd, 0, sizeof crowd);
     crowd.real = runtime->driver->ops;
@@ -257,7 +257,6 @@ START_TEST(test_B7_C8_streams_that_come_meanwhile_are_asked_as_well)
         wt_ok(warm_stream_destroy(runtime, crowd.stream[--crowd.count]));
     }
 }
-END_TEST
 
 /* ---- a capture that is announced meanwhile ------------------------------- */
 
@@ -315,7 +314,7 @@ static void give_back_or_capture(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_B7_E1_announced_capture_waits_for_memory_that_goes_back)
+WT_LOOP_TEST(test_B7_E1_announced_capture_waits_for_memory_that_goes_back, 2)
 {
     leave_idle();
     intercept();
@@ -330,7 +329,6 @@ START_TEST(test_B7_E1_announced_capture_waits_for_memory_that_goes_back)
         wt_ok(warm_private_pool_release(runtime, meet.pool));
     }
 }
-END_TEST
 
 /* A driver function may log. */
 static warm_status log_in_free(wm_driver *d, void *pointer, size_t bytes)
@@ -353,7 +351,7 @@ static void hear(void *context, warm_log_level level, const char *line)
 }
 
 /* The capture has begun then: no more memory is returned. */
-START_TEST(test_B7_announced_capture_does_not_wait_for_a_callback)
+WT_TEST(test_B7_announced_capture_does_not_wait_for_a_callback)
 {
     void *other = wt_pinned(runtime, 2 * MIB);
     uint64_t before;
@@ -375,10 +373,9 @@ START_TEST(test_B7_announced_capture_does_not_wait_for_a_callback)
     warm_log_set(NULL, NULL);
     runtime->driver->ops = meet.real;
 }
-END_TEST
 
 /* A free while a stream captures finds out that it does. */
-START_TEST(test_B7_E9_capture_that_a_free_has_met_is_known)
+WT_TEST(test_B7_E9_capture_that_a_free_has_met_is_known)
 {
     void *block = wt_pinned(runtime, 4096);
     uint64_t before;
@@ -397,7 +394,6 @@ START_TEST(test_B7_E9_capture_that_a_free_has_met_is_known)
     empty();
     ck_assert_uint_eq(held(), 0);
 }
-END_TEST
 
 static void *in_mark; /* to be freed in a capture that begins right then */
 
@@ -416,7 +412,7 @@ static warm_status mark_then_begin(wm_driver *d, warm_event event,
 }
 
 /* While a poll records the event of blocks that an earlier capture held up. */
-START_TEST(test_B7_E9_capture_that_a_free_has_met_during_a_poll_is_known)
+WT_TEST(test_B7_E9_capture_that_a_free_has_met_during_a_poll_is_known)
 {
     void *block[2] = {wt_pinned(runtime, 4096), wt_pinned(runtime, 4096)};
     uint64_t before;
@@ -443,10 +439,9 @@ START_TEST(test_B7_E9_capture_that_a_free_has_met_during_a_poll_is_known)
     empty();
     ck_assert_uint_eq(held(), 0);
 }
-END_TEST
 
 /* A stream that was destroyed without a retire holds nothing up. */
-START_TEST(test_B7_stream_that_is_gone_captures_nothing)
+WT_TEST(test_B7_stream_that_is_gone_captures_nothing)
 {
     warm_stream brief;
 
@@ -458,44 +453,4 @@ START_TEST(test_B7_stream_that_is_gone_captures_nothing)
     leave_idle();
     empty();
     ck_assert_uint_eq(held(), 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("capture_memory");
-    TCase *whole = tcase_create("segments");
-    TCase *parts = tcase_create("expandable");
-
-    tcase_add_checked_fixture(whole, setup, teardown);
-    tcase_add_checked_fixture(parts, setup_expandable, teardown);
-    tcase_add_loop_test(
-        whole, test_B7_B11_C8_memory_stays_while_a_stream_captures_unannounced,
-        0, 2);
-    tcase_add_loop_test(
-        parts, test_B7_B11_C8_memory_stays_while_a_stream_captures_unannounced,
-        0, 2);
-    tcase_add_test(whole, test_B7_memory_stays_where_the_driver_does_not_say);
-    tcase_add_test(parts, test_B7_memory_stays_where_the_driver_does_not_say);
-    tcase_add_test(whole, test_B7_B12_out_of_memory_says_what_cannot_go_back);
-    tcase_add_test(
-        whole,
-        test_B7_C2_allocation_on_a_stream_that_captures_gives_nothing_back);
-    tcase_add_loop_test(
-        whole, test_B7_E1_announced_capture_waits_for_memory_that_goes_back, 0,
-        2);
-    tcase_add_test(whole,
-                   test_B7_announced_capture_does_not_wait_for_a_callback);
-    tcase_add_test(whole, test_B7_E9_capture_that_a_free_has_met_is_known);
-    tcase_add_test(
-        whole, test_B7_E9_capture_that_a_free_has_met_during_a_poll_is_known);
-    tcase_add_test(whole, test_B7_stream_that_is_gone_captures_nothing);
-    tcase_add_test(
-        whole,
-        test_B7_memory_that_nobody_can_use_stays_while_a_stream_captures);
-    tcase_add_test(whole,
-                   test_B7_C8_streams_that_come_meanwhile_are_asked_as_well);
-    suite_add_tcase(suite, whole);
-    suite_add_tcase(suite, parts);
-    return wt_main(suite);
 }

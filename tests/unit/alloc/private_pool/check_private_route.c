@@ -92,7 +92,9 @@ static warm_status ask_while_another_comes(wm_driver *d, warm_stream about,
     return real->stream_capture(d, about, capture);
 }
 
-START_TEST(test_E5_of_two_threads_that_meet_one_warns)
+WT_CASE("warnings", .setup = setup, .teardown = teardown);
+
+WT_TEST(test_E5_of_two_threads_that_meet_one_warns)
 {
     warm_private_pool pool = begin();
 
@@ -105,7 +107,6 @@ START_TEST(test_E5_of_two_threads_that_meet_one_warns)
     ck_assert_uint_eq(warnings, 1);
     end(pool);
 }
-END_TEST
 
 /* The pool is released while the driver is asked. */
 static warm_private_pool leaving;
@@ -119,7 +120,7 @@ static warm_status ask_while_it_goes(wm_driver *d, warm_stream about,
     return real->stream_capture(d, about, capture);
 }
 
-START_TEST(test_E5_a_pool_that_has_gone_meanwhile_warns_of_nothing)
+WT_TEST(test_E5_a_pool_that_has_gone_meanwhile_warns_of_nothing)
 {
     leaving = begin();
     ops.stream_capture = ask_while_it_goes;
@@ -127,7 +128,6 @@ START_TEST(test_E5_a_pool_that_has_gone_meanwhile_warns_of_nothing)
     ops.stream_capture = real->stream_capture;
     ck_assert_uint_eq(warnings, 0);
 }
-END_TEST
 
 /* As CUDA's legacy stream beside a capture: it does not capture by itself. */
 static warm_status is_blocked(wm_driver *d, warm_stream about,
@@ -139,7 +139,7 @@ static warm_status is_blocked(wm_driver *d, warm_stream about,
     return WARM_OK;
 }
 
-START_TEST(test_E5_a_stream_that_a_capture_blocks_does_not_capture)
+WT_TEST(test_E5_a_stream_that_a_capture_blocks_does_not_capture)
 {
     warm_private_pool pool = begin();
 
@@ -154,20 +154,4 @@ START_TEST(test_E5_a_stream_that_a_capture_blocks_does_not_capture)
     take_and_free(stream);
     ck_assert_uint_eq(warnings, 2);
     end(pool);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("private_route");
-    TCase *tcase = tcase_create("warnings");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, test_E5_of_two_threads_that_meet_one_warns);
-    tcase_add_test(tcase,
-                   test_E5_a_pool_that_has_gone_meanwhile_warns_of_nothing);
-    tcase_add_test(tcase,
-                   test_E5_a_stream_that_a_capture_blocks_does_not_capture);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }
