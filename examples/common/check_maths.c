@@ -96,8 +96,11 @@ static void multiply(const maths_product *p)
     }
 }
 
+WT_CASE("maths", .setup = set_up_pooled, .also = {set_up_naive},
+        .teardown = tear_down);
+
 /* _i: two bits for what is transposed, one for alpha and beta, then a size. */
-START_TEST(test_gemm_as_plain_loops)
+WT_LOOP_TEST(test_gemm_as_plain_loops, 8 * SIZES)
 {
     const int *size = sizes[_i / 8];
     maths_product p = {.rows = size[0],
@@ -112,9 +115,8 @@ START_TEST(test_gemm_as_plain_loops)
     maths_gemm(&m, &p, device_a, device_b, device_c);
     compare(p.rows * p.columns);
 }
-END_TEST
 
-START_TEST(test_rows_and_columns_as_plain_loops)
+WT_LOOP_TEST(test_rows_and_columns_as_plain_loops, SIZES)
 {
     int rows = sizes[_i][0], columns = sizes[_i][1];
 
@@ -124,9 +126,8 @@ START_TEST(test_rows_and_columns_as_plain_loops)
     maths_add_row(&m, rows, columns, device_a, device_c);
     compare(rows * columns);
 }
-END_TEST
 
-START_TEST(test_column_sums_as_plain_loops)
+WT_LOOP_TEST(test_column_sums_as_plain_loops, SIZES)
 {
     static float ones[ROOM];
     int rows = sizes[_i][0], columns = sizes[_i][1];
@@ -142,9 +143,8 @@ START_TEST(test_column_sums_as_plain_loops)
     maths_column_sums(&m, rows, columns, device_b, device_a, device_c);
     compare(columns);
 }
-END_TEST
 
-START_TEST(test_relu_and_back_as_plain_loops)
+WT_LOOP_TEST(test_relu_and_back_as_plain_loops, SIZES)
 {
     int rows = sizes[_i][0], columns = sizes[_i][1];
 
@@ -156,9 +156,8 @@ START_TEST(test_relu_and_back_as_plain_loops)
     maths_relu(&m, rows, columns, device_c);
     compare(rows * columns);
 }
-END_TEST
 
-START_TEST(test_relu_back_keeps_negative_gradients)
+WT_TEST(test_relu_back_keeps_negative_gradients)
 {
     for (int i = 0; i < 70; i++) {
         expected[i] = a[i] > 0 ? c[i] : 0;
@@ -167,9 +166,8 @@ START_TEST(test_relu_back_keeps_negative_gradients)
     maths_relu_back(&m, 7, 10, device_a, device_c);
     compare(70);
 }
-END_TEST
 
-START_TEST(test_softmax_makes_distributions)
+WT_LOOP_TEST(test_softmax_makes_distributions, SIZES)
 {
     int rows = sizes[_i][0], columns = sizes[_i][1];
 
@@ -195,9 +193,8 @@ START_TEST(test_softmax_makes_distributions)
     maths_softmax(&m, rows, columns, device_c);
     compare(rows * columns);
 }
-END_TEST
 
-START_TEST(test_axpy_and_scale_as_plain_loops)
+WT_TEST(test_axpy_and_scale_as_plain_loops)
 {
     const int count = 101770;
 
@@ -208,10 +205,9 @@ START_TEST(test_axpy_and_scale_as_plain_loops)
     maths_axpy(&m, count, -0.25f, device_a, device_c);
     compare(count);
 }
-END_TEST
 
 /* The network as one, in the order that operations were queued. */
-START_TEST(test_forward_as_plain_loops)
+WT_TEST(test_forward_as_plain_loops)
 {
     enum { ROWS = 5 };
     static float hidden[ROWS][HIDDEN];
@@ -255,11 +251,10 @@ START_TEST(test_forward_as_plain_loops)
     maths_upload(&m, device_c, c, ROOM);
     compare(ROWS * CLASSES);
 }
-END_TEST
 
 /* Nothing runs while it is captured, everything at each replay, with what the
  * buffers hold then. */
-START_TEST(test_captured_operations_run_at_each_replay)
+WT_TEST(test_captured_operations_run_at_each_replay)
 {
     enum { COUNT = 1000 };
     maths_graph graph;
@@ -292,10 +287,9 @@ START_TEST(test_captured_operations_run_at_each_replay)
     ck_assert_ptr_null(graph.kept);
     wt_ok(warm_free(buffer));
 }
-END_TEST
 
 /* And the stream works as before. */
-START_TEST(test_error_in_a_capture_leaves_no_graph)
+WT_TEST(test_error_in_a_capture_leaves_no_graph)
 {
     maths_graph graph;
 
@@ -320,10 +314,9 @@ START_TEST(test_error_in_a_capture_leaves_no_graph)
     m.bad = false;
     compare(10);
 }
-END_TEST
 
 /* The first error stays, and what follows it is not queued. */
-START_TEST(test_first_error_stays)
+WT_TEST(test_first_error_stays)
 {
     maths_failed(&m, "first");
     maths_failed(&m, "second");
@@ -333,33 +326,4 @@ START_TEST(test_first_error_stays)
     m.bad = false;
     memcpy(expected, c, sizeof expected);
     compare(10);
-}
-END_TEST
-
-static void add_cases(Suite *suite, const char *name, SFun begin)
-{
-    TCase *tcase = tcase_create(name);
-
-    tcase_add_checked_fixture(tcase, begin, tear_down);
-    tcase_add_loop_test(tcase, test_gemm_as_plain_loops, 0, 8 * SIZES);
-    tcase_add_loop_test(tcase, test_rows_and_columns_as_plain_loops, 0, SIZES);
-    tcase_add_loop_test(tcase, test_column_sums_as_plain_loops, 0, SIZES);
-    tcase_add_loop_test(tcase, test_relu_and_back_as_plain_loops, 0, SIZES);
-    tcase_add_test(tcase, test_relu_back_keeps_negative_gradients);
-    tcase_add_loop_test(tcase, test_softmax_makes_distributions, 0, SIZES);
-    tcase_add_test(tcase, test_axpy_and_scale_as_plain_loops);
-    tcase_add_test(tcase, test_forward_as_plain_loops);
-    tcase_add_test(tcase, test_captured_operations_run_at_each_replay);
-    tcase_add_test(tcase, test_error_in_a_capture_leaves_no_graph);
-    tcase_add_test(tcase, test_first_error_stays);
-    suite_add_tcase(suite, tcase);
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("maths");
-
-    add_cases(suite, "pooled", set_up_pooled);
-    add_cases(suite, "naive", set_up_naive);
-    return wt_main(suite);
 }

@@ -127,7 +127,9 @@ static void check_nothing_left(void)
 static const int counts[] = {1, 2, 7, TURN_IMAGES - 1, TURN_IMAGES};
 enum { COUNTS = sizeof counts / sizeof *counts };
 
-START_TEST(test_replays_equal_eager_runs)
+WT_CASE("graphs", .setup = set_up, .teardown = tear_down);
+
+WT_TEST(test_replays_equal_eager_runs)
 {
     graphs *g = begin();
 
@@ -139,9 +141,8 @@ START_TEST(test_replays_equal_eager_runs)
     graphs_end(g);
     check_nothing_left();
 }
-END_TEST
 
-START_TEST(test_replay_is_two_calls_of_the_driver)
+WT_TEST(test_replay_is_two_calls_of_the_driver)
 {
     graphs *g = begin();
     uint64_t before;
@@ -155,10 +156,9 @@ START_TEST(test_replay_is_two_calls_of_the_driver)
     ck_assert_uint_eq(calls_of("graph_launch"), 101);
     graphs_end(g);
 }
-END_TEST
 
 /* Graphs hold memory of their own, which the driver has back after them. */
-START_TEST(test_E3_E5_memory_of_graphs_goes_back)
+WT_TEST(test_E3_E5_memory_of_graphs_goes_back)
 {
     warm_private_pool_info info = WARM_INIT(warm_private_pool_info);
     usage before, with, after;
@@ -190,7 +190,6 @@ START_TEST(test_E3_E5_memory_of_graphs_goes_back)
     warm_log_set(NULL, NULL);
     check_nothing_left();
 }
-END_TEST
 
 /* ---- threads ---------------------------------------------------------------
  */
@@ -230,7 +229,7 @@ static void *replay_images(void *argument)
 }
 
 /* At once, and again by threads that get the streams of the first. */
-START_TEST(test_A4_threads_have_graphs_of_their_own)
+WT_TEST(test_A4_threads_have_graphs_of_their_own)
 {
     static worker workers[THREADS];
     float p[CLASSES];
@@ -257,7 +256,6 @@ START_TEST(test_A4_threads_have_graphs_of_their_own)
         check_nothing_left();
     }
 }
-END_TEST
 
 /* ---- faults ----------------------------------------------------------------
  */
@@ -287,7 +285,7 @@ static bool live(message *why)
 }
 
 /* _i: which of them. */
-START_TEST(test_every_call_may_fail)
+WT_LOOP_TEST(test_every_call_may_fail, FAULTY)
 {
     for (uint64_t n = 1;; n++) {
         uint64_t before = calls_of(faulty[_i]), made;
@@ -311,20 +309,4 @@ START_TEST(test_every_call_may_fail)
         }
         ck_assert_uint_lt(n, 1000);
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("graphs");
-    TCase *tcase = tcase_create("graphs");
-
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, test_replays_equal_eager_runs);
-    tcase_add_test(tcase, test_E3_E5_memory_of_graphs_goes_back);
-    tcase_add_test(tcase, test_replay_is_two_calls_of_the_driver);
-    tcase_add_test(tcase, test_A4_threads_have_graphs_of_their_own);
-    tcase_add_loop_test(tcase, test_every_call_may_fail, 0, FAULTY);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -18,7 +18,9 @@ static void refused_with_400(http *h, const void *body, size_t bytes)
     ck_assert_ptr_nonnull(strstr(reply.body, "PNG of 28x28"));
 }
 
-START_TEST(test_bad_images_are_refused_with_what_was_expected)
+WT_CASE("refuse");
+
+WT_TEST(test_bad_images_are_refused_with_what_was_expected)
 {
     server s = server_start(NULL, NULL);
     http h = server_connect(&s);
@@ -48,7 +50,6 @@ START_TEST(test_bad_images_are_refused_with_what_was_expected)
     images_free(&set);
     server_stop(&s);
 }
-END_TEST
 
 static const struct {
     const char *method, *path;
@@ -64,7 +65,7 @@ static const struct {
     {"DELETE", "/stats", 405, "GET, HEAD"},
 };
 
-START_TEST(test_unknown_path_is_404_and_wrong_method_405_with_allow)
+WT_TEST(test_unknown_path_is_404_and_wrong_method_405_with_allow)
 {
     server s = server_start(NULL, NULL);
     http h = server_connect(&s);
@@ -87,10 +88,9 @@ START_TEST(test_unknown_path_is_404_and_wrong_method_405_with_allow)
     http_close(&h);
     server_stop(&s);
 }
-END_TEST
 
 /* Without a body having been sent: the head is enough. */
-START_TEST(test_too_large_a_body_is_413)
+WT_TEST(test_too_large_a_body_is_413)
 {
     server s = server_start(NULL, NULL);
     http h = server_connect(&s);
@@ -108,9 +108,8 @@ START_TEST(test_too_large_a_body_is_413)
     http_close(&h);
     server_stop(&s);
 }
-END_TEST
 
-START_TEST(test_too_large_a_chunked_body_is_413)
+WT_TEST(test_too_large_a_chunked_body_is_413)
 {
     server s = server_start(NULL, NULL);
     http h = server_connect(&s);
@@ -132,7 +131,6 @@ START_TEST(test_too_large_a_chunked_body_is_413)
     http_close(&h);
     server_stop(&s);
 }
-END_TEST
 
 /* ---- options and files --------------------------------------------------
  */
@@ -173,7 +171,9 @@ static const struct {
     {"demo", "--data", "/nowhere", EXIT_FAILURE, "/nowhere"},
 };
 
-START_TEST(test_wrong_options_are_named_with_what_is_allowed)
+WT_CASE("options");
+
+WT_TEST(test_wrong_options_are_named_with_what_is_allowed)
 {
     char output[4096];
 
@@ -188,10 +188,9 @@ START_TEST(test_wrong_options_are_named_with_what_is_allowed)
                       wrong_options[i].option, status, output);
     }
 }
-END_TEST
 
 /* The library's, about a GPU that is not there. */
-START_TEST(test_log_lines_fit_into_100_columns)
+WT_TEST(test_log_lines_fit_into_100_columns)
 {
     char output[4096];
 
@@ -208,9 +207,8 @@ START_TEST(test_log_lines_fit_into_100_columns)
         ck_assert_ptr_nonnull(strstr(output, "makes it an"));
     }
 }
-END_TEST
 
-START_TEST(test_help_by_its_usual_names)
+WT_TEST(test_help_by_its_usual_names)
 {
     const char *programs[] = {"inference_server", "data_parallel", "demo"};
     char asked[4096], output[4096];
@@ -223,9 +221,8 @@ START_TEST(test_help_by_its_usual_names)
         ck_assert_str_eq(asked, output);
     }
 }
-END_TEST
 
-START_TEST(test_busy_port_is_named_with_what_to_do)
+WT_TEST(test_busy_port_is_named_with_what_to_do)
 {
     server s = server_start(NULL, NULL);
     char port[32], weights[1100] = "--weights=", said[64], output[4096];
@@ -240,10 +237,9 @@ START_TEST(test_busy_port_is_named_with_what_to_do)
                   output);
     server_stop(&s);
 }
-END_TEST
 
 /* Before the work whose result they are. */
-START_TEST(test_weights_that_cannot_be_written_stop_the_training)
+WT_TEST(test_weights_that_cannot_be_written_stop_the_training)
 {
     const char *paths[] = {"--weights=/nowhere/some.weights", "--weights=/tmp",
                            "--weights=/proc/version"};
@@ -258,9 +254,8 @@ START_TEST(test_weights_that_cannot_be_written_stop_the_training)
         ck_assert_ptr_nonnull(strstr(output, "with --weights"));
     }
 }
-END_TEST
 
-START_TEST(test_missing_images_are_named_with_the_package)
+WT_TEST(test_missing_images_are_named_with_the_package)
 {
     image_set set;
     message why;
@@ -270,10 +265,11 @@ START_TEST(test_missing_images_are_named_with_the_package)
     ck_assert_ptr_nonnull(strstr(why.text, "dataset-fashion-mnist"));
     ck_assert_ptr_nonnull(strstr(why.text, "--data"));
 }
-END_TEST
+
+WT_CASE("json");
 
 /* The judge of the tests above is judged here. */
-START_TEST(test_json_valid_tells_right_from_wrong)
+WT_TEST(test_json_valid_tells_right_from_wrong)
 {
     const char *right[] = {"{}", " [ ] ",
                            "{\"a\":[1,-2.5e-3,true,null,\"\\u00e9\\n\"]}", "0",
@@ -288,25 +284,4 @@ START_TEST(test_json_valid_tells_right_from_wrong)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ck_assert_msg(!json_valid(bad[i]), "%s", bad[i]);
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("refusals");
-
-    add(suite, "refuse", test_bad_images_are_refused_with_what_was_expected);
-    add(suite, "refuse",
-        test_unknown_path_is_404_and_wrong_method_405_with_allow);
-    add(suite, "refuse", test_too_large_a_body_is_413);
-    add(suite, "refuse", test_too_large_a_chunked_body_is_413);
-    add(suite, "options", test_wrong_options_are_named_with_what_is_allowed);
-    add(suite, "options", test_log_lines_fit_into_100_columns);
-    add(suite, "options", test_help_by_its_usual_names);
-    add(suite, "options", test_busy_port_is_named_with_what_to_do);
-    add(suite, "options",
-        test_weights_that_cannot_be_written_stop_the_training);
-    add(suite, "options", test_missing_images_are_named_with_the_package);
-    add(suite, "json", test_json_valid_tells_right_from_wrong);
-    return wt_main(suite);
 }

@@ -11,7 +11,9 @@
 
 /* ---- answers ------------------------------------------------------------ */
 
-START_TEST(test_image_is_answered_the_same_raw_png_and_idx)
+WT_CASE("answer");
+
+WT_TEST(test_image_is_answered_the_same_raw_png_and_idx)
 {
     server s = server_start(NULL, NULL);
     http h = server_connect(&s);
@@ -47,10 +49,9 @@ START_TEST(test_image_is_answered_the_same_raw_png_and_idx)
     images_free(&set);
     server_stop(&s);
 }
-END_TEST
 
 /* More images than fit on the device at once, against one a request. */
-START_TEST(test_large_idx_file_equals_single_images)
+WT_TEST(test_large_idx_file_equals_single_images)
 {
     server s = server_start(NULL, NULL);
     http h = server_connect(&s);
@@ -77,11 +78,12 @@ START_TEST(test_large_idx_file_equals_single_images)
     images_free(&set);
     server_stop(&s);
 }
-END_TEST
 
 /* ---- state -------------------------------------------------------------- */
 
-START_TEST(test_health_answers_get_and_head)
+WT_CASE("state");
+
+WT_TEST(test_health_answers_get_and_head)
 {
     server s = server_start(NULL, NULL);
     http h = server_connect(&s);
@@ -102,7 +104,6 @@ START_TEST(test_health_answers_get_and_head)
     http_close(&h);
     server_stop(&s);
 }
-END_TEST
 
 /* The weights stay; three blocks a request came and went, and few of them had
  * to be asked for. */
@@ -141,7 +142,7 @@ static void check_latency(const char *stats, const char *what, double requests)
     ck_assert_double_le(json_number(stats, path, -1), last);
 }
 
-START_TEST(test_latency_of_every_request_is_counted)
+WT_TEST(test_latency_of_every_request_is_counted)
 {
     server s = server_start(NULL, NULL);
     http h = server_connect(&s);
@@ -159,10 +160,9 @@ START_TEST(test_latency_of_every_request_is_counted)
     images_free(&set);
     server_stop(&s);
 }
-END_TEST
 
 /* Never below the truth, and a sixteenth above it at most. */
-START_TEST(test_latency_percentiles_are_close)
+WT_TEST(test_latency_percentiles_are_close)
 {
     static latency l;
     const unsigned percents[] = {1, 50, 90, 99, 100};
@@ -186,11 +186,10 @@ START_TEST(test_latency_percentiles_are_close)
         ck_assert_uint_eq(l.max_us, 1000 * scale);
     }
 }
-END_TEST
 
 /* Threads that warmpool never saw created: each makes its handles once, and
  * later requests find handles and pinned buffers (rows A1, A4, B2, G1). */
-START_TEST(test_A1_B2_C1_G1_requests_share_handles_and_memory)
+WT_TEST(test_A1_B2_C1_G1_requests_share_handles_and_memory)
 {
     server s = server_start(NULL, NULL);
     image_set set = test_images(200);
@@ -237,9 +236,8 @@ START_TEST(test_A1_B2_C1_G1_requests_share_handles_and_memory)
     images_free(&set);
     server_stop(&s);
 }
-END_TEST
 
-START_TEST(test_naive_server_gives_the_same_classes)
+WT_TEST(test_naive_server_gives_the_same_classes)
 {
     server warm = server_start(NULL, NULL),
            naive = server_start("--naive", NULL);
@@ -268,7 +266,26 @@ START_TEST(test_naive_server_gives_the_same_classes)
     server_stop(&warm);
     server_stop(&naive);
 }
-END_TEST
+
+WT_TEST(test_two_servers_run_at_once)
+{
+    server a = server_start(NULL, NULL), b = server_start(NULL, NULL);
+    http to_a = server_connect(&a), to_b = server_connect(&b);
+    image_set set = test_images(1);
+
+    ck_assert_int_ne(a.port, b.port);
+    ck_assert_int_eq(
+        ask(&to_a, "POST", "/classify", set.pixels, IMAGE_BYTES).status, 200);
+    ck_assert_int_eq(
+        ask(&to_b, "POST", "/classify", set.pixels, IMAGE_BYTES).status, 200);
+    http_close(&to_a);
+    server_stop(&a);
+    ck_assert_int_eq(
+        ask(&to_b, "POST", "/classify", set.pixels, IMAGE_BYTES).status, 200);
+    http_close(&to_b);
+    images_free(&set);
+    server_stop(&b);
+}
 
 /* ---- graphs ---------------------------------------------------------------
  */
@@ -286,8 +303,10 @@ static void ask_both(http *eager, http *graph, const void *body, size_t bytes,
     *requests += 1;
 }
 
+WT_CASE("graphs");
+
 /* One connection stays with one thread: a graph for each number of images. */
-START_TEST(test_graph_server_gives_the_same_answers)
+WT_TEST(test_graph_server_gives_the_same_answers)
 {
     const int counts[] = {3, 64, 150};
     server s = server_start(NULL, NULL), g = server_start("--graph", NULL);
@@ -324,10 +343,9 @@ START_TEST(test_graph_server_gives_the_same_answers)
     server_stop(&s);
     server_stop(&g);
 }
-END_TEST
 
 /* Whatever thread an image comes to. */
-START_TEST(test_threads_of_a_graph_server_have_their_own)
+WT_TEST(test_threads_of_a_graph_server_have_their_own)
 {
     server s = server_start(NULL, NULL), g = server_start("--graph", NULL);
     image_set set = test_images(300);
@@ -354,43 +372,4 @@ START_TEST(test_threads_of_a_graph_server_have_their_own)
     images_free(&set);
     server_stop(&s);
     server_stop(&g);
-}
-END_TEST
-
-START_TEST(test_two_servers_run_at_once)
-{
-    server a = server_start(NULL, NULL), b = server_start(NULL, NULL);
-    http to_a = server_connect(&a), to_b = server_connect(&b);
-    image_set set = test_images(1);
-
-    ck_assert_int_ne(a.port, b.port);
-    ck_assert_int_eq(
-        ask(&to_a, "POST", "/classify", set.pixels, IMAGE_BYTES).status, 200);
-    ck_assert_int_eq(
-        ask(&to_b, "POST", "/classify", set.pixels, IMAGE_BYTES).status, 200);
-    http_close(&to_a);
-    server_stop(&a);
-    ck_assert_int_eq(
-        ask(&to_b, "POST", "/classify", set.pixels, IMAGE_BYTES).status, 200);
-    http_close(&to_b);
-    images_free(&set);
-    server_stop(&b);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("inference_server");
-
-    add(suite, "answer", test_image_is_answered_the_same_raw_png_and_idx);
-    add(suite, "answer", test_large_idx_file_equals_single_images);
-    add(suite, "state", test_health_answers_get_and_head);
-    add(suite, "state", test_A1_B2_C1_G1_requests_share_handles_and_memory);
-    add(suite, "state", test_latency_of_every_request_is_counted);
-    add(suite, "state", test_latency_percentiles_are_close);
-    add(suite, "state", test_naive_server_gives_the_same_classes);
-    add(suite, "graphs", test_graph_server_gives_the_same_answers);
-    add(suite, "graphs", test_threads_of_a_graph_server_have_their_own);
-    add(suite, "state", test_two_servers_run_at_once);
-    return wt_main(suite);
 }

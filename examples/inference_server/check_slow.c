@@ -59,8 +59,10 @@ static void ends(http *h)
 
 enum { SLOW = 64 };
 
+WT_CASE("slow");
+
 /* As many as the server has places, and as slow as can be. */
-START_TEST(test_slow_senders_take_no_place)
+WT_TEST(test_slow_senders_take_no_place)
 {
     server s = server_start("--max-in-flight=64", NEVER_DEADLINE);
     http slow[SLOW], other = server_connect(&s);
@@ -85,7 +87,6 @@ START_TEST(test_slow_senders_take_no_place)
     images_free(&set);
     server_stop(&s);
 }
-END_TEST
 
 static const char *const incomplete[] = {
     "POST /classify HTTP/1.1\r\n", head_of_784,
@@ -93,7 +94,7 @@ static const char *const incomplete[] = {
     "784\r\n\r\nx",
     "GET /health HTTP/1.1\r\nHost: loc"};
 
-START_TEST(test_incomplete_request_is_408_after_its_deadline)
+WT_TEST(test_incomplete_request_is_408_after_its_deadline)
 {
     enum { COUNT = sizeof incomplete / sizeof *incomplete };
     server s = server_start("--deadline-ms=50", NULL);
@@ -115,9 +116,8 @@ START_TEST(test_incomplete_request_is_408_after_its_deadline)
     ck_assert_double_eq(server_field(&s, "server.timed_out"), COUNT);
     server_stop(&s);
 }
-END_TEST
 
-START_TEST(test_connection_without_a_request_is_closed)
+WT_TEST(test_connection_without_a_request_is_closed)
 {
     server s = server_start("--idle-ms=50", NEVER_DEADLINE);
     http fresh = server_connect(&s), half = server_connect(&s);
@@ -128,7 +128,6 @@ START_TEST(test_connection_without_a_request_is_closed)
     ck_assert_double_eq(server_field(&s, "server.timed_out"), 0);
     server_stop(&s);
 }
-END_TEST
 
 /* ---- too many -------------------------------------------------------------
  */
@@ -177,9 +176,11 @@ static void deaf_end(deaf *d)
     free(d->body);
 }
 
+WT_CASE("many");
+
 /* A place is taken until the answer has been sent: here by a client that does
  * not read its answers, once they fill the sockets' buffers. */
-START_TEST(test_overload_is_503_and_a_lost_client_frees_its_place)
+WT_TEST(test_overload_is_503_and_a_lost_client_frees_its_place)
 {
     server s = server_start("--max-in-flight=1", NEVER_DEADLINE);
     http other = server_connect(&s);
@@ -205,9 +206,8 @@ START_TEST(test_overload_is_503_and_a_lost_client_frees_its_place)
     images_free(&set);
     server_stop(&s);
 }
-END_TEST
 
-START_TEST(test_client_that_does_not_read_is_cut_off)
+WT_TEST(test_client_that_does_not_read_is_cut_off)
 {
     const char *request = "GET /stats HTTP/1.1\r\nHost: localhost\r\n\r\n";
     server s = server_start("--deadline-ms=500", NULL);
@@ -220,10 +220,9 @@ START_TEST(test_client_that_does_not_read_is_cut_off)
     http_close(&h);
     server_stop(&s);
 }
-END_TEST
 
 /* More connections wait in the queue, and are served after others. */
-START_TEST(test_more_connections_wait_for_those_that_are_open)
+WT_TEST(test_more_connections_wait_for_those_that_are_open)
 {
     server s = server_start("--max-connections=2", NULL);
     http a = server_connect(&s), b = server_connect(&s), c;
@@ -243,7 +242,6 @@ START_TEST(test_more_connections_wait_for_those_that_are_open)
     http_close(&c);
     server_stop(&s);
 }
-END_TEST
 
 /* ---- the end --------------------------------------------------------------
  */
@@ -256,9 +254,11 @@ static void signal_and_wait(server *s)
     ck_assert(process_line(&s->process, "draining", false, line, sizeof line));
 }
 
+WT_CASE("end");
+
 /* One with half a request, one that has been answered before, and one from
  * which nothing has come yet. */
-START_TEST(test_sigterm_serves_the_connections_that_are_open)
+WT_TEST(test_sigterm_serves_the_connections_that_are_open)
 {
     server s = server_start(NEVER_LINGER, NEVER_DEADLINE);
     http open[] = {begin_classify(&s), server_connect(&s), server_connect(&s)};
@@ -286,10 +286,9 @@ START_TEST(test_sigterm_serves_the_connections_that_are_open)
     images_free(&set);
     ck_assert_int_eq(process_end(&s.process, 0), EXIT_SUCCESS);
 }
-END_TEST
 
 /* Clients that arrived while the server could not accept them. */
-START_TEST(test_sigterm_serves_the_connections_of_the_queue)
+WT_TEST(test_sigterm_serves_the_connections_of_the_queue)
 {
     enum { QUEUED = 8 };
     server s = server_start(NULL, NULL);
@@ -312,9 +311,8 @@ START_TEST(test_sigterm_serves_the_connections_of_the_queue)
     images_free(&set);
     ck_assert_int_eq(process_end(&s.process, 0), EXIT_SUCCESS);
 }
-END_TEST
 
-START_TEST(test_sigterm_closes_silent_connections_after_a_moment)
+WT_TEST(test_sigterm_closes_silent_connections_after_a_moment)
 {
     server s = server_start("--linger-ms=50", "--drain-ms=3600000");
     http silent[] = {server_connect(&s), server_connect(&s)};
@@ -325,9 +323,8 @@ START_TEST(test_sigterm_closes_silent_connections_after_a_moment)
     ends(&silent[1]);
     ck_assert_int_eq(process_end(&s.process, 0), EXIT_SUCCESS);
 }
-END_TEST
 
-START_TEST(test_draining_is_bounded_and_tells_what_was_lost)
+WT_TEST(test_draining_is_bounded_and_tells_what_was_lost)
 {
     server s = server_start("--drain-ms=50", NEVER_DEADLINE);
     http slow = begin_classify(&s);
@@ -336,9 +333,8 @@ START_TEST(test_draining_is_bounded_and_tells_what_was_lost)
     ck_assert_int_eq(process_end(&s.process, 0), EXIT_FAILURE);
     ends(&slow);
 }
-END_TEST
 
-START_TEST(test_second_signal_ends_at_once)
+WT_TEST(test_second_signal_ends_at_once)
 {
     server s = server_start("--drain-ms=3600000", NEVER_DEADLINE);
     http slow = begin_classify(&s);
@@ -347,10 +343,9 @@ START_TEST(test_second_signal_ends_at_once)
     ck_assert_int_eq(process_end(&s.process, SIGINT), EXIT_FAILURE);
     ends(&slow);
 }
-END_TEST
 
 /* Nobody joins the queue once it is stopped; who is in it stays. */
-START_TEST(test_stopped_listener_lets_nobody_in)
+WT_TEST(test_stopped_listener_lets_nobody_in)
 {
     int port = 0, first, late;
     message why = {""};
@@ -373,7 +368,6 @@ START_TEST(test_stopped_listener_lets_nobody_in)
     close(listening);
     http_close(&queued);
 }
-END_TEST
 
 /* ---- the end, under load --------------------------------------------------
  */
@@ -424,7 +418,9 @@ static void *keep_asking(void *argument)
     return NULL;
 }
 
-START_TEST(test_sigterm_under_load_loses_no_request)
+WT_CASE("load");
+
+WT_LOOP_TEST(test_sigterm_under_load_loses_no_request, 2)
 {
     server s = server_start(NEVER_LINGER, NULL);
     client clients[CLIENTS];
@@ -452,27 +448,4 @@ START_TEST(test_sigterm_under_load_loses_no_request)
     }
     sem_destroy(&warm);
     images_free(&set);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("slow");
-    TCase *load = tcase_create("load");
-
-    add(suite, "slow", test_slow_senders_take_no_place);
-    add(suite, "slow", test_incomplete_request_is_408_after_its_deadline);
-    add(suite, "slow", test_connection_without_a_request_is_closed);
-    add(suite, "many", test_overload_is_503_and_a_lost_client_frees_its_place);
-    add(suite, "many", test_client_that_does_not_read_is_cut_off);
-    add(suite, "many", test_more_connections_wait_for_those_that_are_open);
-    add(suite, "end", test_sigterm_serves_the_connections_that_are_open);
-    add(suite, "end", test_sigterm_serves_the_connections_of_the_queue);
-    add(suite, "end", test_sigterm_closes_silent_connections_after_a_moment);
-    add(suite, "end", test_draining_is_bounded_and_tells_what_was_lost);
-    add(suite, "end", test_second_signal_ends_at_once);
-    add(suite, "end", test_stopped_listener_lets_nobody_in);
-    tcase_add_loop_test(load, test_sigterm_under_load_loses_no_request, 0, 2);
-    suite_add_tcase(suite, load);
-    return wt_main(suite);
 }

@@ -160,11 +160,3 @@ size_t make_idx(const image_set *set, unsigned char *out)
     memcpy(out + sizeof head, set->pixels, bytes);
     return sizeof head + bytes;
 }
-
-void add(Suite *suite, const char *name, const TTest *test)
-{
-    TCase *tcase = tcase_create(name);
-
-    tcase_add_test(tcase, test);
-    suite_add_tcase(suite, tcase);
-}

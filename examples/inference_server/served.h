@@ -43,7 +43,5 @@ image_set test_images(int count);
 size_t make_png(int width, const unsigned char *pixels, unsigned char *out,
                 size_t room);
 size_t make_idx(const image_set *set, unsigned char *out);
-/* A test in a case of its own. */
-void add(Suite *suite, const char *name, const TTest *test);
 
 #endif
