@@ -70,13 +70,13 @@ void wt_add(struct wt_entry *entry);
 #define WT_ENTRY_(at, a_test, how_often, ...)                                  \
     __attribute__((constructor)) static void add_##at(void)                    \
     {                                                                          \
-        static struct wt_entry entry;                                          \
+        static struct wt_entry wt_entry_;                                      \
                                                                                \
-        entry = (struct wt_entry){.line = at,                                  \
-                                  .times = (int)(how_often),                   \
-                                  .test = a_test,                              \
-                                  .a_case = {__VA_ARGS__}};                    \
-        wt_add(&entry);                                                        \
+        wt_entry_ = (struct wt_entry){.line = at,                              \
+                                      .times = (int)(how_often),               \
+                                      .test = a_test,                          \
+                                      .a_case = {__VA_ARGS__}};                \
+        wt_add(&wt_entry_);                                                    \
     }                                                                          \
     struct wt_entry /* takes the semicolon */
 

@@ -65,7 +65,9 @@ static wm_block *take(size_t bytes)
                : bed_grow(&arena, NULL, run > SEGMENT ? run : SEGMENT, bytes);
 }
 
-START_TEST(test_B2_freed_block_is_handed_out_again)
+WT_CASE("arena", .setup = setup, .teardown = teardown);
+
+WT_TEST(test_B2_freed_block_is_handed_out_again)
 {
     wm_block *block = take(100000);
     char *base = block->base;
@@ -77,9 +79,8 @@ START_TEST(test_B2_freed_block_is_handed_out_again)
     ck_assert_uint_eq(arena.stats.cache_hits, 1);
     bed_give(block);
 }
-END_TEST
 
-START_TEST(test_B8_block_is_never_smaller_than_its_request)
+WT_TEST(test_B8_block_is_never_smaller_than_its_request)
 {
     uint64_t random = wt_seed();
 
@@ -92,9 +93,8 @@ START_TEST(test_B8_block_is_never_smaller_than_its_request)
         bed_give(block);
     }
 }
-END_TEST
 
-START_TEST(test_B3_every_address_of_a_block_leads_to_it)
+WT_TEST(test_B3_every_address_of_a_block_leads_to_it)
 {
     static const size_t sizes[] = {1,     512,   4096,    4097,   5000,
                                    30000, 32768, 1 << 20, 9 << 20};
@@ -114,7 +114,6 @@ START_TEST(test_B3_every_address_of_a_block_leads_to_it)
         bed_give(block);
     }
 }
-END_TEST
 
 static unsigned slab_records(void)
 {
@@ -129,7 +128,7 @@ static unsigned slab_records(void)
 /* One class after the other: the arena keeps one slab record for each number of
  * slots, and every address of a block leads to it whatever class the record
  * served before. */
-START_TEST(test_B25_a_record_of_a_slab_serves_other_classes)
+WT_TEST(test_B25_a_record_of_a_slab_serves_other_classes)
 {
     bool seen[WM_SLAB_MOST + 1] = {false};
     unsigned sorts = 0;
@@ -157,9 +156,8 @@ START_TEST(test_B25_a_record_of_a_slab_serves_other_classes)
     }
     ck_assert_uint_lt(sorts, WM_SLAB_SORTS);
 }
-END_TEST
 
-START_TEST(test_B3_foreign_addresses_lead_nowhere)
+WT_TEST(test_B3_foreign_addresses_lead_nowhere)
 {
     int local;
     void *heap = malloc(100);
@@ -170,11 +168,10 @@ START_TEST(test_B3_foreign_addresses_lead_nowhere)
     ck_assert_ptr_null(wm_block_at((void *)UINTPTR_MAX));
     free(heap);
 }
-END_TEST
 
 /* A look-up reads its entry of the page map before the record is recycled: it
  * may find a wrong slot, but reads nothing outside the record. */
-START_TEST(test_C10_stale_look_up_stays_inside_its_record)
+WT_TEST(test_C10_stale_look_up_stays_inside_its_record)
 {
     wm_block *old = take(600);
     wm_slab *slab = old->slab;
@@ -194,11 +191,10 @@ START_TEST(test_C10_stale_look_up_stays_inside_its_record)
     bed_give(wall);
     bed_give(small);
 }
-END_TEST
 
 /* Between the look-up's read of the page map and of the record, the record is
  * recycled for another block: the look-up does not return that block. */
-START_TEST(test_B3_C10_stale_look_up_finds_no_other_block)
+WT_TEST(test_B3_C10_stale_look_up_finds_no_other_block)
 {
     wm_block *run = take(SEGMENT / 4), *block = take(SEGMENT / 4);
     char *gone = run->base;
@@ -218,9 +214,8 @@ START_TEST(test_B3_C10_stale_look_up_finds_no_other_block)
     ck_assert_ptr_eq(wm_block_at(block->base + 2 * (size_t)WM_PAGE), block);
     bed_give(block);
 }
-END_TEST
 
-START_TEST(test_C10_stale_look_up_reads_no_freed_segment)
+WT_TEST(test_C10_stale_look_up_reads_no_freed_segment)
 {
     wm_block *block = take(16 * SEGMENT);
     wm_segment *segment = block->segment;
@@ -249,9 +244,8 @@ START_TEST(test_C10_stale_look_up_reads_no_freed_segment)
     ck_assert_ptr_ne(block->segment, segment);
     bed_give(block);
 }
-END_TEST
 
-START_TEST(test_B3_addresses_above_48_bits_are_refused)
+WT_TEST(test_B3_addresses_above_48_bits_are_refused)
 {
     const char *high = (const char *)((uintptr_t)1 << 48);
 
@@ -260,9 +254,8 @@ START_TEST(test_B3_addresses_above_48_bits_are_refused)
     wt_ok(wm_page_map_reserve(high - WM_PAGE, WM_PAGE));
     ck_assert_ptr_null(wm_block_at(high));
 }
-END_TEST
 
-START_TEST(test_neighbours_merge_on_both_sides)
+WT_TEST(test_neighbours_merge_on_both_sides)
 {
     wm_block *block[8];
 
@@ -282,9 +275,8 @@ START_TEST(test_neighbours_merge_on_both_sides)
     ck_assert_uint_eq(arena.stats.segments.current, 1);
     bed_give(block[0]);
 }
-END_TEST
 
-START_TEST(test_best_fit_takes_the_smallest_hole)
+WT_TEST(test_best_fit_takes_the_smallest_hole)
 {
     wm_block *big = take(384 << 10);
     wm_block *wall = take(64 << 10);
@@ -300,9 +292,8 @@ START_TEST(test_best_fit_takes_the_smallest_hole)
     bed_give(wall);
     bed_give(end);
 }
-END_TEST
 
-START_TEST(test_B11_trim_takes_the_largest_idle_segments_first)
+WT_TEST(test_B11_trim_takes_the_largest_idle_segments_first)
 {
     wm_block *large = take(8 * SEGMENT);
     wm_block *small = take(SEGMENT);
@@ -317,10 +308,9 @@ START_TEST(test_B11_trim_takes_the_largest_idle_segments_first)
     ck_assert_uint_eq(arena.stats.segments.current, 1);
     bed_give(live);
 }
-END_TEST
 
 /* In any order of the arena's list. */
-START_TEST(test_B11_trim_goes_on_until_the_target_is_reached)
+WT_TEST(test_B11_trim_goes_on_until_the_target_is_reached)
 {
     wm_block *middle = take(2 * SEGMENT);
     wm_block *large = take(3 * SEGMENT);
@@ -340,11 +330,10 @@ START_TEST(test_B11_trim_goes_on_until_the_target_is_reached)
     unmap_idle(2 * SEGMENT);
     ck_assert_uint_eq(arena.stats.held_bytes.current, SEGMENT);
 }
-END_TEST
 
 /* Most of an address range has no memory; then most of its record, which has a
  * bit for each page, has none either. */
-START_TEST(test_C8_record_of_a_large_range_is_sparse)
+WT_TEST(test_C8_record_of_a_large_range_is_sparse)
 {
     const char *libraries = getenv("LD_PRELOAD");
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -365,7 +354,6 @@ START_TEST(test_C8_record_of_a_large_range_is_sparse)
     ck_assert_int_eq(resident & 1, 0);
     wm_segment_record_give_locked(&arena, segment);
 }
-END_TEST
 
 static uint64_t now_ns;
 
@@ -374,7 +362,7 @@ static uint64_t clock_of_test(void)
     return now_ns;
 }
 
-START_TEST(test_B11_only_segments_idle_for_long_go)
+WT_TEST(test_B11_only_segments_idle_for_long_go)
 {
     wm_block *a, *b;
     wm_segment *segment;
@@ -395,10 +383,9 @@ START_TEST(test_B11_only_segments_idle_for_long_go)
     wm_arena_reattach(&arena, segment, true);
     ck_assert(wm_arena_check(&arena));
 }
-END_TEST
 
 /* A segment larger than what may go stays, and a smaller one goes. */
-START_TEST(test_B10_B11_what_is_to_be_kept_idle_does_not_decay)
+WT_TEST(test_B10_B11_what_is_to_be_kept_idle_does_not_decay)
 {
     wm_block *a, *b;
     wm_segment *segment;
@@ -421,11 +408,10 @@ START_TEST(test_B10_B11_what_is_to_be_kept_idle_does_not_decay)
     wm_arena_reattach(&arena, segment, true);
     ck_assert(wm_arena_check(&arena));
 }
-END_TEST
 
 /* Fails the n-th allocation of a record, n = 1, 2, … until the flow passes:
  * nothing may be lost, and nothing broken, in between. */
-START_TEST(test_B12_failing_records_lose_nothing)
+WT_LOOP_TEST(test_B12_failing_records_lose_nothing, 2)
 {
     for (uint64_t n = 1;; n++) {
         wm_block *block[40];
@@ -453,12 +439,11 @@ START_TEST(test_B12_failing_records_lose_nothing)
         wm_arena_init(&arena, NULL, 0);
     }
 }
-END_TEST
 
 /* Between wm_arena_retain_end() and wm_arena_put_retained() a block has no
  * owner: the walk allows for that, also while some of the blocks are put back.
  */
-START_TEST(test_E4_what_graphs_kept_is_accounted_for)
+WT_TEST(test_E4_what_graphs_kept_is_accounted_for)
 {
     wm_block *block[2] = {take(3000), take(200000)}, *chain;
 
@@ -485,9 +470,8 @@ START_TEST(test_E4_what_graphs_kept_is_accounted_for)
     ck_assert(wm_arena_check_settled(&arena));
     ck_assert_uint_eq(arena.out_bytes, 0);
 }
-END_TEST
 
-START_TEST(test_random_steps_keep_every_invariant)
+WT_TEST(test_random_steps_keep_every_invariant)
 {
     enum { SLOTS = 300 };
     wm_block *block[SLOTS] = {NULL};
@@ -521,7 +505,6 @@ START_TEST(test_random_steps_keep_every_invariant)
     }
     ck_assert_uint_eq(stats().live_bytes.current, 0);
 }
-END_TEST
 
 /* As a space without magazine sets does. */
 static void reset_peaks(void)
@@ -530,7 +513,7 @@ static void reset_peaks(void)
     wm_lives_reset(arena.live);
 }
 
-START_TEST(test_B14_figures_are_exact_and_resets_apart)
+WT_TEST(test_B14_figures_are_exact_and_resets_apart)
 {
     wm_block *a = take(5000); /* class of 5120 */
     wm_block *b = take(6 << 20);
@@ -565,10 +548,9 @@ START_TEST(test_B14_figures_are_exact_and_resets_apart)
     ck_assert_uint_eq(of_class.live_bytes.current, 0);
     ck_assert_uint_eq(of_class.requested_bytes.peak, 0);
 }
-END_TEST
 
 /* Of the arena and of the size classes. */
-START_TEST(test_B14_peaks_stay_until_reset)
+WT_TEST(test_B14_peaks_stay_until_reset)
 {
     wm_block *block[5];
     warm_class_stats of_class = {.size = sizeof of_class};
@@ -590,36 +572,4 @@ START_TEST(test_B14_peaks_stay_until_reset)
     ck_assert_uint_eq(of_class.live.peak, 1);
     ck_assert_uint_eq(stats().live.peak, 1);
     bed_give(block[4]);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("arena");
-    TCase *tcase = tcase_create("arena");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, test_B2_freed_block_is_handed_out_again);
-    tcase_add_test(tcase, test_B8_block_is_never_smaller_than_its_request);
-    tcase_add_test(tcase, test_B3_every_address_of_a_block_leads_to_it);
-    tcase_add_test(tcase, test_B25_a_record_of_a_slab_serves_other_classes);
-    tcase_add_test(tcase, test_B3_foreign_addresses_lead_nowhere);
-    tcase_add_test(tcase, test_C10_stale_look_up_stays_inside_its_record);
-    tcase_add_test(tcase, test_B3_C10_stale_look_up_finds_no_other_block);
-    tcase_add_test(tcase, test_C10_stale_look_up_reads_no_freed_segment);
-    tcase_add_test(tcase, test_B3_addresses_above_48_bits_are_refused);
-    tcase_add_test(tcase, test_neighbours_merge_on_both_sides);
-    tcase_add_test(tcase, test_best_fit_takes_the_smallest_hole);
-    tcase_add_test(tcase, test_B11_trim_takes_the_largest_idle_segments_first);
-    tcase_add_test(tcase, test_B11_trim_goes_on_until_the_target_is_reached);
-    tcase_add_test(tcase, test_B11_only_segments_idle_for_long_go);
-    tcase_add_test(tcase, test_C8_record_of_a_large_range_is_sparse);
-    tcase_add_test(tcase, test_B10_B11_what_is_to_be_kept_idle_does_not_decay);
-    tcase_add_loop_test(tcase, test_B12_failing_records_lose_nothing, 0, 2);
-    tcase_add_test(tcase, test_E4_what_graphs_kept_is_accounted_for);
-    tcase_add_test(tcase, test_random_steps_keep_every_invariant);
-    tcase_add_test(tcase, test_B14_figures_are_exact_and_resets_apart);
-    tcase_add_test(tcase, test_B14_peaks_stay_until_reset);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

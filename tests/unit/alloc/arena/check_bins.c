@@ -156,7 +156,7 @@ static void give_all(void)
 
 /* Held: 1.22 to 1.26 times what is live, depending on how the streams'
  * addresses map to the thread's slots; 1.28 in one run of some hundreds. */
-START_TEST(test_mixed_sizes_hold_little_more_than_they_need)
+WT_TEST(test_mixed_sizes_hold_little_more_than_they_need)
 {
     uint64_t random = 20260101;
 
@@ -168,7 +168,6 @@ START_TEST(test_mixed_sizes_hold_little_more_than_they_need)
     give_all();
     end();
 }
-END_TEST
 
 static void *small[2048];
 static unsigned smalls;
@@ -190,7 +189,7 @@ static void empty(void)
 /* A segment obtained for one large request is still whole for the next one,
  * whatever was allocated in between. If only misses polled, small blocks would
  * lie in it, and ten segments would be obtained. */
-START_TEST(test_large_region_is_not_cut_to_pieces)
+WT_TEST(test_large_region_is_not_cut_to_pieces)
 {
     uint64_t random = 20260102;
 
@@ -205,11 +204,10 @@ START_TEST(test_large_region_is_not_cut_to_pieces)
     give_all();
     end();
 }
-END_TEST
 
 /* Small requests use a large segment once a 16th of its size was obtained
  * although it had room. */
-START_TEST(test_large_region_is_not_left_idle_for_ever)
+WT_TEST(test_large_region_is_not_left_idle_for_ever)
 {
     begin(&(warm_options){.magazines = "off", .segment = 64 * KIB});
     wt_ok(warm_free(take(64 * MIB)));
@@ -227,11 +225,10 @@ START_TEST(test_large_region_is_not_left_idle_for_ever)
     empty();
     end();
 }
-END_TEST
 
 /* Without memory from the driver small requests use a large segment, even one
  * that is partly in use. */
-START_TEST(test_B12_large_region_serves_small_requests_before_an_error)
+WT_TEST(test_B12_large_region_serves_small_requests_before_an_error)
 {
     void *large;
 
@@ -245,7 +242,6 @@ START_TEST(test_B12_large_region_serves_small_requests_before_an_error)
     wt_ok(warm_free(large));
     end();
 }
-END_TEST
 
 /* ---- what a thread keeps ------------------------------------------------ */
 
@@ -275,7 +271,7 @@ static void be_steady(void)
 
 /* The thread caches all of a completed batch, or one block of it if memory has
  * just grown. */
-START_TEST(test_what_passed_is_kept_while_memory_is_steady)
+WT_TEST(test_what_passed_is_kept_while_memory_is_steady)
 {
     be_steady();
     ck_assert_uint_eq(stats().cached_bytes, KEPT * MIB);
@@ -284,9 +280,8 @@ START_TEST(test_what_passed_is_kept_while_memory_is_steady)
     ck_assert_uint_eq(stats().cached_bytes, MIB);
     end();
 }
-END_TEST
 
-START_TEST(test_steady_thread_gives_one_larger_block)
+WT_TEST(test_steady_thread_gives_one_larger_block)
 {
     be_steady();
     ck_assert_uint_eq(stats().held_bytes.current, KEPT * MIB);
@@ -295,11 +290,10 @@ START_TEST(test_steady_thread_gives_one_larger_block)
     ck_assert_uint_eq(stats().cached_bytes, (KEPT - 1) * MIB + 512 * KIB);
     end();
 }
-END_TEST
 
 /* ---- a segment for another --------------------------------------------- */
 
-START_TEST(test_segment_that_is_too_small_goes_for_a_larger_one)
+WT_TEST(test_segment_that_is_too_small_goes_for_a_larger_one)
 {
     begin(&(warm_options){0});
     wt_ok(warm_free(take(20 * MIB)));
@@ -315,11 +309,10 @@ START_TEST(test_segment_that_is_too_small_goes_for_a_larger_one)
     ck_assert_uint_eq(count.released, 1);
     end();
 }
-END_TEST
 
 /* At most as many bytes are freed as are obtained, the largest segments that
  * fit first. */
-START_TEST(test_segments_that_go_are_no_more_than_what_comes)
+WT_TEST(test_segments_that_go_are_no_more_than_what_comes)
 {
     void *pointer[4];
 
@@ -335,10 +328,9 @@ START_TEST(test_segments_that_go_are_no_more_than_what_comes)
     ck_assert_uint_eq(stats().held_bytes.current, (10 + 12 + 24) * MIB);
     end();
 }
-END_TEST
 
 /* Segments of small requests stay, and segments in use. */
-START_TEST(test_segments_of_small_requests_do_not_go)
+WT_TEST(test_segments_of_small_requests_do_not_go)
 {
     void *live;
 
@@ -351,7 +343,6 @@ START_TEST(test_segments_of_small_requests_do_not_go)
     wt_ok(warm_free(live));
     end();
 }
-END_TEST
 
 /* ---- bins ---------------------------------------------------------------- */
 
@@ -397,7 +388,7 @@ static void check_find(const wm_bins *bins, size_t bytes)
     }
 }
 
-START_TEST(test_bins_find_a_run_that_fits_where_there_is_one)
+WT_TEST(test_bins_find_a_run_that_fits_where_there_is_one)
 {
     static wm_bins bins;
     uint64_t random = wt_seed();
@@ -422,10 +413,9 @@ START_TEST(test_bins_find_a_run_that_fits_where_there_is_one)
     }
     ck_assert_ptr_null(wm_bins_find(&bins, WM_PAGE));
 }
-END_TEST
 
 /* The bins' lower bounds are class sizes, and the largest request has a bin. */
-START_TEST(test_bins_begin_at_the_sizes_that_are_asked_for)
+WT_TEST(test_bins_begin_at_the_sizes_that_are_asked_for)
 {
     for (unsigned i = wm_size_class(WM_SLAB_LIMIT); i < WM_CLASSES; i++) {
         unsigned bin = wm_bins_index(wm_class_bytes(i));
@@ -435,12 +425,11 @@ START_TEST(test_bins_begin_at_the_sizes_that_are_asked_for)
     ck_assert_uint_lt(wm_bins_index(WM_REQUEST_MAX), WM_BINS_COUNT);
     ck_assert_uint_eq(wm_bins_index(WM_PAGE), 0);
 }
-END_TEST
 
 /* ---- how much at once --------------------------------------------------- */
 
 /* A segment is a multiple of the least segment, and a 64th of what is held. */
-START_TEST(test_segments_grow_with_what_is_held)
+WT_TEST(test_segments_grow_with_what_is_held)
 {
     begin(&(warm_options){.segment = 64 * KIB, .pin_chunk = 320 * KIB});
     fill(8 * MIB - 64 * KIB);
@@ -453,27 +442,4 @@ START_TEST(test_segments_grow_with_what_is_held)
     ck_assert_uint_lt(stats().held_bytes.current, 35 * MIB);
     empty();
     end();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("fit");
-    TCase *tcase = tcase_create("waste");
-
-    tcase_add_test(tcase, test_mixed_sizes_hold_little_more_than_they_need);
-    tcase_add_test(tcase, test_large_region_is_not_cut_to_pieces);
-    tcase_add_test(tcase, test_what_passed_is_kept_while_memory_is_steady);
-    tcase_add_test(tcase, test_steady_thread_gives_one_larger_block);
-    tcase_add_test(tcase, test_large_region_is_not_left_idle_for_ever);
-    tcase_add_test(tcase,
-                   test_B12_large_region_serves_small_requests_before_an_error);
-    tcase_add_test(tcase, test_segment_that_is_too_small_goes_for_a_larger_one);
-    tcase_add_test(tcase, test_segments_that_go_are_no_more_than_what_comes);
-    tcase_add_test(tcase, test_segments_of_small_requests_do_not_go);
-    tcase_add_test(tcase, test_segments_grow_with_what_is_held);
-    tcase_add_test(tcase, test_bins_find_a_run_that_fits_where_there_is_one);
-    tcase_add_test(tcase, test_bins_begin_at_the_sizes_that_are_asked_for);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

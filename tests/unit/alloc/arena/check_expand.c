@@ -64,7 +64,9 @@ static void leave(wm_lane *lane)
     bed_give(block);
 }
 
-START_TEST(test_C8_a_claim_is_no_larger_than_its_hole)
+WT_CASE("expand", .setup = set_up, .teardown = tear_down);
+
+WT_TEST(test_C8_a_claim_is_no_larger_than_its_hole)
 {
     wm_expansion expansion = claim(NULL, UNIT, 2 * (size_t)BYTES);
 
@@ -73,12 +75,11 @@ START_TEST(test_C8_a_claim_is_no_larger_than_its_hole)
     ck_assert_uint_eq(expansion.part->bytes, BYTES);
     wm_expand_undo(&arena, &expansion, false);
 }
-END_TEST
 
 /* An idle run is claimed with the gap beside it. If its stream completes its
  * work meanwhile, or ends, any stream may use the run after the claim; else
  * not. */
-START_TEST(test_C4_C8_what_is_passed_meanwhile_is_everybodys)
+WT_LOOP_TEST(test_C4_C8_what_is_passed_meanwhile_is_everybodys, 3)
 {
     bool passes = _i == 1, ends = _i == 2;
     wm_expansion expansion;
@@ -103,18 +104,4 @@ START_TEST(test_C4_C8_what_is_passed_meanwhile_is_everybodys)
     if (!ends) {
         pass(a);
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("expand");
-    TCase *tcase = tcase_create("expand");
-
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, test_C8_a_claim_is_no_larger_than_its_hole);
-    tcase_add_loop_test(
-        tcase, test_C4_C8_what_is_passed_meanwhile_is_everybodys, 0, 3);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

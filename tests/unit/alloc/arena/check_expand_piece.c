@@ -75,7 +75,9 @@ static void assert_calls(uint64_t create, uint64_t map, uint64_t access,
     }
 }
 
-START_TEST(test_B8_C8_a_GiB_comes_in_steps_of_64_MiB)
+WT_CASE("piece", .once = standin_load, .setup = setup, .teardown = teardown);
+
+WT_TEST(test_B8_C8_a_GiB_comes_in_steps_of_64_MiB)
 {
     void *block;
 
@@ -86,11 +88,10 @@ START_TEST(test_B8_C8_a_GiB_comes_in_steps_of_64_MiB)
     ck_assert_uint_eq(empty(), (size_t)1 << 30);
     assert_calls(16, 16, 16, 16);
 }
-END_TEST
 
 /* 64, 32 and 16 MiB are refused; then there are twelve pieces of 8 MiB and two
  * of one unit. */
-START_TEST(test_B8_C8_what_hardware_refuses_is_halved)
+WT_TEST(test_B8_C8_what_hardware_refuses_is_halved)
 {
     void *block;
 
@@ -102,10 +103,9 @@ START_TEST(test_B8_C8_what_hardware_refuses_is_halved)
     ck_assert_uint_eq(empty(), 100 * MIB);
     assert_calls(17, 14, 14, 14);
 }
-END_TEST
 
 /* Beside live blocks and gaps: each mapping is unmapped whole. */
-START_TEST(test_C8_only_whole_mappings_are_unmapped)
+WT_TEST(test_C8_only_whole_mappings_are_unmapped)
 {
     enum { BLOCKS = 24 };
     void *block[BLOCKS] = {NULL};
@@ -134,32 +134,9 @@ START_TEST(test_C8_only_whole_mappings_are_unmapped)
     (void)empty();
     ck_assert_uint_eq(wt_device_stats(runtime).all.held_bytes.current, 0);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite;
-    TCase *tcase;
-
-    if (!standin_find()) {
-        return skip_program("check_piece",
-                            "the stand-in libraries are not built");
-    }
-    suite = suite_create("piece");
-    tcase = tcase_create("piece");
-    tcase_add_unchecked_fixture(tcase, standin_load, NULL);
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, test_B8_C8_a_GiB_comes_in_steps_of_64_MiB);
-    tcase_add_test(tcase, test_B8_C8_what_hardware_refuses_is_halved);
-    tcase_add_test(tcase, test_C8_only_whole_mappings_are_unmapped);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
-}
+SKIP_MAIN_IF(!standin_find(), "the stand-in libraries are not built")
 
 #else
-
-int main(void)
-{
-    return skip_program("check_piece", "built without CUDA's headers");
-}
+SKIP_MAIN("built without CUDA's headers")
 #endif

@@ -70,7 +70,9 @@ static void give_all(wm_block *block[4])
     }
 }
 
-START_TEST(test_freed_memory_is_its_streams_at_once)
+WT_CASE("lane", .setup = setup, .teardown = teardown);
+
+WT_TEST(test_freed_memory_is_its_streams_at_once)
 {
     wm_block *block[4];
 
@@ -81,9 +83,8 @@ START_TEST(test_freed_memory_is_its_streams_at_once)
     ck_assert_ptr_eq(try(a, PART), block[1]);
     give_all(block);
 }
-END_TEST
 
-START_TEST(test_others_have_it_once_the_stream_has_passed)
+WT_TEST(test_others_have_it_once_the_stream_has_passed)
 {
     wm_block *block[4];
     uint64_t puts;
@@ -106,10 +107,9 @@ START_TEST(test_others_have_it_once_the_stream_has_passed)
     ck_assert_ptr_eq(try(b, PART), block[2]);
     give_all(block);
 }
-END_TEST
 
 /* A run is freed to the lane that allocated it last. */
-START_TEST(test_memory_moves_with_its_user)
+WT_TEST(test_memory_moves_with_its_user)
 {
     wm_block *block[4];
 
@@ -122,9 +122,8 @@ START_TEST(test_memory_moves_with_its_user)
     ck_assert_ptr_eq(try(b, PART), block[3]);
     give_all(block);
 }
-END_TEST
 
-START_TEST(test_runs_of_different_streams_stay_apart)
+WT_TEST(test_runs_of_different_streams_stay_apart)
 {
     wm_block *block[4];
 
@@ -146,10 +145,9 @@ START_TEST(test_runs_of_different_streams_stay_apart)
     bed_give(block[0]);
     bed_give(block[3]);
 }
-END_TEST
 
 /* Runs of the stream's lane and common runs serve one request together. */
-START_TEST(test_own_and_common_neighbours_join_for_a_request)
+WT_TEST(test_own_and_common_neighbours_join_for_a_request)
 {
     wm_block *block[4], *large;
 
@@ -169,9 +167,8 @@ START_TEST(test_own_and_common_neighbours_join_for_a_request)
     bed_give(block[0]);
     bed_give(block[3]);
 }
-END_TEST
 
-START_TEST(test_small_slots_are_shared_within_a_stream_only)
+WT_TEST(test_small_slots_are_shared_within_a_stream_only)
 {
     wm_block *first = take(a, 2000), *second = take(b, 2000);
 
@@ -187,9 +184,8 @@ START_TEST(test_small_slots_are_shared_within_a_stream_only)
     ck_assert_ptr_nonnull(first);
     bed_give(first);
 }
-END_TEST
 
-START_TEST(test_all_is_common_once_the_stream_has_ended)
+WT_TEST(test_all_is_common_once_the_stream_has_ended)
 {
     wm_block *block[4], *small = take(a, 2000), *slot = take(a, 2000), *other;
 
@@ -219,10 +215,9 @@ START_TEST(test_all_is_common_once_the_stream_has_ended)
     bed_give(block[0]);
     bed_give(block[1]);
 }
-END_TEST
 
 /* A slab without idle slots is in no list when its lane ends. */
-START_TEST(test_full_slab_of_an_ended_stream_comes_back_common)
+WT_TEST(test_full_slab_of_an_ended_stream_comes_back_common)
 {
     unsigned slots = wm_slab_slots(wm_size_class(2000));
     wm_block *slot[64] = {NULL};
@@ -241,10 +236,9 @@ START_TEST(test_full_slab_of_an_ended_stream_comes_back_common)
         bed_give(slot[i]);
     }
 }
-END_TEST
 
 /* The driver, which waits for the device, frees it or refuses to. */
-START_TEST(test_segment_of_several_streams_goes_and_comes_back)
+WT_TEST(test_segment_of_several_streams_goes_and_comes_back)
 {
     uint64_t before;
     wm_block *block[4];
@@ -275,9 +269,8 @@ START_TEST(test_segment_of_several_streams_goes_and_comes_back)
     ck_assert_ptr_nonnull(try(NULL, SEGMENT));
     bed_give(block[0]);
 }
-END_TEST
 
-START_TEST(test_small_requests_have_segments_of_their_own)
+WT_TEST(test_small_requests_have_segments_of_their_own)
 {
     wm_block *small, *large;
 
@@ -292,7 +285,6 @@ START_TEST(test_small_requests_have_segments_of_their_own)
     bed_give(large);
     bed_give(small);
 }
-END_TEST
 
 /* ---- a random run beside a plain model ---------------------------------- */
 
@@ -365,7 +357,7 @@ static void model_pass(int lane, uint64_t *random)
     bed_pass(&arena, lane_of[lane], puts);
 }
 
-START_TEST(test_no_stream_gets_what_another_may_still_use)
+WT_TEST(test_no_stream_gets_what_another_may_still_use)
 {
     uint64_t random = wt_seed();
     unsigned served = 0;
@@ -410,11 +402,10 @@ START_TEST(test_no_stream_gets_what_another_may_still_use)
     ck_assert_ptr_nonnull(try(NULL, WHOLE));
     bed_give(wm_block_at(whole));
 }
-END_TEST
 
 /* Lanes to which runs were freed, each once, in the order of their first free.
  */
-START_TEST(test_C4_lanes_with_something_new_are_found)
+WT_TEST(test_C4_lanes_with_something_new_are_found)
 {
     wm_block *block[3] = {take(a, PART), take(b, PART), take(b, PART)};
     wm_lane *third = wm_lane_make(&arena, 3);
@@ -442,7 +433,6 @@ START_TEST(test_C4_lanes_with_something_new_are_found)
     ck_assert_ptr_eq(wm_lane_take_fresh(&arena), b);
     ck_assert_uint_eq(wm_lane_fresh(&arena), 0);
 }
-END_TEST
 
 /* ---- all lanes of a stream, in sibling arenas ---------------------------- */
 
@@ -487,7 +477,9 @@ static wm_lane *in(unsigned i, const wm_lane *lane)
     return atomic_load_explicit(&lane->by_shard[i], memory_order_relaxed);
 }
 
-START_TEST(test_C1_lanes_are_made_by_who_takes)
+WT_CASE("lanes", .setup = set_up_siblings, .teardown = tear_down_siblings);
+
+WT_TEST(test_C1_lanes_are_made_by_who_takes)
 {
     wm_block *block;
 
@@ -503,10 +495,9 @@ START_TEST(test_C1_lanes_are_made_by_who_takes)
     ck_assert_ptr_null(try_in(1, its));
     ck_assert_ptr_null(in(1, its));
 }
-END_TEST
 
 /* Without memory for a lane there is no block, and nothing changes. */
-START_TEST(test_C1_no_memory_for_a_lane)
+WT_TEST(test_C1_no_memory_for_a_lane)
 {
     wm_block *block = grow_in(1, NULL);
     bool starved = false;
@@ -522,10 +513,9 @@ START_TEST(test_C1_no_memory_for_a_lane)
     ck_assert_ptr_eq(try_in(1, mine), block);
     bed_give(block);
 }
-END_TEST
 
 /* In each sibling: there is more until the stream has completed its work. */
-START_TEST(test_C1_what_came_back_in_any_is_known)
+WT_LOOP_TEST(test_C1_what_came_back_in_any_is_known, 2)
 {
     wm_lane_point point;
     wm_block *block = grow_in((unsigned)_i, mine);
@@ -541,10 +531,9 @@ START_TEST(test_C1_what_came_back_in_any_is_known)
     ck_assert_ptr_eq(try_in((unsigned)_i, its), block);
     bed_give(block);
 }
-END_TEST
 
 /* Only the lanes to which runs were freed since the point. */
-START_TEST(test_C4_lanes_with_something_new_are_found_again_in_all)
+WT_LOOP_TEST(test_C4_lanes_with_something_new_are_found_again_in_all, 2)
 {
     static const wm_lane_point nothing;
     wm_block *block[ARENAS] = {grow_in(0, mine), grow_in(1, mine)};
@@ -564,10 +553,9 @@ START_TEST(test_C4_lanes_with_something_new_are_found_again_in_all)
         ck_assert_uint_eq(wm_lane_fresh(&arenas[i]), 1);
     }
 }
-END_TEST
 
 /* A stream is retired: its lanes are closed, also one that is made later. */
-START_TEST(test_C4_all_lanes_are_closed)
+WT_TEST(test_C4_all_lanes_are_closed)
 {
     wm_block *block[2] = {grow_in(1, its), NULL};
 
@@ -580,11 +568,10 @@ START_TEST(test_C4_all_lanes_are_closed)
     bed_give(block[0]);
     bed_give(block[1]);
 }
-END_TEST
 
 /* A block allocated after all lanes of a stream have ended is in no stream's
  * order, whether the stream had a lane in that arena or not. */
-START_TEST(test_C4_who_comes_after_the_end_is_in_nobodys_order)
+WT_LOOP_TEST(test_C4_who_comes_after_the_end_is_in_nobodys_order, 4)
 {
     unsigned i = (unsigned)_i / 2;
     wm_block *block;
@@ -601,10 +588,9 @@ START_TEST(test_C4_who_comes_after_the_end_is_in_nobodys_order)
     bed_give(block);
     ck_assert_ptr_eq(arenas[i].lanes, i == 0 ? its : NULL);
 }
-END_TEST
 
 /* A lane's record is recycled, but not while a request holds the lane. */
-START_TEST(test_C4_a_lane_that_is_held_is_no_other_streams)
+WT_TEST(test_C4_a_lane_that_is_held_is_no_other_streams)
 {
     wm_lane *third;
     wm_block *block;
@@ -626,39 +612,4 @@ START_TEST(test_C4_a_lane_that_is_held_is_no_other_streams)
     ck_assert_ptr_ne(wm_lane_make(arenas, 4), mine);
     wm_lane_drop(&arenas[1], mine);
     ck_assert_ptr_eq(wm_lane_make(arenas, 5), mine);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("lane");
-    TCase *tcase = tcase_create("lane");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, test_freed_memory_is_its_streams_at_once);
-    tcase_add_test(tcase, test_others_have_it_once_the_stream_has_passed);
-    tcase_add_test(tcase, test_C4_lanes_with_something_new_are_found);
-    tcase_add_test(tcase, test_memory_moves_with_its_user);
-    tcase_add_test(tcase, test_runs_of_different_streams_stay_apart);
-    tcase_add_test(tcase, test_own_and_common_neighbours_join_for_a_request);
-    tcase_add_test(tcase, test_small_slots_are_shared_within_a_stream_only);
-    tcase_add_test(tcase, test_all_is_common_once_the_stream_has_ended);
-    tcase_add_test(tcase, test_full_slab_of_an_ended_stream_comes_back_common);
-    tcase_add_test(tcase, test_segment_of_several_streams_goes_and_comes_back);
-    tcase_add_test(tcase, test_small_requests_have_segments_of_their_own);
-    tcase_add_test(tcase, test_no_stream_gets_what_another_may_still_use);
-    suite_add_tcase(suite, tcase);
-    tcase = tcase_create("lanes");
-    tcase_add_checked_fixture(tcase, set_up_siblings, tear_down_siblings);
-    tcase_add_test(tcase, test_C1_lanes_are_made_by_who_takes);
-    tcase_add_test(tcase, test_C1_no_memory_for_a_lane);
-    tcase_add_loop_test(tcase, test_C1_what_came_back_in_any_is_known, 0, 2);
-    tcase_add_loop_test(
-        tcase, test_C4_lanes_with_something_new_are_found_again_in_all, 0, 2);
-    tcase_add_test(tcase, test_C4_all_lanes_are_closed);
-    tcase_add_loop_test(
-        tcase, test_C4_who_comes_after_the_end_is_in_nobodys_order, 0, 4);
-    tcase_add_test(tcase, test_C4_a_lane_that_is_held_is_no_other_streams);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -69,7 +69,9 @@ static void teardown(void)
     bed_end(&arena, 1);
 }
 
-START_TEST(test_what_came_last_is_handed_out_first)
+WT_CASE("transfer_cache", .setup = setup, .teardown = teardown);
+
+WT_TEST(test_what_came_last_is_handed_out_first)
 {
     const wm_state state = wm_state_of_set(WM_BLOCK_CACHED, 0);
     wm_entry out[4];
@@ -96,9 +98,8 @@ START_TEST(test_what_came_last_is_handed_out_first)
     ck_assert(wm_arena_check(&arena));
     give(0, COUNT);
 }
-END_TEST
 
-START_TEST(test_it_keeps_no_more_than_it_may)
+WT_TEST(test_it_keeps_no_more_than_it_may)
 {
     ck_assert_uint_eq(put(3, 0), 0);
     ck_assert_uint_eq(put(3, SIZE - 1), 0);
@@ -109,9 +110,8 @@ START_TEST(test_it_keeps_no_more_than_it_may)
     ck_assert_uint_eq(arena.transfer_cache.bytes, 3 * SIZE);
     give(3, COUNT);
 }
-END_TEST
 
-START_TEST(test_it_keeps_no_more_than_it_has_room_for)
+WT_TEST(test_it_keeps_no_more_than_it_has_room_for)
 {
     enum { SMALL = 1024, MANY = WM_TRANSFER_CACHE_BLOCKS + 8 };
     static wm_entry small[MANY];
@@ -133,10 +133,9 @@ START_TEST(test_it_keeps_no_more_than_it_has_room_for)
     wm_lock_release(&arena.lock);
     ck_assert(wm_arena_check(&arena));
 }
-END_TEST
 
 /* Two adjacent blocks in the cache serve a request of twice their size. */
-START_TEST(test_a_request_that_finds_nothing_joins_them)
+WT_TEST(test_a_request_that_finds_nothing_joins_them)
 {
     bool starved = false;
     wm_block *block;
@@ -151,9 +150,8 @@ START_TEST(test_a_request_that_finds_nothing_joins_them)
     bed_give(block);
     give(2, COUNT);
 }
-END_TEST
 
-START_TEST(test_a_small_request_finds_them_too)
+WT_TEST(test_a_small_request_finds_them_too)
 {
     wm_block *block;
 
@@ -163,17 +161,15 @@ START_TEST(test_a_small_request_finds_them_too)
     bed_give(block);
     give(1, COUNT);
 }
-END_TEST
 
-START_TEST(test_idle_memory_is_looked_for_without_it)
+WT_TEST(test_idle_memory_is_looked_for_without_it)
 {
     ck_assert_uint_eq(put(COUNT, SEGMENT), COUNT);
     ck_assert_uint_eq(whole_runs(), SEGMENT);
     ck_assert_uint_eq(arena.transfer_cache.bytes, 0);
 }
-END_TEST
 
-START_TEST(test_a_segment_of_its_own_is_found_without_it)
+WT_TEST(test_a_segment_of_its_own_is_found_without_it)
 {
     wm_purge purge = {
         .bytes = SEGMENT, .before_ns = UINT64_MAX, .below = SEGMENT + 1};
@@ -184,9 +180,8 @@ START_TEST(test_a_segment_of_its_own_is_found_without_it)
     ck_assert_ptr_nonnull(chain);
     wm_arena_reattach(&arena, chain, true);
 }
-END_TEST
 
-START_TEST(test_what_is_not_used_is_joined)
+WT_TEST(test_what_is_not_used_is_joined)
 {
     ck_assert_uint_eq(put(COUNT, SEGMENT), COUNT);
     wm_lock_acquire(&arena.lock);
@@ -197,38 +192,12 @@ START_TEST(test_what_is_not_used_is_joined)
     ck_assert(!wm_arena_empty_transfer_cache_locked(&arena));
     wm_lock_release(&arena.lock);
 }
-END_TEST
 
-START_TEST(test_without_metadata_it_takes_nothing)
+WT_TEST(test_without_metadata_it_takes_nothing)
 {
     wm_meta_fail(1, false);
     ck_assert_uint_eq(put(3, SEGMENT), 0);
     wm_meta_fail(0, false);
     ck_assert_uint_eq(put(3, SEGMENT), 3);
     give(3, COUNT);
-}
-END_TEST
-
-int main(void)
-{
-    const TTest *const tests[] = {
-        test_what_came_last_is_handed_out_first,
-        test_it_keeps_no_more_than_it_may,
-        test_it_keeps_no_more_than_it_has_room_for,
-        test_a_request_that_finds_nothing_joins_them,
-        test_a_small_request_finds_them_too,
-        test_idle_memory_is_looked_for_without_it,
-        test_a_segment_of_its_own_is_found_without_it,
-        test_what_is_not_used_is_joined,
-        test_without_metadata_it_takes_nothing,
-    };
-    Suite *suite = suite_create("transfer_cache");
-    TCase *tcase = tcase_create("transfer_cache");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
-        tcase_add_test(tcase, tests[i]);
-    }
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -60,7 +60,9 @@ static const wm_timeline *timeline(void)
 
 /* ---- one event for many ------------------------------------------------ */
 
-START_TEST(test_B4_frees_on_an_adopted_stream_share_one_event)
+WT_CASE("batch", .setup = setup, .teardown = teardown);
+
+WT_TEST(test_B4_frees_on_an_adopted_stream_share_one_event)
 {
     void *block[COUNT + 1];
     uint64_t before;
@@ -89,11 +91,10 @@ START_TEST(test_B4_frees_on_an_adopted_stream_share_one_event)
     go_and_poll(stream);
     ck_assert_uint_eq(events_out(), 0);
 }
-END_TEST
 
 /* Blocks of no thread's cache: their frees do not wait in a thread's slot
  * first. */
-START_TEST(test_B4_other_frees_share_one_event_as_well)
+WT_TEST(test_B4_other_frees_share_one_event_as_well)
 {
     void *block[COUNT];
 
@@ -110,9 +111,8 @@ START_TEST(test_B4_other_frees_share_one_event_as_well)
     ck_assert_uint_eq(pending(), COUNT);
     go_and_poll(stream);
 }
-END_TEST
 
-START_TEST(test_B4_bytes_close_a_batch)
+WT_TEST(test_B4_bytes_close_a_batch)
 {
 
     reopen(.batch_count = 100, .batch_bytes = 2 * BYTES);
@@ -123,11 +123,10 @@ START_TEST(test_B4_bytes_close_a_batch)
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
     go_and_poll(stream);
 }
-END_TEST
 
 /* A stream whose events do not complete gets smaller batches: half as large
  * with four events out, down to one block. */
-START_TEST(test_B4_late_events_make_batches_smaller)
+WT_TEST(test_B4_late_events_make_batches_smaller)
 {
     uint64_t marks;
 
@@ -147,7 +146,6 @@ START_TEST(test_B4_late_events_make_batches_smaller)
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + 1);
     go_and_poll(stream);
 }
-END_TEST
 
 /* The first event query returns late. */
 static struct {
@@ -189,7 +187,7 @@ static void poll_or_free(void *argument, unsigned index)
 /* While a poller is in the driver, another thread frees block after block:
  * 8 batches get an event each, and the rest share one when the poller is back.
  * */
-START_TEST(test_B4_batches_behind_a_poll_share_events)
+WT_TEST(test_B4_batches_behind_a_poll_share_events)
 {
     struct beside beside = {.polled = WARM_OK, .freed = WARM_OK};
     void *later;
@@ -219,9 +217,8 @@ START_TEST(test_B4_batches_behind_a_poll_share_events)
     go_and_poll(stream);
     ck_assert_uint_eq(events_out(), 0);
 }
-END_TEST
 
-START_TEST(test_B4_age_closes_a_batch)
+WT_TEST(test_B4_age_closes_a_batch)
 {
     uint64_t before;
 
@@ -236,10 +233,9 @@ START_TEST(test_B4_age_closes_a_batch)
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
     go_and_poll(stream);
 }
-END_TEST
 
 /* For an idle stream a poll makes one query and records no event. */
-START_TEST(test_B4_an_idle_stream_is_asked_once)
+WT_TEST(test_B4_an_idle_stream_is_asked_once)
 {
     void *block = take();
 
@@ -251,11 +247,10 @@ START_TEST(test_B4_an_idle_stream_is_asked_once)
     ck_assert_ptr_eq(take(), block);
     wt_ok(warm_free(block));
 }
-END_TEST
 
 /* If the stream is idle, the queued batches are complete without a query of
  * their events. */
-START_TEST(test_B4_an_idle_stream_needs_no_event_queries)
+WT_TEST(test_B4_an_idle_stream_needs_no_event_queries)
 {
     uint64_t queries;
 
@@ -268,11 +263,10 @@ START_TEST(test_B4_an_idle_stream_needs_no_event_queries)
     ck_assert_uint_eq(wt_calls(runtime, "event_passed"), queries);
     ck_assert_uint_eq(pending(), 0);
 }
-END_TEST
 
 /* If the oldest batch is incomplete, a poll makes that one query, and
  * records an event for the open batch. */
-START_TEST(test_B4_a_busy_stream_is_asked_once)
+WT_TEST(test_B4_a_busy_stream_is_asked_once)
 {
     uint64_t queries, marks;
 
@@ -286,11 +280,10 @@ START_TEST(test_B4_a_busy_stream_is_asked_once)
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + 1);
     go_and_poll(stream);
 }
-END_TEST
 
 /* A miss that grows queries the stream, and then the event that it recorded
  * there: once each. */
-START_TEST(test_B4_a_miss_asks_nobody_twice)
+WT_TEST(test_B4_a_miss_asks_nobody_twice)
 {
     void *grown = NULL;
 
@@ -305,7 +298,6 @@ START_TEST(test_B4_a_miss_asks_nobody_twice)
     wt_ok(warm_free(grown));
     wt_go(runtime, stream);
 }
-END_TEST
 
 enum { OTHERS = 6, SMALL = 50000 };
 
@@ -333,7 +325,7 @@ static void free_others(void *argument, unsigned index)
     o->refused += warm_free(o->block[1]) != WARM_OK;
 }
 
-START_TEST(test_B4_frees_of_what_another_thread_has_gather_too)
+WT_TEST(test_B4_frees_of_what_another_thread_has_gather_too)
 {
     struct others o = {.refused = 0};
 
@@ -352,7 +344,6 @@ START_TEST(test_B4_frees_of_what_another_thread_has_gather_too)
     go_and_poll(stream);
     ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
 }
-END_TEST
 
 struct two {
     void *block[2];
@@ -369,7 +360,7 @@ static void free_two(void *argument, unsigned index)
 }
 
 /* Also in a class that the freeing thread has not used before. */
-START_TEST(test_B14_frees_of_others_count_in_their_class)
+WT_TEST(test_B14_frees_of_others_count_in_their_class)
 {
     const size_t bytes[] = {SMALL, SMALL / 4};
     warm_class_stats stats = {.size = sizeof stats};
@@ -390,11 +381,10 @@ START_TEST(test_B14_frees_of_others_count_in_their_class)
         ck_assert_uint_eq(stats.live.current, 0);
     }
 }
-END_TEST
 
 /* The memory is in an open batch: the allocation takes it, does not grow,
  * and does not fail under a limit. */
-START_TEST(test_B12_an_allocation_takes_from_the_open_batch)
+WT_TEST(test_B12_an_allocation_takes_from_the_open_batch)
 {
     void *block = NULL;
 
@@ -406,9 +396,8 @@ START_TEST(test_B12_an_allocation_takes_from_the_open_batch)
     ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 1);
     wt_ok(warm_free(block));
 }
-END_TEST
 
-START_TEST(test_B5_a_stuck_adopted_stream_delays_only_its_blocks)
+WT_TEST(test_B5_a_stuck_adopted_stream_delays_only_its_blocks)
 {
     warm_stream other;
 
@@ -421,11 +410,10 @@ START_TEST(test_B5_a_stuck_adopted_stream_delays_only_its_blocks)
     poll_leaves(2 * COUNT + 1);
     go_and_poll(stream);
 }
-END_TEST
 
 /* Batches of one stream complete in the order of its work: none waits for a
  * later one, however many were not queried. */
-START_TEST(test_B5_an_early_batch_does_not_wait_for_a_late_one)
+WT_TEST(test_B5_an_early_batch_does_not_wait_for_a_late_one)
 {
     const unsigned batches = 12;
 
@@ -441,11 +429,10 @@ START_TEST(test_B5_an_early_batch_does_not_wait_for_a_late_one)
     }
     wt_go(runtime, stream);
 }
-END_TEST
 
 /* An adopted and a retired stream in every combination and order: the block
  * waits for both streams. */
-START_TEST(test_B4_a_block_of_several_streams_waits_for_each)
+WT_LOOP_TEST(test_B4_a_block_of_several_streams_waits_for_each, 8)
 {
     warm_stream pair[2];
     void *block = take();
@@ -469,10 +456,9 @@ START_TEST(test_B4_a_block_of_several_streams_waits_for_each)
     poll_leaves(1);
     go_and_poll(pair[!(_i >> 2)]);
 }
-END_TEST
 
 /* Housekeeping polls every timeline. */
-START_TEST(test_tending_asks_all_queues)
+WT_TEST(test_tending_asks_all_queues)
 {
     warm_stream all[3];
 
@@ -491,11 +477,10 @@ START_TEST(test_tending_asks_all_queues)
     wm_timelines_tend(timelines());
     ck_assert_uint_eq(pending(), 0);
 }
-END_TEST
 
 /* ---- adopting, retiring ------------------------------------------------ */
 
-START_TEST(test_B6_a_stream_of_the_program_is_adopted_and_retired)
+WT_TEST(test_B6_a_stream_of_the_program_is_adopted_and_retired)
 {
     warm_stream mine;
     void *block = take();
@@ -519,12 +504,11 @@ START_TEST(test_B6_a_stream_of_the_program_is_adopted_and_retired)
     wt_ok(warm_stream_retire(runtime, mine));
     destroy_unannounced(mine);
 }
-END_TEST
 
 static const warm_stream defaults[] = {NULL, (warm_stream)(uintptr_t)1,
                                        (warm_stream)(uintptr_t)2};
 
-START_TEST(test_B6_default_streams_are_not_adopted)
+WT_LOOP_TEST(test_B6_default_streams_are_not_adopted, 3)
 {
     uint64_t before = all_calls();
 
@@ -535,11 +519,10 @@ START_TEST(test_B6_default_streams_are_not_adopted)
     wt_fails(WARM_INVALID_STREAM,
              warm_stream_adopt(runtime, (warm_stream)(uintptr_t)0xdead00));
 }
-END_TEST
 
 /* The program destroys the stream itself after it was retired: its blocks
  * are idle again once its work is done. */
-START_TEST(test_B6_an_open_batch_outlives_its_stream)
+WT_TEST(test_B6_an_open_batch_outlives_its_stream)
 {
     warm_stream brief;
     void *live = take();
@@ -556,12 +539,11 @@ START_TEST(test_B6_an_open_batch_outlives_its_stream)
     poll_leaves(0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
 }
-END_TEST
 
 /* The program destroys an adopted stream without retiring it, and another
  * stream gets the address: blocks of the first are lost, and the second is a
  * stream like any other. */
-START_TEST(test_B6_a_stream_that_vanished_is_noticed_at_its_address)
+WT_TEST(test_B6_a_stream_that_vanished_is_noticed_at_its_address)
 {
     warm_stream first, second;
     void *live = take();
@@ -581,11 +563,10 @@ START_TEST(test_B6_a_stream_that_vanished_is_noticed_at_its_address)
     poll_leaves(0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 2);
 }
-END_TEST
 
 /* The same if the second stream is not adopted: the library notices when it
  * is retired. */
-START_TEST(test_B6_a_stream_that_vanished_is_noticed_by_the_next_that_retires)
+WT_TEST(test_B6_a_stream_that_vanished_is_noticed_by_the_next_that_retires)
 {
     warm_stream first, second;
 
@@ -602,9 +583,8 @@ START_TEST(test_B6_a_stream_that_vanished_is_noticed_by_the_next_that_retires)
     ck_assert_uint_eq(pending(), 0);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 0);
 }
-END_TEST
 
-START_TEST(test_B6_adopted_streams_that_are_gone_leave_nothing_behind)
+WT_TEST(test_B6_adopted_streams_that_are_gone_leave_nothing_behind)
 {
     for (int i = 0; i < 300; i++) {
         warm_stream brief;
@@ -618,10 +598,9 @@ START_TEST(test_B6_adopted_streams_that_are_gone_leave_nothing_behind)
     ck_assert_uint_le(timelines()->count, 64);
     ck_assert_uint_eq(events_out(), 0);
 }
-END_TEST
 
 /* Streams of the pool are adopted. */
-START_TEST(test_B6_pooled_streams_are_adopted)
+WT_TEST(test_B6_pooled_streams_are_adopted)
 {
     warm_stream pooled;
     void *block = take();
@@ -633,7 +612,6 @@ START_TEST(test_B6_pooled_streams_are_adopted)
     ck_assert_uint_eq(all_calls(), before);
     poll_leaves(0);
 }
-END_TEST
 
 /* ---- captures ---------------------------------------------------------- */
 
@@ -653,7 +631,7 @@ static void end_capture(warm_stream s)
 /* Blocks that were freed before the capture, or in it without a record
  * there, are idle again after it. Blocks that were recorded in it are
  * retained. */
-START_TEST(test_B7_an_announced_capture)
+WT_TEST(test_B7_an_announced_capture)
 {
     void *before = take(), *in = take(), *after = take(), *used = take();
 
@@ -677,11 +655,10 @@ START_TEST(test_B7_an_announced_capture)
     go_and_poll(stream);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
 }
-END_TEST
 
 /* While another stream captures, each free on this one records its event,
  * and the capture is not broken. */
-START_TEST(test_B7_frees_during_the_capture_of_another_stream)
+WT_TEST(test_B7_frees_during_the_capture_of_another_stream)
 {
     warm_stream other;
     uint64_t marks;
@@ -704,12 +681,11 @@ START_TEST(test_B7_frees_during_the_capture_of_another_stream)
     go_and_poll(stream);
     ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 0);
 }
-END_TEST
 
 /* A capture that was not announced is noticed when a batch closes, since it
  * is full or for a poll, and logged once. No event is recorded into it, and
  * the blocks are retained, since its graph may use them. */
-START_TEST(test_B7_a_capture_that_was_not_announced_is_noticed)
+WT_LOOP_TEST(test_B7_a_capture_that_was_not_announced_is_noticed, 2)
 {
     unsigned count = _i == 0 ? COUNT : 1;
 
@@ -731,10 +707,9 @@ START_TEST(test_B7_a_capture_that_was_not_announced_is_noticed)
     poll_leaves(0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 2 * count);
 }
-END_TEST
 
 /* A capture is over when it ends, fails to begin, or its stream retires. */
-START_TEST(test_B7_nothing_stays_announced)
+WT_TEST(test_B7_nothing_stays_announced)
 {
     warm_graph graph = NULL;
     warm_stream brief;
@@ -755,11 +730,10 @@ START_TEST(test_B7_nothing_stays_announced)
     wt_ok(warm_stream_destroy(runtime, brief));
     ck_assert_uint_eq(captures(), 0);
 }
-END_TEST
 
 /* The announcement was the program's, before a capture that could not
  * begin. */
-START_TEST(test_B7_failed_begin_leaves_what_was_announced_before)
+WT_TEST(test_B7_failed_begin_leaves_what_was_announced_before)
 {
 
     wt_ok(warm_capture_announce(runtime, stream));
@@ -769,7 +743,6 @@ START_TEST(test_B7_failed_begin_leaves_what_was_announced_before)
     wt_ok(warm_capture_announce_end(runtime, stream));
     ck_assert_uint_eq(captures(), 0);
 }
-END_TEST
 
 /* The capture ends while its announcement closes a batch of another stream: the
  * announcement keeps the timeline, which nothing else uses, until it has waited
@@ -786,7 +759,7 @@ static warm_status end_and_mark(wm_driver *d, warm_event event, warm_stream s,
     return real->event_mark(d, event, s, capture);
 }
 
-START_TEST(test_B7_a_capture_ends_while_it_is_announced)
+WT_TEST(test_B7_a_capture_ends_while_it_is_announced)
 {
     enum { ADOPTED = 64 }; /* with as many an idle timeline is freed */
     warm_stream other;
@@ -808,7 +781,6 @@ START_TEST(test_B7_a_capture_ends_while_it_is_announced)
     destroy_unannounced(announced);
     poll_leaves(0);
 }
-END_TEST
 
 /* The default streams of all threads have one name: the end of a capture
  * finds the one that was announced. */
@@ -828,7 +800,7 @@ static void *record_per_thread(void *argument)
     return NULL;
 }
 
-START_TEST(test_B7_the_end_of_a_capture_finds_the_stream_that_was_announced)
+WT_TEST(test_B7_the_end_of_a_capture_finds_the_stream_that_was_announced)
 {
 
     for (int i = 0; i < 40; i++) {
@@ -846,12 +818,11 @@ START_TEST(test_B7_the_end_of_a_capture_finds_the_stream_that_was_announced)
     wt_ok(warm_capture_announce_end(runtime, WARM_STREAM_PER_THREAD));
     ck_assert_uint_eq(captures(), 0);
 }
-END_TEST
 
 /* ---- the driver fails -------------------------------------------------- */
 
 /* If the event of a batch cannot be recorded, the stream is waited for. */
-START_TEST(test_B4_a_batch_without_an_event_waits_for_its_stream)
+WT_LOOP_TEST(test_B4_a_batch_without_an_event_waits_for_its_stream, 2)
 {
     uint64_t waits = wt_calls(runtime, "stream_synchronize");
 
@@ -862,7 +833,6 @@ START_TEST(test_B4_a_batch_without_an_event_waits_for_its_stream)
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
     ck_assert_uint_eq(events_out(), 0);
 }
-END_TEST
 
 /* A poll while the stream is waited for finds nothing in the timeline, and
  * takes it off the busy list; when the wait is over nothing is left to poll. */
@@ -873,7 +843,7 @@ static warm_status poll_and_wait(wm_driver *d, warm_stream s)
     return real->stream_synchronize(d, s);
 }
 
-START_TEST(test_a_batch_that_was_waited_for_leaves_nothing_to_poll)
+WT_TEST(test_a_batch_that_was_waited_for_leaves_nothing_to_poll)
 {
     replace_ops();
     ops.stream_synchronize = poll_and_wait;
@@ -883,9 +853,8 @@ START_TEST(test_a_batch_that_was_waited_for_leaves_nothing_to_poll)
     ck_assert_uint_eq(pending(), 0);
     ck_assert_uint_eq(wm_timelines_busy(timelines()), 0);
 }
-END_TEST
 
-START_TEST(test_B4_a_batch_is_lost_when_waiting_fails_as_well)
+WT_TEST(test_B4_a_batch_is_lost_when_waiting_fails_as_well)
 {
     lines = 0;
     warm_log_set(hear, NULL);
@@ -900,11 +869,10 @@ START_TEST(test_B4_a_batch_is_lost_when_waiting_fails_as_well)
     ck_assert_uint_eq(lines, 1);
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "not allocated"));
 }
-END_TEST
 
 /* If the driver fails for one of its streams the block is lost; the event
  * of the other stream is put back, and the reference to it dropped. */
-START_TEST(test_a_lost_block_keeps_no_event)
+WT_TEST(test_a_lost_block_keeps_no_event)
 {
     warm_stream pair[2];
     void *block = take();
@@ -921,10 +889,9 @@ START_TEST(test_a_lost_block_keeps_no_event)
     ck_assert_uint_eq(pending(), 0);
     ck_assert_uint_eq(events_out(), 0);
 }
-END_TEST
 
 /* If the query of the stream fails, the batch gets an event. */
-START_TEST(test_B4_a_failed_question_records_an_event)
+WT_TEST(test_B4_a_failed_question_records_an_event)
 {
     wt_free_used(take(), stream);
     fail_call("stream_passed", 1, 0);
@@ -933,11 +900,10 @@ START_TEST(test_B4_a_failed_question_records_an_event)
     ck_assert_uint_eq(pending(), 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
 }
-END_TEST
 
 /* Failures are counted by batch: those of one batch do not count for the
  * next. */
-START_TEST(test_each_batch_may_fail_to_answer_twice)
+WT_TEST(test_each_batch_may_fail_to_answer_twice)
 {
     wt_stop(runtime, stream);
     free_many(2 * COUNT, stream);
@@ -951,7 +917,6 @@ START_TEST(test_each_batch_may_fail_to_answer_twice)
     poll_leaves(0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
 }
-END_TEST
 
 /* More work is queued, and more blocks are freed, after the driver said
  * that the stream is idle and before its queue is taken. */
@@ -966,7 +931,7 @@ static warm_status pass_and_go_on(wm_driver *d, warm_stream s,
     return status;
 }
 
-START_TEST(test_an_idle_stream_says_nothing_of_what_comes_later)
+WT_TEST(test_an_idle_stream_says_nothing_of_what_comes_later)
 {
     wt_stop(runtime, stream);
     free_many(COUNT, stream);
@@ -979,10 +944,9 @@ START_TEST(test_an_idle_stream_says_nothing_of_what_comes_later)
     ck_assert_uint_eq(pending(), COUNT);
     go_and_poll(stream);
 }
-END_TEST
 
 /* A stream that could not be adopted works as any other. */
-START_TEST(test_B6_a_stream_that_could_not_be_adopted_is_a_stream)
+WT_TEST(test_B6_a_stream_that_could_not_be_adopted_is_a_stream)
 {
     warm_stream plain;
 
@@ -995,68 +959,4 @@ START_TEST(test_B6_a_stream_that_could_not_be_adopted_is_a_stream)
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
     ck_assert_uint_eq(pending(), 1);
     go_and_poll(plain);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("batch");
-    TCase *tcase = tcase_create("batch");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, test_B4_frees_on_an_adopted_stream_share_one_event);
-    tcase_add_test(tcase, test_B4_other_frees_share_one_event_as_well);
-    tcase_add_test(tcase, test_B4_bytes_close_a_batch);
-    tcase_add_test(tcase, test_B4_late_events_make_batches_smaller);
-    tcase_add_test(tcase, test_B4_batches_behind_a_poll_share_events);
-    tcase_add_test(tcase, test_B4_age_closes_a_batch);
-    tcase_add_test(tcase, test_B4_an_idle_stream_is_asked_once);
-    tcase_add_test(tcase, test_B4_an_idle_stream_needs_no_event_queries);
-    tcase_add_test(tcase, test_B4_a_busy_stream_is_asked_once);
-    tcase_add_test(tcase, test_B4_a_miss_asks_nobody_twice);
-    tcase_add_test(tcase, test_B4_frees_of_what_another_thread_has_gather_too);
-    tcase_add_test(tcase, test_B14_frees_of_others_count_in_their_class);
-    tcase_add_test(tcase, test_B12_an_allocation_takes_from_the_open_batch);
-    tcase_add_test(tcase,
-                   test_B5_a_stuck_adopted_stream_delays_only_its_blocks);
-    tcase_add_test(tcase, test_B5_an_early_batch_does_not_wait_for_a_late_one);
-    tcase_add_test(tcase, test_tending_asks_all_queues);
-    tcase_add_loop_test(
-        tcase, test_B4_a_block_of_several_streams_waits_for_each, 0, 8);
-    tcase_add_test(tcase,
-                   test_B6_a_stream_of_the_program_is_adopted_and_retired);
-    tcase_add_loop_test(tcase, test_B6_default_streams_are_not_adopted, 0, 3);
-    tcase_add_test(tcase, test_B6_an_open_batch_outlives_its_stream);
-    tcase_add_test(tcase,
-                   test_B6_a_stream_that_vanished_is_noticed_at_its_address);
-    tcase_add_test(
-        tcase,
-        test_B6_a_stream_that_vanished_is_noticed_by_the_next_that_retires);
-    tcase_add_test(tcase,
-                   test_B6_adopted_streams_that_are_gone_leave_nothing_behind);
-    tcase_add_test(tcase, test_B6_pooled_streams_are_adopted);
-    tcase_add_test(tcase, test_B7_an_announced_capture);
-    tcase_add_test(tcase, test_B7_frees_during_the_capture_of_another_stream);
-    tcase_add_loop_test(
-        tcase, test_B7_a_capture_that_was_not_announced_is_noticed, 0, 2);
-    tcase_add_test(tcase, test_B7_nothing_stays_announced);
-    tcase_add_test(tcase,
-                   test_B7_failed_begin_leaves_what_was_announced_before);
-    tcase_add_test(tcase, test_B7_a_capture_ends_while_it_is_announced);
-    tcase_add_test(
-        tcase,
-        test_B7_the_end_of_a_capture_finds_the_stream_that_was_announced);
-    tcase_add_loop_test(
-        tcase, test_B4_a_batch_without_an_event_waits_for_its_stream, 0, 2);
-    tcase_add_test(tcase,
-                   test_a_batch_that_was_waited_for_leaves_nothing_to_poll);
-    tcase_add_test(tcase, test_B4_a_batch_is_lost_when_waiting_fails_as_well);
-    tcase_add_test(tcase, test_a_lost_block_keeps_no_event);
-    tcase_add_test(tcase, test_B4_a_failed_question_records_an_event);
-    tcase_add_test(tcase, test_each_batch_may_fail_to_answer_twice);
-    tcase_add_test(tcase, test_an_idle_stream_says_nothing_of_what_comes_later);
-    tcase_add_test(tcase,
-                   test_B6_a_stream_that_could_not_be_adopted_is_a_stream);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -254,7 +254,10 @@ static void end(const struct way *way)
     ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 0);
 }
 
-START_TEST(test_B7_E7_E9_capture_begins_beside_a_call_that_names_its_stream)
+WT_CASE("capture_begin", .setup = setup, .teardown = teardown);
+
+WT_LOOP_TEST(test_B7_E7_E9_capture_begins_beside_a_call_that_names_its_stream,
+             WAYS)
 {
     const struct way *way = &ways[_i];
 
@@ -270,10 +273,10 @@ START_TEST(test_B7_E7_E9_capture_begins_beside_a_call_that_names_its_stream)
     ck_assert_uint_gt(meet.met, 0);
     end(way);
 }
-END_TEST
 
 /* A capture that is announced may begin at any moment. */
-START_TEST(test_B7_E9_announced_stream_is_asked_only_whether_it_captures)
+WT_LOOP_TEST(test_B7_E9_announced_stream_is_asked_only_whether_it_captures,
+             WAYS)
 {
     static const char *const calls[] = {"event_mark", "stream_passed",
                                         "stream_info", "stream_synchronize"};
@@ -298,7 +301,6 @@ START_TEST(test_B7_E9_announced_stream_is_asked_only_whether_it_captures)
     wt_ok(warm_capture_announce_end(runtime, stream));
     end(way);
 }
-END_TEST
 
 /* ---- what broke a capture ----------------------------------------------- */
 
@@ -326,7 +328,7 @@ static void ends_broken_by(const char *call)
                warm_last_error_message());
 }
 
-START_TEST(test_E7_end_of_a_broken_capture_says_which_call_it_was)
+WT_TEST(test_E7_end_of_a_broken_capture_says_which_call_it_was)
 {
     void *memory = NULL;
 
@@ -345,23 +347,4 @@ START_TEST(test_E7_end_of_a_broken_capture_says_which_call_it_was)
         ends_broken_by("by cuMemFree_v2 of another thread");
     }
     wt_ok(warm_device_free_uncached(runtime, 0, memory));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("capture_begin");
-    TCase *tcase = tcase_create("capture_begin");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(
-        tcase, test_B7_E7_E9_capture_begins_beside_a_call_that_names_its_stream,
-        0, WAYS);
-    tcase_add_loop_test(
-        tcase, test_B7_E9_announced_stream_is_asked_only_whether_it_captures, 0,
-        WAYS);
-    tcase_add_test(tcase,
-                   test_E7_end_of_a_broken_capture_says_which_call_it_was);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -43,9 +43,11 @@ static uint64_t cost_of_miss(size_t bytes)
     return locks;
 }
 
+WT_CASE("stream_lane", .timeout = 60);
+
 /* A stream is looked at by the first miss after memory came back to it, and
  * not by later ones. */
-START_TEST(test_C4_a_miss_looks_at_streams_with_something_new_only)
+WT_TEST(test_C4_a_miss_looks_at_streams_with_something_new_only)
 {
     uint64_t first, next;
 
@@ -70,10 +72,9 @@ START_TEST(test_C4_a_miss_looks_at_streams_with_something_new_only)
     }
     wt_runtime_end(runtime);
 }
-END_TEST
 
 /* Memory that comes back while a fence is under way gets a fence later. */
-START_TEST(test_C4_what_comes_back_behind_a_mark_is_marked_later)
+WT_TEST(test_C4_what_comes_back_behind_a_mark_is_marked_later)
 {
     const size_t large = (size_t)20 << 20;
     warm_device_stats before = {.size = sizeof before};
@@ -110,11 +111,10 @@ START_TEST(test_C4_what_comes_back_behind_a_mark_is_marked_later)
     }
     wt_runtime_end(runtime);
 }
-END_TEST
 
 /* An arena serves one private pool after another: the lanes of earlier
  * pools have ended. */
-START_TEST(test_E3_lanes_end_with_their_pool)
+WT_TEST(test_E3_lanes_end_with_their_pool)
 {
     enum { POOLS = 3 };
     unsigned arenas = 0;
@@ -138,20 +138,4 @@ START_TEST(test_E3_lanes_end_with_their_pool)
     }
     ck_assert_uint_eq(arenas, 1);
     wt_runtime_end(runtime);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("stream_lane");
-    TCase *tcase = tcase_create("stream_lane");
-
-    tcase_set_timeout(tcase, 60);
-    tcase_add_test(tcase,
-                   test_C4_a_miss_looks_at_streams_with_something_new_only);
-    tcase_add_test(tcase,
-                   test_C4_what_comes_back_behind_a_mark_is_marked_later);
-    tcase_add_test(tcase, test_E3_lanes_end_with_their_pool);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

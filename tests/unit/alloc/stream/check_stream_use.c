@@ -83,8 +83,10 @@ static uint64_t pending(bool of_device)
                      : wt_pinned_stats(runtime).pending_bytes.current;
 }
 
+WT_CASE("stream_use", .setup = set_up, .teardown = tear_down);
+
 /* For page-locked memory, and for a device's. */
-START_TEST(test_B6_B25_streams_that_are_gone_leave_no_record)
+WT_LOOP_TEST(test_B6_B25_streams_that_are_gone_leave_no_record, 2)
 {
     void *block = take(_i == 1);
     int64_t records;
@@ -98,11 +100,10 @@ START_TEST(test_B6_B25_streams_that_are_gone_leave_no_record)
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(_i == 1), 0);
 }
-END_TEST
 
 /* Some streams have work queued when they retire, among many that have none:
  * the block waits for each of them. */
-START_TEST(test_B4_B6_stream_with_work_stays_recorded)
+WT_LOOP_TEST(test_B4_B6_stream_with_work_stays_recorded, 2)
 {
     enum { HELD = 20 };
     warm_stream held[HELD];
@@ -129,11 +130,10 @@ START_TEST(test_B4_B6_stream_with_work_stays_recorded)
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(_i == 1), 0);
 }
-END_TEST
 
 /* If the work completes while the block is live, its uses are dropped
  * later. */
-START_TEST(test_B6_B25_records_go_once_the_work_has_passed)
+WT_TEST(test_B6_B25_records_go_once_the_work_has_passed)
 {
     enum { HELD = 100 };
     warm_stream held[HELD];
@@ -152,12 +152,11 @@ START_TEST(test_B6_B25_records_go_once_the_work_has_passed)
     ck_assert_uint_le(wt_block_info(block).streams, FEW);
     wt_ok(warm_free(block));
 }
-END_TEST
 
 /* The final event of a stream could not be recorded: the block is lost,
  * however many streams were recorded after it. A query that fails keeps the
  * use. */
-START_TEST(test_B4_B6_stream_whose_end_is_unknown_stays_recorded)
+WT_TEST(test_B4_B6_stream_whose_end_is_unknown_stays_recorded)
 {
     warm_stream brief;
     void *block = take(false);
@@ -184,7 +183,6 @@ START_TEST(test_B4_B6_stream_whose_end_is_unknown_stays_recorded)
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
 }
-END_TEST
 
 /* Another stream is recorded while uses of retired streams are out of the
  * list, and their events are queried. One use of the list is in the block's
@@ -226,7 +224,7 @@ static void in_other(void *argument, unsigned index)
     meanwhile.status = status != WARM_OK ? status : meanwhile.status;
 }
 
-START_TEST(test_B4_stream_recorded_while_others_are_asked_about)
+WT_TEST(test_B4_stream_recorded_while_others_are_asked_about)
 {
     warm_stream held[2 * FEW];
 
@@ -259,7 +257,6 @@ START_TEST(test_B4_stream_recorded_while_others_are_asked_about)
         wt_ok(wm_driver_stream_destroy(runtime->driver, held[i]));
     }
 }
-END_TEST
 
 /* ---- several threads ----------------------------------------------------- */
 
@@ -287,7 +284,7 @@ static void use_one(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_B4_B25_threads_record_while_others_drop)
+WT_TEST(test_B4_B25_threads_record_while_others_drop)
 {
     warm_stream held = hold();
 
@@ -314,24 +311,4 @@ START_TEST(test_B4_B25_threads_record_while_others_drop)
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(false), 0);
     ck_assert_uint_eq(pending(true), 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("stream_use");
-    TCase *tcase = tcase_create("stream_use");
-
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_loop_test(
-        tcase, test_B6_B25_streams_that_are_gone_leave_no_record, 0, 2);
-    tcase_add_loop_test(tcase, test_B4_B6_stream_with_work_stays_recorded, 0,
-                        2);
-    tcase_add_test(tcase, test_B6_B25_records_go_once_the_work_has_passed);
-    tcase_add_test(tcase,
-                   test_B4_B6_stream_whose_end_is_unknown_stays_recorded);
-    tcase_add_test(tcase, test_B4_stream_recorded_while_others_are_asked_about);
-    tcase_add_test(tcase, test_B4_B25_threads_record_while_others_drop);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -79,7 +79,7 @@ static warm_status fail_wait(wm_driver *d, warm_stream stream, warm_event event)
 }
 
 /* A stream that could not be waited for is not tried again and again. */
-START_TEST(test_C2_every_stream_is_tried_once)
+WT_TEST(test_C2_every_stream_is_tried_once)
 {
     begin("off");
     ops.stream_wait_event = fail_wait;
@@ -87,7 +87,6 @@ START_TEST(test_C2_every_stream_is_tried_once)
     ck_assert_uint_eq(waits, 1);
     end();
 }
-END_TEST
 
 static warm_status say_blocked(wm_driver *d, warm_stream stream,
                                wm_capture *capture)
@@ -99,7 +98,7 @@ static warm_status say_blocked(wm_driver *d, warm_stream stream,
 }
 
 /* Nothing may be queued while another stream captures. */
-START_TEST(test_B7_C2_no_stream_waits_beside_a_capture)
+WT_TEST(test_B7_C2_no_stream_waits_beside_a_capture)
 {
     begin("off");
     ops.stream_capture = say_blocked;
@@ -108,10 +107,9 @@ START_TEST(test_B7_C2_no_stream_waits_beside_a_capture)
     ck_assert_uint_eq(waits, 0);
     end();
 }
-END_TEST
 
 /* Memory that a default stream got would stay its own for ever. */
-START_TEST(test_C2_default_streams_wait_for_nobody)
+WT_TEST(test_C2_default_streams_wait_for_nobody)
 {
     begin("off");
     ops.stream_wait_event = fail_wait;
@@ -120,7 +118,6 @@ START_TEST(test_C2_default_streams_wait_for_nobody)
     ck_assert_uint_eq(waits, 0);
     end();
 }
-END_TEST
 
 /* ---- streams that end meanwhile -------------------------------------------
  */
@@ -149,7 +146,7 @@ static warm_status wait_and_end(wm_driver *d, warm_stream stream,
     return status;
 }
 
-START_TEST(test_C2_a_stream_ends_while_another_one_waits_for_it)
+WT_TEST(test_C2_a_stream_ends_while_another_one_waits_for_it)
 {
     void *block;
 
@@ -163,7 +160,6 @@ START_TEST(test_C2_a_stream_ends_while_another_one_waits_for_it)
     wt_ok(warm_free(block));
     end();
 }
-END_TEST
 
 /* Whether a request lets a stream wait. */
 static bool is_waited_for(void)
@@ -193,7 +189,7 @@ static warm_status end_second(wm_driver *d, warm_event event,
     return real->event_mark(d, event, stream, capture);
 }
 
-START_TEST(test_C2_a_stream_ends_before_it_waits_for_another_one)
+WT_TEST(test_C2_a_stream_ends_before_it_waits_for_another_one)
 {
     begin("off");
     left = 0;
@@ -205,7 +201,6 @@ START_TEST(test_C2_a_stream_ends_before_it_waits_for_another_one)
     ck_assert_uint_eq(known(), 1);
     end();
 }
-END_TEST
 
 static pthread_t ender;
 static warm_status end_status;
@@ -249,7 +244,7 @@ static warm_status wait_beside_end(wm_driver *d, warm_stream stream,
 }
 
 /* The retired stream's lane gets nothing of the other one's memory. */
-START_TEST(test_C1_C2_a_stream_that_ends_while_it_waits_gets_nothing)
+WT_TEST(test_C1_C2_a_stream_that_ends_while_it_waits_gets_nothing)
 {
     begin("off");
     ops.stream_wait_event = wait_beside_end;
@@ -260,7 +255,6 @@ START_TEST(test_C1_C2_a_stream_that_ends_while_it_waits_gets_nothing)
     wt_ok(end_status);
     end();
 }
-END_TEST
 
 static warm_status synchronize_and_end(wm_driver *d, warm_event event)
 {
@@ -268,7 +262,7 @@ static warm_status synchronize_and_end(wm_driver *d, warm_event event)
     return real->event_synchronize(d, event);
 }
 
-START_TEST(test_C8_a_stream_ends_while_a_thread_waits_for_it)
+WT_TEST(test_C8_a_stream_ends_while_a_thread_waits_for_it)
 {
     size_t released = 0;
 
@@ -281,7 +275,6 @@ START_TEST(test_C8_a_stream_ends_while_a_thread_waits_for_it)
     ck_assert_uint_eq(known(), 0);
     end();
 }
-END_TEST
 
 /* The record of a lane that has ended is used for the next stream, while a
  * thread still waits with the first one: the next one's idle memory does not
@@ -310,7 +303,7 @@ static warm_status synchronize_and_go_on(wm_driver *d, warm_event event)
     return real->event_synchronize(d, event);
 }
 
-START_TEST(test_C1_C8_a_lane_that_has_ended_is_another_streams)
+WT_TEST(test_C1_C8_a_lane_that_has_ended_is_another_streams)
 {
     begin("off");
     ops.event_synchronize = synchronize_and_go_on;
@@ -320,7 +313,6 @@ START_TEST(test_C1_C8_a_lane_that_has_ended_is_another_streams)
     ck_assert_uint_eq(synchronized, 0);
     end();
 }
-END_TEST
 
 /* ---- while a request looks around -----------------------------------------
  */
@@ -372,7 +364,7 @@ static bool collect_and_give_back(wm_timelines *set, wm_timeline *timeline,
 }
 
 /* The memory is with the driver, or on its way there. */
-START_TEST(test_C2_what_goes_back_meanwhile_is_asked_for)
+WT_LOOP_TEST(test_C2_what_goes_back_meanwhile_is_asked_for, 2)
 {
     wm_timelines *timelines;
 
@@ -404,7 +396,6 @@ START_TEST(test_C2_what_goes_back_meanwhile_is_asked_for)
     wt_ok(warm_stream_destroy(runtime, second));
     wt_runtime_end(runtime);
 }
-END_TEST
 
 /* ---- the legacy stream ----------------------------------------------------
  */
@@ -424,7 +415,7 @@ static warm_status count_wait(wm_driver *d, warm_event event)
 
 /* The legacy stream's name means the stream of the thread's current device.
  * */
-START_TEST(test_C8_the_legacy_stream_is_that_of_the_threads_device)
+WT_LOOP_TEST(test_C8_the_legacy_stream_is_that_of_the_threads_device, 2)
 {
     bool others = _i == 1;
 
@@ -439,28 +430,4 @@ START_TEST(test_C8_the_legacy_stream_is_that_of_the_threads_device)
     (void)wm_growth_trim(&runtime->device_spaces[0].space, 0);
     ck_assert_uint_eq(waits, !others);
     end();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("stream_wait");
-    TCase *tcase = tcase_create("stream_wait");
-
-    tcase_add_test(tcase, test_C2_every_stream_is_tried_once);
-    tcase_add_test(tcase, test_B7_C2_no_stream_waits_beside_a_capture);
-    tcase_add_test(tcase, test_C2_default_streams_wait_for_nobody);
-    tcase_add_test(tcase, test_C2_a_stream_ends_while_another_one_waits_for_it);
-    tcase_add_test(tcase,
-                   test_C2_a_stream_ends_before_it_waits_for_another_one);
-    tcase_add_test(tcase,
-                   test_C1_C2_a_stream_that_ends_while_it_waits_gets_nothing);
-    tcase_add_test(tcase, test_C8_a_stream_ends_while_a_thread_waits_for_it);
-    tcase_add_test(tcase, test_C1_C8_a_lane_that_has_ended_is_another_streams);
-    tcase_add_loop_test(tcase, test_C2_what_goes_back_meanwhile_is_asked_for, 0,
-                        2);
-    tcase_add_loop_test(
-        tcase, test_C8_the_legacy_stream_is_that_of_the_threads_device, 0, 2);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -140,33 +140,32 @@ static void both_come_back(void)
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
 }
 
-START_TEST(test_B4_B7_a_thread_that_exits_records_what_a_capture_put_off)
+WT_CASE("thread_stream", .setup = setup, .teardown = teardown);
+
+WT_TEST(test_B4_B7_a_thread_that_exits_records_what_a_capture_put_off)
 {
     finish(start(false, false));
     both_come_back();
 }
-END_TEST
 
-START_TEST(test_B4_B7_a_thread_that_releases_records_what_a_capture_put_off)
+WT_TEST(test_B4_B7_a_thread_that_releases_records_what_a_capture_put_off)
 {
     pthread_t thread = start(false, true);
 
     both_come_back();
     finish(thread);
 }
-END_TEST
 
 /* The thread releases while it captures, ends the capture and exits. */
-START_TEST(test_B4_B7_a_thread_that_released_in_a_capture_records_at_its_exit)
+WT_TEST(test_B4_B7_a_thread_that_released_in_a_capture_records_at_its_exit)
 {
     finish(start(true, true));
     both_come_back();
 }
-END_TEST
 
 /* No thread can name the stream or end its capture: the block that waits
  * for that end is lost, the other one is not. */
-START_TEST(test_B4_B6_a_thread_that_exits_in_a_capture_loses_what_waits_for_it)
+WT_TEST(test_B4_B6_a_thread_that_exits_in_a_capture_loses_what_waits_for_it)
 {
     finish(start(true, false));
     wt_gate_open(of.gate);
@@ -174,7 +173,6 @@ START_TEST(test_B4_B6_a_thread_that_exits_in_a_capture_loses_what_waits_for_it)
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost_bytes, BYTES);
 }
-END_TEST
 
 /* ---- announced ----------------------------------------------------------- */
 
@@ -233,45 +231,18 @@ static void end_own(void)
     ck_assert_uint_eq(atomic_load(&set->captures), OTHERS);
 }
 
-START_TEST(test_B7_the_end_of_a_capture_is_that_of_the_threads_own_stream)
+WT_TEST(test_B7_the_end_of_a_capture_is_that_of_the_threads_own_stream)
 {
     announce_others(true, end_own);
     ck_assert_uint_eq(atomic_load(&timelines()->captures), 0);
 }
-END_TEST
 
 static void nothing(void)
 {
 }
 
-START_TEST(test_B7_an_announced_capture_ends_with_the_thread_of_its_stream)
+WT_TEST(test_B7_an_announced_capture_ends_with_the_thread_of_its_stream)
 {
     announce_others(false, nothing);
     ck_assert_uint_eq(atomic_load(&timelines()->captures), 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("thread_stream");
-    TCase *tcase = tcase_create("thread_stream");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(
-        tcase, test_B4_B7_a_thread_that_exits_records_what_a_capture_put_off);
-    tcase_add_test(
-        tcase,
-        test_B4_B7_a_thread_that_releases_records_what_a_capture_put_off);
-    tcase_add_test(
-        tcase,
-        test_B4_B7_a_thread_that_released_in_a_capture_records_at_its_exit);
-    tcase_add_test(
-        tcase,
-        test_B4_B6_a_thread_that_exits_in_a_capture_loses_what_waits_for_it);
-    tcase_add_test(
-        tcase, test_B7_the_end_of_a_capture_is_that_of_the_threads_own_stream);
-    tcase_add_test(
-        tcase, test_B7_an_announced_capture_ends_with_the_thread_of_its_stream);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

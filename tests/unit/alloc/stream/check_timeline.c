@@ -26,8 +26,10 @@ static void teardown(void)
 
 static const char *const record_calls[] = {"event_create", "event_mark"};
 
+WT_CASE("timeline", .setup = setup, .teardown = teardown);
+
 /* If no event can be recorded, the stream is waited for. */
-START_TEST(test_B4_failed_record_waits_for_the_stream)
+WT_LOOP_TEST(test_B4_failed_record_waits_for_the_stream, 2)
 {
     void *block = take();
     uint64_t waits = wt_calls(runtime, "stream_synchronize");
@@ -42,9 +44,8 @@ START_TEST(test_B4_failed_record_waits_for_the_stream)
     ck_assert_ptr_eq(take(), block);
     wt_ok(warm_free(block));
 }
-END_TEST
 
-START_TEST(test_B4_block_is_lost_when_waiting_fails_as_well)
+WT_LOOP_TEST(test_B4_block_is_lost_when_waiting_fails_as_well, 2)
 {
     void *block = take();
     void *next;
@@ -60,9 +61,8 @@ START_TEST(test_B4_block_is_lost_when_waiting_fails_as_well)
     wt_fails(WARM_INVALID_POINTER, warm_free(block));
     wt_ok(warm_free(next));
 }
-END_TEST
 
-START_TEST(test_B4_failed_query_is_asked_again)
+WT_TEST(test_B4_failed_query_is_asked_again)
 {
     wt_free_used(take(), stream);
     wt_ok(warm_stream_synchronize(runtime, stream));
@@ -71,9 +71,8 @@ START_TEST(test_B4_failed_query_is_asked_again)
     poll_leaves(0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
 }
-END_TEST
 
-START_TEST(test_B4_query_that_always_fails_loses_the_block)
+WT_TEST(test_B4_query_that_always_fails_loses_the_block)
 {
     void *block = take();
     void *next;
@@ -89,10 +88,9 @@ START_TEST(test_B4_query_that_always_fails_loses_the_block)
     ck_assert_ptr_ne(next = take(), block);
     wt_ok(warm_free(next));
 }
-END_TEST
 
 /* Failed queries, with an answer between any two of them. */
-START_TEST(test_B4_failures_count_in_a_row_only)
+WT_TEST(test_B4_failures_count_in_a_row_only)
 {
     wt_ok(warm_testing_hold(runtime, stream));
     wt_free_used(take(), stream);
@@ -104,7 +102,6 @@ START_TEST(test_B4_failures_count_in_a_row_only)
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
     go_and_poll(stream);
 }
-END_TEST
 
 /* ---- several threads poll --------------------------------------------- */
 
@@ -161,7 +158,7 @@ static void poll_both(void *argument, unsigned index)
 
 /* A poll collects what completed before its call, although another thread
  * polls, and its query came before that. */
-START_TEST(test_B4_B12_poll_beside_a_slow_one_takes_back_what_has_passed)
+WT_TEST(test_B4_B12_poll_beside_a_slow_one_takes_back_what_has_passed)
 {
     warm_status status[3] = {WARM_OK, WARM_OK, WARM_OK};
 
@@ -175,7 +172,6 @@ START_TEST(test_B4_B12_poll_beside_a_slow_one_takes_back_what_has_passed)
     wt_ok(status[1]);
     ck_assert_uint_eq(pending(), 0);
 }
-END_TEST
 
 /* ---- a stream is retired while a block of it is freed ------------------ */
 
@@ -223,7 +219,7 @@ static void meet(void *argument, unsigned index)
 
 /* In either order no stream is named to the driver after its end, and no
  * block is lost. */
-START_TEST(test_B6_retire_and_free_of_one_stream_at_once)
+WT_LOOP_TEST(test_B6_retire_and_free_of_one_stream_at_once, 2)
 {
     memset(&meeting, 0, sizeof meeting);
     meeting.block = take();
@@ -241,7 +237,6 @@ START_TEST(test_B6_retire_and_free_of_one_stream_at_once)
     }
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
 }
-END_TEST
 
 /* ---- a capture begins while a thread closes a batch ---------------------- */
 
@@ -288,7 +283,7 @@ static warm_status mark_late(wm_driver *d, warm_event event, warm_stream s,
 
 /* Blocks that were freed before a capture are not retained, whichever
  * thread records their event. */
-START_TEST(test_B7_capture_waits_for_a_batch_that_is_being_closed)
+WT_TEST(test_B7_capture_waits_for_a_batch_that_is_being_closed)
 {
     warm_status status[3] = {WARM_OK, WARM_OK, WARM_OK};
 
@@ -305,11 +300,10 @@ START_TEST(test_B7_capture_waits_for_a_batch_that_is_being_closed)
     ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 0);
     go_and_poll(stream);
 }
-END_TEST
 
 /* The use of a default stream gets an event when it is recorded; more work
  * may be queued before the stream is retired. */
-START_TEST(test_B6_final_event_is_later_than_that_of_a_record)
+WT_TEST(test_B6_final_event_is_later_than_that_of_a_record)
 {
     void *block = take();
 
@@ -321,10 +315,9 @@ START_TEST(test_B6_final_event_is_later_than_that_of_a_record)
     poll_leaves(1);
     go_and_poll(NULL);
 }
-END_TEST
 
 /* No event is recorded into the capture; the block is lost. */
-START_TEST(test_B6_B7_stream_retired_while_it_captures)
+WT_TEST(test_B6_B7_stream_retired_while_it_captures)
 {
     void *block = take();
     warm_graph graph = NULL;
@@ -339,13 +332,12 @@ START_TEST(test_B6_B7_stream_retired_while_it_captures)
     wt_ok(warm_graph_destroy(runtime, graph));
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
 }
-END_TEST
 
 /* ---- the end ---------------------------------------------------------- */
 
 /* The timeline where a walk stands leaves the tables, and then the next one:
  * the walk goes on in the tables, and by name misses none. */
-START_TEST(test_a_walk_goes_on_when_its_timeline_has_left_the_tables)
+WT_LOOP_TEST(test_a_walk_goes_on_when_its_timeline_has_left_the_tables, 2)
 {
     enum { MANY = 1000 }; /* more than buckets */
     wm_timelines *set = timelines();
@@ -383,11 +375,10 @@ START_TEST(test_a_walk_goes_on_when_its_timeline_has_left_the_tables)
         wm_timeline_drop(set, t[i]);
     }
 }
-END_TEST
 
 /* Blocks with uses of two streams, some freed and some not: all records are
  * freed. */
-START_TEST(test_G2_runtime_ends_with_live_and_pending_blocks)
+WT_TEST(test_G2_runtime_ends_with_live_and_pending_blocks)
 {
     warm_options options = {.size = sizeof options, .device = "host"};
     warm_destroy_report report = {.size = sizeof report};
@@ -418,7 +409,6 @@ START_TEST(test_G2_runtime_ends_with_live_and_pending_blocks)
     ck_assert_int_eq(wm_meta_live(), records + 1);
     runtime = first;
 }
-END_TEST
 
 /* ---- nothing may be recorded for a while ------------------------------ */
 
@@ -433,7 +423,7 @@ static warm_status say_blocked(wm_driver *d, warm_stream s,
 
 /* Another stream's capture blocks this one: the event is recorded after
  * that capture, and waited for. */
-START_TEST(test_B7_blocked_stream_is_recorded_on_later)
+WT_LOOP_TEST(test_B7_blocked_stream_is_recorded_on_later, 2)
 {
     warm_stream used = _i == 0 ? NULL : stream;
     uint64_t records;
@@ -454,7 +444,6 @@ START_TEST(test_B7_blocked_stream_is_recorded_on_later)
     go_and_poll(used);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
 }
-END_TEST
 
 static warm_status mark_blocked(wm_driver *d, warm_event event, warm_stream s,
                                 wm_capture *capture)
@@ -468,7 +457,7 @@ static warm_status mark_blocked(wm_driver *d, warm_event event, warm_stream s,
 
 /* A capture blocks the stream between the query of the stream and the
  * event: the event of the record would be too early. */
-START_TEST(test_B4_B7_stream_that_is_blocked_meanwhile_is_recorded_on_later)
+WT_TEST(test_B4_B7_stream_that_is_blocked_meanwhile_is_recorded_on_later)
 {
     void *block = take();
 
@@ -484,7 +473,6 @@ START_TEST(test_B4_B7_stream_that_is_blocked_meanwhile_is_recorded_on_later)
     poll_leaves(1);
     go_and_poll(NULL);
 }
-END_TEST
 
 static void *poll_twice(void *status)
 {
@@ -499,7 +487,7 @@ static void *poll_twice(void *status)
 
 /* The polling thread's own default stream has the same name: no event is
  * recorded there. */
-START_TEST(test_B7_unrecorded_use_is_recorded_on_its_own_stream)
+WT_TEST(test_B7_unrecorded_use_is_recorded_on_its_own_stream)
 {
     warm_status status = WARM_INVALID_ARGUMENT;
     pthread_t thread;
@@ -521,11 +509,10 @@ START_TEST(test_B7_unrecorded_use_is_recorded_on_its_own_stream)
     ck_assert_uint_eq(pending(), 1);
     go_and_poll(WARM_STREAM_PER_THREAD);
 }
-END_TEST
 
 /* The stream is retired before the event of the use was recorded: its final
  * event counts. */
-START_TEST(test_B6_B7_final_event_stands_for_an_unrecorded_use)
+WT_TEST(test_B6_B7_final_event_stands_for_an_unrecorded_use)
 {
     warm_stream brief;
     void *block = take();
@@ -542,7 +529,6 @@ START_TEST(test_B6_B7_final_event_stands_for_an_unrecorded_use)
     go_and_poll(brief);
     destroy_unannounced(brief);
 }
-END_TEST
 
 struct other_use {
     void *block;
@@ -561,7 +547,7 @@ static void free_it(void *argument, unsigned index)
 /* If a default stream is recorded again, work that was queued in between is
  * waited for, also if another thread frees the block, whose default stream is
  * another one. */
-START_TEST(test_B4_C4_default_stream_recorded_again_is_the_later_point)
+WT_TEST(test_B4_C4_default_stream_recorded_again_is_the_later_point)
 {
     warm_stream defaults = WARM_STREAM_PER_THREAD;
     void *block = take();
@@ -578,7 +564,6 @@ START_TEST(test_B4_C4_default_stream_recorded_again_is_the_later_point)
     wt_ok(warm_stream_synchronize(runtime, defaults));
     poll_leaves(0);
 }
-END_TEST
 
 static void record_other(void *argument, unsigned index)
 {
@@ -590,7 +575,7 @@ static void record_other(void *argument, unsigned index)
 
 /* Two threads recorded streams, and the free has no memory for uses: both
  * streams are waited for, or the block is lost if a wait fails. */
-START_TEST(test_B4_C4_streams_that_cannot_be_kept_in_mind_are_waited_for)
+WT_LOOP_TEST(test_B4_C4_streams_that_cannot_be_kept_in_mind_are_waited_for, 2)
 {
     struct other_use use = {NULL, NULL, WARM_NOT_FOUND};
     bool fails = _i != 0;
@@ -620,7 +605,6 @@ START_TEST(test_B4_C4_streams_that_cannot_be_kept_in_mind_are_waited_for)
     ck_assert_uint_eq(pending(), 0);
     wt_ok(warm_stream_destroy(runtime, use.stream));
 }
-END_TEST
 
 /* ---- the log callback comes back in ----------------------------------- */
 
@@ -648,7 +632,7 @@ static void hear_and_free(void *block)
     warm_log_set(free_from_log, NULL);
 }
 
-START_TEST(test_B6_log_of_a_failed_retire_may_free_its_blocks)
+WT_TEST(test_B6_log_of_a_failed_retire_may_free_its_blocks)
 {
     warm_stream brief;
     void *block = take();
@@ -664,10 +648,9 @@ START_TEST(test_B6_log_of_a_failed_retire_may_free_its_blocks)
     ck_assert_uint_eq(lines, 2);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
 }
-END_TEST
 
 /* Logged once, while no thread waits for the logging thread. */
-START_TEST(test_B4_block_lost_by_polling_is_said_once)
+WT_TEST(test_B4_block_lost_by_polling_is_said_once)
 {
     void *block = take(), *other = take();
 
@@ -683,10 +666,9 @@ START_TEST(test_B4_block_lost_by_polling_is_said_once)
     ck_assert_ptr_nonnull(strstr(last_line, "leaked"));
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
 }
-END_TEST
 
 /* The log names the segment that stays with the block. */
-START_TEST(test_B4_B7_block_of_a_capture_is_said_with_its_segment)
+WT_TEST(test_B4_B7_block_of_a_capture_is_said_with_its_segment)
 {
     void *block[2] = {take(), take()};
     warm_graph graph = NULL;
@@ -704,10 +686,9 @@ START_TEST(test_B4_B7_block_of_a_capture_is_said_with_its_segment)
     ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 2);
     wt_ok(warm_graph_destroy(runtime, graph));
 }
-END_TEST
 
 /* A success leaves the last error as it was, although the driver failed. */
-START_TEST(test_G6_recovered_failures_leave_no_error)
+WT_TEST(test_G6_recovered_failures_leave_no_error)
 {
     warm_stream brief;
     void *block = take();
@@ -727,9 +708,8 @@ START_TEST(test_G6_recovered_failures_leave_no_error)
     wt_ok(warm_free(other));
     wt_ok(warm_poll(runtime));
 }
-END_TEST
 
-START_TEST(test_B6_block_of_a_stream_that_vanished_is_kept)
+WT_TEST(test_B6_block_of_a_stream_that_vanished_is_kept)
 {
     warm_stream brief;
     void *block = take();
@@ -740,11 +720,10 @@ START_TEST(test_B6_block_of_a_stream_that_vanished_is_kept)
     wt_ok(warm_free(block));
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
 }
-END_TEST
 
 /* A new stream at a destroyed one's address is another stream: its events
  * do not cover the old one's work. */
-START_TEST(test_B6_address_that_returns_is_another_stream)
+WT_TEST(test_B6_address_that_returns_is_another_stream)
 {
     warm_stream first, second;
     wm_stream_info info = {0}, again = {0};
@@ -761,9 +740,8 @@ START_TEST(test_B6_address_that_returns_is_another_stream)
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
     ck_assert_uint_eq(pending(), 0);
 }
-END_TEST
 
-START_TEST(test_B6_retired_stream_is_never_named_again)
+WT_TEST(test_B6_retired_stream_is_never_named_again)
 {
     warm_stream brief;
     void *block = take();
@@ -779,9 +757,8 @@ START_TEST(test_B6_retired_stream_is_never_named_again)
     destroy_unannounced(brief);
     poll_leaves(0);
 }
-END_TEST
 
-START_TEST(test_B6_retire_that_cannot_record_waits)
+WT_TEST(test_B6_retire_that_cannot_record_waits)
 {
     warm_stream brief;
     void *block = take();
@@ -794,9 +771,8 @@ START_TEST(test_B6_retire_that_cannot_record_waits)
     poll_leaves(0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
 }
-END_TEST
 
-START_TEST(test_B6_retire_that_fails_keeps_its_blocks)
+WT_TEST(test_B6_retire_that_fails_keeps_its_blocks)
 {
     warm_stream brief;
     void *block = take();
@@ -811,10 +787,9 @@ START_TEST(test_B6_retire_that_fails_keeps_its_blocks)
     wt_ok(warm_free(block));
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
 }
-END_TEST
 
 /* RMM's map of streams grows with every stream ever seen (PEERS §1f). */
-START_TEST(test_B6_streams_that_are_gone_leave_nothing_behind)
+WT_TEST(test_B6_streams_that_are_gone_leave_nothing_behind)
 {
     wm_event_counts events;
 
@@ -839,9 +814,8 @@ START_TEST(test_B6_streams_that_are_gone_leave_nothing_behind)
     ck_assert_uint_le(events.created, 4);
     ck_assert_uint_eq(events.out, 0);
 }
-END_TEST
 
-START_TEST(test_B4_refused_record_changes_nothing)
+WT_TEST(test_B4_refused_record_changes_nothing)
 {
     void *block = take();
     warm_block_info info = {.size = sizeof info};
@@ -857,11 +831,10 @@ START_TEST(test_B4_refused_record_changes_nothing)
     wt_ok(warm_free(block));
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.allocated, 0);
 }
-END_TEST
 
 /* The event of a default stream is recorded before the use gets its record: if
  * there is no memory for that, the event goes back. */
-START_TEST(test_B4_record_without_memory_keeps_no_event)
+WT_TEST(test_B4_record_without_memory_keeps_no_event)
 {
     void *block = take();
 
@@ -879,11 +852,10 @@ START_TEST(test_B4_record_without_memory_keeps_no_event)
     poll_leaves(0);
     ck_assert_uint_eq(events_out(), 0);
 }
-END_TEST
 
 /* The event is recorded before the block is published: no thread sees an
  * older state of a reused event. */
-START_TEST(test_B4_reused_event_does_not_free_early)
+WT_TEST(test_B4_reused_event_does_not_free_early)
 {
     void *first = take();
     void *second;
@@ -898,59 +870,4 @@ START_TEST(test_B4_reused_event_does_not_free_early)
     wt_ok(warm_testing_step(runtime, stream, 1));
     poll_leaves(0);
     wt_ok(warm_testing_resume(runtime, stream));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("timeline");
-    TCase *tcase = tcase_create("timeline");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(tcase, test_B4_failed_record_waits_for_the_stream, 0,
-                        2);
-    tcase_add_loop_test(tcase, test_B4_block_is_lost_when_waiting_fails_as_well,
-                        0, 2);
-    tcase_add_test(tcase, test_B4_failed_query_is_asked_again);
-    tcase_add_test(tcase, test_B4_query_that_always_fails_loses_the_block);
-    tcase_add_test(tcase, test_B4_failures_count_in_a_row_only);
-    tcase_add_test(
-        tcase, test_B4_B12_poll_beside_a_slow_one_takes_back_what_has_passed);
-    tcase_add_loop_test(tcase, test_B6_retire_and_free_of_one_stream_at_once, 0,
-                        2);
-    tcase_add_test(tcase,
-                   test_B7_capture_waits_for_a_batch_that_is_being_closed);
-    tcase_add_test(tcase, test_B6_final_event_is_later_than_that_of_a_record);
-    tcase_add_test(tcase, test_B6_B7_stream_retired_while_it_captures);
-    tcase_add_loop_test(
-        tcase, test_a_walk_goes_on_when_its_timeline_has_left_the_tables, 0, 2);
-    tcase_add_test(tcase, test_G2_runtime_ends_with_live_and_pending_blocks);
-    tcase_add_test(tcase, test_B7_unrecorded_use_is_recorded_on_its_own_stream);
-    tcase_add_test(
-        tcase,
-        test_B4_B7_stream_that_is_blocked_meanwhile_is_recorded_on_later);
-    tcase_add_loop_test(tcase, test_B7_blocked_stream_is_recorded_on_later, 0,
-                        2);
-    tcase_add_test(tcase, test_B6_B7_final_event_stands_for_an_unrecorded_use);
-    tcase_add_test(tcase,
-                   test_B4_C4_default_stream_recorded_again_is_the_later_point);
-    tcase_add_loop_test(
-        tcase, test_B4_C4_streams_that_cannot_be_kept_in_mind_are_waited_for, 0,
-        2);
-    tcase_add_test(tcase, test_B6_log_of_a_failed_retire_may_free_its_blocks);
-    tcase_add_test(tcase, test_B4_block_lost_by_polling_is_said_once);
-    tcase_add_test(tcase,
-                   test_B4_B7_block_of_a_capture_is_said_with_its_segment);
-    tcase_add_test(tcase, test_G6_recovered_failures_leave_no_error);
-    tcase_add_test(tcase, test_B6_block_of_a_stream_that_vanished_is_kept);
-    tcase_add_test(tcase, test_B6_address_that_returns_is_another_stream);
-    tcase_add_test(tcase, test_B6_retired_stream_is_never_named_again);
-    tcase_add_test(tcase, test_B6_retire_that_cannot_record_waits);
-    tcase_add_test(tcase, test_B6_retire_that_fails_keeps_its_blocks);
-    tcase_add_test(tcase, test_B6_streams_that_are_gone_leave_nothing_behind);
-    tcase_add_test(tcase, test_B4_refused_record_changes_nothing);
-    tcase_add_test(tcase, test_B4_record_without_memory_keeps_no_event);
-    tcase_add_test(tcase, test_B4_reused_event_does_not_free_early);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }
