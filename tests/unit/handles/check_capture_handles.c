@@ -166,7 +166,9 @@ static void reserve_one(void *argument, unsigned index)
 /* ---- tests ----------------------------------------------------------------
  */
 
-START_TEST(test_A16_trim_is_deferred_until_no_stream_captures)
+WT_CASE("ways", .setup = setup, .teardown = teardown);
+
+WT_LOOP_TEST(test_A16_trim_is_deferred_until_no_stream_captures, WAYS)
 {
     struct done done = {.status = WARM_NOT_READY};
 
@@ -192,10 +194,9 @@ START_TEST(test_A16_trim_is_deferred_until_no_stream_captures)
     ck_assert_int_eq(wt_stat(runtime, done.kind, 0, destroyed), 3);
     ck_assert_int_eq(wt_stat(runtime, done.kind, 0, leaked), 0);
 }
-END_TEST
 
 /* Whoever comes to the pool next. */
-START_TEST(test_A16_next_operation_destroys_what_was_deferred)
+WT_LOOP_TEST(test_A16_next_operation_destroys_what_was_deferred, WAYS)
 {
     struct done done = {.status = WARM_NOT_READY};
     int way = KINDS + _i % KINDS; /* nobody says when it is over */
@@ -217,10 +218,9 @@ START_TEST(test_A16_next_operation_destroys_what_was_deferred)
     ck_assert_int_eq(wt_stat(runtime, done.kind, 0, deferred), 0);
     ck_assert_int_eq(wt_stat(runtime, done.kind, 0, destroyed), 1);
 }
-END_TEST
 
 /* One that cannot be reset serves nobody meanwhile. */
-START_TEST(test_A16_A3_handle_that_cannot_be_reset_is_deferred)
+WT_LOOP_TEST(test_A16_A3_handle_that_cannot_be_reset_is_deferred, 2)
 {
     struct done done = {.kind = memory, .status = WARM_NOT_READY};
     int way = _i == 0 ? KINDS - 1 : WAYS - 1;
@@ -238,10 +238,9 @@ START_TEST(test_A16_A3_handle_that_cannot_be_reset_is_deferred)
     ck_assert_int_eq(wt_stat(runtime, memory, 0, deferred), 0);
     ck_assert_int_eq(wt_stat(runtime, memory, 0, destroyed), 1);
 }
-END_TEST
 
 /* Many: the room for them was promised when they were made. */
-START_TEST(test_A16_A8_deferred_handles_move_with_the_pools_memory)
+WT_TEST(test_A16_A8_deferred_handles_move_with_the_pools_memory)
 {
     struct done done = {.kind = memory, .status = WARM_NOT_READY};
 
@@ -256,10 +255,9 @@ START_TEST(test_A16_A8_deferred_handles_move_with_the_pools_memory)
     end(0);
     ck_assert_int_eq(wt_stat(runtime, memory, 0, destroyed), 50);
 }
-END_TEST
 
 /* It waits for calls of other threads, not for its own. */
-START_TEST(test_A16_callback_of_a_kind_may_announce_a_capture)
+WT_TEST(test_A16_callback_of_a_kind_may_announce_a_capture)
 {
     wt_ok(warm_handle_prewarm(runtime, memory, 0, 1, 0));
     announces = true;
@@ -268,7 +266,6 @@ START_TEST(test_A16_callback_of_a_kind_may_announce_a_capture)
     wt_ok(announced);
     ck_assert_int_eq(wt_stat(runtime, memory, 0, destroyed), 1);
 }
-END_TEST
 
 static wm_captures real;
 
@@ -279,7 +276,7 @@ static void end_then_note(warm_runtime *of)
     real.note(of);
 }
 
-START_TEST(test_A16_handle_is_destroyed_that_is_deferred_as_the_capture_ends)
+WT_TEST(test_A16_handle_is_destroyed_that_is_deferred_as_the_capture_ends)
 {
     wm_captures ending;
     struct done done = {.kind = memory, .status = WARM_NOT_READY};
@@ -297,7 +294,6 @@ START_TEST(test_A16_handle_is_destroyed_that_is_deferred_as_the_capture_ends)
     ck_assert_int_eq(wt_stat(runtime, memory, 0, destroyed), 1);
     wt_fails(WARM_INVALID_ARGUMENT, warm_capture_announce_end(runtime, stream));
 }
-END_TEST
 
 static void trim_or_begin(void *argument, unsigned index)
 {
@@ -318,13 +314,13 @@ static void trim_or_begin(void *argument, unsigned index)
     atomic_store(&begun, true);
 }
 
-START_TEST(test_A16_capture_begins_while_a_callback_waits)
+WT_LOOP_TEST(test_A16_capture_begins_while_a_callback_waits, 2)
 {
     struct done done = {.kind = memory, .status = WARM_NOT_READY};
 
     wt_ok(warm_handle_prewarm(runtime, memory, 0, 1, 0));
-    waits = _i;
-    cannot_end = _i == IN_LOG;
+    waits = IN_DESTROY + _i;
+    cannot_end = waits == IN_LOG;
     wt_threads(2, trim_or_begin, &done);
     waits = NOWHERE;
     wt_ok(done.status);
@@ -332,10 +328,9 @@ START_TEST(test_A16_capture_begins_while_a_callback_waits)
     ck_assert_int_eq(wt_stat(runtime, memory, 0, deferred), 0);
     ck_assert_int_eq(wt_stat(runtime, memory, 0, leaked), cannot_end);
 }
-END_TEST
 
 /* In relaxed mode it only allocates. */
-START_TEST(test_A16_handles_are_created_beside_a_capture)
+WT_LOOP_TEST(test_A16_handles_are_created_beside_a_capture, WAYS)
 {
     struct done done = {.status = WARM_NOT_READY};
 
@@ -348,10 +343,10 @@ START_TEST(test_A16_handles_are_created_beside_a_capture)
     wt_ok(warm_handle_reserve(runtime, done.kind, 0, &done.handle));
     end(_i);
 }
-END_TEST
 
 /* There is no later: they stay with the process, and that is said. */
-START_TEST(test_A16_G2_runtime_that_ends_beside_a_capture_leaves_its_handles)
+WT_LOOP_TEST(test_A16_G2_runtime_that_ends_beside_a_capture_leaves_its_handles,
+             LIBRARIES)
 {
     warm_stream captures = NULL;
     warm_graph graph = NULL;
@@ -377,35 +372,4 @@ START_TEST(test_A16_G2_runtime_that_ends_beside_a_capture_leaves_its_handles)
     wt_ok(wm_driver_capture_end(runtime->driver, captures, &graph));
     wt_ok(warm_graph_destroy(runtime, graph));
     wt_stream_end(runtime, captures);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("capture_handles");
-    TCase *tcase = tcase_create("ways");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(
-        tcase, test_A16_trim_is_deferred_until_no_stream_captures, 0, WAYS);
-    tcase_add_loop_test(
-        tcase, test_A16_next_operation_destroys_what_was_deferred, 0, WAYS);
-    tcase_add_loop_test(
-        tcase, test_A16_A3_handle_that_cannot_be_reset_is_deferred, 0, 2);
-    tcase_add_test(tcase,
-                   test_A16_A8_deferred_handles_move_with_the_pools_memory);
-    tcase_add_test(tcase, test_A16_callback_of_a_kind_may_announce_a_capture);
-    tcase_add_test(
-        tcase,
-        test_A16_handle_is_destroyed_that_is_deferred_as_the_capture_ends);
-    tcase_add_loop_test(tcase, test_A16_capture_begins_while_a_callback_waits,
-                        IN_DESTROY, IN_LOG + 1);
-    tcase_add_loop_test(tcase, test_A16_handles_are_created_beside_a_capture, 0,
-                        WAYS);
-    tcase_add_loop_test(
-        tcase,
-        test_A16_G2_runtime_that_ends_beside_a_capture_leaves_its_handles, 0,
-        LIBRARIES);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -91,6 +91,7 @@ static void set_paths(void)
 
 static void setup(void)
 {
+    unsetenv("CUBLAS_WORKSPACE_CONFIG");
     standin_load();
     standin.standin_devices(DEVICES);
     standin_options(&options);
@@ -142,7 +143,9 @@ static void *create_on(int row, int device)
 
 /* ---- All kinds ---- */
 
-START_TEST(test_A9_library_is_loaded_by_the_first_create)
+WT_CASE("all", .once = standin_load, .setup = setup);
+
+WT_LOOP_TEST(test_A9_library_is_loaded_by_the_first_create, ROWS)
 {
     void *handle;
 
@@ -153,9 +156,8 @@ START_TEST(test_A9_library_is_loaded_by_the_first_create)
     wt_ok(rows[_i].ops->destroy(&kinds[_i], 0, handle));
     teardown();
 }
-END_TEST
 
-START_TEST(test_A9_missing_library_is_named)
+WT_LOOP_TEST(test_A9_missing_library_is_named, ROWS)
 {
     void *handle = NULL;
 
@@ -170,9 +172,8 @@ START_TEST(test_A9_missing_library_is_named)
     wt_ok(rows[_i].ops->destroy(&kinds[_i], 0, handle));
     teardown();
 }
-END_TEST
 
-START_TEST(test_A9_kind_needs_a_cuda_device)
+WT_LOOP_TEST(test_A9_kind_needs_a_cuda_device, ROWS)
 {
     static const wm_driver_ops no_ops;
     wm_driver other = {.ops = &no_ops, .name = "host", .devices = 1};
@@ -190,10 +191,9 @@ START_TEST(test_A9_kind_needs_a_cuda_device)
     }
     teardown();
 }
-END_TEST
 
 /* The first creation, which also loads, and a later one. */
-START_TEST(test_A8_failed_create_gives_the_librarys_code_and_text)
+WT_LOOP_TEST(test_A8_failed_create_gives_the_librarys_code_and_text, ROWS)
 {
     for (int later = 0; later < 2; later++) {
         warm_error error = {.size = sizeof error};
@@ -214,11 +214,10 @@ START_TEST(test_A8_failed_create_gives_the_librarys_code_and_text)
     }
     teardown();
 }
-END_TEST
 
 /* The defaults are read from the first handle; if they cannot be, that handle
  * goes again and the next create is the first. */
-START_TEST(test_A8_failed_first_look_at_the_defaults_leaves_nothing)
+WT_TEST(test_A8_failed_first_look_at_the_defaults_leaves_nothing)
 {
     void *handle = NULL;
 
@@ -232,9 +231,8 @@ START_TEST(test_A8_failed_first_look_at_the_defaults_leaves_nothing)
     wt_ok(wm_kind_cublas.destroy(&kinds[0], 0, handle));
     teardown();
 }
-END_TEST
 
-START_TEST(test_A8_failed_destroy_gives_the_librarys_code)
+WT_LOOP_TEST(test_A8_failed_destroy_gives_the_librarys_code, ROWS)
 {
     warm_error error = {.size = sizeof error};
     void *handle = create_on(_i, 0);
@@ -246,10 +244,9 @@ START_TEST(test_A8_failed_destroy_gives_the_librarys_code)
     wt_ok(rows[_i].ops->destroy(&kinds[_i], 0, handle));
     teardown();
 }
-END_TEST
 
 /* The stand-in notes a handle that is used while another device is current. */
-START_TEST(test_A9_B13_every_call_is_made_on_the_handles_device)
+WT_LOOP_TEST(test_A9_B13_every_call_is_made_on_the_handles_device, ROWS)
 {
     standin_state state;
     warm_stream stream;
@@ -275,7 +272,6 @@ START_TEST(test_A9_B13_every_call_is_made_on_the_handles_device)
     ck_assert_int_eq(device, 0);
     teardown();
 }
-END_TEST
 
 struct maker {
     int row;
@@ -294,7 +290,7 @@ static void create_one(void *argument, unsigned index)
 
 /* Creation allocates, which would spoil a capture of the same thread, and one
  * in the global mode for any thread. What it destroys it leaves to the pool. */
-START_TEST(test_A16_B7_create_spoils_no_capture)
+WT_LOOP_TEST(test_A16_B7_create_spoils_no_capture, 2 * ROWS)
 {
     struct maker maker = {.row = _i % ROWS};
     warm_stream stream;
@@ -317,7 +313,6 @@ START_TEST(test_A16_B7_create_spoils_no_capture)
     wt_ok(wm_driver_stream_destroy(d, stream));
     teardown();
 }
-END_TEST
 
 struct crowd {
     int row;
@@ -340,7 +335,7 @@ static void create_and_destroy(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_A8_first_creates_of_many_threads_load_one_table)
+WT_LOOP_TEST(test_A8_first_creates_of_many_threads_load_one_table, ROWS)
 {
     struct crowd crowd = {.row = _i};
 
@@ -348,9 +343,8 @@ START_TEST(test_A8_first_creates_of_many_threads_load_one_table)
     ck_assert_int_eq(crowd.failed, 0);
     teardown();
 }
-END_TEST
 
-START_TEST(test_A3_failed_reset_gives_the_librarys_code)
+WT_LOOP_TEST(test_A3_failed_reset_gives_the_librarys_code, ROWS)
 {
     static const char *const set_stream[ROWS] = {
         "cublasSetStream_v2", NULL, "cudnnSetStream", "cusparseSetStream",
@@ -368,7 +362,6 @@ START_TEST(test_A3_failed_reset_gives_the_librarys_code)
     wt_ok(rows[_i].ops->destroy(&kinds[_i], 0, handle));
     teardown();
 }
-END_TEST
 
 /* ---- Settings ---- */
 
@@ -464,12 +457,11 @@ static void (*const tries[])(void) = {
 #undef TRY
 };
 
-START_TEST(test_A3_every_setting_is_put_back)
+WT_LOOP_TEST(test_A3_every_setting_is_put_back, sizeof tries / sizeof tries[0])
 {
     tries[_i]();
     teardown();
 }
-END_TEST
 
 static const struct {
     int row;
@@ -485,7 +477,8 @@ static const struct {
 };
 
 /* A function that is there need not work on every device. */
-START_TEST(test_A3_a_late_setting_that_is_refused_is_left_alone)
+WT_LOOP_TEST(test_A3_a_late_setting_that_is_refused_is_left_alone,
+             sizeof refusals / sizeof refusals[0])
 {
     int row = refusals[_i].row;
     void *handle;
@@ -498,7 +491,6 @@ START_TEST(test_A3_a_late_setting_that_is_refused_is_left_alone)
     standin.standin_fail(refusals[_i].function, 0, 0, 0);
     teardown();
 }
-END_TEST
 
 /* ---- Workspace ---- */
 
@@ -532,17 +524,20 @@ static const struct {
     size_t mib;
 } recommended[] = {{7, 4}, {8, 4}, {9, 32}, {10, 32}, {11, 4}, {12, 12}};
 
-START_TEST(test_A10_workspace_is_the_vendors_size_for_the_device)
+WT_CASE("workspace", .once = standin_load, .setup = setup);
+
+WT_LOOP_TEST(test_A10_workspace_is_the_vendors_size_for_the_device,
+             sizeof recommended / sizeof recommended[0])
 {
     standin.standin_compute(recommended[_i].major);
     ck_assert_uint_eq(wm_kind_cublas.workspace_bytes(&kinds[0], 1),
                       recommended[_i].mib << 20);
     teardown();
 }
-END_TEST
 
 /* It is read once; a bad one is named in one warning and ignored. */
-START_TEST(test_A10_workspace_config_wins_unless_it_is_bad)
+WT_LOOP_TEST(test_A10_workspace_config_wins_unless_it_is_bad,
+             sizeof configs / sizeof configs[0])
 {
     bool good = configs[_i].good;
     void *first, *second;
@@ -560,9 +555,8 @@ START_TEST(test_A10_workspace_config_wins_unless_it_is_bad)
     wt_ok(wm_kind_cublas.destroy(&kinds[0], 1, second));
     teardown();
 }
-END_TEST
 
-START_TEST(test_A10_workspace_is_set_after_the_stream_that_resets_it)
+WT_TEST(test_A10_workspace_is_set_after_the_stream_that_resets_it)
 {
     void *handle = create_on(0, 0), *workspace = NULL;
     warm_stream stream;
@@ -584,9 +578,8 @@ START_TEST(test_A10_workspace_is_set_after_the_stream_that_resets_it)
     wt_ok(wm_driver_stream_destroy(d, stream));
     teardown();
 }
-END_TEST
 
-START_TEST(test_A10_A8_failed_workspace_leaves_the_stream_as_it_was)
+WT_TEST(test_A10_A8_failed_workspace_leaves_the_stream_as_it_was)
 {
     void *handle = create_on(0, 0), *workspace = NULL;
     warm_stream first, second;
@@ -608,73 +601,9 @@ START_TEST(test_A10_A8_failed_workspace_leaves_the_stream_as_it_was)
     wt_ok(wm_driver_stream_destroy(d, second));
     teardown();
 }
-END_TEST
 
-static void add_all(Suite *suite)
-{
-    TCase *tcase = tcase_create("all");
-
-    tcase_add_unchecked_fixture(tcase, standin_load, NULL);
-    tcase_add_checked_fixture(tcase, setup, NULL);
-#define EACH(test) tcase_add_loop_test(tcase, test, 0, ROWS)
-    EACH(test_A9_library_is_loaded_by_the_first_create);
-    EACH(test_A9_missing_library_is_named);
-    EACH(test_A9_kind_needs_a_cuda_device);
-    EACH(test_A8_failed_create_gives_the_librarys_code_and_text);
-    EACH(test_A8_failed_destroy_gives_the_librarys_code);
-    EACH(test_A9_B13_every_call_is_made_on_the_handles_device);
-    EACH(test_A8_first_creates_of_many_threads_load_one_table);
-    EACH(test_A3_failed_reset_gives_the_librarys_code);
-#undef EACH
-    tcase_add_loop_test(tcase, test_A16_B7_create_spoils_no_capture, 0,
-                        2 * ROWS);
-    tcase_add_test(tcase,
-                   test_A8_failed_first_look_at_the_defaults_leaves_nothing);
-    tcase_add_loop_test(tcase, test_A3_every_setting_is_put_back, 0,
-                        sizeof tries / sizeof tries[0]);
-    tcase_add_loop_test(tcase,
-                        test_A3_a_late_setting_that_is_refused_is_left_alone, 0,
-                        sizeof refusals / sizeof refusals[0]);
-    suite_add_tcase(suite, tcase);
-}
-
-static void add_workspace(Suite *suite)
-{
-    TCase *tcase = tcase_create("workspace");
-
-    tcase_add_unchecked_fixture(tcase, standin_load, NULL);
-    tcase_add_checked_fixture(tcase, setup, NULL);
-    tcase_add_loop_test(tcase, test_A10_workspace_config_wins_unless_it_is_bad,
-                        0, sizeof configs / sizeof configs[0]);
-    tcase_add_loop_test(tcase,
-                        test_A10_workspace_is_the_vendors_size_for_the_device,
-                        0, sizeof recommended / sizeof recommended[0]);
-    tcase_add_test(tcase,
-                   test_A10_workspace_is_set_after_the_stream_that_resets_it);
-    tcase_add_test(tcase,
-                   test_A10_A8_failed_workspace_leaves_the_stream_as_it_was);
-    suite_add_tcase(suite, tcase);
-}
-
-int main(void)
-{
-    Suite *suite;
-
-    if (!standin_find()) {
-        return skip_program("check_cuda_kinds",
-                            "the stand-in libraries are not built");
-    }
-    unsetenv("CUBLAS_WORKSPACE_CONFIG");
-    suite = suite_create("cuda_kinds");
-    add_all(suite);
-    add_workspace(suite);
-    return wt_main(suite);
-}
+SKIP_MAIN_IF(!standin_find(), "the stand-in libraries are not built")
 
 #else
-
-int main(void)
-{
-    return skip_program("check_cuda_kinds", "built without CUDA's headers");
-}
+SKIP_MAIN("built without CUDA's headers")
 #endif

@@ -52,7 +52,9 @@ static void expect(bool told, uint64_t handles, uint64_t bytes, bool made)
     }
 }
 
-START_TEST(test_one_alone)
+WT_CASE("meter", .setup = set_up, .teardown = tear_down);
+
+WT_TEST(test_one_alone)
 {
     wm_meter_begin(&meter, &a);
     take(1 << 20);
@@ -65,9 +67,8 @@ START_TEST(test_one_alone)
     give();
     expect(true, 1, 0, true); /* less than nothing is nothing */
 }
-END_TEST
 
-START_TEST(test_one_that_fails_is_not_counted)
+WT_TEST(test_one_that_fails_is_not_counted)
 {
     wm_meter_begin(&meter, &a);
     expect(false, 0, 0, false);
@@ -77,9 +78,8 @@ START_TEST(test_one_that_fails_is_not_counted)
     expect(false, 0, 0, true);
     expect(true, 1, 1 << 20, false);
 }
-END_TEST
 
-START_TEST(test_those_of_one_kind_are_measured_together)
+WT_TEST(test_those_of_one_kind_are_measured_together)
 {
     wm_meter_begin(&meter, &a);
     take(1 << 20);
@@ -95,9 +95,8 @@ START_TEST(test_those_of_one_kind_are_measured_together)
     take(1 << 20);
     expect(true, 1, 1 << 20, true);
 }
-END_TEST
 
-START_TEST(test_two_kinds_at_once_tell_nothing)
+WT_TEST(test_two_kinds_at_once_tell_nothing)
 {
     wm_meter_begin(&meter, &a);
     take(1 << 20);
@@ -110,9 +109,8 @@ START_TEST(test_two_kinds_at_once_tell_nothing)
     take(1 << 20);
     expect(true, 1, 1 << 20, true);
 }
-END_TEST
 
-START_TEST(test_what_is_given_back_beside_it_spoils_it)
+WT_TEST(test_what_is_given_back_beside_it_spoils_it)
 {
     take(1 << 20);
     wm_meter_begin(&meter, &a);
@@ -128,9 +126,8 @@ START_TEST(test_what_is_given_back_beside_it_spoils_it)
     take(1 << 20);
     expect(true, 1, 1 << 20, true);
 }
-END_TEST
 
-START_TEST(test_a_device_that_does_not_say_is_not_measured)
+WT_TEST(test_a_device_that_does_not_say_is_not_measured)
 {
     wt_ok(warm_testing_fail(runtime, "device_info", 1, 1));
     wm_meter_begin(&meter, &a);
@@ -141,7 +138,6 @@ START_TEST(test_a_device_that_does_not_say_is_not_measured)
     expect(false, 0, 0, true);
     wt_ok(warm_testing_fail(runtime, "device_info", 0, 0));
 }
-END_TEST
 
 static warm_status (*ask)(wm_driver *driver, int device,
                           warm_device_info *info);
@@ -158,7 +154,7 @@ static warm_status ask_late(wm_driver *driver, int device,
     return ask(driver, device, info);
 }
 
-START_TEST(test_what_begins_before_it_is_told_spoils_it)
+WT_TEST(test_what_begins_before_it_is_told_spoils_it)
 {
     wm_driver_ops ops = *runtime->driver->ops;
     const wm_driver_ops *before = runtime->driver->ops;
@@ -173,7 +169,6 @@ START_TEST(test_what_begins_before_it_is_told_spoils_it)
     runtime->driver->ops = before;
     expect(true, 1, 1 << 20, true);
 }
-END_TEST
 
 /* ---- of a runtime ---------------------------------------------------------
  */
@@ -219,7 +214,7 @@ static void reserve(void *argument, unsigned index)
     pthread_barrier_wait(&r->barrier);
 }
 
-START_TEST(test_A14_handles_made_at_once_are_measured)
+WT_TEST(test_A14_handles_made_at_once_are_measured)
 {
     const warm_kind_ops ops = {.size = sizeof ops,
                                .name = "heavy",
@@ -243,23 +238,4 @@ START_TEST(test_A14_handles_made_at_once_are_measured)
                      (1 + AT_ONCE) * BYTES);
     pthread_barrier_destroy(&inside);
     pthread_barrier_destroy(&r.barrier);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("meter");
-    TCase *tcase = tcase_create("meter");
-
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, test_one_alone);
-    tcase_add_test(tcase, test_one_that_fails_is_not_counted);
-    tcase_add_test(tcase, test_those_of_one_kind_are_measured_together);
-    tcase_add_test(tcase, test_two_kinds_at_once_tell_nothing);
-    tcase_add_test(tcase, test_what_is_given_back_beside_it_spoils_it);
-    tcase_add_test(tcase, test_a_device_that_does_not_say_is_not_measured);
-    tcase_add_test(tcase, test_what_begins_before_it_is_told_spoils_it);
-    tcase_add_test(tcase, test_A14_handles_made_at_once_are_measured);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

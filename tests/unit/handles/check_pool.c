@@ -117,7 +117,9 @@ static void await_sleep(struct worker *workers, unsigned count)
     }
 }
 
-START_TEST(test_A8_first_creation_is_made_by_one_thread_alone)
+WT_CASE("pool", .setup = set_up, .teardown = tear_down);
+
+WT_TEST(test_A8_first_creation_is_made_by_one_thread_alone)
 {
     struct worker workers[6];
 
@@ -138,11 +140,10 @@ START_TEST(test_A8_first_creation_is_made_by_one_thread_alone)
     }
     ck_assert_int_eq(wt_stat(runtime, kind, 0, created), toy.creates);
 }
-END_TEST
 
 /* Created equals the high-water mark also if a handle comes back too late for
  * the thread that is making one already. */
-START_TEST(test_A4_A14_a_handle_given_back_during_a_creation_counts_as_held)
+WT_TEST(test_A4_A14_a_handle_given_back_during_a_creation_counts_as_held)
 {
     struct worker worker;
     void *handle = NULL;
@@ -158,9 +159,8 @@ START_TEST(test_A4_A14_a_handle_given_back_during_a_creation_counts_as_held)
     ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 2);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use_peak), 2);
 }
-END_TEST
 
-START_TEST(test_A8_a_failed_first_creation_fails_one_thread_only)
+WT_TEST(test_A8_a_failed_first_creation_fails_one_thread_only)
 {
     struct worker workers[4];
     int failed = 0;
@@ -183,10 +183,9 @@ START_TEST(test_A8_a_failed_first_creation_fails_one_thread_only)
     ck_assert_uint_eq(
         wm_kind_table_pool(runtime->kinds, kind, 0)->reserved_slots, 0);
 }
-END_TEST
 
 /* A reset that fails takes the handle off the list of live ones. */
-START_TEST(test_A3_what_was_discarded_is_forgotten)
+WT_LOOP_TEST(test_A3_what_was_discarded_is_forgotten, 2)
 {
     wm_pool *pool = wm_kind_table_pool(runtime->kinds, kind, 0);
     void *old = NULL, *next = NULL;
@@ -210,10 +209,9 @@ START_TEST(test_A3_what_was_discarded_is_forgotten)
         runtime = wt_runtime(NULL); /* for tear_down() */
     }
 }
-END_TEST
 
 /* What comes back after the end was counted is not counted again. */
-START_TEST(test_A6_A14_given_back_after_the_process_began_to_exit)
+WT_TEST(test_A6_A14_given_back_after_the_process_began_to_exit)
 {
     void *handle = NULL;
 
@@ -225,7 +223,6 @@ START_TEST(test_A6_A14_given_back_after_the_process_began_to_exit)
     ck_assert_int_eq(wt_stat(runtime, kind, 0, idle), 0);
     wt_toy_free_left(&toy);
 }
-END_TEST
 
 static uint64_t now;
 
@@ -241,7 +238,7 @@ static uint64_t still_clock(void)
     return 1;
 }
 
-START_TEST(test_A14_creation_time_is_measured)
+WT_TEST(test_A14_creation_time_is_measured)
 {
     void *handle = NULL;
     warm_lease lease = {0};
@@ -256,7 +253,6 @@ START_TEST(test_A14_creation_time_is_measured)
     ck_assert_int_eq(wt_stat(runtime, kind, 0, create_max_ns), 1000);
     wt_ok(warm_handle_return(runtime, lease));
 }
-END_TEST
 
 static uint64_t set_clock(void)
 {
@@ -297,7 +293,7 @@ static void end_capture(warm_stream stream)
     wt_ok(warm_graph_destroy(runtime, graph));
 }
 
-START_TEST(test_A14_device_memory_of_a_handle_is_measured)
+WT_TEST(test_A14_device_memory_of_a_handle_is_measured)
 {
     warm_kind bound = add_bound();
     void *pointer = NULL, *handle = NULL;
@@ -309,9 +305,8 @@ START_TEST(test_A14_device_memory_of_a_handle_is_measured)
     ck_assert_int_ge(wt_stat(runtime, bound, 0, device_bytes), 4096);
     wt_ok(warm_device_free_uncached(runtime, 0, pointer));
 }
-END_TEST
 
-START_TEST(test_A10_two_streams_never_share_a_workspace)
+WT_TEST(test_A10_two_streams_never_share_a_workspace)
 {
     warm_kind bound = add_bound();
     warm_stream a = new_stream(), b = new_stream();
@@ -329,7 +324,6 @@ START_TEST(test_A10_two_streams_never_share_a_workspace)
     /* The per-thread default stream is one name for many: none for it. */
     ck_assert_ptr_null(bind_to(bound, WARM_STREAM_PER_THREAD));
 }
-END_TEST
 
 static void bind_in_thread(void *argument, unsigned index)
 {
@@ -355,7 +349,7 @@ static void *lease_to(warm_kind k, warm_stream stream, warm_lease *lease)
 }
 
 /* One call may queue several kernels, and those of two would interleave. */
-START_TEST(test_A10_A2_two_handles_on_one_stream_share_no_workspace)
+WT_TEST(test_A10_A2_two_handles_on_one_stream_share_no_workspace)
 {
     warm_kind bound = add_bound();
     warm_stream on[] = {new_stream(), NULL};
@@ -378,7 +372,6 @@ START_TEST(test_A10_A2_two_handles_on_one_stream_share_no_workspace)
         wt_ok(warm_handle_return(runtime, lease[0]));
     }
 }
-END_TEST
 
 static uint64_t calls_for_workspaces(void)
 {
@@ -388,7 +381,7 @@ static uint64_t calls_for_workspaces(void)
            wt_calls(runtime, "event_record") + wt_calls(runtime, "event_query");
 }
 
-START_TEST(test_A10_a_handle_to_and_fro_between_streams_obtains_nothing)
+WT_TEST(test_A10_a_handle_to_and_fro_between_streams_obtains_nothing)
 {
     enum { STREAMS = WM_WORKSPACES_CACHED };
     warm_kind bound = add_bound();
@@ -411,10 +404,9 @@ START_TEST(test_A10_a_handle_to_and_fro_between_streams_obtains_nothing)
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 0); /* none was let go */
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), STREAMS + 1);
 }
-END_TEST
 
 /* More handles than there are lists for them. */
-START_TEST(test_A10_A2_of_many_handles_no_two_share_a_workspace)
+WT_TEST(test_A10_A2_of_many_handles_no_two_share_a_workspace)
 {
     enum { MANY = WM_WORKSPACE_LISTS + 1 };
     static warm_lease lease[MANY];
@@ -429,10 +421,9 @@ START_TEST(test_A10_A2_of_many_handles_no_two_share_a_workspace)
         wt_ok(warm_handle_return(runtime, lease[i]));
     }
 }
-END_TEST
 
 /* Not what it was bound to first. */
-START_TEST(test_A10_a_handle_lets_go_of_what_it_was_bound_to_longest_ago)
+WT_TEST(test_A10_a_handle_lets_go_of_what_it_was_bound_to_longest_ago)
 {
     enum { STREAMS = WM_WORKSPACES_CACHED + 1 };
     warm_kind bound = add_bound();
@@ -451,10 +442,9 @@ START_TEST(test_A10_a_handle_lets_go_of_what_it_was_bound_to_longest_ago)
     ck_assert_ptr_eq(memory[STREAMS - 1], memory[1]); /* which passed */
     ck_assert_ptr_eq(bind_to(bound, stream[0]), memory[0]);
 }
-END_TEST
 
 /* The age of what a handle keeps is from when it was bound elsewhere. */
-START_TEST(test_A10_A12_what_a_handle_keeps_ages_since_it_used_it)
+WT_TEST(test_A10_A12_what_a_handle_keeps_ages_since_it_used_it)
 {
     warm_kind bound = add_bound();
     warm_stream a = new_stream(), b = new_stream();
@@ -469,11 +459,11 @@ START_TEST(test_A10_A12_what_a_handle_keeps_ages_since_it_used_it)
     trim_to(bound, 9, 10, 1);
     wm_clock_set(NULL);
 }
-END_TEST
 
 /* With one binding more than a handle keeps, what it was bound to longest ago
  * goes, and serves others as soon as its work has ended. */
-START_TEST(test_A10_what_a_handle_does_not_keep_serves_others_once_it_passed)
+WT_LOOP_TEST(test_A10_what_a_handle_does_not_keep_serves_others_once_it_passed,
+             2)
 {
     enum { STREAMS = WM_WORKSPACES_CACHED + 1 };
     warm_kind bound = add_bound();
@@ -506,7 +496,6 @@ START_TEST(test_A10_what_a_handle_does_not_keep_serves_others_once_it_passed)
     }
     wt_ok(warm_handle_return(runtime, lease));
 }
-END_TEST
 
 /* Handles that are no memory of a device: to destroy one waits for nothing. */
 static warm_status light_create(wm_kind *k, int device, void **handle)
@@ -538,7 +527,7 @@ static warm_kind add_light(void)
     return made;
 }
 
-START_TEST(test_A10_A12_workspaces_of_a_destroyed_handle_wait_for_its_work)
+WT_TEST(test_A10_A12_workspaces_of_a_destroyed_handle_wait_for_its_work)
 {
     warm_kind light = add_light();
     warm_stream a = new_stream(), b = new_stream();
@@ -561,11 +550,10 @@ START_TEST(test_A10_A12_workspaces_of_a_destroyed_handle_wait_for_its_work)
     ck_assert_int_eq(wt_stat(runtime, light, 0, idle), 0);
     ck_assert_int_eq(wt_stat(runtime, light, 0, workspaces), 0);
 }
-END_TEST
 
 /* A trim, or where memory is short another handle, gets what a handle in use
  * keeps, and never what it is bound to. */
-START_TEST(test_A10_A12_what_a_handle_keeps_in_store_can_be_had)
+WT_LOOP_TEST(test_A10_A12_what_a_handle_keeps_in_store_can_be_had, 2)
 {
     bool by_trim = _i == 0;
     warm_kind bound = add_bound();
@@ -592,7 +580,6 @@ START_TEST(test_A10_A12_what_a_handle_keeps_in_store_can_be_had)
     ck_assert_ptr_ne(bind_to(bound, a), of_b);
     ck_assert_ptr_eq(bind_to(bound, b), of_b);
 }
-END_TEST
 
 /* Its name means the other device's meanwhile, or it may not be asked. */
 static wm_driver_ops blocked_ops;
@@ -614,7 +601,7 @@ static warm_status mark_nothing(wm_driver *d, warm_event event,
     return WARM_OK;
 }
 
-START_TEST(test_A10_a_default_streams_workspace_is_marked_when_that_can_be)
+WT_LOOP_TEST(test_A10_a_default_streams_workspace_is_marked_when_that_can_be, 2)
 {
     const wm_driver_ops *real = runtime->driver->ops;
     warm_kind light = add_light();
@@ -637,9 +624,8 @@ START_TEST(test_A10_a_default_streams_workspace_is_marked_when_that_can_be)
     runtime->driver->ops = real;
     trim_to(light, 0, 0, 0);
 }
-END_TEST
 
-START_TEST(test_A10_B6_retired_workspace_waits_for_its_stream)
+WT_TEST(test_A10_B6_retired_workspace_waits_for_its_stream)
 {
     warm_kind bound = add_bound();
     warm_stream a = new_stream(), b = new_stream(), c = new_stream();
@@ -655,10 +641,9 @@ START_TEST(test_A10_B6_retired_workspace_waits_for_its_stream)
     ck_assert_ptr_eq(bind_to(bound, c), of_a);
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 2);
 }
-END_TEST
 
 /* Retired, but not destroyed: or its destruction failed. */
-START_TEST(test_A10_B6_a_stream_used_on_after_it_retired_has_another)
+WT_TEST(test_A10_B6_a_stream_used_on_after_it_retired_has_another)
 {
     warm_stream a = new_stream(), b = new_stream();
     void *memory[3] = {NULL, NULL, b};
@@ -672,9 +657,8 @@ START_TEST(test_A10_B6_a_stream_used_on_after_it_retired_has_another)
     ck_assert_ptr_eq(memory[0], of_a);
     ck_assert_ptr_ne(bind_to(kind, a), of_a);
 }
-END_TEST
 
-START_TEST(test_A10_a_workspace_of_a_capture_serves_no_other_stream)
+WT_LOOP_TEST(test_A10_a_workspace_of_a_capture_serves_no_other_stream, 2)
 {
     bool before = _i == 0; /* bound before, or during, the capture */
     warm_kind bound = add_bound();
@@ -705,10 +689,10 @@ START_TEST(test_A10_a_workspace_of_a_capture_serves_no_other_stream)
     wt_ok(warm_graph_destroy(runtime, graph));
     wt_ok(warm_private_pool_release(runtime, pool));
 }
-END_TEST
 
 /* A stream that joins a capture through an event is part of the graph, too. */
-START_TEST(test_A10_a_workspace_that_joined_a_capture_serves_no_other_stream)
+WT_LOOP_TEST(test_A10_a_workspace_that_joined_a_capture_serves_no_other_stream,
+             2)
 {
     warm_kind bound = add_bound();
     warm_graph graph = NULL;
@@ -734,9 +718,8 @@ START_TEST(test_A10_a_workspace_that_joined_a_capture_serves_no_other_stream)
     wt_ok(warm_event_destroy(runtime, event));
     wt_ok(warm_graph_destroy(runtime, graph));
 }
-END_TEST
 
-START_TEST(test_A10_a_capture_that_cannot_be_noted_does_not_begin)
+WT_TEST(test_A10_a_capture_that_cannot_be_noted_does_not_begin)
 {
     warm_kind bound = add_bound();
     warm_stream a = new_stream(), next;
@@ -757,14 +740,13 @@ START_TEST(test_A10_a_capture_that_cannot_be_noted_does_not_begin)
     end_stream(next);
     wt_ok(warm_graph_destroy(runtime, graph));
 }
-END_TEST
 
 static size_t larger_bytes(wm_kind *k, int device)
 {
     return 4 * bound_bytes(k, device);
 }
 
-START_TEST(test_A10_a_workspace_is_as_large_as_the_kind_wants)
+WT_TEST(test_A10_a_workspace_is_as_large_as_the_kind_wants)
 {
     static wm_kind_ops ops;
     warm_kind small = add_bound(), large = -1;
@@ -784,7 +766,6 @@ START_TEST(test_A10_a_workspace_is_as_large_as_the_kind_wants)
     ck_assert_ptr_ne(bind_to(large, c), of_a); /* that is c's, but small */
     ck_assert_uint_eq(last.bytes, 4 * WORKSPACE);
 }
-END_TEST
 
 static unsigned warnings;
 
@@ -796,7 +777,7 @@ static void count_warnings(void *context, warm_log_level level,
     warnings += level == WARM_LOG_WARNING;
 }
 
-START_TEST(test_A10_G6_short_memory_for_workspaces_is_told_once)
+WT_TEST(test_A10_G6_short_memory_for_workspaces_is_told_once)
 {
     warm_kind bound = add_bound();
     void *handle = NULL;
@@ -814,10 +795,9 @@ START_TEST(test_A10_G6_short_memory_for_workspaces_is_told_once)
     wt_ok(warm_testing_fail(runtime, "device_alloc", 0, 0));
     warm_log_set(NULL, NULL);
 }
-END_TEST
 
 /* Its id would be that of the thread's device, not of the handle's. */
-START_TEST(test_A10_no_workspace_for_the_default_stream_of_another_device)
+WT_TEST(test_A10_no_workspace_for_the_default_stream_of_another_device)
 {
     warm_kind bound = add_bound();
     void *handle = NULL;
@@ -830,7 +810,6 @@ START_TEST(test_A10_no_workspace_for_the_default_stream_of_another_device)
     wt_ok(warm_handle_reserve_on(runtime, bound, 1, NULL, &handle));
     ck_assert_ptr_null(last.workspace);
 }
-END_TEST
 
 /* Pools of their own on the runtime's driver: after their end it can still be
  * asked what became of things. */
@@ -847,7 +826,7 @@ static struct wm_kind_table *open_pools(warm_kind *bound)
     return pools;
 }
 
-START_TEST(test_A10_G2_a_handle_in_use_keeps_its_workspace)
+WT_LOOP_TEST(test_A10_G2_a_handle_in_use_keeps_its_workspace, 2)
 {
     bool in_use = _i != 0;
     warm_kind bound = -1;
@@ -879,7 +858,6 @@ START_TEST(test_A10_G2_a_handle_in_use_keeps_its_workspace)
         wt_ok(warm_device_free_uncached(runtime, 0, handle));
     }
 }
-END_TEST
 
 struct grower {
     wm_pool *pool;
@@ -900,7 +878,7 @@ static void *take_one(void *argument)
 }
 
 /* A handle comes back while another thread finds the arrays full. */
-START_TEST(test_A3_A14_a_pool_that_grows_keeps_what_comes_back)
+WT_TEST(test_A3_A14_a_pool_that_grows_keeps_what_comes_back)
 {
     for (unsigned round = 0; round < wt_scaled(300); round++) {
         struct grower g = {.status = WARM_NOT_FOUND};
@@ -938,11 +916,10 @@ START_TEST(test_A3_A14_a_pool_that_grows_keeps_what_comes_back)
         ck_assert_uint_eq(left, 0);
     }
 }
-END_TEST
 
 /* A graph may run on any stream, beside eager work on the one that captured
  * it: what the graph uses is not what the stream uses. */
-START_TEST(test_A10_eager_work_and_graphs_share_no_workspace)
+WT_TEST(test_A10_eager_work_and_graphs_share_no_workspace)
 {
     warm_kind bound = add_bound();
     warm_stream a = new_stream();
@@ -966,10 +943,9 @@ START_TEST(test_A10_eager_work_and_graphs_share_no_workspace)
     wt_ok(warm_private_pool_end(runtime, pool));
     wt_ok(warm_private_pool_release(runtime, pool));
 }
-END_TEST
 
 /* A pool for a program's own ends has no graph. */
-START_TEST(test_A10_E8_workspace_of_a_capture_is_no_users_pools)
+WT_TEST(test_A10_E8_workspace_of_a_capture_is_no_users_pools)
 {
     warm_kind bound = add_bound();
     warm_graph graph = NULL;
@@ -985,11 +961,10 @@ START_TEST(test_A10_E8_workspace_of_a_capture_is_no_users_pools)
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 0);
     wt_ok(warm_graph_destroy(runtime, graph));
 }
-END_TEST
 
 /* Graphs of two pools may run at once; those of one never do. What a pool's
  * graphs had goes with it, and nothing else. */
-START_TEST(test_A10_E3_graphs_of_two_pools_share_no_workspace)
+WT_LOOP_TEST(test_A10_E3_graphs_of_two_pools_share_no_workspace, 2)
 {
     warm_kind bound = add_bound();
     warm_stream a = new_stream();
@@ -1026,12 +1001,11 @@ START_TEST(test_A10_E3_graphs_of_two_pools_share_no_workspace)
     (void)bind_to(bound, a);
     trim_to(bound, 9, 0, 1);
 }
-END_TEST
 
 /* Bound before the captures, and not again in them: graphs of several pools
  * have the workspace, and it goes with the last; with none if one graph is of
  * no pool (_i 1) or there are more pools than are counted (_i 2). */
-START_TEST(test_A10_E3_a_workspace_of_several_pools_goes_with_the_last)
+WT_LOOP_TEST(test_A10_E3_a_workspace_of_several_pools_goes_with_the_last, 3)
 {
     enum { MOST = 6 };
     int pools = _i == 2 ? MOST : 3;
@@ -1065,11 +1039,10 @@ START_TEST(test_A10_E3_a_workspace_of_several_pools_goes_with_the_last)
     }
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), _i != 0);
 }
-END_TEST
 
 /* As long as the pool, whatever becomes of the thread and of its handle; and a
  * new handle at the old one's address is another one. */
-START_TEST(test_A10_E3_workspace_of_a_graph_outlives_its_handle)
+WT_TEST(test_A10_E3_workspace_of_a_graph_outlives_its_handle)
 {
     warm_kind light = add_light();
     warm_stream a = new_stream();
@@ -1099,11 +1072,11 @@ START_TEST(test_A10_E3_workspace_of_a_graph_outlives_its_handle)
     }
     ck_assert_int_eq(wt_stat(runtime, light, 0, workspaces), 0);
 }
-END_TEST
 
 /* The graph of a stream that is gone keeps its workspace for itself, also if
  * the stream went while it captured (_i 1). */
-START_TEST(test_A10_B6_a_capture_at_an_old_address_gets_a_workspace_of_its_own)
+WT_LOOP_TEST(
+    test_A10_B6_a_capture_at_an_old_address_gets_a_workspace_of_its_own, 2)
 {
     warm_kind bound = add_bound();
     warm_private_pool pool = {0};
@@ -1130,7 +1103,6 @@ START_TEST(test_A10_B6_a_capture_at_an_old_address_gets_a_workspace_of_its_own)
     wt_ok(warm_private_pool_end(runtime, pool));
     wt_ok(warm_private_pool_release(runtime, pool));
 }
-END_TEST
 
 static uint64_t streams_ended;
 
@@ -1141,7 +1113,7 @@ static warm_status note_destroy(wm_kind *k, int device, void *handle)
 }
 
 /* A library may look at the stream that its handle is bound to. */
-START_TEST(test_A9_G2_streams_are_destroyed_after_what_is_bound_to_them)
+WT_TEST(test_A9_G2_streams_are_destroyed_after_what_is_bound_to_them)
 {
     static wm_kind_ops ops;
     warm_kind bound = -1, noting = -1;
@@ -1164,9 +1136,8 @@ START_TEST(test_A9_G2_streams_are_destroyed_after_what_is_bound_to_them)
     ck_assert_uint_eq(streams_ended, before);
     ck_assert_uint_eq(wt_calls(runtime, "stream_destroy"), before + 1);
 }
-END_TEST
 
-START_TEST(test_A10_without_memory_the_library_uses_its_own)
+WT_TEST(test_A10_without_memory_the_library_uses_its_own)
 {
     warm_kind bound = add_bound();
     warm_stream a = new_stream();
@@ -1183,14 +1154,14 @@ START_TEST(test_A10_without_memory_the_library_uses_its_own)
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 0);
     wt_ok(warm_testing_fail(runtime, "device_alloc", 0, 0));
 }
-END_TEST
 
 static const char *const workspace_calls[] = {
     "capture_mode", "device_alloc", "stream_capture", "event_create",
     "event_mark",   "event_query",  "stream_info",    "current_device"};
 
 /* Whatever fails, no two streams alive at once get the same memory. */
-START_TEST(test_A10_A14_workspaces_stay_apart_after_every_fault)
+WT_LOOP_TEST(test_A10_A14_workspaces_stay_apart_after_every_fault,
+             2 * sizeof workspace_calls / sizeof workspace_calls[0])
 {
     const char *call = workspace_calls[_i / 2];
     bool gated = wt_on_host(); /* CUDA waits for them where it frees */
@@ -1244,7 +1215,6 @@ START_TEST(test_A10_A14_workspaces_stay_apart_after_every_fault)
         ck_assert(wm_kind_table_check(runtime->kinds));
     }
 }
-END_TEST
 
 /* Metadata fails at the n-th allocation, once and from then on. */
 static void reserve_in_thread(void *argument, unsigned index)
@@ -1260,7 +1230,7 @@ static void reserve_in_thread(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_A8_A14_counters_balance_after_every_metadata_fault)
+WT_LOOP_TEST(test_A8_A14_counters_balance_after_every_metadata_fault, 2)
 {
     warm_status status = WARM_OUT_OF_MEMORY;
     unsigned n = 0;
@@ -1278,9 +1248,8 @@ START_TEST(test_A8_A14_counters_balance_after_every_metadata_fault)
     ck_assert_uint_ge(n, 3);
     ck_assert_uint_lt(n, 50);
 }
-END_TEST
 
-START_TEST(test_A9_registering_a_kind_without_memory_changes_nothing)
+WT_TEST(test_A9_registering_a_kind_without_memory_changes_nothing)
 {
     warm_kind made = -1;
 
@@ -1297,7 +1266,6 @@ START_TEST(test_A9_registering_a_kind_without_memory_changes_nothing)
     made = wt_toy_register(&toy, runtime, "second");
     ck_assert_int_eq(made, kind + 1);
 }
-END_TEST
 
 /* Three handles that have been idle since 10, 20 and 30. */
 static void idle_since(void **handle)
@@ -1315,33 +1283,32 @@ static void idle_since(void **handle)
     }
 }
 
-START_TEST(test_A12_trim_goes_by_age)
+static const struct {
+    uint64_t now, keep, idle_ns, destroyed;
+} ages[] = {
+    {40, 0, 31, 0},         {40, 0, 30, 1}, {40, 0, 20, 2}, {40, 0, 11, 2},
+    {40, 0, 10, 3},         {40, 2, 10, 1}, {40, 3, 0, 0},  {40, 1, 25, 1},
+    {40, 0, UINT64_MAX, 0}, {9, 0, 0, 0}, /* came back since */
+    {20, 0, 0, 2},          {20, 0, 1, 1},
+};
+
+WT_LOOP_TEST(test_A12_trim_goes_by_age, sizeof ages / sizeof ages[0])
 {
-    static const struct {
-        uint64_t now, keep, idle_ns, destroyed;
-    } rows[] = {
-        {40, 0, 31, 0},         {40, 0, 30, 1}, {40, 0, 20, 2}, {40, 0, 11, 2},
-        {40, 0, 10, 3},         {40, 2, 10, 1}, {40, 3, 0, 0},  {40, 1, 25, 1},
-        {40, 0, UINT64_MAX, 0}, {9, 0, 0, 0}, /* came back since */
-        {20, 0, 0, 2},          {20, 0, 1, 1},
-    };
     wm_pool *pool = wm_kind_table_pool(runtime->kinds, kind, 0);
     uint64_t destroyed = 99;
     void *handle[3];
 
     idle_since(handle);
-    now = rows[_i].now;
-    wt_ok(warm_handle_trim(runtime, kind, 0, rows[_i].keep, rows[_i].idle_ns,
+    now = ages[_i].now;
+    wt_ok(warm_handle_trim(runtime, kind, 0, ages[_i].keep, ages[_i].idle_ns,
                            &destroyed));
     wm_clock_set(NULL);
-    ck_assert_uint_eq(destroyed, rows[_i].destroyed);
+    ck_assert_uint_eq(destroyed, ages[_i].destroyed);
     for (unsigned i = 0; i < 3; i++) {
         ck_assert(wm_pool_owns(pool, handle[i]) == (i >= destroyed));
     }
     ck_assert(wm_pool_check(pool));
 }
-END_TEST
-enum { AGES = 12 };
 
 /* Bound by a lease, which is over; the workspace is its stream's. */
 static warm_stream stream_with_workspace(warm_kind bound)
@@ -1358,7 +1325,7 @@ static warm_stream stream_with_workspace(warm_kind bound)
 }
 
 /* Below the limit of a device's memory they count as what is held of it. */
-START_TEST(test_A10_C8_workspaces_count_below_the_limit)
+WT_TEST(test_A10_C8_workspaces_count_below_the_limit)
 {
     enum { LIMIT = 8 << 20 };
     warm_device_info info = {.size = sizeof info};
@@ -1383,12 +1350,11 @@ START_TEST(test_A10_C8_workspaces_count_below_the_limit)
     ck_assert_ptr_nonnull(lease_to(light, a, &lease));
     wt_ok(warm_handle_return(runtime, lease));
 }
-END_TEST
 
 /* ---- handles and streams that go ----------------------------------------- */
 
 /* Idle ones stay in their order, and are called about only if bound to it. */
-START_TEST(test_A10_B6_idle_handles_are_unbound_where_they_are)
+WT_TEST(test_A10_B6_idle_handles_are_unbound_where_they_are)
 {
     warm_stream a = new_stream(), b = new_stream();
     warm_stream on[] = {b, a, b, a, NULL};
@@ -1426,11 +1392,10 @@ START_TEST(test_A10_B6_idle_handles_are_unbound_where_they_are)
     end_stream(b);
     ck_assert_uint_eq(toy.binds, binds + 4);
 }
-END_TEST
 
 /* A handle that is leased unbound, or bound to another stream later, is none of
  * an earlier stream's. */
-START_TEST(test_A13_B6_what_is_bound_elsewhere_is_left_alone)
+WT_TEST(test_A13_B6_what_is_bound_elsewhere_is_left_alone)
 {
     warm_stream a = new_stream(), b = new_stream();
     warm_lease lease = {0};
@@ -1451,7 +1416,6 @@ START_TEST(test_A13_B6_what_is_bound_elsewhere_is_left_alone)
     end_stream(b);
     ck_assert_uint_eq(toy.binds, binds + 2);
 }
-END_TEST
 
 /* A lease that ends while its handle is unbound: once in the ring, and in
  * nobody's hands until then; gone if it could not be unbound (_i 1). */
@@ -1475,7 +1439,7 @@ static int end_lease_and_bind(void *context, int device, void *handle,
     return wt_toy_bind(context, device, handle, stream);
 }
 
-START_TEST(test_A13_B6_a_lease_may_end_while_its_handle_is_unbound)
+WT_LOOP_TEST(test_A13_B6_a_lease_may_end_while_its_handle_is_unbound, 2)
 {
     warm_kind_ops ops = {.size = sizeof ops,
                          .name = "ends",
@@ -1496,10 +1460,9 @@ START_TEST(test_A13_B6_a_lease_may_end_while_its_handle_is_unbound)
     ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), 0);
     ck_assert(wt_balanced(runtime, kind, 0));
 }
-END_TEST
 
 /* It is destroyed while its stream is there; not one that is on lease. */
-START_TEST(test_A10_B6_a_handle_that_cannot_be_unbound)
+WT_LOOP_TEST(test_A10_B6_a_handle_that_cannot_be_unbound, 2)
 {
     bool leased = _i != 0;
     warm_stream a = new_stream();
@@ -1520,10 +1483,9 @@ START_TEST(test_A10_B6_a_handle_that_cannot_be_unbound)
     }
     ck_assert(wt_balanced(runtime, kind, 0));
 }
-END_TEST
 
 /* Of an idle handle a trim takes what it has, and leaves it the rest. */
-START_TEST(test_A12_A10_trim_takes_the_workspaces_of_idle_handles)
+WT_TEST(test_A12_A10_trim_takes_the_workspaces_of_idle_handles)
 {
     warm_kind bound = add_bound();
     warm_stream a = new_stream();
@@ -1547,9 +1509,8 @@ START_TEST(test_A12_A10_trim_takes_the_workspaces_of_idle_handles)
     ck_assert_ptr_nonnull(lease_to(bound, a, &lease[0]));
     wt_ok(warm_handle_return(runtime, lease[0]));
 }
-END_TEST
 
-START_TEST(test_A12_A10_trim_frees_workspaces_of_retired_streams)
+WT_TEST(test_A12_A10_trim_frees_workspaces_of_retired_streams)
 {
     warm_kind bound = add_bound();
     warm_stream a = stream_with_workspace(bound);
@@ -1591,10 +1552,10 @@ START_TEST(test_A12_A10_trim_frees_workspaces_of_retired_streams)
     (void)stream_with_workspace(bound);
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 2);
 }
-END_TEST
 
 /* However many streams that are stuck retired after it. */
-START_TEST(test_A10_A12_a_passed_workspace_is_found_behind_many_that_are_not)
+WT_LOOP_TEST(test_A10_A12_a_passed_workspace_is_found_behind_many_that_are_not,
+             wt_on_host())
 {
     enum { STUCK = 40 };
     warm_kind bound = add_bound();
@@ -1616,9 +1577,8 @@ START_TEST(test_A10_A12_a_passed_workspace_is_found_behind_many_that_are_not)
     }
     trim_to(bound, 9, 0, 0);
 }
-END_TEST
 
-START_TEST(test_A12_A10_trim_leaves_workspaces_of_graphs)
+WT_TEST(test_A12_A10_trim_leaves_workspaces_of_graphs)
 {
     warm_kind bound = add_bound();
     warm_graph graph = NULL;
@@ -1631,7 +1591,6 @@ START_TEST(test_A12_A10_trim_leaves_workspaces_of_graphs)
     ck_assert_int_eq(wt_stat(runtime, bound, 0, idle), 0);
     wt_ok(warm_graph_destroy(runtime, graph));
 }
-END_TEST
 
 static void *make_one_ahead(void *argument)
 {
@@ -1644,7 +1603,7 @@ static void *make_one_ahead(void *argument)
 
 /* One is made first, ahead or for a thread; who comes meanwhile waits for it,
  * and makes another one only if it needs to. */
-START_TEST(test_A4_A8_A11_a_first_creation_ahead_is_alone_too)
+WT_LOOP_TEST(test_A4_A8_A11_a_first_creation_ahead_is_alone_too, 2)
 {
     bool ahead = _i == 0;
     struct worker workers[2];
@@ -1666,10 +1625,9 @@ START_TEST(test_A4_A8_A11_a_first_creation_ahead_is_alone_too)
      * made, unless its thread has ended by then. */
     ck_assert_int_le(wt_stat(runtime, kind, 0, created), ahead ? 1 : 2);
 }
-END_TEST
 
 /* With leases, and what is being made ahead while exit begins. */
-START_TEST(test_A6_A11_A13_leases_count_as_leaked_at_exit)
+WT_TEST(test_A6_A11_A13_leases_count_as_leaked_at_exit)
 {
     warm_lease lease = {0};
     void *handle = NULL;
@@ -1690,10 +1648,9 @@ START_TEST(test_A6_A11_A13_leases_count_as_leaked_at_exit)
     ck_assert_uint_eq(toy.destroys, 0);
     wt_toy_free_left(&toy);
 }
-END_TEST
 
 /* Metadata fails while handles are made ahead and leased. */
-START_TEST(test_A11_A13_counters_balance_after_every_metadata_fault)
+WT_LOOP_TEST(test_A11_A13_counters_balance_after_every_metadata_fault, 2)
 {
     enum { MANY = 40 };
     warm_lease lease[MANY];
@@ -1720,80 +1677,4 @@ START_TEST(test_A11_A13_counters_balance_after_every_metadata_fault)
     }
     ck_assert_uint_ge(n, 3);
     ck_assert_uint_lt(n, 50);
-}
-END_TEST
-
-int main(void)
-{
-    const struct {
-        const TTest *test;
-        int loops;
-    } tests[] = {
-        {test_A8_first_creation_is_made_by_one_thread_alone, 1},
-        {test_A4_A14_a_handle_given_back_during_a_creation_counts_as_held, 1},
-        {test_A8_a_failed_first_creation_fails_one_thread_only, 1},
-        {test_A3_what_was_discarded_is_forgotten, 2},
-        {test_A6_A14_given_back_after_the_process_began_to_exit, 1},
-        {test_A14_creation_time_is_measured, 1},
-        {test_A14_device_memory_of_a_handle_is_measured, 1},
-        {test_A9_G2_streams_are_destroyed_after_what_is_bound_to_them, 1},
-        {test_A3_A14_a_pool_that_grows_keeps_what_comes_back, 1},
-        {test_A8_A14_counters_balance_after_every_metadata_fault, 2},
-        {test_A9_registering_a_kind_without_memory_changes_nothing, 1},
-        {test_A12_trim_goes_by_age, AGES},
-        {test_A13_B6_what_is_bound_elsewhere_is_left_alone, 1},
-        {test_A13_B6_a_lease_may_end_while_its_handle_is_unbound, 2},
-        {test_A4_A8_A11_a_first_creation_ahead_is_alone_too, 2},
-        {test_A6_A11_A13_leases_count_as_leaked_at_exit, 1},
-        {test_A11_A13_counters_balance_after_every_metadata_fault, 2},
-        {test_A10_two_streams_never_share_a_workspace, 1},
-        {test_A10_A2_two_handles_on_one_stream_share_no_workspace, 1},
-        {test_A10_a_handle_to_and_fro_between_streams_obtains_nothing, 1},
-        {test_A10_A2_of_many_handles_no_two_share_a_workspace, 1},
-        {test_A10_a_handle_lets_go_of_what_it_was_bound_to_longest_ago, 1},
-        {test_A10_A12_what_a_handle_keeps_ages_since_it_used_it, 1},
-        {test_A10_what_a_handle_does_not_keep_serves_others_once_it_passed, 2},
-        {test_A10_A12_workspaces_of_a_destroyed_handle_wait_for_its_work, 1},
-        {test_A10_A12_what_a_handle_keeps_in_store_can_be_had, 2},
-        {test_A10_a_default_streams_workspace_is_marked_when_that_can_be, 2},
-        {test_A10_B6_retired_workspace_waits_for_its_stream, 1},
-        {test_A10_B6_a_stream_used_on_after_it_retired_has_another, 1},
-        {test_A10_a_workspace_of_a_capture_serves_no_other_stream, 2},
-        {test_A10_a_workspace_that_joined_a_capture_serves_no_other_stream, 2},
-        {test_A10_a_capture_that_cannot_be_noted_does_not_begin, 1},
-        {test_A10_no_workspace_for_the_default_stream_of_another_device, 1},
-        {test_A10_G2_a_handle_in_use_keeps_its_workspace, 2},
-        {test_A10_a_workspace_is_as_large_as_the_kind_wants, 1},
-        {test_A10_E8_workspace_of_a_capture_is_no_users_pools, 1},
-        {test_A10_E3_graphs_of_two_pools_share_no_workspace, 2},
-        {test_A10_E3_a_workspace_of_several_pools_goes_with_the_last, 3},
-        {test_A10_E3_workspace_of_a_graph_outlives_its_handle, 1},
-        {test_A10_G6_short_memory_for_workspaces_is_told_once, 1},
-        {test_A10_eager_work_and_graphs_share_no_workspace, 1},
-        {test_A10_B6_a_capture_at_an_old_address_gets_a_workspace_of_its_own,
-         2},
-        {test_A10_without_memory_the_library_uses_its_own, 1},
-        {test_A10_A14_workspaces_stay_apart_after_every_fault,
-         2 * sizeof workspace_calls / sizeof workspace_calls[0]},
-        {test_A10_C8_workspaces_count_below_the_limit, 1},
-        {test_A10_B6_idle_handles_are_unbound_where_they_are, 1},
-        {test_A10_B6_a_handle_that_cannot_be_unbound, 2},
-        {test_A12_A10_trim_takes_the_workspaces_of_idle_handles, 1},
-        {test_A12_A10_trim_frees_workspaces_of_retired_streams, 1},
-        {test_A12_A10_trim_leaves_workspaces_of_graphs, 1},
-    };
-    Suite *suite = suite_create("pool");
-    TCase *tcase = tcase_create("pool");
-
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
-        tcase_add_loop_test(tcase, tests[i].test, 0, tests[i].loops);
-    }
-    if (wt_on_host()) {
-        tcase_add_test(
-            tcase,
-            test_A10_A12_a_passed_workspace_is_found_behind_many_that_are_not);
-    }
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

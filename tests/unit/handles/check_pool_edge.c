@@ -54,7 +54,9 @@ static warm_kind register_as(const char *name,
 /* ---- the ring of idle handles ---------------------------------------------
  */
 
-START_TEST(test_A2_A3_a_ring_that_turned_grows_and_keeps_its_order)
+WT_CASE("edge", .setup = set_up, .teardown = tear_down);
+
+WT_TEST(test_A2_A3_a_ring_that_turned_grows_and_keeps_its_order)
 {
     void *before[16], *handle;
     warm_lease lease[40];
@@ -90,9 +92,8 @@ START_TEST(test_A2_A3_a_ring_that_turned_grows_and_keeps_its_order)
         }
     }
 }
-END_TEST
 
-START_TEST(test_A13_as_many_leases_as_one_likes)
+WT_TEST(test_A13_as_many_leases_as_one_likes)
 {
     enum { MANY = 3000 };
     static warm_lease lease[MANY];
@@ -113,7 +114,6 @@ START_TEST(test_A13_as_many_leases_as_one_likes)
     wt_ok(warm_handle_trim(runtime, kind, 0, 0, 0, NULL));
     ck_assert_int_eq(toy.alive, 0);
 }
-END_TEST
 
 /* ---- creations ------------------------------------------------------------
  */
@@ -153,7 +153,7 @@ static int create_alone(void *context, int device, void **handle)
 }
 
 /* The first creation failed: the next one is alone again. */
-START_TEST(test_A8_who_comes_after_a_failed_first_creation_is_the_first)
+WT_TEST(test_A8_who_comes_after_a_failed_first_creation_is_the_first)
 {
     struct reserver r = {.failures = 0};
     void *handle = NULL;
@@ -171,7 +171,6 @@ START_TEST(test_A8_who_comes_after_a_failed_first_creation_is_the_first)
     pthread_barrier_destroy(&r.barrier);
     ck_assert_int_eq(pool->first, WM_FIRST_DONE);
 }
-END_TEST
 
 static warm_lease taken[16];
 static unsigned takes;
@@ -197,7 +196,7 @@ static int create_robbed(void *context, int device, void **handle)
     return wt_toy_create(context, device, handle);
 }
 
-START_TEST(test_A11_a_prewarm_makes_no_more_than_it_was_asked_for)
+WT_TEST(test_A11_a_prewarm_makes_no_more_than_it_was_asked_for)
 {
     (void)register_as("robbed", create_robbed, NULL);
     wt_ok(warm_handle_prewarm(runtime, kind, 0, 3, 0));
@@ -208,7 +207,6 @@ START_TEST(test_A11_a_prewarm_makes_no_more_than_it_was_asked_for)
         wt_ok(warm_handle_return(runtime, taken[i]));
     }
 }
-END_TEST
 
 static void *prewarm_one(void *argument)
 {
@@ -218,7 +216,7 @@ static void *prewarm_one(void *argument)
 
 /* The thread of the background finds that nothing is left to be made of what
  * it has read; but more has been asked for since. */
-START_TEST(test_A11_what_is_asked_for_meanwhile_is_made)
+WT_TEST(test_A11_what_is_asked_for_meanwhile_is_made)
 {
     warm_status status = WARM_NOT_FOUND;
     wt_linger linger = {0};
@@ -239,9 +237,8 @@ START_TEST(test_A11_what_is_asked_for_meanwhile_is_made)
     ck_assert_int_eq(wt_stat(runtime, kind, 0, idle), 4);
     ck_assert_uint_eq(toy.creates, 4);
 }
-END_TEST
 
-START_TEST(test_A11_A14_what_is_idle_need_not_be_made)
+WT_TEST(test_A11_A14_what_is_idle_need_not_be_made)
 {
     wt_ok(warm_handle_prewarm(runtime, kind, 0, 2, 0));
     wt_toy_close_gate(&toy);
@@ -254,7 +251,6 @@ START_TEST(test_A11_A14_what_is_idle_need_not_be_made)
     ck_assert_int_eq(wt_stat(runtime, kind, 0, prewarming), 0);
     ck_assert_uint_eq(toy.creates, 5);
 }
-END_TEST
 
 /* ---- trims ----------------------------------------------------------------
  */
@@ -268,7 +264,7 @@ static int destroy_counted(void *context, int device, void *handle)
     return wt_toy_destroy(context, device, handle);
 }
 
-START_TEST(test_A12_A14_what_is_being_destroyed_counts_as_idle)
+WT_TEST(test_A12_A14_what_is_being_destroyed_counts_as_idle)
 {
     torn = 0;
     (void)register_as("counted", NULL, destroy_counted);
@@ -280,7 +276,6 @@ START_TEST(test_A12_A14_what_is_being_destroyed_counts_as_idle)
     /* The last one goes with the runtime, where nothing can be asked. */
     wt_ok(warm_handle_trim(runtime, kind, 0, 0, 0, NULL));
 }
-END_TEST
 
 static int destroy_last(void *context, int device, void *handle)
 {
@@ -289,7 +284,7 @@ static int destroy_last(void *context, int device, void *handle)
 }
 
 /* In a process of its own, which begins to exit while it trims. */
-START_TEST(test_A6_A12_a_trim_stops_when_the_process_exits)
+WT_TEST(test_A6_A12_a_trim_stops_when_the_process_exits)
 {
     uint64_t destroyed = 99;
     int status = -1;
@@ -309,7 +304,6 @@ START_TEST(test_A6_A12_a_trim_stops_when_the_process_exits)
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
 }
-END_TEST
 
 /* ---- cancellation ---------------------------------------------------------
  */
@@ -350,7 +344,7 @@ static void *reserve_to_be_cancelled(void *argument)
 
 /* While a handle is made, and while one that was used before is reset: nobody
  * is cancelled in the library's hands. */
-START_TEST(test_A4_callbacks_are_no_cancellation_points)
+WT_TEST(test_A4_callbacks_are_no_cancellation_points)
 {
     warm_kind_ops ops = {.size = sizeof ops,
                          .name = "points",
@@ -381,7 +375,6 @@ START_TEST(test_A4_callbacks_are_no_cancellation_points)
     ck_assert_uint_eq(toy.creates, 1);
     ck_assert_uint_eq(toy.resets, 2);
 }
-END_TEST
 
 /* ---- device memory --------------------------------------------------------
  */
@@ -410,7 +403,7 @@ static void *trim_all(void *argument)
 }
 
 /* A handle of another kind gives memory back while one is made. */
-START_TEST(test_A14_what_runs_beside_a_trim_is_not_measured)
+WT_TEST(test_A14_what_runs_beside_a_trim_is_not_measured)
 {
     warm_kind heavy = register_as("heavy", create_heavy, destroy_heavy);
     warm_kind other = register_as("other", create_heavy, destroy_heavy);
@@ -430,28 +423,4 @@ START_TEST(test_A14_what_runs_beside_a_trim_is_not_measured)
     wt_ok(warm_handle_prewarm(runtime, other, 0, 1, 0));
     ck_assert_int_eq(wt_stat(runtime, other, 0, measured), 1);
     ck_assert_int_eq(wt_stat(runtime, other, 0, device_bytes), BYTES);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("pool_edge");
-    TCase *tcase = tcase_create("edge");
-
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase,
-                   test_A2_A3_a_ring_that_turned_grows_and_keeps_its_order);
-    tcase_add_test(tcase, test_A13_as_many_leases_as_one_likes);
-    tcase_add_test(
-        tcase, test_A8_who_comes_after_a_failed_first_creation_is_the_first);
-    tcase_add_test(tcase,
-                   test_A11_a_prewarm_makes_no_more_than_it_was_asked_for);
-    tcase_add_test(tcase, test_A11_what_is_asked_for_meanwhile_is_made);
-    tcase_add_test(tcase, test_A11_A14_what_is_idle_need_not_be_made);
-    tcase_add_test(tcase, test_A12_A14_what_is_being_destroyed_counts_as_idle);
-    tcase_add_test(tcase, test_A6_A12_a_trim_stops_when_the_process_exits);
-    tcase_add_test(tcase, test_A4_callbacks_are_no_cancellation_points);
-    tcase_add_test(tcase, test_A14_what_runs_beside_a_trim_is_not_measured);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

@@ -97,9 +97,11 @@ static void end_capture(void)
     wt_ok(warm_graph_destroy(runtime, graph));
 }
 
+WT_CASE("captures", .setup = setup, .teardown = teardown);
+
 /* A graph and eager work never use one workspace, whoever began and ended the
  * capture, and whether that was announced. */
-START_TEST(test_A10_binding_of_a_capture_ends_with_it)
+WT_LOOP_TEST(test_A10_binding_of_a_capture_ends_with_it, 3)
 {
     bool announced = _i == 1;
     warm_private_pool pool = {0};
@@ -125,11 +127,10 @@ START_TEST(test_A10_binding_of_a_capture_ends_with_it)
     wt_ok(warm_private_pool_release(runtime, pool));
     ck_assert_int_eq(workspaces(), 1);
 }
-END_TEST
 
 /* The handle was bound before the capture, and used in it as it was: whatever
  * comes, the graph alone has that workspace. */
-START_TEST(test_A10_workspace_bound_before_a_capture_may_be_the_graphs)
+WT_LOOP_TEST(test_A10_workspace_bound_before_a_capture_may_be_the_graphs, 3)
 {
     enum { MORE = WM_WORKSPACES_CACHED + 1 };
     warm_stream s[MORE + 1];
@@ -169,10 +170,9 @@ START_TEST(test_A10_workspace_bound_before_a_capture_may_be_the_graphs)
     ck_assert_ptr_nonnull(strstr(said, "64.0 KiB"));
     ck_assert_ptr_nonnull(strstr(said, "warm_private_pool_begin()"));
 }
-END_TEST
 
 /* Reserved again in the capture and after it: captures cost no workspace. */
-START_TEST(test_A10_captures_take_no_workspace_of_a_handle_bound_again)
+WT_LOOP_TEST(test_A10_captures_take_no_workspace_of_a_handle_bound_again, 2)
 {
     warm_private_pool pool = {0};
     void *eager = bind_to(a);
@@ -201,10 +201,9 @@ START_TEST(test_A10_captures_take_no_workspace_of_a_handle_bound_again)
     ck_assert_int_eq(workspaces(), 0);
     ck_assert_uint_eq(times_said, 0);
 }
-END_TEST
 
 /* It has used nothing. */
-START_TEST(test_A10_capture_that_does_not_begin_takes_no_workspace)
+WT_TEST(test_A10_capture_that_does_not_begin_takes_no_workspace)
 {
     void *eager = bind_to(a);
 
@@ -217,10 +216,10 @@ START_TEST(test_A10_capture_that_does_not_begin_takes_no_workspace)
     wt_ok(warm_handle_trim(runtime, kind, 0, 0, 0, NULL));
     ck_assert_int_eq(workspaces(), 0);
 }
-END_TEST
 
 /* A handle whose last binding is a pool's workspace may be in use with it. */
-START_TEST(test_A10_A13_workspace_stays_as_long_as_its_handle_is_bound_to_it)
+WT_LOOP_TEST(test_A10_A13_workspace_stays_as_long_as_its_handle_is_bound_to_it,
+             2)
 {
     warm_private_pool pool = {0};
     warm_lease lease = {0};
@@ -246,7 +245,6 @@ START_TEST(test_A10_A13_workspace_stays_as_long_as_its_handle_is_bound_to_it)
     wt_ok(warm_handle_trim(runtime, kind, 0, 0, 0, NULL));
     ck_assert_int_eq(workspaces(), 0);
 }
-END_TEST
 
 static wm_driver_ops looking_ops;
 static const wm_driver_ops *true_ops;
@@ -259,7 +257,7 @@ static warm_status look_and_free(wm_driver *d, int device, void *pointer)
 }
 
 /* A thread that binds meanwhile has none of the pool's, and stays bound. */
-START_TEST(test_A10_E3_bindings_end_before_a_pools_workspaces_go)
+WT_TEST(test_A10_E3_bindings_end_before_a_pools_workspaces_go)
 {
     warm_private_pool pool = {0};
     uint64_t epoch;
@@ -280,7 +278,6 @@ START_TEST(test_A10_E3_bindings_end_before_a_pools_workspaces_go)
     ck_assert_int_eq(workspaces(), 1);
     ck_assert_uint_gt(epoch_at_free, epoch);
 }
-END_TEST
 
 static void (*true_over)(warm_runtime *of, uint64_t pool, bool later);
 static warm_stream announced;
@@ -295,7 +292,7 @@ static void end_then_over(warm_runtime *of, uint64_t pool, bool later)
     true_over(of, pool, later);
 }
 
-START_TEST(test_A10_E3_workspace_goes_if_captures_end_while_its_pool_does)
+WT_TEST(test_A10_E3_workspace_goes_if_captures_end_while_its_pool_does)
 {
     warm_private_pool pool = {0};
 
@@ -317,10 +314,9 @@ START_TEST(test_A10_E3_workspace_goes_if_captures_end_while_its_pool_does)
              warm_capture_announce_end(runtime, announced));
     wt_ok(warm_stream_destroy(runtime, announced));
 }
-END_TEST
 
 /* Without it such calls would break the capture. */
-START_TEST(test_A10_B7_nothing_is_obtained_where_relaxed_mode_is_refused)
+WT_LOOP_TEST(test_A10_B7_nothing_is_obtained_where_relaxed_mode_is_refused, 2)
 {
     warm_private_pool pool = {0};
     warm_stream b = NULL;
@@ -346,36 +342,4 @@ START_TEST(test_A10_B7_nothing_is_obtained_where_relaxed_mode_is_refused)
     ck_assert_ptr_nonnull(bind_to(b)); /* nothing captures */
     wt_ok(warm_testing_fail(runtime, "capture_mode", 0, 0));
     wt_ok(warm_stream_destroy(runtime, b));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("workspace");
-    TCase *tcase = tcase_create("captures");
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(tcase, test_A10_binding_of_a_capture_ends_with_it, 0,
-                        3);
-    tcase_add_loop_test(
-        tcase, test_A10_workspace_bound_before_a_capture_may_be_the_graphs, 0,
-        3);
-    tcase_add_loop_test(
-        tcase, test_A10_captures_take_no_workspace_of_a_handle_bound_again, 0,
-        2);
-    tcase_add_test(tcase,
-                   test_A10_capture_that_does_not_begin_takes_no_workspace);
-    tcase_add_loop_test(
-        tcase,
-        test_A10_A13_workspace_stays_as_long_as_its_handle_is_bound_to_it, 0,
-        2);
-    tcase_add_test(tcase,
-                   test_A10_E3_bindings_end_before_a_pools_workspaces_go);
-    tcase_add_test(
-        tcase, test_A10_E3_workspace_goes_if_captures_end_while_its_pool_does);
-    tcase_add_loop_test(
-        tcase, test_A10_B7_nothing_is_obtained_where_relaxed_mode_is_refused, 0,
-        2);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }
