@@ -63,16 +63,17 @@ static void put(uint64_t n)
     wm_history_put(history, &event);
 }
 
-START_TEST(test_C7_without_the_option_there_is_no_ring)
+WT_CASE("ring", .timeout = 60, .teardown = teardown);
+
+WT_TEST(test_C7_without_the_option_there_is_no_ring)
 {
     open_ring(0, 0);
     ck_assert_ptr_null(history);
     ck_assert_uint_eq(wm_history_origin_bytes(NULL), 0);
     ck_assert_uint_eq(wm_history_event_bytes(NULL), 0);
 }
-END_TEST
 
-START_TEST(test_C7_ring_holds_the_last_events)
+WT_TEST(test_C7_ring_holds_the_last_events)
 {
     wm_history_event event;
 
@@ -93,14 +94,13 @@ START_TEST(test_C7_ring_holds_the_last_events)
     ck_assert_uint_eq(wm_history_oldest(history, 3), 0);
     ck_assert_uint_eq(wm_history_dropped(history), 0);
 }
-END_TEST
 
 static uint64_t stopped_clock(void)
 {
     return 4711;
 }
 
-START_TEST(test_C7_origin_is_the_thread_and_the_time)
+WT_TEST(test_C7_origin_is_the_thread_and_the_time)
 {
     wm_origin origin;
 
@@ -117,9 +117,8 @@ START_TEST(test_C7_origin_is_the_thread_and_the_time)
     ck_assert_uint_eq(origin.frame[0], 0);
     wt_ok(warm_memory_tag_set(NULL));
 }
-END_TEST
 
-START_TEST(test_C7_frames_are_kept_with_the_event)
+WT_TEST(test_C7_frames_are_kept_with_the_event)
 {
     wm_history_event event = event_like(3), read;
 
@@ -130,11 +129,10 @@ START_TEST(test_C7_frames_are_kept_with_the_event)
     ck_assert_uint_eq(wm_history_event_bytes(history), sizeof event);
     ck_assert_uint_eq(wm_history_origin_bytes(history), sizeof event.origin);
 }
-END_TEST
 
 /* A writer that comes so late that its slot has a later event: it drops its
  * own. */
-START_TEST(test_C7_an_older_event_replaces_no_newer_one)
+WT_TEST(test_C7_an_older_event_replaces_no_newer_one)
 {
     _Atomic uint64_t *next;
     wm_history_event event;
@@ -150,7 +148,6 @@ START_TEST(test_C7_an_older_event_replaces_no_newer_one)
     ck_assert(wm_history_read(history, 5, &event));
     ck_assert_uint_eq(event.place, 5);
 }
-END_TEST
 
 /* An event that cannot be read at first: meanwhile others go round the ring,
  * and come by a slot that is being written. */
@@ -166,7 +163,7 @@ static void go_round(int signal, siginfo_t *info, void *context)
     (void)mprotect(slow, sizeof *slow, PROT_READ | PROT_WRITE);
 }
 
-START_TEST(test_C7_a_slot_that_is_written_is_left_alone)
+WT_TEST(test_C7_a_slot_that_is_written_is_left_alone)
 {
     const struct sigaction action = {.sa_sigaction = go_round,
                                      .sa_flags = SA_SIGINFO};
@@ -187,7 +184,6 @@ START_TEST(test_C7_a_slot_that_is_written_is_left_alone)
     ck_assert(!wm_history_read(history, 2, &event));
     munmap(slow, sizeof *slow);
 }
-END_TEST
 
 enum { WRITERS = 3, READERS = 2 };
 
@@ -221,7 +217,7 @@ static void write_or_read(void *argument, unsigned index)
 
 static const uint64_t rings[] = {1, 2, 7, 64};
 
-START_TEST(test_C7_no_event_is_torn)
+WT_LOOP_TEST(test_C7_no_event_is_torn, sizeof rings / sizeof rings[0])
 {
     wm_history_event event;
     uint64_t next, missing = 0;
@@ -241,24 +237,4 @@ START_TEST(test_C7_no_event_is_torn)
         }
     }
     ck_assert_uint_le(missing, wm_history_dropped(history));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("history");
-    TCase *tcase = tcase_create("ring");
-
-    tcase_set_timeout(tcase, 60);
-    tcase_add_checked_fixture(tcase, NULL, teardown);
-    tcase_add_test(tcase, test_C7_without_the_option_there_is_no_ring);
-    tcase_add_test(tcase, test_C7_ring_holds_the_last_events);
-    tcase_add_test(tcase, test_C7_origin_is_the_thread_and_the_time);
-    tcase_add_test(tcase, test_C7_frames_are_kept_with_the_event);
-    tcase_add_test(tcase, test_C7_an_older_event_replaces_no_newer_one);
-    tcase_add_test(tcase, test_C7_a_slot_that_is_written_is_left_alone);
-    tcase_add_loop_test(tcase, test_C7_no_event_is_torn, 0,
-                        sizeof rings / sizeof rings[0]);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

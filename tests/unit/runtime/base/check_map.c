@@ -21,7 +21,9 @@ static void tear_down(void)
     wm_map_fini(&map);
 }
 
-START_TEST(test_no_room_holds_nothing)
+WT_CASE("map", .setup = set_up, .teardown = tear_down);
+
+WT_TEST(test_no_room_holds_nothing)
 {
     wm_map none = {0};
 
@@ -31,9 +33,8 @@ START_TEST(test_no_room_holds_nothing)
     ck_assert_ptr_null(wm_map_take(&map, 0));
     ck_assert_ptr_null(wm_map_find(&map, 0));
 }
-END_TEST
 
-START_TEST(test_a_key_may_be_in_it_twice)
+WT_TEST(test_a_key_may_be_in_it_twice)
 {
     wm_map_put(&map, 7, &things[0]);
     wm_map_put(&map, 7, &things[0]);
@@ -45,11 +46,10 @@ START_TEST(test_a_key_may_be_in_it_twice)
     ck_assert_ptr_eq(wm_map_take(&map, 7), &things[1]);
     ck_assert_ptr_null(wm_map_take(&map, 7));
 }
-END_TEST
 
 /* Keys that lie apart, side by side, and by their hash on one another: taken
  * out in any order, none is lost and none stays. */
-START_TEST(test_against_a_list)
+WT_LOOP_TEST(test_against_a_list, 6)
 {
     static const uint64_t steps[] = {1, 32, 64, 4096, UINT64_C(1) << 32, 0};
     uint64_t keys[ROOM];
@@ -87,9 +87,8 @@ START_TEST(test_against_a_list)
     ck_assert_uint_eq(map.count, 0);
     ck_assert_ptr_null(wm_map_next(&map, NULL));
 }
-END_TEST
 
-START_TEST(test_each_comes_once)
+WT_TEST(test_each_comes_once)
 {
     unsigned seen[sizeof things] = {0};
     const wm_map_entry *e = NULL;
@@ -104,11 +103,10 @@ START_TEST(test_each_comes_once)
         wt_require(seen[i] == (i < ROOM ? 1 : 0), "handle %u", i);
     }
 }
-END_TEST
 
 /* Grows and shrinks with its entries, loses none, and stays as it was where
  * memory is short. */
-START_TEST(test_room_follows_the_entries)
+WT_TEST(test_room_follows_the_entries)
 {
     size_t full;
 
@@ -128,20 +126,4 @@ START_TEST(test_room_follows_the_entries)
         wm_meta_fail(0, false);
     }
     ck_assert_uint_lt(map.capacity, full / 8);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("map");
-    TCase *tcase = tcase_create("map");
-
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, test_no_room_holds_nothing);
-    tcase_add_test(tcase, test_a_key_may_be_in_it_twice);
-    tcase_add_loop_test(tcase, test_against_a_list, 0, 6);
-    tcase_add_test(tcase, test_each_comes_once);
-    tcase_add_test(tcase, test_room_follows_the_entries);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

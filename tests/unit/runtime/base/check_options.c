@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-START_TEST(test_G4_defaults_are_the_tables)
+WT_TEST(test_G4_defaults_are_the_tables)
 {
     wm_options o;
 
@@ -20,9 +20,8 @@ START_TEST(test_G4_defaults_are_the_tables)
     ck_assert_uint_eq(o.segment, 4 << 20);
     ck_assert_str_eq(o.cudart, "");
 }
-END_TEST
 
-START_TEST(test_G4_struct_wins_over_conf_wins_over_default)
+WT_TEST(test_G4_struct_wins_over_conf_wins_over_default)
 {
     warm_options given = {.size = sizeof given, .host_devices = 3};
     wm_options o;
@@ -33,10 +32,9 @@ START_TEST(test_G4_struct_wins_over_conf_wins_over_default)
     ck_assert_uint_eq(o.segment, 8 << 20);
     ck_assert_str_eq(o.device, "host");
 }
-END_TEST
 
 /* What a trace's head says is enough to ask for the same again. */
-START_TEST(test_G4_options_in_force_as_text)
+WT_TEST(test_G4_options_in_force_as_text)
 {
     wm_options o, again;
     char text[2048], small[16], *newline;
@@ -54,7 +52,6 @@ START_TEST(test_G4_options_in_force_as_text)
     wt_ok(wm_options_resolve(NULL, text, &again));
     ck_assert_mem_eq(&o, &again, sizeof o);
 }
-END_TEST
 
 static const struct {
     const char *conf, *named;
@@ -92,7 +89,8 @@ static const char *const spaced[] = {
     "device:host,host_devices:3,cudart:/a b:c, \t",
 };
 
-START_TEST(test_G4_blanks_and_empty_entries_count_for_nothing)
+WT_LOOP_TEST(test_G4_blanks_and_empty_entries_count_for_nothing,
+             sizeof spaced / sizeof spaced[0])
 {
     wm_options o, plain;
 
@@ -103,7 +101,6 @@ START_TEST(test_G4_blanks_and_empty_entries_count_for_nothing)
     ck_assert_str_eq(o.cudart, "/a b:c");
     ck_assert_mem_eq(&o, &plain, sizeof o);
 }
-END_TEST
 
 static const char *const repeated[] = {
     "segment:8M,segment:16M",
@@ -111,7 +108,8 @@ static const char *const repeated[] = {
     "segment:8M,,segment:nonsense",
 };
 
-START_TEST(test_G4_a_repeated_key_is_refused_and_named)
+WT_LOOP_TEST(test_G4_a_repeated_key_is_refused_and_named,
+             sizeof repeated / sizeof repeated[0])
 {
     wm_options o = {.host_devices = 77};
 
@@ -120,7 +118,6 @@ START_TEST(test_G4_a_repeated_key_is_refused_and_named)
         strstr(warm_last_error_message(), "option segment is given twice"));
     ck_assert_uint_eq(o.host_devices, 77);
 }
-END_TEST
 
 /* What is echoed ends no line and drives no terminal; shown: instead. */
 static const struct {
@@ -142,7 +139,8 @@ static const struct {
      "'a\\n3456789012345678901234567890123456789012345678...'"},
 };
 
-START_TEST(test_G4_G6_what_a_message_echoes_is_escaped_and_short)
+WT_LOOP_TEST(test_G4_G6_what_a_message_echoes_is_escaped_and_short,
+             sizeof echoed / sizeof echoed[0])
 {
     const char *message = warm_last_error_message();
     wm_options o;
@@ -154,10 +152,9 @@ START_TEST(test_G4_G6_what_a_message_echoes_is_escaped_and_short)
         ck_assert_msg((unsigned char)*c >= 0x20 && *c != 0x7f, "%s", message);
     }
 }
-END_TEST
 
 /* Escapes need more room than what they stand for. */
-START_TEST(test_G6_a_text_that_has_no_room_escaped_is_cut)
+WT_TEST(test_G6_a_text_that_has_no_room_escaped_is_cut)
 {
     char text[32];
 
@@ -173,7 +170,6 @@ START_TEST(test_G6_a_text_that_has_no_room_escaped_is_cut)
     wm_shown(text, sizeof text);
     ck_assert_str_eq(text, "a\\nb");
 }
-END_TEST
 
 static char logged[512];
 
@@ -184,16 +180,16 @@ static void note_line(void *context, warm_log_level level, const char *line)
     snprintf(logged, sizeof logged, "%s", line);
 }
 
-START_TEST(test_G6_a_log_line_is_one_line)
+WT_TEST(test_G6_a_log_line_is_one_line)
 {
     warm_log_set(note_line, NULL);
     wm_log(WARM_LOG_WARNING, "a name: %s", "x\ny\x1b");
     warm_log_set(NULL, NULL);
     ck_assert_str_eq(logged, "a name: x\\ny\\x1b");
 }
-END_TEST
 
-START_TEST(test_G4_a_number_that_is_too_large_is_out_of_range)
+WT_LOOP_TEST(test_G4_a_number_that_is_too_large_is_out_of_range,
+             sizeof too_large / sizeof too_large[0])
 {
     wm_options o = {.host_devices = 77};
 
@@ -203,9 +199,9 @@ START_TEST(test_G4_a_number_that_is_too_large_is_out_of_range)
         strstr(warm_last_error_message(), strchr(too_large[_i], ':') + 1));
     ck_assert_uint_eq(o.host_devices, 77);
 }
-END_TEST
 
-START_TEST(test_G4_bad_conf_is_refused_and_named)
+WT_LOOP_TEST(test_G4_bad_conf_is_refused_and_named,
+             sizeof refused / sizeof refused[0])
 {
     wm_options o = {.host_devices = 77};
 
@@ -214,7 +210,6 @@ START_TEST(test_G4_bad_conf_is_refused_and_named)
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), refused[_i].named));
     ck_assert_uint_eq(o.host_devices, 77);
 }
-END_TEST
 
 /* What is given may be long; what is allowed is said all the same. */
 static const struct {
@@ -227,7 +222,8 @@ static const struct {
     {"cudart:", "cudart"},
 };
 
-START_TEST(test_G4_a_long_value_does_not_hide_what_is_allowed)
+WT_LOOP_TEST(test_G4_a_long_value_does_not_hide_what_is_allowed,
+             sizeof too_long / sizeof too_long[0])
 {
     wm_options o;
     char conf[2000];
@@ -242,9 +238,8 @@ START_TEST(test_G4_a_long_value_does_not_hide_what_is_allowed)
     wt_fails(WARM_INVALID_OPTION, wm_options_resolve(NULL, conf, &o));
     ck_assert_msg(strstr(message, too_long[_i].named) != NULL, "%s", message);
 }
-END_TEST
 
-START_TEST(test_G4_the_message_says_where_the_option_stands)
+WT_TEST(test_G4_the_message_says_where_the_option_stands)
 {
     warm_options given = {.size = sizeof given, .device = "metal"};
     wm_options o;
@@ -257,9 +252,8 @@ START_TEST(test_G4_the_message_says_where_the_option_stands)
              wm_options_resolve(&given, "device:host", &o));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "warm_options"));
 }
-END_TEST
 
-START_TEST(test_G4_text_that_does_not_fit_is_refused)
+WT_TEST(test_G4_text_that_does_not_fit_is_refused)
 {
     char path[WM_OPTION_TEXT_MAX + 1];
     warm_options given = {.size = sizeof given, .cudart = path};
@@ -273,27 +267,24 @@ START_TEST(test_G4_text_that_does_not_fit_is_refused)
     wt_ok(wm_options_resolve(&given, NULL, &o));
     ck_assert_str_eq(o.cudart, path);
 }
-END_TEST
 
-START_TEST(test_F10_sizes_are_for_people)
+WT_TEST(test_F10_sizes_are_for_people)
 {
     ck_assert_str_eq(wm_bytes(1023).text, "1023 B");
     ck_assert_str_eq(wm_bytes(1536).text, "1.5 KiB");
     ck_assert_str_eq(wm_bytes((uint64_t)5 << 40).text, "5.0 TiB");
     ck_assert_str_eq(wm_bytes((uint64_t)5000 << 40).text, "5000.0 TiB");
 }
-END_TEST
 
-START_TEST(test_G4_wrong_struct_size_is_refused)
+WT_TEST(test_G4_wrong_struct_size_is_refused)
 {
     warm_options given = {.size = 8};
     wm_options o;
 
     wt_fails(WARM_INVALID_ARGUMENT, wm_options_resolve(&given, NULL, &o));
 }
-END_TEST
 
-START_TEST(test_G4_help_lists_every_option)
+WT_TEST(test_G4_help_lists_every_option)
 {
     char text[8192];
     size_t needed = warm_options_help(text, sizeof text);
@@ -302,7 +293,6 @@ START_TEST(test_G4_help_lists_every_option)
     ck_assert_ptr_nonnull(strstr(text, "cusolver"));
     ck_assert_uint_eq(warm_options_help(NULL, 0), needed);
 }
-END_TEST
 
 /* Name, default, unit and range in one line; help below it, of words. */
 static const char *const told[] = {
@@ -314,7 +304,8 @@ static const char *const told[] = {
     "\nbatch_count: 64 frees (1 to 4096)\n",
 };
 
-START_TEST(test_G4_G8_help_has_unit_default_and_range)
+WT_LOOP_TEST(test_G4_G8_help_has_unit_default_and_range,
+             sizeof told / sizeof told[0])
 {
     char text[8192];
 
@@ -327,42 +318,4 @@ START_TEST(test_G4_G8_help_has_unit_default_and_range)
         ck_assert_msg(line[length - 1] != ' ', "%.*s", (int)length, line);
         line += length + (line[length] == '\n');
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("options");
-    TCase *tcase = tcase_create("table");
-
-    tcase_add_test(tcase, test_G4_defaults_are_the_tables);
-    tcase_add_test(tcase, test_G4_options_in_force_as_text);
-    tcase_add_test(tcase, test_G4_struct_wins_over_conf_wins_over_default);
-    tcase_add_loop_test(tcase, test_G4_bad_conf_is_refused_and_named, 0,
-                        sizeof refused / sizeof refused[0]);
-    tcase_add_loop_test(tcase,
-                        test_G4_a_number_that_is_too_large_is_out_of_range, 0,
-                        sizeof too_large / sizeof too_large[0]);
-    tcase_add_loop_test(tcase,
-                        test_G4_a_long_value_does_not_hide_what_is_allowed, 0,
-                        sizeof too_long / sizeof too_long[0]);
-    tcase_add_loop_test(tcase,
-                        test_G4_blanks_and_empty_entries_count_for_nothing, 0,
-                        sizeof spaced / sizeof spaced[0]);
-    tcase_add_loop_test(tcase, test_G4_a_repeated_key_is_refused_and_named, 0,
-                        sizeof repeated / sizeof repeated[0]);
-    tcase_add_loop_test(tcase,
-                        test_G4_G6_what_a_message_echoes_is_escaped_and_short,
-                        0, sizeof echoed / sizeof echoed[0]);
-    tcase_add_test(tcase, test_G6_a_text_that_has_no_room_escaped_is_cut);
-    tcase_add_test(tcase, test_G6_a_log_line_is_one_line);
-    tcase_add_loop_test(tcase, test_G4_G8_help_has_unit_default_and_range, 0,
-                        sizeof told / sizeof told[0]);
-    tcase_add_test(tcase, test_G4_the_message_says_where_the_option_stands);
-    tcase_add_test(tcase, test_G4_text_that_does_not_fit_is_refused);
-    tcase_add_test(tcase, test_F10_sizes_are_for_people);
-    tcase_add_test(tcase, test_G4_wrong_struct_size_is_refused);
-    tcase_add_test(tcase, test_G4_help_lists_every_option);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

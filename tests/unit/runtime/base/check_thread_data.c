@@ -64,7 +64,7 @@ static void *fail_without_memory(void *argument)
     return NULL;
 }
 
-START_TEST(test_G6_an_error_without_memory_has_its_status_and_a_text)
+WT_TEST(test_G6_an_error_without_memory_has_its_status_and_a_text)
 {
     struct seen seen;
 
@@ -86,7 +86,6 @@ START_TEST(test_G6_an_error_without_memory_has_its_status_and_a_text)
     ck_assert_int_eq(seen.later.status, WARM_NOT_READY);
     ck_assert_str_eq(seen.later.message, "words 2");
 }
-END_TEST
 
 /* Asked by itself, as the first thing after the failure. */
 static void *ask_with_memory(void *argument)
@@ -100,14 +99,13 @@ static void *ask_with_memory(void *argument)
     return NULL;
 }
 
-START_TEST(test_G6_words_that_were_lost_stay_lost_in_words)
+WT_TEST(test_G6_words_that_were_lost_stay_lost_in_words)
 {
     char message[128] = "";
 
     in_thread(ask_with_memory, message);
     ck_assert_ptr_nonnull(strstr(message, "no memory"));
 }
-END_TEST
 
 /* ---- as a thread ends -------------------------------------------------- */
 
@@ -162,8 +160,11 @@ static void *fail_and_end(void *argument)
 }
 
 /* glibc runs destructors in the order of the keys, up to four rounds: in the
- * last one that comes after ours has a status, and the text without words. */
-START_TEST(test_G6_destructors_of_a_thread_have_words_for_their_errors)
+ * last one that comes after ours has a status, and the text without words.
+ * ThreadSanitizer does not see what the last round does: neither this test nor
+ * the next one runs under it. */
+WT_LOOP_TEST(test_G6_destructors_of_a_thread_have_words_for_their_errors,
+             WT_TSAN ? 0 : 2)
 {
     bool fails_before = _i == 1;
 
@@ -179,7 +180,6 @@ START_TEST(test_G6_destructors_of_a_thread_have_words_for_their_errors)
     ck_assert_uint_eq(ends[1].words, ROUNDS - 1);
     ck_assert_str_eq(warm_last_error_message(), "makes the key");
 }
-END_TEST
 
 static char message_at_end[128];
 
@@ -198,14 +198,13 @@ static void *fail_and_ask_late(void *argument)
 }
 
 /* Its words went with the round before, its status did not. */
-START_TEST(test_G6_message_in_a_late_destructor_is_not_empty)
+WT_LOOP_TEST(test_G6_message_in_a_late_destructor_is_not_empty, !WT_TSAN)
 {
     (void)wm_fail(WARM_NOT_FOUND, "makes the key");
     ck_assert_int_eq(pthread_key_create(&late, ask_late), 0);
     in_thread(fail_and_ask_late, &late);
     ck_assert_ptr_nonnull(strstr(message_at_end, "about to end"));
 }
-END_TEST
 
 static void *fail_once(void *argument)
 {
@@ -216,7 +215,7 @@ static void *fail_once(void *argument)
 }
 
 /* Sanitizers, which count differently, find what would be lost. */
-START_TEST(test_G6_threads_that_end_leave_no_words_behind)
+WT_TEST(test_G6_threads_that_end_leave_no_words_behind)
 {
     struct mallinfo2 before, after;
 
@@ -228,26 +227,4 @@ START_TEST(test_G6_threads_that_end_leave_no_words_behind)
     after = mallinfo2();
     ck_assert_uint_lt(after.uordblks,
                       before.uordblks + 50 * sizeof(wm_thread_data));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("thread_data");
-    TCase *tcase = tcase_create("thread_data");
-
-    tcase_add_test(tcase,
-                   test_G6_an_error_without_memory_has_its_status_and_a_text);
-    tcase_add_test(tcase, test_G6_words_that_were_lost_stay_lost_in_words);
-    /* ThreadSanitizer does not see what the last round of destructors does. */
-    if (!WT_TSAN) {
-        tcase_add_loop_test(
-            tcase, test_G6_destructors_of_a_thread_have_words_for_their_errors,
-            0, 2);
-        tcase_add_test(tcase,
-                       test_G6_message_in_a_late_destructor_is_not_empty);
-    }
-    tcase_add_test(tcase, test_G6_threads_that_end_leave_no_words_behind);
-    suite_add_tcase(suite, tcase);
-    return wt_main(suite);
 }

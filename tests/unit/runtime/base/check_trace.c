@@ -194,7 +194,9 @@ static void end_both(void)
     wt_runtime_end(play.runtime);
 }
 
-START_TEST(test_the_file_has_what_the_program_did)
+WT_CASE("record", .setup = set_up, .teardown = tear_down);
+
+WT_TEST(test_the_file_has_what_the_program_did)
 {
     bench_trace *t;
 
@@ -214,10 +216,9 @@ START_TEST(test_the_file_has_what_the_program_did)
     ck_assert_uint_eq(warned(), 0);
     bench_trace_end(t);
 }
-END_TEST
 
 /* Another stream at the same address is another stream. */
-START_TEST(test_a_retired_stream_does_not_come_again)
+WT_TEST(test_a_retired_stream_does_not_come_again)
 {
     warm_runtime *runtime = traced(path);
     void *block = take(runtime, 100);
@@ -243,7 +244,6 @@ START_TEST(test_a_retired_stream_does_not_come_again)
     ck_assert_uint_eq(t->streams, 2);
     bench_trace_end(t);
 }
-END_TEST
 
 /* From birth, or when the program says so; and retired with its end. */
 static const bench_step lives[] = {
@@ -252,7 +252,7 @@ static const bench_step lives[] = {
     {.op = WM_TRACE_RETIRE, .value = 1},
 };
 
-START_TEST(test_adopted_streams_are_told_apart)
+WT_TEST(test_adopted_streams_are_told_apart)
 {
     warm_runtime *runtime = traced(path);
     warm_stream pooled, made, given;
@@ -282,7 +282,6 @@ START_TEST(test_adopted_streams_are_told_apart)
     ck_assert_uint_eq(k, sizeof lives / sizeof *lives);
     bench_trace_end(t);
 }
-END_TEST
 
 /* ---- memory of all sorts ---------------------------------------------------
  */
@@ -309,7 +308,7 @@ static const bench_step *allocation(const bench_trace *t, size_t n)
     return NULL;
 }
 
-START_TEST(test_G8_a_hundred_blocks_of_a_device_are_recorded)
+WT_TEST(test_G8_a_hundred_blocks_of_a_device_are_recorded)
 {
     warm_runtime *runtime = traced(path);
     warm_stream stream;
@@ -331,10 +330,9 @@ START_TEST(test_G8_a_hundred_blocks_of_a_device_are_recorded)
     ck_assert_uint_eq(t->live, 0);
     bench_trace_end(t);
 }
-END_TEST
 
 /* Sort, stream, size; of two devices, and default streams. */
-START_TEST(test_G8_blocks_of_devices_have_device_and_stream)
+WT_TEST(test_G8_blocks_of_devices_have_device_and_stream)
 {
     warm_options options = {
         .size = sizeof options, .trace = path, .host_devices = 2};
@@ -377,7 +375,6 @@ START_TEST(test_G8_blocks_of_devices_have_device_and_stream)
     ck_assert_uint_eq(steps_of(t, WM_TRACE_RETIRE), 2);
     bench_trace_end(t);
 }
-END_TEST
 
 static void *from_pool(warm_runtime *runtime, warm_private_pool *pool,
                        unsigned flags, bool of_device)
@@ -391,7 +388,7 @@ static void *from_pool(warm_runtime *runtime, warm_private_pool *pool,
     return block;
 }
 
-START_TEST(test_G8_private_pools_are_recorded_and_their_end)
+WT_TEST(test_G8_private_pools_are_recorded_and_their_end)
 {
     warm_runtime *runtime = traced(path);
     warm_private_pool graphs = {0}, user = {0};
@@ -421,9 +418,8 @@ START_TEST(test_G8_private_pools_are_recorded_and_their_end)
     ck_assert_uint_eq(steps_of(t, WM_TRACE_POOL), 2);
     bench_trace_end(t);
 }
-END_TEST
 
-START_TEST(test_G8_pageable_memory_is_recorded_as_such)
+WT_TEST(test_G8_pageable_memory_is_recorded_as_such)
 {
     warm_options options = {
         .size = sizeof options, .trace = path, .pinned_limit = 4 << 20};
@@ -447,9 +443,8 @@ START_TEST(test_G8_pageable_memory_is_recorded_as_such)
     ck_assert_uint_eq(t->live, 0);
     bench_trace_end(t);
 }
-END_TEST
 
-START_TEST(test_nothing_is_traced_unless_asked)
+WT_TEST(test_nothing_is_traced_unless_asked)
 {
     warm_runtime *runtime = wt_runtime(NULL);
     void *block = take(runtime, 100);
@@ -458,7 +453,6 @@ START_TEST(test_nothing_is_traced_unless_asked)
     wt_ok(warm_free(block));
     wt_runtime_end(runtime);
 }
-END_TEST
 
 static wm_trace *open_trace(void)
 {
@@ -471,7 +465,7 @@ static wm_trace *open_trace(void)
     return trace;
 }
 
-START_TEST(test_threads_own_default_streams_are_told_apart)
+WT_TEST(test_threads_own_default_streams_are_told_apart)
 {
     wm_trace *trace = open_trace();
     wm_trace_buffer *first = wm_trace_enter(trace);
@@ -490,7 +484,6 @@ START_TEST(test_threads_own_default_streams_are_told_apart)
     ck_assert_uint_eq(wm_trace_stream(second, own), 4);
     wm_trace_close(trace);
 }
-END_TEST
 
 static warm_stream nth_stream(uintptr_t n)
 {
@@ -498,7 +491,7 @@ static warm_stream nth_stream(uintptr_t n)
 }
 
 /* The place of one that was forgotten has nothing to do with its next life. */
-START_TEST(test_stream_that_comes_back_is_not_forgotten_for_its_first_life)
+WT_TEST(test_stream_that_comes_back_is_not_forgotten_for_its_first_life)
 {
     wm_trace *trace = open_trace();
     wm_trace_buffer *buffer = wm_trace_shared(trace);
@@ -514,10 +507,9 @@ START_TEST(test_stream_that_comes_back_is_not_forgotten_for_its_first_life)
     ck_assert_uint_eq(wm_trace_stream(buffer, stream), 3);
     wm_trace_close(trace);
 }
-END_TEST
 
 /* More streams than it has room for: the oldest are forgotten, no others. */
-START_TEST(test_streams_are_bounded)
+WT_TEST(test_streams_are_bounded)
 {
     const uintptr_t many = 3 * WM_TRACE_STREAMS;
     wm_trace *trace = open_trace();
@@ -534,7 +526,6 @@ START_TEST(test_streams_are_bounded)
     ck_assert_uint_eq(wm_trace_stream(buffer, nth_stream(0)), many + 2);
     wm_trace_close(trace);
 }
-END_TEST
 
 /* ---- threads --------------------------------------------------------------
  */
@@ -578,7 +569,7 @@ static void exchange(void *argument, unsigned index)
 /* The reader holds what it reads to be sound: every free after its block's
  * allocation, which is to say that records are in the order of what happened.
  */
-START_TEST(test_many_threads_make_one_sound_order)
+WT_TEST(test_many_threads_make_one_sound_order)
 {
     unsigned allocs = 0, frees = 0, leaves = 0, live = 0;
     bench_trace *t;
@@ -610,7 +601,6 @@ START_TEST(test_many_threads_make_one_sound_order)
     ck_assert_uint_eq(t->live, 0);
     bench_trace_end(t);
 }
-END_TEST
 
 static void one_block(void *argument, unsigned index)
 {
@@ -621,7 +611,7 @@ static void one_block(void *argument, unsigned index)
 }
 
 /* Buffers of threads that are gone serve new ones. */
-START_TEST(test_memory_follows_the_threads_that_live)
+WT_TEST(test_memory_follows_the_threads_that_live)
 {
     warm_runtime *runtime = traced(path);
     bench_trace *t;
@@ -639,10 +629,9 @@ START_TEST(test_memory_follows_the_threads_that_live)
     ck_assert_uint_eq(t->workers, 101);
     bench_trace_end(t);
 }
-END_TEST
 
 /* A thread for which there is no memory shares a buffer: nothing is lost. */
-START_TEST(test_a_thread_without_memory_shares)
+WT_TEST(test_a_thread_without_memory_shares)
 {
     warm_runtime *runtime = traced(path);
     void *block = take(runtime, 100);
@@ -662,12 +651,13 @@ START_TEST(test_a_thread_without_memory_shares)
     ck_assert_uint_eq(t->live, 0);
     bench_trace_end(t);
 }
-END_TEST
 
 /* ---- names, and files that cannot be had ----------------------------------
  */
 
-START_TEST(test_names_tell_processes_and_runtimes_apart)
+WT_CASE("files", .setup = set_up, .teardown = tear_down);
+
+WT_TEST(test_names_tell_processes_and_runtimes_apart)
 {
     char pattern[160], name[160];
     warm_runtime *one, *two;
@@ -688,7 +678,6 @@ START_TEST(test_names_tell_processes_and_runtimes_apart)
     ck_assert_uint_eq(t->peak, 77);
     bench_trace_end(t);
 }
-END_TEST
 
 /* Below the folder; what the message says besides. */
 static const struct {
@@ -702,7 +691,8 @@ static const struct {
     {"busy", "another runtime"},
 };
 
-START_TEST(test_a_file_that_cannot_be_had_is_named)
+WT_LOOP_TEST(test_a_file_that_cannot_be_had_is_named,
+             sizeof refused / sizeof *refused)
 {
     char name[160];
     int64_t before;
@@ -723,9 +713,8 @@ START_TEST(test_a_file_that_cannot_be_had_is_named)
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), refused[_i].says));
     wt_runtime_end(busy);
 }
-END_TEST
 
-START_TEST(test_the_environment_asks_for_it_too)
+WT_TEST(test_the_environment_asks_for_it_too)
 {
     char conf[160];
     warm_runtime *runtime;
@@ -740,7 +729,6 @@ START_TEST(test_the_environment_asks_for_it_too)
     ck_assert_uint_eq(t->peak, 55);
     bench_trace_end(t);
 }
-END_TEST
 
 /* ---- writes that fail ----------------------------------------------------
  */
@@ -756,7 +744,7 @@ static void many_blocks(warm_runtime *runtime, unsigned count)
     }
 }
 
-START_TEST(test_a_full_disk_ends_the_tracing_and_no_call)
+WT_TEST(test_a_full_disk_ends_the_tracing_and_no_call)
 {
     warm_runtime *runtime = traced("/dev/full");
 
@@ -767,11 +755,10 @@ START_TEST(test_a_full_disk_ends_the_tracing_and_no_call)
     wt_runtime_end(runtime);
     ck_assert_uint_eq(warned(), 1);
 }
-END_TEST
 
 /* The system would end the program that writes beyond its limit. What was
  * written before is whole. */
-START_TEST(test_a_limit_on_files_is_not_run_into)
+WT_TEST(test_a_limit_on_files_is_not_run_into)
 {
     struct rlimit limit = {60000, RLIM_INFINITY};
     warm_runtime *runtime = traced(path);
@@ -796,7 +783,6 @@ START_TEST(test_a_limit_on_files_is_not_run_into)
     ck_assert_uint_lt(t->buffers, 10000);
     bench_trace_end(t);
 }
-END_TEST
 
 /* ---- processes -----------------------------------------------------------
  */
@@ -841,7 +827,7 @@ static void leave_it(bool politely)
     _exit(0);
 }
 
-START_TEST(test_A6_exit_writes_what_there_is)
+WT_LOOP_TEST(test_A6_exit_writes_what_there_is, 2)
 {
     bool politely = _i != 0;
     bench_trace *t;
@@ -858,7 +844,6 @@ START_TEST(test_A6_exit_writes_what_there_is)
     ck_assert_uint_eq(t->live, politely ? 3000 : 1000);
     bench_trace_end(t);
 }
-END_TEST
 
 static bool exits_without_room;
 
@@ -898,7 +883,7 @@ static void exit_without_room(void)
     exit(0); /* NOLINT(concurrency-mt-unsafe) */
 }
 
-START_TEST(test_G8_exit_says_which_trace_is_cut_short_and_why)
+WT_TEST(test_G8_exit_says_which_trace_is_cut_short_and_why)
 {
     bench_trace *t;
     pid_t child = fork();
@@ -911,7 +896,6 @@ START_TEST(test_G8_exit_says_which_trace_is_cut_short_and_why)
     ck_assert(!t->whole);
     bench_trace_end(t);
 }
-END_TEST
 
 /* Its trace ends well; its file is another process's afterwards. */
 static void leave_behind(const char *name)
@@ -931,7 +915,7 @@ static void leave_behind(const char *name)
     ck_assert_int_eq(status_of_child(child), 0);
 }
 
-START_TEST(test_G8_a_file_is_of_one_runtime_of_a_process)
+WT_TEST(test_G8_a_file_is_of_one_runtime_of_a_process)
 {
     warm_options options = {
         .size = sizeof options, .trace = path, .device = "host"};
@@ -954,7 +938,6 @@ START_TEST(test_G8_a_file_is_of_one_runtime_of_a_process)
     wt_runtime_end(traced(path));
     leave_behind(path);
 }
-END_TEST
 
 /* Half of it, and then no room. */
 static ssize_t write_half(int fd, const void *data, size_t bytes)
@@ -966,7 +949,7 @@ static ssize_t write_half(int fd, const void *data, size_t bytes)
     return -1;
 }
 
-START_TEST(test_G8_a_short_write_leaves_no_hole)
+WT_TEST(test_G8_a_short_write_leaves_no_hole)
 {
     char name[PATH_MAX], there[32];
     wm_trace_file file;
@@ -984,9 +967,8 @@ START_TEST(test_G8_a_short_write_leaves_no_hole)
     ck_assert_mem_eq(there, "first.end", 9);
     close(fd);
 }
-END_TEST
 
-START_TEST(test_G4_a_refused_runtime_leaves_the_file_as_it_was)
+WT_TEST(test_G4_a_refused_runtime_leaves_the_file_as_it_was)
 {
     warm_options options = {.size = sizeof options,
                             .trace = path,
@@ -1011,7 +993,6 @@ START_TEST(test_G4_a_refused_runtime_leaves_the_file_as_it_was)
     ck_assert_uint_eq(t->peak, 77);
     bench_trace_end(t);
 }
-END_TEST
 
 static int ready[2], over[2];
 
@@ -1046,7 +1027,7 @@ static void close_pipes(void)
     close(ready[1]);
 }
 
-START_TEST(test_G5_a_child_does_not_keep_the_file_of_a_dead_parent)
+WT_TEST(test_G5_a_child_does_not_keep_the_file_of_a_dead_parent)
 {
     int status = 0;
     pid_t parent;
@@ -1066,9 +1047,8 @@ START_TEST(test_G5_a_child_does_not_keep_the_file_of_a_dead_parent)
     wt_runtime_end(traced(path));
     close_pipes();
 }
-END_TEST
 
-START_TEST(test_G5_a_child_leaves_the_parents_lock)
+WT_TEST(test_G5_a_child_leaves_the_parents_lock)
 {
     warm_options options = {
         .size = sizeof options, .trace = path, .device = "host"};
@@ -1088,9 +1068,8 @@ START_TEST(test_G5_a_child_leaves_the_parents_lock)
     ck_assert_int_eq(status_of_child(child), 0);
     wt_runtime_end(runtime);
 }
-END_TEST
 
-START_TEST(test_G5_a_forked_child_writes_nothing)
+WT_TEST(test_G5_a_forked_child_writes_nothing)
 {
     warm_runtime *runtime = traced(path);
     void *block = take(runtime, 100);
@@ -1115,9 +1094,8 @@ START_TEST(test_G5_a_forked_child_writes_nothing)
     ck_assert_uint_eq(t->peak, 100);
     bench_trace_end(t);
 }
-END_TEST
 
-START_TEST(test_the_file_is_closed_when_a_program_is_started)
+WT_TEST(test_the_file_is_closed_when_a_program_is_started)
 {
     warm_runtime *runtime = traced(path);
     char name[64], to[160];
@@ -1139,7 +1117,6 @@ START_TEST(test_the_file_is_closed_when_a_program_is_started)
     ck_assert_uint_eq(found, 1);
     wt_runtime_end(runtime);
 }
-END_TEST
 
 /* ---- damaged files -------------------------------------------------------
  */
@@ -1212,8 +1189,10 @@ static size_t first_chunk(void)
     return at + text;
 }
 
+WT_CASE("read", .setup = set_up, .teardown = tear_down);
+
 /* Read as far as it goes, or refused if it is cut within its head. */
-START_TEST(test_cut_off_files_are_refused_or_known_to_be_cut)
+WT_TEST(test_cut_off_files_are_refused_or_known_to_be_cut)
 {
     char error[256];
     unsigned read = 0;
@@ -1239,10 +1218,9 @@ START_TEST(test_cut_off_files_are_refused_or_known_to_be_cut)
     ck_assert_uint_eq(last, DONE);
     free(whole);
 }
-END_TEST
 
 /* Chunks are whole, but one is not there. */
-START_TEST(test_G8_a_lost_chunk_is_missed)
+WT_TEST(test_G8_a_lost_chunk_is_missed)
 {
     char error[256];
     size_t start, next;
@@ -1263,11 +1241,10 @@ START_TEST(test_G8_a_lost_chunk_is_missed)
     bench_trace_end(t);
     free(whole);
 }
-END_TEST
 
 /* Any bit: nothing but the text of the options, and whose it is, may be another
  * one unseen. */
-START_TEST(test_damaged_files_are_refused)
+WT_TEST(test_damaged_files_are_refused)
 {
     char error[256];
     size_t text, start;
@@ -1291,7 +1268,6 @@ START_TEST(test_damaged_files_are_refused)
     }
     free(whole);
 }
-END_TEST
 
 static void seal(unsigned char *from, unsigned char *to)
 {
@@ -1307,7 +1283,7 @@ static void seal(unsigned char *from, unsigned char *to)
 
 /* One made chunk of random records, sealed as if it were sound: the reader
  * itself has to hold. What it takes for sound it can take to the end. */
-START_TEST(test_any_sealed_chunk_is_read_or_refused)
+WT_TEST(test_any_sealed_chunk_is_read_or_refused)
 {
     uint64_t state = wt_seed();
     unsigned taken = 0;
@@ -1344,9 +1320,8 @@ START_TEST(test_any_sealed_chunk_is_read_or_refused)
     ck_assert_uint_gt(taken, 0);
     free(whole);
 }
-END_TEST
 
-START_TEST(test_other_files_are_refused)
+WT_TEST(test_other_files_are_refused)
 {
     char error[256];
 
@@ -1359,62 +1334,4 @@ START_TEST(test_other_files_are_refused)
     write_file((const unsigned char *)"hello", 5);
     ck_assert_ptr_null(bench_trace_read(path, error, sizeof error));
     ck_assert_str_eq(error, "not a trace");
-}
-END_TEST
-
-static Suite *trace_suite(void)
-{
-    Suite *suite = suite_create("trace");
-    TCase *record = tcase_create("record"), *files = tcase_create("files"),
-          *read = tcase_create("read");
-
-    tcase_add_checked_fixture(record, set_up, tear_down);
-    tcase_add_test(record, test_the_file_has_what_the_program_did);
-    tcase_add_test(record, test_a_retired_stream_does_not_come_again);
-    tcase_add_test(record, test_adopted_streams_are_told_apart);
-    tcase_add_test(record, test_G8_a_hundred_blocks_of_a_device_are_recorded);
-    tcase_add_test(record, test_G8_blocks_of_devices_have_device_and_stream);
-    tcase_add_test(record, test_G8_private_pools_are_recorded_and_their_end);
-    tcase_add_test(record, test_G8_pageable_memory_is_recorded_as_such);
-    tcase_add_test(record, test_nothing_is_traced_unless_asked);
-    tcase_add_test(record, test_threads_own_default_streams_are_told_apart);
-    tcase_add_test(
-        record,
-        test_stream_that_comes_back_is_not_forgotten_for_its_first_life);
-    tcase_add_test(record, test_streams_are_bounded);
-    tcase_add_test(record, test_many_threads_make_one_sound_order);
-    tcase_add_test(record, test_memory_follows_the_threads_that_live);
-    tcase_add_test(record, test_a_thread_without_memory_shares);
-    suite_add_tcase(suite, record);
-    tcase_add_checked_fixture(files, set_up, tear_down);
-    tcase_add_test(files, test_names_tell_processes_and_runtimes_apart);
-    tcase_add_loop_test(files, test_a_file_that_cannot_be_had_is_named, 0,
-                        sizeof refused / sizeof *refused);
-    tcase_add_test(files, test_the_environment_asks_for_it_too);
-    tcase_add_test(files, test_a_full_disk_ends_the_tracing_and_no_call);
-    tcase_add_test(files, test_a_limit_on_files_is_not_run_into);
-    tcase_add_loop_test(files, test_A6_exit_writes_what_there_is, 0, 2);
-    tcase_add_test(files, test_G8_exit_says_which_trace_is_cut_short_and_why);
-    tcase_add_test(files, test_G8_a_file_is_of_one_runtime_of_a_process);
-    tcase_add_test(files, test_G8_a_short_write_leaves_no_hole);
-    tcase_add_test(files, test_G4_a_refused_runtime_leaves_the_file_as_it_was);
-    tcase_add_test(files,
-                   test_G5_a_child_does_not_keep_the_file_of_a_dead_parent);
-    tcase_add_test(files, test_G5_a_child_leaves_the_parents_lock);
-    tcase_add_test(files, test_G5_a_forked_child_writes_nothing);
-    tcase_add_test(files, test_the_file_is_closed_when_a_program_is_started);
-    suite_add_tcase(suite, files);
-    tcase_add_checked_fixture(read, set_up, tear_down);
-    tcase_add_test(read, test_cut_off_files_are_refused_or_known_to_be_cut);
-    tcase_add_test(read, test_G8_a_lost_chunk_is_missed);
-    tcase_add_test(read, test_damaged_files_are_refused);
-    tcase_add_test(read, test_any_sealed_chunk_is_read_or_refused);
-    tcase_add_test(read, test_other_files_are_refused);
-    suite_add_tcase(suite, read);
-    return suite;
-}
-
-int main(void)
-{
-    return wt_main(trace_suite());
 }
