@@ -14,24 +14,6 @@ __attribute__((constructor)) static void allow_a_minute(void)
     setenv("CK_DEFAULT_TIMEOUT", "60", 0);
 }
 
-void wt_add_tests(TCase *tcase, const wt_test *tests, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        tcase_add_loop_test(tcase, tests[i].test, 0, tests[i].runs);
-    }
-}
-
-int wt_main(Suite *suite)
-{
-    SRunner *runner = srunner_create(suite);
-    int failed;
-
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
-}
-
 static struct wt_entry *entries; /* by line */
 
 void wt_add(struct wt_entry *entry)
@@ -76,6 +58,8 @@ int wt_run(void)
     Suite *suite = suite_create(program);
     const struct wt_case *of = &(struct wt_case){.name = program};
     TCase *tcase[SETUPS] = {NULL};
+    SRunner *runner;
+    int failed;
 
     for (const struct wt_entry *at = entries; at != NULL; at = at->next) {
         if (at->test == NULL) {
@@ -93,7 +77,11 @@ int wt_run(void)
             }
         }
     }
-    return wt_main(suite);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 struct call {

@@ -53,8 +53,6 @@ struct wt_case {
 
 /* For a main of one's own: runs all tests, returns main's result. */
 int wt_run(void);
-/* The same for a suite that was put together by hand. */
-int wt_main(Suite *suite);
 
 /* What registers: a test, or a case (no test). Compilers run a file's
  * constructors in any order, hence the line. */
@@ -245,13 +243,6 @@ void wt_capture_drop(warm_runtime *runtime, warm_stream stream);
  * for it are free. wt_stream_end waits, and destroys the stream. */
 void wt_settle(warm_runtime *runtime, warm_stream stream);
 void wt_stream_end(warm_runtime *runtime, warm_stream stream);
-
-/* Adds tests to a case, each with the number of runs of its loop (_i). */
-typedef struct wt_test {
-    const TTest *test;
-    int runs;
-} wt_test;
-void wt_add_tests(TCase *tcase, const wt_test *tests, size_t count);
 
 /* ---- threads ----------------------------------------------------------- */
 

@@ -34,7 +34,7 @@ newest() {
         print "row\t" $2 "\t" $3
     }' "$rows"
     find "$@" -name '*.c' -exec grep -hozE \
-        '(START|WT|WT_LOOP)_TEST\([[:space:]]*test_[A-Za-z0-9_]+' {} + |
+        'WT(_LOOP)?_TEST\([[:space:]]*test_[A-Za-z0-9_]+' {} + |
         tr '\0\n' '\n ' | sed 's/.*test_/test\ttest_/'
     find "$@" -name '*.sh' -exec grep -hoE \
         '^test_[A-H][0-9]+[A-Za-z0-9_]*\(\)' {} + | sed 's/()$//;s/^/test\t/'
