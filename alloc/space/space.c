@@ -30,8 +30,10 @@ static warm_status init_background(wm_space *space,
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
     }
     b->space = space;
-    b->on = strcmp(options->background, "on") == 0;
-    if (!traits->nodeless) { /* the reserve is page-locked memory */
+    /* The thread and the reserve are of page-locked memory; what is idle on a
+     * device decays when its allocations miss. */
+    if (!traits->nodeless) {
+        b->on = strcmp(options->background, "on") == 0;
         b->reserve_bytes = wm_page_round(options->reserve_bytes);
         b->reserve_node = wm_driver_device_node(space->driver, 0);
     }

@@ -325,6 +325,21 @@ WT_TEST(test_B11_B15_C8_what_a_device_beside_another_node_has_goes_back)
     wt_runtime_end(runtime);
 }
 
+/* The background thread serves page-locked memory: a device's decays although
+ * there is one. */
+WT_TEST(test_B11_C8_a_device_decays_beside_a_background_thread)
+{
+    void *block;
+
+    begin(&(warm_options){.decay_ms = 1000, .background = "on"});
+    wt_ok(warm_free(wt_device(runtime, NULL, 16 * MIB)));
+    pass_ms(1000);
+    block = wt_device(runtime, NULL, 100); /* misses */
+    ck_assert_uint_eq(wt_device_stats(runtime).large.held_bytes.current, 0);
+    wt_ok(warm_free(block));
+    end();
+}
+
 /* A device has none of the reserve: all of its idle memory goes back. */
 WT_TEST(test_B11_B17_C8_the_reserve_is_page_locked_memory)
 {
