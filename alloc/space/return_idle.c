@@ -100,6 +100,19 @@ static wm_arena *first_of(wm_space *space, const struct purge *purge,
     return first;
 }
 
+static bool has_idle(wm_space *space, const struct purge *purge)
+{
+    size_t detached = 0;
+    wm_arena *a = wm_group_arenas(&space->group);
+
+    while (a != NULL &&
+           (!is_of(purge, a) ||
+            wm_arena_rank(a, purge->what.oldest, &detached) == 0)) {
+        a = a->next_arena;
+    }
+    return a != NULL;
+}
+
 /* Detaches from the arenas in turn. What decays leaves the reserve. */
 static wm_segment *detach_each(wm_space *space, const struct purge *purge,
                                wm_purge *what)
@@ -193,15 +206,12 @@ static size_t return_segments(wm_space *space, struct purge *purge)
     wm_purge what = purge->what;
     wm_breaking breaking;
     wm_segment *segment, *next;
-    size_t bytes = 0, detached;
-    uint64_t least;
-    bool begun;
+    size_t bytes = 0;
+    bool begun = true;
 
     purge->refused = false;
-    begun = !wm_space_is_lost(space) &&
-            first_of(space, purge, &least, &detached) != NULL &&
-            begin_break(space, &breaking);
-    if (!begun) {
+    if (wm_space_is_lost(space) || !has_idle(space, purge) ||
+        !begin_break(space, &breaking)) {
         return 0;
     }
     wm_lock_acquire(&space->growth.lock);
