@@ -22,7 +22,7 @@ static bool tally_block(struct tally *tally, wm_block *block)
     if (state == WM_BLOCK_LIVE || state == WM_BLOCK_FREEING) {
         return !tally->settled || wm_block_requested(block) <= block->bytes;
     }
-    if (state == WM_BLOCK_CACHED || state == WM_BLOCK_GATHERED) {
+    if (state == WM_BLOCK_CACHED || state == WM_BLOCK_BATCHED) {
         return block->size_class < WM_CLASSES;
     }
     return state != WM_BLOCK_VOID && state != WM_BLOCK_SLAB &&
@@ -216,7 +216,7 @@ static bool check_sums_locked(const wm_arena *first, const struct tally *tally)
 {
     const uint64_t *bytes = tally->bytes;
     uint64_t live = bytes[WM_BLOCK_LIVE] + bytes[WM_BLOCK_FREEING];
-    uint64_t cached = bytes[WM_BLOCK_CACHED] + bytes[WM_BLOCK_GATHERED];
+    uint64_t cached = bytes[WM_BLOCK_CACHED] + bytes[WM_BLOCK_BATCHED];
     uint64_t held = bytes[WM_BLOCK_IDLE] + bytes[WM_BLOCK_CLAIMED] + live +
                     cached + bytes[WM_BLOCK_PENDING] + bytes[WM_BLOCK_LOST] +
                     bytes[WM_BLOCK_CAPTURED];

@@ -43,7 +43,7 @@ enum wm_block_state {
     WM_BLOCK_LOST,     /* leaked: the driver failed */
     WM_BLOCK_CAPTURED, /* a graph capture used it: retained (arena.c) */
     WM_BLOCK_CACHED,   /* in a magazine or transfer cache, available */
-    WM_BLOCK_GATHERED, /* freed, in the pending batch of a thread */
+    WM_BLOCK_BATCHED,  /* freed, in the pending batch of a thread */
     WM_BLOCK_CLAIMED,  /* idle, reserved by a growth in progress */
     WM_BLOCK_GAP,      /* a run without memory (arena.h) */
 };

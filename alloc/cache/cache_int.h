@@ -123,7 +123,7 @@ void wm_cache_flush_block_locked(wm_magazine_set *set, wm_block *block);
 /* Caches PENDING blocks that have left every queue, chained by next_done.
  * Returns the chain of those that do not fit or are retained. */
 wm_block *wm_cache_add_completed(wm_magazine_set *set, wm_block *chain);
-/* Caches the blocks of a completed batch of the set, which are GATHERED, or
+/* Caches the blocks of a completed batch of the set, which are BATCHED, or
  * PENDING as far as the arena counted them. Blocks that do not fit go to their
  * arenas. */
 void wm_cache_add_pending_batch(wm_magazine_set *set,

@@ -23,7 +23,7 @@
  * has a slot for the stream and the thread's footprint is stable: no thread
  * looks for those blocks then.
  *
- * A block in a slot is GATHERED. Its arena counts it as held by the caller
+ * A block in a slot is BATCHED. Its arena counts it as held by the caller
  * until a flush counts it as pending. Blocks that complete before that are
  * added to the totals of pending blocks at the next merge. The thread's own
  * counts know that it was freed.

@@ -503,7 +503,7 @@ bool wm_pending_free_other(wm_arena_group *group, wm_block *block,
     if (done) {
         atomic_store_explicit(&block->uses, NULL, memory_order_relaxed);
         full = wm_pending_append(set, slot, block);
-        wm_block_set_state(block, WM_BLOCK_GATHERED);
+        wm_block_set_state(block, WM_BLOCK_BATCHED);
     }
     wm_biased_leave(&window->biased);
     if (done) {

@@ -150,7 +150,7 @@ wm_pending_add(wm_window *window, wm_magazine_set *set, wm_block *block,
     /* Relaxed: a thread that takes the block from the timeline has the
      * timeline's lock. */
     if (wm_unlikely(!atomic_compare_exchange_strong_explicit(
-            &block->state, &state, WM_BLOCK_GATHERED, memory_order_relaxed,
+            &block->state, &state, WM_BLOCK_BATCHED, memory_order_relaxed,
             memory_order_relaxed))) {
         return false;
     }

@@ -38,10 +38,10 @@ static void add(struct list *list, const wm_piece *piece,
 /* Maps states that only the engine distinguishes to those that readers know. */
 static enum wm_block_state shown(enum wm_block_state state)
 {
-    return state == WM_BLOCK_FREEING    ? WM_BLOCK_LIVE
-           : state == WM_BLOCK_GATHERED ? WM_BLOCK_PENDING
-           : state == WM_BLOCK_CLAIMED  ? WM_BLOCK_IDLE
-                                        : state;
+    return state == WM_BLOCK_FREEING   ? WM_BLOCK_LIVE
+           : state == WM_BLOCK_BATCHED ? WM_BLOCK_PENDING
+           : state == WM_BLOCK_CLAIMED ? WM_BLOCK_IDLE
+                                       : state;
 }
 
 static void add_block(struct list *list, wm_block *block, const wm_lane *lane)
@@ -52,7 +52,8 @@ static void add_block(struct list *list, wm_block *block, const wm_lane *lane)
                       .bytes = block->bytes,
                       .lane_id = block->lane_id,
                       .state = shown(wm_state_kind(state)),
-                      .depot = wm_state_of_set(WM_BLOCK_CACHED, 0) == state};
+                      .in_transfer_cache =
+                          wm_state_of_set(WM_BLOCK_CACHED, 0) == state};
 
     if (piece.state == WM_BLOCK_IDLE) {
         piece.lane_id = lane->id;

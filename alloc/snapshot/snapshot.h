@@ -19,7 +19,7 @@ typedef struct wm_piece {
     size_t requested;          /* blocks: live, or pending */
     uint64_t lane_id;          /* blocks: the stream's, or 0 */
     enum wm_block_state state; /* VOID: a segment */
-    bool depot;                /* CACHED: in the transfer cache */
+    bool in_transfer_cache;    /* CACHED: in the transfer cache */
     bool small;                /* segments */
     bool expandable;           /* segments: committed memory between two gaps */
     uint64_t made_ns;          /* segments */

@@ -190,7 +190,8 @@ static void put_block(writer *w, const wm_snapshot *snapshot, size_t i)
 
     wm_text_put(&w->text, "{\"address\":\"%p\",\"bytes\":%zu,\"state\":\"%s\"",
                 (const void *)piece->base, piece->bytes,
-                piece->depot ? "depot" : state_names[piece->state]);
+                piece->in_transfer_cache ? "transfer_cache"
+                                         : state_names[piece->state]);
     if (piece->state == WM_BLOCK_LIVE) {
         wm_text_put(&w->text, ",\"requested\":%zu", piece->requested);
     }

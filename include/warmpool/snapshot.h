@@ -45,14 +45,14 @@ extern "C" {
  *      "bytes":1000,"stream":7,"pool":0,"tag":"weights","frames":[…]}, …]}}
  *
  * ns: of a monotonic clock, in nanoseconds. The blocks of a segment come in the
- * order of addresses, and cover it. state: live; idle; magazine and depot
- * (idle, and cached for one thread, or for all); pending (freed, waits for
- * streams); captured (kept for a graph); lost (kept after an error of the
- * driver). requested: of live blocks. stream: the driver's id of the stream in
- * whose order a block is live, or idle; null: no particular one, or the legacy
- * stream. pool: the number of the private pool (private_pool.h), or 0. idle_ns:
- * for how long all of a segment has been idle; null: it is not, or it is
- * expandable. age_ns, thread, tag, frames: of the allocation of a live or
+ * order of addresses, and cover it. state: live; idle; magazine and
+ * transfer_cache (idle, and cached for one thread, or for all); pending (freed,
+ * waits for streams); captured (kept for a graph); lost (kept after an error of
+ * the driver). requested: of live blocks. stream: the driver's id of the stream
+ * in whose order a block is live, or idle; null: no particular one, or the
+ * legacy stream. pool: the number of the private pool (private_pool.h), or 0.
+ * idle_ns: for how long all of a segment has been idle; null: it is not, or it
+ * is expandable. age_ns, thread, tag, frames: of the allocation of a live or
  * pending block; left out without a history, tag and frames also where there
  * are none. frames: innermost first; function is left out if the dynamic linker
  * does not know it: addr2line finds it by object and offset. If the library is

@@ -267,7 +267,7 @@ WT_TEST(test_C7_stream_is_the_one_in_whose_order_a_block_is)
     wt_free(mine, theirs, legacy);
 }
 
-WT_TEST(test_C7_blocks_that_a_thread_gathers_are_pending)
+WT_TEST(test_C7_blocks_that_a_thread_batches_are_pending)
 {
     void *block[4];
     wt_gate *gate = wt_gate_hold(runtime, second);
@@ -336,10 +336,10 @@ WT_TEST(test_C7_blocks_of_pinned_memory_and_of_magazines)
 
 enum { BLOCKS = 40 };
 
-WT_TEST(test_C7_blocks_in_the_depot)
+WT_TEST(test_C7_blocks_in_the_transfer_cache)
 {
     void *block[BLOCKS];
-    unsigned depot = 0, magazine = 0;
+    unsigned in_transfer_cache = 0, magazine = 0;
 
     for (int i = 0; i < BLOCKS; i++) {
         block[i] = pin(4096);
@@ -350,12 +350,12 @@ WT_TEST(test_C7_blocks_in_the_depot)
         const char *b = find_block(
             get(wt_json_at(get(text, "nodes"), 0), "segments"), block[i]);
 
-        depot += wt_json_is(get(b, "state"), "depot");
+        in_transfer_cache += wt_json_is(get(b, "state"), "transfer_cache");
         magazine += wt_json_is(get(b, "state"), "magazine");
     }
-    ck_assert_uint_gt(depot, 0);
+    ck_assert_uint_gt(in_transfer_cache, 0);
     ck_assert_uint_gt(magazine, 0);
-    ck_assert_uint_eq(depot + magazine, BLOCKS);
+    ck_assert_uint_eq(in_transfer_cache + magazine, BLOCKS);
 }
 
 WT_LOOP_TEST(test_C7_bounds_of_the_texts, TEXTS)

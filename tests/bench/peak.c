@@ -52,7 +52,7 @@ static void add_block(wm_block *block)
     case WM_BLOCK_CACHED:
         waste.cached += block->bytes;
         break;
-    case WM_BLOCK_GATHERED:
+    case WM_BLOCK_BATCHED:
     case WM_BLOCK_PENDING:
         waste.pending += block->bytes;
         break;

@@ -139,7 +139,7 @@ static void free_rest(const unsigned *piece)
     }
 }
 
-WT_CASE("magazine_own", .setup = set_up, .teardown = tear_down);
+WT_CASE("carve", .setup = set_up, .teardown = tear_down);
 
 WT_LOOP_TEST(test_C1_C2_C3_blocks_side_by_side_serve_a_larger_request, ROWS)
 {

@@ -323,8 +323,8 @@ WT_TEST(test_B25_default_streams_of_threads_leave_no_metadata)
 static struct {
     warm_stream stream;
     warm_status status;
-    int64_t pinned, device, gather, other_class; /* bytes of each step */
-    bool device_gathers, gathers_early;
+    int64_t pinned, device, batch, other_class; /* bytes of each step */
+    bool device_batches, batches_early;
     unsigned slots;
 } cost;
 
@@ -394,14 +394,14 @@ static void count_costs(void *argument, unsigned index)
     cost.device = grown_by(use_device);
     cost.other_class = grown_by(use_other_class);
     set = wm_cache_set_of(wm_window_mine());
-    cost.gathers_early = wm_magazine_set_pending(set) != NULL;
-    cost.gather = grown_by(use_stream);
+    cost.batches_early = wm_magazine_set_pending(set) != NULL;
+    cost.batch = grown_by(use_stream);
     for (unsigned i = 0; i < WM_PENDING_SLOTS; i++) {
         cost.slots +=
             wm_pending_stream_at(wm_magazine_set_pending(set), i) != NULL;
     }
     set = wm_stream_slot_set(wm_window_mine()->slot_last);
-    cost.device_gathers = set == NULL || wm_magazine_set_pending(set) != NULL;
+    cost.device_batches = set == NULL || wm_magazine_set_pending(set) != NULL;
 }
 
 /* A thread that finds blocks and their records there pays for its window, a set
@@ -427,10 +427,10 @@ WT_TEST(test_B25_a_thread_pays_for_what_it_uses)
     ck_assert_int_le(cost.pinned, WINDOW + SET + CLASS);
     ck_assert_int_le(cost.device, SET + CLASS);
     ck_assert_int_le(cost.other_class, CLASS);
-    ck_assert(!cost.gathers_early);
-    ck_assert_int_le(cost.gather, SLOT);
+    ck_assert(!cost.batches_early);
+    ck_assert_int_le(cost.batch, SLOT);
     ck_assert_uint_eq(cost.slots, 1);
-    ck_assert(!cost.device_gathers);
+    ck_assert(!cost.device_batches);
     before = wm_meta_live_bytes();
     memset(&cost.status, 0, sizeof cost.status);
     wt_threads(1, count_costs, NULL);

@@ -9,11 +9,11 @@
 
 /* ---- bounds -------------------------------------------------------------- */
 
-WT_CASE("gather", .setup = set_up, .teardown = tear_down);
+WT_CASE("pending", .setup = set_up, .teardown = tear_down);
 
-/* The first record makes the slot; after that frees gather in it until there
+/* The first record makes the slot; after that frees batch in it until there
  * are as many as make a batch worth a question. */
-WT_LOOP_TEST(test_count_bounds_what_a_slot_gathers, 2)
+WT_LOOP_TEST(test_count_bounds_what_a_slot_batches, 2)
 {
     unsigned most = _i == 0 ? WM_BATCH_RIPE : 3;
 
@@ -21,13 +21,13 @@ WT_LOOP_TEST(test_count_bounds_what_a_slot_gathers, 2)
     wt_stop(runtime, stream);
     for (unsigned i = 1; i < most; i++) {
         wt_free_used(take(), stream);
-        ck_assert_uint_eq(gathered(stream), i);
+        ck_assert_uint_eq(batched(stream), i);
         ck_assert_uint_eq(timeline_of(stream)->open.count, 0);
-        ck_assert_uint_eq(gathered_blocks(), i);
+        ck_assert_uint_eq(batched_blocks(), i);
     }
     wt_free_used(take(), stream);
-    ck_assert_uint_eq(gathered(stream), 0);
-    ck_assert_uint_eq(gathered_blocks(), 0);
+    ck_assert_uint_eq(batched(stream), 0);
+    ck_assert_uint_eq(batched_blocks(), 0);
     /* Full there as well, or joined to what others may add to. */
     ck_assert_uint_eq(timeline_of(stream)->open.count, _i == 0 ? most : 0);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), _i != 0);
@@ -37,24 +37,24 @@ WT_LOOP_TEST(test_count_bounds_what_a_slot_gathers, 2)
 }
 
 /* A slot has a part of what a batch may have. */
-WT_TEST(test_bytes_bound_what_a_slot_gathers)
+WT_TEST(test_bytes_bound_what_a_slot_batches)
 {
     reopen((warm_options){.batch_bytes = 4 * 3 * BYTES});
     wt_stop(runtime, stream);
     for (unsigned round = 1; round <= 3; round++) {
         for (unsigned i = 1; i < 3; i++) {
             wt_free_used(take(), stream);
-            ck_assert_uint_eq(gathered(stream), i);
+            ck_assert_uint_eq(batched(stream), i);
         }
         wt_free_used(take(), stream);
-        ck_assert_uint_eq(gathered(stream), 0);
+        ck_assert_uint_eq(batched(stream), 0);
         ck_assert_uint_eq(timeline_of(stream)->open.bytes, round * 3u * BYTES);
     }
     wt_go(runtime, stream);
 }
 
 /* By age the oldest of all slots counts, and nothing that is younger goes. */
-WT_TEST(test_age_bounds_what_slots_gather)
+WT_TEST(test_age_bounds_what_slots_batch)
 {
     warm_stream other = stream_beside();
 
@@ -64,14 +64,14 @@ WT_TEST(test_age_bounds_what_slots_gather)
     now_ns += 10;
     wt_free_used(take(), other);
     wm_timelines_close_old(timelines(), now_ns - 11);
-    ck_assert_uint_eq(gathered(stream), 1);
-    ck_assert_uint_eq(gathered(other), 1);
+    ck_assert_uint_eq(batched(stream), 1);
+    ck_assert_uint_eq(batched(other), 1);
     wm_timelines_close_old(timelines(), now_ns - 10);
-    ck_assert_uint_eq(gathered(stream), 0);
+    ck_assert_uint_eq(batched(stream), 0);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
     ck_assert_uint_eq(timeline_of(stream)->queued, 1);
     wm_timelines_close_old(timelines(), now_ns);
-    ck_assert_uint_eq(gathered(other), 0);
+    ck_assert_uint_eq(batched(other), 0);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 2);
     wt_go(runtime, stream);
     wt_go(runtime, other);
@@ -86,7 +86,7 @@ WT_TEST(test_age_is_that_of_the_oldest_block)
     wt_stop(runtime, stream);
     wt_free_used(take(), stream);
     now_ns += 10;
-    /* Another's stream in the way: this free does not gather. */
+    /* Another's stream in the way: this free does not batch. */
     wt_ok(warm_record_stream(block, stream));
     wt_ok(warm_record_stream(block, WARM_STREAM_LEGACY));
     wt_ok(warm_free(block));
@@ -101,7 +101,7 @@ WT_TEST(test_age_is_that_of_the_oldest_block)
 /* ---- slots, and their references ----------------------------------------- */
 
 /* More streams than slots: who comes last has it, and what the one before had
- * gathered is in its timeline. */
+ * batched is in its timeline. */
 WT_TEST(test_a_slot_that_another_stream_wants_is_emptied)
 {
     warm_stream all[STREAMS];
@@ -112,16 +112,16 @@ WT_TEST(test_a_slot_that_another_stream_wants_is_emptied)
         wt_stop(runtime, all[i]);
         wt_free_used(take(), all[i]); /* the way that makes the slot */
         wt_free_used(take(), all[i]);
-        ck_assert_uint_eq(gathered(all[i]), 2);
+        ck_assert_uint_eq(batched(all[i]), 2);
     }
     for (int i = 0; i < STREAMS; i++) {
         with_slot += slot_of(all[i])->stream == all[i];
-        open += gathered(all[i]) == 0 && timeline_of(all[i])->open.count == 2;
+        open += batched(all[i]) == 0 && timeline_of(all[i])->open.count == 2;
         check_references(all[i], 2);
     }
     ck_assert_uint_le(with_slot, WM_PENDING_SLOTS);
     ck_assert_uint_eq(open, STREAMS - with_slot);
-    ck_assert_uint_eq(gathered_blocks(), 2 * with_slot);
+    ck_assert_uint_eq(batched_blocks(), 2 * with_slot);
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 2 * STREAMS);
     for (int i = 0; i < STREAMS; i++) {
         wt_go(runtime, all[i]);
@@ -157,7 +157,7 @@ static void *free_it(void *block)
     return (void *)(uintptr_t)warm_free(block);
 }
 
-WT_TEST(test_a_gathered_block_is_freed_once)
+WT_TEST(test_a_batched_block_is_freed_once)
 {
     void *block = take();
     void *status = NULL;
@@ -166,7 +166,7 @@ WT_TEST(test_a_gathered_block_is_freed_once)
     wt_stop(runtime, stream);
     wt_free_used(take(), stream);
     wt_free_used(block, stream);
-    ck_assert_uint_eq(gathered(stream), 2);
+    ck_assert_uint_eq(batched(stream), 2);
     for (int i = 0; i < 2; i++) {
         wt_fails(WARM_INVALID_POINTER, warm_free(block));
         wt_fails(WARM_NOT_FOUND, warm_record_stream(block, stream));
@@ -179,9 +179,9 @@ WT_TEST(test_a_gathered_block_is_freed_once)
 }
 
 /* Somebody is about to visit the window, and may be so for long: what its
- * thread frees meanwhile gathers as ever; not where hits are not wanted at all.
+ * thread frees meanwhile batches as ever; not where hits are not wanted at all.
  */
-WT_TEST(test_frees_before_a_visit_gather_too)
+WT_TEST(test_frees_before_a_visit_batch_too)
 {
     wm_biased_lock *biased;
     char *block[12];
@@ -197,21 +197,21 @@ WT_TEST(test_frees_before_a_visit_gather_too)
     wt_fails(WARM_INVALID_POINTER, warm_free(block[1] + 1));
     wt_ok(warm_free(block[1]));
     wt_fails(WARM_INVALID_POINTER, warm_free(block[1]));
-    ck_assert_uint_eq(gathered(stream), 2);
+    ck_assert_uint_eq(batched(stream), 2);
     ck_assert_uint_eq(timeline_of(stream)->open.count, 0);
     wm_biased_revoke(biased, WM_REVOKED_SLOW);
     wt_ok(warm_free(block[2]));
-    ck_assert_uint_eq(gathered(stream), 2);
+    ck_assert_uint_eq(batched(stream), 2);
     ck_assert_uint_eq(timeline_of(stream)->open.count, 1);
     wm_biased_restore(biased, WM_REVOKED_SLOW);
     for (int i = 3; i < 11; i++) { /* fills a batch */
         wt_ok(warm_free(block[i]));
     }
-    ck_assert_uint_eq(gathered(stream), 2);
+    ck_assert_uint_eq(batched(stream), 2);
     ck_assert_uint_eq(timeline_of(stream)->open.count, 9);
     wm_biased_restore(biased, WM_REVOKED_VISIT);
     wt_ok(warm_free(block[11]));
-    ck_assert_uint_eq(gathered(stream), 3);
+    ck_assert_uint_eq(batched(stream), 3);
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 12);
     pass_all();
     check_references(stream, 0);
@@ -229,7 +229,7 @@ WT_TEST(test_C10_a_free_that_comes_second_reads_no_timeline)
 
     wt_ok(warm_record_stream(pointer, stream));
     own = atomic_exchange(&block->owner_stream, gone);
-    live = atomic_exchange(&block->state, WM_BLOCK_GATHERED);
+    live = atomic_exchange(&block->state, WM_BLOCK_BATCHED);
     ck_assert(!wm_pending_free(wm_window_mine(), block));
     /* Nor is one kept that has been handed out anew. */
     atomic_store(&block->owner_stream, NULL);
@@ -238,10 +238,10 @@ WT_TEST(test_C10_a_free_that_comes_second_reads_no_timeline)
     ck_assert_uint_eq(atomic_load(&block->state), live);
     atomic_store(&block->owner_stream, own);
     wt_ok(warm_free(pointer));
-    ck_assert_uint_eq(gathered(stream), 1);
+    ck_assert_uint_eq(batched(stream), 1);
 }
 
-/* A thread moves to another node: what it gathered stays what it is, and where
+/* A thread moves to another node: what it batched stays what it is, and where
  * it is; what it keeps does not come with it. */
 WT_TEST(test_a_thread_that_moves_leaves_its_slots)
 {
@@ -257,12 +257,12 @@ WT_TEST(test_a_thread_that_moves_leaves_its_slots)
     wt_free_used(take(), stream);
     wt_free_used(take(), stream);
     wt_ok(warm_free(block));
-    ck_assert_uint_eq(gathered(stream), 2);
+    ck_assert_uint_eq(batched(stream), 2);
     wt_ok(warm_stream_reserve(runtime, 1, &pooled));
     block = take();
     wt_ok(warm_block_get_info(block, &info));
     ck_assert_int_eq(info.node, 1);
-    ck_assert_uint_eq(gathered(stream), 0);
+    ck_assert_uint_eq(batched(stream), 0);
     for (unsigned i = 0; i < 2; i++) {
         wt_ok(warm_pinned_get_node_stats(runtime, (int)i, &node[i]));
         ck_assert_uint_eq(node[i].pending.current, i == 0 ? 2 : 0);
@@ -285,7 +285,7 @@ WT_TEST(test_figures_are_right_while_slots_are_open)
     for (unsigned i = 1; i < 5; i++) {
         wt_free_used(take(), stream);
         stats = wt_pinned_stats(runtime);
-        ck_assert_uint_eq(gathered(stream), i);
+        ck_assert_uint_eq(batched(stream), i);
         ck_assert_uint_eq(stats.pending.current, i);
         ck_assert_uint_eq(stats.pending_bytes.current, i * BYTES);
         ck_assert_uint_eq(stats.live.current, 1);
@@ -372,7 +372,7 @@ WT_TEST(test_little_of_what_passes_stays_with_the_thread)
 
 /* One of two threads that use a stream has a part, so that the other finds what
  * is ready. */
-WT_TEST(test_a_steady_thread_gathers_whole_batches)
+WT_TEST(test_a_steady_thread_batches_whole_batches)
 {
     struct idler idler;
 
@@ -380,20 +380,20 @@ WT_TEST(test_a_steady_thread_gathers_whole_batches)
     wt_stop(runtime, stream);
     for (size_t i = 1; i < 20; i++) {
         wt_free_used(take(), stream);
-        ck_assert_uint_eq(gathered(stream), i);
+        ck_assert_uint_eq(batched(stream), i);
     }
     wt_free_used(take(), stream);
-    ck_assert_uint_eq(gathered(stream), 0);
+    ck_assert_uint_eq(batched(stream), 0);
     ck_assert_uint_eq(slot_of(stream)->closed, 1);
     idle_begin(&idler, 1);
     wt_free_used(take(), stream);
     wm_timelines_close_old(timelines(), UINT64_MAX);
     for (size_t i = 1; i < WM_BATCH_RIPE; i++) {
         wt_free_used(take(), stream);
-        ck_assert_uint_eq(gathered(stream), i);
+        ck_assert_uint_eq(batched(stream), i);
     }
     wt_free_used(take(), stream);
-    ck_assert_uint_eq(gathered(stream), 0);
+    ck_assert_uint_eq(batched(stream), 0);
     idle_end(&idler);
     wt_go(runtime, stream);
 }
@@ -444,7 +444,7 @@ WT_LOOP_TEST(test_who_is_steady_asks_for_nobody_else, 3)
 
 /* Memory is taken from the slots of others before any is obtained, be there a
  * limit or none. */
-WT_LOOP_TEST(test_a_miss_finds_what_an_idle_thread_gathered, 2)
+WT_LOOP_TEST(test_a_miss_finds_what_an_idle_thread_batched, 2)
 {
     struct idler idler;
     void *block = NULL;
@@ -492,8 +492,8 @@ WT_LOOP_TEST(test_B12_a_miss_asks_for_what_another_one_fetched, 2)
     idle_end(&idler);
 }
 
-/* What an idle thread gathered is taken before what it keeps. */
-static void *gather_and_keep(void *argument)
+/* What an idle thread batched is taken before what it keeps. */
+static void *batch_and_keep(void *argument)
 {
     struct idler *idler = argument;
     void *block[5] = {NULL};
@@ -515,7 +515,7 @@ static void *gather_and_keep(void *argument)
     return NULL;
 }
 
-WT_TEST(test_what_others_gather_goes_before_what_they_keep)
+WT_TEST(test_what_others_batch_goes_before_what_they_keep)
 {
     struct idler idler = {.blocks = 0};
     void *rest, *block = NULL;
@@ -524,7 +524,7 @@ WT_TEST(test_what_others_gather_goes_before_what_they_keep)
     rest = wt_pinned(runtime, 256 << 10);
     pthread_barrier_init(&idler.barrier, NULL, 2);
     ck_assert_int_eq(
-        pthread_create(&idler.thread, NULL, gather_and_keep, &idler), 0);
+        pthread_create(&idler.thread, NULL, batch_and_keep, &idler), 0);
     idle_await(&idler);
     wt_ok(warm_pinned_alloc(runtime, 512 << 10, &block));
     ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 1);
@@ -535,7 +535,7 @@ WT_TEST(test_what_others_gather_goes_before_what_they_keep)
 }
 
 /* As long as there is something else no thread is interrupted for it. */
-WT_TEST(test_a_miss_leaves_alone_what_others_gather)
+WT_TEST(test_a_miss_leaves_alone_what_others_batch)
 {
     void *block[16], *whole = NULL;
     warm_stream other;
@@ -562,7 +562,7 @@ WT_TEST(test_a_miss_leaves_alone_what_others_gather)
     idle_end(&idler);
 }
 
-/* A miss asks for what the thread itself has gathered, and for nobody else's if
+/* A miss asks for what the thread itself has batched, and for nobody else's if
  * that is enough. */
 WT_TEST(test_a_miss_that_fills_a_batch_asks_nobody_else)
 {
@@ -581,7 +581,7 @@ WT_TEST(test_a_miss_that_fills_a_batch_asks_nobody_else)
     for (int i = 0; i < FULL + OTHERS; i++) {
         wt_free_used(block[i], i < FULL ? stream : other);
     }
-    ck_assert_uint_eq(gathered(stream), FULL - WM_BATCH_RIPE);
+    ck_assert_uint_eq(batched(stream), FULL - WM_BATCH_RIPE);
     wt_ok(warm_pinned_alloc(runtime, RUN, &block[0]));
     ck_assert_uint_eq(timeline_of(other)->open.count, OTHERS);
     ck_assert_uint_eq(timeline_of(stream)->open.count, 0);
@@ -589,7 +589,7 @@ WT_TEST(test_a_miss_that_fills_a_batch_asks_nobody_else)
     wt_ok(warm_free(block[0]));
 }
 
-/* A thread that ends leaves what it gathered to the timeline, and no slot. */
+/* A thread that ends leaves what it batched to the timeline, and no slot. */
 WT_TEST(test_a_thread_ends_with_open_slots)
 {
     struct idler idler;
@@ -607,9 +607,9 @@ WT_TEST(test_a_thread_ends_with_open_slots)
     pass_all();
 }
 
-/* A stream retires while others have slots for it: what they gathered waits
+/* A stream retires while others have slots for it: what they batched waits
  * for its final event, and the slots are given up. */
-WT_TEST(test_B6_a_stream_retires_that_others_gather_for)
+WT_TEST(test_B6_a_stream_retires_that_others_batch_for)
 {
     struct idler idler;
 
@@ -632,7 +632,7 @@ WT_TEST(test_B6_a_stream_retires_that_others_gather_for)
     ck_assert_uint_eq(idler.left, 0);
 }
 
-/* One stream retires: what is gathered for others stays where it is. */
+/* One stream retires: what is batched for others stays where it is. */
 WT_TEST(test_a_stream_that_retires_empties_its_own_slots_only)
 {
     warm_stream brief = stream_beside();
@@ -640,13 +640,13 @@ WT_TEST(test_a_stream_that_retires_empties_its_own_slots_only)
     wt_free_used(take(), stream);
     wt_free_used(take(), brief);
     wt_ok(warm_stream_retire(runtime, brief));
-    ck_assert_uint_eq(gathered(brief), 0);
-    ck_assert_uint_eq(gathered(stream), 1);
-    ck_assert_uint_eq(gathered_blocks(), 1);
+    ck_assert_uint_eq(batched(brief), 0);
+    ck_assert_uint_eq(batched(stream), 1);
+    ck_assert_uint_eq(batched_blocks(), 1);
 }
 
 /* A slot that could not be emptied when its stream retired, since barriers are
- * refused, gathers what was recorded before, and records nothing. */
+ * refused, batches what was recorded before, and records nothing. */
 WT_TEST(test_a_slot_that_outlives_its_stream)
 {
     void *before, *after, *later;
@@ -671,17 +671,17 @@ WT_TEST(test_a_slot_that_outlives_its_stream)
     wt_free_used(after, stream);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + 1);
     (void)wm_pending_poll_mine(&runtime->pinned->space.group, wm_clock_ns());
-    ck_assert_uint_eq(gathered(stream), 0);
+    ck_assert_uint_eq(batched(stream), 0);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
     /* Adopted again: the slot is filled anew. */
     wt_ok(warm_stream_adopt(runtime, stream));
     wt_free_used(take(), stream);
-    ck_assert_uint_eq(gathered(stream), 1);
+    ck_assert_uint_eq(batched(stream), 1);
     ck_assert_ptr_eq(atomic_load(&slot_of(stream)->timeline),
                      timeline_of(stream));
     wt_ok(warm_free(later)); /* of the timeline before */
-    ck_assert_uint_eq(gathered(stream), 1);
+    ck_assert_uint_eq(batched(stream), 1);
     wt_go(runtime, stream);
     wt_runtime_end(runtime);
     set_up(); /* a runtime that was born without barriers */
@@ -808,8 +808,8 @@ WT_LOOP_TEST(test_a_poll_waits_for_who_closes_or_polls, 2)
     runtime->driver->ops = door.real;
 }
 
-/* Before a capture what all threads gathered on its stream gets its event. */
-WT_TEST(test_a_capture_finds_nothing_gathered)
+/* Before a capture what all threads batched on its stream gets its event. */
+WT_TEST(test_a_capture_finds_nothing_batched)
 {
     struct idler idler;
 
@@ -820,20 +820,20 @@ WT_TEST(test_a_capture_finds_nothing_gathered)
     ck_assert_uint_eq(wm_pending_blocks(timelines()), 0);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
     ck_assert_uint_eq(timeline_of(stream)->queued, 1);
-    wt_free_used(take(), stream); /* by itself: nothing gathers meanwhile */
+    wt_free_used(take(), stream); /* by itself: nothing batches meanwhile */
     ck_assert_uint_eq(wm_pending_blocks(timelines()), 0);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
     wt_ok(warm_capture_announce_end(runtime, stream));
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 2);
     wt_free_used(take(), stream);
-    ck_assert_uint_eq(gathered(stream), 1);
+    ck_assert_uint_eq(batched(stream), 1);
     wt_go(runtime, stream);
     idle_end(&idler);
 }
 
-/* A graph uses the block; that it was recorded again later makes no gathered
+/* A graph uses the block; that it was recorded again later makes no batched
  * block of it. */
-WT_TEST(test_a_block_of_a_graph_is_not_gathered)
+WT_TEST(test_a_block_of_a_graph_is_not_batched)
 {
     void *block = take(), *other = take();
     warm_graph graph = NULL;
@@ -844,10 +844,10 @@ WT_TEST(test_a_block_of_a_graph_is_not_gathered)
     wt_ok(warm_capture_end(runtime, stream, &graph));
     wt_ok(warm_record_stream(block, stream));
     wt_ok(warm_free(block));
-    ck_assert_uint_eq(gathered(stream), 0);
+    ck_assert_uint_eq(batched(stream), 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 1);
     check_references(stream, 1);
     wt_ok(warm_free(other));
-    ck_assert_uint_eq(gathered(stream), 1);
+    ck_assert_uint_eq(batched(stream), 1);
     wt_ok(warm_graph_destroy(runtime, graph));
 }

@@ -44,7 +44,7 @@ WT_LOOP_TEST(test_B4_closed_batches_stay_in_their_slot, 2)
     for (unsigned i = 1; i <= WM_PENDING_CLOSED; i++) {
         fill();
         ck_assert_uint_eq(slot->closed, i);
-        ck_assert_uint_eq(gathered_blocks(), i * FULL);
+        ck_assert_uint_eq(batched_blocks(), i * FULL);
         ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + i);
         ck_assert_uint_le(wt_calls(runtime, "event_passed"), asked + i + 1);
         ck_assert_uint_eq(timeline_of(stream)->queued, 0);
@@ -84,7 +84,7 @@ WT_LOOP_TEST(test_B4_a_batch_passes_in_its_slot, 2)
         }
         ck_assert_uint_ge(slot_of(stream)->closed, 1);
         if (told) {
-            check_pending(gathered_blocks());
+            check_pending(batched_blocks());
         }
         wt_go(runtime, stream);
         fill();
@@ -277,7 +277,7 @@ WT_TEST(test_a_thread_ends_with_closed_batches)
 {
     struct idler idler = {.status = WARM_OK};
 
-    wm_pending_end(mine()); /* nobody else gathers for the stream */
+    wm_pending_end(mine()); /* nobody else batches for the stream */
     ck_assert_int_eq(pthread_create(&idler.thread, NULL, be_steady, &idler), 0);
     pthread_join(idler.thread, NULL);
     wt_ok(idler.status);
@@ -379,7 +379,7 @@ WT_LOOP_TEST(test_who_wants_batches_that_their_owner_asks_for, 8)
         ck_assert_uint_eq(slot_of(stream)->closed, 1u + asks);
     } else {
         ck_assert_uint_eq(slot_of(stream)->closed, 0);
-        ck_assert_uint_eq(gathered_blocks(), 0);
+        ck_assert_uint_eq(batched_blocks(), 0);
     }
     ck_assert(!slot_of(stream)->in_driver);
     ck_assert_ptr_eq(slot_of(stream)->stream,

@@ -317,7 +317,7 @@ static uint64_t questions(void)
 
 /* What full magazines gave back is ready in every arena of the node: no stream
  * is asked for it, though one has work that is worth a question. */
-WT_TEST(test_depots_of_siblings_serve_before_streams_are_asked)
+WT_TEST(test_transfer_caches_of_siblings_serve_before_streams_are_asked)
 {
     unsigned size_class = wm_size_class(SIZE);
     void *block[64];

@@ -95,7 +95,7 @@ static size_t lanes(void)
 
 /* ---- hits ---------------------------------------------------------------- */
 
-WT_CASE("magazine_lane", .setup = set_up, .teardown = tear_down);
+WT_CASE("stream_slot", .setup = set_up, .teardown = tear_down);
 
 WT_TEST(test_C1_what_is_freed_is_kept_for_its_stream)
 {

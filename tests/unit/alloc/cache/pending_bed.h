@@ -80,7 +80,7 @@ static inline wm_pending_stream *slot_of(warm_stream s)
 }
 
 /* Blocks in all slots of this thread. */
-static inline size_t gathered_blocks(void)
+static inline size_t batched_blocks(void)
 {
     size_t blocks = 0;
 
@@ -90,7 +90,7 @@ static inline size_t gathered_blocks(void)
     return blocks;
 }
 
-/* A stream that gathers in another slot. */
+/* A stream that batches in another slot. */
 static inline warm_stream stream_beside(void)
 {
     warm_stream other;
@@ -103,7 +103,7 @@ static inline warm_stream stream_beside(void)
 }
 
 /* Blocks in the slot of this thread for the stream. */
-static inline size_t gathered(warm_stream s)
+static inline size_t batched(warm_stream s)
 {
     return slot_of(s)->stream == s ? slot_of(s)->open.count : 0;
 }
@@ -181,7 +181,7 @@ static inline void *free_and_idle(void *argument)
     free_some(idler, idler->blocks);
     pthread_barrier_wait(&idler->barrier);
     pthread_barrier_wait(&idler->barrier);
-    idler->left = gathered(stream);
+    idler->left = batched(stream);
     return NULL;
 }
 

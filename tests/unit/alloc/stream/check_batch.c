@@ -303,7 +303,7 @@ enum { OTHERS = 6, SMALL = 50000 };
 
 struct others {
     void *block[OTHERS];
-    size_t gathered;
+    size_t batched;
     uint64_t locks;
     unsigned refused;
 };
@@ -321,11 +321,11 @@ static void free_others(void *argument, unsigned index)
         o->refused += warm_free(o->block[i]) != WARM_OK;
     }
     o->locks = wm_lock_taken() - before;
-    o->gathered = wm_pending_blocks(timelines());
+    o->batched = wm_pending_blocks(timelines());
     o->refused += warm_free(o->block[1]) != WARM_OK;
 }
 
-WT_TEST(test_B4_frees_of_what_another_thread_has_gather_too)
+WT_TEST(test_B4_frees_of_what_another_thread_has_batch_too)
 {
     struct others o = {.refused = 0};
 
@@ -338,7 +338,7 @@ WT_TEST(test_B4_frees_of_what_another_thread_has_gather_too)
     wt_threads(1, free_others, &o);
     ck_assert_uint_eq(o.refused, 1);
     ck_assert_uint_eq(o.locks, 0);
-    ck_assert_uint_eq(o.gathered, OTHERS - 1);
+    ck_assert_uint_eq(o.batched, OTHERS - 1);
     ck_assert_uint_eq(pending(), OTHERS);
     poll_leaves(OTHERS);
     go_and_poll(stream);

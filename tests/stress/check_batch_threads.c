@@ -1,4 +1,4 @@
-/* check_gather_threads.c: threads that share adopted streams, or use one each
+/* check_batch_threads.c: threads that share adopted streams, or use one each
  * without growing, while the streams retire and are adopted again (rows B4,
  * B6). Each thread checks its copies later: a block that was allocated again
  * too early has another one's content by then. */
@@ -236,7 +236,7 @@ WT_LOOP_TEST(test_B4_B6_streams_that_threads_share_retire, 3)
     wt_runtime_end(runtime);
 }
 
-/* A block freed by the thread that it gathers for, and by another one at the
+/* A block freed by the thread that it batches for, and by another one at the
  * same time: one of the two is refused. */
 enum { BLOCKS = 1000 };
 static _Atomic(void *) target[BLOCKS];
@@ -274,7 +274,7 @@ static void free_targets(void *argument, unsigned index)
     }
 }
 
-WT_TEST(test_of_two_frees_of_a_gathered_block_one_counts)
+WT_TEST(test_of_two_frees_of_a_batched_block_one_counts)
 {
     unsigned good[2] = {0};
     warm_space_stats stats;
