@@ -325,6 +325,22 @@ WT_TEST(test_B11_B15_C8_what_a_device_beside_another_node_has_goes_back)
     wt_runtime_end(runtime);
 }
 
+/* Idle memory beyond the reserve decays, the reserve does not. */
+WT_TEST(test_B11_B17_the_reserve_does_not_decay)
+{
+    begin(&(warm_options){.decay_ms = 1000, .reserve_bytes = 16 * MIB});
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 16 * MIB);
+    wt_ok(warm_free(wt_pinned(runtime, 32 * MIB)));
+    ck_assert_uint_ge(wt_memory_stats().held_bytes.current, 48 * MIB);
+    pass_ms(1000);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 16 * MIB);
+    pass_ms(5000);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 16 * MIB);
+    end();
+}
+
 /* The background thread serves page-locked memory: a device's decays although
  * there is one. */
 WT_TEST(test_B11_C8_a_device_decays_beside_a_background_thread)
