@@ -477,6 +477,7 @@ WT_LOOP_TEST(test_G3_random_work_keeps_its_order, 3)
     run.player = calloc(THREADS, sizeof *run.player);
     ck_assert_ptr_nonnull(run.player);
     wt_threads(THREADS, random_player, &run);
+    wt_close(); /* ends work of destroyed streams that uses the players */
     free(run.player);
     ck_assert_msg(run.wrong == 0 && run.failed == 0,
                   "seed %llu: %u wrong, %u failed",
