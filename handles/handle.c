@@ -43,7 +43,7 @@ warm_status wm_handle_check_nested(warm_runtime *runtime,
     }
     return wm_fail(WARM_INVALID_ARGUMENT,
                    "a callback reserves the %s handle of device %d that its "
-                   "own thread is about to get: it would wait for itself",
+                   "own thread is acquiring: it would wait for itself",
                    wm_kind_table_kind(runtime->kinds, call->kind)->ops->name,
                    call->device);
 }
@@ -56,7 +56,7 @@ warm_status wm_handle_check_nested(warm_runtime *runtime,
  * of a capture. */
 #define EPOCH_OF_CAPTURE UINT64_MAX
 
-/* While a stream captures, CUDA does not tell its device: the device that the
+/* While a stream captures, CUDA does not report its device: the device that the
  * caller named is trusted. */
 static bool may_be_on(const wm_stream_info *info, int device)
 {
@@ -120,9 +120,9 @@ warm_status wm_binding_update(warm_runtime *runtime, wm_window *window,
     warm_status status;
 
     /* Same stream id and workspace: another stream raised the epoch, and the
-     * binding is good. A retired stream that is used on has lost its workspace,
-     * and the id of a capturing stream does not tell it from an earlier stream
-     * at its address. */
+     * binding is good. A retired stream that is still used has lost its
+     * workspace, and the id of a capturing stream does not distinguish it from
+     * an earlier stream at its address. */
     if (rows->bound[second] != 0 &&
         rows->bound[first] == (uintptr_t)want->stream &&
         rows->with[first] == want->info.id &&

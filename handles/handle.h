@@ -11,9 +11,9 @@
 #include "handles/kind_table.h"
 #include "runtime/thread/window.h"
 
-/* Releases every handle of the window: one lock per kind and device held, no
- * library call, and one driver call per device, whether it was reset (row A17).
- * For warm_runtime.window_release; in reserve.c. */
+/* Releases every handle of the window: takes one lock per kind and device,
+ * calls no library, and queries the driver once per device for a reset (row
+ * A17). The function of warm_runtime.window_release; in reserve.c. */
 void wm_handles_release(warm_runtime *runtime, wm_window *window);
 
 /* The slow part of wm_handle_check(): sets the error. */
@@ -95,7 +95,7 @@ warm_status wm_handle_check_stream(warm_runtime *runtime, warm_kind kind,
 
 /* Returns the workspace for a binding of the handle, or null, and the library
  * then uses its own. Null for the per-thread default stream, since every thread
- * has one and nobody retires it; and for a default stream while another device
+ * has one and no call retires it; and for a default stream while another device
  * is current, since its id is then that of the other device. */
 void *wm_handle_workspace(warm_runtime *runtime, warm_kind number, int device,
                           const void *handle, warm_stream stream,
@@ -113,9 +113,8 @@ warm_status wm_binding_update(warm_runtime *runtime, wm_window *window,
                               const wm_window_call *call,
                               const wm_binding_request *want);
 
-/* Called before the stream is destroyed: binds the handles of the device that
- * are bound to it to the default stream, except those that other threads hold.
- */
+/* Called before the stream is destroyed: binds every handle that is bound to it
+ * to the default stream, except handles that other threads hold. */
 void wm_binding_unbind_stream(warm_runtime *runtime, int device,
                               warm_stream stream);
 

@@ -1,4 +1,5 @@
-/* kind_table.c: the table of kinds (kind_table.h). WM_RANK_KINDS to add one. */
+/* kind_table.c: the table of kinds (kind_table.h). Takes WM_RANK_KINDS to add a
+ * kind. */
 #include "handles/kind_table.h"
 
 #include "runtime/base/meta.h"

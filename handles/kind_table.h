@@ -24,17 +24,17 @@ struct wm_kind_device {
     wm_meter meter;
 };
 
-/* Called for the pool's own streams: adopt after one is created; retire before
- * one is destroyed, which a failure prevents. The context of the stream kind;
- * may be null. */
+/* Called for streams that the pool creates: adopt() after a creation; retire()
+ * before a destruction, which is skipped if retire() fails. The context of the
+ * stream kind, or null. */
 typedef struct wm_stream_hooks {
     void (*adopt)(warm_runtime *runtime, warm_stream stream);
     warm_status (*retire)(warm_runtime *runtime, warm_stream stream);
     warm_runtime *runtime;
 } wm_stream_hooks;
 
-/* What kinds and workspaces call of the rest of their runtime; null functions
- * are not called. */
+/* The functions of the runtime that kinds and workspaces call; each may be
+ * null. */
 typedef struct wm_kind_hooks {
     wm_stream_hooks streams; /* not called when the table closes */
     wm_captures captures;

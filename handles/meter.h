@@ -1,9 +1,10 @@
 /* meter.h: measures the device memory that creating handles takes (row A14).
  *
- * A device tells how much memory is free, not who took it. The drop of free
- * memory during a creation is counted for the handle's pool if no creation of
- * another kind ran on the device at the same time. Overlapping creations of one
- * kind are one measurement, from the start of the first to the end of the last.
+ * The driver reports how much memory is free, not which call allocated it. The
+ * drop of free memory during a creation is counted for the handle's pool if no
+ * creation of another kind ran on the device at the same time. Overlapping
+ * creations of one kind are one measurement, from the start of the first to the
+ * end of the last.
  *
  *   first ──────────────►                one measurement: three handles
  *     second ─────►

@@ -124,7 +124,7 @@ warm_status wm_pool_lease_end(wm_pool *pool, uint64_t serial)
                          pool->kind->ops->name, pool->device);
 }
 
-/* Takes the longest idle handle out of the ring if it may be trimmed; a handle
+/* Removes the longest idle handle from the ring if it may be trimmed; a handle
  * released after `now` may not. */
 static void *take_oldest_locked(wm_pool *pool, uint64_t keep, uint64_t idle_ns,
                                 uint64_t now)
@@ -198,10 +198,11 @@ bool wm_pool_owns(wm_pool *pool, const void *handle)
 /* ---- unbinding -----------------------------------------------------------
  *
  * A library may read the stream of a handle when the handle is bound again or
- * destroyed, so no handle may stay bound to a destroyed stream. Only its thread
- * binds a held handle. An idle handle is out of the ring while it is unbound. A
- * leased handle must not be used once its stream retires; if its lease ends
- * while it is unbound, the unbinding thread returns it to the ring. */
+ * destroyed, so no handle may stay bound to a destroyed stream. A held handle
+ * is bound only by its thread. An idle handle is out of the ring while it is
+ * unbound. A leased handle must not be used once its stream retires; if its
+ * lease ends while it is unbound, the unbinding thread returns it to the ring.
+ */
 
 static void take_idle_locked(wm_pool *pool, uint64_t i, struct wm_unbinding *u)
 {
@@ -301,7 +302,7 @@ void wm_pool_unbind_stream(wm_pool *pool, warm_stream stream)
     }
 }
 
-/* Takes the i-th idle handle out of the ring if it is idle since `before`. */
+/* Removes the i-th idle handle from the ring if it is idle since `before`. */
 static bool take_old_locked(wm_pool *pool, uint64_t i, uint64_t before,
                             struct wm_unbinding *u)
 {
@@ -383,7 +384,7 @@ uint64_t wm_pool_close(wm_pool *pool)
     for (uint64_t i = 0; i < idle && !must_leak_idle(pool); i++) {
         (void)wm_pool_destroy(pool, wm_pool_idle_at(pool, i)->handle);
     }
-    wm_map_fini(&pool->all); /* its memory is that of all tables */
+    wm_map_fini(&pool->all); /* frees the memory of all tables */
     wm_cond_fini(&pool->first_ended);
     wm_lock_fini(&pool->lock);
     return in_use;

@@ -46,18 +46,18 @@ typedef struct wm_pool {
     int device;      /* const */
     wm_cond first_ended;
     enum wm_pool_first first; /* lock pool: the pool's first creation */
-    bool closed;              /* lock pool: handles released now are leaked */
-    bool lost;                /* lock pool: or lost, as the device was reset */
-    unsigned room;            /* lock pool: capacity, a power of two */
-    wm_pool_idle *idle;       /* lock pool: ring of `room` slots */
-    wm_map all;               /* lock pool: live handles by address, each with
-                               * the stream it is bound to; null: none, or a
-                               * default stream */
-    wm_map leases;            /* lock pool: leased handles by serial, unique in
-                               * the process */
-    unsigned oldest;          /* lock pool: slot of the longest idle handle */
-    unsigned alive;           /* lock pool: live handles, in any state */
-    unsigned reserved_slots;  /* lock pool: creations in flight */
+    bool closed;        /* lock pool: released handles are leaked, or lost */
+    bool lost;          /* lock pool: closed because the device was reset */
+    unsigned room;      /* lock pool: capacity, a power of two */
+    wm_pool_idle *idle; /* lock pool: ring of `room` slots */
+    wm_map all;         /* lock pool: live handles by address, each with
+                         * the stream it is bound to; null: none, or a
+                         * default stream */
+    wm_map leases;      /* lock pool: leased handles by serial, unique in
+                         * the process */
+    unsigned oldest;    /* lock pool: slot of the longest idle handle */
+    unsigned alive;     /* lock pool: live handles, in any state */
+    unsigned reserved_slots; /* lock pool: creations in flight */
     unsigned prewarming; /* lock pool: of these, creations of idle handles */
     uint64_t ending;     /* lock pool: being trimmed or unbound by a thread */
     void **deferred;     /* lock pool: stats.deferred handles to destroy when no

@@ -34,7 +34,7 @@ bool wm_pool_unbind(wm_pool *pool, void *handle)
                                  0) == WARM_OK;
     if (!done) {
         wm_log(WARM_LOG_WARNING,
-               "a %s handle of device %d cannot be taken off its stream: %s",
+               "a %s handle of device %d cannot be unbound from its stream: %s",
                pool->kind->ops->name, pool->device, warm_last_error_message());
     }
     wm_error_restore(&before);
@@ -87,9 +87,9 @@ struct creation {
     uint64_t peak_candidate;
 };
 
-/* Concurrent first creations can hang for seconds (cuDNN's documentation asks
- * for a single one). If the first creation fails, the next thread's is the
- * first. */
+/* Waits while another thread makes the pool's first creation: concurrent first
+ * creations can hang for seconds, and cuDNN's documentation calls for a single
+ * one. If the first creation fails, the next thread's is the first. */
 static void await_first_locked(wm_pool *pool)
 {
     while (pool->first == WM_FIRST_RUNNING) {
@@ -145,7 +145,8 @@ static void *swap_room_locked(wm_pool *pool, void *memory, unsigned room)
     pool->room = room;
     pool->deferred = deferred;
     (void)wm_map_move(&pool->leases, at + wm_map_bytes(room), room);
-    /* The map of all handles stands first: its memory is the pool's. */
+    /* The map of all handles is at the start of the memory: its address is that
+     * of the allocation to free. */
     return wm_map_move(&pool->all, at, room);
 }
 
@@ -163,7 +164,7 @@ static warm_status grow(wm_pool *pool)
                        "no memory for the table of %s handles",
                        pool->kind->ops->name);
     }
-    /* If another thread was faster, our memory is freed. */
+    /* If another thread grew the pool first, this memory is freed. */
     wm_lock_acquire(&pool->lock);
     bigger = swap_room_locked(pool, bigger, room);
     wm_lock_release(&pool->lock);
@@ -189,7 +190,7 @@ static void call_begin(wm_pool *pool, struct call *call)
         wm_driver_capture_relaxed_begin(pool->kind->driver, &call->mode);
 }
 
-/* The last error is call->quiet.error again. */
+/* Restores the last error from call->quiet.error. */
 static void call_end(wm_pool *pool, struct call *call)
 {
     if (call->relaxed) {
@@ -322,7 +323,7 @@ static void defer(wm_pool *pool, void *handle, uint64_t *from)
     captures->note(captures->runtime);
 }
 
-/* False: deferred. True: *done says whether destroy succeeded. */
+/* False: deferred. True: *done is whether destroy succeeded. */
 static bool try_discard(wm_pool *pool, void *handle, uint64_t *from, bool *done)
 {
     wm_breaking breaking;

@@ -31,7 +31,8 @@ static warm_status make_one(warm_runtime *runtime, wm_window_call call,
             made);
     }
     if (ours) {
-        /* destroy joins this thread: the pools exist without a pin. */
+        /* Needs no pin: warm_runtime_destroy() joins this thread before the
+         * pools close. */
         wm_handles_release(runtime, window);
     }
     wm_handle_end(window);

@@ -5,13 +5,13 @@
  * time, with no lock held; it waits on a condition while the queue is empty. A
  * cancelled request wants 0 handles, and the thread removes it.
  * warm_runtime_destroy() stops the thread first. A forked child has no such
- * thread and is refused before it gets here. */
+ * thread: its call is refused earlier. */
 #ifndef WM_PREWARM_H
 #define WM_PREWARM_H
 
 #include "handles/pool.h"
 
-/* Embedded in the table of pools; fields belong to prewarm.c. */
+/* Embedded in the table of kinds; fields belong to prewarm.c. */
 typedef struct wm_prewarm {
     wm_lock lock;           /* WM_RANK_PREWARM */
     wm_cond work;           /* the queue is not empty, or stop */

@@ -116,8 +116,8 @@ static uint64_t *words_of(wm_window *window, const wm_window_call *call)
 }
 
 /* Acquires a handle for the window and stores it in its words. Inlined into
- * both callers: the instructions that a thread pays in its life are measured.
- */
+ * both callers: the instructions of a thread that reserves once and exits are
+ * measured. */
 static inline __attribute__((always_inline)) warm_status
 hold(warm_runtime *runtime, wm_window *window, const wm_window_call *call,
      uint64_t *held)

@@ -5,13 +5,13 @@
  * that use it, and kernels of two handles would interleave even on one stream.
  * A handle caches the workspaces of its last bindings, so that alternating
  * between streams allocates nothing. When the handle or the stream no longer
- * uses a workspace, an event behind the stream's last work tells when it may
- * serve another key. A workspace used in a capture may be part of a graph and
- * serves nothing else, not even its stream outside of captures. It lives as
- * long as the private pools that the captures allocated from, even after
- * stream, handle and thread are gone, and as long as its handle is bound to it.
- * A capture outside of every private pool gets no workspace: the library uses
- * its own. No two live handles have the same address. Any thread, but one
+ * uses a workspace, an event recorded behind the stream's last work shows when
+ * it may serve another key. A workspace used in a capture may be part of a
+ * graph and serves nothing else, not even its stream outside of captures. It
+ * lives as long as the private pools that the captures allocated from, even
+ * after stream, handle and thread are gone, and as long as its handle is bound
+ * to it. A capture outside of every private pool gets no workspace: the library
+ * uses its own. No two live handles have the same address. Any thread, but one
  * thread at a time for one handle; lock workspaces guards the list and is not
  * held around driver calls. */
 #ifndef WM_WORKSPACE_H
@@ -22,8 +22,8 @@
 
 typedef struct wm_workspace wm_workspace;
 
-/* What workspaces call of their runtime, with no lock held; each may be null.
- */
+/* The functions of the runtime that workspaces call, with no lock held; each
+ * may be null. */
 typedef struct wm_workspace_hooks {
     /* The number of the private pool that a capture on the stream allocates
      * from; 0: none. */
@@ -50,7 +50,7 @@ typedef struct wm_workspaces {
     bool shortage_logged;       /* lock workspaces */
     wm_workspace_hooks hooks;   /* const */
     const struct wm_captures *captures; /* const; null: none are known */
-    bool leak_logged; /* lock workspaces: a graph leaks a workspace */
+    bool leak_logged; /* lock workspaces: a leak to a graph was logged */
     bool leak_memory, leak_events;               /* set by the closing thread */
     wm_workspace *by_handle[WM_WORKSPACE_LISTS]; /* lock workspaces: SERVING */
 } wm_workspaces;
@@ -65,7 +65,7 @@ void wm_workspaces_leave_allocated(wm_workspaces *workspaces, bool events);
 /* Frees the workspaces. */
 void wm_workspaces_close(wm_workspaces *workspaces);
 
-/* What a workspace serves. */
+/* The handle and stream that a workspace serves. */
 typedef struct wm_workspace_key {
     const void *handle;
     warm_stream stream;
@@ -93,9 +93,9 @@ void wm_workspaces_begin_capture(wm_workspaces *workspaces, warm_stream stream,
 void wm_workspaces_end_capture(wm_workspaces *workspaces, warm_stream stream,
                                bool begun);
 
-/* The graphs of a private pool are gone (pool 0: of none): frees workspaces
- * that only they used, and those that earlier calls left. later: frees none
- * now, since a stream captures. Cannot fail. */
+/* The graphs of a private pool were destroyed (pool 0: of none): frees
+ * workspaces that only they used, and those that earlier calls could not free.
+ * later: frees none now, since a stream captures. Cannot fail. */
 void wm_workspaces_end_private_pool(wm_workspaces *workspaces, uint64_t pool,
                                     bool later);
 

@@ -18,12 +18,12 @@
 
 enum wm_workspace_state {
     WM_WORKSPACE_SERVING,  /* cached for a handle on a stream */
-    WM_WORKSPACE_NO_EVENT, /* work may use it; no event could be recorded behind
-                              that */
+    WM_WORKSPACE_NO_EVENT, /* work may use it; no event is recorded behind that
+                              work yet */
     WM_WORKSPACE_PENDING,  /* work may use it; the event is recorded */
     WM_WORKSPACE_CLAIMED,  /* by one thread, which calls the driver */
-    WM_WORKSPACE_RETAINED, /* only graphs use it; or leaked: the driver failed
-                              to tell when its work completes */
+    WM_WORKSPACE_RETAINED, /* only graphs use it; or leaked: the driver cannot
+                              report when its work completes */
     WM_WORKSPACE_UNUSED    /* to be freed */
 };
 
@@ -86,7 +86,7 @@ wm_workspace *wm_workspace_claim(wm_workspaces *workspaces,
 /* Claims a PENDING workspace whose event has completed. */
 wm_workspace *wm_workspace_claim_completed(wm_workspaces *workspaces,
                                            size_t bytes, uint64_t before);
-/* Leaks a CLAIMED workspace: the driver failed to tell when its work completes.
+/* Leaks a CLAIMED workspace: the driver cannot report when its work completes.
  */
 void wm_workspace_leak(wm_workspaces *workspaces, wm_workspace *workspace);
 /* Unreserves bytes of freed memory below the device's limit. */
@@ -115,7 +115,8 @@ uint64_t wm_workspaces_private_pool_of(wm_workspaces *workspaces,
                                        warm_stream stream);
 /* Records that a graph of the private pool uses the workspace. */
 void wm_workspace_add_graph_locked(wm_workspace *workspace, uint64_t pool);
-/* Whether graphs of this private pool use it, and no others. */
+/* Whether graphs of this private pool, and no other graphs, use the workspace.
+ */
 bool wm_workspace_is_of_pool(const wm_workspace *workspace, uint64_t pool);
 /* The handle is bound to another workspace on the stream. In a capture: the
  * graph does not use the previous one; outside: it may. */

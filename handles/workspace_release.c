@@ -48,7 +48,7 @@ static warm_status record_event(wm_workspaces *workspaces, wm_workspace *w,
     int device = -1;
 
     *capture = WM_CAPTURE_BLOCKED;
-    /* The names of the default streams mean those of the current device. */
+    /* The name of a default stream means that of the current device. */
     if (wm_stream_is_default(w->stream) &&
         (wm_driver_current_device(workspaces->driver, &device) != WARM_OK ||
          device != workspaces->device)) {
@@ -65,8 +65,8 @@ static warm_status record_event(wm_workspaces *workspaces, wm_workspace *w,
                                 capture);
 }
 
-/* Only graphs use w from here on. True if no call will report their end and the
- * leak is to be logged, which is the first on a device. */
+/* Only graphs use w from here on. True: no call will report the end of these
+ * graphs, and this first leak on the device must be logged. */
 static bool retain_locked(wm_workspaces *workspaces, wm_workspace *w)
 {
     bool first = w->untracked && !workspaces->leak_logged;
@@ -86,7 +86,7 @@ static void log_leak(wm_workspaces *workspaces, size_t bytes)
            wm_bytes(bytes).text, workspaces->device);
 }
 
-/* The capture under way on its stream may use w. */
+/* Records that the capture under way on w's stream may use w. */
 static void retain_for_graph(wm_workspaces *workspaces, wm_workspace *w,
                              bool alone)
 {
@@ -107,8 +107,8 @@ static void retain_for_graph(wm_workspaces *workspaces, wm_workspace *w,
     }
 }
 
-/* Releases a CLAIMED workspace. alone: its handle or stream goes, so that only
- * graphs may use it on. */
+/* Releases a CLAIMED workspace. alone: its handle or stream ends, and then only
+ * graphs may use w. */
 static void release(wm_workspaces *workspaces, wm_workspace *w, bool alone)
 {
     wm_capture capture;
@@ -125,7 +125,7 @@ static void release(wm_workspaces *workspaces, wm_workspace *w, bool alone)
     }
 }
 
-/* Releases all that match; captured ones stay with their graphs. */
+/* Releases all that match; captured ones are retained for their graphs. */
 static void release_matching(wm_workspaces *workspaces,
                              const struct which *which, bool alone)
 {
@@ -241,8 +241,8 @@ void wm_workspaces_evict_oldest(wm_workspaces *workspaces,
 }
 
 /* Queries the event of each PENDING workspace, so that a stuck stream delays
- * only its own; those not completed are chained and put back after the search.
- */
+ * only its own workspaces. Workspaces that have not completed are chained, and
+ * become PENDING again after the search. */
 wm_workspace *wm_workspace_claim_completed(wm_workspaces *workspaces,
                                            size_t bytes, uint64_t before)
 {

@@ -1,4 +1,4 @@
-/* workspace_state.c: moves workspaces between states and frees them, and says
+/* workspace_state.c: moves workspaces between states, frees them, and records
  * which graphs use them (row A10, workspace_int.h).
  *
  *   SERVING ─ a capture may use it ─► marked ─ bound again in it ─► SERVING
@@ -8,8 +8,7 @@
  *   bound in a capture ─► SERVING ► captured ─ stream or handle ─► RETAINED
  *                            ▲          │      is released             │
  *                            │          │ its last private pool ends   │
- *                            └ bound ───┴──────────────────► UNUSED ◄──┘
- */
+ *                            └ bound ───┴──────────────────► UNUSED ◄──┘ */
 #include "handles/workspace_int.h"
 
 #include "handles/kind.h"
@@ -164,7 +163,8 @@ static unsigned find_pool(const wm_workspace *w, uint64_t pool)
     return i;
 }
 
-/* No call reports the end of graphs of no private pool. */
+/* pool 0, or one too many: no call will report the end of this graph, so the
+ * workspace is untracked. */
 void wm_workspace_add_graph_locked(wm_workspace *w, uint64_t pool)
 {
     unsigned i = find_pool(w, pool);
@@ -205,8 +205,8 @@ uint64_t wm_workspaces_private_pool_of(wm_workspaces *workspaces,
 static void mark_locked(wm_workspace *w, uint64_t pool,
                         enum wm_workspace_mark mark)
 {
-    /* An earlier capture whose end was not reported may have used it: it stays
-     * captured. */
+    /* An earlier capture whose end was not reported may have used the
+     * workspace, which therefore stays captured. */
     bool again = w->mark == WM_MARK_BEGUN && mark == WM_MARK_ANNOUNCED;
 
     if (again || (w->captured && w->mark == WM_MARK_NONE)) {
@@ -292,8 +292,8 @@ bool wm_workspaces_note_capture(wm_workspaces *workspaces, warm_stream stream,
 }
 
 /* The graphs of private pool w->pool[at] are gone. If w served a stream before
- * the capture it serves that stream on; if its handle is still bound to it, it
- * serves the handle until it is released. */
+ * the capture, it continues to serve that stream. If its handle is still bound
+ * to w, w serves the handle until it is released. */
 static void end_locked(wm_workspaces *workspaces, wm_workspace *w, unsigned at)
 {
     w->pool[at] = w->pool[--w->pools];

@@ -31,7 +31,7 @@ warm_status warm_poll(warm_runtime *runtime)
     return wm_space_poll(&runtime->pinned->space);
 }
 
-/* device: whose reset to look for. */
+/* device: the device to check for a reset, or WM_DEVICE_UNKNOWN for all. */
 static warm_status trim(wm_space *space, int device, size_t target,
                         size_t *released)
 {
@@ -287,8 +287,8 @@ warm_status warm_device_get_memory_fraction(warm_runtime *runtime, int device,
 
 /* ---- statistics --------------------------------------------------------- */
 
-/* The checks of a function that fills a struct: of the runtime, given as
- * status, then of the struct, of size bytes. */
+/* Checks the struct that a function fills, of size bytes, unless status, the
+ * check of its runtime, is a failure already. */
 static warm_status check_out(warm_status status, const void *out, size_t size,
                              const char *type)
 {
@@ -452,7 +452,7 @@ warm_status warm_device_get_stats(warm_runtime *runtime, int device,
     wm_space *space = device_space(runtime, device);
     wm_cache_merge_stats_and_read(&space->group, read_counted,
                                   &(struct reading){space, &sum});
-    /* Other threads run meanwhile, since there may be many blocks. */
+    /* Read while other threads run, since there may be many blocks. */
     for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
          a = a->next_arena) {
         if (a->siblings == a) {

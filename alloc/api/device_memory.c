@@ -56,7 +56,8 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
         status = find_lane(space, registry, stream, epoch, &request, &captured);
         held = request.lane;
     }
-    if (captured) { /* no call that would break the capture */
+    if (captured) {
+        /* Until end_recording() no call that breaks captures is made. */
         wm_timelines_begin_found(space->group.timelines);
     }
     if (status == WARM_OK) {
@@ -112,8 +113,8 @@ alloc_slow(warm_runtime *runtime, int device, warm_stream stream, size_t bytes,
 }
 
 /* A miss on the stream of the current slot, read again here so that a hit need
- * not keep it in registers. Outside of the biased lock: another thread ends
- * slots only while the owner is not in a call. */
+ * not keep it in registers. The slot is read without the biased lock: other
+ * threads end slots only while the owner is not in a call. */
 static __attribute__((noinline)) warm_status
 alloc_missed(wm_window *window, size_t bytes, void **pointer)
 {

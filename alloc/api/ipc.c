@@ -226,7 +226,7 @@ warm_status warm_ipc_close(warm_runtime *runtime, void *pointer)
     if (status != WARM_OK) {
         return status;
     }
-    status = WARM_NOT_FOUND; /* the pointer does not tell its device */
+    status = WARM_NOT_FOUND; /* the pointer does not identify its device */
     for (int i = 0; i < runtime->devices && status == WARM_NOT_FOUND; i++) {
         status = wm_imports_close(&runtime->device_spaces[i].imports, pointer);
     }

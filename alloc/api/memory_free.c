@@ -24,8 +24,8 @@ static warm_status not_a_block(const void *pointer, const wm_block *block)
         : block != NULL
             ? "is not the start of a live block: it points into one, or was "
               "freed already"
-            : "was not allocated by warmpool, or its memory went back to the "
-              "system after an earlier free");
+            : "was not allocated by warmpool, or its memory was returned to "
+              "the system after an earlier free");
 }
 
 /* LIVE → FREEING, so that the second of two frees of a pointer is refused. The
@@ -56,8 +56,8 @@ static __attribute__((noinline)) warm_status free_slow(void *pointer)
     if (pointer == NULL) {
         return WARM_OK;
     }
-    /* The state first: only a live block's fields tell its owner (acquire: they
-     * were written before). A pointer into the middle of a block claims
+    /* The state first: only a live block's fields identify its owner (acquire:
+     * they were written before). A pointer into the middle of a block claims
      * nothing, since the block's owner may free it at the same time. */
     if (block == NULL ||
         wm_state_kind(atomic_load_explicit(
@@ -93,9 +93,9 @@ enum free_result {
 static inline __attribute__((always_inline)) enum free_result
 free_ours(wm_window *window, wm_block *block, void *pointer)
 {
-    /* Read before the state: this thread's recorded stream can be gone only if
-     * another thread frees the block too, and then the state read next tells.
-     */
+    /* Read before the state: only another thread's free of this block removes
+     * the stream that this thread recorded, and the state, read next, shows
+     * that free. */
     const wm_timeline *own = wm_block_own(block);
     /* Acquire: the block's other fields are those of its owner. */
     wm_state state = atomic_load_explicit(&block->state, memory_order_acquire);
@@ -104,7 +104,7 @@ free_ours(wm_window *window, wm_block *block, void *pointer)
         if (wm_unlikely(!wm_block_starts_at(block, pointer))) {
             return NOT_OURS;
         }
-        /* The state tells that no other thread recorded a stream and no capture
+        /* The state means that no other thread recorded a stream and no capture
          * uses the block. */
         if (own != NULL) {
             return USED;

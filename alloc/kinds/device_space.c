@@ -17,7 +17,7 @@ static wm_device_space *of_space(wm_space *space)
 }
 
 /* Before the space grows by bytes: returns the segments that were idle longest,
- * as far as the space would then hold more than the collect threshold. */
+ * until the space would hold at most the collect threshold. */
 static void collect(wm_space *space, size_t bytes)
 {
     size_t most = atomic_load_explicit(&of_space(space)->collect_bytes,
@@ -48,19 +48,20 @@ static warm_status obtain(wm_space *space, int node, size_t bytes, void **base)
     if (status != WARM_OK) {
         return status;
     }
-    /* The page map has an entry for each page. CUDA aligns memory as large as
-     * a segment to much more. */
+    /* The page map has one entry per page, so a segment must start a page; CUDA
+     * aligns segments to much more. */
     if (((uintptr_t)got & (WM_PAGE - 1)) == 0) {
         *base = got;
         return WARM_OK;
     }
-    /* While a stream captures the memory stays with the process. */
+    /* While a stream captures, the memory is leaked: to free it would break the
+     * capture. */
     if (wm_space_begin_break(space, &breaking)) {
         (void)wm_driver_device_free(space->driver, device, got);
         wm_space_end_break(space, &breaking);
     }
     return wm_fail(WARM_UNSUPPORTED,
-                   "device %d: the driver gave %s at %p, which is not the "
+                   "device %d: the driver returned %s at %p, not the "
                    "start of a page",
                    device, wm_bytes(bytes).text, got);
 }
@@ -99,8 +100,8 @@ static void describe(wm_space *space, char *text, size_t bytes)
 /* ---- expandable segments ------------------------------------------------- */
 
 /* Reserves addresses for all memory of the device and an eighth more, since
- * gaps may be too small for a request. If the driver refuses so many, half of
- * them, and so on down to what is needed: there may be several ranges. */
+ * gaps may be too small for a request. If the driver refuses, reserves half as
+ * many, and so on, down to `needed`: then there may be several ranges. */
 static warm_status reserve(wm_space *space, size_t needed, void **base,
                            size_t *bytes)
 {
@@ -156,7 +157,7 @@ static const wm_space_traits device_traits = {.name = "device",
                                               .laned = true};
 
 /* Sets the unit by which segments expand. A device without virtual memory has
- * ordinary segments, and a warning says so. */
+ * ordinary segments, and a warning is logged. */
 static warm_status choose_unit(wm_device_space *d, const wm_options *options)
 {
     size_t unit = 0;
@@ -256,8 +257,8 @@ warm_status wm_device_spaces_open(warm_runtime *runtime,
     return WARM_OK;
 }
 
-/* The trims find the completed frees: CUDA waits for the device while memory is
- * returned, and wm_driver_drain() waits for the host device. */
+/* The trims collect the completed frees: CUDA waits for the device while memory
+ * is returned, and wm_driver_drain() waits for the host device. */
 void wm_device_spaces_drain(warm_runtime *runtime)
 {
     size_t released;

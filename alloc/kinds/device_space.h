@@ -1,9 +1,8 @@
 /* device_space.h: the memory of devices, for runtime/.
  *
- * One space a device, of arenas that are siblings: its lanes are the streams
- * (stream_lane.h). The public functions of device_memory.h reach it through
- * runtime->device_spaces.
- */
+ * Each device has one space, whose arenas are siblings; its lanes are the
+ * streams (stream_lane.h). The public functions of device_memory.h reach it
+ * through runtime->device_spaces. */
 #ifndef WM_DEVICE_SPACE_H
 #define WM_DEVICE_SPACE_H
 
@@ -34,10 +33,11 @@ enum { WM_DEVICE_SMALL = 512 << 10, WM_DEVICE_GRAIN = 2 << 20 };
 warm_status wm_device_spaces_open(warm_runtime *runtime,
                                   const wm_options *options);
 /* At the end of a runtime, before the last trim of device and pinned memory:
- * waits for pending frees where the driver would wait anyway. */
+ * collects pending frees where the driver waits for their work (CUDA does when
+ * memory is returned, the host device in wm_driver_drain()). */
 void wm_device_spaces_drain(warm_runtime *runtime);
-/* Stop, before the pinned space is closed: returns idle memory and reports what
- * is in use. Close, after that: frees the records. */
+/* stop(), before the pinned space is closed: returns idle memory and reports
+ * memory in use. close(), after that: frees the records. */
 void wm_device_spaces_stop(warm_runtime *runtime, warm_destroy_report *report);
 void wm_device_spaces_close(warm_runtime *runtime);
 
@@ -47,7 +47,7 @@ void wm_device_spaces_retire(warm_runtime *runtime, warm_stream stream,
 
 /* Claims bytes below the limit for device memory that is no block (workspaces
  * of handles); returns idle segments if that makes room. False: the limit
- * leaves no room. Unclaim gives the claim up. */
+ * leaves no room. unclaim() ends the claim. */
 bool wm_device_space_claim(warm_runtime *runtime, int device, size_t bytes);
 void wm_device_space_unclaim(warm_runtime *runtime, int device, size_t bytes);
 

@@ -13,12 +13,13 @@
 struct wm_mapping {
     struct wm_mapping *next; /* lock imports */
     uint64_t process;        /* const: that exported it */
-    uint64_t number;         /* const: by which that process knows it */
+    uint64_t number;         /* const: that process's number of the segment */
     wm_ipc_name name;        /* const: the driver's, of the first handle */
     size_t bytes;            /* const */
     char *base;              /* const after the first busy time */
     bool busy;               /* lock imports: a thread maps or unmaps it */
-    size_t places; /* lock imports; 0: busy, or unmapped after the capture */
+    size_t places; /* lock imports: open blocks; 0: busy, or to be unmapped
+                      after captures */
 };
 
 /* A block of a mapping that the program has open, by its address. */
@@ -178,7 +179,8 @@ static void end_break(wm_imports *imports, wm_breaking *breaking)
     }
 }
 
-/* Memory that cannot be recorded stays mapped while a stream captures. */
+/* If the pages cannot be recorded, unmaps them again; while a stream captures
+ * they leak instead. */
 static warm_status map(wm_imports *imports, struct wm_mapping *mapping,
                        char **base)
 {
@@ -252,9 +254,10 @@ full:
 
 /* ---- closing ----------------------------------------------------------- */
 
-/* Unmaps a mapping: its pages leave the page map first, since once unmapped
- * others may get the addresses. Memory that was mapped into a context that was
- * reset is unmapped already. False: a stream captures, nothing was done. */
+/* Unmaps a mapping: its pages are removed from the page map first, since
+ * another thread may get the addresses once they are unmapped. Memory that was
+ * mapped into a context that was reset is unmapped already. False: a stream
+ * captures, nothing was done. */
 static bool unmap(wm_imports *imports, struct wm_mapping *mapping,
                   bool announced, warm_status *status)
 {
@@ -276,10 +279,10 @@ static bool unmap(wm_imports *imports, struct wm_mapping *mapping,
     return true;
 }
 
-/* A mapping waits for the end of captures. Called once it is not busy: a thread
- * that finds the captures over clears the flag, and leaves a busy mapping
- * alone. They may have ended before the flag was set, hence the second look.
- * Relaxed: as in wm_private_tend(). */
+/* Records that a mapping must be unmapped when captures end. Called once the
+ * mapping is not busy: the thread that clears the flag skips busy mappings. The
+ * captures may have ended before the flag was set, so this thread checks that
+ * too. Relaxed: as in wm_private_tend(). */
 static void note_later(const wm_imports *imports)
 {
     warm_runtime *runtime = imports->timelines->runtime;
@@ -356,7 +359,7 @@ warm_status wm_imports_close(wm_imports *imports, const void *pointer)
         (void)wm_map_take(&imports->openings, (uintptr_t)pointer);
         last = --place->mapping->places == 0;
         place->mapping->busy = last;
-        imports->promised += last; /* it returns if the driver keeps it */
+        imports->promised += last; /* a slot for it, if unmapping fails */
     }
     wm_lock_release(&imports->lock);
     if (place == NULL) {
@@ -373,7 +376,7 @@ warm_status wm_imports_close(wm_imports *imports, const void *pointer)
 
 /* ---- all of them ------------------------------------------------------- */
 
-/* How often all blocks together are open. */
+/* The sum of the opening counts of all blocks. */
 static uint64_t count_openings(const wm_imports *imports)
 {
     const wm_map_entry *e = NULL;

@@ -28,7 +28,7 @@ typedef struct wm_imports {
     wm_cond settled; /* a mapping is no longer busy */
     struct wm_mapping *mappings;
     wm_map openings; /* lock imports: open blocks, by address */
-    size_t promised; /* lock imports: of them, with room and not in it yet */
+    size_t promised; /* lock imports: slots reserved in it */
 } wm_imports;
 
 void wm_imports_init(wm_imports *imports, wm_driver *driver, int device);
@@ -39,9 +39,9 @@ void wm_imports_fini(wm_imports *imports);
 warm_status wm_imports_open(wm_imports *imports, const warm_ipc_handle *handle,
                             void **pointer);
 
-/* Status: NOT_FOUND, without a message: pointer is not open here; or the
- * driver's, and nothing has changed. While a stream of the device captures, a
- * closed segment stays mapped until it is opened again, or until
+/* Status: NOT_FOUND, without a message: pointer is not open on this device; or
+ * the driver's, and nothing has changed. While a stream of the device captures,
+ * a closed segment stays mapped until it is opened again, or until
  * wm_imports_captures_over(). */
 warm_status wm_imports_close(wm_imports *imports, const void *pointer);
 
@@ -49,7 +49,8 @@ warm_status wm_imports_close(wm_imports *imports, const void *pointer);
  * another capture. */
 bool wm_imports_captures_over(wm_imports *imports);
 
-/* Closes everything; no other thread is inside. Returns the openings closed. */
+/* Closes all openings; no other thread uses the imports. Returns the openings
+ * closed. */
 uint64_t wm_imports_stop(wm_imports *imports);
 
 /* Adds this device's figures to *stats. */

@@ -55,7 +55,7 @@ enum { HELPERS = 63 };
 struct touch {
     char *base;
     size_t bytes;
-    _Atomic size_t next;  /* offset of the first piece that no thread took */
+    _Atomic size_t next;  /* offset of the first unclaimed piece */
     _Atomic bool refused; /* there is no memory */
 };
 
@@ -96,8 +96,9 @@ static void *touch_pieces(void *argument)
     return NULL;
 }
 
-/* The caller and its helper threads take pieces until none is left. For a small
- * range, or if no thread can be made, the caller touches all of it. */
+/* The caller and its helper threads claim and touch pieces until none is left.
+ * For a small range, or if no thread can be created, the caller touches all of
+ * it. */
 bool wm_pin_touch(void *base, size_t bytes, unsigned threads)
 {
     struct touch t = {.base = base, .bytes = bytes};
@@ -143,7 +144,7 @@ static void *map(size_t bytes, bool huge)
         }
         munmap(base + before + bytes, more - before);
         base += before;
-        /* Small pages work as well. */
+        /* May fail: small pages work as well. */
         (void)madvise(base, bytes, MADV_HUGEPAGE);
     }
     return base;
@@ -175,8 +176,9 @@ static warm_status no_memory(size_t bytes)
                         wm_bytes(bytes).text, errno);
 }
 
-/* A full node makes the kernel use another one silently: compares. may_hide:
- * the kernel may not report the node, as for memory that the driver mapped. */
+/* Checks that the pages are on the node: if the node is full, the kernel
+ * silently uses another one. may_hide: an unknown node is accepted, since the
+ * kernel may not report the node of memory that the driver mapped. */
 static warm_status check_node(const wm_pin *pin, int node, void *base,
                               size_t bytes, bool may_hide)
 {
@@ -190,7 +192,7 @@ static warm_status check_node(const wm_pin *pin, int node, void *base,
     return wm_fail(WARM_OUT_OF_MEMORY, "node %d has no memory left", node);
 }
 
-/* Backs all pages, with memory of the node where there are several. */
+/* Touches all pages; with several nodes, they must be on this one. */
 static warm_status back(const wm_pin *pin, int node, void *base, size_t bytes)
 {
     warm_status status =
@@ -205,9 +207,9 @@ static warm_status back(const wm_pin *pin, int node, void *base, size_t bytes)
     return pin->nodes ? check_node(pin, node, base, bytes, false) : WARM_OK;
 }
 
-/* Registers a range that is mapped and well formed: if the driver calls it
- * invalid, it is out of some resource (as cudaHostRegister() is known to do).
- */
+/* Registers a range, which is mapped and aligned. A driver error therefore
+ * means that some resource is used up (cudaHostRegister() then reports an
+ * invalid value): OUT_OF_MEMORY. */
 static warm_status register_range(const wm_pin *pin, void *base, size_t bytes)
 {
     warm_status status = wm_driver_pinned_register(pin->driver, base, bytes);
@@ -282,8 +284,8 @@ static warm_status alloc_near(const wm_pin *pin, int node, size_t bytes,
     if (status != WARM_OK) {
         return status;
     }
-    /* Memory that the driver mapped cannot be placed any more; the place on
-     * simulated nodes is recorded here. */
+    /* Memory that the driver has mapped cannot be moved to a node. On simulated
+     * nodes, records the node instead. */
     if (pin->driver->numa.simulated) {
         status = wm_driver_place(pin->driver, got, bytes, node);
     }

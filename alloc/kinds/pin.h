@@ -34,7 +34,7 @@ struct wm_space;
 
 typedef struct wm_pin {
     wm_driver *driver; /* const */
-    bool maps;         /* const: memory is mapped here, the driver registers */
+    bool maps;         /* const: mmap() and register; else the driver maps */
     bool nodes;        /* const: there are several NUMA nodes */
     bool huge;         /* const: huge pages are requested */
     unsigned threads;  /* const: that touch pages, at least 1 */
@@ -46,7 +46,7 @@ void wm_pin_init(wm_pin *pin, wm_driver *driver, const wm_options *options);
 /* Obtains a region of bytes (whole pages), on node if there are several. No
  * lock held. Status (nothing stays mapped then, except pages of another node
  * while a stream captures, which leak and are logged): OUT_OF_MEMORY (also if
- * the node is full, so that pages came from another one, or if the driver
+ * the node is full, so that the kernel used another one, or if the driver
  * refuses to register), or another of the driver's. */
 warm_status wm_pin_obtain(const wm_pin *pin, int node, size_t bytes,
                           void **base);

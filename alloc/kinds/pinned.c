@@ -26,7 +26,7 @@ static const wm_space_traits pinned_traits = {
 /* ---- pageable memory ---------------------------------------------------- */
 
 /* Unmaps a region once no block in it is live or pending. Of two threads that
- * free its last blocks at once one detaches it. */
+ * free its last blocks at once, one detaches the region. */
 static void unmap_idle(wm_space *space, wm_segment *segment)
 {
     wm_arena *arena = &space->group.arenas[0];
@@ -183,7 +183,7 @@ bool wm_pinned_capture_over(wm_pinned *pinned, warm_stream stream)
 {
     bool found = wm_timelines_over(&pinned->timelines, stream);
 
-    /* Pools that ended during the capture. */
+    /* Returns the memory of private pools that ended during the capture. */
     wm_space_tend_pools(&pinned->space, NULL);
     return found;
 }

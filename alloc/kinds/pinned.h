@@ -20,21 +20,21 @@ typedef struct wm_pinned {
     wm_space pageable;
 } wm_pinned;
 
-/* Makes the pinned space of a runtime whose driver is set; pinned points into
- * that runtime. Obtains the reserve, or starts the thread that does.
- * Status: OUT_OF_MEMORY; with a reserve, also another of the driver's. */
+/* Opens the host memory of a runtime whose driver is set; pinned is a field of
+ * that runtime. Obtains the reserve, or starts the thread that does. Status:
+ * OUT_OF_MEMORY; with a reserve, also another of the driver's. */
 warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
                            wm_pinned **pinned);
 
 /* Ends the background thread; before any other part of the runtime ends. */
 void wm_pinned_stop(wm_pinned *pinned);
 
-/* Ends it: returns idle segments to the driver. Live, pending and lost blocks
- * stay mapped, and are added to report. */
+/* Closes the host memory: returns idle segments to the driver. Live, pending
+ * and lost blocks stay mapped, and are added to report. */
 void wm_pinned_close(wm_pinned *pinned, warm_destroy_report *report);
 
-/* Adds what is left in a space at the end of its runtime, of a device too:
- * live, pending and lost memory, and lost workspaces of handles. */
+/* At the end of a runtime, adds a space's live, pending and lost memory, and
+ * lost workspaces of handles, to the report. Also for spaces of devices. */
 void wm_pinned_report_left(wm_space *space, warm_destroy_report *report);
 
 /* Allocates from the pageable space. Status: OUT_OF_MEMORY. */

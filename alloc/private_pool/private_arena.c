@@ -42,7 +42,7 @@ static wm_private_arena *make_arena(wm_private_pools *pools, wm_space *space,
     }
     made->next = wm_private_arenas(pools);
     /* Release, twice: a thread that finds the arena sees its fields. Under lock
-     * private no other thread puts one in front. */
+     * private no other thread adds one. */
     atomic_store_explicit(&pools->arenas, made, memory_order_release);
     made->arena.next_arena = head;
     atomic_store_explicit(&space->group.all_arenas, &made->arena,
@@ -104,9 +104,9 @@ static wm_private_arena *find_locked(wm_private_pools *pools,
     return spare;
 }
 
-/* A dead arena that is unused, and whose memory captures keep from its return:
- * while there always is a capture, pools come and go in the memory that is held
- * already. */
+/* Revives a dead, unused arena whose memory cannot be returned because a stream
+ * captures: in a program that always captures, new pools reuse the memory of
+ * ended ones. */
 static wm_private_arena *revive_locked(wm_private_pools *pools,
                                        const wm_arena *beside, bool user)
 {
@@ -151,8 +151,8 @@ wm_private_arena *wm_private_arena_locked(wm_private_pools *pools,
 
 /* ---- the end of a pool --------------------------------------------------- */
 
-/* A block that streams outside of captures may still use waits for them from
- * now on, and for the end of a capture that is under way there. */
+/* Frees a retained block. If streams used it outside of captures, it is PENDING
+ * until they complete, and until a capture under way on them has ended. */
 static void put_back(wm_private_arena *own, wm_block *block)
 {
     wm_arena_group *group = &own->space->group;
@@ -168,7 +168,7 @@ static void put_back(wm_private_arena *own, wm_block *block)
         wm_timelines_publish(group->timelines, block);
         return;
     case WM_USES_LOST:
-    case WM_USES_CAPTURED: /* not: captured was cleared above */
+    case WM_USES_CAPTURED: /* impossible: captured was cleared above */
         state = WM_BLOCK_LOST;
         break;
     case WM_USES_NONE:
@@ -267,9 +267,9 @@ void wm_private_tend(warm_runtime *runtime, wm_private_arena *only)
 
 void wm_private_routed(wm_private_arena *arena)
 {
-    /* Release: a thread that gives the arena to another pool sees what the
-     * request did. If the request's pool has ended meanwhile, its block goes
-     * when it is freed. */
+    /* Release: a thread that reuses the arena for another pool sees the
+     * request's effects. If the request's pool has ended meanwhile, the memory
+     * of its block is returned after the block is freed. */
     atomic_fetch_sub_explicit(&arena->routed, 1, memory_order_release);
 }
 

@@ -22,7 +22,8 @@ typedef struct wm_private_pools {
     wm_private_pool *recording; /* lock private; innermost first */
     uint64_t last;              /* lock private: number */
     _Atomic unsigned dead;      /* arenas in that state; relaxed: a hint */
-    /* Every arena ever made; release and acquire: new ones are put in front. */
+    /* Every arena ever made; release and acquire: new ones are added at the
+     * head. */
     _Atomic(wm_private_arena *) arenas;
 } wm_private_pools;
 
@@ -31,7 +32,7 @@ static inline wm_private_arena *wm_private_arenas(wm_private_pools *pools)
     return atomic_load_explicit(&pools->arenas, memory_order_acquire);
 }
 
-/* The pool's arena that replaces the arena beside; null: no memory for its
+/* The pool's arena that replaces arena `beside`; null: no memory for its
  * record. */
 wm_private_arena *wm_private_arena_locked(wm_private_pools *pools,
                                           const wm_private_pool *pool,

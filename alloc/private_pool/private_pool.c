@@ -1,5 +1,5 @@
-/* private_pool.c: pools by number, their references, and the requests that they
- * get while they record (private_pool.h). */
+/* private_pool.c: pools by number, their references, and the requests that are
+ * routed to them while they record (private_pool.h). */
 #include "alloc/private_pool/private_int.h"
 
 #include "alloc/kinds/pinned.h"
@@ -68,7 +68,7 @@ static warm_status begin_locked(warm_runtime *runtime, uint64_t *number,
     if (pool->user != ((flags & WARM_POOL_USER) != 0)) {
         return wm_fail(WARM_INVALID_ARGUMENT,
                        "private pool %" PRIu64
-                       " was begun %s WARM_POOL_USER, and stays so",
+                       " was begun %s WARM_POOL_USER, which cannot change",
                        pool->number, pool->user ? "with" : "without");
     }
     pool->references++;
@@ -106,10 +106,10 @@ warm_status warm_private_pool_begin(warm_runtime *runtime,
         return status;
     }
     /* A capture while a pool for graphs records need not be announced: from now
-     * on each use and free asks the driver whether its stream captures. */
+     * on each use and free queries the driver whether its stream captures. */
     cancel = wm_cancel_off();
     wm_timelines_begin_recording(&runtime->pinned->timelines);
-    /* Release: as in announce(), device.c. */
+    /* Release: a thread that reads this epoch sees that a pool records. */
     atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_release);
     wm_cancel_restore(cancel);
     return WARM_OK;
@@ -162,7 +162,7 @@ warm_status warm_private_pool_end(warm_runtime *runtime, warm_private_pool pool)
 
 /* ---- requests ------------------------------------------------------------ */
 
-/* The innermost recording pool whose filter takes an allocation; or null. */
+/* The innermost recording pool whose filter accepts an allocation; or null. */
 static wm_private_pool *match_locked(wm_private_pools *pools,
                                      warm_stream stream)
 {
@@ -191,8 +191,8 @@ uint64_t wm_private_pool_of(warm_runtime *runtime, warm_stream stream)
     return number;
 }
 
-/* Row E5: an allocation to a pool for graphs, on a stream that may not
- * capture. */
+/* Warns, once for each pool, if memory of a pool for graphs is allocated on a
+ * stream that does not capture (row E5). */
 static void warn_unless_capturing(warm_runtime *runtime, uint64_t number,
                                   warm_stream stream)
 {
@@ -219,12 +219,12 @@ static void warn_unless_capturing(warm_runtime *runtime, uint64_t number,
         wm_log(WARM_LOG_WARNING,
                "memory is allocated to private pool %" PRIu64
                ", which is for graphs, and stream %p does not capture; for "
-               "other ends begin it with WARM_POOL_USER",
+               "other uses begin it with WARM_POOL_USER",
                number, stream);
     }
 }
 
-/* In a graph the stream has the id of captures at its address. */
+/* While the stream captures, info.id is that of captures at its address. */
 static warm_status lane_for(wm_private_arena *own, int device,
                             warm_stream stream, wm_lane **lane)
 {
@@ -290,8 +290,8 @@ warm_status wm_private_route_pinned(wm_space *space, wm_request *request)
     warm_status status =
         wm_private_route(space, WM_DEVICE_UNKNOWN, stream, request);
 
-    /* Pageable memory would not be the pool's: a graph would use it after it
-     * was freed. */
+    /* No pageable memory: the pool would not retain it, and a graph would use
+     * it after it was freed. */
     if (request->arena->pool != NULL && !request->arena->user_pool) {
         request->cause = NULL;
     }
@@ -335,7 +335,8 @@ warm_status warm_private_pool_retain(warm_runtime *runtime,
     return found != NULL ? WARM_OK : unknown(pool.number);
 }
 
-/* *last: the pool, which has left the list and belongs to the caller. */
+/* *last: the pool, if this was its last reference: it is removed from the list,
+ * and the caller ends it. */
 static warm_status drop_locked(wm_private_pools *pools, uint64_t number,
                                wm_private_pool **last)
 {
@@ -375,8 +376,8 @@ static void end_pool(warm_runtime *runtime, wm_private_pool *pool)
     later = wm_timelines_holds_back(&runtime->pinned->timelines);
     runtime->pool_over(runtime, pool->number, later);
     if (later) {
-        /* After pool_over(): a thread that resets the hint must find what
-         * pool_over() has put off. */
+        /* After pool_over(): a thread that resets the hint must find the work
+         * that pool_over() has put off. */
         atomic_store_explicit(&runtime->put_off, true, memory_order_relaxed);
     }
     wm_meta_free(pool);

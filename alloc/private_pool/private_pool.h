@@ -1,7 +1,7 @@
 /* private_pool.h: the private pools of a runtime (rows E1 to E8).
  *
- *   pool 3 ─┬─► arena of pinned memory, node 0      made when the first request
- *   refs 2  ├─► arena of pinned memory, node 1      comes that is routed there
+ *   pool 3 ─┬─► arena of pinned memory, node 0      created by the first
+ * request refs 2  ├─► arena of pinned memory, node 1      that is routed there
  *           └─► arena of device 0, lanes by stream
  *   recording: pool 3 ─► pool 1                     innermost first
  *
@@ -12,8 +12,8 @@
  *
  * An arena for graphs retains freed blocks (arena.c) while the pool lives.
  *
- * Lock private; under it lock registry and lock arena. Filters are called with
- * it. */
+ * Takes lock private; under it lock registry and lock arena. Filters are called
+ * with lock private held. */
 #ifndef WM_PRIVATE_POOL_H
 #define WM_PRIVATE_POOL_H
 
@@ -25,12 +25,12 @@
 
 typedef struct wm_private_arena {
     wm_arena arena;
-    wm_lane_registry registry; /* of a device's that is not for graphs */
+    wm_lane_registry registry; /* of a device's arena that is not for graphs */
     wm_space *space;           /* const */
     wm_arena *beside;          /* const: replaced by this one for the pool */
-    /* Requests in flight, plus the thread that ends the pool. They begin under
-     * lock private while the arena has a pool; until they have ended no other
-     * pool uses it. Release and acquire. */
+    /* Requests in flight, plus the thread that ends the pool. Requests begin
+     * under lock private while the arena has a pool; no other pool uses the
+     * arena until all have ended. Release and acquire. */
     _Atomic unsigned routed;
     /* Its pool has ended, and some of its memory is not returned yet. Lock
      * private to change; relaxed to read. */
@@ -44,11 +44,12 @@ warm_status wm_private_open(warm_runtime *runtime);
 void wm_private_close(warm_runtime *runtime);
 void wm_private_fini(warm_runtime *runtime);
 
-/* Pools that are recording: why a hit does not enter its biased lock. */
+/* The number of pools that record. If it is not 0 an allocation takes the slow
+ * path, which routes it. */
 static inline unsigned wm_private_routing(const warm_runtime *runtime)
 {
     /* Relaxed: the thread that begins a pool and a thread that allocates for it
-     * are one, or are ordered by the program. */
+     * are the same, or the program orders them. */
     return atomic_load_explicit(&runtime->routes, memory_order_relaxed);
 }
 
@@ -57,7 +58,7 @@ static inline bool wm_private_routes(const warm_runtime *runtime)
     return wm_unlikely(wm_private_routing(runtime) != 0);
 }
 
-/* If the filter of a pool takes the request, replaces request->arena by the
+/* If the filter of a pool accepts the request, replaces request->arena by the
  * pool's, and sets request->lane if the pool is for graphs and the memory a
  * device's. device: of the space; -1: pinned. Status: OUT_OF_MEMORY, or the
  * driver's for the stream. */
@@ -70,8 +71,8 @@ warm_status wm_private_route_pinned(wm_space *space, wm_request *request);
 /* Ends a request that was routed to the arena, served or refused. */
 void wm_private_routed(wm_private_arena *arena);
 
-/* The number of the pool for graphs that an allocation on the stream would go
- * to; 0: none. */
+/* The number of the pool for graphs to which an allocation on the stream would
+ * be routed; 0: none. */
 uint64_t wm_private_pool_of(warm_runtime *runtime, warm_stream stream);
 
 /* Returns the memory that dead arenas still hold; only: that of one, null: of

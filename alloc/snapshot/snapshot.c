@@ -35,7 +35,7 @@ static void add(struct list *list, const wm_piece *piece,
     to->count++;
 }
 
-/* Maps states that only the engine distinguishes to those that readers know. */
+/* Maps internal states to the states that a snapshot shows. */
 static enum wm_block_state shown(enum wm_block_state state)
 {
     return state == WM_BLOCK_FREEING   ? WM_BLOCK_LIVE

@@ -3,8 +3,9 @@
  *
  * An arena and its siblings are copied under their locks into pieces, which are
  * written out without a lock. Threads allocate and free blocks of their
- * magazines without these locks: the state of such a block is of some moment of
- * the copy, and its requested size of the caller then or of the next one. */
+ * magazines without these locks: the state of such a block is that of some
+ * moment during the copy, and its requested size may be that of a later
+ * allocation. */
 #ifndef WM_SNAPSHOT_H
 #define WM_SNAPSHOT_H
 
@@ -26,7 +27,7 @@ typedef struct wm_piece {
     uint64_t idle_since_ns;    /* segments; 0: a block is not idle */
 } wm_piece;
 
-/* Of an arena and its siblings. */
+/* The copy of an arena and its siblings. */
 typedef struct wm_snapshot {
     wm_piece *piece;
     size_t count;
@@ -39,7 +40,7 @@ typedef struct wm_snapshot {
 } wm_snapshot;
 
 typedef struct wm_snapshot_set {
-    wm_snapshot *first, *last; /* a space has one at least */
+    wm_snapshot *first, *last; /* not null: each space has an arena */
     uint64_t from, to;         /* const: places from ≤ place < to */
     /* Events of the set, oldest first, at the end of the buffer; none is
      * missing from index `whole` on. */

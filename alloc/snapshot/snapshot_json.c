@@ -3,7 +3,7 @@
  * Two layouts: the library's own, and that of PyTorch's memory visualiser,
  * whose devices are our places. The visualiser starts from the snapshot's
  * segments and blocks and undoes one event after the other, and fails at an
- * event that does not fit. So replaying the events must give exactly the
+ * event that does not fit. So replaying the events must produce exactly the
  * snapshot: arena_trace.c records them in that order. Overwritten events are
  * the oldest, and the visualiser does not need them; events older than a
  * dropped one are left out. */
@@ -23,7 +23,8 @@ typedef struct writer {
     const struct layout *layout;
 } writer;
 
-/* Each function writes one object; begin_segment() all before its blocks. */
+/* Each function writes one object; begin_segment() writes the part before its
+ * blocks. */
 struct layout {
     void (*begin_segment)(writer *w, const wm_snapshot *snapshot, size_t i);
     void (*put_block)(writer *w, const wm_snapshot *snapshot, size_t i);
@@ -65,7 +66,7 @@ static bool get_frame(const wm_history *history, const wm_origin *origin,
 /* Writes the segments of the places from ≤ place < to, in brackets. */
 static void put_segments(writer *w, uint64_t from, uint64_t to)
 {
-    const char *end = "";       /* of the segment before */
+    const char *end = "";       /* closes the previous segment */
     const char *separator = ""; /* between blocks */
 
     wm_text_put(&w->text, "\"segments\":[");
@@ -127,7 +128,7 @@ static void put_stream(wm_text *text, uint64_t lane_id)
     }
 }
 
-/* The clock of another thread may be slightly behind: not below 0. */
+/* Not below 0: the clock of another thread may be slightly behind. */
 static uint64_t age(uint64_t now, uint64_t then)
 {
     return now > then ? now - then : 0;

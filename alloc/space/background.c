@@ -1,6 +1,6 @@
-/* background.c: the thread of a runtime (space.h): its jobs, its rounds, its
- * sleep. Takes lock background, and under it none but to read figures; no lock
- * is held across a call to the driver. */
+/* background.c: the background thread of a runtime (space.h): its jobs, its
+ * rounds, its sleep. Takes lock background and, under it, the locks that
+ * reading statistics takes; no lock is held across a call to the driver. */
 #include "alloc/space/space_int.h"
 
 #include "alloc/cache/pending.h"
@@ -11,11 +11,11 @@
 
 #include <signal.h>
 
-/* Between two polls, in ns. */
+/* Bounds of the pause between two polls, in ns. */
 #define SHORTEST ((uint64_t)50000)
 #define LONGEST  ((uint64_t)10000000)
 
-/* After the driver refused the reserve, until the next attempt, in ns. */
+/* Pause after the driver refused the reserve, in ns. */
 #define RETRY ((uint64_t)100000000)
 
 #define NEVER UINT64_MAX
@@ -32,11 +32,12 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Obtains one region, unless so many bytes are idle on the node, or completed,
- * or were obtained for this job (*obtained). *enough: the job is done. A region
- * has at least the bytes of a segment, so that many small jobs do not leave
- * many small ones; that much less only if the driver refuses. No lock held.
- * Status: OUT_OF_MEMORY, or another of the driver's. */
+/* Obtains one region, unless `bytes` are idle on the node (frees that have
+ * completed are collected first), or were obtained for this job (*obtained).
+ * *enough: the job is done. A region has at least the bytes of a segment, so
+ * that many small jobs do not leave many small segments; less only if the
+ * driver refuses. No lock held. Status: OUT_OF_MEMORY, or another of the
+ * driver's. */
 static warm_status obtain_region(wm_space *space, int node, size_t bytes,
                                  size_t *obtained, bool *enough)
 {
@@ -70,7 +71,7 @@ static warm_status obtain_region(wm_space *space, int node, size_t bytes,
     return status;
 }
 
-/* Adds what is idle to the reason why it is not all. */
+/* Adds the bytes that are idle to the message of a prewarm that failed. */
 static warm_status not_all(wm_space *space, int node, size_t bytes,
                            warm_status status)
 {
@@ -124,8 +125,8 @@ static void end_job_locked(wm_background *b, wm_prewarm_job *job)
     }
 }
 
-/* Ends a step for a job as it was; it may have been cancelled meanwhile, and
- * another one queued. */
+/* Ends a step for the job copied to *was; meanwhile it may have been cancelled,
+ * and another one queued. */
 static void end_step_locked(wm_background *b, int node,
                             const wm_prewarm_job *was, bool enough,
                             warm_status status)
@@ -143,7 +144,8 @@ static void end_step_locked(wm_background *b, int node,
         return;
     }
     job->obtained = was->obtained;
-    /* Idle memory counts, and what was obtained and allocated meanwhile. */
+    /* Counts idle memory, or memory obtained for the job that was allocated
+     * meanwhile. */
     done = smaller(job->bytes, idle > job->obtained ? idle : job->obtained);
     if (done > job->reported) {
         b->obtained += done - job->reported;
@@ -290,8 +292,8 @@ static void sleep_locked(wm_background *b, uint64_t *pause)
 {
     uint64_t ns;
 
-    /* Stored before the figures are read: a thread that makes work after that
-     * sees how this one sleeps (waker.h). */
+    /* Stored before the figures are read: a thread that adds work after the
+     * read sees that this one sleeps (waker.h). */
     atomic_store_explicit(&b->waker.sleep,
                           b->on ? WM_SLEEP_LONG : WM_SLEEP_NONE,
                           memory_order_relaxed);
@@ -312,7 +314,7 @@ static void sleep_locked(wm_background *b, uint64_t *pause)
     atomic_store_explicit(&b->waker.sleep, WM_SLEEP_NONE, memory_order_relaxed);
 }
 
-/* Ends a round; false if there is to be no other. */
+/* Ends a round; false: the thread must end. */
 static bool end_round(wm_background *b, uint64_t *pause)
 {
     bool goes_on;
@@ -336,8 +338,8 @@ static bool end_round(wm_background *b, uint64_t *pause)
 
 /* ---- the thread --------------------------------------------------------- */
 
-/* Polls; if blocks have completed, the next pause is a short one. Young batches
- * stay open: this thread polls regularly. */
+/* Polls; if blocks have completed, the next pause is a short one. Batches
+ * younger than option batch_ms stay open until a later round. */
 static void poll(wm_background *b, uint64_t *pause)
 {
     wm_space *space = b->space;
@@ -376,7 +378,8 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-/* Signals are for the program's own threads. Status: OUT_OF_MEMORY. */
+/* The thread blocks all signals: handlers run on the program's threads. Status:
+ * OUT_OF_MEMORY. */
 static warm_status start_locked(wm_background *b)
 {
     sigset_t all, old;

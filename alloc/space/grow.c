@@ -1,24 +1,23 @@
-/* grow.c: a request for which the space grows, until it is served or refused:
- * on which node, by how much, and what makes room. Takes no lock of its own but
- * lock growth.
+/* grow.c: grows the space for a request, until that is served or refused: on
+ * which node, by how much, and how room is made. Takes lock growth.
  *
- * On which node (row B15):
+ * The order of nodes (row B15):
  *
  *   its own node grows ─► idle memory of other nodes ─► other nodes grow
  *         ─► its own grows, once the idle segments of all are returned
  *
- * A strict request skips the middle. After a node was found full, requests that
- * other memory can serve skip it: an attempt maps, touches and unmaps a region
- * for nothing. 1 request skips it, after the next failure 3, then 7, at most
- * 63. */
+ * A strict request skips the middle. A node that refused is in back-off:
+ * requests that other memory can serve skip it, since an attempt would map,
+ * touch and unmap a region for nothing. 1 request skips it, after the next
+ * failure 3, then 7, at most 63. */
 #include "alloc/space/space_int.h"
 
 #include "runtime/base/status.h"
 
 /* ---- by how much -------------------------------------------------------- */
 
-/* Obtains *bytes; if they are refused half of that, and so on, down to least.
- * *bytes: what was requested last. */
+/* Obtains *bytes; if that is refused half as much, and so on, down to least.
+ * Sets *bytes to the last number requested. */
 static warm_status step_down(wm_space *space, struct wm_grow_request *request,
                              size_t least, size_t *bytes)
 {
@@ -129,9 +128,9 @@ static warm_status try_once(wm_space *space, struct wm_grow_request *request)
 
 /* ---- what makes room for a refused request ------------------------------ */
 
-/* Waits until something has changed for a refused request; false: nothing in
- * flight can. Requests that the driver refuses do not wait for each other, or
- * they would retry forever. */
+/* Waits for a call in flight that may let a refused request succeed; false:
+ * there is none. Requests that the driver refuses do not wait for each other,
+ * or they would retry forever. */
 static bool wait_for_others(wm_space *space,
                             const struct wm_grow_request *request)
 {
@@ -173,8 +172,9 @@ static bool try_exclusive(wm_space *space, struct wm_grow_request *request)
     return request->exclusive;
 }
 
-/* Waits once for the streams of freed blocks. Returns whether that may have
- * made memory idle, or some became idle since the request's last look. */
+/* Waits once for the streams of freed blocks. Returns whether the wait may have
+ * made memory idle, or memory may have become idle since the request last
+ * looked. */
 static bool wait_for_streams(wm_space *space, struct wm_grow_request *request)
 {
     bool wait = !request->waited;
@@ -200,7 +200,7 @@ static bool make_room(wm_space *space, struct wm_grow_request *request)
     if (again) {
         wm_arena_count(request->arena, WM_COUNT_RETRY);
     }
-    /* An error of returning a segment is not why the request fails. */
+    /* The request reports its own error, not one of returning a segment. */
     wm_error_restore(&cause);
     return again;
 }
@@ -223,8 +223,8 @@ enum { LONGEST_BACKOFF = 63 };
 
 /* Grows a node, and begins or ends its back-off; relaxed, here and below: two
  * threads may count one step, which is harmless. A refusal by the limit costs
- * no driver call, so it begins no back-off. give_back: whose idle segments may
- * be returned; null: all. */
+ * no driver call, so it begins no back-off. give_back: the arena whose idle
+ * segments, with its siblings', may be returned; null: all. */
 static warm_status grow(wm_space *space, const wm_request *request,
                         wm_arena *arena, wm_arena *give_back, wm_block **block)
 {
@@ -306,7 +306,7 @@ bool wm_growth_in_backoff(wm_space *space, const wm_request *request)
     return true;
 }
 
-/* Allocates idle memory of other nodes; else lets those grow. */
+/* Allocates idle memory of other nodes; else grows one of them. */
 static warm_status spill(wm_space *space, const wm_request *request,
                          wm_block **block)
 {

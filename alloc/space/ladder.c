@@ -1,5 +1,4 @@
-/* ladder.c: what an allocation tries, in which order: see the table at the end.
- */
+/* ladder.c: the sources that an allocation tries, in the order of ladder[]. */
 #include "alloc/space/space_int.h"
 
 #include "alloc/arena/arena.h"
@@ -35,7 +34,7 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request)
         space->traits->describe(space, driver, sizeof driver);
     }
     wm_space_stats(space, &s);
-    /* The driver's reason comes last: it may be long, and cut off. */
+    /* The driver's reason comes last, since it may be long and be cut off. */
     return wm_fail_code(
         WARM_OUT_OF_MEMORY, cause.origin, cause.code, cause.code_text,
         "out of memory: requested %s of %s memory%s%s; held %s, live %s, idle "
@@ -54,16 +53,18 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request)
 
 /* ---- the rungs ---------------------------------------------------------- */
 
-/* Which allocations try a rung, and what surrounds it. */
+/* Which allocations try a rung, and the bracket that it needs. */
 enum {
-    POLLED = 1,  /* a background thread returns idle segments, or nobody does */
-    AGED = 2,    /* the allocations that miss return them, once they are old */
+    POLLED = 1,  /* a background thread returns old idle segments, or no thread
+                    does */
+    AGED = 2,    /* allocations that miss return old idle segments */
     GRAPHS = 4,  /* for a pool of graphs: streams and threads are not touched */
     LANED = 8,   /* only if the block is for a stream's lane */
     SPARED = 16, /* only if other memory can serve the request */
-    QUIET = 32,  /* the last error is kept, the thread cannot be cancelled */
+    QUIET = 32,  /* the last error is saved, cancellation is off */
     WORK = 64,   /* and driver calls are allowed while a stream captures */
-    TAG = 128    /* the block is not from this thread's cache: marked as its */
+    TAG = 128 /* the block is not from this thread's cache: it is tagged as its
+                 own */
 };
 
 /* An allocation on its way up the ladder; on the thread's stack. */
@@ -71,7 +72,7 @@ typedef struct climb {
     wm_space *space;
     const wm_request *request;
     wm_block *block;     /* what a rung found */
-    warm_status status;  /* why there is none, once the space could not grow */
+    warm_status status;  /* why there is none; OK until a rung was refused */
     enum wm_split split; /* of idle runs that fit badly */
     unsigned kind;       /* POLLED, AGED or GRAPHS */
     unsigned begun;      /* QUIET, WORK */
@@ -82,8 +83,8 @@ typedef struct climb {
  * block, or with a status other than OK. */
 typedef bool rung_fn(climb *c);
 
-/* Allocates what is idle: from the thread's cache, which is refilled from the
- * arena, or from the arena where the thread has no cache for the request. */
+/* Allocates idle memory: from the thread's cache, which is refilled from the
+ * arena; or from the arena, if the thread has no cache for the request. */
 static bool take(climb *c, const wm_request *request, enum wm_split split)
 {
     if (wm_cache_refill(&c->space->group, request, split, &c->block) ==
@@ -112,7 +113,7 @@ static bool take_or_steal(climb *c)
 }
 
 /* Queues a fence in each stream that has idle memory in the arena (null: in
- * all), so that the poll that follows can give it to the request's stream. */
+ * all), so that the next poll can release it to the request's stream. */
 static void queue_fences(const climb *c, wm_arena *arena)
 {
     wm_arena *own = c->request->arena;
@@ -225,7 +226,8 @@ static bool refuse_in_backoff(climb *c)
     return c->status != WARM_OK;
 }
 
-/* Idle memory of other streams, for which the request's stream waits. */
+/* Allocates idle memory of other streams, after the request's stream has been
+ * made to wait for them. */
 static bool share(climb *c, bool is_short)
 {
     const wm_space_traits *traits = c->space->traits;
@@ -259,14 +261,15 @@ static bool obtain(climb *c)
     return c->status != WARM_OUT_OF_MEMORY;
 }
 
-/* While this thread reclaims, other threads allocate and free, and may cache
- * again what was flushed: so many attempts are enough to find a moment. */
+/* Attempts to flush and allocate: other threads may cache the flushed blocks
+ * again before this thread allocates them. */
 enum { RECLAIMS = 8 };
 
-/* Flushes the caches of all threads, whatever that costs, and grows again: by
- * what their idle segments gave back to the driver, too. If the caches have
- * nothing, another thread may have flushed them and returned the memory to the
- * driver since the refusal: then the space grows again as well. */
+/* Flushes the caches of all threads, whatever that costs, and grows again:
+ * their idle segments are returned to the driver, which then may have enough.
+ * If the caches have nothing, another thread may have flushed them and returned
+ * the memory to the driver since the refusal: then the space grows again as
+ * well. */
 static bool grow(climb *c)
 {
     uint64_t gained = 0;
@@ -288,9 +291,9 @@ static bool grow(climb *c)
 
 /* ---- memory callbacks --------------------------------------------------- */
 
-/* A request for which the thread calls the callbacks of a runtime; on its
- * stack, which may have several: a callback may allocate from another runtime.
- */
+/* A request for which this thread is calling the memory callbacks of a runtime;
+ * on the thread's stack. They nest: a callback may allocate from another
+ * runtime. */
 struct asking {
     const warm_runtime *runtime;
     const struct asking *outer;
@@ -298,8 +301,8 @@ struct asking {
 
 static _Thread_local const struct asking *asking;
 
-/* A memory callback that allocates is refused, or it would be called for its
- * own request again, and so on. */
+/* Refuses an allocation by a memory callback, which would be called again for
+ * its own request, without end. */
 static bool refuse_in_callback(climb *c)
 {
     const struct asking *a = asking;
@@ -339,14 +342,14 @@ static bool call_callbacks(wm_space *space, size_t bytes)
         }
     }
     asking = mine.outer;
-    /* What failed in a callback is not why the request does. */
+    /* The request reports its own error, not one of a callback. */
     wm_error_restore(&cause);
     return again;
 }
 
 static bool ask_callbacks(climb *c)
 {
-    /* The poller has the callbacks of all spaces of a runtime. */
+    /* The space that polls the others holds the callbacks of the runtime. */
     if (!call_callbacks(c->space->poller, c->request->bytes)) {
         return false;
     }
@@ -361,7 +364,7 @@ static bool ask_callbacks(climb *c)
 
 /* ---- the ladder --------------------------------------------------------- */
 
-/* In this order, until one of them ends the allocation. */
+/* Tried in this order, until one ends the allocation. */
 static const struct rung {
     rung_fn *try;
     unsigned flags;
@@ -375,7 +378,7 @@ static const struct rung {
     {steal, POLLED | AGED | QUIET},
     {merge_cached, POLLED | LANED | QUIET},
     {poll_all, POLLED | QUIET},
-    {steal, POLLED | LANED | QUIET}, /* what that poll brought to siblings */
+    {steal, POLLED | LANED | QUIET}, /* what poll_all released to siblings */
     {reclaim, POLLED | QUIET | TAG},
     {poll_and_decay, AGED | WORK | TAG},
     {refuse_in_backoff, POLLED | AGED | SPARED | WORK},
@@ -387,7 +390,7 @@ static const struct rung {
     {ask_callbacks, POLLED | AGED | GRAPHS | WORK | TAG},
 };
 
-/* Begins what surrounds a rung. False: the driver does not allow it. */
+/* Begins the brackets of a rung. False: the driver refused the capture mode. */
 static bool begin_work(climb *c, unsigned flags)
 {
     if ((c->begun & QUIET) == 0) {
@@ -414,8 +417,8 @@ static void end_work(const climb *c)
     }
 }
 
-/* An out-of-memory error is reported here, or by a caller that has other memory
- * for the request (request->cause): then the last error stays what it was. */
+/* Reports out of memory; or, for a caller that has other memory for the
+ * request, stores the error in *request->cause and restores the last error. */
 static warm_status fail(const climb *c)
 {
     if (c->request->cause == NULL) {
@@ -432,9 +435,9 @@ warm_status wm_space_alloc(wm_space *space, const wm_request *request,
     const struct rung *end = ladder + sizeof ladder / sizeof *ladder;
     const struct rung *rung = ladder;
     wm_space_work work; /* large: not cleared */
-    /* To merge runs of a stream's lane takes a walk over all of them: where the
-     * thread caches blocks in the order of that stream, its cache and those of
-     * other threads come first. */
+    /* Merging runs of a stream's lane walks over all of them: if the thread
+     * caches blocks of that stream (epoch is not 0), its cache and those of
+     * other threads are tried first. */
     climb c = {.space = space,
                .request = request,
                .status = wm_driver_look(space->driver, space->group.device),

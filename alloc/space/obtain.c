@@ -14,16 +14,16 @@
 
 /* ---- claims ------------------------------------------------------------- */
 
-/* What a request has after it looked for memory again. */
+/* The result of a request that looked for memory again. */
 enum claim {
-    SERVED,      /* a block, from memory that others obtained meanwhile */
-    CLAIMED,     /* a call in the list, which is to obtain memory */
-    NEEDS_RANGE, /* no addresses: this thread reserves some */
-    REFUSED      /* nothing; *status says why */
+    SERVED,      /* a block, from memory that other threads obtained */
+    CLAIMED,     /* its call is in the list; it must call the driver */
+    NEEDS_RANGE, /* no free addresses: this thread must reserve some */
+    REFUSED      /* no block and no call; *status: why */
 };
 
 /* A request does not wait for a call that obtains more than PATIENCE times what
- * its own growth would: memory ahead of demand comes in large regions. */
+ * its own growth would: memory ahead of demand is obtained in large regions. */
 enum { PATIENCE = 4 };
 
 /* A call in flight for the arena or a sibling that has room, or null. */
@@ -40,8 +40,9 @@ find_room_locked(wm_growth *growth, const struct wm_grow_request *request)
     return NULL;
 }
 
-/* Whether the limit leaves room for the call's bytes; or for fewer that suffice
- * for the request: then the call is for those, in whole grains. */
+/* Whether the limit leaves room for the call's bytes. If it leaves room for
+ * fewer, in whole grains, that suffice for the request, reduces the call to
+ * those. */
 static bool fit_limit_locked(const wm_space *space,
                              const struct wm_grow_request *request,
                              struct wm_growth_call *call)
@@ -76,9 +77,9 @@ static warm_status refuse_by_limit(const wm_space *space)
                    wm_bytes(wm_space_limit(space)).text, beside);
 }
 
-/* Allocates from what other threads obtained since the miss; or waits for a
- * call in flight that has room, or that keeps this one from growing, and looks
- * again; or begins the call. */
+/* Allocates from memory that other threads obtained since the miss; or waits
+ * for a call in flight that has room, or that must end before this request may
+ * grow, and looks again; or begins the call. */
 static enum claim claim_locked(wm_space *space, struct wm_grow_request *request,
                                struct wm_growth_call *call, warm_status *status)
 {
@@ -94,7 +95,7 @@ static enum claim claim_locked(wm_space *space, struct wm_grow_request *request,
             request->block = wm_arena_take_or_steal(
                 request->arena, request->lane, request->bytes, &starved);
             if (request->block != NULL) {
-                *status = WARM_OK; /* it may have waited for addresses */
+                *status = WARM_OK; /* drops the NOT_FOUND of an earlier turn */
                 return SERVED;
             }
             if (starved) {
@@ -120,7 +121,7 @@ static enum claim claim_locked(wm_space *space, struct wm_grow_request *request,
             wm_expand_claim(request->arena, request->lane, request->needed,
                             call->bytes, &request->expansion);
         if (*status == WARM_OK) {
-            /* May be less than requested: adjacent idle memory counts. */
+            /* May be less than requested: adjacent idle memory is used. */
             call->bytes = request->expansion.bytes;
             call->room = request->expansion.room - request->needed;
             break;
@@ -170,18 +171,21 @@ static warm_status add_range(wm_space *space,
 
 /* ---- what a growth replaces --------------------------------------------- */
 
-/* If more than this part of what is held is idle, a growth returns some. */
+/* If more than an IDLE_PART-th of the bytes held is idle, a growth of an
+ * expandable segment returns some. */
 enum { IDLE_PART = 8 };
 
-/* Expandable segments: if much is idle, none of it in one place large enough,
- * returns as many bytes as the call obtains, those idle longest.
+/* Expandable segments: if much memory is idle, but no range of it is large
+ * enough, returns the pieces that are idle longest, as many bytes as the call
+ * obtains.
  *
- * Others: returns idle oversize segments that are too small for the request, at
- * most as many bytes as the call obtains. It cannot thrash, whatever the load:
- * a segment is returned only for a larger one, so among segments that would be
- * returned and obtained over and over the largest is never returned. Other
- * segments stay for threads that allocate meanwhile. Memory that is obtained
- * ahead of demand replaces nothing. */
+ * Other segments: returns idle oversize segments that are too small for the
+ * request, at most as many bytes as the call obtains. It cannot thrash,
+ * whatever the load: a segment is returned only for a larger one, so among
+ * segments that would be returned and obtained over and over the largest is
+ * never returned. Idle segments that are not oversize stay, since other threads
+ * may allocate from them meanwhile. Memory that is obtained ahead of demand
+ * replaces nothing. */
 static void replace_idle(wm_space *space, const struct wm_grow_request *request,
                          size_t bytes)
 {
@@ -215,11 +219,11 @@ static warm_status commit_one(wm_space *space, const wm_expansion *expansion,
     return status;
 }
 
-/* A growth smaller than a step comes in pieces of this part of what is held: a
- * live block keeps no more than its piece from being returned. With the whole
- * growth as one piece device-tmix holds 6 % more, device-tsrv with streams that
- * lag 9 %; with a 64th 3 %; with a 128th as with single units (means of eight
- * seeds). */
+/* A growth below WM_PIECE_MAX is committed in pieces of a PIECE_PARTS-th of the
+ * bytes held, since a live block prevents the return of its whole piece. Bytes
+ * held, against pieces of a single unit (means of eight seeds): the whole
+ * growth as one piece 6 % more on device-tmix and 9 % on device-tsrv with
+ * lagging streams; a 64th 3 % more; a 128th the same. */
 enum { PIECE_PARTS = 128 };
 
 static size_t whole_units(size_t bytes, size_t unit)
@@ -252,11 +256,11 @@ static bool uncommit(wm_space *space, const wm_expansion *expansion,
     return at == end;
 }
 
-/* Has the driver commit memory to a claimed part, and counts the calls; first
- * what the request needs, so that its pieces hold no other block. If the driver
- * refuses, half as much is requested; a refusal of a single unit ends it. On
- * failure nothing stays committed; if *torn, some of it could not be removed.
- * Status: OUT_OF_MEMORY, or another of the driver's. */
+/* Has the driver commit memory to a claimed part, and counts the calls. Commits
+ * the bytes that the request needs first, so that their pieces hold no other
+ * block. If the driver refuses, requests half as much, down to a single unit.
+ * On failure nothing stays committed; if *torn, some of it could not be
+ * removed. Status: OUT_OF_MEMORY, or another of the driver's. */
 static warm_status commit(wm_space *space, const wm_expansion *expansion,
                           bool *torn)
 {
@@ -293,7 +297,7 @@ static warm_status commit(wm_space *space, const wm_expansion *expansion,
 
 /* Returns memory for which there is no record. If the driver refuses it, or
  * returning it would break a capture, the memory leaks: it stays held, and
- * counts below the limit. base: of a region; else it is the request's part of
+ * counts toward the limit. base: of a region; else it is the request's part of
  * an expandable segment. counted: bytes of it that count as held already.
  * Returns whether it leaked. */
 static bool lose(wm_space *space, const struct wm_grow_request *request,
@@ -324,10 +328,11 @@ static bool lose(wm_space *space, const struct wm_grow_request *request,
     return lost;
 }
 
-/* After a device was reset the driver may use its addresses again, for another
- * device or for page-locked memory. Lost blocks have records there, and their
- * owners may still free them: a pointer would name two blocks. Such memory is
- * held until the driver gave other addresses, then returned. */
+/* After a reset of a device the driver may reuse its addresses, for another
+ * device or for page-locked memory. The lost blocks still have records there,
+ * and the program may still free them: a pointer would name two blocks. Memory
+ * at such addresses is held until the driver returns other addresses, and then
+ * freed. */
 enum { ADDRESSES_TRIED = 8 };
 
 static warm_status obtain_apart(wm_space *space,
@@ -343,9 +348,9 @@ static warm_status obtain_apart(wm_space *space,
         taken[count++] = *base;
         if (count == ADDRESSES_TRIED) {
             status = wm_fail(WARM_OUT_OF_MEMORY,
-                             "the driver gives no addresses but those of "
-                             "memory that a reset of a device ended; destroy "
-                             "the runtime and make a new one");
+                             "the driver returns only addresses of memory "
+                             "that a reset of a device ended; destroy the "
+                             "runtime and create a new one");
         } else {
             status = space->traits->obtain(space, node, bytes, base);
         }

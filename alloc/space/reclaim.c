@@ -8,7 +8,7 @@
 #include "alloc/arena/arena_int.h"
 #include "alloc/space/space_int.h"
 
-/* Windows that are flushed one at a time before all of them are. */
+/* Windows that are flushed one at a time before all are flushed. */
 enum { WM_RICHEST = 16 };
 
 struct reclaim {
@@ -19,7 +19,7 @@ struct reclaim {
     uint64_t blocks, windows; /* flushed, visited */
     const wm_window *richest; /* the window that caches the most bytes */
     int64_t most;             /* those bytes */
-    uint64_t number;          /* of its set: decides between equal ones */
+    uint64_t number;          /* of its set: the lower one wins a tie */
 };
 
 static void try_again(struct reclaim *reclaim)
@@ -61,8 +61,9 @@ static void reclaim_window(wm_window *window, void *context)
 
     for (unsigned at = 0; (set = wm_cache_next_set(
                                window, &reclaim->space->group, &at)) != NULL;) {
-        /* Blocks of another node cannot serve the request; if it must be
-         * served, their segments are returned to the driver in its place. */
+        /* Blocks of another node cannot serve the request. If it must be
+         * served, they are flushed too, so that their segments can be returned
+         * to the driver, which then has memory for it. */
         if (reclaim->must ||
             wm_arena_is_sibling(set->arena, reclaim->request->arena)) {
             reclaim->blocks += wm_cache_flush(set, WM_ALL);
@@ -98,9 +99,9 @@ static bool is_richest(const wm_window *window, void *context)
     return window == reclaim->richest && has_some(window, context);
 }
 
-/* Flushes the richest cache first, one at a time, so that few threads miss
- * later; then all. The outcome does not depend on the order in which threads
- * began. */
+/* Flushes the cache with the most bytes, up to WM_RICHEST times, so that few
+ * threads miss later; then all caches. The outcome does not depend on the order
+ * in which threads began. */
 static void reclaim_others(struct reclaim *reclaim)
 {
     const wm_visit look = {is_richest_so_far, NULL, NULL, reclaim};
@@ -113,9 +114,8 @@ static void reclaim_others(struct reclaim *reclaim)
         if (reclaim->most > 0) {
             (void)wm_window_visit(reclaim->space->group.runtime, &one);
         }
-        /* If no window caches anything: a block that was cached when the arena
-         * had nothing may be allocated by now, and the memory beside it large
-         * enough. */
+        /* Also if no window caches anything: since the miss, other threads may
+         * have flushed or allocated the blocks that they cached then. */
         poll_and_try_again(reclaim);
         if (reclaim->most == 0) {
             return;
@@ -157,8 +157,8 @@ static void reclaim_mine(struct reclaim *reclaim)
     wm_biased_release(&window->biased);
 }
 
-/* Rent or buy: whether flushing has cost as much as a growth by now, which then
- * comes first. */
+/* Rent or buy: whether flushing has cost as much as a growth since the space
+ * last grew; then it grows instead of flushing. */
 static bool growth_is_cheaper(wm_space *space, size_t bytes)
 {
     /* Relaxed, both: an estimate to which several threads add. */
@@ -186,8 +186,8 @@ bool wm_space_reclaim(wm_space *space, const wm_request *request, bool must,
         reclaim_mine(&reclaim);
     }
     if (reclaim.block == NULL) {
-        /* Pending frees before the caches of other threads: these threads would
-         * not miss them, as they would their cached blocks. */
+        /* Pending frees come before the caches of other threads: flushing a
+         * cache makes its thread miss, collecting a pending free does not. */
         wm_space_collect_pending(space);
         try_again(&reclaim);
     }
@@ -195,7 +195,7 @@ bool wm_space_reclaim(wm_space *space, const wm_request *request, bool must,
         reclaim_others(&reclaim);
     }
     if (flush && reclaim.block == NULL) {
-        /* The space grows: the cost begins anew. Relaxed: as above. */
+        /* The space grows next: the cost restarts at 0. Relaxed: as above. */
         atomic_store_explicit(&space->group.reclaimed, 0, memory_order_relaxed);
     } else if (flush) {
         atomic_fetch_add_explicit(&space->group.reclaimed,

@@ -21,7 +21,8 @@ warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
     return status;
 }
 
-/* To return memory breaks captures: while one is known it stays idle. */
+/* Returning memory breaks captures: while a capture is known, the memory stays
+ * idle. */
 static bool begin_break(wm_space *space, wm_breaking *breaking)
 {
     bool begun = wm_space_begin_break(space, breaking);
@@ -46,8 +47,8 @@ size_t wm_growth_held_beside(wm_arena *arena)
 struct purge {
     wm_arena *arena; /* and its siblings; null: of all */
     size_t target;   /* bytes that may stay held, if what.bytes is 0 */
-    bool by_rank;    /* the arena first whose memory ranks highest */
-    bool refused;    /* out: the driver refused some, which rank last now */
+    bool by_rank;    /* the arena with the highest rank first; else in turn */
+    bool refused;    /* out: the driver refused segments, which rank last now */
     wm_purge what;
 };
 
@@ -113,7 +114,8 @@ static bool has_idle(wm_space *space, const struct purge *purge)
     return a != NULL;
 }
 
-/* Detaches from the arenas in turn. What decays leaves the reserve. */
+/* Detaches from the arenas in turn. A purge by age (before_ns) spares option
+ * reserve_bytes on the reserve's node. */
 static wm_segment *detach_each(wm_space *space, const struct purge *purge,
                                wm_purge *what)
 {
@@ -166,9 +168,9 @@ static wm_segment *detach_first(wm_space *space, const struct purge *purge,
 
 /* ---- returned segments -------------------------------------------------- */
 
-/* Ends breaking after its call. Returns the bytes that the driver took back.
- * purge->refused is set if it refuses a whole region for the first time since
- * the region became idle. */
+/* Calls the driver, then ends *breaking. Returns the bytes that the driver
+ * freed. Sets purge->refused if the driver refuses a whole region for the first
+ * time since the region became idle. */
 static size_t return_one(wm_space *space, struct purge *purge,
                          wm_segment *segment, wm_breaking *breaking)
 {
@@ -180,8 +182,8 @@ static size_t return_one(wm_space *space, struct purge *purge,
 
     wm_space_end_break(space, breaking);
     if (status == WARM_OK) {
-        /* In one step: a trim to a target counts the bytes held, less those in
-         * flight. */
+        /* Both under lock growth: a trim to a target subtracts the bytes of
+         * detached segments from the bytes held. */
         wm_lock_acquire(&growth->lock);
         growth->held -= bytes;
         wm_arena_released(arena, segment);
@@ -278,7 +280,7 @@ size_t wm_growth_give_back(wm_space *space, wm_arena *arena, size_t target)
 
     do {
         bytes += return_segments(space, &purge);
-    } while (purge.refused && target > 0); /* others in their place */
+    } while (purge.refused && target > 0); /* others instead of the refused */
     wm_growth_log_deferred(space);
     return bytes;
 }

@@ -1,5 +1,5 @@
-/* space.c: a space begins and ends; its figures; what surrounds slow work; the
- * user's memory callbacks. */
+/* space.c: begins and ends a space; sums its statistics; brackets slow work;
+ * holds the program's memory callbacks. */
 #include "alloc/space/space_int.h"
 
 #include "alloc/arena/arena.h"
@@ -30,8 +30,8 @@ static warm_status init_background(wm_space *space,
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
     }
     b->space = space;
-    /* The thread and the reserve are of page-locked memory; what is idle on a
-     * device decays when its allocations miss. */
+    /* The thread and the reserve serve page-locked memory only. A device's idle
+     * segments are returned when allocations of the device miss. */
     if (!traits->nodeless) {
         b->on = strcmp(options->background, "on") == 0;
         b->reserve_bytes = wm_page_round(options->reserve_bytes);
@@ -43,7 +43,8 @@ static warm_status init_background(wm_space *space,
     return WARM_OK;
 }
 
-/* Siblings of a node: option arenas, or 0: one for each usable CPU of it. */
+/* Arenas of a node: option arenas; if that is 0, one per usable CPU of the
+ * node. */
 static unsigned count_shards(const wm_space *space, const wm_options *options)
 {
     unsigned nodes = (unsigned)space->group.nodes;
@@ -161,7 +162,8 @@ void wm_space_fini(wm_space *space)
 
 /* ---- figures: sums over the arenas (row B14) ----------------------------- */
 
-/* The first arena of the next node: its figures are those of all siblings. */
+/* The first arena of the next node. Reading it reads the sums of its siblings.
+ */
 static wm_arena *next_node(const wm_arena *arena)
 {
     wm_arena *next = arena->next_arena;
@@ -338,8 +340,8 @@ void wm_space_work_end(wm_space *space, wm_space_work *work, bool recovered)
 
 /* ---- memory callbacks --------------------------------------------------- */
 
-/* Puts a callback in the place of another one; no function: of none. False:
- * there is no such place. */
+/* Replaces callback old by new; a null function stands for a free slot. False:
+ * old is not there. */
 static bool replace_callback(wm_space *space, wm_space_callback old,
                              wm_space_callback new)
 {

@@ -1,8 +1,8 @@
 /* space.h: a kind of memory: its arenas, and how segments are obtained from the
  * driver and returned.
  *
- * An allocation that the thread's cache cannot serve tries in this order, and
- * stops as early as it can (the table in ladder.c):
+ * An allocation that the thread's cache cannot serve tries these sources in
+ * order until one has a block (the table in ladder.c):
  *
  *   idle blocks            of the thread's cache, refilled from its arena
  *   completed blocks       that this thread freed, then of a few streams
@@ -10,7 +10,7 @@
  *   sibling arenas         an idle segment moves over, or a block is allocated
  *   completed blocks       of all streams; then the siblings once more
  *   other threads' caches  flushed, while that costs less than growth does
- *   frees of all threads   that wait in their caches, and are complete
+ *   all threads' frees     that are batched, once their streams completed them
  *   the driver             a segment; idle segments of the node are returned;
  *                          other nodes; idle segments of all are returned
  *   all threads' caches    flushed, whatever that costs; the driver again
@@ -18,8 +18,8 @@
  *   the user's callbacks   free something; the driver again
  *   out of memory
  *
- * No lock is held across a driver call. Blocks of all spaces are freed and
- * recorded by the functions below: a block leads to its space. */
+ * No lock is held across a driver call. The functions below free and record
+ * blocks of every space: they find the space through the block. */
 #ifndef WM_SPACE_H
 #define WM_SPACE_H
 
@@ -60,18 +60,19 @@ typedef struct wm_prewarm_job {
     size_t bytes;    /* 0: no job */
     size_t obtained; /* bytes obtained for it */
     size_t reported; /* bytes of it counted in wm_background.obtained */
-    uint64_t number; /* tells a job from a cancelled one before it */
+    uint64_t number; /* distinguishes a job from an earlier, cancelled one */
 } wm_prewarm_job;
 
 /* Embedded in a space; only the page-locked space's is begun. Fields belong to
  * background.c. */
 typedef struct wm_background {
-    /* Read by hits: a cache line in which little is written. */
+    /* Read by hits: this cache line is rarely written. */
     _Alignas(64) struct wm_space *space; /* const */
     bool on;                             /* const: option background */
     size_t reserve_bytes;                /* const: idle bytes wanted, if on */
     int reserve_node;                    /* const */
-    _Atomic uint64_t retry_ns; /* when to try again for a reserve refused */
+    _Atomic uint64_t retry_ns; /* earliest next attempt after the driver refused
+                                  the reserve */
     wm_waker waker;            /* signalled to wake the thread or stop it */
     wm_cond over;              /* a round ended, or the last prewarm job */
     /* Lock of the waker: */
@@ -79,24 +80,25 @@ typedef struct wm_background {
     uint64_t rounds;            /* completed */
     uint64_t wakes;             /* ends of a sleep */
     struct wm_prewarm_job *job; /* for each node; the array is const */
-    bool obtaining;             /* it obtains memory for a job right now */
+    bool obtaining;             /* the thread is obtaining memory for a job */
     uint64_t wanted, obtained;  /* bytes: progress of the jobs */
     warm_error failure;         /* the first since the last report */
     pthread_t thread;           /* const once started */
 } wm_background;
 
 /* Starts the thread if option background is on; else obtains the reserve now.
- * The runtime is complete. Status: OUT_OF_MEMORY, or another of the driver's.
- */
+ * The rest of the runtime is ready. Status: OUT_OF_MEMORY, or another of the
+ * driver's. */
 warm_status wm_background_begin(wm_background *b);
 /* Cancels the prewarm jobs, ends the thread and joins it. */
 void wm_background_stop(wm_background *b);
 
 /* Obtains idle memory ahead of demand, until bytes are idle on the node: in
  * regions of at most option pin_chunk, so that no call of the driver page-locks
- * gigabytes. A failure's message says how much is idle. */
+ * gigabytes. The message of a failure includes the idle bytes. */
 warm_status wm_prewarm_now(struct wm_space *space, int node, size_t bytes);
-/* The same by the background thread. Status: OUT_OF_MEMORY (no thread). */
+/* Queues such a job for the background thread. Status: OUT_OF_MEMORY (no thread
+ * could be started). */
 warm_status wm_prewarm_queue(wm_background *b, int node, size_t bytes);
 /* Waits for all jobs; returns the first failure since the last call. */
 warm_status wm_prewarm_await(wm_background *b);
@@ -123,26 +125,26 @@ bool wm_prewarm_has_jobs_locked(const wm_background *b);
  * A thread that waited for a growth retries its allocation when that growth
  * completes, and grows only if the memory does not suffice. If a request is
  * refused while another call returns memory to the driver, or holds room under
- * the limit that it may give up, the request waits for that call: out of memory
+ * the limit that it may not use, the request waits for that call: out of memory
  * is reported only if no call in flight could change it. Where segments expand
  * piece by piece, a growth that is going to fail holds memory for a while: a
  * request that was refused meanwhile tries once more, with no other growth in
  * flight.
  *
  * Warnings are logged by a thread for which no other thread waits: the user's
- * log function may allocate. */
+ * log function may allocate.  */
 struct wm_growth_call;
 struct wm_grow_request;
 
 /* Failures of the driver that are not logged yet. */
 typedef struct wm_deferred_warning {
-    size_t refused;    /* bytes that the driver did not take back */
+    size_t refused;    /* bytes that the driver refused to free */
     size_t torn;       /* bytes of which a part stayed mapped */
-    size_t unrecorded; /* bytes not taken back, and without a record: leaked */
+    size_t unrecorded; /* refused bytes that have no record: leaked */
     warm_error cause;  /* the last error of the first two kinds */
 } wm_deferred_warning;
 
-/* Embedded in a space. Lock growth, but for the lock itself. */
+/* Embedded in a space. Fields: lock growth. */
 typedef struct wm_growth {
     wm_lock lock;
     wm_cond over; /* a call ended, or exclusive or reserving was cleared */
@@ -169,14 +171,15 @@ size_t wm_growth_peak(wm_growth *growth);
 
 /* Returns idle segments of an arena and its siblings or (null) of all arenas,
  * the largest first, until at most target bytes are held. A segment that the
- * driver refused is tried last, now and later; for pieces of expandable
- * segments that is not recorded, and the caller has waited for their streams.
- * Returns the bytes that the driver took back. */
+ * driver refused to free is tried last, in this call and later ones; for pieces
+ * of expandable segments no refusal is recorded. Before it returns such pieces,
+ * the caller waits for their streams. Returns the bytes that the driver freed.
+ */
 size_t wm_growth_give_back(struct wm_space *space, wm_arena *arena,
                            size_t target);
-/* The same of all arenas, for warm_trim() and the like. Idle memory of
- * expandable segments may wait for streams that have no name any more: then the
- * device is waited for. */
+/* wm_growth_give_back() of all arenas, for the public trims. If idle memory of
+ * expandable segments belongs to streams that cannot be waited for by name (not
+ * adopted, or default streams), waits for the device. */
 size_t wm_growth_trim(struct wm_space *space, size_t target);
 /* Returns the segments of an arena and its siblings that are idle longest,
  * until bytes are returned. Called by a growth, which logs warnings itself. */
@@ -184,14 +187,14 @@ void wm_growth_collect(struct wm_space *space, wm_arena *arena, size_t bytes);
 /* Releases the reserved addresses of expandable segments without memory. */
 void wm_growth_end_ranges(struct wm_space *space);
 
-/* ---- what a kind of memory does in its own way -------------------------- */
+/* ---- the operations of a kind of memory --------------------------------- */
 
 /* What to wait for before idle memory is returned: adopted streams with idle
  * memory; also streams with pending frees; or the whole device. */
 enum wm_settle { WM_SETTLE_IDLE, WM_SETTLE_PENDING, WM_SETTLE_DEVICE };
 
-/* How a kind of memory has expandable segments (arena.h): the driver maps them
- * for the group's device. */
+/* The operations of a kind with expandable segments (arena.h), which the driver
+ * maps for the group's device. */
 typedef struct wm_range_traits {
     /* Reserves addresses for a request of needed bytes, and more. */
     warm_status (*reserve)(struct wm_space *space, size_t needed, void **base,
@@ -199,11 +202,12 @@ typedef struct wm_range_traits {
     /* Called before a growth by bytes. */
     void (*prepare)(struct wm_space *space, size_t bytes);
     /* Waits for the work queued on idle memory, which is then safe on every
-     * stream. Returns whether memory may be idle that polls do not find. */
+     * stream. True: polls alone would not have released all of that memory, so
+     * a refused caller may retry. */
     bool (*settle)(struct wm_space *space, enum wm_settle whose);
 } wm_range_traits;
 
-/* What one kind of memory does in its own way. */
+/* The operations and properties of a kind of memory. */
 typedef struct wm_space_traits {
     const char *name; /* "pinned" */
     warm_status (*obtain)(struct wm_space *space, int node, size_t bytes,
@@ -213,16 +217,16 @@ typedef struct wm_space_traits {
      * allocated it again. May be null. No lock held. */
     void (*freed)(struct wm_space *space, wm_segment *segment);
     /* Makes idle memory of other streams safe for a request that missed: its
-     * stream waits for theirs. is_short: the space cannot grow; else only if
-     * waiting for a single stream suffices. Returns whether it did so. May be
-     * null. No lock held. */
+     * stream waits for theirs. is_short: the space cannot grow; else it acts
+     * only if waiting for a single stream suffices. Returns whether it made any
+     * memory safe. May be null. No lock held. */
     bool (*share)(struct wm_space *space, const wm_request *request,
                   bool is_short);
     /* Writes what the driver reports about its memory, for the message of a
      * refused request: part of a sentence after ", ". May be null. */
     void (*describe)(struct wm_space *space, char *text, size_t bytes);
     const wm_range_traits *ranges; /* null: its segments never expand */
-    bool nodeless;                 /* on no NUMA node in particular */
+    bool nodeless;                 /* its memory has no NUMA node */
     bool uncached;                 /* threads do not cache its blocks */
     bool laned; /* idle memory belongs to the lane of a stream */
 } wm_space_traits;
@@ -243,17 +247,20 @@ typedef struct wm_space {
     size_t chunk_bytes;            /* const: most obtained ahead at once */
     /* Most bytes held; 0: no limit. Relaxed: set at any time. */
     _Atomic size_t limit_bytes;
-    size_t beside_bytes; /* lock growth: held by others below that limit */
-    bool shares;         /* const: streams wait for others before it grows */
-    uint64_t decay_ns;   /* const: age of segments to return; 0: none */
+    size_t beside_bytes; /* lock growth: bytes of workspaces, which count toward
+                            the limit */
+    bool shares; /* const: before the space grows, the request's stream may wait
+                    for others */
+    uint64_t decay_ns;        /* const: age of segments to return; 0: none */
     _Atomic uint64_t aged_ns; /* time of the last flush of unused caches */
-    /* A block leaked, which was logged: because the driver cannot say whether
-     * it is in use; because a graph may use it. */
+    /* A leaked block was logged: the driver cannot tell whether it is in use;
+     * or a graph may use it. */
     _Atomic bool lost_logged, captured_logged;
     _Atomic size_t lost; /* bytes that a timeline leaked, to be logged */
     wm_growth growth;
     wm_background background;
-    struct wm_space *poller; /* const: whose background thread polls it */
+    /* const: the space whose background thread polls this one */
+    struct wm_space *poller;
     /* const: a space that the background thread of this one polls as well, or
      * null */
     struct wm_space *beside;
@@ -271,16 +278,16 @@ static inline size_t wm_space_limit(const wm_space *space)
 }
 
 /* The memory ended with the context of a device that was reset (row A17). The
- * records stay, since users may free their blocks; nothing is allocated except
- * what threads have cached, and nothing is returned to the driver. */
+ * records stay, since users may free their blocks; only blocks that threads
+ * have cached are still allocated, and nothing is returned to the driver. */
 static inline bool wm_space_is_lost(const wm_space *space)
 {
     return wm_driver_is_lost(space->driver, space->group.device);
 }
 
-/* wm_timelines_begin_break() before the space's memory is returned or its
- * device is waited for. At the end of a runtime only what the driver reports
- * counts: an announced capture may be over. */
+/* wm_timelines_begin_break() for a call that returns the space's memory or
+ * waits for its device. While the runtime is destroyed, announced captures do
+ * not count, since they may be over; captures that the driver reports do. */
 static inline bool wm_space_begin_break(wm_space *space, wm_breaking *breaking)
 {
     wm_timelines *timelines = space->group.timelines;
@@ -296,38 +303,39 @@ static inline void wm_space_end_break(wm_space *space, wm_breaking *breaking)
     wm_timelines_end_break(space->group.timelines, breaking);
 }
 
-/* Status: OUT_OF_MEMORY; then it must not be ended. */
+/* Status: OUT_OF_MEMORY; then wm_space_fini() must not be called. */
 warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
                           warm_runtime *runtime, wm_timelines *timelines,
                           const wm_options *options);
-/* Before the timelines end: drops the uses of blocks that stay live. */
+/* Called before the timelines end: drops the uses of blocks that stay live. */
 void wm_space_forget(wm_space *space);
 /* Frees the records; segments with live blocks stay mapped for their users. */
 void wm_space_fini(wm_space *space);
 
-/* Status: OUT_OF_MEMORY, as memory.h says; as wm_driver_look(). */
+/* Status: OUT_OF_MEMORY, or that of wm_driver_look(). */
 warm_status wm_space_alloc(wm_space *space, const wm_request *request,
                            void **pointer);
 
-/* Counts a request that cannot be served, and fails with the space's figures. A
- * caller that passed request->cause calls it if its other memory fails, too. */
+/* Counts a request that cannot be served, and returns an error with the space's
+ * figures. A caller that set request->cause calls it once its other memory has
+ * failed as well. */
 warm_status wm_space_refuse(wm_space *space, const wm_request *request);
 
 /* Sums over the arenas, of private pools too; stats->size is the caller's. */
 void wm_space_stats(wm_space *space, warm_space_stats *stats);
-/* At one moment: includes what threads counted in their caches, whose biased
- * locks are revoked meanwhile. A peak is at least the current value; sums over
- * several moments could be more than there ever was. node: its arenas only, or
- * WM_NODE_UNKNOWN for all. */
+/* The figures of one moment, with the counts in threads' caches, whose biased
+ * locks are revoked meanwhile. (Sums of figures read at different moments could
+ * exceed every real value.) A peak is at least the current value. node: its
+ * arenas only, or WM_NODE_UNKNOWN for all. */
 void wm_space_settled_stats(wm_space *space, int node, warm_space_stats *stats);
 void wm_space_settled_class_stats(wm_space *space, unsigned size_class,
                                   warm_class_stats *stats);
 void wm_space_reset_peaks(wm_space *space);
 void wm_space_reset_totals(wm_space *space);
 
-/* For tests: wm_arena_check() of every arena. _settled: while no other thread
- * is inside; merges the counts of caches and checks that the figures are those
- * of the live blocks. */
+/* For tests: wm_arena_check() of every arena. _settled: called while no other
+ * thread uses the space; merges the counts of caches and checks that the
+ * figures equal those of the live blocks. */
 bool wm_space_check(wm_space *space);
 bool wm_space_check_settled(wm_space *space);
 
@@ -341,9 +349,10 @@ warm_status wm_space_not_found(const void *pointer, const char *of);
 /* RUNTIME_GONE in that case, with a message; else OK. */
 warm_status wm_space_check_left(const void *pointer);
 
-/* Frees PENDING blocks whose streams have completed; see timeline.h. */
+/* Frees a chain (next_done) of PENDING blocks whose streams have completed. */
 void wm_space_finish(wm_block *chain);
-/* Logs, once, that such a block leaked. No lock held: the log calls back. */
+/* Logs that the timelines leaked blocks. No lock held: the log function is the
+ * program's and may call the library. */
 void wm_space_log_lost(wm_space *space);
 
 /* Frees a block whose state this thread changed from LIVE to FREEING. */
@@ -352,7 +361,8 @@ void wm_space_free(wm_space *space, wm_block *block);
 warm_status wm_space_record(wm_space *space, wm_block *block,
                             warm_stream stream);
 
-/* The stream will be destroyed; see wm_timelines_retire(). */
+/* Called before the stream is destroyed: calls wm_timelines_retire() with
+ * cancellation off. */
 void wm_space_retire(wm_space *space, warm_stream stream,
                      const wm_stream_info *info);
 

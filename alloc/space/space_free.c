@@ -1,5 +1,5 @@
-/* space_free.c: finds, frees and records blocks of all spaces; what completed
- * becomes idle; what cannot become idle is leaked, and logged. */
+/* space_free.c: finds, frees and records blocks of all spaces. Completed blocks
+ * become idle; blocks that may be in use for ever are leaked, and logged. */
 #include "alloc/space/space_int.h"
 
 #include "alloc/arena/arena.h"
@@ -70,7 +70,7 @@ void wm_space_finish(wm_block *chain)
         space = wm_space_of(chain);
         poller = space->poller;
         segment = chain->segment;
-        if (space->traits->freed != NULL) { /* must see each block */
+        if (space->traits->freed != NULL) { /* called for each block */
             chain->next_done = NULL;
             (void)wm_arena_finish(segment->arena, chain, &ended);
             space->traits->freed(space, segment);
@@ -109,7 +109,7 @@ warm_status wm_space_check_left(const void *pointer)
                ? wm_fail(WARM_RUNTIME_GONE,
                          "%p is memory of a runtime that was destroyed while "
                          "the block was in use (warm_destroy_report): it stays "
-                         "usable and is never given back; free blocks before "
+                         "usable and is never returned; free blocks before "
                          "warm_runtime_destroy()",
                          pointer)
                : WARM_OK;
@@ -161,8 +161,8 @@ static void free_unused(wm_space *space, wm_block *block)
     }
 }
 
-/* Legal whichever stream captures: only to wait for a stream is not, and the
- * timeline relaxes the capture mode for that. */
+/* Allowed while a stream captures: the only forbidden step is to wait for a
+ * stream, and the timeline relaxes the capture mode for that. */
 static void free_used(wm_space *space, wm_block *block, wm_stream_use *uses)
 {
     warm_stream one =

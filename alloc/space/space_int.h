@@ -8,19 +8,19 @@
 
 /* ---- space.c ------------------------------------------------------------ */
 
-/* What surrounds slow work: no cancellation, the last error is kept, and driver
+/* Brackets slow work: cancellation is off, the last error is saved, and driver
  * calls that allocate or query are allowed while a stream captures (row B7). */
 typedef struct wm_space_work {
     wm_quiet quiet;
     bool mode; /* the thread's capture mode before */
 } wm_space_work;
 
-/* Fails, and must not be ended, if the capture mode cannot be set. recovered:
- * the last error becomes what it was at the begin. */
+/* begin() fails if the capture mode cannot be set; then end() must not be
+ * called. recovered: end() restores the last error of the begin. */
 warm_status wm_space_work_begin(wm_space *space, wm_space_work *work);
 void wm_space_work_end(wm_space *space, wm_space_work *work, bool recovered);
 
-/* Calls wm_private_tend(), which is on a higher floor. */
+/* Calls wm_private_tend() through a pointer: private_pool/ is a layer above. */
 static inline void wm_space_tend_pools(wm_space *space,
                                        struct wm_private_arena *only)
 {
@@ -32,9 +32,10 @@ static inline void wm_space_tend_pools(wm_space *space,
 /* Polls all streams, so that completed blocks become idle. Within slow work. */
 void wm_space_collect(wm_space *space);
 
-/* Flushes the pending frees of all threads to their timelines and polls those
- * with entries that no poll has seen. A flush takes a barrier, 26 us in which
- * other threads stand still: it pays before a growth, not at each miss. */
+/* Flushes the pending frees of all threads to their timelines and polls the
+ * timelines with entries that no poll has queried. A flush needs a barrier,
+ * which stops other threads for 26 us: worth it before a growth, not at each
+ * miss. */
 void wm_space_collect_pending(wm_space *space);
 
 /* Returns segments that were idle for decay_ns. Within slow work. */
@@ -90,7 +91,7 @@ struct wm_growth_call {
     bool held;    /* bytes were obtained, and count as held */
 };
 
-/* What the end of a call changes for requests that wait for it. */
+/* What a call changed for the requests that wait for its end. */
 enum wm_outcome { WM_CALL_NOTHING, WM_CALL_MADE_ROOM, WM_CALL_FREED };
 
 void wm_growth_call_begin_locked(wm_growth *growth,
@@ -102,13 +103,14 @@ void wm_growth_call_end(wm_growth *growth, struct wm_growth_call *call,
 /* Waits until the call of that number has ended. */
 void wm_growth_call_wait_locked(wm_growth *growth, uint64_t number);
 
-/* Whether memory was obtained or returned to the driver since the last call, or
- * a call of the driver is in flight: a request that was refused meanwhile may
- * retry. *gained: growth->gained of the last call; set to the present one. */
+/* Whether memory was obtained or returned to the driver since *gained was read,
+ * or a call of the driver is in flight: then a request that was refused
+ * meanwhile may retry. Sets *gained to growth->gained. */
 bool wm_growth_moves(wm_growth *growth, uint64_t *gained);
 
-/* Records a warning, with this thread's last error; and logs what was recorded,
- * once the thread's call has ended. The last error stays. */
+/* defer_warning() records a failure, with this thread's last error;
+ * log_deferred() logs the recorded ones, once the thread's call has ended. The
+ * last error is unchanged. */
 enum wm_warning_kind { WM_REFUSED, WM_TORN, WM_UNRECORDED };
 void wm_growth_defer_warning(wm_growth *growth, enum wm_warning_kind kind,
                              size_t bytes);
@@ -116,16 +118,16 @@ void wm_growth_log_deferred(wm_space *space);
 
 /* ---- return_idle.c ------------------------------------------------------ */
 
-/* Returns idle oversize segments smaller than below bytes, of an arena and its
- * siblings, most bytes of them at most. Logs nothing. */
+/* Returns idle oversize segments smaller than `below` bytes, of an arena and
+ * its siblings, at most `most` bytes in all. Logs nothing. */
 void wm_growth_return_oversize(wm_space *space, wm_arena *arena, size_t below,
                                size_t most);
 /* Returns the segments of all arenas that are idle since before_ns or earlier,
  * except the reserve. */
 void wm_growth_decay(wm_space *space, uint64_t before_ns);
 /* If the segments of an arena or (null) of any expand, and more than target
- * bytes are held: waits for streams. Returns whether memory may have become
- * idle that polls do not find. */
+ * bytes are held: waits for streams. True: memory may have become idle that
+ * polls would not have released. */
 bool wm_growth_wait_for_streams(wm_space *space, const wm_arena *of,
                                 size_t target, enum wm_settle whose);
 /* Returns a region, or a piece of an expandable segment (of, else null), to the
@@ -141,7 +143,8 @@ size_t wm_growth_held_beside(wm_arena *arena);
 /* The state of one request while the space grows for it. */
 struct wm_grow_request {
     wm_arena *arena;
-    wm_arena *give_back; /* whose idle segments may be returned; null: all */
+    wm_arena *give_back; /* the arena whose idle segments, with its siblings',
+                            may be returned; null: all */
     wm_lane *lane;
     size_t bytes;  /* 0: no request, memory is obtained ahead of demand */
     size_t needed; /* bytes of a run for it */
@@ -150,29 +153,30 @@ struct wm_grow_request {
     wm_block *block;
     wm_expansion expansion;   /* the part of an expandable segment to fill */
     bool by_limit;            /* the limit refused last, not the driver */
-    uint64_t gained, vacated; /* those of wm_growth at its last look */
+    uint64_t gained, vacated; /* wm_growth's, when it last looked for memory */
     bool exclusive;           /* grows with no other growth in flight */
-    bool waited;              /* for streams, which is done once */
-    bool unseen;              /* memory may be idle since its last look */
+    bool waited; /* it has waited for streams, which is done once */
+    bool unseen; /* memory may have become idle since it last looked */
 };
 
-/* Obtains bytes, or what the limit leaves if that suffices for the request; or
- * serves the request from what others obtained meanwhile. */
+/* Obtains `bytes`, or fewer if the limit leaves fewer and they suffice for the
+ * request; or serves the request from memory that other threads obtained
+ * meanwhile. */
 warm_status wm_growth_obtain(wm_space *space, struct wm_grow_request *request,
                              size_t bytes);
 
 /* ---- grow.c ------------------------------------------------------------- */
 
 /* Allocates a block after a miss: looks again, waits for a growth in flight
- * that has room, or grows; if the driver refuses, by less, and returns idle
- * segments. grow.c says on which nodes (row B15).
- * Status: OUT_OF_MEMORY, or another of the driver's. */
+ * that has room, or grows. If the driver refuses, requests less, and returns
+ * idle segments. grow.c lists the order of nodes (row B15). Status:
+ * OUT_OF_MEMORY, or another of the driver's. */
 warm_status wm_growth_alloc(wm_space *space, const wm_request *request,
                             wm_block **block);
 
-/* Whether a request that pageable memory can serve (request->cause) is to skip
- * the driver and other threads' caches: all its nodes are in back-off, which
- * counts it. */
+/* Whether a request that pageable memory can serve (request->cause) must skip
+ * the driver and other threads' caches: true if all its nodes are in back-off.
+ * Each node counts the skip. */
 bool wm_growth_in_backoff(wm_space *space, const wm_request *request);
 
 /* Obtains a region ahead of demand: bytes, or if refused half of that, and so

@@ -1,5 +1,5 @@
-/* upkeep.c: completed blocks become idle, and idle memory is returned: polls,
- * decay and trims, by a caller or the background thread. */
+/* upkeep.c: polls, decays and trims a space, for a caller or the background
+ * thread: completed blocks become idle, and idle memory is returned. */
 #include "alloc/space/space_int.h"
 
 #include "alloc/cache/magazine.h"
@@ -34,7 +34,7 @@ void wm_space_decay(wm_space *space)
     now = wm_clock_ns();
     before = atomic_load_explicit(&space->aged_ns, memory_order_relaxed);
     /* Unused caches are flushed first, or their segments would never be idle.
-     * Relaxed: of two threads one finds that it is time. */
+     * Relaxed: of two threads, one exchanges the time and flushes. */
     if (now - before >= space->decay_ns &&
         atomic_compare_exchange_strong_explicit(&space->aged_ns, &before, now,
                                                 memory_order_relaxed,
@@ -73,8 +73,8 @@ warm_status wm_space_trim(wm_space *space, size_t target, size_t *released)
     wm_cache_flush_all(&space->group);
     wm_cache_trim(&space->group);
     *released = wm_growth_trim(space, target);
-    /* Memory was returned to the system: no node is in back-off (grow.c) any
-     * more. Relaxed: as there. */
+    /* Memory was returned to the system, so the back-off of all nodes (grow.c)
+     * ends. Relaxed: as in grow.c. */
     for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
          a = a->next_arena) {
         atomic_store_explicit(&a->backoff_left, 0, memory_order_relaxed);

@@ -208,7 +208,7 @@ void wm_allocators_close(warm_runtime *runtime)
     runtime->allocators = NULL;
 }
 
-/* device: WARM_NO_DEVICE of host and pinned memory. */
+/* device: WARM_NO_DEVICE for host and pinned memory. */
 static const warm_allocator *find_locked(const warm_runtime *runtime,
                                          warm_memory memory, int device)
 {
@@ -331,8 +331,9 @@ warm_status warm_allocator_unregister(warm_runtime *runtime,
     }
     wm_lock_release(&runtime->allocators->lock);
     if (entry == NULL) {
-        return wm_fail(WARM_NOT_FOUND, "the allocator is not registered with "
-                                       "this runtime, or not any more");
+        return wm_fail(WARM_NOT_FOUND,
+                       "the allocator was never registered with "
+                       "this runtime, or was unregistered already");
     }
     wm_meta_free(entry);
     return WARM_OK;

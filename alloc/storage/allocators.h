@@ -1,8 +1,9 @@
 /* allocators.h: one interface for every kind of memory (row D4).
  *
- * A runtime has its own allocators and those that the program registered. Its
- * own are part of the runtime's block, which is never freed: a storage may
- * outlive its runtime, and a free after its end is an error, not a crash.
+ * A runtime has built-in allocators (its own) and those that the program
+ * registered. Its own are part of the runtime's record, which is never freed: a
+ * storage may outlive its runtime, and a free after its end is an error, not a
+ * crash.
  *
  * Takes lock allocators, and no lock while holding it. No lock is held while a
  * deleter or a function of an allocator runs: both are user code. */
@@ -33,7 +34,8 @@ static inline warm_data_pointer wm_data_empty(void)
                                .device = WARM_NO_DEVICE};
 }
 
-/* Copy a caller's struct in, checked; an allocator's with all fields set. */
+/* Check the caller's struct and copy it; the copy of an allocator has all
+ * fields set. */
 warm_status wm_data_in(const warm_data_pointer *given, warm_data_pointer *data);
 warm_status wm_allocator_in(const warm_allocator *given, warm_allocator *full);
 
@@ -50,8 +52,9 @@ warm_status wm_data_alloc(const warm_allocator *allocator, size_t bytes,
                           warm_stream stream, warm_data_pointer *data);
 
 /* Records stream on data by the allocator's record function, else by
- * warm_record_stream() if data is part of a block. Memory that neither knows is
- * its owner's responsibility: OK. allocator: checked, or null. */
+ * warm_record_stream() if data is part of a block. OK, without effect, for
+ * other memory: its owner is responsible for it. allocator: checked, or null.
+ */
 warm_status wm_data_use(const warm_allocator *allocator, const void *data,
                         warm_stream stream);
 

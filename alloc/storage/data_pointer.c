@@ -108,7 +108,7 @@ warm_status wm_data_alloc(const warm_allocator *allocator, size_t bytes,
         if (made.data == NULL) {
             warm_data_pointer_free(&made);
             return wm_fail(WARM_UNAVAILABLE,
-                           "allocator %s answered WARM_OK and gave no memory",
+                           "allocator %s returned WARM_OK and no memory",
                            allocator->name);
         }
     }
@@ -140,7 +140,8 @@ warm_status wm_data_use(const warm_allocator *allocator, const void *data,
 }
 
 /* Source and destination may be freed as soon as the copy is queued, so the
- * stream is recorded on both first. A runtime's own copy does that. */
+ * stream is recorded on both first. The copy function of a runtime's own
+ * allocator records it itself. */
 static warm_status queue_copy(const warm_allocator *allocator,
                               void *destination, const void *source,
                               size_t bytes, warm_stream stream)
@@ -163,7 +164,7 @@ static warm_status queue_copy(const warm_allocator *allocator,
     return check_answer(allocator, before, status, "copied nothing");
 }
 
-/* Work that is queued on the stream may write the source. */
+/* Waits for the stream, whose queued work may write the source, then copies. */
 static warm_status await_and_copy(warm_runtime *runtime,
                                   const warm_allocator *allocator,
                                   void *destination, const void *source,

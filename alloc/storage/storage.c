@@ -17,7 +17,7 @@ enum { STRONG_ONES = 1, WEAK_ONE = 2 }; /* what each adds to weak */
 struct warm_storage {
     _Atomic size_t strong;
     _Atomic size_t weak; /* 2 per weak reference, 1 for all strong ones */
-    /* Holders of a strong reference, one thread at a time. */
+    /* Accessed by holders of a strong reference, one thread at a time. */
     warm_data_pointer data; /* all fields */
     size_t bytes;
     const warm_allocator *allocator; /* const; may be null */

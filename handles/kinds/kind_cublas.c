@@ -64,7 +64,7 @@ WM_CUDA_CUDART(cublasGetCudartVersion)
 
 static const unsigned long long most_config = 1ULL << 40;
 
-/* ":digits"; strtoull alone would take blanks and signs. */
+/* ":digits"; strtoull alone would accept blanks and signs. */
 static bool read_number(const char **text, unsigned long long *value)
 {
     const char *digits = *text + 1;
@@ -90,7 +90,7 @@ static bool parse_config(const char *text, size_t *bytes)
         if (!read_number(&text, &kib) || !read_number(&text, &count)) {
             return false;
         }
-        /* Divided, because the product could pass 64 bits. */
+        /* Divided, since the product could exceed 64 bits. */
         if (count != 0 && kib > (most_config - sum) / 1024 / count) {
             return false;
         }
@@ -160,7 +160,7 @@ static wm_cuda_answer reset(const void *functions, void *handle)
     return answer;
 }
 
-/* Without CUBLAS_WORKSPACE_CONFIG, what NVIDIA's documentation of
+/* Without CUBLAS_WORKSPACE_CONFIG, the sizes that NVIDIA's documentation of
  * cublasSetWorkspace() recommends: 32 MiB on Hopper (compute capability 9.x)
  * and data-center Blackwell (10.x), 12 MiB on 12.x, 4 MiB on others. */
 static size_t workspace_bytes(wm_kind *kind, int device)

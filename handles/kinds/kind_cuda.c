@@ -197,7 +197,8 @@ static void destroy_unknown(const wm_kind *kind, const void *table, int device,
     wm_captures_end_break(kind->captures, &breaking);
 }
 
-/* Creates a handle; learn: and reads the defaults into an unpublished table. */
+/* Creates a handle; learn: also reads its default settings into the table,
+ * which is not published yet. */
 static warm_status make(const wm_kind *kind, void *table, bool learn,
                         int device, void **handle)
 {

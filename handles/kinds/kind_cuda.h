@@ -39,14 +39,14 @@ typedef struct wm_cuda_soname {
     const char *name;
 } wm_cuda_soname;
 
-enum { WM_CUDA_SONAMES = 4 }; /* most, with the null */
+enum { WM_CUDA_SONAMES = 4 }; /* most, including the null entry */
 
 typedef struct wm_cuda_library {
     const char *what; /* "cuBLAS" */
     const wm_cuda_soname *sonames;
     size_t path_offset; /* of the path option in wm_options */
     size_t table_bytes;
-    const wm_cuda_entry *entries; /* null: its headers were not there */
+    const wm_cuda_entry *entries; /* null: built without its headers */
     int entry_count;
     wm_cuda_answer (*create)(const void *table, void **handle);
     wm_cuda_answer (*destroy)(const void *table, void *handle);

@@ -5,8 +5,8 @@
 #if WM_HAVE_CUDA && __has_include(<cusolverDn.h>)
 #include <cusolverDn.h>
 
-/* X(name, type): settings that came with a later library are optional at run
- * time, and left out where the headers are older. */
+/* X(name, type): settings that only later libraries have are optional at run
+ * time, and left out of a build with older headers. */
 #if CUSOLVER_VERSION >= 11600
 #define DETERMINISM(X) X(DeterministicMode, cusolverDeterministicMode_t)
 #else

@@ -1,7 +1,7 @@
 /* kind_user.c: a kind of the program's callbacks (warm_kind_ops).
  *
  * A callback returns 0 or its library's code, which becomes a status with the
- * code and the text that error_text gives. */
+ * code and the text that error_text returns. */
 #include "handles/kind_table.h"
 #include "runtime/base/callback.h"
 #include "runtime/base/meta.h"
