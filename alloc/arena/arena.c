@@ -1,5 +1,5 @@
 /* arena.c: blocks are allocated from an arena and freed to it, one by one or in
- * batches through the transfer cache; what graphs used is retained.
+ * batches through the transfer cache; blocks that graphs used are retained.
  *
  * Every public function takes lock arena; nothing below it calls anything but
  * the page map, the bins and metadata allocation. arena_int.h lists the other
@@ -312,8 +312,9 @@ bool wm_arena_retain(wm_arena *arena, wm_block *block)
     wm_lock_acquire(&arena->lock);
     kept = arena->retaining;
     if (kept) {
-        /* Relaxed: this thread freed the block, or took it over from the one
-         * that did. The space looks at the uses after wm_arena_retain_end(). */
+        /* Relaxed: this thread freed the block, or received it from the thread
+         * that did. The space reads the uses again after wm_arena_retain_end().
+         */
         bool used =
             atomic_load_explicit(&block->uses, memory_order_relaxed) != NULL;
 
@@ -324,7 +325,9 @@ bool wm_arena_retain(wm_arena *arena, wm_block *block)
     return kept;
 }
 
-/* The graphs are gone; captures from now on count. */
+/* The graphs no longer exist: a CAPTURED block becomes FREEING, in front of the
+ * chain. Other blocks are no longer marked as captured; a later capture marks
+ * them again. */
 static void release_locked(void *chain, wm_block *block)
 {
     wm_arena *arena = block->segment->arena;
@@ -353,7 +356,8 @@ wm_block *wm_arena_retain_end(wm_arena *arena)
                1u << WM_BLOCK_LIVE | 1u << WM_BLOCK_FREEING |
                    1u << WM_BLOCK_CAPTURED,
                release_locked, &chain);
-    /* Until wm_arena_put_retained() they are out, and no caller holds them. */
+    /* Until wm_arena_put_retained() these blocks count as out, although no
+     * caller holds them. */
     arena->batched = arena->batched || chain != NULL;
     wm_lock_release(&arena->lock);
     return chain;

@@ -72,13 +72,13 @@ typedef struct wm_total {
 /* Figures of small or of large requests. */
 typedef struct wm_figures {
     warm_stat segments, held_bytes;
-    /* If the arena sorts: blocks that were freed and that streams may still
-     * use. With those of callers they are active. */
+    /* If the arena has small and large segments: freed blocks that streams may
+     * still use. Active blocks are these and the blocks that callers hold. */
     wm_total draining, draining_bytes;
 } wm_figures;
 
 typedef struct wm_arena {
-    /* Read by frees. */
+    /* Fields that frees read. */
     struct wm_arena_group *group;  /* const: arenas of its space (group.h) */
     int node;                      /* const: NUMA node of its memory */
     unsigned shard;                /* const: its index among its siblings */
@@ -97,12 +97,12 @@ typedef struct wm_arena {
      * graphs. */
     _Atomic uint64_t pool_number;
     bool user_pool;
-    /* const: requests up to this size have segments of their own, so that they
-     * do not keep segments of large requests in use; 0: all requests share
+    /* const: requests up to this size have segments of their own, so that small
+     * blocks do not occupy segments of large requests; 0: all requests share
      * segments */
     size_t small_max;
     /* const: unit in which the driver backs memory: segments are a multiple of
-     * it, so that held bytes are what the device lost */
+     * it, so that held bytes are the device memory used */
     size_t grain;
     /* const: grain in which its segments expand (below); 0: each segment is
      * obtained and freed whole */
@@ -110,8 +110,9 @@ typedef struct wm_arena {
     /* Relaxed, in the first sibling: bytes obtained from the driver, in total.
      */
     _Atomic uint64_t grown;
-    /* Relaxed, in the first sibling, of grow.c: requests left that do
-     * not call the driver, and how many there were in the last back-off. */
+    /* Relaxed, in the first sibling, for grow.c: after the driver refused
+     * memory, the number of requests left that do not call it; and that number
+     * at the start of the last back-off. */
     _Alignas(64) _Atomic unsigned backoff_left, backoff_last;
     /* Relaxed: segments, and segments that are one idle run; written under the
      * lock. */
@@ -141,16 +142,16 @@ typedef struct wm_arena {
     size_t detached_bytes;     /* removed from the arena, not yet freed */
     size_t fresh_bytes;        /* became pending since the last miss */
     size_t out_bytes;          /* with callers or in magazines */
-    bool batched;   /* not all of these have callers (arena_check.c) */
+    bool batched;   /* callers may hold less than out_bytes (arena_check.c) */
     bool retaining; /* graphs use the memory: no segment is detached */
     wm_transfer_cache transfer_cache;    /* batches flushed from magazines */
     wm_slab *spare_slabs[WM_SLAB_SORTS]; /* spare records by number of slots,
                                             chained by next */
-    /* Figures, without what magazine sets have counted and not merged yet. What
-     * callers hold is counted by class only, the fields of stats for that are
-     * 0: readers sum, over siblings as well. */
+    /* Figures without the counts that magazine sets have not merged yet. Blocks
+     * that callers hold are counted by class only: readers sum over classes and
+     * siblings, and those fields of stats stay 0. */
     warm_space_stats stats;
-    wm_figures figures[2]; /* small, large; all are large if it does not sort */
+    wm_figures figures[2]; /* small, large; only large if small_max is 0 */
     struct wm_class_figures {
         wm_total live, requested_bytes, live_bytes;
     } classes[WM_CLASSES_ALL];
@@ -232,7 +233,7 @@ typedef struct wm_request {
     uint64_t epoch;
     bool strict; /* only memory of this node will do */
     /* Null, or receives the reason of a failure, which then is neither logged
-     * nor counted, except as wm_space_refuse() says. */
+     * nor counted (but see wm_space_refuse()). */
     warm_error *cause;
 } wm_request;
 
@@ -246,7 +247,8 @@ wm_block *wm_arena_take(wm_arena *arena, wm_lane *lane, size_t bytes,
 
 /* Adds a segment obtained from the driver and allocates a block for the request
  * in the same step, so that no other thread gets the memory first; no block for
- * 0 bytes. Status: OUT_OF_MEMORY, UNSUPPORTED; the caller keeps the memory. */
+ * 0 bytes. Status: OUT_OF_MEMORY, UNSUPPORTED: the memory stays the caller's.
+ */
 warm_status wm_arena_grow(wm_arena *arena, wm_lane *lane, void *base,
                           size_t segment_bytes, size_t bytes, wm_block **block);
 
@@ -262,7 +264,7 @@ bool wm_arena_steal_segment(wm_arena *arena, size_t bytes);
 void wm_arena_note_growth_beside(wm_arena *arena, size_t needed, size_t bytes);
 
 /* Lets requests of any size use an oversize segment with room for bytes, if
- * there is one: for a caller that gets no memory from the driver. */
+ * there is one: called after the driver refused memory. */
 bool wm_arena_open_oversize(wm_arena *arena, wm_lane *lane, size_t bytes);
 
 /* Ends a caller's ownership of a FREEING block: it becomes IDLE, PENDING, or
@@ -275,10 +277,10 @@ unsigned wm_transfer_cache_put_locked(wm_arena *arena, unsigned size_class,
                                       const wm_entry *entries, unsigned count,
                                       size_t bytes_max);
 
-/* Takes up to count blocks, without touching their records; returns how many.
- * The caller sets their states outside the lock, and until then they look as if
- * they were still in the cache: the records are usually in another core's
- * cache, and each load of one is slow. */
+/* Removes up to count blocks and returns how many. Does not access their
+ * records, which usually lie in another core's cache and are slow to load: the
+ * caller sets the states outside the lock, and until then they are those of
+ * blocks in the transfer cache. */
 unsigned wm_transfer_cache_take_locked(wm_arena *arena, unsigned size_class,
                                        unsigned count, wm_entry *entries);
 
@@ -317,24 +319,27 @@ static inline enum wm_block_state wm_block_fate(wm_block *block)
                : WM_BLOCK_IDLE;
 }
 
-/* What to detach from an arena: wholly idle segments, and idle pieces of
- * segments that expand, those that rank highest first. */
+/* Which memory to detach from an arena: wholly idle segments, and idle pieces
+ * of segments that expand, the highest rank first. */
 typedef struct wm_purge {
-    /* At least so many, SIZE_MAX: all; less what was detached, unless all. */
+    /* Bytes to detach at least; SIZE_MAX: all. wm_arena_purge() subtracts the
+     * bytes that it detached, except from SIZE_MAX. */
     size_t bytes;
-    /* Wholly idle segments of so many bytes stay; less those that did. */
+    /* Bytes of wholly idle segments that stay. wm_arena_purge() subtracts the
+     * bytes that stayed. */
     size_t keep;
-    /* Only memory that is idle since then or earlier; UINT64_MAX: any. */
+    /* Only memory that has been idle since this time or longer; UINT64_MAX:
+     * any. */
     uint64_t before_ns;
     uint64_t least; /* only memory of this rank or a higher one */
-    /* If not 0: only dedicated segments smaller than that, and at most bytes.
-     */
+    /* If not 0: detaches only dedicated segments smaller than this, and at most
+     * `bytes` in all. */
     size_t below;
     bool oldest; /* rank by idle time, the longest first; else by size */
 } wm_purge;
 
-/* Returns what it detached, chained by next; that still counts as held. Empties
- * the transfer cache first, except for a purge by idle time. */
+/* Returns the detached memory, chained by next; it still counts as held.
+ * Empties the transfer cache first, except for a purge by idle time. */
 wm_segment *wm_arena_purge(wm_arena *arena, wm_purge *purge);
 /* Highest rank of wholly idle memory, 0: there is none. *detached: bytes
  * detached already. */
@@ -381,15 +386,16 @@ void wm_arena_reset_totals(wm_arena *arena);
 /* Sums; the peak is the sum of the peaks. */
 void wm_stats_add(warm_space_stats *sum, const warm_space_stats *one);
 void wm_class_stats_add(warm_class_stats *sum, const warm_class_stats *one);
-/* Sets peaks of what callers hold (live.h); the current values are set. */
+/* Set the peaks of memory that callers hold (live.h); the caller has set the
+ * current values. */
 void wm_stat_peak(warm_stat *stat, const wm_claim *claim);
 void wm_stats_peaks(warm_space_stats *stats, const wm_live *live);
 void wm_class_stats_peaks(warm_class_stats *stats, unsigned size_class,
                           const wm_lives *lives);
 
-/* Sums over the siblings, which have figures by small and large. sorted:
- * without idle memory in segments that are in use. split: that memory, by a
- * walk over every block. */
+/* Sums over the siblings, by small and large requests. sorted: all figures
+ * except inactive_split. split: inactive_split, the idle memory in segments
+ * that are in use, by a walk over every block. */
 void wm_arena_sorted_stats(wm_arena *arena, warm_device_stats *stats);
 void wm_arena_split_stats(wm_arena *arena, warm_device_stats *stats);
 
@@ -398,8 +404,8 @@ void wm_arena_split_stats(wm_arena *arena, warm_device_stats *stats);
 /* Cold: called only where the runtime has a trace (runtime/base/trace.h) or a
  * history (history.h; runtime->traced), or by an arena that has a history. */
 
-/* pointer was just allocated and is known to the caller alone. stream: in whose
- * order, for device memory. */
+/* Only the calling thread knows pointer, which it has just allocated. stream:
+ * for device memory, the stream in whose order. */
 void wm_traced_alloc(warm_runtime *runtime, const void *pointer, size_t bytes,
                      warm_stream stream) __attribute__((cold, noinline));
 /* The block is FREEING: no other thread can allocate it yet. */
@@ -467,12 +473,12 @@ warm_status wm_expand_claim(wm_arena *arena, wm_lane *lane, size_t needed,
  * bytes. False: no record at all, and no effect. */
 bool wm_expand_done(wm_arena *arena, wm_lane *lane, wm_expansion *expansion,
                     size_t bytes, wm_block **block);
-/* The part has no memory: the claim is undone. lost: the part has memory, or
- * some, that the driver does not take back: it is held, and LOST. */
+/* Undoes a claim whose part has no memory. lost: the driver failed to unmap
+ * some or all of the part, which becomes LOST and counts as held. */
 void wm_expand_undo(wm_arena *arena, wm_expansion *expansion, bool lost);
 
 /* Adds a range of whole units as one gap, for requests of the kind of needed
- * bytes. Status: OUT_OF_MEMORY, UNSUPPORTED; the caller keeps the range. */
+ * bytes. Status: OUT_OF_MEMORY, UNSUPPORTED: the range stays the caller's. */
 warm_status wm_expand_add(wm_arena *arena, void *base, size_t bytes,
                           size_t needed);
 /* Removes a range that is one gap. False: there is none. */

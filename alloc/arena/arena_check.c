@@ -56,7 +56,7 @@ static bool check_slab(struct tally *tally, const wm_block *run)
     return idle < slab->slots;
 }
 
-/* A run of an expandable segment without memory, or being filled or emptied:
+/* A run of an expandable segment without memory, or being mapped or unmapped:
  * the page map knows its first page and no other. */
 static bool check_gap(struct tally *tally, wm_block *run,
                       enum wm_block_state next)

@@ -48,10 +48,10 @@ static inline void wm_count_locked(_Atomic unsigned *count, int change)
 
 /* ---- bins.c -------------------------------------------------------------- */
 
-/* Adds to a list of runs without owner, and removes. */
+/* Adds a run to a doubly linked list, and removes it. */
 void wm_idle_link(wm_block **head, wm_block *run);
 void wm_idle_unlink(wm_block **head, wm_block *run);
-/* block is a run of whole pages; to be removed, in one of the bins. */
+/* block is a run of whole pages; remove: it is in one of the bins. */
 void wm_bins_insert(wm_bins *bins, wm_block *block);
 void wm_bins_remove(wm_bins *bins, wm_block *block);
 /* A run of at least bytes (whole pages), which stays in its bin, or null. */
@@ -71,9 +71,9 @@ void wm_lane_finish_locked(wm_arena *arena, wm_lane *lane);
  * after each of these changes. */
 void wm_lane_retire_locked(wm_arena *arena, wm_lane *lane);
 
-/* The stream's lane in this arena, for a search; the common lane for null, if
- * there is none, or if it has ended. lane: the stream's first lane, or the
- * arena's common lane. */
+/* The stream's lane in this arena, for a search; the common lane if lane is
+ * null, if the stream has no lane here, or if its lane has ended. lane: the
+ * stream's first lane, or the arena's common lane. */
 static inline wm_lane *wm_lane_look_locked(wm_arena *arena, wm_lane *lane)
 {
     wm_lane *in = NULL;
@@ -112,8 +112,8 @@ static inline void wm_bit_set_locked(_Atomic uint64_t *words, size_t i, bool on)
                           memory_order_relaxed);
 }
 
-/* Gives new records the memory of their origins, wm_history_origin_bytes() each
- * at origins, if there is a history. */
+/* If there is a history: points new records to their origins, which lie at
+ * origins, wm_history_origin_bytes() each. */
 void wm_record_init_origins(const wm_arena *arena, wm_block *block,
                             unsigned count, char *origins);
 /* Spare records of runs. wm_record_have_locked() makes some if there are fewer
@@ -151,8 +151,8 @@ void wm_run_init(wm_block *block, wm_segment *segment, char *base,
  * split: the rest is idle. */
 wm_block *wm_run_cut_locked(wm_arena *arena, wm_block *block, size_t bytes);
 void wm_run_split_locked(wm_arena *arena, wm_block *block, size_t bytes);
-/* Merges the run with the one after it, in no bin, whose record ends. inner:
- * what the page map knows of that one's first page from then on. */
+/* Merges the run with the next one, which is in no bin and whose record becomes
+ * spare. inner: the new page map entry of the next run's first page. */
 void wm_run_absorb_locked(wm_arena *arena, wm_block *block,
                           const wm_segment *inner);
 /* The bins in which the run belongs while idle. link: adds it there; unlink:
@@ -205,22 +205,23 @@ wm_block *wm_arena_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
  * age: if the cache was not used since the last call. */
 bool wm_arena_empty_transfer_cache_locked(wm_arena *arena);
 void wm_arena_age_transfer_cache_locked(wm_arena *arena);
-/* Refills a magazine: takes up to count blocks of a fixed class, counted only
- * in out_bytes, and gives each the state. Returns their number. */
+/* Refills a magazine: allocates up to count blocks of a fixed class, counted
+ * only in out_bytes, and sets the state of each. Returns their number. */
 unsigned wm_arena_take_batch_locked(wm_arena *arena, wm_lane *lane,
                                     unsigned size_class, unsigned count,
                                     enum wm_split split, wm_state state,
                                     wm_entry *entries);
-/* Frees such a block, or another block whose free is counted. */
+/* Frees a block of such a batch, or another block whose free is already
+ * counted. */
 void wm_arena_put_locked(wm_arena *arena, wm_block *block);
-/* Blocks that are out become pending; or they are complete and out again. The
- * caller sets their states. */
+/* begin: blocks that are out become pending. end: pending blocks have completed
+ * and are out again. The caller sets their states. */
 void wm_arena_begin_pending_locked(wm_arena *arena, size_t count, size_t bytes);
 void wm_arena_end_pending_locked(wm_arena *arena, size_t count, size_t bytes);
 
 /* ---- arena_stats.c ------------------------------------------------------- */
 
-/* What a magazine set has counted for a class since its last merge. */
+/* Counts of a magazine set for one class since its last merge. */
 typedef struct wm_tally {
     int64_t blocks, bytes, asked; /* change of what callers hold */
     uint64_t allocs, taken; /* blocks allocated, and bytes requested in them */
@@ -229,8 +230,8 @@ typedef struct wm_tally {
 void wm_arena_merge_tally_locked(wm_arena *arena, unsigned size_class,
                                  const wm_tally *tally);
 
-/* Counts a block that a caller got, or returned. drains: streams may still use
- * it, until wm_arena_note_drained_locked(). */
+/* Counts a block that a caller allocated (take) or freed (give). drains:
+ * streams may still use it, until wm_arena_note_drained_locked(). */
 void wm_arena_note_take_locked(wm_arena *arena, const wm_block *block);
 void wm_arena_note_give_locked(wm_arena *arena, const wm_block *block,
                                bool drains);
@@ -238,29 +239,31 @@ void wm_arena_note_drained_locked(wm_arena *arena, const wm_block *block);
 /* Counts freed blocks that became pending (> 0) or complete (< 0). */
 void wm_arena_note_pending_locked(wm_arena *arena, int64_t count,
                                   int64_t bytes);
-/* Counts blocks that became pending and complete since the last call; most:
- * pending at the same time. */
+/* Counts blocks that became pending and completed since the last call; most,
+ * most_bytes: of those pending at the same time. */
 void wm_arena_note_completed_locked(wm_arena *arena, size_t count, size_t bytes,
                                     size_t most, size_t most_bytes);
 /* The block becomes LOST for good, or CAPTURED, and is counted. */
 void wm_block_retain_locked(wm_arena *arena, wm_block *block,
                             enum wm_block_state state);
-/* Segments and bytes come (> 0) or go (< 0), all or part of segment. */
+/* Counts segments and bytes that the arena gained (> 0) or lost (< 0): all or
+ * part of segment. */
 void wm_arena_note_held_locked(wm_arena *arena, const wm_segment *segment,
                                int segments, int64_t bytes);
-/* A part of a segment that expands gets memory (> 0), or loses it (< 0). */
+/* Counts bytes of a segment that expands that were mapped (> 0) or
+ * unmapped (< 0). */
 void wm_arena_note_part_locked(wm_arena *arena, wm_segment *segment,
                                int64_t bytes);
 
-/* A segment moves to a sibling. Locks of both. */
+/* Counts the move of a segment to a sibling. The caller holds both locks. */
 void wm_arena_note_move_locked(wm_arena *from, wm_arena *to,
                                const wm_segment *segment);
 
 /* ---- segment.c ----------------------------------------------------------- */
 
-/* A record for a segment of so many bytes, in no list, or null; and back. unit:
- * its grain of expansion, or 0. make: with the record of its first run, which
- * is common and in no bin. */
+/* record: a record for a segment of so many bytes, in no list, or null.
+ * record_give: makes the record spare. unit: its grain of expansion, or 0.
+ * make: a record with that of its first run, which is common and in no bin. */
 wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes,
                                      size_t unit);
 void wm_segment_record_give_locked(wm_arena *arena, wm_segment *segment);
@@ -280,8 +283,8 @@ void wm_segment_unlink_locked(wm_arena *arena, wm_segment *segment);
 void wm_segment_detach_locked(wm_arena *arena, wm_segment *segment);
 void wm_segment_attach_locked(wm_arena *arena, wm_segment *segment);
 void wm_segment_give_locked(wm_arena *arena, wm_segment *segment);
-/* Logs memory that came or goes in the history; under the lock, so that the
- * history and a snapshot agree. */
+/* Logs in the history memory that was obtained or is going to be freed; under
+ * the lock, so that the history and a snapshot agree. */
 static inline void wm_segment_log(const wm_arena *arena, const char *base,
                                   size_t bytes, enum wm_history_op op)
 {
@@ -292,7 +295,7 @@ static inline void wm_segment_log(const wm_arena *arena, const char *base,
 
 /* ---- expand.c ------------------------------------------------------------ */
 
-/* True unless the run is a gap, or is being filled or emptied. */
+/* True unless the run is a gap, or is being mapped or unmapped. */
 bool wm_run_has_memory(wm_block *block);
 /* Ends a detach or a claim. gap_put: the run has no memory; it is a gap and
  * merges with gaps beside it. fill: it has memory and is a common idle run. */

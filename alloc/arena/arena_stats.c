@@ -60,14 +60,14 @@ void wm_arena_merge_tally_locked(wm_arena *arena, unsigned size_class,
     arena->stats.cache_hits += tally->allocs;
 }
 
-/* The peaks of requests like the block's. */
+/* The figures of small or of large requests, whichever the block belongs to. */
 static wm_live *live_of(const wm_arena *arena, const wm_block *block)
 {
     return wm_lives_of(arena->live, !block->segment->small);
 }
 
-/* A caller gets the block (sign 1) or returns it (-1). active: it becomes
- * active, or ceases to be. */
+/* A caller allocates the block (sign 1) or frees it (-1). active: counts it
+ * among the active blocks as well. */
 static void count_locked(wm_arena *arena, const wm_block *block, int sign,
                          bool active)
 {
@@ -81,7 +81,8 @@ static void count_locked(wm_arena *arena, const wm_block *block, int sign,
     if (active) {
         (void)wm_live_add_active(live_of(arena, block), sign, bytes);
     }
-    /* Where threads claim room ahead, peaks are raised later (live.h). */
+    /* If threads claim room ahead, wm_cache_raise_peaks() raises the peaks
+     * later. */
     if (taken && !arena->live->roomy) {
         wm_lives_raise_some(arena->live, NULL);
     }
@@ -193,8 +194,9 @@ void wm_arena_note_part_locked(wm_arena *arena, wm_segment *segment,
                               bytes);
 }
 
-/* Moves its part of the peak as well: the sum of the peaks, which readers see,
- * does not change, and is at least the peak of the sum. */
+/* Moves n from one arena's figure to another's, and n of the peak as well: the
+ * sum of the peaks, which readers see, does not change, and is at least the
+ * peak of the sum. */
 static void stat_move(warm_stat *from, warm_stat *to, uint64_t n)
 {
     from->current -= n;
@@ -249,8 +251,8 @@ void wm_arena_count(wm_arena *arena, enum wm_count count)
     wm_lock_release(&arena->lock);
 }
 
-/* peak: of what is current. total: what is in use stays counted as allocated
- * (allocated = current + freed). */
+/* Resets the peak to the current value; or, with total, the totals: memory in
+ * use stays counted as allocated (allocated = current + freed). */
 static void reset_stat(warm_stat *stat, bool total)
 {
     if (total) {
@@ -357,8 +359,7 @@ void wm_stat_peak(warm_stat *stat, const wm_claim *claim)
 {
     int64_t peak = wm_claim_peak(claim);
 
-    /* While a reader adds, more may be claimed than when the peak was raised.
-     */
+    /* Other threads may have claimed more since the peak was raised. */
     stat->peak = peak > (int64_t)stat->current ? (uint64_t)peak : stat->current;
 }
 
@@ -539,7 +540,7 @@ void wm_arena_sorted_stats(wm_arena *arena, warm_device_stats *stats)
     duration_sum(&stats->driver_free, &sum.driver_free);
     add_figures(&all, &of[0]);
     add_figures(&all, &of[1]);
-    all.segments = sum.segments; /* with a peak of their own */
+    all.segments = sum.segments; /* their peak is not the sum of both peaks */
     all.held_bytes = sum.held_bytes;
     add_shown(&stats->all, &all);
     add_shown(&stats->small, &of[0]);

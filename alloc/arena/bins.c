@@ -1,12 +1,12 @@
-/* bins.c: bins of runs, and a bitmap of those that are not empty. */
+/* bins.c: bins of runs, and a bitmap of the bins that are not empty. */
 #include "alloc/arena/arena_int.h"
 
 #include "runtime/base/status.h"
 
 enum { FIRST_LOG2 = 12, STEP_MASK = (1 << WM_BINS_STEPS_LOG2) - 1 };
 
-/* Runs of a bin that are compared. With one, the traces hold 1 to 3 % more
- * memory; more than four make no difference beyond noise. */
+/* Runs of a bin that a search compares. With 1 the traces of the bench hold 1
+ * to 3 % more memory; more than 4 make no difference beyond noise. */
 enum { TRIES = 4 };
 
 unsigned wm_bins_index(size_t bytes)
@@ -92,7 +92,8 @@ static wm_block *smallest(wm_block *block, size_t bytes, unsigned tries)
     return best;
 }
 
-/* Among those in the first filled bin from bin on, all of which fit. */
+/* The smallest of the first TRIES runs in the first filled bin from bin on,
+ * where every run fits. */
 static wm_block *smallest_from(const wm_bins *bins, unsigned bin, size_t bytes)
 {
     bin = wm_bins_next(bins, bin);

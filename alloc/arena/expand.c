@@ -326,7 +326,8 @@ warm_status wm_expand_claim(wm_arena *arena, wm_lane *lane, size_t needed,
     return status;
 }
 
-/* Idle again; common if the stream has completed the work on it meanwhile. */
+/* A claimed run becomes idle again; common if its stream has completed the work
+ * on it meanwhile. */
 static void put_claimed_locked(wm_arena *arena, wm_block *run)
 {
     if (run == NULL) {
@@ -339,8 +340,8 @@ static void put_claimed_locked(wm_arena *arena, wm_block *run)
     wm_run_join_locked(arena, run);
 }
 
-/* The entry of its first page is a RUN all along: a look-up of a stale pointer
- * may have found it. */
+/* Does not touch the entry of the first page, which is always a RUN: a look-up
+ * of a stale pointer may be using it. */
 static void map_pages(wm_segment *segment, const wm_block *part)
 {
     wm_page_map_fill(part->base + WM_PAGE, part->bytes - WM_PAGE, segment,
@@ -356,7 +357,7 @@ void wm_expand_fill_locked(wm_arena *arena, wm_segment *segment, wm_block *part)
     wm_run_join_locked(arena, part);
 }
 
-/* It is unknown whether the part has memory. */
+/* The part becomes LOST: it is unknown whether it has memory. */
 static void lose_locked(wm_arena *arena, wm_segment *segment, wm_block *part)
 {
     map_pages(segment, part);

@@ -1,11 +1,12 @@
-/* group.h: the arenas of one space, and what caches and streams know of them.
+/* group.h: the arenas of one space, and the part of the space that caches and
+ * streams see.
  *
  *   node 0   arena ─► arena ─► …  siblings
  *   node 1   arena ─► arena ─► …             ─► arenas of private pools
  *
- * Floors above the arenas and below the spaces need to know which arenas belong
- * together and how threads may cache their blocks; they know this part of a
- * space only. */
+ * The folders stream and cache lie between arenas and spaces. They need to know
+ * which arenas belong together and how threads may cache their blocks: this is
+ * the part of a space that they see. */
 #ifndef WM_GROUP_H
 #define WM_GROUP_H
 
@@ -18,24 +19,24 @@ typedef struct wm_arena_group {
     warm_runtime *runtime;          /* const */
     struct wm_timelines *timelines; /* const, shared by a runtime's spaces */
     wm_waker *waker;                /* const: wakes the thread that polls */
-    size_t segment_bytes;           /* const: least that is obtained */
-    size_t magazine_bytes;          /* const: most that a thread caches */
-    uint32_t magazine_blocks;       /* const: of one class, 0: no magazines */
-    int nodes;                      /* const: NUMA nodes, at least 1 */
-    unsigned shards; /* const: siblings for each node, at least 1 */
-    bool parted;     /* const: threads use all siblings from the start */
-    bool laned;      /* const: idle memory is ordered by stream (lane.h) */
-    bool pageable;   /* const: its memory is not page-locked */
-    int device;      /* const: whose memory it is, WM_DEVICE_HOST: page-locked,
-                      * _UNKNOWN: no driver's */
-    uint64_t place;  /* const: in the history, of its first node */
+    size_t segment_bytes;           /* const: least bytes obtained at once */
+    size_t magazine_bytes;          /* const: most bytes that a set caches */
+    uint32_t magazine_blocks; /* const: most of one class, 0: no magazines */
+    int nodes;                /* const: NUMA nodes, at least 1 */
+    unsigned shards;          /* const: siblings for each node, at least 1 */
+    bool parted;    /* const: threads use all siblings from the start */
+    bool laned;     /* const: idle memory is ordered by stream (lane.h) */
+    bool pageable;  /* const: its memory is not page-locked */
+    int device;     /* const: of its memory; WM_DEVICE_HOST: page-locked,
+                     * _UNKNOWN: not from a driver */
+    uint64_t place; /* const: place of its first node in the history */
     /* Cost of reclaiming memory since the last growth (reclaim.c). */
     _Atomic uint64_t reclaimed;
     wm_arena *arenas; /* const: shards for each node */
     /* Lock of the first arena: magazine sets of threads that have ended. */
     struct wm_magazine_set *spare_sets;
-    /* Chained by next_arena, those above last. Arenas of private pools are
-     * added and never removed. */
+    /* Chained by next_arena, the arenas of all nodes last. Arenas of private
+     * pools are added and never removed. */
     _Atomic(wm_arena *) all_arenas;
 } wm_arena_group;
 

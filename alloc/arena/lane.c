@@ -32,7 +32,7 @@ static wm_lane *make_locked(wm_arena *arena, uint64_t id)
 
 /* The stream may be retired meanwhile. Relaxed: the thread that closes or ends
  * all lanes of the stream sets the flag before it takes this lock and looks for
- * a lane here; it either finds the lane that is made, or this thread sees the
+ * a lane here; either that thread finds the new lane, or this thread sees the
  * flag. */
 wm_lane *wm_lane_make_beside_locked(wm_arena *arena, wm_lane *lane)
 {
@@ -165,7 +165,8 @@ bool wm_lane_has(wm_arena *arena, const wm_block *block, uint64_t id)
     return has;
 }
 
-/* Acquire: the work of holders that dropped before is over. */
+/* Acquire pairs with the release of earlier drops: those holders no longer
+ * access the lane. */
 static void drop_locked(wm_arena *arena, wm_lane *lane)
 {
     atomic_fetch_sub_explicit(&lane->holds, 1, memory_order_acq_rel);

@@ -12,8 +12,8 @@
  * one. Runs of one lane merge; runs of different lanes do not, until a request
  * finds room only in several runs of its own lane and the common one. A lane
  * does not know its stream, nor does an arena know what a stream has completed:
- * the space does (stream_lane.h) and calls wm_lanes_passed(). Page-locked
- * memory has the common lane only.
+ * stream_lane.c does, and calls wm_lanes_passed(). Page-locked memory has the
+ * common lane only.
  *
  * A stream has a lane in each sibling arena in which it has had memory, made
  * with its first allocation there. The lane in the first sibling is made first
@@ -21,9 +21,9 @@
  * it uses. wm_lane_…() is about one lane, wm_lanes_…() about all lanes of a
  * stream.
  *
- * A stream may end while a request names its lane. The request holds the lane:
- * it has ended then and leads to common memory, but its record is not reused
- * yet. */
+ * A stream may end while a request names its lane. The request holds the lane,
+ * so that its record is not reused; a lane that has ended leads to common
+ * memory. */
 #ifndef WM_LANE_H
 #define WM_LANE_H
 
@@ -103,8 +103,8 @@ wm_lane *wm_lane_make(struct wm_arena *arena, uint64_t id);
 wm_lane *wm_lane_get(struct wm_arena *arena, uint64_t id);
 void wm_lanes_end_empty(struct wm_arena *arena);
 
-/* hold: the first lane of a stream stays valid until it is dropped, ended or
- * not. arena: any of the siblings. */
+/* From hold to drop the record of a stream's first lane stays valid, even if
+ * the lane has ended. arena: any of the siblings. */
 static inline void wm_lane_hold(wm_lane *lane)
 {
     /* Relaxed: the caller has a hold, or lock registry. */
@@ -129,10 +129,10 @@ bool wm_lane_has(struct wm_arena *arena, const wm_block *block, uint64_t id);
 
 /* ---- all lanes of a stream: lane is the first, arena the one it is in ---- */
 
-/* True if any of them has more. */
+/* wm_lane_has_more() for any of the lanes. */
 bool wm_lanes_have_more(struct wm_arena *arena, const wm_lane *lane);
-/* True if a run of at least least bytes is idle in any of them, in segments
- * that serve requests of bytes. */
+/* True if any of the lanes has an idle run of `least` bytes or more in a
+ * segment that serves requests of `bytes`. */
 bool wm_lanes_have_room(struct wm_arena *arena, const wm_lane *lane,
                         size_t bytes, size_t least);
 /* Runs freed so far. */
@@ -145,17 +145,17 @@ void wm_lanes_passed(struct wm_arena *arena, const wm_lane *lane,
 /* Queues the lanes to which runs were freed since the point. */
 void wm_lanes_renew(struct wm_arena *arena, const wm_lane *lane,
                     const wm_lane_point *point);
-/* The stream of lane to waits for what the stream of lane from queued before
- * the point: runs freed up to it move to lane to. */
+/* The stream of lane to waits for the work that the stream of lane from queued
+ * before the point: runs freed up to the point move to lane to. */
 void wm_lanes_yield(struct wm_arena *arena, const wm_lane *from, wm_lane *to,
                     const wm_lane_point *point);
 /* The stream is retired: its further work is not in the order of its lanes,
  * including lanes that a request is making meanwhile. */
 void wm_lanes_close(struct wm_arena *arena, const wm_lane *lane);
-/* The stream and all of its work have ended: idle memory, and what is freed
- * later, is common; a later request that names the lane has no stream order. A
- * record is spare once no run is left that could be freed and there is no hold.
- * Ends the first lane last. */
+/* The stream and all of its work have ended: idle memory, and memory that is
+ * freed later, is common; a later request that names the lane has no stream
+ * order. A record is spare once no run is left that could be freed and there is
+ * no hold. Ends the first lane last. */
 void wm_lanes_end(struct wm_arena *arena, wm_lane *lane);
 
 #endif

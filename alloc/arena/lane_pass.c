@@ -195,7 +195,7 @@ void wm_lanes_end(wm_arena *arena, wm_lane *lane)
         one = in(a, lane);
         if (one != NULL) {
             /* From now on a holder of the first lane finds common memory in
-             * this arena, and what is freed to this lane is common. */
+             * this arena, and memory freed to this lane is common. */
             atomic_store_explicit(&lane->by_shard[a->shard], NULL,
                                   memory_order_relaxed);
             end_locked(a, one);

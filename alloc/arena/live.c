@@ -37,7 +37,8 @@ static void reset(wm_claim *claim)
         &claim->peak,
         atomic_load_explicit(&claim->claimed, memory_order_seq_cst),
         memory_order_seq_cst);
-    /* A thread that claimed in between did not see the new peak. */
+    /* A thread that claimed between the load and the store compared with the
+     * old peak. */
     wm_claim_raise(claim);
 }
 

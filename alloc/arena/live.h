@@ -62,7 +62,7 @@ typedef struct wm_lives {
     _Atomic unsigned sets; /* relaxed: magazine sets that claim room */
 } wm_lives;
 
-/* Zeros become the figures of one node that does not sort requests. */
+/* Initialises zeroed figures, of one node that does not sort requests. */
 void wm_lives_init(wm_lives *lives);
 /* The node sorts requests into small and large. */
 void wm_lives_sort(wm_lives *lives);
@@ -90,8 +90,9 @@ static inline int64_t wm_claim_peak(const wm_claim *claim)
     return atomic_load_explicit(&claim->peak, memory_order_relaxed);
 }
 
-/* True if that exceeds the peak. Sequentially consistent with the reset of the
- * peak: one of both threads sees the other's store. */
+/* Adds n; true if the claim then exceeds the peak. Sequentially consistent with
+ * the reset of the peak: at least one of the two threads sees the other's
+ * store. */
 static inline bool wm_claim_add(wm_claim *claim, int64_t n)
 {
     int64_t before =

@@ -66,7 +66,7 @@ static wm_segment *first_locked(const wm_arena *arena, const wm_purge *purge,
     return first;
 }
 
-/* Detaches a segment, in front of chain. */
+/* Detaches a segment and puts it in front of chain. */
 static void pull_locked(wm_arena *arena, wm_segment *segment,
                         wm_segment **chain)
 {
@@ -191,8 +191,8 @@ static bool pull_piece_locked(wm_arena *arena, wm_block *run, char *begin,
     return true;
 }
 
-/* Detaches pieces of a run, from its end, until most bytes are out or none is
- * left; returns the bytes. */
+/* Detaches whole pieces of a run, from its end, until these are `most` bytes or
+ * no piece is left; returns their bytes. */
 static size_t pull_pieces_locked(wm_arena *arena, wm_block *run, size_t most,
                                  wm_segment **chain)
 {

@@ -163,10 +163,11 @@ static wm_block *find_kind_locked(wm_arena *arena, wm_lane *lane,
 
 /* ---- oversize segments ------------------------------------------------ */
 
-/* A segment obtained for one large request serves small ones only once growth
- * in its stead has cost a part of its size: a few small blocks that live long
- * would keep it from serving a large request again. Without PAYING_PART, 20 %
- * more is held on a device at the peak of the bench's tservers with lag 32. */
+/* A segment obtained for one large request serves small ones only after the
+ * arena grew by 1 / PAYING_PART of its size for them instead: a few small
+ * blocks that live long would keep it from serving a large request again.
+ * Without PAYING_PART, 20 % more is held on a device at the peak of the bench's
+ * tservers with lag 32. */
 enum { OVERSIZE_MIN = 64 << 20, SMALL_PART = 32, PAYING_PART = 16 };
 
 /* All requests may use its runs, until it is wholly idle again. */
@@ -238,10 +239,10 @@ static wm_block *find_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
 /* ---- splits and merges ------------------------------------------------- */
 
 /* True if a poll is worth more than splitting the run for bytes: the run is
- * much larger, and since the last poll more was freed than CUT_BYTES and than a
- * CUT_POLLS-th of the held bytes. With polls on misses only, the largest runs
- * are split to pieces while blocks that fit are complete but not polled: the
- * two traces of the bench then hold 15 % more and twice as much. */
+ * much larger, and since the last miss more became pending than CUT_BYTES and
+ * than a CUT_POLLS-th of the held bytes. With polls on misses only, the largest
+ * runs are split to pieces while blocks that fit are complete but not polled:
+ * the two traces of the bench then hold 15 % and 100 % more. */
 enum { CUT_POLLS = 64, CUT_BYTES = 1 << 20 };
 
 static bool is_bad_cut(const wm_arena *arena, const wm_block *run, size_t bytes,

@@ -66,8 +66,8 @@ void wm_segment_detach_locked(wm_arena *arena, wm_segment *segment)
 enum { SPARSE = 64 << 10 };
 
 /* The bits of a recycled record are all clear: no run starts, no unit is
- * joined. The memory that it described before is known to other processes under
- * another number. */
+ * joined. shared_as is cleared, since it is the number of the memory that the
+ * record described before. */
 wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes, size_t unit)
 {
     size_t starts = (bytes / WM_PAGE + 63) / 64;

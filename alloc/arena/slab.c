@@ -43,8 +43,9 @@ static void move_slab(wm_slab *slab, wm_lane *lane)
     link_slab(slab);
 }
 
-/* A record serves every class with its number of slots, so that records for the
- * slabs in use now are kept, not the maximum of each class. */
+/* A record serves every class with its number of slots, so that there are as
+ * many records as slabs were in use at once, not the sum of each class's
+ * maximum. */
 static wm_slab *take_slab_record_locked(wm_arena *arena, unsigned size_class)
 {
     unsigned slots = wm_slab_slots(size_class);
@@ -124,7 +125,8 @@ static wm_slab *new_slab_locked(wm_arena *arena, wm_lane *lane,
     return slab;
 }
 
-/* A common slab moves to the lane. */
+/* The slab from which to allocate a slot, or null. If it is common it moves to
+ * the lane. */
 static wm_slab *find_slab_locked(wm_arena *arena, wm_lane *lane,
                                  unsigned size_class, enum wm_split split,
                                  bool *failed)

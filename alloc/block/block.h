@@ -48,12 +48,12 @@ enum wm_block_state {
     WM_BLOCK_GAP,      /* a run without memory (arena.h) */
 };
 
-/* The low bits of a state are one of these kinds. Above them CACHED and LIVE
+/* The low 6 bits of a state are one of these kinds. Above them CACHED and LIVE
  * carry the number of the magazine set that caches the block or allocated it
- * (0: the arena allocated it), so that one compare tells a thread that a block
- * is live and from its own set. The low bits of the number are the index of the
- * set's slot in the thread's window (stream_slot.h), here times 64, the size of
- * a slot. */
+ * (0: the arena allocated it): by one compare a thread knows whether a block is
+ * live and of its own set. The low 3 bits of the number are the index of the
+ * set's slot in the thread's window (stream_slot.h); in the state they are that
+ * index times 64, the size of a slot. */
 typedef uint64_t wm_state;
 
 enum { WM_STATE_SHIFT = 6, WM_STATE_MASK = 63, WM_SLOT_MASK = 7 << 6 };
@@ -97,17 +97,16 @@ struct wm_block {
      * block. */
     _Alignas(64) union {
         char *base;
-        /* The base as read by threads that do not know yet whether the block is
-         * theirs. Relaxed: wm_pointer_cache_entry() checks the state
-         * afterwards. */
+        /* The base as read by a thread that may not own the block. Relaxed: the
+         * thread checks the state as well. */
         _Atomic(char *) base_seen;
     };
     size_t bytes;
     wm_segment *segment;
     /* First adopted stream that the owning thread recorded; holds a reference.
-     * While LIVE written only by that thread, relaxed and without
-     * read-modify-write: whoever frees the block was handed its pointer after
-     * the write. wm_block_detach_uses() clears it. */
+     * While LIVE written only by that thread, without read-modify-write: a
+     * freeing thread received the pointer after the write. Release pairs with
+     * the acquire of wm_block_own(). wm_block_detach_uses() clears it. */
     _Atomic(wm_timeline *) owner_stream;
     /* Relaxed: written by the allocating thread, also read by snapshots; see
      * wm_block_requested(). */
@@ -128,10 +127,10 @@ struct wm_block {
     _Atomic bool first_use_taken; /* acquire to claim, release to give up */
     _Atomic bool captured; /* relaxed: read by the free, which the caller orders
                               after its records */
-    _Atomic bool stuck;    /* a timeline failed: LOST when done */
+    _Atomic bool stuck;    /* a timeline failed: becomes LOST when completed */
     bool counted;          /* the free is already counted in a magazine set */
     wm_stream_use first_use; /* saves an allocation in the usual case */
-    _Atomic unsigned queued; /* timelines that still hold the block */
+    _Atomic unsigned queued; /* queues that still hold an entry */
     uint32_t trace;          /* number in the trace, 0: none */
     uint64_t lane_id; /* const while LIVE: id of the stream in whose order the
                          block was allocated, 0: none */
@@ -147,7 +146,7 @@ struct wm_block {
     wm_block *next_idle;      /* in a bin; or chains spare records */
     struct wm_lane *lane; /* the lane that may allocate it; while LIVE, the lane
                              it returns to */
-    uint64_t put_at;      /* puts of the lane when the run was last freed */
+    uint64_t put_at;      /* lane->puts when the run was last freed */
     uint64_t idle_since_ns; /* in segments that expand, while IDLE */
 };
 _Static_assert(sizeof(wm_block) == 192, "whole lines, and no more");
@@ -225,7 +224,7 @@ struct wm_segment {
     size_t held;
     /* A detached piece: the segment that it is part of; else null. */
     wm_segment *parent;
-    size_t words; /* const: words in starts, and in joined behind them */
+    size_t words; /* const: words of starts and of joined, which follows it */
     /* Const pointer. In segments that expand, one bit for each unit
      * (arena.h). */
     _Atomic uint64_t *joined;
@@ -234,8 +233,8 @@ struct wm_segment {
      * Relaxed. */
     _Atomic uint64_t shared_as;
     /* Bit i: a run starts at page i. Written under lock arena; a look-up reads
-     * it without, relaxed: the caller of the look-up knows that its own block
-     * is live, and the bit of that block was set before it was allocated. */
+     * it without the lock, relaxed: the bit of a live block was set before the
+     * block was allocated. */
     _Atomic uint64_t starts[];
 };
 

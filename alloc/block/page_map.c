@@ -14,7 +14,7 @@ static warm_status add_leaf(size_t index)
     wm_leaf *leaf;
 
     /* Acquire pairs with the release below in the thread that made the leaf:
-     * this thread stores entries into the leaf next, after it was zeroed. */
+     * the leaf is zeroed before this thread stores entries into it. */
     if (atomic_load_explicit(&wm_page_root[index], memory_order_acquire)) {
         return WARM_OK;
     }

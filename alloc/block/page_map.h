@@ -83,8 +83,8 @@ void wm_page_map_fill(const void *base, size_t bytes, const void *record,
                       enum wm_entry_kind kind);
 
 /* Sets the entries of a slab's pages. A page in which exactly one slot begins
- * (every page, if slots have WM_PAGE bytes or more) leads to that slot as a
- * run's page does. */
+ * (every page, if slots have WM_PAGE bytes or more) has a RUN entry for that
+ * slot, as the first page of a run has for the run. */
 void wm_page_map_fill_slab(wm_slab *slab);
 
 /* Slots are multiples of WM_GRAIN. The division by a slot's size is a product

@@ -5,10 +5,10 @@
  *   above              whole pages                   class 88
  *
  * From 4 KiB on a class is at most 12.5 % larger than the request. A cached
- * block of one of the next two classes may serve a request, on a device or
- * where it is no larger than these 12.5 % either (magazine_hit.h). Classes
- * below WM_SLAB_LIMIT are slots of a slab; all others are runs of whole pages.
- * Pure functions. */
+ * block of one of the next two classes may serve a request too; in page-locked
+ * memory above 4 KiB only if it is at most 12.5 % larger (magazine_hit.h).
+ * Classes below WM_SLAB_LIMIT are slots of a slab; all others are runs of whole
+ * pages. Pure functions. */
 #ifndef WM_SIZE_CLASS_H
 #define WM_SIZE_CLASS_H
 
@@ -28,12 +28,13 @@ enum {
 /* Largest request: it can be rounded up without overflow. */
 #define WM_REQUEST_MAX ((size_t)1 << 46)
 
-/* WM_CLASS_LINEAR: classes up to WM_PAGE, where the doublings begin;
- * WM_CLASS_STEPS: log2 of the steps in a doubling. */
+/* WM_CLASS_LINEAR: number of classes up to WM_PAGE; WM_CLASS_LOG2: log2 of
+ * WM_PAGE, where the doublings begin; WM_CLASS_STEPS: log2 of the steps in a
+ * doubling. */
 enum { WM_CLASS_LINEAR = 8, WM_CLASS_LOG2 = 12, WM_CLASS_STEPS = 3 };
 /* A float has 23 bits after the leading one; an exponent of 127 means 2^0. */
 enum { WM_FLOAT_BITS = 23, WM_FLOAT_ZERO = 127 };
-/* The top bits of the float 4096.0, less the classes below. */
+/* The top bits of the float 4096.0, minus WM_CLASS_LINEAR. */
 enum {
     WM_CLASS_ABOVE =
         ((WM_FLOAT_ZERO + WM_CLASS_LOG2) << WM_CLASS_STEPS) - WM_CLASS_LINEAR
@@ -47,9 +48,9 @@ static inline size_t wm_size_class_index(size_t bytes)
     if (__builtin_expect(bytes > WM_PAGE, 1)) {
         /* 2^log2 < bytes <= 2^(log2 + 1), in eight steps: the top bits of a
          * float are log2 and the three bits after the leading one. A float has
-         * 24 bits of precision, so the conversion is exact. An instruction that
-         * finds the leading bit takes eight internal steps on some processors.
-         */
+         * 24 bits of precision, so the conversion is exact. An instruction
+         * that finds the leading bit would take eight micro-operations on some
+         * processors. */
         float below = (float)(int32_t)(bytes - 1);
         uint32_t bits;
 

@@ -23,8 +23,8 @@ static inline wm_lane *wm_magazine_set_lane(const wm_magazine_set *set,
 static inline bool wm_magazine_set_caches(const wm_magazine_set *set,
                                           const wm_block *block)
 {
-    /* Relaxed: only a thread that has locked or entered the window makes the
-     * state the set's, or another one. */
+    /* Relaxed: only a thread that has locked or entered the window changes a
+     * state to or from set->cached. */
     return atomic_load_explicit(&block->state, memory_order_relaxed) ==
            set->cached;
 }
@@ -65,8 +65,8 @@ void wm_pending_fini(wm_magazine_set *set);
 /* The set has moved to another arena. */
 void wm_pending_note_home(wm_magazine_set *set);
 
-/* Recomputes what other threads read, after batches left the slot. count,
- * bytes: of the blocks that completed uncounted. */
+/* After batches left the slot: recomputes the slot's fields that other threads
+ * read. count, bytes: of the blocks that completed uncounted. */
 void wm_pending_recount(wm_magazine_set *set, wm_pending_stream *slot,
                         size_t count, size_t bytes);
 /* Counts all blocks of the set's slots as pending in the arena. */
@@ -89,23 +89,25 @@ void wm_magazine_need_room(wm_magazine_set *set, const wm_magazine *m,
 /* Returns part of the room if it is much larger than the set needs, counting a
  * block that a caller frees now. */
 void wm_magazine_trim_room(wm_magazine_set *set, const wm_magazine *m);
-/* The arena has claimed room for a block that it allocated: returns as much of
- * the set's room instead. */
+/* The arena has claimed room for a block that it allocated: returns the same
+ * amount of the set's room. */
 void wm_magazine_set_use_room(wm_magazine_set *set, const wm_block *block);
-/* Returns all room; or what exceeds the least, of the figures that are above
- * their peaks. has_excess: whether that is anything. */
+/* Returns room: all of it if above is null; else, of each figure that is above
+ * its peak, what exceeds the least (magazine_room.c). has_excess: true if there
+ * is anything to return. */
 void wm_magazine_set_return_room(wm_magazine_set *set, const bool *above);
 bool wm_magazine_set_has_excess(const wm_magazine_set *set, const bool *above);
-/* Returns the claims of classes beyond what is in use. */
+/* Returns the claims of classes beyond the blocks in use. */
 void wm_magazine_set_end_claims(wm_magazine_set *set);
-/* Computes how far hits may fill the set. */
+/* Computes wm_room.high: up to how many bytes hits may fill the set. */
 void wm_magazine_set_note_high(wm_magazine_set *set);
 
 /* Merges what was counted since the last merge into the arena's figures. */
 void wm_magazine_set_merge_stats_locked(wm_magazine_set *set);
-/* Adjusts the counts for entries that came or went without a caller. */
+/* Adjusts the counts for entries that were added or removed without a caller.
+ */
 void wm_magazine_recount(wm_magazine_set *set, wm_magazine *m, int64_t change);
-/* Drops, among the first entries, those that another thread freed as well.
+/* Drops, among the first entries, blocks that another thread freed as well.
  * Returns how many of the first entries are left. */
 unsigned wm_magazine_sift(wm_magazine_set *set, wm_magazine *m, unsigned first);
 
@@ -121,7 +123,7 @@ void wm_magazine_flush_half(wm_magazine_set *set, wm_magazine *m);
 void wm_cache_flush_block_locked(wm_magazine_set *set, wm_block *block);
 
 /* Caches PENDING blocks that have left every queue, chained by next_done.
- * Returns the chain of those that do not fit or are retained. */
+ * Returns the chain of blocks that do not fit or are retained. */
 wm_block *wm_cache_add_completed(wm_magazine_set *set, wm_block *chain);
 /* Caches the blocks of a completed batch of the set, which are BATCHED, or
  * PENDING as far as the arena counted them. Blocks that do not fit go to their

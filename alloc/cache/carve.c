@@ -1,14 +1,14 @@
-/* carve.c: serves a request from what its own thread caches, without any other
- * thread: splits one larger block, or merges adjacent ones. All other blocks
- * stay cached.
+/* carve.c: serves a request from the blocks that the calling thread caches:
+ * splits one larger block, or merges adjacent ones. All other blocks stay
+ * cached.
  *
- * Locks the calling thread's window and under it lock arena. Calls no
- * driver. */
+ * Locks the calling thread's window and under it lock arena. Calls no driver.
+ */
 #include "alloc/cache/cache_int.h"
 
 #include "alloc/arena/arena_int.h"
 
-/* Allocates from what was flushed under the same lock. */
+/* Allocates from blocks flushed under the same lock. */
 static wm_block *take_locked(wm_magazine_set *set, wm_arena *arena,
                              size_t bytes)
 {
@@ -61,13 +61,13 @@ typedef struct row {
     unsigned cached; /* runs cached by the set; 0: there is no row */
 } row;
 
-/* A row of so few blocks is good enough: the search ends. A row of more than
- * MOST_BLOCKS costs more misses than it saves, and is not searched for under
- * lock arena. */
+/* A search ends at a row of at most FEW_BLOCKS cached blocks. A row of more
+ * than MOST_BLOCKS costs more misses than it saves: the search, under lock
+ * arena, skips it. */
 enum { FEW_BLOCKS = 2, MOST_BLOCKS = 32 };
 
-/* The row from a cached run on, with the idle runs before it. most: of cached
- * runs. */
+/* The row of block, a cached run: the idle runs before it, then block and the
+ * runs after it. most: the most cached runs in a row. */
 static row row_at_locked(const wm_magazine_set *set, const wm_arena *arena,
                          const wm_lane *lane, wm_block *block, size_t bytes,
                          unsigned most)
@@ -95,10 +95,11 @@ static row row_at_locked(const wm_magazine_set *set, const wm_arena *arena,
     return found;
 }
 
-/* The row of the fewest cached blocks, or the first of few enough; larger
- * classes are searched first. A row may begin at a cached run that is of the
- * arena and in a segment for requests of so many bytes; the run is the lane's,
- * or the lane has ended and its blocks become common. */
+/* The row of the fewest cached blocks; the search stops after a class with a
+ * row of FEW_BLOCKS or fewer. Larger classes are searched first. A row may
+ * begin at a cached run that is of the arena and in a segment for requests of
+ * so many bytes; the run is the lane's, or the lane has ended and its blocks
+ * become common. */
 static row find_row_locked(const wm_magazine_set *set, const wm_arena *arena,
                            const wm_lane *lane, size_t bytes)
 {
@@ -145,7 +146,8 @@ static void join_row_locked(wm_magazine_set *set, wm_arena *arena,
         if (wm_run_is_idle(run)) {
             continue;
         }
-        /* A run that is joined loses its record. */
+        /* The flush may merge run with an idle next run, whose record then
+         * ends. */
         next = wm_run_may_have(arena, lane, next) ? next->after : next;
         wm_cache_flush_block_locked(set, run);
         found.cached--;
@@ -193,14 +195,14 @@ static bool growth_is_cheaper(const wm_arena_group *group, size_t bytes)
            wm_cache_growth_cost(group, bytes);
 }
 
-/* Every OWN_TURNS-th time that a thread could serve itself, others come first:
- * completed blocks of other streams are polled before larger runs are split. To
- * do so each time costs twice as much as all the rest of a miss, and saves less
- * than 1 % of memory. */
+/* Every OWN_TURNS-th request of a set is not served from the set, so that its
+ * caller polls other streams before larger runs are split. A poll at every
+ * request costs twice as much as all the rest of a miss and saves less than 1 %
+ * of memory. */
 enum { OWN_TURNS = 16 };
 
-/* Splits a larger block; merge: or merges a row, until growth is cheaper.
- * in_turns: leaves every OWN_TURNS-th turn to others. */
+/* Splits a larger block; with merge, if there is none, merges a row, unless
+ * growth is cheaper. in_turns: returns null at every OWN_TURNS-th request. */
 static wm_block *carve(wm_arena_group *group, const wm_request *request,
                        bool merge, bool in_turns)
 {
@@ -225,9 +227,9 @@ static wm_block *carve(wm_arena_group *group, const wm_request *request,
         wm_magazine_set_tag_block(set, block);
     }
     wm_biased_release(&window->biased);
-    /* A search that finds nothing looks at a dozen entries, 3 % of what misses
-     * do. If it was charged as well, two traces of a device would hold 1 % and
-     * 3 % more, for as many instructions. */
+    /* A search that finds nothing is not charged: it looks at a dozen entries,
+     * 3 % of the cost of misses. With a charge two device traces of the bench
+     * hold 1 % and 3 % more, with as many instructions. */
     if (blocks > 0 && group->laned) {
         /* Relaxed: an estimate that several threads add to. */
         atomic_fetch_add_explicit(&group->reclaimed, WM_RECLAIM_PRICE + blocks,

@@ -6,8 +6,9 @@
 
 #include "alloc/arena/arena_int.h"
 
-/* Pushes a block that no caller frees: what callers hold does not change.
- * note_pushed() then adds the bytes of many such blocks at once. */
+/* Pushes a block that no caller frees: the counts of blocks that callers hold
+ * do not change. note_pushed() then adds the bytes of many such blocks at once.
+ */
 static inline void push_uncounted(wm_magazine_set *set, wm_magazine *m,
                                   wm_block *block)
 {
@@ -44,9 +45,9 @@ enum {
     COMPLETED_LOOKS = 8 /* batches between two computations of the budget */
 };
 
-/* Computes the budget, and whether the footprint is stable. A growth counts
- * against the completed bytes, as many times as held memory does. It does not
- * clear them: else many threads would start anew with each growth of one. */
+/* Computes the budget, and whether the footprint is stable. A growth subtracts
+ * COMPLETED_TURNS times its bytes from the completed bytes. It does not clear
+ * them: else a growth by one thread would reset the budgets of all threads. */
 static void set_budget_locked(wm_magazine_set *set)
 {
     uint64_t grown = atomic_load_explicit(&set->arena->siblings->grown,
@@ -133,8 +134,8 @@ void wm_cache_add_pending_batch(wm_magazine_set *set,
     size_t left = 0;
     int64_t bytes = 0, most;
 
-    /* The arena no longer counts the blocks as pending; and the budget is
-     * computed anew, after a growth and now and then. */
+    /* Locks only if the arena counts blocks of the batch as pending, or the
+     * budget is due: after a growth, and every COMPLETED_LOOKS batches. */
     if (batch->counted > 0 || set->batches++ % COMPLETED_LOOKS == 0 ||
         set->grown != atomic_load_explicit(&set->arena->siblings->grown,
                                            memory_order_relaxed)) {
@@ -149,8 +150,8 @@ void wm_cache_add_pending_batch(wm_magazine_set *set,
         wm_block *block = batch->block[i];
         wm_magazine *m = &set->of[block->size_class];
 
-        /* The class was put to use at the free; a magazine without entries is
-         * full. */
+        /* The free put the class to use; a magazine without entries has top ==
+         * end. */
         if (m->top == m->end || bytes + m->bytes > most) {
             rest[left++] = block;
             continue;

@@ -19,9 +19,9 @@ static wm_arena *arena_of(const wm_entry *entry)
     return entry->block->segment->arena;
 }
 
-/* Puts those of the first entries that belong to an arena back into it: into
- * its transfer cache as long as that holds at most transfer_bytes. Returns how
- * many of the first entries are left. Lock arena, of that one. */
+/* Of the first entries, flushes those that belong to arena: into its transfer
+ * cache up to transfer_bytes, the rest into the arena. Returns how many of the
+ * first entries are left. The caller holds that arena's lock. */
 static unsigned put_blocks_locked(wm_magazine_set *set, wm_magazine *m,
                                   wm_arena *arena, unsigned first,
                                   size_t transfer_bytes)

@@ -17,7 +17,8 @@ enum {
 
 /* ---- misses -------------------------------------------------------------- */
 
-/* At least one, however little room is left. */
+/* Limits a refill to `most` blocks, to the capacity, and to the bytes left in
+ * the set; at least one block. */
 static unsigned limit_batch(wm_magazine_set *set, const wm_magazine *m,
                             unsigned most)
 {
@@ -27,7 +28,8 @@ static unsigned limit_batch(wm_magazine_set *set, const wm_magazine *m,
     return left >= (int64_t)most ? most : left > 1 ? (unsigned)left : 1;
 }
 
-/* After a refill for which runs were split. */
+/* Sets the class's next batch after a refill that split runs: twice the last
+ * one if the class missed lately, else one block. */
 static void adjust_batch(wm_magazine_set *set, wm_magazine *m)
 {
     wm_supply *supply = wm_magazine_supply(set, m);
@@ -83,8 +85,8 @@ static unsigned take_from_arena(wm_magazine_set *set, wm_magazine *m,
     return count;
 }
 
-/* Refills from the transfer caches of the siblings after the home arena had
- * nothing: splits no run and polls nothing. */
+/* Refills from the transfer caches of the siblings if the home arena has no
+ * block: splits no run and polls no stream. */
 static unsigned take_from_siblings(wm_magazine_set *set, wm_magazine *m,
                                    wm_arena *home)
 {
@@ -198,7 +200,7 @@ void wm_magazine_set_tag_block(wm_magazine_set *set, wm_block *block)
     }
     if (wm_magazine_set_has_place(set, block) &&
         wm_magazine_use(set, block->size_class) != NULL) {
-        /* Relaxed: the caller has not got the block yet. */
+        /* Relaxed: no other thread knows the block's pointer yet. */
         atomic_store_explicit(&block->state, set->live, memory_order_relaxed);
     }
 }

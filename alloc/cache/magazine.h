@@ -29,18 +29,17 @@
  *
  * Bounds. A magazine holds at most magazine_blocks, a set at most
  * magazine_bytes. A full magazine flushes its older half to the arena's
- * transfer cache (arena.h), where the next misses look first. If
- * magazine_bytes are reached, every magazine of the set flushes to the arena,
- * so that unused blocks leave. A miss refills one block, then two, four …,
- * while the class is among the few that keep missing: with many sizes in use, a
- * block cached ahead for one class has to be split from a larger run by
- * another. Before a space grows it takes memory back from all sets
- * (space/reclaim.c).
+ * transfer cache (arena.h), where the next misses look first. If magazine_bytes
+ * are reached, every magazine of the set flushes to the arena, so that unused
+ * blocks leave. A miss refills one block, then two, four …, while the class is
+ * among the few that keep missing: with many sizes in use, a block cached ahead
+ * for one class has to be split from a larger run by another. Before a space
+ * grows it reclaims blocks from the sets of all threads (space/reclaim.c).
  *
- * Counting. A set counts in plain fields. The number of entries says how many
- * blocks went to callers since the counts were last merged into the arena; they
- * are merged when statistics are read. Peaks are bounded by the room that sets
- * claim (live.h). */
+ * Counting. A set counts in plain fields. The number of entries shows how many
+ * blocks callers allocated since the counts were last merged into the arena;
+ * they are merged when statistics are read. Peaks are bounded by the room that
+ * sets claim (live.h). */
 #ifndef WM_MAGAZINE_H
 #define WM_MAGAZINE_H
 
@@ -50,15 +49,15 @@
 #include "alloc/block/page_map.h"
 #include "runtime/thread/window.h"
 
-/* Rent or buy: to take memory back costs time now, and its owners miss later;
- * to grow costs page-locking and held memory. Costs are counted in blocks taken
- * back; each reclaim adds RECLAIM_PRICE of them, each visit to a window
- * VISIT_PRICE (a barrier, and another thread waits). When the sum reaches the
- * price of a growth, which is one price per segment, one growth goes before the
- * next reclaim. Page-locking 4 MiB takes 2 ms: on the host device two threads
- * warmed up soonest at a price of 512; at 256 and 2,048 they took 6 % and 25 %
- * longer. On a device memory is scarcer than time: at 8,192 a trace of the
- * bench holds 5 % more. */
+/* Rent or buy: to reclaim memory from sets costs time now and misses of their
+ * owners later; to grow costs page-locking and held memory. Costs are counted
+ * in blocks reclaimed; each reclaim adds RECLAIM_PRICE to them, each visit to a
+ * window VISIT_PRICE (a barrier, and another thread waits). When the sum
+ * reaches the price of a growth, which is one price per segment, the space
+ * grows once before it reclaims again. Page-locking 4 MiB takes 2 ms: on the
+ * host device two threads warmed up soonest at a price of 512; at 256 and 2,048
+ * they took 6 % and 25 % longer. On a device memory is scarcer than time: at
+ * 8,192 a trace of the bench holds 5 % more. */
 enum {
     WM_GROWTH_PRICE = 512,
     WM_DEVICE_PRICE = 16384,
@@ -100,7 +99,7 @@ typedef struct wm_magazine {
 /* The part of a magazine that only misses use. */
 typedef struct wm_supply {
     /* entries at the last merge, less frees that were not cached, plus entries
-     * that came without a caller */
+     * added without a caller */
     int32_t base;
     int32_t claimed; /* blocks claimed for the class (live.h); at least base */
     uint16_t batch;  /* blocks of the next refill */
@@ -113,7 +112,7 @@ typedef struct wm_supply {
 typedef struct wm_magazine_set {
     /* First, so that a hit finds the magazine without adding an offset. */
     _Alignas(64) wm_magazine of[WM_CLASSES];
-    /* states of its blocks; change only between threads */
+    /* states of the set's blocks; a new number changes them */
     wm_state cached, live;
     int64_t bytes_max; /* const: magazine_bytes */
     /* of small and of large requests; only [1] if not laned */
@@ -138,7 +137,7 @@ typedef struct wm_magazine_set {
     const wm_arena_group *group; /* const: the group of all its arenas */
     uint16_t misses;
     uint16_t self_served; /* attempts of carve.c; see OWN_TURNS */
-    /* lock arena taken by refills; of these, how often another thread held
+    /* lock arena taken by refills; of these, those at which another thread held
      * it */
     uint16_t locked, contended;
     uint8_t classes; /* number of entries of in_use */
@@ -200,11 +199,12 @@ enum wm_refill wm_cache_refill(wm_arena_group *group, const wm_request *request,
 void wm_cache_tag_block(wm_arena_group *group, const wm_request *request,
                         wm_block *block);
 
-/* Allocate a LIVE block for a request that missed out of what the calling
- * thread caches: take_larger splits one larger block; the others, for a request
- * in the order of a stream, also merge adjacent blocks, until growth is
- * cheaper. take_own leaves every OWN_TURNS-th turn to others (carve.c). Null:
- * there is none. They call no driver. */
+/* After a miss: allocate a LIVE block for the request from the blocks that the
+ * calling thread caches: take_larger splits one larger block; the others, for a
+ * request in the order of a stream, also merge adjacent blocks, until growth is
+ * cheaper. take_own returns null at every OWN_TURNS-th request, so that the
+ * caller polls other streams (carve.c). Null: no block. None of them calls the
+ * driver. */
 wm_block *wm_cache_take_own(wm_arena_group *group, const wm_request *request);
 wm_block *wm_cache_take_larger(wm_arena_group *group,
                                const wm_request *request);
@@ -250,8 +250,8 @@ void wm_cache_reset_peaks(wm_arena_group *group);
  * for a reader of statistics. */
 void wm_cache_merge_stats(wm_arena_group *group);
 /* Merges the counts as above, then calls read while no visited thread can use
- * its caches: the arenas' counts are complete then, but for calls that need no
- * magazine. read takes no lock below those of arenas. */
+ * its caches: the arenas' counts are then complete, except for concurrent calls
+ * that use no magazine. read takes no lock below those of arenas. */
 void wm_cache_merge_stats_and_read(wm_arena_group *group,
                                    void (*read)(void *context), void *context);
 

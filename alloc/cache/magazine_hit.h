@@ -14,8 +14,8 @@
 
 /* ---- parts of hits: in a hit of the window, or with its lock ------------- */
 
-/* Claims the blocks of a class that were counted since (magazine_room.c), and
- * some ahead. */
+/* Claims the blocks of a class that were counted since its last claim, and some
+ * ahead (magazine_room.c). */
 void wm_magazine_claim_ahead(wm_magazine_set *set, wm_magazine *m);
 
 static inline wm_supply *wm_magazine_supply(wm_magazine_set *set,
@@ -70,7 +70,8 @@ wm_room_lacks(_Atomic int64_t *figure, int64_t n)
     return wm_unlikely(below);
 }
 
-/* Whether so many bytes of entries are less than the room allows. */
+/* True if so many bytes of entries are below low: there is no room for fewer.
+ */
 static inline __attribute__((always_inline)) bool
 wm_room_is_low(const wm_room *room, int64_t bytes)
 {
@@ -149,12 +150,13 @@ wm_magazine_pop(wm_magazine_set *set, size_t bytes, bool laned)
                                 bytes, laned);
 }
 
-/* If a magazine is empty, an entry of the next two classes serves the request;
- * of large sizes of a stream, of the next one: to split a run costs thirty
- * times as much as a hit. A request finds one of three classes filled much more
- * often than one of one, so that less has to be cached and held
- * (tests/bench/PROFILE.md). Page-locked memory of more than an eighth above the
- * request may not be used (row B8). Small and large requests stay apart. */
+/* If a magazine is empty, an entry of the next two classes serves the request
+ * (of only the next one in a laned set above WM_LARGER_LANED_BYTES): a split of
+ * a run costs thirty times as much as a hit. One of three magazines has an
+ * entry much more often than any one of them, so that less memory has to be
+ * cached and held (tests/bench/PROFILE.md). In page-locked memory a request
+ * above 4 KiB uses no block that is more than an eighth larger (row B8). A
+ * small request uses no entry of large ones. */
 enum { WM_LARGER = 2, WM_LARGER_LANED_BYTES = 256 << 10 };
 
 static inline const wm_entry *wm_magazine_pop_larger(wm_magazine_set *set,
@@ -249,11 +251,11 @@ wm_magazine_hand_out(wm_window *window, const wm_entry *entry, void **pointer)
 }
 
 /* The block that the pointer cache has for base: the block that a hit allocated
- * there lately, or another one, or null. Read it inside the window: the record
- * may serve another block by now, but it stays mapped until the window
- * is cut. If the record's state names a set of the window and the record starts
- * at base, it is that block. (The state alone is not enough: the block may have
- * been cached by another thread since.) */
+ * there before, another block, or null. The caller reads the block's record
+ * inside the window: the record may serve another block by now, but it stays
+ * mapped until the window is cut. If the record's state names a set of the
+ * window and the record starts at base, it is that block. (The state alone is
+ * not enough: the block may have been cached by another thread since.) */
 static inline wm_block *wm_pointer_cache_entry(wm_window *window,
                                                const void *base)
 {
@@ -339,8 +341,8 @@ wm_magazine_may_keep(wm_block *block)
     return wm_likely((uses | captured) == 0);
 }
 
-/* Caches such a block, which starts at base; the window is entered. False: no
- * room. */
+/* Caches a LIVE block of the window that starts at base and that no stream or
+ * capture uses; the window is entered. False: no room. */
 static inline __attribute__((always_inline)) bool
 wm_magazine_free(wm_window *window, wm_block *block, char *base)
 {

@@ -1,10 +1,10 @@
-/* magazine_room.c: what a set counts: its room, its claims of classes, and the
- * tallies that are merged into its arena; and entries that come or go without
- * a caller.
+/* magazine_room.c: the counts of a set: its room, its claims of classes, and
+ * the tallies that are merged into its arena; and entries that are added or
+ * removed without a caller.
  *
- * Room is a count, not memory: how many blocks and bytes the owner of a set
- * may still allocate before it has to claim more (live.h). Only sets of
- * pinned memory count frees that are not cached.
+ * Room is a count, not memory: how many blocks and bytes the owner of a set may
+ * still allocate before it has to claim more (live.h). Only sets of pinned
+ * memory count frees that are not cached.
  *
  * The caller has locked the set's window, and lock arena for `_locked`. Takes
  * no lock. */
@@ -188,8 +188,8 @@ void wm_magazine_set_use_room(wm_magazine_set *set, const wm_block *block)
     add_room(set, i, &room);
 }
 
-/* What wm_magazine_set_return_room() adds to a room. Returns whether that is
- * anything. */
+/* *less: the amounts, 0 or negative, that wm_magazine_set_return_room() adds to
+ * a room. True if any is not 0. */
 static bool find_excess(const wm_magazine_set *set, int i, const bool *above,
                         amounts *less)
 {
@@ -236,8 +236,8 @@ static void claim(wm_magazine_set *set, wm_magazine *m, int32_t claimed)
     supply->claimed = claimed;
 }
 
-/* Blocks that wait for streams come and go in batches, so half a room is
- * claimed ahead. */
+/* Blocks that wait for streams are freed and completed in batches, so half a
+ * room is claimed ahead. */
 void wm_magazine_claim_ahead(wm_magazine_set *set, wm_magazine *m)
 {
     claim(set, m, wm_magazine_supply(set, m)->base + WM_ROOM_BLOCKS / 2);

@@ -93,8 +93,8 @@ static wm_lock *spare_lock(const wm_arena_group *group)
     return &group->arenas->lock;
 }
 
-/* The empty set refills from the arena from now on. What it counted of growth
- * and of completed blocks does not hold on another node. */
+/* The empty set refills from the arena from now on. Clears its counts of growth
+ * and of completed blocks if the arena is of another node. */
 static void use_arena(wm_magazine_set *set, wm_arena *arena)
 {
     if (!wm_arena_is_sibling(set->arena, arena)) {
@@ -122,7 +122,7 @@ static void renumber(wm_magazine_set *set, unsigned slot,
     atomic_store_explicit(live_tag, set->live, memory_order_relaxed);
 }
 
-/* One set more or less refills from the arena. */
+/* change: 1 if a set starts to refill from the arena, -1 if one stops. */
 static void count_set(wm_arena *arena, int change)
 {
     /* Relaxed: an estimate from which shares of room are computed. */
@@ -188,7 +188,8 @@ static wm_magazine_set *create_set(wm_arena_group *group, wm_arena *arena,
     return set;
 }
 
-/* The set's blocks go back to the arenas, and the window loses it. */
+/* Flushes the set to the arenas, removes it from its window and makes it spare.
+ */
 static void retire_set(wm_magazine_set *set,
                        _Atomic(struct wm_magazine_set *) *from,
                        _Atomic uint64_t *live_tag)
@@ -202,9 +203,9 @@ static void retire_set(wm_magazine_set *set,
     wm_magazine_set_merge_stats_locked(set);
     wm_magazine_set_return_room(set, NULL);
     wm_magazine_set_end_claims(set);
-    /* Not earlier: a thread that looks for memory would find the blocks neither
-     * here nor in the arena. Not later: no thread may read a set that another
-     * thread uses. */
+    /* The window loses the set here: before the flush, a thread that looks for
+     * memory would find the blocks neither here nor in the arena; once the set
+     * is spare, another thread may use it. */
     atomic_store_explicit(from, NULL, memory_order_relaxed);
     atomic_store_explicit(live_tag, WM_NO_TAG, memory_order_relaxed);
     while (set->classes > 0) {
@@ -267,8 +268,8 @@ static void begin_pinned(wm_arena_group *group, wm_arena *home,
     if (set == NULL) {
         return;
     }
-    /* Threads are spread before they contend only if option arenas says so:
-     * memory in several arenas is used less well. */
+    /* Only option arenas spreads threads before they contend: several arenas
+     * use memory less well. */
     if (group->parted) {
         move_to_least_used(set);
     }
@@ -503,7 +504,7 @@ wm_magazine_set *wm_cache_lock_for(wm_arena_group *group,
         move_home(window);
     }
     wm_biased_acquire(&window->biased);
-    /* Blocks of a stream are cached only for hits to come. */
+    /* Blocks of a stream are cached only if hits can allocate them later. */
     if (request == NULL ||
         (request->epoch != 0 && wm_biased_is_hittable(&window->biased))) {
         set = find_set(group, request, window);

@@ -1,5 +1,5 @@
 /* pending.c: the slots of a thread's pending batches: count, flush, attach and
- * detach; and what another thread counts or flushes of all threads.
+ * detach; and counts and flushes of all threads' slots by any thread.
  *
  * Takes lock windows to visit other threads, the lock of a window, and under it
  * the locks of the timelines and of the arena. Calls no driver. */
@@ -145,8 +145,8 @@ static void set_limits(const wm_magazine_set *set, wm_pending_stream *slot,
                  atomic_load_explicit(&wm_pending_timeline(slot)->slots,
                                       memory_order_relaxed) == 1;
 
-    /* Blocks that other threads may want: no more than make the timeline's
-     * batch worth a query, so that they are in the timeline in time. */
+    /* Other threads may need the blocks: flush them to the timeline as soon as
+     * they make its batch worth a query. */
     if (!alone && most > WM_BATCH_RIPE) {
         most = WM_BATCH_RIPE;
     }
@@ -361,8 +361,9 @@ bool wm_pending_collect_all(wm_timelines *set, wm_timeline *t,
     const wm_visit visit = {has_wanted, collect_window, NULL, &collection};
 
     /* Relaxed: a thread that looked the timeline up just before it left the
-     * table may attach a slot to it now, and keep it. Such a slot records
-     * nothing, and blocks freed into it wait for the stream's final event. */
+     * table may attach a slot to it now, which stays attached. Such a slot
+     * records nothing, and blocks freed into it wait for the stream's final
+     * event. */
     if (t == NULL ||
         atomic_load_explicit(&t->slots, memory_order_relaxed) > 0) {
         (void)wm_window_visit(set->runtime, &visit);

@@ -16,21 +16,21 @@
  *
  * A slot's batches are the front of the timeline's queue. They are flushed to
  * the timeline if the slot is needed for another stream, the thread ends, or
- * another thread needs the blocks there: before memory is obtained or taken
+ * another thread needs the blocks there: before memory is obtained or reclaimed
  * from other threads (not at every miss: it costs a barrier), when a stream
- * retires or a capture begins, when everything is polled. The bounds of batches
- * hold for each slot, which gets a part of them; it gets all if no other thread
- * has a slot for the stream and the thread's footprint is stable: no thread
- * looks for those blocks then.
+ * retires, when a capture begins, and by wm_timelines_poll(). The bounds of
+ * batches hold for each slot, which gets a part of them; it gets all if no
+ * other thread has a slot for the stream and the thread's footprint is stable:
+ * no thread looks for those blocks then.
  *
- * A block in a slot is BATCHED. Its arena counts it as held by the caller
- * until a flush counts it as pending. Blocks that complete before that are
- * added to the totals of pending blocks at the next merge. The thread's own
- * counts know that it was freed.
+ * A block in a slot is BATCHED. Its arena counts it as held by the caller until
+ * a flush counts it as pending. Blocks that complete before that are added to
+ * the totals of pending blocks at the next merge. The set's own counts include
+ * the block's free.
  *
- * A slot holds a stock of references to its timeline: each record uses one,
- * which goes with the recorded stream and comes back when the block completes
- * in the slot. So threads that share a stream do not write a shared count. */
+ * A slot holds a stock of references to its timeline: a record moves one to the
+ * block, and the slot receives it again when the block completes in the slot.
+ * So threads that share a stream do not write a shared count. */
 #ifndef WM_PENDING_H
 #define WM_PENDING_H
 
@@ -46,7 +46,7 @@ enum { WM_PENDING_BLOCKS = 64, WM_PENDING_CLOSED = 3 };
 
 typedef struct wm_pending_batch {
     size_t count, bytes;
-    uint64_t since_ns; /* when the first block came */
+    uint64_t since_ns; /* when the first block was added */
     /* the first ones, which the arena counts as pending */
     size_t counted, counted_bytes;
     warm_event event; /* recorded; of a closed batch only */
@@ -61,8 +61,8 @@ enum wm_pending_request {
     WM_REQUEST_DETACH
 };
 
-/* Guarded by the window, but for what other threads read. Made at the first
- * free on a stream with this index, then reused for the next stream. */
+/* Guarded by the window, except for fields that other threads read. Made at the
+ * first free on a stream with this index, then reused for the next stream. */
 typedef struct wm_pending_stream {
     warm_stream stream; /* null: unused */
     /* Relaxed: other threads read it to decide whether a visit is worth it. */
@@ -138,8 +138,8 @@ static inline wm_pending_stream *wm_pending_next(const wm_pending *pending,
 void wm_pending_close(struct wm_window *window, wm_pending_stream *slot,
                       bool mine);
 
-/* Does what wm_pending_free() does, for a block that starts at base, if another
- * thread visits the window or is about to: locks the window. */
+/* wm_pending_free() for a block that starts at base, if another thread visits
+ * the window or is about to: locks the window instead of entering it. */
 bool wm_pending_free_visited(struct wm_window *window, wm_block *block,
                              const void *base);
 
@@ -164,14 +164,14 @@ void wm_pending_attach(struct wm_arena_group *group, warm_stream stream,
 bool wm_pending_poll_mine(struct wm_arena_group *group, uint64_t now);
 
 /* Flushes the batches of all threads that were begun at older_than or before to
- * the timelines. If t is given, which retires, detaches its slots instead.
- * Returns whether a window was visited. The caller holds no lock from
+ * the timelines. If t, a timeline that retires, is not null: detaches its slots
+ * instead. Returns whether a window was visited. The caller holds no lock from
  * WM_RANK_WINDOWS on. */
 bool wm_pending_collect_all(wm_timelines *set, wm_timeline *t,
                             uint64_t older_than);
 
 /* The number of blocks in the batches of all threads. It includes every free
- * that does not see what the caller wrote before this call. Locks as above. */
+ * that does not see the caller's writes before this call. Locks as above. */
 size_t wm_pending_blocks(wm_timelines *set);
 
 #endif

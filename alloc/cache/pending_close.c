@@ -1,5 +1,5 @@
-/* pending_close.c: what a thread does with its own batches when one is full or
- * an allocation misses; a slot for a new stream; frees that are no hits.
+/* pending_close.c: closes and polls the calling thread's own batches when one
+ * is full or an allocation misses; attaches slots; frees that are no hits.
  *
  * If no other thread has a slot for the stream and the thread's footprint is
  * stable, a batch stays in its slot from the first free until its blocks are
@@ -35,7 +35,7 @@ struct cycle {
     warm_event event;   /* behind the open batch */
 };
 
-/* Locked. must: close the open batch, or do nothing. */
+/* Locked. False: no cycle. must: no cycle unless it closes the open batch. */
 static bool begin_cycle(const wm_magazine_set *set, wm_pending_stream *slot,
                         bool must, struct cycle *cycle)
 {
@@ -43,9 +43,9 @@ static bool begin_cycle(const wm_magazine_set *set, wm_pending_stream *slot,
     bool begun;
 
     wm_lock_acquire(&t->lock);
-    /* The open batch is closed in the slot if what waits in the timeline was
-     * queued before it, or will be polled soon. Relaxed: another thread that
-     * attaches now has a batch of its own. */
+    /* The open batch is closed in the slot only if the timeline has no open
+     * batch, and few queued ones, which are polled first. Relaxed: another
+     * thread that attaches now has a batch of its own. */
     cycle->close = cycle->close && set->footprint_stable && !t->capture_due &&
                    slot->closed < WM_PENDING_CLOSED &&
                    t->queued < WM_PENDING_CLOSED && t->open.count == 0 &&
@@ -187,8 +187,8 @@ static void run_cycle(wm_window *window, wm_pending_stream *slot, unsigned most,
 
 /* ---- completed in the timeline ------------------------------------------- */
 
-/* Caches completed blocks in the calling thread's set; those that do not fit go
- * back to the space. */
+/* Caches completed blocks in the calling thread's set; blocks that do not fit
+ * return to the space. */
 static void cache_done(void *context, wm_block *done)
 {
     wm_window *window = context;
@@ -318,9 +318,9 @@ struct mine {
     bool full;             /* its open batch is full */
 };
 
-/* Flushes the thread's slots and returns their timelines in mine. Slots that
- * still have closed batches keep their open one, unless the stream has retired:
- * else no thread would poll them. */
+/* Flushes the thread's slots and returns their timelines in mine. Skips slots
+ * with closed batches, except those of a retired stream, whose batches no
+ * thread would poll otherwise. */
 static unsigned flush_mine(wm_magazine_set *set, struct mine *mine)
 {
     const wm_pending *pending = wm_magazine_set_pending(set);
@@ -339,8 +339,8 @@ static unsigned flush_mine(wm_magazine_set *set, struct mine *mine)
     return count;
 }
 
-/* Polls the timelines with a full batch, or the others, until a block
- * completes. */
+/* Polls the timelines whose open batch is full (full) or not full, until a
+ * block completes. */
 static bool poll_mine(wm_timelines *set, const struct mine *mine,
                       unsigned count, bool full, uint64_t now,
                       wm_window *window)

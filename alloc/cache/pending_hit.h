@@ -11,8 +11,8 @@ static inline wm_timeline *wm_pending_timeline(const wm_pending_stream *slot)
     return atomic_load_explicit(&slot->timeline, memory_order_relaxed);
 }
 
-/* Makes the slot where the stream would be the window's last one, if that slot
- * is made. The window has a set. */
+/* Selects the slot of the stream's index, if it is made, as the window's
+ * last-used one. The window has a set. */
 static inline __attribute__((always_inline)) wm_pending_stream *
 wm_pending_look(wm_window *window, warm_stream stream)
 {
@@ -119,7 +119,8 @@ wm_pending_append(wm_magazine_set *set, wm_pending_stream *slot,
 
 /* Whether the thread has a slot for the stream that the block's owner recorded,
  * and no capture is under way. The caller has claimed the block and with it the
- * reference: if the block was freed twice, the timeline might else be gone. */
+ * reference: without the claim the timeline might be freed if the block was
+ * freed twice. */
 static inline __attribute__((always_inline)) bool
 wm_pending_has_stream(wm_window *window, const wm_block *block,
                       wm_pending_stream **slot)

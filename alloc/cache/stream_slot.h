@@ -6,16 +6,16 @@
  *
  * A block that a thread frees on a stream is at once free for the same stream:
  * the stream runs the new work after the old. Blocks of such a set belong to a
- * lane of the arena (lane.h). If another stream is to have them, they are
+ * lane of the arena (lane.h). Before another stream can use them, they are
  * flushed to the lane and wait there for a fence, as any block of the lane.
  *
  * A slot is trusted while the runtime's stream_epoch is what it was before the
- * stream was looked up. After a change the thread looks the stream up again; it
- * keeps the set if the lane is the same, else it flushes it. If the stream
- * retired in between, no allocation uses the set any more: it is flushed when
- * the slot or the memory is needed. Only adopted streams have sets, and none
- * while a capture is announced; the legacy stream has one also then, as it
- * cannot be captured.
+ * stream was looked up. After a change the thread looks the stream up again: if
+ * the lane is another one, the thread flushes the set. If the stream retired in
+ * between, no allocation uses the set any more: it is flushed when the slot or
+ * the memory is needed. Only adopted streams have sets, and none while a
+ * capture is announced; the legacy stream has one also then, as it cannot be
+ * captured.
  *
  * A thread has WM_STREAM_SLOTS slots. The number of a set names its slot, so
  * that a free finds the slot by one compare.
@@ -43,10 +43,10 @@ static inline bool wm_stream_slot_is_trusted(const warm_runtime *runtime,
                                              const wm_stream_slot *slot)
 {
     /* Relaxed: a new stream may get the address of an old one. A thread that
-     * uses it got it from a thread that retired the old one before, so it sees
-     * the epoch of that retirement. A thread that allocates or frees in a
-     * capture learnt of the capture from the thread that announced it. The
-     * epoch is never 0. */
+     * uses the new stream synchronized with the thread that retired the old
+     * one, so it sees the epoch of that retirement. A thread that allocates or
+     * frees in a capture synchronized with the thread that announced the
+     * capture. The epoch is never 0. */
     return wm_likely(slot->epoch == atomic_load_explicit(&runtime->stream_epoch,
                                                          memory_order_relaxed));
 }
@@ -123,8 +123,8 @@ static inline bool wm_stream_slot_is_of(wm_window *window, wm_state state)
                                   memory_order_relaxed));
 }
 
-/* Whether the block is such, starts at base, and no stream or capture uses
- * it. */
+/* True if state is that of a LIVE block of the window's sets, the block starts
+ * at base, and no stream or capture uses it. */
 static inline __attribute__((always_inline)) bool
 wm_stream_slot_may_free(wm_window *window, wm_block *block, wm_state state,
                         const char *base)
@@ -134,8 +134,8 @@ wm_stream_slot_may_free(wm_window *window, wm_block *block, wm_state state,
            wm_magazine_may_keep(block);
 }
 
-/* Caches such a block; the window is entered. False: no room, or the stream has
- * to be looked up again. */
+/* Caches a block that wm_stream_slot_may_free() accepted; the window is
+ * entered. False: no room, or the stream has to be looked up again. */
 static inline __attribute__((always_inline)) bool
 wm_stream_slot_push(wm_window *window, wm_state state, wm_block *block,
                     char *base)
@@ -147,15 +147,14 @@ wm_stream_slot_push(wm_window *window, wm_state state, wm_block *block,
            wm_magazine_push(wm_stream_slot_set(slot), block, base, true);
 }
 
-/* Caches a block that the hit could not, unless the window is closed for
- * good. */
+/* Caches a block after the hit failed, unless the window is closed for good. */
 bool wm_stream_slot_free_slow(wm_window *window, wm_block *block);
 
 /* ---- slow paths ---------------------------------------------------------- */
 
-/* Whether the calling thread's window knows the lane of a stream, which is then
- * filled into the request. In any case sets request->arena: where the thread
- * has memory of the stream, else of other streams of the device. */
+/* True if the calling thread's window has the lane of a stream, which is then
+ * written to the request. Always sets request->arena: the arena of the thread's
+ * set for the stream, else that of its sets for other streams of the device. */
 bool wm_stream_slot_is_known(struct wm_arena_group *group, warm_stream stream,
                              struct wm_request *request);
 

@@ -8,8 +8,8 @@
  * IN_FLIGHT). */
 enum { IN_FLIGHT = 64 };
 
-/* Batches that may be queued while one thread polls. If a query found the
- * stream busy, TRUST_BUSY polls that need its answer go without a query. */
+/* Batches that may be queued while one thread polls. After a query that found
+ * the stream busy, TRUST_BUSY polls close the open batch without a query. */
 enum { BEHIND = 8, TRUST_BUSY = 8 };
 
 /* ---- begin and end ---------------------------------------------------- */
@@ -38,8 +38,8 @@ static void complete_entry(wm_block *block, enum wm_uses fate, wm_block **done)
     } else if (fate == WM_USES_CAPTURED) {
         atomic_store_explicit(&block->captured, true, memory_order_relaxed);
     }
-    /* Release: this queue's writes to the block come before another queue sees
-     * the count. Acquire: the last queue sees the writes of all, and no other
+    /* Release: another queue that sees the count sees this queue's writes to
+     * the block. Acquire: the last queue sees the writes of all, and no other
      * queue is left to change the count. */
     if (atomic_load_explicit(&block->queued, memory_order_acquire) == 1 ||
         atomic_fetch_sub_explicit(&block->queued, 1, memory_order_acq_rel) ==
@@ -70,9 +70,9 @@ void wm_batch_finish(wm_timelines *set, wm_stream_use *first, enum wm_uses fate,
 /* ---- closing ---------------------------------------------------------- */
 
 /* If a stream's events complete late, many batches are in flight at once, and
- * their memory serves nobody: the more of them, the smaller the next one. Only
- * the limit in bytes falls: an event costs little compared with the copy of a
- * large block. */
+ * no thread can use their memory: the more of them, the smaller the next one.
+ * Only the limit in bytes falls: an event costs little compared with the copy
+ * of a large block. */
 static size_t bytes_max_locked(const wm_timelines *set, const wm_timeline *t)
 {
     size_t out = t->queued;
@@ -80,9 +80,9 @@ static size_t bytes_max_locked(const wm_timelines *set, const wm_timeline *t)
     return set->batch_bytes / (1 + out * out * out / IN_FLIGHT);
 }
 
-/* If many batches were queued since a poll began, the poller may be preempted:
- * nobody queries their events before it is back, so the open batch grows
- * instead of getting one more. */
+/* If many batches were queued since a poll began, the poller may be preempted,
+ * and no other thread queries their events: the open batch grows, and no
+ * further batch is queued. */
 static bool is_full_locked(const wm_timelines *set, const wm_timeline *t)
 {
     if (t->polled && t->behind >= BEHIND) {
@@ -162,8 +162,9 @@ bool wm_batch_join(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
     return full;
 }
 
-/* Whether a stream captures although no capture is known, against the rules:
- * the graph may use the blocks of the batch, which are retained. */
+/* True if a stream captures although no capture is known, which the contract
+ * forbids. The blocks of the batch are then retained, since the graph may use
+ * them. */
 static bool is_unannounced(wm_timelines *set, const wm_timeline *t,
                            const wm_batch *batch, wm_capture capture)
 {
@@ -198,8 +199,8 @@ warm_stream wm_timelines_unannounced(wm_timelines *set, size_t *bytes)
 }
 
 /* The counterpart of take_open_locked(): finishes the batch with its fate, or
- * puts it into the queue (NONE). waited: it does not count as closing any
- * more. */
+ * puts it into the queue (NONE). waited: the caller has already subtracted it
+ * from t->closing. */
 static void end_close(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
                       enum wm_uses fate, bool waited, wm_block **done)
 {
@@ -218,9 +219,9 @@ static void end_close(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
 }
 
 /* Records the event, and puts the batch into the queue behind it. If the driver
- * fails to record, waits for the stream; polls do not wait meanwhile. While the
- * stream captures, the batch enters the queue without an event; if nobody
- * announced the capture, its blocks are retained. */
+ * fails to record, waits for the stream; polls do not wait for the batch then.
+ * While the stream captures, the batch enters the queue without an event; if
+ * the capture was not announced, the blocks are retained. */
 static void close_batch(wm_timelines *set, wm_timeline *t,
                         const wm_batch *batch, wm_block **done)
 {
@@ -246,8 +247,8 @@ static void close_batch(wm_timelines *set, wm_timeline *t,
 }
 
 /* Takes the open batch, and waits first until batches that other threads close
- * are in the queue. Returns whether one was open. poll, if not null, gets the
- * queue. */
+ * are in the queue. Returns whether one was open. poll, if not null, receives
+ * the queue. */
 static bool take_open(wm_timeline *t, wm_batch *batch, wm_poll *poll)
 {
     bool taken;
@@ -295,8 +296,8 @@ bool wm_batch_resolve_open(wm_timelines *set, wm_timeline *t, wm_poll *poll)
     return false;
 }
 
-/* Closes a batch that was taken, if it was, and hands back the blocks that
- * completed since the event could not be recorded. */
+/* Closes the batch if taken is set. If its event could not be recorded, its
+ * blocks, now complete, lost or captured, go to finish(). */
 static bool close_taken(wm_timelines *set, wm_timeline *t, bool taken,
                         const wm_batch *batch)
 {

@@ -147,7 +147,7 @@ warm_status wm_lanes_of_stream(wm_lane_registry *registry, warm_stream stream,
     }
     status = wm_timeline_lookup(set, stream, &t, &found->captured);
     if (status != WARM_OK || t == NULL) {
-        return status; /* memory of a graph comes back to no stream */
+        return status; /* a captured stream that is not adopted has no lane */
     }
     device = t->device;
     if (device != registry->device && device != WM_DEVICE_UNKNOWN) {
@@ -156,7 +156,7 @@ warm_status wm_lanes_of_stream(wm_lane_registry *registry, warm_stream stream,
     }
     if (found->captured) {
         wm_timeline_drop(set, t);
-        return WARM_OK; /* a graph may be launched on any stream */
+        return WARM_OK; /* no lane: its graph may be launched on any stream */
     }
     found->known = wm_timeline_lives(t) && !wm_timelines_capture(set);
     return get_lane(registry, wm_timeline_lane_id(t->id), stream, t, found);
@@ -179,7 +179,7 @@ warm_status wm_lane_registry_init(wm_lane_registry *registry,
     return WARM_OK;
 }
 
-/* Fences under way end with the timelines. */
+/* Queued fences are dropped with the timelines. */
 void wm_lane_registry_forget(wm_lane_registry *registry)
 {
     for (wm_lane_owner *o = wm_lane_owner_next_locked(registry, NULL);
@@ -238,8 +238,8 @@ bool wm_fence_complete(wm_block *block)
     if (block->size_class != FENCE && !final) {
         return false;
     }
-    /* A lost fence never completes: the stream gets no fence any more, but a
-     * final one. */
+    /* A lost fence never completes: after it the stream gets only its final
+     * fence. */
     if (wm_block_fate(block) == WM_BLOCK_IDLE) {
         char *first = (char *)(block - final);
 
@@ -250,7 +250,7 @@ bool wm_fence_complete(wm_block *block)
     return true;
 }
 
-/* Queues a fence behind the work on the stream; false: that failed. */
+/* Queues a fence behind the work on the stream; false: the driver failed. */
 static bool queue_fence(wm_lane_owner *owner, wm_block *fence)
 {
     wm_timelines *timelines = owner->all->timelines;
@@ -281,9 +281,9 @@ static bool queue_fence(wm_lane_owner *owner, wm_block *fence)
 }
 
 /* Puts the owners that need a fence in front of chain, and claims their fences
- * for the caller. Looks only at streams to which memory came back since they
- * were last looked at. If a fence is under way, its completion checks whether
- * there is more. */
+ * for the caller. Looks only at lanes to which runs were freed since they were
+ * last looked at. Skips a stream whose fence is queued: complete_fence() looks
+ * for later frees. */
 static wm_lane_owner *claim_fences(wm_lane_registry *registry, wm_arena *arena,
                                    const wm_lane *except, wm_lane_owner *chain)
 {
@@ -338,8 +338,8 @@ void wm_lanes_queue_fences(wm_lane_registry *registry, wm_arena *arena,
 /* ---- a stream is retired --------------------------------------------------
  */
 
-/* While a stream captures its id is unknown; no other living stream has an
- * adopted stream's address. */
+/* While a stream captures, the driver does not report its id; then finds it by
+ * address, which no other living stream shares with an adopted one. */
 static wm_lane_owner *find_stream_locked(wm_lane_registry *registry,
                                          warm_stream stream,
                                          const wm_stream_info *info)
@@ -377,7 +377,7 @@ void wm_lane_registry_retire(wm_lane_registry *registry, warm_stream stream,
     }
     wm_lanes_close(registry->arena, owner->lane);
     wm_lock_release(&registry->lock);
-    /* If the fence cannot be queued, the lane stays as it is: nobody can say
+    /* If the fence cannot be queued, the lane stays as it is: it is unknown
      * when its memory is safe. */
     (void)queue_fence(owner, &owner->fence[1]);
 }

@@ -1,5 +1,5 @@
-/* stream_lane.h: the streams of a device space and their lanes (lane.h):
- * when the idle memory of one stream is safe for others (rows C1, C4).
+/* stream_lane.h: the streams of a device space and their lanes (lane.h): when
+ * the idle memory of one stream is safe for others (rows C1, C4).
  *
  *   stream ──► owner ──► its lanes, one in each arena of the group
  *                │
@@ -9,13 +9,13 @@
  * Memory that was freed in the order of a stream becomes common once the stream
  * has completed the work before the free. When a request on another stream
  * misses, the space queues a fence in the stream's timeline (timeline.h), as if
- * it were a block; the fence stands for everything that had come back to the
- * lane by then, and all of that is common when the timeline completes it. A
- * retired stream leaves a final fence, with which its lane ends.
+ * it were a block; the fence covers all runs freed to the lane by then, which
+ * become common when the timeline completes it. A retired stream leaves a final
+ * fence, with which its lane ends.
  *
- * Only an adopted stream gets fences before it is retired: of any other stream
- * nobody knows whether it still exists. Memory that was freed in the order of
- * such a stream, or of a default stream, stays in its lane until the stream is
+ * Only an adopted stream gets fences before it is retired: any other stream may
+ * have been destroyed already. Memory that was freed in the order of such a
+ * stream, or of a default stream, stays in its lane until the stream is
  * retired, or is adopted and frees something else, or the segment is freed to
  * the driver, which waits for the device.
  *
@@ -33,19 +33,19 @@ enum { WM_LANE_BUCKETS = 64 };
 typedef struct wm_lane_owner {
     struct wm_lane_registry *all; /* const */
     uint64_t id;           /* const: id of the lane; 0: the legacy stream's */
-    warm_stream stream;    /* const; not named to the driver */
+    warm_stream stream;    /* const; never passed to the driver */
     wm_timeline *timeline; /* const, with a reference; null: legacy stream */
     wm_lane *lane;         /* const: the stream's lane in the first sibling */
     wm_block fence[2]; /* ordinary and final: owned by the thread that queues
                           it, then by the timelines */
     /* lock registry */
-    wm_lane_point fence_point; /* what the fence stands for */
-    bool fence_queued;         /* ordinary: is under way, or was lost */
-    bool retired;              /* the stream was; look-ups skip it */
+    wm_lane_point fence_point; /* frees that the ordinary fence covers */
+    bool fence_queued;         /* the ordinary fence is queued, or was lost */
+    bool retired;              /* the stream was retired; look-ups skip it */
     bool lane_ended;
-    unsigned waiters;  /* threads that wait for the stream, or let it wait */
-    uint64_t last_try; /* the last try that looked at this stream */
-    struct wm_lane_owner *next;          /* in its bucket */
+    unsigned waiters;           /* threads that wait for it or make it wait */
+    uint64_t last_try;          /* value of tries when it was last looked at */
+    struct wm_lane_owner *next; /* in its bucket */
     struct wm_lane_owner *next_to_fence; /* of the thread that queues fences */
 } wm_lane_owner;
 
@@ -72,9 +72,9 @@ void wm_lane_registry_fini(wm_lane_registry *registry);
 typedef struct wm_found_lane {
     wm_lane *lane; /* held: the caller drops it */
     bool captured; /* the stream captures now; the lane may be null */
-    /* Until the runtime's stream_epoch changes the answer stays the same: the
-     * stream is adopted and nobody captures, or it is the legacy stream, which
-     * never ends and never captures. */
+    /* The result holds until the runtime's stream_epoch changes: the stream is
+     * adopted and no capture is known, or it is the legacy stream, which never
+     * ends and never captures. */
     bool known;
 } wm_found_lane;
 
@@ -91,31 +91,33 @@ warm_status wm_lane_other_device(warm_stream stream, int stream_device,
 
 /* Queues a fence on every stream, except the one of lane (null: no exception),
  * that has idle memory of its own in arena (null: in any sibling) and no fence
- * under way. A fence stands for the stream's lanes in all siblings; what the
- * stream has completed is common after the next poll. The cost grows with the
- * streams to which memory came back since the last call, not with all. */
+ * queued. A fence stands for the stream's lanes in all siblings; runs whose
+ * work the stream has completed are common after the next poll. The cost grows
+ * with the number of lanes to which runs were freed since the last call, not
+ * with that of all streams. */
 void wm_lanes_queue_fences(wm_lane_registry *registry, wm_arena *arena,
                            const wm_lane *lane);
 
-/* Waits until the streams have completed everything that has come back to their
- * lanes, as far as it is still idle; it is common then. Leaves out streams that
- * capture, streams that are not adopted, and default streams except the legacy
- * one, which is waited for if the device is the calling thread's current one.
- * pending: first waits for adopted streams that freed blocks wait for, and for
- * the ends of retired ones. Returns whether there may be memory that no fence
- * accounts for: the legacy stream's, or with pending. */
+/* Waits until the streams have completed the work that precedes the frees to
+ * their lanes; the runs that are still idle become common. Leaves out streams
+ * that capture, streams that are not adopted, and default streams except the
+ * legacy one, which is waited for if the device is the calling thread's current
+ * one. pending: first waits for adopted streams that freed blocks wait for, and
+ * for the ends of retired ones. True if more memory may be idle that no fence
+ * accounts for: that of the legacy stream, or, with pending, the freed blocks.
+ */
 bool wm_lanes_sync_streams(wm_lane_registry *registry, bool pending);
 /* The complement of wm_lanes_sync_streams(): if a stream that is not adopted,
  * or a default stream, has idle memory, waits for the device. No stream may
  * capture. Returns whether the device was waited for. */
 bool wm_lanes_sync_device(wm_lane_registry *registry);
 
-/* Lets the stream of a lane wait for streams with idle memory, which moves to
+/* Makes the stream of a lane wait for streams with idle memory, which moves to
  * the lane: for a stream that has a run of bytes; if there is none and any is
  * set, for several streams, until their memory together has room, or no stream
  * is left. Only adopted streams that do not capture are waited for; a
- * per-thread default stream waits for none. Returns whether any memory
- * moved. */
+ * per-thread default stream waits for none. Returns whether any memory moved.
+ */
 bool wm_lanes_wait_for_streams(wm_lane_registry *registry, wm_lane *lane,
                                size_t bytes, bool any);
 
@@ -124,8 +126,8 @@ bool wm_lanes_wait_for_streams(wm_lane_registry *registry, wm_lane *lane,
 void wm_lane_registry_retire(wm_lane_registry *registry, warm_stream stream,
                              const wm_stream_info *info);
 
-/* Whether a PENDING block that the timelines completed is a fence; if so, it
- * has been dealt with. */
+/* Handles a PENDING block that the timelines completed, if it is a fence;
+ * false: it is none. */
 bool wm_fence_complete(wm_block *block);
 
 /* ---- for stream_wait.c: under lock registry ----------------------------- */
@@ -136,8 +138,8 @@ wm_lane_owner *wm_lane_owner_next_locked(wm_lane_registry *registry,
 /* Whether the stream is adopted and not retired. */
 bool wm_lane_owner_lives(const wm_lane_owner *owner);
 /* Unlocks the owner's registry. Frees the owner if its lane has ended, unless
- * its fence is under way or a thread waits with it: that thread reads the owner
- * and its timeline. */
+ * its fence is queued or a thread waits for its stream: that thread reads the
+ * owner and its timeline. */
 void wm_lane_owner_unlock(wm_lane_owner *owner);
 
 #endif

@@ -5,9 +5,8 @@
 #include "alloc/arena/arena.h"
 #include "runtime/base/quiet.h"
 
-/* After this many pushes onto a block's list, uses of retired streams are
- * searched for; later searches also wait for as many pushes as uses were
- * left. */
+/* Pushes onto a block's list before a search for uses of retired streams; the
+ * next search comes after USES_FEW pushes more than there are uses left. */
 enum { USES_FEW = 8 };
 
 /* ---- the list of a live block ------------------------------------------- */
@@ -152,7 +151,7 @@ warm_status wm_stream_use_record_event(wm_timelines *set, wm_stream_use *use,
     warm_event event = use->event;
     warm_status status = WARM_OK;
 
-    if (wm_timeline_is_lost(set, t)) { /* a query will say that it completed */
+    if (wm_timeline_is_lost(set, t)) { /* a query finds it complete */
         *capture = WM_CAPTURE_NONE;
         return WARM_OK;
     }
@@ -178,7 +177,7 @@ warm_status wm_stream_use_record_event(wm_timelines *set, wm_stream_use *use,
 }
 
 /* Pushes a copy of *use onto its block's list, unless another thread has pushed
- * one of the same timeline; *pushed says whether.
+ * one of the same timeline. *pushed: the copy was pushed.
  *
  * The copy is in first_use only if the list is empty: if a bare timeline ends
  * the list, or is in block->owner_stream, first_use is reserved for that one.
@@ -190,8 +189,8 @@ static warm_status push_use(wm_timelines *set, const wm_stream_use *use,
     wm_stream_use *copy = &block->first_use, *seen = NULL;
     bool due = false;
 
-    /* Acquire: pairs with the release in wm_stream_use_give_up(). The writes of
-     * the thread that gave first_use up come before this thread's. */
+    /* Acquire: pairs with the release in wm_stream_use_give_up(). This thread
+     * writes first_use after the thread that released it. */
     if (atomic_load_explicit(&block->uses, memory_order_relaxed) != NULL ||
         wm_block_own(block) != NULL ||
         atomic_exchange_explicit(&block->first_use_taken, true,
@@ -252,14 +251,14 @@ static warm_status add_use(wm_timelines *set, wm_block *block, wm_timeline *t,
     wm_stream_use use = {
         .timeline = t, .block = block, .pushes_left = USES_FEW};
     wm_stream_use *found = NULL, *marked = &use;
-    /* A default stream is another one in another thread or on another device,
-     * where the block may be freed: record the event now. */
+    /* The name of a default stream means another stream in another thread or on
+     * another device, where the block may be freed: record the event now. */
     bool defaults =
         wm_stream_is_default(t->stream) && capture == WM_CAPTURE_NONE;
     warm_status status = WARM_OK;
     bool pushed = false;
 
-    /* Relaxed: an empty list has nothing to be found. */
+    /* Relaxed: an empty list has no use of t. */
     if (atomic_load_explicit(&block->uses, memory_order_relaxed) != NULL) {
         wm_lock_acquire(list_lock(set, block));
         found = wm_stream_use_find(
@@ -316,18 +315,19 @@ static warm_status add_adopted(wm_timelines *set, wm_block *block,
     return add_use(set, block, t, WM_CAPTURE_NONE);
 }
 
-/* Whether work on the stream with that id needs no record, since the block was
- * allocated in its order. If the stream was not retired the id alone says so;
- * else the block may have been allocated before. It may have been in a private
- * pool that is gone, too, before a later capture. */
+/* True if work on the stream with that id needs no record, since the block was
+ * allocated in its order. If no stream with that id or a higher one was
+ * retired, equal ids suffice; else the lane must still be open. A block of a
+ * private pool that has ended needs a record: a later capture may use the same
+ * id. */
 static bool needs_no_record(wm_timelines *set, const wm_block *block,
                             uint64_t id)
 {
     const wm_arena *arena = block->segment->arena;
     uint64_t lane = wm_timeline_lane_id(id);
 
-    /* Relaxed: the thread that retired the stream, or synchronized with this
-     * one after it was retired, has set it. */
+    /* Relaxed: this thread retired the stream, or synchronized with the thread
+     * that did. */
     return block->lane_id == lane &&
            (arena->pool == NULL || wm_arena_pool_number(arena) != 0) &&
            (lane > atomic_load_explicit(&set->retired, memory_order_relaxed) ||
@@ -341,7 +341,7 @@ static void note_captured(wm_block *block)
     clear_set_number(block);
 }
 
-/* What an adopted stream captures. No driver call if no capture is known. */
+/* Whether an adopted stream captures. No driver call if no capture is known. */
 static inline warm_status
 adopted_capture(wm_timelines *set, const wm_timeline *t, wm_capture *capture)
 {

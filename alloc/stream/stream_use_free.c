@@ -1,5 +1,5 @@
-/* stream_use_free.c: what becomes of the streams recorded on a block when the
- * block is freed. See timeline.h. */
+/* stream_use_free.c: the free turns the streams recorded on a block into events
+ * and queue entries. See timeline.h. */
 #include "alloc/stream/timeline_int.h"
 
 static void drop_event(wm_timelines *set, wm_stream_use *use)
@@ -17,8 +17,8 @@ static void defer(wm_timelines *set, wm_stream_use *use)
                               memory_order_relaxed);
 }
 
-/* Records the event at the stream's present end. If the driver fails, waits for
- * the stream; if that fails too, nobody knows when the block is safe. */
+/* Records the event behind the stream's present work. If the driver fails,
+ * waits for the stream; if that fails too, the block is LOST. */
 static enum wm_uses record_now(wm_timelines *set, wm_stream_use *use)
 {
     wm_timeline *t = use->timeline;
@@ -46,9 +46,9 @@ static enum wm_uses record_use(wm_timelines *set, wm_stream_use *use)
     warm_status status =
         wm_driver_stream_info(set->driver, use->timeline->stream, &info);
 
-    /* While a stream captures, the driver does not say its id. If the use is of
-     * another thread's default stream, its event counts, whatever this thread's
-     * default stream does. */
+    /* While a stream captures, the driver does not report its id. A use of
+     * another thread's default stream is covered by its own event: a capture on
+     * this thread's default stream does not matter. */
     if (status == WARM_OK && info.capture == WM_CAPTURE_ACTIVE &&
         wm_timeline_is_named_here(use->timeline)) {
         defer(set, use);
@@ -80,7 +80,7 @@ static enum wm_uses prepare_use(wm_timelines *set, wm_stream_use *use)
     }
     if (adopted && use->event == NULL && !wm_timeline_is_retired(t) &&
         !wm_timelines_capture(set)) {
-        return WM_USES_PENDING; /* it gets its event with the batch */
+        return WM_USES_PENDING; /* the batch's event covers it */
     }
     if (!wm_timeline_begin_record(t, &due)) {
         drop_event(set, use); /* the final event is the later one */
@@ -111,8 +111,7 @@ static void end_uses(wm_timelines *set, wm_stream_use *use)
     }
 }
 
-/* Drops block->owner_stream, which was not used, or was moved to the end of the
- * list. */
+/* Clears block->owner_stream and drops its reference. */
 static void end_own(wm_timelines *set, wm_block *block)
 {
     wm_timeline *t = wm_block_own(block);

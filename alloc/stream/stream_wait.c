@@ -1,23 +1,24 @@
-/* stream_wait.c: lets a stream wait for other streams, or a thread for streams,
- * so that idle memory of one stream can be used elsewhere; see stream_lane.h.
+/* stream_wait.c: makes a stream or a thread wait for other streams, so that
+ * idle memory of one stream can be used on another; see stream_lane.h.
  *
- * If stream A waits for stream B, A may use B's memory at once, but nobody
- * else may before A has completed that wait. No thread waits. The price is that
- * it ties streams to each other that were independent: unless option
- * stream_wait allows it always, it is done only if there is no other memory.
- * Held / live bytes of the bench's traces with 8 streams at lag 4 and 32:
- * mixed 2.31, 2.38, with the option 1.59, 1.50 and 0.03, 0.44 waits a free;
- * server 2.07, 2.17, with the option 1.27, 1.28. */
+ * If stream A waits for stream B, A may use B's memory at once, any other
+ * stream only after A has completed that wait. No thread waits. The price:
+ * streams that were independent wait for each other. Therefore a stream is made
+ * to wait only if there is no other memory, unless option stream_wait allows it
+ * always. Held / live bytes of the bench's traces with 8 streams, at lag 4 and
+ * at lag 32: mixed 2.31 and 2.38, with the option 1.59 and 1.50 (0.03 and 0.44
+ * waits per free); server 2.07 and 2.17, with the option 1.27 and 1.28. */
 #include "alloc/stream/stream_lane.h"
 
 #include "alloc/stream/timeline_int.h"
 #include "runtime/base/meta.h"
 
-/* A wait for what had come back to owner's lane, as counted in puts, is over.
- * done: it succeeded, and that memory goes to the lane of the stream that
- * waited (to), or becomes common if a thread did (null). If the stream that
- * waited was retired meanwhile, its lane gets nothing: its final fence may lie
- * before the wait, and the lane's idle memory is common after that fence. */
+/* Ends a wait for the work that precedes the first puts frees to owner's lane.
+ * done: the wait succeeded, and the idle runs of these frees move to the lane
+ * of the stream that waited (to), or become common if a thread waited (null).
+ * If the stream that waited was retired meanwhile, no run moves: its final
+ * fence may lie before the wait, and the lane's idle memory is common after
+ * that fence. */
 static void end_wait(wm_lane_owner *owner, const wm_lane_owner *to,
                      const wm_lane_point *puts, bool done)
 {
@@ -33,8 +34,8 @@ static void end_wait(wm_lane_owner *owner, const wm_lane_owner *to,
     wm_lane_owner_unlock(owner);
 }
 
-/* Records event on an adopted stream, or lets any stream wait for it. False:
- * the stream is retired or captures, or the driver failed. A thread that
+/* Records event on t's stream; or, with waits, makes the stream wait for event.
+ * False: the stream is retired or captures, or the driver failed. A thread that
  * retires the stream meanwhile waits until this call is over. */
 static bool queue_event(wm_timelines *set, wm_timeline *t, warm_event event,
                         bool waits)
@@ -61,11 +62,11 @@ static bool queue_event(wm_timelines *set, wm_timeline *t, warm_event event,
 
 /* ---- streams wait -------------------------------------------------------- */
 
-/* Streams at most that one request waits for. */
+/* Most streams that a stream is made to wait for by one request. */
 enum { WAITS_MAX = 16 };
 
-/* A stream that this try has not looked at, with room for the request; else,
- * with any, one that has a page; or null. */
+/* A stream that this try has not looked at and whose lanes have room for the
+ * request; else, with any, one whose lanes have a page; or null. */
 static wm_lane_owner *pick_locked(wm_lane_registry *registry,
                                   const wm_lane *lane, size_t bytes, bool any,
                                   uint64_t try)
@@ -89,8 +90,8 @@ static wm_lane_owner *pick_locked(wm_lane_registry *registry,
     return other;
 }
 
-/* Lets the stream of mine wait for what has come back to owner's lane by now.
- * The event can be reused as soon as the wait is queued. */
+/* Makes the stream of mine wait for the work that precedes the frees to owner's
+ * lane so far. The event can be reused as soon as the wait is queued. */
 static bool wait_for_stream(wm_lane_owner *owner, const wm_lane_owner *mine)
 {
     const wm_lane_registry *registry = owner->all;
@@ -145,15 +146,16 @@ bool wm_lanes_wait_for_streams(wm_lane_registry *registry, wm_lane *lane,
 
 /* ---- threads wait -------------------------------------------------------- */
 
-/* A stream with idle memory of its own, and what had come back to it. */
+/* A stream with idle memory in its lanes, and the number of frees to them. */
 struct sync_point {
     wm_lane_owner *owner;
     wm_lane_point puts;
 };
 
-/* The legacy stream, and the streams that live (live) or do not, as far as they
- * have idle memory of their own. Null: there are none, or no memory for the
- * list. Leaves out streams that got their lane after the call. */
+/* Streams with idle memory in their lanes: the legacy stream, and the adopted
+ * streams that are not retired (live) or all other streams (not live). Null:
+ * there are none, or no memory for the list. Leaves out streams that got their
+ * lane after the call. */
 static struct sync_point *list_streams(wm_lane_registry *registry, bool live,
                                        size_t *count)
 {
@@ -189,8 +191,9 @@ static struct sync_point *list_streams(wm_lane_registry *registry, bool live,
     return list;
 }
 
-/* Whether the work that is queued on the stream now was waited for. t: null:
- * the legacy stream, which is that of the thread's current device. */
+/* Waits for the work that is queued on the stream now; false: not waited for. t
+ * null: the legacy stream, if the registry's device is the thread's current
+ * one. */
 static bool sync_stream(wm_lane_registry *registry, wm_timeline *t)
 {
     wm_timelines *set = registry->timelines;
@@ -217,10 +220,10 @@ static bool sync_stream(wm_lane_registry *registry, wm_timeline *t)
     return done;
 }
 
-/* Waits for the freed blocks of adopted streams, and of retired ones, whose
- * final event no poller recycles. Any other stream may be destroyed by now, and
- * the events of its blocks belong to the poller, who reuses them as soon as
- * they have completed. */
+/* Waits for adopted streams, and for retired ones, as far as they have freed
+ * blocks. Not for any other stream: it may be destroyed by now, and a poller
+ * reuses the events of its blocks as soon as they have completed. No poller
+ * reuses a final event. */
 static void sync_pending(wm_lane_registry *registry)
 {
     wm_timelines *set = registry->timelines;

@@ -211,8 +211,9 @@ void wm_timeline_drop_many(wm_timelines *set, wm_timeline *t, size_t count)
     /* Acquire: all use of the references that were dropped before is over. */
     ends = atomic_fetch_sub_explicit(&t->references, count,
                                      memory_order_acq_rel) == count;
-    /* A busy timeline is freed by its poller. Without KEEP_IDLE the table would
-     * grow with every stream that the program ever had. */
+    /* A busy timeline is freed by its poller. Unused timelines beyond KEEP_IDLE
+     * are freed: else the table would grow with every stream that the program
+     * ever had. */
     ends = ends && !t->busy && (!t->in_table || set->count > KEEP_IDLE);
     if (ends && t->in_table) {
         wm_timeline_remove_locked(set, t);
@@ -288,7 +289,7 @@ void wm_timeline_make_busy(wm_timelines *set, wm_timeline *t, uint64_t since)
     t->unpolled = true;
     previous = since == 0 ? set->busy_tail : NULL;
     if (since != 0) {
-        /* Behind all timelines that are not younger; those may be out of
+        /* Behind the last timeline that is not younger; the list may be out of
          * order. */
         for (wm_timeline *at = set->busy_head; at != NULL; at = at->next_busy) {
             previous = at->busy_since <= since ? at : previous;
@@ -492,7 +493,8 @@ void wm_timelines_fini(wm_timelines *set)
 
 /* ---- queries by name ---------------------------------------------------- */
 
-/* The info of an announced stream; *info: what its timeline knows. */
+/* The info of an announced stream. *info: on entry, the info that its timeline
+ * has. */
 static warm_status announced_info(wm_timelines *set, warm_stream stream,
                                   wm_stream_info *info)
 {

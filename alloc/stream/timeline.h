@@ -1,5 +1,5 @@
-/* timeline.h: blocks that were freed while streams may still use them (rows
- * B3 to B7). The contract of this folder, with stream_lane.h.
+/* timeline.h: blocks that were freed while streams may still use them (rows B3
+ * to B7). The contract of this folder, with stream_lane.h.
  *
  *   block ──uses──► use ──► timeline of stream 7   open: use, use, use
  *               │                                  queue: [use, use] → [use]
@@ -14,9 +14,9 @@
  * An *adopted* stream lives until it is retired, and its captures are
  * announced. Its timeline is found by the stream's address, without a driver
  * call. The uses of freed blocks collect in its open batch, which one event
- * covers: the batch closes, and enters the queue, when it is full, old, or
- * memory is wanted. Any other stream may be destroyed right after the free: its
- * event is recorded during the free, for a batch of one use.
+ * covers: the batch closes, and enters the queue, when it is full or old, or
+ * when memory is needed. Any other stream may be destroyed right after the
+ * free: its event is recorded during the free, for a batch of one use.
  *
  * A retired stream leaves one final event, which covers all of its uses. Every
  * event is recorded before its batch enters the queue, so that a query never
@@ -50,7 +50,7 @@ typedef struct wm_batch {
     bool due; /* while it closes: as wm_timeline_begin_record() wrote it */
 } wm_batch;
 
-/* A thread that asks the driver about a stream by name. */
+/* A driver query about a stream by name, while it runs. */
 typedef struct wm_named_query {
     warm_stream stream;
     struct wm_named_query *next;
@@ -63,11 +63,12 @@ typedef struct wm_timelines wm_timelines;
  * lock. */
 typedef struct wm_timeline_ops {
     /* Every queue has completed these PENDING blocks, chained by next_done;
-     * their fields stuck and captured say what became of each. */
+     * a block with field stuck is to be leaked, one with captured retained. */
     void (*finish)(wm_block *chain);
-    /* Moves the uses that threads hold in their slots for a timeline (null: for
-     * any timeline) into it; false: only uses that were added at older_than or
-     * before. */
+    /* Moves the uses in threads' slots into their timelines: all uses of one
+     * timeline, or, if timeline is null, those of every thread with a use added
+     * at older_than or before. Returns whether a thread's window was visited.
+     */
     bool (*collect)(wm_timelines *set, wm_timeline *timeline,
                     uint64_t older_than);
     /* Logs, once, that finish() leaked blocks. */
@@ -84,11 +85,12 @@ struct wm_timelines {
     uint64_t batch_ns;               /* const: a batch of this age is closed */
     /* Number of streams that are announced to capture, plus private pools for
      * graphs that record. Relaxed: a thread that records or frees on such a
-     * stream was told of the capture by the announcing thread. */
+     * stream synchronized with the announcing thread before. */
     _Atomic unsigned captures;
     _Atomic bool ending; /* relaxed: the runtime is being destroyed */
-    /* The highest lane id (lane.h) whose stream was retired. Relaxed:
-     * needs_no_record() in stream_use.c says why. */
+    /* The highest lane id (lane.h) whose stream was retired. Relaxed: a thread
+     * that depends on a retirement synchronized with it (needs_no_record() in
+     * stream_use.c). */
     _Alignas(64) _Atomic uint64_t retired;
     /* Slots in which threads hold uses for a timeline (pending.h). Relaxed: a
      * thread that must find another thread's free was synchronized with that
@@ -133,13 +135,13 @@ void wm_timelines_fini(wm_timelines *set);
 
 /* wm_driver_stream_info() for a stream that another thread may be about to
  * capture. A thread that announces the stream waits until the query is over; if
- * the stream is announced already, the driver is asked only whether it
+ * the stream is announced already, the driver is queried only for whether it
  * captures. */
 warm_status wm_timelines_info(wm_timelines *set, warm_stream stream,
                               wm_stream_info *info);
 
 /* Records that work on stream uses a LIVE block. owner: the calling thread's
- * cache handed the block out. On failure nothing changed. No driver call if the
+ * cache allocated the block. On failure nothing changed. No driver call if the
  * stream is adopted and no capture is announced. Status: INVALID_STREAM,
  * DRIVER_ERROR, OUT_OF_MEMORY. */
 warm_status wm_stream_record(wm_timelines *set, wm_block *block,
@@ -149,16 +151,16 @@ warm_status wm_stream_record(wm_timelines *set, wm_block *block,
 enum wm_uses {
     WM_USES_NONE,    /* no stream uses the block any more */
     WM_USES_PENDING, /* the uses have to be published */
-    WM_USES_LOST,    /* the driver could not say when the block is safe */
+    WM_USES_LOST, /* the driver failed: it is unknown when the block is safe */
     WM_USES_CAPTURED /* a graph may use the block at any later time */
 };
 
 /* prepare() records an event for every use of a stream that is not adopted, and
  * may be destroyed at once; waits for a stream if the driver fails to record.
- * Unless the result is PENDING, the uses are gone afterwards. publish() makes
+ * Unless the result is PENDING, prepare() has dropped the uses. publish() makes
  * the uses of a PENDING block entries of the timelines; the block may be idle,
  * or allocated by another thread, when it returns. forget() drops the uses of a
- * block that nobody will free any more. */
+ * block that will not be freed any more. */
 enum wm_uses wm_timelines_prepare(wm_timelines *set, wm_block *block);
 void wm_timelines_publish(wm_timelines *set, wm_block *block);
 void wm_timelines_forget(wm_timelines *set, wm_block *block);
@@ -181,8 +183,8 @@ bool wm_timelines_unasked(wm_timelines *set);
  * that were polled with the same now, the current time. arena: the caller's, or
  * null. With an arena, skips timelines for which threads hold uses and which
  * were polled within the last millisecond, if their last blocks went to another
- * arena, since this poll's would go there too; with steady, in any case, since
- * those threads reuse their blocks themselves. */
+ * arena, since the blocks of this poll would go there too; with steady,
+ * whichever the arena, since those threads reuse their blocks themselves. */
 void wm_timelines_poll_some(wm_timelines *set, size_t count,
                             const struct wm_arena *arena, bool steady,
                             uint64_t now);
@@ -191,11 +193,11 @@ void wm_timelines_poll_some(wm_timelines *set, size_t count,
 size_t wm_timelines_busy(wm_timelines *set);
 bool wm_timelines_any(wm_timelines *set);
 
-/* The calling thread releases the runtime, or exits. What waits for an event on
- * its per-thread default streams gets it now, since no other thread can name
- * them; if the thread exits, captures of them that were announced are over, and
- * what still waits is lost. True: something waits, and the thread does not
- * exit. Calls the driver. */
+/* The calling thread releases the runtime, or exits. Records the missing events
+ * on its per-thread default streams, since no other thread can name them. If
+ * the thread exits, their announced captures end, and blocks without an event
+ * are lost. True: blocks still wait for an event, or a capture is announced,
+ * and the thread does not exit. Calls the driver. */
 bool wm_timelines_leave_thread(wm_timelines *set, bool exits);
 
 /* close_old(): closes the batches that were opened at older_than
@@ -217,7 +219,7 @@ void wm_timelines_retire(wm_timelines *set, warm_stream stream,
 /* announce(): a capture of the stream, looked up as info, is about to begin;
  * *already: the stream was announced before. Status: OUT_OF_MEMORY. over(): the
  * capture has ended; false: the stream was not announced. In between the driver
- * is asked at every use and free. */
+ * is queried at every use and free. */
 warm_status wm_timelines_announce(wm_timelines *set, warm_stream stream,
                                   const wm_stream_info *info, bool *already);
 bool wm_timelines_over(wm_timelines *set, warm_stream stream);
@@ -255,19 +257,19 @@ static inline void wm_timelines_set_ending(wm_timelines *set)
  * devices), in whichever thread it is made. begin returns false, and the call
  * must not be made, if a capture is known to be under way on another stream
  * than except (null: on any stream): the stream is announced, a private pool
- * records, or the driver says that a stream which may be queried captures; a
+ * records, or the driver reports that a stream which may be queried captures; a
  * query that fails counts as yes.
  *
  * If the driver's calls break captures, a thread that announces a capture
  * meanwhile waits for the end of the call, unless the calling thread is in a
  * callback of the program. Callbacks therefore come after the last such call,
- * or the thread begins again. No lock held. announced: false: only what the
- * driver says counts. */
+ * or the thread begins again. No lock held. announced false: only the driver's
+ * reports count. */
 bool wm_timelines_begin_break(wm_timelines *set, wm_breaking *breaking,
                               int device, warm_stream except, bool announced);
 void wm_timelines_end_break(wm_timelines *set, wm_breaking *breaking);
-/* Whether the driver says that a stream captures, among the streams that may be
- * queried. */
+/* True if the driver reports that any of the streams that may be queried
+ * captures. */
 bool wm_timelines_ask(wm_timelines *set, int device, warm_stream except);
 
 /* The name of an adopted stream that was found capturing while no capture was

@@ -1,5 +1,5 @@
-/* timeline_capture.c: which captures are known: announced ones, and what the
- * driver says about the streams that may be queried. See timeline.h. */
+/* timeline_capture.c: the known captures: announced ones, and ones that the
+ * driver reports for streams that may be queried. See timeline.h. */
 #include "alloc/stream/timeline_int.h"
 
 /* ---- announced ---------------------------------------------------------- */
@@ -10,7 +10,7 @@ static bool is_on(const wm_timeline *t, int device, warm_stream except)
            (device < 0 || t->device < 0 || t->device == device);
 }
 
-/* Whether the driver may be asked about the stream at any time: an adopted
+/* Whether the driver may be queried for the stream at any time: an adopted
  * stream lives until it is retired; a stream whose capture must end before
  * blocks get their event lives until then (warm_record_stream() demands it);
  * default streams live always. */
@@ -23,8 +23,8 @@ static bool may_be_asked(wm_timeline *t)
 
 /* The next timeline behind t, whose reference is dropped, or the first one (t
  * null), that is on the device (negative: any) and not of stream except; with a
- * reference, or null. adopted: only adopted streams; else those that the driver
- * may be asked about. */
+ * reference, or null. adopted: only adopted streams; else only streams that may
+ * be queried. */
 static wm_timeline *next_on(wm_timelines *set, wm_timeline *t, int device,
                             warm_stream except, bool adopted)
 {
@@ -60,8 +60,8 @@ static void close_all_batches(wm_timelines *set)
 
 /* Waits for driver calls that break captures: one that began before the capture
  * was announced would break it. A thread that is in a callback is not waited
- * for: the callback may be what announces the capture, or may wait for a lock
- * of the program that the announcing thread holds. */
+ * for: the callback itself may announce the capture, or may wait for a lock of
+ * the program that the announcing thread holds. */
 static void await_breaks(wm_timelines *set)
 {
     const wm_breaking *b;
@@ -79,9 +79,10 @@ static void await_breaks(wm_timelines *set)
     wm_lock_release(&set->lock);
 }
 
-/* A thread which the driver told that t's stream does not capture makes its
- * next call on the stream before the capture begins. In a callback no thread is
- * waited for, since the callback may run inside such a call. */
+/* Waits for threads that query t's stream by name and for its recorders: a
+ * thread to which the driver reported no capture makes its next call on the
+ * stream before the capture begins. In a callback does not wait, since the
+ * callback may run inside such a call. */
 static void await_callers(wm_timelines *set, wm_timeline *t)
 {
     bool waits = !wm_callback_inside();
@@ -137,8 +138,8 @@ warm_status wm_timelines_announce(wm_timelines *set, warm_stream stream,
         atomic_fetch_add_explicit(&set->captures, 1, memory_order_relaxed);
     }
     wm_lock_release(&set->lock);
-    /* What was freed before gets its event before the capture begins: later
-     * none can be recorded, and the graph might use the block. */
+    /* Blocks freed so far get their event before the capture begins: during the
+     * capture none can be recorded, and the graph might use the blocks. */
     close_all_batches(set);
     await_callers(set, t);
     await_breaks(set);
@@ -187,14 +188,14 @@ static bool is_announced_locked(wm_timelines *set, int device,
         announced += t->announced;
         found = found || (t->announced && is_on(t, device, except));
     }
-    /* Relaxed: the field's comment says why. */
+    /* Relaxed: see the field's comment. */
     return found || atomic_load_explicit(&set->captures, memory_order_relaxed) >
                         announced;
 }
 
-/* A stream that the driver does not know captures nothing. A default stream is
- * that of the thread's current device: once a device is lost, that may be the
- * lost one, which the driver is not asked about. */
+/* A stream that the driver does not know captures nothing. A default stream
+ * belongs to the thread's current device: once any device is lost, a failed
+ * query of a default stream may be due to that and counts as no. */
 static bool may_capture(wm_timelines *set, wm_timeline *t)
 {
     wm_capture capture = WM_CAPTURE_NONE;
@@ -229,7 +230,8 @@ bool wm_timelines_ask(wm_timelines *set, int device, warm_stream except)
     return captures;
 }
 
-/* What was found out before a callback may be wrong after it. */
+/* Ends the break, also when a callback begins: after a callback the driver's
+ * earlier report may be wrong. */
 static void end_driver_break(wm_breaking *breaking)
 {
     if (breaking->begun) {

@@ -1,5 +1,5 @@
-/* timeline_int.h: the body of a timeline, and what the files of this folder and
- * alloc/cache/pending*.c share.
+/* timeline_int.h: the body of a timeline, and functions that the files of this
+ * folder and alloc/cache/pending*.c share.
  *
  * A closed batch is its first use, which carries the event and the link to the
  * next batch; the other uses follow by next_in_batch. */
@@ -20,7 +20,7 @@ typedef struct wm_batch_queue {
 struct wm_timeline {
     /* What hits read. */
     uint64_t id;        /* const */
-    warm_stream stream; /* const; not named to the driver once retired */
+    warm_stream stream; /* const; not passed to the driver once retired */
     int device;      /* const; WM_DEVICE_UNKNOWN: it captured when it was first
                         looked up */
     uint64_t thread; /* const: wm_window_thread() that looked it up first */
@@ -72,7 +72,8 @@ struct wm_timeline {
     uint64_t polled_ns; /* now of the last wm_timeline_poll_ripe() */
     wm_batch_queue queue;
     wm_batch open;
-    /* The poller's; the lock passes them on to the next one. */
+    /* Owned by the poller; lock timeline orders one poller's writes before the
+     * next one's reads. */
     unsigned closes;     /* polls after a batch was closed */
     unsigned failures;   /* queries of the head that failed in a row */
     unsigned busy_polls; /* polls left that need not query the stream */
@@ -95,7 +96,7 @@ static inline void wm_batch_queue_move(wm_batch_queue *from, wm_batch_queue *to)
     }
 }
 
-/* The caller polls t. */
+/* Moves t's queue into the poll; the caller is the poller of t. */
 static inline void wm_poll_take_queue_locked(wm_timeline *t, wm_poll *poll)
 {
     wm_batch_queue_move(&t->queue, &poll->queue);
@@ -213,7 +214,7 @@ wm_timeline *wm_timeline_find_stream_locked(wm_timelines *set,
                                             warm_stream stream);
 /* Walks the tables: returns the timeline behind t, or the first one (t null).
  * next(): all timelines; next_named(): those with the name of stream. If t has
- * left the tables since, some come once more. */
+ * left the tables since, some timelines are returned twice. */
 wm_timeline *wm_timeline_next_locked(wm_timelines *set, const wm_timeline *t);
 wm_timeline *wm_timeline_next_named_locked(wm_timelines *set,
                                            warm_stream stream,
@@ -236,8 +237,8 @@ warm_status wm_timeline_was_destroyed(void);
  * begin that capture at any moment, also between the driver's answer that the
  * stream does not capture and a call that would break the capture; therefore no
  * such call is made, and the stream is treated as capturing. If no capture is
- * due, none begins before the end of the recording, unless nobody announces
- * it. */
+ * due, none begins before the end of the recording, unless it is not announced.
+ */
 bool wm_timeline_begin_record_locked(wm_timeline *t, bool *due);
 bool wm_timeline_begin_record(wm_timeline *t, bool *due);
 void wm_timeline_end_record_locked(wm_timeline *t, bool due);
@@ -252,8 +253,8 @@ warm_status wm_timeline_synchronize(wm_timelines *set, wm_timeline *t,
 warm_status wm_timeline_await(wm_timelines *set, wm_timeline *t);
 
 /* Puts t on the busy list; the caller has a reference. since: position in order
- * of these values, for timelines that come at once in arbitrary order; 0: at
- * the end. */
+ * of these values, for timelines that become busy together in arbitrary order;
+ * 0: at the end. */
 void wm_timeline_make_busy(wm_timelines *set, wm_timeline *t, uint64_t since);
 /* The first busy timeline that was not polled in this round (rotate(): in any),
  * with a reference; it becomes the last of the list. */
@@ -293,8 +294,9 @@ static inline void wm_stream_use_end(wm_timelines *set, wm_stream_use *use)
     wm_stream_use_give_up(use->block, use);
 }
 
-/* Put a closed batch into the queue: under lock timeline, after which t may be
- * freed; with a reference to t and for wm_timeline_make_busy(). */
+/* Put a closed batch into the queue. _locked: t may be freed once the lock is
+ * released. Without it: the caller has a reference to t, and t goes on the busy
+ * list (since: see wm_timeline_make_busy()). */
 void wm_batch_enqueue_locked(wm_timeline *t, wm_stream_use *first);
 void wm_batch_enqueue(wm_timelines *set, wm_timeline *t, wm_stream_use *first,
                       uint64_t since);
@@ -312,13 +314,13 @@ bool wm_batch_join(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
 void wm_batch_finish(wm_timelines *set, wm_stream_use *first, enum wm_uses fate,
                      wm_block **done);
 /* Resolves the open batch of t, which the caller polls: ends it if the stream
- * has completed all work, else closes it. The caller gets the queue as it was
- * before, and, if it is not known whether the stream has completed the open
- * batch, that as well. Returns whether the stream has completed all batches. */
+ * has completed all work, else closes it. The poll receives the queue as it was
+ * before, and the open batch too if it is unknown whether the stream has
+ * completed it. Returns whether the stream has completed all batches. */
 bool wm_batch_resolve_open(wm_timelines *set, wm_timeline *t, wm_poll *poll);
-/* Close the open batch of t: if it was opened at older_than or before; if it is
- * full, and return whether it was; in any case, and wait for threads that close
- * others of t. */
+/* Close the open batch of t. older: if it was opened at older_than or before.
+ * full: if it is full; returns whether one was closed. now: in any case, after
+ * waiting for threads that close other batches of t. */
 void wm_batch_close_older(wm_timelines *set, wm_timeline *t,
                           uint64_t older_than);
 bool wm_batch_close_full(wm_timelines *set, wm_timeline *t);
@@ -341,7 +343,7 @@ void wm_timeline_poll_after_close(wm_timelines *set, wm_timeline *t,
 void wm_timeline_close_full(wm_timelines *set, wm_timeline *t,
                             const wm_home *home);
 /* Records an event for the blocks that were freed while t's stream captured,
- * and collects what has completed. The capture is over; the caller has a
+ * and collects the completed batches. The capture is over; the caller has a
  * reference. False: some of these blocks still have no event. */
 bool wm_timeline_poll_deferred(wm_timelines *set, wm_timeline *t);
 /* Collects completed batches of t, and closes its open batch if that has

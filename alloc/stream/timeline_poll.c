@@ -18,7 +18,7 @@ enum { RECENT_POLL_NS = 1000000 };
 
 /* ---- one queue -------------------------------------------------------- */
 
-/* The batches behind first that have no event either become part of it. */
+/* Merges the batches behind first that have no event either into first. */
 static void merge_deferred(wm_poll *poll, wm_stream_use *first)
 {
     wm_stream_use *last = first, *next;
@@ -83,7 +83,7 @@ static warm_status record_deferred(wm_timelines *set, wm_timeline *t,
         wm_stream_use_record_event(set, use, t, false, &capture) == WARM_OK &&
         capture == WM_CAPTURE_NONE) {
         merge_deferred(poll, use);
-        /* Not if a block was freed meanwhile, in another capture. */
+        /* Unless a block was freed in another capture meanwhile. */
         (void)atomic_compare_exchange_strong_explicit(&t->deferred, &deferred,
                                                       0, memory_order_relaxed,
                                                       memory_order_relaxed);
@@ -140,7 +140,8 @@ static void poll_queue(wm_timelines *set, wm_timeline *t, bool completed,
     }
 }
 
-/* Makes the caller the one poller of t, who takes entries out of its queue. */
+/* Makes the caller the one poller of t: only the poller removes entries from
+ * its queue. */
 static void begin_poll_locked(wm_timeline *t, wm_poll *poll)
 {
     t->polled = true;
@@ -166,8 +167,9 @@ static bool begin_poll(wm_timeline *t, bool tries, wm_poll *poll)
     return ours;
 }
 
-/* Hands the completed blocks on before the poll ends: a thread that waits for
- * the poll may look for them. Returns whether any entry is left in t. */
+/* Hands the completed blocks to their arenas or caches before the poll ends: a
+ * thread that waits for the poll may look for them. Returns whether any entry
+ * is left in t. */
 static bool end_poll(wm_timelines *set, wm_timeline *t, const wm_home *home,
                      wm_poll *poll)
 {
@@ -175,7 +177,7 @@ static bool end_poll(wm_timelines *set, wm_timeline *t, const wm_home *home,
 
     wm_timelines_hand_back(set, home, poll->done);
     wm_lock_acquire(&t->lock);
-    /* Entries that the poll left go before entries that came meanwhile. */
+    /* Entries that the poll left precede entries that were queued meanwhile. */
     wm_batch_queue_move(&t->queue, &poll->queue);
     t->queue = poll->queue;
     t->queued -= poll->ended;

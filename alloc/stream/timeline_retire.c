@@ -1,17 +1,18 @@
-/* timeline_retire.c: adopts and retires streams; per-thread default streams
- * when their thread goes. See timeline.h for the locks. */
+/* timeline_retire.c: adopts and retires streams; records the last events of
+ * per-thread default streams when their thread exits or releases the runtime.
+ * See timeline.h for the locks. */
 #include "alloc/stream/timeline_int.h"
 
 #include "runtime/base/log.h"
 
 /* ---- retiring ----------------------------------------------------------- */
 
-/* Removes the stream's timeline from the tables, so that nobody else finds it:
- * by id, or by name while the stream captures and has no id. stale: that of an
- * adopted stream at whose address another stream lives now, which was destroyed
- * without being retired; only one living stream is at an address. Null: there
- * is none. *references: those that the caller gets, with the ones of the
- * adoption and the announcement. */
+/* Removes the stream's timeline from the tables, so that no other thread finds
+ * it: by id, or by name while the stream captures and has no id. stale: removes
+ * instead the timeline of an adopted stream that was destroyed without being
+ * retired: another stream has its address now, and no two living streams share
+ * one. Null: there is none. *references: references that the caller now has,
+ * those of the adoption and the announcement included. */
 static wm_timeline *detach(wm_timelines *set, warm_stream stream,
                            const wm_stream_info *info, bool stale,
                            size_t *references)
@@ -97,7 +98,8 @@ static void retire(wm_timelines *set, warm_stream stream,
     t->retiring = false;
     wm_cond_broadcast(&t->quiet);
     wm_lock_release(&t->lock);
-    /* Not earlier: the log callback may free a block of the stream. */
+    /* Logged without the lock: the log callback may free a block of the stream.
+     */
     if (t->dead) {
         wm_log(WARM_LOG_WARNING,
                "a stream was retired, but its end could not be recorded (%s); "
@@ -134,7 +136,7 @@ warm_status wm_timelines_adopt(wm_timelines *set, warm_stream stream,
     return t != NULL ? WARM_OK : wm_timeline_no_record();
 }
 
-/* ---- a thread goes ------------------------------------------------------ */
+/* ---- a thread exits ----------------------------------------------------- */
 
 /* The calling thread's next per-thread default stream behind t, whose reference
  * is dropped, or the first one (t null); with a reference, or null. */
@@ -168,7 +170,7 @@ bool wm_timelines_leave_thread(wm_timelines *set, bool exits)
         wm_lock_acquire(&set->lock);
         announced = t->announced;
         if (announced && exits) {
-            /* The capture is over, whatever became of it. */
+            /* The capture ends with its thread. */
             wm_timeline_end_announced_locked(set, t);
         }
         wm_lock_release(&set->lock);
