@@ -40,14 +40,14 @@ warm_status wm_page_map_reserve(const void *base, size_t bytes)
 
     if ((uintptr_t)base % WM_PAGE != 0) {
         return wm_fail(WARM_UNSUPPORTED,
-                       "the driver gave memory at %p, which is at no page's "
-                       "start",
+                       "the driver returned memory at %p, which is not the "
+                       "start of a page",
                        base);
     }
     if (last >> (WM_LEAF_SHIFT + WM_ROOT_SHIFT) != 0) {
         return wm_fail(WARM_UNSUPPORTED,
-                       "the driver gave memory at %p: addresses above 48 bits "
-                       "cannot be tracked",
+                       "the driver returned memory at %p: addresses above 48 "
+                       "bits cannot be tracked",
                        base);
     }
     for (uintptr_t i = first >> WM_LEAF_SHIFT; i <= last >> WM_LEAF_SHIFT;

@@ -103,7 +103,7 @@ static void retire(wm_timelines *set, warm_stream stream,
     if (t->dead) {
         wm_log(WARM_LOG_WARNING,
                "a stream was retired, but its end could not be recorded (%s); "
-               "blocks that it uses will not be handed out again",
+               "blocks that it uses will not be allocated again",
                warm_last_error_message());
     }
     wm_timeline_drop_many(set, t, references);
