@@ -32,7 +32,7 @@
 extern "C" {
 #endif
 
-/* The version stands here only; the build and warmpool.pc read it. */
+/* The version is defined here only; the build and warmpool.pc read it. */
 #define WARM_VERSION_MAJOR 0
 #define WARM_VERSION_MINOR 1
 #define WARM_VERSION_PATCH 0
@@ -63,7 +63,8 @@ extern "C" {
     X(FORKED, 14, "the runtime was made before this process was forked")       \
     X(EXITING, 15,                                                             \
       "the process is exiting; the driver is not called any more")             \
-    X(INTERNAL, 16, "records of the library contradict each other: its fault")
+    X(INTERNAL, 16,                                                            \
+      "records of warmpool contradict each other: a bug in warmpool")
 
 typedef enum warm_status {
 #define WARM_STATUS_ENUM(name, value, text) WARM_##name = value,
@@ -98,7 +99,7 @@ typedef struct warm_error {
     int code;           /* the driver's or library's own code, 0 if none */
     char origin[32];    /* what reported code: "cuda", "cublas", "host", … */
     char code_text[96]; /* the origin's own text for code, or "" */
-    char message[512];  /* one line for people that names the thing */
+    char message[512];  /* one line: what failed, with which value, why */
 } warm_error;
 
 /* The library's version, "major.minor.patch". Any thread; never blocks. */
@@ -112,8 +113,9 @@ WARM_API const char *warm_status_text(warm_status status);
 
 /* Copies the calling thread's last error to *error. A success leaves the last
  * error as it was.
- * error: borrowed, size set; null is ignored. A smaller one, of an older
- * program, gets the fields that it has, a larger one those known here. */
+ * error: borrowed, size set; null is ignored. A struct with a smaller size, of
+ * an older program, gets the fields that it has; one with a larger size gets
+ * the fields that this library knows. */
 WARM_API void warm_last_error(warm_error *error);
 
 /* The message of the calling thread's last error; "" if there was none.
@@ -129,9 +131,9 @@ typedef void *warm_stream;
  *
  * A null stream means what it means in CUDA: the legacy one; in code built with
  * nvcc --default-stream per-thread, or with CUDA_API_PER_THREAD_DEFAULT_STREAM
- * defined before the first header, the calling thread's (per_thread.h). The
- * same holds where a header says that null is the legacy stream. Code with the
- * macro passes WARM_STREAM_DEFAULT, not null, to code built without it. */
+ * defined before the first header, the calling thread's (per_thread.h), also
+ * where a header says that null is the legacy stream. Code with the macro
+ * passes WARM_STREAM_DEFAULT, not null, to code built without it. */
 #define WARM_STREAM_LEGACY     ((warm_stream)(uintptr_t)1)
 #define WARM_STREAM_PER_THREAD ((warm_stream)(uintptr_t)2)
 

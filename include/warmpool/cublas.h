@@ -20,13 +20,14 @@ extern "C" {
  * workspace that no other stream and no other handle uses. handle: borrowed
  * until the thread exits or warm_thread_release(); never destroy it and never
  * pass it to another thread. Written on success only.
- * Settings made on it last until the handle goes back to the pool, where all
- * are put back to cuBLAS's defaults. Bound to the stream already: no
- * library call, no lock. A first use may load cuBLAS and create a handle,
+ * Settings made on the handle last until it returns to the pool, which resets
+ * them to cuBLAS's defaults. If the handle is bound to the stream already, the
+ * call takes no lock and calls no library. A first use may load cuBLAS and
+ * create a handle,
  * which takes milliseconds.
- * cuBLAS itself wants the device current in the thread that calls it: on a
- * machine with several, cudaSetDevice(device) is the caller's to do, since
- * warmpool never changes a thread's device.
+ * cuBLAS requires the device to be current in the thread that calls it: with
+ * several devices the caller calls cudaSetDevice(device), since warmpool never
+ * changes a thread's current device.
  * Status: as warm_handle_reserve_on(): INVALID_ARGUMENT, INVALID_STREAM;
  * UNAVAILABLE (no CUDA device, or cuBLAS is missing, named); UNSUPPORTED
  * (built without cuBLAS); LIBRARY_ERROR with cuBLAS's own code and text in

@@ -18,11 +18,12 @@ extern "C" {
  * settings: both are arguments of cuBLASLt's calls, and so is the workspace.
  * runtime: borrowed. device: 0 … count - 1. handle: borrowed until the thread
  * exits or warm_thread_release(); never destroy it and never pass it to
- * another thread. Written on success only. Held already: no lock and no
- * library call; a first use may load cuBLASLt and create a handle.
- * cuBLASLt itself wants the device current in the thread that calls it: on a
- * machine with several, cudaSetDevice(device) is the caller's to do, since
- * warmpool never changes a thread's device.
+ * another thread. Written on success only. If the thread holds the handle
+ * already, the call takes no lock and calls no library; a first use may load
+ * cuBLASLt and create a handle.
+ * cuBLASLt requires the device to be current in the thread that calls it: with
+ * several devices the caller calls cudaSetDevice(device), since warmpool never
+ * changes a thread's current device.
  * Status: as warm_handle_reserve(): INVALID_ARGUMENT; UNAVAILABLE (no CUDA
  * device, or cuBLASLt is missing, named); UNSUPPORTED (built without cuBLASLt);
  * LIBRARY_ERROR with cuBLASLt's own code and text in warm_last_error();

@@ -19,13 +19,13 @@ extern "C" {
  * device, or a default stream (null is the legacy one). handle:
  * borrowed until the thread exits or warm_thread_release(); never destroy it
  * and never pass it to another thread. Written on success only.
- * Settings made on it last until the handle goes back to the pool, where all
- * are put back to cuSOLVER's defaults. Bound to the stream already:
- * no library call, no lock. A first use may load cuSOLVER and create a handle,
- * which takes milliseconds.
- * cuSOLVER itself wants the device current in the thread that calls it: on a
- * machine with several, cudaSetDevice(device) is the caller's to do, since
- * warmpool never changes a thread's device.
+ * Settings made on the handle last until it returns to the pool, which resets
+ * them to cuSOLVER's defaults. If the handle is bound to the stream already,
+ * the call takes no lock and calls no library. A first use may load cuSOLVER
+ * and create a handle, which takes milliseconds.
+ * cuSOLVER requires the device to be current in the thread that calls it: with
+ * several devices the caller calls cudaSetDevice(device), since warmpool never
+ * changes a thread's current device.
  * Status: as warm_handle_reserve_on(): INVALID_ARGUMENT, INVALID_STREAM;
  * UNAVAILABLE (no CUDA device, or cuSOLVER is missing, named); UNSUPPORTED
  * (built without cuSOLVER); LIBRARY_ERROR with cuSOLVER's own code and text in

@@ -30,7 +30,7 @@ typedef struct warm_device_info {
     char name[128];       /* "NVIDIA H200", "host device 0" */
     uint64_t total_bytes; /* memory of the device */
     uint64_t free_bytes;  /* 0 while the program does not use the device yet:
-                             asking would create a context */
+                             a query would create a context */
     int compute_major;    /* CUDA compute capability; 0 on the host device */
     int compute_minor;
     int numa_node; /* the node next to the device; -1 if unknown, as on the
@@ -42,13 +42,13 @@ WARM_API warm_status warm_device_get_info(warm_runtime *runtime, int device,
 
 /* Creates an adopted stream (memory.h) that does not wait for the legacy
  * default stream. Owned: ended with warm_stream_destroy(), or by the program's
- * own call after warm_stream_retire(). warm_stream_reserve() (handle.h) returns
- * pooled ones. */
+ * own call after warm_stream_retire(). For a pooled stream call
+ * warm_stream_reserve() (handle.h). */
 WARM_API warm_status warm_stream_create(warm_runtime *runtime, int device,
                                         warm_stream *stream);
 
-/* Retires (memory.h) and destroys a stream. Returns at once; queued work goes
- * on, and blocks that it uses stay stream-safe. Null does nothing.
+/* Retires (memory.h) and destroys a stream. Returns at once; queued work still
+ * runs, and blocks that it uses stay stream-safe. Null does nothing.
  * Status: INVALID_ARGUMENT also for a default stream, and for a pooled one
  * (warm_stream_reserve()). */
 WARM_API warm_status warm_stream_destroy(warm_runtime *runtime,
@@ -69,21 +69,23 @@ WARM_API warm_status warm_stream_wait_event(warm_runtime *runtime,
 
 /* Runs function(argument) in the order of the stream, on a thread of the
  * driver. CUDA may run the functions of all streams one after another.
- * The function must not call the driver, nor wait for other work, nor for a
- * thread that may be inside one of the calls below: these return something to
- * CUDA, which waits for the device, and the device waits for the function.
- *   - warm_pinned_trim(), warm_pinned_empty_cache(), those of a device;
- *     warm_device_free_uncached(), warm_ipc_close(), warm_handle_trim(),
- *     warm_runtime_destroy()
+ * The function must not call the driver, nor wait for other work, nor wait for
+ * a thread that may be inside one of the calls below. They return memory or
+ * handles to CUDA, which then waits for the device, and the device waits for
+ * the function:
+ *   - warm_pinned_trim(), warm_pinned_empty_cache(), warm_device_trim(),
+ *     warm_device_empty_cache(), warm_device_free_uncached(), warm_ipc_close(),
+ *     warm_handle_trim(), warm_runtime_destroy()
  *   - an allocation while memory is short, or of more than option segment; with
- *     option decay_ms any that misses the cache, and warm_poll()
- *   - the last warm_private_pool_release(), and after it a free of that pool's
- *     memory, and warm_poll()
+ *     option decay_ms also warm_poll() and any allocation that misses the cache
+ *   - the last warm_private_pool_release() of a pool; after it a free of that
+ *     pool's memory, and warm_poll()
  *   - a reserve or lease that creates a handle, or destroys one that cannot be
  *     reset
- *   - the begin or end of a capture (warm_capture_announce(),
- *     warm_capture_announce_end(), warm_private_pool_begin() and their like),
- *     which waits for such calls, or makes those that were put off */
+ *   - the begin or end of a capture or of a private pool's recording
+ *     (warm_capture_begin(), warm_capture_announce(),
+ *     warm_private_pool_begin(), and the functions that end these): it waits
+ *     for such calls of other threads, or makes the calls that were put off */
 typedef void (*warm_host_fn)(void *argument);
 WARM_API warm_status warm_stream_host_func(warm_runtime *runtime,
                                            warm_stream stream,
@@ -92,7 +94,7 @@ WARM_API warm_status warm_stream_host_func(warm_runtime *runtime,
 
 /* Events without timing. A query returns WARM_OK if the work before the last
  * record has finished, or if there was no record, else WARM_NOT_READY; a
- * synchronize waits for that. To destroy null does nothing. */
+ * synchronize waits for that work. Destroying null does nothing. */
 WARM_API warm_status warm_event_create(warm_runtime *runtime, int device,
                                        warm_event *event);
 WARM_API warm_status warm_event_destroy(warm_runtime *runtime,
@@ -125,23 +127,23 @@ WARM_API warm_status warm_capture_end(warm_runtime *runtime, warm_stream stream,
  * stream again does nothing.
  *
  * While a capture is announced
- *   - every record and free in this runtime asks the driver whether its streams
- *     capture, as always for streams that are not adopted
- *   - the driver is asked nothing else about the announced stream, since
- *     another thread may begin the capture at any moment: blocks that the
- *     stream uses, and that are freed meanwhile, return to the cache after
+ *   - every record and free in this runtime queries the driver whether its
+ *     streams capture, as it always does for streams that are not adopted
+ *   - the runtime makes no other query of the announced stream, since another
+ *     thread may begin the capture at any moment: blocks that the stream uses,
+ *     and that are freed meanwhile, return to the cache after
  *     warm_capture_announce_end()
  *   - handles bound to the stream must be reserved again, in the capture and
  *     after it (handle.h).
  *
- * Calls that break captures of a device, whichever thread makes them, are put
- * off while a capture is known to be under way there: returning memory to CUDA,
- * waiting for the device, destroying handles. Known are announced captures, and
- * any while a private pool for graphs records. Right before such a call the
- * runtime also asks the driver about the adopted streams, the streams on which
- * freed blocks wait for the end of a capture, and the default streams that
- * blocks use (of the per-thread ones the calling thread's). A capture that was
- * not announced, and that begins between the question and the call, is broken.
+ * Some calls break captures of a device, whichever thread makes them: returning
+ * memory to CUDA, waiting for the device, destroying handles. The runtime puts
+ * them off while a capture is known to be under way on the device: while one is
+ * announced, or while a private pool for graphs records. Right before such a
+ * call the runtime also queries whether these streams capture: adopted streams,
+ * streams on which freed blocks wait for the end of a capture, and default
+ * streams that blocks use (of the per-thread ones the calling thread's). An
+ * unannounced capture that begins between the query and the call is broken.
  *
  * This function, warm_capture_begin(), and warm_private_pool_begin() of a pool
  * for graphs wait for such calls of other threads, but never for a callback of
@@ -152,21 +154,23 @@ WARM_API warm_status warm_capture_announce(warm_runtime *runtime,
                                            warm_stream stream);
 
 /* Ends the announcement, after the capture has ended; not needed after
- * warm_capture_end(). Calls the driver for what waited for the end of captures:
- * blocks freed while the stream captured, memory of ended private pools.
+ * warm_capture_end(). Makes the driver calls that waited for the end of
+ * captures: for blocks freed while the stream captured, and for memory of ended
+ * private pools.
  * Status: INVALID_ARGUMENT (none was announced). */
 WARM_API warm_status warm_capture_announce_end(warm_runtime *runtime,
                                                warm_stream stream);
 
 /* warm_graph_launch() queues one run of the graph on the stream.
- * warm_graph_destroy() ends a graph; queued runs go on. Null does nothing. */
+ * warm_graph_destroy() destroys a graph; runs that are queued still execute.
+ * Null does nothing. */
 WARM_API warm_status warm_graph_launch(warm_runtime *runtime, warm_graph graph,
                                        warm_stream stream);
 WARM_API warm_status warm_graph_destroy(warm_runtime *runtime,
                                         warm_graph graph);
 
 /* Allocates and frees memory of a device with the driver, uncached and slow:
- * for memory that must be no block of warmpool, and to compare with
+ * for memory that must not be a block of warmpool, and for comparison with
  * warm_device_alloc() (device_memory.h). Null for 0 bytes. The free waits for
  * the device, as cudaFree() does; null does nothing.
  * Status: also INVALID_POINTER, or DRIVER_ERROR on CUDA (no pointer of this

@@ -13,58 +13,61 @@
  * Streams. Adopted streams (warm_stream_adopt(), and those that
  * warm_stream_create() and warm_stream_reserve() return) cost no driver call,
  * and their idle memory serves all streams: allocations that miss the cache
- * record events for that. A stream that is not adopted may be gone without
- * warmpool's knowledge: memory freed in its order stays with it until it is
- * retired (warm_stream_retire()) or the cache is emptied. So it is with the
- * default streams, which cannot be adopted. A thread that allocates in the
- * order of WARM_STREAM_PER_THREAD retires that stream before the thread ends;
- * else the runtime keeps a record of it (10 KiB). If a stream is used after it
- * was retired, record it on the blocks that were allocated on it before; a
- * block allocated while it is being retired is in its order or in none.
+ * record events for that. A stream that is not adopted may be destroyed without
+ * warmpool's knowledge: memory freed in its order serves that stream alone
+ * until the stream is retired (warm_stream_retire()) or the cache is emptied.
+ * The same holds for the default streams, which cannot be adopted. A thread
+ * that allocates in the order of WARM_STREAM_PER_THREAD retires that stream
+ * before the thread ends; else the runtime keeps a record of it (10 KiB). If a
+ * stream is used after it was retired, record it on the blocks that were
+ * allocated on it before. A block allocated while its stream is being retired
+ * may be in the order of no stream.
  *
  * Threads. Each thread caches what it frees (option magazines) for the last
  * eight streams that it allocated for, adopted ones and the legacy stream: the
  * next allocation for such a stream takes no lock. A request that finds no
  * block of its size takes a cached one of the next two sizes. All caches are
  * flushed before the runtime obtains memory and by warm_device_empty_cache().
- * Nothing is cached while events are traced or a history is kept; while a
- * capture is announced only for the legacy stream, which cannot capture.
+ * Threads cache nothing with option trace or history; while a capture is
+ * announced they cache only for the legacy stream, which cannot capture.
  * Behind the caches threads share arenas as in memory.h (option arenas); the
  * order of a stream holds in all of them.
  *
- * Sizes are rounded as in memory.h, and a block may be up to two sizes larger,
- * above 256 KiB one (in all 37.5 and 25 % of a request above 4 KiB). Blocks are
- * aligned to 512 bytes at least. Requests of up to 512 KiB and larger ones have
- * separate segments, of at least 2 MiB. Memory is not cleared.
+ * Sizes are rounded as in memory.h. A block may be up to two size classes
+ * larger than that, above 256 KiB one class: for a request above 4 KiB it is in
+ * all at most 37.5 % larger, above 256 KiB 25 %. Blocks are aligned to 512
+ * bytes at least. Requests of up to 512 KiB and larger requests have separate
+ * segments, of at least 2 MiB. Memory is not cleared.
  *
  * Expandable segments (option expandable_segments:on) hold less memory, for
  * programs whose sizes change and for those that fill a device. Each arena has
  * one long range of addresses for small requests and one for large ones. Growth
  * adds to the idle memory there only what the request lacks, in units of 2 MiB;
- * idle memory is returned from between live blocks too. Memory is obtained
- * in pieces: of 64 MiB, or if less is missing of a 128th of what is held; if
+ * idle memory is returned from between live blocks too. Memory is obtained in
+ * pieces of 64 MiB, or, if less is missing, of a 128th of the bytes held; if
  * the driver refuses a piece, of half its size, down to one unit. A piece is
- * returned whole, once no part of it is in use; until then its other parts
- * serve requests. The cost: more driver calls, of some microseconds each, and
+ * returned whole, once no part of it is in use; until then its idle parts serve
+ * requests. The cost: more driver calls, of some microseconds each, and
  *   - CUDA does not wait for work when it takes such memory back. So warmpool
- *     waits for the streams, before a request ends out of memory also for those
- *     that freed blocks wait for; but only for adopted ones and the last work
- *     of retired ones, since others may be gone. What was freed in the order of
- *     a stream that is not adopted, or of a default stream other than the
- *     legacy one of the thread's current device, is returned only when the
- *     cache is emptied or trimmed, which waits for the device unless a stream
- *     is known to capture (warm_capture_announce())
- *   - such memory cannot be shared with other processes (ipc.h), nor is it
+ *     waits for the streams first, and before a request fails also for the
+ *     streams that freed blocks wait for. It waits only for adopted streams and
+ *     for the last work of retired ones, since other streams may be gone.
+ *     Memory freed in the order of a stream that is not adopted, or of a
+ *     default stream other than the legacy one of the thread's current device,
+ *     is returned only when the cache is emptied or trimmed, which waits for
+ *     the device unless a stream is known to capture (warm_capture_announce())
+ *   - such memory cannot be shared with other processes (ipc.h) and is not
  *     mapped for other devices; copies between devices work
  *   - a range counts as one segment while any memory is in it
- * Private pools have ordinary segments. So has a device without virtual memory,
- * which a warning says.
+ * Private pools have ordinary segments. So has a device that does not support
+ * virtual memory management; a warning says so.
  *
  * Captures. A block that is allocated or recorded on a stream while that stream
- * captures belongs to the graph: once freed it is kept, and counted as
- * captured. It comes from memory that is safe on all streams, since a graph may
- * be launched on any. A block that was allocated on the stream before the
- * capture belongs to no graph unless it is recorded during the capture.
+ * captures belongs to the graph: once freed it is not allocated again, and
+ * counts as captured. It comes from memory that is safe on all streams, since a
+ * graph may be launched on any stream. A block that was allocated on the stream
+ * before the capture belongs to no graph unless it is recorded during the
+ * capture.
  *
  * Any thread may call any function. Common status: INVALID_ARGUMENT (device out
  * of range, null output), RUNTIME_GONE, FORKED, EXITING.
@@ -84,27 +87,27 @@ extern "C" {
  * pointer: owned, ended with warm_free(); null for 0 bytes.
  * Status (nothing has changed then): OUT_OF_MEMORY, after warmpool has
  * collected completed frees, returned idle segments, made the stream wait for
- * others (below) and called the memory callbacks; the message has the bytes
- * requested, the device, its capacity and free memory, and the bytes held, live
- * and idle. INVALID_ARGUMENT (stream of another device; call from a memory
- * callback), INVALID_STREAM, DRIVER_ERROR, UNSUPPORTED (the memory lies above
- * 48 bits of address or not at the start of a page; or the CUDA context of the
- * thread or the stream is not a primary one, see runtime.h).
+ * other streams (below) and called the memory callbacks; the message has the
+ * bytes requested, the device, its capacity and free memory, and the bytes
+ * held, live and idle. INVALID_ARGUMENT (stream of another device; call from a
+ * memory callback), INVALID_STREAM, DRIVER_ERROR, UNSUPPORTED (the memory lies
+ * above 48 bits of address or not at the start of a page; or the CUDA context
+ * of the thread or the stream is not a primary one, see runtime.h).
  * Blocking. A request that misses the cache may record events on adopted
  * streams, and calls the driver if the cache grows. If it returns segments then
  * (memory is short, or a request larger than option segment replaces idle
- * segments that are too small for it), CUDA waits for the device. Before memory
- * runs out the stream is made to wait (cudaStreamWaitEvent) for up to 16
- * adopted streams with idle memory, which it then gets: its later work runs
- * after theirs, and no thread waits. This is not done if one of the streams
- * captures, nor for a default stream. */
+ * segments that are too small for it), CUDA waits for the device. When memory
+ * would run out, the stream is made to wait (cudaStreamWaitEvent) for up to 16
+ * adopted streams with idle memory, and then uses that memory: its later work
+ * runs after theirs, and no thread waits. A default stream is not made to wait,
+ * nor is any stream if one of those streams captures. */
 WARM_API warm_status warm_device_alloc(warm_runtime *runtime, int device,
                                        warm_stream stream, size_t bytes,
                                        void **pointer);
 
 /* Returns the segment that holds a pointer into a live block, as the driver
- * knows it. Of an expandable one: the memory around the block up to the next
- * gaps, of which only the block itself is sure to stay.
+ * knows it. Of an expandable segment: the memory around the block up to the
+ * next gaps, of which only the block itself is guaranteed to stay.
  * Status: NOT_FOUND. */
 WARM_API warm_status warm_device_base_allocation(const void *pointer,
                                                  void **base, size_t *bytes);
@@ -118,21 +121,21 @@ typedef struct warm_device_cache {
 WARM_API warm_status warm_device_cache_info(warm_runtime *runtime, int device,
                                             warm_device_cache *info);
 
-/* Figures of all requests, of small and of large ones.
+/* Figures, each for all requests, for small and for large ones.
  * name, unit, meaning; of type warm_stat */
 #define WARM_DEVICE_STAT_MAP(X)                                                \
-    X(live, "blocks", "blocks with their callers")                             \
-    X(requested_bytes, "bytes", "bytes asked for in those")                    \
-    X(live_bytes, "bytes", "bytes handed out in those")                        \
-    X(active, "blocks", "those, and freed ones that wait for streams")         \
-    X(active_bytes, "bytes", "bytes of those")                                 \
+    X(live, "blocks", "allocated blocks that are not freed")                   \
+    X(requested_bytes, "bytes", "bytes requested for live blocks")             \
+    X(live_bytes, "bytes", "usable bytes of live blocks")                      \
+    X(active, "blocks", "live blocks, and freed ones that wait for streams")   \
+    X(active_bytes, "bytes", "bytes of active blocks")                         \
     X(segments, "segments", "regions obtained from the driver")                \
-    X(held_bytes, "bytes", "bytes of those")
+    X(held_bytes, "bytes", "bytes of segments")
 
 /* name, unit, meaning; of type uint64_t */
 #define WARM_DEVICE_COUNT_MAP(X)                                               \
     X(inactive_split, "blocks", "idle parts of segments that are in use")      \
-    X(inactive_split_bytes, "bytes", "bytes of those")
+    X(inactive_split_bytes, "bytes", "bytes of those parts")
 
 typedef struct warm_device_figures {
 #define WARM_DEVICE_STAT_FIELD(name, unit, meaning)  warm_stat name;
@@ -150,26 +153,26 @@ typedef struct warm_device_stats {
     uint64_t failures; /* requests that ended out of memory */
     uint64_t captured, captured_bytes; /* blocks kept for graphs */
     uint64_t lost, lost_bytes; /* blocks leaked after an error of the driver */
-    uint64_t cache_hits;       /* requests served without asking the driver */
+    uint64_t cache_hits;       /* requests served without a driver call */
     warm_duration driver_alloc, driver_free; /* its calls for segments */
     /* all.held_bytes + workspace_bytes once the runtime has noticed that the
      * device was reset (runtime.h): that memory is gone. Before: 0. */
     uint64_t reset_bytes;
-    /* Of the workspaces of handles, in no figure above. They count below the
-     * limit (warm_device_set_memory_fraction()). */
+    /* Bytes of the workspaces of handles, which no figure above includes. They
+     * count against the limit (warm_device_set_memory_fraction()). */
     uint64_t workspace_bytes;
 } warm_device_stats;
 
 /* Reads the figures of a device; memory of private pools is included
  * (private_pool.h). The figures of one pool, and those of memory in no pool,
- * are of one moment, for which threads that allocate and free wait; but
- * workspace_bytes and inactive_split are read after it, while threads go on.
- * Peaks of live and active blocks and their bytes, of all, small and large
- * requests, are never below what there was at one moment, and above it by at
- * most 64 blocks and 1 MiB (of small or large ones 32 and 512 KiB) for each
- * thread that allocates, however many streams it has (stats.h). The peak of all
- * held bytes is exact; those of small and large ones, and of segments, are sums
- * if threads use several arenas, and may be above the peak of the whole. */
+ * are of one moment: threads that allocate or free wait meanwhile. Only
+ * workspace_bytes and inactive_split are read later, while threads go on. Peaks
+ * of live and active blocks and their bytes, of all, small and large requests,
+ * are never below the true peak, and above it by at most 64 blocks and 1 MiB
+ * (of small or large requests 32 blocks and 512 KiB) for each thread that
+ * allocates, however many streams it uses (stats.h). The peak of all held bytes
+ * is exact; those of small and large ones, and of segments, are sums if threads
+ * use several arenas, and may be above the peak of the whole. */
 WARM_API warm_status warm_device_get_stats(warm_runtime *runtime, int device,
                                            warm_device_stats *stats);
 
@@ -179,27 +182,28 @@ WARM_API warm_status warm_device_reset_totals(warm_runtime *runtime,
                                               int device);
 
 /* Returns every segment without live or pending blocks to the driver, whatever
- * streams its parts belong to (of expandable ones every such piece): CUDA waits
- * for the device. While a stream is known to capture (warm_capture_announce())
- * nothing is returned, and nothing waits.
+ * streams its parts belong to (of an expandable segment every such piece): CUDA
+ * waits for the device. While a stream is known to capture
+ * (warm_capture_announce()) the call returns nothing to the driver and does not
+ * wait.
  * released: bytes returned, may be null. Status: also DRIVER_ERROR. */
 WARM_API warm_status warm_device_empty_cache(warm_runtime *runtime, int device,
                                              size_t *released);
 
-/* The same, but stops once at most target bytes are held. Returns the largest
- * idle segments first, and last those that the driver refused before. Segments,
- * and pieces of expandable ones, are returned whole: less than target may be
- * held then. */
+/* As warm_device_empty_cache(), but stops once at most target bytes are held.
+ * Returns the largest idle segments first, and last those that the driver
+ * refused to free before. Segments, and pieces of expandable ones, are returned
+ * whole: fewer than target bytes may be held afterwards. */
 WARM_API warm_status warm_device_trim(warm_runtime *runtime, int device,
                                       size_t target, size_t *released);
 
 /* Limits the bytes held of a device's memory to a fraction of its capacity:
- * more than 0, at most 1; 1 at first, which is no limit but the device's own.
- * The limit includes workspaces of handles: if returning idle segments makes no
- * room for one, the library uses a workspace of its own. It is exact: segments
- * are multiples of the 2 MiB in which the driver backs memory, and the last
- * segment is as large as the limit allows. Memory already held stays. Asks the
- * driver for the capacity, which creates a context if there is none yet.
+ * more than 0, at most 1; at first 1, which sets no limit. The limit includes
+ * workspaces of handles: if returning idle segments makes no room for one,
+ * cuBLAS uses a workspace of its own. It is exact: segments are multiples of
+ * the 2 MiB in which the driver backs memory, and the last segment is as large
+ * as the limit allows. Memory already held stays. Queries the driver for the
+ * capacity, which creates a context if there is none yet.
  * Status: INVALID_ARGUMENT (fraction out of range), DRIVER_ERROR. */
 WARM_API warm_status warm_device_set_memory_fraction(warm_runtime *runtime,
                                                      int device,
@@ -209,10 +213,10 @@ WARM_API warm_status warm_device_get_memory_fraction(warm_runtime *runtime,
                                                      double *fraction);
 
 /* Sets the level above which idle segments are returned before the cache grows,
- * as a fraction of the memory fraction: more than 0, at most 1. Those idle
- * longest are returned first, until what is to be obtained fits below the level
- * or none is left. 1, as at first, returns nothing before the limit is met.
- * Asks the driver as warm_device_set_memory_fraction() does.
+ * as a fraction of the memory fraction: more than 0, at most 1. Segments that
+ * are idle longest are returned first, until the new memory fits below the
+ * level or no idle segment is left. At first 1: nothing is returned before the
+ * limit is met. Queries the driver as warm_device_set_memory_fraction() does.
  * Status: INVALID_ARGUMENT (out of range), DRIVER_ERROR. */
 WARM_API warm_status warm_device_set_collect_threshold(warm_runtime *runtime,
                                                        int device,

@@ -2,38 +2,39 @@
  *
  * A handle is a stateful library context (cuBLAS, cuDNN, a stream, …) bound to
  * one device and used by one thread at a time. A thread that reserves one gets
- * the same handle on every call for as long as it lives; when it exits, in
- * whatever way, the handle goes back to the pool by itself, is put back into
- * the library's default state and serves the next thread. There is no cap and
- * no waiting for other threads, except that the very first handle of a kind
- * on a device is created by one thread alone.
+ * the same handle on every call for as long as the thread lives. When it exits,
+ * in whatever way, the handle returns to the pool by itself, is reset to the
+ * library's default state and serves the next thread. There is no limit on
+ * handles, and no thread waits for another, except that the very first handle
+ * of a kind on a device is created by one thread alone.
  *
  * Handles are borrowed: never destroy one, never pass one to another thread,
- * unless it is leased. A lease is for a scope instead of a thread's life: of a
- * fiber, or a request of an asynchronous server.
- * Typed helpers stand in warmpool/cublas.h and its neighbours, which include
- * the vendor's header.
+ * unless it is leased. A lease lasts for a scope instead of a thread's life:
+ * for a fiber, or a request of an asynchronous server.
+ * Typed helpers are in warmpool/cublas.h, warmpool/cudnn.h and so on, which
+ * include the vendor's header.
  *
- * Captures. To destroy a handle of most libraries waits for the device, which
- * breaks the capture of any thread there: it is deferred until no stream of the
- * device is known to capture (warm_capture_announce()), also where a handle
- * goes because it cannot be reset. To create one allocates, in CUDA's relaxed
- * mode, and CUDA documents no wait for the device. But a library may load code
- * with its first handle on a device, for which CUDA may wait: prewarm
+ * Captures. Destroying a handle of most libraries waits for the device, which
+ * breaks the captures of all threads there: it is deferred until no stream of
+ * the device is known to capture (warm_capture_announce()), also for a handle
+ * that cannot be reset. Creating a handle allocates memory, in CUDA's relaxed
+ * mode, for which CUDA documents no wait for the device. But a library may load
+ * code with its first handle on a device, for which CUDA may wait: prewarm
  * (warm_handle_prewarm()) before the first capture. A runtime that is destroyed
- * while an adopted stream captures leaves its idle handles and the workspaces
- * with the process, and logs it.
- * A graph may run beside other work of the stream that captured it, so both
- * share no workspace: reserve a handle again with warm_handle_reserve_on() in
- * the capture, before it is used there, and once more after it; and lease one
- * for either the capture or other work. With a private pool
- * (warm_private_pool_begin()) what the graph uses stays until the pool goes and
- * no handle is bound to it; graphs of one pool must not run at once. In a
- * capture without one no workspace is set, and cuBLAS obtains its own, as
- * memory nodes of the graph; CUDA allows no such nodes in child graphs and in
- * graphs that the device launches. The workspace of a handle that was not
- * reserved again in the capture is left to the graph, without a pool for ever,
- * of which the first on a device is logged.
+ * while an adopted stream captures leaks its idle handles and the workspaces,
+ * and logs that.
+ * A graph may run beside other work of the stream that captured it, so the two
+ * must not share a workspace: reserve a handle again with
+ * warm_handle_reserve_on() in the capture, before it is used there, and once
+ * more after the capture; and use a leased handle either in the capture or for
+ * other work. If a private pool records (warm_private_pool_begin()), the
+ * graph's workspace comes from it and stays until the pool has ended and no
+ * handle is bound to the workspace; graphs of one pool must not run at once. In
+ * a capture without a private pool no workspace is set, and cuBLAS obtains its
+ * own, as memory nodes of the graph; CUDA allows no such nodes in child graphs
+ * and in graphs that the device launches. If a handle was not reserved again in
+ * the capture, its workspace belongs to the graph: until the pool has ended, or
+ * without a pool for ever; the first such workspace on a device is logged.
  *
  * Common status: INVALID_ARGUMENT (runtime or output null, kind or device out
  * of range), RUNTIME_GONE, FORKED, EXITING.
@@ -47,11 +48,12 @@
 extern "C" {
 #endif
 
-/* The kinds every runtime has; kinds of the user follow after them. A built-in
- * kind whose library or device is missing answers UNAVAILABLE, one that this
- * build left out UNSUPPORTED. CUDA's libraries are those of the CUDA version
- * whose runtime is in use: where the program has loaded, or an option names,
- * one of another version, the kind answers UNAVAILABLE and says so. */
+/* The kinds every runtime has; kinds of the user follow after them. Calls for a
+ * built-in kind return UNAVAILABLE if its library or device is missing,
+ * UNSUPPORTED if this build left it out. CUDA's libraries must be of the major
+ * version of the CUDA runtime in use: if the program has loaded, or an option
+ * names, a library of another version, calls for its kind return UNAVAILABLE,
+ * and the message says so. */
 enum {
     WARM_KIND_STREAM = 0,   /* warm_stream; adopted by the runtime */
     WARM_KIND_CUBLAS = 1,   /* cublasHandle_t */
@@ -60,30 +62,32 @@ enum {
     WARM_KIND_CUSPARSE = 4, /* cusparseHandle_t */
     WARM_KIND_CUSOLVER = 5, /* cusolverDnHandle_t */
     WARM_KIND_ONEDNN = 6,   /* dnnl_engine_t of the CPU; host device only */
-    WARM_KIND_BUILTIN = 7,  /* how many are built in */
+    WARM_KIND_BUILTIN = 7,  /* number of built-in kinds */
     WARM_KIND_MAX = 32      /* most kinds of a runtime */
 };
 typedef int warm_kind;
 
-/* What a kind of the user consists of. Every callback answers 0 or the
- * library's own error code; it is called with no lock of warmpool held, from
- * the thread that reserves or leases (all of them), that prewarms (create),
- * that trims or destroys the runtime (destroy), that retires a stream
- * (bind_stream with null, the default stream; destroy if that fails), or one of
- * the runtime's own, with all signals blocked, that prewarms in the background
- * (create). It may call warmpool; what it reserves on that thread is given back
- * after it. The handle that its thread is about to get it cannot reserve or
- * lease: INVALID_ARGUMENT; nor anything of a runtime that is being destroyed:
- * RUNTIME_GONE. While a stream of the device is known to capture
- * (warm_capture_announce()) destroy is deferred; create is called, in CUDA's
- * relaxed mode: it may allocate, and not wait for the device. No capture waits
- * for a destroy that is running when it is announced: one that breaks captures,
- * as most libraries' do, must be kept apart from them by the program. A
- * callback ends by returning: no exception, longjmp() or pthread_exit() may
- * leave it. destroy is also what becomes of a handle whose reset failed. */
+/* The callbacks of a user's kind. Each returns 0 or the library's own error
+ * code. Threads: a thread that reserves or leases may call any of them; one
+ * that prewarms calls create, one that trims or destroys the runtime calls
+ * destroy, and one that retires a stream calls bind_stream with null (the
+ * default stream), and destroy if that fails. A thread of the runtime, with all
+ * signals blocked, calls create to prewarm in the background.
+ * No lock of warmpool is held: a callback may call warmpool. Handles that it
+ * reserves on a thread of the runtime are returned to the pool after the
+ * callback. If it reserves or leases the very handle that its thread is about
+ * to get, it gets INVALID_ARGUMENT, and RUNTIME_GONE if the runtime is being
+ * destroyed. A callback ends by returning: no exception, longjmp() or
+ * pthread_exit() may leave it.
+ * Captures: while a stream of the device is known to capture
+ * (warm_capture_announce()) destroy is deferred. create is called, in CUDA's
+ * relaxed mode: it may allocate but must not wait for the device. No capture
+ * waits for a destroy that is running when the capture is announced: if destroy
+ * breaks captures, as that of most libraries does, the program must not run the
+ * two at once. destroy is also called for a handle whose reset failed. */
 typedef struct warm_kind_ops {
     size_t size;      /* sizeof(warm_kind_ops) */
-    const char *name; /* copied; names the kind in errors and statistics; of 1
+    const char *name; /* copied; names the kind in errors and statistics; 1
                          to 63 bytes */
     void *context;    /* passed to every callback; outlives the runtime */
     /* Makes a handle that is not null. Required. */
@@ -93,7 +97,7 @@ typedef struct warm_kind_ops {
     /* Makes the handle work on stream. Null: the kind takes no streams. */
     int (*bind_stream)(void *context, int device, void *handle,
                        warm_stream stream);
-    /* Puts a used handle back into its default state; one that fails is
+    /* Resets a used handle to its default state; if that fails the handle is
      * destroyed. Null: there is no state. */
     int (*reset)(void *context, int device, void *handle);
     /* The library's text for a code. Null: no text. */
@@ -116,20 +120,22 @@ WARM_API const char *warm_kind_name(warm_runtime *runtime, warm_kind kind);
  * Status: UNAVAILABLE, UNSUPPORTED (also: the thread's CUDA context is not a
  * primary one, see runtime.h), OUT_OF_MEMORY; LIBRARY_ERROR and DRIVER_ERROR
  * with the library's own code and text in warm_last_error(). A failed call
- * changes nothing. Held already: no lock, no system call, no driver call. Else
- * it may create a handle, which takes milliseconds, or destroy one that cannot
- * be reset and those that were deferred, for which CUDA waits for the device.
+ * changes nothing.
+ * Blocking: if the thread holds the handle already, the call takes no lock and
+ * makes no system call and no driver call. Else it may create a handle, which
+ * takes milliseconds, or destroy a handle that cannot be reset and deferred
+ * ones, for which CUDA waits for the device.
  */
 WARM_API warm_status warm_handle_reserve(warm_runtime *runtime, warm_kind kind,
                                          int device, void **handle);
 
-/* As warm_handle_reserve(), and the handle is bound to stream: for cuBLAS with
- * a workspace that no other stream and no other handle uses; see Captures above
- * for those of graphs. A handle keeps those of the four streams that it was
- * bound to last, beside that of a default stream: bound to one of them again it
- * obtains nothing. Bound to the stream already: no call, unless it is with a
- * graph's workspace.
- * stream: borrowed; one of the same device, or a default stream.
+/* As warm_handle_reserve(), and binds the handle to stream: for cuBLAS with a
+ * workspace that no other stream and no other handle uses; see Captures above
+ * for workspaces of graphs. A handle caches the workspaces of the four streams
+ * that it was bound to last, and that of a default stream: if it is bound to
+ * one of them again it obtains no memory. If the handle is bound to the stream
+ * already, no library is called, unless it is bound with a graph's workspace.
+ * stream: borrowed; of the same device, or a default stream.
  * Status: also INVALID_STREAM; INVALID_ARGUMENT (the stream belongs to
  * another device); UNSUPPORTED (the kind takes no streams). */
 WARM_API warm_status warm_handle_reserve_on(warm_runtime *runtime,
@@ -142,51 +148,53 @@ WARM_API warm_status warm_stream_reserve(warm_runtime *runtime, int device,
                                          warm_stream *stream);
 
 /* Returns the handles and the cached memory of the calling thread to the
- * runtime now, as its exit would. Handles that it reserved before must not be
- * used any more.
+ * runtime now, as its exit would. The thread must not use handles that it
+ * reserved before.
  * Status: INVALID_ARGUMENT also from a callback of a call that reserves. */
 WARM_API warm_status warm_thread_release(warm_runtime *runtime);
 
-/* A handle lent for a scope. */
+/* A handle leased for a scope. */
 typedef struct warm_lease {
     uint64_t number; /* never used twice, and never 0 */
 } warm_lease;
 
-/* Lends a handle until warm_handle_return(), by whichever thread. It is the
- * borrower's alone, is with one thread at a time and comes in its default
- * state, and is never the one that the thread has reserved. No cap and no wait,
- * as with warm_handle_reserve().
- * lease: to return it with. handle: borrowed until then.
- * Status: as warm_handle_reserve(). A failed call changes nothing. One lock at
- * least; may create a handle, or destroy one that cannot be reset. */
+/* Leases a handle until warm_handle_return(), which any thread may call. The
+ * handle is in its default state, serves no other lease and is not the one that
+ * the thread has reserved. One thread at a time may use it. No limit and no
+ * wait, as with warm_handle_reserve().
+ * lease: argument of warm_handle_return(). handle: borrowed until then.
+ * Status: as warm_handle_reserve(). A failed call changes nothing. Takes at
+ * least one lock; may create a handle, or destroy one that cannot be reset. */
 WARM_API warm_status warm_handle_lease(warm_runtime *runtime, warm_kind kind,
                                        int device, warm_lease *lease,
                                        void **handle);
 
-/* The same, bound to stream as by warm_handle_reserve_on(), with its workspace.
- * stream: borrowed until the return; once it has retired the handle must be
- * used no more. Status: as warm_handle_reserve_on(). */
+/* As warm_handle_lease(), and binds the handle to stream with a workspace, as
+ * warm_handle_reserve_on() does.
+ * stream: borrowed until the return; once the stream has retired the handle
+ * must not be used any more. Status: as warm_handle_reserve_on(). */
 WARM_API warm_status warm_handle_lease_on(warm_runtime *runtime, warm_kind kind,
                                           int device, warm_stream stream,
                                           warm_lease *lease, void **handle);
 
-/* Gives a leased handle back. Work may still be queued with it.
- * Status: INVALID_ARGUMENT (no lease of this runtime, or returned already):
- * nothing is changed. Any thread, at its exit too; one lock, no driver call. */
+/* Returns a leased handle. Work may still be queued with it.
+ * Status: INVALID_ARGUMENT (no lease of this runtime, or returned already;
+ * nothing changes). Any thread, also while it exits. Takes one lock, calls no
+ * driver. */
 WARM_API warm_status warm_handle_return(warm_runtime *runtime,
                                         warm_lease lease);
 
-/* Creates handles ahead of their first use, until at least count are idle,
- * beside those that threads hold. A handle that a thread takes meanwhile is
- * replaced only within count creations a call.
- * flags: 0, or WARM_PREWARM_BACKGROUND: returns at once and a thread of the
- * runtime creates them, one kind and device after the other; where one is being
- * prewarmed already the larger count holds. Statistics show the progress (idle,
- * prewarming, failed); a count of 0 does nothing.
+/* Creates handles ahead of their first use, until at least count are idle, not
+ * counting those that threads hold. If threads reserve some meanwhile, the call
+ * replaces them, but creates at most count handles in all.
+ * flags: 0, or WARM_PREWARM_BACKGROUND: returns at once, and a thread of the
+ * runtime creates them, one kind and device after the other; for a kind and
+ * device that are being prewarmed already the larger count applies. Statistics
+ * show the progress (idle, prewarming, failed); a count of 0 does nothing.
  * Status: INVALID_ARGUMENT (also: unknown flags); else as
- * warm_handle_reserve(), and what was made until then stays. In the background
- * OUT_OF_MEMORY if there can be no thread; other failures are told by
- * warm_handle_prewarm_wait(). Takes milliseconds for each handle, unless in the
+ * warm_handle_reserve(), and handles created until then stay. In the background
+ * only OUT_OF_MEMORY, if no thread could be started; warm_handle_prewarm_wait()
+ * returns other failures. Takes milliseconds for each handle, unless in the
  * background. */
 WARM_API warm_status warm_handle_prewarm(warm_runtime *runtime, warm_kind kind,
                                          int device, unsigned count,
@@ -199,24 +207,25 @@ WARM_API warm_status warm_handle_prewarm(warm_runtime *runtime, warm_kind kind,
  * log, or for memory that is short. */
 WARM_API warm_status warm_handle_prewarm_wait(warm_runtime *runtime);
 
-/* Cancels the creations that are left to be made in the background. The handle
- * that is being created is finished; warm_handle_prewarm_wait() waits for it.
+/* Cancels all background creations that have not begun. The handle that is
+ * being created is finished; warm_handle_prewarm_wait() waits for it.
  */
 WARM_API warm_status warm_handle_prewarm_cancel(warm_runtime *runtime);
 
-/* Destroys idle handles, the oldest first, and never one in use.
+/* Destroys idle handles, the oldest first, and none in use.
  * keep: how many handles stay idle. idle_ns: only handles that have been idle
- * for that long are destroyed, in nanoseconds; 0: all. destroyed: how many
- * were, may be null; a handle that the library refuses to destroy counts as
- * leaked instead. For cuBLAS workspaces go too, whatever keep says, if the work
- * on them has ended and no graph holds
- * them: of handles that have been idle for that long, of streams that retired
- * that long ago, and what a handle in use has not been bound to for that long.
- * Calls the driver and the library; CUDA waits for the device to destroy most
- * handles, which breaks every capture of the device. So while a stream of it is
- * known to capture (warm_capture_announce()) the handles leave the pool and are
+ * for that long are destroyed, in nanoseconds; 0: all. destroyed: gets how many
+ * were destroyed, may be null; a handle that the library fails to destroy
+ * counts as leaked instead.
+ * For cuBLAS the call also frees workspaces that were unused for idle_ns,
+ * whatever keep is, if their work has completed and no graph uses them: those
+ * of handles that were idle for that long, those of streams that retired that
+ * long ago, and those to which a handle in use was not bound for that long.
+ * Calls the driver and the library. For most handles CUDA waits for the device,
+ * which breaks every capture of the device. So while a stream of it is known to
+ * capture (warm_capture_announce()) the handles leave the pool and are
  * destroyed later: when an announced capture ends, or by the next call that
- * creates or trims such handles, warm_poll() or the thread of option
+ * creates or trims such handles, by warm_poll() or by the thread of option
  * background. They count as deferred and not in *destroyed; workspaces stay. */
 WARM_API warm_status warm_handle_trim(warm_runtime *runtime, warm_kind kind,
                                       int device, uint64_t keep,
@@ -229,19 +238,19 @@ WARM_API warm_status warm_handle_trim(warm_runtime *runtime, warm_kind kind,
     X(failed, "handles", "creations that failed")                              \
     X(idle, "handles", "handles in the pool")                                  \
     X(in_use, "handles", "handles held by threads")                            \
-    X(in_use_peak, "handles", "most held, leased and being made at once")      \
-    X(leaked, "handles", "handles left behind at exit or destroy")             \
+    X(in_use_peak, "handles", "most in use, leased and being made at once")    \
+    X(leaked, "handles", "handles leaked at exit or destroy")                  \
     X(binds, "calls", "stream bindings that called the library")               \
     X(create_ns, "ns", "time spent creating handles, in all")                  \
     X(create_max_ns, "ns", "longest creation of a handle")                     \
     X(device_bytes, "bytes", "device memory taken by creations, as measured")  \
     X(workspaces, "workspaces", "workspaces held, kind cuBLAS only")           \
-    X(workspace_bytes, "bytes", "device memory of those")                      \
+    X(workspace_bytes, "bytes", "device memory of workspaces")                 \
     X(leased, "handles", "handles on lease")                                   \
     X(prewarming, "handles", "still to be made in the background")             \
     X(measured, "handles", "creations that device_bytes is the sum of")        \
     X(deferred, "handles", "to be destroyed when no stream captures")          \
-    X(lost, "handles", "ended when their device was reset, and left alone")
+    X(lost, "handles", "ended by a reset of their device, never destroyed")
 
 typedef struct warm_handle_stats {
     size_t size; /* sizeof(warm_handle_stats) */
@@ -250,17 +259,18 @@ typedef struct warm_handle_stats {
 #undef WARM_HANDLE_STATS_FIELD
 } warm_handle_stats;
 
-/* Can be read to the very end of the process, after exit() has begun, too.
- * created = destroyed + idle + in_use + leased + leaked + deferred + lost, at
- * any moment; one that is being destroyed by a trim still counts as idle. Once
- * a reset of the device was noticed (runtime.h) all that lived are lost, those
- * too that threads hold or lease.
- * device_bytes / measured is the device memory of a handle, as the fall of free
- * memory across its creation, told by the thread that creates. Creations of
- * one kind at once are measured together; not measured are those beside one of
- * another kind on the device, failed ones, and the one that makes the device's
- * context. It counts what others took or gave back in the meantime, other
- * runtimes and processes too, and not what a library takes later. */
+/* Can be called until the very end of the process, also after exit() has begun.
+ * At any moment created = destroyed + idle + in_use + leased + leaked +
+ * deferred + lost; a handle that a trim is destroying still counts as idle.
+ * Once a reset of the device was noticed (runtime.h) all handles that existed
+ * are lost, also those that threads hold or lease.
+ * device_bytes / measured is the mean device memory of a handle: by how much
+ * free memory fell during its creation, read by the creating thread.
+ * Overlapping creations of one kind are measured together. Not measured are
+ * creations that overlap one of another kind on the device, failed ones, and
+ * the one that makes the device's context. The measure includes memory that
+ * others allocated or freed meanwhile, in other runtimes and processes too, and
+ * excludes memory that a library allocates later. */
 WARM_API warm_status warm_handle_get_stats(warm_runtime *runtime,
                                            warm_kind kind, int device,
                                            warm_handle_stats *stats);

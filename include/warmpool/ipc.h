@@ -13,17 +13,17 @@
  * maps a segment once, however many of its blocks it opens, and unmaps it when
  * the last one is closed.
  *
- * The exporting process keeps the block live: a segment stays where it is while
- * any block in it lives. It frees the block only when no other process has it
- * open, as for cudaFree() of exported memory: the block may be allocated again
- * at once, and its segment may be returned to the driver. The processes agree
- * on that by whatever they talk through; a process that has ended has closed
- * everything. Streams and events do not reach other processes: wait for queued
- * work before you tell the other side.
+ * The exporting process must not free the block while another process has it
+ * open, as with cudaFree() of exported memory: a freed block may be allocated
+ * again at once, and its segment may be returned to the driver. A segment with
+ * a live block is not returned. The processes agree on the free by a channel of
+ * their own; a process that has ended has closed everything. Streams and events
+ * are not shared: wait for queued work before you notify the other process.
  *
- * On the host device /proc shares the memory: both processes see each other
- * there and run as the same user. Any thread may call any function. Common
- * status: INVALID_ARGUMENT (null), RUNTIME_GONE, FORKED, EXITING, DRIVER_ERROR.
+ * On the host device the memory is shared through /proc: both processes must
+ * see each other there and run as the same user. Any thread may call any
+ * function. Common status: INVALID_ARGUMENT (null), RUNTIME_GONE, FORKED,
+ * EXITING, DRIVER_ERROR.
  */
 #ifndef WARMPOOL_IPC_H
 #define WARMPOOL_IPC_H
@@ -35,7 +35,7 @@ extern "C" {
 #endif
 
 /* Programs set size before the export, and may read bytes; the other fields are
- * the library's. */
+ * private to the library. */
 typedef struct warm_ipc_handle {
     size_t size;     /* sizeof(warm_ipc_handle) */
     uint64_t bytes;  /* from the exported pointer to the end of its block */
@@ -53,23 +53,23 @@ typedef struct warm_ipc_handle {
 /* Makes a handle of a pointer into a live block of warm_device_alloc(). Calls
  * the driver.
  * handle: size set. Two handles of one block name the same memory, though their
- * bytes may differ, since CUDA's may.
+ * contents may differ, since CUDA's handles may.
  * Status: NOT_FOUND (not part of a live block of a device; pinned and uncached
- * memory is not), INVALID_ARGUMENT (size), DRIVER_ERROR (it cannot share the
- * memory), UNSUPPORTED (memory of option expandable_segments). */
+ * memory is not), INVALID_ARGUMENT (size), DRIVER_ERROR (the driver cannot
+ * share the memory), UNSUPPORTED (memory of option expandable_segments). */
 WARM_API warm_status warm_ipc_export(const void *pointer,
                                      warm_ipc_handle *handle);
 
 /* Opens memory that another process has exported from the same device, whatever
  * number the device has here. The first opening of a segment calls the driver;
- * others that come meanwhile wait for it.
+ * concurrent openings of it wait for that call.
  * pointer: to the same place as the exported one; ended with warm_ipc_close(),
  * once for each opening. It is no block: warm_free() and warm_record_stream()
  * refuse it; copies accept it.
  * Status (nothing has changed then): INVALID_ARGUMENT (size, a damaged handle,
  * or one that this process exported: it has the pointer, and CUDA would refuse
  * the handle), UNAVAILABLE (the runtime has no such device; or the other
- * process has ended, has freed the memory or may not be looked into),
+ * process has ended, has freed the memory or does not allow access to it),
  * OUT_OF_MEMORY, DRIVER_ERROR, UNSUPPORTED (mapped above 48 bits of address, or
  * not at the start of a page). */
 WARM_API warm_status warm_ipc_open(warm_runtime *runtime,
@@ -88,8 +88,8 @@ WARM_API warm_status warm_ipc_close(warm_runtime *runtime, void *pointer);
  * name, unit, meaning; of type uint64_t */
 #define WARM_IPC_COUNT_MAP(X)                                                  \
     X(segments, "segments", "segments of other processes mapped here")         \
-    X(bytes, "bytes", "bytes of those")                                        \
-    X(opened, "calls", "openings of blocks in those, to be closed")
+    X(bytes, "bytes", "bytes of those segments")                               \
+    X(opened, "calls", "openings of their blocks that are not closed")
 
 typedef struct warm_ipc_stats {
     size_t size; /* sizeof(warm_ipc_stats) */

@@ -8,9 +8,10 @@
  * Sizes. Requests are rounded up to size classes, eight to a doubling: by at
  * most 12.5 % from 4 KiB on, and to whole pages from 4 MiB on. Smaller ones are
  * rounded to a multiple of 512 bytes. If the thread has no idle block of a
- * class, one of the next two serves, within the same 12.5 %, or for a smaller
- * request up to 1024 bytes more; warm_block_get_info() tells. Blocks are
- * aligned to 512 bytes, those of whole pages to 4096. Memory is not cleared.
+ * class, a block of the next two classes serves, within the same 12.5 %, or for
+ * a smaller request up to 1024 bytes larger; warm_block_get_info() returns the
+ * actual size. Blocks are aligned to 512 bytes, those of whole pages to 4096.
+ * Memory is not cleared.
  *
  * Nodes. On a machine with several NUMA nodes every node has its own cache.
  * Nodes have the operating system's numbers, as in numactl, in CUDA's
@@ -18,17 +19,17 @@
  * of its device: of the handle that it reserved last and did not hold before
  * (warm_handle_reserve(), warm_stream_reserve()); before its first handle, of
  * the CUDA device that is current when it first allocates. With one node the
- * driver is not asked.
+ * driver is not queried.
  *
  * Threads. Each thread caches the blocks that it frees (options magazines,
  * magazine_blocks, magazine_bytes): a request that finds a block there, and a
  * free of a block without streams, take no lock and call no driver. All caches
  * are flushed before the runtime obtains memory and before a request fails; a
  * thread's own when it exits or calls warm_thread_release(). Behind the caches
- * threads share one arena a node, and split up over several once they contend
- * often (at most option arenas; 0: one for each CPU). If the option has a
- * number they are split up from the start. A request may be served by any arena
- * before the runtime obtains memory.
+ * all threads share one arena for each node, and are distributed over several
+ * once they contend often (at most one for each CPU). If option arenas has a
+ * number, they are distributed over that many from the start. A request may be
+ * served by any arena before the runtime obtains memory.
  *
  * Any thread may call any function, and free what another thread allocated.
  * Common status: INVALID_ARGUMENT, RUNTIME_GONE, FORKED, EXITING.
@@ -52,10 +53,11 @@ extern "C" {
  * memory lies above 48 bits of address; or the thread's CUDA context is not a
  * primary one, see runtime.h).
  * Blocking. A request that misses the cache calls the driver and can take
- * milliseconds, or waits for another thread's growth that has room for it; hits
- * and other threads go on. If it returns segments (memory is short, or option
- * decay_ms says so, or a request larger than option segment replaces idle
- * segments that are too small for it), CUDA waits for the device. */
+ * milliseconds, or waits for another thread's driver call whose memory has room
+ * for it; hits and other threads do not wait. If it returns segments (memory is
+ * short, or option decay_ms says so, or a request larger than option segment
+ * replaces idle segments that are too small for it), CUDA waits for the device.
+ */
 WARM_API warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
                                        void **pointer);
 
@@ -65,10 +67,11 @@ WARM_API warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
  * OUT_OF_MEMORY, also because of option pinned_limit or a full node. Only then
  * is it pageable, on no particular node: warm_block_info says so, and the
  * statistics count it apart from page-locked memory. While the driver has no
- * memory it is not asked each time: again after 1, then 3, 7, … at most 63
- * requests with the flag, or at once after warm_pinned_trim(). The block is
- * freed, recorded and kept stream-safe like any other; its pages return to the
- * system as soon as it is free and the streams recorded on it have completed.
+ * memory not every request calls it: it is called again after 1, then 3, 7, …
+ * at most 63 requests with the flag, or at once after warm_pinned_trim(). The
+ * block is freed, recorded and kept stream-safe like any other; its pages
+ * return to the system as soon as it is free and the streams recorded on it
+ * have completed.
  *
  * CUDA copies from and to pageable memory, but not asynchronously: a copy to
  * the device may return late, one to the host returns when it is done. A
@@ -76,13 +79,13 @@ WARM_API warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
 #define WARM_ALLOC_PAGEABLE_OK 1u
 
 /* Allocates bytes of page-locked memory of a node.
- * node: the only one that serves the request. WARM_NODE_ANY: the thread's own
- * node, as for warm_pinned_alloc(); if that has no more memory another one,
- * which warm_block_info names and the statistics count as spilled.
+ * node: only this node serves the request. WARM_NODE_ANY: the thread's own
+ * node, as for warm_pinned_alloc(); if that node has no more memory another
+ * node, which warm_block_info names; the statistics count the block as spilled.
  * flags: 0 or WARM_ALLOC_PAGEABLE_OK.
  * Status: as warm_pinned_alloc(); OUT_OF_MEMORY also if the node is full;
- * INVALID_ARGUMENT also for a node without memory to page-lock, such as a
- * GPU's own, and for one that this process may not use. */
+ * INVALID_ARGUMENT also for a node whose memory cannot be page-locked, such as
+ * a GPU's own, and for a node that this process may not use. */
 WARM_API warm_status warm_pinned_alloc_on(warm_runtime *runtime, size_t bytes,
                                           int node, unsigned flags,
                                           void **pointer);
@@ -92,16 +95,16 @@ WARM_API warm_status warm_pinned_alloc_on(warm_runtime *runtime, size_t bytes,
 WARM_API warm_status warm_node_count(warm_runtime *runtime, int *count);
 
 /* Frees a block of any runtime. Never waits for a stream, unless the driver
- * fails to record an event. May record events on the recorded streams, for
- * adopted ones a single event for many frees, and query earlier ones.
+ * fails to record an event. May record events on the recorded streams (for
+ * adopted streams a single event for many frees) and query earlier events.
  * pointer: taken; the start of a live block, or null (nothing happens).
  * Status (nothing has changed then): INVALID_POINTER (not one of warmpool's,
  * not the start of a block, or freed already), RUNTIME_GONE (the block was in
  * use when its runtime was destroyed: it stays usable, and is never freed). If
  * two threads free one block at the same moment both may get OK: one free
  * counts, and double_frees (warm_space_stats) counts the other. A second free
- * after the block was allocated again is one by its new owner. Driver errors
- * are not returned: the block then leaks and counts as lost. */
+ * after the block was allocated again frees the new owner's block. Driver
+ * errors are not returned: the block then leaks and counts as lost. */
 WARM_API warm_status warm_free(void *pointer);
 
 /* Records that work queued on stream uses the block that holds pointer, which
@@ -111,40 +114,42 @@ WARM_API warm_status warm_free(void *pointer);
  * block is freed while the stream captures, until the stream is retired, or an
  * announced capture was ended with warm_capture_end() or
  * warm_capture_announce_end(). WARM_STREAM_PER_THREAD is the calling thread's
- * stream; if another thread frees the block, work queued up to this call is
- * waited for. If a thread exits while its own default stream captures, or is of
- * another device than the thread's current one, no event can be recorded there
- * any more: blocks that it uses leak, and count as lost.
+ * stream; if another thread frees the block, the block waits for the work
+ * queued up to this call. If a thread exits while its own default stream
+ * captures, or is of another device than the thread's current one, no event can
+ * be recorded there any more: blocks that it uses leak, and count as lost.
  * Captures. A record made while the stream captures says that the graph uses
  * the block, even if the stream was recorded before, or a device block was
- * allocated on it. Once freed such a block is kept: while its private pool
- * lives, or if it is in none until the process exits; the first such block is
- * logged. A block that was recorded only before the capture, and is freed
- * during it, waits for the end of the capture and for the work queued before.
+ * allocated on it. Once freed such a block is not allocated again: as long as
+ * its private pool lives, or, if it is in no private pool, until the process
+ * exits; the first such block is logged. A block that was recorded only before
+ * the capture, and is freed during it, waits for the end of the capture and for
+ * the work queued before.
  * Status: NOT_FOUND (not part of a live block; nothing changes),
  * INVALID_STREAM, UNSUPPORTED (the stream's CUDA context is not a primary one,
  * see runtime.h), OUT_OF_MEMORY, DRIVER_ERROR. */
 WARM_API warm_status warm_record_stream(const void *pointer,
                                         warm_stream stream);
 
-/* Adopts a stream of the program, so that it is cheap to record it and to free
- * blocks that it uses: the library may rely on the stream's life. A record then
- * calls no driver, and frees share events, which are recorded later than the
- * frees. Streams of warm_stream_create() and warm_stream_reserve() are adopted
- * from the start. The caller promises two things:
+/* Adopts a stream of the program: the library may then rely on the stream's
+ * life, which makes records and frees cheap. A record calls no driver, and
+ * frees share events, which are recorded later than the frees. Streams of
+ * warm_stream_create() and warm_stream_reserve() are adopted from the start.
+ * The caller promises two things:
  * - to call warm_stream_retire() before the stream is destroyed, also for one
  *   adopted from the start that the program destroys itself. Else blocks that
- *   it used are lost, or CUDA is given a stream that is gone;
+ *   it used are lost, or CUDA is called with a stream that was destroyed;
  * - to announce captures on it: warm_capture_begin() does so; before captures
  *   that begin otherwise call warm_capture_announce() (device.h). While no
  *   capture is announced, and no private pool for graphs records,
- *   warm_record_stream() does not ask whether the stream captures: a block that
- *   an unannounced capture uses is not kept for its graph. If a batch of frees
- *   is to get its event while such a capture is under way, all blocks of the
- *   batch leak and count as captured; a warning says so, once.
+ *   warm_record_stream() does not query whether the stream captures: a block
+ *   that an unannounced capture uses may be allocated again while its graph
+ *   uses it. If a batch of frees should get its event while such a capture is
+ *   under way, all blocks of the batch leak and count as captured; a warning
+ *   says so, once.
  * Options batch_count, batch_bytes and batch_ms bound how long frees wait for
  * their event. Calls that miss the cache, warm_poll() and the thread of option
- * background look at batch_ms; an allocation that would otherwise obtain memory
+ * background check batch_ms; an allocation that would otherwise obtain memory
  * does not wait for any of the three. Adopting a stream again does nothing.
  * Calls the driver.
  * Status: INVALID_ARGUMENT (a default stream: one name for several streams),
@@ -155,16 +160,16 @@ WARM_API warm_status warm_stream_adopt(warm_runtime *runtime,
 
 /* Retires a stream: call it before cudaStreamDestroy() on every stream that was
  * adopted, recorded on a block still live or freed while the stream captured,
- * or bound to a handle, and for every runtime where it was.
- * warm_stream_destroy() does it for its own runtime. A stream that goes on is
- * no longer adopted, nor announced to capture. Handles bound to it that are
- * idle, on lease or held by the calling thread are bound to the default stream
- * instead, since a library may look at a handle's old stream when the handle is
- * bound or destroyed. Other threads must bind theirs to another stream, or
- * release them, before. Calls the driver, and waits for the stream if it can
- * record no event there.
+ * or bound to a handle, for every runtime in which it was.
+ * warm_stream_destroy() does it for its own runtime. A stream that the program
+ * goes on using is no longer adopted, and no capture of it is announced.
+ * Handles bound to it that are idle, on lease or held by the calling thread are
+ * bound to the default stream instead, since a library may access a handle's
+ * old stream when the handle is bound or destroyed. Other threads must bind
+ * their handles to another stream, or release them, before. Calls the driver,
+ * and waits for the stream if it can record no event there.
  * Status (nothing has changed then): INVALID_STREAM (unknown to the driver),
- * DRIVER_ERROR (the driver does not say which stream it is). */
+ * DRIVER_ERROR (the driver failed to identify the stream). */
 WARM_API warm_status warm_stream_retire(warm_runtime *runtime,
                                         warm_stream stream);
 
@@ -178,7 +183,7 @@ typedef enum warm_copy_direction {
  * the copy has finished. Does not wait, unless the driver does so for memory
  * that is not page-locked. bytes 0 does nothing.
  * Status (nothing is queued then, though the last three may have recorded the
- * stream): INVALID_ARGUMENT (null pointer, range passes the end of a block),
+ * stream): INVALID_ARGUMENT (null pointer, range beyond the end of a block),
  * INVALID_STREAM, OUT_OF_MEMORY (for the record), CAPTURE_ERROR (a default
  * stream beside a capture of others), DRIVER_ERROR. */
 WARM_API warm_status warm_copy_async(warm_runtime *runtime, void *destination,
@@ -188,35 +193,38 @@ WARM_API warm_status warm_copy_async(warm_runtime *runtime, void *destination,
 
 /* Collects freed blocks whose streams have completed, and returns segments that
  * were idle for longer than option decay_ms. An allocation that misses the
- * cache does both by itself; with option background its thread does, and a miss
- * returns no segment because of its age. Never waits for a stream; but to
- * return a segment CUDA waits for the whole device (cudaFreeHost()), here and
- * in the next two. While a stream is known to capture (warm_capture_announce())
- * segments stay until a later call.
+ * cache does both by itself; with option background the background thread does,
+ * and a miss returns no segment because of its age. Never waits for a stream;
+ * but when a segment is returned CUDA waits for the whole device
+ * (cudaFreeHost()), here and in warm_pinned_empty_cache() and
+ * warm_pinned_trim(). While a stream is known to capture
+ * (warm_capture_announce()) segments stay until a later call.
  * Status of all three: also DRIVER_ERROR (the driver did not let the thread
  * set its capture mode; nothing was done). */
 WARM_API warm_status warm_poll(warm_runtime *runtime);
 
 /* Returns every segment without live or pending blocks to the system, also the
- * reserve, which option background obtains again once an allocation finds it
- * short. released: bytes returned, may be null. */
+ * reserve, which the thread of option background obtains again once an
+ * allocation finds it short.
+ * released: bytes returned, may be null. */
 WARM_API warm_status warm_pinned_empty_cache(warm_runtime *runtime,
                                              size_t *released);
 
-/* The same, but stops once at most target bytes are held; returns the largest
- * idle segments first. Both calls, and those of a device (device_memory.h),
- * also destroy the events left by a burst of frees, and free most of the
- * records kept for future threads. */
+/* As warm_pinned_empty_cache(), but stops once at most target bytes are held;
+ * returns the largest idle segments first. Both calls, and those of a device
+ * (device_memory.h), also destroy surplus events after a burst of frees, and
+ * free most of the records cached for future threads. */
 WARM_API warm_status warm_pinned_trim(warm_runtime *runtime, size_t target,
                                       size_t *released);
 
 /* Obtains page-locked memory ahead of its first use, until at least bytes are
  * idle in the cache of node, including freed blocks whose streams have finished
- * by then. Memory that is allocated meanwhile is replaced, up to bytes in all a
- * call. Memory comes in regions of at most option pin_chunk; if the driver
- * refuses, of half as much, and so on down to a segment. A request larger than
- * a region is not served from several. bytes 0 does nothing.
- * node: of the machine, or WARM_NODE_ANY, as in warm_pinned_alloc().
+ * by then. If memory is allocated meanwhile the call replaces it, but obtains
+ * at most bytes in all. Memory comes in regions of at most option pin_chunk; if
+ * the driver refuses a region, of half its size, and so on down to a segment. A
+ * request larger than a region is not served from several. bytes 0 does
+ * nothing.
+ * node: of the machine, or WARM_NODE_ANY: the node of warm_pinned_alloc().
  * flags: 0, or WARM_PREWARM_BACKGROUND: returns at once, and a thread of the
  * runtime obtains the memory; of several calls for one node the largest counts.
  * Status: OUT_OF_MEMORY (what was obtained stays, and the message has the bytes
@@ -237,8 +245,8 @@ WARM_API warm_status warm_pinned_prewarm_wait(warm_runtime *runtime);
 WARM_API warm_status warm_pinned_prewarm_cancel(warm_runtime *runtime);
 
 /* Returns the progress of prewarming: done of wanted bytes, summed over all
- * calls since prewarming was last idle, and kept after their end. Returns at
- * once, since no lock is held while memory is obtained. */
+ * calls since prewarming was last idle; both stay readable after it has ended.
+ * Returns at once, since no lock is held while memory is obtained. */
 WARM_API warm_status warm_pinned_prewarm_progress(warm_runtime *runtime,
                                                   uint64_t *done,
                                                   uint64_t *wanted);
@@ -246,15 +254,16 @@ WARM_API warm_status warm_pinned_prewarm_progress(warm_runtime *runtime,
 /* Called when memory is short, page-locked or of a device, before an allocation
  * of bytes fails; returns whether a retry is worthwhile. No lock is held: it
  * may free blocks. It must not allocate from the same runtime: unless its
- * thread has an idle block cached it gets INVALID_ARGUMENT, and nothing
- * changes. At most 16 are registered at once, and called in no promised order;
- * a pair that is added twice is called twice.
- * Status: INVALID_ARGUMENT (also: function null, one too many). */
+ * thread has an idle block cached the allocation returns INVALID_ARGUMENT, and
+ * nothing changes. At most 16 callbacks are registered at once; they are called
+ * in no particular order; a pair that is added twice is called twice.
+ * Status: INVALID_ARGUMENT (also: function null, 16 registered already). */
 typedef int (*warm_memory_fn)(void *context, size_t bytes);
 WARM_API warm_status warm_memory_callback_add(warm_runtime *runtime,
                                               warm_memory_fn function,
                                               void *context);
-/* Removes one such pair. Another thread's call of it may still be running.
+/* Removes one such pair. Another thread may still be inside the callback on
+ * return.
  * Status: NOT_FOUND (it was not registered). */
 WARM_API warm_status warm_memory_callback_remove(warm_runtime *runtime,
                                                  warm_memory_fn function,
@@ -269,7 +278,7 @@ typedef struct warm_block_info {
     unsigned streams; /* recorded so far, except retired ones whose work is
                          known to have completed */
     int node;         /* of its memory; -1 if it is pageable */
-    int pageable;     /* 1: not page-locked, as the caller allowed */
+    int pageable;     /* 1: not page-locked (WARM_ALLOC_PAGEABLE_OK) */
     int device;       /* of its memory; -1 for memory of the host */
     warm_private_pool pool; /* of its memory; number 0: none */
 } warm_block_info;

@@ -16,9 +16,10 @@ extern "C" {
 
 /* The calling thread's oneDNN engine for the CPU, on host device 0.
  * runtime: borrowed. engine: borrowed until the thread exits or
- * warm_thread_release(); never destroy it. Primitives, memory and oneDNN
- * streams made from it are the caller's, and must be gone before the thread
- * exits. Written on success only. Held already: no lock and no library call.
+ * warm_thread_release(); never destroy it. The caller owns primitives, memory
+ * and oneDNN streams made from it, and destroys them before the thread exits.
+ * Written on success only. If the thread holds the engine already, the call
+ * takes no lock and calls no library.
  * Status: as warm_handle_reserve(): INVALID_ARGUMENT; UNAVAILABLE (the runtime
  * is not on the host device); UNSUPPORTED (built without oneDNN); LIBRARY_ERROR
  * with oneDNN's own code in warm_last_error(); OUT_OF_MEMORY, RUNTIME_GONE,

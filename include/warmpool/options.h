@@ -2,12 +2,12 @@
  *
  * Every option can be given in a struct or in the environment variable
  * WARMPOOL_CONF as "key:value,key:value". A field that is not zero wins over
- * the variable, which wins over the default. Numbers take a suffix K, M, G or T
- * (powers of 1024), meant for bytes. In the variable
- * - blanks (also newlines) around keys, values and commas count for nothing
- * - so do empty entries, as after a last comma: a script may append to it
- * - a value goes on to the next comma, colons included
- * - a key that stands there twice is refused, also with the same value
+ * the variable, which wins over the default. Sizes in bytes may have a suffix
+ * K, M, G or T (powers of 1024). In the variable
+ * - blanks (also newlines) around keys, values and commas are ignored
+ * - empty entries are ignored, as after a last comma: a script may append
+ * - a value ends at the next comma, and may contain colons
+ * - a key that occurs twice is refused, also with the same value
  * An unknown key or a value that is not allowed is refused with
  * WARM_INVALID_OPTION and a message that lists what is allowed. The variable is
  * not read in a set-user-ID program (secure_getenv).
@@ -21,9 +21,9 @@
 extern "C" {
 #endif
 
-/* Rows of the one table: X_SIZE(name, unit, default, min, max, help) for sizes,
- * times and counts, X_ENUM(name, default, "choice|choice", help), X_TEXT(name,
- * help). */
+/* The rows of the table of options: X_SIZE(name, unit, default, min, max, help)
+ * for sizes, times and counts, X_ENUM(name, default, "choice|choice", help),
+ * X_TEXT(name, help). */
 #define WARM_OPTION_MAP(X_SIZE, X_ENUM, X_TEXT)                                \
     X_ENUM(device, "auto", "auto|cuda|host",                                   \
            "which driver: CUDA where it works, else the host device")          \
@@ -97,8 +97,8 @@ extern "C" {
     X_TEXT(cusparse, "path of the cuSPARSE library")                           \
     X_TEXT(cusolver, "path of the cuSOLVER library")
 
-/* Zero or null in any field means: as WARMPOOL_CONF says, else the default.
- * Texts are borrowed for the call that takes the struct. */
+/* A field that is zero or null has the value of WARMPOOL_CONF, else the
+ * default. Texts are borrowed for the call that takes the struct. */
 typedef struct warm_options {
     size_t size; /* sizeof(warm_options) */
 #define WARM_OPTION_SIZE(name, unit, def, min, max, help) uint64_t name;

@@ -1,18 +1,19 @@
 /* warmpool/per_thread.h: what a null stream means in code that was built with
  * nvcc --default-stream per-thread, or with CUDA_API_PER_THREAD_DEFAULT_STREAM
- * defined. Included by base.h; nothing in it is to be called by its own name.
+ * defined. Included by base.h; programs call none of the _ptsz names directly.
  *
- * CUDA's headers give such code other functions by the same names, for which a
- * null stream is the default stream of the calling thread. So do these: every
- * function with a parameter stream, but for warm_stream_destroy(), has a second
- * one, whose name ends in _ptsz, as CUDA's do. A program may have code of both
- * sorts. As in CUDA the macro is defined before the first header, and is one of
- * the code that calls: a library that calls for it has to be built with it.
+ * In such code CUDA's headers map function names to variants for which a null
+ * stream is the default stream of the calling thread. This header does the
+ * same: every function with a parameter stream, except warm_stream_destroy(),
+ * has a variant whose name ends in _ptsz, as CUDA's do. A program may mix code
+ * of both sorts. As in CUDA the macro must be defined before the first header,
+ * and applies to the code that contains the call: a library that calls warmpool
+ * on behalf of such code has to be built with the macro too.
  */
 #ifndef WARMPOOL_PER_THREAD_H
 #define WARMPOOL_PER_THREAD_H
 
-/* WARM_STREAM_DEFAULT: the stream that null means where it is written. */
+/* WARM_STREAM_DEFAULT: the stream that null means in the code that uses it. */
 #ifndef CUDA_API_PER_THREAD_DEFAULT_STREAM
 #define WARM_STREAM_DEFAULT WARM_STREAM_LEGACY
 #else

@@ -12,61 +12,64 @@
  * order of their registration. The library registers a handler when the process
  * creates its first runtime. Handlers registered later run before it, and all
  * calls work in them. From that handler on the library calls no driver, returns
- * WARM_EXITING and leaks the rest on purpose. CUDA shuts down in exit handlers
- * too, and must not be called after them; so the library registers its handler
- * again after CUDA was opened, after the first use of a device, and after the
- * first handle of each CUDA library. A program should register its own handlers
- * that use the library after those. quick_exit() runs the library's handler
- * too, registered once with the first runtime; _exit() and signals run none.
+ * WARM_EXITING and leaks all that remains on purpose. CUDA shuts down in exit
+ * handlers too, and must not be called after them; so the library registers its
+ * handler again after CUDA was opened, after the first use of a device, and
+ * after the first handle of each CUDA library. A program should register its
+ * own handlers that use the library after those. quick_exit() runs the
+ * library's handler too, registered once with the first runtime; _exit() and
+ * signals run none.
  *
  * Forks. In a child made by fork() every call on a runtime of the parent
  * returns WARM_FORKED; the child can create a new one with device:host.
  *
  * CUDA contexts. The library works in the primary contexts of devices, which
  * cudart uses.
- *   - A call that returns a handle, memory, a stream or an event looks at the
- *     thread's current context, unless the thread has the object ready (a
+ *   - A call that returns a handle, memory, a stream or an event checks the
+ *     thread's current context, unless the thread has the object cached (a
  *     handle that it holds, a block of a size that it freed): such an object is
  *     of the primary context, and must not be used in another one. If the
  *     current context is one of cuCtxCreate(), or a green one, the call returns
  *     UNSUPPORTED with its name in the message, and changes nothing.
- *   - So does a call that remembers a stream (adopts, records, captures or
- *     destroys it, lets it wait for an event, reserves or allocates for it), if
- *     the stream is of such a context; and every call that is given a default
+ *   - UNSUPPORTED is also returned by a call that stores a stream of such a
+ *     context (adopts, records, captures or destroys it, makes it wait for an
+ *     event, reserves or allocates for it), and by every call on a default
  *     stream while such a context is current.
  *   - Other calls on a stream (query, wait, copy, launch a graph or a host
- *     function) go to CUDA unchecked, since a look would cost too much. An
+ *     function) go to CUDA unchecked, since a check would cost too much. An
  *     event is recorded only in streams of its device's primary context; in
  *     others that is INVALID_STREAM.
  *   - Free, release, poll, trim and destroy work in any context.
  *
  * cudaDeviceReset() ends all that a runtime has on the device: handles,
  * workspaces, memory, streams, events and graphs. The runtime notices it in the
- * next call that looks at the context for that device or for pinned memory; in
+ * next call that checks the context for that device or for pinned memory; in
  * release, poll, trim and destroy; when a thread that holds a handle of the
  * device exits; and in the thread of option background. A warning says so once.
  * From then on the device is lost to this runtime:
  *   - calls for it, and with objects that the runtime made there, return
- *     DRIVER_ERROR with the device and the cause in the message; CUDA is given
- *     none of these objects any more
+ *     DRIVER_ERROR with the device and the cause in the message; CUDA is not
+ *     called with any of these objects any more
  *   - its handles and memory count as lost in the statistics (handle.h,
- *     device_memory.h). To free its blocks and return its leases is allowed,
- *     and does nothing more
- *   - a hit does not look: a thread still gets what it holds or has cached of
- *     the device, and must not use it
- *   - other memory that waits for a stream of the device waits no longer, since
- *     that work is over
- *   - the other devices work on. Pinned memory does too, unless it is of the
- *     context that was reset: all of it is of one context, that of the device
- *     on which the runtime first needed any. CUDA frees it with that context,
- *     and the runtime's pinned memory is lost in the same way
+ *     device_memory.h). Freeing its blocks and returning its leases is allowed,
+ *     and has no effect on CUDA
+ *   - a hit does not check: a thread still gets handles that it holds and
+ *     blocks that it has cached of the device, and must not use them
+ *   - memory of other devices, or of the host, that waits for a stream of the
+ *     device waits no longer, since that work has ended
+ *   - other devices are not affected. Nor is pinned memory, unless it belongs
+ *     to the context that was reset: all of it belongs to one context, that of
+ *     the device on which the runtime first needed pinned memory. CUDA frees it
+ *     with that context, and the runtime's pinned memory is lost in the same
+ *     way
  *   - the runtime's destruction frees nothing of the device, and reports what
  *     was lost. A runtime created after the reset works. The old one cannot use
  *     the device again: CUDA reuses the addresses of lost memory, and a late
  *     free of an old block would free a new one. For that reason the runtime
- *     does not use memory that it gets at such an address for another device:
- *     it asks for other memory. A stream that the program creates, and that has
- *     the address of a lost stream of the runtime, is refused like that one.
+ *     does not use memory for another device that CUDA allocates at such an
+ *     address: it allocates again. A stream that the program creates, and that
+ *     has the address of a lost stream of the runtime, is refused like that
+ *     one.
  */
 #ifndef WARMPOOL_RUNTIME_H
 #define WARMPOOL_RUNTIME_H
@@ -83,26 +86,26 @@ extern "C" {
  * and no working CUDA the runtime uses the host device, and one warning says
  * why. CUDA's runtime library (cudart) is the one that the program has loaded,
  * else the newest of versions 13 and 12 that the machine's driver serves; a
- * line at log level info names it. Option cudart names the only one to try.
+ * line at log level info names it. If option cudart names a library, only that
+ * one is tried.
  * runtime: owned by the caller, ended with warm_runtime_destroy().
- * Status (nothing is left of the runtime then; an earlier content of the file
- * of option trace stays): INVALID_ARGUMENT (runtime null, size of options
- * refused); INVALID_OPTION (also: the file of option trace cannot be opened, or
- * another runtime writes it, or one of this process wrote it before);
- * UNAVAILABLE (device:cuda, and CUDA cannot be used: the message says why, for
- * each library tried); UNSUPPORTED (device:cuda, built without CUDA);
- * OUT_OF_MEMORY (also for reserve_bytes); DRIVER_ERROR; EXITING (also: CUDA has
- * shut down). */
+ * Status (no runtime exists then; an earlier content of the file of option
+ * trace stays): INVALID_ARGUMENT (runtime null, size of options refused);
+ * INVALID_OPTION (also: the file of option trace cannot be opened, or another
+ * runtime writes it, or one of this process wrote it before); UNAVAILABLE
+ * (device:cuda, and CUDA cannot be used: the message says why, for each library
+ * tried); UNSUPPORTED (device:cuda, built without CUDA); OUT_OF_MEMORY (also
+ * for reserve_bytes); DRIVER_ERROR; EXITING (also: CUDA has shut down). */
 WARM_API warm_status warm_runtime_create(const warm_options *options,
                                          warm_runtime **runtime);
 
-/* What was still in use when a runtime was destroyed. It is not destroyed:
- * handles and memory stay usable, and are never returned to the driver. */
+/* What was still in use when a runtime was destroyed. These handles and this
+ * memory stay usable, and are never returned to the driver. */
 typedef struct warm_destroy_report {
     size_t size;           /* sizeof(warm_destroy_report) */
     uint64_t handles;      /* held by live threads, or leased */
-    uint64_t live;         /* blocks not freed by their owner */
-    uint64_t live_bytes;   /* bytes of those */
+    uint64_t live;         /* blocks that were not freed */
+    uint64_t live_bytes;   /* bytes of live blocks */
     uint64_t pending;      /* freed, but a stream may still use them */
     uint64_t host_streams; /* host device: held streams dropped with work */
     uint64_t imports;      /* opened with warm_ipc_open() and not closed: these
@@ -113,10 +116,10 @@ typedef struct warm_destroy_report {
                               was lost: not freed, in use or not */
 } warm_destroy_report;
 
-/* Destroys a runtime: releases what the calling thread holds of it, returns
- * idle handles and memory to the driver, and leaves what is in use alone, which
- * it reports. No other thread may be inside a call on the runtime, except by
- * exiting.
+/* Destroys a runtime: releases the handles and caches of the calling thread,
+ * returns idle handles and memory to the driver, and reports what is in use,
+ * which it does not touch. No other thread may be inside a call on the runtime,
+ * except by exiting.
  * runtime: null is ignored; one that was destroyed returns RUNTIME_GONE.
  * report: null or borrowed with size set.
  * Blocking. Waits for the handle and the region that the background threads are
@@ -124,9 +127,9 @@ typedef struct warm_destroy_report {
  * of the devices, if there is memory to return or a handle to destroy
  * (cudaFreeHost(), cublasDestroy() and their like wait for the device). Freed
  * blocks that streams used are returned too if that work has finished by then;
- * CUDA is not waited for because of such blocks alone. If an adopted stream
- * captures, all of that would break the capture: idle handles and memory stay
- * with the process, which is logged.
+ * Destroy does not wait for CUDA because of such blocks alone. If an adopted
+ * stream captures, all of that would break the capture: idle handles and memory
+ * are leaked, which is logged.
  * Status: INVALID_ARGUMENT (also: from a callback of a kind, for the log, or
  * for memory that is short), RUNTIME_GONE; FORKED in a forked child and EXITING
  * while the process exits, where it changes nothing and calls no driver. */
@@ -156,8 +159,8 @@ typedef void (*warm_log_fn)(void *context, warm_log_level level,
 
 /* Sets the process's log callback; null removes it. Without one the first
  * warning goes to standard error, and nothing else is ever printed. Option log
- * of the runtime created last says which lines are logged. A call that another
- * thread is in may still use the old callback. */
+ * of the runtime created last says which lines are logged. Calls that are under
+ * way in other threads may still use the old callback. */
 WARM_API void warm_log_set(warm_log_fn log, void *context);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* warmpool/snapshot.h: what memory there is, which code allocated it, and what
- * happened to it.
+/* warmpool/snapshot.h: which memory exists, which code allocated it, and the
+ * last events.
  *
  * A snapshot names every segment and every block in it, of a device, of all
  * page-locked memory, or of both in the layout that PyTorch's memory visualiser
@@ -10,18 +10,20 @@
  *   WARMPOOL_CONF=history:100000,history_frames:16 ./program
  *
  * A history costs 128 bytes for each event and 64 for each record of a block,
- * and 8 for each frame of either. Every allocation and free takes the slow path
- * then: some microseconds, without frames less than one. Without the option
- * nothing is recorded and no call costs more.
+ * and 8 for each frame of either. Every allocation and free then takes the slow
+ * path: some microseconds with frames, less than one without. Without the
+ * option nothing is recorded and no call costs more.
  *
- * Texts are JSON; bytes and needed as in warm_stats_json() (stats.h). All of a
- * device, or of a NUMA node, is of one moment, with which the events end. What
- * other threads do at that moment may be missing: a block that is just being
- * allocated or freed may be live and have no event yet.
+ * Texts are JSON; bytes and needed are as in warm_stats_json() (stats.h). The
+ * state of a device, or of a NUMA node, is of one moment, and the events end at
+ * that moment. A call of another thread that is under way then may be
+ * incomplete: a block that is being allocated or freed may be live and have no
+ * event yet.
  *
  * Any thread may call these functions at any time. The cache is locked while it
  * is copied, but not while the text is written. Calls no driver. Status of the
- * three: OUT_OF_MEMORY, INVALID_ARGUMENT, RUNTIME_GONE, FORKED, EXITING.
+ * three snapshot functions: OUT_OF_MEMORY, INVALID_ARGUMENT, RUNTIME_GONE,
+ * FORKED, EXITING.
  */
 #ifndef WARMPOOL_SNAPSHOT_H
 #define WARMPOOL_SNAPSHOT_H
@@ -44,24 +46,25 @@ extern "C" {
  *      "action":"alloc","ns":81234567770,"thread":4711,"address":"0x…",
  *      "bytes":1000,"stream":7,"pool":0,"tag":"weights","frames":[…]}, …]}}
  *
- * ns: of a monotonic clock, in nanoseconds. The blocks of a segment come in the
- * order of addresses, and cover it. state: live; idle; magazine and
- * transfer_cache (idle, and cached for one thread, or for all); pending (freed,
- * waits for streams); captured (kept for a graph); lost (kept after an error of
- * the driver). requested: of live blocks. stream: the driver's id of the stream
- * in whose order a block is live, or idle; null: no particular one, or the
- * legacy stream. pool: the number of the private pool (private_pool.h), or 0.
- * idle_ns: for how long all of a segment has been idle; null: it is not, or it
- * is expandable. age_ns, thread, tag, frames: of the allocation of a live or
- * pending block; left out without a history, tag and frames also where there
- * are none. frames: innermost first; function is left out if the dynamic linker
- * does not know it: addr2line finds it by object and offset. If the library is
- * linked statically its own functions come first, and count.
+ * ns: of a monotonic clock, in nanoseconds. The blocks of a segment are in the
+ * order of their addresses, and cover the segment. state: live; idle; magazine
+ * (idle, cached for one thread); transfer_cache (idle, cached for all threads);
+ * pending (freed, waits for streams); captured (freed, but a graph may use it);
+ * lost (leaked after an error of the driver). requested: of live blocks.
+ * stream: the driver's id of the stream in whose order a block is live or idle;
+ * null: no particular stream, or the legacy stream. pool: the number of the
+ * private pool (private_pool.h), or 0. idle_ns: for how long the whole segment
+ * has been idle; null: part of it is in use, or it is expandable. age_ns,
+ * thread, tag, frames: of the allocation of a live or pending block; left out
+ * without a history; tag and frames also if the block has none. frames:
+ * innermost first; function is left out if the dynamic linker does not know it:
+ * addr2line finds it by object and offset. If the library is linked statically,
+ * its own functions come first and count as frames.
  *
- * history is left out without the option. Events have rising numbers: next is
- * that of the next event; a number that is missing is of other memory, or of a
- * dropped event. dropped: how many were not stored, since a younger event had
- * their slot. action:
+ * history is left out without the option. Events have rising numbers; next is
+ * the number of the next event. A missing number belongs to an event of other
+ * memory, or to a dropped one. dropped: how many events were not stored, since
+ * another event used their slot. action:
  *   alloc           bytes: requested
  *   free_requested  the caller freed the block
  *   free_completed  the block is idle now; tag and frames are of its alloc
@@ -81,8 +84,8 @@ WARM_API warm_status warm_device_snapshot(warm_runtime *runtime, int device,
  *   {"space":"pinned","ns":…,"nodes":[{"node":0,"segments":[…]}, …],
  *    "pageable":{"segments":[…]},"history":{…}}
  *
- * An event also has "node":0, or "pageable":true. Each node is of a moment of
- * its own. */
+ * An event also has "node":0, or "pageable":true. Each node is read at a moment
+ * of its own. */
 WARM_API warm_status warm_pinned_snapshot(warm_runtime *runtime, char *text,
                                           size_t bytes, size_t *needed);
 
@@ -91,7 +94,7 @@ WARM_API warm_status warm_pinned_snapshot(warm_runtime *runtime, char *text,
  * after the last device each NUMA node, then pageable memory. States are
  * active_allocated, active_pending_free (pending, captured, lost) and inactive;
  * a tag is the first frame. https://pytorch.org/memory_viz reads a pickle of
- * it, which these lines of Python make:
+ * it, which these lines of Python write:
  *
  *   import json, pickle, sys
  *   with open(sys.argv[1]) as text, open(sys.argv[2], "wb") as out:
@@ -103,8 +106,8 @@ WARM_API warm_status warm_snapshot_viz(warm_runtime *runtime, char *text,
 #define WARM_TAG_BYTES 48
 
 /* Sets the tag of the calling thread, which the events of its allocations and
- * frees have from now on, in every runtime with a history. Costs no more than
- * the copy, and is allowed without a history.
+ * frees have from now on, in every runtime with a history. Costs only the copy,
+ * and is allowed without a history.
  * tag: copied, fewer than WARM_TAG_BYTES bytes; null or "": none.
  * Status: INVALID_ARGUMENT (longer), OUT_OF_MEMORY (the thread's first tag);
  * the old tag stays. */

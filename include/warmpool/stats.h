@@ -1,32 +1,32 @@
 /* warmpool/stats.h: statistics of the pinned space, as struct and JSON.
  *
  * Any thread may call any function, while other threads allocate and free. Each
- * thread counts the requests that its magazines serve; a function here adds the
- * counts up, and threads that allocate or free wait until it is done. So all
- * figures of a struct are exact and of one moment (of one moment each for every
- * NUMA node, and for pageable memory). A free on an adopted stream counts as
- * pending at once, but in the peak of pending only when it leaves the thread
+ * thread counts the requests that its magazines serve; the functions here sum
+ * these counts, and threads that allocate or free wait meanwhile. So all
+ * figures of a struct are exact and of one moment (a moment of its own for
+ * every NUMA node, and for pageable memory). A free on an adopted stream counts
+ * as pending at once, but in the peak of pending only when it leaves the thread
  * that batches it.
  *
  * Peaks of live, requested_bytes and live_bytes, of the space and of each node,
- * include private pools. They are never below what callers had at one moment,
- * and above it by at most 64 blocks and 1 MiB (1,048,576 bytes) for each thread
- * that allocates, however many there are, whatever they pass to each other, and
+ * include private pools. They are never below the true peak, and above it by at
+ * most 64 blocks and 1 MiB (1,048,576 bytes) for each thread that allocates,
+ * however many threads there are, also if threads free each other's blocks, and
  * also if peaks are reset meanwhile: a thread claims that much ahead, so that
- * it need not count together with others at each call. If a filter of system
- * calls that was installed after the runtime was created refuses membarrier(2),
- * a peak may be higher by what a thread has freed since its claim.
+ * calls need no common counter. If a filter of system calls that was installed
+ * after the runtime was created refuses membarrier(2), a peak may be higher by
+ * what a thread has freed since its claim.
  *
- * Peaks of a size class: live is never below what callers had, and above it by
- * at most what each thread caches of the class (option magazine_blocks) and 64
- * blocks. live_bytes and requested_bytes count those blocks at their whole
- * size: at most an eighth more than was requested, and 511 bytes more for
- * blocks of up to 4 KiB. For the last class, of whole pages, all three are
- * exact.
+ * Peaks of a size class: live is never below the true peak, and above it by at
+ * most the blocks of the class that each thread may cache (option
+ * magazine_blocks) and 64 blocks. live_bytes and requested_bytes count those
+ * extra blocks at their whole size: at most an eighth more than was requested,
+ * and 511 bytes more for blocks of up to 4 KiB. For the last class, of whole
+ * pages, all three are exact.
  *
  * The peak of a space's held_bytes is exact. Peaks of segments and pending
- * blocks are sums over NUMA nodes, and over the arenas of a node if threads
- * have split up: never below the peak of the whole, perhaps above.
+ * blocks are sums of the peaks of NUMA nodes, and of the arenas of a node if
+ * there are several: never below the true peak, perhaps above it.
  *
  * Status: INVALID_ARGUMENT, RUNTIME_GONE, FORKED, EXITING.
  */
@@ -40,7 +40,7 @@ extern "C" {
 #endif
 
 /* current = allocated - freed; peak is the highest current since the last reset
- * of peaks, or as much more as is said above. */
+ * of peaks, or above it as described at the top. */
 typedef struct warm_stat {
     uint64_t current, peak, allocated, freed;
 } warm_stat;
@@ -52,38 +52,38 @@ typedef struct warm_duration {
 
 /* name, unit, meaning; of type warm_stat */
 #define WARM_SPACE_STAT_MAP(X)                                                 \
-    X(live, "blocks", "blocks with their callers")                             \
-    X(requested_bytes, "bytes", "bytes asked for in those")                    \
-    X(live_bytes, "bytes", "bytes handed out in those")                        \
+    X(live, "blocks", "allocated blocks that are not freed")                   \
+    X(requested_bytes, "bytes", "bytes requested for live blocks")             \
+    X(live_bytes, "bytes", "usable bytes of live blocks")                      \
     X(segments, "segments", "regions obtained from the driver")                \
-    X(held_bytes, "bytes", "bytes of those")                                   \
+    X(held_bytes, "bytes", "bytes of segments")                                \
     X(pending, "blocks", "freed blocks that wait for streams")                 \
-    X(pending_bytes, "bytes", "bytes of those")                                \
-    X(pageable, "blocks", "pageable blocks with callers; in no figure above")  \
-    X(pageable_bytes, "bytes", "bytes handed out in those")                    \
-    X(pageable_pending, "blocks", "freed ones that wait for streams")          \
-    X(pageable_held, "bytes", "bytes mapped for those, and for any kept")
+    X(pending_bytes, "bytes", "bytes of pending blocks")                       \
+    X(pageable, "blocks", "live pageable blocks; in no figure above")          \
+    X(pageable_bytes, "bytes", "usable bytes of live pageable blocks")         \
+    X(pageable_pending, "blocks", "freed, and waiting for streams")            \
+    X(pageable_held, "bytes", "bytes mapped for pageable blocks, lost ones too")
 
 /* name, unit, meaning; of type warm_duration */
 #define WARM_SPACE_DURATION_MAP(X)                                             \
     X(driver_alloc, "ns", "calls to the driver that obtain memory")            \
-    X(driver_free, "ns", "calls to the driver that give memory back")
+    X(driver_free, "ns", "calls to the driver that free memory")
 
 /* name, unit, meaning; of type uint64_t */
 #define WARM_SPACE_COUNT_MAP(X)                                                \
-    X(idle_bytes, "bytes", "bytes held and free to be handed out")             \
-    X(cache_hits, "blocks", "requests served without asking the driver")       \
+    X(idle_bytes, "bytes", "bytes held and free to be allocated")              \
+    X(cache_hits, "blocks", "requests served without a driver call")           \
     X(retries, "calls", "requests retried after memory was short")             \
     X(failures, "calls", "requests that ended out of memory")                  \
     X(spilled, "blocks", "requests served by another node than their own")     \
-    X(lost, "blocks", "blocks kept for ever after an error of the driver")     \
-    X(lost_bytes, "bytes", "bytes of those")                                   \
-    X(captured, "blocks", "blocks kept because a graph capture used them")     \
-    X(captured_bytes, "bytes", "bytes of those")                               \
-    X(cached_bytes, "bytes", "idle bytes that threads keep ready")             \
+    X(lost, "blocks", "blocks leaked after an error of the driver")            \
+    X(lost_bytes, "bytes", "bytes of lost blocks")                             \
+    X(captured, "blocks", "freed blocks that a captured graph may use")        \
+    X(captured_bytes, "bytes", "bytes of captured blocks")                     \
+    X(cached_bytes, "bytes", "idle bytes that threads cache")                  \
     X(double_frees, "blocks", "blocks that two threads freed at once")         \
-    X(pageable_lost, "bytes", "pageable bytes kept after such an error")       \
-    X(reset_bytes, "bytes", "of held_bytes: gone, their device was reset")
+    X(pageable_lost, "bytes", "pageable bytes leaked after such an error")     \
+    X(reset_bytes, "bytes", "of held_bytes: lost by a reset of their device")
 
 typedef struct warm_space_stats {
     size_t size; /* sizeof(warm_space_stats) */
@@ -101,12 +101,13 @@ typedef struct warm_space_stats {
 WARM_API warm_status warm_pinned_get_stats(warm_runtime *runtime,
                                            warm_space_stats *stats);
 
-/* The same for the memory of one node: 0 … warm_node_count() - 1. Figures of
- * pageable memory, which is on no node, are 0. */
+/* warm_pinned_get_stats() for the memory of one node, 0 … count - 1
+ * (warm_node_count()). Figures of pageable memory, which is on no node, are 0.
+ */
 WARM_API warm_status warm_pinned_get_node_stats(warm_runtime *runtime, int node,
                                                 warm_space_stats *stats);
 
-/* One size class: its blocks that are not freed, and their bytes. */
+/* One size class: its live blocks, and their bytes. */
 typedef struct warm_class_stats {
     size_t size;        /* sizeof(warm_class_stats) */
     size_t block_bytes; /* of a block of the class; 0 for the last class, of
@@ -120,17 +121,20 @@ WARM_API warm_status warm_pinned_get_class_stats(warm_runtime *runtime,
                                                  int index,
                                                  warm_class_stats *stats);
 
-/* Sets every peak to the current value (peaks of live blocks and their bytes
- * may be above it by as much as is said above); sets every total (allocated,
- * freed, counts and durations) to the current value. Neither changes the other.
+/* warm_pinned_reset_peaks() sets every peak to the current value (peaks of live
+ * blocks and their bytes may be above it, as described at the top).
+ * warm_pinned_reset_totals() sets allocated to the current value, and freed,
+ * counts and durations to 0, except lost and captured. Neither changes what the
+ * other sets.
  */
 WARM_API warm_status warm_pinned_reset_peaks(warm_runtime *runtime);
 WARM_API warm_status warm_pinned_reset_totals(warm_runtime *runtime);
 
 /* Writes all statistics of the runtime into text as one JSON object. The
  * figures of each part are of one moment. text: gets at most bytes, always
- * terminated; if it is cut it is not JSON. needed: bytes of the whole text with
- * its terminator, may be null; the next call may need more if figures change.
+ * terminated; a text that is cut is not JSON. needed: bytes of the whole text
+ * with its terminator, may be null; a later call may need more if figures
+ * change.
  */
 WARM_API warm_status warm_stats_json(warm_runtime *runtime, char *text,
                                      size_t bytes, size_t *needed);

@@ -1,9 +1,9 @@
-/* warmpool/testing.h: faults, held streams and a clock for tests; work that the
- * runtime does not see; and a walk over the runtime's records.
+/* warmpool/testing.h: faults, held streams and a clock for tests; driver work
+ * that bypasses the runtime; and a check of the runtime's records.
  *
  * For tests of programs that use warmpool, and of warmpool itself. While unused
  * it costs one relaxed load for each driver call, for each record that the
- * library allocates and for each look at the clock. Any thread.
+ * library allocates and for each reading of the clock. Any thread.
  */
 #ifndef WARMPOOL_TESTING_H
 #define WARMPOOL_TESTING_H
@@ -18,7 +18,7 @@ extern "C" {
 /* Makes the n-th call from now on (1: the next) of a driver function fail
  * before it does anything: with OUT_OF_MEMORY for pinned_alloc,
  * pinned_register, device_alloc, range_reserve and range_commit, else with
- * DRIVER_ERROR. call: a name of warm_testing_call_name(), such as
+ * DRIVER_ERROR. call: a name from warm_testing_call_name(), such as
  * "event_record". n: 0 removes the fault. persistent: not 0: all later calls
  * fail too. Status: INVALID_ARGUMENT (no such name), RUNTIME_GONE. */
 WARM_API warm_status warm_testing_fail(warm_runtime *runtime, const char *call,
@@ -33,7 +33,7 @@ WARM_API warm_status warm_testing_calls(warm_runtime *runtime, const char *call,
 WARM_API const char *warm_testing_call_name(int index);
 
 /* Stops a stream before its next piece of work; work that is running finishes.
- * Status of these three: also UNSUPPORTED (not the host device),
+ * Status of hold, step and resume: also UNSUPPORTED (not the host device),
  * INVALID_STREAM, RUNTIME_GONE, FORKED, EXITING. */
 WARM_API warm_status warm_testing_hold(warm_runtime *runtime,
                                        warm_stream stream);
@@ -50,9 +50,10 @@ WARM_API warm_status warm_testing_resume(warm_runtime *runtime,
 
 /* Compares every record of the runtime's memory and handles with its figures:
  * each block lies in one segment and overlaps no other; in each arena held =
- * live + cached + idle + pending + captured + lost; handles made = idle + in
- * use. Slow; locks one arena and its siblings at a time, and calls no driver.
- * quiet: not 0: the caller promises that no other thread is inside a call on
+ * live + cached + idle + pending + captured + lost; handles created and not
+ * destroyed = idle + in use. Slow; locks one arena and its siblings at a time,
+ * and calls no driver.
+ * quiet: not 0: the caller guarantees that no other thread is inside a call on
  * the runtime; then the threads' own counts are compared as well.
  * Status: INTERNAL (the message names the first part that is wrong),
  * RUNTIME_GONE, FORKED, EXITING. */
@@ -63,26 +64,27 @@ WARM_API warm_status warm_testing_check(warm_runtime *runtime, int quiet);
  * fault. persistent: not 0: all later ones fail too. */
 WARM_API void warm_testing_fail_metadata(uint64_t n, int persistent);
 
-/* Counts such allocations of the process so far, failures included, and those
- * that are not freed. Each output may be null. */
+/* Returns how many such allocations the process has made so far, failures
+ * included, and how many of them are not freed. Each output may be null. */
 WARM_API void warm_testing_metadata(uint64_t *calls, int64_t *live);
 
 /* Makes every runtime of the process read the time (nanoseconds, never less
- * than before) from clock instead of the system's monotonic clock; null: from
- * that again. Any thread calls clock, also while it holds locks; it must not
- * call the library. Background threads sleep by the system's clock all the
- * same. */
+ * than before) from clock instead of the system's monotonic clock; null
+ * restores the system's clock. Any thread calls clock, also while it holds
+ * locks; clock must not call the library. Background threads always sleep by
+ * the system's clock. */
 typedef uint64_t (*warm_testing_clock_fn)(void);
 WARM_API void warm_testing_set_clock(warm_testing_clock_fn clock);
 
-/* ---- past the runtime -----------------------------------------------------
+/* ---- bypassing the runtime ------------------------------------------------
  */
 
-/* Work that a program would give to CUDA by itself, for tests on any driver.
- * The capture is not announced (CUDA: thread-local mode); the copy (bytes from
- * source to destination, memory of any kind) records its stream on no block.
+/* Work that a program would queue by calling CUDA directly, for tests on any
+ * driver. The capture is not announced (CUDA: thread-local mode); the copy
+ * (bytes from source to destination, memory of any kind) records its stream on
+ * no block.
  * Status: as warm_capture_begin(), warm_capture_end() and warm_copy_async(),
- * without the refusals of those functions themselves. */
+ * without the checks of those functions themselves. */
 WARM_API warm_status warm_testing_capture_begin(warm_runtime *runtime,
                                                 warm_stream stream);
 WARM_API warm_status warm_testing_capture_end(warm_runtime *runtime,

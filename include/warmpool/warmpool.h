@@ -1,5 +1,6 @@
-/* warmpool/warmpool.h: the whole interface but for the typed handle helpers,
- * which include their vendor's header (warmpool/cublas.h and its neighbours).
+/* warmpool/warmpool.h: the whole interface except the typed handle helpers
+ * (warmpool/cublas.h, warmpool/cudnn.h and so on), which include their vendor's
+ * header.
  */
 #ifndef WARMPOOL_WARMPOOL_H
 #define WARMPOOL_WARMPOOL_H
