@@ -20,7 +20,8 @@ static warm_status check(warm_runtime *runtime, bool given, const char *what)
     return status;
 }
 
-/* The check of calls that create something in the thread's context. */
+/* check(), the range of device and wm_driver_look(): for calls that create
+ * something in the thread's context. */
 static warm_status check_new(warm_runtime *runtime, int device, bool given,
                              const char *what)
 {
@@ -187,8 +188,8 @@ static void invalidate_bindings(warm_runtime *runtime)
     atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_release);
 }
 
-/* An event of a capture makes the waiting stream enter the capture. The
- * driver is asked about the stream before: it cannot answer afterwards. */
+/* An event of a capture makes the waiting stream enter the capture. The driver
+ * is queried about the stream first: it cannot answer afterwards. */
 warm_status warm_stream_wait_event(warm_runtime *runtime, warm_stream stream,
                                    warm_event event)
 {
@@ -231,7 +232,8 @@ static void end_marks(warm_runtime *runtime, warm_stream stream, bool begun)
     invalidate_bindings(runtime);
 }
 
-/* Asks the driver about the stream first: it cannot answer during a capture. */
+/* Queries the stream first: the driver cannot answer during a capture.
+ */
 static warm_status announce(warm_runtime *runtime, warm_stream stream,
                             wm_stream_info *info, bool *already)
 {
@@ -306,7 +308,8 @@ warm_status warm_capture_begin(warm_runtime *runtime, warm_stream stream)
     return status;
 }
 
-/* Nothing is over if the capture continues: only its own thread can end it. */
+/* Does nothing while the capture continues: only the thread that began it can
+ * end it. */
 static void end_announced(warm_runtime *runtime, warm_stream stream)
 {
     wm_capture capture = WM_CAPTURE_NONE;

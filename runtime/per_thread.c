@@ -1,6 +1,6 @@
 /* per_thread.c: functions for code that is built for per-thread default streams
- * (warmpool/per_thread.h): null means the calling thread's default stream. The
- * rest is as in the functions without the suffix. */
+ * (warmpool/per_thread.h): null means the calling thread's default stream. All
+ * else is as in the functions without the suffix. */
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
 #error "build the library without CUDA_API_PER_THREAD_DEFAULT_STREAM"
 #endif

@@ -30,10 +30,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Results of exit over all runtimes. */
+/* Result of the exit handler, over all runtimes. */
 struct leave {
     uint64_t leaked;
-    char torn[512]; /* why the first incomplete trace is so; or "" */
+    char torn[512]; /* why the first incomplete trace is incomplete; or "" */
 };
 
 static void leave_to_system(warm_runtime *runtime, void *argument)
@@ -109,8 +109,8 @@ static warm_status open_driver(const wm_options *options, wm_driver **driver)
         return status;
     }
     wm_log(WARM_LOG_WARNING,
-           "CUDA is not used, the host device is: %s; option device:host says "
-           "that this is wanted, device:cuda makes it an error",
+           "CUDA is not used, the runtime uses the host device: %s; option "
+           "device:host silences this warning, device:cuda makes it an error",
            warm_last_error_message());
     wm_error_restore(&before);
     return wm_host_open(options, driver);
@@ -143,8 +143,8 @@ static void note_put_off(warm_runtime *runtime)
     atomic_store_explicit(&runtime->put_off, true, memory_order_relaxed);
 }
 
-/* A device was reset: invalidates what threads remember of streams, so that
- * bindings and lanes of the device are checked again, and refused. */
+/* A device was reset: invalidates the streams that threads cache, so that
+ * bindings and lanes of the device are looked up again, and refused. */
 static void on_lost(void *context, int device)
 {
     warm_runtime *runtime = context;
@@ -513,7 +513,8 @@ static void reset_if_forked_locked(void)
     }
 }
 
-/* True if the caller is to make the default runtime; else *runtime is it. */
+/* True if the caller must make the default runtime; else *runtime is set.
+ */
 static bool claim_default(warm_runtime **runtime)
 {
     bool claimed;
@@ -535,7 +536,7 @@ static bool claim_default(warm_runtime **runtime)
     return claimed;
 }
 
-/* Ends what claim_default() began; runtime is null if none could be made. */
+/* Ends the claim of claim_default(); runtime: null if none could be made. */
 static void publish_default(warm_runtime *runtime)
 {
     wm_lock_acquire(&wm_process_lock);

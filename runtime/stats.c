@@ -170,7 +170,7 @@ static void put_figures(wm_text *text, const char *name,
     wm_text_put(text, "}");
 }
 
-/* Devices of which the program has used memory. */
+/* Writes the memory of each device of which the program has used any. */
 static warm_status put_device_memory(wm_text *text, warm_runtime *runtime)
 {
     const char *separator = "";

@@ -104,8 +104,8 @@ warm_status warm_testing_resume(warm_runtime *runtime, warm_stream stream)
 
 /* ---- the library's own records ------------------------------------------ */
 
-/* Whether the bytes counted against the limit equal those that the arenas hold,
- * which is so while no thread grows or trims the space. Uncached memory is not
+/* Whether the bytes counted against the limit equal those that the arenas hold;
+ * they do while no thread grows or trims the space. Uncached memory is not
  * limited. */
 static bool check_held(wm_space *space)
 {
@@ -188,7 +188,7 @@ void warm_testing_set_clock(warm_testing_clock_fn clock)
     wm_clock_set(clock);
 }
 
-/* ---- past the runtime --------------------------------------------------- */
+/* ---- bypassing the runtime ----------------------------------------------- */
 
 warm_status warm_testing_capture_begin(warm_runtime *runtime,
                                        warm_stream stream)

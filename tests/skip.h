@@ -1,4 +1,5 @@
-/* skip.h: a test program that has nothing to test with says so aloud. */
+/* skip.h: a test program that lacks what it needs reports that it was skipped.
+ */
 #ifndef SKIP_H
 #define SKIP_H
 
@@ -6,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A line for people and one for the TAP log; returns main's result. */
+/* Prints a line, and writes one to the TAP log; returns main's result. */
 static inline int skip_program(const char *program, const char *why)
 {
     const char *log_name = getenv("CK_TAP_LOG_FILE_NAME");
@@ -20,8 +21,8 @@ static inline int skip_program(const char *program, const char *why)
     return EXIT_SUCCESS;
 }
 
-/* A main that only skips; and one that skips if the condition holds, and else
- * runs the tests (wt.h). */
+/* SKIP_MAIN: a main that only skips. SKIP_MAIN_IF: a main that skips if the
+ * condition holds, else runs the tests (wt.h). */
 #define SKIP_MAIN(why)                                                         \
     int main(void)                                                             \
     {                                                                          \

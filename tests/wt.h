@@ -1,4 +1,4 @@
-/* wt.h: what every test program shares. Helpers start with wt_.
+/* wt.h: helpers for every test program; their names start with wt_.
  *
  * A test registers itself, by its definition:
  *
@@ -9,9 +9,9 @@
  *         ck_assert(...);
  *     }
  *
- * Its name begins with the rows of the contract that it shows; tests that show
- * no row start with test_<what>. `make rows` reads the names. A program needs
- * no main: that of wt_main.c runs the tests of the file in their order.
+ * After test_ the name lists the rows of the contract that the test checks, if
+ * any. `make rows` reads the names. A program needs no main: that of wt_main.c
+ * runs the tests of the file in their order.
  *
  * The same programs run on several backends, chosen by WT_BACKEND:
  *   host     the host device (default)
@@ -29,17 +29,18 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* The tests below it, up to the next WT_CASE, are a case of this name (for
- * CK_RUN_CASE) with these properties; without any, a program has one case. */
+/* Begins a case with this name (for CK_RUN_CASE) and these properties: all
+ * tests below, up to the next WT_CASE. Tests before the first WT_CASE are one
+ * case, named like the program. */
 #define WT_CASE(...) WT_ENTRY(__LINE__, NULL, 0, .name = __VA_ARGS__)
 
 struct wt_case {
     const char *name;
     void (*setup)(void), (*teardown)(void); /* around each test */
-    void (*also[5])(void); /* each runs once more with these for setup */
+    void (*also[5])(void); /* further setups: each test runs with each */
     void (*once)(void);    /* before the first test */
-    double timeout;        /* seconds; 0: the usual one */
-    int signal;            /* that each test dies of */
+    double timeout;        /* seconds; 0: the default */
+    int signal;            /* each test must die of it; 0: none */
     const char *tags;
 };
 
@@ -51,11 +52,11 @@ struct wt_case {
     START_TEST(id)
 #define WT_TEST(id) WT_LOOP_TEST(id, 1)
 
-/* For a main of one's own: runs all tests, returns main's result. */
+/* For a program with its own main: runs all tests, returns main's result. */
 int wt_run(void);
 
-/* What registers: a test, or a case (no test). Compilers run a file's
- * constructors in any order, hence the line. */
+/* An entry of the list of tests and cases; test: null for a case. The list is
+ * ordered by line, because compilers run a file's constructors in any order. */
 struct wt_entry {
     struct wt_entry *next;
     int line, times;
@@ -83,21 +84,21 @@ const char *wt_backend(void);
 bool wt_on_host(void);
 bool wt_on_gpu(void);
 
-/* Option arenas of the runtimes of tests: one, so that no test hangs on how
- * many CPUs there are and whether threads meet; WT_ARENAS=4 runs tests with
- * more. */
+/* Option arenas for the runtimes of tests: 1, so that no test depends on the
+ * number of CPUs or on contention; WT_ARENAS=4 runs the tests with four. */
 uint64_t wt_arenas(void);
 
-/* A runtime on the chosen backend, with options (may be null) on top; the
- * test fails if there is none. */
+/* Creates a runtime on the chosen backend with options (may be null); the test
+ * fails if that fails. */
 warm_runtime *wt_runtime(const warm_options *options);
-/* The same with some options: wt_runtime_with(.segment = 2 * MIB). */
+/* wt_runtime() with options as arguments: wt_runtime_with(.segment = 2 * MIB).
+ */
 #define wt_runtime_with(...)                                                   \
     wt_runtime(&(const warm_options){.size = sizeof(warm_options), __VA_ARGS__})
-/* Destroys it and asserts that nothing was left in use. */
+/* Destroys the runtime and asserts that nothing was in use. */
 void wt_runtime_end(warm_runtime *runtime);
 
-/* How many records the library asked memory for so far, and has now. */
+/* Allocations of the library's records: made so far, and live now. */
 uint64_t wt_metadata_calls(void);
 int64_t wt_metadata_live(void);
 
@@ -107,9 +108,9 @@ int64_t wt_metadata_live(void);
 #define WT_HAS_FEATURE(feature) 0
 #endif
 
-/* ThreadSanitizer has a thread of its own in the process, frees its state in
- * the last round of key destructors, and stops a forked child that starts
- * threads: tests that depend on one of these do not run under it. */
+/* ThreadSanitizer runs a thread of its own, frees its state in the last round
+ * of key destructors, and stops a forked child that starts threads: a test that
+ * any of these breaks does not run under it. */
 #if defined(__SANITIZE_THREAD__) || WT_HAS_FEATURE(thread_sanitizer)
 #define WT_TSAN 1
 #else
@@ -150,9 +151,11 @@ int64_t wt_metadata_live(void);
 
 #define wt_invalid(call) wt_fails(WARM_INVALID_ARGUMENT, call)
 
-/* The first of the words (the last one is null) that is not in the text. */
+/* The first of the words (a null-terminated array) that is not in the text, or
+ * null. */
 const char *wt_missing(const char *text, const char *const *words);
-/* Every word is in the text; or in the message of the last error. */
+/* wt_contains: every word is in the text; wt_says: in the message of the last
+ * error. */
 #define wt_contains(text, ...)                                                 \
     do {                                                                       \
         const char *wt_text_ = (text);                                         \
@@ -164,7 +167,7 @@ const char *wt_missing(const char *text, const char *const *words);
     } while (0)
 #define wt_says(...) wt_contains(warm_last_error_message(), __VA_ARGS__)
 
-/* A host function, wt_door_run(), that waits inside until the door is open. */
+/* A door: the host function wt_door_run() waits until it is opened. */
 typedef struct wt_door {
     pthread_mutex_t mutex;
     pthread_cond_t cond;
@@ -178,23 +181,24 @@ void wt_door_run(void *argument);
 void wt_door_wait_entered(wt_door *door);
 void wt_door_open(wt_door *door);
 
-/* A gate on a stream: work queued behind it waits until the gate opens. It is
- * a host function that waits, and so works on every backend under two rules:
- * - While a gate is closed a test returns no memory and no handle to CUDA
- *   (warm_pinned_empty_cache(), warm_pinned_trim(), the end of a runtime): such
- *   calls wait for the device, and for the gate.
+/* A gate on a stream: work queued behind it waits until the gate opens. It is a
+ * host function that waits, and so works on every backend under two rules:
+ * - While a gate is closed a test must not return memory or handles to CUDA
+ *   (warm_pinned_empty_cache(), warm_pinned_trim(), warm_runtime_destroy()):
+ *   such calls wait for the device, and so for the gate.
  * - CUDA may run the host functions of several streams one at a time: of two
  *   gates, await the first before you close the second, and open it first. */
 typedef struct wt_gate wt_gate;
 wt_gate *wt_gate_close(warm_runtime *runtime, warm_stream stream);
-void wt_gate_await(wt_gate *gate); /* until the stream stands before it */
+void wt_gate_await(wt_gate *gate); /* waits until the stream reached it */
 wt_gate *wt_gate_hold(warm_runtime *runtime, warm_stream stream); /* both */
-void wt_gate_open(wt_gate *gate); /* waits until the function returns; frees */
+void wt_gate_open(wt_gate *gate); /* waits for the function; frees */
 
 /* On the host device wt_stall holds a stream before its next piece of work,
  * wt_stall_step lets count pieces run, and wt_stall_end all. On CUDA wt_stall
  * only delays the stream, by a host function that yields for a while: calls
- * that return memory wait for the device there, and would never end. */
+ * that return memory wait for the device there, and would never return if the
+ * stream were held. */
 void wt_stall(warm_runtime *runtime, warm_stream stream);
 void wt_stall_step(warm_runtime *runtime, warm_stream stream, unsigned count);
 void wt_stall_end(warm_runtime *runtime, warm_stream stream);
@@ -219,10 +223,11 @@ void wt_free_used(void *block, warm_stream stream);
 
 warm_space_stats wt_pinned_stats(warm_runtime *runtime);
 warm_device_stats wt_device_stats(warm_runtime *runtime); /* of device 0 */
-/* Limits what may be held of device 0, through its memory fraction. */
+/* Limits the bytes held of device 0, by its memory fraction. */
 void wt_limit(warm_runtime *runtime, double bytes);
-/* A shown peak of live blocks is at least the true one, and above it by at most
- * what each thread claims ahead (stats.h): this many blocks, or bytes. */
+/* A reported peak of live blocks is at least the true peak, and above it by at
+ * most what each thread claims ahead (stats.h): WT_ROOM_BLOCKS or
+ * WT_ROOM_BYTES. */
 enum { WT_ROOM_BLOCKS = 64, WT_ROOM_BYTES = 1 << 20 };
 #define wt_peak(shown, truth, room)                                            \
     do {                                                                       \
@@ -237,10 +242,11 @@ long wt_address_space(void); /* of the process, in pages */
  * wt_go resumes the stream and waits for its work. */
 void wt_stop(warm_runtime *runtime, warm_stream stream);
 void wt_go(warm_runtime *runtime, warm_stream stream);
-/* Ends a capture; nobody launches its graph. */
+/* Ends a capture and destroys its graph. */
 void wt_capture_drop(warm_runtime *runtime, warm_stream stream);
-/* wt_settle waits for the stream's work and polls, so that blocks which waited
- * for it are free. wt_stream_end waits, and destroys the stream. */
+/* wt_settle waits for the stream's work and polls, so that freed blocks which
+ * waited for the work are idle. wt_stream_end waits, and destroys the stream.
+ */
 void wt_settle(warm_runtime *runtime, warm_stream stream);
 void wt_stream_end(warm_runtime *runtime, warm_stream stream);
 
@@ -254,23 +260,23 @@ void wt_threads(unsigned count, void (*fn)(void *argument, unsigned index),
  * without room for threads: the default stack exceeds any address space. */
 void wt_refuse_threads(bool refuse);
 
-/* For loops that wait for something that must not, or need not, happen: yields,
- * and is false after 2000 turns or 50 ms. On a busy machine that may be too
- * early to see a fault, but never makes a correct library fail. Loops that wait
- * for something that must happen have no bound. */
+/* For loops that wait for an event that must not, or need not, happen: yields,
+ * and returns false after 2000 turns or 50 ms. On a busy machine that may be
+ * too early to see a fault, but never makes a correct library fail. Loops that
+ * wait for an event that must happen have no bound. */
 typedef struct wt_linger {
     unsigned turns;
     uint64_t since_ns;
 } wt_linger;
 bool wt_lingers(wt_linger *linger);
 
-/* A seed that is printed if the test fails: WT_SEED, or a fixed one. */
+/* The seed of random tests: WT_SEED, or a fixed one. */
 uint64_t wt_seed(void);
 /* xorshift64*; *state is not 0. */
 uint64_t wt_random(uint64_t *state);
 
-/* Load for random and churn tests: full, or a part of it under sanitizers
- * and valgrind (WT_SCALE=percent). */
+/* Scales the load of random and churn tests: WT_SCALE percent of full, at least
+ * 1; sanitizers and valgrind run less than 100. */
 unsigned wt_scaled(unsigned full);
 
 #endif

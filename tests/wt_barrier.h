@@ -1,4 +1,4 @@
-/* wt_barrier.h: a kernel without membarrier(2). */
+/* wt_barrier.h: makes the kernel refuse membarrier(2). */
 #ifndef WT_BARRIER_H
 #define WT_BARRIER_H
 
@@ -10,9 +10,9 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-/* From now on the kernel answers with an error, as an old one does, or with a
- * filter that a program installs after its start. For the rest of the process:
- * of the test. */
+/* From now on membarrier(2) fails, as on an old kernel, or as after a program
+ * has installed a filter of system calls. It cannot be undone in this process,
+ * which runs one test. */
 static inline void wt_refuse_barriers(void)
 {
     struct sock_filter code[] = {

@@ -1,5 +1,6 @@
-/* wt_expandable.h: what tests of option expandable_segments share: a runtime
- * with it, two streams, and blocks whose contents are looked at. */
+/* wt_expandable.h: helpers for tests of option expandable_segments: a runtime
+ * with it, two streams, and blocks whose contents are checked. Include it once
+ * in a program. */
 #ifndef WT_EXPANDABLE_H
 #define WT_EXPANDABLE_H
 
@@ -83,7 +84,8 @@ static inline size_t empty(void)
     return released;
 }
 
-/* What is in memory of the device, by copies: it need not be the process's. */
+/* Writes and checks memory of the device by copies: the process may be unable
+ * to access it. */
 static inline void fill(void *block, size_t bytes, char with)
 {
     void *buffer = NULL;

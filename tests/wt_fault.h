@@ -1,5 +1,6 @@
-/* wt_fault.h: one flow is played for n = 1, 2, …, each time with the n-th call
- * of something failing, until it passes without meeting the fault. */
+/* wt_fault.h: plays one flow for n = 1, 2, …, each time with the n-th driver
+ * call or allocation of a record failing, until a flow is over before its fault
+ * occurs. */
 #ifndef WT_FAULT_H
 #define WT_FAULT_H
 
@@ -8,7 +9,7 @@
 typedef struct wt_flow {
     void (*begin)(uint64_t n); /* makes *runtime */
     void (*play)(void);
-    void (*end)(void); /* asserts, and ends it */
+    void (*end)(void); /* asserts, and destroys *runtime */
     warm_runtime **runtime;
     uint64_t most;  /* calls of one name that a flow may make */
     uint64_t every; /* 1: every n, 3: every third */
@@ -25,13 +26,13 @@ static inline int wt_driver_calls(void)
     return count;
 }
 
-/* Under sanitizers, one in a few of those. */
+/* The step of n: larger under sanitizers (wt_scaled()). */
 static inline uint64_t wt_fault_stride(const wt_flow *flow)
 {
     return flow->every * (20 / wt_scaled(20));
 }
 
-/* A call of the driver by its name; persistent: from the n-th on. */
+/* Fails a driver call, by its name; persistent: all calls from the n-th on. */
 static inline void wt_fail_every_call(const wt_flow *flow, const char *call,
                                       int persistent)
 {
@@ -52,7 +53,7 @@ static inline void wt_fail_every_call(const wt_flow *flow, const char *call,
                  (unsigned long)flow->most);
 }
 
-/* An allocation of a record. */
+/* Fails an allocation of the library's records. */
 static inline void wt_fail_every_record(const wt_flow *flow, bool persistent)
 {
     uint64_t calls = 0;

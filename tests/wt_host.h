@@ -1,6 +1,6 @@
 /* wt_host.h: a bare host device for unit tests, without a runtime.
  *
- * Tests of one program run in a process each (Check forks), and end with
+ * Every test runs in a process of its own (Check forks), and ends with
  * wt_host_close(), which checks that no record is left. */
 #ifndef WT_HOST_H
 #define WT_HOST_H
@@ -25,7 +25,7 @@ static inline wm_driver *wt_host_open(unsigned devices, uint64_t memory)
     return d;
 }
 
-/* Closes the device; dropped: how many held streams had work. */
+/* Closes the device. dropped: how many held streams must have had work. */
 static inline void wt_host_close(wm_driver *d, uint64_t dropped)
 {
     ck_assert_uint_eq(wm_driver_close(d), dropped);
@@ -102,7 +102,7 @@ static inline unsigned wt_order_count(wt_order *order)
     return count;
 }
 
-/* The last error came from the host device, with that code. */
+/* Asserts that the last error came from the host device, with that code. */
 static inline void wt_host_error(int code)
 {
     warm_error error = {.size = sizeof error};

@@ -1,7 +1,7 @@
-/* wt_json.h: enough of JSON to look into what the library writes. Every
- * function takes a pointer to the first character of a value; texts are valid
- * if wt_json_skip() finds their end. No function of the C library is called on
- * them: sanitizers measure the whole rest of a text each time. */
+/* wt_json.h: a reader of the JSON that the library writes. Every function takes
+ * a pointer to the first character of a value; a text is valid if
+ * wt_json_skip() finds its end. Functions of the C library are not called on
+ * texts, because sanitizers measure the whole rest of a text at each call. */
 #ifndef WT_JSON_H
 #define WT_JSON_H
 
@@ -43,7 +43,7 @@ static inline const char *wt_json_skip_members(const char *at, char close,
     }
 }
 
-/* Behind word, if the text begins with it, else null. */
+/* The character after word if the text begins with word, else null. */
 static inline const char *wt_json_behind(const char *at, const char *word)
 {
     while (*word != '\0' && *at == *word) {
@@ -58,8 +58,8 @@ static inline bool wt_json_is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Behind the value, or null if it is none. Numbers are whole and not negative:
- * the library writes no others. */
+/* The character after the value, or null if the value is invalid. Numbers are
+ * whole and not negative: the library writes no others. */
 static inline const char *wt_json_skip(const char *at)
 {
     static const char *const words[] = {"true", "false", "null"};
@@ -96,8 +96,8 @@ static inline bool wt_json_is_whole(const char *text)
     return end != NULL && *end == '\0';
 }
 
-/* The first element of an array or the first name of an object, or null; and
- * what comes after a value. */
+/* wt_json_first: the first element of an array or the first name of an object,
+ * or null. wt_json_next: the element or name after a value, or null. */
 static inline const char *wt_json_first(const char *at)
 {
     return at == NULL || at[1] == ']' || at[1] == '}' ? NULL : at + 1;
@@ -131,7 +131,8 @@ static inline const char *wt_json_at(const char *array, size_t i)
     return at;
 }
 
-/* Whether a string is just this one, which needs no escapes. */
+/* Whether the value is this string, which contains no characters to be escaped.
+ */
 static inline bool wt_json_is(const char *at, const char *string)
 {
     const char *end =
@@ -140,7 +141,7 @@ static inline bool wt_json_is(const char *at, const char *string)
     return end != NULL && *end == '"';
 }
 
-/* What an object has by that name, or null. */
+/* The value of an object's member, or null. */
 static inline const char *wt_json_get(const char *object, const char *name)
 {
     for (const char *at = wt_json_first(object); at != NULL;) {
@@ -154,7 +155,8 @@ static inline const char *wt_json_get(const char *object, const char *name)
     return NULL;
 }
 
-/* Of a number, or of a string that is one; 0 for null, or nothing at all. */
+/* The value of a number, or of a string with a number (hexadecimal after 0x); 0
+ * for null or a null pointer. */
 static inline uint64_t wt_json_number(const char *at)
 {
     unsigned base = 10;

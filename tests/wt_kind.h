@@ -1,9 +1,10 @@
-/* wt_kind.h: a library that tests can fail, stop and count: a user's kind.
+/* wt_kind.h: a toy library as a user's kind, whose calls tests can count, stop
+ * and make fail.
  *
- * Its handles remember their device, stream and one setting, and count their
- * users, so that a handle with two users at once is seen. A closed gate stops
- * every create inside the callback until it is opened. Counters are atomic;
- * the gate has a lock of its own. Header only, for unit and api tests. */
+ * Its handles store their device, stream and one setting, and count their
+ * users, so that a handle with two users at once is detected. A closed gate
+ * stops every create inside the callback until it is opened. Counters are
+ * atomic; the gate has a lock of its own. */
 #ifndef WT_KIND_H
 #define WT_KIND_H
 
@@ -15,17 +16,17 @@
 #include <string.h>
 
 typedef struct wt_toy {
-    atomic_uint creates, destroys, binds, resets; /* calls, failures too */
+    atomic_uint creates, destroys, binds, resets; /* calls, failed ones too */
     atomic_int alive;
-    atomic_int shared;      /* handles seen with two users */
-    atomic_int unreset;     /* handles seen with another's setting */
-    atomic_uint fail_in[4]; /* by wt_toy_call; the n-th from now, 0 never */
-    atomic_bool fail_on;    /* and all after it */
+    atomic_int shared;      /* times a handle had two users */
+    atomic_int unreset;     /* times a handle was not reset */
+    atomic_uint fail_in[4]; /* by wt_toy_call; n-th from now; 0: none */
+    atomic_bool fail_on;    /* the calls after it fail too */
     pthread_mutex_t mutex;
     pthread_cond_t cond;
     bool closed;                /* lock mutex: the gate */
     unsigned inside;            /* lock mutex: threads at the gate */
-    struct wt_toy_handle *live; /* lock mutex: list of those alive */
+    struct wt_toy_handle *live; /* lock mutex: list of live handles */
 } wt_toy;
 
 enum wt_toy_call { WT_CREATE, WT_DESTROY, WT_BIND, WT_RESET };
@@ -140,7 +141,8 @@ static inline void wt_toy_unlink(wt_toy *toy, wt_toy_handle *h)
     pthread_mutex_unlock(&toy->mutex);
 }
 
-/* Frees the handles that a runtime left alone, once no thread uses them. */
+/* Frees the handles that a destroyed runtime leaked, once no thread uses them.
+ */
 static inline void wt_toy_free_left(wt_toy *toy)
 {
     while (toy->live != NULL) {
@@ -151,7 +153,8 @@ static inline void wt_toy_free_left(wt_toy *toy)
     }
 }
 
-/* After its runtime: nothing is left, and nothing was wrong. */
+/* Call it after the runtime was destroyed: asserts that no handle is left, was
+ * shared or was used without a reset. */
 static inline void wt_toy_end(wt_toy *toy)
 {
     ck_assert_int_eq(toy->alive, 0);
@@ -272,7 +275,7 @@ static inline void wt_toy_leave(void *handle)
             : -1L;                                                             \
     })
 
-/* created = destroyed + idle + in_use + leased + leaked. */
+/* created = destroyed + idle + deferred + in_use + leased + leaked. */
 static inline bool wt_balanced(warm_runtime *runtime, warm_kind kind,
                                int device)
 {

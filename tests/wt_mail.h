@@ -1,6 +1,6 @@
-/* wt_mail.h: what worker threads of a stress test share: a count of failures,
- * since workers never assert, and boxes of blocks that any of them may free.
- * One in a program. */
+/* wt_mail.h: shared by the worker threads of a stress test: a count of
+ * failures, since workers never assert, and boxes for blocks that any worker
+ * may free. Include it once in a program. */
 #ifndef WT_MAIL_H
 #define WT_MAIL_H
 
@@ -13,7 +13,7 @@ enum { WT_MAIL = 8 };
 
 static struct {
     _Atomic unsigned failures;
-    char first[600]; /* what the first one was, read after the threads */
+    char first[600]; /* the first failure; read after the threads end */
     _Atomic(void *) box[WT_MAIL];
 } wt_mail;
 
@@ -30,19 +30,19 @@ static inline void wt_expect_(bool condition, int line, const char *what)
 #define wt_expect_ok(call)                                                     \
     wt_expect_((call) == WARM_OK, __LINE__, warm_last_error_message())
 
-/* Frees the block; or, below WT_MAIL, leaves it in that box for another thread
- * and frees what was there. */
+/* Frees the block. If box is below WT_MAIL, puts the block into that box for
+ * another thread and frees the block that was there. */
 static inline void wt_mail_free(void *block, uint64_t box)
 {
     if (box < WT_MAIL) {
-        /* Release and acquire: with what was written. */
+        /* Release and acquire: publishes the block's content. */
         block = atomic_exchange_explicit(&wt_mail.box[box], block,
                                          memory_order_acq_rel);
     }
     wt_expect_ok(warm_free(block));
 }
 
-/* After the threads. */
+/* Call it after all threads have ended. */
 static inline void wt_mail_end(void)
 {
     for (int i = 0; i < WT_MAIL; i++) {

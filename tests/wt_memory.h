@@ -1,5 +1,5 @@
-/* wt_memory.h: a runtime on the host device whose page-locking waits where a
- * test wants it to, and refuses what is too much. One in a program. */
+/* wt_memory.h: a runtime on the host device whose page-locking calls a test can
+ * stop, and make fail above a size. Include it once in a program. */
 #ifndef WT_MEMORY_H
 #define WT_MEMORY_H
 
@@ -17,10 +17,10 @@ static struct {
     warm_runtime *runtime;
     wm_driver_ops ops;
     const wm_driver_ops *real;
-    _Atomic bool closed;     /* the next call waits inside the driver */
-    _Atomic bool inside;     /* one does; those that come meanwhile pass */
-    _Atomic bool breaks;     /* and fails once the door is open */
-    _Atomic size_t refusing; /* what is larger than that, 0: nothing */
+    _Atomic bool closed;     /* the next pinned_alloc waits in the driver */
+    _Atomic bool inside;     /* one waits; other calls do not */
+    _Atomic bool breaks;     /* the call that waited fails */
+    _Atomic size_t refusing; /* larger calls fail; 0: none do */
     _Atomic uint64_t refused;
     _Atomic size_t largest;              /* bytes of a call */
     _Atomic uint64_t obtained, returned; /* regions */
@@ -93,8 +93,8 @@ static inline warm_status wt_memory_free(wm_driver *d, void *pointer,
                            &wt_memory.returned);
 }
 
-/* The driver's calls are exchanged before a thread of the runtime can make one.
- * options: may be null. */
+/* Creates the runtime. The driver's ops are replaced before a thread of the
+ * runtime can call one. options: may be null. */
 static inline warm_runtime *wt_memory_begin(const warm_options *options)
 {
     warm_options given = {.size = sizeof given};
@@ -139,9 +139,9 @@ static inline void *wt_memory_take(size_t bytes)
     return wt_pinned(wt_memory.runtime, bytes);
 }
 
-/* What is obtained can be had a moment before its errand is over: a thread of
- * the runtime's may still be about to strike it off. One that never ends makes
- * the test run out of time. */
+/* Waits until no growth call is registered: memory can be allocated a moment
+ * before the thread that obtained it removes its call from the list. A call
+ * that never ends makes the test time out. */
 static inline void wt_memory_settle(void)
 {
     wm_growth *growth = &wt_memory_space()->growth;
@@ -162,7 +162,7 @@ static inline void wt_memory_end(void)
     wt_memory_settle();
     ck_assert(wm_space_check(space));
     ck_assert_uint_eq(space->growth.coming, 0);
-    /* Else a region is nobody's. */
+    /* Else a region is in no segment. */
     ck_assert_uint_eq(wt_memory.obtained - wt_memory.returned,
                       wt_memory_stats().segments.current);
     wt_runtime_end(wt_memory.runtime);

@@ -1,5 +1,5 @@
 /* wt_one_host.h: a host device `d` for each test of a program, which the
- * teardown closes. One in a program. */
+ * teardown closes. Include it once in a program. */
 #ifndef WT_ONE_HOST_H
 #define WT_ONE_HOST_H
 
@@ -7,7 +7,8 @@
 
 static wm_driver *d;
 
-/* Also for a test whose stack is used by work that may still be queued. */
+/* The teardown; a test whose queued work uses its stack calls it before it
+ * returns. */
 static inline void wt_close(void)
 {
     if (d != NULL) {

@@ -1,5 +1,5 @@
 /* wt_one_kind.h: a runtime and a user's kind, `toy`, for each test of a
- * program. One in a program. */
+ * program. Include it once in a program. */
 #ifndef WT_ONE_KIND_H
 #define WT_ONE_KIND_H
 

@@ -1,5 +1,6 @@
-/* wt_order.h: a device that has one segment and no other, most of which is idle
- * for a stream whose work a gate holds up. One in a program; for every backend.
+/* wt_order.h: a device with a single segment, most of which is idle for a
+ * stream whose work waits at a gate. For every backend. Include it once in a
+ * program.
  */
 #ifndef WT_ORDER_H
 #define WT_ORDER_H
@@ -14,9 +15,9 @@ enum { BLOCK = 16 << 20, HELD = 32 << 20 };
 static warm_runtime *runtime;
 static warm_stream first, second;
 static wt_gate *gate;
-static void *kept, *idle; /* of `first`: in use, and what will be idle */
+static void *kept, *idle; /* of `first`: in use; freed by the test */
 
-/* The caller frees `idle`, once it has queued what is to hold it up. */
+/* The caller queues work on other streams if needed, then frees `idle`. */
 static inline void wt_order_begin(warm_options options)
 {
     options.size = sizeof options;
@@ -30,7 +31,7 @@ static inline void wt_order_begin(warm_options options)
     wt_gate_await(gate);
 }
 
-/* There is no other segment. */
+/* Leaves no room for a second segment. */
 static inline void wt_order_limit(void)
 {
     wt_limit(runtime, HELD + 0.5 * MIB);

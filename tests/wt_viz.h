@@ -1,6 +1,7 @@
-/* wt_viz.h: what PyTorch's memory visualiser does with warm_snapshot_viz(): it
- * starts at what the snapshot shows, and undoes one event after the other. Here
- * every step must fit. Nothing asserts: threads may ask. */
+/* wt_viz.h: checks the text of warm_snapshot_viz() as PyTorch's memory
+ * visualiser reads it: starts with the segments and blocks of the snapshot and
+ * undoes the events, the last one first. Every step must be possible. Asserts
+ * nothing, so threads may call it. */
 #ifndef WT_VIZ_H
 #define WT_VIZ_H
 
@@ -25,7 +26,7 @@ typedef struct wt_viz {
     wt_viz_pieces segments, blocks;
     const char *event[WT_VIZ_EVENTS];
     size_t events;
-    char wrong[256]; /* what does not fit, "" if all does */
+    char wrong[256]; /* the first contradiction, or "" */
 } wt_viz;
 
 static inline bool wt_viz_wrong(wt_viz *viz, const char *what, const char *at)
@@ -44,7 +45,7 @@ static inline wt_viz_piece *wt_viz_find(wt_viz_pieces *pieces, uint64_t address)
     return NULL;
 }
 
-/* No two overlap. */
+/* Adds a piece. False: it overlaps another one, or there is no room. */
 static inline bool wt_viz_add(wt_viz_pieces *pieces, uint64_t address,
                               uint64_t bytes, bool freed)
 {
@@ -86,7 +87,7 @@ static inline bool wt_viz_inside(const wt_viz_pieces *segments,
     return false;
 }
 
-/* Part of a piece goes: what is left of it are up to two. */
+/* Removes a part of a piece; up to two pieces are left of it. */
 static inline bool wt_viz_cut(wt_viz_pieces *pieces, uint64_t address,
                               uint64_t bytes)
 {
@@ -124,7 +125,8 @@ static inline bool wt_viz_join(wt_viz_pieces *pieces, uint64_t address,
     return wt_viz_add(pieces, address, bytes, false);
 }
 
-/* The blocks are the segment, one behind the other, and what it says of them.
+/* Adds a segment and its blocks. The blocks must fill the segment in order, and
+ * their sums must equal the segment's figures.
  */
 static inline bool wt_viz_segment(wt_viz *viz, const char *segment)
 {

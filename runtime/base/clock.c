@@ -1,4 +1,4 @@
-/* clock.c: monotonic time, or a test's. */
+/* clock.c: monotonic time, or the clock of a test. */
 #include "runtime/base/clock.h"
 
 #include <stdatomic.h>

@@ -268,8 +268,8 @@ warm_status wm_history_open(const wm_options *options, wm_history **history)
         goto fail_slots;
     }
     if (made->frames > 0) {
-        /* The first backtrace() of a process loads libgcc and allocates: not
-         * later, in the middle of an allocation. */
+        /* The first backtrace() of a process loads libgcc and allocates: it
+         * must not run first in the middle of an allocation. */
         (void)backtrace(frame, 1);
         (void)dl_iterate_phdr(find_own, made);
     }

@@ -49,9 +49,9 @@ typedef struct wm_history_event {
     uint64_t place;   /* which memory, as above */
     uint64_t address; /* OUT_OF_MEMORY: bytes free on the device */
     uint64_t bytes;   /* requested; for segments: their size */
-    uint64_t lane_id; /* of the stream; 0: none */
+    uint64_t lane_id; /* the stream's; 0: none */
     uint64_t pool;    /* private pool; 0: none */
-    uint64_t arena;   /* whose snapshot the event belongs to */
+    uint64_t arena;   /* address of the first arena of its group */
     wm_origin origin;
 } wm_history_event;
 
@@ -71,8 +71,8 @@ unsigned wm_history_frames(const wm_history *history);
 size_t wm_history_event_bytes(const wm_history *history);
 
 /* Fills the origin of an event that happens now in the calling thread. frames:
- * with the call stack, from the library's caller outwards; may take locks of
- * the dynamic linker. */
+ * adds the call stack, from the library's caller outwards, which may take locks
+ * of the dynamic linker. */
 void wm_history_here(const wm_history *history, wm_origin *origin, bool frames);
 
 void wm_history_put(wm_history *history, const wm_history_event *event);
@@ -80,7 +80,7 @@ void wm_history_put(wm_history *history, const wm_history_event *event);
 /* The number of the next event. Numbers rise: an event that happened before
  * another one has the smaller number. */
 uint64_t wm_history_next(wm_history *history);
-/* The oldest number that the ring may still hold when next is the next. */
+/* The oldest number that the ring may still hold; next: wm_history_next(). */
 uint64_t wm_history_oldest(const wm_history *history, uint64_t next);
 /* False if the event is overwritten, dropped, or not written yet. */
 bool wm_history_read(wm_history *history, uint64_t number,

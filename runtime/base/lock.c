@@ -11,7 +11,7 @@ enum { MAX_HELD = 24 };
 static _Thread_local struct {
     enum wm_rank rank[MAX_HELD];
     unsigned count;
-    uint64_t taken; /* locks, since the thread began */
+    uint64_t taken; /* locks acquired since the thread began */
 } held;
 
 static void note_acquire(enum wm_rank rank)

@@ -1,12 +1,13 @@
 /* lock.h: the only lock of the library, ranked.
  *
- * A thread takes locks by rising rank only. Debug builds keep the ranks that
- * a thread holds, and stop on a reversal and on a driver call under any lock.
+ * A thread acquires locks by rising rank only. Debug builds record the ranks
+ * that a thread holds, and stop on a reversal and on a driver call under any
+ * lock.
  * A callee never drops its caller's lock: work for the driver is collected
  * under the lock, done after it, written back under it.
  *
- * Deferred cancellation: no code under a lock is a cancellation point, and
- * wm_cond_wait() is none either. */
+ * Deferred cancellation is safe: no code under a lock is a cancellation point,
+ * nor is wm_cond_wait(). */
 #ifndef WM_LOCK_H
 #define WM_LOCK_H
 
@@ -74,8 +75,8 @@ void wm_cond_broadcast(wm_cond *cond);
  * a driver call. Release builds: always true. */
 bool wm_lock_driver_call_allowed(void);
 
-/* For tests: how many locks the calling thread has taken since it began; 0 in
- * release builds. */
+/* For tests: how many locks the calling thread has acquired since it began; 0
+ * in release builds. */
 uint64_t wm_lock_taken(void);
 
 /* Defers cancellation around code that must not be left half done. */

@@ -1,7 +1,8 @@
 /* log.h: one line for the user's log callback.
  *
  * Call without a lock: the callback is the user's code. Without a callback
- * the first warning of the process goes to standard error, later ones nowhere.
+ * the first warning of the process goes to standard error, later ones are
+ * dropped.
  */
 #ifndef WM_LOG_H
 #define WM_LOG_H

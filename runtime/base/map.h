@@ -38,11 +38,11 @@ void *wm_map_move(wm_map *map, void *memory, size_t room);
  * and the map is as it was. */
 bool wm_map_reserve(wm_map *map, size_t room);
 
-/* Halves a map of wm_map_reserve() that is less than an eighth full, unless it
- * is small or memory is short. */
+/* Halves a map that wm_map_reserve() has grown and that is less than an eighth
+ * full, unless it is small or memory is short. */
 void wm_map_shrink(wm_map *map);
 
-/* Frees the memory of a map of wm_map_reserve(). */
+/* Frees memory that wm_map_reserve() allocated. */
 void wm_map_fini(wm_map *map);
 
 /* Adds an entry, for which there is room. key is not 0. */

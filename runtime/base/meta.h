@@ -19,7 +19,7 @@ void wm_meta_free(void *pointer);
 
 /* For tests: the n-th allocation from now fails; 0 for none. */
 void wm_meta_fail(uint64_t n, bool persistent);
-/* For tests: allocations asked for so far. */
+/* For tests: allocations so far, failed ones included. */
 uint64_t wm_meta_calls(void);
 /* For tests: allocations not freed, and their bytes. */
 int64_t wm_meta_live(void);

@@ -15,8 +15,8 @@ void wm_process_init(void);
 
 /* State of the process; use the functions below. leaving is written once, from
  * false to true; forks and identity are written in a child while it has a
- * single thread. All relaxed: a call that races with exit() cannot be told from
- * one that began before it. */
+ * single thread. All relaxed: a call that races with exit() cannot be
+ * distinguished from one that began before it. */
 extern struct wm_process {
     _Atomic bool leaving;
     _Atomic bool left; /* the exit hook has run */

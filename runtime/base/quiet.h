@@ -1,6 +1,6 @@
-/* quiet.h: work inside a call that may still succeed. The thread is not
- * cancelled meanwhile, and what fails and is recovered from leaves the last
- * error as it was. */
+/* quiet.h: for work inside a call that may still succeed: defers cancellation,
+ * and restores the thread's last error after failures that the call recovers
+ * from. */
 #ifndef WM_QUIET_H
 #define WM_QUIET_H
 
@@ -25,7 +25,7 @@ static inline void wm_quiet_end(const wm_quiet *quiet)
     wm_cancel_restore(quiet->cancel);
 }
 
-/* The same where the work failed: the last error says why. */
+/* wm_quiet_end() for work that failed: the last error keeps the reason. */
 static inline void wm_quiet_fail(const wm_quiet *quiet)
 {
     wm_cancel_restore(quiet->cancel);

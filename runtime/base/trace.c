@@ -63,8 +63,9 @@ static void explain(const wm_trace *trace, int error, char *text, size_t bytes)
     char reason[96];
 
     snprintf(text, bytes, "the trace %.300s is incomplete: %s", trace->path,
-             error == EOVERFLOW ? "it has 2^32 blocks, and its format no more"
-                                : strerror_r(error, reason, sizeof reason));
+             error == EOVERFLOW
+                 ? "it has 2^32 blocks, its format allows no more"
+                 : strerror_r(error, reason, sizeof reason));
 }
 
 /* Logs a failure once. Call without a lock: the log callback is user code. */
@@ -223,7 +224,8 @@ static uint32_t add_stream_locked(wm_trace *trace, uint64_t key)
     uint32_t number = ++trace->last_stream;
     uint64_t *oldest = &trace->stream_key[number % WM_TRACE_STREAMS];
 
-    /* Unless it was forgotten, or has a newer number. */
+    /* Forgets the key of this slot, unless that was forgotten before or has a
+     * newer number. */
     if ((uintptr_t)wm_map_get(&trace->streams, *oldest) ==
         number - WM_TRACE_STREAMS) {
         (void)wm_map_take(&trace->streams, *oldest);

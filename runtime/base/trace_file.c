@@ -183,7 +183,7 @@ static warm_status expand(const char *name, char *path, size_t room)
             return wm_fail(WARM_INVALID_OPTION,
                            "option trace: %.300s: %%p is the process's number, "
                            "%%r the runtime's, %%%% a percent sign, and "
-                           "'%.2s' is nothing",
+                           "'%.2s' is unknown",
                            name, c);
         }
         used += (size_t)length;
@@ -244,7 +244,7 @@ static warm_status open_path(wm_trace_file *file, const char *path)
                        path,
                        error == EBUSY
                            ? "is being written by another runtime"
-                           : "has the trace of another runtime of this "
+                           : "contains the trace of another runtime of this "
                              "process");
     }
     if (error == EINVAL || error == ENXIO) {

@@ -38,7 +38,7 @@ int wm_trace_file_write(wm_trace_file *file, const void *data, size_t bytes);
 int wm_trace_file_close(wm_trace_file *file);
 
 /* In the child of a fork: closes the child's descriptor, which would hold the
- * lock beyond the parent's end. The parent stays locked. */
+ * lock beyond the parent's end. The parent's lock stays. */
 void wm_trace_file_forked(wm_trace_file *file);
 
 /* ---- chunks -------------------------------------------------------------- */

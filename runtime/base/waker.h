@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* How the thread sleeps, and so which events wake it. */
+/* How the thread sleeps; it decides which events wake the thread. */
 enum wm_sleep {
     WM_SLEEP_NONE,  /* awake, or asleep until wm_waker_wake() alone */
     WM_SLEEP_SHORT, /* until the next poll */

@@ -209,7 +209,7 @@ static warm_status cudart_failed(wm_cuda *c, cudaError_t code, const char *what)
                         "%s: %s", what, text);
 }
 
-/* Asks cudart for the thread's device. If that fails, the failure is removed
+/* Queries cudart for the thread's device. If that fails, the failure is removed
  * from cudart's last error. But if an error of the program was pending there,
  * our failure has overwritten it, and nothing can restore it: then the failure
  * stays, so that the program finds some error. */

@@ -147,7 +147,7 @@ const char *wm_cuda_file(const wm_driver *d)
     return ((const wm_cuda *)d)->file;
 }
 
-/* Copies the record to one with room for all devices. */
+/* Copies the driver to one with room for all devices. */
 static warm_status keep(const wm_cuda *loaded, wm_cuda **kept)
 {
     size_t devices = (size_t)loaded->base.devices;

@@ -10,7 +10,8 @@ _Static_assert(sizeof(CUipcMemHandle) == sizeof(wm_ipc_name),
                "a name is CUDA's handle");
 _Static_assert(sizeof(CUuuid) == sizeof(wm_device_id), "an id is CUDA's");
 
-/* Processes number devices differently (CUDA_VISIBLE_DEVICES): by UUID. */
+/* The UUID, because processes number devices differently
+ * (CUDA_VISIBLE_DEVICES). */
 warm_status wm_cuda_device_id(wm_driver *d, int device, wm_device_id *id)
 {
     wm_cuda *c = wm_cuda_of(d);

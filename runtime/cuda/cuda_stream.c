@@ -13,10 +13,10 @@
 /* ---- homes: the device of every object that the driver made --------------
  *
  * After a reset CUDA must not be called with an object of that device, not even
- * to ask for its device; so the table is kept here. Objects that are not in it
- * were made by the program, or there was no memory for an entry. One lock,
- * taken when an object is made or destroyed and, once a device is lost, by
- * calls that name an object. */
+ * to query its device; hence this table. Objects that are not in it were made
+ * by the program, or there was no memory for an entry. One lock, taken when an
+ * object is made or destroyed and, once a device is lost, by calls that name an
+ * object. */
 
 /* The map's values are 1 + the device. */
 static int home_of(const void *value)
@@ -240,8 +240,9 @@ static warm_status capture_of(wm_cuda *c, warm_stream stream,
     return status;
 }
 
-/* Marks an id of our own, where libcuda must not be asked for one. libcuda's
- * ids count up from 1, and no address has the highest bits set. */
+/* Marks the legacy stream's id, made here because libcuda must not be queried
+ * for one. libcuda's ids count up from 1, and no address has the highest bits
+ * set. */
 static const uint64_t legacy_id = UINT64_C(3) << 62;
 
 /* Describes the legacy stream of the current context without a call that names

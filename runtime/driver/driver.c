@@ -61,7 +61,8 @@ static uint64_t bit_of(int device)
     return UINT64_C(1) << (device < 63 ? device : 63);
 }
 
-/* The device whose context is meant, or a negative number. */
+/* The device whose context `device` stands for (WM_DEVICE_HOST: the one that
+ * owns page-locked memory), or a negative number. */
 static int context_of(const wm_driver *d, int device)
 {
     return device == WM_DEVICE_HOST

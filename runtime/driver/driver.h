@@ -44,8 +44,8 @@ typedef enum wm_capture {
 } wm_capture;
 
 /* id identifies a stream for the life of the process, also among streams that
- * later get the same address. While a stream captures, CUDA reveals nothing
- * but that: device is then WM_DEVICE_UNKNOWN, and id stands for captures of
+ * later get the same address. While a stream captures, CUDA reveals only that
+ * it captures: device is then WM_DEVICE_UNKNOWN, and id stands for captures of
  * streams at that address. */
 typedef struct wm_stream_info {
     uint64_t id;
@@ -409,11 +409,11 @@ bool wm_driver_may_break(const wm_driver *d);
 warm_status wm_cuda_open(const wm_options *options, wm_driver **d);
 warm_status wm_host_open(const wm_options *options, wm_driver **d);
 
-/* Waits for the work that wm_driver_close() would wait for; in a forked child,
- * or while the process exits, for nothing. */
+/* Waits for the work that wm_driver_close() would wait for; does nothing in a
+ * forked child or while the process exits. */
 void wm_driver_drain(wm_driver *d);
 
-/* Closes a driver; in a forked child, or while the process exits, does nothing.
+/* Closes a driver; does nothing in a forked child or while the process exits.
  * Returns how many host streams were dropped with work on them. */
 uint64_t wm_driver_close(wm_driver *d);
 

@@ -93,7 +93,7 @@ warm_status wm_event_pool_take(wm_event_pool *pool, int device,
     }
     if (!promised) {
         return wm_fail(WARM_OUT_OF_MEMORY,
-                       "no memory to keep another event of device %d", device);
+                       "no memory for another event of device %d", device);
     }
     return create(pool, device, event);
 }

@@ -96,7 +96,7 @@ static warm_status simulate_place(wm_numa *numa, void *pointer, size_t bytes,
         range = wm_meta_alloc(sizeof *range);
         if (range == NULL) {
             return wm_fail(WARM_OUT_OF_MEMORY,
-                           "no memory for the record of a place");
+                           "no memory to record the node of a range");
         }
         range->begin = begin;
         range->end = begin + bytes;

@@ -28,7 +28,7 @@
 enum {
     WM_NODES_MAX = 64,
     WM_NODE_UNKNOWN = -1,
-    WM_NUMA_MASK = 1024 / (8 * sizeof(unsigned long)) /* a kernel's, at most */
+    WM_NUMA_MASK = 1024 / (8 * sizeof(unsigned long)) /* words of a mask */
 };
 
 typedef struct wm_numa {

@@ -316,7 +316,7 @@ static inline size_t wm_host_pages(const wm_host *host, size_t bytes)
     return (bytes + host->page - 1) & ~(host->page - 1);
 }
 
-/* The files, from the ground up: each calls only those above it here. */
+/* The files, lowest first: a file calls only files above it in this list. */
 
 /* host_thread.c */
 /* Before anything else of this file: at_exit runs in every thread that ends
@@ -397,7 +397,7 @@ void wm_host_workers_end(wm_host *host);
 /* Before a call that CUDA forbids during captures: if the calling thread has a
  * capture under way and is not relaxed, invalidates its captures and fails. */
 warm_status wm_host_unsafe_locked(wm_host *host, const char *call);
-/* The same with no lock held. */
+/* wm_host_unsafe_locked() with no lock held. */
 warm_status wm_host_unsafe(wm_host *host, const char *call);
 /* Invalidates a capture. call, a constant string, is what later messages name;
  * the first call counts. */
@@ -420,7 +420,7 @@ void wm_host_capture_leave_locked(wm_host *host, wm_host_core *core);
 void wm_host_capture_unref(wm_host_capture *capture);
 
 /* host_memory.c */
-/* Takes bytes from the device's memory limit; call is named in errors. No lock
+/* Counts bytes against the device's memory limit; errors name call. No lock
  * held. */
 warm_status wm_host_charge(wm_host *host, int device, size_t bytes,
                            const char *call);

@@ -80,8 +80,9 @@ fail:
                         kind == WM_HOST_PINNED ? "pinned" : "device", error);
 }
 
-/* What a region takes of the device's memory. As with a GPU's driver, large
- * regions take whole grains; small ones share grains and take their size. */
+/* Bytes that a region counts against the device's memory. As with a GPU's
+ * driver, a large region counts whole grains; small ones share grains and count
+ * their size. */
 static size_t backed(size_t bytes)
 {
     return bytes < WM_HOST_GRAIN

@@ -111,8 +111,8 @@ static bool goes_on(const wm_host_region *region, size_t offset)
     return offset < region->bytes && region->unit[offset / UNIT] == REST;
 }
 
-/* The range that holds the given part. The part must consist of whole pieces
- * (with) or of units without memory (not with). Null and *status otherwise. */
+/* The range that holds the given part. with: the part must consist of whole
+ * pieces; else of units without memory. Null and *status otherwise. */
 static wm_host_region *find_locked(wm_host *host, int device, const void *range,
                                    size_t offset, size_t bytes, bool with,
                                    warm_status *status)

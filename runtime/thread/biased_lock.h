@@ -9,8 +9,8 @@
  *                                └─ yes ─► busy = 0, slow path
  *   owner, slow path    lock ─► content ─► unlock
  *   visitor             revoked |= reason, barrier in every thread, then
- *                       lock, wait until busy is 0 ─► content ─► restore,
- * unlock
+ *                       lock, wait until busy is 0 ─► content
+ *                       ─► restore, unlock
  *
  * If a visitor works on several biased locks as one, it unlocks each after its
  * visit but leaves it revoked and STILL, and restores all of them at the end.
@@ -71,8 +71,8 @@ void wm_biased_fini(wm_biased_lock *biased);
 
 /* The owner begins a hit: if true it may use the content until it calls
  * wm_biased_leave(), and does nothing in between that could block, fail or
- * jump. If false it has to take the slow path. also: more reasons of the caller
- * to refuse, so that one test covers all. */
+ * jump. If false it has to take the slow path. also: reasons of the caller to
+ * refuse (0: none), so that one test covers all. */
 static inline __attribute__((always_inline)) bool
 wm_biased_enter_unless(wm_biased_lock *biased, unsigned also)
 {
@@ -142,10 +142,10 @@ static inline bool wm_biased_is_hittable(wm_biased_lock *biased)
  * kernel refuses barriers, else 0. */
 unsigned wm_biased_birth(void);
 
-/* After it no hit begins under a biased lock that was revoked before it. False:
- * the kernel refuses the barrier, because a filter of system calls was
- * installed meanwhile. Then a biased lock whose owner ever could hit must not
- * be visited, unless its owner is known to be in no hit. */
+/* After the barrier no hit begins under a biased lock that was revoked before
+ * it. False: the kernel refuses the barrier, because a filter of system calls
+ * was installed meanwhile. Then a biased lock whose owner ever could hit must
+ * not be visited, unless its owner is known to be in no hit. */
 bool wm_biased_barrier(void);
 
 /* The owner holds the lock of a biased lock that is STILL: waits, with the lock

@@ -83,15 +83,15 @@ struct warm_runtime {
     /* Private pools that record: while there are any, allocations look up the
      * pool that they belong to. Relaxed; see wm_private_routes(). */
     _Atomic unsigned routes;
-    /* const. The graphs of a private pool (0: of none) were destroyed. later:
-     * memory must not be freed yet; the caller sets put_off. Call without a
-     * lock. */
+    /* const. Ends the workspaces of graphs, after the graphs of a private pool
+     * are gone (pool 0: of graphs without a pool). later: a stream captures, so
+     * no memory is freed yet; the caller sets put_off. Call without a lock. */
     void (*pool_over)(warm_runtime *runtime, uint64_t pool, bool later);
-    /* const. Frees memory of ended private pools; only: of this arena, null:
-     * of all. Cancellation is off. */
+    /* const. Frees memory of ended private pools. only: the arena whose memory
+     * is freed; null: all. Cancellation is off. */
     void (*tend_pools)(warm_runtime *runtime, struct wm_private_arena *only);
-    /* const. Captures may have ended: resumes handles that wait for that. Call
-     * without a lock. */
+    /* const. Captures may have ended: makes the calls that were put off (frees
+     * workspaces, destroys handles, closes imports). Call without a lock. */
     void (*captures_over)(warm_runtime *runtime);
     _Atomic bool put_off; /* relaxed: a hint that captures_over has work */
     /* const. Releases the handles of a window; set by runtime.c, since this
@@ -101,10 +101,10 @@ struct warm_runtime {
      * window's biased lock, perhaps under the windows lock; the function takes
      * inner locks and calls no driver. */
     void (*window_empty)(warm_runtime *runtime, wm_window *window);
-    /* const; may be null. The calling thread releases the runtime, or exits:
-     * records what only this thread can record, on its own default stream.
-     * True: something waits, and the thread calls again when it exits. Call
-     * without a lock; calls the driver. */
+    /* const; may be null. Called by a thread that releases the runtime, or
+     * exits: records the events that only this thread can record, on its own
+     * default stream. True: some frees still wait, and the thread calls again
+     * when it exits. Call without a lock; calls the driver. */
     bool (*thread_leaves)(warm_runtime *runtime, bool exits);
     unsigned window_revoked; /* const: reasons that close new windows */
     /* Written when threads start and end, so on another cache line than the

@@ -97,8 +97,8 @@ static void release(warm_runtime *runtime, wm_window *window)
     }
 }
 
-/* Relaxed, like all accesses of state: ordered by the exchange or lock that
- * passes the window on. */
+/* Relaxed, like all accesses of state: ordered by the exchange or the lock
+ * through which the next thread gets the window. */
 static void set_state(wm_window *window, enum wm_window_state state)
 {
     atomic_store_explicit(&window->state, (int)state, memory_order_relaxed);

@@ -22,10 +22,10 @@
  *
  * A thread's windows end when the thread exits, by the destructor of one
  * pthread key. If a later destructor of the thread makes a window again, that
- * is released in the next round of destructors. If ours ran in every round, the
+ * window ends in the next round of destructors. If ours ran in every round, the
  * thread gets no window any more. A foreign destructor that first calls the
- * library in the last round cannot be told from the thread itself: what it
- * reserves stays in use. */
+ * library in the last round cannot be distinguished from the thread itself:
+ * what it reserves stays in use. */
 #ifndef WM_WINDOW_H
 #define WM_WINDOW_H
 
@@ -72,7 +72,7 @@ typedef struct wm_window_call {
     int device;
 } wm_window_call;
 
-/* Who has a window, until it is cut. */
+/* Whether a thread has the window; meaningless once it is cut. */
 enum wm_window_state {
     WM_WINDOW_SPARE, /* no thread; empty */
     WM_WINDOW_USED,  /* its owner thread */

@@ -686,8 +686,8 @@ static const struct {
     {"none/t", "No such file or directory"},
     {"", "Is a directory"},
     {"pipe", "is not a file"},
-    {"%x", "'%x' is nothing"},
-    {"last%", "'%' is nothing"},
+    {"%x", "'%x' is unknown"},
+    {"last%", "'%' is unknown"},
     {"busy", "another runtime"},
 };
 
