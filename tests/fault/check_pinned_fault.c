@@ -230,10 +230,6 @@ WT_LOOP_TEST(test_B12_every_record_may_fail, 6)
     wt_fail_every_record(&flow, _i % 2 != 0);
 }
 
-static void nothing(void *argument)
-{
-}
-
 /* A stream at work, every record and query failing from then on: the block is
  * never handed out, however often it is asked for. */
 WT_LOOP_TEST(test_B4_memory_at_work_is_never_handed_out_after_a_failure, 2)
@@ -244,11 +240,11 @@ WT_LOOP_TEST(test_B4_memory_at_work_is_never_handed_out_after_a_failure, 2)
 
     for (size_t c = 0; c < sizeof calls / sizeof calls[0]; c++) {
         void *used = NULL, *other = NULL;
+        wt_gate *gate;
 
         begin((uint64_t)_i);
         used = wt_pinned(f.runtime, 100000);
-        wt_stall(f.runtime, f.stream);
-        wt_ok(warm_stream_host_func(f.runtime, f.stream, nothing, NULL));
+        gate = wt_gate_hold(f.runtime, f.stream);
         wt_ok(warm_record_stream(used, f.stream));
         wt_ok(warm_testing_fail(f.runtime, calls[c], 1, 1));
         wt_ok(warm_testing_fail(f.runtime, "stream_synchronize", 1, 1));
@@ -262,7 +258,7 @@ WT_LOOP_TEST(test_B4_memory_at_work_is_never_handed_out_after_a_failure, 2)
         }
         wt_ok(warm_testing_fail(f.runtime, calls[c], 0, 0));
         wt_ok(warm_testing_fail(f.runtime, "stream_synchronize", 0, 0));
-        wt_stall_end(f.runtime, f.stream);
+        wt_gate_open(gate);
         wt_ok(warm_stream_destroy(f.runtime, f.brief));
         end();
     }
