@@ -113,8 +113,9 @@ warm_status wm_binding_update(warm_runtime *runtime, wm_window *window,
                               const wm_window_call *call,
                               const wm_binding_request *want);
 
-/* Called before the stream is destroyed: binds every handle that is bound to it
- * to the default stream, except handles that other threads hold. */
+/* Called before a stream of the device is destroyed: binds the device's handles
+ * that are bound to it to the default stream, except handles that other threads
+ * hold. */
 void wm_binding_unbind_stream(warm_runtime *runtime, int device,
                               warm_stream stream);
 

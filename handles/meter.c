@@ -50,8 +50,8 @@ void wm_meter_begin(wm_meter *meter, const void *owner)
     if (ask) {
         before = free_bytes(meter);
         wm_lock_acquire(&meter->lock);
-        /* The first value is stored: each thread creates only after its own
-         * query. */
+        /* The first value is stored: no thread creates a handle before a value
+         * is stored. */
         if (!meter->before_read) {
             meter->free_before = before;
             meter->before_read = true;

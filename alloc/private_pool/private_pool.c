@@ -109,7 +109,8 @@ warm_status warm_private_pool_begin(warm_runtime *runtime,
      * on each use and free queries the driver whether its stream captures. */
     cancel = wm_cancel_off();
     wm_timelines_begin_recording(&runtime->pinned->timelines);
-    /* Release: a thread that reads this epoch sees that a pool records. */
+    /* Release pairs with the acquire in alloc() of device_memory.c: a thread
+     * that reads this epoch sees that a pool records, and caches no block. */
     atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_release);
     wm_cancel_restore(cancel);
     return WARM_OK;

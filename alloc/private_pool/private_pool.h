@@ -1,7 +1,7 @@
 /* private_pool.h: the private pools of a runtime (rows E1 to E8).
  *
- *   pool 3 ─┬─► arena of pinned memory, node 0      created by the first
- * request refs 2  ├─► arena of pinned memory, node 1      that is routed there
+ *   pool 3 ─┬─► arena of pinned memory, node 0    created by the first request
+ *   refs 2  ├─► arena of pinned memory, node 1    that is routed there
  *           └─► arena of device 0, lanes by stream
  *   recording: pool 3 ─► pool 1                     innermost first
  *

@@ -30,7 +30,8 @@ static warm_status init_background(wm_space *space,
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
     }
     b->space = space;
-    /* The thread and the reserve serve page-locked memory only. A device's idle
+    /* Only the page-locked space has a reserve and a thread, which polls frees
+     * of all spaces but returns idle segments of its own only. A device's idle
      * segments are returned when allocations of the device miss. */
     if (!traits->nodeless) {
         b->on = strcmp(options->background, "on") == 0;

@@ -132,7 +132,7 @@ bool wm_prewarm_has_jobs_locked(const wm_background *b);
  * flight.
  *
  * Warnings are logged by a thread for which no other thread waits: the user's
- * log function may allocate.  */
+ * log function may allocate. */
 struct wm_growth_call;
 struct wm_grow_request;
 
@@ -140,7 +140,7 @@ struct wm_grow_request;
 typedef struct wm_deferred_warning {
     size_t refused;    /* bytes that the driver refused to free */
     size_t torn;       /* bytes of which a part stayed mapped */
-    size_t unrecorded; /* refused bytes that have no record: leaked */
+    size_t unrecorded; /* bytes not returned that have no record: leaked */
     warm_error cause;  /* the last error of the first two kinds */
 } wm_deferred_warning;
 
@@ -171,10 +171,10 @@ size_t wm_growth_peak(wm_growth *growth);
 
 /* Returns idle segments of an arena and its siblings or (null) of all arenas,
  * the largest first, until at most target bytes are held. A segment that the
- * driver refused to free is tried last, in this call and later ones; for pieces
- * of expandable segments no refusal is recorded. Before it returns such pieces,
- * the caller waits for their streams. Returns the bytes that the driver freed.
- */
+ * driver refused to free is tried last, in this call and later ones. For pieces
+ * of expandable segments no refusal is recorded, and the caller has waited for
+ * their streams before (wm_growth_wait_for_streams()). Returns the bytes that
+ * the driver freed. */
 size_t wm_growth_give_back(struct wm_space *space, wm_arena *arena,
                            size_t target);
 /* wm_growth_give_back() of all arenas, for the public trims. If idle memory of
@@ -202,8 +202,8 @@ typedef struct wm_range_traits {
     /* Called before a growth by bytes. */
     void (*prepare)(struct wm_space *space, size_t bytes);
     /* Waits for the work queued on idle memory, which is then safe on every
-     * stream. True: polls alone would not have released all of that memory, so
-     * a refused caller may retry. */
+     * stream. True: memory may have become idle that polls would not have
+     * released, so a refused caller may retry. */
     bool (*settle)(struct wm_space *space, enum wm_settle whose);
 } wm_range_traits;
 
@@ -351,8 +351,8 @@ warm_status wm_space_check_left(const void *pointer);
 
 /* Frees a chain (next_done) of PENDING blocks whose streams have completed. */
 void wm_space_finish(wm_block *chain);
-/* Logs that the timelines leaked blocks. No lock held: the log function is the
- * program's and may call the library. */
+/* Logs that the timelines leaked blocks, once for each cause. No lock held: the
+ * log function is the program's and may call the library. */
 void wm_space_log_lost(wm_space *space);
 
 /* Frees a block whose state this thread changed from LIVE to FREEING. */
