@@ -309,11 +309,11 @@ static bool lose(wm_space *space, const struct wm_grow_request *request,
     bool lost = true;
 
     warm_last_error(&cause);
-    if (wm_space_begin_break(space, &breaking)) {
-        lost = request->expansion.part != NULL
-                   ? !uncommit(space, &request->expansion, bytes)
-                   : wm_growth_driver_free(space, request->arena, NULL, base,
-                                           bytes) != WARM_OK;
+    if (request->expansion.part != NULL) {
+        lost = !uncommit(space, &request->expansion, bytes);
+    } else if (wm_space_begin_break(space, &breaking)) {
+        lost = wm_growth_driver_free(space, request->arena, NULL, base,
+                                     bytes) != WARM_OK;
         wm_space_end_break(space, &breaking);
     }
     wm_lock_acquire(&growth->lock);
