@@ -55,42 +55,45 @@ enum { HELPERS = 63 };
 struct touch {
     char *base;
     size_t bytes;
-    _Atomic size_t next;  /* offset of the first unclaimed piece */
-    _Atomic bool refused; /* there is no memory */
+    _Atomic size_t next; /* offset of the first unclaimed piece */
+    _Atomic int error;   /* errno of a piece that was refused; 0: none was */
 };
 
-static bool touch_piece(char *base, size_t bytes)
+/* Returns 0, or errno. */
+static int touch_piece(char *base, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    int result;
+    int error;
 
     do {
-        result = madvise(base, bytes, MADV_POPULATE_WRITE);
-    } while (result != 0 && (errno == EAGAIN || errno == EINTR));
-    if (result == 0 || errno != EINVAL) {
-        return result == 0;
+        error = madvise(base, bytes, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
+    } while (error == EAGAIN || error == EINTR);
+    if (error != EINVAL) {
+        return error;
     }
     for (size_t i = 0; i < bytes; i += page) { /* a kernel before 5.14 */
         ((volatile char *)base)[i] = 0;
     }
-    return true;
+    return 0;
 }
 
 static void *touch_pieces(void *argument)
 {
     struct touch *t = argument;
 
-    /* Relaxed, both: the pages are published by the join. */
-    while (!atomic_load_explicit(&t->refused, memory_order_relaxed)) {
+    /* Relaxed, all: the pages and the error are published by the join. */
+    while (atomic_load_explicit(&t->error, memory_order_relaxed) == 0) {
         size_t at =
             atomic_fetch_add_explicit(&t->next, PIECE, memory_order_relaxed);
+        int error;
 
         if (at >= t->bytes) {
             break;
         }
-        if (!touch_piece(t->base + at,
-                         t->bytes - at < PIECE ? t->bytes - at : PIECE)) {
-            atomic_store_explicit(&t->refused, true, memory_order_relaxed);
+        error = touch_piece(t->base + at,
+                            t->bytes - at < PIECE ? t->bytes - at : PIECE);
+        if (error != 0) {
+            atomic_store_explicit(&t->error, error, memory_order_relaxed);
         }
     }
     return NULL;
@@ -121,7 +124,8 @@ bool wm_pin_touch(void *base, size_t bytes, unsigned threads)
     for (unsigned i = 0; i < started; i++) {
         pthread_join(helper[i], NULL);
     }
-    return !atomic_load_explicit(&t.refused, memory_order_relaxed);
+    errno = atomic_load_explicit(&t.error, memory_order_relaxed);
+    return errno == 0;
 }
 
 /* ---- registering -------------------------------------------------------- */

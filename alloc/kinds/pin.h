@@ -55,7 +55,7 @@ warm_status wm_pin_obtain(const wm_pin *pin, int node, size_t bytes,
 warm_status wm_pin_give_back(const wm_pin *pin, void *base, size_t bytes);
 
 /* Touches all pages of the range with several threads, the caller among them.
- * False: there is not enough memory. */
+ * False: a page was refused, for which errno has the reason. */
 bool wm_pin_touch(void *base, size_t bytes, unsigned threads);
 
 #endif
