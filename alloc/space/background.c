@@ -392,8 +392,9 @@ static warm_status start_locked(wm_background *b)
     }
     return b->started
                ? WARM_OK
-               : wm_fail(WARM_OUT_OF_MEMORY,
-                         "no thread could be started for option background");
+               : wm_fail(
+                     WARM_OUT_OF_MEMORY,
+                     "the runtime's background thread could not be started");
 }
 
 warm_status wm_background_begin(wm_background *b)

@@ -352,7 +352,8 @@ WT_TEST(test_wish_without_a_thread_is_refused_and_leaves_nothing)
     wt_refuse_threads(true);
     wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_prewarm(runtime, 16 * MIB, 0,
                                                      WARM_PREWARM_BACKGROUND));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "thread"));
+    ck_assert_ptr_nonnull(
+        strstr(warm_last_error_message(), "background thread"));
     progress(&done, &wanted);
     ck_assert_uint_eq(done, 0);
     ck_assert_uint_eq(wanted, 0);
