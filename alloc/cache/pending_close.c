@@ -218,7 +218,6 @@ static void poll_timeline(wm_arena_group *group, struct cycle *cycle,
         wm_timeline_poll_after_close(group->timelines, cycle->t, home);
     }
     wm_timeline_drop(group->timelines, cycle->t);
-    group->timelines->ops->report(group);
 }
 
 /* ---- a batch is full ----------------------------------------------------- */
@@ -266,6 +265,8 @@ void wm_pending_close(wm_window *window, wm_pending_stream *slot, bool mine)
         group = wm_cache_set_of(window)->arena->group;
         if (close_slot(window, slot, &cycle)) {
             poll_timeline(group, &cycle, mine ? &home : NULL);
+            /* Last: the log callback may end the thread's set. */
+            group->timelines->ops->report(group);
         }
     }
     wm_quiet_end(&quiet);

@@ -159,6 +159,37 @@ WT_TEST(test_a_miss_asks_for_what_the_slot_has)
     check_pending(0);
 }
 
+static warm_status released = WARM_NOT_READY;
+
+static void release_thread(void *context, warm_log_level level,
+                           const char *line)
+{
+    (void)level;
+    (void)line;
+    released = warm_thread_release(context);
+}
+
+/* The log callback ends the set of the thread that polls its slots. */
+WT_TEST(test_a_miss_outlives_a_log_callback_that_releases_the_thread)
+{
+    void *block;
+
+    if (wm_pending_index(stream) == WM_PENDING_SLOTS - 1) {
+        stream = stream_beside(); /* slots behind it are polled after it */
+    }
+    wt_stop(runtime, stream);
+    while (slot_of(stream)->closed == 0) {
+        wt_free_used(take(), stream);
+    }
+    atomic_store(&runtime->pinned->space.lost, BYTES); /* is to be logged */
+    warm_log_set(release_thread, runtime);
+    block = wt_pinned(runtime, 100 * SIZE);
+    warm_log_set(NULL, NULL);
+    wt_ok(released);
+    wt_ok(warm_free(block));
+    pass_all();
+}
+
 /* What finds no room in the magazines is in the arena. */
 WT_TEST(test_what_has_no_room_goes_where_it_belongs)
 {
