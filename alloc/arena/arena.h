@@ -233,7 +233,7 @@ typedef struct wm_request {
     uint64_t epoch;
     bool strict; /* only memory of this node will do */
     /* Null, or receives the reason of a failure, which then is neither logged
-     * nor counted (but see wm_space_refuse()). */
+     * nor counted, unless the caller calls wm_space_refuse() later. */
     warm_error *cause;
 } wm_request;
 

@@ -12,8 +12,8 @@
  * one. Runs of one lane merge; runs of different lanes do not, until a request
  * finds room only in several runs of its own lane and the common one. A lane
  * does not know its stream, nor does an arena know what a stream has completed:
- * stream_lane.c does, and calls wm_lanes_passed(). Page-locked memory has the
- * common lane only.
+ * stream_lane.c and stream_wait.c do, and call wm_lanes_passed(). Page-locked
+ * memory has the common lane only.
  *
  * A stream has a lane in each sibling arena in which it has had memory, made
  * with its first allocation there. The lane in the first sibling is made first

@@ -192,7 +192,8 @@ static bool pull_piece_locked(wm_arena *arena, wm_block *run, char *begin,
 }
 
 /* Detaches whole pieces of a run, from its end, until these are `most` bytes or
- * no piece is left; returns their bytes. */
+ * more, no piece is left, or there is no memory for a record; returns their
+ * bytes. */
 static size_t pull_pieces_locked(wm_arena *arena, wm_block *run, size_t most,
                                  wm_segment **chain)
 {

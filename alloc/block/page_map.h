@@ -82,9 +82,9 @@ void wm_page_map_set(const void *address, const void *record,
 void wm_page_map_fill(const void *base, size_t bytes, const void *record,
                       enum wm_entry_kind kind);
 
-/* Sets the entries of a slab's pages. A page in which exactly one slot begins
- * (every page, if slots have WM_PAGE bytes or more) has a RUN entry for that
- * slot, as the first page of a run has for the run. */
+/* Sets the entries of a slab's pages. If slots have WM_PAGE bytes or more, a
+ * page in which one begins has a RUN entry for that slot, as the first page of
+ * a run has for the run. Every other page has a SLAB entry. */
 void wm_page_map_fill_slab(wm_slab *slab);
 
 /* Slots are multiples of WM_GRAIN. The division by a slot's size is a product

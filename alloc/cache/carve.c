@@ -195,10 +195,10 @@ static bool growth_is_cheaper(const wm_arena_group *group, size_t bytes)
            wm_cache_growth_cost(group, bytes);
 }
 
-/* Every OWN_TURNS-th request of a set is not served from the set, so that its
- * caller polls other streams before larger runs are split. A poll at every
- * request costs twice as much as all the rest of a miss and saves less than 1 %
- * of memory. */
+/* wm_cache_take_own() returns null at every OWN_TURNS-th request of a set, so
+ * that its caller polls other streams before larger runs are split. A poll at
+ * every request costs twice as much as all the rest of a miss and saves less
+ * than 1 % of memory. */
 enum { OWN_TURNS = 16 };
 
 /* Splits a larger block; with merge, if there is none, merges a row, unless

@@ -126,7 +126,8 @@ typedef struct wm_magazine_set {
     int64_t completed;
     /* completed bytes that may be cached, at the last check */
     int64_t completed_max;
-    unsigned batches; /* completed batches since then */
+    /* completed batches of which the arena counted no block, modulo 2^32 */
+    unsigned batches;
     /* no growth for long: completed blocks are cached here */
     bool footprint_stable;
     /* entries dropped since another thread freed the block too */
@@ -136,7 +137,7 @@ typedef struct wm_magazine_set {
     wm_arena *arena;
     const wm_arena_group *group; /* const: the group of all its arenas */
     uint16_t misses;
-    uint16_t self_served; /* attempts of carve.c; see OWN_TURNS */
+    uint16_t self_served; /* calls of wm_cache_take_own(), for OWN_TURNS */
     /* lock arena taken by refills; of these, those at which another thread held
      * it */
     uint16_t locked, contended;

@@ -93,8 +93,9 @@ static wm_lock *spare_lock(const wm_arena_group *group)
     return &group->arenas->lock;
 }
 
-/* The empty set refills from the arena from now on. Clears its counts of growth
- * and of completed blocks if the arena is of another node. */
+/* The empty set refills from the arena from now on. If the arena is of another
+ * node, the budget of completed blocks starts again (completed.c): growth and
+ * completed bytes of one node do not count on another. */
 static void use_arena(wm_magazine_set *set, wm_arena *arena)
 {
     if (!wm_arena_is_sibling(set->arena, arena)) {

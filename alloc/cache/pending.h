@@ -165,10 +165,10 @@ void wm_pending_attach(struct wm_arena_group *group, warm_stream stream,
  * set. */
 bool wm_pending_poll_mine(struct wm_arena_group *group, uint64_t now);
 
-/* Flushes the batches of all threads that were begun at older_than or before to
- * the timelines. If t, a timeline that retires, is not null: detaches its slots
- * instead. Returns whether a window was visited. The caller holds no lock from
- * WM_RANK_WINDOWS on. */
+/* Flushes to the timelines all batches of every thread that began one at
+ * older_than or before. If t, a timeline that retires, is not null: detaches
+ * its slots instead. Returns whether a window was visited. The caller holds no
+ * lock from WM_RANK_WINDOWS on. */
 bool wm_pending_collect_all(wm_timelines *set, wm_timeline *t,
                             uint64_t older_than);
 

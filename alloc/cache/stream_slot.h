@@ -152,9 +152,11 @@ bool wm_stream_slot_free_slow(wm_window *window, wm_block *block);
 
 /* ---- slow paths ---------------------------------------------------------- */
 
-/* True if the calling thread's window has the lane of a stream, which is then
- * written to the request. Always sets request->arena: the arena of the thread's
- * set for the stream, else that of its sets for other streams of the device. */
+/* True if the calling thread's window has a trusted slot for the stream: then
+ * sets lane (held: the caller drops it), stream and epoch of the request.
+ * Always sets request->arena: the arena of the thread's set for the stream,
+ * else of one of its sets for other streams of the device, else the first arena
+ * or, with option arenas, one of its siblings. */
 bool wm_stream_slot_is_known(struct wm_arena_group *group, warm_stream stream,
                              struct wm_request *request);
 

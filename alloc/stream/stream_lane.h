@@ -138,8 +138,8 @@ wm_lane_owner *wm_lane_owner_next_locked(wm_lane_registry *registry,
 /* Whether the stream is adopted and not retired. */
 bool wm_lane_owner_lives(const wm_lane_owner *owner);
 /* Unlocks the owner's registry. Frees the owner if its lane has ended, unless
- * its fence is queued or a thread waits for its stream: that thread reads the
- * owner and its timeline. */
+ * its fence is queued, or a thread waits for its stream or makes it wait: that
+ * thread reads the owner and its timeline. */
 void wm_lane_owner_unlock(wm_lane_owner *owner);
 
 #endif

@@ -66,9 +66,9 @@ typedef struct wm_timeline_ops {
      * a block with field stuck is to be leaked, one with captured retained. */
     void (*finish)(wm_block *chain);
     /* Moves the uses in threads' slots into their timelines: all uses of one
-     * timeline, or, if timeline is null, those of every thread with a use added
-     * at older_than or before. Returns whether a thread's window was visited.
-     */
+     * timeline, whose slots are detached; or, if timeline is null, all uses of
+     * every thread with a use added at older_than or before. Returns whether a
+     * thread's window was visited. */
     bool (*collect)(wm_timelines *set, wm_timeline *timeline,
                     uint64_t older_than);
     /* Logs, once, that finish() leaked blocks. */

@@ -79,10 +79,11 @@ static void await_breaks(wm_timelines *set)
     wm_lock_release(&set->lock);
 }
 
-/* Waits for threads that query t's stream by name and for its recorders: a
- * thread to which the driver reported no capture makes its next call on the
- * stream before the capture begins. In a callback does not wait, since the
- * callback may run inside such a call. */
+/* Waits for threads that query t's stream by name, and for recorders that began
+ * before capture_due was set: a thread to which the driver reported no capture
+ * makes its next call on the stream before the capture begins. In a callback
+ * only sets capture_due, and does not wait, since the callback may run inside
+ * such a call. */
 static void await_callers(wm_timelines *set, wm_timeline *t)
 {
     bool waits = !wm_callback_inside();
