@@ -100,7 +100,7 @@ extern "C" {
  * would run out, the stream is made to wait (cudaStreamWaitEvent) for up to 16
  * adopted streams with idle memory, and then uses that memory: its later work
  * runs after theirs, and no thread waits. A default stream is not made to wait,
- * nor is any stream if one of those streams captures. */
+ * nor a stream that captures; and no stream waits for one that captures. */
 WARM_API warm_status warm_device_alloc(warm_runtime *runtime, int device,
                                        warm_stream stream, size_t bytes,
                                        void **pointer);
@@ -153,7 +153,7 @@ typedef struct warm_device_stats {
     uint64_t failures; /* requests that ended out of memory */
     uint64_t captured, captured_bytes; /* blocks kept for graphs */
     uint64_t lost, lost_bytes; /* blocks leaked after an error of the driver */
-    uint64_t cache_hits;       /* requests served without a driver call */
+    uint64_t cache_hits;       /* requests served from memory already held */
     warm_duration driver_alloc, driver_free; /* its calls for segments */
     /* all.held_bytes + workspace_bytes once the runtime has noticed that the
      * device was reset (runtime.h): that memory is gone. Before: 0. */

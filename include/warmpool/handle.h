@@ -27,14 +27,15 @@
  * must not share a workspace: reserve a handle again with
  * warm_handle_reserve_on() in the capture, before it is used there, and once
  * more after the capture; and use a leased handle either in the capture or for
- * other work. If a private pool records (warm_private_pool_begin()), the
- * graph's workspace comes from it and stays until the pool has ended and no
- * handle is bound to the workspace; graphs of one pool must not run at once. In
- * a capture without a private pool no workspace is set, and cuBLAS obtains its
- * own, as memory nodes of the graph; CUDA allows no such nodes in child graphs
- * and in graphs that the device launches. If a handle was not reserved again in
- * the capture, its workspace belongs to the graph: until the pool has ended, or
- * without a pool for ever; the first such workspace on a device is logged.
+ * other work. If a private pool records (warm_private_pool_begin()), the handle
+ * gets a workspace for the graphs of that pool, which stays until the pool has
+ * ended and no handle is bound to it; graphs of one pool must not run at once.
+ * In a capture without a private pool no workspace is set, and cuBLAS obtains
+ * its own, as memory nodes of the graph; CUDA allows no such nodes in child
+ * graphs and in graphs that the device launches. If a handle was not reserved
+ * again in the capture, its workspace belongs to the graph: until the pool has
+ * ended, or without a pool for ever; the first such workspace on a device is
+ * logged.
  *
  * Common status: INVALID_ARGUMENT (runtime or output null, kind or device out
  * of range), RUNTIME_GONE, FORKED, EXITING.
@@ -72,13 +73,14 @@ typedef int warm_kind;
  * that prewarms calls create, one that trims or destroys the runtime calls
  * destroy, and one that retires a stream calls bind_stream with null (the
  * default stream), and destroy if that fails. A thread of the runtime, with all
- * signals blocked, calls create to prewarm in the background.
- * No lock of warmpool is held: a callback may call warmpool. Handles that it
- * reserves on a thread of the runtime are returned to the pool after the
- * callback. If it reserves or leases the very handle that its thread is about
- * to get, it gets INVALID_ARGUMENT, and RUNTIME_GONE if the runtime is being
- * destroyed. A callback ends by returning: no exception, longjmp() or
- * pthread_exit() may leave it.
+ * signals blocked, calls create to prewarm in the background. A deferred
+ * destroy is called by the threads that warm_handle_trim() names.
+ * No lock of warmpool is held: a callback may call warmpool. Handles that
+ * create reserves on a thread of the runtime are returned to the pool after it.
+ * If a callback reserves or leases a handle of the kind and device of which its
+ * thread is about to get one, it gets INVALID_ARGUMENT; if the runtime is being
+ * destroyed, it gets RUNTIME_GONE for every handle. A callback ends by
+ * returning: no exception, longjmp() or pthread_exit() may leave it.
  * Captures: while a stream of the device is known to capture
  * (warm_capture_announce()) destroy is deferred. create is called, in CUDA's
  * relaxed mode: it may allocate but must not wait for the device. No capture
@@ -193,9 +195,9 @@ WARM_API warm_status warm_handle_return(warm_runtime *runtime,
  * show the progress (idle, prewarming, failed); a count of 0 does nothing.
  * Status: INVALID_ARGUMENT (also: unknown flags); else as
  * warm_handle_reserve(), and handles created until then stay. In the background
- * only OUT_OF_MEMORY, if no thread could be started; warm_handle_prewarm_wait()
- * returns other failures. Takes milliseconds for each handle, unless in the
- * background. */
+ * OUT_OF_MEMORY means that no thread could be started, and
+ * warm_handle_prewarm_wait() returns why a creation failed. Takes milliseconds
+ * for each handle, unless in the background. */
 WARM_API warm_status warm_handle_prewarm(warm_runtime *runtime, warm_kind kind,
                                          int device, unsigned count,
                                          unsigned flags);

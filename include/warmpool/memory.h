@@ -229,8 +229,9 @@ WARM_API warm_status warm_pinned_trim(warm_runtime *runtime, size_t target,
  * runtime obtains the memory; of several calls for one node the largest counts.
  * Status: OUT_OF_MEMORY (what was obtained stays, and the message has the bytes
  * idle), INVALID_ARGUMENT (node, flags), DRIVER_ERROR, UNSUPPORTED, as for
- * warm_pinned_alloc(); in the background only: no thread could be started;
- * warm_pinned_prewarm_wait() returns other failures. */
+ * warm_pinned_alloc(). In the background OUT_OF_MEMORY means that no thread
+ * could be started, and warm_pinned_prewarm_wait() returns why memory could not
+ * be obtained. */
 WARM_API warm_status warm_pinned_prewarm(warm_runtime *runtime, size_t bytes,
                                          int node, unsigned flags);
 

@@ -62,7 +62,7 @@ typedef struct warm_duration {
     X(pageable, "blocks", "live pageable blocks; in no figure above")          \
     X(pageable_bytes, "bytes", "usable bytes of live pageable blocks")         \
     X(pageable_pending, "blocks", "freed, and waiting for streams")            \
-    X(pageable_held, "bytes", "bytes mapped for pageable blocks, lost ones too")
+    X(pageable_held, "bytes", "all bytes mapped for pageable blocks")
 
 /* name, unit, meaning; of type warm_duration */
 #define WARM_SPACE_DURATION_MAP(X)                                             \
@@ -72,7 +72,7 @@ typedef struct warm_duration {
 /* name, unit, meaning; of type uint64_t */
 #define WARM_SPACE_COUNT_MAP(X)                                                \
     X(idle_bytes, "bytes", "bytes held and free to be allocated")              \
-    X(cache_hits, "blocks", "requests served without a driver call")           \
+    X(cache_hits, "blocks", "requests served from memory already held")        \
     X(retries, "calls", "requests retried after memory was short")             \
     X(failures, "calls", "requests that ended out of memory")                  \
     X(spilled, "blocks", "requests served by another node than their own")     \
@@ -123,9 +123,10 @@ WARM_API warm_status warm_pinned_get_class_stats(warm_runtime *runtime,
 
 /* warm_pinned_reset_peaks() sets every peak to the current value (peaks of live
  * blocks and their bytes may be above it, as described at the top).
- * warm_pinned_reset_totals() sets allocated to the current value, and freed,
- * counts and durations to 0, except lost and captured. Neither changes what the
- * other sets.
+ * warm_pinned_reset_totals() sets allocated to the current value, and sets to 0
+ * freed, the durations, cache_hits, retries, failures, spilled and
+ * double_frees; all other counts describe the present state and stay. Neither
+ * changes what the other sets.
  */
 WARM_API warm_status warm_pinned_reset_peaks(warm_runtime *runtime);
 WARM_API warm_status warm_pinned_reset_totals(warm_runtime *runtime);
