@@ -51,7 +51,7 @@ typedef struct wm_history_event {
     uint64_t bytes;   /* requested; for segments: their size */
     uint64_t lane_id; /* the stream's; 0: none */
     uint64_t pool;    /* private pool; 0: none */
-    uint64_t arena;   /* address of the first arena of its group */
+    uint64_t arena;   /* address of the first sibling (arena.h) */
     wm_origin origin;
 } wm_history_event;
 

@@ -28,7 +28,7 @@
 enum {
     WM_NODES_MAX = 64,
     WM_NODE_UNKNOWN = -1,
-    WM_NUMA_MASK = 1024 / (8 * sizeof(unsigned long)) /* words of a mask */
+    WM_NUMA_MASK = 1024 / (8 * sizeof(unsigned long)) /* words, 1024 nodes */
 };
 
 typedef struct wm_numa {

@@ -124,7 +124,8 @@ static inline void wm_biased_restore(wm_biased_lock *biased, unsigned reasons)
 static inline bool wm_biased_is_revoked(wm_biased_lock *biased,
                                         unsigned reasons)
 {
-    /* Relaxed: the caller is the thread that set the reasons. */
+    /* Relaxed: the caller set the reason itself, or holds the lock under which
+     * the visitor left it; without either the answer is a hint. */
     return (atomic_load_explicit(&biased->revoked, memory_order_relaxed) &
             reasons) != 0;
 }

@@ -83,9 +83,10 @@ struct warm_runtime {
     /* Private pools that record: while there are any, allocations look up the
      * pool that they belong to. Relaxed; see wm_private_routes(). */
     _Atomic unsigned routes;
-    /* const. Ends the workspaces of graphs, after the graphs of a private pool
-     * are gone (pool 0: of graphs without a pool). later: a stream captures, so
-     * no memory is freed yet; the caller sets put_off. Call without a lock. */
+    /* const. The graphs of a private pool are gone: frees the workspaces that
+     * only they used, and those that earlier calls could not free (pool 0: only
+     * these). later: a stream captures, so nothing is freed yet; the caller
+     * sets put_off. Call without a lock. */
     void (*pool_over)(warm_runtime *runtime, uint64_t pool, bool later);
     /* const. Frees memory of ended private pools. only: the arena whose memory
      * is freed; null: all. Cancellation is off. */
@@ -103,8 +104,9 @@ struct warm_runtime {
     void (*window_empty)(warm_runtime *runtime, wm_window *window);
     /* const; may be null. Called by a thread that releases the runtime, or
      * exits: records the events that only this thread can record, on its own
-     * default stream. True: some frees still wait, and the thread calls again
-     * when it exits. Call without a lock; calls the driver. */
+     * default stream. True: some frees still wait or a capture of that stream
+     * is announced, and the thread calls again when it exits. Call without a
+     * lock; calls the driver. */
     bool (*thread_leaves)(warm_runtime *runtime, bool exits);
     unsigned window_revoked; /* const: reasons that close new windows */
     /* Written when threads start and end, so on another cache line than the
