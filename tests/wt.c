@@ -29,7 +29,8 @@ void wt_add(struct wt_entry *entry)
 
 enum { SETUPS = 6 };
 
-/* One for each setup: of those, what is not there is null. */
+/* Makes tcase[0] for the case's setup, which may be null, and tcase[i] for
+ * also[i - 1]; null if there is none. */
 static void make_cases(Suite *suite, const struct wt_case *of, TCase **tcase)
 {
     for (int i = 0; i < SETUPS; i++) {

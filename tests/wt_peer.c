@@ -189,7 +189,8 @@ static warm_status take_step(warm_runtime *runtime, const struct request *q,
     return WARM_INVALID_ARGUMENT;
 }
 
-/* Runs until the parent says so, or until the parent has ended. */
+/* The peer: runs the steps that the parent sends, until STEP_END or STEP_DIE,
+ * or until the parent has ended. Does not return. */
 static void serve(int in, int out, int devices)
 {
     warm_options options = {.size = sizeof options,

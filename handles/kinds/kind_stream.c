@@ -43,8 +43,8 @@ static warm_status reset(wm_kind *kind, int device, void *handle)
     status = wm_driver_stream_capture(kind->driver, handle, &capture);
     if (status == WARM_OK && capture != WM_CAPTURE_NONE) {
         status = wm_fail(WARM_CAPTURE_ERROR,
-                         "the stream still captures, and the thread that "
-                         "began the capture no longer holds it");
+                         "the stream still captures: it was returned to the "
+                         "pool before its capture ended");
     }
     return status;
 }
