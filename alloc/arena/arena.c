@@ -273,8 +273,7 @@ static void each_block(wm_arena *arena, unsigned states,
                        void *context)
 {
     for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
-        for (wm_block *run = wm_segment_first_run(s); run != NULL;
-             run = run->after) {
+        for (wm_block *run = s->first; run != NULL; run = run->after) {
             bool split = wm_block_state(run) == WM_BLOCK_SLAB;
             wm_slab *slab = split ? wm_block_at(run->base)->slab : NULL;
 

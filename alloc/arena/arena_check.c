@@ -57,19 +57,20 @@ static bool check_slab(struct tally *tally, const wm_block *run)
 }
 
 /* A run of an expandable segment without memory, or being mapped or unmapped:
- * the page map knows its first page and no other. */
+ * the page map knows its start, and covers no granule that begins in it. */
 static bool check_gap(struct tally *tally, wm_block *run,
                       enum wm_block_state next)
 {
     size_t unit = run->segment->unit;
+    const char *last = run->base + run->bytes - WM_PAGE;
+    const char *granule = last - (uintptr_t)last % WM_GRANULE;
     bool idle = wm_block_state(run) == WM_BLOCK_GAP;
 
     tally->gaps += idle;
     tally->held -= run->bytes;
     return unit > 0 && (uintptr_t)run->base % unit == 0 &&
            run->bytes % unit == 0 && wm_block_at(run->base) == run &&
-           (run->bytes == WM_PAGE ||
-            wm_page_map_get(run->base + run->bytes - 1) == 0) &&
+           (granule <= run->base || wm_page_map_get(granule) == 0) &&
            !(idle && (next == WM_BLOCK_GAP || !wm_piece_none_locked(run)));
 }
 
@@ -97,15 +98,17 @@ static bool check_segment(struct tally *tally, wm_segment *segment)
 {
     char *at = segment->base;
 
+    if (segment->first->base != at) {
+        return false;
+    }
     tally->held += segment->bytes;
     tally->dedicated_segments += segment->dedicated;
-    tally->whole += wm_run_is_idle(wm_segment_first_run(segment)) &&
-                    wm_run_is_segment(wm_segment_first_run(segment));
+    tally->whole +=
+        wm_run_is_idle(segment->first) && wm_run_is_segment(segment->first);
     if (segment->unit == 0 && segment->held != segment->bytes) {
         return false;
     }
-    for (wm_block *run = wm_segment_first_run(segment); run != NULL;
-         run = run->after) {
+    for (wm_block *run = segment->first; run != NULL; run = run->after) {
         if (run->base != at || run->segment != segment || run->slab != NULL ||
             run->lane == NULL || !check_run(tally, run)) {
             return false;

@@ -139,10 +139,18 @@ static inline bool wm_run_is_segment(const wm_block *run)
 {
     return run->bytes == run->segment->bytes && run->segment->unit == 0;
 }
-/* The run at the start of a segment; the others follow by after. */
-wm_block *wm_segment_first_run(wm_segment *segment);
-/* Sets whether a run starts at base, for look-ups of inner addresses. */
-void wm_run_mark(wm_segment *segment, const char *base, bool start);
+/* The cell of a segment in which base lies. */
+static inline size_t wm_run_cell(const wm_segment *segment, const char *base)
+{
+    return (size_t)(base - segment->base) >> wm_segment_cell_shift(segment);
+}
+/* Sets whether a run starts in the cell of base, for look-ups of inner
+ * addresses. */
+static inline void wm_run_mark(wm_segment *segment, const char *base,
+                               bool start)
+{
+    wm_bit_set_locked(segment->starts, wm_run_cell(segment, base), start);
+}
 /* Initialises the record of an idle run at base and enters it in the map; the
  * run is in no bin yet. */
 void wm_run_init(wm_block *block, wm_segment *segment, char *base,
@@ -152,9 +160,8 @@ void wm_run_init(wm_block *block, wm_segment *segment, char *base,
 wm_block *wm_run_cut_locked(wm_arena *arena, wm_block *block, size_t bytes);
 void wm_run_split_locked(wm_arena *arena, wm_block *block, size_t bytes);
 /* Merges the run with the next one, which is in no bin and whose record becomes
- * spare. inner: the new page map entry of the next run's first page. */
-void wm_run_absorb_locked(wm_arena *arena, wm_block *block,
-                          const wm_segment *inner);
+ * spare. */
+void wm_run_absorb_locked(wm_arena *arena, wm_block *block);
 /* The bins in which the run belongs while idle. link: adds it there; unlink:
  * removes it. */
 wm_bins *wm_run_bins(const wm_block *run);

@@ -461,8 +461,7 @@ size_t wm_arena_largest(wm_arena *arena)
     for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
         wm_lock_acquire(&a->lock);
         for (wm_segment *s = a->segments; s != NULL; s = s->next) {
-            for (wm_block *run = wm_segment_first_run(s); run != NULL;
-                 run = run->after) {
+            for (wm_block *run = s->first; run != NULL; run = run->after) {
                 if (run->bytes > largest &&
                     (wm_block_state(run) == WM_BLOCK_IDLE ||
                      wm_block_state(run) == WM_BLOCK_CACHED)) {
@@ -559,8 +558,7 @@ static warm_device_figures split_of(wm_segment *segment)
 {
     warm_device_figures split = {.inactive_split = 0};
 
-    for (wm_block *run = wm_segment_first_run(segment); run != NULL;
-         run = run->after) {
+    for (wm_block *run = segment->first; run != NULL; run = run->after) {
         wm_block *before = run->before;
 
         if (wm_block_state(run) == WM_BLOCK_SLAB) {

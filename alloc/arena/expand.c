@@ -118,7 +118,7 @@ static void link_gap(wm_arena *arena, wm_block *gap)
 static void absorb_gap_locked(wm_arena *arena, wm_block *gap)
 {
     wm_idle_unlink(&arena->gaps, gap->after);
-    wm_run_absorb_locked(arena, gap, NULL);
+    wm_run_absorb_locked(arena, gap);
 }
 
 void wm_gap_put_locked(wm_arena *arena, wm_block *run)
@@ -175,9 +175,8 @@ bool wm_expand_remove(wm_arena *arena, void **base, size_t *bytes)
         *bytes = segment->bytes;
         wm_idle_unlink(&arena->gaps, gap);
         wm_run_mark(segment, segment->base, false);
-        wm_page_map_set(segment->base, NULL, WM_ENTRY_RUN);
+        wm_page_map_set_run(gap->base, gap->bytes, NULL);
         wm_segment_unlink_locked(arena, segment);
-        segment->first = gap;
         wm_segment_give_locked(arena, segment);
     }
     wm_lock_release(&arena->lock);
@@ -340,17 +339,9 @@ static void put_claimed_locked(wm_arena *arena, wm_block *run)
     wm_run_join_locked(arena, run);
 }
 
-/* Does not touch the entry of the first page, which is always a RUN: a look-up
- * of a stale pointer may be using it. */
-static void map_pages(wm_segment *segment, const wm_block *part)
-{
-    wm_page_map_fill(part->base + WM_PAGE, part->bytes - WM_PAGE, segment,
-                     WM_ENTRY_INNER);
-}
-
 void wm_expand_fill_locked(wm_arena *arena, wm_segment *segment, wm_block *part)
 {
-    map_pages(segment, part);
+    wm_page_map_cover(part->base, part->bytes, segment);
     wm_run_init(part, segment, part->base, part->bytes);
     part->put_at = 0;
     part->idle_since_ns = wm_clock_ns();
@@ -360,7 +351,7 @@ void wm_expand_fill_locked(wm_arena *arena, wm_segment *segment, wm_block *part)
 /* The part becomes LOST: it is unknown whether it has memory. */
 static void lose_locked(wm_arena *arena, wm_segment *segment, wm_block *part)
 {
-    map_pages(segment, part);
+    wm_page_map_cover(part->base, part->bytes, segment);
     part->slab = NULL;
     /* The record may have served another block. */
     part->lane_id = 0;

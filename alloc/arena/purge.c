@@ -26,7 +26,7 @@ static uint64_t segment_rank(const wm_segment *segment, bool oldest)
  * segment. */
 static bool is_whole(wm_segment *segment)
 {
-    wm_block *run = wm_segment_first_run(segment);
+    wm_block *run = segment->first;
 
     if (segment->arena->retaining || segment->unit > 0) {
         return false;
@@ -46,7 +46,7 @@ static bool may_go(wm_segment *segment, const wm_purge *purge)
     /* The time is valid only if the segment is one run. */
     return segment->idle_since_ns <= purge->before_ns && is_whole(segment) &&
            (purge->before_ns == UINT64_MAX ||
-            wm_run_is_segment(wm_segment_first_run(segment))) &&
+            wm_run_is_segment(segment->first)) &&
            segment_rank(segment, purge->oldest) >= purge->least;
 }
 
@@ -176,12 +176,10 @@ static bool pull_piece_locked(wm_arena *arena, wm_block *run, char *begin,
         wm_run_split_locked(arena, run, bytes);
     }
     wm_block_set_state(run, WM_BLOCK_VOID);
-    wm_page_map_fill(begin, bytes, NULL, WM_ENTRY_RUN);
-    wm_page_map_set(begin, run, WM_ENTRY_RUN);
+    wm_page_map_cover(begin, bytes, NULL);
     wm_segment_log(arena, begin, bytes, WM_HISTORY_SEGMENT_UNMAP);
     arena->detached_bytes += bytes;
-    piece->base = begin;
-    piece->bytes = bytes;
+    wm_segment_place(piece, begin, bytes);
     piece->arena = arena;
     piece->unit = 0;
     piece->first = run;

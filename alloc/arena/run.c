@@ -58,12 +58,6 @@ wm_block *wm_record_take_locked(wm_arena *arena)
 
 /* ---- runs ------------------------------------------------------------- */
 
-void wm_run_mark(wm_segment *segment, const char *base, bool start)
-{
-    wm_bit_set_locked(segment->starts, (size_t)(base - segment->base) / WM_PAGE,
-                      start);
-}
-
 void wm_run_init(wm_block *block, wm_segment *segment, char *base, size_t bytes)
 {
     wm_block_set_base(block, base);
@@ -71,7 +65,7 @@ void wm_run_init(wm_block *block, wm_segment *segment, char *base, size_t bytes)
     block->segment = segment;
     wm_block_set_state(block, WM_BLOCK_IDLE);
     wm_run_mark(segment, base, true);
-    wm_page_map_set(base, block, WM_ENTRY_RUN);
+    wm_page_map_set_run(base, bytes, block);
 }
 
 wm_bins *wm_run_bins(const wm_block *run)
@@ -103,6 +97,8 @@ wm_block *wm_run_cut_locked(wm_arena *arena, wm_block *block, size_t bytes)
 {
     wm_block *rest = wm_record_take_locked(arena);
 
+    /* First, since large runs that begin in one granule share an entry. */
+    wm_page_map_resize_run(block, bytes);
     wm_run_init(rest, block->segment, block->base + bytes,
                 block->bytes - bytes);
     wm_run_move(rest, block->lane);
@@ -173,8 +169,7 @@ enum { OVERSIZE_MIN = 64 << 20, SMALL_PART = 32, PAYING_PART = 16 };
 /* All requests may use its runs, until it is wholly idle again. */
 static void open_oversize_locked(wm_arena *arena, wm_segment *segment)
 {
-    for (wm_block *run = wm_segment_first_run(segment); run != NULL;
-         run = run->after) {
+    for (wm_block *run = segment->first; run != NULL; run = run->after) {
         if (wm_run_is_idle(run)) {
             wm_bins_remove(&run->lane->idle[WM_RUNS_OVERSIZE], run);
             wm_bins_insert(&run->lane->idle[WM_RUNS_LARGE], run);
@@ -257,13 +252,27 @@ static bool is_bad_cut(const wm_arena *arena, const wm_block *run, size_t bytes,
             arena->fresh_bytes > arena->stats.held_bytes.current / CUT_POLLS);
 }
 
-void wm_run_absorb_locked(wm_arena *arena, wm_block *block,
-                          const wm_segment *inner)
+/* A run starts no more; the neighbours of the run start in other cells, or the
+ * cell stays marked. */
+static void unmark(const wm_block *run)
+{
+    wm_segment *segment = run->segment;
+    size_t cell = wm_run_cell(segment, run->base);
+
+    if (wm_run_cell(segment, run->before->base) != cell &&
+        (run->after == NULL ||
+         wm_run_cell(segment, run->after->base) != cell)) {
+        wm_run_mark(segment, run->base, false);
+    }
+}
+
+void wm_run_absorb_locked(wm_arena *arena, wm_block *block)
 {
     wm_block *next = block->after;
 
-    wm_run_mark(next->segment, next->base, false);
-    wm_page_map_set(next->base, inner, WM_ENTRY_INNER);
+    unmark(next);
+    wm_page_map_set_run(next->base, next->bytes, NULL);
+    wm_page_map_resize_run(block, block->bytes + next->bytes);
     block->bytes += next->bytes;
     if (next->put_at > block->put_at) {
         block->put_at = next->put_at;
@@ -302,7 +311,7 @@ wm_block *wm_run_join_lanes_locked(wm_arena *arena, wm_lane *lane,
         if (next->lane != lane) {
             next->put_at = 0;
         }
-        wm_run_absorb_locked(arena, first, first->segment);
+        wm_run_absorb_locked(arena, first);
     }
     wm_run_link(first);
     return first;
@@ -322,8 +331,7 @@ static wm_block *join_any_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
         if (s->small != small || s->oversize || s->bytes < bytes) {
             continue;
         }
-        for (wm_block *run = wm_segment_first_run(s); run != NULL;
-             run = run->after) {
+        for (wm_block *run = s->first; run != NULL; run = run->after) {
             bool may = wm_run_may_have(arena, lane, run);
 
             first = may && sum > 0 ? first : run;
@@ -385,12 +393,12 @@ void wm_run_join_locked(wm_arena *arena, wm_block *block)
     wm_block_set_state(block, WM_BLOCK_IDLE);
     if (may_join(block, block->after)) {
         wm_run_unlink(block->after);
-        wm_run_absorb_locked(arena, block, block->segment);
+        wm_run_absorb_locked(arena, block);
     }
     if (may_join(block, block->before)) {
         block = block->before;
         wm_run_unlink(block);
-        wm_run_absorb_locked(arena, block, block->segment);
+        wm_run_absorb_locked(arena, block);
     }
     if (wm_run_is_segment(block)) {
         block->segment->oversize =
@@ -400,25 +408,13 @@ void wm_run_join_locked(wm_arena *arena, wm_block *block)
     wm_run_link(block);
 }
 
-wm_block *wm_segment_first_run(wm_segment *segment)
-{
-    uintptr_t entry = wm_page_map_get(segment->base);
-    wm_block *block;
-
-    if ((entry & 3) == WM_ENTRY_SLAB) {
-        return ((wm_slab *)(entry & ~(uintptr_t)3))->run;
-    }
-    block = (wm_block *)(entry - WM_ENTRY_RUN); /* of a run, or a slot */
-    return block->slab != NULL ? block->slab->run : block;
-}
-
 void wm_segment_forget(wm_segment *segment)
 {
-    for (wm_block *run = wm_segment_first_run(segment); run != NULL;
-         run = run->after) {
-        bool gap = wm_block_state(run) == WM_BLOCK_GAP;
-
-        wm_page_map_fill(run->base, gap ? WM_PAGE : run->bytes,
-                         gap ? NULL : &wm_page_gone, WM_ENTRY_IMPORTED);
+    wm_page_map_cover(segment->base, segment->bytes, NULL);
+    for (wm_block *run = segment->first; run != NULL; run = run->after) {
+        wm_page_map_set_run(run->base, run->bytes, NULL);
+        if (wm_block_state(run) != WM_BLOCK_GAP) {
+            wm_page_map_fill(run->base, run->bytes, &wm_page_gone);
+        }
     }
 }

@@ -34,7 +34,7 @@ void wm_segment_unlink_locked(wm_arena *arena, wm_segment *segment)
 /* The segment's runs are in no bin and not IDLE: detached, or just made. */
 void wm_segment_attach_locked(wm_arena *arena, wm_segment *segment)
 {
-    wm_page_map_fill(segment->base, segment->bytes, segment, WM_ENTRY_INNER);
+    wm_page_map_cover(segment->base, segment->bytes, segment);
     wm_segment_link_locked(arena, segment);
     arena->dedicated_segments += segment->dedicated;
     for (wm_block *run = segment->first, *after; run != NULL; run = after) {
@@ -50,14 +50,14 @@ void wm_segment_attach_locked(wm_arena *arena, wm_segment *segment)
 /* All runs are idle; their records stay with the segment. */
 void wm_segment_detach_locked(wm_arena *arena, wm_segment *segment)
 {
-    segment->first = wm_segment_first_run(segment);
     for (wm_block *run = segment->first; run != NULL; run = run->after) {
         wm_run_unlink(run);
         wm_block_set_state(run, WM_BLOCK_VOID);
         wm_run_mark(segment, run->base, false);
+        wm_page_map_set_run(run->base, run->bytes, NULL);
     }
     arena->dedicated_segments -= segment->dedicated;
-    wm_page_map_fill(segment->base, segment->bytes, NULL, WM_ENTRY_RUN);
+    wm_page_map_cover(segment->base, segment->bytes, NULL);
     wm_segment_unlink_locked(arena, segment);
 }
 
@@ -65,12 +65,28 @@ void wm_segment_detach_locked(wm_arena *arena, wm_segment *segment)
  * which has no memory and so no runs. */
 enum { SPARSE = 64 << 10 };
 
+/* Cells are pages in segments up to 16 MiB. In larger ones they are larger, so
+ * that the bits stay few; but not larger than a granule, the most that a
+ * look-up searches page by page. */
+enum { CELLS = 4096 };
+
+static unsigned cell_shift(size_t bytes)
+{
+    unsigned shift = WM_PAGE_SHIFT;
+
+    while (shift < WM_GRANULE_SHIFT && bytes >> shift > CELLS) {
+        shift++;
+    }
+    return shift;
+}
+
 /* The bits of a recycled record are all clear: no run starts, no unit is
  * joined. shared_as is cleared, since it is the number of the memory that the
  * record described before. */
 wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes, size_t unit)
 {
-    size_t starts = (bytes / WM_PAGE + 63) / 64;
+    unsigned shift = cell_shift(bytes);
+    size_t starts = (bytes + ((size_t)64 << shift) - 1) / ((size_t)64 << shift);
     size_t words = starts + (unit > 0 ? (bytes / unit + 63) / 64 : 0);
     wm_segment **link = &arena->spare_segments;
     wm_segment *segment;
@@ -83,6 +99,8 @@ wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes, size_t unit)
         *link = segment->next;
         segment->joined = &segment->starts[starts];
         atomic_store_explicit(&segment->shared_as, 0, memory_order_relaxed);
+        atomic_store_explicit(&segment->cell_shift, shift,
+                              memory_order_relaxed);
         return segment;
     }
     bytes = sizeof *segment + words * sizeof segment->starts[0];
@@ -91,6 +109,8 @@ wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes, size_t unit)
     if (segment != NULL) {
         segment->words = words;
         segment->joined = &segment->starts[starts];
+        atomic_store_explicit(&segment->cell_shift, shift,
+                              memory_order_relaxed);
         segment->next_made = arena->all_segments;
         arena->all_segments = segment;
     }
@@ -99,7 +119,8 @@ wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes, size_t unit)
 
 void wm_segment_record_give_locked(wm_arena *arena, wm_segment *segment)
 {
-    segment->base = NULL; /* matches no block: wm_arena_detach_idle() */
+    /* Matches no block: wm_arena_detach_idle(). */
+    wm_segment_place(segment, NULL, 0);
     segment->next = arena->spare_segments;
     arena->spare_segments = segment;
 }
@@ -127,8 +148,8 @@ wm_segment *wm_segment_make_locked(wm_arena *arena, char *base, size_t bytes,
         wm_segment_record_give_locked(arena, segment);
         return NULL;
     }
-    segment->base = base;
-    segment->bytes = segment->held = bytes;
+    wm_segment_place(segment, base, bytes);
+    segment->held = bytes;
     segment->arena = arena;
     segment->dedicated = segment->oversize = segment->free_failed = false;
     segment->unit = unit;
@@ -218,7 +239,7 @@ static wm_segment *pick_locked(const wm_arena *from, size_t needed)
     wm_segment *best = NULL;
 
     for (wm_segment *s = from->segments; s != NULL; s = s->next) {
-        wm_block *run = wm_segment_first_run(s);
+        wm_block *run = s->first;
 
         if (s->bytes >= needed && wm_run_suits(s, needed) &&
             wm_run_is_idle(run) && wm_run_is_segment(run) &&

@@ -178,7 +178,7 @@ static void end_slab_locked(wm_arena *arena, wm_slab *slab)
     for (unsigned i = 0; i < slab->slots; i++) {
         wm_block_set_state(&slab->slot[i], WM_BLOCK_VOID);
     }
-    wm_page_map_fill(run->base, run->bytes, run->segment, WM_ENTRY_INNER);
+    wm_page_map_clear(run->base + WM_PAGE, run->bytes - WM_PAGE);
     wm_page_map_set(run->base, run, WM_ENTRY_RUN);
     give_slab_record_locked(arena, slab);
     wm_run_put_locked(arena, run);

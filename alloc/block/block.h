@@ -5,13 +5,13 @@
  *   runs           │ live │ idle    │ slab           │ pending │   by pages
  *   slots                           │s0│s1│s2│ … │s15│             by class
  *
- * The page map leads from the first page of every run to the run's block; from
- * a page of a slab to the slot if exactly one slot begins in that page, else to
- * the slab; and from all other pages to the segment. The record of a block is
- * stable while the block is not IDLE. Records are recycled only as records of
- * the same type and are released only with their arena: a look-up of a pointer
- * that was freed before reads a record, possibly of another block, and never
- * reads outside it.
+ * The page map leads from the first address of every run to the run's block;
+ * from a page of a slab to the slot if exactly one slot begins in that page,
+ * else to the slab; and from all other addresses to the segment. The record of
+ * a block is stable while the block is not IDLE. Records are recycled only as
+ * records of the same type and are released only with their arena: a look-up of
+ * a pointer that was freed before reads a record, possibly of another block,
+ * and never reads outside it.
  *
  * The fields of a block belong to its arena while IDLE (lock arena), to the
  * thread whose magazine holds it while CACHED, to the caller while LIVE, to the
@@ -203,8 +203,17 @@ static inline char *wm_slab_base(const wm_slab *slab)
 }
 
 struct wm_segment {
-    char *base;
-    size_t bytes;
+    /* Also read by look-ups of addresses outside. Relaxed: the caller of a
+     * look-up checks the block that it finds. */
+    union {
+        char *base;
+        _Atomic(char *) base_seen;
+    };
+    union {
+        size_t bytes;
+        _Atomic size_t bytes_seen;
+    };
+    _Atomic unsigned cell_shift; /* log2 of the bytes of a cell; as base */
     struct wm_arena *arena;
     wm_segment *previous,
         *next;              /* lock arena; next also chains spare records */
@@ -217,7 +226,7 @@ struct wm_segment {
     /* Lock arena: the driver failed to free it and it was not used since: other
      * segments are purged first. */
     bool free_failed;
-    wm_block *first; /* record of its first run while detached */
+    wm_block *first; /* of its runs: the same record from begin to end */
     /* Const: grain in which it expands (arena.h); 0: it does not. */
     size_t unit;
     /* Lock arena: bytes that have memory; all, if it does not expand. */
@@ -232,10 +241,34 @@ struct wm_segment {
     /* The number under which other processes know the segment (ipc.c), 0: none.
      * Relaxed. */
     _Atomic uint64_t shared_as;
-    /* Bit i: a run starts at page i. Written under lock arena; a look-up reads
+    /* Bit i: a run starts in cell i. Written under lock arena; a look-up reads
      * it without the lock, relaxed: the bit of a live block was set before the
      * block was allocated. */
     _Atomic uint64_t starts[];
 };
+
+/* As a look-up of any address reads them. */
+static inline char *wm_segment_base(const wm_segment *segment)
+{
+    return atomic_load_explicit(&segment->base_seen, memory_order_relaxed);
+}
+
+static inline size_t wm_segment_bytes(const wm_segment *segment)
+{
+    return atomic_load_explicit(&segment->bytes_seen, memory_order_relaxed);
+}
+
+static inline unsigned wm_segment_cell_shift(const wm_segment *segment)
+{
+    return atomic_load_explicit(&segment->cell_shift, memory_order_relaxed);
+}
+
+/* Sets where a segment lies, whose record is in no list. */
+static inline void wm_segment_place(wm_segment *segment, char *base,
+                                    size_t bytes)
+{
+    atomic_store_explicit(&segment->base_seen, base, memory_order_relaxed);
+    atomic_store_explicit(&segment->bytes_seen, bytes, memory_order_relaxed);
+}
 
 #endif

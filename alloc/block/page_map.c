@@ -23,6 +23,8 @@ static warm_status add_leaf(size_t index)
     if (leaf == MAP_FAILED) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the page map");
     }
+    /* A huge page for a few entries would take 2 MiB of memory. */
+    (void)madvise(leaf, sizeof *leaf, MADV_NOHUGEPAGE);
     /* Release: a thread that finds the leaf finds it zeroed. If another thread
      * stored its leaf first, acquire: this thread writes into that leaf. */
     if (!atomic_compare_exchange_strong_explicit(
@@ -61,10 +63,135 @@ warm_status wm_page_map_reserve(const void *base, size_t bytes)
     return WARM_OK;
 }
 
-bool wm_page_map_any(const void *base, size_t bytes)
+/* ---- entries ------------------------------------------------------------ */
+
+static uintptr_t load(const _Atomic(uintptr_t) *entry)
 {
-    for (size_t at = 0; at < bytes; at += WM_PAGE) {
-        uintptr_t entry = wm_page_map_get((const char *)base + at);
+    /* Acquire pairs with the release of wm_page_store(). */
+    return atomic_load_explicit(entry, memory_order_acquire);
+}
+
+static void *record_of(uintptr_t entry)
+{
+    return (void *)(entry & ~(uintptr_t)3);
+}
+
+/* The first address of the next granule, or end. */
+static const char *granule_end(const char *at, const char *end)
+{
+    size_t left = WM_GRANULE - (uintptr_t)at % WM_GRANULE;
+
+    return left < (size_t)(end - at) ? at + left : end;
+}
+
+void wm_page_map_clear(const void *base, size_t bytes)
+{
+    const char *at = base, *end = at + bytes;
+
+    for (; at < end; at += WM_PAGE) {
+        wm_page_map_set(at, NULL, WM_ENTRY_RUN);
+    }
+}
+
+/* Pages of a granule have, or get, entries. Other segments may begin there: the
+ * thread that adds one stores its own entry, in no order with this one. */
+static void mark(const char *at)
+{
+    _Atomic(uintptr_t) *start = &wm_page_leaf(at)->start[wm_page_granule(at)];
+    uintptr_t none = 0;
+
+    atomic_compare_exchange_strong_explicit(
+        start, &none, WM_ENTRY_RUN, memory_order_relaxed, memory_order_relaxed);
+}
+
+void wm_page_map_fill(const void *base, size_t bytes, const void *record)
+{
+    const char *at = base, *end = at + bytes, *next;
+
+    for (; at < end; at = next) {
+        next = granule_end(at, end);
+        if ((size_t)(next - at) == WM_GRANULE) {
+            wm_page_store(&wm_page_leaf(at)->cover[wm_page_granule(at)], record,
+                          WM_ENTRY_IMPORTED);
+            continue;
+        }
+        mark(at);
+        for (; at < next; at += WM_PAGE) {
+            wm_page_map_set(at, record, WM_ENTRY_IMPORTED);
+        }
+    }
+}
+
+/* Removes the entries of memory that was left behind, in granules that have
+ * any: the driver returned its address again. */
+static void clear_left_behind(const char *at, const char *end)
+{
+    for (const char *next; at < end; at = next) {
+        wm_leaf *leaf = wm_page_leaf(at);
+        bool any = load(&leaf->start[wm_page_granule(at)]) != 0;
+
+        next = granule_end(at, end);
+        for (; any && at < next; at += WM_PAGE) {
+            _Atomic(uintptr_t) *entry = wm_page_entry(leaf, at);
+
+            if (load(entry) == (uintptr_t)&wm_page_gone) {
+                wm_page_store(entry, NULL, WM_ENTRY_RUN);
+            }
+        }
+    }
+}
+
+void wm_page_map_cover(const void *base, size_t bytes,
+                       const wm_segment *segment)
+{
+    const char *at = base, *end = at + bytes;
+
+    if (segment != NULL) {
+        clear_left_behind(at, end);
+        mark(at);
+    }
+    if ((uintptr_t)at % WM_GRANULE != 0) {
+        at = granule_end(at, end);
+    }
+    for (; at < end; at = granule_end(at, end)) {
+        wm_page_store(&wm_page_leaf(at)->cover[wm_page_granule(at)], segment,
+                      WM_ENTRY_INNER);
+    }
+}
+
+static bool holds(const wm_segment *segment, const void *address)
+{
+    return (uintptr_t)address - (uintptr_t)wm_segment_base(segment) <
+           wm_segment_bytes(segment);
+}
+
+static bool is_known(uintptr_t entry, const void *address)
+{
+    if (entry == 0 || entry == (uintptr_t)&wm_page_gone) {
+        return false;
+    }
+    return (entry & 3) != WM_ENTRY_INNER || holds(record_of(entry), address);
+}
+
+/* What begins in a part of a granule, or is imported there. */
+static bool any_in_granule(wm_leaf *leaf, const char *at, const char *end)
+{
+    uintptr_t start = load(&leaf->start[wm_page_granule(at)]);
+    wm_block *run = record_of(start);
+
+    if (run != NULL) {
+        const char *base =
+            atomic_load_explicit(&run->base_seen, memory_order_relaxed);
+
+        if (base >= at && base < end) {
+            return true;
+        }
+    }
+    if ((start | load(&leaf->cover[wm_page_granule(at)])) == 0) {
+        return false;
+    }
+    for (; at < end; at += WM_PAGE) {
+        uintptr_t entry = load(wm_page_entry(leaf, at));
 
         if (entry != 0 && entry != (uintptr_t)&wm_page_gone) {
             return true;
@@ -73,28 +200,20 @@ bool wm_page_map_any(const void *base, size_t bytes)
     return false;
 }
 
-void wm_page_map_set(const void *address, const void *record,
-                     enum wm_entry_kind kind)
+bool wm_page_map_any(const void *base, size_t bytes)
 {
-    uintptr_t page = (uintptr_t)address >> WM_PAGE_SHIFT;
-    /* Acquire pairs with the release in add_leaf(), which may have run in
-     * another thread than the one that reserved the range. */
-    wm_leaf *leaf = atomic_load_explicit(&wm_page_root[page >> WM_LEAF_SHIFT],
-                                         memory_order_acquire);
+    const char *end = (const char *)base + bytes, *next;
 
-    page &= ((uintptr_t)1 << WM_LEAF_SHIFT) - 1;
-    /* Release pairs with the acquire of wm_page_map_get(). */
-    atomic_store_explicit(&(*leaf)[page],
-                          record != NULL ? (uintptr_t)record | kind : 0,
-                          memory_order_release);
-}
+    for (const char *at = base; at < end; at = next) {
+        wm_leaf *leaf = wm_page_leaf(at);
 
-void wm_page_map_fill(const void *base, size_t bytes, const void *record,
-                      enum wm_entry_kind kind)
-{
-    for (size_t at = 0; at < bytes; at += WM_PAGE) {
-        wm_page_map_set((const char *)base + at, record, kind);
+        next = granule_end(at, end);
+        if (leaf != NULL && (is_known(wm_page_map_get(at), at) ||
+                             any_in_granule(leaf, at, next))) {
+            return true;
+        }
     }
+    return false;
 }
 
 void wm_page_map_fill_slab(wm_slab *slab)
@@ -115,37 +234,95 @@ void wm_page_map_fill_slab(wm_slab *slab)
     }
 }
 
-static void *record_of(uintptr_t entry)
+/* ---- look-ups of inner addresses ---------------------------------------- */
+
+/* The run that starts last at or before `at`, but not before the start of the
+ * granule that holds `low`; or null. Nothing else begins in a granule behind
+ * the start of a large run. */
+static wm_block *start_before(const char *at, const char *low)
 {
-    return (void *)(entry & ~(uintptr_t)3);
+    for (;;) {
+        wm_leaf *leaf = wm_page_leaf(at);
+        const char *granule = at - (uintptr_t)at % WM_GRANULE;
+        wm_block *run;
+
+        if (leaf == NULL) {
+            return NULL;
+        }
+        run = record_of(load(&leaf->start[wm_page_granule(at)]));
+        if (run != NULL &&
+            atomic_load_explicit(&run->base_seen, memory_order_relaxed) <= at) {
+            return run;
+        }
+        for (; at >= granule && at >= low; at -= WM_PAGE) {
+            uintptr_t entry = load(wm_page_entry(leaf, at));
+
+            if (entry != 0) {
+                run = record_of(entry);
+                /* Behind a slab or an imported page lies nothing. */
+                return (entry & 3) == WM_ENTRY_RUN && run->slab == NULL ? run
+                                                                        : NULL;
+            }
+        }
+        if (granule <= low) {
+            return NULL;
+        }
+        at = granule - WM_PAGE;
+    }
 }
 
-/* The run that holds an inner page: the nearest start at or before the page.
- * The first page of a segment is always a start. */
-static wm_block *run_around(wm_segment *segment, const void *address)
+/* The run that holds an address of a segment, or null. The cell of the first
+ * page has a start, and so has each cell in which a run starts. */
+static wm_block *run_around(wm_segment *segment, const char *address)
 {
-    size_t page = (size_t)((const char *)address - segment->base) / WM_PAGE;
-    size_t word = page / 64;
-    uintptr_t entry;
+    const char *base = wm_segment_base(segment);
+    unsigned shift = wm_segment_cell_shift(segment);
+    size_t cell = (size_t)(address - base) >> shift, word = cell / 64;
+    const char *at = base + ((size_t)(address - base) & ~(size_t)(WM_PAGE - 1));
+    wm_block *run = NULL;
     uint64_t bits;
 
     if (wm_unlikely(word >= segment->words)) {
         return NULL; /* stale: the record serves another segment */
     }
     bits = atomic_load_explicit(&segment->starts[word], memory_order_relaxed) &
-           (UINT64_MAX >> (63 - page % 64));
-    while (bits == 0 && word > 0) {
-        word--;
-        bits =
-            atomic_load_explicit(&segment->starts[word], memory_order_relaxed);
+           (UINT64_MAX >> (63 - cell % 64));
+    while (run == NULL) {
+        const char *low;
+
+        while (bits == 0 && word > 0) {
+            word--;
+            bits = atomic_load_explicit(&segment->starts[word],
+                                        memory_order_relaxed);
+        }
+        if (bits == 0) {
+            return NULL;
+        }
+        cell = word * 64 + 63 - (size_t)__builtin_clzll(bits);
+        bits &= ~((uint64_t)1 << (cell % 64));
+        low = base + (cell << shift);
+        if (at - low >= (ptrdiff_t)1 << shift) {
+            at = low + ((size_t)1 << shift) - WM_PAGE;
+        }
+        run = start_before(at, low);
     }
-    if (bits == 0) {
+    return run;
+}
+
+static wm_block *inner_block(wm_leaf *leaf, const char *address)
+{
+    size_t granule = wm_page_granule(address);
+    uintptr_t cover = load(&leaf->cover[granule]);
+
+    if ((cover & 3) == WM_ENTRY_INNER && holds(record_of(cover), address)) {
+        return run_around(record_of(cover), address);
+    }
+    if (load(&leaf->start[granule]) == 0) {
         return NULL;
     }
-    page = word * 64 + 63 - (size_t)__builtin_clzll(bits);
-    entry = wm_page_map_get(segment->base + page * WM_PAGE);
-    /* If the entry is not a run, it is stale: the run was merged meanwhile. */
-    return (entry & 3) == WM_ENTRY_RUN ? record_of(entry) : NULL;
+    /* Of a segment that begins in the granule, if of any. */
+    address -= (uintptr_t)address % WM_PAGE;
+    return start_before(address, address - (uintptr_t)address % WM_GRANULE);
 }
 
 static wm_block *slot_at(wm_slab *slab, const void *address)
@@ -159,18 +336,24 @@ static wm_block *slot_at(wm_slab *slab, const void *address)
 
 wm_block *wm_block_at(const void *address)
 {
-    uintptr_t entry = wm_page_map_get(address);
+    wm_leaf *leaf = wm_page_leaf(address);
     wm_block *block;
+    uintptr_t entry;
 
+    if (leaf == NULL) {
+        return NULL;
+    }
+    entry = load(wm_page_entry(leaf, address));
+    if (entry == 0) {
+        return inner_block(leaf, address);
+    }
     switch (entry & 3) {
     case WM_ENTRY_SLAB:
         return slot_at(record_of(entry), address);
-    case WM_ENTRY_INNER:
-        return run_around(record_of(entry), address);
-    case WM_ENTRY_IMPORTED:
-        return NULL;
-    default:
+    case WM_ENTRY_RUN:
         block = record_of(entry);
         return block->slab != NULL ? slot_at(block->slab, address) : block;
+    default:
+        return NULL;
     }
 }

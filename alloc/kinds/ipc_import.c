@@ -157,7 +157,7 @@ static warm_status note_pages(struct wm_mapping *mapping, char *base)
     }
     status = wm_page_map_reserve(base, mapping->bytes);
     if (status == WARM_OK) {
-        wm_page_map_fill(base, mapping->bytes, mapping, WM_ENTRY_IMPORTED);
+        wm_page_map_fill(base, mapping->bytes, mapping);
     }
     return status;
 }
@@ -266,14 +266,13 @@ static bool unmap(wm_imports *imports, struct wm_mapping *mapping,
     if (!begin_break(imports, &breaking, announced)) {
         return false;
     }
-    wm_page_map_fill(mapping->base, mapping->bytes, NULL, WM_ENTRY_RUN);
+    wm_page_map_fill(mapping->base, mapping->bytes, NULL);
     if (!wm_driver_is_lost(imports->driver, imports->device)) {
         *status = wm_driver_ipc_close(imports->driver, imports->device,
                                       mapping->base);
     }
     if (*status != WARM_OK) {
-        wm_page_map_fill(mapping->base, mapping->bytes, mapping,
-                         WM_ENTRY_IMPORTED);
+        wm_page_map_fill(mapping->base, mapping->bytes, mapping);
     }
     end_break(imports, &breaking);
     return true;

@@ -107,7 +107,7 @@ static wm_block *add_extent(struct list *list, const wm_segment *segment,
 
 static void add_segment(struct list *list, wm_segment *segment)
 {
-    wm_block *run = wm_segment_first_run(segment);
+    wm_block *run = segment->first;
 
     while (run != NULL) {
         run = wm_run_has_memory(run) ? add_extent(list, segment, run)

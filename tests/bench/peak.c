@@ -97,8 +97,7 @@ static void look(void)
     waste.held = arena->stats.held_bytes.current;
     for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
         waste.sort[s->small].held += s->held;
-        for (wm_block *run = wm_segment_first_run(s); run != NULL;
-             run = run->after) {
+        for (wm_block *run = s->first; run != NULL; run = run->after) {
             waste.sort[s->small].whole +=
                 wm_run_is_idle(run) && wm_run_is_segment(run) ? run->bytes : 0;
             waste.sort[s->small].idle += wm_run_is_idle(run) ? run->bytes : 0;

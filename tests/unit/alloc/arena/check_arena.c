@@ -215,34 +215,217 @@ WT_TEST(test_B3_C10_stale_look_up_finds_no_other_block)
     bed_give(block);
 }
 
+/* The granule that holds an address. */
+static char *granule_of(char *address)
+{
+    return address - (uintptr_t)address % WM_GRANULE;
+}
+
 WT_TEST(test_C10_stale_look_up_reads_no_freed_segment)
 {
-    wm_block *block = take(16 * SEGMENT);
+    wm_block *block = take(12 * SEGMENT);
     wm_segment *segment = block->segment;
-    char *middle = block->base + 12 * SEGMENT;
+    char *middle = granule_of(block->base + 8 * SEGMENT);
     int64_t records;
 
     bed_give(block);
     records = wm_meta_live();
     unmap_idle(0);
     ck_assert_int_eq(wm_meta_live(), records);
-    wm_page_map_set(middle, segment, WM_ENTRY_INNER);
+    wm_page_map_cover(middle, WM_PAGE, segment);
     ck_assert_ptr_null(wm_block_at(middle));
-    wm_page_map_set(middle, NULL, WM_ENTRY_RUN);
+    wm_page_map_cover(middle, WM_PAGE, NULL);
     /* The record is recycled; a segment too large for it gets a new one. */
-    block = take(8 * SEGMENT);
+    block = take(4 * SEGMENT);
     ck_assert_ptr_eq(block->segment, segment);
     ck_assert_int_eq(wm_meta_live(), records);
-    middle = block->base + 20 * (size_t)SEGMENT; /* beyond the record */
+    middle = granule_of(block->base + 20 * (size_t)SEGMENT);
     wt_ok(wm_page_map_reserve(middle, 1));
-    wm_page_map_set(middle, segment, WM_ENTRY_INNER);
+    wm_page_map_cover(middle, WM_PAGE, segment); /* beyond its bytes */
     ck_assert_ptr_null(wm_block_at(middle));
-    wm_page_map_set(middle, NULL, WM_ENTRY_RUN);
+    wm_page_map_cover(middle, WM_PAGE, NULL);
     bed_give(block);
     unmap_idle(0);
     block = take(32 * SEGMENT);
     ck_assert_ptr_ne(block->segment, segment);
     bed_give(block);
+}
+
+/* ---- large segments ------------------------------------------------------ */
+
+/* Entries of the page map for a range; nothing else lies in its granules. */
+static size_t entries_of(char *base, size_t bytes)
+{
+    size_t count = 0;
+
+    for (char *at = granule_of(base); at < base + bytes; at += WM_GRANULE) {
+        const wm_leaf *leaf = wm_page_leaf(at);
+
+        count += leaf->start[wm_page_granule(at)] != 0;
+        count += leaf->cover[wm_page_granule(at)] != 0;
+        for (size_t i = 0; i < WM_GRANULE; i += WM_PAGE) {
+            count += *wm_page_entry(wm_page_leaf(at), at + i) != 0;
+        }
+    }
+    return count;
+}
+
+/* A segment of its own, mapped alone in its granules, `off` bytes behind the
+ * start of one. Nobody touches the memory. */
+static wm_block *take_alone(size_t bytes, size_t off, char **map, size_t *all)
+{
+    wm_block *block = NULL;
+    char *base;
+
+    *all = bytes + 3 * WM_GRANULE;
+    *map = mmap(NULL, *all, PROT_NONE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ck_assert(*map != MAP_FAILED);
+    base = granule_of(*map + WM_GRANULE - 1) + off;
+    wt_ok(wm_arena_grow(&arena, NULL, base, bytes, bytes, &block));
+    return block;
+}
+
+/* Detaches the segment, which is idle. */
+static void end_alone(char *map, size_t all)
+{
+    wm_segment *segment = bed_detach(&arena, SIZE_MAX);
+
+    ck_assert_ptr_null(segment->next);
+    munmap(map, all);
+    wm_arena_released(&arena, segment);
+}
+
+static const struct {
+    size_t bytes, off;
+} alone[] = {{(size_t)1 << 20, 0},
+             {(size_t)2 << 20, 0},
+             {(size_t)3 << 20, 9 * (size_t)WM_PAGE},
+             {(size_t)16 << 20, 0},
+             {((size_t)16 << 20) + WM_PAGE, 5 * (size_t)WM_PAGE},
+             {(size_t)1 << 30, 0},
+             {(size_t)1 << 30, (size_t)511 * WM_PAGE},
+             {(size_t)8 << 30, 0}};
+
+/* 2 KiB, and 8 bytes for each 2 MiB. */
+WT_LOOP_TEST(test_B25_records_of_a_large_block_are_few,
+             sizeof alone / sizeof alone[0])
+{
+    size_t bytes = alone[_i].bytes, all = 0, entries;
+    wm_block *first = take(WM_PAGE), *block; /* its record, with 62 more */
+    char *map = NULL, *base;
+    int64_t before = wm_meta_live_bytes();
+
+    block = take_alone(bytes, alone[_i].off, &map, &all);
+    base = block->base;
+    entries = entries_of(base, bytes);
+    ck_assert_uint_le((size_t)(wm_meta_live_bytes() - before) + sizeof *block +
+                          entries * sizeof(uintptr_t),
+                      2048 + (bytes >> WM_GRANULE_SHIFT) * 8);
+    /* Its start is no page's: the pages of the leaf take no memory. */
+    ck_assert(bytes < WM_GRANULE ||
+              *wm_page_entry(wm_page_leaf(base), base) == 0);
+    ck_assert_ptr_eq(wm_block_from(base), block);
+    ck_assert_ptr_eq(wm_block_at(base), block);
+    for (size_t at = 0; at < bytes; at += bytes / 64 + 8191) {
+        ck_assert_ptr_eq(wm_block_at(base + at), block);
+    }
+    ck_assert_ptr_eq(wm_block_at(base + bytes - 1), block);
+    atomic_store(&block->state, WM_BLOCK_LIVE);
+    ck_assert_ptr_eq(wm_space_find(base + bytes - 1), block);
+    ck_assert_ptr_null(wm_space_find(base - 1));
+    ck_assert_ptr_null(wm_space_find(base + bytes));
+    ck_assert(wm_page_map_any(base, WM_PAGE));
+    ck_assert(wm_page_map_any(base + bytes - WM_PAGE, 2 * (size_t)WM_PAGE));
+    ck_assert(!wm_page_map_any(base + bytes, WM_GRANULE));
+    ck_assert(!wm_page_map_any(base - WM_PAGE, WM_PAGE));
+    ck_assert(wm_page_map_any(base - WM_PAGE, bytes + WM_GRANULE));
+    bed_give(block);
+    end_alone(map, all);
+    bed_give(first);
+    ck_assert(!wm_page_map_any(base, bytes));
+    ck_assert_ptr_null(wm_block_at(base + bytes / 2));
+}
+
+/* What a runtime left behind is known to its last byte, until the driver
+ * returns the address again. */
+WT_LOOP_TEST(test_B25_a_large_block_left_behind_is_known, 2)
+{
+    size_t bytes = (size_t)40 << 20, all = 0;
+    char *map = NULL, *base, *second;
+    wm_block *block;
+
+    base =
+        take_alone(bytes, _i == 0 ? 0 : 9 * (size_t)WM_PAGE, &map, &all)->base;
+    wm_arena_fini(&arena);
+    setup();
+    for (size_t at = 0; at < bytes; at += 999 * (size_t)WM_PAGE) {
+        ck_assert(wm_is_left_behind(base + at));
+        ck_assert_ptr_null(wm_block_at(base + at));
+    }
+    ck_assert(wm_is_left_behind(base + bytes - 1));
+    ck_assert(!wm_is_left_behind(base - 1));
+    ck_assert(!wm_is_left_behind(base + bytes));
+    ck_assert(!wm_page_map_any(base, bytes));
+    /* Returned in two parts, of other granules. */
+    second = base + ((size_t)5 << 20);
+    wt_ok(wm_arena_grow(&arena, NULL, base, (size_t)5 << 20, 0, &block));
+    wt_ok(wm_arena_grow(&arena, NULL, second, (size_t)35 << 20, 0, &block));
+    for (size_t at = 0; at < bytes; at += WM_PAGE) {
+        ck_assert(!wm_is_left_behind(base + at));
+        ck_assert_ptr_eq(wm_block_at(base + at)->base,
+                         base + at < second ? base : second);
+    }
+    ck_assert(wm_arena_check(&arena));
+    for (wm_segment *s = bed_detach(&arena, SIZE_MAX), *next; s != NULL;
+         s = next) {
+        next = s->next;
+        wm_arena_released(&arena, s);
+    }
+    munmap(map, all);
+}
+
+/* A segment of 300 MiB is cut into runs of all sizes, and merged again: the
+ * start of a run stands at the granule or at the page, as its size is, and
+ * every address leads to its run. */
+WT_LOOP_TEST(test_B3_every_address_of_a_large_segment_leads_to_its_run, 2)
+{
+    enum { SLOTS = 120 };
+    size_t bytes = ((size_t)300 << 20) + 7 * (size_t)WM_PAGE, all = 0;
+    wm_block *block[SLOTS] = {NULL};
+    uint64_t random = wt_seed();
+    char *map = NULL;
+
+    bed_give(take_alone(bytes, _i == 0 ? 0 : 77 * (size_t)WM_PAGE, &map, &all));
+    for (unsigned step = 0; step < wt_scaled(6000); step++) {
+        size_t slot = wt_random(&random) % SLOTS, at;
+        bool failed = false;
+
+        if (block[slot] != NULL) {
+            bed_give(block[slot]);
+            block[slot] = NULL;
+        } else {
+            block[slot] = wm_arena_take(
+                &arena, NULL,
+                1 + wt_random(&random) %
+                        ((size_t)1 << (10 + wt_random(&random) % 15)),
+                WM_SPLIT_ALLOW, &failed);
+        }
+        slot = wt_random(&random) % SLOTS;
+        if (block[slot] != NULL) {
+            at = wt_random(&random) % block[slot]->bytes;
+            ck_assert_ptr_eq(wm_block_from(block[slot]->base), block[slot]);
+            ck_assert_ptr_eq(wm_block_at(block[slot]->base + at), block[slot]);
+        }
+        ck_assert_msg(step % 50 != 0 || wm_arena_check(&arena),
+                      "seed %lu step %u", (unsigned long)wt_seed(), step);
+    }
+    for (int i = 0; i < SLOTS; i++) {
+        if (block[i] != NULL) {
+            bed_give(block[i]);
+        }
+    }
+    end_alone(map, all);
 }
 
 WT_TEST(test_B3_addresses_above_48_bits_are_refused)
