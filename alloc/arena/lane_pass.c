@@ -23,18 +23,23 @@ bool wm_lane_has_more(wm_arena *arena, wm_lane *lane)
 }
 
 /* Moves the runs of a bin that were freed up to puts to another lane, as if
- * they were freed to that lane now. A run that has merged with a later one
- * stays. */
+ * they were freed to that lane now; but a segment is idle since it was freed. A
+ * run that has merged with a later one stays. */
 static void move_bin_locked(wm_arena *arena, wm_block *run, uint64_t puts,
                             wm_lane *to)
 {
     for (wm_block *next; run != NULL; run = next) {
+        wm_segment *segment = run->segment;
+        uint64_t since_ns = segment->idle_since_ns;
+        bool whole = wm_run_is_segment(run);
+
         next = run->next_idle;
         if (run->put_at <= puts) {
             wm_run_unlink(run);
             wm_run_move(run, to);
             run->put_at = ++to->puts;
             wm_run_join_locked(arena, run);
+            segment->idle_since_ns = whole ? since_ns : segment->idle_since_ns;
         }
     }
 }

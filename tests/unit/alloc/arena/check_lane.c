@@ -434,6 +434,29 @@ WT_TEST(test_C4_lanes_with_something_new_are_found)
     ck_assert_uint_eq(wm_lane_fresh(&arena), 0);
 }
 
+static uint64_t now_ns;
+
+static uint64_t clock_of_test(void)
+{
+    return now_ns;
+}
+
+/* What is idle longest goes first, however late other streams may use it. */
+WT_TEST(test_B11_C8_memory_is_idle_since_it_was_freed)
+{
+    wm_block *block = take(a, 2 * SEGMENT);
+    wm_segment *segment = block->segment;
+
+    wm_clock_set(clock_of_test);
+    now_ns = 100;
+    bed_give(block);
+    now_ns = 200;
+    pass(a);
+    ck_assert_ptr_eq(segment->first->lane, &arena.common);
+    ck_assert_uint_eq(segment->idle_since_ns, 100);
+    wm_clock_set(NULL);
+}
+
 /* ---- all lanes of a stream, in sibling arenas ---------------------------- */
 
 /* A stream has a lane in each sibling, and what it completes holds for all of
