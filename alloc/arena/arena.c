@@ -382,6 +382,10 @@ void wm_arena_init(wm_arena *arena, struct wm_arena_group *group, int node)
     arena->group = group;
     arena->node = node;
     arena->grain = WM_PAGE;
+    for (int kind = 0; kind < WM_RUN_KINDS; kind++) {
+        arena->common.idle[kind].bins = &arena->common_bins[kind];
+    }
+    arena->common.slabs = arena->common_slabs;
     wm_lives_init(&arena->own_live);
     wm_arena_join(arena, 1);
 }
@@ -404,6 +408,7 @@ static void free_lanes(wm_lane *lane)
 {
     for (wm_lane *next; lane != NULL; lane = next) {
         next = lane->next;
+        wm_lane_free(lane);
         wm_meta_free(lane);
     }
 }

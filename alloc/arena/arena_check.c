@@ -134,15 +134,18 @@ static size_t count_runs(const wm_block *run, bool *good)
 }
 
 /* Number of runs in the bins; each stands in its own bin, whose bit is set. */
-static size_t count_bins(const wm_lane *lane, enum wm_run_kind kind, bool *good)
+static size_t count_bins(const wm_runs *runs, bool *good)
 {
-    const wm_bins *bins = &lane->idle[kind];
+    const wm_bins *bins = runs->bins;
     size_t count = 0;
 
+    if (bins == NULL) {
+        return count_runs(runs->few, good);
+    }
     for (unsigned i = 0; i < WM_BINS_COUNT; i++) {
         for (const wm_block *b = bins->bin[i]; b != NULL; b = b->next_idle) {
             *good =
-                *good && wm_bins_index(b->bytes) == i && wm_run_bins(b) == bins;
+                *good && wm_bins_index(b->bytes) == i && wm_run_kind(b) == runs;
         }
         *good = *good && (bins->bin[i] != NULL) ==
                              (((bins->filled[i / 64] >> (i % 64)) & 1) != 0);
@@ -169,9 +172,13 @@ static bool check_lane(struct tally *tally, const wm_lane *lane)
     bool good = true;
 
     for (int kind = 0; kind < WM_RUN_KINDS; kind++) {
-        tally->idle_runs -= count_bins(lane, (enum wm_run_kind)kind, &good);
+        const wm_runs *runs = &lane->idle[kind];
+        size_t count = count_bins(runs, &good);
+
+        good = good && count == runs->count;
+        tally->idle_runs -= count;
     }
-    for (int i = 0; i < WM_CLASSES; i++) {
+    for (int i = 0; lane->slabs != NULL && i < WM_SLAB_CLASSES; i++) {
         for (wm_slab *slab = lane->slabs[i]; slab != NULL; slab = slab->next) {
             good = good && slab->run->lane == lane;
             tally->slabs_with_room--;

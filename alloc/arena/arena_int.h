@@ -61,12 +61,24 @@ unsigned wm_bins_next(const wm_bins *bins, unsigned bin);
 /* Bin of a run of so many bytes. */
 unsigned wm_bins_index(size_t bytes);
 
+/* As above, for a lane's runs of a kind. */
+void wm_runs_insert(wm_runs *runs, wm_block *block);
+void wm_runs_remove(wm_runs *runs, wm_block *block);
+wm_block *wm_runs_find(const wm_runs *runs, size_t bytes);
+/* Walks the lists of runs: the first run of the next one, or null; *at begins
+ * with 0. */
+wm_block *wm_runs_next(const wm_runs *runs, unsigned *at);
+
 /* ---- lane.c -------------------------------------------------------------- */
 
 /* Puts a lane at the end of the queue of lanes with new runs. */
 void wm_lane_renew_locked(wm_arena *arena, wm_lane *lane);
 /* Ends a lane without memory; its record is spare after the last hold. */
 void wm_lane_finish_locked(wm_arena *arena, wm_lane *lane);
+/* Makes the lane's table of slabs, if it has none; false: no memory. */
+bool wm_lane_have_slabs_locked(wm_lane *lane);
+/* Frees the bins and the table of slabs of a lane that ends. */
+void wm_lane_free(wm_lane *lane);
 /* Makes the record spare if the lane has ended, has no run and no hold. Called
  * after each of these changes. */
 void wm_lane_retire_locked(wm_arena *arena, wm_lane *lane);
@@ -162,9 +174,9 @@ void wm_run_split_locked(wm_arena *arena, wm_block *block, size_t bytes);
 /* Merges the run with the next one, which is in no bin and whose record becomes
  * spare. */
 void wm_run_absorb_locked(wm_arena *arena, wm_block *block);
-/* The bins in which the run belongs while idle. link: adds it there; unlink:
+/* The runs to which the run belongs while idle. link: adds it there; unlink:
  * removes it. */
-wm_bins *wm_run_bins(const wm_block *run);
+wm_runs *wm_run_kind(const wm_block *run);
 void wm_run_link(wm_block *run);
 void wm_run_unlink(wm_block *run);
 /* Moves a run, which is in no bin, to another lane; from or to null when its

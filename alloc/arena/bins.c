@@ -1,6 +1,7 @@
 /* bins.c: bins of runs, and a bitmap of the bins that are not empty. */
 #include "alloc/arena/arena_int.h"
 
+#include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 
 enum { FIRST_LOG2 = 12, STEP_MASK = (1 << WM_BINS_STEPS_LOG2) - 1 };
@@ -116,4 +117,64 @@ wm_block *wm_bins_find(const wm_bins *bins, size_t bytes)
     }
     /* Searches the whole bin: no miss while a run fits. */
     return block != NULL ? block : smallest(bins->bin[bin], bytes, UINT32_MAX);
+}
+
+/* ---- few runs, or bins --------------------------------------------------- */
+
+/* Without memory the runs stay in one list. */
+static void add_bins(wm_runs *runs)
+{
+    wm_bins *bins = wm_meta_alloc(sizeof *bins);
+
+    if (bins == NULL) {
+        return;
+    }
+    for (wm_block *run = runs->few, *next; run != NULL; run = next) {
+        next = run->next_idle;
+        wm_bins_insert(bins, run);
+    }
+    runs->few = NULL;
+    runs->bins = bins;
+}
+
+void wm_runs_insert(wm_runs *runs, wm_block *block)
+{
+    runs->count++;
+    if (wm_unlikely(runs->bins == NULL) && runs->count > WM_RUNS_FEW) {
+        add_bins(runs);
+    }
+    if (wm_likely(runs->bins != NULL)) {
+        wm_bins_insert(runs->bins, block);
+    } else {
+        wm_idle_link(&runs->few, block);
+    }
+}
+
+void wm_runs_remove(wm_runs *runs, wm_block *block)
+{
+    runs->count--;
+    if (wm_likely(runs->bins != NULL)) {
+        wm_bins_remove(runs->bins, block);
+    } else {
+        wm_idle_unlink(&runs->few, block);
+    }
+}
+
+wm_block *wm_runs_find(const wm_runs *runs, size_t bytes)
+{
+    if (runs->count == 0) {
+        return NULL;
+    }
+    return wm_likely(runs->bins != NULL)
+               ? wm_bins_find(runs->bins, bytes)
+               : smallest(runs->few, bytes, UINT32_MAX);
+}
+
+wm_block *wm_runs_next(const wm_runs *runs, unsigned *at)
+{
+    if (runs->bins == NULL) {
+        return (*at)++ == 0 ? runs->few : NULL;
+    }
+    *at = wm_bins_next(runs->bins, *at);
+    return *at < WM_BINS_COUNT ? runs->bins->bin[(*at)++] : NULL;
 }

@@ -81,6 +81,24 @@ wm_lane *wm_lane_get(wm_arena *arena, uint64_t id)
     return lane;
 }
 
+bool wm_lane_have_slabs_locked(wm_lane *lane)
+{
+    if (lane->slabs == NULL) {
+        lane->slabs = wm_meta_alloc(WM_SLAB_CLASSES * sizeof *lane->slabs);
+    }
+    return lane->slabs != NULL;
+}
+
+void wm_lane_free(wm_lane *lane)
+{
+    for (int kind = 0; kind < WM_RUN_KINDS; kind++) {
+        wm_meta_free(lane->idle[kind].bins);
+        lane->idle[kind].bins = NULL;
+    }
+    wm_meta_free(lane->slabs);
+    lane->slabs = NULL;
+}
+
 /* ---- lanes with new runs ------------------------------------------------- */
 
 void wm_lane_renew_locked(wm_arena *arena, wm_lane *lane)
@@ -147,6 +165,7 @@ void wm_lane_retire_locked(wm_arena *arena, wm_lane *lane)
         link = &(*link)->next;
     }
     *link = lane->next;
+    wm_lane_free(lane);
     lane->next = arena->spare_lanes;
     arena->spare_lanes = lane;
 }

@@ -56,6 +56,17 @@ typedef struct wm_bins {
     wm_block *bin[WM_BINS_COUNT];
 } wm_bins;
 
+/* Idle runs of one kind. A search compares all of a few runs; a lane gets bins
+ * when it has more than WM_RUNS_FEW, unless there is no memory for them: most
+ * of a thousand streams have few. All zeros: empty. */
+enum { WM_RUNS_FEW = 8 };
+
+typedef struct wm_runs {
+    wm_bins *bins; /* null: all runs are in few. The lane's own, or common */
+    wm_block *few;
+    size_t count;
+} wm_runs;
+
 /* Kind of segment in which a run lies (wm_arena.small_max; run.c). */
 enum wm_run_kind {
     WM_RUNS_LARGE,
@@ -66,12 +77,14 @@ enum wm_run_kind {
 
 /* Lock arena. All zeros: empty. */
 typedef struct wm_lane {
-    wm_bins idle[WM_RUN_KINDS];
-    wm_slab *slabs[WM_CLASSES]; /* with at least one idle slot */
-    uint64_t puts;              /* runs freed so far, numbered from 1 */
-    uint64_t safe_until;        /* puts up to this one are common */
-    size_t runs;                /* idle or not, slabs included */
-    uint64_t id;                /* const: lane_id of its blocks */
+    wm_runs idle[WM_RUN_KINDS];
+    /* By class, with at least one idle slot; null: the lane has had no slab.
+     * Its own, or common. */
+    wm_slab **slabs;
+    uint64_t puts;       /* runs freed so far, numbered from 1 */
+    uint64_t safe_until; /* puts up to this one are common */
+    size_t runs;         /* idle or not, slabs included */
+    uint64_t id;         /* const: lane_id of its blocks */
     /* Requests and sets that name it, and one until it has ended. Raised by a
      * holder, or under lock registry; falls to 0 under lock arena only. */
     _Atomic size_t holds;

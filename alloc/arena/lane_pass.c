@@ -8,12 +8,11 @@ bool wm_lane_has_more(wm_arena *arena, wm_lane *lane)
 
     wm_lock_acquire(&arena->lock);
     for (int k = 0; k < WM_RUN_KINDS && lane->puts > lane->safe_until; k++) {
-        const wm_bins *bins = &lane->idle[k];
+        const wm_block *run;
 
-        for (unsigned i = wm_bins_next(bins, 0); i < WM_BINS_COUNT && !more;
-             i = wm_bins_next(bins, i + 1)) {
-            for (const wm_block *run = bins->bin[i]; run != NULL && !more;
-                 run = run->next_idle) {
+        for (unsigned at = 0;
+             !more && (run = wm_runs_next(&lane->idle[k], &at)) != NULL;) {
+            for (; run != NULL && !more; run = run->next_idle) {
                 more = run->put_at > lane->safe_until;
             }
         }
@@ -22,11 +21,11 @@ bool wm_lane_has_more(wm_arena *arena, wm_lane *lane)
     return more;
 }
 
-/* Moves the runs of a bin that were freed up to puts to another lane, as if
+/* Moves the runs of a list that were freed up to puts to another lane, as if
  * they were freed to that lane now; but a segment is idle since it was freed. A
  * run that has merged with a later one stays. */
-static void move_bin_locked(wm_arena *arena, wm_block *run, uint64_t puts,
-                            wm_lane *to)
+static void move_list_locked(wm_arena *arena, wm_block *run, uint64_t puts,
+                             wm_lane *to)
 {
     for (wm_block *next; run != NULL; run = next) {
         wm_segment *segment = run->segment;
@@ -48,11 +47,11 @@ static void move_idle_locked(wm_arena *arena, const wm_lane *lane,
                              uint64_t puts, wm_lane *to)
 {
     for (int k = 0; k < WM_RUN_KINDS; k++) {
-        const wm_bins *bins = &lane->idle[k];
+        wm_block *run;
 
-        for (unsigned i = wm_bins_next(bins, 0); i < WM_BINS_COUNT;
-             i = wm_bins_next(bins, i + 1)) {
-            move_bin_locked(arena, bins->bin[i], puts, to);
+        for (unsigned at = 0;
+             (run = wm_runs_next(&lane->idle[k], &at)) != NULL;) {
+            move_list_locked(arena, run, puts, to);
         }
     }
 }
@@ -96,10 +95,10 @@ bool wm_lanes_have_room(wm_arena *arena, const wm_lane *lane, size_t bytes,
             continue;
         }
         wm_lock_acquire(&a->lock);
-        has = wm_bins_find(&one->idle[small ? WM_RUNS_SMALL : WM_RUNS_LARGE],
+        has = wm_runs_find(&one->idle[small ? WM_RUNS_SMALL : WM_RUNS_LARGE],
                            least) != NULL ||
               (!small &&
-               wm_bins_find(&one->idle[WM_RUNS_OVERSIZE], least) != NULL);
+               wm_runs_find(&one->idle[WM_RUNS_OVERSIZE], least) != NULL);
         wm_lock_release(&a->lock);
     }
     return has;

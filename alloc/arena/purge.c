@@ -133,7 +133,7 @@ static wm_block *first_run_locked(const wm_arena *arena, uint64_t before_ns,
     char *begin = NULL;
 
     for (int kind = WM_RUNS_LARGE; kind <= WM_RUNS_SMALL; kind++) {
-        const wm_bins *bins = &arena->common.idle[kind];
+        const wm_bins *bins = &arena->common_bins[kind];
 
         for (unsigned i = WM_BINS_COUNT; i-- > least;) {
             if (best != NULL && !oldest && i < wm_bins_index(best->bytes)) {
@@ -216,7 +216,7 @@ static void pull_all_pieces_locked(wm_arena *arena, uint64_t before_ns,
     unsigned least = wm_bins_index(arena->unit);
 
     for (int kind = WM_RUNS_LARGE; kind <= WM_RUNS_SMALL; kind++) {
-        const wm_bins *bins = &arena->common.idle[kind];
+        const wm_bins *bins = &arena->common_bins[kind];
 
         for (unsigned i = WM_BINS_COUNT; i-- > least;) {
             for (wm_block *run = bins->bin[i], *next; run != NULL; run = next) {

@@ -68,7 +68,7 @@ void wm_run_init(wm_block *block, wm_segment *segment, char *base, size_t bytes)
     wm_page_map_set_run(base, bytes, block);
 }
 
-wm_bins *wm_run_bins(const wm_block *run)
+wm_runs *wm_run_kind(const wm_block *run)
 {
     const wm_segment *segment = run->segment;
 
@@ -79,7 +79,7 @@ wm_bins *wm_run_bins(const wm_block *run)
 
 void wm_run_link(wm_block *run)
 {
-    wm_bins_insert(wm_run_bins(run), run);
+    wm_runs_insert(wm_run_kind(run), run);
     if (wm_run_is_segment(run)) {
         wm_count_locked(&run->segment->arena->idle_segments, 1);
     }
@@ -87,7 +87,7 @@ void wm_run_link(wm_block *run)
 
 void wm_run_unlink(wm_block *run)
 {
-    wm_bins_remove(wm_run_bins(run), run);
+    wm_runs_remove(wm_run_kind(run), run);
     if (wm_run_is_segment(run)) {
         wm_count_locked(&run->segment->arena->idle_segments, -1);
     }
@@ -150,11 +150,11 @@ static wm_block *smaller(wm_block *first, wm_block *second)
 static wm_block *find_kind_locked(wm_arena *arena, wm_lane *lane,
                                   enum wm_run_kind kind, size_t bytes)
 {
-    wm_block *common = wm_bins_find(&arena->common.idle[kind], bytes);
+    wm_block *common = wm_runs_find(&arena->common.idle[kind], bytes);
 
     return lane == &arena->common
                ? common
-               : smaller(wm_bins_find(&lane->idle[kind], bytes), common);
+               : smaller(wm_runs_find(&lane->idle[kind], bytes), common);
 }
 
 /* ---- oversize segments ------------------------------------------------ */
@@ -171,8 +171,8 @@ static void open_oversize_locked(wm_arena *arena, wm_segment *segment)
 {
     for (wm_block *run = segment->first; run != NULL; run = run->after) {
         if (wm_run_is_idle(run)) {
-            wm_bins_remove(&run->lane->idle[WM_RUNS_OVERSIZE], run);
-            wm_bins_insert(&run->lane->idle[WM_RUNS_LARGE], run);
+            wm_runs_remove(&run->lane->idle[WM_RUNS_OVERSIZE], run);
+            wm_runs_insert(&run->lane->idle[WM_RUNS_LARGE], run);
         }
     }
     segment->oversize = false;

@@ -120,6 +120,12 @@ static wm_slab *new_slab_locked(wm_arena *arena, wm_lane *lane,
         give_slab_record_locked(arena, slab);
         return NULL;
     }
+    if (!wm_lane_have_slabs_locked(run->lane)) {
+        wm_run_put_locked(arena, run);
+        give_slab_record_locked(arena, slab);
+        *failed = true;
+        return NULL;
+    }
     init_slab(slab, run);
     link_slab(slab);
     return slab;
@@ -131,8 +137,8 @@ static wm_slab *find_slab_locked(wm_arena *arena, wm_lane *lane,
                                  unsigned size_class, enum wm_split split,
                                  bool *failed)
 {
-    wm_slab *slab = wm_lane_look_locked(arena, lane)->slabs[size_class];
-    wm_lane *in;
+    wm_lane *in = wm_lane_look_locked(arena, lane);
+    wm_slab *slab = in->slabs != NULL ? in->slabs[size_class] : NULL;
 
     if (slab == NULL) {
         slab = arena->common.slabs[size_class];
@@ -141,7 +147,7 @@ static wm_slab *find_slab_locked(wm_arena *arena, wm_lane *lane,
         return new_slab_locked(arena, lane, size_class, split, failed);
     }
     in = wm_lane_in_locked(arena, lane);
-    if (in == NULL) {
+    if (in == NULL || !wm_lane_have_slabs_locked(in)) {
         *failed = true;
         return NULL;
     }
@@ -204,7 +210,7 @@ void wm_slab_put_locked(wm_arena *arena, wm_block *slot)
 
 void wm_slab_move_all_locked(wm_lane *from, wm_lane *to)
 {
-    for (unsigned i = 0; i < WM_CLASSES; i++) {
+    for (unsigned i = 0; from->slabs != NULL && i < WM_SLAB_CLASSES; i++) {
         while (from->slabs[i] != NULL) {
             move_slab(from->slabs[i], to);
         }

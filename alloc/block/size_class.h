@@ -95,7 +95,8 @@ static inline size_t wm_page_round(size_t bytes)
 enum {
     WM_SLAB_STEP = 8,
     WM_SLAB_MOST = 64,
-    WM_SLAB_SORTS = WM_SLAB_MOST / WM_SLAB_STEP
+    WM_SLAB_SORTS = WM_SLAB_MOST / WM_SLAB_STEP,
+    WM_SLAB_CLASSES = 31 /* classes below WM_SLAB_LIMIT */
 };
 
 unsigned wm_slab_slots(unsigned size_class);

@@ -3,6 +3,11 @@
 
 #include "alloc/block/size_class.h"
 
+WT_TEST(test_B8_slabs_have_the_classes_below_their_limit)
+{
+    ck_assert_uint_eq(wm_class_bytes(WM_SLAB_CLASSES), WM_SLAB_LIMIT);
+}
+
 WT_TEST(test_B8_every_size_wastes_at_most_an_eighth_above_4_kib)
 {
     size_t bytes = 4097;

@@ -4,6 +4,8 @@
 #include "wt.h"
 
 #include "alloc/kinds/device_space.h"
+#include "alloc/arena/arena_int.h"
+#include "alloc/block/page_map.h"
 #include "alloc/cache/cache_int.h"
 #include "alloc/kinds/pinned.h"
 #include "runtime/base/meta.h"
@@ -438,6 +440,53 @@ WT_TEST(test_B25_a_thread_pays_for_what_it_uses)
     ck_assert_int_eq(wm_meta_live_bytes(), before);
     wt_ok(warm_poll(runtime));
     wt_ok(warm_stream_destroy(runtime, cost.stream));
+    wt_runtime_end(runtime);
+}
+
+/* ---- what a stream costs --------------------------------------------------
+ */
+
+/* A lane has bins from some runs on; without memory for them it has one list,
+ * and blocks are found there. */
+WT_LOOP_TEST(test_B25_a_stream_with_many_runs_gets_bins, 2)
+{
+    enum { RUNS = 40 };
+    void *block[RUNS], *again[RUNS];
+    warm_stream stream;
+    const wm_lane *lane;
+    wm_arena *arena;
+    size_t held;
+
+    runtime = wt_runtime(&(warm_options){
+        .size = sizeof(warm_options), .device = "host", .magazines = "off"});
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    for (int i = 0; i < RUNS; i++) {
+        wt_ok(warm_device_alloc(runtime, 0, stream, (size_t)(40 + 8 * i) << 10,
+                                &block[i]));
+    }
+    arena = wm_block_at(block[0])->segment->arena;
+    held = wm_arena_held(arena);
+    lane = wm_block_at(block[0])->lane;
+    ck_assert_ptr_null(lane->idle[WM_RUNS_SMALL].bins);
+    wm_meta_fail((uint64_t)_i, true);
+    for (int i = 0; i < RUNS; i += 2) { /* which do not merge */
+        wt_ok(warm_free(block[i]));
+    }
+    wm_meta_fail(0, false);
+    ck_assert_uint_eq(lane->idle[WM_RUNS_SMALL].count, RUNS / 2);
+    ck_assert((lane->idle[WM_RUNS_SMALL].bins == NULL) == (_i == 1));
+    ck_assert(wm_arena_check(arena));
+    for (int i = RUNS - 2; i >= 0; i -= 2) { /* each the best fit */
+        wt_ok(warm_device_alloc(runtime, 0, stream, (size_t)(40 + 8 * i) << 10,
+                                &again[i]));
+        ck_assert_ptr_eq(again[i], block[i]);
+    }
+    ck_assert_uint_eq(wm_arena_held(arena), held);
+    ck_assert(wm_arena_check(arena));
+    for (int i = 0; i < RUNS; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    wt_ok(warm_stream_destroy(runtime, stream));
     wt_runtime_end(runtime);
 }
 
