@@ -7,8 +7,7 @@
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 
-/* size_class of the first fence of an owner, and then of the second; no block
- * has it. */
+/* size_class of an ordinary fence, and of a final one; no block has it. */
 enum { FENCE = WM_CLASSES_ALL, FENCE_FINAL };
 
 /* ---- the registry -------------------------------------------------------- */
@@ -67,10 +66,6 @@ static wm_lane_owner *make_locked(wm_lane_registry *registry, uint64_t id,
     owner->id = id;
     owner->stream = stream;
     owner->timeline = t;
-    for (unsigned i = 0; i < 2; i++) {
-        owner->fence[i].segment = registry->stub;
-        owner->fence[i].size_class = FENCE + i;
-    }
     owner->next = *bucket;
     *bucket = owner;
     return owner;
@@ -82,7 +77,7 @@ void wm_lane_owner_unlock(wm_lane_owner *owner)
     wm_lane_owner **link = bucket_of(registry, owner->id);
     wm_timeline *t = owner->timeline;
     bool ends =
-        owner->lane_ended && !owner->fence_queued && owner->waiters == 0;
+        owner->lane_ended && owner->fence == NULL && owner->waiters == 0;
 
     if (ends) {
         while (*link != owner) {
@@ -200,6 +195,12 @@ void wm_lane_registry_fini(wm_lane_registry *registry)
         next = wm_lane_owner_next_locked(registry, owner);
         wm_meta_free(owner);
     }
+    while (registry->all_fences != NULL) {
+        wm_fence *fence = registry->all_fences;
+
+        registry->all_fences = fence->next_made;
+        wm_meta_free(fence);
+    }
     wm_meta_free(registry->stub);
     wm_lock_fini(&registry->lock);
 }
@@ -207,53 +208,81 @@ void wm_lane_registry_fini(wm_lane_registry *registry)
 /* ---- fences ---------------------------------------------------------------
  */
 
-/* A lane may have ended before its last ordinary fence is handled, since
- * another thread can take that fence out of the timeline. */
-static void complete_fence(wm_lane_owner *owner, bool final, bool completed)
+/* A fence for the owner's stream, or null: no memory. */
+static wm_fence *take_fence_locked(wm_lane_owner *owner, unsigned size_class)
+{
+    wm_lane_registry *registry = owner->all;
+    wm_fence *fence = registry->spare_fences;
+
+    if (fence != NULL) {
+        registry->spare_fences = fence->next_spare;
+    } else {
+        fence = wm_meta_alloc(sizeof *fence);
+        if (fence == NULL) {
+            return NULL;
+        }
+        fence->block.segment = registry->stub;
+        fence->next_made = registry->all_fences;
+        registry->all_fences = fence;
+    }
+    fence->block.size_class = size_class;
+    fence->owner = owner;
+    return fence;
+}
+
+static void give_fence_locked(wm_fence *fence)
+{
+    wm_lane_registry *registry = fence->owner->all;
+
+    fence->next_spare = registry->spare_fences;
+    registry->spare_fences = fence;
+}
+
+/* The fence is spare. A lane may have ended before its last ordinary fence is
+ * handled, since another thread can take that fence out of the timeline. */
+static void complete_fence(wm_fence *fence, bool completed)
 {
     static const wm_lane_point nothing;
+    wm_lane_owner *owner = fence->owner;
     wm_lane_registry *registry = owner->all;
 
     wm_lock_acquire(&registry->lock);
-    if (final) {
+    if (fence->block.size_class == FENCE_FINAL) {
         wm_lanes_end(registry->arena, owner->lane);
         owner->lane_ended = true;
     } else {
-        owner->fence_queued = false;
+        owner->fence = NULL;
     }
     if (completed && !owner->lane_ended) {
-        wm_lanes_passed(registry->arena, owner->lane, &owner->fence_point);
+        wm_lanes_passed(registry->arena, owner->lane, &fence->point);
     }
     if (!owner->lane_ended) {
         wm_lanes_renew(registry->arena, owner->lane,
-                       completed ? &owner->fence_point : &nothing);
+                       completed ? &fence->point : &nothing);
     }
+    give_fence_locked(fence);
     wm_lane_owner_unlock(owner);
 }
 
 bool wm_fence_complete(wm_block *block)
 {
-    bool final = block->size_class == FENCE_FINAL;
-
-    if (block->size_class != FENCE && !final) {
+    if (block->size_class != FENCE && block->size_class != FENCE_FINAL) {
         return false;
     }
     /* A lost fence never completes: after it the stream gets only its final
      * fence. */
     if (wm_block_fate(block) == WM_BLOCK_IDLE) {
-        char *first = (char *)(block - final);
-
-        complete_fence(
-            (wm_lane_owner *)(void *)(first - offsetof(wm_lane_owner, fence)),
-            final, true);
+        complete_fence((wm_fence *)(void *)block, true);
     }
     return true;
 }
 
 /* Queues a fence behind the work on the stream; false: the driver failed. */
-static bool queue_fence(wm_lane_owner *owner, wm_block *fence)
+static bool queue_fence(wm_fence *made)
 {
+    wm_lane_owner *owner = made->owner;
     wm_timelines *timelines = owner->all->timelines;
+    wm_block *fence = &made->block;
 
     /* Relaxed: the fence is this thread's; publishing it makes the stores
      * visible. */
@@ -302,11 +331,15 @@ static wm_lane_owner *claim_fences(wm_lane_registry *registry, wm_arena *arena,
         }
         if (o->lane == except) {
             wm_lane_renew(arena, lane);
-        } else if (!o->fence_queued && !o->retired &&
+        } else if (o->fence == NULL && !o->retired &&
                    wm_timeline_lives(o->timeline) &&
                    wm_lane_has_more(arena, lane)) {
-            o->fence_queued = true;
-            wm_lanes_puts(registry->arena, o->lane, &o->fence_point);
+            o->fence = take_fence_locked(o, FENCE);
+            if (o->fence == NULL) {
+                wm_lane_renew(arena, lane);
+                continue;
+            }
+            wm_lanes_puts(registry->arena, o->lane, &o->fence->point);
             o->next_to_fence = chain;
             chain = o;
         }
@@ -328,8 +361,10 @@ void wm_lanes_queue_fences(wm_lane_registry *registry, wm_arena *arena,
     while (chain != NULL) {
         wm_lane_owner *next = chain->next_to_fence;
 
-        if (!queue_fence(chain, &chain->fence[0])) {
-            complete_fence(chain, false, false);
+        wm_fence *fence = chain->fence; /* of this thread until it is queued */
+
+        if (!queue_fence(fence)) {
+            complete_fence(fence, false);
         }
         chain = next;
     }
@@ -362,6 +397,7 @@ void wm_lane_registry_retire(wm_lane_registry *registry, warm_stream stream,
     _Atomic uint64_t *retired = &registry->timelines->retired;
     uint64_t highest = atomic_load_explicit(retired, memory_order_relaxed);
     wm_lane_owner *owner;
+    wm_fence *fence;
 
     wm_lock_acquire(&registry->lock);
     owner = find_stream_locked(registry, stream, info);
@@ -376,8 +412,13 @@ void wm_lane_registry_retire(wm_lane_registry *registry, warm_stream stream,
                                                   memory_order_relaxed)) {
     }
     wm_lanes_close(registry->arena, owner->lane);
+    fence = take_fence_locked(owner, FENCE_FINAL);
     wm_lock_release(&registry->lock);
     /* If the fence cannot be queued, the lane stays as it is: it is unknown
      * when its memory is safe. */
-    (void)queue_fence(owner, &owner->fence[1]);
+    if (fence != NULL && !queue_fence(fence)) {
+        wm_lock_acquire(&registry->lock);
+        give_fence_locked(fence);
+        wm_lock_release(&registry->lock);
+    }
 }

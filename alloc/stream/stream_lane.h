@@ -29,6 +29,15 @@
 
 enum { WM_LANE_BUCKETS = 64 };
 
+/* Queued on a stream as if it were a block. Owned by the thread that queues it,
+ * then by the timelines; the registry has as many as were queued at once. */
+typedef struct wm_fence {
+    wm_block block; /* the first field: wm_fence_complete() */
+    struct wm_lane_owner *owner;
+    wm_lane_point point; /* frees that it covers, unless it is final */
+    struct wm_fence *next_spare, *next_made; /* lock registry */
+} wm_fence;
+
 /* A stream with lanes. */
 typedef struct wm_lane_owner {
     struct wm_lane_registry *all; /* const */
@@ -36,12 +45,9 @@ typedef struct wm_lane_owner {
     warm_stream stream;    /* const; never passed to the driver */
     wm_timeline *timeline; /* const, with a reference; null: legacy stream */
     wm_lane *lane;         /* const: the stream's lane in the first sibling */
-    wm_block fence[2]; /* ordinary and final: owned by the thread that queues
-                          it, then by the timelines */
     /* lock registry */
-    wm_lane_point fence_point; /* frees that the ordinary fence covers */
-    bool fence_queued;         /* the ordinary fence is queued, or was lost */
-    bool retired;              /* the stream was retired; look-ups skip it */
+    wm_fence *fence; /* the ordinary one that is queued, or was lost; or null */
+    bool retired;    /* the stream was retired; look-ups skip it */
     bool lane_ended;
     unsigned waiters;           /* threads that wait for it or make it wait */
     uint64_t last_try;          /* value of tries when it was last looked at */
@@ -56,6 +62,7 @@ typedef struct wm_lane_registry {
     int device;              /* const */
     wm_segment *stub;        /* const: the segment of all fences */
     wm_lock lock;
+    wm_fence *spare_fences, *all_fences;    /* lock registry */
     wm_lane_owner *bucket[WM_LANE_BUCKETS]; /* lock registry; by id */
     uint64_t tries; /* lock registry; calls of wm_lanes_wait_for_streams() */
 } wm_lane_registry;

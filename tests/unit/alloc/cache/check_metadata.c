@@ -8,6 +8,7 @@
 #include "alloc/block/page_map.h"
 #include "alloc/cache/cache_int.h"
 #include "alloc/kinds/pinned.h"
+#include "alloc/stream/timeline_int.h"
 #include "runtime/base/meta.h"
 
 #include <pthread.h>
@@ -445,6 +446,53 @@ WT_TEST(test_B25_a_thread_pays_for_what_it_uses)
 
 /* ---- what a stream costs --------------------------------------------------
  */
+
+enum { STREAMS = 1000, OF_STREAM = 1024 };
+
+/* A block on each of many streams, and free again: the records of a stream, and
+ * not those of its block and of the segments. */
+WT_TEST(test_B25_a_stream_takes_at_most_1_KiB)
+{
+    const size_t bytes = 64 << 10;
+    warm_stream stream[STREAMS];
+    void *block[STREAMS];
+    int64_t before, records = 0;
+
+    runtime = wt_runtime(
+        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    for (int i = 0; i < STREAMS; i++) {
+        wt_ok(warm_stream_create(runtime, 0, &stream[i]));
+    }
+    /* The thread's own records, and the first segments. */
+    wt_ok(warm_device_alloc(runtime, 0, NULL, bytes, &block[0]));
+    wt_ok(warm_free(block[0]));
+    before = wm_meta_live_bytes();
+    for (int i = 0; i < STREAMS; i++) {
+        wt_ok(warm_device_alloc(runtime, 0, stream[i], bytes, &block[i]));
+    }
+    for (int i = 0; i < STREAMS; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    for (const wm_arena *a = runtime->device_spaces[0].space.group.arenas;
+         a != NULL; a = a->next_sibling) {
+        for (const struct wm_chunk *c = a->record_chunks; c != NULL;
+             c = c->next) {
+            records += (int64_t)sizeof *c;
+        }
+        for (const wm_segment *s = a->all_segments; s != NULL;
+             s = s->next_made) {
+            records += (int64_t)(sizeof *s + s->words * sizeof s->starts[0]);
+        }
+    }
+    /* Its timeline was made with it. */
+    ck_assert_int_le((wm_meta_live_bytes() - before - records) / STREAMS +
+                         (int64_t)sizeof(struct wm_timeline),
+                     OF_STREAM);
+    for (int i = 0; i < STREAMS; i++) {
+        wt_ok(warm_stream_destroy(runtime, stream[i]));
+    }
+    wt_runtime_end(runtime);
+}
 
 /* A lane has bins from some runs on; without memory for them it has one list,
  * and blocks are found there. */
