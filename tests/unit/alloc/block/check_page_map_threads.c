@@ -1,10 +1,12 @@
 /* check_page_map_threads.c: threads whose first segments lie in the same GiB
  * make its leaf of the page map at the same time, and all write into the one
  * leaf that stays. ThreadSanitizer checks that a thread that finds another
- * thread's leaf is ordered after its zeroing. */
-#include "wt.h"
+ * thread's leaf is ordered after its zeroing. And look-ups of any addresses
+ * while segments beside them come and go. */
+#include "tests/unit/alloc/arena/arena_bed.h"
 
 #include "alloc/block/page_map.h"
+#include "alloc/space/space.h"
 
 #include <pthread.h>
 
@@ -53,4 +55,108 @@ WT_TEST(test_B3_threads_that_make_one_leaf_all_write_into_it)
             ck_assert_ptr_null(wm_block_from(page(i, k)));
         }
     }
+}
+
+/* ---- segments that come and go beside others ------------------------------
+ */
+
+enum { PAGES = 4500, AROUND = 3 }; /* of WM_PAGE bytes; segments */
+
+static struct {
+    char *base;
+    wm_arena stays, goes;
+    wm_block *block[AROUND]; /* the one in the middle comes and goes */
+    _Atomic bool over;
+    _Atomic unsigned wrong; /* addresses that did not lead to their block */
+} beside;
+
+/* In pages: none begins at a granule, and each shares one with its neighbour.
+ * More than 4 MiB each, so that they are whole pages. */
+static const size_t borders[AROUND + 1] = {77, 1377, 2777, 4277};
+
+static wm_block *add(wm_arena *arena, unsigned i)
+{
+    size_t bytes = (borders[i + 1] - borders[i]) * WM_PAGE;
+    wm_block *block = NULL;
+
+    if (wm_arena_grow(arena, NULL, beside.base + borders[i] * WM_PAGE, bytes,
+                      bytes, &block) == WARM_OK) {
+        atomic_store_explicit(&block->state, WM_BLOCK_LIVE,
+                              memory_order_release);
+    }
+    return block;
+}
+
+static void come_and_go(void)
+{
+    for (unsigned turn = 0; turn < wt_scaled(3000); turn++) {
+        wm_block *block = add(&beside.goes, 1);
+
+        if (block == NULL) {
+            beside.wrong++;
+            break;
+        }
+        bed_give(block);
+        for (wm_segment *s = bed_detach(&beside.goes, SIZE_MAX), *next;
+             s != NULL; s = next) {
+            next = s->next;
+            wm_arena_released(&beside.goes, s);
+        }
+    }
+    beside.over = true;
+}
+
+static void look(unsigned index)
+{
+    uint64_t random = wt_seed() + index;
+
+    while (!beside.over) {
+        size_t page = wt_random(&random) % PAGES;
+        const char *address = beside.base + page * WM_PAGE + 9;
+        const wm_block *found = wm_block_at(address), *block = NULL;
+
+        if (page >= borders[0] && page < borders[1]) {
+            block = beside.block[0];
+        } else if (page >= borders[2] && page < borders[3]) {
+            block = beside.block[2];
+        }
+        beside.wrong += block != NULL && found != block;
+    }
+}
+
+static void work(void *argument, unsigned index)
+{
+    (void)argument;
+    if (index == 0) {
+        come_and_go();
+    } else {
+        look(index);
+    }
+}
+
+WT_TEST(test_B3_look_ups_beside_a_segment_that_comes_and_goes)
+{
+    size_t bytes = PAGES * WM_PAGE + WM_GRANULE;
+    char *map = mmap(NULL, bytes, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    ck_assert(map != MAP_FAILED);
+    beside.base = map + WM_GRANULE - (uintptr_t)map % WM_GRANULE;
+    wm_arena_init(&beside.stays, NULL, 0);
+    wm_arena_init(&beside.goes, NULL, 0);
+    beside.block[0] = add(&beside.stays, 0);
+    beside.block[2] = add(&beside.stays, 2);
+    wt_threads(THREADS, work, NULL);
+    ck_assert_uint_eq(beside.wrong, 0);
+    bed_give(beside.block[0]);
+    bed_give(beside.block[2]);
+    for (wm_segment *s = bed_detach(&beside.stays, SIZE_MAX), *next; s != NULL;
+         s = next) {
+        next = s->next;
+        wm_arena_released(&beside.stays, s);
+    }
+    wm_arena_fini(&beside.stays);
+    wm_arena_fini(&beside.goes);
+    munmap(map, bytes);
+    ck_assert_int_eq(wm_meta_live(), 0);
 }
