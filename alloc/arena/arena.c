@@ -385,7 +385,7 @@ void wm_arena_init(wm_arena *arena, struct wm_arena_group *group, int node)
     for (int kind = 0; kind < WM_RUN_KINDS; kind++) {
         arena->common.idle[kind].bins = &arena->common_bins[kind];
     }
-    arena->common.slabs = arena->common_slabs;
+    arena->common.slabs = &arena->common_slabs;
     wm_lives_init(&arena->own_live);
     wm_arena_join(arena, 1);
 }

@@ -129,7 +129,7 @@ typedef struct wm_arena {
     wm_block *gaps; /* runs without memory, chained as idle runs are */
     wm_lane common; /* memory that every stream may use */
     wm_bins common_bins[WM_RUN_KINDS];
-    wm_slab *common_slabs[WM_SLAB_CLASSES];
+    wm_slab_lists common_slabs;
     wm_lane *lanes; /* memory that one stream may use, chained by next */
     wm_lane *spare_lanes;
     /* Lanes with new runs, chained by next_fresh; and their number, relaxed:

@@ -179,7 +179,8 @@ static bool check_lane(struct tally *tally, const wm_lane *lane)
         tally->idle_runs -= count;
     }
     for (int i = 0; lane->slabs != NULL && i < WM_SLAB_CLASSES; i++) {
-        for (wm_slab *slab = lane->slabs[i]; slab != NULL; slab = slab->next) {
+        for (wm_slab *slab = lane->slabs->of[i]; slab != NULL;
+             slab = slab->next) {
             good = good && slab->run->lane == lane;
             tally->slabs_with_room--;
         }

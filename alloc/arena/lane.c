@@ -84,7 +84,7 @@ wm_lane *wm_lane_get(wm_arena *arena, uint64_t id)
 bool wm_lane_have_slabs_locked(wm_lane *lane)
 {
     if (lane->slabs == NULL) {
-        lane->slabs = wm_meta_alloc(WM_SLAB_CLASSES * sizeof *lane->slabs);
+        lane->slabs = wm_meta_alloc(sizeof *lane->slabs);
     }
     return lane->slabs != NULL;
 }

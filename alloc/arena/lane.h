@@ -75,16 +75,19 @@ enum wm_run_kind {
     WM_RUN_KINDS
 };
 
+/* By class: slabs with at least one idle slot. */
+typedef struct wm_slab_lists {
+    wm_slab *of[WM_SLAB_CLASSES];
+} wm_slab_lists;
+
 /* Lock arena. All zeros: empty. */
 typedef struct wm_lane {
     wm_runs idle[WM_RUN_KINDS];
-    /* By class, with at least one idle slot; null: the lane has had no slab.
-     * Its own, or common. */
-    wm_slab **slabs;
-    uint64_t puts;       /* runs freed so far, numbered from 1 */
-    uint64_t safe_until; /* puts up to this one are common */
-    size_t runs;         /* idle or not, slabs included */
-    uint64_t id;         /* const: lane_id of its blocks */
+    wm_slab_lists *slabs; /* null: it has had no slab. Its own, or common */
+    uint64_t puts;        /* runs freed so far, numbered from 1 */
+    uint64_t safe_until;  /* puts up to this one are common */
+    size_t runs;          /* idle or not, slabs included */
+    uint64_t id;          /* const: lane_id of its blocks */
     /* Requests and sets that name it, and one until it has ended. Raised by a
      * holder, or under lock registry; falls to 0 under lock arena only. */
     _Atomic size_t holds;

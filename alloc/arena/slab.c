@@ -12,7 +12,7 @@ static uint64_t all_idle(const wm_slab *slab)
 
 static void link_slab(wm_slab *slab)
 {
-    wm_slab **head = &slab->run->lane->slabs[slab->size_class];
+    wm_slab **head = &slab->run->lane->slabs->of[slab->size_class];
 
     slab->previous = NULL;
     slab->next = *head;
@@ -27,7 +27,7 @@ static void unlink_slab(wm_slab *slab)
     if (slab->previous != NULL) {
         slab->previous->next = slab->next;
     } else {
-        slab->run->lane->slabs[slab->size_class] = slab->next;
+        slab->run->lane->slabs->of[slab->size_class] = slab->next;
     }
     if (slab->next != NULL) {
         slab->next->previous = slab->previous;
@@ -138,10 +138,10 @@ static wm_slab *find_slab_locked(wm_arena *arena, wm_lane *lane,
                                  bool *failed)
 {
     wm_lane *in = wm_lane_look_locked(arena, lane);
-    wm_slab *slab = in->slabs != NULL ? in->slabs[size_class] : NULL;
+    wm_slab *slab = in->slabs != NULL ? in->slabs->of[size_class] : NULL;
 
     if (slab == NULL) {
-        slab = arena->common.slabs[size_class];
+        slab = arena->common_slabs.of[size_class];
     }
     if (slab == NULL) {
         return new_slab_locked(arena, lane, size_class, split, failed);
@@ -211,8 +211,8 @@ void wm_slab_put_locked(wm_arena *arena, wm_block *slot)
 void wm_slab_move_all_locked(wm_lane *from, wm_lane *to)
 {
     for (unsigned i = 0; from->slabs != NULL && i < WM_SLAB_CLASSES; i++) {
-        while (from->slabs[i] != NULL) {
-            move_slab(from->slabs[i], to);
+        while (from->slabs->of[i] != NULL) {
+            move_slab(from->slabs->of[i], to);
         }
     }
 }
