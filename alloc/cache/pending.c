@@ -133,8 +133,9 @@ void wm_pending_recount(wm_magazine_set *set, wm_pending_stream *slot,
 
 /* ---- flush, attach, detach ----------------------------------------------- */
 
-/* Sets the bounds of the next batch. bytes: at which the timeline's batch is
- * full. */
+/* Sets the bounds of the next batch: a part of bytes, with which the timeline's
+ * batch is full; or all of batch_bytes, if only this thread uses the stream and
+ * no memory is obtained for what a batch holds. */
 static void set_limits(const wm_magazine_set *set, wm_pending_stream *slot,
                        size_t bytes)
 {
@@ -151,7 +152,7 @@ static void set_limits(const wm_magazine_set *set, wm_pending_stream *slot,
         most = WM_BATCH_RIPE;
     }
     slot->count_max = most < WM_PENDING_BLOCKS ? most : WM_PENDING_BLOCKS;
-    slot->bytes_max = alone ? bytes : bytes / PARTS;
+    slot->bytes_max = alone ? slot->timelines->batch_bytes : bytes / PARTS;
 }
 
 /* Makes the blocks a chain of stream uses, which take the batch's
@@ -208,7 +209,7 @@ bool wm_pending_flush(wm_magazine_set *set, wm_pending_stream *slot, bool one)
     for (unsigned i = 0; i < slot->closed; i++) {
         wm_batch batch = chain(t, &slot->batch[i]);
 
-        wm_batch_enqueue(slot->timelines, t, batch.first, since);
+        wm_batch_enqueue(slot->timelines, t, batch.first, batch.bytes, since);
     }
     slot->closed = 0;
     if (slot->open.count > 0) {
@@ -238,7 +239,7 @@ void wm_pending_begin_stream(wm_magazine_set *set, wm_pending_stream *slot,
     change_slot_count(slot->timelines, t, 1);
     atomic_store_explicit(&t->home, set->arena, memory_order_relaxed);
     atomic_store_explicit(&slot->timeline, t, memory_order_relaxed);
-    set_limits(set, slot, slot->timelines->batch_bytes);
+    set_limits(set, slot, wm_batch_bytes_max(slot->timelines, 0));
 }
 
 void wm_pending_detach(wm_magazine_set *set, wm_pending_stream *slot)

@@ -4,28 +4,25 @@
 
 #include "alloc/arena/arena.h"
 
-/* With n batches in flight a batch is full at batch_bytes / (1 + n³ /
- * IN_FLIGHT). */
-enum { IN_FLIGHT = 64 };
-
 /* Batches that may be queued while one thread polls. After a query that found
  * the stream busy, TRUST_BUSY polls close the open batch without a query. */
 enum { BEHIND = 8, TRUST_BUSY = 8 };
 
 /* ---- begin and end ---------------------------------------------------- */
 
-void wm_batch_enqueue_locked(wm_timeline *t, wm_stream_use *first)
+void wm_batch_enqueue_locked(wm_timeline *t, wm_stream_use *first, size_t bytes)
 {
     first->next_in_queue = NULL;
     wm_batch_queue_move(&(wm_batch_queue){first, first}, &t->queue);
     t->queued++;
+    t->queued_bytes += bytes;
     t->behind++;
 }
 
 void wm_batch_enqueue_open_locked(wm_timeline *t)
 {
     if (t->open.count > 0) {
-        wm_batch_enqueue_locked(t, t->open.first);
+        wm_batch_enqueue_locked(t, t->open.first, t->open.bytes);
         t->open = (wm_batch){0};
     }
 }
@@ -49,36 +46,27 @@ static void complete_entry(wm_block *block, enum wm_uses fate, wm_block **done)
     }
 }
 
-void wm_batch_finish(wm_timelines *set, wm_stream_use *first, enum wm_uses fate,
-                     wm_block **done)
+size_t wm_batch_finish(wm_timelines *set, wm_stream_use *first,
+                       enum wm_uses fate, wm_block **done)
 {
     wm_timeline *t = first->timeline;
-    size_t count = 0;
+    size_t count = 0, bytes = 0;
 
     while (first != NULL) {
         wm_stream_use *next = first->next_in_batch;
         wm_block *block = first->block;
 
+        bytes += block->bytes;
         wm_stream_use_end(set, first);
         complete_entry(block, fate, done);
         count++;
         first = next;
     }
     wm_timeline_drop_many(set, t, count);
+    return bytes;
 }
 
 /* ---- closing ---------------------------------------------------------- */
-
-/* If a stream's events complete late, many batches are in flight at once, and
- * no thread can use their memory: the more of them, the smaller the next one.
- * Only the limit in bytes falls: an event costs little compared with the copy
- * of a large block. */
-static size_t bytes_max_locked(const wm_timelines *set, const wm_timeline *t)
-{
-    size_t out = t->queued;
-
-    return set->batch_bytes / (1 + out * out * out / IN_FLIGHT);
-}
 
 /* If many batches were queued since a poll began, the poller may be preempted,
  * and no other thread queries their events: the open batch grows, and no
@@ -89,7 +77,7 @@ static bool is_full_locked(const wm_timelines *set, const wm_timeline *t)
         return false;
     }
     return t->open.count >= set->batch_count ||
-           t->open.bytes >= bytes_max_locked(set, t);
+           t->open.bytes >= wm_batch_bytes_max(set, t->queued_bytes);
 }
 
 /* Takes the open batch, if there is one and the stream may be named, and counts
@@ -111,7 +99,7 @@ static bool take_open_locked(wm_timeline *t, wm_batch *batch)
 static void join_locked(wm_timeline *t, const wm_batch *batch)
 {
     if (t->retiring || wm_timeline_is_retired(t)) {
-        wm_batch_enqueue_locked(t, batch->first);
+        wm_batch_enqueue_locked(t, batch->first, batch->bytes);
         return;
     }
     if (t->open.count == 0) {
@@ -142,22 +130,24 @@ static void unlock_busy(wm_timelines *set, wm_timeline *t, uint64_t since)
 }
 
 void wm_batch_enqueue(wm_timelines *set, wm_timeline *t, wm_stream_use *first,
-                      uint64_t since)
+                      size_t bytes, uint64_t since)
 {
     wm_lock_acquire(&t->lock);
-    wm_batch_enqueue_locked(t, first);
+    wm_batch_enqueue_locked(t, first, bytes);
     unlock_busy(set, t, since);
 }
 
 bool wm_batch_join(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
                    uint64_t since, size_t *bytes_max)
 {
+    size_t out;
     bool full;
 
     wm_lock_acquire(&t->lock);
     join_locked(t, batch);
     full = is_full_locked(set, t);
-    *bytes_max = bytes_max_locked(set, t);
+    out = t->queued_bytes + (full ? t->open.bytes : 0);
+    *bytes_max = wm_batch_bytes_max(set, out);
     unlock_busy(set, t, since);
     return full;
 }
@@ -205,13 +195,13 @@ static void end_close(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
                       enum wm_uses fate, bool waited, wm_block **done)
 {
     if (fate != WM_USES_NONE) {
-        wm_batch_finish(set, batch->first, fate, done);
+        (void)wm_batch_finish(set, batch->first, fate, done);
     }
     wm_lock_acquire(&t->lock);
     t->closing -= !waited;
     wm_timeline_end_record_locked(t, batch->due);
     if (fate == WM_USES_NONE) {
-        wm_batch_enqueue_locked(t, batch->first);
+        wm_batch_enqueue_locked(t, batch->first, batch->bytes);
         unlock_busy(set, t, 0);
     } else {
         wm_lock_release(&t->lock);

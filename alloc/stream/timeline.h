@@ -81,8 +81,8 @@ struct wm_timelines {
     wm_driver *driver;                  /* const */
     wm_event_pool *events;              /* const */
     const wm_timeline_ops *ops;         /* const, except for tests */
-    size_t batch_count, batch_bytes; /* const: a batch with as many is full */
-    uint64_t batch_ns;               /* const: a batch of this age is closed */
+    size_t batch_count, batch_bytes;    /* const: a batch never has more */
+    uint64_t batch_ns; /* const: a batch of this age is closed */
     /* Number of streams that are announced to capture, plus private pools for
      * graphs that record. Relaxed: a thread that records or frees on such a
      * stream synchronized with the announcing thread before. */

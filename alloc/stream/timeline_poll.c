@@ -119,7 +119,7 @@ static void finish_oldest(wm_timelines *set, wm_poll *poll, enum wm_uses fate)
 
     poll->queue.head = first->next_in_queue;
     poll->ended++;
-    wm_batch_finish(set, first, fate, &poll->done);
+    poll->ended_bytes += wm_batch_finish(set, first, fate, &poll->done);
 }
 
 /* Finishes at most `most` completed batches, oldest first. completed: all are
@@ -181,6 +181,7 @@ static bool end_poll(wm_timelines *set, wm_timeline *t, const wm_home *home,
     wm_batch_queue_move(&t->queue, &poll->queue);
     t->queue = poll->queue;
     t->queued -= poll->ended;
+    t->queued_bytes -= poll->ended_bytes;
     t->polled = false;
     left = t->queue.head != NULL || t->open.count > 0 || t->closing > 0;
     wm_cond_broadcast(&t->quiet);
@@ -442,7 +443,7 @@ void wm_timelines_publish(wm_timelines *set, wm_block *block)
          * published. */
         wm_timeline_hold(t);
         if (use->event != NULL || !wm_timeline_is_adopted(t)) {
-            wm_batch_enqueue(set, t, use, 0);
+            wm_batch_enqueue(set, t, use, block->bytes, 0);
         } else if (wm_batch_join(set, t, &batch, 0, &bytes_max)) {
             wm_timeline_close_full(set, t, NULL);
         }

@@ -112,39 +112,53 @@ WT_TEST(test_B4_other_frees_share_one_event_as_well)
     go_and_poll(stream);
 }
 
+/* What is behind an event counts against the bound of the next batch. */
 WT_TEST(test_B4_bytes_close_a_batch)
 {
-
     reopen(.batch_count = 100, .batch_bytes = 2 * BYTES);
     wt_stop(runtime, stream);
     wt_free_used(take(), stream);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 0);
     wt_free_used(take(), stream);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
+    wt_free_used(take(), stream);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 2);
     go_and_poll(stream);
 }
 
-/* A stream whose events do not complete gets smaller batches: half as large
- * with four events out, down to one block. */
-WT_TEST(test_B4_late_events_make_batches_smaller)
+/* Frees on a stream that completes none of them: the open batch is small beside
+ * what is out, and the events are few. */
+WT_TEST(test_B25_a_burst_of_frees_records_few_events)
 {
-    uint64_t marks;
+    enum { FREES = 2000, MOST = 16, TIMES = 4, PART = 32 };
+    static void *block[FREES];
+    size_t out = 0;
 
-    reopen(.batch_count = 100, .batch_bytes = 4 * BYTES);
-    wt_stop(runtime, stream);
-    free_many(4 * 4, stream);
-    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 4);
-    wt_free_used(take(), stream);
-    wt_free_used(take(), stream);
-    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 5);
-    for (int i = 4 * 4 + 2; i < 4 * 12; i++) {
-        wt_free_used(take(), stream);
+    reopen(.batch_count = 4096, .batch_bytes = MOST * BYTES);
+    for (int i = 0; i < FREES; i++) {
+        block[i] = take();
+        wt_ok(warm_record_stream(block[i], stream));
     }
-    marks = wt_calls(runtime, "event_mark");
-    ck_assert_uint_ge(marks, 13);
-    wt_free_used(take(), stream);
-    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + 1);
+    wt_stop(runtime, stream);
+    for (size_t i = 0; i < FREES; i++) {
+        uint64_t marks = wt_calls(runtime, "event_mark");
+
+        wt_ok(warm_free(block[i]));
+        if (wt_calls(runtime, "event_mark") > marks) {
+            out = i + 1;
+        } else {
+            size_t most = TIMES * out < MOST ? MOST - TIMES * out : out / PART;
+
+            most = most < MOST ? most : MOST;
+            /* the slot has its part beside the timeline's batch */
+            ck_assert_uint_le(i + 1 - out, most + most / 4 + 1);
+        }
+    }
+    /* One for each of the first 32, 32 log(512 / 32) until a 32nd is
+     * batch_bytes, then one for each 16. */
+    ck_assert_uint_le(wt_calls(runtime, "event_mark"), 32 + 89 + 93);
     go_and_poll(stream);
+    ck_assert_uint_eq(timeline()->queued_bytes, 0);
 }
 
 /* The first event query returns late. */
