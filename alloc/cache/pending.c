@@ -66,7 +66,7 @@ void wm_pending_count_all(wm_magazine_set *set)
     const wm_pending *pending = wm_magazine_set_pending(set);
     wm_pending_stream *slot;
 
-    for (unsigned at = 0; (slot = wm_pending_next(pending, &at)) != NULL;) {
+    for (slot = wm_pending_first(pending); slot != NULL; slot = slot->next) {
         if (slot->open.count > 0 || slot->closed > 0) {
             count_stream(set, slot);
         }
@@ -118,7 +118,7 @@ void wm_pending_recount(wm_magazine_set *set, wm_pending_stream *slot,
     if (count == 0) {
         return;
     }
-    for (unsigned at = 0; (slot = wm_pending_next(pending, &at)) != NULL;) {
+    for (slot = wm_pending_first(pending); slot != NULL; slot = slot->next) {
         add_slot(&all, slot);
     }
     pending->completed += count;
@@ -133,26 +133,37 @@ void wm_pending_recount(wm_magazine_set *set, wm_pending_stream *slot,
 
 /* ---- flush, attach, detach ----------------------------------------------- */
 
-/* Sets the bounds of the next batch: a part of bytes, with which the timeline's
- * batch is full; or all of batch_bytes, if only this thread uses the stream and
- * no memory is obtained for what a batch holds. */
+static size_t lesser(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Sets the bounds of the next batch. If only this thread uses the stream and no
+ * memory is obtained for what a batch holds: batch_count and batch_bytes. Else
+ * other threads may need the blocks: as many as make the timeline's batch worth
+ * a query, and a part of bytes, with which that is full. A miss polls few
+ * slots: if there are more, each holds less. */
 static void set_limits(const wm_magazine_set *set, wm_pending_stream *slot,
                        size_t bytes)
 {
-    size_t most = slot->timelines->batch_count;
+    const wm_timelines *timelines = slot->timelines;
+    bool few = wm_magazine_set_pending(set)->in_use <= WM_PENDING_FEW;
+    size_t most = timelines->batch_count;
+
     /* Relaxed: if two threads attach at once, each may get a full-size
      * batch. */
-    bool alone = set->footprint_stable &&
-                 atomic_load_explicit(&wm_pending_timeline(slot)->slots,
-                                      memory_order_relaxed) == 1;
-
-    /* Other threads may need the blocks: flush them to the timeline as soon as
-     * they make its batch worth a query. */
-    if (!alone && most > WM_BATCH_RIPE) {
-        most = WM_BATCH_RIPE;
+    if (few && set->footprint_stable &&
+        atomic_load_explicit(&wm_pending_timeline(slot)->slots,
+                             memory_order_relaxed) == 1) {
+        bytes = timelines->batch_bytes;
+    } else {
+        most = lesser(most, few ? WM_BATCH_RIPE : WM_BATCH_RIPE / 2);
+        bytes =
+            lesser(bytes / PARTS,
+                   few ? SIZE_MAX : (size_t)WM_BATCH_RIPE * WM_PENDING_OTHERS);
     }
-    slot->count_max = most < WM_PENDING_BLOCKS ? most : WM_PENDING_BLOCKS;
-    slot->bytes_max = alone ? slot->timelines->batch_bytes : bytes / PARTS;
+    slot->count_max = lesser(most, WM_PENDING_BLOCKS);
+    slot->bytes_max = bytes;
 }
 
 /* Makes the blocks a chain of stream uses, which take the batch's
@@ -234,6 +245,7 @@ static void change_slot_count(wm_timelines *timelines, wm_timeline *t,
 void wm_pending_begin_stream(wm_magazine_set *set, wm_pending_stream *slot,
                              wm_timeline *t)
 {
+    wm_magazine_set_pending(set)->in_use++;
     slot->stream = t->stream;
     slot->references = 1;
     change_slot_count(slot->timelines, t, 1);
@@ -251,6 +263,7 @@ void wm_pending_detach(wm_magazine_set *set, wm_pending_stream *slot)
     } else if (t != NULL) {
         (void)wm_pending_flush(set, slot, false);
         slot->stream = NULL;
+        wm_magazine_set_pending(set)->in_use--;
         atomic_store_explicit(&slot->timeline, NULL, memory_order_relaxed);
         change_slot_count(slot->timelines, t, -1);
         wm_timeline_drop_many(slot->timelines, t, slot->references);
@@ -263,7 +276,7 @@ void wm_pending_note_home(wm_magazine_set *set)
     const wm_pending *pending = wm_magazine_set_pending(set);
     const wm_pending_stream *slot;
 
-    for (unsigned at = 0; (slot = wm_pending_next(pending, &at)) != NULL;) {
+    for (slot = wm_pending_first(pending); slot != NULL; slot = slot->next) {
         wm_timeline *t = wm_pending_timeline(slot);
 
         if (t != NULL) {
@@ -277,7 +290,7 @@ void wm_pending_end(wm_magazine_set *set)
     const wm_pending *pending = wm_magazine_set_pending(set);
     wm_pending_stream *slot;
 
-    for (unsigned at = 0; (slot = wm_pending_next(pending, &at)) != NULL;) {
+    for (slot = wm_pending_first(pending); slot != NULL; slot = slot->next) {
         wm_pending_detach(set, slot);
     }
 }
@@ -285,10 +298,15 @@ void wm_pending_end(wm_magazine_set *set)
 void wm_pending_fini(wm_magazine_set *set)
 {
     wm_pending *pending = wm_magazine_set_pending(set);
-    wm_pending_stream *slot;
 
-    for (unsigned at = 0; (slot = wm_pending_next(pending, &at)) != NULL;) {
+    for (wm_pending_stream *slot = wm_pending_first(pending), *next;
+         slot != NULL; slot = next) {
+        next = slot->next;
+        wm_meta_free(slot->batch);
         wm_meta_free(slot);
+    }
+    if (pending != NULL) {
+        wm_meta_free(pending->table);
     }
     wm_meta_free(pending);
 }
@@ -319,7 +337,7 @@ static bool has_wanted(const wm_window *window, void *context)
     const wm_pending *pending = pending_of(window);
     const wm_pending_stream *slot;
 
-    for (unsigned at = 0; (slot = wm_pending_next(pending, &at)) != NULL;) {
+    for (slot = wm_pending_first(pending); slot != NULL; slot = slot->next) {
         if (collection->t != NULL
                 ? wm_pending_timeline(slot) == collection->t
                 : atomic_load_explicit(&slot->blocks, memory_order_relaxed) >
@@ -345,8 +363,8 @@ static void collect_window(wm_window *window, void *context)
     }
     atomic_fetch_add_explicit(&collection->timelines->visits, 1,
                               memory_order_relaxed);
-    for (unsigned at = 0;
-         (slot = wm_pending_next(wm_magazine_set_pending(set), &at)) != NULL;) {
+    for (slot = wm_pending_first(wm_magazine_set_pending(set)); slot != NULL;
+         slot = slot->next) {
         if (collection->t == NULL) {
             (void)wm_pending_flush(set, slot, true);
         } else if (wm_pending_timeline(slot) == collection->t) {
@@ -378,7 +396,7 @@ static bool add_blocks(const wm_window *window, void *context)
     const wm_pending *pending = pending_of(window);
     const wm_pending_stream *slot;
 
-    for (unsigned at = 0; (slot = wm_pending_next(pending, &at)) != NULL;) {
+    for (slot = wm_pending_first(pending); slot != NULL; slot = slot->next) {
         *blocks += atomic_load_explicit(&slot->blocks, memory_order_relaxed);
     }
     return false; /* no window is visited */

@@ -37,10 +37,17 @@
 #include "alloc/stream/timeline.h"
 #include "runtime/base/waker.h"
 
-/* Number of slots, a power of two. And the largest block, allocated by another
- * thread, that waits in a slot: a thread that allocates larger ones would
- * meanwhile have to obtain memory. */
-enum { WM_PENDING_SLOTS = 8, WM_PENDING_OTHERS = 64 << 10 };
+/* The table of slots begins with 8 entries and grows to 2048; a slot lies in
+ * one of 4 entries. A miss polls 8 slots: with more in use each holds less. And
+ * the largest block, allocated by another thread, that waits in a slot: a
+ * thread that allocates larger ones would meanwhile have to obtain memory. */
+enum {
+    WM_PENDING_BITS = 3,
+    WM_PENDING_BITS_MAX = 11,
+    WM_PENDING_PROBES = 4,
+    WM_PENDING_FEW = 8,
+    WM_PENDING_OTHERS = 64 << 10
+};
 /* Most blocks of a slot's batch; most closed batches of a slot. */
 enum { WM_PENDING_BLOCKS = 64, WM_PENDING_CLOSED = 3 };
 
@@ -61,10 +68,12 @@ enum wm_pending_request {
     WM_REQUEST_DETACH
 };
 
-/* Guarded by the window, except for fields that other threads read. Made at the
- * first free on a stream with this index, then reused for the next stream. */
+/* Guarded by the window, except for fields that other threads read. Stays until
+ * the set ends, and is reused for other streams. */
 typedef struct wm_pending_stream {
-    warm_stream stream; /* null: unused */
+    warm_stream stream;                   /* null: unused */
+    struct wm_pending_stream *next;       /* const: made before it */
+    struct wm_pending_stream *next_spare; /* if it is not in the table */
     /* Relaxed: other threads read it to decide whether a visit is worth it. */
     _Atomic(wm_timeline *) timeline;
     wm_timelines *timelines; /* const */
@@ -81,8 +90,8 @@ typedef struct wm_pending_stream {
      * window: other threads do not touch the batches and leave a request. */
     bool in_driver;
     enum wm_pending_request requested;
+    wm_pending_batch *batch; /* closed ones; null until one is closed here */
     wm_pending_batch open;
-    wm_pending_batch batch[WM_PENDING_CLOSED];
 } wm_pending_stream;
 
 /* Guarded by the window. Made at the thread's first batched free; a set of a
@@ -91,9 +100,17 @@ typedef struct wm_pending {
     /* Blocks that completed while the arena did not count them as pending,
      * since the last merge; and the most of such blocks at one time. */
     size_t completed, completed_bytes, peak, peak_bytes;
-    /* Null: not made. Stored with release, loaded with acquire: other threads
-     * read them. */
-    _Atomic(wm_pending_stream *) slot[WM_PENDING_SLOTS];
+    /* The slots by stream, from the hash of a stream on; 2^bits entries, and
+     * behind them the last ones' probes. An entry once filled stays so until
+     * the table grows: a search ends at an empty one. */
+    wm_pending_stream **table;
+    unsigned bits;
+    unsigned in_use;          /* slots with a stream */
+    wm_pending_stream *turn;  /* polled next by a miss; null: the first */
+    wm_pending_stream *spare; /* unused, and not in the table */
+    /* All slots, the one made last first. Stored with release, loaded with
+     * acquire: other threads read them. */
+    _Atomic(wm_pending_stream *) first;
 } wm_pending;
 
 /* The slot of no stream, for a window that has looked up no stream yet. */
@@ -103,34 +120,39 @@ extern const wm_pending_stream wm_pending_no_stream
 struct wm_arena_group;
 struct wm_window;
 
-static inline unsigned wm_pending_index(warm_stream stream)
+static inline size_t wm_pending_index(const wm_pending *pending,
+                                      warm_stream stream)
 {
-    return (unsigned)(((uint64_t)(uintptr_t)stream *
-                       UINT64_C(0x9E3779B97F4A7C15)) >>
-                      61);
-}
-_Static_assert(WM_PENDING_SLOTS == 8, "the highest three bits");
-
-/* Null: the slot is not made, or pending is null. */
-static inline wm_pending_stream *wm_pending_stream_at(const wm_pending *pending,
-                                                      unsigned index)
-{
-    /* Acquire pairs with the release in wm_pending_attach(). */
-    return pending != NULL ? atomic_load_explicit(&pending->slot[index],
-                                                  memory_order_acquire)
-                           : NULL;
+    return (
+        size_t)(((uint64_t)(uintptr_t)stream * UINT64_C(0x9E3779B97F4A7C15)) >>
+                (64 - pending->bits));
 }
 
-/* Iterates over the slots that are made: *at begins with 0; null: the end. */
-static inline wm_pending_stream *wm_pending_next(const wm_pending *pending,
-                                                 unsigned *at)
+/* The slot of a stream, by the window's owner or under its lock; or null. */
+static inline wm_pending_stream *wm_pending_find(const wm_pending *pending,
+                                                 warm_stream stream)
 {
-    wm_pending_stream *slot = NULL;
+    wm_pending_stream *const *entry;
 
-    while (pending != NULL && *at < WM_PENDING_SLOTS && slot == NULL) {
-        slot = wm_pending_stream_at(pending, (*at)++);
+    if (pending == NULL || pending->table == NULL) {
+        return NULL;
     }
-    return slot;
+    entry = &pending->table[wm_pending_index(pending, stream)];
+    for (int i = 0; i < WM_PENDING_PROBES && entry[i] != NULL; i++) {
+        if (entry[i]->stream == stream) {
+            return entry[i];
+        }
+    }
+    return NULL;
+}
+
+/* The first of all slots, which are chained by next; any thread. */
+static inline wm_pending_stream *wm_pending_first(const wm_pending *pending)
+{
+    /* Acquire pairs with the release in make_slot(). */
+    return pending != NULL
+               ? atomic_load_explicit(&pending->first, memory_order_acquire)
+               : NULL;
 }
 
 /* Closes the open batch after a hit made it full. mine: the calling thread

@@ -35,6 +35,15 @@ struct cycle {
     warm_event event;   /* behind the open batch */
 };
 
+/* The room for closed batches, made when the first one is closed. */
+static bool has_room(wm_pending_stream *slot)
+{
+    if (slot->batch == NULL) {
+        slot->batch = wm_meta_alloc(WM_PENDING_CLOSED * sizeof *slot->batch);
+    }
+    return slot->batch != NULL && slot->closed < WM_PENDING_CLOSED;
+}
+
 /* Locked. False: no cycle. must: no cycle unless it closes the open batch. */
 static bool begin_cycle(const wm_magazine_set *set, wm_pending_stream *slot,
                         bool must, struct cycle *cycle)
@@ -47,9 +56,9 @@ static bool begin_cycle(const wm_magazine_set *set, wm_pending_stream *slot,
      * batch, and few queued ones, which are polled first. Relaxed: another
      * thread that attaches now has a batch of its own. */
     cycle->close = cycle->close && set->footprint_stable && !t->capture_due &&
-                   slot->closed < WM_PENDING_CLOSED &&
                    t->queued < WM_PENDING_CLOSED && t->open.count == 0 &&
-                   atomic_load_explicit(&t->slots, memory_order_relaxed) == 1;
+                   atomic_load_explicit(&t->slots, memory_order_relaxed) == 1 &&
+                   has_room(slot);
     begun = (cycle->close || (!must && slot->closed > 0)) &&
             wm_timeline_begin_record_locked(t, &cycle->due);
     t->closing += begun;
@@ -274,44 +283,49 @@ void wm_pending_close(wm_window *window, wm_pending_stream *slot, bool mine)
 
 /* ---- a miss -------------------------------------------------------------- */
 
-/* Queries the closed batches of the thread's slots, and closes an open batch
- * that is large enough for a query. Returns whether any batch completed. */
-static bool poll_closed(wm_arena_group *group, wm_window *window)
+/* The slots that a miss polls: a few, in turn, so that with a thousand streams
+ * it costs no more than with a few. The window is locked. */
+static unsigned take_turn(wm_magazine_set *set, wm_pending_stream **few)
+{
+    wm_pending *pending = wm_magazine_set_pending(set);
+    wm_pending_stream *first = wm_pending_first(pending), *slot;
+    unsigned count = 0;
+
+    if (first == NULL) {
+        return 0;
+    }
+    slot = pending->turn != NULL ? pending->turn : first;
+    do {
+        few[count++] = slot;
+        slot = slot->next != NULL ? slot->next : first;
+    } while (count < WM_PENDING_FEW && slot != few[0]);
+    pending->turn = slot;
+    return count;
+}
+
+/* Queries the closed batches of the slots, and closes an open batch that is
+ * large enough for a query. Returns whether any batch completed. The window is
+ * locked, and unlocked meanwhile. */
+static bool poll_closed(wm_arena_group *group, wm_window *window,
+                        wm_pending_stream *const *few, unsigned count)
 {
     const wm_home home = {cache_done, window};
     bool any = false;
 
-    for (unsigned i = 0; i < WM_PENDING_SLOTS && !any; i++) {
-        wm_magazine_set *set;
-        wm_pending_stream *slot;
-        struct cycle cycle = {.t = NULL};
+    for (unsigned i = 0; i < count && !any; i++) {
+        const wm_magazine_set *set = wm_cache_set_of(window);
+        wm_pending_stream *slot = few[i];
+        struct cycle cycle = {.close = slot->open.count >= WM_BATCH_RIPE};
 
-        wm_biased_acquire(&window->biased);
-        set = wm_cache_set_of(window);
-        slot = wm_pending_stream_at(wm_magazine_set_pending(set), i);
-        cycle.close = slot != NULL && slot->open.count >= WM_BATCH_RIPE;
-        if (slot != NULL && slot->closed > 0 &&
+        if (set != NULL && slot->closed > 0 &&
             begin_cycle(set, slot, false, &cycle)) {
             run_cycle(window, slot, UINT_MAX, &cycle);
             poll_timeline(group, &cycle, &home);
             any = cycle.completed > 0;
-        } else {
-            wm_biased_release(&window->biased);
+            wm_biased_acquire(&window->biased);
         }
     }
     return any;
-}
-
-static bool has_closed(const wm_pending *pending)
-{
-    const wm_pending_stream *slot;
-
-    for (unsigned at = 0; (slot = wm_pending_next(pending, &at)) != NULL;) {
-        if (slot->closed > 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 struct mine {
@@ -319,25 +333,24 @@ struct mine {
     bool full;             /* its open batch is full */
 };
 
-/* Flushes the thread's slots and returns their timelines in mine. Skips slots
- * with closed batches, except those of a retired stream, whose batches no
- * thread would poll otherwise. */
-static unsigned flush_mine(wm_magazine_set *set, struct mine *mine)
+/* Flushes the slots and returns their timelines in mine. Skips slots with
+ * closed batches, except those of a retired stream, whose batches no thread
+ * would poll otherwise. */
+static unsigned flush_mine(wm_magazine_set *set, wm_pending_stream *const *few,
+                           unsigned count, struct mine *mine)
 {
-    const wm_pending *pending = wm_magazine_set_pending(set);
-    wm_pending_stream *slot;
-    unsigned count = 0;
+    unsigned found = 0;
 
-    for (unsigned at = 0; (slot = wm_pending_next(pending, &at)) != NULL;) {
-        wm_timeline *t = wm_pending_timeline(slot);
+    for (unsigned i = 0; i < count && set != NULL; i++) {
+        wm_timeline *t = wm_pending_timeline(few[i]);
 
-        if (t != NULL && (slot->closed == 0 || wm_timeline_is_retired(t))) {
-            mine[count].full = wm_pending_flush(set, slot, false);
-            mine[count++].timeline = t;
+        if (t != NULL && (few[i]->closed == 0 || wm_timeline_is_retired(t))) {
+            mine[found].full = wm_pending_flush(set, few[i], false);
+            mine[found++].timeline = t;
             wm_timeline_hold(t);
         }
     }
-    return count;
+    return found;
 }
 
 /* Polls the timelines whose open batch is full (full) or not full, until a
@@ -364,24 +377,22 @@ static bool poll_mine(wm_timelines *set, const struct mine *mine,
 bool wm_pending_poll_mine(wm_arena_group *group, uint64_t now)
 {
     wm_timelines *timelines = group->timelines;
-    struct mine mine[WM_PENDING_SLOTS];
+    wm_pending_stream *few[WM_PENDING_FEW];
+    struct mine mine[WM_PENDING_FEW] = {{NULL, false}};
     wm_window *window;
     wm_magazine_set *set = wm_cache_lock_for(group, NULL, &window);
     unsigned count;
     bool any;
 
-    /* Closed batches first: if one completes, nothing is flushed. */
-    if (set != NULL && has_closed(wm_magazine_set_pending(set))) {
-        wm_biased_release(&window->biased);
-        if (poll_closed(group, window)) {
-            return true;
-        }
-        set = wm_cache_lock_for(group, NULL, &window);
-    }
     if (set == NULL) {
         return false;
     }
-    count = flush_mine(set, mine);
+    count = take_turn(set, few);
+    if (poll_closed(group, window, few, count)) {
+        wm_biased_release(&window->biased); /* nothing is flushed */
+        return true;
+    }
+    count = flush_mine(wm_cache_set_of(window), few, count, mine);
     wm_biased_release(&window->biased);
     any = poll_mine(timelines, mine, count, true, now, window) ||
           poll_mine(timelines, mine, count, false, now, window);
@@ -393,12 +404,103 @@ bool wm_pending_poll_mine(wm_arena_group *group, uint64_t now)
 
 /* ---- a slot for a stream ------------------------------------------------- */
 
-/* The slot with that index, made if it is not. Null: no memory for it. */
-static wm_pending_stream *make_slot(wm_magazine_set *set,
-                                    const wm_arena_group *group, unsigned index)
+/* The entry of a table where a stream's slot may lie, empty or of an unused
+ * slot; or null. */
+static wm_pending_stream **free_entry(const wm_pending *pending,
+                                      warm_stream stream)
+{
+    wm_pending_stream **entry =
+        &pending->table[wm_pending_index(pending, stream)];
+
+    for (int i = 0; i < WM_PENDING_PROBES; i++) {
+        if (entry[i] == NULL || entry[i]->stream == NULL) {
+            return &entry[i];
+        }
+    }
+    return NULL;
+}
+
+/* Inserts all slots in use into an empty table, and makes the others spare.
+ * False: some slot finds no entry. */
+static bool fill_table(wm_pending *pending)
+{
+    wm_pending_stream *slot, *spare = NULL;
+
+    for (slot = wm_pending_first(pending); slot != NULL; slot = slot->next) {
+        if (slot->stream != NULL) {
+            wm_pending_stream **entry = free_entry(pending, slot->stream);
+
+            if (entry == NULL) {
+                return false;
+            }
+            *entry = slot;
+        }
+    }
+    for (slot = wm_pending_first(pending); slot != NULL; slot = slot->next) {
+        if (slot->stream == NULL) {
+            slot->next_spare = spare;
+            spare = slot;
+        }
+    }
+    pending->spare = spare;
+    return true;
+}
+
+/* Makes the table, or one twice as large. False: no memory, or it is as large
+ * as it may be. */
+static bool grow_table(wm_pending *pending)
+{
+    wm_pending before = {.table = pending->table, .bits = pending->bits};
+
+    do {
+        pending->bits = pending->table != NULL ? pending->bits + 1
+                                               : (unsigned)WM_PENDING_BITS;
+        if (pending->table != before.table) {
+            wm_meta_free(pending->table);
+        }
+        pending->table = pending->bits <= WM_PENDING_BITS_MAX
+                             ? wm_meta_alloc((((size_t)1 << pending->bits) +
+                                              WM_PENDING_PROBES - 1) *
+                                             sizeof(wm_pending_stream *))
+                             : NULL;
+        if (pending->table == NULL) {
+            pending->table = before.table;
+            pending->bits = before.bits;
+            return false;
+        }
+    } while (!fill_table(pending));
+    wm_meta_free(before.table);
+    return true;
+}
+
+/* A slot that no stream has, and that is in no entry; or null: no memory. */
+static wm_pending_stream *make_slot(wm_pending *pending,
+                                    const wm_arena_group *group)
+{
+    wm_pending_stream *slot = pending->spare;
+
+    if (slot != NULL) {
+        pending->spare = slot->next_spare;
+        return slot;
+    }
+    slot = wm_meta_alloc(sizeof *slot);
+    if (slot != NULL) {
+        slot->timelines = group->timelines;
+        slot->waker = group->waker;
+        slot->next = wm_pending_first(pending);
+        atomic_store_explicit(&pending->first, slot, memory_order_release);
+    }
+    return slot;
+}
+
+/* An unused slot in the table for the stream. Null: no memory for one; or, with
+ * yields, no slot but those of other streams. */
+static wm_pending_stream *slot_for(wm_magazine_set *set,
+                                   const wm_arena_group *group,
+                                   warm_stream stream, bool yields)
 {
     wm_pending *pending = wm_magazine_set_pending(set);
-    wm_pending_stream *slot = wm_pending_stream_at(pending, index);
+    wm_pending_stream **entry = NULL;
 
     if (pending == NULL) {
         pending = wm_meta_alloc(sizeof *pending);
@@ -408,49 +510,49 @@ static wm_pending_stream *make_slot(wm_magazine_set *set,
         /* Release: another thread that reads it finds it zeroed. */
         atomic_store_explicit(&set->pending, pending, memory_order_release);
     }
-    if (slot == NULL) {
-        slot = wm_meta_alloc(sizeof *slot);
-        if (slot == NULL) {
-            return NULL;
-        }
-        slot->timelines = group->timelines;
-        slot->waker = group->waker;
-        atomic_store_explicit(&pending->slot[index], slot,
-                              memory_order_release);
+    if (pending->table == NULL && !grow_table(pending)) {
+        return NULL;
     }
-    return slot;
+    do {
+        entry = free_entry(pending, stream);
+    } while (entry == NULL && grow_table(pending));
+    if (entry == NULL && !yields) {
+        entry = &pending->table[wm_pending_index(pending, stream)];
+        wm_pending_detach(set, *entry);
+    }
+    if (entry == NULL) {
+        return NULL;
+    }
+    if (*entry == NULL) {
+        *entry = make_slot(pending, group);
+    }
+    return *entry;
 }
 
 static void attach(wm_magazine_set *set, const wm_arena_group *group,
                    warm_stream stream, bool yields)
 {
-    unsigned index = wm_pending_index(stream);
     wm_pending_stream *slot =
-        wm_pending_stream_at(wm_magazine_set_pending(set), index);
-    wm_timeline *t = slot != NULL ? wm_pending_timeline(slot) : NULL;
+        wm_pending_find(wm_magazine_set_pending(set), stream);
 
-    if (t == NULL || slot->stream != stream || wm_timeline_is_retired(t)) {
-        if (t != NULL && yields) {
-            return;
-        }
-        t = wm_timeline_get_adopted(group->timelines, stream);
-        if (t != NULL) {
-            slot = make_slot(set, group, index);
-        }
-        if (slot != NULL) {
-            wm_pending_detach(set, slot);
-        }
-        if (t == NULL) {
-            return;
-        }
+    if (slot != NULL && wm_timeline_is_retired(wm_pending_timeline(slot))) {
+        wm_pending_detach(set, slot);
+        slot = NULL;
+    }
+    if (slot == NULL) {
+        wm_timeline *t = wm_timeline_get_adopted(group->timelines, stream);
+
+        slot = t != NULL ? slot_for(set, group, stream, yields) : NULL;
         if (slot == NULL) {
-            wm_timeline_drop(group->timelines, t);
+            if (t != NULL) {
+                wm_timeline_drop(group->timelines, t);
+            }
             return;
         }
         wm_pending_begin_stream(set, slot, t);
     }
     if (slot->references == 1) {
-        wm_timeline_hold_many(t, WM_PENDING_STOCK);
+        wm_timeline_hold_many(wm_pending_timeline(slot), WM_PENDING_STOCK);
         slot->references += WM_PENDING_STOCK;
     }
 }

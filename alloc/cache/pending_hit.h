@@ -11,15 +11,15 @@ static inline wm_timeline *wm_pending_timeline(const wm_pending_stream *slot)
     return atomic_load_explicit(&slot->timeline, memory_order_relaxed);
 }
 
-/* Selects the slot of the stream's index, if it is made, as the window's
- * last-used one. The window has a set. */
+/* Selects the slot of the stream, if it has one, as the window's last-used one.
+ * The window has a set. */
 static inline __attribute__((always_inline)) wm_pending_stream *
 wm_pending_look(wm_window *window, warm_stream stream)
 {
     const wm_magazine_set *set =
         atomic_load_explicit(&window->magazines, memory_order_relaxed);
-    wm_pending_stream *slot = wm_pending_stream_at(wm_magazine_set_pending(set),
-                                                   wm_pending_index(stream));
+    wm_pending_stream *slot =
+        wm_pending_find(wm_magazine_set_pending(set), stream);
 
     if (slot != NULL) {
         window->pending_last = slot;

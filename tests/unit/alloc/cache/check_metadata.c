@@ -399,9 +399,10 @@ static void count_costs(void *argument, unsigned index)
     set = wm_cache_set_of(wm_window_mine());
     cost.batches_early = wm_magazine_set_pending(set) != NULL;
     cost.batch = grown_by(use_stream);
-    for (unsigned i = 0; i < WM_PENDING_SLOTS; i++) {
-        cost.slots +=
-            wm_pending_stream_at(wm_magazine_set_pending(set), i) != NULL;
+    for (const wm_pending_stream *slot =
+             wm_pending_first(wm_magazine_set_pending(set));
+         slot != NULL; slot = slot->next) {
+        cost.slots++;
     }
     set = wm_stream_slot_set(wm_window_mine()->slot_last);
     cost.device_batches = set == NULL || wm_magazine_set_pending(set) != NULL;

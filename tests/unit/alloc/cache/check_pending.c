@@ -100,37 +100,59 @@ WT_TEST(test_age_is_that_of_the_oldest_block)
 
 /* ---- slots, and their references ----------------------------------------- */
 
-/* More streams than slots: who comes last has it, and what the one before had
- * batched is in its timeline. */
-WT_TEST(test_a_slot_that_another_stream_wants_is_emptied)
+/* Each stream has a slot, whose record is below 1 KiB; a miss polls a few of
+ * them. */
+WT_TEST(test_B25_each_stream_has_a_slot)
 {
-    warm_stream all[STREAMS];
-    unsigned with_slot = 0, open = 0;
+    warm_stream all[MANY_STREAMS];
+    uint64_t flushed;
 
-    for (int i = 0; i < STREAMS; i++) {
+    for (int i = 0; i < MANY_STREAMS; i++) {
         wt_ok(warm_stream_create(runtime, 0, &all[i]));
         wt_stop(runtime, all[i]);
         wt_free_used(take(), all[i]); /* the way that makes the slot */
         wt_free_used(take(), all[i]);
-        ck_assert_uint_eq(batched(all[i]), 2);
     }
-    for (int i = 0; i < STREAMS; i++) {
-        with_slot += slot_of(all[i])->stream == all[i];
-        open += batched(all[i]) == 0 && timeline_of(all[i])->open.count == 2;
+    for (int i = 0; i < MANY_STREAMS; i++) {
+        ck_assert_uint_eq(batched(all[i]), 2);
         check_references(all[i], 2);
     }
-    ck_assert_uint_le(with_slot, WM_PENDING_SLOTS);
-    ck_assert_uint_eq(open, STREAMS - with_slot);
-    ck_assert_uint_eq(batched_blocks(), 2 * with_slot);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 2 * STREAMS);
-    for (int i = 0; i < STREAMS; i++) {
+    ck_assert_uint_le(
+        sizeof(wm_pending_stream) + 4 * sizeof(wm_pending_stream *), 1024);
+    flushed = batched_blocks();
+    ck_assert(!wm_pending_poll_mine(&runtime->pinned->space.group, 1));
+    ck_assert_uint_eq(batched_blocks(), flushed - 2 * WM_PENDING_FEW);
+    for (int i = 0; i < MANY_STREAMS; i++) {
         wt_go(runtime, all[i]);
     }
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
-    for (int i = 0; i < STREAMS; i++) {
+    for (int i = 0; i < MANY_STREAMS; i++) {
         check_references(all[i], 0);
+        wt_ok(warm_stream_destroy(runtime, all[i]));
     }
+    ck_assert_uint_eq(slots_in_use(), 0);
+}
+
+/* The table is full: the stream that comes last has the slot, and what the one
+ * before had batched is in its timeline. */
+WT_TEST(test_a_slot_that_another_stream_wants_is_emptied)
+{
+    warm_stream other;
+
+    wt_stop(runtime, stream);
+    wt_free_used(take(), stream);
+    wt_free_used(take(), stream);
+    ck_assert_uint_eq(batched(stream), 2);
+    other = take_slot_of(stream);
+    ck_assert_ptr_null(slot_of(stream)->stream);
+    ck_assert_ptr_eq(slot_of(other)->stream, other);
+    ck_assert_uint_eq(timeline_of(stream)->open.count, 2);
+    check_references(stream, 2);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    check_references(stream, 0);
 }
 
 /* More live blocks than a slot has references for at once. */

@@ -10,11 +10,18 @@
 #include "alloc/cache/cache_int.h"
 #include "alloc/kinds/pinned.h"
 #include "alloc/stream/timeline_int.h"
+#include "runtime/base/meta.h"
 
 #include <sched.h>
 #include <string.h>
 
-enum { SIZE = 5000, BYTES = 5120, MANY = 600, STREAMS = 12 };
+enum {
+    SIZE = 5000,
+    BYTES = 5120,
+    MANY = 600,
+    STREAMS = 12,
+    MANY_STREAMS = 200
+};
 
 static warm_runtime *runtime;
 static warm_stream stream;
@@ -61,22 +68,28 @@ static inline wm_timelines *timelines(void)
     return &runtime->pinned->timelines;
 }
 
-/* The slot of this thread where the stream would be; of no stream if it is not
- * made. */
-static inline wm_pending_stream *slot_at(unsigned index)
+/* Of this thread; null if no slot was made. */
+static inline wm_pending *pending_of_mine(void)
 {
     const wm_magazine_set *set = atomic_load(&wm_window_mine()->magazines);
-    wm_pending_stream *slot =
-        set != NULL ? wm_pending_stream_at(wm_magazine_set_pending(set), index)
-                    : NULL;
+
+    return set != NULL ? wm_magazine_set_pending(set) : NULL;
+}
+
+static inline unsigned slots_in_use(void)
+{
+    const wm_pending *pending = pending_of_mine();
+
+    return pending != NULL ? pending->in_use : 0;
+}
+
+/* The slot of this thread for the stream; of no stream if there is none. */
+static inline wm_pending_stream *slot_of(warm_stream s)
+{
+    wm_pending_stream *slot = wm_pending_find(pending_of_mine(), s);
 
     return slot != NULL ? slot
                         : (wm_pending_stream *)(uintptr_t)&wm_pending_no_stream;
-}
-
-static inline wm_pending_stream *slot_of(warm_stream s)
-{
-    return slot_at(wm_pending_index(s));
 }
 
 /* Blocks in all slots of this thread. */
@@ -84,21 +97,53 @@ static inline size_t batched_blocks(void)
 {
     size_t blocks = 0;
 
-    for (unsigned i = 0; i < WM_PENDING_SLOTS; i++) {
-        blocks += atomic_load(&slot_at(i)->blocks);
+    for (wm_pending_stream *slot = wm_pending_first(pending_of_mine());
+         slot != NULL; slot = slot->next) {
+        blocks += atomic_load(&slot->blocks);
     }
     return blocks;
 }
 
-/* A stream that batches in another slot. */
+/* Another stream that batches. */
 static inline warm_stream stream_beside(void)
 {
     warm_stream other;
 
     wt_ok(warm_free(take())); /* the thread has slots */
+    wt_ok(warm_stream_create(runtime, 0, &other));
+    return other;
+}
+
+/* A free on another stream takes over the slot of s: all entries where it may
+ * lie are in use, and the table cannot grow. */
+static inline warm_stream take_slot_of(warm_stream s)
+{
+    const wm_pending *pending = pending_of_mine();
+    warm_stream other;
+    size_t entry;
+    void *block;
+    int used;
+
+    if (pending == NULL) {
+        ck_abort_msg("no slot was made");
+    }
+    entry = wm_pending_index(pending, s);
+    ck_assert_ptr_eq(pending->table[entry], slot_of(s));
     do {
-        wt_ok(warm_stream_create(runtime, 0, &other));
-    } while (wm_pending_index(other) == wm_pending_index(stream));
+        do {
+            wt_ok(warm_stream_create(runtime, 0, &other));
+        } while (wm_pending_index(pending, other) != entry);
+        used = 0;
+        for (int i = 0; i < WM_PENDING_PROBES; i++) {
+            used += pending->table[entry + (size_t)i] != NULL;
+        }
+        block = take();
+        if (used == WM_PENDING_PROBES) {
+            wm_meta_fail(1, true);
+        }
+        wt_free_used(block, other);
+        wm_meta_fail(0, false);
+    } while (used < WM_PENDING_PROBES);
     return other;
 }
 
