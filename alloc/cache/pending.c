@@ -118,7 +118,8 @@ void wm_pending_recount(wm_magazine_set *set, wm_pending_stream *slot,
     if (count == 0) {
         return;
     }
-    for (slot = wm_pending_first(pending); slot != NULL; slot = slot->next) {
+    for (slot = pending->turn; slot != NULL;
+         slot = wm_pending_after(pending, slot)) {
         add_slot(&all, slot);
     }
     pending->completed += count;
@@ -242,10 +243,33 @@ static void change_slot_count(wm_timelines *timelines, wm_timeline *t,
                               memory_order_relaxed);
 }
 
+/* Its turn to be polled comes last. */
+static void join_ring(wm_pending *pending, wm_pending_stream *slot)
+{
+    wm_pending_stream *turn = pending->turn != NULL ? pending->turn : slot;
+
+    slot->after = turn;
+    slot->before = pending->turn != NULL ? turn->before : slot;
+    slot->before->after = slot;
+    turn->before = slot;
+    pending->turn = turn;
+    pending->in_use++;
+}
+
+static void leave_ring(wm_pending *pending, wm_pending_stream *slot)
+{
+    slot->before->after = slot->after;
+    slot->after->before = slot->before;
+    if (pending->turn == slot) {
+        pending->turn = slot->after != slot ? slot->after : NULL;
+    }
+    pending->in_use--;
+}
+
 void wm_pending_begin_stream(wm_magazine_set *set, wm_pending_stream *slot,
                              wm_timeline *t)
 {
-    wm_magazine_set_pending(set)->in_use++;
+    join_ring(wm_magazine_set_pending(set), slot);
     slot->stream = t->stream;
     slot->references = 1;
     change_slot_count(slot->timelines, t, 1);
@@ -263,7 +287,7 @@ void wm_pending_detach(wm_magazine_set *set, wm_pending_stream *slot)
     } else if (t != NULL) {
         (void)wm_pending_flush(set, slot, false);
         slot->stream = NULL;
-        wm_magazine_set_pending(set)->in_use--;
+        leave_ring(wm_magazine_set_pending(set), slot);
         atomic_store_explicit(&slot->timeline, NULL, memory_order_relaxed);
         change_slot_count(slot->timelines, t, -1);
         wm_timeline_drop_many(slot->timelines, t, slot->references);

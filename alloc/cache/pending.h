@@ -74,6 +74,8 @@ typedef struct wm_pending_stream {
     warm_stream stream;                   /* null: unused */
     struct wm_pending_stream *next;       /* const: made before it */
     struct wm_pending_stream *next_spare; /* if it is not in the table */
+    /* In the ring of slots with a stream. */
+    struct wm_pending_stream *before, *after;
     /* Relaxed: other threads read it to decide whether a visit is worth it. */
     _Atomic(wm_timeline *) timeline;
     wm_timelines *timelines; /* const */
@@ -105,8 +107,8 @@ typedef struct wm_pending {
      * the table grows: a search ends at an empty one. */
     wm_pending_stream **table;
     unsigned bits;
-    unsigned in_use;          /* slots with a stream */
-    wm_pending_stream *turn;  /* polled next by a miss; null: the first */
+    unsigned in_use;         /* slots with a stream */
+    wm_pending_stream *turn; /* of their ring: polled next by a miss; or null */
     wm_pending_stream *spare; /* unused, and not in the table */
     /* All slots, the one made last first. Stored with release, loaded with
      * acquire: other threads read them. */
@@ -144,6 +146,14 @@ static inline wm_pending_stream *wm_pending_find(const wm_pending *pending,
         }
     }
     return NULL;
+}
+
+/* Iterates over the slots with a stream, from pending->turn on; null: the end.
+ * The window is locked, and the ring does not change meanwhile. */
+static inline wm_pending_stream *wm_pending_after(const wm_pending *pending,
+                                                  const wm_pending_stream *slot)
+{
+    return slot->after != pending->turn ? slot->after : NULL;
 }
 
 /* The first of all slots, which are chained by next; any thread. */

@@ -288,18 +288,16 @@ void wm_pending_close(wm_window *window, wm_pending_stream *slot, bool mine)
 static unsigned take_turn(wm_magazine_set *set, wm_pending_stream **few)
 {
     wm_pending *pending = wm_magazine_set_pending(set);
-    wm_pending_stream *first = wm_pending_first(pending), *slot;
+    wm_pending_stream *slot = pending != NULL ? pending->turn : NULL;
     unsigned count = 0;
 
-    if (first == NULL) {
-        return 0;
-    }
-    slot = pending->turn != NULL ? pending->turn : first;
-    do {
+    while (slot != NULL && count < WM_PENDING_FEW) {
         few[count++] = slot;
-        slot = slot->next != NULL ? slot->next : first;
-    } while (count < WM_PENDING_FEW && slot != few[0]);
-    pending->turn = slot;
+        slot = wm_pending_after(pending, slot);
+    }
+    if (slot != NULL) {
+        pending->turn = slot;
+    }
     return count;
 }
 

@@ -132,6 +132,11 @@ WT_TEST(test_B25_each_stream_has_a_slot)
         wt_ok(warm_stream_destroy(runtime, all[i]));
     }
     ck_assert_uint_eq(slots_in_use(), 0);
+    wt_free_used(take(), stream); /* slots without a stream have no turn */
+    wt_free_used(take(), stream);
+    ck_assert_uint_eq(batched(stream), 2);
+    (void)wm_pending_poll_mine(&runtime->pinned->space.group, 2);
+    ck_assert_uint_eq(batched_blocks(), 0);
 }
 
 /* The table is full: the stream that comes last has the slot, and what the one
