@@ -105,18 +105,16 @@ void *wm_handle_workspace(warm_runtime *runtime, warm_kind number, int device,
     return memory;
 }
 
-warm_status wm_binding_update(warm_runtime *runtime, wm_window *window,
-                              const wm_window_call *call,
-                              const wm_binding_request *want)
+/* wm_binding_update() to a workspace. */
+static warm_status update(warm_runtime *runtime, wm_window *window,
+                          const wm_window_call *call,
+                          const wm_binding_request *want, void *memory,
+                          size_t bytes)
 {
     wm_rows *rows = wm_window_rows(window, call->device);
     size_t first = wm_window_index(call->kind, call->device);
     size_t second = first + WM_ROW_SECOND;
-    size_t bytes = 0;
     void *handle = wm_window_held(window, call->kind, call->device);
-    void *memory =
-        wm_handle_workspace(runtime, call->kind, call->device, handle,
-                            want->stream, &want->info, &bytes);
     warm_status status;
 
     /* Same stream id and workspace: another stream raised the epoch, and the
@@ -145,6 +143,24 @@ warm_status wm_binding_update(warm_runtime *runtime, wm_window *window,
         rows->with[first] = want->info.id;
         rows->with[second] = (uintptr_t)memory;
     }
+    return status;
+}
+
+warm_status wm_binding_update(warm_runtime *runtime, wm_window *window,
+                              const wm_window_call *call,
+                              const wm_binding_request *want)
+{
+    wm_binding_made made = {NULL, 0};
+    warm_status status;
+
+    wm_binding_lookup_begin(runtime, window, call);
+    made.workspace =
+        wm_handle_workspace(runtime, call->kind, call->device,
+                            wm_window_held(window, call->kind, call->device),
+                            want->stream, &want->info, &made.bytes);
+    status = update(runtime, window, call, want, made.workspace, made.bytes);
+    wm_binding_lookup_end(runtime, window, call, want,
+                          status == WARM_OK ? &made : NULL);
     return status;
 }
 
@@ -228,6 +244,7 @@ warm_status warm_handle_get_stats(warm_runtime *runtime, warm_kind kind,
         return status;
     }
     wm_pool_get_stats(wm_kind_table_pool(runtime->kinds, kind, device), &all);
+    all.binds += wm_bindings_uncounted(runtime, kind, device);
     if (wm_kind_table_kind(runtime->kinds, kind)->ops->workspace_bytes !=
         NULL) {
         wm_workspaces_get_stats(

@@ -11,6 +11,8 @@
 #include "handles/kind_table.h"
 #include "runtime/thread/window.h"
 
+#include <stdatomic.h>
+
 /* Releases every handle of the window: takes one lock per kind and device,
  * calls no library, and queries the driver once per device for a reset (row
  * A17). The function of warm_runtime.window_release; in reserve.c. */
@@ -112,6 +114,55 @@ typedef struct wm_binding_request {
 warm_status wm_binding_update(warm_runtime *runtime, wm_window *window,
                               const wm_window_call *call,
                               const wm_binding_request *want);
+
+/* ---- remembered bindings: rebind.c ----------------------------------------
+ */
+
+/* Relaxed: only the owner thread adds bindings. */
+static inline bool wm_handle_has_bindings(const wm_window *window)
+{
+    return atomic_load_explicit(&window->bindings_used, memory_order_relaxed) !=
+           0;
+}
+
+/* Binds a handle that the window holds to the stream again, without a look-up.
+ * held: wm_window_words() of its kind and device. Status: NOT_FOUND (no valid
+ * binding to the stream is remembered, or no handle is held; nothing has
+ * happened); the library's failure. */
+warm_status wm_binding_again(wm_window *window, uint64_t *held, int device,
+                             warm_stream stream, void **handle);
+
+/* Around the look-up of a binding. begin() brings the records of the handle's
+ * workspaces up to date. end() forgets what the look-up released, and remembers
+ * the binding if one was made (null: none) and it may be made again. */
+typedef struct wm_binding_made {
+    void *workspace;
+    size_t bytes;
+} wm_binding_made;
+void wm_binding_lookup_begin(warm_runtime *runtime, wm_window *window,
+                             const wm_window_call *call);
+void wm_binding_lookup_end(warm_runtime *runtime, wm_window *window,
+                           const wm_window_call *call,
+                           const wm_binding_request *want,
+                           const wm_binding_made *made);
+
+/* The window is about to release the handle: forgets its bindings. */
+void wm_bindings_forget_slow(warm_runtime *runtime, wm_window *window,
+                             warm_kind kind, int device);
+static inline void wm_bindings_forget(warm_runtime *runtime, wm_window *window,
+                                      warm_kind kind, int device)
+{
+    if (wm_unlikely(wm_handle_has_bindings(window))) {
+        wm_bindings_forget_slow(runtime, window, kind, device);
+    }
+}
+
+/* See wm_workspace_hooks.collect. */
+bool wm_bindings_collect(warm_runtime *runtime, wm_workspaces *workspaces);
+
+/* Bindings made again that the pool has not counted yet. Any thread. */
+uint64_t wm_bindings_uncounted(warm_runtime *runtime, warm_kind kind,
+                               int device);
 
 /* Called before a stream of the device is destroyed: binds the device's handles
  * that are bound to it to the default stream, except handles that other threads

@@ -8,7 +8,7 @@
 #define WM_KIND_H
 
 #include "runtime/driver/driver.h"
-#include "runtime/thread/runtime_body.h"
+#include "runtime/thread/window.h"
 #include "warmpool/handle.h"
 
 typedef struct wm_kind wm_kind;
@@ -39,6 +39,10 @@ typedef struct wm_kind_ops {
      */
     warm_status (*bind)(wm_kind *kind, int device, void *handle,
                         warm_stream stream, void *workspace, size_t bytes);
+    /* bind() of a handle that is bound to to->before, by the fewest calls of
+     * the library and no callback of the program. Cancellation is not off.
+     * Null: bind() is called instead. */
+    warm_status (*rebind)(const wm_rebind *to);
     /* Restores the library's default for every setting that a user can change.
      */
     warm_status (*reset)(wm_kind *kind, int device, void *handle);

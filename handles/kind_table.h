@@ -31,6 +31,9 @@ typedef struct wm_stream_hooks {
     void (*adopt)(warm_runtime *runtime, warm_stream stream);
     warm_status (*retire)(warm_runtime *runtime, warm_stream stream);
     warm_runtime *runtime;
+    /* Whether what was looked up of the stream holds until the runtime's
+     * stream_epoch changes; may be null: never. */
+    bool (*is_known)(warm_runtime *runtime, warm_stream stream);
 } wm_stream_hooks;
 
 /* The functions of the runtime that kinds and workspaces call; each may be

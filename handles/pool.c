@@ -166,19 +166,29 @@ uint64_t wm_pool_trim(wm_pool *pool, uint64_t keep, uint64_t idle_ns)
     return destroyed;
 }
 
+void wm_pool_count_binds(wm_pool *pool, uint64_t count)
+{
+    /* Relaxed: a count. */
+    atomic_fetch_add_explicit(&pool->binds, count, memory_order_relaxed);
+}
+
+void wm_pool_note_bound(wm_pool *pool, void *handle, warm_stream stream)
+{
+    wm_lock_acquire(&pool->lock);
+    wm_pool_note_bound_locked(pool, handle, stream);
+    wm_lock_release(&pool->lock);
+}
+
 warm_status wm_pool_bind(wm_pool *pool, void *handle, warm_stream stream,
                          void *workspace, size_t bytes)
 {
     warm_status status;
 
-    /* Relaxed: a count. */
-    atomic_fetch_add_explicit(&pool->binds, 1, memory_order_relaxed);
+    wm_pool_count_binds(pool, 1);
     status = pool->kind->ops->bind(pool->kind, pool->device, handle, stream,
                                    workspace, bytes);
     if (status == WARM_OK) {
-        wm_lock_acquire(&pool->lock);
-        wm_pool_note_bound_locked(pool, handle, stream);
-        wm_lock_release(&pool->lock);
+        wm_pool_note_bound(pool, handle, stream);
     }
     return status;
 }

@@ -117,6 +117,11 @@ uint64_t wm_pool_trim(wm_pool *pool, uint64_t keep, uint64_t idle_ns);
 warm_status wm_pool_bind(wm_pool *pool, void *handle, warm_stream stream,
                          void *workspace, size_t bytes);
 
+/* Counts calls of wm_kind_ops.bind or rebind that threads made themselves; and
+ * records the stream that an acquired handle is bound to since. */
+void wm_pool_count_binds(wm_pool *pool, uint64_t count);
+void wm_pool_note_bound(wm_pool *pool, void *handle, warm_stream stream);
+
 /* Binds a handle that only the caller can reach to the default stream. False,
  * and a warning is logged, if the library refuses. */
 bool wm_pool_unbind(wm_pool *pool, void *handle);

@@ -24,7 +24,7 @@
 static warm_status reserve_slow(warm_runtime *runtime, warm_kind kind,
                                 int device, void **handle)
     __attribute__((noinline));
-static warm_status reserve_on_slow(warm_runtime *runtime, warm_kind kind,
+static warm_status reserve_on_miss(warm_runtime *runtime, warm_kind kind,
                                    int device, warm_stream stream,
                                    void **handle) __attribute__((noinline));
 
@@ -38,14 +38,20 @@ is_near(const wm_window *window, const warm_runtime *runtime, warm_kind kind,
            wm_likely((unsigned)kind < WARM_KIND_MAX);
 }
 
-/* Whether the window's further rows cover them. */
+/* Whether any rows of the window cover them; whether the further ones do. */
+static bool is_covered(const wm_window *window, const warm_runtime *runtime,
+                       warm_kind kind, int device)
+{
+    return (unsigned)device < window->devices && window->owner == runtime &&
+           wm_window_near_devices(window) != 0 &&
+           (unsigned)kind < WARM_KIND_MAX;
+}
+
 static bool is_far(const wm_window *window, const warm_runtime *runtime,
                    warm_kind kind, int device)
 {
     return (unsigned)device >= WM_ROW_DEVICES &&
-           (unsigned)device < window->devices && window->owner == runtime &&
-           wm_window_near_devices(window) != 0 &&
-           (unsigned)kind < WARM_KIND_MAX;
+           is_covered(window, runtime, kind, device);
 }
 
 /* Gets the held handle if there is one and `handle` is not null: held[index] is
@@ -105,14 +111,7 @@ warm_status warm_handle_reserve_on(warm_runtime *runtime, warm_kind kind,
                   handle)) {
         return WARM_OK;
     }
-    return reserve_on_slow(runtime, kind, device, stream, handle);
-}
-
-/* The words of the window for the call's kind and device. */
-static uint64_t *words_of(wm_window *window, const wm_window_call *call)
-{
-    return wm_window_rows(window, call->device)->held +
-           wm_window_index(call->kind, call->device);
+    return reserve_on_miss(runtime, kind, device, stream, handle);
 }
 
 /* Acquires a handle for the window and stores it in its words. Inlined into
@@ -134,11 +133,15 @@ hold(warm_runtime *runtime, wm_window *window, const wm_window_call *call,
     return status;
 }
 
-static inline void give(wm_pool *pool, wm_rows *rows, size_t index,
-                        uint64_t now)
+static inline void give(warm_runtime *runtime, wm_window *window,
+                        warm_kind kind, int device, uint64_t now)
 {
+    wm_rows *rows = wm_window_rows(window, device);
+    size_t index = wm_window_index(kind, device);
+    wm_pool *pool = wm_kind_table_pool(runtime->kinds, kind, device);
     void *handle = (void *)(uintptr_t)rows->held[index + WM_ROW_SECOND];
 
+    wm_bindings_forget(runtime, window, kind, device);
     rows->held[index] = wm_window_none;
     rows->held[index + WM_ROW_SECOND] = 0;
     rows->bound[index + WM_ROW_SECOND] = 0;
@@ -149,16 +152,14 @@ static void give_back(warm_runtime *runtime, wm_window *window,
                       const wm_window_call *call)
 {
     window->kinds_held[call->device] &= ~(UINT32_C(1) << call->kind);
-    give(wm_kind_table_pool(runtime->kinds, call->kind, call->device),
-         wm_window_rows(window, call->device),
-         wm_window_index(call->kind, call->device), wm_clock_ns());
+    give(runtime, window, call->kind, call->device, wm_clock_ns());
 }
 
 static inline __attribute__((always_inline)) warm_status
 reserve(warm_runtime *runtime, wm_window *window, const wm_window_call *call,
         void **handle)
 {
-    uint64_t *held = words_of(window, call);
+    uint64_t *held = wm_window_words(window, call->kind, call->device);
     warm_status status =
         held[WM_ROW_SECOND] != 0 ? WARM_OK : hold(runtime, window, call, held);
 
@@ -222,21 +223,17 @@ static warm_status reserve_bound(warm_runtime *runtime, wm_window *window,
 
 static warm_status reserve_on_slow(warm_runtime *runtime, warm_kind kind,
                                    int device, warm_stream stream,
+                                   void **handle) __attribute__((noinline));
+static warm_status reserve_on_slow(warm_runtime *runtime, warm_kind kind,
+                                   int device, warm_stream stream,
                                    void **handle)
 {
     wm_window_call call = {.kind = kind, .device = device};
-    wm_window *window = wm_window_mine();
+    wm_window *window = NULL;
     void *held = NULL;
-    warm_status status;
-    int cancel;
+    int cancel = wm_cancel_off();
+    warm_status status = wm_handle_check(runtime, kind, device, handle);
 
-    if (is_far(window, runtime, kind, device) &&
-        get_bound(wm_window_rows(window, device), wm_window_index(kind, device),
-                  runtime, stream, handle)) {
-        return WARM_OK;
-    }
-    cancel = wm_cancel_off();
-    status = wm_handle_check(runtime, kind, device, handle);
     if (status == WARM_OK) {
         status = wm_handle_begin(runtime, &call, &window);
     }
@@ -251,6 +248,30 @@ static warm_status reserve_on_slow(warm_runtime *runtime, warm_kind kind,
     return status;
 }
 
+static warm_status reserve_on_miss(warm_runtime *runtime, warm_kind kind,
+                                   int device, warm_stream stream,
+                                   void **handle)
+{
+    wm_window *window = wm_window_mine();
+    warm_status status = WARM_NOT_FOUND;
+
+    if (wm_likely(is_covered(window, runtime, kind, device))) {
+        if ((unsigned)device >= WM_ROW_DEVICES &&
+            get_bound(wm_window_rows(window, device),
+                      wm_window_index(kind, device), runtime, stream, handle)) {
+            return WARM_OK;
+        }
+        if (wm_handle_has_bindings(window)) {
+            status =
+                wm_binding_again(window, wm_window_words(window, kind, device),
+                                 device, stream, handle);
+        }
+    }
+    return wm_likely(status != WARM_NOT_FOUND)
+               ? status
+               : reserve_on_slow(runtime, kind, device, stream, handle);
+}
+
 warm_status warm_stream_reserve(warm_runtime *runtime, int device,
                                 warm_stream *stream)
 {
@@ -261,14 +282,10 @@ static void release_device(warm_runtime *runtime, wm_window *window, int device,
                            uint64_t now)
 {
     uint32_t kinds = window->kinds_held[device];
-    wm_rows *rows = wm_window_rows(window, device);
 
     window->kinds_held[device] = 0;
     for (; kinds != 0; kinds &= kinds - 1) {
-        warm_kind kind = __builtin_ctz(kinds);
-
-        give(wm_kind_table_pool(runtime->kinds, kind, device), rows,
-             wm_window_index(kind, device), now);
+        give(runtime, window, __builtin_ctz(kinds), device, now);
     }
 }
 

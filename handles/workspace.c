@@ -49,6 +49,42 @@ static wm_workspace *find_own_locked(wm_workspaces *workspaces,
     return w;
 }
 
+static wm_workspace *find_memory_locked(wm_workspaces *workspaces,
+                                        const wm_workspace_key *key,
+                                        const void *memory)
+{
+    wm_workspace *w = *wm_workspaces_bucket(workspaces, key->handle);
+
+    while (w != NULL &&
+           (w->handle != key->handle || w->stream_id != key->stream_id ||
+            w->memory != memory)) {
+        w = w->next_of_handle;
+    }
+    return w;
+}
+
+bool wm_workspaces_serves_locked(wm_workspaces *workspaces,
+                                 const wm_workspace_key *key,
+                                 const void *memory, bool latest)
+{
+    wm_workspace *w = find_memory_locked(workspaces, key, memory);
+
+    return w != NULL &&
+           (!latest || wm_workspace_latest_locked(workspaces, w) == w);
+}
+
+void wm_workspaces_used_locked(wm_workspaces *workspaces,
+                               const wm_workspace_key *key, const void *memory,
+                               uint64_t left_ns)
+{
+    wm_workspace *w = find_memory_locked(workspaces, key, memory);
+
+    if (w != NULL) {
+        w->binding_number = ++workspaces->binding_number;
+        w->since_ns = left_ns > w->since_ns ? left_ns : w->since_ns;
+    }
+}
+
 /* Makes w, CLAIMED, serve the request; w null: the one that serves it already,
  * if any. */
 static wm_workspace *serve(wm_workspaces *workspaces, wm_workspace *w,

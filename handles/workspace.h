@@ -21,6 +21,7 @@
 #include "runtime/driver/driver.h"
 
 typedef struct wm_workspace wm_workspace;
+typedef struct wm_workspaces wm_workspaces;
 
 /* The functions of the runtime that workspaces call, with no lock held; each
  * may be null. */
@@ -32,6 +33,10 @@ typedef struct wm_workspace_hooks {
      * allocation, which may fail, and unreserved after the free. */
     bool (*reserve)(warm_runtime *runtime, int device, size_t bytes);
     void (*unreserve)(warm_runtime *runtime, int device, size_t bytes);
+    /* With the lock held: brings the records of the last bindings up to date,
+     * and makes threads forget the workspaces to which their handles are not
+     * bound. False: these cannot be released now. */
+    bool (*collect)(warm_runtime *runtime, wm_workspaces *workspaces);
     warm_runtime *runtime;
 } wm_workspace_hooks;
 
@@ -40,7 +45,7 @@ typedef struct wm_workspace_hooks {
 enum { WM_WORKSPACES_CACHED = 4, WM_WORKSPACE_LISTS = 256 };
 
 /* The workspaces of one device; embedded, fields belong to workspace.c. */
-typedef struct wm_workspaces {
+struct wm_workspaces {
     wm_driver *driver; /* const */
     int device;        /* const */
     wm_lock lock;
@@ -53,7 +58,7 @@ typedef struct wm_workspaces {
     bool leak_logged; /* lock workspaces: a leak to a graph was logged */
     bool leak_memory, leak_events;               /* set by the closing thread */
     wm_workspace *by_handle[WM_WORKSPACE_LISTS]; /* lock workspaces: SERVING */
-} wm_workspaces;
+};
 
 void wm_workspaces_init(wm_workspaces *workspaces, wm_driver *driver,
                         int device);
@@ -77,6 +82,17 @@ typedef struct wm_workspace_key {
  * pool would use it: the library then uses its own. Cannot fail. */
 void wm_workspaces_get(wm_workspaces *workspaces, const wm_workspace_key *key,
                        size_t bytes, void **memory);
+
+/* For bindings that threads remember (rebind.c). Whether memory is still the
+ * workspace of the key; latest: and the handle is bound to it. used(): the
+ * handle was bound to it, later than the records show, until left_ns (0: it
+ * still is). */
+bool wm_workspaces_serves_locked(wm_workspaces *workspaces,
+                                 const wm_workspace_key *key,
+                                 const void *memory, bool latest);
+void wm_workspaces_used_locked(wm_workspaces *workspaces,
+                               const wm_workspace_key *key, const void *memory,
+                               uint64_t left_ns);
 
 /* Releases the workspaces of a handle that no thread uses and that is unbound,
  * or about to be destroyed. */

@@ -125,17 +125,25 @@ static void release(wm_workspaces *workspaces, wm_workspace *w, bool alone)
     }
 }
 
+static bool collect(wm_workspaces *workspaces)
+{
+    const wm_workspace_hooks *hooks = &workspaces->hooks;
+
+    return hooks->collect == NULL || hooks->collect(hooks->runtime, workspaces);
+}
+
 /* Releases all that match; captured ones are retained for their graphs. */
 static void release_matching(wm_workspaces *workspaces,
                              const struct which *which, bool alone)
 {
     warm_error before = {.size = sizeof before};
-    wm_workspace *claimed = NULL;
+    wm_workspace *claimed = NULL, *list;
     size_t first = 0;
 
     warm_last_error(&before);
     wm_lock_acquire(&workspaces->lock);
-    for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
+    list = which->unbound && !collect(workspaces) ? NULL : workspaces->list;
+    for (wm_workspace *w = list; w != NULL; w = w->next) {
         if (!matches(workspaces, w, which)) {
             continue;
         }
@@ -277,7 +285,10 @@ void wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns)
 {
     warm_error before = {.size = sizeof before};
     uint64_t now = wm_clock_ns();
-    uint64_t last = now >= idle_ns ? now - idle_ns : 0;
+    /* 0 means all: the end of a binding may be known to a tick only. */
+    uint64_t last = idle_ns == 0     ? UINT64_MAX
+                    : now >= idle_ns ? now - idle_ns
+                                     : 0;
     wm_workspace *w;
     bool mode, relaxed, dropped;
 

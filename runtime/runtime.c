@@ -184,10 +184,11 @@ static void captures_over(warm_runtime *runtime)
 static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
 {
     const wm_kind_hooks hooks = {
-        .streams = {wm_runtime_adopt, wm_runtime_retire_stream, runtime},
+        .streams = {wm_runtime_adopt, wm_runtime_retire_stream, runtime,
+                    wm_runtime_knows_stream},
         .captures = {begin_break, end_break, note_put_off, runtime, false},
         .workspaces = {wm_private_pool_of, wm_device_space_claim,
-                       wm_device_space_unclaim, runtime},
+                       wm_device_space_unclaim, wm_bindings_collect, runtime},
     };
     warm_destroy_report unused = {.size = sizeof unused};
     uint64_t in_use;

@@ -25,4 +25,7 @@ void wm_runtime_retire(warm_runtime *runtime, warm_stream stream,
  * fails the stream is treated like a foreign one: slower, but as safe. */
 void wm_runtime_adopt(warm_runtime *runtime, warm_stream stream);
 
+/* wm_timelines_knows() of a live runtime. */
+bool wm_runtime_knows_stream(warm_runtime *runtime, warm_stream stream);
+
 #endif

@@ -57,6 +57,11 @@ static warm_status adopt_known(warm_runtime *runtime, warm_stream stream,
     return status;
 }
 
+bool wm_runtime_knows_stream(warm_runtime *runtime, warm_stream stream)
+{
+    return wm_timelines_knows(&runtime->pinned->timelines, stream);
+}
+
 void wm_runtime_adopt(warm_runtime *runtime, warm_stream stream)
 {
     wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};

@@ -493,6 +493,21 @@ void wm_timelines_fini(wm_timelines *set)
 
 /* ---- queries by name ---------------------------------------------------- */
 
+bool wm_timelines_knows(wm_timelines *set, warm_stream stream)
+{
+    wm_timeline *t;
+    bool lives;
+
+    if (wm_stream_is_default(stream)) {
+        return stream != WARM_STREAM_PER_THREAD;
+    }
+    wm_lock_acquire(&set->lock);
+    t = wm_timeline_find_stream_locked(set, stream);
+    lives = t != NULL && wm_timeline_lives(t);
+    wm_lock_release(&set->lock);
+    return lives && !wm_timelines_capture(set);
+}
+
 /* The info of an announced stream. *info: on entry, the info that its timeline
  * has. */
 static warm_status announced_info(wm_timelines *set, warm_stream stream,

@@ -224,6 +224,12 @@ warm_status wm_timelines_announce(wm_timelines *set, warm_stream stream,
                                   const wm_stream_info *info, bool *already);
 bool wm_timelines_over(wm_timelines *set, warm_stream stream);
 
+/* Whether what was looked up of the stream before the call, and after the
+ * runtime's stream_epoch was read, holds until that changes: the stream is
+ * adopted and no capture is known, or it is the legacy stream, which never ends
+ * and never captures. Calls no driver. */
+bool wm_timelines_knows(wm_timelines *set, warm_stream stream);
+
 /* Between begin and end any stream may capture, announced or not.
  * begin_recording(): a private pool for graphs records; all open batches get
  * their events first. begin_found(): a stream was found capturing without an

@@ -129,24 +129,35 @@ static wm_cuda_answer learn(void *functions, void *handle)
     return answer;
 }
 
+static wm_cuda_answer rebind(const void *functions, const wm_rebind *to)
+{
+    const table *t = functions;
+    wm_cuda_answer answer =
+        WM_CUDA_ANSWER(cublasSetStream_v2, to->handle, to->stream);
+
+    if (answer.code == 0 && to->workspace != NULL) {
+        answer = WM_CUDA_ANSWER(cublasSetWorkspace_v2, to->handle,
+                                to->workspace, to->bytes);
+        if (answer.code != 0) {
+            (void)t->cublasSetStream_v2(to->handle, to->before);
+        }
+    }
+    return answer;
+}
+
 static wm_cuda_answer bind(const void *functions, void *handle,
                            warm_stream stream, void *workspace, size_t bytes)
 {
     const table *t = functions;
+    wm_rebind to = {.handle = handle,
+                    .stream = stream,
+                    .workspace = workspace,
+                    .bytes = bytes};
     cudaStream_t before = NULL;
     wm_cuda_answer answer = WM_CUDA_ANSWER(cublasGetStream_v2, handle, &before);
 
-    if (answer.code == 0) {
-        answer = WM_CUDA_ANSWER(cublasSetStream_v2, handle, stream);
-    }
-    if (answer.code == 0 && workspace != NULL) {
-        answer =
-            WM_CUDA_ANSWER(cublasSetWorkspace_v2, handle, workspace, bytes);
-        if (answer.code != 0) {
-            (void)t->cublasSetStream_v2(handle, before);
-        }
-    }
-    return answer;
+    to.before = before;
+    return answer.code == 0 ? rebind(functions, &to) : answer;
 }
 
 static wm_cuda_answer reset(const void *functions, void *handle)
@@ -188,10 +199,11 @@ static const wm_cuda_library library = {
     WM_CUDA_LIBRARY(cublas, "cuBLAS"),
     .learn = learn,
     .bind = bind,
+    .rebind = rebind,
     .reset = reset,
 };
 
-WM_CUDA_KIND(cublas, .bind = wm_cuda_kind_bind,
+WM_CUDA_KIND(cublas, .bind = wm_cuda_kind_bind, .rebind = wm_cuda_kind_rebind,
              .workspace_bytes = workspace_bytes);
 #else
 WM_CUDA_KIND_LEFT_OUT(cublas, "cuBLAS");

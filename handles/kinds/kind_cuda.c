@@ -294,6 +294,42 @@ warm_status wm_cuda_kind_bind(wm_kind *kind, int device, void *handle,
     return status;
 }
 
+static wm_cuda_answer rebind(const wm_rebind *to)
+{
+    const wm_cuda_library *library = to->kind->ops->library;
+    const void *table = wm_cuda_kind_table(to->kind);
+
+    return library->rebind != NULL
+               ? library->rebind(table, to)
+               : library->bind(table, to->handle, to->stream, to->workspace,
+                               to->bytes);
+}
+
+static warm_status rebind_elsewhere(const wm_rebind *to)
+    __attribute__((noinline));
+static warm_status rebind_elsewhere(const wm_rebind *to)
+{
+    wm_driver *driver = to->kind->driver;
+    wm_cuda_scope s;
+    warm_status status = wm_cuda_device_push(driver, to->device, &s);
+
+    if (status == WARM_OK) {
+        status = result(to->kind, wm_cuda_kind_table(to->kind), to->device,
+                        rebind(to));
+        wm_cuda_device_pop(driver, &s);
+    }
+    return status;
+}
+
+warm_status wm_cuda_kind_rebind(const wm_rebind *to)
+{
+    if (wm_unlikely(!to->is_current)) {
+        return rebind_elsewhere(to);
+    }
+    return result(to->kind, wm_cuda_kind_table(to->kind), to->device,
+                  rebind(to));
+}
+
 warm_status wm_cuda_kind_reset(wm_kind *kind, int device, void *handle)
 {
     const wm_cuda_library *library = kind->ops->library;

@@ -54,6 +54,8 @@ typedef struct wm_cuda_library {
     wm_cuda_answer (*learn)(void *table, void *handle);
     wm_cuda_answer (*bind)(const void *table, void *handle, warm_stream stream,
                            void *workspace, size_t bytes);
+    /* bind() of a handle that is bound to to->before; null: bind(). */
+    wm_cuda_answer (*rebind)(const void *table, const wm_rebind *to);
     wm_cuda_answer (*reset)(const void *table, void *handle);
     const char *(*text)(const void *table, int code);
     /* CUDA major version that the library belongs to; 0: unknown. */
@@ -66,6 +68,7 @@ warm_status wm_cuda_kind_destroy(wm_kind *kind, int device, void *handle);
 warm_status wm_cuda_kind_bind(wm_kind *kind, int device, void *handle,
                               warm_stream stream, void *workspace,
                               size_t bytes);
+warm_status wm_cuda_kind_rebind(const wm_rebind *to);
 warm_status wm_cuda_kind_reset(wm_kind *kind, int device, void *handle);
 void wm_cuda_kind_close(wm_kind *kind);
 

@@ -38,7 +38,7 @@ static const wm_cuda_library library = {
     .reset = reset,
 };
 
-WM_CUDA_KIND(cudnn, .bind = wm_cuda_kind_bind);
+WM_CUDA_KIND(cudnn, .bind = wm_cuda_kind_bind, .rebind = wm_cuda_kind_rebind);
 #else
 WM_CUDA_KIND_LEFT_OUT(cudnn, "cuDNN");
 #endif

@@ -119,7 +119,8 @@ static const wm_cuda_library library = {
     .reset = reset,
 };
 
-WM_CUDA_KIND(cusolver, .bind = wm_cuda_kind_bind);
+WM_CUDA_KIND(cusolver, .bind = wm_cuda_kind_bind,
+             .rebind = wm_cuda_kind_rebind);
 #else
 WM_CUDA_KIND_LEFT_OUT(cusolver, "cuSOLVER");
 #endif

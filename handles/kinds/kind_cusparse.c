@@ -68,7 +68,8 @@ static const wm_cuda_library library = {
     .reset = reset,
 };
 
-WM_CUDA_KIND(cusparse, .bind = wm_cuda_kind_bind);
+WM_CUDA_KIND(cusparse, .bind = wm_cuda_kind_bind,
+             .rebind = wm_cuda_kind_rebind);
 #else
 WM_CUDA_KIND_LEFT_OUT(cusparse, "cuSPARSE");
 #endif

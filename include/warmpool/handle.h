@@ -137,6 +137,9 @@ WARM_API warm_status warm_handle_reserve(warm_runtime *runtime, warm_kind kind,
  * that it was bound to last, and that of a default stream: if it is bound to
  * one of them again it obtains no memory. If the handle is bound to the stream
  * already, no library is called, unless it is bound with a graph's workspace.
+ * A thread remembers its last bindings to adopted streams (memory.h): while no
+ * stream is adopted or retired and no capture is announced, making one again
+ * costs the library's calls alone.
  * stream: borrowed; of the same device, or a default stream.
  * Status: also INVALID_STREAM; INVALID_ARGUMENT (the stream belongs to
  * another device); UNSUPPORTED (the kind takes no streams). */

@@ -216,6 +216,7 @@ warm_status wm_cuda_enter_known(wm_cuda *c, warm_stream stream,
 bool wm_cuda_is_foreign(wm_cuda *c, CUcontext context);
 warm_status wm_cuda_foreign(wm_cuda *c, CUcontext context, const char *whose);
 warm_status wm_cuda_look(wm_driver *d, int device);
+wm_unchanged wm_cuda_is_unchanged(wm_driver *d, int device);
 void wm_cuda_notice(wm_driver *d, int device);
 
 void wm_cuda_homes_init(wm_cuda_homes *homes);

@@ -399,6 +399,32 @@ warm_status wm_cuda_look(wm_driver *d, int device)
                : status;
 }
 
+/* Two queries: for a context that was destroyed libcuda reports that instead of
+ * the id. */
+wm_unchanged wm_cuda_is_unchanged(wm_driver *d, int device)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    /* Relaxed: see retain(). Acquire and relaxed: see note_id(). */
+    CUcontext context =
+        atomic_load_explicit(&c->primary[device].context, memory_order_relaxed);
+    CUcontext current = NULL;
+    unsigned long long id = 0;
+
+    if (!atomic_load_explicit(&c->primary[device].id_known,
+                              memory_order_acquire) ||
+        c->cu.cuCtxGetCurrent(&current) != CUDA_SUCCESS ||
+        c->cu.cuCtxGetId(context, &id) != CUDA_SUCCESS ||
+        id != atomic_load_explicit(&c->primary[device].id,
+                                   memory_order_relaxed)) {
+        return WM_UNCHANGED_UNKNOWN;
+    }
+    if (wm_likely(current == context)) {
+        return WM_UNCHANGED_CURRENT;
+    }
+    return current == NULL || is_known(c, current) ? WM_UNCHANGED
+                                                   : WM_UNCHANGED_UNKNOWN;
+}
+
 /* own_only: the thread's own device, not just any that has a context. */
 static warm_status enter(wm_cuda *c, bool own_only, wm_cuda_scope *scope)
 {

@@ -128,6 +128,7 @@ static const wm_driver_ops cuda_ops = {
 #undef OP
         .close = close_driver,
     .look = wm_cuda_look,
+    .is_unchanged = wm_cuda_is_unchanged,
     .notice = wm_cuda_notice,
     .home = wm_cuda_home,
 };

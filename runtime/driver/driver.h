@@ -261,6 +261,13 @@ enum wm_driver_call {
         WM_CALLS
 };
 
+/* See wm_driver_is_unchanged(). */
+typedef enum wm_unchanged {
+    WM_UNCHANGED_UNKNOWN,
+    WM_UNCHANGED,        /* another context, or none, is current */
+    WM_UNCHANGED_CURRENT /* the device's context is current */
+} wm_unchanged;
+
 typedef struct wm_driver_ops {
 #define WM_DRIVER_OP(name, parameters, arguments, on)                          \
     warm_status(*name) parameters;
@@ -273,9 +280,11 @@ typedef struct wm_driver_ops {
     /* Waits for all work that close would finish, so that memory which the work
      * uses can be freed before close; null: close waits for no work. */
     void (*drain)(wm_driver *d);
-    /* See wm_driver_look(). This op and the next two are null if the driver has
-     * no contexts. */
+    /* See wm_driver_look(). This op and the next three are null if the driver
+     * has no contexts. */
     warm_status (*look)(wm_driver *d, int device);
+    /* See wm_driver_is_unchanged(). */
+    wm_unchanged (*is_unchanged)(wm_driver *d, int device);
     /* Calls wm_driver_lose() for the device (WM_DEVICE_UNKNOWN: for every one)
      * if it was reset since the driver used it first. */
     void (*notice)(wm_driver *d, int device);
@@ -367,6 +376,18 @@ warm_status wm_driver_look_slow(wm_driver *d, int device);
 static inline warm_status wm_driver_look(wm_driver *d, int device)
 {
     return d->ops->look == NULL ? WARM_OK : wm_driver_look_slow(d, device);
+}
+
+/* A cheaper check of a device that the driver has used: whether
+ * wm_driver_look() would succeed, as far as that is known at once. Not counted
+ * as a call. */
+static inline wm_unchanged wm_driver_is_unchanged(wm_driver *d, int device)
+{
+    if (wm_driver_any_lost(d)) {
+        return WM_UNCHANGED_UNKNOWN;
+    }
+    return d->ops->is_unchanged == NULL ? WM_UNCHANGED_CURRENT
+                                        : d->ops->is_unchanged(d, device);
 }
 
 /* The check before objects are returned to the driver or queried: was the

@@ -37,6 +37,11 @@ static double figure(const bench_row *row, const bench_figures *f, unsigned t)
     if (row->goal == BENCH_MEMORY) {
         return bench_waste(mine);
     }
+    if (row->goal == BENCH_ABOVE && mine->ns >= 0) {
+        yard = bench_series_find(row, row->yard);
+        return yard >= 0 && f->of[yard][t].ns > 0 ? mine->ns - f->of[yard][t].ns
+                                                  : -1;
+    }
     if (row->goal == BENCH_RATIO && mine->ns >= 0) {
         yard = bench_series_find(row, row->yard);
         return yard >= 0 && f->of[yard][t].ns > 0 ? mine->ns / f->of[yard][t].ns
@@ -78,7 +83,9 @@ bool bench_goal_met(const bench_row *row, const bench_figures *figures,
         double sure = figures->of[0][t].max - value;
 
         append(measured, bytes, &used,
-               row->goal == BENCH_ABSOLUTE ? "%s%.0f" : "%s%.2f",
+               row->goal == BENCH_ABSOLUTE ? "%s%.0f"
+               : row->goal == BENCH_ABOVE  ? "%s%.1f"
+                                           : "%s%.2f",
                t ? " / " : "", value);
         /* A difference has a sign; one that drowns in noise shows nothing. */
         if (row->paired) {
@@ -108,6 +115,10 @@ void bench_goal_text(const bench_row *row, char *text, size_t bytes)
             append(text, bytes, &used, " (%.0f ns at %.3g)",
                    row->limit * row->yard_ns, row->yard_ns);
         }
+        break;
+    case BENCH_ABOVE:
+        append(text, bytes, &used, "<= %.3g ns above %s", row->limit,
+               row->yard);
         break;
     case BENCH_ABSOLUTE:
         append(text, bytes, &used, "<= %.3g ns", row->limit);

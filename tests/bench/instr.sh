@@ -99,6 +99,8 @@ printf '%-12s %-14s %10s %8s %8s\n' work subject instr/op locks/op driver/op
 measure tls tls
 measure warmpool reserve
 measure warmpool reserve_on
+measure warmpool reserve_two
+measure floor reserve_two
 inside warm_handle_reserve reserve
 inside warm_handle_reserve_on reserve_on
 measure bare churn

@@ -36,6 +36,7 @@
  * times what a yardstick takes. */
 #define MEMORY(most)    .goal = BENCH_MEMORY, .limit = (most)
 #define ABSOLUTE(ns)    .goal = BENCH_ABSOLUTE, .limit = (ns)
+#define ABOVE(of, ns)   .goal = BENCH_ABOVE, .yard = (of), .limit = (ns)
 #define RATIO(of, most) .goal = BENCH_RATIO, .yard = (of), .limit = (most)
 #define FLOOR_64K       4.5
 #define FLOOR_MIXED     7.5
@@ -61,6 +62,15 @@ const bench_row bench_rows[] = {
      .series = {{"warmpool", NULL}, {"tls", "tls"}},
      RATIO("tls", 3),
      .peers = "PyTorch 66, TLS read + set stream 4.4"},
+    {.name = "reserve_two",
+     .title = "the same on two streams in turn, above the library's two calls",
+     .work = "reserve_two",
+     .threads = THREADS,
+     .ops = {1000, 3000000, 10000000},
+     .runs = RUNS,
+     .series = {{"warmpool", NULL}, {"floor", NULL}},
+     ABOVE("floor", 20),
+     .peers = "PyTorch 13 to 23, without its workspace"},
     {.name = "churn",
      .title = "thread that reserves once and exits, above a bare thread",
      .work = "churn",

@@ -19,6 +19,7 @@ typedef struct bench_series {
 enum bench_goal {
     BENCH_NO_GOAL,
     BENCH_RATIO,    /* ns / ns of series `yard` at most limit */
+    BENCH_ABOVE,    /* ns - ns of series `yard` at most limit */
     BENCH_ABSOLUTE, /* ns at most limit */
     BENCH_CALLS,    /* records and queries a free at most limit, no other */
     BENCH_MEMORY    /* peak obtained / peak requested at most limit */

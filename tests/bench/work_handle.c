@@ -3,12 +3,16 @@
  * tls         one call that reads a thread-local pointer: the yardstick
  * reserve     warm_handle_reserve() of a held handle
  * reserve_on  warm_handle_reserve_on() of one bound to that stream already
+ * reserve_two the same on two streams in turn, of a kind with two calls and a
+ *             workspace like cuBLAS; "floor": these two calls alone
  * leases      setup->size leases are out; any one is returned and another taken
  * churn       threads that reserve once and exit, and bare ones, in turns: from
  *             their first line to the end of what their exit gives back; the
  *             difference of the medians is a thread's price */
 #include "tests/bench/runtime_on.h"
 #include "tests/bench/tls.h"
+
+#include "handles/kind_table.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -48,6 +52,126 @@ static bool open_kind(const bench_setup *setup)
     return runtime != NULL &&
            warm_kind_register(runtime, &ops, &kind) == WARM_OK &&
            warm_stream_create(runtime, 0, &stream) == WARM_OK;
+}
+
+/* A library like cuBLAS: its calls check the handle and store. */
+typedef struct library_handle {
+    uint64_t magic;
+    void *stream, *workspace;
+    size_t bytes;
+} library_handle;
+
+enum { MAGIC = 0x5afe };
+
+static __attribute__((noinline)) int set_stream(library_handle *handle,
+                                                void *to)
+{
+    if (handle == NULL || handle->magic != MAGIC) {
+        return 1;
+    }
+    handle->stream = to;
+    handle->workspace = NULL;
+    return 0;
+}
+
+static __attribute__((noinline)) int
+set_workspace(library_handle *handle, void *workspace, size_t bytes)
+{
+    if (handle == NULL || handle->magic != MAGIC) {
+        return 1;
+    }
+    handle->workspace = workspace;
+    handle->bytes = bytes;
+    return 0;
+}
+
+/* As functions of a loaded library are called. */
+static int (*volatile stream_call)(library_handle *, void *) = set_stream;
+static int (*volatile workspace_call)(library_handle *, void *,
+                                      size_t) = set_workspace;
+
+static warm_status library_rebind(const wm_rebind *to)
+{
+    return stream_call(to->handle, to->stream) == 0 &&
+                   workspace_call(to->handle, to->workspace, to->bytes) == 0
+               ? WARM_OK
+               : WARM_LIBRARY_ERROR;
+}
+
+static warm_status library_bind(wm_kind *of, int device, void *handle,
+                                warm_stream to, void *workspace, size_t bytes)
+{
+    const wm_rebind rebind = {
+        .handle = handle, .stream = to, .workspace = workspace, .bytes = bytes};
+
+    return library_rebind(&rebind);
+}
+
+static warm_status library_create(wm_kind *of, int device, void **handle)
+{
+    library_handle *made = calloc(1, sizeof *made);
+
+    *handle = made;
+    if (made == NULL) {
+        return WARM_OUT_OF_MEMORY;
+    }
+    made->magic = MAGIC;
+    return WARM_OK;
+}
+
+static warm_status library_destroy(wm_kind *of, int device, void *handle)
+{
+    free(handle);
+    return WARM_OK;
+}
+
+static size_t library_bytes(wm_kind *of, int device)
+{
+    return 4 << 20;
+}
+
+static const wm_kind_ops library_ops = {.name = "library",
+                                        .create = library_create,
+                                        .destroy = library_destroy,
+                                        .bind = library_bind,
+                                        .rebind = library_rebind,
+                                        .workspace_bytes = library_bytes};
+
+static warm_stream other; /* const once the threads run */
+
+static bool open_library(const bench_setup *setup)
+{
+    runtime = bench_runtime(setup, NULL);
+    return runtime != NULL &&
+           wm_kind_table_add(runtime->kinds, &library_ops, NULL, &kind) ==
+               WARM_OK &&
+           warm_stream_create(runtime, 0, &stream) == WARM_OK &&
+           warm_stream_create(runtime, 0, &other) == WARM_OK;
+}
+
+static void rebind_loop(void *context, unsigned thread, uint64_t ops)
+{
+    warm_runtime *of = runtime;
+    warm_kind the = kind;
+    warm_stream on[] = {stream, other};
+    void *handle = NULL;
+
+    for (uint64_t i = 0; i < ops; i++) {
+        (void)warm_handle_reserve_on(of, the, 0, on[i & 1], &handle);
+        __asm__ volatile("" : : "r"(handle) : "memory");
+    }
+}
+
+static void library_loop(void *context, unsigned thread, uint64_t ops)
+{
+    library_handle handle = {.magic = MAGIC};
+    char on[2], workspace[2];
+
+    for (uint64_t i = 0; i < ops; i++) {
+        (void)stream_call(&handle, &on[i & 1]);
+        (void)workspace_call(&handle, &workspace[i & 1], 4 << 20);
+        __asm__ volatile("" : : "r"(&handle) : "memory");
+    }
 }
 
 static void read_loop(void *context, unsigned thread, uint64_t ops)
@@ -118,6 +242,18 @@ static bool take_leases(const bench_setup *setup)
     return done;
 }
 
+static bool work_two(const bench_setup *setup, bench_result *result)
+{
+    bool floor = strcmp(setup->subject, "floor") == 0;
+
+    if (!floor && !open_library(setup)) {
+        return false;
+    }
+    bench_measure(setup, floor ? library_loop : rebind_loop, NULL, NULL, NULL,
+                  result);
+    return true;
+}
+
 bool bench_work_handle(const bench_setup *setup, bench_result *result)
 {
     bool lease = strcmp(setup->work, "leases") == 0;
@@ -125,6 +261,9 @@ bool bench_work_handle(const bench_setup *setup, bench_result *result)
                       : strcmp(setup->work, "reserve") == 0 ? reserve_loop
                                                             : reserve_on_loop;
 
+    if (strcmp(setup->work, "reserve_two") == 0) {
+        return work_two(setup, result);
+    }
     if ((loop != read_loop && !open_kind(setup)) ||
         (lease && !take_leases(setup))) {
         return false;

@@ -602,6 +602,37 @@ WT_TEST(test_A10_A8_failed_workspace_leaves_the_stream_as_it_was)
     teardown();
 }
 
+/* The stream before is known: the library is not asked for it. */
+WT_TEST(test_A10_A8_binding_again_makes_two_calls)
+{
+    void *handle = create_on(0, 0), *workspace = NULL;
+    wm_rebind to = {.kind = &kinds[0], .handle = handle, .bytes = 8192};
+    warm_stream first;
+    standin_state state;
+    uint64_t reads = standin.standin_calls("cublasGetStream_v2");
+
+    wt_ok(wm_driver_stream_create(d, 0, &first));
+    wt_ok(wm_driver_stream_create(d, 0, &to.stream));
+    wt_ok(wm_driver_device_alloc(d, 0, 8192, &workspace));
+    to.before = first;
+    to.workspace = workspace;
+    wt_ok(wm_kind_cublas.rebind(&to));
+    ck_assert_uint_eq(standin.standin_calls("cublasGetStream_v2"), reads);
+    standin.standin_handle_state(handle, &state);
+    ck_assert_ptr_eq(state.stream, to.stream);
+    ck_assert_ptr_eq(state.workspace, workspace);
+    standin.standin_fail("cublasSetWorkspace_v2", 1, 0,
+                         CUBLAS_STATUS_INVALID_VALUE);
+    wt_fails(WARM_LIBRARY_ERROR, wm_kind_cublas.rebind(&to));
+    standin.standin_handle_state(handle, &state);
+    ck_assert_ptr_eq(state.stream, first);
+    wt_ok(wm_kind_cublas.destroy(&kinds[0], 0, handle));
+    wt_ok(wm_driver_device_free(d, 0, workspace));
+    wt_ok(wm_driver_stream_destroy(d, first));
+    wt_ok(wm_driver_stream_destroy(d, to.stream));
+    teardown();
+}
+
 SKIP_MAIN_IF(!standin_find(), "the stand-in libraries are not built")
 
 #else

@@ -140,6 +140,30 @@ WT_LOOP_TEST(test_A17_misses_in_another_context_are_refused, CONTEXTS)
     wt_ok(warm_thread_release(runtime));
 }
 
+/* Bindings that are remembered are those of a primary context. */
+WT_LOOP_TEST(test_A17_A10_binding_is_made_again_in_no_other_context, CONTEXTS)
+{
+    warm_stream s[2] = {NULL, NULL};
+    void *out = NULL;
+    uint64_t calls;
+
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_stream_create(runtime, 0, &s[i]));
+        wt_ok(warm_handle_reserve_on(runtime, WARM_KIND_CUBLAS, 0, s[i], &out));
+    }
+    enter(_i);
+    out = untouched;
+    calls = standin.standin_calls("cublasSetStream_v2");
+    refused(warm_handle_reserve_on(runtime, WARM_KIND_CUBLAS, 0, s[0], &out),
+            out);
+    ck_assert_uint_eq(standin.standin_calls("cublasSetStream_v2"), calls);
+    leave();
+    wt_ok(warm_handle_reserve_on(runtime, WARM_KIND_CUBLAS, 0, s[0], &out));
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_stream_destroy(runtime, s[i]));
+    }
+}
+
 /* Also where idle memory and handles of the primary context are there. */
 WT_LOOP_TEST(test_A17_what_is_idle_is_not_handed_out_in_another_context,
              CONTEXTS)
@@ -310,7 +334,7 @@ static uint64_t calls_on_the_dead(void)
  * held and one that is idle; live, cached and pending memory, pinned and not.
  */
 static struct bed {
-    warm_stream stream;
+    warm_stream stream, other; /* one pooled, one created */
     void *blas, *live, *live_device;
 } bed;
 
@@ -320,8 +344,12 @@ static void fill(void)
     void *handle = NULL, *block;
 
     wt_ok(warm_stream_reserve(runtime, 0, &bed.stream));
-    wt_ok(warm_handle_reserve_on(runtime, WARM_KIND_CUBLAS, 0, bed.stream,
-                                 &bed.blas));
+    wt_ok(warm_stream_create(runtime, 0, &bed.other));
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_handle_reserve_on(runtime, WARM_KIND_CUBLAS, 0,
+                                     i == 1 ? bed.other : bed.stream,
+                                     &bed.blas));
+    }
     wt_ok(warm_handle_lease(runtime, WARM_KIND_CUBLAS, 0, &lease, &handle));
     wt_ok(warm_handle_return(runtime, lease));
     bed.live = wt_pinned(runtime, BYTES);
@@ -348,12 +376,15 @@ static warm_status miss(int way)
         return warm_handle_lease(runtime, WARM_KIND_CUBLAS, 0, &lease, &out);
     case 3:
         return warm_stream_create(runtime, 0, &out);
-    default:
+    case 4:
         return warm_event_create(runtime, 0, &event);
+    default: /* held, and bound before */
+        return warm_handle_reserve_on(runtime, WARM_KIND_CUBLAS, 0, bed.other,
+                                      &out);
     }
 }
 
-enum { WAYS = 5 };
+enum { WAYS = 6 };
 
 /* The rest of a runtime that is lost: it answers, calls nothing, and says what
  * it had. */
