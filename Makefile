@@ -297,6 +297,7 @@ clean:
 ## bench          what things cost, beside yardsticks and peers
 ## bench-quick    the same in under 45 s
 ## bench-instr    instructions an operation (callgrind)
+## bench-held     what is held beside the least, by seed: SEEDS= ONLY= CONF=
 ## bench-grow     what memory costs to obtain, and who pays
 ## bench-scale    cost against live blocks, streams and threads
 ## replay         TRACE=FILE [CONF=…]: what a program did, once more

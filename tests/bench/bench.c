@@ -7,6 +7,7 @@
  *   bench one SUBJECT WORK [threads=n] [ops=n] [runs=n] [warm=n/ms] [ms=n]
  *       [events=record/query] [lag=uses/aging] [size=n]  one figure, in this
  *       process
+ *   bench held [seeds=n,…] [only=NAME] [conf=key:value,…]   memory alone
  *   bench peak NAME [lag [SUBJECT]]   where the bytes of a trace's peak are
  *   bench trace NAME FILE             the made trace of a row, for replay */
 #include "tests/bench/made.h"
@@ -55,8 +56,7 @@ bool bench_one(const bench_setup *setup, bench_result *result)
         strncmp(setup->work, "reserve", 7) == 0) {
         return bench_work_handle(setup, result);
     }
-    if (strncmp(setup->work, "tmixed", 6) == 0 ||
-        strncmp(setup->work, "tserver", 7) == 0) {
+    if (bench_trace_known(setup->work)) {
         return bench_work_trace(setup, result);
     }
     if (strncmp(setup->work, "events", 6) == 0) {
@@ -82,7 +82,9 @@ static bool take(const char *word, bench_setup *s)
            sscanf(word, "ms=%u", &s->ms) == 1 ||
            sscanf(word, "events=%u/%u", &s->record_ns, &s->query_ns) == 2 ||
            sscanf(word, "lag=%u/%u", &s->lag, &s->aging) == 2 ||
-           sscanf(word, "size=%u", &s->size) == 1;
+           sscanf(word, "size=%u", &s->size) == 1 ||
+           sscanf(word, "made=%u/%u/%u/%u", &s->made.seed, &s->made.buffers,
+                  &s->made.slots, &s->made.streams) == 4;
 }
 
 static int one(int argc, char **argv)
@@ -120,11 +122,11 @@ static int one(int argc, char **argv)
 
 static int write_trace(const char *work, const char *path)
 {
-    bench_trace *trace = bench_trace_of(work);
+    bench_trace *trace = bench_trace_make(work, NULL);
     bool written;
 
     if (trace == NULL) {
-        fprintf(stderr, "bench: no trace '%s': tmixed(s), tserver(s)\n", work);
+        fprintf(stderr, "bench: no trace '%s', see tests/bench/made.h\n", work);
         return 2;
     }
     written = bench_trace_write(trace, path);
@@ -190,6 +192,9 @@ int main(int argc, char **argv)
                    ? 0
                    : 1;
     }
+    if (strcmp(what, "held") == 0) {
+        return bench_held(argc - 2, argv + 2) ? 0 : 1;
+    }
     (void)mkdir(folder, 0777);
     for (int i = 0; i < BENCH_SIZES; i++) {
         if (strcmp(what, loads[i]) == 0) {
@@ -212,7 +217,8 @@ int main(int argc, char **argv)
     }
     fprintf(stderr, "usage: bench smoke|quick|full|scale|gpu|kinds [FOLDER]\n"
                     "       bench one SUBJECT WORK [key=value...]\n"
+                    "       bench held [seeds=n,...] [only=NAME] [conf=...]\n"
                     "       bench peak tmixed[s]|tserver[s] [lag [SUBJECT]]\n"
-                    "       bench trace tmixed[s]|tserver[s] FILE\n");
+                    "       bench trace NAME FILE\n");
     return 2;
 }

@@ -26,6 +26,13 @@ enum {
     BENCH_FIGURES_MAX = 64 /* timed runs, at most */
 };
 
+/* What differs in a made trace from what made.h says; 0: nothing. */
+typedef struct bench_made {
+    unsigned seed, buffers, threads, slots;
+    unsigned streams; /* of each thread, used in turn; 0: one */
+    bool device; /* streams allocate, instead of using what was allocated */
+} bench_made;
+
 /* How one figure is measured. */
 typedef struct bench_setup {
     const char *subject, *work;
@@ -39,6 +46,8 @@ typedef struct bench_setup {
     unsigned lag;                 /* later uses until an event is done */
     unsigned aging;               /* 1: also done when 100 µs old */
     unsigned size;                /* of the scale works, else 0 */
+    bench_made made;              /* of the traces; threads is ignored */
+    const char *conf;             /* WARMPOOL_CONF of the child, or null */
     uint64_t (*clock)(void);      /* by which events grow old; null: time */
     /* Of a replay, else 0: devices, the number of the legacy default stream,
      * and each stream's device. */
@@ -61,7 +70,8 @@ typedef struct bench_setup {
     X(warm_ns, "ns an operation until then")                                   \
     X(warm_obtains, "driver calls that obtained memory until then")            \
     X(peak, "bytes obtained from the driver at the peak")                      \
-    X(live, "bytes requested at the peak (traces)")
+    X(live, "bytes requested at the peak (traces)")                            \
+    X(least, "bytes live, or freed and not done, at the peak (traces)")
 
 typedef struct bench_result {
 #define BENCH_RESULT_FIELD(name, meaning) double name;
@@ -72,7 +82,7 @@ typedef struct bench_result {
 #define BENCH_RESULT_NONE                                                      \
     (bench_result)                                                             \
     {                                                                          \
-        -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1                 \
+        -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1             \
     }
 
 /* Driver calls so far, and the bytes obtained. */
@@ -182,8 +192,9 @@ static inline double bench_uniform(uint64_t *state)
     return (double)(bench_random(state) >> 11) * 0x1p-53;
 }
 
-/* 4 KiB … 4 MiB, log-uniform. One thread at a time. */
-size_t bench_log_uniform(uint64_t *state);
+/* Log-uniform from least bytes to so many doublings of it. One thread at a
+ * time. */
+size_t bench_log_uniform(uint64_t *state, size_t least, unsigned doublings);
 
 /* Memory that nobody has touched, from the system; null if there is none. */
 void *bench_map(size_t bytes);

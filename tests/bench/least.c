@@ -24,12 +24,11 @@ typedef struct count {
     uint64_t held;
 } count;
 
-static void use(count *c, const bench_step *s)
+static void use(count *c, uint32_t buffer, uint32_t stream)
 {
-    uint32_t stream = (uint32_t)s->value + 1;
     queue *q = &c->stream[stream];
 
-    c->of[s->buffer + 1].stream = stream;
+    c->of[buffer + 1].stream = stream;
     q->uses++;
     while (q->head != 0 && c->of[q->head].done <= q->uses) {
         c->held -= c->trace->bytes[q->head - 1];
@@ -57,10 +56,13 @@ static void give_back(count *c, const bench_step *s)
 
 static void step(count *c, const bench_step *s)
 {
-    if (s->op == WM_TRACE_ALLOC) {
+    if (bench_step_allocates(s)) {
         c->held += s->value;
+    }
+    if (s->op == WM_TRACE_PLACED) {
+        use(c, s->buffer, s->stream + 1);
     } else if (s->op == WM_TRACE_USE) {
-        use(c, s);
+        use(c, s->buffer, (uint32_t)s->value + 1);
     } else if (s->op == WM_TRACE_FREE) {
         give_back(c, s);
     }

@@ -1,97 +1,195 @@
-/* made.c: makes the two traces. */
+/* made.c: see made.h. */
 #include "tests/bench/made.h"
-
-#include "tests/bench/bench.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    MIXED_BUFFERS = 100000,
     REQUESTS = 20000,
     BUFFERS_MAX = 6,
     LATER_MAX = 64,
-    LATER_ROOM = 4096
+    LATER_ROOM = 4096,
+    PHASES = 8,
+    PHASE_SLOTS = 2048, /* of small buffers */
+    AT_ONCE = 8         /* threads of trotate */
 };
 
-static const uint64_t mixed_seed = 20260101, server_seed = 20260102;
+/* What is made, of which work, and how far it is. */
+typedef struct maker {
+    const struct work *work;
+    bench_made made; /* nothing is 0 but the seed */
+    bool record;
+    bench_trace *trace;
+    uint64_t state;
+    size_t calls;   /* allocations and frees so far */
+    uint32_t *slot; /* tmixed and the like: buffer + 1, 0: empty */
+} maker;
+
+typedef struct work {
+    const char *name;
+    void (*make)(maker *m);
+    bench_made usual;
+    uint64_t seed;
+    size_t least;       /* bytes: log-uniform from here */
+    unsigned doublings; /* to here */
+} work;
 
 /* ---- steps ------------------------------------------------------------- */
 
-static void add_free(bench_trace *t, uint32_t worker, uint32_t buffer)
+static void add_free(maker *m, uint32_t worker, uint32_t buffer)
 {
     bench_trace_add(
-        t,
+        m->trace,
         (bench_step){.op = WM_TRACE_FREE, .worker = worker, .buffer = buffer});
+    m->calls++;
 }
 
 /* The next buffer. */
-static uint32_t add_alloc(bench_trace *t, uint32_t worker, uint64_t bytes)
+static uint32_t add_alloc(maker *m, uint32_t worker, uint64_t bytes)
 {
-    uint32_t buffer = t->buffers;
+    uint32_t buffer = m->trace->buffers;
+    uint32_t stream =
+        worker * m->made.streams + (uint32_t)(buffer % m->made.streams);
+    bench_step step = {.op = WM_TRACE_ALLOC,
+                       .worker = worker,
+                       .buffer = buffer,
+                       .value = bytes};
 
-    bench_trace_add(t, (bench_step){.op = WM_TRACE_ALLOC,
-                                    .worker = worker,
-                                    .buffer = buffer,
-                                    .value = bytes});
+    if (m->record && m->made.device) {
+        step.op = WM_TRACE_PLACED;
+        step.place = WM_TRACE_DEVICE;
+        step.stream = stream;
+    }
+    bench_trace_add(m->trace, step);
+    if (m->record && !m->made.device) {
+        step.op = WM_TRACE_USE;
+        step.value = stream;
+        bench_trace_add(m->trace, step);
+    }
+    m->calls++;
     return buffer;
 }
 
-/* ---- streams ----------------------------------------------------------- */
-
-static void add_all(bench_trace *to, const bench_trace *from)
+static void adopt_streams(maker *m)
 {
-    for (uint32_t w = 0; w < BENCH_WORKERS; w++) {
-        bench_trace_add(
-            to, (bench_step){.op = WM_TRACE_ADOPT, .worker = w, .value = w});
+    for (uint32_t s = 0; s < m->made.threads * m->made.streams; s++) {
+        bench_trace_add(m->trace, (bench_step){.op = WM_TRACE_ADOPT,
+                                               .worker = s / m->made.streams,
+                                               .value = s});
     }
-    for (size_t i = 0; i < from->steps; i++) {
-        bench_step step = from->step[i];
+}
 
-        bench_trace_add(to, step);
-        if (step.op == WM_TRACE_ALLOC) {
-            step.op = WM_TRACE_USE;
-            step.value = step.worker;
-            bench_trace_add(to, step);
+/* ---- mixed, and what is like it ---------------------------------------- */
+
+static uint32_t draw(maker *m, uint32_t below)
+{
+    return (uint32_t)(bench_random(&m->state) % below);
+}
+
+static void empty(maker *m, uint32_t worker, uint32_t *slot)
+{
+    if (*slot != 0) {
+        add_free(m, worker, *slot - 1);
+        *slot = 0;
+    }
+}
+
+static uint32_t *slots_of(const maker *m, uint32_t worker)
+{
+    return &m->slot[(size_t)worker * m->made.slots];
+}
+
+/* A worker from first on; one of its first slots. */
+static void replace(maker *m, uint32_t first, uint32_t workers, uint32_t slots,
+                    size_t least, unsigned doublings)
+{
+    uint32_t w = first + draw(m, workers);
+    uint32_t *slot = slots_of(m, w) + draw(m, slots);
+
+    empty(m, w, slot);
+    *slot = add_alloc(m, w, bench_log_uniform(&m->state, least, doublings)) + 1;
+}
+
+static void empty_all(maker *m, uint32_t worker)
+{
+    for (uint32_t i = 0; i < m->made.slots; i++) {
+        empty(m, worker, slots_of(m, worker) + i);
+    }
+}
+
+static void make_mixed(maker *m)
+{
+    for (uint32_t i = 0; i < m->made.buffers; i++) {
+        replace(m, 0, m->made.threads, m->made.slots, m->work->least,
+                m->work->doublings);
+    }
+}
+
+static void make_burst(maker *m)
+{
+    for (uint32_t i = 0; i < m->made.buffers; i += m->made.slots) {
+        uint32_t w = draw(m, m->made.threads);
+
+        for (uint32_t k = 0; k < m->made.slots; k++) {
+            slots_of(m, w)[k] =
+                add_alloc(m, w,
+                          bench_log_uniform(&m->state, m->work->least,
+                                            m->work->doublings)) +
+                1;
+        }
+        empty_all(m, w);
+    }
+}
+
+static void make_phases(maker *m)
+{
+    for (uint32_t i = 0; i < m->made.buffers; i++) {
+        uint32_t phase = i / (m->made.buffers / PHASES);
+
+        if (i % (m->made.buffers / PHASES) == 0) {
+            for (uint32_t w = 0; w < m->made.threads; w++) {
+                empty_all(m, w);
+            }
+        }
+        if (phase % 2 == 0) {
+            replace(m, 0, m->made.threads, PHASE_SLOTS, 4096, 4);
+        } else {
+            replace(m, 0, m->made.threads, BENCH_SLOTS, 256 << 10, 4);
         }
     }
 }
 
-/* The same with the workers' streams in it; plain is taken. */
-static bench_trace *with_streams(bench_trace *plain)
+static void make_turns(maker *m, bool leave)
 {
-    bench_trace *t = NULL;
+    uint32_t turns = m->made.threads / AT_ONCE;
+    uint32_t length = m->made.buffers / turns / (leave ? 1 : 3);
 
-    if (plain != NULL) {
-        t = bench_trace_new(plain->steps + plain->buffers + BENCH_WORKERS,
-                            plain->buffers);
+    uint32_t end = leave ? turns * length : m->made.buffers;
+
+    for (uint32_t i = 0; i < end; i++) {
+        uint32_t first = i / length * AT_ONCE % m->made.threads;
+
+        replace(m, first, AT_ONCE, m->made.slots, m->work->least,
+                m->work->doublings);
+        for (uint32_t w = first; (i + 1) % length == 0 && w < first + AT_ONCE;
+             w++) {
+            empty_all(m, w);
+            if (leave) {
+                bench_trace_add(
+                    m->trace, (bench_step){.op = WM_TRACE_LEAVE, .worker = w});
+            }
+        }
     }
-    if (t != NULL) {
-        add_all(t, plain);
-        t->peak_common = plain->peak_common;
-    }
-    bench_trace_end(plain);
-    return t;
 }
 
-/* ---- mixed ------------------------------------------------------------- */
-
-static bench_trace *make_mixed(void)
+static void make_rotate(maker *m)
 {
-    bench_trace *t = bench_trace_new(2 * MIXED_BUFFERS, MIXED_BUFFERS);
-    uint32_t slot[BENCH_WORKERS][BENCH_SLOTS] = {{0}}; /* buffer + 1 */
-    uint64_t state = mixed_seed;
+    make_turns(m, false);
+}
 
-    for (uint32_t i = 0; t != NULL && i < MIXED_BUFFERS; i++) {
-        uint32_t w = (uint32_t)(bench_random(&state) % BENCH_WORKERS);
-        uint32_t k = (uint32_t)(bench_random(&state) % BENCH_SLOTS);
-
-        if (slot[w][k] != 0) {
-            add_free(t, w, slot[w][k] - 1);
-        }
-        slot[w][k] = add_alloc(t, w, bench_log_uniform(&state)) + 1;
-    }
-    return t;
+static void make_leave(maker *m)
+{
+    make_turns(m, true);
 }
 
 /* ---- server: sizes ----------------------------------------------------- */
@@ -160,8 +258,7 @@ typedef struct request {
 } request;
 
 typedef struct server {
-    bench_trace *trace;
-    uint64_t state;
+    maker *maker;
     request request[BENCH_WORKERS];
     unsigned started;
     struct {
@@ -174,24 +271,23 @@ typedef struct server {
 
 static uint32_t allocate(server *s, uint32_t worker, uint64_t bytes)
 {
-    uint32_t buffer = add_alloc(s->trace, worker, bytes);
-    uint64_t common;
+    uint32_t buffer = add_alloc(s->maker, worker, bytes);
+    bench_trace *t = s->maker->trace;
 
-    common = s->trace->live - s->odd;
-    if (bytes <= (32 << 20) && common > s->trace->peak_common) {
-        s->trace->peak_common = common;
+    if (bytes <= (32 << 20) && t->live - s->odd > t->peak_common) {
+        t->peak_common = t->live - s->odd;
     }
     return buffer;
 }
 
 static void postpone(server *s, uint32_t buffer, uint32_t worker)
 {
-    uint64_t random = bench_random(&s->state);
+    uint64_t random = bench_random(&s->maker->state);
 
     s->later[s->waiting].buffer = buffer;
     s->later[s->waiting].worker =
         (worker + 1 + (uint32_t)(random % (BENCH_WORKERS - 1))) % BENCH_WORKERS;
-    s->later[s->waiting].due = s->trace->steps + 1 + (random >> 32) % LATER_MAX;
+    s->later[s->waiting].due = s->maker->calls + 1 + (random >> 32) % LATER_MAX;
     s->waiting++;
 }
 
@@ -200,8 +296,8 @@ static void free_due(server *s, bool all)
     size_t kept = 0;
 
     for (size_t i = 0; i < s->waiting; i++) {
-        if (all || s->later[i].due <= s->trace->steps) {
-            add_free(s->trace, s->later[i].worker, s->later[i].buffer);
+        if (all || s->later[i].due <= s->maker->calls) {
+            add_free(s->maker, s->later[i].worker, s->later[i].buffer);
         } else {
             s->later[kept++] = s->later[i];
         }
@@ -215,16 +311,17 @@ static bool go_on(server *s, uint32_t worker)
     request *r = &s->request[worker];
 
     if (r->made < r->count) {
-        r->buffer[r->made++] = allocate(s, worker, server_size(&s->state));
+        r->buffer[r->made++] =
+            allocate(s, worker, server_size(&s->maker->state));
         return true;
     }
     if (r->freed < r->count) {
         uint32_t buffer = r->buffer[r->freed++];
 
-        if (bench_uniform(&s->state) < 0.3) {
+        if (bench_uniform(&s->maker->state) < 0.3) {
             postpone(s, buffer, worker);
         } else {
-            add_free(s->trace, worker, buffer);
+            add_free(s->maker, worker, buffer);
         }
         return true;
     }
@@ -234,7 +331,7 @@ static bool go_on(server *s, uint32_t worker)
 static void start(server *s, uint32_t worker)
 {
     s->request[worker] = (request){
-        .count = 1 + (unsigned)(bench_random(&s->state) % BUFFERS_MAX)};
+        .count = 1 + (unsigned)(bench_random(&s->maker->state) % BUFFERS_MAX)};
     s->started++;
 }
 
@@ -256,31 +353,26 @@ static void singles(server *s, uint32_t *buffer, unsigned *next, bool *held)
         *buffer = allocate(s, odd[*next].worker, s->odd);
         *held = true;
     } else if (*held && s->started >= odd[*next].at + REQUESTS / 20) {
-        add_free(s->trace, odd[*next].worker, *buffer);
+        add_free(s->maker, odd[*next].worker, *buffer);
         s->odd = 0;
         *held = false;
         ++*next;
     }
 }
 
-static bench_trace *make_server(void)
+static void make_server(maker *m)
 {
     server *s = calloc(1, sizeof *s);
-    bench_trace *t = bench_trace_new((size_t)REQUESTS * BUFFERS_MAX * 2 + 8,
-                                     (size_t)REQUESTS * BUFFERS_MAX + 4);
     unsigned next = 0, busy = 0;
     uint32_t single = 0;
     bool held = false;
 
-    if (s == NULL || t == NULL) {
-        bench_trace_end(t);
-        free(s);
-        return NULL;
+    if (s == NULL) {
+        return;
     }
-    s->trace = t;
-    s->state = server_seed;
+    s->maker = m;
     do {
-        uint32_t w = (uint32_t)(bench_random(&s->state) % BENCH_WORKERS);
+        uint32_t w = draw(m, BENCH_WORKERS);
 
         free_due(s, false);
         singles(s, &single, &next, &held);
@@ -294,25 +386,88 @@ static bench_trace *make_server(void)
     } while (s->started < REQUESTS || busy > 0);
     free_due(s, true);
     free(s);
-    return t;
 }
 
-bench_trace *bench_trace_make(const char *name, bool streams)
-{
-    bench_trace *t = strcmp(name, "tmixed") == 0    ? make_mixed()
-                     : strcmp(name, "tserver") == 0 ? make_server()
-                                                    : NULL;
+/* ---- by name ----------------------------------------------------------- */
 
-    return streams ? with_streams(t) : t;
+#define USUAL(b, t, s)                                                         \
+    {                                                                          \
+        .buffers = (b), .threads = (t), .slots = (s), .streams = 1             \
+    }
+
+static const work works[] = {
+    {"tmixed", make_mixed, USUAL(100000, 8, 64), 20260101, 4096, 10},
+    {"tsmall", make_mixed, USUAL(100000, 8, 64), 20260103, 64, 10},
+    {"tlarge", make_mixed, USUAL(20000, 8, 64), 20260104, 1 << 20, 6},
+    {"tserver", make_server, USUAL(REQUESTS *BUFFERS_MAX + 3, 8, 1), 20260102,
+     0, 0},
+    {"tburst", make_burst, USUAL(100000, 4, 1000), 20260105, 4096, 6},
+    {"tphases", make_phases, USUAL(200000, 8, PHASE_SLOTS), 20260106, 0, 0},
+    {"trotate", make_rotate, USUAL(200000, 64, 64), 20260107, 4096, 10},
+    {"tleave", make_leave, USUAL(200000, 64, 64), 20260108, 4096, 10},
+};
+
+/* The name without, or with an s. */
+static const work *work_of(const char *name, bool *record)
+{
+    for (size_t i = 0; i < sizeof works / sizeof *works; i++) {
+        size_t length = strlen(works[i].name);
+
+        if (strncmp(works[i].name, name, length) == 0 &&
+            (name[length] == '\0' || strcmp(name + length, "s") == 0)) {
+            *record = name[length] == 's';
+            return &works[i];
+        }
+    }
+    return NULL;
 }
 
-bench_trace *bench_trace_of(const char *work)
+static bench_made merge(const bench_made *usual, const bench_made *made)
 {
-    size_t length = strlen(work);
-    bool streams = length > 0 && work[length - 1] == 's';
-    char name[16] = "";
+    bench_made m = *usual;
 
-    strncpy(name, work, sizeof name - 1);
-    name[(length < sizeof name ? length : sizeof name - 1) - streams] = '\0';
-    return bench_trace_make(name, streams);
+    if (made != NULL) {
+        m.seed = made->seed;
+        m.device = made->device;
+        m.buffers = made->buffers != 0 ? made->buffers : m.buffers;
+        m.threads = made->threads != 0 ? made->threads : m.threads;
+        m.slots = made->slots != 0 ? made->slots : m.slots;
+        m.streams = made->streams != 0 ? made->streams : m.streams;
+    }
+    return m;
+}
+
+bool bench_trace_known(const char *name)
+{
+    bool record;
+
+    return work_of(name, &record) != NULL;
+}
+
+bench_trace *bench_trace_make(const char *name, const bench_made *made)
+{
+    maker m = {.record = false};
+    size_t steps;
+
+    m.work = work_of(name, &m.record);
+    if (m.work == NULL) {
+        return NULL;
+    }
+    m.made = merge(&m.work->usual, made);
+    if (m.work->make == make_server) {
+        m.made.threads = BENCH_WORKERS;
+    }
+    m.state = m.work->seed + m.made.seed * UINT64_C(0x9e3779b97f4a7c15);
+    steps = (size_t)m.made.buffers * (m.record ? 3 : 2) +
+            (size_t)m.made.threads * (m.made.streams + 1);
+    m.slot = calloc((size_t)m.made.threads * m.made.slots, sizeof *m.slot);
+    m.trace = bench_trace_new(steps, m.made.buffers);
+    if (m.trace != NULL && m.slot != NULL) {
+        if (m.record) {
+            adopt_streams(&m);
+        }
+        m.work->make(&m);
+    }
+    free(m.slot);
+    return m.trace;
 }

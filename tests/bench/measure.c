@@ -113,12 +113,13 @@ static double power_of_two(double u)
     return power;
 }
 
-size_t bench_log_uniform(uint64_t *state)
+size_t bench_log_uniform(uint64_t *state, size_t least, unsigned doublings)
 {
-    double u = bench_uniform(state) * 10; /* 1024 = 2^10 */
+    double u = bench_uniform(state) * doublings;
     int whole = (int)u;
 
-    return (size_t)(4096 * power_of_two(u - whole) * (double)(1U << whole));
+    return (size_t)((double)least * power_of_two(u - whole) *
+                    (double)(1U << whole));
 }
 
 void *bench_map(size_t bytes)

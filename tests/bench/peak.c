@@ -109,7 +109,7 @@ static void look(void)
 
 static size_t least(const bench_setup *setup)
 {
-    bench_trace *trace = bench_trace_of(setup->work);
+    bench_trace *trace = bench_trace_make(setup->work, &setup->made);
     size_t bytes = trace != NULL ? bench_least(trace, setup->lag) : 0;
 
     bench_trace_end(trace);

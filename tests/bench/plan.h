@@ -72,6 +72,16 @@ unsigned bench_thread_counts(const bench_row *row);
 bool bench_run(const char *label, const bench_setup *setup,
                bench_result *result);
 
+/* One figure of many, whose times do not matter. */
+typedef struct bench_part {
+    const char *label;
+    bench_setup setup;
+    bench_result result;
+} bench_part;
+
+/* Measures all, side by side. */
+void bench_run_all(bench_part *part, size_t count);
+
 /* No child may take longer than that many seconds; 0: no limit. */
 void bench_run_patience(unsigned seconds);
 
@@ -109,5 +119,9 @@ bool bench_scale(const char *folder, enum bench_load load);
 /* gpu.c, kinds.c: on a GPU; true if something was measured and written. */
 bool bench_gpu(const char *folder, enum bench_load load);
 bool bench_kinds(const char *folder);
+
+/* held.c: memory alone: what is held, beside the least, by seed; arguments
+ * from argv[0] on. */
+bool bench_held(int argc, char **argv);
 
 #endif

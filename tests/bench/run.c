@@ -62,7 +62,7 @@ void bench_run_patience(unsigned seconds)
 
 static void become(const char *label, const bench_setup *setup, int out)
 {
-    char text[8][64];
+    char text[9][64];
     const char *subject = label;
     const peer *p = NULL;
 
@@ -83,7 +83,12 @@ static void become(const char *label, const bench_setup *setup, int out)
     snprintf(text[6], sizeof text[6], "warm=%llu/%u",
              (unsigned long long)setup->warm, setup->warm_ms);
     snprintf(text[7], sizeof text[7], "ms=%u", setup->ms);
+    snprintf(text[8], sizeof text[8], "made=%u/%u/%u/%u", setup->made.seed,
+             setup->made.buffers, setup->made.slots, setup->made.streams);
     unsetenv("WARMPOOL_CONF");
+    if (setup->conf != NULL) {
+        setenv("WARMPOOL_CONF", setup->conf, 1);
+    }
     if (p != NULL && p->preload != NULL) {
         if (!MAY_PRELOAD) {
             _exit(1);
@@ -99,7 +104,7 @@ static void become(const char *label, const bench_setup *setup, int out)
     close(out);
     execl("/proc/self/exe", "bench", "one", subject, setup->work, text[0],
           text[1], text[2], text[3], text[4], text[5], text[6], text[7],
-          (char *)NULL);
+          text[8], (char *)NULL);
     _exit(127);
 }
 
@@ -179,6 +184,27 @@ bool bench_run(const char *label, const bench_setup *setup,
     child c = begin(label, setup);
 
     return end(&c, label, setup, result);
+}
+
+/* As many at a time as there are processors. */
+void bench_run_all(bench_part *part, size_t count)
+{
+    size_t width = bench_cores(), ended = 0;
+    child *c = calloc(count, sizeof *c);
+
+    for (size_t i = 0; c != NULL && i < count; i++) {
+        if (i >= width) {
+            (void)end(&c[ended], part[ended].label, &part[ended].setup,
+                      &part[ended].result);
+            ended++;
+        }
+        c[i] = begin(part[i].label, &part[i].setup);
+    }
+    for (; c != NULL && ended < count; ended++) {
+        (void)end(&c[ended], part[ended].label, &part[ended].setup,
+                  &part[ended].result);
+    }
+    free(c);
 }
 
 static bench_setup setup_of(const bench_row *row, enum bench_load load,

@@ -176,7 +176,7 @@ static bool make_worker(const work *w, unsigned thread, unsigned slots,
         me->plan[i].slot = (uint32_t)(bench_random(&state) % slots);
         me->plan[i].bytes =
             small ? 4096 + (uint32_t)(bench_random(&state) % 16) * 4096
-                  : (uint32_t)bench_log_uniform(&state);
+                  : (uint32_t)bench_log_uniform(&state, 4096, 10);
     }
     for (unsigned i = drawn; i < PLAN; i *= 2) {
         memcpy(&me->plan[i], me->plan, i * sizeof *me->plan);

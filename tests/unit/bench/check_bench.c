@@ -30,7 +30,7 @@ WT_CASE("figures");
 
 WT_LOOP_TEST(test_traces_are_as_described, sizeof traces / sizeof *traces)
 {
-    bench_trace *t = bench_trace_make(traces[_i].name, false);
+    bench_trace *t = bench_trace_make(traces[_i].name, NULL);
     double peak, common;
 
     ck_assert_ptr_nonnull(t);
@@ -47,19 +47,28 @@ WT_LOOP_TEST(test_traces_are_as_described, sizeof traces / sizeof *traces)
 
 /* Every buffer is made once, freed at most once and after that, and the live
  * bytes are what the steps add up to. */
-WT_LOOP_TEST(test_traces_are_consistent, sizeof traces / sizeof *traces)
+static const char *const made[] = {"tmixed", "tsmall",  "tlarge",  "tserver",
+                                   "tburst", "tphases", "trotate", "tleave"};
+
+WT_LOOP_TEST(test_traces_are_consistent, 2 * sizeof made / sizeof *made)
 {
-    bench_trace *t = bench_trace_make(traces[_i].name, _i % 2 == 0);
-    unsigned char *seen = calloc(t->buffers, 1);
+    char name[16];
+    bench_trace *t;
+    unsigned char *seen;
     uint64_t live = 0;
 
+    snprintf(name, sizeof name, "%s%s", made[_i / 2], _i % 2 != 0 ? "s" : "");
+    t = bench_trace_make(name, &(bench_made){.seed = 7, .streams = 2});
+    ck_assert_ptr_nonnull(t);
+    seen = calloc(t->buffers, 1);
     ck_assert_ptr_nonnull(seen);
+    ck_assert_uint_eq(t->streams, _i % 2 != 0 ? 2 * t->workers : 0);
     for (size_t i = 0; i < t->steps; i++) {
         const bench_step *s = &t->step[i];
 
-        wt_require(s->buffer < t->buffers && s->worker < BENCH_WORKERS,
+        wt_require(s->buffer < t->buffers && s->worker < t->workers,
                    "step %zu is out of range", i);
-        if (s->op == WM_TRACE_ADOPT) {
+        if (s->op == WM_TRACE_ADOPT || s->op == WM_TRACE_LEAVE) {
             continue;
         }
         wt_require(seen[s->buffer] == (s->op == WM_TRACE_ALLOC ? 0 : 1),
@@ -75,8 +84,8 @@ WT_LOOP_TEST(test_traces_are_consistent, sizeof traces / sizeof *traces)
 
 WT_TEST(test_other_trace_is_refused)
 {
-    ck_assert_ptr_null(bench_trace_make("other", false));
-    ck_assert_ptr_null(bench_trace_make("other", true));
+    ck_assert_ptr_null(bench_trace_make("other", NULL));
+    ck_assert_ptr_null(bench_trace_make("tmixedss", NULL));
 }
 
 WT_TEST(test_sizes_are_log_uniform)
@@ -85,7 +94,7 @@ WT_TEST(test_sizes_are_log_uniform)
     unsigned octave[10] = {0};
 
     for (int i = 0; i < 100000; i++) {
-        size_t bytes = bench_log_uniform(&state);
+        size_t bytes = bench_log_uniform(&state, 4096, 10);
 
         wt_require(bytes >= 4096 && bytes < 4194304, "%zu bytes", bytes);
         octave[63 - __builtin_clzll(bytes) - 12]++;
