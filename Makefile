@@ -297,6 +297,7 @@ clean:
 ## bench          what things cost, beside yardsticks and peers
 ## bench-quick    the same in under 45 s
 ## bench-instr    instructions an operation (callgrind)
+## bench-axes     what an operation costs beside what is held for it
 ## bench-held     what is held beside the least, by seed: SEEDS= ONLY= CONF=
 ## bench-grow     what memory costs to obtain, and who pays
 ## bench-scale    cost against live blocks, streams and threads

@@ -1,5 +1,5 @@
 /* bars.c: the bar chart of the table: what each row costs, beside its
- * yardsticks, and what the traces hold. */
+ * yardsticks. */
 #include "tests/bench/chart.h"
 #include "tests/bench/plan.h"
 
@@ -42,32 +42,6 @@ static void panel_of(const bench_row *row, const bench_figures *f,
     }
 }
 
-/* All traces in one panel. */
-static void waste_panel(const bench_figures *figures, chart_panel *p)
-{
-    memset(p, 0, sizeof *p);
-    snprintf(p->title, sizeof p->title,
-             "peak pinned / peak live, by trace and event lag");
-    p->x_label = "trace - event lag in uses";
-    p->y_label = "ratio";
-    p->linear = true;
-    p->series_count = 2;
-    for (size_t i = 0; i < bench_row_count; i++) {
-        const bench_row *row = &bench_rows[i];
-
-        if (row->name[0] == 't' && p->groups < CHART_GROUPS &&
-            figures[i].of[0][0].live > 0) {
-            snprintf(p->group[p->groups], sizeof p->group[0], "%s", row->name);
-            for (unsigned s = 0; s < 2; s++) {
-                p->series[s] = row->series[s].label;
-                p->value[s][p->groups] = bench_waste(&figures[i].of[s][0]);
-            }
-            p->goal[p->groups] = row->goal == BENCH_MEMORY ? row->limit : 0;
-            p->groups++;
-        }
-    }
-}
-
 bool bench_bars(const char *path, const bench_figures *figures)
 {
     static const char *const names[] = {"reserve",     "reserve_on", "hot64k",
@@ -83,15 +57,13 @@ bool bench_bars(const char *path, const bench_figures *figures)
     chart_begin(out, "warmpool beside its yardsticks and peers",
                 "Measured in one run, on one machine. Thin lines: least to "
                 "most of the runs. Dashed: the goal.",
-                COLUMNS, NAMES / COLUMNS + 1);
+                COLUMNS, NAMES / COLUMNS);
     for (unsigned i = 0; i < NAMES; i++) {
         size_t row = bench_row_find(names[i]);
 
         panel_of(&bench_rows[row], &figures[row], &panel);
         chart_add(out, &panel, i % COLUMNS, i / COLUMNS);
     }
-    waste_panel(figures, &panel);
-    chart_add(out, &panel, 0, NAMES / COLUMNS);
     chart_end(out);
     return fclose(out) == 0;
 }

@@ -7,9 +7,11 @@
  *   bench one SUBJECT WORK [threads=n] [ops=n] [runs=n] [warm=n/ms] [ms=n]
  *       [events=record/query] [lag=uses/aging] [size=n]  one figure, in this
  *       process
- *   bench held [seeds=n,…] [only=NAME] [conf=key:value,…]   memory alone
+ *   bench held|axes|axes-quick|peers [seeds=n,…] [only=NAME]
+ *       [conf=key:value,…]   memory alone; and speed; beside peers, in turns
  *   bench peak NAME [lag [SUBJECT]]   where the bytes of a trace's peak are
  *   bench trace NAME FILE             the made trace of a row, for replay */
+#include "tests/bench/axes.h"
 #include "tests/bench/made.h"
 #include "tests/bench/peak.h"
 #include "tests/bench/plan.h"
@@ -140,6 +142,7 @@ static int table(enum bench_load load, const char *folder)
 {
     bench_figures *figures = calloc(bench_row_count, sizeof *figures);
     char path[4096];
+    unsigned met = 0, goals = 0;
     FILE *json;
     bool written;
 
@@ -167,8 +170,14 @@ static int table(enum bench_load load, const char *folder)
     written = fclose(json) == 0;
     snprintf(path, sizeof path, "%s/bench.svg", folder);
     written = bench_bars(path, figures) && written;
+    snprintf(path, sizeof path, "%s/axes.jsonl", folder);
+    if (written && load != BENCH_SMOKE) {
+        written =
+            bench_axes(load == BENCH_QUICK ? BENCH_AXES_QUICK : BENCH_AXES_FULL,
+                       path, NULL, &met, &goals);
+    }
     if (written) {
-        bench_print_goals(figures, load);
+        bench_print_goals(figures, load, met, goals);
     }
     free(figures);
     return written ? 0 : 1;
@@ -177,6 +186,13 @@ static int table(enum bench_load load, const char *folder)
 int main(int argc, char **argv)
 {
     static const char *const loads[] = {"smoke", "quick", "full"};
+    static const struct {
+        const char *name;
+        enum bench_axes which;
+    } axes[] = {{"held", BENCH_AXES_HELD},
+                {"axes", BENCH_AXES_FULL},
+                {"axes-quick", BENCH_AXES_QUICK},
+                {"peers", BENCH_AXES_PEERS}};
     const char *what = argc > 1 ? argv[1] : "";
     const char *folder = argc > 2 ? argv[2] : ".";
 
@@ -192,8 +208,11 @@ int main(int argc, char **argv)
                    ? 0
                    : 1;
     }
-    if (strcmp(what, "held") == 0) {
-        return bench_held(argc - 2, argv + 2) ? 0 : 1;
+    for (size_t i = 0; i < sizeof axes / sizeof *axes; i++) {
+        if (strcmp(what, axes[i].name) == 0) {
+            return bench_axes(axes[i].which, NULL, argv + 2, NULL, NULL) ? 0
+                                                                         : 1;
+        }
     }
     (void)mkdir(folder, 0777);
     for (int i = 0; i < BENCH_SIZES; i++) {
@@ -217,7 +236,8 @@ int main(int argc, char **argv)
     }
     fprintf(stderr, "usage: bench smoke|quick|full|scale|gpu|kinds [FOLDER]\n"
                     "       bench one SUBJECT WORK [key=value...]\n"
-                    "       bench held [seeds=n,...] [only=NAME] [conf=...]\n"
+                    "       bench held|axes|axes-quick|peers [seeds=n,...] "
+                    "[only=NAME] [conf=...]\n"
                     "       bench peak tmixed[s]|tserver[s] [lag [SUBJECT]]\n"
                     "       bench trace NAME FILE\n");
     return 2;

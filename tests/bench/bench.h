@@ -71,7 +71,12 @@ typedef struct bench_setup {
     X(warm_obtains, "driver calls that obtained memory until then")            \
     X(peak, "bytes obtained from the driver at the peak")                      \
     X(live, "bytes requested at the peak (traces)")                            \
-    X(least, "bytes live, or freed and not done, at the peak (traces)")
+    X(least, "bytes live, or freed and not done, at the peak")                 \
+    X(p50, "ns of an allocation and its record that half took at most (tail)") \
+    X(p90, "ns that 90 of 100 took at most")                                   \
+    X(p99, "ns that 99 of 100 took at most")                                   \
+    X(p999, "ns that 999 of 1,000 took at most")                               \
+    X(p9999, "ns that 9,999 of 10,000 took at most")
 
 typedef struct bench_result {
 #define BENCH_RESULT_FIELD(name, meaning) double name;
@@ -82,8 +87,9 @@ typedef struct bench_result {
 #define BENCH_RESULT_NONE                                                      \
     (bench_result)                                                             \
     {                                                                          \
-        -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1             \
+        BENCH_RESULT_MAP(BENCH_RESULT_MINUS)                                   \
     }
+#define BENCH_RESULT_MINUS(name, meaning) .name = -1,
 
 /* Driver calls so far, and the bytes obtained. */
 typedef struct bench_counts {
@@ -109,6 +115,7 @@ typedef struct bench_where {
  * driver. */
 typedef struct bench_subject {
     const char *name;
+    bool device; /* allocates on a stream, instead of recording what is used */
     bool (*open)(const bench_setup *setup);
     void (*enter)(void);
     void *(*alloc)(size_t bytes);

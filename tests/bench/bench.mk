@@ -2,6 +2,7 @@
 # Makefile. The program is always of the release flavour, but for its tests.
 #
 #   make bench, bench-quick   the table, bench.jsonl and bench.svg
+#   make bench-axes           speed beside memory: one axis at a time
 #   make bench-held           memory alone, beside the least that could be held
 #   make bench-grow           what memory costs to be had, and who pays: grow.jsonl
 #   make bench-scale          cost against size: scale.jsonl and scale.svg
@@ -65,9 +66,9 @@ bench-quick: bench-need
 	@mkdir -p $(BENCH_OUT)
 	@build/release/tests/bench/bench quick $(BENCH_OUT)
 # make bench-held [SEEDS=n,...] [CONF=key:value,...] [ONLY=NAME]
-bench-held:
+bench-axes bench-held: bench-%:
 	+@$(MAKE) FLAVOUR=release B=build/release bench-program
-	@build/release/tests/bench/bench held $(SEEDS:%=seeds=%) $(CONF:%=conf=%) $(ONLY:%=only=%)
+	@build/release/tests/bench/bench $* $(SEEDS:%=seeds=%) $(CONF:%=conf=%) $(ONLY:%=only=%)
 bench-grow:
 	+@$(MAKE) FLAVOUR=release B=build/release build/release/tests/bench/grow
 	@mkdir -p $(BENCH_OUT)
@@ -89,4 +90,4 @@ replay:
 	@build/release/tests/bench/replay '$(TRACE)' $(or $(SUBJECT),warmpool) 'conf=$(CONF)' lag=$(or $(LAG),4)
 
 -include $(BENCH_OBJ:.o=.d)
-.PHONY: replay bench bench-quick bench-grow bench-held bench-scale bench-instr bench-need bench-program
+.PHONY: replay bench bench-quick bench-axes bench-grow bench-held bench-scale bench-instr bench-need bench-program

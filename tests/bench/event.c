@@ -24,22 +24,6 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* The processor's own clock: reading the system's costs more than an
- * operation of a good allocator. */
-static inline uint64_t ticks(void)
-{
-#if defined(__x86_64__)
-    return __builtin_ia32_rdtsc();
-#elif defined(__aarch64__)
-    uint64_t t;
-
-    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
-    return t;
-#else
-    return now_ns();
-#endif
-}
-
 /* Both clocks at one moment: again if the thread was descheduled between, and
  * the nearest where a look at the system's clock takes long. */
 static uint64_t both(uint64_t *ns)
@@ -47,7 +31,7 @@ static uint64_t both(uint64_t *ns)
     uint64_t least = UINT64_MAX, nearest = 0;
 
     for (int i = 0; i < 100 && least >= 500; i++) {
-        uint64_t before = now_ns(), t = ticks(), after = now_ns();
+        uint64_t before = now_ns(), t = bench_ticks(), after = now_ns();
 
         if (after - before < least) {
             least = after - before;
@@ -59,7 +43,7 @@ static uint64_t both(uint64_t *ns)
 }
 
 /* Sleeps instead of spinning: instruction counts must not depend on it. */
-static double ticks_per_ns(void)
+double bench_ticks_per_ns(void)
 {
     uint64_t ns = 0, ns_later = 0, t = both(&ns), later;
 
@@ -71,7 +55,7 @@ static double ticks_per_ns(void)
 void bench_event_price(unsigned record_ns, unsigned query_ns, unsigned lag,
                        bool aging)
 {
-    double rate = ticks_per_ns();
+    double rate = bench_ticks_per_ns();
 
     price.record = (uint64_t)(record_ns * rate);
     price.query = (uint64_t)(query_ns * rate);
@@ -87,7 +71,7 @@ void bench_event_clock(uint64_t (*clock)(void))
 
 static inline uint64_t age_ticks(void)
 {
-    return price.clock != NULL ? price.clock() : ticks();
+    return price.clock != NULL ? price.clock() : bench_ticks();
 }
 
 static void spend(uint64_t length)
@@ -95,8 +79,8 @@ static void spend(uint64_t length)
     uint64_t start;
 
     if (length > 0) {
-        start = ticks();
-        while (ticks() - start < length) {
+        start = bench_ticks();
+        while (bench_ticks() - start < length) {
         }
     }
 }

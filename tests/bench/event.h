@@ -47,4 +47,20 @@ bool bench_event_done(bench_event *event);
  * the price of a query. */
 bool bench_stream_idle(void);
 
+/* The processor's own clock: reading the system's costs more than an
+ * operation of a good allocator. */
+static inline uint64_t bench_ticks(void)
+{
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#else
+    uint64_t t;
+
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
+    return t;
+#endif
+}
+
+double bench_ticks_per_ns(void);
+
 #endif

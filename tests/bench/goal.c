@@ -24,8 +24,8 @@ static void append(char *text, size_t bytes, size_t *used, const char *format,
 
 double bench_waste(const bench_result *result)
 {
-    return result->live > 0 && result->peak >= 0 ? result->peak / result->live
-                                                 : -1;
+    return result->least > 0 && result->peak >= 0 ? result->peak / result->least
+                                                  : -1;
 }
 
 /* What the goal is about, in the row's unit; negative: not measured. */
@@ -34,9 +34,6 @@ static double figure(const bench_row *row, const bench_figures *f, unsigned t)
     const bench_result *mine = &f->of[0][t];
     int yard;
 
-    if (row->goal == BENCH_MEMORY) {
-        return bench_waste(mine);
-    }
     if (row->goal == BENCH_ABOVE && mine->ns >= 0) {
         yard = bench_series_find(row, row->yard);
         return yard >= 0 && f->of[yard][t].ns > 0 ? mine->ns - f->of[yard][t].ns
@@ -125,9 +122,6 @@ void bench_goal_text(const bench_row *row, char *text, size_t bytes)
         break;
     case BENCH_CALLS:
         append(text, bytes, &used, "<= 1/8 + 1/8 + 0");
-        break;
-    case BENCH_MEMORY:
-        append(text, bytes, &used, "<= %.3g", row->limit);
         break;
     case BENCH_NO_GOAL:
     default:

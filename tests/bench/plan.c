@@ -24,23 +24,18 @@
 /* What is live repeats with the plan, every 65,536 operations, but a cache may
  * need many of those until it holds the most of every size. */
 #define STEADY TIMED, .warm = {0, 4000000, 16000000}, .warm_ms = {0, 240, 1000}
-#define TRACE(lags)                                                            \
-    .lag = (lags), .threads = {8}, .ops = {3000, -1U, -1U}, .runs = {1, 1, 1}, \
-    .timeless = true
 /* A figure moves from machine to machine, its ratio to the floor less: so many
  * ns where the floor cost what it did when the goal was set. */
 #define AT_FLOOR(ns, floor)                                                    \
     .goal = BENCH_RATIO, .yard = "floor", .limit = (ns) / (floor),             \
     .yard_ns = (floor), .flat = true
-/* The goals of rows that have no other figure: peak held by peak live, ns, and
- * times what a yardstick takes. */
-#define MEMORY(most)    .goal = BENCH_MEMORY, .limit = (most)
+/* The goals of rows that have no other figure: ns, and times what a yardstick
+ * takes. */
 #define ABSOLUTE(ns)    .goal = BENCH_ABSOLUTE, .limit = (ns)
 #define ABOVE(of, ns)   .goal = BENCH_ABOVE, .yard = (of), .limit = (ns)
 #define RATIO(of, most) .goal = BENCH_RATIO, .yard = (of), .limit = (most)
 #define FLOOR_64K       4.5
 #define FLOOR_MIXED     7.5
-#define CUB_BESIDE      .series = {{"warmpool", NULL}, {"cub", NULL}}
 
 /* The peers' figures are of another machine: never in a ratio. */
 const bench_row bench_rows[] = {
@@ -175,48 +170,6 @@ const bench_row bench_rows[] = {
      .goal = BENCH_CALLS,
      .limit = 0.125,
      .peers = "PyTorch 1 record, 2 queries, 6 others; RMM 1 record"},
-    {.name = "tmixed-0",
-     .title = "peak pinned / peak live, mixed trace, event lag 0",
-     .work = "tmixeds",
-     TRACE(0),
-     CUB_BESIDE,
-     MEMORY(1.15),
-     .peers = "PyTorch 1.59, RMM 2.84, CUB 1.59"},
-    {.name = "tserver-0",
-     .title = "peak pinned / peak live, server trace, event lag 0",
-     .work = "tservers",
-     TRACE(0),
-     CUB_BESIDE,
-     MEMORY(1.15),
-     .peers = "PyTorch 2.46, RMM 3.19, CUB 1.17 (1.03 with its small cache)"},
-    {.name = "tmixed-4",
-     .title = "peak pinned / peak live, mixed trace, event lag 4",
-     .work = "tmixeds",
-     TRACE(4),
-     CUB_BESIDE,
-     .unhurried = true,
-     .peers = "PyTorch 1.76, RMM 2.84, CUB 1.67"},
-    {.name = "tserver-4",
-     .title = "peak pinned / peak live, server trace, event lag 4",
-     .work = "tservers",
-     TRACE(4),
-     CUB_BESIDE,
-     .unhurried = true,
-     .peers = "PyTorch 2.70, RMM 3.19, CUB 1.25"},
-    {.name = "tmixed-32",
-     .title = "peak pinned / peak live, mixed trace, event lag 32",
-     .work = "tmixeds",
-     TRACE(32),
-     CUB_BESIDE,
-     MEMORY(1.6),
-     .peers = "PyTorch 2.48, RMM 2.84, CUB 2.04"},
-    {.name = "tserver-32",
-     .title = "peak pinned / peak live, server trace, event lag 32",
-     .work = "tservers",
-     TRACE(32),
-     CUB_BESIDE,
-     MEMORY(1.3),
-     .peers = "PyTorch 3.21, RMM 3.19, CUB 1.65"},
     {.name = "hot64ks",
      .title = "64 KiB, own stream recorded, events free",
      .work = "hot64ks",
@@ -269,21 +222,6 @@ const bench_row bench_rows[] = {
      AT_FLOOR(60, FLOOR_MIXED),
      .peers = "PyTorch 583 to 1748, RMM 392 to 2168, CUB 323 to 1310, cnmem "
               "516 to 748"},
-    {.name = "device-tmix",
-     .title = "peak held / peak live of a device, mixed trace, event lag 0",
-     .work = "tmixeds",
-     TRACE(0),
-     .series = {{"device", NULL}, {"device-x", NULL}, {"cub", "tmixed-0"}},
-     MEMORY(1.15),
-     .peers = "PyTorch 2.16, RMM 2.84, CUB 1.59, cnmem 2.20"},
-    {.name = "device-tsrv",
-     .title = "the same, server trace",
-     .work = "tservers",
-     TRACE(0),
-     .series = {{"device", NULL}, {"device-x", NULL}, {"cub", "tserver-0"}},
-     MEMORY(1.15),
-     .peers = "PyTorch 3.61, RMM 3.19, CUB 1.17 (1.03 with its small cache), "
-              "cnmem 3.57"},
     {.name = "host-hot64k",
      .title = "on the host device: 64 KiB, against locking every request",
      .work = "hot64k",

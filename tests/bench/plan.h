@@ -21,8 +21,7 @@ enum bench_goal {
     BENCH_RATIO,    /* ns / ns of series `yard` at most limit */
     BENCH_ABOVE,    /* ns - ns of series `yard` at most limit */
     BENCH_ABSOLUTE, /* ns at most limit */
-    BENCH_CALLS,    /* records and queries a free at most limit, no other */
-    BENCH_MEMORY    /* peak obtained / peak requested at most limit */
+    BENCH_CALLS     /* records and queries a free at most limit, no other */
 };
 
 typedef struct bench_row {
@@ -45,7 +44,6 @@ typedef struct bench_row {
     bool paired;    /* ns is a difference, min and max how sure it is */
     bool unhurried; /* has no goal, and is left out of the quick table */
     bool flat;      /* the ratio at most 1.5 × the first, over the threads */
-    bool timeless;  /* figures are no times: series run side by side */
     const char *peers; /* elsewhere: see README.md */
 } bench_row;
 
@@ -82,6 +80,13 @@ typedef struct bench_part {
 /* Measures all, side by side. */
 void bench_run_all(bench_part *part, size_t count);
 
+/* Nothing is said, and the label is not given up, if it cannot be measured. */
+bool bench_run_quietly(const char *label, const bench_setup *setup,
+                       bench_result *result);
+
+/* The one of the median ns; -1 where nothing was measured. */
+bench_result bench_middle(const bench_result *result, unsigned count);
+
 /* No child may take longer than that many seconds; 0: no limit. */
 void bench_run_patience(unsigned seconds);
 
@@ -97,18 +102,20 @@ void bench_goal_text(const bench_row *row, char *text, size_t bytes);
 /* Whether there is a figure at all. */
 static inline bool bench_measured(const bench_result *result)
 {
-    return result->ns != -1 || result->live > 0;
+    return result->ns != -1;
 }
 
-/* peak / live, or -1. */
+/* Held / least, or -1. */
 double bench_waste(const bench_result *result);
 
 /* report.c: a row for people, its JSON lines, and the table of goals, which
- * ends with `bench: goals met=<n> of=<m>`. */
+ * adds up met and goals of other tables and ends with `bench: goals met=<n>
+ * of=<m>`. */
 void bench_print_row(const bench_row *row, const bench_figures *figures);
 void bench_json_row(FILE *out, const bench_row *row,
                     const bench_figures *figures);
-void bench_print_goals(const bench_figures *figures, enum bench_load load);
+void bench_print_goals(const bench_figures *figures, enum bench_load load,
+                       unsigned met, unsigned goals);
 
 /* chart.c draws; bars.c chooses what. */
 bool bench_bars(const char *path, const bench_figures *figures);
@@ -119,9 +126,5 @@ bool bench_scale(const char *folder, enum bench_load load);
 /* gpu.c, kinds.c: on a GPU; true if something was measured and written. */
 bool bench_gpu(const char *folder, enum bench_load load);
 bool bench_kinds(const char *folder);
-
-/* held.c: memory alone: what is held, beside the least, by seed; arguments
- * from argv[0] on. */
-bool bench_held(int argc, char **argv);
 
 #endif

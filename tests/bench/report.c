@@ -3,26 +3,6 @@
 
 #include <string.h>
 
-static bool is_memory(const bench_figures *f)
-{
-    return f->of[0][0].live > 0;
-}
-
-static void print_memory(const bench_row *row, const bench_figures *f)
-{
-    for (unsigned s = 0; s < bench_series_count(row); s++) {
-        const bench_result *r = &f->of[s][0];
-
-        if (r->live > 0) {
-            printf("  %-12s %7.1f / %.1f MiB = %.3f; a free: %.2f records, "
-                   "%.2f queries, %.2f others; %.0f obtained\n",
-                   row->series[s].label, r->peak / 0x1p20, r->live / 0x1p20,
-                   bench_waste(r), r->records, r->queries, r->others,
-                   r->obtains);
-        }
-    }
-}
-
 static void print_calls(const bench_row *row, const bench_figures *f)
 {
     for (unsigned s = 0; s < bench_series_count(row); s++) {
@@ -59,6 +39,21 @@ static void print_cpu(const bench_row *row, const bench_figures *f)
         } else {
             printf("%22.*f %7s", r->cpu < 100, r->cpu, ratio);
         }
+    }
+    printf("\n");
+}
+
+/* What was held for the speed of the line before. */
+static void print_held(const bench_row *row, const bench_result *r)
+{
+    printf("  %-12s", "  held MiB");
+    for (unsigned t = 0; t < bench_thread_counts(row); t++) {
+        char waste[32] = "";
+
+        if (bench_waste(&r[t]) > 0) {
+            snprintf(waste, sizeof waste, "%.2fx", bench_waste(&r[t]));
+        }
+        printf("%22.0f %7s", r[t].peak / 0x1p20, waste);
     }
     printf("\n");
 }
@@ -106,6 +101,9 @@ static void print_ns(const bench_row *row, const bench_figures *f)
             printf("%22s %7s", text, ratio);
         }
         printf("\n");
+        if (f->of[s][0].peak >= 0) {
+            print_held(row, f->of[s]);
+        }
         if (s == 0) {
             print_cpu(row, f);
             if (f->of[0][0].warm_obtains >= 0) {
@@ -124,8 +122,6 @@ void bench_print_row(const bench_row *row, const bench_figures *figures)
            goal[0] != '\0' ? "; goal " : "", goal);
     if (row->goal == BENCH_CALLS) {
         print_calls(row, figures);
-    } else if (is_memory(figures)) {
-        print_memory(row, figures);
     } else {
         print_ns(row, figures);
     }
@@ -181,7 +177,7 @@ static void json_line(FILE *out, const bench_row *row, const bench_figures *f,
     json_number(out, "warm_up_obtains", r->warm_obtains);
     json_number(out, "peak_bytes", r->peak);
     json_number(out, "peak_live_bytes", r->live);
-    json_number(out, "peak_over_live", bench_waste(r));
+    json_number(out, "held_over_least", bench_waste(r));
     fprintf(out, "}\n");
 }
 
@@ -236,9 +232,10 @@ static void print_share(const bench_figures *figures)
     }
 }
 
-void bench_print_goals(const bench_figures *figures, enum bench_load load)
+void bench_print_goals(const bench_figures *figures, enum bench_load load,
+                       unsigned met, unsigned goals)
 {
-    unsigned met = 0, all = 0;
+    unsigned all = goals;
 
     printf("\n%-12s %-8s %-18s %s\n", "goal of", "", "goal",
            "measured, by threads");

@@ -186,6 +186,31 @@ bool bench_run(const char *label, const bench_setup *setup,
     return end(&c, label, setup, result);
 }
 
+bool bench_run_quietly(const char *label, const bench_setup *setup,
+                       bench_result *result)
+{
+    child c = begin(label, setup);
+
+    *result = BENCH_RESULT_NONE;
+    return collect(&c, result);
+}
+
+bench_result bench_middle(const bench_result *result, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        unsigned below = 0;
+
+        for (unsigned k = 0; k < count; k++) {
+            below += result[k].ns < result[i].ns ||
+                     (result[k].ns == result[i].ns && k < i);
+        }
+        if (below == count / 2) {
+            return result[i];
+        }
+    }
+    return BENCH_RESULT_NONE;
+}
+
 /* As many at a time as there are processors. */
 void bench_run_all(bench_part *part, size_t count)
 {
@@ -231,29 +256,16 @@ static void measure_column(const bench_row *row, enum bench_load load,
                            bench_figures *figures)
 {
     unsigned count = bench_series_count(row);
-    bench_setup setup[BENCH_SERIES];
-    child c[BENCH_SERIES] = {{0}};
 
     for (unsigned s = 0; s < count; s++) {
         const bench_result *there = bench_series_of(row, s, all);
         const char *label = row->series[s].label;
+        bench_setup setup = setup_of(row, load, s, t);
 
-        setup[s] = setup_of(row, load, s, t);
         figures->of[s][t] = there != NULL ? there[t] : BENCH_RESULT_NONE;
-        if (there != NULL ||
-            (load == BENCH_QUICK && bench_series_unhurried(label))) {
-            continue;
-        }
-        if (row->timeless) {
-            c[s] = begin(label, &setup[s]);
-        } else {
-            (void)bench_run(label, &setup[s], &figures->of[s][t]);
-        }
-    }
-    for (unsigned s = 0; s < count; s++) {
-        if (c[s].pid != 0) {
-            (void)end(&c[s], row->series[s].label, &setup[s],
-                      &figures->of[s][t]);
+        if (there == NULL &&
+            (load != BENCH_QUICK || !bench_series_unhurried(label))) {
+            (void)bench_run(label, &setup, &figures->of[s][t]);
         }
     }
 }

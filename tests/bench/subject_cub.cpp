@@ -223,6 +223,6 @@ static void cub_counts(bench_counts *counts)
 #endif
 
 extern "C" __attribute__((visibility("default")))
-const bench_subject bench_cub = {"cub",    cub_open,   cub_enter, cub_alloc,
+const bench_subject bench_cub = {"cub",    true, cub_open,   cub_enter, cub_alloc,
                                  cub_free, cub_record, nullptr,   cub_place,
                                  nullptr,  cub_counts};

@@ -95,9 +95,8 @@ static bool open_on(const bench_setup *setup, const char *device)
     }
     on.driver = on.runtime->driver;
     on.replay = strcmp(setup->work, "replay") == 0;
-    return (strcmp(setup->work, "streams") != 0 &&
-            strcmp(setup->work, "foreign") != 0 && !on.replay) ||
-           open_streams(setup);
+    return (!on.replay && setup->size == 0) ||
+           strcmp(setup->work, "live") == 0 || open_streams(setup);
 }
 
 static bool warm_open(const bench_setup *setup)
@@ -336,22 +335,22 @@ static void warm_counts(bench_counts *counts)
     }
 }
 
-#define WARM_SUBJECT(label, opens, allocates, records, places)                 \
+#define WARM_SUBJECT(label, on_device, opens, allocates, records, places)      \
     {                                                                          \
-        .name = (label), .open = (opens), .enter = enter,                      \
-        .alloc = (allocates), .free = warm_free_sized, .record = (records),    \
-        .stream = warm_adopt_retire, .place = (places),                        \
+        .name = (label), .device = (on_device), .open = (opens),               \
+        .enter = enter, .alloc = (allocates), .free = warm_free_sized,         \
+        .record = (records), .stream = warm_adopt_retire, .place = (places),   \
         .pool_end = warm_pool_end, .counts = warm_counts                       \
     }
 
-const bench_subject bench_warmpool =
-    WARM_SUBJECT("warmpool", warm_open, warm_alloc, bench_record, bench_placed);
+const bench_subject bench_warmpool = WARM_SUBJECT(
+    "warmpool", false, warm_open, warm_alloc, bench_record, bench_placed);
 
 const bench_subject bench_host = WARM_SUBJECT(
-    "warmpool-host", host_open, warm_alloc, warm_record, warm_place);
+    "warmpool-host", false, host_open, warm_alloc, warm_record, warm_place);
 
 const bench_subject bench_cuda =
-    WARM_SUBJECT("cuda", cuda_open, warm_alloc, warm_record, warm_place);
+    WARM_SUBJECT("cuda", false, cuda_open, warm_alloc, warm_record, warm_place);
 
 /* ---- memory of a device ------------------------------------------------ */
 
@@ -368,8 +367,9 @@ static void *device_alloc(size_t bytes)
     return pointer;
 }
 
-const bench_subject bench_on_device = WARM_SUBJECT(
-    "warmpool-device", warm_open, device_alloc, bench_record, bench_placed);
+const bench_subject bench_on_device =
+    WARM_SUBJECT("warmpool-device", true, warm_open, device_alloc, bench_record,
+                 bench_placed);
 
 /* ---- page-locking every request ---------------------------------------- */
 

@@ -4,14 +4,6 @@
 #include "tests/bench/made.h"
 #include "tests/bench/play.h"
 
-#include <string.h>
-
-static bool is_device(const char *subject)
-{
-    return strcmp(subject, "warmpool-device") == 0 ||
-           strcmp(subject, "cub") == 0;
-}
-
 bool bench_work_trace(const bench_setup *setup, bench_result *result)
 {
     const bench_subject *subject = bench_subject_find(setup->subject);
@@ -21,7 +13,7 @@ bool bench_work_trace(const bench_setup *setup, bench_result *result)
     bool played = false;
 
     numbered.made.threads = setup->threads;
-    numbered.made.device = !play.own && is_device(setup->subject);
+    numbered.made.device = !play.own && subject != NULL && subject->device;
     trace = bench_trace_make(setup->work, &numbered.made);
     if (!play.own && trace != NULL) {
         numbered.work = "replay";
