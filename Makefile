@@ -298,6 +298,7 @@ clean:
 ## bench-quick    the same in under 45 s
 ## bench-instr    instructions an operation (callgrind)
 ## bench-axes     what an operation costs beside what is held for it
+## bench-peers    the same beside PyTorch, whose wheel it downloads, and CUB
 ## bench-held     what is held beside the least, by seed: SEEDS= ONLY= CONF=
 ## bench-grow     what memory costs to obtain, and who pays
 ## bench-scale    cost against live blocks, streams and threads

@@ -48,6 +48,7 @@ typedef struct bench_setup {
     unsigned size;                /* of the scale works, else 0 */
     bench_made made;              /* of the traces; threads is ignored */
     const char *conf;             /* WARMPOOL_CONF of the child, or null */
+    bool quiet;                   /* the child says nothing to people */
     uint64_t (*clock)(void);      /* by which events grow old; null: time */
     /* Of a replay, else 0: devices, the number of the legacy default stream,
      * and each stream's device. */

@@ -3,6 +3,7 @@
 #
 #   make bench, bench-quick   the table, bench.jsonl and bench.svg
 #   make bench-axes           speed beside memory: one axis at a time
+#   make bench-peers          the same beside PyTorch, which it downloads
 #   make bench-held           memory alone, beside the least that could be held
 #   make bench-grow           what memory costs to be had, and who pays: grow.jsonl
 #   make bench-scale          cost against size: scale.jsonl and scale.svg
@@ -10,7 +11,7 @@
 #   make replay TRACE=FILE    what a program did, again (WARMPOOL_CONF=trace:FILE)
 BENCH     := $(B)/tests/bench
 BENCH_OUT := build/bench
-BENCH_SRC := $(wildcard tests/bench/*.c)
+BENCH_SRC := $(filter-out tests/bench/peer_%,$(wildcard tests/bench/*.c))
 BENCH_OBJ := $(BENCH_SRC:%.c=$(B)/%.o)
 BENCH_MAINS := $(BENCH)/bench.o $(BENCH)/replay.o $(BENCH)/grow.o
 BENCH_PARTS := $(filter-out $(BENCH_MAINS),$(BENCH_OBJ))
@@ -33,10 +34,37 @@ $(BENCH)/grow: $(BENCH)/grow.o $(STATIC)
 	$(call say,ld,$@)
 	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $^ $(LIBS) -o $@
 
-$(BENCH)/libbench_cub.so: tests/bench/subject_cub.cpp $(B)/tests/bench/event.o
+# The cudart of peers. What they call must be visible; the map keeps the rest
+# inside.
+BENCH_CUDART := $(BENCH)/peers/libcudart.so.13
+BENCH_CUDART_SRC := $(addprefix tests/bench/,peer_cudart.c event.c measure.c)
+$(BENCH_CUDART): $(BENCH_CUDART_SRC) tests/bench/peer_cudart.map tests/bench/bench.h tests/bench/event.h
 	@mkdir -p $(@D)
+	$(call say,ld,$@)
+	$(Q)$(CC) -shared $(filter-out -MMD -MP,$(FLAGS)) -fvisibility=default $(CUDA_FLAGS) $(BENCH_CUDART_SRC) \
+	    -Wl,-soname,$(@F) -Wl,--version-script=tests/bench/peer_cudart.map -o $@
+
+BENCH_ON_CUDART = $< $(BENCH_CUDART) -Wl,-rpath,'$$ORIGIN/peers' -pthread -o $@
+$(BENCH)/libbench_cub.so: tests/bench/subject_cub.cpp tests/bench/bench.h $(BENCH_CUDART)
 	$(call say,c++,$@)
-	$(Q)$(BENCH_CXX) $^ -pthread -o $@
+	$(Q)$(BENCH_CXX) $(BENCH_ON_CUDART)
+
+# PyTorch's wheel: the headers and two small libraries of it. Downloaded once,
+# half a gigabyte, and only for bench-peers.
+TORCH := torch==2.15.0
+TORCH_DIR := build/peers/torch
+$(TORCH_DIR)/lib/libc10_cuda.so:
+	@mkdir -p build/peers
+	$(call say,get,$(TORCH))
+	$(Q)python3 -m pip download $(TORCH) --no-deps --quiet -d build/peers
+	$(Q)cd build/peers && unzip -q -o torch-*.whl 'torch/include/*' 'torch/lib/libc10*.so' && rm torch-*.whl
+	@touch $@
+
+$(BENCH)/libbench_torch.so: tests/bench/subject_torch.cpp tests/bench/bench.h $(BENCH_CUDART) \
+    | $(TORCH_DIR)/lib/libc10_cuda.so
+	$(call say,c++,$@)
+	$(Q)$(BENCH_CXX) -std=c++20 -isystem $(TORCH_DIR)/include $(BENCH_ON_CUDART) \
+	    -Wl,-rpath,$(abspath $(TORCH_DIR)/lib) -L$(TORCH_DIR)/lib -lc10_cuda -lc10
 
 # Names of cudart stay open: the program loads it, nothing is linked.
 $(BENCH)/libbench_cub_cuda.so: tests/bench/subject_cub.cpp
@@ -61,6 +89,10 @@ bench: bench-need
 	+@$(MAKE) FLAVOUR=release B=build/release bench-program
 	@mkdir -p $(BENCH_OUT)
 	@build/release/tests/bench/bench full $(BENCH_OUT)
+# Downloads half a gigabyte.
+bench-peers: bench-need
+	+@$(MAKE) FLAVOUR=release B=build/release bench-program build/release/tests/bench/libbench_torch.so
+	@build/release/tests/bench/bench peers $(SEEDS:%=seeds=%) $(CONF:%=conf=%) $(ONLY:%=only=%)
 bench-quick: bench-need
 	+@$(MAKE) FLAVOUR=release B=build/release bench-program
 	@mkdir -p $(BENCH_OUT)
@@ -90,4 +122,4 @@ replay:
 	@build/release/tests/bench/replay '$(TRACE)' $(or $(SUBJECT),warmpool) 'conf=$(CONF)' lag=$(or $(LAG),4)
 
 -include $(BENCH_OBJ:.o=.d)
-.PHONY: replay bench bench-quick bench-axes bench-grow bench-held bench-scale bench-instr bench-need bench-program
+.PHONY: replay bench bench-quick bench-axes bench-peers bench-grow bench-held bench-scale bench-instr bench-need bench-program

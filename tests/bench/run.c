@@ -102,6 +102,9 @@ static void become(const char *label, const bench_setup *setup, int out)
     (void)alarm(patience); /* goes on in the program that is started */
     dup2(out, STDOUT_FILENO);
     close(out);
+    if (setup->quiet) {
+        (void)freopen("/dev/null", "w", stderr);
+    }
     execl("/proc/self/exe", "bench", "one", subject, setup->work, text[0],
           text[1], text[2], text[3], text[4], text[5], text[6], text[7],
           text[8], (char *)NULL);
@@ -189,8 +192,11 @@ bool bench_run(const char *label, const bench_setup *setup,
 bool bench_run_quietly(const char *label, const bench_setup *setup,
                        bench_result *result)
 {
-    child c = begin(label, setup);
+    bench_setup quiet = *setup;
+    child c;
 
+    quiet.quiet = true;
+    c = begin(label, &quiet);
     *result = BENCH_RESULT_NONE;
     return collect(&c, result);
 }

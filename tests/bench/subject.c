@@ -114,10 +114,11 @@ const bench_subject bench_malloc = {.name = "malloc",
 
 /* ---- by name ----------------------------------------------------------- */
 
-/* CUB's allocator is C++ over the toolkit's headers, and so a library of its
- * own beside the program, where it could be built; one for the bench's events,
- * one for a real cudart. */
-static const bench_subject *find_cub(const char *name, const char *file)
+/* Peers are C++, and so libraries of their own beside the program, where they
+ * could be built; CUB's twice: for the bench's cudart, and for a real one.
+ * Lazy, since the bench's cudart has only what is called. */
+static const bench_subject *find_in(const char *file, const char *name,
+                                    const char *symbol)
 {
     char path[4096];
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 32);
@@ -131,11 +132,11 @@ static const bench_subject *find_cub(const char *name, const char *file)
         return NULL;
     }
     strcpy(slash + 1, file);
-    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    subject = library != NULL ? dlsym(library, "bench_cub") : NULL;
+    library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+    subject = library != NULL ? dlsym(library, symbol) : NULL;
     if (subject == NULL) {
-        fprintf(stderr, "skip: %s: built without CUDA's headers or C++\n",
-                name);
+        fprintf(stderr, "skip: %s: %s\n", name,
+                library == NULL ? dlerror() : "is not in its library");
     }
     return subject;
 }
@@ -153,11 +154,18 @@ const bench_subject *bench_subject_find(const char *name)
         }
     }
     if (strcmp(name, "cub") == 0) {
-        return find_cub(name, "libbench_cub.so");
+        return find_in("libbench_cub.so", name, "bench_cub");
     }
     if (strcmp(name, "cuda-cub") == 0) {
-        return bench_cudart() != NULL ? find_cub(name, "libbench_cub_cuda.so")
-                                      : NULL;
+        return bench_cudart() != NULL
+                   ? find_in("libbench_cub_cuda.so", name, "bench_cub")
+                   : NULL;
+    }
+    if (strcmp(name, "torch") == 0) {
+        return find_in("libbench_torch.so", name, "bench_torch");
+    }
+    if (strcmp(name, "torch-device") == 0) {
+        return find_in("libbench_torch.so", name, "bench_torch_device");
     }
     fprintf(stderr, "bench: no subject '%s'\n", name);
     return NULL;
