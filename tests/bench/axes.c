@@ -21,8 +21,8 @@
 
 /* ---- what is measured ---------------------------------------------------- */
 
-enum { SEEDS_MAX = 16, SUBJECTS = 5, ROUNDS_MAX = 5, ROWS_MAX = 64 };
-enum subject { PINNED, TORCH, DEVICE, TORCH_DEVICE, CUB };
+enum { SEEDS_MAX = 16, SUBJECTS = 6, ROUNDS_MAX = 5, ROWS_MAX = 64 };
+enum subject { PINNED, TORCH, DEVICE, TORCH_DEVICE, CUB, FLOOR };
 
 static const unsigned fresh[] = {48611, 70123, 35797, 91463, 26029};
 
@@ -33,7 +33,8 @@ static const struct {
                         [TORCH] = {"torch", false, true},
                         [DEVICE] = {"device", true, false},
                         [TORCH_DEVICE] = {"torch-device", true, true},
-                        [CUB] = {"cub", true, true}};
+                        [CUB] = {"cub", true, true},
+                        [FLOOR] = {"floor", false, true}};
 
 typedef struct row {
     const char *name, *trace, *work; /* null: none */
@@ -122,11 +123,21 @@ typedef struct table {
     const char *only, *conf, *rule;
     bool timed, peers, quick;
     figure of[ROWS][SUBJECTS];
+    double equal[2]; /* ns by torch's with no more memory: 1, 8 threads */
     unsigned met, goals;
 } table;
 
+/* Has a column. */
+static bool is_shown(const table *t, int s)
+{
+    return s != FLOOR && (t->peers || !subjects[s].peer || s == CUB);
+}
+
 static bool is_measured(const table *t, const row *r, int s)
 {
+    if (s == FLOOR) {
+        return r->work != NULL && strcmp(r->work, "mixed") == 0;
+    }
     return (t->peers || !subjects[s].peer || s == CUB) &&
            (!subjects[s].device || r->streams > 0);
 }
@@ -171,7 +182,8 @@ static void play_row(table *t, const row *r, figure *f)
     size_t count = 0;
 
     for (int s = 0; s < SUBJECTS; s++) {
-        for (unsigned i = 0; i < t->seeds && is_measured(t, r, s); i++) {
+        for (unsigned i = 0; i < t->seeds && s != FLOOR && is_measured(t, r, s);
+             i++) {
             part[count] = (bench_part){.label = subjects[s].label,
                                        .setup = base_setup(t, r, t->seed[i])};
             part[count++].setup.work = r->trace;
@@ -180,7 +192,7 @@ static void play_row(table *t, const row *r, figure *f)
     bench_run_all(part, count);
     count = 0;
     for (int s = 0; s < SUBJECTS; s++) {
-        if (is_measured(t, r, s)) {
+        if (s != FLOOR && is_measured(t, r, s)) {
             sum_up(&f[s], &part[count], t->seeds);
             count += t->seeds;
         }
@@ -230,7 +242,7 @@ static void time_row(const table *t, const row *r, figure *f)
 
 /* The library with less and less memory, beside the peers: what speed costs.
  * Options that it does not have are left out. */
-static void print_equal(const table *t, const row *r)
+static void print_equal(table *t, const row *r, double *equal)
 {
     static const char *const confs[] = {
         "",
@@ -266,6 +278,7 @@ static void print_equal(const table *t, const row *r)
                "takes with no more\n",
                "torch", f[TORCH].timed.ns, most,
                best > 0 ? f[TORCH].timed.ns / best : 0);
+        *equal = best > 0 ? best / f[TORCH].timed.ns : 1000;
     }
 }
 
@@ -295,13 +308,19 @@ static void print_row(const table *t, const row *r)
 
     printf("%-22s", r->name);
     for (int s = 0; s < SUBJECTS; s++) {
-        if (t->peers || !subjects[s].peer || s == CUB) {
+        if (is_shown(t, s)) {
             print_figure(&f[s]);
         }
     }
     for (int s = 0; s < SUBJECTS; s++) {
         const bench_result *b = &f[s].timed;
 
+        if (b->waits > 0) {
+            printf(
+                "\n  %-12s %.3f waits of streams a free, which delay %.1f %% "
+                "of the work",
+                subjects[s].label, b->waits, b->delay);
+        }
         if (b->p50 > 0) {
             printf(
                 "\n  %-12s alloc + record, ns: p50 %.0f, p90 %.0f, p99 %.0f, "
@@ -323,7 +342,7 @@ static void print_head(const table *t)
     }
     printf("\n%-22s", "");
     for (int s = 0; s < SUBJECTS; s++) {
-        if (t->peers || !subjects[s].peer || s == CUB) {
+        if (is_shown(t, s)) {
             printf(" %19s ", subjects[s].label);
         }
     }
@@ -450,8 +469,52 @@ static void goals_of_memory(table *t)
          share_of(t, "plain, 64 threads", "plain, 4 threads", PINNED), 1.1);
 }
 
+/* What the ratio to the floor is at most, by what it is with one thread. */
+static double flatness(const table *t)
+{
+    static const char *const counts[] = {
+        "plain, 4 threads", "plain", "plain, 16 threads", "plain, 64 threads"};
+    double one = ratio(ns_of(t, "plain, 1 thread", PINNED),
+                       ns_of(t, "plain, 1 thread", FLOOR));
+    double most = -1;
+
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        double here = ratio(
+            ratio(ns_of(t, counts[i], PINNED), ns_of(t, counts[i], FLOOR)),
+            one);
+
+        most = here > most ? here : most;
+    }
+    return most;
+}
+
+static void goals_of_records(table *t)
+{
+    for (int s = PINNED; s <= DEVICE; s += DEVICE - PINNED) {
+        double many = find(t, "1 x 1000 streams", s)->timed.metadata;
+        double few = find(t, "1 x 16 streams", s)->timed.metadata;
+        char what[80];
+
+        snprintf(what, sizeof what, "%s: bytes of records a stream",
+                 subjects[s].label);
+        goal(t, what, many > few ? (many - few) / (1000 - 16) : -1, 1024);
+        snprintf(what, sizeof what, "%s: waits delay work, %%",
+                 subjects[s].label);
+        goal(t, what, find(t, "base", s)->timed.delay + 1e-9, 1);
+    }
+    goal(t, "bytes of records a block of 1 to 64 MiB",
+         find(t, "plain, 1-64M", PINNED)->timed.metadata / (8 * 64),
+         2048 + 8 * 8);
+}
+
 static void goals_of_time(table *t)
 {
+    goal(t, "nothing recorded: flat, by the ratio to the floor", flatness(t),
+         1.5);
+    goal(t, "1 thread, no more memory than torch: ns by torch's", t->equal[0],
+         1 / 1.3);
+    goal(t, "8 threads, no more memory than torch: ns by torch's", t->equal[1],
+         1 / 2.5);
     goal(t, "bursts of 10,000, events of 1000/500: ns",
          ns_of(t, "own, 10k, 1000/500", PINNED), 300);
     for (int s = 0; s < SUBJECTS; s++) {
@@ -493,6 +556,11 @@ static void goals_of_time(table *t)
          1);
 }
 
+static bool is_peer(int s)
+{
+    return subjects[s].peer && s != FLOOR;
+}
+
 /* Figures in which the library is no worse than a peer: ns, and held. */
 static void print_ahead(const table *t)
 {
@@ -504,11 +572,11 @@ static void print_ahead(const table *t)
             const figure *mine =
                 &t->of[i][subjects[s].device ? DEVICE : PINNED];
 
-            if (subjects[s].peer && f->timed.ns > 0 && mine->timed.ns > 0) {
+            if (is_peer(s) && f->timed.ns > 0 && mine->timed.ns > 0) {
                 ahead += mine->timed.ns <= f->timed.ns;
                 all++;
             }
-            if (subjects[s].peer && f->least > 0 && mine->least > 0) {
+            if (is_peer(s) && f->least > 0 && mine->least > 0) {
                 ahead += mine->held <= f->held;
                 all++;
             }
@@ -634,10 +702,11 @@ static void measure(table *t, FILE *json)
         }
     }
     for (size_t i = 0; i < ROWS && t->timed && !t->quick; i++) {
+        bool one = strcmp(rows[i].name, "plain, 1 thread") == 0;
+
         if (is_wanted(t, &rows[i]) &&
-            (strcmp(rows[i].name, "plain") == 0 ||
-             strcmp(rows[i].name, "plain, 1 thread") == 0)) {
-            print_equal(t, &rows[i]);
+            (one || strcmp(rows[i].name, "plain") == 0)) {
+            print_equal(t, &rows[i], &t->equal[!one]);
         }
     }
 }
@@ -681,6 +750,7 @@ bool bench_axes(enum bench_axes which, const char *json, char **word,
     goals_of_rows(t);
     goals_of_memory(t);
     goals_of_time(t);
+    goals_of_records(t);
     if (met != NULL) {
         *met += t->met;
         *goals += t->goals;

@@ -73,6 +73,9 @@ typedef struct bench_setup {
     X(peak, "bytes obtained from the driver at the peak")                      \
     X(live, "bytes requested at the peak (traces)")                            \
     X(least, "bytes live, or freed and not done, at the peak")                 \
+    X(waits, "of streams for events, a free")                                  \
+    X(delay, "pieces of work a wait was for, of 100 that were queued")         \
+    X(metadata, "bytes of the library's own records at the end")               \
     X(p50, "ns of an allocation and its record that half took at most (tail)") \
     X(p90, "ns that 90 of 100 took at most")                                   \
     X(p99, "ns that 99 of 100 took at most")                                   \
@@ -96,6 +99,7 @@ typedef struct bench_result {
 typedef struct bench_counts {
     uint64_t records, queries, others, obtains;
     uint64_t peak;
+    uint64_t waits, delayed, metadata; /* the library's: see bench_result */
 } bench_counts;
 
 /* Where an allocation of a replay was. */

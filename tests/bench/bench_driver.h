@@ -14,6 +14,10 @@ wm_driver *bench_driver_open(int devices);
 /* A use of a stream of it, or of a default one; see event.h. */
 void bench_driver_use(wm_driver *driver, warm_stream stream);
 
+/* Pieces of work that streams waited for: of the other stream, when they were
+ * told to wait. */
+uint64_t bench_driver_delayed(wm_driver *driver);
+
 /* Bytes of memory obtained at the peak, of whatever sort. */
 uint64_t bench_driver_peak(wm_driver *driver);
 

@@ -165,6 +165,20 @@ bool bench_event_done(bench_event *event)
                price.age;
 }
 
+uint64_t bench_event_left(bench_event *event)
+{
+    bench_stream *stream =
+        atomic_load_explicit(&event->stream, memory_order_relaxed);
+    uint64_t since;
+
+    if (stream == NULL) {
+        return 0;
+    }
+    since = atomic_load_explicit(&stream->uses, memory_order_relaxed) -
+            atomic_load_explicit(&event->number, memory_order_relaxed);
+    return since < price.lag ? price.lag - since : 0;
+}
+
 bool bench_stream_idle(void)
 {
     spend(price.query);

@@ -43,6 +43,8 @@ void bench_event_end(bench_event *event);
 void bench_stream_use(bench_stream *stream);
 void bench_event_record(bench_event *event, bench_stream *stream);
 bool bench_event_done(bench_event *event);
+/* Uses of its stream until it is done. */
+uint64_t bench_event_left(bench_event *event);
 /* Whether a stream has nothing to do: only where events are done at once. At
  * the price of a query. */
 bool bench_stream_idle(void);

@@ -65,7 +65,7 @@ measure() {
     local threads=${6:-1}
     local n=$short m=$long
     case $work in
-    churn | birth*) n=40 m=200 ;;
+    churn | birth* | short) n=40 m=200 ;;
     mixed*) [ "$warm" = 0 ] || m=$((n + 65536)) ;; # a whole plan
     esac
     if ! a=$(count "$preload" "$subject" "$work" "$n" "$size" "$threads") ||
@@ -118,6 +118,9 @@ steady() {
     warm=0
 }
 
+for subject in none warmpool torch; do
+    measure "$subject" short
+done
 steady 'ours, warm' mixed warmpool
 steady 'floor, warm' mixed floor
 steady 'ours, warm' mixeds warmpool
@@ -152,9 +155,15 @@ done
 echo
 above=$(awk -v a="${per_op[churn warmpool]:-}" -v b="${per_op[churn bare]:-}" \
     'BEGIN { if (a != "" && b != "") printf "%.0f", a - b }')
+short_above() {
+    awk -v a="${per_op[short $1]:-}" -v b="${per_op[short none]:-}" \
+        'BEGIN { if (a != "" && b != "") printf "%.0f", a - b }'
+}
 call=${per_op[reserve warm_handle_reserve]:-}
 goal 'reserve a handle held, the call itself' "$call" 14
 goal 'thread that reserves once, above a bare one' "$above" 1200
+goal 'thread with three buffers, above a bare one' "$(short_above warmpool)" \
+    "$(torch=$(short_above torch); echo "${torch:-4133}")"
 cat <<'END'
 elsewhere (2 vCPU Xeon, gcc 12), with the loop around (4 of the TLS read; 9 of
 warmpool, which has more arguments): TLS read 7; PyTorch reserve 115, bound 537,

@@ -25,11 +25,11 @@ static void count(_Atomic uint64_t *counter)
 
 void bench_cudart_counts(bench_counts *counts)
 {
-    counts->records = atomic_load(&calls.records);
-    counts->queries = atomic_load(&calls.queries);
-    counts->others = atomic_load(&calls.others);
-    counts->obtains = atomic_load(&calls.obtains);
-    counts->peak = atomic_load(&calls.peak);
+    *counts = (bench_counts){.records = atomic_load(&calls.records),
+                             .queries = atomic_load(&calls.queries),
+                             .others = atomic_load(&calls.others),
+                             .obtains = atomic_load(&calls.obtains),
+                             .peak = atomic_load(&calls.peak)};
 }
 
 /* ---- memory -------------------------------------------------------------- */

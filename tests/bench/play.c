@@ -252,6 +252,8 @@ static void count(const bench_play *p, uint64_t ns, bench_result *result)
         result->queries = (double)counts.queries / per;
         result->others = (double)counts.others / per;
         result->obtains = (double)counts.obtains;
+        result->waits = (double)counts.waits / per;
+        result->delay = 100 * (double)counts.delayed / per;
     }
 }
 

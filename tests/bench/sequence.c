@@ -7,7 +7,6 @@
 #include <string.h>
 
 enum {
-    TURNS = 65536,
     SHORT = 1024,        /* operations of a run that comes no further */
     PHASE = 8192,        /* turns, before all is freed */
     PHASE_SLOTS = 2048,  /* of small buffers */
@@ -30,7 +29,7 @@ static uint32_t draw(uint64_t *state, uint32_t below)
 
 static void add(bench_sequence *s, uint32_t slot, size_t bytes)
 {
-    if (s->turns < TURNS) {
+    if (s->turns < BENCH_TURNS) {
         s->turn[s->turns++] = (bench_turn){slot, (uint32_t)bytes};
     }
 }
@@ -43,7 +42,7 @@ static void make_mixed(bench_sequence *s, const shape *of, uint32_t drawn,
 
         add(s, slot, bench_log_uniform(state, of->least, of->doublings));
     }
-    for (; s->turns < TURNS; s->turns *= 2) {
+    for (; s->turns < BENCH_TURNS; s->turns *= 2) {
         memcpy(s->turn + s->turns, s->turn, s->turns * sizeof *s->turn);
     }
 }
@@ -51,7 +50,7 @@ static void make_mixed(bench_sequence *s, const shape *of, uint32_t drawn,
 static void make_live(bench_sequence *s, const shape *of, uint32_t drawn,
                       uint64_t *state)
 {
-    while (s->turns < TURNS) {
+    while (s->turns < BENCH_TURNS) {
         uint32_t slot = draw(state, s->slots);
 
         add(s, slot, 4096 + draw(state, 16) * (size_t)4096);
@@ -61,7 +60,7 @@ static void make_live(bench_sequence *s, const shape *of, uint32_t drawn,
 static void make_burst(bench_sequence *s, const shape *of, uint32_t drawn,
                        uint64_t *state)
 {
-    while (s->turns + 2 * s->slots <= TURNS) {
+    while (s->turns + 2 * s->slots <= BENCH_TURNS) {
         for (uint32_t i = 0; i < s->slots; i++) {
             add(s, i, bench_log_uniform(state, of->least, of->doublings));
         }
@@ -74,7 +73,8 @@ static void make_burst(bench_sequence *s, const shape *of, uint32_t drawn,
 static void make_phases(bench_sequence *s, const shape *of, uint32_t drawn,
                         uint64_t *state)
 {
-    for (bool small = true; s->turns + 2 * PHASE <= TURNS; small = !small) {
+    for (bool small = true; s->turns + 2 * PHASE <= BENCH_TURNS;
+         small = !small) {
         for (uint32_t i = 0; i < PHASE; i++) {
             uint32_t slot = draw(state, small ? PHASE_SLOTS : BENCH_SLOTS);
 
@@ -111,14 +111,14 @@ bool bench_sequence_make(const char *work, const bench_setup *setup,
         return false;
     }
     *sequence =
-        (bench_sequence){.turn = calloc(TURNS, sizeof *sequence->turn),
+        (bench_sequence){.turn = calloc(BENCH_TURNS, sizeof *sequence->turn),
                          .slots = setup->made.slots != 0 ? setup->made.slots
                                   : shapes[i].slots != 0 ? shapes[i].slots
                                                          : setup->size};
     if (sequence->turn != NULL) {
         /* A short run comes no further, and its sizes would take longest. */
         shapes[i].make(sequence, &shapes[i],
-                       setup->ops <= SHORT ? 4 * SHORT : TURNS, &state);
+                       setup->ops <= SHORT ? 4 * SHORT : BENCH_TURNS, &state);
     }
     return sequence->turn != NULL;
 }

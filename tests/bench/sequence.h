@@ -5,6 +5,8 @@
 
 #include "tests/bench/bench.h"
 
+enum { BENCH_TURNS = 65536 };
+
 /* The slot is emptied, and filled anew if bytes is not 0. */
 typedef struct bench_turn {
     uint32_t slot, bytes;
@@ -12,7 +14,7 @@ typedef struct bench_turn {
 
 typedef struct bench_sequence {
     bench_turn *turn;
-    uint32_t turns;
+    uint32_t turns; /* BENCH_TURNS, unless some only free */
     unsigned slots;
 } bench_sequence;
 

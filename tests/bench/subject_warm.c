@@ -11,6 +11,7 @@
 
 #include "alloc/kinds/device_space.h"
 #include "alloc/kinds/pinned.h"
+#include "runtime/base/meta.h"
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
@@ -303,7 +304,7 @@ static void warm_counts(bench_counts *counts)
 {
     warm_space_stats stats = {.size = sizeof stats};
 
-    *counts = (bench_counts){0};
+    *counts = (bench_counts){.metadata = (uint64_t)wm_meta_live_bytes()};
     for (int i = 0; i < WM_CALLS; i++) {
         uint64_t count = 0;
 
@@ -316,6 +317,7 @@ static void warm_counts(bench_counts *counts)
         } else {
             counts->others += count;
         }
+        counts->waits += i == WM_CALL_stream_wait_event ? count : 0;
         counts->obtains += i == WM_CALL_pinned_alloc ||
                                    i == WM_CALL_device_alloc ||
                                    i == WM_CALL_range_commit
@@ -332,6 +334,7 @@ static void warm_counts(bench_counts *counts)
     }
     if (strcmp(warm_runtime_driver(on.runtime), "bench") == 0) {
         counts->peak = bench_driver_peak(on.driver);
+        counts->delayed = bench_driver_delayed(on.driver);
     }
 }
 

@@ -43,7 +43,7 @@ typedef struct worker {
     _Alignas(64) void **live; /* owner thread */
     uint32_t *bytes;          /* owner thread: of the live ones */
     bench_sequence plan;      /* const */
-    uint32_t at;              /* owner thread: next turn of the plan */
+    uint64_t at;              /* owner thread: turns taken */
     uint32_t stream;          /* owner thread: the last one used, of its own */
     uint64_t *times;          /* owner thread: [TIMES] of tail */
 } worker;
@@ -121,41 +121,48 @@ static inline void *obtain_timed(const work *w, unsigned thread, size_t bytes)
     return pointer;
 }
 
-/* Inlined with each way to obtain. */
+/* Inlined with each way to obtain. uneven: turns may only free. */
 static inline __attribute__((always_inline)) void
-take_turns(const work *w, unsigned thread, uint64_t ops, obtain_fn get)
+take_turns(const work *w, unsigned thread, uint64_t ops, obtain_fn get,
+           bool uneven)
 {
     const bench_subject *s = w->subject;
     worker *me = &w->worker[thread];
 
     for (uint64_t i = 0; i < ops; i++) {
-        const bench_turn *turn = &me->plan.turn[me->at];
+        uint64_t at = me->at++ % (uneven ? me->plan.turns : BENCH_TURNS);
+        const bench_turn *turn = &me->plan.turn[at];
 
-        me->at = me->at + 1 < me->plan.turns ? me->at + 1 : 0;
         if (me->live[turn->slot] != NULL) {
             s->free(me->live[turn->slot], me->bytes[turn->slot]);
+        }
+        if (uneven && turn->bytes == 0) {
             me->live[turn->slot] = NULL;
+            continue;
         }
-        if (turn->bytes != 0) {
-            me->live[turn->slot] = get(w, thread, turn->bytes);
-            me->bytes[turn->slot] = turn->bytes;
-        }
+        me->live[turn->slot] = get(w, thread, turn->bytes);
+        me->bytes[turn->slot] = turn->bytes;
     }
 }
 
 static void mixed(void *context, unsigned thread, uint64_t ops)
 {
-    take_turns(context, thread, ops, obtain);
+    take_turns(context, thread, ops, obtain, false);
 }
 
 static void mixed_on(void *context, unsigned thread, uint64_t ops)
 {
-    take_turns(context, thread, ops, obtain_on);
+    take_turns(context, thread, ops, obtain_on, true);
+}
+
+static void uneven(void *context, unsigned thread, uint64_t ops)
+{
+    take_turns(context, thread, ops, obtain, true);
 }
 
 static void tail(void *context, unsigned thread, uint64_t ops)
 {
-    take_turns(context, thread, ops, obtain_timed);
+    take_turns(context, thread, ops, obtain_timed, false);
 }
 
 static void *live_short(void *context)
@@ -297,7 +304,7 @@ static const struct {
 } works[] = {
     {"hot64k", hot, false},      {"mixed", mixed, true},
     {"small", mixed, true},      {"large", mixed, true},
-    {"burst", mixed, true},      {"phases", mixed, true},
+    {"burst", uneven, true},     {"phases", uneven, true},
     {"live", mixed, true},       {"tail", tail, true},
     {"xthread", xthread, false}, {"short", short_threads, false},
     {"stream", streams, false},  {"foreign", streams, false},
@@ -363,6 +370,9 @@ static void count(const work *w, bench_result *result)
         result->queries = (double)(end.queries - w->warm.queries) / ops;
         result->others = (double)(end.others - w->warm.others) / ops;
         result->obtains = (double)(end.obtains - w->warm.obtains);
+        result->waits = (double)(end.waits - w->warm.waits) / ops;
+        result->delay = 100 * (double)(end.delayed - w->warm.delayed) / ops;
+        result->metadata = (double)end.metadata;
         result->warm_obtains = (double)w->warm.obtains;
         result->peak = (double)end.peak;
     }
@@ -442,7 +452,9 @@ bool bench_work_alloc(const bench_setup *setup, bench_result *result)
         return false;
     }
     loop =
-        loop == mixed && w.record && setup->made.streams > 1 ? mixed_on : loop;
+        (loop == mixed || loop == uneven) && w.record && setup->made.streams > 1
+            ? mixed_on
+            : loop;
     bench_measure(setup, loop, &w, subject->enter, after_warm_up, result);
     if (strcmp(works[kind].name, "burst") == 0) {
         count_pairs(result);
