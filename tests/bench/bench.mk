@@ -12,7 +12,7 @@
 #   make replay TRACE=FILE    what a program did, again (WARMPOOL_CONF=trace:FILE)
 BENCH     := $(B)/tests/bench
 BENCH_OUT := build/bench
-BENCH_SRC := $(filter-out tests/bench/peer_%,$(wildcard tests/bench/*.c))
+BENCH_SRC := $(wildcard tests/bench/*.c)
 BENCH_OBJ := $(BENCH_SRC:%.c=$(B)/%.o)
 BENCH_MAINS := $(BENCH)/bench.o $(BENCH)/replay.o $(BENCH)/grow.o
 BENCH_PARTS := $(filter-out $(BENCH_MAINS),$(BENCH_OBJ))
@@ -38,15 +38,15 @@ $(BENCH)/grow: $(BENCH)/grow.o $(STATIC)
 # The cudart of peers. What they call must be visible; the map keeps the rest
 # inside.
 BENCH_CUDART := $(BENCH)/peers/libcudart.so.13
-BENCH_CUDART_SRC := $(addprefix tests/bench/,peer_cudart.c event.c measure.c)
-$(BENCH_CUDART): $(BENCH_CUDART_SRC) tests/bench/peer_cudart.map tests/bench/bench.h tests/bench/event.h
+BENCH_CUDART_SRC := $(addprefix tests/bench/,peers/peer_cudart.c event.c measure.c)
+$(BENCH_CUDART): $(BENCH_CUDART_SRC) tests/bench/peers/peer_cudart.map tests/bench/bench.h tests/bench/event.h
 	@mkdir -p $(@D)
 	$(call say,ld,$@)
 	$(Q)$(CC) -shared $(filter-out -MMD -MP,$(FLAGS)) -fvisibility=default $(CUDA_FLAGS) $(BENCH_CUDART_SRC) \
-	    -Wl,-soname,$(@F) -Wl,--version-script=tests/bench/peer_cudart.map -o $@
+	    -Wl,-soname,$(@F) -Wl,--version-script=tests/bench/peers/peer_cudart.map -o $@
 
 BENCH_ON_CUDART = $< $(BENCH_CUDART) -Wl,-rpath,'$$ORIGIN/peers' -pthread -o $@
-$(BENCH)/libbench_cub.so: tests/bench/subject_cub.cpp tests/bench/bench.h $(BENCH_CUDART)
+$(BENCH)/libbench_cub.so: tests/bench/peers/subject_cub.cpp tests/bench/bench.h $(BENCH_CUDART)
 	$(call say,c++,$@)
 	$(Q)$(BENCH_CXX) $(BENCH_ON_CUDART)
 
@@ -61,14 +61,14 @@ $(TORCH_DIR)/lib/libc10_cuda.so:
 	$(Q)cd build/peers && unzip -q -o torch-*.whl 'torch/include/*' 'torch/lib/libc10*.so' && rm torch-*.whl
 	@touch $@
 
-$(BENCH)/libbench_torch.so: tests/bench/subject_torch.cpp tests/bench/bench.h $(BENCH_CUDART) \
+$(BENCH)/libbench_torch.so: tests/bench/peers/subject_torch.cpp tests/bench/bench.h $(BENCH_CUDART) \
     | $(TORCH_DIR)/lib/libc10_cuda.so
 	$(call say,c++,$@)
 	$(Q)$(BENCH_CXX) -std=c++20 -isystem $(TORCH_DIR)/include $(BENCH_ON_CUDART) \
 	    -Wl,-rpath,$(abspath $(TORCH_DIR)/lib) -L$(TORCH_DIR)/lib -lc10_cuda -lc10
 
 # Names of cudart stay open: the program loads it, nothing is linked.
-$(BENCH)/libbench_cub_cuda.so: tests/bench/subject_cub.cpp
+$(BENCH)/libbench_cub_cuda.so: tests/bench/peers/subject_cub.cpp
 	@mkdir -p $(@D)
 	$(call say,c++,$@)
 	$(Q)$(BENCH_CXX) -DBENCH_CUB_CUDA $^ -pthread -o $@

@@ -81,8 +81,10 @@ static void adopt_streams(maker *m)
 
 /* ---- mixed, and what is like it ---------------------------------------- */
 
+/* below: not 0. */
 static uint32_t draw(maker *m, uint32_t below)
 {
+    below = below > 0 ? below : 1;
     return (uint32_t)(bench_random(&m->state) % below);
 }
 

@@ -27,7 +27,7 @@
 
 /* Null if there is no such work, or no memory. made: null for no difference.
  * Streams are numbered from 0, those of a thread next to each other. */
-bool bench_trace_known(const char *work);
-bench_trace *bench_trace_make(const char *work, const bench_made *made);
+bool bench_trace_known(const char *name);
+bench_trace *bench_trace_make(const char *name, const bench_made *made);
 
 #endif

@@ -269,16 +269,14 @@ static bool is_above(uint64_t bytes)
 /* Above the bound: everything idle, before anything grows. */
 static uint32_t take_idle(cache *c, uint64_t bytes)
 {
+    const double parts[] = {sim.rule->take, 1};
     uint32_t i = cut_own(c, bytes);
 
-    for (double part = sim.rule->take; i == 0 && is_above(bytes); part = 1) {
+    for (int k = 0; k < 2 && i == 0 && is_above(bytes); k++) {
         if (sim.cached > 0) {
-            visit_all(part);
+            visit_all(parts[k]);
         }
         i = sim_take(bytes, true);
-        if (part >= 1) {
-            break;
-        }
     }
     return i;
 }
@@ -289,7 +287,7 @@ static uint32_t get_slow(cache *c, uint64_t bytes)
 
     n.locks++;
     i = sim_take(bytes, false);
-    for (double part = sim.rule->merge; i == 0 && merge_depot(part); part = 1) {
+    for (int k = 0; i == 0 && merge_depot(k == 0 ? sim.rule->merge : 1); k++) {
         i = sim_take(bytes, false);
     }
     if (i == 0 && is_above(bytes)) {

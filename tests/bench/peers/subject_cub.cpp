@@ -7,7 +7,7 @@
  * As its authors advise for mixed sizes (and measured best of three set-ups):
  * bins of powers of two from 512 bytes to 32 MiB, no limit on what is cached.
  * Device memory is address space that nobody touches. */
-#include "tests/bench/peer_cudart.h"
+#include "tests/bench/peers/peer_cudart.h"
 
 #include <cub/util_allocator.cuh>
 

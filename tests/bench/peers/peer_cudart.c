@@ -5,8 +5,9 @@
  * Whatever else a peer's library names stays open: it is resolved when it is
  * called, which nothing here does. */
 #include "tests/bench/event.h"
-#include "tests/bench/peer_cudart.h"
+#include "tests/bench/peers/peer_cudart.h"
 
+#ifndef WM_NO_CUDA
 #include <cuda_runtime_api.h>
 
 #include <stdlib.h>
@@ -261,3 +262,4 @@ const char *cudaGetErrorName(cudaError_t error)
 {
     return "an error";
 }
+#endif

@@ -2,7 +2,7 @@
  * cudart: that of page-locked memory, compiled from the wheel's headers with
  * the few functions that libtorch_cuda adds, and that of devices, from its
  * libc10_cuda. See `make bench-peers`. */
-#include "tests/bench/peer_cudart.h"
+#include "tests/bench/peers/peer_cudart.h"
 
 #include <ATen/core/CachingHostAllocator.h>
 #include <c10/cuda/CUDACachingAllocator.h>
