@@ -92,8 +92,9 @@ bench: bench-need
 	@build/release/tests/bench/bench full $(BENCH_OUT)
 # Downloads half a gigabyte.
 bench-peers: bench-need
+	+@$(MAKE) FLAVOUR=release B=build/release $(TORCH_DIR)/lib/libc10_cuda.so
 	+@$(MAKE) FLAVOUR=release B=build/release bench-program build/release/tests/bench/libbench_torch.so
-	@build/release/tests/bench/bench peers $(SEEDS:%=seeds=%) $(CONF:%=conf=%) $(ONLY:%=only=%)
+	@build/release/tests/bench/bench peers $(SEEDS:%=seeds=%) $(CONF:%=conf=%) $(if $(ONLY),'only=$(ONLY)')
 bench-quick: bench-need
 	+@$(MAKE) FLAVOUR=release B=build/release bench-program
 	@mkdir -p $(BENCH_OUT)
@@ -102,7 +103,7 @@ bench-quick: bench-need
 # make bench-held [SEEDS=n,...] [CONF=key:value,...] [ONLY=NAME]
 bench-axes bench-held bench-sim: bench-%:
 	+@$(MAKE) FLAVOUR=release B=build/release bench-program
-	@build/release/tests/bench/bench $* $(SEEDS:%=seeds=%) $(CONF:%=conf=%) $(RULE:%=rule=%) $(ONLY:%=only=%)
+	@build/release/tests/bench/bench $* $(SEEDS:%=seeds=%) $(CONF:%=conf=%) $(RULE:%=rule=%) $(if $(ONLY),'only=$(ONLY)')
 bench-grow:
 	+@$(MAKE) FLAVOUR=release B=build/release build/release/tests/bench/grow
 	@mkdir -p $(BENCH_OUT)
