@@ -209,7 +209,7 @@ WT_TEST(test_B3_C10_stale_look_up_finds_no_other_block)
     wm_page_map_set(gone, run, WM_ENTRY_RUN);
     /* An inner address, whose run was merged meanwhile. */
     wm_page_map_set(block->base, block, WM_ENTRY_SLAB);
-    ck_assert_ptr_null(wm_block_at(block->base + 2 * (size_t)WM_PAGE));
+    ck_assert_ptr_null(wm_space_find(block->base + 2 * (size_t)WM_PAGE));
     wm_page_map_set(block->base, block, WM_ENTRY_RUN);
     ck_assert_ptr_eq(wm_block_at(block->base + 2 * (size_t)WM_PAGE), block);
     bed_give(block);
