@@ -122,6 +122,9 @@ typedef struct wm_arena {
     /* Magazine sets that are refilled from this arena: lock of the first
      * sibling. */
     unsigned sets;
+    /* In the first sibling, atomic: pending blocks and bytes of all siblings,
+     * for their peaks. One sibling may count what another one subtracts. */
+    wm_claim pending[2];
     /* All fields below: lock arena. */
     wm_segment *segments;
     wm_segment *spare_segments; /* spare records, chained by next */

@@ -135,6 +135,8 @@ void wm_arena_note_drained_locked(wm_arena *arena, const wm_block *block)
 
 void wm_arena_note_pending_locked(wm_arena *arena, int64_t count, int64_t bytes)
 {
+    wm_claim_add_raise(&arena->siblings->pending[0], count);
+    wm_claim_add_raise(&arena->siblings->pending[1], bytes);
     if (count >= 0) {
         stat_add(&arena->stats.pending, (uint64_t)count);
         stat_add(&arena->stats.pending_bytes, (uint64_t)bytes);
@@ -150,9 +152,10 @@ void wm_arena_note_completed_locked(wm_arena *arena, size_t count, size_t bytes,
 {
     warm_space_stats *stats = &arena->stats;
 
-    stat_raise(&stats->pending, stats->pending.current + most);
-    stat_raise(&stats->pending_bytes,
-               stats->pending_bytes.current + most_bytes);
+    wm_claim_add_raise(&arena->siblings->pending[0], (int64_t)most);
+    wm_claim_add_raise(&arena->siblings->pending[1], (int64_t)most_bytes);
+    wm_claim_add_raise(&arena->siblings->pending[0], -(int64_t)most);
+    wm_claim_add_raise(&arena->siblings->pending[1], -(int64_t)most_bytes);
     stats->pending.allocated += count;
     stats->pending.freed += count;
     stats->pending_bytes.allocated += bytes;
@@ -278,6 +281,8 @@ void wm_arena_reset_peaks(wm_arena *arena)
 {
     wm_lock_acquire(&arena->lock);
     reset_stats_locked(arena, false);
+    wm_claim_reset(&arena->pending[0]);
+    wm_claim_reset(&arena->pending[1]);
     wm_lock_release(&arena->lock);
 }
 
@@ -390,6 +395,8 @@ void wm_arena_stats(wm_arena *arena, warm_space_stats *stats)
     show(&stats->requested_bytes, out);
     show(&stats->live_bytes, out);
     wm_stats_peaks(stats, arena->live->all);
+    wm_stat_peak(&stats->pending, &arena->siblings->pending[0]);
+    wm_stat_peak(&stats->pending_bytes, &arena->siblings->pending[1]);
     stats->cached_bytes = out - stats->live_bytes.current;
     stats->idle_bytes = stats->held_bytes.current - out + stats->cached_bytes -
                         stats->pending_bytes.current - stats->lost_bytes -

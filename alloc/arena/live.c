@@ -31,7 +31,7 @@ void wm_claim_raise(wm_claim *claim)
     }
 }
 
-static void reset(wm_claim *claim)
+void wm_claim_reset(wm_claim *claim)
 {
     atomic_store_explicit(
         &claim->peak,
@@ -89,10 +89,10 @@ void wm_lives_raise_some(wm_lives *lives, const bool *some)
 
 void wm_lives_reset(wm_lives *lives)
 {
-    each(lives, NULL, reset);
+    each(lives, NULL, wm_claim_reset);
     for (int i = 0; i < WM_CLASSES_ALL; i++) {
-        reset(&lives->of_class.blocks[i]);
+        wm_claim_reset(&lives->of_class.blocks[i]);
     }
-    reset(&lives->of_class.asked);
-    reset(&lives->of_class.handed);
+    wm_claim_reset(&lives->of_class.asked);
+    wm_claim_reset(&lives->of_class.handed);
 }

@@ -102,6 +102,8 @@ static inline bool wm_claim_add(wm_claim *claim, int64_t n)
            atomic_load_explicit(&claim->peak, memory_order_seq_cst);
 }
 void wm_claim_raise(wm_claim *claim);
+/* Resets the peak to what is claimed now. */
+void wm_claim_reset(wm_claim *claim);
 static inline void wm_claim_add_raise(wm_claim *claim, int64_t n)
 {
     if (wm_claim_add(claim, n)) {

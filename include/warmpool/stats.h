@@ -24,9 +24,10 @@
  * and 511 bytes more for blocks of up to 4 KiB. For the last class, of whole
  * pages, all three are exact.
  *
- * The peak of a space's held_bytes is exact. Peaks of segments and pending
- * blocks are sums of the peaks of NUMA nodes, and of the arenas of a node if
- * there are several: never below the true peak, perhaps above it.
+ * The peak of a space's held_bytes is exact. Peaks of segments are sums of the
+ * peaks of NUMA nodes, and of the arenas of a node if there are several; those
+ * of pending blocks are sums of the peaks of nodes: never below the true peak,
+ * perhaps above it.
  *
  * Status: INVALID_ARGUMENT, RUNTIME_GONE, FORKED, EXITING.
  */

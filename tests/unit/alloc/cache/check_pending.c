@@ -333,6 +333,64 @@ WT_TEST(test_figures_are_right_while_slots_are_open)
     wt_ok(warm_free(live));
 }
 
+/* Two threads that refill from different arenas: one counts as pending what
+ * the other allocated. The peak does not grow with the number of blocks. */
+struct freer {
+    pthread_barrier_t barrier;
+    void *block[8];
+    bool over;
+    warm_status status;
+};
+
+static void *free_rounds(void *argument)
+{
+    struct freer *freer = argument;
+
+    for (;;) {
+        pthread_barrier_wait(&freer->barrier);
+        if (freer->over) {
+            return NULL;
+        }
+        for (int i = 0; i < 8 && freer->status == WARM_OK; i++) {
+            freer->status = warm_record_stream(freer->block[i], stream);
+            if (freer->status == WARM_OK) {
+                freer->status = warm_free(freer->block[i]);
+            }
+        }
+        pthread_barrier_wait(&freer->barrier);
+    }
+}
+
+WT_TEST(test_B14_the_peak_of_pending_is_of_all_arenas)
+{
+    struct freer freer = {.over = false};
+    pthread_t thread;
+
+    reopen((warm_options){.arenas = 2});
+    wt_ok(warm_free(take())); /* this thread has one of the arenas */
+    pthread_barrier_init(&freer.barrier, NULL, 2);
+    ck_assert_int_eq(pthread_create(&thread, NULL, free_rounds, &freer), 0);
+    for (int round = 0; round < 100; round++) {
+        for (int i = 0; i < 8; i++) {
+            freer.block[i] = take();
+        }
+        pthread_barrier_wait(&freer.barrier);
+        pthread_barrier_wait(&freer.barrier);
+        wt_ok(freer.status);
+        wt_ok(warm_poll(runtime));
+        check_pending(0);
+    }
+    ck_assert_uint_ge(wt_pinned_stats(runtime).pending.peak, 8);
+    ck_assert_uint_le(wt_pinned_stats(runtime).pending.peak, 16);
+    ck_assert_uint_le(wt_pinned_stats(runtime).pending_bytes.peak, 16 * BYTES);
+    wt_ok(warm_pinned_reset_peaks(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.peak, 0);
+    freer.over = true;
+    pthread_barrier_wait(&freer.barrier);
+    pthread_join(thread, NULL);
+    pthread_barrier_destroy(&freer.barrier);
+}
+
 /* A batch that cannot get its event closes inside a free: that leaves the
  * thread's last error alone. */
 WT_TEST(test_a_full_slot_leaves_the_last_error_alone)
