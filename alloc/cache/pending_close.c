@@ -301,26 +301,36 @@ static unsigned take_turn(wm_magazine_set *set, wm_pending_stream **few)
     return count;
 }
 
+/* The window's set if it still has the slots, which a log callback may have
+ * ended: else null. */
+static wm_magazine_set *set_with(wm_window *window, const wm_pending *pending)
+{
+    wm_magazine_set *set = wm_cache_set_of(window);
+
+    return set != NULL && wm_magazine_set_pending(set) == pending ? set : NULL;
+}
+
 /* Queries the closed batches of the slots, and closes an open batch that is
  * large enough for a query. Returns whether any batch completed. The window is
  * locked, and unlocked meanwhile. */
 static bool poll_closed(wm_arena_group *group, wm_window *window,
+                        const wm_pending *pending,
                         wm_pending_stream *const *few, unsigned count)
 {
     const wm_home home = {cache_done, window};
+    const wm_magazine_set *set = wm_cache_set_of(window);
     bool any = false;
 
-    for (unsigned i = 0; i < count && !any; i++) {
-        const wm_magazine_set *set = wm_cache_set_of(window);
+    for (unsigned i = 0; i < count && !any && set != NULL; i++) {
         wm_pending_stream *slot = few[i];
         struct cycle cycle = {.close = slot->open.count >= WM_BATCH_RIPE};
 
-        if (set != NULL && slot->closed > 0 &&
-            begin_cycle(set, slot, false, &cycle)) {
+        if (slot->closed > 0 && begin_cycle(set, slot, false, &cycle)) {
             run_cycle(window, slot, UINT_MAX, &cycle);
             poll_timeline(group, &cycle, &home);
             any = cycle.completed > 0;
             wm_biased_acquire(&window->biased);
+            set = set_with(window, pending);
         }
     }
     return any;
@@ -379,18 +389,20 @@ bool wm_pending_poll_mine(wm_arena_group *group, uint64_t now)
     struct mine mine[WM_PENDING_FEW] = {{NULL, false}};
     wm_window *window;
     wm_magazine_set *set = wm_cache_lock_for(group, NULL, &window);
+    const wm_pending *pending;
     unsigned count;
     bool any;
 
     if (set == NULL) {
         return false;
     }
+    pending = wm_magazine_set_pending(set);
     count = take_turn(set, few);
-    if (poll_closed(group, window, few, count)) {
+    if (poll_closed(group, window, pending, few, count)) {
         wm_biased_release(&window->biased); /* nothing is flushed */
         return true;
     }
-    count = flush_mine(wm_cache_set_of(window), few, count, mine);
+    count = flush_mine(set_with(window, pending), few, count, mine);
     wm_biased_release(&window->biased);
     any = poll_mine(timelines, mine, count, true, now, window) ||
           poll_mine(timelines, mine, count, false, now, window);
