@@ -61,7 +61,7 @@ bool wm_pending_flush(wm_magazine_set *set, wm_pending_stream *slot, bool one);
 void wm_pending_detach(wm_magazine_set *set, wm_pending_stream *slot);
 /* Detaches all slots; frees the slots of a set that no thread has. */
 void wm_pending_end(wm_magazine_set *set);
-void wm_pending_fini(wm_magazine_set *set);
+void wm_pending_fini(wm_pending *pending);
 /* The set has moved to another arena. */
 void wm_pending_note_home(wm_magazine_set *set);
 

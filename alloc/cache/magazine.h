@@ -263,7 +263,7 @@ void wm_cache_flush_all(wm_arena_group *group);
 void wm_cache_flush_idle(wm_arena_group *group);
 
 /* Frees the spare sets of a group beyond WM_SETS_KEPT, which stay for new
- * threads. */
+ * threads, and the slots of these for streams. */
 enum { WM_SETS_KEPT = 16 };
 void wm_cache_trim(wm_arena_group *group);
 /* Frees all spare sets, when the group ends. */

@@ -227,7 +227,7 @@ static void free_sets(wm_magazine_set *set)
         for (unsigned i = 0; i < WM_CLASSES; i++) {
             wm_meta_free(set->supply[i].entries);
         }
-        wm_pending_fini(set);
+        wm_pending_fini(wm_magazine_set_pending(set));
         wm_meta_free(set);
         set = next;
     }
@@ -239,15 +239,23 @@ static void free_sets(wm_magazine_set *set)
 void wm_cache_trim(wm_arena_group *group)
 {
     wm_magazine_set **link = &group->spare_sets, *rest;
+    wm_pending *pending[WM_SETS_KEPT];
+    int kept = 0;
 
     wm_lock_acquire(&group->runtime->windows_lock);
     wm_lock_acquire(spare_lock(group));
-    for (int i = 0; i < WM_SETS_KEPT && *link != NULL; i++) {
+    for (; kept < WM_SETS_KEPT && *link != NULL; kept++) {
+        /* Relaxed: no thread has the set. */
+        pending[kept] = atomic_exchange_explicit(&(*link)->pending, NULL,
+                                                 memory_order_relaxed);
         link = &(*link)->next;
     }
     rest = *link;
     *link = NULL;
     wm_lock_release(spare_lock(group));
+    while (kept-- > 0) {
+        wm_pending_fini(pending[kept]);
+    }
     free_sets(rest);
     wm_lock_release(&group->runtime->windows_lock);
 }

@@ -319,10 +319,8 @@ void wm_pending_end(wm_magazine_set *set)
     }
 }
 
-void wm_pending_fini(wm_magazine_set *set)
+void wm_pending_fini(wm_pending *pending)
 {
-    wm_pending *pending = wm_magazine_set_pending(set);
-
     for (wm_pending_stream *slot = wm_pending_first(pending), *next;
          slot != NULL; slot = next) {
         next = slot->next;

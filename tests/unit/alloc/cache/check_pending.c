@@ -692,6 +692,42 @@ WT_TEST(test_a_thread_ends_with_open_slots)
     pass_all();
 }
 
+/* Nor do the slots outlive a trim: the set waits for another thread. */
+static warm_stream all_streams[MANY_STREAMS];
+
+static void *use_streams(void *argument)
+{
+    struct idler *idler = argument;
+
+    for (int i = 0; i < MANY_STREAMS; i++) {
+        stream = all_streams[i];
+        free_some(idler, 2);
+    }
+    return NULL;
+}
+
+WT_TEST(test_B25_a_trim_frees_the_slots_of_ended_threads)
+{
+    struct idler idler = {.blocks = 0};
+    warm_stream own = stream;
+    int64_t live;
+
+    for (int i = 0; i < MANY_STREAMS; i++) {
+        wt_ok(warm_stream_create(runtime, 0, &all_streams[i]));
+    }
+    wt_ok(warm_free(take()));
+    live = wm_meta_live();
+    for (int round = 0; round < 2; round++) {
+        ck_assert_int_eq(
+            pthread_create(&idler.thread, NULL, use_streams, &idler), 0);
+        pthread_join(idler.thread, NULL);
+        wt_ok(idler.status);
+        wt_ok(warm_pinned_empty_cache(runtime, NULL));
+        ck_assert_int_lt(wm_meta_live() - live, MANY_STREAMS / 4);
+    }
+    stream = own;
+}
+
 /* A stream retires while others have slots for it: what they batched waits
  * for its final event, and the slots are given up. */
 WT_TEST(test_B6_a_stream_retires_that_others_batch_for)
