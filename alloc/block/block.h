@@ -253,22 +253,18 @@ static inline char *wm_segment_base(const wm_segment *segment)
     return atomic_load_explicit(&segment->base_seen, memory_order_relaxed);
 }
 
-static inline size_t wm_segment_bytes(const wm_segment *segment)
-{
-    return atomic_load_explicit(&segment->bytes_seen, memory_order_relaxed);
-}
-
 static inline unsigned wm_segment_cell_shift(const wm_segment *segment)
 {
     return atomic_load_explicit(&segment->cell_shift, memory_order_relaxed);
 }
 
-/* Sets where a segment lies, whose record is in no list. */
+/* Sets where a segment lies, whose record is in no list. Release: see holds()
+ * of page_map.c. */
 static inline void wm_segment_place(wm_segment *segment, char *base,
                                     size_t bytes)
 {
-    atomic_store_explicit(&segment->base_seen, base, memory_order_relaxed);
-    atomic_store_explicit(&segment->bytes_seen, bytes, memory_order_relaxed);
+    atomic_store_explicit(&segment->base_seen, base, memory_order_release);
+    atomic_store_explicit(&segment->bytes_seen, bytes, memory_order_release);
 }
 
 #endif

@@ -104,24 +104,6 @@ static void mark(const char *at)
         start, &none, WM_ENTRY_RUN, memory_order_relaxed, memory_order_relaxed);
 }
 
-void wm_page_map_fill(const void *base, size_t bytes, const void *record)
-{
-    const char *at = base, *end = at + bytes, *next;
-
-    for (; at < end; at = next) {
-        next = granule_end(at, end);
-        if ((size_t)(next - at) == WM_GRANULE) {
-            wm_page_store(&wm_page_leaf(at)->cover[wm_page_granule(at)], record,
-                          WM_ENTRY_IMPORTED);
-            continue;
-        }
-        mark(at);
-        for (; at < next; at += WM_PAGE) {
-            wm_page_map_set(at, record, WM_ENTRY_IMPORTED);
-        }
-    }
-}
-
 /* Removes the entries of memory that was left behind, in granules that have
  * any: the driver returned its address again. */
 static void clear_left_behind(const char *at, const char *end)
@@ -141,6 +123,25 @@ static void clear_left_behind(const char *at, const char *end)
     }
 }
 
+void wm_page_map_fill(const void *base, size_t bytes, const void *record)
+{
+    const char *at = base, *end = at + bytes, *next;
+
+    for (; at < end; at = next) {
+        next = granule_end(at, end);
+        if ((size_t)(next - at) == WM_GRANULE) {
+            clear_left_behind(at, next);
+            wm_page_store(&wm_page_leaf(at)->cover[wm_page_granule(at)], record,
+                          WM_ENTRY_IMPORTED);
+            continue;
+        }
+        mark(at);
+        for (; at < next; at += WM_PAGE) {
+            wm_page_map_set(at, record, WM_ENTRY_IMPORTED);
+        }
+    }
+}
+
 void wm_page_map_cover(const void *base, size_t bytes,
                        const wm_segment *segment)
 {
@@ -149,6 +150,8 @@ void wm_page_map_cover(const void *base, size_t bytes,
     if (segment != NULL) {
         clear_left_behind(at, end);
         mark(at);
+    } else if ((uintptr_t)end % WM_GRANULE != 0) {
+        mark(end - WM_PAGE); /* what lies behind is covered no more */
     }
     if ((uintptr_t)at % WM_GRANULE != 0) {
         at = granule_end(at, end);
@@ -159,10 +162,18 @@ void wm_page_map_cover(const void *base, size_t bytes,
     }
 }
 
+/* The record may become another segment's meanwhile: if the base is the same
+ * before and after the bytes are read, both are of one segment. Acquire pairs
+ * with wm_segment_place(). */
 static bool holds(const wm_segment *segment, const void *address)
 {
-    return (uintptr_t)address - (uintptr_t)wm_segment_base(segment) <
-           wm_segment_bytes(segment);
+    const char *base =
+        atomic_load_explicit(&segment->base_seen, memory_order_acquire);
+    size_t bytes =
+        atomic_load_explicit(&segment->bytes_seen, memory_order_acquire);
+
+    return (uintptr_t)address - (uintptr_t)base < bytes &&
+           base == wm_segment_base(segment);
 }
 
 static bool is_known(uintptr_t entry, const void *address)
@@ -236,33 +247,40 @@ void wm_page_map_fill_slab(wm_slab *slab)
 
 /* ---- look-ups of inner addresses ---------------------------------------- */
 
-/* The run that starts last at or before `at`, but not before the start of the
- * granule that holds `low`; or null. Nothing else begins in a granule behind
- * the start of a large run. */
+/* The run that starts last at or before `at`, but not before `low`; or null.
+ * Nothing else begins in a granule behind the start of a large run. But the
+ * record of a large run that begins behind `at` may be recycled just now, with
+ * a lower base: so pages come first. The run that holds a live address is found
+ * by its own entry, which stays. */
 static wm_block *start_before(const char *at, const char *low)
 {
     for (;;) {
         wm_leaf *leaf = wm_page_leaf(at);
-        const char *granule = at - (uintptr_t)at % WM_GRANULE;
-        wm_block *run;
+        const char *granule = at - (uintptr_t)at % WM_GRANULE, *base = NULL;
+        wm_block *large;
 
         if (leaf == NULL) {
             return NULL;
         }
-        run = record_of(load(&leaf->start[wm_page_granule(at)]));
-        if (run != NULL &&
-            atomic_load_explicit(&run->base_seen, memory_order_relaxed) <= at) {
-            return run;
+        large = record_of(load(&leaf->start[wm_page_granule(at)]));
+        if (large != NULL) {
+            base =
+                atomic_load_explicit(&large->base_seen, memory_order_relaxed);
+            base = base >= granule && base >= low && base <= at ? base : NULL;
         }
-        for (; at >= granule && at >= low; at -= WM_PAGE) {
+        for (; at >= granule && at >= low && at > base; at -= WM_PAGE) {
             uintptr_t entry = load(wm_page_entry(leaf, at));
 
             if (entry != 0) {
-                run = record_of(entry);
+                wm_block *run = record_of(entry);
+
                 /* Behind a slab or an imported page lies nothing. */
                 return (entry & 3) == WM_ENTRY_RUN && run->slab == NULL ? run
                                                                         : NULL;
             }
+        }
+        if (base != NULL) {
+            return large;
         }
         if (granule <= low) {
             return NULL;

@@ -178,7 +178,7 @@ void wm_page_map_cover(const void *base, size_t bytes,
                        const wm_segment *segment);
 
 /* Sets every address of a range to a record without blocks (IMPORTED). The
- * range has no other entries. */
+ * range has no other entries, except of memory that was left behind. */
 void wm_page_map_fill(const void *base, size_t bytes, const void *record);
 
 /* Sets the entries of a slab's pages. If slots have WM_PAGE bytes or more, a

@@ -385,6 +385,60 @@ WT_LOOP_TEST(test_B25_a_large_block_left_behind_is_known, 2)
     munmap(map, all);
 }
 
+/* A look-up reads the entry of a large run behind its address; then the run is
+ * merged, and its record recycled for a run before the address. */
+WT_LOOP_TEST(test_B3_C10_stale_large_run_hides_no_block, 2)
+{
+    size_t bytes = (size_t)(_i == 0 ? 8 : 40) << 20, all = 0;
+    wm_block *whole, *before, *block, *rest;
+    char *map = NULL;
+    wm_leaf *leaf;
+    size_t granule;
+    uintptr_t entry;
+
+    whole = take_alone(bytes, 0, &map, &all);
+    bed_give(whole);
+    before = take(9 * (size_t)WM_PAGE);
+    block = take(9 * (size_t)WM_PAGE);
+    rest = block->after;
+    ck_assert_ptr_eq(before->after, block);
+    leaf = wm_page_leaf(rest->base);
+    granule = wm_page_granule(rest->base);
+    ck_assert_uint_eq(granule, wm_page_granule(block->base));
+    entry = leaf->start[granule];
+    ck_assert_ptr_eq((wm_block *)(entry - WM_ENTRY_RUN), rest);
+    atomic_store(&leaf->start[granule], (uintptr_t)before | WM_ENTRY_RUN);
+    for (size_t at = 0; at < block->bytes; at += WM_PAGE) {
+        ck_assert_ptr_eq(wm_block_at(block->base + at), block);
+    }
+    atomic_store(&leaf->start[granule], entry);
+    bed_give(before);
+    bed_give(block);
+    end_alone(map, all);
+}
+
+/* The driver maps memory of another process where a runtime left some behind.
+ */
+WT_TEST(test_B25_an_import_replaces_memory_left_behind)
+{
+    static const uint64_t mapping = 0;
+    size_t bytes = (size_t)3 << 20, all = 0;
+    char *map = NULL, *base, *first;
+
+    base = take_alone(bytes, 9 * (size_t)WM_PAGE, &map, &all)->base;
+    wm_arena_fini(&arena);
+    setup();
+    first = granule_of(base);
+    ck_assert(!wm_page_map_any(first, 2 * WM_GRANULE));
+    wm_page_map_fill(first, 2 * WM_GRANULE, &mapping);
+    for (size_t at = 0; at < 2 * WM_GRANULE; at += WM_PAGE) {
+        ck_assert(wm_is_imported(first + at));
+        ck_assert(!wm_is_left_behind(first + at));
+    }
+    wm_page_map_fill(first, 2 * WM_GRANULE, NULL);
+    munmap(map, all);
+}
+
 /* A segment of 300 MiB is cut into runs of all sizes, and merged again: the
  * start of a run stands at the granule or at the page, as its size is, and
  * every address leads to its run. */

@@ -5,12 +5,13 @@
 #include "tests/unit/alloc/arena/arena_bed.h"
 
 #include "alloc/arena/arena.h"
+#include "alloc/block/page_map.h"
 
 enum { UNIT = 1 << 20, UNITS = 4, BYTES = UNIT * UNITS };
 
 static wm_arena arena;
 static wm_lane *a, *b;
-static char *mapped, *range; /* whole units of it */
+static char *mapped, *range; /* of it, at the start of a granule */
 
 static void set_up(void)
 {
@@ -18,10 +19,10 @@ static void set_up(void)
     arena.unit = UNIT;
     a = wm_lane_make(&arena, 1);
     b = wm_lane_make(&arena, 2);
-    mapped = mmap(NULL, BYTES + UNIT, PROT_NONE,
+    mapped = mmap(NULL, BYTES + WM_GRANULE, PROT_NONE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     ck_assert(mapped != MAP_FAILED);
-    range = mapped + (UNIT - (uintptr_t)mapped % UNIT) % UNIT;
+    range = mapped + (WM_GRANULE - (uintptr_t)mapped % WM_GRANULE) % WM_GRANULE;
     wt_ok(wm_expand_add(&arena, range, BYTES, UNIT));
 }
 
@@ -35,7 +36,7 @@ static void tear_down(void)
     ck_assert(wm_expand_remove(&arena, &base, &bytes));
     ck_assert_ptr_eq(base, range);
     ck_assert_uint_eq(bytes, BYTES);
-    munmap(mapped, BYTES + UNIT);
+    munmap(mapped, BYTES + WM_GRANULE);
     ck_assert(wm_arena_check(&arena));
     wm_arena_fini(&arena);
     ck_assert_int_eq(wm_meta_live(), 0);
@@ -74,6 +75,34 @@ WT_TEST(test_C8_a_claim_is_no_larger_than_its_hole)
     ck_assert_uint_eq(expansion.room, BYTES);
     ck_assert_uint_eq(expansion.part->bytes, BYTES);
     wm_expand_undo(&arena, &expansion, false);
+}
+
+/* Units are smaller than a granule: once the unit at the start of a granule has
+ * lost its memory, the granule has no cover. */
+WT_TEST(test_C8_inner_addresses_behind_a_hole_at_the_start_of_a_granule)
+{
+    wm_expansion expansion = claim(NULL, UNIT, BYTES);
+    wm_block *first = NULL, *hole, *last;
+    wm_segment *pieces;
+
+    ck_assert(wm_expand_done(&arena, NULL, &expansion, UNIT, &first));
+    hole = bed_try(&arena, NULL, (size_t)2 * UNIT);
+    last = bed_try(&arena, NULL, UNIT);
+    ck_assert_ptr_eq(last->base, range + 3 * (size_t)UNIT);
+    bed_give(hole);
+    pieces = bed_detach(&arena, SIZE_MAX);
+    for (size_t at = 0; at < UNIT; at += WM_PAGE) {
+        ck_assert_ptr_eq(wm_block_at(first->base + at), first);
+        ck_assert_ptr_eq(wm_block_at(last->base + at), last);
+    }
+    while (pieces != NULL) {
+        wm_segment *next = pieces->next;
+
+        wm_arena_released(&arena, pieces);
+        pieces = next;
+    }
+    bed_give(first);
+    bed_give(last);
 }
 
 /* An idle run is claimed with the gap beside it. If its stream completes its
