@@ -375,3 +375,11 @@ wm_block *wm_block_at(const void *address)
         return NULL;
     }
 }
+
+/* The cover of a granule stays when the driver returns an address inside the
+ * granule again: what begins there is not left behind. */
+bool wm_is_left_behind(const void *address)
+{
+    return wm_page_map_get(address) == (uintptr_t)&wm_page_gone &&
+           wm_block_at(address) == NULL;
+}

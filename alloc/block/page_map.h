@@ -105,10 +105,7 @@ static inline uintptr_t wm_page_map_get(const void *address)
 extern const uintptr_t wm_page_gone __attribute__((visibility("hidden")));
 
 /* True if a runtime that was destroyed left the memory behind. */
-static inline bool wm_is_left_behind(const void *address)
-{
-    return wm_page_map_get(address) == (uintptr_t)&wm_page_gone;
-}
+bool wm_is_left_behind(const void *address);
 
 static inline bool wm_is_imported(const void *address)
 {

@@ -385,6 +385,30 @@ WT_LOOP_TEST(test_B25_a_large_block_left_behind_is_known, 2)
     munmap(map, all);
 }
 
+/* The driver returns an address inside a granule that was left behind. */
+WT_TEST(test_B25_a_segment_inside_a_granule_left_behind_is_known)
+{
+    size_t bytes = (size_t)8 << 20, all = 0;
+    char *map = NULL, *base, *again;
+    wm_block *block = NULL;
+
+    base = take_alone(bytes, 0, &map, &all)->base;
+    wm_arena_fini(&arena);
+    setup();
+    again = base + WM_GRANULE / 2;
+    wt_ok(wm_arena_grow(&arena, NULL, again, 2 * WM_GRANULE, 2 * WM_GRANULE,
+                        &block));
+    for (size_t at = 0; at < 2 * WM_GRANULE; at += WM_PAGE) {
+        ck_assert_ptr_eq(wm_block_at(again + at), block);
+        ck_assert(!wm_is_left_behind(again + at));
+    }
+    ck_assert(wm_is_left_behind(base));
+    ck_assert(wm_is_left_behind(again - 1));
+    ck_assert(wm_is_left_behind(base + 3 * WM_GRANULE));
+    bed_give(block);
+    end_alone(map, all);
+}
+
 /* A look-up reads the entry of a large run behind its address; then the run is
  * merged, and its record recycled for a run before the address. */
 WT_LOOP_TEST(test_B3_C10_stale_large_run_hides_no_block, 2)
