@@ -2,7 +2,7 @@
  * make its leaf of the page map at the same time, and all write into the one
  * leaf that stays. ThreadSanitizer checks that a thread that finds another
  * thread's leaf is ordered after its zeroing. And look-ups of any addresses
- * while segments beside them come and go. */
+ * while segments beside them come and go, and runs are cut and merged. */
 #include "tests/unit/alloc/arena/arena_bed.h"
 
 #include "alloc/block/page_map.h"
@@ -158,5 +158,100 @@ WT_TEST(test_B3_look_ups_beside_a_segment_that_comes_and_goes)
     wm_arena_fini(&beside.stays);
     wm_arena_fini(&beside.goes);
     munmap(map, bytes);
+    ck_assert_int_eq(wm_meta_live(), 0);
+}
+
+/* ---- live runs beside runs that are split and merged ----------------------
+ */
+
+static struct {
+    wm_arena arena;
+    wm_block *live[6];
+    _Atomic bool over;
+    _Atomic unsigned wrong;
+} cut;
+
+static wm_block *cut_take(size_t bytes)
+{
+    wm_block *block = bed_try(&cut.arena, NULL, bytes);
+
+    ck_assert_ptr_nonnull(block);
+    atomic_store_explicit(&block->state, WM_BLOCK_LIVE, memory_order_release);
+    return block;
+}
+
+/* Idle memory between the live runs is cut and merged again. */
+static void cut_and_merge(void)
+{
+    uint64_t random = wt_seed();
+
+    for (unsigned turn = 0; turn < wt_scaled(3000); turn++) {
+        wm_block *block[8] = {NULL};
+
+        for (int i = 0; i < 8; i++) {
+            block[i] =
+                bed_try(&cut.arena, NULL,
+                        (size_t)WM_PAGE * (9 + wt_random(&random) % 700));
+        }
+        for (int i = 0; i < 8; i++) {
+            size_t j = ((size_t)i * 3 + turn) % 8;
+
+            if (block[j] != NULL) {
+                bed_give(block[j]);
+            }
+        }
+    }
+    cut.over = true;
+}
+
+static void cut_work(void *argument, unsigned index)
+{
+    uint64_t random = wt_seed() + index;
+
+    (void)argument;
+    if (index == 0) {
+        cut_and_merge();
+        return;
+    }
+    while (!cut.over) {
+        size_t i = wt_random(&random) % 6;
+        wm_block *block = cut.live[i];
+        size_t at = wt_random(&random) % block->bytes;
+
+        cut.wrong += wm_space_find(block->base + at) != block;
+    }
+}
+
+WT_LOOP_TEST(test_B3_look_ups_beside_runs_that_are_cut_and_merged, 2)
+{
+    size_t bytes = _i == 0 ? (size_t)15 << 20 : (size_t)60 << 20,
+           all = bytes + WM_GRANULE;
+    char *map = mmap(NULL, all, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *base = map + WM_GRANULE - (uintptr_t)map % WM_GRANULE;
+    wm_block *gap[6], *none = NULL;
+
+    cut.over = false;
+    wm_arena_init(&cut.arena, NULL, 0);
+    wt_ok(wm_arena_grow(&cut.arena, NULL, base, bytes, 0, &none));
+    for (int i = 0; i < 6; i++) {
+        gap[i] = cut_take((size_t)WM_PAGE * (i % 2 == 0 ? 100 : 600));
+        cut.live[i] = cut_take((size_t)WM_PAGE * (i == 3 ? 700 : 11));
+    }
+    for (int i = 0; i < 6; i++) {
+        bed_give(gap[i]);
+    }
+    wt_threads(THREADS, cut_work, NULL);
+    ck_assert_uint_eq(cut.wrong, 0);
+    for (int i = 0; i < 6; i++) {
+        bed_give(cut.live[i]);
+    }
+    for (wm_segment *s = bed_detach(&cut.arena, SIZE_MAX), *next; s != NULL;
+         s = next) {
+        next = s->next;
+        wm_arena_released(&cut.arena, s);
+    }
+    wm_arena_fini(&cut.arena);
+    munmap(map, all);
     ck_assert_int_eq(wm_meta_live(), 0);
 }
