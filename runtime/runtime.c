@@ -251,6 +251,7 @@ static warm_runtime *new_runtime(wm_driver *driver, struct wm_trace *trace,
     runtime->generation = wm_process_generation();
     runtime->window_release = wm_handles_release;
     runtime->window_empty = wm_cache_end;
+    runtime->window_may_wait = wm_cache_may_wait;
     runtime->thread_leaves = thread_leaves;
     runtime->pool_over = pool_over;
     runtime->tend_pools = wm_private_tend;

@@ -240,6 +240,9 @@ wm_magazine_set *wm_cache_lock_for(wm_arena_group *group,
  * caches the sets for other threads. For warm_runtime.window_empty. */
 void wm_cache_end(warm_runtime *runtime, wm_window *window);
 
+/* The function of warm_runtime.window_may_wait. */
+bool wm_cache_may_wait(warm_runtime *runtime, wm_window *window);
+
 /* ---- the caches of all threads: no lock held ----------------------------- */
 
 /* Raises the peaks after an allocation that was no hit. */

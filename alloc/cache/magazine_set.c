@@ -411,15 +411,9 @@ static void begin_slot(wm_arena_group *group, const wm_request *request,
 static __attribute__((noinline, cold)) wm_window *
 get_window(warm_runtime *runtime)
 {
-    warm_error error = {.size = sizeof error};
     wm_window *window;
 
-    warm_last_error(&error);
-    if (wm_window_get(runtime, &window) != WARM_OK) {
-        wm_error_restore(&error);
-        return NULL;
-    }
-    return window;
+    return wm_window_get_quietly(runtime, &window) == WARM_OK ? window : NULL;
 }
 
 /* The thread's home node has changed: moves its set of page-locked memory to
@@ -543,6 +537,20 @@ void wm_cache_end(warm_runtime *runtime, wm_window *window)
     }
     wm_pending_end(set);
     retire_set(set, &window->magazines, &window->live_tag);
+}
+
+/* Not if its blocks would then be of the wrong node, or arena, for the next
+ * thread; nor if streams use them, whose events the exiting thread has to
+ * record. */
+bool wm_cache_may_wait(warm_runtime *runtime, wm_window *window)
+{
+    const wm_magazine_set *set = wm_cache_set_of(window);
+    const wm_pending *pending = wm_magazine_set_pending(set);
+
+    return runtime->driver->numa.nodes == 1 &&
+           (!set->group->parted || set->group->shards == 1) &&
+           wm_biased_is_hittable(&window->biased) &&
+           (pending == NULL || pending->in_use == 0);
 }
 
 /* Null: the calling thread has no set. */

@@ -8,6 +8,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/process.h"
+#include "runtime/thread/window.h"
 
 #include <signal.h>
 
@@ -54,8 +55,10 @@ static warm_status obtain_region(wm_space *space, int node, size_t bytes,
     if (status != WARM_OK) {
         return status;
     }
-    if (*obtained == 0) { /* freed blocks may have completed */
+    if (*obtained == 0) { /* freed blocks may have completed, and a thread may
+                             have left a cache */
         wm_space_collect(space);
+        (void)wm_window_empty_ready(space->group.runtime);
         idle = idle_on(space, node);
         *enough = idle >= bytes;
     }

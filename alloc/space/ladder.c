@@ -95,9 +95,13 @@ static bool take(climb *c, const wm_request *request, enum wm_split split)
     return c->block != NULL;
 }
 
+/* What the last thread that exited left is idle, too. */
 static bool take_idle(climb *c)
 {
-    return take(c, c->request, WM_SPLIT_GOOD_FIT);
+    return take(c, c->request, WM_SPLIT_GOOD_FIT) ||
+           (!c->space->group.laned &&
+            wm_window_empty_ready(c->space->group.runtime) &&
+            take(c, c->request, WM_SPLIT_GOOD_FIT));
 }
 
 static bool take_any_fit(climb *c)

@@ -102,6 +102,9 @@ struct warm_runtime {
      * window's biased lock, perhaps under the windows lock; the function takes
      * inner locks and calls no driver. */
     void (*window_empty)(warm_runtime *runtime, wm_window *window);
+    /* const; may be null: no. Whether what the window caches may wait in it for
+     * the next thread. Called by its thread, which exits. */
+    bool (*window_may_wait)(warm_runtime *runtime, wm_window *window);
     /* const; may be null. Called by a thread that releases the runtime, or
      * exits: records the events that only this thread can record, on its own
      * default stream. True: some frees still wait or a capture of that stream

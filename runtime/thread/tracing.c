@@ -6,12 +6,9 @@
 
 static wm_trace_buffer *buffer_of(warm_runtime *runtime)
 {
-    warm_error before = {.size = sizeof before};
     wm_window *window = NULL;
 
-    warm_last_error(&before);
-    if (wm_window_get(runtime, &window) != WARM_OK) {
-        wm_error_restore(&before);
+    if (wm_window_get_quietly(runtime, &window) != WARM_OK) {
         return wm_trace_shared(runtime->trace);
     }
     if (window->trace == NULL) {

@@ -8,8 +8,8 @@
  * returned.
  *
  * The thread that takes a window sets it USED, the thread that returns it sets
- * it SPARE, both without a lock. A visit may miss either change: the window
- * caches nothing at that time. */
+ * it SPARE, both without a lock. A visit may miss either change: it visits
+ * spare windows that cache something, too. */
 #include "runtime/thread/window.h"
 
 #include "runtime/base/meta.h"
@@ -85,15 +85,23 @@ static bool leave_streams(warm_runtime *runtime, bool exits)
     return again;
 }
 
+/* Relaxed: only the owner thread adds magazines; or the window has none. */
+static bool has_magazines(const wm_window *window)
+{
+    return atomic_load_explicit(&window->magazines, memory_order_relaxed) !=
+           NULL;
+}
+
 /* Returns all that the window holds; the runtime is pinned. Handles are
- * returned without a call that could be a cancellation point. */
-static void release(warm_runtime *runtime, wm_window *window)
+ * returned without a call that could be a cancellation point. leave: magazines
+ * may stay in the window, for the next thread. */
+static void release(warm_runtime *runtime, wm_window *window, bool leave)
 {
     runtime->window_release(runtime, window);
-    /* Relaxed: only the owner thread adds magazines. */
-    if (atomic_load_explicit(&window->magazines, memory_order_relaxed) !=
-            NULL ||
-        window->slots_used > 0 || window->trace != NULL) {
+    if (window->slots_used > 0 || window->trace != NULL ||
+        (has_magazines(window) &&
+         !(leave && runtime->window_may_wait != NULL &&
+           runtime->window_may_wait(runtime, window)))) {
         clear(runtime, window);
     }
 }
@@ -103,6 +111,35 @@ static void release(warm_runtime *runtime, wm_window *window)
 static void set_state(wm_window *window, enum wm_window_state state)
 {
     atomic_store_explicit(&window->state, (int)state, memory_order_relaxed);
+}
+
+/* Makes a window without a thread, which is not the ready one any more, a spare
+ * one. True: it had magazines, which are flushed. */
+static bool put_spare(warm_runtime *runtime, wm_window *window)
+{
+    bool had = has_magazines(window);
+
+    if (had) {
+        clear(runtime, window);
+    }
+    wm_lock_acquire(&runtime->windows_lock);
+    window->next_spare = runtime->spare_windows;
+    runtime->spare_windows = window;
+    wm_lock_release(&runtime->windows_lock);
+    return had;
+}
+
+bool wm_window_empty_ready(warm_runtime *runtime)
+{
+    wm_window *window = NULL;
+
+    /* Relaxed: a hint. Acquire: as in take_spare(). */
+    if (atomic_load_explicit(&runtime->ready_window, memory_order_relaxed) !=
+        NULL) {
+        window = atomic_exchange_explicit(&runtime->ready_window, NULL,
+                                          memory_order_acquire);
+    }
+    return window != NULL && put_spare(runtime, window);
 }
 
 /* Returns the window to the runtime, for another thread; the runtime is pinned.
@@ -117,10 +154,7 @@ static void hand_back(warm_runtime *runtime, wm_window *window)
     before = atomic_exchange_explicit(&runtime->ready_window, window,
                                       memory_order_acq_rel);
     if (before != NULL) {
-        wm_lock_acquire(&runtime->windows_lock);
-        before->next_spare = runtime->spare_windows;
-        runtime->spare_windows = before;
-        wm_lock_release(&runtime->windows_lock);
+        (void)put_spare(runtime, before);
     }
 }
 
@@ -153,7 +187,7 @@ static void end_window(wm_window *window, bool exits)
         if (exits) {
             (void)leave_streams(runtime, true);
         }
-        release(runtime, window);
+        release(runtime, window, exits);
         hand_back(runtime, window);
         wm_runtime_unpin(runtime);
     } else if (runtime == WM_WINDOW_GONE || !leave(runtime, window)) {
@@ -195,19 +229,13 @@ warm_status wm_window_init(void)
                                     "left (pthread_key_create())");
 }
 
-/* Makes sure that the destructor runs when the thread exits. */
+/* Makes sure that the destructor runs when the thread exits. Sets no error. */
 static warm_status arm_destructor(void)
 {
     if (mine.rounds >= PTHREAD_DESTRUCTOR_ITERATIONS) {
-        return wm_fail(
-            WARM_EXITING,
-            "the thread is ending, and its thread-local data is gone");
+        return WARM_EXITING;
     }
-    if (pthread_setspecific(key, &mine) != 0) {
-        return wm_fail(WARM_OUT_OF_MEMORY,
-                       "no memory for the thread's destructor");
-    }
-    return WARM_OK;
+    return pthread_setspecific(key, &mine) == 0 ? WARM_OK : WARM_OUT_OF_MEMORY;
 }
 
 /* The thread's window of the runtime, or null. Frees windows on its way whose
@@ -316,7 +344,8 @@ static void reset(wm_window *window)
     window->stream = NULL;
 }
 
-/* The thread's first call: gets it a spare window, or a new one. */
+/* The thread's first call: gets it a spare window, or a new one. Sets no error.
+ */
 static warm_status get_first(warm_runtime *runtime, wm_window **window)
 {
     warm_status status = arm_destructor();
@@ -330,8 +359,7 @@ static warm_status get_first(warm_runtime *runtime, wm_window **window)
         found = make(runtime);
     }
     if (found == NULL) {
-        return wm_fail(WARM_OUT_OF_MEMORY,
-                       "no memory for the records of a thread");
+        return WARM_OUT_OF_MEMORY;
     }
     reset(found);
     found->next_of_thread = mine.list;
@@ -353,7 +381,7 @@ uint64_t wm_window_thread(void)
     return mine.number;
 }
 
-warm_status wm_window_get(warm_runtime *runtime, wm_window **window)
+warm_status wm_window_get_quietly(warm_runtime *runtime, wm_window **window)
 {
     wm_window *found = mine.list != NULL ? wm_window_find(runtime) : NULL;
 
@@ -363,6 +391,19 @@ warm_status wm_window_get(warm_runtime *runtime, wm_window **window)
     wm_window_current = found;
     *window = found;
     return WARM_OK;
+}
+
+warm_status wm_window_get(warm_runtime *runtime, wm_window **window)
+{
+    warm_status status = wm_window_get_quietly(runtime, window);
+
+    if (wm_likely(status == WARM_OK)) {
+        return status;
+    }
+    return status == WARM_EXITING
+               ? wm_fail(status, "the thread is ending, and its thread-local "
+                                 "data is gone")
+               : wm_fail(status, "no memory for the records of a thread");
 }
 
 /* Empties the window of a thread that releases the runtime. True if the window
@@ -377,7 +418,7 @@ static bool empty_and_stay(warm_runtime *runtime, wm_window *window)
     }
     stays = leave_streams(runtime, false);
     if (stays) {
-        release(runtime, window);
+        release(runtime, window, false);
         reset(window);
     }
     wm_runtime_unpin(runtime);
@@ -435,7 +476,7 @@ static bool close_wanted_locked(warm_runtime *runtime, const wm_visit *visit)
     bool was_open = false;
 
     for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
-        if (!is_state(w, WM_WINDOW_SPARE) &&
+        if ((!is_state(w, WM_WINDOW_SPARE) || has_magazines(w)) &&
             (visit->wanted == NULL || visit->wanted(w, visit->context))) {
             wm_biased_revoke(&w->biased, reasons);
             /* Revoked (SLOW) from birth: the owner always takes the lock. */
@@ -485,6 +526,7 @@ bool wm_window_visit(warm_runtime *runtime, const wm_visit *visit)
 {
     bool passed;
 
+    (void)wm_window_empty_ready(runtime);
     wm_lock_acquire(&runtime->windows_lock);
     passed = !close_wanted_locked(runtime, visit) || wm_biased_barrier();
     visit_revoked_locked(runtime, visit, passed);

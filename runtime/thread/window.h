@@ -16,6 +16,11 @@
  * windows without a thread and cuts the other windows' link to the runtime:
  * their memory then belongs to their thread.
  *
+ * The window of the thread that exited last is ready for the next thread, with
+ * its magazines as they are: a thread that begins finds blocks and the records
+ * of a cache. Whoever needs that memory, or reads figures of it, flushes them
+ * first (wm_window_empty_ready()).
+ *
  *   SPARE ──── first call of a thread ────► USED ── destroy ─► cut
  *     └◄─ the thread exits or releases ──────┘ └─ exits while the runtime
  *                                                 closes ─► LEFT
@@ -80,7 +85,7 @@ typedef struct wm_window_call {
 
 /* Whether a thread has the window; meaningless once it is cut. */
 enum wm_window_state {
-    WM_WINDOW_SPARE, /* no thread; empty */
+    WM_WINDOW_SPARE, /* no thread; empty, but for the ready one's magazines */
     WM_WINDOW_USED,  /* its owner thread */
     WM_WINDOW_LEFT   /* no thread: it exited while the runtime was closing */
 };
@@ -290,8 +295,9 @@ static inline void *wm_window_held(wm_window *window, warm_kind kind,
 
 /* Finds or makes the calling thread's window of a live runtime and makes it the
  * current one. Status: OUT_OF_MEMORY; EXITING (the thread has run its last
- * destructors). */
+ * destructors). get_quietly() leaves the thread's last error as it is. */
 warm_status wm_window_get(warm_runtime *runtime, wm_window **window);
+warm_status wm_window_get_quietly(warm_runtime *runtime, wm_window **window);
 
 /* The calling thread's window of the runtime, or null. */
 wm_window *wm_window_find(warm_runtime *runtime);
@@ -324,6 +330,10 @@ typedef struct wm_visit {
  * The caller holds no lock of rank WM_RANK_WINDOWS or above and is in no hit.
  */
 bool wm_window_visit(warm_runtime *runtime, const wm_visit *visit);
+
+/* Flushes what the last thread that exited left in its window. True: there were
+ * magazines. No lock of rank WM_RANK_WINDOWS or above is held. */
+bool wm_window_empty_ready(warm_runtime *runtime);
 
 /* At exit of the process: closes every window of the runtime for ever, and
  * windows that are made later, so that all hits fail, those of handles too.

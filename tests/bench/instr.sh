@@ -164,6 +164,10 @@ goal 'reserve a handle held, the call itself' "$call" 14
 goal 'thread that reserves once, above a bare one' "$above" 1200
 goal 'thread with three buffers, above a bare one' "$(short_above warmpool)" \
     "$(torch=$(short_above torch); echo "${torch:-4133}")"
+two=$(awk -v a="${per_op[reserve_two warmpool]:-}" \
+    -v b="${per_op[reserve_two floor]:-}" \
+    'BEGIN { if (a != "" && b != "") printf "%.0f", a - b }')
+goal 'two streams in turn, above the library' "$two" 250
 cat <<'END'
 elsewhere (2 vCPU Xeon, gcc 12), with the loop around (4 of the TLS read; 9 of
 warmpool, which has more arguments): TLS read 7; PyTorch reserve 115, bound 537,

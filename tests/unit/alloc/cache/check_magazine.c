@@ -898,10 +898,123 @@ WT_TEST(test_a_late_destructor_has_a_window_of_its_own)
     pthread_create(&thread, NULL, end_with_a_late_call, &status);
     pthread_join(thread, NULL);
     wt_ok(status);
+    (void)wm_window_empty_ready(runtime);
     for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
         ck_assert_ptr_null(atomic_load(&w->magazines));
     }
     pthread_key_delete(late);
+}
+
+/* ---- threads that come and go -------------------------------------------- */
+
+enum { BRIEFLY = 3 };
+
+struct brief {
+    void *block[BRIEFLY];
+    warm_status status;
+};
+
+static void allocate_briefly(void *argument, unsigned index)
+{
+    struct brief *b = argument;
+
+    (void)index;
+    b->status = WARM_OK;
+    for (int i = 0; i < BRIEFLY && b->status == WARM_OK; i++) {
+        b->status = warm_pinned_alloc(runtime, (size_t)SIZE << i, &b->block[i]);
+    }
+    for (int i = 0; i < BRIEFLY && b->status == WARM_OK; i++) {
+        b->status = warm_free(b->block[i]);
+    }
+}
+
+static struct brief live_briefly(void)
+{
+    struct brief b = {.status = WARM_OK};
+
+    wt_threads(1, allocate_briefly, &b);
+    wt_ok(b.status);
+    return b;
+}
+
+static uint64_t sets(void)
+{
+    return runtime->pinned->space.group.arenas[0].sets;
+}
+
+/* The next thread has what the last one had, as if it were that thread. */
+WT_TEST(test_G1_B2_next_thread_has_the_cache_of_the_last)
+{
+    struct brief first = live_briefly(), next;
+    const wm_magazine_set *set;
+
+    ck_assert_uint_eq(sets(), 1);
+    set = atomic_load(&atomic_load(&runtime->ready_window)->magazines);
+    ck_assert_ptr_nonnull(set);
+    for (int i = 0; i < 3; i++) {
+        next = live_briefly();
+        ck_assert_mem_eq(next.block, first.block, sizeof next.block);
+        ck_assert_ptr_eq(
+            atomic_load(&atomic_load(&runtime->ready_window)->magazines), set);
+    }
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.allocated, 4 * BRIEFLY);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
+}
+
+/* It is everybody's all the same: it is idle in statistics, and others use it
+ * before anything is obtained. */
+WT_TEST(test_G1_B2_what_a_thread_left_is_idle)
+{
+    struct brief first = live_briefly();
+    uint64_t before = obtained();
+    void *block[BRIEFLY];
+
+    for (int i = 0; i < BRIEFLY; i++) {
+        block[i] = take((size_t)SIZE << i);
+        ck_assert_uint_eq(obtained(), before);
+    }
+    ck_assert_ptr_null(atomic_load(&runtime->ready_window));
+    for (int i = 0; i < BRIEFLY; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    first = live_briefly();
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
+    wt_ok(warm_thread_release(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 0);
+    ck_assert_uint_eq(sets(), 0);
+    (void)first;
+}
+
+/* What streams may still use is not left in a window: only the thread that
+ * freed it can record their events. */
+static void free_used(void *argument, unsigned index)
+{
+    struct brief *b = argument;
+
+    (void)index;
+    b->status = warm_pinned_alloc(runtime, SIZE, &b->block[0]);
+    if (b->status == WARM_OK) {
+        b->status = warm_record_stream(b->block[0], b->block[1]);
+    }
+    if (b->status == WARM_OK) {
+        b->status = warm_free(b->block[0]);
+    }
+}
+
+WT_TEST(test_G1_B4_pending_blocks_do_not_wait_in_a_window)
+{
+    struct brief b = {.status = WARM_OK};
+    warm_stream stream = NULL;
+
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    b.block[1] = stream;
+    wt_threads(1, free_used, &b);
+    wt_ok(b.status);
+    ck_assert_uint_eq(sets(), 0);
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    wt_ok(warm_stream_destroy(runtime, stream));
 }
 
 /* One thread against a plain model of what the figures must be. */
