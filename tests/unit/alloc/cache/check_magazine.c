@@ -928,6 +928,12 @@ static void allocate_briefly(void *argument, unsigned index)
     }
 }
 
+static void *run_briefly(void *argument)
+{
+    allocate_briefly(argument, 0);
+    return NULL;
+}
+
 static struct brief live_briefly(void)
 {
     struct brief b = {.status = WARM_OK};
@@ -1202,4 +1208,37 @@ WT_TEST(test_a_thread_does_without_a_set)
     a = take(SIZE);
     ck_assert_ptr_nonnull(my_set());
     wt_ok(warm_free(a));
+}
+
+/* Windows change hands while other threads miss, and visit all caches. */
+static void come_and_go(void *argument, unsigned index)
+{
+    struct brief *b = argument;
+
+    for (int i = 0; i < 60; i++) {
+        void *block = NULL;
+        pthread_t thread;
+
+        if (index == 0) {
+            (void)wt_pinned_stats(runtime);
+            (void)warm_pinned_empty_cache(runtime, NULL);
+        } else if (index == 1) {
+            (void)warm_pinned_alloc(runtime, (size_t)SIZE << i % 6, &block);
+            (void)warm_free(block);
+        } else if (pthread_create(&thread, NULL, run_briefly, &b[index]) == 0) {
+            pthread_join(thread, NULL);
+        }
+    }
+}
+
+WT_TEST(test_G1_B14_windows_change_hands_while_others_look_for_memory)
+{
+    struct brief b[5] = {{.status = WARM_OK}};
+
+    wt_threads(5, come_and_go, b);
+    for (int i = 0; i < 5; i++) {
+        wt_ok(b[i].status);
+    }
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
+    ck_assert(wm_space_check(&runtime->pinned->space));
 }
