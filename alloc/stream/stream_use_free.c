@@ -10,13 +10,6 @@ static void drop_event(wm_timelines *set, wm_stream_use *use)
     }
 }
 
-static void defer(wm_timelines *set, wm_stream_use *use)
-{
-    drop_event(set, use);
-    atomic_fetch_add_explicit(&use->timeline->deferred, 1,
-                              memory_order_relaxed);
-}
-
 /* Records the event behind the stream's present work. If the driver fails,
  * waits for the stream; if that fails too, the block is LOST. */
 static enum wm_uses record_now(wm_timelines *set, wm_stream_use *use)
@@ -33,7 +26,7 @@ static enum wm_uses record_now(wm_timelines *set, wm_stream_use *use)
         }
     }
     if (capture != WM_CAPTURE_NONE) {
-        defer(set, use); /* recorded when the capture is over */
+        drop_event(set, use); /* recorded when the capture is over */
     }
     return WM_USES_PENDING;
 }
@@ -51,7 +44,7 @@ static enum wm_uses record_use(wm_timelines *set, wm_stream_use *use)
      * this thread's default stream does not matter. */
     if (status == WARM_OK && info.capture == WM_CAPTURE_ACTIVE &&
         wm_timeline_is_named_here(use->timeline)) {
-        defer(set, use);
+        drop_event(set, use);
         return WM_USES_PENDING;
     }
     if (status != WARM_OK || info.id != use->timeline->id) {
@@ -91,7 +84,7 @@ static enum wm_uses prepare_use(wm_timelines *set, wm_stream_use *use)
         return WM_USES_LOST;
     }
     if (due && wm_timeline_is_named_here(t)) {
-        defer(set, use); /* recorded when the capture is over */
+        drop_event(set, use); /* recorded when the capture is over */
     } else {
         outcome = adopted ? record_now(set, use) : record_use(set, use);
     }

@@ -27,9 +27,10 @@ struct wm_timeline {
     /* Written under lock timelines, never cleared. Relaxed: a use that began
      * before the change may see either value. */
     _Atomic bool adopted;
-    /* Number of blocks that were freed while the stream captured, since such
-     * blocks last got their event; 0: none. While it is not 0 the stream lives.
-     * Relaxed: a hint that the stream may be queried. */
+    /* Number of blocks that were freed without an event, since the stream
+     * captured, and wait in the queue; since such blocks last got their event;
+     * 0: none. Not counted if the stream is adopted. While it is not 0 the
+     * stream lives. Relaxed: a hint that the stream may be queried. */
     _Atomic uint64_t deferred;
     /* The thread of this default stream exited: no thread can name the stream.
      * Relaxed: written after the thread's last event is in the queue, whose

@@ -436,13 +436,18 @@ void wm_timelines_publish(wm_timelines *set, wm_block *block)
                           .count = 1,
                           .bytes = block->bytes,
                           .since_ns = UINT64_MAX};
+        bool adopted = wm_timeline_is_adopted(t);
         size_t bytes_max;
 
         use->next_in_batch = NULL;
         /* The use's own reference may be dropped as soon as the use is
          * published. */
         wm_timeline_hold(t);
-        if (use->event != NULL || !wm_timeline_is_adopted(t)) {
+        if (use->event == NULL && !adopted) {
+            /* Here: a block that is lost for another stream waits for none. */
+            atomic_fetch_add_explicit(&t->deferred, 1, memory_order_relaxed);
+        }
+        if (use->event != NULL || !adopted) {
             wm_batch_enqueue(set, t, use, block->bytes, 0);
         } else if (wm_batch_join(set, t, &batch, 0, &bytes_max)) {
             wm_timeline_close_full(set, t, NULL);

@@ -333,6 +333,42 @@ WT_TEST(test_B6_B7_stream_retired_while_it_captures)
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
 }
 
+static uint64_t deferred_of(warm_stream s)
+{
+    uint64_t deferred = 0;
+    wm_timeline *t = NULL;
+
+    while ((t = wm_timeline_next_named_locked(timelines(), s, t)) != NULL) {
+        deferred += atomic_load(&t->deferred);
+    }
+    return deferred;
+}
+
+/* A block waits for the end of one stream's capture, but the driver fails for
+ * its other stream: it is lost, and waits for nothing. The first stream may be
+ * destroyed, and is not queried any more. */
+WT_LOOP_TEST(test_B6_B7_a_lost_block_waits_for_no_capture, 2)
+{
+    void *block = take();
+    warm_graph graph = NULL;
+    warm_stream other;
+
+    make_stream(&other);
+    wt_ok(warm_record_stream(block, _i == 0 ? stream : other));
+    wt_ok(warm_record_stream(block, _i == 0 ? other : stream));
+    wt_ok(wm_driver_capture_begin(runtime->driver, stream));
+    fail_call("event_mark", 1, 1);
+    fail_call("stream_synchronize", 1, 1);
+    wt_ok(warm_free(block));
+    fail_call("event_mark", 0, 0);
+    fail_call("stream_synchronize", 0, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
+    ck_assert_uint_eq(deferred_of(stream), 0);
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    destroy_unannounced(other);
+}
+
 /* ---- the end ---------------------------------------------------------- */
 
 /* The timeline where a walk stands leaves the tables, and then the next one:
