@@ -82,6 +82,23 @@ wm_timeline *wm_timeline_next_locked(wm_timelines *set, const wm_timeline *t)
     return bucket < set->by_id + WM_TIMELINE_BUCKETS ? *bucket : NULL;
 }
 
+wm_timeline *wm_timeline_next(wm_timelines *set, wm_timeline *t,
+                              wm_timeline_find_fn *find, const void *context)
+{
+    wm_timeline *next;
+
+    wm_lock_acquire(&set->lock);
+    next = find(set, t, context);
+    if (next != NULL) {
+        wm_timeline_hold(next);
+    }
+    wm_lock_release(&set->lock);
+    if (t != NULL) {
+        wm_timeline_drop(set, t);
+    }
+    return next;
+}
+
 static void insert_locked(wm_timelines *set, wm_timeline *t)
 {
     wm_timeline **by_id = bucket_of(set->by_id, t->id);

@@ -21,27 +21,23 @@ static bool may_be_asked(wm_timeline *t)
            (wm_stream_is_default(t->stream) && wm_timeline_is_named_here(t));
 }
 
-/* The next timeline behind t, whose reference is dropped, or the first one (t
- * null), that is on the device (negative: any) and not of stream except; with a
- * reference, or null. adopted: only adopted streams; else only streams that may
- * be queried. */
-static wm_timeline *next_on(wm_timelines *set, wm_timeline *t, int device,
-                            warm_stream except, bool adopted)
-{
-    wm_timeline *next = t;
+/* Timelines on the device (negative: any) and not of stream except. */
+struct those {
+    int device;
+    warm_stream except;
+    bool adopted; /* adopted streams; else all streams that may be queried */
+};
 
-    wm_lock_acquire(&set->lock);
-    do {
+static wm_timeline *find_locked(wm_timelines *set, const wm_timeline *t,
+                                const void *context)
+{
+    const struct those *those = context;
+    wm_timeline *next = wm_timeline_next_locked(set, t);
+
+    while (next != NULL && (!is_on(next, those->device, those->except) ||
+                            !(those->adopted ? wm_timeline_is_adopted(next)
+                                             : may_be_asked(next)))) {
         next = wm_timeline_next_locked(set, next);
-    } while (next != NULL &&
-             (!is_on(next, device, except) ||
-              !(adopted ? wm_timeline_is_adopted(next) : may_be_asked(next))));
-    if (next != NULL) {
-        wm_timeline_hold(next);
-    }
-    wm_lock_release(&set->lock);
-    if (t != NULL) {
-        wm_timeline_drop(set, t);
     }
     return next;
 }
@@ -50,10 +46,11 @@ static wm_timeline *next_on(wm_timelines *set, wm_timeline *t, int device,
  * of them; waits for batches that other threads are closing. */
 static void close_all_batches(wm_timelines *set)
 {
+    const struct those adopted = {WM_DEVICE_UNKNOWN, NULL, true};
     wm_timeline *t = NULL;
 
     (void)set->ops->collect(set, NULL, UINT64_MAX);
-    while ((t = next_on(set, t, WM_DEVICE_UNKNOWN, NULL, true)) != NULL) {
+    while ((t = wm_timeline_next(set, t, find_locked, &adopted)) != NULL) {
         wm_batch_close_now(set, t);
     }
 }
@@ -217,11 +214,13 @@ static bool may_capture(wm_timelines *set, wm_timeline *t)
 bool wm_timelines_ask(wm_timelines *set, int device, warm_stream except)
 {
     warm_error before = {.size = sizeof before};
+    const struct those asked = {device, except, false};
     wm_timeline *t = NULL;
     bool captures = false;
 
     warm_last_error(&before);
-    while (!captures && (t = next_on(set, t, device, except, false)) != NULL) {
+    while (!captures &&
+           (t = wm_timeline_next(set, t, find_locked, &asked)) != NULL) {
         captures = may_capture(set, t);
     }
     if (t != NULL) {

@@ -222,6 +222,14 @@ wm_timeline *wm_timeline_next_locked(wm_timelines *set, const wm_timeline *t);
 wm_timeline *wm_timeline_next_named_locked(wm_timelines *set,
                                            warm_stream stream,
                                            const wm_timeline *t);
+/* A walk without the lock: the timeline that find() returns, with a reference;
+ * null: the end. t, behind which it searches, or null, has a reference that is
+ * dropped. */
+typedef wm_timeline *wm_timeline_find_fn(wm_timelines *set,
+                                         const wm_timeline *t,
+                                         const void *context);
+wm_timeline *wm_timeline_next(wm_timelines *set, wm_timeline *t,
+                              wm_timeline_find_fn *find, const void *context);
 /* Removes t from both tables; ends its announcement. */
 void wm_timeline_remove_locked(wm_timelines *set, wm_timeline *t);
 void wm_timeline_end_announced_locked(wm_timelines *set, wm_timeline *t);

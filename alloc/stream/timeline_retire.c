@@ -138,22 +138,12 @@ warm_status wm_timelines_adopt(wm_timelines *set, warm_stream stream,
 
 /* ---- a thread exits ----------------------------------------------------- */
 
-/* The calling thread's next per-thread default stream behind t, whose reference
- * is dropped, or the first one (t null); with a reference, or null. */
-static wm_timeline *next_own(wm_timelines *set, wm_timeline *t)
+/* The calling thread's next per-thread default stream behind t. */
+static wm_timeline *find_own_locked(wm_timelines *set, const wm_timeline *t,
+                                    const void *context)
 {
-    wm_timeline *next;
-
-    wm_lock_acquire(&set->lock);
-    next = wm_timeline_next_named_locked(set, WARM_STREAM_PER_THREAD, t);
-    if (next != NULL) {
-        wm_timeline_hold(next);
-    }
-    wm_lock_release(&set->lock);
-    if (t != NULL) {
-        wm_timeline_drop(set, t);
-    }
-    return next;
+    (void)context;
+    return wm_timeline_next_named_locked(set, WARM_STREAM_PER_THREAD, t);
 }
 
 bool wm_timelines_leave_thread(wm_timelines *set, bool exits)
@@ -164,7 +154,7 @@ bool wm_timelines_leave_thread(wm_timelines *set, bool exits)
     if (!atomic_load_explicit(&set->any_per_thread, memory_order_relaxed)) {
         return false;
     }
-    while ((t = next_own(set, t)) != NULL) {
+    while ((t = wm_timeline_next(set, t, find_own_locked, NULL)) != NULL) {
         bool announced;
 
         wm_lock_acquire(&set->lock);
