@@ -4,8 +4,8 @@
 #include "handles/handle.h"
 #include "runtime/base/callback.h"
 #include "runtime/base/status.h"
+#include "runtime/base/thread_start.h"
 
-#include <signal.h>
 #include <stdatomic.h>
 
 /* Creates one idle handle unless `count` are idle; *made: it did. On the
@@ -138,17 +138,11 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-/* The thread blocks all signals: handlers run on the program's threads. */
 static bool start_locked(wm_prewarm *prewarm, warm_runtime *runtime)
 {
-    sigset_t all, old;
-
     if (!prewarm->started) {
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &old);
         prewarm->started =
-            pthread_create(&prewarm->thread, NULL, thread_main, runtime) == 0;
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
+            wm_thread_start(&prewarm->thread, NULL, thread_main, runtime);
     }
     return prewarm->started;
 }

@@ -4,10 +4,9 @@
 #include "alloc/space/space_int.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/log.h"
+#include "runtime/base/thread_start.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -107,19 +106,14 @@ bool wm_pin_touch(void *base, size_t bytes, unsigned threads)
     struct touch t = {.base = base, .bytes = bytes};
     size_t pieces = (bytes + PIECE - 1) / PIECE;
     pthread_t helper[HELPERS];
-    sigset_t all, old;
     unsigned wanted = pieces < threads ? (unsigned)pieces : threads;
     unsigned started = 0;
 
     wanted = wanted > HELPERS ? HELPERS : wanted;
-    /* Signals are for the program's own threads. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     while (started + 1 < wanted &&
-           pthread_create(&helper[started], NULL, touch_pieces, &t) == 0) {
+           wm_thread_start(&helper[started], NULL, touch_pieces, &t)) {
         started++;
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     (void)touch_pieces(&t);
     for (unsigned i = 0; i < started; i++) {
         pthread_join(helper[i], NULL);

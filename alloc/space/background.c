@@ -8,9 +8,8 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/process.h"
+#include "runtime/base/thread_start.h"
 #include "runtime/thread/window.h"
-
-#include <signal.h>
 
 /* Bounds of the pause between two polls, in ns. */
 #define SHORTEST ((uint64_t)50000)
@@ -381,17 +380,11 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-/* The thread blocks all signals: handlers run on the program's threads. Status:
- * OUT_OF_MEMORY. */
+/* Status: OUT_OF_MEMORY. */
 static warm_status start_locked(wm_background *b)
 {
-    sigset_t all, old;
-
     if (!b->started) {
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &old);
-        b->started = pthread_create(&b->thread, NULL, thread_main, b) == 0;
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
+        b->started = wm_thread_start(&b->thread, NULL, thread_main, b);
     }
     return b->started
                ? WARM_OK

@@ -4,10 +4,9 @@
 #if WM_HAVE_CUDA
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/base/thread_start.h"
 #include "runtime/driver/loader.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 
 /* Sonames of cudart: the newest first, or the one before it first. */
@@ -76,14 +75,9 @@ static void *count(void *cuda)
  * thread can be started. */
 static bool ask_elsewhere(wm_cuda *c)
 {
-    sigset_t all, old;
     pthread_t thread;
-    bool started;
+    bool started = wm_thread_start(&thread, NULL, count, c);
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    started = pthread_create(&thread, NULL, count, c) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (started) {
         pthread_join(thread, NULL);
     }

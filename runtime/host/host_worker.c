@@ -8,8 +8,7 @@
 
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
-
-#include <signal.h>
+#include "runtime/base/thread_start.h"
 
 /* Host functions of users run on this stack; untouched pages take no memory.
  * BURST: items run under the lock before it is released once. */
@@ -23,20 +22,16 @@ static bool start_locked(wm_host *host)
 {
     wm_host_worker *worker = wm_meta_alloc(sizeof *worker);
     pthread_attr_t attr;
-    sigset_t all, old;
-    int error;
+    bool started;
 
     if (worker == NULL) {
         return false;
     }
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK_BYTES);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    error = pthread_create(&worker->thread, &attr, worker_main, host);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    started = wm_thread_start(&worker->thread, &attr, worker_main, host);
     pthread_attr_destroy(&attr);
-    if (error != 0) {
+    if (!started) {
         wm_meta_free(worker);
         return false;
     }
