@@ -6,7 +6,6 @@
 #include "runtime/cuda/cuda.h"
 
 #if WM_HAVE_CUDA
-#include "runtime/base/log.h"
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
 
@@ -180,8 +179,8 @@ void wm_cuda_device_pop(wm_driver *d, const wm_cuda_scope *scope)
     /* Fails only if the program has destroyed the context meanwhile. */
     if (scope->pushed &&
         wm_cuda_of(d)->cu.cuCtxPopCurrent_v2(&popped) != CUDA_SUCCESS) {
-        wm_log(WARM_LOG_WARNING, "cuCtxPopCurrent failed: the thread's "
-                                 "current CUDA context may have changed");
+        wm_driver_warn(d, "cuCtxPopCurrent failed: the thread's current CUDA "
+                          "context may have changed");
     }
 }
 

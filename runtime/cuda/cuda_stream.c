@@ -6,7 +6,6 @@
 #include "runtime/cuda/cuda.h"
 
 #if WM_HAVE_CUDA
-#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/base/thread_data.h"
 
@@ -405,7 +404,7 @@ static warm_status instantiate(wm_cuda *c, CUgraph graph, warm_graph *exec)
         WM_CUDA_RESULT(c, cuGraphInstantiateWithFlags, &made, graph, 0);
 
     if (c->cu.cuGraphDestroy(graph) != CUDA_SUCCESS) {
-        wm_log(WARM_LOG_WARNING, "cuGraphDestroy failed: a graph leaks");
+        wm_driver_warn(&c->base, "cuGraphDestroy failed: a graph leaks");
     }
     if (status == WARM_OK) {
         *exec = made;

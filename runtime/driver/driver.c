@@ -213,11 +213,26 @@ static warm_status call_begin(wm_driver *d, int call)
 WM_DRIVER_CALLS(DEFINE)
 #undef DEFINE
 
+static void log_warning(wm_driver *d)
+{
+    /* Relaxed: see the field. */
+    const char *text =
+        wm_unlikely(atomic_load_explicit(&d->warning, memory_order_relaxed) !=
+                    NULL)
+            ? atomic_exchange_explicit(&d->warning, NULL, memory_order_relaxed)
+            : NULL;
+
+    if (text != NULL) {
+        wm_log(WARM_LOG_WARNING, "%s", text);
+    }
+}
+
 warm_status wm_driver_look_slow(wm_driver *d, int device)
 {
     int cancel = wm_cancel_off();
     warm_status status = check(d, "context");
 
+    log_warning(d);
     if (status == WARM_OK) {
         status = d->ops->look(d, device);
     }
@@ -310,6 +325,7 @@ void wm_driver_notice_slow(wm_driver *d, int device)
         int cancel = wm_cancel_off();
 
         wm_assert(wm_lock_driver_call_allowed());
+        log_warning(d);
         d->ops->notice(d, device);
         wm_cancel_restore(cancel);
     }

@@ -321,6 +321,8 @@ struct wm_driver {
     /* Lost devices, a bit each; bit 63 stands for device 63 and all above.
      * Relaxed: a call that races with the reset counts as one before it. */
     _Atomic uint64_t lost;
+    /* Of wm_driver_warn(), not yet logged; or null. Relaxed: of a literal. */
+    _Atomic(const char *) warning;
     /* 1 + the device in whose context all page-locked memory is; 0: none yet.
      * Set once. Relaxed: a number, tied to no other data. */
     _Atomic int host_home;
@@ -366,6 +368,14 @@ warm_status wm_driver_check_lost(const wm_driver *d, int device);
 /* For a driver that notices a reset: the device is lost from now on, which is
  * logged once. */
 void wm_driver_lose(wm_driver *d, int device);
+
+/* For a driver, whose calls log nothing themselves: a log callback may call the
+ * library, which is in the middle of something. The text, a literal, is logged
+ * by the next wm_driver_look() or wm_driver_notice_reset(). */
+static inline void wm_driver_warn(wm_driver *d, const char *text)
+{
+    atomic_store_explicit(&d->warning, text, memory_order_relaxed);
+}
 
 /* The check of a call that hands out a handle or memory and does not hit: was
  * the device reset meanwhile, and can the thread's context be used? Status:

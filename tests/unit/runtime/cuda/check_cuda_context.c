@@ -682,6 +682,30 @@ WT_LOOP_TEST(test_A17_reset_is_noticed_before_anything_goes_back, ENDS)
     expect_a_new_one_works();
 }
 
+/* Calls of the driver log nothing: a log callback may call the library, which
+ * is in the middle of a batch then, or ends the thread's cache. The next check
+ * of the context logs what happened. */
+WT_TEST(test_G6_a_call_of_the_driver_logs_nothing)
+{
+    warm_event event = NULL;
+    CUcontext popped;
+
+    use_all_sorts();
+    cuda_ok(standin.cuCtxPushCurrent_v2(NULL));
+    warm_log_set(keep_warning, NULL);
+    standin.standin_fail("cuCtxPopCurrent_v2", 1, 0, CUDA_ERROR_UNKNOWN);
+    wt_ok(warm_event_create(runtime, 0, &event));
+    standin.standin_fail("cuCtxPopCurrent_v2", 0, 0, 0);
+    ck_assert_uint_eq(warnings, 0);
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_poll(runtime));
+        ck_assert_uint_eq(warnings, 1);
+        wt_contains(warning, "cuCtxPopCurrent failed");
+    }
+    cuda_ok(standin.cuCtxPopCurrent_v2(&popped));
+    wt_ok(warm_event_destroy(runtime, event));
+}
+
 /* Of a device that the runtime never used it is nothing to it. */
 WT_TEST(test_A17_reset_of_another_device_is_no_loss)
 {
