@@ -13,10 +13,41 @@ enum { PARTS = 4 };
 
 const wm_pending_stream wm_pending_no_stream;
 
-/* ---- a batch begins ------------------------------------------------------ */
+/* ---- the ring, and how a batch begins ------------------------------------ */
 
-void wm_pending_begin(wm_pending_stream *slot)
+void wm_pending_join_ring(wm_pending *pending, wm_pending_stream *slot)
 {
+    wm_pending_stream *turn = pending->turn != NULL ? pending->turn : slot;
+
+    atomic_store_explicit(&slot->drained, false, memory_order_relaxed);
+    if (slot->after != NULL) {
+        return;
+    }
+    slot->after = turn;
+    slot->before = pending->turn != NULL ? turn->before : slot;
+    slot->before->after = slot;
+    turn->before = slot;
+    pending->turn = turn;
+    pending->in_turn++;
+}
+
+void wm_pending_leave_ring(wm_pending *pending, wm_pending_stream *slot)
+{
+    if (slot->after == NULL) {
+        return;
+    }
+    slot->before->after = slot->after;
+    slot->after->before = slot->before;
+    if (pending->turn == slot) {
+        pending->turn = slot->after != slot ? slot->after : NULL;
+    }
+    slot->before = slot->after = NULL;
+    pending->in_turn--;
+}
+
+void wm_pending_begin(wm_magazine_set *set, wm_pending_stream *slot)
+{
+    wm_pending_join_ring(wm_magazine_set_pending(set), slot);
     slot->open.since_ns = wm_clock_ns();
     /* Other threads read a time not later than that of the oldest block. */
     if (atomic_load_explicit(&slot->blocks, memory_order_relaxed) == 0) {
@@ -64,9 +95,9 @@ static void count_stream(wm_magazine_set *set, wm_pending_stream *slot)
 void wm_pending_count_all(wm_magazine_set *set)
 {
     const wm_pending *pending = wm_magazine_set_pending(set);
-    wm_pending_stream *slot;
+    wm_pending_stream *slot = pending != NULL ? pending->turn : NULL;
 
-    for (slot = wm_pending_first(pending); slot != NULL; slot = slot->next) {
+    for (; slot != NULL; slot = wm_pending_after(pending, slot)) {
         if (slot->open.count > 0 || slot->closed > 0) {
             count_stream(set, slot);
         }
@@ -115,15 +146,19 @@ void wm_pending_recount(wm_magazine_set *set, wm_pending_stream *slot,
     add_slot(&own, slot);
     atomic_store_explicit(&slot->since_ns, own.since, memory_order_relaxed);
     atomic_store_explicit(&slot->blocks, own.blocks, memory_order_relaxed);
-    if (count == 0) {
+    pending->completed += count;
+    pending->completed_bytes += bytes;
+    pending->unsummed += count;
+    /* Once for as many blocks as there are slots: what a block costs does not
+     * grow with them. */
+    if (pending->unsummed < pending->in_turn) {
         return;
     }
+    pending->unsummed = 0;
     for (slot = pending->turn; slot != NULL;
          slot = wm_pending_after(pending, slot)) {
         add_slot(&all, slot);
     }
-    pending->completed += count;
-    pending->completed_bytes += bytes;
     if (all.uncounted > pending->peak) {
         pending->peak = all.uncounted;
     }
@@ -148,7 +183,7 @@ static void set_limits(const wm_magazine_set *set, wm_pending_stream *slot,
                        size_t bytes)
 {
     const wm_timelines *timelines = slot->timelines;
-    bool few = wm_magazine_set_pending(set)->in_use <= WM_PENDING_FEW;
+    bool few = wm_magazine_set_pending(set)->in_turn <= WM_PENDING_FEW;
     size_t most = timelines->batch_count;
 
     /* Relaxed: if two threads attach at once, each may get a full-size
@@ -243,33 +278,10 @@ static void change_slot_count(wm_timelines *timelines, wm_timeline *t,
                               memory_order_relaxed);
 }
 
-/* Its turn to be polled comes last. */
-static void join_ring(wm_pending *pending, wm_pending_stream *slot)
-{
-    wm_pending_stream *turn = pending->turn != NULL ? pending->turn : slot;
-
-    slot->after = turn;
-    slot->before = pending->turn != NULL ? turn->before : slot;
-    slot->before->after = slot;
-    turn->before = slot;
-    pending->turn = turn;
-    pending->in_use++;
-}
-
-static void leave_ring(wm_pending *pending, wm_pending_stream *slot)
-{
-    slot->before->after = slot->after;
-    slot->after->before = slot->before;
-    if (pending->turn == slot) {
-        pending->turn = slot->after != slot ? slot->after : NULL;
-    }
-    pending->in_use--;
-}
-
 void wm_pending_begin_stream(wm_magazine_set *set, wm_pending_stream *slot,
                              wm_timeline *t)
 {
-    join_ring(wm_magazine_set_pending(set), slot);
+    wm_magazine_set_pending(set)->in_use++;
     slot->stream = t->stream;
     slot->references = 1;
     change_slot_count(slot->timelines, t, 1);
@@ -287,7 +299,8 @@ void wm_pending_detach(wm_magazine_set *set, wm_pending_stream *slot)
     } else if (t != NULL) {
         (void)wm_pending_flush(set, slot, false);
         slot->stream = NULL;
-        leave_ring(wm_magazine_set_pending(set), slot);
+        wm_pending_leave_ring(wm_magazine_set_pending(set), slot);
+        wm_magazine_set_pending(set)->in_use--;
         atomic_store_explicit(&slot->timeline, NULL, memory_order_relaxed);
         change_slot_count(slot->timelines, t, -1);
         wm_timeline_drop_many(slot->timelines, t, slot->references);
@@ -377,6 +390,7 @@ static void collect_window(wm_window *window, void *context)
 {
     struct collection *collection = context;
     wm_magazine_set *set = wm_cache_set_of(window);
+    const wm_pending *pending;
     wm_pending_stream *slot;
 
     collection->visited = true;
@@ -385,13 +399,17 @@ static void collect_window(wm_window *window, void *context)
     }
     atomic_fetch_add_explicit(&collection->timelines->visits, 1,
                               memory_order_relaxed);
-    for (slot = wm_pending_first(wm_magazine_set_pending(set)); slot != NULL;
-         slot = slot->next) {
-        if (collection->t == NULL) {
-            (void)wm_pending_flush(set, slot, true);
-        } else if (wm_pending_timeline(slot) == collection->t) {
+    pending = wm_magazine_set_pending(set);
+    if (collection->t != NULL) {
+        slot = wm_pending_find(pending, collection->t->stream);
+        if (slot != NULL && wm_pending_timeline(slot) == collection->t) {
             wm_pending_detach(set, slot);
         }
+        return;
+    }
+    slot = pending != NULL ? pending->turn : NULL;
+    for (; slot != NULL; slot = wm_pending_after(pending, slot)) {
+        (void)wm_pending_flush(set, slot, true);
     }
 }
 

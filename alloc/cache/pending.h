@@ -69,12 +69,16 @@ enum wm_pending_request {
 };
 
 /* Guarded by the window, except for fields that other threads read. Stays until
- * the set ends, and is reused for other streams. */
+ * the set ends, and is reused for other streams.
+ *
+ * From its first block on the slot has a turn to be polled by a miss, until it
+ * is empty at its turn and its timeline was found empty as well. So a thread
+ * that used a thousand streams costs what its present streams cost. */
 typedef struct wm_pending_stream {
     warm_stream stream;                   /* null: unused */
     struct wm_pending_stream *next;       /* const: made before it */
     struct wm_pending_stream *next_spare; /* if it is not in the table */
-    /* In the ring of slots with a stream. */
+    /* In the ring of slots in turn; null: it is not there. */
     struct wm_pending_stream *before, *after;
     /* Relaxed: other threads read it to decide whether a visit is worth it. */
     _Atomic(wm_timeline *) timeline;
@@ -84,6 +88,9 @@ typedef struct wm_pending_stream {
      * later than that of the oldest block. */
     _Atomic size_t blocks;
     _Atomic uint64_t since_ns;
+    /* Its blocks are in the timeline, and the owner's last poll left none
+     * there. Relaxed: a hint, which the owner writes without the lock. */
+    _Atomic bool drained;
     size_t references; /* at least one, of a slot in use */
     size_t count_max;  /* bounds of the open batch: blocks, */
     size_t bytes_max;  /* and bytes */
@@ -102,13 +109,15 @@ typedef struct wm_pending {
     /* Blocks that completed while the arena did not count them as pending,
      * since the last merge; and the most of such blocks at one time. */
     size_t completed, completed_bytes, peak, peak_bytes;
+    size_t unsummed; /* blocks that completed since the last sum for the peak */
     /* The slots by stream, from the hash of a stream on; 2^bits entries, and
      * behind them the last ones' probes. An entry once filled stays so until
      * the table grows: a search ends at an empty one. */
     wm_pending_stream **table;
     unsigned bits;
-    unsigned in_use;         /* slots with a stream */
-    wm_pending_stream *turn; /* of their ring: polled next by a miss; or null */
+    unsigned in_use;          /* slots with a stream */
+    unsigned in_turn;         /* of these, in the ring */
+    wm_pending_stream *turn;  /* of the ring: polled next by a miss; or null */
     wm_pending_stream *spare; /* unused, and not in the table */
     /* All slots, the one made last first. Stored with release, loaded with
      * acquire: other threads read them. */
@@ -148,7 +157,7 @@ static inline wm_pending_stream *wm_pending_find(const wm_pending *pending,
     return NULL;
 }
 
-/* Iterates over the slots with a stream, from pending->turn on; null: the end.
+/* Iterates over the slots in turn, from pending->turn on; null: the end.
  * The window is locked, and the ring does not change meanwhile. */
 static inline wm_pending_stream *wm_pending_after(const wm_pending *pending,
                                                   const wm_pending_stream *slot)

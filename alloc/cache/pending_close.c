@@ -284,19 +284,23 @@ void wm_pending_close(wm_window *window, wm_pending_stream *slot, bool mine)
 /* ---- a miss -------------------------------------------------------------- */
 
 /* The slots that a miss polls: a few, in turn, so that with a thousand streams
- * it costs no more than with a few. The window is locked. */
+ * it costs no more than with a few. Slots that have nothing to poll lose their
+ * turn. The window is locked. */
 static unsigned take_turn(wm_magazine_set *set, wm_pending_stream **few)
 {
     wm_pending *pending = wm_magazine_set_pending(set);
-    wm_pending_stream *slot = pending != NULL ? pending->turn : NULL;
-    unsigned count = 0;
+    unsigned left = pending != NULL ? pending->in_turn : 0, count = 0;
 
-    while (slot != NULL && count < WM_PENDING_FEW) {
-        few[count++] = slot;
-        slot = wm_pending_after(pending, slot);
-    }
-    if (slot != NULL) {
-        pending->turn = slot;
+    for (; left > 0 && count < WM_PENDING_FEW; left--) {
+        wm_pending_stream *slot = pending->turn;
+
+        pending->turn = slot->after;
+        if (slot->open.count == 0 && slot->closed == 0 &&
+            atomic_load_explicit(&slot->drained, memory_order_relaxed)) {
+            wm_pending_leave_ring(pending, slot);
+        } else {
+            few[count++] = slot;
+        }
     }
     return count;
 }
@@ -337,6 +341,7 @@ static bool poll_closed(wm_arena_group *group, wm_window *window,
 }
 
 struct mine {
+    wm_pending_stream *slot;
     wm_timeline *timeline; /* with a reference */
     bool full;             /* its open batch is full */
 };
@@ -353,6 +358,7 @@ static unsigned flush_mine(wm_magazine_set *set, wm_pending_stream *const *few,
         wm_timeline *t = wm_pending_timeline(few[i]);
 
         if (t != NULL && (few[i]->closed == 0 || wm_timeline_is_retired(t))) {
+            mine[found].slot = few[i];
             mine[found].full = wm_pending_flush(set, few[i], false);
             mine[found++].timeline = t;
             wm_timeline_hold(t);
@@ -368,15 +374,19 @@ static bool poll_mine(wm_timelines *set, const struct mine *mine,
                       wm_window *window)
 {
     const wm_home home = {cache_done, window};
-    bool any = false, left;
+    bool any = false, left = true;
 
-    for (unsigned i = 0; i < count && !any; i++) {
+    for (unsigned i = 0; i < count && !any; i++, left = true) {
         if (mine[i].full && full) {
             wm_batch_close_older(set, mine[i].timeline, UINT64_MAX);
         }
         if (mine[i].full == full) {
             any =
                 wm_timeline_poll_ripe(set, mine[i].timeline, now, &home, &left);
+        }
+        if (!left) {
+            atomic_store_explicit(&mine[i].slot->drained, true,
+                                  memory_order_relaxed);
         }
     }
     return any;
@@ -386,7 +396,7 @@ bool wm_pending_poll_mine(wm_arena_group *group, uint64_t now)
 {
     wm_timelines *timelines = group->timelines;
     wm_pending_stream *few[WM_PENDING_FEW];
-    struct mine mine[WM_PENDING_FEW] = {{NULL, false}};
+    struct mine mine[WM_PENDING_FEW] = {{NULL, NULL, false}};
     wm_window *window;
     wm_magazine_set *set = wm_cache_lock_for(group, NULL, &window);
     const wm_pending *pending;
@@ -561,6 +571,7 @@ static void attach(wm_magazine_set *set, const wm_arena_group *group,
         }
         wm_pending_begin_stream(set, slot, t);
     }
+    wm_pending_join_ring(wm_magazine_set_pending(set), slot);
     if (slot->references == 1) {
         wm_timeline_hold_many(wm_pending_timeline(slot), WM_PENDING_STOCK);
         slot->references += WM_PENDING_STOCK;

@@ -86,8 +86,8 @@ wm_pending_record(wm_window *window, wm_block *block, warm_stream stream)
     return done;
 }
 
-/* Begins a batch: reads the clock. */
-void wm_pending_begin(wm_pending_stream *slot);
+/* Begins a batch: reads the clock; the slot gets a turn. */
+void wm_pending_begin(wm_magazine_set *set, wm_pending_stream *slot);
 
 /* Appends a block that the calling thread has claimed. True: the batch is
  * full. */
@@ -105,7 +105,7 @@ wm_pending_append(wm_magazine_set *set, wm_pending_stream *slot,
     atomic_store_explicit(&block->owner_stream, NULL, memory_order_relaxed);
     wm_magazine_count_free(set, block, false);
     if (wm_unlikely(count == 0)) {
-        wm_pending_begin(slot);
+        wm_pending_begin(set, slot);
     }
     open->block[count] = block;
     open->count = count + 1;

@@ -139,6 +139,37 @@ WT_TEST(test_B25_each_stream_has_a_slot)
     ck_assert_uint_eq(batched_blocks(), 0);
 }
 
+/* Streams that the thread does not use any more have no turn at a miss, and the
+ * batch of the one that it uses is as large as if it had used no other. */
+WT_TEST(test_B25_streams_of_the_past_do_not_make_batches_small)
+{
+    wm_arena_group *group = &runtime->pinned->space.group;
+    warm_stream past[2 * WM_PENDING_FEW];
+
+    for (int i = 0; i < 2 * WM_PENDING_FEW; i++) {
+        wt_ok(warm_stream_create(runtime, 0, &past[i]));
+        wt_free_used(take(), past[i]);
+        wt_free_used(take(), past[i]);
+    }
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(slots_in_turn(), 2 * WM_PENDING_FEW);
+    for (int i = 0; i < 6; i++) { /* polls each, and looks at each once more */
+        (void)wm_pending_poll_mine(group, ++now_ns);
+    }
+    ck_assert_uint_eq(slots_in_turn(), 0);
+    ck_assert_uint_eq(slots_in_use(), 2 * WM_PENDING_FEW);
+    wt_stop(runtime, past[0]);
+    do { /* the next batch has the new bounds */
+        wt_free_used(take(), past[0]);
+    } while (batched(past[0]) > 0);
+    for (unsigned i = 1; i < WM_BATCH_RIPE; i++) {
+        wt_free_used(take(), past[0]);
+        ck_assert_uint_eq(batched(past[0]), i);
+    }
+    ck_assert_uint_eq(slots_in_turn(), 1);
+    wt_go(runtime, past[0]);
+}
+
 /* The table is full: the stream that comes last has the slot, and what the one
  * before had batched is in its timeline. */
 WT_TEST(test_a_slot_that_another_stream_wants_is_emptied)

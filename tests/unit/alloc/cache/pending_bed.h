@@ -83,6 +83,13 @@ static inline unsigned slots_in_use(void)
     return pending != NULL ? pending->in_use : 0;
 }
 
+static inline unsigned slots_in_turn(void)
+{
+    const wm_pending *pending = pending_of_mine();
+
+    return pending != NULL ? pending->in_turn : 0;
+}
+
 /* The slot of this thread for the stream; of no stream if there is none. */
 static inline wm_pending_stream *slot_of(warm_stream s)
 {
