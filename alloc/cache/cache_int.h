@@ -65,9 +65,9 @@ void wm_pending_fini(wm_pending *pending);
 /* The set has moved to another arena. */
 void wm_pending_note_home(wm_magazine_set *set);
 
-/* The slot gets a turn, the last one, if it has none; or loses it. */
-void wm_pending_join_ring(wm_pending *pending, wm_pending_stream *slot);
-void wm_pending_leave_ring(wm_pending *pending, wm_pending_stream *slot);
+/* The slot gets a turn, the last one, if it has none; or becomes idle. */
+void wm_pending_want_turn(wm_pending *pending, wm_pending_stream *slot);
+void wm_pending_end_turn(wm_pending *pending, wm_pending_stream *slot);
 
 /* After batches left the slot: recomputes the slot's fields that other threads
  * read. count, bytes: of the blocks that completed uncounted. */

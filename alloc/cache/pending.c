@@ -13,41 +13,56 @@ enum { PARTS = 4 };
 
 const wm_pending_stream wm_pending_no_stream;
 
-/* ---- the ring, and how a batch begins ------------------------------------ */
+/* ---- turns, and how a batch begins --------------------------------------- */
 
-void wm_pending_join_ring(wm_pending *pending, wm_pending_stream *slot)
+static void insert_last(wm_pending_stream **ring, wm_pending_stream *slot)
 {
-    wm_pending_stream *turn = pending->turn != NULL ? pending->turn : slot;
+    wm_pending_stream *first = *ring != NULL ? *ring : slot;
 
-    atomic_store_explicit(&slot->drained, false, memory_order_relaxed);
-    if (slot->after != NULL) {
-        return;
-    }
-    slot->after = turn;
-    slot->before = pending->turn != NULL ? turn->before : slot;
+    slot->after = first;
+    slot->before = *ring != NULL ? first->before : slot;
     slot->before->after = slot;
-    turn->before = slot;
-    pending->turn = turn;
-    pending->in_turn++;
+    first->before = slot;
+    *ring = first;
 }
 
-void wm_pending_leave_ring(wm_pending *pending, wm_pending_stream *slot)
+static void leave_ring(wm_pending *pending, wm_pending_stream *slot)
 {
-    if (slot->after == NULL) {
-        return;
-    }
+    wm_pending_stream **ring = slot->in_turn ? &pending->turn : &pending->idle;
+
     slot->before->after = slot->after;
     slot->after->before = slot->before;
-    if (pending->turn == slot) {
-        pending->turn = slot->after != slot ? slot->after : NULL;
+    if (*ring == slot) {
+        *ring = slot->after != slot ? slot->after : NULL;
     }
     slot->before = slot->after = NULL;
-    pending->in_turn--;
+    pending->in_turn -= slot->in_turn;
+    slot->in_turn = false;
+}
+
+void wm_pending_want_turn(wm_pending *pending, wm_pending_stream *slot)
+{
+    atomic_store_explicit(&slot->drained, false, memory_order_relaxed);
+    if (!slot->in_turn) {
+        if (slot->after != NULL) {
+            leave_ring(pending, slot);
+        }
+        insert_last(&pending->turn, slot);
+        slot->in_turn = true;
+        pending->in_turn++;
+    }
+}
+
+void wm_pending_end_turn(wm_pending *pending, wm_pending_stream *slot)
+{
+    leave_ring(pending, slot);
+    insert_last(&pending->idle, slot);
+    slot->idle_since = pending->polls;
 }
 
 void wm_pending_begin(wm_magazine_set *set, wm_pending_stream *slot)
 {
-    wm_pending_join_ring(wm_magazine_set_pending(set), slot);
+    wm_pending_want_turn(wm_magazine_set_pending(set), slot);
     slot->open.since_ns = wm_clock_ns();
     /* Other threads read a time not later than that of the oldest block. */
     if (atomic_load_explicit(&slot->blocks, memory_order_relaxed) == 0) {
@@ -299,7 +314,7 @@ void wm_pending_detach(wm_magazine_set *set, wm_pending_stream *slot)
     } else if (t != NULL) {
         (void)wm_pending_flush(set, slot, false);
         slot->stream = NULL;
-        wm_pending_leave_ring(wm_magazine_set_pending(set), slot);
+        leave_ring(wm_magazine_set_pending(set), slot);
         wm_magazine_set_pending(set)->in_use--;
         atomic_store_explicit(&slot->timeline, NULL, memory_order_relaxed);
         change_slot_count(slot->timelines, t, -1);

@@ -46,6 +46,7 @@ enum {
     WM_PENDING_BITS_MAX = 11,
     WM_PENDING_PROBES = 4,
     WM_PENDING_FEW = 8,
+    WM_PENDING_IDLE = 4,
     WM_PENDING_OTHERS = 64 << 10
 };
 /* Most blocks of a slot's batch; most closed batches of a slot. */
@@ -72,14 +73,18 @@ enum wm_pending_request {
  * the set ends, and is reused for other streams.
  *
  * From its first block on the slot has a turn to be polled by a miss, until it
- * is empty at its turn and its timeline was found empty as well. So a thread
- * that used a thousand streams costs what its present streams cost. */
+ * is empty at its turn and its timeline was found empty as well: then it is
+ * idle. So a thread that used a thousand streams costs what its present streams
+ * cost. A slot that stays idle for WM_PENDING_IDLE times as many polls as there
+ * are slots is detached: much longer than in a rotation over all of them. */
 typedef struct wm_pending_stream {
     warm_stream stream;                   /* null: unused */
     struct wm_pending_stream *next;       /* const: made before it */
     struct wm_pending_stream *next_spare; /* if it is not in the table */
-    /* In the ring of slots in turn; null: it is not there. */
+    /* In the ring of slots in turn, or of idle ones; null: unused. */
     struct wm_pending_stream *before, *after;
+    bool in_turn;
+    uint64_t idle_since; /* pending->polls when it became idle */
     /* Relaxed: other threads read it to decide whether a visit is worth it. */
     _Atomic(wm_timeline *) timeline;
     wm_timelines *timelines; /* const */
@@ -118,6 +123,8 @@ typedef struct wm_pending {
     unsigned in_use;          /* slots with a stream */
     unsigned in_turn;         /* of these, in the ring */
     wm_pending_stream *turn;  /* of the ring: polled next by a miss; or null */
+    wm_pending_stream *idle;  /* of theirs: idle for longest; or null */
+    uint64_t polls;           /* by misses */
     wm_pending_stream *spare; /* unused, and not in the table */
     /* All slots, the one made last first. Stored with release, loaded with
      * acquire: other threads read them. */

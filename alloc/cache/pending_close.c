@@ -283,13 +283,23 @@ void wm_pending_close(wm_window *window, wm_pending_stream *slot, bool mine)
 
 /* ---- a miss -------------------------------------------------------------- */
 
+/* Detaches the slot that has been idle for longest, if that is long. */
+static void detach_idle(wm_magazine_set *set, const wm_pending *pending)
+{
+    wm_pending_stream *slot = pending->idle;
+
+    if (slot != NULL && pending->polls - slot->idle_since >
+                            (uint64_t)WM_PENDING_IDLE * pending->in_use) {
+        wm_pending_detach(set, slot);
+    }
+}
+
 /* The slots that a miss polls: a few, in turn, so that with a thousand streams
  * it costs no more than with a few. Slots that have nothing to poll lose their
  * turn. The window is locked. */
-static unsigned take_turn(wm_magazine_set *set, wm_pending_stream **few)
+static unsigned take_turn(wm_pending *pending, wm_pending_stream **few)
 {
-    wm_pending *pending = wm_magazine_set_pending(set);
-    unsigned left = pending != NULL ? pending->in_turn : 0, count = 0;
+    unsigned left = pending->in_turn, count = 0;
 
     for (; left > 0 && count < WM_PENDING_FEW; left--) {
         wm_pending_stream *slot = pending->turn;
@@ -297,7 +307,7 @@ static unsigned take_turn(wm_magazine_set *set, wm_pending_stream **few)
         pending->turn = slot->after;
         if (slot->open.count == 0 && slot->closed == 0 &&
             atomic_load_explicit(&slot->drained, memory_order_relaxed)) {
-            wm_pending_leave_ring(pending, slot);
+            wm_pending_end_turn(pending, slot);
         } else {
             few[count++] = slot;
         }
@@ -399,7 +409,7 @@ bool wm_pending_poll_mine(wm_arena_group *group, uint64_t now)
     struct mine mine[WM_PENDING_FEW] = {{NULL, NULL, false}};
     wm_window *window;
     wm_magazine_set *set = wm_cache_lock_for(group, NULL, &window);
-    const wm_pending *pending;
+    wm_pending *pending;
     unsigned count;
     bool any;
 
@@ -407,7 +417,13 @@ bool wm_pending_poll_mine(wm_arena_group *group, uint64_t now)
         return false;
     }
     pending = wm_magazine_set_pending(set);
-    count = take_turn(set, few);
+    if (pending == NULL) {
+        wm_biased_release(&window->biased);
+        return false;
+    }
+    pending->polls++;
+    detach_idle(set, pending);
+    count = take_turn(pending, few);
     if (poll_closed(group, window, pending, few, count)) {
         wm_biased_release(&window->biased); /* nothing is flushed */
         return true;
@@ -571,7 +587,7 @@ static void attach(wm_magazine_set *set, const wm_arena_group *group,
         }
         wm_pending_begin_stream(set, slot, t);
     }
-    wm_pending_join_ring(wm_magazine_set_pending(set), slot);
+    wm_pending_want_turn(wm_magazine_set_pending(set), slot);
     if (slot->references == 1) {
         wm_timeline_hold_many(wm_pending_timeline(slot), WM_PENDING_STOCK);
         slot->references += WM_PENDING_STOCK;

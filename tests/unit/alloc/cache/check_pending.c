@@ -170,6 +170,36 @@ WT_TEST(test_B25_streams_of_the_past_do_not_make_batches_small)
     wt_go(runtime, past[0]);
 }
 
+/* Slots of streams that are not used for long are detached, so that another
+ * thread may have the stream alone; those of streams in rotation are not. */
+WT_TEST(test_B25_slots_of_the_past_are_detached)
+{
+    enum { ALL = 4 * WM_PENDING_FEW, TURNS = 3 };
+    wm_arena_group *group = &runtime->pinned->space.group;
+    const wm_pending_stream *newest;
+    warm_stream all[ALL];
+
+    for (unsigned i = 0; i < TURNS * ALL; i++) {
+        if (i < ALL) {
+            wt_ok(warm_stream_create(runtime, 0, &all[i]));
+        }
+        wt_free_used(take(), all[i % ALL]);
+        (void)wm_pending_poll_mine(group, ++now_ns);
+        ck_assert_uint_eq(slots_in_use(), i < ALL ? i + 1 : ALL);
+    }
+    wt_ok(warm_poll(runtime));
+    newest = wm_pending_first(pending_of_mine());
+    for (int i = 0; i < 2 * WM_PENDING_IDLE * ALL; i++) {
+        (void)wm_pending_poll_mine(group, ++now_ns);
+    }
+    ck_assert_uint_eq(slots_in_use(), 0);
+    check_references(all[0], 0);
+    for (int i = 0; i < ALL; i++) { /* the records serve again */
+        wt_free_used(take(), all[i]);
+    }
+    ck_assert_ptr_eq(wm_pending_first(pending_of_mine()), newest);
+}
+
 /* The table is full: the stream that comes last has the slot, and what the one
  * before had batched is in its timeline. */
 WT_TEST(test_a_slot_that_another_stream_wants_is_emptied)
