@@ -540,17 +540,21 @@ void wm_cache_end(warm_runtime *runtime, wm_window *window)
 }
 
 /* Not if its blocks would then be of the wrong node, or arena, for the next
- * thread; nor if streams use them, whose events the exiting thread has to
- * record. */
+ * thread. Blocks that streams use go to the timelines. */
 bool wm_cache_may_wait(warm_runtime *runtime, wm_window *window)
 {
-    const wm_magazine_set *set = wm_cache_set_of(window);
+    wm_magazine_set *set = wm_cache_set_of(window);
     const wm_pending *pending = wm_magazine_set_pending(set);
+    bool may = runtime->driver->numa.nodes == 1 &&
+               (!set->group->parted || set->group->shards == 1) &&
+               wm_biased_is_hittable(&window->biased);
 
-    return runtime->driver->numa.nodes == 1 &&
-           (!set->group->parted || set->group->shards == 1) &&
-           wm_biased_is_hittable(&window->biased) &&
-           (pending == NULL || pending->in_use == 0);
+    if (may && pending != NULL && pending->in_use > 0) {
+        wm_biased_acquire(&window->biased);
+        wm_pending_end(set);
+        wm_biased_release(&window->biased);
+    }
+    return may;
 }
 
 /* Null: the calling thread has no set. */
