@@ -574,3 +574,62 @@ WT_TEST(test_B25_a_thread_does_without_a_class_or_a_slot)
     wt_ok(warm_stream_destroy(runtime, cost.stream));
     wt_runtime_end(runtime);
 }
+
+/* ---- bursts ---------------------------------------------------------------
+ */
+
+enum { BURST_STREAMS = 24, BURST = 200, BURST_THREADS = 3, FAULTS = 80 };
+
+static warm_stream burst_stream[BURST_STREAMS];
+
+/* Some blocks are not obtained or recorded: no failure of the test. */
+static void burst(void *argument, unsigned index)
+{
+    void *block[BURST] = {NULL};
+
+    (void)argument;
+    for (unsigned i = 0; i < BURST; i++) {
+        if (warm_pinned_alloc(runtime, (size_t)64 << (i + index) % 9,
+                              &block[i]) == WARM_OK) {
+            (void)warm_record_stream(block[i],
+                                     burst_stream[i * 5 % BURST_STREAMS]);
+        }
+    }
+    for (unsigned i = 0; i < BURST; i++) {
+        if (block[i] != NULL) {
+            (void)warm_free(block[i]);
+        }
+    }
+}
+
+/* Whichever record there is no memory for, threads that free on many streams
+ * lose no block. */
+WT_TEST(test_B25_a_burst_without_a_record_loses_no_block)
+{
+    for (unsigned n = 1; n <= FAULTS; n++) {
+        warm_space_stats stats;
+
+        runtime = wt_runtime(
+            &(warm_options){.size = sizeof(warm_options), .device = "host"});
+        for (int i = 0; i < BURST_STREAMS; i++) {
+            wt_ok(warm_stream_create(runtime, 0, &burst_stream[i]));
+        }
+        wm_meta_fail(n, false);
+        wt_threads(BURST_THREADS, burst, NULL);
+        wm_meta_fail(0, false);
+        for (int i = 0; i < BURST_STREAMS; i++) {
+            wt_ok(warm_stream_synchronize(runtime, burst_stream[i]));
+        }
+        wt_ok(warm_poll(runtime));
+        stats = wt_pinned_stats(runtime);
+        ck_assert_uint_eq(stats.live.current, 0);
+        ck_assert_uint_eq(stats.pending.current, 0);
+        ck_assert_uint_eq(stats.lost, 0);
+        ck_assert_uint_eq(stats.held_bytes.current, stats.idle_bytes);
+        ck_assert(wm_space_check_settled(&runtime->pinned->space));
+        for (int i = 0; i < BURST_STREAMS; i++) {
+            wt_ok(warm_stream_destroy(runtime, burst_stream[i]));
+        }
+        wt_runtime_end(runtime);
+    }
+}
