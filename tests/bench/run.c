@@ -208,7 +208,7 @@ bench_result bench_middle(const bench_result *result, unsigned count)
 
         for (unsigned k = 0; k < count; k++) {
             below += result[k].ns < result[i].ns ||
-                     (result[k].ns == result[i].ns && k < i);
+                     (k < i && result[k].ns == result[i].ns);
         }
         if (below == count / 2) {
             return result[i];

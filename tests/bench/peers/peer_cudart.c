@@ -59,11 +59,12 @@ static cudaError_t obtain(void **pointer, size_t bytes)
 
 static cudaError_t release(void *pointer)
 {
-    char *memory = (char *)pointer - HEAD;
+    char *memory;
     size_t bytes;
 
     count(&calls.others);
     if (pointer != NULL) {
+        memory = (char *)pointer - HEAD;
         bytes = *(size_t *)(void *)memory;
         atomic_fetch_sub(&calls.held, bytes);
         bench_unmap(memory, bytes + HEAD);

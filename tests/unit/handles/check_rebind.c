@@ -352,7 +352,7 @@ WT_TEST(test_A10_more_bindings_than_are_remembered)
         s[i] = wt_stream(runtime, 0);
     }
     for (int k = 0; k < KINDS; k++) {
-        char name[8];
+        char name[16];
 
         snprintf(name, sizeof name, "toy %d", k);
         wt_toy_init(&toy[k]);
