@@ -306,19 +306,22 @@ static inline void wm_stream_use_end(wm_timelines *set, wm_stream_use *use)
 }
 
 /* Bytes at which the open batch of a stream is full that has `out` bytes behind
- * events: a 32nd of these, so that what an open batch holds although the stream
- * may have completed it is little beside what the stream's work needs; at least
- * a part of batch_bytes, and at most all of it. It never falls as out grows: a
- * burst of n frees records few events. */
-enum { WM_BATCH_LEAST_PART = 4, WM_BATCH_OUT_PART = 32 };
+ * events. What an open batch holds is pending although the stream may have
+ * completed it: at most batch_bytes if little else is out, and less the more
+ * is, down to 3 % of it, so that pending memory is what the stream's work
+ * needs. n frees of one size at once record 32 + 32 log(n / 32) events, not n.
+ */
+enum { WM_BATCH_OUT_TIMES = 4, WM_BATCH_OUT_PART = 32 };
 
 static inline size_t wm_batch_bytes_max(const wm_timelines *set, size_t out)
 {
-    size_t least = set->batch_bytes / WM_BATCH_LEAST_PART;
+    size_t most = out < set->batch_bytes / WM_BATCH_OUT_TIMES
+                      ? set->batch_bytes - WM_BATCH_OUT_TIMES * out
+                      : 0;
     size_t part = out / WM_BATCH_OUT_PART;
 
-    part = part > least ? part : least;
-    return part < set->batch_bytes ? part : set->batch_bytes;
+    most = most > part ? most : part;
+    return most < set->batch_bytes ? most : set->batch_bytes;
 }
 
 /* Put a closed batch of so many bytes into the queue. _locked: t may be freed

@@ -39,7 +39,7 @@ WT_LOOP_TEST(test_count_bounds_what_a_slot_batches, 2)
 /* A slot has a part of what a batch may have. */
 WT_TEST(test_bytes_bound_what_a_slot_batches)
 {
-    reopen((warm_options){.batch_bytes = 4 * 4 * 3 * BYTES});
+    reopen((warm_options){.batch_bytes = 4 * 3 * BYTES});
     wt_stop(runtime, stream);
     for (unsigned round = 1; round <= 3; round++) {
         for (unsigned i = 1; i < 3; i++) {
@@ -717,7 +717,6 @@ WT_TEST(test_a_miss_that_fills_a_batch_asks_nobody_else)
     warm_stream other;
 
     reopen((warm_options){.batch_count = FULL,
-                          .batch_bytes = 64 << 20,
                           .segment = (FULL + OTHERS) * RUN,
                           .pinned_limit = (FULL + OTHERS) * RUN});
     other = stream_beside();
