@@ -549,9 +549,11 @@ bool wm_cache_may_wait(warm_runtime *runtime, wm_window *window)
                (!set->group->parted || set->group->shards == 1) &&
                wm_biased_is_hittable(&window->biased);
 
-    if (may && pending != NULL && pending->in_use > 0) {
+    if (may && pending != NULL) {
         wm_biased_acquire(&window->biased);
-        wm_pending_end(set);
+        if (pending->in_use > 0) {
+            wm_pending_end(set);
+        }
         wm_biased_release(&window->biased);
     }
     return may;
