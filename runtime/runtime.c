@@ -501,7 +501,7 @@ static struct {
     bool busy;             /* lock wm_process_lock */
     unsigned generation;   /* lock wm_process_lock: the process of both */
     wm_cond made;
-} standard = {.made = {PTHREAD_COND_INITIALIZER}};
+} standard = {.made = {0}};
 
 /* In the child of a fork the runtime belongs to the parent, and a thread that
  * was making it does not exist. */

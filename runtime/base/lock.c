@@ -3,8 +3,13 @@
 
 #include "runtime/base/status.h"
 
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #ifndef NDEBUG
 enum { MAX_HELD = 24 };
@@ -14,7 +19,7 @@ static _Thread_local struct {
     uint64_t taken; /* locks acquired since the thread began */
 } held;
 
-static void note_acquire(enum wm_rank rank)
+void wm_lock_note_acquire(enum wm_rank rank)
 {
     wm_assert(held.count < MAX_HELD);
     wm_assert(held.count == 0 || held.rank[held.count - 1] < rank);
@@ -22,7 +27,7 @@ static void note_acquire(enum wm_rank rank)
     held.taken++;
 }
 
-static void note_release(enum wm_rank rank)
+void wm_lock_note_release(enum wm_rank rank)
 {
     wm_assert(held.count > 0 && held.rank[held.count - 1] == rank);
     held.count--;
@@ -38,16 +43,6 @@ uint64_t wm_lock_taken(void)
     return held.taken;
 }
 #else
-static void note_acquire(enum wm_rank rank)
-{
-    (void)rank;
-}
-
-static void note_release(enum wm_rank rank)
-{
-    (void)rank;
-}
-
 bool wm_lock_driver_call_allowed(void)
 {
     return true;
@@ -61,13 +56,14 @@ uint64_t wm_lock_taken(void)
 
 void wm_lock_init(wm_lock *lock, enum wm_rank rank)
 {
-    pthread_mutex_init(&lock->mutex, NULL);
-    lock->rank = rank;
+    *lock = (wm_lock)WM_LOCK_INIT(rank);
 }
 
 void wm_lock_fini(wm_lock *lock)
 {
-    pthread_mutex_destroy(&lock->mutex);
+    (void)lock;
+    wm_assert(atomic_load_explicit(&lock->state, memory_order_relaxed) ==
+              WM_LOCK_FREE);
 }
 
 /* Attempts before a thread sleeps, and the longest pause between two attempts,
@@ -86,77 +82,104 @@ static void pause_a_while(unsigned count)
     }
 }
 
-bool wm_lock_acquire(wm_lock *lock)
+/* Sleeps while *word is value; may wake up early. timeout: null, none. Not a
+ * cancellation point. */
+static void sleep_while(_Atomic uint32_t *word, uint32_t value,
+                        const struct timespec *timeout)
+{
+    int error = errno;
+
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, timeout, NULL, 0);
+    errno = error;
+}
+
+static void wake(_Atomic uint32_t *word, int threads)
+{
+    int error = errno;
+
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, NULL, NULL, 0);
+    errno = error;
+}
+
+void wm_lock_wait(wm_lock *lock)
 {
     unsigned pauses = 1;
 
-    note_acquire(lock->rank);
-    if (pthread_mutex_trylock(&lock->mutex) == 0) {
-        return false;
-    }
     for (int i = 1; i < TRIES; i++) {
         pause_a_while(pauses);
         pauses = pauses < PAUSES ? 2 * pauses : PAUSES;
-        if (pthread_mutex_trylock(&lock->mutex) == 0) {
-            return true;
+        if (atomic_load_explicit(&lock->state, memory_order_relaxed) ==
+                WM_LOCK_FREE &&
+            wm_lock_try(lock)) {
+            return;
         }
     }
-    pthread_mutex_lock(&lock->mutex);
-    return true;
+    /* A thread that slept leaves WANTED: others may sleep, too. */
+    while (atomic_exchange_explicit(&lock->state, WM_LOCK_WANTED,
+                                    memory_order_acquire) != WM_LOCK_FREE) {
+        sleep_while(&lock->state, WM_LOCK_WANTED, NULL);
+    }
 }
 
-void wm_lock_release(wm_lock *lock)
+void wm_lock_wake(wm_lock *lock)
 {
-    /* First: once the mutex is free another thread may free its object. */
-    note_release(lock->rank);
-    pthread_mutex_unlock(&lock->mutex);
+    wake(&lock->state, 1);
 }
 
 void wm_cond_init(wm_cond *cond)
 {
-    pthread_condattr_t monotonic;
-
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&cond->cond, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    *cond = (wm_cond){0};
 }
 
 void wm_cond_fini(wm_cond *cond)
 {
-    pthread_cond_destroy(&cond->cond);
+    (void)cond;
+    wm_assert(atomic_load_explicit(&cond->waiters, memory_order_relaxed) == 0);
+}
+
+static void wait_for(wm_cond *cond, wm_lock *lock,
+                     const struct timespec *timeout)
+{
+    /* Relaxed, here and below: the lock orders them. */
+    uint32_t turn = atomic_load_explicit(&cond->turn, memory_order_relaxed);
+
+    atomic_fetch_add_explicit(&cond->waiters, 1, memory_order_relaxed);
+    wm_lock_release(lock);
+    sleep_while(&cond->turn, turn, timeout);
+    (void)wm_lock_acquire(lock);
+    atomic_fetch_sub_explicit(&cond->waiters, 1, memory_order_relaxed);
 }
 
 void wm_cond_wait(wm_cond *cond, wm_lock *lock)
 {
-    int cancel = wm_cancel_off();
-
-    pthread_cond_wait(&cond->cond, &lock->mutex);
-    wm_cancel_restore(cancel);
+    wait_for(cond, lock, NULL);
 }
 
 void wm_cond_wait_for(wm_cond *cond, wm_lock *lock, uint64_t ns)
 {
     const uint64_t second = 1000000000;
-    int cancel = wm_cancel_off();
-    struct timespec until;
+    const struct timespec timeout = {.tv_sec = (time_t)(ns / second),
+                                     .tv_nsec = (long)(ns % second)};
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    ns += (uint64_t)until.tv_nsec;
-    until.tv_sec += (time_t)(ns / second);
-    until.tv_nsec = (long)(ns % second);
-    pthread_cond_timedwait(&cond->cond, &lock->mutex, &until);
-    wm_cancel_restore(cancel);
+    wait_for(cond, lock, &timeout);
+}
+
+static void signal_some(wm_cond *cond, int threads)
+{
+    if (atomic_load_explicit(&cond->waiters, memory_order_relaxed) > 0) {
+        atomic_fetch_add_explicit(&cond->turn, 1, memory_order_relaxed);
+        wake(&cond->turn, threads);
+    }
 }
 
 void wm_cond_signal(wm_cond *cond)
 {
-    pthread_cond_signal(&cond->cond);
+    signal_some(cond, 1);
 }
 
 void wm_cond_broadcast(wm_cond *cond)
 {
-    pthread_cond_broadcast(&cond->cond);
+    signal_some(cond, INT_MAX);
 }
 
 void wm_wait_turn(unsigned turn)

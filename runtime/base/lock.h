@@ -12,6 +12,7 @@
 #define WM_LOCK_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -42,29 +43,78 @@ enum wm_rank {
     WM_RANK_DRIVER,  /* inside a driver: never held across the table */
 };
 
+/* A futex: acquiring and releasing it is one instruction each where no other
+ * thread wants it, inlined; with a pthread mutex the two calls were an eighth
+ * of the time of a miss (tests/bench/PROFILE.md). */
 typedef struct wm_lock {
-    pthread_mutex_t mutex;
-    enum wm_rank rank; /* const after init */
+    _Atomic uint32_t state; /* of enum wm_lock_state */
+    enum wm_rank rank;      /* const after init */
 } wm_lock;
 
+enum wm_lock_state {
+    WM_LOCK_FREE,
+    WM_LOCK_HELD,
+    WM_LOCK_WANTED /* held, and other threads may sleep until it is released */
+};
+
 typedef struct wm_cond {
-    pthread_cond_t cond;
+    _Atomic uint32_t turn;    /* signals so far, modulo 2^32 */
+    _Atomic uint32_t waiters; /* changed under the lock that they wait with */
 } wm_cond;
 
 #define WM_LOCK_INIT(r)                                                        \
     {                                                                          \
-        .mutex = PTHREAD_MUTEX_INITIALIZER, .rank = (r)                        \
+        .state = WM_LOCK_FREE, .rank = (r)                                     \
     }
 
 void wm_lock_init(wm_lock *lock, enum wm_rank rank);
 void wm_lock_fini(wm_lock *lock);
+/* Debug builds: the lock order. */
+void wm_lock_note_acquire(enum wm_rank rank);
+void wm_lock_note_release(enum wm_rank rank);
+/* For wm_lock_acquire(), while another thread holds the lock; and for
+ * wm_lock_release(), if threads may sleep. */
+void wm_lock_wait(wm_lock *lock);
+void wm_lock_wake(wm_lock *lock);
+/* For wm_lock_acquire() only: without the rank. */
+static inline bool wm_lock_try(wm_lock *lock)
+{
+    uint32_t state = WM_LOCK_FREE;
+
+    return atomic_compare_exchange_strong_explicit(
+        &lock->state, &state, WM_LOCK_HELD, memory_order_acquire,
+        memory_order_relaxed);
+}
 /* Returns whether another thread held the lock. */
-bool wm_lock_acquire(wm_lock *lock);
-void wm_lock_release(wm_lock *lock);
+static inline bool wm_lock_acquire(wm_lock *lock)
+{
+#ifndef NDEBUG
+    wm_lock_note_acquire(lock->rank);
+#endif
+    if (__builtin_expect(wm_lock_try(lock), 1)) {
+        return false;
+    }
+    wm_lock_wait(lock);
+    return true;
+}
+static inline void wm_lock_release(wm_lock *lock)
+{
+#ifndef NDEBUG
+    /* First: once the lock is free another thread may free its object. */
+    wm_lock_note_release(lock->rank);
+#endif
+    if (__builtin_expect(atomic_exchange_explicit(&lock->state, WM_LOCK_FREE,
+                                                  memory_order_release) ==
+                             WM_LOCK_WANTED,
+                         0)) {
+        wm_lock_wake(lock);
+    }
+}
 
 void wm_cond_init(wm_cond *cond);
 void wm_cond_fini(wm_cond *cond);
-/* Not a cancellation point; may wake up early. */
+/* Not a cancellation point; may wake up early. What a thread waits for changes
+ * under the lock only, and is signalled after that. */
 void wm_cond_wait(wm_cond *cond, wm_lock *lock);
 /* Waits at most ns nanoseconds of CLOCK_MONOTONIC. */
 void wm_cond_wait_for(wm_cond *cond, wm_lock *lock, uint64_t ns);
