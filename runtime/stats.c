@@ -201,6 +201,7 @@ static warm_status put_device_memory(wm_text *text, warm_runtime *runtime)
         put_duration(text, "driver_free", &stats.driver_free);
         put_count(text, "reset_bytes", stats.reset_bytes);
         put_count(text, "workspace_bytes", stats.workspace_bytes);
+        put_count(text, "above_bound", stats.above_bound);
         wm_text_put(text, "}");
         separator = ",";
     }

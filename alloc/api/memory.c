@@ -15,8 +15,8 @@
 
 _Static_assert(WARM_NODE_ANY == WM_NODE_UNKNOWN, "passed on as it is");
 
-static warm_status serve(warm_runtime *runtime, wm_request *request,
-                         void **pointer)
+static inline __attribute__((always_inline)) warm_status
+serve(warm_runtime *runtime, wm_request *request, void **pointer)
 {
     wm_pinned *pinned = runtime->pinned;
     warm_status status = WARM_OK;
@@ -60,7 +60,7 @@ static warm_status serve(warm_runtime *runtime, wm_request *request,
     return status;
 }
 
-static __attribute__((noinline, cold)) warm_status
+static __attribute__((noinline)) warm_status
 alloc_slow(warm_runtime *runtime, size_t bytes, void **pointer)
 {
     wm_request request = {.bytes = bytes};
@@ -76,8 +76,8 @@ alloc_missed(wm_window *window, size_t bytes, void **pointer)
 {
     warm_runtime *runtime = window->owner;
 
-    if (wm_magazine_alloc_larger(window, wm_private_routing(runtime), bytes,
-                                 pointer)) {
+    if (wm_magazine_alloc_any(window, wm_private_routing(runtime), bytes,
+                              pointer)) {
         return WARM_OK;
     }
     return alloc_slow(runtime, bytes, pointer);

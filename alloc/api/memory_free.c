@@ -49,10 +49,10 @@ static bool claim(wm_block *block, const void *pointer)
     return true;
 }
 
-static __attribute__((noinline)) warm_status free_slow(void *pointer)
+/* block: the record that the page map has for pointer. */
+static __attribute__((noinline)) warm_status free_slow(wm_block *block,
+                                                       void *pointer)
 {
-    wm_block *block = wm_block_from(pointer);
-
     if (pointer == NULL) {
         return WARM_OK;
     }
@@ -126,7 +126,24 @@ free_used(wm_window *window, wm_block *block, void *pointer)
     return wm_likely(wm_block_own(block) != NULL) &&
                    wm_likely(wm_pending_free(window, block))
                ? WARM_OK
-               : free_slow(pointer);
+               : free_slow(block, pointer);
+}
+
+/* Caches a block for which free_ours() found no room, if its set is not full.
+ */
+static bool push_any(wm_window *window, wm_state state, wm_block *block,
+                     char *base)
+{
+    const wm_stream_slot *slot;
+
+    if (wm_magazine_is_of(window, state)) {
+        return wm_magazine_push_any(
+            atomic_load_explicit(&window->magazines, memory_order_relaxed),
+            block, base, false);
+    }
+    slot = wm_stream_slot_at(window, state);
+    return wm_stream_slot_is_trusted(window->owner, slot) &&
+           wm_magazine_push_any(wm_stream_slot_set(slot), block, base, true);
 }
 
 /* Frees a block that the pointer cache does not have, or not as one that can be
@@ -140,7 +157,7 @@ static __attribute__((noinline)) warm_status free_found(wm_window *window,
 
     /* 1. Null, or not in our memory. */
     if (block == NULL) {
-        return free_slow(pointer);
+        return free_slow(block, pointer);
     }
     /* 2. Another thread's block: cached here if no stream used it. Acquire: the
      * block's other fields are those of its owner. */
@@ -149,7 +166,7 @@ static __attribute__((noinline)) warm_status free_found(wm_window *window,
         !wm_stream_slot_is_of(window, state)) {
         return wm_likely(wm_magazine_free_other(window, block, state, pointer))
                    ? WARM_OK
-                   : free_slow(pointer);
+                   : free_slow(block, pointer);
     }
     /* 3. This thread's block, but a visitor holds the biased lock: a used block
      * is batched under the lock. The slow path would bypass this thread's
@@ -158,10 +175,13 @@ static __attribute__((noinline)) warm_status free_found(wm_window *window,
         return wm_block_own(block) != NULL &&
                        wm_pending_free_visited(window, block, pointer)
                    ? WARM_OK
-                   : free_slow(pointer);
+                   : free_slow(block, pointer);
     }
     /* 4. This thread's block: as in warm_free(). */
     result = free_ours(window, block, pointer);
+    if (result == NO_ROOM && push_any(window, state, block, pointer)) {
+        result = FREED;
+    }
     wm_biased_leave(&window->biased);
     if (result == FREED) {
         return WARM_OK;
@@ -173,7 +193,7 @@ static __attribute__((noinline)) warm_status free_found(wm_window *window,
      * not the start of a live one. */
     return result == NO_ROOM && wm_stream_slot_free_slow(window, block)
                ? WARM_OK
-               : free_slow(pointer);
+               : free_slow(block, pointer);
 }
 
 /* All slow paths are tail calls, so that a hit saves no register. */

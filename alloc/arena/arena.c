@@ -14,96 +14,184 @@
 
 /* ---- the transfer cache ------------------------------------------------- */
 
-static void note_cached(wm_arena *arena, unsigned size_class, int change)
+/* Another thread has freed the block as well and owns it: the free that brought
+ * it here does not count. */
+static __attribute__((noinline, cold)) void drop_locked(wm_arena *arena,
+                                                        unsigned size_class)
 {
-    wm_transfer_cache *cache = &arena->transfer_cache;
-    size_t bytes = (size_t)change * wm_class_bytes(size_class);
+    const wm_tally tally = {.blocks = 1,
+                            .bytes = (int64_t)wm_class_bytes(size_class)};
 
-    atomic_store_explicit(
-        &cache->count[size_class],
-        (uint16_t)((int)wm_transfer_cache_count(cache, size_class) + change),
-        memory_order_relaxed);
-    cache->bytes += bytes;
-    arena->out_bytes -= bytes;
-    cache->used = true;
+    wm_arena_merge_tally_locked(arena, size_class, &tally);
+    arena->stats.double_frees++;
 }
 
-unsigned wm_transfer_cache_put_locked(wm_arena *arena, unsigned size_class,
-                                      const wm_entry *entries, unsigned count,
-                                      size_t bytes_max)
+static void empty_class_locked(wm_arena *arena, unsigned size_class)
 {
-    wm_transfer_cache *cache = &arena->transfer_cache;
-    wm_entry **stack = &cache->of[size_class];
-    unsigned have = wm_transfer_cache_count(cache, size_class);
-    size_t left = bytes_max > cache->bytes ? bytes_max - cache->bytes : 0;
-    size_t fit = left / wm_class_bytes(size_class);
+    wm_transfer_class *c = &arena->transfer_cache.of[size_class];
+    wm_entry entries[64];
+    unsigned count;
 
-    if (fit > WM_TRANSFER_CACHE_BLOCKS - have) {
-        fit = WM_TRANSFER_CACHE_BLOCKS - have;
+    while ((count = wm_transfer_take(c, 64, entries)) > 0) {
+        for (unsigned i = 0; i < count; i++) {
+            if (wm_likely(wm_transfer_has(entries[i].block))) {
+                wm_arena_put_locked(arena, entries[i].block);
+            } else {
+                drop_locked(arena, size_class);
+            }
+        }
     }
-    count = count < fit ? count : (unsigned)fit;
-    if (count > 0 && *stack == NULL) {
-        *stack = wm_meta_alloc(WM_TRANSFER_CACHE_BLOCKS * sizeof **stack);
-    }
-    if (count == 0 || *stack == NULL) {
-        return 0;
-    }
-    for (unsigned i = 0; i < count; i++) {
-        (*stack)[have + i] = entries[i];
-        wm_block_set_state(entries[i].block,
-                           wm_state_of_set(WM_BLOCK_CACHED, 0));
-    }
-    note_cached(arena, size_class, (int)count);
-    return count;
-}
-
-unsigned wm_transfer_cache_take_locked(wm_arena *arena, unsigned size_class,
-                                       unsigned count, wm_entry *entries)
-{
-    wm_transfer_cache *cache = &arena->transfer_cache;
-    unsigned have = wm_transfer_cache_count(cache, size_class);
-
-    count = count < have ? count : have;
-    if (count == 0) {
-        return 0;
-    }
-    for (unsigned i = 0; i < count; i++) {
-        entries[i] = cache->of[size_class][have - 1 - i];
-    }
-    note_cached(arena, size_class, -(int)count);
-    return count;
 }
 
 bool wm_arena_empty_transfer_cache_locked(wm_arena *arena)
 {
-    wm_entry entries[64];
-    unsigned count;
+    size_t before = arena->out_bytes;
 
-    if (arena->transfer_cache.bytes == 0) {
-        return false;
-    }
     for (unsigned i = 0; i < WM_CLASSES; i++) {
-        while ((count = wm_transfer_cache_take_locked(arena, i, 64, entries)) >
-               0) {
-            for (unsigned k = 0; k < count; k++) {
-                wm_arena_put_locked(arena, entries[k].block);
-            }
-        }
+        empty_class_locked(arena, i);
     }
-    return true;
+    return arena->out_bytes < before;
 }
 
 void wm_arena_age_transfer_cache_locked(wm_arena *arena)
 {
-    if (!arena->transfer_cache.used) {
-        (void)wm_arena_empty_transfer_cache_locked(arena);
+    for (unsigned i = 0; i < WM_CLASSES; i++) {
+        if (!wm_transfer_age(&arena->transfer_cache.of[i])) {
+            empty_class_locked(arena, i);
+        }
     }
-    arena->transfer_cache.used = false;
+}
+
+/* ---- what callers hold --------------------------------------- */
+
+/* Blocks whose claims an arena may leave with itself, by class. */
+static inline uint64_t class_room_max(unsigned size_class)
+{
+    return size_class == WM_CLASS_PAGES ? 0 : WM_ROOM_BLOCKS;
+}
+
+/* The most room that an arena keeps. */
+static const int64_t room_max[WM_LIVE_FIGURES] = {
+    [WM_LIVE_BLOCKS] = WM_ROOM_BLOCKS / WM_ROOM_ARENA,
+    [WM_LIVE_ASKED] = WM_ROOM_BYTES / WM_ROOM_ARENA,
+    [WM_LIVE_BYTES] = WM_ROOM_BYTES / WM_ROOM_ARENA,
+    [WM_LIVE_ACTIVE] = WM_ROOM_BLOCKS / WM_ROOM_ARENA,
+    [WM_LIVE_ACTIVE_BYTES] = WM_ROOM_BYTES / WM_ROOM_ARENA};
+
+/* An arena uses the room of its frees for its allocations, claims what it
+ * lacks, and returns what it has beyond its bound; or (all) all. */
+static void adjust_room_locked(wm_arena *arena, bool large, bool all)
+{
+    int64_t *room = arena->room[large];
+
+    for (int i = 0; i < WM_LIVE_FIGURES; i++) {
+        if (room[i] < 0 || room[i] > room_max[i] || all) {
+            wm_lives_claim(arena->live, large, (enum wm_figure)i, -room[i]);
+            room[i] = 0;
+        }
+    }
+}
+
+static __attribute__((noinline)) void
+adjust_locked(wm_arena *arena, const wm_block *block, int n)
+{
+    unsigned size_class = block->size_class;
+    struct wm_class_figures *figures = &arena->classes[size_class];
+    struct wm_class_claims *claims = arena->live->classes;
+
+    adjust_room_locked(arena, !block->segment->small, false);
+    if ((uint64_t)figures->room > class_room_max(size_class)) {
+        wm_claim_add_raise(&claims->blocks[size_class], -figures->room);
+        figures->room = 0;
+    }
+    if (size_class == WM_CLASS_PAGES) { /* its blocks differ in size */
+        wm_claim_add_raise(&claims->asked,
+                           n * (int64_t)wm_block_requested(block));
+        wm_claim_add_raise(&claims->handed, n * (int64_t)block->bytes);
+    }
+}
+
+/* A caller allocates the block (n is 1) or frees it (-1): counts it as live, as
+ * active, or as both. */
+static inline __attribute__((always_inline)) void
+count_locked(wm_arena *arena, const wm_block *block, int n, bool live,
+             bool active)
+{
+    struct wm_class_figures *figures = &arena->classes[block->size_class];
+    int64_t *room = arena->room[!block->segment->small];
+    int64_t asked = n * (int64_t)wm_block_requested(block);
+    int64_t bytes = n * (int64_t)block->bytes;
+    bool adjust = false;
+    int64_t least = 0;
+
+    if (live) {
+        least |= room[WM_LIVE_BLOCKS] -= n;
+        least |= room[WM_LIVE_ASKED] -= asked;
+        least |= room[WM_LIVE_BYTES] -= bytes;
+        figures->room -= n;
+        adjust |= room[WM_LIVE_BYTES] > room_max[WM_LIVE_BYTES] ||
+                  (uint64_t)figures->room > class_room_max(block->size_class);
+        wm_total_add(&figures->live, n, n > 0);
+        wm_total_add(&figures->requested_bytes, asked,
+                     n > 0 ? (uint64_t)asked : 0);
+        wm_total_add(&figures->live_bytes, bytes, n > 0 ? (uint64_t)bytes : 0);
+    }
+    if (active) {
+        least |= room[WM_LIVE_ACTIVE] -= n;
+        least |= room[WM_LIVE_ACTIVE_BYTES] -= bytes;
+        adjust |= room[WM_LIVE_ACTIVE_BYTES] > room_max[WM_LIVE_BYTES];
+    }
+    if (wm_unlikely(adjust || least < 0)) {
+        adjust_locked(arena, block, live ? n : 0);
+    }
+}
+
+void wm_arena_return_room_locked(wm_arena *arena)
+{
+    adjust_room_locked(arena, false, true);
+    adjust_room_locked(arena, true, true);
+}
+
+static inline __attribute__((always_inline)) void
+note_take_locked(wm_arena *arena, const wm_block *block)
+{
+    count_locked(arena, block, 1, true, wm_arena_is_sorted(arena));
+}
+
+static void note_draining_locked(wm_arena *arena, const wm_block *block,
+                                 int change)
+{
+    wm_figures *figures = &arena->figures[!block->segment->small];
+    int64_t bytes = (int64_t)block->bytes;
+
+    wm_total_add(&figures->draining, change, 0);
+    wm_total_add(&figures->draining_bytes, change * bytes, 0);
+}
+
+static inline __attribute__((always_inline)) void
+note_give_locked(wm_arena *arena, const wm_block *block, bool drains)
+{
+    bool sorted = wm_arena_is_sorted(arena);
+
+    if (sorted && drains) {
+        note_draining_locked(arena, block, 1);
+    }
+    if (wm_likely(!block->counted)) {
+        count_locked(arena, block, -1, true, sorted && !drains);
+    }
+}
+
+static void note_drained_locked(wm_arena *arena, const wm_block *block)
+{
+    if (wm_arena_is_sorted(arena)) {
+        note_draining_locked(arena, block, -1);
+        count_locked(arena, block, -1, false, true);
+    }
 }
 
 /* ---- blocks ------------------------------------------------------------- */
 
-static void put_locked(wm_arena *arena, wm_block *block)
+static inline void put_locked(wm_arena *arena, wm_block *block)
 {
     if (block->slab != NULL) {
         wm_slab_put_locked(arena, block);
@@ -118,42 +206,73 @@ void wm_arena_put_locked(wm_arena *arena, wm_block *block)
     put_locked(arena, block);
 }
 
-static wm_block *find_locked(wm_arena *arena, wm_lane *lane,
-                             unsigned size_class, size_t rounded,
-                             enum wm_split split, bool *failed)
+static inline wm_block *find_locked(wm_arena *arena, wm_lane *lane,
+                                    unsigned size_class, size_t rounded,
+                                    enum wm_split split, bool *failed)
 {
     return rounded < WM_SLAB_LIMIT
                ? wm_slab_take_locked(arena, lane, size_class, split, failed)
                : wm_run_take_locked(arena, lane, rounded, split, failed);
 }
 
+static __attribute__((noinline, cold)) wm_block *
+find_again_locked(wm_arena *arena, wm_lane *lane, unsigned size_class,
+                  size_t rounded, enum wm_split split, bool *failed)
+{
+    return (split == WM_SPLIT_ALLOW || split == WM_SPLIT_NO_JOIN) &&
+                   wm_arena_empty_transfer_cache_locked(arena)
+               ? find_locked(arena, lane, size_class, rounded, split, failed)
+               : NULL;
+}
+
 /* A block leaves the arena; counted in out_bytes only. */
-static wm_block *get_locked(wm_arena *arena, wm_lane *lane, unsigned size_class,
-                            size_t rounded, enum wm_split split, bool *starved)
+static inline wm_block *get_locked(wm_arena *arena, wm_lane *lane,
+                                   unsigned size_class, size_t rounded,
+                                   enum wm_split split, bool *starved)
 {
     bool failed = false;
     wm_block *block =
         find_locked(arena, lane, size_class, rounded, split, &failed);
 
-    if (block == NULL && wm_arena_empty_transfer_cache_locked(arena)) {
-        block = find_locked(arena, lane, size_class, rounded, split, &failed);
+    if (wm_unlikely(block == NULL)) {
+        block =
+            find_again_locked(arena, lane, size_class, rounded, split, &failed);
+        if (starved != NULL && failed) {
+            *starved = true;
+        }
+        if (block == NULL) {
+            return NULL;
+        }
     }
-    if (starved != NULL && failed) {
-        *starved = true;
-    }
-    if (block != NULL) {
-        arena->out_bytes += block->bytes;
-        block->size_class = size_class;
-        block->lane_id =
-            (block->slab != NULL ? block->slab->run->lane : block->lane)->id;
-        block->counted = false;
-        /* Relaxed: published by the state that follows. */
-        atomic_store_explicit(&block->owner_stream, NULL, memory_order_relaxed);
-        atomic_store_explicit(&block->uses, NULL, memory_order_relaxed);
-        atomic_store_explicit(&block->first_use_taken, false,
-                              memory_order_relaxed);
-        atomic_store_explicit(&block->captured, false, memory_order_relaxed);
-        atomic_store_explicit(&block->stuck, false, memory_order_relaxed);
+    arena->out_bytes += block->bytes;
+    block->size_class = size_class;
+    block->lane_id =
+        (block->slab != NULL ? block->slab->run->lane : block->lane)->id;
+    block->counted = false;
+    /* Relaxed: published by the state that follows. */
+    atomic_store_explicit(&block->owner_stream, NULL, memory_order_relaxed);
+    atomic_store_explicit(&block->uses, NULL, memory_order_relaxed);
+    atomic_store_explicit(&block->first_use_taken, false, memory_order_relaxed);
+    atomic_store_explicit(&block->captured, false, memory_order_relaxed);
+    atomic_store_explicit(&block->stuck, false, memory_order_relaxed);
+    return block;
+}
+
+static inline __attribute__((always_inline)) wm_block *
+take_locked(wm_arena *arena, wm_lane *lane, size_t bytes, enum wm_split split,
+            bool *starved)
+{
+    unsigned size_class = wm_size_class(bytes);
+    size_t rounded = size_class == WM_CLASS_PAGES ? wm_page_round(bytes)
+                                                  : wm_class_bytes(size_class);
+    wm_block *block =
+        get_locked(arena, lane, size_class, rounded, split, starved);
+
+    if (wm_likely(block != NULL)) {
+        wm_assert(block->bytes >= bytes);
+        wm_block_set_requested(block, bytes);
+        note_take_locked(arena, block);
+        wm_block_set_state(block, WM_BLOCK_LIVE);
     }
     return block;
 }
@@ -161,16 +280,7 @@ static wm_block *get_locked(wm_arena *arena, wm_lane *lane, unsigned size_class,
 wm_block *wm_arena_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
                                enum wm_split split, bool *starved)
 {
-    wm_block *block = get_locked(arena, lane, wm_size_class(bytes),
-                                 wm_size_round(bytes), split, starved);
-
-    if (block != NULL) {
-        wm_assert(block->bytes >= bytes);
-        wm_block_set_requested(block, bytes);
-        wm_arena_note_take_locked(arena, block);
-        wm_block_set_state(block, WM_BLOCK_LIVE);
-    }
-    return block;
+    return take_locked(arena, lane, bytes, split, starved);
 }
 
 unsigned wm_arena_take_batch_locked(wm_arena *arena, wm_lane *lane,
@@ -181,7 +291,6 @@ unsigned wm_arena_take_batch_locked(wm_arena *arena, wm_lane *lane,
     size_t bytes = wm_class_bytes(size_class);
     unsigned taken = 0;
 
-    arena->batched = true;
     while (taken < count) {
         wm_block *block =
             get_locked(arena, lane, size_class, bytes, split, NULL);
@@ -204,7 +313,7 @@ wm_block *wm_arena_take(wm_arena *arena, wm_lane *lane, size_t bytes,
     wm_block *block;
 
     wm_lock_acquire(&arena->lock);
-    block = wm_arena_take_locked(arena, lane, bytes, split, starved);
+    block = take_locked(arena, lane, bytes, split, starved);
     arena->stats.cache_hits += block != NULL;
     wm_lock_release(&arena->lock);
     return block;
@@ -223,8 +332,8 @@ void wm_arena_end_pending_locked(wm_arena *arena, size_t count, size_t bytes)
 }
 
 /* A block that is out becomes IDLE, PENDING, LOST or CAPTURED. */
-static void end_locked(wm_arena *arena, wm_block *block,
-                       enum wm_block_state state)
+static inline void end_locked(wm_arena *arena, wm_block *block,
+                              enum wm_block_state state)
 {
     if (state == WM_BLOCK_IDLE) {
         wm_arena_put_locked(arena, block);
@@ -240,21 +349,24 @@ static void end_locked(wm_arena *arena, wm_block *block,
 void wm_arena_free(wm_arena *arena, wm_block *block, enum wm_block_state state)
 {
     wm_lock_acquire(&arena->lock);
-    wm_arena_note_give_locked(arena, block, state == WM_BLOCK_PENDING);
+    note_give_locked(arena, block, state == WM_BLOCK_PENDING);
     end_locked(arena, block, state);
     wm_lock_release(&arena->lock);
 }
 
 wm_block *wm_arena_finish(wm_arena *arena, wm_block *chain, wm_ended *ended)
 {
+    int64_t count = 0, bytes = 0;
+
     wm_lock_acquire(&arena->lock);
     while (chain != NULL && chain->segment->arena == arena &&
            chain->bytes > 0) { /* a fence: see stream_lane.h */
         wm_block *next = chain->next_done;
         enum wm_block_state fate = wm_block_fate(chain);
 
-        wm_arena_note_pending_locked(arena, -1, -(int64_t)chain->bytes);
-        wm_arena_note_drained_locked(arena, chain);
+        count++;
+        bytes += (int64_t)chain->bytes;
+        note_drained_locked(arena, chain);
         if (wm_likely(fate == WM_BLOCK_IDLE)) {
             put_locked(arena, chain);
         } else {
@@ -262,6 +374,9 @@ wm_block *wm_arena_finish(wm_arena *arena, wm_block *chain, wm_ended *ended)
             wm_block_retain_locked(arena, chain, fate);
         }
         chain = next;
+    }
+    if (count > 0) {
+        wm_arena_note_pending_locked(arena, -count, -bytes);
     }
     wm_lock_release(&arena->lock);
     return chain;
@@ -275,7 +390,7 @@ static void each_block(wm_arena *arena, unsigned states,
     for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
         for (wm_block *run = s->first; run != NULL; run = run->after) {
             bool split = wm_block_state(run) == WM_BLOCK_SLAB;
-            wm_slab *slab = split ? wm_block_at(run->base)->slab : NULL;
+            wm_slab *slab = split ? wm_slab_of_run_locked(run) : NULL;
 
             for (unsigned i = 0; i < (split ? slab->slots : 1); i++) {
                 wm_block *block = split ? &slab->slot[i] : run;
@@ -317,7 +432,7 @@ bool wm_arena_retain(wm_arena *arena, wm_block *block)
         bool used =
             atomic_load_explicit(&block->uses, memory_order_relaxed) != NULL;
 
-        wm_arena_note_give_locked(arena, block, used);
+        note_give_locked(arena, block, used);
         end_locked(arena, block, WM_BLOCK_CAPTURED);
     }
     wm_lock_release(&arena->lock);
@@ -367,7 +482,7 @@ void wm_arena_put_retained(wm_arena *arena, wm_block *block,
 {
     wm_lock_acquire(&arena->lock);
     if (had_uses && state != WM_BLOCK_PENDING) {
-        wm_arena_note_drained_locked(arena, block);
+        note_drained_locked(arena, block);
     }
     end_locked(arena, block, state);
     wm_lock_release(&arena->lock);
@@ -382,6 +497,7 @@ void wm_arena_init(wm_arena *arena, struct wm_arena_group *group, int node)
     arena->group = group;
     arena->node = node;
     arena->grain = WM_PAGE;
+    arena->uncovered_max = SIZE_MAX;
     for (int kind = 0; kind < WM_RUN_KINDS; kind++) {
         arena->common.idle[kind].bins = &arena->common_bins[kind];
     }
@@ -436,8 +552,6 @@ void wm_arena_fini(wm_arena *arena)
         next_chunk = c->next;
         wm_meta_free(c);
     }
-    for (unsigned i = 0; i < WM_CLASSES; i++) {
-        wm_meta_free(arena->transfer_cache.of[i]);
-    }
+    wm_transfer_fini(&arena->transfer_cache);
     wm_lock_fini(&arena->lock);
 }

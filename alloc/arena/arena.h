@@ -18,6 +18,7 @@
 #define WM_ARENA_H
 
 #include "alloc/arena/lane.h"
+#include "alloc/arena/transfer_cache.h"
 #include "alloc/arena/live.h"
 #include "alloc/block/block.h"
 #include "runtime/base/history.h"
@@ -35,34 +36,6 @@ enum wm_split {
                           poll is likely to find a better run; see run.c */
     WM_SPLIT_FORBID    /* no: the caller polls more streams after a miss */
 };
-
-/* Batches flushed from full magazines, by size class, for magazines that
- * refill.
- *
- *   freeing thread ──► half a magazine ──► transfer cache ──► allocating thread
- *
- * Without it every block that one thread allocates and another frees would be
- * split off a run and merged again under the lock; here the block is a pointer
- * pushed and a pointer popped. Its blocks are CACHED, of no set, and count as
- * idle: they are merged with their neighbours as soon as a request finds no run
- * in the arena, and before idle memory is detached. Lock arena. */
-enum { WM_TRANSFER_CACHE_BLOCKS = 512 }; /* most of a class */
-
-typedef struct wm_transfer_cache {
-    size_t bytes;
-    bool used; /* since wm_arena_age_transfer_cache_locked() */
-    /* Relaxed: written under the lock, also read without it. */
-    _Atomic uint16_t count[WM_CLASSES];
-    wm_entry *of[WM_CLASSES]; /* null: never used; owned */
-} wm_transfer_cache;
-
-/* Exact under the lock; else the value of a moment ago. */
-static inline unsigned wm_transfer_cache_count(const wm_transfer_cache *cache,
-                                               unsigned size_class)
-{
-    return atomic_load_explicit(&cache->count[size_class],
-                                memory_order_relaxed);
-}
 
 /* A figure; freed so far: allocated - current. */
 typedef struct wm_total {
@@ -139,17 +112,22 @@ typedef struct wm_arena {
      * read without the lock. */
     wm_lane *fresh_head, *fresh_tail;
     _Atomic unsigned fresh_lanes;
-    size_t dedicated_segments; /* segments obtained for one request each */
-    size_t grown_bytes;        /* obtained while an oversize segment had room */
-    wm_block *spare_blocks;    /* spare records, chained by next_idle */
-    void *record_chunks;       /* the allocations that records were made in */
-    wm_slab *all_slabs;        /* all records ever made, chained by next_made */
-    size_t detached_bytes;     /* removed from the arena, not yet freed */
-    size_t fresh_bytes;        /* became pending since the last miss */
-    size_t out_bytes;          /* with callers or in magazines */
+    /* Bytes freed to lanes since fences were last queued, and (const) at how
+     * many they are queued next (stream_lane.h). Relaxed: an estimate, to which
+     * frees add under the lock. */
+    _Atomic size_t uncovered;
+    size_t uncovered_max;
+    size_t grown_bytes;     /* obtained while an oversize segment had room */
+    wm_block *spare_blocks; /* spare records, chained by next_idle */
+    void *record_chunks;    /* the allocations that records were made in */
+    wm_slab *all_slabs;     /* all records ever made, chained by next_made */
+    size_t detached_bytes;  /* removed from the arena, not yet freed */
+    size_t fresh_bytes;     /* became pending since the last miss */
+    /* With callers, in magazines or in the transfer cache. */
+    size_t out_bytes;
     bool batched;   /* callers may hold less than out_bytes (arena_check.c) */
     bool retaining; /* graphs use the memory: no segment is detached */
-    wm_transfer_cache transfer_cache;    /* batches flushed from magazines */
+    wm_transfer_cache transfer_cache;    /* has locks of its own */
     wm_slab *spare_slabs[WM_SLAB_SORTS]; /* spare records by number of slots,
                                             chained by next */
     /* Figures without the counts that magazine sets have not merged yet. Blocks
@@ -159,7 +137,11 @@ typedef struct wm_arena {
     wm_figures figures[2]; /* small, large; only large if small_max is 0 */
     struct wm_class_figures {
         wm_total live, requested_bytes, live_bytes;
+        int64_t room; /* 0 … WM_ROOM_BLOCKS: claimed for further blocks */
     } classes[WM_CLASSES_ALL];
+    /* Of small and of large requests: what the arena has claimed (live.h) and
+     * callers do not hold. */
+    int64_t room[2][WM_LIVE_FIGURES];
     wm_lives own_live;
 } wm_arena;
 
@@ -268,26 +250,14 @@ bool wm_arena_steal_segment(wm_arena *arena, size_t bytes);
  * had room for. */
 void wm_arena_note_growth_beside(wm_arena *arena, size_t needed, size_t bytes);
 
-/* Lets requests of any size use an oversize segment with room for bytes, if
- * there is one: called after the driver refused memory. */
+/* Lets large requests of any size use an oversize segment with room for bytes,
+ * if there is one: called before growth passes the bound, and after the driver
+ * refused memory. */
 bool wm_arena_open_oversize(wm_arena *arena, wm_lane *lane, size_t bytes);
 
 /* Ends a caller's ownership of a FREEING block: it becomes IDLE, PENDING, or
  * (retained) LOST or CAPTURED. Counts the free. */
 void wm_arena_free(wm_arena *arena, wm_block *block, enum wm_block_state state);
-
-/* Caches the caller's CACHED blocks of a class, as many as there is room for if
- * the cache may hold bytes_max. Returns how many: the first ones. */
-unsigned wm_transfer_cache_put_locked(wm_arena *arena, unsigned size_class,
-                                      const wm_entry *entries, unsigned count,
-                                      size_t bytes_max);
-
-/* Removes up to count blocks and returns how many. Does not access their
- * records, which usually lie in another core's cache and are slow to load: the
- * caller sets the states outside the lock, and until then they are those of
- * blocks in the transfer cache. */
-unsigned wm_transfer_cache_take_locked(wm_arena *arena, unsigned size_class,
-                                       unsigned count, wm_entry *entries);
 
 /* If graphs use the arena: the block becomes CAPTURED, until
  * wm_arena_retain_end(). Else false and no effect. */
@@ -346,9 +316,11 @@ typedef struct wm_purge {
 /* Returns the detached memory, chained by next; it still counts as held.
  * Empties the transfer cache first, except for a purge by idle time. */
 wm_segment *wm_arena_purge(wm_arena *arena, wm_purge *purge);
-/* Highest rank of wholly idle memory, 0: there is none. *detached: bytes
- * detached already. */
-uint64_t wm_arena_rank(wm_arena *arena, bool oldest, size_t *detached);
+/* Highest rank of wholly idle memory, by the fields before_ns and oldest of a
+ * purge, 0: there is none. *detached: bytes detached already. Empties the
+ * transfer cache as the purge does. */
+uint64_t wm_arena_rank(wm_arena *arena, const wm_purge *purge,
+                       size_t *detached);
 /* Detaches the segment if it is in the arena and wholly idle. The record may
  * serve another segment by now, or none. */
 bool wm_arena_detach_idle(wm_arena *arena, wm_segment *segment);
@@ -386,6 +358,8 @@ size_t wm_arena_held(wm_arena *arena);
  * preferred one. */
 enum wm_count { WM_COUNT_RETRY, WM_COUNT_FAILURE, WM_COUNT_SPILL };
 void wm_arena_count(wm_arena *arena, enum wm_count count);
+/* Returns all of the arena's room (live.h). */
+void wm_arena_return_room_locked(wm_arena *arena);
 void wm_arena_reset_peaks(wm_arena *arena);
 void wm_arena_reset_totals(wm_arena *arena);
 /* Sums; the peak is the sum of the peaks. */

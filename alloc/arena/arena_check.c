@@ -10,7 +10,7 @@
 
 struct tally {
     uint64_t held, bytes[WM_BLOCK_GAP + 1]; /* of blocks, by state */
-    size_t idle_runs, slabs_with_room, dedicated_segments, runs, whole, gaps;
+    size_t idle_runs, slabs_with_room, runs, whole, gaps;
     bool settled; /* no thread is inside: block->requested is stable */
 };
 
@@ -31,11 +31,10 @@ static bool tally_block(struct tally *tally, wm_block *block)
 
 static bool check_slab(struct tally *tally, const wm_block *run)
 {
-    wm_block *last = wm_block_at(run->base + run->bytes - 1);
-    wm_slab *slab = last != NULL ? last->slab : NULL;
+    wm_slab *slab = wm_slab_of_run_locked(run);
     unsigned idle = 0;
 
-    if (slab == NULL || slab->run != run || wm_slab_base(slab) != run->base ||
+    if (slab->run != run || wm_slab_base(slab) != run->base ||
         slab->slots * slab->slot_bytes != run->bytes) {
         return false;
     }
@@ -102,7 +101,6 @@ static bool check_segment(struct tally *tally, wm_segment *segment)
         return false;
     }
     tally->held += segment->bytes;
-    tally->dedicated_segments += segment->dedicated;
     tally->whole +=
         wm_run_is_idle(segment->first) && wm_run_is_segment(segment->first);
     if (segment->unit == 0 && segment->held != segment->bytes) {
@@ -154,13 +152,20 @@ static size_t count_bins(const wm_runs *runs, bool *good)
     return count;
 }
 
-static size_t in_transfer_cache(const wm_arena *arena)
+/* Bytes of the idle runs. */
+static size_t idle_bytes(const wm_lane *lane)
 {
     size_t bytes = 0;
 
-    for (unsigned i = 0; i < WM_CLASSES; i++) {
-        bytes += wm_transfer_cache_count(&arena->transfer_cache, i) *
-                 wm_class_bytes(i);
+    for (int kind = 0; kind < WM_RUN_KINDS; kind++) {
+        const wm_block *run;
+
+        for (unsigned at = 0;
+             (run = wm_runs_next(&lane->idle[kind], &at)) != NULL;) {
+            for (; run != NULL; run = run->next_idle) {
+                bytes += run->bytes;
+            }
+        }
     }
     return bytes;
 }
@@ -186,7 +191,8 @@ static bool check_lane(struct tally *tally, const wm_lane *lane)
         }
     }
     tally->runs -= lane->runs;
-    return good && lane->safe_until <= lane->puts;
+    return good && lane->safe_until <= lane->puts &&
+           lane->idle_bytes == idle_bytes(lane);
 }
 
 /* Checks what holds for one arena; adds the rest to the tally of all. */
@@ -213,12 +219,10 @@ static bool check_locked(wm_arena *arena, struct tally *all)
            tally.gaps == count_runs(arena->gaps, &good) && good &&
            tally.slabs_with_room == 0 &&
            (tally.runs == 0 || arena->detached_bytes > 0) &&
-           tally.dedicated_segments == arena->dedicated_segments &&
            tally.whole == atomic_load_explicit(&arena->idle_segments,
                                                memory_order_relaxed) &&
            tally.held + arena->detached_bytes ==
-               arena->stats.held_bytes.current &&
-           arena->transfer_cache.bytes == in_transfer_cache(arena);
+               arena->stats.held_bytes.current;
 }
 
 /* A thread counts in one arena what it does to the blocks of all siblings: only
@@ -237,7 +241,7 @@ static bool check_sums_locked(const wm_arena *first, const struct tally *tally)
         pending += a->stats.pending_bytes.current;
         lost += a->stats.lost_bytes;
         captured += a->stats.captured_bytes;
-        out += a->out_bytes + in_transfer_cache(a);
+        out += a->out_bytes;
         for (int i = 0; i < WM_CLASSES_ALL; i++) {
             counted += a->classes[i].live_bytes.current;
         }

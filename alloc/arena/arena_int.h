@@ -7,11 +7,13 @@
  *   lane.c     records of lanes; lane_pass.c: memory moves between lanes
  *   segment.c  segments join, leave, move; purge.c: which memory leaves
  *   expand.c   segments that get memory, and return it, in parts
- *   bins.c     idle runs by size */
+ *   bins.h     idle runs by size */
 #ifndef WM_ARENA_INT_H
 #define WM_ARENA_INT_H
 
 #include "alloc/arena/arena.h"
+#include "alloc/arena/bins.h"
+#include "alloc/block/page_map.h"
 
 /* Records are allocated in chunks, which are freed with the arena. */
 enum { WM_CHUNK_RECORDS = 63 };
@@ -29,13 +31,6 @@ static inline enum wm_block_state wm_block_state(wm_block *block)
         atomic_load_explicit(&block->state, memory_order_relaxed));
 }
 
-static inline void wm_block_set_state(wm_block *block, wm_state state)
-{
-    /* Release pairs with the acquire of look-ups: the fields before the state.
-     */
-    atomic_store_explicit(&block->state, state, memory_order_release);
-}
-
 /* Changes a counter that is read without the lock. Relaxed: only the lock's
  * holder writes it. */
 static inline void wm_count_locked(_Atomic unsigned *count, int change)
@@ -45,29 +40,6 @@ static inline void wm_count_locked(_Atomic unsigned *count, int change)
                               (unsigned)change,
                           memory_order_relaxed);
 }
-
-/* ---- bins.c -------------------------------------------------------------- */
-
-/* Adds a run to a doubly linked list, and removes it. */
-void wm_idle_link(wm_block **head, wm_block *run);
-void wm_idle_unlink(wm_block **head, wm_block *run);
-/* block is a run of whole pages; remove: it is in one of the bins. */
-void wm_bins_insert(wm_bins *bins, wm_block *block);
-void wm_bins_remove(wm_bins *bins, wm_block *block);
-/* A run of at least bytes (whole pages), which stays in its bin, or null. */
-wm_block *wm_bins_find(const wm_bins *bins, size_t bytes);
-/* The first filled bin from bin on; WM_BINS_COUNT: none. */
-unsigned wm_bins_next(const wm_bins *bins, unsigned bin);
-/* Bin of a run of so many bytes. */
-unsigned wm_bins_index(size_t bytes);
-
-/* As above, for a lane's runs of a kind. */
-void wm_runs_insert(wm_runs *runs, wm_block *block);
-void wm_runs_remove(wm_runs *runs, wm_block *block);
-wm_block *wm_runs_find(const wm_runs *runs, size_t bytes);
-/* Walks the lists of runs: the first run of the next one, or null; *at begins
- * with 0. */
-wm_block *wm_runs_next(const wm_runs *runs, unsigned *at);
 
 /* ---- lane.c -------------------------------------------------------------- */
 
@@ -130,9 +102,26 @@ void wm_record_init_origins(const wm_arena *arena, wm_block *block,
                             unsigned count, char *origins);
 /* Spare records of runs. wm_record_have_locked() makes some if there are fewer
  * than two; false: no memory. wm_record_take_locked() only after that. */
-bool wm_record_have_locked(wm_arena *arena);
-wm_block *wm_record_take_locked(wm_arena *arena);
-void wm_record_give_locked(wm_arena *arena, wm_block *block);
+bool wm_record_make_locked(wm_arena *arena);
+static inline bool wm_record_have_locked(wm_arena *arena)
+{
+    return (wm_likely(arena->spare_blocks != NULL) &&
+            wm_likely(arena->spare_blocks->next_idle != NULL)) ||
+           wm_record_make_locked(arena);
+}
+static inline wm_block *wm_record_take_locked(wm_arena *arena)
+{
+    wm_block *block = arena->spare_blocks;
+
+    arena->spare_blocks = block->next_idle;
+    return block;
+}
+static inline void wm_record_give_locked(wm_arena *arena, wm_block *block)
+{
+    wm_block_set_state(block, WM_BLOCK_VOID);
+    block->next_idle = arena->spare_blocks;
+    arena->spare_blocks = block;
+}
 
 /* Null is not idle. */
 static inline bool wm_run_is_idle(wm_block *block)
@@ -165,23 +154,120 @@ static inline void wm_run_mark(wm_segment *segment, const char *base,
 }
 /* Initialises the record of an idle run at base and enters it in the map; the
  * run is in no bin yet. */
-void wm_run_init(wm_block *block, wm_segment *segment, char *base,
-                 size_t bytes);
-/* Cuts a run, which is in no bin, to bytes. cut: returns the rest, in no bin;
- * split: the rest is idle. */
-wm_block *wm_run_cut_locked(wm_arena *arena, wm_block *block, size_t bytes);
-void wm_run_split_locked(wm_arena *arena, wm_block *block, size_t bytes);
-/* Merges the run with the next one, which is in no bin and whose record becomes
- * spare. */
-void wm_run_absorb_locked(wm_arena *arena, wm_block *block);
+static inline void wm_run_init(wm_block *block, wm_segment *segment, char *base,
+                               size_t bytes)
+{
+    wm_block_set_base(block, base);
+    block->bytes = bytes;
+    block->segment = segment;
+    wm_block_set_state(block, WM_BLOCK_IDLE);
+    wm_run_mark(segment, base, true);
+    wm_page_map_set_run(base, bytes, block);
+}
 /* The runs to which the run belongs while idle. link: adds it there; unlink:
  * removes it. */
-wm_runs *wm_run_kind(const wm_block *run);
-void wm_run_link(wm_block *run);
-void wm_run_unlink(wm_block *run);
+static inline wm_runs *wm_run_kind(const wm_block *run)
+{
+    const wm_segment *segment = run->segment;
+
+    return &run->lane->idle[segment->oversize ? WM_RUNS_OVERSIZE
+                            : segment->small  ? WM_RUNS_SMALL
+                                              : WM_RUNS_LARGE];
+}
+static inline void wm_run_link(wm_block *run)
+{
+    wm_runs_insert(wm_run_kind(run), run);
+    run->lane->idle_bytes += run->bytes;
+    if (wm_run_is_segment(run)) {
+        wm_count_locked(&run->segment->arena->idle_segments, 1);
+    }
+}
+static inline void wm_run_unlink(wm_block *run)
+{
+    wm_runs_remove(wm_run_kind(run), run);
+    run->lane->idle_bytes -= run->bytes;
+    if (wm_run_is_segment(run)) {
+        wm_count_locked(&run->segment->arena->idle_segments, -1);
+    }
+}
 /* Moves a run, which is in no bin, to another lane; from or to null when its
  * record begins or ends. */
-void wm_run_move(wm_block *run, wm_lane *lane);
+static inline void wm_run_move(wm_block *run, wm_lane *lane)
+{
+    wm_lane *old = run->lane;
+
+    run->lane = lane;
+    if (lane != NULL) {
+        lane->runs++;
+    }
+    if (old != NULL) {
+        old->runs--;
+        if (wm_unlikely(old->ended)) {
+            wm_lane_retire_locked(run->segment->arena, old);
+        }
+    }
+}
+/* Cuts a run, which is in no bin, to bytes. cut: returns the rest, in no bin;
+ * split: the rest is idle. */
+static inline wm_block *wm_run_cut_locked(wm_arena *arena, wm_block *block,
+                                          size_t bytes)
+{
+    wm_block *rest = wm_record_take_locked(arena);
+
+    /* First, since large runs that begin in one granule share an entry. */
+    wm_page_map_resize_run(block, bytes);
+    wm_run_init(rest, block->segment, block->base + bytes,
+                block->bytes - bytes);
+    wm_run_move(rest, block->lane);
+    rest->put_at = block->put_at;
+    rest->idle_since_ns = block->idle_since_ns;
+    rest->before = block;
+    rest->after = block->after;
+    if (rest->after != NULL) {
+        rest->after->before = rest;
+    }
+    block->after = rest;
+    block->bytes = bytes;
+    return rest;
+}
+void wm_run_split_locked(wm_arena *arena, wm_block *block, size_t bytes);
+/* True if neither neighbour of a run, which is not the segment's first, starts
+ * in the same cell. */
+bool wm_run_has_cell(const wm_block *run);
+/* A run starts no more; a cell in which another one starts stays marked. */
+static inline void wm_run_unmark(const wm_block *run)
+{
+    wm_segment *segment = run->segment;
+
+    if (wm_likely(wm_segment_cell_shift(segment) == WM_PAGE_SHIFT) ||
+        wm_run_has_cell(run)) {
+        wm_run_mark(segment, run->base, false);
+    }
+}
+/* Merges the run with the next one, which is in no bin and whose record becomes
+ * spare. */
+static inline __attribute__((always_inline)) void
+wm_run_absorb_locked(wm_arena *arena, wm_block *block)
+{
+    wm_block *next = block->after;
+
+    wm_run_unmark(next);
+    wm_page_map_set_run(next->base, next->bytes, NULL);
+    wm_page_map_resize_run(block, block->bytes + next->bytes);
+    block->bytes += next->bytes;
+    if (next->put_at > block->put_at) {
+        block->put_at = next->put_at;
+    }
+    if (next->idle_since_ns > block->idle_since_ns) {
+        block->idle_since_ns = next->idle_since_ns;
+    }
+    block->after = next->after;
+    if (block->after != NULL) {
+        block->after->before = block;
+    }
+    wm_run_move(next, NULL);
+    wm_record_give_locked(arena, next);
+}
 /* Counts bytes that were obtained for a run of needed bytes, or for no
  * particular request (0). */
 void wm_run_note_growth_locked(wm_arena *arena, wm_lane *lane, size_t needed,
@@ -212,6 +298,9 @@ wm_block *wm_slab_take_locked(wm_arena *arena, wm_lane *lane,
                               unsigned size_class, enum wm_split split,
                               bool *failed);
 void wm_slab_put_locked(wm_arena *arena, wm_block *slot);
+/* The slab of a run in state SLAB, for a walk over all slots: carves the rest
+ * of them. */
+wm_slab *wm_slab_of_run_locked(const wm_block *run);
 /* Moves all slabs of one lane to another. */
 void wm_slab_move_all_locked(wm_lane *from, wm_lane *to);
 
@@ -240,6 +329,13 @@ void wm_arena_end_pending_locked(wm_arena *arena, size_t count, size_t bytes);
 
 /* ---- arena_stats.c ------------------------------------------------------- */
 
+static inline void wm_total_add(wm_total *total, int64_t change,
+                                uint64_t allocated)
+{
+    total->current += (uint64_t)change;
+    total->allocated += allocated;
+}
+
 /* Counts of a magazine set for one class since its last merge. */
 typedef struct wm_tally {
     int64_t blocks, bytes, asked; /* change of what callers hold */
@@ -249,12 +345,6 @@ typedef struct wm_tally {
 void wm_arena_merge_tally_locked(wm_arena *arena, unsigned size_class,
                                  const wm_tally *tally);
 
-/* Counts a block that a caller allocated (take) or freed (give). drains:
- * streams may still use it, until wm_arena_note_drained_locked(). */
-void wm_arena_note_take_locked(wm_arena *arena, const wm_block *block);
-void wm_arena_note_give_locked(wm_arena *arena, const wm_block *block,
-                               bool drains);
-void wm_arena_note_drained_locked(wm_arena *arena, const wm_block *block);
 /* Counts freed blocks that became pending (> 0) or complete (< 0). */
 void wm_arena_note_pending_locked(wm_arena *arena, int64_t count,
                                   int64_t bytes);

@@ -11,12 +11,6 @@
 
 /* ---- counting: lock arena ----------------------------------------------- */
 
-static void total_add(wm_total *total, int64_t change, uint64_t allocated)
-{
-    total->current += (uint64_t)change;
-    total->allocated += allocated;
-}
-
 /* One thread may count a free before another has counted the allocation:
  * current may wrap below 0 in between. */
 static void stat_raise(warm_stat *stat, uint64_t highest)
@@ -53,90 +47,22 @@ void wm_arena_merge_tally_locked(wm_arena *arena, unsigned size_class,
 {
     struct wm_class_figures *figures = &arena->classes[size_class];
 
-    total_add(&figures->live, tally->blocks, tally->allocs);
-    total_add(&figures->requested_bytes, tally->asked, tally->taken);
-    total_add(&figures->live_bytes, tally->bytes,
-              tally->allocs * wm_class_bytes(size_class));
+    wm_total_add(&figures->live, tally->blocks, tally->allocs);
+    wm_total_add(&figures->requested_bytes, tally->asked, tally->taken);
+    wm_total_add(&figures->live_bytes, tally->bytes,
+                 tally->allocs * wm_class_bytes(size_class));
     arena->stats.cache_hits += tally->allocs;
-}
-
-/* The figures of small or of large requests, whichever the block belongs to. */
-static wm_live *live_of(const wm_arena *arena, const wm_block *block)
-{
-    return wm_lives_of(arena->live, !block->segment->small);
-}
-
-/* A caller allocates the block (sign 1) or frees it (-1). active: counts it
- * among the active blocks as well. */
-static void count_locked(wm_arena *arena, const wm_block *block, int sign,
-                         bool active)
-{
-    struct wm_class_figures *figures = &arena->classes[block->size_class];
-    struct wm_class_claims *claims = arena->live->classes;
-    int64_t asked = sign * (int64_t)wm_block_requested(block);
-    int64_t bytes = sign * (int64_t)block->bytes;
-    bool taken = sign > 0;
-
-    (void)wm_live_add(live_of(arena, block), sign, asked, bytes);
-    if (active) {
-        (void)wm_live_add_active(live_of(arena, block), sign, bytes);
-    }
-    /* If threads claim room ahead, wm_cache_raise_peaks() raises the peaks
-     * later. */
-    if (taken && !arena->live->roomy) {
-        wm_lives_raise_some(arena->live, NULL);
-    }
-    wm_claim_add_raise(&claims->blocks[block->size_class], sign);
-    if (block->size_class == WM_CLASS_PAGES) {
-        wm_claim_add_raise(&claims->asked, asked);
-        wm_claim_add_raise(&claims->handed, bytes);
-    }
-    total_add(&figures->live, sign, taken);
-    total_add(&figures->requested_bytes, asked, taken ? (uint64_t)asked : 0);
-    total_add(&figures->live_bytes, bytes, taken ? (uint64_t)bytes : 0);
-}
-
-void wm_arena_note_take_locked(wm_arena *arena, const wm_block *block)
-{
-    count_locked(arena, block, 1, wm_arena_is_sorted(arena));
-}
-
-static void note_draining_locked(wm_arena *arena, const wm_block *block,
-                                 int change)
-{
-    wm_figures *figures = &arena->figures[!block->segment->small];
-    int64_t bytes = (int64_t)block->bytes;
-
-    total_add(&figures->draining, change, 0);
-    total_add(&figures->draining_bytes, change * bytes, 0);
-}
-
-void wm_arena_note_give_locked(wm_arena *arena, const wm_block *block,
-                               bool drains)
-{
-    bool sorted = wm_arena_is_sorted(arena);
-
-    if (sorted && drains) {
-        note_draining_locked(arena, block, 1);
-    }
-    if (!block->counted) {
-        count_locked(arena, block, -1, sorted && !drains);
-    }
-}
-
-void wm_arena_note_drained_locked(wm_arena *arena, const wm_block *block)
-{
-    if (wm_arena_is_sorted(arena)) {
-        note_draining_locked(arena, block, -1);
-        (void)wm_live_add_active(live_of(arena, block), -1,
-                                 -(int64_t)block->bytes);
-    }
 }
 
 void wm_arena_note_pending_locked(wm_arena *arena, int64_t count, int64_t bytes)
 {
-    wm_claim_add_raise(&arena->siblings->pending[0], count);
-    wm_claim_add_raise(&arena->siblings->pending[1], bytes);
+    bool blocks = wm_claim_add(&arena->siblings->pending[0], count);
+
+    if (wm_unlikely(wm_claim_add(&arena->siblings->pending[1], bytes) ||
+                    blocks)) {
+        wm_claim_raise(&arena->siblings->pending[0]);
+        wm_claim_raise(&arena->siblings->pending[1]);
+    }
     if (count >= 0) {
         stat_add(&arena->stats.pending, (uint64_t)count);
         stat_add(&arena->stats.pending_bytes, (uint64_t)bytes);
@@ -275,6 +201,11 @@ static void reset_stats_locked(wm_arena *arena, bool total)
         reset_stat(&arena->figures[i].segments, total);
         reset_stat(&arena->figures[i].held_bytes, total);
     }
+    for (int i = 0; i < WM_CLASSES_ALL && !total; i++) {
+        (void)wm_claim_add(&arena->live->classes->blocks[i],
+                           -arena->classes[i].room);
+        arena->classes[i].room = 0;
+    }
 }
 
 void wm_arena_reset_peaks(wm_arena *arena)
@@ -308,6 +239,7 @@ void wm_arena_reset_totals(wm_arena *arena)
         (warm_duration){.count = 0};
     arena->stats.cache_hits = arena->stats.retries = arena->stats.failures = 0;
     arena->stats.spilled = arena->stats.double_frees = 0;
+    arena->stats.above_bound = 0;
     wm_lock_release(&arena->lock);
 }
 
@@ -382,7 +314,7 @@ void wm_arena_stats(wm_arena *arena, warm_space_stats *stats)
     *stats = (warm_space_stats){.size = stats->size};
     wm_arena_lock_all(arena);
     for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
-        out += a->out_bytes;
+        out += a->out_bytes - wm_transfer_bytes(&a->transfer_cache);
         wm_stats_add(stats, &a->stats);
         for (int i = 0; i < WM_CLASSES_ALL; i++) {
             total_to(&stats->live, &a->classes[i].live);
@@ -391,6 +323,8 @@ void wm_arena_stats(wm_arena *arena, warm_space_stats *stats)
         }
     }
     wm_arena_unlock_all(arena);
+    /* Below 0 if a transfer cache has a block that was freed twice. */
+    out = (int64_t)out > 0 ? out : 0;
     show(&stats->live, UINT64_MAX);
     show(&stats->requested_bytes, out);
     show(&stats->live_bytes, out);
@@ -409,7 +343,8 @@ size_t wm_arena_idle(wm_arena *arena)
 
     for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
         wm_lock_acquire(&a->lock);
-        idle += a->stats.held_bytes.current - a->out_bytes -
+        idle += a->stats.held_bytes.current - a->out_bytes +
+                wm_transfer_bytes(&a->transfer_cache) -
                 a->stats.pending_bytes.current - a->stats.lost_bytes -
                 a->stats.captured_bytes;
         wm_lock_release(&a->lock);
@@ -542,6 +477,7 @@ void wm_arena_sorted_stats(wm_arena *arena, warm_device_stats *stats)
     stats->lost += sum.lost;
     stats->lost_bytes += sum.lost_bytes;
     stats->cache_hits += sum.cache_hits;
+    stats->above_bound += sum.above_bound;
     duration_sum(&stats->driver_alloc, &sum.driver_alloc);
     duration_sum(&stats->driver_free, &sum.driver_free);
     add_figures(&all, &of[0]);
@@ -569,7 +505,7 @@ static warm_device_figures split_of(wm_segment *segment)
         wm_block *before = run->before;
 
         if (wm_block_state(run) == WM_BLOCK_SLAB) {
-            wm_slab *slab = wm_block_at(run->base)->slab;
+            wm_slab *slab = wm_slab_of_run_locked(run);
 
             for (unsigned i = 0; i < slab->slots; i++) {
                 bool inactive = is_inactive(&slab->slot[i]);

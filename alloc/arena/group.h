@@ -11,6 +11,7 @@
 #define WM_GROUP_H
 
 #include "alloc/arena/arena.h"
+#include "alloc/arena/economy.h"
 #include "runtime/base/waker.h"
 
 struct wm_timelines;
@@ -24,21 +25,26 @@ typedef struct wm_arena_group {
     uint32_t magazine_blocks; /* const: most of one class, 0: no magazines */
     int nodes;                /* const: NUMA nodes, at least 1 */
     unsigned shards;          /* const: siblings for each node, at least 1 */
-    bool parted;    /* const: threads use all siblings from the start */
-    bool laned;     /* const: idle memory is ordered by stream (lane.h) */
-    bool pageable;  /* const: its memory is not page-locked */
-    int device;     /* const: of its memory; WM_DEVICE_HOST: page-locked,
-                     * _UNKNOWN: not from a driver */
-    uint64_t place; /* const: place of its first node in the history */
-    /* Cost of reclaiming memory since the last growth (reclaim.c). */
-    _Atomic uint64_t reclaimed;
-    wm_arena *arenas; /* const: shards for each node */
+    bool parted;        /* const: threads use all siblings from the start */
+    bool laned;         /* const: idle memory is ordered by stream (lane.h) */
+    bool pageable;      /* const: its memory is not page-locked */
+    int device;         /* const: of its memory; WM_DEVICE_HOST: page-locked,
+                         * _UNKNOWN: not from a driver */
+    uint64_t place;     /* const: place of its first node in the history */
+    wm_economy economy; /* how much may be held and cached */
+    wm_arena *arenas;   /* const: shards for each node */
     /* Lock of the first arena: magazine sets of threads that have ended. */
     struct wm_magazine_set *spare_sets;
     /* Chained by next_arena, the arenas of all nodes last. Arenas of private
      * pools are added and never removed. */
     _Atomic(wm_arena *) all_arenas;
 } wm_arena_group;
+
+/* Whether threads may cache blocks of so many bytes. */
+static inline bool wm_group_may_cache(const wm_arena_group *group, size_t bytes)
+{
+    return bytes <= WM_CLASS_LIMIT && bytes <= group->magazine_bytes;
+}
 
 /* The first arena of a node; figures are summed from there. */
 static inline wm_arena *wm_group_arena(const wm_arena_group *group, int node)

@@ -89,6 +89,21 @@ bool wm_lane_have_slabs_locked(wm_lane *lane)
     return lane->slabs != NULL;
 }
 
+__attribute__((cold)) void wm_runs_add_bins(wm_runs *runs)
+{
+    wm_bins *bins = wm_meta_alloc(sizeof *bins);
+
+    if (bins == NULL) {
+        return;
+    }
+    for (wm_block *run = runs->few, *next; run != NULL; run = next) {
+        next = run->next_idle;
+        wm_bins_insert(bins, run);
+    }
+    runs->few = NULL;
+    runs->bins = bins;
+}
+
 void wm_lane_free(wm_lane *lane)
 {
     for (int kind = 0; kind < WM_RUN_KINDS; kind++) {

@@ -87,6 +87,7 @@ typedef struct wm_lane {
     uint64_t puts;        /* runs freed so far, numbered from 1 */
     uint64_t safe_until;  /* puts up to this one are common */
     size_t runs;          /* idle or not, slabs included */
+    size_t idle_bytes;    /* of idle runs */
     uint64_t id;          /* const: lane_id of its blocks */
     /* Requests and sets that name it, and one until it has ended. Raised by a
      * holder, or under lock registry; falls to 0 under lock arena only. */
@@ -151,6 +152,9 @@ bool wm_lanes_have_more(struct wm_arena *arena, const wm_lane *lane);
  * segment that serves requests of `bytes`. */
 bool wm_lanes_have_room(struct wm_arena *arena, const wm_lane *lane,
                         size_t bytes, size_t least);
+/* Bytes of idle runs that are in lanes, but not in those of lane: a request of
+ * that stream cannot use them now. lane null: of all lanes. */
+size_t wm_lanes_idle_beside(struct wm_arena *arena, const wm_lane *lane);
 /* Runs freed so far. */
 void wm_lanes_puts(struct wm_arena *arena, const wm_lane *lane,
                    wm_lane_point *point);

@@ -104,6 +104,23 @@ bool wm_lanes_have_room(wm_arena *arena, const wm_lane *lane, size_t bytes,
     return has;
 }
 
+size_t wm_lanes_idle_beside(wm_arena *arena, const wm_lane *lane)
+{
+    size_t bytes = 0;
+
+    for (wm_arena *a = arena; a != NULL; a = a->next_sibling) {
+        const wm_lane *own = lane != NULL ? in(a, lane) : NULL;
+
+        wm_lock_acquire(&a->lock);
+        for (const wm_lane *other = a->lanes; other != NULL;
+             other = other->next) {
+            bytes += other != own ? other->idle_bytes : 0;
+        }
+        wm_lock_release(&a->lock);
+    }
+    return bytes;
+}
+
 /* A lane that is made meanwhile has no puts yet. */
 void wm_lanes_puts(wm_arena *arena, const wm_lane *lane, wm_lane_point *point)
 {

@@ -42,54 +42,24 @@ void wm_claim_reset(wm_claim *claim)
     wm_claim_raise(claim);
 }
 
-static bool add(wm_live *live, enum wm_figure figure, int64_t n)
+void wm_lives_claim(wm_lives *lives, bool large, enum wm_figure figure,
+                    int64_t n)
 {
-    bool above = false;
-
-    for (; n != 0 && live != NULL; live = live->whole) {
-        above = wm_claim_add(&live->of[figure], n) || above;
+    for (wm_live *live = n != 0 ? wm_lives_of(lives, large) : NULL;
+         live != NULL; live = live->whole) {
+        wm_claim_add_raise(&live->of[figure], n);
     }
-    return above;
-}
-
-bool wm_live_add(wm_live *live, int64_t blocks, int64_t asked, int64_t bytes)
-{
-    bool above = add(live, WM_LIVE_BLOCKS, blocks);
-
-    above = add(live, WM_LIVE_ASKED, asked) || above;
-    return add(live, WM_LIVE_BYTES, bytes) || above;
-}
-
-bool wm_live_add_active(wm_live *live, int64_t blocks, int64_t bytes)
-{
-    bool above = add(live, WM_LIVE_ACTIVE, blocks);
-
-    return add(live, WM_LIVE_ACTIVE_BYTES, bytes) || above;
-}
-
-/* some: for which figures; null: for all. */
-static void each(wm_lives *lives, const bool *some, void (*fn)(wm_claim *claim))
-{
-    for (int i = 0; i < WM_LIVE_FIGURES; i++) {
-        if (some != NULL && !some[i]) {
-            continue;
-        }
-        fn(&lives->small.of[i]);
-        fn(&lives->large.of[i]);
-        if (lives->large.whole != NULL) {
-            fn(&lives->large.whole->of[i]);
-        }
-    }
-}
-
-void wm_lives_raise_some(wm_lives *lives, const bool *some)
-{
-    each(lives, some, wm_claim_raise);
 }
 
 void wm_lives_reset(wm_lives *lives)
 {
-    each(lives, NULL, wm_claim_reset);
+    for (int i = 0; i < WM_LIVE_FIGURES; i++) {
+        wm_claim_reset(&lives->small.of[i]);
+        wm_claim_reset(&lives->large.of[i]);
+        if (lives->large.whole != NULL) {
+            wm_claim_reset(&lives->large.whole->of[i]);
+        }
+    }
     for (int i = 0; i < WM_CLASSES_ALL; i++) {
         wm_claim_reset(&lives->of_class.blocks[i]);
     }

@@ -4,12 +4,13 @@
  *                         thread 1 thread 2
  *
  * A thread claims room ahead by one read-modify-write, its hits use that room,
- * and the thread returns room that it does not need. So claimed is never below
- * what callers hold, and its peak never below their peak. The peak exceeds
- * theirs by at most the rooms that exist when it is raised. Before a peak is
- * raised or reset, all threads' windows are revoked (biased_lock.h), and the
- * rooms of each thread's sets are cut to WM_ROOM_BLOCKS and WM_ROOM_BYTES in
- * total; then they are restored (magazine_room.c).
+ * and it returns room that it has beyond a bound. An arena has room from the
+ * frees that it counts, and claims what it lacks. So claimed is never below
+ * what callers hold, and above it by no more than the rooms. Of WM_ROOM_BLOCKS
+ * and WM_ROOM_BYTES an arena has a WM_ROOM_ARENA-th and all sets of a thread
+ * the rest; more bytes, WM_ROOM_LARGEST of the largest block that they cache,
+ * if that is more: else each allocation of such a block would claim room. A
+ * peak is raised with each claim.
  *
  * For a size class, claimed counts blocks that callers hold and blocks that
  * threads cache: a hit moves a block from one to the other and claims nothing.
@@ -24,8 +25,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Room that the sets of a thread have in a space when a peak is raised. */
-enum { WM_ROOM_BLOCKS = 64, WM_ROOM_BYTES = 1 << 20 };
+/* The most room in a space that a thread and its arena have together. */
+enum {
+    WM_ROOM_BLOCKS = 64,
+    WM_ROOM_BYTES = 1 << 20,
+    WM_ROOM_ARENA = 8,
+    WM_ROOM_LARGEST = 2
+};
 
 enum wm_figure {
     WM_LIVE_BLOCKS,
@@ -56,10 +62,6 @@ typedef struct wm_lives {
     struct wm_class_claims {
         wm_claim blocks[WM_CLASSES_ALL], asked, handed;
     } of_class, *classes;
-    /* Const: threads claim room ahead. Rooms are cut before a peak is raised,
-     * by a caller that holds no lock. */
-    bool roomy;
-    _Atomic unsigned sets; /* relaxed: magazine sets that claim room */
 } wm_lives;
 
 /* Initialises zeroed figures, of one node that does not sort requests. */
@@ -111,13 +113,11 @@ static inline void wm_claim_add_raise(wm_claim *claim, int64_t n)
     }
 }
 
-/* Adds blocks, bytes requested and bytes, or active blocks and bytes. True if a
- * peak has to be raised. */
-bool wm_live_add(wm_live *live, int64_t blocks, int64_t asked, int64_t bytes);
-bool wm_live_add_active(wm_live *live, int64_t blocks, int64_t bytes);
-/* Raise the peaks of some figures (by enum wm_figure; null: of all), or reset
- * all, with those of the totals. */
-void wm_lives_raise_some(wm_lives *lives, const bool *some);
+/* Claims n of a figure, or returns them (n < 0), also in the totals, and raises
+ * the peaks. */
+void wm_lives_claim(wm_lives *lives, bool large, enum wm_figure figure,
+                    int64_t n);
+/* Resets all peaks, with those of the totals. */
 void wm_lives_reset(wm_lives *lives);
 
 #endif

@@ -250,14 +250,20 @@ static void pull_first_pieces_locked(wm_arena *arena, wm_purge *purge,
 
 /* ---- both --------------------------------------------------------------- */
 
+/* What threads pass on is not idle for long: wm_cache_flush_idle(). */
+static void empty_transfer_cache_locked(wm_arena *arena, const wm_purge *purge)
+{
+    if (purge->before_ns == UINT64_MAX) {
+        (void)wm_arena_empty_transfer_cache_locked(arena);
+    }
+}
+
 wm_segment *wm_arena_purge(wm_arena *arena, wm_purge *purge)
 {
     wm_segment *chain;
 
     wm_lock_acquire(&arena->lock);
-    if (purge->before_ns == UINT64_MAX) {
-        (void)wm_arena_empty_transfer_cache_locked(arena);
-    }
+    empty_transfer_cache_locked(arena, purge);
     chain = pull_some_locked(arena, purge);
     if (arena->unit > 0 && purge->bytes == SIZE_MAX) {
         pull_all_pieces_locked(arena, purge->before_ns, &chain);
@@ -268,22 +274,23 @@ wm_segment *wm_arena_purge(wm_arena *arena, wm_purge *purge)
     return chain;
 }
 
-uint64_t wm_arena_rank(wm_arena *arena, bool oldest, size_t *detached)
+uint64_t wm_arena_rank(wm_arena *arena, const wm_purge *purge, size_t *detached)
 {
-    const wm_purge any = {.before_ns = UINT64_MAX, .oldest = oldest};
+    const wm_purge any = {.before_ns = purge->before_ns,
+                          .oldest = purge->oldest};
     const wm_segment *first;
     const wm_block *run = NULL;
     uint64_t rank, other = 0;
 
     wm_lock_acquire(&arena->lock);
-    (void)wm_arena_empty_transfer_cache_locked(arena);
+    empty_transfer_cache_locked(arena, purge);
     first = first_locked(arena, &any, SIZE_MAX);
-    rank = first != NULL ? segment_rank(first, oldest) : 0;
+    rank = first != NULL ? segment_rank(first, any.oldest) : 0;
     if (arena->unit > 0) {
-        run = first_run_locked(arena, UINT64_MAX, oldest);
+        run = first_run_locked(arena, any.before_ns, any.oldest);
     }
     if (run != NULL) {
-        other = rank_of(run->bytes, run->idle_since_ns, oldest);
+        other = rank_of(run->bytes, run->idle_since_ns, any.oldest);
     }
     *detached = arena->detached_bytes;
     wm_lock_release(&arena->lock);

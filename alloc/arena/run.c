@@ -8,13 +8,6 @@
 
 /* ---- records ---------------------------------------------------------- */
 
-void wm_record_give_locked(wm_arena *arena, wm_block *block)
-{
-    wm_block_set_state(block, WM_BLOCK_VOID);
-    block->next_idle = arena->spare_blocks;
-    arena->spare_blocks = block;
-}
-
 void wm_record_init_origins(const wm_arena *arena, wm_block *block,
                             unsigned count, char *origins)
 {
@@ -25,16 +18,12 @@ void wm_record_init_origins(const wm_arena *arena, wm_block *block,
     }
 }
 
-bool wm_record_have_locked(wm_arena *arena)
+bool wm_record_make_locked(wm_arena *arena)
 {
-    struct wm_chunk *chunk;
+    struct wm_chunk *chunk = wm_meta_alloc(
+        sizeof *chunk +
+        WM_CHUNK_RECORDS * wm_history_origin_bytes(arena->history));
 
-    if (arena->spare_blocks != NULL && arena->spare_blocks->next_idle != NULL) {
-        return true;
-    }
-    chunk = wm_meta_alloc(sizeof *chunk +
-                          WM_CHUNK_RECORDS *
-                              wm_history_origin_bytes(arena->history));
     if (chunk == NULL) {
         return false;
     }
@@ -48,70 +37,16 @@ bool wm_record_have_locked(wm_arena *arena)
     return true;
 }
 
-wm_block *wm_record_take_locked(wm_arena *arena)
-{
-    wm_block *block = arena->spare_blocks;
-
-    arena->spare_blocks = block->next_idle;
-    return block;
-}
-
 /* ---- runs ------------------------------------------------------------- */
 
-void wm_run_init(wm_block *block, wm_segment *segment, char *base, size_t bytes)
-{
-    wm_block_set_base(block, base);
-    block->bytes = bytes;
-    block->segment = segment;
-    wm_block_set_state(block, WM_BLOCK_IDLE);
-    wm_run_mark(segment, base, true);
-    wm_page_map_set_run(base, bytes, block);
-}
-
-wm_runs *wm_run_kind(const wm_block *run)
+bool wm_run_has_cell(const wm_block *run)
 {
     const wm_segment *segment = run->segment;
+    size_t cell = wm_run_cell(segment, run->base);
 
-    return &run->lane->idle[segment->oversize ? WM_RUNS_OVERSIZE
-                            : segment->small  ? WM_RUNS_SMALL
-                                              : WM_RUNS_LARGE];
-}
-
-void wm_run_link(wm_block *run)
-{
-    wm_runs_insert(wm_run_kind(run), run);
-    if (wm_run_is_segment(run)) {
-        wm_count_locked(&run->segment->arena->idle_segments, 1);
-    }
-}
-
-void wm_run_unlink(wm_block *run)
-{
-    wm_runs_remove(wm_run_kind(run), run);
-    if (wm_run_is_segment(run)) {
-        wm_count_locked(&run->segment->arena->idle_segments, -1);
-    }
-}
-
-wm_block *wm_run_cut_locked(wm_arena *arena, wm_block *block, size_t bytes)
-{
-    wm_block *rest = wm_record_take_locked(arena);
-
-    /* First, since large runs that begin in one granule share an entry. */
-    wm_page_map_resize_run(block, bytes);
-    wm_run_init(rest, block->segment, block->base + bytes,
-                block->bytes - bytes);
-    wm_run_move(rest, block->lane);
-    rest->put_at = block->put_at;
-    rest->idle_since_ns = block->idle_since_ns;
-    rest->before = block;
-    rest->after = block->after;
-    if (rest->after != NULL) {
-        rest->after->before = rest;
-    }
-    block->after = rest;
-    block->bytes = bytes;
-    return rest;
+    return wm_run_cell(segment, run->before->base) != cell &&
+           (run->after == NULL ||
+            wm_run_cell(segment, run->after->base) != cell);
 }
 
 void wm_run_split_locked(wm_arena *arena, wm_block *block, size_t bytes)
@@ -119,22 +54,6 @@ void wm_run_split_locked(wm_arena *arena, wm_block *block, size_t bytes)
     wm_block *rest = wm_run_cut_locked(arena, block, bytes);
 
     wm_run_link(rest);
-}
-
-/* ---- lanes ------------------------------------------------------------ */
-
-void wm_run_move(wm_block *run, wm_lane *lane)
-{
-    wm_lane *old = run->lane;
-
-    run->lane = lane;
-    if (lane != NULL) {
-        lane->runs++;
-    }
-    if (old != NULL) {
-        old->runs--;
-        wm_lane_retire_locked(run->segment->arena, old);
-    }
 }
 
 /* The smaller of two runs, either of which may be null. */
@@ -147,8 +66,8 @@ static wm_block *smaller(wm_block *first, wm_block *second)
 }
 
 /* The best fit in the lane and in the common one. */
-static wm_block *find_kind_locked(wm_arena *arena, wm_lane *lane,
-                                  enum wm_run_kind kind, size_t bytes)
+static inline wm_block *find_kind_locked(wm_arena *arena, wm_lane *lane,
+                                         enum wm_run_kind kind, size_t bytes)
 {
     wm_block *common = wm_runs_find(&arena->common.idle[kind], bytes);
 
@@ -181,11 +100,13 @@ static void open_oversize_locked(wm_arena *arena, wm_segment *segment)
 
 bool wm_arena_open_oversize(wm_arena *arena, wm_lane *lane, size_t bytes)
 {
-    wm_block *run;
+    wm_block *run = NULL;
 
     wm_lock_acquire(&arena->lock);
-    run = find_kind_locked(arena, wm_lane_look_locked(arena, lane),
-                           WM_RUNS_OVERSIZE, bytes);
+    if (bytes > arena->small_max) { /* small ones have their own segments */
+        run = find_kind_locked(arena, wm_lane_look_locked(arena, lane),
+                               WM_RUNS_OVERSIZE, bytes);
+    }
     if (run != NULL) {
         open_oversize_locked(arena, run->segment);
     }
@@ -209,18 +130,22 @@ bool wm_run_suits(const wm_segment *segment, size_t bytes)
 }
 
 /* The run to split, or null. */
-static wm_block *find_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
+static inline wm_block *find_locked(wm_arena *arena, wm_lane *lane,
+                                    size_t bytes)
 {
     bool small = bytes <= arena->small_max;
     wm_block *usual = find_kind_locked(
         arena, lane, small ? WM_RUNS_SMALL : WM_RUNS_LARGE, bytes);
     wm_block *run;
 
-    if (arena->dedicated_segments == 0 || small) {
+    if (small) {
         return usual;
     }
     run = find_kind_locked(arena, lane, WM_RUNS_OVERSIZE, bytes);
-    if (run == NULL || wm_run_suits(run->segment, bytes)) {
+    if (wm_likely(run == NULL)) {
+        return usual;
+    }
+    if (wm_run_suits(run->segment, bytes)) {
         return smaller(usual, run);
     }
     if (usual == NULL &&
@@ -240,8 +165,8 @@ static wm_block *find_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
  * the two traces of the bench then hold 15 % and 100 % more. */
 enum { CUT_POLLS = 64, CUT_BYTES = 1 << 20 };
 
-static bool is_bad_cut(const wm_arena *arena, const wm_block *run, size_t bytes,
-                       enum wm_split split)
+static inline bool is_bad_cut(const wm_arena *arena, const wm_block *run,
+                              size_t bytes, enum wm_split split)
 {
     if (split == WM_SPLIT_ALLOW || split == WM_SPLIT_NO_JOIN ||
         run->bytes - bytes <= bytes / 8) {
@@ -250,42 +175,6 @@ static bool is_bad_cut(const wm_arena *arena, const wm_block *run, size_t bytes,
     return split == WM_SPLIT_FORBID ||
            (arena->fresh_bytes > CUT_BYTES &&
             arena->fresh_bytes > arena->stats.held_bytes.current / CUT_POLLS);
-}
-
-/* A run starts no more; the neighbours of the run start in other cells, or the
- * cell stays marked. */
-static void unmark(const wm_block *run)
-{
-    wm_segment *segment = run->segment;
-    size_t cell = wm_run_cell(segment, run->base);
-
-    if (wm_run_cell(segment, run->before->base) != cell &&
-        (run->after == NULL ||
-         wm_run_cell(segment, run->after->base) != cell)) {
-        wm_run_mark(segment, run->base, false);
-    }
-}
-
-void wm_run_absorb_locked(wm_arena *arena, wm_block *block)
-{
-    wm_block *next = block->after;
-
-    unmark(next);
-    wm_page_map_set_run(next->base, next->bytes, NULL);
-    wm_page_map_resize_run(block, block->bytes + next->bytes);
-    block->bytes += next->bytes;
-    if (next->put_at > block->put_at) {
-        block->put_at = next->put_at;
-    }
-    if (next->idle_since_ns > block->idle_since_ns) {
-        block->idle_since_ns = next->idle_since_ns;
-    }
-    block->after = next->after;
-    if (block->after != NULL) {
-        block->after->before = block;
-    }
-    wm_run_move(next, NULL);
-    wm_record_give_locked(arena, next);
 }
 
 /* True if the neighbour, or null, can be merged with the run. */
@@ -359,7 +248,9 @@ wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
         arena->fresh_bytes = 0;
         return NULL;
     }
-    in = wm_lane_in_locked(arena, lane);
+    if (wm_unlikely(in == &arena->common && lane != NULL && lane != in)) {
+        in = wm_lane_in_locked(arena, lane); /* a new one */
+    }
     if (in == NULL || (block->bytes > bytes && !wm_record_have_locked(arena))) {
         *failed = true;
         return NULL;
@@ -367,7 +258,7 @@ wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
     wm_run_unlink(block);
     block->segment->free_failed = false;
     if (block->bytes > bytes) {
-        wm_run_split_locked(arena, block, bytes);
+        wm_run_link(wm_run_cut_locked(arena, block, bytes));
     }
     if (block->lane != in) {
         wm_run_move(block, in);
@@ -375,20 +266,8 @@ wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
     return block;
 }
 
-void wm_run_put_locked(wm_arena *arena, wm_block *block)
-{
-    if (wm_unlikely(block->lane->ended)) {
-        wm_run_move(block, &arena->common);
-    }
-    block->put_at = ++block->lane->puts;
-    block->idle_since_ns = block->segment->unit > 0 ? wm_clock_ns() : 0;
-    if (block->lane != &arena->common) {
-        wm_lane_renew_locked(arena, block->lane);
-    }
-    wm_run_join_locked(arena, block);
-}
-
-void wm_run_join_locked(wm_arena *arena, wm_block *block)
+static inline __attribute__((always_inline)) void join_locked(wm_arena *arena,
+                                                              wm_block *block)
 {
     wm_block_set_state(block, WM_BLOCK_IDLE);
     if (may_join(block, block->after)) {
@@ -406,6 +285,29 @@ void wm_run_join_locked(wm_arena *arena, wm_block *block)
         block->segment->idle_since_ns = wm_clock_ns();
     }
     wm_run_link(block);
+}
+
+void wm_run_join_locked(wm_arena *arena, wm_block *block)
+{
+    join_locked(arena, block);
+}
+
+void wm_run_put_locked(wm_arena *arena, wm_block *block)
+{
+    if (wm_unlikely(block->lane->ended)) {
+        wm_run_move(block, &arena->common);
+    }
+    block->put_at = ++block->lane->puts;
+    block->idle_since_ns = block->segment->unit > 0 ? wm_clock_ns() : 0;
+    if (block->lane != &arena->common) {
+        wm_lane_renew_locked(arena, block->lane);
+        atomic_store_explicit(
+            &arena->uncovered,
+            atomic_load_explicit(&arena->uncovered, memory_order_relaxed) +
+                block->bytes,
+            memory_order_relaxed);
+    }
+    join_locked(arena, block);
 }
 
 void wm_segment_forget(wm_segment *segment)

@@ -36,7 +36,6 @@ void wm_segment_attach_locked(wm_arena *arena, wm_segment *segment)
 {
     wm_page_map_cover(segment->base, segment->bytes, segment);
     wm_segment_link_locked(arena, segment);
-    arena->dedicated_segments += segment->dedicated;
     for (wm_block *run = segment->first, *after; run != NULL; run = after) {
         after = run->after;
         wm_run_init(run, segment, run->base, run->bytes);
@@ -56,7 +55,6 @@ void wm_segment_detach_locked(wm_arena *arena, wm_segment *segment)
         wm_run_mark(segment, run->base, false);
         wm_page_map_set_run(run->base, run->bytes, NULL);
     }
-    arena->dedicated_segments -= segment->dedicated;
     wm_page_map_cover(segment->base, segment->bytes, NULL);
     wm_segment_unlink_locked(arena, segment);
 }

@@ -4,6 +4,7 @@
 #include "alloc/block/page_map.h"
 #include "runtime/base/history.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/status.h"
 
 static uint64_t all_idle(const wm_slab *slab)
 {
@@ -72,6 +73,7 @@ static wm_slab *take_slab_record_locked(wm_arena *arena, unsigned size_class)
     }
     slab->size_class = size_class;
     slab->slot_bytes = wm_class_bytes(size_class);
+    wm_assert(slab->slot_bytes >= WM_GRAIN);
     /* Relaxed: see struct wm_slab. */
     atomic_store_explicit(&slab->inverse, wm_slot_inverse(slab->slot_bytes),
                           memory_order_relaxed);
@@ -91,16 +93,30 @@ static void init_slab(wm_slab *slab, wm_block *run)
     slab->run = run;
     atomic_store_explicit(&slab->base, run->base, memory_order_relaxed);
     slab->idle_mask = all_idle(slab);
-    for (unsigned i = 0; i < slab->slots; i++) {
-        wm_block *slot = &slab->slot[i];
-
-        wm_block_set_base(slot, run->base + i * slab->slot_bytes);
-        slot->bytes = slab->slot_bytes;
-        slot->segment = run->segment;
-        wm_block_set_state(slot, WM_BLOCK_IDLE);
-    }
+    slab->carved = 0;
     wm_block_set_state(run, WM_BLOCK_SLAB);
-    wm_page_map_fill_slab(slab);
+}
+
+/* Makes the record of the next slot, and the page map's entries for it. */
+static void carve_slot(wm_slab *slab)
+{
+    wm_block *slot = &slab->slot[slab->carved];
+
+    wm_block_set_base(slot, slab->run->base + slab->carved * slab->slot_bytes);
+    slot->bytes = slab->slot_bytes;
+    slot->segment = slab->run->segment;
+    wm_block_set_state(slot, WM_BLOCK_IDLE);
+    wm_page_map_set_slot(slab, slab->carved++);
+}
+
+wm_slab *wm_slab_of_run_locked(const wm_block *run)
+{
+    wm_slab *slab = wm_block_at(run->base)->slab;
+
+    while (slab->carved < slab->slots) {
+        carve_slot(slab);
+    }
+    return slab;
 }
 
 static wm_slab *new_slab_locked(wm_arena *arena, wm_lane *lane,
@@ -169,6 +185,9 @@ wm_block *wm_slab_take_locked(wm_arena *arena, wm_lane *lane,
     }
     i = (unsigned)__builtin_ctzll(slab->idle_mask);
     slab->idle_mask &= slab->idle_mask - 1;
+    if (i == slab->carved) { /* all slots before it are in use */
+        carve_slot(slab);
+    }
     if (slab->idle_mask == 0) {
         unlink_slab(slab);
     }
@@ -179,12 +198,15 @@ wm_block *wm_slab_take_locked(wm_arena *arena, wm_lane *lane,
 static void end_slab_locked(wm_arena *arena, wm_slab *slab)
 {
     wm_block *run = slab->run;
+    size_t carved = slab->carved * slab->slot_bytes;
 
     unlink_slab(slab);
-    for (unsigned i = 0; i < slab->slots; i++) {
+    for (unsigned i = 0; i < slab->carved; i++) {
         wm_block_set_state(&slab->slot[i], WM_BLOCK_VOID);
     }
-    wm_page_map_clear(run->base + WM_PAGE, run->bytes - WM_PAGE);
+    if (carved > WM_PAGE) {
+        wm_page_map_clear(run->base + WM_PAGE, carved - WM_PAGE);
+    }
     wm_page_map_set(run->base, run, WM_ENTRY_RUN);
     give_slab_record_locked(arena, slab);
     wm_run_put_locked(arena, run);

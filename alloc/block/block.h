@@ -151,6 +151,13 @@ struct wm_block {
 };
 _Static_assert(sizeof(wm_block) == 192, "whole lines, and no more");
 
+static inline void wm_block_set_state(wm_block *block, wm_state state)
+{
+    /* Release pairs with the acquire of look-ups: the fields before the state.
+     */
+    atomic_store_explicit(&block->state, state, memory_order_release);
+}
+
 static inline void wm_block_set_base(wm_block *block, char *base)
 {
     atomic_store_explicit(&block->base_seen, base, memory_order_relaxed);
@@ -189,9 +196,13 @@ struct wm_slab {
         inverse;       /* wm_slot_inverse(slot_bytes). Relaxed: as base */
     size_t slot_bytes; /* lock arena, as all fields below except slots */
     unsigned size_class;
-    unsigned slots;     /* const: a record is recycled among classes with this
-                           number of slots */
-    uint64_t idle_mask; /* bit i: slot[i] is IDLE */
+    unsigned slots; /* const: a record is recycled among classes with this
+                       number of slots */
+    /* The first slots, whose records and pages are made; the others are idle,
+     * and are made by their first use: to make a slab does not touch all of its
+     * records. */
+    unsigned carved;
+    uint64_t idle_mask;       /* bit i: slot[i] is IDLE or not carved */
     wm_slab *previous, *next; /* slabs of the class with idle slots */
     wm_slab *next_made;
     wm_block slot[];

@@ -93,6 +93,12 @@ void wm_page_map_clear(const void *base, size_t bytes)
     }
 }
 
+void wm_page_map_move_run(const wm_block *run, size_t bytes)
+{
+    wm_page_map_set_run(run->base, bytes, run);
+    wm_page_map_set_run(run->base, run->bytes, NULL);
+}
+
 /* Pages of a granule have, or get, entries. Other segments may begin there: the
  * thread that adds one stores its own entry, in no order with this one. */
 static void mark(const char *at)
@@ -227,13 +233,13 @@ bool wm_page_map_any(const void *base, size_t bytes)
     return false;
 }
 
-void wm_page_map_fill_slab(wm_slab *slab)
+void wm_page_map_set_slot(wm_slab *slab, unsigned slot)
 {
-    size_t bytes = slab->slots * slab->slot_bytes;
+    size_t begin = slot * slab->slot_bytes, end = begin + slab->slot_bytes;
 
-    for (size_t at = 0; at < bytes; at += WM_PAGE) {
+    for (size_t at = begin / WM_PAGE * WM_PAGE; at < end; at += WM_PAGE) {
         /* The first slot that begins at or after the start of the page. */
-        size_t i = (at + slab->slot_bytes - 1) / slab->slot_bytes;
+        unsigned i = slot + (at > begin);
 
         if (slab->slot_bytes >= WM_PAGE &&
             i * slab->slot_bytes < at + WM_PAGE) {

@@ -126,6 +126,15 @@ bool wm_page_map_any(const void *base, size_t bytes);
 
 /* The ranges below were reserved before. Null as record: no entry. */
 
+/* The leaf of an address in such a range. Acquire: as above, since another
+ * thread may have reserved it. */
+static inline wm_leaf *wm_page_leaf_reserved(const void *address)
+{
+    return atomic_load_explicit(
+        &wm_page_root[(uintptr_t)address >> (WM_PAGE_SHIFT + WM_LEAF_SHIFT)],
+        memory_order_acquire);
+}
+
 /* Sets the entry of one page; of a run; clear: of no page of a range. */
 static inline void wm_page_store(_Atomic(uintptr_t) *entry, const void *record,
                                  enum wm_entry_kind kind)
@@ -138,7 +147,8 @@ static inline void wm_page_store(_Atomic(uintptr_t) *entry, const void *record,
 static inline void wm_page_map_set(const void *address, const void *record,
                                    enum wm_entry_kind kind)
 {
-    wm_page_store(wm_page_entry(wm_page_leaf(address), address), record, kind);
+    wm_page_store(wm_page_entry(wm_page_leaf_reserved(address), address),
+                  record, kind);
 }
 
 void wm_page_map_clear(const void *base, size_t bytes);
@@ -148,7 +158,7 @@ void wm_page_map_clear(const void *base, size_t bytes);
 static inline void wm_page_map_set_run(const void *base, size_t bytes,
                                        const wm_block *run)
 {
-    wm_leaf *leaf = wm_page_leaf(base);
+    wm_leaf *leaf = wm_page_leaf_reserved(base);
 
     if (wm_likely(bytes < WM_GRANULE)) {
         wm_page_store(wm_page_entry(leaf, base), run, WM_ENTRY_RUN);
@@ -160,12 +170,13 @@ static inline void wm_page_map_set_run(const void *base, size_t bytes,
     }
 }
 
-/* Moves the entry of a run that gets another number of bytes. */
+/* Moves the entry of a run that gets another number of bytes; move: between
+ * that of its first page and that of its granule. */
+void wm_page_map_move_run(const wm_block *run, size_t bytes);
 static inline void wm_page_map_resize_run(const wm_block *run, size_t bytes)
 {
     if (wm_unlikely((run->bytes < WM_GRANULE) != (bytes < WM_GRANULE))) {
-        wm_page_map_set_run(run->base, bytes, run);
-        wm_page_map_set_run(run->base, run->bytes, NULL);
+        wm_page_map_move_run(run, bytes);
     }
 }
 
@@ -178,10 +189,10 @@ void wm_page_map_cover(const void *base, size_t bytes,
  * range has no other entries, except of memory that was left behind. */
 void wm_page_map_fill(const void *base, size_t bytes, const void *record);
 
-/* Sets the entries of a slab's pages. If slots have WM_PAGE bytes or more, a
- * page in which one begins has a RUN entry for that slot, as the first page of
- * a run has for the run. Every other page has a SLAB entry. */
-void wm_page_map_fill_slab(wm_slab *slab);
+/* Sets the entries of the pages of a slot. A page of a slab in which exactly
+ * one slot begins (only if slots have WM_PAGE bytes or more) has a RUN entry
+ * for that slot, as the first page of a run has for the run. */
+void wm_page_map_set_slot(wm_slab *slab, unsigned slot);
 
 /* Slots are multiples of WM_GRAIN. The division by a slot's size is a product
  * and a shift, exact for every offset in a slab (at most 64 slots). */

@@ -5,21 +5,6 @@
 
 #include <stdint.h>
 
-size_t wm_class_bytes(unsigned size_class)
-{
-    unsigned log2, step;
-
-    if (size_class < WM_CLASS_LINEAR) {
-        return (size_t)(size_class + 1) * WM_GRAIN;
-    }
-    if (size_class >= WM_CLASSES) {
-        return 0;
-    }
-    log2 = WM_CLASS_LOG2 + ((size_class - WM_CLASS_LINEAR) >> WM_CLASS_STEPS);
-    step = (size_class - WM_CLASS_LINEAR) & 7;
-    return (size_t)(step + 9) << (log2 - WM_CLASS_STEPS);
-}
-
 size_t wm_size_round(size_t bytes)
 {
     unsigned size_class = wm_size_class(bytes);

@@ -4,9 +4,8 @@
  *   up to 4 MiB        eight steps to a doubling     classes 8 … 87
  *   above              whole pages                   class 88
  *
- * From 4 KiB on a class is at most 12.5 % larger than the request. A cached
- * block of one of the next two classes may serve a request too; in page-locked
- * memory above 4 KiB only if it is at most 12.5 % larger (magazine_hit.h).
+ * From 4 KiB on a class is at most 12.5 % larger than the request. A block that
+ * is cached may serve a request down to half its size (magazine_hit.h).
  * Classes below WM_SLAB_LIMIT are slots of a slab; all others are runs of whole
  * pages. Pure functions. */
 #ifndef WM_SIZE_CLASS_H
@@ -75,7 +74,20 @@ static inline unsigned wm_size_class(size_t bytes)
 }
 
 /* Bytes of a block of a class; 0 for WM_CLASS_PAGES. */
-size_t wm_class_bytes(unsigned size_class);
+static inline size_t wm_class_bytes(unsigned size_class)
+{
+    unsigned log2, step;
+
+    if (size_class < WM_CLASS_LINEAR) {
+        return (size_t)(size_class + 1) * WM_GRAIN;
+    }
+    if (size_class >= WM_CLASSES) {
+        return 0;
+    }
+    log2 = WM_CLASS_LOG2 + ((size_class - WM_CLASS_LINEAR) >> WM_CLASS_STEPS);
+    step = (size_class - WM_CLASS_LINEAR) & 7;
+    return (size_t)(step + 9) << (log2 - WM_CLASS_STEPS);
+}
 
 /* Bytes to which a request is rounded up. */
 size_t wm_size_round(size_t bytes);

@@ -35,7 +35,7 @@ static inline bool wm_magazine_set_has_place(const wm_magazine_set *set,
 {
     return block->size_class < WM_CLASSES &&
            wm_arena_is_sibling(block->segment->arena, set->arena) &&
-           set->of[block->size_class].bytes <= set->bytes_max;
+           block->bytes <= set->group->magazine_bytes;
 }
 
 /* ---- pending.c ----------------------------------------------------------- */
@@ -86,21 +86,17 @@ static inline int wm_room_index(const wm_magazine_set *set,
     return (const char *)set + m->room_offset == (const char *)&set->rooms[1];
 }
 
-/* Claims room for one more block of the class if there is too little. The
- * caller calls wm_cache_raise_peaks() before any thread receives that block. */
+/* Claims room for one more block of the class if there is too little. */
 void wm_magazine_need_room(wm_magazine_set *set, const wm_magazine *m,
                            size_t requested);
-/* Returns part of the room if it is much larger than the set needs, counting a
- * block that a caller frees now. */
-void wm_magazine_trim_room(wm_magazine_set *set, const wm_magazine *m);
+/* Returns part of the room if it is beyond the bound, as if the block were
+ * freed. */
+void wm_magazine_trim_room(wm_magazine_set *set, const wm_block *block);
 /* The arena has claimed room for a block that it allocated: returns the same
  * amount of the set's room. */
 void wm_magazine_set_use_room(wm_magazine_set *set, const wm_block *block);
-/* Returns room: all of it if above is null; else, of each figure that is above
- * its peak, what exceeds the least (magazine_room.c). has_excess: true if there
- * is anything to return. */
-void wm_magazine_set_return_room(wm_magazine_set *set, const bool *above);
-bool wm_magazine_set_has_excess(const wm_magazine_set *set, const bool *above);
+/* Returns all room. */
+void wm_magazine_set_return_room(wm_magazine_set *set);
 /* Returns the claims of classes beyond the blocks in use. */
 void wm_magazine_set_end_claims(wm_magazine_set *set);
 /* Computes wm_room.high: up to how many bytes hits may fill the set. */
@@ -109,7 +105,7 @@ void wm_magazine_set_note_high(wm_magazine_set *set);
 /* Merges what was counted since the last merge into the arena's figures. */
 void wm_magazine_set_merge_stats_locked(wm_magazine_set *set);
 /* Adjusts the counts for entries that were added or removed without a caller.
- */
+ * After entries were removed, wm_magazine_set_note_high() has to follow. */
 void wm_magazine_recount(wm_magazine_set *set, wm_magazine *m, int64_t change);
 /* Drops, among the first entries, blocks that another thread freed as well.
  * Returns how many of the first entries are left. */
@@ -121,8 +117,12 @@ unsigned wm_magazine_sift(wm_magazine_set *set, wm_magazine *m, unsigned first);
 uint64_t wm_cache_flush_locked(wm_magazine_set *set, enum wm_part part);
 /* Flushes all blocks of siblings of the home arena. Takes their locks. */
 uint64_t wm_cache_flush_siblings(wm_magazine_set *set);
-/* Flushes the older half of one class. */
-void wm_magazine_flush_half(wm_magazine_set *set, wm_magazine *m);
+/* Flushes the oldest entries of one class: small blocks to the transfer caches,
+ * whole, others to the arenas. */
+void wm_magazine_flush(wm_magazine_set *set, wm_magazine *m, unsigned oldest);
+/* Flushes blocks of the doubling of sizes that has most bytes in the set, until
+ * the set has at most so many bytes. */
+void wm_cache_evict(wm_magazine_set *set, int64_t most);
 /* Flushes one block of the set. Lock arena, of the block's own arena. */
 void wm_cache_flush_block_locked(wm_magazine_set *set, wm_block *block);
 
@@ -137,8 +137,11 @@ void wm_cache_add_pending_batch(wm_magazine_set *set,
 
 /* ---- magazine_set.c ------------------------------------------------------ */
 
-/* Puts a class to use, if it is not. Null: its blocks are larger than all that
- * a set may cache, or there is no memory for its entries. */
+/* Called at misses and overflows: computes now and then how much the set may
+ * cache. Takes lock arena. */
+void wm_magazine_set_budget(wm_magazine_set *set);
+/* Puts a class to use, if it is not. Null: its blocks are larger than option
+ * magazine_bytes, or there is no memory for its entries. */
 wm_magazine *wm_magazine_use(wm_magazine_set *set, unsigned size_class);
 /* After so many refills a set that met a held lock arena often enough moves to
  * a sibling arena. */

@@ -182,31 +182,10 @@ uint64_t wm_cache_merge_row(wm_magazine_set *set, const wm_request *request,
 
 /* ---- for a request ------------------------------------------------------- */
 
-uint64_t wm_cache_growth_cost(const wm_arena_group *group, size_t bytes)
+/* Splits a larger block; with merge, if there is none, merges a row. */
+wm_block *wm_cache_carve(wm_arena_group *group, const wm_request *request,
+                         bool merge)
 {
-    return (1 + bytes / group->segment_bytes) *
-           (group->laned ? WM_DEVICE_PRICE : WM_GROWTH_PRICE);
-}
-
-static bool growth_is_cheaper(const wm_arena_group *group, size_t bytes)
-{
-    /* Relaxed: an estimate that several threads add to. */
-    return atomic_load_explicit(&group->reclaimed, memory_order_relaxed) >=
-           wm_cache_growth_cost(group, bytes);
-}
-
-/* wm_cache_take_own() returns null at every OWN_TURNS-th request of a set, so
- * that its caller polls other streams before larger runs are split. A poll at
- * every request costs twice as much as all the rest of a miss and saves less
- * than 1 % of memory. */
-enum { OWN_TURNS = 16 };
-
-/* Splits a larger block; with merge, if there is none, merges a row, unless
- * growth is cheaper. in_turns: returns null at every OWN_TURNS-th request. */
-static wm_block *carve(wm_arena_group *group, const wm_request *request,
-                       bool merge, bool in_turns)
-{
-    uint64_t blocks = 0;
     wm_window *window;
     wm_magazine_set *set = wm_cache_lock_for(group, request, &window);
     wm_block *block = NULL;
@@ -214,41 +193,15 @@ static wm_block *carve(wm_arena_group *group, const wm_request *request,
     if (set == NULL) {
         return NULL;
     }
-    if ((set->lane != NULL || set->footprint_stable) &&
-        wm_arena_is_sibling(set->arena, request->arena) &&
-        !(in_turns && ++set->self_served % OWN_TURNS == 0)) {
-        blocks = wm_cache_split_larger(set, request, &block);
-        if (merge && block == NULL &&
-            !growth_is_cheaper(group, request->bytes)) {
-            blocks += wm_cache_merge_row(set, request, &block);
+    if (wm_arena_is_sibling(set->arena, request->arena)) {
+        (void)wm_cache_split_larger(set, request, &block);
+        if (merge && block == NULL) {
+            (void)wm_cache_merge_row(set, request, &block);
         }
     }
     if (block != NULL) {
         wm_magazine_set_tag_block(set, block);
     }
     wm_biased_release(&window->biased);
-    /* A search that finds nothing is not charged: it looks at a dozen entries,
-     * 3 % of the cost of misses. With a charge two device traces of the bench
-     * hold 1 % and 3 % more, with as many instructions. */
-    if (blocks > 0 && group->laned) {
-        /* Relaxed: an estimate that several threads add to. */
-        atomic_fetch_add_explicit(&group->reclaimed, WM_RECLAIM_PRICE + blocks,
-                                  memory_order_relaxed);
-    }
     return block;
-}
-
-wm_block *wm_cache_take_own(wm_arena_group *group, const wm_request *request)
-{
-    return request->epoch != 0 ? carve(group, request, true, true) : NULL;
-}
-
-wm_block *wm_cache_take_larger(wm_arena_group *group, const wm_request *request)
-{
-    return carve(group, request, false, false);
-}
-
-wm_block *wm_cache_take_row(wm_arena_group *group, const wm_request *request)
-{
-    return request->epoch != 0 ? carve(group, request, true, false) : NULL;
 }

@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-/* The transfer cache's bound, as a part of a set's. */
-enum { TRANSFER_PART = 4 };
+/* Size classes in a doubling of sizes. */
+enum { DOUBLING = 1 << WM_CLASS_STEPS };
 
 /* ---- blocks of siblings -------------------------------------------------- */
 
@@ -19,32 +19,19 @@ static wm_arena *arena_of(const wm_entry *entry)
     return entry->block->segment->arena;
 }
 
-/* Of the first entries, flushes those that belong to arena: into its transfer
- * cache up to transfer_bytes, the rest into the arena. Returns how many of the
- * first entries are left. The caller holds that arena's lock. */
+/* Of the first entries, flushes those that belong to arena. Returns how many of
+ * the first entries are left. The caller holds that arena's lock. */
 static unsigned put_blocks_locked(wm_magazine_set *set, wm_magazine *m,
-                                  wm_arena *arena, unsigned first,
-                                  size_t transfer_bytes)
+                                  wm_arena *arena, unsigned first)
 {
     wm_entry *entry = wm_magazine_first(m);
-    unsigned left = 0, end;
+    unsigned left = 0;
 
-    for (unsigned i = 0; i < first; i = end) {
-        const wm_arena *owner = arena_of(&entry[i]);
-
-        end = i + 1;
-        while (end < first && arena_of(&entry[end]) == owner) {
-            end++;
-        }
-        if (owner != arena) {
-            memmove(entry + left, entry + i, (end - i) * sizeof *entry);
-            left += end - i;
-            continue;
-        }
-        i += wm_transfer_cache_put_locked(arena, (unsigned)(m - set->of),
-                                          entry + i, end - i, transfer_bytes);
-        for (; i < end; i++) {
+    for (unsigned i = 0; i < first; i++) {
+        if (arena_of(&entry[i]) == arena) {
             wm_arena_put_locked(arena, entry[i].block);
+        } else {
+            entry[left++] = entry[i];
         }
     }
     if (left < first) {
@@ -81,12 +68,13 @@ uint64_t wm_cache_flush_siblings(wm_magazine_set *set)
                 wm_magazine *m = &set->of[set->in_use[i]];
                 unsigned count = wm_magazine_count(m);
 
-                blocks += count - put_blocks_locked(set, m, a, count, 0);
+                blocks += count - put_blocks_locked(set, m, a, count);
             }
             wm_lock_release(&a->lock);
         }
         found >>= 1;
     }
+    wm_magazine_set_note_high(set);
     return blocks;
 }
 
@@ -100,7 +88,7 @@ static unsigned flush_class_locked(wm_magazine_set *set, wm_magazine *m,
     unsigned oldest = part == WM_ALL ? count : (count + 1) / 2;
 
     if (oldest > 0) {
-        (void)put_blocks_locked(set, m, set->arena, oldest, 0);
+        (void)put_blocks_locked(set, m, set->arena, oldest);
         wm_magazine_supply(set, m)->batch = 1;
     }
     return oldest;
@@ -113,6 +101,7 @@ uint64_t wm_cache_flush_locked(wm_magazine_set *set, enum wm_part part)
     for (unsigned i = 0; i < set->classes; i++) {
         blocks += flush_class_locked(set, &set->of[set->in_use[i]], part);
     }
+    wm_magazine_set_note_high(set);
     return blocks;
 }
 
@@ -126,23 +115,93 @@ uint64_t wm_cache_flush(wm_magazine_set *set, enum wm_part part)
     return blocks;
 }
 
-void wm_magazine_flush_half(wm_magazine_set *set, wm_magazine *m)
+/* Puts entries of a class into the transfer caches of their arenas, as far as
+ * there is room; returns how many are left. The entries after them move up. */
+static unsigned transfer(wm_magazine_set *set, wm_magazine *m, unsigned first)
 {
-    wm_supply *supply = wm_magazine_supply(set, m);
-    /* The transfer cache takes no blocks of a stream. */
-    size_t transfer_bytes =
-        set->lane != NULL ? 0 : (size_t)set->bytes_max / TRANSFER_PART;
-    unsigned left = wm_magazine_sift(set, m, (wm_magazine_count(m) + 1) / 2);
+    unsigned size_class = (unsigned)(m - set->of), left = 0, end;
+    wm_entry *entry = wm_magazine_first(m);
 
+    for (unsigned i = 0; i < first; i = end) {
+        wm_arena *arena = arena_of(&entry[i]);
+        unsigned put;
+
+        end = i + 1;
+        while (end < first && arena_of(&entry[end]) == arena) {
+            end++;
+        }
+        put = wm_transfer_put(&arena->transfer_cache.of[size_class], entry + i,
+                              end - i);
+        memmove(entry + left, entry + i + put, (end - i - put) * sizeof *entry);
+        left += end - i - put;
+    }
+    memmove(entry + left, entry + first,
+            (wm_magazine_count(m) - first) * sizeof *entry);
+    wm_magazine_recount(set, m, (int64_t)left - first);
+    return left;
+}
+
+void wm_magazine_flush(wm_magazine_set *set, wm_magazine *m, unsigned oldest)
+{
+    unsigned left = wm_magazine_sift(set, m, oldest);
+
+    if (set->lane == NULL &&
+        m->bytes <= set->transfer_max) { /* else the blocks are of a stream */
+        left = transfer(set, m, left);
+    }
     /* One pass for each arena that has blocks among them. */
     while (left > 0) {
         wm_arena *arena = arena_of(wm_magazine_first(m));
 
         wm_lock_acquire(&arena->lock);
-        left = put_blocks_locked(set, m, arena, left, transfer_bytes);
+        left = put_blocks_locked(set, m, arena, left);
         wm_lock_release(&arena->lock);
     }
-    supply->batch = (uint16_t)(supply->batch > 1 ? supply->batch / 2 : 1);
+    wm_magazine_supply(set, m)->batch = 1;
+}
+
+static int64_t bytes_of(const wm_magazine *m)
+{
+    return (int64_t)wm_magazine_count(m) * m->bytes;
+}
+
+/* Flushes half of the classes of a doubling; returns the bytes that are left.
+ */
+static int64_t halve(wm_magazine_set *set, unsigned doubling)
+{
+    wm_magazine *m = &set->of[(size_t)doubling * DOUBLING];
+    int64_t left = 0;
+
+    for (const wm_magazine *end = m + DOUBLING; m < end; m++) {
+        if (wm_magazine_count(m) > 0) {
+            wm_magazine_flush(set, m, (wm_magazine_count(m) + 1) / 2);
+            left += bytes_of(m);
+        }
+    }
+    return left;
+}
+
+void wm_cache_evict(wm_magazine_set *set, int64_t most)
+{
+    int64_t bytes[WM_CLASSES / DOUBLING] = {0};
+
+    if (wm_magazine_set_bytes(set) > most) {
+        for (unsigned i = 0; i < set->classes; i++) {
+            bytes[set->in_use[i] / DOUBLING] +=
+                bytes_of(&set->of[set->in_use[i]]);
+        }
+    }
+    while (wm_magazine_set_bytes(set) > most) {
+        unsigned best = 0;
+
+        for (unsigned i = 1; i < WM_CLASSES / DOUBLING; i++) {
+            best = bytes[i] > bytes[best] ? i : best;
+        }
+        if (bytes[best] == 0) {
+            return;
+        }
+        bytes[best] = halve(set, best);
+    }
 }
 
 void wm_cache_flush_block_locked(wm_magazine_set *set, wm_block *block)
@@ -160,6 +219,7 @@ void wm_cache_flush_block_locked(wm_magazine_set *set, wm_block *block)
     }
     memmove(entry + at, entry + at + 1, (count - at - 1) * sizeof *entry);
     wm_magazine_recount(set, m, -1);
+    wm_magazine_set_note_high(set);
     wm_arena_put_locked(block->segment->arena, block);
 }
 
@@ -191,5 +251,6 @@ uint64_t wm_cache_trade(wm_magazine_set *set, size_t bytes, wm_block **block)
     }
     arena->stats.cache_hits += *block != NULL;
     wm_lock_release(&arena->lock);
+    wm_magazine_set_note_high(set);
     return blocks;
 }

@@ -5,15 +5,11 @@
 #include "alloc/cache/cache_int.h"
 
 #include "alloc/arena/arena_int.h"
+#include "alloc/stream/stream_lane.h"
 
-/* Most bytes of one refill, and of one from the transfer cache; and how many
- * misses of the thread may lie between two misses of a class for its batch to
- * grow. */
-enum {
-    WM_BATCH_BYTES = 512 << 10,
-    WM_TRANSFER_BATCH_BYTES = 4 << 20,
-    WM_MISSED_LATELY = 4
-};
+/* Most bytes of one refill, as a part of the set's; and how many misses of the
+ * thread may lie between two misses of a class for its batch to grow. */
+enum { WM_BATCH_PART = 8, WM_MISSED_LATELY = 4 };
 
 /* ---- misses -------------------------------------------------------------- */
 
@@ -22,10 +18,26 @@ enum {
 static unsigned limit_batch(wm_magazine_set *set, const wm_magazine *m,
                             unsigned most)
 {
-    int64_t left = (set->bytes_max - wm_magazine_set_bytes(set)) / m->bytes;
+    int64_t left;
 
     most = most < m->room ? most : m->room;
+    if (most <= 1) {
+        return 1;
+    }
+    left = (set->bytes_max - wm_magazine_set_bytes(set)) / m->bytes;
     return left >= (int64_t)most ? most : left > 1 ? (unsigned)left : 1;
+}
+
+/* Blocks of a class in the largest refill. */
+static unsigned batch_max(const wm_magazine_set *set, const wm_magazine *m)
+{
+    int64_t most = set->bytes_max / WM_BATCH_PART;
+
+    if (most < 2 * m->bytes) {
+        return 1;
+    }
+    most /= m->bytes;
+    return most < m->room / 2 ? (unsigned)most : m->room / 2;
 }
 
 /* Sets the class's next batch after a refill that split runs: twice the last
@@ -33,106 +45,195 @@ static unsigned limit_batch(wm_magazine_set *set, const wm_magazine *m,
 static void adjust_batch(wm_magazine_set *set, wm_magazine *m)
 {
     wm_supply *supply = wm_magazine_supply(set, m);
-    uint32_t most = (uint32_t)(WM_BATCH_BYTES / m->bytes);
-    uint32_t twice = 2u * supply->batch;
     uint16_t gap = (uint16_t)(++set->misses - supply->missed_at);
+    unsigned batch = 1;
 
-    most = most < m->room / 2 ? most : m->room / 2;
-    if (gap > WM_MISSED_LATELY || most < 2) {
-        supply->batch = 1;
-    } else {
-        supply->batch = (uint16_t)(twice < most ? twice : most);
+    if (gap <= WM_MISSED_LATELY) {
+        batch = batch_max(set, m);
+        batch = 2u * supply->batch < batch ? 2u * supply->batch : batch;
     }
+    supply->batch = (uint16_t)(batch > 1 ? batch : 1);
     supply->missed_at = set->misses;
 }
 
-/* Refills from the transfer cache of an arena, up to half of the capacity:
- * nothing has to be split for these blocks. Their states are set later. */
-static unsigned take_transferred_locked(wm_magazine_set *set,
-                                        const wm_magazine *m, wm_arena *from)
+/* Drops blocks that another thread freed as well and owns: the frees that
+ * brought them into the transfer cache do not count. */
+static __attribute__((noinline, cold)) void
+drop_transferred(wm_magazine_set *set, wm_magazine *m, unsigned count)
 {
-    unsigned half = m->room / 2;
-    unsigned most = (unsigned)(WM_TRANSFER_BATCH_BYTES / m->bytes);
+    wm_room *room = &set->rooms[wm_room_index(set, m)];
 
-    most = most < half ? most : half;
-    return wm_transfer_cache_take_locked(
-        from, (unsigned)(m - set->of), limit_batch(set, m, most > 1 ? most : 1),
-        m->top);
+    wm_room_add(&room->low, (int64_t)count * m->bytes);
+    wm_room_add(&room->blocks, -(int64_t)count);
+    wm_magazine_supply(set, m)->base += (int32_t)count;
+    set->stale += count;
+}
+
+/* Refills from the transfer cache of an arena, up to half of the capacity:
+ * nothing has to be split for these blocks. In a hit of the window, or with its
+ * lock. */
+static bool take_transferred(wm_magazine_set *set, wm_magazine *m,
+                             wm_arena *from)
+{
+    wm_transfer_class *c = &from->transfer_cache.of[m - set->of];
+    unsigned count, fresh = 0;
+
+    /* A magazine that is not in use has top == end. */
+    if (wm_transfer_count(c) == 0 || m->top == m->end) {
+        return false;
+    }
+    count =
+        wm_transfer_take_try(c, limit_batch(set, m, batch_max(set, m)), m->top);
+    for (unsigned i = 0; i < count; i++) {
+        if (wm_likely(wm_transfer_has(m->top[i].block))) {
+            wm_block_set_state(m->top[i].block, set->cached);
+            m->top[fresh++] = m->top[i];
+        }
+    }
+    if (wm_unlikely(fresh < count)) {
+        drop_transferred(set, m, count - fresh);
+    }
+    wm_magazine_recount(set, m, fresh);
+    return fresh > 0;
 }
 
 /* Refills from an arena: the set's own or a sibling of it. */
 static unsigned take_from_arena(wm_magazine_set *set, wm_magazine *m,
-                                wm_arena *from, enum wm_split split, bool *cut)
+                                wm_arena *from, enum wm_split split)
 {
     bool held = wm_lock_acquire(&from->lock);
-    unsigned count = 0;
+    unsigned count;
 
     if (from == set->arena) {
         set->contended += held;
         set->locked++;
     }
-    if (set->lane == NULL) {
-        count = take_transferred_locked(set, m, from);
-    }
-    *cut = count == 0;
-    if (*cut) {
-        count = wm_arena_take_batch_locked(
-            from, wm_magazine_set_lane(set, from), (unsigned)(m - set->of),
-            limit_batch(set, m, wm_magazine_supply(set, m)->batch), split,
-            set->cached, m->top);
-    }
+    count = wm_arena_take_batch_locked(
+        from, wm_magazine_set_lane(set, from), (unsigned)(m - set->of),
+        limit_batch(set, m, wm_magazine_supply(set, m)->batch), split,
+        set->cached, m->top);
     wm_lock_release(&from->lock);
     return count;
 }
 
-/* Refills from the transfer caches of the siblings if the home arena has no
- * block: splits no run and polls no stream. */
-static unsigned take_from_siblings(wm_magazine_set *set, wm_magazine *m,
-                                   wm_arena *home)
-{
-    unsigned count = 0;
+/* A block of the transfer cache serves a request that is smaller by this part
+ * of what a block of the thread's own may be: the arena can cut it to measure.
+ */
+enum { TRANSFERRED_LARGER = 4 };
 
-    for (wm_arena *a = wm_arena_next(home, home); a != home && count == 0;
-         a = wm_arena_next(home, a)) {
-        if (wm_transfer_cache_count(&a->transfer_cache,
-                                    (unsigned)(m - set->of)) > 0) {
-            wm_lock_acquire(&a->lock);
-            count = take_transferred_locked(set, m, a);
-            wm_lock_release(&a->lock);
-        }
+/* Counts a use of the cache in a hit. False: the budget is due, which only the
+ * slow path computes. */
+static bool count_use(wm_magazine_set *set)
+{
+    if (set->slow + 1 == WM_ECONOMY_STEP) {
+        return false;
     }
-    return count;
+    set->slow++;
+    return true;
 }
 
-/* Allocates as a hit does, from any set, and claims room first. */
+/* The next class whose blocks may serve a request, which are of at most so many
+ * bytes; or null. */
+static wm_magazine *next_larger(wm_magazine_set *set, wm_magazine *m,
+                                int64_t most)
+{
+    const wm_magazine *before = m++;
+
+    return m < &set->of[WM_CLASSES] && m->bytes <= most &&
+                   m->room_offset == before->room_offset
+               ? m
+               : NULL;
+}
+
+/* The first such class, from m on, that has blocks in the transfer cache of an
+ * arena, or of a sibling of it; some of them are in its magazine now. */
+static wm_magazine *refill_from_transfer_caches(wm_magazine_set *set,
+                                                wm_magazine *first,
+                                                int64_t most)
+{
+    wm_arena *from = set->arena;
+
+    do {
+        for (wm_magazine *m = first; m != NULL; m = next_larger(set, m, most)) {
+            if (take_transferred(set, m, from)) {
+                return m;
+            }
+        }
+        from = wm_arena_next(set->arena, from);
+    } while (from != set->arena);
+    return NULL;
+}
+
+const wm_entry *wm_magazine_pop_any(wm_magazine_set *set, size_t bytes,
+                                    bool laned)
+{
+    size_t more = bytes < WM_LARGER_BYTES ? bytes : WM_LARGER_BYTES;
+    wm_magazine *first = &set->of[wm_size_class_fixed(bytes)], *m = first;
+
+    while (m != NULL && wm_magazine_count(m) == 0) {
+        m = next_larger(set, m, (int64_t)(bytes + more));
+    }
+    if (m == NULL && !laned && count_use(set)) {
+        m = refill_from_transfer_caches(
+            set, first, (int64_t)(bytes + more / TRANSFERRED_LARGER));
+    }
+    if (m == NULL) {
+        return NULL;
+    }
+    wm_magazine_need_room(set, m, bytes);
+    return wm_magazine_pop_from(set, m, bytes, laned);
+}
+
 static wm_block *pop(wm_magazine_set *set, size_t bytes)
 {
-    const wm_magazine *m = &set->of[wm_size_class_fixed(bytes)];
-    const wm_magazine *end = &set->of[WM_CLASSES];
-    const wm_entry *entry;
+    const wm_entry *entry = wm_magazine_pop_any(set, bytes, set->lane != NULL);
 
-    wm_magazine_need_room(set, m, bytes);
-    entry = wm_magazine_pop(set, bytes, set->lane != NULL);
-    if (entry == NULL) {
-        const wm_magazine *largest = m + WM_LARGER < end ? m + WM_LARGER : m;
-
-        wm_magazine_need_room(
-            set, largest->room_offset == m->room_offset ? largest : m, bytes);
-        entry = wm_magazine_pop_larger(set, bytes, set->lane != NULL);
-    }
     return entry != NULL ? entry->block : NULL;
 }
 
-/* Whether a class, or one whose blocks may serve its requests, has entries. */
-static bool may_pop(const wm_magazine_set *set, const wm_magazine *m)
+/* Frees a block of the set to the transfer cache of its arena. In a hit of the
+ * window, or with its lock. False: another thread has the class, or there is no
+ * room. */
+static bool transfer_one(wm_magazine_set *set, wm_block *block, char *base)
 {
-    const wm_magazine *end = &set->of[WM_CLASSES];
-    uint32_t count = 0;
+    wm_state live = set->live;
+    wm_transfer_class *c =
+        &block->segment->arena->transfer_cache.of[block->size_class];
+    bool taken;
 
-    for (int i = 0; i <= WM_LARGER && m + i < end; i++) {
-        count += wm_magazine_count(m + i);
+    if (!wm_transfer_try(c)) {
+        return false;
     }
-    return count > 0;
+    /* Claimed, as by the slow path: another thread may free the block too. */
+    taken = wm_transfer_count(c) < c->room &&
+            atomic_compare_exchange_strong_explicit(
+                &block->state, &live, WM_BLOCK_FREEING, memory_order_acquire,
+                memory_order_relaxed);
+    if (taken) {
+        wm_magazine_trim_room(set, block);
+        wm_magazine_count_free(set, block, false);
+        wm_transfer_push_locked(c, block, base);
+    }
+    wm_transfer_unlock(c);
+    return taken;
+}
+
+bool wm_magazine_push_any(wm_magazine_set *set, wm_block *block, char *base,
+                          bool laned)
+{
+    const wm_magazine *m = &set->of[block->size_class];
+
+    /* A full magazine flushes its older half, on the slow path. */
+    if (m->top == m->end) {
+        return false;
+    }
+    if (m->bytes <= wm_magazine_set_block_max(set) &&
+        wm_magazine_set_bytes(set) + m->bytes <= set->bytes_max) {
+        wm_magazine_trim_room(set, block);
+        return wm_magazine_push(set, block, base, laned);
+    }
+    return !laned && m->bytes <= set->transfer_max && count_use(set) &&
+           transfer_one(set, block, base);
 }
 
 static enum wm_refill refill(wm_magazine_set *set, wm_magazine *m,
@@ -140,30 +241,21 @@ static enum wm_refill refill(wm_magazine_set *set, wm_magazine *m,
                              wm_block **block)
 {
     unsigned count;
-    bool cut;
 
-    if (may_pop(set, m)) {
-        (void)wm_magazine_sift(set, m, wm_magazine_count(m));
-        *block = pop(set, request->bytes);
-        if (*block != NULL) {
-            return WM_REFILL_DONE;
-        }
+    (void)wm_magazine_sift(set, m, wm_magazine_count(m));
+    *block = pop(set, request->bytes);
+    if (*block != NULL) {
+        return WM_REFILL_DONE;
     }
-    count = take_from_arena(set, m, request->arena, split, &cut);
-    if (count == 0 && set->lane == NULL) {
-        count = take_from_siblings(set, m, request->arena);
-        cut = false;
+    if (m->bytes > wm_magazine_set_block_max(set)) {
+        return WM_REFILL_NONE;
     }
+    count = take_from_arena(set, m, request->arena, split);
     if (count == 0) {
         return WM_REFILL_MISSED;
     }
-    for (unsigned i = 0; !cut && i < count; i++) {
-        wm_block_set_state(m->top[i].block, set->cached);
-    }
     wm_magazine_recount(set, m, count);
-    if (cut) {
-        adjust_batch(set, m);
-    }
+    adjust_batch(set, m);
     *block = pop(set, request->bytes);
     return WM_REFILL_DONE;
 }
@@ -173,14 +265,18 @@ enum wm_refill wm_cache_refill(wm_arena_group *group, const wm_request *request,
 {
     enum wm_refill result = WM_REFILL_NONE;
     wm_window *window;
-    wm_magazine_set *set = wm_cache_lock_for(group, request, &window);
+    wm_magazine_set *set;
     wm_magazine *m = NULL;
 
+    if (!wm_group_may_cache(group, request->bytes)) {
+        return WM_REFILL_NONE;
+    }
+    set = wm_cache_lock_for(group, request, &window);
     if (set == NULL) {
         return WM_REFILL_NONE;
     }
-    if (request->bytes <= WM_CLASS_LIMIT &&
-        wm_arena_is_sibling(set->arena, request->arena)) {
+    if (wm_arena_is_sibling(set->arena, request->arena)) {
+        wm_magazine_set_budget(set);
         m = wm_magazine_use(set, wm_size_class_fixed(request->bytes));
     }
     if (m != NULL) {
@@ -199,6 +295,7 @@ void wm_magazine_set_tag_block(wm_magazine_set *set, wm_block *block)
         wm_magazine_set_use_room(set, block);
     }
     if (wm_magazine_set_has_place(set, block) &&
+        (int64_t)block->bytes <= wm_magazine_set_block_max(set) &&
         wm_magazine_use(set, block->size_class) != NULL) {
         /* Relaxed: no other thread knows the block's pointer yet. */
         atomic_store_explicit(&block->state, set->live, memory_order_relaxed);
@@ -220,40 +317,56 @@ void wm_cache_tag_block(wm_arena_group *group, const wm_request *request,
 
 /* ---- frees --------------------------------------------------------------- */
 
-/* Caches a block as a hit does, and flushes others if it does not fit. False:
- * there is no memory for entries of the class; the block is not cached. */
+/* A set that has more than its part is evicted to so much below it. */
+enum { EVICT_PART = 8 };
+
+/* Puts a block that the set does not keep into a transfer cache or its arena.
+ */
+static void put_back(const wm_magazine_set *set, wm_block *block)
+{
+    wm_arena *home = block->segment->arena;
+    const wm_entry entry = {block, block->base};
+
+    if (set->lane != NULL || (int64_t)block->bytes > set->transfer_max ||
+        wm_transfer_put(&home->transfer_cache.of[block->size_class], &entry,
+                        1) == 0) {
+        wm_lock_acquire(&home->lock);
+        wm_arena_put_locked(home, block);
+        wm_lock_release(&home->lock);
+    }
+}
+
+/* Caches a block as a hit does, and flushes others if it does not fit; or frees
+ * it to its arena, if it is larger than the set may cache. False: the set has
+ * no magazine for the class, and the block is unchanged. */
 static bool push_slow(wm_magazine_set *set, wm_block *block)
 {
-    bool laned = set->lane != NULL;
+    bool laned = set->lane != NULL, taken = false;
     wm_magazine *m = wm_magazine_use(set, block->size_class);
-    wm_room *room;
-    bool taken;
 
     if (m == NULL) {
         return false;
     }
-    wm_magazine_trim_room(set, m);
-    if (m->top == m->end) {
-        wm_magazine_flush_half(set, m);
-    }
-    if (wm_magazine_set_bytes(set) + m->bytes > set->bytes_max) {
-        (void)wm_cache_flush(set, WM_HALF);
-    }
-    /* This block may fill all of the set's bytes, beyond the share of small or
-     * of large requests. */
-    room = wm_magazine_room(set, m, laned);
-    room->high =
-        wm_room_get(&room->bytes) + set->bytes_max - wm_magazine_set_bytes(set);
-    taken = wm_magazine_push(set, block, block->base, laned);
-    wm_magazine_set_note_high(set);
-    if (!taken) {
-        wm_arena *home = block->segment->arena;
+    wm_magazine_set_budget(set);
+    wm_magazine_trim_room(set, block);
+    if (m->bytes <= wm_magazine_set_block_max(set)) {
+        wm_room *room = wm_magazine_room(set, m, laned);
 
+        if (m->top == m->end) {
+            wm_magazine_flush(set, m, (wm_magazine_count(m) + 1) / 2);
+        }
+        /* For a moment the set may have more than its part, so that this block
+         * is among those of which the largest sort is evicted. */
+        room->high = INT64_MAX;
+        taken = wm_magazine_push(set, block, block->base, laned);
+        if (wm_magazine_set_bytes(set) > set->bytes_max) {
+            wm_cache_evict(set, set->bytes_max - set->bytes_max / EVICT_PART);
+        }
+        wm_magazine_set_note_high(set);
+    }
+    if (!taken) {
         wm_magazine_count_free(set, block, laned);
-        block->counted = true;
-        wm_lock_acquire(&home->lock);
-        wm_arena_put_locked(home, block);
-        wm_lock_release(&home->lock);
+        put_back(set, block);
     }
     return true;
 }
@@ -261,9 +374,13 @@ static bool push_slow(wm_magazine_set *set, wm_block *block)
 bool wm_cache_free(wm_arena_group *group, wm_block *block)
 {
     wm_window *window;
-    wm_magazine_set *set = wm_cache_lock_for(group, NULL, &window);
+    wm_magazine_set *set;
     bool taken;
 
+    if (!wm_group_may_cache(group, block->bytes)) {
+        return false;
+    }
+    set = wm_cache_lock_for(group, NULL, &window);
     if (set == NULL) {
         return false;
     }
@@ -275,6 +392,7 @@ bool wm_cache_free(wm_arena_group *group, wm_block *block)
 bool wm_stream_slot_free_slow(wm_window *window, wm_block *block)
 {
     const wm_stream_slot *slot;
+    wm_arena *arena = NULL;
     bool taken = false;
     wm_state state;
 
@@ -284,9 +402,13 @@ bool wm_stream_slot_free_slow(wm_window *window, wm_block *block)
     if (wm_stream_slot_is_of(window, state) &&
         wm_stream_slot_is_trusted(window->owner, slot) &&
         wm_biased_is_hittable(&window->biased)) {
+        arena = wm_stream_slot_set(slot)->arena;
         taken = push_slow(wm_stream_slot_set(slot), block);
     }
     wm_biased_release(&window->biased);
+    if (arena != NULL) {
+        wm_lanes_cover(arena);
+    }
     return taken;
 }
 
@@ -301,7 +423,7 @@ void wm_cache_count_free(wm_arena_group *group, wm_block *block)
     }
     if (wm_magazine_set_has_place(set, block) &&
         wm_magazine_use(set, block->size_class) != NULL) {
-        wm_magazine_trim_room(set, &set->of[block->size_class]);
+        wm_magazine_trim_room(set, block);
         wm_magazine_count_free(set, block, false);
         block->counted = true;
     }

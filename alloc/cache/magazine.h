@@ -4,7 +4,8 @@
  *   alloc hit   window ─► set ─► magazine of the class ─► last entry
  *   free hit    pointer cache or page map ─► block: LIVE, and of this set?
  *               ─► becomes the last entry
- *   miss        lock arena, once: refill with a batch, or flush the older half
+ *   miss        a larger cached block, or the transfer cache: no lock either;
+ *               else lock arena, once: refill with a batch
  *
  * The window's biased lock guards its caches (runtime/thread/biased_lock.h). A
  * hit enters it: no lock, no read-modify-write, no call. Every other function
@@ -27,14 +28,19 @@
  * preempted inside a hit while another thread frees the same block and the
  * block is allocated again.
  *
- * Bounds. A magazine holds at most magazine_blocks, a set at most
- * magazine_bytes. A full magazine flushes its older half to the arena's
- * transfer cache (arena.h), where the next misses look first. If magazine_bytes
- * are reached, every magazine of the set flushes to the arena, so that unused
- * blocks leave. A miss refills one block, then two, four …, while the class is
- * among the few that keep missing: with many sizes in use, a block cached ahead
- * for one class has to be split from a larger run by another. Before a space
- * grows it reclaims blocks from the sets of all threads (space/reclaim.c).
+ * Bounds. A set holds its part of what all threads may cache together
+ * (economy.h), at most magazine_bytes, and no block larger than a WM_BLOCK_PART
+ * of that; a magazine holds at most magazine_blocks. A set with more than its
+ * part evicts the older half of each magazine of the doubling of sizes that has
+ * most bytes, until it has an eighth less; a full magazine flushes its older
+ * half. These blocks, and those that are too large for the set, go to the
+ * arena's transfer cache (transfer_cache.h), where the next misses look first,
+ * or if they are too large for that, to the arena. A miss refills one block,
+ * then two, four …, while the class is among the few that keep missing: with
+ * many sizes in use, a block cached ahead for one class has to be split from a
+ * larger run by another. Before a space grows above its bound it reclaims
+ * blocks from the sets of all threads (space/reclaim.c); the set of a thread
+ * that does nothing is flushed (wm_cache_sweep()).
  *
  * Counting. A set counts in plain fields. The number of entries shows how many
  * blocks callers allocated since the counts were last merged into the arena;
@@ -48,22 +54,6 @@
 #include "alloc/cache/pending.h"
 #include "alloc/block/page_map.h"
 #include "runtime/thread/window.h"
-
-/* Rent or buy: to reclaim memory from sets costs time now and misses of their
- * owners later; to grow costs page-locking and held memory. Costs are counted
- * in blocks reclaimed; each reclaim adds RECLAIM_PRICE to them, each visit to a
- * window VISIT_PRICE (a barrier, and another thread waits). When the sum
- * reaches the price of a growth, which is one price per segment, the space
- * grows once before it reclaims again. Page-locking 4 MiB takes 2 ms: on the
- * host device two threads warmed up soonest at a price of 512; at 256 and 2,048
- * they took 6 % and 25 % longer. On a device memory is scarcer than time: at
- * 8,192 a trace of the bench holds 5 % more. */
-enum {
-    WM_GROWTH_PRICE = 512,
-    WM_DEVICE_PRICE = 16384,
-    WM_RECLAIM_PRICE = 8,
-    WM_VISIT_PRICE = 16
-};
 
 /* How much the thread may still allocate, of small or of large requests, before
  * it has to claim more (live.h). Atomic, relaxed: other threads read it to
@@ -114,33 +104,27 @@ typedef struct wm_magazine_set {
     _Alignas(64) wm_magazine of[WM_CLASSES];
     /* states of the set's blocks; a new number changes them */
     wm_state cached, live;
-    int64_t bytes_max; /* const: magazine_bytes */
+    int64_t bytes_max; /* its part in the budget (economy.h) */
+    /* its largest block; relaxed: the owner reads it without a lock */
+    _Atomic int64_t block_max;
+    int64_t transfer_max; /* the largest block it puts into transfer caches */
+    wm_share share;
+    uint32_t slow; /* misses and overflows since the last budget */
     /* of small and of large requests; only [1] if not laned */
     wm_room rooms[2];
     /* sets that the thread has in the space, this one too */
     unsigned sharers;
-    /* Bytes of segments that the arenas had obtained when last read; and bytes
-     * completed here, less COMPLETED_TURNS times every growth since
-     * (completed.c). */
-    uint64_t grown;
-    int64_t completed;
-    /* completed bytes that may be cached, at the last check */
-    int64_t completed_max;
-    /* completed batches of which the arena counted no block, modulo 2^32 */
-    unsigned batches;
-    /* no growth for long: completed blocks are cached here */
-    bool footprint_stable;
     /* entries dropped since another thread freed the block too */
     uint64_t stale;
     /* home arena: refills come from it and counts go to it; the set's blocks
      * are of this arena or of a sibling */
     wm_arena *arena;
-    const wm_arena_group *group; /* const: the group of all its arenas */
+    wm_arena_group *group; /* const: the group of all its arenas */
     uint16_t misses;
-    uint16_t self_served; /* calls of wm_cache_take_own(), for OWN_TURNS */
     /* lock arena taken by refills; of these, those at which another thread held
      * it */
     uint16_t locked, contended;
+    int64_t largest; /* bytes of a block of the largest class in use */
     uint8_t classes; /* number of entries of in_use */
     uint8_t in_use[WM_CLASSES];
     bool used; /* allocated or freed since the last idle flush */
@@ -161,6 +145,11 @@ typedef struct wm_magazine_set {
 static inline wm_pending *wm_magazine_set_pending(const wm_magazine_set *set)
 {
     return atomic_load_explicit(&set->pending, memory_order_acquire);
+}
+
+static inline int64_t wm_magazine_set_block_max(const wm_magazine_set *set)
+{
+    return atomic_load_explicit(&set->block_max, memory_order_relaxed);
 }
 
 static inline wm_entry *wm_magazine_first(const wm_magazine *m)
@@ -190,8 +179,9 @@ enum wm_refill {
 };
 
 /* Allocates a LIVE block for the calling thread: from its magazine, if a visit
- * alone prevented the hit; else refills the magazine from the arena. split: the
- * split policy of the arena. */
+ * alone prevented the hit; else refills the magazine from the arena. The
+ * request is one that wm_group_may_cache(). split: the split policy of the
+ * arena. */
 enum wm_refill wm_cache_refill(wm_arena_group *group, const wm_request *request,
                                enum wm_split split, wm_block **block);
 
@@ -200,19 +190,11 @@ enum wm_refill wm_cache_refill(wm_arena_group *group, const wm_request *request,
 void wm_cache_tag_block(wm_arena_group *group, const wm_request *request,
                         wm_block *block);
 
-/* After a miss: allocate a LIVE block for the request from the blocks that the
- * calling thread caches: take_larger splits one larger block; the others, for a
- * request in the order of a stream, also merge adjacent blocks, until growth is
- * cheaper. take_own returns null at every OWN_TURNS-th request, so that the
- * caller polls other streams (carve.c). Null: no block. None of them calls the
- * driver. */
-wm_block *wm_cache_take_own(wm_arena_group *group, const wm_request *request);
-wm_block *wm_cache_take_larger(wm_arena_group *group,
-                               const wm_request *request);
-wm_block *wm_cache_take_row(wm_arena_group *group, const wm_request *request);
-
-/* The price of growing by so many bytes. */
-uint64_t wm_cache_growth_cost(const wm_arena_group *group, size_t bytes);
+/* After a miss: allocates a LIVE block for the request from the blocks that the
+ * calling thread caches: splits a larger one, or (merge) merges adjacent ones.
+ * Null: no block. Calls no driver. */
+wm_block *wm_cache_carve(wm_arena_group *group, const wm_request *request,
+                         bool merge);
 
 /* Caches a FREEING block without recorded streams. False: it fits no
  * magazine. */
@@ -226,9 +208,6 @@ void wm_cache_count_free(wm_arena_group *group, wm_block *block);
 /* The arena of a node that the thread is to use. A thread that cannot have a
  * set gets one by the hash of its id. */
 wm_arena *wm_cache_arena(wm_arena_group *group, int node);
-
-/* Whether the thread's footprint is stable: no growth for long. */
-bool wm_cache_is_footprint_stable(const wm_arena_group *group);
 
 /* Locks *mine, the thread's window, and returns its set for a request; begins a
  * set if there is none. request: null for a group that is not laned; a laned
@@ -245,8 +224,6 @@ bool wm_cache_may_wait(warm_runtime *runtime, wm_window *window);
 
 /* ---- the caches of all threads: no lock held ----------------------------- */
 
-/* Raises the peaks after an allocation that was no hit. */
-void wm_cache_raise_peaks(wm_arena_group *group);
 /* Resets the peaks to what callers hold now. */
 void wm_cache_reset_peaks(wm_arena_group *group);
 
@@ -261,6 +238,9 @@ void wm_cache_merge_stats_and_read(wm_arena_group *group,
 
 /* Flushes the sets of all threads to the arenas. */
 void wm_cache_flush_all(wm_arena_group *group);
+/* Flushes the sets of threads that had no use of them for a period (economy.h),
+ * nor a hit since the last call. */
+void wm_cache_sweep(wm_arena_group *group);
 /* Flushes the sets of threads that neither allocated nor freed since the last
  * call. */
 void wm_cache_flush_idle(wm_arena_group *group);

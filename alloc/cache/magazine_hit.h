@@ -150,34 +150,21 @@ wm_magazine_pop(wm_magazine_set *set, size_t bytes, bool laned)
                                 bytes, laned);
 }
 
-/* If a magazine is empty, an entry of the next two classes serves the request
- * (of only the next one in a laned set above WM_LARGER_LANED_BYTES): a split of
- * a run costs thirty times as much as a hit. One of three magazines has an
- * entry much more often than any one of them, so that less memory has to be
- * cached and held (tests/bench/PROFILE.md). In page-locked memory a request
- * above 4 KiB uses no block that is more than an eighth larger (row B8). A
- * small request uses no entry of large ones. */
-enum { WM_LARGER = 2, WM_LARGER_LANED_BYTES = 256 << 10 };
+/* If a magazine is empty, an entry of a larger class serves the request, up to
+ * twice its size and at most 1 MiB more (row B8): an arena operation costs
+ * twenty times as much as a hit, and eight magazines have an entry much more
+ * often than one, so that less has to be cached and held
+ * (tests/bench/PROFILE.md). A small request uses no entry of large ones. */
+enum { WM_LARGER_BYTES = 1 << 20 };
 
-static inline const wm_entry *wm_magazine_pop_larger(wm_magazine_set *set,
-                                                     size_t bytes, bool laned)
-{
-    wm_magazine *m = &set->of[wm_size_class_fixed(bytes)];
-    const wm_magazine *end = &set->of[WM_CLASSES];
-    const wm_entry *entry = NULL;
-    uint32_t sort = m->room_offset;
+/* Allocates such an entry, or one of the request's own class, and claims room
+ * for it. In a hit of the window, or with its lock. Null: there is none. */
+const wm_entry *wm_magazine_pop_any(wm_magazine_set *set, size_t bytes,
+                                    bool laned);
 
-    for (int i = laned && bytes > WM_LARGER_LANED_BYTES ? 1 : WM_LARGER;
-         i > 0 && entry == NULL; i--) {
-        if (++m >= end || m->room_offset != sort ||
-            (!laned && bytes > WM_PAGE &&
-             (size_t)m->bytes > bytes + bytes / 8)) {
-            break;
-        }
-        entry = wm_magazine_pop_from(set, m, bytes, laned);
-    }
-    return entry;
-}
+/* Returns room and caches the block. False: the set has no place for it. */
+bool wm_magazine_push_any(wm_magazine_set *set, wm_block *block, char *base,
+                          bool laned);
 
 /* Caches a block that its caller frees. False: no entry or no room is left. */
 static inline __attribute__((always_inline)) bool
@@ -286,9 +273,9 @@ wm_magazine_alloc(wm_window *window, unsigned routing, size_t bytes, int node,
     return entry != NULL;
 }
 
-/* After a miss: a hit in one of the next classes. */
-static inline bool wm_magazine_alloc_larger(wm_window *window, unsigned routing,
-                                            size_t bytes, void **pointer)
+/* After a miss: a hit that claims room, or in one of the next classes. */
+static inline bool wm_magazine_alloc_any(wm_window *window, unsigned routing,
+                                         size_t bytes, void **pointer)
 {
     const wm_entry *entry = NULL;
     wm_magazine_set *set;
@@ -298,7 +285,7 @@ static inline bool wm_magazine_alloc_larger(wm_window *window, unsigned routing,
     }
     set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
     if (wm_likely(set != NULL)) {
-        entry = wm_magazine_pop_larger(set, bytes, false);
+        entry = wm_magazine_pop_any(set, bytes, false);
     }
     if (entry != NULL) {
         wm_magazine_hand_out(window, entry, pointer);

@@ -16,16 +16,6 @@
 
 _Static_assert(sizeof(wm_magazine) == 64, "a line of its own");
 
-/* Half of what is left below a peak is divided among the sets; the other half
- * stays for sets that need more. A set claims its share; when frees have made
- * its room larger than twice the share, or than ROOM_TIMES the least, it
- * returns half. A single set may have all that is left.
- *
- * Why ROOM_TIMES is 64: with less room a set claims more often, each time on
- * the slow path; with more room it has to be visited before a peak is raised,
- * but peaks are rarely raised. */
-enum { ROOM_TIMES = 64, ROOM_PART = 2 };
-
 /* Blocks, bytes requested and bytes: of a room, or to be added to one. */
 enum { FIGURES = WM_LIVE_BYTES + 1 };
 typedef struct amounts {
@@ -40,47 +30,21 @@ static inline amounts amounts_of(const wm_room *room)
                           wm_room_get(&room->bytes) - wm_room_get(&room->low)}};
 }
 
-static wm_live *live_of(const wm_magazine_set *set, int i)
+/* The most room that a set has of a figure after a claim: half of a thread's,
+ * since frees of what was claimed before may add as much; divided by the rooms
+ * that the thread has in the group. A laned set has rooms for small and for
+ * large requests. Read from the group, which is const: a set's lane changes
+ * while other threads read. */
+static int64_t most_of(const wm_magazine_set *set, int figure)
 {
-    return wm_lives_of(set->arena->live, i > 0);
-}
+    int64_t most = WM_ROOM_BLOCKS;
 
-static unsigned sets_of(const wm_magazine_set *set)
-{
-    return atomic_load_explicit(&set->arena->live->sets, memory_order_relaxed);
-}
-
-/* A thread's room when a peak is raised, divided by the rooms it has in the
- * group: a laned one has rooms for small and for large requests in each set.
- * Read from the group, which is const: a set's lane changes while other threads
- * read. */
-static int64_t least_of(const wm_magazine_set *set, int figure)
-{
-    int64_t least = figure == WM_LIVE_BLOCKS ? WM_ROOM_BLOCKS : WM_ROOM_BYTES;
-
-    return set->group->laned ? least / (2 * (int64_t)set->sharers) : least;
-}
-
-/* A set's share of what is left below a peak; at least `least`. */
-static int64_t share_of(const wm_magazine_set *set, int i, int figure,
-                        int64_t least)
-{
-    const wm_claim *claim = &live_of(set, i)->of[figure];
-    int64_t left = wm_claim_peak(claim) - wm_claimed(claim);
-    unsigned sets = sets_of(set);
-    int64_t part = sets > 1 ? left / (ROOM_PART * (int64_t)sets) : left;
-
-    return part > least ? part : least;
-}
-
-/* The greatest room that frees may lead to, whatever other sets the thread has,
- * until a peak is raised. */
-static int64_t limit_of(const wm_magazine_set *set, int i, int figure)
-{
-    int64_t much = ROOM_TIMES / 2 * least_of(set, figure) * set->sharers;
-
-    return sets_of(set) > 1 ? 2 * share_of(set, i, figure, much)
-                            : INT64_MAX / 4;
+    if (figure != WM_LIVE_BLOCKS) {
+        most = WM_ROOM_LARGEST * set->largest;
+        most = most > WM_ROOM_BYTES ? most : WM_ROOM_BYTES;
+    }
+    most = (most - most / WM_ROOM_ARENA) / 2;
+    return set->group->laned ? most / (2 * (int64_t)set->sharers) : most;
 }
 
 /* Computes how far hits may fill the set: to its bytes, or to its greatest
@@ -91,7 +55,7 @@ static void set_high(wm_magazine_set *set, int i)
     int64_t left = set->bytes_max - wm_magazine_set_bytes(set);
     int64_t high =
         wm_room_get(&room->bytes) + (set->group->laned ? left / 2 : left);
-    int64_t roomy = wm_room_get(&room->low) + limit_of(set, i, WM_LIVE_BYTES);
+    int64_t roomy = wm_room_get(&room->low) + most_of(set, WM_LIVE_BYTES);
 
     room->high = high < roomy ? high : roomy;
 }
@@ -102,8 +66,7 @@ void wm_magazine_set_note_high(wm_magazine_set *set)
     set_high(set, 1);
 }
 
-/* Claims more room, or returns some. Callers of claims raise the peaks before a
- * thread receives the block. */
+/* Claims more room, or returns some. */
 static void add_room(wm_magazine_set *set, int i, const amounts *more)
 {
     int64_t blocks = more->of[WM_LIVE_BLOCKS], asked = more->of[WM_LIVE_ASKED];
@@ -113,28 +76,30 @@ static void add_room(wm_magazine_set *set, int i, const amounts *more)
     if ((blocks | asked | bytes) == 0) {
         return;
     }
-    (void)wm_live_add(live_of(set, i), blocks, asked, bytes);
+    for (int f = 0; f < FIGURES; f++) {
+        wm_lives_claim(set->arena->live, i > 0, (enum wm_figure)f, more->of[f]);
+    }
     if (wm_arena_is_sorted(set->arena)) {
-        (void)wm_live_add_active(live_of(set, i), blocks, bytes);
+        wm_lives_claim(set->arena->live, i > 0, WM_LIVE_ACTIVE, blocks);
+        wm_lives_claim(set->arena->live, i > 0, WM_LIVE_ACTIVE_BYTES, bytes);
     }
     wm_room_add(&room->blocks, blocks);
     wm_room_add(&room->requested, asked);
     wm_room_add(&room->low, -bytes);
 }
 
-/* Claims a share, or as much as is needed if that is more. */
+/* Claims as much as a set may have, or as is needed if that is more. */
 static __attribute__((noinline)) void claim_room(wm_magazine_set *set, int i,
                                                  const amounts *needed)
 {
     amounts more = amounts_of(&set->rooms[i]);
 
     for (int f = 0; f < FIGURES; f++) {
-        int64_t before = more.of[f], part;
+        int64_t before = more.of[f], most = most_of(set, f);
 
         more.of[f] = 0;
         if (before < needed->of[f]) {
-            part = share_of(set, i, f, least_of(set, f));
-            more.of[f] = (part > needed->of[f] ? part : needed->of[f]) - before;
+            more.of[f] = (most > needed->of[f] ? most : needed->of[f]) - before;
         }
     }
     add_room(set, i, &more);
@@ -155,21 +120,20 @@ void wm_magazine_need_room(wm_magazine_set *set, const wm_magazine *m,
     }
 }
 
-void wm_magazine_trim_room(wm_magazine_set *set, const wm_magazine *m)
+void wm_magazine_trim_room(wm_magazine_set *set, const wm_block *block)
 {
-    int i = wm_room_index(set, m);
+    int i = wm_room_index(set, &set->of[block->size_class]);
+    amounts room = amounts_of(&set->rooms[i]);
 
-    if (sets_of(set) > 1) {
-        amounts room = amounts_of(&set->rooms[i]);
+    room.of[WM_LIVE_BLOCKS]++;
+    room.of[WM_LIVE_ASKED] += (int64_t)wm_block_requested(block);
+    room.of[WM_LIVE_BYTES] += (int64_t)block->bytes;
+    for (int f = 0; f < FIGURES; f++) {
+        int64_t most = most_of(set, f);
 
-        room.of[WM_LIVE_BYTES] += m->bytes;
-        for (int f = 0; f < FIGURES; f++) {
-            int64_t most = limit_of(set, i, f);
-
-            room.of[f] = room.of[f] > most ? most / 2 - room.of[f] : 0;
-        }
-        add_room(set, i, &room);
+        room.of[f] = room.of[f] > most ? most / 2 - room.of[f] : 0;
     }
+    add_room(set, i, &room);
     set_high(set, i);
 }
 
@@ -188,39 +152,15 @@ void wm_magazine_set_use_room(wm_magazine_set *set, const wm_block *block)
     add_room(set, i, &room);
 }
 
-/* *less: the amounts, 0 or negative, that wm_magazine_set_return_room() adds to
- * a room. True if any is not 0. */
-static bool find_excess(const wm_magazine_set *set, int i, const bool *above,
-                        amounts *less)
-{
-    bool any = false;
-
-    *less = amounts_of(&set->rooms[i]);
-    for (int f = 0; f < FIGURES; f++) {
-        int64_t least = above != NULL ? least_of(set, f) : 0;
-        bool all = above == NULL || (above[f] && less->of[f] > least);
-
-        less->of[f] = all ? least - less->of[f] : 0;
-        any |= less->of[f] != 0;
-    }
-    return any;
-}
-
-bool wm_magazine_set_has_excess(const wm_magazine_set *set, const bool *above)
-{
-    amounts less;
-
-    return find_excess(set, 0, above, &less) ||
-           find_excess(set, 1, above, &less);
-}
-
-void wm_magazine_set_return_room(wm_magazine_set *set, const bool *above)
+void wm_magazine_set_return_room(wm_magazine_set *set)
 {
     for (int i = 0; i < 2; i++) {
-        amounts less;
+        amounts room = amounts_of(&set->rooms[i]);
 
-        (void)find_excess(set, i, above, &less);
-        add_room(set, i, &less);
+        for (int f = 0; f < FIGURES; f++) {
+            room.of[f] = -room.of[f];
+        }
+        add_room(set, i, &room);
         set_high(set, i);
     }
 }
@@ -299,7 +239,6 @@ void wm_magazine_recount(wm_magazine_set *set, wm_magazine *m, int64_t change)
     }
     wm_room_add(&set->rooms[i].bytes, change * m->bytes);
     wm_room_add(&set->rooms[i].low, change * m->bytes);
-    set_high(set, i);
 }
 
 /* Another thread has freed the block as well and owns it: this free is not

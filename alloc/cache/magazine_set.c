@@ -49,7 +49,6 @@ static wm_magazine_set *make_set(wm_arena_group *group, wm_arena *arena)
     }
     set->arena = arena;
     set->group = group;
-    set->bytes_max = (int64_t)group->magazine_bytes;
     for (unsigned i = 0; i < WM_CLASSES; i++) {
         wm_magazine *m = &set->of[i];
 
@@ -73,7 +72,8 @@ wm_magazine *wm_magazine_use(wm_magazine_set *set, unsigned size_class)
         return m;
     }
     room = room_for(set->group, (size_t)m->bytes);
-    if (supply->entries == NULL && m->bytes <= set->bytes_max) {
+    if (supply->entries == NULL &&
+        m->bytes <= (int64_t)set->group->magazine_bytes) {
         supply->entries = wm_meta_alloc((1 + room) * sizeof *supply->entries);
         if (supply->entries != NULL) {
             *supply->entries = no_entry;
@@ -84,7 +84,47 @@ wm_magazine *wm_magazine_use(wm_magazine_set *set, unsigned size_class)
     }
     set_entries(m, supply->entries, room);
     set->in_use[set->classes++] = (uint8_t)size_class;
+    set->largest = m->bytes > set->largest ? m->bytes : set->largest;
     return m;
+}
+
+/* Frees on streams that wait for their event have twice as many bytes as all
+ * caches, divided among the open batches: large blocks get an event sooner than
+ * small ones, whose number bounds their batch. */
+static void set_batch_bytes(const wm_arena_group *group)
+{
+    wm_timelines *timelines = group->timelines;
+    /* Relaxed, both: a bound that any thread may set. */
+    size_t slots =
+        atomic_load_explicit(&timelines->slots, memory_order_relaxed);
+    size_t bytes =
+        2 * wm_economy_keep(&group->economy) / (slots > 0 ? slots : 1);
+
+    atomic_store_explicit(
+        &timelines->batch_bytes,
+        bytes < timelines->batch_bytes_max ? bytes : timelines->batch_bytes_max,
+        memory_order_relaxed);
+}
+
+void wm_magazine_set_budget(wm_magazine_set *set)
+{
+    int64_t most = (int64_t)set->group->magazine_bytes, part;
+
+    if (++set->slow < WM_ECONOMY_STEP) {
+        return;
+    }
+    set->slow = 0;
+    part = wm_economy_part(set->group, &set->share);
+    set->bytes_max = part < most ? part : most;
+    atomic_store_explicit(&set->block_max,
+                          part / WM_BLOCK_PART < most ? part / WM_BLOCK_PART
+                                                      : most,
+                          memory_order_relaxed);
+    set->transfer_max = (int64_t)wm_economy_transfer_max(&set->group->economy);
+    wm_magazine_set_note_high(set);
+    if (set->lane == NULL) {
+        set_batch_bytes(set->group);
+    }
 }
 
 /* The spare sets of a group are guarded by lock arena of its first arena. */
@@ -93,19 +133,11 @@ static wm_lock *spare_lock(const wm_arena_group *group)
     return &group->arenas->lock;
 }
 
-/* The empty set refills from the arena from now on. If the arena is of another
- * node, the budget of completed blocks starts again (completed.c): growth and
- * completed bytes of one node do not count on another. */
+/* The empty set refills from the arena from now on. */
 static void use_arena(wm_magazine_set *set, wm_arena *arena)
 {
-    if (!wm_arena_is_sibling(set->arena, arena)) {
-        set->grown =
-            atomic_load_explicit(&arena->siblings->grown, memory_order_relaxed);
-        set->completed = set->completed_max = 0;
-        set->footprint_stable = false;
-    }
     set->arena = arena;
-    set->contended = set->locked = set->self_served = 0;
+    set->contended = set->locked = 0;
 }
 
 /* Gives the set an unused number, which names the slot of the window. */
@@ -126,11 +158,9 @@ static void renumber(wm_magazine_set *set, unsigned slot,
 /* change: 1 if a set starts to refill from the arena, -1 if one stops. */
 static void count_set(wm_arena *arena, int change)
 {
-    /* Relaxed: an estimate from which shares of room are computed. */
-    atomic_fetch_add_explicit(&arena->live->sets, (unsigned)change,
-                              memory_order_relaxed);
     wm_lock_acquire(&arena->siblings->lock);
     arena->sets += (unsigned)change;
+    arena->siblings->batched = true;
     wm_lock_release(&arena->siblings->lock);
 }
 
@@ -185,6 +215,8 @@ static wm_magazine_set *create_set(wm_arena_group *group, wm_arena *arena,
         set->sharers = 1;
         renumber(set, slot, live_tag);
         count_set(arena, 1);
+        set->slow = WM_ECONOMY_STEP;
+        wm_magazine_set_budget(set);
     }
     return set;
 }
@@ -202,8 +234,9 @@ static void retire_set(wm_magazine_set *set,
     wm_lock_acquire(&set->arena->lock);
     (void)wm_cache_flush_locked(set, WM_ALL);
     wm_magazine_set_merge_stats_locked(set);
-    wm_magazine_set_return_room(set, NULL);
+    wm_magazine_set_return_room(set);
     wm_magazine_set_end_claims(set);
+    wm_arena_return_room_locked(set->arena);
     /* The window loses the set here: before the flush, a thread that looks for
      * memory would find the blocks neither here nor in the arena; once the set
      * is spare, another thread may use it. */
@@ -212,6 +245,7 @@ static void retire_set(wm_magazine_set *set,
     while (set->classes > 0) {
         set_entries(&set->of[set->in_use[--set->classes]], &no_entry, 0);
     }
+    set->largest = 0;
     wm_lock_release(&set->arena->lock);
     wm_lock_acquire(spare_lock(group));
     set->next = group->spare_sets;
@@ -302,7 +336,7 @@ static void move_set(wm_magazine_set *set, wm_arena *home, wm_window *window)
     wm_lock_acquire(&set->arena->lock);
     wm_magazine_set_merge_stats_locked(set);
     wm_lock_release(&set->arena->lock);
-    wm_magazine_set_return_room(set, NULL);
+    wm_magazine_set_return_room(set);
     count_set(set->arena, -1);
     use_arena(set, home);
     count_set(home, 1);
@@ -328,7 +362,8 @@ wm_stream_slot *wm_stream_slot_of(wm_window *window, int device,
     return NULL;
 }
 
-/* The sets of a window share the thread's room in the space. */
+/* The sets of a window share the thread's room in the space: each may have less
+ * or more from now on. */
 static void share_room(const wm_window *window, const wm_arena_group *group)
 {
     unsigned count = 0, at = 0;
@@ -339,6 +374,7 @@ static void share_room(const wm_window *window, const wm_arena_group *group)
     }
     for (at = 0; (set = wm_cache_next_set(window, group, &at)) != NULL;) {
         set->sharers = count;
+        wm_magazine_set_return_room(set);
     }
 }
 
@@ -359,8 +395,8 @@ static void end_slot(wm_window *window, wm_stream_slot *slot)
     }
 }
 
-/* A slot without a set; else one that is not trusted; else the next in turn. */
-static wm_stream_slot *choose_slot(wm_window *window)
+/* A slot without a set, or one that is not trusted; null: all are in use. */
+static wm_stream_slot *find_free_slot(wm_window *window)
 {
     wm_stream_slot *best = NULL;
 
@@ -374,8 +410,29 @@ static wm_stream_slot *choose_slot(wm_window *window)
             best = slot;
         }
     }
-    return best != NULL ? best
-                        : &window->slot[window->slot_next++ % WM_STREAM_SLOTS];
+    return best;
+}
+
+/* To end a slot flushes what its set caches, so a stream that finds all slots
+ * in use gets one only at every TAKEOVER-th such request: the thread's other
+ * requests on streams without a slot go to the arena. Slots then belong to
+ * streams that the thread uses again and again, and their change costs little
+ * compared with those requests, however many streams take turns. */
+enum { TAKEOVER = 64 };
+
+static bool may_begin_slot(wm_window *window)
+{
+    return find_free_slot(window) != NULL ||
+           ++window->slot_wanted % TAKEOVER == 0;
+}
+
+/* A free slot, or the next in turn. */
+static wm_stream_slot *choose_slot(wm_window *window)
+{
+    unsigned turn = window->slot_wanted / TAKEOVER;
+    wm_stream_slot *slot = find_free_slot(window);
+
+    return slot != NULL ? slot : &window->slot[turn % WM_STREAM_SLOTS];
 }
 
 /* Gives a slot without a set a set for the request, if there is memory for
@@ -511,7 +568,8 @@ wm_magazine_set *wm_cache_lock_for(wm_arena_group *group,
     if (request == NULL ||
         (request->epoch != 0 && wm_biased_is_hittable(&window->biased))) {
         set = find_set(group, request, window);
-        if (wm_unlikely(set == NULL)) {
+        if (wm_unlikely(set == NULL) &&
+            (request == NULL || may_begin_slot(window))) {
             wm_biased_release(&window->biased);
             begin_set(group, request, window);
             wm_biased_acquire(&window->biased);
@@ -550,6 +608,7 @@ bool wm_cache_may_wait(warm_runtime *runtime, wm_window *window)
                wm_biased_is_hittable(&window->biased);
 
     if (may && pending != NULL) {
+        /* A visitor may be detaching slots. */
         wm_biased_acquire(&window->biased);
         if (pending->in_use > 0) {
             wm_pending_end(set);
@@ -567,22 +626,16 @@ static const wm_magazine_set *set_of_thread(const wm_arena_group *group)
     return window->owner == group->runtime ? wm_cache_set_of(window) : NULL;
 }
 
-bool wm_cache_is_footprint_stable(const wm_arena_group *group)
-{
-    const wm_magazine_set *set = set_of_thread(group);
-
-    return set != NULL && set->footprint_stable;
-}
-
 /* ---- which arena --------------------------------------------------------- */
 
-/* A hash of the thread: always the same shard. */
+/* A hash of the thread, scaled to the shards: always the same shard. */
 static unsigned shard_of_thread(const wm_arena_group *group)
 {
-    return (unsigned)(((uint64_t)(uintptr_t)pthread_self() *
-                       UINT64_C(0x9E3779B97F4A7C15)) >>
-                      32) %
-           group->shards;
+    uint64_t hash =
+        ((uint64_t)(uintptr_t)pthread_self() * UINT64_C(0x9E3779B97F4A7C15)) >>
+        32;
+
+    return (unsigned)((hash * group->shards) >> 32);
 }
 
 wm_arena *wm_cache_arena(wm_arena_group *group, int node)
@@ -596,7 +649,9 @@ wm_arena *wm_cache_arena(wm_arena_group *group, int node)
     }
     set = set_of_thread(group);
     if (set == NULL) {
-        set = wm_cache_lock_for(group, NULL, &window);
+        set = group->magazine_blocks > 0
+                  ? wm_cache_lock_for(group, NULL, &window)
+                  : NULL;
         if (set == NULL) {
             return first + shard_of_thread(group);
         }

@@ -119,19 +119,6 @@ void wm_pending_count_all(wm_magazine_set *set)
     }
 }
 
-void wm_pending_merge_stats_locked(wm_magazine_set *set)
-{
-    wm_pending *pending = wm_magazine_set_pending(set);
-
-    if (pending != NULL && pending->completed > 0) {
-        wm_arena_note_completed_locked(set->arena, pending->completed,
-                                       pending->completed_bytes, pending->peak,
-                                       pending->peak_bytes);
-        pending->completed = pending->completed_bytes = 0;
-        pending->peak = pending->peak_bytes = 0;
-    }
-}
-
 /* Sums over batches. */
 struct sum {
     size_t blocks, uncounted, uncounted_bytes;
@@ -152,25 +139,13 @@ static void add_slot(struct sum *sum, wm_pending_stream *slot)
     }
 }
 
-void wm_pending_recount(wm_magazine_set *set, wm_pending_stream *slot,
-                        size_t count, size_t bytes)
+/* Raises the peaks to what waits in all slots and what has completed since the
+ * last time: never less than there was at one time in between. */
+static void note_peak(wm_pending *pending)
 {
-    wm_pending *pending = wm_magazine_set_pending(set);
-    struct sum own = {0, 0, 0, UINT64_MAX}, all = {0, count, bytes, UINT64_MAX};
+    struct sum all = {0, pending->passed, pending->passed_bytes, UINT64_MAX};
 
-    add_slot(&own, slot);
-    atomic_store_explicit(&slot->since_ns, own.since, memory_order_relaxed);
-    atomic_store_explicit(&slot->blocks, own.blocks, memory_order_relaxed);
-    pending->completed += count;
-    pending->completed_bytes += bytes;
-    pending->unsummed += count;
-    /* Once for as many blocks as there are slots: what a block costs does not
-     * grow with them. */
-    if (pending->unsummed < pending->in_turn) {
-        return;
-    }
-    pending->unsummed = 0;
-    for (slot = pending->turn; slot != NULL;
+    for (wm_pending_stream *slot = pending->turn; slot != NULL;
          slot = wm_pending_after(pending, slot)) {
         add_slot(&all, slot);
     }
@@ -179,6 +154,41 @@ void wm_pending_recount(wm_magazine_set *set, wm_pending_stream *slot,
     }
     if (all.uncounted_bytes > pending->peak_bytes) {
         pending->peak_bytes = all.uncounted_bytes;
+    }
+    pending->passed = pending->passed_bytes = 0;
+}
+
+void wm_pending_merge_stats_locked(wm_magazine_set *set)
+{
+    wm_pending *pending = wm_magazine_set_pending(set);
+
+    if (pending != NULL && pending->completed > 0) {
+        if (pending->passed > 0) {
+            note_peak(pending);
+        }
+        wm_arena_note_completed_locked(set->arena, pending->completed,
+                                       pending->completed_bytes, pending->peak,
+                                       pending->peak_bytes);
+        pending->completed = pending->completed_bytes = 0;
+        pending->peak = pending->peak_bytes = 0;
+    }
+}
+
+void wm_pending_recount(wm_magazine_set *set, wm_pending_stream *slot,
+                        size_t count, size_t bytes)
+{
+    wm_pending *pending = wm_magazine_set_pending(set);
+    struct sum own = {0, 0, 0, UINT64_MAX};
+
+    add_slot(&own, slot);
+    atomic_store_explicit(&slot->since_ns, own.since, memory_order_relaxed);
+    atomic_store_explicit(&slot->blocks, own.blocks, memory_order_relaxed);
+    pending->completed += count;
+    pending->completed_bytes += bytes;
+    pending->passed += count;
+    pending->passed_bytes += bytes;
+    if (count > 0 && pending->passed >= pending->in_turn) {
+        note_peak(pending);
     }
 }
 
@@ -194,20 +204,18 @@ static size_t lesser(size_t a, size_t b)
  * other threads may need the blocks: as many as make the timeline's batch worth
  * a query, and a part of bytes, with which that is full. A miss polls few
  * slots: if there are more, each holds less. */
-static void set_limits(const wm_magazine_set *set, wm_pending_stream *slot,
-                       size_t bytes)
+static void set_limits(const wm_magazine_set *set, wm_pending_stream *slot)
 {
     const wm_timelines *timelines = slot->timelines;
+    size_t bytes = wm_timelines_batch_bytes(timelines);
     bool few = wm_magazine_set_pending(set)->in_turn <= WM_PENDING_FEW;
     size_t most = timelines->batch_count;
 
     /* Relaxed: if two threads attach at once, each may get a full-size
      * batch. */
-    if (few && set->footprint_stable &&
+    if (!few || !wm_economy_is_stable(&set->group->economy) ||
         atomic_load_explicit(&wm_pending_timeline(slot)->slots,
-                             memory_order_relaxed) == 1) {
-        bytes = timelines->batch_bytes;
-    } else {
+                             memory_order_relaxed) != 1) {
         most = lesser(most, few ? WM_BATCH_RIPE : WM_BATCH_RIPE / 2);
         bytes =
             lesser(bytes / PARTS,
@@ -254,7 +262,6 @@ bool wm_pending_flush(wm_magazine_set *set, wm_pending_stream *slot, bool one)
 {
     wm_timeline *t = wm_pending_timeline(slot);
     uint64_t since = 0;
-    size_t bytes;
     bool full = false;
 
     if (slot->in_driver) {
@@ -271,14 +278,14 @@ bool wm_pending_flush(wm_magazine_set *set, wm_pending_stream *slot, bool one)
     for (unsigned i = 0; i < slot->closed; i++) {
         wm_batch batch = chain(t, &slot->batch[i]);
 
-        wm_batch_enqueue(slot->timelines, t, batch.first, batch.bytes, since);
+        wm_batch_enqueue(slot->timelines, t, batch.first, since);
     }
     slot->closed = 0;
     if (slot->open.count > 0) {
         wm_batch batch = chain(t, &slot->open);
 
-        full = wm_batch_join(slot->timelines, t, &batch, since, &bytes);
-        set_limits(set, slot, bytes);
+        full = wm_batch_join(slot->timelines, t, &batch, since);
+        set_limits(set, slot);
     }
     wm_pending_recount(set, slot, 0, 0);
     return full;
@@ -302,7 +309,7 @@ void wm_pending_begin_stream(wm_magazine_set *set, wm_pending_stream *slot,
     change_slot_count(slot->timelines, t, 1);
     atomic_store_explicit(&t->home, set->arena, memory_order_relaxed);
     atomic_store_explicit(&slot->timeline, t, memory_order_relaxed);
-    set_limits(set, slot, wm_batch_bytes_max(slot->timelines, 0));
+    set_limits(set, slot);
 }
 
 void wm_pending_detach(wm_magazine_set *set, wm_pending_stream *slot)

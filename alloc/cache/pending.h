@@ -19,9 +19,10 @@
  * another thread needs the blocks there: before memory is obtained or reclaimed
  * from other threads (not at every miss: it costs a barrier), when a stream
  * retires, when a capture begins, and by wm_timelines_poll(). The bounds of
- * batches hold for each slot, which gets a part of them; it gets all if no
- * other thread has a slot for the stream and the thread's footprint is stable:
- * no thread looks for those blocks then.
+ * batches hold for each slot (in bytes: wm_timelines.batch_bytes, which
+ * magazine_set.c sets), which gets a part of them; it gets all if no other
+ * thread has a slot for the stream and the space does not grow: no thread looks
+ * for those blocks then.
  *
  * A block in a slot is BATCHED. Its arena counts it as held by the caller until
  * a flush counts it as pending. Blocks that complete before that are added to
@@ -114,7 +115,9 @@ typedef struct wm_pending {
     /* Blocks that completed while the arena did not count them as pending,
      * since the last merge; and the most of such blocks at one time. */
     size_t completed, completed_bytes, peak, peak_bytes;
-    size_t unsummed; /* blocks that completed since the last sum for the peak */
+    /* Of these, since the peak was computed last: a walk over all slots, which
+     * is due when as many blocks have completed. */
+    size_t passed, passed_bytes;
     /* The slots by stream, from the hash of a stream on; 2^bits entries, and
      * behind them the last ones' probes. An entry once filled stays so until
      * the table grows: a search ends at an empty one. */
@@ -212,6 +215,10 @@ void wm_pending_attach(struct wm_arena_group *group, warm_stream stream,
  * caller logs leaked blocks afterwards: a log callback may end the thread's
  * set. */
 bool wm_pending_poll_mine(struct wm_arena_group *group, uint64_t now);
+
+/* After wm_pending_poll_mine(): flushes the calling thread's other batches. No
+ * thread is interrupted for it. */
+void wm_pending_flush_rest(struct wm_arena_group *group);
 
 /* Flushes to the timelines all batches of every thread that began one at
  * older_than or before. If t, a timeline that retires, is not null: detaches

@@ -55,8 +55,9 @@ static bool begin_cycle(const wm_magazine_set *set, wm_pending_stream *slot,
     /* The open batch is closed in the slot only if the timeline has no open
      * batch, and few queued ones, which are polled first. Relaxed: another
      * thread that attaches now has a batch of its own. */
-    cycle->close = cycle->close && set->footprint_stable && !t->capture_due &&
-                   t->queued < WM_PENDING_CLOSED && t->open.count == 0 &&
+    cycle->close = cycle->close && wm_economy_is_stable(&set->group->economy) &&
+                   !t->capture_due && t->queued < WM_PENDING_CLOSED &&
+                   t->open.count == 0 &&
                    atomic_load_explicit(&t->slots, memory_order_relaxed) == 1 &&
                    has_room(slot);
     begun = (cycle->close || (!must && slot->closed > 0)) &&
@@ -241,13 +242,15 @@ static bool close_slot(wm_window *window, wm_pending_stream *slot,
     const wm_timelines *timelines = slot->timelines;
 
     cycle->close = slot->open.count >= timelines->batch_count ||
-                   slot->open.bytes >= timelines->batch_bytes;
+                   slot->open.bytes >= wm_timelines_batch_bytes(timelines);
     if (cycle->close && begin_cycle(set, slot, true, cycle)) {
         /* Query one closed batch for each one closed, and one more, so that
          * their number can fall. */
         run_cycle(window, slot, slot->closed > 1 ? 2 : 1, cycle);
         return true;
     }
+    /* A use of the set, as a batch that completes in the slot is. */
+    wm_magazine_set_budget(set);
     cycle->t = wm_pending_timeline(slot);
     cycle->full = wm_pending_flush(set, slot, false);
     if (cycle->full) {
@@ -436,6 +439,27 @@ bool wm_pending_poll_mine(wm_arena_group *group, uint64_t now)
         wm_timeline_drop(timelines, mine[i].timeline);
     }
     return any;
+}
+
+void wm_pending_flush_rest(wm_arena_group *group)
+{
+    wm_window *window;
+    wm_magazine_set *set = wm_cache_lock_for(group, NULL, &window);
+    const wm_pending *pending;
+
+    if (set == NULL) {
+        return;
+    }
+    pending = wm_magazine_set_pending(set);
+    if (pending != NULL) {
+        wm_pending_stream *slot = pending->turn;
+
+        for (unsigned i = WM_PENDING_FEW; i < pending->in_turn; i++) {
+            (void)wm_pending_flush(set, slot, true);
+            slot = slot->after;
+        }
+    }
+    wm_biased_release(&window->biased);
 }
 
 /* ---- a slot for a stream ------------------------------------------------- */
@@ -664,7 +688,7 @@ bool wm_pending_free_visited(wm_window *window, wm_block *block,
     if (set != NULL && wm_biased_is_hittable(&window->biased) &&
         wm_block_starts_at(block, base)) {
         if (block->size_class < WM_CLASSES) {
-            wm_magazine_trim_room(set, &set->of[block->size_class]);
+            wm_magazine_trim_room(set, block);
         }
         done = wm_pending_add(window, set, block, &slot, &full);
     }

@@ -18,7 +18,8 @@
  * captured.
  *
  * A thread has WM_STREAM_SLOTS slots. The number of a set names its slot, so
- * that a free finds the slot by one compare.
+ * that a free finds the slot by one compare. Memory of the thread's other
+ * streams is allocated from the arena and freed to it (magazine_set.c).
  *
  * A set refills from one of the device's arenas: the first one, or with option
  * arenas the one that fewest sets use. It moves to a sibling arena if it often
@@ -93,8 +94,8 @@ wm_stream_slot_alloc(wm_window *window, size_t bytes, void **pointer)
 static inline bool wm_stream_slot_alloc_larger(wm_window *window, size_t bytes,
                                                void **pointer)
 {
-    const wm_entry *entry = wm_magazine_pop_larger(
-        wm_stream_slot_set(window->slot_last), bytes, true);
+    const wm_entry *entry =
+        wm_magazine_pop_any(wm_stream_slot_set(window->slot_last), bytes, true);
 
     if (entry != NULL) {
         *pointer = entry->base;

@@ -83,7 +83,7 @@ static void merge_set(wm_magazine_set *set, const void *context)
     wm_lock_acquire(&set->arena->lock);
     wm_magazine_set_merge_stats_locked(set);
     wm_lock_release(&set->arena->lock);
-    wm_magazine_set_return_room(set, NULL);
+    wm_magazine_set_return_room(set);
 }
 
 void wm_cache_merge_stats_and_read(wm_arena_group *group,
@@ -125,6 +125,23 @@ static void flush_if_idle(wm_magazine_set *set, const void *context)
     set->used = false;
 }
 
+static bool is_idle(const wm_magazine_set *set, const wm_window *window,
+                    const void *context)
+{
+    const wm_arena_group *group = context;
+
+    (void)window;
+    return wm_magazine_set_bytes(set) > 0 &&
+           wm_economy_is_idle(&group->economy, &set->share);
+}
+
+/* A cache of which all requests were hits is not idle: it is flushed at the
+ * second visit without any. */
+void wm_cache_sweep(wm_arena_group *group)
+{
+    walk_all((struct walk){group, is_idle, flush_if_idle, NULL, group});
+}
+
 void wm_cache_flush_idle(wm_arena_group *group)
 {
     walk_all((struct walk){group, has_bytes, flush_if_idle, NULL, NULL});
@@ -137,91 +154,10 @@ void wm_cache_flush_idle(wm_arena_group *group)
 
 /* ---- peaks --------------------------------------------------------------- */
 
-/* The figures whose peaks have to be raised; only their rooms are trimmed. */
-struct raise {
-    wm_arena_group *group;
-    bool above[WM_LIVE_FIGURES];
-};
-
-static inline bool note_above(struct raise *raise, const wm_live *live)
-{
-    bool sorted = wm_arena_is_sorted(raise->group->arenas), any = false;
-    int figures = sorted ? WM_LIVE_FIGURES : WM_LIVE_ACTIVE;
-
-    for (int i = 0; i < figures; i++) {
-        if (wm_claimed(&live->of[i]) > wm_claim_peak(&live->of[i])) {
-            raise->above[i] = any = true;
-        }
-    }
-    return any;
-}
-
-/* Looks at all nodes: a request may have been served by another node than its
- * own. */
-static bool find_above(struct raise *raise)
-{
-    bool any = false;
-
-    for (int i = 0; i < raise->group->nodes; i++) {
-        const wm_lives *lives = wm_group_arena(raise->group, i)->live;
-
-        any |= note_above(raise, &lives->large);
-        if (lives->large.whole != NULL) {
-            any |= note_above(raise, lives->large.whole);
-        }
-        if (lives->all == &lives->whole) {
-            any |= note_above(raise, &lives->small);
-        }
-    }
-    raise->above[WM_LIVE_BLOCKS] |= raise->above[WM_LIVE_ACTIVE];
-    raise->above[WM_LIVE_BYTES] |= raise->above[WM_LIVE_ACTIVE_BYTES];
-    return any;
-}
-
-/* The calling thread's room does not change meanwhile. Another thread that has
- * little room now may have much when the peak is raised. */
-static bool may_have_excess(const wm_magazine_set *set, const wm_window *window,
-                            const void *context)
-{
-    const struct raise *raise = context;
-
-    return window != wm_window_current ||
-           wm_magazine_set_has_excess(set, raise->above);
-}
-
-static void return_excess(wm_magazine_set *set, const void *context)
-{
-    const struct raise *raise = context;
-
-    wm_magazine_set_return_room(set, raise->above);
-}
-
-/* No set's room changes now: every visited window is still revoked, under lock
- * windows. */
-static void raise_above(void *context)
-{
-    const struct raise *raise = context;
-
-    for (int i = 0; i < raise->group->nodes; i++) {
-        wm_lives_raise_some(wm_group_arena(raise->group, i)->live,
-                            raise->above);
-    }
-}
-
-void wm_cache_raise_peaks(wm_arena_group *group)
-{
-    struct raise raise = {.group = group};
-
-    if (wm_unlikely(find_above(&raise))) {
-        walk_all((struct walk){group, may_have_excess, return_excess,
-                               raise_above, &raise});
-    }
-}
-
 static void return_all(wm_magazine_set *set, const void *context)
 {
     (void)context;
-    wm_magazine_set_return_room(set, NULL);
+    wm_magazine_set_return_room(set);
     wm_magazine_set_end_claims(set);
 }
 
@@ -229,6 +165,11 @@ static void reset_lives(void *context)
 {
     wm_arena_group *group = context;
 
+    for (wm_arena *a = wm_group_arenas(group); a != NULL; a = a->next_arena) {
+        wm_lock_acquire(&a->lock);
+        wm_arena_return_room_locked(a);
+        wm_lock_release(&a->lock);
+    }
     for (int i = 0; i < group->nodes; i++) {
         wm_lives_reset(wm_group_arena(group, i)->live);
     }

@@ -72,15 +72,14 @@ static warm_status give_back(wm_space *space, void *base, size_t bytes)
     return wm_driver_device_free(space->driver, space->group.device, base);
 }
 
-static bool share(wm_space *space, const wm_request *request, bool is_short)
+static bool share(wm_space *space, const wm_request *request, bool any)
 {
     wm_lane_registry *registry = request->arena->registry;
 
     return registry != NULL && request->lane != NULL &&
            of_space(space)->waits &&
            wm_lanes_wait_for_streams(registry, request->lane,
-                                     wm_size_run_bytes(request->bytes),
-                                     is_short);
+                                     wm_size_run_bytes(request->bytes), any);
 }
 
 static void describe(wm_space *space, char *text, size_t bytes)
@@ -217,6 +216,7 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
     for (unsigned i = 0; i < group->shards; i++) {
         group->arenas[i].registry = &d->registry;
         group->arenas[i].grain = WM_DEVICE_GRAIN;
+        group->arenas[i].uncovered_max = timelines->batch_bytes;
         group->arenas[i].small_max = WM_DEVICE_SMALL;
     }
     wm_lives_sort(group->arenas->live);

@@ -2,6 +2,7 @@
  * Pageable blocks take lock arena, through the arena. */
 #include "alloc/kinds/pinned.h"
 
+#include "alloc/cache/magazine.h"
 #include "alloc/cache/pending.h"
 #include "alloc/space/space_int.h"
 #include "runtime/base/bytes.h"

@@ -72,7 +72,7 @@ static bool add_run(struct list *list, wm_block *run)
         add_block(list, run, run->lane);
         return wm_run_is_idle(run);
     }
-    slab = wm_block_at(run->base)->slab;
+    slab = wm_slab_of_run_locked(run);
     for (unsigned i = 0; i < slab->slots; i++) {
         add_block(list, &slab->slot[i], run->lane);
     }

@@ -42,23 +42,26 @@ static warm_status step_down(wm_space *space, struct wm_grow_request *request,
     return status;
 }
 
-/* A new segment has at least a HELD_PARTS-th of the bytes held: so segments
- * stay few, and little of the last one stays unused. */
-enum { HELD_PARTS = 64 };
-
 /* Bytes of a whole segment, but at least what the request needs. */
-static size_t growth_bytes(wm_space *space,
-                           const struct wm_grow_request *request)
+static size_t growth_bytes(const wm_space *space, const wm_arena *arena,
+                           size_t needed)
 {
-    size_t part = wm_growth_held_beside(request->arena) / HELD_PARTS;
+    size_t least = arena->unit > 0 ? 0 : space->group.segment_bytes;
 
-    part = part < space->chunk_bytes ? part : space->chunk_bytes;
-    if (request->arena->unit > 0) {
-        return request->needed + part - part % request->arena->unit;
-    }
-    part -= part % space->group.segment_bytes;
-    part = part > 0 ? part : space->group.segment_bytes;
-    return part > request->needed ? part : request->needed;
+    return least > needed ? least : needed;
+}
+
+bool wm_growth_is_within_bound(wm_space *space, const wm_request *request)
+{
+    size_t held;
+
+    wm_lock_acquire(&space->growth.lock);
+    held = space->growth.held + space->growth.coming;
+    wm_lock_release(&space->growth.lock);
+    return wm_economy_allows(
+        &space->group, request->lane,
+        held + growth_bytes(space, request->arena,
+                            wm_size_run_bytes(request->bytes)));
 }
 
 warm_status wm_growth_ahead(wm_space *space, wm_arena *arena, size_t bytes,
@@ -114,7 +117,8 @@ static warm_status try_once(wm_space *space, struct wm_grow_request *request)
     }
     request->unseen =
         request->arena->unit > 0 && wm_timelines_any(space->group.timelines);
-    request->wanted = bytes = growth_bytes(space, request);
+    request->wanted = bytes =
+        growth_bytes(space, request->arena, request->needed);
     status = step_down(space, request, request->needed, &bytes);
     if (request->exclusive) {
         wm_lock_acquire(&space->growth.lock);

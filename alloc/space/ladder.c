@@ -63,7 +63,8 @@ enum {
     SPARED = 16, /* only if other memory can serve the request */
     QUIET = 32,  /* the last error is saved, cancellation is off */
     WORK = 64,   /* and driver calls are allowed while a stream captures */
-    TAG = 128 /* the block is not from this thread's cache: it is tagged as its
+    ABOVE = 128, /* only if growth would pass the bound (economy.h) */
+    TAG = 256 /* the block is not from this thread's cache: it is tagged as its
                  own */
 };
 
@@ -76,6 +77,7 @@ typedef struct climb {
     enum wm_split split; /* of idle runs that fit badly */
     unsigned kind;       /* POLLED, AGED or GRAPHS */
     unsigned begun;      /* QUIET, WORK */
+    unsigned never;      /* flags of rungs that are skipped */
     wm_space_work *work;
 } climb;
 
@@ -85,23 +87,31 @@ typedef bool rung_fn(climb *c);
 
 /* Allocates idle memory: from the thread's cache, which is refilled from the
  * arena; or from the arena, if the thread has no cache for the request. */
+static inline wm_block *take_idle(wm_space *space, const wm_request *request,
+                                  enum wm_split split)
+{
+    wm_block *block = NULL;
+
+    return !wm_group_may_cache(&space->group, request->bytes) ||
+                   wm_cache_refill(&space->group, request, split, &block) ==
+                       WM_REFILL_NONE
+               ? wm_arena_take(request->arena, request->lane, request->bytes,
+                               split, NULL)
+               : block;
+}
+
 static bool take(climb *c, const wm_request *request, enum wm_split split)
 {
-    if (wm_cache_refill(&c->space->group, request, split, &c->block) ==
-        WM_REFILL_NONE) {
-        c->block = wm_arena_take(request->arena, request->lane, request->bytes,
-                                 split, NULL);
-    }
+    c->block = take_idle(c->space, request, split);
     return c->block != NULL;
 }
 
 /* What the last thread that exited left is idle, too. */
-static bool take_idle(climb *c)
+static bool take_left(climb *c)
 {
-    return take(c, c->request, WM_SPLIT_GOOD_FIT) ||
-           (!c->space->group.laned &&
-            wm_window_empty_ready(c->space->group.runtime) &&
-            take(c, c->request, WM_SPLIT_GOOD_FIT));
+    return !c->space->group.laned &&
+           wm_window_empty_ready(c->space->group.runtime) &&
+           take(c, c->request, WM_SPLIT_GOOD_FIT);
 }
 
 static bool take_any_fit(climb *c)
@@ -116,14 +126,14 @@ static bool take_or_steal(climb *c)
     return c->block != NULL;
 }
 
-/* Queues a fence in each stream that has idle memory in the arena (null: in
- * all), so that the next poll can release it to the request's stream. */
-static void queue_fences(const climb *c, wm_arena *arena)
+/* Queues a fence in each stream that has idle memory, so that the next poll can
+ * release it to the request's stream. */
+static void queue_fences(const climb *c)
 {
     wm_arena *own = c->request->arena;
 
     if (own->registry != NULL) {
-        wm_lanes_queue_fences(own->registry, own->pool != NULL ? own : arena,
+        wm_lanes_queue_fences(own->registry, own->pool != NULL ? own : NULL,
                               c->request->lane);
     }
 }
@@ -142,10 +152,7 @@ static bool poll_few(climb *c)
     if (arena->registry == NULL && !wm_timelines_any(group->timelines)) {
         return false;
     }
-    /* Read before the fences are queued: a batch that is opened after `now`
-     * counts as old, and the poll closes it. */
     now = wm_clock_ns();
-    queue_fences(c, arena);
     if (wm_pending_poll_mine(group, now)) {
         wm_space_log_lost(c->space);
         if (take(c, c->request, WM_SPLIT_FORBID)) {
@@ -153,16 +160,19 @@ static bool poll_few(climb *c)
         }
     }
     wm_timelines_poll_some(group->timelines, FEW, arena,
-                           wm_cache_is_footprint_stable(group), now);
+                           wm_economy_is_stable(&group->economy), now);
     wm_space_log_lost(c->space);
     return false;
 }
 
+/* All streams for which frees are queued, and those for which this thread has
+ * batched some: with more than a few streams most of its frees are there. */
 static bool poll_all(climb *c)
 {
     wm_timelines *timelines = c->space->group.timelines;
 
-    queue_fences(c, NULL);
+    wm_pending_flush_rest(&c->space->group);
+    queue_fences(c);
     if (wm_timelines_busy(timelines) == 0) {
         return false;
     }
@@ -173,27 +183,16 @@ static bool poll_all(climb *c)
 
 static bool poll_and_decay(climb *c)
 {
-    queue_fences(c, NULL);
+    queue_fences(c);
     wm_space_collect(c->space);
     wm_space_decay(c->space);
     return take_or_steal(c);
 }
 
-static bool split_cached(climb *c)
+static bool carve(climb *c)
 {
-    c->block = wm_cache_take_own(&c->space->group, c->request);
-    return c->block != NULL;
-}
-
-static bool split_larger(climb *c)
-{
-    c->block = wm_cache_take_larger(&c->space->group, c->request);
-    return c->block != NULL;
-}
-
-static bool merge_cached(climb *c)
-{
-    c->block = wm_cache_take_row(&c->space->group, c->request);
+    c->block =
+        wm_cache_carve(&c->space->group, c->request, c->request->epoch != 0);
     return c->block != NULL;
 }
 
@@ -214,10 +213,33 @@ static bool steal(climb *c)
     return found;
 }
 
+/* Whether growth is free, or all that is idle is to be tried before. */
+static bool check_bound(climb *c)
+{
+    if (wm_growth_is_within_bound(c->space, c->request)) {
+        c->never |= ABOVE;
+    }
+    return false;
+}
+
 static bool reclaim(climb *c)
 {
     (void)wm_space_reclaim(c->space, c->request, false, &c->block);
     return c->block != NULL;
+}
+
+/* Segments that were obtained for one large request serve this one as well. */
+static bool open_oversize(climb *c)
+{
+    wm_arena *own = c->request->arena, *a = own;
+    bool open;
+
+    do {
+        open = wm_arena_open_oversize(a, c->request->lane,
+                                      wm_size_run_bytes(c->request->bytes));
+        a = wm_arena_next(own, a);
+    } while (!open && a != own);
+    return open && take_or_steal(c);
 }
 
 static bool refuse_in_backoff(climb *c)
@@ -231,15 +253,14 @@ static bool refuse_in_backoff(climb *c)
 }
 
 /* Allocates idle memory of other streams, after the request's stream has been
- * made to wait for them. */
-static bool share(climb *c, bool is_short)
+ * made to wait for one that has room; with any, else for several. */
+static bool share(climb *c, bool any, bool is_short)
 {
     const wm_space_traits *traits = c->space->traits;
     warm_error cause = {.size = sizeof cause};
 
     warm_last_error(&cause);
-    if (traits->share != NULL &&
-        traits->share(c->space, c->request, is_short)) {
+    if (traits->share != NULL && traits->share(c->space, c->request, any)) {
         if (is_short) {
             wm_arena_count(c->request->arena, WM_COUNT_RETRY);
         }
@@ -249,14 +270,18 @@ static bool share(climb *c, bool is_short)
     return c->block != NULL;
 }
 
+/* Before the space grows above its bound; with option stream_wait:grow before
+ * any growth, but then only for a stream that has room. */
 static bool share_before_growth(climb *c)
 {
-    return c->space->shares && share(c, false);
+    bool above = (c->never & ABOVE) == 0;
+
+    return (above || c->space->shares) && share(c, above, false);
 }
 
 static bool share_when_short(climb *c)
 {
-    return share(c, true);
+    return share(c, true, true);
 }
 
 static bool obtain(climb *c)
@@ -360,7 +385,7 @@ static bool ask_callbacks(climb *c)
     wm_arena_count(c->request->arena, WM_COUNT_RETRY);
     if (c->kind != GRAPHS) {
         wm_cache_flush_all(&c->space->group);
-        queue_fences(c, NULL);
+        queue_fences(c);
         wm_space_collect(c->space);
     }
     return obtain(c);
@@ -368,25 +393,25 @@ static bool ask_callbacks(climb *c)
 
 /* ---- the ladder --------------------------------------------------------- */
 
-/* Tried in this order, until one ends the allocation. */
+/* Tried in this order, after take_idle(), until one ends the allocation. */
 static const struct rung {
     rung_fn *try;
     unsigned flags;
 } ladder[] = {
-    {take_idle, POLLED | AGED | GRAPHS},
+    {take_left, POLLED | AGED | GRAPHS},
     {refuse_in_callback, POLLED | AGED | GRAPHS},
-    {split_cached, POLLED | LANED},
     {poll_few, POLLED | QUIET},
     {take_any_fit, POLLED | QUIET},
-    {split_larger, POLLED | QUIET},
     {steal, POLLED | AGED | QUIET},
-    {merge_cached, POLLED | LANED | QUIET},
     {poll_all, POLLED | QUIET},
     {steal, POLLED | LANED | QUIET}, /* what poll_all released to siblings */
-    {reclaim, POLLED | QUIET | TAG},
     {poll_and_decay, AGED | WORK | TAG},
+    {check_bound, POLLED | AGED},
+    {carve, POLLED | AGED | ABOVE | QUIET},
+    {reclaim, POLLED | ABOVE | QUIET | TAG},
     {refuse_in_backoff, POLLED | AGED | SPARED | WORK},
-    {reclaim, AGED | WORK | TAG},
+    {reclaim, AGED | ABOVE | WORK | TAG},
+    {open_oversize, POLLED | AGED | ABOVE | QUIET | TAG},
     {share_before_growth, POLLED | AGED | LANED | WORK | TAG},
     {grow, POLLED | AGED | WORK | TAG},
     {obtain, GRAPHS | WORK | TAG},
@@ -433,8 +458,8 @@ static warm_status fail(const climb *c)
     return WARM_OUT_OF_MEMORY;
 }
 
-warm_status wm_space_alloc(wm_space *space, const wm_request *request,
-                           void **pointer)
+static __attribute__((noinline)) warm_status
+climb_ladder(wm_space *space, const wm_request *request, wm_block **block)
 {
     const struct rung *end = ladder + sizeof ladder / sizeof *ladder;
     const struct rung *rung = ladder;
@@ -444,23 +469,20 @@ warm_status wm_space_alloc(wm_space *space, const wm_request *request,
      * other threads are tried first. */
     climb c = {.space = space,
                .request = request,
-               .status = wm_driver_look(space->driver, space->group.device),
+               .status = WARM_OK,
                .split = request->epoch != 0 ? WM_SPLIT_NO_JOIN : WM_SPLIT_ALLOW,
                .kind = POLLED,
+               .never = (request->lane == NULL ? LANED : 0) |
+                        (request->cause == NULL ? SPARED : 0),
                .work = &work};
-    unsigned never = (request->lane == NULL ? LANED : 0) |
-                     (request->cause == NULL ? SPARED : 0);
 
-    if (wm_unlikely(c.status != WARM_OK)) {
-        return c.status;
-    }
     if (request->arena->pool != NULL && !request->arena->user_pool) {
         c.kind = GRAPHS;
     } else if (space->decay_ns != 0 && !space->background.on) {
         c.kind = AGED;
     }
     for (; rung < end; rung++) {
-        if ((rung->flags & c.kind) == 0 || (rung->flags & never) != 0) {
+        if ((rung->flags & c.kind) == 0 || (rung->flags & c.never) != 0) {
             continue;
         }
         if ((rung->flags & ~c.begun & (QUIET | WORK)) != 0 &&
@@ -475,7 +497,6 @@ warm_status wm_space_alloc(wm_space *space, const wm_request *request,
         if ((rung->flags & TAG) != 0) {
             wm_cache_tag_block(&space->group, request, c.block);
         }
-        *pointer = c.block->base;
         c.status = WARM_OK;
     } else if (c.status == WARM_OUT_OF_MEMORY) {
         c.status = fail(&c);
@@ -483,7 +504,29 @@ warm_status wm_space_alloc(wm_space *space, const wm_request *request,
     if (c.begun != 0) {
         end_work(&c);
     }
-    wm_cache_raise_peaks(&space->group);
-    wm_background_note_taken(&space->background);
+    *block = c.block;
     return c.status;
+}
+
+warm_status wm_space_alloc(wm_space *space, const wm_request *request,
+                           void **pointer)
+{
+    warm_status status = wm_driver_look(space->driver, space->group.device);
+    wm_block *block;
+
+    if (wm_unlikely(status != WARM_OK)) {
+        return status;
+    }
+    block = take_idle(space, request, WM_SPLIT_GOOD_FIT);
+    if (wm_unlikely(block == NULL)) {
+        status = climb_ladder(space, request, &block);
+    }
+    if (wm_likely(block != NULL)) {
+        *pointer = block->base;
+    }
+    if (wm_unlikely(wm_economy_must_sweep(&space->group.economy))) {
+        wm_cache_sweep(&space->group);
+    }
+    wm_background_note_taken(&space->background);
+    return status;
 }

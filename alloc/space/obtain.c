@@ -432,6 +432,7 @@ warm_status wm_growth_obtain(wm_space *space, struct wm_grow_request *request,
                                   .room = bytes - request->needed};
     warm_status status = WARM_OK;
     enum claim claim;
+    size_t held;
 
     do {
         wm_lock_acquire(&growth->lock);
@@ -454,6 +455,11 @@ warm_status wm_growth_obtain(wm_space *space, struct wm_grow_request *request,
         return status;
     }
     wm_growth_call_end(growth, &call, WM_CALL_FREED);
+    wm_lock_acquire(&growth->lock);
+    held = growth->held;
+    wm_lock_release(&growth->lock);
+    wm_economy_note_growth(request->arena, call.bytes, held,
+                           request->bytes == 0);
     wm_background_note_held(&space->background);
     return request->bytes == 0 || request->block != NULL
                ? WARM_OK

@@ -8,18 +8,13 @@
 #include "alloc/arena/arena_int.h"
 #include "alloc/space/space_int.h"
 
-/* Windows that are flushed one at a time before all are flushed. */
-enum { WM_RICHEST = 16 };
-
 struct reclaim {
     wm_space *space;
     const wm_request *request;
     wm_block *block;
     bool must;
-    uint64_t blocks, windows; /* flushed, visited */
-    const wm_window *richest; /* the window that caches the most bytes */
-    int64_t most;             /* those bytes */
-    uint64_t number;          /* of its set: the lower one wins a tie */
+    enum wm_part part; /* of each cache that goes */
+    uint64_t blocks;   /* flushed */
 };
 
 static void try_again(struct reclaim *reclaim)
@@ -66,63 +61,23 @@ static void reclaim_window(wm_window *window, void *context)
          * to the driver, which then has memory for it. */
         if (reclaim->must ||
             wm_arena_is_sibling(set->arena, reclaim->request->arena)) {
-            reclaim->blocks += wm_cache_flush(set, WM_ALL);
+            reclaim->blocks += wm_cache_flush(set, reclaim->part);
         }
     }
-    reclaim->windows++;
 }
 
-static bool is_richest_so_far(const wm_window *window, void *context)
-{
-    struct reclaim *reclaim = context;
-    const wm_arena_group *group = &reclaim->space->group;
-    unsigned at = 0;
-    const wm_magazine_set *set = wm_cache_next_set(window, group, &at);
-    int64_t bytes = wm_cache_bytes_of(window, group);
-    uint64_t number =
-        set != NULL ? atomic_load_explicit(&set->number, memory_order_relaxed)
-                    : 0;
-
-    if (bytes > reclaim->most ||
-        (bytes > 0 && bytes == reclaim->most && number < reclaim->number)) {
-        reclaim->most = bytes;
-        reclaim->number = number;
-        reclaim->richest = window;
-    }
-    return false; /* no window is visited */
-}
-
-static bool is_richest(const wm_window *window, void *context)
-{
-    const struct reclaim *reclaim = context;
-
-    return window == reclaim->richest && has_some(window, context);
-}
-
-/* Flushes the cache with the most bytes, up to WM_RICHEST times, so that few
- * threads miss later; then all caches. The outcome does not depend on the order
- * in which threads began. */
+/* Half of what each thread caches, then all: a visit brings a share of
+ * everything, and costs each thread few misses. */
 static void reclaim_others(struct reclaim *reclaim)
 {
-    const wm_visit look = {is_richest_so_far, NULL, NULL, reclaim};
-    const wm_visit one = {is_richest, reclaim_window, NULL, reclaim};
-    const wm_visit all = {has_some, reclaim_window, NULL, reclaim};
+    const wm_visit visit = {has_some, reclaim_window, NULL, reclaim};
+    static const enum wm_part parts[] = {WM_HALF, WM_ALL};
 
-    for (int i = 0; i < WM_RICHEST && reclaim->block == NULL; i++) {
-        reclaim->most = 0;
-        (void)wm_window_visit(reclaim->space->group.runtime, &look);
-        if (reclaim->most > 0) {
-            (void)wm_window_visit(reclaim->space->group.runtime, &one);
-        }
+    for (int i = 0; i < 2 && reclaim->block == NULL; i++) {
+        reclaim->part = parts[i];
+        (void)wm_window_visit(reclaim->space->group.runtime, &visit);
         /* Also if no window caches anything: since the miss, other threads may
          * have flushed or allocated the blocks that they cached then. */
-        poll_and_try_again(reclaim);
-        if (reclaim->most == 0) {
-            return;
-        }
-    }
-    if (reclaim->block == NULL) {
-        (void)wm_window_visit(reclaim->space->group.runtime, &all);
         poll_and_try_again(reclaim);
     }
 }
@@ -157,30 +112,11 @@ static void reclaim_mine(struct reclaim *reclaim)
     wm_biased_release(&window->biased);
 }
 
-/* Rent or buy: whether flushing has cost as much as a growth since the space
- * last grew; then it grows instead of flushing. */
-static bool growth_is_cheaper(wm_space *space, size_t bytes)
-{
-    /* Relaxed, both: an estimate to which several threads add. */
-    uint64_t cost = WM_VISIT_PRICE *
-                    atomic_exchange_explicit(&space->group.timelines->visits, 0,
-                                             memory_order_relaxed);
-
-    cost += atomic_fetch_add_explicit(&space->group.reclaimed, cost,
-                                      memory_order_relaxed);
-    if (cost < wm_cache_growth_cost(&space->group, bytes)) {
-        return false;
-    }
-    atomic_store_explicit(&space->group.reclaimed, 0, memory_order_relaxed);
-    return true;
-}
-
 bool wm_space_reclaim(wm_space *space, const wm_request *request, bool must,
                       wm_block **block)
 {
     struct reclaim reclaim = {.space = space, .request = request, .must = must};
-    bool flush = space->group.magazine_blocks > 0 &&
-                 (must || !growth_is_cheaper(space, request->bytes));
+    bool flush = space->group.magazine_blocks > 0;
 
     if (flush) {
         reclaim_mine(&reclaim);
@@ -193,15 +129,6 @@ bool wm_space_reclaim(wm_space *space, const wm_request *request, bool must,
     }
     if (flush && reclaim.block == NULL) {
         reclaim_others(&reclaim);
-    }
-    if (flush && reclaim.block == NULL) {
-        /* The space grows next: the cost restarts at 0. Relaxed: as above. */
-        atomic_store_explicit(&space->group.reclaimed, 0, memory_order_relaxed);
-    } else if (flush) {
-        atomic_fetch_add_explicit(&space->group.reclaimed,
-                                  WM_RECLAIM_PRICE + reclaim.blocks +
-                                      WM_VISIT_PRICE * reclaim.windows,
-                                  memory_order_relaxed);
     }
     *block = reclaim.block;
     return reclaim.blocks > 0;

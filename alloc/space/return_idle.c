@@ -86,7 +86,7 @@ static wm_arena *first_of(wm_space *space, const struct purge *purge,
          a = a->next_arena) {
         size_t bytes = 0;
         uint64_t rank =
-            is_of(purge, a) ? wm_arena_rank(a, purge->what.oldest, &bytes) : 0;
+            is_of(purge, a) ? wm_arena_rank(a, &purge->what, &bytes) : 0;
 
         *detached += bytes;
         if (rank <= *least) {
@@ -106,9 +106,8 @@ static bool has_idle(wm_space *space, const struct purge *purge)
     size_t detached = 0;
     wm_arena *a = wm_group_arenas(&space->group);
 
-    while (a != NULL &&
-           (!is_of(purge, a) ||
-            wm_arena_rank(a, purge->what.oldest, &detached) == 0)) {
+    while (a != NULL && (!is_of(purge, a) ||
+                         wm_arena_rank(a, &purge->what, &detached) == 0)) {
         a = a->next_arena;
     }
     return a != NULL;

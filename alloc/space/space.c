@@ -37,6 +37,7 @@ static warm_status init_background(wm_space *space,
         b->on = strcmp(options->background, "on") == 0;
         b->reserve_bytes = wm_page_round(options->reserve_bytes);
         b->reserve_node = wm_driver_device_node(space->driver, 0);
+        space->group.economy.reserve = b->reserve_bytes;
     }
     wm_lock_init(&b->waker.lock, WM_RANK_BACKGROUND);
     wm_cond_init(&b->waker.wake);
@@ -104,6 +105,8 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
     space->chunk_bytes = wm_page_round(options->pin_chunk);
     atomic_store_explicit(&space->limit_bytes, options->pinned_limit,
                           memory_order_relaxed);
+    space->group.economy.slack = (size_t)options->slack * 10;
+    space->group.economy.keep = (size_t)options->keep;
     space->decay_ns = options->decay_ms * 1000000u;
     if (strcmp(options->magazines, "on") == 0 && !traits->uncached) {
         space->group.magazine_blocks = (uint32_t)options->magazine_blocks;
@@ -118,7 +121,6 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
     for (int i = 0; i < space->group.nodes; i++) {
         wm_lives *lives = wm_group_arena(&space->group, i)->live;
 
-        lives->roomy = space->group.magazine_blocks > 0;
         if (space->group.nodes > 1) {
             wm_lives_join(lives, space->group.arenas->live);
         }

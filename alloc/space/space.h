@@ -6,15 +6,20 @@
  *
  *   idle blocks            of the thread's cache, refilled from its arena
  *   completed blocks       that this thread freed, then of a few streams
- *   larger cached blocks   split; of a stream's lane: adjacent ones merged
  *   sibling arenas         an idle segment moves over, or a block is allocated
  *   completed blocks       of all streams; then the siblings once more
- *   other threads' caches  flushed, while that costs less than growth does
+ *
+ *   and only if the space would then hold more than its bound (economy.h):
+ *   larger cached blocks   split; of a stream's lane: adjacent ones merged
  *   all threads' frees     that are batched, once their streams completed them
+ *   other threads' caches  flushed: half of each, then all
+ *   oversize segments      that were obtained for one large request
+ *   other streams' memory  the stream waits for them
+ *
  *   the driver             a segment; idle segments of the node are returned;
  *                          other nodes; idle segments of all are returned
  *   all threads' caches    flushed, whatever that costs; the driver again
- *   other streams' memory  the stream waits for them
+ *   other streams' memory  once more, at any bound
  *   the user's callbacks   free something; the driver again
  *   out of memory
  *
@@ -217,11 +222,9 @@ typedef struct wm_space_traits {
      * allocated it again. May be null. No lock held. */
     void (*freed)(struct wm_space *space, wm_segment *segment);
     /* Makes idle memory of other streams safe for a request that missed: its
-     * stream waits for theirs. is_short: the space cannot grow; else it acts
-     * only if waiting for a single stream suffices. Returns whether it made any
-     * memory safe. May be null. No lock held. */
-    bool (*share)(struct wm_space *space, const wm_request *request,
-                  bool is_short);
+     * stream waits for one that has room; with any, else for several. Returns
+     * whether it made any memory safe. May be null. No lock held. */
+    bool (*share)(struct wm_space *space, const wm_request *request, bool any);
     /* Writes what the driver reports about its memory, for the message of a
      * refused request: part of a sentence after ", ". May be null. */
     void (*describe)(struct wm_space *space, char *text, size_t bytes);
@@ -249,8 +252,8 @@ typedef struct wm_space {
     _Atomic size_t limit_bytes;
     size_t beside_bytes; /* lock growth: bytes of workspaces, which count toward
                             the limit */
-    bool shares; /* const: before the space grows, the request's stream may wait
-                    for others */
+    bool shares; /* const: before the space grows, also within the bound, the
+                    request's stream may wait for another one */
     uint64_t decay_ns;        /* const: age of segments to return; 0: none */
     _Atomic uint64_t aged_ns; /* time of the last flush of unused caches */
     /* A leaked block was logged: the driver cannot tell whether it is in use;

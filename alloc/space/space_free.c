@@ -148,14 +148,17 @@ static void leak(wm_space *space, wm_block *block, enum wm_block_state state)
     }
 }
 
-static void free_unused(wm_space *space, wm_block *block)
+static inline void free_unused(wm_space *space, wm_block *block)
 {
     wm_segment *segment = block->segment;
+    wm_arena *arena = segment->arena;
 
-    if (wm_cache_free(&space->group, block)) {
+    if (wm_group_may_cache(&space->group, block->bytes) &&
+        wm_cache_free(&space->group, block)) {
         return;
     }
-    wm_arena_free(segment->arena, block, WM_BLOCK_IDLE);
+    wm_arena_free(arena, block, WM_BLOCK_IDLE);
+    wm_lanes_cover(arena);
     if (space->traits->freed != NULL) {
         space->traits->freed(space, segment);
     }

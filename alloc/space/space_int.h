@@ -71,11 +71,11 @@ static inline void wm_background_note_held(wm_background *b)
 
 /* ---- reclaim.c ---------------------------------------------------------- */
 
-/* Before a space grows: flushes this thread's cache to the arena, one larger
- * block if that suffices, else more; polls pending frees; then flushes the
- * caches of other threads, one by one, until the arena has a block for the
- * request: *block, or null. Unless must is set no cache is flushed once that
- * has cost as much as a growth. Returns whether blocks were flushed. */
+/* Before a space grows above its bound: flushes this thread's cache to the
+ * arena, one larger block if that suffices, else more; polls pending frees;
+ * then flushes half of the caches of all threads, then the rest, until the
+ * arena has a block for the request: *block, or null. must: caches of other
+ * nodes are flushed too. Returns whether blocks were flushed. */
 bool wm_space_reclaim(wm_space *space, const wm_request *request, bool must,
                       wm_block **block);
 
@@ -173,6 +173,10 @@ warm_status wm_growth_obtain(wm_space *space, struct wm_grow_request *request,
  * OUT_OF_MEMORY, or another of the driver's. */
 warm_status wm_growth_alloc(wm_space *space, const wm_request *request,
                             wm_block **block);
+
+/* Whether the space may grow for the request before it tries whatever else is
+ * idle (economy.h). */
+bool wm_growth_is_within_bound(wm_space *space, const wm_request *request);
 
 /* Whether a request that pageable memory can serve (request->cause) must skip
  * the driver and other threads' caches: true if all its nodes are in back-off.

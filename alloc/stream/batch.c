@@ -10,19 +10,18 @@ enum { BEHIND = 8, TRUST_BUSY = 8 };
 
 /* ---- begin and end ---------------------------------------------------- */
 
-void wm_batch_enqueue_locked(wm_timeline *t, wm_stream_use *first, size_t bytes)
+void wm_batch_enqueue_locked(wm_timeline *t, wm_stream_use *first)
 {
     first->next_in_queue = NULL;
     wm_batch_queue_move(&(wm_batch_queue){first, first}, &t->queue);
     t->queued++;
-    t->queued_bytes += bytes;
     t->behind++;
 }
 
 void wm_batch_enqueue_open_locked(wm_timeline *t)
 {
     if (t->open.count > 0) {
-        wm_batch_enqueue_locked(t, t->open.first, t->open.bytes);
+        wm_batch_enqueue_locked(t, t->open.first);
         t->open = (wm_batch){0};
     }
 }
@@ -46,24 +45,22 @@ static void complete_entry(wm_block *block, enum wm_uses fate, wm_block **done)
     }
 }
 
-size_t wm_batch_finish(wm_timelines *set, wm_stream_use *first,
-                       enum wm_uses fate, wm_block **done)
+void wm_batch_finish(wm_timelines *set, wm_stream_use *first, enum wm_uses fate,
+                     wm_block **done)
 {
     wm_timeline *t = first->timeline;
-    size_t count = 0, bytes = 0;
+    size_t count = 0;
 
     while (first != NULL) {
         wm_stream_use *next = first->next_in_batch;
         wm_block *block = first->block;
 
-        bytes += block->bytes;
         wm_stream_use_end(set, first);
         complete_entry(block, fate, done);
         count++;
         first = next;
     }
     wm_timeline_drop_many(set, t, count);
-    return bytes;
 }
 
 /* ---- closing ---------------------------------------------------------- */
@@ -77,7 +74,7 @@ static bool is_full_locked(const wm_timelines *set, const wm_timeline *t)
         return false;
     }
     return t->open.count >= set->batch_count ||
-           t->open.bytes >= wm_batch_bytes_max(set, t->queued_bytes);
+           t->open.bytes >= wm_timelines_batch_bytes(set);
 }
 
 /* Takes the open batch, if there is one and the stream may be named, and counts
@@ -99,7 +96,7 @@ static bool take_open_locked(wm_timeline *t, wm_batch *batch)
 static void join_locked(wm_timeline *t, const wm_batch *batch)
 {
     if (t->retiring || wm_timeline_is_retired(t)) {
-        wm_batch_enqueue_locked(t, batch->first, batch->bytes);
+        wm_batch_enqueue_locked(t, batch->first);
         return;
     }
     if (t->open.count == 0) {
@@ -130,24 +127,21 @@ static void unlock_busy(wm_timelines *set, wm_timeline *t, uint64_t since)
 }
 
 void wm_batch_enqueue(wm_timelines *set, wm_timeline *t, wm_stream_use *first,
-                      size_t bytes, uint64_t since)
+                      uint64_t since)
 {
     wm_lock_acquire(&t->lock);
-    wm_batch_enqueue_locked(t, first, bytes);
+    wm_batch_enqueue_locked(t, first);
     unlock_busy(set, t, since);
 }
 
 bool wm_batch_join(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
-                   uint64_t since, size_t *bytes_max)
+                   uint64_t since)
 {
-    size_t out;
     bool full;
 
     wm_lock_acquire(&t->lock);
     join_locked(t, batch);
     full = is_full_locked(set, t);
-    out = t->queued_bytes + (full ? t->open.bytes : 0);
-    *bytes_max = wm_batch_bytes_max(set, out);
     unlock_busy(set, t, since);
     return full;
 }
@@ -195,13 +189,13 @@ static void end_close(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
                       enum wm_uses fate, bool waited, wm_block **done)
 {
     if (fate != WM_USES_NONE) {
-        (void)wm_batch_finish(set, batch->first, fate, done);
+        wm_batch_finish(set, batch->first, fate, done);
     }
     wm_lock_acquire(&t->lock);
     t->closing -= !waited;
     wm_timeline_end_record_locked(t, batch->due);
     if (fate == WM_USES_NONE) {
-        wm_batch_enqueue_locked(t, batch->first, batch->bytes);
+        wm_batch_enqueue_locked(t, batch->first);
         unlock_busy(set, t, 0);
     } else {
         wm_lock_release(&t->lock);

@@ -8,10 +8,11 @@
  *
  * Memory that was freed in the order of a stream becomes common once the stream
  * has completed the work before the free. When a request on another stream
- * misses, the space queues a fence in the stream's timeline (timeline.h), as if
- * it were a block; the fence covers all runs freed to the lane by then, which
- * become common when the timeline completes it. A retired stream leaves a final
- * fence, with which its lane ends.
+ * misses, or batch_bytes lie in lanes behind no fence, a fence is queued in the
+ * stream's timeline (timeline.h), as if it were a block; the fence covers all
+ * runs freed to the lane by then, which become common when the timeline
+ * completes it. A retired stream leaves a final fence, with which its lane
+ * ends.
  *
  * Only an adopted stream gets fences before it is retired: any other stream may
  * have been destroyed already. Memory that was freed in the order of such a
@@ -29,13 +30,19 @@
 
 enum { WM_LANE_BUCKETS = 64 };
 
+/* Fences of a stream that may be queued at once, its final one aside: memory
+ * that is freed while one waits need not wait until that one has completed. */
+enum { WM_FENCES = 4 };
+
 /* Queued on a stream as if it were a block. Owned by the thread that queues it,
  * then by the timelines; the registry has as many as were queued at once. */
 typedef struct wm_fence {
     wm_block block; /* the first field: wm_fence_complete() */
     struct wm_lane_owner *owner;
-    wm_lane_point point; /* frees that it covers, unless it is final */
-    struct wm_fence *next_spare, *next_made; /* lock registry */
+    wm_lane_point point;   /* frees that it covers, unless it is final */
+    struct wm_fence *next; /* of the spare ones, lock registry; or of those that
+                              a thread queues */
+    struct wm_fence *next_made; /* lock registry */
 } wm_fence;
 
 /* A stream with lanes. */
@@ -46,13 +53,12 @@ typedef struct wm_lane_owner {
     wm_timeline *timeline; /* const, with a reference; null: legacy stream */
     wm_lane *lane;         /* const: the stream's lane in the first sibling */
     /* lock registry */
-    wm_fence *fence; /* the ordinary one that is queued, or was lost; or null */
-    bool retired;    /* the stream was retired; look-ups skip it */
+    unsigned waiters; /* threads that wait for it or make it wait */
+    uint8_t fences;   /* ordinary ones that are queued, or were lost */
+    bool retired;     /* the stream was retired; look-ups skip it */
     bool lane_ended;
-    unsigned waiters;           /* threads that wait for it or make it wait */
     uint64_t last_try;          /* value of tries when it was last looked at */
     struct wm_lane_owner *next; /* in its bucket */
-    struct wm_lane_owner *next_to_fence; /* of the thread that queues fences */
 } wm_lane_owner;
 
 /* The streams of an arena and its siblings. */
@@ -64,6 +70,10 @@ typedef struct wm_lane_registry {
     wm_lock lock;
     wm_fence *spare_fences, *all_fences;    /* lock registry */
     wm_lane_owner *bucket[WM_LANE_BUCKETS]; /* lock registry; by id */
+    /* Relaxed: their number, written under lock registry. */
+    _Atomic unsigned owners;
+    /* Relaxed: batches that get fences before the next miss. */
+    _Atomic size_t to_cover;
     uint64_t tries; /* lock registry; calls of wm_lanes_wait_for_streams() */
 } wm_lane_registry;
 
@@ -97,13 +107,29 @@ warm_status wm_lane_other_device(warm_stream stream, int stream_device,
                                  int device);
 
 /* Queues a fence on every stream, except the one of lane (null: no exception),
- * that has idle memory of its own in arena (null: in any sibling) and no fence
- * queued. A fence stands for the stream's lanes in all siblings; runs whose
- * work the stream has completed are common after the next poll. The cost grows
- * with the number of lanes to which runs were freed since the last call, not
- * with that of all streams. */
+ * that has idle memory of its own in arena (null: in any sibling) and a fence
+ * that is not queued. A fence stands for the stream's lanes in all siblings;
+ * runs whose work the stream has completed are common after the next poll. The
+ * cost grows with the number of lanes to which runs were freed since the last
+ * call, not with that of all streams. Called when a request missed. */
 void wm_lanes_queue_fences(wm_lane_registry *registry, wm_arena *arena,
                            const wm_lane *lane);
+
+/* Called after frees: if batch_bytes of the arena lie in lanes behind no fence,
+ * and a request missed not long ago, queues fences as above, on every stream,
+ * and polls as many streams. So memory that one stream has left is common when
+ * another one needs it; no event is recorded for less than a batch, and none
+ * while each stream has enough memory of its own. No lock held. */
+void wm_lanes_cover_slow(wm_arena *arena);
+static inline void wm_lanes_cover(wm_arena *arena)
+{
+    /* Relaxed: a batch may be covered a free late. */
+    if (wm_unlikely(
+            atomic_load_explicit(&arena->uncovered, memory_order_relaxed) >=
+            arena->uncovered_max)) {
+        wm_lanes_cover_slow(arena);
+    }
+}
 
 /* Waits until the streams have completed the work that precedes the frees to
  * their lanes; the runs that are still idle become common. Leaves out streams
@@ -145,7 +171,7 @@ wm_lane_owner *wm_lane_owner_next_locked(wm_lane_registry *registry,
 /* Whether the stream is adopted and not retired. */
 bool wm_lane_owner_lives(const wm_lane_owner *owner);
 /* Unlocks the owner's registry. Frees the owner if its lane has ended, unless
- * its fence is queued, or a thread waits for its stream or makes it wait: that
+ * a fence is queued, or a thread waits for its stream or makes it wait: that
  * thread reads the owner and its timeline. */
 void wm_lane_owner_unlock(wm_lane_owner *owner);
 

@@ -479,6 +479,7 @@ void wm_timelines_init(wm_timelines *set, warm_runtime *runtime,
                           .events = events,
                           .ops = ops,
                           .batch_count = options->batch_count,
+                          .batch_bytes_max = options->batch_bytes,
                           .batch_bytes = options->batch_bytes,
                           .batch_ns = options->batch_ms * 1000000u};
     wm_lock_init(&set->lock, WM_RANK_TIMELINES);

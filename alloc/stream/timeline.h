@@ -77,12 +77,13 @@ typedef struct wm_timeline_ops {
 
 struct wm_timelines {
     /* What hits read: a cache line in which nothing else is written. */
-    _Alignas(64) warm_runtime *runtime; /* const */
-    wm_driver *driver;                  /* const */
-    wm_event_pool *events;              /* const */
-    const wm_timeline_ops *ops;         /* const, except for tests */
-    size_t batch_count, batch_bytes;    /* const: a batch never has more */
-    uint64_t batch_ns; /* const: a batch of this age is closed */
+    _Alignas(64) warm_runtime *runtime;  /* const */
+    wm_driver *driver;                   /* const */
+    wm_event_pool *events;               /* const */
+    const wm_timeline_ops *ops;          /* const, except for tests */
+    size_t batch_count, batch_bytes_max; /* const: options */
+    _Atomic size_t batch_bytes; /* a batch with as many is full; relaxed */
+    uint64_t batch_ns;          /* const: a batch of this age is closed */
     /* Number of streams that are announced to capture, plus private pools for
      * graphs that record. Relaxed: a thread that records or frees on such a
      * stream synchronized with the announcing thread before. */
@@ -235,6 +236,11 @@ bool wm_timelines_knows(wm_timelines *set, warm_stream stream);
  * their events first. begin_found(): a stream was found capturing without an
  * announcement; batches stay as they are. */
 void wm_timelines_begin_recording(wm_timelines *set);
+static inline size_t wm_timelines_batch_bytes(const wm_timelines *set)
+{
+    return atomic_load_explicit(&set->batch_bytes, memory_order_relaxed);
+}
+
 static inline void wm_timelines_begin_found(wm_timelines *set)
 {
     atomic_fetch_add_explicit(&set->captures, 1, memory_order_relaxed);

@@ -68,10 +68,9 @@ struct wm_timeline {
     unsigned closing;   /* batches being closed: not open, not yet queued */
     bool polled;        /* a poller takes entries out */
     bool retiring;
-    unsigned queued;     /* batches in the queue or with the poller */
-    unsigned behind;     /* of these, queued since the poll began */
-    size_t queued_bytes; /* of their blocks */
-    uint64_t polled_ns;  /* now of the last wm_timeline_poll_ripe() */
+    unsigned queued;    /* batches in the queue or with the poller */
+    unsigned behind;    /* of these, queued since the poll began */
+    uint64_t polled_ns; /* now of the last wm_timeline_poll_ripe() */
     wm_batch_queue queue;
     wm_batch open;
     /* Owned by the poller; lock timeline orders one poller's writes before the
@@ -85,7 +84,6 @@ struct wm_timeline {
 typedef struct wm_poll {
     wm_batch_queue queue; /* batches that were queued when the poll began */
     unsigned ended;       /* batches taken out of it */
-    size_t ended_bytes;   /* of their blocks */
     wm_block *done;       /* completed blocks, by next_done */
 } wm_poll;
 
@@ -305,45 +303,24 @@ static inline void wm_stream_use_end(wm_timelines *set, wm_stream_use *use)
     wm_stream_use_give_up(use->block, use);
 }
 
-/* Bytes at which the open batch of a stream is full that has `out` bytes behind
- * events. What an open batch holds is pending although the stream may have
- * completed it: at most batch_bytes if little else is out, and less the more
- * is, down to 3 % of it, so that pending memory is what the stream's work
- * needs. n frees of one size at once record 32 + 32 log(n / 32) events, not n.
- */
-enum { WM_BATCH_OUT_TIMES = 4, WM_BATCH_OUT_PART = 32 };
-
-static inline size_t wm_batch_bytes_max(const wm_timelines *set, size_t out)
-{
-    size_t most = out < set->batch_bytes / WM_BATCH_OUT_TIMES
-                      ? set->batch_bytes - WM_BATCH_OUT_TIMES * out
-                      : 0;
-    size_t part = out / WM_BATCH_OUT_PART;
-
-    most = most > part ? most : part;
-    return most < set->batch_bytes ? most : set->batch_bytes;
-}
-
-/* Put a closed batch of so many bytes into the queue. _locked: t may be freed
+/* Put a closed batch into the queue. _locked: t may be freed
  * once the lock is released. Without it: the caller has a reference to t, and t
  * goes on the busy list (since: see wm_timeline_make_busy()). */
-void wm_batch_enqueue_locked(wm_timeline *t, wm_stream_use *first,
-                             size_t bytes);
+void wm_batch_enqueue_locked(wm_timeline *t, wm_stream_use *first);
 void wm_batch_enqueue(wm_timelines *set, wm_timeline *t, wm_stream_use *first,
-                      size_t bytes, uint64_t since);
+                      uint64_t since);
 /* Puts the open batch, if there is one, into the queue without an event. */
 void wm_batch_enqueue_open_locked(wm_timeline *t);
 /* Adds a batch, without an event, to the open one of t, to which the caller has
  * a reference; since_ns UINT64_MAX: its blocks are freed now. True: the open
- * batch is full. *bytes_max: with how many bytes it is full, or the next one if
- * it is. since: see wm_timeline_make_busy(). */
+ * batch is full. since: see wm_timeline_make_busy(). */
 bool wm_batch_join(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
-                   uint64_t since, size_t *bytes_max);
+                   uint64_t since);
 /* Ends a batch that is in no queue; adds the blocks that are in no other queue
  * either to *done. fate: PENDING: the stream has completed it; else LOST or
- * CAPTURED. Returns the bytes of its blocks. */
-size_t wm_batch_finish(wm_timelines *set, wm_stream_use *first,
-                       enum wm_uses fate, wm_block **done);
+ * CAPTURED. */
+void wm_batch_finish(wm_timelines *set, wm_stream_use *first, enum wm_uses fate,
+                     wm_block **done);
 /* Resolves the open batch of t, which the caller polls: ends it if the stream
  * has completed all work, else closes it. The poll receives the queue as it was
  * before, and the open batch too if it is unknown whether the stream has

@@ -119,7 +119,7 @@ static void finish_oldest(wm_timelines *set, wm_poll *poll, enum wm_uses fate)
 
     poll->queue.head = first->next_in_queue;
     poll->ended++;
-    poll->ended_bytes += wm_batch_finish(set, first, fate, &poll->done);
+    wm_batch_finish(set, first, fate, &poll->done);
 }
 
 /* Finishes at most `most` completed batches, oldest first. completed: all are
@@ -181,7 +181,6 @@ static bool end_poll(wm_timelines *set, wm_timeline *t, const wm_home *home,
     wm_batch_queue_move(&t->queue, &poll->queue);
     t->queue = poll->queue;
     t->queued -= poll->ended;
-    t->queued_bytes -= poll->ended_bytes;
     t->polled = false;
     left = t->queue.head != NULL || t->open.count > 0 || t->closing > 0;
     wm_cond_broadcast(&t->quiet);
@@ -274,7 +273,8 @@ bool wm_timeline_poll_ripe(wm_timelines *set, wm_timeline *t, uint64_t now,
     t->polled_ns = free ? now : t->polled_ns;
     ripe = free &&
            (t->open.count >= WM_BATCH_RIPE ||
-            (t->open.count > 0 && now - t->open.since_ns >= set->batch_ns));
+            (t->open.count > 0 && (t->open.since_ns >= now ||
+                                   now - t->open.since_ns >= set->batch_ns)));
     begun = ripe || (free && t->queue.head != NULL);
     *left = !free || begun || t->open.count > 0;
     if (begun) {
@@ -437,7 +437,6 @@ void wm_timelines_publish(wm_timelines *set, wm_block *block)
                           .bytes = block->bytes,
                           .since_ns = UINT64_MAX};
         bool adopted = wm_timeline_is_adopted(t);
-        size_t bytes_max;
 
         use->next_in_batch = NULL;
         /* The use's own reference may be dropped as soon as the use is
@@ -448,8 +447,8 @@ void wm_timelines_publish(wm_timelines *set, wm_block *block)
             atomic_fetch_add_explicit(&t->deferred, 1, memory_order_relaxed);
         }
         if (use->event != NULL || !adopted) {
-            wm_batch_enqueue(set, t, use, block->bytes, 0);
-        } else if (wm_batch_join(set, t, &batch, 0, &bytes_max)) {
+            wm_batch_enqueue(set, t, use, 0);
+        } else if (wm_batch_join(set, t, &batch, 0)) {
             wm_timeline_close_full(set, t, NULL);
         }
         wm_timeline_drop(set, t);

@@ -26,16 +26,16 @@
  * Threads. Each thread caches what it frees (option magazines) for the last
  * eight streams that it allocated for, adopted ones and the legacy stream: the
  * next allocation for such a stream takes no lock. A request that finds no
- * block of its size takes a cached one of the next two sizes. All caches are
- * flushed before the runtime obtains memory and by warm_device_empty_cache().
+ * block of its size takes a larger cached one. All caches are flushed before
+ * the runtime obtains memory above its bound (option slack) and by
+ * warm_device_empty_cache().
  * Threads cache nothing with option trace or history; while a capture is
  * announced they cache only for the legacy stream, which cannot capture.
  * Behind the caches threads share arenas as in memory.h (option arenas); the
  * order of a stream holds in all of them.
  *
- * Sizes are rounded as in memory.h. A block may be up to two size classes
- * larger than that, above 256 KiB one class: for a request above 4 KiB it is in
- * all at most 37.5 % larger, above 256 KiB 25 %. Blocks are aligned to 512
+ * Sizes are rounded as in memory.h. A cached block may be up to twice the size
+ * of the request, at most 1 MiB more. Blocks are aligned to 512
  * bytes at least. Requests of up to 512 KiB and larger requests have separate
  * segments, of at least 2 MiB. Memory is not cleared.
  *
@@ -96,11 +96,14 @@ extern "C" {
  * Blocking. A request that misses the cache may record events on adopted
  * streams, and calls the driver if the cache grows. If it returns segments then
  * (memory is short, or a request larger than option segment replaces idle
- * segments that are too small for it), CUDA waits for the device. When memory
- * would run out, the stream is made to wait (cudaStreamWaitEvent) for up to 16
- * adopted streams with idle memory, and then uses that memory: its later work
- * runs after theirs, and no thread waits. A default stream is not made to wait,
- * nor a stream that captures; and no stream waits for one that captures. */
+ * segments that are too small for it), CUDA waits for the device. Before the
+ * cache grows above its bound (option slack), and when memory would run out,
+ * the stream is made to wait (cudaStreamWaitEvent) for up to 16 adopted streams
+ * with idle memory, and then uses that memory: its later work runs after
+ * theirs, and no thread waits. With option stream_wait:grow it also waits
+ * within the bound, for one stream that has enough; with stream_wait:off never.
+ * A default stream is not made to wait, nor a stream that captures; and no
+ * stream waits for one that captures. */
 WARM_API warm_status warm_device_alloc(warm_runtime *runtime, int device,
                                        warm_stream stream, size_t bytes,
                                        void **pointer);
@@ -161,6 +164,7 @@ typedef struct warm_device_stats {
     /* Bytes of the workspaces of handles, which no figure above includes. They
      * count against the limit (warm_device_set_memory_fraction()). */
     uint64_t workspace_bytes;
+    uint64_t above_bound; /* bytes obtained above the bound (option slack) */
 } warm_device_stats;
 
 /* Reads the figures of a device; memory of private pools is included
@@ -168,11 +172,12 @@ typedef struct warm_device_stats {
  * are of one moment: threads that allocate or free wait meanwhile. Only
  * workspace_bytes and inactive_split are read later, while threads go on. Peaks
  * of live and active blocks and their bytes, of all, small and large requests,
- * are never below the true peak, and above it by at most 64 blocks and 1 MiB
- * (of small or large requests 32 blocks and 512 KiB) for each thread that
- * allocates, however many streams it uses (stats.h). The peak of all held bytes
- * is exact; those of small and large ones, and of segments, are sums if threads
- * use several arenas, and may be above the peak of the whole. */
+ * are never below the true peak, and above it by at most 1 MiB, or twice the
+ * largest block if that is more (of small or large requests half of it), and
+ * the blocks that fit into that, for each thread that allocates, however many
+ * streams it uses (stats.h). The peak of all held
+ * bytes is exact; those of small and large ones, and of segments, are sums if
+ * threads use several arenas, and may be above the peak of the whole. */
 WARM_API warm_status warm_device_get_stats(warm_runtime *runtime, int device,
                                            warm_device_stats *stats);
 

@@ -7,10 +7,10 @@
  *
  * Sizes. Requests are rounded up to size classes, eight to a doubling: by at
  * most 12.5 % from 4 KiB on, and to whole pages from 4 MiB on. Smaller ones are
- * rounded to a multiple of 512 bytes. If the thread has no idle block of a
- * class, a block of the next two classes serves, within the same 12.5 %, or for
- * a smaller request up to 1024 bytes larger; warm_block_get_info() returns the
- * actual size. Blocks are aligned to 512 bytes, those of whole pages to 4096.
+ * rounded to a multiple of 512 bytes. If the thread has cached no block of a
+ * class, it uses one of up to twice the size of the request, at most 1 MiB
+ * more, rather than obtain memory; warm_block_get_info() returns the actual
+ * size. Blocks are aligned to 512 bytes, those of whole pages to 4096.
  * Memory is not cleared.
  *
  * Nodes. On a machine with several NUMA nodes every node has its own cache.
@@ -23,13 +23,16 @@
  *
  * Threads. Each thread caches the blocks that it frees (options magazines,
  * magazine_blocks, magazine_bytes): a request that finds a block there, and a
- * free of a block without streams, take no lock and call no driver. All caches
- * are flushed before the runtime obtains memory and before a request fails; a
- * thread's own when it exits or calls warm_thread_release(). Behind the caches
- * all threads share one arena for each node, and are distributed over several
- * once they contend often (at most one for each CPU). If option arenas has a
- * number, they are distributed over that many from the start. A request may be
- * served by any arena before the runtime obtains memory.
+ * free of a block without streams, take no lock and call no driver. Together
+ * they cache a part of what the program needs (option keep). All caches are
+ * flushed before the runtime obtains memory above its bound (option slack) and
+ * before a request fails; that of a thread that does nothing as well; a
+ * thread's own when it calls warm_thread_release(). When it exits, the next
+ * thread takes its cache over, unless the memory is needed before. Behind the
+ * caches all threads share one arena for each node, and are distributed over
+ * several once they contend often (at most one for each CPU). If option arenas
+ * has a number, they are distributed over that many from the start. A request
+ * may be served by any arena before the runtime obtains memory.
  *
  * Any thread may call any function, and free what another thread allocated.
  * Common status: INVALID_ARGUMENT, RUNTIME_GONE, FORKED, EXITING.

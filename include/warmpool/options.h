@@ -11,6 +11,26 @@
  * An unknown key or a value that is not allowed is refused with
  * WARM_INVALID_OPTION and a message that lists what is allowed. The variable is
  * not read in a set-user-ID program (secure_getenv).
+ *
+ * Memory economy. Options slack and keep say how much page-locked memory, and
+ * how much of each device's, is held for what the program needs: what it has
+ * allocated, freed blocks that wait for streams, what threads cache, the
+ * reserve, and memory obtained ahead and not yet used. The peak is the most of
+ * that lately: what is needed no longer is forgotten, an eighth of it each
+ * second.
+ * - The bound is the peak, slack percent of it, and 16 MiB. A request that
+ *   finds no block obtains memory at once if no more than the bound is held
+ *   then. Else all that is idle is tried first, other threads' caches too: that
+ *   takes microseconds, and memory is obtained only if nothing fits
+ *   (above_bound in stats.h). With more slack fewer requests take so long; with
+ *   less, programs whose sizes change may call the driver more often.
+ * - All threads together cache keep permille of the peak, and 4 MiB; each as
+ *   much as it uses its cache. With more, more requests take no lock, and about
+ *   as much more is held: with a peak of 1 GiB and keep:15 it is 19 MiB.
+ *
+ * Options magazine_blocks, magazine_bytes, batch_count and batch_bytes are
+ * upper limits of what one thread caches, and of what shares an event. They
+ * never give more than keep allows, which is less where the peak is small.
  */
 #ifndef WARMPOOL_OPTIONS_H
 #define WARMPOOL_OPTIONS_H
@@ -63,8 +83,9 @@ extern "C" {
         "NUMA nodes, 0: the machine's (host: 1), 1: ignored, more: simulated") \
     X_SIZE(batch_count, "frees", 64, 1, 4096,                                  \
            "most frees on an adopted stream that share one event")             \
-    X_SIZE(batch_bytes, "bytes", (uint64_t)12 << 20, 1, (uint64_t)1 << 46,     \
-           "about the most bytes freed on a stream that share one event")      \
+    X_SIZE(                                                                    \
+        batch_bytes, "bytes", (uint64_t)12 << 20, 1, (uint64_t)1 << 46,        \
+        "most bytes freed on a stream that share one event, if keep allows")   \
     X_SIZE(batch_ms, "ms", 10, 1, (uint64_t)1 << 40,                           \
            "ms after which an open batch of frees gets its event")             \
     X_ENUM(magazines, "on", "on|off",                                          \
@@ -74,13 +95,18 @@ extern "C" {
            "a stream)")                                                        \
     X_SIZE(magazine_bytes, "bytes", (uint64_t)256 << 20, 4096,                 \
            (uint64_t)1 << 40,                                                  \
-           "most bytes that a thread caches (of devices: for each of the "     \
-           "eight streams used last)")                                         \
+           "most bytes that a thread caches, if keep allows (of devices: for " \
+           "each of the eight streams used last)")                             \
+    X_SIZE(slack, "percent", 15, 1, 1000,                                      \
+           "of the recent peak of what is needed: so much more, and 16 MiB, "  \
+           "is held before idle memory is tried ahead of growth")              \
+    X_SIZE(keep, "permille", 15, 1, 1000,                                      \
+           "of that peak, and 4 MiB: what all threads cache together")         \
     X_ENUM(expandable_segments, "off", "on|off",                               \
            "device memory comes in ranges of addresses that grow in place")    \
     X_ENUM(stream_wait, "short", "off|short|grow",                             \
            "a device's streams wait for idle memory of each other: never, "    \
-           "when short of memory, before growth")                              \
+           "above the bound (slack) or when short, before any growth")         \
     X_ENUM(log, "warning", "none|warning|info|debug",                          \
            "least severe message that the log callback gets")                  \
     X_TEXT(trace,                                                              \

@@ -10,19 +10,19 @@
  *
  * Peaks of live, requested_bytes and live_bytes, of the space and of each node,
  * include private pools. They are never below the true peak, and above it by at
- * most 64 blocks and 1 MiB (1,048,576 bytes) for each thread that allocates,
- * however many threads there are, also if threads free each other's blocks, and
- * also if peaks are reset meanwhile: a thread claims that much ahead, so that
- * calls need no common counter. If a filter of system calls that was installed
- * after the runtime was created refuses membarrier(2), a peak may be higher by
- * what a thread has freed since its claim.
+ * most 1 MiB (1,048,576 bytes) for each thread that allocates; if the thread
+ * uses blocks of 512 KiB to 4 MiB, by at most twice the largest of them. Peaks
+ * of blocks are above the true peak by at most the blocks that fit into those
+ * bytes (2,048 in 1 MiB). So it is however many threads there are, also if they
+ * free each other's blocks, and also if peaks are reset meanwhile: a thread
+ * claims that much ahead, so that calls need no common counter.
  *
  * Peaks of a size class: live is never below the true peak, and above it by at
  * most the blocks of the class that each thread may cache (option
- * magazine_blocks) and 64 blocks. live_bytes and requested_bytes count those
- * extra blocks at their whole size: at most an eighth more than was requested,
- * and 511 bytes more for blocks of up to 4 KiB. For the last class, of whole
- * pages, all three are exact.
+ * magazine_blocks) and 64 blocks, and 64 blocks for each arena (option arenas).
+ * live_bytes and requested_bytes count those extra blocks at their whole size:
+ * at most twice what was requested, and 511 bytes more for blocks of up to
+ * 4 KiB. For the last class, of whole pages, all three are exact.
  *
  * The peak of a space's held_bytes is exact. Peaks of segments are sums of the
  * peaks of NUMA nodes, and of the arenas of a node if there are several; those
@@ -84,7 +84,8 @@ typedef struct warm_duration {
     X(cached_bytes, "bytes", "idle bytes that threads cache")                  \
     X(double_frees, "blocks", "blocks that two threads freed at once")         \
     X(pageable_lost, "bytes", "pageable bytes leaked after such an error")     \
-    X(reset_bytes, "bytes", "of held_bytes: lost by a reset of their device")
+    X(reset_bytes, "bytes", "of held_bytes: lost by a reset of their device")  \
+    X(above_bound, "bytes", "obtained above the bound (option slack)")
 
 typedef struct warm_space_stats {
     size_t size; /* sizeof(warm_space_stats) */
@@ -125,9 +126,9 @@ WARM_API warm_status warm_pinned_get_class_stats(warm_runtime *runtime,
 /* warm_pinned_reset_peaks() sets every peak to the current value (peaks of live
  * blocks and their bytes may be above it, as described at the top).
  * warm_pinned_reset_totals() sets allocated to the current value, and sets to 0
- * freed, the durations, cache_hits, retries, failures, spilled and
- * double_frees; all other counts describe the present state and stay. Neither
- * changes what the other sets.
+ * freed, the durations, cache_hits, retries, failures, spilled, double_frees
+ * and above_bound; all other counts describe the present state and stay.
+ * Neither changes what the other sets.
  */
 WARM_API warm_status warm_pinned_reset_peaks(warm_runtime *runtime);
 WARM_API warm_status warm_pinned_reset_totals(warm_runtime *runtime);

@@ -174,9 +174,9 @@ struct wm_window {
      */
     struct wm_pending_stream *pending_last;
     /* Guarded by the biased lock: the slot used last; the number of used slots,
-     * which only the owner raises; the slot to be replaced next. */
+     * which only the owner raises; how often a stream found none for it. */
     wm_stream_slot *slot_last;
-    unsigned slots_used, slot_next;
+    unsigned slots_used, slot_wanted;
     wm_stream_slot slot[WM_STREAM_SLOTS];
     /* WM_BINDINGS bindings, or null: none was made yet; how many are used
      * (both atomic: visitors peek at them under the windows lock); the one to

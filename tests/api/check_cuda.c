@@ -508,7 +508,7 @@ WT_TEST(test_C6_C8_workspaces_are_in_the_figures_of_their_device)
     wt_ok(warm_device_get_stats(runtime, 0, &older));
     ck_assert_uint_eq(older.workspace_bytes, 7);
     wt_ok(warm_stats_json(runtime, text, sizeof text, NULL));
-    snprintf(field, sizeof field, "\"workspace_bytes\":%lu}",
+    snprintf(field, sizeof field, "\"workspace_bytes\":%lu,",
              (unsigned long)bytes);
     wt_contains(text, field);
     wt_limit(runtime, (double)(bytes + (4 << 20)));

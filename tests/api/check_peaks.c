@@ -107,8 +107,8 @@ static void check_peaks(uint64_t blocks, unsigned threads)
     uint64_t bytes = now.bytes.allocated / now.blocks.allocated;
 
     wt_peak(now.blocks.peak, blocks, threads * WT_ROOM_BLOCKS);
-    wt_peak(now.asked.peak, blocks * row[on].bytes, threads * WT_ROOM_BYTES);
-    wt_peak(now.bytes.peak, blocks * bytes, threads * WT_ROOM_BYTES);
+    wt_peak(now.asked.peak, blocks * row[on].bytes, threads * wt_room(bytes));
+    wt_peak(now.bytes.peak, blocks * bytes, threads * wt_room(bytes));
 }
 
 /* One after the other allocates and frees: the sum of their own peaks would be

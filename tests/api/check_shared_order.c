@@ -25,22 +25,17 @@ static void write_block(void *block, int byte, warm_stream stream)
     wt_ok(warm_free(source));
 }
 
-static void begin(const char *stream_wait)
+static void begin(const char *stream_wait, uint64_t slack)
 {
-    wt_order_begin((warm_options){.stream_wait = stream_wait});
+    wt_order_begin((warm_options){.stream_wait = stream_wait, .slack = slack});
     write_block(idle, 1, first);
     wt_ok(warm_free(idle));
 }
 
 static void setup(void)
 {
-    begin(NULL);
+    begin(NULL, 0);
     wt_order_limit();
-}
-
-static void setup_growing(void)
-{
-    begin("grow");
 }
 
 static void teardown(void)
@@ -205,21 +200,57 @@ static uint64_t segments(void)
     return wt_device_stats(runtime).all.segments.current;
 }
 
-WT_CASE("growing", .setup = setup_growing, .teardown = teardown);
+WT_CASE("growing", .teardown = teardown);
 
-/* With the option a stream waits before there is another segment, but not for
- * what is no use to it. */
-WT_TEST(test_C1_streams_wait_for_each_other_instead_of_growth)
+/* Slack with which another segment is above the bound, and within it. */
+enum { ABOVE = 1, WITHIN = 1000 };
+
+/* Above the bound a stream waits before there is another segment, unless the
+ * option forbids it. */
+WT_LOOP_TEST(test_C1_B25_streams_wait_for_each_other_above_the_bound, 3)
 {
+    static const char *const waits[] = {"short", "grow", "off"};
+    bool off = _i == 2;
     void *block = NULL;
-    void *large = wt_device(runtime, second, BLOCK + MIB);
 
+    begin(waits[_i], ABOVE);
+    wt_ok(try(&block));
+    ck_assert_uint_eq(segments(), off ? 2 : 1);
+    ck_assert_int_eq(warm_stream_query(runtime, second),
+                     off ? WARM_OK : WARM_NOT_READY);
+    wt_gate_open(gate);
+    wt_free(block);
+}
+
+/* What one stream left is then put together with what is anybody's. */
+WT_TEST(test_C1_B25_what_is_waited_for_above_the_bound_may_be_a_part)
+{
+    void *large;
+
+    begin(NULL, ABOVE);
+    large = wt_device(runtime, second, BLOCK + MIB);
+    ck_assert_uint_eq(segments(), 1);
+    ck_assert_int_eq(warm_stream_query(runtime, second), WARM_NOT_READY);
+    wt_gate_open(gate);
+    wt_free(large);
+}
+
+/* Within the bound a stream waits only with the option, and not for what is no
+ * use to it. */
+WT_LOOP_TEST(test_C1_streams_wait_for_each_other_instead_of_growth, 2)
+{
+    bool waits = _i == 1;
+    void *block = NULL, *large;
+
+    begin(waits ? "grow" : "short", WITHIN);
+    large = wt_device(runtime, second, BLOCK + MIB);
     ck_assert_uint_eq(segments(), 2);
     ck_assert_int_eq(warm_stream_query(runtime, second), WARM_OK);
     wt_ok(try(&block));
-    ck_assert_ptr_eq(block, idle);
-    ck_assert_uint_eq(segments(), 2);
-    ck_assert_int_eq(warm_stream_query(runtime, second), WARM_NOT_READY);
+    ck_assert_int_eq(block == idle, waits);
+    ck_assert_uint_eq(segments(), waits ? 2 : 3);
+    ck_assert_int_eq(warm_stream_query(runtime, second),
+                     waits ? WARM_NOT_READY : WARM_OK);
     wt_gate_open(gate);
     wt_free(block, large);
 }

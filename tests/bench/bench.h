@@ -66,6 +66,7 @@ typedef struct bench_setup {
     X(records, "event records a free")                                         \
     X(queries, "event queries a free")                                         \
     X(others, "other driver calls a free")                                     \
+    X(later, "work that they delayed, of all work (traces)")                   \
     X(obtains, "driver calls that obtained memory, after the warm-up")         \
     X(warm_ops, "operations of a thread before the first run")                 \
     X(warm_ns, "ns an operation until then")                                   \

@@ -258,6 +258,7 @@ static warm_status bench_stream_wait_event(wm_driver *d, warm_stream stream,
     atomic_fetch_add_explicit(&device_of(d)->delayed,
                               bench_event_left((bench_event *)event),
                               memory_order_relaxed);
+    bench_stream_wait(stream_of(d, stream), (bench_event *)event);
     return WARM_OK;
 }
 

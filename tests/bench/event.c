@@ -1,6 +1,7 @@
 /* event.c: events that cost a set time and are done after a set lag. */
 #include "tests/bench/event.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -120,6 +121,99 @@ void bench_event_end(bench_event *event)
     free(event);
 }
 
+/* ---- streams that wait --------------------------------------------------- */
+
+/* A wait of which it is not known yet when one of both has passed. */
+typedef struct wait {
+    struct wait *next;
+    const bench_stream *of[2]; /* that waits, and that is waited for */
+    uint64_t due[2];           /* their uses at which both have passed */
+    uint64_t passed[2];        /* the tick; 0: not yet */
+} wait;
+
+static struct {
+    pthread_mutex_t lock;
+    _Atomic bool any; /* a wait is open */
+    wait *open;       /* lock */
+    uint64_t waits, delayed;
+    _Atomic uint64_t ticks, streams;
+} waiting = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* The stream has been used so many times, now. */
+static void pass(const bench_stream *stream, uint64_t uses, uint64_t now)
+{
+    wait **link = &waiting.open;
+
+    pthread_mutex_lock(&waiting.lock);
+    while (*link != NULL) {
+        wait *w = *link;
+
+        for (int i = 0; i < 2; i++) {
+            if (w->of[i] == stream && w->passed[i] == 0 && uses >= w->due[i]) {
+                w->passed[i] = now;
+            }
+        }
+        if (w->passed[0] == 0 || w->passed[1] == 0) {
+            link = &w->next;
+            continue;
+        }
+        *link = w->next;
+        waiting.delayed +=
+            w->passed[1] > w->passed[0] ? w->passed[1] - w->passed[0] : 0;
+        free(w);
+    }
+    atomic_store_explicit(&waiting.any, waiting.open != NULL,
+                          memory_order_relaxed);
+    pthread_mutex_unlock(&waiting.lock);
+}
+
+static uint64_t ticks_of_uses(void)
+{
+    return atomic_load_explicit(&waiting.ticks, memory_order_relaxed);
+}
+
+void bench_stream_wait(bench_stream *stream, bench_event *event)
+{
+    bench_stream *other =
+        atomic_load_explicit(&event->stream, memory_order_relaxed);
+    wait *w = price.aging || other == NULL ? NULL : malloc(sizeof *w);
+
+    spend(price.record);
+    pthread_mutex_lock(&waiting.lock);
+    waiting.waits++;
+    if (w != NULL) {
+        uint64_t number =
+            atomic_load_explicit(&event->number, memory_order_relaxed);
+        uint64_t uses[2] = {
+            atomic_load_explicit(&stream->uses, memory_order_relaxed),
+            atomic_load_explicit(&other->uses, memory_order_relaxed)};
+
+        *w = (wait){.next = waiting.open,
+                    .of = {stream, other},
+                    .due = {uses[0] + price.lag, number + price.lag}};
+        for (int i = 0; i < 2; i++) {
+            w->passed[i] = uses[i] >= w->due[i] ? ticks_of_uses() + 1 : 0;
+        }
+        waiting.open = w;
+        atomic_store_explicit(&waiting.any, true, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&waiting.lock);
+}
+
+bench_waits bench_stream_waits(void)
+{
+    bench_waits w;
+
+    pthread_mutex_lock(&waiting.lock);
+    w = (bench_waits){
+        waiting.waits, waiting.delayed, ticks_of_uses(),
+        atomic_load_explicit(&waiting.streams, memory_order_relaxed)};
+    pthread_mutex_unlock(&waiting.lock);
+    return w;
+}
+
+/* ---- uses and events ----------------------------------------------------- */
+
 /* Not a read-modify-write, which would cost as much as what is measured: two
  * threads that use a stream at once may count for one. */
 void bench_stream_use(bench_stream *stream)
@@ -127,6 +221,18 @@ void bench_stream_use(bench_stream *stream)
     uint64_t uses = atomic_load_explicit(&stream->uses, memory_order_relaxed);
 
     atomic_store_explicit(&stream->uses, uses + 1, memory_order_relaxed);
+    if (!price.aging) {
+        uint64_t now = ticks_of_uses() + 1;
+
+        atomic_store_explicit(&waiting.ticks, now, memory_order_relaxed);
+        if (uses == 0) {
+            atomic_fetch_add_explicit(&waiting.streams, 1,
+                                      memory_order_relaxed);
+        }
+        if (atomic_load_explicit(&waiting.any, memory_order_relaxed)) {
+            pass(stream, uses + 1, now);
+        }
+    }
 }
 
 /* Relaxed throughout: no other memory depends on these numbers, and the library

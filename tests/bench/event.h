@@ -6,7 +6,13 @@
  * hold back its last ones for ever. Uses, not records: a device does not become
  * slower for whoever puts several frees under one event, nor faster for
  * whoever records more. A record and a query take as long
- * as they are told to. Any thread; objects own their cache lines. */
+ * as they are told to. Any thread; objects own their cache lines.
+ *
+ * A stream can wait for an event. The clock of such waits counts uses: each
+ * use, of whichever stream, is one tick, and a use has passed when lag later
+ * uses came to its stream. If stream A waits for stream B's event, A's next use
+ * could begin once A's uses so far have passed, and begins once the event has:
+ * the ticks in between are work delayed. */
 #ifndef BENCH_EVENT_H
 #define BENCH_EVENT_H
 
@@ -39,6 +45,15 @@ bench_stream *bench_stream_new(void); /* null: no memory */
 void bench_stream_end(bench_stream *stream);
 bench_event *bench_event_new(void); /* null: no memory */
 void bench_event_end(bench_event *event);
+/* The stream waits for the event, which costs as much as a record. */
+void bench_stream_wait(bench_stream *stream, bench_event *event);
+/* Waits so far, and the ticks by which they delayed work; ticks in all, and of
+ * how many streams. Nothing is delayed, as far as is known, where events grow
+ * old. */
+typedef struct bench_waits {
+    uint64_t waits, delayed, ticks, streams;
+} bench_waits;
+bench_waits bench_stream_waits(void);
 /* A buffer is used on the stream. */
 void bench_stream_use(bench_stream *stream);
 void bench_event_record(bench_event *event, bench_stream *stream);

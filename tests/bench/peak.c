@@ -2,7 +2,6 @@
 #include "tests/bench/peak.h"
 
 #include "alloc/arena/arena_int.h"
-#include "alloc/block/page_map.h"
 #include "tests/bench/bench_driver.h"
 #include "tests/bench/least.h"
 #include "tests/bench/made.h"
@@ -76,14 +75,15 @@ static void add_block(wm_block *block)
 
 static void add_run(wm_block *run)
 {
-    wm_block *first = wm_block_at(run->base);
+    wm_slab *slab;
 
     if (wm_block_state(run) != WM_BLOCK_SLAB) {
         add_block(run);
         return;
     }
-    for (unsigned i = 0; i < first->slab->slots; i++) {
-        add_block(&first->slab->slot[i]);
+    slab = wm_slab_of_run_locked(run);
+    for (unsigned i = 0; i < slab->slots; i++) {
+        add_block(&slab->slot[i]);
     }
 }
 
@@ -126,6 +126,8 @@ static void print(const bench_setup *setup, const bench_result *result)
     printf("%s, lag %u: %.1f MiB held at most, %.1f live at most: %.2f\n",
            setup->work, setup->lag, mib((size_t)result->peak),
            mib((size_t)result->live), result->peak / result->live);
+    printf("%.4f waits an allocation: %.2f %% of all work later\n",
+           result->waits, 100 * result->later);
     printf("no less than %.1f could be: %.2f; live, or freed and not done\n",
            mib(floor), (double)floor / result->live);
     printf("when the last %.1f were obtained:\n"

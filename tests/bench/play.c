@@ -7,6 +7,7 @@
 #include "tests/bench/play.h"
 
 #include "runtime/base/clock.h"
+#include "tests/bench/event.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -239,6 +240,7 @@ static void count(const bench_play *p, uint64_t ns, bench_result *result)
 {
     bench_counts counts = {0};
     size_t frees = 0;
+    bench_waits waits = bench_stream_waits();
     double per;
 
     result->live = (double)peak_live(p, &frees);
@@ -254,6 +256,11 @@ static void count(const bench_play *p, uint64_t ns, bench_result *result)
         result->obtains = (double)counts.obtains;
         result->waits = (double)counts.waits / per;
         result->delay = 100 * (double)counts.delayed / per;
+    }
+    if (waits.ticks > 0 && p->trace->buffers > 0) {
+        result->waits = (double)waits.waits / p->trace->buffers;
+        result->later =
+            (double)waits.delayed / (double)waits.ticks / (double)waits.streams;
     }
 }
 

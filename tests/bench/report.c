@@ -172,6 +172,8 @@ static void json_line(FILE *out, const bench_row *row, const bench_figures *f,
     json_number(out, "queries_per_free", r->queries);
     json_number(out, "other_calls_per_free", r->others);
     json_number(out, "obtains", r->obtains);
+    json_number(out, "waits_per_alloc", r->waits);
+    json_number(out, "work_later", r->later);
     json_number(out, "warm_up_ops", r->warm_ops);
     json_number(out, "warm_up_ns_per_op", r->warm_ns);
     json_number(out, "warm_up_obtains", r->warm_obtains);

@@ -141,6 +141,38 @@ WT_LOOP_TEST(test_event_is_done_after_lag, 5)
     bench_stream_end(other);
 }
 
+/* Lag 2, and two streams; each use is a tick. The first one's work so far has
+ * passed at tick 5, what it waits for at tick 7: two ticks later. What has
+ * passed before delays nothing. */
+WT_TEST(test_B25_a_wait_delays_work_by_what_the_other_stream_is_behind)
+{
+    bench_stream *mine = bench_stream_new(), *other = bench_stream_new();
+    bench_event *event = bench_event_new();
+
+    bench_event_price(0, 0, 2, false);
+    bench_stream_use(mine);
+    bench_stream_use(other);
+    bench_stream_use(other);
+    bench_event_record(event, other);
+    bench_stream_wait(mine, event);
+    bench_stream_use(mine);
+    bench_stream_use(mine); /* passed */
+    ck_assert_uint_eq(bench_stream_waits().delayed, 0);
+    bench_stream_use(other);
+    bench_stream_use(other); /* passed */
+    ck_assert_uint_eq(bench_stream_waits().delayed, 2);
+    bench_stream_wait(mine, event);
+    bench_stream_use(mine);
+    bench_stream_use(mine);
+    ck_assert_uint_eq(bench_stream_waits().delayed, 2);
+    ck_assert_uint_eq(bench_stream_waits().waits, 2);
+    ck_assert_uint_eq(bench_stream_waits().ticks, 9);
+    ck_assert_uint_eq(bench_stream_waits().streams, 2);
+    bench_event_end(event);
+    bench_stream_end(mine);
+    bench_stream_end(other);
+}
+
 /* It takes at least as long as told. */
 WT_TEST(test_event_costs_what_it_is_told)
 {

@@ -157,6 +157,36 @@ WT_TEST(test_B25_a_record_of_a_slab_serves_other_classes)
     ck_assert_uint_lt(sorts, WM_SLAB_SORTS);
 }
 
+/* A slab's records and pages are made one by one, as its slots are used. */
+WT_TEST(test_B25_a_slab_is_carved_slot_by_slot)
+{
+    wm_block *block[3];
+    wm_slab *slab;
+
+    for (unsigned i = 0; i < 3; i++) {
+        block[i] = take(5000);
+        slab = block[0]->slab;
+        ck_assert_ptr_eq(block[i], &slab->slot[i]);
+        ck_assert_uint_eq(slab->carved, i + 1);
+        for (size_t at = 0; at < block[i]->bytes; at += WM_GRAIN) {
+            ck_assert_ptr_eq(wm_block_at(block[i]->base + at), block[i]);
+        }
+        ck_assert_uint_eq(slab->slot[i + 1].state, WM_BLOCK_VOID);
+        ck_assert_ptr_null(
+            wm_space_find(slab->run->base + slab->run->bytes - 1));
+    }
+    bed_give(block[0]);
+    ck_assert_ptr_eq(take(5000), block[0]); /* before the next is carved */
+    ck_assert_uint_eq(slab->carved, 3);
+    ck_assert(wm_arena_check(&arena));
+    ck_assert_uint_eq(slab->carved, slab->slots);
+    for (unsigned i = 0; i < 3; i++) {
+        bed_give(block[i]);
+    }
+    ck_assert_uint_eq(slab->slot[slab->slots - 1].state, WM_BLOCK_VOID);
+    ck_assert(wm_arena_check(&arena));
+}
+
 WT_TEST(test_B3_foreign_addresses_lead_nowhere)
 {
     int local;
@@ -770,6 +800,9 @@ WT_TEST(test_random_steps_keep_every_invariant)
 /* As a space without magazine sets does. */
 static void reset_peaks(void)
 {
+    wm_lock_acquire(&arena.lock);
+    wm_arena_return_room_locked(&arena);
+    wm_lock_release(&arena.lock);
     wm_arena_reset_peaks(&arena);
     wm_lives_reset(arena.live);
 }
@@ -808,6 +841,31 @@ WT_TEST(test_B14_figures_are_exact_and_resets_apart)
     ck_assert_uint_eq(of_class.requested_bytes.current, 0);
     ck_assert_uint_eq(of_class.live_bytes.current, 0);
     ck_assert_uint_eq(of_class.requested_bytes.peak, 0);
+}
+
+/* A free leaves its claims with the arena, and the next allocations use them:
+ * the counters that all arenas share do not change. */
+WT_TEST(test_B14_an_arena_claims_only_what_it_lacks)
+{
+    const wm_claim *live = arena.live->large.of;
+    const wm_claim *classes = arena.live->classes->blocks;
+    unsigned of_class = wm_size_class(5000);
+    wm_block *block[3];
+
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 3; i++) {
+            block[i] = take(5000);
+        }
+        for (int i = 0; i < 3; i++) {
+            bed_give(block[i]);
+        }
+        ck_assert_int_eq(wm_claimed(&live[WM_LIVE_BLOCKS]), 3);
+        ck_assert_int_eq(wm_claimed(&live[WM_LIVE_ASKED]), 3 * 5000);
+        ck_assert_int_eq(wm_claimed(&live[WM_LIVE_BYTES]), 3 * 5120);
+        ck_assert_int_eq(wm_claimed(&classes[of_class]), 3);
+        ck_assert_uint_eq(stats().live.peak, 3);
+        ck_assert_uint_eq(stats().live.current, 0);
+    }
 }
 
 /* Of the arena and of the size classes. */

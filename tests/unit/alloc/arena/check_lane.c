@@ -577,6 +577,24 @@ WT_LOOP_TEST(test_C4_lanes_with_something_new_are_found_again_in_all, 2)
     }
 }
 
+/* What a request of the stream cannot use. */
+WT_TEST(test_B25_idle_memory_of_other_streams_is_counted)
+{
+    wm_block *block[2] = {grow_in(0, mine), grow_in(1, its)};
+    size_t bytes = block[1]->bytes;
+    wm_lane_point point;
+
+    ck_assert_uint_eq(wm_lanes_idle_beside(arenas, mine), 0);
+    bed_give(block[0]);
+    bed_give(block[1]);
+    ck_assert_uint_eq(wm_lanes_idle_beside(arenas, mine), bytes);
+    ck_assert_uint_eq(wm_lanes_idle_beside(arenas, NULL),
+                      bytes + wm_lanes_idle_beside(arenas, its));
+    wm_lanes_puts(arenas, its, &point);
+    wm_lanes_passed(arenas, its, &point);
+    ck_assert_uint_eq(wm_lanes_idle_beside(arenas, mine), 0);
+}
+
 /* A stream is retired: its lanes are closed, also one that is made later. */
 WT_TEST(test_C4_all_lanes_are_closed)
 {

@@ -1,5 +1,5 @@
-/* check_transfer_cache.c: the batches that full magazines flush to an arena,
- * without threads. */
+/* check_transfer_cache.c: idle blocks of an arena that are not merged, without
+ * threads. */
 /* memcheck: one process */
 #include "tests/unit/alloc/arena/arena_bed.h"
 
@@ -32,13 +32,20 @@ static void give(unsigned from, unsigned to)
     wm_lock_release(&arena.lock);
 }
 
-/* Caches the first ones. */
-static unsigned put(unsigned count, size_t bytes_max)
+static wm_transfer_class *of_class(unsigned index)
 {
-    wm_lock_acquire(&arena.lock);
-    count = wm_transfer_cache_put_locked(&arena, size_class, entry, count,
-                                         bytes_max);
-    wm_lock_release(&arena.lock);
+    return &arena.transfer_cache.of[index];
+}
+
+static size_t bytes(void)
+{
+    return wm_transfer_bytes(&arena.transfer_cache);
+}
+
+/* Caches the first ones. */
+static unsigned put(unsigned count)
+{
+    count = wm_transfer_put(of_class(size_class), entry, count);
     ck_assert(wm_arena_check(&arena));
     return count;
 }
@@ -76,39 +83,21 @@ WT_TEST(test_what_came_last_is_handed_out_first)
     const wm_state state = wm_state_of_set(WM_BLOCK_CACHED, 0);
     wm_entry out[4];
 
-    ck_assert_uint_eq(put(3, SEGMENT), 3);
-    ck_assert_uint_eq(arena.transfer_cache.bytes, 3 * SIZE);
+    ck_assert_uint_eq(put(3), 3);
+    ck_assert_uint_eq(bytes(), 3 * SIZE);
     ck_assert_uint_eq(wm_arena_idle(&arena), 3 * SIZE);
     ck_assert_uint_eq(atomic_load(&entry[0].block->state), state);
-    wm_lock_acquire(&arena.lock);
-    ck_assert_uint_eq(
-        wm_transfer_cache_take_locked(&arena, size_class + 1, 4, out), 0);
-    ck_assert_uint_eq(wm_transfer_cache_take_locked(&arena, size_class, 2, out),
-                      2);
+    ck_assert_uint_eq(wm_transfer_take(of_class(size_class + 1), 4, out), 0);
+    ck_assert_uint_eq(wm_transfer_take(of_class(size_class), 2, out), 2);
     ck_assert_ptr_eq(out[0].block, entry[2].block);
     ck_assert_ptr_eq(out[1].block, entry[1].block);
     ck_assert_ptr_eq(out[1].base, entry[1].block->base);
     ck_assert_uint_eq(atomic_load(&out[0].block->state), state);
-    ck_assert_uint_eq(wm_transfer_cache_take_locked(&arena, size_class, 4, out),
-                      1);
-    ck_assert_uint_eq(wm_transfer_cache_take_locked(&arena, size_class, 4, out),
-                      0);
-    wm_lock_release(&arena.lock);
+    ck_assert_uint_eq(wm_transfer_take_try(of_class(size_class), 4, out), 1);
+    ck_assert_uint_eq(wm_transfer_take_try(of_class(size_class), 4, out), 0);
     ck_assert_uint_eq(wm_arena_idle(&arena), 0);
     ck_assert(wm_arena_check(&arena));
     give(0, COUNT);
-}
-
-WT_TEST(test_it_keeps_no_more_than_it_may)
-{
-    ck_assert_uint_eq(put(3, 0), 0);
-    ck_assert_uint_eq(put(3, SIZE - 1), 0);
-    ck_assert_uint_eq(put(3, 2 * SIZE + 1), 2);
-    entry[0] = entry[2];
-    ck_assert_uint_eq(put(1, 2 * SIZE), 0);
-    ck_assert_uint_eq(put(1, 3 * SIZE), 1);
-    ck_assert_uint_eq(arena.transfer_cache.bytes, 3 * SIZE);
-    give(3, COUNT);
 }
 
 WT_TEST(test_it_keeps_no_more_than_it_has_room_for)
@@ -124,9 +113,11 @@ WT_TEST(test_it_keeps_no_more_than_it_has_room_for)
                                                  of_small, MANY, false, state,
                                                  small),
                       MANY);
-    ck_assert_uint_eq(
-        wm_transfer_cache_put_locked(&arena, of_small, small, MANY, SEGMENT),
-        WM_TRANSFER_CACHE_BLOCKS);
+    wm_lock_release(&arena.lock);
+    ck_assert_uint_eq(wm_transfer_put(of_class(of_small), small, 3), 3);
+    ck_assert_uint_eq(wm_transfer_put(of_class(of_small), small + 3, MANY - 3),
+                      WM_TRANSFER_CACHE_BLOCKS - 3);
+    wm_lock_acquire(&arena.lock);
     for (unsigned i = WM_TRANSFER_CACHE_BLOCKS; i < MANY; i++) {
         wm_arena_put_locked(&arena, small[i].block);
     }
@@ -140,9 +131,9 @@ WT_TEST(test_a_request_that_finds_nothing_joins_them)
     bool starved = false;
     wm_block *block;
 
-    ck_assert_uint_eq(put(2, SEGMENT), 2);
+    ck_assert_uint_eq(put(2), 2);
     ck_assert_ptr_null(bed_try(&arena, NULL, 3 * SIZE));
-    ck_assert_uint_eq(arena.transfer_cache.bytes, 0);
+    ck_assert_uint_eq(bytes(), 0);
     ck_assert_uint_eq(wm_arena_idle(&arena), 2 * SIZE);
     block = wm_arena_take(&arena, NULL, 2 * SIZE, WM_SPLIT_ALLOW, &starved);
     ck_assert_ptr_nonnull(block);
@@ -155,7 +146,7 @@ WT_TEST(test_a_small_request_finds_them_too)
 {
     wm_block *block;
 
-    ck_assert_uint_eq(put(1, SEGMENT), 1);
+    ck_assert_uint_eq(put(1), 1);
     block = bed_try(&arena, NULL, 512);
     ck_assert_ptr_nonnull(block);
     bed_give(block);
@@ -164,9 +155,9 @@ WT_TEST(test_a_small_request_finds_them_too)
 
 WT_TEST(test_idle_memory_is_looked_for_without_it)
 {
-    ck_assert_uint_eq(put(COUNT, SEGMENT), COUNT);
+    ck_assert_uint_eq(put(COUNT), COUNT);
     ck_assert_uint_eq(whole_runs(), SEGMENT);
-    ck_assert_uint_eq(arena.transfer_cache.bytes, 0);
+    ck_assert_uint_eq(bytes(), 0);
 }
 
 WT_TEST(test_a_segment_of_its_own_is_found_without_it)
@@ -175,7 +166,7 @@ WT_TEST(test_a_segment_of_its_own_is_found_without_it)
         .bytes = SEGMENT, .before_ns = UINT64_MAX, .below = SEGMENT + 1};
     wm_segment *chain;
 
-    ck_assert_uint_eq(put(COUNT, SEGMENT), COUNT);
+    ck_assert_uint_eq(put(COUNT), COUNT);
     chain = wm_arena_purge(&arena, &purge);
     ck_assert_ptr_nonnull(chain);
     wm_arena_reattach(&arena, chain, true);
@@ -183,12 +174,12 @@ WT_TEST(test_a_segment_of_its_own_is_found_without_it)
 
 WT_TEST(test_what_is_not_used_is_joined)
 {
-    ck_assert_uint_eq(put(COUNT, SEGMENT), COUNT);
+    ck_assert_uint_eq(put(COUNT), COUNT);
     wm_lock_acquire(&arena.lock);
     wm_arena_age_transfer_cache_locked(&arena);
-    ck_assert_uint_eq(arena.transfer_cache.bytes, SEGMENT);
+    ck_assert_uint_eq(bytes(), SEGMENT);
     wm_arena_age_transfer_cache_locked(&arena);
-    ck_assert_uint_eq(arena.transfer_cache.bytes, 0);
+    ck_assert_uint_eq(bytes(), 0);
     ck_assert(!wm_arena_empty_transfer_cache_locked(&arena));
     wm_lock_release(&arena.lock);
 }
@@ -196,8 +187,39 @@ WT_TEST(test_what_is_not_used_is_joined)
 WT_TEST(test_without_metadata_it_takes_nothing)
 {
     wm_meta_fail(1, false);
-    ck_assert_uint_eq(put(3, SEGMENT), 0);
+    ck_assert_uint_eq(put(3), 0);
     wm_meta_fail(0, false);
-    ck_assert_uint_eq(put(3, SEGMENT), 3);
+    ck_assert_uint_eq(put(3), 3);
     give(3, COUNT);
+}
+
+/* Who meets a thread in the class does not wait for it, in a hit. */
+WT_TEST(test_a_class_in_use_by_another_thread_is_passed_over)
+{
+    wm_entry out;
+
+    ck_assert_uint_eq(put(1), 1);
+    ck_assert(wm_transfer_try(of_class(size_class)));
+    ck_assert(!wm_transfer_try(of_class(size_class)));
+    ck_assert_uint_eq(wm_transfer_take_try(of_class(size_class), 1, &out), 0);
+    wm_transfer_unlock(of_class(size_class));
+    ck_assert_uint_eq(wm_transfer_take_try(of_class(size_class), 1, &out), 1);
+    give(0, COUNT);
+}
+
+/* Another thread has freed it as well: the arena does not get it twice. */
+WT_TEST(test_C10_an_entry_freed_by_another_thread_is_dropped)
+{
+    const wm_tally freed = {.blocks = -1, .bytes = -SIZE};
+
+    ck_assert_uint_eq(put(2), 2);
+    give(0, 1);
+    wm_lock_acquire(&arena.lock);
+    /* The thread that put it here has counted it as freed. */
+    wm_arena_merge_tally_locked(&arena, size_class, &freed);
+    ck_assert(wm_arena_empty_transfer_cache_locked(&arena));
+    wm_lock_release(&arena.lock);
+    ck_assert_uint_eq(wm_arena_idle(&arena), 2 * SIZE);
+    ck_assert(wm_arena_check(&arena));
+    give(2, COUNT);
 }

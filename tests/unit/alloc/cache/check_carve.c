@@ -1,7 +1,9 @@
 /* check_carve.c: requests for device memory served from what the thread itself
- * caches (rows C1 to C3): adjacent blocks and the idle runs between them are
- * merged, no other thread is visited, and all other blocks stay cached. */
+ * caches (rows C1 to C3, B25), once growth would pass the bound: adjacent
+ * blocks and the idle runs between them are merged, no other thread is visited,
+ * and all other blocks stay cached. */
 #include "wt.h"
+#include "wt_economy.h"
 
 #include "alloc/kinds/device_space.h"
 #include "alloc/cache/cache_int.h"
@@ -9,29 +11,38 @@
 
 #define MIB ((size_t)1 << 20)
 #define KIB ((size_t)1 << 10)
-enum { SEGMENT = 16, MOST = 16, TURNS = 16 };
+enum { SEGMENT = 64, ROW = 16, MOST = 16 };
 
 static warm_runtime *runtime;
 static warm_stream mine, its;
+static void *fill; /* all of the first segment but a row */
 
 static wm_space *space(void)
 {
     return &runtime->device_spaces[0].space;
 }
 
+/* So much is in use that a thread may cache magazine_bytes, and that a second
+ * segment would pass the bound. */
 static void set_up(void)
 {
     runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options),
                                          .device = "host",
                                          .segment = SEGMENT * MIB,
                                          .arenas = 1,
+                                         .keep = 1000,
+                                         .magazine_bytes = 28 * MIB,
                                          .stream_wait = "off"});
     wt_ok(warm_stream_create(runtime, 0, &mine));
     wt_ok(warm_stream_create(runtime, 0, &its));
+    fill = wt_device(runtime, mine, (SEGMENT - ROW) * MIB);
+    wm_economy_look(&space()->group);
+    wt_ok(warm_thread_release(runtime)); /* its caches begin with that */
 }
 
 static void tear_down(void)
 {
+    wt_ok(warm_free(fill));
     ck_assert(wm_space_check_settled(space()));
     wt_ok(warm_stream_destroy(runtime, mine));
     wt_ok(warm_stream_destroy(runtime, its));
@@ -41,12 +52,6 @@ static void tear_down(void)
 static uint64_t obtained(void)
 {
     return wt_device_stats(runtime).driver_alloc.count;
-}
-
-/* Rounds of asking all streams. */
-static uint64_t rounds(void)
-{
-    return runtime->pinned->timelines.begun;
 }
 
 static wm_magazine_set *set(void)
@@ -73,9 +78,9 @@ static void other_passes(void)
     wt_ok(warm_poll(runtime));
 }
 
-/* Blocks of one segment, from its begin on, each behind the other: MiB, whether
- * it is freed then, and whether it is of the other stream. What threads do not
- * keep is larger than 4 MiB. The rest of the segment is nobody's. */
+/* Blocks of the first segment, each behind the other: MiB, whether it is freed
+ * then, and whether it is of the other stream. What threads do not keep is
+ * larger than 4 MiB. The rest of the segment is nobody's. */
 enum { FREED = 32, OTHER = 64, SIZE = FREED - 1 };
 
 static const struct {
@@ -111,16 +116,28 @@ enum { ROWS = sizeof rows / sizeof *rows };
 
 static void *block[MOST];
 
+/* The next refills of a stream cut one block each. */
+static void cut_single_blocks(warm_stream stream)
+{
+    wm_stream_slot *slot = wm_stream_slot_of(wm_window_mine(), 0, stream);
+
+    for (unsigned i = 0; slot != NULL && i < WM_CLASSES; i++) {
+        wm_stream_slot_set(slot)->supply[i].batch = 1;
+    }
+}
+
 static void lay_out(const unsigned *piece)
 {
     char *end = NULL;
 
     for (int i = 0; i < MOST && piece[i] > 0; i++) {
         size_t bytes = (piece[i] & SIZE) * MIB;
+        warm_stream stream = (piece[i] & OTHER) != 0 ? its : mine;
 
-        block[i] =
-            wt_device(runtime, (piece[i] & OTHER) != 0 ? its : mine, bytes);
-        ck_assert(i == 0 || block[i] == end);
+        cut_single_blocks(stream);
+        block[i] = wt_device(runtime, stream, bytes);
+        ck_assert_ptr_eq(block[i],
+                         i > 0 ? end : (char *)fill + (SEGMENT - ROW) * MIB);
         end = (char *)block[i] + bytes;
     }
     for (int i = 0; i < MOST && piece[i] > 0; i++) {
@@ -143,19 +160,17 @@ WT_CASE("carve", .setup = set_up, .teardown = tear_down);
 
 WT_LOOP_TEST(test_C1_C2_C3_blocks_side_by_side_serve_a_larger_request, ROWS)
 {
-    uint64_t before, asked, hits;
+    uint64_t before, hits;
     void *pointer;
 
     lay_out(rows[_i].piece);
     other_passes();
     before = obtained();
-    asked = rounds();
     hits = wt_device_stats(runtime).cache_hits;
     pointer = wt_device(runtime, mine, rows[_i].asked * MIB);
     ck_assert_ptr_eq(pointer, block[rows[_i].at]);
     ck_assert_uint_eq(kept(), rows[_i].left);
     ck_assert_uint_eq(obtained(), before);
-    ck_assert_uint_eq(rounds(), asked);
     ck_assert_uint_eq(wt_device_stats(runtime).cache_hits, hits + 1);
     wt_ok(warm_free(pointer));
     free_rest(rows[_i].piece);
@@ -186,58 +201,43 @@ WT_LOOP_TEST(test_C1_another_streams_memory_is_no_part_of_a_row, 4)
     free_rest(piece[_i]);
 }
 
-/* Until that has cost as much as more memory does. */
-WT_LOOP_TEST(test_C3_a_row_is_taken_until_growth_is_the_better_deal, 2)
+/* While growth is within the bound, the thread keeps what it caches. */
+WT_LOOP_TEST(test_B25_a_row_is_merged_once_growth_would_pass_the_bound, 2)
 {
     static const unsigned piece[MOST] = {1 | FREED, 1 | FREED, 14};
-    bool dear = _i == 1;
-    uint64_t before, cost = dear ? UINT32_MAX : 0;
+    bool within = _i == 1;
+    uint64_t before;
     void *pointer;
 
     lay_out(piece);
     before = obtained();
-    atomic_store(&space()->group.reclaimed, cost);
+    if (within) {
+        wt_peak_at(&space()->group, 2 * SEGMENT * MIB);
+    }
     pointer = wt_device(runtime, mine, 2 * MIB);
-    ck_assert_uint_eq(obtained(), before + dear);
-    ck_assert_uint_eq(kept(), dear ? 2 : 0);
-    ck_assert(dear ? space()->group.reclaimed == 0
-                   : space()->group.reclaimed > 2);
+    ck_assert_uint_eq(obtained(), before + within);
+    ck_assert_uint_eq(kept(), within ? 2 : 0);
     wt_ok(warm_free(pointer));
     free_rest(piece);
 }
 
-/* A thread that can serve itself asks nobody, but now and then: what another
- * stream has passed is for whoever wants it. */
-WT_TEST(test_C2_others_are_asked_now_and_then)
+/* What another stream has passed is taken before the thread's own blocks are
+ * merged. */
+WT_TEST(test_C2_memory_of_others_is_taken_before_a_row)
 {
     static const unsigned piece[MOST] = {5 | FREED | OTHER, 1 | FREED,
                                          1 | FREED, 9};
-    uint64_t before, marks;
-    wt_gate *gate;
+    uint64_t before;
+    void *pointer;
 
-    gate = wt_gate_close(runtime, its);
-    wt_gate_await(gate);
     lay_out(piece);
+    other_passes();
     before = obtained();
-    marks = wt_calls(runtime, "event_mark");
-    for (int i = 1; i <= TURNS; i++) {
-        void *pointer[2] = {NULL, NULL};
-
-        /* Two side by side; then one of two halves, and the other is idle. */
-        if (i % 2 != 0) {
-            pointer[0] = wt_device(runtime, mine, 2 * MIB);
-        } else {
-            pointer[0] = wt_device(runtime, mine, MIB);
-            pointer[1] = wt_device(runtime, mine, MIB);
-        }
-        ck_assert_uint_eq(wt_calls(runtime, "event_mark"),
-                          marks + (i == TURNS));
-        wt_ok(warm_free(pointer[0]));
-        wt_ok(warm_free(pointer[1]));
-    }
+    pointer = wt_device(runtime, mine, 2 * MIB);
+    ck_assert_ptr_eq(pointer, block[0]);
     ck_assert_uint_eq(obtained(), before);
-    ck_assert_uint_eq(set()->self_served, TURNS);
-    wt_gate_open(gate);
+    ck_assert_uint_eq(kept(), 2);
+    wt_ok(warm_free(pointer));
     free_rest(piece);
 }
 
@@ -278,16 +278,17 @@ static wm_request request_of(size_t bytes)
 
 /* A region that is kept for large requests, and in it two blocks that the
  * thread has. */
-enum { REGION = 64, PART = REGION / 32 };
+enum { REGION = 96, PART = REGION / 32 };
 
 static void lay_out_apart(void)
 {
+    block[3] = wt_device(runtime, mine, ROW * MIB);
     wt_ok(warm_free(wt_device(runtime, mine, REGION * MIB)));
     block[0] = wt_device(runtime, mine, 3 * MIB);
     block[1] = wt_device(runtime, mine, 3 * MIB);
     block[2] = wt_device(runtime, mine, (REGION - 6) * MIB);
     wt_free_all(block, 2);
-    ck_assert_uint_eq(obtained(), 1);
+    ck_assert_uint_eq(obtained(), 2);
 }
 
 WT_TEST(test_C2_a_row_in_a_region_for_large_requests_serves_one)
@@ -297,9 +298,9 @@ WT_TEST(test_C2_a_row_in_a_region_for_large_requests_serves_one)
     lay_out_apart();
     pointer = wt_device(runtime, mine, 6 * MIB);
     ck_assert_ptr_eq(pointer, block[0]);
-    ck_assert_uint_eq(obtained(), 1);
+    ck_assert_uint_eq(obtained(), 2);
     wt_ok(warm_free(pointer));
-    wt_ok(warm_free(block[2]));
+    wt_free_all(&block[2], 2);
 }
 
 /* One that is not served there takes nothing from the thread. */
@@ -309,11 +310,9 @@ WT_TEST(test_C3_smaller_requests_leave_a_region_for_large_ones_alone)
 
     lay_out_apart();
     request = request_of(PART * MIB / 2);
-    atomic_store(&space()->group.reclaimed, 0);
-    ck_assert_ptr_null(wm_cache_take_own(&space()->group, &request));
+    ck_assert_ptr_null(wm_cache_carve(&space()->group, &request, true));
     ck_assert_uint_eq(kept(), 2);
-    ck_assert_uint_eq(space()->group.reclaimed, 0);
-    wt_ok(warm_free(block[2]));
+    wt_free_all(&block[2], 2);
 }
 
 /* The stream ends after its request looked it up: what the thread keeps for it
@@ -332,7 +331,7 @@ WT_TEST(test_B6_C1_a_row_of_a_stream_that_has_ended_meanwhile)
     wt_ok(wm_driver_stream_synchronize(runtime->driver, mine));
     wt_ok(warm_poll(runtime));
     ck_assert(request.lane->ended);
-    row = wm_cache_take_own(&space()->group, &request);
+    row = wm_cache_carve(&space()->group, &request, true);
     ck_assert_ptr_nonnull(row);
     ck_assert_ptr_eq(row->base, block[1]);
     ck_assert_uint_eq(kept(), 1);
@@ -355,9 +354,9 @@ WT_TEST(test_C10_a_block_that_another_has_is_in_no_row)
     atomic_store(&wm_block_at(block[0])->state,
                  wm_state_of_set(WM_BLOCK_LIVE, 0));
     request = request_of(2 * MIB);
-    ck_assert_ptr_null(wm_cache_take_own(&space()->group, &request));
+    ck_assert_ptr_null(wm_cache_carve(&space()->group, &request, true));
     request = request_of(640 * KIB);
-    larger = wm_cache_take_own(&space()->group, &request);
+    larger = wm_cache_carve(&space()->group, &request, true);
     ck_assert_ptr_nonnull(larger);
     ck_assert_ptr_eq(larger->base, block[1]);
     wt_ok(warm_free(block[0])); /* the other thread's */
@@ -372,28 +371,26 @@ static int any_stream(void *context, warm_stream stream)
     return 1;
 }
 
-/* A thread whose page-locked memory is steady cuts its larger blocks as well,
- * at no price; but not for a pool, whose memory is its own. */
+/* A thread cuts its larger page-locked blocks as well; but not for a pool,
+ * whose memory is its own. */
 WT_LOOP_TEST(test_B2_E8_a_larger_block_is_cut_but_not_for_a_pool, 2)
 {
     warm_private_pool pool = {0};
-    wm_space *pinned = &runtime->pinned->space;
-    char *fill = wt_pinned(runtime, SEGMENT * MIB - 2 * MIB);
-    char *larger = wt_pinned(runtime, 2 * MIB);
+    char *larger, *pointer, *most = wt_pinned(runtime, (SEGMENT - 2) * MIB);
     bool pooled = _i == 1;
-    char *pointer;
 
+    wm_economy_look(&runtime->pinned->space.group);
+    wt_ok(warm_thread_release(runtime));
+    larger = wt_pinned(runtime, 2 * MIB);
     wt_ok(warm_free(larger));
-    wm_cache_set_of(wm_window_mine())->footprint_stable = true;
     if (pooled) {
         wt_ok(warm_private_pool_begin(runtime, &pool, WARM_POOL_USER,
                                       any_stream, NULL));
     }
-    pointer = wt_pinned(runtime, MIB);
+    pointer = wt_pinned(runtime, 512 * KIB);
     ck_assert(pooled != (pointer >= larger && pointer < larger + 2 * MIB));
-    ck_assert_uint_eq(pinned->group.reclaimed, 0);
     wt_ok(warm_free(pointer));
-    wt_ok(warm_free(fill));
+    wt_ok(warm_free(most));
     if (pooled) {
         wt_ok(warm_private_pool_end(runtime, pool));
         wt_ok(warm_private_pool_release(runtime, pool));

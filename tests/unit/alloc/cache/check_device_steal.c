@@ -3,6 +3,7 @@
  * one, and from the siblings before the driver is called. */
 /* memcheck: one process */
 #include "wt.h"
+#include "wt_economy.h"
 
 #include "alloc/kinds/device_space.h"
 #include "alloc/space/space_int.h"
@@ -198,7 +199,9 @@ WT_TEST(test_C2_C3_one_block_of_a_sibling_serves_a_request)
     void *block, *larger;
     int64_t before;
 
-    begin((warm_options){.segment = 16 * MIB});
+    begin((warm_options){
+        .segment = 16 * MIB, .keep = 1000, .magazine_bytes = 8 * MIB});
+    wt_peak_at(&space()->group, 128 * MIB);
     other_leaves(6 * MIB, MIB, true); /* or the region would move over */
     larger = take(its, MIB + MIB / 2);
     block = take(its, MIB);
@@ -230,7 +233,9 @@ WT_TEST(test_C2_C3_a_row_in_a_sibling_serves_a_request)
     wm_block *found;
     void *block[2];
 
-    begin((warm_options){.segment = 16 * MIB});
+    begin((warm_options){
+        .segment = 16 * MIB, .keep = 1000, .magazine_bytes = 8 * MIB});
+    wt_peak_at(&space()->group, 128 * MIB);
     other_leaves(6 * MIB, MIB, true);
     for (int i = 0; i < 2; i++) {
         block[i] = take(its, MIB);
@@ -241,7 +246,7 @@ WT_TEST(test_C2_C3_a_row_in_a_sibling_serves_a_request)
     request.lane = set_of(its)->lane;
     request.stream = its;
     request.epoch = atomic_load(&runtime->stream_epoch);
-    found = wm_cache_take_own(&space()->group, &request);
+    found = wm_cache_carve(&space()->group, &request, true);
     ck_assert_ptr_nonnull(found);
     ck_assert_ptr_eq(found->segment->arena, arena(1));
     ck_assert_int_eq(wm_magazine_set_bytes(set_of(its)), (int64_t)MIB);

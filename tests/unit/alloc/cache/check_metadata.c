@@ -241,54 +241,6 @@ WT_TEST(test_B25_a_trim_frees_what_a_burst_of_threads_left)
     wt_runtime_end(runtime);
 }
 
-static struct {
-    warm_status status;
-    bool moved, steady;
-    int64_t completed;
-} mover;
-
-/* As if much had been allocated and freed on the one node, and nothing grew. */
-static void move_to_other_node(void *argument, unsigned index)
-{
-    warm_stream there = NULL;
-    const wm_arena *before;
-    wm_magazine_set *set;
-
-    (void)argument;
-    (void)index;
-    mover.status = warm_stream_reserve(runtime, 0, &there);
-    if (mover.status == WARM_OK) {
-        mover.status = use_memory(there, 0);
-    }
-    set = wm_cache_set_of(wm_window_mine());
-    before = set->arena;
-    set->completed = (int64_t)1 << 40;
-    set->footprint_stable = true;
-    if (mover.status == WARM_OK) {
-        mover.status = warm_stream_reserve(runtime, 1, &there);
-    }
-    if (mover.status == WARM_OK) {
-        mover.status = use_memory(there, 1);
-    }
-    mover.moved = set->arena != before;
-    mover.completed = set->completed;
-    mover.steady = set->footprint_stable;
-}
-
-WT_TEST(test_B15_B25_a_set_that_moves_counts_from_the_start)
-{
-    runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options),
-                                         .device = "host",
-                                         .host_devices = 2,
-                                         .numa_nodes = 2});
-    wt_threads(1, move_to_other_node, NULL);
-    wt_ok(mover.status);
-    ck_assert(mover.moved);
-    ck_assert(!mover.steady);
-    ck_assert_int_lt(mover.completed, 1 << 20);
-    wt_runtime_end(runtime);
-}
-
 static void use_default_stream(void *argument, unsigned index)
 {
     void *block = NULL;

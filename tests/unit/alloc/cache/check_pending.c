@@ -496,22 +496,27 @@ WT_TEST(test_what_passes_comes_back_to_the_thread)
     wt_free_all(block, 4);
 }
 
-/* The rest is where every thread finds it before it cuts a larger run. */
-WT_TEST(test_little_of_what_passes_stays_with_the_thread)
+/* As far as its part of the budget goes: the rest is where every thread finds
+ * it. */
+WT_TEST(test_B25_what_passes_stays_with_the_thread_within_its_part)
 {
-    enum { LARGE = 512 << 10, LITTLE = 1 << 20 };
-    void *block[4];
+    enum { LARGE = 256 << 10, COUNT = 24 };
+    void *block[COUNT];
 
-    reopen((warm_options){.batch_count = 4});
-    for (int i = 0; i < 4; i++) {
-        wt_ok(warm_pinned_alloc(runtime, LARGE, &block[i]));
+    /* Batches of 1 MiB, which are not too large beside one that is out. */
+    reopen((warm_options){.batch_count = 4, .keep = 1});
+    for (int i = 0; i < COUNT; i++) {
+        block[i] = wt_pinned(runtime, LARGE);
     }
     wt_ok(warm_pinned_empty_cache(runtime, NULL));
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < COUNT; i++) {
         wt_free_used(block[i], stream);
     }
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, LITTLE);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes,
+                      WM_KEEP_FLOOR / LARGE * LARGE);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).idle_bytes,
+                      wt_pinned_stats(runtime).held_bytes.current);
 }
 
 /* ---- other threads ------------------------------------------------------- */
@@ -544,30 +549,47 @@ WT_TEST(test_a_steady_thread_batches_whole_batches)
     wt_go(runtime, stream);
 }
 
-/* A growth, whoever's it is, counts against what has passed as often as it must
- * pass; all the rest is remembered. */
-WT_TEST(test_a_growth_delays_what_is_steady)
+/* Time passes for a thread that never misses, too: a full batch is a use. */
+WT_TEST(test_B25_full_batches_are_uses)
 {
-    enum { MORE = 256 << 10, TURNS = 16 };
-    void *block = NULL, *live;
-    wm_magazine_set *set;
-    int64_t passed;
+    enum { FREES = WM_ECONOMY_STEP * WM_BATCH_RIPE };
+    void *block[FREES];
+    uint32_t uses;
+
+    for (int i = 0; i < FREES; i++) {
+        block[i] = take();
+    }
+    wt_stop(runtime, stream);
+    uses = atomic_load(&economy()->uses);
+    for (int i = 0; i < FREES; i++) {
+        wt_free_used(block[i], stream);
+    }
+    ck_assert_uint_ge(atomic_load(&economy()->uses), uses + WM_ECONOMY_STEP);
+    pass_all();
+}
+
+/* After a growth, whoever's it is, what passes is needed elsewhere: batches are
+ * small again. */
+WT_TEST(test_a_growth_ends_what_is_steady)
+{
+    enum { MORE = 256 << 10 };
+    void *live;
 
     become_steady(20, 16);
     live = take();
-    set = atomic_load(&wm_window_mine()->magazines);
-    passed = set->completed;
-    ck_assert_int_gt(passed, TURNS * MORE);
-    wt_ok(warm_pinned_alloc(runtime, MORE, &block));
-    wt_ok(warm_free(block));
+    wt_ok(warm_free(wt_pinned(runtime, MORE)));
     wt_ok(warm_free(live));
-    for (unsigned i = 0; i < WM_BATCH_RIPE; i++) {
+    ck_assert(!wm_economy_is_stable(economy()));
+    wt_free_used(take(), stream);
+    wt_ok(warm_poll(runtime)); /* the next batch has the new bounds */
+    wt_stop(runtime, stream);
+    for (size_t i = 1; i < WM_BATCH_RIPE; i++) {
         wt_free_used(take(), stream);
+        ck_assert_uint_eq(batched(stream), i);
     }
-    ck_assert(wm_pending_poll_mine(&runtime->pinned->space.group, ++now_ns));
-    ck_assert_int_eq(set->completed,
-                     passed - TURNS * MORE + WM_BATCH_RIPE * BYTES);
-    ck_assert(!wm_cache_is_footprint_stable(&runtime->pinned->space.group));
+    wt_free_used(take(), stream);
+    ck_assert_uint_eq(batched(stream), 0);
+    pass_all();
 }
 
 /* Who is steady leaves alone what another thread has asked for just now: that
@@ -588,18 +610,20 @@ WT_LOOP_TEST(test_who_is_steady_asks_for_nobody_else, 3)
     idle_end(&idler);
 }
 
-/* Memory is taken from the slots of others before any is obtained, be there a
- * limit or none. */
-WT_LOOP_TEST(test_a_miss_finds_what_an_idle_thread_batched, 2)
+/* Bytes of a segment: a second one would pass the bound. */
+enum { ALL = 2 * WM_ECONOMY_FLOOR };
+
+/* Memory is taken from the slots of others before any is obtained beyond the
+ * limit, or the bound. */
+WT_LOOP_TEST(test_B25_a_miss_finds_what_an_idle_thread_batched, 2)
 {
     struct idler idler;
     void *block = NULL;
 
-    reopen((warm_options){.segment = 8 << 20,
-                          .pinned_limit = _i == 0 ? 8 << 20 : 0});
+    reopen((warm_options){.segment = ALL, .pinned_limit = _i == 0 ? ALL : 0});
     idle_begin(&idler, 3);
     ck_assert_uint_eq(wm_pending_blocks(timelines()), 3);
-    wt_ok(warm_pinned_alloc(runtime, 8 << 20, &block));
+    wt_ok(warm_pinned_alloc(runtime, ALL, &block));
     ck_assert_uint_eq(wm_pending_blocks(timelines()), 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 1);
     wt_ok(warm_free(block));
@@ -666,8 +690,8 @@ WT_TEST(test_what_others_batch_goes_before_what_they_keep)
     struct idler idler = {.blocks = 0};
     void *rest, *block = NULL;
 
-    reopen((warm_options){.arenas = 1, .segment = 1 << 20});
-    rest = wt_pinned(runtime, 256 << 10);
+    reopen((warm_options){.arenas = 1, .segment = ALL});
+    rest = wt_pinned(runtime, ALL - (768 << 10));
     pthread_barrier_init(&idler.barrier, NULL, 2);
     ck_assert_int_eq(
         pthread_create(&idler.thread, NULL, batch_and_keep, &idler), 0);
@@ -683,12 +707,13 @@ WT_TEST(test_what_others_batch_goes_before_what_they_keep)
 /* As long as there is something else no thread is interrupted for it. */
 WT_TEST(test_a_miss_leaves_alone_what_others_batch)
 {
-    void *block[16], *whole = NULL;
+    void *block[16], *whole = NULL, *rest;
     warm_stream other;
     uint64_t visits;
     struct idler idler;
 
-    reopen((warm_options){.segment = 1 << 20});
+    reopen((warm_options){.arenas = 1, .segment = ALL});
+    rest = wt_pinned(runtime, ALL - (2 << 20));
     other = stream_beside();
     wt_stop(runtime, other); /* there is something to be asked for */
     wt_free_used(take(), other);
@@ -702,8 +727,9 @@ WT_TEST(test_a_miss_leaves_alone_what_others_batch)
     }
     ck_assert_uint_eq(wm_pending_blocks(timelines()), 3);
     ck_assert_uint_eq(atomic_load(&timelines()->visits), visits);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 2);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 1);
     wt_free_all(block, 16);
+    wt_ok(warm_free(rest));
     wt_go(runtime, other);
     idle_end(&idler);
 }
@@ -717,6 +743,7 @@ WT_TEST(test_a_miss_that_fills_a_batch_asks_nobody_else)
     warm_stream other;
 
     reopen((warm_options){.batch_count = FULL,
+                          .batch_bytes = 64 << 20,
                           .segment = (FULL + OTHERS) * RUN,
                           .pinned_limit = (FULL + OTHERS) * RUN});
     other = stream_beside();

@@ -95,10 +95,9 @@ WT_LOOP_TEST(test_B10_B17_what_was_freed_and_is_done_need_not_be_had, 4)
         block[i] = wt_memory_take(bytes);
         wt_ok(warm_record_stream(block[i], stream));
     }
-    for (size_t i = 0; i < 8 * MIB / bytes; i++) {
-        wt_ok(warm_free(block[i]));
-    }
-    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_stop(runtime, stream);
+    wt_free_all(block, 8 * MIB / bytes);
+    wt_go(runtime, stream);
     ck_assert_uint_eq(wm_arena_idle(&wt_memory_space()->group.arenas[0]), 0);
     wt_ok(warm_pinned_prewarm(runtime, 8 * MIB, 0, flags));
     wt_ok(warm_pinned_prewarm_wait(runtime));

@@ -112,27 +112,23 @@ WT_TEST(test_B4_other_frees_share_one_event_as_well)
     go_and_poll(stream);
 }
 
-/* What is behind an event counts against the bound of the next batch. */
 WT_TEST(test_B4_bytes_close_a_batch)
 {
     reopen(.batch_count = 100, .batch_bytes = 2 * BYTES);
     wt_stop(runtime, stream);
-    wt_free_used(take(), stream);
-    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 0);
-    wt_free_used(take(), stream);
-    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
-    wt_free_used(take(), stream);
-    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 2);
+    for (unsigned i = 1; i <= 6; i++) {
+        wt_free_used(take(), stream);
+        ck_assert_uint_eq(wt_calls(runtime, "event_mark"), i / 2);
+    }
     go_and_poll(stream);
 }
 
-/* Frees on a stream that completes none of them: the open batch is small beside
- * what is out, and the events are few. */
+/* Frees on a stream that completes none of them: each event is that of a whole
+ * batch, however many are out. */
 WT_TEST(test_B25_a_burst_of_frees_records_few_events)
 {
-    enum { FREES = 2000, MOST = 16, TIMES = 4, PART = 32 };
+    enum { FREES = 2000, MOST = 16 };
     static void *block[FREES];
-    size_t out = 0;
 
     reopen(.batch_count = 4096, .batch_bytes = MOST * BYTES);
     for (int i = 0; i < FREES; i++) {
@@ -140,25 +136,38 @@ WT_TEST(test_B25_a_burst_of_frees_records_few_events)
         wt_ok(warm_record_stream(block[i], stream));
     }
     wt_stop(runtime, stream);
-    for (size_t i = 0; i < FREES; i++) {
-        uint64_t marks = wt_calls(runtime, "event_mark");
+    wt_free_all(block, FREES);
+    ck_assert_uint_le(wt_calls(runtime, "event_mark"), FREES / MOST);
+    go_and_poll(stream);
+}
 
-        wt_ok(warm_free(block[i]));
-        if (wt_calls(runtime, "event_mark") > marks) {
-            out = i + 1;
-        } else {
-            size_t most = TIMES * out < MOST ? MOST - TIMES * out : out / PART;
+/* On many streams with little out on each as well. */
+WT_TEST(test_B25_few_frees_on_each_of_many_streams_share_events)
+{
+    enum { MANY = 40, FREES = 40 };
+    static void *block[FREES][MANY];
+    warm_stream all[MANY];
 
-            most = most < MOST ? most : MOST;
-            /* the slot has its part beside the timeline's batch */
-            ck_assert_uint_le(i + 1 - out, most + most / 4 + 1);
+    reopen(.batch_bytes = 16 * BYTES);
+    for (int i = 0; i < MANY; i++) {
+        wt_ok(warm_stream_create(runtime, 0, &all[i]));
+        for (int k = 0; k < FREES; k++) {
+            block[k][i] = take();
+            wt_ok(warm_record_stream(block[k][i], all[i]));
+        }
+        wt_stop(runtime, all[i]);
+    }
+    for (int k = 0; k < FREES; k++) {
+        for (int i = 0; i < MANY; i++) {
+            wt_ok(warm_free(block[k][i]));
         }
     }
-    /* One for each of the first 32, 32 log(512 / 32) until a 32nd is
-     * batch_bytes, then one for each 16. */
-    ck_assert_uint_le(wt_calls(runtime, "event_mark"), 32 + 89 + 93);
-    go_and_poll(stream);
-    ck_assert_uint_eq(timeline()->queued_bytes, 0);
+    ck_assert_uint_le(wt_calls(runtime, "event_mark"), MANY * FREES / 4);
+    for (int i = 0; i < MANY; i++) {
+        wt_go(runtime, all[i]);
+        wt_ok(warm_stream_destroy(runtime, all[i]));
+    }
+    poll_leaves(0);
 }
 
 /* The first event query returns late. */
@@ -198,6 +207,26 @@ static void poll_or_free(void *argument, unsigned index)
     atomic_store(&slow.open, true);
 }
 
+static void take_beside(struct beside *beside)
+{
+    for (int i = 0; i < WHILE_ASKED; i++) {
+        beside->block[i] = take();
+        wt_ok(warm_record_stream(beside->block[i], stream));
+    }
+}
+
+static void free_beside_a_poll(struct beside *beside)
+{
+    atomic_store(&slow.asked, false);
+    atomic_store(&slow.open, false);
+    replace_ops();
+    ops.event_passed = slow_query;
+    wt_threads(2, poll_or_free, beside);
+    restore_ops();
+    wt_ok(beside->polled);
+    wt_ok(beside->freed);
+}
+
 /* While a poller is in the driver, another thread frees block after block:
  * 8 batches get an event each, and the rest share one when the poller is back.
  * */
@@ -209,17 +238,9 @@ WT_TEST(test_B4_batches_behind_a_poll_share_events)
     reopen(.batch_count = 1);
     wt_stop(runtime, stream); /* one step of work; each batch is another */
     wt_free_used(take(), stream);
-    for (int i = 0; i < WHILE_ASKED; i++) {
-        beside.block[i] = take();
-        wt_ok(warm_record_stream(beside.block[i], stream));
-    }
+    take_beside(&beside);
     later = take();
-    replace_ops();
-    ops.event_passed = slow_query;
-    wt_threads(2, poll_or_free, &beside);
-    restore_ops();
-    wt_ok(beside.polled);
-    wt_ok(beside.freed);
+    free_beside_a_poll(&beside);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1 + 8 + 1);
     ck_assert_uint_eq(wt_calls(runtime, "event_create"), 1 + 8 + 1);
     ck_assert_uint_eq(timeline()->queued, 1 + 8 + 1);
@@ -262,19 +283,23 @@ WT_TEST(test_B4_an_idle_stream_is_asked_once)
     wt_ok(warm_free(block));
 }
 
-/* If the stream is idle, the queued batches are complete without a query of
- * their events. */
+/* If the stream is idle, the batches that were queued behind the poll are
+ * complete without a query of their events. */
 WT_TEST(test_B4_an_idle_stream_needs_no_event_queries)
 {
-    uint64_t queries;
+    struct beside beside = {.polled = WARM_OK, .freed = WARM_OK};
+    uint64_t queries, marks;
 
+    take_beside(&beside);
     wt_stop(runtime, stream);
-    free_many(3 * COUNT, stream);
+    free_many(COUNT, stream);
     wt_go(runtime, stream);
-    wt_free_used(take(), stream);
     queries = wt_calls(runtime, "event_passed");
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(wt_calls(runtime, "event_passed"), queries);
+    marks = wt_calls(runtime, "event_mark");
+    free_beside_a_poll(&beside);
+    ck_assert_uint_gt(wt_calls(runtime, "event_mark"), marks + 1);
+    ck_assert_uint_eq(wt_calls(runtime, "event_passed"), queries + 1);
+    ck_assert_uint_eq(wt_calls(runtime, "stream_passed"), 1);
     ck_assert_uint_eq(pending(), 0);
 }
 

@@ -112,6 +112,134 @@ WT_TEST(test_C4_what_comes_back_behind_a_mark_is_marked_later)
     wt_runtime_end(runtime);
 }
 
+/* ---- batches ------------------------------------------------------------- */
+
+/* Two streams of the same runtime, whose batches are full at batch bytes. */
+static void begin_two(uint64_t batch)
+{
+    runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options),
+                                         .device = "host",
+                                         .magazines = "off",
+                                         .batch_bytes = batch});
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_stream_create(runtime, 0, &stream[i]));
+    }
+    wt_ok(warm_free(take(stream[1], SIZE)));
+}
+
+static void end_two(void)
+{
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_stream_destroy(runtime, stream[i]));
+    }
+    wt_runtime_end(runtime);
+}
+
+static uint64_t segments(void)
+{
+    warm_device_stats stats = {.size = sizeof stats};
+
+    wt_ok(warm_device_get_stats(runtime, 0, &stats));
+    return stats.all.segments.allocated;
+}
+
+/* Each free of a batch leaves an event behind it, while the events of earlier
+ * ones wait: the memory is common although the stream goes on to work. */
+WT_TEST(test_C1_B25_memory_of_full_batches_is_common_while_the_stream_works)
+{
+    enum { BLOCKS = 3 };
+    const size_t large = (size_t)20 << 20;
+    void *block[BLOCKS];
+    wt_gate *gate[BLOCKS + 1];
+    uint64_t before;
+
+    begin_two((uint64_t)16 << 20);
+    for (int i = 0; i < BLOCKS; i++) {
+        block[i] = take(stream[0], large);
+    }
+    gate[0] = wt_gate_close(runtime, stream[0]);
+    wt_gate_await(gate[0]);
+    for (int i = 0; i < BLOCKS; i++) {
+        wt_ok(warm_free(block[i]));
+        gate[i + 1] = wt_gate_close(runtime, stream[0]);
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+        wt_gate_open(gate[i]);
+    }
+    wt_gate_await(gate[BLOCKS]);
+    before = segments();
+    for (int i = 0; i < BLOCKS; i++) {
+        block[i] = take(stream[1], large);
+    }
+    ck_assert_uint_eq(segments(), before);
+    wt_gate_open(gate[BLOCKS]);
+    wt_ok(warm_stream_synchronize(runtime, stream[0]));
+    for (int i = 0; i < BLOCKS; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    end_two();
+}
+
+static uint64_t event_calls(void)
+{
+    return wt_calls(runtime, "event_record") + wt_calls(runtime, "event_mark") +
+           wt_calls(runtime, "stream_passed");
+}
+
+/* An event for what frees leave, not for each of them; and none if there is no
+ * other stream that could use it. */
+WT_TEST(test_C1_frees_of_less_than_a_batch_record_no_event)
+{
+    enum { BLOCKS = 7 };
+    void *block[BLOCKS];
+    uint64_t before;
+
+    begin_two((uint64_t)16 << 20);
+    for (int i = 0; i < BLOCKS; i++) {
+        block[i] = take(stream[0], (size_t)2 << 20);
+    }
+    before = event_calls();
+    for (int i = 0; i < BLOCKS; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    ck_assert_uint_eq(event_calls(), before);
+    wt_ok(warm_free(take(stream[0], (size_t)8 << 20)));
+    ck_assert_uint_gt(event_calls(), before);
+    end_two();
+}
+
+WT_TEST(test_C1_streams_with_enough_of_their_own_record_no_event)
+{
+    enum { OFTEN = 400 };
+    uint64_t before;
+
+    begin_two((uint64_t)1 << 20);
+    for (int i = 0; i < 2 * OFTEN; i++) {
+        wt_ok(warm_free(take(stream[i % 2], (size_t)2 << 20)));
+    }
+    before = event_calls();
+    for (int i = 0; i < OFTEN; i++) {
+        wt_ok(warm_free(take(stream[i % 2], (size_t)2 << 20)));
+    }
+    ck_assert_uint_eq(event_calls(), before);
+    end_two();
+}
+
+WT_TEST(test_C1_a_lone_stream_records_no_event)
+{
+    uint64_t before;
+
+    begin_two((uint64_t)1 << 20);
+    wt_ok(warm_stream_retire(runtime, stream[1]));
+    wt_ok(warm_poll(runtime));
+    before = event_calls();
+    for (int i = 0; i < 8; i++) {
+        wt_ok(warm_free(take(stream[0], (size_t)2 << 20)));
+    }
+    ck_assert_uint_eq(event_calls(), before);
+    end_two();
+}
+
 /* An arena serves one private pool after another: the lanes of earlier
  * pools have ended. */
 WT_TEST(test_E3_lanes_end_with_their_pool)
