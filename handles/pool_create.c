@@ -190,7 +190,7 @@ static void call_begin(wm_pool *pool, struct call *call)
         wm_driver_capture_relaxed_begin(pool->kind->driver, &call->mode);
 }
 
-/* Restores the last error from call->quiet.error. */
+/* Restores the last error that call->quiet keeps. */
 static void call_end(wm_pool *pool, struct call *call)
 {
     if (call->relaxed) {
@@ -220,7 +220,7 @@ static warm_status create_measured(wm_pool *pool, void **handle,
     cost->end_ns = wm_clock_ns();
     cost->ns = cost->end_ns - start;
     if (status != WARM_OK) {
-        warm_last_error(&call.quiet.error);
+        wm_quiet_keep(&call.quiet);
     }
     if (!wm_meter_end(pool->meter, status == WARM_OK, &cost->measured,
                       &cost->bytes)) {
@@ -413,7 +413,7 @@ bool wm_pool_reset(wm_pool *pool, void *handle)
                ops->name, pool->device, warm_last_error_message());
         /* The next thread must not inherit a setting. */
         (void)wm_pool_discard(pool, handle, &pool->stats.in_use);
-        wm_error_restore(&quiet.error);
+        wm_quiet_restore(&quiet);
     }
     wm_cancel_restore(quiet.cancel);
     return done;

@@ -173,11 +173,15 @@ const wm_entry *wm_magazine_pop_any(wm_magazine_set *set, size_t bytes,
     while (m != NULL && wm_magazine_count(m) == 0) {
         m = next_larger(set, m, (int64_t)(bytes + more));
     }
-    if (m == NULL && !laned && count_use(set)) {
+    if (m == NULL && !laned) {
+        if (!count_use(set)) {
+            return NULL;
+        }
         m = refill_from_transfer_caches(
             set, first, (int64_t)(bytes + more / TRANSFERRED_LARGER));
     }
     if (m == NULL) {
+        set->empty = first;
         return NULL;
     }
     wm_magazine_need_room(set, m, bytes);
@@ -240,10 +244,14 @@ static enum wm_refill refill(wm_magazine_set *set, wm_magazine *m,
                              const wm_request *request, enum wm_split split,
                              wm_block **block)
 {
+    bool looked = set->empty == m && wm_magazine_count(m) == 0;
     unsigned count;
 
-    (void)wm_magazine_sift(set, m, wm_magazine_count(m));
-    *block = pop(set, request->bytes);
+    set->empty = NULL;
+    if (!looked) {
+        (void)wm_magazine_sift(set, m, wm_magazine_count(m));
+        *block = pop(set, request->bytes);
+    }
     if (*block != NULL) {
         return WM_REFILL_DONE;
     }

@@ -110,6 +110,9 @@ typedef struct wm_magazine_set {
     int64_t transfer_max; /* the largest block it puts into transfer caches */
     wm_share share;
     uint32_t slow; /* misses and overflows since the last budget */
+    /* The magazine of the last request for which a hit found no block, neither
+     * in magazines nor in transfer caches; null since the next miss. */
+    const struct wm_magazine *empty;
     /* of small and of large requests; only [1] if not laned */
     wm_room rooms[2];
     /* sets that the thread has in the space, this one too */

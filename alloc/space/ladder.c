@@ -454,7 +454,7 @@ static warm_status fail(const climb *c)
         return wm_space_refuse(c->space, c->request);
     }
     warm_last_error(c->request->cause);
-    wm_error_restore(&c->work->quiet.error);
+    wm_quiet_restore(&c->work->quiet);
     return WARM_OUT_OF_MEMORY;
 }
 

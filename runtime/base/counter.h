@@ -1,15 +1,16 @@
 /* counter.h: a count that many threads raise and few read.
  *
- * The count is split over WM_COUNTER_SHARDS cache lines, chosen by processor; a
+ * The count is split over WM_COUNTER_SHARDS cache lines, chosen by thread; a
  * read sums them. The sum is exact once no thread adds any more. */
 #ifndef WM_COUNTER_H
 #define WM_COUNTER_H
 
-#include <sched.h>
+#include "runtime/base/thread_data.h"
+
 #include <stdatomic.h>
 #include <stdint.h>
 
-enum { WM_COUNTER_SHARDS = 8 };
+enum { WM_COUNTER_LOG2 = 3, WM_COUNTER_SHARDS = 1 << WM_COUNTER_LOG2 };
 
 typedef struct wm_counter {
     struct {
@@ -17,12 +18,13 @@ typedef struct wm_counter {
     } shard[WM_COUNTER_SHARDS];
 } wm_counter;
 
-/* The shard of the processor on which the calling thread runs, so that a cache
- * line changes processors only when a thread does. -1, for an unknown
- * processor, yields a valid shard too. */
+/* The shard of the calling thread: a hash of an address that is its own. */
 static inline unsigned wm_counter_shard(void)
 {
-    return (unsigned)sched_getcpu() % WM_COUNTER_SHARDS;
+    uint64_t thread = (uintptr_t)&wm_thread_marks_now;
+
+    return (unsigned)((thread * UINT64_C(0x9E3779B97F4A7C15)) >>
+                      (64 - WM_COUNTER_LOG2));
 }
 
 /* Relaxed: a count orders nothing. */

@@ -9,19 +9,34 @@
 
 typedef struct wm_quiet {
     int cancel;       /* the thread's cancellation state before */
-    warm_error error; /* its last error before */
+    bool saved;       /* the thread had a last error before: */
+    warm_error error; /* not set if it had none */
 } wm_quiet;
 
 static inline void wm_quiet_begin(wm_quiet *quiet)
 {
     quiet->cancel = wm_cancel_off();
-    quiet->error.size = sizeof quiet->error;
-    warm_last_error(&quiet->error);
+    quiet->saved = wm_error_save(&quiet->error);
+}
+
+/* From now on the last error is the one to be restored. */
+static inline void wm_quiet_keep(wm_quiet *quiet)
+{
+    quiet->saved = wm_error_save(&quiet->error);
+}
+
+static inline void wm_quiet_restore(const wm_quiet *quiet)
+{
+    if (quiet->saved) {
+        wm_error_restore(&quiet->error);
+    } else {
+        wm_error_forget();
+    }
 }
 
 static inline void wm_quiet_end(const wm_quiet *quiet)
 {
-    wm_error_restore(&quiet->error);
+    wm_quiet_restore(quiet);
     wm_cancel_restore(quiet->cancel);
 }
 

@@ -126,6 +126,36 @@ void wm_error_restore(const warm_error *error)
     }
 }
 
+/* A hushed error has a message and no status. */
+static bool has_error(const wm_thread_data *data)
+{
+    return wm_thread_marks_now.last_status != WARM_OK ||
+           (data != NULL && data->error.origin[0] != '\0');
+}
+
+bool wm_error_save(warm_error *error)
+{
+    bool has = has_error(wm_thread_data_get());
+
+    if (wm_unlikely(has)) {
+        error->size = sizeof *error;
+        warm_last_error(error);
+    }
+    return has;
+}
+
+void wm_error_forget(void)
+{
+    wm_thread_data *data = wm_thread_data_get();
+
+    if (wm_unlikely(has_error(data))) {
+        wm_thread_marks_now.last_status = WARM_OK;
+        if (data != NULL) {
+            data->error = (warm_error){.code = 0};
+        }
+    }
+}
+
 warm_status wm_error_hush(void)
 {
     warm_status before = (warm_status)wm_thread_marks_now.last_status;

@@ -33,6 +33,12 @@ void wm_fail_note_code(warm_status status, const char *origin, int code,
  * it was. */
 void wm_error_restore(const warm_error *error);
 
+/* The same for a caller that seldom sees a failure: wm_error_save() copies the
+ * last error only if there is one, and returns whether; if not,
+ * wm_error_forget() restores that. */
+bool wm_error_save(warm_error *error);
+void wm_error_forget(void);
+
 /* Around a callback of the user, which may fail without setting an error:
  * wm_error_hush() clears the last status and returns it; wm_error_heard()
  * returns whether the callback set one, and restores the old one if not. */

@@ -29,7 +29,7 @@ static int home_slow(warm_runtime *runtime)
 
     wm_quiet_begin(&quiet);
     if (wm_window_get(runtime, &window) != WARM_OK) {
-        wm_error_restore(&quiet.error);
+        wm_quiet_restore(&quiet);
         device = current_device(runtime);
     } else {
         if (window->home < 0) {

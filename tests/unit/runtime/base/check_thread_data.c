@@ -4,6 +4,7 @@
 #include "wt.h"
 #include "wt_kind.h"
 
+#include "runtime/base/quiet.h"
 #include "runtime/base/status.h"
 #include "runtime/base/thread_data.h"
 
@@ -105,6 +106,80 @@ WT_TEST(test_G6_words_that_were_lost_stay_lost_in_words)
 
     in_thread(ask_with_memory, message);
     ck_assert_ptr_nonnull(strstr(message, "no memory"));
+}
+
+/* ---- work that recovers ------------------------------------------------ */
+
+struct quiet_seen {
+    warm_status none, some, kept;
+    char no_words[32], words[32], hushed[32], kept_words[32];
+};
+
+static void copy_words(char *words)
+{
+    snprintf(words, 32, "%s", warm_last_error_message());
+}
+
+static warm_status status_now(void)
+{
+    warm_error error = {.size = sizeof error};
+
+    warm_last_error(&error);
+    return error.status;
+}
+
+/* Fails inside two nested works, and between their ends. */
+static void fail_quietly(void)
+{
+    wm_quiet outer, inner;
+
+    wm_quiet_begin(&outer);
+    wm_quiet_begin(&inner);
+    (void)wm_fail(WARM_NOT_READY, "in the inner work");
+    wm_quiet_end(&inner);
+    (void)wm_fail(WARM_NOT_READY, "in the outer work");
+    wm_quiet_end(&outer);
+}
+
+static void *recover(void *argument)
+{
+    struct quiet_seen *seen = argument;
+    warm_status hushed;
+    wm_quiet quiet;
+
+    fail_quietly();
+    seen->none = status_now();
+    copy_words(seen->no_words);
+    (void)wm_fail(WARM_NOT_FOUND, "before");
+    fail_quietly();
+    seen->some = status_now();
+    copy_words(seen->words);
+    hushed = wm_error_hush();
+    fail_quietly();
+    (void)wm_error_heard(hushed);
+    copy_words(seen->hushed);
+    wm_quiet_begin(&quiet);
+    (void)wm_fail(WARM_NOT_READY, "kept");
+    wm_quiet_keep(&quiet);
+    (void)wm_fail(WARM_NOT_READY, "not kept");
+    wm_quiet_end(&quiet);
+    seen->kept = status_now();
+    copy_words(seen->kept_words);
+    return NULL;
+}
+
+WT_TEST(test_G6_work_that_recovers_leaves_the_last_error)
+{
+    struct quiet_seen seen = {.none = WARM_NOT_FOUND};
+
+    in_thread(recover, &seen);
+    ck_assert_int_eq(seen.none, WARM_OK);
+    ck_assert_str_eq(seen.no_words, "");
+    ck_assert_int_eq(seen.some, WARM_NOT_FOUND);
+    ck_assert_str_eq(seen.words, "before");
+    ck_assert_str_eq(seen.hushed, "before");
+    ck_assert_int_eq(seen.kept, WARM_NOT_READY);
+    ck_assert_str_eq(seen.kept_words, "kept");
 }
 
 /* ---- as a thread ends -------------------------------------------------- */
