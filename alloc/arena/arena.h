@@ -112,11 +112,11 @@ typedef struct wm_arena {
      * read without the lock. */
     wm_lane *fresh_head, *fresh_tail;
     _Atomic unsigned fresh_lanes;
-    /* Bytes freed to lanes since fences were last queued, and (const) at how
-     * many they are queued next (stream_lane.h). Relaxed: an estimate, to which
-     * frees add under the lock. */
-    _Atomic size_t uncovered;
-    size_t uncovered_max;
+    /* Bytes of idle runs in lanes. Fences are due (stream_lane.h) when they
+     * reach fences_at: fence_step above what they were when fences were last
+     * queued, or have been since. due: relaxed, read without the lock. */
+    size_t laned_bytes, fences_at, fence_step;
+    _Atomic bool fences_due;
     size_t grown_bytes;     /* obtained while an oversize segment had room */
     wm_block *spare_blocks; /* spare records, chained by next_idle */
     void *record_chunks;    /* the allocations that records were made in */
@@ -250,10 +250,11 @@ bool wm_arena_steal_segment(wm_arena *arena, size_t bytes);
  * had room for. */
 void wm_arena_note_growth_beside(wm_arena *arena, size_t needed, size_t bytes);
 
-/* Lets large requests of any size use an oversize segment with room for bytes,
- * if there is one: called before growth passes the bound, and after the driver
- * refused memory. */
-bool wm_arena_open_oversize(wm_arena *arena, wm_lane *lane, size_t bytes);
+/* Called before growth passes the bound, and after the driver refused memory:
+ * lets large requests of any size use an oversize segment with room for bytes;
+ * or lets small requests use an idle segment for large ones, or large requests
+ * one for small ones. False: there is none. */
+bool wm_arena_open(wm_arena *arena, wm_lane *lane, size_t bytes);
 
 /* Ends a caller's ownership of a FREEING block: it becomes IDLE, PENDING, or
  * (retained) LOST or CAPTURED. Counts the free. */

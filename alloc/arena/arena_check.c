@@ -199,6 +199,7 @@ static bool check_lane(struct tally *tally, const wm_lane *lane)
 static bool check_locked(wm_arena *arena, struct tally *all)
 {
     struct tally tally = {.settled = all->settled};
+    size_t laned = 0;
     bool good = true;
 
     for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
@@ -210,6 +211,7 @@ static bool check_locked(wm_arena *arena, struct tally *all)
         if (!check_lane(&tally, lane)) {
             return false;
         }
+        laned += lane->idle_bytes;
     }
     all->held += tally.held;
     for (int i = 0; i <= WM_BLOCK_GAP; i++) {
@@ -217,7 +219,7 @@ static bool check_locked(wm_arena *arena, struct tally *all)
     }
     return check_lane(&tally, &arena->common) && tally.idle_runs == 0 &&
            tally.gaps == count_runs(arena->gaps, &good) && good &&
-           tally.slabs_with_room == 0 &&
+           tally.slabs_with_room == 0 && laned == arena->laned_bytes &&
            (tally.runs == 0 || arena->detached_bytes > 0) &&
            tally.whole == atomic_load_explicit(&arena->idle_segments,
                                                memory_order_relaxed) &&

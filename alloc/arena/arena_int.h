@@ -45,6 +45,17 @@ static inline void wm_count_locked(_Atomic unsigned *count, int change)
 
 /* Puts a lane at the end of the queue of lanes with new runs. */
 void wm_lane_renew_locked(wm_arena *arena, wm_lane *lane);
+/* A run is about to be freed to a lane other than the common one. */
+static inline void wm_lane_note_put_locked(wm_arena *arena, const wm_block *run)
+{
+    if (arena->laned_bytes + arena->fence_step < arena->fences_at) {
+        arena->fences_at = arena->laned_bytes + arena->fence_step;
+    }
+    if (wm_unlikely(arena->laned_bytes + run->bytes >= arena->fences_at)) {
+        atomic_store_explicit(&arena->fences_due, true, memory_order_relaxed);
+    }
+    wm_lane_renew_locked(arena, run->lane);
+}
 /* Ends a lane without memory; its record is spare after the last hold. */
 void wm_lane_finish_locked(wm_arena *arena, wm_lane *lane);
 /* Makes the lane's table of slabs, if it has none; false: no memory. */
@@ -176,18 +187,24 @@ static inline wm_runs *wm_run_kind(const wm_block *run)
 }
 static inline void wm_run_link(wm_block *run)
 {
+    wm_arena *arena = run->segment->arena;
+
     wm_runs_insert(wm_run_kind(run), run);
     run->lane->idle_bytes += run->bytes;
+    arena->laned_bytes += run->lane != &arena->common ? run->bytes : 0;
     if (wm_run_is_segment(run)) {
-        wm_count_locked(&run->segment->arena->idle_segments, 1);
+        wm_count_locked(&arena->idle_segments, 1);
     }
 }
 static inline void wm_run_unlink(wm_block *run)
 {
+    wm_arena *arena = run->segment->arena;
+
     wm_runs_remove(wm_run_kind(run), run);
     run->lane->idle_bytes -= run->bytes;
+    arena->laned_bytes -= run->lane != &arena->common ? run->bytes : 0;
     if (wm_run_is_segment(run)) {
-        wm_count_locked(&run->segment->arena->idle_segments, -1);
+        wm_count_locked(&arena->idle_segments, -1);
     }
 }
 /* Moves a run, which is in no bin, to another lane; from or to null when its
@@ -268,6 +285,9 @@ wm_run_absorb_locked(wm_arena *arena, wm_block *block)
     wm_run_move(next, NULL);
     wm_record_give_locked(arena, next);
 }
+/* Lets large requests of any size use an oversize segment in which the lane has
+ * room for a large request of so many bytes; false: there is none. */
+bool wm_run_open_oversize_locked(wm_arena *arena, wm_lane *lane, size_t bytes);
 /* Counts bytes that were obtained for a run of needed bytes, or for no
  * particular request (0). */
 void wm_run_note_growth_locked(wm_arena *arena, wm_lane *lane, size_t needed,
@@ -367,6 +387,8 @@ void wm_arena_note_part_locked(wm_arena *arena, wm_segment *segment,
 /* Counts the move of a segment to a sibling. The caller holds both locks. */
 void wm_arena_note_move_locked(wm_arena *from, wm_arena *to,
                                const wm_segment *segment);
+/* Counts a segment that is about to serve requests of the other sort. */
+void wm_arena_note_sort_locked(wm_arena *arena, const wm_segment *segment);
 
 /* ---- segment.c ----------------------------------------------------------- */
 

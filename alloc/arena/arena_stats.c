@@ -148,6 +148,15 @@ void wm_arena_note_move_locked(wm_arena *from, wm_arena *to,
     stat_move(&out->held_bytes, &in->held_bytes, segment->bytes);
 }
 
+void wm_arena_note_sort_locked(wm_arena *arena, const wm_segment *segment)
+{
+    wm_figures *out = &arena->figures[!segment->small];
+    wm_figures *in = &arena->figures[segment->small];
+
+    stat_move(&out->segments, &in->segments, 1);
+    stat_move(&out->held_bytes, &in->held_bytes, segment->bytes);
+}
+
 static void duration_sum(warm_duration *sum, const warm_duration *one)
 {
     if (sum->count == 0 || (one->count > 0 && one->min_ns < sum->min_ns)) {

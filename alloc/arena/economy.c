@@ -136,14 +136,14 @@ static size_t wanted_of(wm_economy *e, size_t ahead, size_t idle)
     return ahead < idle ? ahead : idle;
 }
 
-/* beside: bytes that are needed besides. */
-static void look(struct wm_arena_group *group, size_t beside)
+/* Returns what is needed now. */
+static size_t look(struct wm_arena_group *group)
 {
     wm_economy *e = &group->economy;
     uint64_t now = wm_clock_ns();
     uint64_t since =
         now - atomic_load_explicit(&e->peak_ns, memory_order_relaxed);
-    size_t ahead = get(&e->ahead), needed = beside, idle = 0;
+    size_t ahead = get(&e->ahead), needed = 0, idle = 0;
     size_t peak = get(&e->peak);
 
     for (wm_arena *a = wm_group_arenas(group); a != NULL; a = a->next_arena) {
@@ -159,30 +159,38 @@ static void look(struct wm_arena_group *group, size_t beside)
     }
     atomic_store_explicit(&e->peak, peak > needed ? peak : needed,
                           memory_order_relaxed);
+    return needed;
 }
 
 void wm_economy_look(struct wm_arena_group *group)
 {
-    look(group, 0);
+    (void)look(group);
 }
 
-static size_t bound_of(const wm_economy *e)
+/* For a request on the stream of lane. What other streams have freed and may
+ * still use is as good as pending, but for now only: most of it will have
+ * passed at the next request. Remembered in the peak, as pending blocks are, it
+ * would allow as much again. */
+static size_t bound_for(struct wm_arena_group *group, const wm_lane *lane)
 {
+    wm_economy *e = &group->economy;
+    size_t needed =
+        look(group) +
+        (lane != NULL ? wm_lanes_idle_beside(group->arenas, lane) : 0);
     size_t peak = get(&e->peak);
 
+    peak = peak > needed ? peak : needed;
     return peak + part_of(peak, e->slack) + WM_ECONOMY_FLOOR;
 }
 
 bool wm_economy_allows(struct wm_arena_group *group, const wm_lane *lane,
                        size_t held)
 {
-    /* Freed, but other streams may still use it: as good as pending. */
-    look(group, lane != NULL ? wm_lanes_idle_beside(group->arenas, lane) : 0);
-    return held <= bound_of(&group->economy);
+    return held <= bound_for(group, lane);
 }
 
-void wm_economy_note_growth(wm_arena *arena, size_t bytes, size_t held,
-                            bool ahead)
+void wm_economy_note_growth(wm_arena *arena, const wm_lane *lane, size_t bytes,
+                            size_t held, bool ahead)
 {
     wm_economy *e = &arena->group->economy;
     size_t bound;
@@ -191,8 +199,7 @@ void wm_economy_note_growth(wm_arena *arena, size_t bytes, size_t held,
     if (ahead) {
         atomic_fetch_add_explicit(&e->ahead, bytes, memory_order_relaxed);
     }
-    look(arena->group, 0);
-    bound = bound_of(e);
+    bound = bound_for(arena->group, lane);
     if (held > bound) {
         wm_lock_acquire(&arena->lock);
         arena->stats.above_bound += held - bound < bytes ? held - bound : bytes;

@@ -31,7 +31,7 @@
 #include <stdint.h>
 
 enum {
-    WM_ECONOMY_FLOOR = 16 << 20,
+    WM_ECONOMY_FLOOR = 8 << 20,
     WM_KEEP_FLOOR = 4 << 20,
     WM_KEEP_EACH = 64 << 10,
     WM_BLOCK_PART = 4,     /* of a part: the largest block that is cached */
@@ -89,14 +89,15 @@ bool wm_economy_is_idle(const wm_economy *economy, const wm_share *share);
 void wm_economy_look(struct wm_arena_group *group);
 /* Whether the space may hold so many bytes before anything idle is tried. Takes
  * the lock of each arena. lane: of the request, or null; what other lanes have
- * idle counts as needed. */
+ * idle counts as needed now, and is not remembered in the peak. */
 bool wm_economy_allows(struct wm_arena_group *group, const struct wm_lane *lane,
                        size_t held);
 /* The arena has obtained bytes, ahead of demand or for a block that has been
- * allocated; the space holds so many now. Raises the peak, and counts what is
- * above the bound all the same. Takes the lock of each arena. */
-void wm_economy_note_growth(struct wm_arena *arena, size_t bytes, size_t held,
-                            bool ahead);
+ * allocated, of the stream of lane or of none; the space holds so many now.
+ * Raises the peak, and counts what is above the bound all the same. Takes the
+ * lock of each arena. */
+void wm_economy_note_growth(struct wm_arena *arena, const struct wm_lane *lane,
+                            size_t bytes, size_t held, bool ahead);
 
 /* Whether the space has not grown for a whole period. */
 static inline bool wm_economy_is_stable(const wm_economy *economy)

@@ -165,6 +165,15 @@ wm_lane *wm_lane_take_fresh(wm_arena *arena)
     return lane;
 }
 
+void wm_lane_note_fences(wm_arena *arena, size_t step)
+{
+    wm_lock_acquire(&arena->lock);
+    atomic_store_explicit(&arena->fences_due, false, memory_order_relaxed);
+    arena->fence_step = step;
+    arena->fences_at = arena->laned_bytes + step;
+    wm_lock_release(&arena->lock);
+}
+
 /* ---- holds, and the end -------------------------------------------------- */
 
 void wm_lane_retire_locked(wm_arena *arena, wm_lane *lane)

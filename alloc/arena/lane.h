@@ -32,6 +32,9 @@
 
 struct wm_arena;
 
+/* fence_step of an arena whose lanes get no fences. */
+#define WM_FENCES_NEVER (SIZE_MAX / 4)
+
 enum { WM_SIBLINGS = WM_RANK_ARENA_LAST - WM_RANK_ARENA + 1 };
 
 /* Idle runs by size, for a good fit at a fixed cost.
@@ -139,6 +142,10 @@ bool wm_lane_has_more(struct wm_arena *arena, wm_lane *lane);
  * lane's end. */
 wm_lane *wm_lane_take_fresh(struct wm_arena *arena);
 void wm_lane_renew(struct wm_arena *arena, wm_lane *lane);
+
+/* Fences are being queued for all lanes of the arena. They are due again when
+ * lanes have step bytes more than now, or than they had meanwhile. */
+void wm_lane_note_fences(struct wm_arena *arena, size_t step);
 
 /* True if a LIVE block is still in the order of the stream with that id, so
  * that work of that stream on it need not be recorded. */

@@ -112,10 +112,7 @@ size_t wm_lanes_idle_beside(wm_arena *arena, const wm_lane *lane)
         const wm_lane *own = lane != NULL ? in(a, lane) : NULL;
 
         wm_lock_acquire(&a->lock);
-        for (const wm_lane *other = a->lanes; other != NULL;
-             other = other->next) {
-            bytes += other != own ? other->idle_bytes : 0;
-        }
+        bytes += a->laned_bytes - (own != NULL ? own->idle_bytes : 0);
         wm_lock_release(&a->lock);
     }
     return bytes;

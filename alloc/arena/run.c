@@ -98,19 +98,15 @@ static void open_oversize_locked(wm_arena *arena, wm_segment *segment)
     arena->grown_bytes = 0;
 }
 
-bool wm_arena_open_oversize(wm_arena *arena, wm_lane *lane, size_t bytes)
+bool wm_run_open_oversize_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
 {
-    wm_block *run = NULL;
+    wm_block *run = bytes > arena->small_max
+                        ? find_kind_locked(arena, lane, WM_RUNS_OVERSIZE, bytes)
+                        : NULL;
 
-    wm_lock_acquire(&arena->lock);
-    if (bytes > arena->small_max) { /* small ones have their own segments */
-        run = find_kind_locked(arena, wm_lane_look_locked(arena, lane),
-                               WM_RUNS_OVERSIZE, bytes);
-    }
     if (run != NULL) {
         open_oversize_locked(arena, run->segment);
     }
-    wm_lock_release(&arena->lock);
     return run != NULL;
 }
 
@@ -300,12 +296,7 @@ void wm_run_put_locked(wm_arena *arena, wm_block *block)
     block->put_at = ++block->lane->puts;
     block->idle_since_ns = block->segment->unit > 0 ? wm_clock_ns() : 0;
     if (block->lane != &arena->common) {
-        wm_lane_renew_locked(arena, block->lane);
-        atomic_store_explicit(
-            &arena->uncovered,
-            atomic_load_explicit(&arena->uncovered, memory_order_relaxed) +
-                block->bytes,
-            memory_order_relaxed);
+        wm_lane_note_put_locked(arena, block);
     }
     join_locked(arena, block);
 }

@@ -328,3 +328,51 @@ void wm_arena_note_growth_beside(wm_arena *arena, size_t needed, size_t bytes)
         wm_lock_release(&a->lock);
     }
 }
+
+/* ---- segments for requests of another sort ----------------------------- */
+
+/* The smallest idle segment for requests of the other sort, or null. */
+static wm_segment *find_other_sort_locked(const wm_arena *arena,
+                                          const wm_lane *lane, size_t bytes)
+{
+    bool small = bytes <= arena->small_max;
+    wm_segment *best = NULL;
+
+    for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
+        if (s->small != small && s->bytes >= bytes &&
+            (best == NULL || s->bytes < best->bytes) &&
+            wm_run_is_segment(s->first) &&
+            wm_run_may_have(arena, lane, s->first)) {
+            best = s;
+        }
+    }
+    return best;
+}
+
+/* The segment is idle. */
+static void change_sort_locked(wm_arena *arena, wm_segment *segment)
+{
+    wm_run_unlink(segment->first);
+    wm_arena_note_sort_locked(arena, segment);
+    segment->small = !segment->small;
+    segment->dedicated = segment->oversize = false;
+    wm_run_link(segment->first);
+}
+
+bool wm_arena_open(wm_arena *arena, wm_lane *lane, size_t bytes)
+{
+    wm_segment *segment = NULL;
+    bool open;
+
+    wm_lock_acquire(&arena->lock);
+    lane = wm_lane_look_locked(arena, lane);
+    open = wm_run_open_oversize_locked(arena, lane, bytes);
+    if (!open && wm_arena_is_sorted(arena)) {
+        segment = find_other_sort_locked(arena, lane, bytes);
+    }
+    if (segment != NULL) {
+        change_sort_locked(arena, segment);
+    }
+    wm_lock_release(&arena->lock);
+    return open || segment != NULL;
+}

@@ -44,13 +44,18 @@ static void move_slab(wm_slab *slab, wm_lane *lane)
     link_slab(slab);
 }
 
+static wm_slab **spare_records(wm_arena *arena, unsigned slots)
+{
+    return &arena->spare_slabs[__builtin_ctz(slots)];
+}
+
 /* A record serves every class with its number of slots, so that there are as
  * many records as slabs were in use at once, not the sum of each class's
  * maximum. */
 static wm_slab *take_slab_record_locked(wm_arena *arena, unsigned size_class)
 {
     unsigned slots = wm_slab_slots(size_class);
-    wm_slab **spare = &arena->spare_slabs[slots / WM_SLAB_STEP - 1];
+    wm_slab **spare = spare_records(arena, slots);
     wm_slab *slab = *spare;
 
     if (slab != NULL) {
@@ -82,7 +87,7 @@ static wm_slab *take_slab_record_locked(wm_arena *arena, unsigned size_class)
 
 static void give_slab_record_locked(wm_arena *arena, wm_slab *slab)
 {
-    wm_slab **spare = &arena->spare_slabs[slab->slots / WM_SLAB_STEP - 1];
+    wm_slab **spare = spare_records(arena, slab->slots);
 
     slab->next = *spare;
     *spare = slab;

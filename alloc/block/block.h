@@ -231,7 +231,8 @@ struct wm_segment {
     uint64_t idle_since_ns; /* lock arena: valid while it is one idle run */
     uint64_t made_ns;       /* const */
     bool dedicated;         /* lock arena: obtained for one request */
-    bool small;             /* const: for small requests (wm_arena.small_max) */
+    /* Lock arena: for small requests (wm_arena.small_max). */
+    bool small;
     /* Lock arena: its idle runs serve only large requests (run.c). */
     bool oversize;
     /* Lock arena: the driver failed to free it and it was not used since: other

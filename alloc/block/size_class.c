@@ -16,12 +16,13 @@ size_t wm_size_round(size_t bytes)
 unsigned wm_slab_slots(unsigned size_class)
 {
     size_t bytes = wm_class_bytes(size_class);
-    size_t slots;
+    unsigned slots = 1;
 
     wm_assert(bytes != 0 && bytes < WM_SLAB_LIMIT);
-    slots = (64u << 10) / bytes;
-    slots = (slots + WM_SLAB_STEP - 1) / WM_SLAB_STEP * WM_SLAB_STEP;
-    return slots > WM_SLAB_MOST ? WM_SLAB_MOST : (unsigned)slots;
+    while (slots * bytes < WM_SLAB_LEAST || slots * bytes % WM_PAGE != 0) {
+        slots *= 2;
+    }
+    return slots;
 }
 
 size_t wm_size_run_bytes(size_t bytes)

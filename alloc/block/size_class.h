@@ -102,12 +102,15 @@ static inline size_t wm_page_round(size_t bytes)
     return (bytes + WM_PAGE - 1) & ~(size_t)(WM_PAGE - 1);
 }
 
-/* Slots in a slab of a class below WM_SLAB_LIMIT: a multiple of WM_SLAB_STEP,
- * which makes the slab a whole number of pages, and at most WM_SLAB_MOST. */
+/* Slots in a slab of a class below WM_SLAB_LIMIT: the least power of two that
+ * makes whole pages of at least WM_SLAB_LEAST bytes. A slab serves one class,
+ * for one stream, so what is idle in many of them adds up: with 64 KiB twice as
+ * much is held for small blocks of many streams, and an operation costs the
+ * same (tests/bench/PROFILE.md). */
 enum {
-    WM_SLAB_STEP = 8,
-    WM_SLAB_MOST = 64,
-    WM_SLAB_SORTS = WM_SLAB_MOST / WM_SLAB_STEP,
+    WM_SLAB_LEAST = 16 << 10,
+    WM_SLAB_MOST = 32,   /* slots: WM_SLAB_LEAST of WM_GRAIN */
+    WM_SLAB_SORTS = 6,   /* numbers of slots: 1, 2, … 32 */
     WM_SLAB_CLASSES = 31 /* classes below WM_SLAB_LIMIT */
 };
 

@@ -88,17 +88,17 @@ wm_magazine *wm_magazine_use(wm_magazine_set *set, unsigned size_class)
     return m;
 }
 
-/* Frees on streams that wait for their event have twice as many bytes as all
- * caches, divided among the open batches: large blocks get an event sooner than
- * small ones, whose number bounds their batch. */
+/* Frees on streams that wait for their event have half as many bytes again as
+ * all caches, divided among the open batches: large blocks get an event sooner
+ * than small ones, whose number bounds their batch. */
 static void set_batch_bytes(const wm_arena_group *group)
 {
     wm_timelines *timelines = group->timelines;
     /* Relaxed, both: a bound that any thread may set. */
     size_t slots =
         atomic_load_explicit(&timelines->slots, memory_order_relaxed);
-    size_t bytes =
-        2 * wm_economy_keep(&group->economy) / (slots > 0 ? slots : 1);
+    size_t keep = wm_economy_keep(&group->economy);
+    size_t bytes = (keep + keep / 2) / (slots > 0 ? slots : 1);
 
     atomic_store_explicit(
         &timelines->batch_bytes,

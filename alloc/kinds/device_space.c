@@ -216,7 +216,7 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
     for (unsigned i = 0; i < group->shards; i++) {
         group->arenas[i].registry = &d->registry;
         group->arenas[i].grain = WM_DEVICE_GRAIN;
-        group->arenas[i].uncovered_max = timelines->batch_bytes;
+        wm_lane_note_fences(&group->arenas[i], 0);
         group->arenas[i].small_max = WM_DEVICE_SMALL;
     }
     wm_lives_sort(group->arenas->live);

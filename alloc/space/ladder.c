@@ -228,15 +228,16 @@ static bool reclaim(climb *c)
     return c->block != NULL;
 }
 
-/* Segments that were obtained for one large request serve this one as well. */
-static bool open_oversize(climb *c)
+/* Segments that were obtained for one large request, or for requests of the
+ * other sort and are idle, serve this one as well. */
+static bool open_segment(climb *c)
 {
     wm_arena *own = c->request->arena, *a = own;
     bool open;
 
     do {
-        open = wm_arena_open_oversize(a, c->request->lane,
-                                      wm_size_run_bytes(c->request->bytes));
+        open = wm_arena_open(a, c->request->lane,
+                             wm_size_run_bytes(c->request->bytes));
         a = wm_arena_next(own, a);
     } while (!open && a != own);
     return open && take_or_steal(c);
@@ -411,7 +412,7 @@ static const struct rung {
     {reclaim, POLLED | ABOVE | QUIET | TAG},
     {refuse_in_backoff, POLLED | AGED | SPARED | WORK},
     {reclaim, AGED | ABOVE | WORK | TAG},
-    {open_oversize, POLLED | AGED | ABOVE | QUIET | TAG},
+    {open_segment, POLLED | AGED | ABOVE | QUIET | TAG},
     {share_before_growth, POLLED | AGED | LANED | WORK | TAG},
     {grow, POLLED | AGED | WORK | TAG},
     {obtain, GRAPHS | WORK | TAG},

@@ -458,7 +458,7 @@ warm_status wm_growth_obtain(wm_space *space, struct wm_grow_request *request,
     wm_lock_acquire(&growth->lock);
     held = growth->held;
     wm_lock_release(&growth->lock);
-    wm_economy_note_growth(request->arena, call.bytes, held,
+    wm_economy_note_growth(request->arena, request->lane, call.bytes, held,
                            request->bytes == 0);
     wm_background_note_held(&space->background);
     return request->bytes == 0 || request->block != NULL

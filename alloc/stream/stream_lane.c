@@ -3,6 +3,7 @@
  * the picture and the locks. */
 #include "alloc/stream/stream_lane.h"
 
+#include "alloc/arena/group.h"
 #include "alloc/stream/timeline_int.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
@@ -11,11 +12,6 @@
 
 /* size_class of an ordinary fence, and of a final one; no block has it. */
 enum { FENCE = WM_CLASSES_ALL, FENCE_FINAL };
-
-/* Batches get fences until the streams have freed TURNS times as many bytes as
- * the device's arenas hold without a miss. At a sixth of that the bench's
- * tmixeds holds 1.82 times what is live instead of 1.33. */
-enum { TURNS = 8 };
 
 /* ---- the registry -------------------------------------------------------- */
 
@@ -317,6 +313,14 @@ static bool queue_fence(wm_fence *made)
     return false;
 }
 
+/* What may become idle in lanes before it is fenced: as much as caches may
+ * have. Held is the same for half of it and for twice (tests/bench/PROFILE.md).
+ */
+static size_t fence_step(const wm_arena *arena)
+{
+    return wm_economy_keep(&arena->group->economy) / arena->group->shards;
+}
+
 /* Takes a fence for each owner that needs one, and puts it in front of chain,
  * by next; the caller queues it. Looks only at lanes to which runs were freed
  * since they were last looked at. Skips a stream whose fences are all queued:
@@ -327,6 +331,7 @@ static wm_fence *claim_fences(wm_lane_registry *registry, wm_arena *arena,
     size_t limit = wm_lane_fresh(arena);
     wm_lane *lane;
 
+    wm_lane_note_fences(arena, fence_step(arena));
     if (limit == 0) {
         return chain;
     }
@@ -388,40 +393,28 @@ static void queue_fences(wm_lane_registry *registry, wm_arena *arena,
 void wm_lanes_queue_fences(wm_lane_registry *registry, wm_arena *arena,
                            const wm_lane *lane)
 {
-    size_t batch = registry->arena->uncovered_max, held = 0;
-
-    for (wm_arena *a = registry->arena; a != NULL; a = a->next_sibling) {
-        held += wm_arena_held(a);
-    }
-    atomic_store_explicit(&registry->to_cover, 1 + TURNS * (held / batch),
-                          memory_order_relaxed);
     queue_fences(registry, arena, lane, false);
 }
 
-/* Streams that are polled for a batch, at least: of those with queued fences
- * each in turn. */
-enum { FEW = 8 };
+/* As many streams are polled as may get a fence, and at least POLLS: of those
+ * with queued fences each in turn. */
+enum { POLLS = 4 };
 
 void wm_lanes_cover_slow(wm_arena *arena)
 {
     wm_lane_registry *registry = arena->registry;
-    size_t fresh = wm_lane_fresh(arena), left;
+    size_t polls = wm_lane_fresh(arena);
     wm_quiet quiet;
 
-    /* Without the lock: a free at the same time may restore the old count, and
-     * then fences are queued a batch early. */
-    atomic_store_explicit(&arena->uncovered, 0, memory_order_relaxed);
-    left = atomic_load_explicit(&registry->to_cover, memory_order_relaxed);
-    if (left == 0 ||
-        atomic_load_explicit(&registry->owners, memory_order_relaxed) < 2) {
-        return; /* no other stream needs it, or could use it */
+    if (atomic_load_explicit(&registry->owners, memory_order_relaxed) < 2) {
+        wm_lane_note_fences(arena, fence_step(arena));
+        return; /* no other stream could use it */
     }
-    atomic_store_explicit(&registry->to_cover, left - 1, memory_order_relaxed);
     wm_quiet_begin(&quiet);
     /* Earlier fences first: new ones have hardly completed. */
-    wm_timelines_poll_some(registry->timelines, fresh > FEW ? fresh : FEW, NULL,
-                           false, wm_clock_ns());
-    queue_fences(registry, arena, NULL, true);
+    wm_timelines_poll_some(registry->timelines, polls > POLLS ? polls : POLLS,
+                           NULL, false, wm_clock_ns());
+    queue_fences(registry, NULL, NULL, true);
     wm_quiet_end(&quiet);
 }
 

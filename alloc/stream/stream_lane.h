@@ -8,9 +8,9 @@
  *
  * Memory that was freed in the order of a stream becomes common once the stream
  * has completed the work before the free. When a request on another stream
- * misses, or batch_bytes lie in lanes behind no fence, a fence is queued in the
- * stream's timeline (timeline.h), as if it were a block; the fence covers all
- * runs freed to the lane by then, which become common when the timeline
+ * misses, or what lies in lanes behind no fence has grown, a fence is queued in
+ * the stream's timeline (timeline.h), as if it were a block; the fence covers
+ * all runs freed to the lane by then, which become common when the timeline
  * completes it. A retired stream leaves a final fence, with which its lane
  * ends.
  *
@@ -72,8 +72,6 @@ typedef struct wm_lane_registry {
     wm_lane_owner *bucket[WM_LANE_BUCKETS]; /* lock registry; by id */
     /* Relaxed: their number, written under lock registry. */
     _Atomic unsigned owners;
-    /* Relaxed: batches that get fences before the next miss. */
-    _Atomic size_t to_cover;
     uint64_t tries; /* lock registry; calls of wm_lanes_wait_for_streams() */
 } wm_lane_registry;
 
@@ -115,18 +113,17 @@ warm_status wm_lane_other_device(warm_stream stream, int stream_device,
 void wm_lanes_queue_fences(wm_lane_registry *registry, wm_arena *arena,
                            const wm_lane *lane);
 
-/* Called after frees: if batch_bytes of the arena lie in lanes behind no fence,
- * and a request missed not long ago, queues fences as above, on every stream,
- * and polls as many streams. So memory that one stream has left is common when
- * another one needs it; no event is recorded for less than a batch, and none
- * while each stream has enough memory of its own. No lock held. */
+/* Called after frees: if what is idle in the arena's lanes has grown by a part
+ * of the caches' budget (economy.h) since fences were last queued, queues
+ * fences as above, on every stream, and polls streams. So memory that one
+ * stream has left is common when another one needs it; and no event is recorded
+ * while each stream uses its own memory again. No lock held. */
 void wm_lanes_cover_slow(wm_arena *arena);
 static inline void wm_lanes_cover(wm_arena *arena)
 {
-    /* Relaxed: a batch may be covered a free late. */
+    /* Relaxed: fences may be queued a free late. */
     if (wm_unlikely(
-            atomic_load_explicit(&arena->uncovered, memory_order_relaxed) >=
-            arena->uncovered_max)) {
+            atomic_load_explicit(&arena->fences_due, memory_order_relaxed))) {
         wm_lanes_cover_slow(arena);
     }
 }

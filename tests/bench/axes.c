@@ -115,7 +115,8 @@ typedef struct figure {
     bench_result timed; /* ns -1: not measured */
     double held, least; /* of the traces: mean bytes; least 0: none */
     double mean, worst; /* held / least */
-    bool bounded;       /* in each: <= 1.35 least + 16 MiB */
+    double records, queries, later; /* a free; means. later: of all work, % */
+    bool bounded;                   /* in each: <= 1.35 least + 16 MiB */
 } figure;
 
 typedef struct table {
@@ -170,6 +171,9 @@ static void sum_up(figure *f, const bench_part *part, unsigned seeds)
         f->held += r->peak / seeds;
         f->least += r->least / seeds;
         f->mean += r->peak / r->least / seeds;
+        f->records += r->records / seeds;
+        f->queries += r->queries / seeds;
+        f->later += r->later > 0 ? 100 * r->later / seeds : 0;
         f->worst =
             r->peak / r->least > f->worst ? r->peak / r->least : f->worst;
         f->bounded = f->bounded && r->peak <= 1.35 * r->least + 0x1p24;
@@ -323,6 +327,10 @@ static void print_row(const table *t, const row *r)
                 subjects[s].label, b->p50, b->p90, b->p99, b->p999, b->p9999);
         }
     }
+    if (!t->timed && f[DEVICE].least > 0) {
+        printf("  %.2f, %.2f; %.1f %%", f[DEVICE].records, f[DEVICE].queries,
+               f[DEVICE].later);
+    }
     printf("\n");
     fflush(stdout);
 }
@@ -334,6 +342,10 @@ static void print_head(const table *t)
            "run, and in traces (mean), ! above 1.35 x least + 16 MiB\nseeds");
     for (unsigned i = 0; i < t->seeds; i++) {
         printf(" %u", t->seed[i]);
+    }
+    if (!t->timed) {
+        printf("\nat the end, of the device: events and queries a free, and "
+               "work that is done later");
     }
     printf("\n%-22s", "");
     for (int s = 0; s < SUBJECTS; s++) {

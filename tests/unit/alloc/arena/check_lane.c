@@ -286,6 +286,114 @@ WT_TEST(test_small_requests_have_segments_of_their_own)
     bed_give(small);
 }
 
+/* An idle segment, but no other, serves requests of the other sort once it is
+ * opened; and the first sort again, once it is idle again. */
+WT_TEST(test_B25_C3_an_idle_segment_changes_its_sort)
+{
+    wm_block *large, *rest, *small;
+
+    arena.small_max = MIB;
+    large = take(a, 2 * PART);
+    rest = take(a, 2 * PART);
+    bed_give(large);
+    ck_assert(!wm_arena_open(&arena, a, PART)); /* a block is live */
+    bed_give(rest);
+    ck_assert_ptr_null(try(a, PART));
+    ck_assert(!wm_arena_open(&arena, a, SEGMENT + 4096));
+    ck_assert(!wm_arena_open(&arena, b, PART)); /* of another stream */
+    ck_assert(wm_arena_open(&arena, a, PART));
+    ck_assert(wm_arena_check(&arena));
+    ck_assert_uint_eq(arena.figures[0].held_bytes.current, SEGMENT);
+    ck_assert_uint_eq(arena.figures[1].held_bytes.current, 0);
+    small = try(a, PART);
+    ck_assert_ptr_nonnull(small);
+    ck_assert(!wm_arena_open(&arena, a, 2 * PART));
+    bed_give(small);
+    ck_assert(wm_arena_open(&arena, a, SEGMENT));
+    large = try(a, SEGMENT);
+    ck_assert_ptr_nonnull(large);
+    bed_give(large);
+    ck_assert_uint_eq(arena.stats.segments.current, 1);
+    ck_assert_uint_eq(arena.figures[0].segments.current, 0);
+    ck_assert_uint_eq(arena.figures[1].segments.current, 1);
+}
+
+/* The smallest that fits; one that was obtained for one large request, too. */
+WT_TEST(test_B25_C3_the_smallest_idle_segment_changes_its_sort)
+{
+    enum { LARGE = 64 << 20 };
+    wm_block *first, *second, *small;
+
+    arena.small_max = MIB;
+    first = grow(a, LARGE, LARGE);
+    second = grow(a, 2 * SEGMENT, 2 * SEGMENT);
+    bed_give(first);
+    bed_give(second);
+    ck_assert(wm_arena_open(&arena, a, PART));
+    small = try(a, PART);
+    ck_assert_uint_eq(small->segment->bytes, 2 * SEGMENT);
+    ck_assert(wm_arena_open(&arena, a, PART));
+    ck_assert(wm_arena_check(&arena));
+    first = try(a, PART);
+    second = bed_try(&arena, a, 2 * SEGMENT - PART);
+    ck_assert_ptr_null(second); /* it is for small requests */
+    bed_give(first);
+    bed_give(small);
+    ck_assert(wm_arena_open(&arena, a, LARGE));
+    bed_give(try(a, LARGE));
+}
+
+static bool fences_due(void)
+{
+    return atomic_load_explicit(&arena.fences_due, memory_order_relaxed);
+}
+
+/* Counted from the least that was idle in lanes since the last fences. */
+WT_TEST(test_C1_fences_are_due_when_lanes_have_grown)
+{
+    wm_block *block[4], *common;
+
+    fill(a, block);
+    common = grow(NULL, SEGMENT, SEGMENT);
+    bed_give(common);
+    ck_assert(!fences_due()); /* none are queued in this arena */
+    wm_lane_note_fences(&arena, 2 * PART);
+    bed_give(block[0]);
+    ck_assert(!fences_due());
+    bed_give(block[2]);
+    ck_assert(fences_due());
+    wm_lane_note_fences(&arena, 2 * PART);
+    ck_assert(!fences_due());
+    /* What the stream uses again does not count. */
+    for (int i = 0; i < 8; i++) {
+        block[0] = try(a, PART);
+        bed_give(block[0]);
+        ck_assert(!fences_due());
+    }
+    /* From the least on, which was one part. */
+    bed_give(block[1]);
+    ck_assert(fences_due());
+    /* It is what all lanes have. */
+    wm_lane_note_fences(&arena, 2 * PART);
+    common = try(b, SEGMENT);
+    bed_give(common);
+    ck_assert(fences_due());
+    /* What has become common has left the lanes. */
+    wm_lane_note_fences(&arena, 2 * PART);
+    pass(a);
+    pass(b);
+    ck_assert_uint_eq(arena.laned_bytes, 0);
+    for (int i = 0; i < 3; i++) {
+        block[i] = try(a, PART);
+    }
+    bed_give(block[3]);
+    ck_assert(!fences_due());
+    bed_give(block[1]);
+    ck_assert(fences_due());
+    bed_give(block[0]);
+    bed_give(block[2]);
+}
+
 /* ---- a random run beside a plain model ---------------------------------- */
 
 enum { LANES = 4, LIVE = 40, STEPS = 20000, PAGES = 64 };
@@ -508,7 +616,7 @@ WT_TEST(test_C1_lanes_are_made_by_who_takes)
 
     ck_assert_ptr_eq(in(0, mine), mine);
     ck_assert_ptr_null(try_in(1, mine));
-    ck_assert(!wm_arena_open_oversize(&arenas[1], mine, PART));
+    ck_assert(!wm_arena_open(&arenas[1], mine, PART));
     ck_assert_ptr_null(in(1, mine));
     bed_give(grow_in(1, NULL));
     block = try_in(1, mine);

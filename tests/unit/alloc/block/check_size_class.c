@@ -63,12 +63,18 @@ WT_TEST(test_B8_classes_rise_and_are_their_own_size)
     ck_assert_uint_eq(wm_size_class(last + 1), WM_CLASS_PAGES);
 }
 
-WT_TEST(test_slabs_are_whole_pages_of_at_most_64_slots)
+WT_TEST(test_B25_slabs_are_as_few_whole_pages_as_reach_16_kib)
 {
     for (unsigned i = 0; wm_class_bytes(i) < WM_SLAB_LIMIT; i++) {
-        unsigned slots = wm_slab_slots(i);
+        size_t bytes = wm_class_bytes(i);
+        unsigned slots = 1;
 
-        ck_assert(slots >= 8 && slots <= 64);
-        ck_assert_uint_eq(slots * wm_class_bytes(i) % WM_PAGE, 0);
+        while (slots * bytes < (16 << 10) || slots * bytes % WM_PAGE != 0) {
+            slots++;
+        }
+        ck_assert_uint_eq(wm_slab_slots(i) * bytes % WM_PAGE, 0);
+        ck_assert_uint_ge(wm_slab_slots(i), slots);
+        ck_assert_uint_lt(wm_slab_slots(i), 2 * slots);
+        ck_assert_uint_le(wm_slab_slots(i), WM_SLAB_MOST);
     }
 }

@@ -294,6 +294,7 @@ WT_LOOP_TEST(test_C1_C3_another_stream_has_it_once_its_own_has_passed, 4)
     wt_gate *gate;
 
     begin((warm_options){.segment = stays ? 8 * MIB : 0});
+    wt_peak_at(&space()->group, 128 * MIB);
     gate = wt_gate_close(runtime, its);
     wt_gate_await(gate);
     other_leaves(6 * MIB, stays ? MIB + 1 : 0, stays);

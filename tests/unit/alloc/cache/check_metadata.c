@@ -387,6 +387,9 @@ WT_TEST(test_B25_a_thread_pays_for_what_it_uses)
     ck_assert_int_le(cost.batch, SLOT);
     ck_assert_uint_eq(cost.slots, 1);
     ck_assert(!cost.device_batches);
+    /* The next one has the blocks of this one, too. */
+    wt_ok(warm_stream_synchronize(runtime, cost.stream));
+    wt_ok(warm_poll(runtime));
     before = wm_meta_live_bytes();
     memset(&cost.status, 0, sizeof cost.status);
     wt_threads(1, count_costs, NULL);

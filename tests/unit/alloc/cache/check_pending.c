@@ -798,13 +798,17 @@ WT_TEST(test_B25_a_trim_frees_the_slots_of_ended_threads)
 {
     struct idler idler = {.blocks = 0};
     warm_stream own = stream;
+    void *block[2 * MANY_STREAMS];
     int64_t live;
 
     for (int i = 0; i < MANY_STREAMS; i++) {
         wt_ok(warm_stream_create(runtime, 0, &all_streams[i]));
     }
-    wt_ok(warm_free(take()));
-    live = wm_meta_live();
+    for (int i = 0; i < 2 * MANY_STREAMS; i++) {
+        block[i] = take();
+    }
+    wt_free_all(block, 2 * MANY_STREAMS);
+    live = wm_meta_live(); /* with the records of as many blocks */
     for (int round = 0; round < 2; round++) {
         ck_assert_int_eq(
             pthread_create(&idler.thread, NULL, use_streams, &idler), 0);

@@ -162,7 +162,7 @@ WT_TEST(test_B25_few_frees_on_each_of_many_streams_share_events)
             wt_ok(warm_free(block[k][i]));
         }
     }
-    ck_assert_uint_le(wt_calls(runtime, "event_mark"), MANY * FREES / 4);
+    ck_assert_uint_le(wt_calls(runtime, "event_mark"), MANY * FREES / 3);
     for (int i = 0; i < MANY; i++) {
         wt_go(runtime, all[i]);
         wt_ok(warm_stream_destroy(runtime, all[i]));

@@ -93,7 +93,7 @@ WT_TEST(test_C4_what_comes_back_behind_a_mark_is_marked_later)
     wt_ok(warm_free(block[0]));
     small[0] = take(stream[1], 1 << 20); /* misses, and marks */
     wt_ok(warm_free(block[1]));
-    small[1] = take(stream[1], 12 << 20); /* cannot, right now */
+    small[1] = take(stream[1], 8 << 20); /* cannot, right now */
     wt_gate_open(gate);
     wt_ok(warm_stream_synchronize(runtime, stream[0]));
     wt_ok(warm_poll(runtime));
@@ -112,15 +112,14 @@ WT_TEST(test_C4_what_comes_back_behind_a_mark_is_marked_later)
     wt_runtime_end(runtime);
 }
 
-/* ---- batches ------------------------------------------------------------- */
+/* ---- fences at frees ----------------------------------------------------- */
 
-/* Two streams of the same runtime, whose batches are full at batch bytes. */
-static void begin_two(uint64_t batch)
+/* Two streams of a runtime without caches. Lanes may have 4 MiB, and a little
+ * more, before fences are queued. */
+static void begin_two(void)
 {
-    runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options),
-                                         .device = "host",
-                                         .magazines = "off",
-                                         .batch_bytes = batch});
+    runtime = wt_runtime(&(warm_options){
+        .size = sizeof(warm_options), .device = "host", .magazines = "off"});
     for (int i = 0; i < 2; i++) {
         wt_ok(warm_stream_create(runtime, 0, &stream[i]));
     }
@@ -143,9 +142,9 @@ static uint64_t segments(void)
     return stats.all.segments.allocated;
 }
 
-/* Each free of a batch leaves an event behind it, while the events of earlier
+/* Each free of so much leaves an event behind it, while the events of earlier
  * ones wait: the memory is common although the stream goes on to work. */
-WT_TEST(test_C1_B25_memory_of_full_batches_is_common_while_the_stream_works)
+WT_TEST(test_C1_B25_freed_memory_is_common_while_the_stream_works)
 {
     enum { BLOCKS = 3 };
     const size_t large = (size_t)20 << 20;
@@ -153,7 +152,7 @@ WT_TEST(test_C1_B25_memory_of_full_batches_is_common_while_the_stream_works)
     wt_gate *gate[BLOCKS + 1];
     uint64_t before;
 
-    begin_two((uint64_t)16 << 20);
+    begin_two();
     for (int i = 0; i < BLOCKS; i++) {
         block[i] = take(stream[0], large);
     }
@@ -188,15 +187,15 @@ static uint64_t event_calls(void)
 
 /* An event for what frees leave, not for each of them; and none if there is no
  * other stream that could use it. */
-WT_TEST(test_C1_frees_of_less_than_a_batch_record_no_event)
+WT_TEST(test_C1_frees_of_little_record_no_event)
 {
     enum { BLOCKS = 7 };
     void *block[BLOCKS];
     uint64_t before;
 
-    begin_two((uint64_t)16 << 20);
+    begin_two();
     for (int i = 0; i < BLOCKS; i++) {
-        block[i] = take(stream[0], (size_t)2 << 20);
+        block[i] = take(stream[0], (size_t)512 << 10);
     }
     before = event_calls();
     for (int i = 0; i < BLOCKS; i++) {
@@ -213,7 +212,7 @@ WT_TEST(test_C1_streams_with_enough_of_their_own_record_no_event)
     enum { OFTEN = 400 };
     uint64_t before;
 
-    begin_two((uint64_t)1 << 20);
+    begin_two();
     for (int i = 0; i < 2 * OFTEN; i++) {
         wt_ok(warm_free(take(stream[i % 2], (size_t)2 << 20)));
     }
@@ -229,7 +228,7 @@ WT_TEST(test_C1_a_lone_stream_records_no_event)
 {
     uint64_t before;
 
-    begin_two((uint64_t)1 << 20);
+    begin_two();
     wt_ok(warm_stream_retire(runtime, stream[1]));
     wt_ok(warm_poll(runtime));
     before = event_calls();
