@@ -165,42 +165,49 @@ static int64_t bytes_of(const wm_magazine *m)
     return (int64_t)wm_magazine_count(m) * m->bytes;
 }
 
-/* Flushes half of the classes of a doubling; returns the bytes that are left.
+/* Flushes the older half of each class of a doubling; false: it has no blocks.
  */
-static int64_t halve(wm_magazine_set *set, unsigned doubling)
+static bool halve(wm_magazine_set *set, unsigned doubling)
 {
     wm_magazine *m = &set->of[(size_t)doubling * DOUBLING];
-    int64_t left = 0;
+    bool any = false;
 
     for (const wm_magazine *end = m + DOUBLING; m < end; m++) {
         if (wm_magazine_count(m) > 0) {
             wm_magazine_flush(set, m, (wm_magazine_count(m) + 1) / 2);
-            left += bytes_of(m);
+            any = true;
         }
     }
-    return left;
+    return any;
+}
+
+/* The doubling that has most bytes of the set; they are not 0. Looks at large
+ * classes first, and no further once the rest of the bytes cannot be more. */
+static unsigned find_largest(const wm_magazine_set *set)
+{
+    unsigned i = WM_CLASSES / DOUBLING, best = 0;
+    int64_t most = 0, left = wm_magazine_set_bytes(set);
+
+    while (i-- > 0 && most < left) {
+        const wm_magazine *m = &set->of[(size_t)i * DOUBLING];
+        int64_t bytes = 0;
+
+        for (int k = 0; k < DOUBLING; k++) {
+            bytes += bytes_of(&m[k]);
+        }
+        left -= bytes;
+        if (bytes > most) {
+            most = bytes;
+            best = i;
+        }
+    }
+    return best;
 }
 
 void wm_cache_evict(wm_magazine_set *set, int64_t most)
 {
-    int64_t bytes[WM_CLASSES / DOUBLING] = {0};
-
-    if (wm_magazine_set_bytes(set) > most) {
-        for (unsigned i = 0; i < set->classes; i++) {
-            bytes[set->in_use[i] / DOUBLING] +=
-                bytes_of(&set->of[set->in_use[i]]);
-        }
-    }
-    while (wm_magazine_set_bytes(set) > most) {
-        unsigned best = 0;
-
-        for (unsigned i = 1; i < WM_CLASSES / DOUBLING; i++) {
-            best = bytes[i] > bytes[best] ? i : best;
-        }
-        if (bytes[best] == 0) {
-            return;
-        }
-        bytes[best] = halve(set, best);
+    while (wm_magazine_set_bytes(set) > most &&
+           halve(set, find_largest(set))) {
     }
 }
 
