@@ -31,7 +31,7 @@
 #include <stdint.h>
 
 enum {
-    WM_ECONOMY_FLOOR = 8 << 20,
+    WM_ECONOMY_FLOOR = 4 << 20,
     WM_KEEP_FLOOR = 4 << 20,
     WM_KEEP_EACH = 64 << 10,
     WM_BLOCK_PART = 4,     /* of a part: the largest block that is cached */

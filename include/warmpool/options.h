@@ -18,7 +18,7 @@
  * reserve, and memory obtained ahead and not yet used. The peak is the most of
  * that lately: what is needed no longer is forgotten, an eighth of it each
  * second.
- * - The bound is the peak, slack percent of it, and 8 MiB. A request that
+ * - The bound is the peak, slack percent of it, and 4 MiB. A request that
  *   finds no block obtains memory at once if no more than the bound is held
  *   then. Else all that is idle is tried first, other threads' caches too: that
  *   takes microseconds, and memory is obtained only if nothing fits
@@ -98,7 +98,7 @@ extern "C" {
            "most bytes that a thread caches, if keep allows (of devices: for " \
            "each of the eight streams used last)")                             \
     X_SIZE(slack, "percent", 15, 1, 1000,                                      \
-           "of the recent peak of what is needed: so much more, and 8 MiB, "   \
+           "of the recent peak of what is needed: so much more, and 4 MiB, "   \
            "is held before idle memory is tried ahead of growth")              \
     X_SIZE(keep, "permille", 15, 1, 1000,                                      \
            "of that peak, and 4 MiB: what all threads cache together")         \

@@ -251,7 +251,7 @@ static uint64_t above_bound(void)
  * gaps that are too small for a large request. */
 WT_LOOP_TEST(test_B25_what_is_obtained_above_the_bound_is_counted, SPACES)
 {
-    enum { ALL = 128, LARGE = 40, SEGMENT = 8 };
+    enum { ALL = 128, LARGE = 40, SEGMENT = 4 };
     static void *block[ALL];
     static char text[1 << 16];
     char field[64];

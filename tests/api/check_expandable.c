@@ -192,9 +192,9 @@ WT_TEST(test_C1_C3_growth_takes_nothing_of_another_stream)
 
     fill(idle, 10 * MIB, 1);
     wt_ok(warm_free(idle));
-    block = take(second, 8 * MIB);
+    block = take(second, 4 * MIB);
     ck_assert_ptr_eq(block, idle + 10 * MIB);
-    ck_assert_uint_eq(held_now(), 18 * MIB);
+    ck_assert_uint_eq(held_now(), 14 * MIB);
     check();
     wt_gate_open(gate);
     wt_ok(warm_free(block));

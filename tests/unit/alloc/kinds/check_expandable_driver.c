@@ -782,7 +782,7 @@ static void ask_for_much_or_hold_up(void *argument, unsigned index)
     (void)warm_free(h->idle);
     set(&closed, false);
     await_no_growth();
-    h->two.status[1] = try(second, 6 * MIB, &h->two.got[1]);
+    h->two.status[1] = try(second, 4 * MIB, &h->two.got[1]);
     wt_gate_open(h->gate);
 }
 

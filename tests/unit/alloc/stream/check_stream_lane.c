@@ -93,7 +93,7 @@ WT_TEST(test_C4_what_comes_back_behind_a_mark_is_marked_later)
     wt_ok(warm_free(block[0]));
     small[0] = take(stream[1], 1 << 20); /* misses, and marks */
     wt_ok(warm_free(block[1]));
-    small[1] = take(stream[1], 8 << 20); /* cannot, right now */
+    small[1] = take(stream[1], 4 << 20); /* cannot, right now */
     wt_gate_open(gate);
     wt_ok(warm_stream_synchronize(runtime, stream[0]));
     wt_ok(warm_poll(runtime));
