@@ -206,8 +206,7 @@ static unsigned find_largest(const wm_magazine_set *set)
 
 void wm_cache_evict(wm_magazine_set *set, int64_t most)
 {
-    while (wm_magazine_set_bytes(set) > most &&
-           halve(set, find_largest(set))) {
+    while (wm_magazine_set_bytes(set) > most && halve(set, find_largest(set))) {
     }
 }
 

@@ -97,6 +97,7 @@ static void record_event(wm_timelines *set, const wm_pending_stream *slot,
     } else {
         status =
             wm_event_pool_take(set->events, cycle->t->device, &cycle->event);
+        atomic_fetch_add_explicit(&set->recorded, 1, memory_order_relaxed);
     }
     if (status == WARM_OK) {
         status = wm_driver_event_mark(set->driver, cycle->event,

@@ -176,7 +176,11 @@ static bool poll_all(climb *c)
     if (wm_timelines_busy(timelines) == 0) {
         return false;
     }
-    wm_timelines_poll_queued(timelines);
+    if ((c->never & ABOVE) != 0) {
+        wm_timelines_poll_due(timelines);
+    } else {
+        wm_timelines_poll_queued(timelines);
+    }
     wm_space_log_lost(c->space);
     return take_any_fit(c);
 }
@@ -404,10 +408,10 @@ static const struct rung {
     {poll_few, POLLED | QUIET},
     {take_any_fit, POLLED | QUIET},
     {steal, POLLED | AGED | QUIET},
+    {check_bound, POLLED | AGED},
     {poll_all, POLLED | QUIET},
     {steal, POLLED | LANED | QUIET}, /* what poll_all released to siblings */
     {poll_and_decay, AGED | WORK | TAG},
-    {check_bound, POLLED | AGED},
     {carve, POLLED | AGED | ABOVE | QUIET},
     {reclaim, POLLED | ABOVE | QUIET | TAG},
     {refuse_in_backoff, POLLED | AGED | SPARED | WORK},

@@ -24,9 +24,9 @@
  *
  * Locks: TIMELINES guards the tables and the busy list, TIMELINE the batches of
  * one stream, USES the lists of live blocks. None is held across a driver call.
- * One thread at a time runs a round of polling; a thread that calls meanwhile
- * waits for the next round, so that all work that completed before its call is
- * collected when the call returns. */
+ * One thread at a time runs a round of polling. A thread that calls meanwhile
+ * waits for the next round, so that a poll of every stream has collected all
+ * work that completed before its call. */
 #ifndef WM_TIMELINE_H
 #define WM_TIMELINE_H
 
@@ -100,6 +100,9 @@ struct wm_timelines {
     /* Windows that polls visited since the count was last read. Relaxed: a
      * figure for the cost of polling. */
     _Atomic uint64_t visits;
+    /* Events recorded for batches; and how many there were at the last call of
+     * wm_timelines_poll_due(). Relaxed: estimates. */
+    _Atomic uint64_t recorded, recorded_before;
     /* An adopted stream that was found capturing while no capture was known, or
      * null; the bytes of its batch; and whether that was logged. Relaxed: used
      * for one message. */
@@ -116,7 +119,8 @@ struct wm_timelines {
     size_t count;                              /* timelines in the tables */
     wm_timeline *busy_head, *busy_tail;        /* with batches, or polled */
     size_t busy;                               /* length of that list */
-    uint64_t begun, finished;                  /* rounds of polling */
+    /* Rounds of polling: begun, finished, and the last of every stream. */
+    uint64_t begun, finished, complete;
     wm_breaking *breaking;         /* driver calls that would break captures */
     wm_named_query *named_queries; /* of streams that are not announced */
     wm_cond driver_call_over;      /* one of these calls or queries has ended */
@@ -176,6 +180,14 @@ wm_stream_use *wm_block_detach_uses(wm_block *block);
  * where they are. */
 void wm_timelines_poll(wm_timelines *set);
 void wm_timelines_poll_queued(wm_timelines *set);
+/* poll_queued() of the streams that were polled longest ago: half as many as
+ * events were recorded since the last call, and a few. For growth that is free:
+ * few of a thousand streams have completed anything since the last miss, and
+ * all of them would be queried ten times for each free
+ * (tests/bench/PROFILE.md).
+ */
+enum { WM_POLLS_LEAST = 32 };
+void wm_timelines_poll_due(wm_timelines *set);
 /* Whether a timeline became busy and no round has queried it since. */
 bool wm_timelines_unasked(wm_timelines *set);
 

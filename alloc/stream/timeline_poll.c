@@ -284,7 +284,8 @@ bool wm_timeline_poll_ripe(wm_timelines *set, wm_timeline *t, uint64_t now,
     if (!begun) {
         return false;
     }
-    poll_queue(set, t, false, UINT_MAX, &poll);
+    /* One query: the batch behind a completed one seldom has completed. */
+    poll_queue(set, t, false, 1, &poll);
     if (ripe && t->busy_polls > 0 && poll.queue.head == NULL) {
         /* The stream was busy a moment ago: an event, and no query. */
         t->busy_polls--;
@@ -304,30 +305,48 @@ void wm_timelines_poll(wm_timelines *set)
     wm_timelines_poll_queued(set);
 }
 
-void wm_timelines_poll_queued(wm_timelines *set)
+/* One round at a time, of at most so many streams. Returns at once if a round
+ * that began after the call has finished, and polled every stream or was not
+ * asked to. */
+static void poll_round(wm_timelines *set, size_t most)
 {
+    const uint64_t *last = most < SIZE_MAX ? &set->finished : &set->complete;
+    wm_timeline *t = NULL;
     uint64_t round;
-    wm_timeline *t;
 
     wm_lock_acquire(&set->lock);
     round = set->begun + 1;
-    while (set->begun != set->finished && set->finished < round) {
+    while (set->begun != set->finished && *last < round) {
         wm_cond_wait(&set->round_over, &set->lock);
     }
-    if (set->finished >= round) {
-        /* A round that began after the call has finished. */
+    if (*last >= round) {
         wm_lock_release(&set->lock);
         return;
     }
     round = ++set->begun;
     wm_lock_release(&set->lock);
-    while ((t = wm_timeline_next_busy(set, round)) != NULL) {
+    while (most-- > 0 && (t = wm_timeline_next_busy(set, round)) != NULL) {
         wm_timeline_end_turn(set, t, poll_all(set, t));
     }
     wm_lock_acquire(&set->lock);
     set->finished = round;
+    set->complete = t == NULL ? round : set->complete;
     wm_cond_broadcast(&set->round_over);
     wm_lock_release(&set->lock);
+}
+
+void wm_timelines_poll_queued(wm_timelines *set)
+{
+    poll_round(set, SIZE_MAX);
+}
+
+void wm_timelines_poll_due(wm_timelines *set)
+{
+    uint64_t now = atomic_load_explicit(&set->recorded, memory_order_relaxed);
+    uint64_t before = atomic_exchange_explicit(&set->recorded_before, now,
+                                               memory_order_relaxed);
+
+    poll_round(set, (size_t)(now - before) / 2 + WM_POLLS_LEAST);
 }
 
 /* wm_timelines_poll_some() leaves t to the threads that hold uses for it. */

@@ -6,6 +6,7 @@
 #include "stream_bed.h"
 
 #include "alloc/block/page_map.h"
+#include "wt_economy.h"
 
 static void setup(void)
 {
@@ -171,6 +172,94 @@ WT_TEST(test_B4_B12_poll_beside_a_slow_one_takes_back_what_has_passed)
     wt_ok(status[0]);
     wt_ok(status[1]);
     ck_assert_uint_eq(pending(), 0);
+}
+
+/* ---- many streams ------------------------------------------------------ */
+
+enum { MANY = 3 * WM_POLLS_LEAST };
+static warm_stream many[MANY];
+
+static uint64_t queries_of(void (*poll)(wm_timelines *set))
+{
+    uint64_t before = wt_calls(runtime, "event_passed");
+
+    poll(timelines());
+    return wt_calls(runtime, "event_passed") - before;
+}
+
+/* Streams that complete nothing, each with a pending block. */
+static void begin_many(void)
+{
+    for (int i = 0; i < MANY; i++) {
+        make_stream(&many[i]);
+        wt_stop(runtime, many[i]);
+        wt_free_used(take(), many[i]);
+    }
+    wm_timelines_poll_due(timelines()); /* forgets that they were recorded */
+}
+
+static void end_many(void)
+{
+    for (int i = 0; i < MANY; i++) {
+        wt_go(runtime, many[i]);
+    }
+    poll_leaves(0);
+    for (int i = 0; i < MANY; i++) {
+        destroy_unannounced(many[i]);
+    }
+}
+
+/* Of many streams few are queried if few events were recorded, all of them in
+ * turn; a full poll queries every one. */
+WT_TEST(test_B25_streams_are_polled_in_turn_as_events_are_recorded)
+{
+    begin_many();
+    ck_assert_uint_eq(pending(), MANY);
+    ck_assert_uint_eq(queries_of(wm_timelines_poll_queued), MANY);
+    ck_assert_uint_eq(queries_of(wm_timelines_poll_due), WM_POLLS_LEAST);
+    free_many(20, many[0]);
+    ck_assert_uint_eq(queries_of(wm_timelines_poll_due), WM_POLLS_LEAST + 10);
+    ck_assert_uint_eq(queries_of(wm_timelines_poll_due), WM_POLLS_LEAST);
+    ck_assert_uint_eq(pending(), MANY + 20);
+    for (int i = 0; i < MANY; i++) {
+        wt_go(runtime, many[i]);
+    }
+    for (int i = 0; i < MANY / WM_POLLS_LEAST; i++) {
+        wm_timelines_poll_due(timelines());
+    }
+    ck_assert_uint_eq(pending(), 0);
+    end_many();
+}
+
+/* A miss queries few of them while growth is free, and every one beyond the
+ * bound: then it finds the block that has completed. */
+WT_TEST(test_B25_a_miss_polls_every_stream_beyond_the_bound)
+{
+    wm_arena_group *group = &runtime->pinned->space.group;
+    void *large = wt_pinned(runtime, (size_t)8 << 20), *other;
+    uint64_t obtained, before;
+
+    wt_ok(warm_record_stream(large, stream));
+    wt_stop(runtime, stream);
+    wt_ok(warm_free(large));
+    begin_many();
+    obtained = wt_pinned_stats(runtime).driver_alloc.count;
+    wt_peak_at(group, (size_t)1 << 30);
+    before = wt_calls(runtime, "event_passed");
+    other = wt_pinned(runtime, (size_t)8 << 20);
+    ck_assert_uint_lt(wt_calls(runtime, "event_passed") - before, MANY);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count,
+                      obtained + 1);
+    wt_go(runtime, stream);
+    wt_peak_at(group, 0);
+    before = wt_calls(runtime, "event_passed");
+    ck_assert_ptr_eq(wt_pinned(runtime, (size_t)8 << 20), large);
+    ck_assert_uint_ge(wt_calls(runtime, "event_passed") - before, MANY);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count,
+                      obtained + 1);
+    wt_ok(warm_free(large));
+    wt_ok(warm_free(other));
+    end_many();
 }
 
 /* ---- a stream is retired while a block of it is freed ------------------ */
