@@ -268,6 +268,12 @@ warm_status wm_timeline_was_destroyed(void)
 
 /* ---- the busy list ------------------------------------------------------- */
 
+static void count_busy_locked(wm_timelines *set, int change)
+{
+    atomic_store_explicit(&set->busy, wm_timelines_busy(set) + (size_t)change,
+                          memory_order_relaxed);
+}
+
 /* previous: null: t becomes the first. */
 static void insert_behind_locked(wm_timelines *set, wm_timeline *t,
                                  wm_timeline *previous)
@@ -313,18 +319,8 @@ void wm_timeline_make_busy(wm_timelines *set, wm_timeline *t, uint64_t since)
         }
     }
     insert_behind_locked(set, t, previous);
-    set->busy++;
+    count_busy_locked(set, 1);
     wm_lock_release(&set->lock);
-}
-
-size_t wm_timelines_busy(wm_timelines *set)
-{
-    size_t busy;
-
-    wm_lock_acquire(&set->lock);
-    busy = set->busy;
-    wm_lock_release(&set->lock);
-    return busy;
 }
 
 bool wm_timelines_any(wm_timelines *set)
@@ -380,7 +376,7 @@ void wm_timeline_end_turn(wm_timelines *set, wm_timeline *t, bool left)
             !t->polled && t->closing == 0) {
             t->busy = false;
             unlink_locked(set, t);
-            set->busy--;
+            count_busy_locked(set, -1);
         }
         wm_lock_release(&t->lock);
         wm_lock_release(&set->lock);

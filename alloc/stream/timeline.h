@@ -118,7 +118,7 @@ struct wm_timelines {
     wm_timeline *by_name[WM_TIMELINE_BUCKETS]; /* the same; by the address */
     size_t count;                              /* timelines in the tables */
     wm_timeline *busy_head, *busy_tail;        /* with batches, or polled */
-    size_t busy;                               /* length of that list */
+    _Atomic size_t busy; /* length of that list; relaxed, read without lock */
     /* Rounds of polling: begun, finished, and the last of every stream. */
     uint64_t begun, finished, complete;
     wm_breaking *breaking;         /* driver calls that would break captures */
@@ -203,7 +203,10 @@ void wm_timelines_poll_some(wm_timelines *set, size_t count,
                             uint64_t now);
 /* busy(): number of timelines with entries. any(): there are some, or entries
  * may wait in a thread's slot; else a poll finds nothing. */
-size_t wm_timelines_busy(wm_timelines *set);
+static inline size_t wm_timelines_busy(const wm_timelines *set)
+{
+    return atomic_load_explicit(&set->busy, memory_order_relaxed);
+}
 bool wm_timelines_any(wm_timelines *set);
 
 /* The calling thread releases the runtime, or exits. Records the missing events

@@ -284,8 +284,9 @@ bool wm_timeline_poll_ripe(wm_timelines *set, wm_timeline *t, uint64_t now,
     if (!begun) {
         return false;
     }
-    /* One query: the batch behind a completed one seldom has completed. */
-    poll_queue(set, t, false, 1, &poll);
+    /* With many streams the batch behind a completed one seldom is complete. */
+    poll_queue(set, t, false,
+               wm_timelines_busy(set) > WM_POLLS_LEAST ? 1 : UINT_MAX, &poll);
     if (ripe && t->busy_polls > 0 && poll.queue.head == NULL) {
         /* The stream was busy a moment ago: an event, and no query. */
         t->busy_polls--;
