@@ -117,7 +117,6 @@ typedef struct wm_arena {
      * queued, or have been since. due: relaxed, read without the lock. */
     size_t laned_bytes, fences_at, fence_step;
     _Atomic bool fences_due;
-    size_t grown_bytes;     /* obtained while an oversize segment had room */
     wm_block *spare_blocks; /* spare records, chained by next_idle */
     void *record_chunks;    /* the allocations that records were made in */
     wm_slab *all_slabs;     /* all records ever made, chained by next_made */
@@ -246,10 +245,6 @@ wm_block *wm_arena_take_or_steal(wm_arena *arena, wm_lane *lane, size_t bytes,
 /* Moves the smallest wholly idle segment of a sibling that fits the request to
  * this arena; false: there is none. */
 bool wm_arena_steal_segment(wm_arena *arena, size_t bytes);
-/* Counts growth of an arena for a request that an oversize segment of a sibling
- * had room for. */
-void wm_arena_note_growth_beside(wm_arena *arena, size_t needed, size_t bytes);
-
 /* Called before growth passes the bound, and after the driver refused memory:
  * lets large requests of any size use an oversize segment with room for bytes;
  * or lets small requests use an idle segment for large ones, or large requests

@@ -288,10 +288,6 @@ wm_run_absorb_locked(wm_arena *arena, wm_block *block)
 /* Lets large requests of any size use an oversize segment in which the lane has
  * room for a large request of so many bytes; false: there is none. */
 bool wm_run_open_oversize_locked(wm_arena *arena, wm_lane *lane, size_t bytes);
-/* Counts bytes that were obtained for a run of needed bytes, or for no
- * particular request (0). */
-void wm_run_note_growth_locked(wm_arena *arena, wm_lane *lane, size_t needed,
-                               size_t bytes);
 /* True if a request of bytes may use idle runs of the segment without opening
  * it first, if it is an oversize one. */
 bool wm_run_suits(const wm_segment *segment, size_t bytes);

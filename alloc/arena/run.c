@@ -78,15 +78,13 @@ static inline wm_block *find_kind_locked(wm_arena *arena, wm_lane *lane,
 
 /* ---- oversize segments ------------------------------------------------ */
 
-/* A segment obtained for one large request serves small ones only after the
- * arena grew by 1 / PAYING_PART of its size for them instead: a few small
- * blocks that live long would keep it from serving a large request again.
- * Without PAYING_PART, 20 % more is held on a device at the peak of the bench's
- * tservers with lag 32. */
-enum { OVERSIZE_MIN = 64 << 20, SMALL_PART = 32, PAYING_PART = 16 };
+/* A segment obtained for one large request serves no smaller ones than a
+ * SMALL_PART-th of it before growth would pass the bound: a few small blocks
+ * that live long would keep it from serving a large request again. */
+enum { OVERSIZE_MIN = 64 << 20, SMALL_PART = 32 };
 
 /* All requests may use its runs, until it is wholly idle again. */
-static void open_oversize_locked(wm_arena *arena, wm_segment *segment)
+static void open_oversize_locked(wm_segment *segment)
 {
     for (wm_block *run = segment->first; run != NULL; run = run->after) {
         if (wm_run_is_idle(run)) {
@@ -95,7 +93,6 @@ static void open_oversize_locked(wm_arena *arena, wm_segment *segment)
         }
     }
     segment->oversize = false;
-    arena->grown_bytes = 0;
 }
 
 bool wm_run_open_oversize_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
@@ -105,18 +102,9 @@ bool wm_run_open_oversize_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
                         : NULL;
 
     if (run != NULL) {
-        open_oversize_locked(arena, run->segment);
+        open_oversize_locked(run->segment);
     }
     return run != NULL;
-}
-
-void wm_run_note_growth_locked(wm_arena *arena, wm_lane *lane, size_t needed,
-                               size_t bytes)
-{
-    if (needed > 0 && find_kind_locked(arena, wm_lane_look_locked(arena, lane),
-                                       WM_RUNS_OVERSIZE, needed) != NULL) {
-        arena->grown_bytes += bytes;
-    }
 }
 
 bool wm_run_suits(const wm_segment *segment, size_t bytes)
@@ -138,18 +126,9 @@ static inline wm_block *find_locked(wm_arena *arena, wm_lane *lane,
         return usual;
     }
     run = find_kind_locked(arena, lane, WM_RUNS_OVERSIZE, bytes);
-    if (wm_likely(run == NULL)) {
-        return usual;
-    }
-    if (wm_run_suits(run->segment, bytes)) {
-        return smaller(usual, run);
-    }
-    if (usual == NULL &&
-        arena->grown_bytes >= run->segment->bytes / PAYING_PART) {
-        open_oversize_locked(arena, run->segment);
-        return run;
-    }
-    return usual;
+    return wm_likely(run == NULL) || !wm_run_suits(run->segment, bytes)
+               ? usual
+               : smaller(usual, run);
 }
 
 /* ---- splits and merges ------------------------------------------------- */

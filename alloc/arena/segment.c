@@ -189,7 +189,6 @@ static bool grow_locked(wm_arena *arena, wm_lane *lane, void *base,
 
     atomic_fetch_add_explicit(&arena->siblings->grown, segment_bytes,
                               memory_order_relaxed);
-    wm_run_note_growth_locked(arena, lane, needed, segment_bytes);
     segment = wm_segment_join_locked(arena, base, segment_bytes, needed);
     if (segment == NULL) {
         return false;
@@ -317,16 +316,6 @@ wm_block *wm_arena_take_or_steal(wm_arena *arena, wm_lane *lane, size_t bytes,
         block = wm_arena_take(a, lane, bytes, WM_SPLIT_ALLOW, starved);
     }
     return block;
-}
-
-void wm_arena_note_growth_beside(wm_arena *arena, size_t needed, size_t bytes)
-{
-    for (wm_arena *a = wm_arena_next(arena, arena); a != arena;
-         a = wm_arena_next(arena, a)) {
-        wm_lock_acquire(&a->lock);
-        wm_run_note_growth_locked(a, &a->common, needed, bytes);
-        wm_lock_release(&a->lock);
-    }
 }
 
 /* ---- segments for requests of another sort ----------------------------- */

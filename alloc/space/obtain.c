@@ -386,9 +386,6 @@ static warm_status obtain(wm_space *space, struct wm_grow_request *request,
         (void)lose(space, request, base, bytes, bytes);
         return status;
     }
-    if (request->needed > 0) {
-        wm_arena_note_growth_beside(arena, request->needed, bytes);
-    }
     return WARM_OK;
 }
 

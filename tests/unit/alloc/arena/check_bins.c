@@ -206,33 +206,12 @@ WT_TEST(test_large_region_is_not_cut_to_pieces)
     end();
 }
 
-/* Small requests use a large segment once a 16th of its size was obtained
- * although it had room. */
-WT_TEST(test_large_region_is_not_left_idle_for_ever)
-{
-    begin(&(warm_options){.magazines = "off", .segment = 64 * KIB});
-    wt_ok(warm_free(take(64 * MIB)));
-    fill(64 * MIB);
-    ck_assert_uint_eq(stats().held_bytes.current, (64 + 4) * MIB);
-    ck_assert_uint_eq(count.obtained, 1 + 64);
-    empty();
-    /* After a large request they do not use it again. */
-    wt_ok(warm_free(take(64 * MIB)));
-    fill(4 * MIB);
-    ck_assert_uint_eq(count.obtained, 1 + 64);
-    fill(64 * KIB);
-    wt_ok(warm_free(take(64 * MIB)));
-    ck_assert_uint_eq(count.obtained, 1 + 64 + 1);
-    empty();
-    end();
-}
-
 static uint64_t stopped_clock(void)
 {
     return UINT64_C(1) << 40;
 }
 
-/* Nor is memory obtained beyond the bound while it has room. */
+/* A large region is left alone up to the bound, and no longer. */
 WT_TEST(test_B25_large_region_serves_small_requests_beyond_the_bound)
 {
     wm_clock_set(stopped_clock); /* the peak does not decay */
