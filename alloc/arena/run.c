@@ -134,11 +134,11 @@ static inline wm_block *find_locked(wm_arena *arena, wm_lane *lane,
 /* ---- splits and merges ------------------------------------------------- */
 
 /* True if a poll is worth more than splitting the run for bytes: the run is
- * much larger, and since the last miss more became pending than CUT_BYTES and
- * than a CUT_POLLS-th of the held bytes. With polls on misses only, the largest
- * runs are split to pieces while blocks that fit are complete but not polled:
- * the two traces of the bench then hold 15 % and 100 % more. */
-enum { CUT_POLLS = 64, CUT_BYTES = 1 << 20 };
+ * much larger, and since the last miss CUT_POLLS times these bytes became
+ * pending: a block that fits may be complete but not polled. Without that 1.39
+ * is held of the least, with 16 times 1.31, with 8 or 4 times 1.28 (base of
+ * make bench-held); the fewer, the more polls. */
+enum { CUT_POLLS = 8 };
 
 static inline bool is_bad_cut(const wm_arena *arena, const wm_block *run,
                               size_t bytes, enum wm_split split)
@@ -147,9 +147,7 @@ static inline bool is_bad_cut(const wm_arena *arena, const wm_block *run,
         run->bytes - bytes <= bytes / 8) {
         return false;
     }
-    return split == WM_SPLIT_FORBID ||
-           (arena->fresh_bytes > CUT_BYTES &&
-            arena->fresh_bytes > arena->stats.held_bytes.current / CUT_POLLS);
+    return split == WM_SPLIT_FORBID || arena->fresh_bytes > CUT_POLLS * bytes;
 }
 
 /* True if the neighbour, or null, can be merged with the run. */
