@@ -333,6 +333,32 @@ WT_LOOP_TEST(test_A7_counted_costs_stay_within_their_bounds, PATHS)
     WITHIN(meta);
 }
 
+/* Log-uniform sizes from 4 KiB to 4 MiB, 64 of them live, as in the bench's
+ * mixed: nearly all requests of at most 256 KiB take no lock, although the
+ * thread caches a few MiB. */
+WT_TEST(test_B25_small_requests_among_large_ones_are_hits)
+{
+    unsigned hits = 0, all = 0;
+
+    for (unsigned i = 0; i < WARM; i++) {
+        uint64_t random = wt_random(&random_state);
+        uint64_t sixteenths = (random >> 32) % 160, before;
+        size_t bytes = (size_t)4096 << (sixteenths / 16);
+        void **slot = &live[random % LIVE];
+
+        bytes += bytes / 16 * (sixteenths % 16);
+        wt_ok(warm_free(*slot));
+        before = wm_lock_taken();
+        wt_ok(warm_pinned_alloc(runtime, bytes, slot));
+        if (i >= WARM / 2 && bytes <= (256 << 10)) {
+            hits += wm_lock_taken() == before;
+            all++;
+        }
+    }
+    wt_require(20 * hits >= 19 * all, "only %u of %u are hits", hits, all);
+    ck_assert_uint_lt(wt_pinned_stats(runtime).cached_bytes, 8 << 20);
+}
+
 /* The counters count: or all of the above would hold of anything. */
 static int never(void *context, warm_stream by)
 {

@@ -176,8 +176,8 @@ WT_TEST(test_B4_B12_poll_beside_a_slow_one_takes_back_what_has_passed)
 
 /* ---- many streams ------------------------------------------------------ */
 
-enum { MANY = 3 * WM_POLLS_LEAST };
-static warm_stream many[MANY];
+enum { CROWD = 3 * WM_POLLS_LEAST };
+static warm_stream many[CROWD];
 
 static uint64_t queries_of(void (*poll)(wm_timelines *set))
 {
@@ -190,7 +190,7 @@ static uint64_t queries_of(void (*poll)(wm_timelines *set))
 /* Streams that complete nothing, each with a pending block. */
 static void begin_many(void)
 {
-    for (int i = 0; i < MANY; i++) {
+    for (int i = 0; i < CROWD; i++) {
         make_stream(&many[i]);
         wt_stop(runtime, many[i]);
         wt_free_used(take(), many[i]);
@@ -200,11 +200,11 @@ static void begin_many(void)
 
 static void end_many(void)
 {
-    for (int i = 0; i < MANY; i++) {
+    for (int i = 0; i < CROWD; i++) {
         wt_go(runtime, many[i]);
     }
     poll_leaves(0);
-    for (int i = 0; i < MANY; i++) {
+    for (int i = 0; i < CROWD; i++) {
         destroy_unannounced(many[i]);
     }
 }
@@ -214,17 +214,17 @@ static void end_many(void)
 WT_TEST(test_B25_streams_are_polled_in_turn_as_events_are_recorded)
 {
     begin_many();
-    ck_assert_uint_eq(pending(), MANY);
-    ck_assert_uint_eq(queries_of(wm_timelines_poll_queued), MANY);
+    ck_assert_uint_eq(pending(), CROWD);
+    ck_assert_uint_eq(queries_of(wm_timelines_poll_queued), CROWD);
     ck_assert_uint_eq(queries_of(wm_timelines_poll_due), WM_POLLS_LEAST);
     free_many(20, many[0]);
     ck_assert_uint_eq(queries_of(wm_timelines_poll_due), WM_POLLS_LEAST + 10);
     ck_assert_uint_eq(queries_of(wm_timelines_poll_due), WM_POLLS_LEAST);
-    ck_assert_uint_eq(pending(), MANY + 20);
-    for (int i = 0; i < MANY; i++) {
+    ck_assert_uint_eq(pending(), CROWD + 20);
+    for (int i = 0; i < CROWD; i++) {
         wt_go(runtime, many[i]);
     }
-    for (int i = 0; i < MANY / WM_POLLS_LEAST; i++) {
+    for (int i = 0; i < CROWD / WM_POLLS_LEAST; i++) {
         wm_timelines_poll_due(timelines());
     }
     ck_assert_uint_eq(pending(), 0);
@@ -247,14 +247,14 @@ WT_TEST(test_B25_a_miss_polls_every_stream_beyond_the_bound)
     wt_peak_at(group, (size_t)1 << 30);
     before = wt_calls(runtime, "event_passed");
     other = wt_pinned(runtime, (size_t)8 << 20);
-    ck_assert_uint_lt(wt_calls(runtime, "event_passed") - before, MANY);
+    ck_assert_uint_lt(wt_calls(runtime, "event_passed") - before, CROWD);
     ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count,
                       obtained + 1);
     wt_go(runtime, stream);
     wt_peak_at(group, 0);
     before = wt_calls(runtime, "event_passed");
     ck_assert_ptr_eq(wt_pinned(runtime, (size_t)8 << 20), large);
-    ck_assert_uint_ge(wt_calls(runtime, "event_passed") - before, MANY);
+    ck_assert_uint_ge(wt_calls(runtime, "event_passed") - before, CROWD);
     ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count,
                       obtained + 1);
     wt_ok(warm_free(large));
