@@ -497,7 +497,7 @@ void wm_arena_init(wm_arena *arena, struct wm_arena_group *group, int node)
     arena->group = group;
     arena->node = node;
     arena->grain = WM_PAGE;
-    arena->fences_at = arena->fence_step = WM_FENCES_NEVER;
+    arena->fence_step = WM_FENCES_NEVER;
     for (int kind = 0; kind < WM_RUN_KINDS; kind++) {
         arena->common.idle[kind].bins = &arena->common_bins[kind];
     }

@@ -112,10 +112,10 @@ typedef struct wm_arena {
      * read without the lock. */
     wm_lane *fresh_head, *fresh_tail;
     _Atomic unsigned fresh_lanes;
-    /* Bytes of idle runs in lanes. Fences are due (stream_lane.h) when they
-     * reach fences_at: fence_step above what they were when fences were last
-     * queued, or have been since. due: relaxed, read without the lock. */
-    size_t laned_bytes, fences_at, fence_step;
+    /* Bytes of idle runs in lanes, and the least of them since fences were last
+     * queued. Fences are due (stream_lane.h) when there are fence_step more
+     * than that. due: relaxed, read without the lock. */
+    size_t laned_bytes, laned_least, fence_step;
     _Atomic bool fences_due;
     wm_block *spare_blocks; /* spare records, chained by next_idle */
     void *record_chunks;    /* the allocations that records were made in */
@@ -248,7 +248,9 @@ bool wm_arena_steal_segment(wm_arena *arena, size_t bytes);
 /* Called before growth passes the bound, and after the driver refused memory:
  * lets large requests of any size use an oversize segment with room for bytes;
  * or lets small requests use an idle segment for large ones, or large requests
- * one for small ones. False: there is none. */
+ * one for small ones; an oversize segment is for large ones again once it is
+ * idle. False: the lane can use none now; but one of another lane may have been
+ * opened, whose stream the request's stream can wait for. */
 bool wm_arena_open(wm_arena *arena, wm_lane *lane, size_t bytes);
 
 /* Ends a caller's ownership of a FREEING block: it becomes IDLE, PENDING, or

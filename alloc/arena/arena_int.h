@@ -45,13 +45,18 @@ static inline void wm_count_locked(_Atomic unsigned *count, int change)
 
 /* Puts a lane at the end of the queue of lanes with new runs. */
 void wm_lane_renew_locked(wm_arena *arena, wm_lane *lane);
-/* A run is about to be freed to a lane other than the common one. */
+/* A run is about to be freed to a lane other than the common one. A run as
+ * large as the step waits for a second one: else a stream that frees and
+ * allocates one such block in turn would get a fence at each free. */
 static inline void wm_lane_note_put_locked(wm_arena *arena, const wm_block *run)
 {
-    if (arena->laned_bytes + arena->fence_step < arena->fences_at) {
-        arena->fences_at = arena->laned_bytes + arena->fence_step;
+    size_t step = arena->fence_step, grown;
+
+    if (arena->laned_bytes < arena->laned_least) {
+        arena->laned_least = arena->laned_bytes;
     }
-    if (wm_unlikely(arena->laned_bytes + run->bytes >= arena->fences_at)) {
+    grown = arena->laned_bytes - arena->laned_least;
+    if (wm_unlikely(grown + run->bytes >= step) && grown >= run->bytes) {
         atomic_store_explicit(&arena->fences_due, true, memory_order_relaxed);
     }
     wm_lane_renew_locked(arena, run->lane);
@@ -92,6 +97,26 @@ static inline wm_lane *wm_lane_in_locked(wm_arena *arena, wm_lane *lane)
     return in != &arena->common || lane == NULL || lane == in
                ? in
                : wm_lane_make_beside_locked(arena, lane);
+}
+
+/* ---- figures ------------------------------------------------------------- */
+
+static inline void wm_stat_raise(warm_stat *stat, uint64_t highest)
+{
+    if ((int64_t)highest > (int64_t)stat->peak) {
+        stat->peak = highest;
+    }
+}
+static inline void wm_stat_add(warm_stat *stat, uint64_t n)
+{
+    stat->current += n;
+    stat->allocated += n;
+    wm_stat_raise(stat, stat->current);
+}
+static inline void wm_stat_sub(warm_stat *stat, uint64_t n)
+{
+    stat->current -= n;
+    stat->freed += n;
 }
 
 /* ---- run.c --------------------------------------------------------------- */
@@ -285,6 +310,9 @@ wm_run_absorb_locked(wm_arena *arena, wm_block *block)
     wm_run_move(next, NULL);
     wm_record_give_locked(arena, next);
 }
+/* Makes an idle segment, whose run is in no bin, one for small requests or one
+ * for large ones, and counts it there. */
+void wm_run_set_sort_locked(wm_arena *arena, wm_segment *segment, bool small);
 /* Lets large requests of any size use an oversize segment in which the lane has
  * room for a large request of so many bytes; false: there is none. */
 bool wm_run_open_oversize_locked(wm_arena *arena, wm_lane *lane, size_t bytes);
@@ -383,8 +411,6 @@ void wm_arena_note_part_locked(wm_arena *arena, wm_segment *segment,
 /* Counts the move of a segment to a sibling. The caller holds both locks. */
 void wm_arena_note_move_locked(wm_arena *from, wm_arena *to,
                                const wm_segment *segment);
-/* Counts a segment that is about to serve requests of the other sort. */
-void wm_arena_note_sort_locked(wm_arena *arena, const wm_segment *segment);
 
 /* ---- segment.c ----------------------------------------------------------- */
 

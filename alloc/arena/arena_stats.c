@@ -13,32 +13,12 @@
 
 /* One thread may count a free before another has counted the allocation:
  * current may wrap below 0 in between. */
-static void stat_raise(warm_stat *stat, uint64_t highest)
-{
-    if ((int64_t)highest > (int64_t)stat->peak) {
-        stat->peak = highest;
-    }
-}
-
-static void stat_add(warm_stat *stat, uint64_t n)
-{
-    stat->current += n;
-    stat->allocated += n;
-    stat_raise(stat, stat->current);
-}
-
-static void stat_sub(warm_stat *stat, uint64_t n)
-{
-    stat->current -= n;
-    stat->freed += n;
-}
-
 static void stat_change(warm_stat *stat, int64_t change)
 {
     if (change >= 0) {
-        stat_add(stat, (uint64_t)change);
+        wm_stat_add(stat, (uint64_t)change);
     } else {
-        stat_sub(stat, (uint64_t)-change);
+        wm_stat_sub(stat, (uint64_t)-change);
     }
 }
 
@@ -64,12 +44,12 @@ void wm_arena_note_pending_locked(wm_arena *arena, int64_t count, int64_t bytes)
         wm_claim_raise(&arena->siblings->pending[1]);
     }
     if (count >= 0) {
-        stat_add(&arena->stats.pending, (uint64_t)count);
-        stat_add(&arena->stats.pending_bytes, (uint64_t)bytes);
+        wm_stat_add(&arena->stats.pending, (uint64_t)count);
+        wm_stat_add(&arena->stats.pending_bytes, (uint64_t)bytes);
         arena->fresh_bytes += (size_t)bytes;
     } else {
-        stat_sub(&arena->stats.pending, (uint64_t)-count);
-        stat_sub(&arena->stats.pending_bytes, (uint64_t)-bytes);
+        wm_stat_sub(&arena->stats.pending, (uint64_t)-count);
+        wm_stat_sub(&arena->stats.pending_bytes, (uint64_t)-bytes);
     }
 }
 
@@ -144,15 +124,6 @@ void wm_arena_note_move_locked(wm_arena *from, wm_arena *to,
 
     stat_move(&from->stats.segments, &to->stats.segments, 1);
     stat_move(&from->stats.held_bytes, &to->stats.held_bytes, segment->bytes);
-    stat_move(&out->segments, &in->segments, 1);
-    stat_move(&out->held_bytes, &in->held_bytes, segment->bytes);
-}
-
-void wm_arena_note_sort_locked(wm_arena *arena, const wm_segment *segment)
-{
-    wm_figures *out = &arena->figures[!segment->small];
-    wm_figures *in = &arena->figures[segment->small];
-
     stat_move(&out->segments, &in->segments, 1);
     stat_move(&out->held_bytes, &in->held_bytes, segment->bytes);
 }

@@ -167,26 +167,27 @@ void wm_economy_look(struct wm_arena_group *group)
     (void)look(group);
 }
 
-/* For a request on the stream of lane. What other streams have freed and may
- * still use is as good as pending, but for now only: most of it will have
- * passed at the next request. Remembered in the peak, as pending blocks are, it
- * would allow as much again. */
-static size_t bound_for(struct wm_arena_group *group, const wm_lane *lane)
+/* For a request of an arena, on the stream of lane. What other streams have
+ * freed and may still use is as good as pending, but for now only: most of it
+ * will have passed at the next request. Remembered in the peak, as pending
+ * blocks are, it would allow as much again. A private pool uses nothing of
+ * them. */
+static size_t bound_for(const wm_arena *arena, const wm_lane *lane)
 {
+    struct wm_arena_group *group = arena->group;
     wm_economy *e = &group->economy;
+    bool laned = lane != NULL && arena->pool == NULL;
     size_t needed =
-        look(group) +
-        (lane != NULL ? wm_lanes_idle_beside(group->arenas, lane) : 0);
+        look(group) + (laned ? wm_lanes_idle_beside(group->arenas, lane) : 0);
     size_t peak = get(&e->peak);
 
     peak = peak > needed ? peak : needed;
     return peak + part_of(peak, e->slack) + WM_ECONOMY_FLOOR;
 }
 
-bool wm_economy_allows(struct wm_arena_group *group, const wm_lane *lane,
-                       size_t held)
+bool wm_economy_allows(const wm_arena *arena, const wm_lane *lane, size_t held)
 {
-    return held <= bound_for(group, lane);
+    return held <= bound_for(arena, lane);
 }
 
 void wm_economy_note_growth(wm_arena *arena, const wm_lane *lane, size_t bytes,
@@ -199,7 +200,7 @@ void wm_economy_note_growth(wm_arena *arena, const wm_lane *lane, size_t bytes,
     if (ahead) {
         atomic_fetch_add_explicit(&e->ahead, bytes, memory_order_relaxed);
     }
-    bound = bound_for(arena->group, lane);
+    bound = bound_for(arena, lane);
     if (held > bound) {
         wm_lock_acquire(&arena->lock);
         arena->stats.above_bound += held - bound < bytes ? held - bound : bytes;

@@ -87,10 +87,11 @@ bool wm_economy_is_idle(const wm_economy *economy, const wm_share *share);
 /* Adds up what is needed now, and raises or decays the peak. Takes the lock of
  * each arena. */
 void wm_economy_look(struct wm_arena_group *group);
-/* Whether the space may hold so many bytes before anything idle is tried. Takes
- * the lock of each arena. lane: of the request, or null; what other lanes have
- * idle counts as needed now, and is not remembered in the peak. */
-bool wm_economy_allows(struct wm_arena_group *group, const struct wm_lane *lane,
+/* Whether the space may hold so many bytes before anything idle is tried, for a
+ * request of an arena. Takes the lock of each arena. lane: of the request, or
+ * null; what other lanes have idle counts as needed now, and is not remembered
+ * in the peak. */
+bool wm_economy_allows(const struct wm_arena *arena, const struct wm_lane *lane,
                        size_t held);
 /* The arena has obtained bytes, ahead of demand or for a block that has been
  * allocated, of the stream of lane or of none; the space holds so many now.

@@ -170,7 +170,7 @@ void wm_lane_note_fences(wm_arena *arena, size_t step)
     wm_lock_acquire(&arena->lock);
     atomic_store_explicit(&arena->fences_due, false, memory_order_relaxed);
     arena->fence_step = step;
-    arena->fences_at = arena->laned_bytes + step;
+    arena->laned_least = arena->laned_bytes;
     wm_lock_release(&arena->lock);
 }
 

@@ -32,7 +32,7 @@
 
 struct wm_arena;
 
-/* fence_step of an arena whose lanes get no fences. */
+/* fence_step of an arena whose lanes get no fences before the first miss. */
 #define WM_FENCES_NEVER (SIZE_MAX / 4)
 
 enum { WM_SIBLINGS = WM_RANK_ARENA_LAST - WM_RANK_ARENA + 1 };

@@ -95,6 +95,18 @@ static void open_oversize_locked(wm_segment *segment)
     segment->oversize = false;
 }
 
+void wm_run_set_sort_locked(wm_arena *arena, wm_segment *segment, bool small)
+{
+    wm_figures *out = &arena->figures[!segment->small];
+    wm_figures *in = &arena->figures[!small];
+
+    wm_stat_sub(&out->segments, 1);
+    wm_stat_sub(&out->held_bytes, segment->bytes);
+    wm_stat_add(&in->segments, 1);
+    wm_stat_add(&in->held_bytes, segment->bytes);
+    segment->small = small;
+}
+
 bool wm_run_open_oversize_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
 {
     wm_block *run = bytes > arena->small_max
@@ -253,9 +265,13 @@ static inline __attribute__((always_inline)) void join_locked(wm_arena *arena,
         wm_run_absorb_locked(arena, block);
     }
     if (wm_run_is_segment(block)) {
-        block->segment->oversize =
-            block->segment->dedicated && block->bytes >= OVERSIZE_MIN;
-        block->segment->idle_since_ns = wm_clock_ns();
+        wm_segment *segment = block->segment;
+
+        segment->oversize = segment->dedicated && block->bytes >= OVERSIZE_MIN;
+        if (wm_unlikely(segment->oversize && segment->small)) {
+            wm_run_set_sort_locked(arena, segment, false);
+        }
+        segment->idle_since_ns = wm_clock_ns();
     }
     wm_run_link(block);
 }

@@ -320,19 +320,26 @@ wm_block *wm_arena_take_or_steal(wm_arena *arena, wm_lane *lane, size_t bytes,
 
 /* ---- segments for requests of another sort ----------------------------- */
 
-/* The smallest idle segment for requests of the other sort, or null. */
+/* The smallest idle segment for requests of the other sort: one that the lane
+ * may use, else one of another lane; or null. */
 static wm_segment *find_other_sort_locked(const wm_arena *arena,
-                                          const wm_lane *lane, size_t bytes)
+                                          const wm_lane *lane, size_t bytes,
+                                          bool *usable)
 {
     bool small = bytes <= arena->small_max;
     wm_segment *best = NULL;
 
+    *usable = false;
     for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
         if (s->small != small && s->bytes >= bytes &&
-            (best == NULL || s->bytes < best->bytes) &&
-            wm_run_is_segment(s->first) &&
-            wm_run_may_have(arena, lane, s->first)) {
-            best = s;
+            wm_run_is_segment(s->first) && wm_run_is_idle(s->first)) {
+            bool mine = wm_run_may_have(arena, lane, s->first);
+
+            if (best == NULL || mine > *usable ||
+                (mine == *usable && s->bytes < best->bytes)) {
+                best = s;
+                *usable = mine;
+            }
         }
     }
     return best;
@@ -342,26 +349,25 @@ static wm_segment *find_other_sort_locked(const wm_arena *arena,
 static void change_sort_locked(wm_arena *arena, wm_segment *segment)
 {
     wm_run_unlink(segment->first);
-    wm_arena_note_sort_locked(arena, segment);
-    segment->small = !segment->small;
-    segment->dedicated = segment->oversize = false;
+    wm_run_set_sort_locked(arena, segment, !segment->small);
+    segment->oversize = false;
     wm_run_link(segment->first);
 }
 
 bool wm_arena_open(wm_arena *arena, wm_lane *lane, size_t bytes)
 {
     wm_segment *segment = NULL;
-    bool open;
+    bool open, usable = false;
 
     wm_lock_acquire(&arena->lock);
     lane = wm_lane_look_locked(arena, lane);
     open = wm_run_open_oversize_locked(arena, lane, bytes);
     if (!open && wm_arena_is_sorted(arena)) {
-        segment = find_other_sort_locked(arena, lane, bytes);
+        segment = find_other_sort_locked(arena, lane, bytes, &usable);
     }
     if (segment != NULL) {
         change_sort_locked(arena, segment);
     }
     wm_lock_release(&arena->lock);
-    return open || segment != NULL;
+    return open || usable;
 }

@@ -97,12 +97,13 @@ static void record_event(wm_timelines *set, const wm_pending_stream *slot,
     } else {
         status =
             wm_event_pool_take(set->events, cycle->t->device, &cycle->event);
-        atomic_fetch_add_explicit(&set->recorded, 1, memory_order_relaxed);
     }
     if (status == WARM_OK) {
         status = wm_driver_event_mark(set->driver, cycle->event,
                                       cycle->t->stream, &capture);
         cycle->closed = status == WARM_OK && capture == WM_CAPTURE_NONE;
+        atomic_fetch_add_explicit(&set->recorded, cycle->closed,
+                                  memory_order_relaxed);
     }
     if (cycle->event != NULL && !cycle->closed && cycle->completed == 0) {
         wm_event_pool_put(set->events, cycle->t->device, cycle->event);

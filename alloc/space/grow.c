@@ -59,7 +59,7 @@ bool wm_growth_is_within_bound(wm_space *space, const wm_request *request)
     held = space->growth.held + space->growth.coming;
     wm_lock_release(&space->growth.lock);
     return wm_economy_allows(
-        &space->group, request->lane,
+        request->arena, request->lane,
         held + growth_bytes(space, request->arena,
                             wm_size_run_bytes(request->bytes)));
 }

@@ -165,9 +165,10 @@ static bool poll_few(climb *c)
     return false;
 }
 
-/* All streams for which frees are queued, and those for which this thread has
- * batched some: with more than a few streams most of its frees are there. */
-static bool poll_all(climb *c)
+/* The streams for which frees are queued, and those for which this thread has
+ * batched some: with more than a few streams most of its frees are there. All
+ * of them, unless growth is free: then as many as are worth it. */
+static bool poll_streams(climb *c)
 {
     wm_timelines *timelines = c->space->group.timelines;
 
@@ -313,6 +314,13 @@ static bool grow(climb *c)
     if (obtain(c)) {
         return true;
     }
+    if ((c->never & ABOVE) != 0) { /* poll_streams() has left some out */
+        wm_timelines_poll_queued(c->space->group.timelines);
+        wm_space_log_lost(c->space);
+        if (take_or_steal(c)) {
+            return true;
+        }
+    }
     for (int i = 0; more && i < RECLAIMS; i++) {
         more = wm_space_reclaim(c->space, c->request, true, &c->block);
         more |= wm_growth_moves(&c->space->growth, &gained);
@@ -408,10 +416,11 @@ static const struct rung {
     {poll_few, POLLED | QUIET},
     {take_any_fit, POLLED | QUIET},
     {steal, POLLED | AGED | QUIET},
-    {check_bound, POLLED | AGED},
-    {poll_all, POLLED | QUIET},
-    {steal, POLLED | LANED | QUIET}, /* what poll_all released to siblings */
+    {check_bound, POLLED},
+    {poll_streams, POLLED | QUIET},
+    {steal, POLLED | LANED | QUIET}, /* what that released to siblings */
     {poll_and_decay, AGED | WORK | TAG},
+    {check_bound, AGED},
     {carve, POLLED | AGED | ABOVE | QUIET},
     {reclaim, POLLED | ABOVE | QUIET | TAG},
     {refuse_in_backoff, POLLED | AGED | SPARED | WORK},

@@ -406,6 +406,11 @@ void wm_lanes_cover_slow(wm_arena *arena)
     size_t polls = wm_lane_fresh(arena);
     wm_quiet quiet;
 
+    /* Relaxed: one of the threads that free queues the fences. */
+    if (!atomic_exchange_explicit(&arena->fences_due, false,
+                                  memory_order_relaxed)) {
+        return;
+    }
     if (atomic_load_explicit(&registry->owners, memory_order_relaxed) < 2) {
         wm_lane_note_fences(arena, fence_step(arena));
         return; /* no other stream could use it */

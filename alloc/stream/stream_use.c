@@ -161,10 +161,11 @@ warm_status wm_stream_use_record_event(wm_timelines *set, wm_stream_use *use,
     }
     if (event == NULL) {
         status = wm_event_pool_take(set->events, t->device, &event);
-        atomic_fetch_add_explicit(&set->recorded, 1, memory_order_relaxed);
     }
     if (status == WARM_OK) {
         status = wm_driver_event_mark(set->driver, event, t->stream, capture);
+        atomic_fetch_add_explicit(&set->recorded, status == WARM_OK,
+                                  memory_order_relaxed);
     }
     /* A use that has its event may be shared by now, and is not written. */
     if (use->event == NULL && event != NULL) {

@@ -100,9 +100,6 @@ struct wm_timelines {
     /* Windows that polls visited since the count was last read. Relaxed: a
      * figure for the cost of polling. */
     _Atomic uint64_t visits;
-    /* Events recorded for batches; and how many there were at the last call of
-     * wm_timelines_poll_due(). Relaxed: estimates. */
-    _Atomic uint64_t recorded, recorded_before;
     /* An adopted stream that was found capturing while no capture was known, or
      * null; the bytes of its batch; and whether that was logged. Relaxed: used
      * for one message. */
@@ -113,6 +110,9 @@ struct wm_timelines {
      * looked up its own wrote it. */
     _Atomic bool any_per_thread;
     wm_lock lock;
+    /* Events recorded for batches since the last round. Relaxed: an estimate.
+     */
+    _Atomic size_t recorded;
     /* lock timelines */
     wm_timeline *by_id[WM_TIMELINE_BUCKETS];   /* without retired streams */
     wm_timeline *by_name[WM_TIMELINE_BUCKETS]; /* the same; by the address */
@@ -121,6 +121,7 @@ struct wm_timelines {
     _Atomic size_t busy; /* length of that list; relaxed, read without lock */
     /* Rounds of polling: begun, finished, and the last of every stream. */
     uint64_t begun, finished, complete;
+    unsigned waiting; /* threads that wait to begin a round of every stream */
     wm_breaking *breaking;         /* driver calls that would break captures */
     wm_named_query *named_queries; /* of streams that are not announced */
     wm_cond driver_call_over;      /* one of these calls or queries has ended */

@@ -306,27 +306,35 @@ void wm_timelines_poll(wm_timelines *set)
     wm_timelines_poll_queued(set);
 }
 
-/* One round at a time, of at most so many streams. Returns at once if a round
- * that began after the call has finished, and polled every stream or was not
- * asked to. */
-static void poll_round(wm_timelines *set, size_t most)
+/* One round at a time: of every stream, or of half as many as events were
+ * recorded since the last one, and a few. Returns at once if a round that began
+ * after the call has finished, and polled every stream or was not asked to. */
+static void poll_round(wm_timelines *set, bool all)
 {
-    const uint64_t *last = most < SIZE_MAX ? &set->finished : &set->complete;
+    const uint64_t *last = all ? &set->complete : &set->finished;
     wm_timeline *t = NULL;
+    size_t recorded;
     uint64_t round;
 
     wm_lock_acquire(&set->lock);
     round = set->begun + 1;
+    set->waiting += all;
     while (set->begun != set->finished && *last < round) {
         wm_cond_wait(&set->round_over, &set->lock);
     }
+    set->waiting -= all;
     if (*last >= round) {
         wm_lock_release(&set->lock);
         return;
     }
     round = ++set->begun;
+    /* A thread that waits for a round of every stream shall wait for one. */
+    all = all || set->waiting > 0;
+    recorded =
+        atomic_exchange_explicit(&set->recorded, 0, memory_order_relaxed);
     wm_lock_release(&set->lock);
-    while (most-- > 0 && (t = wm_timeline_next_busy(set, round)) != NULL) {
+    for (size_t most = all ? SIZE_MAX : recorded / 2 + WM_POLLS_LEAST;
+         most > 0 && (t = wm_timeline_next_busy(set, round)) != NULL; most--) {
         wm_timeline_end_turn(set, t, poll_all(set, t));
     }
     wm_lock_acquire(&set->lock);
@@ -338,16 +346,12 @@ static void poll_round(wm_timelines *set, size_t most)
 
 void wm_timelines_poll_queued(wm_timelines *set)
 {
-    poll_round(set, SIZE_MAX);
+    poll_round(set, true);
 }
 
 void wm_timelines_poll_due(wm_timelines *set)
 {
-    uint64_t now = atomic_load_explicit(&set->recorded, memory_order_relaxed);
-    uint64_t before = atomic_exchange_explicit(&set->recorded_before, now,
-                                               memory_order_relaxed);
-
-    poll_round(set, (size_t)(now - before) / 2 + WM_POLLS_LEAST);
+    poll_round(set, false);
 }
 
 /* wm_timelines_poll_some() leaves t to the threads that hold uses for it. */

@@ -178,8 +178,10 @@ WT_TEST(test_B25_growth_is_free_up_to_the_bound)
 
     for (size_t i = 0; i < sizeof peaks / sizeof *peaks; i++) {
         wt_peak_at(group(), peaks[i]);
-        ck_assert(wm_economy_allows(group(), NULL, bound_of(peaks[i])));
-        ck_assert(!wm_economy_allows(group(), NULL, bound_of(peaks[i]) + 1));
+        ck_assert(wm_economy_allows(wm_group_arena(group(), 0), NULL,
+                                    bound_of(peaks[i])));
+        ck_assert(!wm_economy_allows(wm_group_arena(group(), 0), NULL,
+                                     bound_of(peaks[i]) + 1));
     }
 }
 
@@ -342,9 +344,9 @@ WT_TEST(test_B25_memory_of_other_streams_is_needed_for_the_moment)
     lane = device->arenas->lanes; /* the second one's: the last made */
     ck_assert_uint_eq(wm_lanes_idle_beside(device->arenas, lane), 80 * MIB);
     wt_peak_at(device, 0);
-    ck_assert(wm_economy_allows(device, lane, bound_of(80 * MIB)));
-    ck_assert(!wm_economy_allows(device, lane, bound_of(80 * MIB) + 1));
-    ck_assert(!wm_economy_allows(device, NULL, bound_of(0) + 1));
+    ck_assert(wm_economy_allows(device->arenas, lane, bound_of(80 * MIB)));
+    ck_assert(!wm_economy_allows(device->arenas, lane, bound_of(80 * MIB) + 1));
+    ck_assert(!wm_economy_allows(device->arenas, NULL, bound_of(0) + 1));
     ck_assert_uint_eq(atomic_load(&device->economy.peak), 0);
     wm_economy_note_growth(device->arenas, lane, 10, bound_of(80 * MIB), false);
     ck_assert_uint_eq(wt_device_stats(runtime).above_bound, 0);

@@ -287,7 +287,7 @@ WT_TEST(test_small_requests_have_segments_of_their_own)
 }
 
 /* An idle segment, but no other, serves requests of the other sort once it is
- * opened; and the first sort again, once it is idle again. */
+ * opened; and the first sort again, once it is opened for that. */
 WT_TEST(test_B25_C3_an_idle_segment_changes_its_sort)
 {
     wm_block *large, *rest, *small;
@@ -300,8 +300,8 @@ WT_TEST(test_B25_C3_an_idle_segment_changes_its_sort)
     bed_give(rest);
     ck_assert_ptr_null(try(a, PART));
     ck_assert(!wm_arena_open(&arena, a, SEGMENT + 4096));
-    ck_assert(!wm_arena_open(&arena, b, PART)); /* of another stream */
-    ck_assert(wm_arena_open(&arena, a, PART));
+    ck_assert(!wm_arena_open(&arena, b, PART)); /* of another stream, */
+    ck_assert_ptr_null(try(b, PART)); /* which it would have to wait for */
     ck_assert(wm_arena_check(&arena));
     ck_assert_uint_eq(arena.figures[0].held_bytes.current, SEGMENT);
     ck_assert_uint_eq(arena.figures[1].held_bytes.current, 0);
@@ -316,6 +316,11 @@ WT_TEST(test_B25_C3_an_idle_segment_changes_its_sort)
     ck_assert_uint_eq(arena.stats.segments.current, 1);
     ck_assert_uint_eq(arena.figures[0].segments.current, 0);
     ck_assert_uint_eq(arena.figures[1].segments.current, 1);
+    /* It was for both, one after the other. */
+    ck_assert_uint_eq(arena.figures[0].held_bytes.peak, SEGMENT);
+    ck_assert_uint_eq(arena.figures[1].held_bytes.peak, SEGMENT);
+    ck_assert_uint_eq(arena.figures[1].segments.allocated, 2);
+    ck_assert_uint_eq(arena.figures[1].segments.freed, 1);
 }
 
 /* The smallest that fits; one that was obtained for one large request, too. */
@@ -341,6 +346,9 @@ WT_TEST(test_B25_C3_the_smallest_idle_segment_changes_its_sort)
     bed_give(small);
     ck_assert(wm_arena_open(&arena, a, LARGE));
     bed_give(try(a, LARGE));
+    second = try(a, 2 * SEGMENT); /* which has been idle again */
+    ck_assert_ptr_nonnull(second);
+    bed_give(second);
 }
 
 static bool fences_due(void)
@@ -373,11 +381,25 @@ WT_TEST(test_C1_fences_are_due_when_lanes_have_grown)
     /* From the least on, which was one part. */
     bed_give(block[1]);
     ck_assert(fences_due());
-    /* It is what all lanes have. */
+    /* Nor does a run of twice the step, until as much is idle beside it: in all
+     * lanes. */
     wm_lane_note_fences(&arena, 2 * PART);
+    for (int i = 0; i < 8; i++) {
+        common = try(b, SEGMENT);
+        bed_give(common);
+        ck_assert(!fences_due());
+    }
+    for (int i = 0; i < 3; i++) {
+        block[i] = try(a, PART);
+    }
     common = try(b, SEGMENT);
-    bed_give(common);
+    for (int i = 0; i < 3; i++) {
+        bed_give(block[i]);
+    }
     ck_assert(fences_due());
+    wm_lane_note_fences(&arena, 2 * PART);
+    bed_give(common);
+    ck_assert(!fences_due());
     /* What has become common has left the lanes. */
     wm_lane_note_fences(&arena, 2 * PART);
     pass(a);

@@ -609,6 +609,7 @@ WT_TEST(test_C6_B14_figures_are_sums_over_siblings)
     void *block;
 
     begin((warm_options){.segment = 4 * MIB});
+    wt_peak_at(&space()->group, 128 * MIB); /* growth is free */
     other_leaves(3 * MIB, SIZE, true);
     wt_ok(warm_stream_synchronize(runtime, its));
     block = take(mine, 3 * MIB);

@@ -207,18 +207,25 @@ WT_TEST(test_C1_frees_of_little_record_no_event)
     end_two();
 }
 
-WT_TEST(test_C1_streams_with_enough_of_their_own_record_no_event)
+/* Blocks that are smaller than what is fenced at once, and larger. */
+WT_LOOP_TEST(test_C1_streams_with_enough_of_their_own_record_no_event, 2)
 {
     enum { OFTEN = 400 };
+    size_t bytes = (size_t)(_i == 0 ? 2 : 8) << 20;
     uint64_t before;
+    void *own[2];
 
     begin_two();
+    for (int i = 0; i < 2; i++) {
+        own[i] = take(stream[i], bytes);
+    }
+    wt_free_all(own, 2);
     for (int i = 0; i < 2 * OFTEN; i++) {
-        wt_ok(warm_free(take(stream[i % 2], (size_t)2 << 20)));
+        wt_ok(warm_free(take(stream[i % 2], bytes)));
     }
     before = event_calls();
     for (int i = 0; i < OFTEN; i++) {
-        wt_ok(warm_free(take(stream[i % 2], (size_t)2 << 20)));
+        wt_ok(warm_free(take(stream[i % 2], bytes)));
     }
     ck_assert_uint_eq(event_calls(), before);
     end_two();

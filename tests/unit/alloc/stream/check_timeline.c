@@ -262,6 +262,31 @@ WT_TEST(test_B25_a_miss_polls_every_stream_beyond_the_bound)
     end_many();
 }
 
+/* Nor is a request refused while the block of a stream that was not polled
+ * would do. */
+WT_TEST(test_B12_C2_a_refused_miss_polls_every_stream)
+{
+    void *large = wt_pinned(runtime, (size_t)8 << 20), *again = NULL;
+
+    wt_ok(warm_record_stream(large, stream));
+    wt_stop(runtime, stream);
+    wt_ok(warm_free(large));
+    begin_many();
+    /* It is polled last from now on. */
+    for (int i = 0; timelines()->busy_tail->stream != stream; i++) {
+        ck_assert_int_lt(i, CROWD + 1);
+        wm_timelines_poll_some(timelines(), 1, NULL, false, 1000 + (unsigned)i);
+    }
+    wt_peak_at(&runtime->pinned->space.group, (size_t)1 << 30);
+    atomic_store(&runtime->pinned->space.limit_bytes,
+                 wt_pinned_stats(runtime).held_bytes.current);
+    wt_go(runtime, stream);
+    wt_ok(warm_pinned_alloc(runtime, (size_t)8 << 20, &again));
+    ck_assert_ptr_eq(again, large);
+    wt_ok(warm_free(again));
+    end_many();
+}
+
 /* ---- a stream is retired while a block of it is freed ------------------ */
 
 static struct {
