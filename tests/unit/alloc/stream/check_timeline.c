@@ -272,6 +272,7 @@ WT_TEST(test_B12_C2_a_refused_miss_polls_every_stream)
     wt_stop(runtime, stream);
     wt_ok(warm_free(large));
     begin_many();
+    wm_timelines_poll_queued(timelines()); /* none is new */
     /* It is polled last from now on. */
     for (int i = 0; timelines()->busy_tail->stream != stream; i++) {
         ck_assert_int_lt(i, CROWD + 1);
