@@ -101,6 +101,8 @@ static inline wm_lane *wm_lane_in_locked(wm_arena *arena, wm_lane *lane)
 
 /* ---- figures ------------------------------------------------------------- */
 
+/* One thread may count a free before another has counted the allocation:
+ * current may wrap below 0 in between. */
 static inline void wm_stat_raise(warm_stat *stat, uint64_t highest)
 {
     if ((int64_t)highest > (int64_t)stat->peak) {

@@ -11,8 +11,6 @@
 
 /* ---- counting: lock arena ----------------------------------------------- */
 
-/* One thread may count a free before another has counted the allocation:
- * current may wrap below 0 in between. */
 static void stat_change(warm_stat *stat, int64_t change)
 {
     if (change >= 0) {

@@ -167,11 +167,11 @@ void wm_economy_look(struct wm_arena_group *group)
     (void)look(group);
 }
 
-/* For a request of an arena, on the stream of lane. What other streams have
- * freed and may still use is as good as pending, but for now only: most of it
- * will have passed at the next request. Remembered in the peak, as pending
- * blocks are, it would allow as much again. A private pool uses nothing of
- * them. */
+/* For a request of an arena, on the stream of lane. Memory that other streams
+ * have freed, and whose work may still use it, counts as pending memory does,
+ * but only for this request: most of that work completes before the next one.
+ * In the peak it would allow as much growth again. A private pool does not
+ * allocate from those lanes. */
 static size_t bound_for(const wm_arena *arena, const wm_lane *lane)
 {
     struct wm_arena_group *group = arena->group;
