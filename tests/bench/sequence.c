@@ -6,8 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* SHORT: operations of a run that comes no further than its first turns. The
+ * two lengths of a work that instr.sh counts are both at most this, or both
+ * above. */
 enum {
-    SHORT = 1024,        /* operations of a run that comes no further */
+    SHORT = 2048,
     PHASE = 8192,        /* turns, before all is freed */
     PHASE_SLOTS = 2048,  /* of small buffers */
     LEAST_TURNS = 400000 /* of all threads, by which the least is counted */
@@ -118,7 +121,7 @@ bool bench_sequence_make(const char *work, const bench_setup *setup,
     if (sequence->turn != NULL) {
         /* A short run comes no further, and its sizes would take longest. */
         shapes[i].make(sequence, &shapes[i],
-                       setup->ops <= SHORT ? 4 * SHORT : BENCH_TURNS, &state);
+                       setup->ops <= SHORT ? SHORT : BENCH_TURNS, &state);
     }
     return sequence->turn != NULL;
 }
