@@ -314,8 +314,8 @@ typedef struct wm_purge {
 /* Returns the detached memory, chained by next; it still counts as held.
  * Empties the transfer cache first, except for a purge by idle time. */
 wm_segment *wm_arena_purge(wm_arena *arena, wm_purge *purge);
-/* Highest rank of wholly idle memory, by the fields before_ns and oldest of a
- * purge, 0: there is none. *detached: bytes detached already. Empties the
+/* Highest rank of the memory that a purge may detach, 0: there is none; fields
+ * least and keep do not count. *detached: bytes detached already. Empties the
  * transfer cache as the purge does. */
 uint64_t wm_arena_rank(wm_arena *arena, const wm_purge *purge,
                        size_t *detached);

@@ -16,6 +16,9 @@ enum {
  * to 3 % more memory; more than 4 make no difference beyond noise. */
 enum { WM_BINS_TRIES = 4 };
 
+/* Which run of a bin: their sizes differ by at most an eighth. */
+enum wm_fit { WM_FIT_SMALLEST, WM_FIT_LOWEST };
+
 /* Bin of a run of so many bytes. */
 static inline unsigned wm_bins_index(size_t bytes)
 {
@@ -104,20 +107,32 @@ static inline wm_block *wm_bins_smallest(wm_block *block, size_t bytes,
     return best;
 }
 
-/* The smallest of the first WM_BINS_TRIES runs in the first filled bin from bin
- * on, where every run fits. */
-static inline wm_block *wm_bins_smallest_from(const wm_bins *bins, unsigned bin,
-                                              size_t bytes)
+/* One of the first WM_BINS_TRIES runs in the first filled bin from bin on,
+ * where every run fits: the smallest, or that with the lowest address. */
+static inline wm_block *wm_bins_first_from(const wm_bins *bins, unsigned bin,
+                                           size_t bytes, enum wm_fit fit)
 {
+    wm_block *first, *block;
+
     bin = wm_bins_next(bins, bin);
-    return bin < WM_BINS_COUNT
-               ? wm_bins_smallest(bins->bin[bin], bytes, WM_BINS_TRIES)
-               : NULL;
+    if (bin == WM_BINS_COUNT) {
+        return NULL;
+    }
+    first = bins->bin[bin];
+    if (fit == WM_FIT_SMALLEST) {
+        return wm_bins_smallest(first, bytes, WM_BINS_TRIES);
+    }
+    block = first->next_idle;
+    for (unsigned i = 1; i < WM_BINS_TRIES && block != NULL; i++) {
+        first = block->base < first->base ? block : first;
+        block = block->next_idle;
+    }
+    return first;
 }
 
 /* A run of at least bytes (whole pages), which stays in its bin, or null. */
 static __attribute__((noinline, unused)) wm_block *
-wm_bins_find(const wm_bins *bins, size_t bytes)
+wm_bins_find(const wm_bins *bins, size_t bytes, enum wm_fit fit)
 {
     unsigned bin = wm_bins_index(bytes);
     unsigned log2 = WM_BINS_FIRST_LOG2 + (bin >> WM_BINS_STEPS_LOG2);
@@ -125,12 +140,11 @@ wm_bins_find(const wm_bins *bins, size_t bytes)
     wm_block *block;
 
     if (wm_likely(step << (log2 - WM_BINS_STEPS_LOG2) == bytes)) {
-        return wm_bins_smallest_from(bins, bin,
-                                     bytes); /* the bin's lower bound */
+        return wm_bins_first_from(bins, bin, bytes, fit); /* lower bound */
     }
     block = wm_bins_smallest(bins->bin[bin], bytes, WM_BINS_TRIES);
     if (block == NULL) {
-        block = wm_bins_smallest_from(bins, bin + 1, bytes);
+        block = wm_bins_first_from(bins, bin + 1, bytes, fit);
     }
     /* Searches the whole bin: no miss while a run fits. */
     return block != NULL ? block
@@ -165,14 +179,15 @@ static inline void wm_runs_remove(wm_runs *runs, wm_block *block)
     }
 }
 
-/* As wm_bins_find(). */
-static inline wm_block *wm_runs_find(const wm_runs *runs, size_t bytes)
+/* As wm_bins_find(); of few runs the smallest. */
+static inline wm_block *wm_runs_find(const wm_runs *runs, size_t bytes,
+                                     enum wm_fit fit)
 {
     if (runs->count == 0) {
         return NULL;
     }
     return wm_likely(runs->bins != NULL)
-               ? wm_bins_find(runs->bins, bytes)
+               ? wm_bins_find(runs->bins, bytes, fit)
                : wm_bins_smallest(runs->few, bytes, UINT32_MAX);
 }
 

@@ -96,9 +96,9 @@ bool wm_lanes_have_room(wm_arena *arena, const wm_lane *lane, size_t bytes,
         }
         wm_lock_acquire(&a->lock);
         has = wm_runs_find(&one->idle[small ? WM_RUNS_SMALL : WM_RUNS_LARGE],
-                           least) != NULL ||
-              (!small &&
-               wm_runs_find(&one->idle[WM_RUNS_OVERSIZE], least) != NULL);
+                           least, WM_FIT_SMALLEST) != NULL ||
+              (!small && wm_runs_find(&one->idle[WM_RUNS_OVERSIZE], least,
+                                      WM_FIT_SMALLEST) != NULL);
         wm_lock_release(&a->lock);
     }
     return has;

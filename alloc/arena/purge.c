@@ -277,6 +277,7 @@ wm_segment *wm_arena_purge(wm_arena *arena, wm_purge *purge)
 uint64_t wm_arena_rank(wm_arena *arena, const wm_purge *purge, size_t *detached)
 {
     const wm_purge any = {.before_ns = purge->before_ns,
+                          .below = purge->below,
                           .oldest = purge->oldest};
     const wm_segment *first;
     const wm_block *run = NULL;
@@ -284,9 +285,9 @@ uint64_t wm_arena_rank(wm_arena *arena, const wm_purge *purge, size_t *detached)
 
     wm_lock_acquire(&arena->lock);
     empty_transfer_cache_locked(arena, purge);
-    first = first_locked(arena, &any, SIZE_MAX);
+    first = first_locked(arena, &any, any.below > 0 ? purge->bytes : SIZE_MAX);
     rank = first != NULL ? segment_rank(first, any.oldest) : 0;
-    if (arena->unit > 0) {
+    if (arena->unit > 0 && any.below == 0) {
         run = first_run_locked(arena, any.before_ns, any.oldest);
     }
     if (run != NULL) {

@@ -65,15 +65,20 @@ static wm_block *smaller(wm_block *first, wm_block *second)
     return second->bytes < first->bytes ? second : first;
 }
 
-/* The best fit in the lane and in the common one. */
+/* The best fit in the lane and in the common one: the smallest run. If all runs
+ * are common, of those with nearly the same size the one at the lowest address,
+ * so that memory at high addresses becomes idle in large runs: the traces of
+ * make bench-held hold up to 5 % less for it, but with lanes 1 to 2 % more. */
 static inline wm_block *find_kind_locked(wm_arena *arena, wm_lane *lane,
                                          enum wm_run_kind kind, size_t bytes)
 {
-    wm_block *common = wm_runs_find(&arena->common.idle[kind], bytes);
+    const wm_runs *common = &arena->common.idle[kind];
 
     return lane == &arena->common
-               ? common
-               : smaller(wm_runs_find(&lane->idle[kind], bytes), common);
+               ? wm_runs_find(common, bytes, WM_FIT_LOWEST)
+               : smaller(
+                     wm_runs_find(&lane->idle[kind], bytes, WM_FIT_SMALLEST),
+                     wm_runs_find(common, bytes, WM_FIT_SMALLEST));
 }
 
 /* ---- oversize segments ------------------------------------------------ */

@@ -282,7 +282,19 @@ WT_TEST(test_segments_that_go_are_no_more_than_what_comes)
     end();
 }
 
-/* Segments of small requests stay, and segments in use. */
+/* Of the memory that a growth by so much may replace. */
+static uint64_t rank(size_t bytes)
+{
+    const wm_purge purge = {
+        .bytes = bytes, .before_ns = UINT64_MAX, .below = 64 * MIB};
+    size_t detached;
+
+    return wm_arena_rank(runtime->pinned->space.group.arenas, &purge,
+                         &detached);
+}
+
+/* Segments of small requests stay, and segments in use; a growth that finds no
+ * other does not look which streams capture. */
 WT_TEST(test_segments_of_small_requests_do_not_go)
 {
     void *live;
@@ -290,10 +302,13 @@ WT_TEST(test_segments_of_small_requests_do_not_go)
     begin(&(warm_options){0});
     wt_ok(warm_free(take(5000)));
     live = take(16 * MIB);
+    ck_assert_uint_eq(rank(64 * MIB), 0);
     wt_ok(warm_free(take(64 * MIB)));
     ck_assert_uint_eq(count.released, 0);
     ck_assert_uint_eq(stats().held_bytes.current, (4 + 16 + 64) * MIB);
     wt_ok(warm_free(live));
+    ck_assert_uint_gt(rank(16 * MIB), 0);
+    ck_assert_uint_eq(rank(16 * MIB - 1), 0);
     end();
 }
 
@@ -325,9 +340,9 @@ static const wm_block *best_of_all(size_t bytes)
     return best;
 }
 
-static void check_find(const wm_bins *bins, size_t bytes)
+static void check_find(const wm_bins *bins, size_t bytes, enum wm_fit fit)
 {
-    const wm_block *found = wm_bins_find(bins, bytes);
+    const wm_block *found = wm_bins_find(bins, bytes, fit);
     const wm_block *best = best_of_all(bytes);
 
     wt_require((found == NULL) == (best == NULL), "a miss for %zu", bytes);
@@ -356,15 +371,33 @@ WT_TEST(test_bins_find_a_run_that_fits_where_there_is_one)
             wm_bins_insert(&bins, &run[i]);
         }
         in_use[i] = !in_use[i];
-        check_find(&bins, run_bytes(&random));
-        check_find(&bins, wm_size_round(run_bytes(&random)));
+        for (enum wm_fit fit = WM_FIT_SMALLEST; fit <= WM_FIT_LOWEST; fit++) {
+            check_find(&bins, run_bytes(&random), fit);
+            check_find(&bins, wm_size_round(run_bytes(&random)), fit);
+        }
     }
     for (size_t i = 0; i < RUNS; i++) {
         if (in_use[i]) {
             wm_bins_remove(&bins, &run[i]);
         }
     }
-    ck_assert_ptr_null(wm_bins_find(&bins, WM_PAGE));
+    ck_assert_ptr_null(wm_bins_find(&bins, WM_PAGE, WM_FIT_SMALLEST));
+}
+
+/* Runs of one bin, whose sizes are alike: the smallest, or the lowest. */
+WT_TEST(test_B25_of_runs_that_are_alike_the_lowest_serves)
+{
+    static const size_t pages[] = {17, 16, 17};
+    static char memory[3];
+    static wm_bins bins;
+
+    for (int i = 0; i < 3; i++) {
+        run[i] = (wm_block){.base = &memory[i], .bytes = pages[i] * WM_PAGE};
+        wm_bins_insert(&bins, &run[i]);
+    }
+    ck_assert_ptr_eq(wm_bins_find(&bins, 16 * WM_PAGE, WM_FIT_SMALLEST),
+                     &run[1]);
+    ck_assert_ptr_eq(wm_bins_find(&bins, 16 * WM_PAGE, WM_FIT_LOWEST), &run[0]);
 }
 
 /* The bins' lower bounds are class sizes, and the largest request has a bin. */
