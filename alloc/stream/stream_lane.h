@@ -28,7 +28,8 @@
 #include "alloc/arena/arena.h"
 #include "alloc/stream/timeline.h"
 
-enum { WM_LANE_BUCKETS = 64 };
+/* With a thousand streams one to a bucket: a request looks its lane up. */
+enum { WM_LANE_BUCKETS = 1024 };
 
 /* Fences of a stream that may be queued at once, its final one aside: memory
  * that is freed while one waits need not wait until that one has completed. */

@@ -9,7 +9,8 @@ enum { KEEP_IDLE = 64 };
 
 static wm_timeline **bucket_of(wm_timeline **table, uint64_t key)
 {
-    return &table[(key * UINT64_C(0x9E3779B97F4A7C15)) >> 56];
+    return &table[(key * UINT64_C(0x9E3779B97F4A7C15)) >>
+                  (64 - WM_TIMELINE_BITS)];
 }
 
 wm_timeline *wm_timeline_find_locked(wm_timelines *set, uint64_t id)
@@ -310,13 +311,12 @@ void wm_timeline_make_busy(wm_timelines *set, wm_timeline *t, uint64_t since)
     wm_lock_release(&t->lock);
     t->busy_since = since;
     t->unpolled = true;
-    previous = since == 0 ? set->busy_tail : NULL;
-    if (since != 0) {
-        /* Behind the last timeline that is not younger; the list may be out of
-         * order. */
-        for (wm_timeline *at = set->busy_head; at != NULL; at = at->next_busy) {
-            previous = at->busy_since <= since ? at : previous;
-        }
+    /* Behind the last timeline that is not younger. The list may be out of
+     * order, but a thread that flushes its slots makes them busy oldest first:
+     * the search from the end is short, with a thousand streams, too. */
+    previous = set->busy_tail;
+    while (since != 0 && previous != NULL && previous->busy_since > since) {
+        previous = previous->previous_busy;
     }
     insert_behind_locked(set, t, previous);
     count_busy_locked(set, 1);

@@ -35,7 +35,8 @@
 #include "runtime/driver/event_pool.h"
 #include "runtime/thread/runtime_body.h"
 
-enum { WM_TIMELINE_BUCKETS = 256 };
+/* With a thousand streams one to a bucket. */
+enum { WM_TIMELINE_BITS = 10, WM_TIMELINE_BUCKETS = 1 << WM_TIMELINE_BITS };
 enum { WM_USE_LOCKS = 8 }; /* a power of two */
 
 /* An open batch with this many uses is worth an event and a query in a poll

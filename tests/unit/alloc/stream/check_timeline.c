@@ -490,7 +490,7 @@ WT_LOOP_TEST(test_B6_B7_a_lost_block_waits_for_no_capture, 2)
  * the walk goes on in the tables, and by name misses none. */
 WT_LOOP_TEST(test_a_walk_goes_on_when_its_timeline_has_left_the_tables, 2)
 {
-    enum { MANY = 1000 }; /* more than buckets */
+    enum { MANY = 4 * WM_TIMELINE_BUCKETS };
     wm_timelines *set = timelines();
     wm_timeline *t[MANY], *at = NULL, *next;
     unsigned named = 0;
