@@ -155,10 +155,11 @@ bool wm_lane_has(struct wm_arena *arena, const wm_block *block, uint64_t id);
 
 /* wm_lane_has_more() for any of the lanes. */
 bool wm_lanes_have_more(struct wm_arena *arena, const wm_lane *lane);
-/* True if any of the lanes has an idle run of `least` bytes or more in a
- * segment that serves requests of `bytes`. */
+/* True if any of the lanes has an idle run of `least` bytes or more, freed up
+ * to the point (null: at any time), in a segment that serves requests of
+ * `bytes`. */
 bool wm_lanes_have_room(struct wm_arena *arena, const wm_lane *lane,
-                        size_t bytes, size_t least);
+                        size_t bytes, size_t least, const wm_lane_point *point);
 /* Bytes of idle runs that are in lanes, but not in those of lane: a request of
  * that stream cannot use them now. lane null: of all lanes. */
 size_t wm_lanes_idle_beside(struct wm_arena *arena, const wm_lane *lane);

@@ -83,22 +83,36 @@ bool wm_lanes_have_more(wm_arena *arena, const wm_lane *lane)
     return more;
 }
 
+static bool has_run(const wm_runs *runs, size_t least, uint64_t puts)
+{
+    unsigned at = runs->bins != NULL ? wm_bins_index(least) : 0;
+
+    for (const wm_block *run; (run = wm_runs_next(runs, &at)) != NULL;) {
+        for (; run != NULL; run = run->next_idle) {
+            if (run->bytes >= least && run->put_at <= puts) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 bool wm_lanes_have_room(wm_arena *arena, const wm_lane *lane, size_t bytes,
-                        size_t least)
+                        size_t least, const wm_lane_point *point)
 {
     bool small = bytes <= arena->small_max, has = false;
 
     for (wm_arena *a = arena; a != NULL && !has; a = a->next_sibling) {
         const wm_lane *one = in(a, lane);
+        uint64_t puts = point != NULL ? point->puts[a->shard] : UINT64_MAX;
 
         if (one == NULL) {
             continue;
         }
         wm_lock_acquire(&a->lock);
-        has = wm_runs_find(&one->idle[small ? WM_RUNS_SMALL : WM_RUNS_LARGE],
-                           least, WM_FIT_SMALLEST) != NULL ||
-              (!small && wm_runs_find(&one->idle[WM_RUNS_OVERSIZE], least,
-                                      WM_FIT_SMALLEST) != NULL);
+        has = has_run(&one->idle[small ? WM_RUNS_SMALL : WM_RUNS_LARGE], least,
+                      puts) ||
+              (!small && has_run(&one->idle[WM_RUNS_OVERSIZE], least, puts));
         wm_lock_release(&a->lock);
     }
     return has;

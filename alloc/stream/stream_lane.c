@@ -231,6 +231,8 @@ static wm_fence *take_fence_locked(wm_lane_owner *owner, unsigned size_class)
     }
     fence->block.size_class = size_class;
     fence->owner = owner;
+    fence->queued = size_class == FENCE;
+    fence->number = ++registry->taken;
     return fence;
 }
 
@@ -238,6 +240,7 @@ static void give_fence_locked(wm_fence *fence)
 {
     wm_lane_registry *registry = fence->owner->all;
 
+    fence->queued = false;
     fence->next = registry->spare_fences;
     registry->spare_fences = fence;
 }

@@ -40,7 +40,11 @@ enum { WM_FENCES = 4 };
 typedef struct wm_fence {
     wm_block block; /* the first field: wm_fence_complete() */
     struct wm_lane_owner *owner;
-    wm_lane_point point;   /* frees that it covers, unless it is final */
+    wm_lane_point point; /* frees that it covers, unless it is final */
+    /* Lock registry: it is ordinary and has not completed; its place in the
+     * order in which fences were taken. */
+    bool queued;
+    uint64_t number;
     struct wm_fence *next; /* of the spare ones, lock registry; or of those that
                               a thread queues */
     struct wm_fence *next_made; /* lock registry */
@@ -73,7 +77,8 @@ typedef struct wm_lane_registry {
     wm_lane_owner *bucket[WM_LANE_BUCKETS]; /* lock registry; by id */
     /* Relaxed: their number, written under lock registry. */
     _Atomic unsigned owners;
-    uint64_t tries; /* lock registry; calls of wm_lanes_wait_for_streams() */
+    /* Lock registry: fences taken, calls of wm_lanes_wait_for_streams(). */
+    uint64_t taken, tries;
 } wm_lane_registry;
 
 /* init(): status OUT_OF_MEMORY. forget() drops the references to timelines,

@@ -3,7 +3,8 @@
  *
  * If stream A waits for stream B, A may use B's memory at once, any other
  * stream only after A has completed that wait. No thread waits. The price:
- * streams that were independent wait for each other. Therefore a stream is made
+ * streams that were independent wait for each other, though for no more of B's
+ * work than a fence that B queued before covers. Therefore a stream is made
  * to wait only before growth above the bound (economy.h), or if there is no
  * other memory; with option stream_wait:grow before any growth, which 'bench
  * peak' shows to hold less, for many more waits. */
@@ -64,50 +65,105 @@ static bool queue_event(wm_timelines *set, wm_timeline *t, warm_event event,
 /* Most streams that a stream is made to wait for by one request. */
 enum { WAITS_MAX = 16 };
 
+static bool may_be_tried(const wm_lane_owner *owner, const wm_lane *lane,
+                         uint64_t try)
+{
+    return owner->lane != lane && !owner->lane_ended &&
+           owner->last_try != try && wm_lane_owner_lives(owner);
+}
+
+/* The fence taken first, of a stream that may be tried, before which that
+ * stream freed `least` bytes for a request of `bytes`; or null. */
+static wm_fence *find_fence_locked(const wm_lane_registry *registry,
+                                   const wm_lane *lane, size_t bytes,
+                                   size_t least, uint64_t try)
+{
+    wm_fence *first = NULL;
+
+    for (wm_fence *f = registry->all_fences; f != NULL; f = f->next_made) {
+        if (f->queued && (first == NULL || f->number < first->number) &&
+            may_be_tried(f->owner, lane, try) &&
+            wm_lanes_have_room(registry->arena, f->owner->lane, bytes, least,
+                               &f->point)) {
+            first = f;
+        }
+    }
+    return first;
+}
+
 /* A stream that this try has not looked at and whose lanes have room for the
- * request; else, with any, one whose lanes have a page; or null. */
+ * request, or with any a page; or null. If possible one with a fence behind the
+ * frees of that, the oldest: it is waited for least. */
 static wm_lane_owner *pick_locked(wm_lane_registry *registry,
                                   const wm_lane *lane, size_t bytes, bool any,
-                                  uint64_t try)
+                                  uint64_t try, wm_fence **fence)
 {
     wm_lane_owner *other = NULL;
 
+    *fence = find_fence_locked(registry, lane, bytes, bytes, try);
+    if (*fence == NULL && any) {
+        *fence = find_fence_locked(registry, lane, bytes, WM_PAGE, try);
+    }
+    if (*fence != NULL) {
+        return (*fence)->owner;
+    }
     for (wm_lane_owner *o = wm_lane_owner_next_locked(registry, NULL);
          o != NULL; o = wm_lane_owner_next_locked(registry, o)) {
-        if (o->lane == lane || o->lane_ended || o->last_try == try ||
-            !wm_lane_owner_lives(o)) {
+        if (!may_be_tried(o, lane, try)) {
             continue;
         }
-        if (wm_lanes_have_room(registry->arena, o->lane, bytes, bytes)) {
+        if (wm_lanes_have_room(registry->arena, o->lane, bytes, bytes, NULL)) {
             return o;
         }
-        if (any &&
-            wm_lanes_have_room(registry->arena, o->lane, bytes, WM_PAGE)) {
+        if (any && wm_lanes_have_room(registry->arena, o->lane, bytes, WM_PAGE,
+                                      NULL)) {
             other = o;
         }
     }
     return other;
 }
 
-/* Makes the stream of mine wait for the work that precedes the frees to owner's
- * lane so far. The event can be reused as soon as the wait is queued. */
-static bool wait_for_stream(wm_lane_owner *owner, const wm_lane_owner *mine)
+/* Makes the stream wait for all work that is on owner's stream now. The event
+ * can be reused as soon as the wait is queued. */
+static bool wait_for_all(const wm_lane_owner *owner, wm_timeline *mine)
 {
     const wm_lane_registry *registry = owner->all;
     wm_timelines *set = registry->timelines;
-    wm_lane_point puts;
     warm_event event = NULL;
-    bool waits;
-
-    wm_lanes_puts(registry->arena, owner->lane, &puts);
-    waits =
+    bool waits =
         wm_event_pool_take(set->events, registry->device, &event) == WARM_OK &&
         queue_event(set, owner->timeline, event, false) &&
-        queue_event(set, mine->timeline, event, true);
+        queue_event(set, mine, event, true);
+
     if (event != NULL) {
         wm_event_pool_put(set->events, registry->device, event);
     }
-    end_wait(owner, mine, &puts, waits);
+    return waits;
+}
+
+/* Makes the stream of mine wait for the work that precedes frees to owner's
+ * lane: with a fence for that before *puts, behind which there may be much more
+ * work; if the fence has no event, or null, for that before all frees so far.
+ * If the fence was queued again meanwhile, its event is a later one. */
+static bool wait_for_stream(wm_lane_owner *owner, const wm_fence *fence,
+                            wm_lane_point *puts, const wm_lane_owner *mine)
+{
+    wm_timelines *set = owner->all->timelines;
+    wm_poll poll;
+    warm_event event =
+        fence != NULL
+            ? wm_timeline_hold_event(set, owner->timeline, &fence->block, &poll)
+            : NULL;
+    bool waits;
+
+    if (event != NULL) {
+        waits = queue_event(set, mine->timeline, event, true);
+        wm_timeline_drop_event(set, owner->timeline, &poll);
+    } else {
+        wm_lanes_puts(owner->all->arena, owner->lane, puts);
+        waits = wait_for_all(owner, mine->timeline);
+    }
+    end_wait(owner, mine, puts, waits);
     return waits;
 }
 
@@ -116,6 +172,8 @@ bool wm_lanes_wait_for_streams(wm_lane_registry *registry, wm_lane *lane,
 {
     bool waited = false, enough = false;
     wm_lane_owner *mine, *owner;
+    wm_lane_point puts = {{0}};
+    wm_fence *fence;
     uint64_t try;
 
     wm_lock_acquire(&registry->lock);
@@ -127,15 +185,18 @@ bool wm_lanes_wait_for_streams(wm_lane_registry *registry, wm_lane *lane,
     mine->waiters++; /* keeps mine from being freed if the stream is retired */
     try = ++registry->tries;
     for (int i = 0; i < WAITS_MAX && !enough && !mine->retired; i++) {
-        owner = pick_locked(registry, lane, bytes, any, try);
+        owner = pick_locked(registry, lane, bytes, any, try, &fence);
         if (owner == NULL) {
             break;
         }
         owner->last_try = try;
         owner->waiters++;
+        if (fence != NULL) {
+            puts = fence->point;
+        }
         wm_lock_release(&registry->lock);
-        waited |= wait_for_stream(owner, mine);
-        enough = wm_lanes_have_room(registry->arena, lane, bytes, bytes);
+        waited |= wait_for_stream(owner, fence, &puts, mine);
+        enough = wm_lanes_have_room(registry->arena, lane, bytes, bytes, NULL);
         wm_lock_acquire(&registry->lock);
     }
     mine->waiters--;

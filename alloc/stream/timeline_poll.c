@@ -251,6 +251,32 @@ bool wm_timeline_poll_deferred(wm_timelines *set, wm_timeline *t)
     return recorded;
 }
 
+void wm_timeline_drop_event(wm_timelines *set, wm_timeline *t, wm_poll *poll)
+{
+    (void)end_poll(set, t, NULL, poll);
+}
+
+/* Only the poller ends batches, and so recycles their events. */
+warm_event wm_timeline_hold_event(wm_timelines *set, wm_timeline *t,
+                                  const wm_block *block, wm_poll *poll)
+{
+    wm_stream_use *first, *use;
+
+    if (!begin_poll(t, true, poll)) {
+        return NULL;
+    }
+    for (first = poll->queue.head; first != NULL;
+         first = first->next_in_queue) {
+        for (use = first; use != NULL; use = use->next_in_batch) {
+            if (use->block == block && first->event != NULL) {
+                return first->event;
+            }
+        }
+    }
+    wm_timeline_drop_event(set, t, poll);
+    return NULL;
+}
+
 void wm_timeline_poll_after_close(wm_timelines *set, wm_timeline *t,
                                   const wm_home *home)
 {

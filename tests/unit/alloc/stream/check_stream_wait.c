@@ -89,6 +89,30 @@ WT_TEST(test_C2_every_stream_is_tried_once)
     end();
 }
 
+/* The stream waits for the work before the free, which has a fence, and not for
+ * what was queued behind it since. */
+WT_TEST(test_C1_C2_a_stream_waits_for_no_more_than_the_free)
+{
+    wt_gate *later;
+    void *block;
+
+    begin("off");
+    wm_lanes_queue_fences(registry(), NULL, NULL);
+    wm_timelines_poll_queued(registry()->timelines); /* records its event */
+    later = wt_gate_close(runtime, first);
+    block = wt_device(runtime, second, BLOCK);
+    ck_assert_ptr_eq(block, idle);
+    ck_assert_int_eq(warm_stream_query(runtime, second), WARM_NOT_READY);
+    wt_gate_open(gate);
+    gate = later;
+    while (warm_stream_query(runtime, second) != WARM_OK) {
+        sched_yield(); /* for ever, if it waits for `later` */
+    }
+    ck_assert_int_eq(warm_stream_query(runtime, first), WARM_NOT_READY);
+    wt_ok(warm_free(block));
+    end();
+}
+
 static warm_status say_blocked(wm_driver *d, warm_stream stream,
                                wm_capture *capture)
 {
@@ -138,11 +162,24 @@ static void end_first(void)
     }
 }
 
+/* With as many as may be queued no stream gets another fence. */
+static void set_fences(uint8_t count)
+{
+    wm_lane_owner *o = NULL;
+
+    wm_lock_acquire(&registry()->lock);
+    while ((o = wm_lane_owner_next_locked(registry(), o)) != NULL) {
+        o->fences = count;
+    }
+    wm_lock_release(&registry()->lock);
+}
+
 static warm_status wait_and_end(wm_driver *d, warm_stream stream,
                                 warm_event event)
 {
     warm_status status = real->stream_wait_event(d, stream, event);
 
+    set_fences(0);
     end_first();
     return status;
 }
@@ -152,6 +189,7 @@ WT_TEST(test_C2_a_stream_ends_while_another_one_waits_for_it)
     void *block;
 
     begin("off");
+    set_fences(WM_FENCES);
     ops.stream_wait_event = wait_and_end;
     block = wt_device(runtime, second, BLOCK);
     ck_assert_ptr_eq(block, idle);
@@ -182,6 +220,7 @@ static warm_status end_second(wm_driver *d, warm_event event,
                               warm_stream stream, wm_capture *capture)
 {
     if (left == 0 && stream == first && is_waited_for()) {
+        set_fences(0);
         wt_ok(warm_stream_retire(runtime, second));
         wt_ok(wm_driver_stream_synchronize(runtime->driver, second));
         wt_ok(warm_poll(runtime));
@@ -193,6 +232,7 @@ static warm_status end_second(wm_driver *d, warm_event event,
 WT_TEST(test_C2_a_stream_ends_before_it_waits_for_another_one)
 {
     begin("off");
+    set_fences(WM_FENCES);
     left = 0;
     ops.event_mark = end_second;
     ops.stream_wait_event = fail_wait;
@@ -254,6 +294,33 @@ WT_TEST(test_C1_C2_a_stream_that_ends_while_it_waits_gets_nothing)
     ck_assert_uint_eq(waits, 1);
     pthread_join(ender, NULL);
     wt_ok(end_status);
+    end();
+}
+
+static warm_status wait_after_end(wm_driver *d, warm_stream stream,
+                                  warm_event event)
+{
+    waits++;
+    wt_ok(warm_stream_retire(runtime, first));
+    wt_gate_open(gate);
+    gate = NULL;
+    wt_ok(wm_driver_stream_synchronize(runtime->driver, first));
+    wt_ok(wm_driver_stream_destroy(runtime->driver, first));
+    return real->stream_wait_event(d, stream, event);
+}
+
+/* The event of its fence is kept while a stream is made to wait for it, even if
+ * its own stream is retired and destroyed. */
+WT_TEST(test_C1_C2_a_fence_outlasts_its_stream)
+{
+    void *block;
+
+    begin("off");
+    ops.stream_wait_event = wait_after_end;
+    block = wt_device(runtime, second, BLOCK);
+    ck_assert_ptr_eq(block, idle);
+    ck_assert_uint_eq(waits, 1);
+    wt_ok(warm_free(block));
     end();
 }
 
