@@ -315,8 +315,8 @@ typedef struct wm_purge {
  * Empties the transfer cache first, except for a purge by idle time. */
 wm_segment *wm_arena_purge(wm_arena *arena, wm_purge *purge);
 /* Highest rank of the memory that a purge may detach, 0: there is none; fields
- * least and keep do not count. *detached: bytes detached already. Empties the
- * transfer cache as the purge does. */
+ * least and keep do not count, nor does bytes unless below is set. *detached:
+ * bytes detached already. Empties the transfer cache as the purge does. */
 uint64_t wm_arena_rank(wm_arena *arena, const wm_purge *purge,
                        size_t *detached);
 /* Detaches the segment if it is in the arena and wholly idle. The record may

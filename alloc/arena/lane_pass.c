@@ -86,12 +86,17 @@ bool wm_lanes_have_more(wm_arena *arena, const wm_lane *lane)
 static bool has_run(const wm_runs *runs, size_t least, uint64_t puts)
 {
     unsigned at = runs->bins != NULL ? wm_bins_index(least) : 0;
+    const wm_block *run = wm_runs_find(runs, least, WM_FIT_SMALLEST);
 
-    for (const wm_block *run; (run = wm_runs_next(runs, &at)) != NULL;) {
-        for (; run != NULL; run = run->next_idle) {
-            if (run->bytes >= least && run->put_at <= puts) {
-                return true;
-            }
+    if (run == NULL || run->put_at <= puts) {
+        return run != NULL;
+    }
+    while ((run = wm_runs_next(runs, &at)) != NULL) {
+        while (run != NULL && (run->bytes < least || run->put_at > puts)) {
+            run = run->next_idle;
+        }
+        if (run != NULL) {
+            return true;
         }
     }
     return false;

@@ -66,7 +66,7 @@ static wm_block *smaller(wm_block *first, wm_block *second)
 }
 
 /* The best fit in the lane and in the common one: the smallest run. If all runs
- * are common, of those with nearly the same size the one at the lowest address,
+ * are common, of some that fit nearly as well the one with the lowest address,
  * so that memory at high addresses becomes idle in large runs: the traces of
  * make bench-held hold up to 5 % less for it, but with lanes 1 to 2 % more. */
 static inline wm_block *find_kind_locked(wm_arena *arena, wm_lane *lane,

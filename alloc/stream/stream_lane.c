@@ -231,8 +231,7 @@ static wm_fence *take_fence_locked(wm_lane_owner *owner, unsigned size_class)
     }
     fence->block.size_class = size_class;
     fence->owner = owner;
-    fence->queued = size_class == FENCE;
-    fence->number = ++registry->taken;
+    fence->number = registry->taken++;
     return fence;
 }
 
@@ -240,9 +239,32 @@ static void give_fence_locked(wm_fence *fence)
 {
     wm_lane_registry *registry = fence->owner->all;
 
-    fence->queued = false;
     fence->next = registry->spare_fences;
     registry->spare_fences = fence;
+}
+
+static void add_out_locked(wm_fence *fence)
+{
+    wm_fence **link = &fence->owner->out;
+
+    while (*link != NULL) {
+        link = &(*link)->next_out;
+    }
+    fence->next_out = NULL;
+    *link = fence;
+}
+
+/* A final fence never is out. */
+static void remove_out_locked(const wm_fence *fence)
+{
+    wm_fence **link = &fence->owner->out;
+
+    while (*link != NULL && *link != fence) {
+        link = &(*link)->next_out;
+    }
+    if (*link != NULL) {
+        *link = fence->next_out;
+    }
 }
 
 /* The fence is spare. A lane may have ended before its last ordinary fence is
@@ -254,6 +276,7 @@ static void complete_fence(wm_fence *fence, bool completed)
     wm_lane_registry *registry = owner->all;
 
     wm_lock_acquire(&registry->lock);
+    remove_out_locked(fence);
     if (fence->block.size_class == FENCE_FINAL) {
         wm_lanes_end(registry->arena, owner->lane);
         owner->lane_ended = true;
@@ -271,15 +294,28 @@ static void complete_fence(wm_fence *fence, bool completed)
     wm_lane_owner_unlock(owner);
 }
 
+/* A lost fence never completes, and counts from then on: after WM_FENCES of
+ * them the stream gets only its final fence. */
+static void lose_fence(const wm_fence *fence)
+{
+    wm_lane_registry *registry = fence->owner->all;
+
+    wm_lock_acquire(&registry->lock);
+    remove_out_locked(fence);
+    wm_lock_release(&registry->lock);
+}
+
 bool wm_fence_complete(wm_block *block)
 {
+    wm_fence *fence = (wm_fence *)(void *)block;
+
     if (block->size_class != FENCE && block->size_class != FENCE_FINAL) {
         return false;
     }
-    /* A lost fence never completes, and counts from then on: after WM_FENCES of
-     * them the stream gets only its final fence. */
     if (wm_block_fate(block) == WM_BLOCK_IDLE) {
-        complete_fence((wm_fence *)(void *)block, true);
+        complete_fence(fence, true);
+    } else {
+        lose_fence(fence);
     }
     return true;
 }
@@ -358,6 +394,7 @@ static wm_fence *claim_fences(wm_lane_registry *registry, wm_arena *arena,
             }
             o->fences++;
             wm_lanes_puts(registry->arena, o->lane, &fence->point);
+            add_out_locked(fence);
             fence->next = chain;
             chain = fence;
         }

@@ -28,8 +28,8 @@
 #include "alloc/arena/arena.h"
 #include "alloc/stream/timeline.h"
 
-/* With a thousand streams one to a bucket: a request looks its lane up. */
-enum { WM_LANE_BUCKETS = 1024 };
+/* With a thousand streams four to a bucket: a request looks its lane up. */
+enum { WM_LANE_BUCKETS = 256 };
 
 /* Fences of a stream that may be queued at once, its final one aside: memory
  * that is freed while one waits need not wait until that one has completed. */
@@ -41,9 +41,9 @@ typedef struct wm_fence {
     wm_block block; /* the first field: wm_fence_complete() */
     struct wm_lane_owner *owner;
     wm_lane_point point; /* frees that it covers, unless it is final */
-    /* Lock registry: it is ordinary and has not completed; its place in the
-     * order in which fences were taken. */
-    bool queued;
+    /* Lock registry: the owner's fence taken next, and how many fences were
+     * taken before this one. */
+    struct wm_fence *next_out;
     uint64_t number;
     struct wm_fence *next; /* of the spare ones, lock registry; or of those that
                               a thread queues */
@@ -59,7 +59,9 @@ typedef struct wm_lane_owner {
     wm_lane *lane;         /* const: the stream's lane in the first sibling */
     /* lock registry */
     unsigned waiters; /* threads that wait for it or make it wait */
-    uint8_t fences;   /* ordinary ones that are queued, or were lost */
+    uint8_t fences;   /* ordinary ones that are out, or were lost */
+    wm_fence *out;    /* those out: taken and neither complete nor lost, oldest
+                         first */
     bool retired;     /* the stream was retired; look-ups skip it */
     bool lane_ended;
     uint64_t last_try;          /* value of tries when it was last looked at */
@@ -149,11 +151,11 @@ bool wm_lanes_sync_streams(wm_lane_registry *registry, bool pending);
 bool wm_lanes_sync_device(wm_lane_registry *registry);
 
 /* Makes the stream of a lane wait for streams with idle memory, which moves to
- * the lane: for a stream that has a run of bytes; if there is none and any is
- * set, for several streams, until their memory together has room, or no stream
- * is left. Only adopted streams that do not capture are waited for; a
- * per-thread default stream waits for none. Returns whether any memory moved.
- */
+ * the lane: for a stream that has a run of bytes, up to its oldest fence that
+ * covers one; if there is none and any is set, for several streams, until their
+ * memory together has room, or no stream is left. Only adopted streams that do
+ * not capture are waited for; a per-thread default stream waits for none.
+ * Returns whether any memory moved. */
 bool wm_lanes_wait_for_streams(wm_lane_registry *registry, wm_lane *lane,
                                size_t bytes, bool any);
 

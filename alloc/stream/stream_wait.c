@@ -3,11 +3,12 @@
  *
  * If stream A waits for stream B, A may use B's memory at once, any other
  * stream only after A has completed that wait. No thread waits. The price:
- * streams that were independent wait for each other, though for no more of B's
- * work than a fence that B queued before covers. Therefore a stream is made
+ * streams that were independent wait for each other. Therefore a stream is made
  * to wait only before growth above the bound (economy.h), or if there is no
  * other memory; with option stream_wait:grow before any growth, which 'bench
- * peak' shows to hold less, for many more waits. */
+ * peak' shows to hold less, for many more waits. And if B queued a fence that
+ * covers a run with room for the request, A waits for that, and not for the
+ * work that B has queued since. */
 #include "alloc/stream/stream_lane.h"
 
 #include "alloc/stream/timeline_int.h"
@@ -65,62 +66,47 @@ static bool queue_event(wm_timelines *set, wm_timeline *t, warm_event event,
 /* Most streams that a stream is made to wait for by one request. */
 enum { WAITS_MAX = 16 };
 
-static bool may_be_tried(const wm_lane_owner *owner, const wm_lane *lane,
-                         uint64_t try)
+/* The owner's oldest fence that covers an idle run of the request's size, or
+ * null. */
+static wm_fence *find_fence_locked(const wm_lane_owner *owner, size_t bytes)
 {
-    return owner->lane != lane && !owner->lane_ended &&
-           owner->last_try != try && wm_lane_owner_lives(owner);
-}
+    wm_fence *fence = owner->out;
 
-/* The fence taken first, of a stream that may be tried, before which that
- * stream freed `least` bytes for a request of `bytes`; or null. */
-static wm_fence *find_fence_locked(const wm_lane_registry *registry,
-                                   const wm_lane *lane, size_t bytes,
-                                   size_t least, uint64_t try)
-{
-    wm_fence *first = NULL;
-
-    for (wm_fence *f = registry->all_fences; f != NULL; f = f->next_made) {
-        if (f->queued && (first == NULL || f->number < first->number) &&
-            may_be_tried(f->owner, lane, try) &&
-            wm_lanes_have_room(registry->arena, f->owner->lane, bytes, least,
-                               &f->point)) {
-            first = f;
-        }
+    while (fence != NULL && !wm_lanes_have_room(owner->all->arena, owner->lane,
+                                                bytes, bytes, &fence->point)) {
+        fence = fence->next_out;
     }
-    return first;
+    return fence;
 }
 
-/* A stream that this try has not looked at and whose lanes have room for the
- * request, or with any a page; or null. If possible one with a fence behind the
- * frees of that, the oldest: it is waited for least. */
+/* A stream that this try has not looked at and whose lanes have an idle run of
+ * `least` bytes for a request of `bytes`; or null. *fence: the oldest fence of
+ * all of them that covers one for the whole request; null: none does, and all
+ * work of the stream has to be waited for. */
 static wm_lane_owner *pick_locked(wm_lane_registry *registry,
-                                  const wm_lane *lane, size_t bytes, bool any,
-                                  uint64_t try, wm_fence **fence)
+                                  const wm_lane *lane, size_t bytes,
+                                  size_t least, uint64_t try, wm_fence **fence)
 {
-    wm_lane_owner *other = NULL;
+    wm_lane_owner *any = NULL;
 
-    *fence = find_fence_locked(registry, lane, bytes, bytes, try);
-    if (*fence == NULL && any) {
-        *fence = find_fence_locked(registry, lane, bytes, WM_PAGE, try);
-    }
-    if (*fence != NULL) {
-        return (*fence)->owner;
-    }
+    *fence = NULL;
     for (wm_lane_owner *o = wm_lane_owner_next_locked(registry, NULL);
          o != NULL; o = wm_lane_owner_next_locked(registry, o)) {
-        if (!may_be_tried(o, lane, try)) {
+        wm_fence *oldest;
+
+        if (o->lane == lane || o->lane_ended || o->last_try == try ||
+            !wm_lane_owner_lives(o) ||
+            !wm_lanes_have_room(registry->arena, o->lane, bytes, least, NULL)) {
             continue;
         }
-        if (wm_lanes_have_room(registry->arena, o->lane, bytes, bytes, NULL)) {
-            return o;
-        }
-        if (any && wm_lanes_have_room(registry->arena, o->lane, bytes, WM_PAGE,
-                                      NULL)) {
-            other = o;
+        any = o;
+        oldest = least == bytes ? find_fence_locked(o, bytes) : NULL;
+        if (oldest != NULL &&
+            (*fence == NULL || oldest->number < (*fence)->number)) {
+            *fence = oldest;
         }
     }
-    return other;
+    return *fence != NULL ? (*fence)->owner : any;
 }
 
 /* Makes the stream wait for all work that is on owner's stream now. The event
@@ -142,23 +128,23 @@ static bool wait_for_all(const wm_lane_owner *owner, wm_timeline *mine)
 }
 
 /* Makes the stream of mine wait for the work that precedes frees to owner's
- * lane: with a fence for that before *puts, behind which there may be much more
- * work; if the fence has no event, or null, for that before all frees so far.
- * If the fence was queued again meanwhile, its event is a later one. */
+ * lane: with a fence for that before the first *puts, behind which there may be
+ * much more work; without one, or if it has no event, for that before all frees
+ * so far. Another thread may reuse the fence meanwhile: for the same stream,
+ * then its event is a later one, or for another, then it is not found. */
 static bool wait_for_stream(wm_lane_owner *owner, const wm_fence *fence,
                             wm_lane_point *puts, const wm_lane_owner *mine)
 {
     wm_timelines *set = owner->all->timelines;
-    wm_poll poll;
-    warm_event event =
-        fence != NULL
-            ? wm_timeline_hold_event(set, owner->timeline, &fence->block, &poll)
-            : NULL;
+    warm_event event = NULL;
     bool waits;
 
+    if (fence != NULL) {
+        event = wm_timeline_name_event(set, owner->timeline, &fence->block);
+    }
     if (event != NULL) {
         waits = queue_event(set, mine->timeline, event, true);
-        wm_timeline_drop_event(set, owner->timeline, &poll);
+        wm_event_pool_unname(set->events, owner->timeline->device);
     } else {
         wm_lanes_puts(owner->all->arena, owner->lane, puts);
         waits = wait_for_all(owner, mine->timeline);
@@ -185,7 +171,10 @@ bool wm_lanes_wait_for_streams(wm_lane_registry *registry, wm_lane *lane,
     mine->waiters++; /* keeps mine from being freed if the stream is retired */
     try = ++registry->tries;
     for (int i = 0; i < WAITS_MAX && !enough && !mine->retired; i++) {
-        owner = pick_locked(registry, lane, bytes, any, try, &fence);
+        owner = pick_locked(registry, lane, bytes, bytes, try, &fence);
+        if (owner == NULL && any) {
+            owner = pick_locked(registry, lane, bytes, WM_PAGE, try, &fence);
+        }
         if (owner == NULL) {
             break;
         }

@@ -362,10 +362,9 @@ bool wm_timeline_poll_ripe(wm_timelines *set, wm_timeline *t, uint64_t now,
                            const wm_home *home, bool *left);
 
 /* The recorded event behind which block waits in t's queue, or null: the block
- * waits no more, has no event yet, or another thread polls t. The event is kept
- * until wm_timeline_drop_event(), which the caller calls unless it is null. */
-warm_event wm_timeline_hold_event(wm_timelines *set, wm_timeline *t,
-                                  const wm_block *block, wm_poll *poll);
-void wm_timeline_drop_event(wm_timelines *set, wm_timeline *t, wm_poll *poll);
+ * waits no more, or has no event yet. Not null: the caller names the event, and
+ * calls wm_event_pool_unname() afterwards. */
+warm_event wm_timeline_name_event(wm_timelines *set, wm_timeline *t,
+                                  const wm_block *block);
 
 #endif

@@ -251,30 +251,36 @@ bool wm_timeline_poll_deferred(wm_timelines *set, wm_timeline *t)
     return recorded;
 }
 
-void wm_timeline_drop_event(wm_timelines *set, wm_timeline *t, wm_poll *poll)
+static warm_event find_event(const wm_poll *poll, const wm_block *block)
 {
-    (void)end_poll(set, t, NULL, poll);
-}
+    const wm_stream_use *first, *use;
 
-/* Only the poller ends batches, and so recycles their events. */
-warm_event wm_timeline_hold_event(wm_timelines *set, wm_timeline *t,
-                                  const wm_block *block, wm_poll *poll)
-{
-    wm_stream_use *first, *use;
-
-    if (!begin_poll(t, true, poll)) {
-        return NULL;
-    }
     for (first = poll->queue.head; first != NULL;
          first = first->next_in_queue) {
         for (use = first; use != NULL; use = use->next_in_batch) {
-            if (use->block == block && first->event != NULL) {
+            if (use->block == block) {
                 return first->event;
             }
         }
     }
-    wm_timeline_drop_event(set, t, poll);
     return NULL;
+}
+
+/* Only the poller of t ends its batches: their events are in no pool before the
+ * poll ends. */
+warm_event wm_timeline_name_event(wm_timelines *set, wm_timeline *t,
+                                  const wm_block *block)
+{
+    warm_event event;
+    wm_poll poll;
+
+    (void)begin_poll(t, false, &poll);
+    event = find_event(&poll, block);
+    if (event != NULL) {
+        wm_event_pool_name(set->events, t->device);
+    }
+    (void)end_poll(set, t, NULL, &poll);
+    return event;
 }
 
 void wm_timeline_poll_after_close(wm_timelines *set, wm_timeline *t,

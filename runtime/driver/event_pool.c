@@ -109,6 +109,25 @@ void wm_event_pool_put(wm_event_pool *pool, int device, warm_event event)
     wm_lock_release(&d->lock);
 }
 
+static void change_named(wm_event_pool *pool, int device, int change)
+{
+    wm_event_idle *d = &pool->device[device];
+
+    wm_lock_acquire(&d->lock);
+    d->named += (size_t)change; /* -1 wraps */
+    wm_lock_release(&d->lock);
+}
+
+void wm_event_pool_name(wm_event_pool *pool, int device)
+{
+    change_named(pool, device, 1);
+}
+
+void wm_event_pool_unname(wm_event_pool *pool, int device)
+{
+    change_named(pool, device, -1);
+}
+
 /* Destroys surplus idle events, DESTROYED_AT_ONCE at most; returns how many. */
 static unsigned destroy_some(wm_event_pool *pool, wm_event_idle *d)
 {
@@ -117,7 +136,7 @@ static unsigned destroy_some(wm_event_pool *pool, wm_event_idle *d)
     bool mode = false, relaxed;
 
     wm_lock_acquire(&d->lock);
-    while (count < DESTROYED_AT_ONCE &&
+    while (count < DESTROYED_AT_ONCE && d->named == 0 &&
            d->idle > d->created - d->idle + WM_EVENTS_KEEP) {
         picked[count++] = d->event[--d->idle];
         d->created--;

@@ -21,6 +21,7 @@ typedef struct wm_event_idle {
     size_t promised;   /* lock: created, or being created right now */
     size_t created;    /* lock: created and not destroyed */
     size_t idle;       /* lock */
+    size_t named;      /* lock: threads between name() and unname() */
 } wm_event_idle;
 
 typedef struct wm_event_pool {
@@ -38,6 +39,12 @@ typedef struct wm_event_counts {
 /* Makes an empty pool on driver, which must outlive it. Calls no driver.
  * Status: OUT_OF_MEMORY (nothing to undo). */
 warm_status wm_event_pool_init(wm_event_pool *pool, wm_driver *driver);
+
+/* Between name() and unname() no event of device is destroyed: the thread may
+ * pass one to the driver that was recorded before name() and that its owner
+ * puts back meanwhile. That one may be recorded again, once it has passed. */
+void wm_event_pool_name(wm_event_pool *pool, int device);
+void wm_event_pool_unname(wm_event_pool *pool, int device);
 
 /* Takes an event of device, created if none is idle. Any thread.
  * Status: OUT_OF_MEMORY, or event_create's, also for a lost device; the pool

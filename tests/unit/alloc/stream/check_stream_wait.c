@@ -89,27 +89,162 @@ WT_TEST(test_C2_every_stream_is_tried_once)
     end();
 }
 
+/* With as many as may be queued no stream gets another fence. */
+static void set_fences(uint8_t count)
+{
+    wm_lane_owner *o = NULL;
+
+    wm_lock_acquire(&registry()->lock);
+    while ((o = wm_lane_owner_next_locked(registry(), o)) != NULL) {
+        o->fences = count;
+    }
+    wm_lock_release(&registry()->lock);
+}
+
+/* Events recorded on `first`, and those that streams were made to wait for. */
+static warm_event marked[8], waited[8];
+static unsigned marks;
+
+static warm_status note_mark(wm_driver *d, warm_event event, warm_stream stream,
+                             wm_capture *capture)
+{
+    if (stream == first && marks < 8) {
+        marked[marks++] = event;
+    }
+    return real->event_mark(d, event, stream, capture);
+}
+
+static warm_status note_wait(wm_driver *d, warm_stream stream, warm_event event)
+{
+    /* It is not destroyed meanwhile. */
+    ck_assert_uint_eq(registry()->timelines->events->device[0].named, 1);
+    waited[waits++] = event;
+    return real->stream_wait_event(d, stream, event);
+}
+
+static void await(warm_stream stream)
+{
+    while (warm_stream_query(runtime, stream) != WARM_OK) {
+        sched_yield(); /* for ever, if it waits for too much */
+    }
+}
+
 /* The stream waits for the work before the free, which has a fence, and not for
- * what was queued behind it since. */
+ * what was queued behind it since; so it does not get what was freed since. */
 WT_TEST(test_C1_C2_a_stream_waits_for_no_more_than_the_free)
+{
+    void *between, *last, *block[2];
+    wt_gate *later;
+
+    begin("off");
+    marks = 0;
+    ops.event_mark = note_mark;
+    ops.stream_wait_event = note_wait;
+    between = wt_device(runtime, first, 2 * MIB);
+    last = wt_device(runtime, first, 6 * MIB);
+    wm_lanes_queue_fences(registry(), NULL, NULL);
+    wm_timelines_poll_queued(registry()->timelines); /* records its event */
+    later = wt_gate_close(runtime, first);
+    wt_ok(warm_free(last));
+    block[0] = wt_device(runtime, second, BLOCK);
+    ck_assert_ptr_eq(block[0], idle);
+    ck_assert_uint_eq(waits, 1);
+    ck_assert_ptr_eq(waited[0], marked[0]);
+    ck_assert_int_eq(warm_stream_query(runtime, second), WARM_NOT_READY);
+    block[1] = wt_device(runtime, second, 6 * MIB);
+    ck_assert_ptr_eq(block[1], last);
+    ck_assert_uint_eq(waits, 2);
+    ck_assert_ptr_eq(waited[1], marked[1]);
+    wt_gate_open(gate);
+    gate = later;
+    ck_assert_int_eq(warm_stream_query(runtime, second), WARM_NOT_READY);
+    ck_assert_uint_eq(registry()->timelines->events->device[0].named, 0);
+    wt_free_all(block, 2);
+    wt_ok(warm_free(between));
+    end();
+}
+
+/* Only the one that it waits for has to be done. */
+WT_TEST(test_C1_C2_a_stream_goes_on_before_what_was_queued_since)
 {
     wt_gate *later;
     void *block;
 
     begin("off");
     wm_lanes_queue_fences(registry(), NULL, NULL);
-    wm_timelines_poll_queued(registry()->timelines); /* records its event */
+    wm_timelines_poll_queued(registry()->timelines);
     later = wt_gate_close(runtime, first);
     block = wt_device(runtime, second, BLOCK);
-    ck_assert_ptr_eq(block, idle);
-    ck_assert_int_eq(warm_stream_query(runtime, second), WARM_NOT_READY);
     wt_gate_open(gate);
     gate = later;
-    while (warm_stream_query(runtime, second) != WARM_OK) {
-        sched_yield(); /* for ever, if it waits for `later` */
-    }
+    await(second);
     ck_assert_int_eq(warm_stream_query(runtime, first), WARM_NOT_READY);
     wt_ok(warm_free(block));
+    end();
+}
+
+/* A fence that is complete or lost is no longer out. */
+static unsigned fences_out(void)
+{
+    const wm_lane_owner *o = NULL;
+    unsigned count = 0;
+
+    while ((o = wm_lane_owner_next_locked(registry(), o)) != NULL) {
+        for (const wm_fence *f = o->out; f != NULL; f = f->next_out) {
+            count++;
+        }
+    }
+    return count;
+}
+
+WT_LOOP_TEST(test_C1_fences_that_are_over_are_not_waited_for, 2)
+{
+    begin("off");
+    wm_lanes_queue_fences(registry(), NULL, NULL);
+    wm_timelines_poll_queued(registry()->timelines);
+    ck_assert_uint_eq(fences_out(), 1);
+    if (_i == 1) {
+        wt_ok(warm_testing_fail(runtime, "event_passed", 1, 3));
+        for (int i = 0; i < 3; i++) {
+            wt_ok(warm_poll(runtime));
+        }
+        wt_ok(warm_testing_fail(runtime, "event_passed", 0, 0));
+    } else {
+        wt_gate_open(gate);
+        gate = NULL;
+        wt_ok(warm_stream_synchronize(runtime, first));
+        wt_ok(warm_poll(runtime));
+        wt_ok(warm_stream_destroy(runtime, first));
+    }
+    ck_assert_uint_eq(fences_out(), 0);
+    end();
+}
+
+/* A page of each free lies before a fence, and the room that is asked for
+ * behind the last one: what fences cover does not suffice. */
+WT_TEST(test_C2_what_no_fence_covers_is_waited_for_as_well)
+{
+    void *small, *between, *block;
+
+    begin("off");
+    wt_gate_open(gate);
+    gate = NULL;
+    wt_ok(warm_stream_synchronize(runtime, first));
+    block = wt_device(runtime, first, BLOCK);
+    small = wt_device(runtime, first, 2 * MIB);
+    between = wt_device(runtime, first, 2 * MIB);
+    gate = wt_gate_close(runtime, first);
+    wt_gate_await(gate);
+    wt_ok(warm_free(small));
+    wm_lanes_queue_fences(registry(), NULL, NULL);
+    set_fences(WM_FENCES);
+    wm_timelines_poll_queued(registry()->timelines);
+    wt_ok(warm_free(block));
+    block = wt_device(runtime, second, BLOCK);
+    ck_assert_ptr_eq(block, idle);
+    set_fences(1);
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(between));
     end();
 }
 
@@ -162,34 +297,27 @@ static void end_first(void)
     }
 }
 
-/* With as many as may be queued no stream gets another fence. */
-static void set_fences(uint8_t count)
-{
-    wm_lane_owner *o = NULL;
-
-    wm_lock_acquire(&registry()->lock);
-    while ((o = wm_lane_owner_next_locked(registry(), o)) != NULL) {
-        o->fences = count;
-    }
-    wm_lock_release(&registry()->lock);
-}
-
 static warm_status wait_and_end(wm_driver *d, warm_stream stream,
                                 warm_event event)
 {
     warm_status status = real->stream_wait_event(d, stream, event);
 
-    set_fences(0);
+    if (fences_out() == 0) {
+        set_fences(0);
+    }
     end_first();
     return status;
 }
 
-WT_TEST(test_C2_a_stream_ends_while_another_one_waits_for_it)
+/* It waits for all work so far, or for a fence. */
+WT_LOOP_TEST(test_C2_a_stream_ends_while_another_one_waits_for_it, 2)
 {
     void *block;
 
     begin("off");
-    set_fences(WM_FENCES);
+    if (_i == 0) {
+        set_fences(WM_FENCES);
+    }
     ops.stream_wait_event = wait_and_end;
     block = wt_device(runtime, second, BLOCK);
     ck_assert_ptr_eq(block, idle);

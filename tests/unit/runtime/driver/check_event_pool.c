@@ -162,6 +162,10 @@ WT_TEST(test_B25_a_trim_destroys_what_a_burst_left)
         wm_event_pool_put(&pool, 1, held[i]);
     }
     (void)wm_fail(WARM_INTERNAL, "an error of before");
+    wm_event_pool_name(&pool, 1); /* a thread names one of them */
+    wm_event_pool_trim(&pool);
+    ck_assert_uint_eq(counts(&pool, 1).created, BURST);
+    wm_event_pool_unname(&pool, 1);
     wm_event_pool_trim(&pool);
     ck_assert_str_eq(warm_last_error_message(), "an error of before");
     ck_assert_uint_eq(counts(&pool, 1).out, OUT);
