@@ -81,7 +81,7 @@ warm_status wm_event_pool_take(wm_event_pool *pool, int device,
         return status;
     }
     wm_lock_acquire(&d->lock);
-    if (d->idle > 0) {
+    if (d->idle > 0 && d->named == 0) {
         *event = d->event[--d->idle];
         found = true;
     } else {

@@ -40,9 +40,9 @@ typedef struct wm_event_counts {
  * Status: OUT_OF_MEMORY (nothing to undo). */
 warm_status wm_event_pool_init(wm_event_pool *pool, wm_driver *driver);
 
-/* Between name() and unname() no event of device is destroyed: the thread may
- * pass one to the driver that was recorded before name() and that its owner
- * puts back meanwhile. That one may be recorded again, once it has passed. */
+/* Between name() and unname() no idle event of device is taken or destroyed:
+ * the thread may pass one to the driver that was recorded before, and that its
+ * owner puts back meanwhile, perhaps as lost. It stands for the same work. */
 void wm_event_pool_name(wm_event_pool *pool, int device);
 void wm_event_pool_unname(wm_event_pool *pool, int device);
 

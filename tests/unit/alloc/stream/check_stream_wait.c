@@ -116,7 +116,7 @@ static warm_status note_mark(wm_driver *d, warm_event event, warm_stream stream,
 
 static warm_status note_wait(wm_driver *d, warm_stream stream, warm_event event)
 {
-    /* It is not destroyed meanwhile. */
+    /* It is neither destroyed nor recorded again meanwhile. */
     ck_assert_uint_eq(registry()->timelines->events->device[0].named, 1);
     waited[waits++] = event;
     return real->stream_wait_event(d, stream, event);
@@ -220,8 +220,8 @@ WT_LOOP_TEST(test_C1_fences_that_are_over_are_not_waited_for, 2)
     end();
 }
 
-/* A page of each free lies before a fence, and the room that is asked for
- * behind the last one: what fences cover does not suffice. */
+/* A fence covers a small run, and no other fence may be queued: the room that
+ * is asked for was freed later. */
 WT_TEST(test_C2_what_no_fence_covers_is_waited_for_as_well)
 {
     void *small, *between, *block;
@@ -437,8 +437,8 @@ static warm_status wait_after_end(wm_driver *d, warm_stream stream,
     return real->stream_wait_event(d, stream, event);
 }
 
-/* The event of its fence is kept while a stream is made to wait for it, even if
- * its own stream is retired and destroyed. */
+/* A stream may be made to wait for the event of one that has been retired and
+ * destroyed since. */
 WT_TEST(test_C1_C2_a_fence_outlasts_its_stream)
 {
     void *block;

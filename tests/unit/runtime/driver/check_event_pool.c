@@ -149,7 +149,7 @@ WT_TEST(test_B25_a_trim_destroys_what_a_burst_left)
 {
     enum { BURST = 1000, OUT = 20, LEFT = 2 * OUT + WM_EVENTS_KEEP };
     wm_event_pool pool;
-    warm_event held[BURST];
+    warm_event held[BURST], another;
     size_t before = wm_host_of(d)->live[WM_HOST_EVENT].count;
 
     wt_ok(wm_event_pool_init(&pool, d));
@@ -165,6 +165,9 @@ WT_TEST(test_B25_a_trim_destroys_what_a_burst_left)
     wm_event_pool_name(&pool, 1); /* a thread names one of them */
     wm_event_pool_trim(&pool);
     ck_assert_uint_eq(counts(&pool, 1).created, BURST);
+    wt_ok(wm_event_pool_take(&pool, 1, &another));
+    ck_assert_uint_eq(counts(&pool, 1).created, BURST + 1);
+    wm_event_pool_put(&pool, 1, another);
     wm_event_pool_unname(&pool, 1);
     wm_event_pool_trim(&pool);
     ck_assert_str_eq(warm_last_error_message(), "an error of before");
