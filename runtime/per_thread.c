@@ -56,6 +56,10 @@
       (runtime, kind, device, stream, handle))                                 \
     X(warm_record_stream, (const void *pointer, warm_stream stream),           \
       (pointer, stream))                                                       \
+    X(warm_shared_record,                                                      \
+      (warm_runtime * runtime, void *const *pointers, size_t count,            \
+       warm_stream stream, size_t *recorded),                                  \
+      (runtime, pointers, count, stream, recorded))                            \
     X(warm_storage_create,                                                     \
       (const warm_allocator *allocator, size_t bytes, warm_stream stream,      \
        warm_storage **storage),                                                \

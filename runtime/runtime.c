@@ -10,6 +10,7 @@
 #include "runtime/base/history.h"
 #include "alloc/cache/magazine.h"
 #include "alloc/kinds/pinned.h"
+#include "alloc/kinds/shared.h"
 #include "alloc/private_pool/private_pool.h"
 #include "handles/kinds/builtin.h"
 #include "handles/kind_table.h"
@@ -210,10 +211,17 @@ static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
     if (status != WARM_OK) {
         goto fail_devices;
     }
+    status = wm_shared_open(runtime, options);
+    if (status != WARM_OK) {
+        goto fail_shared;
+    }
     status = wm_allocators_open(runtime);
     if (status == WARM_OK) {
         return status;
     }
+    wm_shared_close(runtime);
+
+fail_shared:
     wm_device_spaces_close(runtime);
 
 fail_devices:
@@ -237,7 +245,7 @@ static bool thread_leaves(warm_runtime *runtime, bool exits)
 static warm_runtime *new_runtime(wm_driver *driver, struct wm_trace *trace,
                                  const wm_options *options)
 {
-    size_t own = 1 + (size_t)driver->devices;
+    size_t own = 1 + 2 * (size_t)driver->devices;
     warm_runtime *runtime =
         wm_meta_alloc(sizeof *runtime + own * sizeof runtime->own[0]);
 
@@ -409,9 +417,11 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     wm_allocators_close(runtime);
     wm_private_close(runtime);
     wm_device_spaces_drain(runtime);
+    wm_shared_stop(runtime, report);
     wm_device_spaces_stop(runtime, report);
     wm_pinned_close(runtime->pinned, report);
     runtime->pinned = NULL;
+    wm_shared_close(runtime);
     wm_device_spaces_close(runtime);
     wm_history_close(runtime->history);
     runtime->history = NULL;

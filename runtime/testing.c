@@ -3,6 +3,7 @@
 
 #include "alloc/kinds/device_space.h"
 #include "alloc/kinds/pinned.h"
+#include "alloc/kinds/shared.h"
 #include "handles/kind_table.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
@@ -112,7 +113,7 @@ static bool check_held(wm_space *space)
     warm_space_stats stats = {.size = sizeof stats};
     uint64_t held;
 
-    if (space->traits->uncached) {
+    if (space->traits->obtain == NULL) {
         return true;
     }
     wm_lock_acquire(&space->growth.lock);
@@ -148,6 +149,12 @@ static warm_status check_records(warm_runtime *runtime, bool quiet)
     }
     for (int i = 0; i < runtime->devices && status == WARM_OK; i++) {
         status = check_space(&runtime->device_spaces[i].space, i, quiet);
+    }
+    for (int i = 0; i < runtime->devices; i++) {
+        for (int k = 0; k < WM_SHARED_KINDS && status == WARM_OK; k++) {
+            status =
+                check_space(&runtime->shared->spaces[i][k].space, i, quiet);
+        }
     }
     if (status == WARM_OK && !wm_kind_table_check(runtime->kinds)) {
         status =

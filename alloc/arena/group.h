@@ -20,14 +20,18 @@ typedef struct wm_arena_group {
     warm_runtime *runtime;          /* const */
     struct wm_timelines *timelines; /* const, shared by a runtime's spaces */
     wm_waker *waker;                /* const: wakes the thread that polls */
-    size_t segment_bytes;           /* const: least bytes obtained at once */
-    size_t magazine_bytes;          /* const: most bytes that a set caches */
+    size_t segment_bytes;           /* const: least bytes obtained at once, */
+    size_t large_bytes; /* const: and for large requests; 0: as many */
+    size_t own_bytes; /* const: a request of so many bytes obtains a segment of
+                         its own size; 0: none does */
+    size_t magazine_bytes;    /* const: most bytes that a set caches */
     uint32_t magazine_blocks; /* const: most of one class, 0: no magazines */
     int nodes;                /* const: NUMA nodes, at least 1 */
     unsigned shards;          /* const: siblings for each node, at least 1 */
     bool parted;        /* const: threads use all siblings from the start */
     bool laned;         /* const: idle memory is ordered by stream (lane.h) */
     bool pageable;      /* const: its memory is not page-locked */
+    bool shared;        /* const: a device sees it as the host does */
     int device;         /* const: of its memory; WM_DEVICE_HOST: page-locked,
                          * _UNKNOWN: not from a driver */
     uint64_t place;     /* const: place of its first node in the history */

@@ -35,16 +35,15 @@ static void collect(wm_space *space, size_t bytes)
     }
 }
 
-static warm_status obtain(wm_space *space, int node, size_t bytes, void **base)
+warm_status wm_device_obtain(wm_space *space, int device, bool managed,
+                             size_t bytes, void **base)
 {
-    int device = space->group.device;
     wm_breaking breaking;
     void *got = NULL;
-
-    (void)node;
-    collect(space, bytes);
     warm_status status =
-        wm_driver_device_alloc(space->driver, device, bytes, &got);
+        managed ? wm_driver_managed_alloc(space->driver, device, bytes, &got)
+                : wm_driver_device_alloc(space->driver, device, bytes, &got);
+
     if (status != WARM_OK) {
         return status;
     }
@@ -64,6 +63,13 @@ static warm_status obtain(wm_space *space, int node, size_t bytes, void **base)
                    "device %d: the driver returned %s at %p, not the "
                    "start of a page",
                    device, wm_bytes(bytes).text, got);
+}
+
+static warm_status obtain(wm_space *space, int node, size_t bytes, void **base)
+{
+    (void)node;
+    collect(space, bytes);
+    return wm_device_obtain(space, space->group.device, false, bytes, base);
 }
 
 static warm_status give_back(wm_space *space, void *base, size_t bytes)
@@ -321,34 +327,10 @@ void wm_device_spaces_retire(warm_runtime *runtime, warm_stream stream,
 
 bool wm_device_space_claim(warm_runtime *runtime, int device, size_t bytes)
 {
-    wm_space *space = &runtime->device_spaces[device].space;
-    size_t released;
-
-    for (bool trimmed = false;; trimmed = true) {
-        wm_lock_acquire(&space->growth.lock);
-        size_t limit = wm_space_limit(space);
-        size_t others = space->beside_bytes + bytes;
-        bool fits = limit == 0 || (others <= limit &&
-                                   space->growth.held + space->growth.coming <=
-                                       limit - others);
-        if (fits) {
-            space->beside_bytes = others;
-        }
-        wm_lock_release(&space->growth.lock);
-        if (fits || trimmed || others > limit ||
-            wm_space_trim(space, limit - others, &released) != WARM_OK) {
-            return fits;
-        }
-    }
+    return wm_space_claim(&runtime->device_spaces[device].space, bytes);
 }
 
 void wm_device_space_unclaim(warm_runtime *runtime, int device, size_t bytes)
 {
-    wm_space *space = &runtime->device_spaces[device].space;
-
-    wm_lock_acquire(&space->growth.lock);
-    space->beside_bytes -= bytes;
-    space->growth.vacated++; /* a request that the limit refused may retry */
-    wm_cond_broadcast(&space->growth.over);
-    wm_lock_release(&space->growth.lock);
+    wm_space_unclaim(&runtime->device_spaces[device].space, bytes);
 }

@@ -45,18 +45,22 @@ void wm_device_spaces_close(warm_runtime *runtime);
 void wm_device_spaces_retire(warm_runtime *runtime, warm_stream stream,
                              const wm_stream_info *info);
 
-/* Claims bytes below the limit for device memory that is no block (workspaces
- * of handles); returns idle segments if that makes room. False: the limit
- * leaves no room. unclaim() ends the claim. */
+/* Obtains a segment of a device's memory from the driver, for the device's
+ * space or another one. managed: memory that the host may touch as well.
+ * Status: the driver's, UNSUPPORTED (not the start of a page). No lock held. */
+warm_status wm_device_obtain(wm_space *space, int device, bool managed,
+                             size_t bytes, void **base);
+
+/* wm_space_claim() of a device, for workspaces of handles. */
 bool wm_device_space_claim(warm_runtime *runtime, int device, size_t bytes);
 void wm_device_space_unclaim(warm_runtime *runtime, int device, size_t bytes);
 
 /* The device of a block, or -1 if it is memory of the host. */
 static inline int wm_device_of_block(const wm_block *block)
 {
-    int device = block->segment->arena->group->device;
+    const wm_arena_group *group = block->segment->arena->group;
 
-    return device >= 0 ? device : -1;
+    return group->device >= 0 && !group->shared ? group->device : -1;
 }
 
 #endif

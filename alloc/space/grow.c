@@ -46,7 +46,15 @@ static warm_status step_down(wm_space *space, struct wm_grow_request *request,
 static size_t growth_bytes(const wm_space *space, const wm_arena *arena,
                            size_t needed)
 {
-    size_t least = arena->unit > 0 ? 0 : space->group.segment_bytes;
+    const wm_arena_group *group = &space->group;
+    size_t least = group->segment_bytes;
+
+    if (arena->unit > 0 ||
+        (group->own_bytes > 0 && needed >= group->own_bytes)) {
+        least = 0;
+    } else if (group->large_bytes > 0 && needed > arena->small_max) {
+        least = group->large_bytes;
+    }
 
     return least > needed ? least : needed;
 }

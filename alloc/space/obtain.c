@@ -65,12 +65,44 @@ static bool fit_limit_locked(const wm_space *space,
     return true;
 }
 
+bool wm_space_claim(wm_space *space, size_t bytes)
+{
+    size_t released;
+
+    for (bool trimmed = false;; trimmed = true) {
+        wm_lock_acquire(&space->growth.lock);
+        size_t limit = wm_space_limit(space);
+        size_t others = space->beside_bytes + bytes;
+        bool fits = limit == 0 || (others <= limit &&
+                                   space->growth.held + space->growth.coming <=
+                                       limit - others);
+        if (fits) {
+            space->beside_bytes = others;
+        }
+        wm_lock_release(&space->growth.lock);
+        if (fits || trimmed || others > limit ||
+            wm_space_trim(space, limit - others, &released) != WARM_OK) {
+            return fits;
+        }
+    }
+}
+
+void wm_space_unclaim(wm_space *space, size_t bytes)
+{
+    wm_lock_acquire(&space->growth.lock);
+    space->beside_bytes -= bytes;
+    space->growth.vacated++; /* a request that the limit refused may retry */
+    wm_cond_broadcast(&space->growth.over);
+    wm_lock_release(&space->growth.lock);
+}
+
 static warm_status refuse_by_limit(const wm_space *space)
 {
-    char beside[64] = "";
+    char beside[96] = "";
 
     if (space->beside_bytes > 0) {
-        snprintf(beside, sizeof beside, ", workspaces of handles have %s of it",
+        snprintf(beside, sizeof beside,
+                 ", workspaces of handles and shared buffers have %s of it",
                  wm_bytes(space->beside_bytes).text);
     }
     return wm_fail(WARM_OUT_OF_MEMORY, "the limit of %s is reached%s",

@@ -221,6 +221,11 @@ typedef struct wm_space_traits {
     /* Called after a block of the segment became idle; another thread may have
      * allocated it again. May be null. No lock held. */
     void (*freed)(struct wm_space *space, wm_segment *segment);
+    /* Whether users hold a FREEING block (kinds/shared.h): then it becomes
+     * PENDING until wm_timelines_complete(), which may be called once
+     * retained() was. Both may be null. No lock held. */
+    bool (*is_retained)(struct wm_space *space, const wm_block *block);
+    void (*retained)(struct wm_space *space, const wm_block *block);
     /* Makes idle memory of other streams safe for a request that missed: its
      * stream waits for one that has room; with any, else for several. Returns
      * whether it made any memory safe. May be null. No lock held. */
@@ -230,8 +235,8 @@ typedef struct wm_space_traits {
     void (*describe)(struct wm_space *space, char *text, size_t bytes);
     const wm_range_traits *ranges; /* null: its segments never expand */
     bool nodeless;                 /* its memory has no NUMA node */
-    bool uncached;                 /* threads do not cache its blocks */
-    bool laned; /* idle memory belongs to the lane of a stream */
+    bool uncached; /* threads do not cache its blocks; one arena for all */
+    bool laned;    /* idle memory belongs to the lane of a stream */
 } wm_space_traits;
 
 /* ---- a space ------------------------------------------------------------ */
@@ -250,8 +255,9 @@ typedef struct wm_space {
     size_t chunk_bytes;            /* const: most obtained ahead at once */
     /* Most bytes held; 0: no limit. Relaxed: set at any time. */
     _Atomic size_t limit_bytes;
-    size_t beside_bytes; /* lock growth: bytes of workspaces, which count toward
-                            the limit */
+    size_t beside_bytes; /* lock growth: bytes that count toward the limit and
+                            are not the space's: of workspaces, and of spaces
+                            of shared buffers (kinds/shared.h) */
     bool shares; /* const: before the space grows, also within the bound, the
                     request's stream may wait for another one */
     uint64_t decay_ns;        /* const: age of segments to return; 0: none */
@@ -357,6 +363,12 @@ void wm_space_finish(wm_block *chain);
 /* Logs that the timelines leaked blocks, once for each cause. No lock held: the
  * log function is the program's and may call the library. */
 void wm_space_log_lost(wm_space *space);
+
+/* Claims bytes below the space's limit for memory that is not the space's;
+ * returns idle segments if that makes room. False: the limit leaves no room.
+ * unclaim() ends the claim. No lock held. */
+bool wm_space_claim(wm_space *space, size_t bytes);
+void wm_space_unclaim(wm_space *space, size_t bytes);
 
 /* Frees a block whose state this thread changed from LIVE to FREEING. */
 void wm_space_free(wm_space *space, wm_block *block);

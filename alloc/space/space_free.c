@@ -199,6 +199,31 @@ static void free_used(wm_space *space, wm_block *block, wm_stream_use *uses)
     wm_quiet_end(&quiet);
 }
 
+/* Users hold the block: it waits for them as it waits for streams. */
+static void free_retained(wm_space *space, wm_block *block)
+{
+    wm_timelines *timelines = space->group.timelines;
+    enum wm_uses fate;
+    wm_quiet quiet;
+
+    wm_quiet_begin(&quiet);
+    fate = wm_timelines_prepare(timelines, block);
+    if (fate == WM_USES_LOST || fate == WM_USES_CAPTURED) {
+        leak(space, block,
+             fate == WM_USES_LOST ? WM_BLOCK_LOST : WM_BLOCK_CAPTURED);
+    } else {
+        wm_timelines_retain(block);
+        wm_arena_free(block->segment->arena, block, WM_BLOCK_PENDING);
+        if (fate == WM_USES_PENDING) {
+            wm_timelines_publish(timelines, block);
+            wm_waker_note_pending(space->group.waker);
+        }
+    }
+    space->traits->retained(space, block);
+    wm_space_log_lost(space);
+    wm_quiet_end(&quiet);
+}
+
 static void free_of_pool(wm_space *space, wm_block *block, wm_stream_use *uses)
 {
     struct wm_private_arena *own = block->segment->arena->pool;
@@ -227,7 +252,10 @@ void wm_space_free(wm_space *space, wm_block *block)
     wm_stream_use *uses =
         atomic_load_explicit(&block->uses, memory_order_acquire);
 
-    if (wm_unlikely(block->segment->arena->pool != NULL)) {
+    if (wm_unlikely(space->traits->is_retained != NULL) &&
+        space->traits->is_retained(space, block)) {
+        free_retained(space, block);
+    } else if (wm_unlikely(block->segment->arena->pool != NULL)) {
         free_of_pool(space, block, uses);
     } else if (uses == NULL &&
                !atomic_load_explicit(&block->captured, memory_order_relaxed)) {

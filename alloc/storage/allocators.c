@@ -4,11 +4,13 @@
 
 #include "alloc/api/copy.h"
 #include "alloc/kinds/device_space.h"
+#include "alloc/kinds/shared.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 #include "warmpool/device_memory.h"
 #include "warmpool/memory.h"
+#include "warmpool/shared.h"
 
 struct entry {
     const warm_allocator *given; /* the program's pointer */
@@ -87,13 +89,19 @@ static warm_status alloc_block(void *context, size_t bytes, warm_stream stream,
                                warm_data_pointer *data)
 {
     const wm_own_allocator *own = context;
+    warm_status status;
     void *pointer = NULL;
-    /* Page-locked memory belongs to no stream. */
-    warm_status status = own->device == WARM_NO_DEVICE
-                             ? warm_pinned_alloc(own->runtime, bytes, &pointer)
-                             : warm_device_alloc(own->runtime, own->device,
-                                                 stream, bytes, &pointer);
 
+    /* Only a device's own memory is allocated in the order of a stream. */
+    if (own->allocator.memory == WARM_MEMORY_PINNED) {
+        status = warm_pinned_alloc(own->runtime, bytes, &pointer);
+    } else if (own->allocator.memory == WARM_MEMORY_DEVICE) {
+        status = warm_device_alloc(own->runtime, own->device, stream, bytes,
+                                   &pointer);
+    } else {
+        status = warm_shared_alloc(own->runtime, own->device, bytes,
+                                   WARM_USAGE_SHARED, &pointer);
+    }
     if (status == WARM_OK) {
         data->data = data->context = pointer;
         data->deleter = free_block;
@@ -124,6 +132,16 @@ bool wm_allocator_is_own(const warm_allocator *allocator)
     return allocator->alloc == alloc_block;
 }
 
+static bool is_from(const wm_own_allocator *own, const wm_block *block)
+{
+    const wm_arena_group *group = block->segment->arena->group;
+    bool shared = own->allocator.memory == WARM_MEMORY_SHARED;
+
+    return group->runtime == own->runtime && group->shared == shared &&
+           (shared ? wm_shared_space_of(block)->device
+                   : wm_device_of_block(block)) == own->device;
+}
+
 /* A pointer to no block is left to warm_free(), whose error names it. */
 static warm_status check_own(const warm_allocator *allocator,
                              const void *pointer)
@@ -132,9 +150,7 @@ static warm_status check_own(const warm_allocator *allocator,
     const wm_block *block = wm_space_find(pointer);
     warm_status status = wm_runtime_check(own->runtime);
 
-    if (status == WARM_OK && block != NULL &&
-        (wm_space_of(block)->group.runtime != own->runtime ||
-         wm_device_of_block(block) != own->device)) {
+    if (status == WARM_OK && block != NULL && !is_from(own, block)) {
         status = wm_fail(WARM_INVALID_POINTER,
                          "%p was not allocated by this allocator, %s", pointer,
                          allocator->name);
@@ -157,23 +173,42 @@ warm_status wm_allocator_free(const warm_allocator *allocator, void *pointer)
     return status == WARM_OK ? warm_free(pointer) : status;
 }
 
-static void make_own(warm_runtime *runtime, int device)
+/* The runtime's own allocator of a kind of memory, or null. */
+static wm_own_allocator *own_of(warm_runtime *runtime, warm_memory memory,
+                                int device)
 {
-    wm_own_allocator *own = &runtime->own[device + 1];
-    bool pinned = device == WARM_NO_DEVICE;
+    switch (memory) {
+    case WARM_MEMORY_PINNED:
+        return &runtime->own[0];
+    case WARM_MEMORY_DEVICE:
+        return &runtime->own[1 + device];
+    case WARM_MEMORY_SHARED:
+        return &runtime->own[1 + runtime->devices + device];
+    case WARM_MEMORY_HOST:
+        break;
+    }
+    return NULL;
+}
+
+static void make_own(warm_runtime *runtime, warm_memory memory, int device)
+{
+    static const char *const names[] = {
+        [WARM_MEMORY_PINNED] = "warmpool pinned",
+        [WARM_MEMORY_DEVICE] = "warmpool device",
+        [WARM_MEMORY_SHARED] = "warmpool shared"};
+    wm_own_allocator *own = own_of(runtime, memory, device);
 
     own->runtime = runtime;
     own->device = device;
-    own->allocator = (warm_allocator){
-        .size = sizeof own->allocator,
-        .name = pinned ? "warmpool pinned" : "warmpool device",
-        .context = own,
-        .memory = pinned ? WARM_MEMORY_PINNED : WARM_MEMORY_DEVICE,
-        .device = device,
-        .alloc = alloc_block,
-        .raw_deleter = free_block,
-        .copy = copy_block,
-        .record = record_block};
+    own->allocator = (warm_allocator){.size = sizeof own->allocator,
+                                      .name = names[memory],
+                                      .context = own,
+                                      .memory = memory,
+                                      .device = device,
+                                      .alloc = alloc_block,
+                                      .raw_deleter = free_block,
+                                      .copy = copy_block,
+                                      .record = record_block};
 }
 
 /* ---- registration -------------------------------------------------------- */
@@ -186,8 +221,10 @@ warm_status wm_allocators_open(warm_runtime *runtime)
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
     }
     wm_lock_init(&all->lock, WM_RANK_ALLOCATORS);
-    for (int device = WARM_NO_DEVICE; device < runtime->devices; device++) {
-        make_own(runtime, device);
+    make_own(runtime, WARM_MEMORY_PINNED, WARM_NO_DEVICE);
+    for (int device = 0; device < runtime->devices; device++) {
+        make_own(runtime, WARM_MEMORY_DEVICE, device);
+        make_own(runtime, WARM_MEMORY_SHARED, device);
     }
     runtime->allocators = all;
     return WARM_OK;
@@ -209,13 +246,11 @@ void wm_allocators_close(warm_runtime *runtime)
 }
 
 /* device: WARM_NO_DEVICE for host and pinned memory. */
-static const warm_allocator *find_locked(const warm_runtime *runtime,
+static const warm_allocator *find_locked(warm_runtime *runtime,
                                          warm_memory memory, int device)
 {
-    const warm_allocator *own =
-        memory == WARM_MEMORY_PINNED || memory == WARM_MEMORY_DEVICE
-            ? &runtime->own[device + 1].allocator
-            : NULL;
+    const wm_own_allocator *found = own_of(runtime, memory, device);
+    const warm_allocator *own = found != NULL ? &found->allocator : NULL;
 
     for (struct entry *e = runtime->allocators->first; e != NULL; e = e->next) {
         if (e->memory == memory && e->device == device) {

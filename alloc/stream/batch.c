@@ -45,6 +45,14 @@ static void complete_entry(wm_block *block, enum wm_uses fate, wm_block **done)
     }
 }
 
+void wm_timelines_complete(wm_timelines *set, wm_block *block)
+{
+    wm_block *done = NULL;
+
+    complete_entry(block, WM_USES_PENDING, &done);
+    wm_timelines_hand_back(set, NULL, done);
+}
+
 void wm_batch_finish(wm_timelines *set, wm_stream_use *first, enum wm_uses fate,
                      wm_block **done)
 {

@@ -170,6 +170,14 @@ enum wm_uses {
  * block that will not be freed any more. */
 enum wm_uses wm_timelines_prepare(wm_timelines *set, wm_block *block);
 void wm_timelines_publish(wm_timelines *set, wm_block *block);
+/* A prepared block also waits for one call of wm_timelines_complete(), from any
+ * thread, which completes as a queue does. */
+static inline void wm_timelines_retain(wm_block *block)
+{
+    /* Relaxed: before publish(), the block is this thread's alone. */
+    atomic_fetch_add_explicit(&block->queued, 1, memory_order_relaxed);
+}
+void wm_timelines_complete(wm_timelines *set, wm_block *block);
 void wm_timelines_forget(wm_timelines *set, wm_block *block);
 /* The uses of a block that the caller owns exclusively, including the stream
  * that its owner recorded (block->owner_stream); null: no stream was recorded.

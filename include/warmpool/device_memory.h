@@ -161,8 +161,9 @@ typedef struct warm_device_stats {
     /* all.held_bytes + workspace_bytes once the runtime has noticed that the
      * device was reset (runtime.h): that memory is gone. Before: 0. */
     uint64_t reset_bytes;
-    /* Bytes of the workspaces of handles, which no figure above includes. They
-     * count against the limit (warm_device_set_memory_fraction()). */
+    /* Bytes of the workspaces of handles and of the segments of private and
+     * managed buffers (shared.h), which no figure above includes. They count
+     * against the limit (warm_device_set_memory_fraction()). */
     uint64_t workspace_bytes;
     uint64_t above_bound; /* bytes obtained above the bound (option slack) */
 } warm_device_stats;

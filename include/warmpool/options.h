@@ -107,6 +107,10 @@ extern "C" {
     X_ENUM(stream_wait, "short", "off|short|grow",                             \
            "a device's streams wait for idle memory of each other: never, "    \
            "above the bound (slack) or when short, before any growth")         \
+    X_ENUM(shared_memory, "auto", "auto|mapped|managed",                       \
+           "memory of buffers that host and device share: mapped page-locked " \
+           "memory, managed by the driver where both may touch it at once, "   \
+           "or what suits the device")                                         \
     X_ENUM(log, "warning", "none|warning|info|debug",                          \
            "least severe message that the log callback gets")                  \
     X_TEXT(trace,                                                              \

@@ -14,6 +14,7 @@
 #include "warmpool/ipc.h"
 #include "warmpool/memory.h"
 #include "warmpool/private_pool.h"
+#include "warmpool/shared.h"
 #include "warmpool/snapshot.h"
 #include "warmpool/stats.h"
 #include "warmpool/storage.h"

@@ -100,7 +100,9 @@ int wm_cuda_compute_major(wm_driver *d, int device);
     X(cuMemFreeHost)                                                           \
     X(cuMemHostRegister_v2)                                                    \
     X(cuMemHostUnregister)                                                     \
+    X(cuMemHostGetDevicePointer_v2)                                            \
     X(cuMemAlloc_v2)                                                           \
+    X(cuMemAllocManaged)                                                       \
     X(cuMemFree_v2)                                                            \
     X(cuIpcGetMemHandle)                                                       \
     X(cuIpcOpenMemHandle_v2)                                                   \

@@ -44,20 +44,42 @@ static int node_near(wm_cuda *c, int device)
     return node;
 }
 
-/* Whether a device reads pageable memory through the host's page tables (GH200,
- * GB200): there cuMemHostRegister() page-locks nothing, as its header says, and
- * registered memory is visible to every device. */
-static bool register_locks(wm_cuda *c)
+/* As GH200 and GB200 do. */
+static bool uses_host_tables(wm_cuda *c, int device)
 {
-    int attribute_of =
+    int which =
         CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES;
 
-    for (int i = 0; i < c->base.devices; i++) {
-        if (attribute(c, i, attribute_of, 0) != 0) {
-            return false;
-        }
+    return attribute(c, device, which, 0) != 0;
+}
+
+warm_status wm_cuda_managed_support(wm_driver *d, int device,
+                                    wm_managed *support)
+{
+    wm_cuda *c = wm_cuda_of(d);
+
+    if (attribute(c, device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
+                  0) == 0) {
+        *support = WM_MANAGED_NONE;
+    } else if (uses_host_tables(c, device)) {
+        *support = WM_MANAGED_BETTER;
+    } else {
+        *support = WM_MANAGED_WORKS;
     }
-    return true;
+    return WARM_OK;
+}
+
+/* Whether a device reads pageable memory through the host's page tables: there
+ * cuMemHostRegister() page-locks nothing, as its header says, and registered
+ * memory is visible to every device. */
+static bool register_locks(wm_cuda *c)
+{
+    int device = 0;
+
+    while (device < c->base.devices && !uses_host_tables(c, device)) {
+        device++;
+    }
+    return device == c->base.devices;
 }
 
 /* Distributes devices over simulated nodes, as the host device does. */

@@ -10,7 +10,8 @@
 enum { PAGE = 4096 };
 
 /* Portable: every device can access the memory, even if its context is made
- * later; so a single context can own all of it. */
+ * later; so a single context can own all of it. Mapped: at an address that
+ * cuMemHostGetDevicePointer() returns. */
 static warm_status host_alloc(wm_cuda *c, size_t bytes, void **pointer)
 {
     wm_cuda_scope scope;
@@ -18,8 +19,9 @@ static warm_status host_alloc(wm_cuda *c, size_t bytes, void **pointer)
     warm_status status = wm_cuda_enter_host(c, &scope);
 
     if (status == WARM_OK) {
-        status = WM_CUDA_CALL(c, &scope, cuMemHostAlloc, &got, bytes,
-                              CU_MEMHOSTALLOC_PORTABLE);
+        status =
+            WM_CUDA_CALL(c, &scope, cuMemHostAlloc, &got, bytes,
+                         CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
     }
     if (status == WARM_OK) {
         *pointer = got;
@@ -162,7 +164,8 @@ warm_status wm_cuda_pinned_free(wm_driver *d, void *pointer, size_t bytes)
 
 WM_CUDA_DEFINE(pinned_register, (wm_driver * d, void *pointer, size_t bytes),
                wm_cuda_enter_host(c, &scope), cuMemHostRegister_v2, pointer,
-               bytes, CU_MEMHOSTREGISTER_PORTABLE)
+               bytes,
+               CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP)
 WM_CUDA_DEFINE(pinned_unregister, (wm_driver * d, void *pointer),
                wm_cuda_enter_host(c, &scope), cuMemHostUnregister, pointer)
 
@@ -188,6 +191,43 @@ warm_status wm_cuda_device_alloc(wm_driver *d, int device, size_t bytes,
 
     if (status == WARM_OK) {
         status = WM_CUDA_CALL(c, &scope, cuMemAlloc_v2, &got, bytes);
+    }
+    if (status == WARM_OK) {
+        *pointer = (void *)(uintptr_t)got;
+    }
+    return status;
+}
+
+warm_status wm_cuda_device_address(wm_driver *d, int device, void *pointer,
+                                   void **address)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    CUdeviceptr got = 0;
+    warm_status status = wm_cuda_device_push(d, device, &scope);
+
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cuMemHostGetDevicePointer_v2, &got,
+                              pointer, 0);
+    }
+    if (status == WARM_OK) {
+        *address = (void *)(uintptr_t)got;
+    }
+    return status;
+}
+
+/* Global: visible to all streams, of all devices that may touch it at once. */
+warm_status wm_cuda_managed_alloc(wm_driver *d, int device, size_t bytes,
+                                  void **pointer)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    CUdeviceptr got = 0;
+    warm_status status = wm_cuda_device_push(d, device, &scope);
+
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cuMemAllocManaged, &got, bytes,
+                              CU_MEM_ATTACH_GLOBAL);
     }
     if (status == WARM_OK) {
         *pointer = (void *)(uintptr_t)got;

@@ -85,6 +85,14 @@ typedef struct wm_ipc_name {
     unsigned char bytes[64];
 } wm_ipc_name;
 
+/* Managed memory of a device: BETTER than page-locked memory where the device
+ * uses the host's page tables, so that it reads either at once. */
+typedef enum wm_managed {
+    WM_MANAGED_NONE, /* or host and device must not touch it at once */
+    WM_MANAGED_WORKS,
+    WM_MANAGED_BETTER
+} wm_managed;
+
 /* X(name, parameters, arguments, on). Every op returns a warm_status; each op
  * and each wm_driver_ function takes the driver first. on: the context that the
  * call needs, which a reset would have ended: a device's (its number), that of
@@ -100,7 +108,11 @@ typedef struct wm_ipc_name {
  * pinned_unregister    undoes pinned_register
  * place                sets the node of untouched pages (wm_numa_place())
  * node_of              the node of touched pages, or WM_NODE_UNKNOWN
+ * device_address       where a device sees page-locked memory of the host
  * device_alloc/_free   memory of a device; the free may wait for it
+ * managed_alloc        memory that host and device may touch at once, freed by
+ *                      device_free; only if managed_support says so
+ * managed_support      see wm_managed; makes no context
  * device_memory        free and total bytes; makes a context if there is none
  * range_unit           granularity of parts of a range; 0: the device has no
  *                      ranges; makes no context
@@ -171,10 +183,18 @@ typedef struct wm_ipc_name {
       (d, pointer, bytes, node), WM_ON_NOTHING)                                \
     X(node_of, (wm_driver * d, void *pointer, size_t bytes, int *node),        \
       (d, pointer, bytes, node), WM_ON_NOTHING)                                \
+    X(device_address,                                                          \
+      (wm_driver * d, int device, void *pointer, void **address),              \
+      (d, device, pointer, address), device)                                   \
     X(device_alloc, (wm_driver * d, int device, size_t bytes, void **pointer), \
       (d, device, bytes, pointer), device)                                     \
     X(device_free, (wm_driver * d, int device, void *pointer),                 \
       (d, device, pointer), device)                                            \
+    X(managed_alloc,                                                           \
+      (wm_driver * d, int device, size_t bytes, void **pointer),               \
+      (d, device, bytes, pointer), device)                                     \
+    X(managed_support, (wm_driver * d, int device, wm_managed *support),       \
+      (d, device, support), WM_ON_NOTHING)                                     \
     X(device_memory, (wm_driver * d, int device, size_t *free, size_t *total), \
       (d, device, free, total), device)                                        \
     X(range_unit, (wm_driver * d, int device, size_t *bytes),                  \

@@ -280,6 +280,32 @@ warm_status wm_host_device_alloc(wm_driver *d, int device, size_t bytes,
     return status;
 }
 
+/* Host and device use one address for all memory. */
+warm_status wm_host_device_address(wm_driver *d, int device, void *pointer,
+                                   void **address)
+{
+    (void)d;
+    (void)device;
+    *address = pointer;
+    return WARM_OK;
+}
+
+/* The host can touch a device's memory in any case. */
+warm_status wm_host_managed_alloc(wm_driver *d, int device, size_t bytes,
+                                  void **pointer)
+{
+    return wm_host_device_alloc(d, device, bytes, pointer);
+}
+
+warm_status wm_host_managed_support(wm_driver *d, int device,
+                                    wm_managed *support)
+{
+    (void)d;
+    (void)device;
+    *support = WM_MANAGED_WORKS;
+    return WARM_OK;
+}
+
 warm_status wm_host_device_free(wm_driver *d, int device, void *pointer)
 {
     wm_host_region like = {.device = device};

@@ -48,6 +48,7 @@ struct wm_trace;        /* runtime/base/trace.h */
 struct wm_history;      /* runtime/base/history.h */
 struct wm_allocators;   /* alloc/storage/allocators.h */
 struct wm_device_space; /* alloc/kinds/device_space.h */
+struct wm_shared;       /* alloc/kinds/shared.h */
 struct wm_private_arena;
 struct wm_private_pools; /* alloc/private_pool/private_pool.h */
 
@@ -78,6 +79,7 @@ struct warm_runtime {
     struct wm_history *history;  /* const while LIVE; null: none is kept */
     bool traced;                 /* const while LIVE: trace or history exists */
     struct wm_device_space *device_spaces;  /* const while LIVE; [device] */
+    struct wm_shared *shared;               /* const while LIVE */
     struct wm_allocators *allocators;       /* const while LIVE */
     struct wm_private_pools *private_pools; /* const while LIVE */
     /* Private pools that record: while there are any, allocations look up the
@@ -120,8 +122,9 @@ struct warm_runtime {
     wm_window *windows;         /* lock windows: all that were made */
     wm_window *spare_windows;   /* lock windows: spare, except ready_window */
     warm_runtime *next_runtime; /* lock process: every runtime ever made */
-    /* const once LIVE: the allocator of pinned memory, then of each device.
-     * Here, because storages may name them after the runtime is gone. */
+    /* const once LIVE: the allocator of pinned memory, then of each device's
+     * own memory, then of what each shares. Here, because storages may name
+     * them after the runtime is gone. */
     wm_own_allocator own[];
 };
 

@@ -515,7 +515,7 @@ WT_TEST(test_C6_C8_workspaces_are_in_the_figures_of_their_device)
     wt_fails(WARM_OUT_OF_MEMORY,
              warm_device_alloc(runtime, 0, stream, 8 << 20, &block));
     warm_last_error(&error);
-    wt_contains(error.message, "workspaces of handles have");
+    wt_contains(error.message, "workspaces of handles and shared buffers have");
     wt_ok(warm_thread_release(runtime));
     wt_ok(warm_stream_destroy(runtime, stream));
     wt_ok(warm_handle_trim(runtime, WARM_KIND_CUBLAS, 0, 0, 0, NULL));

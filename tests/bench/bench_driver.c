@@ -158,6 +158,13 @@ static warm_status bench_device_free(wm_driver *d, int device, void *pointer)
     return bench_pinned_free(d, memory, *(size_t *)(void *)memory);
 }
 
+static warm_status bench_managed_support(wm_driver *d, int device,
+                                         wm_managed *support)
+{
+    *support = WM_MANAGED_NONE;
+    return WARM_OK;
+}
+
 /* Ranges: all of it is address space, memory is a figure. */
 enum { UNIT = 2 << 20 };
 
@@ -347,6 +354,7 @@ static const wm_driver_ops bench_ops = {
     .node_of = bench_node_of,
     .device_alloc = bench_device_alloc,
     .device_free = bench_device_free,
+    .managed_support = bench_managed_support,
     .device_memory = bench_device_memory,
     .range_unit = bench_range_unit,
     .range_reserve = bench_range_reserve,

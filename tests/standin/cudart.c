@@ -160,6 +160,12 @@ FUNCTION(cudaFreeHost, (void *pointer),
          pointer == NULL ? CUDA_SUCCESS : cuMemFreeHost(pointer))
 FUNCTION(cudaHostRegister, (void *pointer, size_t bytes, unsigned flags),
          cuMemHostRegister_v2(pointer, bytes, flags))
+FUNCTION(cudaHostGetDevicePointer,
+         (void **address, void *pointer, unsigned flags),
+         cuMemHostGetDevicePointer_v2((CUdeviceptr *)(void *)address, pointer,
+                                      flags))
+FUNCTION(cudaMallocManaged, (void **pointer, size_t bytes, unsigned flags),
+         cuMemAllocManaged((CUdeviceptr *)(void *)pointer, bytes, flags))
 FUNCTION(cudaHostUnregister, (void *pointer), cuMemHostUnregister(pointer))
 FUNCTION(cudaMalloc, (void **pointer, size_t bytes),
          cuMemAlloc_v2((CUdeviceptr *)(void *)pointer, bytes))

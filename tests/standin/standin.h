@@ -63,6 +63,8 @@ void standin_create_most(size_t bytes);
 /* Whether the last device reads pageable memory through the host's page tables
  * (GH200, GB200): registering memory page-locks none of it then, on all. */
 void standin_host_tables(int uses);
+/* Whether host and device may touch managed memory at once, as at first. */
+void standin_managed(int at_once);
 /* The newest version of CUDA that the driver serves, as 12080: at first that of
  * the headers, or as the environment's STANDIN_DRIVER. Libraries of a later
  * major version do not work on it: cudart answers cudaErrorInsufficientDriver,

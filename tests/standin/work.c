@@ -38,7 +38,8 @@ CUresult cuMemGetInfo_v2(size_t *available, size_t *total)
 /* The host device wants the bytes back with the pointer, CUDA does not. */
 typedef struct pinned {
     struct pinned *next;
-    void *pointer, *base; /* as answered; of the host device */
+    void *pointer, *base; /* as answered; of the host device, null: registered
+                           */
     size_t bytes;
 } pinned;
 
@@ -70,13 +71,14 @@ static void pinned_add(pinned *p)
 }
 
 /* Removes it from the table for the caller alone; null if it is not there. */
-static pinned *pinned_take(const void *pointer)
+static pinned *pinned_take(const void *pointer, bool registered)
 {
     pinned **at = bucket_of(pointer);
     pinned *p;
 
     pthread_mutex_lock(&pinned_mutex);
-    while (*at != NULL && (*at)->pointer != pointer) {
+    while (*at != NULL &&
+           ((*at)->pointer != pointer || ((*at)->base == NULL) != registered)) {
         at = &(*at)->next;
     }
     p = *at;
@@ -85,6 +87,34 @@ static pinned *pinned_take(const void *pointer)
     }
     pthread_mutex_unlock(&pinned_mutex);
     return p;
+}
+
+static bool is_pinned(const void *pointer)
+{
+    uintptr_t at = (uintptr_t)pointer;
+    bool found = false;
+
+    pthread_mutex_lock(&pinned_mutex);
+    for (int i = 0; i < BUCKETS && !found; i++) {
+        for (const pinned *p = pinned_blocks[i]; p != NULL; p = p->next) {
+            found = found || at - (uintptr_t)p->pointer < p->bytes;
+        }
+    }
+    pthread_mutex_unlock(&pinned_mutex);
+    return found;
+}
+
+/* With one address space for all, as on every 64-bit Linux, the same one. */
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *address, void *pointer,
+                                      unsigned flags)
+{
+    ENTER(cuMemHostGetDevicePointer_v2)
+    (void)d;
+    if (flags != 0 || !is_pinned(pointer)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *address = (uintptr_t)pointer;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags)
@@ -115,7 +145,7 @@ CUresult cuMemFreeHost(void *pointer)
     CUresult code;
 
     ENTER_ON(cuMemFreeHost, pointer)
-    p = pinned_take(pointer);
+    p = pinned_take(pointer, false);
     if (p == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -141,6 +171,10 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned flags)
     standin_flagged("cuMemHostRegister_v2", flags);
     code = CALL(pinned_register, pointer, bytes);
     if (code == CUDA_SUCCESS) {
+        pinned *p = calloc(1, sizeof *p);
+
+        *p = (pinned){.pointer = pointer, .bytes = bytes};
+        pinned_add(p);
         standin_born(pointer);
     }
     return code;
@@ -156,6 +190,7 @@ CUresult cuMemHostUnregister(void *pointer)
         return code;
     }
     standin_gone(pointer);
+    free(pinned_take(pointer, true));
     return CALL(pinned_unregister, pointer);
 }
 
@@ -232,6 +267,23 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
         }
     }
     if (code == CUDA_SUCCESS) {
+        *address = (uintptr_t)pointer;
+        standin_born(pointer);
+    }
+    return code;
+}
+
+CUresult cuMemAllocManaged(CUdeviceptr *address, size_t bytes, unsigned flags)
+{
+    void *pointer;
+    CUresult code;
+
+    ENTER(cuMemAllocManaged)
+    standin_memory_made("cuMemAllocManaged");
+    standin_flagged("cuMemAllocManaged", flags);
+    code = CALL(managed_alloc, standin_current_device(), bytes, &pointer);
+    if (code == CUDA_SUCCESS) {
+        note_given(pointer, bytes);
         *address = (uintptr_t)pointer;
         standin_born(pointer);
     }

@@ -110,8 +110,10 @@ WT_TEST(test_C8_A12_refusal_tells_of_workspaces_below_the_limit)
     ck_assert(wm_device_space_claim(runtime, 0, 4 * MIB));
     wt_fails(WARM_OUT_OF_MEMORY,
              warm_device_alloc(runtime, 0, stream, 8 * MIB, &block));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(),
-                                 "workspaces of handles have 4.0 MiB of it"));
+    ck_assert_ptr_nonnull(
+        strstr(warm_last_error_message(),
+               "workspaces of handles and shared buffers have "
+               "4.0 MiB of it"));
     vacated = growth->vacated;
     wm_device_space_unclaim(runtime, 0, 4 * MIB);
     ck_assert_uint_gt(growth->vacated, vacated);

@@ -315,13 +315,17 @@ static void lost(warm_status status)
 static uint64_t calls_on_the_dead(void)
 {
     static const char *const names[] = {
-        "cuMemFree_v2",        "cuMemFreeHost",       "cuMemHostUnregister",
-        "cuEventDestroy_v2",   "cuStreamDestroy_v2",  "cublasDestroy_v2",
-        "cublasSetStream_v2",  "cuEventQuery",        "cuEventRecord",
-        "cuEventSynchronize",  "cuStreamQuery",       "cuStreamSynchronize",
-        "cuStreamIsCapturing", "cuMemHostAlloc",      "cuMemAlloc_v2",
-        "cuMemUnmap",          "cuMemAddressFree",    "cuStreamGetId",
-        "cuStreamWaitEvent",   "cuMemHostRegister_v2"};
+        "cuMemFree_v2",        "cuMemFreeHost",
+        "cuMemHostUnregister", "cuEventDestroy_v2",
+        "cuStreamDestroy_v2",  "cublasDestroy_v2",
+        "cublasSetStream_v2",  "cuEventQuery",
+        "cuEventRecord",       "cuEventSynchronize",
+        "cuStreamQuery",       "cuStreamSynchronize",
+        "cuStreamIsCapturing", "cuMemHostAlloc",
+        "cuMemAlloc_v2",       "cuMemUnmap",
+        "cuMemAddressFree",    "cuStreamGetId",
+        "cuStreamWaitEvent",   "cuMemHostRegister_v2",
+        "cuMemAllocManaged",   "cuMemHostGetDevicePointer_v2"};
     uint64_t calls = 0;
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

@@ -590,9 +590,10 @@ WT_TEST(test_B7_B13_G3_calls_carry_the_flags_that_the_contract_needs)
     wt_ok(wm_driver_capture_begin(d, stream));
     wt_ok(wm_driver_capture_end(d, stream, &graph));
     ck_assert_uint_eq(standin.standin_flags("cuMemHostAlloc"),
-                      CU_MEMHOSTALLOC_PORTABLE);
+                      CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
     ck_assert_uint_eq(standin.standin_flags("cuMemHostRegister_v2"),
-                      CU_MEMHOSTREGISTER_PORTABLE);
+                      CU_MEMHOSTREGISTER_PORTABLE |
+                          CU_MEMHOSTREGISTER_DEVICEMAP);
     ck_assert_uint_eq(standin.standin_flags("cuStreamCreate"),
                       CU_STREAM_NON_BLOCKING);
     ck_assert_uint_eq(standin.standin_flags("cuEventCreate"),
@@ -1096,6 +1097,69 @@ WT_TEST(test_C8_G3_without_virtual_memory_segments_are_ordinary)
     wt_runtime_end(runtime);
 }
 
+static char shared_log[2048];
+
+static void keep_log(void *context, warm_log_level level, const char *line)
+{
+    strncat(shared_log, line, sizeof shared_log - strlen(shared_log) - 1);
+}
+
+/* By option and device: the memory that host and device share, and what the log
+ * says about it. */
+WT_TEST(test_F1_managed_memory_where_the_option_or_the_device_wants_it)
+{
+    static const struct {
+        const char *option;
+        int at_once, host_tables;
+        int managed;
+        const char *says; /* null: nothing */
+    } cases[] = {
+        {"auto", 1, 0, 0, NULL},
+        {"auto", 0, 0, 0, NULL},
+        {"auto", 1, 1, 1, "device 0 uses the host's page tables"},
+        {"mapped", 1, 1, 0, NULL},
+        {"managed", 1, 0, 1, NULL},
+        {"managed", 0, 0, 0, "must not touch managed memory at once"},
+    };
+    warm_options options = {.size = sizeof options,
+                            .device = "cuda",
+                            .cudart = standin.cudart,
+                            .log = "info"};
+
+    warm_log_set(keep_log, NULL);
+    standin.standin_devices(1);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        warm_shared_info info = {.size = sizeof info};
+        uint64_t calls = standin.standin_calls("cuMemAllocManaged");
+        warm_runtime *runtime = NULL;
+        void *buffer = NULL;
+
+        shared_log[0] = '\0';
+        standin.standin_managed(cases[i].at_once);
+        standin.standin_host_tables(cases[i].host_tables);
+        options.shared_memory = cases[i].option;
+        wt_ok(warm_runtime_create(&options, &runtime));
+        wt_ok(warm_shared_alloc(runtime, 0, 5000, WARM_USAGE_SHARED, &buffer));
+        wt_ok(warm_shared_get_info(buffer, &info));
+        ck_assert_int_eq(info.managed, cases[i].managed);
+        ck_assert_ptr_eq(info.address, buffer);
+        ck_assert(standin.standin_calls("cuMemAllocManaged") ==
+                  calls + (cases[i].managed ? 1 : 0));
+        if (cases[i].says != NULL) {
+            wt_contains(shared_log, cases[i].says);
+        } else {
+            ck_assert_ptr_null(strstr(shared_log, "managed"));
+        }
+        wt_ok(warm_free(buffer));
+        wt_runtime_end(runtime);
+    }
+    ck_assert_uint_eq(standin.standin_flags("cuMemAllocManaged"),
+                      CU_MEM_ATTACH_GLOBAL);
+    standin.standin_managed(1);
+    standin.standin_host_tables(0);
+    warm_log_set(NULL, NULL);
+}
+
 static unsigned locking;
 
 static void count_locking(void *context, warm_log_level level, const char *line)
@@ -1141,6 +1205,28 @@ WT_TEST(test_B9_what_page_locks_nothing_is_the_programs_choice_only)
 
 WT_CASE("open", .once = standin_load, .setup = setup_open,
         .teardown = close_driver);
+
+WT_TEST(test_F3_a_device_has_an_address_for_page_locked_memory_only)
+{
+    static _Alignas(4096) char memory[4096];
+    void *pinned = NULL, *address = NULL;
+
+    wt_ok(wm_driver_pinned_alloc(d, 8192, &pinned));
+    wt_ok(wm_driver_device_address(d, 0, (char *)pinned + 5000, &address));
+    ck_assert_ptr_eq(address, (char *)pinned + 5000);
+    address = NULL;
+    wt_fails(WARM_DRIVER_ERROR,
+             wm_driver_device_address(d, 0, memory, &address));
+    ck_assert_ptr_null(address);
+    wt_says("cuMemHostGetDevicePointer");
+    wt_ok(wm_driver_pinned_register(d, memory, sizeof memory));
+    wt_ok(wm_driver_device_address(d, 0, memory + 7, &address));
+    ck_assert_ptr_eq(address, memory + 7);
+    wt_ok(wm_driver_pinned_unregister(d, memory));
+    wt_fails(WARM_DRIVER_ERROR,
+             wm_driver_device_address(d, 0, memory, &address));
+    wt_ok(wm_driver_pinned_free(d, pinned, 8192));
+}
 
 /* CUDA promises no alignment of page-locked memory: where it does not begin at
  * a page it does for us, a page of it is not used, and it goes back as it came.

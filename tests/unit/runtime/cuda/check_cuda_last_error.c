@@ -126,7 +126,8 @@ static wm_stream_info stream_info;
 static wm_capture captures;
 static wm_device_id id;
 static size_t some, total;
-static void *opened;
+static void *opened, *address;
+static wm_managed support;
 static int number;
 
 static warm_status do_capture_mode(struct bed *b)
@@ -145,7 +146,10 @@ DO_SET(pinned_register, registered, true, mine, sizeof mine)
 DO_SET(pinned_unregister, registered, false, mine)
 DO(place, mine, sizeof mine, 0)
 DO(node_of, mine, sizeof mine, &number)
+DO(device_address, DEVICE, b->pinned, &address)
 DO(device_alloc, DEVICE, 4096, &b->made)
+DO(managed_alloc, DEVICE, 4096, &b->made)
+DO(managed_support, DEVICE, &support)
 DO_SET(device_free, memory, NULL, DEVICE, b->memory)
 DO(device_memory, DEVICE, &some, &total)
 DO(range_unit, DEVICE, &some)

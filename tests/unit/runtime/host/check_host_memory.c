@@ -54,6 +54,24 @@ WT_TEST(test_G3_device_memory_is_limited_exactly)
     ck_assert_uint_eq(free_bytes(1), 1 << 20);
 }
 
+WT_TEST(test_F1_managed_memory_is_the_devices_and_the_hosts)
+{
+    wm_managed support = WM_MANAGED_NONE;
+    void *managed = NULL, *address = NULL;
+
+    wt_ok(wm_driver_managed_support(d, 1, &support));
+    ck_assert_int_eq(support, WM_MANAGED_WORKS);
+    wt_ok(wm_driver_managed_alloc(d, 1, 1000, &managed));
+    ck_assert_uint_eq(free_bytes(1), (1 << 20) - 1000);
+    memset(managed, 1, 1000);
+    wt_ok(wm_driver_device_address(d, 1, managed, &address));
+    ck_assert_ptr_eq(address, managed);
+    wt_ok(wm_driver_device_free(d, 1, managed));
+    ck_assert_uint_eq(free_bytes(1), 1 << 20);
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_driver_managed_alloc(d, 1, 2 << 20, &managed));
+}
+
 WT_TEST(test_G3_memory_is_page_aligned)
 {
     uintptr_t mask = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;

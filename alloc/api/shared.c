@@ -1,0 +1,457 @@
+/* shared.c: the public functions of private and shared buffers (shared.h). */
+#include "alloc/kinds/shared.h"
+
+#include "alloc/arena/arena.h"
+#include "alloc/block/page_map.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/meta.h"
+#include "runtime/base/sized.h"
+#include "runtime/base/status.h"
+#include "warmpool/memory.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+
+/* ---- allocation ---------------------------------------------------------- */
+
+static warm_status alloc(warm_runtime *runtime, int device,
+                         enum wm_shared_kind kind, size_t bytes, void **pointer)
+{
+    int cancel = wm_cancel_off();
+    warm_status status =
+        wm_buffer_alloc(runtime->shared, device, kind, bytes, pointer);
+
+    wm_cancel_restore(cancel);
+    return status;
+}
+
+static warm_status check_usage(warm_usage usage)
+{
+    return usage == WARM_USAGE_PRIVATE || usage == WARM_USAGE_SHARED
+               ? WARM_OK
+               : wm_fail(WARM_INVALID_ARGUMENT,
+                         "usage %d is no value of enum warm_usage", (int)usage);
+}
+
+static warm_status check_alloc(warm_runtime *runtime, int device,
+                               void *const *pointer)
+{
+    warm_status status = wm_runtime_check_device(runtime, device);
+
+    if (status == WARM_OK && pointer == NULL) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "pointer is null");
+    }
+    return status;
+}
+
+warm_status warm_shared_alloc(warm_runtime *runtime, int device, size_t bytes,
+                              warm_usage usage, void **pointer)
+{
+    warm_status status = check_alloc(runtime, device, pointer);
+
+    if (status == WARM_OK) {
+        status = check_usage(usage);
+    }
+    if (status == WARM_OK && bytes > WM_REQUEST_MAX) {
+        status = wm_fail(WARM_OUT_OF_MEMORY,
+                         "out of memory: requested %s for device %d, more than "
+                         "any machine has",
+                         wm_bytes(bytes).text, device);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (bytes == 0) {
+        *pointer = NULL;
+        return WARM_OK;
+    }
+    return alloc(runtime, device,
+                 usage == WARM_USAGE_PRIVATE ? WM_SHARED_PRIVATE
+                                             : WM_SHARED_BOTH,
+                 bytes, pointer);
+}
+
+warm_status warm_shared_alloc_scalar(warm_runtime *runtime, int device,
+                                     const void *value, size_t bytes,
+                                     void **pointer)
+{
+    warm_status status = check_alloc(runtime, device, pointer);
+    void *got = NULL;
+
+    if (status == WARM_OK && value == NULL) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "value is null");
+    }
+    if (status == WARM_OK && (bytes == 0 || bytes > WARM_SCALAR_MAX)) {
+        status =
+            wm_fail(WARM_INVALID_ARGUMENT, "a scalar of %s: it has 1 B to %s",
+                    wm_bytes(bytes).text, wm_bytes(WARM_SCALAR_MAX).text);
+    }
+    if (status == WARM_OK) {
+        status = alloc(runtime, device, WM_SHARED_SCALARS, bytes, &got);
+    }
+    if (status == WARM_OK) {
+        memcpy(got, value, bytes);
+        *pointer = got;
+    }
+    return status;
+}
+
+warm_status warm_shared_free_inactive(warm_runtime *runtime, int device,
+                                      size_t *freed)
+{
+    warm_status status = wm_runtime_check_device(runtime, device);
+    size_t bytes;
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    bytes = wm_buffers_free_inactive(runtime->shared, device);
+    if (freed != NULL) {
+        *freed = bytes;
+    }
+    return WARM_OK;
+}
+
+warm_status warm_shared_empty_cache(warm_runtime *runtime, int device,
+                                    size_t *released)
+{
+    warm_status status = wm_runtime_check_device(runtime, device);
+    size_t sum = 0;
+
+    if (status == WARM_OK) {
+        (void)wm_buffers_free_inactive(runtime->shared, device);
+        wm_driver_notice_reset(runtime->driver, WM_DEVICE_UNKNOWN);
+    }
+    for (int kind = 0; kind < WM_SHARED_KINDS && status == WARM_OK; kind++) {
+        size_t bytes = 0;
+
+        status = wm_space_trim(&runtime->shared->spaces[device][kind].space, 0,
+                               &bytes);
+        sum += bytes;
+    }
+    if (status == WARM_OK && released != NULL) {
+        *released = sum;
+    }
+    return status;
+}
+
+warm_status warm_shared_get_stats(warm_runtime *runtime, int device,
+                                  warm_usage usage, warm_space_stats *stats)
+{
+    warm_space_stats sum = {.size = sizeof sum}, scalars = sum;
+    warm_status status = wm_runtime_check_device(runtime, device);
+
+    if (status == WARM_OK) {
+        status = check_usage(usage);
+    }
+    if (status == WARM_OK) {
+        status = wm_sized_check(stats, sizeof sum, "warm_space_stats");
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    wm_shared_space *spaces = runtime->shared->spaces[device];
+    if (usage == WARM_USAGE_PRIVATE) {
+        wm_space_stats(&spaces[WM_SHARED_PRIVATE].space, &sum);
+    } else {
+        wm_space_stats(&spaces[WM_SHARED_BOTH].space, &sum);
+        wm_space_stats(&spaces[WM_SHARED_SCALARS].space, &scalars);
+        wm_stats_add(&sum, &scalars);
+    }
+    wm_sized_out(stats, &sum, sizeof sum);
+    return WARM_OK;
+}
+
+/* ---- one buffer ---------------------------------------------------------- */
+
+static warm_status not_a_buffer(const void *pointer)
+{
+    if (wm_space_find(pointer) == NULL) {
+        return wm_space_not_found(pointer, "");
+    }
+    return wm_fail(WARM_NOT_FOUND,
+                   "%p is part of a block that is no buffer of "
+                   "warm_shared_alloc()",
+                   pointer);
+}
+
+/* The buffers of the runtime whose block, live or pending, holds pointer. Null,
+ * with *status: NOT_FOUND, or the runtime's. */
+static wm_shared *find_shared(const void *pointer, warm_status *status)
+{
+    wm_block *block = wm_block_at(pointer);
+    warm_runtime *runtime;
+
+    if (block == NULL) {
+        *status = not_a_buffer(pointer);
+        return NULL;
+    }
+    runtime = wm_space_of(block)->group.runtime;
+    *status = wm_runtime_check(runtime);
+    return *status == WARM_OK ? runtime->shared : NULL;
+}
+
+warm_status warm_shared_retain(const void *pointer)
+{
+    warm_status status;
+    wm_shared *shared = find_shared(pointer, &status);
+    bool full = false;
+    wm_buffer *buffer;
+
+    if (shared == NULL) {
+        return status;
+    }
+    wm_lock_acquire(&shared->lock);
+    buffer = wm_buffer_find_locked(shared, pointer);
+    if (buffer != NULL) {
+        full = buffer->users == UINT_MAX;
+        buffer->users += !full;
+    }
+    wm_lock_release(&shared->lock);
+    if (full) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "the buffer at %p has %u users, and no more are counted",
+                       pointer, UINT_MAX);
+    }
+    return buffer != NULL ? WARM_OK : not_a_buffer(pointer);
+}
+
+warm_status warm_shared_release(const void *pointer)
+{
+    warm_status status;
+    wm_shared *shared = find_shared(pointer, &status);
+
+    if (shared == NULL) {
+        return status;
+    }
+    switch (wm_buffer_release(shared, wm_block_at(pointer))) {
+    case WM_RELEASE_DONE:
+        return WARM_OK;
+    case WM_RELEASE_NO_USER:
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "the buffer at %p has no user: it was not retained, or "
+                       "was released as often",
+                       pointer);
+    case WM_RELEASE_NO_BUFFER:
+        break;
+    }
+    return not_a_buffer(pointer);
+}
+
+warm_status warm_shared_get_info(const void *pointer, warm_shared_info *info)
+{
+    warm_shared_info all = {.size = sizeof all};
+    warm_status status = wm_sized_check(info, sizeof all, "warm_shared_info");
+    wm_shared *shared =
+        status == WARM_OK ? find_shared(pointer, &status) : NULL;
+    wm_buffer *buffer;
+
+    if (shared == NULL) {
+        return status;
+    }
+    wm_lock_acquire(&shared->lock);
+    buffer = wm_buffer_find_locked(shared, pointer);
+    if (buffer != NULL) {
+        wm_buffer_describe_locked(buffer, &all);
+    }
+    wm_lock_release(&shared->lock);
+    if (buffer == NULL) {
+        return not_a_buffer(pointer);
+    }
+    if (all.shared && !all.managed) {
+        status = wm_driver_device_address(shared->runtime->driver, all.device,
+                                          all.host, &all.address);
+    }
+    if (status == WARM_OK) {
+        wm_sized_out(info, &all, sizeof all);
+    }
+    return status;
+}
+
+/* ---- shapes -------------------------------------------------------------- */
+
+static warm_status check_shape(const int64_t *extents, size_t dimensions)
+{
+    if (extents == NULL && dimensions > 0) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "extents is null");
+    }
+    for (size_t i = 0; i < dimensions; i++) {
+        if (extents[i] < 0) {
+            return wm_fail(WARM_INVALID_ARGUMENT,
+                           "extent %" PRIu64 " is %" PRId64, (uint64_t)i,
+                           extents[i]);
+        }
+    }
+    return WARM_OK;
+}
+
+warm_status warm_shared_set_shape(const void *pointer, const int64_t *extents,
+                                  size_t dimensions)
+{
+    warm_status status = check_shape(extents, dimensions);
+    wm_shared *shared =
+        status == WARM_OK ? find_shared(pointer, &status) : NULL;
+    int64_t *shape = NULL;
+    wm_buffer *buffer;
+
+    if (shared == NULL) {
+        return status;
+    }
+    if (dimensions <= SIZE_MAX / sizeof *shape - 1) {
+        shape = wm_meta_alloc((dimensions + 1) * sizeof *shape);
+    }
+    if (shape == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY,
+                       "no memory for a shape of %" PRIu64 " dimensions",
+                       (uint64_t)dimensions);
+    }
+    if (dimensions > 0) {
+        memcpy(shape, extents, dimensions * sizeof *shape);
+    }
+    wm_lock_acquire(&shared->lock);
+    buffer = wm_buffer_find_locked(shared, pointer);
+    if (buffer != NULL) {
+        int64_t *before = buffer->shape;
+
+        buffer->shape = shape;
+        buffer->dimensions = dimensions;
+        shape = before;
+    }
+    wm_lock_release(&shared->lock);
+    wm_meta_free(shape);
+    return buffer != NULL ? WARM_OK : not_a_buffer(pointer);
+}
+
+static warm_status check_shape_out(const int64_t *extents, size_t room,
+                                   const size_t *dimensions)
+{
+    return dimensions != NULL && (extents != NULL || room == 0)
+               ? WARM_OK
+               : wm_fail(WARM_INVALID_ARGUMENT, "%s is null",
+                         dimensions == NULL ? "dimensions" : "extents");
+}
+
+warm_status warm_shared_get_shape(const void *pointer, int64_t *extents,
+                                  size_t room, size_t *dimensions)
+{
+    warm_status status = check_shape_out(extents, room, dimensions);
+    wm_shared *shared =
+        status == WARM_OK ? find_shared(pointer, &status) : NULL;
+    bool has_shape = false;
+    wm_buffer *buffer;
+
+    if (shared == NULL) {
+        return status;
+    }
+    wm_lock_acquire(&shared->lock);
+    buffer = wm_buffer_find_locked(shared, pointer);
+    if (buffer != NULL && buffer->shape != NULL) {
+        has_shape = true;
+        *dimensions = buffer->dimensions;
+        room = room < buffer->dimensions ? room : buffer->dimensions;
+        if (room > 0) {
+            memcpy(extents, buffer->shape, room * sizeof *extents);
+        }
+    }
+    wm_lock_release(&shared->lock);
+    if (buffer == NULL) {
+        return not_a_buffer(pointer);
+    }
+    return has_shape ? WARM_OK
+                     : wm_fail(WARM_NOT_FOUND,
+                               "the buffer at %p was given no shape", pointer);
+}
+
+/* ---- a list of buffers --------------------------------------------------- */
+
+static warm_status check_list(warm_runtime *runtime, void *const *pointers,
+                              size_t count)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK && pointers == NULL && count > 0) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "pointers is null");
+    }
+    return status;
+}
+
+/* Counts the shared buffers of the list. */
+static warm_status count_shared(wm_shared *shared, void *const *pointers,
+                                size_t count, size_t *found)
+{
+    const wm_buffer *buffer = NULL;
+    size_t i = 0;
+
+    *found = 0;
+    wm_lock_acquire(&shared->lock);
+    for (; i < count; i++) {
+        buffer = wm_buffer_find_locked(shared, pointers[i]);
+        if (buffer == NULL) {
+            break;
+        }
+        *found += !wm_buffer_is_private(buffer);
+    }
+    wm_lock_release(&shared->lock);
+    return i == count ? WARM_OK : not_a_buffer(pointers[i]);
+}
+
+static warm_status record_streams(void *const *pointers, size_t count,
+                                  warm_stream stream)
+{
+    warm_status status = WARM_OK;
+
+    for (size_t i = 0; i < count && status == WARM_OK; i++) {
+        const wm_block *block = wm_space_find(pointers[i]);
+
+        if (block == NULL ||
+            wm_shared_space_of(block)->kind != WM_SHARED_PRIVATE) {
+            status = warm_record_stream(pointers[i], stream);
+        }
+    }
+    return status;
+}
+
+warm_status warm_shared_record(warm_runtime *runtime, void *const *pointers,
+                               size_t count, warm_stream stream,
+                               size_t *recorded)
+{
+    warm_status status = check_list(runtime, pointers, count);
+    size_t found = 0;
+
+    if (status == WARM_OK) {
+        status = count_shared(runtime->shared, pointers, count, &found);
+    }
+    if (status == WARM_OK && found > 0) {
+        status = record_streams(pointers, count, stream);
+        if (status == WARM_OK) {
+            status = wm_buffers_mark(runtime->shared, pointers, count, found,
+                                     stream);
+        }
+    }
+    if (status == WARM_OK && recorded != NULL) {
+        *recorded = found;
+    }
+    return status;
+}
+
+warm_status warm_shared_wait(warm_runtime *runtime, void *const *pointers,
+                             size_t count, size_t *waited)
+{
+    warm_status status = check_list(runtime, pointers, count);
+    size_t found = 0, buffers = 0;
+
+    if (status == WARM_OK) {
+        status = count_shared(runtime->shared, pointers, count, &found);
+    }
+    for (size_t i = 0; i < count && status == WARM_OK; i++) {
+        bool any = false;
+
+        status = wm_buffer_await(runtime->shared, pointers[i], &any);
+        buffers += any;
+    }
+    if (status == WARM_OK && waited != NULL) {
+        *waited = buffers;
+    }
+    return status;
+}
