@@ -1,4 +1,5 @@
 /* shared.c: the public functions of private and shared buffers (shared.h). */
+#include "alloc/kinds/pinned.h"
 #include "alloc/kinds/shared.h"
 
 #include "alloc/arena/arena.h"
@@ -130,6 +131,9 @@ warm_status warm_shared_empty_cache(warm_runtime *runtime, int device,
                                &bytes);
         sum += bytes;
     }
+    if (status == WARM_OK) {
+        wm_event_pool_trim(&runtime->pinned->events);
+    }
     if (status == WARM_OK && released != NULL) {
         *released = sum;
     }
@@ -165,26 +169,33 @@ warm_status warm_shared_get_stats(warm_runtime *runtime, int device,
 
 /* ---- one buffer ---------------------------------------------------------- */
 
-static warm_status not_a_buffer(const void *pointer)
+/* runtime: whose buffer it should be; null: any. */
+static warm_status not_a_buffer(const warm_runtime *runtime,
+                                const void *pointer)
 {
-    if (wm_space_find(pointer) == NULL) {
+    const wm_block *block = wm_space_find(pointer);
+
+    if (block == NULL) {
         return wm_space_not_found(pointer, "");
     }
     return wm_fail(WARM_NOT_FOUND,
-                   "%p is part of a block that is no buffer of "
-                   "warm_shared_alloc()",
+                   runtime == NULL ||
+                           wm_space_of(block)->group.runtime == runtime
+                       ? "%p is part of a block that is no buffer of "
+                         "warm_shared_alloc()"
+                       : "%p is part of a block of another runtime",
                    pointer);
 }
 
-/* The buffers of the runtime whose block, live or pending, holds pointer. Null,
- * with *status: NOT_FOUND, or the runtime's. */
+/* The buffers of the runtime whose live block holds pointer. Null, with
+ * *status: NOT_FOUND, or the runtime's. */
 static wm_shared *find_shared(const void *pointer, warm_status *status)
 {
-    wm_block *block = wm_block_at(pointer);
+    const wm_block *block = wm_space_find(pointer);
     warm_runtime *runtime;
 
     if (block == NULL) {
-        *status = not_a_buffer(pointer);
+        *status = not_a_buffer(NULL, pointer);
         return NULL;
     }
     runtime = wm_space_of(block)->group.runtime;
@@ -214,18 +225,46 @@ warm_status warm_shared_retain(const void *pointer)
                        "the buffer at %p has %u users, and no more are counted",
                        pointer, UINT_MAX);
     }
-    return buffer != NULL ? WARM_OK : not_a_buffer(pointer);
+    return buffer != NULL ? WARM_OK : not_a_buffer(NULL, pointer);
+}
+
+/* The block of a pointer that a user holds, which may have been freed: then the
+ * user's count keeps it as it is. Null: there is none. */
+static wm_block *find_retained(const void *pointer)
+{
+    wm_block *block = wm_block_at(pointer);
+    enum wm_block_state kind;
+
+    if (block == NULL) {
+        return NULL;
+    }
+    /* Acquire: the fields were written before the state. */
+    kind = wm_state_kind(
+        atomic_load_explicit(&block->state, memory_order_acquire));
+    if (kind != WM_BLOCK_LIVE && kind != WM_BLOCK_FREEING &&
+        kind != WM_BLOCK_PENDING && kind != WM_BLOCK_LOST &&
+        kind != WM_BLOCK_CAPTURED) {
+        return NULL;
+    }
+    return (size_t)((const char *)pointer - block->base) < block->bytes ? block
+                                                                        : NULL;
 }
 
 warm_status warm_shared_release(const void *pointer)
 {
+    const wm_block *block = find_retained(pointer);
+    warm_runtime *runtime;
     warm_status status;
-    wm_shared *shared = find_shared(pointer, &status);
 
-    if (shared == NULL) {
+    if (block == NULL) {
+        return not_a_buffer(NULL, pointer);
+    }
+    runtime = wm_space_of(block)->group.runtime;
+    status = wm_runtime_check(runtime);
+    if (status != WARM_OK) {
         return status;
     }
-    switch (wm_buffer_release(shared, wm_block_at(pointer))) {
+    switch (wm_buffer_release(runtime->shared, block->base)) {
     case WM_RELEASE_DONE:
         return WARM_OK;
     case WM_RELEASE_NO_USER:
@@ -236,7 +275,7 @@ warm_status warm_shared_release(const void *pointer)
     case WM_RELEASE_NO_BUFFER:
         break;
     }
-    return not_a_buffer(pointer);
+    return not_a_buffer(NULL, pointer);
 }
 
 warm_status warm_shared_get_info(const void *pointer, warm_shared_info *info)
@@ -257,9 +296,12 @@ warm_status warm_shared_get_info(const void *pointer, warm_shared_info *info)
     }
     wm_lock_release(&shared->lock);
     if (buffer == NULL) {
-        return not_a_buffer(pointer);
+        return not_a_buffer(NULL, pointer);
     }
-    if (all.shared && !all.managed) {
+    status = wm_driver_check_lost(shared->runtime->driver,
+                                  all.shared && !all.managed ? WM_DEVICE_HOST
+                                                             : all.device);
+    if (status == WARM_OK && all.shared && !all.managed) {
         status = wm_driver_device_address(shared->runtime->driver, all.device,
                                           all.host, &all.address);
     }
@@ -320,7 +362,7 @@ warm_status warm_shared_set_shape(const void *pointer, const int64_t *extents,
     }
     wm_lock_release(&shared->lock);
     wm_meta_free(shape);
-    return buffer != NULL ? WARM_OK : not_a_buffer(pointer);
+    return buffer != NULL ? WARM_OK : not_a_buffer(NULL, pointer);
 }
 
 static warm_status check_shape_out(const int64_t *extents, size_t room,
@@ -356,7 +398,7 @@ warm_status warm_shared_get_shape(const void *pointer, int64_t *extents,
     }
     wm_lock_release(&shared->lock);
     if (buffer == NULL) {
-        return not_a_buffer(pointer);
+        return not_a_buffer(NULL, pointer);
     }
     return has_shape ? WARM_OK
                      : wm_fail(WARM_NOT_FOUND,
@@ -393,23 +435,42 @@ static warm_status count_shared(wm_shared *shared, void *const *pointers,
         *found += !wm_buffer_is_private(buffer);
     }
     wm_lock_release(&shared->lock);
-    return i == count ? WARM_OK : not_a_buffer(pointers[i]);
+    return i == count ? WARM_OK : not_a_buffer(shared->runtime, pointers[i]);
 }
 
-static warm_status record_streams(void *const *pointers, size_t count,
-                                  warm_stream stream)
+static bool is_shared(wm_shared *shared, const void *pointer)
 {
-    warm_status status = WARM_OK;
+    const wm_buffer *buffer;
+    bool is;
 
+    wm_lock_acquire(&shared->lock);
+    buffer = wm_buffer_find_locked(shared, pointer);
+    is = buffer != NULL && !wm_buffer_is_private(buffer);
+    wm_lock_release(&shared->lock);
+    return is;
+}
+
+/* The event first: if the stream captures, no buffer shall belong to the graph.
+ */
+static warm_status record(wm_shared *shared, void *const *pointers,
+                          size_t count, warm_stream stream)
+{
+    wm_mark *mark = NULL;
+    warm_status status = wm_mark_begin(shared, stream, &mark);
+
+    if (status != WARM_OK) {
+        return status;
+    }
     for (size_t i = 0; i < count && status == WARM_OK; i++) {
-        const wm_block *block = wm_space_find(pointers[i]);
-
-        if (block == NULL ||
-            wm_shared_space_of(block)->kind != WM_SHARED_PRIVATE) {
+        if (is_shared(shared, pointers[i])) {
             status = warm_record_stream(pointers[i], stream);
         }
     }
-    return status;
+    if (status != WARM_OK) {
+        (void)wm_mark_put(shared, NULL, 0, mark);
+        return status;
+    }
+    return wm_mark_put(shared, pointers, count, mark);
 }
 
 warm_status warm_shared_record(warm_runtime *runtime, void *const *pointers,
@@ -423,11 +484,7 @@ warm_status warm_shared_record(warm_runtime *runtime, void *const *pointers,
         status = count_shared(runtime->shared, pointers, count, &found);
     }
     if (status == WARM_OK && found > 0) {
-        status = record_streams(pointers, count, stream);
-        if (status == WARM_OK) {
-            status = wm_buffers_mark(runtime->shared, pointers, count, found,
-                                     stream);
-        }
+        status = record(runtime->shared, pointers, count, stream);
     }
     if (status == WARM_OK && recorded != NULL) {
         *recorded = found;

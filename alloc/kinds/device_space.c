@@ -327,7 +327,7 @@ void wm_device_spaces_retire(warm_runtime *runtime, warm_stream stream,
 
 bool wm_device_space_claim(warm_runtime *runtime, int device, size_t bytes)
 {
-    return wm_space_claim(&runtime->device_spaces[device].space, bytes);
+    return wm_space_claim(&runtime->device_spaces[device].space, bytes, true);
 }
 
 void wm_device_space_unclaim(warm_runtime *runtime, int device, size_t bytes)

@@ -12,11 +12,19 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Marks that a buffer may have before those that have passed are looked for. */
+enum { MARKS = 8 };
+
 /* ---- the traits ---------------------------------------------------------- */
 
 static wm_shared_space *of_space(wm_space *space)
 {
     return (wm_shared_space *)space;
+}
+
+static bool is_of_device(const wm_shared_space *s)
+{
+    return s->kind == WM_SHARED_PRIVATE || s->managed;
 }
 
 /* The space whose limit counts the memory: the device's, or the page-locked
@@ -25,9 +33,24 @@ static wm_space *limiting(const wm_shared_space *s)
 {
     warm_runtime *runtime = s->space.group.runtime;
 
-    return s->kind == WM_SHARED_PRIVATE || s->managed
-               ? &runtime->device_spaces[s->device].space
-               : &runtime->pinned->space;
+    return is_of_device(s) ? &runtime->device_spaces[s->device].space
+                           : &runtime->pinned->space;
+}
+
+/* Near the device; if that node is full, from another one. */
+static warm_status obtain_pinned(const wm_shared_space *s, size_t bytes,
+                                 void **base)
+{
+    const wm_pin *pin = &s->space.group.runtime->pinned->pin;
+    const wm_driver *driver = s->space.driver;
+    int near = wm_driver_device_node(driver, s->device), node = near;
+    warm_status status;
+
+    do {
+        status = wm_pin_obtain(pin, node, bytes, base);
+        node = wm_numa_next(&driver->numa, node);
+    } while (status == WARM_OUT_OF_MEMORY && node != near);
+    return status;
 }
 
 static warm_status obtain(wm_space *space, int node, size_t bytes, void **base)
@@ -37,19 +60,17 @@ static warm_status obtain(wm_space *space, int node, size_t bytes, void **base)
     warm_status status;
 
     (void)node;
-    if (!wm_space_claim(limit, bytes)) {
+    /* Without a trim, which may log: the growth of this call is in flight. */
+    if (!wm_space_claim(limit, bytes, false)) {
         return wm_fail(WARM_OUT_OF_MEMORY,
                        "the limit of %s memory, %s, leaves no room for %s more",
                        limit->traits->name,
                        wm_bytes(wm_space_limit(limit)).text,
                        wm_bytes(bytes).text);
     }
-    status =
-        s->kind == WM_SHARED_PRIVATE || s->managed
-            ? wm_device_obtain(space, s->device, s->managed, bytes, base)
-            : wm_pin_obtain(&space->group.runtime->pinned->pin,
-                            wm_driver_device_node(space->driver, s->device),
-                            bytes, base);
+    status = is_of_device(s)
+                 ? wm_device_obtain(space, s->device, s->managed, bytes, base)
+                 : obtain_pinned(s, bytes, base);
     if (status != WARM_OK) {
         wm_space_unclaim(limit, bytes);
     }
@@ -60,7 +81,7 @@ static warm_status give_back(wm_space *space, void *base, size_t bytes)
 {
     const wm_shared_space *s = of_space(space);
     warm_status status =
-        s->kind == WM_SHARED_PRIVATE || s->managed
+        is_of_device(s)
             ? wm_driver_device_free(space->driver, s->device, base)
             : wm_pin_give_back(&space->group.runtime->pinned->pin, base, bytes);
 
@@ -102,11 +123,13 @@ static void drop_mark_locked(wm_mark *mark, wm_mark **ended)
 }
 
 /* Removes the node at *link. */
-static void drop_node_locked(wm_marked **link, wm_mark **ended)
+static void drop_node_locked(wm_buffer *buffer, wm_marked **link,
+                             wm_mark **ended)
 {
     wm_marked *node = *link;
 
     *link = node->next;
+    buffer->mark_count--;
     drop_mark_locked(node->mark, ended);
     wm_meta_free(node);
 }
@@ -114,7 +137,7 @@ static void drop_node_locked(wm_marked **link, wm_mark **ended)
 static void drop_nodes_locked(wm_buffer *buffer, wm_mark **ended)
 {
     while (buffer->marks != NULL) {
-        drop_node_locked(&buffer->marks, ended);
+        drop_node_locked(buffer, &buffer->marks, ended);
     }
 }
 
@@ -142,9 +165,7 @@ static void end_record(wm_shared *shared, wm_buffer *buffer, wm_mark *ended)
 static wm_buffer *record_of_locked(const wm_shared *shared,
                                    const wm_block *block)
 {
-    wm_buffer *buffer = wm_map_get(&shared->buffers, (uintptr_t)block->base);
-
-    return buffer != NULL && buffer->block == block ? buffer : NULL;
+    return wm_map_get(&shared->buffers, (uintptr_t)block->base);
 }
 
 wm_buffer *wm_buffer_find_locked(const wm_shared *shared, const void *pointer)
@@ -270,13 +291,13 @@ void wm_buffer_describe_locked(const wm_buffer *buffer, warm_shared_info *info)
     info->users = buffer->users;
 }
 
-enum wm_release wm_buffer_release(wm_shared *shared, const wm_block *block)
+enum wm_release wm_buffer_release(wm_shared *shared, const void *base)
 {
     enum wm_release result = WM_RELEASE_NO_BUFFER;
     wm_buffer *buffer;
 
     wm_lock_acquire(&shared->lock);
-    buffer = record_of_locked(shared, block);
+    buffer = wm_map_get(&shared->buffers, (uintptr_t)base);
     if (buffer != NULL) {
         result = buffer->users > 0 ? WM_RELEASE_DONE : WM_RELEASE_NO_USER;
     }
@@ -289,34 +310,6 @@ enum wm_release wm_buffer_release(wm_shared *shared, const wm_block *block)
 
 /* ---- marks --------------------------------------------------------------- */
 
-static void free_nodes(wm_marked *nodes)
-{
-    while (nodes != NULL) {
-        wm_marked *next = nodes->next;
-
-        wm_meta_free(nodes);
-        nodes = next;
-    }
-}
-
-/* Nodes for `count` buffers, chained; or null: no memory. */
-static wm_marked *make_nodes(size_t count)
-{
-    wm_marked *nodes = NULL;
-
-    while (count-- > 0) {
-        wm_marked *node = wm_meta_alloc(sizeof *node);
-
-        if (node == NULL) {
-            free_nodes(nodes);
-            return NULL;
-        }
-        node->next = nodes;
-        nodes = node;
-    }
-    return nodes;
-}
-
 static warm_status in_capture(void)
 {
     return wm_fail(WARM_CAPTURE_ERROR,
@@ -324,14 +317,41 @@ static warm_status in_capture(void)
                    "be recorded on it");
 }
 
-/* Records the event of a new mark, with one reference. */
-static warm_status record_mark(wm_shared *shared, warm_stream stream,
-                               wm_mark **mark)
+static uint64_t next_ticket(wm_shared *shared)
 {
-    wm_driver *driver = shared->runtime->driver;
+    uint64_t ticket;
+
+    wm_lock_acquire(&shared->lock);
+    ticket = ++shared->last_mark;
+    wm_lock_release(&shared->lock);
+    return ticket;
+}
+
+/* Records the mark's event. */
+static warm_status record_event(wm_shared *shared, warm_stream stream,
+                                wm_mark *mark)
+{
     wm_event_pool *events = &shared->runtime->pinned->events;
-    wm_mark *made = wm_meta_alloc(sizeof *made);
     wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status = wm_event_pool_take(events, mark->device, &mark->event);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = wm_driver_event_mark(shared->runtime->driver, mark->event, stream,
+                                  &capture);
+    if (status == WARM_OK && capture != WM_CAPTURE_NONE) {
+        status = in_capture();
+    }
+    if (status != WARM_OK) {
+        wm_event_pool_put(events, mark->device, mark->event);
+    }
+    return status;
+}
+
+warm_status wm_mark_begin(wm_shared *shared, warm_stream stream, wm_mark **mark)
+{
+    wm_mark *made = wm_meta_alloc(sizeof *made);
     wm_stream_info info;
     warm_status status;
 
@@ -344,127 +364,235 @@ static warm_status record_mark(wm_shared *shared, warm_stream stream,
         status = in_capture();
     }
     if (status == WARM_OK) {
-        made->device = info.device;
-        made->stream = info.id;
-        made->references = 1;
-        status = wm_event_pool_take(events, info.device, &made->event);
-    }
-    if (status == WARM_OK) {
-        status = wm_driver_event_mark(driver, made->event, stream, &capture);
-        if (status == WARM_OK && capture != WM_CAPTURE_NONE) {
-            status = in_capture();
-        }
-        if (status != WARM_OK) {
-            wm_event_pool_put(events, info.device, made->event);
-        }
+        *made = (wm_mark){.device = info.device,
+                          .stream = info.id,
+                          .references = 1,
+                          .begun = next_ticket(shared)};
+        status = record_event(shared, stream, made);
     }
     if (status != WARM_OK) {
         wm_meta_free(made);
         return status;
     }
+    made->ended = next_ticket(shared);
     *mark = made;
     return WARM_OK;
 }
 
-/* In place of the buffer's mark of the same stream. */
-static void put_mark_locked(wm_buffer *buffer, wm_mark *mark, wm_marked *node,
+static void free_nodes(wm_marked *nodes)
+{
+    while (nodes != NULL) {
+        wm_marked *next = nodes->next;
+
+        wm_meta_free(nodes);
+        nodes = next;
+    }
+}
+
+/* Nodes for `count` buffers, chained. False: no memory. */
+static bool make_nodes(size_t count, wm_marked **nodes)
+{
+    *nodes = NULL;
+    while (count-- > 0) {
+        wm_marked *node = wm_meta_alloc(sizeof *node);
+
+        if (node == NULL) {
+            free_nodes(*nodes);
+            *nodes = NULL;
+            return false;
+        }
+        node->next = *nodes;
+        *nodes = node;
+    }
+    return true;
+}
+
+/* In place of marks of the stream for which this one stands, and of those that
+ * have passed. False: the buffer has it already, or a later one. */
+static bool put_mark_locked(wm_buffer *buffer, wm_mark *mark, wm_marked *node,
                             wm_mark **ended)
 {
-    wm_marked **link = &buffer->marks;
+    for (wm_marked **link = &buffer->marks; *link != NULL;) {
+        const wm_mark *other = (*link)->mark;
+        bool same = other->stream == mark->stream;
 
-    while (*link != NULL && (*link)->mark->stream != mark->stream) {
-        link = &(*link)->next;
-    }
-    if (*link != NULL) {
-        drop_node_locked(link, ended);
+        if (other == mark || (same && other->begun > mark->ended)) {
+            return false;
+        }
+        if (other->passed || (same && other->ended < mark->begun)) {
+            drop_node_locked(buffer, link, ended);
+        } else {
+            link = &(*link)->next;
+        }
     }
     mark->references++;
     node->mark = mark;
     node->next = buffer->marks;
     buffer->marks = node;
+    buffer->mark_count++;
+    return true;
 }
 
+static void prune(wm_shared *shared, const void *pointer);
+
 /* Buffers that another thread has freed meanwhile get none. */
-static void put_marks(wm_shared *shared, void *const *pointers, size_t count,
-                      wm_mark *mark, wm_marked *nodes)
+warm_status wm_mark_put(wm_shared *shared, void *const *pointers, size_t count,
+                        wm_mark *mark)
 {
     wm_mark *ended = NULL;
+    wm_marked *nodes;
+    bool made = make_nodes(count, &nodes);
 
     wm_lock_acquire(&shared->lock);
     for (size_t i = 0; i < count && nodes != NULL; i++) {
         wm_buffer *buffer = wm_buffer_find_locked(shared, pointers[i]);
+        wm_marked *next = nodes->next;
 
-        if (buffer != NULL && !wm_buffer_is_private(buffer)) {
-            wm_marked *node = nodes;
-
-            nodes = node->next;
-            put_mark_locked(buffer, mark, node, &ended);
+        if (buffer != NULL && !wm_buffer_is_private(buffer) &&
+            put_mark_locked(buffer, mark, nodes, &ended)) {
+            nodes = next;
         }
     }
     drop_mark_locked(mark, &ended);
     wm_lock_release(&shared->lock);
     end_marks(shared, ended);
     free_nodes(nodes);
+    for (size_t i = 0; i < count; i++) {
+        prune(shared, pointers[i]);
+    }
+    return made ? WARM_OK
+                : wm_fail(WARM_OUT_OF_MEMORY, "no memory for a list of marks");
 }
 
-warm_status wm_buffers_mark(wm_shared *shared, void *const *pointers,
-                            size_t count, size_t found, warm_stream stream)
-{
-    wm_marked *nodes = make_nodes(found);
-    wm_mark *mark = NULL;
-    warm_status status;
+/* ---- waiting for marks --------------------------------------------------- */
 
-    if (nodes == NULL) {
-        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for marks");
-    }
-    status = record_mark(shared, stream, &mark);
-    if (status == WARM_OK) {
-        put_marks(shared, pointers, count, mark, nodes);
-    } else {
-        free_nodes(nodes);
-    }
-    return status;
-}
+/* References to marks of one buffer. */
+struct marks {
+    wm_mark **of;
+    size_t count;
+};
 
-/* Removes the buffer's nodes whose marks have passed; the next mark with a
- * reference, or null. */
-static wm_mark *next_mark(wm_shared *shared, const void *pointer)
+/* How many marks the buffer has; with many, 0 unless they are worth a look. */
+static size_t count_marks(wm_shared *shared, const void *pointer, bool many)
 {
-    wm_mark *mark = NULL, *ended = NULL;
-    wm_buffer *buffer;
+    const wm_buffer *buffer;
+    size_t count = 0;
 
     wm_lock_acquire(&shared->lock);
     buffer = wm_buffer_find_locked(shared, pointer);
-    while (buffer != NULL && buffer->marks != NULL &&
-           buffer->marks->mark->passed) {
-        drop_node_locked(&buffer->marks, &ended);
+    if (buffer != NULL && (!many || buffer->mark_count > buffer->mark_most)) {
+        count = buffer->mark_count;
     }
-    if (buffer != NULL && buffer->marks != NULL) {
-        mark = buffer->marks->mark;
-        mark->references++;
+    wm_lock_release(&shared->lock);
+    return count;
+}
+
+/* Refers to the buffer's marks that are not known to have passed: to at most so
+ * many of all, the oldest ones. */
+static void hold_marks(wm_shared *shared, const void *pointer, size_t most,
+                       struct marks *marks)
+{
+    const wm_buffer *buffer;
+    const wm_marked *node;
+
+    wm_lock_acquire(&shared->lock);
+    buffer = wm_buffer_find_locked(shared, pointer);
+    node = buffer != NULL ? buffer->marks : NULL;
+    for (size_t i = 0; node != NULL; i++, node = node->next) {
+        if (i + most >= buffer->mark_count && !node->mark->passed) {
+            node->mark->references++;
+            marks->of[marks->count++] = node->mark;
+        }
+    }
+    wm_lock_release(&shared->lock);
+}
+
+/* Drops the references, and the buffer's marks that have passed. */
+static void let_go(wm_shared *shared, const void *pointer, struct marks *marks,
+                   const bool *passed)
+{
+    wm_mark *ended = NULL;
+    wm_buffer *buffer;
+
+    wm_lock_acquire(&shared->lock);
+    for (size_t i = 0; i < marks->count; i++) {
+        marks->of[i]->passed |= passed[i];
+        drop_mark_locked(marks->of[i], &ended);
+    }
+    buffer = wm_buffer_find_locked(shared, pointer);
+    if (buffer != NULL) {
+        for (wm_marked **link = &buffer->marks; *link != NULL;) {
+            if ((*link)->mark->passed) {
+                drop_node_locked(buffer, link, &ended);
+            } else {
+                link = &(*link)->next;
+            }
+        }
+        buffer->mark_most = 2 * buffer->mark_count + MARKS;
     }
     wm_lock_release(&shared->lock);
     end_marks(shared, ended);
-    return mark;
+}
+
+/* The work of a device that was reset has ended. */
+static warm_status ask(wm_shared *shared, const wm_mark *mark, bool waits)
+{
+    wm_driver *driver = shared->runtime->driver;
+    warm_status status = wm_driver_is_lost(driver, mark->device) ? WARM_OK
+                         : waits ? wm_driver_event_await(driver, mark->event)
+                                 : wm_driver_event_passed(driver, mark->event);
+
+    return status != WARM_OK && wm_driver_is_lost(driver, mark->device)
+               ? (warm_status)WARM_OK
+               : status;
+}
+
+/* Queries the marks, or waits for them. The status is the first failure. */
+static warm_status ask_all(wm_shared *shared, const void *pointer, size_t most,
+                           bool waits, bool *any)
+{
+    struct marks marks = {.count = 0};
+    warm_status first = WARM_OK;
+    bool *passed;
+
+    marks.of = wm_meta_alloc(most * (sizeof *marks.of + sizeof *passed));
+    if (marks.of == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a list of marks");
+    }
+    passed = (bool *)(marks.of + most);
+    hold_marks(shared, pointer, most, &marks);
+    *any = marks.count > 0;
+    for (size_t i = 0; i < marks.count; i++) {
+        warm_status status = ask(shared, marks.of[i], waits);
+
+        passed[i] = status == WARM_OK;
+        first = first == WARM_OK ? status : first;
+    }
+    let_go(shared, pointer, &marks, passed);
+    wm_meta_free(marks.of);
+    return first;
+}
+
+/* Streams come and go: what has passed of many marks is dropped. */
+static void prune(wm_shared *shared, const void *pointer)
+{
+    size_t count = count_marks(shared, pointer, true);
+    warm_error before = {.size = sizeof before};
+    bool any = false;
+
+    if (count > 0) {
+        warm_last_error(&before);
+        (void)ask_all(shared, pointer, count, false, &any);
+        wm_error_restore(&before);
+    }
 }
 
 warm_status wm_buffer_await(wm_shared *shared, const void *pointer, bool *any)
 {
-    warm_status status = WARM_OK;
-    wm_mark *mark;
+    size_t count = count_marks(shared, pointer, false);
 
-    while (status == WARM_OK && (mark = next_mark(shared, pointer)) != NULL) {
-        wm_mark *ended = NULL;
-
-        status = wm_driver_event_await(shared->runtime->driver, mark->event);
-        wm_lock_acquire(&shared->lock);
-        mark->passed = status == WARM_OK;
-        drop_mark_locked(mark, &ended);
-        wm_lock_release(&shared->lock);
-        end_marks(shared, ended);
-        *any = true;
-    }
-    return status;
+    return count > 0 ? ask_all(shared, pointer, count, true, any)
+                     : (warm_status)WARM_OK;
 }
 
 /* ---- allocation ---------------------------------------------------------- */
@@ -512,13 +640,18 @@ warm_status wm_buffer_alloc(wm_shared *shared, int device,
                             enum wm_shared_kind kind, size_t bytes,
                             void **pointer)
 {
-    wm_buffer *buffer = wm_meta_alloc(sizeof *buffer);
-    warm_status status;
+    warm_status status = wm_driver_look(shared->runtime->driver, device);
+    wm_buffer *buffer;
 
+    if (status != WARM_OK) {
+        return status;
+    }
+    buffer = wm_meta_alloc(sizeof *buffer);
     if (buffer == NULL) {
         return no_record();
     }
-    (void)free_inactive(shared, device, false);
+    buffer->mark_most = MARKS;
+    (void)free_inactive(shared, 0, true);
     status =
         alloc_block(shared, &shared->spaces[device][kind].space, bytes, buffer);
     if (status != WARM_OK) {
@@ -530,6 +663,49 @@ warm_status wm_buffer_alloc(wm_shared *shared, int device,
         wm_traced_alloc(shared->runtime, *pointer, bytes, NULL);
     }
     return WARM_OK;
+}
+
+/* ---- room for others ----------------------------------------------------- */
+
+static bool is_ours(const wm_space *space)
+{
+    return space->traits >= traits && space->traits < traits + WM_SHARED_KINDS;
+}
+
+/* Spaces that share a limit, or a device, make room for each other: for a space
+ * of buffers also the one that has the limit. */
+static bool make_room(wm_space *space, size_t bytes)
+{
+    warm_runtime *runtime = space->group.runtime;
+    wm_shared *shared = runtime->shared;
+    wm_space *limit = is_ours(space) ? limiting(of_space(space)) : space;
+    size_t gained, released = 0;
+
+    if (shared == NULL) {
+        return false; /* the runtime is being made, or destroyed */
+    }
+    gained = free_inactive(shared, 0, true);
+    for (int i = 0; i < runtime->devices * WM_SHARED_KINDS; i++) {
+        wm_shared_space *s =
+            &shared->spaces[i / WM_SHARED_KINDS][i % WM_SHARED_KINDS];
+
+        if (&s->space != space && limiting(s) == limit &&
+            wm_space_trim(&s->space, 0, &released) == WARM_OK) {
+            gained += released;
+        }
+    }
+    if (limit != space) {
+        size_t held;
+
+        wm_lock_acquire(&limit->growth.lock);
+        held = limit->growth.held;
+        wm_lock_release(&limit->growth.lock);
+        if (held > 0 && wm_space_trim(limit, held > bytes ? held - bytes : 0,
+                                      &released) == WARM_OK) {
+            gained += released;
+        }
+    }
+    return gained > 0;
 }
 
 /* ---- begin and end ------------------------------------------------------- */
@@ -550,6 +726,7 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
     group->place = (uint64_t)runtime->devices +
                    (uint64_t)runtime->driver->numa.nodes + 1 +
                    (uint64_t)s->device * WM_SHARED_KINDS + (uint64_t)s->kind;
+    s->space.make_room = make_room;
     s->space.poller = &runtime->pinned->space;
     group->waker = &s->space.poller->background.waker;
     atomic_store_explicit(&s->space.limit_bytes, 0, memory_order_relaxed);
@@ -609,7 +786,9 @@ warm_status wm_shared_open(warm_runtime *runtime, const wm_options *options)
     wm_lock_init(&shared->lock, WM_RANK_SHARED);
     shared->runtime = runtime;
     runtime->shared = shared;
+    runtime->pinned->space.make_room = make_room;
     for (int i = 0; i < runtime->devices && status == WARM_OK; i++) {
+        runtime->device_spaces[i].space.make_room = make_room;
         status = choose_managed(runtime, options, i, &managed);
         for (int k = 0; k < WM_SHARED_KINDS && status == WARM_OK; k++) {
             wm_shared_space *s = &shared->spaces[i][k];
@@ -638,6 +817,17 @@ static void end_all_marks(wm_shared *shared)
     end_marks(shared, ended);
 }
 
+/* Memory that was lost with its device is in the limiting space's report. */
+static void report_left(wm_space *space, warm_destroy_report *report)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+
+    wm_space_stats(space, &stats);
+    report->live += stats.live.current;
+    report->live_bytes += stats.live_bytes.current;
+    report->pending += stats.pending.current;
+}
+
 void wm_shared_stop(warm_runtime *runtime, warm_destroy_report *report)
 {
     wm_shared *shared = runtime->shared;
@@ -650,7 +840,7 @@ void wm_shared_stop(warm_runtime *runtime, warm_destroy_report *report)
             &shared->spaces[i / WM_SHARED_KINDS][i % WM_SHARED_KINDS].space;
 
         (void)wm_space_trim(space, 0, &released);
-        wm_pinned_report_left(space, report);
+        report_left(space, report);
         wm_space_forget(space);
     }
 }

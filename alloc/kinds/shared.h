@@ -44,12 +44,15 @@ typedef struct wm_mark {
     warm_event event;
     int device;
     uint64_t stream; /* its id */
+    /* Of wm_shared.last_mark, before the event was recorded and after: a mark
+     * stands for another one of its stream if it began after that had ended. */
+    uint64_t begun, ended;
     size_t references;
     bool passed;          /* the work is known to have completed */
     struct wm_mark *next; /* of those that nothing refers to any more */
 } wm_mark;
 
-/* One of the marks of a buffer: at most one for each stream. */
+/* One of the marks of a buffer, the newest first. */
 typedef struct wm_marked {
     wm_mark *mark;
     struct wm_marked *next;
@@ -62,6 +65,8 @@ typedef struct wm_buffer {
     unsigned users;
     bool freed; /* by warm_free(), while it had users */
     wm_marked *marks;
+    size_t mark_count;
+    size_t mark_most; /* with more, those that have passed are looked for */
     int64_t *shape;
     size_t dimensions;
     struct wm_buffer *next; /* of the inactive ones */
@@ -77,8 +82,8 @@ typedef struct wm_shared_space {
 typedef struct wm_shared {
     warm_runtime *runtime; /* const */
     wm_lock lock;
-    wm_map buffers;      /* lock; by the block's first byte */
-    uint64_t last_id;    /* lock */
+    wm_map buffers;              /* lock; by the block's first byte */
+    uint64_t last_id, last_mark; /* lock */
     wm_buffer *inactive; /* lock: freed, and the last user has released them */
     wm_shared_space spaces[][WM_SHARED_KINDS]; /* by device */
 } wm_shared;
@@ -117,17 +122,21 @@ void wm_buffer_describe_locked(const wm_buffer *buffer, warm_shared_info *info);
 
 enum wm_release { WM_RELEASE_DONE, WM_RELEASE_NO_USER, WM_RELEASE_NO_BUFFER };
 
-/* Counts one user less of a block, LIVE or PENDING. */
-enum wm_release wm_buffer_release(wm_shared *shared, const wm_block *block);
+/* Counts one user less of the buffer that begins at base. */
+enum wm_release wm_buffer_release(wm_shared *shared, const void *base);
 
-/* Puts a mark behind the present work of the stream, and on each shared buffer
- * of the list: found of them. Status: the driver's, CAPTURE_ERROR,
- * OUT_OF_MEMORY; nothing has changed then. */
-warm_status wm_buffers_mark(wm_shared *shared, void *const *pointers,
-                            size_t count, size_t found, warm_stream stream);
+/* begin(): a mark behind the present work of the stream, with one reference.
+ * Status: the driver's, CAPTURE_ERROR, OUT_OF_MEMORY; nothing has changed then.
+ * put(): puts it on each shared buffer of the list, and takes the reference;
+ * one for none, as after an error. Status: OUT_OF_MEMORY. */
+warm_status wm_mark_begin(wm_shared *shared, warm_stream stream,
+                          wm_mark **mark);
+warm_status wm_mark_put(wm_shared *shared, void *const *pointers, size_t count,
+                        wm_mark *mark);
 
-/* Waits for the marks of the buffer, and drops them. *any: there was one that
- * was not known to have passed. Status: the driver's. */
+/* Waits for the marks that the buffer has now, and drops them. *any: there was
+ * one that was not known to have passed. Status: OUT_OF_MEMORY, the driver's
+ * (the other marks have passed then). */
 warm_status wm_buffer_await(wm_shared *shared, const void *pointer, bool *any);
 
 #endif

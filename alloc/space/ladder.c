@@ -78,6 +78,8 @@ typedef struct climb {
     unsigned kind;       /* POLLED, AGED or GRAPHS */
     unsigned begun;      /* QUIET, WORK */
     unsigned never;      /* flags of rungs that are skipped */
+    bool in_line;        /* of those that wait at the limit, by wait */
+    wm_limit_wait wait;
     wm_space_work *work;
 } climb;
 
@@ -331,6 +333,18 @@ static bool grow(climb *c)
     return false;
 }
 
+/* Idle memory of other spaces goes back, and this one grows. */
+static bool grow_into_room(climb *c)
+{
+    size_t needed = wm_size_run_bytes(c->request->bytes);
+
+    if (c->space->make_room == NULL || !c->space->make_room(c->space, needed)) {
+        return false;
+    }
+    wm_arena_count(c->request->arena, WM_COUNT_RETRY);
+    return obtain(c);
+}
+
 /* ---- memory callbacks --------------------------------------------------- */
 
 /* A request for which this thread is calling the memory callbacks of a runtime;
@@ -404,6 +418,76 @@ static bool ask_callbacks(climb *c)
     return obtain(c);
 }
 
+/* ---- at the limit -------------------------------------------------------- */
+
+/* Turns in which nothing moved, before a request at the limit gives up: another
+ * thread may be between its cache and the arena. */
+enum { STILL_TURNS = 3 };
+
+/* Whether frees are under way: of streams that are at work, or memory that
+ * another thread returns. */
+static bool is_moving(climb *c, uint64_t *gained)
+{
+    warm_space_stats s = {.size = sizeof s};
+
+    wm_space_stats(c->space, &s);
+    return s.pending.current > 0 || wm_growth_moves(&c->space->growth, gained);
+}
+
+static bool try_all(climb *c, bool *moves)
+{
+    wm_space_collect(c->space);
+    *moves |= wm_space_reclaim(c->space, c->request, true, &c->block);
+    return c->block != NULL || take_or_steal(c) ||
+           (*moves && c->request->lane != NULL && share(c, true, false)) ||
+           obtain(c);
+}
+
+/* Whether the request may wait: one in a callback of the program would wait for
+ * its own thread, if that waits already. */
+static bool may_wait(const climb *c)
+{
+    return c->request->cause == NULL && !wm_callback_inside();
+}
+
+/* Below the limit a request that would grow goes after those that wait for
+ * memory already. */
+static bool stand_in_line(climb *c)
+{
+    if (may_wait(c) && wm_limit_has_line(c->space)) {
+        c->in_line = true;
+        (void)wm_limit_enter(c->space, &c->wait);
+    }
+    return false;
+}
+
+/* A request that would fit below the limit, had other threads' frees got so
+ * far. */
+static bool wait_at_limit(climb *c)
+{
+    bool ends = false, more = true;
+    uint64_t gained = 0;
+    unsigned still = 0;
+
+    if (!may_wait(c) || !wm_limit_may_fit(c->space, c->request)) {
+        return false;
+    }
+    (void)wm_growth_moves(&c->space->growth, &gained);
+    if (!c->in_line) {
+        c->in_line = true;
+        more = wm_limit_enter(c->space, &c->wait);
+    }
+    while (more && !ends) {
+        bool moves = is_moving(c, &gained);
+
+        ends = try_all(c, &moves);
+        still = moves ? 0 : still + 1;
+        more =
+            !ends && still < STILL_TURNS && wm_limit_pause(c->space, &c->wait);
+    }
+    return ends;
+}
+
 /* ---- the ladder --------------------------------------------------------- */
 
 /* Tried in this order, after take_idle(), until one ends the allocation. */
@@ -426,11 +510,14 @@ static const struct rung {
     {refuse_in_backoff, POLLED | AGED | SPARED | WORK},
     {reclaim, AGED | ABOVE | WORK | TAG},
     {open_segment, POLLED | AGED | ABOVE | QUIET | TAG},
+    {stand_in_line, POLLED | AGED},
     {share_before_growth, POLLED | AGED | LANED | WORK | TAG},
     {grow, POLLED | AGED | WORK | TAG},
     {obtain, GRAPHS | WORK | TAG},
+    {grow_into_room, POLLED | AGED | GRAPHS | WORK | TAG},
     {share_when_short, POLLED | AGED | LANED | WORK | TAG},
     {ask_callbacks, POLLED | AGED | GRAPHS | WORK | TAG},
+    {wait_at_limit, POLLED | AGED | WORK | TAG},
 };
 
 /* Begins the brackets of a rung. False: the driver refused the capture mode. */
@@ -514,6 +601,9 @@ climb_ladder(wm_space *space, const wm_request *request, wm_block **block)
         c.status = WARM_OK;
     } else if (c.status == WARM_OUT_OF_MEMORY) {
         c.status = fail(&c);
+    }
+    if (c.in_line) {
+        wm_limit_leave(space, &c.wait);
     }
     if (c.begun != 0) {
         end_work(&c);

@@ -65,11 +65,11 @@ static bool fit_limit_locked(const wm_space *space,
     return true;
 }
 
-bool wm_space_claim(wm_space *space, size_t bytes)
+bool wm_space_claim(wm_space *space, size_t bytes, bool trims)
 {
     size_t released;
 
-    for (bool trimmed = false;; trimmed = true) {
+    for (bool trimmed = !trims;; trimmed = true) {
         wm_lock_acquire(&space->growth.lock);
         size_t limit = wm_space_limit(space);
         size_t others = space->beside_bytes + bytes;

@@ -107,6 +107,7 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
                           memory_order_relaxed);
     space->group.economy.slack = (size_t)options->slack * 10;
     space->group.economy.keep = (size_t)options->keep;
+    space->limit_wait_ns = options->limit_wait_ms * 1000000u;
     space->decay_ns = options->decay_ms * 1000000u;
     if (strcmp(options->magazines, "on") == 0 && !traits->uncached) {
         space->group.magazine_blocks = (uint32_t)options->magazine_blocks;

@@ -166,6 +166,8 @@ typedef struct wm_growth {
     /* Idle memory could not be returned because a stream captures. Relaxed: for
      * messages. */
     _Atomic bool return_deferred;
+    struct wm_limit_wait *line; /* requests that wait at the limit, the oldest
+                                   first (limit_wait.c) */
     /* The request that grows with no other growth in flight, or null. */
     const struct wm_grow_request *exclusive;
     wm_deferred_warning warning;
@@ -260,6 +262,7 @@ typedef struct wm_space {
                             of shared buffers (kinds/shared.h) */
     bool shares; /* const: before the space grows, also within the bound, the
                     request's stream may wait for another one */
+    uint64_t limit_wait_ns;   /* const: a refused request waits so long */
     uint64_t decay_ns;        /* const: age of segments to return; 0: none */
     _Atomic uint64_t aged_ns; /* time of the last flush of unused caches */
     /* A leaked block was logged: the driver cannot tell whether it is in use;
@@ -273,6 +276,12 @@ typedef struct wm_space {
     /* const: a space that the background thread of this one polls as well, or
      * null */
     struct wm_space *beside;
+    /* const after the runtime is made; may be null. Called for a request that
+     * was refused: returns idle memory of other spaces that counts toward the
+     * same limit, or is of the same device, so that `bytes` fit. Returns
+     * whether any was returned. No lock held, no growth of this thread in
+     * flight. */
+    bool (*make_room)(struct wm_space *space, size_t bytes);
     wm_space_callback callback[WM_CALLBACKS]; /* lock growth */
 } wm_space;
 
@@ -365,9 +374,9 @@ void wm_space_finish(wm_block *chain);
 void wm_space_log_lost(wm_space *space);
 
 /* Claims bytes below the space's limit for memory that is not the space's;
- * returns idle segments if that makes room. False: the limit leaves no room.
- * unclaim() ends the claim. No lock held. */
-bool wm_space_claim(wm_space *space, size_t bytes);
+ * trims: returns idle segments if that makes room. False: the limit leaves no
+ * room. unclaim() ends the claim. No lock held. */
+bool wm_space_claim(wm_space *space, size_t bytes, bool trims);
 void wm_space_unclaim(wm_space *space, size_t bytes);
 
 /* Frees a block whose state this thread changed from LIVE to FREEING. */

@@ -165,6 +165,28 @@ struct wm_grow_request {
 warm_status wm_growth_obtain(wm_space *space, struct wm_grow_request *request,
                              size_t bytes);
 
+/* ---- limit_wait.c ------------------------------------------------------- */
+
+/* A request in the line of those that wait at the limit; on its thread's stack.
+ */
+typedef struct wm_limit_wait {
+    struct wm_limit_wait *next; /* lock growth: the one that came next */
+    uint64_t until_ns;          /* when its time is over */
+    unsigned left;              /* pauses that it may still make */
+} wm_limit_wait;
+
+/* Whether the limit alone refuses the request, so that it would fit once enough
+ * of the memory below the limit is free. */
+bool wm_limit_may_fit(wm_space *space, const wm_request *request);
+/* Whether requests wait. */
+bool wm_limit_has_line(wm_space *space);
+/* Joins the line and waits until it is the oldest. False: its time is over
+ * first. leave() in either case. */
+bool wm_limit_enter(wm_space *space, wm_limit_wait *wait);
+void wm_limit_leave(wm_space *space, wm_limit_wait *wait);
+/* Waits for a moment, or until memory was returned. False: the time is over. */
+bool wm_limit_pause(wm_space *space, wm_limit_wait *wait);
+
 /* ---- grow.c ------------------------------------------------------------- */
 
 /* Allocates a block after a miss: looks again, waits for a growth in flight

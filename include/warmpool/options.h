@@ -41,6 +41,10 @@
 extern "C" {
 #endif
 
+/* The value of a number that is off, where the table says "or off": the field
+ * for "off" in WARMPOOL_CONF. */
+#define WARM_OFF UINT64_MAX
+
 /* The rows of the table of options: X_SIZE(name, unit, default, min, max, help)
  * for sizes, times and counts, X_ENUM(name, default, "choice|choice", help),
  * X_TEXT(name, help). */
@@ -97,6 +101,9 @@ extern "C" {
            (uint64_t)1 << 40,                                                  \
            "most bytes that a thread caches, if keep allows (of devices: for " \
            "each of the eight streams used last)")                             \
+    X_SIZE(limit_wait_ms, "ms or off", 100, 1, 60000,                          \
+           "a request that a limit refuses waits so long while frees are "     \
+           "under way, after those that came before it")                       \
     X_SIZE(slack, "percent", 15, 1, 1000,                                      \
            "of the recent peak of what is needed: so much more, and 4 MiB, "   \
            "is held before idle memory is tried ahead of growth")              \

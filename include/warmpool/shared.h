@@ -30,11 +30,18 @@
  * pinned_limit. The segments are in workspace_bytes of warm_device_stats, and
  * in no figure of the pinned space.
  *
- * In the functions below, pointer may point into the middle of a buffer. Any
- * thread may call any function; calls of one runtime share a lock, which is
- * never held while the driver is called. Common status: INVALID_ARGUMENT (null
- * runtime or output, device out of range), NOT_FOUND (pointer is not in a live
- * buffer of this header), RUNTIME_GONE, FORKED, EXITING.
+ * A private buffer is memory of its device in every other respect: it can be
+ * shared with other processes (ipc.h), and warm_device_base_allocation() tells
+ * its segment.
+ *
+ * In the functions below, pointer may point into the middle of a buffer. Once
+ * a buffer is freed all of them but warm_shared_release() refuse it, also while
+ * it has users: what its users need they ask, and queue, before. Any thread may
+ * call any function; calls of one runtime share a lock, which is never held
+ * while the driver is called. Common status: INVALID_ARGUMENT (null runtime or
+ * output, device out of range), NOT_FOUND (pointer is not in a live buffer of
+ * this header, or in one of another runtime), RUNTIME_GONE, FORKED, EXITING;
+ * DRIVER_ERROR if the device, or the memory, was lost by a reset.
  */
 #ifndef WARMPOOL_SHARED_H
 #define WARMPOOL_SHARED_H
@@ -54,11 +61,12 @@ typedef enum warm_usage {
  * pointer: owned, ended with warm_free(); of a shared buffer its host address,
  * of a private one its device address; null for 0 bytes.
  * Status (nothing has changed then): OUT_OF_MEMORY, after warmpool has freed
- * inactive buffers, collected completed frees, returned idle segments and
- * called the memory callbacks; the message has the bytes requested, held, live
- * and idle. INVALID_ARGUMENT (usage), DRIVER_ERROR, UNSUPPORTED as for
- * warm_device_alloc(). Blocking: a request that finds no idle memory calls the
- * driver. */
+ * inactive buffers, collected completed frees, returned idle segments, also
+ * those of the pinned space, the device and other buffers that count toward the
+ * same limit, and called the memory callbacks; the message has the bytes
+ * requested, held, live and idle. INVALID_ARGUMENT (usage), DRIVER_ERROR,
+ * UNSUPPORTED as for warm_device_alloc(). Blocking: a request that finds no
+ * idle memory calls the driver. */
 WARM_API warm_status warm_shared_alloc(warm_runtime *runtime, int device,
                                        size_t bytes, warm_usage usage,
                                        void **pointer);
@@ -79,7 +87,7 @@ typedef struct warm_shared_info {
     int managed; /* 1: it is managed memory */
     int device;
     uint64_t id;      /* of the buffer: no other one of the runtime gets it */
-    size_t requested; /* bytes requested; 0 for a scalar's size is impossible */
+    size_t requested; /* bytes requested */
     size_t bytes;     /* usable bytes */
     void *host;       /* its first byte for the host; null: it is private */
     void *address;    /* its first byte for the device */
@@ -92,18 +100,19 @@ WARM_API warm_status warm_shared_get_info(const void *pointer,
                                           warm_shared_info *info);
 
 /* Counts one more user of the buffer, or one less. While a buffer has users it
- * is not allocated again, also once it is freed; warm_free() does not wait, and
- * the figures count it as pending. A release calls no driver and frees nothing,
- * so a host function of a stream may call it (warm_stream_host_func()).
- * pointer of a release: the buffer may be freed already.
- * Status: retain: INVALID_ARGUMENT (it has as many users as can be counted);
- * release: INVALID_ARGUMENT (it has no user). */
+ * is not allocated again, also once it is freed: its memory stays as it is.
+ * warm_free() does not wait, and the figures count the buffer as pending. A
+ * release calls no driver and frees nothing, so a host function of a stream may
+ * call it (warm_stream_host_func()). pointer of a release: the buffer may be
+ * freed already. Status: retain: INVALID_ARGUMENT (it has as many users as can
+ * be counted); release: INVALID_ARGUMENT (it has no user). */
 WARM_API warm_status warm_shared_retain(const void *pointer);
 WARM_API warm_status warm_shared_release(const void *pointer);
 
 /* Frees the buffers of the device that were freed while they had users and have
- * none left. warm_shared_alloc() does so, too.
- * freed: their bytes; may be null. */
+ * none left. warm_shared_alloc() does so for all devices.
+ * freed: their bytes, also of those that still wait for streams; may be null.
+ */
 WARM_API warm_status warm_shared_free_inactive(warm_runtime *runtime,
                                                int device, size_t *freed);
 
@@ -136,20 +145,22 @@ WARM_API warm_status warm_shared_get_shape(const void *pointer,
  * uses it, as warm_record_stream() does, and one event for all of them behind
  * that work, for warm_shared_wait(). Private buffers are passed over.
  * pointers: count of them, all in buffers of the runtime; one may occur twice.
- * recorded: gets how many shared buffers there were; may be null.
+ * recorded: gets how many pointers were of shared buffers; may be null.
  * Status: as warm_record_stream() and warm_event_record(); OUT_OF_MEMORY. No
- * event is recorded then; streams may be. CAPTURE_ERROR: the stream captures,
- * or a capture blocks it. */
+ * wait is for the work then, but the stream may have been recorded on some
+ * buffers. CAPTURE_ERROR (nothing has changed): the stream captures, or a
+ * capture blocks it. */
 WARM_API warm_status warm_shared_record(warm_runtime *runtime,
                                         void *const *pointers, size_t count,
                                         warm_stream stream, size_t *recorded);
 
-/* Waits until the work that was recorded on the shared buffers of a list has
- * completed, on every stream; of a stream its last record counts. Private
- * buffers, and those without a record, are passed over.
- * waited: gets how many buffers had a record that was not known to have
- * completed; may be null. Blocking.
- * Status: also DRIVER_ERROR; buffers after that one were not waited for. */
+/* Waits until the work that was recorded on the shared buffers of a list before
+ * the call has completed, on every stream. Private buffers, and those without a
+ * record, are passed over; work of a device that was reset has ended.
+ * waited: gets how many pointers were of buffers with a record that was not
+ * known to have completed; may be null. Blocking.
+ * Status: also OUT_OF_MEMORY, DRIVER_ERROR; buffers after that one were not
+ * waited for. */
 WARM_API warm_status warm_shared_wait(warm_runtime *runtime,
                                       void *const *pointers, size_t count,
                                       size_t *waited);

@@ -76,6 +76,12 @@ static bool is_bytes(const struct option *o)
     return strcmp(o->unit, "bytes") == 0;
 }
 
+/* Whether the number may be "off" (WARM_OFF in the struct), which is 0 here. */
+static bool is_switched(const struct option *o)
+{
+    return strstr(o->unit, "or off") != NULL;
+}
+
 /* Parses a number, for bytes with an optional suffix: 4096, 64K, 2G. Numbers
  * beyond 64 bits yield UINT64_MAX, which no option allows. */
 static bool parse_size(const char *text, bool of_bytes, uint64_t *value)
@@ -153,7 +159,9 @@ static warm_status bad_number(const struct option *o, const char *where,
 static warm_status set_size(wm_options *options, const struct option *o,
                             const char *where, uint64_t value, const char *text)
 {
-    if (value < o->min || value > o->max) {
+    if (value == WARM_OFF && is_switched(o)) {
+        value = 0;
+    } else if (value < o->min || value > o->max) {
         return bad_number(o, where, text, "is out of range");
     }
     *(uint64_t *)slot_of(options, o) = value;
@@ -187,7 +195,9 @@ static warm_status set_from_text(wm_options *options, const struct option *o,
     if (o->type != TYPE_SIZE) {
         return set_text(options, o, in_conf, text);
     }
-    if (!parse_size(text, is_bytes(o), &value)) {
+    if (is_switched(o) && strcmp(text, "off") == 0) {
+        value = WARM_OFF;
+    } else if (!parse_size(text, is_bytes(o), &value)) {
         return bad_number(o, in_conf, text, "is not a number");
     }
     return set_size(options, o, in_conf, value, text);
@@ -195,7 +205,7 @@ static warm_status set_from_text(wm_options *options, const struct option *o,
 
 static warm_status unknown_key(const char *key)
 {
-    char names[400] = "";
+    char names[480] = "";
     wm_text out = {names, sizeof names, 0};
 
     for (int i = 0; i < OPTIONS; i++) {
@@ -340,8 +350,13 @@ size_t wm_options_text(const wm_options *options, char *text, size_t bytes)
         const char *field = (const char *)options + o->offset;
 
         if (o->type == TYPE_SIZE) {
-            wm_text_put(&out, "%s:%" PRIu64 "\n", o->name,
-                        *(const uint64_t *)(const void *)field);
+            uint64_t value = *(const uint64_t *)(const void *)field;
+
+            if (value == 0 && is_switched(o)) {
+                wm_text_put(&out, "%s:off\n", o->name);
+            } else {
+                wm_text_put(&out, "%s:%" PRIu64 "\n", o->name, value);
+            }
         } else {
             wm_text_put(&out, "%s:%s\n", o->name, field);
         }

@@ -229,6 +229,42 @@ WT_TEST(test_F3_what_is_no_buffer_is_refused_by_name)
     wt_ok(warm_free(pinned));
 }
 
+/* Any address: of a slot that was never used, behind a block, in the middle of
+ * what is idle. */
+WT_TEST(test_F3_C10_any_address_is_told_apart)
+{
+    warm_shared_info info = {.size = sizeof info};
+    char *blocks[] = {share(100), take(100, WARM_USAGE_PRIVATE),
+                      wt_pinned(runtime, 100), share(3 * MIB)};
+    warm_runtime *another = wt_runtime(NULL);
+    void *theirs = NULL, *list[1];
+    size_t count;
+
+    for (int i = 0; i < 4; i++) {
+        size_t bytes = wt_block_info(blocks[i]).bytes;
+
+        for (size_t at = 0; at < 256 * 1024; at += 512) {
+            bool mine = at < bytes && i != 2;
+
+            ck_assert(mine ==
+                      (warm_shared_get_info(blocks[i] + at, &info) == WARM_OK));
+            ck_assert_int_ne((int)warm_shared_release(blocks[i] + at),
+                             (int)WARM_OK);
+            ck_assert(mine == (warm_shared_set_shape(blocks[i] + at, NULL, 0) ==
+                               WARM_OK));
+            ck_assert(mine == (warm_shared_retain(blocks[i] + at) == WARM_OK &&
+                               warm_shared_release(blocks[i] + at) == WARM_OK));
+        }
+    }
+    wt_ok(warm_shared_alloc(another, 0, 5000, WARM_USAGE_SHARED, &theirs));
+    list[0] = theirs;
+    wt_fails(WARM_NOT_FOUND, warm_shared_wait(runtime, list, 1, &count));
+    wt_says("another runtime");
+    wt_ok(warm_free(theirs));
+    wt_runtime_end(another);
+    wt_free_all(blocks, 4);
+}
+
 WT_TEST(test_F2_bad_arguments_change_nothing)
 {
     void *pointer = &pointer;
@@ -525,8 +561,42 @@ WT_TEST(test_F6_nothing_is_recorded_in_a_capture)
     wt_ok(warm_graph_destroy(runtime, graph));
     ck_assert_uint_eq(wait_for(buffer), 0);
     wt_ok(warm_free(buffer));
-    /* The graph may use it. */
-    ck_assert_uint_eq(stats_of(WARM_USAGE_SHARED).captured_bytes, 5120);
+    /* No graph uses it. */
+    ck_assert_uint_eq(stats_of(WARM_USAGE_SHARED).captured_bytes, 0);
+    ck_assert_uint_eq(stats_of(WARM_USAGE_SHARED).pending.current, 0);
+}
+
+WT_TEST(test_F6_marks_of_streams_that_come_and_go_do_not_pile_up)
+{
+    void *buffer = share(5000);
+    uint64_t events = wt_calls(runtime, "event_create");
+
+    for (int i = 0; i < 300; i++) {
+        warm_stream brief = wt_stream(runtime, 0);
+
+        ck_assert_uint_eq(record(buffer, brief), 1);
+        wt_stream_end(runtime, brief);
+    }
+    ck_assert_uint_le(wt_calls(runtime, "event_create") - events, 60);
+    (void)wait_for(buffer);
+    wt_ok(warm_free(buffer));
+}
+
+/* A wait is over although other threads record more and more. */
+WT_TEST(test_F6_a_wait_is_for_what_was_recorded_before_it)
+{
+    void *buffer = share(5000);
+    wt_gate *gate;
+
+    ck_assert_uint_eq(record(buffer, stream), 1);
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    gate = wt_gate_hold(runtime, other);
+    ck_assert_uint_eq(wait_for(buffer), 1);
+    ck_assert_uint_eq(record(buffer, other), 1);
+    wt_gate_open(gate);
+    ck_assert_uint_eq(wait_for(buffer), 1);
+    wt_ok(warm_free(buffer));
+    wt_settle(runtime, other);
 }
 
 WT_TEST(test_F6_empty_lists_do_nothing)
@@ -547,8 +617,9 @@ WT_TEST(test_F6_empty_lists_do_nothing)
 
 WT_TEST(test_D4_shared_memory_is_an_allocator_like_the_others)
 {
-    const warm_allocator *allocator = NULL;
+    const warm_allocator *allocator = NULL, *device = NULL;
     void *pointer = NULL, *pinned = wt_pinned(runtime, 5000);
+    void *private = take(5000, WARM_USAGE_PRIVATE);
     warm_storage *storage = NULL;
 
     wt_ok(warm_allocator_get(runtime, WARM_MEMORY_SHARED, 0, &allocator));
@@ -557,6 +628,10 @@ WT_TEST(test_D4_shared_memory_is_an_allocator_like_the_others)
     wt_ok(warm_allocator_alloc(allocator, 5000, stream, &pointer));
     ck_assert_int_eq(info_of(pointer).shared, 1);
     wt_fails(WARM_INVALID_POINTER, warm_allocator_free(allocator, pinned));
+    wt_ok(warm_allocator_get(runtime, WARM_MEMORY_DEVICE, 0, &device));
+    wt_fails(WARM_INVALID_POINTER, warm_allocator_free(device, private));
+    wt_fails(WARM_INVALID_POINTER, warm_allocator_free(allocator, private));
+    wt_ok(warm_free(private));
     wt_ok(warm_allocator_free(allocator, pointer));
     wt_ok(warm_storage_create(allocator, 5000, stream, &storage));
     ck_assert_int_eq(info_of(warm_storage_data(storage)).shared, 1);
@@ -581,10 +656,14 @@ WT_TEST(test_F1_B11_shared_buffers_count_toward_the_limit_of_pinned_memory)
     wt_says("5.0 MiB of shared memory for device 0", "limit of pinned memory");
     wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(runtime, 6 * MIB, &refused));
     ck_assert_ptr_null(refused);
-    /* Idle memory of either makes room for the other. */
+    /* Idle memory of either makes room for the other; what is inactive, too. */
     wt_ok(warm_free(pinned));
     refused = share(12 * MIB);
-    wt_free(refused, buffer);
+    wt_ok(warm_shared_retain(refused));
+    wt_free(refused);
+    wt_ok(warm_shared_release(refused));
+    pinned = wt_pinned(runtime, 14 * MIB);
+    wt_free(pinned, buffer);
     teardown();
 }
 
@@ -603,7 +682,63 @@ WT_TEST(test_F1_C6_private_buffers_count_toward_the_limit_of_the_device)
     wt_fails(WARM_OUT_OF_MEMORY,
              warm_device_alloc(runtime, 0, stream, 10 * MIB, &refused));
     ck_assert_ptr_null(refused);
+    wt_free(block);
+    block = take(20 * MIB, WARM_USAGE_PRIVATE);
     wt_free(block, buffer);
+    block = wt_device(runtime, stream, 36 * MIB);
+    wt_free(block);
+    teardown();
+}
+
+/* Without a limit: what is idle elsewhere goes back before the device is full.
+ */
+WT_TEST(test_F2_C2_idle_memory_of_a_full_device_serves_either)
+{
+    void *block;
+
+    if (!wt_on_host()) {
+        return; /* a device of its size cannot be filled */
+    }
+    begin((warm_options){.host_memory = 64 * MIB});
+    wt_free(take(40 * MIB, WARM_USAGE_PRIVATE));
+    block = wt_device(runtime, stream, 40 * MIB);
+    wt_ok(warm_free(block));
+    wt_free(take(40 * MIB, WARM_USAGE_PRIVATE));
+    teardown();
+}
+
+static warm_status status_in_log;
+
+static void allocate_in_log(void *context, warm_log_level level,
+                            const char *line)
+{
+    void *buffer = NULL;
+
+    (void)context;
+    if (level == WARM_LOG_WARNING && strstr(line, "could not return") != NULL) {
+        status_in_log =
+            warm_shared_alloc(runtime, 0, 5000, WARM_USAGE_SHARED, &buffer);
+        (void)warm_free(buffer);
+    }
+}
+
+/* The log function may call the library, also while a request makes room. */
+WT_TEST(test_F2_G6_a_log_function_allocates_while_room_is_made)
+{
+    void *buffer = NULL;
+
+    begin((warm_options){.pinned_limit = 24 * MIB, .segment = MIB});
+    wt_ok(warm_free(wt_pinned(runtime, 18 * MIB)));
+    status_in_log = WARM_INTERNAL;
+    warm_log_set(allocate_in_log, NULL);
+    wt_ok(warm_testing_fail(runtime, "pinned_free", 1, 0));
+    wt_ok(warm_testing_fail(runtime, "pinned_unregister", 1, 0));
+    (void)warm_shared_alloc(runtime, 0, 12 * MIB, WARM_USAGE_SHARED, &buffer);
+    warm_log_set(NULL, NULL);
+    wt_ok(warm_testing_fail(runtime, "pinned_free", 0, 0));
+    wt_ok(warm_testing_fail(runtime, "pinned_unregister", 0, 0));
+    ck_assert_int_ne((int)status_in_log, (int)WARM_INTERNAL);
+    wt_ok(warm_free(buffer));
     teardown();
 }
 
@@ -653,7 +788,8 @@ WT_TEST(test_F2_G2_buffers_in_use_are_reported_and_stay)
     ck_assert_int_eq(live[4999], 1);
     ck_assert_int_eq(freed[20 * MIB - 1], 2);
     wt_fails(WARM_RUNTIME_GONE, warm_free(live));
-    ck_assert_int_ne((int)warm_shared_release(freed), (int)WARM_OK);
+    wt_fails(WARM_RUNTIME_GONE, warm_shared_release(freed));
+    wt_fails(WARM_RUNTIME_GONE, warm_shared_retain(live));
 }
 
 /* ---- threads ------------------------------------------------------------- */
@@ -697,6 +833,10 @@ static void work(void *argument, unsigned index)
             check(c, warm_shared_record(runtime, &list, 1,
                                         index % 2 ? stream : other, NULL));
             check(c, warm_shared_wait(runtime, &list, 1, NULL));
+            for (size_t at = 0; at < bytes; at += 4096) {
+                atomic_fetch_add(&c->failed,
+                                 ((char *)buffer)[at] != (char)index);
+            }
         }
         check(c, warm_free(buffer));
         if (before != NULL) {

@@ -167,6 +167,7 @@ static void begin(const struct kind *kind, unsigned long steps)
     records = wt_metadata_live();
     options.size = sizeof options;
     options.host_devices = DEVICES;
+    options.limit_wait_ms = 1; /* streams stay held while a request waits */
     model.runtime = wt_runtime(&options);
     wt_ok(warm_device_count(model.runtime, &model.devices));
     model.devices = model.devices < DEVICES ? model.devices : DEVICES;

@@ -33,6 +33,32 @@ WT_TEST(test_G4_struct_wins_over_conf_wins_over_default)
     ck_assert_str_eq(o.device, "host");
 }
 
+/* A number that may be off: by a word in the text, by WARM_OFF in the struct.
+ */
+WT_TEST(test_G4_B12_a_number_may_be_off)
+{
+    warm_options given = {.size = sizeof given};
+    char text[2048];
+    wm_options o;
+
+    wt_ok(wm_options_resolve(&given, NULL, &o));
+    ck_assert_uint_eq(o.limit_wait_ms, 100);
+    wt_ok(wm_options_resolve(&given, "limit_wait_ms:off", &o));
+    ck_assert_uint_eq(o.limit_wait_ms, 0);
+    (void)wm_options_text(&o, text, sizeof text);
+    ck_assert_ptr_nonnull(strstr(text, "limit_wait_ms:off\n"));
+    given.limit_wait_ms = 7;
+    wt_ok(wm_options_resolve(&given, "limit_wait_ms:off", &o));
+    ck_assert_uint_eq(o.limit_wait_ms, 7);
+    given.limit_wait_ms = WARM_OFF;
+    wt_ok(wm_options_resolve(&given, "limit_wait_ms:60000", &o));
+    ck_assert_uint_eq(o.limit_wait_ms, 0);
+    given.limit_wait_ms = 60001;
+    wt_fails(WARM_INVALID_OPTION, wm_options_resolve(&given, NULL, &o));
+    given = (warm_options){.size = sizeof given, .segment = WARM_OFF};
+    wt_fails(WARM_INVALID_OPTION, wm_options_resolve(&given, NULL, &o));
+}
+
 /* What a trace's head says is enough to ask for the same again. */
 WT_TEST(test_G4_options_in_force_as_text)
 {
@@ -56,16 +82,29 @@ WT_TEST(test_G4_options_in_force_as_text)
 static const struct {
     const char *conf, *named;
 } refused[] = {
-    {"colour:red", "host_devices"},      {"colour:red", "cusolver"},
-    {"device:metal", "auto|cuda|host"},  {"host_devices:0", "1 to 64"},
-    {"host_devices:65", "1 to 64"},      {"host_devices:-1", "1 to 64"},
-    {"host_devices:1x", "1 to 64"},      {"segment:17592186044417M", "T"},
-    {"segment:99999999999T", "T"},       {"segment", "key:value"},
-    {"device:", "auto|cuda|host"},       {"device:auto|cuda", "auto|cuda|host"},
-    {"segment:18014398509483008K", "T"}, {"device:ho", "auto|cuda|host"},
-    {"host_devices:1 2", "1 to 64"},     {"host_devices:+1", "1 to 64"},
-    {"host_devices:1x", "not a number"}, {"host_devices:T", "not a number"},
-    {"decay_ms:10K", "not a number"},    {"history:1K", "not a number"},
+    {"colour:red", "host_devices"},
+    {"colour:red", "cusolver"},
+    {"device:metal", "auto|cuda|host"},
+    {"host_devices:0", "1 to 64"},
+    {"host_devices:65", "1 to 64"},
+    {"host_devices:-1", "1 to 64"},
+    {"host_devices:1x", "1 to 64"},
+    {"segment:17592186044417M", "T"},
+    {"segment:99999999999T", "T"},
+    {"segment", "key:value"},
+    {"device:", "auto|cuda|host"},
+    {"device:auto|cuda", "auto|cuda|host"},
+    {"segment:18014398509483008K", "T"},
+    {"device:ho", "auto|cuda|host"},
+    {"host_devices:1 2", "1 to 64"},
+    {"host_devices:+1", "1 to 64"},
+    {"host_devices:1x", "not a number"},
+    {"host_devices:T", "not a number"},
+    {"limit_wait_ms:0", "1 to 60000 ms or off"},
+    {"limit_wait_ms:Off", "not a number"},
+    {"slack:off", "not a number"},
+    {"decay_ms:10K", "not a number"},
+    {"history:1K", "not a number"},
 };
 
 /* However large: it is a number. */
@@ -300,6 +339,7 @@ static const char *const told[] = {
     "\nhost_devices: 1 devices (1 to 64)\n",
     "device: auto (auto|cuda|host)\n",
     "\ndecay_ms: 0 ms (0 to 1099511627776)\n",
+    "\nlimit_wait_ms: 100 ms or off (1 to 60000)\n",
     "\ntrace: none (text, at most 255 characters)\n",
     "\nbatch_count: 64 frees (1 to 4096)\n",
 };

@@ -1,0 +1,286 @@
+/* check_limit_wait.c: requests that a limit refuses wait while frees are under
+ * way, in the order in which they came (row B12). Host device. A request that
+ * must not wait would do so for a minute: the test would time out. */
+/* memcheck: one process */
+#include "wt.h"
+
+#include "alloc/kinds/pinned.h"
+#include "alloc/space/space_int.h"
+
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+
+static warm_runtime *runtime;
+static warm_stream stream;
+
+/* A request of a thread of its own. */
+typedef struct caller {
+    size_t bytes;
+    void *pointer;
+    warm_status status;
+    _Atomic bool done;
+    pthread_t thread;
+} caller;
+
+static void *call(void *argument)
+{
+    caller *c = argument;
+
+    c->status = warm_pinned_alloc(runtime, c->bytes, &c->pointer);
+    atomic_store(&c->done, true);
+    return NULL;
+}
+
+static void start(caller *c, size_t bytes)
+{
+    *c = (caller){.bytes = bytes};
+    ck_assert_int_eq(pthread_create(&c->thread, NULL, call, c), 0);
+}
+
+static warm_status end(caller *c)
+{
+    pthread_join(c->thread, NULL);
+    return c->status;
+}
+
+static bool is_done(caller *c)
+{
+    return atomic_load(&c->done);
+}
+
+/* Requests in the line. */
+static unsigned in_line(void)
+{
+    wm_growth *growth = &runtime->pinned->space.growth;
+    unsigned count = 0;
+
+    wm_lock_acquire(&growth->lock);
+    for (const wm_limit_wait *w = growth->line; w != NULL; w = w->next) {
+        count++;
+    }
+    wm_lock_release(&growth->lock);
+    return count;
+}
+
+static void await_line(unsigned count)
+{
+    while (in_line() != count) {
+        sched_yield();
+    }
+}
+
+/* For as long as a test lingers none of them is done. */
+static void stay(caller *a, caller *b)
+{
+    wt_linger linger = {0};
+
+    while (wt_lingers(&linger)) {
+        ck_assert(!is_done(a) && (b == NULL || !is_done(b)));
+    }
+}
+
+static void begin(uint64_t wait_ms)
+{
+    runtime = wt_runtime_with(.pinned_limit = 16 * MIB, .segment = MIB,
+                              .limit_wait_ms = wait_ms);
+    stream = wt_stream(runtime, 0);
+}
+
+static void setup(void)
+{
+    begin(60000);
+}
+
+static void teardown(void)
+{
+    wt_stream_end(runtime, stream);
+    ck_assert_uint_eq(in_line(), 0);
+    wt_ok(warm_testing_check(runtime, 1));
+    wt_runtime_end(runtime);
+}
+
+/* Holds the stream, which uses a freed block. */
+static void pend(size_t bytes)
+{
+    void *block = wt_pinned(runtime, bytes);
+
+    wt_stop(runtime, stream);
+    wt_free_used(block, stream);
+}
+
+WT_CASE("waits", .setup = setup, .teardown = teardown, .timeout = 50);
+
+WT_TEST(test_B12_a_request_waits_for_streams_that_are_at_work)
+{
+    caller one;
+
+    pend(12 * MIB);
+    start(&one, 8 * MIB);
+    await_line(1);
+    stay(&one, NULL);
+    wt_ok(warm_testing_resume(runtime, stream));
+    wt_ok(end(&one));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 0);
+    wt_ok(warm_free(one.pointer));
+}
+
+WT_TEST(test_B12_requests_are_served_in_the_order_in_which_they_came)
+{
+    caller first, second;
+
+    pend(16 * MIB);
+    start(&first, 12 * MIB);
+    await_line(1);
+    start(&second, 6 * MIB);
+    await_line(2);
+    stay(&first, &second);
+    wt_ok(warm_testing_resume(runtime, stream));
+    wt_ok(end(&first));
+    ck_assert(!is_done(&second) || second.status == WARM_OUT_OF_MEMORY);
+    wt_ok(warm_free(first.pointer));
+    /* Nothing is under way any more but this free. */
+    if (end(&second) == WARM_OK) {
+        wt_ok(warm_free(second.pointer));
+    }
+}
+
+WT_TEST(test_B12_a_request_that_would_grow_lets_older_ones_go_first)
+{
+    caller old, young;
+
+    pend(14 * MIB);
+    start(&old, 12 * MIB);
+    await_line(1);
+    start(&young, MIB); /* there is room for it */
+    await_line(2);
+    stay(&young, &old);
+    wt_ok(warm_testing_resume(runtime, stream));
+    wt_ok(end(&old));
+    wt_ok(end(&young));
+    wt_free(old.pointer, young.pointer);
+}
+
+WT_TEST(test_B12_idle_memory_serves_without_a_look_at_the_line)
+{
+    void *small = wt_pinned(runtime, 100000), *again;
+    caller one;
+
+    pend(12 * MIB);
+    start(&one, 8 * MIB);
+    await_line(1);
+    again = wt_pinned(runtime, 100000);
+    ck_assert(!is_done(&one));
+    wt_ok(warm_testing_resume(runtime, stream));
+    wt_ok(end(&one));
+    wt_free(small, again, one.pointer);
+}
+
+/* ---- no wait --------------------------------------------------------------
+ */
+
+WT_TEST(test_B12_what_can_never_fit_is_refused_at_once)
+{
+    void *pointer = NULL;
+
+    pend(12 * MIB);
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_pinned_alloc(runtime, 17 * MIB, &pointer));
+    wt_says("limit of 16.0 MiB");
+    wt_ok(warm_testing_resume(runtime, stream));
+}
+
+WT_TEST(test_B12_without_frees_under_way_a_request_is_refused)
+{
+    void *live = wt_pinned(runtime, 12 * MIB), *pointer = NULL;
+
+    wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(runtime, 8 * MIB, &pointer));
+    ck_assert_ptr_null(pointer);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 1);
+    wt_ok(warm_free(live));
+}
+
+WT_TEST(test_B12_what_the_driver_refuses_does_not_wait)
+{
+    void *pointer = NULL;
+
+    pend(4 * MIB);
+    wt_ok(warm_testing_fail(runtime, "pinned_alloc", 1, 1));
+    wt_ok(warm_testing_fail(runtime, "pinned_register", 1, 1));
+    wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(runtime, 8 * MIB, &pointer));
+    wt_ok(warm_testing_fail(runtime, "pinned_alloc", 0, 0));
+    wt_ok(warm_testing_fail(runtime, "pinned_register", 0, 0));
+    wt_ok(warm_testing_resume(runtime, stream));
+}
+
+WT_TEST(test_B12_B18_a_request_that_may_be_pageable_does_not_wait)
+{
+    void *pointer = NULL;
+
+    pend(12 * MIB);
+    wt_ok(warm_pinned_alloc_on(runtime, 8 * MIB, WARM_NODE_ANY,
+                               WARM_ALLOC_PAGEABLE_OK, &pointer));
+    ck_assert_int_eq(wt_block_info(pointer).pageable, 1);
+    wt_ok(warm_free(pointer));
+    wt_ok(warm_testing_resume(runtime, stream));
+}
+
+static const uint64_t waits[] = {WARM_OFF, 1};
+
+WT_CASE("short", .timeout = 50);
+
+/* Off, or over: the error, and nothing stays in the line. */
+WT_LOOP_TEST(test_B12_the_wait_has_an_end, 2)
+{
+    void *pointer = NULL;
+
+    begin(waits[_i]);
+    pend(12 * MIB);
+    wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(runtime, 8 * MIB, &pointer));
+    wt_says("limit of 16.0 MiB", "pending 12.0 MiB");
+    ck_assert_uint_eq(in_line(), 0);
+    wt_ok(warm_testing_resume(runtime, stream));
+    wt_settle(runtime, stream);
+    wt_ok(warm_pinned_alloc(runtime, 8 * MIB, &pointer));
+    wt_ok(warm_free(pointer));
+    teardown();
+}
+
+/* ---- threads --------------------------------------------------------------
+ */
+
+enum { THREADS = 4, TURNS = 300 };
+
+/* Together they use no more than the limit, in blocks that never fit badly. */
+static void use(void *argument, unsigned index)
+{
+    _Atomic unsigned *failed = argument;
+    warm_stream mine = NULL;
+    void *pointer;
+
+    (void)index;
+    if (warm_stream_create(runtime, 0, &mine) != WARM_OK) {
+        atomic_fetch_add(failed, 1);
+        return;
+    }
+    for (unsigned i = 0; i < wt_scaled(TURNS); i++) {
+        pointer = NULL;
+        if (warm_pinned_alloc(runtime, 4 * MIB, &pointer) != WARM_OK ||
+            warm_record_stream(pointer, mine) != WARM_OK ||
+            warm_free(pointer) != WARM_OK) {
+            atomic_fetch_add(failed, 1);
+        }
+    }
+    (void)warm_stream_destroy(runtime, mine);
+}
+
+WT_TEST(test_B12_threads_at_the_limit_are_never_refused)
+{
+    _Atomic unsigned failed = 0;
+
+    setup();
+    wt_threads(THREADS, use, &failed);
+    ck_assert_uint_eq(atomic_load(&failed), 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 0);
+    teardown();
+}
