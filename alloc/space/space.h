@@ -19,8 +19,10 @@
  *   the driver             a segment; idle segments of the node are returned;
  *                          other nodes; idle segments of all are returned
  *   all threads' caches    flushed, whatever that costs; the driver again
+ *   other spaces           with the same limit return what is idle
  *   other streams' memory  once more, at any bound
  *   the user's callbacks   free something; the driver again
+ *   the limit              the request waits while frees are under way
  *   out of memory
  *
  * No lock is held across a driver call. The functions below free and record

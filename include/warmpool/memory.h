@@ -49,12 +49,12 @@ extern "C" {
 /* Allocates bytes of page-locked memory.
  * pointer: owned, ended with warm_free(); null for 0 bytes.
  * Status (nothing has changed then): OUT_OF_MEMORY, after warmpool has
- * collected completed frees, returned idle segments and called the memory
- * callbacks; the message has the bytes requested, held, live, idle and pending.
- * DRIVER_ERROR (any other failure of the driver, such as to set the thread's
- * capture mode or to place a region on its node), UNSUPPORTED (the driver's
- * memory lies above 48 bits of address; or the thread's CUDA context is not a
- * primary one, see runtime.h).
+ * collected completed frees, returned idle segments, called the memory
+ * callbacks and, at a limit, waited (option limit_wait_ms); the message has the
+ * bytes requested, held, live, idle and pending. DRIVER_ERROR (any other
+ * failure of the driver, such as to set the thread's capture mode or to place a
+ * region on its node), UNSUPPORTED (the driver's memory lies above 48 bits of
+ * address; or the thread's CUDA context is not a primary one, see runtime.h).
  * Blocking. A request that misses the cache calls the driver and can take
  * milliseconds, or waits for another thread's driver call whose memory has room
  * for it; hits and other threads do not wait. If it returns segments (memory is

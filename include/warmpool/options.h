@@ -28,6 +28,14 @@
  *   much as it uses its cache. With more, more requests take no lock, and about
  *   as much more is held: with a peak of 1 GiB and keep:15 it is 19 MiB.
  *
+ * Limits. A request that only a limit refuses (option pinned_limit,
+ * warm_device_set_memory_fraction()), and that would fit below it, waits for up
+ * to limit_wait_ms while frees are under way: freed blocks wait for streams, or
+ * another thread returns memory. Such requests are served in the order in which
+ * they came, and one that would obtain more memory goes after them; a request
+ * that finds idle memory does not wait. None waits in a callback of the
+ * program, nor with WARM_ALLOC_PAGEABLE_OK.
+ *
  * Options magazine_blocks, magazine_bytes, batch_count and batch_bytes are
  * upper limits of what one thread caches, and of what shares an event. They
  * never give more than keep allows, which is less where the peak is small.
