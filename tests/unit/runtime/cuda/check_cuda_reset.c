@@ -476,6 +476,76 @@ WT_LOOP_TEST(test_A17_addresses_of_what_is_lost_name_nothing_new, 2)
     end_lost(OTHER);
 }
 
+/* ---- buffers ---- */
+
+static void *buffer_of(int device, warm_usage usage)
+{
+    void *pointer = NULL;
+
+    wt_ok(warm_shared_alloc(runtime, device, BYTES, usage, &pointer));
+    return pointer;
+}
+
+/* Private and managed buffers end with their device, page-locked ones with that
+ * of all page-locked memory; a wait is for work of devices that live. Lost
+ * memory is reported once. */
+WT_TEST(test_A17_F1_F6_buffers_of_a_device_that_was_reset)
+{
+    warm_destroy_report report = {.size = sizeof report};
+    warm_shared_info info = {.size = sizeof info};
+    warm_stream stream[DEVICES];
+    void *page_locked, *private[DEVICES], *lost_one = NULL;
+    size_t waited = 0;
+
+    for (int i = 0; i < DEVICES; i++) {
+        wt_ok(warm_stream_create(runtime, i, &stream[i]));
+        private[i] = buffer_of(i, WARM_USAGE_PRIVATE);
+    }
+    page_locked = buffer_of(HOME, WARM_USAGE_SHARED);
+    for (int i = 0; i < DEVICES; i++) {
+        wt_ok(warm_shared_record(runtime, &page_locked, 1, stream[i], NULL));
+    }
+    reset(OTHER);
+    go(AWAY);
+    lost(OTHER, warm_shared_alloc(runtime, OTHER, BYTES, WARM_USAGE_SHARED,
+                                  &lost_one));
+    lost(OTHER, warm_shared_alloc(runtime, OTHER, BYTES, WARM_USAGE_PRIVATE,
+                                  &lost_one));
+    lost(OTHER, warm_shared_get_info(private[OTHER], &info));
+    wt_ok(warm_shared_get_info(page_locked, &info));
+    wt_ok(warm_shared_wait(runtime, &page_locked, 1, &waited));
+    ck_assert_uint_eq(waited, 1);
+    wt_ok(warm_shared_wait(runtime, &page_locked, 1, &waited));
+    ck_assert_uint_eq(waited, 0);
+    wt_free(page_locked, private[HOME], private[OTHER]);
+    wt_ok(warm_stream_destroy(runtime, stream[HOME]));
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_shared_empty_cache(runtime, HOME, NULL));
+    wt_ok(warm_runtime_destroy(runtime, &report));
+    ck_assert_uint_eq(report.live + report.pending, 0);
+    ck_assert_uint_eq(report.lost_bytes, 8 << 20);
+    make_runtime(""); /* for the teardown */
+}
+
+WT_TEST(test_A17_F1_page_locked_buffers_end_with_all_page_locked_memory)
+{
+    warm_destroy_report report = {.size = sizeof report};
+    warm_shared_info info = {.size = sizeof info};
+    void *buffer, *of_other;
+
+    wt_ok(warm_free(wt_pinned(runtime, BYTES))); /* in the context of HOME */
+    buffer = buffer_of(HOME, WARM_USAGE_SHARED);
+    of_other = buffer_of(OTHER, WARM_USAGE_SHARED);
+    reset(HOME);
+    cuda_ok(standin.cudaSetDevice(OTHER));
+    lost(HOME, miss(HOME));
+    lost(HOME, warm_shared_get_info(of_other, &info));
+    wt_free(buffer, of_other);
+    wt_ok(warm_runtime_destroy(runtime, &report));
+    ck_assert_uint_eq(report.lost_bytes, (16 << 20) + (4 << 20));
+    make_runtime("");
+}
+
 /* ---- everything at once ---- */
 
 static const char *const ways_of_life[] = {
