@@ -103,8 +103,12 @@ static const warm_usage usages[] = {WARM_USAGE_PRIVATE, WARM_USAGE_SHARED};
 WT_LOOP_TEST(test_F1_small_and_large_buffers_have_segments_of_their_own, 2)
 {
     warm_usage usage = usages[_i];
-    void *small = take(MIB, usage), *large, *own, *more;
+    void *small = take(12 * MIB, usage), *large, *own, *more;
 
+    ck_assert_uint_eq(held(usage), 12 * MIB);
+    wt_free(small);
+    wt_ok(warm_shared_empty_cache(runtime, 0, NULL));
+    small = take(MIB, usage);
     ck_assert_uint_eq(held(usage), 8 * MIB);
     large = take(MIB + 1, usage);
     ck_assert_uint_eq(held(usage), 40 * MIB);
