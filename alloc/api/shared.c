@@ -228,35 +228,14 @@ warm_status warm_shared_retain(const void *pointer)
     return buffer != NULL ? WARM_OK : not_a_buffer(NULL, pointer);
 }
 
-/* The block of a pointer that a user holds, which may have been freed: then the
- * user's count keeps it as it is. Null: there is none. */
-static wm_block *find_retained(const void *pointer)
-{
-    wm_block *block = wm_block_at(pointer);
-    enum wm_block_state kind;
-
-    if (block == NULL) {
-        return NULL;
-    }
-    /* Acquire: the fields were written before the state. */
-    kind = wm_state_kind(
-        atomic_load_explicit(&block->state, memory_order_acquire));
-    if (kind != WM_BLOCK_LIVE && kind != WM_BLOCK_FREEING &&
-        kind != WM_BLOCK_PENDING && kind != WM_BLOCK_LOST &&
-        kind != WM_BLOCK_CAPTURED) {
-        return NULL;
-    }
-    return (size_t)((const char *)pointer - block->base) < block->bytes ? block
-                                                                        : NULL;
-}
-
 warm_status warm_shared_release(const void *pointer)
 {
-    const wm_block *block = find_retained(pointer);
+    wm_block *block = wm_block_at(pointer);
     warm_runtime *runtime;
     warm_status status;
 
-    if (block == NULL) {
+    /* A slot that was never used has no segment. */
+    if (block == NULL || block->segment == NULL) {
         return not_a_buffer(NULL, pointer);
     }
     runtime = wm_space_of(block)->group.runtime;
@@ -264,7 +243,7 @@ warm_status warm_shared_release(const void *pointer)
     if (status != WARM_OK) {
         return status;
     }
-    switch (wm_buffer_release(runtime->shared, block->base)) {
+    switch (wm_buffer_release(runtime->shared, block, pointer)) {
     case WM_RELEASE_DONE:
         return WARM_OK;
     case WM_RELEASE_NO_USER:

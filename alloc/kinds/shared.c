@@ -98,12 +98,14 @@ static void describe(wm_space *space, char *text, size_t bytes)
 
 static bool is_retained(wm_space *space, const wm_block *block);
 static void retained(wm_space *space, const wm_block *block);
+static size_t collect(wm_space *space);
 
 #define TRAITS(kind_name)                                                      \
     {                                                                          \
         .name = (kind_name), .obtain = obtain, .give_back = give_back,         \
         .is_retained = is_retained, .retained = retained,                      \
-        .describe = describe, .nodeless = true, .uncached = true               \
+        .describe = describe, .collect = collect, .nodeless = true,            \
+        .uncached = true                                                       \
     }
 
 static const wm_space_traits traits[WM_SHARED_KINDS] = {
@@ -273,6 +275,12 @@ size_t wm_buffers_free_inactive(wm_shared *shared, int device)
     return free_inactive(shared, device, false);
 }
 
+static size_t collect(wm_space *space)
+{
+    return free_inactive(space->group.runtime->shared, of_space(space)->device,
+                         false);
+}
+
 /* ---- users --------------------------------------------------------------- */
 
 void wm_buffer_describe_locked(const wm_buffer *buffer, warm_shared_info *info)
@@ -291,14 +299,21 @@ void wm_buffer_describe_locked(const wm_buffer *buffer, warm_shared_info *info)
     info->users = buffer->users;
 }
 
-enum wm_release wm_buffer_release(wm_shared *shared, const void *base)
+enum wm_release wm_buffer_release(wm_shared *shared, wm_block *block,
+                                  const void *pointer)
 {
     enum wm_release result = WM_RELEASE_NO_BUFFER;
     wm_buffer *buffer;
+    uintptr_t base;
 
     wm_lock_acquire(&shared->lock);
-    buffer = wm_map_get(&shared->buffers, (uintptr_t)base);
-    if (buffer != NULL) {
+    /* Relaxed: without a user the block may be another one by now; then no
+     * record is this block's and has the pointer. */
+    base = (uintptr_t)atomic_load_explicit(&block->base_seen,
+                                           memory_order_relaxed);
+    buffer = wm_map_get(&shared->buffers, base);
+    if (buffer != NULL && buffer->block == block &&
+        (uintptr_t)pointer - base < buffer->bytes) {
         result = buffer->users > 0 ? WM_RELEASE_DONE : WM_RELEASE_NO_USER;
     }
     if (result == WM_RELEASE_DONE && --buffer->users == 0 && buffer->freed) {
@@ -487,24 +502,28 @@ static size_t count_marks(wm_shared *shared, const void *pointer, bool many)
     return count;
 }
 
-/* Refers to the buffer's marks that are not known to have passed: to at most so
- * many of all, the oldest ones. */
-static void hold_marks(wm_shared *shared, const void *pointer, size_t most,
-                       struct marks *marks)
+/* Refers to all marks of the buffer that are not known to have passed, of one
+ * moment. Returns how many marks there are, more than room: nothing was done.
+ */
+static size_t hold_marks(wm_shared *shared, const void *pointer, size_t room,
+                         struct marks *marks)
 {
     const wm_buffer *buffer;
-    const wm_marked *node;
+    size_t count;
 
     wm_lock_acquire(&shared->lock);
     buffer = wm_buffer_find_locked(shared, pointer);
-    node = buffer != NULL ? buffer->marks : NULL;
-    for (size_t i = 0; node != NULL; i++, node = node->next) {
-        if (i + most >= buffer->mark_count && !node->mark->passed) {
-            node->mark->references++;
-            marks->of[marks->count++] = node->mark;
+    count = buffer != NULL ? buffer->mark_count : 0;
+    if (count > 0 && count <= room) {
+        for (const wm_marked *m = buffer->marks; m != NULL; m = m->next) {
+            if (!m->mark->passed) {
+                m->mark->references++;
+                marks->of[marks->count++] = m->mark;
+            }
         }
     }
     wm_lock_release(&shared->lock);
+    return count;
 }
 
 /* Drops the references, and the buffer's marks that have passed. */
@@ -547,20 +566,26 @@ static warm_status ask(wm_shared *shared, const wm_mark *mark, bool waits)
                : status;
 }
 
-/* Queries the marks, or waits for them. The status is the first failure. */
-static warm_status ask_all(wm_shared *shared, const void *pointer, size_t most,
+/* Queries the marks, or waits for them. The status is the first failure. room:
+ * for how many marks, if there are no more meanwhile. */
+static warm_status ask_all(wm_shared *shared, const void *pointer, size_t room,
                            bool waits, bool *any)
 {
     struct marks marks = {.count = 0};
     warm_status first = WARM_OK;
-    bool *passed;
+    bool *passed = NULL;
+    size_t there = room;
 
-    marks.of = wm_meta_alloc(most * (sizeof *marks.of + sizeof *passed));
-    if (marks.of == NULL) {
-        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a list of marks");
-    }
-    passed = (bool *)(marks.of + most);
-    hold_marks(shared, pointer, most, &marks);
+    do {
+        room = there;
+        wm_meta_free(marks.of);
+        marks.of = wm_meta_alloc(room * (sizeof *marks.of + sizeof *passed));
+        if (marks.of == NULL) {
+            return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a list of marks");
+        }
+        there = hold_marks(shared, pointer, room, &marks);
+    } while (there > room);
+    passed = (bool *)(marks.of + room);
     *any = marks.count > 0;
     for (size_t i = 0; i < marks.count; i++) {
         warm_status status = ask(shared, marks.of[i], waits);
@@ -628,6 +653,7 @@ static warm_status alloc_block(wm_shared *shared, wm_space *space, size_t bytes,
         return status;
     }
     buffer->block = wm_space_find(pointer);
+    buffer->bytes = buffer->block->bytes;
     if (add_record(shared, buffer)) {
         return WARM_OK;
     }
@@ -665,49 +691,6 @@ warm_status wm_buffer_alloc(wm_shared *shared, int device,
     return WARM_OK;
 }
 
-/* ---- room for others ----------------------------------------------------- */
-
-static bool is_ours(const wm_space *space)
-{
-    return space->traits >= traits && space->traits < traits + WM_SHARED_KINDS;
-}
-
-/* Spaces that share a limit, or a device, make room for each other: for a space
- * of buffers also the one that has the limit. */
-static bool make_room(wm_space *space, size_t bytes)
-{
-    warm_runtime *runtime = space->group.runtime;
-    wm_shared *shared = runtime->shared;
-    wm_space *limit = is_ours(space) ? limiting(of_space(space)) : space;
-    size_t gained, released = 0;
-
-    if (shared == NULL) {
-        return false; /* the runtime is being made, or destroyed */
-    }
-    gained = free_inactive(shared, 0, true);
-    for (int i = 0; i < runtime->devices * WM_SHARED_KINDS; i++) {
-        wm_shared_space *s =
-            &shared->spaces[i / WM_SHARED_KINDS][i % WM_SHARED_KINDS];
-
-        if (&s->space != space && limiting(s) == limit &&
-            wm_space_trim(&s->space, 0, &released) == WARM_OK) {
-            gained += released;
-        }
-    }
-    if (limit != space) {
-        size_t held;
-
-        wm_lock_acquire(&limit->growth.lock);
-        held = limit->growth.held;
-        wm_lock_release(&limit->growth.lock);
-        if (held > 0 && wm_space_trim(limit, held > bytes ? held - bytes : 0,
-                                      &released) == WARM_OK) {
-            gained += released;
-        }
-    }
-    return gained > 0;
-}
-
 /* ---- begin and end ------------------------------------------------------- */
 
 static warm_status open_one(warm_runtime *runtime, const wm_options *options,
@@ -726,7 +709,7 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
     group->place = (uint64_t)runtime->devices +
                    (uint64_t)runtime->driver->numa.nodes + 1 +
                    (uint64_t)s->device * WM_SHARED_KINDS + (uint64_t)s->kind;
-    s->space.make_room = make_room;
+    s->space.limiter = limiting(s);
     s->space.poller = &runtime->pinned->space;
     group->waker = &s->space.poller->background.waker;
     atomic_store_explicit(&s->space.limit_bytes, 0, memory_order_relaxed);
@@ -772,6 +755,45 @@ static warm_status choose_managed(const warm_runtime *runtime,
     return status;
 }
 
+/* Tells a space which others count toward its limit: *fellows has room for
+ * them, and moves on. */
+static void list_fellows(wm_shared *shared, wm_space *limiter,
+                         wm_space ***fellows)
+{
+    wm_space **list = *fellows;
+
+    limiter->fellows = list;
+    *list++ = limiter;
+    for (int i = 0; i < shared->runtime->devices * WM_SHARED_KINDS; i++) {
+        wm_shared_space *s =
+            &shared->spaces[i / WM_SHARED_KINDS][i % WM_SHARED_KINDS];
+
+        if (s->space.limiter == limiter) {
+            *list++ = &s->space;
+        }
+    }
+    limiter->fellow_count = (size_t)(list - *fellows);
+    *fellows = list;
+}
+
+static warm_status join_limits(wm_shared *shared)
+{
+    warm_runtime *runtime = shared->runtime;
+    size_t devices = (size_t)runtime->devices;
+    wm_space **fellows =
+        wm_meta_alloc((1 + devices * (1 + WM_SHARED_KINDS)) * sizeof *fellows);
+
+    if (fellows == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
+    }
+    shared->fellows = fellows;
+    list_fellows(shared, &runtime->pinned->space, &fellows);
+    for (int i = 0; i < runtime->devices; i++) {
+        list_fellows(shared, &runtime->device_spaces[i].space, &fellows);
+    }
+    return WARM_OK;
+}
+
 warm_status wm_shared_open(warm_runtime *runtime, const wm_options *options)
 {
     size_t devices = (size_t)runtime->devices;
@@ -786,9 +808,7 @@ warm_status wm_shared_open(warm_runtime *runtime, const wm_options *options)
     wm_lock_init(&shared->lock, WM_RANK_SHARED);
     shared->runtime = runtime;
     runtime->shared = shared;
-    runtime->pinned->space.make_room = make_room;
     for (int i = 0; i < runtime->devices && status == WARM_OK; i++) {
-        runtime->device_spaces[i].space.make_room = make_room;
         status = choose_managed(runtime, options, i, &managed);
         for (int k = 0; k < WM_SHARED_KINDS && status == WARM_OK; k++) {
             wm_shared_space *s = &shared->spaces[i][k];
@@ -798,6 +818,9 @@ warm_status wm_shared_open(warm_runtime *runtime, const wm_options *options)
             s->managed = managed && k != WM_SHARED_PRIVATE;
             status = open_one(runtime, options, s);
         }
+    }
+    if (status == WARM_OK) {
+        status = join_limits(shared);
     }
     if (status != WARM_OK) {
         wm_shared_close(runtime);
@@ -867,5 +890,6 @@ void wm_shared_close(warm_runtime *runtime)
         }
     }
     wm_lock_fini(&shared->lock);
+    wm_meta_free(shared->fellows);
     wm_meta_free(shared);
 }

@@ -61,6 +61,7 @@ typedef struct wm_marked {
 /* What is said about a buffer. Lock shared. */
 typedef struct wm_buffer {
     wm_block *block; /* const */
+    size_t bytes;    /* const: of the block */
     uint64_t id;     /* const */
     unsigned users;
     bool freed; /* by warm_free(), while it had users */
@@ -85,6 +86,7 @@ typedef struct wm_shared {
     wm_map buffers;              /* lock; by the block's first byte */
     uint64_t last_id, last_mark; /* lock */
     wm_buffer *inactive; /* lock: freed, and the last user has released them */
+    wm_space **fellows;  /* const: the lists of spaces with a limit */
     wm_shared_space spaces[][WM_SHARED_KINDS]; /* by device */
 } wm_shared;
 
@@ -122,8 +124,10 @@ void wm_buffer_describe_locked(const wm_buffer *buffer, warm_shared_info *info);
 
 enum wm_release { WM_RELEASE_DONE, WM_RELEASE_NO_USER, WM_RELEASE_NO_BUFFER };
 
-/* Counts one user less of the buffer that begins at base. */
-enum wm_release wm_buffer_release(wm_shared *shared, const void *base);
+/* Counts one user less of the buffer of the block, which holds pointer and may
+ * have been freed. */
+enum wm_release wm_buffer_release(wm_shared *shared, wm_block *block,
+                                  const void *pointer);
 
 /* begin(): a mark behind the present work of the stream, with one reference.
  * Status: the driver's, CAPTURE_ERROR, OUT_OF_MEMORY; nothing has changed then.

@@ -80,6 +80,7 @@ typedef struct climb {
     unsigned never;      /* flags of rungs that are skipped */
     bool in_line;        /* of those that wait at the limit, by wait */
     wm_limit_wait wait;
+    bool limited; /* the limit refused it */
     wm_space_work *work;
 } climb;
 
@@ -295,6 +296,9 @@ static bool share_when_short(climb *c)
 static bool obtain(climb *c)
 {
     c->status = wm_growth_alloc(c->space, c->request, &c->block);
+    if (c->status == WARM_OUT_OF_MEMORY) {
+        c->limited |= wm_limit_refuses(c->space, c->request);
+    }
     return c->status != WARM_OUT_OF_MEMORY;
 }
 
@@ -333,16 +337,98 @@ static bool grow(climb *c)
     return false;
 }
 
-/* Idle memory of other spaces goes back, and this one grows. */
+/* Idle memory of other spaces goes back, and this one grows. A request that
+ * other memory can serve leaves them alone. */
 static bool grow_into_room(climb *c)
 {
-    size_t needed = wm_size_run_bytes(c->request->bytes);
-
-    if (c->space->make_room == NULL || !c->space->make_room(c->space, needed)) {
+    if (c->request->cause != NULL ||
+        !wm_limit_make_room(c->space, c->request)) {
         return false;
     }
     wm_arena_count(c->request->arena, WM_COUNT_RETRY);
     return obtain(c);
+}
+
+/* ---- the line at the limit ------------------------------------------------
+ */
+
+/* Whether the request may wait: one in a callback of the program would wait for
+ * its own thread, if that waits already. */
+static bool may_wait(const climb *c)
+{
+    return c->request->cause == NULL && !wm_callback_inside();
+}
+
+static void enter_line(climb *c)
+{
+    if (!c->in_line) {
+        c->in_line = true;
+        wm_limit_enter(c->space, &c->wait);
+    }
+}
+
+static void leave_line(climb *c)
+{
+    if (c->in_line) {
+        wm_limit_leave(c->space, &c->wait);
+        c->in_line = false;
+    }
+}
+
+/* Below the limit a request that would grow goes after those that wait for
+ * memory already. */
+static bool stand_in_line(climb *c)
+{
+    c->limited = wm_limit_refuses(c->space, c->request);
+    if (may_wait(c) && wm_limit_has_line(c->space)) {
+        enter_line(c);
+    }
+    return false;
+}
+
+/* Turns in which nothing moved, before a request at the limit gives up: another
+ * thread may be between its cache and the arena. */
+enum { STILL_TURNS = 3 };
+
+static bool try_all(climb *c, bool moves)
+{
+    wm_space_collect(c->space);
+    (void)wm_space_reclaim(c->space, c->request, true, &c->block);
+    if (c->block != NULL || take_or_steal(c) ||
+        (moves && c->request->lane != NULL && share(c, true, false))) {
+        return true;
+    }
+    (void)wm_limit_make_room(c->space, c->request);
+    return obtain(c);
+}
+
+/* A request that would fit below the limit, had other threads' frees got so
+ * far; or that fits by now. */
+static bool wait_at_limit(climb *c)
+{
+    enum wm_limit_fit fit;
+    wm_taken taken, before;
+    unsigned still = 0;
+    bool ends, moves;
+
+    if (!may_wait(c) || !c->limited) {
+        return false;
+    }
+    fit = wm_limit_look(c->space, c->request, &taken);
+    if (fit == WM_LIMIT_NEVER) {
+        return false;
+    }
+    enter_line(c);
+    do {
+        before = taken;
+        ends = try_all(c, taken.moving);
+        fit = wm_limit_look(c->space, c->request, &taken);
+        moves = taken.moving || taken.all != before.all ||
+                taken.live != before.live;
+        still = moves && fit != WM_LIMIT_LIVE ? 0 : still + 1;
+    } while (!ends && fit != WM_LIMIT_NEVER && still < STILL_TURNS &&
+             wm_limit_pause(c->space, &c->wait));
+    return ends;
 }
 
 /* ---- memory callbacks --------------------------------------------------- */
@@ -405,6 +491,8 @@ static bool call_callbacks(wm_space *space, size_t bytes)
 
 static bool ask_callbacks(climb *c)
 {
+    /* A callback may wait for a thread that stands behind this one. */
+    leave_line(c);
     /* The space that polls the others holds the callbacks of the runtime. */
     if (!call_callbacks(c->space->poller, c->request->bytes)) {
         return false;
@@ -415,77 +503,8 @@ static bool ask_callbacks(climb *c)
         queue_fences(c);
         wm_space_collect(c->space);
     }
+    (void)wm_limit_make_room(c->space, c->request);
     return obtain(c);
-}
-
-/* ---- at the limit -------------------------------------------------------- */
-
-/* Turns in which nothing moved, before a request at the limit gives up: another
- * thread may be between its cache and the arena. */
-enum { STILL_TURNS = 3 };
-
-/* Whether frees are under way: of streams that are at work, or memory that
- * another thread returns. */
-static bool is_moving(climb *c, uint64_t *gained)
-{
-    warm_space_stats s = {.size = sizeof s};
-
-    wm_space_stats(c->space, &s);
-    return s.pending.current > 0 || wm_growth_moves(&c->space->growth, gained);
-}
-
-static bool try_all(climb *c, bool *moves)
-{
-    wm_space_collect(c->space);
-    *moves |= wm_space_reclaim(c->space, c->request, true, &c->block);
-    return c->block != NULL || take_or_steal(c) ||
-           (*moves && c->request->lane != NULL && share(c, true, false)) ||
-           obtain(c);
-}
-
-/* Whether the request may wait: one in a callback of the program would wait for
- * its own thread, if that waits already. */
-static bool may_wait(const climb *c)
-{
-    return c->request->cause == NULL && !wm_callback_inside();
-}
-
-/* Below the limit a request that would grow goes after those that wait for
- * memory already. */
-static bool stand_in_line(climb *c)
-{
-    if (may_wait(c) && wm_limit_has_line(c->space)) {
-        c->in_line = true;
-        (void)wm_limit_enter(c->space, &c->wait);
-    }
-    return false;
-}
-
-/* A request that would fit below the limit, had other threads' frees got so
- * far. */
-static bool wait_at_limit(climb *c)
-{
-    bool ends = false, more = true;
-    uint64_t gained = 0;
-    unsigned still = 0;
-
-    if (!may_wait(c) || !wm_limit_may_fit(c->space, c->request)) {
-        return false;
-    }
-    (void)wm_growth_moves(&c->space->growth, &gained);
-    if (!c->in_line) {
-        c->in_line = true;
-        more = wm_limit_enter(c->space, &c->wait);
-    }
-    while (more && !ends) {
-        bool moves = is_moving(c, &gained);
-
-        ends = try_all(c, &moves);
-        still = moves ? 0 : still + 1;
-        more =
-            !ends && still < STILL_TURNS && wm_limit_pause(c->space, &c->wait);
-    }
-    return ends;
 }
 
 /* ---- the ladder --------------------------------------------------------- */
@@ -602,9 +621,7 @@ climb_ladder(wm_space *space, const wm_request *request, wm_block **block)
     } else if (c.status == WARM_OUT_OF_MEMORY) {
         c.status = fail(&c);
     }
-    if (c.in_line) {
-        wm_limit_leave(space, &c.wait);
-    }
+    leave_line(&c);
     if (c.begun != 0) {
         end_work(&c);
     }

@@ -96,6 +96,9 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
         return status;
     }
     space->poller = space;
+    space->limiter = space;
+    space->fellows = &space->limiter;
+    space->fellow_count = 1;
     space->group.waker = &space->background.waker;
     space->group.laned = traits->laned;
     space->traits = traits;

@@ -154,7 +154,8 @@ typedef struct wm_deferred_warning {
 /* Embedded in a space. Fields: lock growth. */
 typedef struct wm_growth {
     wm_lock lock;
-    wm_cond over; /* a call ended, or exclusive or reserving was cleared */
+    wm_cond over; /* a call ended; exclusive, reserving or making_room was
+                     cleared; a request left the line; a claim ended */
     struct wm_growth_call *calls; /* in flight */
     uint64_t begun;   /* calls begun so far: the number of the last */
     size_t coming;    /* bytes requested from the driver, not obtained yet */
@@ -168,8 +169,9 @@ typedef struct wm_growth {
     /* Idle memory could not be returned because a stream captures. Relaxed: for
      * messages. */
     _Atomic bool return_deferred;
-    struct wm_limit_wait *line; /* requests that wait at the limit, the oldest
-                                   first (limit_wait.c) */
+    struct wm_limit_wait *line; /* of the limiter: requests that wait at the
+                                   limit, the oldest first (limit.c) */
+    bool making_room; /* of the limiter: a thread returns idle memory */
     /* The request that grows with no other growth in flight, or null. */
     const struct wm_grow_request *exclusive;
     wm_deferred_warning warning;
@@ -230,6 +232,9 @@ typedef struct wm_space_traits {
      * retained() was. Both may be null. No lock held. */
     bool (*is_retained)(struct wm_space *space, const wm_block *block);
     void (*retained)(struct wm_space *space, const wm_block *block);
+    /* Frees what users have released since it was freed; returns the bytes. May
+     * be null. No lock held. */
+    size_t (*collect)(struct wm_space *space);
     /* Makes idle memory of other streams safe for a request that missed: its
      * stream waits for one that has room; with any, else for several. Returns
      * whether it made any memory safe. May be null. No lock held. */
@@ -278,12 +283,12 @@ typedef struct wm_space {
     /* const: a space that the background thread of this one polls as well, or
      * null */
     struct wm_space *beside;
-    /* const after the runtime is made; may be null. Called for a request that
-     * was refused: returns idle memory of other spaces that counts toward the
-     * same limit, or is of the same device, so that `bytes` fit. Returns
-     * whether any was returned. No lock held, no growth of this thread in
-     * flight. */
-    bool (*make_room)(struct wm_space *space, size_t bytes);
+    /* const after the runtime is made: the space whose limit counts this one's
+     * memory, itself or another one; and of such a space all whose memory it
+     * counts, itself the first (limit.c). */
+    struct wm_space *limiter;
+    struct wm_space *const *fellows;
+    size_t fellow_count;
     wm_space_callback callback[WM_CALLBACKS]; /* lock growth */
 } wm_space;
 

@@ -165,26 +165,49 @@ struct wm_grow_request {
 warm_status wm_growth_obtain(wm_space *space, struct wm_grow_request *request,
                              size_t bytes);
 
-/* ---- limit_wait.c ------------------------------------------------------- */
+/* ---- limit.c ------------------------------------------------------------ */
 
 /* A request in the line of those that wait at the limit; on its thread's stack.
  */
 typedef struct wm_limit_wait {
-    struct wm_limit_wait *next; /* lock growth: the one that came next */
+    struct wm_limit_wait *next; /* lock growth of the limiter: who came next */
     uint64_t until_ns;          /* when its time is over */
     unsigned left;              /* pauses that it may still make */
 } wm_limit_wait;
 
-/* Whether the limit alone refuses the request, so that it would fit once enough
- * of the memory below the limit is free. */
-bool wm_limit_may_fit(wm_space *space, const wm_request *request);
+enum wm_limit_fit {
+    WM_LIMIT_NEVER, /* it is larger; or there is no limit, or no waiting */
+    WM_LIMIT_NOW,
+    WM_LIMIT_LATER, /* once all frees that are under way have got so far */
+    WM_LIMIT_LIVE   /* not unless something live is freed */
+};
+
+/* Bytes below a limit. */
+typedef struct wm_taken {
+    size_t all;     /* held and claimed */
+    size_t lasting; /* of these: lost, kept for graphs, workspaces */
+    size_t live;
+    bool moving; /* freed blocks wait for streams */
+} wm_taken;
+
+/* Whether the request fits below the limit, in which so much is taken. LIVE may
+ * be wrong for a moment: the spaces are read one after the other. */
+enum wm_limit_fit wm_limit_look(wm_space *space, const wm_request *request,
+                                wm_taken *taken);
+/* Whether the limit refuses the request, if it cannot be served otherwise. */
+bool wm_limit_refuses(wm_space *space, const wm_request *request);
+/* For a request that was refused: returns idle memory of the other spaces with
+ * the same limit, or of the same device, as far as it helps. Returns whether
+ * the request may try again. No lock held, no growth of this thread in flight.
+ */
+bool wm_limit_make_room(wm_space *space, const wm_request *request);
 /* Whether requests wait. */
 bool wm_limit_has_line(wm_space *space);
-/* Joins the line and waits until it is the oldest. False: its time is over
- * first. leave() in either case. */
-bool wm_limit_enter(wm_space *space, wm_limit_wait *wait);
+/* Joins the line and waits until it is the oldest, or until its time is over.
+ * leave() in either case. */
+void wm_limit_enter(wm_space *space, wm_limit_wait *wait);
 void wm_limit_leave(wm_space *space, wm_limit_wait *wait);
-/* Waits for a moment, or until memory was returned. False: the time is over. */
+/* Waits for a moment, perhaps less. False: the time is over. */
 bool wm_limit_pause(wm_space *space, wm_limit_wait *wait);
 
 /* ---- grow.c ------------------------------------------------------------- */

@@ -93,7 +93,8 @@ extern "C" {
  * memory callback), INVALID_STREAM, DRIVER_ERROR, UNSUPPORTED (the memory lies
  * above 48 bits of address or not at the start of a page; or the CUDA context
  * of the thread or the stream is not a primary one, see runtime.h).
- * Blocking. A request that misses the cache may record events on adopted
+ * Blocking. At a limit a request may wait (option limit_wait_ms). One that
+ * misses the cache may record events on adopted
  * streams, and calls the driver if the cache grows. If it returns segments then
  * (memory is short, or a request larger than option segment replaces idle
  * segments that are too small for it), CUDA waits for the device. Before the

@@ -29,12 +29,14 @@
  *   as much more is held: with a peak of 1 GiB and keep:15 it is 19 MiB.
  *
  * Limits. A request that only a limit refuses (option pinned_limit,
- * warm_device_set_memory_fraction()), and that would fit below it, waits for up
- * to limit_wait_ms while frees are under way: freed blocks wait for streams, or
- * another thread returns memory. Such requests are served in the order in which
- * they came, and one that would obtain more memory goes after them; a request
- * that finds idle memory does not wait. None waits in a callback of the
- * program, nor with WARM_ALLOC_PAGEABLE_OK.
+ * warm_device_set_memory_fraction()), and that would fit beside what is live,
+ * waits for up to limit_wait_ms while frees are under way: freed blocks wait
+ * for streams, or memory comes back. All that count toward the limit, also
+ * shared buffers (shared.h), are served in the order in which they came, and a
+ * request that would obtain more memory goes after them, though there may be
+ * room for it; one that finds idle memory does not wait. No request waits in a
+ * callback of the program, nor with WARM_ALLOC_PAGEABLE_OK. A host function of
+ * a stream that allocates at a limit may wait for its own stream.
  *
  * Options magazine_blocks, magazine_bytes, batch_count and batch_bytes are
  * upper limits of what one thread caches, and of what shares an event. They

@@ -63,10 +63,11 @@ typedef enum warm_usage {
  * Status (nothing has changed then): OUT_OF_MEMORY, after warmpool has freed
  * inactive buffers, collected completed frees, returned idle segments, also
  * those of the pinned space, the device and other buffers that count toward the
- * same limit, and called the memory callbacks; the message has the bytes
- * requested, held, live and idle. INVALID_ARGUMENT (usage), DRIVER_ERROR,
- * UNSUPPORTED as for warm_device_alloc(). Blocking: a request that finds no
- * idle memory calls the driver. */
+ * same limit, called the memory callbacks and, at a limit, waited (option
+ * limit_wait_ms); the message has the bytes requested, held, live and idle.
+ * INVALID_ARGUMENT (usage), DRIVER_ERROR, UNSUPPORTED as for
+ * warm_device_alloc(). Blocking: a request that finds no idle memory calls the
+ * driver. */
 WARM_API warm_status warm_shared_alloc(warm_runtime *runtime, int device,
                                        size_t bytes, warm_usage usage,
                                        void **pointer);
@@ -144,7 +145,8 @@ WARM_API warm_status warm_shared_get_shape(const void *pointer,
 /* Records on each shared buffer of a list that the work queued so far on stream
  * uses it, as warm_record_stream() does, and one event for all of them behind
  * that work, for warm_shared_wait(). Private buffers are passed over.
- * pointers: count of them, all in buffers of the runtime; one may occur twice.
+ * pointers: count of them, all in buffers of the runtime, which no thread frees
+ * during the call; one may occur twice.
  * recorded: gets how many pointers were of shared buffers; may be null.
  * Status: as warm_record_stream() and warm_event_record(); OUT_OF_MEMORY. No
  * wait is for the work then, but the stream may have been recorded on some

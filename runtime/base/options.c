@@ -199,6 +199,8 @@ static warm_status set_from_text(wm_options *options, const struct option *o,
         value = WARM_OFF;
     } else if (!parse_size(text, is_bytes(o), &value)) {
         return bad_number(o, in_conf, text, "is not a number");
+    } else if (value == UINT64_MAX) {
+        return bad_number(o, in_conf, text, "is out of range");
     }
     return set_size(options, o, in_conf, value, text);
 }

@@ -109,6 +109,9 @@ static const struct {
 
 /* However large: it is a number. */
 static const char *const too_large[] = {
+    "limit_wait_ms:60001",
+    "limit_wait_ms:18446744073709551615",
+    "limit_wait_ms:99999999999999999999999",
     "host_devices:65",
     "segment:18446744073709551615",
     "segment:18446744073709551616",

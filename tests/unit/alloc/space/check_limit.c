@@ -1,4 +1,4 @@
-/* check_limit_wait.c: requests that a limit refuses wait while frees are under
+/* check_limit.c: requests that a limit refuses wait while frees are under
  * way, in the order in which they came (row B12). Host device. A request that
  * must not wait would do so for a minute: the test would time out. */
 /* memcheck: one process */
@@ -17,6 +17,7 @@ static warm_stream stream;
 /* A request of a thread of its own. */
 typedef struct caller {
     size_t bytes;
+    bool shared;
     void *pointer;
     warm_status status;
     _Atomic bool done;
@@ -27,15 +28,22 @@ static void *call(void *argument)
 {
     caller *c = argument;
 
-    c->status = warm_pinned_alloc(runtime, c->bytes, &c->pointer);
+    c->status = c->shared ? warm_shared_alloc(runtime, 0, c->bytes,
+                                              WARM_USAGE_SHARED, &c->pointer)
+                          : warm_pinned_alloc(runtime, c->bytes, &c->pointer);
     atomic_store(&c->done, true);
     return NULL;
 }
 
+static void start_one(caller *c, size_t bytes, bool shared)
+{
+    *c = (caller){.bytes = bytes, .shared = shared};
+    ck_assert_int_eq(pthread_create(&c->thread, NULL, call, c), 0);
+}
+
 static void start(caller *c, size_t bytes)
 {
-    *c = (caller){.bytes = bytes};
-    ck_assert_int_eq(pthread_create(&c->thread, NULL, call, c), 0);
+    start_one(c, bytes, false);
 }
 
 static warm_status end(caller *c)
@@ -176,6 +184,36 @@ WT_TEST(test_B12_idle_memory_serves_without_a_look_at_the_line)
     wt_free(small, again, one.pointer);
 }
 
+/* Spaces with the same limit stand in the same line, and wait for each other's
+ * frees. */
+WT_TEST(test_B12_F1_shared_buffers_and_pinned_memory_wait_for_each_other)
+{
+    void *also = wt_pinned(runtime, 8 * MIB);
+    caller pinned, shared;
+
+    pend(8 * MIB);
+    wt_free_used(also, stream);
+    start(&pinned, 9 * MIB);
+    await_line(1);
+    start_one(&shared, 6 * MIB, true);
+    await_line(2);
+    stay(&pinned, &shared);
+    wt_ok(warm_testing_resume(runtime, stream));
+    wt_ok(end(&pinned));
+    wt_ok(end(&shared));
+    wt_free(pinned.pointer);
+    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    /* A freed buffer, which the stream still uses. */
+    wt_stop(runtime, stream);
+    wt_free_used(shared.pointer, stream);
+    start(&pinned, 14 * MIB);
+    await_line(1);
+    stay(&pinned, NULL);
+    wt_ok(warm_testing_resume(runtime, stream));
+    wt_ok(end(&pinned));
+    wt_ok(warm_free(pinned.pointer));
+}
+
 /* ---- no wait --------------------------------------------------------------
  */
 
@@ -198,6 +236,57 @@ WT_TEST(test_B12_without_frees_under_way_a_request_is_refused)
     ck_assert_ptr_null(pointer);
     ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 1);
     wt_ok(warm_free(live));
+}
+
+/* What is live stays; that something else is freed does not help. */
+WT_TEST(test_B12_what_does_not_fit_beside_live_memory_is_refused_at_once)
+{
+    void *live = wt_pinned(runtime, 10 * MIB), *pointer = NULL;
+
+    pend(4 * MIB);
+    wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(runtime, 8 * MIB, &pointer));
+    wt_ok(warm_testing_resume(runtime, stream));
+    wt_ok(warm_free(live));
+}
+
+static void *live_one;
+
+static int free_and_deny(void *context, size_t bytes)
+{
+    (void)context;
+    (void)bytes;
+    (void)warm_free(live_one);
+    live_one = NULL;
+    (void)warm_pinned_empty_cache(runtime, NULL);
+    return 0;
+}
+
+static int free_and_tell(void *context, size_t bytes)
+{
+    (void)context;
+    (void)bytes;
+    (void)warm_free(live_one);
+    live_one = NULL;
+    return 1;
+}
+
+/* What a callback frees serves, also if it says nothing, and also if it was a
+ * buffer of another space. */
+WT_LOOP_TEST(test_B12_memory_that_came_back_meanwhile_serves, 2)
+{
+    warm_memory_fn callback = _i == 0 ? free_and_deny : free_and_tell;
+    void *pointer = NULL;
+
+    if (_i == 0) {
+        live_one = wt_pinned(runtime, 12 * MIB);
+    } else {
+        wt_ok(warm_shared_alloc(runtime, 0, 12 * MIB, WARM_USAGE_SHARED,
+                                &live_one));
+    }
+    wt_ok(warm_memory_callback_add(runtime, callback, NULL));
+    wt_ok(warm_pinned_alloc(runtime, 14 * MIB, &pointer));
+    wt_ok(warm_memory_callback_remove(runtime, callback, NULL));
+    wt_ok(warm_free(pointer));
 }
 
 WT_TEST(test_B12_what_the_driver_refuses_does_not_wait)
@@ -249,23 +338,35 @@ WT_LOOP_TEST(test_B12_the_wait_has_an_end, 2)
 /* ---- threads --------------------------------------------------------------
  */
 
-enum { THREADS = 4, TURNS = 300 };
+enum { THREADS = 8, TURNS = 40 };
 
-/* Together they use no more than the limit, in blocks that never fit badly. */
+static void nothing(void *argument)
+{
+    (void)argument;
+}
+
+/* Threads that together need all that the limit allows, in both spaces, each
+ * with work of its stream; each block has a segment of its own. */
 static void use(void *argument, unsigned index)
 {
     _Atomic unsigned *failed = argument;
     warm_stream mine = NULL;
     void *pointer;
 
-    (void)index;
     if (warm_stream_create(runtime, 0, &mine) != WARM_OK) {
         atomic_fetch_add(failed, 1);
         return;
     }
     for (unsigned i = 0; i < wt_scaled(TURNS); i++) {
+        warm_status status;
+
         pointer = NULL;
-        if (warm_pinned_alloc(runtime, 4 * MIB, &pointer) != WARM_OK ||
+        status = index % 2 == 0
+                     ? warm_pinned_alloc(runtime, 10 * MIB, &pointer)
+                     : warm_shared_alloc(runtime, 0, 10 * MIB,
+                                         WARM_USAGE_SHARED, &pointer);
+        if (status != WARM_OK ||
+            warm_stream_host_func(runtime, mine, nothing, NULL) != WARM_OK ||
             warm_record_stream(pointer, mine) != WARM_OK ||
             warm_free(pointer) != WARM_OK) {
             atomic_fetch_add(failed, 1);
@@ -274,13 +375,20 @@ static void use(void *argument, unsigned index)
     (void)warm_stream_destroy(runtime, mine);
 }
 
+static void play(uint64_t wait_ms, _Atomic unsigned *failed)
+{
+    runtime = wt_runtime_with(.pinned_limit = 80 * MIB, .segment = MIB,
+                              .limit_wait_ms = wait_ms);
+    stream = wt_stream(runtime, 0);
+    wt_threads(THREADS, use, failed);
+    wt_settle(runtime, stream);
+    teardown();
+}
+
 WT_TEST(test_B12_threads_at_the_limit_are_never_refused)
 {
     _Atomic unsigned failed = 0;
 
-    setup();
-    wt_threads(THREADS, use, &failed);
+    play(60000, &failed);
     ck_assert_uint_eq(atomic_load(&failed), 0);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 0);
-    teardown();
 }
