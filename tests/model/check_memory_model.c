@@ -1,7 +1,8 @@
 /* check_memory_model.c: random steps over all memory against a plain model
- * (rows B4 to B7, C1, C4, C10, E1 to E9): two devices and page-locked memory;
- * streams that are held, retired, adopted, replaced and capture; private pools;
- * graphs that are launched; limits and a driver without memory.
+ * (rows B4 to B7, C1, C4, C10, E1 to E9, F2): two devices, page-locked memory,
+ * and buffers that host and devices share, with their users; streams that are
+ * held, retired, adopted, replaced and capture; private pools; graphs that are
+ * launched; limits and a driver without memory.
  *
  * For every freed block the model has the stream positions that must be passed
  * before its memory is allocated again, or that it never may be (model.h). It
@@ -38,10 +39,13 @@ static void set_limits(bool limited)
 static void step_trim(void)
 {
     size_t target = model_pick(2) == 0 ? 0 : model_pick((size_t)64 << 20);
-    int device = (int)model_pick((uint64_t)model.devices + 1) - 1;
+    int device = (int)model_pick((uint64_t)model_spaces()) - 1;
 
     if (device < 0) {
         wt_ok(warm_pinned_trim(model.runtime, target, NULL));
+    } else if (device >= model.devices) {
+        wt_ok(warm_shared_empty_cache(model.runtime, device - model.devices,
+                                      NULL));
     } else {
         wt_ok(warm_device_trim(model.runtime, device, target, NULL));
     }
@@ -72,7 +76,8 @@ static void drain(void)
     for (size_t i = 0; i < model.evers; i++) {
         model_await(&model.ever[i]);
     }
-    for (int i = 0; i <= model.devices; i++) {
+    model_end_users();
+    for (int i = 0; i < model_spaces(); i++) {
         do {
             wt_ok(warm_poll(model.runtime));
         } while (model_pending(i) > 0);
@@ -107,6 +112,8 @@ static void one_step(void)
         set_limits(model_pick(2) == 0);
     } else if (what < 103 && model.lives > 0) {
         step_bad_pointer();
+    } else if (what < 140 && model.lives > 0) {
+        model_step_user();
     } else if (what < 380 && model.lives > 0) {
         model_step_record();
     } else if (model.lives == LIVE || (model.lives > 0 && what < 690)) {
@@ -214,12 +221,13 @@ static void end(void)
     wt_ok(warm_pinned_empty_cache(model.runtime, NULL));
     for (int d = 0; d < model.devices; d++) {
         wt_ok(warm_stream_destroy(model.runtime, model.launcher[d]->name));
+        wt_ok(warm_shared_empty_cache(model.runtime, d, NULL));
         wt_ok(warm_device_empty_cache(model.runtime, d, NULL));
     }
-    for (int i = 0; i <= model.devices; i++) {
+    for (int i = 0; i < model_spaces(); i++) {
         /* Default streams keep what they had of a range. */
         MUST(model_held(i) == 0 || model.kept[i] > 0 ||
-                 (i > 0 && model.expands),
+                 (model_is_far(i) && model.expands),
              "memory is held");
     }
     wt_runtime_end(model.runtime);
@@ -231,8 +239,9 @@ static void end(void)
     ck_assert_int_le(wt_metadata_live(), records + (wt_on_host() ? 1 : 2));
 }
 
-WT_LOOP_TEST(test_B4_C4_E4_E9_random_steps_over_all_memory_agree_with_the_model,
-             KINDS)
+WT_LOOP_TEST(
+    test_B4_C4_E4_E9_F2_random_steps_over_all_memory_agree_with_the_model,
+    KINDS)
 {
     unsigned long steps = wt_scaled(40000);
 

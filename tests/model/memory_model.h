@@ -7,13 +7,13 @@
 #include "model/model.h"
 
 enum {
-    DEVICES = 2,          /* at most: as many as there are */
-    SPACES = 1 + DEVICES, /* page-locked, device 0, device 1 */
-    EACH = 4,             /* streams of a device, beside the default ones */
+    DEVICES = 2,              /* at most: as many as there are */
+    SPACES = 1 + 2 * DEVICES, /* page-locked; of devices; shared with them */
+    EACH = 4,                 /* streams of a device, beside the default ones */
     NOW = DEVICES * EACH + 2,
     STREAMS = 64,
     LIVE = 128,
-    FREED = 1024,
+    FREED = 2048,
     POOLS = 4,
     CAPTURES = 2,
     GRAPHS = 6,
@@ -43,7 +43,8 @@ enum kept { NOT_KEPT, WITH_POOL, FOR_EVER };
 struct range {
     char *base;
     size_t bytes;
-    int space; /* 0: page-locked; else 1 + its device */
+    int space;      /* 0: page-locked; 1 + its device; shared: that + devices */
+    unsigned users; /* of a shared one */
     struct point own, use[MODEL_USES];
     unsigned uses;
     struct pool *pool;  /* or null */
@@ -86,6 +87,22 @@ static inline uint64_t model_pick(uint64_t below)
     return wt_random(&model.random) % below;
 }
 
+static inline int model_spaces(void)
+{
+    return 1 + 2 * model.devices;
+}
+
+/* Its memory is a device's, in the order of a stream; else the host's. */
+static inline bool model_is_far(int space)
+{
+    return space > 0 && space <= model.devices;
+}
+
+static inline bool model_is_shared(int space)
+{
+    return space > model.devices;
+}
+
 static inline bool model_is_graphs(const struct pool *pool)
 {
     return pool != NULL && !pool->user;
@@ -123,6 +140,9 @@ void model_end_other(void);
 void model_step_alloc(void);
 void model_step_record(void);
 void model_step_free(void);
+void model_step_user(void);
+/* Every user releases what it has. */
+void model_end_users(void);
 
 /* model_graphs.c: captures, and graphs that are launched */
 void model_drop_graph(struct capture *c);

@@ -10,7 +10,7 @@ static struct work work_on(const struct range *r, bool looks)
 {
     return (struct work){.base = r->base,
                          .bytes = r->bytes,
-                         .far = r->space > 0,
+                         .far = model_is_far(r->space),
                          .pattern = r->pattern,
                          .looks = looks,
                          .step = model.step};
@@ -45,7 +45,7 @@ static void fill(struct range *r)
 {
     struct stream *s = r->own.stream;
 
-    if (r->space == 0) {
+    if (!model_is_far(r->space)) {
         struct work w = work_on(r, false);
 
         (void)model_touch(&w);
@@ -62,8 +62,8 @@ static void fill(struct range *r)
 
 static bool is_filled(const struct range *r)
 {
-    return r->filled &&
-           (r->space == 0 || model_passed(r->own.stream) >= r->filled_at);
+    return r->filled && (!model_is_far(r->space) ||
+                         model_passed(r->own.stream) >= r->filled_at);
 }
 
 /* Work of a stream that was recorded, or is its own, looks at the block. */
@@ -96,7 +96,10 @@ static warm_status obtain(struct range *r, struct stream *s)
     void *pointer = NULL;
     warm_status status;
 
-    if (r->space > 0) {
+    if (model_is_shared(r->space)) {
+        status = warm_shared_alloc(model.runtime, r->space - 1 - model.devices,
+                                   r->bytes, WARM_USAGE_SHARED, &pointer);
+    } else if (model_is_far(r->space)) {
         status = warm_device_alloc(model.runtime, r->space - 1, s->name,
                                    r->bytes, &pointer);
     } else {
@@ -171,7 +174,8 @@ static void check_pool_of(const struct range *r)
     wt_ok(warm_block_get_info(r->base, &info));
     MUST(info.pool.number == (r->pool != NULL ? r->pool->name.number : 0),
          "a block is of another pool");
-    MUST(info.device == r->space - 1, "of another space");
+    MUST(info.device == (model_is_far(r->space) ? r->space - 1 : -1),
+         "of another space");
 }
 
 /* Mostly what threads have ready: a few sizes, and a stream for some time. */
@@ -186,26 +190,28 @@ static struct stream *stream_for(int space)
 {
     if (model.last[space] == NULL || model.last[space]->gone ||
         model_pick(4) == 0) {
-        model.last[space] =
-            space > 0 ? model_stream_of(space - 1) : model_any_stream();
+        model.last[space] = model_is_far(space) ? model_stream_of(space - 1)
+                                                : model_any_stream();
     }
     return model.last[space];
 }
 
 void model_step_alloc(void)
 {
-    struct range r = {.space = (int)model_pick((uint64_t)model.devices + 1),
+    struct range r = {.space = (int)model_pick((uint64_t)model_spaces()),
                       .bytes = any_bytes(),
                       .pattern = wt_random(&model.random)};
     struct stream *s = stream_for(r.space);
     bool main_thread = s->mine || !elsewhere();
     warm_status status;
 
-    if (r.space > 0) {
+    if (model_is_far(r.space)) {
         r.own.stream = s;
     }
-    r.pool = model_expected_pool(s, main_thread);
-    if (r.space > 0 && s->capture != NULL) {
+    if (!model_is_shared(r.space)) {
+        r.pool = model_expected_pool(s, main_thread);
+    }
+    if (model_is_far(r.space) && s->capture != NULL) {
         if (!model_is_graphs(r.pool) &&
             (model.sealed || model.kept[r.space] >= KEPT_MOST)) {
             return;
@@ -301,7 +307,7 @@ static void remember(const struct range *r)
     unsigned at =
         model.freeds < FREED ? model.freeds++ : (unsigned)model_pick(FREED);
 
-    while (model.freed[at].kept != NOT_KEPT) {
+    while (model.freed[at].kept != NOT_KEPT || model.freed[at].users > 0) {
         at = (at + 1) % FREED;
     }
     model.freed[at] = *r;
@@ -334,4 +340,40 @@ void model_step_free(void)
         wt_ok(warm_free(r.base));
     }
     wt_fails(WARM_INVALID_POINTER, warm_free(r.base));
+}
+
+/* ---- users of shared buffers ----------------------------------------------
+ */
+
+void model_step_user(void)
+{
+    struct range *r = &model.live[model_pick(model.lives)];
+
+    if (model_pick(2) == 0) {
+        if (model_is_shared(r->space) && r->users < 3) {
+            wt_ok(warm_shared_retain(r->base + model_pick(r->bytes)));
+            r->users++;
+        }
+        return;
+    }
+    /* One that is freed, if there is one: users do not pile up. */
+    for (unsigned i = 0; i < model.freeds && r->users == 0; i++) {
+        r = &model.freed[i];
+    }
+    if (r->users > 0) {
+        wt_ok(warm_shared_release(r->base + model_pick(r->bytes)));
+        r->users--;
+    }
+}
+
+void model_end_users(void)
+{
+    for (unsigned i = 0; i < model.freeds; i++) {
+        for (; model.freed[i].users > 0; model.freed[i].users--) {
+            wt_ok(warm_shared_release(model.freed[i].base));
+        }
+    }
+    for (int d = 0; d < model.devices; d++) {
+        wt_ok(warm_shared_free_inactive(model.runtime, d, NULL));
+    }
 }

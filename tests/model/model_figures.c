@@ -11,7 +11,7 @@ static struct figures figures_of(int space)
     warm_space_stats s;
     warm_device_stats d = {.size = sizeof d};
 
-    if (space > 0) {
+    if (model_is_far(space)) {
         wt_ok(warm_device_get_stats(model.runtime, space - 1, &d));
         return (struct figures){.live = d.all.live.current,
                                 .allocated = d.all.live.allocated,
@@ -23,6 +23,10 @@ static struct figures figures_of(int space)
                                     d.all.active.current - d.all.live.current};
     }
     s = wt_pinned_stats(model.runtime);
+    if (model_is_shared(space)) {
+        wt_ok(warm_shared_get_stats(model.runtime, space - 1 - model.devices,
+                                    WARM_USAGE_SHARED, &s));
+    }
     return (struct figures){.live = s.live.current,
                             .allocated = s.live.allocated,
                             .requested = s.requested_bytes.current,
@@ -43,7 +47,7 @@ void model_check_arenas(void)
                                      s.pending_bytes.current + s.lost_bytes +
                                      s.captured_bytes,
          "the parts are not the whole");
-    for (int i = 0; i <= model.devices; i++) {
+    for (int i = 0; i < model_spaces(); i++) {
         MUST(figures_of(i).lost == 0, "a block was lost");
     }
 }
@@ -95,7 +99,7 @@ void model_check_figures(void)
         live[model.live[i].space]++;
         bytes[model.live[i].space] += model.live[i].bytes;
     }
-    for (int i = 0; i <= model.devices; i++) {
+    for (int i = 0; i < model_spaces(); i++) {
         struct figures f = figures_of(i);
 
         MUST(f.live == live[i], "live blocks");
@@ -114,7 +118,7 @@ uint64_t model_pending(int space)
 {
     uint64_t waiting = figures_of(space).waiting, active = 0;
 
-    for (unsigned i = 0; i < model.freeds && space > 0; i++) {
+    for (unsigned i = 0; i < model.freeds && model_is_far(space); i++) {
         active += model.freed[i].kept == WITH_POOL &&
                   model.freed[i].space == space && model.freed[i].uses > 0;
     }

@@ -17,7 +17,8 @@ static bool all_passed(const struct range *r, const struct range *fresh)
 /* Whether what was freed in the order of its stream is in that of another. */
 static bool in_order(const struct range *old, const struct range *fresh)
 {
-    if (old->space == 0 || (old->lane != NULL && !model_has_graphs(old))) {
+    if (!model_is_far(old->space) ||
+        (old->lane != NULL && !model_has_graphs(old))) {
         return true;
     }
     if (model_has_graphs(old)) {
@@ -67,6 +68,9 @@ static bool is_awaited(const struct range *old, const struct range *fresh)
 static const char *wrong_to_get(const struct range *old,
                                 const struct range *fresh)
 {
+    if (old->users > 0) {
+        return "handed out while it has users";
+    }
     if (old->kept == FOR_EVER) {
         return "a graph may use what was handed out";
     }
@@ -86,7 +90,7 @@ static const char *wrong_to_get(const struct range *old,
 
 static bool is_history(const struct range *old)
 {
-    return old->kept == NOT_KEPT && !model_has_graphs(old) &&
+    return old->kept == NOT_KEPT && old->users == 0 && !model_has_graphs(old) &&
            all_passed(old, NULL) && model_has_passed(&old->own);
 }
 
@@ -101,6 +105,7 @@ void model_check_new(const struct range *fresh)
         if (is_history(&model.freed[i])) {
             model.freed[i] = model.freed[--model.freeds];
             model.freed[model.freeds].kept = NOT_KEPT;
+            model.freed[model.freeds].users = 0;
             continue;
         }
         if (model_overlap(model.freed[i].base, model.freed[i].bytes,
