@@ -579,7 +579,7 @@ static warm_status ask_all(wm_shared *shared, const void *pointer, size_t room,
     do {
         room = there;
         wm_meta_free(marks.of);
-        marks.of = wm_meta_alloc(room * (sizeof *marks.of + sizeof *passed));
+        marks.of = wm_meta_alloc(room * (sizeof(wm_mark *) + sizeof *passed));
         if (marks.of == NULL) {
             return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a list of marks");
         }
@@ -780,8 +780,8 @@ static warm_status join_limits(wm_shared *shared)
 {
     warm_runtime *runtime = shared->runtime;
     size_t devices = (size_t)runtime->devices;
-    wm_space **fellows =
-        wm_meta_alloc((1 + devices * (1 + WM_SHARED_KINDS)) * sizeof *fellows);
+    wm_space **fellows = wm_meta_alloc((1 + devices * (1 + WM_SHARED_KINDS)) *
+                                       sizeof(wm_space *));
 
     if (fellows == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
