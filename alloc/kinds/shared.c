@@ -483,7 +483,10 @@ warm_status wm_mark_put(wm_shared *shared, void *const *pointers, size_t count,
 
 /* References to marks of one buffer. */
 struct marks {
-    wm_mark **of;
+    struct {
+        wm_mark *mark;
+        bool passed;
+    } * of;
     size_t count;
 };
 
@@ -518,7 +521,7 @@ static size_t hold_marks(wm_shared *shared, const void *pointer, size_t room,
         for (const wm_marked *m = buffer->marks; m != NULL; m = m->next) {
             if (!m->mark->passed) {
                 m->mark->references++;
-                marks->of[marks->count++] = m->mark;
+                marks->of[marks->count++].mark = m->mark;
             }
         }
     }
@@ -527,16 +530,16 @@ static size_t hold_marks(wm_shared *shared, const void *pointer, size_t room,
 }
 
 /* Drops the references, and the buffer's marks that have passed. */
-static void let_go(wm_shared *shared, const void *pointer, struct marks *marks,
-                   const bool *passed)
+static void let_go(wm_shared *shared, const void *pointer,
+                   const struct marks *marks)
 {
     wm_mark *ended = NULL;
     wm_buffer *buffer;
 
     wm_lock_acquire(&shared->lock);
     for (size_t i = 0; i < marks->count; i++) {
-        marks->of[i]->passed |= passed[i];
-        drop_mark_locked(marks->of[i], &ended);
+        marks->of[i].mark->passed |= marks->of[i].passed;
+        drop_mark_locked(marks->of[i].mark, &ended);
     }
     buffer = wm_buffer_find_locked(shared, pointer);
     if (buffer != NULL) {
@@ -573,27 +576,25 @@ static warm_status ask_all(wm_shared *shared, const void *pointer, size_t room,
 {
     struct marks marks = {.count = 0};
     warm_status first = WARM_OK;
-    bool *passed = NULL;
     size_t there = room;
 
     do {
         room = there;
         wm_meta_free(marks.of);
-        marks.of = wm_meta_alloc(room * (sizeof(wm_mark *) + sizeof *passed));
+        marks.of = wm_meta_alloc(room * sizeof *marks.of);
         if (marks.of == NULL) {
             return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a list of marks");
         }
         there = hold_marks(shared, pointer, room, &marks);
     } while (there > room);
-    passed = (bool *)(marks.of + room);
     *any = marks.count > 0;
     for (size_t i = 0; i < marks.count; i++) {
-        warm_status status = ask(shared, marks.of[i], waits);
+        warm_status status = ask(shared, marks.of[i].mark, waits);
 
-        passed[i] = status == WARM_OK;
+        marks.of[i].passed = status == WARM_OK;
         first = first == WARM_OK ? status : first;
     }
-    let_go(shared, pointer, &marks, passed);
+    let_go(shared, pointer, &marks);
     wm_meta_free(marks.of);
     return first;
 }
@@ -780,8 +781,8 @@ static warm_status join_limits(wm_shared *shared)
 {
     warm_runtime *runtime = shared->runtime;
     size_t devices = (size_t)runtime->devices;
-    wm_space **fellows = wm_meta_alloc((1 + devices * (1 + WM_SHARED_KINDS)) *
-                                       sizeof(wm_space *));
+    wm_space **fellows =
+        wm_meta_alloc((1 + devices * (1 + WM_SHARED_KINDS)) * sizeof(void *));
 
     if (fellows == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");

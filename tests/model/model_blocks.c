@@ -45,7 +45,7 @@ static void fill(struct range *r)
 {
     struct stream *s = r->own.stream;
 
-    if (!model_is_far(r->space)) {
+    if (!model_is_far(r->space) || s == NULL) {
         struct work w = work_on(r, false);
 
         (void)model_touch(&w);
