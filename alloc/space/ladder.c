@@ -349,8 +349,7 @@ static bool grow_into_room(climb *c)
     return obtain(c);
 }
 
-/* ---- the line at the limit ------------------------------------------------
- */
+/* ---- the line at the limit ---------------------------------------------- */
 
 /* Whether the request may wait: one in a callback of the program would wait for
  * its own thread, if that waits already. */
