@@ -187,9 +187,10 @@ static warm_status not_a_buffer(const warm_runtime *runtime,
                    pointer);
 }
 
-/* The buffers of the runtime whose live block holds pointer. Null, with
- * *status: NOT_FOUND, or the runtime's. */
-static wm_shared *find_shared(const void *pointer, warm_status *status)
+/* Finds the live buffer that holds pointer, and returns with lock shared. Null,
+ * with *status and no lock: NOT_FOUND, or the runtime's. */
+static wm_shared *lock_buffer(const void *pointer, wm_buffer **buffer,
+                              warm_status *status)
 {
     const wm_block *block = wm_space_find(pointer);
     warm_runtime *runtime;
@@ -200,32 +201,37 @@ static wm_shared *find_shared(const void *pointer, warm_status *status)
     }
     runtime = wm_space_of(block)->group.runtime;
     *status = wm_runtime_check(runtime);
-    return *status == WARM_OK ? runtime->shared : NULL;
+    if (*status != WARM_OK) {
+        return NULL;
+    }
+    wm_lock_acquire(&runtime->shared->lock);
+    *buffer = wm_buffer_find_locked(runtime->shared, pointer);
+    if (*buffer == NULL) {
+        wm_lock_release(&runtime->shared->lock);
+        *status = not_a_buffer(NULL, pointer);
+        return NULL;
+    }
+    return runtime->shared;
 }
 
 warm_status warm_shared_retain(const void *pointer)
 {
-    warm_status status;
-    wm_shared *shared = find_shared(pointer, &status);
-    bool full = false;
     wm_buffer *buffer;
+    warm_status status;
+    wm_shared *shared = lock_buffer(pointer, &buffer, &status);
+    bool full;
 
     if (shared == NULL) {
         return status;
     }
-    wm_lock_acquire(&shared->lock);
-    buffer = wm_buffer_find_locked(shared, pointer);
-    if (buffer != NULL) {
-        full = buffer->users == UINT_MAX;
-        buffer->users += !full;
-    }
+    full = buffer->users == UINT_MAX;
+    buffer->users += !full;
     wm_lock_release(&shared->lock);
-    if (full) {
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "the buffer at %p has %u users, and no more are counted",
-                       pointer, UINT_MAX);
-    }
-    return buffer != NULL ? WARM_OK : not_a_buffer(NULL, pointer);
+    return full ? wm_fail(WARM_INVALID_ARGUMENT,
+                          "the buffer at %p has %u users, and no more are "
+                          "counted",
+                          pointer, UINT_MAX)
+                : WARM_OK;
 }
 
 warm_status warm_shared_release(const void *pointer)
@@ -261,22 +267,15 @@ warm_status warm_shared_get_info(const void *pointer, warm_shared_info *info)
 {
     warm_shared_info all = {.size = sizeof all};
     warm_status status = wm_sized_check(info, sizeof all, "warm_shared_info");
-    wm_shared *shared =
-        status == WARM_OK ? find_shared(pointer, &status) : NULL;
     wm_buffer *buffer;
+    wm_shared *shared =
+        status == WARM_OK ? lock_buffer(pointer, &buffer, &status) : NULL;
 
     if (shared == NULL) {
         return status;
     }
-    wm_lock_acquire(&shared->lock);
-    buffer = wm_buffer_find_locked(shared, pointer);
-    if (buffer != NULL) {
-        wm_buffer_describe_locked(buffer, &all);
-    }
+    wm_buffer_describe_locked(buffer, &all);
     wm_lock_release(&shared->lock);
-    if (buffer == NULL) {
-        return not_a_buffer(NULL, pointer);
-    }
     status = wm_driver_check_lost(shared->runtime->driver,
                                   all.shared && !all.managed ? WM_DEVICE_HOST
                                                              : all.device);
@@ -307,41 +306,48 @@ static warm_status check_shape(const int64_t *extents, size_t dimensions)
     return WARM_OK;
 }
 
+/* A copy; for 0 dimensions too it is not null. Null: no memory. */
+static int64_t *copy_shape(const int64_t *extents, size_t dimensions)
+{
+    int64_t *shape = NULL;
+
+    if (dimensions <= SIZE_MAX / sizeof *shape - 1) {
+        shape = wm_meta_alloc((dimensions + 1) * sizeof *shape);
+    }
+    if (shape != NULL && dimensions > 0) {
+        memcpy(shape, extents, dimensions * sizeof *shape);
+    }
+    return shape;
+}
+
 warm_status warm_shared_set_shape(const void *pointer, const int64_t *extents,
                                   size_t dimensions)
 {
     warm_status status = check_shape(extents, dimensions);
-    wm_shared *shared =
-        status == WARM_OK ? find_shared(pointer, &status) : NULL;
-    int64_t *shape = NULL;
+    int64_t *shape, *before;
+    wm_shared *shared;
     wm_buffer *buffer;
 
-    if (shared == NULL) {
+    if (status != WARM_OK) {
         return status;
     }
-    if (dimensions <= SIZE_MAX / sizeof *shape - 1) {
-        shape = wm_meta_alloc((dimensions + 1) * sizeof *shape);
-    }
+    shape = copy_shape(extents, dimensions);
     if (shape == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY,
                        "no memory for a shape of %" PRIu64 " dimensions",
                        (uint64_t)dimensions);
     }
-    if (dimensions > 0) {
-        memcpy(shape, extents, dimensions * sizeof *shape);
+    shared = lock_buffer(pointer, &buffer, &status);
+    if (shared == NULL) {
+        wm_meta_free(shape);
+        return status;
     }
-    wm_lock_acquire(&shared->lock);
-    buffer = wm_buffer_find_locked(shared, pointer);
-    if (buffer != NULL) {
-        int64_t *before = buffer->shape;
-
-        buffer->shape = shape;
-        buffer->dimensions = dimensions;
-        shape = before;
-    }
+    before = buffer->shape;
+    buffer->shape = shape;
+    buffer->dimensions = dimensions;
     wm_lock_release(&shared->lock);
-    wm_meta_free(shape);
-    return buffer != NULL ? WARM_OK : not_a_buffer(NULL, pointer);
+    wm_meta_free(before);
+    return WARM_OK;
 }
 
 static warm_status check_shape_out(const int64_t *extents, size_t room,
@@ -357,18 +363,16 @@ warm_status warm_shared_get_shape(const void *pointer, int64_t *extents,
                                   size_t room, size_t *dimensions)
 {
     warm_status status = check_shape_out(extents, room, dimensions);
-    wm_shared *shared =
-        status == WARM_OK ? find_shared(pointer, &status) : NULL;
-    bool has_shape = false;
     wm_buffer *buffer;
+    wm_shared *shared =
+        status == WARM_OK ? lock_buffer(pointer, &buffer, &status) : NULL;
+    bool has_shape;
 
     if (shared == NULL) {
         return status;
     }
-    wm_lock_acquire(&shared->lock);
-    buffer = wm_buffer_find_locked(shared, pointer);
-    if (buffer != NULL && buffer->shape != NULL) {
-        has_shape = true;
+    has_shape = buffer->shape != NULL;
+    if (has_shape) {
         *dimensions = buffer->dimensions;
         room = room < buffer->dimensions ? room : buffer->dimensions;
         if (room > 0) {
@@ -376,9 +380,6 @@ warm_status warm_shared_get_shape(const void *pointer, int64_t *extents,
         }
     }
     wm_lock_release(&shared->lock);
-    if (buffer == NULL) {
-        return not_a_buffer(NULL, pointer);
-    }
     return has_shape ? WARM_OK
                      : wm_fail(WARM_NOT_FOUND,
                                "the buffer at %p was given no shape", pointer);

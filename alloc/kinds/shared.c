@@ -448,37 +448,6 @@ static bool put_mark_locked(wm_buffer *buffer, wm_mark *mark, wm_marked *node,
     return true;
 }
 
-static void prune(wm_shared *shared, const void *pointer);
-
-/* Buffers that another thread has freed meanwhile get none. */
-warm_status wm_mark_put(wm_shared *shared, void *const *pointers, size_t count,
-                        wm_mark *mark)
-{
-    wm_mark *ended = NULL;
-    wm_marked *nodes;
-    bool made = make_nodes(count, &nodes);
-
-    wm_lock_acquire(&shared->lock);
-    for (size_t i = 0; i < count && nodes != NULL; i++) {
-        wm_buffer *buffer = wm_buffer_find_locked(shared, pointers[i]);
-        wm_marked *next = nodes->next;
-
-        if (buffer != NULL && !wm_buffer_is_private(buffer) &&
-            put_mark_locked(buffer, mark, nodes, &ended)) {
-            nodes = next;
-        }
-    }
-    drop_mark_locked(mark, &ended);
-    wm_lock_release(&shared->lock);
-    end_marks(shared, ended);
-    free_nodes(nodes);
-    for (size_t i = 0; i < count; i++) {
-        prune(shared, pointers[i]);
-    }
-    return made ? WARM_OK
-                : wm_fail(WARM_OUT_OF_MEMORY, "no memory for a list of marks");
-}
-
 /* ---- waiting for marks --------------------------------------------------- */
 
 /* References to marks of one buffer. */
@@ -611,6 +580,35 @@ static void prune(wm_shared *shared, const void *pointer)
         (void)ask_all(shared, pointer, count, false, &any);
         wm_error_restore(&before);
     }
+}
+
+/* Buffers that another thread has freed meanwhile get none. */
+warm_status wm_mark_put(wm_shared *shared, void *const *pointers, size_t count,
+                        wm_mark *mark)
+{
+    wm_mark *ended = NULL;
+    wm_marked *nodes;
+    bool made = make_nodes(count, &nodes);
+
+    wm_lock_acquire(&shared->lock);
+    for (size_t i = 0; i < count && nodes != NULL; i++) {
+        wm_buffer *buffer = wm_buffer_find_locked(shared, pointers[i]);
+        wm_marked *next = nodes->next;
+
+        if (buffer != NULL && !wm_buffer_is_private(buffer) &&
+            put_mark_locked(buffer, mark, nodes, &ended)) {
+            nodes = next;
+        }
+    }
+    drop_mark_locked(mark, &ended);
+    wm_lock_release(&shared->lock);
+    end_marks(shared, ended);
+    free_nodes(nodes);
+    for (size_t i = 0; i < count; i++) {
+        prune(shared, pointers[i]);
+    }
+    return made ? WARM_OK
+                : wm_fail(WARM_OUT_OF_MEMORY, "no memory for a list of marks");
 }
 
 warm_status wm_buffer_await(wm_shared *shared, const void *pointer, bool *any)

@@ -114,6 +114,12 @@ size_t wm_buffers_free_inactive(wm_shared *shared, int device);
 /* The buffer of a LIVE block of the runtime that holds pointer, or null. */
 wm_buffer *wm_buffer_find_locked(const wm_shared *shared, const void *pointer);
 
+/* Whether the block was allocated as a buffer, of whichever runtime. */
+static inline bool wm_block_is_buffer(const wm_block *block)
+{
+    return wm_space_of(block)->traits->is_retained != NULL;
+}
+
 static inline bool wm_buffer_is_private(const wm_buffer *buffer)
 {
     return wm_shared_space_of(buffer->block)->kind == WM_SHARED_PRIVATE;

@@ -502,7 +502,10 @@ static bool ask_callbacks(climb *c)
         queue_fences(c);
         wm_space_collect(c->space);
     }
-    (void)wm_limit_make_room(c->space, c->request);
+    /* Not for graphs: a trim polls streams, and visits threads. */
+    if (c->kind != GRAPHS) {
+        (void)wm_limit_make_room(c->space, c->request);
+    }
     return obtain(c);
 }
 
@@ -532,7 +535,7 @@ static const struct rung {
     {share_before_growth, POLLED | AGED | LANED | WORK | TAG},
     {grow, POLLED | AGED | WORK | TAG},
     {obtain, GRAPHS | WORK | TAG},
-    {grow_into_room, POLLED | AGED | GRAPHS | WORK | TAG},
+    {grow_into_room, POLLED | AGED | WORK | TAG},
     {share_when_short, POLLED | AGED | LANED | WORK | TAG},
     {ask_callbacks, POLLED | AGED | GRAPHS | WORK | TAG},
     {wait_at_limit, POLLED | AGED | WORK | TAG},

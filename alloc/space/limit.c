@@ -21,6 +21,10 @@
  * and a test may have stopped the clock. */
 enum { PAUSE_NS = 200000, MOST = 4 };
 
+/* Pauses for which a thread waits for another one that makes room: not for
+ * ever, since that one may be in a log function that waits for this one. */
+enum { ROOM_PAUSES = 500 };
+
 /* ---- what fits ----------------------------------------------------------- */
 
 /* Bytes that a space has obtained; coming: and those that it is obtaining. */
@@ -79,25 +83,28 @@ static size_t grain_bytes(const wm_space *space, const wm_request *request)
                        space->group.arenas->grain);
 }
 
+/* Whether so many bytes, at most the limit, fit beside what stays. */
+static bool fits(size_t limit, size_t needed, const wm_taken *taken)
+{
+    size_t room = limit - needed;
+
+    return taken->all <= room ||
+           (taken->lasting <= room && taken->live <= room - taken->lasting);
+}
+
 enum wm_limit_fit wm_limit_look(wm_space *space, const wm_request *request,
                                 wm_taken *taken)
 {
     wm_space *limiter = space->limiter;
     size_t limit = wm_space_limit(limiter);
-    size_t needed = grain_bytes(space, request), room;
+    size_t needed = grain_bytes(space, request);
 
     *taken = (wm_taken){0};
     if (limit == 0 || limiter->limit_wait_ns == 0 || needed > limit) {
         return WM_LIMIT_NEVER;
     }
     *taken = count_taken(limiter);
-    room = limit - needed;
-    if (taken->all <= room) {
-        return WM_LIMIT_NOW;
-    }
-    return taken->lasting > room || taken->live > room - taken->lasting
-               ? WM_LIMIT_LIVE
-               : WM_LIMIT_LATER;
+    return fits(limit, needed, taken) ? WM_LIMIT_FITS : WM_LIMIT_LIVE;
 }
 
 bool wm_limit_refuses(wm_space *space, const wm_request *request)
@@ -117,20 +124,20 @@ static size_t find_missing(wm_space *space, const wm_request *request)
 {
     wm_space *limiter = space->limiter;
     size_t limit = wm_space_limit(limiter);
-    size_t needed = grain_bytes(space, request), room = limit - needed;
-    wm_taken t;
+    size_t needed = grain_bytes(space, request);
+    wm_taken taken;
 
     if (limit == 0) {
-        return needed; /* the device is full */
+        return needed; /* the driver has no more */
     }
     if (needed > limit) {
         return 0;
     }
-    t = count_taken(limiter);
-    if (t.lasting > room || t.live > room - t.lasting) {
+    taken = count_taken(limiter);
+    if (!fits(limit, needed, &taken)) {
         return 0;
     }
-    return t.all > room ? t.all - room : needed;
+    return taken.all > limit - needed ? taken.all - (limit - needed) : needed;
 }
 
 /* Returns about so many idle bytes of a space. */
@@ -166,33 +173,48 @@ static bool take_from_fellows(const wm_space *space, size_t missing)
     return gained > 0;
 }
 
-/* One thread at a time: what it returns is for the others, too. */
+/* Waits while another thread makes room: what that returns is for this one,
+ * too. Returns whether it waited. */
+static bool begin_room(wm_growth *growth, bool *mine)
+{
+    int pauses = 0;
+
+    wm_lock_acquire(&growth->lock);
+    while (growth->making_room && pauses < ROOM_PAUSES) {
+        wm_cond_wait_for(&growth->over, &growth->lock, PAUSE_NS);
+        pauses++;
+    }
+    *mine = !growth->making_room;
+    growth->making_room = true;
+    wm_lock_release(&growth->lock);
+    return pauses > 0;
+}
+
+static void end_room(wm_growth *growth)
+{
+    wm_lock_acquire(&growth->lock);
+    growth->making_room = false;
+    wm_cond_broadcast(&growth->over);
+    wm_lock_release(&growth->lock);
+}
+
 bool wm_limit_make_room(wm_space *space, const wm_request *request)
 {
     wm_growth *growth = &space->limiter->growth;
     warm_error cause = {.size = sizeof cause};
-    bool waited = false, made = false;
+    bool waited, mine, made;
     size_t missing;
 
     if (space->limiter->fellow_count < 2 || wm_callback_inside()) {
         return false;
     }
     warm_last_error(&cause);
-    wm_lock_acquire(&growth->lock);
-    while (growth->making_room) {
-        wm_cond_wait(&growth->over, &growth->lock);
-        waited = true;
-    }
-    growth->making_room = true;
-    wm_lock_release(&growth->lock);
+    waited = begin_room(growth, &mine);
     missing = find_missing(space, request);
-    if (missing > 0) {
-        made = take_from_fellows(space, missing);
+    made = missing > 0 && take_from_fellows(space, missing);
+    if (mine) {
+        end_room(growth);
     }
-    wm_lock_acquire(&growth->lock);
-    growth->making_room = false;
-    wm_cond_broadcast(&growth->over);
-    wm_lock_release(&growth->lock);
     wm_error_restore(&cause);
     return made || waited;
 }

@@ -177,8 +177,7 @@ typedef struct wm_limit_wait {
 
 enum wm_limit_fit {
     WM_LIMIT_NEVER, /* it is larger; or there is no limit, or no waiting */
-    WM_LIMIT_NOW,
-    WM_LIMIT_LATER, /* once all frees that are under way have got so far */
+    WM_LIMIT_FITS,  /* at the latest once frees that are under way are done */
     WM_LIMIT_LIVE   /* not unless something live is freed */
 };
 

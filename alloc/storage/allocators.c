@@ -135,7 +135,6 @@ bool wm_allocator_is_own(const warm_allocator *allocator)
 static bool is_from(const wm_own_allocator *own, const wm_block *block)
 {
     const wm_arena_group *group = block->segment->arena->group;
-    bool is_buffer = wm_space_of(block)->traits->is_retained != NULL;
 
     if (group->runtime != own->runtime) {
         return false;
@@ -143,7 +142,8 @@ static bool is_from(const wm_own_allocator *own, const wm_block *block)
     return own->allocator.memory == WARM_MEMORY_SHARED
                ? group->shared &&
                      wm_shared_space_of(block)->device == own->device
-               : !is_buffer && wm_device_of_block(block) == own->device;
+               : !wm_block_is_buffer(block) &&
+                     wm_device_of_block(block) == own->device;
 }
 
 /* A pointer to no block is left to warm_free(), whose error names it. */

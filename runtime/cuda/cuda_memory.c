@@ -181,59 +181,35 @@ warm_status wm_cuda_node_of(wm_driver *d, void *pointer, size_t bytes,
     return WARM_OK;
 }
 
-warm_status wm_cuda_device_alloc(wm_driver *d, int device, size_t bytes,
-                                 void **pointer)
-{
-    wm_cuda *c = wm_cuda_of(d);
-    wm_cuda_scope scope;
-    CUdeviceptr got = 0;
-    warm_status status = wm_cuda_device_push(d, device, &scope);
-
-    if (status == WARM_OK) {
-        status = WM_CUDA_CALL(c, &scope, cuMemAlloc_v2, &got, bytes);
+/* Defines an op that is one call of libcuda in the device's context, whose
+ * first argument gets an address. */
+#define DEFINE_ADDRESS(op, parameters, out, call, ...)                         \
+    warm_status wm_cuda_##op parameters                                        \
+    {                                                                          \
+        wm_cuda *c = wm_cuda_of(d);                                            \
+        wm_cuda_scope scope;                                                   \
+        CUdeviceptr got = 0;                                                   \
+        warm_status status = wm_cuda_device_push(d, device, &scope);           \
+                                                                               \
+        if (status == WARM_OK) {                                               \
+            status = WM_CUDA_CALL(c, &scope, call, &got, __VA_ARGS__);         \
+        }                                                                      \
+        if (status == WARM_OK) {                                               \
+            *(out) = (void *)(uintptr_t)got;                                   \
+        }                                                                      \
+        return status;                                                         \
     }
-    if (status == WARM_OK) {
-        *pointer = (void *)(uintptr_t)got;
-    }
-    return status;
-}
 
-warm_status wm_cuda_device_address(wm_driver *d, int device, void *pointer,
-                                   void **address)
-{
-    wm_cuda *c = wm_cuda_of(d);
-    wm_cuda_scope scope;
-    CUdeviceptr got = 0;
-    warm_status status = wm_cuda_device_push(d, device, &scope);
-
-    if (status == WARM_OK) {
-        status = WM_CUDA_CALL(c, &scope, cuMemHostGetDevicePointer_v2, &got,
-                              pointer, 0);
-    }
-    if (status == WARM_OK) {
-        *address = (void *)(uintptr_t)got;
-    }
-    return status;
-}
-
+DEFINE_ADDRESS(device_alloc,
+               (wm_driver * d, int device, size_t bytes, void **pointer),
+               pointer, cuMemAlloc_v2, bytes)
+DEFINE_ADDRESS(device_address,
+               (wm_driver * d, int device, void *pointer, void **address),
+               address, cuMemHostGetDevicePointer_v2, pointer, 0)
 /* Global: visible to all streams, of all devices that may touch it at once. */
-warm_status wm_cuda_managed_alloc(wm_driver *d, int device, size_t bytes,
-                                  void **pointer)
-{
-    wm_cuda *c = wm_cuda_of(d);
-    wm_cuda_scope scope;
-    CUdeviceptr got = 0;
-    warm_status status = wm_cuda_device_push(d, device, &scope);
-
-    if (status == WARM_OK) {
-        status = WM_CUDA_CALL(c, &scope, cuMemAllocManaged, &got, bytes,
-                              CU_MEM_ATTACH_GLOBAL);
-    }
-    if (status == WARM_OK) {
-        *pointer = (void *)(uintptr_t)got;
-    }
-    return status;
-}
+DEFINE_ADDRESS(managed_alloc,
+               (wm_driver * d, int device, size_t bytes, void **pointer),
+               pointer, cuMemAllocManaged, bytes, CU_MEM_ATTACH_GLOBAL)
 
 WM_CUDA_DEFINE(device_free, (wm_driver * d, int device, void *pointer),
                wm_cuda_device_push(d, device, &scope), cuMemFree_v2,
