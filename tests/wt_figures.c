@@ -38,11 +38,7 @@ const char *wt_missing(const char *text, const char *const *words)
 
 void wt_limit(warm_runtime *runtime, double bytes)
 {
-    warm_device_info device = {.size = sizeof device};
-
-    wt_ok(warm_device_get_info(runtime, 0, &device));
-    wt_ok(warm_device_set_memory_fraction(runtime, 0,
-                                          bytes / (double)device.total_bytes));
+    wt_ok(warm_watermarks_set(runtime, 0, (uint64_t)bytes, 0));
 }
 
 warm_block_info wt_block_info(const void *block)

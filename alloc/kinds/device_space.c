@@ -16,25 +16,6 @@ static wm_device_space *of_space(wm_space *space)
     return (wm_device_space *)space;
 }
 
-/* Before the space grows by bytes: returns the segments that were idle longest,
- * until the space would hold at most the collect threshold. */
-static void collect(wm_space *space, size_t bytes)
-{
-    size_t most = atomic_load_explicit(&of_space(space)->collect_bytes,
-                                       memory_order_relaxed);
-    warm_space_stats stats = {.size = sizeof stats};
-
-    if (most == 0) {
-        return;
-    }
-    wm_space_stats(space, &stats);
-    if (stats.held_bytes.current + bytes > most) {
-        wm_cache_flush_all(&space->group);
-        wm_growth_collect(space, space->group.arenas,
-                          stats.held_bytes.current + bytes - most);
-    }
-}
-
 warm_status wm_device_obtain(wm_space *space, int device, bool managed,
                              size_t bytes, void **base)
 {
@@ -68,7 +49,6 @@ warm_status wm_device_obtain(wm_space *space, int device, bool managed,
 static warm_status obtain(wm_space *space, int node, size_t bytes, void **base)
 {
     (void)node;
-    collect(space, bytes);
     return wm_device_obtain(space, space->group.device, false, bytes, base);
 }
 
@@ -149,8 +129,8 @@ static bool settle(wm_space *space, enum wm_settle whose)
                : wm_lanes_sync_streams(registry, whose == WM_SETTLE_PENDING);
 }
 
-static const wm_range_traits device_ranges = {
-    .reserve = reserve, .prepare = collect, .settle = settle};
+static const wm_range_traits device_ranges = {.reserve = reserve,
+                                              .settle = settle};
 
 static const wm_space_traits device_traits = {.name = "device",
                                               .obtain = obtain,
@@ -185,6 +165,30 @@ static warm_status choose_unit(wm_device_space *d, const wm_options *options)
     return status;
 }
 
+/* A device whose memory is the host's has the host's watermarks. */
+static void set_watermarks(wm_device_space *d, const wm_options *options)
+{
+    wm_space *host = &d->space.group.runtime->pinned->space;
+    warm_device_info info = {.size = sizeof info};
+
+    if (wm_driver_device_info(d->space.driver, d->space.group.device, &info) !=
+        WARM_OK) {
+        return; /* unknown: none but those that options set */
+    }
+    if (info.host_memory != 0) {
+        d->space.limiter = host;
+        if (host->marks.low_ratio > 0) {
+            host->marks.low_ratio = WM_LOW_RATIO_BOTH;
+        }
+        return;
+    }
+    wm_watermarks_init(&d->space.marks,
+                       &(wm_watermark_options){options->device_high,
+                                               options->device_low,
+                                               WM_HIGH_RATIO, WM_LOW_RATIO});
+    wm_watermarks_follow(&d->space, &d->space.marks, info.total_bytes);
+}
+
 static void end_one(wm_device_space *d)
 {
     wm_imports_fini(&d->imports);
@@ -213,7 +217,6 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
     d->imports.timelines = timelines;
     group->device = device;
     group->place = (uint64_t)device;
-    d->fraction = d->threshold = 1;
     d->waits = strcmp(options->stream_wait, "off") != 0;
     d->space.shares = strcmp(options->stream_wait, "grow") == 0;
     d->space.poller = &runtime->pinned->space;
@@ -226,7 +229,7 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
         group->arenas[i].small_max = WM_DEVICE_SMALL;
     }
     wm_lives_sort(group->arenas->live);
-    atomic_store_explicit(&d->space.limit_bytes, 0, memory_order_relaxed);
+    set_watermarks(d, options);
     status = choose_unit(d, options);
     if (status != WARM_OK) {
         end_one(d);

@@ -14,11 +14,7 @@
 typedef struct wm_device_space {
     wm_space space; /* first: a space leads to it */
     wm_lane_registry registry;
-    bool waits;                 /* const: its streams may wait for others */
-    double fraction, threshold; /* lock growth */
-    /* Bytes held above which idle segments are returned; 0: never. Relaxed: set
-     * at any time. */
-    _Atomic size_t collect_bytes;
+    bool waits;         /* const: its streams may wait for others */
     wm_imports imports; /* of other processes */
 } wm_device_space;
 

@@ -125,6 +125,14 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
     p->pin.space = &p->space;
     wm_timelines_init(&p->timelines, runtime, &p->events, options,
                       &timeline_ops);
+    wm_watermarks_init(&p->space.marks,
+                       &(wm_watermark_options){options->pinned_high,
+                                               options->pinned_low,
+                                               WM_HIGH_RATIO, WM_LOW_RATIO});
+    wm_watermarks_init(
+        &p->space.whole.marks,
+        &(wm_watermark_options){options->total_high, options->total_low, 0, 0});
+    wm_pressure_refresh(&p->space);
     *pinned = p;
     status = wm_background_begin(&p->space.background);
     if (status != WARM_OK) {

@@ -27,13 +27,13 @@ static bool is_of_device(const wm_shared_space *s)
     return s->kind == WM_SHARED_PRIVATE || s->managed;
 }
 
-/* The space whose limit counts the memory: the device's, or the page-locked
+/* The space whose watermarks count the memory: the device's, or the page-locked
  * one. */
 static wm_space *limiting(const wm_shared_space *s)
 {
     warm_runtime *runtime = s->space.group.runtime;
 
-    return is_of_device(s) ? &runtime->device_spaces[s->device].space
+    return is_of_device(s) ? runtime->device_spaces[s->device].space.limiter
                            : &runtime->pinned->space;
 }
 
@@ -56,39 +56,21 @@ static warm_status obtain_pinned(const wm_shared_space *s, size_t bytes,
 static warm_status obtain(wm_space *space, int node, size_t bytes, void **base)
 {
     const wm_shared_space *s = of_space(space);
-    wm_space *limit = limiting(s);
-    warm_status status;
 
     (void)node;
-    /* Without a trim, which may log: the growth of this call is in flight. */
-    if (!wm_space_claim(limit, bytes, false)) {
-        return wm_fail(WARM_OUT_OF_MEMORY,
-                       "the limit of %s memory, %s, leaves no room for %s more",
-                       limit->traits->name,
-                       wm_bytes(wm_space_limit(limit)).text,
-                       wm_bytes(bytes).text);
-    }
-    status = is_of_device(s)
-                 ? wm_device_obtain(space, s->device, s->managed, bytes, base)
-                 : obtain_pinned(s, bytes, base);
-    if (status != WARM_OK) {
-        wm_space_unclaim(limit, bytes);
-    }
-    return status;
+    return is_of_device(s)
+               ? wm_device_obtain(space, s->device, s->managed, bytes, base)
+               : obtain_pinned(s, bytes, base);
 }
 
 static warm_status give_back(wm_space *space, void *base, size_t bytes)
 {
     const wm_shared_space *s = of_space(space);
-    warm_status status =
-        is_of_device(s)
-            ? wm_driver_device_free(space->driver, s->device, base)
-            : wm_pin_give_back(&space->group.runtime->pinned->pin, base, bytes);
 
-    if (status == WARM_OK) {
-        wm_space_unclaim(limiting(s), bytes);
-    }
-    return status;
+    return is_of_device(s)
+               ? wm_driver_device_free(space->driver, s->device, base)
+               : wm_pin_give_back(&space->group.runtime->pinned->pin, base,
+                                  bytes);
 }
 
 static void describe(wm_space *space, char *text, size_t bytes)
@@ -711,7 +693,6 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
     s->space.limiter = limiting(s);
     s->space.poller = &runtime->pinned->space;
     group->waker = &s->space.poller->background.waker;
-    atomic_store_explicit(&s->space.limit_bytes, 0, memory_order_relaxed);
     group->arenas->grain = group->shared ? WM_PAGE : WM_DEVICE_GRAIN;
     if (s->kind == WM_SHARED_SCALARS) {
         group->segment_bytes = WM_SHARED_SCALAR_SEGMENT;
@@ -754,41 +735,48 @@ static warm_status choose_managed(const warm_runtime *runtime,
     return status;
 }
 
-/* Tells a space which others count toward its limit: *fellows has room for
- * them, and moves on. */
-static void list_fellows(wm_shared *shared, wm_space *limiter,
-                         wm_space ***fellows)
+static wm_space *space_at(wm_shared *shared, size_t i)
 {
-    wm_space **list = *fellows;
+    warm_runtime *runtime = shared->runtime;
+    size_t devices = (size_t)runtime->devices;
 
-    limiter->fellows = list;
-    *list++ = limiter;
-    for (int i = 0; i < shared->runtime->devices * WM_SHARED_KINDS; i++) {
-        wm_shared_space *s =
-            &shared->spaces[i / WM_SHARED_KINDS][i % WM_SHARED_KINDS];
-
-        if (s->space.limiter == limiter) {
-            *list++ = &s->space;
-        }
+    if (i == 0) {
+        return &runtime->pinned->space;
     }
-    limiter->fellow_count = (size_t)(list - *fellows);
-    *fellows = list;
+    if (i <= devices) {
+        return &runtime->device_spaces[i - 1].space;
+    }
+    i -= 1 + devices;
+    return &shared->spaces[i / WM_SHARED_KINDS][i % WM_SHARED_KINDS].space;
 }
 
+/* Lists all spaces, those with one limiter next to each other, the limiter
+ * first. */
 static warm_status join_limits(wm_shared *shared)
 {
     warm_runtime *runtime = shared->runtime;
     size_t devices = (size_t)runtime->devices;
-    wm_space **fellows =
-        wm_meta_alloc((1 + devices * (1 + WM_SHARED_KINDS)) * sizeof(void *));
+    size_t count = 1 + devices * (1 + WM_SHARED_KINDS);
+    wm_space **list = wm_meta_alloc(count * sizeof(void *));
 
-    if (fellows == NULL) {
+    if (list == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
     }
-    shared->fellows = fellows;
-    list_fellows(shared, &runtime->pinned->space, &fellows);
-    for (int i = 0; i < runtime->devices; i++) {
-        list_fellows(shared, &runtime->device_spaces[i].space, &fellows);
+    shared->fellows = list;
+    runtime->pinned->space.all = list;
+    runtime->pinned->space.all_count = count;
+    for (size_t i = 0; i <= devices; i++) {
+        wm_space *limiter = space_at(shared, i);
+
+        limiter->fellows = list;
+        for (size_t k = i; k < count; k++) {
+            wm_space *space = space_at(shared, k);
+
+            if (space->limiter == limiter) {
+                *list++ = space;
+            }
+        }
+        limiter->fellow_count = (size_t)(list - limiter->fellows);
     }
     return WARM_OK;
 }

@@ -271,6 +271,7 @@ static struct figures read_figures(wm_background *b)
 static uint64_t may_sleep_locked(wm_background *b, uint64_t *pause)
 {
     struct figures figures;
+    uint64_t watch;
 
     if (wm_prewarm_has_jobs_locked(b) || reserve_is_short(b)) {
         return 0;
@@ -286,8 +287,13 @@ static uint64_t may_sleep_locked(wm_background *b, uint64_t *pause)
         return *pause;
     }
     *pause = 0;
-    return b->space->decay_ns > 0 && figures.held > 0 ? b->space->decay_ns
-                                                      : NEVER;
+    if (figures.held == 0) {
+        return NEVER;
+    }
+    watch = wm_pressure_pause(b->space);
+    return b->space->decay_ns > 0 && b->space->decay_ns < watch
+               ? b->space->decay_ns
+               : watch;
 }
 
 static void sleep_locked(wm_background *b, uint64_t *pause)
@@ -348,6 +354,10 @@ static void poll(wm_background *b, uint64_t *pause)
     struct figures before = read_figures(b);
     wm_space_work work;
 
+    if (before.held > 0) {
+        (void)wm_pressure_look(space);
+        (void)wm_space_shrink(space);
+    }
     if (before.pending == 0 && space->decay_ns == 0) {
         return;
     }

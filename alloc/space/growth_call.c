@@ -37,9 +37,10 @@ void wm_growth_call_arrive(wm_growth *growth, struct wm_growth_call *call)
     wm_lock_release(&growth->lock);
 }
 
-void wm_growth_call_end(wm_growth *growth, struct wm_growth_call *call,
+void wm_growth_call_end(wm_space *space, struct wm_growth_call *call,
                         enum wm_outcome outcome)
 {
+    wm_growth *growth = &space->growth;
     struct wm_growth_call **link = &growth->calls;
 
     wm_lock_acquire(&growth->lock);
@@ -47,7 +48,10 @@ void wm_growth_call_end(wm_growth *growth, struct wm_growth_call *call,
         link = &(*link)->next;
     }
     *link = call->next;
-    growth->coming -= call->held ? 0 : call->bytes;
+    if (!call->held) {
+        growth->coming -= call->bytes;
+        wm_whole_unclaim(space, call->bytes);
+    }
     growth->gained += outcome == WM_CALL_FREED;
     growth->vacated += outcome == WM_CALL_MADE_ROOM;
     wm_cond_broadcast(&growth->over);

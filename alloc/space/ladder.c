@@ -16,7 +16,7 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request)
     warm_space_stats s = {.size = sizeof s};
     warm_error cause = {.size = sizeof cause};
     char node[96] = "", driver[160] = "";
-    size_t limit = wm_space_limit(space);
+    size_t limit = wm_high_bytes(&space->limiter->marks);
 
     warm_last_error(&cause);
     wm_cache_merge_stats(&space->group);
@@ -349,6 +349,24 @@ static bool grow_into_room(climb *c)
     return obtain(c);
 }
 
+/* Before a growth beyond a low watermark: open batches of frees get their
+ * events, and if what completed does not serve the request, idle memory is
+ * returned. */
+static bool shrink_above_low(climb *c)
+{
+    if (!wm_limit_is_above_low(c->space, c->request)) {
+        return false;
+    }
+    wm_pending_flush_rest(&c->space->group);
+    queue_fences(c);
+    wm_space_collect(c->space);
+    if (take_any_fit(c) || take_or_steal(c)) {
+        return true;
+    }
+    wm_limit_shrink(c->space, c->request);
+    return false;
+}
+
 /* ---- the line at the limit ---------------------------------------------- */
 
 /* Whether the request may wait: one in a callback of the program would wait for
@@ -358,18 +376,18 @@ static bool may_wait(const climb *c)
     return c->request->cause == NULL && !wm_callback_inside();
 }
 
-static void enter_line(climb *c)
+static void enter_line(climb *c, wm_space *owner)
 {
     if (!c->in_line) {
         c->in_line = true;
-        wm_limit_enter(c->space, &c->wait);
+        wm_limit_enter(owner, &c->wait);
     }
 }
 
 static void leave_line(climb *c)
 {
     if (c->in_line) {
-        wm_limit_leave(c->space, &c->wait);
+        wm_limit_leave(&c->wait);
         c->in_line = false;
     }
 }
@@ -378,9 +396,12 @@ static void leave_line(climb *c)
  * memory already. */
 static bool stand_in_line(climb *c)
 {
+    wm_space *owner = wm_limit_line(c->space);
+
+    wm_pressure_refresh(c->space->poller);
     c->limited = wm_limit_refuses(c->space, c->request);
-    if (may_wait(c) && wm_limit_has_line(c->space)) {
-        enter_line(c);
+    if (owner != NULL && may_wait(c)) {
+        enter_line(c, owner);
     }
     return false;
 }
@@ -417,7 +438,7 @@ static bool wait_at_limit(climb *c)
     if (fit == WM_LIMIT_NEVER) {
         return false;
     }
-    enter_line(c);
+    enter_line(c, wm_limit_owner(c->space, c->request));
     do {
         before = taken;
         ends = try_all(c, taken.moving);
@@ -426,7 +447,7 @@ static bool wait_at_limit(climb *c)
                 taken.live != before.live;
         still = moves && fit != WM_LIMIT_LIVE ? 0 : still + 1;
     } while (!ends && fit != WM_LIMIT_NEVER && still < STILL_TURNS &&
-             wm_limit_pause(c->space, &c->wait));
+             wm_limit_pause(&c->wait));
     return ends;
 }
 
@@ -533,6 +554,7 @@ static const struct rung {
     {open_segment, POLLED | AGED | ABOVE | QUIET | TAG},
     {stand_in_line, POLLED | AGED},
     {share_before_growth, POLLED | AGED | LANED | WORK | TAG},
+    {shrink_above_low, POLLED | AGED | WORK | TAG},
     {grow, POLLED | AGED | WORK | TAG},
     {obtain, GRAPHS | WORK | TAG},
     {grow_into_room, POLLED | AGED | WORK | TAG},

@@ -1,6 +1,7 @@
-/* limit.c: a limit, and what a request may do that it refuses (row B12).
+/* limit.c: what a request may do that a high watermark refuses (row B12), and
+ * what is returned above a low one (row F7).
  *
- *   limiter ── fellows ─► the spaces whose memory counts toward its limit
+ *   limiter ── fellows ─► the spaces whose memory counts toward its watermarks
  *      └── line ─► oldest ─► next ─► newest
  *                    │         └── wait until they are the oldest
  *                    └── tries all that may have become idle, pauses, tries …
@@ -10,7 +11,7 @@
  * requests came. A request that finds idle memory does not see the line; one
  * that would grow joins it. Every wait ends with option limit_wait_ms. Streams
  * that complete work wake nobody, so the oldest request polls, with a pause
- * after each attempt. Takes lock growth of the limiter. */
+ * after each attempt. Takes lock growth of a space at a time. */
 #include "alloc/space/space_int.h"
 
 #include "alloc/cache/magazine.h"
@@ -25,6 +26,74 @@ enum { PAUSE_NS = 200000, MOST = 4 };
  * ever, since that one may be in a log function that waits for this one. */
 enum { ROOM_PAUSES = 500 };
 
+/* ---- which limit --------------------------------------------------------- */
+
+/* A high watermark: of a limiter, or of all memory. Its line is the owner's. */
+struct limit {
+    wm_space *owner;
+    wm_space *const *spaces; /* whose memory it counts */
+    size_t count, high;      /* high, bytes; 0: none */
+    bool whole;
+};
+
+static struct limit own_limit(const wm_space *space)
+{
+    wm_space *limiter = space->limiter;
+
+    return (struct limit){limiter, limiter->fellows, limiter->fellow_count,
+                          wm_high_bytes(&limiter->marks), false};
+}
+
+static struct limit whole_limit(const wm_space *space)
+{
+    wm_space *poller = space->poller;
+
+    return (struct limit){poller, poller->all, poller->all_count,
+                          wm_high_bytes(&poller->whole.marks), true};
+}
+
+/* Held, being obtained, and claimed. */
+static size_t taken_below(const struct limit *limit)
+{
+    size_t bytes;
+
+    if (limit->whole) {
+        return wm_whole_taken(&limit->owner->whole);
+    }
+    wm_lock_acquire(&limit->owner->growth.lock);
+    bytes = wm_taken_locked(limit->owner);
+    wm_lock_release(&limit->owner->growth.lock);
+    return bytes;
+}
+
+static bool refuses(const struct limit *limit, size_t needed)
+{
+    return limit->high != 0 &&
+           (needed > limit->high || taken_below(limit) > limit->high - needed);
+}
+
+static size_t grain_bytes(const wm_space *space, const wm_request *request)
+{
+    return wm_round_up(wm_size_run_bytes(request->bytes),
+                       space->group.arenas->grain);
+}
+
+/* The limit that refuses so many bytes; else the space's own. */
+static struct limit find_limit(const wm_space *space, size_t needed)
+{
+    struct limit own = own_limit(space), whole = whole_limit(space);
+
+    return refuses(&own, needed) || !refuses(&whole, needed) ? own : whole;
+}
+
+bool wm_limit_refuses(wm_space *space, const wm_request *request)
+{
+    size_t needed = grain_bytes(space, request);
+    struct limit limit = find_limit(space, needed);
+
+    return refuses(&limit, needed);
+}
+
 /* ---- what fits ----------------------------------------------------------- */
 
 /* Bytes that a space has obtained; coming: and those that it is obtaining. */
@@ -38,26 +107,25 @@ static size_t held_by(wm_space *space, bool coming)
     return held;
 }
 
-static size_t held_below(wm_space *limiter)
+static size_t claimed_beside(wm_space *space)
 {
     size_t bytes;
 
-    wm_lock_acquire(&limiter->growth.lock);
-    bytes =
-        limiter->growth.held + limiter->growth.coming + limiter->beside_bytes;
-    wm_lock_release(&limiter->growth.lock);
+    wm_lock_acquire(&space->growth.lock);
+    bytes = space->beside_bytes;
+    wm_lock_release(&space->growth.lock);
     return bytes;
 }
 
-/* What other spaces have claimed below the limit is counted space by space; the
- * rest is of workspaces. */
-static wm_taken count_taken(wm_space *limiter)
+/* What is claimed for other spaces is counted space by space; the rest is of
+ * workspaces. */
+static wm_taken count_taken(const struct limit *limit)
 {
-    wm_taken t = {.all = held_below(limiter)};
-    size_t fellows = 0;
+    wm_taken t = {.all = taken_below(limit)};
+    size_t claimed = 0, below = 0;
 
-    for (size_t i = 0; i < limiter->fellow_count; i++) {
-        wm_space *space = limiter->fellows[i];
+    for (size_t i = 0; i < limit->count; i++) {
+        wm_space *space = limit->spaces[i];
         warm_space_stats s = {.size = sizeof s};
         size_t held = held_by(space, true);
 
@@ -67,20 +135,15 @@ static wm_taken count_taken(wm_space *limiter)
             t.live += s.live_bytes.current;
             t.lasting += s.lost_bytes + s.captured_bytes;
             t.moving |= s.pending.current > 0;
-            fellows += space != limiter ? held : 0;
+        }
+        if (space->limiter == space) {
+            claimed += claimed_beside(space);
+        } else {
+            below += held;
         }
     }
-    wm_lock_acquire(&limiter->growth.lock);
-    t.lasting +=
-        limiter->beside_bytes > fellows ? limiter->beside_bytes - fellows : 0;
-    wm_lock_release(&limiter->growth.lock);
+    t.lasting += claimed > below ? claimed - below : 0;
     return t;
-}
-
-static size_t grain_bytes(const wm_space *space, const wm_request *request)
-{
-    return wm_round_up(wm_size_run_bytes(request->bytes),
-                       space->group.arenas->grain);
 }
 
 /* Whether so many bytes, at most the limit, fit beside what stays. */
@@ -95,52 +158,39 @@ static bool fits(size_t limit, size_t needed, const wm_taken *taken)
 enum wm_limit_fit wm_limit_look(wm_space *space, const wm_request *request,
                                 wm_taken *taken)
 {
-    wm_space *limiter = space->limiter;
-    size_t limit = wm_space_limit(limiter);
     size_t needed = grain_bytes(space, request);
+    struct limit limit = find_limit(space, needed);
 
     *taken = (wm_taken){0};
-    if (limit == 0 || limiter->limit_wait_ns == 0 || needed > limit) {
+    if (limit.high == 0 || space->limit_wait_ns == 0 || needed > limit.high) {
         return WM_LIMIT_NEVER;
     }
-    *taken = count_taken(limiter);
-    return fits(limit, needed, taken) ? WM_LIMIT_FITS : WM_LIMIT_LIVE;
-}
-
-bool wm_limit_refuses(wm_space *space, const wm_request *request)
-{
-    wm_space *limiter = space->limiter;
-    size_t limit = wm_space_limit(limiter);
-    size_t needed = grain_bytes(space, request);
-
-    return limit != 0 &&
-           (needed > limit || held_below(limiter) > limit - needed);
+    *taken = count_taken(&limit);
+    return fits(limit.high, needed, taken) ? WM_LIMIT_FITS : WM_LIMIT_LIVE;
 }
 
 /* ---- room from other spaces ---------------------------------------------- */
 
-/* Bytes that the others have to return for the request; 0: that is no use. */
-static size_t find_missing(wm_space *space, const wm_request *request)
+/* Bytes that other spaces have to return for the request; 0: that is no use. */
+static size_t find_missing(const struct limit *limit, size_t needed)
 {
-    wm_space *limiter = space->limiter;
-    size_t limit = wm_space_limit(limiter);
-    size_t needed = grain_bytes(space, request);
     wm_taken taken;
 
-    if (limit == 0) {
+    if (limit->high == 0) {
         return needed; /* the driver has no more */
     }
-    if (needed > limit) {
+    if (needed > limit->high) {
         return 0;
     }
-    taken = count_taken(limiter);
-    if (!fits(limit, needed, &taken)) {
+    taken = count_taken(limit);
+    if (!fits(limit->high, needed, &taken)) {
         return 0;
     }
-    return taken.all > limit - needed ? taken.all - (limit - needed) : needed;
+    return taken.all > limit->high - needed ? taken.all - (limit->high - needed)
+                                            : needed;
 }
 
-/* Returns about so many idle bytes of a space. */
+/* Returns about so many idle bytes of a space, the largest segments first. */
 static size_t take_from(wm_space *space, size_t missing)
 {
     size_t held = held_by(space, false), released = 0;
@@ -152,19 +202,19 @@ static size_t take_from(wm_space *space, size_t missing)
     return released;
 }
 
-static bool take_from_fellows(const wm_space *space, size_t missing)
+static bool take_from_others(const struct limit *limit, const wm_space *space,
+                             size_t missing)
 {
-    const wm_space *limiter = space->limiter;
     size_t gained = 0;
 
-    for (size_t i = limiter->fellow_count; i-- > 0;) {
-        wm_space *fellow = limiter->fellows[i];
+    for (size_t i = limit->count; i-- > 0;) {
+        wm_space *other = limit->spaces[i];
 
-        if (fellow->traits->collect != NULL) {
-            gained += fellow->traits->collect(fellow);
+        if (other->traits->collect != NULL) {
+            gained += other->traits->collect(other);
         }
-        if (fellow != space && missing > 0) {
-            size_t released = take_from(fellow, missing);
+        if (other != space && missing > 0) {
+            size_t released = take_from(other, missing);
 
             gained += released;
             missing -= released < missing ? released : missing;
@@ -200,18 +250,19 @@ static void end_room(wm_growth *growth)
 
 bool wm_limit_make_room(wm_space *space, const wm_request *request)
 {
-    wm_growth *growth = &space->limiter->growth;
+    size_t needed = grain_bytes(space, request), missing;
+    struct limit limit = find_limit(space, needed);
+    wm_growth *growth = &limit.owner->growth;
     warm_error cause = {.size = sizeof cause};
     bool waited, mine, made;
-    size_t missing;
 
-    if (space->limiter->fellow_count < 2 || wm_callback_inside()) {
+    if (limit.count < 2 || wm_callback_inside()) {
         return false;
     }
     warm_last_error(&cause);
     waited = begin_room(growth, &mine);
-    missing = find_missing(space, request);
-    made = missing > 0 && take_from_fellows(space, missing);
+    missing = find_missing(&limit, needed);
+    made = missing > 0 && take_from_others(&limit, space, missing);
     if (mine) {
         end_room(growth);
     }
@@ -232,9 +283,8 @@ static bool pause_locked(wm_growth *growth, wm_limit_wait *wait)
     return true;
 }
 
-bool wm_limit_has_line(wm_space *space)
+static bool has_line(wm_growth *growth)
 {
-    wm_growth *growth = &space->limiter->growth;
     bool has;
 
     wm_lock_acquire(&growth->lock);
@@ -243,13 +293,30 @@ bool wm_limit_has_line(wm_space *space)
     return has;
 }
 
-void wm_limit_enter(wm_space *space, wm_limit_wait *wait)
+wm_space *wm_limit_line(wm_space *space)
 {
-    wm_growth *growth = &space->limiter->growth;
-    struct wm_limit_wait **link = &growth->line;
-    uint64_t time = space->limiter->limit_wait_ns;
+    if (has_line(&space->limiter->growth)) {
+        return space->limiter;
+    }
+    return wm_high_bytes(&space->poller->whole.marks) != 0 &&
+                   has_line(&space->poller->growth)
+               ? space->poller
+               : NULL;
+}
 
-    *wait = (wm_limit_wait){.until_ns = wm_clock_ns() + time,
+wm_space *wm_limit_owner(wm_space *space, const wm_request *request)
+{
+    return find_limit(space, grain_bytes(space, request)).owner;
+}
+
+void wm_limit_enter(wm_space *owner, wm_limit_wait *wait)
+{
+    wm_growth *growth = &owner->growth;
+    struct wm_limit_wait **link = &growth->line;
+    uint64_t time = owner->limit_wait_ns;
+
+    *wait = (wm_limit_wait){.owner = owner,
+                            .until_ns = wm_clock_ns() + time,
                             .left = (unsigned)(MOST * time / PAUSE_NS)};
     wm_lock_acquire(&growth->lock);
     while (*link != NULL) {
@@ -261,9 +328,9 @@ void wm_limit_enter(wm_space *space, wm_limit_wait *wait)
     wm_lock_release(&growth->lock);
 }
 
-void wm_limit_leave(wm_space *space, wm_limit_wait *wait)
+void wm_limit_leave(wm_limit_wait *wait)
 {
-    wm_growth *growth = &space->limiter->growth;
+    wm_growth *growth = &wait->owner->growth;
     struct wm_limit_wait **link = &growth->line;
 
     wm_lock_acquire(&growth->lock);
@@ -275,13 +342,87 @@ void wm_limit_leave(wm_space *space, wm_limit_wait *wait)
     wm_lock_release(&growth->lock);
 }
 
-bool wm_limit_pause(wm_space *space, wm_limit_wait *wait)
+bool wm_limit_pause(wm_limit_wait *wait)
 {
-    wm_growth *growth = &space->limiter->growth;
+    wm_growth *growth = &wait->owner->growth;
     bool paused;
 
     wm_lock_acquire(&growth->lock);
     paused = pause_locked(growth, wait);
     wm_lock_release(&growth->lock);
     return paused;
+}
+
+/* ---- the low watermark --------------------------------------------------- */
+
+static size_t low_of(const struct limit *limit)
+{
+    return wm_low_bytes(limit->whole ? &limit->owner->whole.marks
+                                     : &limit->owner->marks);
+}
+
+/* Bytes by which a growth would pass a low watermark. */
+static size_t find_excess(const struct limit *limit, size_t more)
+{
+    size_t low = low_of(limit), taken;
+
+    if (low == 0) {
+        return 0;
+    }
+    taken = taken_below(limit) + more;
+    return taken > low ? taken - low : 0;
+}
+
+bool wm_limit_is_above_low(wm_space *space, const wm_request *request)
+{
+    struct limit own = own_limit(space), whole = whole_limit(space);
+    size_t more = request != NULL ? grain_bytes(space, request) : 0;
+
+    return find_excess(&own, more) > 0 || find_excess(&whole, more) > 0;
+}
+
+/* Idle segments of one space, those that are idle longest first. */
+static void shrink_one(wm_space *space, size_t bytes)
+{
+    if (held_by(space, false) == 0) {
+        return;
+    }
+    wm_cache_flush_all(&space->group);
+    for (int i = 0; i < space->group.nodes && bytes > 0; i++) {
+        size_t before = held_by(space, false), after;
+
+        wm_growth_collect(space, wm_group_arena(&space->group, i), bytes);
+        after = held_by(space, false);
+        bytes -= before - after < bytes && before > after ? before - after : 0;
+    }
+    wm_growth_log_deferred(space);
+}
+
+static void shrink(const struct limit *limit, wm_space *space, size_t more)
+{
+    size_t excess;
+
+    shrink_one(space, find_excess(limit, more));
+    for (size_t i = limit->count; i-- > 0;) {
+        excess = find_excess(limit, more);
+        if (excess == 0) {
+            return;
+        }
+        if (limit->spaces[i] != space) {
+            shrink_one(limit->spaces[i], excess);
+        }
+    }
+}
+
+void wm_limit_shrink(wm_space *space, const wm_request *request)
+{
+    struct limit own = own_limit(space), whole = whole_limit(space);
+    size_t more = request != NULL ? grain_bytes(space, request) : 0;
+
+    if (find_excess(&own, more) > 0) {
+        shrink(&own, space, more);
+    }
+    if (find_excess(&whole, more) > 0) {
+        shrink(&whole, space, more);
+    }
 }

@@ -40,73 +40,87 @@ find_room_locked(wm_growth *growth, const struct wm_grow_request *request)
     return NULL;
 }
 
-/* Whether the limit leaves room for the call's bytes. If it leaves room for
- * fewer, in whole grains, that suffice for the request, reduces the call to
- * those. */
-static bool fit_limit_locked(const wm_space *space,
+/* Whether the high watermarks leave room for the call's bytes, which then count
+ * toward all memory. If they leave room for fewer, in whole grains, that
+ * suffice for the request, reduces the call to those. */
+static bool fit_limit_locked(wm_space *space,
                              const struct wm_grow_request *request,
                              struct wm_growth_call *call)
 {
-    size_t limit = wm_space_limit(space); /* 0: none */
-    size_t taken =
-        space->growth.held + space->growth.coming + space->beside_bytes;
     size_t grain = space->group.arenas->grain;
-    size_t left = taken < limit ? (limit - taken) / grain * grain : 0;
 
-    if (limit == 0 || call->bytes <= left) {
-        return true;
-    }
-    if (request->expansion.part != NULL || request->needed == 0 ||
-        request->needed > left) {
-        return false;
-    }
-    call->bytes = left;
-    call->room = left - request->needed;
+    do {
+        size_t left = wm_room_below_locked(space), all = wm_whole_left(space);
+
+        left = left < all ? left : all;
+        if (call->bytes <= left) {
+            continue;
+        }
+        left = left / grain * grain;
+        if (request->expansion.part != NULL || request->needed == 0 ||
+            request->needed > left) {
+            return false;
+        }
+        call->bytes = left;
+        call->room = left - request->needed;
+    } while (!wm_whole_claim(space, call->bytes));
     return true;
+}
+
+/* Trims a space so that it leaves room for bytes, if that may be enough. */
+static bool trim_for(wm_space *space, size_t bytes)
+{
+    size_t left, all = wm_whole_left(space), held, released;
+
+    wm_lock_acquire(&space->growth.lock);
+    left = wm_room_below_locked(space);
+    held = space->growth.held;
+    wm_lock_release(&space->growth.lock);
+    left = left < all ? left : all;
+    return bytes - left <= held &&
+           wm_space_trim(space, held - (bytes - left), &released) == WARM_OK;
 }
 
 bool wm_space_claim(wm_space *space, size_t bytes, bool trims)
 {
-    size_t released;
+    wm_space *limiter = space->limiter;
+    bool fits = wm_space_claim_own(limiter, bytes);
 
-    for (bool trimmed = !trims;; trimmed = true) {
-        wm_lock_acquire(&space->growth.lock);
-        size_t limit = wm_space_limit(space);
-        size_t others = space->beside_bytes + bytes;
-        bool fits = limit == 0 || (others <= limit &&
-                                   space->growth.held + space->growth.coming <=
-                                       limit - others);
-        if (fits) {
-            space->beside_bytes = others;
-        }
-        wm_lock_release(&space->growth.lock);
-        if (fits || trimmed || others > limit ||
-            wm_space_trim(space, limit - others, &released) != WARM_OK) {
-            return fits;
-        }
+    if (!fits && trims && trim_for(limiter, bytes)) {
+        fits = wm_space_claim_own(limiter, bytes);
     }
+    if (fits && space != limiter) { /* it has no watermark of its own */
+        (void)wm_space_claim_own(space, bytes);
+    }
+    return fits;
 }
 
 void wm_space_unclaim(wm_space *space, size_t bytes)
 {
-    wm_lock_acquire(&space->growth.lock);
-    space->beside_bytes -= bytes;
-    space->growth.vacated++; /* a request that the limit refused may retry */
-    wm_cond_broadcast(&space->growth.over);
-    wm_lock_release(&space->growth.lock);
+    if (space != space->limiter) {
+        wm_space_unclaim_own(space, bytes);
+    }
+    wm_space_unclaim_own(space->limiter, bytes);
 }
 
-static warm_status refuse_by_limit(const wm_space *space)
+static warm_status refuse_by_limit(const wm_space *space,
+                                   const struct wm_grow_request *request)
 {
+    const wm_whole *whole = &space->poller->whole;
     char beside[96] = "";
 
+    if (request->needed <= wm_room_below_locked(space)) {
+        return wm_fail(WARM_OUT_OF_MEMORY,
+                       "the limit of %s for all memory is reached",
+                       wm_bytes(wm_high_bytes(&whole->marks)).text);
+    }
     if (space->beside_bytes > 0) {
         snprintf(beside, sizeof beside,
                  ", workspaces of handles and shared buffers have %s of it",
                  wm_bytes(space->beside_bytes).text);
     }
     return wm_fail(WARM_OUT_OF_MEMORY, "the limit of %s is reached%s",
-                   wm_bytes(wm_space_limit(space)).text, beside);
+                   wm_bytes(wm_high_bytes(&space->marks)).text, beside);
 }
 
 /* Allocates from memory that other threads obtained since the miss; or waits
@@ -170,7 +184,7 @@ static enum claim claim_locked(wm_space *space, struct wm_grow_request *request,
     request->by_limit = !fit_limit_locked(space, request, call);
     if (request->by_limit) {
         wm_expand_undo(request->arena, &request->expansion, false);
-        *status = refuse_by_limit(space);
+        *status = refuse_by_limit(space, request);
         return REFUSED;
     }
     wm_growth_call_begin_locked(growth, call);
@@ -239,14 +253,21 @@ static warm_status commit_one(wm_space *space, const wm_expansion *expansion,
 {
     wm_segment *segment = expansion->segment;
     char *at = expansion->part->base + done;
-    uint64_t start = wm_clock_ns();
-    warm_status status = wm_driver_range_commit(
-        space->driver, space->group.device, segment->base,
-        (size_t)(at - segment->base), bytes, torn);
+    uint64_t start;
+    warm_status status = wm_space_claim_below(space, bytes);
 
+    if (status != WARM_OK) {
+        return status;
+    }
+    start = wm_clock_ns();
+    status = wm_driver_range_commit(space->driver, space->group.device,
+                                    segment->base, (size_t)(at - segment->base),
+                                    bytes, torn);
     wm_arena_count_driver(segment->arena, false, wm_clock_ns() - start);
     if (status == WARM_OK) {
         wm_piece_set(segment, at, bytes, true);
+    } else {
+        wm_space_unclaim_below(space, bytes);
     }
     return status;
 }
@@ -350,6 +371,11 @@ static bool lose(wm_space *space, const struct wm_grow_request *request,
     }
     wm_lock_acquire(&growth->lock);
     growth->held += (lost ? bytes : 0) - counted;
+    if (lost && counted == 0) {
+        wm_whole_add(space, bytes);
+    } else if (!lost) {
+        wm_whole_unclaim(space, counted);
+    }
     growth->lost += lost ? bytes : 0;
     growth->peak = growth->held > growth->peak ? growth->held : growth->peak;
     wm_lock_release(&growth->lock);
@@ -367,6 +393,20 @@ static bool lose(wm_space *space, const struct wm_grow_request *request,
  * freed. */
 enum { ADDRESSES_TRIED = 8 };
 
+static warm_status obtain_one(wm_space *space, int node, size_t bytes,
+                              void **base)
+{
+    warm_status status = wm_space_claim_below(space, bytes);
+
+    if (status == WARM_OK) {
+        status = space->traits->obtain(space, node, bytes, base);
+        if (status != WARM_OK) {
+            wm_space_unclaim_below(space, bytes);
+        }
+    }
+    return status;
+}
+
 static warm_status obtain_apart(wm_space *space,
                                 const struct wm_grow_request *request,
                                 size_t bytes, void **base)
@@ -374,7 +414,7 @@ static warm_status obtain_apart(wm_space *space,
     void *taken[ADDRESSES_TRIED];
     unsigned count = 0;
     int node = request->arena->node;
-    warm_status status = space->traits->obtain(space, node, bytes, base);
+    warm_status status = obtain_one(space, node, bytes, base);
 
     while (status == WARM_OK && wm_page_map_any(*base, bytes)) {
         taken[count++] = *base;
@@ -384,7 +424,7 @@ static warm_status obtain_apart(wm_space *space,
                              "that a reset of a device ended; destroy the "
                              "runtime and create a new one");
         } else {
-            status = space->traits->obtain(space, node, bytes, base);
+            status = obtain_one(space, node, bytes, base);
         }
     }
     while (count > 0) {
@@ -430,7 +470,6 @@ static warm_status obtain_part(wm_space *space, struct wm_grow_request *request,
     bool torn = false;
     warm_status status;
 
-    space->traits->ranges->prepare(space, expansion->bytes);
     status = commit(space, expansion, &torn);
     if (status == WARM_OK || torn) {
         wm_growth_call_arrive(&space->growth, call);
@@ -479,11 +518,11 @@ warm_status wm_growth_obtain(wm_space *space, struct wm_grow_request *request,
                  ? obtain_part(space, request, &call)
                  : obtain(space, request, &call);
     if (status != WARM_OK) {
-        wm_growth_call_end(growth, &call, WM_CALL_MADE_ROOM);
+        wm_growth_call_end(space, &call, WM_CALL_MADE_ROOM);
         request->vacated++; /* its own call does not count */
         return status;
     }
-    wm_growth_call_end(growth, &call, WM_CALL_FREED);
+    wm_growth_call_end(space, &call, WM_CALL_FREED);
     wm_lock_acquire(&growth->lock);
     held = growth->held;
     wm_lock_release(&growth->lock);

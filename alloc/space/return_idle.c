@@ -18,6 +18,9 @@ warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
                    : space->traits->give_back(space, base, bytes);
 
     wm_arena_count_driver(arena, true, wm_clock_ns() - start);
+    if (status == WARM_OK) {
+        wm_space_unclaim_below(space, bytes);
+    }
     return status;
 }
 
@@ -185,6 +188,7 @@ static size_t return_one(wm_space *space, struct purge *purge,
          * detached segments from the bytes held. */
         wm_lock_acquire(&growth->lock);
         growth->held -= bytes;
+        wm_whole_unclaim(space, bytes);
         wm_arena_released(arena, segment);
         wm_lock_release(&growth->lock);
         return bytes;
@@ -235,7 +239,7 @@ static size_t return_segments(wm_space *space, struct purge *purge)
         }
         begun = begun && next != NULL && begin_break(space, &breaking);
     }
-    wm_growth_call_end(&space->growth, &call,
+    wm_growth_call_end(space, &call,
                        bytes > 0 ? WM_CALL_FREED : WM_CALL_NOTHING);
     return bytes;
 }

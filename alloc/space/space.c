@@ -12,18 +12,35 @@
 
 /* ---- begin and end ------------------------------------------------------ */
 
+/* Between two looks at the kernel's counts of pressure. */
+enum { WATCH_NS = 1000000000 };
+
+/* Of a low and a high watermark that are both set in bytes. */
+static bool is_ordered(uint64_t high, uint64_t low)
+{
+    return high == 0 || high == WARM_OFF || low == 0 || low == WARM_OFF ||
+           low <= high;
+}
+
 static warm_status init_background(wm_space *space,
                                    const wm_space_traits *traits,
                                    const wm_options *options)
 {
     wm_background *b = &space->background;
 
-    if (options->pinned_limit != 0 &&
-        options->reserve_bytes > options->pinned_limit) {
+    if (options->pinned_high != 0 &&
+        options->reserve_bytes > options->pinned_high) {
         return wm_fail(WARM_INVALID_OPTION,
-                       "reserve_bytes (%s) are more than pinned_limit (%s)",
+                       "reserve_bytes (%s) are more than pinned_high (%s)",
                        wm_bytes(options->reserve_bytes).text,
-                       wm_bytes(options->pinned_limit).text);
+                       wm_bytes(options->pinned_high).text);
+    }
+    if (!is_ordered(options->pinned_high, options->pinned_low) ||
+        !is_ordered(options->device_high, options->device_low) ||
+        !is_ordered(options->total_high, options->total_low)) {
+        return wm_fail(WARM_INVALID_OPTION,
+                       "a low watermark is above the high one: pinned_low, "
+                       "device_low or total_low");
     }
     b->job = wm_meta_alloc((size_t)space->group.nodes * sizeof *b->job);
     if (b->job == NULL) {
@@ -97,8 +114,11 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
     }
     space->poller = space;
     space->limiter = space;
-    space->fellows = &space->limiter;
-    space->fellow_count = 1;
+    space->fellows = space->all = &space->limiter;
+    space->fellow_count = space->all_count = 1;
+    space->pressure.root = "";
+    atomic_store_explicit(&space->pressure.pause_ns, WATCH_NS,
+                          memory_order_relaxed);
     space->group.waker = &space->background.waker;
     space->group.laned = traits->laned;
     space->traits = traits;
@@ -106,11 +126,11 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
     space->group.timelines = timelines;
     space->group.segment_bytes = wm_page_round(options->segment);
     space->chunk_bytes = wm_page_round(options->pin_chunk);
-    atomic_store_explicit(&space->limit_bytes, options->pinned_limit,
-                          memory_order_relaxed);
     space->group.economy.slack = (size_t)options->slack * 10;
     space->group.economy.keep = (size_t)options->keep;
-    space->limit_wait_ns = options->limit_wait_ms * 1000000u;
+    space->limit_wait_ns = options->limit_wait_ms != WARM_OFF
+                               ? options->limit_wait_ms * 1000000u
+                               : 0;
     space->decay_ns = options->decay_ms * 1000000u;
     if (strcmp(options->magazines, "on") == 0 && !traits->uncached) {
         space->group.magazine_blocks = (uint32_t)options->magazine_blocks;

@@ -16,6 +16,8 @@
  *   oversize segments      that were obtained for one large request
  *   other streams' memory  the stream waits for them
  *
+ *   and above a low watermark, what completes; what is idle is returned
+ *
  *   the driver             a segment; idle segments of the node are returned;
  *                          other nodes; idle segments of all are returned
  *   all threads' caches    flushed, whatever that costs; the driver again
@@ -33,7 +35,9 @@
 #include "alloc/arena/group.h"
 #include "alloc/stream/stream_lane.h"
 #include "alloc/stream/timeline.h"
+#include "runtime/base/budget.h"
 #include "runtime/thread/runtime_body.h"
+#include "warmpool/pressure.h"
 
 #include <pthread.h>
 
@@ -50,13 +54,16 @@ struct wm_space;
  *                  reserve_bytes of idle memory are obtained once short
  *                  segments idle for decay_ms are returned
  *
+ *                  idle memory is returned above a low watermark, and when the
+ *                  kernel reports that memory is short (pressure.c)
+ *
  * The thread starts with the runtime if option background is on, else with the
  * first prewarm job. While blocks are pending it polls, at intervals that
  * double from 50 us to 10 ms as long as none completes. With nothing to do it
- * sleeps until it is woken; only with decay_ms, and while memory is held, it
- * wakes once per decay_ms. It is woken by a free that leaves a block pending,
- * an allocation that finds the reserve short, a prewarm job, and with decay_ms
- * a growth: each costs these callers a relaxed load while the thread is awake.
+ * sleeps until it is woken; while memory is held it wakes once a second, or per
+ * decay_ms. It is woken by a free that leaves a block pending,
+ * an allocation that finds the reserve short, a prewarm job, and a growth: each
+ * costs these callers a relaxed load while the thread is awake.
  *
  * The thread holds no lock while it calls the driver, sets its own capture
  * mode, blocks all signals, and is joined when the runtime ends. A forked child
@@ -210,8 +217,6 @@ typedef struct wm_range_traits {
     /* Reserves addresses for a request of needed bytes, and more. */
     warm_status (*reserve)(struct wm_space *space, size_t needed, void **base,
                            size_t *bytes);
-    /* Called before a growth by bytes. */
-    void (*prepare)(struct wm_space *space, size_t bytes);
     /* Waits for the work queued on idle memory, which is then safe on every
      * stream. True: memory may have become idle that polls would not have
      * released, so a refused caller may retry. */
@@ -248,6 +253,36 @@ typedef struct wm_space_traits {
     bool laned;    /* idle memory belongs to the lane of a stream */
 } wm_space_traits;
 
+/* ---- watermarks ---------------------------------------------------------- */
+
+/* The watermarks of memory that counts together (row F7), in bytes; 0: none.
+ * Relaxed: set at any time. */
+typedef struct wm_watermarks {
+    _Atomic size_t high; /* no more is obtained */
+    _Atomic size_t low;  /* above it idle memory is returned before a growth */
+    /* The ratios to the recommended maximum that they have; negative: they were
+     * set in bytes. Lock growth. */
+    double high_ratio, low_ratio;
+} wm_watermarks;
+
+/* All memory of a runtime; of the space that polls the others. */
+typedef struct wm_whole {
+    wm_watermarks marks;
+    /* Held, being obtained, and claimed. Relaxed: it is compared with the
+     * watermarks alone. */
+    _Atomic size_t taken;
+} wm_whole;
+
+/* How short the host's memory is (pressure.c); of the space that polls the
+ * others. */
+typedef struct wm_pressure {
+    const char *root;         /* before the paths that are read; tests set it */
+    _Atomic uint64_t read_ns; /* when the watermarks were last computed */
+    _Atomic uint64_t pause_ns; /* between two looks at the kernel's counts;
+                                  tests set it */
+    wm_budget_watch watch;     /* background thread */
+} wm_pressure;
+
 /* ---- a space ------------------------------------------------------------ */
 
 typedef struct wm_space_callback {
@@ -262,11 +297,12 @@ typedef struct wm_space {
     const wm_space_traits *traits; /* const */
     wm_driver *driver;             /* const */
     size_t chunk_bytes;            /* const: most obtained ahead at once */
-    /* Most bytes held; 0: no limit. Relaxed: set at any time. */
-    _Atomic size_t limit_bytes;
-    size_t beside_bytes; /* lock growth: bytes that count toward the limit and
-                            are not the space's: of workspaces, and of spaces
-                            of shared buffers (kinds/shared.h) */
+    wm_watermarks marks;           /* of a limiter */
+    wm_whole whole;                /* of the poller, as is pressure */
+    wm_pressure pressure;
+    size_t beside_bytes; /* lock growth: bytes that count toward the watermarks
+                            and are not the space's: of workspaces, and of other
+                            spaces whose limiter it is */
     bool shares; /* const: before the space grows, also within the bound, the
                     request's stream may wait for another one */
     uint64_t limit_wait_ns;   /* const: a refused request waits so long */
@@ -283,12 +319,12 @@ typedef struct wm_space {
     /* const: a space that the background thread of this one polls as well, or
      * null */
     struct wm_space *beside;
-    /* const after the runtime is made: the space whose limit counts this one's
-     * memory, itself or another one; and of such a space all whose memory it
-     * counts, itself the first (limit.c). */
+    /* const after the runtime is made: the space whose watermarks count this
+     * one's memory, itself or another one; and of such a space all whose memory
+     * it counts, itself the first; and of the poller all spaces (limit.c). */
     struct wm_space *limiter;
-    struct wm_space *const *fellows;
-    size_t fellow_count;
+    struct wm_space *const *fellows, *const *all;
+    size_t fellow_count, all_count;
     wm_space_callback callback[WM_CALLBACKS]; /* lock growth */
 } wm_space;
 
@@ -297,9 +333,15 @@ static inline wm_space *wm_space_of(const wm_block *block)
     return (wm_space *)block->segment->arena->group;
 }
 
-static inline size_t wm_space_limit(const wm_space *space)
+/* Relaxed, here and below: watermarks are set at any time. */
+static inline size_t wm_high_bytes(const wm_watermarks *marks)
 {
-    return atomic_load_explicit(&space->limit_bytes, memory_order_relaxed);
+    return atomic_load_explicit(&marks->high, memory_order_relaxed);
+}
+
+static inline size_t wm_low_bytes(const wm_watermarks *marks)
+{
+    return atomic_load_explicit(&marks->low, memory_order_relaxed);
 }
 
 /* The memory ended with the context of a device that was reset (row A17). The
@@ -380,11 +422,48 @@ void wm_space_finish(wm_block *chain);
  * log function is the program's and may call the library. */
 void wm_space_log_lost(wm_space *space);
 
-/* Claims bytes below the space's limit for memory that is not the space's;
- * trims: returns idle segments if that makes room. False: the limit leaves no
- * room. unclaim() ends the claim. No lock held. */
+/* Claims bytes below the space's high watermark, its limiter's and that of all
+ * memory, for memory that is not the space's; trims: returns idle segments if
+ * that makes room. False: a watermark leaves no room. unclaim() ends the claim.
+ * No lock held. */
 bool wm_space_claim(wm_space *space, size_t bytes, bool trims);
 void wm_space_unclaim(wm_space *space, size_t bytes);
+
+/* What options say about watermarks, and what holds if they say nothing. */
+typedef struct wm_watermark_options {
+    uint64_t high, low; /* as in warm_options */
+    double high_ratio, low_ratio;
+} wm_watermark_options;
+
+/* The default ratios; of a low watermark also where a device's memory is the
+ * host's. */
+#define WM_HIGH_RATIO     1.7
+#define WM_LOW_RATIO      1.0
+#define WM_LOW_RATIO_BOTH 1.4
+
+/* Called before other threads have the space; follow() is called next. */
+void wm_watermarks_init(wm_watermarks *marks, const wm_watermark_options *from);
+/* Computes the watermarks of the owner, or of all memory, that have ratios;
+ * recommended: 0: unknown, then they are off. */
+void wm_watermarks_follow(wm_space *owner, wm_watermarks *marks,
+                          size_t recommended);
+/* host: the poller. The recommended maximum of host memory in bytes; 0:
+ * unknown. Reads files. refresh(): computes its watermarks again, if the last
+ * reading is old. No lock held. */
+size_t wm_pressure_recommended(wm_space *host);
+void wm_pressure_refresh(wm_space *host);
+/* For the background thread, at most once in pause_ns: if the kernel reports
+ * that memory is short, returns what is idle; bytes. */
+size_t wm_pressure_look(wm_space *host);
+static inline uint64_t wm_pressure_pause(const wm_space *host)
+{
+    return atomic_load_explicit(&host->pressure.pause_ns, memory_order_relaxed);
+}
+/* Tries the sources of warm_trim() that are memory of spaces, all of the
+ * poller's, until at most target bytes are held in all. Status: that of
+ * wm_space_trim(). */
+warm_status wm_pressure_trim(wm_space *host, size_t target,
+                             warm_trim_report *report);
 
 /* Frees a block whose state this thread changed from LIVE to FREEING. */
 void wm_space_free(wm_space *space, wm_block *block);
@@ -401,6 +480,9 @@ void wm_space_retire(wm_space *space, warm_stream stream,
  * Fails only if the driver does not let this thread set its capture mode;
  * nothing was done then. */
 warm_status wm_space_poll(wm_space *space);
+/* Returns idle segments of the space and its limiter, until neither is above a
+ * low watermark, or none is left. */
+warm_status wm_space_shrink(wm_space *space);
 /* Returns idle segments until at most target bytes are held. */
 warm_status wm_space_trim(wm_space *space, size_t target, size_t *released);
 

@@ -62,7 +62,9 @@ static inline void wm_background_note_taken(wm_background *b)
  * as waker.h says. */
 static inline void wm_background_note_held(wm_background *b)
 {
-    if (b->space->decay_ns != 0 &&
+    if (b->on &&
+        (b->space->decay_ns != 0 ||
+         wm_pressure_pause(b->space) != UINT64_MAX) &&
         atomic_load_explicit(&b->waker.sleep, memory_order_relaxed) ==
             WM_SLEEP_LONG) {
         wm_waker_wake(&b->waker);
@@ -98,7 +100,7 @@ void wm_growth_call_begin_locked(wm_growth *growth,
                                  struct wm_growth_call *call);
 /* Counts the bytes as held: before another thread can find and return them. */
 void wm_growth_call_arrive(wm_growth *growth, struct wm_growth_call *call);
-void wm_growth_call_end(wm_growth *growth, struct wm_growth_call *call,
+void wm_growth_call_end(wm_space *space, struct wm_growth_call *call,
                         enum wm_outcome outcome);
 /* Waits until the call of that number has ended. */
 void wm_growth_call_wait_locked(wm_growth *growth, uint64_t number);
@@ -165,12 +167,46 @@ struct wm_grow_request {
 warm_status wm_growth_obtain(wm_space *space, struct wm_grow_request *request,
                              size_t bytes);
 
+/* ---- watermark.c --------------------------------------------------------- */
+
+/* Held, being obtained, and claimed: what a limiter's watermarks count. */
+static inline size_t wm_taken_locked(const wm_space *space)
+{
+    return space->growth.held + space->growth.coming + space->beside_bytes;
+}
+
+/* Relaxed: a count. */
+static inline size_t wm_whole_taken(const wm_whole *whole)
+{
+    return atomic_load_explicit(&whole->taken, memory_order_relaxed);
+}
+
+/* Bytes below the space's own high watermark; SIZE_MAX: it has none. */
+size_t wm_room_below_locked(const wm_space *space);
+/* The same of all memory, toward which only limiters count. */
+size_t wm_whole_left(const wm_space *space);
+/* Counts bytes toward all memory; claim: false if they do not fit. Any lock may
+ * be held. */
+void wm_whole_add(wm_space *space, size_t bytes);
+bool wm_whole_claim(wm_space *space, size_t bytes);
+void wm_whole_unclaim(wm_space *space, size_t bytes);
+
+/* Claims bytes, for memory that is not the space's, below its own watermark and
+ * that of all memory. No lock held, here and below. */
+bool wm_space_claim_own(wm_space *space, size_t bytes);
+void wm_space_unclaim_own(wm_space *space, size_t bytes);
+/* Claims bytes of a space's memory of its limiter, if that is another space.
+ * Status: OUT_OF_MEMORY. */
+warm_status wm_space_claim_below(const wm_space *space, size_t bytes);
+void wm_space_unclaim_below(const wm_space *space, size_t bytes);
+
 /* ---- limit.c ------------------------------------------------------------ */
 
 /* A request in the line of those that wait at the limit; on its thread's stack.
  */
 typedef struct wm_limit_wait {
-    struct wm_limit_wait *next; /* lock growth of the limiter: who came next */
+    wm_space *owner;            /* const: whose line it is */
+    struct wm_limit_wait *next; /* lock growth of the owner: who came next */
     uint64_t until_ns;          /* when its time is over */
     unsigned left;              /* pauses that it may still make */
 } wm_limit_wait;
@@ -200,14 +236,25 @@ bool wm_limit_refuses(wm_space *space, const wm_request *request);
  * the request may try again. No lock held, no growth of this thread in flight.
  */
 bool wm_limit_make_room(wm_space *space, const wm_request *request);
-/* Whether requests wait. */
-bool wm_limit_has_line(wm_space *space);
+/* The space with a line of requests that wait at a limit of this space, or null
+ * if none waits. owner: the space with the line of the limit that refuses the
+ * request. */
+wm_space *wm_limit_line(wm_space *space);
+wm_space *wm_limit_owner(wm_space *space, const wm_request *request);
 /* Joins the line and waits until it is the oldest, or until its time is over.
  * leave() in either case. */
-void wm_limit_enter(wm_space *space, wm_limit_wait *wait);
-void wm_limit_leave(wm_space *space, wm_limit_wait *wait);
+void wm_limit_enter(wm_space *owner, wm_limit_wait *wait);
+void wm_limit_leave(wm_limit_wait *wait);
 /* Waits for a moment, perhaps less. False: the time is over. */
-bool wm_limit_pause(wm_space *space, wm_limit_wait *wait);
+bool wm_limit_pause(wm_limit_wait *wait);
+
+/* Whether a low watermark of the space would be passed if the space grew for
+ * the request (null: is passed). shrink(): returns idle segments until it would
+ * not, or none is left: the space's own that are idle longest first, then those
+ * of the other spaces that count. No lock held, no growth of this thread in
+ * flight. */
+bool wm_limit_is_above_low(wm_space *space, const wm_request *request);
+void wm_limit_shrink(wm_space *space, const wm_request *request);
 
 /* ---- grow.c ------------------------------------------------------------- */
 

@@ -99,7 +99,7 @@ typedef struct warm_error {
     int code;           /* the driver's or library's own code, 0 if none */
     char origin[32];    /* what reported code: "cuda", "cublas", "host", … */
     char code_text[96]; /* the origin's own text for code, or "" */
-    char message[512];  /* one line: what failed, with which value, why */
+    char message[1024]; /* one line: what failed, with which value, why */
 } warm_error;
 
 /* The library's version, "major.minor.patch". Any thread; never blocks. */

@@ -35,6 +35,8 @@ typedef struct warm_device_info {
     int compute_minor;
     int numa_node; /* the node next to the device; -1 if unknown, as on the
                       host device without option numa_nodes */
+    uint64_t host_memory; /* 1: its memory is the host's (integrated devices),
+                             or host and device use the same page tables */
 } warm_device_info;
 
 WARM_API warm_status warm_device_get_info(warm_runtime *runtime, int device,

@@ -163,7 +163,7 @@ typedef struct warm_device_stats {
     uint64_t reset_bytes;
     /* Bytes of the workspaces of handles and of the segments of private and
      * managed buffers (shared.h), which no figure above includes. They count
-     * against the limit (warm_device_set_memory_fraction()). */
+     * against the watermarks (pressure.h). */
     uint64_t workspace_bytes;
     uint64_t above_bound; /* bytes obtained above the bound (option slack) */
 } warm_device_stats;
@@ -202,31 +202,6 @@ WARM_API warm_status warm_device_empty_cache(warm_runtime *runtime, int device,
  * whole: fewer than target bytes may be held afterwards. */
 WARM_API warm_status warm_device_trim(warm_runtime *runtime, int device,
                                       size_t target, size_t *released);
-
-/* Limits the bytes held of a device's memory to a fraction of its capacity:
- * more than 0, at most 1; at first 1, which sets no limit. The limit includes
- * workspaces of handles: if returning idle segments makes no room for one,
- * cuBLAS uses a workspace of its own. It is exact: segments are multiples of
- * the 2 MiB in which the driver backs memory, and the last segment is as large
- * as the limit allows. Memory already held stays. Queries the driver for the
- * capacity, which creates a context if there is none yet.
- * Status: INVALID_ARGUMENT (fraction out of range), DRIVER_ERROR. */
-WARM_API warm_status warm_device_set_memory_fraction(warm_runtime *runtime,
-                                                     int device,
-                                                     double fraction);
-WARM_API warm_status warm_device_get_memory_fraction(warm_runtime *runtime,
-                                                     int device,
-                                                     double *fraction);
-
-/* Sets the level above which idle segments are returned before the cache grows,
- * as a fraction of the memory fraction: more than 0, at most 1. Segments that
- * are idle longest are returned first, until the new memory fits below the
- * level or no idle segment is left. At first 1: nothing is returned before the
- * limit is met. Queries the driver as warm_device_set_memory_fraction() does.
- * Status: INVALID_ARGUMENT (out of range), DRIVER_ERROR. */
-WARM_API warm_status warm_device_set_collect_threshold(warm_runtime *runtime,
-                                                       int device,
-                                                       double threshold);
 
 #ifdef __cplusplus
 }

@@ -67,7 +67,7 @@ WARM_API warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
 #define WARM_NODE_ANY (-1)
 
 /* Flag: the block may be pageable if the call would otherwise end with
- * OUT_OF_MEMORY, also because of option pinned_limit or a full node. Only then
+ * OUT_OF_MEMORY, also because of option pinned_high or a full node. Only then
  * is it pageable, on no particular node: warm_block_info says so, and the
  * statistics count it apart from page-locked memory. While the driver has no
  * memory not every request calls it: it is called again after 1, then 3, 7, …

@@ -28,11 +28,10 @@
  *   much as it uses its cache. With more, more requests take no lock, and about
  *   as much more is held: with a peak of 1 GiB and keep:15 it is 19 MiB.
  *
- * Limits. A request that only a limit refuses (option pinned_limit,
- * warm_device_set_memory_fraction()), and that would fit beside what is live,
- * waits for up to limit_wait_ms while frees are under way: freed blocks wait
- * for streams, or memory comes back. All that count toward the limit, also
- * shared buffers (shared.h), are served in the order in which they came, and a
+ * Watermarks (pressure.h). A request that only a high watermark refuses, and
+ * that would fit beside what is live, waits for up to limit_wait_ms while frees
+ * are under way: freed blocks wait for streams, or memory comes back. All that
+ * count toward the watermark are served in the order in which they came, and a
  * request that would obtain more memory goes after them, though there may be
  * room for it; one that finds idle memory does not wait. No request waits in a
  * callback of the program, nor with WARM_ALLOC_PAGEABLE_OK. A host function of
@@ -69,8 +68,19 @@ extern "C" {
     X_SIZE(                                                                    \
         arenas, "arenas", 0, 0, 16,                                            \
         "arenas a node or device, 0: more under contention, up to one a CPU")  \
-    X_SIZE(pinned_limit, "bytes", 0, 0, (uint64_t)1 << 50,                     \
-           "most bytes of pinned memory held at once, 0: no limit")            \
+    X_SIZE(pinned_high, "bytes or off", 0, 0, (uint64_t)1 << 50,               \
+           "most host memory held; 0: 1.7 times what machine and cgroups "     \
+           "allow")                                                            \
+    X_SIZE(pinned_low, "bytes or off", 0, 0, (uint64_t)1 << 50,                \
+           "above it idle host memory is returned; 0: what they allow")        \
+    X_SIZE(device_high, "bytes or off", 0, 0, (uint64_t)1 << 50,               \
+           "most memory of each device held; 0: 1.7 times what it has")        \
+    X_SIZE(device_low, "bytes or off", 0, 0, (uint64_t)1 << 50,                \
+           "above it idle memory of a device is returned; 0: what it has")     \
+    X_SIZE(total_high, "bytes or off", 0, 0, (uint64_t)1 << 50,                \
+           "most memory of host and devices held; 0: off")                     \
+    X_SIZE(total_low, "bytes or off", 0, 0, (uint64_t)1 << 50,                 \
+           "above it idle memory of all is returned; 0: off")                  \
     X_ENUM(                                                                    \
         pin, "auto", "auto|alloc|register",                                    \
         "cudaHostAlloc, or map, touch and cudaHostRegister (auto: the second " \

@@ -25,10 +25,10 @@
  * private. Freed, it is allocated again once these streams have completed their
  * work and its last user has released it (warm_shared_retain()).
  *
- * Limits. Private and managed buffers count toward the device's limit
- * (warm_device_set_memory_fraction()), page-locked ones toward option
- * pinned_limit. The segments are in workspace_bytes of warm_device_stats, and
- * in no figure of the pinned space.
+ * Limits. Private and managed buffers count toward the watermarks of their
+ * device, page-locked ones toward those of the host (pressure.h). The segments
+ * are in workspace_bytes of warm_device_stats, and in no figure of the pinned
+ * space.
  *
  * A private buffer is memory of its device in every other respect: it can be
  * shared with other processes (ipc.h), and warm_device_base_allocation() tells

@@ -13,6 +13,7 @@
 #include "warmpool/handle.h"
 #include "warmpool/ipc.h"
 #include "warmpool/memory.h"
+#include "warmpool/pressure.h"
 #include "warmpool/private_pool.h"
 #include "warmpool/shared.h"
 #include "warmpool/snapshot.h"

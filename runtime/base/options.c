@@ -73,10 +73,10 @@ static void *slot_of(wm_options *options, const struct option *o)
 
 static bool is_bytes(const struct option *o)
 {
-    return strcmp(o->unit, "bytes") == 0;
+    return strncmp(o->unit, "bytes", strlen("bytes")) == 0;
 }
 
-/* Whether the number may be "off" (WARM_OFF in the struct), which is 0 here. */
+/* Whether the number may be "off", WARM_OFF. */
 static bool is_switched(const struct option *o)
 {
     return strstr(o->unit, "or off") != NULL;
@@ -159,9 +159,9 @@ static warm_status bad_number(const struct option *o, const char *where,
 static warm_status set_size(wm_options *options, const struct option *o,
                             const char *where, uint64_t value, const char *text)
 {
-    if (value == WARM_OFF && is_switched(o)) {
-        value = 0;
-    } else if (value < o->min || value > o->max) {
+    bool off = value == WARM_OFF && is_switched(o);
+
+    if (!off && (value < o->min || value > o->max)) {
         return bad_number(o, where, text, "is out of range");
     }
     *(uint64_t *)slot_of(options, o) = value;
@@ -207,7 +207,7 @@ static warm_status set_from_text(wm_options *options, const struct option *o,
 
 static warm_status unknown_key(const char *key)
 {
-    char names[480] = "";
+    char names[sizeof((warm_error *)NULL)->message - 160] = "";
     wm_text out = {names, sizeof names, 0};
 
     for (int i = 0; i < OPTIONS; i++) {
@@ -354,7 +354,7 @@ size_t wm_options_text(const wm_options *options, char *text, size_t bytes)
         if (o->type == TYPE_SIZE) {
             uint64_t value = *(const uint64_t *)(const void *)field;
 
-            if (value == 0 && is_switched(o)) {
+            if (value == WARM_OFF && is_switched(o)) {
                 wm_text_put(&out, "%s:off\n", o->name);
             } else {
                 wm_text_put(&out, "%s:%" PRIu64 "\n", o->name, value);

@@ -119,6 +119,9 @@ warm_status wm_cuda_device_info(wm_driver *d, int device,
     found.compute_major = wm_cuda_compute_major(d, device);
     found.compute_minor =
         attribute(c, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0);
+    found.host_memory =
+        attribute(c, device, CU_DEVICE_ATTRIBUTE_INTEGRATED, 0) != 0 ||
+        uses_host_tables(c, device);
     found.numa_node = d->numa.simulated ? wm_driver_device_node(d, device)
                                         : node_near(c, device);
     *info = found;

@@ -28,6 +28,7 @@ warm_status wm_host_device_info(wm_driver *d, int device,
     info->free_bytes = free;
     info->compute_major = 0;
     info->compute_minor = 0;
+    info->host_memory = 0; /* it limits its devices as if they had their own */
     info->numa_node = d->numa.nodes > 1 ? wm_driver_device_node(d, device) : -1;
     return WARM_OK;
 }

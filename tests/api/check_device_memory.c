@@ -601,13 +601,10 @@ WT_TEST(test_C8_empty_cache_returns_all_that_is_idle)
 
 WT_TEST(test_C8_fraction_is_a_limit)
 {
-    double fraction = 0;
     void *pointer = &pointer;
     void *block = take(first, 3 * MIB);
 
     wt_ok(warm_free(block));
-    wt_ok(warm_device_get_memory_fraction(runtime, 0, &fraction));
-    ck_assert(fraction == 1);
     wt_limit(runtime, 16.0 * MIB);
     /* Room is made for it: what is idle goes, under the limit as elsewhere. */
     block = take(second, 15 * MIB);
@@ -616,18 +613,9 @@ WT_TEST(test_C8_fraction_is_a_limit)
     wt_fails(WARM_OUT_OF_MEMORY, try(first, 2 * MIB, &pointer));
     ck_assert_ptr_eq(pointer, &pointer);
     ck_assert_uint_eq(wt_device_stats(runtime).failures, 1);
-    wt_ok(warm_device_set_memory_fraction(runtime, 0, 1));
+    wt_ok(warm_watermarks_set_ratio(runtime, 0, 1, 1));
     wt_ok(try(first, 2 * MIB, &pointer));
     wt_free(pointer, block);
-    wt_invalid(warm_device_set_memory_fraction(runtime, 0, 0));
-    wt_invalid(warm_device_set_memory_fraction(runtime, 0, 1.01));
-    wt_invalid(warm_device_set_memory_fraction(runtime, 0, (double)NAN));
-    wt_invalid(warm_device_get_memory_fraction(runtime, 0, NULL));
-}
-
-static void collect_from(double threshold)
-{
-    wt_ok(warm_device_set_collect_threshold(runtime, 0, threshold));
 }
 
 WT_TEST(test_C8_what_is_held_above_a_limit_stays)
@@ -635,7 +623,6 @@ WT_TEST(test_C8_what_is_held_above_a_limit_stays)
     void *block = take(first, 15 * MIB), *pointer = &pointer;
     void *idle = take(first, 64 * KIB);
     uint64_t held = wt_device_stats(runtime).all.held_bytes.current;
-    double fraction = 0;
 
     wt_limit(runtime, 8 * MIB);
     ck_assert_uint_eq(wt_device_stats(runtime).all.held_bytes.current, held);
@@ -644,9 +631,7 @@ WT_TEST(test_C8_what_is_held_above_a_limit_stays)
     idle = take(first, 64 * KIB);
     wt_fails(WARM_OUT_OF_MEMORY, try(first, 4 * MIB, &pointer));
     /* However little: that is not the same as none. */
-    wt_ok(warm_device_set_memory_fraction(runtime, 0, 1e-30));
-    wt_ok(warm_device_get_memory_fraction(runtime, 0, &fraction));
-    ck_assert(fraction == 1e-30);
+    wt_ok(warm_watermarks_set_ratio(runtime, 0, 1e-30, 0));
     wt_fails(WARM_OUT_OF_MEMORY, try(first, 4 * MIB, &pointer));
     ck_assert_ptr_eq(pointer, &pointer);
     wt_free(idle, block);
@@ -657,8 +642,7 @@ WT_TEST(test_C8_old_segments_are_collected_above_a_threshold)
 {
     void *old, *later, *base, *small[5];
 
-    wt_limit(runtime, 49.0 * MIB);
-    wt_ok(warm_device_set_collect_threshold(runtime, 0, 0.5));
+    wt_ok(warm_watermarks_set(runtime, 0, 49 * MIB, 49 * MIB / 2));
     old = take(first, 10 * MIB);
     later = take(first, 12 * MIB);
     base = segment_of(later);
@@ -676,9 +660,6 @@ WT_TEST(test_C8_old_segments_are_collected_above_a_threshold)
     ck_assert_ptr_eq(segment_of(later), base);
     wt_ok(warm_free(later));
     wt_free_all(small, 5);
-    wt_invalid(warm_device_set_collect_threshold(runtime, 0, 0));
-    wt_invalid(warm_device_set_collect_threshold(runtime, 0, 1.5));
-    wt_invalid(warm_device_set_collect_threshold(runtime, 4096, 0.5));
 }
 
 /* Small requests grow by 2 MiB, for four of them, and a large segment that is
@@ -690,24 +671,24 @@ static void take_small(void *small[4])
     }
 }
 
-/* The threshold is a part of the limit whichever is set last, what threads keep
- * is idle as well, and with next to no threshold nothing stays idle. */
-WT_TEST(test_C8_threshold_is_a_part_of_the_limit)
+/* What threads cache is idle as well, and with next to no watermark nothing
+ * stays idle. */
+WT_TEST(test_C8_F7_idle_memory_goes_above_a_low_watermark)
 {
     void *small[4][4], *large;
 
-    collect_from(0.5);
-    wt_limit(runtime, 32 * MIB);
+    wt_ok(warm_watermarks_set(runtime, 0, 32 * MIB, 16 * MIB));
     wt_ok(warm_free(take(first, 14 * MIB)));
     take_small(small[0]);
     ck_assert_uint_eq(segments_now(), 2);
     take_small(small[1]);
     ck_assert_uint_eq(segments_now(), 2);
-    wt_limit(runtime, 100 * MIB);
+    wt_ok(warm_watermarks_set(runtime, 0, 100 * MIB, 50 * MIB));
     wt_ok(warm_free(take(first, 14 * MIB)));
     take_small(small[2]);
     ck_assert_uint_eq(segments_now(), 4);
-    collect_from(1e-30);
+    wt_ok(warm_watermarks_set(runtime, 0, 0, 1)); /* collects at once */
+    ck_assert_uint_eq(segments_now(), 3);
     take_small(small[3]);
     ck_assert_uint_eq(segments_now(), 4);
     for (int i = 0; i < 4; i++) {
@@ -715,8 +696,8 @@ WT_TEST(test_C8_threshold_is_a_part_of_the_limit)
     }
     large = take(first, 3 * MIB);
     ck_assert_uint_eq(segments_now(), 4);
-    /* 1: nothing is collected. */
-    collect_from(1);
+    /* 0: nothing is collected. */
+    wt_ok(warm_watermarks_set(runtime, 0, 0, 0));
     wt_ok(warm_free(take(first, 80 * MIB)));
     take_small(small[0]);
     ck_assert_uint_eq(segments_now(), 6);

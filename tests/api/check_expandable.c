@@ -421,8 +421,7 @@ WT_TEST(test_C8_what_is_idle_goes_above_a_threshold)
     block[1] = take(second, 4 * MIB);
     ck_assert_uint_eq(held_now(), 56 * MIB);
     wt_ok(warm_stream_synchronize(runtime, first));
-    wt_ok(warm_device_set_collect_threshold(
-        runtime, 0, 60.0 * MIB / (double)device.total_bytes));
+    wt_ok(warm_watermarks_set(runtime, 0, 0, 60 * MIB));
     block[3] = take(second, 4 * MIB);
     ck_assert_uint_eq(held_now(), 60 * MIB);
     wt_ok(warm_free(block[3]));
@@ -449,7 +448,7 @@ WT_TEST(test_C2_C8_the_limit_is_of_what_is_committed)
     wt_says("limit 16.0 MiB");
     check();
     /* The place that was looked at is there still. */
-    wt_ok(warm_device_set_memory_fraction(runtime, 0, 1));
+    wt_ok(warm_watermarks_set(runtime, 0, 0, 0));
     pointer = take(first, 2 * MIB);
     ck_assert_ptr_eq(pointer, block + 16 * MIB);
     wt_free(pointer, block);

@@ -396,7 +396,7 @@ WT_TEST(test_B11_B15_idle_segments_of_all_nodes_go_back)
 /* Space for two requests of 3 MiB. */
 static void limit(void)
 {
-    warm_options options = {.pinned_limit = 6 * MIB};
+    warm_options options = {.pinned_high = 6 * MIB, .pinned_low = WARM_OFF};
 
     teardown();
     begin(&options);

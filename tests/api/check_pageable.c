@@ -208,7 +208,7 @@ WT_TEST(test_B18_page_locked_again_once_memory_has_gone_back)
 
 WT_TEST(test_B18_limit_is_a_reason_too)
 {
-    warm_options options = {.pinned_limit = 4 * MIB};
+    warm_options options = {.pinned_high = 4 * MIB};
     void *locked, *pageable;
 
     teardown();
@@ -224,7 +224,7 @@ WT_TEST(test_B18_limit_is_a_reason_too)
 /* It is ours, and costs nothing to ask about: nobody is left alone for it. */
 WT_TEST(test_B18_limit_with_room_again_is_seen_at_once)
 {
-    warm_options options = {.pinned_limit = 8 * MIB};
+    warm_options options = {.pinned_high = 8 * MIB};
     void *first, *second, *block;
 
     teardown();
@@ -241,7 +241,7 @@ WT_TEST(test_B18_limit_with_room_again_is_seen_at_once)
 
 WT_TEST(test_B15_B18_full_node_is_a_reason_too)
 {
-    warm_options options = {.pinned_limit = 4 * MIB, .numa_nodes = 2};
+    warm_options options = {.pinned_high = 4 * MIB, .numa_nodes = 2};
     void *locked = NULL, *pageable = NULL;
 
     teardown();

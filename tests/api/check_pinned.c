@@ -158,7 +158,7 @@ WT_TEST(test_G6_null_arguments_are_named)
 
 WT_TEST(test_B12_G6_capture_mode_that_fails_does_not_hide_the_reason)
 {
-    warm_runtime *r = wt_runtime_with(.pinned_limit = 1 << 20);
+    warm_runtime *r = wt_runtime_with(.pinned_high = 1 << 20);
     warm_error error = WARM_INIT(warm_error);
     void *pointer = NULL;
 

@@ -323,7 +323,7 @@ WT_TEST(test_E1_current_stream_is_that_of_the_runtime)
 
 WT_TEST(test_E4_B18_graphs_get_no_pageable_memory)
 {
-    warm_runtime *small = wt_runtime_with(.pinned_limit = MIB);
+    warm_runtime *small = wt_runtime_with(.pinned_high = MIB);
     warm_private_pool pool = {0};
     void *block = NULL;
 
@@ -476,7 +476,7 @@ static int change_pools(void *context, size_t bytes)
 WT_TEST(test_E3_request_of_a_pool_that_goes_meanwhile)
 {
     struct change c = {
-        .runtime = wt_runtime_with(.segment = 64 * KIB, .pinned_limit = MIB)};
+        .runtime = wt_runtime_with(.segment = 64 * KIB, .pinned_high = MIB)};
     warm_private_pool_info info = WARM_INIT(warm_private_pool_info);
     warm_space_stats stats;
     void *block;
@@ -934,7 +934,7 @@ WT_TEST(test_E8_C1_user_pool_is_shared_by_streams)
 WT_TEST(test_E8_B12_pool_gets_what_others_have_idle)
 {
     warm_runtime *limited =
-        wt_runtime_with(.segment = 2 * MIB, .pinned_limit = 8 * MIB);
+        wt_runtime_with(.segment = 2 * MIB, .pinned_high = 8 * MIB);
     warm_private_pool pool = {0};
     void *block = wt_pinned(limited, 6 * MIB);
 

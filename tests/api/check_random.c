@@ -476,7 +476,7 @@ WT_LOOP_TEST(test_C10_G6_any_call_with_any_arguments, 8)
 {
     warm_options options = {.size = sizeof options,
                             .device = wt_on_host() ? "host" : "cuda",
-                            .pinned_limit = (uint64_t)16 << 20,
+                            .pinned_high = (uint64_t)16 << 20,
                             .log = "none"};
     struct walk w = {.random = wt_seed() + (uint64_t)_i,
                      .wary = strcmp(wt_backend(), "gpu") == 0,

@@ -653,7 +653,7 @@ WT_TEST(test_F1_B11_shared_buffers_count_toward_the_limit_of_pinned_memory)
 {
     void *pinned, *buffer, *refused = NULL;
 
-    begin((warm_options){.pinned_limit = 24 * MIB, .segment = MIB});
+    begin((warm_options){.pinned_high = 24 * MIB, .segment = MIB});
     buffer = share(5000);
     pinned = wt_pinned(runtime, 12 * MIB);
     wt_fails(
@@ -733,7 +733,7 @@ WT_TEST(test_F2_G6_a_log_function_allocates_while_room_is_made)
 {
     void *buffer = NULL;
 
-    begin((warm_options){.pinned_limit = 24 * MIB, .segment = MIB});
+    begin((warm_options){.pinned_high = 24 * MIB, .segment = MIB});
     wt_ok(warm_free(wt_pinned(runtime, 18 * MIB)));
     status_in_log = WARM_INTERNAL;
     warm_log_set(allocate_in_log, NULL);

@@ -95,7 +95,7 @@ static warm_stream own, stream, other;
 static void begin(const struct space *which, uint64_t limit)
 {
     space = which;
-    runtime = wt_runtime_with(.pinned_limit = limit);
+    runtime = wt_runtime_with(.pinned_high = limit, .pinned_low = WARM_OFF);
     own = wt_stream(runtime, 0);
     stream = wt_stream(runtime, 0);
     other = wt_stream(runtime, 0);
@@ -1091,7 +1091,7 @@ static int ask_other(void *context, size_t bytes)
 WT_TEST(test_B12_G2_callback_may_allocate_from_another_runtime)
 {
     struct hoard inner = {.calls = 0};
-    struct hoard outer = {.block = wt_runtime_with(.pinned_limit = 32 << 20)};
+    struct hoard outer = {.block = wt_runtime_with(.pinned_high = 32 << 20)};
     void *pointer = NULL;
 
     wt_ok(warm_memory_callback_add(runtime, ask_other, &outer));

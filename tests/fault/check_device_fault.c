@@ -106,7 +106,7 @@ static void play(void)
     }
     f.safe = NULL; /* what the driver has had back may be anybody's */
     (void)good(warm_device_trim(f.runtime, 0, 4 * MIB, NULL));
-    (void)good(warm_device_set_memory_fraction(f.runtime, 0, 0.5));
+    (void)good(warm_watermarks_set_ratio(f.runtime, 0, 0.5, 0.4));
     (void)good(warm_device_empty_cache(f.runtime, 0, NULL));
 }
 

@@ -28,11 +28,9 @@ static void set_limits(bool limited)
 {
     model.limited = limited;
     for (int d = 0; d < model.devices; d++) {
-        double part = limited ? (double)(1 + model_pick(64)) / 4096 : 1;
+        double part = limited ? (double)(1 + model_pick(64)) / 4096 : 0;
 
-        wt_ok(warm_device_set_memory_fraction(model.runtime, d, part));
-        wt_ok(warm_device_set_collect_threshold(model.runtime, d,
-                                                limited ? 0.5 : 1));
+        wt_ok(warm_watermarks_set_ratio(model.runtime, d, part, part / 2));
     }
 }
 

@@ -146,7 +146,7 @@ static void begin(int i)
     s.runtime =
         wt_runtime_with(.segment = 1 * MIB, .pin_chunk = 4 * MIB,
                         .pin = cases[i].pin, .background = cases[i].background,
-                        .pinned_limit = cases[i].limit,
+                        .pinned_high = cases[i].limit,
                         .reserve_bytes = cases[i].reserve,
                         .decay_ms = cases[i].decay_ms,
                         .numa_nodes = cases[i].nodes,

@@ -526,7 +526,7 @@ static void record_all_sorts(const char *path)
     warm_options options = {.size = sizeof options,
                             .trace = path,
                             .host_devices = 2,
-                            .pinned_limit = 32 << 20};
+                            .pinned_high = 32 << 20};
     warm_runtime *runtime = wt_runtime(&options);
     warm_stream stream[3] = {NULL};
     warm_private_pool pool[2] = {{0}};
@@ -581,7 +581,7 @@ WT_LOOP_TEST(test_G8_memory_of_all_sorts_is_played,
     find_program("bench", file, sizeof file);
     snprintf(file, sizeof file, "%s.sorts", folder);
     snprintf(again, sizeof again, "%s.sorts-again", folder);
-    snprintf(conf, sizeof conf, "conf=pinned_limit:32M,trace:%s", again);
+    snprintf(conf, sizeof conf, "conf=pinned_high:32M,trace:%s", again);
     snprintf(subject, sizeof subject, "%s", sorted[_i].subject);
     record_all_sorts(file);
     run_program((char *[])WORDS(replay, file, subject, conf), played,

@@ -1335,8 +1335,7 @@ WT_TEST(test_A10_C8_workspaces_count_below_the_limit)
     void *block = NULL;
 
     wt_ok(warm_device_get_info(runtime, 0, &info));
-    wt_ok(warm_device_set_memory_fraction(
-        runtime, 0, (LIMIT + 0.5) / (double)info.total_bytes));
+    wt_limit(runtime, LIMIT);
     ck_assert_ptr_nonnull(lease_to(light, a, &lease));
     wt_fails(WARM_OUT_OF_MEMORY,
              warm_device_alloc(runtime, 0, a, LIMIT, &block));

@@ -240,7 +240,7 @@ WT_TEST(test_B12_large_region_serves_small_requests_before_an_error)
 {
     void *large;
 
-    begin(&(warm_options){.magazines = "off", .pinned_limit = 96 * MIB});
+    begin(&(warm_options){.magazines = "off", .pinned_high = 96 * MIB});
     wt_ok(warm_free(take(96 * MIB)));
     large = take(90 * MIB);
     fill(5 * MIB);

@@ -500,7 +500,7 @@ WT_LOOP_TEST(test_C2_C8_what_siblings_have_idle_goes_back_before_it_is_refused,
     other_leaves(20 * MIB, 12 * MIB, false);
     wt_ok(warm_stream_synchronize(runtime, its));
     if (_i == 1) {
-        wt_ok(warm_device_set_memory_fraction(runtime, 0, 0.75));
+        wt_ok(warm_watermarks_set_ratio(runtime, 0, 0.75, 0));
     }
     block = take(mine, 42 * MIB);
     ck_assert_uint_eq(wm_arena_held(arena(1)), 0);
@@ -538,9 +538,7 @@ WT_TEST(test_C8_those_of_all_siblings_idle_longest_go_first)
     held = wm_arena_held(arena(0));
     ck_assert_uint_eq(wm_arena_held(arena(1)), bytes);
     threshold = held + bytes + bytes / 2;
-    wt_ok(warm_device_get_info(runtime, 0, &device));
-    wt_ok(warm_device_set_collect_threshold(
-        runtime, 0, (double)threshold / (double)device.total_bytes));
+    wt_ok(warm_watermarks_set(runtime, 0, 0, threshold));
     block = take(third, 20 * MIB);
     ck_assert_uint_eq(wm_arena_held(arena(1)), 0);
     ck_assert_uint_eq(wm_arena_held(arena(0)), held + bytes);

@@ -574,7 +574,7 @@ WT_TEST(test_no_request_fails_for_what_others_keep)
     runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options),
                                          .device = "host",
                                          .segment = TIGHT,
-                                         .pinned_limit = TIGHT});
+                                         .pinned_high = TIGHT});
     wt_threads(TIGHT_THREADS, squeeze, &refused);
     ck_assert_uint_eq(refused, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);

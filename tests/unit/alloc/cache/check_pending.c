@@ -620,7 +620,7 @@ WT_LOOP_TEST(test_B25_a_miss_finds_what_an_idle_thread_batched, 2)
     struct idler idler;
     void *block = NULL;
 
-    reopen((warm_options){.segment = ALL, .pinned_limit = _i == 0 ? ALL : 0});
+    reopen((warm_options){.segment = ALL, .pinned_high = _i == 0 ? ALL : 0});
     idle_begin(&idler, 3);
     ck_assert_uint_eq(wm_pending_blocks(timelines()), 3);
     wt_ok(warm_pinned_alloc(runtime, ALL, &block));
@@ -745,7 +745,7 @@ WT_TEST(test_a_miss_that_fills_a_batch_asks_nobody_else)
     reopen((warm_options){.batch_count = FULL,
                           .batch_bytes = 64 << 20,
                           .segment = (FULL + OTHERS) * RUN,
-                          .pinned_limit = (FULL + OTHERS) * RUN});
+                          .pinned_high = (FULL + OTHERS) * RUN});
     other = stream_beside();
     wt_ok(warm_pinned_empty_cache(runtime, NULL));
     for (int i = 0; i < FULL + OTHERS; i++) {

@@ -341,7 +341,7 @@ WT_TEST(test_B12_limit_counts_what_all_siblings_hold)
     void *block;
 
     begin((warm_options){
-        .arenas = 4, .segment = 4 * MIB, .pinned_limit = 8 * MIB});
+        .arenas = 4, .segment = 4 * MIB, .pinned_high = 8 * MIB});
     wt_ok(warm_free(take(SIZE)));
     wt_ok(warm_free(take(MIB)));
     ck_assert_uint_gt(wt_pinned_stats(runtime).cached_bytes, 0);
@@ -443,7 +443,7 @@ static void give_back_some(void *argument, unsigned index)
 WT_LOOP_TEST(test_sets_give_back_blocks_of_several_arenas, 3)
 {
     begin((warm_options){
-        .arenas = 2, .segment = 8 * MIB, .pinned_limit = 8 * MIB});
+        .arenas = 2, .segment = 8 * MIB, .pinned_high = 8 * MIB});
     for (int i = 0; i < MANY; i++) {
         back.given[i] = take(i % 2 ? 9000 : SIZE);
     }

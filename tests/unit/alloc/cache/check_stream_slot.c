@@ -274,10 +274,7 @@ WT_TEST(test_C1_streams_without_a_slot_seldom_take_one_over)
 /* The device is full: what lies in the magazine is all there is. */
 static void limit(double bytes)
 {
-    size_t free = 0, total = 0;
-
-    wt_ok(wm_driver_device_memory(runtime->driver, 0, &free, &total));
-    wt_ok(warm_device_set_memory_fraction(runtime, 0, bytes / (double)total));
+    wt_limit(runtime, bytes);
 }
 
 WT_LOOP_TEST(test_C1_C2_others_get_it_once_the_stream_has_passed, 2)

@@ -92,11 +92,7 @@ static warm_status refuse_beside(void)
 
 static void limit_to(size_t bytes)
 {
-    warm_device_info device = {.size = sizeof device};
-
-    wt_ok(warm_device_get_info(runtime, 0, &device));
-    wt_ok(warm_device_set_memory_fraction(
-        runtime, 0, (double)bytes / (double)device.total_bytes));
+    wt_limit(runtime, (double)bytes);
 }
 
 /* ---- growth ---------------------------------------------------------------

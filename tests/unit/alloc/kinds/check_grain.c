@@ -82,8 +82,7 @@ WT_LOOP_TEST(test_C8_fraction_is_exact_at_its_edge, 5)
     void *block[MOST] = {NULL};
     size_t count = 0;
 
-    wt_ok(warm_device_set_memory_fraction(
-        runtime, 0, ((double)row[_i].limit + 0.5) / (double)total));
+    wt_limit(runtime, (double)row[_i].limit);
     while (count < MOST && warm_device_alloc(runtime, 0, stream, 2 * MIB,
                                              &block[count]) == WARM_OK) {
         count++;
@@ -105,8 +104,7 @@ WT_TEST(test_C8_A12_refusal_tells_of_workspaces_below_the_limit)
     void *block = NULL;
     uint64_t vacated;
 
-    wt_ok(warm_device_set_memory_fraction(
-        runtime, 0, ((double)(10 * MIB) + 0.5) / (double)total));
+    wt_limit(runtime, 10.0 * MIB);
     ck_assert(wm_device_space_claim(runtime, 0, 4 * MIB));
     wt_fails(WARM_OUT_OF_MEMORY,
              warm_device_alloc(runtime, 0, stream, 8 * MIB, &block));

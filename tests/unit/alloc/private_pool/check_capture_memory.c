@@ -28,7 +28,7 @@ static void setup_with(warm_options *options)
 
 static void setup(void)
 {
-    setup_with(&(warm_options){.pinned_limit = 16 * MIB});
+    setup_with(&(warm_options){.pinned_high = 16 * MIB});
 }
 
 static void setup_expandable(void)

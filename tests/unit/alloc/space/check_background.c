@@ -18,6 +18,9 @@ static void begin(warm_options *options)
     options->background = "on";
     runtime = wt_memory_begin(options);
     background = &wt_memory_space()->background;
+    /* It does not look at the machine's pressure, which would wake it. */
+    atomic_store_explicit(&wt_memory_space()->pressure.pause_ns, UINT64_MAX,
+                          memory_order_relaxed);
 }
 
 /* Under the lock: before the thread sleeps it stores WM_SLEEP_LONG for a
@@ -313,7 +316,7 @@ WT_TEST(test_reserve_that_cannot_be_had_is_given_up_for_a_while)
 
     begin(&(warm_options){.segment = 4 * MIB,
                           .reserve_bytes = 16 * MIB,
-                          .pinned_limit = 16 * MIB});
+                          .pinned_high = 16 * MIB});
     await_reserve(16 * MIB);
     block = wt_memory_take(8 * MIB);
     step();

@@ -145,7 +145,7 @@ WT_TEST(test_request_that_waited_in_vain_grows_by_itself)
 WT_TEST(test_B12_limit_that_a_failing_growth_reserves_is_waited_for)
 {
     (void)wt_memory_begin(
-        &(warm_options){.segment = 1 * MIB, .pinned_limit = 32 * MIB});
+        &(warm_options){.segment = 1 * MIB, .pinned_high = 32 * MIB});
     wt_set(&wt_memory.breaks, true);
     play_both(20 * MIB, 24 * MIB);
     wt_fails(WARM_OUT_OF_MEMORY, act.status[0]);
@@ -160,7 +160,7 @@ WT_TEST(test_B12_limit_that_a_failing_growth_reserves_is_waited_for)
 WT_TEST(test_limit_holds_while_two_grow)
 {
     (void)wt_memory_begin(
-        &(warm_options){.segment = 1 * MIB, .pinned_limit = 32 * MIB});
+        &(warm_options){.segment = 1 * MIB, .pinned_high = 32 * MIB});
     play_both(20 * MIB, 24 * MIB);
     wt_ok(act.status[0]);
     wt_fails(WARM_OUT_OF_MEMORY, act.status[1]);
@@ -235,7 +235,7 @@ WT_TEST(test_B12_room_that_was_left_meanwhile_is_worth_another_try)
     void *pointer[2] = {NULL, NULL};
 
     (void)wt_memory_begin(
-        &(warm_options){.segment = 1 * MIB, .pinned_limit = 32 * MIB});
+        &(warm_options){.segment = 1 * MIB, .pinned_high = 32 * MIB});
     wt_ok(warm_pinned_prewarm(wt_memory.runtime, 1 * MIB, 0, 0));
     wt_memory.ops.pinned_free = keep_segment;
     wt_memory.refusing = 26 * MIB;
@@ -466,7 +466,7 @@ WT_TEST(test_B12_what_the_limit_leaves_is_refused_once)
     void *pointer = NULL;
 
     (void)wt_memory_begin(
-        &(warm_options){.segment = 64 * MIB, .pinned_limit = 4 * MIB});
+        &(warm_options){.segment = 64 * MIB, .pinned_high = 4 * MIB});
     wt_memory.refusing = 3 * MIB;
     wt_ok(warm_pinned_alloc(wt_memory.runtime, 5000, &pointer));
     ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 2); /* 4, 2 MiB */
@@ -496,7 +496,7 @@ WT_TEST(test_region_is_cut_to_fit_under_the_limit)
     void *first = NULL, *second = NULL;
 
     (void)wt_memory_begin(
-        &(warm_options){.segment = 4 * MIB, .pinned_limit = 5 * MIB});
+        &(warm_options){.segment = 4 * MIB, .pinned_high = 5 * MIB});
     wt_ok(warm_pinned_alloc(wt_memory.runtime, 3 * MIB, &first));
     wt_ok(warm_pinned_alloc(wt_memory.runtime, MIB * 3 / 4, &second));
     ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 1);
@@ -550,7 +550,7 @@ WT_LOOP_TEST(test_B12_limit_is_exact_at_its_edge, 2 * EDGES)
     taken_count = 0;
     memset(taken, 0, sizeof taken);
     (void)wt_memory_begin(&(warm_options){
-        .segment = 3 * MIB, .pinned_limit = limit, .arenas = threads});
+        .segment = 3 * MIB, .pinned_high = limit, .arenas = threads});
     wt_threads(threads, take_all, NULL);
     ck_assert_uint_eq(taken_count, blocks);
     ck_assert_uint_ge(wt_memory_stats().held_bytes.peak, blocks * EDGE_BLOCK);
@@ -565,7 +565,7 @@ WT_LOOP_TEST(test_B12_limit_is_exact_at_its_edge, 2 * EDGES)
 /* A prewarm may reach the limit, in one region. */
 WT_TEST(test_B12_B17_memory_ahead_comes_up_to_the_limit)
 {
-    (void)wt_memory_begin(&(warm_options){.pinned_limit = 6 * MIB});
+    (void)wt_memory_begin(&(warm_options){.pinned_high = 6 * MIB});
     wt_ok(warm_pinned_prewarm(wt_memory.runtime, 6 * MIB, 0, 0));
     ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 1);
     ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 6 * MIB);
@@ -578,7 +578,7 @@ WT_TEST(test_B12_last_region_is_what_the_limit_leaves)
     void *first, *second;
 
     (void)wt_memory_begin(&(warm_options){
-        .segment = 4 * MIB, .pinned_limit = 7 * MIB + 3 * WM_PAGE});
+        .segment = 4 * MIB, .pinned_high = 7 * MIB + 3 * WM_PAGE});
     first = wt_memory_take(4 * MIB);
     second = wt_memory_take(MIB);
     ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 2);

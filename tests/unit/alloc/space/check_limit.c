@@ -90,7 +90,7 @@ static void stay(caller *a, caller *b)
 
 static void begin(uint64_t wait_ms)
 {
-    runtime = wt_runtime_with(.pinned_limit = 16 * MIB, .segment = MIB,
+    runtime = wt_runtime_with(.pinned_high = 16 * MIB, .segment = MIB,
                               .limit_wait_ms = wait_ms);
     stream = wt_stream(runtime, 0);
 }
@@ -377,7 +377,7 @@ static void use(void *argument, unsigned index)
 
 static void play(uint64_t wait_ms, _Atomic unsigned *failed)
 {
-    runtime = wt_runtime_with(.pinned_limit = 80 * MIB, .segment = MIB,
+    runtime = wt_runtime_with(.pinned_high = 80 * MIB, .segment = MIB,
                               .limit_wait_ms = wait_ms);
     stream = wt_stream(runtime, 0);
     wt_threads(THREADS, use, failed);

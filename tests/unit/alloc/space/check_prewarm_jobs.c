@@ -136,7 +136,7 @@ WT_TEST(test_B17_what_is_taken_meanwhile_is_made_up_for_once)
 
 WT_TEST(test_prewarm_that_gets_a_part_says_so_and_keeps_it)
 {
-    begin(&(warm_options){.pin_chunk = 16 * MIB, .pinned_limit = 50 * MIB});
+    begin(&(warm_options){.pin_chunk = 16 * MIB, .pinned_high = 50 * MIB});
     wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_prewarm(runtime, 100 * MIB, 0, 0));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "limit"));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(),
@@ -243,7 +243,7 @@ WT_TEST(test_failure_in_the_background_is_told_once_by_wait)
 {
     uint64_t done = 0, wanted = 0;
 
-    begin(&(warm_options){.pin_chunk = 8 * MIB, .pinned_limit = 24 * MIB});
+    begin(&(warm_options){.pin_chunk = 8 * MIB, .pinned_high = 24 * MIB});
     wt_ok(warm_pinned_prewarm(runtime, 32 * MIB, 0, WARM_PREWARM_BACKGROUND));
     wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_prewarm_wait(runtime));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "24.0 MiB idle"));
@@ -269,7 +269,7 @@ static void await_no_job(void)
 
 WT_TEST(test_first_of_two_failures_is_told)
 {
-    begin(&(warm_options){.pin_chunk = 8 * MIB, .pinned_limit = 24 * MIB});
+    begin(&(warm_options){.pin_chunk = 8 * MIB, .pinned_high = 24 * MIB});
     wt_memory.refusing = 1;
     wt_ok(warm_pinned_prewarm(runtime, 8 * MIB, 0, WARM_PREWARM_BACKGROUND));
     await_no_job();
@@ -401,12 +401,12 @@ WT_TEST(test_B9_reserve_above_the_limit_is_a_bad_option)
     warm_options options = {.size = sizeof options,
                             .device = "host",
                             .reserve_bytes = 64 * MIB,
-                            .pinned_limit = 32 * MIB};
+                            .pinned_high = 32 * MIB};
     warm_runtime *none = NULL;
 
     wt_fails(WARM_INVALID_OPTION, warm_runtime_create(&options, &none));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "64.0 MiB"));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "pinned_limit"));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "pinned_high"));
     ck_assert_ptr_null(none);
 }
 

@@ -112,7 +112,7 @@ static void second_allocates(void)
 /* A request waits for a segment that a trim is returning. */
 WT_TEST(test_B12_segment_that_another_thread_gives_back_is_room)
 {
-    begin(&(warm_options){.pinned_limit = 32 * MIB});
+    begin(&(warm_options){.pinned_high = 32 * MIB});
     wt_ok(warm_free(wt_memory_take(20 * MIB)));
     play_both(first_trims, second_allocates);
     ck_assert_uint_eq(wt_memory_stats().failures, 0);
@@ -124,7 +124,7 @@ WT_TEST(test_B12_segment_that_another_thread_gives_back_is_room)
 /* As above, but another request returns the segment. */
 WT_TEST(test_B12_segment_that_another_request_gives_back_is_room)
 {
-    begin(&(warm_options){.pinned_limit = 48 * MIB});
+    begin(&(warm_options){.pinned_high = 48 * MIB});
     wt_ok(warm_free(wt_memory_take(20 * MIB)));
     wt_ok(warm_free(wt_memory_take(22 * MIB)));
     play_both(first_grows, second_allocates);
@@ -186,7 +186,7 @@ WT_TEST(test_B7_threads_capture_mode_is_as_before)
     warm_stream stream = NULL;
     void *block, *pointer = NULL;
 
-    begin(&(warm_options){.pinned_limit = 32 * MIB});
+    begin(&(warm_options){.pinned_high = 32 * MIB});
     wt_ok(warm_stream_create(runtime, 0, &stream));
     block = wt_memory_take(20 * MIB);
     ck_assert(mode_is_back());
@@ -248,7 +248,7 @@ WT_TEST(test_B12_cancelled_thread_finishes_its_call)
     pthread_t thread;
     void *result = NULL;
 
-    begin(&(warm_options){.pinned_limit = 32 * MIB});
+    begin(&(warm_options){.pinned_high = 32 * MIB});
     wt_ok(warm_memory_callback_add(runtime, be_cancelled, NULL));
     ck_assert_int_eq(pthread_create(&thread, NULL, allocate_cancelled, NULL),
                      0);
@@ -388,7 +388,7 @@ WT_TEST(test_B12_long_reason_does_not_hide_the_figures)
     const char *message = warm_last_error_message();
     void *pointer = NULL;
 
-    begin(NULL);
+    begin(&(warm_options){.pinned_high = WARM_OFF});
     real = wt_memory_space()->traits;
     wt_memory_space()->traits = &talkative;
     wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(runtime, 3000, &pointer));

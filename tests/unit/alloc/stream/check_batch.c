@@ -427,7 +427,7 @@ WT_TEST(test_B12_an_allocation_takes_from_the_open_batch)
 {
     void *block = NULL;
 
-    reopen(.pinned_limit = 8 << 20);
+    reopen(.pinned_high = 8 << 20);
     wt_ok(warm_pinned_alloc(runtime, 8 << 20, &block));
     wt_free_used(block, stream);
     block = NULL;

@@ -44,7 +44,7 @@ WT_TEST(test_G4_B12_a_number_may_be_off)
     wt_ok(wm_options_resolve(&given, NULL, &o));
     ck_assert_uint_eq(o.limit_wait_ms, 100);
     wt_ok(wm_options_resolve(&given, "limit_wait_ms:off", &o));
-    ck_assert_uint_eq(o.limit_wait_ms, 0);
+    ck_assert_uint_eq(o.limit_wait_ms, WARM_OFF);
     (void)wm_options_text(&o, text, sizeof text);
     ck_assert_ptr_nonnull(strstr(text, "limit_wait_ms:off\n"));
     given.limit_wait_ms = 7;
@@ -52,7 +52,7 @@ WT_TEST(test_G4_B12_a_number_may_be_off)
     ck_assert_uint_eq(o.limit_wait_ms, 7);
     given.limit_wait_ms = WARM_OFF;
     wt_ok(wm_options_resolve(&given, "limit_wait_ms:60000", &o));
-    ck_assert_uint_eq(o.limit_wait_ms, 0);
+    ck_assert_uint_eq(o.limit_wait_ms, WARM_OFF);
     given.limit_wait_ms = 60001;
     wt_fails(WARM_INVALID_OPTION, wm_options_resolve(&given, NULL, &o));
     given = (warm_options){.size = sizeof given, .segment = WARM_OFF};
@@ -119,7 +119,7 @@ static const char *const too_large[] = {
     "segment:18014398509481984K",
     "segment:18014398509482048K", /* as well */
     "segment:99999999999999999999999999999999T",
-    "pinned_limit:18446744073709551615",
+    "pinned_high:18446744073709551615",
 };
 
 /* Each is the same as "device:host,host_devices:3,cudart:/a b:c". */

@@ -422,7 +422,7 @@ WT_TEST(test_G8_private_pools_are_recorded_and_their_end)
 WT_TEST(test_G8_pageable_memory_is_recorded_as_such)
 {
     warm_options options = {
-        .size = sizeof options, .trace = path, .pinned_limit = 4 << 20};
+        .size = sizeof options, .trace = path, .pinned_high = 4 << 20};
     warm_runtime *runtime = wt_runtime(&options);
     void *block[2];
     bench_trace *t;
@@ -973,7 +973,7 @@ WT_TEST(test_G4_a_refused_runtime_leaves_the_file_as_it_was)
     warm_options options = {.size = sizeof options,
                             .trace = path,
                             .device = "host",
-                            .pinned_limit = 1 << 20,
+                            .pinned_high = 1 << 20,
                             .reserve_bytes = 1 << 30};
     warm_runtime *runtime = NULL;
     bench_trace *t;

@@ -1168,6 +1168,63 @@ static void count_locking(void *context, warm_log_level level, const char *line)
                strstr(line, "pin:register page-locks nothing") != NULL;
 }
 
+static uint64_t held_of(warm_runtime *runtime, int memory)
+{
+    warm_memory_totals totals = WARM_INIT(warm_memory_totals);
+
+    wt_ok(warm_memory_get_totals(runtime, memory, &totals));
+    return totals.held_bytes;
+}
+
+/* One budget for both, in which nothing counts twice. */
+WT_LOOP_TEST(test_F7_F12_memory_of_a_device_that_is_the_hosts_counts_once, 2)
+{
+    warm_options options = {.size = sizeof options,
+                            .device = "cuda",
+                            .cudart = standin.cudart,
+                            .segment = 2 << 20,
+                            .limit_wait_ms = 1,
+                            .expandable_segments = _i == 0 ? "off" : "on"};
+    warm_device_info info = WARM_INIT(warm_device_info);
+    warm_watermarks marks = WARM_INIT(warm_watermarks);
+    warm_runtime *runtime = NULL;
+    warm_stream stream;
+    void *block, *pinned, *refused = NULL;
+    int device = 1;
+
+    standin.standin_devices(2);
+    standin.standin_host_tables(1);
+    wt_ok(warm_runtime_create(&options, &runtime));
+    wt_ok(warm_device_get_info(runtime, device, &info));
+    ck_assert_uint_eq(info.host_memory, 1);
+    wt_ok(warm_watermarks_get(runtime, WARM_MEMORY_OF_HOST, &marks));
+    ck_assert(marks.low_ratio == 1.4);
+    stream = wt_stream(runtime, device);
+    wt_ok(warm_watermarks_set(runtime, device, 32 << 20, 0));
+    pinned = wt_pinned(runtime, 12 << 20);
+    wt_ok(warm_device_alloc(runtime, device, stream, 16 << 20, &block));
+    ck_assert_uint_eq(held_of(runtime, device), 28 << 20);
+    ck_assert_uint_eq(held_of(runtime, WARM_MEMORY_OF_HOST), 28 << 20);
+    ck_assert_uint_eq(held_of(runtime, WARM_MEMORY_OF_ALL), 28 << 20);
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_device_alloc(runtime, device, stream, 8 << 20, &refused));
+    wt_says("limit of pinned memory");
+    /* What is idle of either makes room for the other. */
+    wt_ok(warm_free(pinned));
+    wt_ok(warm_device_alloc(runtime, device, stream, 8 << 20, &refused));
+    ck_assert_uint_eq(held_of(runtime, WARM_MEMORY_OF_HOST), 24 << 20);
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(refused));
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    pinned = wt_pinned(runtime, 30 << 20);
+    ck_assert_uint_le(held_of(runtime, WARM_MEMORY_OF_HOST), 32 << 20);
+    wt_ok(warm_free(pinned));
+    wt_ok(warm_trim(runtime, 0, NULL));
+    ck_assert_uint_eq(held_of(runtime, WARM_MEMORY_OF_ALL), 0);
+    wt_stream_end(runtime, stream);
+    wt_runtime_end(runtime);
+}
+
 /* GH200 and GB200 have several nodes: one device that reads through the host's
  * page tables is enough. */
 WT_TEST(test_B9_what_page_locks_nothing_is_the_programs_choice_only)

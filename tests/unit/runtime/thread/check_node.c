@@ -185,7 +185,7 @@ WT_TEST(test_B15_node_that_had_memory_again_is_asked_as_at_first)
 
 static void set_limit(size_t bytes)
 {
-    atomic_store_explicit(&runtime->pinned->space.limit_bytes, bytes,
+    atomic_store_explicit(&runtime->pinned->space.marks.high, bytes,
                           memory_order_relaxed);
 }
 

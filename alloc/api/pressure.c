@@ -1,0 +1,337 @@
+/* pressure.c: the public functions of watermarks and totals (pressure.h). */
+#include "warmpool/pressure.h"
+
+#include "alloc/kinds/device_space.h"
+#include "alloc/kinds/pinned.h"
+#include "alloc/space/space.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/sized.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- which memory -------------------------------------------------------- */
+
+static wm_space *host_space(warm_runtime *runtime)
+{
+    return &runtime->pinned->space;
+}
+
+static warm_status check_memory(warm_runtime *runtime, int memory)
+{
+    if (memory == WARM_MEMORY_OF_HOST || memory == WARM_MEMORY_OF_ALL) {
+        return wm_runtime_check(runtime);
+    }
+    return wm_runtime_check_device(runtime, memory);
+}
+
+/* The space whose memory it is, or for all memory the poller. */
+static wm_space *owner_of(warm_runtime *runtime, int memory)
+{
+    return memory < 0 ? host_space(runtime)
+                      : runtime->device_spaces[memory].space.limiter;
+}
+
+static wm_watermarks *marks_of(warm_runtime *runtime, int memory)
+{
+    wm_space *owner = owner_of(runtime, memory);
+
+    return memory == WARM_MEMORY_OF_ALL ? &owner->whole.marks : &owner->marks;
+}
+
+static warm_status recommend_device(warm_runtime *runtime, int device,
+                                    uint64_t *bytes)
+{
+    warm_device_info info = {.size = sizeof info};
+    warm_status status = wm_driver_device_info(runtime->driver, device, &info);
+
+    *bytes = info.total_bytes;
+    return status;
+}
+
+static warm_status recommend(warm_runtime *runtime, int memory, uint64_t *bytes)
+{
+    wm_space *host = host_space(runtime);
+    warm_status status = WARM_OK;
+
+    if (memory >= 0 && owner_of(runtime, memory) != host) {
+        return recommend_device(runtime, memory, bytes);
+    }
+    *bytes = wm_pressure_recommended(host);
+    for (int i = 0; memory == WARM_MEMORY_OF_ALL && i < runtime->devices &&
+                    status == WARM_OK;
+         i++) {
+        uint64_t more = 0;
+
+        if (owner_of(runtime, i) != host) {
+            status = recommend_device(runtime, i, &more);
+        }
+        *bytes += more;
+    }
+    return status;
+}
+
+/* Held, being obtained, and claimed. */
+static uint64_t taken(warm_runtime *runtime, int memory)
+{
+    wm_space *owner = owner_of(runtime, memory);
+    uint64_t bytes;
+
+    if (memory == WARM_MEMORY_OF_ALL) {
+        /* Relaxed: a count. */
+        return atomic_load_explicit(&owner->whole.taken, memory_order_relaxed);
+    }
+    wm_lock_acquire(&owner->growth.lock);
+    bytes = owner->growth.held + owner->growth.coming + owner->beside_bytes;
+    wm_lock_release(&owner->growth.lock);
+    return bytes;
+}
+
+/* ---- watermarks ---------------------------------------------------------- */
+
+static double ratio_of(double set, uint64_t bytes, uint64_t recommended)
+{
+    if (set >= 0) {
+        return set;
+    }
+    return recommended > 0 ? (double)bytes / (double)recommended : 0;
+}
+
+warm_status warm_watermarks_get(warm_runtime *runtime, int memory,
+                                warm_watermarks *watermarks)
+{
+    warm_watermarks now = {.size = sizeof now};
+    warm_status status = check_memory(runtime, memory);
+
+    if (status == WARM_OK) {
+        status = wm_sized_check(watermarks, sizeof now, "warm_watermarks");
+    }
+    if (status == WARM_OK) {
+        status = recommend(runtime, memory, &now.recommended_bytes);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    wm_space *owner = owner_of(runtime, memory);
+    wm_watermarks *marks = marks_of(runtime, memory);
+    wm_pressure_refresh(host_space(runtime));
+    wm_lock_acquire(&owner->growth.lock);
+    now.high_bytes = wm_high_bytes(marks);
+    now.low_bytes = wm_low_bytes(marks);
+    now.high_ratio =
+        ratio_of(marks->high_ratio, now.high_bytes, now.recommended_bytes);
+    now.low_ratio =
+        ratio_of(marks->low_ratio, now.low_bytes, now.recommended_bytes);
+    wm_lock_release(&owner->growth.lock);
+    wm_sized_out(watermarks, &now, sizeof now);
+    return WARM_OK;
+}
+
+/* high_ratio, low_ratio: negative: the bytes are meant. */
+static warm_status set(warm_runtime *runtime, int memory,
+                       const warm_watermarks *wanted)
+{
+    wm_space *owner = owner_of(runtime, memory);
+    wm_watermarks *marks = marks_of(runtime, memory);
+    uint64_t recommended = 0;
+    warm_status status = WARM_OK;
+
+    if (wanted->high_ratio >= 0) {
+        status = recommend(runtime, memory, &recommended);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (wanted->high_ratio >= 0 && recommended == 0) {
+        return wm_fail(WARM_UNSUPPORTED,
+                       "memory %d: its recommended maximum is unknown, so "
+                       "watermarks are set in bytes only",
+                       memory);
+    }
+    wm_lock_acquire(&owner->growth.lock);
+    marks->high_ratio = wanted->high_ratio;
+    marks->low_ratio = wanted->low_ratio;
+    atomic_store_explicit(&marks->high, wanted->high_bytes,
+                          memory_order_relaxed);
+    atomic_store_explicit(&marks->low, wanted->low_bytes, memory_order_relaxed);
+    wm_lock_release(&owner->growth.lock);
+    wm_watermarks_follow(owner, marks, recommended);
+    return wm_space_shrink(owner);
+}
+
+warm_status warm_watermarks_set(warm_runtime *runtime, int memory,
+                                uint64_t high, uint64_t low)
+{
+    warm_status status = check_memory(runtime, memory);
+
+    if (status == WARM_OK && high != 0 && low > high) {
+        status = wm_fail(WARM_INVALID_ARGUMENT,
+                         "low watermark %s is above the high one, %s",
+                         wm_bytes(low).text, wm_bytes(high).text);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    return set(runtime, memory,
+               &(warm_watermarks){.high_bytes = high,
+                                  .low_bytes = low,
+                                  .high_ratio = -1,
+                                  .low_ratio = -1});
+}
+
+static warm_status check_ratio(const char *name, double ratio)
+{
+    if (ratio >= 0 && ratio <= WARM_WATERMARK_MOST) { /* not NaN */
+        return WARM_OK;
+    }
+    return wm_fail(WARM_INVALID_ARGUMENT,
+                   "%s watermark %g of the recommended maximum is not 0 to %g",
+                   name, ratio, WARM_WATERMARK_MOST);
+}
+
+warm_status warm_watermarks_set_ratio(warm_runtime *runtime, int memory,
+                                      double high, double low)
+{
+    warm_status status = check_memory(runtime, memory);
+
+    if (status == WARM_OK) {
+        status = check_ratio("high", high);
+    }
+    if (status == WARM_OK) {
+        status = check_ratio("low", low);
+    }
+    if (status == WARM_OK && high > 0 && low > high) {
+        status =
+            wm_fail(WARM_INVALID_ARGUMENT,
+                    "low watermark %g is above the high one, %g", low, high);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    return set(runtime, memory,
+               &(warm_watermarks){.high_ratio = high, .low_ratio = low});
+}
+
+warm_status warm_low_watermark_value(warm_runtime *runtime, int memory,
+                                     uint64_t *bytes)
+{
+    warm_status status = check_memory(runtime, memory);
+    uint64_t low, held;
+
+    if (status == WARM_OK && bytes == NULL) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "bytes is null");
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    wm_pressure_refresh(host_space(runtime));
+    low = wm_low_bytes(marks_of(runtime, memory));
+    held = taken(runtime, memory);
+    if (low == 0) {
+        *bytes = UINT64_MAX;
+    } else {
+        *bytes = low > held ? low - held : 0;
+    }
+    return WARM_OK;
+}
+
+/* ---- totals -------------------------------------------------------------- */
+
+/* Bytes of a line of /proc/self/status in KiB, 0 if there is none. */
+static uint64_t status_bytes(const char *text, const char *name)
+{
+    const char *at = strstr(text, name);
+
+    return at != NULL ? strtoull(at + strlen(name), NULL, 10) * 1024 : 0;
+}
+
+static uint64_t locked_by_process(void)
+{
+    char text[4096];
+    FILE *file = fopen("/proc/self/status", "re");
+    size_t got = 0;
+
+    if (file != NULL) {
+        got = fread(text, 1, sizeof text - 1, file);
+        fclose(file);
+    }
+    text[got] = '\0';
+    return status_bytes(text, "\nVmLck:") + status_bytes(text, "\nVmPin:");
+}
+
+static warm_status count_process(warm_runtime *runtime, int memory,
+                                 uint64_t *bytes)
+{
+    wm_space *host = host_space(runtime);
+    size_t free = 0, total = 0;
+    warm_device_info info = {.size = sizeof info};
+    warm_status status = WARM_OK;
+
+    if (memory != WARM_MEMORY_OF_ALL && owner_of(runtime, memory) == host) {
+        *bytes += locked_by_process();
+        return WARM_OK;
+    }
+    if (memory >= 0) {
+        /* Free is 0 of a device that the program does not use. */
+        status = wm_driver_device_info(runtime->driver, memory, &info);
+        if (status == WARM_OK && info.free_bytes > 0) {
+            status =
+                wm_driver_device_memory(runtime->driver, memory, &free, &total);
+            *bytes += total - free;
+        }
+        return status;
+    }
+    *bytes += locked_by_process();
+    for (int i = 0; i < runtime->devices && status == WARM_OK; i++) {
+        if (owner_of(runtime, i) != host) {
+            status = count_process(runtime, i, bytes);
+        }
+    }
+    return status;
+}
+
+/* Adds up the live bytes of the spaces that count. */
+static uint64_t count_live(warm_runtime *runtime, int memory)
+{
+    const wm_space *owner = owner_of(runtime, memory);
+    bool all = memory == WARM_MEMORY_OF_ALL;
+    wm_space *const *list = all ? owner->all : owner->fellows;
+    size_t count = all ? owner->all_count : owner->fellow_count;
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        warm_space_stats s = {.size = sizeof s};
+
+        wm_space_settled_stats(list[i], WM_NODE_UNKNOWN, &s);
+        bytes += s.live_bytes.current;
+    }
+    return bytes;
+}
+
+warm_status warm_memory_get_totals(warm_runtime *runtime, int memory,
+                                   warm_memory_totals *totals)
+{
+    warm_memory_totals now = {.size = sizeof now};
+    warm_status status = check_memory(runtime, memory);
+
+    if (status == WARM_OK) {
+        status = wm_sized_check(totals, sizeof now, "warm_memory_totals");
+    }
+    if (status == WARM_OK) {
+        status = recommend(runtime, memory, &now.recommended_bytes);
+    }
+    if (status == WARM_OK) {
+        status = count_process(runtime, memory, &now.process_bytes);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    now.in_use_bytes = count_live(runtime, memory);
+    now.held_bytes = taken(runtime, memory);
+    if (now.process_bytes < now.held_bytes) {
+        now.process_bytes = now.held_bytes;
+    }
+    wm_sized_out(totals, &now, sizeof now);
+    return WARM_OK;
+}

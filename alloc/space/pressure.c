@@ -1,0 +1,227 @@
+/* pressure.c: watermarks that follow a recommended maximum, and what is
+ * returned when the kernel says that memory is short (rows F7, F11, F12).
+ *
+ * The recommended maximum of host memory is what counts toward its watermarks
+ * and what machine and cgroups still allow, which changes while other programs
+ * run: it is read again before a growth that comes AGE_NS after the last
+ * reading. Takes lock growth; files are read with no lock held. */
+#include "alloc/space/space_int.h"
+
+#include "alloc/cache/magazine.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+
+/* A reading takes some 100 us, as long as page-locking 1 MiB. */
+enum { AGE_NS = 100000000 };
+
+static size_t part_of(size_t most, double ratio)
+{
+    size_t part = (size_t)((double)most * ratio);
+
+    return most > 0 && ratio > 0 && part == 0 ? 1 : part;
+}
+
+static void set_one(_Atomic size_t *bytes, double *ratio, uint64_t option,
+                    double otherwise)
+{
+    *ratio = option == 0 ? otherwise : -1;
+    atomic_store_explicit(
+        bytes, option == WARM_OFF || option == 0 ? 0 : (size_t)option,
+        memory_order_relaxed);
+}
+
+void wm_watermarks_init(wm_watermarks *marks, const wm_watermark_options *from)
+{
+    set_one(&marks->high, &marks->high_ratio, from->high, from->high_ratio);
+    set_one(&marks->low, &marks->low_ratio, from->low, from->low_ratio);
+}
+
+void wm_watermarks_follow(wm_space *owner, wm_watermarks *marks,
+                          size_t recommended)
+{
+    size_t high, low;
+
+    wm_lock_acquire(&owner->growth.lock);
+    high = marks->high_ratio < 0 ? wm_high_bytes(marks)
+                                 : part_of(recommended, marks->high_ratio);
+    low = marks->low_ratio < 0 ? wm_low_bytes(marks)
+                               : part_of(recommended, marks->low_ratio);
+    /* A default low watermark stays below a high one that was set. */
+    low = high != 0 && low > high ? high : low;
+    atomic_store_explicit(&marks->high, high, memory_order_relaxed);
+    atomic_store_explicit(&marks->low, low, memory_order_relaxed);
+    wm_lock_release(&owner->growth.lock);
+}
+
+size_t wm_pressure_recommended(wm_space *host)
+{
+    uint64_t left = wm_budget_available(host->pressure.root);
+    size_t taken;
+
+    wm_lock_acquire(&host->growth.lock);
+    taken = wm_taken_locked(host);
+    wm_lock_release(&host->growth.lock);
+    return left < SIZE_MAX / 4 - taken ? (size_t)left + taken : 0;
+}
+
+void wm_pressure_refresh(wm_space *host)
+{
+    wm_pressure *p = &host->pressure;
+    uint64_t now = wm_clock_ns();
+    uint64_t before = atomic_load_explicit(&p->read_ns, memory_order_relaxed);
+    bool follows;
+
+    /* Relaxed: of several threads, one exchanges the time and reads. */
+    if ((before != 0 && now - before < AGE_NS) ||
+        !atomic_compare_exchange_strong_explicit(&p->read_ns, &before, now,
+                                                 memory_order_relaxed,
+                                                 memory_order_relaxed)) {
+        return;
+    }
+    wm_lock_acquire(&host->growth.lock);
+    follows = host->marks.high_ratio > 0 || host->marks.low_ratio > 0;
+    wm_lock_release(&host->growth.lock);
+    if (follows) {
+        wm_watermarks_follow(host, &host->marks, wm_pressure_recommended(host));
+    }
+}
+
+warm_status wm_space_shrink(wm_space *space)
+{
+    wm_space_work work;
+    warm_status status = WARM_OK;
+
+    if (wm_limit_is_above_low(space, NULL)) {
+        status = wm_space_work_begin(space, &work);
+        if (status == WARM_OK) {
+            wm_space_collect(space);
+            wm_limit_shrink(space, NULL);
+            wm_space_work_end(space, &work, true);
+        }
+    }
+    return status;
+}
+
+/* ---- the kernel says that memory is short -------------------------------- */
+
+/* Returns the idle memory of the spaces that count as the host's. */
+size_t wm_pressure_look(wm_space *host)
+{
+    wm_pressure *p = &host->pressure;
+    uint64_t now = wm_clock_ns();
+    size_t released, all = 0;
+
+    if (now - p->watch.ns < wm_pressure_pause(host) ||
+        !wm_budget_is_short(p->root, now, &p->watch)) {
+        return 0;
+    }
+    for (size_t i = host->fellow_count; i-- > 0;) {
+        if (wm_space_trim(host->fellows[i], 0, &released) == WARM_OK) {
+            all += released;
+        }
+    }
+    if (all > 0) {
+        wm_log(WARM_LOG_INFO,
+               "the kernel reports that memory is short: returned %s of idle "
+               "host memory",
+               wm_bytes(all).text);
+    }
+    return all;
+}
+
+/* ---- a trim of everything ------------------------------------------------ */
+
+static uint64_t cached_by(wm_space *space)
+{
+    warm_space_stats s = {.size = sizeof s};
+
+    wm_space_settled_stats(space, WM_NODE_UNKNOWN, &s);
+    return s.cached_bytes;
+}
+
+static uint64_t pending_of(wm_space *space)
+{
+    warm_space_stats s = {.size = sizeof s};
+
+    wm_space_settled_stats(space, WM_NODE_UNKNOWN, &s);
+    return s.pending_bytes.current;
+}
+
+static uint64_t flush_idle(wm_space *space)
+{
+    uint64_t before = cached_by(space), after;
+
+    wm_cache_flush_idle(&space->group);
+    after = cached_by(space);
+    return before > after ? before - after : 0;
+}
+
+static uint64_t complete(wm_space *space)
+{
+    uint64_t before = pending_of(space), after;
+
+    wm_pending_flush_rest(&space->group);
+    wm_space_collect(space);
+    if (space->traits->collect != NULL) {
+        (void)space->traits->collect(space);
+    }
+    after = pending_of(space);
+    return before > after ? before - after : 0;
+}
+
+static uint64_t flush_all(wm_space *space)
+{
+    uint64_t before = cached_by(space), after;
+
+    wm_cache_flush_all(&space->group);
+    wm_cache_trim(&space->group);
+    after = cached_by(space);
+    return before > after ? before - after : 0;
+}
+
+/* Returns idle segments of a space, until at most target bytes are held in all.
+ */
+static uint64_t give_back(wm_space *host, wm_space *space, size_t target)
+{
+    size_t taken = wm_whole_taken(&host->whole), held;
+
+    wm_lock_acquire(&space->growth.lock);
+    held = space->growth.held;
+    wm_lock_release(&space->growth.lock);
+    if (taken <= target || held == 0) {
+        return 0;
+    }
+    taken -= target;
+    return wm_growth_trim(space, held > taken ? held - taken : 0);
+}
+
+/* Before a source is tried, and after the last, idle segments go. */
+warm_status wm_pressure_trim(wm_space *host, size_t target,
+                             warm_trim_report *report)
+{
+    static uint64_t (*const sources[])(wm_space *) = {flush_idle, complete,
+                                                      flush_all};
+    uint64_t *const made[] = {&report->idle_caches, &report->completed,
+                              &report->cached};
+    wm_space_work work;
+    warm_status status = wm_space_work_begin(host, &work);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    for (size_t k = 0; wm_whole_taken(&host->whole) > target; k++) {
+        for (size_t i = host->all_count; i-- > 0;) {
+            report->segments += give_back(host, host->all[i], target);
+        }
+        if (k == sizeof sources / sizeof *sources ||
+            wm_whole_taken(&host->whole) <= target) {
+            break;
+        }
+        for (size_t i = 0; i < host->all_count; i++) {
+            *made[k] += sources[k](host->all[i]);
+        }
+    }
+    wm_space_work_end(host, &work, true);
+    return WARM_OK;
+}

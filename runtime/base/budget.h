@@ -1,0 +1,38 @@
+/* budget.h: how much memory of the host a process may still have, and whether
+ * the kernel says that memory is short (row F12).
+ *
+ *   the machine  ──► available = MemAvailable
+ *   each cgroup  ──► available = limit - (used - page cache and the like)
+ *   above the process            └── what the kernel can take back
+ *
+ * The budget is the least of these. Used memory that cannot be given up is
+ * anonymous and page-locked memory, shared memory, stacks and page tables. The
+ * cgroups are read where distributions mount them: version 2 at /sys/fs/cgroup
+ * or /sys/fs/cgroup/unified, version 1 at /sys/fs/cgroup/memory. A cgroup whose
+ * files are not visible (the path is of another namespace) is skipped; the root
+ * of the mount is always read. Takes no lock. */
+#ifndef WM_BUDGET_H
+#define WM_BUDGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Bytes that may still be had; UINT64_MAX if nothing can be read. root: before
+ * every path, "" but in tests. */
+uint64_t wm_budget_available(const char *root);
+
+/* What the kernel has counted when it was last read. */
+typedef struct wm_budget_watch {
+    uint64_t ns;       /* when; 0: never */
+    uint64_t events;   /* of the cgroups: high, max, oom */
+    uint64_t stall_us; /* tasks waited for memory so long */
+} wm_budget_watch;
+
+/* Reads memory.events of the cgroups, and memory.pressure of the innermost, or
+ * of the machine. Returns whether there were events since the last call, or
+ * tasks waited for memory for more than a twentieth of the time. now_ns: of a
+ * monotonic clock. */
+bool wm_budget_is_short(const char *root, uint64_t now_ns,
+                        wm_budget_watch *watch);
+
+#endif

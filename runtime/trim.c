@@ -1,0 +1,83 @@
+/* trim.c: warm_trim(), over memory, workspaces and handles (pressure.h). */
+#include "warmpool/pressure.h"
+
+#include "alloc/kinds/pinned.h"
+#include "alloc/space/space.h"
+#include "handles/kind_table.h"
+#include "handles/pool.h"
+#include "handles/workspace.h"
+#include "runtime/base/sized.h"
+#include "runtime/thread/runtime_body.h"
+
+static uint64_t held_in_all(const warm_runtime *runtime)
+{
+    /* Relaxed: a count. */
+    return atomic_load_explicit(&runtime->pinned->space.whole.taken,
+                                memory_order_relaxed);
+}
+
+static uint64_t trim_workspaces(warm_runtime *runtime, int device)
+{
+    wm_workspaces *workspaces =
+        wm_kind_table_workspaces(runtime->kinds, device);
+    uint64_t count, before = 0, after = 0;
+
+    wm_workspaces_get_stats(workspaces, &count, &before);
+    wm_workspaces_trim(workspaces, 0);
+    wm_workspaces_get_stats(workspaces, &count, &after);
+    return before > after ? before - after : 0;
+}
+
+static uint64_t trim_handles(warm_runtime *runtime, int device)
+{
+    uint64_t destroyed = 0;
+
+    for (int kind = 0; kind < wm_kind_table_count(runtime->kinds); kind++) {
+        destroyed += wm_pool_trim(
+            wm_kind_table_pool(runtime->kinds, kind, device), 0, 0);
+    }
+    return destroyed;
+}
+
+static warm_status trim(warm_runtime *runtime, uint64_t target,
+                        warm_trim_report *report)
+{
+    size_t most = target < SIZE_MAX ? (size_t)target : SIZE_MAX;
+    warm_status status;
+
+    wm_driver_notice_reset(runtime->driver, WM_DEVICE_UNKNOWN);
+    status = wm_pressure_trim(&runtime->pinned->space, most, report);
+    for (int i = 0; i < runtime->devices && status == WARM_OK; i++) {
+        if (target == 0 || held_in_all(runtime) > target) {
+            report->workspaces += trim_workspaces(runtime, i);
+        }
+    }
+    for (int i = 0; i < runtime->devices && status == WARM_OK; i++) {
+        if (target == 0 || held_in_all(runtime) > target) {
+            report->handles += trim_handles(runtime, i);
+        }
+    }
+    report->held_bytes = held_in_all(runtime);
+    return status;
+}
+
+warm_status warm_trim(warm_runtime *runtime, uint64_t target,
+                      warm_trim_report *report)
+{
+    warm_trim_report made = {.size = sizeof made};
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK && report != NULL) {
+        status = wm_sized_check(report, sizeof made, "warm_trim_report");
+    }
+    if (status == WARM_OK) {
+        int cancel = wm_cancel_off();
+
+        status = trim(runtime, target, &made);
+        wm_cancel_restore(cancel);
+    }
+    if (status == WARM_OK && report != NULL) {
+        wm_sized_out(report, &made, sizeof made);
+    }
+    return status;
+}

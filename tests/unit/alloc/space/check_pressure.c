@@ -1,0 +1,194 @@
+/* check_pressure.c: watermarks that follow the budget of the host, and idle
+ * memory that goes when the kernel reports pressure (rows F7, F11, F12), with a
+ * made-up tree of files. Host device. */
+#include "wt.h"
+
+#include "alloc/kinds/pinned.h"
+#include "alloc/space/space_int.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MIB ((size_t)1 << 20)
+
+static warm_runtime *runtime;
+static wm_space *host;
+static char root[64];
+
+static void put(const char *name, const char *text)
+{
+    char path[128];
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s%s", root, name);
+    file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void put_available(size_t bytes)
+{
+    char text[64];
+
+    snprintf(text, sizeof text, "MemAvailable: %zu kB\n", bytes / 1024);
+    put("/proc/meminfo", text);
+    /* The next growth reads it. */
+    atomic_store_explicit(&host->pressure.read_ns, 0, memory_order_relaxed);
+}
+
+static void make_folder(const char *name)
+{
+    char path[128];
+
+    snprintf(path, sizeof path, "%s%s", root, name);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+}
+
+static void setup(void)
+{
+    strcpy(root, "/tmp/warmpool-pressure-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(root));
+    make_folder("/proc");
+    make_folder("/proc/pressure");
+    runtime = wt_runtime_with(.segment = MIB, .limit_wait_ms = 1);
+    host = &runtime->pinned->space;
+    host->pressure.root = root;
+    put_available(100 * MIB);
+}
+
+static void teardown(void)
+{
+    char command[128];
+
+    wt_ok(warm_testing_check(runtime, -1));
+    wt_runtime_end(runtime);
+    snprintf(command, sizeof command, "rm -rf '%s'", root);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static warm_watermarks marks(void)
+{
+    warm_watermarks marks = WARM_INIT(warm_watermarks);
+
+    wt_ok(warm_watermarks_get(runtime, WARM_MEMORY_OF_HOST, &marks));
+    return marks;
+}
+
+static size_t held(void)
+{
+    return wt_pinned_stats(runtime).held_bytes.current;
+}
+
+WT_CASE("budget", .setup = setup, .teardown = teardown);
+
+/* What is held, and what may still be had. */
+WT_TEST(test_F7_F12_watermarks_follow_the_budget)
+{
+    void *block;
+
+    ck_assert_uint_eq(marks().recommended_bytes, 100 * MIB);
+    ck_assert_uint_eq(marks().high_bytes, 170 * MIB);
+    ck_assert_uint_eq(marks().low_bytes, 100 * MIB);
+    block = wt_pinned(runtime, 40 * MIB);
+    put_available(20 * MIB);
+    ck_assert_uint_eq(marks().recommended_bytes, 60 * MIB);
+    ck_assert_uint_eq(marks().low_bytes, 60 * MIB);
+    ck_assert_uint_eq(marks().high_bytes, 102 * MIB);
+    wt_free(block);
+}
+
+/* Another program takes memory: what is idle goes before more comes, no request
+ * fails, and beyond the high watermark one is refused. */
+WT_TEST(test_F7_F12_second_program_makes_idle_memory_go)
+{
+    void *block[2], *refused = NULL;
+
+    block[0] = wt_pinned(runtime, 40 * MIB);
+    block[1] = wt_pinned(runtime, 30 * MIB);
+    wt_free(block[1]);
+    ck_assert_uint_eq(held(), 70 * MIB);
+    put_available(0); /* all of it is ours now */
+    block[1] = wt_pinned(runtime, 35 * MIB);
+    ck_assert_uint_eq(held(), 75 * MIB);
+    put_available(0);
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_pinned_alloc(runtime, 200 * MIB, &refused));
+    wt_says("200.0 MiB of pinned memory", "limit of");
+    put_available(400 * MIB);
+    refused = wt_pinned(runtime, 200 * MIB);
+    wt_free(block[0], block[1], refused);
+}
+
+/* Set in bytes, they do not follow. Unknown, there are none. */
+WT_TEST(test_F7_F12_what_is_set_in_bytes_does_not_follow)
+{
+    char path[128];
+
+    wt_ok(warm_watermarks_set(runtime, WARM_MEMORY_OF_HOST, 9 * MIB, 8 * MIB));
+    put_available(20 * MIB);
+    ck_assert_uint_eq(marks().high_bytes, 9 * MIB);
+    ck_assert_uint_eq(marks().low_bytes, 8 * MIB);
+    wt_ok(warm_watermarks_set_ratio(runtime, WARM_MEMORY_OF_HOST, 1, 0.5));
+    ck_assert_uint_eq(marks().high_bytes, 20 * MIB);
+    snprintf(path, sizeof path, "%s/proc/meminfo", root);
+    ck_assert_int_eq(remove(path), 0);
+    atomic_store_explicit(&host->pressure.read_ns, 0, memory_order_relaxed);
+    ck_assert_uint_eq(marks().recommended_bytes, 0);
+    ck_assert_uint_eq(marks().high_bytes + marks().low_bytes, 0);
+    wt_fails(WARM_UNSUPPORTED,
+             warm_watermarks_set_ratio(runtime, WARM_MEMORY_OF_HOST, 1, 0.5));
+    wt_says("recommended maximum is unknown");
+}
+
+/* ---- pressure ------------------------------------------------------------ */
+
+#define STALL(us) "some avg10=0.00 avg60=0.00 avg300=0.00 total=" us "\n"
+
+WT_TEST(test_F11_idle_memory_goes_when_the_kernel_reports_pressure)
+{
+    void *block = wt_pinned(runtime, 8 * MIB);
+
+    atomic_store_explicit(&host->pressure.pause_ns, 0, memory_order_relaxed);
+    put("/proc/pressure/memory", STALL("0"));
+    wt_free(wt_pinned(runtime, 20 * MIB));
+    ck_assert_uint_eq(wm_pressure_look(host), 0);
+    ck_assert_uint_eq(wm_pressure_look(host), 0);
+    ck_assert_uint_eq(held(), 28 * MIB);
+    put("/proc/pressure/memory", STALL("999999999"));
+    ck_assert_uint_eq(wm_pressure_look(host), 20 * MIB);
+    ck_assert_uint_eq(held(), 8 * MIB);
+    ck_assert_uint_eq(wm_pressure_look(host), 0);
+    wt_free(block);
+}
+
+/* ---- the background thread ------------------------------------------------
+ */
+
+WT_CASE("background");
+
+WT_TEST(test_F7_F11_background_thread_stays_below_the_low_watermark)
+{
+    void *block[2];
+
+    runtime = wt_runtime_with(.segment = MIB, .background = "on");
+    host = &runtime->pinned->space;
+    block[0] = wt_pinned(runtime, 8 * MIB);
+    block[1] = wt_pinned(runtime, 20 * MIB);
+    wt_free(block[1]);
+    /* As if another program had taken memory meanwhile. */
+    atomic_store_explicit(&host->marks.low, 10 * MIB, memory_order_relaxed);
+    wm_lock_acquire(&host->growth.lock);
+    host->marks.high_ratio = host->marks.low_ratio = -1;
+    wm_lock_release(&host->growth.lock);
+    wm_waker_wake(&host->background.waker);
+    while (held() > 10 * MIB) {
+        sched_yield();
+    }
+    ck_assert_uint_eq(held(), 8 * MIB);
+    wt_free(block[0]);
+    wt_runtime_end(runtime);
+}
