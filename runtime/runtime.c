@@ -24,12 +24,17 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/status.h"
 #include "runtime/base/trace.h"
+#include "runtime/snapshot_signal.h"
+#include "runtime/stats_file.h"
 #include "runtime/thread/window.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Relaxed: a number, tied to no other data. */
+static _Atomic unsigned last_runtime;
 
 /* Result of the exit handler, over all runtimes. */
 struct leave {
@@ -49,6 +54,18 @@ static void leave_to_system(warm_runtime *runtime, void *argument)
 
         (void)wm_trace_exit(runtime->trace, first ? all->torn : other,
                             sizeof other);
+    }
+}
+
+/* While statistics can still be read. */
+static void before_exit_of_process(void)
+{
+    warm_runtime *runtime = wm_runtime_next(NULL);
+
+    while (runtime != NULL) {
+        wm_stats_file_write(runtime->stats_file, runtime);
+        wm_runtime_unpin(runtime);
+        runtime = wm_runtime_next(runtime);
     }
 }
 
@@ -75,11 +92,13 @@ static void leave_to_parent(warm_runtime *runtime, void *argument)
     if (runtime->trace != NULL) {
         wm_trace_forked(runtime->trace);
     }
+    wm_stats_file_forked(runtime->stats_file);
 }
 
 void wm_runtime_forked(void)
 {
     wm_runtime_each_inherited(leave_to_parent, NULL);
+    wm_snapshot_watch_forked();
     wm_window_forked();
 }
 
@@ -92,6 +111,40 @@ static void log_level_from(const wm_options *options)
             wm_log_set_level(i);
         }
     }
+}
+
+static unsigned log_memory_words(const wm_options *options)
+{
+    static const struct {
+        const char *word;
+        enum wm_log_memory bit;
+    } words[] = {{"profile", WM_LOG_PROFILE}, {"alloc", WM_LOG_ALLOC},
+                 {"recycle", WM_LOG_RECYCLE}, {"free", WM_LOG_FREE},
+                 {"release", WM_LOG_RELEASE}, {"large", WM_LOG_LARGE}};
+    unsigned bits = 0;
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (wm_options_has_word(options->log_memory, words[i].word)) {
+            bits |= (unsigned)words[i].bit;
+        }
+    }
+    return bits;
+}
+
+/* Only the environment makes the library print. conf: of WARMPOOL_CONF. */
+static warm_status set_log(const wm_options *options, const char *conf)
+{
+    warm_status status = WARM_OK;
+
+    if (options->log_file[0] != '\0') {
+        status = wm_log_open(options->log_file);
+    }
+    if (status == WARM_OK) {
+        log_level_from(options);
+        wm_log_set_printing(wm_options_named(conf, "log") ||
+                            wm_options_named(conf, "log_memory"));
+    }
+    return status;
 }
 
 /* A fallback from CUDA to the host device is never silent. */
@@ -266,7 +319,10 @@ static warm_runtime *new_runtime(wm_driver *driver, struct wm_trace *trace,
     runtime->captures_over = captures_over;
     /* Traced calls must not be hits, which would leave no record: biased locks
      * are revoked from birth. */
-    runtime->traced = trace != NULL || options->history > 0;
+    runtime->log_memory = log_memory_words(options);
+    runtime->traced = trace != NULL || options->history > 0 ||
+                      (runtime->log_memory &
+                       (WM_LOG_ALLOC | WM_LOG_RECYCLE | WM_LOG_FREE)) != 0;
     runtime->window_revoked =
         wm_biased_birth() | (runtime->traced ? WM_REVOKED_SLOW : 0);
     wm_lock_init(&runtime->windows_lock, WM_RANK_WINDOWS);
@@ -284,7 +340,13 @@ static warm_status make_on(wm_driver *driver, struct wm_trace *trace,
     if (runtime == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
     }
-    status = wm_history_open(options, &runtime->history);
+    status = wm_stats_file_open(options, &runtime->stats_file);
+    if (status == WARM_OK) {
+        status = wm_snapshot_watch_start(runtime, options, &runtime->watch);
+    }
+    if (status == WARM_OK) {
+        status = wm_history_open(options, &runtime->history);
+    }
     if (status == WARM_OK) {
         driver->on_lost_context = runtime;
         driver->on_lost = on_lost;
@@ -292,6 +354,8 @@ static warm_status make_on(wm_driver *driver, struct wm_trace *trace,
     }
     if (status != WARM_OK) {
         driver->on_lost = NULL;
+        wm_snapshot_watch_stop(runtime->watch);
+        wm_stats_file_close(runtime->stats_file);
         wm_history_close(runtime->history);
         wm_lock_fini(&runtime->windows_lock);
         wm_meta_free(runtime);
@@ -336,6 +400,7 @@ static warm_status make(wm_driver *given, const wm_options *options,
 warm_status wm_runtime_create_on(wm_driver *driver, const warm_options *given,
                                  warm_runtime **runtime)
 {
+    const char *conf = secure_getenv("WARMPOOL_CONF");
     wm_options options;
     warm_status status;
 
@@ -344,19 +409,26 @@ warm_status wm_runtime_create_on(wm_driver *driver, const warm_options *given,
     }
     wm_process_init();
     wm_process_on_fork(wm_runtime_forked);
+    wm_process_before_exit(before_exit_of_process);
     wm_process_on_exit(on_exit_of_process);
     if (wm_process_exiting()) {
         return wm_fail(WARM_EXITING, "the process is exiting");
     }
+    if (wm_options_named(conf, "help")) {
+        wm_log_help();
+    }
     status = wm_window_init();
     if (status == WARM_OK) {
-        status =
-            wm_options_resolve(given, secure_getenv("WARMPOOL_CONF"), &options);
+        status = wm_options_resolve(given, conf, &options);
+    }
+    if (status == WARM_OK) {
+        status = set_log(&options, conf);
     }
     if (status != WARM_OK) {
         return status;
     }
-    log_level_from(&options);
+    options.number =
+        atomic_fetch_add_explicit(&last_runtime, 1, memory_order_relaxed) + 1;
     return make(driver, &options, runtime);
 }
 
@@ -404,7 +476,12 @@ static bool would_break_capture(warm_runtime *runtime)
 static void end(warm_runtime *runtime, warm_destroy_report *report)
 {
     struct wm_trace *trace;
+    struct wm_stats_file *stats_file = runtime->stats_file;
 
+    wm_snapshot_watch_stop(runtime->watch);
+    runtime->watch = NULL;
+    runtime->stats_file = NULL; /* before the close: as trace below */
+    wm_stats_file_close(stats_file);
     if (would_break_capture(runtime)) {
         runtime->kinds->hooks.captures.leave_idle = true;
     }
@@ -462,6 +539,10 @@ static warm_status destroy(warm_runtime *runtime, warm_destroy_report *report)
         wm_driver_notice_reset(runtime->driver, WM_DEVICE_UNKNOWN);
         /* The caller uses no handle of the runtime any more. */
         status = wm_window_drop(runtime);
+    }
+    if (status == WARM_OK && wm_runtime_pin(runtime)) {
+        wm_stats_file_write(runtime->stats_file, runtime);
+        wm_runtime_unpin(runtime);
     }
     if (status != WARM_OK) {
         return status;

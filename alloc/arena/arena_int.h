@@ -152,6 +152,7 @@ static inline wm_block *wm_record_take_locked(wm_arena *arena)
     wm_block *block = arena->spare_blocks;
 
     arena->spare_blocks = block->next_idle;
+    block->trace = 0;
     return block;
 }
 static inline void wm_record_give_locked(wm_arena *arena, wm_block *block)

@@ -1,10 +1,15 @@
-/* arena_trace.c: events of blocks and segments for the trace and the history.
- * Takes lock arena for a block's origin. */
+/* arena_trace.c: events of blocks and segments for the trace, the history and
+ * option log_memory. Takes lock arena for a block's origin. */
 #include "alloc/arena/group.h"
 
 #include "alloc/block/page_map.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/callback.h"
+#include "runtime/base/log.h"
+#include "runtime/base/quiet.h"
 
 #include <string.h>
+#include <unistd.h>
 
 /* ---- the history -------------------------------------------------------- */
 
@@ -106,7 +111,48 @@ void wm_traced_refused(warm_runtime *runtime, const wm_request *request)
     wm_history_put(runtime->history, &event);
 }
 
-/* ---- both --------------------------------------------------------------- */
+/* ---- option log_memory -------------------------------------------------- */
+
+static const char *name_of(const wm_arena_group *group)
+{
+    if (group->shared) {
+        return "shared";
+    }
+    if (group->pageable) {
+        return "pageable";
+    }
+    return group->device >= 0 ? "device" : "pinned";
+}
+
+/* word: what happened to the block. Lines about what a log callback itself
+ * allocates would never end. */
+static void log_block(const warm_runtime *runtime, const wm_block *block,
+                      enum wm_log_memory word)
+{
+    const wm_arena *arena = block->segment->arena;
+    int device = arena->group->device;
+    const char *did = word == WM_LOG_FREE      ? "freed"
+                      : word == WM_LOG_RECYCLE ? "recycled"
+                                               : "allocated";
+    wm_quiet quiet;
+
+    if ((runtime->log_memory & (unsigned)word) == 0 ||
+        !wm_log_memory_fits(runtime->log_memory, block->bytes) ||
+        wm_callback_inside()) {
+        return;
+    }
+    wm_quiet_begin(&quiet);
+    wm_log_memory("%s %s of %s memory for %s at %p (%s %d, thread %ld%s%s)",
+                  did, wm_bytes(block->bytes).text, name_of(arena->group),
+                  wm_bytes(wm_block_requested(block)).text,
+                  (const void *)block->base, device >= 0 ? "device" : "node",
+                  device >= 0 ? device : arena->node, (long)gettid(),
+                  *warm_memory_tag_get() != '\0' ? ", " : "",
+                  warm_memory_tag_get());
+    wm_quiet_end(&quiet);
+}
+
+/* ---- all ---------------------------------------------------------------- */
 
 /* The trace record of an allocation, without its stream. */
 static wm_trace_record record_of(const wm_block *block, size_t bytes)
@@ -135,7 +181,9 @@ void wm_traced_alloc(warm_runtime *runtime, const void *pointer, size_t bytes,
     wm_history *history = runtime->history;
     wm_block *block = wm_block_at(pointer);
     wm_lock *lock = &block->segment->arena->lock;
+    bool again = block->trace != 0;
 
+    block->trace = 1;
     if (runtime->trace != NULL) {
         block->trace =
             wm_tracing_alloc(runtime, record_of(block, bytes), stream);
@@ -149,6 +197,9 @@ void wm_traced_alloc(warm_runtime *runtime, const void *pointer, size_t bytes,
         wm_history_put(history, &event);
         wm_lock_release(lock);
     }
+    if (runtime->log_memory != 0) {
+        log_block(runtime, block, again ? WM_LOG_RECYCLE : WM_LOG_ALLOC);
+    }
 }
 
 void wm_traced_free(warm_runtime *runtime, wm_block *block)
@@ -156,6 +207,9 @@ void wm_traced_free(warm_runtime *runtime, wm_block *block)
     wm_history *history = runtime->history;
     wm_lock *lock = &block->segment->arena->lock;
 
+    if (runtime->log_memory != 0) {
+        log_block(runtime, block, WM_LOG_FREE);
+    }
     if (runtime->trace != NULL && block->trace != 0) {
         wm_tracing_free(runtime, block->trace);
     }

@@ -131,7 +131,9 @@ struct wm_block {
     bool counted;          /* the free is already counted in a magazine set */
     wm_stream_use first_use; /* saves an allocation in the usual case */
     _Atomic unsigned queued; /* queues that still hold an entry */
-    uint32_t trace;          /* number in the trace, 0: none */
+    uint32_t trace; /* number in the trace, the last one of a block that is not
+                       LIVE; 0: it was never traced. With option log_memory and
+                       no trace: 1, the block was handed out before */
     uint64_t lane_id; /* const while LIVE: id of the stream in whose order the
                          block was allocated, 0: none */
     struct wm_origin *origin; /* const pointer; lock arena for what it points

@@ -3,6 +3,7 @@
 #include "alloc/space/space_int.h"
 
 #include "runtime/base/bytes.h"
+#include "runtime/base/callback.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -34,6 +35,10 @@ void wm_growth_call_arrive(wm_growth *growth, struct wm_growth_call *call)
     growth->coming -= call->bytes;
     growth->held += call->bytes;
     growth->peak = growth->held > growth->peak ? growth->held : growth->peak;
+    if ((growth->log & WM_LOG_PROFILE) != 0 &&
+        wm_log_memory_fits(growth->log, call->bytes)) {
+        growth->grown += call->bytes;
+    }
     wm_lock_release(&growth->lock);
 }
 
@@ -90,6 +95,35 @@ void wm_growth_defer_warning(wm_growth *growth, enum wm_warning_kind kind,
     wm_lock_release(&growth->lock);
 }
 
+/* Lines of option log_memory. */
+static void log_totals(wm_space *space)
+{
+    wm_growth *growth = &space->growth;
+    const char *name = space->traits->name;
+    size_t grown, returned, held, peak;
+    int64_t live = wm_claimed(
+        &wm_lives_whole(space->group.arenas->live)->of[WM_LIVE_BYTES]);
+
+    wm_lock_acquire(&growth->lock);
+    grown = growth->grown;
+    returned = growth->returned;
+    growth->grown = growth->returned = 0;
+    held = growth->held;
+    peak = growth->peak;
+    wm_lock_release(&growth->lock);
+    if (grown > 0) {
+        wm_log_memory("%s memory grew by %s: %s held (at most %s), %s of it "
+                      "with callers",
+                      name, wm_bytes(grown).text, wm_bytes(held).text,
+                      wm_bytes(peak).text,
+                      wm_bytes(live > 0 ? (uint64_t)live : 0).text);
+    }
+    if (returned > 0) {
+        wm_log_memory("%s of %s memory returned to the driver: %s held",
+                      wm_bytes(returned).text, name, wm_bytes(held).text);
+    }
+}
+
 void wm_growth_log_deferred(wm_space *space)
 {
     wm_growth *growth = &space->growth;
@@ -97,6 +131,9 @@ void wm_growth_log_deferred(wm_space *space)
     wm_deferred_warning warning;
     warm_error last = {.size = sizeof last};
 
+    if (growth->log != 0 && !wm_callback_inside()) {
+        log_totals(space);
+    }
     wm_lock_acquire(&growth->lock);
     if (growth->warning.refused == 0 && growth->warning.torn == 0 &&
         growth->warning.unrecorded == 0) {

@@ -189,6 +189,10 @@ static size_t return_one(wm_space *space, struct purge *purge,
         wm_lock_acquire(&growth->lock);
         growth->held -= bytes;
         wm_whole_unclaim(space, bytes);
+        if ((growth->log & WM_LOG_RELEASE) != 0 &&
+            wm_log_memory_fits(growth->log, bytes)) {
+            growth->returned += bytes;
+        }
         wm_arena_released(arena, segment);
         wm_lock_release(&growth->lock);
         return bytes;

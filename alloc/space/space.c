@@ -123,6 +123,8 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
     space->group.laned = traits->laned;
     space->traits = traits;
     space->group.runtime = runtime;
+    space->growth.log =
+        runtime->log_memory & (WM_LOG_PROFILE | WM_LOG_RELEASE | WM_LOG_LARGE);
     space->group.timelines = timelines;
     space->group.segment_bytes = wm_page_round(options->segment);
     space->chunk_bytes = wm_page_round(options->pin_chunk);

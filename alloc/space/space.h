@@ -182,6 +182,8 @@ typedef struct wm_growth {
     /* The request that grows with no other growth in flight, or null. */
     const struct wm_grow_request *exclusive;
     wm_deferred_warning warning;
+    unsigned log; /* const: of enum wm_log_memory, what is counted below */
+    size_t grown, returned; /* bytes that option log_memory has not logged */
 } wm_growth;
 
 /* Maximum of the bytes held, of all arenas, since the last reset. */

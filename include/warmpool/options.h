@@ -8,9 +8,24 @@
  * - empty entries are ignored, as after a last comma: a script may append
  * - a value ends at the next comma, and may contain colons
  * - a key that occurs twice is refused, also with the same value
+ * - the word help alone is an entry too: the table of options is written to
+ *   standard error, once in the process, when a runtime is created
  * An unknown key or a value that is not allowed is refused with
  * WARM_INVALID_OPTION and a message that lists what is allowed. The variable is
  * not read in a set-user-ID program (secure_getenv).
+ *
+ * What a program does can be watched without changing it, by the variable
+ * alone: log, log_file and log_memory (lines), stats_at_exit, trace, history
+ * with snapshot_signal. A file that cannot be written makes the creation of the
+ * runtime fail. Each runtime writes files of its own, except log_file, which is
+ * the process's: it is appended to, and the runtime created last says which
+ * file it is. Lines of log_memory have level debug.
+ *
+ * snapshot_signal installs a handler when the runtime is created, and removes
+ * it when the last runtime with that signal is destroyed. A signal for which
+ * the program has a handler is refused. The handler only wakes a thread of the
+ * runtime, which writes what warm_snapshot_viz() (snapshot.h) writes: first to
+ * a file with .part behind its name, which gets its own name when it is whole.
  *
  * Memory economy. Options slack and keep say how much page-locked memory, and
  * how much of each device's, is held for what the program needs: what it has
@@ -56,8 +71,9 @@ extern "C" {
 
 /* The rows of the table of options: X_SIZE(name, unit, default, min, max, help)
  * for sizes, times and counts, X_ENUM(name, default, "choice|choice", help),
+ * X_SET(name, default, "word|word", help) for words joined by +, and
  * X_TEXT(name, help). */
-#define WARM_OPTION_MAP(X_SIZE, X_ENUM, X_TEXT)                                \
+#define WARM_OPTION_MAP(X_SIZE, X_ENUM, X_SET, X_TEXT)                         \
     X_ENUM(device, "auto", "auto|cuda|host",                                   \
            "which driver: CUDA where it works, else the host device")          \
     X_SIZE(host_devices, "devices", 1, 1, 64, "number of host devices")        \
@@ -139,7 +155,23 @@ extern "C" {
            "memory, managed by the driver where both may touch it at once, "   \
            "or what suits the device")                                         \
     X_ENUM(log, "warning", "none|warning|info|debug",                          \
-           "least severe message that the log callback gets")                  \
+           "least severe message that is logged; given in WARMPOOL_CONF it "   \
+           "goes to standard error if the program has no log callback")        \
+    X_TEXT(log_file,                                                           \
+           "file to which log lines are appended if the program has no log "   \
+           "callback; in its name %p is the process id")                       \
+    X_SET(log_memory, "", "profile|alloc|recycle|free|release|large",          \
+          "log, whatever log says: growth with totals, blocks handed out for " \
+          "the first time, blocks handed out again, frees, memory returned "   \
+          "to the driver; large: only what has 1M or more")                    \
+    X_TEXT(stats_at_exit,                                                      \
+           "file that gets the statistics as JSON when the runtime is "        \
+           "destroyed or the process exits; %p and %r as in trace")            \
+    X_ENUM(snapshot_signal, "none", "none|HUP|USR1|USR2",                      \
+           "signal on which a snapshot of all memory is written")              \
+    X_TEXT(snapshot_file,                                                      \
+           "file of such a snapshot, warmpool-%p-%r-%n.json if not given; "    \
+           "%p and %r as in trace, %n the number of the snapshot")             \
     X_TEXT(trace,                                                              \
            "file that records every allocation, free and stream use; in its "  \
            "name %p is the process id, %r the number of the runtime")          \
@@ -160,10 +192,13 @@ typedef struct warm_options {
     size_t size; /* sizeof(warm_options) */
 #define WARM_OPTION_SIZE(name, unit, def, min, max, help) uint64_t name;
 #define WARM_OPTION_ENUM(name, def, choices, help)        const char *name;
+#define WARM_OPTION_SET(name, def, words, help)           const char *name;
 #define WARM_OPTION_TEXT(name, help)                      const char *name;
-    WARM_OPTION_MAP(WARM_OPTION_SIZE, WARM_OPTION_ENUM, WARM_OPTION_TEXT)
+    WARM_OPTION_MAP(WARM_OPTION_SIZE, WARM_OPTION_ENUM, WARM_OPTION_SET,
+                    WARM_OPTION_TEXT)
 #undef WARM_OPTION_SIZE
 #undef WARM_OPTION_ENUM
+#undef WARM_OPTION_SET
 #undef WARM_OPTION_TEXT
 } warm_options;
 

@@ -92,10 +92,12 @@ extern "C" {
  * Status (no runtime exists then; an earlier content of the file of option
  * trace stays): INVALID_ARGUMENT (runtime null, size of options refused);
  * INVALID_OPTION (also: the file of option trace cannot be opened, or another
- * runtime writes it, or one of this process wrote it before); UNAVAILABLE
- * (device:cuda, and CUDA cannot be used: the message says why, for each library
- * tried); UNSUPPORTED (device:cuda, built without CUDA); OUT_OF_MEMORY (also
- * for reserve_bytes); DRIVER_ERROR; EXITING (also: CUDA has shut down). */
+ * runtime writes it, or one of this process wrote it before; the file of
+ * another option cannot be written; the program has a handler for
+ * snapshot_signal); UNAVAILABLE (device:cuda, and CUDA cannot be used: the
+ * message says why, for each library tried); UNSUPPORTED (device:cuda, built
+ * without CUDA); OUT_OF_MEMORY (also for reserve_bytes); DRIVER_ERROR; EXITING
+ * (also: CUDA has shut down). */
 WARM_API warm_status warm_runtime_create(const warm_options *options,
                                          warm_runtime **runtime);
 
@@ -157,10 +159,12 @@ typedef enum warm_log_level {
 typedef void (*warm_log_fn)(void *context, warm_log_level level,
                             const char *line);
 
-/* Sets the process's log callback; null removes it. Without one the first
- * warning goes to standard error, and nothing else is ever printed. Option log
- * of the runtime created last says which lines are logged. Calls that are under
- * way in other threads may still use the old callback. */
+/* Sets the process's log callback; null removes it. Without one lines go to the
+ * file of option log_file, if there is one; else to standard error, if
+ * WARMPOOL_CONF gives option log or log_memory; else the first warning goes
+ * there, and nothing else is ever printed. Option log of the runtime created
+ * last says which lines are logged. Calls that are under way in other threads
+ * may still use the old callback. */
 WARM_API void warm_log_set(warm_log_fn log, void *context);
 
 #ifdef __cplusplus

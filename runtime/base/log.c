@@ -2,19 +2,29 @@
 #include "runtime/base/log.h"
 
 #include "runtime/base/callback.h"
+#include "runtime/base/meta.h"
+#include "runtime/base/named_file.h"
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <time.h>
+#include <unistd.h>
 
-/* lock: wm_process_lock */
+enum { LINE_MAX_BYTES = 1024 };
+
+/* lock: wm_process_lock. The file's descriptor is never closed: a thread writes
+ * to it without the lock, and another file gets the same descriptor. */
 static struct {
     warm_log_fn log;
     void *context;
-    bool warned;
+    bool warned, printing, has_file, helped;
+    int file;
 } sink;
 /* Relaxed: a level is not tied to any other data. */
 static _Atomic int threshold = WARM_LOG_WARNING;
@@ -33,35 +43,143 @@ void wm_log_set_level(int level)
     atomic_store_explicit(&threshold, level, memory_order_relaxed);
 }
 
-void wm_log(warm_log_level level, const char *format, ...)
+void wm_log_set_printing(bool printing)
 {
-    char line[512];
+    wm_lock_acquire(&wm_process_lock);
+    sink.printing = printing;
+    wm_lock_release(&wm_process_lock);
+}
+
+warm_status wm_log_open(const char *name)
+{
+    const wm_file_name named = {.option = "log_file", .name = name};
+    char path[PATH_MAX];
+    int fd = -1, cancel;
+    warm_status status = wm_named_file_path(&named, path, sizeof path);
+
+    if (status == WARM_OK) {
+        status = wm_named_file_open("log_file", path, O_WRONLY | O_APPEND,
+                                    false, &fd);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    cancel = wm_cancel_off();
+    wm_lock_acquire(&wm_process_lock);
+    if (!sink.has_file) {
+        sink.has_file = true;
+        sink.file = fd;
+    } else {
+        (void)dup3(fd, sink.file, O_CLOEXEC);
+        (void)close(fd);
+    }
+    wm_lock_release(&wm_process_lock);
+    wm_cancel_restore(cancel);
+    return status;
+}
+
+void wm_log_help(void)
+{
+    size_t bytes = warm_options_help(NULL, 0);
+    char *text = wm_meta_alloc(bytes);
+    int cancel = wm_cancel_off();
+    bool first;
+
+    wm_lock_acquire(&wm_process_lock);
+    first = !sink.helped;
+    sink.helped = true;
+    wm_lock_release(&wm_process_lock);
+    if (first && text != NULL) {
+        (void)warm_options_help(text, bytes);
+        (void)fputs(text, stderr);
+    }
+    wm_meta_free(text);
+    wm_cancel_restore(cancel);
+}
+
+static const char *name_of(warm_log_level level)
+{
+    static const char *const names[] = {[WARM_LOG_WARNING] = "warning",
+                                        [WARM_LOG_INFO] = "info",
+                                        [WARM_LOG_DEBUG] = "debug"};
+
+    return names[level];
+}
+
+static void print(warm_log_level level, const char *line)
+{
+    int cancel = wm_cancel_off();
+
+    fprintf(stderr, "warmpool: %s: %s\n", name_of(level), line);
+    wm_cancel_restore(cancel);
+}
+
+/* One write a line: lines of several processes do not mix. A line that cannot
+ * be written is dropped. */
+static void append(int file, warm_log_level level, const char *line)
+{
+    char text[LINE_MAX_BYTES + 96];
+    struct timespec now = {0};
+    struct tm date = {0};
+    int length;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    (void)gmtime_r(&now.tv_sec, &date);
+    length = snprintf(
+        text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ %ld %s: %s\n",
+        date.tm_year + 1900, date.tm_mon + 1, date.tm_mday, date.tm_hour,
+        date.tm_min, date.tm_sec, now.tv_nsec / 1000000, (long)getpid(),
+        name_of(level), line);
+    (void)wm_named_file_append(file, text, (size_t)length);
+}
+
+__attribute__((format(printf, 2, 0))) static void
+log_line(warm_log_level level, const char *format, va_list list)
+{
+    char line[LINE_MAX_BYTES];
     warm_log_fn log;
     void *context;
-    bool print;
+    bool prints;
+    int file;
+
+    vsnprintf(line, sizeof line, format, list);
+    wm_shown(line, sizeof line);
+    wm_lock_acquire(&wm_process_lock);
+    log = sink.log;
+    context = sink.context;
+    file = sink.has_file ? sink.file : -1;
+    prints = log == NULL && file < 0 &&
+             (sink.printing || (level == WARM_LOG_WARNING && !sink.warned));
+    sink.warned = sink.warned || (prints && level == WARM_LOG_WARNING);
+    wm_lock_release(&wm_process_lock);
+    if (log != NULL) {
+        wm_callback_begin();
+        log(context, level, line);
+        wm_callback_end();
+    } else if (file >= 0) {
+        append(file, level, line);
+    } else if (prints) {
+        print(level, line);
+    }
+}
+
+void wm_log(warm_log_level level, const char *format, ...)
+{
     va_list list;
 
     if ((int)level > atomic_load_explicit(&threshold, memory_order_relaxed)) {
         return;
     }
     va_start(list, format);
-    vsnprintf(line, sizeof line, format, list);
+    log_line(level, format, list);
     va_end(list);
-    wm_shown(line, sizeof line);
-    wm_lock_acquire(&wm_process_lock);
-    log = sink.log;
-    context = sink.context;
-    print = log == NULL && level == WARM_LOG_WARNING && !sink.warned;
-    sink.warned = sink.warned || print;
-    wm_lock_release(&wm_process_lock);
-    if (log != NULL) {
-        wm_callback_begin();
-        log(context, level, line);
-        wm_callback_end();
-    } else if (print) {
-        int cancel = wm_cancel_off();
+}
 
-        fprintf(stderr, "warmpool: warning: %s\n", line);
-        wm_cancel_restore(cancel);
-    }
+void wm_log_memory(const char *format, ...)
+{
+    va_list list;
+
+    va_start(list, format);
+    log_line(WARM_LOG_DEBUG, format, list);
+    va_end(list);
 }

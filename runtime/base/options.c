@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum option_type { TYPE_SIZE, TYPE_ENUM, TYPE_TEXT };
+enum option_type { TYPE_SIZE, TYPE_ENUM, TYPE_SET, TYPE_TEXT };
 
 struct option {
     const char *name;
@@ -43,6 +43,15 @@ struct option {
      .choices = (c),                                                           \
      .room = sizeof((wm_options *)NULL)->n,                                    \
      .help = (h)},
+#define ROW_SET(n, def, c, h)                                                  \
+    {.name = #n,                                                               \
+     .type = TYPE_SET,                                                         \
+     .offset = offsetof(wm_options, n),                                        \
+     .given = offsetof(warm_options, n),                                       \
+     .text_default = (def),                                                    \
+     .choices = (c),                                                           \
+     .room = sizeof((wm_options *)NULL)->n,                                    \
+     .help = (h)},
 #define ROW_TEXT(n, h)                                                         \
     {.name = #n,                                                               \
      .type = TYPE_TEXT,                                                        \
@@ -52,6 +61,8 @@ struct option {
      .room = sizeof((wm_options *)NULL)->n,                                    \
      .help = (h)},
 
+/* The entry of WARMPOOL_CONF that has no value. */
+static const char help_word[] = "help";
 /* Where options are written, for messages. */
 static const char in_conf[] = "WARMPOOL_CONF", in_struct[] = "warm_options";
 
@@ -62,8 +73,11 @@ enum { SHOWN_MAX = 48 };
 #define SHOWN      "%.48s%s"
 #define SHOW(text) (text), (strlen(text) > SHOWN_MAX ? "..." : "")
 
+/* Bytes of the message about an unknown option around the list of names. */
+enum { NAMES_ROOM = 160 };
+
 static const struct option table[] = {
-    WARM_OPTION_MAP(ROW_SIZE, ROW_ENUM, ROW_TEXT)};
+    WARM_OPTION_MAP(ROW_SIZE, ROW_ENUM, ROW_SET, ROW_TEXT)};
 enum { OPTIONS = sizeof table / sizeof table[0] };
 
 static void *slot_of(wm_options *options, const struct option *o)
@@ -126,6 +140,44 @@ static bool is_choice(const char *choices, const char *value)
     return false;
 }
 
+/* Whether value is words of "a|b|c" joined by +, or empty. */
+static bool is_set(const char *choices, const char *value)
+{
+    char word[WM_OPTION_SET_MAX];
+
+    while (*value != '\0') {
+        size_t length = strcspn(value, "+");
+        bool more = value[length] == '+';
+
+        if (length >= sizeof word) {
+            return false;
+        }
+        memcpy(word, value, length);
+        word[length] = '\0';
+        value += length + more;
+        if (!is_choice(choices, word) || (more && *value == '\0')) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool wm_options_has_word(const char *set, const char *word)
+{
+    size_t length = strlen(word);
+    const char *at = set;
+
+    while ((at = strstr(at, word)) != NULL) {
+        bool begins = at == set || at[-1] == '+';
+
+        at += length;
+        if (begins && (*at == '\0' || *at == '+')) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A value as users write it: bytes with the largest exact suffix. */
 typedef struct amount {
     char text[24];
@@ -177,6 +229,12 @@ static warm_status set_text(wm_options *options, const struct option *o,
                        "' is not allowed; allowed is %s",
                        where, o->name, SHOW(text), o->choices);
     }
+    if (o->type == TYPE_SET && !is_set(o->choices, text)) {
+        return wm_fail(WARM_INVALID_OPTION,
+                       "%s: option %s: '" SHOWN
+                       "' is not allowed; allowed are words joined by +: %s",
+                       where, o->name, SHOW(text), o->choices);
+    }
     if (strlen(text) >= o->room) {
         return wm_fail(WARM_INVALID_OPTION,
                        "%s: option %s: '" SHOWN
@@ -207,15 +265,16 @@ static warm_status set_from_text(wm_options *options, const struct option *o,
 
 static warm_status unknown_key(const char *key)
 {
-    char names[sizeof((warm_error *)NULL)->message - 160] = "";
+    char names[sizeof((warm_error *)NULL)->message - NAMES_ROOM] = "";
     wm_text out = {names, sizeof names, 0};
 
     for (int i = 0; i < OPTIONS; i++) {
         wm_text_put(&out, "%s%s", i > 0 ? ", " : "", table[i].name);
     }
     return wm_fail(WARM_INVALID_OPTION,
-                   "%s: unknown option '" SHOWN "'; allowed are %s", in_conf,
-                   SHOW(key), names);
+                   "%s: unknown option '" SHOWN "'; allowed are %s; "
+                   "WARMPOOL_CONF=help prints what they do",
+                   in_conf, SHOW(key), names);
 }
 
 /* text without leading and trailing blanks; cuts it in place. */
@@ -233,19 +292,32 @@ static char *trim(char *text)
     return text;
 }
 
+/* Writes the key of an entry to key (trimmed), the value to *value; false if
+ * the entry has no colon. Cuts the entry in place. */
+static bool split(char *pair, char **key, char **value)
+{
+    char *colon = strchr(pair, ':');
+
+    if (colon != NULL) {
+        *colon = '\0';
+        *value = trim(colon + 1);
+    }
+    *key = trim(pair);
+    return colon != NULL;
+}
+
 /* given[i]: option i occurred earlier in the text. */
 static warm_status apply_pair(wm_options *options, char *pair, bool *given)
 {
-    char *colon = strchr(pair, ':');
-    const char *key;
+    char *key, *value;
 
-    if (colon == NULL) {
-        return wm_fail(WARM_INVALID_OPTION,
-                       "%s: '" SHOWN "' is not of the form key:value", in_conf,
-                       SHOW(pair));
+    if (!split(pair, &key, &value)) {
+        return strcmp(key, help_word) == 0
+                   ? WARM_OK
+                   : wm_fail(WARM_INVALID_OPTION,
+                             "%s: '" SHOWN "' is not of the form key:value",
+                             in_conf, SHOW(key));
     }
-    *colon = '\0';
-    key = trim(pair);
     for (int i = 0; i < OPTIONS; i++) {
         if (strcmp(table[i].name, key) == 0) {
             if (given[i]) {
@@ -255,7 +327,7 @@ static warm_status apply_pair(wm_options *options, char *pair, bool *given)
                                in_conf, key);
             }
             given[i] = true;
-            return set_from_text(options, &table[i], trim(colon + 1));
+            return set_from_text(options, &table[i], value);
         }
     }
     return unknown_key(key);
@@ -280,6 +352,24 @@ static warm_status apply_conf(wm_options *options, const char *conf)
     }
     free(copy);
     return status;
+}
+
+/* Without memory: false. */
+bool wm_options_named(const char *conf, const char *key)
+{
+    char *copy = conf != NULL ? strdup(conf) : NULL;
+    char *rest = copy;
+    char *pair, *name, *value;
+    bool named = false;
+
+    while (!named && (pair = strsep(&rest, ",")) != NULL) {
+        bool whole = split(pair, &name, &value);
+
+        named =
+            strcmp(name, key) == 0 && whole == (strcmp(key, help_word) != 0);
+    }
+    free(copy);
+    return named;
 }
 
 static warm_status apply_given(wm_options *options, const warm_options *given)
@@ -398,6 +488,10 @@ size_t warm_options_help(char *text, size_t bytes)
                         amount_of(o, o->min).text, amount_of(o, o->max).text);
         } else if (o->type == TYPE_ENUM) {
             wm_text_put(&out, "%s: %s (%s)\n", o->name, o->text_default,
+                        o->choices);
+        } else if (o->type == TYPE_SET) {
+            wm_text_put(&out, "%s: %s (words joined by +: %s)\n", o->name,
+                        o->text_default[0] != '\0' ? o->text_default : "none",
                         o->choices);
         } else {
             wm_text_put(&out, "%s: none (text, at most %zu characters)\n",

@@ -4,16 +4,22 @@
 
 #include "warmpool/options.h"
 
-enum { WM_OPTION_TEXT_MAX = 256 };
+#include <stdbool.h>
+
+enum { WM_OPTION_TEXT_MAX = 256, WM_OPTION_SET_MAX = 64 };
 
 /* Every option with its final value; texts are copies, "" when not given. */
 typedef struct wm_options {
 #define WM_OPTION_SIZE(name, u, def, lo, hi, h)  uint64_t name;
 #define WM_OPTION_ENUM(name, def, choices, help) char name[16];
+#define WM_OPTION_SET(name, def, words, help)    char name[WM_OPTION_SET_MAX];
 #define WM_OPTION_TEXT(name, help)               char name[WM_OPTION_TEXT_MAX];
-    WARM_OPTION_MAP(WM_OPTION_SIZE, WM_OPTION_ENUM, WM_OPTION_TEXT)
+    WARM_OPTION_MAP(WM_OPTION_SIZE, WM_OPTION_ENUM, WM_OPTION_SET,
+                    WM_OPTION_TEXT)
+    unsigned number; /* of the runtime in its process, from 1; 0: not set */
 #undef WM_OPTION_SIZE
 #undef WM_OPTION_ENUM
+#undef WM_OPTION_SET
 #undef WM_OPTION_TEXT
 } wm_options;
 
@@ -22,6 +28,12 @@ typedef struct wm_options {
  * Status: INVALID_OPTION, INVALID_ARGUMENT (struct size). */
 warm_status wm_options_resolve(const warm_options *given, const char *conf,
                                wm_options *options);
+
+/* Whether conf (may be null) has an entry for this key, or the entry "help". */
+bool wm_options_named(const char *conf, const char *key);
+
+/* Whether a set ("a+c") has the word. */
+bool wm_options_has_word(const char *set, const char *word);
 
 /* Writes every option as "name:value\n" into text (at most bytes, always
  * terminated); returns the bytes that all of them need, the terminator

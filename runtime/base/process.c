@@ -18,18 +18,31 @@ enum { STARTED = 32 };
 static const void *started_before[STARTED]; /* process lock */
 
 static void (*_Atomic fork_hook)(void);
+static void (*_Atomic before_exit_hook)(void);
 static void (*_Atomic exit_hook)(void);
+
+static void run(void (*_Atomic *hook)(void))
+{
+    void (*fn)(void) = atomic_load_explicit(hook, memory_order_relaxed);
+
+    if (fn != NULL) {
+        fn();
+    }
+}
 
 /* Runs once for each registration; only the first run acts. */
 static void at_exit(void)
 {
-    void (*hook)(void) = atomic_load_explicit(&exit_hook, memory_order_relaxed);
-
-    wm_process_set_exiting();
     /* Relaxed: exit() runs its handlers one after another. */
-    if (hook != NULL && !atomic_exchange_explicit(&wm_process.left, true,
-                                                  memory_order_relaxed)) {
-        hook();
+    bool first =
+        !atomic_exchange_explicit(&wm_process.left, true, memory_order_relaxed);
+
+    if (first) {
+        run(&before_exit_hook);
+    }
+    wm_process_set_exiting();
+    if (first) {
+        run(&exit_hook);
     }
 }
 
@@ -120,6 +133,11 @@ void wm_process_set_exiting(void)
 void wm_process_on_fork(void (*fn)(void))
 {
     atomic_store_explicit(&fork_hook, fn, memory_order_relaxed);
+}
+
+void wm_process_before_exit(void (*fn)(void))
+{
+    atomic_store_explicit(&before_exit_hook, fn, memory_order_relaxed);
 }
 
 void wm_process_on_exit(void (*fn)(void))

@@ -19,7 +19,7 @@ void wm_process_init(void);
  * distinguished from one that began before it. */
 extern struct wm_process {
     _Atomic bool leaving;
-    _Atomic bool left; /* the exit hook has run */
+    _Atomic bool left; /* the exit hooks run, or have run */
     _Atomic unsigned forks;
     _Atomic uint64_t identity;
     _Atomic unsigned handlers; /* registrations at exit, for tests */
@@ -63,6 +63,10 @@ static inline uint64_t wm_process_identity(void)
 /* Runs fn in the child of every fork, in the thread that forked. One fn only:
  * wm_runtime_forked(). */
 void wm_process_on_fork(void (*fn)(void));
+
+/* Runs fn once when exit() has begun and drivers may still be called. One fn
+ * only: runtime.c's, which writes statistics. */
+void wm_process_before_exit(void (*fn)(void));
 
 /* Runs fn once when exit() has begun and wm_process_exiting() is true. One fn
  * only: runtime.c's, which counts what the runtimes leak. */

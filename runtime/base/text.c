@@ -93,7 +93,7 @@ static size_t escape(unsigned char c, char *out, size_t room)
 
 void wm_shown(char *text, size_t bytes)
 {
-    char out[512];
+    char out[1024];
     size_t used = 0, at = 0;
 
     while (text[at] != '\0' && !is_control(text, at)) {

@@ -388,7 +388,8 @@ warm_status wm_trace_open(const wm_options *options, wm_trace **trace)
     if (made == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a trace");
     }
-    status = wm_trace_file_open(&made->file, options->trace, made->path);
+    status = wm_trace_file_open(&made->file, options->trace, options->number,
+                                made->path);
     if (status != WARM_OK) {
         wm_meta_free(made);
         return status;

@@ -1,24 +1,15 @@
 /* trace_file.c: encodes chunks, and opens and writes the file (trace_file.h).
- *
- * Only regular files and character devices (/dev/null) are accepted: a pipe
- * whose reader is gone would kill the program with SIGPIPE. A write beyond the
- * limit on file sizes would raise SIGXFSZ, so the limit is checked before each
- * write. flock() locks the open file, not the process: two runtimes of one
- * process exclude each other too. */
+ */
 #include "runtime/base/trace_file.h"
 
+#include "runtime/base/named_file.h"
 #include "runtime/base/process.h"
-#include "runtime/base/status.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- chunks -------------------------------------------------------------- */
@@ -135,9 +126,6 @@ const void *wm_trace_chunk_end(wm_trace_chunk *c, uint64_t thread,
 /* ---- the file -------------------------------------------------------------
  */
 
-/* Relaxed: a number, tied to no other data. */
-static _Atomic unsigned runtimes_traced;
-
 /* The identity distinguishes the files of this process from those of an earlier
  * process with the same pid. */
 unsigned char *wm_trace_file_head(unsigned char *at)
@@ -150,47 +138,6 @@ unsigned char *wm_trace_file_head(unsigned char *at)
     return at;
 }
 
-static warm_status refused(const char *name, int error)
-{
-    char text[96];
-
-    return wm_fail_code(WARM_INVALID_OPTION, "file", error,
-                        strerror_r(error, text, sizeof text),
-                        "option trace: %.300s: %s", name,
-                        strerror_r(error, text, sizeof text));
-}
-
-/* Copies name to path and replaces %p, %r and %%. */
-static warm_status expand(const char *name, char *path, size_t room)
-{
-    size_t used = 0;
-    int length = 0;
-
-    for (const char *c = name; *c != '\0' && used + 1 < room; c++) {
-        if (*c != '%' || c[1] == '%') {
-            c += *c == '%';
-            length = snprintf(path + used, room - used, "%c", *c);
-        } else if (c[1] == 'p') {
-            length = snprintf(path + used, room - used, "%ld", (long)getpid());
-            c++;
-        } else if (c[1] == 'r') {
-            unsigned number = atomic_fetch_add_explicit(&runtimes_traced, 1,
-                                                        memory_order_relaxed);
-
-            length = snprintf(path + used, room - used, "%u", number + 1);
-            c++;
-        } else {
-            return wm_fail(WARM_INVALID_OPTION,
-                           "option trace: %.300s: %%p is the process's number, "
-                           "%%r the runtime's, %%%% a percent sign, and "
-                           "'%.2s' is unknown",
-                           name, c);
-        }
-        used += (size_t)length;
-    }
-    return used + 1 < room ? WARM_OK : refused(name, ENAMETOOLONG);
-}
-
 /* Whether an earlier runtime of this process wrote the file. */
 static bool is_ours(int fd)
 {
@@ -201,71 +148,29 @@ static bool is_ours(int fd)
            memcmp(head, there, bytes) == 0;
 }
 
-/* Locks the file. 0, or the errno of why it cannot hold a trace. */
-static int take(int fd)
-{
-    struct stat what;
-    int flags = fcntl(fd, F_GETFL);
-
-    if (fstat(fd, &what) != 0 || flags < 0 ||
-        fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) != 0) {
-        return errno;
-    }
-    if (S_ISCHR(what.st_mode)) {
-        return 0;
-    }
-    if (!S_ISREG(what.st_mode)) {
-        return EINVAL;
-    }
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        return errno == EWOULDBLOCK ? EBUSY : errno;
-    }
-    return is_ours(fd) ? EEXIST : 0;
-}
-
-static warm_status open_path(wm_trace_file *file, const char *path)
-{
-    /* O_NONBLOCK: the open of a pipe without a reader would wait. */
-    int fd =
-        open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
-    int error = fd < 0 ? errno : take(fd);
-
-    if (error == 0) {
-        *file = (wm_trace_file){.fd = fd, .write = write};
-        return WARM_OK;
-    }
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    if (error == EBUSY || error == EEXIST) {
-        return wm_fail(WARM_INVALID_OPTION,
-                       "option trace: %.300s %s; put %%p (the process's "
-                       "number) or %%r (the runtime's in it) into the name",
-                       path,
-                       error == EBUSY
-                           ? "is being written by another runtime"
-                           : "contains the trace of another runtime of this "
-                             "process");
-    }
-    if (error == EINVAL || error == ENXIO) {
-        return wm_fail(WARM_INVALID_OPTION,
-                       "option trace: %.300s is not a file that can be "
-                       "written from its start",
-                       path);
-    }
-    return refused(path, error);
-}
-
 warm_status wm_trace_file_open(wm_trace_file *file, const char *name,
-                               char *path)
+                               unsigned runtime, char *path)
 {
-    int cancel = wm_cancel_off();
-    warm_status status = expand(name, path, PATH_MAX);
+    const wm_file_name named = {
+        .option = "trace", .name = name, .runtime = runtime};
+    int fd = -1;
+    warm_status status = wm_named_file_path(&named, path, PATH_MAX);
 
     if (status == WARM_OK) {
-        status = open_path(file, path);
+        status = wm_named_file_open("trace", path, O_RDWR, true, &fd);
     }
-    wm_cancel_restore(cancel);
+    if (status == WARM_OK && is_ours(fd)) {
+        int cancel = wm_cancel_off();
+
+        (void)close(fd);
+        wm_cancel_restore(cancel);
+        return wm_named_file_taken("trace", path,
+                                   "contains the trace of another runtime of "
+                                   "this process");
+    }
+    if (status == WARM_OK) {
+        *file = (wm_trace_file){.fd = fd, .write = write};
+    }
     return status;
 }
 
@@ -283,11 +188,7 @@ int wm_trace_file_empty(const wm_trace_file *file)
 
 static int write_all(const wm_trace_file *file, const char *data, size_t bytes)
 {
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
-        limit.rlim_cur != RLIM_INFINITY &&
-        file->bytes + bytes > limit.rlim_cur) {
+    if (wm_named_file_room(file->bytes, bytes) != 0) {
         return EFBIG;
     }
     while (bytes > 0) {

@@ -16,11 +16,11 @@ typedef struct wm_trace_file {
     ssize_t (*write)(int fd, const void *data, size_t bytes); /* write(2) */
 } wm_trace_file;
 
-/* Opens the file and locks it without changing its content. name may contain
- * %p, %r and %%; path (at least PATH_MAX bytes) gets the expanded name. Status:
- * INVALID_OPTION with the file's name and the reason. */
+/* Opens the file and locks it without changing its content (named_file.h). name
+ * may contain %p, %r and %%; path (at least PATH_MAX bytes) gets the expanded
+ * name. Status: INVALID_OPTION with the file's name and the reason. */
 warm_status wm_trace_file_open(wm_trace_file *file, const char *name,
-                               char *path);
+                               unsigned runtime, char *path);
 
 /* Truncates the file before the first write. 0, or an errno. */
 int wm_trace_file_empty(const wm_trace_file *file);

@@ -107,6 +107,20 @@ void wm_runtime_each(void (*fn)(warm_runtime *runtime, void *argument),
     wm_lock_release(&wm_process_lock);
 }
 
+warm_runtime *wm_runtime_next(const warm_runtime *after)
+{
+    warm_runtime *r;
+
+    wm_lock_acquire(&wm_process_lock);
+    r = after != NULL ? after->next_runtime : runtimes;
+    while (r != NULL &&
+           (r->generation != wm_process_generation() || !wm_runtime_pin(r))) {
+        r = r->next_runtime;
+    }
+    wm_lock_release(&wm_process_lock);
+    return r;
+}
+
 void wm_runtime_each_inherited(void (*fn)(warm_runtime *runtime,
                                           void *argument),
                                void *argument)

@@ -42,13 +42,15 @@ typedef struct wm_breaking {
 } wm_breaking;
 
 typedef struct wm_window wm_window;
-struct wm_kind_table;   /* handles/kind_table.h */
-struct wm_pinned;       /* alloc/kinds/pinned.h */
-struct wm_trace;        /* runtime/base/trace.h */
-struct wm_history;      /* runtime/base/history.h */
-struct wm_allocators;   /* alloc/storage/allocators.h */
-struct wm_device_space; /* alloc/kinds/device_space.h */
-struct wm_shared;       /* alloc/kinds/shared.h */
+struct wm_kind_table;     /* handles/kind_table.h */
+struct wm_pinned;         /* alloc/kinds/pinned.h */
+struct wm_trace;          /* runtime/base/trace.h */
+struct wm_history;        /* runtime/base/history.h */
+struct wm_allocators;     /* alloc/storage/allocators.h */
+struct wm_device_space;   /* alloc/kinds/device_space.h */
+struct wm_shared;         /* alloc/kinds/shared.h */
+struct wm_stats_file;     /* runtime/stats_file.h */
+struct wm_snapshot_watch; /* runtime/snapshot_signal.h */
 struct wm_private_arena;
 struct wm_private_pools; /* alloc/private_pool/private_pool.h */
 
@@ -57,6 +59,23 @@ typedef struct wm_own_allocator {
     int device;
     warm_allocator allocator;
 } wm_own_allocator;
+
+/* Words of option log_memory. */
+enum wm_log_memory {
+    WM_LOG_PROFILE = 1,
+    WM_LOG_ALLOC = 2,
+    WM_LOG_RECYCLE = 4,
+    WM_LOG_FREE = 8,
+    WM_LOG_RELEASE = 16,
+    WM_LOG_LARGE = 32
+};
+enum { WM_LOG_LARGE_BYTES = 1 << 20 };
+
+/* Whether bytes are large enough for a line of option log_memory. */
+static inline bool wm_log_memory_fits(unsigned words, size_t bytes)
+{
+    return (words & WM_LOG_LARGE) == 0 || bytes >= WM_LOG_LARGE_BYTES;
+}
 
 enum wm_runtime_state {
     WM_RUNTIME_LIVE = 1,
@@ -77,7 +96,14 @@ struct warm_runtime {
     struct wm_pinned *pinned;    /* const while LIVE */
     struct wm_trace *trace;      /* const while LIVE; null: nothing is traced */
     struct wm_history *history;  /* const while LIVE; null: none is kept */
-    bool traced;                 /* const while LIVE: trace or history exists */
+    bool traced;                 /* const: each allocation and free takes the
+                                    slow path, for the trace, the history or
+                                    option log_memory */
+    unsigned log_memory;         /* const: of enum wm_log_memory */
+    struct wm_stats_file *stats_file;       /* const while LIVE; null: no option
+                                               stats_at_exit */
+    struct wm_snapshot_watch *watch;        /* const while LIVE; null: no option
+                                               snapshot_signal */
     struct wm_device_space *device_spaces;  /* const while LIVE; [device] */
     struct wm_shared *shared;               /* const while LIVE */
     struct wm_allocators *allocators;       /* const while LIVE */
@@ -192,6 +218,10 @@ void wm_runtime_enlist(warm_runtime *runtime);
  * lock: fn may take inner locks, may not log and may not call the driver. */
 void wm_runtime_each(void (*fn)(warm_runtime *runtime, void *argument),
                      void *argument);
+
+/* The next live runtime of this process after the given one (null: the first),
+ * pinned; null: there is none. */
+warm_runtime *wm_runtime_next(const warm_runtime *after);
 
 /* In the child of a fork: calls fn for every runtime of its ancestors, under
  * the process lock. Their other locks may be held for ever. */

@@ -107,6 +107,62 @@ static const struct {
     {"history:1K", "not a number"},
 };
 
+/* With a key that is quoted at its full length. */
+WT_TEST(test_G4_the_message_about_an_unknown_key_has_room_for_all_names)
+{
+    static const char *const names[] = {
+#define NAME_SIZE(name, unit, def, min, max, help) #name,
+#define NAME_ENUM(name, def, choices, help)        #name,
+#define NAME_TEXT(name, help)                      #name,
+        WARM_OPTION_MAP(NAME_SIZE, NAME_ENUM, NAME_ENUM, NAME_TEXT)};
+    const char *message = warm_last_error_message();
+    wm_options o;
+
+    wt_fails(
+        WARM_INVALID_OPTION,
+        wm_options_resolve(NULL,
+                           "a_key_that_is_longer_than_any_option_has_a_name"
+                           "_as_people_write_them:1",
+                           &o));
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        ck_assert_msg(strstr(message, names[i]) != NULL, "%s: %s", names[i],
+                      message);
+    }
+    wt_contains(message, "; WARMPOOL_CONF=help prints what they do");
+}
+
+/* Words joined by +, in any order; the default is none. */
+WT_TEST(test_G4_G8_a_set_has_the_words_that_are_given)
+{
+    warm_options given = {.size = sizeof given};
+    wm_options o;
+
+    wt_ok(wm_options_resolve(NULL, NULL, &o));
+    ck_assert_str_eq(o.log_memory, "");
+    wt_ok(wm_options_resolve(NULL, "log_memory: release+alloc", &o));
+    ck_assert(wm_options_has_word(o.log_memory, "alloc"));
+    ck_assert(wm_options_has_word(o.log_memory, "release"));
+    ck_assert(!wm_options_has_word(o.log_memory, "profile"));
+    ck_assert(!wm_options_has_word(o.log_memory, "all"));
+    ck_assert(!wm_options_has_word("xalloc+allocx", "alloc"));
+    given.log_memory = "free";
+    wt_ok(wm_options_resolve(&given, "log_memory:alloc", &o));
+    ck_assert_str_eq(o.log_memory, "free");
+    given.log_memory = "free+free|alloc";
+    wt_fails(WARM_INVALID_OPTION, wm_options_resolve(&given, NULL, &o));
+    wt_says("warm_options", "'free+free|alloc'", "words joined by +");
+}
+
+WT_TEST(test_G8_what_the_environment_names)
+{
+    ck_assert(!wm_options_named(NULL, "log"));
+    ck_assert(wm_options_named("segment:8M, log :info", "log"));
+    ck_assert(!wm_options_named("log_file:log", "log"));
+    ck_assert(!wm_options_named("log", "log"));
+    ck_assert(wm_options_named(" help ,", "help"));
+    ck_assert(!wm_options_named("help:1,cudart:help", "help"));
+}
+
 /* However large: it is a number. */
 static const char *const too_large[] = {
     "limit_wait_ms:60001",

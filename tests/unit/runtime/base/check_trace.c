@@ -955,7 +955,7 @@ WT_TEST(test_G8_a_short_write_leaves_no_hole)
     wm_trace_file file;
     int fd;
 
-    wt_ok(wm_trace_file_open(&file, path, name));
+    wt_ok(wm_trace_file_open(&file, path, 1, name));
     ck_assert_int_eq(wm_trace_file_write(&file, "first.", 6), 0);
     file.write = write_half;
     ck_assert_int_eq(wm_trace_file_write(&file, "second", 6), ENOSPC);

@@ -1,0 +1,129 @@
+/* stats_file.c: see stats_file.h. */
+#include "runtime/stats_file.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/meta.h"
+#include "runtime/base/named_file.h"
+#include "runtime/base/quiet.h"
+#include "warmpool/stats.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+struct wm_stats_file {
+    int fd;
+    char path[PATH_MAX];
+};
+
+warm_status wm_stats_file_open(const wm_options *options,
+                               struct wm_stats_file **file)
+{
+    const wm_file_name name = {.option = "stats_at_exit",
+                               .name = options->stats_at_exit,
+                               .runtime = options->number};
+    struct wm_stats_file *made;
+    warm_status status;
+
+    *file = NULL;
+    if (*name.name == '\0') {
+        return WARM_OK;
+    }
+    made = wm_meta_alloc(sizeof *made);
+    if (made == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
+    }
+    status = wm_named_file_path(&name, made->path, sizeof made->path);
+    if (status == WARM_OK) {
+        status = wm_named_file_open(name.option, made->path,
+                                    O_WRONLY | O_APPEND, true, &made->fd);
+    }
+    if (status != WARM_OK) {
+        wm_meta_free(made);
+        return status;
+    }
+    *file = made;
+    return status;
+}
+
+void wm_stats_file_close(struct wm_stats_file *file)
+{
+    int cancel;
+
+    if (file == NULL) {
+        return;
+    }
+    cancel = wm_cancel_off();
+    (void)close(file->fd);
+    wm_cancel_restore(cancel);
+    wm_meta_free(file);
+}
+
+void wm_stats_file_forked(const struct wm_stats_file *file)
+{
+    if (file != NULL) {
+        (void)close(file->fd);
+    }
+}
+
+/* The statistics as text with a newline, to be freed; null: no memory, or the
+ * last error says why. The figures change while they are written, and so does
+ * the length of the text. */
+static char *read_stats(warm_runtime *runtime, size_t *bytes)
+{
+    char *text = NULL;
+    size_t room = 0, needed = 0;
+    warm_status status = warm_stats_json(runtime, NULL, 0, &needed);
+
+    while (status == WARM_OK && needed > room) {
+        room = needed + needed / 8;
+        wm_meta_free(text);
+        text = wm_meta_alloc(room + 1);
+        if (text == NULL) {
+            wm_fail_note(WARM_OUT_OF_MEMORY, "no memory for the text");
+            return NULL;
+        }
+        status = warm_stats_json(runtime, text, room, &needed);
+    }
+    if (status != WARM_OK) {
+        wm_meta_free(text);
+        return NULL;
+    }
+    *bytes = strlen(text);
+    text[(*bytes)++] = '\n';
+    return text;
+}
+
+/* 0, or an errno. A device (EINVAL) has nothing to truncate. */
+static int replace(int fd, const char *text, size_t bytes)
+{
+    int error = ftruncate(fd, 0) != 0 && errno != EINVAL ? errno : 0;
+
+    return error != 0 ? error : wm_named_file_append(fd, text, bytes);
+}
+
+void wm_stats_file_write(const struct wm_stats_file *file,
+                         warm_runtime *runtime)
+{
+    wm_quiet quiet;
+    char *text, reason[96];
+    size_t bytes = 0;
+    int error;
+
+    if (file == NULL) {
+        return;
+    }
+    wm_quiet_begin(&quiet);
+    text = read_stats(runtime, &bytes);
+    if (text == NULL) {
+        wm_log(WARM_LOG_WARNING, "could not write the statistics to %.300s: %s",
+               file->path, warm_last_error_message());
+    } else if ((error = replace(file->fd, text, bytes)) != 0) {
+        wm_log(WARM_LOG_WARNING, "could not write the statistics to %.300s: %s",
+               file->path, strerror_r(error, reason, sizeof reason));
+    }
+    wm_meta_free(text);
+    wm_quiet_end(&quiet);
+}
