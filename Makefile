@@ -57,8 +57,8 @@ LIBS  := -pthread -ldl
 
 # ---- library --------------------------------------------------------------
 
-LIB_SRC := $(wildcard runtime/*.c runtime/*/*.c handles/*.c handles/*/*.c \
-    alloc/*/*.c)
+LIB_SRC := $(filter-out runtime/tools/%,$(wildcard runtime/*.c runtime/*/*.c \
+    handles/*.c handles/*/*.c alloc/*/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
 STATIC  := $(B)/libwarmpool.a
 SHARED  := $(B)/libwarmpool.so.$(MAJOR)
@@ -67,7 +67,7 @@ comma   := ,
 # clang leaves the sanitizers' own symbols to the program.
 Z_DEFS  := $(if $(filter asan tsan,$(FLAVOUR)),,-Wl$(comma)-z$(comma)defs)
 
-all: $(STATIC) $(SHARED)
+all: $(STATIC) $(SHARED) $(B)/warmpool-info
 
 # Whatever was compiled with other flags is compiled again. A target on which
 # the library does not run is refused here, once, before anything is compiled.
@@ -94,6 +94,11 @@ $(SHARED): $(LIB_OBJ) $(MAP)
 	    -Wl,-soname,libwarmpool.so.$(MAJOR) -Wl,--version-script=$(MAP) \
 	    $(Z_DEFS) -Wl,-z,nodelete $(LIB_OBJ) $(LIBS) -o $@
 	$(Q)ln -sf libwarmpool.so.$(MAJOR) $(B)/libwarmpool.so
+
+# Installed programs hold the library: nothing says where they would find it.
+$(B)/warmpool-info: $(B)/runtime/tools/warmpool_info.o $(STATIC)
+	$(call say,ld,$@)
+	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $^ $(LIBS) -o $@
 
 # ---- test programs --------------------------------------------------------
 
@@ -158,7 +163,7 @@ SANITIZER_OPTIONS := \
     LSAN_OPTIONS=suppressions=$(CURDIR)/tests/lsan.supp:print_suppressions=0 \
     TSAN_OPTIONS=$(TSAN_SET):suppressions=$(CURDIR)/tests/tsan.supp
 
-test-programs: $(TEST_BIN) $(if $(STANDIN),standin)
+test-programs: $(TEST_BIN) $(B)/warmpool-info $(if $(STANDIN),standin)
 
 run-tests: test-programs
 	$(if $(STANDIN),,@echo 'skip: tests on the stand-in CUDA libraries:' \
@@ -238,8 +243,10 @@ rows:
 prefix     ?= /usr/local
 libdir     ?= $(prefix)/lib
 includedir ?= $(prefix)/include
+bindir     ?= $(prefix)/bin
 DEST_LIB := $(DESTDIR)$(libdir)
 DEST_INC := $(DESTDIR)$(includedir)/warmpool
+DEST_BIN := $(DESTDIR)$(bindir)
 
 # Below the prefix, so that pkg-config can move the whole tree.
 below = $(patsubst $(prefix)/%,$${prefix}/%,$(1))
@@ -251,18 +258,21 @@ $(B)/warmpool.pc: runtime/warmpool.pc.in $(B)/flags FORCE
 	    -e 's|@includedir@|$(call below,$(includedir))|' \
 	    $< >$@
 
-install: all $(B)/warmpool.pc
-	install -d $(DEST_LIB)/pkgconfig $(DEST_INC)
+install: all $(B)/warmpool.pc $(B)/tests/bench/replay
+	install -d $(DEST_LIB)/pkgconfig $(DEST_INC) $(DEST_BIN)
 	install -m 644 include/warmpool/*.h $(DEST_INC)
 	install -m 644 $(STATIC) $(DEST_LIB)
 	install -m 755 $(SHARED) $(DEST_LIB)
 	ln -sf libwarmpool.so.$(MAJOR) $(DEST_LIB)/libwarmpool.so
 	install -m 644 $(B)/warmpool.pc $(DEST_LIB)/pkgconfig
+	install -m 755 $(B)/warmpool-info $(DEST_BIN)
+	install -m 755 $(B)/tests/bench/replay $(DEST_BIN)/warmpool-replay
 
 uninstall:
 	rm -f $(DEST_LIB)/libwarmpool.a $(DEST_LIB)/libwarmpool.so \
 	    $(DEST_LIB)/libwarmpool.so.$(MAJOR) \
-	    $(DEST_LIB)/pkgconfig/warmpool.pc $(DEST_INC)/*.h
+	    $(DEST_LIB)/pkgconfig/warmpool.pc $(DEST_INC)/*.h \
+	    $(DEST_BIN)/warmpool-info $(DEST_BIN)/warmpool-replay
 	-rmdir $(DEST_INC)
 
 # ---- lint: one target a rule, all of them run -------------------------------
@@ -276,7 +286,7 @@ clean:
 
 -include tests/standin/standin.mk tests/bench/bench.mk tests/gpu/gpu.mk
 -include examples/examples.mk
--include $(LIB_OBJ:.o=.d) $(TEST_BIN:=.d) $(WT_OBJ:.o=.d) $(MODEL_OBJ:.o=.d)
+-include $(LIB_OBJ:.o=.d) $(B)/runtime/tools/warmpool_info.d $(TEST_BIN:=.d) $(WT_OBJ:.o=.d) $(MODEL_OBJ:.o=.d)
 
 ## all            build the library, static and shared (release)
 ## examples       build the examples
@@ -306,7 +316,7 @@ clean:
 ## replay         TRACE=FILE [CONF=…]: what a program did, once more
 ## rows           rows of the contract, with the tests that show them
 ## standin        build the stand-ins for the CUDA libraries
-## install        to $(DESTDIR)$(prefix); also: libdir, includedir
+## install        to $(DESTDIR)$(prefix); also: libdir, includedir, bindir
 ## uninstall      take it away again
 ## clean          remove build/
 ## help           this list

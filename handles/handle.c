@@ -5,7 +5,10 @@
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 
+#include <limits.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
 
 static warm_status check_kind(warm_runtime *runtime, warm_kind kind)
 {
@@ -223,6 +226,58 @@ const char *warm_kind_name(warm_runtime *runtime, warm_kind kind)
         return NULL;
     }
     return wm_kind_table_kind(runtime->kinds, kind)->ops->name;
+}
+
+/* The name behind symbolic links usually ends in the library's version. */
+static warm_status put_real(const char *file, char *out, size_t bytes)
+{
+    char real[PATH_MAX];
+    const char *path = realpath(file, real) != NULL ? real : file;
+
+    if (strlen(path) >= bytes) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "%.300s needs more room than was given", path);
+    }
+    strcpy(out, path);
+    return WARM_OK;
+}
+
+static warm_status find_library(wm_kind *kind, char *out, size_t bytes)
+{
+    char file[PATH_MAX] = "";
+    warm_status status;
+
+    if (kind->ops->find == NULL) {
+        return wm_fail(WARM_NOT_FOUND, "kind %s comes from no library",
+                       kind->ops->name);
+    }
+    status = kind->ops->find(kind, file, sizeof file);
+    if (status == WARM_OK && file[0] == '\0') {
+        status = wm_fail(WARM_NOT_FOUND, "the file of kind %s is not known",
+                         kind->ops->name);
+    }
+    return status == WARM_OK ? put_real(file, out, bytes) : status;
+}
+
+warm_status warm_kind_library(warm_runtime *runtime, warm_kind kind, char *file,
+                              size_t bytes)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK) {
+        status = check_kind(runtime, kind);
+    }
+    if (status == WARM_OK && file == NULL) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "file is null");
+    }
+    if (status == WARM_OK) {
+        int cancel = wm_cancel_off();
+
+        status =
+            find_library(wm_kind_table_kind(runtime->kinds, kind), file, bytes);
+        wm_cancel_restore(cancel);
+    }
+    return status;
 }
 
 warm_status warm_handle_get_stats(warm_runtime *runtime, warm_kind kind,

@@ -48,6 +48,9 @@ typedef struct wm_kind_ops {
     warm_status (*reset)(wm_kind *kind, int device, void *handle);
     /* Size of a workspace on the device; null or 0: the kind has none. */
     size_t (*workspace_bytes)(wm_kind *kind, int device);
+    /* Writes the file of the library that the kind's handles come from, and
+     * loads it if that has not happened. Null: they come from none. */
+    warm_status (*find)(wm_kind *kind, char *file, size_t bytes);
     /* Frees the kind's context when its runtime ends; may be null. */
     void (*close)(wm_kind *kind);
     /* Its handles belong to no device: destroying one breaks no capture. */

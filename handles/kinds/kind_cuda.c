@@ -86,7 +86,8 @@ static warm_status fits(void *context, void *opened)
     return WARM_OK;
 }
 
-static warm_status load(wm_kind *kind, void **table)
+/* file: gets the library's. */
+static warm_status load(wm_kind *kind, void **table, char *file, size_t bytes)
 {
     const wm_cuda_library *library = kind->ops->library;
     const char *names[WM_CUDA_SONAMES];
@@ -100,7 +101,6 @@ static warm_status load(wm_kind *kind, void **table)
         .context = &c,
         .loaded_decides = true,
     };
-    char file[512];
     void *opened = NULL;
     warm_status status = choose(library, c.cuda, names);
 
@@ -117,10 +117,48 @@ static warm_status load(wm_kind *kind, void **table)
         wm_meta_free(c.table);
         return status;
     }
-    wm_library_file(opened, file, sizeof file);
-    wm_log(WARM_LOG_INFO, "%s for CUDA %d: %s", library->what, c.cuda, file);
+    wm_library_file(opened, file, bytes);
     *table = c.table;
     return WARM_OK;
+}
+
+static warm_status load_first(wm_kind *kind, void **table)
+{
+    char file[512];
+    warm_status status = load(kind, table, file, sizeof file);
+
+    if (status == WARM_OK) {
+        wm_log(WARM_LOG_INFO, "%s for CUDA %d: %s", kind->ops->library->what,
+               wm_cuda_major(kind->driver), file);
+    }
+    return status;
+}
+
+/* Whether the build and the driver have the kind's library at all. */
+static warm_status check_there(const wm_kind *kind)
+{
+    const wm_cuda_library *library = kind->ops->library;
+
+    if (library->entries == NULL) {
+        return wm_fail(WARM_UNSUPPORTED, "warmpool was built without %s",
+                       library->what);
+    }
+    return wm_cuda_is(kind->driver)
+               ? WARM_OK
+               : wm_fail(WARM_UNAVAILABLE, "%s needs a CUDA device",
+                         library->what);
+}
+
+warm_status wm_cuda_kind_find(wm_kind *kind, char *file, size_t bytes)
+{
+    void *table = NULL;
+    warm_status status = check_there(kind);
+
+    if (status == WARM_OK) {
+        status = load(kind, &table, file, bytes);
+    }
+    wm_meta_free(table);
+    return status;
 }
 
 static void publish(wm_kind *kind, void *table)
@@ -227,21 +265,13 @@ warm_status wm_cuda_kind_create(wm_kind *kind, int device, void **handle)
     void *table = wm_cuda_kind_table(kind);
     bool fresh = table == NULL;
     scope s;
-    warm_status status;
+    warm_status status = check_there(kind);
 
-    if (library->entries == NULL) {
-        return wm_fail(WARM_UNSUPPORTED, "warmpool was built without %s",
-                       library->what);
+    if (status == WARM_OK && fresh) {
+        status = load_first(kind, &table);
     }
-    if (!wm_cuda_is(kind->driver)) {
-        return wm_fail(WARM_UNAVAILABLE, "%s needs a CUDA device",
-                       library->what);
-    }
-    if (fresh) {
-        status = load(kind, &table);
-        if (status != WARM_OK) {
-            return status;
-        }
+    if (status != WARM_OK) {
+        return status;
     }
     status = enter(kind, device, &s);
     if (status == WARM_OK) {

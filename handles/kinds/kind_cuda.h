@@ -71,6 +71,7 @@ warm_status wm_cuda_kind_bind(wm_kind *kind, int device, void *handle,
 warm_status wm_cuda_kind_rebind(const wm_rebind *to);
 warm_status wm_cuda_kind_reset(wm_kind *kind, int device, void *handle);
 void wm_cuda_kind_close(wm_kind *kind);
+warm_status wm_cuda_kind_find(wm_kind *kind, char *file, size_t bytes);
 
 /* The published table, or null before the first create. */
 void *wm_cuda_kind_table(wm_kind *kind);
@@ -163,6 +164,7 @@ void *wm_cuda_kind_table(wm_kind *kind);
                                         .create = wm_cuda_kind_create,         \
                                         .destroy = wm_cuda_kind_destroy,       \
                                         .reset = wm_cuda_kind_reset,           \
+                                        .find = wm_cuda_kind_find,             \
                                         .close = wm_cuda_kind_close,           \
                                         .library = &library,                   \
                                         __VA_ARGS__}

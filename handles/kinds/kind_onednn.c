@@ -34,14 +34,32 @@ static const char *code_text(dnnl_status_t code)
 }
 
 /* The loader opens the library once; a later call is a lookup. */
-static warm_status load(struct functions *functions)
+static warm_status open_library(void **library)
 {
     static const char *const sonames[] = {SONAME(DNNL_VERSION_MAJOR), NULL};
+
+    return wm_library_open("oneDNN", "", sonames, library);
+}
+
+static warm_status find(wm_kind *kind, char *file, size_t bytes)
+{
+    void *library = NULL;
+    warm_status status = open_library(&library);
+
+    (void)kind;
+    if (status == WARM_OK) {
+        wm_library_file(library, file, bytes);
+    }
+    return status;
+}
+
+static warm_status load(struct functions *functions)
+{
     const wm_symbol rows[] = {
         {"dnnl_engine_create", (void **)(void *)&functions->create, 0},
         {"dnnl_engine_destroy", (void **)(void *)&functions->destroy, 0}};
     void *library = NULL;
-    warm_status status = wm_library_open("oneDNN", "", sonames, &library);
+    warm_status status = open_library(&library);
 
     return status == WARM_OK ? wm_library_symbols("oneDNN", library, rows, 2)
                              : status;
@@ -96,6 +114,14 @@ static warm_status destroy(wm_kind *kind, int device, void *handle)
 
 #else
 
+static warm_status find(wm_kind *kind, char *file, size_t bytes)
+{
+    (void)kind;
+    (void)file;
+    (void)bytes;
+    return wm_fail(WARM_UNSUPPORTED, "oneDNN was left out of this build");
+}
+
 static warm_status create(wm_kind *kind, int device, void **handle)
 {
     (void)kind;
@@ -118,5 +144,6 @@ const wm_kind_ops wm_kind_onednn = {
     .name = "onednn",
     .create = create,
     .destroy = destroy,
+    .find = find,
     .of_host = true,
 };

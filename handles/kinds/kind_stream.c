@@ -7,6 +7,9 @@
 #include "handles/kind_table.h"
 #include "handles/kinds/builtin.h"
 #include "runtime/base/status.h"
+#include "runtime/cuda/cuda.h"
+
+#include <stdio.h>
 
 static warm_status create(wm_kind *kind, int device, void **handle)
 {
@@ -49,10 +52,27 @@ static warm_status reset(wm_kind *kind, int device, void *handle)
     return status;
 }
 
+/* CUDA's streams come from cudart. */
+static warm_status find(wm_kind *kind, char *file, size_t bytes)
+{
+    const char *cudart =
+        wm_cuda_is(kind->driver) ? wm_cuda_file(kind->driver) : "";
+
+    if (*cudart == '\0') {
+        return wm_fail(WARM_NOT_FOUND,
+                       "streams of driver %s come from no "
+                       "library whose file is known",
+                       kind->driver->name);
+    }
+    snprintf(file, bytes, "%s", cudart);
+    return WARM_OK;
+}
+
 const wm_kind_ops wm_kind_stream = {
     .name = "stream",
     .create = create,
     .destroy = destroy,
     .reset = reset,
+    .find = find,
     .is_stream = true,
 };

@@ -117,6 +117,19 @@ WARM_API warm_status warm_kind_register(warm_runtime *runtime,
 /* The kind's name, or null if there is none. Lives as long as the runtime. */
 WARM_API const char *warm_kind_name(warm_runtime *runtime, warm_kind kind);
 
+/* Writes the file of the library that the kind's handles come from, behind all
+ * symbolic links: its name usually ends in the library's version. Loads the
+ * library if that has not happened, as the first handle would; creates no
+ * handle and no device context. May block.
+ * file: gets at most bytes, terminated; written on success only.
+ * Status: INVALID_ARGUMENT (also: bytes are too few), NOT_FOUND (the handles
+ * come from no library: those of the program's own kinds, and streams of the
+ * host device), UNAVAILABLE (the library is missing, or made for another CUDA;
+ * the message says why, for each name tried), UNSUPPORTED (built without it),
+ * OUT_OF_MEMORY, RUNTIME_GONE, FORKED, EXITING. */
+WARM_API warm_status warm_kind_library(warm_runtime *runtime, warm_kind kind,
+                                       char *file, size_t bytes);
+
 /* The calling thread's handle of a kind on a device.
  * handle: borrowed until the thread exits or warm_thread_release().
  * Status: UNAVAILABLE, UNSUPPORTED (also: the thread's CUDA context is not a

@@ -920,3 +920,34 @@ int main(void)
     setenv("WARMPOOL_CONF", "host_devices:2", 0);
     return wt_run();
 }
+
+/* The library is loaded, and nothing else happens: no handle, no context. */
+WT_TEST(test_A9_G8_the_library_of_a_kind_has_a_file)
+{
+    static const warm_kind kinds[] = {WARM_KIND_STREAM, WARM_KIND_CUBLAS,
+                                      WARM_KIND_CUDNN};
+    static const char *const names[] = {"/libcudart.so.", "/libcublas.so.",
+                                        "/libcudnn.so."};
+    warm_runtime *r = wt_runtime(NULL);
+    char file[4096] = "as before";
+
+    for (int i = 0; i < 3; i++) {
+        if (wt_on_host()) {
+            wt_fails(i == 0 ? WARM_NOT_FOUND : WARM_UNAVAILABLE,
+                     warm_kind_library(r, kinds[i], file, sizeof file));
+            ck_assert_str_eq(file, "as before");
+        } else {
+            warm_handle_stats stats = WARM_INIT(warm_handle_stats);
+
+            wt_ok(warm_kind_library(r, kinds[i], file, sizeof file));
+            wt_contains(file, names[i]);
+            ck_assert_int_eq(file[0], '/');
+            wt_ok(warm_handle_get_stats(r, kinds[i], 0, &stats));
+            ck_assert_uint_eq(stats.created, 0);
+            wt_invalid(warm_kind_library(r, kinds[i], file, 4));
+        }
+    }
+    wt_invalid(warm_kind_library(r, WARM_KIND_MAX, file, sizeof file));
+    wt_invalid(warm_kind_library(r, WARM_KIND_STREAM, NULL, 0));
+    wt_runtime_end(r);
+}

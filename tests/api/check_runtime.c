@@ -682,3 +682,23 @@ int main(void)
     unsetenv("WARMPOOL_CONF");
     return wt_run();
 }
+
+/* What a program, or a person who looks into it, reads of the options. */
+WT_TEST(test_G4_G8_options_in_force_are_read_back)
+{
+    warm_runtime *r = wt_runtime_with(.segment = 8 << 20, .limit_wait_ms = 7);
+    char text[4096], small[16];
+    size_t needed = 0;
+
+    wt_ok(warm_runtime_options(r, text, sizeof text, &needed));
+    ck_assert_uint_eq(needed, strlen(text) + 1);
+    wt_contains(text, "\nsegment:8388608\n", "\nlimit_wait_ms:7\n",
+                "\nslack:15\n", "\ncudnn:\n");
+    wt_ok(warm_runtime_options(r, small, sizeof small, NULL));
+    ck_assert_int_eq(strncmp(small, text, sizeof small - 1), 0);
+    wt_ok(warm_runtime_options(r, NULL, 0, &needed));
+    wt_invalid(warm_runtime_options(r, NULL, 5, NULL));
+    wt_runtime_end(r);
+    wt_fails(WARM_RUNTIME_GONE,
+             warm_runtime_options(r, text, sizeof text, NULL));
+}
