@@ -313,7 +313,7 @@ clean:
 ## bench-held     what is held beside the least, by seed: SEEDS= ONLY= CONF=
 ## bench-grow     what memory costs to obtain, and who pays
 ## bench-scale    cost against live blocks, streams and threads
-## replay         TRACE=FILE [CONF=…]: what a program did, once more
+## replay         TRACE=FILE [CONF=…] [AGAINST=…]: what a program did, once more
 ## rows           rows of the contract, with the tests that show them
 ## standin        build the stand-ins for the CUDA libraries
 ## install        to $(DESTDIR)$(prefix); also: libdir, includedir, bindir

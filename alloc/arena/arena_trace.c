@@ -154,14 +154,28 @@ static void log_block(const warm_runtime *runtime, const wm_block *block,
 
 /* ---- all ---------------------------------------------------------------- */
 
+/* The place of a buffer of the shared space: its spaces come last in the
+ * history (history.h), in the order of devices and sorts. Negative: it is
+ * another block. */
+static int64_t shared_place(const warm_runtime *runtime,
+                            const wm_arena_group *group)
+{
+    return (int64_t)group->place -
+           (runtime->devices + runtime->driver->numa.nodes + 1);
+}
+
 /* The trace record of an allocation, without its stream. */
-static wm_trace_record record_of(const wm_block *block, size_t bytes)
+static wm_trace_record record_of(const warm_runtime *runtime,
+                                 const wm_block *block, size_t bytes)
 {
     const wm_arena *arena = block->segment->arena;
     int device = arena->group->device;
     wm_trace_record record = {.op = WM_TRACE_ALLOC, .bytes = bytes};
+    int64_t shared = shared_place(runtime, arena->group);
 
-    if (device >= 0) {
+    if (shared >= 0) {
+        record.place = WM_TRACE_SHARED + (uint64_t)shared;
+    } else if (device >= 0) {
         record.place = WM_TRACE_DEVICE + (unsigned)device;
     } else if (arena->group->pageable) {
         record.place = WM_TRACE_PAGEABLE;
@@ -186,7 +200,7 @@ void wm_traced_alloc(warm_runtime *runtime, const void *pointer, size_t bytes,
     block->trace = 1;
     if (runtime->trace != NULL) {
         block->trace =
-            wm_tracing_alloc(runtime, record_of(block, bytes), stream);
+            wm_tracing_alloc(runtime, record_of(runtime, block, bytes), stream);
     }
     if (history != NULL) {
         wm_history_event event = event_of(block, WM_HISTORY_ALLOC);

@@ -674,6 +674,11 @@ warm_status wm_buffer_alloc(wm_shared *shared, int device,
 
 /* ---- begin and end ------------------------------------------------------- */
 
+_Static_assert(WM_SHARED_PRIVATE == 0 && WM_SHARED_BOTH == 1 &&
+                   WM_SHARED_SCALARS == 2 &&
+                   (int)WM_SHARED_KINDS == (int)WM_TRACE_SORTS,
+               "sorts of buffers are as in the trace");
+
 static warm_status open_one(warm_runtime *runtime, const wm_options *options,
                             wm_shared_space *s)
 {

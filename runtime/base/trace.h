@@ -18,6 +18,8 @@
  *            [varint stream]  its number; 0: none; 1: the legacy default one
  *            [varint place]   0: page-locked; 1: pageable memory used instead;
  *                             2 + device: that device's memory
+ *                             256 + 3 × device + sort: a buffer of the shared
+ *                             space; sort 0: private, 1: shared, 2: a scalar
  *            [varint pool]    2 × number of a private pool, + 1 for one with
  *                             WARM_POOL_USER; 0: none
  *
@@ -32,11 +34,13 @@
  * ended its runtime yet; it lacks up to one buffer of each thread.
  *
  * Recorded: every block of the caches (page-locked, pageable used instead, of
- * devices, of private pools, also those of storages). Not recorded:
+ * devices, of private pools, also those of storages) and every buffer of the
+ * shared space. Not recorded:
  * - refused requests, and trims: they depend on the configuration in force,
  *   while a replay shows what another configuration would do
  * - memory of the _uncached functions and of other processes: not cached
  * - captures, and the nodes that warm_pinned_alloc_on() names
+ * - users of shared buffers (warm_shared_retain()), shapes and waits
  *
  * One file belongs to one runtime. A runtime cannot open a file that another
  * runtime writes, in any process, nor one that an earlier runtime of the same
@@ -57,7 +61,7 @@
 #include <stdbool.h>
 
 #define WM_TRACE_MAGIC "WARMTRC\n"
-enum { WM_TRACE_VERSION = 2, WM_TRACE_GAP = 15, WM_TRACE_LEGACY = 1 };
+enum { WM_TRACE_VERSION = 3, WM_TRACE_GAP = 15, WM_TRACE_LEGACY = 1 };
 
 enum wm_trace_op {
     WM_TRACE_ALLOC = 1, /* page-locked, of no private pool */
@@ -75,8 +79,17 @@ enum wm_trace_op {
 enum wm_trace_place {
     WM_TRACE_PINNED,
     WM_TRACE_PAGEABLE,
-    WM_TRACE_DEVICE /* + device */
+    WM_TRACE_DEVICE,      /* + device */
+    WM_TRACE_SHARED = 256 /* + WM_TRACE_SORTS × device + sort */
 };
+/* Sorts of buffers of the shared space: as enum wm_shared_kind (shared.h). */
+enum { WM_TRACE_SORTS = 3 };
+
+/* Whether a place is memory of a device, allocated in the order of a stream. */
+static inline bool wm_trace_is_device(uint64_t place)
+{
+    return place >= WM_TRACE_DEVICE && place < WM_TRACE_SHARED;
+}
 
 /* Why a trace ended. */
 enum wm_trace_why {

@@ -27,7 +27,7 @@ uint32_t wm_tracing_alloc(warm_runtime *runtime, wm_trace_record record,
 {
     wm_trace_buffer *buffer = buffer_of(runtime);
 
-    if (record.place >= WM_TRACE_DEVICE) {
+    if (wm_trace_is_device(record.place)) {
         record.stream = wm_trace_stream(buffer, stream);
     }
     return wm_trace_alloc(buffer, record);

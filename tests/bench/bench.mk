@@ -118,11 +118,11 @@ bench-instr: bench-need
 	@mkdir -p $(BENCH_OUT)
 	@tests/bench/instr.sh build/release/tests/bench/bench $(BENCH_OUT)
 
-# make replay TRACE=FILE [SUBJECT=…] [CONF=key:value,…] [LAG=4]
+# make replay TRACE=FILE [SUBJECT=…] [CONF=key:value,…] [AGAINST=key:value,…] [LAG=4]
 replay:
 	@[ -n '$(TRACE)' ] || { echo 'make replay TRACE=FILE [SUBJECT=...] [CONF=key:value,...] [LAG=n]' >&2; exit 2; }
 	+@$(MAKE) FLAVOUR=release B=build/release bench-program
-	@build/release/tests/bench/replay '$(TRACE)' $(or $(SUBJECT),warmpool) 'conf=$(CONF)' lag=$(or $(LAG),4)
+	@build/release/tests/bench/replay '$(TRACE)' $(or $(SUBJECT),warmpool) 'conf=$(CONF)' $(if $(AGAINST),'against=$(AGAINST)') lag=$(or $(LAG),4)
 
 -include $(BENCH_OBJ:.o=.d)
 .PHONY: replay bench bench-quick bench-axes bench-peers bench-grow bench-held bench-sim bench-scale bench-instr bench-need bench-program

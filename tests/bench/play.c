@@ -43,15 +43,13 @@ uint64_t bench_play_clock(void)
 static void *place(const game *g, const bench_step *s)
 {
     const bench_subject *subject = g->play->subject;
-    bench_where place = {.device = (int)s->place - WM_TRACE_DEVICE,
+    bench_where place = {.sort = bench_place_sort(s->place),
+                         .device = bench_place_device(s->place),
                          .pageable = s->place == WM_TRACE_PAGEABLE,
                          .stream = s->stream + 1, /* BENCH_NO_STREAM: 0 */
                          .pool = s->pool,
                          .user = s->user != 0};
 
-    if (place.device < 0) {
-        place.device = -1;
-    }
     return subject->place != NULL ? subject->place(&place, s->value)
                                   : subject->alloc(s->value);
 }

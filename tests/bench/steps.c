@@ -39,12 +39,14 @@ bool bench_step_allocates(const bench_step *step)
 
 static void count_place(bench_trace *t, const bench_step *step)
 {
-    if (step->place >= WM_TRACE_DEVICE &&
-        step->place - WM_TRACE_DEVICE >= (int)t->devices) {
-        t->devices = step->place - WM_TRACE_DEVICE + 1u;
+    int device = bench_place_device(step->place);
+
+    if (device >= (int)t->devices) {
+        t->devices = (uint32_t)device + 1;
     }
     if (step->op == WM_TRACE_PLACED) {
-        t->on_device += step->place >= WM_TRACE_DEVICE;
+        t->on_device += wm_trace_is_device(step->place);
+        t->shared += step->place >= WM_TRACE_SHARED;
         t->pageable += step->place == WM_TRACE_PAGEABLE;
         t->pools = step->pool > t->pools ? step->pool : t->pools;
     }

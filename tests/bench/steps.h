@@ -26,6 +26,37 @@ typedef struct bench_step {
     enum wm_trace_op op;
 } bench_step;
 
+/* Which memory a step's place is. The last three: of the shared space. */
+enum bench_sort {
+    BENCH_HOST_MEMORY,
+    BENCH_DEVICE_MEMORY,
+    BENCH_PRIVATE,
+    BENCH_SHARED,
+    BENCH_SCALAR
+};
+
+static inline enum bench_sort bench_place_sort(uint64_t place)
+{
+    if (place < WM_TRACE_DEVICE) {
+        return BENCH_HOST_MEMORY;
+    }
+    return wm_trace_is_device(place)
+               ? BENCH_DEVICE_MEMORY
+               : (enum bench_sort)(BENCH_PRIVATE +
+                                   (place - WM_TRACE_SHARED) % WM_TRACE_SORTS);
+}
+
+/* The device of a place; -1: it is memory of the host. */
+static inline int bench_place_device(uint64_t place)
+{
+    if (place < WM_TRACE_DEVICE) {
+        return -1;
+    }
+    return (int)(wm_trace_is_device(place)
+                     ? place - WM_TRACE_DEVICE
+                     : (place - WM_TRACE_SHARED) / WM_TRACE_SORTS);
+}
+
 /* No stream. */
 #define BENCH_NO_STREAM UINT32_MAX
 
@@ -37,6 +68,7 @@ typedef struct bench_trace {
     uint32_t legacy;          /* number of the legacy default stream, or none */
     uint32_t on_device;       /* blocks of devices, in all */
     uint32_t pageable;        /* blocks that were not page-locked, in all */
+    uint32_t shared;          /* buffers of the shared space, in all */
     uint64_t *bytes;          /* of each buffer */
     unsigned char *device_of; /* read: of each stream, + 1 */
     uint64_t live, peak;      /* bytes requested: at the end, at the peak */

@@ -8,11 +8,13 @@
 #include "tests/bench/bench_driver.h"
 #include "tests/bench/event.h"
 #include "tests/bench/runtime_on.h"
+#include "tests/bench/steps.h"
 
 #include "alloc/kinds/device_space.h"
 #include "alloc/kinds/pinned.h"
 #include "runtime/base/meta.h"
 #include "runtime/runtime.h"
+#include "warmpool/shared.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -219,9 +221,30 @@ static void bench_record(void *pointer, unsigned stream)
 
 /* ---- what a replay has besides ----------------------------------------- */
 
+/* A buffer of the shared space. */
+static void *shared_buffer(const bench_where *place, size_t bytes)
+{
+    static const char value[WARM_SCALAR_MAX];
+    void *pointer = NULL;
+
+    must("no memory", place->sort == BENCH_SCALAR
+                          ? warm_shared_alloc_scalar(on.runtime, place->device,
+                                                     value, bytes, &pointer)
+                          : warm_shared_alloc(on.runtime, place->device, bytes,
+                                              place->sort == BENCH_PRIVATE
+                                                  ? WARM_USAGE_PRIVATE
+                                                  : WARM_USAGE_SHARED,
+                                              &pointer));
+    return pointer;
+}
+
 static void *place_in(const bench_where *place, size_t bytes)
 {
     void *pointer = NULL;
+
+    if (place->sort >= BENCH_PRIVATE) {
+        return shared_buffer(place, bytes);
+    }
 
     must("no memory",
          place->device >= 0
@@ -288,7 +311,7 @@ static void *bench_placed(const bench_where *place, size_t bytes)
 {
     void *pointer = warm_place(place, bytes);
 
-    if (place->device >= 0) {
+    if (place->sort == BENCH_DEVICE_MEMORY) {
         bench_driver_use(on.driver, on.stream[place->stream]);
     }
     return pointer;

@@ -6,6 +6,7 @@
  * is torn in its last piece, or lacks chunks, is read as far as it goes, and
  * ending says so. */
 #include "tests/bench/steps.h"
+#include "warmpool/shared.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -421,13 +422,19 @@ static void number_parts(bench_trace *t, maps *m, const raw *in,
     }
 }
 
-/* Memory of devices is allocated in the order of a stream, no other. */
+/* Memory of devices is allocated in the order of a stream, no other; a scalar
+ * has a few bytes. */
 static bool is_placed_well(const raw *in)
 {
     unsigned has = wm_trace_fields(in->op);
-    bool of_device = in->place >= WM_TRACE_DEVICE;
+    bool of_device = wm_trace_is_device(in->place);
 
-    if (in->place >= WM_TRACE_DEVICE + DEVICES_MAX) {
+    if (in->place >= WM_TRACE_SHARED + WM_TRACE_SORTS * DEVICES_MAX ||
+        (of_device && in->place >= WM_TRACE_DEVICE + DEVICES_MAX)) {
+        return false;
+    }
+    if (bench_place_sort(in->place) == BENCH_SCALAR &&
+        (in->bytes == 0 || in->bytes > WARM_SCALAR_MAX)) {
         return false;
     }
     if (in->op == WM_TRACE_PLACED) {
@@ -474,7 +481,7 @@ static unsigned char *devices_of(const bench_trace *t)
         const bench_step *s = &t->step[i];
         uint64_t stream = s->op == WM_TRACE_PLACED ? s->stream : s->value;
 
-        if (s->place >= WM_TRACE_DEVICE) {
+        if (wm_trace_is_device(s->place)) {
             device[stream + 1] = (unsigned char)(s->place - WM_TRACE_DEVICE);
         }
     }

@@ -89,7 +89,7 @@ static void *cub_place(const bench_where *place, size_t bytes)
 {
     void *pointer = nullptr;
 
-    if (place->device < 0) {
+    if (place->device < 0 || place->stream == 0) {
         return cub_alloc(bytes);
     }
     cudaStream_t &stream = numbered[place->stream];

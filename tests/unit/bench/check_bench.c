@@ -422,7 +422,7 @@ static bool same_place(const bench_step *x, const bench_step *y,
 {
     return x->value == y->value && x->place == y->place && x->pool == y->pool &&
            x->user == y->user &&
-           (x->place < WM_TRACE_DEVICE ||
+           (!wm_trace_is_device(x->place) ||
             paired(streams, x->stream, y->stream));
 }
 
@@ -519,6 +519,26 @@ static void *allocate_any(warm_runtime *runtime, warm_stream *stream,
     return block;
 }
 
+/* Buffers of the shared space, of each sort, with uses by a list. */
+static void record_shared(warm_runtime *runtime, warm_stream stream)
+{
+    const int64_t value = 7;
+    void *buffer[9];
+
+    for (int i = 0; i < 9; i += 3) {
+        size_t bytes = (size_t)(i + 1) << 20;
+
+        wt_ok(warm_shared_alloc(runtime, 1, bytes, WARM_USAGE_PRIVATE,
+                                &buffer[i]));
+        wt_ok(warm_shared_alloc(runtime, i % 2, bytes, WARM_USAGE_SHARED,
+                                &buffer[i + 1]));
+        wt_ok(warm_shared_alloc_scalar(runtime, 0, &value, sizeof value,
+                                       &buffer[i + 2]));
+        wt_ok(warm_shared_record(runtime, buffer, (size_t)i + 3, stream, NULL));
+    }
+    wt_free_all(buffer, 9);
+}
+
 /* Streams of two devices and the legacy one, private pools, and memory in the
  * place of page-locked. */
 static void record_all_sorts(const char *path)
@@ -553,6 +573,7 @@ static void record_all_sorts(const char *path)
     for (unsigned i = 35; i < 40; i++) {
         wt_ok(warm_free(block[i]));
     }
+    record_shared(runtime, stream[0]);
     for (unsigned i = 0; i < 10; i++) {
         wt_ok(warm_private_pool_release(runtime, pool[i % 2]));
     }
@@ -566,9 +587,9 @@ static const struct {
     const char *subject, *says;
 } sorted[] = {
     {"warmpool", "complete: until the runtime was destroyed"},
-    {"warmpool-host", "(24 of devices, 6 pageable)"},
+    {"warmpool-host", "(24 of devices, 6 pageable, 9 shared)"},
     {"malloc", "malloc has no private pools"},
-    {"floor", "floor has memory of one sort: 30 blocks"},
+    {"floor", "floor has memory of one sort: 39 blocks"},
     {"per-request", "per-request has memory of one sort"},
 };
 
@@ -589,11 +610,61 @@ WT_LOOP_TEST(test_G8_memory_of_all_sorts_is_played,
     wt_require(strstr(played, sorted[_i].says) != NULL, "%s", played);
     ck_assert_double_gt(figure(played, "live"), 64 << 20);
     if (strncmp(subject, "warmpool", 8) == 0) {
-        same_requests(file, again, 150);
+        same_requests(file, again, 200);
         ck_assert_double_gt(figure(played, "peak"), 2 << 20);
     }
     unlink(file);
     unlink(again);
+}
+
+/* The number in the columns of a comparison: 1 or 2, or the ratio, 3. */
+static double column(const char *out, const char *name, int which)
+{
+    char line[32];
+    const char *at;
+
+    snprintf(line, sizeof line, "\n%s ", name);
+    at = strstr(out, line);
+    wt_require(at != NULL, "no line %s in: %s", name, out);
+    at += strlen(line);
+    for (int i = 1; i < which; i++) {
+        at += strspn(at, " ");
+        at += strcspn(at, " ");
+    }
+    return atof(at);
+}
+
+/* Two runs beside each other are what each run alone is; units are named. */
+WT_TEST(test_G8_two_runs_of_a_trace_are_compared)
+{
+    char bench[] = "bench", trace[] = "trace", replay[] = "replay",
+         work[] = "tservers", steps[] = "steps=2000", lean[] = "conf=slack:1",
+         wide[] = "against=slack:200", other[] = "against=malloc/";
+    char file[4200], warm[] = "warmpool", one[4096] = "\n", both[4096] = "\n",
+                     two[4096] = "\n", wide_alone[] = "conf=slack:200";
+
+    find_program("bench", file, sizeof file);
+    snprintf(file, sizeof file, "%s.compared", folder);
+    run_program((char *[])WORDS(bench, trace, work, file), NULL, 0);
+    run_program((char *[])WORDS(replay, file, warm, steps, lean), one,
+                sizeof one);
+    run_program((char *[])WORDS(replay, file, warm, steps, wide_alone), two,
+                sizeof two);
+    run_program((char *[])WORDS(replay, file, warm, steps, lean, wide), both,
+                sizeof both);
+    wt_contains(one, " bytes obtained from the driver, at the peak\n",
+                " ns a block");
+    wt_contains(both, "run 2 on warmpool, conf=slack:200\n");
+    ck_assert_double_eq(column(both, "peak", 1), figure(one, "peak"));
+    ck_assert_double_eq(column(both, "peak", 2), figure(two, "peak"));
+    ck_assert_double_eq_tol(column(both, "peak", 3),
+                            figure(two, "peak") / figure(one, "peak"), 1e-3);
+    ck_assert_double_eq(column(both, "live", 3), 1);
+    run_program((char *[])WORDS(replay, file, warm, steps, lean, other), both,
+                sizeof both);
+    wt_contains(both, "run 2 on malloc, conf=\n");
+    ck_assert_double_gt(column(both, "ns", 2), 0);
+    unlink(file);
 }
 
 /* CUB where it was built: its memory is of one device. */

@@ -376,6 +376,54 @@ WT_TEST(test_G8_blocks_of_devices_have_device_and_stream)
     bench_trace_end(t);
 }
 
+/* Each sort of buffer has its own place, with the device it is for; a list of
+ * buffers uses those that are shared. With several nodes as well. */
+WT_LOOP_TEST(test_G8_buffers_of_the_shared_space_have_sort_and_device, 2)
+{
+    warm_options options = {.size = sizeof options,
+                            .trace = path,
+                            .host_devices = 2,
+                            .numa_nodes = (uint64_t)_i + 1};
+    warm_runtime *runtime = wt_runtime(&options);
+    const int64_t value = 7;
+    warm_stream stream;
+    void *buffer[3], *pinned;
+    bench_trace *t;
+
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    wt_ok(warm_shared_alloc(runtime, 1, 3000, WARM_USAGE_PRIVATE, &buffer[0]));
+    wt_ok(warm_shared_alloc(runtime, 0, 2000, WARM_USAGE_SHARED, &buffer[1]));
+    wt_ok(warm_shared_alloc_scalar(runtime, 1, &value, 8, &buffer[2]));
+    wt_ok(warm_pinned_alloc(runtime, 1000, &pinned));
+    wt_ok(warm_shared_record(runtime, buffer, 3, stream, NULL));
+    wt_free_all(buffer, 3);
+    wt_ok(warm_free(pinned));
+    wt_ok(warm_stream_destroy(runtime, stream));
+    wt_runtime_end(runtime);
+    t = read_or_fail(path);
+    ck_assert_uint_eq(t->shared, 3);
+    ck_assert_uint_eq(t->on_device, 0);
+    ck_assert_uint_eq(t->devices, 2);
+    for (unsigned i = 0; i < 4; i++) {
+        static const struct {
+            unsigned bytes;
+            int device;
+            enum bench_sort sort;
+        } is[] = {{3000, 1, BENCH_PRIVATE},
+                  {2000, 0, BENCH_SHARED},
+                  {8, 1, BENCH_SCALAR},
+                  {1000, -1, BENCH_HOST_MEMORY}};
+        const bench_step *s = allocation(t, i);
+
+        ck_assert_uint_eq(s->value, is[i].bytes);
+        ck_assert_int_eq(bench_place_device(s->place), is[i].device);
+        ck_assert_int_eq((int)bench_place_sort(s->place), (int)is[i].sort);
+    }
+    ck_assert_uint_eq(steps_of(t, WM_TRACE_USE), 2);
+    ck_assert_uint_eq(steps_of(t, WM_TRACE_FREE), 4);
+    bench_trace_end(t);
+}
+
 static void *from_pool(warm_runtime *runtime, warm_private_pool *pool,
                        unsigned flags, bool of_device)
 {
