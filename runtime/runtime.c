@@ -19,6 +19,7 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/probe.h"
 #include "runtime/base/process.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/bytes.h"
@@ -409,6 +410,7 @@ warm_status wm_runtime_create_on(wm_driver *driver, const warm_options *given,
     }
     wm_process_init();
     wm_process_on_fork(wm_runtime_forked);
+    wm_probe_open();
     wm_process_before_exit(before_exit_of_process);
     wm_process_on_exit(on_exit_of_process);
     if (wm_process_exiting()) {

@@ -100,7 +100,7 @@ static warm_status read_memory(warm_runtime *runtime, char **text)
     size_t room = 0, needed = 0;
     warm_status status = warm_snapshot_viz(runtime, NULL, 0, &needed);
 
-    while (status == WARM_OK && needed > room) {
+    while (status == WARM_OK && (*text == NULL || needed > room)) {
         room = needed + needed / 4;
         wm_meta_free(*text);
         *text = wm_meta_alloc(room);

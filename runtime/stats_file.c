@@ -77,7 +77,7 @@ static char *read_stats(warm_runtime *runtime, size_t *bytes)
     size_t room = 0, needed = 0;
     warm_status status = warm_stats_json(runtime, NULL, 0, &needed);
 
-    while (status == WARM_OK && needed > room) {
+    while (status == WARM_OK && (text == NULL || needed > room)) {
         room = needed + needed / 8;
         wm_meta_free(text);
         text = wm_meta_alloc(room + 1);

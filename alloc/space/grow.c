@@ -12,6 +12,7 @@
  * failure 3, then 7, at most 63. */
 #include "alloc/space/space_int.h"
 
+#include "runtime/base/probe.h"
 #include "runtime/base/status.h"
 
 /* ---- by how much -------------------------------------------------------- */
@@ -204,6 +205,8 @@ static bool make_room(wm_space *space, struct wm_grow_request *request)
     warm_error cause = {.size = sizeof cause};
     bool again;
 
+    WM_USDT2(wait_begin, "room", request->needed);
+    wm_range_begin("make room");
     warm_last_error(&cause);
     request->unseen |= wm_growth_wait_for_streams(space, request->give_back, 0,
                                                   WM_SETTLE_IDLE);
@@ -214,6 +217,8 @@ static bool make_room(wm_space *space, struct wm_grow_request *request)
     }
     /* The request reports its own error, not one of returning a segment. */
     wm_error_restore(&cause);
+    wm_range_end();
+    WM_USDT2(wait_end, "room", (int)again);
     return again;
 }
 

@@ -17,6 +17,7 @@
 #include "alloc/cache/magazine.h"
 #include "runtime/base/callback.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/probe.h"
 
 /* MOST: pauses, as a multiple of those that fit into the time: many end early,
  * and a test may have stopped the clock. */
@@ -318,6 +319,8 @@ void wm_limit_enter(wm_space *owner, wm_limit_wait *wait)
     *wait = (wm_limit_wait){.owner = owner,
                             .until_ns = wm_clock_ns() + time,
                             .left = (unsigned)(MOST * time / PAUSE_NS)};
+    WM_USDT2(wait_begin, "limit", time);
+    wm_range_begin("wait at the limit");
     wm_lock_acquire(&growth->lock);
     while (*link != NULL) {
         link = &(*link)->next;
@@ -340,6 +343,8 @@ void wm_limit_leave(wm_limit_wait *wait)
     *link = wait->next;
     wm_cond_broadcast(&growth->over);
     wm_lock_release(&growth->lock);
+    wm_range_end();
+    WM_USDT2(wait_end, "limit", wait->left);
 }
 
 bool wm_limit_pause(wm_limit_wait *wait)

@@ -8,6 +8,7 @@
 #include "alloc/block/page_map.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/probe.h"
 #include "runtime/base/status.h"
 
 #include <stdio.h>
@@ -514,9 +515,13 @@ warm_status wm_growth_obtain(wm_space *space, struct wm_grow_request *request,
         return status;
     }
     replace_idle(space, request, call.bytes);
+    WM_USDT2(grow_begin, space->traits->name, call.bytes);
+    wm_range_begin("grow");
     status = request->expansion.part != NULL
                  ? obtain_part(space, request, &call)
                  : obtain(space, request, &call);
+    wm_range_end();
+    WM_USDT3(grow_end, space->traits->name, call.bytes, (int)status);
     if (status != WARM_OK) {
         wm_growth_call_end(space, &call, WM_CALL_MADE_ROOM);
         request->vacated++; /* its own call does not count */

@@ -4,6 +4,7 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
+#include "runtime/base/probe.h"
 #include "runtime/base/status.h"
 
 warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
@@ -248,6 +249,18 @@ static size_t return_segments(wm_space *space, struct purge *purge)
     return bytes;
 }
 
+static bool settle(wm_space *space, enum wm_settle whose)
+{
+    bool more;
+
+    WM_USDT2(wait_begin, "streams", (int)whose);
+    wm_range_begin("wait for streams");
+    more = space->traits->ranges->settle(space, whose);
+    wm_range_end();
+    WM_USDT2(wait_end, "streams", (int)more);
+    return more;
+}
+
 bool wm_growth_wait_for_streams(wm_space *space, const wm_arena *of,
                                 size_t target, enum wm_settle whose)
 {
@@ -266,12 +279,12 @@ bool wm_growth_wait_for_streams(wm_space *space, const wm_arena *of,
     }
     if (whose != WM_SETTLE_DEVICE) {
         return !wm_timelines_holds_back(space->group.timelines) &&
-               space->traits->ranges->settle(space, whose);
+               settle(space, whose);
     }
     if (!begin_break(space, &breaking)) {
         return false;
     }
-    more = space->traits->ranges->settle(space, whose);
+    more = settle(space, whose);
     wm_space_end_break(space, &breaking);
     return more;
 }

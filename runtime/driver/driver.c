@@ -3,6 +3,7 @@
 
 #include "runtime/base/lock.h"
 #include "runtime/base/log.h"
+#include "runtime/base/probe.h"
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
 #include "runtime/base/thread_data.h"
@@ -205,7 +206,11 @@ static warm_status call_begin(wm_driver *d, int call)
             status = call_begin(d, WM_CALL_##name);                            \
         }                                                                      \
         if (status == WARM_OK) {                                               \
+            WM_USDT1(driver_call_begin, #name);                                \
+            wm_range_begin(#name);                                             \
             status = d->ops->name arguments;                                   \
+            wm_range_end();                                                    \
+            WM_USDT2(driver_call_end, #name, (int)status);                     \
         }                                                                      \
         wm_cancel_restore(cancel);                                             \
         return status;                                                         \

@@ -27,12 +27,12 @@ const char *__asan_default_options(void)
 
 enum { MIB = 1 << 20 };
 
-static char folder[64];
+static char folder[] = "/tmp/warmpool-watch-......";
 static char text[1 << 16];
 
 static void set_up(void)
 {
-    strcpy(folder, "/tmp/warmpool-watch-XXXXXX");
+    memset(folder + strlen(folder) - 6, 'X', 6);
     ck_assert_ptr_nonnull(mkdtemp(folder));
 }
 

@@ -2,7 +2,7 @@
 #
 # Own headers by their path from the root. Only typed public headers, the CUDA
 # driver and the CUDA kinds include a vendor's headers (kind_onednn.c and
-# onednn.h oneDNN's).
+# onednn.h oneDNN's, probe.c NVTX's).
 
 FILENAME ~ /floors\.txt$/ {
     if ($1 !~ /^#/) {
@@ -56,6 +56,7 @@ function vendor(line)
 function may_vendor(path)
 {
     return path ~ /^runtime\/cuda\/[^\/]*$/ ||
+        path ~ /^runtime\/base\/probe\.c$/ ||
         path ~ /^handles\/kinds\/kind_(cu[^\/]*|onednn\.c)$/ ||
         path ~ /^include\/warmpool\/(cu[^\/]*|onednn)\.h$/
 }
