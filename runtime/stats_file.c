@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 struct wm_stats_file {
@@ -56,6 +57,9 @@ void wm_stats_file_close(struct wm_stats_file *file)
         return;
     }
     cancel = wm_cancel_off();
+    /* As in wm_trace_file_close(): a child that is being forked right now may
+     * still hold the open file, and with it the lock. */
+    (void)flock(file->fd, LOCK_UN);
     (void)close(file->fd);
     wm_cancel_restore(cancel);
     wm_meta_free(file);

@@ -18,8 +18,8 @@
  * alone: log, log_file and log_memory (lines), stats_at_exit, trace, history
  * with snapshot_signal. A file that cannot be written makes the creation of the
  * runtime fail. Each runtime writes files of its own, except log_file, which is
- * the process's: it is appended to, and the runtime created last says which
- * file it is. Lines of log_memory have level debug.
+ * the process's: it is appended to, and is the one that a runtime named last.
+ * Lines of log_memory have level debug.
  *
  * snapshot_signal installs a handler when the runtime is created, and removes
  * it when the last runtime with that signal is destroyed. A signal for which
