@@ -19,6 +19,10 @@
 
 #if __has_include(<sys/sdt.h>)
 #include <sys/sdt.h>
+#ifdef __clang__
+/* Of a macro in sdt.h, where a probe stands. */
+#pragma clang diagnostic ignored "-Wgnu-zero-variadic-macro-arguments"
+#endif
 #define WM_USDT1(name, a)       STAP_PROBE1(warmpool, name, a)
 #define WM_USDT2(name, a, b)    STAP_PROBE2(warmpool, name, a, b)
 #define WM_USDT3(name, a, b, c) STAP_PROBE3(warmpool, name, a, b, c)

@@ -105,7 +105,7 @@ typedef struct bench_counts {
 
 /* Where an allocation of a replay was. */
 typedef struct bench_where {
-    int sort;        /* enum bench_sort (steps.h) */
+    unsigned sort;   /* enum bench_sort (steps.h) */
     int device;      /* -1: host memory */
     bool pageable;   /* of the host: that need not be page-locked */
     unsigned stream; /* numbered; of a device's memory */
