@@ -12,7 +12,6 @@
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
 
-#include <dlfcn.h>
 #include <inttypes.h>
 
 typedef struct writer {
@@ -33,35 +32,6 @@ struct layout {
 };
 
 /* ---- both layouts -------------------------------------------------------- */
-
-/* A stack frame, with the function name that the dynamic linker knows: that of
- * an exported function, or of any in a program linked with -rdynamic. */
-struct frame {
-    uint64_t address;
-    uint64_t offset;      /* in the object, or 0 */
-    const char *function; /* or null */
-    const char *object;   /* path of the object file, or null */
-};
-
-/* Gets the i-th frame of an origin; false: it has fewer. */
-static bool get_frame(const wm_history *history, const wm_origin *origin,
-                      unsigned i, struct frame *frame)
-{
-    Dl_info info;
-
-    if (i >= wm_history_frames(history) || origin->frame[i] == 0) {
-        return false;
-    }
-    *frame = (struct frame){.address = origin->frame[i]};
-    /* Looks up the address before the return address, which may be the first
-     * byte of another function. */
-    if (dladdr((void *)(uintptr_t)(frame->address - 1), &info) != 0) {
-        frame->function = info.dli_sname;
-        frame->object = info.dli_fname;
-        frame->offset = frame->address - (uintptr_t)info.dli_fbase;
-    }
-    return true;
-}
 
 /* Writes the segments of the places from ≤ place < to, in brackets. */
 static void put_segments(writer *w, uint64_t from, uint64_t to)
@@ -134,7 +104,7 @@ static uint64_t age(uint64_t now, uint64_t then)
     return now > then ? now - then : 0;
 }
 
-static void put_frame(wm_text *text, const struct frame *frame)
+static void put_frame(wm_text *text, const wm_frame *frame)
 {
     wm_text_put(text, "{\"address\":\"0x%" PRIx64 "\"", frame->address);
     if (frame->function != NULL) {
@@ -152,14 +122,14 @@ static void put_frame(wm_text *text, const struct frame *frame)
 /* Writes ,"tag":"…" and ,"frames":[…], each if the origin has it. */
 static void put_frames(writer *w, const wm_origin *origin)
 {
-    struct frame frame;
+    wm_frame frame;
     unsigned i;
 
     if (origin->tag[0] != '\0') {
         wm_text_put(&w->text, ",\"tag\":");
         wm_text_put_string(&w->text, origin->tag);
     }
-    for (i = 0; get_frame(w->history, origin, i, &frame); i++) {
+    for (i = 0; wm_history_frame(w->history, origin, i, &frame); i++) {
         wm_text_put(&w->text, "%s", i > 0 ? "," : ",\"frames\":[");
         put_frame(&w->text, &frame);
     }
@@ -306,7 +276,7 @@ static void put_viz_frame(wm_text *text, const char *separator,
 static void put_viz_frames(writer *w, const wm_origin *origin)
 {
     const char *separator = "";
-    struct frame frame;
+    wm_frame frame;
 
     wm_text_put(&w->text, ",\"frames\":[");
     if (origin != NULL && origin->tag[0] != '\0') {
@@ -314,7 +284,8 @@ static void put_viz_frames(writer *w, const wm_origin *origin)
         separator = ",";
     }
     for (unsigned i = 0;
-         origin != NULL && get_frame(w->history, origin, i, &frame); i++) {
+         origin != NULL && wm_history_frame(w->history, origin, i, &frame);
+         i++) {
         put_viz_frame(&w->text, separator, frame.function, frame.offset,
                       frame.object);
         separator = ",";

@@ -7,6 +7,7 @@
 #include "runtime/base/thread_data.h"
 
 #include <execinfo.h>
+#include <inttypes.h>
 #include <link.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -174,14 +175,20 @@ uint64_t wm_history_dropped(wm_history *history)
 
 /* ---- origins ------------------------------------------------------------- */
 
+static bool is_own(const wm_history *history, const void *frame)
+{
+    return (uintptr_t)frame >= history->own && (uintptr_t)frame < history->over;
+}
+
 static void put_frames(const wm_history *history, wm_origin *origin)
 {
     void *frame[OWN_FRAMES + WM_FRAMES_MAX];
     int count = backtrace(frame, OWN_FRAMES + (int)history->frames);
-    int first = 0;
+    /* The backtrace() of AddressSanitizer adds a frame of its own. */
+    int first =
+        count > 1 && !is_own(history, frame[0]) && is_own(history, frame[1]);
 
-    while (first < count - 1 && (uintptr_t)frame[first] >= history->own &&
-           (uintptr_t)frame[first] < history->over) {
+    while (first < count - 1 && is_own(history, frame[first])) {
         first++;
     }
     for (unsigned i = 0; i < history->frames && first < count; i++) {
@@ -219,6 +226,66 @@ size_t wm_history_event_bytes(const wm_history *history)
 unsigned wm_history_frames(const wm_history *history)
 {
     return history->frames;
+}
+
+/* ---- origins for readers ------------------------------------------------- */
+
+bool wm_history_frame(const wm_history *history, const wm_origin *origin,
+                      unsigned i, wm_frame *frame)
+{
+    Dl_info info;
+
+    if (i >= history->frames || origin->frame[i] == 0) {
+        return false;
+    }
+    *frame = (wm_frame){.address = origin->frame[i]};
+    /* Looks up the address before the return address, which may be the first
+     * byte of another function. */
+    if (dladdr((void *)(uintptr_t)(frame->address - 1), &info) != 0) {
+        frame->function = info.dli_sname;
+        frame->object = info.dli_fname;
+        frame->offset = frame->address - (uintptr_t)info.dli_fbase;
+    }
+    return true;
+}
+
+static void describe_frame(const wm_frame *frame, wm_text *text)
+{
+    const char *object = frame->object != NULL ? frame->object : "";
+    const char *slash = strrchr(object, '/');
+
+    if (*object == '\0') {
+        wm_text_put(text, "0x%" PRIx64, frame->address);
+    } else if (frame->function != NULL) {
+        wm_text_put(text, "%s (%s+0x%" PRIx64 ")", frame->function,
+                    slash != NULL ? slash + 1 : object, frame->offset);
+    } else {
+        wm_text_put(text, "%s+0x%" PRIx64, slash != NULL ? slash + 1 : object,
+                    frame->offset);
+    }
+}
+
+void wm_history_describe(const wm_history *history, const wm_origin *origin,
+                         bool since, wm_text *text)
+{
+    wm_frame frame;
+
+    if (origin->ns == 0) {
+        wm_text_put(text, "unknown thread");
+        return;
+    }
+    wm_text_put(text, "thread %" PRIu64, origin->thread);
+    if (origin->tag[0] != '\0') {
+        wm_text_put(text, ", tag '%s'", origin->tag);
+    }
+    if (since) {
+        wm_text_put(text, ", %.3f s ago",
+                    (double)(wm_clock_ns() - origin->ns) / 1e9);
+    }
+    for (unsigned i = 0; wm_history_frame(history, origin, i, &frame); i++) {
+        wm_text_put(text, i == 0 ? ": " : " < ");
+        describe_frame(&frame, text);
+    }
 }
 
 /* ---- begin and end ------------------------------------------------------- */

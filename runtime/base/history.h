@@ -16,6 +16,7 @@
 #define WM_HISTORY_H
 
 #include "runtime/base/options.h"
+#include "runtime/base/text.h"
 #include "warmpool/snapshot.h"
 
 #include <stdbool.h>
@@ -74,6 +75,24 @@ size_t wm_history_event_bytes(const wm_history *history);
  * adds the call stack, from the library's caller outwards, which may take locks
  * of the dynamic linker. */
 void wm_history_here(const wm_history *history, wm_origin *origin, bool frames);
+
+/* A return address, with the function name that the dynamic linker knows: that
+ * of an exported function, or of any in a program linked with -rdynamic. */
+typedef struct wm_frame {
+    uint64_t address;
+    uint64_t offset;      /* in the object, or 0 */
+    const char *function; /* or null */
+    const char *object;   /* path of the object file, or null */
+} wm_frame;
+
+/* Gets the i-th frame of an origin; false: it has fewer. */
+bool wm_history_frame(const wm_history *history, const wm_origin *origin,
+                      unsigned i, wm_frame *frame);
+
+/* Appends an origin in words: "thread 4711, tag 'weights', 0.250 s ago: main
+ * (prog+0x1149) < …"; since: says how long ago. */
+void wm_history_describe(const wm_history *history, const wm_origin *origin,
+                         bool since, wm_text *text);
 
 void wm_history_put(wm_history *history, const wm_history_event *event);
 
