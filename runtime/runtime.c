@@ -7,6 +7,8 @@
 
 #include "alloc/storage/allocators.h"
 #include "alloc/kinds/device_space.h"
+#include "alloc/snapshot/leaks.h"
+#include "runtime/base/debug.h"
 #include "runtime/base/history.h"
 #include "alloc/cache/magazine.h"
 #include "alloc/kinds/pinned.h"
@@ -125,7 +127,7 @@ static unsigned log_memory_words(const wm_options *options)
     unsigned bits = 0;
 
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (wm_options_has_word(options->log_memory, words[i].word)) {
+        if (wm_options_has(options->log_memory, words[i].word)) {
             bits |= (unsigned)words[i].bit;
         }
     }
@@ -318,8 +320,8 @@ static warm_runtime *new_runtime(wm_driver *driver, struct wm_trace *trace,
     runtime->pool_over = pool_over;
     runtime->tend_pools = wm_private_tend;
     runtime->captures_over = captures_over;
-    /* Traced calls must not be hits, which would leave no record: biased locks
-     * are revoked from birth. */
+    /* Traced calls (option debug implies a history) must not be hits, which
+     * would leave no record: biased locks are revoked from birth. */
     runtime->log_memory = log_memory_words(options);
     runtime->traced = trace != NULL || options->history > 0 ||
                       (runtime->log_memory &
@@ -349,6 +351,9 @@ static warm_status make_on(wm_driver *driver, struct wm_trace *trace,
         status = wm_history_open(options, &runtime->history);
     }
     if (status == WARM_OK) {
+        status = wm_debug_open(options, runtime->history, &runtime->debug);
+    }
+    if (status == WARM_OK) {
         driver->on_lost_context = runtime;
         driver->on_lost = on_lost;
         status = open_caches(runtime, options);
@@ -357,6 +362,7 @@ static warm_status make_on(wm_driver *driver, struct wm_trace *trace,
         driver->on_lost = NULL;
         wm_snapshot_watch_stop(runtime->watch);
         wm_stats_file_close(runtime->stats_file);
+        wm_debug_close(runtime->debug);
         wm_history_close(runtime->history);
         wm_lock_fini(&runtime->windows_lock);
         wm_meta_free(runtime);
@@ -398,6 +404,19 @@ static warm_status make(wm_driver *given, const wm_options *options,
     return status;
 }
 
+/* Events of memory that option debug stores, unless option history says how
+ * many. */
+enum { DEBUG_EVENTS = 1024 };
+
+static void prepare_debug(wm_options *options)
+{
+    if (wm_options_any(options->debug)) {
+        options->history =
+            options->history > 0 ? options->history : DEBUG_EVENTS;
+        wm_log_print_all();
+    }
+}
+
 warm_status wm_runtime_create_on(wm_driver *driver, const warm_options *given,
                                  warm_runtime **runtime)
 {
@@ -429,6 +448,7 @@ warm_status wm_runtime_create_on(wm_driver *driver, const warm_options *given,
     if (status != WARM_OK) {
         return status;
     }
+    prepare_debug(&options);
     options.number =
         atomic_fetch_add_explicit(&last_runtime, 1, memory_order_relaxed) + 1;
     return make(driver, &options, runtime);
@@ -493,6 +513,7 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     trace = runtime->trace;
     runtime->trace = NULL; /* before the close: a forked child reads it */
     wm_trace_close(trace);
+    wm_leaks_log(runtime);
     wm_allocators_close(runtime);
     wm_private_close(runtime);
     wm_device_spaces_drain(runtime);
@@ -502,6 +523,8 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     runtime->pinned = NULL;
     wm_shared_close(runtime);
     wm_device_spaces_close(runtime);
+    wm_debug_close(runtime->debug);
+    runtime->debug = NULL;
     wm_history_close(runtime->history);
     runtime->history = NULL;
     wm_private_fini(runtime);

@@ -239,6 +239,8 @@ warm_status warm_pinned_get_stats(warm_runtime *runtime,
     all.pageable_pending = pageable.pending;
     all.pageable_held = pageable.held_bytes;
     all.pageable_lost = pageable.lost_bytes;
+    all.overruns += pageable.overruns;
+    all.late_writes += pageable.late_writes;
     wm_sized_out(stats, &all, sizeof all);
     return WARM_OK;
 }

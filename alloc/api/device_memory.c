@@ -78,7 +78,7 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
                               memory_order_relaxed);
     }
     if (status == WARM_OK && wm_unlikely(runtime->traced)) {
-        wm_traced_alloc(runtime, *pointer, bytes, stream);
+        wm_traced_alloc(runtime, *pointer, stream);
     }
     return status;
 }

@@ -34,6 +34,7 @@ serve(warm_runtime *runtime, wm_request *request, void **pointer)
                        "than any machine has",
                        wm_bytes(request->bytes).text);
     }
+    request->bytes += pinned->space.group.guard_bytes;
     if (!request->strict) {
         request->arena =
             wm_cache_arena(&pinned->space.group, wm_node_home(runtime));
@@ -55,7 +56,7 @@ serve(warm_runtime *runtime, wm_request *request, void **pointer)
         }
     }
     if (wm_unlikely(runtime->traced) && status == WARM_OK) {
-        wm_traced_alloc(runtime, *pointer, request->bytes, NULL);
+        wm_traced_alloc(runtime, *pointer, NULL);
     }
     return status;
 }
@@ -218,8 +219,8 @@ warm_status warm_block_get_info(const void *pointer, warm_block_info *info)
     const wm_arena *arena = block->segment->arena;
     const wm_arena_group *group = arena->group;
     warm_block_info all = {.base = block->base,
-                           .bytes = block->bytes,
-                           .requested = wm_block_requested(block),
+                           .bytes = wm_block_usable(block),
+                           .requested = wm_block_asked(block),
                            .runtime = group->runtime,
                            .streams =
                                wm_timelines_streams(group->timelines, block),

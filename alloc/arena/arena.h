@@ -354,7 +354,13 @@ size_t wm_arena_largest(wm_arena *arena);
 size_t wm_arena_held(wm_arena *arena);
 /* Counts an event of a request. SPILL: it was served from another node than the
  * preferred one. */
-enum wm_count { WM_COUNT_RETRY, WM_COUNT_FAILURE, WM_COUNT_SPILL };
+enum wm_count {
+    WM_COUNT_RETRY,
+    WM_COUNT_FAILURE,
+    WM_COUNT_SPILL,
+    WM_COUNT_OVERRUN,   /* option debug: a guard was written */
+    WM_COUNT_LATE_WRITE /* freed memory was written */
+};
 void wm_arena_count(wm_arena *arena, enum wm_count count);
 /* Returns all of the arena's room (live.h). */
 void wm_arena_return_room_locked(wm_arena *arena);
@@ -379,11 +385,12 @@ void wm_arena_split_stats(wm_arena *arena, warm_device_stats *stats);
 /* ---- events for the trace and the history -------------------------------- */
 
 /* Cold: called only where the runtime has a trace (runtime/base/trace.h) or a
- * history (history.h; runtime->traced), or by an arena that has a history. */
+ * history (history.h; runtime->traced), or by an arena that has a history.
+ * Option debug implies a history. */
 
 /* Only the calling thread knows pointer, which it has just allocated. stream:
  * for device memory, the stream in whose order. */
-void wm_traced_alloc(warm_runtime *runtime, const void *pointer, size_t bytes,
+void wm_traced_alloc(warm_runtime *runtime, const void *pointer,
                      warm_stream stream) __attribute__((cold, noinline));
 /* The block is FREEING: no other thread can allocate it yet. */
 void wm_traced_free(warm_runtime *runtime, wm_block *block)
@@ -408,6 +415,26 @@ void wm_traced_segment(const wm_arena *arena, const char *base, size_t bytes,
 /* A request cannot be served. */
 void wm_traced_refused(warm_runtime *runtime, const wm_request *request)
     __attribute__((cold, noinline));
+
+/* ---- option debug (arena_debug.c) ---------------------------------------- */
+
+/* Cold, no lock held: they log. The first three are called by the functions
+ * above if the runtime has option debug, and idle() also by a space whose
+ * blocks users retain. */
+
+/* Only the calling thread knows the block, which it has just allocated. */
+void wm_debug_alloc(wm_block *block) __attribute__((cold));
+/* The block is FREEING; here: the thread that frees it. */
+void wm_debug_free(wm_block *block, const struct wm_origin *here)
+    __attribute__((cold));
+/* No work uses the freed block any more; no other thread can allocate it yet.
+ */
+void wm_debug_idle(const wm_block *block) __attribute__((cold));
+/* Memory of a group that has debug leaves the arena; what is found is logged
+ * by wm_debug_log_stored(), where the caller may log. */
+void wm_debug_leave(wm_arena *arena, char *base, size_t bytes)
+    __attribute__((cold));
+void wm_debug_log_stored(warm_runtime *runtime) __attribute__((cold));
 
 /* ---- segments that expand ------------------------------------------------ */
 

@@ -155,6 +155,8 @@ void wm_arena_count(wm_arena *arena, enum wm_count count)
     arena->stats.retries += count == WM_COUNT_RETRY;
     arena->stats.failures += count == WM_COUNT_FAILURE;
     arena->stats.spilled += count == WM_COUNT_SPILL;
+    arena->stats.overruns += count == WM_COUNT_OVERRUN;
+    arena->stats.late_writes += count == WM_COUNT_LATE_WRITE;
     wm_lock_release(&arena->lock);
 }
 
@@ -218,6 +220,7 @@ void wm_arena_reset_totals(wm_arena *arena)
     arena->stats.cache_hits = arena->stats.retries = arena->stats.failures = 0;
     arena->stats.spilled = arena->stats.double_frees = 0;
     arena->stats.above_bound = 0;
+    arena->stats.overruns = arena->stats.late_writes = 0;
     wm_lock_release(&arena->lock);
 }
 

@@ -28,7 +28,7 @@ static wm_history_event event_of(const wm_block *block, enum wm_history_op op)
     wm_history_event event = event_in(block->segment->arena, op);
 
     event.address = (uintptr_t)block->base;
-    event.bytes = wm_block_requested(block);
+    event.bytes = wm_block_asked(block);
     event.lane_id = block->lane_id;
     return event;
 }
@@ -62,6 +62,9 @@ void wm_traced_unused(warm_runtime *runtime, wm_block *block)
         wm_lock_acquire(lock);
         log_completed_locked(runtime->history, block, &here);
         wm_lock_release(lock);
+    }
+    if (runtime->debug != NULL) {
+        wm_debug_idle(block);
     }
 }
 
@@ -97,7 +100,7 @@ void wm_traced_refused(warm_runtime *runtime, const wm_request *request)
     if (runtime->history == NULL) {
         return;
     }
-    event.bytes = request->bytes;
+    event.bytes = request->bytes - request->arena->group->guard_bytes;
     event.lane_id = request->lane != NULL ? request->lane->id : 0;
     warm_last_error(&before);
     if (event.place < (uint64_t)runtime->devices &&
@@ -166,11 +169,12 @@ static int64_t shared_place(const warm_runtime *runtime,
 
 /* The trace record of an allocation, without its stream. */
 static wm_trace_record record_of(const warm_runtime *runtime,
-                                 const wm_block *block, size_t bytes)
+                                 const wm_block *block)
 {
     const wm_arena *arena = block->segment->arena;
     int device = arena->group->device;
-    wm_trace_record record = {.op = WM_TRACE_ALLOC, .bytes = bytes};
+    wm_trace_record record = {.op = WM_TRACE_ALLOC,
+                              .bytes = wm_block_asked(block)};
     int64_t shared = shared_place(runtime, arena->group);
 
     if (shared >= 0) {
@@ -189,7 +193,7 @@ static wm_trace_record record_of(const warm_runtime *runtime,
     return record;
 }
 
-void wm_traced_alloc(warm_runtime *runtime, const void *pointer, size_t bytes,
+void wm_traced_alloc(warm_runtime *runtime, const void *pointer,
                      warm_stream stream)
 {
     wm_history *history = runtime->history;
@@ -200,7 +204,7 @@ void wm_traced_alloc(warm_runtime *runtime, const void *pointer, size_t bytes,
     block->trace = 1;
     if (runtime->trace != NULL) {
         block->trace =
-            wm_tracing_alloc(runtime, record_of(runtime, block, bytes), stream);
+            wm_tracing_alloc(runtime, record_of(runtime, block), stream);
     }
     if (history != NULL) {
         wm_history_event event = event_of(block, WM_HISTORY_ALLOC);
@@ -213,6 +217,9 @@ void wm_traced_alloc(warm_runtime *runtime, const void *pointer, size_t bytes,
     }
     if (runtime->log_memory != 0) {
         log_block(runtime, block, again ? WM_LOG_RECYCLE : WM_LOG_ALLOC);
+    }
+    if (runtime->debug != NULL) {
+        wm_debug_alloc(block);
     }
 }
 
@@ -229,17 +236,27 @@ void wm_traced_free(warm_runtime *runtime, wm_block *block)
     }
     if (history != NULL) {
         wm_history_event event = event_of(block, WM_HISTORY_FREE_REQUESTED);
-
-        wm_history_here(history, &event.origin, true);
-        wm_lock_acquire(lock);
-        wm_history_put(history, &event);
         /* The free makes the block idle at once. Acquire: as in
          * wm_space_free(). */
-        if (atomic_load_explicit(&block->uses, memory_order_acquire) == NULL &&
-            !atomic_load_explicit(&block->captured, memory_order_relaxed)) {
+        bool idle =
+            atomic_load_explicit(&block->uses, memory_order_acquire) == NULL &&
+            !atomic_load_explicit(&block->captured, memory_order_relaxed);
+
+        wm_history_here(history, &event.origin, true);
+        if (runtime->debug != NULL) {
+            wm_debug_free(block, &event.origin);
+        }
+        wm_lock_acquire(lock);
+        wm_history_put(history, &event);
+        if (idle) {
             log_completed_locked(history, block, &event.origin);
         }
         wm_lock_release(lock);
+        /* Users may retain a shared block: see wm_space_free(). */
+        if (runtime->debug != NULL && idle &&
+            !block->segment->arena->group->shared) {
+            wm_debug_idle(block);
+        }
     }
 }
 

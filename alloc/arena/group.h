@@ -28,12 +28,16 @@ typedef struct wm_arena_group {
     uint32_t magazine_blocks; /* const: most of one class, 0: no magazines */
     int nodes;                /* const: NUMA nodes, at least 1 */
     unsigned shards;          /* const: siblings for each node, at least 1 */
-    bool parted;        /* const: threads use all siblings from the start */
-    bool laned;         /* const: idle memory is ordered by stream (lane.h) */
-    bool pageable;      /* const: its memory is not page-locked */
-    bool shared;        /* const: a device sees it as the host does */
-    int device;         /* const: of its memory; WM_DEVICE_HOST: page-locked,
-                         * _UNKNOWN: not from a driver */
+    bool parted;   /* const: threads use all siblings from the start */
+    bool laned;    /* const: idle memory is ordered by stream (lane.h) */
+    bool pageable; /* const: its memory is not page-locked */
+    bool shared;   /* const: a device sees it as the host does */
+    int device;    /* const: of its memory; WM_DEVICE_HOST: page-locked,
+                    * _UNKNOWN: not from a driver */
+    /* const: option debug, if the host may touch the memory at any time; or
+     * null */
+    struct wm_debug *debug;
+    size_t guard_bytes; /* const: of each request, for debug:guard; else 0 */
     uint64_t place;     /* const: place of its first node in the history */
     wm_economy economy; /* how much may be held and cached */
     wm_arena *arenas;   /* const: shards for each node */
@@ -61,6 +65,19 @@ static inline wm_arena *wm_group_arena_as(const wm_arena_group *group, int node,
                                           const wm_arena *arena)
 {
     return wm_group_arena(group, node) + arena->shard;
+}
+
+/* Bytes that the caller of a LIVE block requested, and that the caller may use:
+ * without the guard of option debug. */
+static inline size_t wm_block_asked(const wm_block *block)
+{
+    return wm_block_requested(block) -
+           block->segment->arena->group->guard_bytes;
+}
+static inline size_t wm_block_usable(const wm_block *block)
+{
+    return block->segment->arena->group->guard_bytes > 0 ? wm_block_asked(block)
+                                                         : block->bytes;
 }
 
 /* Place of an arena's memory in the history (history.h). */

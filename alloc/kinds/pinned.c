@@ -21,8 +21,10 @@ static warm_status give_back(wm_space *space, void *base, size_t bytes)
     return wm_pin_give_back(&space->group.runtime->pinned->pin, base, bytes);
 }
 
-static const wm_space_traits pinned_traits = {
-    .name = "pinned", .obtain = obtain, .give_back = give_back};
+static const wm_space_traits pinned_traits = {.name = "pinned",
+                                              .obtain = obtain,
+                                              .give_back = give_back,
+                                              .touchable = true};
 
 /* ---- pageable memory ---------------------------------------------------- */
 
@@ -33,6 +35,9 @@ static void unmap_idle(wm_space *space, wm_segment *segment)
     wm_arena *arena = &space->group.arenas[0];
 
     if (wm_arena_detach_idle(arena, segment)) {
+        if (wm_unlikely(space->group.debug != NULL)) {
+            wm_debug_leave(arena, segment->base, segment->bytes);
+        }
         munmap(segment->base, segment->bytes);
         wm_arena_released(arena, segment);
     }
@@ -40,6 +45,7 @@ static void unmap_idle(wm_space *space, wm_segment *segment)
 
 static const wm_space_traits pageable_traits = {.name = "pageable",
                                                 .freed = unmap_idle,
+                                                .touchable = true,
                                                 .nodeless = true,
                                                 .uncached = true};
 

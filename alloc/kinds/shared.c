@@ -82,18 +82,18 @@ static bool is_retained(wm_space *space, const wm_block *block);
 static void retained(wm_space *space, const wm_block *block);
 static size_t collect(wm_space *space);
 
-#define TRAITS(kind_name)                                                      \
+#define TRAITS(kind_name, touch)                                               \
     {                                                                          \
         .name = (kind_name), .obtain = obtain, .give_back = give_back,         \
         .is_retained = is_retained, .retained = retained,                      \
         .describe = describe, .collect = collect, .nodeless = true,            \
-        .uncached = true                                                       \
+        .uncached = true, .touchable = (touch)                                 \
     }
 
 static const wm_space_traits traits[WM_SHARED_KINDS] = {
-    [WM_SHARED_PRIVATE] = TRAITS("private"),
-    [WM_SHARED_BOTH] = TRAITS("shared"),
-    [WM_SHARED_SCALARS] = TRAITS("scalar")};
+    [WM_SHARED_PRIVATE] = TRAITS("private", false),
+    [WM_SHARED_BOTH] = TRAITS("shared", true),
+    [WM_SHARED_SCALARS] = TRAITS("scalar", true)};
 
 /* ---- records ------------------------------------------------------------- */
 
@@ -274,8 +274,8 @@ void wm_buffer_describe_locked(const wm_buffer *buffer, warm_shared_info *info)
     info->managed = s->managed;
     info->device = s->device;
     info->id = buffer->id;
-    info->requested = wm_block_requested(buffer->block);
-    info->bytes = buffer->block->bytes;
+    info->requested = wm_block_asked(buffer->block);
+    info->bytes = wm_block_usable(buffer->block);
     info->host = shared ? buffer->block->base : NULL;
     info->address = buffer->block->base;
     info->users = buffer->users;
@@ -626,7 +626,8 @@ static warm_status no_record(void)
 static warm_status alloc_block(wm_shared *shared, wm_space *space, size_t bytes,
                                wm_buffer *buffer)
 {
-    wm_request request = {.bytes = bytes, .arena = space->group.arenas};
+    wm_request request = {.bytes = bytes + space->group.guard_bytes,
+                          .arena = space->group.arenas};
     void *pointer = NULL;
     warm_status status = wm_space_alloc(space, &request, &pointer);
 
@@ -667,7 +668,7 @@ warm_status wm_buffer_alloc(wm_shared *shared, int device,
     }
     *pointer = buffer->block->base;
     if (wm_unlikely(shared->runtime->traced)) {
-        wm_traced_alloc(shared->runtime, *pointer, bytes, NULL);
+        wm_traced_alloc(shared->runtime, *pointer, NULL);
     }
     return WARM_OK;
 }

@@ -58,7 +58,7 @@ static void add_block(struct list *list, wm_block *block, const wm_lane *lane)
     if (piece.state == WM_BLOCK_IDLE) {
         piece.lane_id = lane->id;
     } else if (wm_piece_is_active(&piece)) {
-        piece.requested = wm_block_requested(block);
+        piece.requested = wm_block_asked(block);
     }
     add(list, &piece, wm_piece_is_active(&piece) ? block->origin : NULL);
 }

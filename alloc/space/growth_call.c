@@ -134,6 +134,9 @@ void wm_growth_log_deferred(wm_space *space)
     if (growth->log != 0 && !wm_callback_inside()) {
         log_totals(space);
     }
+    if (wm_unlikely(space->group.debug != NULL)) {
+        wm_debug_log_stored(space->group.runtime);
+    }
     wm_lock_acquire(&growth->lock);
     if (growth->warning.refused == 0 && growth->warning.torn == 0 &&
         growth->warning.unrecorded == 0) {

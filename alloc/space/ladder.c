@@ -39,8 +39,8 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request)
         WARM_OUT_OF_MEMORY, cause.origin, cause.code, cause.code_text,
         "out of memory: requested %s of %s memory%s%s; held %s, live %s, idle "
         "%s%s, pending %s, lost %s, limit %s: %s",
-        wm_bytes(request->bytes).text, space->traits->name, node, driver,
-        wm_bytes(s.held_bytes.current).text,
+        wm_bytes(request->bytes - space->group.guard_bytes).text,
+        space->traits->name, node, driver, wm_bytes(s.held_bytes.current).text,
         wm_bytes(s.live_bytes.current).text, wm_bytes(s.idle_bytes).text,
         /* Relaxed: for a message. */
         atomic_load_explicit(&space->growth.return_deferred,
@@ -514,7 +514,8 @@ static bool ask_callbacks(climb *c)
     /* A callback may wait for a thread that stands behind this one. */
     leave_line(c);
     /* The space that polls the others holds the callbacks of the runtime. */
-    if (!call_callbacks(c->space->poller, c->request->bytes)) {
+    if (!call_callbacks(c->space->poller,
+                        c->request->bytes - c->space->group.guard_bytes)) {
         return false;
     }
     wm_arena_count(c->request->arena, WM_COUNT_RETRY);

@@ -12,11 +12,16 @@ warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
                                   size_t bytes)
 {
     uint64_t start = wm_clock_ns();
-    warm_status status =
-        of != NULL ? wm_driver_range_decommit(space->driver,
-                                              space->group.device, of->base,
-                                              (size_t)(base - of->base), bytes)
-                   : space->traits->give_back(space, base, bytes);
+    warm_status status;
+
+    if (wm_unlikely(space->group.debug != NULL)) {
+        wm_debug_leave(arena, base, bytes);
+    }
+    status = of != NULL
+                 ? wm_driver_range_decommit(space->driver, space->group.device,
+                                            of->base, (size_t)(base - of->base),
+                                            bytes)
+                 : space->traits->give_back(space, base, bytes);
 
     wm_arena_count_driver(arena, true, wm_clock_ns() - start);
     if (status == WARM_OK) {

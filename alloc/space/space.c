@@ -5,6 +5,7 @@
 #include "alloc/arena/arena.h"
 #include "alloc/cache/magazine.h"
 #include "runtime/base/bytes.h"
+#include "runtime/base/debug.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/process.h"
 
@@ -125,6 +126,10 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
     space->group.runtime = runtime;
     space->growth.log =
         runtime->log_memory & (WM_LOG_PROFILE | WM_LOG_RELEASE | WM_LOG_LARGE);
+    if (traits->touchable && runtime->debug != NULL) {
+        space->group.debug = runtime->debug;
+        space->group.guard_bytes = runtime->debug->guard ? WM_GUARD_BYTES : 0;
+    }
     space->group.timelines = timelines;
     space->group.segment_bytes = wm_page_round(options->segment);
     space->chunk_bytes = wm_page_round(options->pin_chunk);

@@ -250,9 +250,10 @@ typedef struct wm_space_traits {
      * refused request: part of a sentence after ", ". May be null. */
     void (*describe)(struct wm_space *space, char *text, size_t bytes);
     const wm_range_traits *ranges; /* null: its segments never expand */
-    bool nodeless;                 /* its memory has no NUMA node */
-    bool uncached; /* threads do not cache its blocks; one arena for all */
-    bool laned;    /* idle memory belongs to the lane of a stream */
+    bool touchable; /* the host may read and write idle memory at any time */
+    bool nodeless;  /* its memory has no NUMA node */
+    bool uncached;  /* threads do not cache its blocks; one arena for all */
+    bool laned;     /* idle memory belongs to the lane of a stream */
 } wm_space_traits;
 
 /* ---- watermarks ---------------------------------------------------------- */

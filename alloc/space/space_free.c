@@ -224,6 +224,25 @@ static void free_retained(wm_space *space, wm_block *block)
     wm_quiet_end(&quiet);
 }
 
+/* A block that users may hold; it is of no private pool, and never batched. */
+static void free_retainable(wm_space *space, wm_block *block,
+                            wm_stream_use *uses)
+{
+    bool captured =
+        atomic_load_explicit(&block->captured, memory_order_relaxed);
+
+    if (space->traits->is_retained(space, block)) {
+        free_retained(space, block);
+    } else if (uses != NULL || captured) {
+        free_used(space, block, uses);
+    } else {
+        if (wm_unlikely(space->group.debug != NULL)) {
+            wm_debug_idle(block);
+        }
+        free_unused(space, block);
+    }
+}
+
 static void free_of_pool(wm_space *space, wm_block *block, wm_stream_use *uses)
 {
     struct wm_private_arena *own = block->segment->arena->pool;
@@ -252,9 +271,8 @@ void wm_space_free(wm_space *space, wm_block *block)
     wm_stream_use *uses =
         atomic_load_explicit(&block->uses, memory_order_acquire);
 
-    if (wm_unlikely(space->traits->is_retained != NULL) &&
-        space->traits->is_retained(space, block)) {
-        free_retained(space, block);
+    if (wm_unlikely(space->traits->is_retained != NULL)) {
+        free_retainable(space, block, uses);
     } else if (wm_unlikely(block->segment->arena->pool != NULL)) {
         free_of_pool(space, block, uses);
     } else if (uses == NULL &&

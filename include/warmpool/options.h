@@ -52,6 +52,34 @@
  * callback of the program, nor with WARM_ALLOC_PAGEABLE_OK. A host function of
  * a stream that allocates at a limit may wait for its own stream.
  *
+ * Debugging. Option debug is off, or words joined by +, as in
+ * debug:guard+fill+leaks. Each fault is a warning in the log, and no more: the
+ * program goes on.
+ * - guard: each block has 64 bytes or more behind what was requested, which no
+ *   caller may write; they are checked when the block is freed. So all that is
+ *   usable of a block is what was requested (warm_block_get_info()), figures of
+ *   requested and usable bytes count the guards, and limits are reached
+ * earlier. A write before the start of a block is found too if it hits the
+ * guard of the block in front of it. Counted in statistics as overruns.
+ * - fill: a freed block is filled with a pattern once all work of the streams
+ *   recorded on it has completed. The pattern is checked when the memory is
+ *   allocated again or returned to the system: a write by the host after the
+ *   free is found, and one by a device whose stream was not recorded. Counted
+ * as late_writes.
+ * - leaks: warm_runtime_destroy() logs what is live: the largest 32 groups of
+ *   blocks of one memory, tag and call stack (without call stacks: and size).
+ * Guard and fill work on memory that the host may touch at any time:
+ * page-locked, pageable and shared memory; leaks works on all memory. A warning
+ * about a block is followed by who allocated and who freed it: thread, tag
+ * (warm_memory_tag_set()) and, with history_frames:16, call stacks. Therefore a
+ * history of 1,024 events is kept unless option history says how many. While no
+ * log callback is set every warning is printed, not only the first. In a
+ * program that is built with AddressSanitizer or runs under valgrind, accesses
+ * to filled memory and to guards are errors that these tools report at once,
+ * also reads (valgrind: if the library was compiled where its header is
+ * installed). With a word on, no request is a hit of a thread's cache: programs
+ * run slower.
+ *
  * Options magazine_blocks, magazine_bytes, batch_count and batch_bytes are
  * upper limits of what one thread caches, and of what shares an event. They
  * never give more than keep allows, which is less where the peak is small.
@@ -71,7 +99,7 @@ extern "C" {
 
 /* The rows of the table of options: X_SIZE(name, unit, default, min, max, help)
  * for sizes, times and counts, X_ENUM(name, default, "choice|choice", help),
- * X_SET(name, default, "word|word", help) for words joined by +, and
+ * X_SET(name, "word|word", help) for "off" or words joined by +,
  * X_TEXT(name, help). */
 #define WARM_OPTION_MAP(X_SIZE, X_ENUM, X_SET, X_TEXT)                         \
     X_ENUM(device, "auto", "auto|cuda|host",                                   \
@@ -160,7 +188,7 @@ extern "C" {
     X_TEXT(log_file,                                                           \
            "file to which log lines are appended if the program has no log "   \
            "callback; in its name %p is the process id")                       \
-    X_SET(log_memory, "", "profile|alloc|recycle|free|release|large",          \
+    X_SET(log_memory, "profile|alloc|recycle|free|release|large",              \
           "log, whatever log says: growth with totals, blocks handed out for " \
           "the first time, blocks handed out again, frees, memory returned "   \
           "to the driver; large: only what has 1M or more")                    \
@@ -179,6 +207,9 @@ extern "C" {
            "memory events kept for snapshots: the last ones, 0: none")         \
     X_SIZE(history_frames, "addresses", 0, 0, 64,                              \
            "return addresses kept with each event and each live block")        \
+    X_SET(debug, "guard|fill|leaks",                                           \
+          "finds writes past the end of a block (guard) and after its free "   \
+          "(fill), and names blocks that nobody freed (leaks)")                \
     X_TEXT(cudart, "path of the CUDA runtime library")                         \
     X_TEXT(cublas, "path of the cuBLAS library")                               \
     X_TEXT(cublaslt, "path of the cuBLASLt library")                           \
@@ -192,7 +223,7 @@ typedef struct warm_options {
     size_t size; /* sizeof(warm_options) */
 #define WARM_OPTION_SIZE(name, unit, def, min, max, help) uint64_t name;
 #define WARM_OPTION_ENUM(name, def, choices, help)        const char *name;
-#define WARM_OPTION_SET(name, def, words, help)           const char *name;
+#define WARM_OPTION_SET(name, words, help)                const char *name;
 #define WARM_OPTION_TEXT(name, help)                      const char *name;
     WARM_OPTION_MAP(WARM_OPTION_SIZE, WARM_OPTION_ENUM, WARM_OPTION_SET,
                     WARM_OPTION_TEXT)
@@ -204,9 +235,9 @@ typedef struct warm_options {
 
 /* Writes the table of options into text (at most bytes, always terminated): for
  * each a line "name: default unit (least to most)" or "name: default
- * (choice|choice)", and its help below it, indented; no line is longer than 96
- * characters. Returns the bytes that the whole table needs, the terminator
- * included. Any thread. */
+ * (choice|choice)", or "name: off (or words of word|word, joined by +)", and
+ * its help below it, indented; no line is longer than 96 characters. Returns
+ * the bytes that the whole table needs, the terminator included. Any thread. */
 WARM_API size_t warm_options_help(char *text, size_t bytes);
 
 #ifdef __cplusplus

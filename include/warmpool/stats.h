@@ -85,7 +85,9 @@ typedef struct warm_duration {
     X(double_frees, "blocks", "blocks that two threads freed at once")         \
     X(pageable_lost, "bytes", "pageable bytes leaked after such an error")     \
     X(reset_bytes, "bytes", "of held_bytes: lost by a reset of their device")  \
-    X(above_bound, "bytes", "obtained above the bound (option slack)")
+    X(above_bound, "bytes", "obtained above the bound (option slack)")         \
+    X(overruns, "blocks", "written past their end (option debug:guard)")       \
+    X(late_writes, "blocks", "written after their free (debug:fill)")
 
 typedef struct warm_space_stats {
     size_t size; /* sizeof(warm_space_stats) */
@@ -126,9 +128,9 @@ WARM_API warm_status warm_pinned_get_class_stats(warm_runtime *runtime,
 /* warm_pinned_reset_peaks() sets every peak to the current value (peaks of live
  * blocks and their bytes may be above it, as described at the top).
  * warm_pinned_reset_totals() sets allocated to the current value, and sets to 0
- * freed, the durations, cache_hits, retries, failures, spilled, double_frees
- * and above_bound; all other counts describe the present state and stay.
- * Neither changes what the other sets.
+ * freed, the durations, cache_hits, retries, failures, spilled, double_frees,
+ * above_bound, overruns and late_writes; all other counts describe the present
+ * state and stay. Neither changes what the other sets.
  */
 WARM_API warm_status warm_pinned_reset_peaks(warm_runtime *runtime);
 WARM_API warm_status warm_pinned_reset_totals(warm_runtime *runtime);

@@ -38,6 +38,7 @@ enum wm_rank {
     WM_RANK_ARENA,     /* free lists, segments and counters of an arena */
     WM_RANK_ARENA_LAST = WM_RANK_ARENA + 15, /* one rank for each sibling */
     WM_RANK_USES,    /* streams recorded on some of the live blocks */
+    WM_RANK_DEBUG,   /* notes of freed memory (option debug) */
     WM_RANK_EVENTS,  /* idle events of a device */
     WM_RANK_TRACING, /* records of one thread, not yet in the file */
     WM_RANK_TRACE,   /* file, buffers and streams of a trace */

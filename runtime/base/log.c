@@ -24,6 +24,7 @@ static struct {
     warm_log_fn log;
     void *context;
     bool warned, printing, has_file, helped;
+    bool prints_all; /* option debug: each warning, not only the first */
     int file;
 } sink;
 /* Relaxed: a level is not tied to any other data. */
@@ -35,6 +36,13 @@ void warm_log_set(warm_log_fn log, void *context)
     wm_lock_acquire(&wm_process_lock);
     sink.log = log;
     sink.context = context;
+    wm_lock_release(&wm_process_lock);
+}
+
+void wm_log_print_all(void)
+{
+    wm_lock_acquire(&wm_process_lock);
+    sink.prints_all = true;
     wm_lock_release(&wm_process_lock);
 }
 
@@ -149,7 +157,8 @@ log_line(warm_log_level level, const char *format, va_list list)
     context = sink.context;
     file = sink.has_file ? sink.file : -1;
     prints = log == NULL && file < 0 &&
-             (sink.printing || (level == WARM_LOG_WARNING && !sink.warned));
+             (sink.printing ||
+              (level == WARM_LOG_WARNING && (!sink.warned || sink.prints_all)));
     sink.warned = sink.warned || (prints && level == WARM_LOG_WARNING);
     wm_lock_release(&wm_process_lock);
     if (log != NULL) {

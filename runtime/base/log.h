@@ -18,6 +18,8 @@ void wm_log(warm_log_level level, const char *format, ...)
 /* wm_log() at level debug whatever level is logged: for option log_memory. */
 void wm_log_memory(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
+/* Without a callback all warnings are printed from now on. */
+void wm_log_print_all(void);
 
 /* The least severe level that is logged; 0 for none. Process-wide. */
 void wm_log_set_level(int level);

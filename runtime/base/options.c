@@ -43,13 +43,13 @@ struct option {
      .choices = (c),                                                           \
      .room = sizeof((wm_options *)NULL)->n,                                    \
      .help = (h)},
-#define ROW_SET(n, def, c, h)                                                  \
+#define ROW_SET(n, w, h)                                                       \
     {.name = #n,                                                               \
      .type = TYPE_SET,                                                         \
      .offset = offsetof(wm_options, n),                                        \
      .given = offsetof(warm_options, n),                                       \
-     .text_default = (def),                                                    \
-     .choices = (c),                                                           \
+     .text_default = set_off,                                                  \
+     .choices = (w),                                                           \
      .room = sizeof((wm_options *)NULL)->n,                                    \
      .help = (h)},
 #define ROW_TEXT(n, h)                                                         \
@@ -63,6 +63,9 @@ struct option {
 
 /* The entry of WARMPOOL_CONF that has no value. */
 static const char help_word[] = "help";
+/* The value of a set that has no word. */
+static const char set_off[] = "off";
+
 /* Where options are written, for messages. */
 static const char in_conf[] = "WARMPOOL_CONF", in_struct[] = "warm_options";
 
@@ -122,60 +125,60 @@ static bool parse_size(const char *text, bool of_bytes, uint64_t *value)
     return true;
 }
 
+/* Whether the first `length` characters of a word stand between separators in
+ * text. */
+static bool has_word(const char *text, char separator, const char *word,
+                     size_t length)
+{
+    for (const char *c = text; c != NULL; c = strchr(c, separator)) {
+        c += *c == separator;
+        if (strncmp(c, word, length) == 0 && length > 0 &&
+            (c[length] == separator || c[length] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Whether value is one of "a|b|c". */
 static bool is_choice(const char *choices, const char *value)
 {
-    size_t length = strcspn(value, "|");
-
-    if (value[length] != '\0') {
-        return false;
-    }
-    for (const char *c = choices; c != NULL; c = strchr(c, '|')) {
-        c += *c == '|';
-        if (strncmp(c, value, length) == 0 && length > 0 &&
-            (c[length] == '|' || c[length] == '\0')) {
-            return true;
-        }
-    }
-    return false;
+    return strchr(value, '|') == NULL &&
+           has_word(choices, '|', value, strlen(value));
 }
 
-/* Whether value is words of "a|b|c" joined by +, or empty. */
-static bool is_set(const char *choices, const char *value)
+bool wm_options_has(const char *set, const char *word)
 {
-    char word[WM_OPTION_SET_MAX];
-
-    while (*value != '\0') {
-        size_t length = strcspn(value, "+");
-        bool more = value[length] == '+';
-
-        if (length >= sizeof word) {
-            return false;
-        }
-        memcpy(word, value, length);
-        word[length] = '\0';
-        value += length + more;
-        if (!is_choice(choices, word) || (more && *value == '\0')) {
-            return false;
-        }
-    }
-    return true;
+    return has_word(set, '+', word, strlen(word));
 }
 
-bool wm_options_has_word(const char *set, const char *word)
+bool wm_options_any(const char *set)
 {
-    size_t length = strlen(word);
-    const char *at = set;
+    return strcmp(set, set_off) != 0;
+}
 
-    while ((at = strstr(at, word)) != NULL) {
-        bool begins = at == set || at[-1] == '+';
+/* Whether value is "off", or words of "a|b|c" joined by +, each once. */
+static bool is_set(const char *words, const char *value)
+{
+    const char *word = value;
 
-        at += length;
-        if (begins && (*at == '\0' || *at == '+')) {
+    if (strcmp(value, set_off) == 0) {
+        return true;
+    }
+    for (;;) {
+        size_t length = strcspn(word, "+");
+
+        if (memchr(word, '|', length) != NULL ||
+            !has_word(words, '|', word, length) ||
+            (word[length] == '+' &&
+             has_word(word + length + 1, '+', word, length))) {
+            return false;
+        }
+        if (word[length] == '\0') {
             return true;
         }
+        word += length + 1;
     }
-    return false;
 }
 
 /* A value as users write it: bytes with the largest exact suffix. */
@@ -232,7 +235,8 @@ static warm_status set_text(wm_options *options, const struct option *o,
     if (o->type == TYPE_SET && !is_set(o->choices, text)) {
         return wm_fail(WARM_INVALID_OPTION,
                        "%s: option %s: '" SHOWN
-                       "' is not allowed; allowed are words joined by +: %s",
+                       "' is not allowed; allowed is off, or words of %s, each "
+                       "once, joined by +",
                        where, o->name, SHOW(text), o->choices);
     }
     if (strlen(text) >= o->room) {
@@ -490,9 +494,8 @@ size_t warm_options_help(char *text, size_t bytes)
             wm_text_put(&out, "%s: %s (%s)\n", o->name, o->text_default,
                         o->choices);
         } else if (o->type == TYPE_SET) {
-            wm_text_put(&out, "%s: %s (words joined by +: %s)\n", o->name,
-                        o->text_default[0] != '\0' ? o->text_default : "none",
-                        o->choices);
+            wm_text_put(&out, "%s: %s (or words of %s, joined by +)\n", o->name,
+                        o->text_default, o->choices);
         } else {
             wm_text_put(&out, "%s: none (text, at most %zu characters)\n",
                         o->name, o->room - 1);

@@ -6,13 +6,13 @@
 
 #include <stdbool.h>
 
-enum { WM_OPTION_TEXT_MAX = 256, WM_OPTION_SET_MAX = 64 };
+enum { WM_OPTION_TEXT_MAX = 256 };
 
 /* Every option with its final value; texts are copies, "" when not given. */
 typedef struct wm_options {
 #define WM_OPTION_SIZE(name, u, def, lo, hi, h)  uint64_t name;
 #define WM_OPTION_ENUM(name, def, choices, help) char name[16];
-#define WM_OPTION_SET(name, def, words, help)    char name[WM_OPTION_SET_MAX];
+#define WM_OPTION_SET(name, words, help)         char name[sizeof(words)];
 #define WM_OPTION_TEXT(name, help)               char name[WM_OPTION_TEXT_MAX];
     WARM_OPTION_MAP(WM_OPTION_SIZE, WM_OPTION_ENUM, WM_OPTION_SET,
                     WM_OPTION_TEXT)
@@ -32,8 +32,10 @@ warm_status wm_options_resolve(const warm_options *given, const char *conf,
 /* Whether conf (may be null) has an entry for this key, or the entry "help". */
 bool wm_options_named(const char *conf, const char *key);
 
-/* Whether a set ("a+c") has the word. */
-bool wm_options_has_word(const char *set, const char *word);
+/* Whether the value of a set ("off", or words joined by +) has the word. */
+bool wm_options_has(const char *set, const char *word);
+/* Whether it has any. */
+bool wm_options_any(const char *set);
 
 /* Writes every option as "name:value\n" into text (at most bytes, always
  * terminated); returns the bytes that all of them need, the terminator

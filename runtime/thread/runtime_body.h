@@ -45,6 +45,7 @@ typedef struct wm_window wm_window;
 struct wm_kind_table;     /* handles/kind_table.h */
 struct wm_pinned;         /* alloc/kinds/pinned.h */
 struct wm_trace;          /* runtime/base/trace.h */
+struct wm_debug;          /* runtime/base/debug.h */
 struct wm_history;        /* runtime/base/history.h */
 struct wm_allocators;     /* alloc/storage/allocators.h */
 struct wm_device_space;   /* alloc/kinds/device_space.h */
@@ -96,10 +97,11 @@ struct warm_runtime {
     struct wm_pinned *pinned;    /* const while LIVE */
     struct wm_trace *trace;      /* const while LIVE; null: nothing is traced */
     struct wm_history *history;  /* const while LIVE; null: none is kept */
-    bool traced;                 /* const: each allocation and free takes the
-                                    slow path, for the trace, the history or
-                                    option log_memory */
-    unsigned log_memory;         /* const: of enum wm_log_memory */
+    struct wm_debug *debug; /* const while LIVE; null: option debug is off */
+    bool traced;            /* const: each allocation and free takes the
+                               slow path, for the trace, the history,
+                               option debug or option log_memory */
+    unsigned log_memory;    /* const: of enum wm_log_memory */
     struct wm_stats_file *stats_file;       /* const while LIVE; null: no option
                                                stats_at_exit */
     struct wm_snapshot_watch *watch;        /* const while LIVE; null: no option
