@@ -86,12 +86,16 @@ void wm_debug_note(wm_debug *debug, char *base, size_t bytes, size_t requested,
 void wm_debug_fill(wm_debug *debug, const char *base)
 {
     wm_freed *note;
+    bool own;
 
     wm_lock_acquire(&debug->lock);
     note = find_locked(debug, base, 1);
+    /* A note that is filled is of an earlier free, and any thread may take it.
+     */
+    own = note != NULL && note->base == base && !note->filled;
     wm_lock_release(&debug->lock);
     /* Until the block is idle no other thread takes its note. */
-    if (note != NULL && note->base == base) {
+    if (own) {
         wm_checker_allow(&debug->checker, note->base, note->bytes);
         memset(note->base, WM_FILL_BYTE, note->bytes);
         wm_checker_forbid(&debug->checker, note->base, note->bytes);

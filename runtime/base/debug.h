@@ -62,8 +62,8 @@ void wm_debug_close(wm_debug *debug);
 /* The block is being freed. Without memory for a note it is not checked. */
 void wm_debug_note(wm_debug *debug, char *base, size_t bytes, size_t requested,
                    const wm_origin *allocated, const wm_origin *freed);
-/* Fills the noted block that starts at base, if there is one; its memory is the
- * caller's. */
+/* Fills the noted block that starts at base, if its free was noted; its memory
+ * is the caller's. */
 void wm_debug_fill(wm_debug *debug, const char *base);
 /* Ends all notes of the bytes, which the calling thread owns, and checks them:
  * returns those whose memory was written since it was filled, chained by next.
