@@ -402,6 +402,39 @@ WT_TEST(test_G9_a_buffer_that_users_hold_is_not_filled)
     ck_assert_uint_eq(seen.count, 0);
 }
 
+/* A graph writes the freed block in each replay: it is not filled before the
+ * graph's pool ends. */
+WT_TEST(test_G9_E4_what_a_graph_uses_is_not_filled)
+{
+    warm_private_pool pool = {0};
+    warm_graph graph = NULL;
+    void *source, *block;
+    const char *last = "";
+
+    wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
+    wt_ok(warm_capture_begin(runtime, stream));
+    block = wt_pinned(runtime, SIZE);
+    source = wt_device(runtime, stream, SIZE);
+    wt_ok(warm_copy_async(runtime, block, source, SIZE, WARM_COPY_TO_HOST,
+                          stream));
+    wt_ok(warm_free(block));
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    wt_ok(warm_private_pool_end(runtime, pool));
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_graph_launch(runtime, graph, stream));
+        wt_ok(warm_stream_synchronize(runtime, stream));
+        ck_assert_int_ne(peek(block, 9), 0xf5);
+        poke(block, 9, i); /* by a program that knows the graph's buffer */
+    }
+    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_ok(warm_private_pool_release(runtime, pool));
+    wt_ok(warm_free(source));
+    wt_settle(runtime, stream);
+    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    /* Other warnings: pinned memory names no stream that captures. */
+    ck_assert_uint_eq(lines_with("debug:", &last), 0);
+}
+
 /* Work in the order of the stream may still use it: nobody fills it. */
 WT_TEST(test_G9_memory_of_a_device_is_not_filled)
 {
