@@ -104,7 +104,7 @@ $(B)/warmpool-info: $(B)/runtime/tools/warmpool_info.o $(STATIC)
 
 # Those of tests/unit see the library's insides; all others see the public
 # headers and the shared library.
-CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
+CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null) -ljansson
 TEST_SRC := $(sort $(shell find tests/unit -name 'check_*.c'))
 # Long ones first: they run beside the many short ones.
 API_SRC  := $(foreach folder,model stress fault api, \
@@ -173,7 +173,7 @@ run-tests: test-programs
 	    $(RUN) -t $(LIMIT) $(HOST_RUNS) $(STANDIN_RUNS) \
 	    $(TOOL_TESTS:%=host:%) $(if $(TOOL_TESTS),$(USER_TESTS:%=host:%))
 
-CHECK_NEED := pkg-config check libsubunit-dev
+CHECK_NEED := pkg-config check libsubunit-dev libjansson-dev
 need-check:
 	@CC='$(CC)' tests/need.sh $(CHECK_NEED)
 

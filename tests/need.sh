@@ -26,6 +26,7 @@ found() {
     libsubunit-dev) pkg_config libsubunit && return
         pkg_config check && ! pkg-config --libs check | grep -q subunit &&
             return ;;
+    libjansson-dev) header jansson.h && return ;;
     libmicrohttpd-dev) header microhttpd.h && return ;;
     libpng-dev) header png.h && return ;;
     zlib1g-dev) header zlib.h && return ;;

@@ -1,4 +1,4 @@
-/* wt_viz.h: checks the text of warm_snapshot_viz() as PyTorch's memory
+/* wt_viz.h: checks the JSON of warm_snapshot_viz() as PyTorch's memory
  * visualiser reads it: starts with the segments and blocks of the snapshot and
  * undoes the events, the last one first. Every step must be possible. Asserts
  * nothing, so threads may call it. */
@@ -7,10 +7,7 @@
 
 #include "wt_json.h"
 
-#include <stdio.h>
-#include <string.h>
-
-enum { WT_VIZ_PIECES = 8192, WT_VIZ_EVENTS = 8192 };
+enum { WT_VIZ_PIECES = 8192 };
 
 typedef struct wt_viz_piece {
     uint64_t address, bytes;
@@ -24,14 +21,17 @@ typedef struct wt_viz_pieces {
 
 typedef struct wt_viz {
     wt_viz_pieces segments, blocks;
-    const char *event[WT_VIZ_EVENTS];
     size_t events;
     char wrong[256]; /* the first contradiction, or "" */
 } wt_viz;
 
-static inline bool wt_viz_wrong(wt_viz *viz, const char *what, const char *at)
+static inline bool wt_viz_wrong(wt_viz *viz, const char *what, const json_t *at)
 {
-    snprintf(viz->wrong, sizeof viz->wrong, "%s: %.160s", what, at);
+    char *text = json_dumps(at, JSON_COMPACT);
+
+    snprintf(viz->wrong, sizeof viz->wrong, "%s: %.160s", what,
+             text != NULL ? text : "nothing");
+    free(text);
     return false;
 }
 
@@ -128,24 +128,25 @@ static inline bool wt_viz_join(wt_viz_pieces *pieces, uint64_t address,
 /* Adds a segment and its blocks. The blocks must fill the segment in order, and
  * their sums must equal the segment's figures.
  */
-static inline bool wt_viz_segment(wt_viz *viz, const char *segment)
+static inline bool wt_viz_segment(wt_viz *viz, const json_t *segment)
 {
     uint64_t at = wt_json_get_number(segment, "address");
     uint64_t end = at + wt_json_get_number(segment, "total_size");
     uint64_t active = 0, allocated = 0, requested = 0;
+    const json_t *b;
+    size_t i;
 
     if (!wt_viz_add(&viz->segments, at, end - at, false)) {
         return wt_viz_wrong(viz, "segments overlap", segment);
     }
-    for (const char *b = wt_json_first(wt_json_get(segment, "blocks"));
-         b != NULL; b = wt_json_next(b)) {
+    json_array_foreach (json_object_get(segment, "blocks"), i, b) {
         uint64_t bytes = wt_json_get_number(b, "size");
-        const char *state = wt_json_get(b, "state");
+        const json_t *state = json_object_get(b, "state");
         bool live = wt_json_is(state, "active_allocated");
 
         if (wt_json_get_number(b, "address") != at || bytes == 0 ||
             wt_json_get_number(b, "requested_size") > bytes ||
-            wt_json_get(b, "frames") == NULL) {
+            json_object_get(b, "frames") == NULL) {
             return wt_viz_wrong(viz, "a block", b);
         }
         if (live || wt_json_is(state, "active_pending_free")) {
@@ -166,19 +167,19 @@ static inline bool wt_viz_segment(wt_viz *viz, const char *segment)
     return true;
 }
 
-static inline bool wt_viz_undo(wt_viz *viz, const char *event)
+static inline bool wt_viz_undo(wt_viz *viz, const json_t *event)
 {
-    const char *action = wt_json_get(event, "action");
+    const json_t *action = json_object_get(event, "action");
     uint64_t at = wt_json_get_number(event, "addr");
     uint64_t bytes = wt_json_get_number(event, "size");
 
-    if (wt_json_get(event, "frames") == NULL ||
-        wt_json_get(event, "stream") == NULL ||
+    if (json_object_get(event, "frames") == NULL ||
+        json_object_get(event, "stream") == NULL ||
         wt_json_get_number(event, "time_us") == 0) {
         return false;
     }
     if (wt_json_is(action, "oom")) {
-        return wt_json_get(event, "device_free") != NULL;
+        return json_object_get(event, "device_free") != NULL;
     }
     if (wt_json_is(action, "segment_alloc")) {
         return wt_viz_remove(&viz->segments, at);
@@ -207,35 +208,36 @@ static inline bool wt_viz_undo(wt_viz *viz, const char *event)
 
 /* Whether the events of one device fit its blocks; else viz->wrong says why.
  * The pieces left at the end existed before the first event. */
-static inline bool wt_viz_check(wt_viz *viz, const char *text, size_t device)
+static inline bool wt_viz_check(wt_viz *viz, const json_t *all, size_t device)
 {
-    const char *trace = wt_json_at(wt_json_get(text, "device_traces"), device);
+    const json_t *trace =
+        json_array_get(json_object_get(all, "device_traces"), device);
+    const json_t *s;
+    size_t k;
 
     memset(viz, 0, sizeof *viz);
     if (trace == NULL) {
-        return wt_viz_wrong(viz, "no trace", text);
+        return wt_viz_wrong(viz, "no trace", all);
     }
-    for (const char *s = wt_json_first(wt_json_get(text, "segments"));
-         s != NULL; s = wt_json_next(s)) {
+    json_array_foreach (json_object_get(all, "segments"), k, s) {
         if (wt_json_get_number(s, "device") == device &&
             !wt_viz_segment(viz, s)) {
             return false;
         }
     }
-    for (const char *e = wt_json_first(trace);
-         e != NULL && viz->events < WT_VIZ_EVENTS; e = wt_json_next(e)) {
-        viz->event[viz->events++] = e;
-    }
+    viz->events = json_array_size(trace);
     for (size_t i = viz->events; i-- > 0;) {
-        if (!wt_viz_undo(viz, viz->event[i])) {
-            return wt_viz_wrong(viz, "an event", viz->event[i]);
+        const json_t *event = json_array_get(trace, i);
+
+        if (!wt_viz_undo(viz, event)) {
+            return wt_viz_wrong(viz, "an event", event);
         }
     }
     for (size_t i = 0; i < viz->blocks.count; i++) {
         const wt_viz_piece *block = &viz->blocks.piece[i];
 
         if (!wt_viz_inside(&viz->segments, block->address, block->bytes)) {
-            return wt_viz_wrong(viz, "a block in no segment", text);
+            return wt_viz_wrong(viz, "a block in no segment", all);
         }
     }
     return true;

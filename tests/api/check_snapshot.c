@@ -15,7 +15,7 @@
 
 static warm_runtime *runtime;
 static warm_stream first, second;
-static char *text; /* the last one: ends what was found in others */
+static json_t *text; /* the last one read, ends what was found in others */
 
 static void begin(warm_options options)
 {
@@ -58,7 +58,7 @@ static void setup_expandable(void)
 
 static void teardown(void)
 {
-    free(text);
+    json_decref(text);
     text = NULL;
     wt_stream_end(runtime, first);
     wt_stream_end(runtime, second);
@@ -98,40 +98,51 @@ static warm_status write_to(enum which which, char *to, size_t bytes,
 }
 
 /* With room for a few digits more: time goes on. */
-static const char *read_text(enum which which)
+static const json_t *read_text(enum which which)
 {
     size_t needed = 0;
+    char *written;
 
     wt_ok(write_to(which, NULL, 0, &needed));
     needed += needed / 8 + 64;
-    free(text);
-    text = malloc(needed);
-    ck_assert_ptr_nonnull(text);
-    wt_ok(write_to(which, text, needed, NULL));
-    ck_assert_msg(wt_json_is_whole(text), "not JSON: %s", text);
+    written = malloc(needed);
+    ck_assert_ptr_nonnull(written);
+    wt_ok(write_to(which, written, needed, NULL));
+    json_decref(text);
+    text = wt_json_read(written);
+    ck_assert_msg(text != NULL, "not JSON: %s", written);
+    free(written);
     return text;
 }
 
-static const char *get(const char *object, const char *name)
+/* For messages of tests that fail: nobody frees it. */
+static const char *shown(const json_t *json)
 {
-    const char *value = wt_json_get(object, name);
+    return json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY);
+}
 
-    ck_assert_msg(value != NULL, "no %s in %s", name, object);
+static const json_t *get(const json_t *object, const char *name)
+{
+    const json_t *value = json_object_get(object, name);
+
+    ck_assert_msg(value != NULL, "no %s in %s", name, shown(object));
     return value;
 }
 
-static uint64_t number(const char *object, const char *name)
+static uint64_t number(const json_t *object, const char *name)
 {
     return wt_json_number(get(object, name));
 }
 
 /* The block at an address among segments, or null. */
-static const char *find_block(const char *segments, const void *address)
+static const json_t *find_block(const json_t *segments, const void *address)
 {
-    for (const char *s = wt_json_first(segments); s != NULL;
-         s = wt_json_next(s)) {
-        for (const char *b = wt_json_first(get(s, "blocks")); b != NULL;
-             b = wt_json_next(b)) {
+    const json_t *s, *b;
+    size_t i, k;
+
+    ck_assert(json_is_array(segments));
+    json_array_foreach (segments, i, s) {
+        json_array_foreach (get(s, "blocks"), k, b) {
             if (number(b, "address") == (uintptr_t)address) {
                 return b;
             }
@@ -140,38 +151,36 @@ static const char *find_block(const char *segments, const void *address)
     return NULL;
 }
 
-static const char *block_of(enum which which, const void *address)
+static const json_t *block_of(enum which which, const void *address)
 {
-    const char *all = read_text(which);
-
-    return find_block(
-        get(which == DEVICE ? all : wt_json_at(get(all, "nodes"), 0),
-            "segments"),
-        address);
+    return find_block(wt_json_at(read_text(which), which == DEVICE
+                                                       ? "segments"
+                                                       : "nodes.0.segments"),
+                      address);
 }
 
 static void assert_state(enum which which, const void *address,
                          const char *state)
 {
-    const char *block = block_of(which, address);
+    const json_t *block = block_of(which, address);
 
     ck_assert_ptr_nonnull(block);
     ck_assert_msg(wt_json_is(get(block, "state"), state), "%s: %.200s", state,
-                  block);
+                  shown(block));
 }
 
 /* Bytes of segments, each of which its blocks make up. */
-static uint64_t sum_of(const char *segments)
+static uint64_t sum_of(const json_t *segments)
 {
     uint64_t sum = 0;
+    const json_t *s, *b;
+    size_t i, k;
 
-    for (const char *s = wt_json_first(segments); s != NULL;
-         s = wt_json_next(s)) {
+    json_array_foreach (segments, i, s) {
         uint64_t at = number(s, "address");
 
         sum += number(s, "bytes");
-        for (const char *b = wt_json_first(get(s, "blocks")); b != NULL;
-             b = wt_json_next(b)) {
+        json_array_foreach (get(s, "blocks"), k, b) {
             ck_assert_uint_eq(number(b, "address"), at);
             at += number(b, "bytes");
         }
@@ -180,28 +189,36 @@ static uint64_t sum_of(const char *segments)
     return sum;
 }
 
-static const char *events_of(const char *all)
+static const json_t *events_of(const json_t *all)
 {
     return get(get(all, "history"), "events");
 }
 
-/* The last events are these; ends with null. */
-static const char *assert_events(enum which which, const char *const *actions)
+/* An event of the last text; 0: the last one. */
+static const json_t *event_back(size_t back)
 {
-    const char *events = events_of(read_text(which));
-    size_t count = 0, have = wt_json_count(events);
+    const json_t *events = events_of(text);
+
+    return json_array_get(events, json_array_size(events) - 1 - back);
+}
+
+/* The last events are these, which end with null; the first of them. */
+static const json_t *assert_events(enum which which, const char *const *actions)
+{
+    const json_t *events = events_of(read_text(which));
+    size_t count = 0, have = json_array_size(events);
 
     while (actions[count] != NULL) {
         count++;
     }
-    ck_assert_msg(have >= count, "%s", events);
+    ck_assert_msg(have >= count, "%s", shown(events));
     for (size_t i = 0; i < count; i++) {
-        const char *event = wt_json_at(events, have - count + i);
+        const json_t *event = json_array_get(events, have - count + i);
 
         ck_assert_msg(wt_json_is(get(event, "action"), actions[i]),
-                      "%zu: %s, not %.300s", i, actions[i], event);
+                      "%zu: %s, not %.300s", i, actions[i], shown(event));
     }
-    return wt_json_at(events, have - count);
+    return json_array_get(events, have - count);
 }
 
 #define assert_last(which, ...)                                                \
@@ -220,7 +237,7 @@ WT_TEST(test_C7_every_block_of_a_device_with_its_state)
 {
     void *live = take(3000), *gone = take(5 * MIB), *used = take(6 * MIB);
     wt_gate *gate = wt_gate_close(runtime, second);
-    const char *block;
+    const json_t *block;
 
     wt_gate_await(gate);
     wt_ok(warm_record_stream(used, second));
@@ -231,8 +248,8 @@ WT_TEST(test_C7_every_block_of_a_device_with_its_state)
     ck_assert(wt_json_is(get(block, "state"), "live"));
     ck_assert_uint_eq(number(block, "requested"), 3000);
     ck_assert_uint_eq(number(block, "pool"), 0);
-    ck_assert_ptr_null(wt_json_get(block, "thread"));
-    ck_assert_ptr_null(wt_json_get(text, "history"));
+    ck_assert_ptr_null(json_object_get(block, "thread"));
+    ck_assert_ptr_null(json_object_get(text, "history"));
     ck_assert_uint_eq(sum_of(get(text, "segments")),
                       wt_device_stats(runtime).all.held_bytes.current);
     wt_gate_open(gate);
@@ -251,8 +268,7 @@ WT_TEST(test_C7_stream_is_the_one_in_whose_order_a_block_is)
 
     ck_assert_uint_eq(number(block_of(DEVICE, gone), "stream"), id);
     ck_assert_uint_ne(number(block_of(DEVICE, theirs), "stream"), id);
-    ck_assert_int_eq(
-        strncmp(get(block_of(DEVICE, legacy), "stream"), "null", 4), 0);
+    ck_assert(json_is_null(get(block_of(DEVICE, legacy), "stream")));
     gate = wt_gate_close(runtime, first);
     wt_ok(warm_free(gone));
     assert_state(DEVICE, gone, "idle");
@@ -262,8 +278,7 @@ WT_TEST(test_C7_stream_is_the_one_in_whose_order_a_block_is)
     wt_gate_open(gate);
     wt_settle(runtime, first);
     assert_state(DEVICE, gone, "idle");
-    ck_assert_int_eq(strncmp(get(block_of(DEVICE, gone), "stream"), "null", 4),
-                     0);
+    ck_assert(json_is_null(get(block_of(DEVICE, gone), "stream")));
     wt_free(mine, theirs, legacy);
 }
 
@@ -286,14 +301,12 @@ WT_TEST(test_C7_blocks_that_a_thread_batches_are_pending)
 WT_TEST(test_C7_segments_tell_their_age_and_since_when_they_are_idle)
 {
     void *block = take(5 * MIB);
-    const char *segment = wt_json_first(get(read_text(DEVICE), "segments"));
+    const json_t *segment = wt_json_at(read_text(DEVICE), "segments.0");
 
-    ck_assert_str_eq(wt_json_get(segment, "idle_ns") != NULL ? "there" : "",
-                     "there");
-    ck_assert_int_eq(strncmp(get(segment, "idle_ns"), "null", 4), 0);
+    ck_assert(json_is_null(get(segment, "idle_ns")));
     wt_ok(warm_free(block));
-    segment = wt_json_first(get(read_text(DEVICE), "segments"));
-    ck_assert_int_ne(strncmp(get(segment, "idle_ns"), "null", 4), 0);
+    segment = wt_json_at(read_text(DEVICE), "segments.0");
+    ck_assert(json_is_integer(get(segment, "idle_ns")));
     ck_assert_uint_ge(number(segment, "age_ns"), number(segment, "idle_ns"));
     ck_assert_uint_ge(number(text, "ns"), number(segment, "age_ns"));
 }
@@ -315,20 +328,21 @@ WT_TEST(test_C7_blocks_of_pinned_memory_and_of_magazines)
 {
     void *live = pin(3000), *kept = pin(70000);
     warm_space_stats stats;
-    const char *nodes;
+    const json_t *node;
     uint64_t sum = 0;
+    size_t i;
 
     wt_ok(warm_free(kept));
     assert_state(PINNED, live, "live");
     assert_state(PINNED, kept, "magazine");
-    nodes = get(text, "nodes");
-    for (const char *n = wt_json_first(nodes); n != NULL; n = wt_json_next(n)) {
-        sum += sum_of(get(n, "segments"));
+    json_array_foreach (get(text, "nodes"), i, node) {
+        sum += sum_of(get(node, "segments"));
     }
     stats = wt_pinned_stats(runtime);
     ck_assert_uint_eq(sum, stats.held_bytes.current);
     ck_assert(wt_json_is(get(text, "space"), "pinned"));
-    ck_assert_uint_eq(wt_json_count(get(get(text, "pageable"), "segments")), 0);
+    ck_assert_uint_eq(json_array_size(get(get(text, "pageable"), "segments")),
+                      0);
     wt_ok(warm_thread_release(runtime));
     assert_state(PINNED, kept, "idle");
     wt_ok(warm_free(live));
@@ -347,8 +361,8 @@ WT_TEST(test_C7_blocks_in_the_transfer_cache)
     wt_free_all(block, BLOCKS);
     (void)read_text(PINNED);
     for (int i = 0; i < BLOCKS; i++) {
-        const char *b = find_block(
-            get(wt_json_at(get(text, "nodes"), 0), "segments"), block[i]);
+        const json_t *b =
+            find_block(wt_json_at(text, "nodes.0.segments"), block[i]);
 
         in_transfer_cache += wt_json_is(get(b, "state"), "transfer_cache");
         magazine += wt_json_is(get(b, "state"), "magazine");
@@ -386,7 +400,7 @@ WT_TEST(test_C7_a_script_and_its_events)
 {
     void *block = take(3 * MIB);
     uint64_t next;
-    const char *event = assert_last(DEVICE, "segment_alloc", "alloc");
+    const json_t *event = assert_last(DEVICE, "segment_alloc", "alloc");
 
     ck_assert_uint_ge(number(event, "bytes"), 3 * MIB);
     event = assert_last(DEVICE, "alloc");
@@ -395,8 +409,8 @@ WT_TEST(test_C7_a_script_and_its_events)
     ck_assert_uint_eq(number(event, "thread"), (uint64_t)gettid());
     ck_assert_uint_eq(number(event, "pool"), 0);
     ck_assert_uint_gt(number(event, "ns"), 0);
-    ck_assert_ptr_null(wt_json_get(event, "tag"));
-    ck_assert_ptr_null(wt_json_get(event, "frames"));
+    ck_assert_ptr_null(json_object_get(event, "tag"));
+    ck_assert_ptr_null(json_object_get(event, "frames"));
     next = events_so_far();
 
     wt_ok(warm_free(block));
@@ -407,15 +421,15 @@ WT_TEST(test_C7_a_script_and_its_events)
     ck_assert_uint_eq(events_so_far(), next + 2);
 
     ck_assert_ptr_eq(take(2 * MIB + 1), block);
-    event = assert_last(DEVICE, "free_completed", "alloc");
-    event = wt_json_next(event);
+    (void)assert_last(DEVICE, "free_completed", "alloc");
+    event = event_back(0);
     ck_assert_uint_eq(number(event, "bytes"), 2 * MIB + 1);
     wt_ok(warm_free(block));
     wt_ok(warm_device_empty_cache(runtime, 0, NULL));
     (void)assert_last(DEVICE, "free_completed", "segment_free");
     ck_assert_uint_eq(events_so_far(), next + 6);
     ck_assert_uint_eq(number(get(text, "history"), "dropped"), 0);
-    ck_assert_uint_eq(wt_json_count(get(text, "segments")), 0);
+    ck_assert_uint_eq(json_array_size(get(text, "segments")), 0);
 }
 
 WT_TEST(test_C7_free_is_completed_once_the_stream_has_passed)
@@ -423,7 +437,7 @@ WT_TEST(test_C7_free_is_completed_once_the_stream_has_passed)
     void *block = take(3 * MIB);
     wt_gate *gate = wt_gate_close(runtime, second);
     uint64_t next = events_so_far();
-    const char *found;
+    const json_t *found;
 
     wt_gate_await(gate);
     wt_ok(warm_record_stream(block, second));
@@ -439,20 +453,21 @@ WT_TEST(test_C7_free_is_completed_once_the_stream_has_passed)
     (void)assert_last(DEVICE, "alloc", "free_requested", "free_completed");
     found = block_of(DEVICE, block);
     ck_assert(wt_json_is(get(found, "state"), "idle"));
-    ck_assert_ptr_null(wt_json_get(found, "thread"));
+    ck_assert_ptr_null(json_object_get(found, "thread"));
 }
 
 WT_TEST(test_C7_the_same_of_pinned_memory)
 {
     void *block = pin(70000), *again;
     wt_gate *gate;
-    const char *event = assert_last(PINNED, "segment_alloc", "alloc");
+    const json_t *event;
 
-    event = wt_json_next(event);
+    (void)assert_last(PINNED, "segment_alloc", "alloc");
+    event = event_back(0);
     ck_assert_uint_eq(number(event, "address"), (uintptr_t)block);
     ck_assert_uint_eq(number(event, "bytes"), 70000);
     ck_assert_uint_eq(number(event, "node"), 0);
-    ck_assert_int_eq(strncmp(get(event, "stream"), "null", 4), 0);
+    ck_assert(json_is_null(get(event, "stream")));
     wt_ok(warm_free(block));
     assert_state(PINNED, block, "magazine");
     again = pin(70001);
@@ -470,7 +485,7 @@ WT_TEST(test_C7_the_same_of_pinned_memory)
     wt_ok(warm_pinned_empty_cache(runtime, NULL));
     (void)assert_last(PINNED, "free_completed", "segment_free");
     /* Nothing of that happened to the device. */
-    ck_assert_uint_eq(wt_json_count(events_of(read_text(DEVICE))), 0);
+    ck_assert_uint_eq(json_array_size(events_of(read_text(DEVICE))), 0);
 }
 
 WT_TEST(test_C7_blocks_of_a_capture_are_never_completed)
@@ -493,16 +508,16 @@ WT_TEST(test_C7_out_of_memory_is_an_event)
     void *block = NULL, *before = take(MIB);
     size_t much = (size_t)1 << 44;
     uint64_t next = events_so_far();
-    const char *event;
+    const json_t *event;
 
     wt_fails(WARM_OUT_OF_MEMORY,
              warm_device_alloc(runtime, 0, first, much, &block));
-    event = assert_last(DEVICE, "alloc", "oom");
-    event = wt_json_next(event);
+    (void)assert_last(DEVICE, "alloc", "oom");
+    event = event_back(0);
     ck_assert_uint_eq(number(event, "number"), next);
     ck_assert_uint_eq(number(event, "bytes"), much);
     ck_assert_uint_gt(number(event, "free"), 0);
-    ck_assert_ptr_null(wt_json_get(event, "address"));
+    ck_assert_ptr_null(json_object_get(event, "address"));
     ck_assert_uint_eq(events_so_far(), next + 1);
     wt_ok(warm_free(before));
 }
@@ -526,7 +541,7 @@ WT_CASE("short", .setup = setup_short, .teardown = teardown);
 
 WT_TEST(test_C7_ring_keeps_the_last_ones)
 {
-    const char *events;
+    const json_t *events;
 
     for (int i = 0; i < 10; i++) {
         wt_ok(warm_free(take(MIB)));
@@ -534,9 +549,9 @@ WT_TEST(test_C7_ring_keeps_the_last_ones)
     events = events_of(read_text(DEVICE));
     /* A segment, and three for each time. */
     ck_assert_uint_eq(number(get(text, "history"), "next"), 31);
-    ck_assert_uint_eq(wt_json_count(events), 4);
+    ck_assert_uint_eq(json_array_size(events), 4);
     for (size_t i = 0; i < 4; i++) {
-        ck_assert_uint_eq(number(wt_json_at(events, i), "number"), 27 + i);
+        ck_assert_uint_eq(number(json_array_get(events, i), "number"), 27 + i);
     }
     (void)assert_last(DEVICE, "free_completed", "alloc", "free_requested",
                       "free_completed");
@@ -557,7 +572,7 @@ WT_CASE("history", .setup = setup_history, .teardown = teardown);
 WT_TEST(test_C7_tags_are_a_threads_own)
 {
     void *mine, *theirs = NULL, *none;
-    const char *block, *event;
+    const json_t *block, *event;
 
     ck_assert_str_eq(warm_memory_tag_get(), "");
     wt_ok(warm_memory_tag_set("a \"tag\""));
@@ -570,18 +585,18 @@ WT_TEST(test_C7_tags_are_a_threads_own)
     ck_assert(wt_json_is(get(block, "tag"), "theirs"));
     ck_assert_uint_ne(number(block, "thread"), (uint64_t)gettid());
     block = block_of(DEVICE, mine);
-    ck_assert(wt_json_is(get(block, "tag"), "a \\\"tag\\\""));
+    ck_assert(wt_json_is(get(block, "tag"), "a \"tag\""));
     ck_assert_uint_eq(number(block, "thread"), (uint64_t)gettid());
-    ck_assert_ptr_null(wt_json_get(block_of(DEVICE, none), "tag"));
+    ck_assert_ptr_null(json_object_get(block_of(DEVICE, none), "tag"));
     event = assert_last(DEVICE, "alloc", "alloc");
-    ck_assert(wt_json_is(get(event, "tag"), "a \\\"tag\\\""));
+    ck_assert(wt_json_is(get(event, "tag"), "a \"tag\""));
     /* The request has the tag of the freeing thread, the end the allocator's.
      */
     wt_ok(warm_memory_tag_set("frees"));
     wt_ok(warm_free(theirs));
     event = assert_last(DEVICE, "free_requested", "free_completed");
     ck_assert(wt_json_is(get(event, "tag"), "frees"));
-    ck_assert(wt_json_is(get(wt_json_next(event), "tag"), "theirs"));
+    ck_assert(wt_json_is(get(event_back(0), "tag"), "theirs"));
     wt_free(mine, none);
     wt_ok(warm_memory_tag_set(""));
 }
@@ -626,23 +641,22 @@ WT_CASE("frames", .setup = setup_frames, .teardown = teardown);
 WT_TEST(test_C7_frames_lead_to_the_caller)
 {
     void *block = take(MIB);
-    const char *frames = get(block_of(DEVICE, block), "frames");
-    const char *frame = wt_json_first(frames);
-    const char *object = get(frame, "object");
+    const json_t *frames = get(block_of(DEVICE, block), "frames");
+    const json_t *frame = json_array_get(frames, 0);
+    const char *object = json_string_value(get(frame, "object"));
 
-    ck_assert_uint_ge(wt_json_count(frames), 2);
-    ck_assert_uint_le(wt_json_count(frames), 12);
+    ck_assert_uint_ge(json_array_size(frames), 2);
+    ck_assert_uint_le(json_array_size(frames), 12);
     ck_assert_uint_gt(number(frame, "address"), 0);
-    ck_assert_msg(strstr(object, "libwarmpool") == NULL ||
-                      strstr(object, "libwarmpool") > wt_json_skip(object),
-                  "%s", frames);
-    ck_assert_ptr_nonnull(wt_json_get(assert_last(DEVICE, "alloc"), "frames"));
-    ck_assert_ptr_null(
-        wt_json_get(assert_last(DEVICE, "segment_alloc", "alloc"), "frames"));
+    ck_assert_msg(object != NULL && strstr(object, "libwarmpool") == NULL, "%s",
+                  shown(frames));
+    ck_assert_ptr_nonnull(
+        json_object_get(assert_last(DEVICE, "alloc"), "frames"));
+    ck_assert_ptr_null(json_object_get(
+        assert_last(DEVICE, "segment_alloc", "alloc"), "frames"));
     wt_ok(warm_free(block));
-    ck_assert_ptr_nonnull(wt_json_get(
-        wt_json_next(assert_last(DEVICE, "free_requested", "free_completed")),
-        "frames"));
+    (void)assert_last(DEVICE, "free_requested", "free_completed");
+    ck_assert_ptr_nonnull(json_object_get(event_back(0), "frames"));
 }
 
 WT_CASE("nodes", .setup = setup_nodes, .teardown = teardown);
@@ -654,13 +668,13 @@ WT_TEST(test_C7_nodes_are_told_apart)
     void *block[2] = {NULL, NULL};
 
     for (int i = 0; i < 2; i++) {
-        const char *event, *node;
+        const json_t *event, *node;
 
         wt_ok(warm_pinned_alloc_on(runtime, 5 * MIB, i, 0, &block[i]));
         event = assert_last(PINNED, "segment_alloc", "alloc");
         ck_assert_uint_eq(number(event, "node"), (uint64_t)i);
-        ck_assert_uint_eq(number(wt_json_next(event), "node"), (uint64_t)i);
-        node = wt_json_at(get(text, "nodes"), (size_t)i);
+        ck_assert_uint_eq(number(event_back(0), "node"), (uint64_t)i);
+        node = json_array_get(get(text, "nodes"), (size_t)i);
         ck_assert_uint_eq(number(node, "node"), (uint64_t)i);
         ck_assert_ptr_nonnull(find_block(get(node, "segments"), block[i]));
     }
@@ -678,19 +692,18 @@ WT_CASE("history", .setup = setup_history, .teardown = teardown);
 WT_TEST(test_C7_pageable_memory_is_told_apart)
 {
     void *block = NULL;
-    const char *event;
+    const json_t *event;
     uint64_t next;
 
     dry(true);
     wt_ok(warm_pinned_alloc_on(runtime, 70000, WARM_NODE_ANY,
                                WARM_ALLOC_PAGEABLE_OK, &block));
     event = assert_last(PINNED, "segment_alloc", "alloc");
-    ck_assert_int_eq(strncmp(get(event, "pageable"), "true", 4), 0);
-    ck_assert_ptr_null(wt_json_get(event, "node"));
+    ck_assert(json_is_true(get(event, "pageable")));
+    ck_assert_ptr_null(json_object_get(event, "node"));
     ck_assert_ptr_nonnull(
-        find_block(get(get(text, "pageable"), "segments"), block));
-    ck_assert_ptr_null(
-        find_block(get(wt_json_at(get(text, "nodes"), 0), "segments"), block));
+        find_block(wt_json_at(text, "pageable.segments"), block));
+    ck_assert_ptr_null(find_block(wt_json_at(text, "nodes.0.segments"), block));
     wt_ok(warm_free(block));
     (void)assert_last(PINNED, "free_requested", "free_completed",
                       "segment_free");
@@ -709,12 +722,12 @@ static wt_viz viz;
 static void assert_viz(void)
 {
     int devices = 0, nodes = 0;
-    const char *traces;
+    const json_t *traces;
 
     wt_ok(warm_device_count(runtime, &devices));
     wt_ok(warm_node_count(runtime, &nodes));
     traces = get(read_text(VIZ), "device_traces");
-    ck_assert_uint_eq(wt_json_count(traces), (size_t)(devices + nodes + 1));
+    ck_assert_uint_eq(json_array_size(traces), (size_t)(devices + nodes + 1));
     for (int i = 0; i < devices + nodes + 1; i++) {
         ck_assert_msg(wt_viz_check(&viz, text, (size_t)i), "device %d: %s", i,
                       viz.wrong);
@@ -729,7 +742,7 @@ WT_TEST(test_C7_E4_blocks_of_private_pools)
     warm_private_pool pool = {0};
     warm_graph graph = NULL;
     void *used, *free;
-    const char *event;
+    const json_t *event;
 
     wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
     wt_ok(warm_capture_begin(runtime, second));
@@ -741,7 +754,7 @@ WT_TEST(test_C7_E4_blocks_of_private_pools)
     ck_assert_uint_eq(number(block_of(PINNED, used), "pool"), pool.number);
     event = assert_last(PINNED, "segment_alloc", "alloc", "alloc");
     ck_assert_uint_eq(number(event, "pool"), pool.number);
-    ck_assert_uint_eq(number(wt_json_next(event), "pool"), pool.number);
+    ck_assert_uint_eq(number(event_back(1), "pool"), pool.number);
     wt_free(free, used);
     (void)assert_last(PINNED, "alloc", "free_requested", "free_completed",
                       "free_requested");
@@ -762,7 +775,8 @@ WT_TEST(test_C7_viz_layout)
 {
     void *live, *used, *buffer;
     wt_gate *gate;
-    const char *segment, *block;
+    const json_t *segment, *block;
+    size_t i = 0;
 
     wt_ok(warm_memory_tag_set("weights"));
     live = take(3000);
@@ -778,23 +792,21 @@ WT_TEST(test_C7_viz_layout)
     ck_assert_uint_eq(viz.blocks.count, 0); /* before the first event */
     ck_assert_uint_eq(viz.segments.count, 0);
     ck_assert_uint_gt(viz.events, 0);
-    segment = wt_json_first(get(text, "segments"));
-    while (number(segment, "total_size") > 3 * MIB) {
-        segment = wt_json_next(segment);
-    }
+    do {
+        segment = json_array_get(get(text, "segments"), i++);
+    } while (number(segment, "total_size") > 3 * MIB);
     ck_assert_uint_eq(number(segment, "device"), 0);
     ck_assert(wt_json_is(get(segment, "segment_type"), "small"));
-    ck_assert_uint_eq(wt_json_count(get(segment, "segment_pool_id")), 2);
+    ck_assert_uint_eq(json_array_size(get(segment, "segment_pool_id")), 2);
     ck_assert_uint_eq(number(segment, "requested_size"), 3000);
     ck_assert_uint_gt(number(segment, "stream"), 0);
-    block = wt_json_first(get(segment, "blocks"));
-    while (!wt_json_is(get(block, "state"), "active_allocated")) {
-        block = wt_json_next(block);
-    }
+    i = 0;
+    do {
+        block = json_array_get(get(segment, "blocks"), i++);
+    } while (!wt_json_is(get(block, "state"), "active_allocated"));
     ck_assert_uint_eq(number(block, "address"), (uintptr_t)live);
     ck_assert_uint_eq(number(block, "requested_size"), 3000);
-    ck_assert(wt_json_is(get(wt_json_first(get(block, "frames")), "name"),
-                         "weights"));
+    ck_assert(wt_json_is(wt_json_at(block, "frames.0.name"), "weights"));
     wt_gate_open(gate);
     wt_free(live, buffer);
 }

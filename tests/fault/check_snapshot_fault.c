@@ -47,7 +47,7 @@ WT_LOOP_TEST(test_C7_no_memory_for_a_snapshot, 3)
     }
     ck_assert_uint_ge(refused, 3);
     ck_assert_uint_lt(refused, N_MAX - 1);
-    ck_assert(wt_json_is_whole(text));
+    ck_assert(wt_json_is_valid(text));
     wt_free(block, buffer);
     wt_runtime_end(runtime);
 }
@@ -73,18 +73,27 @@ WT_TEST(test_C7_no_memory_for_a_history)
     wt_runtime_end(runtime);
 }
 
-static size_t allocs_told(warm_runtime *runtime)
+/* *snapshot is owned by the caller; events are a part of it. */
+static const json_t *read_events(warm_runtime *runtime, json_t **snapshot)
 {
     static char text[1 << 18];
-    const char *events;
-    size_t count = 0;
 
     wt_ok(warm_device_snapshot(runtime, 0, text, sizeof text, NULL));
-    events = wt_json_get(wt_json_get(text, "history"), "events");
-    for (const char *e = wt_json_first(events); e != NULL;
-         e = wt_json_next(e)) {
-        count += wt_json_is(wt_json_get(e, "action"), "alloc");
+    *snapshot = wt_json_read(text);
+    ck_assert_msg(*snapshot != NULL, "not JSON: %s", text);
+    return wt_json_at(*snapshot, "history.events");
+}
+
+static size_t allocs_told(warm_runtime *runtime)
+{
+    json_t *snapshot;
+    const json_t *events = read_events(runtime, &snapshot), *e;
+    size_t count = 0, i;
+
+    json_array_foreach (events, i, e) {
+        count += wt_json_is(json_object_get(e, "action"), "alloc");
     }
+    json_decref(snapshot);
     return count;
 }
 
@@ -115,9 +124,9 @@ WT_TEST(test_C7_what_was_refused_is_no_event)
  * and the error is that of the request. */
 WT_TEST(test_C7_out_of_memory_when_the_driver_does_not_say_more)
 {
-    static char text[1 << 16];
     warm_runtime *runtime = wt_runtime(&options);
-    const char *events, *last;
+    json_t *snapshot;
+    const json_t *events, *last;
     void *block = NULL;
 
     wt_ok(warm_testing_fail(runtime, "device_memory", 1, 1));
@@ -125,23 +134,28 @@ WT_TEST(test_C7_out_of_memory_when_the_driver_does_not_say_more)
              warm_device_alloc(runtime, 0, NULL, (size_t)1 << 44, &block));
     wt_says("16.0 TiB");
     wt_ok(warm_testing_fail(runtime, "device_memory", 0, 1));
-    wt_ok(warm_device_snapshot(runtime, 0, text, sizeof text, NULL));
-    events = wt_json_get(wt_json_get(text, "history"), "events");
-    last = wt_json_at(events, wt_json_count(events) - 1);
-    ck_assert(wt_json_is(wt_json_get(last, "action"), "oom"));
+    events = read_events(runtime, &snapshot);
+    last = json_array_get(events, json_array_size(events) - 1);
+    ck_assert(wt_json_is(json_object_get(last, "action"), "oom"));
     ck_assert_uint_eq(wt_json_get_number(last, "free"), 0);
+    json_decref(snapshot);
     wt_runtime_end(runtime);
 }
 
-static const char *last_event(warm_runtime *runtime, size_t back)
+/* The last two events are these. */
+static void assert_last(warm_runtime *runtime, const char *before,
+                        const char *last)
 {
-    static char text[1 << 16];
-    const char *events;
+    json_t *snapshot;
+    const json_t *events = read_events(runtime, &snapshot);
+    size_t count = json_array_size(events);
 
-    wt_ok(warm_device_snapshot(runtime, 0, text, sizeof text, NULL));
-    events = wt_json_get(wt_json_get(text, "history"), "events");
-    return wt_json_get(wt_json_at(events, wt_json_count(events) - 1 - back),
-                       "action");
+    ck_assert_uint_ge(count, 2);
+    ck_assert(wt_json_is(
+        json_object_get(json_array_get(events, count - 2), "action"), before));
+    ck_assert(wt_json_is(
+        json_object_get(json_array_get(events, count - 1), "action"), last));
+    json_decref(snapshot);
 }
 
 WT_TEST(test_C7_segment_that_the_driver_does_not_take_is_there_again)
@@ -151,16 +165,18 @@ WT_TEST(test_C7_segment_that_the_driver_does_not_take_is_there_again)
     warm_runtime *runtime = wt_runtime(&options);
     size_t released = 1;
     void *block = wt_device(runtime, NULL, 3 * MIB);
+    json_t *all;
 
     wt_ok(warm_free(block));
     wt_ok(warm_testing_fail(runtime, "device_free", 1, 1));
     wt_ok(warm_device_empty_cache(runtime, 0, &released));
     ck_assert_uint_eq(released, 0);
-    ck_assert(wt_json_is(last_event(runtime, 1), "segment_free"));
-    ck_assert(wt_json_is(last_event(runtime, 0), "segment_alloc"));
+    assert_last(runtime, "segment_free", "segment_alloc");
     wt_ok(warm_snapshot_viz(runtime, text, sizeof text, NULL));
-    ck_assert_msg(wt_viz_check(&viz, text, 0), "%s", viz.wrong);
+    all = wt_json_read(text);
+    ck_assert_msg(wt_viz_check(&viz, all, 0), "%s", viz.wrong);
     ck_assert_uint_eq(viz.segments.count, 0);
+    json_decref(all);
     wt_ok(warm_testing_fail(runtime, "device_free", 0, 1));
     wt_runtime_end(runtime);
 }
@@ -176,8 +192,7 @@ WT_TEST(test_C7_free_is_completed_where_no_event_can_be_recorded)
     wt_ok(warm_testing_fail(runtime, "event_record", 1, 1));
     wt_ok(warm_testing_fail(runtime, "event_mark", 1, 1));
     wt_ok(warm_free(block));
-    ck_assert(wt_json_is(last_event(runtime, 1), "free_requested"));
-    ck_assert(wt_json_is(last_event(runtime, 0), "free_completed"));
+    assert_last(runtime, "free_requested", "free_completed");
     wt_ok(warm_testing_fail(runtime, "event_record", 0, 1));
     wt_ok(warm_testing_fail(runtime, "event_mark", 0, 1));
     wt_ok(warm_stream_destroy(runtime, stream));

@@ -3,10 +3,11 @@
 # all of it.
 
 GPU_BUNDLE := build/gpu-bundle
-# Check's static libraries, because the other machine may not have Check; the
-# compiler prints the bare name of one that it cannot find.
+# Check's and jansson's static libraries, because the other machine may not have
+# either; the compiler prints the bare name of one that it cannot find.
 GPU_CHECK := $(firstword $(foreach l,libcheck_pic.a libcheck.a,$(filter /%,$(shell $(CC) -print-file-name=$(l)))))
 GPU_SUBUNIT := $(filter /%,$(shell $(CC) -print-file-name=libsubunit.a))
+GPU_JANSSON := $(filter /%,$(shell $(CC) -print-file-name=libjansson.a))
 GPU_PROGRAMS := $(addprefix $(GPU_BUNDLE)/,$(basename $(notdir $(API_SRC))))
 GPU_FILES := $(GPU_BUNDLE)/first_day $(GPU_BUNDLE)/libwarmpool.so.0 \
     $(GPU_BUNDLE)/run.sh $(GPU_BUNDLE)/tap.sh
@@ -15,7 +16,7 @@ GPU_BENCH_FILES := $(GPU_BUNDLE)/torch_bench.py $(GPU_BUNDLE)/libwarmpool_bench.
 
 # Tests are debug, with the checks of locks and arguments; benches are not, and
 # have the library in them.
-gpu-bundle:
+gpu-bundle: $(if $(HAVE_CUDA),need-check)
 	+@$(MAKE) FLAVOUR=debug B=build/gpu gpu-bundle-files
 	+@$(MAKE) FLAVOUR=release B=build/release gpu-bundle-bench
 
@@ -35,8 +36,9 @@ $(GPU_BUNDLE)/check_memory_model: $(MODEL_OBJ)
 $(GPU_PROGRAMS): $(WT) $(SHARED)
 	@mkdir -p $(@D)
 	@$(if $(GPU_CHECK),,echo "gpu-bundle: no static libcheck" >&2; exit 1)
+	@$(if $(GPU_JANSSON),,echo "gpu-bundle: no static libjansson" >&2; exit 1)
 	@$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $(filter %.o,$^) $(WT) -L$(B) -lwarmpool \
-	    -Wl,-rpath,'$$ORIGIN' $(GPU_CHECK) $(GPU_SUBUNIT) -lrt -lm $(LIBS) -o $@
+	    -Wl,-rpath,'$$ORIGIN' $(GPU_CHECK) $(GPU_SUBUNIT) $(GPU_JANSSON) -lrt -lm $(LIBS) -o $@
 
 $(GPU_BUNDLE)/first_day: $(B)/tests/gpu/first_day.o $(SHARED)
 	@mkdir -p $(@D)

@@ -26,6 +26,7 @@ case $line in
 *png.h*) package=libpng-dev ;;
 *zlib.h*) package=zlib1g-dev ;;
 *dnnl.h*) package=libdnnl-dev ;;
+*jansson.h*) package=libjansson-dev ;;
 esac
 [ -e "have/$package" ]
 END_OF_STUB
@@ -63,8 +64,8 @@ apt-get install -y --no-install-recommends $all"
 
 test_what_is_there_is_left_alone() {
     machine 0
-    touch have/libmicrohttpd-dev have/zlib1g-dev
-    need libmicrohttpd-dev zlib1g-dev
+    touch have/libmicrohttpd-dev have/zlib1g-dev have/libjansson-dev
+    need libmicrohttpd-dev zlib1g-dev libjansson-dev
     same "$status $out $(cat calls)" "0  "
     need libmicrohttpd-dev libpng-dev
     has_line "$(cat calls)" \

@@ -8,7 +8,7 @@
 #include "alloc/kinds/pinned.h"
 
 static warm_runtime *runtime;
-static char text[1 << 18];
+static json_t *snapshot; /* the last one */
 static wt_viz viz;
 
 static void setup(void)
@@ -21,6 +21,8 @@ static void setup(void)
 
 static void teardown(void)
 {
+    json_decref(snapshot);
+    snapshot = NULL;
     wt_runtime_end(runtime);
 }
 
@@ -40,31 +42,40 @@ static void *take_unrecorded(size_t bytes)
     return pointer;
 }
 
+static void read_snapshot(warm_status (*write)(warm_runtime *, char *, size_t,
+                                               size_t *))
+{
+    static char text[1 << 18];
+
+    wt_ok(write(runtime, text, sizeof text, NULL));
+    json_decref(snapshot);
+    snapshot = wt_json_read(text);
+    ck_assert_msg(snapshot != NULL, "not JSON: %s", text);
+}
+
 static void assert_viz(size_t blocks)
 {
-    wt_ok(warm_snapshot_viz(runtime, text, sizeof text, NULL));
-    ck_assert(wt_json_is_whole(text));
-    ck_assert_msg(wt_viz_check(&viz, text, 1), "%s", viz.wrong);
+    read_snapshot(warm_snapshot_viz);
+    ck_assert_msg(wt_viz_check(&viz, snapshot, 1), "%s", viz.wrong);
     ck_assert_uint_eq(viz.blocks.count, blocks);
 }
 
 /* The block at an address of node 0, as the snapshot shows it. */
-static const char *shown(const void *address)
+static const json_t *shown(const void *address)
 {
-    const char *s, *b = NULL;
+    const json_t *s, *b;
+    size_t i, k;
 
-    wt_ok(warm_pinned_snapshot(runtime, text, sizeof text, NULL));
-    s = wt_json_first(
-        wt_json_get(wt_json_at(wt_json_get(text, "nodes"), 0), "segments"));
-    for (; s != NULL && b == NULL; s = wt_json_next(s)) {
-        b = wt_json_first(wt_json_get(s, "blocks"));
-        while (b != NULL &&
-               wt_json_get_number(b, "address") != (uintptr_t)address) {
-            b = wt_json_next(b);
+    read_snapshot(warm_pinned_snapshot);
+    json_array_foreach (wt_json_at(snapshot, "nodes.0.segments"), i, s) {
+        json_array_foreach (json_object_get(s, "blocks"), k, b) {
+            if (wt_json_get_number(b, "address") == (uintptr_t)address) {
+                return b;
+            }
         }
     }
-    ck_assert_ptr_nonnull(b);
-    return b;
+    ck_abort_msg("no block at %p", address);
+    return NULL;
 }
 
 WT_CASE("between", .setup = setup, .teardown = teardown, .timeout = 60);
@@ -72,11 +83,11 @@ WT_CASE("between", .setup = setup, .teardown = teardown, .timeout = 60);
 WT_TEST(test_C7_block_without_its_alloc_is_not_active_yet)
 {
     void *block = take_unrecorded(70000);
-    const char *b = shown(block);
+    const json_t *b = shown(block);
 
-    ck_assert(wt_json_is(wt_json_get(b, "state"), "live"));
+    ck_assert(wt_json_is(json_object_get(b, "state"), "live"));
     ck_assert_uint_eq(wt_json_get_number(b, "requested"), 70000);
-    ck_assert_ptr_null(wt_json_get(b, "thread"));
+    ck_assert_ptr_null(json_object_get(b, "thread"));
     assert_viz(0);
     wt_ok(warm_free(block));
 }
@@ -87,13 +98,13 @@ WT_TEST(test_C7_who_had_it_before_does_not_have_it_now)
 
     wt_ok(warm_memory_tag_set("before"));
     wt_ok(warm_pinned_alloc(runtime, 70000, &block));
-    ck_assert(wt_json_is(wt_json_get(shown(block), "tag"), "before"));
+    ck_assert(wt_json_is(json_object_get(shown(block), "tag"), "before"));
     wt_ok(warm_free(block));
     wt_ok(warm_memory_tag_set(NULL));
     ck_assert_ptr_eq(take_unrecorded(70000), block);
-    ck_assert(wt_json_is(wt_json_get(shown(block), "state"), "live"));
-    ck_assert_ptr_null(wt_json_get(shown(block), "tag"));
-    ck_assert_ptr_null(wt_json_get(shown(block), "thread"));
+    ck_assert(wt_json_is(json_object_get(shown(block), "state"), "live"));
+    ck_assert_ptr_null(json_object_get(shown(block), "tag"));
+    ck_assert_ptr_null(json_object_get(shown(block), "thread"));
     assert_viz(0);
     wt_ok(warm_free(block));
 }
@@ -108,8 +119,8 @@ WT_TEST(test_C7_block_without_its_free_is_active_still)
     ck_assert_ptr_nonnull(record);
     atomic_store_explicit(&record->state, WM_BLOCK_FREEING,
                           memory_order_relaxed);
-    ck_assert(wt_json_is(wt_json_get(shown(block), "state"), "live"));
-    ck_assert_ptr_nonnull(wt_json_get(shown(block), "thread"));
+    ck_assert(wt_json_is(json_object_get(shown(block), "state"), "live"));
+    ck_assert_ptr_nonnull(json_object_get(shown(block), "thread"));
     assert_viz(0);
     wm_space_free(space_now(), record);
 }
