@@ -4,12 +4,13 @@
 #   make demo             train, serve 10,000 images, compare (DEMO=options)
 #   make check-examples   tests of the server
 EX_BIN := $(B)/examples/bin
-EX_NEED := libmicrohttpd-dev libdnnl-dev zlib1g-dev libpng-dev
+EX_NEED := libmicrohttpd-dev libdnnl-dev zlib1g-dev libpng-dev \
+    libcurl4-openssl-dev libjansson-dev
 DEMO_NEED := $(if $(findstring --data,$(DEMO)),,dataset-fashion-mnist)
 EX_TSAN := TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/examples/tsan.supp
 
 EX_MATHS  := $(addprefix common/,images maths maths_host maths_cuda model notes options usage)
-EX_CLIENT := $(addprefix common/,images http json options process)
+EX_CLIENT := $(addprefix common/,images local options process)
 
 EX_PROGRAMS := quickstart data_parallel inference_server demo
 EX_CHECKS   := check_maths check_graphs check_server check_refusals check_slow
@@ -19,18 +20,18 @@ EX_inference_server := $(addprefix inference_server/,server listener connections
 EX_demo             := $(addprefix demo/,demo summary load) $(EX_CLIENT)
 EX_check_maths      := common/check_maths $(EX_MATHS)
 EX_check_graphs     := inference_server/check_graphs inference_server/graphs $(EX_MATHS)
-EX_check_server     := $(addprefix inference_server/,check_server served latency) demo/load $(EX_CLIENT)
-EX_check_refusals   := $(addprefix inference_server/,check_refusals served) $(EX_CLIENT)
-EX_check_slow       := $(addprefix inference_server/,check_slow served listener) $(EX_CLIENT)
+EX_check_server     := $(addprefix inference_server/,check_server served raw latency) demo/load $(EX_CLIENT)
+EX_check_refusals   := $(addprefix inference_server/,check_refusals served raw) $(EX_CLIENT)
+EX_check_slow       := $(addprefix inference_server/,check_slow served raw listener) $(EX_CLIENT)
 
 EX_WARMPOOL := -L$(B) -lwarmpool -Wl,-rpath,'$$ORIGIN/../..'
 EX_LIBS_quickstart       := $(EX_WARMPOOL)
 EX_LIBS_data_parallel    := $(EX_WARMPOOL) -ldnnl -lgomp -lz -lm
 EX_LIBS_inference_server := $(EX_WARMPOOL) -lmicrohttpd -lpng -ldnnl -lgomp -lz -lm
-EX_LIBS_demo             := -lz
+EX_LIBS_demo             := -lcurl -ljansson -lz
 EX_LIBS_check_maths      := $(WT) $(EX_WARMPOOL) -ldnnl -lgomp -lz -lm $(CHECK_LIBS)
 EX_LIBS_check_graphs     := $(EX_LIBS_check_maths)
-EX_LIBS_check_server     := $(WT) $(EX_WARMPOOL) -lpng -lz $(CHECK_LIBS)
+EX_LIBS_check_server     := $(WT) $(EX_WARMPOOL) -lcurl -lpng -lz $(CHECK_LIBS)
 EX_LIBS_check_refusals   := $(EX_LIBS_check_server)
 EX_LIBS_check_slow       := $(EX_LIBS_check_server)
 
@@ -69,7 +70,7 @@ $(EX_BIN)/check.weights: $(EX_BIN)/data_parallel
 	    --batch 300 --weights $@
 
 check-examples:
-	$(ex_need) $(CHECK_NEED) $(EX_NEED) $(DEMO_NEED)
+	$(ex_need) $(sort $(CHECK_NEED) $(EX_NEED) $(DEMO_NEED))
 	+@$(MAKE) run-check-examples
 
 run-check-examples: examples $(EX_CHECKS:%=$(EX_BIN)/%) \

@@ -27,6 +27,7 @@ found() {
         pkg_config check && ! pkg-config --libs check | grep -q subunit &&
             return ;;
     libjansson-dev) header jansson.h && return ;;
+    libcurl4-openssl-dev) header curl/curl.h && return ;;
     libmicrohttpd-dev) header microhttpd.h && return ;;
     libpng-dev) header png.h && return ;;
     zlib1g-dev) header zlib.h && return ;;

@@ -7,12 +7,12 @@
  * Prints tables for people, and a last line for programs. Ends with 0 only if
  * every image was answered, at least 85 % of them rightly, and the figures in
  * the tables are as they should be (summary_check()). */
-#include "examples/common/http.h"
-#include "examples/common/json.h"
+#include "examples/common/local.h"
 #include "examples/common/options.h"
 #include "examples/common/process.h"
 #include "examples/demo/summary.h"
 
+#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,59 +82,90 @@ static bool train(plan *p, trained *t, message *why)
     return true;
 }
 
-/* A figure of the i-th device's memory in the answer to /stats. */
-static double memory_field(const char *stats, int i, const char *name)
+/* Owned: end it with json_decref(). */
+static json_t *get_stats(int port, message *why)
 {
-    char path[128];
+    CURL *easy = local_easy(port, "/stats");
+    CURLcode code = CURLE_OUT_OF_MEMORY;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    json_t *stats = NULL;
 
-    snprintf(path, sizeof path, "warmpool.device_memory.%d.%s", i, name);
-    return json_number(stats, path, -1);
+    if (easy != NULL && out != NULL) {
+        curl_easy_setopt(easy, CURLOPT_WRITEDATA, out);
+        curl_easy_setopt(easy, CURLOPT_FAILONERROR, 1L);
+        code = curl_easy_perform(easy);
+    }
+    if (out != NULL && fclose(out) == 0 && code == CURLE_OK) {
+        stats = json_loadb(text, bytes, 0, NULL);
+    }
+    if (stats == NULL) {
+        failed(why, "/stats: %s",
+               code != CURLE_OK ? curl_easy_strerror(code)
+                                : "the answer is not JSON");
+    }
+    free(text);
+    curl_easy_cleanup(easy);
+    return stats;
 }
 
-static void read_memory(const char *stats, served *s)
+static bool read_memory(json_t *device, memory *m, message *why)
 {
-    for (int i = 0; i < MAX_DEVICES; i++) {
-        memory *m = &s->memory[i];
+    json_error_t error;
+    double allocs, frees;
 
-        m->device = (int)memory_field(stats, i, "device");
-        if (m->device < 0) {
+    if (json_unpack_ex(device, &error, 0,
+                       "{s:i, s:{s:{s:F}, s:{s:F, s:F}, s:{s:F}}, s:F, s:{s:F},"
+                       " s:{s:F}}",
+                       "device", &m->device, "all", "held_bytes", "current",
+                       &m->held, "live_bytes", "current", &m->in_use, "peak",
+                       &m->peak, "live", "allocated", &m->blocks, "cache_hits",
+                       &m->reused, "driver_alloc", "count", &allocs,
+                       "driver_free", "count", &frees) != 0) {
+        return failed(why, "/stats: %s", error.text);
+    }
+    m->calls = allocs + frees;
+    return true;
+}
+
+static bool read_stats(json_t *stats, served *s, message *why)
+{
+    const char *device, *driver;
+    json_t *devices, *each;
+    json_error_t error;
+    size_t i;
+
+    if (json_unpack_ex(
+            stats, &error, 0,
+            "{s:{s:F, s:F, s:F, s:F, s:F, s:F, s:F, s:s, s:s}, s:{s:o}}",
+            "server", "handles_created", &s->handles, "pinned", &s->pinned,
+            "pinned_reused", &s->pinned_reused, "threads", &s->threads,
+            "driver_calls", &s->calls, "captures", &s->captures, "replays",
+            &s->replays, "device", &device, "driver", &driver, "warmpool",
+            "device_memory", &devices) != 0) {
+        return failed(why, "/stats: %s", error.text);
+    }
+    snprintf(s->device, sizeof s->device, "%s", device);
+    snprintf(s->driver, sizeof s->driver, "%s", driver);
+    json_array_foreach (devices, i, each) {
+        if (i == MAX_DEVICES) {
             break;
         }
-        m->held = memory_field(stats, i, "all.held_bytes.current");
-        m->in_use = memory_field(stats, i, "all.live_bytes.current");
-        m->peak = memory_field(stats, i, "all.live_bytes.peak");
-        m->blocks = memory_field(stats, i, "all.live.allocated");
-        m->reused = memory_field(stats, i, "cache_hits");
-        m->calls = memory_field(stats, i, "driver_alloc.count") +
-                   memory_field(stats, i, "driver_free.count");
+        if (!read_memory(each, &s->memory[i], why)) {
+            return false;
+        }
         s->devices++;
     }
+    return true;
 }
 
 static bool ask_stats(int port, served *s, message *why)
 {
-    http h;
-    http_reply reply;
-    bool good = http_open(&h, port, why) &&
-                http_ask(&h, "GET", "/stats", "", NULL, 0, &reply, why);
+    json_t *stats = get_stats(port, why);
+    bool good = stats != NULL && read_stats(stats, s, why);
 
-    if (good && (reply.status != 200 || !json_valid(reply.body))) {
-        good =
-            failed(why, "/stats answered %d: %.200s", reply.status, reply.body);
-    }
-    if (good) {
-        s->handles = json_number(reply.body, "server.handles_created", 0);
-        s->pinned = json_number(reply.body, "server.pinned", 0);
-        s->pinned_reused = json_number(reply.body, "server.pinned_reused", 0);
-        s->threads = json_number(reply.body, "server.threads", 0);
-        s->calls = json_number(reply.body, "server.driver_calls", 0);
-        s->captures = json_number(reply.body, "server.captures", 0);
-        s->replays = json_number(reply.body, "server.replays", 0);
-        json_string(reply.body, "server.device", s->device, sizeof s->device);
-        json_string(reply.body, "server.driver", s->driver, sizeof s->driver);
-        read_memory(reply.body, s);
-    }
-    http_close(&h);
+    json_decref(stats);
     return good;
 }
 
@@ -276,6 +307,8 @@ int main(int argc, char **argv)
     if (status >= 0) {
         return status;
     }
+    /* Plain HTTP alone. */
+    curl_global_init(CURL_GLOBAL_NOTHING);
     snprintf(p.weights, sizeof p.weights, "%s/fashion-mnist.weights", p.bin);
     if (!run(&p, &why)) {
         printf("demo: failed %s\n", why.text);

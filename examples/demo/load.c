@@ -1,28 +1,35 @@
 /* load.c: see load.h. */
 #include "examples/demo/load.h"
 
-#include "examples/common/http.h"
-#include "examples/common/json.h"
+#include "examples/common/local.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum { MAX_CONNECTIONS = 64 };
 
+/* What one connection is asking. */
+typedef struct request {
+    CURL *easy;
+    int image;
+    char answer[1024];
+    size_t bytes;
+} request;
+
 typedef struct load {
-    int port;
     const image_set *set;
     bool progress;
     unsigned char *classes;
-    double *ms;       /* one for each image: written by who sends it */
-    atomic_int next;  /* image */
-    atomic_int right; /* so far */
-    atomic_int answered;
-    pthread_mutex_t mutex;
-    message why; /* lock mutex: of the first failure */
+    double *ms; /* one for each image */
+    CURLM *multi;
+    request requests[MAX_CONNECTIONS];
+    int next; /* image */
+    int open; /* requests sent and not answered */
+    int answered, right;
+    message why; /* of the first failure */
 } load;
 
 static double now_ms(void)
@@ -33,73 +40,149 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-static bool send_image(load *l, http *h, int image, message *why)
+/* For curl, which ends the request if not all bytes are taken. */
+static size_t receive(char *bytes, size_t one, size_t count, void *argument)
 {
-    const unsigned char *pixels = l->set->pixels + (size_t)image * IMAGE_BYTES;
-    http_reply reply;
-    double start = now_ms(), class;
+    request *r = argument;
 
-    if (!http_ask(h, "POST", "/classify", "", pixels, IMAGE_BYTES, &reply,
-                  why)) {
-        return false;
+    if (count > sizeof r->answer - r->bytes) {
+        return 0;
     }
-    l->ms[image] = now_ms() - start;
-    if (reply.status != 200 || !json_valid(reply.body)) {
-        return failed(why, "image %d was answered %d: %.200s", image,
-                      reply.status, reply.body);
-    }
-    class = json_number(reply.body, "class", -1);
-    if (class < 0 || class >= CLASSES) {
-        return failed(why, "no class in %.200s", reply.body);
-    }
-    if (l->classes != NULL) {
-        l->classes[image] = (unsigned char)class;
-    }
-    /* Relaxed: read after the threads have been joined. */
-    atomic_fetch_add_explicit(&l->answered, 1, memory_order_relaxed);
-    if ((unsigned char)class == l->set->labels[image]) {
-        atomic_fetch_add_explicit(&l->right, 1, memory_order_relaxed);
-    }
-    return true;
+    memcpy(r->answer + r->bytes, bytes, count);
+    r->bytes += count;
+    return one * count;
 }
 
-static void show(const load *l, int image)
+/* Sends the next image, if one is left. */
+static void send_image(load *l, request *r)
+{
+    if (l->next == l->set->count) {
+        return;
+    }
+    r->image = l->next++;
+    r->bytes = 0;
+    curl_easy_setopt(r->easy, CURLOPT_POSTFIELDS,
+                     l->set->pixels + (size_t)r->image * IMAGE_BYTES);
+    l->open += curl_multi_add_handle(l->multi, r->easy) == CURLM_OK;
+}
+
+/* The class in an answer, or -1. */
+static int read_class(const request *r, CURLcode code, message *why)
+{
+    int class = -1;
+    long status = 0;
+    json_t *json;
+
+    curl_easy_getinfo(r->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (code != CURLE_OK) {
+        failed(why, "image %d: %s", r->image, curl_easy_strerror(code));
+        return -1;
+    }
+    json = json_loadb(r->answer, r->bytes, 0, NULL);
+    if (status != 200 || json_unpack(json, "{s:i}", "class", &class) != 0 ||
+        class < 0 || class >= CLASSES) {
+        failed(why, "image %d was answered %ld: %.*s", r->image, status,
+               (int)r->bytes, r->answer);
+        class = -1;
+    }
+    json_decref(json);
+    return class;
+}
+
+static void show(const load *l)
 {
     int tenth = l->set->count >= 10 ? l->set->count / 10 : 1;
 
-    if (l->progress && image % tenth == tenth - 1) {
+    if (l->progress && l->answered % tenth == 0) {
         putchar('.');
         fflush(stdout);
     }
 }
 
-static void *send_images(void *argument)
+/* False: the connection sends no more. */
+static bool count_answer(load *l, const request *r, CURLcode code)
 {
-    load *l = argument;
     message why = {""};
-    http h;
-    bool good = http_open(&h, l->port, &why);
+    curl_off_t us = 0;
+    int class = read_class(r, code, &why);
 
-    while (good) {
-        /* Relaxed: a number that each gets once, nothing more. */
-        int image =
-            atomic_fetch_add_explicit(&l->next, 1, memory_order_relaxed);
+    if (class < 0) {
+        l->why = l->why.text[0] == '\0' ? why : l->why;
+        return false;
+    }
+    curl_easy_getinfo(r->easy, CURLINFO_TOTAL_TIME_T, &us);
+    l->ms[r->image] = (double)us / 1e3;
+    if (l->classes != NULL) {
+        l->classes[r->image] = (unsigned char)class;
+    }
+    l->answered++;
+    l->right += class == l->set->labels[r->image];
+    show(l);
+    return true;
+}
 
-        if (image >= l->set->count) {
+static void take_answers(load *l)
+{
+    CURLMsg *m;
+    int left;
+
+    while ((m = curl_multi_info_read(l->multi, &left)) != NULL) {
+        CURLcode code = m->data.result;
+        request *r = NULL;
+
+        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&r);
+        curl_multi_remove_handle(l->multi, r->easy);
+        l->open--;
+        if (count_answer(l, r, code)) {
+            send_image(l, r);
+        }
+    }
+}
+
+static void send_all(load *l)
+{
+    CURLMcode code = CURLM_OK;
+    int running;
+
+    while (l->open > 0 && code == CURLM_OK) {
+        code = curl_multi_perform(l->multi, &running);
+        take_answers(l);
+        /* Fewer are running than are open: some were sent just now. */
+        if (running > 0 && running == l->open && code == CURLM_OK) {
+            code = curl_multi_poll(l->multi, NULL, 0, 1000, NULL);
+        }
+    }
+}
+
+static bool open_request(load *l, request *r, int port)
+{
+    r->easy = local_easy(port, "/classify");
+    if (r->easy == NULL) {
+        return false;
+    }
+    curl_easy_setopt(r->easy, CURLOPT_POSTFIELDSIZE, (long)IMAGE_BYTES);
+    curl_easy_setopt(r->easy, CURLOPT_WRITEFUNCTION, receive);
+    curl_easy_setopt(r->easy, CURLOPT_WRITEDATA, r);
+    curl_easy_setopt(r->easy, CURLOPT_PRIVATE, r);
+    send_image(l, r);
+    return true;
+}
+
+static void run(load *l, int port, int connections)
+{
+    l->multi = curl_multi_init();
+    for (int i = 0; i < connections && i < MAX_CONNECTIONS; i++) {
+        if (l->multi == NULL || !open_request(l, &l->requests[i], port)) {
+            failed(&l->why, "out of memory");
             break;
         }
-        good = send_image(l, &h, image, &why);
-        show(l, image);
     }
-    http_close(&h);
-    if (!good) {
-        pthread_mutex_lock(&l->mutex);
-        if (l->why.text[0] == '\0') {
-            l->why = why;
-        }
-        pthread_mutex_unlock(&l->mutex);
+    send_all(l);
+    for (int i = 0; i < MAX_CONNECTIONS && l->requests[i].easy != NULL; i++) {
+        curl_multi_remove_handle(l->multi, l->requests[i].easy);
+        curl_easy_cleanup(l->requests[i].easy);
     }
-    return NULL;
+    curl_multi_cleanup(l->multi);
 }
 
 static int compare(const void *a, const void *b)
@@ -109,48 +192,26 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void run_threads(load *l, int connections)
-{
-    pthread_t threads[MAX_CONNECTIONS];
-    int started = 0;
-
-    while (started < connections && started < MAX_CONNECTIONS &&
-           pthread_create(&threads[started], NULL, send_images, l) == 0) {
-        started++;
-    }
-    for (int i = 0; i < started; i++) {
-        pthread_join(threads[i], NULL);
-    }
-}
-
 bool load_run(int port, const image_set *set, int connections, bool progress,
               unsigned char *classes, load_result *result, message *why)
 {
-    load l = {.port = port,
-              .set = set,
-              .progress = progress,
-              .mutex = PTHREAD_MUTEX_INITIALIZER};
+    load l = {.set = set, .progress = progress, .classes = classes};
     size_t count = (size_t)set->count;
     double start = now_ms();
-    bool good;
 
-    l.classes = classes;
     l.ms = calloc(count, sizeof *l.ms);
     if (l.ms == NULL) {
         return failed(why, "out of memory");
     }
-    run_threads(&l, connections);
+    run(&l, port, connections);
     result->seconds = (now_ms() - start) / 1e3;
-    result->answered = atomic_load(&l.answered);
-    result->right = atomic_load(&l.right);
+    result->answered = l.answered;
+    result->right = l.right;
     qsort(l.ms, count, sizeof *l.ms, compare);
     result->p50_ms = l.ms[count / 2];
     result->p99_ms = l.ms[count * 99 / 100];
     free(l.ms);
-    good = result->answered == set->count;
-    if (!good) {
-        failed(why, "%d of %d requests were not answered; %s",
-               set->count - result->answered, set->count, l.why.text);
-    }
-    return good;
+    return l.answered == set->count ||
+           failed(why, "%d of %d requests were not answered; %s",
+                  set->count - l.answered, set->count, l.why.text);
 }

@@ -5,7 +5,7 @@
  * them and trains check.weights for a moment. */
 #include "examples/demo/load.h"
 #include "examples/inference_server/latency.h"
-#include "examples/inference_server/served.h"
+#include "examples/inference_server/raw.h"
 
 #include <stdlib.h>
 
@@ -16,35 +16,29 @@ WT_CASE("answer");
 WT_TEST(test_image_is_answered_the_same_raw_png_and_idx)
 {
     server s = server_start(NULL, NULL);
-    http h = server_connect(&s);
+    http h = http_open(&s);
     image_set set = test_images(3);
     unsigned char png[4096], idx[4096];
-    char label[32];
-    http_reply reply = ask(&h, "POST", "/classify", set.pixels, IMAGE_BYTES);
-    double class = json_number(reply.body, "class", -1);
-    double probability;
+    const answer *a = classify(&h, set.pixels);
+    double class = number(a, "class");
+    double probability = number(a, "probability");
 
-    ck_assert_int_eq(reply.status, 200);
-    ck_assert(json_valid(reply.body));
+    ck_assert_int_eq(a->status, 200);
     ck_assert(class >= 0 && class < CLASSES);
-    probability = json_number(reply.body, "probability", -1);
     ck_assert(probability > 0.1 && probability <= 1);
-    ck_assert_str_eq(json_string(reply.body, "label", label, sizeof label),
-                     class_names[(int)class]);
+    ck_assert(
+        wt_json_is(wt_json_at(a->json, "label"), class_names[(int)class]));
 
-    reply = ask(&h, "POST", "/classify", png,
-                make_png(IMAGE_SIDE, set.pixels, png, sizeof png));
-    ck_assert_int_eq(reply.status, 200);
-    ck_assert_double_eq(json_number(reply.body, "class", -1), class);
+    a = ask(&h, "POST", "/classify", png,
+            make_png(IMAGE_SIDE, set.pixels, png, sizeof png));
+    ck_assert_int_eq(a->status, 200);
+    ck_assert_double_eq(number(a, "class"), class);
 
-    reply = ask(&h, "POST", "/classify", idx, make_idx(&set, idx));
-    ck_assert_int_eq(reply.status, 200);
-    ck_assert(json_valid(reply.body));
-    ck_assert_double_eq(json_number(reply.body, "images", -1), 3);
-    ck_assert_double_eq(json_number(reply.body, "predictions.0.class", -1),
-                        class);
-    ck_assert_ptr_nonnull(json_find(reply.body, "predictions.2"));
-    ck_assert_ptr_null(json_find(reply.body, "predictions.3"));
+    a = ask(&h, "POST", "/classify", idx, make_idx(&set, idx));
+    ck_assert_int_eq(a->status, 200);
+    ck_assert_double_eq(number(a, "images"), 3);
+    ck_assert_double_eq(number(a, "predictions.0.class"), class);
+    ck_assert_uint_eq(json_array_size(wt_json_at(a->json, "predictions")), 3);
     http_close(&h);
     images_free(&set);
     server_stop(&s);
@@ -54,24 +48,23 @@ WT_TEST(test_image_is_answered_the_same_raw_png_and_idx)
 WT_TEST(test_large_idx_file_equals_single_images)
 {
     server s = server_start(NULL, NULL);
-    http h = server_connect(&s);
+    http h = http_open(&s);
     image_set set = test_images(150);
     unsigned char *idx = malloc(16 + 150 * IMAGE_BYTES), classes[150];
     load_result result;
     message why;
-    http_reply reply;
+    const answer *a;
 
     ck_assert_ptr_nonnull(idx);
     ck_assert_msg(load_run(s.port, &set, 2, false, classes, &result, &why),
                   "%s", why.text);
-    reply = ask(&h, "POST", "/classify", idx, make_idx(&set, idx));
-    ck_assert_int_eq(reply.status, 200);
-    ck_assert(json_valid(reply.body));
+    a = ask(&h, "POST", "/classify", idx, make_idx(&set, idx));
+    ck_assert_int_eq(a->status, 200);
     for (int i = 0; i < set.count; i++) {
         char path[64];
 
         snprintf(path, sizeof path, "predictions.%d.class", i);
-        ck_assert_double_eq(json_number(reply.body, path, -1), classes[i]);
+        ck_assert_double_eq(number(a, path), classes[i]);
     }
     free(idx);
     http_close(&h);
@@ -86,76 +79,78 @@ WT_CASE("state");
 WT_TEST(test_health_answers_get_and_head)
 {
     server s = server_start(NULL, NULL);
-    http h = server_connect(&s);
-    http_reply reply = ask(&h, "GET", "/health", NULL, 0);
-    char status[16];
+    http h = http_open(&s);
+    const answer *a = ask(&h, "GET", "/health", NULL, 0);
+    raw r = raw_connect(&s);
+    char text[4096];
+    size_t bytes;
 
-    ck_assert_int_eq(reply.status, 200);
-    ck_assert(json_valid(reply.body));
-    ck_assert_str_eq(json_string(reply.body, "status", status, sizeof status),
-                     "ok");
+    ck_assert_int_eq(a->status, 200);
+    ck_assert(wt_json_is(wt_json_at(a->json, "status"), "ok"));
     http_close(&h);
-    h = server_connect(&s);
-    send_text(&h, "HEAD /health HTTP/1.0\r\n\r\n");
+    send_text(&r, "HEAD /health HTTP/1.0\r\n\r\n");
+    bytes = fread(text, 1, sizeof text - 1, r.in);
+    text[bytes] = '\0';
+    ck_assert_int_eq(strncmp(text, "HTTP/1.", 7), 0);
+    ck_assert_int_eq(strncmp(text + 8, " 200", 4), 0);
     /* Its Content-Length announces a body that does not come. */
-    ck_assert(!http_receive(&h, &reply, &(message){""}));
-    ck_assert_int_eq(strncmp(h.buffer, "HTTP/1.", 7), 0);
-    ck_assert_int_eq(strncmp(h.buffer + 8, " 200", 4), 0);
-    http_close(&h);
+    ck_assert_ptr_eq(strstr(text, "\r\n\r\n"), text + bytes - 4);
+    ends(&r);
     server_stop(&s);
 }
 
 /* The weights stay; three blocks a request came and went, and few of them had
  * to be asked for. */
-static void check_device_memory(const char *stats, double requests)
+static void check_device_memory(const answer *stats, double requests)
 {
-    const char *memory = "warmpool.device_memory.0.all.held_bytes.current";
-    double held = json_number(stats, memory, -1);
+    double held =
+        number(stats, "warmpool.device_memory.0.all.held_bytes.current");
 
-    ck_assert_double_eq(json_number(stats, "server.device_live", -1), 1);
-    ck_assert_double_eq(json_number(stats, "server.device_blocks", -1),
+    ck_assert_double_eq(number(stats, "server.device_live"), 1);
+    ck_assert_double_eq(number(stats, "server.device_blocks"),
                         1 + 3 * requests);
-    ck_assert_double_ge(json_number(stats, "server.device_reused", -1),
+    ck_assert_double_ge(number(stats, "server.device_reused"),
                         3 * requests - 10);
     ck_assert(held > 0 && held <= 16 << 20);
 }
 
 /* A time for every request, in an order that times have. */
-static void check_latency(const char *stats, const char *what, double requests)
+static void check_latency(const answer *stats, const char *what,
+                          double requests)
 {
     const char *names[] = {"p50_us", "p90_us", "p99_us", "max_us"};
     char path[64];
     double last = 1;
 
     snprintf(path, sizeof path, "server.latency.%s.count", what);
-    ck_assert_double_eq(json_number(stats, path, -1), requests);
+    ck_assert_double_eq(number(stats, path), requests);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         double value;
 
         snprintf(path, sizeof path, "server.latency.%s.%s", what, names[i]);
-        value = json_number(stats, path, -1);
+        value = number(stats, path);
         ck_assert_double_ge(value, last);
         last = value;
     }
     snprintf(path, sizeof path, "server.latency.%s.mean_us", what);
-    ck_assert_double_ge(json_number(stats, path, -1), 1);
-    ck_assert_double_le(json_number(stats, path, -1), last);
+    ck_assert_double_ge(number(stats, path), 1);
+    ck_assert_double_le(number(stats, path), last);
 }
 
 WT_TEST(test_latency_of_every_request_is_counted)
 {
     server s = server_start(NULL, NULL);
-    http h = server_connect(&s);
+    http h = http_open(&s);
     image_set set = test_images(1);
-    http_reply reply;
+    const answer *a;
 
     for (int i = 0; i < 20; i++) {
-        ask(&h, "POST", "/classify", set.pixels, IMAGE_BYTES);
+        classify(&h, set.pixels);
     }
     ask(&h, "POST", "/classify", "x", 1);
-    reply = ask(&h, "GET", "/stats", NULL, 0);
-    check_latency(reply.body, "service", 20);
-    check_latency(reply.body, "total", 20);
+    a = ask(&h, "GET", "/stats", NULL, 0);
+    check_latency(a, "service", 20);
+    check_latency(a, "total", 20);
     http_close(&h);
     images_free(&set);
     server_stop(&s);
@@ -194,45 +189,32 @@ WT_TEST(test_A1_B2_C1_G1_requests_share_handles_and_memory)
     server s = server_start(NULL, NULL);
     image_set set = test_images(200);
     load_result result;
-    int status;
-    char text[4096];
     message why;
+    double kinds = wt_on_host() ? 2 : 3;
+    http h = http_open(&s);
+    const answer *a;
 
     for (int round = 0; round < 2; round++) {
         ck_assert_msg(load_run(s.port, &set, 4, false, NULL, &result, &why),
                       "%s", why.text);
     }
-    {
-        http h = server_connect(&s);
-        http_reply reply = ask(&h, "GET", "/stats", NULL, 0);
-        double kinds = wt_on_host() ? 2 : 3;
-
-        ck_assert_int_eq(reply.status, 200);
-        ck_assert_msg(json_valid(reply.body), "%s", reply.body);
-        ck_assert_ptr_nonnull(json_find(reply.body, "warmpool"));
-        ck_assert_int_eq(*json_find(reply.body, "warmpool"), '{');
-        ck_assert_double_eq(json_number(reply.body, "server.requests", -1),
-                            400);
-        ck_assert_double_eq(json_number(reply.body, "server.images", -1), 400);
-        ck_assert_double_eq(json_number(reply.body, "server.pinned", -1), 400);
-        /* The threads of the pool, and the one that loaded the weights. */
-        ck_assert_double_le(
-            json_number(reply.body, "server.handles_created", 1e9),
-            kinds * (THREADS + 1));
-        ck_assert_double_ge(
-            json_number(reply.body, "server.handles_created", 0), kinds);
-        ck_assert_double_ge(json_number(reply.body, "server.pinned_reused", -1),
-                            350);
-        /* Freed before the answer was sent. */
-        ck_assert_double_eq(json_number(reply.body, "server.pinned_live", -1),
-                            0);
-        check_device_memory(reply.body, 400);
-        http_close(&h);
-    }
-    ask_once(&s, "POST", "/classify", "x", 1, &status, text);
-    ck_assert_int_eq(status, 400);
-    ask_once(&s, "GET", "/stats", NULL, 0, &status, text);
-    ck_assert_double_eq(json_number(text, "server.requests", -1), 400);
+    a = ask(&h, "GET", "/stats", NULL, 0);
+    ck_assert_int_eq(a->status, 200);
+    ck_assert(json_is_object(wt_json_at(a->json, "warmpool")));
+    ck_assert_double_eq(number(a, "server.requests"), 400);
+    ck_assert_double_eq(number(a, "server.images"), 400);
+    ck_assert_double_eq(number(a, "server.pinned"), 400);
+    /* The threads of the pool, and the one that loaded the weights. */
+    ck_assert_double_le(number(a, "server.handles_created"),
+                        kinds * (THREADS + 1));
+    ck_assert_double_ge(number(a, "server.handles_created"), kinds);
+    ck_assert_double_ge(number(a, "server.pinned_reused"), 350);
+    /* Freed before the answer was sent. */
+    ck_assert_double_eq(number(a, "server.pinned_live"), 0);
+    check_device_memory(a, 400);
+    ck_assert_int_eq(ask(&h, "POST", "/classify", "x", 1)->status, 400);
+    ck_assert_double_eq(server_number(&s, "server.requests"), 400);
+    http_close(&h);
     images_free(&set);
     server_stop(&s);
 }
@@ -245,9 +227,9 @@ WT_TEST(test_naive_server_gives_the_same_classes)
     unsigned char a[200], b[200];
     load_result result;
     message why;
-    http h = server_connect(&naive);
+    http h = http_open(&naive);
     double kinds = wt_on_host() ? 2 : 3;
-    http_reply reply;
+    const answer *stats;
 
     memset(a, 0xff, sizeof a);
     ck_assert_msg(load_run(warm.port, &set, 3, false, a, &result, &why), "%s",
@@ -256,11 +238,10 @@ WT_TEST(test_naive_server_gives_the_same_classes)
     ck_assert_msg(load_run(naive.port, &set, 3, false, b, &result, &why), "%s",
                   why.text);
     ck_assert_mem_eq(a, b, sizeof a);
-    reply = ask(&h, "GET", "/stats", NULL, 0);
-    ck_assert_double_ge(json_number(reply.body, "server.handles_created", -1),
-                        200 * kinds);
-    ck_assert_double_eq(json_number(reply.body, "server.pinned", -1), 200);
-    ck_assert_double_eq(json_number(reply.body, "server.pinned_reused", -1), 0);
+    stats = ask(&h, "GET", "/stats", NULL, 0);
+    ck_assert_double_ge(number(stats, "server.handles_created"), 200 * kinds);
+    ck_assert_double_eq(number(stats, "server.pinned"), 200);
+    ck_assert_double_eq(number(stats, "server.pinned_reused"), 0);
     http_close(&h);
     images_free(&set);
     server_stop(&warm);
@@ -270,18 +251,15 @@ WT_TEST(test_naive_server_gives_the_same_classes)
 WT_TEST(test_two_servers_run_at_once)
 {
     server a = server_start(NULL, NULL), b = server_start(NULL, NULL);
-    http to_a = server_connect(&a), to_b = server_connect(&b);
+    http to_a = http_open(&a), to_b = http_open(&b);
     image_set set = test_images(1);
 
     ck_assert_int_ne(a.port, b.port);
-    ck_assert_int_eq(
-        ask(&to_a, "POST", "/classify", set.pixels, IMAGE_BYTES).status, 200);
-    ck_assert_int_eq(
-        ask(&to_b, "POST", "/classify", set.pixels, IMAGE_BYTES).status, 200);
+    ck_assert_int_eq(classify(&to_a, set.pixels)->status, 200);
+    ck_assert_int_eq(classify(&to_b, set.pixels)->status, 200);
     http_close(&to_a);
     server_stop(&a);
-    ck_assert_int_eq(
-        ask(&to_b, "POST", "/classify", set.pixels, IMAGE_BYTES).status, 200);
+    ck_assert_int_eq(classify(&to_b, set.pixels)->status, 200);
     http_close(&to_b);
     images_free(&set);
     server_stop(&b);
@@ -294,12 +272,12 @@ WT_TEST(test_two_servers_run_at_once)
 static void ask_both(http *eager, http *graph, const void *body, size_t bytes,
                      int *requests)
 {
-    http_reply a = ask(eager, "POST", "/classify", body, bytes);
-    http_reply b = ask(graph, "POST", "/classify", body, bytes);
+    const answer *a = ask(eager, "POST", "/classify", body, bytes);
+    const answer *b = ask(graph, "POST", "/classify", body, bytes);
 
-    ck_assert_int_eq(a.status, 200);
-    ck_assert_int_eq(b.status, 200);
-    ck_assert_str_eq(a.body, b.body);
+    ck_assert_int_eq(a->status, 200);
+    ck_assert_int_eq(b->status, 200);
+    ck_assert_str_eq(a->body, b->body);
     *requests += 1;
 }
 
@@ -310,11 +288,11 @@ WT_TEST(test_graph_server_gives_the_same_answers)
 {
     const int counts[] = {3, 64, 150};
     server s = server_start(NULL, NULL), g = server_start("--graph", NULL);
-    http eager = server_connect(&s), graph = server_connect(&g);
+    http eager = http_open(&s), graph = http_open(&g);
     image_set set = test_images(150);
     unsigned char *idx = malloc(16 + 150 * IMAGE_BYTES);
     int requests = 0;
-    http_reply reply;
+    const answer *a;
 
     ck_assert_ptr_nonnull(idx);
     for (int i = 0; i < 30; i++) {
@@ -325,17 +303,15 @@ WT_TEST(test_graph_server_gives_the_same_answers)
         set.count = counts[i % 3];
         ask_both(&eager, &graph, idx, make_idx(&set, idx), &requests);
     }
-    reply = ask(&graph, "GET", "/stats", NULL, 0);
+    a = ask(&graph, "GET", "/stats", NULL, 0);
     /* Of 1, 3, 64 and 150 - 2 * 64 images; the 150 went in three turns. */
-    ck_assert_double_eq(json_number(reply.body, "server.captures", -1), 4);
-    ck_assert_double_eq(json_number(reply.body, "server.replays", -1),
-                        requests + 2 * 2 - 4);
+    ck_assert_double_eq(number(a, "server.captures"), 4);
+    ck_assert_double_eq(number(a, "server.replays"), requests + 2 * 2 - 4);
     /* A buffer for each graph; what they work on is not live between runs. */
-    ck_assert_double_eq(json_number(reply.body, "server.pinned_live", -1), 4);
-    ck_assert_double_eq(json_number(reply.body, "server.device_live", -1), 1);
+    ck_assert_double_eq(number(a, "server.pinned_live"), 4);
+    ck_assert_double_eq(number(a, "server.device_live"), 1);
     /* The weights, and three blocks for the first of a size and its capture. */
-    ck_assert_double_eq(json_number(reply.body, "server.device_blocks", -1),
-                        1 + 2 * 3 * 4);
+    ck_assert_double_eq(number(a, "server.device_blocks"), 1 + 2 * 3 * 4);
     free(idx);
     http_close(&eager);
     http_close(&graph);
@@ -353,8 +329,8 @@ WT_TEST(test_threads_of_a_graph_server_have_their_own)
     load_result result;
     double captures;
     message why;
-    int status;
-    char text[4096];
+    http h = http_open(&g);
+    const answer *stats;
 
     memset(b, 0xff, sizeof b);
     ck_assert_msg(load_run(s.port, &set, 6, false, a, &result, &why), "%s",
@@ -362,13 +338,13 @@ WT_TEST(test_threads_of_a_graph_server_have_their_own)
     ck_assert_msg(load_run(g.port, &set, 6, false, b, &result, &why), "%s",
                   why.text);
     ck_assert_mem_eq(a, b, sizeof a);
-    ask_once(&g, "GET", "/stats", NULL, 0, &status, text);
-    captures = json_number(text, "server.captures", -1);
+    stats = ask(&h, "GET", "/stats", NULL, 0);
+    captures = number(stats, "server.captures");
     ck_assert(captures >= 1 && captures <= THREADS);
-    ck_assert_double_eq(json_number(text, "server.replays", -1),
-                        300 - captures);
-    ck_assert_double_eq(json_number(text, "server.pinned_live", -1), captures);
-    ck_assert_double_eq(json_number(text, "server.device_live", -1), 1);
+    ck_assert_double_eq(number(stats, "server.replays"), 300 - captures);
+    ck_assert_double_eq(number(stats, "server.pinned_live"), captures);
+    ck_assert_double_eq(number(stats, "server.device_live"), 1);
+    http_close(&h);
     images_free(&set);
     server_stop(&s);
     server_stop(&g);

@@ -38,6 +38,8 @@ server server_start(const char *more, const char *value)
     server s;
     message why;
 
+    /* Before there are threads; for plain HTTP alone. */
+    ck_assert_int_eq(curl_global_init(CURL_GLOBAL_NOTHING), CURLE_OK);
     ck_assert_msg(process_start(&s.process, argv, &why), "%s", why.text);
     ck_assert(process_line(&s.process, head, false, line, sizeof line));
     s.port = (int)strtol(line + strlen(head), NULL, 10);
@@ -65,61 +67,87 @@ int output_of(const char *name, const char *more, const char *value,
     return process_end(&p, 0);
 }
 
-http server_connect(const server *s)
+http http_open(const server *s)
 {
-    http h;
-    message why;
+    http h = {.easy = local_easy(s->port, "/"), .port = s->port};
 
-    ck_assert_msg(http_open(&h, s->port, &why), "%s", why.text);
+    ck_assert_ptr_nonnull(h.easy);
     return h;
 }
 
-http_reply ask(http *h, const char *method, const char *path, const void *body,
-               size_t bytes)
+void http_close(http *h)
 {
-    http_reply reply;
-    message why;
-
-    ck_assert_msg(http_ask(h, method, path, "", body, bytes, &reply, &why),
-                  "%s %s: %s", method, path, why.text);
-    return reply;
+    curl_easy_cleanup(h->easy);
+    answer_free(&h->answer);
 }
 
-void ask_once(const server *s, const char *method, const char *path,
-              const void *body, size_t bytes, int *status, char text[4096])
+void answer_free(answer *a)
 {
-    http h = server_connect(s);
-    http_reply reply = ask(&h, method, path, body, bytes);
+    json_decref(a->json);
+    free(a->head);
+    free(a->body);
+    *a = (answer){0};
+}
 
-    *status = reply.status;
-    snprintf(text, 4096, "%s", reply.body);
+CURLcode http_ask(http *h, const char *method, const char *path,
+                  const void *body, size_t bytes)
+{
+    answer *a = &h->answer;
+    size_t head_bytes, body_bytes;
+    FILE *head_out, *body_out;
+    CURLcode code;
+
+    answer_free(a);
+    head_out = open_memstream(&a->head, &head_bytes);
+    body_out = open_memstream(&a->body, &body_bytes);
+    local_path(h->easy, h->port, path);
+    curl_easy_setopt(h->easy, CURLOPT_CUSTOMREQUEST, method);
+    curl_easy_setopt(h->easy, CURLOPT_HEADERDATA, head_out);
+    curl_easy_setopt(h->easy, CURLOPT_WRITEDATA, body_out);
+    if (body != NULL) {
+        curl_easy_setopt(h->easy, CURLOPT_POSTFIELDSIZE, (long)bytes);
+        curl_easy_setopt(h->easy, CURLOPT_POSTFIELDS, body);
+    } else {
+        curl_easy_setopt(h->easy, CURLOPT_HTTPGET, 1L);
+    }
+    code = curl_easy_perform(h->easy);
+    curl_easy_getinfo(h->easy, CURLINFO_RESPONSE_CODE, &a->status);
+    fclose(head_out);
+    fclose(body_out);
+    a->json = wt_json_read(a->body);
+    return code;
+}
+
+const answer *ask(http *h, const char *method, const char *path,
+                  const void *body, size_t bytes)
+{
+    CURLcode code = http_ask(h, method, path, body, bytes);
+
+    ck_assert_msg(code == CURLE_OK, "%s %s: %s", method, path,
+                  curl_easy_strerror(code));
+    return &h->answer;
+}
+
+const answer *classify(http *h, const unsigned char *pixels)
+{
+    return ask(h, "POST", "/classify", pixels, IMAGE_BYTES);
+}
+
+double number(const answer *a, const char *path)
+{
+    const json_t *value = wt_json_at(a->json, path);
+
+    ck_assert_msg(json_is_number(value), "no number %s in %s", path, a->body);
+    return json_number_value(value);
+}
+
+double server_number(const server *s, const char *path)
+{
+    http h = http_open(s);
+    double value = number(ask(&h, "GET", "/stats", NULL, 0), path);
+
     http_close(&h);
-}
-
-void send_text(http *h, const char *text)
-{
-    message why;
-
-    ck_assert_msg(http_send(h, text, strlen(text), &why), "%s", why.text);
-}
-
-http_reply receive(http *h)
-{
-    http_reply reply;
-    message why;
-
-    ck_assert_msg(http_receive(h, &reply, &why), "%s", why.text);
-    return reply;
-}
-
-http begin_classify(const server *s)
-{
-    http h = server_connect(s);
-
-    send_text(&h, "POST /classify HTTP/1.1\r\nHost: localhost\r\n"
-                  "Content-Length: 784\r\nExpect: 100-continue\r\n\r\n");
-    ck_assert_int_eq(receive(&h).status, 100);
-    return h;
+    return value;
 }
 
 image_set test_images(int count)

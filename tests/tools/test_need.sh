@@ -27,6 +27,7 @@ case $line in
 *zlib.h*) package=zlib1g-dev ;;
 *dnnl.h*) package=libdnnl-dev ;;
 *jansson.h*) package=libjansson-dev ;;
+*curl/curl.h*) package=libcurl4-openssl-dev ;;
 esac
 [ -e "have/$package" ]
 END_OF_STUB
@@ -64,8 +65,9 @@ apt-get install -y --no-install-recommends $all"
 
 test_what_is_there_is_left_alone() {
     machine 0
-    touch have/libmicrohttpd-dev have/zlib1g-dev have/libjansson-dev
-    need libmicrohttpd-dev zlib1g-dev libjansson-dev
+    touch have/libmicrohttpd-dev have/zlib1g-dev have/libjansson-dev \
+        have/libcurl4-openssl-dev
+    need libmicrohttpd-dev zlib1g-dev libjansson-dev libcurl4-openssl-dev
     same "$status $out $(cat calls)" "0  "
     need libmicrohttpd-dev libpng-dev
     has_line "$(cat calls)" \
