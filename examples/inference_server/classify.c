@@ -267,18 +267,17 @@ void classifier_get_stats(classifier *c, classifier_stats *stats)
         atomic_load_explicit(&c->naive_pinned, memory_order_relaxed);
 }
 
-char *classifier_json(classifier *c)
+char *classifier_text(classifier *c, classifier_writer *write)
 {
     size_t needed = 0;
     char *text = NULL;
 
     /* What is asked for may grow between the two calls: some room more. */
-    if (warm_stats_json(c->runtime, NULL, 0, &needed) == WARM_OK) {
-        needed += 4096;
+    if (write(c->runtime, NULL, 0, &needed) == WARM_OK) {
+        needed += needed / 4 + 4096;
         text = malloc(needed);
     }
-    if (text != NULL &&
-        warm_stats_json(c->runtime, text, needed, NULL) != WARM_OK) {
+    if (text != NULL && write(c->runtime, text, needed, NULL) != WARM_OK) {
         free(text);
         text = NULL;
     }

@@ -41,7 +41,11 @@ typedef struct classifier_stats {
 } classifier_stats;
 void classifier_get_stats(classifier *c, classifier_stats *stats);
 
-/* The statistics of warmpool as JSON; owned, free() it. Null: out of memory. */
-char *classifier_json(classifier *c);
+/* One of warmpool's functions that write a text, as warm_stats_json(). */
+typedef warm_status classifier_writer(warm_runtime *runtime, char *text,
+                                      size_t bytes, size_t *needed);
+
+/* Its text; owned, free() it. Null: out of memory. */
+char *classifier_text(classifier *c, classifier_writer *write);
 
 #endif

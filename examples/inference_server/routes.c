@@ -24,9 +24,12 @@ typedef struct request {
     unsigned char *body;
 } request;
 
+static const char json_type[] = "application/json";
+
 /* Queues the text, which is taken and freed, as the answer. */
-static enum MHD_Result answer_text(server *s, struct MHD_Connection *connection,
-                                   int status, const char *allow, char *text)
+static enum MHD_Result answer_as(server *s, struct MHD_Connection *connection,
+                                 int status, const char *allow,
+                                 const char *type, char *text)
 {
     struct MHD_Response *response;
     enum MHD_Result result;
@@ -40,7 +43,7 @@ static enum MHD_Result answer_text(server *s, struct MHD_Connection *connection,
         free(text);
         return MHD_NO;
     }
-    MHD_add_response_header(response, "Content-Type", "application/json");
+    MHD_add_response_header(response, "Content-Type", type);
     if (allow != NULL) {
         MHD_add_response_header(response, "Allow", allow);
     }
@@ -53,6 +56,12 @@ static enum MHD_Result answer_text(server *s, struct MHD_Connection *connection,
     result = MHD_queue_response(connection, (unsigned)status, response);
     MHD_destroy_response(response);
     return result;
+}
+
+static enum MHD_Result answer_text(server *s, struct MHD_Connection *connection,
+                                   int status, const char *allow, char *text)
+{
+    return answer_as(s, connection, status, allow, json_type, text);
 }
 
 /* An error; the text is plain ASCII but for what libpng may have quoted. */
@@ -80,7 +89,7 @@ static const char *error_of(int status)
 {
     switch (status) {
     case MHD_HTTP_NOT_FOUND:
-        return "there are POST /classify, GET /health and GET /stats";
+        return "there are POST /classify, GET /health, /stats and /metrics";
     case MHD_HTTP_METHOD_NOT_ALLOWED:
         return "this method does not go with this path";
     case MHD_HTTP_CONTENT_TOO_LARGE:
@@ -246,7 +255,8 @@ static enum MHD_Result answer_stats(server *s,
                                     struct MHD_Connection *connection)
 {
     classifier_stats c;
-    char *warm = classifier_json(s->classifier), *text = NULL;
+    char *warm = classifier_text(s->classifier, warm_stats_json);
+    char *text = NULL;
     char *served, *took, *used;
     int length = -1;
 
@@ -266,6 +276,72 @@ static enum MHD_Result answer_stats(server *s,
                        length < 0 ? NULL : text);
 }
 
+static enum MHD_Result answer_health(server *s,
+                                     struct MHD_Connection *connection)
+{
+    return answer_text(s, connection, MHD_HTTP_OK, NULL,
+                       strdup("{\"status\":\"ok\"}\n"));
+}
+
+/* The server's own figures for Prometheus; owned. Null: out of memory. */
+static char *print_metrics(server *s)
+{
+    char *text = NULL;
+    int length;
+
+    pthread_mutex_lock(&s->mutex);
+    length = asprintf(&text,
+                      "# HELP inference_requests_total requests served\n"
+                      "# TYPE inference_requests_total counter\n"
+                      "inference_requests_total %llu\n"
+                      "# HELP inference_images_total images classified\n"
+                      "# TYPE inference_images_total counter\n"
+                      "inference_images_total %llu\n"
+                      "# HELP inference_refused_total requests refused\n"
+                      "# TYPE inference_refused_total counter\n"
+                      "inference_refused_total %llu\n"
+                      "# HELP inference_in_flight requests being served\n"
+                      "# TYPE inference_in_flight gauge\n"
+                      "inference_in_flight %d\n",
+                      s->requests, s->images, s->refused, s->in_flight);
+    pthread_mutex_unlock(&s->mutex);
+    return length < 0 ? NULL : text;
+}
+
+static enum MHD_Result answer_metrics(server *s,
+                                      struct MHD_Connection *connection)
+{
+    char *own = print_metrics(s), *text = NULL;
+    char *warm = classifier_text(s->classifier, warm_stats_prometheus);
+
+    if (own != NULL && warm != NULL && asprintf(&text, "%s%s", own, warm) < 0) {
+        text = NULL;
+    }
+    free(own);
+    free(warm);
+    return answer_as(s, connection, MHD_HTTP_OK, NULL,
+                     "text/plain; version=0.0.4; charset=utf-8", text);
+}
+
+/* What can be read with GET and HEAD. */
+static const struct {
+    const char *path;
+    enum MHD_Result (*answer)(server *s, struct MHD_Connection *connection);
+} readable[] = {{"/health", answer_health},
+                {"/stats", answer_stats},
+                {"/metrics", answer_metrics}};
+
+/* Its place there, or -1. */
+static int find_readable(const char *path)
+{
+    for (size_t i = 0; i < sizeof readable / sizeof readable[0]; i++) {
+        if (strcmp(path, readable[i].path) == 0) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
 /* What the head decides: an error, or 0. */
 static int judge(struct MHD_Connection *connection, request *r,
                  const char *path, const char *method)
@@ -276,7 +352,7 @@ static int judge(struct MHD_Connection *connection, request *r,
     if (length != NULL && strtoull(length, NULL, 10) > MAX_BODY) {
         return MHD_HTTP_CONTENT_TOO_LARGE;
     }
-    if (strcmp(path, "/health") == 0 || strcmp(path, "/stats") == 0) {
+    if (find_readable(path) >= 0) {
         r->allow = "GET, HEAD";
         return strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0
                    ? 0
@@ -318,22 +394,15 @@ static void collect(request *r, const char *part, size_t bytes)
 static enum MHD_Result route(server *s, struct MHD_Connection *connection,
                              const char *path, request *r)
 {
-    char *health;
-
     if (r->status != 0) {
         return answer_error(s, connection, r->status,
                             r->status == MHD_HTTP_METHOD_NOT_ALLOWED ? r->allow
                                                                      : NULL,
                             error_of(r->status));
     }
-    if (strcmp(path, "/classify") == 0) {
-        return answer_classify(s, connection, r);
-    }
-    if (strcmp(path, "/stats") == 0) {
-        return answer_stats(s, connection);
-    }
-    health = strdup("{\"status\":\"ok\"}\n");
-    return answer_text(s, connection, MHD_HTTP_OK, NULL, health);
+    return strcmp(path, "/classify") == 0
+               ? answer_classify(s, connection, r)
+               : readable[find_readable(path)].answer(s, connection);
 }
 
 /* What connected() made for the connection. */

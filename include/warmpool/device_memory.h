@@ -149,23 +149,35 @@ typedef struct warm_device_figures {
 #undef WARM_DEVICE_COUNT_FIELD
 } warm_device_figures;
 
+/* Of all requests together. type, name, unit, meaning.
+ * reset_bytes: all.held_bytes + workspace_bytes once the runtime has noticed
+ * that the device was reset (runtime.h): that memory is gone. Before: 0.
+ * workspace_bytes: of the workspaces of handles and of the segments of private
+ * and managed buffers (shared.h), which no figure of warm_device_figures
+ * includes. They count against the limit (warm_device_set_memory_fraction()).
+ */
+#define WARM_DEVICE_TOTAL_MAP(X)                                               \
+    X(uint64_t, retries, "calls", "requests retried after memory was short")   \
+    X(uint64_t, failures, "calls", "requests that ended out of memory")        \
+    X(uint64_t, captured, "blocks", "freed blocks that a graph may use")       \
+    X(uint64_t, captured_bytes, "bytes", "bytes of captured blocks")           \
+    X(uint64_t, lost, "blocks", "blocks leaked after an error of the driver")  \
+    X(uint64_t, lost_bytes, "bytes", "bytes of lost blocks")                   \
+    X(uint64_t, cache_hits, "calls", "requests served from memory held")       \
+    X(warm_duration, driver_alloc, "ns", "driver calls that obtain memory")    \
+    X(warm_duration, driver_free, "ns", "driver calls that free memory")       \
+    X(uint64_t, reset_bytes, "bytes", "lost by a reset of the device")         \
+    X(uint64_t, workspace_bytes, "bytes",                                      \
+      "of workspaces, and of segments of "                                     \
+      "private and managed buffers")                                           \
+    X(uint64_t, above_bound, "bytes", "obtained above the bound")
+
 typedef struct warm_device_stats {
     size_t size;                           /* sizeof(warm_device_stats) */
     warm_device_figures all, small, large; /* small: up to 512 KiB */
-    uint64_t retries;  /* requests retried after memory was short */
-    uint64_t failures; /* requests that ended out of memory */
-    uint64_t captured, captured_bytes; /* blocks kept for graphs */
-    uint64_t lost, lost_bytes; /* blocks leaked after an error of the driver */
-    uint64_t cache_hits;       /* requests served from memory already held */
-    warm_duration driver_alloc, driver_free; /* its calls for segments */
-    /* all.held_bytes + workspace_bytes once the runtime has noticed that the
-     * device was reset (runtime.h): that memory is gone. Before: 0. */
-    uint64_t reset_bytes;
-    /* Bytes of the workspaces of handles and of the segments of private and
-     * managed buffers (shared.h), which no figure above includes. They count
-     * against the watermarks (pressure.h). */
-    uint64_t workspace_bytes;
-    uint64_t above_bound; /* bytes obtained above the bound (option slack) */
+#define WARM_DEVICE_TOTAL_FIELD(type, name, unit, meaning) type name;
+    WARM_DEVICE_TOTAL_MAP(WARM_DEVICE_TOTAL_FIELD)
+#undef WARM_DEVICE_TOTAL_FIELD
 } warm_device_stats;
 
 /* Reads the figures of a device; memory of private pools is included

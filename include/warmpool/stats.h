@@ -1,4 +1,5 @@
-/* warmpool/stats.h: statistics of the pinned space, as struct and JSON.
+/* warmpool/stats.h: statistics: structs of the pinned space and of the whole
+ * runtime, and all statistics as JSON, as a table and for Prometheus.
  *
  * Any thread may call any function, while other threads allocate and free. Each
  * thread counts the requests that its magazines serve; the functions here sum
@@ -73,10 +74,10 @@ typedef struct warm_duration {
 /* name, unit, meaning; of type uint64_t */
 #define WARM_SPACE_COUNT_MAP(X)                                                \
     X(idle_bytes, "bytes", "bytes held and free to be allocated")              \
-    X(cache_hits, "blocks", "requests served from memory already held")        \
+    X(cache_hits, "calls", "requests served from memory already held")         \
     X(retries, "calls", "requests retried after memory was short")             \
     X(failures, "calls", "requests that ended out of memory")                  \
-    X(spilled, "blocks", "requests served by another node than their own")     \
+    X(spilled, "calls", "requests served by another node than their own")      \
     X(lost, "blocks", "blocks leaked after an error of the driver")            \
     X(lost_bytes, "bytes", "bytes of lost blocks")                             \
     X(captured, "blocks", "freed blocks that a captured graph may use")        \
@@ -135,14 +136,70 @@ WARM_API warm_status warm_pinned_get_class_stats(warm_runtime *runtime,
 WARM_API warm_status warm_pinned_reset_peaks(warm_runtime *runtime);
 WARM_API warm_status warm_pinned_reset_totals(warm_runtime *runtime);
 
-/* Writes all statistics of the runtime into text as one JSON object. The
- * figures of each part are of one moment. text: gets at most bytes, always
- * terminated; a text that is cut is not JSON. needed: bytes of the whole text
+/* ---- the whole runtime --------------------------------------------------- */
+
+/* Sums over pinned, pageable, device and shared memory and over all kinds of
+ * handles.
+ * name, unit, meaning; of type uint64_t */
+#define WARM_STATS_MAP(X)                                                      \
+    X(handles_created, "handles", "handles created so far")                    \
+    X(handles_in_use, "handles", "handles held by threads or on lease")        \
+    X(handles_idle, "handles", "handles in pools")                             \
+    X(requests, "calls", "allocations so far")                                 \
+    X(cache_hits, "calls", "requests served from memory already held")         \
+    X(live, "blocks", "allocated blocks that are not freed")                   \
+    X(requested_bytes, "bytes", "bytes requested for live blocks")             \
+    X(live_bytes, "bytes", "usable bytes of live blocks")                      \
+    X(pending_bytes, "bytes", "bytes of freed blocks that wait for streams")   \
+    X(needed_bytes, "bytes", "live_bytes and pending_bytes")                   \
+    X(held_bytes, "bytes", "bytes obtained from the driver")                   \
+    X(idle_bytes, "bytes", "bytes held and free to be allocated")              \
+    X(workspace_bytes, "bytes", "workspaces of handles; in no figure above")   \
+    X(retries, "calls", "requests retried after memory was short")             \
+    X(failures, "calls", "requests that ended out of memory")                  \
+    X(lost_bytes, "bytes", "bytes leaked after an error of the driver")        \
+    X(driver_calls, "calls", "calls to the driver for memory")                 \
+    X(driver_ns, "ns", "time in these calls")
+
+typedef struct warm_stats {
+    size_t size; /* sizeof(warm_stats) */
+#define WARM_STATS_FIELD(name, unit, meaning) uint64_t name;
+    WARM_STATS_MAP(WARM_STATS_FIELD)
+#undef WARM_STATS_FIELD
+} warm_stats;
+
+/* Reads the sums. The figures of each space are of one moment, those of
+ * different spaces are not. Status: OUT_OF_MEMORY never; else as above. */
+WARM_API warm_status warm_stats_get(warm_runtime *runtime, warm_stats *stats);
+
+/* Each of the functions below writes all statistics of the runtime into text.
+ * The figures of each part are of one moment. text: gets at most bytes, always
+ * terminated; a text that is cut is not valid. needed: bytes of the whole text
  * with its terminator, may be null; a later call may need more if figures
- * change.
- */
+ * change. */
+
+/* One JSON object: version, driver, devices; handles, an object for each kind
+ * and device that were used; pinned, with its NUMA nodes and size classes;
+ * device_memory, an object for each device that was used, with those of small
+ * and of large requests; shared, an object for each device and usage that were
+ * used (shared.h); ipc; total (warm_stats). The members have the names of the
+ * structs' fields. */
 WARM_API warm_status warm_stats_json(warm_runtime *runtime, char *text,
                                      size_t bytes, size_t *needed);
+
+/* A table for people, at most 80 columns wide: what is 0 is left out, and so
+ * are size classes. */
+WARM_API warm_status warm_stats_table(warm_runtime *runtime, char *text,
+                                      size_t bytes, size_t *needed);
+
+/* The text format 0.0.4 that Prometheus scrapes, in bytes and seconds. Labels:
+ * space (pinned, device, private, shared), device, kind; node, class (bytes of
+ * its blocks) and size (small, large) in families of their own
+ * (warmpool_node_…, warmpool_class_…, warmpool_size_…), so that sums over a
+ * family count nothing twice.
+ * Status: OUT_OF_MEMORY (no memory to hold the figures meanwhile). */
+WARM_API warm_status warm_stats_prometheus(warm_runtime *runtime, char *text,
+                                           size_t bytes, size_t *needed);
 
 #ifdef __cplusplus
 }

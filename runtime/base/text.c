@@ -48,26 +48,53 @@ static int sequence(const unsigned char *c)
     return rows[i].bytes;
 }
 
-void wm_text_put_string(wm_text *text, const char *string)
+/* How an escaped text writes what it may not contain. */
+struct escapes {
+    const char *invalid; /* a byte that is not UTF-8 */
+    const char *end;     /* the end of a line; null: as other controls */
+    bool unicode;        /* control characters as \u001b, else as they are */
+};
+
+/* Quotes and backslashes get a backslash in every text. */
+static void put_escaped(wm_text *text, const char *string,
+                        const struct escapes *escapes)
 {
     const unsigned char *c = (const unsigned char *)string;
 
-    wm_text_put(text, "\"");
     while (*c != '\0') {
         int bytes = *c < 0x80 ? 1 : sequence(c);
 
         if (bytes == 0) {
-            wm_text_put(text, "\\ufffd");
+            wm_text_put(text, "%s", escapes->invalid);
             bytes = 1;
         } else if (*c == '"' || *c == '\\') {
             wm_text_put(text, "\\%c", *c);
-        } else if (*c < 0x20) {
+        } else if (*c == '\n' && escapes->end != NULL) {
+            wm_text_put(text, "%s", escapes->end);
+        } else if (*c < 0x20 && escapes->unicode) {
             wm_text_put(text, "\\u%04x", *c);
         } else {
             wm_text_put(text, "%.*s", bytes, (const char *)c);
         }
         c += bytes;
     }
+}
+
+void wm_text_put_string(wm_text *text, const char *string)
+{
+    static const struct escapes json = {"\\ufffd", NULL, true};
+
+    wm_text_put(text, "\"");
+    put_escaped(text, string, &json);
+    wm_text_put(text, "\"");
+}
+
+void wm_text_put_label(wm_text *text, const char *string)
+{
+    static const struct escapes label = {"\357\277\275", "\\n", false};
+
+    wm_text_put(text, "\"");
+    put_escaped(text, string, &label);
     wm_text_put(text, "\"");
 }
 

@@ -17,6 +17,9 @@ void wm_text_put(wm_text *text, const char *format, ...)
 
 /* Appends a JSON string in quotes. Bytes that are not UTF-8 become U+FFFD. */
 void wm_text_put_string(wm_text *text, const char *string);
+/* Appends the value of a label of Prometheus in quotes, escaped as its text
+ * format wants it. */
+void wm_text_put_label(wm_text *text, const char *string);
 
 /* Makes text from outside (options, paths, names) safe to print in one line:
  * replaces each control character by an escape (\n, \t, \x1b). bytes: room of

@@ -1,0 +1,131 @@
+/* stats_json.c: all statistics as one JSON object (warmpool/stats.h). */
+#include "runtime/fields.h"
+#include "runtime/thread/runtime_body.h"
+
+#include <inttypes.h>
+
+typedef struct json {
+    wm_view view; /* first: leads to the rest */
+    wm_text *text;
+    const char *separator; /* before the next member or element */
+} json;
+
+static json *json_of(wm_view *view)
+{
+    return (json *)(void *)view;
+}
+
+/* Begins a member, or, without a name, an element of a list. */
+static void begin(json *j, const char *name, const char *bracket)
+{
+    wm_text_put(j->text, "%s", j->separator);
+    if (name != NULL) {
+        wm_text_put(j->text, "\"%s\":", name);
+    }
+    wm_text_put(j->text, "%s", bracket);
+    j->separator = *bracket != '\0' ? "" : ",";
+}
+
+static void end(json *j, const char *bracket)
+{
+    wm_text_put(j->text, "%s", bracket);
+    j->separator = ",";
+}
+
+static void open_list(wm_view *view, const char *name)
+{
+    begin(json_of(view), name, "[");
+}
+
+static void close_list(wm_view *view)
+{
+    end(json_of(view), "]");
+}
+
+static void put_label(json *j, const wm_label *label)
+{
+    begin(j, label->in_json, "");
+    if (label->text != NULL) {
+        wm_text_put_string(j->text, label->text);
+    } else {
+        wm_text_put(j->text, "%" PRIu64, label->number);
+    }
+}
+
+static void open(wm_view *view, const wm_object *object)
+{
+    json *j = json_of(view);
+
+    begin(j, object->name, "{");
+    for (int i = 0; i < WM_LABELS; i++) {
+        if (object->label[i].in_json != NULL) {
+            put_label(j, &object->label[i]);
+        }
+    }
+}
+
+static void close(wm_view *view)
+{
+    end(json_of(view), "}");
+}
+
+static void put_stat(wm_text *text, const warm_stat *stat)
+{
+    wm_text_put(text,
+                "{\"current\":%" PRIu64 ",\"peak\":%" PRIu64
+                ",\"allocated\":%" PRIu64 ",\"freed\":%" PRIu64 "}",
+                stat->current, stat->peak, stat->allocated, stat->freed);
+}
+
+static void put_duration(wm_text *text, const warm_duration *duration)
+{
+    wm_text_put(text,
+                "{\"count\":%" PRIu64 ",\"total_ns\":%" PRIu64
+                ",\"min_ns\":%" PRIu64 ",\"max_ns\":%" PRIu64 "}",
+                duration->count, duration->total_ns, duration->min_ns,
+                duration->max_ns);
+}
+
+static void show(wm_view *view, const wm_object *object,
+                 const wm_field_table *table, const void *from)
+{
+    json *j = json_of(view);
+
+    (void)object;
+    for (size_t i = 0; i < table->count; i++) {
+        const wm_field *field = &table->field[i];
+
+        begin(j, field->name, "");
+        switch (field->type) {
+        case WM_FIELD_STAT:
+            put_stat(j->text, wm_field_stat(field, from));
+            break;
+        case WM_FIELD_DURATION:
+            put_duration(j->text, wm_field_duration(field, from));
+            break;
+        case WM_FIELD_COUNT:
+            wm_text_put(j->text, "%" PRIu64, wm_field_count(field, from));
+            break;
+        }
+    }
+}
+
+static warm_status write_json(warm_runtime *runtime, wm_text *text)
+{
+    json j = {.view = {open_list, close_list, open, close, show},
+              .text = text,
+              .separator = ","};
+    warm_status status;
+
+    wm_text_put(text, "{\"version\":\"%s\",\"driver\":\"%s\",\"devices\":%d",
+                warm_version(), runtime->driver->name, runtime->devices);
+    status = wm_fields_show(runtime, &j.view);
+    wm_text_put(text, "}");
+    return status;
+}
+
+warm_status warm_stats_json(warm_runtime *runtime, char *text, size_t bytes,
+                            size_t *needed)
+{
+    return wm_text_write(runtime, write_json, text, bytes, needed);
+}
