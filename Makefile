@@ -59,7 +59,7 @@ LIBS  := -pthread -ldl
 
 LIB_SRC := $(filter-out runtime/tools/%,$(wildcard runtime/*.c runtime/*/*.c \
     handles/*.c handles/*/*.c alloc/*/*.c))
-LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
+LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o) $(B)/runtime/page_html.o
 STATIC  := $(B)/libwarmpool.a
 SHARED  := $(B)/libwarmpool.so.$(MAJOR)
 MAP     := runtime/warmpool.map
@@ -81,6 +81,17 @@ $(B)/flags: FORCE
 
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
+	$(call say,cc,$<)
+	$(Q)$(CC) $(FLAGS) $(CUDA_FLAGS) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
+
+# The page to look at becomes an array of bytes.
+$(B)/runtime/page_html.c: runtime/page.html
+	@mkdir -p $(@D)
+	@{ echo '#include "runtime/page.h"'; \
+	    echo 'const unsigned char wm_page_html[] = {'; \
+	    od -An -v -tu1 $< | sed 's/[0-9][0-9]*/&,/g'; echo '0};'; } >$@
+
+$(B)/runtime/page_html.o: $(B)/runtime/page_html.c $(B)/flags
 	$(call say,cc,$<)
 	$(Q)$(CC) $(FLAGS) $(CUDA_FLAGS) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 
@@ -294,6 +305,7 @@ clean:
 ## check          run the tests (debug; installs what they need on Debian)
 ## check-long     the same with ten times the load
 ## check-examples test the examples' server end to end
+## check-page     look at the examples' server in headless Chromium
 ## check-gpu      run the tests on this machine's GPU
 ## gpu-bundle     collect tests and benches to run on another machine's GPU
 ## asan           run the tests under AddressSanitizer and UBSan

@@ -3,6 +3,7 @@
 #   make examples         programs in $(EX_BIN)
 #   make demo             train, serve 10,000 images, compare (DEMO=options)
 #   make check-examples   tests of the server
+#   make check-page       tests of its page, and screenshots
 EX_BIN := $(B)/examples/bin
 EX_NEED := libmicrohttpd-dev libdnnl-dev zlib1g-dev libpng-dev \
     libcurl4-openssl-dev libjansson-dev
@@ -79,5 +80,16 @@ run-check-examples: examples $(EX_CHECKS:%=$(EX_BIN)/%) \
 	    -s $(CURDIR)/$(B)/standin $(EX_CHECKS:%=host:$(EX_BIN)/%) \
 	    $(if $(STANDIN),$(EX_CHECKS:%=standin:$(EX_BIN)/%))
 
+# A browser is a large package: without one, and where none may be installed,
+# the target says so.
+check-page:
+	@tests/need.sh chromium python3 \
+	    || { echo 'skip: check-page: chromium and python3'; exit 0; }; \
+	    $(MAKE) run-check-page
+
+run-check-page: $(EX_BIN)/inference_server $(EX_BIN)/check.weights
+	@python3 examples/inference_server/check_page.py $(EX_BIN) $(B)/page
+
 -include $(EX_OBJECTS:.o=.d)
-.PHONY: examples demo run-demo check-examples run-check-examples examples-need
+.PHONY: examples demo run-demo check-examples run-check-examples \
+    check-page run-check-page examples-need

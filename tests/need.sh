@@ -20,7 +20,8 @@ esac
 found() {
     case $1 in
     pkg-config | clang | clang-tidy | clang-format | cppcheck | valgrind | \
-        shellcheck | jq) command -v "$1" >/dev/null && return ;;
+        shellcheck | jq | chromium | python3)
+        command -v "$1" >/dev/null && return ;;
     check) pkg_config check && return ;;
     # Only some builds of Check want it.
     libsubunit-dev) pkg_config libsubunit && return

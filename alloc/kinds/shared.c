@@ -692,10 +692,7 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
     }
     group->shared = s->kind != WM_SHARED_PRIVATE;
     group->device = group->shared && !s->managed ? WM_DEVICE_HOST : s->device;
-    /* Behind those of the other spaces (pinned.c), which snapshots show. */
-    group->place = (uint64_t)runtime->devices +
-                   (uint64_t)runtime->driver->numa.nodes + 1 +
-                   (uint64_t)s->device * WM_SHARED_KINDS + (uint64_t)s->kind;
+    group->place = wm_shared_place(runtime, s->device) + (uint64_t)s->kind;
     s->space.limiter = limiting(s);
     s->space.poller = &runtime->pinned->space;
     group->waker = &s->space.poller->background.waker;

@@ -97,6 +97,15 @@ warm_status wm_shared_open(warm_runtime *runtime, const wm_options *options);
 void wm_shared_stop(warm_runtime *runtime, warm_destroy_report *report);
 void wm_shared_close(warm_runtime *runtime);
 
+/* The place (history.h) of the first space of a device; those of its other
+ * kinds follow. They lie behind those of devices, nodes and pageable memory
+ * (pinned.c). */
+static inline uint64_t wm_shared_place(const warm_runtime *runtime, int device)
+{
+    return (uint64_t)runtime->devices + (uint64_t)runtime->driver->numa.nodes +
+           1 + (uint64_t)device * WM_SHARED_KINDS;
+}
+
 static inline wm_shared_space *wm_shared_space_of(const wm_block *block)
 {
     return (wm_shared_space *)wm_space_of(block);

@@ -6,6 +6,7 @@
 #include "alloc/block/page_map.h"
 #include "alloc/kinds/device_space.h"
 #include "alloc/kinds/pinned.h"
+#include "alloc/kinds/shared.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
@@ -223,8 +224,18 @@ static warm_status add_all(wm_snapshot_set *set, const warm_runtime *runtime)
     if (status == WARM_OK) {
         status = add_space(set, &runtime->pinned->space);
     }
-    return status == WARM_OK ? add_space(set, &runtime->pinned->pageable)
-                             : status;
+    if (status == WARM_OK) {
+        status = add_space(set, &runtime->pinned->pageable);
+    }
+    for (int i = 0; i < runtime->devices * WM_SHARED_KINDS; i++) {
+        if (status == WARM_OK) {
+            status = add_space(
+                set, &runtime->shared
+                          ->spaces[i / WM_SHARED_KINDS][i % WM_SHARED_KINDS]
+                          .space);
+        }
+    }
+    return status;
 }
 
 /* ---- events -------------------------------------------------------------- */

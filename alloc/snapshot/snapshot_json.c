@@ -7,6 +7,7 @@
  * snapshot: arena_trace.c records them in that order. Overwritten events are
  * the oldest, and the visualiser does not need them; events older than a
  * dropped one are left out. */
+#include "alloc/kinds/shared.h"
 #include "alloc/snapshot/snapshot.h"
 #include "alloc/stream/timeline.h"
 #include "runtime/base/status.h"
@@ -181,20 +182,37 @@ static uint64_t pageable_place(const warm_runtime *runtime)
     return (uint64_t)runtime->devices + (uint64_t)runtime->driver->numa.nodes;
 }
 
-static void put_event(writer *w, uint64_t number, const wm_history_event *event)
+static const char *const kind_names[WM_SHARED_KINDS] = {
+    [WM_SHARED_PRIVATE] = "private",
+    [WM_SHARED_BOTH] = "shared",
+    [WM_SHARED_SCALARS] = "scalars"};
+
+/* Writes which space an event was of, unless it was of a device's memory. */
+static void put_place(writer *w, uint64_t place)
 {
     uint64_t first_node = (uint64_t)w->runtime->devices;
+    uint64_t first_shared = wm_shared_place(w->runtime, 0);
+
+    if (place >= first_shared) {
+        wm_text_put(&w->text, ",\"device\":%" PRIu64 ",\"usage\":\"%s\"",
+                    (place - first_shared) / WM_SHARED_KINDS,
+                    kind_names[(place - first_shared) % WM_SHARED_KINDS]);
+    } else if (place == pageable_place(w->runtime)) {
+        wm_text_put(&w->text, ",\"pageable\":true");
+    } else if (place >= first_node) {
+        wm_text_put(&w->text, ",\"node\":%" PRIu64, place - first_node);
+    }
+}
+
+static void put_event(writer *w, uint64_t number, const wm_history_event *event)
+{
 
     wm_text_put(&w->text,
                 "{\"number\":%" PRIu64 ",\"action\":\"%s\",\"ns\":%" PRIu64
                 ",\"thread\":%" PRIu64,
                 number, wm_history_action(event), event->origin.ns,
                 event->origin.thread);
-    if (event->place == pageable_place(w->runtime)) {
-        wm_text_put(&w->text, ",\"pageable\":true");
-    } else if (event->place >= first_node) {
-        wm_text_put(&w->text, ",\"node\":%" PRIu64, event->place - first_node);
-    }
+    put_place(w, event->place);
     if (event->op == WM_HISTORY_OUT_OF_MEMORY) {
         wm_text_put(&w->text, ",\"free\":%" PRIu64, event->address);
     } else {
@@ -253,6 +271,29 @@ static void put_pinned(writer *w)
     wm_text_put(&w->text, "],\"pageable\":{");
     put_segments(w, pageable, pageable + 1);
     wm_text_put(&w->text, "}");
+    put_history(w);
+}
+
+static void put_shared(writer *w)
+{
+    const char *separator = "";
+
+    wm_text_put(&w->text,
+                "{\"space\":\"shared\",\"ns\":%" PRIu64 ",\"devices\":[",
+                w->set->last->now_ns);
+    for (int i = 0; i < w->runtime->devices; i++) {
+        wm_text_put(&w->text, "%s{\"device\":%d", separator, i);
+        for (unsigned kind = 0; kind < WM_SHARED_KINDS; kind++) {
+            uint64_t place = wm_shared_place(w->runtime, i) + kind;
+
+            wm_text_put(&w->text, ",\"%s\":{", kind_names[kind]);
+            put_segments(w, place, place + 1);
+            wm_text_put(&w->text, "}");
+        }
+        wm_text_put(&w->text, "}");
+        separator = ",";
+    }
+    wm_text_put(&w->text, "]");
     put_history(w);
 }
 
@@ -435,6 +476,18 @@ warm_status warm_pinned_snapshot(warm_runtime *runtime, char *text,
                ? write_text(runtime, (uint64_t)runtime->devices,
                             pageable_place(runtime) + 1, &own_layout,
                             put_pinned, text, bytes, needed)
+               : status;
+}
+
+warm_status warm_shared_snapshot(warm_runtime *runtime, char *text,
+                                 size_t bytes, size_t *needed)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    return status == WARM_OK
+               ? write_text(runtime, wm_shared_place(runtime, 0),
+                            wm_shared_place(runtime, runtime->devices),
+                            &own_layout, put_shared, text, bytes, needed)
                : status;
 }
 

@@ -55,7 +55,8 @@ static const struct {
     int status;
     const char *allow;
 } wrong[] = {
-    {"GET", "/", 404, NULL},
+    {"GET", "/index.html", 404, NULL},
+    {"POST", "/", 405, "GET, HEAD"},
     {"POST", "/classify/", 404, NULL},
     {"GET", "/classifyme", 404, NULL},
     {"GET", "/classify", 405, "POST"},

@@ -89,7 +89,9 @@ static const char *error_of(int status)
 {
     switch (status) {
     case MHD_HTTP_NOT_FOUND:
-        return "there are POST /classify, GET /health, /stats and /metrics";
+        return "there are POST /classify, GET /, /health, /stats, /snapshot "
+               "and "
+               "/metrics";
     case MHD_HTTP_METHOD_NOT_ALLOWED:
         return "this method does not go with this path";
     case MHD_HTTP_CONTENT_TOO_LARGE:
@@ -323,11 +325,27 @@ static enum MHD_Result answer_metrics(server *s,
                      "text/plain; version=0.0.4; charset=utf-8", text);
 }
 
+static enum MHD_Result answer_snapshot(server *s,
+                                       struct MHD_Connection *connection)
+{
+    return answer_text(s, connection, MHD_HTTP_OK, NULL,
+                       classifier_text(s->classifier, warm_snapshot_json));
+}
+
+/* The page asks for /stats and /snapshot. */
+static enum MHD_Result answer_page(server *s, struct MHD_Connection *connection)
+{
+    return answer_as(s, connection, MHD_HTTP_OK, NULL,
+                     "text/html; charset=utf-8", strdup(warm_snapshot_page()));
+}
+
 /* What can be read with GET and HEAD. */
 static const struct {
     const char *path;
     enum MHD_Result (*answer)(server *s, struct MHD_Connection *connection);
-} readable[] = {{"/health", answer_health},
+} readable[] = {{"/", answer_page},
+                {"/snapshot", answer_snapshot},
+                {"/health", answer_health},
                 {"/stats", answer_stats},
                 {"/metrics", answer_metrics}};
 

@@ -154,7 +154,7 @@ typedef struct warm_device_figures {
  * that the device was reset (runtime.h): that memory is gone. Before: 0.
  * workspace_bytes: of the workspaces of handles and of the segments of private
  * and managed buffers (shared.h), which no figure of warm_device_figures
- * includes. They count against the limit (warm_device_set_memory_fraction()).
+ * includes. They count toward the watermarks (pressure.h).
  */
 #define WARM_DEVICE_TOTAL_MAP(X)                                               \
     X(uint64_t, retries, "calls", "requests retried after memory was short")   \

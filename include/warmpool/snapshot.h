@@ -2,10 +2,11 @@
  * last events.
  *
  * A snapshot names every segment and every block in it, of a device, of all
- * page-locked memory, or of both in the layout that PyTorch's memory visualiser
- * reads. With option history:N it also has the last N events of the runtime's
- * memory, and for every live block its origin: the thread, the tag that the
- * thread had set, and with history_frames:K the K innermost functions.
+ * page-locked memory, of shared buffers, of all of them, or of the first two in
+ * the layout that PyTorch's memory visualiser reads. With option history:N it
+ * also has the last N events of the runtime's memory, and for every live block
+ * its origin: the thread, the tag that the thread had set, and with
+ * history_frames:K the K innermost functions.
  *
  *   WARMPOOL_CONF=history:100000,history_frames:16 ./program
  *
@@ -22,8 +23,8 @@
  *
  * Any thread may call these functions at any time. The cache is locked while it
  * is copied, but not while the text is written. Calls no driver. Status of the
- * three snapshot functions: OUT_OF_MEMORY, INVALID_ARGUMENT, RUNTIME_GONE,
- * FORKED, EXITING.
+ * snapshot functions: OUT_OF_MEMORY, INVALID_ARGUMENT, RUNTIME_GONE, FORKED,
+ * EXITING.
  */
 #ifndef WARMPOOL_SNAPSHOT_H
 #define WARMPOOL_SNAPSHOT_H
@@ -88,6 +89,44 @@ WARM_API warm_status warm_device_snapshot(warm_runtime *runtime, int device,
  * of its own. */
 WARM_API warm_status warm_pinned_snapshot(warm_runtime *runtime, char *text,
                                           size_t bytes, size_t *needed);
+
+/* Writes a snapshot of private and shared buffers (shared.h), of all devices:
+ *
+ *   {"space":"shared","ns":…,"devices":[{"device":0,
+ *     "private":{"segments":[…]},"shared":{"segments":[…]},
+ *     "scalars":{"segments":[…]}}, …],"history":{…}}
+ *
+ * A buffer that was freed while it has users is pending. An event also has
+ * "device":0 and "usage":"private". Each space is read at a moment of its own.
+ */
+WARM_API warm_status warm_shared_snapshot(warm_runtime *runtime, char *text,
+                                          size_t bytes, size_t *needed);
+
+/* Writes a page to look at, one file of HTML that needs nothing from outside:
+ * all statistics (warm_stats_json()), and every segment to scale with its live,
+ * idle, cached and pending blocks. The page is in the colours that the reader's
+ * system prefers, light or dark.
+ * path: replaced once the whole page is written; not before, so that a reader
+ * never sees a part of one. Its owner alone may read it: it has addresses.
+ * Status: OUT_OF_MEMORY, INVALID_ARGUMENT (null, or the file cannot be
+ * written; the message says why), RUNTIME_GONE, FORKED, EXITING. */
+WARM_API warm_status warm_snapshot_write_html(warm_runtime *runtime,
+                                              const char *path);
+
+/* The page without data, for a program that has a server: it asks its own
+ * server for /stats and /snapshot, which answer with the texts of
+ * warm_stats_json() (alone, or as member "warmpool" of an object) and of
+ * warm_snapshot_json(), and shows them as they change. Borrowed: constant text.
+ */
+WARM_API const char *warm_snapshot_page(void);
+
+/* Writes all snapshots as one object:
+ *
+ *   {"devices":[<warm_device_snapshot()>, …],"pinned":<warm_pinned_snapshot()>,
+ *    "shared":<warm_shared_snapshot()>}
+ */
+WARM_API warm_status warm_snapshot_json(warm_runtime *runtime, char *text,
+                                        size_t bytes, size_t *needed);
 
 /* Writes a snapshot of all memory in the layout of
  * torch.cuda.memory._snapshot(). Page-locked memory appears as further devices:

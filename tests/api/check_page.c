@@ -1,0 +1,254 @@
+/* check_page.c: snapshots of all memory, and the page that shows them with the
+ * statistics (rows C7, F6, G7). */
+#include "wt_json.h"
+#include "wt_kind.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MIB ((size_t)1 << 20)
+enum { ROOM = 1 << 20 };
+
+static warm_runtime *runtime;
+static void *buffers[3];
+static char folder[64], path[96], text[ROOM];
+
+static void setup(void)
+{
+    uint32_t value = 7;
+
+    runtime = wt_runtime(NULL);
+    wt_ok(warm_shared_alloc(runtime, 0, 5000, WARM_USAGE_PRIVATE, &buffers[0]));
+    wt_ok(
+        warm_shared_alloc(runtime, 0, 2 * MIB, WARM_USAGE_SHARED, &buffers[1]));
+    wt_ok(warm_shared_alloc_scalar(runtime, 0, &value, sizeof value,
+                                   &buffers[2]));
+    snprintf(folder, sizeof folder, "/tmp/warmXXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/page.html", folder);
+}
+
+static void teardown(void)
+{
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_free(buffers[i]));
+    }
+    wt_runtime_end(runtime);
+    unlink(path);
+    ck_assert_int_eq(rmdir(folder), 0); /* no file is left over */
+}
+
+/* ---- snapshots of shared buffers ----------------------------------------- */
+
+static uint64_t bytes_in_state(const char *part, const char *state)
+{
+    uint64_t sum = 0;
+
+    for (const char *s = wt_json_first(wt_json_get(part, "segments"));
+         s != NULL; s = wt_json_next(s)) {
+        for (const char *b = wt_json_first(wt_json_get(s, "blocks")); b != NULL;
+             b = wt_json_next(b)) {
+            if (wt_json_is(wt_json_get(b, "state"), state)) {
+                sum += wt_json_get_number(b, "bytes");
+            }
+        }
+    }
+    return sum;
+}
+
+WT_CASE("snapshots", .setup = setup, .teardown = teardown);
+
+WT_TEST(test_C7_F6_shared_buffers_are_in_a_snapshot)
+{
+    const char *device;
+    warm_space_stats own = WARM_INIT(warm_space_stats);
+    size_t needed = 0;
+
+    wt_ok(warm_shared_snapshot(runtime, text, sizeof text, &needed));
+    ck_assert_uint_eq(needed, strlen(text) + 1);
+    ck_assert(wt_json_is_whole(text));
+    ck_assert(wt_json_is(wt_json_get(text, "space"), "shared"));
+    device = wt_json_at(wt_json_get(text, "devices"), 0);
+    ck_assert_uint_eq(wt_json_get_number(device, "device"), 0);
+    wt_ok(warm_shared_get_stats(runtime, 0, WARM_USAGE_PRIVATE, &own));
+    ck_assert_uint_eq(bytes_in_state(wt_json_get(device, "private"), "live"),
+                      own.live_bytes.current);
+    ck_assert_uint_eq(bytes_in_state(wt_json_get(device, "shared"), "live"),
+                      2 * MIB);
+    ck_assert_uint_eq(bytes_in_state(wt_json_get(device, "scalars"), "live"),
+                      512);
+    /* Freed, but it has a user. */
+    wt_ok(warm_shared_retain(buffers[1]));
+    wt_ok(warm_free(buffers[1]));
+    wt_ok(warm_shared_snapshot(runtime, text, sizeof text, NULL));
+    device = wt_json_at(wt_json_get(text, "devices"), 0);
+    ck_assert_uint_eq(bytes_in_state(wt_json_get(device, "shared"), "pending"),
+                      2 * MIB);
+    wt_ok(warm_shared_release(buffers[1]));
+    buffers[1] = NULL;
+    wt_invalid(warm_shared_snapshot(runtime, NULL, 8, NULL));
+}
+
+WT_TEST(test_C7_F6_events_of_shared_buffers_name_their_space)
+{
+    warm_options options = {.size = sizeof options, .history = 100};
+    warm_runtime *other = wt_runtime(&options);
+    const char *event;
+    void *buffer = NULL;
+
+    wt_ok(warm_shared_alloc(other, 0, 5000, WARM_USAGE_SHARED, &buffer));
+    wt_ok(warm_free(buffer));
+    wt_ok(warm_shared_snapshot(other, text, sizeof text, NULL));
+    ck_assert(wt_json_is_whole(text));
+    event = wt_json_first(wt_json_get(wt_json_get(text, "history"), "events"));
+    ck_assert_ptr_nonnull(event);
+    for (; event != NULL; event = wt_json_next(event)) {
+        ck_assert(wt_json_is(wt_json_get(event, "usage"), "shared"));
+        ck_assert_ptr_null(wt_json_get(event, "node"));
+    }
+    wt_runtime_end(other);
+}
+
+WT_TEST(test_C7_G7_one_text_has_all_snapshots)
+{
+    size_t needed = 0, whole;
+
+    wt_ok(warm_snapshot_json(runtime, text, sizeof text, &whole));
+    ck_assert_uint_eq(whole, strlen(text) + 1);
+    ck_assert(wt_json_is_whole(text));
+    ck_assert_uint_ge(wt_json_count(wt_json_get(text, "devices")), 1);
+    ck_assert(wt_json_is(wt_json_get(wt_json_get(text, "pinned"), "space"),
+                         "pinned"));
+    ck_assert(wt_json_is(wt_json_get(wt_json_get(text, "shared"), "space"),
+                         "shared"));
+    /* Ages have as many digits as they need. */
+    text[99] = 'x';
+    wt_ok(warm_snapshot_json(runtime, text, 80, &needed));
+    ck_assert_uint_eq(strlen(text), 79);
+    ck_assert_int_eq(text[99], 'x');
+    ck_assert_uint_lt(needed > whole ? needed - whole : whole - needed, 200);
+    wt_invalid(warm_snapshot_json(runtime, NULL, 8, NULL));
+}
+
+/* ---- the page ------------------------------------------------------------ */
+
+static const char place[] = "<script id=\"data\" type=\"application/json\">";
+
+/* Reads the page; returns its data, which ends with NUL. */
+static char *read_page(void)
+{
+    FILE *file = fopen(path, "r");
+    size_t bytes;
+    char *data, *end;
+
+    ck_assert_ptr_nonnull(file);
+    bytes = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[bytes] = '\0';
+    ck_assert_uint_lt(bytes, sizeof text - 1);
+    wt_contains(text, "<!DOCTYPE html>", "</html>\n");
+    data = strstr(text, place);
+    ck_assert_ptr_nonnull(data);
+    data += sizeof place - 1;
+    end = strstr(data, "</script>");
+    ck_assert_ptr_nonnull(end);
+    *end = '\0';
+    return data;
+}
+
+WT_CASE("page", .setup = setup, .teardown = teardown);
+
+WT_TEST(test_G7_page_has_the_figures_of_the_structs)
+{
+    warm_stats sum = WARM_INIT(warm_stats);
+    const char *data, *total;
+    struct stat file;
+
+    wt_ok(warm_stats_get(runtime, &sum));
+    wt_ok(warm_snapshot_write_html(runtime, path));
+    ck_assert_int_eq(stat(path, &file), 0);
+    ck_assert_uint_eq(file.st_mode & 0777, 0600);
+    data = read_page();
+    ck_assert(wt_json_is_whole(data));
+    total = wt_json_get(wt_json_get(data, "stats"), "total");
+#define EQUAL(name, unit, meaning)                                             \
+    ck_assert_uint_eq(wt_json_get_number(total, #name), sum.name);
+    WARM_STATS_MAP(EQUAL)
+#undef EQUAL
+    ck_assert_ptr_nonnull(wt_json_get(wt_json_get(data, "snapshot"), "shared"));
+    /* Once more: it is replaced. */
+    wt_ok(warm_snapshot_write_html(runtime, path));
+}
+
+WT_TEST(test_G7_no_name_ends_the_data_of_the_page)
+{
+    wt_toy toy;
+    void *handle = NULL;
+    const char *data, *handles;
+
+    wt_toy_init(&toy);
+    wt_ok(warm_handle_reserve(
+        runtime, wt_toy_register(&toy, runtime, "</script><!--<b>"), 0,
+        &handle));
+    wt_ok(warm_snapshot_write_html(runtime, path));
+    data = read_page();
+    ck_assert_msg(wt_json_is_whole(data), "%.200s", data);
+    ck_assert_ptr_null(strchr(data, '<'));
+    handles = wt_json_get(wt_json_get(data, "stats"), "handles");
+    ck_assert_uint_eq(wt_json_count(handles), 1);
+}
+
+WT_TEST(test_G7_page_without_data_is_one_file)
+{
+    const char *page = warm_snapshot_page();
+
+    wt_contains(page, "<!DOCTYPE html>", "</html>\n", place, "</script>",
+                "prefers-color-scheme: dark", "fetch(path");
+    ck_assert_ptr_eq(warm_snapshot_page(), page);
+    /* Nothing from outside. */
+    ck_assert_ptr_null(strstr(page, "https:"));
+    ck_assert_ptr_null(strstr(page, "src="));
+    ck_assert_ptr_null(strstr(page, "@import"));
+    ck_assert_ptr_null(strstr(page, "innerHTML"));
+}
+
+WT_TEST(test_G7_page_that_cannot_be_written_changes_nothing)
+{
+    char nowhere[128];
+
+    wt_ok(warm_snapshot_write_html(runtime, path));
+    snprintf(nowhere, sizeof nowhere, "%s/none/page.html", folder);
+    wt_invalid(warm_snapshot_write_html(runtime, nowhere));
+    wt_says(nowhere, "No such file");
+    wt_invalid(warm_snapshot_write_html(runtime, NULL));
+    wt_invalid(warm_snapshot_write_html(NULL, path));
+    /* A folder of that name stays, and so does nothing beside it. */
+    snprintf(nowhere, sizeof nowhere, "%s/folder", folder);
+    ck_assert_int_eq(mkdir(nowhere, 0700), 0);
+    wt_invalid(warm_snapshot_write_html(runtime, nowhere));
+    ck_assert_int_eq(rmdir(nowhere), 0);
+    (void)read_page();
+}
+
+WT_TEST(test_G7_page_without_memory_for_it_fails_and_leaks_nothing)
+{
+    int64_t before = wt_metadata_live();
+
+    for (uint64_t n = 1;; n++) {
+        warm_status status;
+
+        warm_testing_fail_metadata(n, 0);
+        status = warm_snapshot_write_html(runtime, path);
+        warm_testing_fail_metadata(0, 0);
+        ck_assert_int_eq(wt_metadata_live(), before);
+        if (status == WARM_OK) {
+            ck_assert_uint_gt(n, 3);
+            break;
+        }
+        ck_assert_int_eq(status, WARM_OUT_OF_MEMORY);
+        ck_assert_int_ne(access(path, F_OK), 0);
+    }
+}
