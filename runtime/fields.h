@@ -16,7 +16,12 @@
 
 #include <stdbool.h>
 
-enum wm_field_type { WM_FIELD_STAT, WM_FIELD_DURATION, WM_FIELD_COUNT };
+enum wm_field_type {
+    WM_FIELD_STAT,
+    WM_FIELD_DURATION,
+    WM_FIELD_COUNT,
+    WM_FIELD_HISTOGRAM
+};
 
 /* One field of a struct; name, unit and meaning stand in the X-macro. */
 typedef struct wm_field {
@@ -70,6 +75,19 @@ static inline const warm_duration *wm_field_duration(const wm_field *field,
 {
     return (const warm_duration *)(const void *)((const char *)from +
                                                  field->offset);
+}
+
+static inline const warm_histogram *wm_field_histogram(const wm_field *field,
+                                                       const void *from)
+{
+    return (const warm_histogram *)(const void *)((const char *)from +
+                                                  field->offset);
+}
+
+/* The highest time of a bucket of a histogram that is not the last. */
+static inline uint64_t wm_bucket_ns(unsigned bucket)
+{
+    return UINT64_C(1024) << bucket;
 }
 
 static inline uint64_t wm_field_count(const wm_field *field, const void *from)

@@ -96,6 +96,13 @@ static const wm_field prewarm_rows[] = {
     ROW(prewarm, WM_FIELD_COUNT, done, "bytes", "obtained by prewarm jobs") ROW(
         prewarm, WM_FIELD_COUNT, wanted, "bytes", "wanted by prewarm jobs")};
 
+static const wm_field histogram_rows[] = {
+#define HISTOGRAM(name, unit, meaning)                                         \
+    ROW(warm_space_histograms, WM_FIELD_HISTOGRAM, name, unit, meaning)
+    WARM_HISTOGRAM_MAP(HISTOGRAM)
+#undef HISTOGRAM
+};
+
 static const wm_field_table space_table = TABLE(space_rows);
 static const wm_field_table device_figures_table = TABLE(device_figure_rows);
 static const wm_field_table device_table = TABLE(device_rows);
@@ -104,6 +111,8 @@ static const wm_field_table ipc_table = TABLE(ipc_rows);
 static const wm_field_table total_table = TABLE(total_rows);
 static const wm_field_table class_table = TABLE(class_rows);
 static const wm_field_table prewarm_table = TABLE(prewarm_rows);
+
+static const wm_field_table histogram_table = TABLE(histogram_rows);
 
 /* ---- showing ------------------------------------------------------------- */
 
@@ -155,6 +164,19 @@ static void show_object(reader *r, const wm_object *object,
     open(r, object);
     show(r, object, table, from);
     close(r);
+}
+
+/* Of a space: an object inside its object, under the same labels. */
+static void show_histograms(reader *r, const wm_object *space,
+                            const warm_space_histograms *histograms)
+{
+    wm_object object = *space;
+
+    object.name = "histograms";
+    for (int i = 0; i < WM_LABELS; i++) {
+        object.label[i].in_json = NULL;
+    }
+    show_object(r, &object, &histogram_table, histograms);
 }
 
 /* ---- handles ------------------------------------------------------------- */
@@ -275,15 +297,18 @@ static warm_status show_pinned(reader *r)
                             .prefix = "prewarm_",
                             .label = {{"space", NULL, "pinned", 0}}};
     warm_space_stats stats = {.size = sizeof stats};
+    warm_space_histograms times = {.size = sizeof times};
     prewarm progress = {0, 0};
     warm_status status = warm_pinned_get_stats(r->runtime, &stats);
 
     if (status != WARM_OK) {
         return status;
     }
+    (void)warm_pinned_get_histograms(r->runtime, &times);
     add_space(&r->total, &stats);
     open(r, &object);
     show(r, &object, &space_table, &stats);
+    show_histograms(r, &object, &times);
     status = warm_pinned_prewarm_progress(r->runtime, &progress.done,
                                           &progress.wanted);
     show_object(r, &jobs, &prewarm_table, &progress);
@@ -297,27 +322,39 @@ static warm_status show_pinned(reader *r)
     return status;
 }
 
+static warm_status show_usage(reader *r, int device, warm_usage usage)
+{
+    const wm_object object = {
+        .prefix = "",
+        .label = {{"space", "usage",
+                   usage == WARM_USAGE_PRIVATE ? "private" : "shared", 0},
+                  {"device", "device", NULL, (uint64_t)device}}};
+    warm_space_stats stats = {.size = sizeof stats};
+    warm_space_histograms times = {.size = sizeof times};
+    warm_status status =
+        warm_shared_get_stats(r->runtime, device, usage, &stats);
+
+    if (status != WARM_OK || stats.segments.allocated == 0) {
+        return status;
+    }
+    (void)warm_shared_get_histograms(r->runtime, device, usage, &times);
+    add_space(&r->total, &stats);
+    open(r, &object);
+    show(r, &object, &space_table, &stats);
+    show_histograms(r, &object, &times);
+    close(r);
+    return WARM_OK;
+}
+
 static warm_status show_shared(reader *r)
 {
-    static const char *const names[] = {
-        [WARM_USAGE_PRIVATE] = "private", [WARM_USAGE_SHARED] = "shared"};
     warm_status status = WARM_OK;
 
     open_list(r, "shared");
-    for (int i = 0; i < 2 * r->runtime->devices && status == WARM_OK; i++) {
-        warm_space_stats stats = {.size = sizeof stats};
-        warm_usage usage = i % 2 == 0 ? WARM_USAGE_PRIVATE : WARM_USAGE_SHARED;
-
-        status = warm_shared_get_stats(r->runtime, i / 2, usage, &stats);
-        if (status == WARM_OK && stats.segments.allocated > 0) {
-            add_space(&r->total, &stats);
-            show_object(
-                r,
-                &(wm_object){
-                    .prefix = "",
-                    .label = {{"space", "usage", names[usage], 0},
-                              {"device", "device", NULL, (uint64_t)(i / 2)}}},
-                &space_table, &stats);
+    for (int i = 0; i < r->runtime->devices && status == WARM_OK; i++) {
+        status = show_usage(r, i, WARM_USAGE_PRIVATE);
+        if (status == WARM_OK) {
+            status = show_usage(r, i, WARM_USAGE_SHARED);
         }
     }
     close_list(r);
@@ -367,6 +404,7 @@ static warm_status show_device(reader *r, int device)
                   {"device", "device", NULL, (uint64_t)device}}};
     warm_device_stats stats = {.size = sizeof stats};
     warm_device_cache cache = {.size = sizeof cache};
+    warm_space_histograms times = {.size = sizeof times};
     warm_status status = warm_device_get_stats(r->runtime, device, &stats);
 
     if (status != WARM_OK ||
@@ -374,12 +412,14 @@ static warm_status show_device(reader *r, int device)
         return status;
     }
     status = warm_device_cache_info(r->runtime, device, &cache);
+    (void)warm_device_get_histograms(r->runtime, device, &times);
     add_device(&r->total, &stats, cache.idle_bytes);
     open(r, &object);
     show_sort(r, &object, "all", &stats.all);
     show_sort(r, &object, "small", &stats.small);
     show_sort(r, &object, "large", &stats.large);
     show(r, &object, &device_table, &stats);
+    show_histograms(r, &object, &times);
     close(r);
     return status;
 }

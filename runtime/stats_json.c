@@ -86,6 +86,17 @@ static void put_duration(wm_text *text, const warm_duration *duration)
                 duration->max_ns);
 }
 
+static void put_histogram(wm_text *text, const warm_histogram *histogram)
+{
+    wm_text_put(text,
+                "{\"count\":%" PRIu64 ",\"total_ns\":%" PRIu64 ",\"buckets\":[",
+                histogram->count, histogram->total_ns);
+    for (int i = 0; i < WARM_HISTOGRAM_BUCKETS; i++) {
+        wm_text_put(text, "%s%" PRIu64, i > 0 ? "," : "", histogram->bucket[i]);
+    }
+    wm_text_put(text, "]}");
+}
+
 static void show(wm_view *view, const wm_object *object,
                  const wm_field_table *table, const void *from)
 {
@@ -102,6 +113,9 @@ static void show(wm_view *view, const wm_object *object,
             break;
         case WM_FIELD_DURATION:
             put_duration(j->text, wm_field_duration(field, from));
+            break;
+        case WM_FIELD_HISTOGRAM:
+            put_histogram(j->text, wm_field_histogram(field, from));
             break;
         case WM_FIELD_COUNT:
             wm_text_put(j->text, "%" PRIu64, wm_field_count(field, from));

@@ -34,7 +34,9 @@ static size_t bytes_of(const wm_field_table *table)
 {
     static const size_t bytes[] = {[WM_FIELD_STAT] = sizeof(warm_stat),
                                    [WM_FIELD_DURATION] = sizeof(warm_duration),
-                                   [WM_FIELD_COUNT] = sizeof(uint64_t)};
+                                   [WM_FIELD_COUNT] = sizeof(uint64_t),
+                                   [WM_FIELD_HISTOGRAM] =
+                                       sizeof(warm_histogram)};
     size_t most = 0;
 
     for (size_t i = 0; i < table->count; i++) {
@@ -113,7 +115,8 @@ static const struct part parts[] = {
     {WM_FIELD_DURATION, "", "summary", "", offsetof(warm_duration, total_ns)},
     {WM_FIELD_DURATION, "_longest", "gauge",
      "longest: ", offsetof(warm_duration, max_ns)},
-    {WM_FIELD_COUNT, "", NULL, "", 0}};
+    {WM_FIELD_COUNT, "", NULL, "", 0},
+    {WM_FIELD_HISTOGRAM, "", "histogram", "", 0}};
 
 typedef struct family {
     const copy *first; /* the first object with the field */
@@ -150,9 +153,12 @@ static void name_family(family *f)
              strcmp(f->type, "counter") == 0 ? "_total" : "");
 }
 
+#define SECOND UINT64_C(1000000000) /* in ns */
+
 /* ---- samples ------------------------------------------------------------- */
 
-static void put_labels(wm_text *text, const wm_object *object)
+/* le: the highest time of a bucket in ns, UINT64_MAX of the last; 0: none. */
+static void put_labels(wm_text *text, const wm_object *object, uint64_t le)
 {
     const char *separator = "{";
 
@@ -170,15 +176,21 @@ static void put_labels(wm_text *text, const wm_object *object)
         }
         separator = ",";
     }
-    wm_text_put(text, "%s", *separator == ',' ? "}" : "");
+    if (le == UINT64_MAX) {
+        wm_text_put(text, "%sle=\"+Inf\"", separator);
+    } else if (le > 0) {
+        wm_text_put(text, "%sle=\"%" PRIu64 ".%09" PRIu64 "\"", separator,
+                    le / SECOND, le % SECOND);
+    }
+    wm_text_put(text, "%s", *separator == ',' || le > 0 ? "}" : "");
 }
 
 /* Nanoseconds as seconds, without rounding. */
 static void put_value(wm_text *text, const char *unit, uint64_t value)
 {
     if (strcmp(unit, "ns") == 0) {
-        wm_text_put(text, " %" PRIu64 ".%09" PRIu64 "\n", value / 1000000000,
-                    value % 1000000000);
+        wm_text_put(text, " %" PRIu64 ".%09" PRIu64 "\n", value / SECOND,
+                    value % SECOND);
     } else {
         wm_text_put(text, " %" PRIu64 "\n", value);
     }
@@ -192,19 +204,45 @@ static uint64_t value_at(const copy *from, const wm_field *field, size_t offset)
     return value;
 }
 
+/* A bucket counts what those below it count as well. */
+static void put_buckets(wm_text *text, const family *f, const copy *from,
+                        const wm_field *field)
+{
+    warm_histogram histogram;
+    uint64_t count = 0;
+
+    memcpy(&histogram, from->from + field->offset, sizeof histogram);
+    for (unsigned i = 0; i < WARM_HISTOGRAM_BUCKETS; i++) {
+        count += histogram.bucket[i];
+        wm_text_put(text, "%s_bucket", f->name);
+        put_labels(text, &from->object,
+                   i + 1 < WARM_HISTOGRAM_BUCKETS ? wm_bucket_ns(i)
+                                                  : UINT64_MAX);
+        put_value(text, "calls", count);
+    }
+}
+
 static void put_sample(wm_text *text, const family *f, const copy *from,
                        const wm_field *field)
 {
-    bool summary = strcmp(f->type, "summary") == 0;
+    bool histogram = field->type == WM_FIELD_HISTOGRAM;
+    bool summed = histogram || strcmp(f->type, "summary") == 0;
+    size_t sum =
+        histogram ? offsetof(warm_histogram, total_ns) : f->part->offset;
 
-    wm_text_put(text, "%s%s", f->name, summary ? "_sum" : "");
-    put_labels(text, &from->object);
-    put_value(text, field->unit, value_at(from, field, f->part->offset));
-    if (summary) {
+    if (histogram) {
+        put_buckets(text, f, from, field);
+    }
+    wm_text_put(text, "%s%s", f->name, summed ? "_sum" : "");
+    put_labels(text, &from->object, 0);
+    put_value(text, field->unit, value_at(from, field, sum));
+    if (summed) {
         wm_text_put(text, "%s_count", f->name);
-        put_labels(text, &from->object);
+        put_labels(text, &from->object, 0);
         put_value(text, "calls",
-                  value_at(from, field, offsetof(warm_duration, count)));
+                  value_at(from, field,
+                           histogram ? offsetof(warm_histogram, count)
+                                     : offsetof(warm_duration, count)));
     }
 }
 

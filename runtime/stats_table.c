@@ -143,6 +143,47 @@ static void put_durations(table *t, const wm_field_table *fields,
     }
 }
 
+/* The time that 90 % of the entries do not exceed, as far as buckets tell. */
+static uint64_t most_within(const warm_histogram *histogram)
+{
+    uint64_t count = 0;
+    unsigned i = 0;
+
+    while (i + 1 < WARM_HISTOGRAM_BUCKETS &&
+           (count += histogram->bucket[i]) * 10 < histogram->count * 9) {
+        i++;
+    }
+    return wm_bucket_ns(i);
+}
+
+static void put_histograms(table *t, const wm_field_table *fields,
+                           const void *from)
+{
+    static const char *const heads[4] = {"times", "in all", "mean",
+                                         "90 % within"};
+    bool any = false;
+
+    for (size_t i = 0; i < fields->count; i++) {
+        const wm_field *field = &fields->field[i];
+        const warm_histogram *h = wm_field_histogram(field, from);
+
+        if (field->type != WM_FIELD_HISTOGRAM || h->count == 0) {
+            continue;
+        }
+        if (!any) {
+            put_name(t, "");
+            put_heads(t, heads);
+        }
+        any = true;
+        put_name(t, field->name);
+        put_cell(t, "calls", h->count);
+        put_cell(t, "ns", h->total_ns);
+        put_cell(t, "ns", h->total_ns / h->count);
+        put_cell(t, "ns", most_within(h));
+        wm_text_put(t->text, "\n");
+    }
+}
+
 /* Which rows an object has. */
 struct rows {
     bool stats, others;
@@ -161,6 +202,9 @@ static struct rows rows_of(const wm_field_table *fields, const void *from)
             break;
         case WM_FIELD_DURATION:
             rows.others |= wm_field_duration(field, from)->count > 0;
+            break;
+        case WM_FIELD_HISTOGRAM:
+            rows.others |= wm_field_histogram(field, from)->count > 0;
             break;
         case WM_FIELD_COUNT:
             rows.others |= wm_field_count(field, from) > 0;
@@ -250,6 +294,7 @@ static void show(wm_view *view, const wm_object *object,
         put_stats(t, fields, from);
         put_counts(t, fields, from);
         put_durations(t, fields, from);
+        put_histograms(t, fields, from);
     }
 }
 

@@ -245,6 +245,39 @@ warm_status warm_pinned_get_stats(warm_runtime *runtime,
     return WARM_OK;
 }
 
+/* space: not read unless the status is OK. */
+static warm_status get_histograms(warm_status status, const wm_space *space,
+                                  warm_space_histograms *histograms)
+{
+    warm_space_histograms sum = {.size = sizeof sum};
+
+    status = check_out(status, histograms, sizeof sum, "warm_space_histograms");
+    if (status == WARM_OK) {
+        wm_space_histograms(space, &sum);
+        wm_sized_out(histograms, &sum, sizeof sum);
+    }
+    return status;
+}
+
+warm_status warm_pinned_get_histograms(warm_runtime *runtime,
+                                       warm_space_histograms *histograms)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    return get_histograms(
+        status, status == WARM_OK ? &runtime->pinned->space : NULL, histograms);
+}
+
+warm_status warm_device_get_histograms(warm_runtime *runtime, int device,
+                                       warm_space_histograms *histograms)
+{
+    warm_status status = wm_runtime_check_device(runtime, device);
+
+    return get_histograms(
+        status, status == WARM_OK ? device_space(runtime, device) : NULL,
+        histograms);
+}
+
 warm_status warm_pinned_get_node_stats(warm_runtime *runtime, int node,
                                        warm_space_stats *stats)
 {

@@ -167,6 +167,33 @@ warm_status warm_shared_get_stats(warm_runtime *runtime, int device,
     return WARM_OK;
 }
 
+warm_status warm_shared_get_histograms(warm_runtime *runtime, int device,
+                                       warm_usage usage,
+                                       warm_space_histograms *histograms)
+{
+    warm_space_histograms sum = {.size = sizeof sum};
+    warm_status status = wm_runtime_check_device(runtime, device);
+
+    if (status == WARM_OK) {
+        status = check_usage(usage);
+    }
+    if (status == WARM_OK) {
+        status =
+            wm_sized_check(histograms, sizeof sum, "warm_space_histograms");
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    for (int kind = 0; kind < WM_SHARED_KINDS; kind++) {
+        if ((kind == WM_SHARED_PRIVATE) == (usage == WARM_USAGE_PRIVATE)) {
+            wm_space_histograms(&runtime->shared->spaces[device][kind].space,
+                                &sum);
+        }
+    }
+    wm_sized_out(histograms, &sum, sizeof sum);
+    return WARM_OK;
+}
+
 /* ---- one buffer ---------------------------------------------------------- */
 
 /* runtime: whose buffer it should be; null: any. */

@@ -6,6 +6,7 @@
  * hold lack the tallies that magazine sets have not merged yet; their peaks are
  * those of live.h. */
 #include "alloc/arena/arena_int.h"
+#include "alloc/arena/group.h"
 
 #include "alloc/block/page_map.h"
 
@@ -143,6 +144,9 @@ void wm_arena_count_driver(wm_arena *arena, bool free, uint64_t ns)
     const warm_duration one = {
         .count = 1, .total_ns = ns, .min_ns = ns, .max_ns = ns};
 
+    wm_histogram_add(free ? &arena->group->driver_free_time
+                          : &arena->group->driver_alloc_time,
+                     ns);
     wm_lock_acquire(&arena->lock);
     duration_sum(free ? &arena->stats.driver_free : &arena->stats.driver_alloc,
                  &one);

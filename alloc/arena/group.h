@@ -12,6 +12,7 @@
 
 #include "alloc/arena/arena.h"
 #include "alloc/arena/economy.h"
+#include "runtime/base/histogram.h"
 #include "runtime/base/waker.h"
 
 struct wm_timelines;
@@ -46,6 +47,8 @@ typedef struct wm_arena_group {
     /* Chained by next_arena, the arenas of all nodes last. Arenas of private
      * pools are added and never removed. */
     _Atomic(wm_arena *) all_arenas;
+    /* Of the driver's calls that obtain memory, and of those that free some. */
+    wm_histogram driver_alloc_time, driver_free_time;
 } wm_arena_group;
 
 /* Whether threads may cache blocks of so many bytes. */

@@ -104,7 +104,7 @@ static void begin_exclusive(wm_growth *growth,
 
     wm_lock_acquire(&growth->lock);
     while (growth->exclusive != NULL) {
-        wm_cond_wait(&growth->over, &growth->lock);
+        wm_growth_wait_locked(growth);
     }
     growth->exclusive = request;
     while ((e = find_growth_locked(growth)) != NULL) {

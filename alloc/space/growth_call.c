@@ -4,6 +4,7 @@
 
 #include "runtime/base/bytes.h"
 #include "runtime/base/callback.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -63,13 +64,21 @@ void wm_growth_call_end(wm_space *space, struct wm_growth_call *call,
     wm_lock_release(&growth->lock);
 }
 
+void wm_growth_wait_locked(wm_growth *growth)
+{
+    uint64_t start = wm_clock_ns();
+
+    wm_cond_wait(&growth->over, &growth->lock);
+    wm_histogram_add(&growth->waits, wm_clock_ns() - start);
+}
+
 void wm_growth_call_wait_locked(wm_growth *growth, uint64_t number)
 {
     const struct wm_growth_call *e = growth->calls;
 
     while (e != NULL) {
         if (e->number == number) {
-            wm_cond_wait(&growth->over, &growth->lock);
+            wm_growth_wait_locked(growth);
             e = growth->calls;
         } else {
             e = e->next;

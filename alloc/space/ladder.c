@@ -387,7 +387,7 @@ static void enter_line(climb *c, wm_space *owner)
 static void leave_line(climb *c)
 {
     if (c->in_line) {
-        wm_limit_leave(&c->wait);
+        wm_limit_leave(c->space, &c->wait);
         c->in_line = false;
     }
 }

@@ -314,10 +314,11 @@ void wm_limit_enter(wm_space *owner, wm_limit_wait *wait)
 {
     wm_growth *growth = &owner->growth;
     struct wm_limit_wait **link = &growth->line;
-    uint64_t time = owner->limit_wait_ns;
+    uint64_t time = owner->limit_wait_ns, now = wm_clock_ns();
 
     *wait = (wm_limit_wait){.owner = owner,
-                            .until_ns = wm_clock_ns() + time,
+                            .since_ns = now,
+                            .until_ns = now + time,
                             .left = (unsigned)(MOST * time / PAUSE_NS)};
     WM_USDT2(wait_begin, "limit", time);
     wm_range_begin("wait at the limit");
@@ -331,11 +332,12 @@ void wm_limit_enter(wm_space *owner, wm_limit_wait *wait)
     wm_lock_release(&growth->lock);
 }
 
-void wm_limit_leave(wm_limit_wait *wait)
+void wm_limit_leave(wm_space *space, wm_limit_wait *wait)
 {
     wm_growth *growth = &wait->owner->growth;
     struct wm_limit_wait **link = &growth->line;
 
+    wm_histogram_add(&space->growth.waits, wm_clock_ns() - wait->since_ns);
     wm_lock_acquire(&growth->lock);
     while (*link != wait) {
         link = &(*link)->next;

@@ -158,7 +158,7 @@ static enum claim claim_locked(wm_space *space, struct wm_grow_request *request,
             continue;
         }
         if (growth->exclusive != NULL && growth->exclusive != request) {
-            wm_cond_wait(&growth->over, &growth->lock);
+            wm_growth_wait_locked(growth);
             continue;
         }
         if (request->arena->unit == 0) {
@@ -180,7 +180,7 @@ static enum claim claim_locked(wm_space *space, struct wm_grow_request *request,
             growth->reserving = true;
             return NEEDS_RANGE;
         }
-        wm_cond_wait(&growth->over, &growth->lock);
+        wm_growth_wait_locked(growth);
     }
     request->by_limit = !fit_limit_locked(space, request, call);
     if (request->by_limit) {

@@ -345,6 +345,16 @@ void wm_space_reset_totals(wm_space *space)
          a = a->next_arena) {
         wm_arena_reset_totals(a);
     }
+    wm_histogram_reset(&space->group.driver_alloc_time);
+    wm_histogram_reset(&space->group.driver_free_time);
+    wm_histogram_reset(&space->growth.waits);
+}
+
+void wm_space_histograms(const wm_space *space, warm_space_histograms *sum)
+{
+    wm_histogram_sum(&space->group.driver_alloc_time, &sum->driver_alloc_time);
+    wm_histogram_sum(&space->group.driver_free_time, &sum->driver_free_time);
+    wm_histogram_sum(&space->growth.waits, &sum->growth_wait);
 }
 
 /* ---- slow work ---------------------------------------------------------- */

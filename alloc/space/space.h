@@ -184,6 +184,7 @@ typedef struct wm_growth {
     wm_deferred_warning warning;
     unsigned log; /* const: of enum wm_log_memory, what is counted below */
     size_t grown, returned; /* bytes that option log_memory has not logged */
+    wm_histogram waits; /* of threads for calls of others, and at the limit */
 } wm_growth;
 
 /* Maximum of the bytes held, of all arenas, since the last reset. */
@@ -400,6 +401,8 @@ void wm_space_stats(wm_space *space, warm_space_stats *stats);
 void wm_space_settled_stats(wm_space *space, int node, warm_space_stats *stats);
 void wm_space_settled_class_stats(wm_space *space, unsigned size_class,
                                   warm_class_stats *stats);
+/* Adds the space's histograms to *sum. */
+void wm_space_histograms(const wm_space *space, warm_space_histograms *sum);
 void wm_space_reset_peaks(wm_space *space);
 void wm_space_reset_totals(wm_space *space);
 

@@ -102,6 +102,8 @@ void wm_growth_call_begin_locked(wm_growth *growth,
 void wm_growth_call_arrive(wm_growth *growth, struct wm_growth_call *call);
 void wm_growth_call_end(wm_space *space, struct wm_growth_call *call,
                         enum wm_outcome outcome);
+/* Waits for a change of the calls in flight, and counts the time. */
+void wm_growth_wait_locked(wm_growth *growth);
 /* Waits until the call of that number has ended. */
 void wm_growth_call_wait_locked(wm_growth *growth, uint64_t number);
 
@@ -207,6 +209,7 @@ void wm_space_unclaim_below(const wm_space *space, size_t bytes);
 typedef struct wm_limit_wait {
     wm_space *owner;            /* const: whose line it is */
     struct wm_limit_wait *next; /* lock growth of the owner: who came next */
+    uint64_t since_ns;          /* when it entered the line */
     uint64_t until_ns;          /* when its time is over */
     unsigned left;              /* pauses that it may still make */
 } wm_limit_wait;
@@ -244,7 +247,7 @@ wm_space *wm_limit_owner(wm_space *space, const wm_request *request);
 /* Joins the line and waits until it is the oldest, or until its time is over.
  * leave() in either case. */
 void wm_limit_enter(wm_space *owner, wm_limit_wait *wait);
-void wm_limit_leave(wm_limit_wait *wait);
+void wm_limit_leave(wm_space *space, wm_limit_wait *wait);
 /* Waits for a moment, perhaps less. False: the time is over. */
 bool wm_limit_pause(wm_limit_wait *wait);
 

@@ -128,6 +128,8 @@ def check_figures(server):
         for segment in device['segments']:
             check('segment', f'id="{segment["address"]}"' in page,
                   segment['address'])
+    calls = sum(int(n) for n in re.findall(r'data-count="(\d+)"', page))
+    check('calls', calls >= total['driver_calls'] > 0, calls)
     for stats in server.json('stats')['warmpool']['handles']:
         check('handles', f'<th scope="row">{stats["kind"]}</th>' in page,
               stats['kind'])

@@ -174,6 +174,11 @@ WARM_API warm_status warm_shared_get_stats(warm_runtime *runtime, int device,
                                            warm_usage usage,
                                            warm_space_stats *stats);
 
+/* Reads their histograms (warm_pinned_get_histograms()). */
+WARM_API warm_status
+warm_shared_get_histograms(warm_runtime *runtime, int device, warm_usage usage,
+                           warm_space_histograms *histograms);
+
 #ifdef __cplusplus
 }
 #endif

@@ -112,6 +112,37 @@ WARM_API warm_status warm_pinned_get_stats(warm_runtime *runtime,
 WARM_API warm_status warm_pinned_get_node_stats(warm_runtime *runtime, int node,
                                                 warm_space_stats *stats);
 
+/* Times counted by powers of two: bucket[0] has those of up to 1,024 ns,
+ * bucket[1] those above of up to 2,048 ns, and so on; the last one has all
+ * above 4.3 s. count is the sum of the buckets. */
+#define WARM_HISTOGRAM_BUCKETS 24
+typedef struct warm_histogram {
+    uint64_t count, total_ns;
+    uint64_t bucket[WARM_HISTOGRAM_BUCKETS];
+} warm_histogram;
+
+/* name, unit, meaning; of type warm_histogram */
+#define WARM_HISTOGRAM_MAP(X)                                                  \
+    X(driver_alloc_time, "ns", "calls to the driver that obtain memory")       \
+    X(driver_free_time, "ns", "calls to the driver that free memory")          \
+    X(growth_wait, "ns", "waits of a thread for a growth, or at a limit")
+
+typedef struct warm_space_histograms {
+    size_t size; /* sizeof(warm_space_histograms) */
+#define WARM_HISTOGRAM_FIELD(name, unit, meaning) warm_histogram name;
+    WARM_HISTOGRAM_MAP(WARM_HISTOGRAM_FIELD)
+#undef WARM_HISTOGRAM_FIELD
+} warm_space_histograms;
+
+/* Reads the histograms of pinned memory (those of a device: device_memory.h).
+ * driver_alloc_time and driver_free_time have the calls that driver_alloc and
+ * driver_free of warm_space_stats count. growth_wait has an entry for each time
+ * that a thread waited until another one's call to the driver was over, and one
+ * for each request that waited at a limit, with the whole time there (option
+ * limit_wait_ms). warm_pinned_reset_totals() empties them. */
+WARM_API warm_status warm_pinned_get_histograms(
+    warm_runtime *runtime, warm_space_histograms *histograms);
+
 /* One size class: its live blocks, and their bytes. */
 typedef struct warm_class_stats {
     size_t size;        /* sizeof(warm_class_stats) */
@@ -182,8 +213,8 @@ WARM_API warm_status warm_stats_get(warm_runtime *runtime, warm_stats *stats);
  * and device that were used; pinned, with its NUMA nodes and size classes;
  * device_memory, an object for each device that was used, with those of small
  * and of large requests; shared, an object for each device and usage that were
- * used (shared.h); ipc; total (warm_stats). The members have the names of the
- * structs' fields. */
+ * used (shared.h), each of these spaces with its histograms; ipc; total
+ * (warm_stats). The members have the names of the structs' fields. */
 WARM_API warm_status warm_stats_json(warm_runtime *runtime, char *text,
                                      size_t bytes, size_t *needed);
 

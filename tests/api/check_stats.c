@@ -208,6 +208,83 @@ WT_TEST(test_G7_table_has_a_row_for_what_was_used)
     }
 }
 
+/* ---- histograms ------------------------------------------------------------
+ */
+
+static void check_histogram(const warm_histogram *histogram,
+                            const warm_duration *calls)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < WARM_HISTOGRAM_BUCKETS; i++) {
+        sum += histogram->bucket[i];
+    }
+    ck_assert_uint_eq(sum, histogram->count);
+    ck_assert_uint_eq(histogram->count, calls->count);
+    ck_assert_uint_eq(histogram->total_ns, calls->total_ns);
+}
+
+WT_TEST(test_G7_histograms_have_the_drivers_calls)
+{
+    warm_space_histograms pinned = WARM_INIT(warm_space_histograms);
+    warm_space_histograms device = pinned, own = pinned, both = pinned;
+    warm_device_stats of_device = WARM_INIT(warm_device_stats);
+    warm_space_stats of_own = WARM_INIT(warm_space_stats), of_both = of_own;
+    warm_space_stats of_pinned;
+
+    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    of_pinned = wt_pinned_stats(runtime);
+    wt_ok(warm_device_get_stats(runtime, 0, &of_device));
+    wt_ok(warm_shared_get_stats(runtime, 0, WARM_USAGE_PRIVATE, &of_own));
+    wt_ok(warm_shared_get_stats(runtime, 0, WARM_USAGE_SHARED, &of_both));
+    wt_ok(warm_pinned_get_histograms(runtime, &pinned));
+    wt_ok(warm_device_get_histograms(runtime, 0, &device));
+    wt_ok(warm_shared_get_histograms(runtime, 0, WARM_USAGE_PRIVATE, &own));
+    wt_ok(warm_shared_get_histograms(runtime, 0, WARM_USAGE_SHARED, &both));
+    ck_assert_uint_ge(device.driver_free_time.count, 1);
+    check_histogram(&pinned.driver_alloc_time, &of_pinned.driver_alloc);
+    check_histogram(&device.driver_alloc_time, &of_device.driver_alloc);
+    check_histogram(&device.driver_free_time, &of_device.driver_free);
+    check_histogram(&own.driver_alloc_time, &of_own.driver_alloc);
+    check_histogram(&both.driver_alloc_time, &of_both.driver_alloc);
+
+    wt_ok(warm_stats_prometheus(runtime, text, sizeof text, NULL));
+    FAMILY_IS("warmpool_driver_alloc_time_seconds_count", "",
+              of_pinned.driver_alloc.count + of_device.driver_alloc.count +
+                  of_own.driver_alloc.count + of_both.driver_alloc.count);
+    FAMILY_IS("warmpool_driver_alloc_time_seconds_bucket", "le=\"+Inf\"",
+              sum_of("warmpool_driver_alloc_time_seconds_count", ""));
+    wt_ok(warm_stats_json(runtime, text, sizeof text, NULL));
+    ck_assert_uint_eq(
+        wt_json_get_number(
+            wt_json_get(wt_json_get(wt_json_get(text, "pinned"), "histograms"),
+                        "driver_alloc_time"),
+            "count"),
+        of_pinned.driver_alloc.count);
+}
+
+WT_TEST(test_G7_reset_of_totals_empties_the_histograms)
+{
+    warm_space_histograms times = {.size = sizeof times + 8};
+
+    wt_invalid(warm_pinned_get_histograms(runtime, &times));
+    wt_invalid(warm_pinned_get_histograms(NULL, &times));
+    wt_invalid(warm_device_get_histograms(runtime, -1, &times));
+    wt_invalid(warm_shared_get_histograms(runtime, 0, (warm_usage)2, &times));
+    times.size = sizeof times;
+    wt_ok(warm_pinned_get_histograms(runtime, &times));
+    ck_assert_uint_ge(times.driver_alloc_time.count, 1);
+    wt_ok(warm_pinned_reset_totals(runtime));
+    wt_ok(warm_pinned_get_histograms(runtime, &times));
+    ck_assert_uint_eq(times.driver_alloc_time.count, 0);
+    ck_assert_uint_eq(times.driver_alloc_time.total_ns, 0);
+    wt_ok(warm_device_get_histograms(runtime, 0, &times));
+    ck_assert_uint_ge(times.driver_alloc_time.count, 1);
+    wt_ok(warm_device_reset_totals(runtime, 0));
+    wt_ok(warm_device_get_histograms(runtime, 0, &times));
+    ck_assert_uint_eq(times.driver_alloc_time.count, 0);
+}
+
 /* ---- the calls ------------------------------------------------------------
  */
 

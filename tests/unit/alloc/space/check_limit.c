@@ -133,6 +133,25 @@ WT_TEST(test_B12_a_request_waits_for_streams_that_are_at_work)
     wt_ok(warm_free(one.pointer));
 }
 
+WT_TEST(test_B12_G7_a_wait_at_the_limit_is_in_the_histogram)
+{
+    warm_space_histograms times = WARM_INIT(warm_space_histograms);
+    uint64_t before;
+    caller one;
+
+    pend(12 * MIB);
+    wt_ok(warm_pinned_get_histograms(runtime, &times));
+    before = times.growth_wait.count;
+    start(&one, 8 * MIB);
+    await_line(1);
+    wt_ok(warm_testing_resume(runtime, stream));
+    wt_ok(end(&one));
+    wt_ok(warm_pinned_get_histograms(runtime, &times));
+    ck_assert_uint_ge(times.growth_wait.count, before + 1);
+    ck_assert_uint_gt(times.growth_wait.total_ns, 0);
+    wt_ok(warm_free(one.pointer));
+}
+
 WT_TEST(test_B12_requests_are_served_in_the_order_in_which_they_came)
 {
     caller first, second;
