@@ -269,15 +269,22 @@ void classifier_get_stats(classifier *c, classifier_stats *stats)
 
 char *classifier_text(classifier *c, classifier_writer *write)
 {
-    size_t needed = 0;
+    size_t needed = 0, room = 0;
     char *text = NULL;
+    bool good = true;
 
-    /* What is asked for may grow between the two calls: some room more. */
-    if (write(c->runtime, NULL, 0, &needed) == WARM_OK) {
-        needed += needed / 4 + 4096;
-        text = malloc(needed);
-    }
-    if (text != NULL && write(c->runtime, text, needed, NULL) != WARM_OK) {
+    /* What is asked for may grow between two calls: again, with more room. */
+    do {
+        char *more = needed > 0 ? realloc(text, needed + needed / 4) : NULL;
+
+        if (needed > 0 && more == NULL) {
+            break;
+        }
+        text = more;
+        room = needed + needed / 4;
+        good = write(c->runtime, text, room, &needed) == WARM_OK;
+    } while (good && needed > room);
+    if (needed > room || !good) {
         free(text);
         text = NULL;
     }

@@ -200,7 +200,7 @@ typedef struct warm_stats {
 } warm_stats;
 
 /* Reads the sums. The figures of each space are of one moment, those of
- * different spaces are not. Status: OUT_OF_MEMORY never; else as above. */
+ * different spaces are not. */
 WARM_API warm_status warm_stats_get(warm_runtime *runtime, warm_stats *stats);
 
 /* Each of the functions below writes all statistics of the runtime into text.
