@@ -12,6 +12,7 @@
 
 #include "alloc/arena/arena.h"
 #include "alloc/arena/economy.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/histogram.h"
 #include "runtime/base/waker.h"
 
@@ -49,6 +50,7 @@ typedef struct wm_arena_group {
     _Atomic(wm_arena *) all_arenas;
     /* Of the driver's calls that obtain memory, and of those that free some. */
     wm_histogram driver_alloc_time, driver_free_time;
+    wm_histogram reuse_delay; /* of batches of freed blocks (stats.h) */
 } wm_arena_group;
 
 /* Whether threads may cache blocks of so many bytes. */
@@ -87,6 +89,24 @@ static inline size_t wm_block_usable(const wm_block *block)
 static inline uint64_t wm_group_place(const wm_arena *arena)
 {
     return arena->group->place + (arena->node > 0 ? (uint64_t)arena->node : 0);
+}
+
+/* Whether the delay of a batch that was begun then is counted: of about one in
+ * 16, so that few calls read the clock for it. */
+static inline bool wm_reuse_is_sampled(uint64_t since_ns)
+{
+    return (since_ns >> 10) % 16 == 0;
+}
+
+/* Counts a batch that has completed, if it is sampled. */
+static inline void wm_reuse_count(wm_arena_group *group, uint64_t since_ns)
+{
+    if (wm_reuse_is_sampled(since_ns)) {
+        uint64_t now = wm_clock_ns();
+
+        wm_histogram_add(&group->reuse_delay,
+                         now > since_ns ? now - since_ns : 0);
+    }
 }
 
 /* All arenas. Acquire pairs with the release of the thread that adds one in

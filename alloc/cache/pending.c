@@ -278,7 +278,7 @@ bool wm_pending_flush(wm_magazine_set *set, wm_pending_stream *slot, bool one)
     for (unsigned i = 0; i < slot->closed; i++) {
         wm_batch batch = chain(t, &slot->batch[i]);
 
-        wm_batch_enqueue(slot->timelines, t, batch.first, since);
+        wm_batch_enqueue(slot->timelines, t, &batch, since);
     }
     slot->closed = 0;
     if (slot->open.count > 0) {

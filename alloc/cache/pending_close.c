@@ -150,6 +150,7 @@ static void end_cycle(wm_magazine_set *set, wm_pending_stream *slot,
             wm_event_pool_put(timelines->events, cycle->t->device,
                               batch->event);
         }
+        wm_reuse_count(set->group, batch->since_ns);
         wm_cache_add_pending_batch(set, batch);
         slot->references += batch->count;
         blocks += batch->count - batch->counted;

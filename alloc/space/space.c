@@ -348,6 +348,7 @@ void wm_space_reset_totals(wm_space *space)
     wm_histogram_reset(&space->group.driver_alloc_time);
     wm_histogram_reset(&space->group.driver_free_time);
     wm_histogram_reset(&space->growth.waits);
+    wm_histogram_reset(&space->group.reuse_delay);
 }
 
 void wm_space_histograms(const wm_space *space, warm_space_histograms *sum)
@@ -355,6 +356,7 @@ void wm_space_histograms(const wm_space *space, warm_space_histograms *sum)
     wm_histogram_sum(&space->group.driver_alloc_time, &sum->driver_alloc_time);
     wm_histogram_sum(&space->group.driver_free_time, &sum->driver_free_time);
     wm_histogram_sum(&space->growth.waits, &sum->growth_wait);
+    wm_histogram_sum(&space->group.reuse_delay, &sum->reuse_delay);
 }
 
 /* ---- slow work ---------------------------------------------------------- */

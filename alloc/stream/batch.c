@@ -2,13 +2,49 @@
  * ends. See timeline.h. */
 #include "alloc/stream/timeline_int.h"
 
-#include "alloc/arena/arena.h"
+#include "alloc/arena/group.h"
 
 /* Batches that may be queued while one thread polls. After a query that found
  * the stream busy, TRUST_BUSY polls close the open batch without a query. */
 enum { BEHIND = 8, TRUST_BUSY = 8 };
 
 /* ---- begin and end ---------------------------------------------------- */
+
+/* Begins to measure the delay of a batch that is about to enter the queue,
+ * unless that of another one is being measured. */
+static void sample_locked(wm_timeline *t, const wm_batch *batch)
+{
+    if (wm_reuse_is_sampled(batch->since_ns) &&
+        atomic_load_explicit(&t->sampled, memory_order_acquire) == NULL) {
+        t->sampled_ns = batch->since_ns;
+        /* Relaxed: the poller gets the batch by the lock. */
+        atomic_store_explicit(&t->sampled, batch->first, memory_order_relaxed);
+    }
+}
+
+/* Counts the delay of a completed batch; a fence (stream_lane.h), a block of 0
+ * bytes, was not freed by anybody. */
+static void count_delay(const wm_stream_use *first, uint64_t since_ns)
+{
+    const wm_block *block = first->block;
+
+    if (block->bytes > 0) {
+        wm_reuse_count(block->segment->arena->group, since_ns);
+    }
+}
+
+/* Ends the measurement of the batch, if it is the one; the caller polls t. */
+static void end_sample(const wm_stream_use *first, enum wm_uses fate)
+{
+    wm_timeline *t = first->timeline;
+
+    if (atomic_load_explicit(&t->sampled, memory_order_relaxed) == first) {
+        if (fate == WM_USES_PENDING) {
+            count_delay(first, t->sampled_ns);
+        }
+        atomic_store_explicit(&t->sampled, NULL, memory_order_release);
+    }
+}
 
 void wm_batch_enqueue_locked(wm_timeline *t, wm_stream_use *first)
 {
@@ -59,6 +95,7 @@ void wm_batch_finish(wm_timelines *set, wm_stream_use *first, enum wm_uses fate,
     wm_timeline *t = first->timeline;
     size_t count = 0;
 
+    end_sample(first, fate);
     while (first != NULL) {
         wm_stream_use *next = first->next_in_batch;
         wm_block *block = first->block;
@@ -134,11 +171,12 @@ static void unlock_busy(wm_timelines *set, wm_timeline *t, uint64_t since)
     }
 }
 
-void wm_batch_enqueue(wm_timelines *set, wm_timeline *t, wm_stream_use *first,
+void wm_batch_enqueue(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
                       uint64_t since)
 {
     wm_lock_acquire(&t->lock);
-    wm_batch_enqueue_locked(t, first);
+    sample_locked(t, batch);
+    wm_batch_enqueue_locked(t, batch->first);
     unlock_busy(set, t, since);
 }
 
@@ -196,6 +234,9 @@ warm_stream wm_timelines_unannounced(wm_timelines *set, size_t *bytes)
 static void end_close(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
                       enum wm_uses fate, bool waited, wm_block **done)
 {
+    if (fate == WM_USES_PENDING) {
+        count_delay(batch->first, batch->since_ns);
+    }
     if (fate != WM_USES_NONE) {
         wm_batch_finish(set, batch->first, fate, done);
     }
@@ -203,6 +244,7 @@ static void end_close(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
     t->closing -= !waited;
     wm_timeline_end_record_locked(t, batch->due);
     if (fate == WM_USES_NONE) {
+        sample_locked(t, batch);
         wm_batch_enqueue_locked(t, batch->first);
         unlock_busy(set, t, 0);
     } else {

@@ -72,6 +72,11 @@ struct wm_timeline {
     unsigned behind;    /* of these, queued since the poll began */
     uint64_t polled_ns; /* now of the last wm_timeline_poll_ripe() */
     wm_batch_queue queue;
+    /* The batch in the queue whose delay is measured (group.h), and when it was
+     * begun; null: none. Set under the lock, and cleared by the poller without
+     * it: release, and acquire where it is set again. */
+    _Atomic(const wm_stream_use *) sampled;
+    uint64_t sampled_ns;
     wm_batch open;
     /* Owned by the poller; lock timeline orders one poller's writes before the
      * next one's reads. */
@@ -307,7 +312,7 @@ static inline void wm_stream_use_end(wm_timelines *set, wm_stream_use *use)
  * once the lock is released. Without it: the caller has a reference to t, and t
  * goes on the busy list (since: see wm_timeline_make_busy()). */
 void wm_batch_enqueue_locked(wm_timeline *t, wm_stream_use *first);
-void wm_batch_enqueue(wm_timelines *set, wm_timeline *t, wm_stream_use *first,
+void wm_batch_enqueue(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
                       uint64_t since);
 /* Puts the open batch, if there is one, into the queue without an event. */
 void wm_batch_enqueue_open_locked(wm_timeline *t);

@@ -503,7 +503,7 @@ void wm_timelines_publish(wm_timelines *set, wm_block *block)
             atomic_fetch_add_explicit(&t->deferred, 1, memory_order_relaxed);
         }
         if (use->event != NULL || !adopted) {
-            wm_batch_enqueue(set, t, use, 0);
+            wm_batch_enqueue(set, t, &batch, 0);
         } else if (wm_batch_join(set, t, &batch, 0)) {
             wm_timeline_close_full(set, t, NULL);
         }

@@ -61,6 +61,28 @@ WT_LOOP_TEST(test_B4_closed_batches_stay_in_their_slot, 2)
     check_references(stream, 0);
 }
 
+/* Its first block is freed at a time that is sampled (group.h), the next batch
+ * is not. */
+WT_TEST(test_G7_delay_of_a_batch_that_completes_in_its_slot)
+{
+    warm_space_histograms times = WARM_INIT(warm_space_histograms);
+    const uint64_t turn = 16 << 10, delay = 5 * turn + 1024;
+
+    now_ns = (now_ns / turn + 1) * turn;
+    wt_ok(warm_pinned_reset_totals(runtime));
+    wt_stop(runtime, stream);
+    fill();
+    now_ns += delay;
+    wt_ok(warm_testing_resume(runtime, stream));
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    fill();
+    ck_assert_uint_eq(timeline_of(stream)->queued, 0);
+    wt_ok(warm_pinned_get_histograms(runtime, &times));
+    ck_assert_uint_eq(times.reuse_delay.count, 1);
+    ck_assert_uint_eq(times.reuse_delay.total_ns, delay);
+    pass_all();
+}
+
 /* What has passed is handed out again, nothing of it lost or twice; an event
  * serves the next batch. told: somebody read the figures meanwhile. */
 WT_LOOP_TEST(test_B4_a_batch_passes_in_its_slot, 2)
