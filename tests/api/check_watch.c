@@ -516,7 +516,7 @@ static const struct {
     {"log_file:@/%r", "'%r' is unknown"},
     {"stats_at_exit:@/%n", "'%n' is unknown"},
     {"log_memory:alloc+all", "alloc|recycle"},
-    {"log_memory:alloc+", "words joined by +"},
+    {"log_memory:alloc+", "each once, joined by +"},
 };
 
 static const char *expected;
@@ -572,7 +572,7 @@ WT_TEST(test_G8_help_is_printed_once_also_beside_other_options)
 {
     ck_assert_int_eq(run("segment:4M, help", make_default_twice), 0);
     ck_assert_uint_eq(count(read_file("err"), "\nsegment: 4M bytes"), 1);
-    ck_assert_uint_eq(count(read_file("err"), "\nlog_memory: none"), 1);
+    ck_assert_uint_eq(count(read_file("err"), "\nlog_memory: off"), 1);
     ck_assert_int_eq(run("help", make_default_twice), 0);
     ck_assert_uint_eq(count(read_file("err"), "\nsegment: 4M bytes"), 1);
 }

@@ -44,6 +44,7 @@ static struct model {
     unsigned long step;
     unsigned nodes;
     bool dry; /* the driver has no more memory */
+    bool background;
     unsigned long pageables;
 } m;
 
@@ -249,6 +250,25 @@ static void step_supply(void)
     wt_ok(warm_testing_fail(m.runtime, "pinned_register", m.dry, 1));
 }
 
+/* One turn completes all frees, unless the background thread closes a batch at
+ * that moment: it may record the event after this thread has waited for the
+ * stream, and has the batch in hand while this thread polls. It closes each
+ * batch once, so a few more turns suffice. */
+static void settle_frees(unsigned stuck)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+    unsigned turns = m.background ? 1000 : 1;
+
+    do {
+        for (unsigned s = STUCK; s < STREAMS; s++) {
+            wt_ok(warm_stream_synchronize(m.runtime, m.stream[s]));
+        }
+        wt_ok(warm_poll(m.runtime));
+        wt_ok(warm_pinned_get_stats(m.runtime, &stats));
+    } while (stats.pending.current + stats.pageable_pending.current != stuck &&
+             --turns > 0);
+}
+
 /* With every stream but the stuck ones drained, only blocks of those wait. On
  * CUDA no stream is stuck. */
 static void check_liveness(void)
@@ -265,9 +285,8 @@ static void check_liveness(void)
             wt_stall_end(m.runtime, m.stream[s]);
             m.held[s] = false;
         }
-        wt_ok(warm_stream_synchronize(m.runtime, m.stream[s]));
     }
-    wt_ok(warm_poll(m.runtime));
+    settle_frees(stuck);
     wt_ok(warm_pinned_get_stats(m.runtime, &stats));
     wt_require(stats.pending.current + stats.pageable_pending.current == stuck,
                "seed %lu step %lu: %lu pending, %u held up by stuck "
@@ -321,6 +340,7 @@ static void begin(unsigned nodes, bool background)
 
     memset(&m, 0, sizeof m);
     m.nodes = nodes;
+    m.background = background;
     m.random = wt_seed();
     m.runtime = wt_runtime(&options);
     for (unsigned s = 0; s < STREAMS; s++) {

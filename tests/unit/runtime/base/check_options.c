@@ -66,7 +66,7 @@ WT_TEST(test_G4_G9_an_option_may_be_a_set_of_words)
         "debug:on",        "debug:guard+",     "debug:+guard",   "debug:",
         "debug:fill+fill", "debug:guard|fill", "debug:off+fill", "debug:guar"};
     warm_options given = {.size = sizeof given, .debug = "leaks"};
-    char text[4096];
+    char text[1 << 14];
     wm_options o;
 
     wt_ok(wm_options_resolve(NULL, NULL, &o));
