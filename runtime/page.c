@@ -181,12 +181,13 @@ static int write_page(int fd, const char *data)
 static int replace(const char *path, const char *data)
 {
     char fresh[PATH_MAX];
-    int length = snprintf(fresh, sizeof fresh, "%s.XXXXXX", path);
+    int length = snprintf(fresh, sizeof fresh, "%s.??????", path);
     int fd, error;
 
     if (length < 0 || (size_t)length >= sizeof fresh) {
         return ENAMETOOLONG;
     }
+    memset(fresh + length - 6, 'X', 6); /* as mkostemp() wants it */
     fd = mkostemp(fresh, O_CLOEXEC);
     if (fd < 0) {
         return errno;

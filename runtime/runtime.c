@@ -323,12 +323,15 @@ static warm_runtime *new_runtime(wm_driver *driver, struct wm_trace *trace,
     /* Traced calls (option debug implies a history) must not be hits, which
      * would leave no record: biased locks are revoked from birth. */
     runtime->log_memory = log_memory_words(options);
-    runtime->traced = trace != NULL || options->history > 0 ||
-                      (runtime->log_memory &
-                       (WM_LOG_ALLOC | WM_LOG_RECYCLE | WM_LOG_FREE)) != 0;
+    runtime->hears_blocks = strcmp(options->memory_events, "on") == 0;
+    runtime->traced =
+        trace != NULL || options->history > 0 || runtime->hears_blocks ||
+        (runtime->log_memory & (WM_LOG_ALLOC | WM_LOG_RECYCLE | WM_LOG_FREE)) !=
+            0;
     runtime->window_revoked =
         wm_biased_birth() | (runtime->traced ? WM_REVOKED_SLOW : 0);
     wm_lock_init(&runtime->windows_lock, WM_RANK_WINDOWS);
+    wm_listeners_init(&runtime->listeners);
     /* Relaxed: state publishes it later. 0 means not bound in a window. */
     atomic_store_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
     return runtime;
@@ -364,6 +367,7 @@ static warm_status make_on(wm_driver *driver, struct wm_trace *trace,
         wm_stats_file_close(runtime->stats_file);
         wm_debug_close(runtime->debug);
         wm_history_close(runtime->history);
+        wm_listeners_fini(&runtime->listeners);
         wm_lock_fini(&runtime->windows_lock);
         wm_meta_free(runtime);
         return status;
@@ -523,6 +527,7 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     runtime->pinned = NULL;
     wm_shared_close(runtime);
     wm_device_spaces_close(runtime);
+    wm_listeners_fini(&runtime->listeners);
     wm_debug_close(runtime->debug);
     runtime->debug = NULL;
     wm_history_close(runtime->history);

@@ -98,6 +98,12 @@ warm_runtime *wt_runtime(const warm_options *options);
 /* Destroys the runtime and asserts that nothing was in use. */
 void wt_runtime_end(warm_runtime *runtime);
 
+/* Makes a folder of its own for a test, and writes its path; end() removes it
+ * with all that is in it. */
+enum { WT_FOLDER = 64 };
+void wt_folder(char path[WT_FOLDER]);
+void wt_folder_end(const char *path);
+
 /* Allocations of the library's records: made so far, and live now. */
 uint64_t wt_metadata_calls(void);
 int64_t wt_metadata_live(void);

@@ -1,8 +1,10 @@
 /* wt_runtime.c: runtimes and gates for tests; see wt.h. */
 #include "wt.h"
 
+#include <ftw.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,4 +178,27 @@ void wt_stall_end(warm_runtime *runtime, warm_stream stream)
     if (wt_on_host()) {
         wt_ok(warm_testing_resume(runtime, stream));
     }
+}
+
+/* ---- folders ------------------------------------------------------------- */
+
+void wt_folder(char path[WT_FOLDER])
+{
+    snprintf(path, WT_FOLDER, "/tmp/warmpool-test-??????");
+    memset(path + strlen(path) - 6, 'X', 6); /* as mkdtemp() wants it */
+    ck_assert_ptr_nonnull(mkdtemp(path));
+}
+
+static int remove_one(const char *path, const struct stat *file, int type,
+                      struct FTW *where)
+{
+    (void)file;
+    (void)type;
+    (void)where;
+    return remove(path);
+}
+
+void wt_folder_end(const char *path)
+{
+    ck_assert_int_eq(nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
 }

@@ -13,6 +13,8 @@
 #include "runtime/thread/home_node.h"
 #include "warmpool/memory.h"
 
+#include <string.h>
+
 static wm_space *device_space(warm_runtime *runtime, int device)
 {
     return &runtime->device_spaces[device].space;
@@ -81,34 +83,70 @@ warm_status warm_device_empty_cache(warm_runtime *runtime, int device,
 
 /* ---- callbacks ---------------------------------------------------------- */
 
-static warm_status check_callback(warm_runtime *runtime,
-                                  warm_memory_fn function)
-{
-    warm_status status = wm_runtime_check(runtime);
+/* Events that only slow paths report: option memory_events. */
+enum {
+    OF_BLOCKS = WARM_MEMORY_ALLOCATED | WARM_MEMORY_RECYCLED | WARM_MEMORY_FREED
+};
 
-    if (status == WARM_OK && function == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "function is null");
+static warm_status check_callback(const warm_runtime *runtime,
+                                  const warm_memory_callback *callback)
+{
+    unsigned all = 0;
+
+#define ADD(name, value, meaning) all |= (unsigned)(value);
+    WARM_MEMORY_EVENT_MAP(ADD)
+#undef ADD
+    if (callback->name == NULL || callback->name[0] == '\0' ||
+        strlen(callback->name) >= WARM_CALLBACK_NAME) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "the name of a memory callback has 1 to %d characters",
+                       WARM_CALLBACK_NAME - 1);
     }
-    return status;
+    if (callback->function == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "memory callback '%s': function is null",
+                       callback->name);
+    }
+    if (callback->events == 0 || (callback->events & ~all) != 0) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "memory callback '%s': events 0x%x are not of "
+                       "warm_memory_event, 0x1 to 0x%x",
+                       callback->name, callback->events, all);
+    }
+    if ((callback->events & OF_BLOCKS) != 0 && !runtime->hears_blocks) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "memory callback '%s': its events ALLOCATED, RECYCLED "
+                       "and FREED need option memory_events:on",
+                       callback->name);
+    }
+    return WARM_OK;
 }
 
 warm_status warm_memory_callback_add(warm_runtime *runtime,
-                                     warm_memory_fn function, void *context)
+                                     const warm_memory_callback *callback)
 {
-    warm_status status = check_callback(runtime, function);
+    warm_memory_callback full = {.size = sizeof full};
+    warm_status status = wm_runtime_check(runtime);
 
-    return status == WARM_OK ? wm_space_callback_add(&runtime->pinned->space,
-                                                     function, context)
+    if (status == WARM_OK) {
+        status = wm_sized_check(callback, sizeof full, "warm_memory_callback");
+    }
+    if (status == WARM_OK) {
+        wm_sized_in(&full, callback, sizeof full);
+        status = check_callback(runtime, &full);
+    }
+    return status == WARM_OK ? wm_listeners_add(&runtime->listeners, &full)
                              : status;
 }
 
-warm_status warm_memory_callback_remove(warm_runtime *runtime,
-                                        warm_memory_fn function, void *context)
+warm_status warm_memory_callback_remove(warm_runtime *runtime, const char *name)
 {
-    warm_status status = check_callback(runtime, function);
+    warm_status status = wm_runtime_check(runtime);
 
-    return status == WARM_OK ? wm_space_callback_remove(&runtime->pinned->space,
-                                                        function, context)
+    if (status == WARM_OK && name == NULL) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "name is null");
+    }
+    return status == WARM_OK ? wm_listeners_remove(&runtime->listeners, name)
                              : status;
 }
 

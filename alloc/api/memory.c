@@ -52,7 +52,7 @@ serve(warm_runtime *runtime, wm_request *request, void **pointer)
         status = wm_pageable_alloc(&pinned->pageable, request->bytes, pointer);
         if (status != WARM_OK) { /* the message is that of pinned memory */
             wm_error_restore(request->cause);
-            status = wm_space_refuse(&pinned->space, request);
+            status = wm_space_refuse(&pinned->space, request, "");
         }
     }
     if (wm_unlikely(runtime->traced) && status == WARM_OK) {

@@ -199,9 +199,9 @@ void wm_traced_alloc(warm_runtime *runtime, const void *pointer,
     wm_history *history = runtime->history;
     wm_block *block = wm_block_at(pointer);
     wm_lock *lock = &block->segment->arena->lock;
-    bool again = block->trace != 0;
+    bool again = block->trace != WM_TRACE_FRESH;
 
-    block->trace = 1;
+    block->trace = 0;
     if (runtime->trace != NULL) {
         block->trace =
             wm_tracing_alloc(runtime, record_of(runtime, block), stream);
@@ -218,6 +218,12 @@ void wm_traced_alloc(warm_runtime *runtime, const void *pointer,
     if (runtime->log_memory != 0) {
         log_block(runtime, block, again ? WM_LOG_RECYCLE : WM_LOG_ALLOC);
     }
+    if (runtime->hears_blocks) {
+        (void)wm_listeners_call(&runtime->listeners,
+                                again ? WARM_MEMORY_RECYCLED
+                                      : WARM_MEMORY_ALLOCATED,
+                                (void *)block->base, wm_block_asked(block));
+    }
     if (runtime->debug != NULL) {
         wm_debug_alloc(block);
     }
@@ -230,6 +236,10 @@ void wm_traced_free(warm_runtime *runtime, wm_block *block)
 
     if (runtime->log_memory != 0) {
         log_block(runtime, block, WM_LOG_FREE);
+    }
+    if (runtime->hears_blocks) {
+        (void)wm_listeners_call(&runtime->listeners, WARM_MEMORY_FREED,
+                                (void *)block->base, wm_block_asked(block));
     }
     if (runtime->trace != NULL && block->trace != 0) {
         wm_tracing_free(runtime, block->trace);

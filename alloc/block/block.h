@@ -58,6 +58,9 @@ typedef uint64_t wm_state;
 
 enum { WM_STATE_SHIFT = 6, WM_STATE_MASK = 63, WM_SLOT_MASK = 7 << 6 };
 
+/* No number in a trace, of wm_block.trace. */
+#define WM_TRACE_FRESH UINT32_MAX
+
 static inline wm_state wm_state_of_set(enum wm_block_state state, uint64_t set)
 {
     return (set << WM_STATE_SHIFT) | (wm_state)state;
@@ -132,8 +135,8 @@ struct wm_block {
     wm_stream_use first_use; /* saves an allocation in the usual case */
     _Atomic unsigned queued; /* queues that still hold an entry */
     uint32_t trace; /* number in the trace, the last one of a block that is not
-                       LIVE; 0: it was never traced. With option log_memory and
-                       no trace: 1, the block was handed out before */
+                       LIVE; 0: it was never traced. WM_TRACE_FRESH until the
+                       request for which its memory was obtained is served */
     uint64_t lane_id; /* const while LIVE: id of the stream in whose order the
                          block was allocated, 0: none */
     struct wm_origin *origin; /* const pointer; lock arena for what it points

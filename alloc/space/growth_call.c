@@ -6,6 +6,7 @@
 #include "runtime/base/callback.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
+#include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 
 bool wm_growth_moves(wm_growth *growth, uint64_t *gained)
@@ -133,6 +134,52 @@ static void log_totals(wm_space *space)
     }
 }
 
+/* ---- memory callbacks --------------------------------------------------- */
+
+/* Memory that was returned, of which memory callbacks have not heard. */
+struct wm_released {
+    struct wm_released *next;
+    void *base;
+    size_t bytes;
+};
+
+void wm_growth_note_released(wm_space *space, void *base, size_t bytes)
+{
+    wm_growth *growth = &space->growth;
+    struct wm_released *one;
+
+    if (!wm_listeners_hear(&space->group.runtime->listeners,
+                           WARM_MEMORY_RELEASED) ||
+        (one = wm_meta_alloc(sizeof *one)) == NULL) {
+        return;
+    }
+    one->base = base;
+    one->bytes = bytes;
+    wm_lock_acquire(&growth->lock);
+    one->next = growth->released;
+    growth->released = one;
+    wm_lock_release(&growth->lock);
+}
+
+void wm_growth_report_released(wm_space *space)
+{
+    wm_growth *growth = &space->growth;
+    struct wm_released *one, *next;
+
+    wm_lock_acquire(&growth->lock);
+    one = growth->released;
+    growth->released = NULL;
+    wm_lock_release(&growth->lock);
+    for (; one != NULL; one = next) {
+        next = one->next;
+        (void)wm_listeners_call(&space->group.runtime->listeners,
+                                WARM_MEMORY_RELEASED, one->base, one->bytes);
+        wm_meta_free(one);
+    }
+}
+
+/* ---- later -------------------------------------------------------------- */
+
 void wm_growth_log_deferred(wm_space *space)
 {
     wm_growth *growth = &space->growth;
@@ -142,6 +189,10 @@ void wm_growth_log_deferred(wm_space *space)
 
     if (growth->log != 0 && !wm_callback_inside()) {
         log_totals(space);
+    }
+    if (wm_listeners_hear(&space->group.runtime->listeners,
+                          WARM_MEMORY_RELEASED)) {
+        wm_growth_report_released(space);
     }
     if (wm_unlikely(space->group.debug != NULL)) {
         wm_debug_log_stored(space->group.runtime);

@@ -6,12 +6,14 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/callback.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/text.h"
 
 #include <stdio.h>
 
 /* ---- the error ---------------------------------------------------------- */
 
-warm_status wm_space_refuse(wm_space *space, const wm_request *request)
+warm_status wm_space_refuse(wm_space *space, const wm_request *request,
+                            const char *gave)
 {
     warm_space_stats s = {.size = sizeof s};
     warm_error cause = {.size = sizeof cause};
@@ -38,7 +40,7 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request)
     return wm_fail_code(
         WARM_OUT_OF_MEMORY, cause.origin, cause.code, cause.code_text,
         "out of memory: requested %s of %s memory%s%s; held %s, live %s, idle "
-        "%s%s, pending %s, lost %s, limit %s: %s",
+        "%s%s, pending %s, lost %s, limit %s%s: %s",
         wm_bytes(request->bytes - space->group.guard_bytes).text,
         space->traits->name, node, driver, wm_bytes(s.held_bytes.current).text,
         wm_bytes(s.live_bytes.current).text, wm_bytes(s.idle_bytes).text,
@@ -48,7 +50,7 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request)
             ? " (which stays while a stream captures)"
             : "",
         wm_bytes(s.pending_bytes.current).text, wm_bytes(s.lost_bytes).text,
-        limit != 0 ? wm_bytes(limit).text : "none", cause.message);
+        limit != 0 ? wm_bytes(limit).text : "none", gave, cause.message);
 }
 
 /* ---- the rungs ---------------------------------------------------------- */
@@ -68,6 +70,14 @@ enum {
                  own */
 };
 
+/* What a rung made of memory for a request that cannot be served: for the
+ * message. */
+typedef struct gave {
+    const char *name; /* of the rung */
+    uint64_t idle;    /* bytes that became idle */
+    uint64_t back;    /* bytes returned to the driver, of all spaces */
+} gave;
+
 /* An allocation on its way up the ladder; on the thread's stack. */
 typedef struct climb {
     wm_space *space;
@@ -81,6 +91,8 @@ typedef struct climb {
     bool in_line;        /* of those that wait at the limit, by wait */
     wm_limit_wait wait;
     bool limited; /* the limit refused it */
+    gave *gave;   /* not cleared; the first `gaves` are set */
+    unsigned gaves;
     wm_space_work *work;
 } climb;
 
@@ -453,69 +465,29 @@ static bool wait_at_limit(climb *c)
 
 /* ---- memory callbacks --------------------------------------------------- */
 
-/* A request for which this thread is calling the memory callbacks of a runtime;
- * on the thread's stack. They nest: a callback may allocate from another
- * runtime. */
-struct asking {
-    const warm_runtime *runtime;
-    const struct asking *outer;
-};
-
-static _Thread_local const struct asking *asking;
-
 /* Refuses an allocation by a memory callback, which would be called again for
  * its own request, without end. */
 static bool refuse_in_callback(climb *c)
 {
-    const struct asking *a = asking;
+    bool refuses = wm_listeners_inside(&c->space->group.runtime->listeners);
 
-    while (a != NULL && a->runtime != c->space->group.runtime) {
-        a = a->outer;
-    }
-    if (a != NULL) {
+    if (refuses) {
         c->status = wm_fail(WARM_INVALID_ARGUMENT,
                             "a memory callback allocates %s memory from the "
-                            "runtime that called it, and that is short of "
-                            "memory: a callback may only free there",
+                            "runtime that called it, and no idle block serves: "
+                            "a callback may only free there",
                             c->space->traits->name);
     }
-    return a != NULL;
-}
-
-/* Returns whether a callback reports that it freed memory. No lock held. */
-static bool call_callbacks(wm_space *space, size_t bytes)
-{
-    struct asking mine = {space->group.runtime, asking};
-    warm_error cause = {.size = sizeof cause};
-    bool again = false;
-
-    warm_last_error(&cause);
-    asking = &mine;
-    for (int i = 0; i < WM_CALLBACKS; i++) {
-        wm_space_callback callback;
-
-        wm_lock_acquire(&space->growth.lock);
-        callback = space->callback[i];
-        wm_lock_release(&space->growth.lock);
-        if (callback.function != NULL) {
-            wm_callback_begin();
-            again = callback.function(callback.context, bytes) != 0 || again;
-            wm_callback_end();
-        }
-    }
-    asking = mine.outer;
-    /* The request reports its own error, not one of a callback. */
-    wm_error_restore(&cause);
-    return again;
+    return refuses;
 }
 
 static bool ask_callbacks(climb *c)
 {
     /* A callback may wait for a thread that stands behind this one. */
     leave_line(c);
-    /* The space that polls the others holds the callbacks of the runtime. */
-    if (!call_callbacks(c->space->poller,
-                        c->request->bytes - c->space->group.guard_bytes)) {
+    if (!wm_listeners_call(&c->space->group.runtime->listeners,
+                           WARM_MEMORY_FAILED, NULL,
+                           c->request->bytes - c->space->group.guard_bytes)) {
         return false;
     }
     wm_arena_count(c->request->arena, WM_COUNT_RETRY);
@@ -537,31 +509,32 @@ static bool ask_callbacks(climb *c)
 static const struct rung {
     rung_fn *try;
     unsigned flags;
+    const char *name; /* in the message of a request that is refused, or null */
 } ladder[] = {
-    {take_left, POLLED | AGED | GRAPHS},
-    {refuse_in_callback, POLLED | AGED | GRAPHS},
-    {poll_few, POLLED | QUIET},
-    {take_any_fit, POLLED | QUIET},
-    {steal, POLLED | AGED | QUIET},
-    {check_bound, POLLED},
-    {poll_streams, POLLED | QUIET},
-    {steal, POLLED | LANED | QUIET}, /* what that released to siblings */
-    {poll_and_decay, AGED | WORK | TAG},
-    {check_bound, AGED},
-    {carve, POLLED | AGED | ABOVE | QUIET},
-    {reclaim, POLLED | ABOVE | QUIET | TAG},
-    {refuse_in_backoff, POLLED | AGED | SPARED | WORK},
-    {reclaim, AGED | ABOVE | WORK | TAG},
-    {open_segment, POLLED | AGED | ABOVE | QUIET | TAG},
-    {stand_in_line, POLLED | AGED},
-    {share_before_growth, POLLED | AGED | LANED | WORK | TAG},
-    {shrink_above_low, POLLED | AGED | WORK | TAG},
-    {grow, POLLED | AGED | WORK | TAG},
-    {obtain, GRAPHS | WORK | TAG},
-    {grow_into_room, POLLED | AGED | WORK | TAG},
-    {share_when_short, POLLED | AGED | LANED | WORK | TAG},
-    {ask_callbacks, POLLED | AGED | GRAPHS | WORK | TAG},
-    {wait_at_limit, POLLED | AGED | WORK | TAG},
+    {take_left, POLLED | AGED | GRAPHS, NULL},
+    {refuse_in_callback, POLLED | AGED | GRAPHS, NULL},
+    {poll_few, POLLED | QUIET, NULL},
+    {take_any_fit, POLLED | QUIET, NULL},
+    {steal, POLLED | AGED | QUIET, NULL},
+    {check_bound, POLLED, NULL},
+    {poll_streams, POLLED | QUIET, NULL},
+    {steal, POLLED | LANED | QUIET, NULL}, /* what that released to siblings */
+    {poll_and_decay, AGED | WORK | TAG, NULL},
+    {check_bound, AGED, NULL},
+    {carve, POLLED | AGED | ABOVE | QUIET, NULL},
+    {reclaim, POLLED | ABOVE | QUIET | TAG, NULL},
+    {refuse_in_backoff, POLLED | AGED | SPARED | WORK, NULL},
+    {reclaim, AGED | ABOVE | WORK | TAG, NULL},
+    {open_segment, POLLED | AGED | ABOVE | QUIET | TAG, NULL},
+    {stand_in_line, POLLED | AGED, NULL},
+    {share_before_growth, POLLED | AGED | LANED | WORK | TAG, NULL},
+    {shrink_above_low, POLLED | AGED | WORK | TAG, NULL},
+    {grow, POLLED | AGED | WORK | TAG, "caches, frees and segments"},
+    {obtain, GRAPHS | WORK | TAG, NULL},
+    {grow_into_room, POLLED | AGED | WORK | TAG, "other spaces"},
+    {share_when_short, POLLED | AGED | LANED | WORK | TAG, "other streams"},
+    {ask_callbacks, POLLED | AGED | GRAPHS | WORK | TAG, "callbacks"},
+    {wait_at_limit, POLLED | AGED | WORK | TAG, "waiting"},
 };
 
 /* Begins the brackets of a rung. False: the driver refused the capture mode. */
@@ -591,12 +564,67 @@ static void end_work(const climb *c)
     }
 }
 
+/* ---- what the rungs gave ------------------------------------------------- */
+
+enum { NAMED = 5 }; /* rungs with a name */
+
+static gave read_gave(const climb *c, const char *name)
+{
+    warm_space_stats s = {.size = sizeof s};
+
+    wm_space_stats(c->space, &s);
+    return (gave){name, s.idle_bytes, wm_whole_taken(&c->space->poller->whole)};
+}
+
+static uint64_t grown(uint64_t before, uint64_t after)
+{
+    return after > before ? after - before : 0;
+}
+
+/* Tries a rung, and measures it if the request is refused all the same. Other
+ * threads' frees meanwhile count, too. */
+static bool try_measured(climb *c, const struct rung *rung)
+{
+    gave before = read_gave(c, rung->name), after;
+
+    if (rung->try(c)) {
+        return true;
+    }
+    after = read_gave(c, rung->name);
+    after.back = grown(after.back, before.back);
+    after.idle = grown(before.idle, after.idle + after.back);
+    c->gave[c->gaves++] = after;
+    return false;
+}
+
+/* "; gave: callbacks 2.0 MiB idle and 4.0 MiB returned, waiting nothing" */
+static void describe_gave(const climb *c, char *text, size_t bytes)
+{
+    wm_text out = {text, bytes, 0};
+
+    text[0] = '\0';
+    for (unsigned i = 0; i < c->gaves; i++) {
+        const gave *g = &c->gave[i];
+
+        wm_text_put(&out, "%s%s ", i == 0 ? "; gave: " : ", ", g->name);
+        if (g->idle == 0 && g->back == 0) {
+            wm_text_put(&out, "nothing");
+        } else {
+            wm_text_put(&out, "%s idle, %s returned", wm_bytes(g->idle).text,
+                        wm_bytes(g->back).text);
+        }
+    }
+}
+
 /* Reports out of memory; or, for a caller that has other memory for the
  * request, stores the error in *request->cause and restores the last error. */
 static warm_status fail(const climb *c)
 {
+    char text[320];
+
     if (c->request->cause == NULL) {
-        return wm_space_refuse(c->space, c->request);
+        describe_gave(c, text, sizeof text);
+        return wm_space_refuse(c->space, c->request, text);
     }
     warm_last_error(c->request->cause);
     wm_quiet_restore(&c->work->quiet);
@@ -609,6 +637,7 @@ climb_ladder(wm_space *space, const wm_request *request, wm_block **block)
     const struct rung *end = ladder + sizeof ladder / sizeof *ladder;
     const struct rung *rung = ladder;
     wm_space_work work; /* large: not cleared */
+    gave gaves[NAMED];
     /* Merging runs of a stream's lane walks over all of them: if the thread
      * caches blocks of that stream (epoch is not 0), its cache and those of
      * other threads are tried first. */
@@ -619,6 +648,7 @@ climb_ladder(wm_space *space, const wm_request *request, wm_block **block)
                .kind = POLLED,
                .never = (request->lane == NULL ? LANED : 0) |
                         (request->cause == NULL ? SPARED : 0),
+               .gave = gaves,
                .work = &work};
 
     if (request->arena->pool != NULL && !request->arena->user_pool) {
@@ -634,7 +664,7 @@ climb_ladder(wm_space *space, const wm_request *request, wm_block **block)
             !begin_work(&c, rung->flags)) {
             break;
         }
-        if (rung->try(&c)) {
+        if (rung->name != NULL ? try_measured(&c, rung) : rung->try(&c)) {
             break;
         }
     }

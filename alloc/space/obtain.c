@@ -534,6 +534,9 @@ warm_status wm_growth_obtain(wm_space *space, struct wm_grow_request *request,
     wm_economy_note_growth(request->arena, request->lane, call.bytes, held,
                            request->bytes == 0);
     wm_background_note_held(&space->background);
+    if (request->block != NULL) {
+        request->block->trace = WM_TRACE_FRESH;
+    }
     return request->bytes == 0 || request->block != NULL
                ? WARM_OK
                : wm_fail(WARM_OUT_OF_MEMORY,

@@ -184,9 +184,10 @@ static size_t return_one(wm_space *space, struct purge *purge,
 {
     wm_growth *growth = &space->growth;
     wm_arena *arena = segment->arena;
+    char *base = segment->base;
     size_t bytes = segment->bytes;
-    warm_status status = wm_growth_driver_free(space, arena, segment->parent,
-                                               segment->base, bytes);
+    warm_status status =
+        wm_growth_driver_free(space, arena, segment->parent, base, bytes);
 
     wm_space_end_break(space, breaking);
     if (status == WARM_OK) {
@@ -201,6 +202,7 @@ static size_t return_one(wm_space *space, struct purge *purge,
         }
         wm_arena_released(arena, segment);
         wm_lock_release(&growth->lock);
+        wm_growth_note_released(space, base, bytes);
         return bytes;
     }
     wm_growth_defer_warning(growth, WM_REFUSED, bytes);

@@ -178,6 +178,8 @@ void wm_space_fini(wm_space *space)
 {
     wm_background *b = &space->background;
 
+    wm_growth_report_released(space);
+
     wm_cache_fini(&space->group);
     for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;) {
         wm_arena *next = a->next_arena;
@@ -382,47 +384,4 @@ void wm_space_work_end(wm_space *space, wm_space_work *work, bool recovered)
     } else {
         wm_quiet_fail(&work->quiet);
     }
-}
-
-/* ---- memory callbacks --------------------------------------------------- */
-
-/* Replaces callback old by new; a null function stands for a free slot. False:
- * old is not there. */
-static bool replace_callback(wm_space *space, wm_space_callback old,
-                             wm_space_callback new)
-{
-    wm_space_callback *at = space->callback, *end = at + WM_CALLBACKS;
-
-    wm_lock_acquire(&space->growth.lock);
-    while (at < end &&
-           (at->function != old.function || at->context != old.context)) {
-        at++;
-    }
-    if (at < end) {
-        *at = new;
-    }
-    wm_lock_release(&space->growth.lock);
-    return at < end;
-}
-
-warm_status wm_space_callback_add(wm_space *space, warm_memory_fn function,
-                                  void *context)
-{
-    wm_space_callback none = {NULL, NULL}, new = {function, context};
-
-    return replace_callback(space, none, new)
-               ? WARM_OK
-               : wm_fail(WARM_INVALID_ARGUMENT,
-                         "there are %d memory callbacks already", WM_CALLBACKS);
-}
-
-warm_status wm_space_callback_remove(wm_space *space, warm_memory_fn function,
-                                     void *context)
-{
-    wm_space_callback none = {NULL, NULL}, old = {function, context};
-
-    return replace_callback(space, old, none)
-               ? WARM_OK
-               : wm_fail(WARM_NOT_FOUND,
-                         "that memory callback is not registered");
 }

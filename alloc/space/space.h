@@ -182,6 +182,7 @@ typedef struct wm_growth {
     /* The request that grows with no other growth in flight, or null. */
     const struct wm_grow_request *exclusive;
     wm_deferred_warning warning;
+    struct wm_released *released; /* for memory callbacks, the newest first */
     unsigned log; /* const: of enum wm_log_memory, what is counted below */
     size_t grown, returned; /* bytes that option log_memory has not logged */
     wm_histogram waits; /* of threads for calls of others, and at the limit */
@@ -289,13 +290,6 @@ typedef struct wm_pressure {
 
 /* ---- a space ------------------------------------------------------------ */
 
-typedef struct wm_space_callback {
-    warm_memory_fn function; /* null: none, and no context */
-    void *context;
-} wm_space_callback;
-
-enum { WM_CALLBACKS = 16 };
-
 typedef struct wm_space {
     wm_arena_group group;          /* first: an arena leads to its space */
     const wm_space_traits *traits; /* const */
@@ -329,7 +323,6 @@ typedef struct wm_space {
     struct wm_space *limiter;
     struct wm_space *const *fellows, *const *all;
     size_t fellow_count, all_count;
-    wm_space_callback callback[WM_CALLBACKS]; /* lock growth */
 } wm_space;
 
 static inline wm_space *wm_space_of(const wm_block *block)
@@ -388,9 +381,10 @@ warm_status wm_space_alloc(wm_space *space, const wm_request *request,
                            void **pointer);
 
 /* Counts a request that cannot be served, and returns an error with the space's
- * figures. A caller that set request->cause calls it once its other memory has
- * failed as well. */
-warm_status wm_space_refuse(wm_space *space, const wm_request *request);
+ * figures and what rungs of the ladder gave ("; …", or ""). A caller that set
+ * request->cause calls it once its other memory has failed as well. */
+warm_status wm_space_refuse(wm_space *space, const wm_request *request,
+                            const char *gave);
 
 /* Sums over the arenas, of private pools too; stats->size is the caller's. */
 void wm_space_stats(wm_space *space, warm_space_stats *stats);
@@ -491,10 +485,5 @@ warm_status wm_space_poll(wm_space *space);
 warm_status wm_space_shrink(wm_space *space);
 /* Returns idle segments until at most target bytes are held. */
 warm_status wm_space_trim(wm_space *space, size_t target, size_t *released);
-
-warm_status wm_space_callback_add(wm_space *space, warm_memory_fn function,
-                                  void *context);
-warm_status wm_space_callback_remove(wm_space *space, warm_memory_fn function,
-                                     void *context);
 
 #endif

@@ -119,6 +119,10 @@ enum wm_warning_kind { WM_REFUSED, WM_TORN, WM_UNRECORDED };
 void wm_growth_defer_warning(wm_growth *growth, enum wm_warning_kind kind,
                              size_t bytes);
 void wm_growth_log_deferred(wm_space *space);
+/* Memory was returned to the driver: memory callbacks hear of it when warnings
+ * are logged. Without memory for that they do not. */
+void wm_growth_note_released(wm_space *space, void *base, size_t bytes);
+void wm_growth_report_released(wm_space *space);
 
 /* ---- return_idle.c ------------------------------------------------------ */
 

@@ -255,23 +255,57 @@ WARM_API warm_status warm_pinned_prewarm_progress(warm_runtime *runtime,
                                                   uint64_t *done,
                                                   uint64_t *wanted);
 
-/* Called when memory is short, page-locked or of a device, before an allocation
- * of bytes fails; returns whether a retry is worthwhile. No lock is held: it
- * may free blocks. It must not allocate from the same runtime: unless its
- * thread has an idle block cached the allocation returns INVALID_ARGUMENT, and
- * nothing changes. At most 16 callbacks are registered at once; they are called
- * in no particular order; a pair that is added twice is called twice.
- * Status: INVALID_ARGUMENT (also: function null, 16 registered already). */
-typedef int (*warm_memory_fn)(void *context, size_t bytes);
-WARM_API warm_status warm_memory_callback_add(warm_runtime *runtime,
-                                              warm_memory_fn function,
-                                              void *context);
-/* Removes one such pair. Another thread may still be inside the callback on
- * return.
- * Status: NOT_FOUND (it was not registered). */
+/* What happens to memory, of any space: name, value, meaning. */
+#define WARM_MEMORY_EVENT_MAP(X)                                               \
+    X(ALLOCATED, 1, "a block is handed out: its memory was obtained for it")   \
+    X(RECYCLED, 2, "a block of memory that was held already is handed out")    \
+    X(FREED, 4, "a block is freed; streams may still use it")                  \
+    X(RELEASED, 8, "a segment was returned to the driver")                     \
+    X(FAILED, 16, "memory is short: a request is about to fail")
+
+typedef enum warm_memory_event {
+#define WARM_MEMORY_EVENT(name, value, meaning) WARM_MEMORY_##name = (value),
+    WARM_MEMORY_EVENT_MAP(WARM_MEMORY_EVENT)
+#undef WARM_MEMORY_EVENT
+} warm_memory_event;
+
+/* buffer: the block, or the address at which the segment was; null for FAILED.
+ * bytes: requested for the block, or of the segment, or of the request.
+ * Returns, for FAILED, nonzero if it freed memory, so that a retry is
+ * worthwhile; for other events anything. Called with no lock held, by the
+ * thread whose call it is: it may free blocks, and add and remove callbacks. It
+ * must not allocate from the same runtime: unless its thread has an idle block
+ * cached the allocation returns INVALID_ARGUMENT, and nothing changes. What it
+ * frees is reported to no callback. */
+typedef int (*warm_memory_fn)(void *context, warm_memory_event event,
+                              void *buffer, size_t bytes);
+
+#define WARM_CALLBACK_NAME 48
+
+typedef struct warm_memory_callback {
+    size_t size;             /* sizeof(warm_memory_callback) */
+    const char *name;        /* borrowed: fewer than WARM_CALLBACK_NAME bytes */
+    warm_memory_fn function; /* not null */
+    void *context;
+    void (*done)(void *context); /* null, or called once, when the callback is
+                                    removed and no thread is inside it, or the
+                                    runtime is destroyed: the context may end */
+    unsigned events;             /* of warm_memory_event, joined by | */
+} warm_memory_callback;
+
+/* Adds a memory callback; they are called in the order of their addition.
+ * ALLOCATED, RECYCLED and FREED need option memory_events:on, since every
+ * allocation and free then takes longer; without it they are refused.
+ * Status: INVALID_ARGUMENT (also: the name is in use, or the option is off),
+ * OUT_OF_MEMORY. */
+WARM_API warm_status warm_memory_callback_add(
+    warm_runtime *runtime, const warm_memory_callback *callback);
+/* Removes the callback of that name, and returns at once, also inside it: other
+ * threads may still be inside, but none enters it any more. done() says when
+ * the last one has left.
+ * Status: INVALID_ARGUMENT, NOT_FOUND. */
 WARM_API warm_status warm_memory_callback_remove(warm_runtime *runtime,
-                                                 warm_memory_fn function,
-                                                 void *context);
+                                                 const char *name);
 
 typedef struct warm_block_info {
     size_t size;      /* sizeof(warm_block_info) */

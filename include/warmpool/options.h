@@ -189,12 +189,15 @@ extern "C" {
            "file to which log lines are appended if the program has no log "   \
            "callback; in its name %p is the process id")                       \
     X_SET(log_memory, "profile|alloc|recycle|free|release|large",              \
-          "log, whatever log says: growth with totals, blocks handed out for " \
-          "the first time, blocks handed out again, frees, memory returned "   \
-          "to the driver; large: only what has 1M or more")                    \
+          "log, whatever log says: growth with totals, blocks for which "      \
+          "memory was obtained, blocks of memory held already, frees, memory " \
+          "returned to the driver; large: only what has 1M or more")           \
     X_TEXT(stats_at_exit,                                                      \
            "file that gets the statistics as JSON when the runtime is "        \
            "destroyed or the process exits; %p and %r as in trace")            \
+    X_ENUM(memory_events, "off", "on|off",                                     \
+           "memory callbacks may hear each allocation and free, which then "   \
+           "take longer")                                                      \
     X_ENUM(snapshot_signal, "none", "none|HUP|USR1|USR2",                      \
            "signal on which a snapshot of all memory is written")              \
     X_TEXT(snapshot_file,                                                      \

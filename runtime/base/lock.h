@@ -26,6 +26,7 @@ enum wm_rank {
     WM_RANK_METER,       /* creations of handles under way on one device */
     WM_RANK_WORKSPACES,  /* workspaces of one device */
     WM_RANK_PRIVATE,     /* a runtime's private pools */
+    WM_RANK_LISTENERS,   /* a runtime's memory callbacks */
     WM_RANK_BACKGROUND,  /* requests to a runtime's background thread */
     WM_RANK_GROWTH,    /* memory being obtained from or returned to a driver */
     WM_RANK_IMPORTS,   /* memory of other processes on one device */

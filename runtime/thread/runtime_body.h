@@ -18,6 +18,7 @@
 #define WM_RUNTIME_BODY_H
 
 #include "runtime/base/callback.h"
+#include "runtime/base/listeners.h"
 #include "runtime/base/lock.h"
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
@@ -99,13 +100,15 @@ struct warm_runtime {
     struct wm_history *history;  /* const while LIVE; null: none is kept */
     struct wm_debug *debug; /* const while LIVE; null: option debug is off */
     bool traced;            /* const: each allocation and free takes the
-                               slow path, for the trace, the history,
-                               option debug or option log_memory */
+                               slow path, for the trace, the history, or
+                               options debug, log_memory, memory_events */
+    bool hears_blocks;      /* const: option memory_events */
     unsigned log_memory;    /* const: of enum wm_log_memory */
     struct wm_stats_file *stats_file;       /* const while LIVE; null: no option
                                                stats_at_exit */
     struct wm_snapshot_watch *watch;        /* const while LIVE; null: no option
                                                snapshot_signal */
+    wm_listeners listeners;                 /* memory callbacks */
     struct wm_device_space *device_spaces;  /* const while LIVE; [device] */
     struct wm_shared *shared;               /* const while LIVE */
     struct wm_allocators *allocators;       /* const while LIVE */

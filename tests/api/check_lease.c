@@ -2,6 +2,7 @@
  * interface (rows A11, A12, A13). */
 /* memcheck: one process */
 #include "wt_one_kind.h"
+#include "wt_short.h"
 
 #include <signal.h>
 #include <sched.h>
@@ -589,7 +590,7 @@ WT_TEST(test_A6_A11_no_callback_waits_for_what_may_wait_for_it)
     void *handle = NULL;
 
     wt_ok(warm_kind_register(runtime, &ops, &asking));
-    wt_ok(warm_memory_callback_add(runtime, asking_memory, NULL));
+    wt_ok(wt_short_add(runtime, asking_memory, NULL));
     warm_log_set(asking_log, NULL);
     for (int i = 0; i < 2; i++) { /* the second is reset */
         wt_ok(warm_handle_lease_on(runtime, asking, 0, NULL, &lease, &handle));

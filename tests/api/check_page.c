@@ -14,7 +14,7 @@ enum { ROOM = 1 << 20 };
 
 static warm_runtime *runtime;
 static void *buffers[3];
-static char folder[64], path[96], text[ROOM];
+static char folder[WT_FOLDER], path[96], text[ROOM];
 
 static void setup(void)
 {
@@ -26,8 +26,7 @@ static void setup(void)
         warm_shared_alloc(runtime, 0, 2 * MIB, WARM_USAGE_SHARED, &buffers[1]));
     wt_ok(warm_shared_alloc_scalar(runtime, 0, &value, sizeof value,
                                    &buffers[2]));
-    snprintf(folder, sizeof folder, "/tmp/warmXXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    wt_folder(folder);
     snprintf(path, sizeof path, "%s/page.html", folder);
 }
 

@@ -2,6 +2,7 @@
  * and no others (row B18). Page-locking is made to fail. */
 /* memcheck: one process */
 #include "wt.h"
+#include "wt_short.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -266,7 +267,7 @@ WT_TEST(test_B12_B18_everything_else_is_tried_before)
     void *idle = take(3 * MIB), *block;
 
     wt_ok(warm_free(idle));
-    wt_ok(warm_memory_callback_add(runtime, count_calls, &asked));
+    wt_ok(wt_short_add(runtime, count_calls, &asked));
     dry(true);
     block = take(5 * MIB);
     ck_assert_int_eq(wt_block_info(block).pageable, 1);

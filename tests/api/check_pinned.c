@@ -152,7 +152,7 @@ WT_TEST(test_G6_null_arguments_are_named)
              warm_pinned_alloc(runtime, SIZE_MAX, &pointer));
     wt_invalid(warm_pinned_get_stats(runtime, NULL));
     wt_invalid(warm_block_get_info(pointer, NULL));
-    wt_invalid(warm_memory_callback_add(runtime, NULL, NULL));
+    wt_invalid(warm_memory_callback_add(runtime, NULL));
     ck_assert_uint_eq(wt_pinned_stats(runtime).live.allocated, 0);
 }
 

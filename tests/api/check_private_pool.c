@@ -2,6 +2,7 @@
  * on every backend; graphs are replayed, and what they copy is looked at. */
 /* memcheck: one process */
 #include "wt.h"
+#include "wt_short.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -482,7 +483,7 @@ WT_TEST(test_E3_request_of_a_pool_that_goes_meanwhile)
     void *block;
 
     c.room = wt_pinned(c.runtime, 768 * KIB);
-    wt_ok(warm_memory_callback_add(c.runtime, change_pools, &c));
+    wt_ok(wt_short_add(c.runtime, change_pools, &c));
     wt_ok(warm_private_pool_begin(c.runtime, &c.from, 0, always, NULL));
     block = wt_pinned(c.runtime, 512 * KIB);
     ck_assert(c.done);

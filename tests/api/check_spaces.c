@@ -4,6 +4,7 @@
  * is allocated on a stream without work, and used on others. */
 /* memcheck: one process */
 #include "wt.h"
+#include "wt_short.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -926,16 +927,15 @@ WT_TEST(test_B12_C2_callbacks_are_asked_before_an_error)
     struct hoard hoard = {.block = take(20 << 20)};
     void *pointer = NULL;
 
-    wt_ok(warm_memory_callback_add(runtime, give_hoard, &hoard));
+    wt_ok(wt_short_add(runtime, give_hoard, &hoard));
     pointer = take(28 << 20);
     ck_assert_int_eq(hoard.calls, 1);
     ck_assert_uint_eq(hoard.asked, 28 << 20);
     wt_ok(warm_free(pointer));
     wt_fails(WARM_OUT_OF_MEMORY, try(40 << 20, &pointer));
     ck_assert_int_eq(hoard.calls, 2);
-    wt_ok(warm_memory_callback_remove(runtime, give_hoard, &hoard));
-    wt_fails(WARM_NOT_FOUND,
-             warm_memory_callback_remove(runtime, give_hoard, &hoard));
+    wt_ok(wt_short_remove(runtime, give_hoard, &hoard));
+    wt_fails(WARM_NOT_FOUND, wt_short_remove(runtime, give_hoard, &hoard));
     wt_fails(WARM_OUT_OF_MEMORY, try(40 << 20, &pointer));
     ck_assert_int_eq(hoard.calls, 2);
 }
@@ -948,7 +948,7 @@ WT_TEST(test_B12_C2_block_freed_by_a_callback_is_handed_out)
     void *freed = hoard.block;
     void *pointer;
 
-    wt_ok(warm_memory_callback_add(runtime, give_hoard, &hoard));
+    wt_ok(wt_short_add(runtime, give_hoard, &hoard));
     pointer = take(20 << 20);
     ck_assert_ptr_eq(pointer, freed);
     ck_assert_uint_eq(stats_now().driver_free.count, 0);
@@ -971,7 +971,7 @@ WT_TEST(test_B12_C2_used_block_freed_by_a_callback_is_collected)
     void *pointer;
 
     wt_ok(warm_record_stream(freed, stream));
-    wt_ok(warm_memory_callback_add(runtime, give_hoard_used, &hoard));
+    wt_ok(wt_short_add(runtime, give_hoard_used, &hoard));
     pointer = take(20 << 20);
     ck_assert_ptr_eq(pointer, freed);
     wt_ok(warm_free(pointer));
@@ -982,9 +982,9 @@ WT_TEST(test_B12_C2_callbacks_are_told_apart_by_their_context)
     struct hoard first = {.calls = 0}, second = {.calls = 0};
     void *pointer = NULL;
 
-    wt_ok(warm_memory_callback_add(runtime, give_hoard, &first));
-    wt_ok(warm_memory_callback_add(runtime, give_hoard, &second));
-    wt_ok(warm_memory_callback_remove(runtime, give_hoard, &second));
+    wt_ok(wt_short_add(runtime, give_hoard, &first));
+    wt_ok(wt_short_add(runtime, give_hoard, &second));
+    wt_ok(wt_short_remove(runtime, give_hoard, &second));
     wt_fails(WARM_OUT_OF_MEMORY, try(40 << 20, &pointer));
     ck_assert_int_eq(first.calls, 1);
     ck_assert_int_eq(second.calls, 0);
@@ -1014,32 +1014,10 @@ WT_TEST(test_B12_C2_small_blocks_freed_by_a_callback_make_room)
     for (int i = 0; i < 24; i++) {
         many.block[i] = take(1 << 20);
     }
-    wt_ok(warm_memory_callback_add(runtime, free_many, &many));
+    wt_ok(wt_short_add(runtime, free_many, &many));
     wt_ok(warm_free(take(20 << 20)));
     ck_assert_int_eq(many.calls, 1);
     ck_assert_uint_eq(stats_now().failures, 0);
-}
-
-WT_TEST(test_B12_C2_callbacks_have_a_bound)
-{
-    enum { MOST = 16 };
-    struct hoard hoard[MOST + 1] = {{.calls = 0}};
-    void *pointer = NULL;
-
-    wt_invalid(warm_memory_callback_add(runtime, NULL, hoard));
-    wt_invalid(warm_memory_callback_remove(runtime, NULL, hoard));
-    for (int i = 0; i < MOST; i++) {
-        /* The first one twice. */
-        wt_ok(warm_memory_callback_add(runtime, give_hoard,
-                                       &hoard[i > 0 ? i - 1 : 0]));
-    }
-    wt_invalid(warm_memory_callback_add(runtime, give_hoard, &hoard[MOST]));
-    wt_fails(WARM_OUT_OF_MEMORY, try(40 << 20, &pointer));
-    ck_assert_int_eq(hoard[0].calls, 2);
-    ck_assert_int_eq(hoard[1].calls, 1);
-    ck_assert_int_eq(hoard[MOST].calls, 0);
-    wt_fails(WARM_NOT_FOUND,
-             warm_memory_callback_remove(runtime, give_hoard, &hoard[MOST]));
 }
 
 static int ask_inside(void *context, size_t bytes)
@@ -1061,7 +1039,7 @@ WT_TEST(test_B12_C2_G6_callback_that_allocates_is_refused)
     struct hoard hoard = {.calls = 0};
     void *pointer = NULL;
 
-    wt_ok(warm_memory_callback_add(runtime, ask_inside, &hoard));
+    wt_ok(wt_short_add(runtime, ask_inside, &hoard));
     before = stats_now();
     wt_fails(WARM_OUT_OF_MEMORY, try(40 << 20, &pointer));
     after = stats_now();
@@ -1069,7 +1047,7 @@ WT_TEST(test_B12_C2_G6_callback_that_allocates_is_refused)
     ck_assert_uint_eq(after.failures, before.failures + 1);
     ck_assert_uint_eq(after.live.allocated, before.live.allocated);
     wt_says("the limit of 32.0 MiB is reached");
-    wt_ok(warm_memory_callback_remove(runtime, ask_inside, &hoard));
+    wt_ok(wt_short_remove(runtime, ask_inside, &hoard));
     pointer = take(20 << 20); /* the thread is in no callback any more */
     wt_ok(warm_free(pointer));
 }
@@ -1094,8 +1072,8 @@ WT_TEST(test_B12_G2_callback_may_allocate_from_another_runtime)
     struct hoard outer = {.block = wt_runtime_with(.pinned_high = 32 << 20)};
     void *pointer = NULL;
 
-    wt_ok(warm_memory_callback_add(runtime, ask_other, &outer));
-    wt_ok(warm_memory_callback_add(outer.block, ask_inside, &inner));
+    wt_ok(wt_short_add(runtime, ask_other, &outer));
+    wt_ok(wt_short_add(outer.block, ask_inside, &inner));
     wt_fails(WARM_OUT_OF_MEMORY, try(40 << 20, &pointer));
     ck_assert_int_eq(outer.calls, 1);
     ck_assert_int_eq(inner.calls, 1);
@@ -1153,7 +1131,7 @@ WT_TEST(test_B12_C2_failure_inside_a_callback_is_not_the_cause)
     void *pointer = NULL;
     int local = 0;
 
-    wt_ok(warm_memory_callback_add(runtime, fail_inside, &local));
+    wt_ok(wt_short_add(runtime, fail_inside, &local));
     wt_fails(WARM_OUT_OF_MEMORY, try(20 << 20, &pointer));
     wt_says("the limit of 32.0 MiB is reached");
     wt_ok(warm_free(block));

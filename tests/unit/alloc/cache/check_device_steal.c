@@ -518,7 +518,6 @@ WT_LOOP_TEST(test_C2_C8_what_siblings_have_idle_goes_back_before_it_is_refused,
 WT_TEST(test_C8_those_of_all_siblings_idle_longest_go_first)
 {
     const size_t bytes = 32 * MIB;
-    warm_device_info device = {.size = sizeof device};
     wt_gate *gate[2];
     warm_stream third;
     size_t held, threshold;

@@ -3,6 +3,7 @@
  * must not wait would do so for a minute: the test would time out. */
 /* memcheck: one process */
 #include "wt.h"
+#include "wt_short.h"
 
 #include "alloc/kinds/pinned.h"
 #include "alloc/space/space_int.h"
@@ -293,7 +294,7 @@ static int free_and_tell(void *context, size_t bytes)
  * buffer of another space. */
 WT_LOOP_TEST(test_B12_memory_that_came_back_meanwhile_serves, 2)
 {
-    warm_memory_fn callback = _i == 0 ? free_and_deny : free_and_tell;
+    wt_short_fn callback = _i == 0 ? free_and_deny : free_and_tell;
     void *pointer = NULL;
 
     if (_i == 0) {
@@ -302,9 +303,9 @@ WT_LOOP_TEST(test_B12_memory_that_came_back_meanwhile_serves, 2)
         wt_ok(warm_shared_alloc(runtime, 0, 12 * MIB, WARM_USAGE_SHARED,
                                 &live_one));
     }
-    wt_ok(warm_memory_callback_add(runtime, callback, NULL));
+    wt_ok(wt_short_add(runtime, callback, NULL));
     wt_ok(warm_pinned_alloc(runtime, 14 * MIB, &pointer));
-    wt_ok(warm_memory_callback_remove(runtime, callback, NULL));
+    wt_ok(wt_short_remove(runtime, callback, NULL));
     wt_ok(warm_free(pointer));
 }
 

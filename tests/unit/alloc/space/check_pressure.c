@@ -16,7 +16,7 @@
 
 static warm_runtime *runtime;
 static wm_space *host;
-static char root[64];
+static char root[WT_FOLDER];
 
 static void put(const char *name, const char *text)
 {
@@ -50,8 +50,7 @@ static void make_folder(const char *name)
 
 static void setup(void)
 {
-    strcpy(root, "/tmp/warmpool-pressure-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(root));
+    wt_folder(root);
     make_folder("/proc");
     make_folder("/proc/pressure");
     runtime = wt_runtime_with(.segment = MIB, .limit_wait_ms = 1);
@@ -62,12 +61,9 @@ static void setup(void)
 
 static void teardown(void)
 {
-    char command[128];
-
     wt_ok(warm_testing_check(runtime, -1));
     wt_runtime_end(runtime);
-    snprintf(command, sizeof command, "rm -rf '%s'", root);
-    ck_assert_int_eq(system(command), 0);
+    wt_folder_end(root);
 }
 
 static warm_watermarks marks(void)

@@ -279,8 +279,8 @@ WT_TEST(test_B12_C2_a_refused_miss_polls_every_stream)
         wm_timelines_poll_some(timelines(), 1, NULL, false, 1000 + (unsigned)i);
     }
     wt_peak_at(&runtime->pinned->space.group, (size_t)1 << 30);
-    atomic_store(&runtime->pinned->space.marks.high,
-                 wt_pinned_stats(runtime).held_bytes.current);
+    wt_ok(warm_watermarks_set(runtime, WARM_MEMORY_OF_HOST,
+                              wt_pinned_stats(runtime).held_bytes.current, 0));
     wt_go(runtime, stream);
     wt_ok(warm_pinned_alloc(runtime, (size_t)8 << 20, &again));
     ck_assert_ptr_eq(again, large);

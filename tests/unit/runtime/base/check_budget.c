@@ -14,20 +14,16 @@
 #define MIB ((uint64_t)1 << 20)
 #define SEC ((uint64_t)1000000000)
 
-static char root[64];
+static char root[WT_FOLDER];
 
 static void setup(void)
 {
-    strcpy(root, "/tmp/warmpool-budget-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(root));
+    wt_folder(root);
 }
 
 static void teardown(void)
 {
-    char command[128];
-
-    snprintf(command, sizeof command, "rm -rf '%s'", root);
-    ck_assert_int_eq(system(command), 0);
+    wt_folder_end(root);
 }
 
 /* Writes a file of the tree, and makes its folders. */

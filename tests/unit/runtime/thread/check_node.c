@@ -2,6 +2,7 @@
  * another node without an error, which the library must notice. On the host
  * device with simulated nodes. */
 #include "wt.h"
+#include "wt_short.h"
 
 #include "alloc/kinds/pinned.h"
 #include "runtime/base/meta.h"
@@ -185,8 +186,7 @@ WT_TEST(test_B15_node_that_had_memory_again_is_asked_as_at_first)
 
 static void set_limit(size_t bytes)
 {
-    atomic_store_explicit(&runtime->pinned->space.marks.high, bytes,
-                          memory_order_relaxed);
+    wt_ok(warm_watermarks_set(runtime, WARM_MEMORY_OF_HOST, bytes, 0));
 }
 
 /* Nobody had to be asked for that; no node is full. */
@@ -347,7 +347,7 @@ WT_TEST(test_B12_B15_callback_helps_the_node_that_is_asked_for)
 
     set_room(1, MIB);
     kept = take_on(1, MIB);
-    wt_ok(warm_memory_callback_add(runtime, free_kept, NULL));
+    wt_ok(wt_short_add(runtime, free_kept, NULL));
     block = take_on(1, MIB);
     ck_assert_ptr_null(kept);
     ck_assert_int_eq(node_really(block), 1);
