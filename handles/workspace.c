@@ -146,7 +146,7 @@ static bool reserve(wm_workspaces *workspaces, size_t bytes)
     if (hooks->reserve != NULL &&
         !hooks->reserve(hooks->runtime, workspaces->device, bytes)) {
         (void)wm_fail(WARM_OUT_OF_MEMORY,
-                      "the device's memory fraction leaves no room for it");
+                      "the watermarks of the device leave no room for it");
         return false;
     }
     return true;

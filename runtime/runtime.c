@@ -272,9 +272,18 @@ static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
         goto fail_shared;
     }
     status = wm_allocators_open(runtime);
+    if (status != WARM_OK) {
+        goto fail_allocators;
+    }
+    /* Last: the thread works on all spaces. */
+    status = wm_pinned_begin(runtime, options);
     if (status == WARM_OK) {
         return status;
     }
+    wm_pinned_stop(runtime->pinned);
+    wm_allocators_close(runtime);
+
+fail_allocators:
     wm_shared_close(runtime);
 
 fail_shared:

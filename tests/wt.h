@@ -229,7 +229,7 @@ void wt_free_used(void *block, warm_stream stream);
 
 warm_space_stats wt_pinned_stats(warm_runtime *runtime);
 warm_device_stats wt_device_stats(warm_runtime *runtime); /* of device 0 */
-/* Limits the bytes held of device 0, by its memory fraction. */
+/* Limits the bytes held of device 0, by its high watermark. */
 void wt_limit(warm_runtime *runtime, double bytes);
 /* A reported peak of live blocks is at least the true peak, and above it by at
  * most what each thread claims ahead (stats.h): WT_ROOM_BLOCKS or

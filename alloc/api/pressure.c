@@ -7,6 +7,7 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/sized.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,71 +99,68 @@ static double ratio_of(double set, uint64_t bytes, uint64_t recommended)
     return recommended > 0 ? (double)bytes / (double)recommended : 0;
 }
 
-warm_status warm_watermarks_get(warm_runtime *runtime, int memory,
-                                warm_watermarks *watermarks)
+static warm_status get(warm_runtime *runtime, int memory,
+                       warm_watermarks *watermarks)
 {
     warm_watermarks now = {.size = sizeof now};
-    warm_status status = check_memory(runtime, memory);
+    wm_space *owner = owner_of(runtime, memory);
+    wm_watermarks *marks = marks_of(runtime, memory);
+    warm_status status = recommend(runtime, memory, &now.recommended_bytes);
 
-    if (status == WARM_OK) {
-        status = wm_sized_check(watermarks, sizeof now, "warm_watermarks");
-    }
-    if (status == WARM_OK) {
-        status = recommend(runtime, memory, &now.recommended_bytes);
-    }
     if (status != WARM_OK) {
         return status;
     }
-    wm_space *owner = owner_of(runtime, memory);
-    wm_watermarks *marks = marks_of(runtime, memory);
-    wm_pressure_refresh(host_space(runtime));
+    if (owner == host_space(runtime)) {
+        wm_pressure_refresh_now(owner);
+    }
     wm_lock_acquire(&owner->growth.lock);
     now.high_bytes = wm_high_bytes(marks);
     now.low_bytes = wm_low_bytes(marks);
     now.high_ratio =
-        ratio_of(marks->high_ratio, now.high_bytes, now.recommended_bytes);
+        ratio_of(marks->high_set.ratio, now.high_bytes, now.recommended_bytes);
     now.low_ratio =
-        ratio_of(marks->low_ratio, now.low_bytes, now.recommended_bytes);
+        ratio_of(marks->low_set.ratio, now.low_bytes, now.recommended_bytes);
     wm_lock_release(&owner->growth.lock);
     wm_sized_out(watermarks, &now, sizeof now);
     return WARM_OK;
 }
 
-/* high_ratio, low_ratio: negative: the bytes are meant. */
-static warm_status set(warm_runtime *runtime, int memory,
-                       const warm_watermarks *wanted)
+warm_status warm_watermarks_get(warm_runtime *runtime, int memory,
+                                warm_watermarks *watermarks)
+{
+    int cancel = wm_cancel_off();
+    warm_status status = check_memory(runtime, memory);
+
+    if (status == WARM_OK) {
+        status =
+            wm_sized_check(watermarks, sizeof *watermarks, "warm_watermarks");
+    }
+    if (status == WARM_OK) {
+        status = get(runtime, memory, watermarks);
+    }
+    wm_cancel_restore(cancel);
+    return status;
+}
+
+/* Idle memory above the low watermark goes at once; if the driver refuses that,
+ * the watermarks are set all the same. */
+static void set(warm_runtime *runtime, int memory, const wm_watermark_set *high,
+                const wm_watermark_set *low, size_t recommended)
 {
     wm_space *owner = owner_of(runtime, memory);
-    wm_watermarks *marks = marks_of(runtime, memory);
-    uint64_t recommended = 0;
-    warm_status status = WARM_OK;
+    warm_error before = {.size = sizeof before};
 
-    if (wanted->high_ratio >= 0) {
-        status = recommend(runtime, memory, &recommended);
+    wm_watermarks_set(owner, marks_of(runtime, memory), high, low, recommended);
+    warm_last_error(&before);
+    if (wm_space_shrink(owner) != WARM_OK) {
+        wm_error_restore(&before);
     }
-    if (status != WARM_OK) {
-        return status;
-    }
-    if (wanted->high_ratio >= 0 && recommended == 0) {
-        return wm_fail(WARM_UNSUPPORTED,
-                       "memory %d: its recommended maximum is unknown, so "
-                       "watermarks are set in bytes only",
-                       memory);
-    }
-    wm_lock_acquire(&owner->growth.lock);
-    marks->high_ratio = wanted->high_ratio;
-    marks->low_ratio = wanted->low_ratio;
-    atomic_store_explicit(&marks->high, wanted->high_bytes,
-                          memory_order_relaxed);
-    atomic_store_explicit(&marks->low, wanted->low_bytes, memory_order_relaxed);
-    wm_lock_release(&owner->growth.lock);
-    wm_watermarks_follow(owner, marks, recommended);
-    return wm_space_shrink(owner);
 }
 
 warm_status warm_watermarks_set(warm_runtime *runtime, int memory,
                                 uint64_t high, uint64_t low)
 {
+    int cancel = wm_cancel_off();
     warm_status status = check_memory(runtime, memory);
 
     if (status == WARM_OK && high != 0 && low > high) {
@@ -170,14 +168,12 @@ warm_status warm_watermarks_set(warm_runtime *runtime, int memory,
                          "low watermark %s is above the high one, %s",
                          wm_bytes(low).text, wm_bytes(high).text);
     }
-    if (status != WARM_OK) {
-        return status;
+    if (status == WARM_OK) {
+        set(runtime, memory, &(wm_watermark_set){-1, high},
+            &(wm_watermark_set){-1, low}, 0);
     }
-    return set(runtime, memory,
-               &(warm_watermarks){.high_bytes = high,
-                                  .low_bytes = low,
-                                  .high_ratio = -1,
-                                  .low_ratio = -1});
+    wm_cancel_restore(cancel);
+    return status;
 }
 
 static warm_status check_ratio(const char *name, double ratio)
@@ -190,9 +186,43 @@ static warm_status check_ratio(const char *name, double ratio)
                    name, ratio, WARM_WATERMARK_MOST);
 }
 
+/* The bytes of a ratio of all memory, which do not follow: the devices' part of
+ * the recommended maximum does not change. */
+static wm_watermark_set fixed(double ratio, uint64_t recommended)
+{
+    size_t bytes = (size_t)((double)recommended * ratio);
+
+    return (wm_watermark_set){-1, ratio > 0 && bytes == 0 ? 1 : bytes};
+}
+
+static warm_status set_ratio(warm_runtime *runtime, int memory, double high,
+                             double low)
+{
+    wm_watermark_set high_set = {.ratio = high}, low_set = {.ratio = low};
+    uint64_t recommended = 0;
+    warm_status status = recommend(runtime, memory, &recommended);
+
+    if (status == WARM_OK && recommended == 0 && (high > 0 || low > 0)) {
+        status = wm_fail(WARM_UNSUPPORTED,
+                         "memory %d: its recommended maximum is unknown, so "
+                         "watermarks are set in bytes only",
+                         memory);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (memory == WARM_MEMORY_OF_ALL) {
+        high_set = fixed(high, recommended);
+        low_set = fixed(low, recommended);
+    }
+    set(runtime, memory, &high_set, &low_set, recommended);
+    return WARM_OK;
+}
+
 warm_status warm_watermarks_set_ratio(warm_runtime *runtime, int memory,
                                       double high, double low)
 {
+    int cancel = wm_cancel_off();
     warm_status status = check_memory(runtime, memory);
 
     if (status == WARM_OK) {
@@ -206,34 +236,32 @@ warm_status warm_watermarks_set_ratio(warm_runtime *runtime, int memory,
             wm_fail(WARM_INVALID_ARGUMENT,
                     "low watermark %g is above the high one, %g", low, high);
     }
-    if (status != WARM_OK) {
-        return status;
+    if (status == WARM_OK) {
+        status = set_ratio(runtime, memory, high, low);
     }
-    return set(runtime, memory,
-               &(warm_watermarks){.high_ratio = high, .low_ratio = low});
+    wm_cancel_restore(cancel);
+    return status;
 }
 
 warm_status warm_low_watermark_value(warm_runtime *runtime, int memory,
                                      uint64_t *bytes)
 {
+    int cancel = wm_cancel_off();
     warm_status status = check_memory(runtime, memory);
-    uint64_t low, held;
 
     if (status == WARM_OK && bytes == NULL) {
         status = wm_fail(WARM_INVALID_ARGUMENT, "bytes is null");
     }
-    if (status != WARM_OK) {
-        return status;
+    if (status == WARM_OK) {
+        uint64_t low, held;
+
+        wm_pressure_refresh(host_space(runtime));
+        low = wm_low_bytes(marks_of(runtime, memory));
+        held = taken(runtime, memory);
+        *bytes = low == 0 ? UINT64_MAX : low > held ? low - held : 0;
     }
-    wm_pressure_refresh(host_space(runtime));
-    low = wm_low_bytes(marks_of(runtime, memory));
-    held = taken(runtime, memory);
-    if (low == 0) {
-        *bytes = UINT64_MAX;
-    } else {
-        *bytes = low > held ? low - held : 0;
-    }
-    return WARM_OK;
+    wm_cancel_restore(cancel);
+    return status;
 }
 
 /* ---- totals -------------------------------------------------------------- */
@@ -249,6 +277,7 @@ static uint64_t status_bytes(const char *text, const char *name)
 static uint64_t locked_by_process(void)
 {
     char text[4096];
+    int before = errno;
     FILE *file = fopen("/proc/self/status", "re");
     size_t got = 0;
 
@@ -257,6 +286,7 @@ static uint64_t locked_by_process(void)
         fclose(file);
     }
     text[got] = '\0';
+    errno = before;
     return status_bytes(text, "\nVmLck:") + status_bytes(text, "\nVmPin:");
 }
 
@@ -309,9 +339,29 @@ static uint64_t count_live(warm_runtime *runtime, int memory)
     return bytes;
 }
 
+static warm_status get_totals(warm_runtime *runtime, int memory,
+                              warm_memory_totals *now)
+{
+    warm_status status = recommend(runtime, memory, &now->recommended_bytes);
+
+    if (status == WARM_OK) {
+        status = count_process(runtime, memory, &now->process_bytes);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    now->in_use_bytes = count_live(runtime, memory);
+    now->held_bytes = taken(runtime, memory);
+    if (now->process_bytes < now->held_bytes) {
+        now->process_bytes = now->held_bytes;
+    }
+    return WARM_OK;
+}
+
 warm_status warm_memory_get_totals(warm_runtime *runtime, int memory,
                                    warm_memory_totals *totals)
 {
+    int cancel = wm_cancel_off();
     warm_memory_totals now = {.size = sizeof now};
     warm_status status = check_memory(runtime, memory);
 
@@ -319,19 +369,11 @@ warm_status warm_memory_get_totals(warm_runtime *runtime, int memory,
         status = wm_sized_check(totals, sizeof now, "warm_memory_totals");
     }
     if (status == WARM_OK) {
-        status = recommend(runtime, memory, &now.recommended_bytes);
+        status = get_totals(runtime, memory, &now);
     }
     if (status == WARM_OK) {
-        status = count_process(runtime, memory, &now.process_bytes);
+        wm_sized_out(totals, &now, sizeof now);
     }
-    if (status != WARM_OK) {
-        return status;
-    }
-    now.in_use_bytes = count_live(runtime, memory);
-    now.held_bytes = taken(runtime, memory);
-    if (now.process_bytes < now.held_bytes) {
-        now.process_bytes = now.held_bytes;
-    }
-    wm_sized_out(totals, &now, sizeof now);
-    return WARM_OK;
+    wm_cancel_restore(cancel);
+    return status;
 }

@@ -170,6 +170,7 @@ static void set_watermarks(wm_device_space *d, const wm_options *options)
 {
     wm_space *host = &d->space.group.runtime->pinned->space;
     warm_device_info info = {.size = sizeof info};
+    wm_watermark_set high, low;
 
     if (wm_driver_device_info(d->space.driver, d->space.group.device, &info) !=
         WARM_OK) {
@@ -177,16 +178,12 @@ static void set_watermarks(wm_device_space *d, const wm_options *options)
     }
     if (info.host_memory != 0) {
         d->space.limiter = host;
-        if (host->marks.low_ratio > 0) {
-            host->marks.low_ratio = WM_LOW_RATIO_BOTH;
-        }
         return;
     }
-    wm_watermarks_init(&d->space.marks,
-                       &(wm_watermark_options){options->device_high,
-                                               options->device_low,
-                                               WM_HIGH_RATIO, WM_LOW_RATIO});
-    wm_watermarks_follow(&d->space, &d->space.marks, info.total_bytes);
+    high = wm_watermark_from(options->device_high, WM_HIGH_RATIO);
+    low = wm_watermark_from(options->device_low, WM_LOW_RATIO);
+    wm_watermarks_set(&d->space, &d->space.marks, &high, &low,
+                      info.total_bytes);
 }
 
 static void end_one(wm_device_space *d)

@@ -99,7 +99,6 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
                            wm_pinned **pinned)
 {
     wm_pinned *p = wm_meta_alloc(sizeof *p);
-    warm_destroy_report unused = {.size = sizeof unused};
     warm_status status;
 
     if (p == NULL) {
@@ -131,21 +130,8 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
     p->pin.space = &p->space;
     wm_timelines_init(&p->timelines, runtime, &p->events, options,
                       &timeline_ops);
-    wm_watermarks_init(&p->space.marks,
-                       &(wm_watermark_options){options->pinned_high,
-                                               options->pinned_low,
-                                               WM_HIGH_RATIO, WM_LOW_RATIO});
-    wm_watermarks_init(
-        &p->space.whole.marks,
-        &(wm_watermark_options){options->total_high, options->total_low, 0, 0});
-    wm_pressure_refresh(&p->space);
     *pinned = p;
-    status = wm_background_begin(&p->space.background);
-    if (status != WARM_OK) {
-        wm_pinned_close(p, &unused);
-        *pinned = NULL;
-    }
-    return status;
+    return WARM_OK;
 
 fail_events:
     wm_space_fini(&p->pageable);
@@ -154,6 +140,26 @@ fail_pageable:
 fail:
     wm_meta_free(p);
     return status;
+}
+
+warm_status wm_pinned_begin(warm_runtime *runtime, const wm_options *options)
+{
+    wm_space *space = &runtime->pinned->space;
+    bool shared = false; /* with the memory of a device */
+    wm_watermark_set high, low;
+
+    for (size_t i = 1; i < space->fellow_count; i++) {
+        shared |= space->fellows[i]->traits->laned;
+    }
+    high = wm_watermark_from(options->pinned_high, WM_HIGH_RATIO);
+    low = wm_watermark_from(options->pinned_low,
+                            shared ? WM_LOW_RATIO_BOTH : WM_LOW_RATIO);
+    wm_watermarks_set(space, &space->marks, &high, &low,
+                      wm_pressure_recommended(space));
+    high = wm_watermark_from(options->total_high, 0);
+    low = wm_watermark_from(options->total_low, 0);
+    wm_watermarks_set(space, &space->whole.marks, &high, &low, 0);
+    return wm_background_begin(&space->background);
 }
 
 void wm_pinned_stop(wm_pinned *pinned)

@@ -21,12 +21,15 @@ typedef struct wm_pinned {
 } wm_pinned;
 
 /* Opens the host memory of a runtime whose driver is set; pinned is a field of
- * that runtime. Obtains the reserve, or starts the thread that does. Status:
- * OUT_OF_MEMORY; with a reserve, also another of the driver's. */
+ * that runtime. Status: OUT_OF_MEMORY. */
 warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
                            wm_pinned **pinned);
 
 /* Ends the background thread; before any other part of the runtime ends. */
+/* Sets the watermarks of host and all memory, and obtains the reserve, or
+ * starts the thread that does, which works on all spaces: after all are open.
+ * Status: OUT_OF_MEMORY; with a reserve, also another of the driver's. */
+warm_status wm_pinned_begin(warm_runtime *runtime, const wm_options *options);
 void wm_pinned_stop(wm_pinned *pinned);
 
 /* Closes the host memory: returns idle segments to the driver. Live, pending

@@ -246,7 +246,7 @@ static void fill_reserve(wm_background *b)
 /* ---- sleep -------------------------------------------------------------- */
 
 struct figures {
-    uint64_t pending, freed, held; /* blocks, blocks, bytes */
+    uint64_t pending, freed, held; /* blocks, blocks, bytes of all spaces */
 };
 
 static struct figures read_figures(wm_background *b)
@@ -258,7 +258,8 @@ static struct figures read_figures(wm_background *b)
     figures.pending =
         s.pending.current + wm_pending_blocks(b->space->group.timelines);
     figures.freed = s.pending.freed;
-    figures.held = s.held_bytes.current;
+    /* Of all spaces: watermarks and pressure. */
+    figures.held = wm_whole_taken(&b->space->whole);
     if (b->space->beside != NULL) {
         wm_space_stats(b->space->beside, &s);
         figures.pending += s.pending.current;
@@ -355,8 +356,11 @@ static void poll(wm_background *b, uint64_t *pause)
     wm_space_work work;
 
     if (before.held > 0) {
+        wm_pressure_refresh(space);
         (void)wm_pressure_look(space);
-        (void)wm_space_shrink(space);
+        for (size_t i = 0; i < space->all_count; i++) {
+            (void)wm_space_shrink(space->all[i]);
+        }
     }
     if (before.pending == 0 && space->decay_ns == 0) {
         return;

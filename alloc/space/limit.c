@@ -249,6 +249,28 @@ static void end_room(wm_growth *growth)
     wm_lock_release(&growth->lock);
 }
 
+bool wm_limit_trim_for(wm_space *limiter, size_t bytes)
+{
+    struct limit own = own_limit(limiter), whole = whole_limit(limiter);
+    struct limit *limits[] = {&own, &whole};
+    bool gained = false;
+
+    for (int k = 0; k < 2; k++) {
+        struct limit *limit = limits[k];
+
+        for (size_t i = 0; i < limit->count && refuses(limit, bytes); i++) {
+            size_t taken = taken_below(limit), room = limit->high - bytes;
+
+            if (bytes > limit->high) {
+                return false;
+            }
+            gained |= take_from(limit->spaces[i],
+                                taken > room ? taken - room : 0) > 0;
+        }
+    }
+    return gained;
+}
+
 bool wm_limit_make_room(wm_space *space, const wm_request *request)
 {
     size_t needed = grain_bytes(space, request), missing;
@@ -388,13 +410,32 @@ bool wm_limit_is_above_low(wm_space *space, const wm_request *request)
     return find_excess(&own, more) > 0 || find_excess(&whole, more) > 0;
 }
 
-/* Idle segments of one space, those that are idle longest first. */
+size_t wm_limit_spare(wm_space *space)
+{
+    warm_space_stats s = {.size = sizeof s};
+    size_t reserve = space->background.reserve_bytes;
+
+    if (held_by(space, false) == 0) {
+        return 0;
+    }
+    wm_cache_merge_stats(&space->group);
+    wm_space_stats(space, &s);
+    return s.idle_bytes > reserve ? (size_t)(s.idle_bytes - reserve) : 0;
+}
+
+/* Idle segments of one space, those that are idle longest first; not the
+ * reserve. */
 static void shrink_one(wm_space *space, size_t bytes)
 {
-    if (held_by(space, false) == 0) {
+    size_t spare = wm_limit_spare(space);
+
+    /* No segment can be idle: caches need not be flushed. */
+    if (spare < space->group.arenas->grain) {
         return;
     }
+    bytes = bytes < spare ? bytes : spare;
     wm_cache_flush_all(&space->group);
+    (void)wm_growth_wait_for_streams(space, NULL, 0, WM_SETTLE_IDLE);
     for (int i = 0; i < space->group.nodes && bytes > 0; i++) {
         size_t before = held_by(space, false), after;
 

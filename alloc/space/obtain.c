@@ -68,26 +68,13 @@ static bool fit_limit_locked(wm_space *space,
     return true;
 }
 
-/* Trims a space so that it leaves room for bytes, if that may be enough. */
-static bool trim_for(wm_space *space, size_t bytes)
-{
-    size_t left, all = wm_whole_left(space), held, released;
-
-    wm_lock_acquire(&space->growth.lock);
-    left = wm_room_below_locked(space);
-    held = space->growth.held;
-    wm_lock_release(&space->growth.lock);
-    left = left < all ? left : all;
-    return bytes - left <= held &&
-           wm_space_trim(space, held - (bytes - left), &released) == WARM_OK;
-}
-
 bool wm_space_claim(wm_space *space, size_t bytes, bool trims)
 {
     wm_space *limiter = space->limiter;
     bool fits = wm_space_claim_own(limiter, bytes);
 
-    if (!fits && trims && trim_for(limiter, bytes)) {
+    if (!fits && trims) {
+        (void)wm_limit_trim_for(limiter, bytes);
         fits = wm_space_claim_own(limiter, bytes);
     }
     if (fits && space != limiter) { /* it has no watermark of its own */
@@ -267,7 +254,7 @@ static warm_status commit_one(wm_space *space, const wm_expansion *expansion,
     wm_arena_count_driver(segment->arena, false, wm_clock_ns() - start);
     if (status == WARM_OK) {
         wm_piece_set(segment, at, bytes, true);
-    } else {
+    } else if (!*torn) { /* else a part of it may stay */
         wm_space_unclaim_below(space, bytes);
     }
     return status;

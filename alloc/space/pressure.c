@@ -15,54 +15,79 @@
 /* A reading takes some 100 us, as long as page-locking 1 MiB. */
 enum { AGE_NS = 100000000 };
 
-static size_t part_of(size_t most, double ratio)
+wm_watermark_set wm_watermark_from(uint64_t option, double ratio)
 {
-    size_t part = (size_t)((double)most * ratio);
-
-    return most > 0 && ratio > 0 && part == 0 ? 1 : part;
+    if (option == 0) {
+        return (wm_watermark_set){.ratio = ratio};
+    }
+    return (wm_watermark_set){.ratio = -1,
+                              .bytes = option == WARM_OFF ? 0 : (size_t)option};
 }
 
-static void set_one(_Atomic size_t *bytes, double *ratio, uint64_t option,
-                    double otherwise)
+static size_t bytes_of(const wm_watermark_set *set, size_t recommended)
 {
-    *ratio = option == 0 ? otherwise : -1;
-    atomic_store_explicit(
-        bytes, option == WARM_OFF || option == 0 ? 0 : (size_t)option,
-        memory_order_relaxed);
+    size_t part;
+
+    if (set->ratio < 0) {
+        return set->bytes;
+    }
+    part = (size_t)((double)recommended * set->ratio);
+    return recommended > 0 && set->ratio > 0 && part == 0 ? 1 : part;
 }
 
-void wm_watermarks_init(wm_watermarks *marks, const wm_watermark_options *from)
+void wm_watermarks_set(wm_space *owner, wm_watermarks *marks,
+                       const wm_watermark_set *high,
+                       const wm_watermark_set *low, size_t recommended)
 {
-    set_one(&marks->high, &marks->high_ratio, from->high, from->high_ratio);
-    set_one(&marks->low, &marks->low_ratio, from->low, from->low_ratio);
-}
-
-void wm_watermarks_follow(wm_space *owner, wm_watermarks *marks,
-                          size_t recommended)
-{
-    size_t high, low;
+    size_t high_bytes, low_bytes;
 
     wm_lock_acquire(&owner->growth.lock);
-    high = marks->high_ratio < 0 ? wm_high_bytes(marks)
-                                 : part_of(recommended, marks->high_ratio);
-    low = marks->low_ratio < 0 ? wm_low_bytes(marks)
-                               : part_of(recommended, marks->low_ratio);
-    /* A default low watermark stays below a high one that was set. */
-    low = high != 0 && low > high ? high : low;
-    atomic_store_explicit(&marks->high, high, memory_order_relaxed);
-    atomic_store_explicit(&marks->low, low, memory_order_relaxed);
+    marks->high_set = high != NULL ? *high : marks->high_set;
+    marks->low_set = low != NULL ? *low : marks->low_set;
+    high_bytes = bytes_of(&marks->high_set, recommended);
+    low_bytes = bytes_of(&marks->low_set, recommended);
+    /* One is a ratio, the other is not: low stays below. */
+    low_bytes =
+        high_bytes != 0 && low_bytes > high_bytes ? high_bytes : low_bytes;
+    atomic_store_explicit(&marks->high, high_bytes, memory_order_relaxed);
+    atomic_store_explicit(&marks->low, low_bytes, memory_order_relaxed);
     wm_lock_release(&owner->growth.lock);
 }
 
 size_t wm_pressure_recommended(wm_space *host)
 {
     uint64_t left = wm_budget_available(host->pressure.root);
-    size_t taken;
+    size_t taken, all;
 
     wm_lock_acquire(&host->growth.lock);
     taken = wm_taken_locked(host);
     wm_lock_release(&host->growth.lock);
-    return left < SIZE_MAX / 4 - taken ? (size_t)left + taken : 0;
+    if (left > SIZE_MAX / 4 - taken) {
+        return 0;
+    }
+    all = (size_t)left + taken;
+    return all > 0 ? all : 1; /* 0 means that it is unknown */
+}
+
+static bool follows(wm_space *host)
+{
+    bool ratio;
+
+    wm_lock_acquire(&host->growth.lock);
+    ratio = host->marks.high_set.ratio > 0 || host->marks.low_set.ratio > 0;
+    wm_lock_release(&host->growth.lock);
+    return ratio;
+}
+
+void wm_pressure_refresh_now(wm_space *host)
+{
+    /* Relaxed: a time. */
+    atomic_store_explicit(&host->pressure.read_ns, wm_clock_ns(),
+                          memory_order_relaxed);
+    if (follows(host)) {
+        wm_watermarks_set(host, &host->marks, NULL, NULL,
+                          wm_pressure_recommended(host));
+    }
 }
 
 void wm_pressure_refresh(wm_space *host)
@@ -70,20 +95,13 @@ void wm_pressure_refresh(wm_space *host)
     wm_pressure *p = &host->pressure;
     uint64_t now = wm_clock_ns();
     uint64_t before = atomic_load_explicit(&p->read_ns, memory_order_relaxed);
-    bool follows;
 
     /* Relaxed: of several threads, one exchanges the time and reads. */
-    if ((before != 0 && now - before < AGE_NS) ||
-        !atomic_compare_exchange_strong_explicit(&p->read_ns, &before, now,
-                                                 memory_order_relaxed,
-                                                 memory_order_relaxed)) {
-        return;
-    }
-    wm_lock_acquire(&host->growth.lock);
-    follows = host->marks.high_ratio > 0 || host->marks.low_ratio > 0;
-    wm_lock_release(&host->growth.lock);
-    if (follows) {
-        wm_watermarks_follow(host, &host->marks, wm_pressure_recommended(host));
+    if ((before == 0 || now - before >= AGE_NS) &&
+        atomic_compare_exchange_strong_explicit(&p->read_ns, &before, now,
+                                                memory_order_relaxed,
+                                                memory_order_relaxed)) {
+        wm_pressure_refresh_now(host);
     }
 }
 
@@ -105,19 +123,50 @@ warm_status wm_space_shrink(wm_space *space)
 
 /* ---- the kernel says that memory is short -------------------------------- */
 
-/* Returns the idle memory of the spaces that count as the host's. */
-size_t wm_pressure_look(wm_space *host)
+static uint64_t idle_of_host(const wm_space *host)
+{
+    uint64_t idle = 0;
+
+    for (size_t i = 0; i < host->fellow_count; i++) {
+        warm_space_stats s = {.size = sizeof s};
+
+        wm_space_stats(host->fellows[i], &s);
+        idle += s.idle_bytes;
+    }
+    return idle;
+}
+
+/* Tasks wait for memory; or the process ran into a limit, and has more idle
+ * than it may still have. (A program that reads files runs into the limit as
+ * well, and page cache gives way by itself.) */
+static bool is_short(wm_space *host, uint64_t now)
 {
     wm_pressure *p = &host->pressure;
+    unsigned signs = wm_budget_look(p->root, now, &p->watch);
+
+    return (signs & WM_BUDGET_STALL) != 0 ||
+           ((signs & WM_BUDGET_EVENT) != 0 &&
+            wm_budget_available(p->root) < idle_of_host(host));
+}
+
+size_t wm_pressure_look(wm_space *host)
+{
     uint64_t now = wm_clock_ns();
     size_t released, all = 0;
 
-    if (now - p->watch.ns < wm_pressure_pause(host) ||
-        !wm_budget_is_short(p->root, now, &p->watch)) {
+    if (now - host->pressure.watch.ns < wm_pressure_pause(host) ||
+        !is_short(host, now)) {
         return 0;
     }
     for (size_t i = host->fellow_count; i-- > 0;) {
-        if (wm_space_trim(host->fellows[i], 0, &released) == WARM_OK) {
+        wm_space *space = host->fellows[i];
+        size_t spare = wm_limit_spare(space), held;
+
+        wm_lock_acquire(&space->growth.lock);
+        held = space->growth.held;
+        wm_lock_release(&space->growth.lock);
+        if (spare > 0 && wm_space_trim(space, held > spare ? held - spare : 0,
+                                       &released) == WARM_OK) {
             all += released;
         }
     }

@@ -260,14 +260,20 @@ typedef struct wm_space_traits {
 
 /* ---- watermarks ---------------------------------------------------------- */
 
+/* A watermark as it was set: a ratio of the recommended maximum, or (negative)
+ * bytes. */
+typedef struct wm_watermark_set {
+    double ratio;
+    size_t bytes;
+} wm_watermark_set;
+
 /* The watermarks of memory that counts together (row F7), in bytes; 0: none.
  * Relaxed: set at any time. */
 typedef struct wm_watermarks {
     _Atomic size_t high; /* no more is obtained */
     _Atomic size_t low;  /* above it idle memory is returned before a growth */
-    /* The ratios to the recommended maximum that they have; negative: they were
-     * set in bytes. Lock growth. */
-    double high_ratio, low_ratio;
+    /* Lock growth: what they are computed of. */
+    wm_watermark_set high_set, low_set;
 } wm_watermarks;
 
 /* All memory of a runtime; of the space that polls the others. */
@@ -429,29 +435,27 @@ void wm_space_log_lost(wm_space *space);
 bool wm_space_claim(wm_space *space, size_t bytes, bool trims);
 void wm_space_unclaim(wm_space *space, size_t bytes);
 
-/* What options say about watermarks, and what holds if they say nothing. */
-typedef struct wm_watermark_options {
-    uint64_t high, low; /* as in warm_options */
-    double high_ratio, low_ratio;
-} wm_watermark_options;
-
 /* The default ratios; of a low watermark also where a device's memory is the
  * host's. */
 #define WM_HIGH_RATIO     1.7
 #define WM_LOW_RATIO      1.0
 #define WM_LOW_RATIO_BOTH 1.4
 
-/* Called before other threads have the space; follow() is called next. */
-void wm_watermarks_init(wm_watermarks *marks, const wm_watermark_options *from);
-/* Computes the watermarks of the owner, or of all memory, that have ratios;
- * recommended: 0: unknown, then they are off. */
-void wm_watermarks_follow(wm_space *owner, wm_watermarks *marks,
-                          size_t recommended);
+/* What an option says; ratio: if it says nothing. */
+wm_watermark_set wm_watermark_from(uint64_t option, double ratio);
+/* Sets the watermarks of the owner, or of all memory, and computes them. A null
+ * high and low leave them as they were set. recommended: 0: unknown, then those
+ * that are ratios are off. */
+void wm_watermarks_set(wm_space *owner, wm_watermarks *marks,
+                       const wm_watermark_set *high,
+                       const wm_watermark_set *low, size_t recommended);
 /* host: the poller. The recommended maximum of host memory in bytes; 0:
  * unknown. Reads files. refresh(): computes its watermarks again, if the last
  * reading is old. No lock held. */
 size_t wm_pressure_recommended(wm_space *host);
 void wm_pressure_refresh(wm_space *host);
+/* refresh() at once. */
+void wm_pressure_refresh_now(wm_space *host);
 /* For the background thread, at most once in pause_ns: if the kernel reports
  * that memory is short, returns what is idle; bytes. */
 size_t wm_pressure_look(wm_space *host);

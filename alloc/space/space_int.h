@@ -243,6 +243,11 @@ bool wm_limit_refuses(wm_space *space, const wm_request *request);
  * the request may try again. No lock held, no growth of this thread in flight.
  */
 bool wm_limit_make_room(wm_space *space, const wm_request *request);
+/* Returns idle memory of all spaces that count, until the watermarks leave room
+ * for bytes that the limiter is to claim. Returns whether any went. */
+bool wm_limit_trim_for(wm_space *limiter, size_t bytes);
+/* Idle bytes of a space beyond the reserve. */
+size_t wm_limit_spare(wm_space *space);
 /* The space with a line of requests that wait at a limit of this space, or null
  * if none waits. owner: the space with the line of the limit that refuses the
  * request. */

@@ -17,8 +17,9 @@
  * - Low watermark: before a request would hold more than it, open batches of
  *   frees get their events at once, and if what is complete does not serve the
  *   request, idle segments are returned: those of its own memory that were idle
- *   longest first, then those of the other spaces that count. With option
- *   background:on that thread does the same, also without requests.
+ *   longest first, then those of the other spaces that count. Option
+ *   reserve_bytes stays. With option background:on that thread does the same
+ *   once a second, also without requests.
  * - High watermark: a request that would hold more makes room as above, waits
  *   up to option limit_wait_ms for frees that are under way, and then fails
  *   with OUT_OF_MEMORY. It is exact to the byte. What is held already stays.
@@ -29,16 +30,19 @@
  * MemAvailable in /proc/meminfo and, for each cgroup above the process, its
  * limit less what cannot be given up; page cache can. It changes as other
  * programs run, and watermarks that are ratios of it follow: it is read again
- * before a growth, at most ten times a second. Of all memory: the sum.
+ * before a growth, at most ten times a second, and by that thread. Of all
+ * memory: the sum, and ratios of it are computed once, when they are set.
  *
  * Default ratios: high 1.7; low 1.0, and 1.4 where a device's memory is the
  * host's. Of all memory together they are off, since the parts limit it.
- * Options pinned_high, pinned_low, device_high and so on set them in bytes. A
- * low watermark that is a ratio stays below a high one that was set in bytes.
+ * Options pinned_high, pinned_low, device_high and so on set them in bytes;
+ * those of devices mean devices with memory of their own. If one watermark is a
+ * ratio and the other is not, the low one stays below the high one.
  *
  * Any thread may call any function; none makes a context. Status:
  * INVALID_ARGUMENT (named), the checks of every runtime call, DRIVER_ERROR (a
- * device's size).
+ * device's size), UNSUPPORTED (a ratio, while the recommended maximum is
+ * unknown). A refused call changes nothing.
  */
 #ifndef WARMPOOL_PRESSURE_H
 #define WARMPOOL_PRESSURE_H
@@ -122,9 +126,10 @@ typedef struct warm_trim_report {
     uint64_t held_bytes; /* afterwards */
 } warm_trim_report;
 
-/* Makes the runtime hold at most target bytes in all, if it can: tries the
- * sources of WARM_TRIM_MAP in order, returns idle segments after each of the
- * first three, and stops once the target is met; target 0 empties every cache.
+/* Makes the runtime hold at most target bytes in all, if it can: returns the
+ * segments that are idle, then tries the sources of WARM_TRIM_MAP in order,
+ * with the segments again after each of the first three, and stops once the
+ * target is met; target 0 empties every cache.
  * Nothing in use is touched. Each call of the driver may wait for a device, and
  * none is made that would break a capture (device.h). report may be null. */
 WARM_API warm_status warm_trim(warm_runtime *runtime, uint64_t target,

@@ -1,14 +1,15 @@
 /* budget.c: reads /proc and the files of cgroups. */
 #include "runtime/base/budget.h"
 
+#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { PATH = 512, TEXT = 8192 };
+enum { PATH = PATH_MAX, TEXT = 8192 };
 
 /* A twentieth of the time in which tasks wait is pressure. */
 enum { STALL_PART = 20 };
@@ -37,10 +38,10 @@ static bool read_text(const char *path, char text[TEXT])
 
 static bool read_in(const char *folder, const char *name, char text[TEXT])
 {
-    char path[PATH];
+    char path[PATH + 64];
     int length = snprintf(path, sizeof path, "%s/%s", folder, name);
 
-    return length > 0 && length < PATH && read_text(path, text);
+    return length > 0 && (size_t)length < sizeof path && read_text(path, text);
 }
 
 /* The number after a word that begins a line; 0: there is none. */
@@ -100,7 +101,8 @@ static void visit_up(const struct version *version, const char *root,
     size_t base = strlen(root) + strlen(mount), end = base + strlen(path);
 
     if (snprintf(folder, sizeof folder, "%s%s%s", root, mount, path) >= PATH) {
-        return;
+        end = base; /* the mount alone */
+        folder[end] = '\0';
     }
     while (end > base && folder[end - 1] == '/') {
         folder[--end] = '\0';
@@ -195,6 +197,7 @@ static void note_available(const struct version *version, const char *folder,
 uint64_t wm_budget_available(const char *root)
 {
     uint64_t available = UINT64_MAX;
+    int before = errno;
     char text[TEXT];
 
     if (read_in(root, "/proc/meminfo", text) &&
@@ -202,6 +205,7 @@ uint64_t wm_budget_available(const char *root)
         available = find_number(text, "MemAvailable:") * 1024;
     }
     visit_cgroups(root, note_available, &available);
+    errno = before;
     return available;
 }
 
@@ -233,7 +237,8 @@ static void note_pressure(const struct version *version, const char *folder,
     struct reading *reading = context;
     char text[TEXT];
 
-    if (version == &versions[0] && read_in(folder, "memory.events", text)) {
+    if (version == &versions[0] &&
+        read_in(folder, "memory.events.local", text)) {
         reading->events += find_number(text, "high ") +
                            find_number(text, "max ") +
                            find_number(text, "oom ");
@@ -244,20 +249,25 @@ static void note_pressure(const struct version *version, const char *folder,
     }
 }
 
-bool wm_budget_is_short(const char *root, uint64_t now_ns,
+unsigned wm_budget_look(const char *root, uint64_t now_ns,
                         wm_budget_watch *watch)
 {
     struct reading reading = {0, 0, false};
     wm_budget_watch before = *watch;
+    int error = errno;
+    uint64_t us;
 
     visit_cgroups(root, note_pressure, &reading);
     if (!reading.stalls) {
         (void)read_stall(root, "/proc/pressure/memory", &reading.stall_us);
     }
+    errno = error;
     *watch = (wm_budget_watch){now_ns, reading.events, reading.stall_us};
-    return before.ns != 0 &&
-           (reading.events > before.events ||
-            (reading.stall_us > before.stall_us &&
-             (reading.stall_us - before.stall_us) * 1000 * STALL_PART >
-                 now_ns - before.ns));
+    if (before.ns == 0) {
+        return 0;
+    }
+    us = reading.stall_us > before.stall_us ? reading.stall_us - before.stall_us
+                                            : 0;
+    return (reading.events > before.events ? WM_BUDGET_EVENT : 0) |
+           (us * 1000 * STALL_PART > now_ns - before.ns ? WM_BUDGET_STALL : 0);
 }

@@ -10,7 +10,9 @@
  * cgroups are read where distributions mount them: version 2 at /sys/fs/cgroup
  * or /sys/fs/cgroup/unified, version 1 at /sys/fs/cgroup/memory. A cgroup whose
  * files are not visible (the path is of another namespace) is skipped; the root
- * of the mount is always read. Takes no lock. */
+ * of the mount is always read. Takes no lock, leaves errno; the caller has
+ * cancellation off.
+ */
 #ifndef WM_BUDGET_H
 #define WM_BUDGET_H
 
@@ -28,11 +30,12 @@ typedef struct wm_budget_watch {
     uint64_t stall_us; /* tasks waited for memory so long */
 } wm_budget_watch;
 
-/* Reads memory.events of the cgroups, and memory.pressure of the innermost, or
- * of the machine. Returns whether there were events since the last call, or
- * tasks waited for memory for more than a twentieth of the time. now_ns: of a
- * monotonic clock. */
-bool wm_budget_is_short(const char *root, uint64_t now_ns,
+/* Reads memory.events.local of the cgroups, and memory.pressure of the
+ * innermost one, or of the machine. EVENT: a limit was met since the last call.
+ * STALL: tasks waited for memory for more than a twentieth of the time since.
+ * now_ns: of a monotonic clock. */
+enum { WM_BUDGET_EVENT = 1, WM_BUDGET_STALL = 2 };
+unsigned wm_budget_look(const char *root, uint64_t now_ns,
                         wm_budget_watch *watch);
 
 #endif

@@ -156,6 +156,29 @@ WT_TEST(test_F7_watermarks_out_of_range_are_refused)
     ck_assert_mem_eq(&before, &after, sizeof after);
 }
 
+/* What the driver refuses meanwhile is no failure of the call. */
+WT_TEST(test_F7_watermarks_are_set_though_nothing_goes)
+{
+    wt_free(taken(WARM_MEMORY_OF_HOST, 8 * MIB));
+    wt_ok(warm_testing_fail(runtime, "capture_mode", 1, 1));
+    wt_ok(warm_watermarks_set(runtime, WARM_MEMORY_OF_HOST, 4 * MIB, 4 * MIB));
+    wt_ok(warm_testing_fail(runtime, "capture_mode", 0, 0));
+    ck_assert_uint_eq(marks_of(WARM_MEMORY_OF_HOST).high_bytes, 4 * MIB);
+    ck_assert_uint_eq(held_of(WARM_MEMORY_OF_HOST), 8 * MIB);
+}
+
+/* Memory that is idle in a stream's order goes, too. */
+WT_LOOP_TEST(test_F7_idle_memory_of_a_stream_goes, 2)
+{
+    wt_stream_end(runtime, stream);
+    wt_runtime_end(runtime);
+    begin((warm_options){.expandable_segments = _i == 0 ? "off" : "on"});
+    wt_free(taken(0, 64 * MIB));
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_ok(warm_watermarks_set(runtime, 0, 0, 8 * MIB));
+    ck_assert_uint_le(held_of(0), 8 * MIB);
+}
+
 /* Off: the low one may then be any. */
 WT_TEST(test_F7_low_watermark_alone)
 {

@@ -3,6 +3,7 @@
  * made-up tree of files. Host device. */
 #include "wt.h"
 
+#include "alloc/kinds/device_space.h"
 #include "alloc/kinds/pinned.h"
 #include "alloc/space/space_int.h"
 
@@ -140,6 +141,44 @@ WT_TEST(test_F7_F12_what_is_set_in_bytes_does_not_follow)
     wt_says("recommended maximum is unknown");
 }
 
+/* One in bytes, below one that follows: it is there again when that allows. */
+WT_TEST(test_F7_F12_low_watermark_in_bytes_outlasts_a_shorter_budget)
+{
+    wm_watermark_set high = {.ratio = 1.7}, low = {-1, 80 * MIB};
+
+    wm_watermarks_set(host, &host->marks, &high, &low, 100 * MIB);
+    ck_assert_uint_eq(marks().low_bytes, 80 * MIB);
+    put_available(10 * MIB);
+    ck_assert_uint_eq(marks().low_bytes, 17 * MIB);
+    put_available(100 * MIB);
+    ck_assert_uint_eq(marks().low_bytes, 80 * MIB);
+}
+
+/* Nothing left is not the same as unknown. */
+WT_TEST(test_F7_F12_no_budget_is_a_watermark)
+{
+    void *refused = NULL;
+
+    put_available(0);
+    ck_assert_uint_eq(marks().recommended_bytes, 1);
+    ck_assert_uint_eq(marks().high_bytes, 1);
+    wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(runtime, 5000, &refused));
+    put_available(100 * MIB);
+    refused = wt_pinned(runtime, 5000);
+    wt_free(refused);
+}
+
+/* Idle memory of any space that counts makes room for a workspace. */
+WT_TEST(test_F7_F11_workspace_finds_room_beside_idle_memory)
+{
+    wt_ok(warm_watermarks_set(runtime, WARM_MEMORY_OF_ALL, 64 * MIB, 0));
+    wt_free(wt_pinned(runtime, 60 * MIB));
+    ck_assert(wm_device_space_claim(runtime, 0, 16 * MIB));
+    ck_assert_uint_eq(held(), 0);
+    ck_assert(!wm_device_space_claim(runtime, 0, 49 * MIB));
+    wm_device_space_unclaim(runtime, 0, 16 * MIB);
+}
+
 /* ---- pressure ------------------------------------------------------------ */
 
 #define STALL(us) "some avg10=0.00 avg60=0.00 avg300=0.00 total=" us "\n"
@@ -161,6 +200,25 @@ WT_TEST(test_F11_idle_memory_goes_when_the_kernel_reports_pressure)
     wt_free(block);
 }
 
+/* Of a cgroup's events only those are pressure that leave less than is idle. */
+WT_TEST(test_F11_F12_event_counts_if_less_is_left_than_is_idle)
+{
+    atomic_store_explicit(&host->pressure.pause_ns, 0, memory_order_relaxed);
+    make_folder("/proc/self");
+    make_folder("/sys");
+    make_folder("/sys/fs");
+    make_folder("/sys/fs/cgroup");
+    put("/proc/self/cgroup", "0::/\n");
+    put("/sys/fs/cgroup/memory.events.local", "high 0\nmax 0\noom 0\n");
+    wt_free(wt_pinned(runtime, 20 * MIB));
+    ck_assert_uint_eq(wm_pressure_look(host), 0);
+    put("/sys/fs/cgroup/memory.events.local", "high 0\nmax 1\noom 0\n");
+    ck_assert_uint_eq(wm_pressure_look(host), 0); /* page cache gave way */
+    put_available(10 * MIB);
+    put("/sys/fs/cgroup/memory.events.local", "high 0\nmax 2\noom 0\n");
+    ck_assert_uint_eq(wm_pressure_look(host), 20 * MIB);
+}
+
 /* ---- the background thread ------------------------------------------------
  */
 
@@ -175,16 +233,44 @@ WT_TEST(test_F7_F11_background_thread_stays_below_the_low_watermark)
     block[0] = wt_pinned(runtime, 8 * MIB);
     block[1] = wt_pinned(runtime, 20 * MIB);
     wt_free(block[1]);
-    /* As if another program had taken memory meanwhile. */
-    atomic_store_explicit(&host->marks.low, 10 * MIB, memory_order_relaxed);
-    wm_lock_acquire(&host->growth.lock);
-    host->marks.high_ratio = host->marks.low_ratio = -1;
-    wm_lock_release(&host->growth.lock);
+    /* Set in bytes, without the shrink of warm_watermarks_set(). */
+    wm_watermarks_set(host, &host->marks, &(wm_watermark_set){-1, 0},
+                      &(wm_watermark_set){-1, 10 * MIB}, 0);
     wm_waker_wake(&host->background.waker);
     while (held() > 10 * MIB) {
         sched_yield();
     }
     ck_assert_uint_eq(held(), 8 * MIB);
     wt_free(block[0]);
+    wt_runtime_end(runtime);
+}
+
+/* Of every memory; the reserve stays, or it would come and go. */
+WT_TEST(test_F7_F11_background_thread_looks_at_every_memory)
+{
+    warm_stream stream;
+    warm_device_stats stats = WARM_INIT(warm_device_stats);
+    wm_watermark_set none = {-1, 0}, little = {-1, 4 * MIB};
+    wm_space *device;
+
+    runtime = wt_runtime_with(.segment = MIB, .background = "on",
+                              .reserve_bytes = 16 * MIB);
+    host = &runtime->pinned->space;
+    device = &runtime->device_spaces[0].space;
+    stream = wt_stream(runtime, 0);
+    while (held() < 16 * MIB) {
+        sched_yield();
+    }
+    wt_free(wt_device(runtime, stream, 32 * MIB));
+    wm_watermarks_set(device, &device->marks, &none, &little, 0);
+    wm_watermarks_set(host, &host->marks, &none, &little, 0);
+    do {
+        wm_waker_wake(&host->background.waker);
+        sched_yield();
+        wt_ok(warm_device_get_stats(runtime, 0, &stats));
+    } while (stats.all.held_bytes.current > 0);
+    ck_assert_uint_ge(held(), 16 * MIB);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).driver_free.count, 0);
+    wt_stream_end(runtime, stream);
     wt_runtime_end(runtime);
 }
