@@ -165,7 +165,7 @@ WT_TEST(test_G7_metrics_equal_stats)
     const answer *a;
 
     for (int i = 0; i < 3; i++) {
-        (void)classify(&h, set.pixels);
+        classify(&h, set.pixels);
     }
     a = ask(&h, "GET", "/stats", NULL, 0);
     snprintf(requests, sizeof requests,
@@ -175,7 +175,7 @@ WT_TEST(test_G7_metrics_equal_stats)
              number(a, "warmpool.total.held_bytes"));
     a = ask(&h, "GET", "/metrics", NULL, 0);
     ck_assert_int_eq(a->status, 200);
-    wt_contains(a->head, "Content-Type: text/plain; version=0.0.4");
+    wt_contains(a->head, "\r\nContent-Type: text/plain; version=0.0.4");
     wt_contains(a->body, "\ninference_requests_total 3\n", requests, held);
     http_close(&h);
     images_free(&set);
