@@ -14,7 +14,7 @@ EX_MATHS  := $(addprefix common/,images maths maths_host maths_cuda model notes 
 EX_CLIENT := $(addprefix common/,images local options process)
 
 EX_PROGRAMS := quickstart data_parallel inference_server demo
-EX_CHECKS   := check_maths check_graphs check_server check_refusals check_slow
+EX_CHECKS   := check_maths check_graphs check_server check_refusals check_slow check_limits
 EX_quickstart       := quickstart
 EX_data_parallel    := $(addprefix data_parallel/,train step) $(EX_MATHS)
 EX_inference_server := $(addprefix inference_server/,server listener connections latency routes classify graphs decode) $(EX_MATHS)
@@ -23,6 +23,7 @@ EX_check_maths      := common/check_maths $(EX_MATHS)
 EX_check_graphs     := inference_server/check_graphs inference_server/graphs $(EX_MATHS)
 EX_check_server     := $(addprefix inference_server/,check_server served raw latency) demo/load $(EX_CLIENT)
 EX_check_refusals   := $(addprefix inference_server/,check_refusals served raw) $(EX_CLIENT)
+EX_check_limits     := $(addprefix inference_server/,check_limits served raw) demo/load $(EX_CLIENT)
 EX_check_slow       := $(addprefix inference_server/,check_slow served raw listener) $(EX_CLIENT)
 
 EX_WARMPOOL := -L$(B) -lwarmpool -Wl,-rpath,'$$ORIGIN/../..'
@@ -34,6 +35,7 @@ EX_LIBS_check_maths      := $(WT) $(EX_WARMPOOL) -ldnnl -lgomp -lz -lm $(CHECK_L
 EX_LIBS_check_graphs     := $(EX_LIBS_check_maths)
 EX_LIBS_check_server     := $(WT) $(EX_WARMPOOL) -lcurl -lpng -lz $(CHECK_LIBS)
 EX_LIBS_check_refusals   := $(EX_LIBS_check_server)
+EX_LIBS_check_limits     := $(EX_LIBS_check_server)
 EX_LIBS_check_slow       := $(EX_LIBS_check_server)
 
 ex_objects = $(EX_$(1):%=$(B)/examples/%.o)

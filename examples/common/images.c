@@ -24,6 +24,7 @@ bool failed(message *why, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(why->text, sizeof why->text, format, arguments);
     va_end(arguments);
+    why->out_of_memory = false;
     return false;
 }
 

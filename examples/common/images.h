@@ -10,9 +10,10 @@
 
 typedef struct message {
     char text[320];
+    bool out_of_memory; /* that is the reason: it may work again later */
 } message;
 
-/* Writes the text and returns false. */
+/* Writes the text, of another reason, and returns false. */
 bool failed(message *why, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

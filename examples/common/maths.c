@@ -19,12 +19,14 @@ void maths_failed(maths *m, const char *format, ...)
     va_end(arguments);
 }
 
-static void check(maths *m, warm_status status)
+bool maths_check(maths *m, warm_status status)
 {
-    if (status != WARM_OK) {
+    if (status != WARM_OK && !m->bad) {
         maths_failed(m, "%s: %s", warm_status_name(status),
                      warm_last_error_message());
+        m->why.out_of_memory = status == WARM_OUT_OF_MEMORY;
     }
+    return status == WARM_OK;
 }
 
 static void prepare(maths *m, warm_runtime *runtime, int device)
@@ -39,7 +41,7 @@ static void prepare(maths *m, warm_runtime *runtime, int device)
 bool maths_begin(maths *m, warm_runtime *runtime, int device)
 {
     prepare(m, runtime, device);
-    check(m, warm_stream_reserve(runtime, device, &m->stream));
+    maths_check(m, warm_stream_reserve(runtime, device, &m->stream));
     if (!m->bad && !m->ops->begin(m)) {
         m->bad = true;
     }
@@ -50,7 +52,7 @@ bool maths_begin_naive(maths *m, warm_runtime *runtime, int device)
 {
     prepare(m, runtime, device);
     m->naive = true;
-    check(m, warm_stream_create(runtime, device, &m->stream));
+    maths_check(m, warm_stream_create(runtime, device, &m->stream));
     if (!m->bad && !m->ops->begin_naive(m)) {
         m->bad = true;
         warm_stream_destroy(runtime, m->stream);
@@ -63,7 +65,7 @@ bool maths_finish(maths *m)
     int fault;
 
     if (m->stream != NULL) {
-        check(m, warm_stream_synchronize(m->runtime, m->stream));
+        maths_check(m, warm_stream_synchronize(m->runtime, m->stream));
     }
     /* Relaxed: the stream has been waited for, which orders everything. */
     fault = atomic_load_explicit(&m->fault, memory_order_relaxed);
@@ -88,10 +90,10 @@ float *maths_alloc(maths *m, size_t count)
     if (!m->bad) {
         size_t bytes = count * sizeof(float);
 
-        check(m, m->naive ? warm_device_alloc_uncached(m->runtime, m->device,
-                                                       bytes, &memory)
-                          : warm_device_alloc(m->runtime, m->device, m->stream,
-                                              bytes, &memory));
+        maths_check(m, m->naive ? warm_device_alloc_uncached(
+                                      m->runtime, m->device, bytes, &memory)
+                                : warm_device_alloc(m->runtime, m->device,
+                                                    m->stream, bytes, &memory));
     }
     return memory;
 }
@@ -108,7 +110,7 @@ void maths_free(maths *m, float *memory)
 void maths_capture_begin(maths *m)
 {
     if (!m->bad) {
-        check(m, warm_capture_begin(m->runtime, m->stream));
+        maths_check(m, warm_capture_begin(m->runtime, m->stream));
         m->captures = !m->bad;
     }
 }
@@ -126,7 +128,7 @@ void maths_capture_end(maths *m, maths_graph *graph)
     graph->kept = m->kept;
     m->kept = NULL;
     if (m->captures) {
-        check(m, warm_capture_end(m->runtime, m->stream, &graph->graph));
+        maths_check(m, warm_capture_end(m->runtime, m->stream, &graph->graph));
         m->captures = false;
     }
     if (m->bad) {
@@ -137,7 +139,7 @@ void maths_capture_end(maths *m, maths_graph *graph)
 void maths_replay(maths *m, const maths_graph *graph)
 {
     if (!m->bad) {
-        check(m, warm_graph_launch(m->runtime, graph->graph, m->stream));
+        maths_check(m, warm_graph_launch(m->runtime, graph->graph, m->stream));
     }
 }
 
@@ -168,16 +170,16 @@ void maths_unpin(maths *m, void *pointer, size_t bytes)
 void maths_upload(maths *m, float *to, const float *from, size_t count)
 {
     if (!m->bad) {
-        check(m, warm_copy_async(m->runtime, to, from, count * sizeof *to,
-                                 WARM_COPY_TO_DEVICE, m->stream));
+        maths_check(m, warm_copy_async(m->runtime, to, from, count * sizeof *to,
+                                       WARM_COPY_TO_DEVICE, m->stream));
     }
 }
 
 void maths_download(maths *m, float *to, const float *from, size_t count)
 {
     if (!m->bad) {
-        check(m, warm_copy_async(m->runtime, to, from, count * sizeof *to,
-                                 WARM_COPY_TO_HOST, m->stream));
+        maths_check(m, warm_copy_async(m->runtime, to, from, count * sizeof *to,
+                                       WARM_COPY_TO_HOST, m->stream));
     }
 }
 

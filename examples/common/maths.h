@@ -140,6 +140,10 @@ extern const maths_ops maths_cuda; /* answers false where left out */
 /* For operations that are captured. */
 void maths_keep(maths *m, maths_kept *kept);
 
+/* Whether the status is WARM_OK; any other is an error, with warmpool's reason.
+ */
+bool maths_check(maths *m, warm_status status);
+
 /* The first error stays. */
 void maths_failed(maths *m, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

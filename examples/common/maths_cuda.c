@@ -151,13 +151,14 @@ static bool make_shapes(maths *m)
 
 static bool cuda_begin(maths *m)
 {
-    cublasHandle_t blas;
-    cudnnHandle_t dnn;
+    cublasHandle_t blas = NULL;
+    cudnnHandle_t dnn = NULL;
 
-    if (warm_cublas_handle(m->runtime, m->device, m->stream, &blas) !=
-            WARM_OK ||
-        warm_cudnn_handle(m->runtime, m->device, m->stream, &dnn) != WARM_OK) {
-        return failed(&m->why, "%s", warm_last_error_message());
+    if (!maths_check(
+            m, warm_cublas_handle(m->runtime, m->device, m->stream, &blas)) ||
+        !maths_check(
+            m, warm_cudnn_handle(m->runtime, m->device, m->stream, &dnn))) {
+        return false;
     }
     m->handle = blas;
     m->dnn = dnn;

@@ -49,10 +49,8 @@ static void queue(maths *m, const operation *given)
     o->m = m;
     o->captured = m->captures;
     status = warm_stream_host_func(m->runtime, m->stream, run_operation, o);
-    if (status != WARM_OK) {
+    if (!maths_check(m, status)) {
         free(o);
-        maths_failed(m, "%s: %s", warm_status_name(status),
-                     warm_last_error_message());
     } else if (m->captures) {
         maths_keep(m, &o->kept);
     }
@@ -308,10 +306,10 @@ static void host_column_sums(maths *m, int rows, int columns, const float *ones,
 
 static bool host_begin(maths *m)
 {
-    dnnl_engine_t engine;
+    dnnl_engine_t engine = NULL;
 
-    if (warm_onednn_engine(m->runtime, &engine) != WARM_OK) {
-        return failed(&m->why, "%s", warm_last_error_message());
+    if (!maths_check(m, warm_onednn_engine(m->runtime, &engine))) {
+        return false;
     }
     m->handle = engine;
     return true;

@@ -338,7 +338,7 @@ int main(int argc, char **argv)
         {.name = NULL}};
     warm_options options = WARM_INIT(warm_options);
     warm_destroy_report report = WARM_INIT(warm_destroy_report);
-    message why = {""};
+    message why = {.text = ""};
     int status = options_read(argc, argv, rows);
     bool good;
 

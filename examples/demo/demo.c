@@ -82,34 +82,6 @@ static bool train(plan *p, trained *t, message *why)
     return true;
 }
 
-/* Owned: end it with json_decref(). */
-static json_t *get_stats(int port, message *why)
-{
-    CURL *easy = local_easy(port, "/stats");
-    CURLcode code = CURLE_OUT_OF_MEMORY;
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    json_t *stats = NULL;
-
-    if (easy != NULL && out != NULL) {
-        curl_easy_setopt(easy, CURLOPT_WRITEDATA, out);
-        curl_easy_setopt(easy, CURLOPT_FAILONERROR, 1L);
-        code = curl_easy_perform(easy);
-    }
-    if (out != NULL && fclose(out) == 0 && code == CURLE_OK) {
-        stats = json_loadb(text, bytes, 0, NULL);
-    }
-    if (stats == NULL) {
-        failed(why, "/stats: %s",
-               code != CURLE_OK ? curl_easy_strerror(code)
-                                : "the answer is not JSON");
-    }
-    free(text);
-    curl_easy_cleanup(easy);
-    return stats;
-}
-
 static bool read_memory(json_t *device, memory *m, message *why)
 {
     json_error_t error;
@@ -162,7 +134,7 @@ static bool read_stats(json_t *stats, served *s, message *why)
 
 static bool ask_stats(int port, served *s, message *why)
 {
-    json_t *stats = get_stats(port, why);
+    json_t *stats = local_json(port, "/stats", NULL, why);
     bool good = stats != NULL && read_stats(stats, s, why);
 
     json_decref(stats);
@@ -177,8 +149,10 @@ static bool serve(plan *p, const image_set *set, const char *mode,
     const char *argv[] = {program,    "--port",   "0",       "--weights",
                           p->weights, "--driver", p->driver, "--threads",
                           threads,    option,     NULL};
+    load_plan load = {
+        .set = set, .connections = p->connections, .progress = true};
     process child;
-    int port, status;
+    int status;
     bool good;
 
     snprintf(program, sizeof program, "%s/inference_server", p->bin);
@@ -188,6 +162,7 @@ static bool serve(plan *p, const image_set *set, const char *mode,
     if (s->classes == NULL) {
         return failed(why, "out of memory");
     }
+    load.classes = s->classes;
     if (!process_start(&child, argv, why)) {
         return false;
     }
@@ -196,13 +171,11 @@ static bool serve(plan *p, const image_set *set, const char *mode,
         return failed(why, "the server did not start (status %d)",
                       process_end(&child, SIGTERM));
     }
-    port = (int)field(line, "127.0.0.1:");
+    load.port = (int)field(line, "127.0.0.1:");
     printf("%-5s  %d images over %d connections ", mode, set->count,
            p->connections);
     fflush(stdout);
-    good =
-        load_run(port, set, p->connections, true, s->classes, &s->load, why) &&
-        ask_stats(port, s, why);
+    good = load_run(&load, &s->load, why) && ask_stats(load.port, s, why);
     if (good) {
         printf(" %.0f requests/s\n", set->count / s->load.seconds);
         learn_driver(p, s->driver);
@@ -300,7 +273,7 @@ int main(int argc, char **argv)
          .most = 256},
         {"reuse", "use weights that are there already", .flag = &p.reuse},
         {.name = NULL}};
-    message why = {""};
+    message why = {.text = ""};
 
     int status = options_read(argc, argv, rows);
 

@@ -9,26 +9,30 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAX_CONNECTIONS = 64 };
+enum { MAX_CONNECTIONS = 64, IDX_HEAD = 16 };
+
+/* Most bytes of an answer: what a prediction has, and what is around it. */
+enum { PREDICTION = 80, AROUND = 1024 };
 
 /* What one connection is asking. */
 typedef struct request {
     CURL *easy;
-    int image;
-    char answer[1024];
-    size_t bytes;
+    int number;        /* of the requests */
+    int image, images; /* the first of so many */
+    unsigned char *body;
+    char *answer;
+    size_t bytes; /* of the answer */
 } request;
 
 typedef struct load {
-    const image_set *set;
-    bool progress;
-    unsigned char *classes;
-    double *ms; /* one for each image */
+    const load_plan *plan;
+    double *ms; /* one for each request */
+    int sent;   /* requests */
     CURLM *multi;
     request requests[MAX_CONNECTIONS];
     int next; /* image */
     int open; /* requests sent and not answered */
-    int answered, right;
+    int answered, right, failed;
     message why; /* of the first failure */
 } load;
 
@@ -45,7 +49,7 @@ static size_t receive(char *bytes, size_t one, size_t count, void *argument)
 {
     request *r = argument;
 
-    if (count > sizeof r->answer - r->bytes) {
+    if (count > AROUND + (size_t)r->images * PREDICTION - r->bytes) {
         return 0;
     }
     memcpy(r->answer + r->bytes, bytes, count);
@@ -53,47 +57,116 @@ static size_t receive(char *bytes, size_t one, size_t count, void *argument)
     return one * count;
 }
 
-/* Sends the next image, if one is left. */
-static void send_image(load *l, request *r)
+/* A file of several images; one image is its bytes. */
+static size_t make_body(const load *l, request *r)
 {
-    if (l->next == l->set->count) {
+    const unsigned char head[IDX_HEAD] = {0,
+                                          0,
+                                          8,
+                                          3,
+                                          0,
+                                          0,
+                                          (unsigned char)(r->images >> 8),
+                                          (unsigned char)r->images,
+                                          0,
+                                          0,
+                                          0,
+                                          28,
+                                          0,
+                                          0,
+                                          0,
+                                          28};
+    size_t bytes = r->images > 1 ? IDX_HEAD : 0;
+
+    memcpy(r->body, head, bytes);
+    memcpy(r->body + bytes,
+           l->plan->set->pixels + (size_t)r->image * IMAGE_BYTES,
+           (size_t)r->images * IMAGE_BYTES);
+    return bytes + (size_t)r->images * IMAGE_BYTES;
+}
+
+/* How many images the next request has: one size after the other, mixed. */
+static int images_of(const load *l)
+{
+    int most = l->plan->most > 1 ? l->plan->most : 1;
+    int left = l->plan->set->count - l->next;
+    int images = 1 + (int)((unsigned)l->sent * 2654435761U % (unsigned)most);
+
+    return images < left ? images : left;
+}
+
+/* Sends the next images, if some are left. */
+static void send_images(load *l, request *r)
+{
+    if (l->next == l->plan->set->count) {
         return;
     }
-    r->image = l->next++;
+    r->image = l->next;
+    r->images = images_of(l);
+    r->number = l->sent++;
+    l->next += r->images;
     r->bytes = 0;
-    curl_easy_setopt(r->easy, CURLOPT_POSTFIELDS,
-                     l->set->pixels + (size_t)r->image * IMAGE_BYTES);
+    curl_easy_setopt(r->easy, CURLOPT_POSTFIELDSIZE, (long)make_body(l, r));
+    curl_easy_setopt(r->easy, CURLOPT_POSTFIELDS, r->body);
     l->open += curl_multi_add_handle(l->multi, r->easy) == CURLM_OK;
 }
 
-/* The class in an answer, or -1. */
-static int read_class(const request *r, CURLcode code, message *why)
+/* False: it is none. */
+static bool take_class(load *l, int image, const json_t *answer)
 {
-    int class = -1;
+    const json_t *value = json_object_get(answer, "class");
+    json_int_t class = json_integer_value(value);
+
+    if (!json_is_integer(value) || class < 0 || class >= CLASSES) {
+        return false;
+    }
+    if (l->plan->classes != NULL) {
+        l->plan->classes[image] = (unsigned char)class;
+    }
+    l->right += class == l->plan->set->labels[image];
+    return true;
+}
+
+static bool take_classes(load *l, const request *r, const json_t *answer)
+{
+    const json_t *list = json_object_get(answer, "predictions");
+
+    if (r->images == 1) {
+        return take_class(l, r->image, answer);
+    }
+    for (int i = 0; i < r->images; i++) {
+        if (!take_class(l, r->image + i, json_array_get(list, (size_t)i))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool take_answer(load *l, const request *r, CURLcode code, message *why)
+{
     long status = 0;
     json_t *json;
+    bool good;
 
     curl_easy_getinfo(r->easy, CURLINFO_RESPONSE_CODE, &status);
     if (code != CURLE_OK) {
-        failed(why, "image %d: %s", r->image, curl_easy_strerror(code));
-        return -1;
+        return failed(why, "image %d: %s", r->image, curl_easy_strerror(code));
     }
     json = json_loadb(r->answer, r->bytes, 0, NULL);
-    if (status != 200 || json_unpack(json, "{s:i}", "class", &class) != 0 ||
-        class < 0 || class >= CLASSES) {
+    good = status == 200 && take_classes(l, r, json);
+    if (!good) {
         failed(why, "image %d was answered %ld: %.*s", r->image, status,
                (int)r->bytes, r->answer);
-        class = -1;
     }
     json_decref(json);
-    return class;
+    return good;
 }
 
 static void show(const load *l)
 {
-    int tenth = l->set->count >= 10 ? l->set->count / 10 : 1;
+    int tenth = l->plan->set->count >= 10 ? l->plan->set->count / 10 : 1;
 
-    if (l->progress && l->answered % tenth == 0) {
+    if (l->plan->progress && l->answered % tenth == 0) {
         putchar('.');
         fflush(stdout);
     }
@@ -102,21 +175,17 @@ static void show(const load *l)
 /* False: the connection sends no more. */
 static bool count_answer(load *l, const request *r, CURLcode code)
 {
-    message why = {""};
+    message why = {.text = ""};
     curl_off_t us = 0;
-    int class = read_class(r, code, &why);
 
-    if (class < 0) {
+    if (!take_answer(l, r, code, &why)) {
+        l->failed++;
         l->why = l->why.text[0] == '\0' ? why : l->why;
         return false;
     }
     curl_easy_getinfo(r->easy, CURLINFO_TOTAL_TIME_T, &us);
-    l->ms[r->image] = (double)us / 1e3;
-    if (l->classes != NULL) {
-        l->classes[r->image] = (unsigned char)class;
-    }
-    l->answered++;
-    l->right += class == l->set->labels[r->image];
+    l->ms[r->number] = (double)us / 1e3;
+    l->answered += r->images;
     show(l);
     return true;
 }
@@ -134,7 +203,7 @@ static void take_answers(load *l)
         curl_multi_remove_handle(l->multi, r->easy);
         l->open--;
         if (count_answer(l, r, code)) {
-            send_image(l, r);
+            send_images(l, r);
         }
     }
 }
@@ -154,33 +223,40 @@ static void send_all(load *l)
     }
 }
 
-static bool open_request(load *l, request *r, int port)
+static bool open_request(load *l, request *r)
 {
-    r->easy = local_easy(port, "/classify");
-    if (r->easy == NULL) {
+    size_t most = l->plan->most > 1 ? (size_t)l->plan->most : 1;
+
+    r->easy = local_easy(l->plan->port, "/classify");
+    r->body = malloc(IDX_HEAD + most * IMAGE_BYTES);
+    r->answer = malloc(AROUND + most * PREDICTION);
+    if (r->easy == NULL || r->body == NULL || r->answer == NULL) {
         return false;
     }
-    curl_easy_setopt(r->easy, CURLOPT_POSTFIELDSIZE, (long)IMAGE_BYTES);
     curl_easy_setopt(r->easy, CURLOPT_WRITEFUNCTION, receive);
     curl_easy_setopt(r->easy, CURLOPT_WRITEDATA, r);
     curl_easy_setopt(r->easy, CURLOPT_PRIVATE, r);
-    send_image(l, r);
+    send_images(l, r);
     return true;
 }
 
-static void run(load *l, int port, int connections)
+static void run(load *l)
 {
     l->multi = curl_multi_init();
-    for (int i = 0; i < connections && i < MAX_CONNECTIONS; i++) {
-        if (l->multi == NULL || !open_request(l, &l->requests[i], port)) {
+    for (int i = 0; i < l->plan->connections && i < MAX_CONNECTIONS; i++) {
+        if (l->multi == NULL || !open_request(l, &l->requests[i])) {
             failed(&l->why, "out of memory");
             break;
         }
     }
     send_all(l);
-    for (int i = 0; i < MAX_CONNECTIONS && l->requests[i].easy != NULL; i++) {
-        curl_multi_remove_handle(l->multi, l->requests[i].easy);
-        curl_easy_cleanup(l->requests[i].easy);
+    for (int i = 0; i < MAX_CONNECTIONS; i++) {
+        if (l->requests[i].easy != NULL) {
+            curl_multi_remove_handle(l->multi, l->requests[i].easy);
+            curl_easy_cleanup(l->requests[i].easy);
+        }
+        free(l->requests[i].body);
+        free(l->requests[i].answer);
     }
     curl_multi_cleanup(l->multi);
 }
@@ -192,26 +268,30 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-bool load_run(int port, const image_set *set, int connections, bool progress,
-              unsigned char *classes, load_result *result, message *why)
+bool load_run(const load_plan *plan, load_result *result, message *why)
 {
-    load l = {.set = set, .progress = progress, .classes = classes};
-    size_t count = (size_t)set->count;
+    load l = {.plan = plan};
+    int images = plan->set->count;
     double start = now_ms();
 
-    l.ms = calloc(count, sizeof *l.ms);
+    l.ms = calloc((size_t)images, sizeof *l.ms);
     if (l.ms == NULL) {
         return failed(why, "out of memory");
     }
-    run(&l, port, connections);
+    run(&l);
     result->seconds = (now_ms() - start) / 1e3;
+    result->requests = l.sent;
     result->answered = l.answered;
     result->right = l.right;
-    qsort(l.ms, count, sizeof *l.ms, compare);
-    result->p50_ms = l.ms[count / 2];
-    result->p99_ms = l.ms[count * 99 / 100];
+    result->failed = l.failed;
+    if (plan->ms != NULL) {
+        memcpy(plan->ms, l.ms, (size_t)l.sent * sizeof *l.ms);
+    }
+    qsort(l.ms, (size_t)l.sent, sizeof *l.ms, compare);
+    result->p50_ms = l.ms[l.sent / 2];
+    result->p99_ms = l.ms[(size_t)l.sent * 99 / 100];
     free(l.ms);
-    return l.answered == set->count ||
-           failed(why, "%d of %d requests were not answered; %s",
-                  set->count - l.answered, set->count, l.why.text);
+    return l.answered == images ||
+           failed(why, "%d of %d images were not answered; %s",
+                  images - l.answered, images, l.why.text);
 }

@@ -289,7 +289,7 @@ WT_LOOP_TEST(test_every_call_may_fail, FAULTY)
 {
     for (uint64_t n = 1;; n++) {
         uint64_t before = calls_of(faulty[_i]), made;
-        message why = {""};
+        message why = {.text = ""};
         graphs *g;
         bool good;
 

@@ -56,7 +56,11 @@ WT_TEST(test_large_idx_file_equals_single_images)
     const answer *a;
 
     ck_assert_ptr_nonnull(idx);
-    ck_assert_msg(load_run(s.port, &set, 2, false, classes, &result, &why),
+    ck_assert_msg(load_run(&(load_plan){.port = s.port,
+                                        .set = &set,
+                                        .connections = 2,
+                                        .classes = classes},
+                           &result, &why),
                   "%s", why.text);
     a = ask(&h, "POST", "/classify", idx, make_idx(&set, idx));
     ck_assert_int_eq(a->status, 200);
@@ -221,8 +225,11 @@ WT_TEST(test_A1_B2_C1_G1_requests_share_handles_and_memory)
     const answer *a;
 
     for (int round = 0; round < 2; round++) {
-        ck_assert_msg(load_run(s.port, &set, 4, false, NULL, &result, &why),
-                      "%s", why.text);
+        ck_assert_msg(
+            load_run(
+                &(load_plan){.port = s.port, .set = &set, .connections = 4},
+                &result, &why),
+            "%s", why.text);
     }
     a = ask(&h, "GET", "/stats", NULL, 0);
     ck_assert_int_eq(a->status, 200);
@@ -258,11 +265,19 @@ WT_TEST(test_naive_server_gives_the_same_classes)
     const answer *stats;
 
     memset(a, 0xff, sizeof a);
-    ck_assert_msg(load_run(warm.port, &set, 3, false, a, &result, &why), "%s",
-                  why.text);
+    ck_assert_msg(load_run(&(load_plan){.port = warm.port,
+                                        .set = &set,
+                                        .connections = 3,
+                                        .classes = a},
+                           &result, &why),
+                  "%s", why.text);
     ck_assert_int_gt(result.right, 100);
-    ck_assert_msg(load_run(naive.port, &set, 3, false, b, &result, &why), "%s",
-                  why.text);
+    ck_assert_msg(load_run(&(load_plan){.port = naive.port,
+                                        .set = &set,
+                                        .connections = 3,
+                                        .classes = b},
+                           &result, &why),
+                  "%s", why.text);
     ck_assert_mem_eq(a, b, sizeof a);
     stats = ask(&h, "GET", "/stats", NULL, 0);
     ck_assert_double_ge(number(stats, "server.handles_created"), 200 * kinds);
@@ -359,10 +374,18 @@ WT_TEST(test_threads_of_a_graph_server_have_their_own)
     const answer *stats;
 
     memset(b, 0xff, sizeof b);
-    ck_assert_msg(load_run(s.port, &set, 6, false, a, &result, &why), "%s",
-                  why.text);
-    ck_assert_msg(load_run(g.port, &set, 6, false, b, &result, &why), "%s",
-                  why.text);
+    ck_assert_msg(load_run(&(load_plan){.port = s.port,
+                                        .set = &set,
+                                        .connections = 6,
+                                        .classes = a},
+                           &result, &why),
+                  "%s", why.text);
+    ck_assert_msg(load_run(&(load_plan){.port = g.port,
+                                        .set = &set,
+                                        .connections = 6,
+                                        .classes = b},
+                           &result, &why),
+                  "%s", why.text);
     ck_assert_mem_eq(a, b, sizeof a);
     stats = ask(&h, "GET", "/stats", NULL, 0);
     captures = number(stats, "server.captures");

@@ -322,7 +322,7 @@ WT_TEST(test_second_signal_ends_at_once)
 WT_TEST(test_stopped_listener_lets_nobody_in)
 {
     int port = 0, first, late;
-    message why = {""};
+    message why = {.text = ""};
     int listening = listener_open(&port, &why);
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)port),

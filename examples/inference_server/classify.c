@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,17 +25,22 @@ struct classifier {
     atomic_ullong naive_handles, naive_pinned, captures, replays;
 };
 
-/* A page-locked buffer: from the cache, or fresh from the system. */
+/* A page-locked buffer: from the cache, or fresh from the system. Null: an
+ * error. */
 static float *take_buffer(classifier *c, maths *m, size_t bytes)
 {
     void *buffer = NULL;
 
     if (!c->naive) {
-        return warm_pinned_alloc(c->runtime, bytes, &buffer) == WARM_OK ? buffer
-                                                                        : NULL;
+        maths_check(m, warm_pinned_alloc(c->runtime, bytes, &buffer));
+        return buffer;
     }
     atomic_fetch_add_explicit(&c->naive_pinned, 1, memory_order_relaxed);
-    return maths_pin(m, bytes);
+    buffer = maths_pin(m, bytes);
+    if (buffer == NULL) {
+        maths_failed(m, "no page-locked memory");
+    }
+    return buffer;
 }
 
 static void give_buffer(classifier *c, maths *m, void *buffer, size_t bytes)
@@ -65,7 +71,6 @@ static void turn(classifier *c, maths *m, const unsigned char *pixels,
     float *p;
 
     if (x == NULL) {
-        maths_failed(m, "no pinned memory: %s", warm_last_error_message());
         return;
     }
     p = x + in;
@@ -129,7 +134,9 @@ static void replay(classifier *c, graphs *g, const unsigned char *pixels,
         }
     } else {
         turn(c, &g->m, pixels, count, answers);
-        graphs_capture(g, count);
+        if (!g->m.bad) {
+            graphs_capture(g, count);
+        }
     }
     if (!g->m.bad) {
         atomic_fetch_add_explicit(known ? &c->replays : &c->captures, 1,
@@ -265,6 +272,34 @@ void classifier_get_stats(classifier *c, classifier_stats *stats)
         atomic_load_explicit(&c->naive_handles, memory_order_relaxed);
     stats->usage.pinned +=
         atomic_load_explicit(&c->naive_pinned, memory_order_relaxed);
+}
+
+bool classifier_set_watermarks(classifier *c, uint64_t high, uint64_t low,
+                               message *why)
+{
+    return warm_watermarks_set(c->runtime, WARM_MEMORY_OF_ALL, high, low) ==
+               WARM_OK ||
+           failed(why, "%s", warm_last_error_message());
+}
+
+char *classifier_watermarks(classifier *c)
+{
+    warm_watermarks marks = WARM_INIT(warm_watermarks);
+    warm_memory_totals totals = WARM_INIT(warm_memory_totals);
+    char *text = NULL;
+
+    if (warm_watermarks_get(c->runtime, WARM_MEMORY_OF_ALL, &marks) !=
+            WARM_OK ||
+        warm_memory_get_totals(c->runtime, WARM_MEMORY_OF_ALL, &totals) !=
+            WARM_OK ||
+        asprintf(&text,
+                 "{\"high_bytes\":%" PRIu64 ",\"low_bytes\":%" PRIu64
+                 ",\"held_bytes\":%" PRIu64 ",\"in_use_bytes\":%" PRIu64 "}\n",
+                 marks.high_bytes, marks.low_bytes, totals.held_bytes,
+                 totals.in_use_bytes) < 0) {
+        text = NULL;
+    }
+    return text;
 }
 
 char *classifier_text(classifier *c, classifier_writer *write)

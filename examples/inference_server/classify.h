@@ -41,6 +41,13 @@ typedef struct classifier_stats {
 } classifier_stats;
 void classifier_get_stats(classifier *c, classifier_stats *stats);
 
+/* Sets the watermarks of all memory together, in bytes; 0: off. */
+bool classifier_set_watermarks(classifier *c, uint64_t high, uint64_t low,
+                               message *why);
+/* These, and what is held and in use, as a JSON object; owned, free() it. Null:
+ * out of memory. */
+char *classifier_watermarks(classifier *c);
+
 /* One of warmpool's functions that write a text, as warm_stats_json(). */
 typedef warm_status classifier_writer(warm_runtime *runtime, char *text,
                                       size_t bytes, size_t *needed);

@@ -33,22 +33,17 @@ bool graphs_know(const graphs *g, int count)
     return g->of[count - 1].graph.graph != NULL;
 }
 
-static void check(graphs *g, warm_status status)
-{
-    if (status != WARM_OK) {
-        maths_failed(&g->m, "%s: %s", warm_status_name(status),
-                     warm_last_error_message());
-    }
-}
-
 /* What this thread allocates from now on comes from the pool. */
 static bool begin_pool(graphs *g)
 {
     /* Page-locked memory is for that stream, too. */
-    check(g, warm_thread_set_stream(g->m.runtime, g->m.stream));
+    maths_check(&g->m, warm_thread_set_stream(g->m.runtime, g->m.stream));
     if (!g->m.bad) {
-        check(g,
-              warm_private_pool_begin(g->m.runtime, &g->pool, 0, NULL, NULL));
+        maths_check(&g->m, warm_private_pool_begin(g->m.runtime, &g->pool, 0,
+                                                   NULL, NULL));
+    }
+    if (g->m.bad) {
+        warm_thread_set_stream(g->m.runtime, NULL);
     }
     return !g->m.bad;
 }
@@ -60,8 +55,9 @@ static void queue(graphs *g, int count, model_graph *of)
     model_room room;
 
     if (!g->m.bad) {
-        check(g, warm_pinned_alloc(g->m.runtime, (in + out) * sizeof(float),
-                                   &buffer));
+        maths_check(&g->m,
+                    warm_pinned_alloc(g->m.runtime, (in + out) * sizeof(float),
+                                      &buffer));
     }
     if (!g->m.bad) {
         of->x = buffer;
@@ -91,8 +87,8 @@ void graphs_capture(graphs *g, int count)
     maths_capture_begin(&g->m);
     queue(g, count, of);
     maths_capture_end(&g->m, &of->graph);
-    check(g, warm_private_pool_end(g->m.runtime, g->pool));
-    check(g, warm_thread_set_stream(g->m.runtime, NULL));
+    maths_check(&g->m, warm_private_pool_end(g->m.runtime, g->pool));
+    maths_check(&g->m, warm_thread_set_stream(g->m.runtime, NULL));
     if (g->m.bad) {
         forget(g, of);
     }

@@ -16,6 +16,7 @@
 typedef struct request {
     int status;        /* decided by the head already: what to answer, or 0 */
     const char *allow; /* the header of a 405 */
+    bool sets;         /* PUT: what else is read is set */
     bool admitted;     /* counted in in_flight */
     bool classified;   /* with success */
     int64_t line_ns;   /* when the request line had been read */
@@ -89,9 +90,8 @@ static const char *error_of(int status)
 {
     switch (status) {
     case MHD_HTTP_NOT_FOUND:
-        return "there are POST /classify, GET /, /health, /stats, /snapshot "
-               "and "
-               "/metrics";
+        return "there are POST /classify, GET /, /health, /stats, /snapshot, "
+               "/metrics and /watermarks";
     case MHD_HTTP_METHOD_NOT_ALLOWED:
         return "this method does not go with this path";
     case MHD_HTTP_CONTENT_TOO_LARGE:
@@ -168,13 +168,24 @@ static bool admit(server *s, request *r)
     return r->admitted;
 }
 
+/* Memory may be there again when the client tries again. */
+static enum MHD_Result
+answer_failure(server *s, struct MHD_Connection *connection, const message *why)
+{
+    count_failure(s, why->out_of_memory ? &s->out_of_memory : &s->errors);
+    return answer_error(s, connection,
+                        why->out_of_memory ? MHD_HTTP_SERVICE_UNAVAILABLE
+                                           : MHD_HTTP_INTERNAL_SERVER_ERROR,
+                        NULL, why->text);
+}
+
 static enum MHD_Result
 answer_classify(server *s, struct MHD_Connection *connection, request *r)
 {
     unsigned char png[IMAGE_BYTES];
     const unsigned char *pixels;
     answer answers[MAX_IMAGES];
-    message why = {""};
+    message why = {.text = ""};
     int count;
 
     if (!admit(s, r)) {
@@ -187,9 +198,7 @@ answer_classify(server *s, struct MHD_Connection *connection, request *r)
                             why.text);
     }
     if (!classify(s->classifier, pixels, count, answers, &why)) {
-        count_failure(s, &s->errors);
-        return answer_error(s, connection, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL,
-                            why.text);
+        return answer_failure(s, connection, &why);
     }
     count_request(s, r, count);
     return answer_text(s, connection, MHD_HTTP_OK, NULL,
@@ -209,10 +218,11 @@ static char *print_server(server *s, const classifier_stats *c)
         "\"mode\":\"%s\",\"driver\":\"%s\",\"device\":\"%s\",\"threads\":%d,"
         "\"max_connections\":%d,\"connections\":%d,\"max_in_flight\":%d,"
         "\"in_flight\":%d,\"requests\":%llu,\"images\":%llu,\"bad\":%llu,"
-        "\"refused\":%llu,\"timed_out\":%llu,\"errors\":%llu",
+        "\"refused\":%llu,\"timed_out\":%llu,\"out_of_memory\":%llu,"
+        "\"errors\":%llu",
         s->mode, c->driver, c->device, s->threads, s->max_connections, open,
         s->max_in_flight, s->in_flight, s->requests, s->images, s->bad,
-        s->refused, timed_out, s->errors);
+        s->refused, timed_out, s->out_of_memory, s->errors);
     pthread_mutex_unlock(&s->mutex);
     return length < 0 ? NULL : text;
 }
@@ -302,10 +312,15 @@ static char *print_metrics(server *s)
                       "# HELP inference_refused_total requests refused\n"
                       "# TYPE inference_refused_total counter\n"
                       "inference_refused_total %llu\n"
+                      "# HELP inference_out_of_memory_total requests for which "
+                      "memory was short\n"
+                      "# TYPE inference_out_of_memory_total counter\n"
+                      "inference_out_of_memory_total %llu\n"
                       "# HELP inference_in_flight requests being served\n"
                       "# TYPE inference_in_flight gauge\n"
                       "inference_in_flight %d\n",
-                      s->requests, s->images, s->refused, s->in_flight);
+                      s->requests, s->images, s->refused, s->out_of_memory,
+                      s->in_flight);
     pthread_mutex_unlock(&s->mutex);
     return length < 0 ? NULL : text;
 }
@@ -332,6 +347,47 @@ static enum MHD_Result answer_snapshot(server *s,
                        classifier_text(s->classifier, warm_snapshot_json));
 }
 
+static enum MHD_Result answer_watermarks(server *s,
+                                         struct MHD_Connection *connection)
+{
+    return answer_text(s, connection, MHD_HTTP_OK, NULL,
+                       classifier_watermarks(s->classifier));
+}
+
+/* Reads "HIGH LOW", bytes. */
+static bool read_watermarks(const request *r, uint64_t marks[2])
+{
+    char text[64], *at = text;
+
+    snprintf(text, sizeof text, "%.*s", (int)r->bytes,
+             r->bytes > 0 ? (const char *)r->body : "");
+    for (int i = 0; i < 2; i++) {
+        at += strspn(at, " ");
+        if (*at < '0' || *at > '9') {
+            return false;
+        }
+        marks[i] = strtoull(at, &at, 10);
+    }
+    at += strspn(at, " \r\n");
+    return *at == '\0' && r->bytes < sizeof text;
+}
+
+static enum MHD_Result
+set_watermarks(server *s, struct MHD_Connection *connection, const request *r)
+{
+    uint64_t marks[2];
+    message why = {.text = "PUT takes two numbers of bytes, the high and the "
+                           "low watermark, 0 for off: 67108864 33554432"};
+
+    if (!read_watermarks(r, marks) ||
+        !classifier_set_watermarks(s->classifier, marks[0], marks[1], &why)) {
+        count_failure(s, &s->bad);
+        return answer_error(s, connection, MHD_HTTP_BAD_REQUEST, NULL,
+                            why.text);
+    }
+    return answer_watermarks(s, connection);
+}
+
 /* The page asks for /stats and /snapshot. */
 static enum MHD_Result answer_page(server *s, struct MHD_Connection *connection)
 {
@@ -343,11 +399,10 @@ static enum MHD_Result answer_page(server *s, struct MHD_Connection *connection)
 static const struct {
     const char *path;
     enum MHD_Result (*answer)(server *s, struct MHD_Connection *connection);
-} readable[] = {{"/", answer_page},
-                {"/snapshot", answer_snapshot},
-                {"/health", answer_health},
-                {"/stats", answer_stats},
-                {"/metrics", answer_metrics}};
+} readable[] = {
+    {"/", answer_page},           {"/snapshot", answer_snapshot},
+    {"/health", answer_health},   {"/stats", answer_stats},
+    {"/metrics", answer_metrics}, {"/watermarks", answer_watermarks}};
 
 /* Its place there, or -1. */
 static int find_readable(const char *path)
@@ -361,7 +416,7 @@ static int find_readable(const char *path)
 }
 
 /* What the head decides: an error, or 0. */
-static int judge(struct MHD_Connection *connection, request *r,
+static int judge(const server *s, struct MHD_Connection *connection, request *r,
                  const char *path, const char *method)
 {
     const char *length = MHD_lookup_connection_value(
@@ -371,8 +426,12 @@ static int judge(struct MHD_Connection *connection, request *r,
         return MHD_HTTP_CONTENT_TOO_LARGE;
     }
     if (find_readable(path) >= 0) {
-        r->allow = "GET, HEAD";
-        return strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0
+        bool settable = s->tunable && strcmp(path, "/watermarks") == 0;
+
+        r->allow = settable ? "GET, HEAD, PUT" : "GET, HEAD";
+        r->sets = settable && strcmp(method, "PUT") == 0;
+        return r->sets || strcmp(method, "GET") == 0 ||
+                       strcmp(method, "HEAD") == 0
                    ? 0
                    : MHD_HTTP_METHOD_NOT_ALLOWED;
     }
@@ -417,6 +476,9 @@ static enum MHD_Result route(server *s, struct MHD_Connection *connection,
                             r->status == MHD_HTTP_METHOD_NOT_ALLOWED ? r->allow
                                                                      : NULL,
                             error_of(r->status));
+    }
+    if (r->sets) {
+        return set_watermarks(s, connection, r);
     }
     return strcmp(path, "/classify") == 0
                ? answer_classify(s, connection, r)
@@ -488,7 +550,7 @@ enum MHD_Result handle(void *context, struct MHD_Connection *connection,
             return MHD_NO;
         }
         *state = r;
-        r->status = judge(connection, r, path, method);
+        r->status = judge(s, connection, r, path, method);
         /* A body that is too large is not even read; the connection ends. */
         return r->status == MHD_HTTP_CONTENT_TOO_LARGE
                    ? answer_request(s, connection, path, r)

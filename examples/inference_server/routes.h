@@ -13,11 +13,13 @@ typedef struct server {
     classifier *classifier;
     const char *mode; /* "warm", "graph" or "naive" */
     int threads, max_in_flight, max_connections;
+    bool tunable; /* PUT /watermarks is allowed */
     connections connections;
     pthread_mutex_t mutex; /* guards what follows */
     int in_flight;         /* classify requests, from the whole body received
                               to the answer sent */
     unsigned long long requests, images, refused, bad, errors;
+    unsigned long long out_of_memory; /* requests answered with 503 for that */
     latency service; /* from the whole body to the answer queued */
     latency total;   /* from the request line to the answer sent */
 } server;

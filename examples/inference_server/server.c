@@ -3,6 +3,7 @@
  *   POST /classify   784 grey bytes, an IDX3 file, or a PNG of 28x28
  *   GET  /health     {"status":"ok"}
  *   GET  /stats      what the server and warmpool did so far
+ *   PUT  /watermarks "HIGH LOW" bytes, with --tunable
  *
  * libmicrohttpd reads requests and calls routes.c on threads of its own, which
  * warmpool never saw created. The main thread accepts connections, deals them
@@ -241,6 +242,8 @@ int main(int argc, char **argv)
          .number = &s.connections.deadline_ms, .least = 1, .most = MAX_MS},
         {"idle-ms", "a connection without a request is closed then",
          .number = &s.connections.idle_ms, .least = 1, .most = MAX_MS},
+        {"tunable", "PUT /watermarks sets the watermarks of memory",
+         .flag = &s.tunable},
         {"drain-ms", "after SIGTERM: time to finish what is open",
          .number = &d.drain_ms, .most = MAX_MS},
         {"linger-ms", "after SIGTERM: time to begin a request",
@@ -253,7 +256,7 @@ int main(int argc, char **argv)
         {"graph", "capture the network once for each thread, and replay it",
          .flag = &c.graph},
         {.name = NULL}};
-    message why = {""};
+    message why = {.text = ""};
     int status = options_read(argc, argv, rows);
 
     if (status >= 0) {
