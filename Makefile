@@ -314,6 +314,7 @@ clean:
 ## cold-path      functions that a request that misses passes (LIST=list)
 ## cov            run the tests and print the share of lines they reach
 ## soak           a mixed load for SOAK_S=600 seconds: nothing may pile up
+## soak-server    the examples' server at its watermarks, SOAK_S=120 seconds
 ## lint           format, compilers, clang-tidy, cppcheck, house rules
 ## format         rewrite the C files in the house format
 ## bench          what things cost, beside yardsticks and peers

@@ -3,6 +3,7 @@
 #   make examples         programs in $(EX_BIN)
 #   make demo             train, serve 10,000 images, compare (DEMO=options)
 #   make check-examples   tests of the server
+#   make soak-server    the server at its watermarks, SOAK_S seconds a phase
 #   make check-page       tests of its page, and screenshots
 EX_BIN := $(B)/examples/bin
 EX_NEED := libmicrohttpd-dev libdnnl-dev zlib1g-dev libpng-dev \
@@ -13,12 +14,13 @@ EX_TSAN := TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/examples/tsan.sup
 EX_MATHS  := $(addprefix common/,images maths maths_host maths_cuda model notes options usage)
 EX_CLIENT := $(addprefix common/,images local options process)
 
-EX_PROGRAMS := quickstart data_parallel inference_server demo
+EX_PROGRAMS := quickstart data_parallel inference_server demo soak_server
 EX_CHECKS   := check_maths check_graphs check_server check_refusals check_slow check_limits
 EX_quickstart       := quickstart
 EX_data_parallel    := $(addprefix data_parallel/,train step) $(EX_MATHS)
 EX_inference_server := $(addprefix inference_server/,server listener connections latency routes classify graphs decode) $(EX_MATHS)
 EX_demo             := $(addprefix demo/,demo summary load) $(EX_CLIENT)
+EX_soak_server      := $(addprefix demo/,soak load) $(EX_CLIENT)
 EX_check_maths      := common/check_maths $(EX_MATHS)
 EX_check_graphs     := inference_server/check_graphs inference_server/graphs $(EX_MATHS)
 EX_check_server     := $(addprefix inference_server/,check_server served raw latency) demo/load $(EX_CLIENT)
@@ -31,6 +33,7 @@ EX_LIBS_quickstart       := $(EX_WARMPOOL)
 EX_LIBS_data_parallel    := $(EX_WARMPOOL) -ldnnl -lgomp -lz -lm
 EX_LIBS_inference_server := $(EX_WARMPOOL) -lmicrohttpd -lpng -ldnnl -lgomp -lz -lm
 EX_LIBS_demo             := -lcurl -ljansson -lz
+EX_LIBS_soak_server      := $(EX_LIBS_demo)
 EX_LIBS_check_maths      := $(WT) $(EX_WARMPOOL) -ldnnl -lgomp -lz -lm $(CHECK_LIBS)
 EX_LIBS_check_graphs     := $(EX_LIBS_check_maths)
 EX_LIBS_check_server     := $(WT) $(EX_WARMPOOL) -lcurl -lpng -lz $(CHECK_LIBS)
@@ -67,6 +70,17 @@ demo:
 run-demo: examples
 	@$(EX_BIN)/demo --bin $(EX_BIN) $(DEMO)
 
+# SOAK_S of the Makefile is for `make soak`. background:on: see demo/soak.c.
+soak-server:
+	$(ex_need) $(EX_NEED) $(DEMO_NEED)
+	+@$(MAKE) run-soak-server
+
+run-soak-server: $(EX_BIN)/soak_server $(EX_BIN)/inference_server \
+    $(EX_BIN)/check.weights
+	@WARMPOOL_CONF=$${WARMPOOL_CONF:-background:on} \
+	    $(EX_BIN)/soak_server --bin $(EX_BIN) \
+	    --seconds $(if $(filter file,$(origin SOAK_S)),120,$(SOAK_S))
+
 # A moment of training is enough to tell classes apart.
 $(EX_BIN)/check.weights: $(EX_BIN)/data_parallel
 	$(Q)$(SANITIZER_OPTIONS) $(EX_TSAN) $< --driver host --epochs 1 \
@@ -94,4 +108,4 @@ run-check-page: $(EX_BIN)/inference_server $(EX_BIN)/check.weights
 
 -include $(EX_OBJECTS:.o=.d)
 .PHONY: examples demo run-demo check-examples run-check-examples \
-    check-page run-check-page examples-need
+    check-page run-check-page soak-server run-soak-server examples-need
