@@ -146,6 +146,21 @@ WT_TEST(test_F9_B12_failed_allocation_has_no_buffer)
     wt_free(block);
 }
 
+/* The error says what each rung of the ladder gave. */
+WT_TEST(test_B12_C2_F9_error_says_what_each_rung_gave)
+{
+    static ear e = {.answer = 1};
+    void *block = wt_pinned(runtime, 40 * MIB), *refused = NULL;
+
+    e.frees = wt_pinned(runtime, 8 * MIB);
+    wt_ok(add("frees", &e, WARM_MEMORY_FAILED));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_pinned_alloc(runtime, 50 * MIB, &refused));
+    wt_says("requested 50.0 MiB", "gave: caches, frees and segments nothing",
+            "callbacks 8.0 MiB idle, 8.0 MiB returned", "limit of 64.0 MiB");
+    wt_free(block);
+}
+
 WT_TEST(test_F9_callback_hears_what_it_asked_for)
 {
     static ear frees = {.answer = 0}, releases = {.answer = 0};
