@@ -222,8 +222,11 @@ warm_block_info wt_block_info(const void *block);
         }                                                                      \
     } while (0)
 #define wt_free(...)                                                           \
-    wt_free_all(((void *[]){__VA_ARGS__}),                                     \
-                sizeof((void *[]){__VA_ARGS__}) / sizeof(void *))
+    do {                                                                       \
+        void *wt_blocks_[] = {__VA_ARGS__}; /* each evaluated once */          \
+                                                                               \
+        wt_free_all(wt_blocks_, sizeof wt_blocks_ / sizeof(void *));           \
+    } while (0)
 /* Records the stream on the block, then frees it. */
 void wt_free_used(void *block, warm_stream stream);
 

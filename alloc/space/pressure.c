@@ -79,8 +79,32 @@ static bool follows(wm_space *host)
     return ratio;
 }
 
+/* Memory of a device that was reset is gone, and counts no more. (Only a device
+ * whose memory is the host's has a limiter that outlives it.) */
+static void forget_lost(wm_space *host)
+{
+    for (size_t i = 1; i < host->fellow_count; i++) {
+        wm_space *space = host->fellows[i];
+        size_t bytes = 0;
+
+        if (!wm_space_is_lost(space)) {
+            continue;
+        }
+        wm_lock_acquire(&space->growth.lock);
+        if (!space->growth.lost_counted) {
+            bytes = space->growth.held;
+            space->growth.lost_counted = true;
+        }
+        wm_lock_release(&space->growth.lock);
+        if (bytes > 0) {
+            wm_space_unclaim_own(host, bytes);
+        }
+    }
+}
+
 void wm_pressure_refresh_now(wm_space *host)
 {
+    forget_lost(host);
     /* Relaxed: a time. */
     atomic_store_explicit(&host->pressure.read_ns, wm_clock_ns(),
                           memory_order_relaxed);

@@ -164,15 +164,17 @@ typedef struct wm_growth {
     wm_cond over; /* a call ended; exclusive, reserving or making_room was
                      cleared; a request left the line; a claim ended */
     struct wm_growth_call *calls; /* in flight */
-    uint64_t begun;   /* calls begun so far: the number of the last */
-    size_t coming;    /* bytes requested from the driver, not obtained yet */
-    size_t held;      /* bytes obtained and not returned */
-    size_t peak;      /* maximum of held */
-    size_t lost;      /* part of held: regions without a record in an arena */
-    uint64_t gained;  /* calls that freed or added memory: a refused request
-                       * may retry */
-    uint64_t vacated; /* calls that failed and left room under the limit */
-    bool reserving;   /* a thread reserves more addresses */
+    uint64_t begun;    /* calls begun so far: the number of the last */
+    size_t coming;     /* bytes requested from the driver, not obtained yet */
+    size_t held;       /* bytes obtained and not returned */
+    size_t peak;       /* maximum of held */
+    size_t lost;       /* part of held: regions without a record in an arena */
+    uint64_t gained;   /* calls that freed or added memory: a refused request
+                        * may retry */
+    uint64_t vacated;  /* calls that failed and left room under the limit */
+    bool reserving;    /* a thread reserves more addresses */
+    bool lost_counted; /* its device was reset, and its limiter has forgotten
+                          its memory */
     /* Idle memory could not be returned because a stream captures. Relaxed: for
      * messages. */
     _Atomic bool return_deferred;

@@ -9,6 +9,7 @@
 #include "tests/unit/standin_load.h"
 
 #include "alloc/kinds/device_space.h"
+#include "alloc/kinds/pinned.h"
 #include "handles/kind_table.h"
 #include "warmpool/warmpool.h"
 
@@ -631,6 +632,31 @@ static void work_or_reset(void *argument, unsigned index)
                      warm_last_error_message());
         }
     }
+}
+
+/* A device whose memory is the host's: what a reset took of it makes room. */
+WT_TEST(test_A17_F12_memory_that_a_reset_took_counts_no_more)
+{
+    warm_memory_totals totals = WARM_INIT(warm_memory_totals);
+    warm_stream stream;
+    void *block = NULL, *pinned;
+
+    wt_runtime_end(runtime);
+    standin.standin_host_tables(1);
+    make_runtime("");
+    pinned = wt_pinned(runtime, 1 << 20); /* of the context of HOME */
+    wt_ok(warm_watermarks_set(runtime, OTHER, 64 << 20, 0));
+    stream = wt_stream(runtime, OTHER);
+    wt_ok(warm_device_alloc(runtime, OTHER, stream, 40 << 20, &block));
+    wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(runtime, 40 << 20, &block));
+    reset(OTHER);
+    cuda_ok(standin.cudaSetDevice(HOME));
+    lost(OTHER, miss(OTHER));
+    wm_pressure_refresh_now(&runtime->pinned->space);
+    wt_ok(warm_memory_get_totals(runtime, WARM_MEMORY_OF_HOST, &totals));
+    ck_assert_uint_lt(totals.held_bytes, 8 << 20);
+    wt_free(pinned, block, wt_pinned(runtime, 40 << 20));
+    standin.standin_host_tables(0);
 }
 
 WT_TEST(test_A17_threads_work_on_while_another_device_is_reset)
