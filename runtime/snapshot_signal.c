@@ -115,8 +115,10 @@ static warm_status read_memory(warm_runtime *runtime, char **text)
 static warm_status write_file(struct wm_snapshot_watch *w, const char *text)
 {
     int fd = -1, error;
-    warm_status status = wm_named_file_open("snapshot_file", w->unfinished,
-                                            O_WRONLY | O_APPEND, true, &fd);
+    /* A new file, no link that somebody put there. */
+    warm_status status =
+        wm_named_file_open("snapshot_file", w->unfinished,
+                           O_WRONLY | O_APPEND | O_EXCL, true, &fd);
 
     if (status != WARM_OK) {
         return status;
@@ -307,15 +309,15 @@ static warm_status set_name(struct wm_snapshot_watch *w, const char *given)
                 : wm_named_file_refuse("snapshot_file", name, ENAMETOOLONG);
 }
 
-/* Whether the file can be written, without changing it. */
+/* Whether the file can be written: its unfinished form must not be there. */
 static warm_status try_file(struct wm_snapshot_watch *w)
 {
     int fd = -1;
     warm_status status = name_files(w);
 
     if (status == WARM_OK) {
-        status = wm_named_file_open("snapshot_file", w->unfinished, O_WRONLY,
-                                    true, &fd);
+        status = wm_named_file_open("snapshot_file", w->unfinished,
+                                    O_WRONLY | O_EXCL, true, &fd);
     }
     if (status == WARM_OK) {
         (void)unlink(w->unfinished);

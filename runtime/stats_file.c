@@ -10,12 +10,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 struct wm_stats_file {
-    int fd;
+    int fd; /* -1: the process was forked */
+    wm_file_id id;
+    _Atomic bool written;
     char path[PATH_MAX];
 };
 
@@ -45,8 +48,17 @@ warm_status wm_stats_file_open(const wm_options *options,
         wm_meta_free(made);
         return status;
     }
+    made->id = wm_named_file_id(made->fd);
     *file = made;
     return status;
+}
+
+/* As in wm_trace_file_close(): a child that is being forked right now may still
+ * hold the open file, and with it the lock. */
+static void close_own(const struct wm_stats_file *file)
+{
+    (void)flock(file->fd, LOCK_UN);
+    (void)close(file->fd);
 }
 
 void wm_stats_file_close(struct wm_stats_file *file)
@@ -57,19 +69,24 @@ void wm_stats_file_close(struct wm_stats_file *file)
         return;
     }
     cancel = wm_cancel_off();
-    /* As in wm_trace_file_close(): a child that is being forked right now may
-     * still hold the open file, and with it the lock. */
-    (void)flock(file->fd, LOCK_UN);
-    (void)close(file->fd);
+    if (file->fd >= 0 && wm_named_file_is(file->fd, &file->id)) {
+        close_own(file);
+    }
     wm_cancel_restore(cancel);
     wm_meta_free(file);
 }
 
-void wm_stats_file_forked(const struct wm_stats_file *file)
+void wm_stats_file_forked(struct wm_stats_file *file)
 {
-    if (file != NULL) {
-        (void)close(file->fd);
+    int before = errno;
+
+    if (file != NULL && file->fd >= 0) {
+        if (wm_named_file_is(file->fd, &file->id)) {
+            (void)close(file->fd);
+        }
+        file->fd = -1;
     }
+    errno = before;
 }
 
 /* The statistics as text with a newline, to be freed; null: no memory, or the
@@ -101,22 +118,30 @@ static char *read_stats(warm_runtime *runtime, size_t *bytes)
 }
 
 /* 0, or an errno. A device (EINVAL) has nothing to truncate. */
-static int replace(int fd, const char *text, size_t bytes)
+static int replace(const struct wm_stats_file *file, const char *text,
+                   size_t bytes)
 {
-    int error = ftruncate(fd, 0) != 0 && errno != EINVAL ? errno : 0;
+    int error = 0;
 
-    return error != 0 ? error : wm_named_file_append(fd, text, bytes);
+    if (!wm_named_file_is(file->fd, &file->id)) {
+        return EBADF; /* the program closed it */
+    }
+    if (ftruncate(file->fd, 0) != 0 && errno != EINVAL) {
+        error = errno;
+    }
+    return error != 0 ? error : wm_named_file_append(file->fd, text, bytes);
 }
 
-void wm_stats_file_write(const struct wm_stats_file *file,
-                         warm_runtime *runtime)
+void wm_stats_file_write(struct wm_stats_file *file, warm_runtime *runtime)
 {
     wm_quiet quiet;
     char *text, reason[96];
     size_t bytes = 0;
     int error;
 
-    if (file == NULL) {
+    /* Relaxed: of a thread that destroys and one that exits, one writes. */
+    if (file == NULL || file->fd < 0 ||
+        atomic_exchange_explicit(&file->written, true, memory_order_relaxed)) {
         return;
     }
     wm_quiet_begin(&quiet);
@@ -124,7 +149,7 @@ void wm_stats_file_write(const struct wm_stats_file *file,
     if (text == NULL) {
         wm_log(WARM_LOG_WARNING, "could not write the statistics to %.300s: %s",
                file->path, warm_last_error_message());
-    } else if ((error = replace(file->fd, text, bytes)) != 0) {
+    } else if ((error = replace(file, text, bytes)) != 0) {
         wm_log(WARM_LOG_WARNING, "could not write the statistics to %.300s: %s",
                file->path, strerror_r(error, reason, sizeof reason));
     }

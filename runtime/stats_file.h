@@ -14,12 +14,11 @@ warm_status wm_stats_file_open(const wm_options *options,
 /* Null is ignored. */
 void wm_stats_file_close(struct wm_stats_file *file);
 /* In the child of a fork: the file belongs to the parent. */
-void wm_stats_file_forked(const struct wm_stats_file *file);
+void wm_stats_file_forked(struct wm_stats_file *file);
 
 /* Replaces the file's content by the statistics of a live runtime, which the
  * caller keeps from being destroyed. A failure is logged. Null is ignored. Call
  * without a lock; calls no driver. */
-void wm_stats_file_write(const struct wm_stats_file *file,
-                         warm_runtime *runtime);
+void wm_stats_file_write(struct wm_stats_file *file, warm_runtime *runtime);
 
 #endif

@@ -86,7 +86,7 @@ static bool is_counter(const char *name)
         "double_frees",    "requests", "above_bound",  "created",
         "handles_created", "failed",   "driver_calls", "driver_ns",
         "destroyed",       "leaked",   "binds",        "create_ns",
-        "device_bytes",    "measured"};
+        "device_bytes",    "measured", "overruns",     "late_writes"};
 
     for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
         if (strcmp(name, counters[i]) == 0) {

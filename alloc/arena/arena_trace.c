@@ -218,14 +218,15 @@ void wm_traced_alloc(warm_runtime *runtime, const void *pointer,
     if (runtime->log_memory != 0) {
         log_block(runtime, block, again ? WM_LOG_RECYCLE : WM_LOG_ALLOC);
     }
+    if (runtime->debug != NULL) {
+        wm_debug_alloc(block);
+    }
+    /* Last: the callback may free the block. */
     if (runtime->hears_blocks) {
         (void)wm_listeners_call(&runtime->listeners,
                                 again ? WARM_MEMORY_RECYCLED
                                       : WARM_MEMORY_ALLOCATED,
                                 (void *)block->base, wm_block_asked(block));
-    }
-    if (runtime->debug != NULL) {
-        wm_debug_alloc(block);
     }
 }
 

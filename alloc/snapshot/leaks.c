@@ -25,7 +25,7 @@ typedef struct leak {
 typedef struct list {
     const warm_runtime *runtime;
     leak *leaks; /* null: they are only counted */
-    size_t count;
+    size_t count, room;
 } list;
 
 /* Adjacent blocks of a sorted list. */
@@ -40,10 +40,12 @@ static void add(void *context, wm_block *block)
 {
     list *live = context;
 
-    if (live->leaks != NULL) {
-        live->leaks[live->count].block = block;
+    if (live->leaks == NULL) {
+        live->count++;
+    } else if (live->count <
+               live->room) { /* else it is younger than the list */
+        live->leaks[live->count++].block = block;
     }
-    live->count++;
 }
 
 static void add_space(list *live, wm_space *space)
@@ -184,6 +186,7 @@ void wm_leaks_log(warm_runtime *runtime)
     if (live.count == 0) {
         return;
     }
+    live.room = live.count;
     live.leaks = wm_meta_alloc(live.count * sizeof *live.leaks);
     groups = wm_meta_alloc(live.count * sizeof *groups);
     if (live.leaks != NULL && groups != NULL) {

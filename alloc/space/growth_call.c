@@ -150,6 +150,7 @@ void wm_growth_note_released(wm_space *space, void *base, size_t bytes)
 
     if (!wm_listeners_hear(&space->group.runtime->listeners,
                            WARM_MEMORY_RELEASED) ||
+        wm_listeners_inside(&space->group.runtime->listeners) ||
         (one = wm_meta_alloc(sizeof *one)) == NULL) {
         return;
     }
@@ -164,12 +165,17 @@ void wm_growth_note_released(wm_space *space, void *base, size_t bytes)
 void wm_growth_report_released(wm_space *space)
 {
     wm_growth *growth = &space->growth;
-    struct wm_released *one, *next;
+    struct wm_released *one = NULL, *next, *newest;
 
     wm_lock_acquire(&growth->lock);
-    one = growth->released;
+    newest = growth->released;
     growth->released = NULL;
     wm_lock_release(&growth->lock);
+    for (; newest != NULL; newest = next) { /* the oldest first */
+        next = newest->next;
+        newest->next = one;
+        one = newest;
+    }
     for (; one != NULL; one = next) {
         next = one->next;
         (void)wm_listeners_call(&space->group.runtime->listeners,
@@ -190,8 +196,10 @@ void wm_growth_log_deferred(wm_space *space)
     if (growth->log != 0 && !wm_callback_inside()) {
         log_totals(space);
     }
+    /* Inside a callback no other is called: a later call reports it. */
     if (wm_listeners_hear(&space->group.runtime->listeners,
-                          WARM_MEMORY_RELEASED)) {
+                          WARM_MEMORY_RELEASED) &&
+        !wm_listeners_inside(&space->group.runtime->listeners)) {
         wm_growth_report_released(space);
     }
     if (wm_unlikely(space->group.debug != NULL)) {

@@ -7,6 +7,7 @@
 
 #include "examples/inference_server/decode.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,7 +77,7 @@ static enum MHD_Result answer_error(server *s,
 
     snprintf(clean, sizeof clean, "%s", text);
     for (char *at = clean; *at != '\0'; at++) {
-        if (*at == '"' || *at == '\\' || *at < ' ') {
+        if (*at == '"' || *at == '\\' || *at < ' ' || *at > '~') {
             *at = '\'';
         }
     }
@@ -366,10 +367,14 @@ static bool read_watermarks(const request *r, uint64_t marks[2])
         if (*at < '0' || *at > '9') {
             return false;
         }
+        errno = 0;
         marks[i] = strtoull(at, &at, 10);
+        if (errno != 0) {
+            return false;
+        }
     }
     at += strspn(at, " \r\n");
-    return *at == '\0' && r->bytes < sizeof text;
+    return *at == '\0' && strlen(text) == r->bytes;
 }
 
 static enum MHD_Result

@@ -273,7 +273,9 @@ typedef enum warm_memory_event {
  * bytes: requested for the block, or of the segment, or of the request.
  * Returns, for FAILED, nonzero if it freed memory, so that a retry is
  * worthwhile; for other events anything. Called with no lock held, by the
- * thread whose call it is: it may free blocks, and add and remove callbacks. It
+ * thread whose call it is, or for RELEASED by any thread, also the library's
+ * own, a little later (and not at all without memory to note it). It may free
+ * blocks, and add and remove callbacks. It
  * must not allocate from the same runtime: unless its thread has an idle block
  * cached the allocation returns INVALID_ARGUMENT, and nothing changes. What it
  * frees is reported to no callback. */

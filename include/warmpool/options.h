@@ -59,13 +59,13 @@
  *   caller may write; they are checked when the block is freed. So all that is
  *   usable of a block is what was requested (warm_block_get_info()), figures of
  *   requested and usable bytes count the guards, and limits are reached
- * earlier. A write before the start of a block is found too if it hits the
- * guard of the block in front of it. Counted in statistics as overruns.
+ *   earlier. A write before the start of a block is found too if it hits the
+ *   guard of the block in front of it. Counted in statistics as overruns.
  * - fill: a freed block is filled with a pattern once all work of the streams
  *   recorded on it has completed. The pattern is checked when the memory is
  *   allocated again or returned to the system: a write by the host after the
  *   free is found, and one by a device whose stream was not recorded. Counted
- * as late_writes.
+ *   as late_writes.
  * - leaks: warm_runtime_destroy() logs what is live: the largest 32 groups of
  *   blocks of one memory, tag and call stack (without call stacks: and size).
  * Guard and fill work on memory that the host may touch at any time:

@@ -26,6 +26,7 @@ static struct {
     bool warned, printing, has_file, helped;
     bool prints_all; /* option debug: each warning, not only the first */
     int file;
+    wm_file_id id;
 } sink;
 /* Relaxed: a level is not tied to any other data. */
 static _Atomic int threshold = WARM_LOG_WARNING;
@@ -74,13 +75,14 @@ warm_status wm_log_open(const char *name)
     }
     cancel = wm_cancel_off();
     wm_lock_acquire(&wm_process_lock);
-    if (!sink.has_file) {
+    if (!sink.has_file || !wm_named_file_is(sink.file, &sink.id)) {
         sink.has_file = true;
         sink.file = fd;
     } else {
         (void)dup3(fd, sink.file, O_CLOEXEC);
         (void)close(fd);
     }
+    sink.id = wm_named_file_id(sink.file);
     wm_lock_release(&wm_process_lock);
     wm_cancel_restore(cancel);
     return status;
@@ -155,7 +157,8 @@ log_line(warm_log_level level, const char *format, va_list list)
     wm_lock_acquire(&wm_process_lock);
     log = sink.log;
     context = sink.context;
-    file = sink.has_file ? sink.file : -1;
+    file =
+        sink.has_file && wm_named_file_is(sink.file, &sink.id) ? sink.file : -1;
     prints = log == NULL && file < 0 &&
              (sink.printing ||
               (level == WARM_LOG_WARNING && (!sink.warned || sink.prints_all)));

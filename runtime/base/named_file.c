@@ -145,6 +145,23 @@ warm_status wm_named_file_open(const char *option, const char *path, int flags,
     return wm_named_file_refuse(option, path, error);
 }
 
+wm_file_id wm_named_file_id(int fd)
+{
+    int before = errno;
+    struct stat what = {.st_ino = 0};
+
+    (void)fstat(fd, &what);
+    errno = before;
+    return (wm_file_id){(uint64_t)what.st_dev, (uint64_t)what.st_ino};
+}
+
+bool wm_named_file_is(int fd, const wm_file_id *id)
+{
+    wm_file_id now = wm_named_file_id(fd);
+
+    return now.device == id->device && now.number == id->number;
+}
+
 int wm_named_file_room(uint64_t at, size_t bytes)
 {
     struct rlimit limit;

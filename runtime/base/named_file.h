@@ -11,6 +11,7 @@
 #include "warmpool/base.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* What a name stands for. */
 typedef struct wm_file_name {
@@ -32,6 +33,14 @@ warm_status wm_named_file_path(const wm_file_name *name, char *path,
  * INVALID_OPTION with the option, the path and the reason. */
 warm_status wm_named_file_open(const char *option, const char *path, int flags,
                                bool alone, int *fd);
+
+/* Which file a descriptor is of: a program that closes all its descriptors may
+ * get the same number for a file of its own. */
+typedef struct wm_file_id {
+    uint64_t device, number;
+} wm_file_id;
+wm_file_id wm_named_file_id(int fd);
+bool wm_named_file_is(int fd, const wm_file_id *id);
 
 /* INVALID_OPTION with the option, the path and the text of an errno. */
 warm_status wm_named_file_refuse(const char *option, const char *path,

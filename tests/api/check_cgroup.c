@@ -263,5 +263,5 @@ WT_TEST(test_F7_F12_idle_memory_goes_as_another_program_eats_the_limit)
 
 /* A sanitizer's shadow memory counts, too; and what CUDA page-locks is not
  * known to. */
-SKIP_MAIN_IF(WT_TSAN || wt_on_gpu() || !can_make_group(),
+SKIP_MAIN_IF(WT_TSAN || WT_ASAN || wt_on_gpu() || !can_make_group(),
              "no cgroup with a limit of memory can be made here")

@@ -190,7 +190,7 @@ WT_TEST(test_G7_page_has_the_figures_of_the_structs)
 
 WT_TEST(test_G7_no_name_ends_the_data_of_the_page)
 {
-    wt_toy toy;
+    static wt_toy toy; /* outlives the test: the runtime ends later */
     void *handle = NULL;
     const char *data;
 

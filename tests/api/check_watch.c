@@ -399,7 +399,7 @@ static int snapshots(void)
         return 2;
     }
     for (int i = 1; i <= 2; i++) {
-        char name[16];
+        char name[32];
         void *block = NULL;
 
         if (warm_pinned_alloc(runtime, 5 * MIB, &block) != WARM_OK ||
