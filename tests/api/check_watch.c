@@ -374,6 +374,76 @@ static int fork_and_exit(void)
                : 4;
 }
 
+/* The descriptor of a file of the folder, or -1. */
+static int descriptor_of(const char *name)
+{
+    char link[32], path[256];
+
+    for (int fd = 3; fd < 256; fd++) {
+        ssize_t length;
+
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        length = readlink(link, path, sizeof path - 1);
+        if (length > 0) {
+            path[length] = '\0';
+            if (strcmp(path, path_of(name)) == 0) {
+                return fd;
+            }
+        }
+    }
+    return -1;
+}
+
+/* A program that closes what it did not open gets the number again, for a file
+ * of its own. */
+static int close_what_it_did_not_open(void)
+{
+    warm_runtime *runtime = NULL;
+    int ours = -1, own;
+
+    if (make(&runtime) == WARM_OK) {
+        ours = descriptor_of("stats");
+    }
+    if (ours < 0 || close(ours) != 0) {
+        return 1;
+    }
+    own = open(path_of("own"), O_RDWR | O_CREAT | O_TRUNC, 0600);
+    if (own != ours || write(own, "mine\n", 5) != 5 || use(runtime) != 0 ||
+        warm_runtime_destroy(runtime, NULL) != WARM_OK) {
+        return 2;
+    }
+    return fcntl(own, F_GETFD) >= 0 ? 0 : 3; /* it is still open */
+}
+
+WT_TEST(test_G8_a_file_of_the_programs_with_the_same_number_is_left_alone)
+{
+    ck_assert_int_eq(run("stats_at_exit:@/stats", close_what_it_did_not_open),
+                     0);
+    ck_assert_str_eq(read_file("own"), "mine\n");
+    ck_assert_str_eq(read_file("stats"), "");
+}
+
+static int try_to_make(void)
+{
+    warm_runtime *runtime = NULL;
+
+    return make(&runtime) == WARM_INVALID_OPTION ? 0 : 1;
+}
+
+/* Not even if it is a link. */
+WT_TEST(test_G8_an_unfinished_snapshot_that_is_there_stays)
+{
+    static const char conf[] =
+        "snapshot_signal:USR2,snapshot_file:@/shot,device:host";
+    FILE *file = fopen(path_of("shot.part"), "w");
+
+    ck_assert_ptr_nonnull(file);
+    fputs("precious", file);
+    fclose(file);
+    ck_assert_int_eq(run(conf, try_to_make), 0);
+    ck_assert_str_eq(read_file("shot.part"), "precious");
+}
+
 WT_TEST(test_G5_G8_a_forked_child_writes_nothing)
 {
     ck_assert_int_eq(run("stats_at_exit:@/stats", fork_and_exit), 0);
