@@ -13,6 +13,7 @@
 #include "runtime/runtime.h"
 #include "tests/bench/steps.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -705,8 +706,28 @@ WT_TEST(test_a_thread_without_memory_shares)
 
 WT_CASE("files", .setup = set_up, .teardown = tear_down);
 
+/* The number of the runtime whose trace is the first in the folder: 1, unless
+ * the process had others before. */
+static unsigned first_number(void)
+{
+    DIR *all = opendir(folder);
+    struct dirent *entry;
+    unsigned first = UINT_MAX;
+
+    ck_assert_ptr_nonnull(all);
+    while ((entry = readdir(all)) != NULL) {
+        const char *dash = strrchr(entry->d_name, '-');
+        unsigned long number = dash != NULL ? strtoul(dash + 1, NULL, 10) : 0;
+
+        first = number > 0 && number < first ? (unsigned)number : first;
+    }
+    closedir(all);
+    return first;
+}
+
 WT_TEST(test_names_tell_processes_and_runtimes_apart)
 {
+    unsigned first;
     char pattern[160], name[160];
     warm_runtime *one, *two;
     bench_trace *t;
@@ -717,11 +738,13 @@ WT_TEST(test_names_tell_processes_and_runtimes_apart)
     wt_ok(warm_free(take(two, 77)));
     wt_runtime_end(one);
     wt_runtime_end(two);
-    snprintf(name, sizeof name, "%s/%%-%ld-1", folder, (long)getpid());
+    first = first_number();
+    snprintf(name, sizeof name, "%s/%%-%ld-%u", folder, (long)getpid(), first);
     t = read_or_fail(name);
     ck_assert_uint_eq(t->steps, 0);
     bench_trace_end(t);
-    snprintf(name, sizeof name, "%s/%%-%ld-2", folder, (long)getpid());
+    snprintf(name, sizeof name, "%s/%%-%ld-%u", folder, (long)getpid(),
+             first + 1);
     t = read_or_fail(name);
     ck_assert_uint_eq(t->peak, 77);
     bench_trace_end(t);
