@@ -116,30 +116,38 @@ static void put_counts(table *t, const wm_field_table *fields, const void *from)
     }
 }
 
+/* A row of calls or times; heads: once, before the first. */
+static void put_times(table *t, const char *const **heads, const char *name,
+                      const uint64_t figures[4])
+{
+    if (*heads != NULL) {
+        put_name(t, "");
+        put_heads(t, *heads);
+        *heads = NULL;
+    }
+    put_name(t, name);
+    put_cell(t, "calls", figures[0]);
+    for (int i = 1; i < 4; i++) {
+        put_cell(t, "ns", figures[i]);
+    }
+    wm_text_put(t->text, "\n");
+}
+
 static void put_durations(table *t, const wm_field_table *fields,
                           const void *from)
 {
-    static const char *const heads[4] = {"calls", "in all", "mean", "longest"};
-    bool any = false;
+    static const char *const names[4] = {"calls", "in all", "mean", "longest"};
+    const char *const *heads = names;
 
     for (size_t i = 0; i < fields->count; i++) {
         const wm_field *field = &fields->field[i];
         const warm_duration *d = wm_field_duration(field, from);
 
-        if (field->type != WM_FIELD_DURATION || d->count == 0) {
-            continue;
+        if (field->type == WM_FIELD_DURATION && d->count > 0) {
+            put_times(t, &heads, field->name,
+                      (uint64_t[]){d->count, d->total_ns,
+                                   d->total_ns / d->count, d->max_ns});
         }
-        if (!any) {
-            put_name(t, "");
-            put_heads(t, heads);
-        }
-        any = true;
-        put_name(t, field->name);
-        put_cell(t, "calls", d->count);
-        put_cell(t, "ns", d->total_ns);
-        put_cell(t, "ns", d->total_ns / d->count);
-        put_cell(t, "ns", d->max_ns);
-        wm_text_put(t->text, "\n");
     }
 }
 
@@ -159,28 +167,19 @@ static uint64_t most_within(const warm_histogram *histogram)
 static void put_histograms(table *t, const wm_field_table *fields,
                            const void *from)
 {
-    static const char *const heads[4] = {"times", "in all", "mean",
+    static const char *const names[4] = {"times", "in all", "mean",
                                          "90 % within"};
-    bool any = false;
+    const char *const *heads = names;
 
     for (size_t i = 0; i < fields->count; i++) {
         const wm_field *field = &fields->field[i];
         const warm_histogram *h = wm_field_histogram(field, from);
 
-        if (field->type != WM_FIELD_HISTOGRAM || h->count == 0) {
-            continue;
+        if (field->type == WM_FIELD_HISTOGRAM && h->count > 0) {
+            put_times(t, &heads, field->name,
+                      (uint64_t[]){h->count, h->total_ns,
+                                   h->total_ns / h->count, most_within(h)});
         }
-        if (!any) {
-            put_name(t, "");
-            put_heads(t, heads);
-        }
-        any = true;
-        put_name(t, field->name);
-        put_cell(t, "calls", h->count);
-        put_cell(t, "ns", h->total_ns);
-        put_cell(t, "ns", h->total_ns / h->count);
-        put_cell(t, "ns", most_within(h));
-        wm_text_put(t->text, "\n");
     }
 }
 

@@ -11,9 +11,7 @@
 
 static uint64_t held_in_all(const warm_runtime *runtime)
 {
-    /* Relaxed: a count. */
-    return atomic_load_explicit(&runtime->pinned->space.whole.taken,
-                                memory_order_relaxed);
+    return wm_whole_taken(&runtime->pinned->space.whole);
 }
 
 static uint64_t trim_workspaces(warm_runtime *runtime, int device)

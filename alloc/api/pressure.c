@@ -80,11 +80,10 @@ static uint64_t taken(warm_runtime *runtime, int memory)
     uint64_t bytes;
 
     if (memory == WARM_MEMORY_OF_ALL) {
-        /* Relaxed: a count. */
-        return atomic_load_explicit(&owner->whole.taken, memory_order_relaxed);
+        return wm_whole_taken(&owner->whole);
     }
     wm_lock_acquire(&owner->growth.lock);
-    bytes = owner->growth.held + owner->growth.coming + owner->beside_bytes;
+    bytes = wm_taken_locked(owner);
     wm_lock_release(&owner->growth.lock);
     return bytes;
 }
@@ -190,9 +189,9 @@ static warm_status check_ratio(const char *name, double ratio)
  * the recommended maximum does not change. */
 static wm_watermark_set fixed(double ratio, uint64_t recommended)
 {
-    size_t bytes = (size_t)((double)recommended * ratio);
+    const wm_watermark_set set = {.ratio = ratio};
 
-    return (wm_watermark_set){-1, ratio > 0 && bytes == 0 ? 1 : bytes};
+    return (wm_watermark_set){-1, wm_watermark_bytes(&set, recommended)};
 }
 
 static warm_status set_ratio(warm_runtime *runtime, int memory, double high,

@@ -191,12 +191,11 @@ static size_t find_missing(const struct limit *limit, size_t needed)
                                             : needed;
 }
 
-/* Returns about so many idle bytes of a space, the largest segments first. */
-static size_t take_from(wm_space *space, size_t missing)
+size_t wm_limit_take(wm_space *space, size_t bytes)
 {
     size_t held = held_by(space, false), released = 0;
 
-    if (held == 0 || wm_space_trim(space, held > missing ? held - missing : 0,
+    if (held == 0 || wm_space_trim(space, held > bytes ? held - bytes : 0,
                                    &released) != WARM_OK) {
         return 0;
     }
@@ -215,7 +214,7 @@ static bool take_from_others(const struct limit *limit, const wm_space *space,
             gained += other->traits->collect(other);
         }
         if (other != space && missing > 0) {
-            size_t released = take_from(other, missing);
+            size_t released = wm_limit_take(other, missing);
 
             gained += released;
             missing -= released < missing ? released : missing;
@@ -259,13 +258,13 @@ bool wm_limit_trim_for(wm_space *limiter, size_t bytes)
         struct limit *limit = limits[k];
 
         for (size_t i = 0; i < limit->count && refuses(limit, bytes); i++) {
-            size_t taken = taken_below(limit), room = limit->high - bytes;
+            size_t taken = taken_below(limit);
 
             if (bytes > limit->high) {
                 return false;
             }
-            gained |= take_from(limit->spaces[i],
-                                taken > room ? taken - room : 0) > 0;
+            taken -= taken < limit->high - bytes ? taken : limit->high - bytes;
+            gained |= wm_limit_take(limit->spaces[i], taken) > 0;
         }
     }
     return gained;

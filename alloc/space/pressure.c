@@ -24,7 +24,7 @@ wm_watermark_set wm_watermark_from(uint64_t option, double ratio)
                               .bytes = option == WARM_OFF ? 0 : (size_t)option};
 }
 
-static size_t bytes_of(const wm_watermark_set *set, size_t recommended)
+size_t wm_watermark_bytes(const wm_watermark_set *set, size_t recommended)
 {
     size_t part;
 
@@ -44,8 +44,8 @@ void wm_watermarks_set(wm_space *owner, wm_watermarks *marks,
     wm_lock_acquire(&owner->growth.lock);
     marks->high_set = high != NULL ? *high : marks->high_set;
     marks->low_set = low != NULL ? *low : marks->low_set;
-    high_bytes = bytes_of(&marks->high_set, recommended);
-    low_bytes = bytes_of(&marks->low_set, recommended);
+    high_bytes = wm_watermark_bytes(&marks->high_set, recommended);
+    low_bytes = wm_watermark_bytes(&marks->low_set, recommended);
     /* One is a ratio, the other is not: low stays below. */
     low_bytes =
         high_bytes != 0 && low_bytes > high_bytes ? high_bytes : low_bytes;
@@ -176,7 +176,7 @@ static bool is_short(wm_space *host, uint64_t now)
 size_t wm_pressure_look(wm_space *host)
 {
     uint64_t now = wm_clock_ns();
-    size_t released, all = 0;
+    size_t all = 0;
 
     if (now - host->pressure.watch.ns < wm_pressure_pause(host) ||
         !is_short(host, now)) {
@@ -184,15 +184,9 @@ size_t wm_pressure_look(wm_space *host)
     }
     for (size_t i = host->fellow_count; i-- > 0;) {
         wm_space *space = host->fellows[i];
-        size_t spare = wm_limit_spare(space), held;
+        size_t spare = wm_limit_spare(space);
 
-        wm_lock_acquire(&space->growth.lock);
-        held = space->growth.held;
-        wm_lock_release(&space->growth.lock);
-        if (spare > 0 && wm_space_trim(space, held > spare ? held - spare : 0,
-                                       &released) == WARM_OK) {
-            all += released;
-        }
+        all += spare > 0 ? wm_limit_take(space, spare) : 0;
     }
     if (all > 0) {
         wm_log(WARM_LOG_INFO,

@@ -333,6 +333,18 @@ typedef struct wm_space {
     size_t fellow_count, all_count;
 } wm_space;
 
+/* Held, being obtained, and claimed: what a limiter's watermarks count. */
+static inline size_t wm_taken_locked(const wm_space *space)
+{
+    return space->growth.held + space->growth.coming + space->beside_bytes;
+}
+
+/* The same of all memory. Relaxed: a count. */
+static inline size_t wm_whole_taken(const wm_whole *whole)
+{
+    return atomic_load_explicit(&whole->taken, memory_order_relaxed);
+}
+
 static inline wm_space *wm_space_of(const wm_block *block)
 {
     return (wm_space *)block->segment->arena->group;
@@ -445,6 +457,8 @@ void wm_space_unclaim(wm_space *space, size_t bytes);
 
 /* What an option says; ratio: if it says nothing. */
 wm_watermark_set wm_watermark_from(uint64_t option, double ratio);
+/* Its bytes. A ratio above 0 of what is known is at least one byte. */
+size_t wm_watermark_bytes(const wm_watermark_set *set, size_t recommended);
 /* Sets the watermarks of the owner, or of all memory, and computes them. A null
  * high and low leave them as they were set. recommended: 0: unknown, then those
  * that are ratios are off. */

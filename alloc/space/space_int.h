@@ -175,18 +175,6 @@ warm_status wm_growth_obtain(wm_space *space, struct wm_grow_request *request,
 
 /* ---- watermark.c --------------------------------------------------------- */
 
-/* Held, being obtained, and claimed: what a limiter's watermarks count. */
-static inline size_t wm_taken_locked(const wm_space *space)
-{
-    return space->growth.held + space->growth.coming + space->beside_bytes;
-}
-
-/* Relaxed: a count. */
-static inline size_t wm_whole_taken(const wm_whole *whole)
-{
-    return atomic_load_explicit(&whole->taken, memory_order_relaxed);
-}
-
 /* Bytes below the space's own high watermark; SIZE_MAX: it has none. */
 size_t wm_room_below_locked(const wm_space *space);
 /* The same of all memory, toward which only limiters count. */
@@ -246,6 +234,9 @@ bool wm_limit_make_room(wm_space *space, const wm_request *request);
 /* Returns idle memory of all spaces that count, until the watermarks leave room
  * for bytes that the limiter is to claim. Returns whether any went. */
 bool wm_limit_trim_for(wm_space *limiter, size_t bytes);
+/* Returns about so many idle bytes of a space, the largest segments first;
+ * returns how many went. */
+size_t wm_limit_take(wm_space *space, size_t bytes);
 /* Idle bytes of a space beyond the reserve. */
 size_t wm_limit_spare(wm_space *space);
 /* The space with a line of requests that wait at a limit of this space, or null
