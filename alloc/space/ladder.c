@@ -631,6 +631,11 @@ static warm_status fail(const climb *c)
     return WARM_OUT_OF_MEMORY;
 }
 
+static bool is_for_graphs(const wm_request *request)
+{
+    return request->arena->pool != NULL && !request->arena->user_pool;
+}
+
 static __attribute__((noinline)) warm_status
 climb_ladder(wm_space *space, const wm_request *request, wm_block **block)
 {
@@ -651,7 +656,7 @@ climb_ladder(wm_space *space, const wm_request *request, wm_block **block)
                .gave = gaves,
                .work = &work};
 
-    if (request->arena->pool != NULL && !request->arena->user_pool) {
+    if (is_for_graphs(request)) {
         c.kind = GRAPHS;
     } else if (space->decay_ns != 0 && !space->background.on) {
         c.kind = AGED;
@@ -702,6 +707,10 @@ warm_status wm_space_alloc(wm_space *space, const wm_request *request,
     }
     if (wm_unlikely(wm_economy_must_sweep(&space->group.economy))) {
         wm_cache_sweep(&space->group);
+    }
+    if (wm_unlikely(wm_space_passed_low(space)) && status == WARM_OK &&
+        !is_for_graphs(request)) {
+        wm_space_shrink_again(space);
     }
     wm_background_note_taken(&space->background);
     return status;

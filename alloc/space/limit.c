@@ -23,6 +23,10 @@
  * and a test may have stopped the clock. */
 enum { PAUSE_NS = 200000, MOST = 4 };
 
+/* Between two shrinks by misses, of which each flushes the caches of all
+ * threads. */
+enum { SHRINK_PAUSE_NS = 10000000 };
+
 /* Pauses for which a thread waits for another one that makes room: not for
  * ever, since that one may be in a log function that waits for this one. */
 enum { ROOM_PAUSES = 500 };
@@ -389,12 +393,13 @@ static size_t low_of(const struct limit *limit)
                                      : &limit->owner->marks);
 }
 
-/* Bytes by which a growth would pass a low watermark. */
+/* Bytes by which a growth would pass a low watermark. What the high one never
+ * allows grows nothing. */
 static size_t find_excess(const struct limit *limit, size_t more)
 {
     size_t low = low_of(limit), taken;
 
-    if (low == 0) {
+    if (low == 0 || (limit->high != 0 && more > limit->high)) {
         return 0;
     }
     taken = taken_below(limit) + more;
@@ -461,15 +466,31 @@ static void shrink(const struct limit *limit, wm_space *space, size_t more)
     }
 }
 
+/* While low stays passed, misses look for memory that has become idle since, if
+ * no background thread does. */
+static void shrink_later(const struct limit *limit)
+{
+    if (limit->owner->poller->background.on) {
+        return;
+    }
+    for (size_t i = 0; i < limit->count; i++) {
+        atomic_store_explicit(&limit->spaces[i]->shrink_ns,
+                              wm_clock_ns() + SHRINK_PAUSE_NS,
+                              memory_order_relaxed);
+    }
+}
+
 void wm_limit_shrink(wm_space *space, const wm_request *request)
 {
-    struct limit own = own_limit(space), whole = whole_limit(space);
+    struct limit limits[] = {own_limit(space), whole_limit(space)};
     size_t more = request != NULL ? grain_bytes(space, request) : 0;
 
-    if (find_excess(&own, more) > 0) {
-        shrink(&own, space, more);
-    }
-    if (find_excess(&whole, more) > 0) {
-        shrink(&whole, space, more);
+    for (int k = 0; k < 2; k++) {
+        if (find_excess(&limits[k], more) > 0) {
+            shrink(&limits[k], space, more);
+        }
+        if (find_excess(&limits[k], more) > 0) {
+            shrink_later(&limits[k]);
+        }
     }
 }

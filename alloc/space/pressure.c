@@ -145,6 +145,23 @@ warm_status wm_space_shrink(wm_space *space)
     return status;
 }
 
+/* Relaxed, all: a time, and of several threads one takes it. */
+void wm_space_shrink_again(wm_space *space)
+{
+    uint64_t due =
+        atomic_load_explicit(&space->shrink_ns, memory_order_relaxed);
+    warm_error last = {.size = sizeof last};
+
+    if (due != 0 && wm_clock_ns() >= due &&
+        atomic_compare_exchange_strong_explicit(&space->shrink_ns, &due, 0,
+                                                memory_order_relaxed,
+                                                memory_order_relaxed)) {
+        warm_last_error(&last);
+        (void)wm_space_shrink(space); /* sets the time, if low stays passed */
+        wm_error_restore(&last);
+    }
+}
+
 /* ---- the kernel says that memory is short -------------------------------- */
 
 static uint64_t idle_of_host(const wm_space *host)

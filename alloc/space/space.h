@@ -314,6 +314,9 @@ typedef struct wm_space {
     uint64_t limit_wait_ns;   /* const: a refused request waits so long */
     uint64_t decay_ns;        /* const: age of segments to return; 0: none */
     _Atomic uint64_t aged_ns; /* time of the last flush of unused caches */
+    /* When a miss next returns idle segments, since a growth passed a low
+     * watermark; 0: none does. */
+    _Atomic uint64_t shrink_ns;
     /* A leaked block was logged: the driver cannot tell whether it is in use;
      * or a graph may use it. */
     _Atomic bool lost_logged, captured_logged;
@@ -501,8 +504,14 @@ void wm_space_retire(wm_space *space, warm_stream stream,
  * nothing was done then. */
 warm_status wm_space_poll(wm_space *space);
 /* Returns idle segments of the space and its limiter, until neither is above a
- * low watermark, or none is left. */
+ * low watermark, or none is left. again(): the same after a miss, at most once
+ * in a while, and until no low watermark is passed; the last error stays. */
 warm_status wm_space_shrink(wm_space *space);
+void wm_space_shrink_again(wm_space *space);
+static inline bool wm_space_passed_low(const wm_space *space)
+{
+    return atomic_load_explicit(&space->shrink_ns, memory_order_relaxed) != 0;
+}
 /* Returns idle segments until at most target bytes are held. */
 warm_status wm_space_trim(wm_space *space, size_t target, size_t *released);
 

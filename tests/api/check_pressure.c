@@ -3,7 +3,9 @@
 #include "wt.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 #define MIB ((size_t)1 << 20)
 
@@ -225,6 +227,41 @@ WT_LOOP_TEST(test_F7_idle_memory_goes_above_the_low_watermark, MEMORIES)
     block[1] = taken(memory, 20 * MIB);
     ck_assert_uint_eq(held_of(memory), 48 * MIB);
     wt_free(block[0], block[1], block[3]);
+}
+
+static _Atomic uint64_t readings;
+
+/* 20 ms later at each reading. */
+static uint64_t jump(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec +
+           (atomic_fetch_add(&readings, 1) + 1) * 20000000;
+}
+
+/* A growth that passes it ends, and frees come later: the next requests that
+ * miss return what is idle, although none of them grows. */
+WT_LOOP_TEST(test_F7_misses_return_what_a_growth_passed_low_by, MEMORIES)
+{
+    int memory = memories[_i];
+    void *block[4];
+
+    wt_ok(warm_watermarks_set(runtime, memory, 0, 16 * MIB));
+    for (int i = 0; i < 4; i++) {
+        block[i] = taken(memory, 8 * MIB);
+    }
+    ck_assert_uint_eq(held_of(memory), 32 * MIB);
+    wt_free_all(block, 4);
+    ck_assert_uint_eq(held_of(memory), 32 * MIB);
+    warm_testing_set_clock(jump);
+    wt_free(taken(memory, 8 * MIB));
+    ck_assert_uint_eq(held_of(memory), 16 * MIB);
+    /* What is left is below, and stays. */
+    wt_free(taken(memory, 8 * MIB));
+    warm_testing_set_clock(NULL);
+    ck_assert_uint_eq(held_of(memory), 16 * MIB);
 }
 
 /* Frees in an open batch get their event at once. */
