@@ -497,7 +497,8 @@ warm_status warm_snapshot_viz(warm_runtime *runtime, char *text, size_t bytes,
     warm_status status = wm_runtime_check(runtime);
 
     return status == WARM_OK
-               ? write_text(runtime, 0, pageable_place(runtime) + 1,
+               ? write_text(runtime, 0,
+                            wm_shared_place(runtime, runtime->devices),
                             &viz_layout, put_viz, text, bytes, needed)
                : status;
 }

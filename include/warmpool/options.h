@@ -19,7 +19,9 @@
  * with snapshot_signal. A file that cannot be written makes the creation of the
  * runtime fail. Each runtime writes files of its own, except log_file, which is
  * the process's: it is appended to, and is the one that a runtime named last.
- * Lines of log_memory have level debug.
+ * Lines of log_memory have level debug. Once all options are valid, log and
+ * log_file take effect, before a driver is opened: they also show why a create
+ * is refused after that, and stay.
  *
  * snapshot_signal installs a handler when the runtime is created, and removes
  * it when the last runtime with that signal is destroyed. A signal for which

@@ -129,11 +129,12 @@ WARM_API warm_status warm_snapshot_json(warm_runtime *runtime, char *text,
                                         size_t bytes, size_t *needed);
 
 /* Writes a snapshot of all memory in the layout of
- * torch.cuda.memory._snapshot(). Page-locked memory appears as further devices:
- * after the last device each NUMA node, then pageable memory. States are
- * active_allocated, active_pending_free (pending, captured, lost) and inactive;
- * a tag is the first frame. https://pytorch.org/memory_viz reads a pickle of
- * it, which these lines of Python write:
+ * torch.cuda.memory._snapshot(). Other memory appears as further devices: after
+ * the last device each NUMA node, then pageable memory, then of each device its
+ * private, shared and scalar buffers (shared.h). States are active_allocated,
+ * active_pending_free (pending, captured, lost) and inactive; a tag is the
+ * first frame. https://pytorch.org/memory_viz reads a pickle of it, which these
+ * lines of Python write:
  *
  *   import json, pickle, sys
  *   with open(sys.argv[1]) as text, open(sys.argv[2], "wb") as out:

@@ -721,14 +721,16 @@ static wt_viz viz;
 
 static void assert_viz(void)
 {
-    int devices = 0, nodes = 0;
+    int devices = 0, nodes = 0, places;
     const json_t *traces;
 
     wt_ok(warm_device_count(runtime, &devices));
     wt_ok(warm_node_count(runtime, &nodes));
     traces = get(read_text(VIZ), "device_traces");
-    ck_assert_uint_eq(json_array_size(traces), (size_t)(devices + nodes + 1));
-    for (int i = 0; i < devices + nodes + 1; i++) {
+    /* Pageable memory, and three kinds of shared buffers of each device. */
+    places = devices + nodes + 1 + 3 * devices;
+    ck_assert_uint_eq(json_array_size(traces), (size_t)places);
+    for (int i = 0; i < places; i++) {
         ck_assert_msg(wt_viz_check(&viz, text, (size_t)i), "device %d: %s", i,
                       viz.wrong);
     }
@@ -771,6 +773,22 @@ WT_TEST(test_C7_E4_blocks_of_private_pools)
 WT_CASE("layout", .setup = setup_history, .also = {setup_expandable},
         .teardown = teardown);
 
+/* A shared buffer is in the snapshot, at the place of its kind. */
+static void assert_viz_has_shared(void)
+{
+    int devices = 0, nodes = 0;
+    void *buffer = NULL;
+
+    wt_ok(warm_device_count(runtime, &devices));
+    wt_ok(warm_node_count(runtime, &nodes));
+    wt_ok(warm_shared_alloc(runtime, 0, 3000, WARM_USAGE_SHARED, &buffer));
+    assert_viz();
+    ck_assert(wt_viz_check(&viz, text, (size_t)(devices + nodes + 2)));
+    ck_assert_uint_eq(viz.events, 2); /* of the segment, and of the buffer */
+    wt_ok(warm_free(buffer));
+    assert_viz();
+}
+
 WT_TEST(test_C7_viz_layout)
 {
     void *live, *used, *buffer;
@@ -792,6 +810,7 @@ WT_TEST(test_C7_viz_layout)
     ck_assert_uint_eq(viz.blocks.count, 0); /* before the first event */
     ck_assert_uint_eq(viz.segments.count, 0);
     ck_assert_uint_gt(viz.events, 0);
+    assert_viz_has_shared();
     do {
         segment = json_array_get(get(text, "segments"), i++);
     } while (number(segment, "total_size") > 3 * MIB);
