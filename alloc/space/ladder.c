@@ -597,21 +597,32 @@ static bool try_measured(climb *c, const struct rung *rung)
     return false;
 }
 
-/* "; gave: callbacks 2.0 MiB idle and 4.0 MiB returned, waiting nothing" */
+static bool gave_any(const gave *g)
+{
+    return g->idle > 0 || g->back > 0;
+}
+
+/* "; gave: callbacks 2.0 MiB idle, 4.0 MiB returned; gave nothing: waiting" */
 static void describe_gave(const climb *c, char *text, size_t bytes)
 {
     wm_text out = {text, bytes, 0};
+    const char *separator = "; gave: ";
 
     text[0] = '\0';
     for (unsigned i = 0; i < c->gaves; i++) {
         const gave *g = &c->gave[i];
 
-        wm_text_put(&out, "%s%s ", i == 0 ? "; gave: " : ", ", g->name);
-        if (g->idle == 0 && g->back == 0) {
-            wm_text_put(&out, "nothing");
-        } else {
-            wm_text_put(&out, "%s idle, %s returned", wm_bytes(g->idle).text,
-                        wm_bytes(g->back).text);
+        if (gave_any(g)) {
+            wm_text_put(&out, "%s%s %s idle, %s returned", separator, g->name,
+                        wm_bytes(g->idle).text, wm_bytes(g->back).text);
+            separator = ", ";
+        }
+    }
+    separator = "; gave nothing: ";
+    for (unsigned i = 0; i < c->gaves; i++) {
+        if (!gave_any(&c->gave[i])) {
+            wm_text_put(&out, "%s%s", separator, c->gave[i].name);
+            separator = ", ";
         }
     }
 }

@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 typedef struct message {
-    char text[320];
+    char text[1024];
     bool out_of_memory; /* that is the reason: it may work again later */
 } message;
 

@@ -156,8 +156,8 @@ WT_TEST(test_B12_C2_F9_error_says_what_each_rung_gave)
     wt_ok(add("frees", &e, WARM_MEMORY_FAILED));
     wt_fails(WARM_OUT_OF_MEMORY,
              warm_pinned_alloc(runtime, 50 * MIB, &refused));
-    wt_says("requested 50.0 MiB", "gave: caches, frees and segments nothing",
-            "callbacks 8.0 MiB idle, 8.0 MiB returned", "limit of 64.0 MiB");
+    wt_says("requested 50.0 MiB", "gave: callbacks 8.0 MiB idle, 8.0 MiB",
+            "gave nothing: caches, frees and segments", "limit of 64.0 MiB");
     wt_free(block);
 }
 

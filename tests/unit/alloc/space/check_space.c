@@ -396,6 +396,6 @@ WT_TEST(test_B12_long_reason_does_not_hide_the_figures)
     wt_memory_space()->traits = real;
     ck_assert_ptr_nonnull(strstr(message, "held 0 B"));
     ck_assert_ptr_nonnull(strstr(message, "pending 0 B"));
-    ck_assert_ptr_nonnull(strstr(message, "limit none; gave: "));
+    ck_assert_ptr_nonnull(strstr(message, "limit none; gave nothing: "));
     end();
 }
