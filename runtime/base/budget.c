@@ -168,30 +168,99 @@ static void visit_cgroups(const char *root, visit_fn *visit, void *context)
 /* ---- the budget ------------------------------------------------------------
  */
 
-static void note_available(const struct version *version, const char *folder,
-                           void *context)
+/* Reads a cgroup's limit, and what is used below it; false: it has none. */
+static bool read_limit(const struct version *version, const char *folder,
+                       wm_budget_limit *at)
 {
-    uint64_t *available = context, limit = UINT64_MAX, used, idle;
     char text[TEXT];
+    uint64_t idle;
 
+    at->limit = UINT64_MAX;
+    at->file = version->limit;
     if (read_in(folder, version->limit, text)) {
-        limit = parse_limit(text);
+        at->limit = parse_limit(text);
     }
-    if (*version->soft != '\0' && read_in(folder, version->soft, text)) {
-        limit = least(limit, parse_limit(text));
+    if (*version->soft != '\0' && read_in(folder, version->soft, text) &&
+        parse_limit(text) < at->limit) {
+        at->limit = parse_limit(text);
+        at->file = version->soft;
     }
-    if (limit == UINT64_MAX || !read_in(folder, version->used, text)) {
-        return;
+    if (at->limit == UINT64_MAX || !read_in(folder, version->used, text)) {
+        return false;
     }
-    used = strtoull(text, NULL, 10);
+    at->used = strtoull(text, NULL, 10);
     if (!read_in(folder, "memory.stat", text)) {
         text[0] = '\0';
     }
     idle = find_number(text, version->inactive) +
            find_number(text, version->active) +
            (*version->slab != '\0' ? find_number(text, version->slab) : 0);
-    used -= least(idle, used);
-    *available = least(*available, limit - least(used, limit));
+    at->used -= least(idle, at->used);
+    return true;
+}
+
+static uint64_t room_below(const wm_budget_limit *at)
+{
+    return at->limit - least(at->used, at->limit);
+}
+
+static void note_available(const struct version *version, const char *folder,
+                           void *context)
+{
+    uint64_t *available = context;
+    wm_budget_limit at;
+
+    if (read_limit(version, folder, &at)) {
+        *available = least(*available, room_below(&at));
+    }
+}
+
+struct tightest {
+    wm_budget_limit *limit;
+    bool found;
+};
+
+static void note_tightest(const struct version *version, const char *folder,
+                          void *context)
+{
+    struct tightest *tightest = context;
+    wm_budget_limit at;
+
+    if (read_limit(version, folder, &at) &&
+        (!tightest->found || room_below(&at) < room_below(tightest->limit))) {
+        snprintf(at.folder, sizeof at.folder, "%.*s", (int)sizeof at.folder - 1,
+                 folder);
+        *tightest->limit = at;
+        tightest->found = true;
+    }
+}
+
+bool wm_budget_tightest(const char *root, wm_budget_limit *tightest)
+{
+    struct tightest found = {tightest, false};
+    int before = errno;
+
+    visit_cgroups(root, note_tightest, &found);
+    errno = before;
+    return found.found;
+}
+
+bool wm_budget_figure(const char *root, const char *name, uint64_t *value)
+{
+    int before = errno;
+    char text[TEXT];
+    const char *at = NULL;
+    char *end;
+
+    if (read_in(root, "/proc/meminfo", text)) {
+        at = strstr(text, name);
+    }
+    if (at != NULL) {
+        *value = strtoull(at + strlen(name), &end, 10);
+        *value *= strncmp(end, " kB", 3) == 0 ? 1024 : 1;
+    }
+    errno = before;
+    return at != NULL;
 }
 
 uint64_t wm_budget_available(const char *root)

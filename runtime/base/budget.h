@@ -23,6 +23,19 @@
  * every path, "" but in tests. */
 uint64_t wm_budget_available(const char *root);
 
+/* The limit of memory that leaves the least room. */
+typedef struct wm_budget_limit {
+    char folder[256];     /* of the cgroup, its beginning */
+    const char *file;     /* the limit's name in it */
+    uint64_t limit, used; /* used: what the kernel cannot take back */
+} wm_budget_limit;
+
+/* False: no cgroup above the process has a limit. */
+bool wm_budget_tightest(const char *root, wm_budget_limit *tightest);
+/* A number of /proc/meminfo, in bytes if it is followed by kB; name with its
+ * colon. False: there is none. */
+bool wm_budget_figure(const char *root, const char *name, uint64_t *value);
+
 /* What the kernel has counted when it was last read. */
 typedef struct wm_budget_watch {
     uint64_t ns;       /* when; 0: never */
