@@ -272,6 +272,8 @@ warm_status warm_pinned_get_stats(warm_runtime *runtime,
     }
     wm_space_settled_stats(&runtime->pinned->space, WM_NODE_UNKNOWN, &all);
     wm_space_stats(&runtime->pinned->pageable, &pageable);
+    all.huge_bytes = wm_huge_bytes_read(&runtime->pinned->space, "",
+                                        &runtime->pinned->huge_bytes);
     all.pageable = pageable.live;
     all.pageable_bytes = pageable.live_bytes;
     all.pageable_pending = pageable.pending;

@@ -1,6 +1,7 @@
 /* pin.c: obtains and returns regions of page-locked memory. Takes no lock. */
 #include "alloc/kinds/pin.h"
 
+#include "alloc/kinds/refusal.h"
 #include "alloc/space/space_int.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/log.h"
@@ -11,22 +12,40 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define HUGE ((size_t)2 << 20)
-
 /* More threads than this only wait for each other in the kernel. */
 enum { MOST_THREADS = 8 };
 
-void wm_pin_init(wm_pin *pin, wm_driver *driver, const wm_options *options)
+/* cudaHostAlloc() lets the kernel choose the node, and cannot request huge
+ * pages. */
+static bool must_map(const wm_driver *driver, const wm_options *options,
+                     enum wm_huge huge)
+{
+    bool nodes = driver->numa.nodes > 1;
+    bool asks = huge != WM_HUGE_OFF && huge != WM_HUGE_TRY &&
+                strcmp(options->pin, "auto") == 0;
+
+    return strcmp(options->pin, "register") == 0 ||
+           ((nodes || asks) && driver->register_locks);
+}
+
+warm_status wm_pin_init(wm_pin *pin, wm_driver *driver,
+                        const wm_options *options)
 {
     unsigned cpus = wm_process_cpus();
-    bool nodes = driver->numa.nodes > 1;
+    enum wm_huge huge = wm_mapping_huge(options->huge_pages);
+    bool maps = must_map(driver, options, huge);
 
+    if (!maps && wm_huge_is_required(huge)) {
+        return wm_fail(WARM_INVALID_OPTION,
+                       "option huge_pages:%s: cudaHostAlloc() cannot request "
+                       "huge pages; use it with pin:register",
+                       options->huge_pages);
+    }
     *pin = (wm_pin){.driver = driver,
-                    .nodes = nodes,
-                    /* cudaHostAlloc() lets the kernel choose the node. */
-                    .maps = strcmp(options->pin, "register") == 0 ||
-                            (nodes && driver->register_locks),
-                    .huge = strcmp(options->huge_pages, "on") == 0,
+                    .nodes = driver->numa.nodes > 1,
+                    .maps = maps,
+                    .huge = huge,
+                    .root = "",
                     .threads = options->pin_threads != 0
                                    ? (unsigned)options->pin_threads
                                : cpus > MOST_THREADS ? MOST_THREADS
@@ -37,6 +56,7 @@ void wm_pin_init(wm_pin *pin, wm_driver *driver, const wm_options *options)
                "device reads memory through the host's page tables, where "
                "cudaHostRegister() only touches pages; use pin:auto");
     }
+    return WARM_OK;
 }
 
 /* ---- touching pages ----------------------------------------------------- */
@@ -124,30 +144,6 @@ bool wm_pin_touch(void *base, size_t bytes, unsigned threads)
 
 /* ---- registering -------------------------------------------------------- */
 
-/* Maps whole pages; a range large enough begins at a huge page. */
-static void *map(size_t bytes, bool huge)
-{
-    size_t more = huge && bytes >= HUGE ? HUGE : 0;
-    char *base = mmap(NULL, bytes + more, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    if (base == MAP_FAILED) {
-        return NULL;
-    }
-    if (more != 0) {
-        size_t before = (HUGE - (uintptr_t)base % HUGE) % HUGE;
-
-        if (before != 0) {
-            munmap(base, before);
-        }
-        munmap(base + before + bytes, more - before);
-        base += before;
-        /* May fail: small pages work as well. */
-        (void)madvise(base, bytes, MADV_HUGEPAGE);
-    }
-    return base;
-}
-
 /* Removes the record of the range's node, before the range is freed: once it is
  * free another thread may get the addresses. Leaves the last error alone. */
 static void forget_place(const wm_pin *pin, void *base, size_t bytes)
@@ -164,14 +160,51 @@ static void forget_place(const wm_pin *pin, void *base, size_t bytes)
 static void unmap(const wm_pin *pin, void *base, size_t bytes)
 {
     forget_place(pin, base, bytes);
-    munmap(base, bytes);
+    wm_mapping_end(pin->huge, base, bytes);
 }
 
-static warm_status no_memory(size_t bytes)
+/* Bytes that are page-locked already. */
+static size_t held_bytes(const wm_pin *pin)
 {
-    return wm_fail_code(WARM_OUT_OF_MEMORY, "system", errno, NULL,
-                        "%s cannot be mapped and touched (errno %d)",
-                        wm_bytes(bytes).text, errno);
+    size_t held = 0;
+
+    if (pin->space != NULL) {
+        wm_lock_acquire(&pin->space->growth.lock);
+        held = pin->space->growth.held;
+        wm_lock_release(&pin->space->growth.lock);
+    }
+    return held;
+}
+
+/* Status: that of wm_refusal_explain(). */
+static warm_status explain(const wm_pin *pin, enum wm_refusal_step step,
+                           int node, size_t bytes, int error)
+{
+    return wm_refusal_explain(
+        &(wm_refusal){.root = pin->root,
+                      .step = step,
+                      .bytes = bytes,
+                      .held = held_bytes(pin),
+                      .node = pin->nodes ? node : WM_NODE_UNKNOWN,
+                      .huge = pin->huge,
+                      .error = error});
+}
+
+/* what: "mapped" or "touched". */
+static warm_status no_memory(const wm_pin *pin, int node, size_t bytes,
+                             const char *what)
+{
+    int error = errno;
+    bool mapping = what[0] == 'm';
+
+    wm_fail_note_code(WARM_OUT_OF_MEMORY, "system", error, NULL,
+                      "%s of memory to be page-locked cannot be %s (errno %d)",
+                      wm_bytes(bytes).text, what, error);
+    return explain(pin,
+                   mapping && wm_huge_is_required(pin->huge) ? WM_REFUSAL_HUGE
+                   : mapping                                 ? WM_REFUSAL_MAP
+                                                             : WM_REFUSAL_TOUCH,
+                   node, bytes, error);
 }
 
 /* Checks that the pages are on the node: if the node is full, the kernel
@@ -187,7 +220,27 @@ static warm_status check_node(const wm_pin *pin, int node, void *base,
         (may_hide && found == WM_NODE_UNKNOWN)) {
         return status;
     }
-    return wm_fail(WARM_OUT_OF_MEMORY, "node %d has no memory left", node);
+    wm_fail_note(WARM_OUT_OF_MEMORY, "node %d has no memory left", node);
+    return explain(pin, WM_REFUSAL_NODE, node, bytes, 0);
+}
+
+/* Checks that transparent huge pages came where they are required. Hugetlb's
+ * came with the mapping. */
+static warm_status check_huge(const wm_pin *pin, void *base, size_t bytes)
+{
+    uint64_t huge = 0;
+
+    if (pin->huge != WM_HUGE_REQUIRE) {
+        return WARM_OK;
+    }
+    if (wm_mapping_huge_bytes(pin->root, base, bytes, &huge) &&
+        huge >= wm_huge_part(bytes)) {
+        return WARM_OK;
+    }
+    wm_fail_note(WARM_OUT_OF_MEMORY,
+                 "%s of %s came as huge pages (option huge_pages:require)",
+                 wm_bytes(huge).text, wm_bytes(bytes).text);
+    return explain(pin, WM_REFUSAL_HUGE, WM_NODE_UNKNOWN, bytes, 0);
 }
 
 /* Touches all pages; with several nodes, they must be on this one. */
@@ -200,9 +253,12 @@ static warm_status back(const wm_pin *pin, int node, void *base, size_t bytes)
         return status;
     }
     if (!wm_pin_touch(base, bytes, pin->threads)) {
-        return no_memory(bytes);
+        return no_memory(pin, node, bytes, "touched");
     }
-    return pin->nodes ? check_node(pin, node, base, bytes, false) : WARM_OK;
+    status = check_huge(pin, base, bytes);
+    return status == WARM_OK && pin->nodes
+               ? check_node(pin, node, base, bytes, false)
+               : status;
 }
 
 /* Registers a range, which is mapped and aligned. A driver error therefore
@@ -211,23 +267,19 @@ static warm_status back(const wm_pin *pin, int node, void *base, size_t bytes)
 static warm_status register_range(const wm_pin *pin, void *base, size_t bytes)
 {
     warm_status status = wm_driver_pinned_register(pin->driver, base, bytes);
-    warm_error e = {.size = sizeof e};
 
-    if (status != WARM_DRIVER_ERROR) {
-        return status;
-    }
-    warm_last_error(&e);
-    return wm_fail_code(WARM_OUT_OF_MEMORY, e.origin, e.code, e.code_text, "%s",
-                        e.message);
+    return status == WARM_DRIVER_ERROR || status == WARM_OUT_OF_MEMORY
+               ? explain(pin, WM_REFUSAL_LOCK, WM_NODE_UNKNOWN, bytes, 0)
+               : status;
 }
 
 static warm_status map_and_register(const wm_pin *pin, int node, size_t bytes,
                                     void **base)
 {
-    void *mapped = map(bytes, pin->huge);
+    void *mapped = NULL;
 
-    if (mapped == NULL) {
-        return no_memory(bytes);
+    if (!wm_mapping_make(pin->huge, bytes, &mapped)) {
+        return no_memory(pin, node, bytes, "mapped");
     }
     warm_status status = back(pin, node, mapped, bytes);
     if (status == WARM_OK) {
@@ -279,6 +331,9 @@ static warm_status alloc_near(const wm_pin *pin, int node, size_t bytes,
     wm_numa_prefer(&pin->driver->numa, node, &before);
     warm_status status = wm_driver_pinned_alloc(pin->driver, bytes, &got);
     wm_numa_unprefer(&before);
+    if (status == WARM_OUT_OF_MEMORY) {
+        return explain(pin, WM_REFUSAL_LOCK, node, bytes, 0);
+    }
     if (status != WARM_OK) {
         return status;
     }
@@ -306,8 +361,13 @@ warm_status wm_pin_obtain(const wm_pin *pin, int node, size_t bytes,
     if (pin->maps) {
         return map_and_register(pin, node, bytes, base);
     }
-    return pin->nodes ? alloc_near(pin, node, bytes, base)
-                      : wm_driver_pinned_alloc(pin->driver, bytes, base);
+    if (pin->nodes) {
+        return alloc_near(pin, node, bytes, base);
+    }
+    warm_status status = wm_driver_pinned_alloc(pin->driver, bytes, base);
+    return status == WARM_OUT_OF_MEMORY
+               ? explain(pin, WM_REFUSAL_LOCK, node, bytes, 0)
+               : status;
 }
 
 warm_status wm_pin_give_back(const wm_pin *pin, void *base, size_t bytes)

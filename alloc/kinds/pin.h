@@ -6,8 +6,9 @@
  *   register   mapped ─► huge pages and a node requested ─► pages touched by
  *              several threads, outside of the driver ─► registered
  *
- * With several NUMA nodes all memory is registered, since cudaHostAlloc()
- * cannot choose a node. But if the driver reports that registering page-locks
+ * With several NUMA nodes, or if option huge_pages asks for more than a try,
+ * all memory is registered, since cudaHostAlloc() can neither choose a node nor
+ * request huge pages. But if the driver reports that registering page-locks
  * nothing (GH200, GB200), memory is registered only if the option demands it,
  * with a warning; else the calling thread's memory policy prefers the node
  * while the driver touches the pages.
@@ -27,6 +28,7 @@
 #ifndef WM_PIN_H
 #define WM_PIN_H
 
+#include "alloc/kinds/mapping.h"
 #include "runtime/driver/driver.h"
 #include "runtime/thread/runtime_body.h"
 
@@ -36,18 +38,23 @@ typedef struct wm_pin {
     wm_driver *driver; /* const */
     bool maps;         /* const: mmap() and register; else the driver maps */
     bool nodes;        /* const: there are several NUMA nodes */
-    bool huge;         /* const: huge pages are requested */
+    enum wm_huge huge; /* const: option huge_pages */
+    const char *root;  /* const: before paths of the system's files, "" but in
+                          tests */
     unsigned threads;  /* const: that touch pages, at least 1 */
     struct wm_space *space; /* const; null: no stream ever captures */
 } wm_pin;
 
-void wm_pin_init(wm_pin *pin, wm_driver *driver, const wm_options *options);
+/* Status: INVALID_OPTION (huge pages are required, and the driver maps). */
+warm_status wm_pin_init(wm_pin *pin, wm_driver *driver,
+                        const wm_options *options);
 
 /* Obtains a region of bytes (whole pages), on node if there are several. No
  * lock held. Status (nothing stays mapped then, except pages of another node
  * while a stream captures, which leak and are logged): OUT_OF_MEMORY (also if
- * the node is full, so that the kernel used another one, or if the driver
- * refuses to register), or another of the driver's. */
+ * the node is full, so that the kernel used another one, if the driver refuses
+ * to register, or if huge pages are required and did not come; the message
+ * names the limit, refusal.h), or another of the driver's. */
 warm_status wm_pin_obtain(const wm_pin *pin, int node, size_t bytes,
                           void **base);
 

@@ -104,6 +104,10 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
     if (p == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
     }
+    status = wm_pin_init(&p->pin, runtime->driver, options);
+    if (status != WARM_OK) {
+        goto fail;
+    }
     status = wm_space_init(&p->space, &pinned_traits, runtime, &p->timelines,
                            options);
     if (status != WARM_OK) {
@@ -126,7 +130,6 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
     p->pageable.group.pageable = true;
     p->pageable.poller = &p->space;
     p->pageable.group.waker = &p->space.background.waker;
-    wm_pin_init(&p->pin, runtime->driver, options);
     p->pin.space = &p->space;
     wm_timelines_init(&p->timelines, runtime, &p->events, options,
                       &timeline_ops);

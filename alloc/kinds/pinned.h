@@ -9,6 +9,7 @@
 #ifndef WM_PINNED_H
 #define WM_PINNED_H
 
+#include "alloc/kinds/huge_bytes.h"
 #include "alloc/kinds/pin.h"
 #include "alloc/space/space.h"
 
@@ -16,6 +17,7 @@ typedef struct wm_pinned {
     wm_event_pool events;
     wm_timelines timelines;
     wm_pin pin;
+    wm_huge_bytes huge_bytes;
     wm_space space;
     wm_space pageable;
 } wm_pinned;

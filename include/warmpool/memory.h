@@ -51,7 +51,10 @@ extern "C" {
  * Status (nothing has changed then): OUT_OF_MEMORY, after warmpool has
  * collected completed frees, returned idle segments, called the memory
  * callbacks and, at a limit, waited (option limit_wait_ms); the message has the
- * bytes requested, held, live, idle and pending. DRIVER_ERROR (any other
+ * bytes requested, held, live, idle and pending, and names the limit that was
+ * met, its value and what to do: of the process (RLIMIT_MEMLOCK, RLIMIT_AS), of
+ * a cgroup, of the machine or a node, of the kernel, else the driver's own.
+ * DRIVER_ERROR (any other
  * failure of the driver, such as to set the thread's capture mode or to place a
  * region on its node), UNSUPPORTED (the driver's memory lies above 48 bits of
  * address; or the thread's CUDA context is not a primary one, see runtime.h).

@@ -82,6 +82,22 @@
  * installed). With a word on, no request is a hit of a thread's cache: programs
  * run slower.
  *
+ * Huge pages. Option huge_pages says which pages are behind page-locked memory
+ * that warmpool maps itself: with pin:register, on several nodes and, with
+ * pin:auto, if require or hugetlb is part of the word.
+ * - off: huge pages are not requested.
+ * - try: transparent huge pages of 2 MiB are requested; small ones do as well.
+ * - require: a region comes as transparent huge pages, but for a rest smaller
+ *   than one, or it is refused with OUT_OF_MEMORY and the reason. A region that
+ *   is smaller than a huge page is refused. After each region /proc/self/smaps
+ *   is read, which takes longer the more memory the process has.
+ * - hugetlb_try: pages set aside by sysctl vm.nr_hugepages, also but for a
+ *   rest; if too few are free, as try.
+ * - hugetlb_require: such pages, or the region is refused.
+ * cudaHostAlloc() cannot request huge pages: with pin:alloc off, try and
+ * hugetlb_try change nothing, and the other two are refused when the runtime is
+ * created. huge_bytes (stats.h) says how many bytes came as huge pages.
+ *
  * Options magazine_blocks, magazine_bytes, batch_count and batch_bytes are
  * upper limits of what one thread caches, and of what shares an event. They
  * never give more than keep allows, which is less where the peak is small.
@@ -144,8 +160,10 @@ extern "C" {
     X_SIZE(                                                                    \
         pin_threads, "threads", 0, 0, 64,                                      \
         "threads that touch pages before registration, 0: cores, at most 8")   \
-    X_ENUM(huge_pages, "on", "on|off",                                         \
-           "ask for huge pages before pages are touched")                      \
+    X_ENUM(                                                                    \
+        huge_pages, "try", "off|try|require|hugetlb_try|hugetlb_require",      \
+        "pages of pinned memory that is mapped here, not by cudaHostAlloc: "   \
+        "transparent huge pages, or those of vm.nr_hugepages")                 \
     X_SIZE(decay_ms, "ms", 0, 0, (uint64_t)1 << 40,                            \
            "ms after which an idle segment is returned, 0: never")             \
     X_SIZE(                                                                    \

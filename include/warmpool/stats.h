@@ -88,7 +88,8 @@ typedef struct warm_duration {
     X(reset_bytes, "bytes", "of held_bytes: lost by a reset of their device")  \
     X(above_bound, "bytes", "obtained above the bound (option slack)")         \
     X(overruns, "blocks", "written past their end (option debug:guard)")       \
-    X(late_writes, "blocks", "written after their free (debug:fill)")
+    X(late_writes, "blocks", "written after their free (debug:fill)")          \
+    X(huge_bytes, "bytes", "of held_bytes: huge pages (option huge_pages)")
 
 typedef struct warm_space_stats {
     size_t size; /* sizeof(warm_space_stats) */
@@ -103,6 +104,10 @@ typedef struct warm_space_stats {
 #undef WARM_COUNT_FIELD
 } warm_space_stats;
 
+/* huge_bytes is what /proc/self/smaps has of huge pages behind page-locked
+ * memory. It is read again, which takes as long as the system needs to walk the
+ * page tables of the process, only if memory was obtained or returned since the
+ * last call. Elsewhere, also for a node, it is 0. */
 WARM_API warm_status warm_pinned_get_stats(warm_runtime *runtime,
                                            warm_space_stats *stats);
 

@@ -5,6 +5,7 @@
 #include "wt.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 
 #define MIB ((size_t)1 << 20)
@@ -149,4 +150,53 @@ WT_LOOP_TEST(test_B9_reserve_is_there_before_the_first_request, 2)
     ck_assert_uint_eq(wt_pinned_stats(runtime).cache_hits, 1);
     wt_ok(warm_free(block));
     end();
+}
+
+/* ---- huge pages -----------------------------------------------------------
+ */
+
+/* What the kernel can give: a region that requires them says so. */
+static bool has_huge_pages(void)
+{
+    bool has =
+        warm_pinned_prewarm(runtime, 4 * MIB, WARM_NODE_ANY, 0) == WARM_OK;
+
+    if (!has) {
+        printf("skip: huge pages: %s\n", warm_last_error_message());
+        wt_says("huge_pages:require");
+        ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
+    }
+    return has;
+}
+
+WT_TEST(test_B21_statistics_have_the_huge_pages_obtained)
+{
+    begin(&(warm_options){.size = sizeof(warm_options),
+                          .huge_pages = "require",
+                          .pin_chunk = 8 * MIB});
+    ck_assert_uint_eq(wt_pinned_stats(runtime).huge_bytes, 0);
+    if (has_huge_pages()) {
+        ck_assert_uint_eq(wt_pinned_stats(runtime).huge_bytes, 4 * MIB);
+        wt_ok(warm_pinned_prewarm(runtime, 20 * MIB, WARM_NODE_ANY, 0));
+        ck_assert_uint_eq(wt_pinned_stats(runtime).huge_bytes, 20 * MIB);
+        wt_ok(warm_pinned_trim(runtime, 8 * MIB, NULL));
+        ck_assert_uint_eq(wt_pinned_stats(runtime).huge_bytes,
+                          wt_pinned_stats(runtime).held_bytes.current);
+        wt_ok(warm_pinned_empty_cache(runtime, NULL));
+        ck_assert_uint_eq(wt_pinned_stats(runtime).huge_bytes, 0);
+    }
+    end();
+}
+
+WT_TEST(test_B21_huge_pages_that_the_driver_cannot_request_are_an_error)
+{
+    warm_options options = {.size = sizeof options,
+                            .device = wt_on_host() ? "host" : "cuda",
+                            .pin = "alloc",
+                            .huge_pages = "require"};
+    warm_runtime *none = NULL;
+
+    wt_fails(WARM_INVALID_OPTION, warm_runtime_create(&options, &none));
+    ck_assert_ptr_null(none);
+    wt_says("huge_pages:require", "pin:register");
 }

@@ -78,7 +78,7 @@ static wm_pin begin_on(const char *conf, bool register_locks)
     driver.ops.pinned_register = look_at;
     driver.d->ops = &driver.ops;
     driver.d->register_locks = register_locks;
-    wm_pin_init(&pin, driver.d, &o);
+    wt_ok(wm_pin_init(&pin, driver.d, &o));
     return pin;
 }
 
@@ -118,6 +118,11 @@ static const struct {
     {"device:host,pin:auto", false, false},
     {"device:host,pin:register", false, true},
     {"device:host,numa_nodes:2,pin:register", false, true},
+    {"device:host,huge_pages:off", true, false},
+    {"device:host,huge_pages:try", true, false},
+    {"device:host,huge_pages:hugetlb_try", true, true},
+    {"device:host,huge_pages:hugetlb_try", false, false},
+    {"device:host,huge_pages:hugetlb_try,pin:alloc", true, false},
 };
 
 WT_LOOP_TEST(test_B9_B15_option_pin_and_the_driver_decide_who_maps,
@@ -175,6 +180,7 @@ static const char *const confs[] = {
     "device:host,pin:register,pin_threads:3",
     "device:host,pin:register,pin_threads:64",
     "device:host,pin:register,huge_pages:off",
+    "device:host,pin:register,huge_pages:hugetlb_try",
 };
 
 WT_LOOP_TEST(test_all_pages_are_touched_before_one_registration,

@@ -1,0 +1,275 @@
+/* check_mapping.c: huge pages behind regions, required or not, read back from
+ * the kernel (row B21). Host device. Huge pages of hugetlb are set aside for
+ * the tests where that is allowed, else those tests skip. */
+#include "wt_host.h"
+
+#include "alloc/kinds/pin.h"
+#include "runtime/base/budget.h"
+#include "runtime/base/smaps.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define MIB ((size_t)1 << 20)
+
+static wm_driver *driver;
+
+static wm_pin begin(const char *conf)
+{
+    wm_options o;
+    wm_pin pin;
+
+    wt_ok(wm_options_resolve(NULL, conf, &o));
+    wt_ok(wm_host_open(&o, &driver));
+    wt_ok(wm_pin_init(&pin, driver, &o));
+    return pin;
+}
+
+static void end(void)
+{
+    wt_host_close(driver, 0);
+}
+
+static bool is_mapped(const char *base)
+{
+    unsigned char there;
+
+    return mincore((void *)(uintptr_t)base, 1, &there) == 0 || errno != ENOMEM;
+}
+
+static uint64_t huge_of(const void *base, size_t bytes)
+{
+    wm_smaps_range range = {(uintptr_t)base, (uintptr_t)base + bytes};
+    uint64_t huge = 0;
+
+    ck_assert(wm_smaps_huge("", &range, 1, &huge));
+    return huge;
+}
+
+static bool reads(const char *path, const char *word)
+{
+    FILE *f = fopen(path, "r");
+    char line[128] = "";
+
+    if (f != NULL) {
+        (void)!fgets(line, sizeof line, f);
+        fclose(f);
+    }
+    return strstr(line, word) != NULL;
+}
+
+#define THP "/sys/kernel/mm/transparent_hugepage/enabled"
+
+static bool has_transparent(void)
+{
+    return reads(THP, "[madvise]") || reads(THP, "[always]");
+}
+
+/* ---- transparent --------------------------------------------------------- */
+
+static const size_t sizes[] = {2 * MIB, 5 * MIB, 8 * MIB + 4096, 34 * MIB};
+enum { SIZES = sizeof sizes / sizeof sizes[0] };
+
+WT_LOOP_TEST(test_B21_required_huge_pages_are_there, SIZES)
+{
+    wm_pin pin = begin("device:host,huge_pages:require");
+    size_t bytes = sizes[_i];
+    void *base = NULL;
+
+    if (!has_transparent()) {
+        end();
+        return; /* the test below sees them refused */
+    }
+    ck_assert(pin.maps);
+    wt_ok(wm_pin_obtain(&pin, 0, bytes, &base));
+    ck_assert_uint_eq(huge_of(base, bytes), bytes / (2 * MIB) * 2 * MIB);
+    memset(base, 1, bytes);
+    wt_ok(wm_pin_give_back(&pin, base, bytes));
+    /* The guards too. */
+    ck_assert(!is_mapped((char *)base - 4096));
+    ck_assert(!is_mapped(base));
+    ck_assert(!is_mapped((char *)base + bytes));
+    end();
+}
+
+/* The region beside it has huge pages: one entry of smaps would hold both. */
+WT_TEST(test_B21_huge_pages_that_do_not_come_are_refused)
+{
+    wm_pin pin = begin("device:host,huge_pages:require");
+    void *first[3] = {NULL}, *base = NULL;
+    long before;
+
+    for (int i = 0; i < 3 && has_transparent(); i++) {
+        wt_ok(wm_pin_obtain(&pin, 0, 4 * MIB, &first[i]));
+    }
+    before = wt_address_space();
+    ck_assert_int_eq(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0), 0);
+    wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 0, 4 * MIB, &base));
+    ck_assert_int_eq(prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0), 0);
+    ck_assert_ptr_null(base);
+    ck_assert_int_le(wt_address_space() - before, 64);
+    ck_assert_uint_eq(wm_counter_read(&driver->calls[WM_CALL_pinned_register]),
+                      has_transparent() ? 3 : 0);
+    wt_contains(warm_last_error_message(),
+                "0 B of 4.0 MiB came as huge pages (option "
+                "huge_pages:require); ");
+    wt_contains(warm_last_error_message(), "or use huge_pages:try");
+    for (int i = 0; i < 3 && has_transparent(); i++) {
+        wt_ok(wm_pin_give_back(&pin, first[i], 4 * MIB));
+    }
+    end();
+}
+
+WT_TEST(test_B21_a_region_smaller_than_a_huge_page_is_refused_if_required)
+{
+    wm_pin pin = begin("device:host,huge_pages:require");
+    void *base = NULL;
+
+    wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 0, MIB, &base));
+    ck_assert_ptr_null(base);
+    wt_contains(warm_last_error_message(), "smaller than a huge page of 2 MiB");
+    wt_contains(warm_last_error_message(), "option segment");
+    end();
+}
+
+WT_TEST(test_B21_off_requests_none_and_try_does_without)
+{
+    wm_pin off = begin("device:host,pin:register,huge_pages:off");
+    void *base = NULL;
+
+    if (!reads(THP, "[always]")) {
+        wt_ok(wm_pin_obtain(&off, 0, 8 * MIB, &base));
+        ck_assert_uint_eq(huge_of(base, 8 * MIB), 0);
+        wt_ok(wm_pin_give_back(&off, base, 8 * MIB));
+    }
+    end();
+    wm_pin try = begin("device:host,pin:register");
+    ck_assert_int_eq(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0), 0);
+    wt_ok(wm_pin_obtain(&try, 0, 8 * MIB, &base));
+    ck_assert_int_eq(prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0), 0);
+    wt_ok(wm_pin_give_back(&try, base, 8 * MIB));
+    end();
+}
+
+/* cudaHostAlloc() cannot request huge pages. */
+static const struct {
+    const char *conf;
+    bool locks;
+} refused[] = {
+    {"device:host,pin:alloc,huge_pages:require", true},
+    {"device:host,pin:alloc,huge_pages:hugetlb_require", true},
+    {"device:host,huge_pages:require", false},
+};
+
+WT_LOOP_TEST(test_B21_what_the_driver_maps_cannot_require_huge_pages,
+             sizeof refused / sizeof refused[0])
+{
+    wm_options o;
+    wm_pin pin;
+
+    wt_ok(wm_options_resolve(NULL, refused[_i].conf, &o));
+    wt_ok(wm_host_open(&o, &driver));
+    driver->register_locks = refused[_i].locks;
+    wt_fails(WARM_INVALID_OPTION, wm_pin_init(&pin, driver, &o));
+    wt_contains(warm_last_error_message(), "use it with pin:register");
+    end();
+}
+
+/* ---- hugetlb ------------------------------------------------------------- */
+
+#define TABLE "/proc/sys/vm/nr_hugepages"
+
+static uint64_t table(const char *name)
+{
+    uint64_t value = 0;
+
+    (void)wm_budget_figure("", name, &value);
+    return value;
+}
+
+static void set_table(uint64_t pages)
+{
+    FILE *f = fopen(TABLE, "w");
+
+    if (f != NULL) {
+        fprintf(f, "%lu\n", (unsigned long)pages);
+        fclose(f);
+    }
+}
+
+static uint64_t unused(void)
+{
+    return table("HugePages_Free:") - table("HugePages_Rsvd:");
+}
+
+enum { WANTED = 4 };
+
+/* Sets pages aside; false: there are none for the test. */
+static bool have_table(uint64_t *before)
+{
+    *before = table("HugePages_Total:");
+    if (unused() < WANTED) {
+        set_table(*before + WANTED);
+    }
+    if (unused() < WANTED) {
+        set_table(*before);
+        printf("skip: huge pages of hugetlb: %s cannot be raised\n", TABLE);
+        return false;
+    }
+    return true;
+}
+
+static const char *const tables[] = {"device:host,huge_pages:hugetlb_try",
+                                     "device:host,huge_pages:hugetlb_require"};
+
+WT_LOOP_TEST(test_B21_pages_set_aside_are_used_and_go_back, 2)
+{
+    wm_pin pin = begin(tables[_i]);
+    uint64_t before, left;
+    void *base = NULL;
+
+    if (!have_table(&before)) {
+        end();
+        return;
+    }
+    left = unused();
+    /* The rest is small pages. */
+    for (size_t rest = 0; rest <= MIB; rest += MIB / 2) {
+        wt_ok(wm_pin_obtain(&pin, 0, 6 * MIB + rest, &base));
+        ck_assert_uint_eq((uintptr_t)base % (2 * MIB), 0);
+        memset(base, 1, 6 * MIB + rest);
+        ck_assert_uint_eq(huge_of(base, 6 * MIB + rest), 6 * MIB);
+        ck_assert_uint_eq(unused(), left - 3);
+        wt_ok(wm_pin_give_back(&pin, base, 6 * MIB + rest));
+        ck_assert_uint_eq(unused(), left);
+        ck_assert(!is_mapped(base));
+        ck_assert(!is_mapped((char *)base + 6 * MIB + rest - 4096));
+    }
+    set_table(before);
+    end();
+}
+
+/* More than there are. */
+WT_LOOP_TEST(test_B21_without_pages_set_aside_require_is_refused, 2)
+{
+    wm_pin pin = begin(tables[_i]);
+    size_t bytes = ((size_t)unused() + 2) * 2 * MIB + 4096;
+    void *base = NULL;
+    long before = wt_address_space();
+
+    if (_i == 0) {
+        wt_ok(wm_pin_obtain(&pin, 0, bytes, &base));
+        wt_ok(wm_pin_give_back(&pin, base, bytes));
+    } else {
+        wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 0, bytes, &base));
+        ck_assert_ptr_null(base);
+        wt_contains(warm_last_error_message(), "huge pages of 2 MiB, and of ");
+        wt_contains(warm_last_error_message(), "vm.nr_hugepages");
+    }
+    ck_assert_int_le(wt_address_space() - before, 64);
+    end();
+}
