@@ -9,6 +9,7 @@
 #include "alloc/kinds/device_space.h"
 #include "alloc/snapshot/leaks.h"
 #include "runtime/base/debug.h"
+#include "runtime/base/hidden.h"
 #include "runtime/base/history.h"
 #include "alloc/cache/magazine.h"
 #include "alloc/kinds/pinned.h"
@@ -100,6 +101,7 @@ static void leave_to_parent(warm_runtime *runtime, void *argument)
 
 void wm_runtime_forked(void)
 {
+    wm_hidden_forked();
     wm_runtime_each_inherited(leave_to_parent, NULL);
     wm_snapshot_watch_forked();
     wm_window_forked();

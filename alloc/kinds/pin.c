@@ -4,6 +4,7 @@
 #include "alloc/kinds/refusal.h"
 #include "alloc/space/space_int.h"
 #include "runtime/base/bytes.h"
+#include "runtime/base/hidden.h"
 #include "runtime/base/log.h"
 #include "runtime/base/thread_start.h"
 
@@ -355,8 +356,8 @@ static warm_status alloc_near(const wm_pin *pin, int node, size_t bytes,
     return status;
 }
 
-warm_status wm_pin_obtain(const wm_pin *pin, int node, size_t bytes,
-                          void **base)
+static warm_status obtain_region(const wm_pin *pin, int node, size_t bytes,
+                                 void **base)
 {
     if (pin->maps) {
         return map_and_register(pin, node, bytes, base);
@@ -370,7 +371,7 @@ warm_status wm_pin_obtain(const wm_pin *pin, int node, size_t bytes,
                : status;
 }
 
-warm_status wm_pin_give_back(const wm_pin *pin, void *base, size_t bytes)
+static warm_status give_back_region(const wm_pin *pin, void *base, size_t bytes)
 {
     if (!pin->maps) {
         return free_near(pin, base, bytes);
@@ -378,6 +379,33 @@ warm_status wm_pin_give_back(const wm_pin *pin, void *base, size_t bytes)
     warm_status status = wm_driver_pinned_unregister(pin->driver, base);
     if (status == WARM_OK) {
         unmap(pin, base, bytes);
+    }
+    return status;
+}
+
+/* ---- forked children ---------------------------------------------------- */
+
+/* A driver may keep its mappings out of children itself, where the kernel may
+ * refuse to do so. */
+warm_status wm_pin_obtain(const wm_pin *pin, int node, size_t bytes,
+                          void **base)
+{
+    warm_status status = obtain_region(pin, node, bytes, base);
+
+    if (status == WARM_OK) {
+        (void)wm_hidden_add(*base, bytes);
+    }
+    return status;
+}
+
+warm_status wm_pin_give_back(const wm_pin *pin, void *base, size_t bytes)
+{
+    warm_status status;
+
+    wm_hidden_remove(base, bytes);
+    status = give_back_region(pin, base, bytes);
+    if (status != WARM_OK) {
+        (void)wm_hidden_add(base, bytes);
     }
     return status;
 }

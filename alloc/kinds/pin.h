@@ -24,7 +24,9 @@
  * refuse it ("invalid argument"). Memory ahead of demand is obtained in regions
  * of option pin_chunk, each a segment, so that no call holds the driver's locks
  * for long. A request larger than that is a single region, but "register" has
- * touched its pages before the call. */
+ * touched its pages before the call.
+ *
+ * Either way a region is kept out of forked children (hidden.h). */
 #ifndef WM_PIN_H
 #define WM_PIN_H
 

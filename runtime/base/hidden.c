@@ -1,0 +1,162 @@
+/* hidden.c: a sorted array of ranges, under the process lock. */
+#include "runtime/base/hidden.h"
+
+#include "runtime/base/meta.h"
+#include "runtime/base/process.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+struct range {
+    uintptr_t begin, end;
+};
+
+/* Lock wm_process_lock. */
+static struct {
+    struct range *ranges; /* by address */
+    size_t count, room;
+} hidden;
+
+/* Room for one more range; false: no memory. */
+static bool reserve_locked(void)
+{
+    size_t room = hidden.room == 0 ? 16 : 2 * hidden.room;
+    struct range *more;
+
+    if (hidden.count < hidden.room) {
+        return true;
+    }
+    more = wm_meta_alloc(room * sizeof *more);
+    if (more == NULL) {
+        return false;
+    }
+    if (hidden.count > 0) {
+        memcpy(more, hidden.ranges, hidden.count * sizeof *more);
+    }
+    wm_meta_free(hidden.ranges);
+    hidden.ranges = more;
+    hidden.room = room;
+    return true;
+}
+
+/* The first range that ends behind an address. */
+static size_t find_locked(uintptr_t address)
+{
+    size_t low = 0, high = hidden.count;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+
+        if (hidden.ranges[middle].end > address) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return low;
+}
+
+static void insert_locked(uintptr_t begin, uintptr_t end)
+{
+    size_t at = find_locked(begin);
+    struct range *range = &hidden.ranges[at];
+
+    memmove(range + 1, range, (hidden.count - at) * sizeof *range);
+    *range = (struct range){begin, end};
+    hidden.count++;
+}
+
+static void erase_locked(size_t at)
+{
+    struct range *range = &hidden.ranges[at];
+
+    hidden.count--;
+    memmove(range, range + 1, (hidden.count - at) * sizeof *range);
+}
+
+bool wm_hidden_add(void *base, size_t bytes)
+{
+    uintptr_t begin = (uintptr_t)base;
+    bool added;
+
+    wm_lock_acquire(&wm_process_lock);
+    added = madvise(base, bytes, MADV_DONTFORK) == 0;
+    if (added && reserve_locked()) {
+        insert_locked(begin, begin + bytes);
+    }
+    wm_lock_release(&wm_process_lock);
+    return added;
+}
+
+/* Cuts [begin, end) out of the ranges. The rest behind a part that is cut out
+ * of the middle needs a range of its own: without room for it the whole range
+ * stays, and a child holds addresses where no memory is. */
+static void cut_locked(uintptr_t begin, uintptr_t end)
+{
+    size_t at = find_locked(begin);
+
+    while (at < hidden.count && hidden.ranges[at].begin < end) {
+        struct range *range = &hidden.ranges[at];
+        uintptr_t last = range->end;
+
+        if (begin <= range->begin && last <= end) {
+            erase_locked(at);
+        } else if (begin <= range->begin) {
+            range->begin = end;
+        } else if (last <= end) {
+            range->end = begin;
+            at++;
+        } else {
+            if (reserve_locked()) {
+                hidden.ranges[at].end = begin;
+                insert_locked(end, last);
+            }
+            return;
+        }
+    }
+}
+
+void wm_hidden_remove(void *base, size_t bytes)
+{
+    uintptr_t begin = (uintptr_t)base;
+
+    wm_lock_acquire(&wm_process_lock);
+    (void)madvise(base, bytes, MADV_DOFORK);
+    cut_locked(begin, begin + bytes);
+    if (hidden.count == 0) {
+        wm_meta_free(hidden.ranges);
+        hidden.ranges = NULL;
+        hidden.room = 0;
+    }
+    wm_lock_release(&wm_process_lock);
+}
+
+/* The program's memory may lie at the addresses of a range that the kernel did
+ * not hide: that stays as it is. */
+static void hold(const struct range *range)
+{
+    void *base = (void *)range->begin;
+    size_t bytes = range->end - range->begin;
+    void *at =
+        mmap(base, bytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
+             -1, 0);
+
+    if (at != MAP_FAILED && at != base) { /* a kernel before 4.17 */
+        munmap(at, bytes);
+    }
+}
+
+void wm_hidden_forked(void)
+{
+    wm_lock_acquire(&wm_process_lock);
+    for (size_t i = 0; i < hidden.count; i++) {
+        hold(&hidden.ranges[i]);
+    }
+    wm_lock_release(&wm_process_lock);
+}
