@@ -343,6 +343,7 @@ static warm_runtime *new_runtime(wm_driver *driver, struct wm_trace *trace,
         wm_biased_birth() | (runtime->traced ? WM_REVOKED_SLOW : 0);
     wm_lock_init(&runtime->windows_lock, WM_RANK_WINDOWS);
     wm_listeners_init(&runtime->listeners);
+    wm_segment_ids_init(&runtime->segment_ids);
     /* Relaxed: state publishes it later. 0 means not bound in a window. */
     atomic_store_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
     return runtime;
@@ -379,6 +380,7 @@ static warm_status make_on(wm_driver *driver, struct wm_trace *trace,
         wm_debug_close(runtime->debug);
         wm_history_close(runtime->history);
         wm_listeners_fini(&runtime->listeners);
+        wm_segment_ids_fini(&runtime->segment_ids);
         wm_lock_fini(&runtime->windows_lock);
         wm_meta_free(runtime);
         return status;
@@ -539,6 +541,7 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     wm_shared_close(runtime);
     wm_device_spaces_close(runtime);
     wm_listeners_fini(&runtime->listeners);
+    wm_segment_ids_fini(&runtime->segment_ids);
     wm_debug_close(runtime->debug);
     runtime->debug = NULL;
     wm_history_close(runtime->history);

@@ -85,7 +85,9 @@ warm_status warm_device_empty_cache(warm_runtime *runtime, int device,
 
 /* Events that only slow paths report: option memory_events. */
 enum {
-    OF_BLOCKS = WARM_MEMORY_ALLOCATED | WARM_MEMORY_RECYCLED | WARM_MEMORY_FREED
+    OF_BLOCKS =
+        WARM_MEMORY_ALLOCATED | WARM_MEMORY_RECYCLED | WARM_MEMORY_FREED,
+    OF_SEGMENTS = WARM_MEMORY_OBTAINED | WARM_MEMORY_RETURNING
 };
 
 static warm_status check_callback(const warm_runtime *runtime,
@@ -102,16 +104,23 @@ static warm_status check_callback(const warm_runtime *runtime,
                        "the name of a memory callback has 1 to %d characters",
                        WARM_CALLBACK_NAME - 1);
     }
-    if (callback->function == NULL) {
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "memory callback '%s': function is null",
-                       callback->name);
-    }
     if (callback->events == 0 || (callback->events & ~all) != 0) {
         return wm_fail(WARM_INVALID_ARGUMENT,
                        "memory callback '%s': events 0x%x are not of "
                        "warm_memory_event, 0x1 to 0x%x",
                        callback->name, callback->events, all);
+    }
+    if (callback->function == NULL &&
+        (callback->events & ~(unsigned)OF_SEGMENTS) != 0) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "memory callback '%s': function is null",
+                       callback->name);
+    }
+    if (callback->segment == NULL && (callback->events & OF_SEGMENTS) != 0) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "memory callback '%s': its events OBTAINED and "
+                       "RETURNING need segment, which is null",
+                       callback->name);
     }
     if ((callback->events & OF_BLOCKS) != 0 && !runtime->hears_blocks) {
         return wm_fail(WARM_INVALID_ARGUMENT,

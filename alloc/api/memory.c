@@ -205,6 +205,17 @@ warm_status warm_record_stream(const void *pointer, warm_stream stream)
     return record_slow(pointer, stream);
 }
 
+/* The pieces of a segment that expands have numbers, the segment has none. */
+static uint64_t segment_id(const wm_block *block)
+{
+    const wm_segment *segment = block->segment;
+    warm_runtime *runtime = segment->arena->group->runtime;
+
+    return segment->unit == 0
+               ? wm_segment_ids_get(&runtime->segment_ids, segment->base)
+               : 0;
+}
+
 warm_status warm_block_get_info(const void *pointer, warm_block_info *info)
 {
     wm_block *block;
@@ -227,7 +238,10 @@ warm_status warm_block_get_info(const void *pointer, warm_block_info *info)
                            .node = arena->node,
                            .device = wm_device_of_block(block),
                            .pool = {wm_arena_pool_number(arena)},
-                           .pageable = group->pageable};
+                           .pageable = group->pageable,
+                           .segment = block->segment->base,
+                           .segment_bytes = block->segment->bytes,
+                           .segment_id = segment_id(block)};
     wm_sized_out(info, &all, sizeof all);
     return WARM_OK;
 }

@@ -242,9 +242,14 @@ static warm_status commit_one(wm_space *space, const wm_expansion *expansion,
     wm_segment *segment = expansion->segment;
     char *at = expansion->part->base + done;
     uint64_t start;
-    warm_status status = wm_space_claim_below(space, bytes);
+    warm_status status = wm_segment_expect(space);
 
     if (status != WARM_OK) {
+        return status;
+    }
+    status = wm_space_claim_below(space, bytes);
+    if (status != WARM_OK) {
+        wm_segment_expect_none(space);
         return status;
     }
     start = wm_clock_ns();
@@ -254,7 +259,11 @@ static warm_status commit_one(wm_space *space, const wm_expansion *expansion,
     wm_arena_count_driver(segment->arena, false, wm_clock_ns() - start);
     if (status == WARM_OK) {
         wm_piece_set(segment, at, bytes, true);
-    } else if (!*torn) { /* else a part of it may stay */
+        wm_segment_obtained(space, segment->arena->node, at, bytes);
+        return status;
+    }
+    wm_segment_expect_none(space);
+    if (!*torn) { /* else a part of it may stay */
         wm_space_unclaim_below(space, bytes);
     }
     return status;
@@ -280,6 +289,12 @@ static bool uncommit(wm_space *space, const wm_expansion *expansion,
     char *at = expansion->part->base, *end = at + bytes;
     wm_breaking breaking;
 
+    for (size_t done = 0; done < bytes;) {
+        size_t piece = wm_piece_from(segment, at + done);
+
+        wm_segment_returned(space, segment->arena->node, at + done, piece);
+        done += piece;
+    }
     if (bytes == 0 || !wm_space_begin_break(space, &breaking)) {
         return bytes == 0;
     }
@@ -336,6 +351,21 @@ static warm_status commit(wm_space *space, const wm_expansion *expansion,
 
 /* ---- memory without a record -------------------------------------------- */
 
+static bool free_region(wm_space *space, wm_arena *arena, void *base,
+                        size_t bytes)
+{
+    wm_breaking breaking;
+    bool freed = false;
+
+    wm_segment_returned(space, arena->node, base, bytes);
+    if (wm_space_begin_break(space, &breaking)) {
+        freed =
+            wm_growth_driver_free(space, arena, NULL, base, bytes) == WARM_OK;
+        wm_space_end_break(space, &breaking);
+    }
+    return freed;
+}
+
 /* Returns memory for which there is no record. If the driver refuses it, or
  * returning it would break a capture, the memory leaks: it stays held, and
  * counts toward the limit. base: of a region; else it is the request's part of
@@ -346,17 +376,12 @@ static bool lose(wm_space *space, const struct wm_grow_request *request,
 {
     wm_growth *growth = &space->growth;
     warm_error cause = {.size = sizeof cause};
-    wm_breaking breaking;
-    bool lost = true;
+    bool lost;
 
     warm_last_error(&cause);
-    if (request->expansion.part != NULL) {
-        lost = !uncommit(space, &request->expansion, bytes);
-    } else if (wm_space_begin_break(space, &breaking)) {
-        lost = wm_growth_driver_free(space, request->arena, NULL, base,
-                                     bytes) != WARM_OK;
-        wm_space_end_break(space, &breaking);
-    }
+    lost = request->expansion.part != NULL
+               ? !uncommit(space, &request->expansion, bytes)
+               : !free_region(space, request->arena, base, bytes);
     wm_lock_acquire(&growth->lock);
     growth->held += (lost ? bytes : 0) - counted;
     if (lost && counted == 0) {
@@ -434,12 +459,18 @@ static warm_status obtain(wm_space *space, struct wm_grow_request *request,
     warm_status status;
 
     request->tried = bytes;
-    status = obtain_apart(space, request, bytes, &base);
-    wm_arena_count_driver(arena, false, wm_clock_ns() - start);
+    status = wm_segment_expect(space);
     if (status != WARM_OK) {
         return status;
     }
+    status = obtain_apart(space, request, bytes, &base);
+    wm_arena_count_driver(arena, false, wm_clock_ns() - start);
+    if (status != WARM_OK) {
+        wm_segment_expect_none(space);
+        return status;
+    }
     wm_growth_call_arrive(&space->growth, call);
+    wm_segment_obtained(space, arena->node, base, bytes);
     status = wm_arena_grow(arena, request->lane, base, bytes, request->bytes,
                            &request->block);
     if (status != WARM_OK) {

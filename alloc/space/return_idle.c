@@ -186,11 +186,16 @@ static size_t return_one(wm_space *space, struct purge *purge,
     wm_arena *arena = segment->arena;
     char *base = segment->base;
     size_t bytes = segment->bytes;
-    warm_status status =
-        wm_growth_driver_free(space, arena, segment->parent, base, bytes);
+    warm_status status;
 
+    if (!wm_segment_leaves(space, segment, breaking)) {
+        wm_arena_reattach(arena, segment, false);
+        return 0;
+    }
+    status = wm_growth_driver_free(space, arena, segment->parent, base, bytes);
     wm_space_end_break(space, breaking);
     if (status == WARM_OK) {
+        wm_segment_expect_none(space);
         /* Both under lock growth: a trim to a target subtracts the bytes of
          * detached segments from the bytes held. */
         wm_lock_acquire(&growth->lock);
@@ -206,6 +211,7 @@ static size_t return_one(wm_space *space, struct purge *purge,
         return bytes;
     }
     wm_growth_defer_warning(growth, WM_REFUSED, bytes);
+    wm_segment_obtained(space, arena->node, base, bytes);
     purge->refused |= segment->parent == NULL && !segment->free_failed;
     wm_arena_reattach(arena, segment, true);
     return 0;

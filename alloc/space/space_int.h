@@ -124,6 +124,27 @@ void wm_growth_log_deferred(wm_space *space);
 void wm_growth_note_released(wm_space *space, void *base, size_t bytes);
 void wm_growth_report_released(wm_space *space);
 
+/* ---- segment_event.c ----------------------------------------------------- */
+
+/* Reserves room for the number of a segment that the driver is asked for.
+ * Status: OUT_OF_MEMORY. Followed by wm_segment_obtained() if the driver had
+ * it, else by expect_none(). */
+warm_status wm_segment_expect(wm_space *space);
+void wm_segment_expect_none(wm_space *space);
+/* Gives a region, or a piece of an expandable segment, its number, and tells
+ * the memory callbacks. */
+void wm_segment_obtained(wm_space *space, int node, void *base, size_t bytes);
+/* The opposite: before the driver gets the memory back. False: it has no
+ * number. True: room for another one is reserved; returned(): it is not. */
+bool wm_segment_returning(wm_space *space, int node, void *base, size_t bytes);
+void wm_segment_returned(wm_space *space, int node, void *base, size_t bytes);
+/* wm_segment_returning() for a detached segment, which has a number, inside of
+ * a break: ends it while callbacks run, and begins it again. Waits for the
+ * device first if streams may have work on the memory. False: the segment stays
+ * (obtained, with a number), and the break has ended. */
+bool wm_segment_leaves(wm_space *space, const wm_segment *segment,
+                       wm_breaking *breaking);
+
 /* ---- return_idle.c ------------------------------------------------------ */
 
 /* Returns idle oversize segments smaller than `below` bytes, of an arena and

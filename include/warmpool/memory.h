@@ -264,7 +264,9 @@ WARM_API warm_status warm_pinned_prewarm_progress(warm_runtime *runtime,
     X(RECYCLED, 2, "a block of memory that was held already is handed out")    \
     X(FREED, 4, "a block is freed; streams may still use it")                  \
     X(RELEASED, 8, "a segment was returned to the driver")                     \
-    X(FAILED, 16, "memory is short: a request is about to fail")
+    X(FAILED, 16, "memory is short: a request is about to fail")               \
+    X(OBTAINED, 32, "a segment was obtained, and none of it handed out yet")   \
+    X(RETURNING, 64, "a segment is about to be returned: nothing uses it")
 
 typedef enum warm_memory_event {
 #define WARM_MEMORY_EVENT(name, value, meaning) WARM_MEMORY_##name = (value),
@@ -272,7 +274,8 @@ typedef enum warm_memory_event {
 #undef WARM_MEMORY_EVENT
 } warm_memory_event;
 
-/* buffer: the block, or the address at which the segment was; null for FAILED.
+/* Gets all events but OBTAINED and RETURNING.
+ * buffer: the block, or the address at which the segment was; null for FAILED.
  * bytes: requested for the block, or of the segment, or of the request.
  * Returns, for FAILED, nonzero if it freed memory, so that a retry is
  * worthwhile; for other events anything. Called with no lock held, by the
@@ -285,17 +288,51 @@ typedef enum warm_memory_event {
 typedef int (*warm_memory_fn)(void *context, warm_memory_event event,
                               void *buffer, size_t bytes);
 
+/* A region that was obtained from the driver, or was adopted (adopt.h), from
+ * which blocks are allocated. */
+typedef struct warm_segment {
+    size_t size; /* sizeof(warm_segment) */
+    void *base;  /* whole pages */
+    size_t bytes;
+    uint64_t id; /* never used twice in a runtime; not 0 */
+    int device;  /* of its memory; -1 for memory of the host */
+    int node;    /* of memory of the host; -1: none, or unknown */
+} warm_segment;
+
+/* For OBTAINED and RETURNING: a NIC, or another library, registers a segment
+ * once and not each of its blocks. Called for pinned, device, shared and
+ * adopted memory; not for pageable memory. The calling thread is the one that
+ * obtains or returns the segment.
+ *
+ * OBTAINED comes before any block of the segment is handed out. RETURNING comes
+ * when no block of it is in use and no work queued on a stream uses it (the
+ * device is waited for, if need be), with the id of its OBTAINED; the memory is
+ * still mapped. If the driver then does not free the memory, the segment is
+ * OBTAINED again, with a new id. Segments that were obtained before the
+ * callback was added, as those of option reserve_bytes, have a RETURNING only:
+ * warm_block_get_info() gives the segment of a block. Memory that a reset of a
+ * device ended, and segments with live blocks when a runtime is destroyed, have
+ * no RETURNING. With option expandable_segments each piece that the driver maps
+ * counts as a segment.
+ *
+ * What warm_memory_fn must not do, this must not do either; and other threads
+ * that need memory may wait for it: it must not wait for a thread that may
+ * allocate from the same runtime, nor for a lock with which one does. */
+typedef void (*warm_segment_fn)(void *context, warm_memory_event event,
+                                const warm_segment *segment);
+
 #define WARM_CALLBACK_NAME 48
 
 typedef struct warm_memory_callback {
     size_t size;             /* sizeof(warm_memory_callback) */
     const char *name;        /* borrowed: fewer than WARM_CALLBACK_NAME bytes */
-    warm_memory_fn function; /* not null */
+    warm_memory_fn function; /* null only if all events are of segments */
     void *context;
     void (*done)(void *context); /* null, or called once, when the callback is
                                     removed and no thread is inside it, or the
                                     runtime is destroyed: the context may end */
     unsigned events;             /* of warm_memory_event, joined by | */
+    warm_segment_fn segment;     /* for OBTAINED and RETURNING, else null */
 } warm_memory_callback;
 
 /* Adds a memory callback; they are called in the order of their addition.
@@ -324,6 +361,10 @@ typedef struct warm_block_info {
     int pageable;     /* 1: not page-locked (WARM_ALLOC_PAGEABLE_OK) */
     int device;       /* of its memory; -1 for memory of the host */
     warm_private_pool pool; /* of its memory; number 0: none */
+    void *segment;          /* first address of its segment, */
+    size_t segment_bytes;   /* and bytes */
+    uint64_t segment_id; /* as in warm_segment; 0: of pageable memory, or of an
+                            expandable segment, whose pieces have ids */
 } warm_block_info;
 
 /* Describes the live block that holds pointer. Status: NOT_FOUND. */

@@ -160,40 +160,48 @@ bool wm_listeners_inside(const wm_listeners *listeners)
     return i != NULL;
 }
 
+/* An event, and what its callback gets. */
+struct happening {
+    warm_memory_event event;
+    void *buffer;
+    size_t bytes;
+    const warm_segment *segment; /* null: the event is of no segment */
+};
+
 static bool call_one(const struct wm_listener *listener,
-                     warm_memory_event event, void *buffer, size_t bytes)
+                     const struct happening *what)
 {
-    int result;
+    const warm_memory_callback *callback = &listener->callback;
+    int result = 0;
 
     wm_callback_begin();
-    result = listener->callback.function(listener->callback.context, event,
-                                         buffer, bytes);
+    if (what->segment != NULL) {
+        callback->segment(callback->context, what->event, what->segment);
+    } else {
+        result = callback->function(callback->context, what->event,
+                                    what->buffer, what->bytes);
+    }
     wm_callback_end();
     return result != 0;
 }
 
-bool wm_listeners_call(wm_listeners *listeners, warm_memory_event event,
-                       void *buffer, size_t bytes)
+static bool call_all(wm_listeners *listeners, const struct happening *what)
 {
     struct inside mine = {listeners, inside};
     warm_error before = {.size = sizeof before};
     struct wm_listener *ended;
     bool any = false;
 
-    if (!wm_listeners_hear(listeners, event) ||
-        wm_listeners_inside(listeners)) {
-        return false;
-    }
     warm_last_error(&before);
     inside = &mine;
     wm_lock_acquire(&listeners->lock);
     for (struct wm_listener *l = listeners->first; l != NULL; l = l->next) {
-        if (l->removed || (l->callback.events & (unsigned)event) == 0) {
+        if (l->removed || (l->callback.events & (unsigned)what->event) == 0) {
             continue;
         }
         l->calls++; /* it stays in the list */
         wm_lock_release(&listeners->lock);
-        any |= call_one(l, event, buffer, bytes);
+        any |= call_one(l, what);
         wm_lock_acquire(&listeners->lock);
         l->calls--;
     }
@@ -203,4 +211,21 @@ bool wm_listeners_call(wm_listeners *listeners, warm_memory_event event,
     inside = mine.outer;
     wm_error_restore(&before);
     return any;
+}
+
+bool wm_listeners_call(wm_listeners *listeners, warm_memory_event event,
+                       void *buffer, size_t bytes)
+{
+    return wm_listeners_hear(listeners, event) &&
+           !wm_listeners_inside(listeners) &&
+           call_all(listeners, &(struct happening){event, buffer, bytes, NULL});
+}
+
+void wm_listeners_tell(wm_listeners *listeners, warm_memory_event event,
+                       const warm_segment *segment)
+{
+    if (wm_listeners_hear(listeners, event)) {
+        (void)call_all(listeners, &(struct happening){event, segment->base,
+                                                      segment->bytes, segment});
+    }
 }

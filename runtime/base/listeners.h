@@ -4,7 +4,7 @@
  * callbacks, itself among them. One that is removed while threads are inside it
  * stays in the list, marked, until the last of them returns; then its done()
  * is called. While the thread is inside a memory callback of a runtime, no
- * other one of that runtime is called. */
+ * other one of that runtime is called, except for events of segments. */
 #ifndef WM_LISTENERS_H
 #define WM_LISTENERS_H
 
@@ -38,6 +38,10 @@ warm_status wm_listeners_remove(wm_listeners *listeners, const char *name);
  * last error of the thread stays. No lock held. */
 bool wm_listeners_call(wm_listeners *listeners, warm_memory_event event,
                        void *buffer, size_t bytes);
+/* The same for an event of a segment, OBTAINED or RETURNING: always called, or
+ * what was registered for a segment would outlive it. */
+void wm_listeners_tell(wm_listeners *listeners, warm_memory_event event,
+                       const warm_segment *segment);
 static inline bool wm_listeners_hear(const wm_listeners *listeners,
                                      warm_memory_event event)
 {

@@ -21,6 +21,7 @@
 #include "runtime/base/listeners.h"
 #include "runtime/base/lock.h"
 #include "runtime/base/process.h"
+#include "runtime/base/segment_ids.h"
 #include "runtime/base/status.h"
 #include "runtime/driver/driver.h"
 #include "warmpool/handle.h"
@@ -109,6 +110,7 @@ struct warm_runtime {
     struct wm_snapshot_watch *watch;        /* const while LIVE; null: no option
                                                snapshot_signal */
     wm_listeners listeners;                 /* memory callbacks */
+    wm_segment_ids segment_ids;             /* has a lock of its own */
     struct wm_device_space *device_spaces;  /* const while LIVE; [device] */
     struct wm_shared *shared;               /* const while LIVE */
     struct wm_allocators *allocators;       /* const while LIVE */
