@@ -325,6 +325,7 @@ clean:
 ## bench-sim      what a rule of memory economy holds and costs, simulated: RULE=
 ## bench-held     what is held beside the least, by seed: SEEDS= ONLY= CONF=
 ## bench-grow     what memory costs to obtain, and who pays
+## bench-staging  pageable memory copied through a staging ring
 ## bench-scale    cost against live blocks, streams and threads
 ## replay         TRACE=FILE [CONF=…] [AGAINST=…]: what a program did, once more
 ## rows           rows of the contract, with the tests that show them

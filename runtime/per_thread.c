@@ -60,6 +60,11 @@
       (warm_runtime * runtime, void *const *pointers, size_t count,            \
        warm_stream stream, size_t *recorded),                                  \
       (runtime, pointers, count, stream, recorded))                            \
+    X(warm_staging_copy,                                                       \
+      (warm_staging * staging, void *destination, const void *source,          \
+       size_t bytes, warm_copy_direction direction, warm_stream stream,        \
+       unsigned flags),                                                        \
+      (staging, destination, source, bytes, direction, stream, flags))         \
     X(warm_storage_create,                                                     \
       (const warm_allocator *allocator, size_t bytes, warm_stream stream,      \
        warm_storage **storage),                                                \

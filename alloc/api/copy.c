@@ -26,10 +26,15 @@ static warm_status find_range(const void *pointer, size_t bytes,
         wm_bytes(bytes).text, what, pointer, wm_bytes(bytes - left).text);
 }
 
+/* Of a staging ring's slice no use is recorded: its ring knows when its copies
+ * have passed. */
+enum slice { NO_SLICE = -1, SOURCE_SLICE, DESTINATION_SLICE };
+
 /* Checks both ranges before it records the stream on either block. */
 static warm_status queue(warm_runtime *runtime, void *destination,
                          const void *source, size_t bytes,
-                         warm_copy_direction direction, warm_stream stream)
+                         warm_copy_direction direction, warm_stream stream,
+                         enum slice slice)
 {
     wm_block *block[2];
     warm_status status = find_range(source, bytes, "source", &block[0]);
@@ -38,7 +43,7 @@ static warm_status queue(warm_runtime *runtime, void *destination,
         status = find_range(destination, bytes, "destination", &block[1]);
     }
     for (int i = 0; i < 2 && status == WARM_OK; i++) {
-        if (block[i] == NULL) {
+        if (block[i] == NULL || i == (int)slice) {
             continue;
         }
         wm_space *space = wm_space_of(block[i]);
@@ -80,9 +85,9 @@ warm_status wm_copy_any(warm_runtime *runtime, void *destination,
     if (status == WARM_OK) {
         status = check_blocked(runtime, stream);
     }
-    return status == WARM_OK
-               ? queue(runtime, destination, source, bytes, WM_COPY_ANY, stream)
-               : status;
+    return status == WARM_OK ? queue(runtime, destination, source, bytes,
+                                     WM_COPY_ANY, stream, NO_SLICE)
+                             : status;
 }
 
 warm_status warm_copy_async(warm_runtime *runtime, void *destination,
@@ -104,5 +109,22 @@ warm_status warm_copy_async(warm_runtime *runtime, void *destination,
                        "nor WARM_COPY_TO_HOST",
                        (int)direction);
     }
-    return queue(runtime, destination, source, bytes, direction, stream);
+    return queue(runtime, destination, source, bytes, direction, stream,
+                 NO_SLICE);
+}
+
+warm_status wm_copy_check(const void *pointer, size_t bytes, const char *what)
+{
+    wm_block *block;
+
+    return find_range(pointer, bytes, what, &block);
+}
+
+warm_status wm_copy_staged(warm_runtime *runtime, void *destination,
+                           const void *source, size_t bytes,
+                           warm_copy_direction direction, warm_stream stream)
+{
+    return queue(runtime, destination, source, bytes, direction, stream,
+                 direction == WARM_COPY_TO_DEVICE ? SOURCE_SLICE
+                                                  : DESTINATION_SLICE);
 }

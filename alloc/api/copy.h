@@ -9,4 +9,14 @@
 warm_status wm_copy_any(warm_runtime *runtime, void *destination,
                         const void *source, size_t bytes, warm_stream stream);
 
+/* INVALID_ARGUMENT if bytes from pointer on pass the end of the block that
+ * holds it. what: "source" or "destination". */
+warm_status wm_copy_check(const void *pointer, size_t bytes, const char *what);
+
+/* warm_copy_async() whose side of the host is a slice of a staging ring, on
+ * which the stream is not recorded. */
+warm_status wm_copy_staged(warm_runtime *runtime, void *destination,
+                           const void *source, size_t bytes,
+                           warm_copy_direction direction, warm_stream stream);
+
 #endif

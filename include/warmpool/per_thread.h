@@ -33,6 +33,7 @@
 #define warm_handle_reserve_on     warm_handle_reserve_on_ptsz
 #define warm_record_stream         warm_record_stream_ptsz
 #define warm_shared_record         warm_shared_record_ptsz
+#define warm_staging_copy          warm_staging_copy_ptsz
 #define warm_storage_create        warm_storage_create_ptsz
 #define warm_storage_record        warm_storage_record_ptsz
 #define warm_stream_adopt          warm_stream_adopt_ptsz

@@ -17,6 +17,7 @@
 #include "warmpool/private_pool.h"
 #include "warmpool/shared.h"
 #include "warmpool/snapshot.h"
+#include "warmpool/staging.h"
 #include "warmpool/stats.h"
 #include "warmpool/storage.h"
 #include "warmpool/testing.h"

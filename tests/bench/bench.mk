@@ -7,6 +7,7 @@
 #   make bench-peers          the same beside PyTorch, which it downloads
 #   make bench-held           memory alone, beside the least that could be held
 #   make bench-grow           what memory costs to be had, and who pays: grow.jsonl
+#   make bench-staging        pageable memory copied through a staging ring: staging.jsonl
 #   make bench-scale          cost against size: scale.jsonl and scale.svg
 #   make bench-instr          instructions an operation (callgrind)
 #   make replay TRACE=FILE    what a program did, again (WARMPOOL_CONF=trace:FILE)
@@ -14,7 +15,7 @@ BENCH     := $(B)/tests/bench
 BENCH_OUT := build/bench
 BENCH_SRC := $(wildcard tests/bench/*.c)
 BENCH_OBJ := $(BENCH_SRC:%.c=$(B)/%.o)
-BENCH_MAINS := $(BENCH)/bench.o $(BENCH)/replay.o $(BENCH)/grow.o
+BENCH_MAINS := $(BENCH)/bench.o $(BENCH)/replay.o $(BENCH)/grow.o $(BENCH)/staging.o
 BENCH_PARTS := $(filter-out $(BENCH_MAINS),$(BENCH_OBJ))
 # CUB is C++: built where its headers and a C++ compiler are.
 BENCH_CUB_INC := $(firstword $(wildcard $(CUDA_HOME)/include/cccl/cub/util_allocator.cuh \
@@ -31,7 +32,7 @@ $(BENCH)/bench $(BENCH)/replay: %: %.o $(BENCH_PARTS) $(STATIC)
 	$(call say,ld,$@)
 	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $^ $(LIBS) -o $@
 
-$(BENCH)/grow: $(BENCH)/grow.o $(STATIC)
+$(BENCH)/grow $(BENCH)/staging: %: %.o $(STATIC)
 	$(call say,ld,$@)
 	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $^ $(LIBS) -o $@
 
@@ -108,6 +109,10 @@ bench-grow:
 	+@$(MAKE) FLAVOUR=release B=build/release build/release/tests/bench/grow
 	@mkdir -p $(BENCH_OUT)
 	@build/release/tests/bench/grow $(BENCH_OUT)
+bench-staging:
+	+@$(MAKE) FLAVOUR=release B=build/release build/release/tests/bench/staging
+	@mkdir -p $(BENCH_OUT)
+	@build/release/tests/bench/staging $(BENCH_OUT)
 bench-scale: bench-need
 	+@$(MAKE) FLAVOUR=release B=build/release bench-program
 	@mkdir -p $(BENCH_OUT)
@@ -125,4 +130,4 @@ replay:
 	@build/release/tests/bench/replay '$(TRACE)' $(or $(SUBJECT),warmpool) 'conf=$(CONF)' $(if $(AGAINST),'against=$(AGAINST)') lag=$(or $(LAG),4)
 
 -include $(BENCH_OBJ:.o=.d)
-.PHONY: replay bench bench-quick bench-axes bench-peers bench-grow bench-held bench-sim bench-scale bench-instr bench-need bench-program
+.PHONY: replay bench bench-quick bench-axes bench-peers bench-grow bench-staging bench-held bench-sim bench-scale bench-instr bench-need bench-program

@@ -490,6 +490,31 @@ static void *buffer_of(int device, warm_usage usage)
 /* Private and managed buffers end with their device, page-locked ones with that
  * of all page-locked memory; a wait is for work of devices that live. Lost
  * memory is reported once. */
+/* Its slices are page-locked memory of the context that works on. */
+WT_TEST(test_A17_B26_a_staging_ring_of_a_device_that_was_reset_can_be_ended)
+{
+    warm_staging *ring = NULL;
+    char byte[100] = {1};
+
+    fill_all();
+    wt_ok(warm_staging_create(runtime, OTHER, NULL, &ring));
+    wt_ok(warm_staging_copy(ring, bed[OTHER].live, byte, sizeof byte,
+                            WARM_COPY_TO_DEVICE, bed[OTHER].stream, 0));
+    wt_ok(warm_staging_copy(ring, bed[OTHER].live, byte, sizeof byte,
+                            WARM_COPY_TO_DEVICE, bed[OTHER].stream,
+                            WARM_STAGING_MORE));
+    reset(OTHER);
+    go(AWAY);
+    lost(OTHER, miss(OTHER));
+    lost(OTHER, warm_staging_copy(ring, bed[OTHER].live, byte, sizeof byte,
+                                  WARM_COPY_TO_DEVICE, bed[OTHER].stream, 0));
+    lost(OTHER, warm_staging_finish(ring));
+    lost(OTHER, warm_staging_destroy(ring));
+    use(HOME);
+    end(HOME);
+    end_lost(OTHER);
+}
+
 WT_TEST(test_A17_F1_F6_buffers_of_a_device_that_was_reset)
 {
     warm_destroy_report report = {.size = sizeof report};
