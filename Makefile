@@ -271,7 +271,7 @@ $(B)/warmpool.pc: runtime/warmpool.pc.in $(B)/flags FORCE
 
 install: all $(B)/warmpool.pc $(B)/tests/bench/replay
 	install -d $(DEST_LIB)/pkgconfig $(DEST_INC) $(DEST_BIN)
-	install -m 644 include/warmpool/*.h $(DEST_INC)
+	install -m 644 include/warmpool/*.h include/warmpool/*.hpp $(DEST_INC)
 	install -m 644 $(STATIC) $(DEST_LIB)
 	install -m 755 $(SHARED) $(DEST_LIB)
 	ln -sf libwarmpool.so.$(MAJOR) $(DEST_LIB)/libwarmpool.so
@@ -282,7 +282,7 @@ install: all $(B)/warmpool.pc $(B)/tests/bench/replay
 uninstall:
 	rm -f $(DEST_LIB)/libwarmpool.a $(DEST_LIB)/libwarmpool.so \
 	    $(DEST_LIB)/libwarmpool.so.$(MAJOR) \
-	    $(DEST_LIB)/pkgconfig/warmpool.pc $(DEST_INC)/*.h \
+	    $(DEST_LIB)/pkgconfig/warmpool.pc $(DEST_INC)/*.h $(DEST_INC)/*.hpp \
 	    $(DEST_BIN)/warmpool-info $(DEST_BIN)/warmpool-replay
 	-rmdir $(DEST_INC)
 

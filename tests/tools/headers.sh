@@ -35,7 +35,13 @@ for path in include/warmpool/*.h; do
         compile $compiler c++ c++17 "$header"
     done
 done
-if grep -nE '\((rows? )?[A-H][0-9]' include/warmpool/*.h; then
+for compiler in g++ clang++; do
+    command -v $compiler >/dev/null || continue
+    for standard in c++17 c++20; do
+        compile $compiler c++ $standard warmpool.hpp
+    done
+done
+if grep -nE '\((rows? )?[A-H][0-9]' include/warmpool/*.h*; then
     echo "headers: a row of the contract in a public header"
     failed=1
 fi

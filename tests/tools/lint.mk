@@ -8,6 +8,7 @@ LINTS_HEAVY := gcc floors symbols globals tls clang cppcheck tidy
 LINTS := $(LINTS_LIGHT) $(LINTS_HEAVY)
 
 C_FILES   := $(shell tests/tools/files.sh '*.c' '*.h')
+CPP_FILES := include/warmpool/warmpool.hpp tests/api/cpp_program.cpp
 # The library's: the installed tools are programs.
 LIB_FILES := $(filter-out runtime/tools/%,$(filter include/% runtime/% \
     handles/% alloc/%,$(C_FILES)))
@@ -21,7 +22,7 @@ lint:
 	    '$(LINTS_LIGHT:%=lint-%)'
 
 lint-format:
-	@clang-format --dry-run -Werror $(C_FILES)
+	@clang-format --dry-run -Werror $(C_FILES) $(CPP_FILES)
 
 lint-includes:
 	@awk -f tests/tools/includes.awk tests/tools/floors.txt $(LIB_FILES)
@@ -108,6 +109,6 @@ lint-cppcheck:
 	    $(wildcard runtime handles alloc tests examples)
 
 format:
-	@clang-format -i $(C_FILES)
+	@clang-format -i $(C_FILES) $(CPP_FILES)
 
 .PHONY: lint format $(LINTS:%=lint-%)
