@@ -2,16 +2,15 @@
 #include "alloc/kinds/pin.h"
 
 #include "alloc/kinds/refusal.h"
+#include "alloc/kinds/touch.h"
 #include "alloc/space/space_int.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/hidden.h"
 #include "runtime/base/log.h"
-#include "runtime/base/thread_start.h"
+#include "runtime/base/process.h"
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 /* More threads than this only wait for each other in the kernel. */
 enum { MOST_THREADS = 8 };
@@ -58,89 +57,6 @@ warm_status wm_pin_init(wm_pin *pin, wm_driver *driver,
                "cudaHostRegister() only touches pages; use pin:auto");
     }
     return WARM_OK;
-}
-
-/* ---- touching pages ----------------------------------------------------- */
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
-enum { HELPERS = 63 };
-
-/* A multiple of huge pages; touching a piece takes longer than starting a
- * thread. */
-#define PIECE ((size_t)16 << 20)
-
-struct touch {
-    char *base;
-    size_t bytes;
-    _Atomic size_t next; /* offset of the first unclaimed piece */
-    _Atomic int error;   /* errno of a piece that was refused; 0: none was */
-};
-
-/* Returns 0, or errno. */
-static int touch_piece(char *base, size_t bytes)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    int error;
-
-    do {
-        error = madvise(base, bytes, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
-    } while (error == EAGAIN || error == EINTR);
-    if (error != EINVAL) {
-        return error;
-    }
-    for (size_t i = 0; i < bytes; i += page) { /* a kernel before 5.14 */
-        ((volatile char *)base)[i] = 0;
-    }
-    return 0;
-}
-
-static void *touch_pieces(void *argument)
-{
-    struct touch *t = argument;
-
-    /* Relaxed, all: the pages and the error are published by the join. */
-    while (atomic_load_explicit(&t->error, memory_order_relaxed) == 0) {
-        size_t at =
-            atomic_fetch_add_explicit(&t->next, PIECE, memory_order_relaxed);
-        int error;
-
-        if (at >= t->bytes) {
-            break;
-        }
-        error = touch_piece(t->base + at,
-                            t->bytes - at < PIECE ? t->bytes - at : PIECE);
-        if (error != 0) {
-            atomic_store_explicit(&t->error, error, memory_order_relaxed);
-        }
-    }
-    return NULL;
-}
-
-/* The caller and its helper threads claim and touch pieces until none is left.
- * For a small range, or if no thread can be created, the caller touches all of
- * it. */
-bool wm_pin_touch(void *base, size_t bytes, unsigned threads)
-{
-    struct touch t = {.base = base, .bytes = bytes};
-    size_t pieces = (bytes + PIECE - 1) / PIECE;
-    pthread_t helper[HELPERS];
-    unsigned wanted = pieces < threads ? (unsigned)pieces : threads;
-    unsigned started = 0;
-
-    wanted = wanted > HELPERS ? HELPERS : wanted;
-    while (started + 1 < wanted &&
-           wm_thread_start(&helper[started], NULL, touch_pieces, &t)) {
-        started++;
-    }
-    (void)touch_pieces(&t);
-    for (unsigned i = 0; i < started; i++) {
-        pthread_join(helper[i], NULL);
-    }
-    errno = atomic_load_explicit(&t.error, memory_order_relaxed);
-    return errno == 0;
 }
 
 /* ---- registering -------------------------------------------------------- */
@@ -244,6 +160,15 @@ static warm_status check_huge(const wm_pin *pin, void *base, size_t bytes)
     return explain(pin, WM_REFUSAL_HUGE, WM_NODE_UNKNOWN, bytes, 0);
 }
 
+/* With several nodes by threads that run on the node, if it has CPUs. */
+static bool touch(const wm_pin *pin, int node, void *base, size_t bytes)
+{
+    cpu_set_t cpus;
+    bool near = pin->nodes && wm_numa_cpus(pin->root, node, &cpus);
+
+    return wm_touch_pages(base, bytes, pin->threads, near ? &cpus : NULL);
+}
+
 /* Touches all pages; with several nodes, they must be on this one. */
 static warm_status back(const wm_pin *pin, int node, void *base, size_t bytes)
 {
@@ -253,7 +178,7 @@ static warm_status back(const wm_pin *pin, int node, void *base, size_t bytes)
     if (status != WARM_OK) {
         return status;
     }
-    if (!wm_pin_touch(base, bytes, pin->threads)) {
+    if (!touch(pin, node, base, bytes)) {
         return no_memory(pin, node, bytes, "touched");
     }
     status = check_huge(pin, base, bytes);

@@ -4,7 +4,7 @@
  *
  *   alloc      the driver maps, touches and page-locks in one call
  *   register   mapped ─► huge pages and a node requested ─► pages touched by
- *              several threads, outside of the driver ─► registered
+ *              several threads of the node, outside of the driver ─► registered
  *
  * With several NUMA nodes, or if option huge_pages asks for more than a try,
  * all memory is registered, since cudaHostAlloc() can neither choose a node nor
@@ -62,9 +62,5 @@ warm_status wm_pin_obtain(const wm_pin *pin, int node, size_t bytes,
 
 /* Returns a region. If that fails the region is unchanged. */
 warm_status wm_pin_give_back(const wm_pin *pin, void *base, size_t bytes);
-
-/* Touches all pages of the range with several threads, the caller among them.
- * False: a page was refused, for which errno has the reason. */
-bool wm_pin_touch(void *base, size_t bytes, unsigned threads);
 
 #endif

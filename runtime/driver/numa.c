@@ -10,6 +10,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <linux/mempolicy.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,6 +163,21 @@ uint64_t wm_numa_parse(const char *list)
     return mask;
 }
 
+/* Adds the CPUs of a list to a set. */
+static void parse_cpus(const char *list, cpu_set_t *cpus)
+{
+    while (isdigit((unsigned char)*list)) {
+        char *end;
+        unsigned long first = strtoul(list, &end, 10);
+        unsigned long last = *end == '-' ? strtoul(end + 1, &end, 10) : first;
+
+        for (; first <= last && first < CPU_SETSIZE; first++) {
+            CPU_SET(first, cpus);
+        }
+        list = *end == ',' ? end + 1 : end;
+    }
+}
+
 /* The first line of a file, or "". */
 static void read_line(const char *path, char *line, int bytes)
 {
@@ -289,6 +305,22 @@ int wm_numa_of_pci(const char *bus_id)
     node = strtol(line, &end, 10);
     return end != line && node >= 0 && node < WM_NODES_MAX ? (int)node
                                                            : WM_NODE_UNKNOWN;
+}
+
+bool wm_numa_cpus(const char *root, int node, cpu_set_t *cpus)
+{
+    char path[PATH_MAX], line[1024];
+    cpu_set_t own;
+
+    snprintf(path, sizeof path, "%s/sys/devices/system/node/node%d/cpulist",
+             root, node);
+    read_line(path, line, sizeof line);
+    CPU_ZERO(cpus);
+    parse_cpus(line, cpus);
+    if (sched_getaffinity(0, sizeof own, &own) == 0) {
+        CPU_AND(cpus, cpus, &own);
+    }
+    return CPU_COUNT(cpus) > 0;
 }
 
 /* ---- where pages are -------------------------------------------------- */

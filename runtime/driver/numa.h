@@ -21,6 +21,7 @@
 #include "runtime/base/options.h"
 #include "warmpool/base.h"
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -84,6 +85,10 @@ int wm_numa_node_of(wm_numa *numa, void *pointer, size_t bytes);
 
 /* The node next to a PCI device ("0000:3B:00.0"), or WM_NODE_UNKNOWN. */
 int wm_numa_of_pci(const char *bus_id);
+
+/* The CPUs of a node on which this thread may run. False: none is known. root:
+ * before the path, "" but in tests. */
+bool wm_numa_cpus(const char *root, int node, cpu_set_t *cpus);
 
 /* Parses the kernel's list of nodes ("0-1,8"); ignores anything that is no
  * number below WM_NODES_MAX. */

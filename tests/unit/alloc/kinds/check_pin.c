@@ -4,12 +4,16 @@
 #include "wt_host.h"
 
 #include "alloc/kinds/pin.h"
+#include "alloc/kinds/touch.h"
 #include "runtime/base/status.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
@@ -279,14 +283,14 @@ WT_TEST(test_touching_says_what_cannot_be_touched)
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     ck_assert_ptr_ne(base, MAP_FAILED);
-    ck_assert(wm_pin_touch(base, 64 * MIB, 3));
+    ck_assert(wm_touch_pages(base, 64 * MIB, 3, NULL));
     ck_assert_uint_eq(resident(base, 64 * MIB), 64 * MIB / page());
     /* A hole. */
     munmap(base + 40 * MIB, MIB);
     for (int i = 0; i < 20; i++) {
         /* The same reason, whichever thread came to the hole. */
         errno = 0;
-        ck_assert(!wm_pin_touch(base, 64 * MIB, 3));
+        ck_assert(!wm_touch_pages(base, 64 * MIB, 3, NULL));
         ck_assert_int_eq(errno, ENOMEM);
     }
     munmap(base, 64 * MIB);
@@ -339,5 +343,92 @@ WT_TEST(test_B9_pages_are_touched_without_threads_too)
     wt_refuse_threads(false);
     ck_assert_uint_eq(driver.resident, 100 * MIB / page());
     wt_ok(wm_pin_give_back(&pin, base, 100 * MIB));
+    end();
+}
+
+/* ---- near the node --------------------------------------------------------
+ */
+
+static cpu_set_t touchers; /* CPUs on which those may run that touched pages */
+static unsigned touched;   /* ranges */
+
+/* Instead of libc's. */
+int madvise(void *addr, size_t len, int advice)
+{
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    cpu_set_t own;
+
+    if (advice == 23 /* MADV_POPULATE_WRITE */ &&
+        sched_getaffinity(0, sizeof own, &own) == 0) {
+        pthread_mutex_lock(&mutex);
+        CPU_OR(&touchers, &touchers, &own);
+        touched++;
+        pthread_mutex_unlock(&mutex);
+    }
+    return (int)syscall(SYS_madvise, addr, len, advice);
+}
+
+static size_t last_cpu(const cpu_set_t *cpus)
+{
+    size_t cpu = CPU_SETSIZE - 1;
+
+    while (cpu > 0 && !CPU_ISSET(cpu, cpus)) {
+        cpu--;
+    }
+    return cpu;
+}
+
+static void put_cpus(const char *root, int node, size_t cpu)
+{
+    static const char *const folders[] = {"", "/devices", "/devices/system",
+                                          "/devices/system/node"};
+    char path[256];
+    FILE *file;
+
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+        snprintf(path, sizeof path, "%s/sys%s", root, folders[i]);
+        (void)mkdir(path, 0700);
+    }
+    snprintf(path, sizeof path, "%s/sys/devices/system/node/node%d", root,
+             node);
+    (void)mkdir(path, 0700);
+    snprintf(path, sizeof path, "%s/sys/devices/system/node/node%d/cpulist",
+             root, node);
+    file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    fprintf(file, "%zu,1000-1001\n", cpu);
+    fclose(file);
+}
+
+/* refuse: no thread can be started. */
+WT_LOOP_TEST(test_B9_threads_of_the_right_node_touch_pages, 2)
+{
+    char root[WT_FOLDER];
+    wm_pin pin = begin("device:host,numa_nodes:2,pin_threads:4");
+    cpu_set_t own;
+    void *base = NULL;
+    size_t cpu;
+
+    wt_folder(root);
+    pin.root = root;
+    ck_assert_int_eq(sched_getaffinity(0, sizeof own, &own), 0);
+    cpu = last_cpu(&own);
+    put_cpus(root, 1, cpu);
+    CPU_ZERO(&touchers);
+    touched = 0;
+    wt_refuse_threads(_i == 1);
+    wt_ok(wm_pin_obtain(&pin, 1, 40 * MIB, &base));
+    wt_refuse_threads(false);
+    ck_assert_uint_eq(touched, 3);
+    ck_assert(CPU_ISSET(cpu, &touchers));
+    ck_assert_int_eq(CPU_COUNT(&touchers), _i == 1 ? CPU_COUNT(&own) : 1);
+    ck_assert_uint_eq(driver.resident, 40 * MIB / page());
+    wt_ok(wm_pin_give_back(&pin, base, 40 * MIB));
+    /* A node without CPUs: threads of any. */
+    CPU_ZERO(&touchers);
+    wt_ok(wm_pin_obtain(&pin, 0, 40 * MIB, &base));
+    ck_assert(CPU_EQUAL(&touchers, &own));
+    wt_ok(wm_pin_give_back(&pin, base, 40 * MIB));
+    wt_folder_end(root);
     end();
 }
