@@ -97,6 +97,7 @@ static void leave_to_parent(warm_runtime *runtime, void *argument)
         wm_trace_forked(runtime->trace);
     }
     wm_stats_file_forked(runtime->stats_file);
+    wm_turn_forked(&runtime->turn);
 }
 
 void wm_runtime_forked(void)

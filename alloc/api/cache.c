@@ -189,21 +189,36 @@ static warm_status check_prewarm(warm_runtime *runtime, size_t bytes, int *node,
     return WARM_OK;
 }
 
-warm_status warm_pinned_prewarm(warm_runtime *runtime, size_t bytes, int node,
-                                unsigned flags)
+warm_status warm_pinned_prewarm_with(warm_runtime *runtime, size_t bytes,
+                                     int node, unsigned flags,
+                                     const warm_prewarm_options *options)
 {
+    warm_prewarm_options how = {.size = sizeof how};
     int cancel = wm_cancel_off();
     warm_status status = check_prewarm(runtime, bytes, &node, flags);
+
+    if (status == WARM_OK && options != NULL) {
+        status = wm_sized_check(options, sizeof how, "warm_prewarm_options");
+        if (status == WARM_OK) {
+            wm_sized_in(&how, options, sizeof how);
+        }
+    }
 
     if (status == WARM_OK) {
         wm_space *space = &runtime->pinned->space;
 
         status = (flags & WARM_PREWARM_BACKGROUND) != 0
-                     ? wm_prewarm_queue(&space->background, node, bytes)
-                     : wm_prewarm_now(space, node, bytes);
+                     ? wm_prewarm_queue(&space->background, node, bytes, &how)
+                     : wm_prewarm_now(space, node, bytes, &how);
     }
     wm_cancel_restore(cancel);
     return status;
+}
+
+warm_status warm_pinned_prewarm(warm_runtime *runtime, size_t bytes, int node,
+                                unsigned flags)
+{
+    return warm_pinned_prewarm_with(runtime, bytes, node, flags, NULL);
 }
 
 warm_status warm_pinned_prewarm_wait(warm_runtime *runtime)

@@ -131,11 +131,17 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
     p->pageable.poller = &p->space;
     p->pageable.group.waker = &p->space.background.waker;
     p->pin.space = &p->space;
+    status = wm_turn_open(&runtime->turn, options);
+    if (status != WARM_OK) {
+        goto fail_turn;
+    }
     wm_timelines_init(&p->timelines, runtime, &p->events, options,
                       &timeline_ops);
     *pinned = p;
     return WARM_OK;
 
+fail_turn:
+    (void)wm_event_pool_fini(&p->events);
 fail_events:
     wm_space_fini(&p->pageable);
 fail_pageable:
@@ -198,6 +204,7 @@ void wm_pinned_close(wm_pinned *pinned, warm_destroy_report *report)
     wm_timelines_forget_entries(&pinned->timelines);
     wm_timelines_fini(&pinned->timelines);
     (void)wm_event_pool_fini(&pinned->events);
+    wm_turn_close(&pinned->space.group.runtime->turn);
     wm_space_fini(&pinned->space);
     wm_space_fini(&pinned->pageable);
     wm_meta_free(pinned);

@@ -9,7 +9,6 @@
 #include "runtime/base/log.h"
 #include "runtime/base/process.h"
 #include "runtime/base/thread_start.h"
-#include "runtime/thread/window.h"
 
 /* Bounds of the pause between two polls, in ns. */
 #define SHORTEST ((uint64_t)50000)
@@ -18,206 +17,14 @@
 /* Pause after the driver refused the reserve, in ns. */
 #define RETRY ((uint64_t)100000000)
 
-#define NEVER UINT64_MAX
-
-/* ---- memory ahead of demand --------------------------------------------- */
-
-static size_t idle_on(wm_space *space, int node)
-{
-    return wm_arena_idle(wm_group_arena(&space->group, node));
-}
-
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Obtains one region, unless `bytes` are idle on the node (frees that have
- * completed are collected first), or were obtained for this job (*obtained).
- * *enough: the job is done. A region has at least the bytes of a segment, so
- * that many small jobs do not leave many small segments; less only if the
- * driver refuses. No lock held. Status: OUT_OF_MEMORY, or another of the
- * driver's. */
-static warm_status obtain_region(wm_space *space, int node, size_t bytes,
-                                 size_t *obtained, bool *enough)
-{
-    size_t segment = space->group.segment_bytes;
-    size_t idle = idle_on(space, node), missing, region, got = 0;
-    wm_space_work work;
-    warm_status status;
-
-    *enough = idle >= bytes || *obtained >= bytes;
-    if (*enough) {
-        return WARM_OK;
-    }
-    status = wm_space_work_begin(space, &work);
-    if (status != WARM_OK) {
-        return status;
-    }
-    if (*obtained == 0) { /* freed blocks may have completed, and a thread may
-                             have left a cache */
-        wm_space_collect(space);
-        (void)wm_window_empty_ready(space->group.runtime);
-        idle = idle_on(space, node);
-        *enough = idle >= bytes;
-    }
-    if (!*enough) {
-        missing = wm_page_round(smaller(bytes - idle, bytes - *obtained));
-        region = smaller(missing, space->chunk_bytes);
-        status = wm_growth_ahead(space, wm_group_arena(&space->group, node),
-                                 region > segment ? region : segment,
-                                 smaller(missing, segment), &got);
-        *obtained += got;
-    }
-    wm_space_work_end(space, &work, status == WARM_OK);
-    return status;
-}
-
-/* Adds the bytes that are idle to the message of a prewarm that failed. */
-static warm_status not_all(wm_space *space, int node, size_t bytes,
-                           warm_status status)
-{
-    warm_error cause = {.size = sizeof cause};
-
-    warm_last_error(&cause);
-    return wm_fail_code(status, cause.origin, cause.code, cause.code_text,
-                        "prewarm of %s %s memory stopped, %s idle: %s",
-                        wm_bytes(bytes).text, space->traits->name,
-                        wm_bytes(idle_on(space, node)).text, cause.message);
-}
-
-warm_status wm_prewarm_now(wm_space *space, int node, size_t bytes)
-{
-    bool enough = false;
-    size_t obtained = 0;
-
-    while (!enough) {
-        warm_status status =
-            obtain_region(space, node, bytes, &obtained, &enough);
-
-        if (status != WARM_OK) {
-            return not_all(space, node, bytes, status);
-        }
-    }
-    return WARM_OK;
-}
-
-/* ---- prewarm jobs ------------------------------------------------------- */
-
-static int first_job_locked(const wm_background *b)
-{
-    int node = 0;
-
-    while (node < b->space->group.nodes && b->job[node].bytes == 0) {
-        node++;
-    }
-    return node;
-}
-
-bool wm_prewarm_has_jobs_locked(const wm_background *b)
-{
-    return first_job_locked(b) < b->space->group.nodes;
-}
-
-static void end_job_locked(wm_background *b, wm_prewarm_job *job)
-{
-    *job = (wm_prewarm_job){.number = job->number + 1};
-    if (!wm_prewarm_has_jobs_locked(b)) {
-        wm_cond_broadcast(&b->over);
-    }
-}
-
-/* Ends a step for the job copied to *was; meanwhile it may have been cancelled,
- * and another one queued. */
-static void end_step_locked(wm_background *b, int node,
-                            const wm_prewarm_job *was, bool enough,
-                            warm_status status)
-{
-    wm_prewarm_job *job = &b->job[node];
-    size_t idle = idle_on(b->space, node), done;
-
-    b->obtaining = false;
-    wm_cond_broadcast(&b->over);
-    if (status != WARM_OK && b->failure.status == WARM_OK) {
-        b->failure.size = sizeof b->failure;
-        warm_last_error(&b->failure);
-    }
-    if (job->number != was->number) {
-        return;
-    }
-    job->obtained = was->obtained;
-    /* Counts idle memory, or memory obtained for the job that was allocated
-     * meanwhile. */
-    done = smaller(job->bytes, idle > job->obtained ? idle : job->obtained);
-    if (done > job->reported) {
-        b->obtained += done - job->reported;
-        job->reported = done;
-    }
-    /* More bytes may have been requested meanwhile. */
-    if (status != WARM_OK || (enough && job->reported >= job->bytes)) {
-        end_job_locked(b, job);
-    }
-}
-
-/* Obtains one region for the first job. */
-static void run_job(wm_background *b)
-{
-    warm_status status;
-    bool enough = false;
-    wm_prewarm_job job;
-    int node;
-
-    wm_lock_acquire(&b->waker.lock);
-    node = first_job_locked(b);
-    if (node == b->space->group.nodes) {
-        wm_lock_release(&b->waker.lock);
-        return;
-    }
-    b->obtaining = true;
-    job = b->job[node];
-    wm_lock_release(&b->waker.lock);
-    status = obtain_region(b->space, node, job.bytes, &job.obtained, &enough);
-    if (status != WARM_OK) {
-        status = not_all(b->space, node, job.bytes, status);
-    }
-    wm_lock_acquire(&b->waker.lock);
-    end_step_locked(b, node, &job, enough, status);
-    wm_lock_release(&b->waker.lock);
-}
-
-void wm_prewarm_cancel_locked(wm_background *b)
-{
-    for (int i = 0; i < b->space->group.nodes; i++) {
-        if (b->job[i].bytes > 0) {
-            end_job_locked(b, &b->job[i]);
-        }
-    }
-}
-
-warm_status wm_prewarm_await(wm_background *b)
-{
-    warm_error failure;
-
-    wm_lock_acquire(&b->waker.lock);
-    while (wm_prewarm_has_jobs_locked(b) || b->obtaining) {
-        wm_cond_wait(&b->over, &b->waker.lock);
-    }
-    failure = b->failure;
-    b->failure.status = WARM_OK;
-    wm_lock_release(&b->waker.lock);
-    if (failure.status != WARM_OK) {
-        wm_error_restore(&failure);
-    }
-    return failure.status;
-}
-
 /* ---- the reserve -------------------------------------------------------- */
 
 static bool reserve_is_short(wm_background *b)
 {
     /* Relaxed: a time, tied to no other data. */
     return b->on && b->reserve_bytes != 0 &&
-           idle_on(b->space, b->reserve_node) < b->reserve_bytes &&
+           wm_arena_idle(wm_group_arena(&b->space->group, b->reserve_node)) <
+               b->reserve_bytes &&
            wm_clock_ns() >=
                atomic_load_explicit(&b->retry_ns, memory_order_relaxed);
 }
@@ -231,11 +38,7 @@ void wm_background_check_reserve(wm_background *b)
 
 static void fill_reserve(wm_background *b)
 {
-    bool enough = false;
-    size_t obtained = 0;
-
-    if (obtain_region(b->space, b->reserve_node, b->reserve_bytes, &obtained,
-                      &enough) != WARM_OK) {
+    if (wm_prewarm_region(b, b->reserve_node, b->reserve_bytes) != WARM_OK) {
         atomic_store_explicit(&b->retry_ns, wm_clock_ns() + RETRY,
                               memory_order_relaxed);
         wm_log(WARM_LOG_INFO, "could not obtain the reserve of %s: %s",
@@ -274,11 +77,11 @@ static uint64_t may_sleep_locked(wm_background *b, uint64_t *pause)
     struct figures figures;
     uint64_t watch;
 
-    if (wm_prewarm_has_jobs_locked(b) || reserve_is_short(b)) {
+    if (reserve_is_short(b)) {
         return 0;
     }
     if (!b->on) {
-        return NEVER;
+        return WM_NEVER;
     }
     figures = read_figures(b);
     if (figures.pending > 0) {
@@ -289,7 +92,7 @@ static uint64_t may_sleep_locked(wm_background *b, uint64_t *pause)
     }
     *pause = 0;
     if (figures.held == 0) {
-        return NEVER;
+        return WM_NEVER;
     }
     watch = wm_pressure_pause(b->space);
     return b->space->decay_ns > 0 && b->space->decay_ns < watch
@@ -299,20 +102,23 @@ static uint64_t may_sleep_locked(wm_background *b, uint64_t *pause)
 
 static void sleep_locked(wm_background *b, uint64_t *pause)
 {
-    uint64_t ns;
+    uint64_t ns, due;
+    int node;
 
     /* Stored before the figures are read: a thread that adds work after the
      * read sees that this one sleeps (waker.h). */
     atomic_store_explicit(&b->waker.sleep,
                           b->on ? WM_SLEEP_LONG : WM_SLEEP_NONE,
                           memory_order_relaxed);
-    ns = may_sleep_locked(b, pause);
-    if (ns != NEVER && ns > 0 && b->on) {
+    due = wm_prewarm_due_locked(b, &node);
+    ns = due > 0 ? may_sleep_locked(b, pause) : 0;
+    ns = due < ns ? due : ns;
+    if (ns != WM_NEVER && ns > 0 && b->on) {
         atomic_store_explicit(&b->waker.sleep,
                               *pause > 0 ? WM_SLEEP_SHORT : WM_SLEEP_DECAY,
                               memory_order_relaxed);
     }
-    if (ns == NEVER) {
+    if (ns == WM_NEVER) {
         while (!b->waker.woken && !b->stop) {
             wm_cond_wait(&b->waker.wake, &b->waker.lock);
         }
@@ -389,7 +195,7 @@ static void *thread_main(void *argument)
         if (reserve_is_short(b)) {
             fill_reserve(b);
         }
-        run_job(b);
+        wm_prewarm_step(b);
     } while (end_round(b, &pause));
     return NULL;
 }
@@ -412,7 +218,8 @@ warm_status wm_background_begin(wm_background *b)
     warm_status status;
 
     if (!b->on) {
-        return wm_prewarm_now(b->space, b->reserve_node, b->reserve_bytes);
+        return wm_prewarm_now(b->space, b->reserve_node, b->reserve_bytes,
+                              &(warm_prewarm_options){.pause_ns = 0});
     }
     wm_lock_acquire(&b->waker.lock);
     status = start_locked(b);
@@ -420,7 +227,29 @@ warm_status wm_background_begin(wm_background *b)
     return status;
 }
 
-warm_status wm_prewarm_queue(wm_background *b, int node, size_t bytes)
+/* A job has one callback; more bytes bring their pause. */
+static void add_to_job_locked(wm_background *b, wm_prewarm_job *job,
+                              size_t bytes, const warm_prewarm_options *how)
+{
+    if (how->progress != NULL) {
+        job->how.progress = how->progress;
+        job->how.context = how->context;
+        job->told = 0;
+    }
+    if (bytes > job->bytes) {
+        if (!wm_prewarm_has_jobs_locked(b) && !b->obtaining) {
+            b->wanted = b->obtained = 0;
+        }
+        b->wanted += bytes - job->bytes;
+        job->bytes = bytes;
+        job->how.pause_ns = how->pause_ns;
+        job->due_ns = 0;
+        wm_waker_wake_locked(&b->waker);
+    }
+}
+
+warm_status wm_prewarm_queue(wm_background *b, int node, size_t bytes,
+                             const warm_prewarm_options *how)
 {
     wm_prewarm_job *job = &b->job[node];
     warm_status status;
@@ -429,14 +258,16 @@ warm_status wm_prewarm_queue(wm_background *b, int node, size_t bytes)
         return WARM_OK;
     }
     wm_lock_acquire(&b->waker.lock);
-    status = start_locked(b);
-    if (status == WARM_OK && bytes > job->bytes) {
-        if (!wm_prewarm_has_jobs_locked(b) && !b->obtaining) {
-            b->wanted = b->obtained = 0;
-        }
-        b->wanted += bytes - job->bytes;
-        job->bytes = bytes;
-        wm_waker_wake_locked(&b->waker);
+    if (how->progress != NULL && job->how.progress != NULL) {
+        status = wm_fail(WARM_INVALID_ARGUMENT,
+                         "a prewarm of node %d with a callback is under way; "
+                         "wait for it, or cancel it",
+                         node);
+    } else {
+        status = start_locked(b);
+    }
+    if (status == WARM_OK) {
+        add_to_job_locked(b, job, bytes, how);
     }
     wm_lock_release(&b->waker.lock);
     return status;

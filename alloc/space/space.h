@@ -37,6 +37,7 @@
 #include "alloc/stream/timeline.h"
 #include "runtime/base/budget.h"
 #include "runtime/thread/runtime_body.h"
+#include "warmpool/memory.h"
 #include "warmpool/pressure.h"
 
 #include <pthread.h>
@@ -74,6 +75,9 @@ typedef struct wm_prewarm_job {
     size_t bytes;    /* 0: no job */
     size_t obtained; /* bytes obtained for it */
     size_t reported; /* bytes of it counted in wm_background.obtained */
+    size_t told;     /* bytes that its callback was told of */
+    uint64_t due_ns; /* not before: the job pauses */
+    warm_prewarm_options how;
     uint64_t number; /* distinguishes a job from an earlier, cancelled one */
 } wm_prewarm_job;
 
@@ -96,6 +100,7 @@ typedef struct wm_background {
     struct wm_prewarm_job *job; /* for each node; the array is const */
     bool obtaining;             /* the thread is obtaining memory for a job */
     uint64_t wanted, obtained;  /* bytes: progress of the jobs */
+    uint64_t cancels;           /* how often prewarming was cancelled */
     warm_error failure;         /* the first since the last report */
     pthread_t thread;           /* const once started */
 } wm_background;
@@ -109,11 +114,16 @@ void wm_background_stop(wm_background *b);
 
 /* Obtains idle memory ahead of demand, until bytes are idle on the node: in
  * regions of at most option pin_chunk, so that no call of the driver page-locks
- * gigabytes. The message of a failure includes the idle bytes. */
-warm_status wm_prewarm_now(struct wm_space *space, int node, size_t bytes);
+ * gigabytes; no lock is held between two. The message of a failure includes the
+ * idle bytes. how: checked and whole; no flag is read. Status: also NOT_READY
+ * (cancelled). */
+warm_status wm_prewarm_now(struct wm_space *space, int node, size_t bytes,
+                           const warm_prewarm_options *how);
 /* Queues such a job for the background thread. Status: OUT_OF_MEMORY (no thread
- * could be started). */
-warm_status wm_prewarm_queue(wm_background *b, int node, size_t bytes);
+ * could be started), INVALID_ARGUMENT (the node's job has a callback, and so
+ * has this one). */
+warm_status wm_prewarm_queue(wm_background *b, int node, size_t bytes,
+                             const warm_prewarm_options *how);
 /* Waits for all jobs; returns the first failure since the last call. */
 warm_status wm_prewarm_await(wm_background *b);
 void wm_prewarm_cancel_locked(wm_background *b);

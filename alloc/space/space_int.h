@@ -41,6 +41,20 @@ void wm_space_collect_pending(wm_space *space);
 /* Returns segments that were idle for decay_ns. Within slow work. */
 void wm_space_decay(wm_space *space);
 
+/* ---- prewarm.c ---------------------------------------------------------- */
+
+#define WM_NEVER UINT64_MAX
+
+/* Obtains one region, unless so many bytes are idle on the node; in this
+ * process's turn (turn.h), after which it pauses. No lock held. Status:
+ * OUT_OF_MEMORY, or another of the driver's. */
+warm_status wm_prewarm_region(wm_background *b, int node, size_t bytes);
+/* How long all jobs pause, in ns; WM_NEVER: there is none. *node: of the job
+ * that is due first. */
+uint64_t wm_prewarm_due_locked(const wm_background *b, int *node);
+/* The background thread: obtains one region for the job that is due, if any. */
+void wm_prewarm_step(wm_background *b);
+
 /* ---- background.c ------------------------------------------------------- */
 
 /* Wakes the thread if less than the reserve is idle, and no refusal is recent.

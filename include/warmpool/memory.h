@@ -234,21 +234,49 @@ WARM_API warm_status warm_pinned_trim(warm_runtime *runtime, size_t target,
  * flags: 0, or WARM_PREWARM_BACKGROUND: returns at once, and a thread of the
  * runtime obtains the memory; of several calls for one node the largest counts.
  * Status: OUT_OF_MEMORY (what was obtained stays, and the message has the bytes
- * idle), INVALID_ARGUMENT (node, flags), DRIVER_ERROR, UNSUPPORTED, as for
+ * idle), NOT_READY (cancelled; the same), INVALID_ARGUMENT (node, flags),
+ * DRIVER_ERROR, UNSUPPORTED, as for
  * warm_pinned_alloc(). In the background OUT_OF_MEMORY means that no thread
  * could be started, and warm_pinned_prewarm_wait() returns why memory could not
  * be obtained. */
 WARM_API warm_status warm_pinned_prewarm(warm_runtime *runtime, size_t bytes,
                                          int node, unsigned flags);
 
+/* Called when more of a prewarm is ready than at the last call: ready of total
+ * bytes, all of them at the end of one that succeeds. By the thread of the
+ * call, or in the background by the runtime's, between two regions and with no
+ * lock held: it may allocate, free and cancel, but not wait for prewarming nor
+ * destroy a runtime. Returns 0; any other value cancels this prewarm. */
+typedef int (*warm_prewarm_fn)(void *context, size_t ready, size_t total);
+
+/* How memory is obtained ahead; what is zero is left out. */
+typedef struct warm_prewarm_options {
+    size_t size;              /* sizeof(warm_prewarm_options) */
+    warm_prewarm_fn progress; /* not called any more once the call, or in the
+                                 background the job, has ended */
+    void *context;
+    uint64_t pause_ns; /* after each region a pause as long as the region took,
+                          at most so long: for half of the time other threads
+                          find the driver's lock free */
+} warm_prewarm_options;
+
+/* As warm_pinned_prewarm(), with more to say. In the background a node's job
+ * has one callback; its total is that of the largest call. options: borrowed;
+ * null for none. Status: also INVALID_ARGUMENT (size of the struct; a callback
+ * where one is under way). */
+WARM_API warm_status
+warm_pinned_prewarm_with(warm_runtime *runtime, size_t bytes, int node,
+                         unsigned flags, const warm_prewarm_options *options);
+
 /* Waits until background prewarming has ended.
  * Status: the first failure since the last call; INVALID_ARGUMENT from a
  * callback of a kind, for the log, or for memory that is short. */
 WARM_API warm_status warm_pinned_prewarm_wait(warm_runtime *runtime);
 
-/* Cancels background prewarming, except for the region that is being obtained,
- * for which warm_pinned_prewarm_wait() waits. Destroying the runtime does both.
- */
+/* Cancels prewarming, also by other threads' calls, which return NOT_READY. The
+ * region that is being obtained stays (warm_pinned_prewarm_wait() waits for it
+ * in the background), as do those before it; a pause, and a wait for option
+ * pin_lock_file, end at once. Destroying the runtime cancels and waits. */
 WARM_API warm_status warm_pinned_prewarm_cancel(warm_runtime *runtime);
 
 /* Returns the progress of prewarming: done of wanted bytes, summed over all

@@ -98,6 +98,14 @@
  * hugetlb_try change nothing, and the other two are refused when the runtime is
  * created. huge_bytes (stats.h) says how many bytes came as huge pages.
  *
+ * Turns. Processes whose option pin_lock_file names the same file obtain memory
+ * ahead of demand one at a time, region by region: prewarming, and
+ * reserve_bytes, for which the creation of a runtime waits unless option
+ * background is on. A request that a program waits for never waits for other
+ * processes. The file is locked by flock(), and free again when a process that
+ * has its turn ends, however it ends; it is created if it does not exist. If it
+ * cannot be opened the creation of the runtime fails.
+ *
  * Options magazine_blocks, magazine_bytes, batch_count and batch_bytes are
  * upper limits of what one thread caches, and of what shares an event. They
  * never give more than keep allows, which is less where the peak is small.
@@ -160,6 +168,9 @@ extern "C" {
     X_SIZE(                                                                    \
         pin_threads, "threads", 0, 0, 64,                                      \
         "threads that touch pages before registration, 0: cores, at most 8")   \
+    X_TEXT(pin_lock_file,                                                      \
+           "file that processes lock in turns: of those that name it one at "  \
+           "a time pins memory ahead of demand (prewarming, reserve_bytes)")   \
     X_ENUM(                                                                    \
         huge_pages, "try", "off|try|require|hugetlb_try|hugetlb_require",      \
         "pages of pinned memory that is mapped here, not by cudaHostAlloc: "   \

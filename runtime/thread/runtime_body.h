@@ -23,6 +23,7 @@
 #include "runtime/base/process.h"
 #include "runtime/base/segment_ids.h"
 #include "runtime/base/status.h"
+#include "runtime/base/turn.h"
 #include "runtime/driver/driver.h"
 #include "warmpool/handle.h"
 #include "warmpool/runtime.h"
@@ -105,12 +106,13 @@ struct warm_runtime {
                                options debug, log_memory, memory_events */
     bool hears_blocks;      /* const: option memory_events */
     unsigned log_memory;    /* const: of enum wm_log_memory */
-    struct wm_stats_file *stats_file;       /* const while LIVE; null: no option
-                                               stats_at_exit */
-    struct wm_snapshot_watch *watch;        /* const while LIVE; null: no option
-                                               snapshot_signal */
-    wm_listeners listeners;                 /* memory callbacks */
-    wm_segment_ids segment_ids;             /* has a lock of its own */
+    struct wm_stats_file *stats_file; /* const while LIVE; null: no option
+                                         stats_at_exit */
+    struct wm_snapshot_watch *watch;  /* const while LIVE; null: no option
+                                         snapshot_signal */
+    wm_listeners listeners;           /* memory callbacks */
+    wm_segment_ids segment_ids;       /* has a lock of its own */
+    wm_turn turn; /* its users: lock of the background thread's waker */
     struct wm_device_space *device_spaces;  /* const while LIVE; [device] */
     struct wm_shared *shared;               /* const while LIVE */
     struct wm_allocators *allocators;       /* const while LIVE */
