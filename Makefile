@@ -326,6 +326,7 @@ clean:
 ## bench-held     what is held beside the least, by seed: SEEDS= ONLY= CONF=
 ## bench-grow     what memory costs to obtain, and who pays
 ## bench-staging  pageable memory copied through a staging ring
+## bench-pin      how fast memory is page-locked, and who waits (PIN_MIB=8192)
 ## bench-scale    cost against live blocks, streams and threads
 ## replay         TRACE=FILE [CONF=…] [AGAINST=…]: what a program did, once more
 ## rows           rows of the contract, with the tests that show them

@@ -8,6 +8,7 @@
 #   make bench-held           memory alone, beside the least that could be held
 #   make bench-grow           what memory costs to be had, and who pays: grow.jsonl
 #   make bench-staging        pageable memory copied through a staging ring: staging.jsonl
+#   make bench-pin            how fast memory is page-locked, and who waits: pin.jsonl
 #   make bench-scale          cost against size: scale.jsonl and scale.svg
 #   make bench-instr          instructions an operation (callgrind)
 #   make replay TRACE=FILE    what a program did, again (WARMPOOL_CONF=trace:FILE)
@@ -15,7 +16,7 @@ BENCH     := $(B)/tests/bench
 BENCH_OUT := build/bench
 BENCH_SRC := $(wildcard tests/bench/*.c)
 BENCH_OBJ := $(BENCH_SRC:%.c=$(B)/%.o)
-BENCH_MAINS := $(BENCH)/bench.o $(BENCH)/replay.o $(BENCH)/grow.o $(BENCH)/staging.o
+BENCH_MAINS := $(BENCH)/bench.o $(BENCH)/replay.o $(BENCH)/grow.o $(BENCH)/pin.o $(BENCH)/staging.o
 BENCH_PARTS := $(filter-out $(BENCH_MAINS),$(BENCH_OBJ))
 # CUB is C++: built where its headers and a C++ compiler are.
 BENCH_CUB_INC := $(firstword $(wildcard $(CUDA_HOME)/include/cccl/cub/util_allocator.cuh \
@@ -32,7 +33,7 @@ $(BENCH)/bench $(BENCH)/replay: %: %.o $(BENCH_PARTS) $(STATIC)
 	$(call say,ld,$@)
 	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $^ $(LIBS) -o $@
 
-$(BENCH)/grow $(BENCH)/staging: %: %.o $(STATIC)
+$(BENCH)/grow $(BENCH)/pin $(BENCH)/staging: %: %.o $(STATIC)
 	$(call say,ld,$@)
 	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $^ $(LIBS) -o $@
 
@@ -81,7 +82,7 @@ $(B)/tests/unit/bench/check_hot_path: $(addprefix $(BENCH)/,bench_driver.o event
 # Another's: the reader.
 $(B)/tests/unit/runtime/base/check_trace: $(addprefix $(BENCH)/,steps.o trace_read.o)
 
-bench-program: $(BENCH)/bench $(BENCH)/replay $(BENCH)/grow $(BENCH_CUB)
+bench-program: $(BENCH)/bench $(BENCH)/replay $(BENCH)/grow $(BENCH)/pin $(BENCH_CUB)
 	$(if $(BENCH_CUB),,@echo 'skip: CUB: no C++ compiler or no headers of it')
 
 bench-need:
@@ -113,6 +114,11 @@ bench-staging:
 	+@$(MAKE) FLAVOUR=release B=build/release build/release/tests/bench/staging
 	@mkdir -p $(BENCH_OUT)
 	@build/release/tests/bench/staging $(BENCH_OUT)
+# make bench-pin [PIN_MIB=8192]: so much is prewarmed.
+bench-pin:
+	+@$(MAKE) FLAVOUR=release B=build/release build/release/tests/bench/pin
+	@mkdir -p $(BENCH_OUT)
+	@build/release/tests/bench/pin $(BENCH_OUT) $(PIN_MIB)
 bench-scale: bench-need
 	+@$(MAKE) FLAVOUR=release B=build/release bench-program
 	@mkdir -p $(BENCH_OUT)
@@ -130,4 +136,4 @@ replay:
 	@build/release/tests/bench/replay '$(TRACE)' $(or $(SUBJECT),warmpool) 'conf=$(CONF)' $(if $(AGAINST),'against=$(AGAINST)') lag=$(or $(LAG),4)
 
 -include $(BENCH_OBJ:.o=.d)
-.PHONY: replay bench bench-quick bench-axes bench-peers bench-grow bench-staging bench-held bench-sim bench-scale bench-instr bench-need bench-program
+.PHONY: replay bench bench-quick bench-axes bench-peers bench-grow bench-pin bench-staging bench-held bench-sim bench-scale bench-instr bench-need bench-program
