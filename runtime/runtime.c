@@ -233,6 +233,7 @@ static void captures_over(warm_runtime *runtime)
 
     pool_over(runtime, 0, false);
     wm_kind_table_destroy_deferred(runtime->kinds);
+    done &= wm_adopted_tend(&runtime->pinned->adopted);
     for (int i = 0; i < runtime->devices; i++) {
         done &= wm_imports_captures_over(&runtime->device_spaces[i].imports);
     }

@@ -225,16 +225,20 @@ static void add_duration(warm_stats *total, const warm_duration *duration)
     total->driver_ns += duration->total_ns;
 }
 
-/* With pageable memory, which is in no other figure of the struct. */
+/* With pageable and adopted memory, which are in no other figure of the struct.
+ */
 static void add_space(warm_stats *total, const warm_space_stats *s)
 {
-    total->requests += s->live.allocated + s->pageable.allocated;
+    total->requests +=
+        s->live.allocated + s->pageable.allocated + s->adopted.allocated;
     total->cache_hits += s->cache_hits;
-    total->live += s->live.current + s->pageable.current;
+    total->live += s->live.current + s->pageable.current + s->adopted.current;
     total->requested_bytes += s->requested_bytes.current;
-    total->live_bytes += s->live_bytes.current + s->pageable_bytes.current;
+    total->live_bytes += s->live_bytes.current + s->pageable_bytes.current +
+                         s->adopted_bytes.current;
     total->pending_bytes += s->pending_bytes.current;
-    total->held_bytes += s->held_bytes.current + s->pageable_held.current;
+    total->held_bytes += s->held_bytes.current + s->pageable_held.current +
+                         s->adopted_held.current;
     total->idle_bytes += s->idle_bytes;
     total->retries += s->retries;
     total->failures += s->failures;

@@ -288,6 +288,7 @@ warm_status warm_pinned_get_stats(warm_runtime *runtime,
 {
     warm_space_stats all = {.size = sizeof all};
     warm_space_stats pageable = {.size = sizeof pageable};
+    warm_space_stats adopted = {.size = sizeof adopted};
     warm_status status = check_out(wm_runtime_check(runtime), stats, sizeof all,
                                    "warm_space_stats");
 
@@ -303,6 +304,11 @@ warm_status warm_pinned_get_stats(warm_runtime *runtime,
     all.pageable_pending = pageable.pending;
     all.pageable_held = pageable.held_bytes;
     all.pageable_lost = pageable.lost_bytes;
+    wm_space_stats(&runtime->pinned->adopted.space, &adopted);
+    all.adopted = adopted.live;
+    all.adopted_bytes = adopted.live_bytes;
+    all.adopted_pending = adopted.pending;
+    all.adopted_held = adopted.held_bytes;
     all.overruns += pageable.overruns;
     all.late_writes += pageable.late_writes;
     wm_sized_out(stats, &all, sizeof all);
@@ -510,6 +516,7 @@ static warm_status reset_pinned(warm_runtime *runtime,
         wm_cache_merge_stats(&runtime->pinned->space.group);
         reset(&runtime->pinned->space);
         reset(&runtime->pinned->pageable);
+        reset(&runtime->pinned->adopted.space);
     }
     return status;
 }

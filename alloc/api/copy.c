@@ -42,6 +42,13 @@ static warm_status queue(warm_runtime *runtime, void *destination,
     if (status == WARM_OK) {
         status = find_range(destination, bytes, "destination", &block[1]);
     }
+    if (status == WARM_OK && block[1] != NULL &&
+        block[1]->segment->arena->read_only) {
+        status = wm_fail(WARM_INVALID_ARGUMENT,
+                         "a copy to %p: the memory was adopted with "
+                         "WARM_ADOPT_READ_ONLY",
+                         destination);
+    }
     for (int i = 0; i < 2 && status == WARM_OK; i++) {
         if (block[i] == NULL || i == (int)slice) {
             continue;

@@ -70,6 +70,12 @@ static __attribute__((noinline)) warm_status free_slow(wm_block *block,
     if (status != WARM_OK) {
         return status;
     }
+    if (block->segment->arena->lent) {
+        return wm_fail(WARM_INVALID_POINTER,
+                       "%p is memory of the program that was adopted: it is "
+                       "given up by warm_pinned_adopt_end()",
+                       pointer);
+    }
     if (!claim(block, pointer)) {
         return not_a_block(pointer, block);
     }

@@ -335,6 +335,12 @@ static uint64_t count_live(warm_runtime *runtime, int memory)
         wm_space_settled_stats(list[i], WM_NODE_UNKNOWN, &s);
         bytes += s.live_bytes.current;
     }
+    if (owner == host_space(runtime)) {
+        warm_space_stats s = {.size = sizeof s};
+
+        wm_space_stats(&runtime->pinned->adopted.space, &s);
+        bytes += s.live_bytes.current;
+    }
     return bytes;
 }
 

@@ -225,6 +225,23 @@ find_again_locked(wm_arena *arena, wm_lane *lane, unsigned size_class,
                : NULL;
 }
 
+/* A block, which is in no list, is out. */
+static inline __attribute__((always_inline)) void
+note_out_locked(wm_arena *arena, wm_block *block, unsigned size_class)
+{
+    arena->out_bytes += block->bytes;
+    block->size_class = size_class;
+    block->lane_id =
+        (block->slab != NULL ? block->slab->run->lane : block->lane)->id;
+    block->counted = false;
+    /* Relaxed: published by the state that follows. */
+    atomic_store_explicit(&block->owner_stream, NULL, memory_order_relaxed);
+    atomic_store_explicit(&block->uses, NULL, memory_order_relaxed);
+    atomic_store_explicit(&block->first_use_taken, false, memory_order_relaxed);
+    atomic_store_explicit(&block->captured, false, memory_order_relaxed);
+    atomic_store_explicit(&block->stuck, false, memory_order_relaxed);
+}
+
 /* A block leaves the arena; counted in out_bytes only. */
 static inline wm_block *get_locked(wm_arena *arena, wm_lane *lane,
                                    unsigned size_class, size_t rounded,
@@ -244,17 +261,7 @@ static inline wm_block *get_locked(wm_arena *arena, wm_lane *lane,
             return NULL;
         }
     }
-    arena->out_bytes += block->bytes;
-    block->size_class = size_class;
-    block->lane_id =
-        (block->slab != NULL ? block->slab->run->lane : block->lane)->id;
-    block->counted = false;
-    /* Relaxed: published by the state that follows. */
-    atomic_store_explicit(&block->owner_stream, NULL, memory_order_relaxed);
-    atomic_store_explicit(&block->uses, NULL, memory_order_relaxed);
-    atomic_store_explicit(&block->first_use_taken, false, memory_order_relaxed);
-    atomic_store_explicit(&block->captured, false, memory_order_relaxed);
-    atomic_store_explicit(&block->stuck, false, memory_order_relaxed);
+    note_out_locked(arena, block, size_class);
     return block;
 }
 
@@ -315,6 +322,46 @@ wm_block *wm_arena_take(wm_arena *arena, wm_lane *lane, size_t bytes,
     wm_lock_acquire(&arena->lock);
     block = take_locked(arena, lane, bytes, split, starved);
     arena->stats.cache_hits += block != NULL;
+    wm_lock_release(&arena->lock);
+    return block;
+}
+
+wm_block *wm_arena_serve(wm_arena *arena, int node, size_t bytes)
+{
+    wm_block *block = NULL;
+
+    if (!atomic_load_explicit(&arena->serves, memory_order_relaxed)) {
+        return NULL;
+    }
+    wm_lock_acquire(&arena->lock);
+    if (atomic_load_explicit(&arena->serves, memory_order_relaxed) &&
+        (node == WM_NODE_UNKNOWN || arena->node == node)) {
+        block = take_locked(arena, NULL, bytes, WM_SPLIT_ALLOW, NULL);
+        arena->stats.cache_hits += block != NULL;
+    }
+    wm_lock_release(&arena->lock);
+    return block;
+}
+
+void wm_arena_set_serves(wm_arena *arena, bool serves)
+{
+    wm_lock_acquire(&arena->lock);
+    atomic_store_explicit(&arena->serves, serves, memory_order_relaxed);
+    wm_lock_release(&arena->lock);
+}
+
+wm_block *wm_arena_take_whole(wm_arena *arena)
+{
+    wm_block *block;
+
+    wm_lock_acquire(&arena->lock);
+    block = arena->segments->first;
+    wm_assert(wm_run_is_segment(block) && wm_run_is_idle(block));
+    wm_run_unlink(block);
+    note_out_locked(arena, block, WM_CLASS_PAGES);
+    wm_block_set_requested(block, block->bytes);
+    note_take_locked(arena, block);
+    wm_block_set_state(block, WM_BLOCK_LIVE);
     wm_lock_release(&arena->lock);
     return block;
 }

@@ -70,6 +70,13 @@ typedef struct wm_arena {
      * graphs. */
     _Atomic uint64_t pool_number;
     bool user_pool;
+    /* Of adopted memory (kinds/adopt.h), written while the arena is empty.
+     * lent: its one block is the program's memory, which warm_free() does not
+     * free. read_only: devices must not write to it. */
+    bool lent, read_only;
+    /* Requests for page-locked memory may use it. Written under lock arena;
+     * relaxed to read without it. */
+    _Atomic bool serves;
     /* const: requests up to this size have segments of their own, so that small
      * blocks do not occupy segments of large requests; 0: all requests share
      * segments */
@@ -237,6 +244,13 @@ wm_block *wm_arena_take(wm_arena *arena, wm_lane *lane, size_t bytes,
  */
 warm_status wm_arena_grow(wm_arena *arena, wm_lane *lane, void *base,
                           size_t segment_bytes, size_t bytes, wm_block **block);
+
+/* wm_arena_take() while the arena serves; node: of its memory, or
+ * WM_NODE_UNKNOWN for any. set: whether it does from now on. */
+wm_block *wm_arena_serve(wm_arena *arena, int node, size_t bytes);
+void wm_arena_set_serves(wm_arena *arena, bool serves);
+/* Makes one LIVE block of the only run of an arena, whatever its size. */
+wm_block *wm_arena_take_whole(wm_arena *arena);
 
 /* As wm_arena_take(), then from the siblings: from a wholly idle segment, which
  * moves to this arena, else from a sibling's idle memory. */

@@ -118,6 +118,10 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
     if (status != WARM_OK) {
         goto fail_pageable;
     }
+    status = wm_adopted_init(&p->adopted, &p->space, options);
+    if (status != WARM_OK) {
+        goto fail_adopted;
+    }
     status = wm_event_pool_init(&p->events, runtime->driver);
     if (status != WARM_OK) {
         goto fail_events;
@@ -127,6 +131,8 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
     p->pageable.group.place =
         p->space.group.place + (uint64_t)p->space.group.nodes;
     p->space.beside = &p->pageable;
+    p->space.adopted = &p->adopted.space;
+    p->adopted.space.group.place = p->space.group.place;
     p->pageable.group.pageable = true;
     p->pageable.poller = &p->space;
     p->pageable.group.waker = &p->space.background.waker;
@@ -143,6 +149,8 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
 fail_turn:
     (void)wm_event_pool_fini(&p->events);
 fail_events:
+    wm_adopted_fini(&p->adopted);
+fail_adopted:
     wm_space_fini(&p->pageable);
 fail_pageable:
     wm_space_fini(&p->space);
@@ -196,17 +204,22 @@ void wm_pinned_close(wm_pinned *pinned, warm_destroy_report *report)
 {
     size_t released;
 
+    wm_adopted_stop(&pinned->adopted);
     (void)wm_space_trim(&pinned->space, 0, &released);
+    (void)wm_adopted_tend(&pinned->adopted);
     wm_pinned_report_left(&pinned->space, report);
     wm_pinned_report_left(&pinned->pageable, report);
+    wm_pinned_report_left(&pinned->adopted.space, report);
     wm_space_forget(&pinned->space);
     wm_space_forget(&pinned->pageable);
+    wm_space_forget(&pinned->adopted.space);
     wm_timelines_forget_entries(&pinned->timelines);
     wm_timelines_fini(&pinned->timelines);
     (void)wm_event_pool_fini(&pinned->events);
     wm_turn_close(&pinned->space.group.runtime->turn);
     wm_space_fini(&pinned->space);
     wm_space_fini(&pinned->pageable);
+    wm_adopted_fini(&pinned->adopted);
     wm_meta_free(pinned);
 }
 

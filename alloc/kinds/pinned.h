@@ -9,6 +9,7 @@
 #ifndef WM_PINNED_H
 #define WM_PINNED_H
 
+#include "alloc/kinds/adopt.h"
 #include "alloc/kinds/huge_bytes.h"
 #include "alloc/kinds/pin.h"
 #include "alloc/space/space.h"
@@ -20,6 +21,7 @@ typedef struct wm_pinned {
     wm_huge_bytes huge_bytes;
     wm_space space;
     wm_space pageable;
+    wm_adopted adopted;
 } wm_pinned;
 
 /* Opens the host memory of a runtime whose driver is set; pinned is a field of

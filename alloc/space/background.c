@@ -63,11 +63,18 @@ static struct figures read_figures(wm_background *b)
     figures.freed = s.pending.freed;
     /* Of all spaces: watermarks and pressure. */
     figures.held = wm_whole_taken(&b->space->whole);
-    if (b->space->beside != NULL) {
-        wm_space_stats(b->space->beside, &s);
-        figures.pending += s.pending.current;
-        figures.freed += s.pending.freed;
+    for (int i = 0; i < 2; i++) {
+        wm_space *space = i == 0 ? b->space->beside : b->space->adopted;
+
+        if (space != NULL) {
+            wm_space_stats(space, &s);
+            figures.pending += s.pending.current;
+            figures.freed += s.pending.freed;
+        }
     }
+    /* Relaxed: a hint; the producer wakes this thread. */
+    figures.pending += atomic_load_explicit(&b->space->group.runtime->put_off,
+                                            memory_order_relaxed);
     return figures;
 }
 

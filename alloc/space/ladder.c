@@ -233,6 +233,23 @@ static bool steal(climb *c)
     return found;
 }
 
+/* Memory of the program, which costs nothing to hold. The block is not of this
+ * space: no thread caches it. */
+static bool take_adopted(climb *c)
+{
+    const wm_arena *own = c->request->arena;
+    int node = c->request->strict ? own->node : WM_NODE_UNKNOWN;
+
+    if (c->space->adopted == NULL || own->pool != NULL) {
+        return false;
+    }
+    for (wm_arena *a = wm_group_arenas(&c->space->adopted->group);
+         a != NULL && c->block == NULL; a = a->next_arena) {
+        c->block = wm_arena_serve(a, node, c->request->bytes);
+    }
+    return c->block != NULL;
+}
+
 /* Whether growth is free, or all that is idle is to be tried before. */
 static bool check_bound(climb *c)
 {
@@ -516,6 +533,7 @@ static const struct rung {
     {poll_few, POLLED | QUIET, NULL},
     {take_any_fit, POLLED | QUIET, NULL},
     {steal, POLLED | AGED | QUIET, NULL},
+    {take_adopted, POLLED | AGED | QUIET, NULL},
     {check_bound, POLLED, NULL},
     {poll_streams, POLLED | QUIET, NULL},
     {steal, POLLED | LANED | QUIET, NULL}, /* what that released to siblings */

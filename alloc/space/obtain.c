@@ -95,7 +95,7 @@ static warm_status refuse_by_limit(const wm_space *space,
                                    const struct wm_grow_request *request)
 {
     const wm_whole *whole = &space->poller->whole;
-    char beside[96] = "";
+    char beside[128] = "";
 
     if (request->needed <= wm_room_below_locked(space)) {
         return wm_fail(WARM_OUT_OF_MEMORY,
@@ -104,7 +104,9 @@ static warm_status refuse_by_limit(const wm_space *space,
     }
     if (space->beside_bytes > 0) {
         snprintf(beside, sizeof beside,
-                 ", workspaces of handles and shared buffers have %s of it",
+                 ", workspaces of handles%s have %s of it",
+                 space->adopted != NULL ? ", shared buffers and adopted memory"
+                                        : " and shared buffers",
                  wm_bytes(space->beside_bytes).text);
     }
     return wm_fail(WARM_OUT_OF_MEMORY, "the limit of %s is reached%s",

@@ -338,6 +338,9 @@ typedef struct wm_space {
     /* const: a space that the background thread of this one polls as well, or
      * null */
     struct wm_space *beside;
+    /* const: memory of the program that serves requests before this space
+     * grows (kinds/adopt.h), or null */
+    struct wm_space *adopted;
     /* const after the runtime is made: the space whose watermarks count this
      * one's memory, itself or another one; and of such a space all whose memory
      * it counts, itself the first; and of the poller all spaces (limit.c). */

@@ -64,7 +64,11 @@ typedef struct warm_duration {
     X(pageable, "blocks", "live pageable blocks; in no figure above")          \
     X(pageable_bytes, "bytes", "usable bytes of live pageable blocks")         \
     X(pageable_pending, "blocks", "freed, and waiting for streams")            \
-    X(pageable_held, "bytes", "all bytes mapped for pageable blocks")
+    X(pageable_held, "bytes", "all bytes mapped for pageable blocks")          \
+    X(adopted, "blocks", "live blocks of adopted memory; in no figure above")  \
+    X(adopted_bytes, "bytes", "usable bytes of live blocks of adopted memory") \
+    X(adopted_pending, "blocks", "freed, and waiting for streams")             \
+    X(adopted_held, "bytes", "all bytes of adopted memory")
 
 /* name, unit, meaning; of type warm_duration */
 #define WARM_SPACE_DURATION_MAP(X)                                             \
@@ -112,8 +116,7 @@ WARM_API warm_status warm_pinned_get_stats(warm_runtime *runtime,
                                            warm_space_stats *stats);
 
 /* warm_pinned_get_stats() for the memory of one node, 0 … count - 1
- * (warm_node_count()). Figures of pageable memory, which is on no node, are 0.
- */
+ * (warm_node_count()). Figures of pageable and of adopted memory are 0. */
 WARM_API warm_status warm_pinned_get_node_stats(warm_runtime *runtime, int node,
                                                 warm_space_stats *stats);
 

@@ -6,6 +6,7 @@
 #define WARMPOOL_WARMPOOL_H
 
 #include "warmpool/base.h"
+#include "warmpool/adopt.h"
 #include "warmpool/options.h"
 #include "warmpool/runtime.h"
 #include "warmpool/device.h"

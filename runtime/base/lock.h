@@ -30,6 +30,7 @@ enum wm_rank {
     WM_RANK_BACKGROUND,  /* requests to a runtime's background thread */
     WM_RANK_GROWTH,    /* memory being obtained from or returned to a driver */
     WM_RANK_IMPORTS,   /* memory of other processes on one device */
+    WM_RANK_ADOPTED,   /* a runtime's adopted memory */
     WM_RANK_SHARED,    /* records of buffers shared by host and device */
     WM_RANK_WINDOWS,   /* a runtime's list of windows */
     WM_RANK_WINDOW,    /* what one thread's window caches */

@@ -166,6 +166,52 @@ WM_CUDA_DEFINE(pinned_register, (wm_driver * d, void *pointer, size_t bytes),
                wm_cuda_enter_host(c, &scope), cuMemHostRegister_v2, pointer,
                bytes,
                CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP)
+
+/* Every device maps the memory: all of them must be able to. */
+static warm_status check_read_only(wm_cuda *c)
+{
+    for (int i = 0; i < c->base.devices; i++) {
+        int can = 0;
+        warm_status status = WM_CUDA_RESULT(
+            c, cuDeviceGetAttribute, &can,
+            CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, i);
+
+        if (status != WARM_OK) {
+            return status;
+        }
+        if (can == 0) {
+            return wm_fail(WARM_UNSUPPORTED,
+                           "device %d cannot read host memory that is "
+                           "registered read-only",
+                           i);
+        }
+    }
+    return WARM_OK;
+}
+
+static warm_status register_read(wm_cuda *c, void *pointer, size_t bytes)
+{
+    wm_cuda_scope scope;
+    warm_status status = wm_cuda_enter_host(c, &scope);
+
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cuMemHostRegister_v2, pointer, bytes,
+                              CU_MEMHOSTREGISTER_PORTABLE |
+                                  CU_MEMHOSTREGISTER_DEVICEMAP |
+                                  CU_MEMHOSTREGISTER_READ_ONLY);
+    }
+    return status;
+}
+
+warm_status wm_cuda_pinned_register_read(wm_driver *d, void *pointer,
+                                         size_t bytes)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    warm_status status = check_read_only(c);
+
+    return status == WARM_OK ? register_read(c, pointer, bytes) : status;
+}
+
 WM_CUDA_DEFINE(pinned_unregister, (wm_driver * d, void *pointer),
                wm_cuda_enter_host(c, &scope), cuMemHostUnregister, pointer)
 

@@ -47,8 +47,8 @@ static warm_status injected(wm_driver *d, int call)
         return WARM_OK;
     }
     if (call == WM_CALL_pinned_alloc || call == WM_CALL_pinned_register ||
-        call == WM_CALL_device_alloc || call == WM_CALL_range_reserve ||
-        call == WM_CALL_range_commit) {
+        call == WM_CALL_pinned_register_read || call == WM_CALL_device_alloc ||
+        call == WM_CALL_range_reserve || call == WM_CALL_range_commit) {
         status = WARM_OUT_OF_MEMORY;
     }
     return wm_fail_code(status, d->name, -1, "injected fault",

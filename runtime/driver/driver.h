@@ -105,7 +105,9 @@ typedef enum wm_managed {
  * pinned_free          frees memory of pinned_alloc; bytes: its size, or 0
  * pinned_register      page-locks existing memory; a driver without
  *                      register_locks touches the pages instead
- * pinned_unregister    undoes pinned_register
+ * pinned_register_read pinned_register of memory that devices only read, which
+ *                      may be mapped read-only; UNSUPPORTED: a device cannot
+ * pinned_unregister    undoes either
  * place                sets the node of untouched pages (wm_numa_place())
  * node_of              the node of touched pages, or WM_NODE_UNKNOWN
  * device_address       where a device sees page-locked memory of the host
@@ -176,6 +178,8 @@ typedef enum wm_managed {
     X(pinned_free, (wm_driver * d, void *pointer, size_t bytes),               \
       (d, pointer, bytes), WM_ON_HOST)                                         \
     X(pinned_register, (wm_driver * d, void *pointer, size_t bytes),           \
+      (d, pointer, bytes), WM_ON_HOST)                                         \
+    X(pinned_register_read, (wm_driver * d, void *pointer, size_t bytes),      \
       (d, pointer, bytes), WM_ON_HOST)                                         \
     X(pinned_unregister, (wm_driver * d, void *pointer), (d, pointer),         \
       WM_ON_HOST)                                                              \

@@ -215,6 +215,13 @@ warm_status wm_host_pinned_register(wm_driver *d, void *pointer, size_t bytes)
     return status;
 }
 
+/* The device reads and writes by the host's own mapping. */
+warm_status wm_host_pinned_register_read(wm_driver *d, void *pointer,
+                                         size_t bytes)
+{
+    return wm_host_pinned_register(d, pointer, bytes);
+}
+
 warm_status wm_host_pinned_unregister(wm_driver *d, void *pointer)
 {
     wm_host_region like = {0};

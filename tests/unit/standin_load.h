@@ -43,6 +43,7 @@
     X(standin_create_most)                                                     \
     X(standin_host_tables)                                                     \
     X(standin_managed)                                                         \
+    X(standin_read_only)                                                       \
     X(standin_host_shift)                                                      \
     X(standin_stick)                                                           \
     X(standin_driver_version)                                                  \

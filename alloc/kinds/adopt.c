@@ -1,0 +1,411 @@
+/* adopt.c: memory of the program is adopted (adopt.h). Takes the process lock,
+ * lock adopted, and calls the driver without a lock. */
+#include "alloc/kinds/adopt.h"
+
+#include "alloc/block/page_map.h"
+#include "alloc/space/space_int.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/log.h"
+#include "runtime/base/meta.h"
+#include "warmpool/adopt.h"
+
+#include <string.h>
+
+/* ---- ranges that threads are adopting ------------------------------------ */
+
+/* From the check of the page map until the page map knows the range; on the
+ * stack of the thread. */
+struct claim {
+    struct claim *next;
+    const char *begin, *end;
+};
+
+static struct claim *claims; /* lock wm_process_lock; of all runtimes */
+
+/* The page map finds what begins in the range; a segment may also begin before
+ * it. */
+static bool is_in_segment(const char *address)
+{
+    const wm_block *block = wm_block_at(address);
+    const wm_segment *segment = block != NULL ? block->segment : NULL;
+
+    return segment != NULL &&
+           (uintptr_t)address - (uintptr_t)wm_segment_base(segment) <
+               atomic_load_explicit(&segment->bytes_seen, memory_order_relaxed);
+}
+
+static bool overlaps_locked(const struct claim *mine)
+{
+    const struct claim *c = claims;
+
+    while (c != NULL && (c->end <= mine->begin || mine->end <= c->begin)) {
+        c = c->next;
+    }
+    return c != NULL || is_in_segment(mine->begin) ||
+           wm_page_map_any(mine->begin, (size_t)(mine->end - mine->begin));
+}
+
+static warm_status claim_range(struct claim *mine, const char *base,
+                               size_t bytes)
+{
+    bool free;
+
+    *mine = (struct claim){.begin = base, .end = base + bytes};
+    wm_lock_acquire(&wm_process_lock);
+    free = !overlaps_locked(mine);
+    if (free) {
+        mine->next = claims;
+        claims = mine;
+    }
+    wm_lock_release(&wm_process_lock);
+    return free ? WARM_OK
+                : wm_fail(WARM_INVALID_ARGUMENT,
+                          "%s at %p cannot be adopted: a runtime has some of "
+                          "the memory already",
+                          wm_bytes(bytes).text, (const void *)base);
+}
+
+static void unclaim_range(const struct claim *mine)
+{
+    struct claim **link = &claims;
+
+    wm_lock_acquire(&wm_process_lock);
+    while (*link != mine) {
+        link = &(*link)->next;
+    }
+    *link = mine->next;
+    wm_lock_release(&wm_process_lock);
+}
+
+/* ---- records ------------------------------------------------------------- */
+
+static wm_adoption *make_record(wm_adopted *adopted)
+{
+    wm_arena_group *group = &adopted->space.group;
+    wm_adoption *made = wm_meta_alloc(sizeof *made);
+
+    if (made == NULL) {
+        return NULL;
+    }
+    wm_arena_init(&made->arena, group, WM_NODE_UNKNOWN);
+    made->arena.live = group->arenas->live;
+    made->arena.history = group->arenas->history;
+    made->state = WM_ADOPTION_BUSY;
+    wm_lock_acquire(&adopted->lock);
+    made->next = adopted->list;
+    adopted->list = made;
+    /* Release: a thread that finds the arena sees its fields. */
+    made->arena.next_arena = wm_group_arenas(group);
+    atomic_store_explicit(&group->all_arenas, &made->arena,
+                          memory_order_release);
+    wm_lock_release(&adopted->lock);
+    return made;
+}
+
+static wm_adoption *take_record(wm_adopted *adopted)
+{
+    wm_adoption *a;
+
+    wm_lock_acquire(&adopted->lock);
+    for (a = adopted->list; a != NULL && a->state != WM_ADOPTION_SPARE;) {
+        a = a->next;
+    }
+    if (a != NULL) {
+        a->state = WM_ADOPTION_BUSY;
+    }
+    wm_lock_release(&adopted->lock);
+    return a != NULL ? a : make_record(adopted);
+}
+
+static void set_state(wm_adopted *adopted, wm_adoption *a,
+                      enum wm_adoption_state state)
+{
+    wm_lock_acquire(&adopted->lock);
+    a->state = state;
+    wm_lock_release(&adopted->lock);
+}
+
+/* ---- page-locking -------------------------------------------------------- */
+
+/* Says what was refused, and keeps the driver's code. */
+static warm_status refuse_piece(warm_status status, const char *base,
+                                size_t bytes)
+{
+    warm_error e = {.size = sizeof e};
+
+    warm_last_error(&e);
+    if (status == WARM_INVALID_ARGUMENT) {
+        return wm_fail_code(status, e.origin, e.code, e.code_text,
+                            "%s at %p cannot be adopted: the program has "
+                            "page-locked some of it already (%s)",
+                            wm_bytes(bytes).text, (const void *)base,
+                            e.message);
+    }
+    return wm_fail_code(status, e.origin, e.code, e.code_text,
+                        "%s at %p cannot be adopted: %s", wm_bytes(bytes).text,
+                        (const void *)base, e.message);
+}
+
+/* Leaves the last error alone. While a stream captures the pieces stay locked,
+ * which the program would find out if it adopted the memory again. */
+static void unlock_all(wm_adopted *adopted, char *base, size_t bytes)
+{
+    size_t done = 0;
+    wm_quiet quiet;
+
+    wm_quiet_begin(&quiet);
+    if (wm_adopt_unlock(adopted, base, bytes, &done) != WARM_OK) {
+        wm_log(WARM_LOG_WARNING,
+               "%s of memory that could not be adopted stay locked: %s",
+               wm_bytes(bytes - done).text, warm_last_error_message());
+    }
+    wm_quiet_end(&quiet);
+}
+
+/* Locks all pieces, or none. */
+static warm_status lock_pieces(wm_adopted *adopted, char *base, size_t bytes,
+                               unsigned flags)
+{
+    wm_driver *driver = adopted->space.driver;
+    size_t chunk = adopted->host->chunk_bytes, done = 0;
+
+    while (done < bytes) {
+        size_t piece = bytes - done < chunk ? bytes - done : chunk;
+        warm_status status =
+            (flags & WARM_ADOPT_READ_ONLY) != 0
+                ? wm_driver_pinned_register_read(driver, base + done, piece)
+                : wm_driver_pinned_register(driver, base + done, piece);
+
+        if (status != WARM_OK) {
+            status = refuse_piece(status, base + done, piece);
+            unlock_all(adopted, base, done);
+            return status;
+        }
+        done += piece;
+    }
+    return WARM_OK;
+}
+
+/* ---- segments ------------------------------------------------------------ */
+
+/* Takes the first bytes of the segments back out. They are idle, and no other
+ * thread uses them yet. */
+static void remove_segments(wm_adoption *a)
+{
+    wm_purge what = {.bytes = SIZE_MAX, .before_ns = UINT64_MAX};
+    wm_segment *segment = wm_arena_purge(&a->arena, &what), *next;
+    wm_space *space = (wm_space *)a->arena.group;
+
+    for (; segment != NULL; segment = next) {
+        next = segment->next;
+        wm_segment_returned(space, a->arena.node, segment->base,
+                            segment->bytes);
+        wm_arena_released(&a->arena, segment);
+    }
+}
+
+static warm_status add_segment(wm_adoption *a, char *base, size_t bytes)
+{
+    wm_space *space = (wm_space *)a->arena.group;
+    wm_block *none = NULL;
+    warm_status status = wm_segment_expect(space);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    wm_segment_obtained(space, a->arena.node, base, bytes);
+    status = wm_arena_grow(&a->arena, NULL, base, bytes, 0, &none);
+    if (status != WARM_OK) {
+        wm_segment_returned(space, a->arena.node, base, bytes);
+    }
+    return status;
+}
+
+static warm_status add_segments(wm_adopted *adopted, wm_adoption *a)
+{
+    size_t chunk = (a->flags & WARM_ADOPT_SERVE) != 0
+                       ? adopted->host->chunk_bytes
+                       : a->bytes;
+    warm_status status = WARM_OK;
+
+    for (size_t done = 0; done < a->bytes && status == WARM_OK;) {
+        size_t piece = a->bytes - done < chunk ? a->bytes - done : chunk;
+
+        status = add_segment(a, a->base + done, piece);
+        done += piece;
+    }
+    if (status != WARM_OK) {
+        remove_segments(a);
+    }
+    return status;
+}
+
+/* ---- all ----------------------------------------------------------------- */
+
+static warm_status find_node(wm_adopted *adopted, wm_adoption *a)
+{
+    wm_driver *driver = adopted->space.driver;
+    int node = 0;
+    warm_status status = WARM_OK;
+
+    if (driver->numa.nodes > 1) {
+        status = wm_driver_node_of(driver, a->base, a->bytes, &node);
+    }
+    a->arena.node = node;
+    return status;
+}
+
+/* The block of the program's memory, or the arena's service. */
+static void publish(wm_adopted *adopted, wm_adoption *a)
+{
+    bool serves = (a->flags & WARM_ADOPT_SERVE) != 0;
+    warm_runtime *runtime = adopted->space.group.runtime;
+    wm_block *block = NULL;
+
+    a->arena.lent = !serves;
+    a->arena.read_only = (a->flags & WARM_ADOPT_READ_ONLY) != 0;
+    if (!serves) {
+        block = wm_arena_take_whole(&a->arena);
+        if (wm_unlikely(runtime->traced)) {
+            wm_traced_alloc(runtime, block->base, NULL);
+        }
+    }
+    wm_lock_acquire(&adopted->lock);
+    a->block = block;
+    a->left = a->bytes;
+    a->state = WM_ADOPTION_HELD;
+    wm_lock_release(&adopted->lock);
+    wm_arena_set_serves(&a->arena, serves);
+}
+
+static warm_status bring_in(wm_adopted *adopted, wm_adoption *a)
+{
+    warm_status status;
+
+    if (!wm_space_claim(adopted->host, a->bytes, true)) {
+        return wm_fail(WARM_OUT_OF_MEMORY,
+                       "%s cannot be adopted: the limit of %s for host memory, "
+                       "or that of all memory, is reached",
+                       wm_bytes(a->bytes).text,
+                       wm_bytes(wm_high_bytes(&adopted->host->marks)).text);
+    }
+    status = wm_adopt_hide(a->base, a->bytes, a->flags);
+    if (status != WARM_OK) {
+        goto unclaim;
+    }
+    status = lock_pieces(adopted, a->base, a->bytes, a->flags);
+    if (status != WARM_OK) {
+        goto show;
+    }
+    status = find_node(adopted, a);
+    if (status == WARM_OK) {
+        status = add_segments(adopted, a);
+    }
+    if (status == WARM_OK) {
+        publish(adopted, a);
+        return status;
+    }
+    unlock_all(adopted, a->base, a->bytes);
+show:
+    wm_adopt_show(a->base, a->bytes, a->flags);
+unclaim:
+    wm_space_unclaim(adopted->host, a->bytes);
+    return status;
+}
+
+static warm_status adopt_claimed(wm_adopted *adopted, char *base, size_t bytes,
+                                 unsigned flags)
+{
+    wm_adoption *a = take_record(adopted);
+    wm_space_work work;
+    warm_status status;
+
+    if (a == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY,
+                       "no memory for the record of adopted memory");
+    }
+    a->base = base;
+    a->bytes = bytes;
+    a->flags = flags;
+    a->unlocked = 0;
+    a->done = NULL;
+    status = wm_space_work_begin(adopted->host, &work);
+    if (status == WARM_OK) {
+        status = bring_in(adopted, a);
+        wm_space_work_end(adopted->host, &work, status == WARM_OK);
+    }
+    if (status != WARM_OK) {
+        set_state(adopted, a, WM_ADOPTION_SPARE);
+    }
+    return status;
+}
+
+warm_status wm_adopt(wm_adopted *adopted, char *base, size_t bytes,
+                     unsigned flags)
+{
+    struct claim mine;
+    warm_status status =
+        wm_adopt_check(base, bytes, (flags & WARM_ADOPT_READ_ONLY) == 0);
+
+    if (status == WARM_OK) {
+        status = wm_driver_look(adopted->space.driver, WM_DEVICE_HOST);
+    }
+    if (status == WARM_OK) {
+        status = claim_range(&mine, base, bytes);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = adopt_claimed(adopted, base, bytes, flags);
+    unclaim_range(&mine);
+    return status;
+}
+
+/* ---- begin and end ------------------------------------------------------- */
+
+/* A block, or all of the memory, became idle. */
+static void freed(wm_space *space, wm_segment *segment)
+{
+    (void)segment;
+    /* Relaxed: hints; captures_over() looks. */
+    if (atomic_load_explicit(&((wm_adopted *)space)->ending,
+                             memory_order_relaxed) > 0) {
+        atomic_store_explicit(&space->group.runtime->put_off, true,
+                              memory_order_relaxed);
+        wm_waker_note_pending(space->group.waker);
+    }
+}
+
+static const wm_space_traits adopted_traits = {
+    .name = "adopted", .freed = freed, .nodeless = true, .uncached = true};
+
+warm_status wm_adopted_init(wm_adopted *adopted, wm_space *host,
+                            const wm_options *options)
+{
+    wm_arena_group *group = &adopted->space.group;
+    warm_status status =
+        wm_space_init(&adopted->space, &adopted_traits, host->group.runtime,
+                      host->group.timelines, options);
+
+    if (status == WARM_OK) {
+        group->device = WM_DEVICE_HOST;
+        group->waker = host->group.waker;
+        adopted->space.poller = host;
+        adopted->host = host;
+        adopted->list = NULL;
+        wm_lock_init(&adopted->lock, WM_RANK_ADOPTED);
+    }
+    return status;
+}
+
+void wm_adopted_fini(wm_adopted *adopted)
+{
+    wm_adoption *next;
+
+    wm_space_fini(&adopted->space);
+    for (wm_adoption *a = adopted->list; a != NULL; a = next) {
+        next = a->next;
+        wm_meta_free(a);
+    }
+    wm_lock_fini(&adopted->lock);
+}

@@ -1,0 +1,420 @@
+/* adopt_end.c: adopted memory is given up (adopt.h). Takes lock adopted, and
+ * calls the driver without a lock. */
+#include "alloc/kinds/adopt.h"
+
+#include "alloc/cache/pending.h"
+#include "alloc/space/space_int.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/callback.h"
+#include "runtime/base/hidden.h"
+#include "runtime/base/log.h"
+#include "warmpool/adopt.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+enum { PAUSE_NS = 200000 };
+
+/* ---- for adopting as well ------------------------------------------------ */
+
+warm_status wm_adopt_hide(char *base, size_t bytes, unsigned flags)
+{
+    if ((flags & WARM_ADOPT_FORK_OK) != 0 || wm_hidden_add(base, bytes)) {
+        return WARM_OK;
+    }
+    return wm_fail_code(WARM_UNSUPPORTED, "system", errno, NULL,
+                        "the memory at %p cannot be adopted: the kernel does "
+                        "not keep it out of forked children (errno %d); use "
+                        "WARM_ADOPT_FORK_OK if it need not",
+                        (void *)base, errno);
+}
+
+void wm_adopt_show(char *base, size_t bytes, unsigned flags)
+{
+    if ((flags & WARM_ADOPT_FORK_OK) == 0) {
+        wm_hidden_remove(base, bytes);
+    }
+}
+
+warm_status wm_adopt_unlock(wm_adopted *adopted, char *base, size_t bytes,
+                            size_t *done)
+{
+    size_t chunk = adopted->host->chunk_bytes;
+    warm_status status = WARM_OK;
+    wm_breaking breaking;
+
+    if (wm_space_is_lost(&adopted->space)) {
+        *done = bytes; /* the context has gone, and the lock with it */
+    }
+    while (*done < bytes && status == WARM_OK) {
+        if (!wm_space_begin_break(&adopted->space, &breaking)) {
+            return wm_fail(WARM_CAPTURE_ERROR,
+                           "adopted memory cannot be unlocked while a stream "
+                           "captures");
+        }
+        status =
+            wm_driver_pinned_unregister(adopted->space.driver, base + *done);
+        wm_space_end_break(&adopted->space, &breaking);
+        if (status == WARM_OK) {
+            *done += bytes - *done < chunk ? bytes - *done : chunk;
+        }
+    }
+    return status;
+}
+
+/* ---- idle segments ------------------------------------------------------- */
+
+/* The last bytes of an adoption are given up: its record is spare. */
+static void finish(wm_adopted *adopted, wm_adoption *a)
+{
+    void (*done)(void *context);
+    void *context;
+
+    wm_lock_acquire(&adopted->lock);
+    done = a->done;
+    context = a->context;
+    a->state = WM_ADOPTION_SPARE;
+    a->ended++;
+    a->base = NULL;
+    wm_lock_release(&adopted->lock);
+    atomic_fetch_sub_explicit(&adopted->ending, 1, memory_order_relaxed);
+    if (done != NULL) {
+        wm_callback_begin();
+        done(context);
+        wm_callback_end();
+    }
+}
+
+/* The segment is detached: no other thread finds it. */
+static warm_status give_up(wm_adopted *adopted, wm_adoption *a,
+                           wm_segment *segment)
+{
+    wm_space *space = &adopted->space;
+    char *base = segment->base;
+    size_t bytes = segment->bytes;
+    /* Of served memory threads may give up several segments at once, each of a
+     * single piece; else there is one segment. */
+    size_t own = 0;
+    bool serves = (a->flags & WARM_ADOPT_SERVE) != 0, last;
+    bool numbered = wm_segment_returning(space, a->arena.node, base, bytes);
+    warm_status status =
+        wm_adopt_unlock(adopted, base, bytes, serves ? &own : &a->unlocked);
+
+    if (status != WARM_OK) {
+        if (numbered) {
+            wm_segment_obtained(space, a->arena.node, base, bytes);
+        }
+        wm_arena_reattach(&a->arena, segment, true);
+        return status;
+    }
+    if (numbered) {
+        wm_segment_expect_none(space);
+    }
+    wm_adopt_show(base, bytes, a->flags);
+    wm_arena_released(&a->arena, segment);
+    wm_space_unclaim(adopted->host, bytes);
+    wm_lock_acquire(&adopted->lock);
+    a->left -= bytes;
+    last = a->left == 0;
+    wm_lock_release(&adopted->lock);
+    if (last) {
+        finish(adopted, a);
+    }
+    return WARM_OK;
+}
+
+static warm_space_stats figures_of(wm_adoption *a)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+
+    wm_arena_stats(&a->arena, &stats);
+    return stats;
+}
+
+/* Once all is idle, and so stays, since the arena serves no more: to unlock the
+ * first piece earlier may wait for the work on the last. The thread that has
+ * detached a segment gives it up. */
+static warm_status give_up_idle(wm_adopted *adopted, wm_adoption *a)
+{
+    wm_purge what = {.bytes = SIZE_MAX, .before_ns = UINT64_MAX};
+    warm_space_stats figures = figures_of(a);
+    wm_segment *segment = NULL, *next;
+    warm_status status = WARM_OK;
+
+    if (figures.live.current == 0 && figures.pending.current == 0 &&
+        figures.lost + figures.captured == 0) {
+        segment = wm_arena_purge(&a->arena, &what);
+    }
+    for (; segment != NULL; segment = next) {
+        next = segment->next;
+        if (status == WARM_OK) {
+            status = give_up(adopted, a, segment);
+        } else {
+            wm_arena_reattach(&a->arena, segment, false);
+        }
+    }
+    return status;
+}
+
+/* captures_over() comes to it again. Relaxed: as in wm_private_tend(). */
+static void note_later(const wm_adopted *adopted)
+{
+    atomic_store_explicit(&adopted->space.group.runtime->put_off, true,
+                          memory_order_relaxed);
+}
+
+/* The first adoption that is ENDING, from a on. */
+static wm_adoption *next_ending(wm_adopted *adopted, wm_adoption *a)
+{
+    wm_lock_acquire(&adopted->lock);
+    while (a != NULL && a->state != WM_ADOPTION_ENDING) {
+        a = a->next;
+    }
+    wm_lock_release(&adopted->lock);
+    return a;
+}
+
+bool wm_adopted_tend(wm_adopted *adopted)
+{
+    bool captures = false;
+    wm_quiet quiet;
+    wm_adoption *a;
+
+    /* Relaxed: a hint. */
+    if (atomic_load_explicit(&adopted->ending, memory_order_relaxed) == 0) {
+        return true;
+    }
+    wm_quiet_begin(&quiet);
+    wm_lock_acquire(&adopted->lock);
+    a = adopted->list;
+    wm_lock_release(&adopted->lock);
+    for (; (a = next_ending(adopted, a)) != NULL; a = a->next) {
+        warm_status status = give_up_idle(adopted, a);
+
+        captures |= status == WARM_CAPTURE_ERROR;
+        if (status != WARM_OK && status != WARM_CAPTURE_ERROR) {
+            wm_log(WARM_LOG_WARNING,
+                   "adopted memory stays locked, until it is tried again: %s",
+                   warm_last_error_message());
+        }
+    }
+    wm_quiet_end(&quiet);
+    return !captures;
+}
+
+/* ---- the end of an adoption ---------------------------------------------- */
+
+/* The program's own memory is a block no more: it is idle once the streams have
+ * completed. A graph that used it is not launched any more, as the program
+ * promises. */
+static void free_lent(wm_adopted *adopted, wm_block *block)
+{
+    wm_space *space = &adopted->space;
+    wm_arena *arena = block->segment->arena;
+    enum wm_block_state fate = WM_BLOCK_IDLE;
+    enum wm_uses uses;
+
+    if (wm_unlikely(space->group.runtime->traced)) {
+        wm_traced_free(space->group.runtime, block);
+    }
+    wm_block_set_state(block, WM_BLOCK_FREEING);
+    (void)wm_block_detach_uses(block);
+    /* Relaxed: the block is this thread's. */
+    atomic_store_explicit(&block->captured, false, memory_order_relaxed);
+    uses = wm_timelines_prepare(space->group.timelines, block);
+    if (uses == WM_USES_PENDING) {
+        fate = WM_BLOCK_PENDING;
+    } else if (uses != WM_USES_NONE) {
+        fate = WM_BLOCK_LOST;
+    }
+    wm_arena_free(arena, block, fate);
+    if (fate == WM_BLOCK_PENDING) {
+        wm_timelines_publish(space->group.timelines, block);
+        wm_waker_note_pending(space->group.waker);
+    }
+}
+
+static wm_adoption *find_locked(wm_adopted *adopted, const char *base)
+{
+    wm_adoption *a = adopted->list;
+
+    while (a != NULL && (a->base != base || (a->state != WM_ADOPTION_HELD &&
+                                             a->state != WM_ADOPTION_ENDING))) {
+        a = a->next;
+    }
+    return a;
+}
+
+/* HELD ─► ENDING. Status: NOT_READY: blocks are live, for which it must not
+ * wait. */
+static warm_status begin_end(wm_adopted *adopted, wm_adoption *a, bool waits)
+{
+    wm_block *lent = a->block;
+    uint64_t live;
+
+    wm_arena_set_serves(&a->arena, false);
+    live = figures_of(a).live.current;
+    if (lent == NULL && waits && live > 0) {
+        wm_arena_set_serves(&a->arena, true);
+        return wm_fail(WARM_NOT_READY,
+                       "%" PRIu64 " blocks of the memory adopted at %p are "
+                       "live: free them first, or give a done callback",
+                       live, (void *)a->base);
+    }
+    wm_lock_acquire(&adopted->lock);
+    a->block = NULL;
+    a->state = WM_ADOPTION_ENDING;
+    wm_lock_release(&adopted->lock);
+    atomic_fetch_add_explicit(&adopted->ending, 1, memory_order_relaxed);
+    if (lent != NULL) {
+        free_lent(adopted, lent);
+    }
+    return WARM_OK;
+}
+
+/* Completed work makes memory idle, which is given up. */
+static warm_status advance(wm_adopted *adopted, wm_adoption *a)
+{
+    wm_space_work work;
+    warm_status status = wm_space_work_begin(adopted->host, &work);
+
+    if (status == WARM_OK) {
+        wm_space_collect_pending(adopted->host);
+        wm_space_collect(adopted->host);
+        status = give_up_idle(adopted, a);
+        wm_space_work_end(adopted->host, &work, status == WARM_OK);
+    }
+    return status;
+}
+
+static bool is_over(wm_adopted *adopted, const wm_adoption *a, uint64_t turn)
+{
+    bool over;
+
+    wm_lock_acquire(&adopted->lock);
+    over = a->ended != turn;
+    wm_lock_release(&adopted->lock);
+    return over;
+}
+
+static void pause_a_moment(wm_growth *growth)
+{
+    wm_lock_acquire(&growth->lock);
+    wm_cond_wait_for(&growth->over, &growth->lock, PAUSE_NS);
+    wm_lock_release(&growth->lock);
+}
+
+/* Memory that never becomes idle. */
+static warm_status check_stuck(wm_adoption *a)
+{
+    warm_space_stats stats = figures_of(a);
+
+    if (stats.captured > 0) {
+        return wm_fail(WARM_CAPTURE_ERROR,
+                       "a graph may use %s of the adopted memory, which stays "
+                       "locked",
+                       wm_bytes(stats.captured_bytes).text);
+    }
+    return stats.lost == 0
+               ? WARM_OK
+               : wm_fail(WARM_DRIVER_ERROR,
+                         "the driver cannot tell whether %s of the adopted "
+                         "memory is in use, which stays locked",
+                         wm_bytes(stats.lost_bytes).text);
+}
+
+static warm_status await(wm_adopted *adopted, wm_adoption *a, uint64_t turn)
+{
+    warm_status status = WARM_OK;
+
+    while (!is_over(adopted, a, turn)) {
+        status = advance(adopted, a);
+        if (status == WARM_OK && !is_over(adopted, a, turn)) {
+            status = check_stuck(a);
+        }
+        if (status != WARM_OK && status != WARM_CAPTURE_ERROR) {
+            return status;
+        }
+        if (status == WARM_CAPTURE_ERROR && figures_of(a).captured > 0) {
+            return status;
+        }
+        if (!is_over(adopted, a, turn)) {
+            pause_a_moment(&adopted->host->growth);
+        }
+    }
+    return WARM_OK;
+}
+
+static warm_status check_wait(const wm_adopted *adopted)
+{
+    if (wm_callback_inside()) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "warm_pinned_adopt_end() without done in a callback of "
+                       "the library could wait for itself");
+    }
+    if (wm_timelines_holds_back(adopted->space.group.timelines)) {
+        return wm_fail(WARM_CAPTURE_ERROR,
+                       "adopted memory cannot be unlocked while a stream "
+                       "captures; give a done callback, or end the capture");
+    }
+    return WARM_OK;
+}
+
+warm_status wm_adopt_end(wm_adopted *adopted, const char *base,
+                         void (*done)(void *context), void *context)
+{
+    bool begun = false, waits = done == NULL;
+    warm_status status = waits ? check_wait(adopted) : WARM_OK;
+    wm_adoption *a;
+    uint64_t turn = 0;
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    wm_lock_acquire(&adopted->lock);
+    a = find_locked(adopted, base);
+    begun = a != NULL && a->state == WM_ADOPTION_HELD;
+    if (begun) {
+        a->state = WM_ADOPTION_BUSY; /* this thread's */
+        a->done = done;
+        a->context = context;
+    }
+    turn = a != NULL ? a->ended : 0;
+    wm_lock_release(&adopted->lock);
+    if (a == NULL || (!begun && !waits)) {
+        return wm_fail(WARM_INVALID_POINTER,
+                       "%p is not the start of memory that the runtime has "
+                       "adopted, or it is being given up",
+                       (const void *)base);
+    }
+    if (begun) {
+        status = begin_end(adopted, a, waits);
+    }
+    if (status != WARM_OK) {
+        wm_lock_acquire(&adopted->lock);
+        a->state = WM_ADOPTION_HELD;
+        wm_lock_release(&adopted->lock);
+        return status;
+    }
+    if (!waits) {
+        wm_quiet quiet;
+
+        wm_quiet_begin(&quiet);
+        if (advance(adopted, a) != WARM_OK) {
+            note_later(adopted);
+        }
+        wm_quiet_end(&quiet);
+        return WARM_OK;
+    }
+    return await(adopted, a, turn);
+}
+
+void wm_adopted_stop(wm_adopted *adopted)
+{
+    for (wm_adoption *a = adopted->list; a != NULL; a = a->next) {
+        if (a->state == WM_ADOPTION_HELD) {
+            (void)begin_end(adopted, a, false);
+        }
+    }
+    (void)wm_adopted_tend(adopted);
+}

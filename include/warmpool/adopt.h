@@ -1,0 +1,102 @@
+/* warmpool/adopt.h: memory that the program has mapped itself.
+ *
+ * Weights in a file, memory that several processes share, memory of another
+ * allocator or of a CXL device need not be copied before a device can read
+ * them. warm_pinned_adopt() page-locks such memory where it is, in pieces of at
+ * most option pin_chunk, and the runtime knows it from then on:
+ *
+ *   as it is   warm_record_stream() and warm_copy_async() work on any part of
+ *              it, and warm_block_get_info() describes it as one block
+ *   served     with WARM_ADOPT_SERVE it becomes segments of the pinned memory:
+ *              warm_pinned_alloc() allocates from it before the runtime obtains
+ *              more, and blocks are freed as any others
+ *
+ * It is never returned to the driver by a trim, decay or a watermark: the
+ * program gives it up with warm_pinned_adopt_end(), and must keep it mapped
+ * until that has been done.
+ *
+ * Its bytes count toward the watermarks of host memory (pressure.h), whole and
+ * from the start; idle memory is returned to make room for them. Statistics
+ * count it apart (adopted_… in stats.h). Memory callbacks hear of it as of
+ * other segments (OBTAINED, RETURNING). Blocks of served memory are not cached
+ * by threads: each allocation and free takes a lock. They never lie across two
+ * pieces, so a request larger than a piece is not served from it; private pools
+ * do not use it. The program sets the NUMA node when it touches its memory;
+ * warm_block_info names it if all pages are on one, else -1. Option debug looks
+ * at no adopted memory.
+ *
+ * Forked children do not get the memory, like all that is page-locked: else the
+ * first write after a fork would move a page away from under a device. It is
+ * marked for that by madvise(MADV_DONTFORK), and unmarked when it is given up.
+ *
+ * Common status: INVALID_ARGUMENT, RUNTIME_GONE, FORKED, EXITING.
+ */
+#ifndef WARMPOOL_ADOPT_H
+#define WARMPOOL_ADOPT_H
+
+#include "warmpool/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The memory serves requests for pinned memory. */
+#define WARM_ADOPT_SERVE 1u
+
+/* Devices only read the memory, which may be mapped read-only, as a file of
+ * weights is. warm_copy_async() does not copy to it. Not with
+ * WARM_ADOPT_SERVE. */
+#define WARM_ADOPT_READ_ONLY 2u
+
+/* Forked children get the memory as the program has it: for memory that no
+ * write can move (mapped MAP_SHARED, or read-only), and for memory that the
+ * program has marked by madvise() itself, since the mark would be removed. */
+#define WARM_ADOPT_FORK_OK 4u
+
+/* Adopts bytes of memory at pointer.
+ * pointer, bytes: whole pages (the last page of a file that is mapped counts as
+ * whole). Borrowed until the memory has been given up.
+ * flags: 0, or some of the above joined by |.
+ * Status (nothing has changed then): INVALID_ARGUMENT (not whole pages; not
+ * mapped, or not readable; mapped read-only without WARM_ADOPT_READ_ONLY; some
+ * of it belongs to a runtime, or to an adoption that is under way; the program
+ * has registered it with CUDA already; in a memory callback), UNSUPPORTED (a
+ * device cannot read memory that is registered read-only; the kernel does not
+ * keep the pages out of forked children), OUT_OF_MEMORY (a watermark of host
+ * memory, the driver, or records), CAPTURE_ERROR, DRIVER_ERROR. Blocking: page-
+ * locks all of the memory. */
+WARM_API warm_status warm_pinned_adopt(warm_runtime *runtime, void *pointer,
+                                       size_t bytes, unsigned flags);
+
+/* Gives adopted memory up: it is unlocked, and is the program's alone again.
+ * From the call on no request is served from it. Graphs that use it must not be
+ * launched any more.
+ * pointer: that of warm_pinned_adopt().
+ * done null: waits for the work of the streams that were recorded on the
+ * memory. If blocks of served memory are live: NOT_READY, and nothing has
+ * changed.
+ * done not null: waits for no stream that uses the memory. done(context) is
+ * called once the last block of the memory has been freed, the streams have
+ * completed and all is unlocked: before this call returns, or by warm_poll(),
+ * the thread of option background, or the end of a capture, with no lock held.
+ * It is a callback as that of a log: it may unmap the memory, and must not wait
+ * for the runtime.
+ * To unlock memory CUDA may wait for the whole device, in the call that does.
+ * While a stream captures the memory stays locked, and done is called later.
+ * warm_runtime_destroy() gives up what no live block and no work uses (and
+ * calls done, if it was given); the rest stays locked, and is reported.
+ * Status: INVALID_POINTER (not adopted by this runtime, or given up), NOT_READY
+ * (see above), INVALID_ARGUMENT (done null in a callback of the library, which
+ * could wait for itself), CAPTURE_ERROR (done null while a stream captures, or
+ * a graph may use a served block), DRIVER_ERROR (the driver does not unlock the
+ * memory, or cannot tell whether it is in use: it stays locked; a later call
+ * for it tries again). With the last two statuses no request is served from the
+ * memory any more, except if a stream captures: then nothing has changed. */
+WARM_API warm_status warm_pinned_adopt_end(warm_runtime *runtime, void *pointer,
+                                           void (*done)(void *context),
+                                           void *context);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
