@@ -305,6 +305,7 @@ clean:
 ## check          run the tests (debug; installs what they need on Debian)
 ## check-long     the same with ten times the load
 ## check-examples test the examples' server end to end
+## check-ucx      test the example that registers memory with UCX
 ## check-page     look at the examples' server in headless Chromium
 ## check-gpu      run the tests on this machine's GPU
 ## gpu-bundle     collect tests and benches to run on another machine's GPU

@@ -5,6 +5,7 @@
 #   make check-examples   tests of the server
 #   make soak-server    the server at its watermarks, SOAK_S seconds a phase
 #   make check-page       tests of its page, and screenshots
+#   make check-ucx      the example that registers memory with UCX
 EX_BIN := $(B)/examples/bin
 EX_NEED := libmicrohttpd-dev libdnnl-dev zlib1g-dev libpng-dev \
     libcurl4-openssl-dev libjansson-dev
@@ -89,12 +90,31 @@ $(EX_BIN)/check.weights: $(EX_BIN)/data_parallel
 check-examples:
 	$(ex_need) $(sort $(CHECK_NEED) $(EX_NEED) $(DEMO_NEED))
 	+@$(MAKE) run-check-examples
+	+@$(MAKE) check-ucx
 
 run-check-examples: examples $(EX_CHECKS:%=$(EX_BIN)/%) \
     $(EX_BIN)/check.weights $(if $(STANDIN),standin)
 	@$(SANITIZER_OPTIONS) $(EX_TSAN) tests/run.sh -l $(B)/log -t 600 \
 	    -s $(CURDIR)/$(B)/standin $(EX_CHECKS:%=host:$(EX_BIN)/%) \
 	    $(if $(STANDIN),$(EX_CHECKS:%=standin:$(EX_BIN)/%))
+
+# UCX is the business of few: without it, and where it may not be installed, the
+# target says so.
+EX_UCX := $(EX_BIN)/ucx_register
+check-ucx:
+	+@CC='$(CC)' tests/need.sh libucx-dev \
+	    || { echo 'skip: check-ucx: libucx-dev'; exit 0; }; \
+	    $(MAKE) run-check-ucx
+
+run-check-ucx: $(EX_UCX)
+	@UCX_REGISTER=$(CURDIR)/$(EX_UCX) tests/run.sh -l $(B)/log -t 120 \
+	    host:examples/ucx_register/check_ucx.sh
+
+$(EX_UCX): $(B)/examples/ucx_register/ucx_register.o $(SHARED)
+	@mkdir -p $(@D)
+	@echo "ld   $@"
+	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $< $(EX_WARMPOOL) -lucp -lucs \
+	    $(LIBS) -o $@
 
 # A browser is a large package: without one, and where none may be installed,
 # the target says so.
@@ -106,6 +126,6 @@ check-page:
 run-check-page: $(EX_BIN)/inference_server $(EX_BIN)/check.weights
 	@python3 examples/inference_server/check_page.py $(EX_BIN) $(B)/page
 
--include $(EX_OBJECTS:.o=.d)
+-include $(EX_OBJECTS:.o=.d) $(B)/examples/ucx_register/ucx_register.d
 .PHONY: examples demo run-demo check-examples run-check-examples \
-    check-page run-check-page soak-server run-soak-server examples-need
+    check-page run-check-page check-ucx run-check-ucx soak-server run-soak-server examples-need

@@ -33,6 +33,7 @@ found() {
     libpng-dev) header png.h && return ;;
     zlib1g-dev) header zlib.h && return ;;
     libdnnl-dev) header dnnl.h && return ;;
+    libucx-dev) header ucp/api/ucp.h && return ;;
     dataset-fashion-mnist)
         [ -d /usr/share/datasets/fashion-mnist ] && return ;;
     esac
