@@ -89,28 +89,35 @@ static warm_status alloc_base(warm_staging *s, wm_slice *slice)
     int node = wm_driver_device_node(s->runtime->driver, s->device);
     void *base = NULL;
     warm_status status =
-        warm_pinned_alloc_on(s->runtime, s->slice_bytes, node, 0, &base);
+        wm_pinned_alloc_apart(s->runtime, s->slice_bytes, node, &base);
 
-    if (status == WARM_OUT_OF_MEMORY) {
-        status = warm_pinned_alloc(s->runtime, s->slice_bytes, &base);
+    if (status == WARM_OK) {
+        slice->base = base;
     }
-    slice->base = base;
     return status;
 }
 
-/* Frees what there is of the slices, and the ring. keep_queued: leaves alone
- * the memory of slices whose copies may not have passed. */
-static void end_ring(warm_staging *s, bool keep_queued)
+/* Whether a copy may still use a slice. */
+static bool is_in_use(const warm_staging *s, const wm_slice *slice)
+{
+    return slice->queued && (!slice->marked || slice->stuck ||
+                             wm_driver_event_passed(s->runtime->driver,
+                                                    slice->event) != WARM_OK);
+}
+
+/* Frees what there is of the slices, and the ring. keeps: not the memory of
+ * slices that are in use. */
+static void end_ring(warm_staging *s, bool keeps)
 {
     for (unsigned i = 0; i < s->slices; i++) {
         wm_slice *slice = &s->slice[i];
 
+        if (!keeps || !is_in_use(s, slice)) {
+            (void)warm_free(slice->base);
+        }
         if (slice->event != NULL) {
             wm_event_pool_put(&s->runtime->pinned->events, s->device,
                               slice->event);
-        }
-        if (!keep_queued || !slice->queued) {
-            (void)warm_free(slice->base);
         }
     }
     wm_meta_free(s->parts);
@@ -516,6 +523,10 @@ static warm_status destroy(warm_staging *s)
     warm_last_error(&cause);
     /* No work runs on a device that was reset. */
     end_ring(s, !wm_driver_is_lost(s->runtime->driver, s->device));
+    if (status == WARM_INVALID_ARGUMENT) { /* would mean that the ring lives */
+        return wm_fail(WARM_INVALID_POINTER, "copies were dropped: %s",
+                       cause.message);
+    }
     if (status != WARM_OK) {
         wm_error_restore(&cause);
     }

@@ -223,6 +223,35 @@ void wm_pinned_close(wm_pinned *pinned, warm_destroy_report *report)
     wm_meta_free(pinned);
 }
 
+warm_status wm_pinned_alloc_apart(warm_runtime *runtime, size_t bytes, int node,
+                                  void **pointer)
+{
+    wm_space *space = &runtime->pinned->space;
+    wm_request request = {.bytes = bytes + space->group.guard_bytes,
+                          .arena = wm_cache_arena(&space->group, node)};
+    warm_status status = wm_space_alloc(space, &request, pointer);
+
+    if (status == WARM_OK && runtime->traced) {
+        wm_traced_alloc(runtime, *pointer, NULL);
+    }
+    return status;
+}
+
+void wm_pinned_free_apart(void *pointer)
+{
+    wm_block *block = pointer != NULL ? wm_space_find(pointer) : NULL;
+
+    if (block == NULL) {
+        return;
+    }
+    wm_block_set_state(block, WM_BLOCK_FREEING); /* nobody else knows it */
+    (void)wm_block_detach_uses(block);
+    if (wm_space_of(block)->group.runtime->traced) {
+        wm_traced_free(wm_space_of(block)->group.runtime, block);
+    }
+    wm_space_free(wm_space_of(block), block);
+}
+
 bool wm_pinned_capture_over(wm_pinned *pinned, warm_stream stream)
 {
     bool found = wm_timelines_over(&pinned->timelines, stream);

@@ -47,6 +47,13 @@ void wm_pinned_report_left(wm_space *space, warm_destroy_report *report);
 /* Allocates from the pageable space. Status: OUT_OF_MEMORY. */
 warm_status wm_pageable_alloc(wm_space *space, size_t bytes, void **pointer);
 
+/* Allocates page-locked memory of a node, or, if that is full, of any, for the
+ * library's own use: never from a private pool. Ended with warm_free(), or with
+ * free_apart(), also while the runtime ends. Status: as warm_pinned_alloc(). */
+warm_status wm_pinned_alloc_apart(warm_runtime *runtime, size_t bytes, int node,
+                                  void **pointer);
+void wm_pinned_free_apart(void *pointer);
+
 /* wm_timelines_over(), and frees the memory of private pools that waited for
  * the end of the capture. */
 bool wm_pinned_capture_over(wm_pinned *pinned, warm_stream stream);

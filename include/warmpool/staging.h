@@ -68,8 +68,8 @@ typedef struct warm_staging_options {
 } warm_staging_options;
 
 /* Creates a ring for copies to and from a device. Its slices are blocks of
- * page-locked memory, next to the device where there are several nodes. Create
- * it while no private pool for graphs records allocations of this thread.
+ * page-locked memory, next to the device where there are several nodes, and
+ * never of a private pool.
  * options: borrowed; null: all defaults.
  * staging: owned, ended with warm_staging_destroy().
  * Status (nothing has changed then): INVALID_ARGUMENT (device, options),
@@ -143,7 +143,8 @@ WARM_API warm_status warm_staging_get_stats(warm_staging *staging,
  * Status: NOT_READY, CAPTURE_ERROR (as for warm_staging_finish(): the ring
  * lives on, and the call can be repeated), INVALID_ARGUMENT, FORKED, EXITING.
  * After any other failure the ring is gone: copies that could not be queued are
- * dropped, and slices of which the driver does not say that their copies have
+ * dropped (INVALID_POINTER: memory of the device was freed before they were),
+ * and slices of which the driver does not say that their copies have
  * passed are never freed; after a reset of the device none of them matters, and
  * the status is DRIVER_ERROR. RUNTIME_GONE: the runtime was destroyed first,
  * and has reported the slices; only the ring's records are freed. */

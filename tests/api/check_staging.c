@@ -571,6 +571,23 @@ WT_TEST(test_B26_a_ring_that_outlives_its_runtime_frees_its_records)
     ck_assert_int_lt(wt_metadata_live(), before);
 }
 
+/* A block that is freed before its gathered copy is queued. */
+WT_TEST(test_B26_a_ring_whose_copies_cannot_be_queued_can_be_destroyed)
+{
+    char *block = wt_device(runtime, stream, 40 * MIB), *again;
+    char from[4096] = {0};
+
+    wt_ok(to_device(block + 20 * MIB - 1, from, 4096, WARM_STAGING_MORE));
+    wt_ok(warm_free(block));
+    again = wt_device(runtime, stream, 20 * MIB); /* the first half of it */
+    ck_assert_ptr_eq(again, block);
+    wt_invalid(warm_staging_flush(ring));
+    wt_fails(WARM_INVALID_POINTER, warm_staging_destroy(ring));
+    wt_says("dropped", "passes the end");
+    make_ring(0);
+    wt_ok(warm_free(again));
+}
+
 #if !WT_TSAN
 WT_TEST(test_B26_a_forked_child_is_refused)
 {

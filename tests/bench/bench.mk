@@ -82,7 +82,7 @@ $(B)/tests/unit/bench/check_hot_path: $(addprefix $(BENCH)/,bench_driver.o event
 # Another's: the reader.
 $(B)/tests/unit/runtime/base/check_trace: $(addprefix $(BENCH)/,steps.o trace_read.o)
 
-bench-program: $(BENCH)/bench $(BENCH)/replay $(BENCH)/grow $(BENCH)/pin $(BENCH_CUB)
+bench-program: $(BENCH)/bench $(BENCH)/replay $(BENCH)/grow $(BENCH)/pin $(BENCH)/staging $(BENCH_CUB)
 	$(if $(BENCH_CUB),,@echo 'skip: CUB: no C++ compiler or no headers of it')
 
 bench-need:
