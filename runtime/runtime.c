@@ -6,6 +6,7 @@
 #include "runtime/runtime.h"
 
 #include "alloc/storage/allocators.h"
+#include "alloc/api/pause.h"
 #include "alloc/kinds/device_space.h"
 #include "alloc/snapshot/leaks.h"
 #include "runtime/base/debug.h"
@@ -528,6 +529,7 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     }
     wm_prewarm_stop(&runtime->kinds->prewarm);
     wm_pinned_stop(runtime->pinned);
+    wm_pause_close(runtime);
     wm_window_cut_all(runtime);
     trace = runtime->trace;
     runtime->trace = NULL; /* before the close: a forked child reads it */

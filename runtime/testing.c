@@ -117,7 +117,7 @@ static bool check_held(wm_space *space)
         return true;
     }
     wm_lock_acquire(&space->growth.lock);
-    held = space->growth.held - space->growth.lost;
+    held = space->growth.held + space->growth.paused - space->growth.lost;
     wm_lock_release(&space->growth.lock);
     wm_space_stats(space, &stats);
     return held == stats.held_bytes.current;

@@ -408,8 +408,15 @@ warm_status warm_device_cache_info(warm_runtime *runtime, int device,
     all.idle_bytes = stats.idle_bytes;
     for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
          a = a->next_arena) {
-        size_t largest = wm_arena_largest(a);
+        size_t largest;
 
+        if (wm_pieces_paused(a) > 0) { /* what is idle there serves nobody */
+            size_t idle = wm_arena_idle(a);
+
+            all.idle_bytes -= idle < all.idle_bytes ? idle : all.idle_bytes;
+            continue;
+        }
+        largest = wm_arena_largest(a);
         if (largest > all.largest_bytes) {
             all.largest_bytes = largest;
         }
@@ -492,6 +499,7 @@ warm_status warm_device_get_stats(warm_runtime *runtime, int device,
     }
     wm_lock_acquire(&space->growth.lock);
     sum.workspace_bytes = space->beside_bytes;
+    sum.paused_bytes = space->growth.paused;
     wm_lock_release(&space->growth.lock);
     /* Exact while no memory is obtained or returned (wm_space_stats()). */
     uint64_t peak = wm_growth_peak(&space->growth);

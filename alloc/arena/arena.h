@@ -133,6 +133,10 @@ typedef struct wm_arena {
     size_t out_bytes;
     bool batched;   /* callers may hold less than out_bytes (arena_check.c) */
     bool retaining; /* graphs use the memory: no segment is detached */
+    bool paused;    /* neither is a piece (below) */
+    /* Bytes of paused pieces, of small and of large requests: they count as
+     * held here, and not in what readers see. */
+    size_t paused_bytes[2];
     wm_transfer_cache transfer_cache;    /* has locks of its own */
     wm_slab *spare_slabs[WM_SLAB_SORTS]; /* spare records by number of slots,
                                             chained by next */
@@ -526,5 +530,29 @@ void wm_piece_set(wm_segment *segment, const char *base, size_t bytes,
                   bool mapped);
 /* Bytes of the piece that begins at base. */
 size_t wm_piece_from(wm_segment *segment, const char *base);
+
+/* ---- paused arenas (pieces.c) -------------------------------------------- */
+
+/* An arena of a private pool whose pieces are unmapped while their blocks stay
+ * allocated (row C11). No thread allocates from it meanwhile; blocks are freed
+ * as ever. */
+typedef struct wm_paused_piece {
+    wm_segment *segment;
+    char *base;
+    size_t bytes;
+    char *used;        /* first byte of a run that is not idle */
+    size_t used_bytes; /* up to the end of the last one; 0: all is idle */
+} wm_paused_piece;
+
+/* Writes the pieces that have memory, at most room of them, and returns how
+ * many there are. If all were written the arena is paused. */
+size_t wm_pieces_pause(wm_arena *arena, wm_paused_piece *pieces, size_t room);
+void wm_pieces_resume(wm_arena *arena);
+/* A piece was unmapped, or mapped again. */
+void wm_pieces_note(const wm_paused_piece *piece, bool unmapped);
+/* Makes an unmapped piece a gap if all of it is idle by now; false: it is not,
+ * or there is no memory for a record. */
+bool wm_pieces_drop(const wm_paused_piece *piece);
+size_t wm_pieces_paused(wm_arena *arena); /* bytes */
 
 #endif

@@ -462,7 +462,8 @@ void wm_expand_fill_locked(wm_arena *arena, wm_segment *segment,
  * except the first. */
 void wm_piece_set_locked(wm_segment *segment, const char *base, size_t bytes,
                          bool mapped);
-/* Bytes of the piece that ends at end. */
+/* Bytes of the piece that begins at base, and that ends at end. */
+size_t wm_piece_from_locked(const wm_segment *segment, const char *base);
 size_t wm_piece_up_to_locked(const wm_segment *segment, const char *end);
 /* Bytes of the whole pieces in a run, from *begin on; 0: there are none, or the
  * segment does not expand. */

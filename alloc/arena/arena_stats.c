@@ -433,6 +433,7 @@ static void add_kinds_locked(const wm_arena *arena, warm_device_figures of[2])
         total_to(&of[i].active_bytes, &arena->figures[i].draining_bytes);
         stat_sum(&of[i].segments, &arena->figures[i].segments);
         stat_sum(&of[i].held_bytes, &arena->figures[i].held_bytes);
+        of[i].held_bytes.current -= arena->paused_bytes[i];
     }
 }
 
@@ -448,10 +449,12 @@ void wm_arena_sorted_stats(wm_arena *arena, warm_device_stats *stats)
 {
     warm_device_figures of[2] = {{.inactive_split = 0}}, all = of[0];
     warm_space_stats sum = {.size = sizeof sum};
+    size_t paused = 0;
 
     wm_arena_lock_all(arena);
     for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
         wm_stats_add(&sum, &a->stats);
+        paused += a->paused_bytes[0] + a->paused_bytes[1];
         add_kinds_locked(a, of);
     }
     wm_arena_unlock_all(arena);
@@ -469,6 +472,7 @@ void wm_arena_sorted_stats(wm_arena *arena, warm_device_stats *stats)
     add_figures(&all, &of[1]);
     all.segments = sum.segments; /* their peak is not the sum of both peaks */
     all.held_bytes = sum.held_bytes;
+    all.held_bytes.current -= paused;
     add_shown(&stats->all, &all);
     add_shown(&stats->small, &of[0]);
     add_shown(&stats->large, &of[1]);

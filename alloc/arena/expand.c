@@ -43,16 +43,24 @@ void wm_piece_set(wm_segment *segment, const char *base, size_t bytes,
     wm_lock_release(&segment->arena->lock);
 }
 
-size_t wm_piece_from(wm_segment *segment, const char *base)
+size_t wm_piece_from_locked(const wm_segment *segment, const char *base)
 {
     size_t first = unit_at(segment, base), end = first + 1;
 
-    wm_lock_acquire(&segment->arena->lock);
     while (is_joined(segment, end)) {
         end++;
     }
-    wm_lock_release(&segment->arena->lock);
     return (end - first) * segment->unit;
+}
+
+size_t wm_piece_from(wm_segment *segment, const char *base)
+{
+    size_t bytes;
+
+    wm_lock_acquire(&segment->arena->lock);
+    bytes = wm_piece_from_locked(segment, base);
+    wm_lock_release(&segment->arena->lock);
+    return bytes;
 }
 
 size_t wm_piece_up_to_locked(const wm_segment *segment, const char *end)

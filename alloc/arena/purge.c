@@ -258,6 +258,12 @@ static void empty_transfer_cache_locked(wm_arena *arena, const wm_purge *purge)
     }
 }
 
+/* Those of a paused arena stay: they may have no memory. */
+static bool has_pieces_locked(const wm_arena *arena)
+{
+    return arena->unit > 0 && !arena->paused;
+}
+
 wm_segment *wm_arena_purge(wm_arena *arena, wm_purge *purge)
 {
     wm_segment *chain;
@@ -265,9 +271,9 @@ wm_segment *wm_arena_purge(wm_arena *arena, wm_purge *purge)
     wm_lock_acquire(&arena->lock);
     empty_transfer_cache_locked(arena, purge);
     chain = pull_some_locked(arena, purge);
-    if (arena->unit > 0 && purge->bytes == SIZE_MAX) {
+    if (has_pieces_locked(arena) && purge->bytes == SIZE_MAX) {
         pull_all_pieces_locked(arena, purge->before_ns, &chain);
-    } else if (arena->unit > 0 && purge->below == 0) {
+    } else if (has_pieces_locked(arena) && purge->below == 0) {
         pull_first_pieces_locked(arena, purge, &chain);
     }
     wm_lock_release(&arena->lock);
@@ -287,7 +293,7 @@ uint64_t wm_arena_rank(wm_arena *arena, const wm_purge *purge, size_t *detached)
     empty_transfer_cache_locked(arena, purge);
     first = first_locked(arena, &any, any.below > 0 ? purge->bytes : SIZE_MAX);
     rank = first != NULL ? segment_rank(first, any.oldest) : 0;
-    if (arena->unit > 0 && any.below == 0) {
+    if (has_pieces_locked(arena) && any.below == 0) {
         run = first_run_locked(arena, any.before_ns, any.oldest);
     }
     if (run != NULL) {

@@ -87,11 +87,11 @@ static void describe(wm_space *space, char *text, size_t bytes)
 /* Reserves addresses for all memory of the device and an eighth more, since
  * gaps may be too small for a request. If the driver refuses, reserves half as
  * many, and so on, down to `needed`: then there may be several ranges. */
-static warm_status reserve(wm_space *space, size_t needed, void **base,
-                           size_t *bytes)
+static warm_status reserve(wm_space *space, size_t unit, size_t needed,
+                           void **base, size_t *bytes)
 {
     int device = space->group.device;
-    size_t free = 0, total = 0, unit = space->group.arenas->unit, all;
+    size_t free = 0, total = 0, all;
     wm_quiet quiet;
     warm_status status =
         wm_driver_device_memory(space->driver, device, &free, &total);
@@ -120,13 +120,39 @@ static warm_status reserve(wm_space *space, size_t needed, void **base,
     return WARM_OK;
 }
 
-static bool settle(wm_space *space, enum wm_settle whose)
+static bool settle_one(wm_lane_registry *registry, enum wm_settle whose)
 {
-    wm_lane_registry *registry = &of_space(space)->registry;
-
     return whose == WM_SETTLE_DEVICE
                ? wm_lanes_sync_device(registry)
                : wm_lanes_sync_streams(registry, whose == WM_SETTLE_PENDING);
+}
+
+static bool settle(wm_space *space, enum wm_settle whose)
+{
+    bool more = settle_one(&of_space(space)->registry, whose);
+
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = a->next_arena) {
+        if (a->pool != NULL && a->registry != NULL && a->unit > 0) {
+            more |= settle_one(a->registry, whose);
+        }
+    }
+    return more;
+}
+
+warm_status wm_device_find_unit(warm_runtime *runtime)
+{
+    for (int i = 0; i < runtime->devices; i++) {
+        size_t unit = 0;
+        warm_status status = wm_driver_range_unit(runtime->driver, i, &unit);
+
+        if (status != WARM_OK) {
+            return status;
+        }
+        atomic_store_explicit(&runtime->device_spaces[i].unit, unit,
+                              memory_order_relaxed);
+    }
+    return WARM_OK;
 }
 
 static const wm_range_traits device_ranges = {.reserve = reserve,

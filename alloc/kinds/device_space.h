@@ -16,6 +16,10 @@ typedef struct wm_device_space {
     wm_lane_registry registry;
     bool waits;         /* const: its streams may wait for others */
     wm_imports imports; /* of other processes */
+    /* By which segments of pausable private pools expand; 0: not asked yet, or
+     * the device has no ranges. Relaxed: whoever begins such a pool has asked.
+     */
+    _Atomic size_t unit;
 } wm_device_space;
 
 /* The largest small request, and the unit in which memory is obtained. Requests
@@ -40,6 +44,9 @@ void wm_device_spaces_close(warm_runtime *runtime);
 /* Called when a stream will be destroyed, before its timeline is retired. */
 void wm_device_spaces_retire(warm_runtime *runtime, warm_stream stream,
                              const wm_stream_info *info);
+
+/* Asks the driver for the units of all devices. */
+warm_status wm_device_find_unit(warm_runtime *runtime);
 
 /* Obtains a segment of a device's memory from the driver, for the device's
  * space or another one. managed: memory that the host may touch as well.

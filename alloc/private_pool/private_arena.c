@@ -3,6 +3,7 @@
 #include "alloc/private_pool/private_int.h"
 
 #include "alloc/arena/arena.h"
+#include "alloc/kinds/device_space.h"
 #include "alloc/kinds/pinned.h"
 #include "alloc/space/space_int.h"
 #include "alloc/stream/timeline_int.h"
@@ -12,7 +13,8 @@
 /* ---- arenas -------------------------------------------------------------- */
 
 static wm_private_arena *make_arena(wm_private_pools *pools, wm_space *space,
-                                    int device, wm_arena *beside, bool user)
+                                    int device, wm_arena *beside, bool user,
+                                    size_t unit)
 {
     wm_private_arena *made = wm_meta_alloc(sizeof *made);
     wm_arena *head = wm_group_arenas(&space->group);
@@ -30,6 +32,7 @@ static wm_private_arena *make_arena(wm_private_pools *pools, wm_space *space,
     if (device >= 0) {
         made->arena.grain = beside->grain;
         made->arena.small_max = beside->small_max;
+        made->arena.unit = unit;
     }
     if (user && device >= 0) {
         made->arena.registry = &made->registry;
@@ -83,7 +86,7 @@ static bool is_unused(wm_private_arena *own)
  * null. */
 static wm_private_arena *find_locked(wm_private_pools *pools,
                                      const wm_private_pool *pool,
-                                     const wm_arena *beside)
+                                     const wm_arena *beside, size_t unit)
 {
     wm_private_arena *spare = NULL;
 
@@ -91,7 +94,8 @@ static wm_private_arena *find_locked(wm_private_pools *pools,
          a = a->next) {
         uint64_t number = wm_arena_pool_number(&a->arena);
 
-        if (a->beside != beside || a->arena.user_pool != pool->user) {
+        if (a->beside != beside || a->arena.user_pool != pool->user ||
+            a->arena.unit != unit) {
             continue;
         }
         if (number == pool->number) {
@@ -108,15 +112,17 @@ static wm_private_arena *find_locked(wm_private_pools *pools,
  * captures: in a program that always captures, new pools reuse the memory of
  * ended ones. */
 static wm_private_arena *revive_locked(wm_private_pools *pools,
-                                       const wm_arena *beside, bool user)
+                                       const wm_arena *beside, bool user,
+                                       size_t unit)
 {
     wm_private_arena *a = wm_private_arenas(pools);
 
     if (!wm_timelines_holds_back(beside->group->timelines)) {
         return NULL;
     }
-    while (a != NULL && (a->beside != beside || a->arena.user_pool != user ||
-                         !is_dead(a) || !is_unused(a))) {
+    while (a != NULL &&
+           (a->beside != beside || a->arena.user_pool != user ||
+            a->arena.unit != unit || !is_dead(a) || !is_unused(a))) {
         a = a->next;
     }
     if (a != NULL) {
@@ -125,18 +131,25 @@ static wm_private_arena *revive_locked(wm_private_pools *pools,
     return a;
 }
 
+static size_t unit_of(const wm_space *space)
+{
+    return atomic_load_explicit(&((const wm_device_space *)space)->unit,
+                                memory_order_relaxed);
+}
+
 wm_private_arena *wm_private_arena_locked(wm_private_pools *pools,
                                           const wm_private_pool *pool,
                                           wm_space *space, int device,
                                           wm_arena *beside)
 {
-    wm_private_arena *a = find_locked(pools, pool, beside);
+    size_t unit = pool->pausable && device >= 0 ? unit_of(space) : 0;
+    wm_private_arena *a = find_locked(pools, pool, beside, unit);
 
     if (a == NULL) {
-        a = revive_locked(pools, beside, pool->user);
+        a = revive_locked(pools, beside, pool->user, unit);
     }
     if (a == NULL) {
-        a = make_arena(pools, space, device, beside, pool->user);
+        a = make_arena(pools, space, device, beside, pool->user, unit);
     }
     if (a == NULL || wm_arena_pool_number(&a->arena) == pool->number) {
         return a;
@@ -219,6 +232,18 @@ void wm_private_end_arenas(wm_private_pools *pools, uint64_t number)
     }
 }
 
+/* The driver unmaps without a wait for the device: what streams may still use
+ * is waited for, once nothing else is left. */
+static void settle_last(wm_private_arena *own)
+{
+    if (own->arena.unit > 0 && is_unused(own)) {
+        (void)wm_growth_wait_for_streams(own->space, &own->arena, 0,
+                                         WM_SETTLE_IDLE);
+        (void)wm_growth_wait_for_streams(own->space, &own->arena, 0,
+                                         WM_SETTLE_DEVICE);
+    }
+}
+
 static void tend_one(wm_private_pools *pools, wm_private_arena *own)
 {
     wm_space_work work;
@@ -226,6 +251,7 @@ static void tend_one(wm_private_pools *pools, wm_private_arena *own)
     if (wm_space_work_begin(own->space, &work) != WARM_OK) {
         return;
     }
+    settle_last(own);
     (void)wm_growth_give_back(own->space, &own->arena, 0);
     wm_space_work_end(own->space, &work, true);
     wm_lock_acquire(&pools->lock);

@@ -8,6 +8,9 @@
 typedef struct wm_private_pool {
     uint64_t number; /* const; from 1 on */
     bool user;       /* const: WARM_POOL_USER */
+    bool pausable;   /* const: WARM_POOL_PAUSABLE */
+    enum wm_pause pause;
+    struct wm_paused *paused; /* if it is PAUSED */
     uint64_t references;
     bool recording, warned;
     warm_pool_filter_fn filter; /* null: the allocations of thread */
@@ -31,6 +34,11 @@ static inline wm_private_arena *wm_private_arenas(wm_private_pools *pools)
 {
     return atomic_load_explicit(&pools->arenas, memory_order_acquire);
 }
+
+/* The pool of that number, or null; and the error for null. */
+wm_private_pool *wm_private_find_locked(wm_private_pools *pools,
+                                        uint64_t number);
+warm_status wm_private_unknown(uint64_t number);
 
 /* The pool's arena that replaces arena `beside`; null: no memory for its
  * record. */

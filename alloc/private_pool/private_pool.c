@@ -2,6 +2,7 @@
  * routed to them while they record (private_pool.h). */
 #include "alloc/private_pool/private_int.h"
 
+#include "alloc/kinds/device_space.h"
 #include "alloc/kinds/pinned.h"
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
@@ -14,7 +15,8 @@
 
 /* ---- pools by number ----------------------------------------------------- */
 
-static wm_private_pool *find_locked(wm_private_pools *pools, uint64_t number)
+wm_private_pool *wm_private_find_locked(wm_private_pools *pools,
+                                        uint64_t number)
 {
     wm_private_pool *pool = pools->list;
 
@@ -24,7 +26,7 @@ static wm_private_pool *find_locked(wm_private_pools *pools, uint64_t number)
     return pool;
 }
 
-static warm_status unknown(uint64_t number)
+warm_status wm_private_unknown(uint64_t number)
 {
     return wm_fail(WARM_NOT_FOUND, "there is no private pool %" PRIu64, number);
 }
@@ -36,6 +38,7 @@ static wm_private_pool *make_locked(wm_private_pools *pools, unsigned flags)
     if (pool != NULL) {
         pool->number = ++pools->last;
         pool->user = (flags & WARM_POOL_USER) != 0;
+        pool->pausable = (flags & WARM_POOL_PAUSABLE) != 0;
         pool->next = pools->list;
         pools->list = pool;
     }
@@ -49,11 +52,12 @@ static warm_status begin_locked(warm_runtime *runtime, uint64_t *number,
                                 void *context)
 {
     wm_private_pools *pools = runtime->private_pools;
-    wm_private_pool *pool =
-        *number != 0 ? find_locked(pools, *number) : make_locked(pools, flags);
+    wm_private_pool *pool = *number != 0
+                                ? wm_private_find_locked(pools, *number)
+                                : make_locked(pools, flags);
 
     if (pool == NULL && *number != 0) {
-        return unknown(*number);
+        return wm_private_unknown(*number);
     }
     if (pool == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a private pool");
@@ -70,6 +74,12 @@ static warm_status begin_locked(warm_runtime *runtime, uint64_t *number,
                        "private pool %" PRIu64
                        " was begun %s WARM_POOL_USER, which cannot change",
                        pool->number, pool->user ? "with" : "without");
+    }
+    if (pool->pausable != ((flags & WARM_POOL_PAUSABLE) != 0)) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "private pool %" PRIu64
+                       " was begun %s WARM_POOL_PAUSABLE, which cannot change",
+                       pool->number, pool->pausable ? "with" : "without");
     }
     pool->references++;
     pool->recording = true;
@@ -96,8 +106,19 @@ warm_status warm_private_pool_begin(warm_runtime *runtime,
     if (pool == NULL) {
         return wm_fail(WARM_INVALID_ARGUMENT, "pool is null");
     }
-    if ((flags & ~WARM_POOL_USER) != 0) {
+    if ((flags & ~(WARM_POOL_USER | WARM_POOL_PAUSABLE)) != 0) {
         return wm_fail(WARM_INVALID_ARGUMENT, "flags %#x are not known", flags);
+    }
+    if (flags == WARM_POOL_PAUSABLE) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "WARM_POOL_PAUSABLE needs WARM_POOL_USER as well: the "
+                       "memory of a pool for graphs cannot be paused");
+    }
+    if ((flags & WARM_POOL_PAUSABLE) != 0) {
+        status = wm_device_find_unit(runtime);
+        if (status != WARM_OK) {
+            return status;
+        }
     }
     wm_lock_acquire(&runtime->private_pools->lock);
     status = begin_locked(runtime, &pool->number, flags, filter, context);
@@ -120,11 +141,11 @@ static warm_status end_locked(warm_runtime *runtime, uint64_t number,
                               bool *user)
 {
     wm_private_pools *pools = runtime->private_pools;
-    wm_private_pool *pool = find_locked(pools, number);
+    wm_private_pool *pool = wm_private_find_locked(pools, number);
     wm_private_pool **link = &pools->recording;
 
     if (pool == NULL) {
-        return unknown(number);
+        return wm_private_unknown(number);
     }
     if (!pool->recording) {
         return wm_fail(WARM_INVALID_ARGUMENT,
@@ -210,7 +231,7 @@ static void warn_unless_capturing(warm_runtime *runtime, uint64_t number,
         return;
     }
     wm_lock_acquire(&pools->lock);
-    pool = find_locked(pools, number);
+    pool = wm_private_find_locked(pools, number);
     first = pool != NULL && !pool->warned;
     if (first) {
         pool->warned = true;
@@ -245,6 +266,15 @@ static warm_status lane_for(wm_private_arena *own, int device,
                : wm_fail(WARM_OUT_OF_MEMORY, "no memory for a stream's lane");
 }
 
+static warm_status refuse_paused(uint64_t number)
+{
+    return wm_fail(WARM_UNAVAILABLE,
+                   "the memory of private pool %" PRIu64
+                   " is paused: call warm_memory_resume() before allocations "
+                   "that belong to it",
+                   number);
+}
+
 warm_status wm_private_route(wm_space *space, int device, warm_stream stream,
                              wm_request *request)
 {
@@ -262,6 +292,10 @@ warm_status wm_private_route(wm_space *space, int device, warm_stream stream,
         return WARM_OK;
     }
     number = pool->number;
+    if (device >= 0 && pool->pause != WM_RUNNING) {
+        wm_lock_release(&pools->lock);
+        return refuse_paused(number);
+    }
     warned = pool->warned || pool->user;
     own = wm_private_arena_locked(pools, pool, space, device,
                                   request->arena->siblings);
@@ -328,12 +362,12 @@ warm_status warm_private_pool_retain(warm_runtime *runtime,
         return status;
     }
     wm_lock_acquire(&runtime->private_pools->lock);
-    found = find_locked(runtime->private_pools, pool.number);
+    found = wm_private_find_locked(runtime->private_pools, pool.number);
     if (found != NULL) {
         found->references++;
     }
     wm_lock_release(&runtime->private_pools->lock);
-    return found != NULL ? WARM_OK : unknown(pool.number);
+    return found != NULL ? WARM_OK : wm_private_unknown(pool.number);
 }
 
 /* *last: the pool, if this was its last reference: it is removed from the list,
@@ -341,17 +375,24 @@ warm_status warm_private_pool_retain(warm_runtime *runtime,
 static warm_status drop_locked(wm_private_pools *pools, uint64_t number,
                                wm_private_pool **last)
 {
-    wm_private_pool *pool = find_locked(pools, number);
+    wm_private_pool *pool = wm_private_find_locked(pools, number);
     wm_private_pool **link = &pools->list;
 
     if (pool == NULL) {
-        return unknown(number);
+        return wm_private_unknown(number);
     }
     if (pool->references == 1 && pool->recording) {
         return wm_fail(WARM_INVALID_ARGUMENT,
                        "private pool %" PRIu64
                        " is recording, and this is its last reference: call "
                        "warm_private_pool_end() first",
+                       number);
+    }
+    if (pool->references == 1 && pool->pause != WM_RUNNING) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "the memory of private pool %" PRIu64
+                       " is paused, and this is its last reference: call "
+                       "warm_memory_resume() first",
                        number);
     }
     if (--pool->references == 0) {
@@ -409,7 +450,7 @@ warm_status warm_private_pool_release(warm_runtime *runtime,
 static bool read_locked(wm_private_pools *pools, uint64_t number,
                         warm_private_pool_info *info)
 {
-    const wm_private_pool *pool = find_locked(pools, number);
+    const wm_private_pool *pool = wm_private_find_locked(pools, number);
 
     if (pool == NULL) {
         return false;
@@ -423,6 +464,7 @@ static bool read_locked(wm_private_pools *pools, uint64_t number,
         if (wm_arena_pool_number(&a->arena) == number) {
             wm_arena_stats(&a->arena, &stats);
             info->segments += stats.segments.current;
+            info->paused_bytes += wm_pieces_paused(&a->arena);
             info->held_bytes += stats.held_bytes.current;
             info->live += stats.live.current;
             info->live_bytes += stats.live_bytes.current;
@@ -430,6 +472,10 @@ static bool read_locked(wm_private_pools *pools, uint64_t number,
             info->captured_bytes += stats.captured_bytes;
         }
     }
+    /* Read at two moments. */
+    info->held_bytes -= info->paused_bytes < info->held_bytes
+                            ? info->paused_bytes
+                            : info->held_bytes;
     return true;
 }
 
@@ -451,7 +497,7 @@ warm_status warm_private_pool_get_info(warm_runtime *runtime,
     found = read_locked(runtime->private_pools, pool.number, &all);
     wm_lock_release(&runtime->private_pools->lock);
     if (!found) {
-        return unknown(pool.number);
+        return wm_private_unknown(pool.number);
     }
     wm_sized_out(info, &all, sizeof all);
     return WARM_OK;

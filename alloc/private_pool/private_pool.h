@@ -68,6 +68,27 @@ warm_status wm_private_route(wm_space *space, int device, warm_stream stream,
 /* wm_private_route() for page-locked memory, on the thread's current stream. */
 warm_status wm_private_route_pinned(wm_space *space, wm_request *request);
 
+/* Whether a pool's memory of devices is paused (alloc/api/pause.c). While it is
+ * CHANGING or PAUSED no allocation of such memory is routed to it, and its last
+ * reference cannot be dropped. */
+enum wm_pause { WM_RUNNING, WM_CHANGING, WM_PAUSED };
+
+struct wm_paused; /* what has to be mapped again: pause.c */
+
+/* Begins the change from RUNNING, or (resume) from PAUSED, of which *paused is
+ * the record. end() ends it: paused with a record, else running. Status:
+ * NOT_FOUND, INVALID_ARGUMENT, UNSUPPORTED (not a pausable pool). */
+warm_status wm_private_pause_begin(warm_runtime *runtime, uint64_t number,
+                                   bool resume, struct wm_paused **paused);
+void wm_private_pause_end(warm_runtime *runtime, uint64_t number,
+                          struct wm_paused *paused);
+/* At the end of a runtime: the record of a pool that is paused, which is from
+ * then on running; null: there is none. */
+struct wm_paused *wm_private_take_paused(warm_runtime *runtime);
+/* Waits until no request that was routed to the arena is in flight. False: some
+ * are, after a while. */
+bool wm_private_await_requests(const wm_private_arena *arena);
+
 /* Ends a request that was routed to the arena, served or refused. */
 void wm_private_routed(wm_private_arena *arena);
 

@@ -112,6 +112,17 @@ static size_t held_by(wm_space *space, bool coming)
     return held;
 }
 
+/* Bytes of paused memory, at most `most`: what is live there takes no room. */
+static size_t paused_by(wm_space *space, size_t most)
+{
+    size_t paused;
+
+    wm_lock_acquire(&space->growth.lock);
+    paused = space->growth.paused;
+    wm_lock_release(&space->growth.lock);
+    return paused < most ? paused : most;
+}
+
 static size_t claimed_beside(wm_space *space)
 {
     size_t bytes;
@@ -138,6 +149,7 @@ static wm_taken count_taken(const struct limit *limit)
             wm_cache_merge_stats(&space->group);
             wm_space_stats(space, &s);
             t.live += s.live_bytes.current;
+            t.live -= paused_by(space, t.live);
             t.lasting += s.lost_bytes + s.captured_bytes;
             t.moving |= s.pending.current > 0;
         }

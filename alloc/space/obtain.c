@@ -188,8 +188,8 @@ static warm_status add_range(wm_space *space,
     wm_growth *growth = &space->growth;
     void *base = NULL;
     size_t bytes = 0;
-    warm_status status =
-        space->traits->ranges->reserve(space, request->needed, &base, &bytes);
+    warm_status status = space->traits->ranges->reserve(
+        space, request->arena->unit, request->needed, &base, &bytes);
 
     if (status == WARM_OK) {
         status = wm_expand_add(request->arena, base, bytes, request->needed);

@@ -274,14 +274,27 @@ static bool settle(wm_space *space, enum wm_settle whose)
     return more;
 }
 
+/* Whether segments of the arena, or (null) of any, expand. */
+static bool expands(wm_space *space, const wm_arena *of)
+{
+    const wm_arena *a = wm_group_arenas(&space->group);
+
+    if (of != NULL) {
+        return of->unit > 0;
+    }
+    while (a != NULL && a->unit == 0) { /* those of private pools may */
+        a = a->next_arena;
+    }
+    return a != NULL;
+}
+
 bool wm_growth_wait_for_streams(wm_space *space, const wm_arena *of,
                                 size_t target, enum wm_settle whose)
 {
     wm_breaking breaking;
     bool more;
 
-    of = of != NULL ? of : space->group.arenas;
-    if (wm_space_is_lost(space) || of->unit == 0) {
+    if (wm_space_is_lost(space) || !expands(space, of)) {
         return false;
     }
     wm_lock_acquire(&space->growth.lock);

@@ -174,13 +174,14 @@ typedef struct wm_growth {
     wm_cond over; /* a call ended; exclusive, reserving or making_room was
                      cleared; a request left the line; a claim ended */
     struct wm_growth_call *calls; /* in flight */
-    uint64_t begun;    /* calls begun so far: the number of the last */
-    size_t coming;     /* bytes requested from the driver, not obtained yet */
-    size_t held;       /* bytes obtained and not returned */
-    size_t peak;       /* maximum of held */
-    size_t lost;       /* part of held: regions without a record in an arena */
-    uint64_t gained;   /* calls that freed or added memory: a refused request
-                        * may retry */
+    uint64_t begun;  /* calls begun so far: the number of the last */
+    size_t coming;   /* bytes requested from the driver, not obtained yet */
+    size_t held;     /* bytes obtained and not returned */
+    size_t peak;     /* maximum of held */
+    size_t lost;     /* part of held: regions without a record in an arena */
+    size_t paused;   /* of arenas' pieces that are unmapped; not part of held */
+    uint64_t gained; /* calls that freed or added memory: a refused request
+                      * may retry */
     uint64_t vacated;  /* calls that failed and left room under the limit */
     bool reserving;    /* a thread reserves more addresses */
     bool lost_counted; /* its device was reset, and its limiter has forgotten
@@ -221,6 +222,19 @@ void wm_growth_collect(struct wm_space *space, wm_arena *arena, size_t bytes);
 /* Releases the reserved addresses of expandable segments without memory. */
 void wm_growth_end_ranges(struct wm_space *space);
 
+/* Unmaps a piece of a paused arena, which then counts as paused and no longer
+ * as held; and maps it again, with any contents. Status of unmap: CAPTURE_ERROR
+ * (a capture is known), the driver's; of map: OUT_OF_MEMORY (also if a
+ * watermark leaves no room), another of the driver's. Nothing has changed then;
+ * but if *torn a part of the piece may be mapped, and a later map() of it
+ * unmaps that first. No lock held. */
+warm_status wm_growth_unmap(struct wm_space *space,
+                            const wm_paused_piece *piece);
+warm_status wm_growth_map(struct wm_space *space, const wm_paused_piece *piece,
+                          bool *torn);
+/* A piece that is unmapped became a gap: it is paused no more. */
+void wm_growth_forget_paused(struct wm_space *space, size_t bytes);
+
 /* ---- the operations of a kind of memory --------------------------------- */
 
 /* What to wait for before idle memory is returned: adopted streams with idle
@@ -230,9 +244,10 @@ enum wm_settle { WM_SETTLE_IDLE, WM_SETTLE_PENDING, WM_SETTLE_DEVICE };
 /* The operations of a kind with expandable segments (arena.h), which the driver
  * maps for the group's device. */
 typedef struct wm_range_traits {
-    /* Reserves addresses for a request of needed bytes, and more. */
-    warm_status (*reserve)(struct wm_space *space, size_t needed, void **base,
-                           size_t *bytes);
+    /* Reserves addresses for a request of needed bytes, and more: whole units.
+     */
+    warm_status (*reserve)(struct wm_space *space, size_t unit, size_t needed,
+                           void **base, size_t *bytes);
     /* Waits for the work queued on idle memory, which is then safe on every
      * stream. True: memory may have become idle that polls would not have
      * released, so a refused caller may retry. */

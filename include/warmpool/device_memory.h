@@ -59,7 +59,8 @@
  *   - such memory cannot be shared with other processes (ipc.h) and is not
  *     mapped for other devices; copies between devices work
  *   - a range counts as one segment while any memory is in it
- * Private pools have ordinary segments. So has a device that does not support
+ * Private pools have ordinary segments, except those that can be paused
+ * (pause.h). So has a device that does not support
  * virtual memory management; a warning says so.
  *
  * Captures. A block that is allocated or recorded on a stream while that stream
@@ -170,7 +171,8 @@ typedef struct warm_device_figures {
     X(uint64_t, workspace_bytes, "bytes",                                      \
       "of workspaces, and of segments of "                                     \
       "private and managed buffers")                                           \
-    X(uint64_t, above_bound, "bytes", "obtained above the bound")
+    X(uint64_t, above_bound, "bytes", "obtained above the bound")              \
+    X(uint64_t, paused_bytes, "bytes", "of paused memory, which are not held")
 
 typedef struct warm_device_stats {
     size_t size;                           /* sizeof(warm_device_stats) */

@@ -70,6 +70,11 @@ extern "C" {
 /* Flag: a pool for a program's own use, as described above. */
 #define WARM_POOL_USER 1u
 
+/* Flag, with WARM_POOL_USER: the pool's memory of devices can be paused
+ * (pause.h). Its segments grow in place, as with option expandable_segments:on,
+ * where the device supports that. */
+#define WARM_POOL_PAUSABLE 2u
+
 /* Returns not 0 if an allocation is for the pool. stream: the stream on which
  * memory of a device is allocated; for page-locked memory the thread's current
  * stream (warm_thread_set_stream()). Called in the thread that allocates,
@@ -81,13 +86,16 @@ typedef int (*warm_pool_filter_fn)(void *context, warm_stream stream);
 /* Routes allocations to a pool from now on, and adds a reference to it, which
  * warm_private_pool_release() drops.
  * pool: in and out; number 0 makes a new pool and stores its number.
- * flags: 0 or WARM_POOL_USER; the same in every call for one pool.
+ * flags: 0, WARM_POOL_USER, or that and WARM_POOL_PAUSABLE; the same in every
+ * call for one pool.
  * filter: chooses the allocations, until warm_private_pool_end(); null: all of
  * the calling thread, on any stream. context: argument of filter.
  * If the filters of several recording pools match, the pool that began last
  * gets the allocation.
  * Status: INVALID_ARGUMENT also for a pool that records already, or was begun
- * with other flags; OUT_OF_MEMORY. Nothing has changed then. */
+ * with other flags; OUT_OF_MEMORY; with WARM_POOL_PAUSABLE DRIVER_ERROR (the
+ * driver did not say whether a device supports it). Nothing has changed then.
+ */
 WARM_API warm_status warm_private_pool_begin(warm_runtime *runtime,
                                              warm_private_pool *pool,
                                              unsigned flags,
@@ -105,7 +113,8 @@ WARM_API warm_status warm_private_pool_retain(warm_runtime *runtime,
                                               warm_private_pool pool);
 
 /* Drops a reference; after the last one is dropped the number names no pool.
- * Status: INVALID_ARGUMENT for the last one of a pool that records. */
+ * Status: INVALID_ARGUMENT for the last one of a pool that records, or is
+ * paused. */
 WARM_API warm_status warm_private_pool_release(warm_runtime *runtime,
                                                warm_private_pool pool);
 
@@ -119,6 +128,7 @@ typedef struct warm_private_pool_info {
     uint64_t captured;       /* freed blocks that graphs may use */
     uint64_t captured_bytes; /* bytes of captured blocks */
     int recording;           /* 1: allocations are routed to it */
+    uint64_t paused_bytes;   /* of memory that is paused; not in held_bytes */
 } warm_private_pool_info;
 
 WARM_API warm_status warm_private_pool_get_info(warm_runtime *runtime,

@@ -14,6 +14,7 @@
 #include "warmpool/handle.h"
 #include "warmpool/ipc.h"
 #include "warmpool/memory.h"
+#include "warmpool/pause.h"
 #include "warmpool/pressure.h"
 #include "warmpool/private_pool.h"
 #include "warmpool/shared.h"

@@ -515,6 +515,41 @@ WT_TEST(test_A17_B26_a_staging_ring_of_a_device_that_was_reset_can_be_ended)
     end_lost(OTHER);
 }
 
+/* The memory of the other device is mapped again, with its contents. */
+WT_TEST(test_A17_C11_paused_memory_of_a_device_that_was_reset_is_lost)
+{
+    const unsigned flags = WARM_POOL_USER | WARM_POOL_PAUSABLE;
+    warm_private_pool tag = {0};
+    char *here = wt_pinned(runtime, LARGE), *back = wt_pinned(runtime, LARGE);
+    void *block[DEVICES];
+
+    fill_all();
+    wt_ok(warm_private_pool_begin(runtime, &tag, flags, NULL, NULL));
+    for (int i = 0; i < DEVICES; i++) {
+        wt_ok(warm_device_alloc(runtime, i, bed[i].stream, LARGE, &block[i]));
+    }
+    wt_ok(warm_private_pool_end(runtime, tag));
+    memset(here, 9, LARGE);
+    wt_ok(warm_copy_async(runtime, block[HOME], here, LARGE,
+                          WARM_COPY_TO_DEVICE, bed[HOME].stream));
+    wt_ok(warm_memory_pause(runtime, tag, 0));
+    reset(OTHER);
+    go(AWAY);
+    lost(OTHER, miss(OTHER));
+    lost(OTHER, warm_memory_resume(runtime, tag));
+    wt_invalid(warm_memory_resume(runtime, tag)); /* it is not paused */
+    lost(OTHER, warm_memory_pause(runtime, tag, 0));
+    wt_ok(warm_copy_async(runtime, back, block[HOME], LARGE, WARM_COPY_TO_HOST,
+                          bed[HOME].stream));
+    wt_ok(warm_stream_synchronize(runtime, bed[HOME].stream));
+    ck_assert_mem_eq(back, here, LARGE);
+    wt_free(block[HOME], block[OTHER], here, back);
+    wt_ok(warm_private_pool_release(runtime, tag));
+    use(HOME);
+    end(HOME);
+    end_lost(OTHER);
+}
+
 WT_TEST(test_A17_F1_F6_buffers_of_a_device_that_was_reset)
 {
     warm_destroy_report report = {.size = sizeof report};

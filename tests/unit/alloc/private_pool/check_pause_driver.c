@@ -1,0 +1,149 @@
+/* check_pause_driver.c: memory is paused on drivers that lack what that needs,
+ * or fail in the middle (row C11). */
+#include "alloc/kinds/device_space.h"
+#include "alloc/space/space.h"
+
+#include "wt_expandable.h"
+
+enum { FLAGS = WARM_POOL_USER | WARM_POOL_PAUSABLE };
+
+static const wm_driver_ops *real;
+static wm_driver_ops ops;
+static warm_private_pool tag;
+static unsigned tears; /* so many commits leave a part behind */
+
+static warm_status no_unit(wm_driver *d, int device, size_t *bytes)
+{
+    *bytes = 0;
+    return WARM_OK;
+}
+
+/* As a CUDA driver whose cuMemSetAccess() and cuMemUnmap() fail. */
+static warm_status torn_commit(wm_driver *d, int device, void *range,
+                               size_t offset, size_t bytes, bool *torn)
+{
+    warm_status status =
+        real->range_commit(d, device, range, offset, bytes, torn);
+
+    if (status == WARM_OK && tears > 0) {
+        tears--;
+        *torn = true;
+        return wm_fail(WARM_DRIVER_ERROR, "no access");
+    }
+    return status;
+}
+
+static void setup(void)
+{
+    begin("off");
+    real = runtime->driver->ops;
+    ops = *real;
+    ops.range_commit = torn_commit;
+    runtime->driver->ops = &ops;
+    tag = (warm_private_pool){0};
+}
+
+static char *tagged(warm_stream stream, size_t bytes)
+{
+    char *block;
+
+    wt_ok(warm_private_pool_begin(runtime, &tag, FLAGS, NULL, NULL));
+    block = take(stream, bytes);
+    wt_ok(warm_private_pool_end(runtime, tag));
+    return block;
+}
+
+static void release(unsigned times)
+{
+    while (times-- > 0) {
+        wt_ok(warm_private_pool_release(runtime, tag));
+    }
+}
+
+WT_CASE("pause", .setup = setup, .teardown = teardown);
+
+WT_TEST(test_C11_without_virtual_memory_it_is_unsupported_and_nothing_changes)
+{
+    char *block;
+    uint64_t held;
+
+    ops.range_unit = no_unit;
+    block = tagged(first, 3 * MIB);
+    fill(block, 3 * MIB, 5);
+    ck_assert_uint_eq(wm_space_find(block)->segment->unit, 0);
+    held = held_now();
+    wt_fails(WARM_UNSUPPORTED, warm_memory_pause(runtime, tag, 0));
+    wt_says("device 0", "virtual memory");
+    ck_assert_uint_eq(held_now(), held);
+    ck_assert_uint_eq(stats_now().paused_bytes, 0);
+    assert_filled(block, 3 * MIB, 5);
+    wt_ok(warm_free(tagged(first, MIB))); /* allocations work on */
+    wt_ok(warm_free(block));
+    release(2);
+}
+
+/* A piece of which nobody knows whether it is mapped is unmapped first, when
+ * the resume is repeated. */
+WT_TEST(test_C11_a_torn_piece_is_mapped_by_a_later_resume)
+{
+    char *block = tagged(first, 6 * MIB);
+
+    fill(block, 6 * MIB, 6);
+    wt_ok(warm_memory_pause(runtime, tag, 0));
+    tears = 2;
+    for (int i = 0; i < 2; i++) {
+        wt_fails(WARM_DRIVER_ERROR, warm_memory_resume(runtime, tag));
+        ck_assert_uint_eq(stats_now().paused_bytes, 6 * MIB);
+        ck_assert_uint_eq(held_now(), 0);
+        check();
+    }
+    wt_ok(warm_memory_resume(runtime, tag));
+    assert_filled(block, 6 * MIB, 6);
+    wt_ok(warm_free(block));
+    release(1);
+}
+
+/* Two streams' idle memory in one piece, freed while it is paused. */
+WT_TEST(test_C11_idle_memory_of_several_streams_is_not_mapped_again)
+{
+    char *block[4];
+    uint64_t commits;
+
+    for (int i = 0; i < 4; i++) {
+        block[i] = tagged(i % 2 == 0 ? first : second, 3 * MIB);
+        fill(block[i], 3 * MIB, (char)i);
+    }
+    wt_ok(warm_memory_pause(runtime, tag, 0));
+    wt_free(block[1], block[2]);
+    wt_settle(runtime, first);
+    wt_settle(runtime, second);
+    check();
+    commits = calls_of("range_commit");
+    wt_ok(warm_memory_resume(runtime, tag));
+    ck_assert_uint_lt(calls_of("range_commit") - commits, 5);
+    ck_assert_uint_le(held_now(), 8 * MIB);
+    check();
+    assert_filled(block[0], 3 * MIB, 0);
+    assert_filled(block[3], 3 * MIB, 3);
+    block[1] = tagged(second, 5 * MIB);
+    fill(block[1], 5 * MIB, 9);
+    assert_filled(block[1], 5 * MIB, 9);
+    wt_free(block[0], block[1], block[3]);
+    release(5);
+}
+
+/* Idle memory of a pool that ended goes back, whichever stream had it. */
+WT_TEST(test_C11_E3_a_pausable_pool_that_ends_leaves_nothing)
+{
+    char *one = tagged(first, 3 * MIB), *other = tagged(second, 4 * MIB);
+
+    fill(one, 3 * MIB, 1);
+    fill(other, 4 * MIB, 2);
+    wt_free(one);
+    wt_ok(warm_stream_synchronize(runtime, first));
+    release(2);
+    wt_ok(warm_free(other));
+    wt_settle(runtime, first);
+    wt_settle(runtime, second);
+    ck_assert_uint_eq(held_now(), 0);
+}
