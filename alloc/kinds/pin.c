@@ -117,11 +117,8 @@ static warm_status no_memory(const wm_pin *pin, int node, size_t bytes,
     wm_fail_note_code(WARM_OUT_OF_MEMORY, "system", error, NULL,
                       "%s of memory to be page-locked cannot be %s (errno %d)",
                       wm_bytes(bytes).text, what, error);
-    return explain(pin,
-                   mapping && wm_huge_is_required(pin->huge) ? WM_REFUSAL_HUGE
-                   : mapping                                 ? WM_REFUSAL_MAP
-                                                             : WM_REFUSAL_TOUCH,
-                   node, bytes, error);
+    return explain(pin, mapping ? WM_REFUSAL_MAP : WM_REFUSAL_TOUCH, node,
+                   bytes, error);
 }
 
 /* Checks that the pages are on the node: if the node is full, the kernel

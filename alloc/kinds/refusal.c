@@ -254,19 +254,24 @@ static bool by_node(const wm_refusal *r, char text[WORDS])
 
 /* ---- huge pages ---------------------------------------------------------- */
 
-static void say_table(const wm_refusal *r, char text[WORDS])
+static bool by_table(const wm_refusal *r, char text[WORDS])
 {
     uint64_t all = 0, unused = 0, promised = 0;
 
     (void)wm_budget_figure(r->root, "HugePages_Total:", &all);
     (void)wm_budget_figure(r->root, "HugePages_Free:", &unused);
     (void)wm_budget_figure(r->root, "HugePages_Rsvd:", &promised);
+    unused -= promised < unused ? promised : unused;
+    if (r->huge != WM_HUGE_TABLE_REQUIRE ||
+        wm_huge_part(r->bytes) / WM_HUGE_PAGE <= unused) {
+        return false;
+    }
     snprintf(text, WORDS,
              "it needs %zu huge pages of 2 MiB, and of %" PRIu64
              " set aside %" PRIu64 " are free: raise sysctl vm.nr_hugepages, "
              "or use huge_pages:hugetlb_try",
-             wm_huge_part(r->bytes) / WM_HUGE_PAGE, all,
-             unused - (promised < unused ? promised : unused));
+             wm_huge_part(r->bytes) / WM_HUGE_PAGE, all, unused);
+    return true;
 }
 
 static void say_transparent(const wm_refusal *r, char text[WORDS])
@@ -292,24 +297,22 @@ static void say_transparent(const wm_refusal *r, char text[WORDS])
     }
 }
 
-static void say_huge(const wm_refusal *r, char text[WORDS])
+static bool by_huge_size(const wm_refusal *r, char text[WORDS])
 {
-    if (r->bytes < WM_HUGE_PAGE) {
-        snprintf(text, WORDS,
-                 "a region of %s is smaller than a huge page of 2 MiB: raise "
-                 "option segment, or use huge_pages:try",
-                 wm_bytes(r->bytes).text);
-    } else if (r->huge == WM_HUGE_TABLE_REQUIRE) {
-        say_table(r, text);
-    } else {
-        say_transparent(r, text);
+    if (!wm_huge_is_required(r->huge) || r->bytes >= WM_HUGE_PAGE) {
+        return false;
     }
+    snprintf(text, WORDS,
+             "a region of %s is smaller than a huge page of 2 MiB: raise "
+             "option segment, or use huge_pages:try",
+             wm_bytes(r->bytes).text);
+    return true;
 }
 
 /* ---- which of them ------------------------------------------------------- */
 
-static limit_fn *const of_map[] = {by_addresses, by_mappings, by_overcommit,
-                                   NULL};
+static limit_fn *const of_map[] = {by_huge_size, by_table,      by_addresses,
+                                   by_mappings,  by_overcommit, NULL};
 static limit_fn *const of_touch[] = {by_cgroup, by_node, by_machine, NULL};
 static limit_fn *const of_lock[] = {by_cgroup,   by_machine,    by_locked,
                                     by_mappings, by_overcommit, NULL};
@@ -357,7 +360,7 @@ static void look(const wm_refusal *r, char text[WORDS])
         }
         break;
     case WM_REFUSAL_HUGE:
-        say_huge(r, text);
+        say_transparent(r, text);
         break;
     case WM_REFUSAL_LOCK:
     default:

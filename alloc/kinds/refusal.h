@@ -1,12 +1,13 @@
 /* refusal.h: says which limit refused a region of page-locked memory (row B20).
  *
  *   step    looked at, in this order
- *   MAP     locked memory, address space, number of mappings, overcommit
+ *   MAP     required huge pages (size, hugetlb), locked memory, address space,
+ *           number of mappings, overcommit
  *   TOUCH   cgroup, node, machine
  *   LOCK    cgroup, machine, locked memory, number of mappings, overcommit;
  *           else the driver's own bound
  *   NODE    what the node has left
- *   HUGE    what the kernel says of huge pages
+ *   HUGE    what the kernel says of transparent huge pages
  *
  * A limit is named with its value, what is used of it, and what to do, if the
  * region does not fit below it. Reads files of /proc and /sys: for refused

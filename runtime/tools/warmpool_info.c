@@ -229,6 +229,37 @@ static void print_overcommit(void)
            size_of(kib(limit)).text);
 }
 
+/* What stands in brackets: the kernel's choice. */
+static void print_choice(const char *path)
+{
+    char line[96], *choice;
+
+    if (!first_line(path, line, sizeof line)) {
+        printf("not to be had");
+        return;
+    }
+    choice = strchr(line, '[');
+    choice = choice != NULL ? choice + 1 : line;
+    printf("%.*s", (int)strcspn(choice, "]"), choice);
+}
+
+static void print_huge_pages(void)
+{
+    static const char folder[] = "/sys/kernel/mm/transparent_hugepage";
+    char path[96], total[64] = "0", unused[64] = "0";
+
+    printf("  huge pages: transparent ");
+    snprintf(path, sizeof path, "%s/enabled", folder);
+    print_choice(path);
+    printf(" (defrag ");
+    snprintf(path, sizeof path, "%s/defrag", folder);
+    print_choice(path);
+    (void)line_with("/proc/meminfo", "HugePages_Total:", total, sizeof total);
+    (void)line_with("/proc/meminfo", "HugePages_Free:", unused, sizeof unused);
+    printf("); set aside (vm.nr_hugepages) %s, %s of them free\n", total,
+           unused);
+}
+
 static void print_memory(void)
 {
     char total[64], available[64] = "0";
@@ -319,6 +350,7 @@ static warm_status make(warm_runtime **runtime)
     options.trace = "";
     options.log_file = "";
     options.stats_at_exit = "";
+    options.pin_lock_file = "";
     options.snapshot_signal = "none";
     return warm_runtime_create(&options, runtime);
 }
@@ -348,6 +380,7 @@ int main(int argc, char **argv)
     print_memlock();
     print_cgroups();
     print_overcommit();
+    print_huge_pages();
     print_nodes();
     if (status == WARM_OK) {
         print_options(runtime);

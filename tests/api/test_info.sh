@@ -16,6 +16,7 @@ test_G8_info_says_what_there_is() {
     echo "$out" | grep -qE '^  locked memory \(ulimit -l\): (unl|[0-9])'
     echo "$out" | grep -qE '^  cgroup'
     echo "$out" | grep -qE '^  overcommit .*: [012], .* committed of '
+    echo "$out" | grep -qE '^  huge pages: transparent .* of them free$'
     echo "$out" | grep -qE '^nodes: '
     has_line "$out" "WARMPOOL_CONF: device:host,host_devices:2,segment:8M"
     has_line "$out" "  segment:8388608"
@@ -29,6 +30,7 @@ test_G8_info_says_the_limit_on_locked_memory() {
 
 test_G8_info_writes_no_file_that_the_environment_names() {
     conf=trace:trace,log:debug,log_file:log,stats_at_exit:stats
+    conf=$conf,pin_lock_file:turn
     WARMPOOL_CONF=$conf,snapshot_signal:USR1,device:host "$info" >/dev/null
     same "$(ls)" ""
 }
