@@ -413,6 +413,38 @@ WT_LOOP_TEST(test_B20_a_broken_context_is_the_programs_to_find, WM_CALLS)
     }
 }
 
+/* A request of a program, whichever way memory is page-locked. */
+static const struct {
+    const char *pin, *function;
+} pins[] = {{"alloc", "cuMemHostAlloc"}, {"register", "cuMemHostRegister_v2"}};
+
+WT_LOOP_TEST(test_B20_refused_pin_names_a_limit_and_leaves_no_error, 4)
+{
+    warm_options options = {.size = sizeof options,
+                            .device = "cuda",
+                            .cudart = standin.cudart,
+                            .pin = pins[_i % 2].pin};
+    warm_runtime *runtime = NULL;
+    void *block = NULL;
+    cudaError_t code;
+
+    ck_assert_uint_eq(wm_driver_close(d), 0);
+    wt_ok(warm_runtime_create(&options, &runtime));
+    code = pend(_i < 2);
+    standin.standin_fail(pins[_i % 2].function, 1, 1,
+                         cudaErrorMemoryAllocation);
+    wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(runtime, 1 << 20, &block));
+    standin.standin_fail(pins[_i % 2].function, 0, 0, 0);
+    ck_assert_int_eq(standin.cudaPeekAtLastError(), code);
+    ck_assert_ptr_null(block);
+    /* Where locked memory is limited, that; else what is nobody else's. */
+    ck_assert(strstr(warm_last_error_message(), "RLIMIT_MEMLOCK") != NULL ||
+              strstr(warm_last_error_message(), "the driver's own") != NULL);
+    wt_ok(warm_pinned_alloc(runtime, 1 << 20, &block));
+    wt_ok(warm_free(block));
+    wt_runtime_end(runtime);
+}
+
 WT_TEST(test_B20_G3_finding_no_device_clears_only_its_own_error)
 {
     wm_driver *none = NULL;
