@@ -29,27 +29,29 @@ static void list_segments(wm_space *space, struct list *list)
     }
 }
 
-/* Segments that come between the two turns are left out. */
-static uint64_t read_huge(wm_space *space, const char *root)
+/* Segments that come between the two turns are left out. False: there is no
+ * memory, or the file cannot be read. */
+static bool read_huge(wm_space *space, const char *root, uint64_t *huge)
 {
     struct list list = {NULL, 0, 0};
-    uint64_t huge = 0;
+    bool done;
 
+    *huge = 0;
     list_segments(space, &list);
     if (list.count == 0) {
-        return 0;
+        return true;
     }
     list.room = list.count;
     list.range = wm_meta_alloc(list.room * sizeof *list.range);
     if (list.range == NULL) {
-        return 0;
+        return false;
     }
     list_segments(space, &list);
     list.count = list.count < list.room ? list.count : list.room;
     wm_smaps_sort(list.range, list.count);
-    (void)wm_smaps_huge(root, list.range, list.count, &huge);
+    done = wm_smaps_huge(root, list.range, list.count, huge);
     wm_meta_free(list.range);
-    return huge;
+    return done;
 }
 
 uint64_t wm_huge_bytes_read(wm_space *space, const char *root,
@@ -57,7 +59,7 @@ uint64_t wm_huge_bytes_read(wm_space *space, const char *root,
 {
     wm_growth *growth = &space->growth;
     int cancel = wm_cancel_off();
-    wm_huge_bytes now = {.known = true};
+    wm_huge_bytes now = {.known = false};
     bool known;
 
     wm_lock_acquire(&growth->lock);
@@ -67,7 +69,7 @@ uint64_t wm_huge_bytes_read(wm_space *space, const char *root,
     now.bytes = last->bytes;
     wm_lock_release(&growth->lock);
     if (!known) {
-        now.bytes = read_huge(space, root);
+        now.known = read_huge(space, root, &now.bytes);
         wm_lock_acquire(&growth->lock);
         *last = now;
         wm_lock_release(&growth->lock);

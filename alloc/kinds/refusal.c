@@ -254,13 +254,17 @@ static bool by_node(const wm_refusal *r, char text[WORDS])
 
 /* ---- huge pages ---------------------------------------------------------- */
 
+/* Not of /proc/meminfo, which has the default size. */
+#define TABLE_FOLDER "/sys/kernel/mm/hugepages/hugepages-2048kB"
+#define THP_FOLDER   "/sys/kernel/mm/transparent_hugepage"
+
 static bool by_table(const wm_refusal *r, char text[WORDS])
 {
     uint64_t all = 0, unused = 0, promised = 0;
 
-    (void)wm_budget_figure(r->root, "HugePages_Total:", &all);
-    (void)wm_budget_figure(r->root, "HugePages_Free:", &unused);
-    (void)wm_budget_figure(r->root, "HugePages_Rsvd:", &promised);
+    (void)find(r, TABLE_FOLDER "/nr_hugepages", "", 10, &all);
+    (void)find(r, TABLE_FOLDER "/free_hugepages", "", 10, &unused);
+    (void)find(r, TABLE_FOLDER "/resv_hugepages", "", 10, &promised);
     unused -= promised < unused ? promised : unused;
     if (r->huge != WM_HUGE_TABLE_REQUIRE ||
         wm_huge_part(r->bytes) / WM_HUGE_PAGE <= unused) {
@@ -268,21 +272,19 @@ static bool by_table(const wm_refusal *r, char text[WORDS])
     }
     snprintf(text, WORDS,
              "it needs %zu huge pages of 2 MiB, and of %" PRIu64
-             " set aside %" PRIu64 " are free: raise sysctl vm.nr_hugepages, "
-             "or use huge_pages:hugetlb_try",
+             " set aside %" PRIu64 " are free: write more to " TABLE_FOLDER
+             "/nr_hugepages (vm.nr_hugepages), or use huge_pages:hugetlb_try",
              wm_huge_part(r->bytes) / WM_HUGE_PAGE, all, unused);
     return true;
 }
 
 static void say_transparent(const wm_refusal *r, char text[WORDS])
 {
-    static const char folder[] = "/sys/kernel/mm/transparent_hugepage";
-    char name[96], enabled[80], defrag[80];
+    static const char folder[] = THP_FOLDER;
+    char enabled[80], defrag[80];
 
-    snprintf(name, sizeof name, "%s/enabled", folder);
-    first_line(r, name, enabled, sizeof enabled);
-    snprintf(name, sizeof name, "%s/defrag", folder);
-    first_line(r, name, defrag, sizeof defrag);
+    first_line(r, THP_FOLDER "/enabled", enabled, sizeof enabled);
+    first_line(r, THP_FOLDER "/defrag", defrag, sizeof defrag);
     if (strstr(enabled, "[never]") != NULL || enabled[0] == '\0') {
         snprintf(text, WORDS,
                  "transparent huge pages are off (%s/enabled is %s): write "
@@ -299,13 +301,21 @@ static void say_transparent(const wm_refusal *r, char text[WORDS])
 
 static bool by_huge_size(const wm_refusal *r, char text[WORDS])
 {
+    char enabled[80], defrag[80];
+    uint64_t unused = 0;
+
     if (!wm_huge_is_required(r->huge) || r->bytes >= WM_HUGE_PAGE) {
         return false;
     }
+    (void)find(r, TABLE_FOLDER "/free_hugepages", "", 10, &unused);
+    first_line(r, THP_FOLDER "/enabled", enabled, sizeof enabled);
+    first_line(r, THP_FOLDER "/defrag", defrag, sizeof defrag);
     snprintf(text, WORDS,
-             "a region of %s is smaller than a huge page of 2 MiB: raise "
-             "option segment, or use huge_pages:try",
-             wm_bytes(r->bytes).text);
+             "a region of %s is smaller than a huge page of 2 MiB, and a "
+             "larger one was refused before, or option segment is too small "
+             "(transparent huge pages: %s, defrag: %s, free ones of hugetlb: "
+             "%" PRIu64 "): raise it, or use huge_pages:try",
+             wm_bytes(r->bytes).text, enabled, defrag, unused);
     return true;
 }
 

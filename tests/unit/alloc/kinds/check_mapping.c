@@ -5,6 +5,7 @@
 
 #include "alloc/kinds/pin.h"
 #include "runtime/base/budget.h"
+#include "runtime/base/meta.h"
 #include "runtime/base/smaps.h"
 
 #include <errno.h>
@@ -153,6 +154,32 @@ WT_TEST(test_B21_off_requests_none_and_try_does_without)
     ck_assert_int_eq(prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0), 0);
     wt_ok(wm_pin_give_back(&try, base, 8 * MIB));
     end();
+}
+
+/* Without memory for the list of segments the figure is 0, once. */
+WT_TEST(test_B21_figure_that_could_not_be_read_is_read_again)
+{
+    warm_options options = {.size = sizeof options,
+                            .device = "host",
+                            .pin = "register",
+                            .huge_pages = "try"};
+    warm_space_stats stats = {.size = sizeof stats};
+    warm_runtime *runtime = NULL;
+    uint64_t there;
+
+    wt_ok(warm_runtime_create(&options, &runtime));
+    wt_ok(warm_pinned_prewarm(runtime, 8 * MIB, 0, 0));
+    wm_meta_fail(1, true);
+    wt_ok(warm_pinned_get_stats(runtime, &stats));
+    wm_meta_fail(0, false);
+    ck_assert_uint_eq(stats.huge_bytes, 0);
+    wt_ok(warm_pinned_get_stats(runtime, &stats));
+    there = stats.huge_bytes;
+    wt_ok(warm_pinned_prewarm(runtime, 16 * MIB, 0, 0));
+    wt_ok(warm_pinned_get_stats(runtime, &stats));
+    /* What is the kernel's to give, it gives to both or to none. */
+    ck_assert_int_eq(stats.huge_bytes > there, there > 0);
+    wt_runtime_end(runtime);
 }
 
 /* cudaHostAlloc() cannot request huge pages. */

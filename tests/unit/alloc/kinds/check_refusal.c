@@ -59,8 +59,7 @@ static const char has_caps[] =
     "VmSize: 10240 kB\nVmLck: 2048 kB\nCapEff: 0000000000004000\n";
 static const char roomy[] =
     "MemTotal: 8388608 kB\nMemAvailable: 4194304 kB\nSwapTotal: 0 kB\n"
-    "CommitLimit: 4194304 kB\nCommitted_AS: 4190208 kB\n"
-    "HugePages_Total: 10\nHugePages_Free: 5\nHugePages_Rsvd: 2\n";
+    "CommitLimit: 4194304 kB\nCommitted_AS: 4190208 kB\n";
 static const char node[] =
     "Node 1 MemTotal: 1048576 kB\nNode 1 MemFree: 3072 kB\n";
 
@@ -68,6 +67,7 @@ static const char node[] =
 #define HAS_CAPS "/proc/self/status", has_caps
 #define ROOMY    "/proc/meminfo", roomy
 #define NODE     "/sys/devices/system/node/node1/meminfo", node
+#define TABLE    "/sys/kernel/mm/hugepages/hugepages-2048kB/"
 #define THP      "/sys/kernel/mm/transparent_hugepage/"
 
 enum { MOST = 10 };
@@ -138,7 +138,8 @@ static const struct {
      {"allows 4 mappings of a process"},
      .huge = WM_HUGE_REQUIRE},
     {.step = WM_REFUSAL_MAP,
-     {ROOMY},
+     {ROOMY, TABLE "nr_hugepages", "10\n", TABLE "free_hugepages", "5\n",
+      TABLE "resv_hugepages", "2\n"},
      {"it needs 4 huge pages of 2 MiB, and of 10 set aside 3 are free",
       "vm.nr_hugepages", "hugetlb_try"},
      .huge = WM_HUGE_TABLE_REQUIRE},
