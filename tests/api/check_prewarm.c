@@ -115,6 +115,50 @@ WT_LOOP_TEST(test_B17_prewarmed_memory_spares_requests_the_driver, 4)
     end();
 }
 
+struct seen {
+    size_t ready, total;
+    unsigned calls;
+    warm_status status; /* of an allocation */
+};
+
+/* Allocates what only the driver has. */
+static int see(void *context, size_t ready, size_t total)
+{
+    struct seen *seen = context;
+    void *block = NULL;
+
+    if (seen->status == WARM_OK && ready > seen->ready) {
+        seen->status = warm_pinned_alloc(runtime, 24 * MIB, &block);
+        (void)warm_free(block);
+    }
+    seen->ready = ready;
+    seen->total = total;
+    seen->calls++;
+    return 0;
+}
+
+WT_LOOP_TEST(test_B9_requests_are_served_between_regions, 4)
+{
+    struct seen seen = {.status = WARM_OK};
+    warm_prewarm_options how = {.size = sizeof how,
+                                .progress = see,
+                                .context = &seen,
+                                .pause_ns = 1000};
+
+    begin(&(warm_options){.size = sizeof(warm_options),
+                          .pin = ways[_i % 2],
+                          .pin_chunk = MIB * 4});
+    wt_ok(warm_pinned_prewarm_with(runtime, 14 * MIB, WARM_NODE_ANY,
+                                   _i / 2 == 0 ? 0 : WARM_PREWARM_BACKGROUND,
+                                   &how));
+    wt_ok(warm_pinned_prewarm_wait(runtime));
+    ck_assert_int_eq(seen.status, WARM_OK);
+    ck_assert_uint_ge(seen.calls, 2);
+    ck_assert_uint_eq(seen.ready, 14 * MIB);
+    ck_assert_uint_eq(seen.total, 14 * MIB);
+    end();
+}
+
 /* Nobody polls but the thread. */
 WT_TEST(test_B10_thread_collects_what_has_passed)
 {
