@@ -213,8 +213,8 @@ warm_status wm_prewarm_now(wm_space *space, int node, size_t bytes,
         }
         pause = pause_after(b, wm_clock_ns() - start, how->pause_ns);
         goes_on = tell_ready(how, enough ? bytes : ready, bytes, &told);
-        if (!enough &&
-            !(goes_on && pause_for(b, cancels, ready < bytes ? pause : 0))) {
+        if (!enough && ready < bytes &&
+            !(goes_on && pause_for(b, cancels, pause))) {
             return cancelled(space, node, bytes);
         }
     }
