@@ -79,7 +79,7 @@ static void unclaim_range(const struct claim *mine)
 
 /* ---- records ------------------------------------------------------------- */
 
-static wm_adoption *make_record(wm_adopted *adopted)
+static wm_adoption *make_record(wm_adopted *adopted, int node)
 {
     wm_arena_group *group = &adopted->space.group;
     wm_adoption *made = wm_meta_alloc(sizeof *made);
@@ -87,7 +87,7 @@ static wm_adoption *make_record(wm_adopted *adopted)
     if (made == NULL) {
         return NULL;
     }
-    wm_arena_init(&made->arena, group, WM_NODE_UNKNOWN);
+    wm_arena_init(&made->arena, group, node);
     made->arena.live = group->arenas->live;
     made->arena.history = group->arenas->history;
     made->state = WM_ADOPTION_BUSY;
@@ -102,19 +102,22 @@ static wm_adoption *make_record(wm_adopted *adopted)
     return made;
 }
 
-static wm_adoption *take_record(wm_adopted *adopted)
+/* Of a node, which is const in an arena. */
+static wm_adoption *take_record(wm_adopted *adopted, int node)
 {
     wm_adoption *a;
 
     wm_lock_acquire(&adopted->lock);
-    for (a = adopted->list; a != NULL && a->state != WM_ADOPTION_SPARE;) {
+    a = adopted->list;
+    while (a != NULL &&
+           (a->state != WM_ADOPTION_SPARE || a->arena.node != node)) {
         a = a->next;
     }
     if (a != NULL) {
         a->state = WM_ADOPTION_BUSY;
     }
     wm_lock_release(&adopted->lock);
-    return a != NULL ? a : make_record(adopted);
+    return a != NULL ? a : make_record(adopted, node);
 }
 
 static void set_state(wm_adopted *adopted, wm_adoption *a,
@@ -242,17 +245,22 @@ static warm_status add_segments(wm_adopted *adopted, wm_adoption *a)
 
 /* ---- all ----------------------------------------------------------------- */
 
-static warm_status find_node(wm_adopted *adopted, wm_adoption *a)
+/* Memory that a thread adopts. */
+struct wish {
+    char *base;
+    size_t bytes;
+    unsigned flags;
+};
+
+static warm_status find_node(wm_adopted *adopted, const struct wish *wish,
+                             int *node)
 {
     wm_driver *driver = adopted->space.driver;
-    int node = 0;
-    warm_status status = WARM_OK;
 
-    if (driver->numa.nodes > 1) {
-        status = wm_driver_node_of(driver, a->base, a->bytes, &node);
-    }
-    a->arena.node = node;
-    return status;
+    *node = 0;
+    return driver->numa.nodes > 1
+               ? wm_driver_node_of(driver, wish->base, wish->bytes, node)
+               : WARM_OK;
 }
 
 /* The block of the program's memory, or the arena's service. */
@@ -278,72 +286,72 @@ static void publish(wm_adopted *adopted, wm_adoption *a)
     wm_arena_set_serves(&a->arena, serves);
 }
 
-static warm_status bring_in(wm_adopted *adopted, wm_adoption *a)
+/* The memory is locked. */
+static warm_status record(wm_adopted *adopted, const struct wish *wish)
 {
-    warm_status status;
+    int node;
+    wm_adoption *a;
+    warm_status status = find_node(adopted, wish, &node);
 
-    if (!wm_space_claim(adopted->host, a->bytes, true)) {
-        return wm_fail(WARM_OUT_OF_MEMORY,
-                       "%s cannot be adopted: the limit of %s for host memory, "
-                       "or that of all memory, is reached",
-                       wm_bytes(a->bytes).text,
-                       wm_bytes(wm_high_bytes(&adopted->host->marks)).text);
-    }
-    status = wm_adopt_hide(a->base, a->bytes, a->flags);
     if (status != WARM_OK) {
-        goto unclaim;
-    }
-    status = lock_pieces(adopted, a->base, a->bytes, a->flags);
-    if (status != WARM_OK) {
-        goto show;
-    }
-    status = find_node(adopted, a);
-    if (status == WARM_OK) {
-        status = add_segments(adopted, a);
-    }
-    if (status == WARM_OK) {
-        publish(adopted, a);
         return status;
     }
-    unlock_all(adopted, a->base, a->bytes);
-show:
-    wm_adopt_show(a->base, a->bytes, a->flags);
-unclaim:
-    wm_space_unclaim(adopted->host, a->bytes);
-    return status;
-}
-
-static warm_status adopt_claimed(wm_adopted *adopted, char *base, size_t bytes,
-                                 unsigned flags)
-{
-    wm_adoption *a = take_record(adopted);
-    wm_space_work work;
-    warm_status status;
-
+    a = take_record(adopted, node);
     if (a == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY,
                        "no memory for the record of adopted memory");
     }
-    a->base = base;
-    a->bytes = bytes;
-    a->flags = flags;
+    a->base = wish->base;
+    a->bytes = wish->bytes;
+    a->flags = wish->flags;
     a->unlocked = 0;
     a->done = NULL;
-    status = wm_space_work_begin(adopted->host, &work);
+    status = add_segments(adopted, a);
     if (status == WARM_OK) {
-        status = bring_in(adopted, a);
-        wm_space_work_end(adopted->host, &work, status == WARM_OK);
-    }
-    if (status != WARM_OK) {
+        publish(adopted, a);
+    } else {
         set_state(adopted, a, WM_ADOPTION_SPARE);
     }
+    return status;
+}
+
+static warm_status lock_and_record(wm_adopted *adopted, const struct wish *wish)
+{
+    warm_status status;
+
+    if (!wm_space_claim(adopted->host, wish->bytes, true)) {
+        return wm_fail(WARM_OUT_OF_MEMORY,
+                       "%s cannot be adopted: the limit of %s for host memory, "
+                       "or that of all memory, is reached",
+                       wm_bytes(wish->bytes).text,
+                       wm_bytes(wm_high_bytes(&adopted->host->marks)).text);
+    }
+    status = wm_adopt_hide(wish->base, wish->bytes, wish->flags);
+    if (status != WARM_OK) {
+        goto unclaim;
+    }
+    status = lock_pieces(adopted, wish->base, wish->bytes, wish->flags);
+    if (status != WARM_OK) {
+        goto show;
+    }
+    status = record(adopted, wish);
+    if (status == WARM_OK) {
+        return status;
+    }
+    unlock_all(adopted, wish->base, wish->bytes);
+show:
+    wm_adopt_show(wish->base, wish->bytes, wish->flags);
+unclaim:
+    wm_space_unclaim(adopted->host, wish->bytes);
     return status;
 }
 
 warm_status wm_adopt(wm_adopted *adopted, char *base, size_t bytes,
                      unsigned flags)
 {
+    const struct wish wish = {base, bytes, flags};
     struct claim mine;
+    wm_space_work work;
     warm_status status =
         wm_adopt_check(base, bytes, (flags & WARM_ADOPT_READ_ONLY) == 0);
 
@@ -356,7 +364,11 @@ warm_status wm_adopt(wm_adopted *adopted, char *base, size_t bytes,
     if (status != WARM_OK) {
         return status;
     }
-    status = adopt_claimed(adopted, base, bytes, flags);
+    status = wm_space_work_begin(adopted->host, &work);
+    if (status == WARM_OK) {
+        status = lock_and_record(adopted, &wish);
+        wm_space_work_end(adopted->host, &work, status == WARM_OK);
+    }
     unclaim_range(&mine);
     return status;
 }

@@ -1,8 +1,8 @@
 /* adopt_check.c: what the kernel says of memory that is to be adopted. */
 #include "alloc/kinds/adopt.h"
 
-#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static warm_status refuse(uintptr_t at, const char *why)
 {
@@ -14,27 +14,35 @@ static warm_status refuse(uintptr_t at, const char *why)
 static warm_status check_list(FILE *maps, uintptr_t at, uintptr_t end,
                               bool write)
 {
-    uintptr_t first, last;
-    char access[5];
+    char *line = NULL;
+    size_t room = 0;
+    warm_status status = WARM_OK;
 
-    while (at < end && fscanf(maps, "%" SCNxPTR "-%" SCNxPTR " %4s%*[^\n]",
-                              &first, &last, access) == 3) {
-        if (last <= at) {
+    while (at < end && status == WARM_OK && getline(&line, &room, maps) > 0) {
+        char *rest;
+        uintptr_t first = strtoull(line, &rest, 16); /* 7f00-7f08 rw-p … */
+        uintptr_t last = *rest == '-' ? strtoull(rest + 1, &rest, 16) : 0;
+
+        if (last <= at || *rest != ' ') {
             continue;
         }
         if (first > at) {
             break;
         }
-        if (access[0] != 'r') {
-            return refuse(at, "it is mapped without read access");
-        }
-        if (write && access[1] != 'w') {
-            return refuse(at, "it is mapped read-only; use "
-                              "WARM_ADOPT_READ_ONLY if devices only read it");
+        if (rest[1] != 'r') {
+            status = refuse(at, "it is mapped without read access");
+        } else if (write && rest[2] != 'w') {
+            status = refuse(at, "it is mapped read-only; use "
+                                "WARM_ADOPT_READ_ONLY if devices only read "
+                                "it");
         }
         at = last;
     }
-    return at < end ? refuse(at, "nothing is mapped there") : WARM_OK;
+    free(line);
+    if (status == WARM_OK && at < end) {
+        status = refuse(at, "nothing is mapped there");
+    }
+    return status;
 }
 
 /* Where there is no /proc, the driver finds out. */

@@ -213,12 +213,16 @@ static void free_lent(wm_adopted *adopted, wm_block *block)
     wm_arena *arena = block->segment->arena;
     enum wm_block_state fate = WM_BLOCK_IDLE;
     enum wm_uses uses;
+    bool traced, used;
 
-    if (wm_unlikely(space->group.runtime->traced)) {
-        wm_traced_free(space->group.runtime, block);
-    }
     wm_block_set_state(block, WM_BLOCK_FREEING);
     (void)wm_block_detach_uses(block);
+    traced = wm_unlikely(space->group.runtime->traced);
+    if (traced) {
+        wm_traced_free(space->group.runtime, block);
+    }
+    used = atomic_load_explicit(&block->uses, memory_order_relaxed) != NULL ||
+           atomic_load_explicit(&block->captured, memory_order_relaxed);
     /* Relaxed: the block is this thread's. */
     atomic_store_explicit(&block->captured, false, memory_order_relaxed);
     uses = wm_timelines_prepare(space->group.timelines, block);
@@ -226,6 +230,8 @@ static void free_lent(wm_adopted *adopted, wm_block *block)
         fate = WM_BLOCK_PENDING;
     } else if (uses != WM_USES_NONE) {
         fate = WM_BLOCK_LOST;
+    } else if (traced && used) {
+        wm_traced_unused(space->group.runtime, block);
     }
     wm_arena_free(arena, block, fate);
     if (fate == WM_BLOCK_PENDING) {

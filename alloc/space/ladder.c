@@ -443,7 +443,7 @@ static bool try_all(climb *c, bool moves)
 {
     wm_space_collect(c->space);
     (void)wm_space_reclaim(c->space, c->request, true, &c->block);
-    if (c->block != NULL || take_or_steal(c) ||
+    if (c->block != NULL || take_or_steal(c) || take_adopted(c) ||
         (moves && c->request->lane != NULL && share(c, true, false))) {
         return true;
     }
@@ -517,7 +517,7 @@ static bool ask_callbacks(climb *c)
     if (c->kind != GRAPHS) {
         (void)wm_limit_make_room(c->space, c->request);
     }
-    return obtain(c);
+    return take_adopted(c) || obtain(c);
 }
 
 /* ---- the ladder --------------------------------------------------------- */
@@ -703,7 +703,7 @@ climb_ladder(wm_space *space, const wm_request *request, wm_block **block)
         }
     }
     if (c.block != NULL) {
-        if ((rung->flags & TAG) != 0) {
+        if ((rung->flags & TAG) != 0 && wm_space_of(c.block) == space) {
             wm_cache_tag_block(&space->group, request, c.block);
         }
         c.status = WARM_OK;

@@ -232,7 +232,7 @@ static bool put(const void *from, void *to, size_t bytes)
 
 /* ---- the program --------------------------------------------------------- */
 
-enum { LEAST = 4 << 10, MOST = 256 << 10 };
+enum { LEAST = 4 << 10, MOST = 256 << 10, MOST_BUFFERS = 10000 };
 
 struct buffers {
     unsigned count;
@@ -333,10 +333,9 @@ int main(int argc, char **argv)
     unsigned count = argc == 3 && strcmp(argv[1], "--buffers") == 0
                          ? (unsigned)strtoul(argv[2], NULL, 10)
                          : 500;
-    struct buffers b = {.count = count,
-                        .bytes = calloc(count + 1, sizeof(size_t)),
-                        .from = calloc(count + 1, sizeof(char *)),
-                        .to = calloc(count + 1, sizeof(char *))};
+    static size_t sizes[MOST_BUFFERS];
+    static char *from[MOST_BUFFERS], *to[MOST_BUFFERS];
+    struct buffers b = {.count = count, .bytes = sizes, .from = from, .to = to};
     const warm_memory_callback callback = {.size = sizeof callback,
                                            .name = "ucx",
                                            .segment = on_segment,
@@ -345,8 +344,9 @@ int main(int argc, char **argv)
     warm_runtime *runtime = NULL;
     int result = 1;
 
-    if (count == 0 || b.bytes == NULL || b.from == NULL || b.to == NULL ||
-        !open_ucx()) {
+    if (count == 0 || count > MOST_BUFFERS || !open_ucx()) {
+        fprintf(stderr, "usage: ucx_register [--buffers N], N up to %d\n",
+                MOST_BUFFERS);
         return 1;
     }
     if (warm_runtime_create(NULL, &runtime) == WARM_OK &&
@@ -359,8 +359,5 @@ int main(int argc, char **argv)
     (void)warm_runtime_destroy(runtime, NULL);
     printf("unregistered: %u of %u\n", nic.ended, nic.made);
     close_ucx();
-    free(b.bytes);
-    free(b.from);
-    free(b.to);
     return result != 0 || nic.ended != nic.made || nic.first != NULL;
 }

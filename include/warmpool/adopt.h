@@ -57,7 +57,9 @@ extern "C" {
  * pointer, bytes: whole pages (the last page of a file that is mapped counts as
  * whole). Borrowed until the memory has been given up.
  * flags: 0, or some of the above joined by |.
- * Status (nothing has changed then): INVALID_ARGUMENT (not whole pages; not
+ * Status (nothing has changed then, except that pieces which were locked before
+ * a later one was refused stay locked if a stream captures, which is logged):
+ * INVALID_ARGUMENT (not whole pages; not
  * mapped, or not readable; mapped read-only without WARM_ADOPT_READ_ONLY; some
  * of it belongs to a runtime, or to an adoption that is under way; the program
  * has registered it with CUDA already; in a memory callback), UNSUPPORTED (a

@@ -34,6 +34,10 @@
  * has a number, they are distributed over that many from the start. A request
  * may be served by any arena before the runtime obtains memory.
  *
+ * Forks. A forked child does not get page-locked memory, which the first write
+ * after the fork would move away from under a device: the regions are marked by
+ * madvise(MADV_DONTFORK). The child has no access to their addresses.
+ *
  * Any thread may call any function, and free what another thread allocated.
  * Common status: INVALID_ARGUMENT, RUNTIME_GONE, FORKED, EXITING.
  */

@@ -344,8 +344,8 @@ WT_LOOP_TEST(test_B7_B23_a_capture_puts_giving_up_off, 2)
     warm_stream captured = wt_stream(runtime, 0);
 
     dones = 0;
-    wt_ok(adopt(_i == 0 ? 0 : WARM_ADOPT_SERVE));
     wt_ok(warm_capture_begin(runtime, captured));
+    wt_ok(adopt(_i == 0 ? 0 : WARM_ADOPT_SERVE));
     wt_fails(WARM_CAPTURE_ERROR, give_up());
     wt_says("captures");
     ck_assert_uint_eq(held(), bytes);
@@ -497,9 +497,12 @@ WT_LOOP_TEST(test_B23_without_memory_for_records_nothing_is_adopted, 4)
 {
     unsigned flags = _i % 2 == 0 ? 0 : WARM_ADOPT_SERVE, failed = 0;
 
-    for (uint64_t n = 1; n <= 60; n++) {
+    for (uint64_t n = 1; n <= 20; n++) {
         warm_status status;
 
+        teardown(); /* records are used again: those of a new runtime are made
+                     */
+        setup();
         warm_testing_fail_metadata(n, _i / 2);
         status = adopt(flags);
         warm_testing_fail_metadata(0, 0);
@@ -544,6 +547,41 @@ WT_TEST(test_F7_B23_adopted_memory_counts_toward_the_watermarks)
     wt_ok(give_up());
     block = wt_pinned(runtime, 8 * MIB);
     wt_ok(warm_free(block));
+}
+
+static void *held_block;
+
+static int free_held(void *context, warm_memory_event event, void *buffer,
+                     size_t size)
+{
+    (void)context;
+    (void)event;
+    (void)buffer;
+    (void)size;
+    wt_ok(warm_free(held_block));
+    return 1;
+}
+
+WT_TEST(test_B12_B23_a_callback_frees_adopted_memory_for_a_request)
+{
+    const warm_memory_callback callback = {.size = sizeof callback,
+                                           .name = "frees",
+                                           .function = free_held,
+                                           .events = WARM_MEMORY_FAILED};
+    void *blocks[PIECES], *block = NULL;
+
+    wt_ok(adopt(WARM_ADOPT_SERVE));
+    wt_ok(warm_watermarks_set(runtime, WARM_MEMORY_OF_HOST, bytes, 0));
+    for (int i = 0; i < PIECES; i++) {
+        blocks[i] = wt_pinned(runtime, MIB);
+    }
+    held_block = blocks[PIECES - 1];
+    wt_ok(warm_memory_callback_add(runtime, &callback));
+    wt_ok(warm_pinned_alloc(runtime, MIB, &block));
+    ck_assert_ptr_eq(block, held_block);
+    blocks[PIECES - 1] = block;
+    wt_free_all(blocks, PIECES);
+    wt_ok(give_up());
 }
 
 /* ---- forks --------------------------------------------------------------- */
@@ -778,6 +816,38 @@ WT_TEST(test_G2_B23_live_blocks_keep_their_memory)
     memset(block, 1, 6000);
     wt_fails(WARM_RUNTIME_GONE, warm_free(block));
     wt_fails(WARM_RUNTIME_GONE, give_up());
+}
+
+/* ---- nodes --------------------------------------------------------------- */
+
+static void setup_nodes(void)
+{
+    setup();
+    wt_stream_end(runtime, stream);
+    wt_runtime_end(runtime);
+    runtime = wt_runtime_with(.segment = MIB, .pin_chunk = MIB,
+                              .numa_nodes = 2);
+    stream = wt_stream(runtime, 0);
+}
+
+WT_CASE("nodes", .setup = setup_nodes, .teardown = teardown);
+
+/* Nobody has placed the memory: it serves requests for no particular node. */
+WT_TEST(test_B15_B23_memory_of_no_node_serves_no_request_for_one)
+{
+    void *block, *strict = NULL;
+
+    wt_ok(adopt(WARM_ADOPT_SERVE));
+    block = wt_pinned(runtime, 6000);
+    ck_assert(is_inside(block));
+    ck_assert_int_eq(wt_block_info(block).node, -1);
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_pinned_alloc_on(runtime, 6000, i, 0, &strict));
+        ck_assert(!is_inside(strict));
+        wt_ok(warm_free(strict));
+    }
+    wt_ok(warm_free(block));
+    wt_ok(give_up());
 }
 
 /* ---- the background thread ----------------------------------------------- */

@@ -49,22 +49,21 @@ static long move_pages(unsigned long count, void **pages, int *status)
 }
 
 /* In place of the C library's. */
-WARM_API long syscall(long number, ...);
-long syscall(long number, ...)
+WARM_API long syscall(long sysno, ...)
 {
     unsigned long a[6];
     va_list list;
 
-    va_start(list, number);
+    va_start(list, sysno);
     for (int i = 0; i < 6; i++) {
         a[i] = va_arg(list, unsigned long);
     }
     va_end(list);
-    if (number == SYS_mbind) {
+    if (sysno == SYS_mbind) {
         machine.placed++;
         return 0;
     }
-    if (number == SYS_move_pages) {
+    if (sysno == SYS_move_pages) {
         return move_pages(a[1], (void **)a[2], (int *)a[4]);
     }
 #if defined(__x86_64__)
@@ -75,11 +74,11 @@ long syscall(long number, ...)
 
     __asm__ volatile("syscall"
                      : "=a"(result)
-                     : "a"(number), "D"(a[0]), "S"(a[1]), "d"(a[2]), "r"(r10),
+                     : "a"(sysno), "D"(a[0]), "S"(a[1]), "d"(a[2]), "r"(r10),
                        "r"(r8), "r"(r9)
                      : "rcx", "r11", "memory");
 #else
-    register long x8 __asm__("x8") = number;
+    register long x8 __asm__("x8") = sysno;
     register unsigned long x0 __asm__("x0") = a[0], x1 __asm__("x1") = a[1],
                               x2 __asm__("x2") = a[2], x3 __asm__("x3") = a[3],
                               x4 __asm__("x4") = a[4], x5 __asm__("x5") = a[5];
