@@ -79,9 +79,12 @@ WARM_API long syscall(long sysno, ...)
                      : "rcx", "r11", "memory");
 #else
     register long x8 __asm__("x8") = sysno;
-    register unsigned long x0 __asm__("x0") = a[0], x1 __asm__("x1") = a[1],
-                              x2 __asm__("x2") = a[2], x3 __asm__("x3") = a[3],
-                              x4 __asm__("x4") = a[4], x5 __asm__("x5") = a[5];
+    register unsigned long x0 __asm__("x0") = a[0];
+    register unsigned long x1 __asm__("x1") = a[1];
+    register unsigned long x2 __asm__("x2") = a[2];
+    register unsigned long x3 __asm__("x3") = a[3];
+    register unsigned long x4 __asm__("x4") = a[4];
+    register unsigned long x5 __asm__("x5") = a[5];
     long result;
 
     __asm__ volatile("svc 0"
