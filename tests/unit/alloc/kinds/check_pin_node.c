@@ -8,6 +8,7 @@
 #include "alloc/kinds/pin.h"
 #include "runtime/base/options.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -48,9 +49,10 @@ static long move_pages(unsigned long count, void **pages, int *status)
     return 0;
 }
 
-/* In place of the C library's. */
+/* In place of the C library's, which it calls. */
 WARM_API long syscall(long sysno, ...)
 {
+    long (*next)(long, ...);
     unsigned long a[6];
     va_list list;
 
@@ -66,38 +68,8 @@ WARM_API long syscall(long sysno, ...)
     if (sysno == SYS_move_pages) {
         return move_pages(a[1], (void **)a[2], (int *)a[4]);
     }
-#if defined(__x86_64__)
-    register unsigned long r10 __asm__("r10") = a[3];
-    register unsigned long r8 __asm__("r8") = a[4];
-    register unsigned long r9 __asm__("r9") = a[5];
-    long result;
-
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(sysno), "D"(a[0]), "S"(a[1]), "d"(a[2]), "r"(r10),
-                       "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-#else
-    register long x8 __asm__("x8") = sysno;
-    register unsigned long x0 __asm__("x0") = a[0];
-    register unsigned long x1 __asm__("x1") = a[1];
-    register unsigned long x2 __asm__("x2") = a[2];
-    register unsigned long x3 __asm__("x3") = a[3];
-    register unsigned long x4 __asm__("x4") = a[4];
-    register unsigned long x5 __asm__("x5") = a[5];
-    long result;
-
-    __asm__ volatile("svc 0"
-                     : "+r"(x0)
-                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
-                     : "memory");
-    result = (long)x0;
-#endif
-    if (result < 0 && result > -4096) {
-        errno = (int)-result;
-        return -1;
-    }
-    return result;
+    *(void **)(void *)&next = dlsym(RTLD_NEXT, "syscall");
+    return next(sysno, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 static wm_driver *driver;
