@@ -52,7 +52,9 @@ static void add_space(list *live, wm_space *space)
 {
     for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
          a = a->next_arena) {
-        wm_arena_each_live(a, add, live);
+        if (!a->lent) { /* the program's own memory is no leak */
+            wm_arena_each_live(a, add, live);
+        }
     }
 }
 

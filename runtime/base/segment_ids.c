@@ -1,6 +1,8 @@
 /* segment_ids.c: a map under a lock. */
 #include "runtime/base/segment_ids.h"
 
+#include "runtime/base/status.h"
+
 void wm_segment_ids_init(wm_segment_ids *ids)
 {
     *ids = (wm_segment_ids){.last = 0};
@@ -27,6 +29,7 @@ bool wm_segment_ids_reserve(wm_segment_ids *ids)
 void wm_segment_ids_unreserve(wm_segment_ids *ids)
 {
     wm_lock_acquire(&ids->lock);
+    wm_assert(ids->reserved > 0);
     ids->reserved--;
     wm_lock_release(&ids->lock);
 }
@@ -36,6 +39,7 @@ uint64_t wm_segment_ids_add(wm_segment_ids *ids, const void *base)
     uint64_t id;
 
     wm_lock_acquire(&ids->lock);
+    wm_assert(ids->reserved > 0);
     ids->reserved--;
     id = ++ids->last;
     wm_map_put(&ids->map, (uintptr_t)base, (void *)(uintptr_t)id);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #if WT_ASAN
 int __asan_address_is_poisoned(const volatile void *address);
@@ -610,6 +611,49 @@ WT_TEST(test_G9_without_leaks_nothing_is_said)
     wt_ok(warm_free(wt_pinned(runtime, SIZE)));
     end();
     ck_assert_uint_eq(seen.count, 0);
+}
+
+/* What the program has mapped itself is none; a block served from it is. */
+WT_TEST(test_G9_B23_a_block_of_adopted_memory_is_a_leak)
+{
+    enum { BYTES = 1 << 20 };
+    char *lent = mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const char *last = "";
+
+    wt_ok(warm_pinned_adopt(runtime, lent, BYTES, 0));
+    wt_ok(warm_pinned_adopt(runtime, lent + BYTES, BYTES, WARM_ADOPT_SERVE));
+    (void)wt_pinned(runtime, 3000);
+    end();
+    ck_assert_uint_eq(lines_with("debug:leaks", &last), 1);
+    wt_contains(last, "1 blocks", "2.9 KiB");
+}
+
+WT_CASE("adopted", .setup = setup, .teardown = end, .tags = "programs");
+
+/* Neither filled nor guarded: it is the program's. */
+WT_LOOP_TEST(test_G9_B23_adopted_memory_is_left_as_it_is, 2)
+{
+    enum { BYTES = 1 << 20 };
+    char *own = mmap(NULL, BYTES, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *block;
+
+    memset(own, 7, BYTES);
+    wt_ok(
+        warm_pinned_adopt(runtime, own, BYTES, _i == 0 ? 0 : WARM_ADOPT_SERVE));
+    if (_i == 0) {
+        wt_ok(warm_record_stream(own, stream));
+    } else {
+        block = wt_pinned(runtime, 3000);
+        wt_free_used(block, stream);
+        wt_settle(runtime, stream);
+    }
+    wt_ok(warm_pinned_adopt_end(runtime, own, NULL, NULL));
+    for (int i = 0; i < BYTES; i++) {
+        wt_require(own[i] == 7, "byte %d was written", i);
+    }
+    munmap(own, BYTES);
 }
 
 WT_CASE("frames", .setup = setup_frames, .tags = "programs");
