@@ -107,4 +107,7 @@ WT_LOOP_TEST(test_A17_B23_memory_is_given_up_after_a_reset, 2)
     wt_says("was reset");
     ck_assert_uint_eq(wt_pinned_stats(runtime).adopted_held.current, 0);
 }
+
+#else
+SKIP_MAIN("built without CUDA's headers")
 #endif

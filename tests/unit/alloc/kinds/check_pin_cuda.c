@@ -72,4 +72,7 @@ WT_LOOP_TEST(test_B13_pinning_makes_no_context_on_a_device_that_is_not_used, 8)
     ck_assert_uint_eq(standin.standin_contexts(UNUSED), 0);
     ck_assert_uint_eq(standin.standin_contexts(USED), 1);
 }
+
+#else
+SKIP_MAIN("built without CUDA's headers")
 #endif
