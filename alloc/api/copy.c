@@ -2,6 +2,7 @@
 #include "alloc/api/copy.h"
 
 #include "alloc/arena/arena.h"
+#include "alloc/kinds/adopt.h"
 #include "alloc/space/space.h"
 #include "runtime/base/bytes.h"
 
@@ -29,6 +30,28 @@ static warm_status find_range(const void *pointer, size_t bytes,
 /* Of a staging ring's slice no use is recorded: its ring knows when its copies
  * have passed. */
 enum slice { NO_SLICE = -1, SOURCE_SLICE, DESTINATION_SLICE };
+
+/* CUDA may refuse a copy that lies in two registrations. block: of source and
+ * destination. */
+static warm_status copy_pieces(warm_runtime *runtime, wm_block *const block[2],
+                               char *destination, const char *source,
+                               size_t bytes, warm_copy_direction direction,
+                               warm_stream stream)
+{
+    warm_status status = WARM_OK;
+
+    for (size_t done = 0; done < bytes && status == WARM_OK;) {
+        size_t from = wm_adopt_to_cut(block[0], source + done);
+        size_t to = wm_adopt_to_cut(block[1], destination + done);
+        size_t part = from < to ? from : to;
+
+        part = part < bytes - done ? part : bytes - done;
+        status = wm_driver_copy(runtime->driver, destination + done,
+                                source + done, part, direction, stream);
+        done += part;
+    }
+    return status;
+}
 
 /* Checks both ranges before it records the stream on either block. */
 static warm_status queue(warm_runtime *runtime, void *destination,
@@ -60,8 +83,8 @@ static warm_status queue(warm_runtime *runtime, void *destination,
                           WM_TRACE_COPY);
         }
     }
-    return status == WARM_OK ? wm_driver_copy(runtime->driver, destination,
-                                              source, bytes, direction, stream)
+    return status == WARM_OK ? copy_pieces(runtime, block, destination, source,
+                                           bytes, direction, stream)
                              : status;
 }
 

@@ -69,6 +69,21 @@ warm_status wm_adopt_end(wm_adopted *adopted, const char *base,
  * captures, and some is left. */
 bool wm_adopted_tend(wm_adopted *adopted);
 
+/* Bytes from an address in a block up to the next cut between two pieces that
+ * are page-locked each by a call of its own; SIZE_MAX: there is none. Served
+ * blocks lie in one piece. block: or null. */
+static inline size_t wm_adopt_to_cut(const wm_block *block, const char *at)
+{
+    const wm_arena *arena = block != NULL ? block->segment->arena : NULL;
+    size_t chunk;
+
+    if (arena == NULL || !arena->lent) {
+        return SIZE_MAX;
+    }
+    chunk = ((const wm_adopted *)arena->group)->host->chunk_bytes;
+    return chunk - (size_t)(at - block->base) % chunk;
+}
+
 /* adopt_check.c: whether all of the range is mapped, readable, and, if wanted,
  * writable. Status: INVALID_ARGUMENT. */
 warm_status wm_adopt_check(const char *base, size_t bytes, bool write);

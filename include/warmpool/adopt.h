@@ -6,7 +6,8 @@
  * most option pin_chunk, and the runtime knows it from then on:
  *
  *   as it is   warm_record_stream() and warm_copy_async() work on any part of
- *              it, and warm_block_get_info() describes it as one block
+ *              it (a copy is split where it passes from one piece to the next),
+ *              and warm_block_get_info() describes it as one block
  *   served     with WARM_ADOPT_SERVE it becomes segments of the pinned memory:
  *              warm_pinned_alloc() allocates from it before the runtime obtains
  *              more, and blocks are freed as any others

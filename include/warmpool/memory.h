@@ -193,7 +193,8 @@ typedef enum warm_copy_direction {
  * the copy has finished. Does not wait, unless the driver does so for memory
  * that is not page-locked. bytes 0 does nothing.
  * Status (nothing is queued then, though the last three may have recorded the
- * stream): INVALID_ARGUMENT (null pointer, range beyond the end of a block),
+ * stream, and of a copy that is split (adopt.h) the first parts may be queued):
+ * INVALID_ARGUMENT (null pointer, range beyond the end of a block),
  * INVALID_STREAM, OUT_OF_MEMORY (for the record), CAPTURE_ERROR (a default
  * stream beside a capture of others), DRIVER_ERROR. */
 WARM_API warm_status warm_copy_async(warm_runtime *runtime, void *destination,

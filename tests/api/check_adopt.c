@@ -135,6 +135,51 @@ WT_TEST(test_B19_B23_memory_is_locked_and_unlocked_in_pieces)
     ck_assert_uint_eq(wt_calls(runtime, "pinned_unregister"), 2 * PIECES + 2);
 }
 
+/* No call copies from two registrations, or to two. */
+WT_TEST(test_B16_B19_B23_copies_are_split_between_pieces)
+{
+    static const struct {
+        size_t from, length;
+        unsigned calls;
+    } copies[] = {{0, PIECES * MIB + MIB / 2, PIECES + 1},
+                  {0, MIB, 1},
+                  {1, MIB, 2},
+                  {MIB - 1, 2, 2},
+                  {MIB / 2, 2 * MIB, 3},
+                  {2 * MIB, 1, 1}};
+    char *device = wt_device(runtime, stream, bytes), *copy;
+
+    copy = map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+    for (size_t i = 0; i < bytes; i++) {
+        memory[i] = (char)(i >> 9 ^ i);
+    }
+    wt_ok(adopt(0));
+    for (size_t i = 0; i < sizeof copies / sizeof copies[0]; i++) {
+        size_t from = copies[i].from, length = copies[i].length;
+        uint64_t calls = wt_calls(runtime, "copy");
+
+        wt_ok(warm_copy_async(runtime, device, memory + from, length,
+                              WARM_COPY_TO_DEVICE, stream));
+        ck_assert_uint_eq(wt_calls(runtime, "copy") - calls, copies[i].calls);
+        wt_ok(warm_copy_async(runtime, copy, device, length, WARM_COPY_TO_HOST,
+                              stream));
+        ck_assert_uint_eq(wt_calls(runtime, "copy") - calls,
+                          copies[i].calls + 1);
+        wt_ok(warm_stream_synchronize(runtime, stream));
+        ck_assert_int_eq(memcmp(copy, memory + from, length), 0);
+        memset(memory + from, 0, length);
+        wt_ok(warm_copy_async(runtime, memory + from, device, length,
+                              WARM_COPY_TO_HOST, stream));
+        ck_assert_uint_eq(wt_calls(runtime, "copy") - calls,
+                          2 * copies[i].calls + 1);
+        wt_ok(warm_stream_synchronize(runtime, stream));
+        ck_assert_int_eq(memcmp(copy, memory + from, length), 0);
+    }
+    munmap(copy, bytes);
+    wt_free(device);
+    wt_ok(give_up());
+}
+
 /* The smallest: a page, which is no size of a block. */
 WT_TEST(test_B23_any_number_of_pages_will_do)
 {
