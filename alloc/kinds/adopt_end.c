@@ -36,6 +36,12 @@ void wm_adopt_show(char *base, size_t bytes, unsigned flags)
     }
 }
 
+static warm_status captures(void)
+{
+    return wm_fail(WARM_CAPTURE_ERROR,
+                   "adopted memory cannot be unlocked while a stream captures");
+}
+
 warm_status wm_adopt_unlock(wm_adopted *adopted, char *base, size_t bytes,
                             size_t *done)
 {
@@ -48,9 +54,7 @@ warm_status wm_adopt_unlock(wm_adopted *adopted, char *base, size_t bytes,
     }
     while (*done < bytes && status == WARM_OK) {
         if (!wm_space_begin_break(&adopted->space, &breaking)) {
-            return wm_fail(WARM_CAPTURE_ERROR,
-                           "adopted memory cannot be unlocked while a stream "
-                           "captures");
+            return captures();
         }
         status =
             wm_driver_pinned_unregister(adopted->space.driver, base + *done);
@@ -143,6 +147,9 @@ static warm_status give_up_idle(wm_adopted *adopted, wm_adoption *a)
 
     if (figures.live.current == 0 && figures.pending.current == 0 &&
         figures.lost + figures.captured == 0) {
+        if (wm_timelines_holds_back(adopted->space.group.timelines)) {
+            return captures(); /* before a callback hears of a return */
+        }
         segment = wm_arena_purge(&a->arena, &what);
     }
     for (; segment != NULL; segment = next) {
@@ -176,7 +183,7 @@ static wm_adoption *next_ending(wm_adopted *adopted, wm_adoption *a)
 
 bool wm_adopted_tend(wm_adopted *adopted)
 {
-    bool captures = false;
+    bool captured = false;
     wm_quiet quiet;
     wm_adoption *a;
 
@@ -191,7 +198,7 @@ bool wm_adopted_tend(wm_adopted *adopted)
     for (; (a = next_ending(adopted, a)) != NULL; a = a->next) {
         warm_status status = give_up_idle(adopted, a);
 
-        captures |= status == WARM_CAPTURE_ERROR;
+        captured |= status == WARM_CAPTURE_ERROR;
         if (status != WARM_OK && status != WARM_CAPTURE_ERROR) {
             wm_log(WARM_LOG_WARNING,
                    "adopted memory stays locked, until it is tried again: %s",
@@ -199,7 +206,7 @@ bool wm_adopted_tend(wm_adopted *adopted)
         }
     }
     wm_quiet_end(&quiet);
-    return !captures;
+    return !captured;
 }
 
 /* ---- the end of an adoption ---------------------------------------------- */

@@ -805,6 +805,29 @@ WT_LOOP_TEST(test_B23_B24_adopted_segments_are_heard_of, 2)
     ck_assert_uint_eq(told, 2 * bytes);
 }
 
+/* While a capture puts giving up off, nothing is said to return. */
+WT_TEST(test_B7_B23_B24_a_segment_that_stays_is_not_heard_of)
+{
+    const warm_memory_callback callback = {.size = sizeof callback,
+                                           .name = "nic",
+                                           .segment = hear,
+                                           .events = WARM_MEMORY_OBTAINED |
+                                                     WARM_MEMORY_RETURNING};
+
+    dones = obtained = returning = 0;
+    wt_ok(warm_memory_callback_add(runtime, &callback));
+    wt_ok(adopt(WARM_ADOPT_SERVE));
+    wt_ok(warm_capture_begin(runtime, stream));
+    wt_ok(warm_pinned_adopt_end(runtime, memory, note_done, &dones));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(returning, 0);
+    wt_capture_drop(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(dones, 1);
+    ck_assert_uint_eq(returning, PIECES + 1);
+    ck_assert_uint_eq(obtained, PIECES + 1);
+}
+
 /* Without waiting, since the thread is inside a callback. */
 static void give_up_inside(void *context)
 {
