@@ -159,7 +159,7 @@ static void play_saved(void)
 }
 
 static const wt_flow saved = {begin, play_saved, end, &f.runtime, 400, 1};
-static const wt_flow some = {begin, play_saved, end, &f.runtime, 400, 8};
+static const wt_flow some = {begin, play_saved, end, &f.runtime, 400, 16};
 static const wt_flow any = {begin, play, end, &f.runtime, 400, 1};
 
 WT_LOOP_TEST(test_C11_every_driver_call_may_fail, 2 * wt_driver_calls())
