@@ -108,6 +108,7 @@ int wm_cuda_compute_major(wm_driver *d, int device);
     X(cuIpcOpenMemHandle_v2)                                                   \
     X(cuIpcCloseMemHandle)                                                     \
     X(cuMemcpyAsync)                                                           \
+    X(cuMemcpy2DAsync_v2)                                                      \
     X(cuMemcpyHtoDAsync_v2)                                                    \
     X(cuMemcpyDtoHAsync_v2)                                                    \
     X(cuStreamCreate)                                                          \

@@ -174,6 +174,27 @@ warm_status wm_cuda_copy(wm_driver *d, void *destination, const void *source,
     return WM_CUDA_CALL(c, &scope, cuMemcpyAsync, to, from, bytes, stream);
 }
 
+warm_status wm_cuda_copy_2d(wm_driver *d, const wm_copy_2d *copy,
+                            warm_stream stream)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    const CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+                                .srcDevice = (uintptr_t)copy->source,
+                                .srcPitch = copy->source_pitch,
+                                .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+                                .dstDevice = (uintptr_t)copy->destination,
+                                .dstPitch = copy->destination_pitch,
+                                .WidthInBytes = copy->width,
+                                .Height = copy->height};
+    wm_cuda_scope scope;
+    warm_status status = wm_cuda_enter_stream(c, stream, &scope);
+
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cuMemcpy2DAsync_v2, &rows, stream);
+    }
+    return status;
+}
+
 warm_status wm_cuda_event_create(wm_driver *d, int device, warm_event *event)
 {
     wm_cuda *c = wm_cuda_of(d);

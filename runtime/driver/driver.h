@@ -74,6 +74,21 @@ static inline uint64_t wm_stream_capture_id(warm_stream stream)
 /* A copy between any kinds of memory: the driver knows them by address. */
 #define WM_COPY_ANY ((warm_copy_direction)4)
 
+/* Rows of width bytes, each so many bytes (pitch) after the one before. */
+typedef struct wm_copy_2d {
+    void *destination;
+    size_t destination_pitch;
+    const void *source;
+    size_t source_pitch;
+    size_t width, height;
+} wm_copy_2d;
+
+/* Bytes from the start of the first row to the end of the last. */
+static inline size_t wm_copy_2d_extent(const wm_copy_2d *copy, size_t pitch)
+{
+    return (copy->height - 1) * pitch + copy->width;
+}
+
 /* wm_device_id identifies a device of this machine in every process;
  * wm_ipc_name is the driver's name of memory that another process may map. Both
  * are plain bytes. */
@@ -159,7 +174,10 @@ typedef enum wm_managed {
  * stream_passed        stream_query that is legal whenever stream_info is:
  *                      writes *capture; the answer is valid only for NONE
  * copy                 asynchronous, WARM_COPY_TO_DEVICE, _TO_HOST or
- *                      WM_COPY_ANY; from host to host it may return late
+ *                      WM_COPY_ANY; from host to host it may return late.
+ *                      Refused if a range of host memory is registered in part
+ *                      or lies across two registrations
+ * copy_2d              the same of rows, WM_COPY_ANY; at least one
  * host_func            function(argument) in stream order
  * capture_begin        thread-local mode
  * capture_end          instantiates; *graph is executable
@@ -264,6 +282,8 @@ typedef enum wm_managed {
       (wm_driver * d, void *destination, const void *source, size_t bytes,     \
        warm_copy_direction direction, warm_stream stream),                     \
       (d, destination, source, bytes, direction, stream), WM_ON(stream))       \
+    X(copy_2d, (wm_driver * d, const wm_copy_2d *copy, warm_stream stream),    \
+      (d, copy, stream), WM_ON(stream))                                        \
     X(host_func,                                                               \
       (wm_driver * d, warm_stream stream, warm_host_fn function,               \
        void *argument),                                                        \

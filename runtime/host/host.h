@@ -65,6 +65,7 @@ typedef struct wm_host_capture wm_host_capture;
 enum wm_host_work_kind {
     WM_HOST_NOTHING, /* an event record, or a wait */
     WM_HOST_COPY,
+    WM_HOST_COPY_2D,
     WM_HOST_FUNC,
     WM_HOST_LAUNCH
 };
@@ -77,6 +78,7 @@ typedef struct wm_host_work {
             const void *source;
             size_t bytes;
         } copy;
+        wm_copy_2d copy_2d;
         struct {
             warm_host_fn function;
             void *argument;
@@ -277,6 +279,7 @@ struct wm_host {
     bool stop;
     /* memory */
     wm_host_region *regions, *zombies, *reaped;
+    size_t registered;         /* regions of that kind in the list */
     _Atomic uint64_t unlocked; /* pinned bytes that could not be locked, ever */
     int file;                  /* const: file of all device memory, or -1 */
     uint64_t file_used;        /* end of the used offsets, none used twice */
@@ -424,6 +427,10 @@ void wm_host_capture_unref(wm_host_capture *capture);
  * held. */
 warm_status wm_host_charge(wm_host *host, int device, size_t bytes,
                            const char *call);
+/* Whether a range of host memory lies across two regions of page-locked memory,
+ * or in one and outside, and any memory is registered. */
+bool wm_host_region_cuts_locked(const wm_host *host, const void *pointer,
+                                size_t bytes);
 /* Adds a region to the map and the list; false without memory. No lock held. */
 bool wm_host_region_publish(wm_host *host, wm_host_region *region);
 /* Frees the region at pointer, which must have that kind, like's device, and

@@ -10,6 +10,17 @@
 
 enum { FIRST_NODES = 16 };
 
+static void run_copy_2d(const wm_copy_2d *copy)
+{
+    char *to = copy->destination;
+    const char *from = copy->source;
+
+    for (size_t i = 0; i < copy->height; i++) {
+        memmove(to + i * copy->destination_pitch, from + i * copy->source_pitch,
+                copy->width);
+    }
+}
+
 void wm_host_work_run(const wm_host_work *work)
 {
     const wm_host_graph *graph;
@@ -22,6 +33,9 @@ void wm_host_work_run(const wm_host_work *work)
             memmove(work->as.copy.destination, work->as.copy.source,
                     work->as.copy.bytes);
         }
+        break;
+    case WM_HOST_COPY_2D:
+        run_copy_2d(&work->as.copy_2d);
         break;
     case WM_HOST_FUNC:
         work->as.func.function(work->as.func.argument);

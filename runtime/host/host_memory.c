@@ -115,6 +115,7 @@ warm_status wm_host_region_release(wm_host *host, void *pointer,
     }
     wm_host_remove_locked(host, WM_HOST_REGION, pointer);
     wm_host_region_unlink(&host->regions, region);
+    host->registered -= kind == WM_HOST_REGISTERED;
     if (kind == WM_HOST_DEVICE) {
         host->device[region->device].used -= backed(region->bytes);
     }
@@ -166,6 +167,25 @@ static bool overlaps_locked(const wm_host *host, const char *pointer,
     return false;
 }
 
+/* Walks the list, which programs without registered memory are spared. */
+bool wm_host_region_cuts_locked(const wm_host *host, const void *pointer,
+                                size_t bytes)
+{
+    uintptr_t begin = (uintptr_t)pointer, end = begin + bytes;
+    bool cuts = false;
+
+    if (host->registered == 0) {
+        return false;
+    }
+    for (wm_host_region *r = host->regions; r != NULL && !cuts; r = r->next) {
+        uintptr_t first = (uintptr_t)r->pointer, last = first + r->bytes;
+
+        cuts = r->kind != WM_HOST_DEVICE && begin < last && first < end &&
+               (begin < first || end > last);
+    }
+    return cuts;
+}
+
 static warm_status register_locked(wm_host *host, wm_host_region *region)
 {
     if (overlaps_locked(host, region->pointer, region->bytes)) {
@@ -180,6 +200,7 @@ static warm_status register_locked(wm_host *host, wm_host_region *region)
                             wm_bytes(region->bytes).text);
     }
     wm_host_region_link(&host->regions, region);
+    host->registered++;
     return WARM_OK;
 }
 

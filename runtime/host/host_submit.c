@@ -3,6 +3,8 @@
  * for them. */
 #include "runtime/host/host.h"
 
+#include "runtime/base/bytes.h"
+
 /* Queues work, or records it where the stream captures. */
 static warm_status submit_locked(wm_host *host, warm_stream stream,
                                  const wm_host_work *work)
@@ -30,6 +32,45 @@ static warm_status submit(wm_driver *d, warm_stream stream,
     return status;
 }
 
+/* Fails as CUDA does for memory that is page-locked in part, or by two calls.
+ */
+static warm_status check_range_locked(const wm_host *host, const void *pointer,
+                                      size_t bytes)
+{
+    if (!wm_host_region_cuts_locked(host, pointer, bytes)) {
+        return WARM_OK;
+    }
+    return wm_host_fail(WM_HOST_ERROR_VALUE,
+                        "copy: %s at %p lie across two registrations, or are "
+                        "registered in part",
+                        wm_bytes(bytes).text, pointer);
+}
+
+/* Queues a copy; bytes of both ranges. */
+static warm_status submit_copy(wm_driver *d, warm_stream stream,
+                               const wm_host_work *work, size_t to_bytes,
+                               size_t from_bytes)
+{
+    wm_host *host = wm_host_of(d);
+    bool rows = work->kind == WM_HOST_COPY_2D;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = check_range_locked(
+        host, rows ? work->as.copy_2d.destination : work->as.copy.destination,
+        to_bytes);
+    if (status == WARM_OK) {
+        status = check_range_locked(
+            host, rows ? work->as.copy_2d.source : work->as.copy.source,
+            from_bytes);
+    }
+    if (status == WARM_OK) {
+        status = submit_locked(host, stream, work);
+    }
+    wm_host_unlock(host);
+    return status;
+}
+
 warm_status wm_host_copy(wm_driver *d, void *destination, const void *source,
                          size_t bytes, warm_copy_direction direction,
                          warm_stream stream)
@@ -44,7 +85,22 @@ warm_status wm_host_copy(wm_driver *d, void *destination, const void *source,
     work.as.copy.destination = destination;
     work.as.copy.source = source;
     work.as.copy.bytes = bytes;
-    return submit(d, stream, &work);
+    return submit_copy(d, stream, &work, bytes, bytes);
+}
+
+warm_status wm_host_copy_2d(wm_driver *d, const wm_copy_2d *copy,
+                            warm_stream stream)
+{
+    wm_host_work work = {.kind = WM_HOST_COPY_2D};
+
+    if (copy->width > copy->destination_pitch ||
+        copy->width > copy->source_pitch) {
+        return wm_host_fail(WM_HOST_ERROR_VALUE, "a row passes its pitch");
+    }
+    work.as.copy_2d = *copy;
+    return submit_copy(d, stream, &work,
+                       wm_copy_2d_extent(copy, copy->destination_pitch),
+                       wm_copy_2d_extent(copy, copy->source_pitch));
 }
 
 warm_status wm_host_host_func(wm_driver *d, warm_stream stream,

@@ -60,6 +60,9 @@ void standin_ranges(int has);
 /* cuMemCreate() is out of memory for more bytes than that; SIZE_MAX at first.
  */
 void standin_create_most(size_t bytes);
+/* cuMemHostRegister() refuses to register more bytes than that at once, as some
+ * kernels and drivers do; SIZE_MAX at first. */
+void standin_register_most(size_t bytes);
 /* Whether the last device reads pageable memory through the host's page tables
  * (GH200, GB200): registering memory page-locks none of it then, on all. */
 void standin_host_tables(int uses);

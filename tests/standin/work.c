@@ -162,6 +162,13 @@ CUresult cuMemFreeHost(void *pointer)
     return code;
 }
 
+static _Atomic size_t register_most = SIZE_MAX;
+
+void standin_register_most(size_t bytes)
+{
+    register_most = bytes;
+}
+
 CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned flags)
 {
     CUresult code;
@@ -169,6 +176,9 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned flags)
     ENTER(cuMemHostRegister_v2)
     standin_memory_made("cuMemHostRegister_v2");
     standin_flagged("cuMemHostRegister_v2", flags);
+    if (bytes > register_most) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     code = CALL(pinned_register, pointer, bytes);
     if (code == CUDA_SUCCESS) {
         pinned *p = calloc(1, sizeof *p);
@@ -358,13 +368,38 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle handle,
     return code;
 }
 
-CUresult cuIpcCloseMemHandle(CUdeviceptr address){
-    ENTER(cuIpcCloseMemHandle) ON_ITS_DEVICE(ipc_close, pointer_of(address))}
+CUresult cuIpcCloseMemHandle(CUdeviceptr address)
+{
+    ENTER(cuIpcCloseMemHandle) ON_ITS_DEVICE(ipc_close, pointer_of(address))
+}
+
+/* CUDA's manual: memory must be registered as a whole, by one call, or not at
+ * all; else the copy is refused. */
+static bool is_torn(const void *pointer, size_t bytes)
+{
+    uintptr_t begin = (uintptr_t)pointer, end = begin + bytes;
+    bool torn = false;
+
+    pthread_mutex_lock(&pinned_mutex);
+    for (int i = 0; i < BUCKETS; i++) {
+        for (const pinned *p = pinned_blocks[i]; p != NULL; p = p->next) {
+            uintptr_t first = (uintptr_t)p->pointer, last = first + p->bytes;
+
+            torn = torn || (begin < last && first < end &&
+                            (begin < first || end > last));
+        }
+    }
+    pthread_mutex_unlock(&pinned_mutex);
+    return torn;
+}
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr destination, const void *source,
                               size_t bytes, CUstream stream)
 {
     ENTER_ON(cuMemcpyHtoDAsync_v2, stream)
+    if (is_torn(source, bytes)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     return CALL(copy, pointer_of(destination), source, bytes,
                 WARM_COPY_TO_DEVICE, standin_stream(stream));
 }
@@ -373,6 +408,9 @@ CUresult cuMemcpyDtoHAsync_v2(void *destination, CUdeviceptr source,
                               size_t bytes, CUstream stream)
 {
     ENTER_ON(cuMemcpyDtoHAsync_v2, stream)
+    if (is_torn(destination, bytes)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     return CALL(copy, destination, pointer_of(source), bytes, WARM_COPY_TO_HOST,
                 standin_stream(stream));
 }
@@ -405,7 +443,37 @@ CUresult cuMemcpyAsync(CUdeviceptr destination, CUdeviceptr source,
 
     ENTER_ON(cuMemcpyAsync, stream)
     (void)d;
+    if (is_torn(m.destination, bytes) || is_torn(m.source, bytes)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     return (CUresult)standin_launch(stream, run_copy, &m, sizeof m);
+}
+
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *rows, CUstream stream)
+{
+    const wm_copy_2d copy = {.destination = pointer_of(rows->dstDevice),
+                             .destination_pitch = rows->dstPitch,
+                             .source = pointer_of(rows->srcDevice),
+                             .source_pitch = rows->srcPitch,
+                             .width = rows->WidthInBytes,
+                             .height = rows->Height};
+
+    ENTER_ON(cuMemcpy2DAsync_v2, stream)
+    if (rows->srcMemoryType != CU_MEMORYTYPE_UNIFIED ||
+        rows->dstMemoryType != CU_MEMORYTYPE_UNIFIED ||
+        rows->srcXInBytes != 0 || rows->srcY != 0 || rows->dstXInBytes != 0 ||
+        rows->dstY != 0) {
+        standin_note_misuse("cuMemcpy2DAsync_v2: not as the library calls it");
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (copy.height == 0 || copy.width > copy.source_pitch ||
+        copy.width > copy.destination_pitch ||
+        is_torn(copy.source, wm_copy_2d_extent(&copy, copy.source_pitch)) ||
+        is_torn(copy.destination,
+                wm_copy_2d_extent(&copy, copy.destination_pitch))) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return CALL(copy_2d, &copy, standin_stream(stream));
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr destination, unsigned char value,

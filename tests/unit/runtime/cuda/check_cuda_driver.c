@@ -344,6 +344,11 @@ static warm_status use_memory(struct pass *p, int device)
                                  WARM_COPY_TO_DEVICE, p->stream)) != WARM_OK) {
         return status;
     }
+    if ((status = wm_driver_copy_2d(
+             d, &(const wm_copy_2d){p->memory, 512, p->pinned, 1024, 500, 4},
+             p->stream)) != WARM_OK) {
+        return status;
+    }
     return wm_driver_stream_synchronize(d, p->stream);
 }
 

@@ -179,6 +179,8 @@ DO(event_mark, b->event, b->stream, &captures)
 DO(event_passed, b->event)
 DO(stream_passed, b->stream, &captures)
 DO(copy, b->memory, b->pinned, 4096, WARM_COPY_TO_DEVICE, b->stream)
+DO(copy_2d, &(const wm_copy_2d){b->memory, 1024, b->pinned, 1024, 1000, 4},
+   b->stream)
 DO(host_func, b->stream, nothing, NULL)
 DO(capture_begin, b->stream)
 DO_SET(graph_destroy, graph, NULL, b->graph)

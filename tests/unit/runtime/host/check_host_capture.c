@@ -47,6 +47,32 @@ static wm_capture capturing(warm_stream s)
 
 WT_CASE("capture", .setup = open_device, .teardown = close_device);
 
+/* Rows go into a graph as other copies do. */
+WT_TEST(test_B19_G3_captured_rows_are_copied_with_each_launch)
+{
+    char from[4][8] = {{0}}, to[4][16] = {{0}};
+    const wm_copy_2d rows = {to, 16, from, 8, 5, 4},
+                     wide = {to, 4, from, 8, 5, 4};
+    warm_graph graph = NULL;
+
+    wt_ok(wm_driver_capture_begin(x.d, x.a));
+    wt_ok(wm_driver_copy_2d(x.d, &rows, x.a));
+    wt_fails(WARM_INVALID_ARGUMENT, wm_driver_copy_2d(x.d, &wide, x.a));
+    wt_host_error(1);
+    wt_ok(wm_driver_capture_end(x.d, x.a, &graph));
+    for (char round = 1; round <= 2; round++) {
+        memset(from, round, sizeof from);
+        wt_ok(wm_driver_graph_launch(x.d, graph, x.b));
+        wt_ok(wm_driver_stream_synchronize(x.d, x.b));
+        for (int i = 0; i < 4; i++) {
+            ck_assert_int_eq(to[i][0], round);
+            ck_assert_int_eq(to[i][4], round);
+            ck_assert_int_eq(to[i][5], 0);
+        }
+    }
+    wt_ok(wm_driver_graph_destroy(x.d, graph));
+}
+
 WT_TEST(test_G3_capture_runs_nothing_and_replays_in_order)
 {
     warm_graph graph = NULL;

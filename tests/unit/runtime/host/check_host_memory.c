@@ -601,3 +601,47 @@ WT_TEST(test_G3_memory_by_many_threads)
     ck_assert_uint_eq(c.failed, 0);
     ck_assert_uint_eq(free_bytes(0), 1 << 20);
 }
+
+/* As CUDA's manual says of a copy: memory that is registered in part, or by two
+ * calls, is refused. */
+WT_TEST(test_B19_a_copy_across_two_registrations_is_refused)
+{
+    enum { PAGE = 4096 };
+    char *memory = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char other[2 * PAGE] = {0};
+    warm_stream s = wt_host_stream(d, 0);
+    const struct {
+        size_t at, bytes;
+        bool good;
+    } tries[] = {{0, PAGE, true},         {PAGE, PAGE, true},
+                 {100, PAGE - 100, true}, {100, PAGE, false},
+                 {0, 2 * PAGE, false},    {2 * PAGE - 1, 2, false},
+                 {2 * PAGE, PAGE, true},  {PAGE - 1, 1, true}};
+
+    ck_assert(memory != MAP_FAILED);
+    wt_ok(wm_driver_copy(d, other, memory, 2 * PAGE, WARM_COPY_TO_HOST, s));
+    wt_ok(wm_driver_pinned_register(d, memory, PAGE));
+    wt_ok(wm_driver_pinned_register(d, memory + PAGE, PAGE));
+    for (size_t i = 0; i < sizeof tries / sizeof tries[0]; i++) {
+        char *at = memory + tries[i].at;
+        size_t bytes = tries[i].bytes;
+        const wm_copy_2d rows = {other, 1, at, 1, 1, bytes};
+        warm_status expected = tries[i].good ? WARM_OK : WARM_INVALID_ARGUMENT;
+
+        wt_fails(expected,
+                 wm_driver_copy(d, other, at, bytes, WARM_COPY_TO_DEVICE, s));
+        wt_fails(expected, wm_driver_copy(d, at, other, bytes, WM_COPY_ANY, s));
+        wt_fails(expected, wm_driver_copy_2d(d, &rows, s));
+        if (!tries[i].good) {
+            wt_host_error(1);
+        }
+    }
+    wt_ok(wm_driver_stream_synchronize(d, s));
+    wt_ok(wm_driver_pinned_unregister(d, memory));
+    wt_ok(wm_driver_pinned_unregister(d, memory + PAGE));
+    wt_ok(wm_driver_copy(d, other, memory, 2 * PAGE, WARM_COPY_TO_HOST, s));
+    wt_ok(wm_driver_stream_synchronize(d, s));
+    wt_ok(wm_driver_stream_destroy(d, s));
+    munmap(memory, 4 * PAGE);
+}
