@@ -196,6 +196,9 @@ static inline void put_locked(wm_arena *arena, wm_block *block)
     if (block->slab != NULL) {
         wm_slab_put_locked(arena, block);
     } else {
+        if (wm_unlikely(wm_block_is_cut(block))) {
+            wm_span_end_locked(arena, block);
+        }
         wm_run_put_locked(arena, block);
     }
 }
@@ -210,9 +213,12 @@ static inline wm_block *find_locked(wm_arena *arena, wm_lane *lane,
                                     unsigned size_class, size_t rounded,
                                     enum wm_split split, bool *failed)
 {
-    return rounded < WM_SLAB_LIMIT
-               ? wm_slab_take_locked(arena, lane, size_class, split, failed)
-               : wm_run_take_locked(arena, lane, rounded, split, failed);
+    if (rounded < WM_SLAB_LIMIT) {
+        return wm_slab_take_locked(arena, lane, size_class, split, failed);
+    }
+    return wm_likely(!wm_span_needs(arena, rounded))
+               ? wm_run_take_locked(arena, lane, rounded, split, failed)
+               : wm_span_take_locked(arena, rounded, failed);
 }
 
 static __attribute__((noinline, cold)) wm_block *

@@ -131,6 +131,7 @@ typedef struct wm_arena {
     size_t fresh_bytes;     /* became pending since the last miss */
     /* With callers, in magazines or in the transfer cache. */
     size_t out_bytes;
+    size_t row; /* rows of the request that is being served (wm_request.row) */
     bool batched;   /* callers may hold less than out_bytes (arena_check.c) */
     bool retaining; /* graphs use the memory: no segment is detached */
     bool paused;    /* neither is a piece (below) */
@@ -229,6 +230,9 @@ typedef struct wm_request {
     warm_stream stream;
     uint64_t epoch;
     bool strict; /* only memory of this node will do */
+    /* Bytes of a row: no piece of the block may end inside one; 0: anywhere, or
+     * the block needs no second piece. */
+    size_t row;
     /* Null, or receives the reason of a failure, which then is neither logged
      * nor counted, unless the caller calls wm_space_refuse() later. */
     warm_error *cause;
@@ -255,6 +259,16 @@ wm_block *wm_arena_serve(wm_arena *arena, int node, size_t bytes);
 void wm_arena_set_serves(wm_arena *arena, bool serves);
 /* Makes one LIVE block of the only run of an arena, whatever its size. */
 wm_block *wm_arena_take_whole(wm_arena *arena);
+
+/* wm_arena_take() for a request with rows (wm_request.row). */
+wm_block *wm_arena_take_rows(wm_arena *arena, size_t bytes, size_t row,
+                             bool *starved);
+
+/* As wm_arena_grow(), for a region that was locked in pieces of so many bytes,
+ * the last one perhaps smaller: each becomes a segment. row: of the request. */
+warm_status wm_arena_grow_pieces(wm_arena *arena, char *base,
+                                 size_t region_bytes, size_t piece,
+                                 size_t bytes, size_t row, wm_block **block);
 
 /* As wm_arena_take(), then from the siblings: from a wholly idle segment, which
  * moves to this arena, else from a sibling's idle memory. */
@@ -453,6 +467,37 @@ void wm_debug_idle(const wm_block *block) __attribute__((cold));
 void wm_debug_leave(wm_arena *arena, char *base, size_t bytes)
     __attribute__((cold));
 void wm_debug_log_stored(warm_runtime *runtime) __attribute__((cold));
+
+/* ---- blocks that span segments --------------------------------------------
+ */
+
+/* The driver locks memory in regions of at most wm_arena_group.piece_bytes, and
+ * each is a segment. A larger block spans segments that adjoin:
+ *
+ *   segments  ├─ C ────────┤├─ C ────────┤├─ C ────────┤├─ C or less ─┤
+ *   runs      │ the block  ││ SPANNED    ││ SPANNED    ││ SPANNED│ idle│
+ *                    ▲             └─ spanned_by ─┘
+ *                    └─ bytes: of all parts
+ *
+ * The block is the run of the first segment, and is as large as all of its
+ * parts. All segments but the last have the same size, so the cuts lie at
+ * multiples of it, from the start of the block. Once the block is freed its
+ * parts are idle runs of their own segments, which serve other requests and are
+ * returned one by one. Other blocks never lie across segments.
+ *
+ * A block of so many bytes is made of any segments that adjoin, are wholly
+ * idle, and are larger than half a piece (so that a block has few pieces); if
+ * the request has rows, of segments of whole rows. */
+
+/* Bytes of all pieces of a block, except the last. */
+static inline size_t wm_block_piece(const wm_block *block)
+{
+    return block->segment->bytes;
+}
+static inline bool wm_block_is_cut(const wm_block *block)
+{
+    return block->bytes > block->segment->bytes;
+}
 
 /* ---- segments that expand ------------------------------------------------ */
 

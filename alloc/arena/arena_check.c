@@ -9,7 +9,7 @@
 #include "runtime/base/status.h"
 
 struct tally {
-    uint64_t held, bytes[WM_BLOCK_GAP + 1]; /* of blocks, by state */
+    uint64_t held, bytes[WM_BLOCK_SPANNED + 1]; /* of blocks, by state */
     size_t idle_runs, slabs_with_room, runs, whole, gaps;
     bool settled; /* no thread is inside: block->requested is stable */
 };
@@ -73,6 +73,39 @@ static bool check_gap(struct tally *tally, wm_block *run,
            !(idle && (next == WM_BLOCK_GAP || !wm_piece_none_locked(run)));
 }
 
+/* A part of a block that begins in an earlier segment, whose bytes count. */
+static bool check_spanned(const wm_block *run)
+{
+    const wm_segment *segment = run->segment;
+    wm_block *block =
+        atomic_load_explicit(&segment->spanned_by, memory_order_relaxed);
+
+    return block != NULL && run == segment->first && block->base < run->base &&
+           block->base + block->bytes >= run->base + run->bytes &&
+           (size_t)(run->base - block->base) % wm_block_piece(block) == 0 &&
+           wm_block_at(run->base) == block;
+}
+
+/* A block that spans segments: they adjoin, all but the last have one size, and
+ * the block ends in the last. */
+static bool check_span(const wm_block *block)
+{
+    const wm_segment *first = block->segment, *last = first;
+    size_t bytes = first->bytes;
+
+    for (wm_segment *s = first->span_next; s != NULL; s = s->span_next) {
+        if (last->bytes != first->bytes ||
+            s->base != last->base + last->bytes ||
+            wm_block_state(s->first) != WM_BLOCK_SPANNED) {
+            return false;
+        }
+        bytes += s->first->bytes;
+        last = s;
+    }
+    return bytes == block->bytes &&
+           first->arena->group->piece_bytes < block->bytes;
+}
+
 static bool check_run(struct tally *tally, wm_block *run)
 {
     enum wm_block_state state = wm_block_state(run);
@@ -85,11 +118,17 @@ static bool check_run(struct tally *tally, wm_block *run)
     if (state == WM_BLOCK_GAP || state == WM_BLOCK_VOID) {
         return check_gap(tally, run, next);
     }
+    if (state == WM_BLOCK_SPANNED) {
+        return check_spanned(run);
+    }
     tally->idle_runs += state == WM_BLOCK_IDLE;
     return wm_block_at(run->base) == run &&
            wm_block_at(run->base + run->bytes - 1) == run &&
            !(state == WM_BLOCK_IDLE && next == WM_BLOCK_IDLE &&
              run->lane == run->after->lane) &&
+           (wm_block_is_cut(run) ? check_span(run)
+                                 : run->segment->span_next == NULL ||
+                                       run != run->segment->first) &&
            tally_block(tally, run);
 }
 
@@ -112,7 +151,7 @@ static bool check_segment(struct tally *tally, wm_segment *segment)
             return false;
         }
         tally->runs++;
-        at += run->bytes;
+        at += wm_run_extent(run);
     }
     return at == segment->base + segment->bytes;
 }
@@ -214,7 +253,7 @@ static bool check_locked(wm_arena *arena, struct tally *all)
         laned += lane->idle_bytes;
     }
     all->held += tally.held;
-    for (int i = 0; i <= WM_BLOCK_GAP; i++) {
+    for (int i = 0; i <= WM_BLOCK_SPANNED; i++) {
         all->bytes[i] += tally.bytes[i];
     }
     return check_lane(&tally, &arena->common) && tally.idle_runs == 0 &&

@@ -7,12 +7,14 @@
  *   lane.c     records of lanes; lane_pass.c: memory moves between lanes
  *   segment.c  segments join, leave, move; purge.c: which memory leaves
  *   expand.c   segments that get memory, and return it, in parts
+ *   span.c     blocks that span segments; piece.c: regions in pieces
  *   bins.h     idle runs by size */
 #ifndef WM_ARENA_INT_H
 #define WM_ARENA_INT_H
 
 #include "alloc/arena/arena.h"
 #include "alloc/arena/bins.h"
+#include "alloc/arena/group.h"
 #include "alloc/block/page_map.h"
 
 /* Records are allocated in chunks, which are freed with the arena. */
@@ -337,6 +339,21 @@ void wm_run_put_locked(wm_arena *arena, wm_block *block);
 void wm_run_join_locked(wm_arena *arena, wm_block *block);
 /* Removes a segment, with its runs, from the page map. */
 void wm_segment_forget(wm_segment *segment);
+
+/* ---- span.c -------------------------------------------------------------- */
+
+/* Whether a block of so many bytes must span segments. */
+static inline bool wm_span_needs(const wm_arena *arena, size_t bytes)
+{
+    return arena->group != NULL && arena->group->piece_bytes > 0 &&
+           bytes > arena->group->piece_bytes;
+}
+/* A block over segments that adjoin, out of their bins, or null. *failed: there
+ * is no metadata for a record. */
+wm_block *wm_span_take_locked(wm_arena *arena, size_t bytes, bool *failed);
+/* The block is freed: frees its parts of all segments but the first, and makes
+ * the block as large as its part of that one. */
+void wm_span_end_locked(wm_arena *arena, wm_block *block);
 
 /* ---- slab.c -------------------------------------------------------------- */
 

@@ -26,6 +26,9 @@ typedef struct wm_arena_group {
     size_t large_bytes; /* const: and for large requests; 0: as many */
     size_t own_bytes; /* const: a request of so many bytes obtains a segment of
                          its own size; 0: none does */
+    /* const: most bytes that the driver locks by one call: a larger block spans
+     * segments (arena.h); 0: each segment is obtained whole */
+    size_t piece_bytes;
     size_t magazine_bytes;    /* const: most bytes that a set caches */
     uint32_t magazine_blocks; /* const: most of one class, 0: no magazines */
     int nodes;                /* const: NUMA nodes, at least 1 */
@@ -56,7 +59,8 @@ typedef struct wm_arena_group {
 /* Whether threads may cache blocks of so many bytes. */
 static inline bool wm_group_may_cache(const wm_arena_group *group, size_t bytes)
 {
-    return bytes <= WM_CLASS_LIMIT && bytes <= group->magazine_bytes;
+    return bytes <= WM_CLASS_LIMIT && bytes <= group->magazine_bytes &&
+           (group->piece_bytes == 0 || bytes <= group->piece_bytes);
 }
 
 /* The first arena of a node; figures are summed from there. */

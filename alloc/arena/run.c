@@ -303,9 +303,11 @@ void wm_segment_forget(wm_segment *segment)
 {
     wm_page_map_cover(segment->base, segment->bytes, NULL);
     for (wm_block *run = segment->first; run != NULL; run = run->after) {
-        wm_page_map_set_run(run->base, run->bytes, NULL);
+        size_t bytes = wm_run_extent(run);
+
+        wm_page_map_set_run(run->base, bytes, NULL);
         if (wm_block_state(run) != WM_BLOCK_GAP) {
-            wm_page_map_fill(run->base, run->bytes, &wm_page_gone);
+            wm_page_map_fill(run->base, bytes, &wm_page_gone);
         }
     }
 }

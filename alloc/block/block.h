@@ -46,6 +46,7 @@ enum wm_block_state {
     WM_BLOCK_BATCHED,  /* freed, in the pending batch of a thread */
     WM_BLOCK_CLAIMED,  /* idle, reserved by a growth in progress */
     WM_BLOCK_GAP,      /* a run without memory (arena.h) */
+    WM_BLOCK_SPANNED,  /* a run that is part of a block of an earlier segment */
 };
 
 /* The low 6 bits of a state are one of these kinds. Above them CACHED and LIVE
@@ -251,6 +252,12 @@ struct wm_segment {
     /* A detached piece: the segment that it is part of; else null. */
     wm_segment *parent;
     size_t words; /* const: words of starts and of joined, which follows it */
+    bool pieced;  /* const: a piece of a region that was locked in pieces */
+    /* The block of an earlier segment that lies over the first run (arena.h),
+     * or null. Written under lock arena; a look-up reads it without the lock,
+     * relaxed: that of a live block was set before the block was allocated. */
+    _Atomic(wm_block *) spanned_by;
+    wm_segment *span_next; /* lock arena: the next segment of that block */
     /* Const pointer. In segments that expand, one bit for each unit
      * (arena.h). */
     _Atomic uint64_t *joined;
@@ -282,6 +289,16 @@ static inline void wm_segment_place(wm_segment *segment, char *base,
 {
     atomic_store_explicit(&segment->base_seen, base, memory_order_release);
     atomic_store_explicit(&segment->bytes_seen, bytes, memory_order_release);
+}
+
+/* Bytes of a run within its own segment (arena.h: blocks that span segments).
+ */
+static inline size_t wm_run_extent(const wm_block *run)
+{
+    size_t left =
+        (size_t)(run->segment->base + run->segment->bytes - run->base);
+
+    return run->bytes < left ? run->bytes : left;
 }
 
 #endif

@@ -358,6 +358,22 @@ static wm_block *slot_at(wm_slab *slab, const void *address)
     return wm_likely(i < slab->slots) ? &slab->slot[i] : NULL;
 }
 
+/* The block that spans the run, if one does; that of a stale pointer may be any
+ * block. Acquire pairs with wm_block_set_state(): the run's segment was set.
+ * For spanned_by see struct wm_segment. */
+static wm_block *spanning(wm_block *run)
+{
+    wm_block *block = NULL;
+
+    if (run != NULL && wm_unlikely(wm_state_kind(atomic_load_explicit(
+                                       &run->state, memory_order_acquire)) ==
+                                   WM_BLOCK_SPANNED)) {
+        block = atomic_load_explicit(&run->segment->spanned_by,
+                                     memory_order_relaxed);
+    }
+    return block != NULL ? block : run;
+}
+
 wm_block *wm_block_at(const void *address)
 {
     wm_leaf *leaf = wm_page_leaf(address);
@@ -369,14 +385,15 @@ wm_block *wm_block_at(const void *address)
     }
     entry = load(wm_page_entry(leaf, address));
     if (entry == 0) {
-        return inner_block(leaf, address);
+        return spanning(inner_block(leaf, address));
     }
     switch (entry & 3) {
     case WM_ENTRY_SLAB:
         return slot_at(record_of(entry), address);
     case WM_ENTRY_RUN:
         block = record_of(entry);
-        return block->slab != NULL ? slot_at(block->slab, address) : block;
+        return block->slab != NULL ? slot_at(block->slab, address)
+                                   : spanning(block);
     default:
         return NULL;
     }
@@ -388,4 +405,61 @@ bool wm_is_left_behind(const void *address)
 {
     return wm_page_map_get(address) == (uintptr_t)&wm_page_gone &&
            wm_block_at(address) == NULL;
+}
+
+/* ---- memory outside -------------------------------------------------------
+ */
+
+#define LEAF_BYTES ((uintptr_t)1 << (WM_PAGE_SHIFT + WM_LEAF_SHIFT))
+
+/* The lowest address in a part of a granule where a run begins, or null. Both
+ * ends are pages. */
+static const char *first_run_in(wm_leaf *leaf, const char *at, const char *end)
+{
+    uintptr_t start = load(&leaf->start[wm_page_granule(at)]);
+    wm_block *large = record_of(start);
+
+    if (start == 0) {
+        return NULL;
+    }
+    if (large != NULL) {
+        const char *base =
+            atomic_load_explicit(&large->base_seen, memory_order_relaxed);
+
+        if (base >= at && base < end) {
+            end = base;
+        } else {
+            large = NULL;
+        }
+    }
+    for (; at < end; at += WM_PAGE) {
+        uintptr_t entry = load(wm_page_entry(leaf, at));
+
+        if (entry != 0 && (entry & 3) != WM_ENTRY_IMPORTED) {
+            return at;
+        }
+    }
+    return large != NULL ? end : NULL;
+}
+
+size_t wm_page_map_reach(const void *address, size_t bytes)
+{
+    const char *from = address, *end = from + bytes, *next;
+    const char *at = from + WM_PAGE - (uintptr_t)from % WM_PAGE;
+
+    for (; at < end; at = next) {
+        wm_leaf *leaf = wm_page_leaf(at);
+        const char *found = NULL;
+
+        if (leaf == NULL) {
+            next = at + LEAF_BYTES - (uintptr_t)at % LEAF_BYTES;
+            continue;
+        }
+        next = granule_end(at, end);
+        found = first_run_in(leaf, at, next);
+        if (found != NULL) {
+            return (size_t)(found - from);
+        }
+    }
+    return bytes;
 }

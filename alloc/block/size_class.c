@@ -13,6 +13,20 @@ size_t wm_size_round(size_t bytes)
                                         : wm_class_bytes(size_class);
 }
 
+size_t wm_size_piece(size_t most, size_t row)
+{
+    size_t divisor = WM_PAGE, unit;
+
+    while (row % divisor != 0) { /* the greatest common one: a power of two */
+        divisor /= 2;
+    }
+    if (row > most / (WM_PAGE / divisor)) {
+        return 0;
+    }
+    unit = row * (WM_PAGE / divisor);
+    return most / unit * unit;
+}
+
 unsigned wm_slab_slots(unsigned size_class)
 {
     size_t bytes = wm_class_bytes(size_class);

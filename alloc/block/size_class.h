@@ -116,6 +116,10 @@ enum {
 
 unsigned wm_slab_slots(unsigned size_class);
 
+/* The most bytes, up to most, that are both whole pages and whole rows of so
+ * many bytes; 0: there are none. */
+size_t wm_size_piece(size_t most, size_t row);
+
 /* Bytes of the run that serves a request: its own run, or a slab of its class.
  */
 size_t wm_size_run_bytes(size_t bytes);

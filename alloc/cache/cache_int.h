@@ -35,7 +35,8 @@ static inline bool wm_magazine_set_has_place(const wm_magazine_set *set,
 {
     return block->size_class < WM_CLASSES &&
            wm_arena_is_sibling(block->segment->arena, set->arena) &&
-           block->bytes <= set->group->magazine_bytes;
+           block->bytes <= set->group->magazine_bytes &&
+           !wm_block_is_cut(block);
 }
 
 /* ---- pending.c ----------------------------------------------------------- */

@@ -80,8 +80,23 @@ static bool add_run(struct list *list, wm_block *run)
     return false;
 }
 
-/* Adds the runs from `run` on, up to one without memory, as one segment;
- * returns that run. Only expandable segments have runs without memory. */
+/* Adds the runs from `run` on, up to one without memory; returns that run. Only
+ * expandable segments have runs without memory. *bytes, *idle: of the runs. */
+static wm_block *add_runs(struct list *list, wm_block *run, size_t *bytes,
+                          bool *idle)
+{
+    while (run != NULL && wm_run_has_memory(run)) {
+        *bytes += wm_run_extent(run);
+        if (wm_block_state(run) != WM_BLOCK_SPANNED) {
+            *idle = add_run(list, run) && *idle;
+        }
+        run = run->after;
+    }
+    return run;
+}
+
+/* Adds the memory from `run` on, up to a run without memory, as one segment;
+ * returns that run. Segments that one block spans are shown as one. */
 static wm_block *add_extent(struct list *list, const wm_segment *segment,
                             wm_block *run)
 {
@@ -94,10 +109,11 @@ static wm_block *add_extent(struct list *list, const wm_segment *segment,
     bool idle = !piece.expandable;
 
     add(list, &piece, NULL);
-    while (run != NULL && wm_run_has_memory(run)) {
-        piece.bytes += run->bytes;
-        idle = add_run(list, run) && idle;
-        run = run->after;
+    run = add_runs(list, run, &piece.bytes, &idle);
+    for (const wm_segment *s = segment->span_next; s != NULL;
+         s = s->span_next) {
+        (void)add_runs(list, s->first, &piece.bytes, &idle);
+        piece.cuts++;
     }
     piece.idle_since_ns = idle ? segment->idle_since_ns : 0;
     if (place < list->room) {
@@ -110,6 +126,9 @@ static void add_segment(struct list *list, wm_segment *segment)
 {
     wm_block *run = segment->first;
 
+    if (wm_block_state(run) == WM_BLOCK_SPANNED) {
+        return; /* shown with the segment in which the block begins */
+    }
     while (run != NULL) {
         run = wm_run_has_memory(run) ? add_extent(list, segment, run)
                                      : run->after;

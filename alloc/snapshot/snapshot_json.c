@@ -147,6 +147,9 @@ static void begin_segment(writer *w, const wm_snapshot *snapshot, size_t i)
                 "\"age_ns\":%" PRIu64,
                 (const void *)piece->base, piece->bytes,
                 piece->small ? "true" : "false", age(now, piece->made_ns));
+    if (piece->cuts > 0) {
+        wm_text_put(&w->text, ",\"pieces\":%u", piece->cuts + 1);
+    }
     if (piece->idle_since_ns != 0) {
         wm_text_put(&w->text, ",\"idle_ns\":%" PRIu64,
                     age(now, piece->idle_since_ns));

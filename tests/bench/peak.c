@@ -68,6 +68,7 @@ static void add_block(wm_block *block)
     case WM_BLOCK_LOST:
     case WM_BLOCK_CAPTURED:
     case WM_BLOCK_GAP:
+    case WM_BLOCK_SPANNED:
     default:
         break;
     }
