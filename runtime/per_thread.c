@@ -27,6 +27,12 @@
       (warm_runtime * runtime, void *destination, const void *source,          \
        size_t bytes, warm_copy_direction direction, warm_stream stream),       \
       (runtime, destination, source, bytes, direction, stream))                \
+    X(warm_copy_2d_async,                                                      \
+      (warm_runtime * runtime, void *destination, size_t destination_pitch,    \
+       const void *source, size_t source_pitch, size_t width, size_t height,   \
+       warm_stream stream),                                                    \
+      (runtime, destination, destination_pitch, source, source_pitch, width,   \
+       height, stream))                                                        \
     X(warm_data_pointer_alloc,                                                 \
       (const warm_allocator *allocator, size_t bytes, warm_stream stream,      \
        warm_data_pointer *data),                                               \

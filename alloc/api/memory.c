@@ -13,6 +13,8 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/status.h"
 
+#include <inttypes.h>
+
 _Static_assert(WARM_NODE_ANY == WM_NODE_UNKNOWN, "passed on as it is");
 
 static inline __attribute__((always_inline)) warm_status
@@ -143,6 +145,51 @@ warm_status warm_pinned_alloc_on(warm_runtime *runtime, size_t bytes, int node,
     return alloc_on_slow(runtime, bytes, node, flags, pointer);
 }
 
+/* ---- pieces (row B19) --------------------------------------------------- */
+
+/* For a block that needs several pieces, sets the request's rows. */
+static warm_status cut_between_rows(const wm_arena_group *group, size_t row,
+                                    wm_request *request)
+{
+    size_t most = group->piece_bytes;
+
+    if (row == 0) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "rows of 0 bytes: a row has at least 1");
+    }
+    if (most == 0 || request->bytes == 0 || request->bytes > WM_REQUEST_MAX ||
+        wm_size_run_bytes(request->bytes + group->guard_bytes) <= most) {
+        return WARM_OK;
+    }
+    if (wm_size_piece(most, row) == 0) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "%s of pinned memory cannot be cut between rows of %s: "
+                       "no piece of at most %s (option pin_chunk) is both "
+                       "whole rows and whole pages; pad the rows, or set "
+                       "pin_chunk to a multiple of both",
+                       wm_bytes(request->bytes).text, wm_bytes(row).text,
+                       wm_bytes(most).text);
+    }
+    request->row = row;
+    return WARM_OK;
+}
+
+warm_status warm_pinned_alloc_rows(warm_runtime *runtime, size_t bytes,
+                                   size_t row, void **pointer)
+{
+    wm_request request = {.bytes = bytes};
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK) {
+        status = cut_between_rows(&runtime->pinned->space.group, row, &request);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    return request.row == 0 ? warm_pinned_alloc(runtime, bytes, pointer)
+                            : serve(runtime, &request, pointer);
+}
+
 /* ---- live blocks -------------------------------------------------------- */
 
 static warm_status find_live(const void *pointer, wm_block **block)
@@ -216,9 +263,46 @@ static uint64_t segment_id(const wm_block *block)
                : 0;
 }
 
+/* Pieces of a live block, and bytes of all but the last. */
+static size_t pieces_of(const wm_block *block, size_t *piece)
+{
+    size_t bytes = wm_block_usable(block);
+
+    *piece = wm_block_is_cut(block) ? wm_block_piece(block) : bytes;
+    return (bytes + *piece - 1) / *piece;
+}
+
+warm_status warm_block_get_piece(const void *pointer, size_t index, void **base,
+                                 size_t *bytes)
+{
+    wm_block *block;
+    warm_status status = find_live(pointer, &block);
+    size_t piece, pieces, left;
+
+    if (status == WARM_OK && (base == NULL || bytes == NULL)) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "%s is null",
+                         base == NULL ? "base" : "bytes");
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    pieces = pieces_of(block, &piece);
+    if (index >= pieces) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "there is no piece %" PRIu64 ": the block has %" PRIu64
+                       ", numbered from 0",
+                       (uint64_t)index, (uint64_t)pieces);
+    }
+    left = wm_block_usable(block) - index * piece;
+    *base = block->base + index * piece;
+    *bytes = left < piece ? left : piece;
+    return WARM_OK;
+}
+
 warm_status warm_block_get_info(const void *pointer, warm_block_info *info)
 {
     wm_block *block;
+    size_t piece;
     warm_status status = wm_sized_check(info, sizeof *info, "warm_block_info");
 
     if (status == WARM_OK) {
@@ -241,7 +325,8 @@ warm_status warm_block_get_info(const void *pointer, warm_block_info *info)
                            .pageable = group->pageable,
                            .segment = block->segment->base,
                            .segment_bytes = block->segment->bytes,
-                           .segment_id = segment_id(block)};
+                           .segment_id = segment_id(block),
+                           .pieces = pieces_of(block, &piece)};
     wm_sized_out(info, &all, sizeof all);
     return WARM_OK;
 }

@@ -337,8 +337,8 @@ typedef struct wm_purge {
      * any. */
     uint64_t before_ns;
     uint64_t least; /* only memory of this rank or a higher one */
-    /* If not 0: detaches only dedicated segments smaller than this, and at most
-     * `bytes` in all. */
+    /* If not 0: detaches only dedicated segments of regions smaller than this,
+     * and at most `bytes` in all. */
     size_t below;
     bool oldest; /* rank by idle time, the longest first; else by size */
 } wm_purge;
@@ -494,6 +494,11 @@ static inline size_t wm_block_piece(const wm_block *block)
 {
     return block->segment->bytes;
 }
+static inline bool wm_segment_is_piece(const wm_segment *segment)
+{
+    return segment->region_bytes > segment->bytes;
+}
+/* Whether the block has several pieces. */
 static inline bool wm_block_is_cut(const wm_block *block)
 {
     return block->bytes > block->segment->bytes;

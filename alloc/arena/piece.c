@@ -52,7 +52,7 @@ static bool join_pieces_locked(wm_arena *arena, char *base, size_t bytes,
             undo_locked(arena, base + end, bytes - end);
             return false;
         }
-        segment->pieced = true;
+        segment->region_bytes = bytes;
     }
     return true;
 }

@@ -40,7 +40,7 @@ static bool is_whole(wm_segment *segment)
 static bool may_go(wm_segment *segment, const wm_purge *purge)
 {
     if (purge->below > 0 &&
-        (!segment->dedicated || segment->bytes >= purge->below)) {
+        (!segment->dedicated || segment->region_bytes >= purge->below)) {
         return false;
     }
     /* The time is valid only if the segment is one run. */

@@ -127,7 +127,7 @@ bool wm_run_open_oversize_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
 bool wm_run_suits(const wm_segment *segment, size_t bytes)
 {
     return segment->small == (bytes <= segment->arena->small_max) &&
-           (!segment->oversize || bytes >= segment->bytes / SMALL_PART);
+           (!segment->oversize || bytes >= segment->region_bytes / SMALL_PART);
 }
 
 /* The run to split, or null. */
@@ -272,7 +272,8 @@ static inline __attribute__((always_inline)) void join_locked(wm_arena *arena,
     if (wm_run_is_segment(block)) {
         wm_segment *segment = block->segment;
 
-        segment->oversize = segment->dedicated && block->bytes >= OVERSIZE_MIN;
+        segment->oversize =
+            segment->dedicated && segment->region_bytes >= OVERSIZE_MIN;
         if (wm_unlikely(segment->oversize && segment->small)) {
             wm_run_set_sort_locked(arena, segment, false);
         }

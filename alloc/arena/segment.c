@@ -152,7 +152,7 @@ wm_segment *wm_segment_make_locked(wm_arena *arena, char *base, size_t bytes,
     segment->dedicated = segment->oversize = segment->free_failed = false;
     segment->unit = unit;
     segment->parent = NULL;
-    segment->pieced = false;
+    segment->region_bytes = bytes;
     segment->first = run = wm_record_take_locked(arena);
     wm_block_set_base(run, base);
     run->bytes = bytes;
@@ -262,7 +262,7 @@ static bool move_locked(wm_arena *from, wm_arena *to, wm_segment *segment)
         return false;
     }
     moved->made_ns = segment->made_ns;
-    moved->pieced = segment->pieced;
+    moved->region_bytes = segment->region_bytes;
     wm_arena_note_move_locked(from, to, segment);
     wm_segment_give_locked(from, segment);
     return true;

@@ -6,57 +6,108 @@
 
 /* ---- segments that adjoin ------------------------------------------------ */
 
-/* The segment that begins where s ends, or null. Pieces of one region are next
- * to each other in the list, the lowest address first. */
-static wm_segment *after_locked(const wm_arena *arena, const wm_segment *s)
+/* Two lists in the order of addresses become one; chained by span_next, which
+ * idle segments do not use. */
+static wm_segment *merge(wm_segment *one, wm_segment *other)
 {
-    const char *end = s->base + s->bytes;
+    wm_segment *first = NULL, **end = &first;
 
-    for (wm_segment *n = s->next; n != NULL; n = n->next) {
-        if (n->base == end) {
-            return n;
-        }
+    while (one != NULL && other != NULL) {
+        wm_segment **lower = one->base < other->base ? &one : &other;
+
+        *end = *lower;
+        end = &(*lower)->span_next;
+        *lower = *end;
     }
-    for (wm_segment *n = arena->segments; n != s; n = n->next) {
-        if (n->base == end) {
-            return n;
-        }
-    }
-    return NULL;
+    *end = one != NULL ? one : other;
+    return first;
 }
 
-static bool is_part(const wm_arena *arena, const wm_segment *s)
+/* More lists of 2^i segments than an address space has. */
+enum { SIZES = 48 };
+
+/* The wholly idle segments that any stream may use, in the order of their
+ * addresses. */
+static wm_segment *list_locked(const wm_arena *arena)
 {
-    return wm_run_is_segment(s->first) && wm_run_is_idle(s->first) &&
-           s->first->lane == &arena->common;
+    wm_segment *sorted[SIZES] = {NULL}; /* of 2^i segments, or null */
+    wm_segment *all = NULL;
+
+    for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
+        wm_segment *list = s;
+        int i = 0;
+
+        if (!wm_run_is_segment(s->first) ||
+            !wm_run_may_have(arena, &arena->common, s->first)) {
+            continue;
+        }
+        for (; sorted[i] != NULL; i++) {
+            list = merge(sorted[i], list);
+            sorted[i] = NULL;
+        }
+        sorted[i] = list;
+    }
+    for (int i = 0; i < SIZES; i++) {
+        all = merge(sorted[i], all);
+    }
+    return all;
 }
 
-/* Whether a block of so many bytes may begin at s; *last: the segment in which
- * it ends, *rest: its bytes there. */
-static bool fits_locked(const wm_arena *arena, const wm_segment *s,
-                        size_t bytes, wm_segment **last, size_t *rest)
-{
-    size_t piece = s->bytes, left = bytes - piece;
-    wm_segment *n;
+/* A place for a block. */
+struct place {
+    wm_segment *first, *last;
+    size_t rest; /* bytes of the block in the last */
+};
 
-    if (piece <= arena->group->piece_bytes / 2 || piece >= bytes ||
-        (arena->row > 0 && piece % arena->row != 0) || !is_part(arena, s)) {
-        return false;
-    }
-    while ((n = after_locked(arena, s)) != NULL && is_part(arena, n) &&
-           n->bytes <= piece) {
-        if (left <= n->bytes) {
-            *last = n;
-            *rest = left;
-            return true;
+static bool may_begin(const wm_arena *arena, const wm_segment *s)
+{
+    return s->bytes > arena->group->piece_bytes / 2 &&
+           (arena->row == 0 || s->bytes % arena->row == 0);
+}
+
+/* The place with the lowest address for a block that must span segments; first:
+ * null if there is none. */
+static struct place find_locked(const wm_arena *arena, wm_segment *list,
+                                size_t bytes)
+{
+    struct place place = {.first = NULL};
+    size_t left = 0;
+
+    for (wm_segment *s = list; s != NULL; s = s->span_next) {
+        const wm_segment *last = place.last;
+        bool goes_on =
+            place.first != NULL && last->base + last->bytes == s->base &&
+            last->bytes == place.first->bytes && s->bytes <= last->bytes;
+
+        if (goes_on && left <= s->bytes) {
+            place.last = s;
+            place.rest = left;
+            return place;
         }
-        if (n->bytes != piece) {
-            return false;
+        if (!goes_on || s->bytes < last->bytes) {
+            place.first = may_begin(arena, s) ? s : NULL;
+            left = bytes;
         }
-        left -= piece;
-        s = n;
+        place.last = s;
+        left -= s->bytes < left ? s->bytes : left;
     }
-    return false;
+    place.first = NULL;
+    return place;
+}
+
+/* Leaves the chain of the place's segments alone. */
+static void unchain(wm_segment *list, const struct place *place)
+{
+    bool inside = false;
+
+    for (wm_segment *s = list, *next; s != NULL; s = next) {
+        next = s->span_next;
+        inside |= s == place->first;
+        if (!inside || s == place->last) {
+            s->span_next = NULL;
+            inside = false;
+        }
+    }
 }
 
 /* ---- allocate and free ----------------------------------------------------
@@ -74,37 +125,27 @@ static void span_locked(wm_segment *segment, wm_block *block)
     wm_block_set_state(segment->first, WM_BLOCK_SPANNED);
 }
 
-/* Of several places the one with the lowest address. */
 wm_block *wm_span_take_locked(wm_arena *arena, size_t bytes, bool *failed)
 {
-    wm_segment *first = NULL, *last = NULL, *end, *next;
-    size_t rest = 0, left;
+    wm_segment *list = list_locked(arena);
+    struct place place = find_locked(arena, list, bytes);
+    bool cuts = place.first != NULL && place.rest < place.last->bytes;
     wm_block *block;
 
-    for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
-        if ((first == NULL || s->base < first->base) &&
-            fits_locked(arena, s, bytes, &end, &left)) {
-            first = s;
-            last = end;
-            rest = left;
-        }
-    }
-    if (first == NULL) {
-        return NULL;
-    }
-    if (rest < last->bytes && !wm_record_have_locked(arena)) {
+    if (cuts && !wm_record_have_locked(arena)) {
         *failed = true;
+        place.first = NULL;
+    }
+    unchain(list, &place);
+    if (place.first == NULL) {
         return NULL;
     }
-    block = first->first;
-    for (wm_segment *s = first; s != last; s = next) {
-        next = after_locked(arena, s);
+    block = place.first->first;
+    for (wm_segment *s = place.first; s != NULL; s = s->span_next) {
         span_locked(s, block);
-        s->span_next = next;
     }
-    span_locked(last, block);
-    if (rest < last->bytes) {
-        wm_run_split_locked(arena, last->first, rest);
+    if (cuts) {
+        wm_run_split_locked(arena, place.last->first, place.rest);
     }
     block->bytes = bytes;
     return block;

@@ -252,12 +252,16 @@ struct wm_segment {
     /* A detached piece: the segment that it is part of; else null. */
     wm_segment *parent;
     size_t words; /* const: words of starts and of joined, which follows it */
-    bool pieced;  /* const: a piece of a region that was locked in pieces */
+    /* Const: bytes of the region that it was obtained in: more than its own if
+     * the region was locked in pieces. */
+    size_t region_bytes;
     /* The block of an earlier segment that lies over the first run (arena.h),
      * or null. Written under lock arena; a look-up reads it without the lock,
      * relaxed: that of a live block was set before the block was allocated. */
     _Atomic(wm_block *) spanned_by;
-    wm_segment *span_next; /* lock arena: the next segment of that block */
+    /* Lock arena: the next segment of the block that begins in it, or spans it.
+     */
+    wm_segment *span_next;
     /* Const pointer. In segments that expand, one bit for each unit
      * (arena.h). */
     _Atomic uint64_t *joined;

@@ -46,15 +46,19 @@ warm_status wm_device_obtain(wm_space *space, int device, bool managed,
                    device, wm_bytes(bytes).text, got);
 }
 
-static warm_status obtain(wm_space *space, int node, size_t bytes, void **base)
+static warm_status obtain(wm_space *space, int node, size_t bytes, size_t piece,
+                          void **base)
 {
     (void)node;
+    (void)piece; /* 0 */
     return wm_device_obtain(space, space->group.device, false, bytes, base);
 }
 
-static warm_status give_back(wm_space *space, void *base, size_t bytes)
+static warm_status give_back(wm_space *space, void *base, size_t bytes,
+                             bool pieced)
 {
     (void)bytes;
+    (void)pieced; /* false */
     return wm_driver_device_free(space->driver, space->group.device, base);
 }
 

@@ -198,6 +198,15 @@ void wm_mapping_end(enum wm_huge huge, void *base, size_t bytes)
     unmap_between(begin + front, begin + bytes + guard);
 }
 
+void wm_mapping_cut(enum wm_huge huge, void *base, size_t bytes)
+{
+    size_t guard = guard_bytes(huge);
+    char *begin = base;
+
+    unmap_between(begin - guard, begin);
+    unmap_between(begin + bytes, begin + bytes + guard);
+}
+
 bool wm_mapping_huge_bytes(const char *root, const void *base, size_t bytes,
                            uint64_t *huge)
 {

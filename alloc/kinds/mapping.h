@@ -54,6 +54,9 @@ static inline size_t wm_huge_part(size_t bytes)
 bool wm_mapping_make(enum wm_huge huge, size_t bytes, void **base);
 /* Unmaps a region of that size, mapped with the same value of the option. */
 void wm_mapping_end(enum wm_huge huge, void *base, size_t bytes);
+/* From then on parts of a region, of hugetlb's in whole huge pages, are
+ * unmapped one by one: by wm_mapping_end() with WM_HUGE_OFF. */
+void wm_mapping_cut(enum wm_huge huge, void *base, size_t bytes);
 
 /* Bytes of a region, mapped with require, that are huge pages; its pages are
  * touched. False: the system does not show them. */

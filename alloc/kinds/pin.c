@@ -74,10 +74,11 @@ static void forget_place(const wm_pin *pin, void *base, size_t bytes)
     }
 }
 
-static void unmap(const wm_pin *pin, void *base, size_t bytes)
+static void unmap(const wm_pin *pin, enum wm_huge huge, void *base,
+                  size_t bytes)
 {
     forget_place(pin, base, bytes);
-    wm_mapping_end(pin->huge, base, bytes);
+    wm_mapping_end(huge, base, bytes);
 }
 
 /* Bytes that are page-locked already. */
@@ -196,27 +197,16 @@ static warm_status register_range(const wm_pin *pin, void *base, size_t bytes)
                : status;
 }
 
-static warm_status map_and_register(const wm_pin *pin, int node, size_t bytes,
-                                    void **base)
+static warm_status unregister(const wm_pin *pin, void *base, size_t bytes,
+                              bool pieced)
 {
-    void *mapped = NULL;
+    warm_status status = wm_driver_pinned_unregister(pin->driver, base);
 
-    if (!wm_mapping_make(pin->huge, bytes, &mapped)) {
-        return no_memory(pin, node, bytes, "mapped");
-    }
-    warm_status status = back(pin, node, mapped, bytes);
     if (status == WARM_OK) {
-        status = register_range(pin, mapped, bytes);
+        unmap(pin, pieced ? WM_HUGE_OFF : pin->huge, base, bytes);
     }
-    if (status != WARM_OK) {
-        unmap(pin, mapped, bytes);
-        return status;
-    }
-    *base = mapped;
-    return WARM_OK;
+    return status;
 }
-
-/* ---- allocated by the driver -------------------------------------------- */
 
 static warm_status free_near(const wm_pin *pin, void *base, size_t bytes)
 {
@@ -224,16 +214,33 @@ static warm_status free_near(const wm_pin *pin, void *base, size_t bytes)
     return wm_driver_pinned_free(pin->driver, base, bytes);
 }
 
-/* Returns pages that no request has used; or logs that they leak. */
-static void give_up(const wm_pin *pin, void *base, size_t bytes)
+warm_status wm_pin_give_back(const wm_pin *pin, void *base, size_t bytes,
+                             bool pieced)
+{
+    warm_status status;
+
+    wm_hidden_remove(base, bytes);
+    status = pin->maps || pieced ? unregister(pin, base, bytes, pieced)
+                                 : free_near(pin, base, bytes);
+    if (status != WARM_OK) {
+        (void)wm_hidden_add(base, bytes);
+    }
+    return status;
+}
+
+/* Returns pages that no request has used; or logs that they leak. Leaves the
+ * last error alone. */
+static void give_up(const wm_pin *pin, void *base, size_t bytes, bool pieced)
 {
     wm_breaking breaking;
     warm_status status;
+    wm_quiet quiet;
 
+    wm_quiet_begin(&quiet);
     if (pin->space == NULL) {
-        status = free_near(pin, base, bytes);
+        status = wm_pin_give_back(pin, base, bytes, pieced);
     } else if (wm_space_begin_break(pin->space, &breaking)) {
-        status = free_near(pin, base, bytes);
+        status = wm_pin_give_back(pin, base, bytes, pieced);
         wm_space_end_break(pin->space, &breaking);
     } else {
         status = wm_fail(WARM_CAPTURE_ERROR, "a stream captures");
@@ -242,13 +249,102 @@ static void give_up(const wm_pin *pin, void *base, size_t bytes)
         wm_log(WARM_LOG_WARNING, "leaking %s of pinned memory: %s",
                wm_bytes(bytes).text, warm_last_error_message());
     }
+    wm_quiet_end(&quiet);
 }
+
+/* If a piece is refused the pieces before it are returned, the last one first,
+ * and the others unmapped. */
+static warm_status register_pieces(const wm_pin *pin, char *base, size_t bytes,
+                                   size_t piece)
+{
+    warm_status status = WARM_OK;
+    size_t at = 0;
+
+    while (at < bytes && status == WARM_OK) {
+        size_t left = bytes - at;
+
+        status = register_range(pin, base + at, left < piece ? left : piece);
+        at += status == WARM_OK ? piece : 0;
+    }
+    if (status != WARM_OK) {
+        unmap(pin, WM_HUGE_OFF, base + at, bytes - at);
+        while (at > 0) {
+            at -= piece;
+            give_up(pin, base + at, piece, true);
+        }
+    }
+    return status;
+}
+
+/* Registers a mapped region, or its pieces, which are unmapped one by one. If
+ * that fails nothing stays mapped. */
+static warm_status register_region(const wm_pin *pin, enum wm_huge huge,
+                                   void *base, size_t bytes, size_t piece)
+{
+    warm_status status;
+
+    if (piece != 0) {
+        wm_mapping_cut(huge, base, bytes);
+        return register_pieces(pin, base, bytes, piece);
+    }
+    status = register_range(pin, base, bytes);
+    if (status != WARM_OK) {
+        unmap(pin, huge, base, bytes);
+    }
+    return status;
+}
+
+/* A piece that is no whole number of huge pages cannot be unmapped alone from
+ * those that the administrator set aside. */
+static warm_status check_piece(const wm_pin *pin, size_t piece,
+                               enum wm_huge *huge)
+{
+    *huge = pin->huge;
+    if (piece % WM_HUGE_PAGE == 0 || *huge < WM_HUGE_TABLE_TRY) {
+        return WARM_OK;
+    }
+    if (*huge == WM_HUGE_TABLE_REQUIRE) {
+        return wm_fail(WARM_OUT_OF_MEMORY,
+                       "pieces of %s are no whole huge pages of 2 MiB (option "
+                       "huge_pages:hugetlb_require): use such a pin_chunk, and "
+                       "such rows",
+                       wm_bytes(piece).text);
+    }
+    *huge = WM_HUGE_TRY;
+    return WARM_OK;
+}
+
+static warm_status map_and_register(const wm_pin *pin, int node, size_t bytes,
+                                    size_t piece, void **base)
+{
+    void *mapped = NULL;
+    enum wm_huge huge;
+    warm_status status = check_piece(pin, piece, &huge);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (!wm_mapping_make(huge, bytes, &mapped)) {
+        return no_memory(pin, node, bytes, "mapped");
+    }
+    status = back(pin, node, mapped, bytes);
+    if (status != WARM_OK) {
+        unmap(pin, huge, mapped, bytes);
+        return status;
+    }
+    status = register_region(pin, huge, mapped, bytes, piece);
+    if (status == WARM_OK) {
+        *base = mapped;
+    }
+    return status;
+}
+
+/* ---- allocated by the driver -------------------------------------------- */
 
 static warm_status alloc_near(const wm_pin *pin, int node, size_t bytes,
                               void **base)
 {
     wm_numa_policy before;
-    wm_quiet quiet;
     void *got = NULL;
 
     wm_numa_prefer(&pin->driver->numa, node, &before);
@@ -272,62 +368,41 @@ static warm_status alloc_near(const wm_pin *pin, int node, size_t bytes,
         *base = got;
         return WARM_OK;
     }
-    wm_quiet_begin(&quiet);
-    give_up(pin, got, bytes);
-    wm_quiet_end(&quiet);
+    give_up(pin, got, bytes, false);
     return status;
 }
 
-static warm_status obtain_region(const wm_pin *pin, int node, size_t bytes,
-                                 void **base)
+bool wm_pin_cuts(const wm_pin *pin)
 {
-    if (pin->maps) {
-        return map_and_register(pin, node, bytes, base);
+    return pin->maps || pin->driver->register_locks;
+}
+
+static warm_status obtain_region(const wm_pin *pin, int node, size_t bytes,
+                                 size_t piece, void **base)
+{
+    warm_status status;
+
+    if (pin->maps || piece != 0) {
+        return map_and_register(pin, node, bytes, piece, base);
     }
     if (pin->nodes) {
         return alloc_near(pin, node, bytes, base);
     }
-    warm_status status = wm_driver_pinned_alloc(pin->driver, bytes, base);
+    status = wm_driver_pinned_alloc(pin->driver, bytes, base);
     return status == WARM_OUT_OF_MEMORY
                ? explain(pin, WM_REFUSAL_LOCK, node, bytes, 0)
                : status;
 }
 
-static warm_status give_back_region(const wm_pin *pin, void *base, size_t bytes)
-{
-    if (!pin->maps) {
-        return free_near(pin, base, bytes);
-    }
-    warm_status status = wm_driver_pinned_unregister(pin->driver, base);
-    if (status == WARM_OK) {
-        unmap(pin, base, bytes);
-    }
-    return status;
-}
-
-/* ---- forked children ---------------------------------------------------- */
-
-/* A driver may keep its mappings out of children itself, where the kernel may
- * refuse to do so. */
+/* Keeps it out of forked children. A driver may keep its mappings out of
+ * children itself, where the kernel may refuse to do so. */
 warm_status wm_pin_obtain(const wm_pin *pin, int node, size_t bytes,
-                          void **base)
+                          size_t piece, void **base)
 {
-    warm_status status = obtain_region(pin, node, bytes, base);
+    warm_status status = obtain_region(pin, node, bytes, piece, base);
 
     if (status == WARM_OK) {
         (void)wm_hidden_add(*base, bytes);
-    }
-    return status;
-}
-
-warm_status wm_pin_give_back(const wm_pin *pin, void *base, size_t bytes)
-{
-    warm_status status;
-
-    wm_hidden_remove(base, bytes);
-    status = give_back_region(pin, base, bytes);
-    if (status != WARM_OK) {
-        (void)wm_hidden_add(base, bytes);
     }
     return status;
 }

@@ -19,12 +19,24 @@
  * /sys/kernel/mm/transparent_hugepage/defrag is madvise, huge pages can take
  * longer than small ones (option huge_pages).
  *
- * One call page-locks a whole region, so that no block lies across two
- * registrations: some calls of CUDA accept such a range for a copy and some
- * refuse it ("invalid argument"). Memory ahead of demand is obtained in regions
- * of option pin_chunk, each a segment, so that no call holds the driver's locks
- * for long. A request larger than that is a single region, but "register" has
- * touched its pages before the call.
+ * Pieces (row B19). No call page-locks more than option pin_chunk: kernels and
+ * drivers refuse large registrations, and the driver holds a lock during the
+ * call. A request that is larger gets one range of addresses, which is mapped
+ * and touched whole and then registered piece by piece:
+ *
+ *   range   │ piece │ piece │ piece │ pi│   each a registration and a segment
+ *   block   ├─────────────────────────┤     spans the segments (arena.h)
+ *
+ * cudaHostAlloc() cannot allocate at an address. So such a region is mapped and
+ * registered also with pin:alloc; except where the driver reports that
+ * registering page-locks nothing: there "alloc" allocates it by one call, and
+ * pin_chunk limits only the memory that is obtained ahead of demand.
+ *
+ * CUDA refuses a copy whose range of host memory lies across two registrations
+ * ("invalid argument"). A block that fits into a piece never does; the
+ * library's own copies are split at the cuts of larger ones (api/copy.c). A
+ * shared buffer (shared.c) has an address on its device, and is one
+ * registration whatever its size.
  *
  * Either way a region is kept out of forked children (hidden.h). */
 #ifndef WM_PIN_H
@@ -51,16 +63,23 @@ typedef struct wm_pin {
 warm_status wm_pin_init(wm_pin *pin, wm_driver *driver,
                         const wm_options *options);
 
-/* Obtains a region of bytes (whole pages), on node if there are several. No
- * lock held. Status (nothing stays mapped then, except pages of another node
- * while a stream captures, which leak and are logged): OUT_OF_MEMORY (also if
- * the node is full, so that the kernel used another one, if the driver refuses
- * to register, or if huge pages are required and did not come; the message
- * names the limit, refusal.h), or another of the driver's. */
-warm_status wm_pin_obtain(const wm_pin *pin, int node, size_t bytes,
-                          void **base);
+/* Whether regions larger than option pin_chunk are locked in pieces. */
+bool wm_pin_cuts(const wm_pin *pin);
 
-/* Returns a region. If that fails the region is unchanged. */
-warm_status wm_pin_give_back(const wm_pin *pin, void *base, size_t bytes);
+/* Obtains a region of bytes (whole pages), on node if there are several. piece:
+ * registers it in pieces of so many bytes (whole pages), the last one perhaps
+ * smaller; 0: the region is not cut. No lock held. Status (nothing stays mapped
+ * then, except, while a stream captures, pages of another node, or pieces that
+ * were locked before one was refused: they leak and are logged): OUT_OF_MEMORY
+ * (also if the node is full, so that the kernel used another one, if the driver
+ * refuses to register, or if huge pages are required and did not come; the
+ * message names the limit, refusal.h), or another of the driver's. */
+warm_status wm_pin_obtain(const wm_pin *pin, int node, size_t bytes,
+                          size_t piece, void **base);
+
+/* Returns a region that was not cut, or (pieced) one piece of a region. If that
+ * fails the memory is unchanged. */
+warm_status wm_pin_give_back(const wm_pin *pin, void *base, size_t bytes,
+                             bool pieced);
 
 #endif

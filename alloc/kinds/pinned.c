@@ -11,14 +11,18 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-static warm_status obtain(wm_space *space, int node, size_t bytes, void **base)
+static warm_status obtain(wm_space *space, int node, size_t bytes, size_t piece,
+                          void **base)
 {
-    return wm_pin_obtain(&space->group.runtime->pinned->pin, node, bytes, base);
+    return wm_pin_obtain(&space->group.runtime->pinned->pin, node, bytes, piece,
+                         base);
 }
 
-static warm_status give_back(wm_space *space, void *base, size_t bytes)
+static warm_status give_back(wm_space *space, void *base, size_t bytes,
+                             bool pieced)
 {
-    return wm_pin_give_back(&space->group.runtime->pinned->pin, base, bytes);
+    return wm_pin_give_back(&space->group.runtime->pinned->pin, base, bytes,
+                            pieced);
 }
 
 static const wm_space_traits pinned_traits = {.name = "pinned",
@@ -137,6 +141,15 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
     p->pageable.poller = &p->space;
     p->pageable.group.waker = &p->space.background.waker;
     p->pin.space = &p->space;
+    if (wm_pin_cuts(&p->pin)) {
+        wm_arena_group *group = &p->space.group;
+
+        group->piece_bytes = p->space.chunk_bytes;
+        /* What serves small requests is never cut. */
+        group->segment_bytes = group->segment_bytes < group->piece_bytes
+                                   ? group->segment_bytes
+                                   : group->piece_bytes;
+    }
     status = wm_turn_open(&runtime->turn, options);
     if (status != WARM_OK) {
         goto fail_turn;

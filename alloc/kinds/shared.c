@@ -47,30 +47,33 @@ static warm_status obtain_pinned(const wm_shared_space *s, size_t bytes,
     warm_status status;
 
     do {
-        status = wm_pin_obtain(pin, node, bytes, base);
+        status = wm_pin_obtain(pin, node, bytes, 0, base);
         node = wm_numa_next(&driver->numa, node);
     } while (status == WARM_OUT_OF_MEMORY && node != near);
     return status;
 }
 
-static warm_status obtain(wm_space *space, int node, size_t bytes, void **base)
+static warm_status obtain(wm_space *space, int node, size_t bytes, size_t piece,
+                          void **base)
 {
     const wm_shared_space *s = of_space(space);
 
     (void)node;
+    (void)piece; /* 0 */
     return is_of_device(s)
                ? wm_device_obtain(space, s->device, s->managed, bytes, base)
                : obtain_pinned(s, bytes, base);
 }
 
-static warm_status give_back(wm_space *space, void *base, size_t bytes)
+static warm_status give_back(wm_space *space, void *base, size_t bytes,
+                             bool pieced)
 {
     const wm_shared_space *s = of_space(space);
 
     return is_of_device(s)
                ? wm_driver_device_free(space->driver, s->device, base)
                : wm_pin_give_back(&space->group.runtime->pinned->pin, base,
-                                  bytes);
+                                  bytes, pieced);
 }
 
 static void describe(wm_space *space, char *text, size_t bytes)

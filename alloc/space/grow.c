@@ -249,6 +249,7 @@ static warm_status grow(wm_space *space, const wm_request *request,
                                       .give_back = give_back,
                                       .lane = request->lane,
                                       .bytes = request->bytes,
+                                      .row = request->row,
                                       .needed =
                                           wm_size_run_bytes(request->bytes)};
     wm_arena *node = arena->siblings;
@@ -334,7 +335,8 @@ static warm_status spill(wm_space *space, const wm_request *request,
     for (wm_arena *a = first; a != own && status != WARM_OK;
          a = next_for(space, request, a)) {
 
-        *block = wm_arena_take_or_steal(a, NULL, request->bytes, NULL);
+        *block =
+            wm_space_take_or_steal(a, NULL, request->bytes, request->row, NULL);
         status = *block != NULL ? WARM_OK : status;
     }
     for (wm_arena *a = first; a != own && status == WARM_OUT_OF_MEMORY;

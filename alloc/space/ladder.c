@@ -107,6 +107,10 @@ static inline wm_block *take_idle(wm_space *space, const wm_request *request,
 {
     wm_block *block = NULL;
 
+    if (wm_unlikely(request->row != 0)) {
+        return wm_arena_take_rows(request->arena, request->bytes, request->row,
+                                  NULL);
+    }
     return !wm_group_may_cache(&space->group, request->bytes) ||
                    wm_cache_refill(&space->group, request, split, &block) ==
                        WM_REFILL_NONE
@@ -136,8 +140,8 @@ static bool take_any_fit(climb *c)
 
 static bool take_or_steal(climb *c)
 {
-    c->block = wm_arena_take_or_steal(c->request->arena, c->request->lane,
-                                      c->request->bytes, NULL);
+    c->block = wm_space_take_or_steal(c->request->arena, c->request->lane,
+                                      c->request->bytes, c->request->row, NULL);
     return c->block != NULL;
 }
 

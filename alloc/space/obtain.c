@@ -128,8 +128,9 @@ static enum claim claim_locked(wm_space *space, struct wm_grow_request *request,
         if (request->bytes > 0) {
             request->gained = growth->gained;
             request->vacated = growth->vacated;
-            request->block = wm_arena_take_or_steal(
-                request->arena, request->lane, request->bytes, &starved);
+            request->block =
+                wm_space_take_or_steal(request->arena, request->lane,
+                                       request->bytes, request->row, &starved);
             if (request->block != NULL) {
                 *status = WARM_OK; /* drops the NOT_FOUND of an earlier turn */
                 return SERVED;
@@ -303,8 +304,8 @@ static bool uncommit(wm_space *space, const wm_expansion *expansion,
     while (at < end) {
         size_t piece = wm_piece_from(segment, at);
 
-        if (wm_growth_driver_free(space, segment->arena, segment, at, piece) !=
-            WARM_OK) {
+        if (wm_growth_driver_free(space, segment->arena, segment, at, piece,
+                                  false) != WARM_OK) {
             break;
         }
         wm_piece_set(segment, at, piece, false);
@@ -353,52 +354,98 @@ static warm_status commit(wm_space *space, const wm_expansion *expansion,
 
 /* ---- memory without a record -------------------------------------------- */
 
-static bool free_region(wm_space *space, wm_arena *arena, void *base,
-                        size_t bytes)
+/* Calls one for each segment of a region that is obtained whole (piece 0), or
+ * in pieces. */
+static void
+each_segment(wm_space *space, int node, char *base, size_t bytes, size_t piece,
+             void (*one)(wm_space *space, int node, void *base, size_t bytes))
 {
-    wm_breaking breaking;
-    bool freed = false;
+    size_t step = piece > 0 ? piece : bytes;
 
-    wm_segment_returned(space, arena->node, base, bytes);
-    if (wm_space_begin_break(space, &breaking)) {
-        freed =
-            wm_growth_driver_free(space, arena, NULL, base, bytes) == WARM_OK;
-        wm_space_end_break(space, &breaking);
+    for (size_t at = 0; at < bytes; at += step) {
+        one(space, node, base + at, bytes - at < step ? bytes - at : step);
     }
-    return freed;
+}
+
+static void expect_none(wm_space *space, size_t count)
+{
+    for (; count > 0; count--) {
+        wm_segment_expect_none(space);
+    }
+}
+
+/* Reserves room for the numbers of so many segments. */
+static warm_status expect_segments(wm_space *space, size_t count)
+{
+    warm_status status = WARM_OK;
+
+    for (size_t i = 0; i < count && status == WARM_OK; i++) {
+        status = wm_segment_expect(space);
+        if (status != WARM_OK) {
+            expect_none(space, i);
+        }
+    }
+    return status;
+}
+
+/* Returns a region, whole or by its pieces (0: not cut), each a segment, in one
+ * break of captures. Returns the bytes that stay. */
+static size_t give_back(wm_space *space, wm_arena *arena, char *base,
+                        size_t bytes, size_t piece)
+{
+    size_t step = piece > 0 ? piece : bytes, stays = 0;
+    wm_breaking breaking;
+
+    each_segment(space, arena->node, base, bytes, piece, wm_segment_returned);
+    if (!wm_space_begin_break(space, &breaking)) {
+        return bytes;
+    }
+    for (size_t at = 0; at < bytes; at += step) {
+        size_t part = bytes - at < step ? bytes - at : step;
+
+        if (wm_growth_driver_free(space, arena, NULL, base + at, part,
+                                  piece > 0) != WARM_OK) {
+            stays += part;
+        }
+    }
+    wm_space_end_break(space, &breaking);
+    return stays;
 }
 
 /* Returns memory for which there is no record. If the driver refuses it, or
  * returning it would break a capture, the memory leaks: it stays held, and
- * counts toward the limit. base: of a region; else it is the request's part of
- * an expandable segment. counted: bytes of it that count as held already.
- * Returns whether it leaked. */
+ * counts toward the limit. base: of a region, obtained in pieces of so many
+ * bytes or (0) whole; else it is the request's part of an expandable segment.
+ * counted: bytes of it that count as held already: all or none. Returns whether
+ * any leaked. */
 static bool lose(wm_space *space, const struct wm_grow_request *request,
-                 void *base, size_t bytes, size_t counted)
+                 void *base, size_t bytes, size_t piece, size_t counted)
 {
     wm_growth *growth = &space->growth;
     warm_error cause = {.size = sizeof cause};
-    bool lost;
+    size_t lost;
 
     warm_last_error(&cause);
-    lost = request->expansion.part != NULL
-               ? !uncommit(space, &request->expansion, bytes)
-               : !free_region(space, request->arena, base, bytes);
-    wm_lock_acquire(&growth->lock);
-    growth->held += (lost ? bytes : 0) - counted;
-    if (lost && counted == 0) {
-        wm_whole_add(space, bytes);
-    } else if (!lost) {
-        wm_whole_unclaim(space, counted);
+    if (request->expansion.part != NULL) {
+        lost = uncommit(space, &request->expansion, bytes) ? 0 : bytes;
+    } else {
+        lost = give_back(space, request->arena, base, bytes, piece);
     }
-    growth->lost += lost ? bytes : 0;
+    wm_lock_acquire(&growth->lock);
+    growth->held += lost - counted;
+    if (counted == 0) {
+        wm_whole_add(space, lost);
+    } else {
+        wm_whole_unclaim(space, counted - lost);
+    }
+    growth->lost += lost;
     growth->peak = growth->held > growth->peak ? growth->held : growth->peak;
     wm_lock_release(&growth->lock);
-    if (lost) {
-        wm_growth_defer_warning(growth, WM_UNRECORDED, bytes);
+    if (lost > 0) {
+        wm_growth_defer_warning(growth, WM_UNRECORDED, lost);
     }
     wm_error_restore(&cause);
-    return lost;
+    return lost > 0;
 }
 
 /* After a reset of a device the driver may reuse its addresses, for another
@@ -409,12 +456,12 @@ static bool lose(wm_space *space, const struct wm_grow_request *request,
 enum { ADDRESSES_TRIED = 8 };
 
 static warm_status obtain_one(wm_space *space, int node, size_t bytes,
-                              void **base)
+                              size_t piece, void **base)
 {
     warm_status status = wm_space_claim_below(space, bytes);
 
     if (status == WARM_OK) {
-        status = space->traits->obtain(space, node, bytes, base);
+        status = space->traits->obtain(space, node, bytes, piece, base);
         if (status != WARM_OK) {
             wm_space_unclaim_below(space, bytes);
         }
@@ -424,12 +471,12 @@ static warm_status obtain_one(wm_space *space, int node, size_t bytes,
 
 static warm_status obtain_apart(wm_space *space,
                                 const struct wm_grow_request *request,
-                                size_t bytes, void **base)
+                                size_t bytes, size_t piece, void **base)
 {
     void *taken[ADDRESSES_TRIED];
     unsigned count = 0;
     int node = request->arena->node;
-    warm_status status = obtain_one(space, node, bytes, base);
+    warm_status status = obtain_one(space, node, bytes, piece, base);
 
     while (status == WARM_OK && wm_page_map_any(*base, bytes)) {
         taken[count++] = *base;
@@ -439,44 +486,61 @@ static warm_status obtain_apart(wm_space *space,
                              "that a reset of a device ended; destroy the "
                              "runtime and create a new one");
         } else {
-            status = obtain_one(space, node, bytes, base);
+            status = obtain_one(space, node, bytes, piece, base);
         }
     }
     while (count > 0) {
-        (void)lose(space, request, taken[--count], bytes, 0);
+        (void)lose(space, request, taken[--count], bytes, piece, 0);
     }
     return status;
 }
 
 /* ---- the call ----------------------------------------------------------- */
 
-/* Obtains a segment and allocates the block from it. No lock held. */
+/* Bytes of the pieces in which the region is obtained; 0: it is not cut. */
+static size_t piece_of(const wm_space *space,
+                       const struct wm_grow_request *request, size_t bytes)
+{
+    size_t most = space->group.piece_bytes;
+
+    if (most == 0 || bytes <= most) {
+        return 0;
+    }
+    return request->row > 0 ? wm_size_piece(most, request->row) : most;
+}
+
+/* Obtains a segment, or several, and allocates the block. No lock held. */
 static warm_status obtain(wm_space *space, struct wm_grow_request *request,
                           struct wm_growth_call *call)
 {
     size_t bytes = call->bytes;
     wm_arena *arena = request->arena;
     uint64_t start = wm_clock_ns();
+    size_t piece = piece_of(space, request, bytes);
+    size_t segments = piece > 0 ? (bytes + piece - 1) / piece : 1;
     void *base = NULL;
     warm_status status;
 
     request->tried = bytes;
-    status = wm_segment_expect(space);
+    status = expect_segments(space, segments);
     if (status != WARM_OK) {
         return status;
     }
-    status = obtain_apart(space, request, bytes, &base);
+    status = obtain_apart(space, request, bytes, piece, &base);
     wm_arena_count_driver(arena, false, wm_clock_ns() - start);
     if (status != WARM_OK) {
-        wm_segment_expect_none(space);
+        expect_none(space, segments);
         return status;
     }
     wm_growth_call_arrive(&space->growth, call);
-    wm_segment_obtained(space, arena->node, base, bytes);
-    status = wm_arena_grow(arena, request->lane, base, bytes, request->bytes,
-                           &request->block);
+    each_segment(space, arena->node, base, bytes, piece, wm_segment_obtained);
+    status = piece > 0 ? wm_arena_grow_pieces(arena, base, bytes, piece,
+                                              request->bytes, request->row,
+                                              &request->block)
+                       : wm_arena_grow(arena, request->lane, base, bytes,
+                                       request->bytes, &request->block);
     if (status != WARM_OK) {
-        (void)lose(space, request, base, bytes, bytes);
+        (void)lose(space, request, base, bytes, piece, bytes);
         return status;
     }
     return WARM_OK;
@@ -507,7 +571,7 @@ static warm_status obtain_part(wm_space *space, struct wm_grow_request *request,
         status = wm_fail(WARM_OUT_OF_MEMORY,
                          "no memory for the allocator's records");
         wm_expand_undo(arena, expansion,
-                       lose(space, request, NULL, call->bytes, call->bytes));
+                       lose(space, request, NULL, call->bytes, 0, call->bytes));
     }
     return status;
 }

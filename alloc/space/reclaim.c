@@ -21,8 +21,8 @@ static void try_again(struct reclaim *reclaim)
 {
     const wm_request *request = reclaim->request;
 
-    reclaim->block = wm_arena_take_or_steal(request->arena, request->lane,
-                                            request->bytes, NULL);
+    reclaim->block = wm_space_take_or_steal(request->arena, request->lane,
+                                            request->bytes, request->row, NULL);
 }
 
 /* After a flush. The flushed blocks may be in lanes of other streams: then
@@ -104,7 +104,9 @@ static void reclaim_mine(struct reclaim *reclaim)
             reclaim->blocks +=
                 wm_cache_merge_row(set, request, &reclaim->block);
         }
-        if (reclaim->block == NULL) {
+        if (reclaim->block == NULL && request->row > 0) {
+            reclaim->blocks += wm_cache_flush(set, WM_ALL);
+        } else if (reclaim->block == NULL) {
             reclaim->blocks +=
                 wm_cache_trade(set, request->bytes, &reclaim->block);
         }

@@ -9,7 +9,7 @@
 
 warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
                                   const wm_segment *of, char *base,
-                                  size_t bytes)
+                                  size_t bytes, bool pieced)
 {
     uint64_t start = wm_clock_ns();
     warm_status status;
@@ -21,7 +21,7 @@ warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
                  ? wm_driver_range_decommit(space->driver, space->group.device,
                                             of->base, (size_t)(base - of->base),
                                             bytes)
-                 : space->traits->give_back(space, base, bytes);
+                 : space->traits->give_back(space, base, bytes, pieced);
 
     wm_arena_count_driver(arena, true, wm_clock_ns() - start);
     if (status == WARM_OK) {
@@ -192,7 +192,8 @@ static size_t return_one(wm_space *space, struct purge *purge,
         wm_arena_reattach(arena, segment, false);
         return 0;
     }
-    status = wm_growth_driver_free(space, arena, segment->parent, base, bytes);
+    status = wm_growth_driver_free(space, arena, segment->parent, base, bytes,
+                                   wm_segment_is_piece(segment));
     wm_space_end_break(space, breaking);
     if (status == WARM_OK) {
         wm_segment_expect_none(space);

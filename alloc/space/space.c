@@ -132,7 +132,7 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
     }
     space->group.timelines = timelines;
     space->group.segment_bytes = wm_page_round(options->segment);
-    space->chunk_bytes = wm_page_round(options->pin_chunk);
+    space->chunk_bytes = options->pin_chunk / WM_PAGE * WM_PAGE;
     space->group.economy.slack = (size_t)options->slack * 10;
     space->group.economy.keep = (size_t)options->keep;
     space->limit_wait_ns = options->limit_wait_ms != WARM_OFF

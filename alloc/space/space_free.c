@@ -133,8 +133,10 @@ static void leak(wm_space *space, wm_block *block, enum wm_block_state state)
 {
     const wm_segment *segment = block->segment;
     size_t bytes = block->bytes;
-    /* The rest of an expandable segment may be returned. */
-    size_t with = segment->unit == 0 ? segment->bytes : 0;
+    /* The rest of an expandable segment may be returned, and that of a block in
+     * pieces is less than one. */
+    bool whole = segment->unit == 0 && !wm_block_is_cut(block);
+    size_t with = whole ? segment->bytes : 0;
 
     wm_cache_count_free(&space->group, block);
     wm_arena_free(segment->arena, block, state);

@@ -27,6 +27,24 @@ static inline void wm_space_tend_pools(wm_space *space,
     space->group.runtime->tend_pools(space->group.runtime, only);
 }
 
+/* wm_arena_take_or_steal() for a request with or without rows. */
+static inline wm_block *wm_space_take_or_steal(wm_arena *arena, wm_lane *lane,
+                                               size_t bytes, size_t row,
+                                               bool *starved)
+{
+    wm_arena *a = arena;
+    wm_block *block = NULL;
+
+    if (wm_likely(row == 0)) {
+        return wm_arena_take_or_steal(arena, lane, bytes, starved);
+    }
+    do {
+        block = wm_arena_take_rows(a, bytes, row, starved);
+        a = wm_arena_next(arena, a);
+    } while (block == NULL && a != arena);
+    return block;
+}
+
 /* ---- upkeep.c ----------------------------------------------------------- */
 
 /* Polls all streams, so that completed blocks become idle. Within slow work. */
@@ -174,10 +192,11 @@ void wm_growth_decay(wm_space *space, uint64_t before_ns);
 bool wm_growth_wait_for_streams(wm_space *space, const wm_arena *of,
                                 size_t target, enum wm_settle whose);
 /* Returns a region, or a piece of an expandable segment (of, else null), to the
- * driver, and counts the call. */
+ * driver, and counts the call. pieced: the region was obtained as a piece of a
+ * larger one. */
 warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
                                   const wm_segment *of, char *base,
-                                  size_t bytes);
+                                  size_t bytes, bool pieced);
 /* Bytes held by an arena and its siblings. */
 size_t wm_growth_held_beside(wm_arena *arena);
 
@@ -191,6 +210,7 @@ struct wm_grow_request {
     wm_lane *lane;
     size_t bytes;  /* 0: no request, memory is obtained ahead of demand */
     size_t needed; /* bytes of a run for it */
+    size_t row;    /* as wm_request.row */
     size_t wanted; /* bytes to obtain, if neither driver nor limit refuses */
     size_t tried;  /* bytes last requested from the driver; 0: none */
     wm_block *block;

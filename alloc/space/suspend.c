@@ -19,7 +19,7 @@ warm_status wm_growth_unmap(wm_space *space, const wm_paused_piece *piece)
                        "memory cannot be unmapped while a stream captures");
     }
     status = wm_growth_driver_free(space, arena, piece->segment, piece->base,
-                                   piece->bytes);
+                                   piece->bytes, false);
     wm_space_end_break(space, &breaking);
     if (status != WARM_OK) {
         return status;

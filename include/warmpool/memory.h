@@ -13,6 +13,18 @@
  * size. Blocks are aligned to 512 bytes, those of whole pages to 4096.
  * Memory is not cleared.
  *
+ * Pieces. No call page-locks more than option pin_chunk: some kernels and
+ * drivers refuse more, and the driver holds a lock during the call. A larger
+ * block is one range of addresses, locked in pieces of at most pin_chunk. CUDA
+ * refuses a copy whose range of host memory lies in more than one piece
+ * ("invalid argument"): warm_copy_async() and warm_copy_2d_async() split it;
+ * for copies of your own, warm_block_get_piece() has the pieces, and
+ * warm_pinned_alloc_rows() cuts between rows only. A block of at most pin_chunk
+ * (rounded up as above) is never cut. Such a region is mapped and registered
+ * also with option pin:alloc, since cudaHostAlloc() cannot extend one. Where
+ * the driver page-locks nothing by registering (GH200, GB200), pin:alloc and
+ * auto allocate it by one call, uncut.
+ *
  * Nodes. On a machine with several NUMA nodes every node has its own cache.
  * Nodes have the operating system's numbers, as in numactl, in CUDA's
  * HOST_NUMA_ID and in warm_device_info.numa_node. A thread's own node is that
@@ -99,6 +111,16 @@ WARM_API warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
 WARM_API warm_status warm_pinned_alloc_on(warm_runtime *runtime, size_t bytes,
                                           int node, unsigned flags,
                                           void **pointer);
+
+/* warm_pinned_alloc() for rows of so many bytes, one after the other, of which
+ * the first begins where the block does: if the block has several pieces, each
+ * but the last ends between two rows. Pieces are whole pages, and so multiples
+ * of the least common multiple of row and page size. row: at least 1 byte;
+ * bytes need not be a multiple of it. Status: as warm_pinned_alloc();
+ * INVALID_ARGUMENT also if row is 0, or if the block needs several pieces and
+ * no such multiple is within option pin_chunk: pad the rows then. */
+WARM_API warm_status warm_pinned_alloc_rows(warm_runtime *runtime, size_t bytes,
+                                            size_t row, void **pointer);
 
 /* Nodes are numbered 0 … count - 1, perhaps with gaps. The count is 1 if memory
  * cannot be placed: a container may refuse mbind(), which is logged. */
@@ -191,16 +213,33 @@ typedef enum warm_copy_direction {
 /* Queues a copy and records the stream on the blocks that source and
  * destination lie in. Memory that is no block of warmpool must stay valid until
  * the copy has finished. Does not wait, unless the driver does so for memory
- * that is not page-locked. bytes 0 does nothing.
- * Status (nothing is queued then, though the last three may have recorded the
- * stream, and of a copy that is split (adopt.h) the first parts may be queued):
- * INVALID_ARGUMENT (null pointer, range beyond the end of a block),
- * INVALID_STREAM, OUT_OF_MEMORY (for the record), CAPTURE_ERROR (a default
- * stream beside a capture of others), DRIVER_ERROR. */
+ * that is not page-locked. bytes 0 does nothing. A copy is split where a piece
+ * of a block ends, on either side, and where a range that begins in other
+ * memory enters or leaves a block. In a capture each part is a node of the
+ * graph. Status (nothing is queued then, except that the driver may refuse a
+ * part after others of the same copy; the last three may have recorded the
+ * stream): INVALID_ARGUMENT (null pointer, range that begins in a block and
+ * passes its end), INVALID_STREAM, OUT_OF_MEMORY (for the record),
+ * CAPTURE_ERROR (a default stream beside a capture of others), DRIVER_ERROR. */
 WARM_API warm_status warm_copy_async(warm_runtime *runtime, void *destination,
                                      const void *source, size_t bytes,
                                      warm_copy_direction direction,
                                      warm_stream stream);
+
+/* Copies height rows of width bytes, each a pitch after the one before, between
+ * memory of any kind: as cudaMemcpy2DAsync() with cudaMemcpyDefault. Records
+ * and splits as warm_copy_async() does, by whole rows where that is possible.
+ * The extent of each side is the first byte of its first row up to the last of
+ * its last; all of it counts as used. width or height 0 does nothing.
+ * destination_pitch, source_pitch: bytes, at least width.
+ * Status: as warm_copy_async(); INVALID_ARGUMENT also for a pitch below width.
+ */
+WARM_API warm_status warm_copy_2d_async(warm_runtime *runtime,
+                                        void *destination,
+                                        size_t destination_pitch,
+                                        const void *source, size_t source_pitch,
+                                        size_t width, size_t height,
+                                        warm_stream stream);
 
 /* Collects freed blocks whose streams have completed, and returns segments that
  * were idle for longer than option decay_ms. An allocation that misses the
@@ -233,8 +272,8 @@ WARM_API warm_status warm_pinned_trim(warm_runtime *runtime, size_t target,
  * by then. If memory is allocated meanwhile the call replaces it, but obtains
  * at most bytes in all. Memory comes in regions of at most option pin_chunk; if
  * the driver refuses a region, of half its size, and so on down to a segment. A
- * request larger than a region is not served from several. bytes 0 does
- * nothing.
+ * request larger than a region is served from several only where these happen
+ * to adjoin. bytes 0 does nothing.
  * node: of the machine, or WARM_NODE_ANY: the node of warm_pinned_alloc().
  * flags: 0, or WARM_PREWARM_BACKGROUND: returns at once, and a thread of the
  * runtime obtains the memory; of several calls for one node the largest counts.
@@ -398,11 +437,20 @@ typedef struct warm_block_info {
     size_t segment_bytes;   /* and bytes */
     uint64_t segment_id; /* as in warm_segment; 0: of pageable memory, or of an
                             expandable segment, whose pieces have ids */
+    size_t pieces;       /* page-locked one by one; 1 if the block is not cut */
 } warm_block_info;
 
 /* Describes the live block that holds pointer. Status: NOT_FOUND. */
 WARM_API warm_status warm_block_get_info(const void *pointer,
                                          warm_block_info *info);
+
+/* Tells a piece of the live block that holds pointer: a part that was
+ * page-locked by one call. All pieces but the last have the same size, and
+ * together they are the block. A block of other memory is one piece. index:
+ * from 0 to pieces - 1 (warm_block_info). Status: NOT_FOUND, INVALID_ARGUMENT
+ * (also: there is no such piece). */
+WARM_API warm_status warm_block_get_piece(const void *pointer, size_t index,
+                                          void **base, size_t *bytes);
 
 #ifdef __cplusplus
 }

@@ -157,7 +157,7 @@ extern "C" {
         "with several nodes, except GH200, GB200: it page-locks nothing)")     \
     X_SIZE(pin_chunk, "bytes", (uint64_t)256 << 20, 1 << 16,                   \
            (uint64_t)1 << 40,                                                  \
-           "most bytes of one page-locking call made ahead of demand")         \
+           "most bytes page-locked by one call; larger blocks have pieces")    \
     X_SIZE(                                                                    \
         reserve_bytes, "bytes", 0, 0, (uint64_t)1 << 46,                       \
         "bytes pinned at the start on the node of device 0, kept by decay; "   \

@@ -24,6 +24,7 @@
 #define warm_capture_begin         warm_capture_begin_ptsz
 #define warm_capture_end           warm_capture_end_ptsz
 #define warm_copy_async            warm_copy_async_ptsz
+#define warm_copy_2d_async         warm_copy_2d_async_ptsz
 #define warm_data_pointer_alloc    warm_data_pointer_alloc_ptsz
 #define warm_data_pointer_clone    warm_data_pointer_clone_ptsz
 #define warm_device_alloc          warm_device_alloc_ptsz

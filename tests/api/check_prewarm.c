@@ -54,8 +54,9 @@ static void copy_through(char *from, void *device, char *to, size_t bytes)
 
 static const char *const ways[] = {"alloc", "register"};
 
-/* Whatever lies in a block can be copied by one call: no block lies across two
- * regions, also not one that is larger than what is had ahead at once. */
+/* Whatever lies in a block can be copied by one call of ours, also if the block
+ * is larger than what is locked at once and so has pieces, which are registered
+ * in either way. */
 WT_LOOP_TEST(test_B9_blocks_of_every_size_can_be_copied_whole, 2)
 {
     static const size_t sizes[] = {100000, MIB / 2, MIB, 3 * MIB + 4096};
@@ -74,7 +75,7 @@ WT_LOOP_TEST(test_B9_blocks_of_every_size_can_be_copied_whole, 2)
         copy_through(from, device, to, sizes[i]);
         wt_free(from, to);
     }
-    ck_assert_int_eq(wt_calls(runtime, "pinned_register") > 0, _i == 1);
+    ck_assert_uint_gt(wt_calls(runtime, "pinned_register"), 0);
     ck_assert_int_eq(wt_calls(runtime, "pinned_alloc") > 0, _i == 0);
     wt_ok(warm_poll(runtime));
     wt_ok(warm_pinned_empty_cache(runtime, NULL));

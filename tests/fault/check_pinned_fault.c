@@ -23,6 +23,7 @@ static struct flow {
     unsigned errors;
     const char *pin; /* option, null: the default */
     unsigned nodes;  /* of the runtimes that begin() makes */
+    size_t chunk;    /* option pin_chunk */
     bool dry;        /* only pageable memory can be had, and will do */
 } f = {.nodes = 1};
 
@@ -114,9 +115,10 @@ static void begin(uint64_t n)
 {
     void *device = NULL;
 
-    f = (struct flow){.pin = f.pin, .nodes = f.nodes, .dry = f.dry};
+    f = (struct flow){
+        .pin = f.pin, .nodes = f.nodes, .chunk = f.chunk, .dry = f.dry};
     f.runtime = wt_runtime_with(.segment = 1 << 20, .pin = f.pin,
-                                .numa_nodes = f.nodes);
+                                .numa_nodes = f.nodes, .pin_chunk = f.chunk);
     f.stream = wt_stream(f.runtime, 0);
     f.brief = wt_stream(f.runtime, 0);
     wt_ok(warm_stream_retire(f.runtime, n % 2 != 0 ? f.brief : f.stream));
@@ -150,7 +152,7 @@ static void end(void)
                    stats.held_bytes.current ==
                        stats.held_bytes.allocated - stats.held_bytes.freed,
                "the counters do not balance");
-    wt_require(f.nodes > 1 ||
+    wt_require(f.nodes > 1 || f.chunk > 0 ||
                    (stats.driver_alloc.count ==
                         wt_calls(f.runtime, "pinned_alloc") +
                             wt_calls(f.runtime, "pinned_register") &&
@@ -189,6 +191,30 @@ WT_LOOP_TEST(test_every_registration_may_fail, 4)
     f.pin = "register";
     fail_every_call(_i / 2 == 0 ? "pinned_register" : "pinned_unregister",
                     _i % 2);
+}
+
+/* What is done for pieces: the largest block has twelve of them. */
+static const char *const piece_calls[] = {"pinned_register",
+                                          "pinned_unregister", "pinned_alloc",
+                                          "pinned_free", "copy"};
+
+enum { PIECE_CALLS = sizeof piece_calls / sizeof piece_calls[0] };
+
+/* Nothing of a request stays whose n-th piece was refused. */
+WT_LOOP_TEST(test_B12_B19_every_call_for_a_piece_may_fail, 4 * PIECE_CALLS)
+{
+    f.pin = _i < 2 * PIECE_CALLS ? "alloc" : "register";
+    f.chunk = 128 << 10;
+    fail_every_call(piece_calls[_i / 2 % PIECE_CALLS], _i % 2);
+}
+
+WT_LOOP_TEST(test_B12_B19_every_record_of_a_piece_may_fail, 2)
+{
+    wt_flow flow;
+
+    f.chunk = 128 << 10;
+    flow = flow_now();
+    wt_fail_every_record(&flow, _i % 2 != 0);
 }
 
 /* What is done for nodes, and what may meet its failure. */
@@ -271,7 +297,7 @@ WT_TEST(test_B12_B18_memory_without_a_record_goes_back)
     unsigned failed = 0;
 
     for (uint64_t n = 1; n <= 12; n++) {
-        warm_runtime *runtime = wt_runtime(NULL);
+        warm_runtime *runtime = wt_runtime_with(.pin_chunk = 2 * bytes);
         void *pointer = NULL;
         long before;
 

@@ -146,7 +146,13 @@ static const struct kind {
       .numa_nodes = 2,
       .stream_wait = "grow",
       .segment = 1 << 18,
-      .expandable_segments = "on"}}};
+      .expandable_segments = "on"}},
+    {true,
+     {.arenas = 4,
+      .background = "on",
+      .batch_ms = 1,
+      .decay_ms = 1,
+      .pin_chunk = 64 << 10}}};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 static int64_t records; /* that the library has without a runtime */

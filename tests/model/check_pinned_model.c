@@ -330,11 +330,12 @@ static void one_step(void)
     }
 }
 
-static void begin(unsigned nodes, bool background)
+static void begin(unsigned nodes, bool background, size_t chunk)
 {
     warm_options options = {.size = sizeof options,
                             .numa_nodes = nodes,
                             .background = background ? "on" : "off",
+                            .pin_chunk = chunk,
                             .batch_ms = background ? 1 : 0,
                             .reserve_bytes = background ? 8 << 20 : 0};
 
@@ -373,9 +374,10 @@ static void end(void)
     wt_runtime_end(m.runtime);
 }
 
-static void play(unsigned nodes, bool background, unsigned long steps)
+static void play(unsigned nodes, bool background, size_t chunk,
+                 unsigned long steps)
 {
-    begin(nodes, background);
+    begin(nodes, background, chunk);
     for (m.step = 0; m.step < steps; m.step++) {
         one_step();
         if (m.step % 2048 == 0) {
@@ -388,16 +390,22 @@ static void play(unsigned nodes, bool background, unsigned long steps)
 
 WT_TEST(test_B2_B4_B5_B6_B18_million_random_steps_agree_with_the_model)
 {
-    play(1, false, wt_scaled(1000000));
+    play(1, false, 0, wt_scaled(1000000));
 }
 
 WT_TEST(test_B4_B15_B18_random_steps_on_two_nodes_agree_with_the_model)
 {
-    play(2, false, wt_scaled(300000));
+    play(2, false, 0, wt_scaled(300000));
 }
 
 /* A thread that polls and obtains memory beside the steps. */
 WT_TEST(test_B4_B10_random_steps_beside_a_thread_agree_with_the_model)
 {
-    play(1, true, wt_scaled(300000));
+    play(1, true, 0, wt_scaled(300000));
+}
+
+/* Blocks of up to sixteen pieces. */
+WT_LOOP_TEST(test_B4_B19_random_steps_with_pieces_agree_with_the_model, 2)
+{
+    play((unsigned)_i + 1, false, 128 << 10, wt_scaled(200000));
 }

@@ -197,18 +197,23 @@ static void empty(void)
  * whatever was allocated in between, while growth is within the bound. If only
  * misses polled, small blocks would lie in it, and ten segments would be
  * obtained. */
-WT_TEST(test_large_region_is_not_cut_to_pieces)
+static const size_t chunks[] = {512 * MIB, 64 * MIB};
+
+/* Locked by one call, and in five pieces. */
+WT_LOOP_TEST(test_B19_large_region_is_not_cut_to_pieces, 2)
 {
     uint64_t random = 20260102;
 
-    begin(&(warm_options){.magazines = "off", .slack = 50});
+    begin(&(warm_options){
+        .magazines = "off", .slack = 50, .pin_chunk = chunks[_i]});
     mixed(&random, 10000, SLOTS);
     wt_ok(warm_free(take(300 * MIB)));
     for (int i = 0; i < 10; i++) {
         mixed(&random, 500, SLOTS * 3 / 4);
         wt_ok(warm_free(take(290 * MIB)));
     }
-    ck_assert_uint_eq(count.large, 1);
+    ck_assert_uint_eq(count.large, _i == 0);
+    ck_assert_uint_eq(wt_calls(runtime, "pinned_register"), _i == 0 ? 0 : 5);
     give_all();
     end();
 }
@@ -222,7 +227,8 @@ static uint64_t stopped_clock(void)
 WT_TEST(test_B25_large_region_serves_small_requests_beyond_the_bound)
 {
     wm_clock_set(stopped_clock); /* the peak does not decay */
-    begin(&(warm_options){.magazines = "off", .slack = 1});
+    begin(&(warm_options){
+        .magazines = "off", .slack = 1, .pin_chunk = 512 * MIB});
     wt_ok(warm_free(take(400 * MIB)));
     fill(80 * MIB); /* bound: 408 MiB */
     ck_assert_uint_eq(stats().held_bytes.current, (400 + 8) * MIB);

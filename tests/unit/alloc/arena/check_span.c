@@ -206,7 +206,7 @@ WT_TEST(test_B19_pieces_leave_one_by_one)
     ck_assert_ptr_nonnull(gone);
     ck_assert_ptr_null(gone->next);
     ck_assert_uint_eq(gone->bytes, PIECE);
-    ck_assert(gone->pieced);
+    ck_assert(wm_segment_is_piece(gone));
     ck_assert_ptr_null(take(4 * PIECE));
     wm_arena_reattach(&arena, gone, true);
     give(take(4 * PIECE));

@@ -25,6 +25,9 @@ static struct {
     char *base; /* of the last region to be registered */
     size_t bytes;
     size_t resident; /* pages of it that were there by then */
+    size_t most;     /* bytes of the largest registration */
+    uint64_t count;  /* registrations */
+    uint64_t refuse; /* the number of the one that is refused; 0: none is */
     bool refuses;
 } driver;
 
@@ -61,7 +64,8 @@ static warm_status look_at(wm_driver *d, void *pointer, size_t bytes)
     driver.base = pointer;
     driver.bytes = bytes;
     driver.resident = resident(pointer, bytes);
-    if (driver.refuses) {
+    driver.most = bytes > driver.most ? bytes : driver.most;
+    if (driver.refuses || ++driver.count == driver.refuse) {
         return wm_fail_code(WARM_DRIVER_ERROR, "cudart", 1,
                             "cudaErrorInvalidValue", "invalid argument");
     }
@@ -75,6 +79,8 @@ static wm_pin begin_on(const char *conf, bool register_locks)
     wm_pin pin;
 
     driver.base = NULL; /* tests may share one process */
+    driver.most = 0;
+    driver.count = driver.refuse = 0;
     wt_ok(wm_options_resolve(NULL, conf, &o));
     wt_ok(wm_host_open(&o, &driver.d));
     driver.real = driver.d->ops;
@@ -143,14 +149,14 @@ WT_LOOP_TEST(test_B9_B15_option_pin_and_the_driver_decide_who_maps,
     ck_assert_int_eq(strstr(warned, "page-locks nothing") != NULL,
                      ways[_i].maps && !ways[_i].locks);
     for (int wanted = driver.d->numa.nodes - 1; wanted >= 0; wanted--) {
-        wt_ok(wm_pin_obtain(&pin, wanted, 2 * MIB, &base));
+        wt_ok(wm_pin_obtain(&pin, wanted, 2 * MIB, 0, &base));
         memset(base, 1, 2 * MIB);
         ck_assert_int_eq(driver.base != NULL, ways[_i].maps);
         if (driver.d->numa.simulated) {
             wt_ok(wm_driver_node_of(driver.d, base, 2 * MIB, &node));
             ck_assert_int_eq(node, wanted);
         }
-        wt_ok(wm_pin_give_back(&pin, base, 2 * MIB));
+        wt_ok(wm_pin_give_back(&pin, base, 2 * MIB, false));
         if (driver.d->numa.simulated) {
             wt_ok(wm_driver_node_of(driver.d, base, 2 * MIB, &node));
             ck_assert_int_eq(node, WM_NODE_UNKNOWN);
@@ -166,13 +172,13 @@ WT_TEST(test_B15_memory_of_another_node_is_not_taken)
     void *base = NULL;
 
     wm_numa_set_room(&driver.d->numa, 1, MIB);
-    wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 1, 2 * MIB, &base));
+    wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 1, 2 * MIB, 0, &base));
     ck_assert_ptr_null(base);
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "node 1 has no"));
     ck_assert_uint_eq(wm_counter_read(&driver.d->calls[WM_CALL_pinned_free]),
                       1);
-    wt_ok(wm_pin_obtain(&pin, 1, MIB, &base));
-    wt_ok(wm_pin_give_back(&pin, base, MIB));
+    wt_ok(wm_pin_obtain(&pin, 1, MIB, 0, &base));
+    wt_ok(wm_pin_give_back(&pin, base, MIB, false));
     end();
 }
 
@@ -195,11 +201,11 @@ WT_LOOP_TEST(test_all_pages_are_touched_before_one_registration,
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         void *base = NULL;
 
-        wt_ok(wm_pin_obtain(&pin, 0, sizes[i], &base));
+        wt_ok(wm_pin_obtain(&pin, 0, sizes[i], 0, &base));
         ck_assert_ptr_eq(driver.base, base);
         ck_assert_uint_eq(driver.bytes, sizes[i]);
         ck_assert_uint_eq(driver.resident, sizes[i] / page());
-        wt_ok(wm_pin_give_back(&pin, base, sizes[i]));
+        wt_ok(wm_pin_give_back(&pin, base, sizes[i], false));
         ck_assert(!is_mapped(base));
     }
     ck_assert_uint_eq(
@@ -213,11 +219,11 @@ WT_TEST(test_large_region_begins_where_a_huge_page_can)
     wm_pin pin = begin("device:host,pin:register");
     void *base = NULL;
 
-    wt_ok(wm_pin_obtain(&pin, 0, 5 * MIB, &base));
+    wt_ok(wm_pin_obtain(&pin, 0, 5 * MIB, 0, &base));
     ck_assert_uint_eq((uintptr_t)base % (2 * MIB), 0);
     ck_assert(!is_mapped((char *)base + 5 * MIB) ||
               resident((char *)base + 5 * MIB, page()) <= 1);
-    wt_ok(wm_pin_give_back(&pin, base, 5 * MIB));
+    wt_ok(wm_pin_give_back(&pin, base, 5 * MIB, false));
     end();
 }
 
@@ -228,7 +234,7 @@ WT_TEST(test_refused_registration_leaves_nothing_and_is_a_shortage)
     void *base = &pin;
 
     driver.refuses = true;
-    wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 0, 3 * MIB, &base));
+    wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 0, 3 * MIB, 0, &base));
     ck_assert_ptr_eq(base, &pin);
     ck_assert(!is_mapped(driver.base));
     warm_last_error(&error);
@@ -244,11 +250,11 @@ WT_TEST(test_refused_unregistering_leaves_the_region_as_it_was)
     wm_pin pin = begin("device:host,pin:register");
     void *base = NULL;
 
-    wt_ok(wm_pin_obtain(&pin, 0, 3 * MIB, &base));
+    wt_ok(wm_pin_obtain(&pin, 0, 3 * MIB, 0, &base));
     wm_driver_fail(driver.d, WM_CALL_pinned_unregister, 1, false);
-    wt_fails(WARM_DRIVER_ERROR, wm_pin_give_back(&pin, base, 3 * MIB));
+    wt_fails(WARM_DRIVER_ERROR, wm_pin_give_back(&pin, base, 3 * MIB, false));
     memset(base, 1, 3 * MIB);
-    wt_ok(wm_pin_give_back(&pin, base, 3 * MIB));
+    wt_ok(wm_pin_give_back(&pin, base, 3 * MIB, false));
     end();
 }
 
@@ -258,7 +264,7 @@ WT_TEST(test_region_too_large_to_map_is_a_shortage)
     void *base = NULL;
 
     wt_fails(WARM_OUT_OF_MEMORY,
-             wm_pin_obtain(&pin, 0, (size_t)1 << 60, &base));
+             wm_pin_obtain(&pin, 0, (size_t)1 << 60, 0, &base));
     ck_assert_ptr_null(base);
     end();
 }
@@ -269,10 +275,10 @@ WT_TEST(test_B15_a_region_that_cannot_be_placed_is_refused)
     void *base = NULL;
 
     wm_driver_fail(driver.d, WM_CALL_place, 1, false);
-    wt_fails(WARM_DRIVER_ERROR, wm_pin_obtain(&pin, 0, 2 * MIB, &base));
+    wt_fails(WARM_DRIVER_ERROR, wm_pin_obtain(&pin, 0, 2 * MIB, 0, &base));
     /* A node that is full: the kernel would take pages of another one. */
     wm_numa_set_room(&driver.d->numa, 1, MIB);
-    wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 1, 2 * MIB, &base));
+    wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 1, 2 * MIB, 0, &base));
     ck_assert_ptr_nonnull(driver.d->numa.ranges == NULL ? &pin : NULL);
     end();
 }
@@ -305,13 +311,13 @@ WT_TEST(test_aligned_region_leaves_no_address_space_behind)
     long before = wt_address_space();
 
     for (int i = 0; i < TIMES; i++) {
-        wt_ok(wm_pin_obtain(&pin, 0, 2 * MIB + page(), &base[i]));
+        wt_ok(wm_pin_obtain(&pin, 0, 2 * MIB + page(), 0, &base[i]));
     }
     /* Mapped whole, a region would take twice as much. */
     ck_assert_int_lt(wt_address_space() - before,
                      (long)(TIMES * 3 * MIB / page()));
     for (int i = 0; i < TIMES; i++) {
-        wt_ok(wm_pin_give_back(&pin, base[i], 2 * MIB + page()));
+        wt_ok(wm_pin_give_back(&pin, base[i], 2 * MIB + page(), false));
     }
     ck_assert_int_lt(wt_address_space() - before, (long)(TIMES * MIB / page()));
     end();
@@ -325,7 +331,7 @@ WT_TEST(test_G6_reason_of_a_refusal_outlives_the_tidying)
 
     driver.refuses = true;
     wm_driver_fail(driver.d, WM_CALL_place, 2, false);
-    wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 1, 2 * MIB, &base));
+    wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 1, 2 * MIB, 0, &base));
     ck_assert_ptr_nonnull(
         strstr(warm_last_error_message(), "invalid argument"));
     ck_assert_uint_eq(wm_counter_read(&driver.d->calls[WM_CALL_place]), 2);
@@ -339,10 +345,101 @@ WT_TEST(test_B9_pages_are_touched_without_threads_too)
     void *base = NULL;
 
     wt_refuse_threads(true);
-    wt_ok(wm_pin_obtain(&pin, 0, 100 * MIB, &base));
+    wt_ok(wm_pin_obtain(&pin, 0, 100 * MIB, 0, &base));
     wt_refuse_threads(false);
     ck_assert_uint_eq(driver.resident, 100 * MIB / page());
-    wt_ok(wm_pin_give_back(&pin, base, 100 * MIB));
+    wt_ok(wm_pin_give_back(&pin, base, 100 * MIB, false));
+    end();
+}
+
+/* Also where the driver allocates regions that are not cut. */
+static const char *const either[] = {"device:host,pin_threads:1,pin:register",
+                                     "device:host,pin_threads:1,pin:alloc"};
+
+WT_LOOP_TEST(test_B19_no_registration_is_larger_than_a_piece, 2)
+{
+    static const size_t whole[] = {8 * MIB, 8 * MIB + 4096, 12 * MIB - 4096,
+                                   5 * MIB};
+    wm_pin pin = begin(either[_i]);
+
+    for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
+        uint64_t before = driver.count;
+        uint64_t pieces = (whole[i] + 4 * MIB - 1) / (4 * MIB);
+        void *base = NULL;
+        char *at;
+
+        wt_ok(wm_pin_obtain(&pin, 0, whole[i], 4 * MIB, &base));
+        memset(base, 1, whole[i]);
+        ck_assert_uint_eq(driver.count - before, pieces);
+        ck_assert_uint_eq(driver.most, 4 * MIB);
+        /* In any order, one by one. */
+        at = base;
+        for (uint64_t n = pieces; n-- > 0;) {
+            size_t bytes = n + 1 < pieces ? 4 * MIB : whole[i] - n * 4 * MIB;
+
+            wt_ok(wm_pin_give_back(&pin, at + n * 4 * MIB, bytes, true));
+            ck_assert(!is_mapped(at + n * 4 * MIB));
+            ck_assert(n == 0 || is_mapped(at + n * 4 * MIB - 4096));
+        }
+    }
+    ck_assert(wm_pin_cuts(&pin));
+    end();
+}
+
+WT_LOOP_TEST(test_B19_the_nth_piece_refused_takes_all_back, 5)
+{
+    wm_pin pin = begin(either[_i % 2]);
+    long before = wt_address_space();
+    void *base = &pin;
+
+    driver.refuse = (uint64_t)_i + 1;
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_pin_obtain(&pin, 0, 18 * MIB, 4 * MIB, &base));
+    wt_says("invalid argument");
+    ck_assert_ptr_eq(base, &pin);
+    ck_assert_uint_eq(driver.count, driver.refuse);
+    ck_assert_uint_eq(
+        wm_counter_read(&driver.d->calls[WM_CALL_pinned_unregister]),
+        driver.refuse - 1);
+    ck_assert(!is_mapped(driver.base));
+    ck_assert(_i == 0 || !is_mapped(driver.base - 4096));
+    ck_assert_int_lt(wt_address_space() - before, (long)(MIB / page()));
+    end();
+}
+
+/* What the driver then does not let go of leaks, and only that. */
+WT_TEST(test_B19_a_piece_that_cannot_go_back_leaks_alone)
+{
+    wm_pin pin = begin("device:host,pin:register");
+    void *base = NULL;
+    char *first;
+
+    warm_log_set(keep_warning, NULL);
+    driver.refuse = 4;
+    wm_driver_fail(driver.d, WM_CALL_pinned_unregister, 2, false);
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_pin_obtain(&pin, 0, 16 * MIB, 4 * MIB, &base));
+    warm_log_set(NULL, NULL);
+    wt_says("invalid argument"); /* the reason, not what followed */
+    wt_contains(warned, "leaking 4.0 MiB");
+    first = driver.base - 12 * MIB;
+    ck_assert(!is_mapped(first) && is_mapped(first + 4 * MIB) &&
+              !is_mapped(first + 8 * MIB) && !is_mapped(first + 12 * MIB));
+    wt_ok(wm_pin_give_back(&pin, first + 4 * MIB, 4 * MIB, true));
+    end();
+}
+
+/* There only the first way is left, and it cannot cut. */
+WT_TEST(test_B19_nothing_is_cut_where_registering_locks_nothing)
+{
+    wm_pin pin = begin_on("device:host,pin:alloc", false);
+
+    ck_assert(!wm_pin_cuts(&pin));
+    end();
+    warm_log_set(keep_warning, NULL);
+    pin = begin_on("device:host,pin:register", false);
+    warm_log_set(NULL, NULL);
+    ck_assert(wm_pin_cuts(&pin));
     end();
 }
 

@@ -372,11 +372,13 @@ WT_TEST(test_B11_B17_C8_the_reserve_is_page_locked_memory)
     end();
 }
 
-static warm_status talk(wm_space *space, int node, size_t bytes, void **base)
+static warm_status talk(wm_space *space, int node, size_t bytes, size_t piece,
+                        void **base)
 {
     (void)space;
     (void)node;
     (void)bytes;
+    (void)piece;
     (void)base;
     return wm_fail(WARM_OUT_OF_MEMORY, "%0500d", 0);
 }
