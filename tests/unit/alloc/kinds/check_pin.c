@@ -514,18 +514,18 @@ WT_LOOP_TEST(test_B9_threads_of_the_right_node_touch_pages, 2)
     CPU_ZERO(&touchers);
     touched = 0;
     wt_refuse_threads(_i == 1);
-    wt_ok(wm_pin_obtain(&pin, 1, 40 * MIB, &base));
+    wt_ok(wm_pin_obtain(&pin, 1, 40 * MIB, 0, &base));
     wt_refuse_threads(false);
     ck_assert_uint_eq(touched, 3);
     ck_assert(CPU_ISSET(cpu, &touchers));
     ck_assert_int_eq(CPU_COUNT(&touchers), _i == 1 ? CPU_COUNT(&own) : 1);
     ck_assert_uint_eq(driver.resident, 40 * MIB / page());
-    wt_ok(wm_pin_give_back(&pin, base, 40 * MIB));
+    wt_ok(wm_pin_give_back(&pin, base, 40 * MIB, false));
     /* A node without CPUs: threads of any. */
     CPU_ZERO(&touchers);
-    wt_ok(wm_pin_obtain(&pin, 0, 40 * MIB, &base));
+    wt_ok(wm_pin_obtain(&pin, 0, 40 * MIB, 0, &base));
     ck_assert(CPU_EQUAL(&touchers, &own));
-    wt_ok(wm_pin_give_back(&pin, base, 40 * MIB));
+    wt_ok(wm_pin_give_back(&pin, base, 40 * MIB, false));
     wt_folder_end(root);
     end();
 }
