@@ -578,15 +578,17 @@ WT_TEST(test_F7_B23_adopted_memory_counts_toward_the_watermarks)
     warm_memory_totals totals = WARM_INIT(warm_memory_totals);
     void *block = wt_pinned(runtime, 4 * MIB), *none = NULL;
     uint64_t calls = wt_calls(runtime, "pinned_register"); /* of its pieces */
+    uint64_t held;
 
     wt_fails(WARM_OUT_OF_MEMORY, adopt(0));
     wt_says("5.5 MiB cannot be adopted", "8.0 MiB");
     ck_assert_uint_eq(wt_calls(runtime, "pinned_register"), calls);
     wt_ok(warm_free(block));
     wt_ok(adopt(0)); /* idle memory has made room */
-    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
+    held = wt_pinned_stats(runtime).held_bytes.current;
+    ck_assert_uint_le(held, 8 * MIB - bytes);
     wt_ok(warm_memory_get_totals(runtime, WARM_MEMORY_OF_HOST, &totals));
-    ck_assert_uint_eq(totals.held_bytes, bytes);
+    ck_assert_uint_eq(totals.held_bytes, bytes + held);
     ck_assert_uint_eq(totals.in_use_bytes, bytes);
     wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(runtime, 3 * MIB, &none));
     wt_says("adopted memory have 5.5 MiB of it");

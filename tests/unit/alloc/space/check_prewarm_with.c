@@ -49,7 +49,7 @@ static void serve(void *argument, unsigned index)
 
     told->served = warm_pinned_alloc(runtime, 5000, &small);
     if (told->served == WARM_OK) {
-        told->served = warm_pinned_alloc(runtime, 100 * MIB, &large);
+        told->served = warm_pinned_alloc(runtime, 8 * MIB, &large);
     }
     (void)warm_free(small);
     (void)warm_free(large);
@@ -118,7 +118,7 @@ WT_LOOP_TEST(test_B9_other_requests_are_served_between_two_regions, 2)
     wt_ok(prewarm(32 * MIB, ways[_i], &told, 0));
     ck_assert_uint_eq(told.obtained, 1);
     ck_assert_int_eq(told.served, WARM_OK);
-    ck_assert_uint_eq(wt_memory.largest, 8 * MIB); /* a piece */
+    ck_assert_uint_eq(wt_memory.obtained, 5); /* one for the request */
     wt_memory_end();
 }
 
@@ -393,10 +393,12 @@ WT_LOOP_TEST(test_B9_file_is_locked_for_each_region_and_free_between, 3)
     /* A request that the program waits for does not wait for others. */
     locked_inside = calls_inside = 0;
     for (int i = 0; i < 4; i++) {
-        ck_assert_uint_eq(calls_inside, 0);
         block[i] = wt_memory_take(8 * MIB);
     }
-    ck_assert_uint_eq(calls_inside, 1);
+    if (_i < 2) { /* else the reserve comes back */
+        ck_assert_uint_eq(calls_inside, 1);
+        ck_assert_uint_eq(locked_inside, 0);
+    }
     wt_free_all(block, 4);
     wt_memory_end();
     close(other);
