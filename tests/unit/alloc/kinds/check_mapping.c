@@ -97,6 +97,44 @@ WT_LOOP_TEST(test_B21_required_huge_pages_are_there, SIZES)
     end();
 }
 
+/* Of a region that was locked in pieces each goes alone, and takes nothing of
+ * those beside it. */
+WT_LOOP_TEST(test_B19_B21_pieces_of_huge_pages_go_one_by_one, 2)
+{
+    wm_pin pin = begin(_i == 0 ? "device:host,huge_pages:require"
+                               : "device:host,huge_pages:try");
+    static const size_t order[] = {1, 2, 0};
+    size_t bytes = 10 * MIB + 4096, piece = 4 * MIB;
+    char *base = NULL;
+    void *got = NULL;
+
+    if (_i == 0 && !has_transparent()) {
+        end();
+        return;
+    }
+    wt_ok(wm_pin_obtain(&pin, 0, bytes, piece, &got));
+    base = got;
+    if (_i == 0) {
+        ck_assert_uint_eq(huge_of(base, bytes), 10 * MIB);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        size_t at = order[i] * piece;
+        size_t part = bytes - at < piece ? bytes - at : piece;
+
+        for (size_t j = i; j < 3; j++) { /* what is left is all there */
+            size_t from = order[j] * piece;
+
+            memset(base + from, 1, bytes - from < piece ? bytes - from : piece);
+        }
+        wt_ok(wm_pin_give_back(&pin, base + at, part, true));
+        ck_assert(!is_mapped(base + at));
+        ck_assert(!is_mapped(base + at + part - 4096));
+    }
+    ck_assert(!is_mapped(base - 4096));
+    ck_assert(!is_mapped(base + bytes));
+    end();
+}
+
 /* The region beside it has huge pages: one entry of smaps would hold both. */
 WT_TEST(test_B21_huge_pages_that_do_not_come_are_refused)
 {
@@ -276,6 +314,44 @@ WT_LOOP_TEST(test_B21_pages_set_aside_are_used_and_go_back, 2)
         ck_assert(!is_mapped(base));
         ck_assert(!is_mapped((char *)base + 6 * MIB + rest - 4096));
     }
+    set_table(before);
+    end();
+}
+
+/* Those set aside go back by whole huge pages alone: pieces that are none get
+ * other pages, or are refused. */
+WT_LOOP_TEST(test_B19_B21_pieces_of_pages_set_aside, 2)
+{
+    wm_pin pin = begin(tables[_i]);
+    size_t piece = 3 * MIB;
+    uint64_t before, left;
+    void *base = NULL;
+
+    if (!have_table(&before)) {
+        end();
+        return;
+    }
+    left = unused();
+    if (_i == 0) {
+        wt_ok(wm_pin_obtain(&pin, 0, 2 * piece, piece, &base));
+        ck_assert_uint_eq(unused(), left);
+        for (size_t i = 0; i < 2; i++) {
+            wt_ok(
+                wm_pin_give_back(&pin, (char *)base + i * piece, piece, true));
+        }
+        ck_assert(!is_mapped(base));
+    } else {
+        wt_fails(WARM_OUT_OF_MEMORY,
+                 wm_pin_obtain(&pin, 0, 2 * piece, piece, &base));
+        wt_says("pieces of 3.0 MiB are no whole huge pages");
+    }
+    wt_ok(wm_pin_obtain(&pin, 0, 6 * MIB, 4 * MIB, &base));
+    ck_assert_uint_eq(unused(), left - 3);
+    wt_ok(wm_pin_give_back(&pin, base, 4 * MIB, true));
+    ck_assert_uint_eq(unused(), left - 1);
+    memset((char *)base + 4 * MIB, 1, 2 * MIB);
+    wt_ok(wm_pin_give_back(&pin, (char *)base + 4 * MIB, 2 * MIB, true));
+    ck_assert_uint_eq(unused(), left);
     set_table(before);
     end();
 }
