@@ -37,9 +37,7 @@ static void look(range *r)
 
     r->part = smaller(r->bytes, block->bytes - from);
     if (wm_unlikely(wm_block_is_cut(block))) {
-        size_t piece = wm_block_piece(block);
-
-        r->part = smaller(r->part, piece - from % piece);
+        r->part = smaller(r->part, wm_block_to_cut(block, r->at));
     }
     r->part = smaller(r->part, wm_adopt_to_cut(block, r->at));
 }

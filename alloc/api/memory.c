@@ -263,13 +263,16 @@ static uint64_t segment_id(const wm_block *block)
                : 0;
 }
 
-/* Pieces of a live block, and bytes of all but the last. */
-static size_t pieces_of(const wm_block *block, size_t *piece)
+/* Pieces of a live block. */
+static size_t pieces_of(const wm_block *block)
 {
     size_t bytes = wm_block_usable(block);
+    size_t first = wm_block_to_cut(block, block->base);
+    size_t piece = block->segment->bytes;
 
-    *piece = wm_block_is_cut(block) ? wm_block_piece(block) : bytes;
-    return (bytes + *piece - 1) / *piece;
+    return !wm_block_is_cut(block) || bytes <= first
+               ? 1
+               : 1 + (bytes - first + piece - 1) / piece;
 }
 
 warm_status warm_block_get_piece(const void *pointer, size_t index, void **base,
@@ -277,7 +280,7 @@ warm_status warm_block_get_piece(const void *pointer, size_t index, void **base,
 {
     wm_block *block;
     warm_status status = find_live(pointer, &block);
-    size_t piece, pieces, left;
+    size_t pieces, begin = 0, end;
 
     if (status == WARM_OK && (base == NULL || bytes == NULL)) {
         status = wm_fail(WARM_INVALID_ARGUMENT, "%s is null",
@@ -286,23 +289,29 @@ warm_status warm_block_get_piece(const void *pointer, size_t index, void **base,
     if (status != WARM_OK) {
         return status;
     }
-    pieces = pieces_of(block, &piece);
+    pieces = pieces_of(block);
     if (index >= pieces) {
         return wm_fail(WARM_INVALID_ARGUMENT,
                        "there is no piece %" PRIu64 ": the block has %" PRIu64
                        ", numbered from 0",
                        (uint64_t)index, (uint64_t)pieces);
     }
-    left = wm_block_usable(block) - index * piece;
-    *base = block->base + index * piece;
-    *bytes = left < piece ? left : piece;
+    end = wm_block_usable(block);
+    if (index > 0) {
+        begin = wm_block_to_cut(block, block->base) +
+                (index - 1) * block->segment->bytes;
+    }
+    if (index + 1 < pieces) {
+        end = begin + wm_block_to_cut(block, block->base + begin);
+    }
+    *base = block->base + begin;
+    *bytes = end - begin;
     return WARM_OK;
 }
 
 warm_status warm_block_get_info(const void *pointer, warm_block_info *info)
 {
     wm_block *block;
-    size_t piece;
     warm_status status = wm_sized_check(info, sizeof *info, "warm_block_info");
 
     if (status == WARM_OK) {
@@ -326,7 +335,7 @@ warm_status warm_block_get_info(const void *pointer, warm_block_info *info)
                            .segment = block->segment->base,
                            .segment_bytes = block->segment->bytes,
                            .segment_id = segment_id(block),
-                           .pieces = pieces_of(block, &piece)};
+                           .pieces = pieces_of(block)};
     wm_sized_out(info, &all, sizeof all);
     return WARM_OK;
 }

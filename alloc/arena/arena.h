@@ -474,26 +474,22 @@ void wm_debug_log_stored(warm_runtime *runtime) __attribute__((cold));
 /* The driver locks memory in regions of at most wm_arena_group.piece_bytes, and
  * each is a segment. A larger block spans segments that adjoin:
  *
- *   segments  ├─ C ────────┤├─ C ────────┤├─ C ────────┤├─ C or less ─┤
- *   runs      │ the block  ││ SPANNED    ││ SPANNED    ││ SPANNED│ idle│
- *                    ▲             └─ spanned_by ─┘
- *                    └─ bytes: of all parts
+ *   segments  ├─ C ───────┤├─ C ───────┤├─ C ───────┤├─ C or less ─┤
+ *   runs      │live│ block ││ SPANNED   ││ SPANNED   ││ SPANNED│ idle│
+ *                     ▲            └─ spanned_by ─┘
+ *                     └─ bytes: of all parts
  *
- * The block is the run of the first segment, and is as large as all of its
- * parts. All segments but the last have the same size, so the cuts lie at
- * multiples of it, from the start of the block. Once the block is freed its
- * parts are idle runs of their own segments, which serve other requests and are
- * returned one by one. Other blocks never lie across segments.
+ * The block is the last run of a segment, and is as large as all of its parts;
+ * it covers the segments after that one, and ends in the first run of one. All
+ * these segments but the last have the same size, so the cuts lie at multiples
+ * of it from the first segment's start. Once the block is freed its parts are
+ * idle runs of their own segments, which serve other requests and are returned
+ * one by one. Other blocks never lie across segments.
  *
- * A block of so many bytes is made of any segments that adjoin, are wholly
- * idle, and are larger than half a piece (so that a block has few pieces); if
- * the request has rows, of segments of whole rows. */
+ * Segments of half a piece or less are not the first of a block, so that a
+ * block has few pieces. If the request has rows the block begins where a
+ * segment does, and the segments are whole rows. */
 
-/* Bytes of all pieces of a block, except the last. */
-static inline size_t wm_block_piece(const wm_block *block)
-{
-    return block->segment->bytes;
-}
 static inline bool wm_segment_is_piece(const wm_segment *segment)
 {
     return segment->region_bytes > segment->bytes;
@@ -501,7 +497,15 @@ static inline bool wm_segment_is_piece(const wm_segment *segment)
 /* Whether the block has several pieces. */
 static inline bool wm_block_is_cut(const wm_block *block)
 {
-    return block->bytes > block->segment->bytes;
+    return (size_t)(block->base - block->segment->base) + block->bytes >
+           block->segment->bytes;
+}
+/* Bytes from an address in such a block up to the next cut. */
+static inline size_t wm_block_to_cut(const wm_block *block, const char *at)
+{
+    size_t piece = block->segment->bytes;
+
+    return piece - (size_t)(at - block->segment->base) % piece;
 }
 
 /* ---- segments that expand ------------------------------------------------ */

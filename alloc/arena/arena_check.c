@@ -82,7 +82,7 @@ static bool check_spanned(const wm_block *run)
 
     return block != NULL && run == segment->first && block->base < run->base &&
            block->base + block->bytes >= run->base + run->bytes &&
-           (size_t)(run->base - block->base) % wm_block_piece(block) == 0 &&
+           wm_block_to_cut(block, run->base) == block->segment->bytes &&
            wm_block_at(run->base) == block;
 }
 
@@ -90,19 +90,18 @@ static bool check_spanned(const wm_block *run)
  * the block ends in the last. */
 static bool check_span(const wm_block *block)
 {
-    const wm_segment *first = block->segment, *last = first;
-    size_t bytes = first->bytes;
+    const wm_segment *first = block->segment, *s = first, *next;
+    const char *end = block->base + block->bytes;
 
-    for (wm_segment *s = first->span_next; s != NULL; s = s->span_next) {
-        if (last->bytes != first->bytes ||
-            s->base != last->base + last->bytes ||
-            wm_block_state(s->first) != WM_BLOCK_SPANNED) {
+    for (; s->base + s->bytes < end; s = next) {
+        next = s->span_next;
+        if (next == NULL || s->bytes != first->bytes ||
+            next->base != s->base + s->bytes ||
+            wm_block_state(next->first) != WM_BLOCK_SPANNED) {
             return false;
         }
-        bytes += s->first->bytes;
-        last = s;
     }
-    return bytes == block->bytes &&
+    return s->base + s->first->bytes == end && block->after == NULL &&
            first->arena->group->piece_bytes < block->bytes;
 }
 
@@ -126,9 +125,7 @@ static bool check_run(struct tally *tally, wm_block *run)
            wm_block_at(run->base + run->bytes - 1) == run &&
            !(state == WM_BLOCK_IDLE && next == WM_BLOCK_IDLE &&
              run->lane == run->after->lane) &&
-           (wm_block_is_cut(run) ? check_span(run)
-                                 : run->segment->span_next == NULL ||
-                                       run != run->segment->first) &&
+           (!wm_block_is_cut(run) || check_span(run)) &&
            tally_block(tally, run);
 }
 

@@ -219,6 +219,7 @@ static inline void wm_run_link(wm_block *run)
 {
     wm_arena *arena = run->segment->arena;
 
+    wm_assert(wm_run_extent(run) == run->bytes);
     wm_runs_insert(wm_run_kind(run), run);
     run->lane->idle_bytes += run->bytes;
     arena->laned_bytes += run->lane != &arena->common ? run->bytes : 0;

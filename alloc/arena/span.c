@@ -2,12 +2,11 @@
  * the driver locks by one call. See arena_int.h. */
 #include "alloc/arena/arena_int.h"
 
-#include "runtime/base/status.h"
+#include "alloc/block/page_map.h"
 
 /* ---- segments that adjoin ------------------------------------------------ */
 
-/* Two lists in the order of addresses become one; chained by span_next, which
- * idle segments do not use. */
+/* Two lists in the order of addresses become one. */
 static wm_segment *merge(wm_segment *one, wm_segment *other)
 {
     wm_segment *first = NULL, **end = &first;
@@ -16,7 +15,7 @@ static wm_segment *merge(wm_segment *one, wm_segment *other)
         wm_segment **lower = one->base < other->base ? &one : &other;
 
         *end = *lower;
-        end = &(*lower)->span_next;
+        end = &(*lower)->next_above;
         *lower = *end;
     }
     *end = one != NULL ? one : other;
@@ -26,9 +25,8 @@ static wm_segment *merge(wm_segment *one, wm_segment *other)
 /* More lists of 2^i segments than an address space has. */
 enum { SIZES = 48 };
 
-/* The wholly idle segments that any stream may use, in the order of their
- * addresses. */
-static wm_segment *list_locked(const wm_arena *arena)
+/* All segments in the order of their addresses, chained by next_above. */
+static wm_segment *sort_locked(const wm_arena *arena)
 {
     wm_segment *sorted[SIZES] = {NULL}; /* of 2^i segments, or null */
     wm_segment *all = NULL;
@@ -37,10 +35,7 @@ static wm_segment *list_locked(const wm_arena *arena)
         wm_segment *list = s;
         int i = 0;
 
-        if (!wm_run_is_segment(s->first) ||
-            !wm_run_may_have(arena, &arena->common, s->first)) {
-            continue;
-        }
+        s->next_above = NULL;
         for (; sorted[i] != NULL; i++) {
             list = merge(sorted[i], list);
             sorted[i] = NULL;
@@ -53,99 +48,95 @@ static wm_segment *list_locked(const wm_arena *arena)
     return all;
 }
 
-/* A place for a block. */
+/* A place for a block: from an idle run to the end of its segment, and on. */
 struct place {
-    wm_segment *first, *last;
-    size_t rest; /* bytes of the block in the last */
+    wm_block *first;
+    wm_segment *last;
+    size_t rest; /* bytes of the block in the last segment */
 };
 
-static bool may_begin(const wm_arena *arena, const wm_segment *s)
+static bool is_idle(const wm_arena *arena, wm_block *run)
 {
-    return s->bytes > arena->group->piece_bytes / 2 &&
-           (arena->row == 0 || s->bytes % arena->row == 0);
+    return wm_run_may_have(arena, &arena->common, run);
+}
+
+/* The idle run with which a block may begin in the segment, or null. */
+static wm_block *beginning(const wm_arena *arena, const wm_segment *s)
+{
+    wm_block *run;
+
+    if (s->bytes <= arena->group->piece_bytes / 2 ||
+        (arena->row > 0 && s->bytes % arena->row != 0)) {
+        return NULL;
+    }
+    run = wm_block_at(s->base + s->bytes - WM_PAGE);
+    return run != NULL && run->slab == NULL && is_idle(arena, run) &&
+                   run->segment == s &&
+                   run->base + run->bytes == s->base + s->bytes &&
+                   (arena->row == 0 || run->base == s->base)
+               ? run
+               : NULL;
 }
 
 /* The place with the lowest address for a block that must span segments; first:
  * null if there is none. */
-static struct place find_locked(const wm_arena *arena, wm_segment *list,
-                                size_t bytes)
+static struct place find_locked(const wm_arena *arena, size_t bytes)
 {
     struct place place = {.first = NULL};
     size_t left = 0;
 
-    for (wm_segment *s = list; s != NULL; s = s->span_next) {
+    for (wm_segment *s = sort_locked(arena); s != NULL; s = s->next_above) {
         const wm_segment *last = place.last;
-        bool goes_on =
-            place.first != NULL && last->base + last->bytes == s->base &&
-            last->bytes == place.first->bytes && s->bytes <= last->bytes;
+        bool goes_on = place.first != NULL && is_idle(arena, s->first) &&
+                       last->base + last->bytes == s->base &&
+                       s->bytes <= last->bytes;
 
-        if (goes_on && left <= s->bytes) {
-            place.last = s;
+        place.last = s;
+        if (goes_on && left <= s->first->bytes) {
             place.rest = left;
             return place;
         }
-        if (!goes_on || s->bytes < last->bytes) {
-            place.first = may_begin(arena, s) ? s : NULL;
+        if (!goes_on || s->bytes < last->bytes || s->first->bytes < s->bytes) {
+            place.first = beginning(arena, s);
             left = bytes;
         }
-        place.last = s;
-        left -= s->bytes < left ? s->bytes : left;
+        if (place.first != NULL) {
+            left -= place.first->segment == s ? place.first->bytes : s->bytes;
+        }
     }
     place.first = NULL;
     return place;
 }
 
-/* Leaves the chain of the place's segments alone. */
-static void unchain(wm_segment *list, const struct place *place)
-{
-    bool inside = false;
-
-    for (wm_segment *s = list, *next; s != NULL; s = next) {
-        next = s->span_next;
-        inside |= s == place->first;
-        if (!inside || s == place->last) {
-            s->span_next = NULL;
-            inside = false;
-        }
-    }
-}
-
 /* ---- allocate and free ----------------------------------------------------
  */
 
-/* The segment's idle run leaves its bin, and becomes part of the block. */
-static void span_locked(wm_segment *segment, wm_block *block)
-{
-    wm_run_unlink(segment->first);
-    segment->free_failed = false;
-    if (segment->first == block) {
-        return;
-    }
-    atomic_store_explicit(&segment->spanned_by, block, memory_order_relaxed);
-    wm_block_set_state(segment->first, WM_BLOCK_SPANNED);
-}
-
 wm_block *wm_span_take_locked(wm_arena *arena, size_t bytes, bool *failed)
 {
-    wm_segment *list = list_locked(arena);
-    struct place place = find_locked(arena, list, bytes);
-    bool cuts = place.first != NULL && place.rest < place.last->bytes;
-    wm_block *block;
+    struct place place = find_locked(arena, bytes);
+    wm_block *block = place.first;
+    wm_segment *s, *next;
 
-    if (cuts && !wm_record_have_locked(arena)) {
-        *failed = true;
-        place.first = NULL;
-    }
-    unchain(list, &place);
-    if (place.first == NULL) {
+    if (block == NULL) {
         return NULL;
     }
-    block = place.first->first;
-    for (wm_segment *s = place.first; s != NULL; s = s->span_next) {
-        span_locked(s, block);
+    if (place.rest < place.last->first->bytes &&
+        !wm_record_have_locked(arena)) {
+        *failed = true;
+        return NULL;
     }
-    if (cuts) {
-        wm_run_split_locked(arena, place.last->first, place.rest);
+    wm_run_unlink(block);
+    block->segment->free_failed = false;
+    for (s = block->segment; s != place.last; s = next) {
+        next = s->next_above;
+        s->span_next = next;
+        next->free_failed = false;
+        wm_run_unlink(next->first);
+        if (next == place.last && place.rest < next->first->bytes) {
+            wm_run_split_locked(arena, next->first, place.rest);
+        }
+        atomic_store_explicit(&next->spanned_by, block, memory_order_relaxed);
+        wm_block_set_state(next->first, WM_BLOCK_SPANNED);
     }
     block->bytes = bytes;
     return block;
@@ -153,14 +144,14 @@ wm_block *wm_span_take_locked(wm_arena *arena, size_t bytes, bool *failed)
 
 void wm_span_end_locked(wm_arena *arena, wm_block *block)
 {
-    wm_segment *s = block->segment->span_next, *next;
+    const char *end = block->base + block->bytes;
+    wm_segment *s = block->segment, *next;
 
-    block->segment->span_next = NULL;
-    block->bytes = block->segment->bytes;
-    for (; s != NULL; s = next) {
+    block->bytes = wm_run_extent(block);
+    for (; s->base + s->bytes < end; s = next) {
         next = s->span_next;
         s->span_next = NULL;
-        atomic_store_explicit(&s->spanned_by, NULL, memory_order_relaxed);
-        wm_run_put_locked(arena, s->first);
+        atomic_store_explicit(&next->spanned_by, NULL, memory_order_relaxed);
+        wm_run_put_locked(arena, next->first);
     }
 }

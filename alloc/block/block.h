@@ -259,9 +259,10 @@ struct wm_segment {
      * or null. Written under lock arena; a look-up reads it without the lock,
      * relaxed: that of a live block was set before the block was allocated. */
     _Atomic(wm_block *) spanned_by;
-    /* Lock arena: the next segment of the block that begins in it, or spans it.
-     */
+    /* Lock arena: the next segment of the block that begins in this one and
+     * ends in another, or spans it; null: there is none. */
     wm_segment *span_next;
+    wm_segment *next_above; /* lock arena: during a search (span.c) */
     /* Const pointer. In segments that expand, one bit for each unit
      * (arena.h). */
     _Atomic uint64_t *joined;

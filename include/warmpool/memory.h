@@ -445,10 +445,10 @@ WARM_API warm_status warm_block_get_info(const void *pointer,
                                          warm_block_info *info);
 
 /* Tells a piece of the live block that holds pointer: a part that was
- * page-locked by one call. All pieces but the last have the same size, and
- * together they are the block. A block of other memory is one piece. index:
- * from 0 to pieces - 1 (warm_block_info). Status: NOT_FOUND, INVALID_ARGUMENT
- * (also: there is no such piece). */
+ * page-locked by one call. All pieces but the first and the last have the same
+ * size, and together they are the block. A block of other memory is one piece.
+ * index: from 0 to pieces - 1 (warm_block_info).
+ * Status: NOT_FOUND, INVALID_ARGUMENT (also: there is no such piece). */
 WARM_API warm_status warm_block_get_piece(const void *pointer, size_t index,
                                           void **base, size_t *bytes);
 

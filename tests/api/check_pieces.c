@@ -300,6 +300,43 @@ WT_LOOP_TEST(test_B2_B19_rows_are_served_from_pieces_of_whole_rows, WAYS)
     end();
 }
 
+/* Two blocks in three pieces: the second begins in the middle of one. */
+WT_LOOP_TEST(test_B19_a_block_may_begin_inside_a_piece, WAYS)
+{
+    enum { BYTES = (5 << 20) - (100 << 10) };
+    char *first, *second;
+    void *piece = NULL, *device = NULL;
+    size_t bytes = 0;
+
+    begin_with(&(warm_options){
+        .size = sizeof(warm_options), .pin = ways[_i], .pin_chunk = 4 * MIB});
+    wt_ok(warm_device_alloc_uncached(runtime, 0, BYTES, &device));
+    first = wt_pinned(runtime, 12 * MIB);
+    wt_free(first);
+    first = wt_pinned(runtime, BYTES);
+    second = wt_pinned(runtime, BYTES);
+    ck_assert_ptr_eq(second, first + BYTES);
+    ck_assert_uint_eq(wt_calls(runtime, "pinned_register"), 3);
+    ck_assert_uint_eq(pieces(second), 2);
+    check_pieces(first, 4 * MIB);
+    check_pieces(second, 4 * MIB);
+    wt_ok(warm_block_get_piece(second, 0, &piece, &bytes));
+    ck_assert_uint_eq(bytes, 8 * MIB - BYTES);
+    memset(second, 5, BYTES);
+    wt_ok(warm_copy_async(runtime, device, second, BYTES, WARM_COPY_TO_DEVICE,
+                          stream));
+    wt_ok(warm_copy_async(runtime, first, device, BYTES, WARM_COPY_TO_HOST,
+                          stream));
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    ck_assert_int_eq(memcmp(first, second, BYTES), 0);
+    wt_ok(warm_device_free_uncached(runtime, 0, device));
+    wt_free(first);
+    wt_ok(warm_poll(runtime));
+    memset(second, 6, BYTES);
+    wt_free(second);
+    end();
+}
+
 /* ---- copies ------------------------------------------------------------- */
 
 static void fill(char *at, size_t bytes, uint64_t seed)

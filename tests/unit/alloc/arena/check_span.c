@@ -174,6 +174,47 @@ WT_TEST(test_B19_segments_that_adjoin_become_a_block)
     }
 }
 
+/* Blocks lie side by side, also in the middle of pieces, as in a region of one:
+ * each begins in the piece in which the one before it ends. */
+WT_TEST(test_B8_B19_blocks_share_the_piece_between_them)
+{
+    enum { BLOCKS = 5, BYTES = 3 * PIECE + 3 * 4096 };
+    char *base = bed_map(16 * PIECE);
+    wm_block *block[BLOCKS];
+
+    give(grow(base, 16 * PIECE, PIECE, 16 * PIECE));
+    for (int i = 0; i < BLOCKS; i++) {
+        block[i] = take(BYTES);
+        ck_assert_ptr_nonnull(block[i]);
+        ck_assert_ptr_eq(block[i]->base, base + (size_t)i * BYTES);
+    }
+    ck_assert_ptr_null(take(BYTES));
+    for (int i = 0; i < BLOCKS; i++) {
+        for (size_t at = 0; at < BYTES; at += 4096) {
+            wt_require(holder(block[i]->base + at) == block[i], "%zu", at);
+        }
+    }
+    /* The middle ones in any order: their neighbours stay. */
+    give(block[2]);
+    ck_assert_ptr_null(take(BYTES + 4096));
+    block[2] = take(BYTES - 4096);
+    ck_assert_ptr_eq(block[2]->base, base + 2 * BYTES);
+    give(block[1]);
+    give(block[3]);
+    give(block[2]);
+    block[1] = take(3 * BYTES);
+    ck_assert_ptr_eq(block[1]->base, base + BYTES);
+    /* Rows begin with a piece. */
+    ck_assert_ptr_null(wm_arena_take_rows(&arena, BYTES, 4096, NULL));
+    give(block[1]);
+    block[1] = wm_arena_take_rows(&arena, BYTES, 4096, NULL);
+    ck_assert_ptr_eq(block[1]->base, base + 4 * PIECE);
+    give(block[1]);
+    give(block[0]);
+    give(block[4]);
+    ck_assert_uint_eq(atomic_load(&arena.idle_segments), 16);
+}
+
 /* Of pieces that adjoin, those of whole rows. */
 WT_TEST(test_B19_rows_take_pieces_of_whole_rows)
 {
@@ -236,4 +277,47 @@ WT_TEST(test_B19_memory_outside_reaches_up_to_a_run)
     block = grow(base + (32 << 20), 24 << 20, 8 << 20, 24 << 20);
     ck_assert_uint_eq(wm_page_map_reach(base + (16 << 20), 48 << 20), 16 << 20);
     give(block);
+}
+
+/* Blocks of one piece and of several, at random; the walker looks after each
+ * step, and no two blocks overlap. */
+WT_TEST(test_B8_B19_random_blocks_do_not_overlap)
+{
+    enum { LIVE = 24, REGIONS = 40 };
+    char *base = bed_map((size_t)REGIONS * 4 * PIECE), *end = base;
+    wm_block *live[LIVE] = {NULL};
+    uint64_t state = wt_seed();
+    unsigned regions = 0;
+
+    for (unsigned i = 0; i < wt_scaled(3000); i++) {
+        unsigned slot = (unsigned)(wt_random(&state) % LIVE);
+        size_t bytes = 1 + (size_t)(wt_random(&state) % (3 * PIECE));
+
+        if (live[slot] != NULL) {
+            give(live[slot]);
+            live[slot] = NULL;
+            continue;
+        }
+        live[slot] = take(bytes);
+        if (live[slot] == NULL && regions < REGIONS) {
+            size_t region = wm_size_run_bytes(bytes);
+
+            live[slot] = region > PIECE ? grow(end, region, PIECE, bytes)
+                                        : NULL;
+            end += live[slot] != NULL ? region : 0;
+            regions += live[slot] != NULL;
+        }
+        for (unsigned k = 0; live[slot] != NULL && k < LIVE; k++) {
+            wt_require(k == slot || live[k] == NULL ||
+                           live[k]->base + live[k]->bytes <= live[slot]->base ||
+                           live[slot]->base + live[slot]->bytes <=
+                               live[k]->base,
+                       "step %u", i);
+        }
+    }
+    for (unsigned k = 0; k < LIVE; k++) {
+        if (live[k] != NULL) {
+            give(live[k]);
+        }
+    }
 }
