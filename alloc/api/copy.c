@@ -263,6 +263,18 @@ warm_status wm_copy_staged(warm_runtime *runtime, void *destination,
                                                   : DESTINATION_SLICE);
 }
 
+warm_status wm_copy_unrecorded(warm_runtime *runtime, void *destination,
+                               const void *source, size_t bytes,
+                               warm_copy_direction direction,
+                               warm_stream stream)
+{
+    range to = {.at = destination, .bytes = bytes, .part = bytes};
+    range from = {.at = source, .bytes = bytes, .part = bytes};
+
+    look(direction == WARM_COPY_TO_HOST ? &to : &from);
+    return copy(runtime, &to, &from, bytes, direction, stream);
+}
+
 /* ---- rows --------------------------------------------------------------- */
 
 /* Rows, from the start of a range on, that lie before the next cut. */

@@ -19,4 +19,11 @@ warm_status wm_copy_staged(warm_runtime *runtime, void *destination,
                            const void *source, size_t bytes,
                            warm_copy_direction direction, warm_stream stream);
 
+/* A copy between a block of page-locked memory and any memory of a device, of
+ * which no use is recorded: the caller waits for it. */
+warm_status wm_copy_unrecorded(warm_runtime *runtime, void *destination,
+                               const void *source, size_t bytes,
+                               warm_copy_direction direction,
+                               warm_stream stream);
+
 #endif

@@ -9,6 +9,7 @@
  * the record of its pieces is this thread's. Holds no lock itself. */
 #include "alloc/api/pause.h"
 
+#include "alloc/api/copy.h"
 #include "alloc/kinds/device_space.h"
 #include "alloc/kinds/pinned.h"
 #include "alloc/private_pool/private_pool.h"
@@ -222,10 +223,10 @@ static warm_status queue_copies(const struct wm_paused *paused,
         const struct one *one = &paused->of[i];
 
         if (one->space == space && one->saved != NULL) {
-            status = wm_driver_copy(space->driver,
-                                    out ? one->saved : one->piece.used,
-                                    out ? one->piece.used : one->saved,
-                                    one->piece.used_bytes, direction, stream);
+            status = wm_copy_unrecorded(
+                space->group.runtime, out ? one->saved : one->piece.used,
+                out ? one->piece.used : one->saved, one->piece.used_bytes,
+                direction, stream);
         }
     }
     return status;

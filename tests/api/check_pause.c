@@ -18,14 +18,25 @@ static warm_private_pool tag;
 
 enum { FLAGS = WARM_POOL_USER | WARM_POOL_PAUSABLE };
 
-static void setup(void)
+static void begin(size_t pin_chunk)
 {
     runtime = wt_runtime_with(.host_memory = 128 * MIB, .segment = 2 * MIB,
-                              .history = 512);
+                              .history = 512, .pin_chunk = pin_chunk);
     stream = wt_stream(runtime, 0);
     tag = (warm_private_pool){0};
     wt_ok(warm_private_pool_begin(runtime, &tag, FLAGS, NULL, NULL));
     wt_ok(warm_private_pool_end(runtime, tag));
+}
+
+static void setup(void)
+{
+    begin(0);
+}
+
+/* What is saved is page-locked in pieces. */
+static void setup_pieces(void)
+{
+    begin(MIB);
 }
 
 static warm_private_pool_info info(void)
@@ -101,7 +112,7 @@ static void assert_holds(const void *block, size_t bytes, char with)
     wt_ok(warm_free(here));
 }
 
-WT_CASE("pause", .setup = setup, .teardown = teardown);
+WT_CASE("pause", .setup = setup, .also = {setup_pieces}, .teardown = teardown);
 
 /* ---- there and back ----------------------------------------------------- */
 
