@@ -212,6 +212,22 @@ static warm_status add_range(wm_space *space,
  * expandable segment returns some. */
 enum { IDLE_PART = 8 };
 
+/* Whether a request for pieces passes the bound: then it replaces idle pieces
+ * of any region, which could not serve it. (The bytes of its call are counted.)
+ */
+static bool must_replace(wm_space *space, const struct wm_grow_request *request)
+{
+    size_t most = space->group.piece_bytes, held;
+
+    if (most == 0 || request->needed <= most) {
+        return false;
+    }
+    wm_lock_acquire(&space->growth.lock);
+    held = space->growth.held + space->growth.coming;
+    wm_lock_release(&space->growth.lock);
+    return !wm_economy_allows(request->arena, request->lane, held);
+}
+
 /* Expandable segments: if much memory is idle, but no range of it is large
  * enough, returns the pieces that are idle longest, as many bytes as the call
  * obtains.
@@ -228,8 +244,10 @@ static void replace_idle(wm_space *space, const struct wm_grow_request *request,
 {
     if (request->expansion.part == NULL) {
         if (request->needed > 0) {
-            wm_growth_return_oversize(space, request->arena, request->needed,
-                                      bytes);
+            wm_growth_return_oversize(
+                space, request->arena,
+                must_replace(space, request) ? SIZE_MAX : request->needed,
+                bytes);
         }
     } else if (wm_arena_idle(request->arena) >
                wm_growth_held_beside(request->arena) / IDLE_PART) {

@@ -115,10 +115,11 @@ WARM_API warm_status warm_pinned_alloc_on(warm_runtime *runtime, size_t bytes,
 /* warm_pinned_alloc() for rows of so many bytes, one after the other, of which
  * the first begins where the block does: if the block has several pieces, each
  * but the last ends between two rows. Pieces are whole pages, and so multiples
- * of the least common multiple of row and page size. row: at least 1 byte;
- * bytes need not be a multiple of it. Status: as warm_pinned_alloc();
- * INVALID_ARGUMENT also if row is 0, or if the block needs several pieces and
- * no such multiple is within option pin_chunk: pad the rows then. */
+ * of the least common multiple of row and page size.
+ * row: at least 1 byte; bytes need not be a multiple of it.
+ * Status: as warm_pinned_alloc(); INVALID_ARGUMENT also if row is 0, or if the
+ * block needs several pieces and no such multiple is within option pin_chunk:
+ * pad the rows then. */
 WARM_API warm_status warm_pinned_alloc_rows(warm_runtime *runtime, size_t bytes,
                                             size_t row, void **pointer);
 
@@ -216,11 +217,12 @@ typedef enum warm_copy_direction {
  * that is not page-locked. bytes 0 does nothing. A copy is split where a piece
  * of a block ends, on either side, and where a range that begins in other
  * memory enters or leaves a block. In a capture each part is a node of the
- * graph. Status (nothing is queued then, except that the driver may refuse a
- * part after others of the same copy; the last three may have recorded the
- * stream): INVALID_ARGUMENT (null pointer, range that begins in a block and
- * passes its end), INVALID_STREAM, OUT_OF_MEMORY (for the record),
- * CAPTURE_ERROR (a default stream beside a capture of others), DRIVER_ERROR. */
+ * graph.
+ * Status (nothing is queued then, but the driver may refuse a part after others
+ * of the same copy; the last three may have recorded the stream):
+ * INVALID_ARGUMENT (null pointer, range that begins in a block and passes its
+ * end), INVALID_STREAM, OUT_OF_MEMORY (for the record), CAPTURE_ERROR (a
+ * default stream beside a capture of others), DRIVER_ERROR. */
 WARM_API warm_status warm_copy_async(warm_runtime *runtime, void *destination,
                                      const void *source, size_t bytes,
                                      warm_copy_direction direction,

@@ -302,8 +302,8 @@ WT_TEST(test_B8_B19_random_blocks_do_not_overlap)
         if (live[slot] == NULL && regions < REGIONS) {
             size_t region = wm_size_run_bytes(bytes);
 
-            live[slot] = region > PIECE ? grow(end, region, PIECE, bytes)
-                                        : NULL;
+            live[slot] =
+                region > PIECE ? grow(end, region, PIECE, bytes) : NULL;
             end += live[slot] != NULL ? region : 0;
             regions += live[slot] != NULL;
         }
