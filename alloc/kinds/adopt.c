@@ -109,8 +109,8 @@ static wm_adoption *take_record(wm_adopted *adopted, int node)
 
     wm_lock_acquire(&adopted->lock);
     a = adopted->list;
-    while (a != NULL &&
-           (a->state != WM_ADOPTION_SPARE || a->arena.node != node)) {
+    while (a != NULL && (a->state != WM_ADOPTION_SPARE || a->visitors > 0 ||
+                         a->arena.node != node)) {
         a = a->next;
     }
     if (a != NULL) {
@@ -278,12 +278,12 @@ static void publish(wm_adopted *adopted, wm_adoption *a)
             wm_traced_alloc(runtime, block->base, NULL);
         }
     }
+    wm_arena_set_serves(&a->arena, serves);
     wm_lock_acquire(&adopted->lock);
     a->block = block;
     a->left = a->bytes;
-    a->state = WM_ADOPTION_HELD;
+    a->state = WM_ADOPTION_HELD; /* from here on another thread may end it */
     wm_lock_release(&adopted->lock);
-    wm_arena_set_serves(&a->arena, serves);
 }
 
 /* The memory is locked. */

@@ -30,6 +30,9 @@ typedef struct wm_adoption {
     struct wm_adoption *next;     /* lock adopted */
     enum wm_adoption_state state; /* lock adopted */
     uint64_t ended;               /* lock adopted: uses of the record so far */
+    /* Lock adopted: threads that give it up, or wait: while there are any, the
+     * record serves no other adoption. */
+    unsigned visitors;
     /* From BUSY to SPARE const: */
     char *base;
     size_t bytes;

@@ -170,12 +170,22 @@ static void note_later(const wm_adopted *adopted)
                           memory_order_relaxed);
 }
 
-/* The first adoption that is ENDING, from a on. */
-static wm_adoption *next_ending(wm_adopted *adopted, wm_adoption *a)
+static void leave(wm_adopted *adopted, wm_adoption *a)
+{
+    wm_lock_acquire(&adopted->lock);
+    a->visitors--;
+    wm_lock_release(&adopted->lock);
+}
+
+/* Visits the first adoption that is ENDING, from a on. */
+static wm_adoption *visit_ending(wm_adopted *adopted, wm_adoption *a)
 {
     wm_lock_acquire(&adopted->lock);
     while (a != NULL && a->state != WM_ADOPTION_ENDING) {
         a = a->next;
+    }
+    if (a != NULL) {
+        a->visitors++;
     }
     wm_lock_release(&adopted->lock);
     return a;
@@ -195,9 +205,10 @@ bool wm_adopted_tend(wm_adopted *adopted)
     wm_lock_acquire(&adopted->lock);
     a = adopted->list;
     wm_lock_release(&adopted->lock);
-    for (; (a = next_ending(adopted, a)) != NULL; a = a->next) {
+    for (; (a = visit_ending(adopted, a)) != NULL; a = a->next) {
         warm_status status = give_up_idle(adopted, a);
 
+        leave(adopted, a);
         captured |= status == WARM_CAPTURE_ERROR;
         if (status != WARM_OK && status != WARM_CAPTURE_ERROR) {
             wm_log(WARM_LOG_WARNING,
@@ -251,28 +262,35 @@ static wm_adoption *find_locked(wm_adopted *adopted, const char *base)
 {
     wm_adoption *a = adopted->list;
 
-    while (a != NULL && (a->base != base || (a->state != WM_ADOPTION_HELD &&
-                                             a->state != WM_ADOPTION_ENDING))) {
+    /* The state first: a thread that adopts writes base without the lock. */
+    while (a != NULL &&
+           ((a->state != WM_ADOPTION_HELD && a->state != WM_ADOPTION_ENDING) ||
+            a->base != base)) {
         a = a->next;
     }
     return a;
 }
 
-/* HELD ─► ENDING. Status: NOT_READY: blocks are live, for which it must not
- * wait. */
+/* The adoption, BUSY by this thread or HELD, becomes ENDING; or HELD. Status:
+ * NOT_READY: blocks are live, for which it must not wait. */
 static warm_status begin_end(wm_adopted *adopted, wm_adoption *a, bool waits)
 {
     wm_block *lent = a->block;
+    const char *base = a->base;
     uint64_t live;
 
     wm_arena_set_serves(&a->arena, false);
     live = figures_of(a).live.current;
     if (lent == NULL && waits && live > 0) {
         wm_arena_set_serves(&a->arena, true);
+        wm_lock_acquire(&adopted->lock);
+        a->state =
+            WM_ADOPTION_HELD; /* from here on another thread may end it */
+        wm_lock_release(&adopted->lock);
         return wm_fail(WARM_NOT_READY,
                        "%" PRIu64 " blocks of the memory adopted at %p are "
                        "live: free them first, or give a done callback",
-                       live, (void *)a->base);
+                       live, (const void *)base);
     }
     wm_lock_acquire(&adopted->lock);
     a->block = NULL;
@@ -373,53 +391,75 @@ static warm_status check_wait(const wm_adopted *adopted)
     return WARM_OK;
 }
 
-warm_status wm_adopt_end(wm_adopted *adopted, const char *base,
-                         void (*done)(void *context), void *context)
-{
-    bool begun = false, waits = done == NULL;
-    warm_status status = waits ? check_wait(adopted) : WARM_OK;
-    wm_adoption *a;
-    uint64_t turn = 0;
+/* A visit of a thread that ends an adoption, or joins the wait for its end. */
+struct visit {
+    wm_adoption *adoption;
+    bool begins;   /* the thread is the one that ends it */
+    uint64_t turn; /* of the record */
+};
 
-    if (status != WARM_OK) {
-        return status;
-    }
+static warm_status visit(wm_adopted *adopted, const char *base,
+                         void (*done)(void *context), void *context,
+                         struct visit *v)
+{
+    wm_adoption *a;
+
     wm_lock_acquire(&adopted->lock);
     a = find_locked(adopted, base);
-    begun = a != NULL && a->state == WM_ADOPTION_HELD;
-    if (begun) {
+    v->begins = a != NULL && a->state == WM_ADOPTION_HELD;
+    a = v->begins || done == NULL ? a : NULL;
+    if (v->begins) {
         a->state = WM_ADOPTION_BUSY; /* this thread's */
         a->done = done;
         a->context = context;
     }
-    turn = a != NULL ? a->ended : 0;
-    wm_lock_release(&adopted->lock);
-    if (a == NULL || (!begun && !waits)) {
-        return wm_fail(WARM_INVALID_POINTER,
-                       "%p is not the start of memory that the runtime has "
-                       "adopted, or it is being given up",
-                       (const void *)base);
+    if (a != NULL) {
+        a->visitors++;
+        v->turn = a->ended;
     }
-    if (begun) {
-        status = begin_end(adopted, a, waits);
+    v->adoption = a;
+    wm_lock_release(&adopted->lock);
+    return a != NULL ? WARM_OK
+                     : wm_fail(WARM_INVALID_POINTER,
+                               "%p is not the start of memory that the runtime "
+                               "has adopted, or it is being given up",
+                               (const void *)base);
+}
+
+static void begin_advance(wm_adopted *adopted, wm_adoption *a)
+{
+    wm_quiet quiet;
+
+    wm_quiet_begin(&quiet);
+    if (advance(adopted, a) != WARM_OK) {
+        note_later(adopted);
+    }
+    wm_quiet_end(&quiet);
+}
+
+warm_status wm_adopt_end(wm_adopted *adopted, const char *base,
+                         void (*done)(void *context), void *context)
+{
+    bool waits = done == NULL;
+    struct visit v = {NULL, false, 0};
+    warm_status status = waits ? check_wait(adopted) : WARM_OK;
+
+    if (status == WARM_OK) {
+        status = visit(adopted, base, done, context, &v);
     }
     if (status != WARM_OK) {
-        wm_lock_acquire(&adopted->lock);
-        a->state = WM_ADOPTION_HELD;
-        wm_lock_release(&adopted->lock);
         return status;
     }
-    if (!waits) {
-        wm_quiet quiet;
-
-        wm_quiet_begin(&quiet);
-        if (advance(adopted, a) != WARM_OK) {
-            note_later(adopted);
-        }
-        wm_quiet_end(&quiet);
-        return WARM_OK;
+    if (v.begins) {
+        status = begin_end(adopted, v.adoption, waits);
     }
-    return await(adopted, a, turn);
+    if (status == WARM_OK && waits) {
+        status = await(adopted, v.adoption, v.turn);
+    } else if (status == WARM_OK) {
+        begin_advance(adopted, v.adoption);
+    }
+    leave(adopted, v.adoption);
+    return status;
 }
 
 void wm_adopted_stop(wm_adopted *adopted)
