@@ -73,8 +73,6 @@ static int use_parents_runtime(void)
     must(warm_stream_retire(runtime, NULL) == WARM_FORKED);
     must(warm_device_count(runtime, &count) == WARM_FORKED);
     must(warm_pinned_alloc(runtime, 1, &pointer) == WARM_FORKED);
-    must(warm_pinned_adopt(runtime, text, 4096, 0) == WARM_FORKED);
-    must(warm_pinned_adopt_end(runtime, text, NULL, NULL) == WARM_FORKED);
     must(warm_kind_name(runtime, 0) == NULL);
     must(warm_runtime_destroy(runtime, &report) == WARM_FORKED);
     must(report.handles == 7);
@@ -98,6 +96,8 @@ static int use_parents_shares(void)
     must(warm_ipc_open(runtime, &handle, &pointer) == WARM_FORKED);
     must(warm_ipc_close(runtime, shared) == WARM_FORKED);
     must(warm_ipc_get_stats(runtime, &stats) == WARM_FORKED);
+    must(warm_pinned_adopt(runtime, shared, 4096, 0) == WARM_FORKED);
+    must(warm_pinned_adopt_end(runtime, shared, NULL, NULL) == WARM_FORKED);
     return 0;
 }
 
