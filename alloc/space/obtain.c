@@ -540,14 +540,15 @@ static warm_status obtain(wm_space *space, struct wm_grow_request *request,
     warm_status status;
 
     request->tried = bytes;
-    status = expect_segments(space, segments);
-    if (status != WARM_OK) {
-        return status;
-    }
     status = obtain_apart(space, request, bytes, piece, &base);
     wm_arena_count_driver(arena, false, wm_clock_ns() - start);
     if (status != WARM_OK) {
-        expect_none(space, segments);
+        return status;
+    }
+    /* Not before: a region that no machine has may have 2^30 pieces. */
+    status = expect_segments(space, segments);
+    if (status != WARM_OK) {
+        (void)lose(space, request, base, bytes, piece, 0);
         return status;
     }
     wm_growth_call_arrive(&space->growth, call);

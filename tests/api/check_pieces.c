@@ -272,6 +272,31 @@ WT_TEST(test_B19_rows_are_checked)
 }
 
 /* Memory with other cuts is not used, nor obtained again for each request. */
+/* Records are made for the pieces of memory that there is. */
+WT_TEST(test_B19_what_cannot_be_mapped_costs_no_records)
+{
+    size_t bytes = (size_t)1 << 46;
+    void *pointer = &pointer, *mapped;
+    uint64_t before;
+
+    mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped != MAP_FAILED) {
+        munmap(mapped, bytes);
+        return; /* the kernel promises any memory */
+    }
+    begin_with(&(warm_options){.size = sizeof(warm_options),
+                               .pin_chunk = 64 * KIB,
+                               .pinned_high = WARM_OFF});
+    wt_free(wt_pinned(runtime, MIB));
+    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    before = wt_metadata_calls();
+    wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(runtime, bytes, &pointer));
+    ck_assert_ptr_eq(pointer, &pointer);
+    ck_assert_uint_le(wt_metadata_calls(), before + 4);
+    end();
+}
+
 WT_LOOP_TEST(test_B2_B19_rows_are_served_from_pieces_of_whole_rows, WAYS)
 {
     void *plain, *block = NULL, *again = NULL;
@@ -539,7 +564,7 @@ WT_LOOP_TEST(test_B16_B19_ranges_that_are_ours_in_part_are_split, WAYS)
 /* One record of the stream holds all pieces back. */
 WT_LOOP_TEST(test_B4_B19_no_piece_is_used_before_its_stream_has_passed, WAYS)
 {
-    char *block, *other[8];
+    char *block, *next, *other[8];
     void *device = NULL;
     uint64_t before;
     wt_gate *gate;
