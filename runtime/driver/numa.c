@@ -37,26 +37,64 @@ struct wm_numa_range {
     int node;
 };
 
+static void leave_locked(wm_numa *numa, int node, uint64_t bytes)
+{
+    if (node != WM_NODE_UNKNOWN && numa->room[node] != UINT64_MAX) {
+        numa->room[node] += bytes;
+    }
+}
+
 static void drop_locked(wm_numa *numa, struct wm_numa_range **link)
 {
     struct wm_numa_range *range = *link;
 
     *link = range->next;
-    if (range->node != WM_NODE_UNKNOWN &&
-        numa->room[range->node] != UINT64_MAX) {
-        numa->room[range->node] += range->end - range->begin;
-    }
+    leave_locked(numa, range->node, range->end - range->begin);
     wm_meta_free(range);
 }
 
-/* Removes the record of a range that is unmapped or placed again. */
-static void forget_locked(wm_numa *numa, uintptr_t begin, uintptr_t end)
+/* Cuts [begin, end), which overlaps it, out of a record. If there are rests on
+ * both sides, the record of the one behind is *spare (null afterwards); without
+ * a spare one that rest counts as no node's. Returns the link to the next. */
+static struct wm_numa_range **cut_locked(wm_numa *numa,
+                                         struct wm_numa_range **link,
+                                         uintptr_t begin, uintptr_t end,
+                                         struct wm_numa_range **spare)
+{
+    struct wm_numa_range *range = *link, *rest = *spare;
+    bool front = begin > range->begin, back = end < range->end;
+
+    if (!front && !back) {
+        drop_locked(numa, link);
+        return link;
+    }
+    if (front && back && rest != NULL) {
+        *rest = *range;
+        rest->begin = end;
+        range->next = rest;
+        range->end = end;
+        *spare = NULL;
+    }
+    if (front) {
+        leave_locked(numa, range->node, range->end - begin);
+        range->end = begin;
+    } else {
+        leave_locked(numa, range->node, end - range->begin);
+        range->begin = end;
+    }
+    return &range->next;
+}
+
+/* Removes what the records have of a range that is unmapped or placed again:
+ * a region may be unmapped piece by piece. */
+static void forget_locked(wm_numa *numa, uintptr_t begin, uintptr_t end,
+                          struct wm_numa_range **spare)
 {
     struct wm_numa_range **link = &numa->ranges;
 
     while (*link != NULL) {
         if ((*link)->begin < end && begin < (*link)->end) {
-            drop_locked(numa, link);
+            link = cut_locked(numa, link, begin, end, spare);
         } else {
             link = &(*link)->next;
         }
@@ -91,7 +129,7 @@ static warm_status simulate_place(wm_numa *numa, void *pointer, size_t bytes,
                                   int node)
 {
     uintptr_t begin = (uintptr_t)pointer;
-    struct wm_numa_range *range = NULL;
+    struct wm_numa_range *range = NULL, *spare;
 
     if (node != WM_NODE_UNKNOWN) {
         range = wm_meta_alloc(sizeof *range);
@@ -103,12 +141,14 @@ static warm_status simulate_place(wm_numa *numa, void *pointer, size_t bytes,
         range->end = begin + bytes;
         range->node = node;
     }
+    spare = wm_meta_alloc(sizeof *spare);
     wm_lock_acquire(&numa->lock);
-    forget_locked(numa, begin, begin + bytes);
+    forget_locked(numa, begin, begin + bytes, &spare);
     if (range != NULL) {
         put_locked(numa, range);
     }
     wm_lock_release(&numa->lock);
+    wm_meta_free(spare);
     return WARM_OK;
 }
 

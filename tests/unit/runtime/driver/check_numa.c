@@ -156,6 +156,35 @@ WT_TEST(test_numa_full_node_passes_memory_on)
     munmap(memory, 4 * BYTES);
 }
 
+/* Page-locked memory is unmapped piece by piece. */
+WT_LOOP_TEST(test_B15_B19_a_part_that_goes_leaves_the_rest_on_its_node, 4)
+{
+    char *memory = map(8 * BYTES);
+
+    open_simulated();
+    wm_numa_set_room(&numa, 5, 4 * BYTES);
+    wt_ok(wm_numa_place(&numa, memory, 4 * BYTES, 5));
+    wt_ok(wm_numa_place(&numa, memory + (size_t)_i * BYTES, BYTES,
+                        WM_NODE_UNKNOWN));
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(
+            wm_numa_node_of(&numa, memory + (size_t)i * BYTES, BYTES),
+            i == _i ? WM_NODE_UNKNOWN : 5);
+    }
+    /* Room for that part, and for no more. */
+    wt_ok(wm_numa_place(&numa, memory + 4 * BYTES, BYTES, 5));
+    wt_ok(wm_numa_place(&numa, memory + 5 * BYTES, BYTES, 5));
+    ck_assert_int_eq(wm_numa_node_of(&numa, memory + 4 * BYTES, BYTES), 5);
+    ck_assert_int_eq(wm_numa_node_of(&numa, memory + 5 * BYTES, BYTES), 6);
+    wt_ok(wm_numa_place(&numa, memory, 4 * BYTES, WM_NODE_UNKNOWN));
+    ck_assert_int_eq(wm_numa_node_of(&numa, memory, BYTES), WM_NODE_UNKNOWN);
+    ck_assert_int_eq(wm_numa_node_of(&numa, memory + 3 * BYTES, BYTES),
+                     WM_NODE_UNKNOWN);
+    ck_assert_uint_eq(numa.room[5], 3 * BYTES);
+    close_nodes();
+    munmap(memory, 8 * BYTES);
+}
+
 WT_TEST(test_numa_place_without_a_record_fails_and_changes_nothing)
 {
     char *memory = map(BYTES);
