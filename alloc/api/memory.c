@@ -6,6 +6,7 @@
 #include "alloc/cache/pending_hit.h"
 #include "runtime/thread/home_node.h"
 #include "alloc/block/page_map.h"
+#include "alloc/kinds/adopt.h"
 #include "alloc/kinds/pinned.h"
 #include "alloc/private_pool/private_pool.h"
 #include "alloc/arena/arena.h"
@@ -263,16 +264,25 @@ static uint64_t segment_id(const wm_block *block)
                : 0;
 }
 
+/* Bytes from an address in a block up to its next cut; SIZE_MAX: there is none.
+ */
+static size_t to_cut(const wm_block *block, const char *at)
+{
+    return wm_block_is_cut(block) ? wm_block_to_cut(block, at)
+                                  : wm_adopt_to_cut(block, at);
+}
+
 /* Pieces of a live block. */
 static size_t pieces_of(const wm_block *block)
 {
     size_t bytes = wm_block_usable(block);
-    size_t first = wm_block_to_cut(block, block->base);
-    size_t piece = block->segment->bytes;
+    size_t first = to_cut(block, block->base), piece;
 
-    return !wm_block_is_cut(block) || bytes <= first
-               ? 1
-               : 1 + (bytes - first + piece - 1) / piece;
+    if (bytes <= first) {
+        return 1;
+    }
+    piece = to_cut(block, block->base + first);
+    return 1 + (bytes - first + piece - 1) / piece;
 }
 
 warm_status warm_block_get_piece(const void *pointer, size_t index, void **base,
@@ -298,11 +308,12 @@ warm_status warm_block_get_piece(const void *pointer, size_t index, void **base,
     }
     end = wm_block_usable(block);
     if (index > 0) {
-        begin = wm_block_to_cut(block, block->base) +
-                (index - 1) * block->segment->bytes;
+        size_t first = to_cut(block, block->base);
+
+        begin = first + (index - 1) * to_cut(block, block->base + first);
     }
     if (index + 1 < pieces) {
-        end = begin + wm_block_to_cut(block, block->base + begin);
+        end = begin + to_cut(block, block->base + begin);
     }
     *base = block->base + begin;
     *bytes = end - begin;

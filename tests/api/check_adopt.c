@@ -135,6 +135,23 @@ WT_TEST(test_B19_B23_memory_is_locked_and_unlocked_in_pieces)
     ck_assert_uint_eq(wt_calls(runtime, "pinned_unregister"), 2 * PIECES + 2);
 }
 
+/* A program that copies itself is told where it may not copy across. */
+WT_TEST(test_B19_B23_a_block_tells_the_pieces_of_adopted_memory)
+{
+    void *base;
+    size_t size;
+
+    wt_ok(adopt(0));
+    ck_assert_uint_eq(wt_block_info(memory).pieces, PIECES + 1);
+    for (size_t i = 0; i <= PIECES; i++) {
+        wt_ok(warm_block_get_piece(memory + 2 * MIB, i, &base, &size));
+        ck_assert_ptr_eq(base, memory + i * MIB);
+        ck_assert_uint_eq(size, i < PIECES ? MIB : MIB / 2);
+    }
+    wt_invalid(warm_block_get_piece(memory, PIECES + 1, &base, &size));
+    wt_ok(give_up());
+}
+
 /* No call copies from two registrations, or to two. */
 WT_TEST(test_B16_B19_B23_copies_are_split_between_pieces)
 {
