@@ -7,6 +7,13 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 
+static warm_status captures(void)
+{
+    return wm_fail(WARM_CAPTURE_ERROR,
+                   "memory cannot be unmapped while a stream captures");
+}
+
+/* The piece keeps room for the number that it gets when it is mapped again. */
 warm_status wm_growth_unmap(wm_space *space, const wm_paused_piece *piece)
 {
     wm_growth *growth = &space->growth;
@@ -15,13 +22,20 @@ warm_status wm_growth_unmap(wm_space *space, const wm_paused_piece *piece)
     warm_status status;
 
     if (!wm_space_begin_break(space, &breaking)) {
-        return wm_fail(WARM_CAPTURE_ERROR,
-                       "memory cannot be unmapped while a stream captures");
+        return captures();
     }
-    status = wm_growth_driver_free(space, arena, piece->segment, piece->base,
-                                   piece->bytes, false);
+    /* A capture may be announced while the program's callback runs. */
     wm_space_end_break(space, &breaking);
+    (void)wm_segment_returning(space, arena->node, piece->base, piece->bytes);
+    if (wm_space_begin_break(space, &breaking)) {
+        status = wm_growth_driver_free(space, arena, piece->segment,
+                                       piece->base, piece->bytes, false);
+        wm_space_end_break(space, &breaking);
+    } else {
+        status = captures();
+    }
     if (status != WARM_OK) {
+        wm_segment_obtained(space, arena->node, piece->base, piece->bytes);
         return status;
     }
     wm_lock_acquire(&growth->lock);
@@ -48,8 +62,7 @@ static warm_status commit(wm_space *space, const wm_paused_piece *piece,
         wm_breaking breaking;
 
         if (!wm_space_begin_break(space, &breaking)) {
-            return wm_fail(WARM_CAPTURE_ERROR,
-                           "memory cannot be unmapped while a stream captures");
+            return captures();
         }
         /* If this fails it is the commit that says so. */
         (void)wm_driver_range_decommit(space->driver, device, segment->base,
@@ -60,6 +73,10 @@ static warm_status commit(wm_space *space, const wm_paused_piece *piece,
     status = wm_driver_range_commit(space->driver, device, segment->base,
                                     offset, piece->bytes, torn);
     wm_arena_count_driver(segment->arena, false, wm_clock_ns() - start);
+    if (status == WARM_OK) {
+        wm_segment_obtained(space, segment->arena->node, piece->base,
+                            piece->bytes);
+    }
     return status;
 }
 
@@ -91,6 +108,7 @@ warm_status wm_growth_map(wm_space *space, const wm_paused_piece *piece,
 
 void wm_growth_forget_paused(wm_space *space, size_t bytes)
 {
+    wm_segment_expect_none(space);
     wm_lock_acquire(&space->growth.lock);
     space->growth.paused -= bytes;
     wm_lock_release(&space->growth.lock);

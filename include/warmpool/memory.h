@@ -379,15 +379,15 @@ typedef struct warm_segment {
  * obtains or returns the segment.
  *
  * OBTAINED comes before any block of the segment is handed out. RETURNING comes
- * when no block of it is in use and no work queued on a stream uses it (the
- * device is waited for, if need be), with the id of its OBTAINED; the memory is
- * still mapped. If the driver then does not free the memory, the segment is
- * OBTAINED again, with a new id. Segments that were obtained before the
- * callback was added, as those of option reserve_bytes, have a RETURNING only:
- * warm_block_get_info() gives the segment of a block. Memory that a reset of a
- * device ended, and segments with live blocks when a runtime is destroyed, have
- * no RETURNING. With option expandable_segments each piece that the driver maps
- * counts as a segment.
+ * when no block of it is in use, or they are paused (pause.h), and no work
+ * queued on a stream uses it (the device is waited for, if need be), with the
+ * id of its OBTAINED; the memory is still mapped. If the driver then does not
+ * free the memory, the segment is OBTAINED again, with a new id. Segments that
+ * were obtained before the callback was added, as those of option
+ * reserve_bytes, have a RETURNING only: warm_block_get_info() gives the segment
+ * of a block. Memory that a reset of a device ended, and segments with live
+ * blocks when a runtime is destroyed, have no RETURNING. With option
+ * expandable_segments each piece that the driver maps counts as a segment.
  *
  * What warm_memory_fn must not do, this must not do either; and other threads
  * that need memory may wait for it: it must not wait for a thread that may

@@ -36,6 +36,8 @@
  * - paused_bytes (device_memory.h) counts its bytes, and held_bytes does not;
  *   they do not count toward watermarks;
  * - the pool's last reference cannot be dropped.
+ * Memory callbacks (memory.h) hear of each piece that is unmapped (RETURNING),
+ * and mapped again (OBTAINED, with a new id, before its contents are back).
  * A runtime can be destroyed meanwhile: saved contents are freed, and blocks
  * that are still live are reported and stay without memory.
  *

@@ -320,6 +320,93 @@ WT_TEST(test_C11_frees_and_snapshots_work_meanwhile_and_allocations_are_refused)
 }
 
 /* What streams still used when it was freed, before the pause. */
+/* Segments of the device that a callback knows, and bytes of them. */
+static struct {
+    struct {
+        uint64_t id;
+        char *base;
+        size_t bytes;
+    } of[64];
+    unsigned count;
+    size_t bytes;
+    bool wrong;
+} known;
+
+static void know(const warm_segment *s)
+{
+    char *base = s->base;
+
+    for (unsigned i = 0; i < known.count; i++) {
+        known.wrong |= base < known.of[i].base + known.of[i].bytes &&
+                       known.of[i].base < base + s->bytes;
+    }
+    known.wrong |= known.count == 64;
+    if (known.count < 64) {
+        known.of[known.count].id = s->id;
+        known.of[known.count].base = base;
+        known.of[known.count++].bytes = s->bytes;
+        known.bytes += s->bytes;
+    }
+}
+
+static void hear_segment(void *context, warm_memory_event event,
+                         const warm_segment *s)
+{
+    unsigned i = 0;
+
+    (void)context;
+    if (s->device < 0) {
+        return;
+    }
+    if (event == WARM_MEMORY_OBTAINED) {
+        know(s);
+        return;
+    }
+    while (i < known.count && known.of[i].id != s->id) {
+        i++;
+    }
+    if (i == known.count || known.of[i].base != s->base ||
+        known.of[i].bytes != s->bytes) {
+        known.wrong = true;
+        return;
+    }
+    known.bytes -= s->bytes;
+    known.of[i] = known.of[--known.count];
+}
+
+/* Who registered a segment elsewhere knows at any time what is mapped. */
+WT_TEST(test_B24_C11_callbacks_hear_of_what_is_unmapped_and_mapped)
+{
+    const warm_memory_callback callback = {.size = sizeof callback,
+                                           .name = "nic",
+                                           .segment = hear_segment,
+                                           .events = WARM_MEMORY_OBTAINED |
+                                                     WARM_MEMORY_RETURNING};
+    void *kept, *freed;
+
+    memset(&known, 0, sizeof known);
+    wt_ok(warm_memory_callback_add(runtime, &callback));
+    kept = tagged(3 * MIB);
+    freed = tagged(9 * MIB);
+    ck_assert_uint_eq(known.bytes, held());
+    wt_ok(warm_memory_pause(runtime, tag, 0));
+    ck_assert_uint_eq(known.bytes, 0);
+    wt_free(freed);
+    wt_ok(warm_memory_resume(runtime, tag));
+    ck_assert_uint_gt(known.bytes, 0);
+    ck_assert_uint_eq(known.bytes, held());
+    freed = tagged(9 * MIB); /* where there was a piece, in other pieces */
+    ck_assert_uint_eq(known.bytes, held());
+    wt_ok(warm_testing_fail(runtime, "range_decommit", 2, 0));
+    wt_fails(WARM_DRIVER_ERROR, warm_memory_pause(runtime, tag, 0));
+    ck_assert_uint_eq(known.bytes, held()); /* again */
+    wt_free(kept, freed);
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    ck_assert_uint_eq(known.bytes, 0);
+    ck_assert(!known.wrong);
+}
+
 WT_TEST(test_C11_pending_frees_end_before_the_pause)
 {
     char *block = tagged(4 * MIB);
