@@ -564,7 +564,7 @@ WT_LOOP_TEST(test_B16_B19_ranges_that_are_ours_in_part_are_split, WAYS)
 /* One record of the stream holds all pieces back. */
 WT_LOOP_TEST(test_B4_B19_no_piece_is_used_before_its_stream_has_passed, WAYS)
 {
-    char *block, *next, *other[8];
+    char *block, *other[8];
     void *device = NULL;
     uint64_t before;
     wt_gate *gate;
