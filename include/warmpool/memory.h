@@ -435,7 +435,8 @@ typedef struct warm_block_info {
     int pageable;     /* 1: not page-locked (WARM_ALLOC_PAGEABLE_OK) */
     int device;       /* of its memory; -1 for memory of the host */
     warm_private_pool pool; /* of its memory; number 0: none */
-    void *segment;          /* first address of its segment, */
+    void *segment;          /* first address of its segment, or of the first of
+                               several (warm_block_get_piece()), */
     size_t segment_bytes;   /* and bytes */
     uint64_t segment_id; /* as in warm_segment; 0: of pageable memory, or of an
                             expandable segment, whose pieces have ids */
