@@ -217,6 +217,8 @@ warm_status wm_prewarm_now(wm_space *space, int node, size_t bytes,
             !(goes_on && pause_for(b, cancels, pause))) {
             return cancelled(space, node, bytes);
         }
+        /* Else what is allocated by now would be replaced in spite of it. */
+        enough |= !goes_on;
     }
     return WARM_OK;
 }

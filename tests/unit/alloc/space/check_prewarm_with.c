@@ -141,6 +141,37 @@ WT_LOOP_TEST(test_B9_callback_cancels_its_prewarm, 2)
     wt_memory_end();
 }
 
+/* Allocates all that is ready, and obtains no more of it. */
+static int take_all(void *context, size_t ready, size_t total)
+{
+    void **block = context;
+
+    if (ready < total) {
+        return 0;
+    }
+    for (int i = 0; i < 2; i++) {
+        (void)warm_pinned_alloc(runtime, 8 * MIB, &block[i]);
+    }
+    return 1;
+}
+
+WT_LOOP_TEST(test_B9_what_a_callback_that_cancels_takes_is_not_replaced, 2)
+{
+    void *block[2] = {NULL};
+    warm_prewarm_options how = {
+        .size = sizeof how, .progress = take_all, .context = block};
+
+    begin(&(warm_options){.pin_chunk = 8 * MIB});
+    wt_ok(prewarm(8 * MIB, 0, NULL, 0));
+    wt_ok(warm_pinned_prewarm_with(runtime, 16 * MIB, 0, ways[_i], &how));
+    wt_ok(warm_pinned_prewarm_wait(runtime));
+    ck_assert_ptr_nonnull(block[1]);
+    ck_assert_uint_eq(wt_memory.obtained, 2);
+    wt_ok(warm_free(block[0]));
+    wt_ok(warm_free(block[1]));
+    wt_memory_end();
+}
+
 WT_TEST(test_B9_failed_prewarm_reports_no_more_than_there_is)
 {
     struct told told = {.serves = false};
