@@ -265,7 +265,8 @@ wm_block *wm_arena_take_rows(wm_arena *arena, size_t bytes, size_t row,
                              bool *starved);
 
 /* As wm_arena_grow(), for a region that was locked in pieces of so many bytes,
- * the last one perhaps smaller: each becomes a segment. row: of the request. */
+ * the last one perhaps smaller: each becomes a segment. A region may be what is
+ * left of one, down to a single piece. row: of the request. */
 warm_status wm_arena_grow_pieces(wm_arena *arena, char *base,
                                  size_t region_bytes, size_t piece,
                                  size_t bytes, size_t row, wm_block **block);

@@ -38,7 +38,7 @@ static void undo_locked(wm_arena *arena, const char *base, size_t bytes)
 }
 
 /* From the last piece to the first, so that the list of segments has them in
- * the order of their addresses: see after_locked() of span.c. */
+ * the order of their addresses. */
 static bool join_pieces_locked(wm_arena *arena, char *base, size_t bytes,
                                size_t piece)
 {
@@ -52,7 +52,8 @@ static bool join_pieces_locked(wm_arena *arena, char *base, size_t bytes,
             undo_locked(arena, base + end, bytes - end);
             return false;
         }
-        segment->region_bytes = bytes;
+        /* Of the only piece that is left of a region as well. */
+        segment->region_bytes = bytes > piece ? bytes : piece + WM_PAGE;
     }
     return true;
 }

@@ -228,20 +228,29 @@ warm_status wm_pin_give_back(const wm_pin *pin, void *base, size_t bytes,
     return status;
 }
 
-/* Returns pages that no request has used; or logs that they leak. Leaves the
- * last error alone. */
-static void give_up(const wm_pin *pin, void *base, size_t bytes, bool pieced)
+static bool begin_break(const wm_pin *pin, wm_breaking *breaking)
 {
-    wm_breaking breaking;
+    return pin->space == NULL || wm_space_begin_break(pin->space, breaking);
+}
+
+static void end_break(const wm_pin *pin, wm_breaking *breaking)
+{
+    if (pin->space != NULL) {
+        wm_space_end_break(pin->space, breaking);
+    }
+}
+
+/* Returns pages that no request has used, if that breaks no capture; or logs
+ * that they leak. Leaves the last error alone. */
+static void give_up(const wm_pin *pin, void *base, size_t bytes, bool breaks,
+                    bool pieced)
+{
     warm_status status;
     wm_quiet quiet;
 
     wm_quiet_begin(&quiet);
-    if (pin->space == NULL) {
+    if (breaks) {
         status = wm_pin_give_back(pin, base, bytes, pieced);
-    } else if (wm_space_begin_break(pin->space, &breaking)) {
-        status = wm_pin_give_back(pin, base, bytes, pieced);
-        wm_space_end_break(pin->space, &breaking);
     } else {
         status = wm_fail(WARM_CAPTURE_ERROR, "a stream captures");
     }
@@ -252,10 +261,45 @@ static void give_up(const wm_pin *pin, void *base, size_t bytes, bool pieced)
     wm_quiet_end(&quiet);
 }
 
-/* If a piece is refused the pieces before it are returned, the last one first,
- * and the others unmapped. */
-static warm_status register_pieces(const wm_pin *pin, char *base, size_t bytes,
-                                   size_t piece)
+/* Makes idle memory of the pieces before one that was refused. */
+static bool keep_pieces(const wm_pin *pin, int node, char *base, size_t bytes,
+                        size_t piece)
+{
+    wm_quiet quiet;
+    bool kept;
+
+    wm_quiet_begin(&quiet);
+    (void)wm_hidden_add(base, bytes);
+    kept = wm_growth_keep(pin->space, node, base, bytes, piece);
+    wm_quiet_end(&quiet);
+    return kept;
+}
+
+/* Returns them, the last one first, or keeps them while a stream captures. */
+static void give_up_pieces(const wm_pin *pin, int node, char *base,
+                           size_t bytes, size_t piece)
+{
+    wm_breaking breaking;
+    bool breaks;
+
+    if (bytes == 0) {
+        return;
+    }
+    breaks = begin_break(pin, &breaking);
+    if (breaks || !keep_pieces(pin, node, base, bytes, piece)) {
+        while (bytes > 0) {
+            bytes -= piece;
+            give_up(pin, base + bytes, piece, breaks, true);
+        }
+    }
+    if (breaks) {
+        end_break(pin, &breaking);
+    }
+}
+
+/* If a piece is refused nothing behind it stays mapped. */
+static warm_status register_pieces(const wm_pin *pin, int node, char *base,
+                                   size_t bytes, size_t piece)
 {
     warm_status status = WARM_OK;
     size_t at = 0;
@@ -268,24 +312,22 @@ static warm_status register_pieces(const wm_pin *pin, char *base, size_t bytes,
     }
     if (status != WARM_OK) {
         unmap(pin, WM_HUGE_OFF, base + at, bytes - at);
-        while (at > 0) {
-            at -= piece;
-            give_up(pin, base + at, piece, true);
-        }
+        give_up_pieces(pin, node, base, at, piece);
     }
     return status;
 }
 
 /* Registers a mapped region, or its pieces, which are unmapped one by one. If
- * that fails nothing stays mapped. */
+ * that fails nothing stays mapped but pieces that a capture holds. */
 static warm_status register_region(const wm_pin *pin, enum wm_huge huge,
-                                   void *base, size_t bytes, size_t piece)
+                                   int node, void *base, size_t bytes,
+                                   size_t piece)
 {
     warm_status status;
 
     if (piece != 0) {
         wm_mapping_cut(huge, base, bytes);
-        return register_pieces(pin, base, bytes, piece);
+        return register_pieces(pin, node, base, bytes, piece);
     }
     status = register_range(pin, base, bytes);
     if (status != WARM_OK) {
@@ -332,7 +374,7 @@ static warm_status map_and_register(const wm_pin *pin, int node, size_t bytes,
         unmap(pin, huge, mapped, bytes);
         return status;
     }
-    status = register_region(pin, huge, mapped, bytes, piece);
+    status = register_region(pin, huge, node, mapped, bytes, piece);
     if (status == WARM_OK) {
         *base = mapped;
     }
@@ -345,6 +387,8 @@ static warm_status alloc_near(const wm_pin *pin, int node, size_t bytes,
                               void **base)
 {
     wm_numa_policy before;
+    wm_breaking breaking;
+    bool breaks;
     void *got = NULL;
 
     wm_numa_prefer(&pin->driver->numa, node, &before);
@@ -368,7 +412,11 @@ static warm_status alloc_near(const wm_pin *pin, int node, size_t bytes,
         *base = got;
         return WARM_OK;
     }
-    give_up(pin, got, bytes, false);
+    breaks = begin_break(pin, &breaking);
+    give_up(pin, got, bytes, breaks, false);
+    if (breaks) {
+        end_break(pin, &breaking);
+    }
     return status;
 }
 

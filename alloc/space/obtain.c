@@ -466,6 +466,43 @@ static bool lose(wm_space *space, const struct wm_grow_request *request,
     return lost > 0;
 }
 
+static void count_kept(wm_space *space, size_t bytes, bool kept)
+{
+    wm_growth *growth = &space->growth;
+
+    wm_lock_acquire(&growth->lock);
+    if (kept) {
+        growth->held += bytes;
+        growth->peak =
+            growth->held > growth->peak ? growth->held : growth->peak;
+        wm_whole_add(space, bytes);
+    } else {
+        growth->held -= bytes;
+        wm_whole_unclaim(space, bytes);
+    }
+    wm_lock_release(&growth->lock);
+}
+
+bool wm_growth_keep(wm_space *space, int node, void *base, size_t bytes,
+                    size_t piece)
+{
+    wm_block *none = NULL;
+
+    if (wm_page_map_any(base, bytes) ||
+        expect_segments(space, (bytes + piece - 1) / piece) != WARM_OK) {
+        return false;
+    }
+    count_kept(space, bytes, true);
+    each_segment(space, node, base, bytes, piece, wm_segment_obtained);
+    if (wm_arena_grow_pieces(wm_group_arena(&space->group, node), base, bytes,
+                             piece, 0, 0, &none) == WARM_OK) {
+        return true;
+    }
+    each_segment(space, node, base, bytes, piece, wm_segment_returned);
+    count_kept(space, bytes, false);
+    return false;
+}
+
 /* After a reset of a device the driver may reuse its addresses, for another
  * device or for page-locked memory. The lost blocks still have records there,
  * and the program may still free them: a pointer would name two blocks. Memory

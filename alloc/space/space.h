@@ -404,6 +404,12 @@ static inline bool wm_space_is_lost(const wm_space *space)
     return wm_driver_is_lost(space->driver, space->group.device);
 }
 
+/* Makes idle memory of pieces that cannot be returned, since a stream captures:
+ * those that were locked before a piece of the same region was refused. False:
+ * there is no memory for their records. No lock held. */
+bool wm_growth_keep(wm_space *space, int node, void *base, size_t bytes,
+                    size_t piece);
+
 /* wm_timelines_begin_break() for a call that returns the space's memory or
  * waits for its device. While the runtime is destroyed, announced captures do
  * not count, since they may be over; captures that the driver reports do. */

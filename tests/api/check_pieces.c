@@ -592,6 +592,66 @@ WT_LOOP_TEST(test_B4_B19_no_piece_is_used_before_its_stream_has_passed, WAYS)
     end();
 }
 
+/* While a stream captures nothing can be unregistered: the pieces before one
+ * that is refused are idle memory, which counts, serves requests, and goes
+ * back later. */
+WT_LOOP_TEST(test_B7_B19_a_refusal_beside_a_capture_loses_no_piece, 2 * WAYS)
+{
+    uint64_t count = _i < WAYS ? 4 : 1, before;
+    void *block = &block;
+    char *small;
+
+    begin(_i % WAYS);
+    wt_ok(warm_capture_begin(runtime, stream));
+    wt_ok(warm_testing_fail(runtime, "pinned_register", count + 1, 1));
+    wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(runtime, 4 * MIB, &block));
+    ck_assert_ptr_eq(block, &block);
+    wt_ok(warm_testing_fail(runtime, "pinned_register", 0, 0));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current,
+                      count * 256 * KIB);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).idle_bytes, count * 256 * KIB);
+    wt_ok(warm_testing_check(runtime, 1));
+    before = wt_calls(runtime, "pinned_register");
+    small = wt_pinned(runtime, 200 * KIB);
+    ck_assert_uint_eq(wt_calls(runtime, "pinned_register"), before);
+    wt_free(small);
+    wt_capture_drop(runtime, stream);
+    wt_ok(warm_thread_release(runtime));
+    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
+    ck_assert_uint_eq(wt_calls(runtime, "pinned_unregister"), count);
+    wt_stream_end(runtime, stream);
+    wt_runtime_end(runtime);
+}
+
+/* Without memory for their records they leak, and do not count. */
+WT_TEST(test_B7_B19_pieces_that_a_capture_holds_are_all_kept_or_none)
+{
+    uint64_t held = 0;
+
+    for (uint64_t n = 1; n <= 40; n++) {
+        void *block = &block;
+
+        begin(0);
+        wt_ok(warm_capture_begin(runtime, stream));
+        wt_ok(warm_testing_fail(runtime, "pinned_register", 5, 1));
+        warm_testing_fail_metadata(n, 1);
+        wt_fails(WARM_OUT_OF_MEMORY,
+                 warm_pinned_alloc(runtime, 4 * MIB, &block));
+        warm_testing_fail_metadata(0, 0);
+        held = wt_pinned_stats(runtime).held_bytes.current;
+        ck_assert(held == 0 || held == MIB);
+        wt_ok(warm_testing_check(runtime, 1));
+        wt_capture_drop(runtime, stream);
+        wt_ok(warm_thread_release(runtime));
+        wt_ok(warm_pinned_empty_cache(runtime, NULL));
+        ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
+        wt_stream_end(runtime, stream);
+        wt_runtime_end(runtime);
+    }
+    ck_assert_uint_eq(held, MIB); /* the last one had all it needs */
+}
+
 /* Each part is a node; the graph runs as often as one likes. */
 WT_LOOP_TEST(test_B7_B19_captured_copies_across_cuts_are_replayed, WAYS)
 {
