@@ -23,7 +23,9 @@
  * (rounded up as above) is never cut. Such a region is mapped and registered
  * also with option pin:alloc, since cudaHostAlloc() cannot extend one. Where
  * the driver page-locks nothing by registering (GH200, GB200), pin:alloc and
- * auto allocate it by one call, uncut.
+ * auto allocate it by one call, uncut. If a piece is refused all of the request
+ * goes back; while a stream captures, when nothing can, the pieces before that
+ * one stay as idle memory until later.
  *
  * Nodes. On a machine with several NUMA nodes every node has its own cache.
  * Nodes have the operating system's numbers, as in numactl, in CUDA's
