@@ -63,6 +63,7 @@ void runtimes()
         warmpool::runtime second(std::move(first));
 
         old = second;
+        // cppcheck-suppress accessMoved
         EXPECT(static_cast<warm_runtime *>(first) == nullptr);
         first = std::move(second);
         EXPECT(warm_device_count(first, &count) == WARM_OK && count == 1);
