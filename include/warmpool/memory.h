@@ -15,17 +15,18 @@
  *
  * Pieces. No call page-locks more than option pin_chunk: some kernels and
  * drivers refuse more, and the driver holds a lock during the call. A larger
- * block is one range of addresses, locked in pieces of at most pin_chunk. CUDA
- * refuses a copy whose range of host memory lies in more than one piece
- * ("invalid argument"): warm_copy_async() and warm_copy_2d_async() split it;
- * for copies of your own, warm_block_get_piece() has the pieces, and
- * warm_pinned_alloc_rows() cuts between rows only. A block of at most pin_chunk
- * (rounded up as above) is never cut. Such a region is mapped and registered
- * also with option pin:alloc, since cudaHostAlloc() cannot extend one. Where
- * the driver page-locks nothing by registering (GH200, GB200), pin:alloc and
- * auto allocate it by one call, uncut. If a piece is refused all of the request
- * goes back; while a stream captures, when nothing can, the pieces before that
- * one stay as idle memory until later.
+ * block is one range of addresses, locked in pieces of at most pin_chunk; a
+ * block of at most pin_chunk (rounded up as above) is never cut. CUDA refuses a
+ * copy whose range of host memory lies in more than one piece ("invalid
+ * argument"): warm_copy_async() and warm_copy_2d_async() split it. For copies
+ * of your own, warm_block_get_piece() returns the pieces, and
+ * warm_pinned_alloc_rows() cuts between rows only. A block in pieces is mapped
+ * and registered even with option pin:alloc, since cudaHostAlloc() cannot
+ * allocate one piece behind another. But where the driver page-locks nothing by
+ * registering (GH200, GB200), pin:alloc and pin:auto allocate the block by one
+ * call, uncut. If a piece is refused the request fails, and the pieces before
+ * it are returned; while a stream captures no memory can be returned, and these
+ * pieces stay as idle memory until later.
  *
  * Nodes. On a machine with several NUMA nodes every node has its own cache.
  * Nodes have the operating system's numbers, as in numactl, in CUDA's
@@ -50,7 +51,7 @@
  *
  * Forks. A forked child does not get page-locked memory, which the first write
  * after the fork would move away from under a device: the regions are marked by
- * madvise(MADV_DONTFORK). The child has no access to their addresses.
+ * madvise(MADV_DONTFORK). An access to them ends the child by SIGSEGV.
  *
  * Any thread may call any function, and free what another thread allocated.
  * Common status: INVALID_ARGUMENT, RUNTIME_GONE, FORKED, EXITING.
@@ -72,10 +73,10 @@ extern "C" {
  * bytes requested, held, live, idle and pending, and names the limit that was
  * met, its value and what to do: of the process (RLIMIT_MEMLOCK, RLIMIT_AS), of
  * a cgroup, of the machine or a node, of the kernel, else the driver's own.
- * DRIVER_ERROR (any other
- * failure of the driver, such as to set the thread's capture mode or to place a
- * region on its node), UNSUPPORTED (the driver's memory lies above 48 bits of
- * address; or the thread's CUDA context is not a primary one, see runtime.h).
+ * DRIVER_ERROR (any other failure of the driver, such as to set the thread's
+ * capture mode or to place a region on its node), UNSUPPORTED (the driver's
+ * memory lies above 48 bits of address; or the thread's CUDA context is not a
+ * primary one, see runtime.h).
  * Blocking. A request that misses the cache calls the driver and can take
  * milliseconds, or waits for another thread's driver call whose memory has room
  * for it; hits and other threads do not wait. If it returns segments (memory is
@@ -114,14 +115,14 @@ WARM_API warm_status warm_pinned_alloc_on(warm_runtime *runtime, size_t bytes,
                                           int node, unsigned flags,
                                           void **pointer);
 
-/* warm_pinned_alloc() for rows of so many bytes, one after the other, of which
- * the first begins where the block does: if the block has several pieces, each
- * but the last ends between two rows. Pieces are whole pages, and so multiples
- * of the least common multiple of row and page size.
- * row: at least 1 byte; bytes need not be a multiple of it.
+/* warm_pinned_alloc() for a block of rows, one behind the other, the first at
+ * the start of the block. If the block has several pieces, each but the last
+ * ends between two rows: the size of a piece is a multiple of both row and page
+ * size.
+ * row: bytes of a row, at least 1; bytes need not be a multiple of it.
  * Status: as warm_pinned_alloc(); INVALID_ARGUMENT also if row is 0, or if the
- * block needs several pieces and no such multiple is within option pin_chunk:
- * pad the rows then. */
+ * block needs several pieces and the least common multiple of row and page size
+ * is above option pin_chunk: pad the rows then. */
 WARM_API warm_status warm_pinned_alloc_rows(warm_runtime *runtime, size_t bytes,
                                             size_t row, void **pointer);
 
@@ -220,21 +221,24 @@ typedef enum warm_copy_direction {
  * of a block ends, on either side, and where a range that begins in other
  * memory enters or leaves a block. In a capture each part is a node of the
  * graph.
- * Status (nothing is queued then, but the driver may refuse a part after others
- * of the same copy; the last three may have recorded the stream):
- * INVALID_ARGUMENT (null pointer, range that begins in a block and passes its
- * end), INVALID_STREAM, OUT_OF_MEMORY (for the record), CAPTURE_ERROR (a
- * default stream beside a capture of others), DRIVER_ERROR. */
+ * Status (nothing is queued then, except that the driver may refuse a part of a
+ * split copy after others were queued; with the last three statuses the stream
+ * may have been recorded): INVALID_ARGUMENT (null pointer; direction; a range
+ * that begins in a block and goes beyond its end; a destination that was
+ * adopted with WARM_ADOPT_READ_ONLY), INVALID_STREAM, OUT_OF_MEMORY (for the
+ * record), CAPTURE_ERROR (a default stream beside a capture of others),
+ * DRIVER_ERROR. */
 WARM_API warm_status warm_copy_async(warm_runtime *runtime, void *destination,
                                      const void *source, size_t bytes,
                                      warm_copy_direction direction,
                                      warm_stream stream);
 
-/* Copies height rows of width bytes, each a pitch after the one before, between
- * memory of any kind: as cudaMemcpy2DAsync() with cudaMemcpyDefault. Records
- * and splits as warm_copy_async() does, by whole rows where that is possible.
- * The extent of each side is the first byte of its first row up to the last of
- * its last; all of it counts as used. width or height 0 does nothing.
+/* Copies height rows of width bytes between memory of any kind, as
+ * cudaMemcpy2DAsync() with cudaMemcpyDefault: each row begins a pitch after the
+ * one before. Records and splits as warm_copy_async() does, between rows where
+ * that is possible. The range of each side, from the first byte of its first
+ * row to the last byte of its last row, counts as used, the gaps between rows
+ * included. width or height 0 does nothing.
  * destination_pitch, source_pitch: bytes, at least width.
  * Status: as warm_copy_async(); INVALID_ARGUMENT also for a pitch below width.
  */
@@ -275,56 +279,59 @@ WARM_API warm_status warm_pinned_trim(warm_runtime *runtime, size_t target,
  * idle in the cache of node, including freed blocks whose streams have finished
  * by then. If memory is allocated meanwhile the call replaces it, but obtains
  * at most bytes in all. Memory comes in regions of at most option pin_chunk; if
- * the driver refuses a region, of half its size, and so on down to a segment. A
- * request larger than a region is served from several only where these happen
- * to adjoin. bytes 0 does nothing.
+ * the driver refuses a region, half its size is requested, and so on down to
+ * option segment. A request larger than a region is served from several only if
+ * these happen to adjoin. bytes 0 does nothing.
  * node: of the machine, or WARM_NODE_ANY: the node of warm_pinned_alloc().
  * flags: 0, or WARM_PREWARM_BACKGROUND: returns at once, and a thread of the
- * runtime obtains the memory; of several calls for one node the largest counts.
- * Status: OUT_OF_MEMORY (what was obtained stays, and the message has the bytes
- * idle), NOT_READY (cancelled; the same), INVALID_ARGUMENT (node, flags),
- * DRIVER_ERROR, UNSUPPORTED, as for
- * warm_pinned_alloc(). In the background OUT_OF_MEMORY means that no thread
- * could be started, and warm_pinned_prewarm_wait() returns why memory could not
- * be obtained. */
+ * runtime obtains the memory. All such calls for one node are one job; the
+ * largest counts.
+ * Status: OUT_OF_MEMORY, NOT_READY (cancelled): what was obtained stays, and
+ * the message has the bytes that are idle; INVALID_ARGUMENT (node, flags);
+ * DRIVER_ERROR, UNSUPPORTED, as for warm_pinned_alloc(). In the background
+ * OUT_OF_MEMORY means that no thread could be started, and
+ * warm_pinned_prewarm_wait() returns why memory could not be obtained. */
 WARM_API warm_status warm_pinned_prewarm(warm_runtime *runtime, size_t bytes,
                                          int node, unsigned flags);
 
-/* Called when more of a prewarm is ready than at the last call: ready of total
- * bytes, all of them at the end of one that succeeds. By the thread of the
- * call, or in the background by the runtime's, between two regions and with no
- * lock held: it may allocate, free and cancel, but not wait for prewarming nor
- * destroy a runtime. Returns 0; any other value cancels this prewarm. */
+/* The progress of a prewarm: ready of total bytes are idle, or were obtained by
+ * it and are in use by now. Called when ready is more than at the last call; at
+ * the end of a prewarm that succeeds it is total. Called by the thread that
+ * prewarms, in the background one of the runtime, between two regions and with
+ * no lock held: it may allocate, free and cancel, but not wait for prewarming
+ * nor destroy a runtime. Returns 0; any other value cancels this prewarm, which
+ * in the background is no failure that warm_pinned_prewarm_wait() returns. */
 typedef int (*warm_prewarm_fn)(void *context, size_t ready, size_t total);
 
-/* How memory is obtained ahead; what is zero is left out. */
+/* How memory is obtained ahead; a field that is zero has no effect. */
 typedef struct warm_prewarm_options {
     size_t size;              /* sizeof(warm_prewarm_options) */
     warm_prewarm_fn progress; /* not called any more once the call, or in the
                                  background the job, has ended */
     void *context;
-    uint64_t pause_ns; /* after each region a pause as long as the region took,
-                          at most so long: for half of the time other threads
-                          find the driver's lock free */
+    uint64_t pause_ns; /* longest pause after a region: a pause lasts as long as
+                          the region took, so that for half of the time other
+                          threads find the driver's lock free */
 } warm_prewarm_options;
 
-/* As warm_pinned_prewarm(), with more to say. In the background a node's job
- * has one callback; its total is that of the largest call. options: borrowed;
- * null for none. Status: also INVALID_ARGUMENT (size of the struct; a callback
- * where one is under way). */
+/* warm_pinned_prewarm() with options (borrowed; null for none). In the
+ * background a node's job has one callback, and its total is that of the
+ * largest call. Status: also INVALID_ARGUMENT (size of the struct; in the
+ * background, a callback for a node whose job has one already). */
 WARM_API warm_status
 warm_pinned_prewarm_with(warm_runtime *runtime, size_t bytes, int node,
                          unsigned flags, const warm_prewarm_options *options);
 
 /* Waits until background prewarming has ended.
- * Status: the first failure since the last call; INVALID_ARGUMENT from a
- * callback of a kind, for the log, or for memory that is short. */
+ * Status: the first failure since the last call; INVALID_ARGUMENT in a callback
+ * of the library, which could wait for itself. */
 WARM_API warm_status warm_pinned_prewarm_wait(warm_runtime *runtime);
 
-/* Cancels prewarming, also by other threads' calls, which return NOT_READY. The
- * region that is being obtained stays (warm_pinned_prewarm_wait() waits for it
- * in the background), as do those before it; a pause, and a wait for option
- * pin_lock_file, end at once. Destroying the runtime cancels and waits. */
+/* Cancels all prewarming, also in calls of other threads, which then return
+ * NOT_READY. The region that is being obtained stays (in the background
+ * warm_pinned_prewarm_wait() waits for it), as do the regions before it; a
+ * pause, and a wait for option pin_lock_file, end at once. Destroying the
+ * runtime cancels and waits. */
 WARM_API warm_status warm_pinned_prewarm_cancel(warm_runtime *runtime);
 
 /* Returns the progress of prewarming: done of wanted bytes, summed over all
@@ -350,7 +357,7 @@ typedef enum warm_memory_event {
 #undef WARM_MEMORY_EVENT
 } warm_memory_event;
 
-/* Gets all events but OBTAINED and RETURNING.
+/* Called for all events but OBTAINED and RETURNING (warm_segment_fn).
  * buffer: the block, or the address at which the segment was; null for FAILED.
  * bytes: requested for the block, or of the segment, or of the request.
  * Returns, for FAILED, nonzero if it freed memory, so that a retry is
@@ -375,25 +382,27 @@ typedef struct warm_segment {
     int node;    /* of memory of the host; -1: none, or unknown */
 } warm_segment;
 
-/* For OBTAINED and RETURNING: a NIC, or another library, registers a segment
- * once and not each of its blocks. Called for pinned, device, shared and
- * adopted memory; not for pageable memory. The calling thread is the one that
+/* Called for OBTAINED and RETURNING, so that a NIC, or another library, can
+ * register a segment once instead of each of its blocks: for pinned, device,
+ * shared and adopted memory, not for pageable memory, by the thread that
  * obtains or returns the segment.
  *
- * OBTAINED comes before any block of the segment is handed out. RETURNING comes
- * when no block of it is in use, or they are paused (pause.h), and no work
- * queued on a stream uses it (the device is waited for, if need be), with the
- * id of its OBTAINED; the memory is still mapped. If the driver then does not
- * free the memory, the segment is OBTAINED again, with a new id. Segments that
- * were obtained before the callback was added, as those of option
- * reserve_bytes, have a RETURNING only: warm_block_get_info() gives the segment
- * of a block. Memory that a reset of a device ended, and segments with live
- * blocks when a runtime is destroyed, have no RETURNING. With option
- * expandable_segments each piece that the driver maps counts as a segment.
+ * OBTAINED comes before any block of the segment is handed out. RETURNING has
+ * the id of the segment's OBTAINED. It comes when no block of the segment is in
+ * use, or its blocks are paused (pause.h), and no work queued on a stream uses
+ * it (the device is waited for, if need be); the memory is still mapped. If the
+ * driver then does not free the memory, the segment is OBTAINED again, with a
+ * new id. A segment that was obtained before the callback was added, such as
+ * one of option reserve_bytes, has a RETURNING only: register it when a block
+ * of it is first used (warm_block_get_info() names the block's segment). Memory
+ * that a reset of a device ended, and segments with live blocks when a runtime
+ * is destroyed, have no RETURNING. With option expandable_segments each piece
+ * that the driver maps counts as a segment.
  *
- * What warm_memory_fn must not do, this must not do either; and other threads
- * that need memory may wait for it: it must not wait for a thread that may
- * allocate from the same runtime, nor for a lock with which one does. */
+ * The function must not do what warm_memory_fn must not do. Other threads that
+ * need memory may wait for it, so it must not wait for a thread that may
+ * allocate from the same runtime, nor for a lock that a thread holds while it
+ * allocates. */
 typedef void (*warm_segment_fn)(void *context, warm_memory_event event,
                                 const warm_segment *segment);
 
@@ -449,9 +458,10 @@ typedef struct warm_block_info {
 WARM_API warm_status warm_block_get_info(const void *pointer,
                                          warm_block_info *info);
 
-/* Tells a piece of the live block that holds pointer: a part that was
+/* Returns a piece of the live block that holds pointer: a part that was
  * page-locked by one call. All pieces but the first and the last have the same
- * size, and together they are the block. A block of other memory is one piece.
+ * size, and together they are the block. A block that is not page-locked is one
+ * piece.
  * index: from 0 to pieces - 1 (warm_block_info).
  * Status: NOT_FOUND, INVALID_ARGUMENT (also: there is no such piece). */
 WARM_API warm_status warm_block_get_piece(const void *pointer, size_t index,
