@@ -7,10 +7,11 @@
  *   pageable ──CPU──► │ queued │ queued │ open ··· │ idle │ ──DMA──► device
  *                       oldest             ▲ next copy
  *
- * A slice is used again, in order, once the copies queued from it have passed
- * their stream: one event for each slice, or flush, tells; none for each copy.
- * Copies to the host run the other way: the device writes into a slice, and the
- * CPU copies from there once the event has passed.
+ * Slices are used in turn, each again once the copies queued from it have
+ * completed. One event is recorded for each slice and for each flush, none for
+ * each copy. Copies to the host run the other way: the device writes into a
+ * slice, and the CPU copies from there once the slice's event has completed, in
+ * a later call on the ring that needs the slice, or in finish.
  *
  *   warm_staging *staging;
  *
@@ -23,24 +24,25 @@
  *     …
  *   warm_staging_destroy(staging);
  *
- * Gathering. A copy with WARM_STAGING_MORE is copied to the slice, but may be
- * queued later. It is gathered with the copy before if it has the same stream
- * and direction, its device memory begins where that of the copy before ends,
- * and the slice has room: all of them become one copy of the driver. Where the
- * memory of the host lies does not matter. What is gathered is queued
+ * Gathering. A copy without WARM_STAGING_MORE is queued at once. A copy with it
+ * may be queued later, together with the copies after it. A copy is gathered
+ * with the copy before if it has the same stream and direction, its device
+ * memory begins where that of the copy before ends, and the slice has room: all
+ * of them become one copy of the driver. Where the memory of the host lies does
+ * not matter. What is gathered is queued
  *   - by a copy that cannot be gathered with it, before that one;
  *   - by a copy without WARM_STAGING_MORE, which may be gathered with it;
  *   - when the slice is full, and by flush, finish and destroy.
- * A copy that is larger than the rest of a slice is split; one of up to an
- * eighth of a slice is not split but goes to the next slice.
+ * A copy that is larger than the rest of a slice is split, or, if it is at most
+ * an eighth of a slice, goes whole to the next slice.
  *
  * Streams. A ring has one stream at a time: a copy on another stream leaves the
  * rest of the slice unused, so use a ring for each stream. A stream must live
  * until the flush, finish or destroy after the last copy on it. Copies on the
  * default streams are never gathered, and cost an event each. A stream that
- * captures is refused (CAPTURE_ERROR): a graph would read a slice that has
- * other contents by then. Gathered copies stay gathered if their stream
- * captures meanwhile, and can be queued once the capture has ended.
+ * captures is refused (CAPTURE_ERROR): when the graph is launched the slice has
+ * other contents. Gathered copies stay gathered if their stream captures
+ * meanwhile, and can be queued once the capture has ended.
  *
  * Threads. Any thread may use a ring, one at a time: a call while another
  * thread is inside is refused with INVALID_ARGUMENT, and changes nothing. No
@@ -88,31 +90,31 @@ WARM_API warm_status warm_staging_create(warm_runtime *runtime, int device,
  * order of a stream of that device. Memory of the device that is a block of
  * warmpool is recorded on the stream (warm_record_stream()).
  * WARM_COPY_TO_DEVICE: source is pageable, and may change as soon as the call
- * returns. WARM_COPY_TO_HOST: destination is pageable, and has the data after
- * warm_staging_finish(), or earlier; it must stay valid until then.
+ * returns. WARM_COPY_TO_HOST: destination is pageable, is written at the latest
+ * by warm_staging_finish(), and must stay valid until then.
  * flags: 0, WARM_STAGING_MORE, WARM_STAGING_TRY.
  * Blocking: copies on the CPU; if all slices are in use, waits for the oldest,
  * at most wait_ms. bytes 0 does nothing.
  * Status: INVALID_ARGUMENT also for a stream of another device, and for a range
  * beyond the end of a block; INVALID_STREAM, CAPTURE_ERROR; NOT_READY (all
- * slices stayed in use); OUT_OF_MEMORY, DRIVER_ERROR (of what was to be
- * queued). Nothing has changed then, except that what was gathered before may
- * be queued by now, and that of a copy larger than the rest of a slice a part
- * may be: the call can be repeated. Until a finish the destination of such a
- * part must stay valid. */
+ * slices stayed in use); OUT_OF_MEMORY, DRIVER_ERROR (from queueing). Nothing
+ * has changed then, except that what was gathered before may be queued, and
+ * that a part of a copy larger than the rest of a slice may be. The call can be
+ * repeated; the destination of such a part must stay valid until a finish. */
 WARM_API warm_status warm_staging_copy(warm_staging *staging, void *destination,
                                        const void *source, size_t bytes,
                                        warm_copy_direction direction,
                                        warm_stream stream, unsigned flags);
 
 /* Queues what is gathered and records an event behind it; the streams used so
- * far may then be destroyed. Does not wait. Status: that of queueing, as for
- * warm_staging_copy(); what is gathered stays so then. */
+ * far may then be destroyed. Does not wait. Status: of queueing, as for
+ * warm_staging_copy(); what could not be queued stays gathered then. */
 WARM_API warm_status warm_staging_flush(warm_staging *staging);
 
-/* Flushes, waits until all copies have passed, and copies to the host what is
- * for it. Status: as warm_staging_flush(); NOT_READY (after wait_ms; what has
- * passed is copied, and the call can be repeated). */
+/* Flushes, waits until all copies have completed, and writes the destinations
+ * of copies to the host. Status: as warm_staging_flush(); NOT_READY (after
+ * wait_ms: the destinations of what has completed are written, and the call can
+ * be repeated). */
 WARM_API warm_status warm_staging_finish(warm_staging *staging);
 
 /* Of one ring, since it was created. name, unit, meaning; uint64_t */
@@ -139,15 +141,16 @@ WARM_API warm_status warm_staging_get_stats(warm_staging *staging,
                                             warm_staging_stats *stats);
 
 /* Finishes all copies, then ends the ring and frees its slices.
- * staging: taken, unless the status is one of those below; null does nothing.
- * Status: NOT_READY, CAPTURE_ERROR (as for warm_staging_finish(): the ring
- * lives on, and the call can be repeated), INVALID_ARGUMENT, FORKED, EXITING.
- * After any other failure the ring is gone: copies that could not be queued are
- * dropped (INVALID_POINTER: memory of the device was freed before they were),
- * and slices of which the driver does not say that their copies have
- * passed are never freed; after a reset of the device none of them matters, and
- * the status is DRIVER_ERROR. RUNTIME_GONE: the runtime was destroyed first,
- * and has reported the slices; only the ring's records are freed. */
+ * staging: taken, unless the status is one of the first five; null does
+ * nothing. Status: NOT_READY, CAPTURE_ERROR, as for warm_staging_finish(),
+ * INVALID_ARGUMENT (another thread is inside), FORKED, EXITING: the ring lives
+ * on, and the call can be repeated. With any other status the ring is gone:
+ * copies that could not be queued are dropped (INVALID_POINTER: their device
+ * memory was freed before they were queued), and a slice is never freed if the
+ * driver does not report that its copies have completed. DRIVER_ERROR after a
+ * reset of the device: all slices are freed. RUNTIME_GONE: the runtime was
+ * destroyed first, and has reported the slices; only the ring's records are
+ * freed. */
 WARM_API warm_status warm_staging_destroy(warm_staging *staging);
 
 #ifdef __cplusplus
