@@ -3,10 +3,10 @@
  *
  * A trainer and an inference engine that share a GPU do not need their memory
  * at the same time. What one of them allocates with a tag can be paused: its
- * pages go back to the driver, for any process, while pointers stay allocated.
- * Resumed, pages are mapped again at the same addresses, with the same contents
- * or with any, and every pointer, and every graph that was captured with it, is
- * valid again.
+ * pages go back to the driver, for any process, while its blocks stay
+ * allocated. When it is resumed pages are mapped again at the same addresses,
+ * with the saved contents or, if these were dropped, with undefined ones; every
+ * pointer, and every graph that was captured with it, is valid again.
  *
  * The tag is a private pool (private_pool.h) for the program's own use, begun
  * with WARM_POOL_PAUSABLE; what is allocated while it records has the tag:
@@ -28,18 +28,19 @@
  *
  * While memory is paused
  * - using it is the caller's error: on CUDA an access faults;
- * - warm_free() of its blocks works. What is wholly free when the memory is
- *   resumed is not mapped again;
+ * - warm_free() of its blocks works. A piece (what the driver maps by one call)
+ *   that has no block in use when the memory is resumed is not mapped again;
  * - warm_device_alloc() that is routed to the pool fails with UNAVAILABLE;
  *   page-locked memory is allocated there as ever;
  * - snapshots and warm_block_get_info() show its blocks as before;
- * - paused_bytes (device_memory.h) counts its bytes, and held_bytes does not;
- *   they do not count toward watermarks;
- * - the pool's last reference cannot be dropped.
- * Memory callbacks (memory.h) hear of each piece that is unmapped (RETURNING),
- * and mapped again (OBTAINED, with a new id, before its contents are back).
- * A runtime can be destroyed meanwhile: saved contents are freed, and blocks
- * that are still live are reported and stay without memory.
+ * - paused_bytes (device_memory.h) counts its bytes, held_bytes does not, and
+ *   they do not count toward the watermarks of the device; saved contents are
+ *   page-locked memory, and count as such;
+ * - the pool's last reference cannot be dropped (INVALID_ARGUMENT).
+ * Segment callbacks (memory.h) are called for each piece that is unmapped
+ * (RETURNING), and mapped again (OBTAINED, with a new id, before its contents
+ * are back). A runtime can be destroyed meanwhile: saved contents are freed,
+ * and blocks that are still live are reported and stay without memory.
  *
  * Any thread may call. Common status: NOT_FOUND (no such pool), RUNTIME_GONE,
  * FORKED, EXITING; INVALID_ARGUMENT (from a callback of the library; another
@@ -57,23 +58,24 @@ extern "C" {
 /* Flag: the contents are dropped instead of saved to page-locked memory. */
 #define WARM_PAUSE_DROP 1u
 
-/* Pauses the memory of a pool. Idle memory of it goes back for good. What is in
- * use is copied to page-locked memory, unless flags say otherwise, and
- * unmapped.
+/* Pauses the memory of a pool. Its idle memory is returned, and is not mapped
+ * again. What is in use is copied to page-locked memory, unless flags say
+ * otherwise, and unmapped.
+ * tag: the pool, which may be recording.
  * flags: 0 or WARM_PAUSE_DROP.
  * Blocking: waits for requests that are routed to the pool, and for all work
  * queued on the devices that have memory of it. No work that uses the memory
  * may be queued meanwhile.
- * Status: INVALID_ARGUMENT also for a pool that is paused, and flags;
+ * Status: INVALID_ARGUMENT also for a pool that is paused, and unknown flags;
  * UNSUPPORTED (begun without WARM_POOL_PAUSABLE, or a device that has memory of
  * it has no virtual memory management); CAPTURE_ERROR (a stream is known to
  * capture, warm_capture_announce()); NOT_READY (a test holds a stream of the
  * host device; or a request in the pool lasts for more than 10 s);
- * OUT_OF_MEMORY (for the saved contents), DRIVER_ERROR. The memory is mapped
- * and has its contents then, except, with WARM_PAUSE_DROP, contents that were
- * unmapped before the driver failed. If memory cannot be mapped again after
- * such a failure, because others have it by then, the pool is paused in spite
- * of the status, which the message says, and warm_memory_resume() goes on. */
+ * OUT_OF_MEMORY (for the saved contents), DRIVER_ERROR. After a failure the
+ * memory is mapped and has its contents, except that with WARM_PAUSE_DROP what
+ * was unmapped before the driver failed has lost them. If that memory cannot be
+ * mapped again, because others have it by then, the pool is paused in spite of
+ * the status, as the message says; call warm_memory_resume() later. */
 WARM_API warm_status warm_memory_pause(warm_runtime *runtime,
                                        warm_private_pool tag, unsigned flags);
 
