@@ -12,25 +12,25 @@
  *              warm_pinned_alloc() allocates from it before the runtime obtains
  *              more, and blocks are freed as any others
  *
- * It is never returned to the driver by a trim, decay or a watermark: the
- * program gives it up with warm_pinned_adopt_end(), and must keep it mapped
- * until that has been done.
+ * No trim, decay or watermark unlocks it: the program gives it up with
+ * warm_pinned_adopt_end(), and must keep it mapped until it is unlocked.
  *
- * Its bytes count toward the watermarks of host memory (pressure.h), whole and
- * from the start; idle memory is returned to make room for them. Statistics
- * count it apart (adopted_… in stats.h). Memory callbacks hear of it as of
- * other segments (OBTAINED, RETURNING). Blocks of served memory are not cached
- * by threads: each allocation and free takes a lock. They never lie across two
- * pieces, so a request larger than a piece is not served from it; private pools
- * do not use it. The program sets the NUMA node when it touches its memory;
- * warm_block_info names it if all pages are on one, else -1. Option debug looks
- * at no adopted memory.
+ * All of its bytes count toward the watermarks of host memory (pressure.h) from
+ * the start; idle memory is returned to make room for them. Statistics count it
+ * apart (adopted… in stats.h). Segment callbacks (memory.h) are called for it:
+ * with WARM_ADOPT_SERVE each piece is a segment, else all of it is one. Blocks
+ * of served memory are not cached by threads: each allocation and free takes a
+ * lock. No block lies across two pieces, so a request larger than a piece is
+ * not served from it; private pools do not use it. The program chooses the NUMA
+ * node when it touches its memory; the node of warm_block_info is that node if
+ * all pages are on one, else -1. Of option debug only leaks includes it.
  *
  * Forked children do not get the memory, like all that is page-locked: else the
  * first write after a fork would move a page away from under a device. It is
  * marked for that by madvise(MADV_DONTFORK), and unmarked when it is given up.
  *
- * Common status: INVALID_ARGUMENT, RUNTIME_GONE, FORKED, EXITING.
+ * Any thread may call. Common status: INVALID_ARGUMENT, RUNTIME_GONE, FORKED,
+ * EXITING.
  */
 #ifndef WARMPOOL_ADOPT_H
 #define WARMPOOL_ADOPT_H
@@ -45,29 +45,30 @@ extern "C" {
 #define WARM_ADOPT_SERVE 1u
 
 /* Devices only read the memory, which may be mapped read-only, as a file of
- * weights is. warm_copy_async() does not copy to it. Not with
- * WARM_ADOPT_SERVE. */
+ * weights is. warm_copy_async() refuses to copy to it (INVALID_ARGUMENT). Not
+ * with WARM_ADOPT_SERVE. */
 #define WARM_ADOPT_READ_ONLY 2u
 
-/* Forked children get the memory as the program has it: for memory that no
- * write can move (mapped MAP_SHARED, or read-only), and for memory that the
- * program has marked by madvise() itself, since the mark would be removed. */
+/* The memory is not marked for forked children: for memory that no write can
+ * move (mapped MAP_SHARED, or read-only), and for memory that the program has
+ * marked by madvise() itself, since the end of the adoption would remove that
+ * mark. */
 #define WARM_ADOPT_FORK_OK 4u
 
 /* Adopts bytes of memory at pointer.
  * pointer, bytes: whole pages (the last page of a file that is mapped counts as
  * whole). Borrowed until the memory has been given up.
  * flags: 0, or some of the above joined by |.
- * Status (nothing has changed then, except that pieces which were locked before
- * a later one was refused stay locked if a stream captures, which is logged):
- * INVALID_ARGUMENT (not whole pages; not
- * mapped, or not readable; mapped read-only without WARM_ADOPT_READ_ONLY; some
- * of it belongs to a runtime, or to an adoption that is under way; the program
- * has registered it with CUDA already; in a memory callback), UNSUPPORTED (a
- * device cannot read memory that is registered read-only; the kernel does not
- * keep the pages out of forked children), OUT_OF_MEMORY (a watermark of host
- * memory, the driver, or records), CAPTURE_ERROR, DRIVER_ERROR. Blocking: page-
- * locks all of the memory. */
+ * Blocking: page-locks all of the memory.
+ * Status (nothing has changed then; but if a stream captures when a piece is
+ * refused, the pieces before it stay locked, which is logged): INVALID_ARGUMENT
+ * (not whole pages; not mapped, or not readable; mapped read-only without
+ * WARM_ADOPT_READ_ONLY; some of it belongs to a runtime, or to an adoption that
+ * is under way; the program has registered it with CUDA already; in a memory
+ * callback), UNSUPPORTED (a device cannot read memory that is registered
+ * read-only; the kernel does not keep the pages out of forked children),
+ * OUT_OF_MEMORY (a watermark, the driver, or memory for records),
+ * CAPTURE_ERROR, DRIVER_ERROR. */
 WARM_API warm_status warm_pinned_adopt(warm_runtime *runtime, void *pointer,
                                        size_t bytes, unsigned flags);
 
@@ -77,24 +78,26 @@ WARM_API warm_status warm_pinned_adopt(warm_runtime *runtime, void *pointer,
  * pointer: that of warm_pinned_adopt().
  * done null: waits for the work of the streams that were recorded on the
  * memory. If blocks of served memory are live: NOT_READY, and nothing has
- * changed.
+ * changed. But if an earlier call with done has begun to give the memory up,
+ * waits until that is over, also for live blocks.
  * done not null: waits for no stream that uses the memory. done(context) is
  * called once the last block of the memory has been freed, the streams have
- * completed and all is unlocked: before this call returns, or by warm_poll(),
- * the thread of option background, or the end of a capture, with no lock held.
- * It is a callback as that of a log: it may unmap the memory, and must not wait
- * for the runtime.
- * To unlock memory CUDA may wait for the whole device, in the call that does.
+ * completed and all is unlocked: before this call returns, or in a call of
+ * warm_poll(), in the thread of option background, or at the end of a capture,
+ * with no lock held. It may unmap the memory. As in every callback of the
+ * library, calls that wait for the runtime's own work are refused in it.
+ * CUDA may wait for the whole device in the call that unlocks memory.
  * While a stream captures the memory stays locked, and done is called later.
  * warm_runtime_destroy() gives up what no live block and no work uses (and
  * calls done, if it was given); the rest stays locked, and is reported.
- * Status: INVALID_POINTER (not adopted by this runtime, or given up), NOT_READY
- * (see above), INVALID_ARGUMENT (done null in a callback of the library, which
- * could wait for itself), CAPTURE_ERROR (done null while a stream captures, or
- * a graph may use a served block), DRIVER_ERROR (the driver does not unlock the
- * memory, or cannot tell whether it is in use: it stays locked; a later call
- * for it tries again). With the last two statuses no request is served from the
- * memory any more, except if a stream captures: then nothing has changed. */
+ * Status: INVALID_POINTER (not adopted by this runtime, or given up; with done
+ * not null, also: an earlier call has begun to give it up). With done null also
+ * NOT_READY (blocks are live), INVALID_ARGUMENT (in a callback of the library,
+ * which could wait for itself), CAPTURE_ERROR (a stream captures, and nothing
+ * has changed; or a graph may use a freed block of the memory), DRIVER_ERROR
+ * (the driver does not unlock the memory, or cannot report whether it is in
+ * use). With the last two, unless nothing has changed, the memory stays locked
+ * and serves no request any more; a later call with done null tries again. */
 WARM_API warm_status warm_pinned_adopt_end(warm_runtime *runtime, void *pointer,
                                            void (*done)(void *context),
                                            void *context);
