@@ -141,8 +141,8 @@ WARM_API warm_status warm_staging_get_stats(warm_staging *staging,
                                             warm_staging_stats *stats);
 
 /* Finishes all copies, then ends the ring and frees its slices.
- * staging: taken, unless the status is one of the first five; null does
- * nothing. Status: NOT_READY, CAPTURE_ERROR, as for warm_staging_finish(),
+ * staging: taken, but for the first five statuses; null does nothing.
+ * Status: NOT_READY, CAPTURE_ERROR, as for warm_staging_finish(),
  * INVALID_ARGUMENT (another thread is inside), FORKED, EXITING: the ring lives
  * on, and the call can be repeated. With any other status the ring is gone:
  * copies that could not be queued are dropped (INVALID_POINTER: their device
