@@ -19,9 +19,9 @@
  * with snapshot_signal. A file that cannot be written makes the creation of the
  * runtime fail. Each runtime writes files of its own, except log_file, which is
  * the process's: it is appended to, and is the one that a runtime named last.
- * Lines of log_memory have level debug. Once all options are valid, log and
- * log_file take effect, before a driver is opened: they also show why a create
- * is refused after that, and stay.
+ * Lines of log_memory have level debug. Options log and log_file take effect
+ * once all options have been found valid, before a driver is opened: they also
+ * show why the creation of a runtime fails after that, and stay in effect then.
  *
  * snapshot_signal installs a handler when the runtime is created, and removes
  * it when the last runtime with that signal is destroyed. A signal for which
@@ -71,39 +71,43 @@
  * - leaks: warm_runtime_destroy() logs what is live: the largest 32 groups of
  *   blocks of one memory, tag and call stack (without call stacks: and size).
  * Guard and fill work on memory that the host may touch at any time:
- * page-locked, pageable and shared memory; leaks works on all memory. A warning
- * about a block is followed by who allocated and who freed it: thread, tag
- * (warm_memory_tag_set()) and, with history_frames:16, call stacks. Therefore a
- * history of 1,024 events is kept unless option history says how many. While no
- * log callback is set every warning is printed, not only the first. In a
- * program that is built with AddressSanitizer or runs under valgrind, accesses
- * to filled memory and to guards are errors that these tools report at once,
- * also reads (valgrind: if the library was compiled where its header is
- * installed). With a word on, no request is a hit of a thread's cache: programs
- * run slower.
+ * page-locked, pageable and shared memory, but not adopted memory (adopt.h);
+ * leaks works on all memory. A warning about a block is followed by who
+ * allocated and who freed it: thread, tag (warm_memory_tag_set()) and, with
+ * history_frames:16, call stacks. Therefore a history of 1,024 events is kept
+ * unless option history says how many. While no log callback is set every
+ * warning is printed, not only the first. In a program that is built with
+ * AddressSanitizer or runs under valgrind, accesses to filled memory and to
+ * guards are errors that these tools report at once, also reads (valgrind: if
+ * the library was compiled where its header is installed). With a word on, no
+ * request is a hit of a thread's cache: programs run slower.
  *
  * Huge pages. Option huge_pages says which pages are behind page-locked memory
- * that warmpool maps itself: with pin:register, on several nodes and, with
- * pin:auto, if require or hugetlb is part of the word.
+ * that warmpool maps itself. That is all of it with pin:register, on a machine
+ * with several nodes, and with pin:auto if the value is require, hugetlb_try or
+ * hugetlb_require; else only blocks larger than pin_chunk (memory.h). On GH200
+ * and GB200 it is all with pin:register, and none without.
  * - off: huge pages are not requested.
  * - try: transparent huge pages of 2 MiB are requested; small ones do as well.
- * - require: a region comes as transparent huge pages, but for a rest smaller
+ * - require: a region has transparent huge pages, except for a rest smaller
  *   than one, or it is refused with OUT_OF_MEMORY and the reason. A region that
  *   is smaller than a huge page is refused. After each region /proc/self/smaps
  *   is read, which takes longer the more memory the process has.
- * - hugetlb_try: pages set aside by sysctl vm.nr_hugepages, also but for a
- *   rest; if too few are free, as try.
+ * - hugetlb_try: pages set aside by sysctl vm.nr_hugepages, except for a rest
+ *   smaller than one; if too few are free, as try.
  * - hugetlb_require: such pages, or the region is refused.
- * cudaHostAlloc() cannot request huge pages: with pin:alloc off, try and
- * hugetlb_try change nothing, and the other two are refused when the runtime is
- * created. huge_bytes (stats.h) says how many bytes came as huge pages.
+ * cudaHostAlloc() cannot request huge pages: where it allocates, off, try and
+ * hugetlb_try change nothing, and require and hugetlb_require are refused when
+ * the runtime is created. huge_bytes (stats.h) is how many bytes are in huge
+ * pages.
  *
  * Turns. Processes whose option pin_lock_file names the same file obtain memory
  * ahead of demand one at a time, region by region: prewarming, and
  * reserve_bytes, for which the creation of a runtime waits unless option
- * background is on. A request that a program waits for never waits for other
- * processes. The file is locked by flock(), and free again when a process that
- * has its turn ends, however it ends; it is created if it does not exist. If it
+ * background is on. Between two regions a process pauses for at least 3 ms, so
+ * that others get their turn. An allocation never waits for other processes.
+ * The file is locked by flock(), and so is unlocked when a process that has its
+ * turn ends, however it ends. The file is created if it does not exist; if it
  * cannot be opened the creation of the runtime fails.
  *
  * Options magazine_blocks, magazine_bytes, batch_count and batch_bytes are
