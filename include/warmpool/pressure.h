@@ -2,11 +2,12 @@
  * and how it gets smaller.
  *
  * Each memory has two watermarks. Host memory is page-locked: pinned memory,
- * and shared buffers (shared.h) in it. A device's memory includes workspaces of
- * handles and private or managed buffers. The memory of a device that is the
- * host's (warm_device_info.host_memory) counts as host memory, so that nothing
- * counts twice: both names mean the same watermarks. All memory together may
- * have watermarks too.
+ * adopted memory (adopt.h), and shared buffers (shared.h) in page-locked
+ * memory. A device's memory includes workspaces of handles and private or
+ * managed buffers, and leaves out what is paused (pause.h). The memory of a
+ * device that is the host's (warm_device_info.host_memory) counts as host
+ * memory, so that nothing counts twice: both names mean the same watermarks.
+ * All memory together may have watermarks too.
  *
  *   held ──►        low                    high
  *   ├────────────────┼──────────────────────┤
@@ -18,8 +19,8 @@
  *   frees get their events at once, and if what is complete does not serve the
  *   request, idle segments are returned: those of its own memory that were idle
  *   longest first, then those of the other spaces that count. Option
- *   reserve_bytes stays. With option background:on that thread does the same
- *   once a second, also without requests.
+ *   reserve_bytes stays. With option background:on the background thread does
+ *   the same once a second, also without requests.
  * - High watermark: a request that would hold more makes room as above, waits
  *   up to option limit_wait_ms for frees that are under way, and then fails
  *   with OUT_OF_MEMORY. It is exact to the byte. What is held already stays.
@@ -30,8 +31,8 @@
  * MemAvailable in /proc/meminfo and, for each cgroup above the process, its
  * limit less what cannot be given up; page cache can. It changes as other
  * programs run, and watermarks that are ratios of it follow: it is read again
- * before a growth, at most ten times a second, and by that thread. Of all
- * memory: the sum, and ratios of it are computed once, when they are set.
+ * before a growth, at most ten times a second, and by the background thread. Of
+ * all memory: the sum, and ratios of it are computed once, when they are set.
  *
  * Default ratios: high 1.7; low 1.0, and 1.4 where a device's memory is the
  * host's. Of all memory together they are off, since the parts limit it.
