@@ -108,10 +108,11 @@ typedef struct warm_space_stats {
 #undef WARM_COUNT_FIELD
 } warm_space_stats;
 
-/* huge_bytes is what /proc/self/smaps has of huge pages behind page-locked
- * memory. It is read again, which takes as long as the system needs to walk the
- * page tables of the process, only if memory was obtained or returned since the
- * last call. Elsewhere, also for a node, it is 0. */
+/* Reads the statistics of pinned memory. huge_bytes is what /proc/self/smaps
+ * reports of huge pages behind it. The file is read again, which takes as long
+ * as the system needs to walk the page tables of the process, only if memory
+ * was obtained or returned since the last call. In statistics of a node, or of
+ * other memory, huge_bytes is 0. */
 WARM_API warm_status warm_pinned_get_stats(warm_runtime *runtime,
                                            warm_space_stats *stats);
 
@@ -181,8 +182,9 @@ WARM_API warm_status warm_pinned_reset_totals(warm_runtime *runtime);
 
 /* ---- the whole runtime --------------------------------------------------- */
 
-/* Sums over pinned, pageable, device and shared memory and over all kinds of
- * handles.
+/* Sums over pinned, pageable, adopted, device and shared memory and over all
+ * kinds of handles. requested_bytes, pending_bytes and idle_bytes leave out
+ * pageable and adopted memory.
  * name, unit, meaning; of type uint64_t */
 #define WARM_STATS_MAP(X)                                                      \
     X(handles_created, "handles", "handles created so far")                    \
