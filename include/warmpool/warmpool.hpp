@@ -1,9 +1,10 @@
 /* warmpool/warmpool.hpp: warmpool for C++17: owners, guards, allocators.
  *
- * Everything here is inline, over the C functions, which a program may mix in
- * freely: owners convert to the C types. It adds no rule of its own to threads
- * or streams; what a function does, and each of its errors, stands with the C
- * function that its name repeats.
+ * Everything here is inline and calls the C functions, which a program may also
+ * call itself: owners convert to the C types. No rule for threads or streams is
+ * added; what a function does, and each of its errors, is documented with the C
+ * function of that name (make: create; pinned: warm_pinned_alloc_on; device:
+ * warm_device_alloc).
  *
  *   warmpool::runtime runtime;
  *   warmpool::stream stream(runtime, 0);
@@ -12,19 +13,21 @@
  *
  *   warm_copy_async(runtime, device.data(), host.data(), host.size_bytes(),
  *                   WARM_COPY_TO_DEVICE, stream);
- *   // both may end here: they are used again once the copy has passed
+ *   // both may end here: the memory is reused once the copy has completed
  *
  * Errors. A constructor, and a function without try_, throws: out_of_memory (a
- * std::bad_alloc) for WARM_OUT_OF_MEMORY, else error. make() and try_ return a
- * result, with the value or the error, and throw nothing. In a program that is
- * built without exceptions a throw is std::terminate().
+ * std::bad_alloc) for WARM_OUT_OF_MEMORY, else error. make() and functions with
+ * try_ return a result, with the value or the error, and throw nothing. In a
+ * program that is built without exceptions std::terminate() is called instead
+ * of a throw.
  *
- * Owners are moved, not copied; one that was moved from is empty. They end what
- * they own in the destructor, which throws nothing: end it before by a call
- * where its status matters. An owner must end before its runtime, except
- * buffers: those of a destroyed runtime stay usable, and are never freed.
+ * Owners are moved, not copied; one that was moved from is empty. The
+ * destructor ends what the owner owns, and throws nothing: where the status
+ * matters, end it by a call before. An owner must end before its runtime,
+ * except buffers: those of a destroyed runtime stay usable, and are never
+ * freed.
  *
- * Libraries. resources below are memory resources of CUDA's C++ library
+ * Libraries. The two resources below are memory resources of CUDA's C++ library
  * (cuda::mr) as well, and so of RMM, under both of its sets of names. Define
  * WARMPOOL_CUDA_MR before this header to give them their properties; that
  * includes <cuda/memory_resource>, which CUDA 13 has (versions of it before 3.1
@@ -111,7 +114,7 @@ class out_of_memory : public std::bad_alloc
 #endif
 }
 
-/* The error of a call that this thread has just made, and that failed. */
+/* The error of this thread's last failed call. */
 inline warm_error last_error() noexcept
 {
     warm_error details = WARM_INIT(warm_error);
@@ -155,7 +158,7 @@ template <class T> class [[nodiscard]] result
     {
         return std::move(value());
     }
-    /* Only if there is no value. */
+    /* The error; call it only if there is no value. */
     const warm_error &error() const noexcept
     {
         return *std::get_if<1>(&is_);
@@ -319,7 +322,7 @@ class graph : public detail::owner<warm_graph, warm_graph_destroy>
     }
 };
 
-/* A stream captures from its constructor on. */
+/* A capture of a stream, from the constructor to end(). */
 class capture
 {
   public:
@@ -337,7 +340,7 @@ class capture
             (void)try_end();
         }
     }
-    /* Ends the capture, also if it fails. */
+    /* Ends the capture, also if the call fails. */
     graph end()
     {
         return try_end().value();
@@ -475,7 +478,7 @@ template <class handle = void *> class lease
             (void)warm_handle_return(runtime_, lease_);
         }
     }
-    /* Null: there is none. */
+    /* Null: the lease is empty. */
     handle get() const noexcept
     {
         return static_cast<handle>(handle_);
@@ -500,8 +503,8 @@ template <class handle = void *> class lease
 
 /* ---- buffers ------------------------------------------------------------- */
 
-/* A block of size() elements of T, whose values are what the memory had. Only a
- * block that the host can address has elements to read and write. */
+/* A block of size() elements of T, which are not initialized. The elements may
+ * be read and written only if the host can access the block. */
 template <class T> class buffer
 {
     static_assert(std::is_trivially_copyable<T>::value &&
@@ -510,7 +513,7 @@ template <class T> class buffer
 
   public:
     buffer() noexcept = default;
-    /* Owns a block of warmpool with room for size elements. */
+    /* Owns from now on a block of warmpool with room for size elements. */
     buffer(T *owned, std::size_t size) noexcept : data_(owned), size_(size)
     {
     }
@@ -574,7 +577,8 @@ template <class T> class buffer
 
 namespace detail
 {
-/* Bytes of n elements; of too many, more than any memory has. */
+/* Bytes of n elements; if that overflows, the largest number, which no request
+ * can have. */
 template <class T> constexpr std::size_t bytes_of(std::size_t n) noexcept
 {
     constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
@@ -583,7 +587,7 @@ template <class T> constexpr std::size_t bytes_of(std::size_t n) noexcept
 }
 } // namespace detail
 
-/* Page-locked memory for n elements, of warm_pinned_alloc_on(). */
+/* Page-locked memory for n elements, by warm_pinned_alloc_on(). */
 template <class T>
 inline result<buffer<T>> try_pinned(warm_runtime *runtime, std::size_t n,
                                     int node = WARM_NODE_ANY,
@@ -604,7 +608,7 @@ inline buffer<T> pinned(warm_runtime *runtime, std::size_t n,
     return try_pinned<T>(runtime, n, node, flags).value();
 }
 
-/* Memory of a device for n elements, of warm_device_alloc(). */
+/* Memory of a device for n elements, by warm_device_alloc(). */
 template <class T>
 inline result<buffer<T>> try_device(warm_runtime *runtime, int device,
                                     warm_stream stream, std::size_t n)
@@ -628,11 +632,11 @@ inline buffer<T> device(warm_runtime *runtime, int device, warm_stream stream,
 
 namespace detail
 {
-/* What every block is aligned to. */
+/* Bytes to which every block is aligned. */
 constexpr std::size_t alignment = 512;
 
-/* A stream as the C interface has it: from one, a cudaStream_t, or an object
- * with get(), as cuda::stream_ref. Numbers are none. */
+/* Converts to a stream of the C interface: a warm_stream, a cudaStream_t, or an
+ * object with get(), such as cuda::stream_ref. Numbers are not converted. */
 template <class S>
 inline auto raw(const S &stream) ->
     typename std::enable_if<std::is_convertible<const S &, warm_stream>::value,
@@ -649,7 +653,7 @@ inline auto raw(const S &stream) -> typename std::enable_if<
     return stream.get();
 }
 
-/* Bytes with which a block has room for an address of the alignment. */
+/* Bytes of a request in which an aligned address has bytes behind it. */
 inline std::size_t room_for(std::size_t bytes, std::size_t align) noexcept
 {
     std::size_t least = bytes > 0 ? bytes : 1;
@@ -682,8 +686,9 @@ inline void free_aligned(void *pointer, std::size_t align) noexcept
     (void)warm_free(pointer);
 }
 
-/* The stream's work, queued so far, has the memory to itself. If it cannot be
- * recorded that work is waited for. */
+/* Frees the memory once the work queued on the stream so far has completed: the
+ * stream is recorded, or, if that fails, waited for. If both fail the memory
+ * leaks. */
 inline void free_after(warm_runtime *runtime, void *pointer, std::size_t align,
                        warm_stream stream) noexcept
 {
@@ -695,10 +700,11 @@ inline void free_after(warm_runtime *runtime, void *pointer, std::size_t align,
 } // namespace detail
 
 /* Page-locked memory of a runtime: a std::pmr::memory_resource, and a resource
- * of cuda::mr, with allocations in the order of a stream. A free in the order
- * of a stream takes effect once the stream has got that far; one without must
- * come after all work that uses the memory, unless the streams are recorded
- * (warm_record_stream()). Equal: of the same runtime. Any thread. */
+ * of cuda::mr, with allocations in the order of a stream. After a free with a
+ * stream the memory is reused once the work queued on the stream so far has
+ * completed. A free without a stream must come after all work that uses the
+ * memory, unless its streams are recorded (warm_record_stream()). Resources of
+ * the same runtime are equal. Any thread. */
 class pinned_resource : public std::pmr::memory_resource
 {
   public:
@@ -773,7 +779,8 @@ class pinned_resource : public std::pmr::memory_resource
     {
         detail::free_aligned(pointer, align);
     }
-    /* Without RTTI, which would tell the type, only itself. */
+    /* Without RTTI the other's type is unknown: then a resource is equal only
+     * to itself. */
     bool
     do_is_equal(const std::pmr::memory_resource &other) const noexcept override
     {
@@ -789,10 +796,10 @@ class pinned_resource : public std::pmr::memory_resource
     warm_runtime *runtime_;
 };
 
-/* Memory of a device: a resource of cuda::mr. Without a stream an allocation
- * waits for the device's legacy stream, as cudaMalloc() does, and any stream
- * may use the memory; a free must come after all work that uses it. Equal: of
- * the same runtime and device. Any thread. */
+/* Memory of a device: a resource of cuda::mr. An allocation without a stream
+ * waits for the device's legacy stream, and any stream may use the memory; its
+ * free must come after all work that uses it. Resources of the same runtime and
+ * device are equal. Any thread. */
 class device_resource
 {
   public:
