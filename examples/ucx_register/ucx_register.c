@@ -2,15 +2,15 @@
  * registered once for each segment and not once for each buffer.
  *
  * A NIC reads and writes registered memory only, and to register a buffer takes
- * a system call that locks its pages: too long to be done for each message. A
- * memory callback registers each segment when it was obtained, before any
- * buffer of it is handed out, and unregisters it before it is returned. What is
- * sent later finds the registration by the segment of its buffer.
+ * a system call that locks its pages: too slow for each message. A memory
+ * callback registers each segment once it is obtained, before any buffer of it
+ * is handed out, and unregisters it before it is returned. A transfer finds the
+ * registration by the segment of its buffer.
  *
  *   ucx_register [--buffers N]
  *
- * puts N buffers into others by way of UCX, in this process, checks what
- * arrived, and says how many registrations there were.
+ * copies N buffers to others in this process by way of UCX, checks what
+ * arrived, and prints how many registrations there were.
  */
 #include <ucp/api/ucp.h>
 
