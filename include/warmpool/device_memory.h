@@ -59,9 +59,9 @@
  *   - such memory cannot be shared with other processes (ipc.h) and is not
  *     mapped for other devices; copies between devices work
  *   - a range counts as one segment while any memory is in it
- * Private pools have ordinary segments, except those that can be paused
- * (pause.h). So has a device that does not support
- * virtual memory management; a warning says so.
+ * Private pools have ordinary segments, except pools that can be paused
+ * (pause.h). A device that does not support virtual memory management has
+ * ordinary segments too; a warning is logged.
  *
  * Captures. A block that is allocated or recorded on a stream while that stream
  * captures belongs to the graph: once freed it is not allocated again, and

@@ -96,6 +96,8 @@
  * - hugetlb_try: pages set aside by sysctl vm.nr_hugepages, except for a rest
  *   smaller than one; if too few are free, as try.
  * - hugetlb_require: such pages, or the region is refused.
+ * For a block in pieces (memory.h) that are no whole huge pages, because of
+ * pin_chunk or of its rows, hugetlb_try is as try, and hugetlb_require refuses.
  * cudaHostAlloc() cannot request huge pages: where it allocates, off, try and
  * hugetlb_try change nothing, and require and hugetlb_require are refused when
  * the runtime is created. huge_bytes (stats.h) is how many bytes are in huge

@@ -93,9 +93,9 @@ typedef int (*warm_pool_filter_fn)(void *context, warm_stream stream);
  * If the filters of several recording pools match, the pool that began last
  * gets the allocation.
  * Status: INVALID_ARGUMENT also for a pool that records already, or was begun
- * with other flags; OUT_OF_MEMORY; with WARM_POOL_PAUSABLE DRIVER_ERROR (the
- * driver did not say whether a device supports it). Nothing has changed then.
- */
+ * with other flags; OUT_OF_MEMORY; with WARM_POOL_PAUSABLE also DRIVER_ERROR
+ * (the driver did not report whether a device supports it). Nothing has changed
+ * then. */
 WARM_API warm_status warm_private_pool_begin(warm_runtime *runtime,
                                              warm_private_pool *pool,
                                              unsigned flags,
