@@ -340,6 +340,12 @@ static warm_status check_stuck(wm_adoption *a)
 {
     warm_space_stats stats = figures_of(a);
 
+    if (!a->arena.lent && stats.live.current > 0) { /* done was given before */
+        return wm_fail(WARM_NOT_READY,
+                       "%" PRIu64 " blocks of the memory are live, which is "
+                       "given up once they are freed",
+                       stats.live.current);
+    }
     if (stats.captured > 0) {
         return wm_fail(WARM_CAPTURE_ERROR,
                        "a graph may use %s of the adopted memory, which stays "

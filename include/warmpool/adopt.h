@@ -78,8 +78,8 @@ WARM_API warm_status warm_pinned_adopt(warm_runtime *runtime, void *pointer,
  * pointer: that of warm_pinned_adopt().
  * done null: waits for the work of the streams that were recorded on the
  * memory. If blocks of served memory are live: NOT_READY, and nothing has
- * changed. But if an earlier call has begun to give the memory up, the call
- * waits until that is over, also for live blocks.
+ * changed. If an earlier call has begun to give the memory up, the call waits
+ * until that is over.
  * done not null: waits for no stream that uses the memory. done(context) is
  * called once the last block of the memory has been freed, the streams have
  * completed and all is unlocked: before this call returns, or in a call of

@@ -329,6 +329,9 @@ WT_TEST(test_B23_done_comes_after_the_last_block)
     ck_assert_uint_eq(held(), bytes);
     wt_fails(WARM_INVALID_POINTER,
              warm_pinned_adopt_end(runtime, memory, note_done, &dones));
+    /* A wait for what this thread itself has would never end. */
+    wt_fails(WARM_NOT_READY,
+             warm_pinned_adopt_end(runtime, memory, NULL, NULL));
     wt_ok(warm_free(blocks[0]));
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(dones, 0);

@@ -91,6 +91,8 @@ bench-need:
 bench: bench-need
 	+@$(MAKE) FLAVOUR=release B=build/release bench-program
 	@mkdir -p $(BENCH_OUT)
+	@build/release/tests/bench/staging $(BENCH_OUT)
+	@build/release/tests/bench/pin $(BENCH_OUT) $(PIN_MIB)
 	@build/release/tests/bench/bench full $(BENCH_OUT)
 # Downloads half a gigabyte.
 bench-peers: bench-need
