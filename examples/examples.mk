@@ -89,8 +89,8 @@ $(EX_BIN)/check.weights: $(EX_BIN)/data_parallel
 
 check-examples:
 	$(ex_need) $(sort $(CHECK_NEED) $(EX_NEED) $(DEMO_NEED))
-	+@$(MAKE) run-check-examples
 	+@$(MAKE) check-ucx
+	+@$(MAKE) run-check-examples
 
 run-check-examples: examples $(EX_CHECKS:%=$(EX_BIN)/%) \
     $(EX_BIN)/check.weights $(if $(STANDIN),standin)
