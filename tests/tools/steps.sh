@@ -24,9 +24,10 @@ row() {
     for target in "$@"; do
         start=$SECONDS word=FAIL out=$work/$target
         ${MAKE:-make} -k "$target" >"$out" 2>&1 && word=ok
-        # In one piece, since other rows print at the same time.
+        # In one piece, since other rows print at the same time; and one row at
+        # a time, since two cats into one file may write at one place.
         report "$target" "$word" $((SECONDS - start)) >"$out.line"
-        cat "$out.line"
+        flock "$work" cat "$out.line"
         [ "$word" = FAIL ] || : >"$out.ok"
     done
 }
