@@ -323,7 +323,7 @@ WT_LOOP_TEST(test_B25_what_is_obtained_above_the_bound_is_counted, SPACES)
 }
 
 /* What was obtained ahead of demand is needed as long as it is not used: growth
- * for a request that does not fit there, even if the regions adjoin, is free. */
+ * for a request that does not fit there is free. (The regions may adjoin.) */
 WT_TEST(test_B25_prewarmed_memory_is_not_above_the_bound)
 {
     enum { REGION = 32, REGIONS = 2, LARGE = 72 };
