@@ -103,6 +103,9 @@ void wt_runtime_end(warm_runtime *runtime);
 enum { WT_FOLDER = 64 };
 void wt_folder(char path[WT_FOLDER]);
 void wt_folder_end(const char *path);
+/* Writes a file below the folder, and makes the folders between: name: "/a/b".
+ */
+void wt_folder_put(const char *folder, const char *name, const char *text);
 
 /* Allocations of the library's records: made so far, and live now. */
 uint64_t wt_metadata_calls(void);

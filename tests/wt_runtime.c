@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 const char *wt_backend(void)
 {
@@ -196,6 +197,24 @@ static int remove_one(const char *path, const struct stat *file, int type,
     (void)type;
     (void)where;
     return remove(path);
+}
+
+void wt_folder_put(const char *folder, const char *name, const char *text)
+{
+    char path[512];
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s%s", folder, name);
+    for (char *at = path + strlen(folder) + 1; (at = strchr(at, '/')) != NULL;
+         at++) {
+        *at = '\0';
+        (void)mkdir(path, 0700);
+        *at = '/';
+    }
+    file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    fputs(text, file);
+    fclose(file);
 }
 
 void wt_folder_end(const char *path)

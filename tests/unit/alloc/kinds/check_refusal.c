@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,20 +34,7 @@ static void teardown(void)
 
 static void put(const char *name, const char *text)
 {
-    char path[512];
-    FILE *file;
-
-    snprintf(path, sizeof path, "%s%s", root, name);
-    for (char *at = path + strlen(root) + 1; (at = strchr(at, '/')) != NULL;
-         at++) {
-        *at = '\0';
-        (void)mkdir(path, 0700);
-        *at = '/';
-    }
-    file = fopen(path, "w");
-    ck_assert_ptr_nonnull(file);
-    fputs(text, file);
-    fclose(file);
+    wt_folder_put(root, name, text);
 }
 
 /* ---- made-up trees ------------------------------------------------------- */

@@ -21,14 +21,7 @@ static char root[WT_FOLDER];
 
 static void put(const char *name, const char *text)
 {
-    char path[128];
-    FILE *file;
-
-    snprintf(path, sizeof path, "%s%s", root, name);
-    file = fopen(path, "w");
-    ck_assert_ptr_nonnull(file);
-    fputs(text, file);
-    fclose(file);
+    wt_folder_put(root, name, text);
 }
 
 static void put_available(size_t bytes)

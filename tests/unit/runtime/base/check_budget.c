@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define MIB ((uint64_t)1 << 20)
@@ -26,23 +25,9 @@ static void teardown(void)
     wt_folder_end(root);
 }
 
-/* Writes a file of the tree, and makes its folders. */
 static void put(const char *name, const char *text)
 {
-    char path[512];
-    FILE *file;
-
-    snprintf(path, sizeof path, "%s%s", root, name);
-    for (char *at = path + strlen(root) + 1; (at = strchr(at, '/')) != NULL;
-         at++) {
-        *at = '\0';
-        (void)mkdir(path, 0700);
-        *at = '/';
-    }
-    file = fopen(path, "w");
-    ck_assert_ptr_nonnull(file);
-    fputs(text, file);
-    fclose(file);
+    wt_folder_put(root, name, text);
 }
 
 #define MACHINE(mib)                                                           \
