@@ -477,7 +477,7 @@ static bool wait_at_limit(climb *c)
         ends = try_all(c, taken.moving);
         fit = wm_limit_look(c->space, c->request, &taken);
         moves = taken.moving || taken.all != before.all ||
-                taken.live != before.live;
+                taken.live != before.live || taken.gained != before.gained;
         still = moves && fit != WM_LIMIT_LIVE ? 0 : still + 1;
     } while (!ends && fit != WM_LIMIT_NEVER && still < STILL_TURNS &&
              wm_limit_pause(&c->wait));

@@ -101,40 +101,32 @@ bool wm_limit_refuses(wm_space *space, const wm_request *request)
 
 /* ---- what fits ----------------------------------------------------------- */
 
-/* Bytes that a space has obtained; coming: and those that it is obtaining. */
-static size_t held_by(wm_space *space, bool coming)
+/* Of a space, at one moment. */
+typedef struct figures {
+    size_t held, coming, paused;
+    size_t beside;   /* claimed for other spaces, and workspaces */
+    uint64_t gained; /* driver calls that obtained or returned memory */
+    bool in_flight;  /* one of them has not ended */
+} figures;
+
+static figures read_figures(wm_space *space)
 {
-    size_t held;
+    const wm_growth *growth = &space->growth;
+    figures f;
 
     wm_lock_acquire(&space->growth.lock);
-    held = space->growth.held + (coming ? space->growth.coming : 0);
+    f = (figures){.held = growth->held,
+                  .coming = growth->coming,
+                  .paused = growth->paused,
+                  .beside = space->beside_bytes,
+                  .gained = growth->gained,
+                  .in_flight = growth->calls != NULL};
     wm_lock_release(&space->growth.lock);
-    return held;
-}
-
-/* Bytes of paused memory, at most `most`: what is live there takes no room. */
-static size_t paused_by(wm_space *space, size_t most)
-{
-    size_t paused;
-
-    wm_lock_acquire(&space->growth.lock);
-    paused = space->growth.paused;
-    wm_lock_release(&space->growth.lock);
-    return paused < most ? paused : most;
-}
-
-static size_t claimed_beside(wm_space *space)
-{
-    size_t bytes;
-
-    wm_lock_acquire(&space->growth.lock);
-    bytes = space->beside_bytes;
-    wm_lock_release(&space->growth.lock);
-    return bytes;
+    return f;
 }
 
 /* What is claimed for other spaces is counted space by space; the rest is of
- * workspaces. */
+ * workspaces. What is live in paused memory takes no room. */
 static wm_taken count_taken(const struct limit *limit)
 {
     wm_taken t = {.all = taken_below(limit)};
@@ -143,18 +135,20 @@ static wm_taken count_taken(const struct limit *limit)
     for (size_t i = 0; i < limit->count; i++) {
         wm_space *space = limit->spaces[i];
         warm_space_stats s = {.size = sizeof s};
-        size_t held = held_by(space, true);
+        figures f = read_figures(space);
+        size_t held = f.held + f.coming;
 
         if (held > 0) {
             wm_cache_merge_stats(&space->group);
             wm_space_stats(space, &s);
             t.live += s.live_bytes.current;
-            t.live -= paused_by(space, t.live);
+            t.live -= f.paused < t.live ? f.paused : t.live;
             t.lasting += s.lost_bytes + s.captured_bytes;
-            t.moving |= s.pending.current > 0;
         }
+        t.gained += f.gained;
+        t.moving |= f.in_flight || s.pending.current > 0;
         if (space->limiter == space) {
-            claimed += claimed_beside(space);
+            claimed += f.beside;
         } else {
             below += held;
         }
@@ -209,7 +203,7 @@ static size_t find_missing(const struct limit *limit, size_t needed)
 
 size_t wm_limit_take(wm_space *space, size_t bytes)
 {
-    size_t held = held_by(space, false), released = 0;
+    size_t held = read_figures(space).held, released = 0;
 
     if (held == 0 || wm_space_trim(space, held > bytes ? held - bytes : 0,
                                    &released) != WARM_OK) {
@@ -431,7 +425,7 @@ size_t wm_limit_spare(wm_space *space)
     warm_space_stats s = {.size = sizeof s};
     size_t reserve = space->background.reserve_bytes;
 
-    if (held_by(space, false) == 0) {
+    if (read_figures(space).held == 0) {
         return 0;
     }
     wm_cache_merge_stats(&space->group);
@@ -453,10 +447,10 @@ static void shrink_one(wm_space *space, size_t bytes)
     wm_cache_flush_all(&space->group);
     (void)wm_growth_wait_for_streams(space, NULL, 0, WM_SETTLE_IDLE);
     for (int i = 0; i < space->group.nodes && bytes > 0; i++) {
-        size_t before = held_by(space, false), after;
+        size_t before = read_figures(space).held, after;
 
         wm_growth_collect(space, wm_group_arena(&space->group, i), bytes);
-        after = held_by(space, false);
+        after = read_figures(space).held;
         bytes -= before - after < bytes && before > after ? before - after : 0;
     }
     wm_growth_log_deferred(space);

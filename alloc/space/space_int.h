@@ -272,7 +272,8 @@ typedef struct wm_taken {
     size_t all;     /* held and claimed */
     size_t lasting; /* of these: lost, kept for graphs, workspaces */
     size_t live;
-    bool moving; /* freed blocks wait for streams */
+    uint64_t gained; /* driver calls that obtained or returned memory */
+    bool moving;     /* one is in flight, or freed blocks wait for streams */
 } wm_taken;
 
 /* Whether the request fits below the limit, in which so much is taken. LIVE may

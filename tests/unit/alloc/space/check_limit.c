@@ -234,6 +234,54 @@ WT_TEST(test_B12_F1_shared_buffers_and_pinned_memory_wait_for_each_other)
     wt_ok(warm_free(pinned.pointer));
 }
 
+/* Memory that another thread is returning is under way, too. */
+static _Atomic bool returning, may_return;
+
+static void hold_return(void *context, warm_memory_event event,
+                        const warm_segment *segment)
+{
+    (void)context;
+    (void)event;
+    (void)segment;
+    atomic_store(&returning, true);
+    while (!atomic_load(&may_return)) {
+        sched_yield();
+    }
+}
+
+static void *empty_shared(void *unused)
+{
+    wt_ok(warm_shared_empty_cache(runtime, 0, NULL));
+    return unused;
+}
+
+WT_TEST(test_B12_F1_memory_that_another_thread_returns_is_waited_for)
+{
+    warm_memory_callback callback = WARM_INIT(warm_memory_callback);
+    void *shared = NULL;
+    pthread_t returner;
+    caller one;
+
+    callback.name = "hold";
+    callback.events = WARM_MEMORY_RETURNING;
+    callback.segment = hold_return;
+    wt_ok(warm_memory_callback_add(runtime, &callback));
+    wt_ok(warm_shared_alloc(runtime, 0, 12 * MIB, WARM_USAGE_SHARED, &shared));
+    wt_ok(warm_free(shared));
+    ck_assert_int_eq(pthread_create(&returner, NULL, empty_shared, NULL), 0);
+    while (!atomic_load(&returning)) {
+        sched_yield();
+    }
+    start(&one, 8 * MIB);
+    await_line(1);
+    stay(&one, NULL);
+    atomic_store(&may_return, true);
+    wt_ok(end(&one));
+    pthread_join(returner, NULL);
+    wt_ok(warm_free(one.pointer));
+    wt_ok(warm_memory_callback_remove(runtime, "hold"));
+}
+
 /* ---- no wait --------------------------------------------------------------
  */
 
