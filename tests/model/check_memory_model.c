@@ -197,6 +197,27 @@ static void begin(const struct kind *kind, unsigned long steps)
     model_begin_other();
 }
 
+static void empty_caches(void)
+{
+    wt_ok(warm_pinned_empty_cache(model.runtime, NULL));
+    for (int d = 0; d < model.devices; d++) {
+        wt_ok(warm_shared_empty_cache(model.runtime, d, NULL));
+        wt_ok(warm_device_empty_cache(model.runtime, d, NULL));
+    }
+}
+
+static bool holds_any(void)
+{
+    for (int i = 0; i < model_spaces(); i++) {
+        /* Default streams keep what they had of a range. */
+        if (model_held(i) != 0 && model.kept[i] == 0 &&
+            !(model_is_far(i) && model.expands)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void end(void)
 {
     drain();
@@ -222,18 +243,16 @@ static void end(void)
         }
     }
     model_end_other();
-    wt_ok(warm_pinned_empty_cache(model.runtime, NULL));
     for (int d = 0; d < model.devices; d++) {
         wt_ok(warm_stream_destroy(model.runtime, model.launcher[d]->name));
-        wt_ok(warm_shared_empty_cache(model.runtime, d, NULL));
-        wt_ok(warm_device_empty_cache(model.runtime, d, NULL));
     }
-    for (int i = 0; i < model_spaces(); i++) {
-        /* Default streams keep what they had of a range. */
-        MUST(model_held(i) == 0 || model.kept[i] > 0 ||
-                 (model_is_far(i) && model.expands),
-             "memory is held");
+    empty_caches();
+    /* What the background thread is returning is held until it has done so. */
+    while (model.beside && holds_any()) {
+        empty_caches();
+        sched_yield();
     }
+    MUST(!holds_any(), "memory is held");
     wt_runtime_end(model.runtime);
     model_end_work();
     warm_log_set(NULL, NULL);
