@@ -23,6 +23,18 @@ struct request {
     void **handle;
 };
 
+/* With a workspace of its own. */
+static warm_status bind_handle(warm_runtime *runtime, wm_pool *pool,
+                               void *handle, warm_stream stream,
+                               const wm_stream_info *info)
+{
+    size_t bytes = 0;
+    void *memory = wm_handle_workspace(runtime, pool->kind->index, pool->device,
+                                       handle, stream, info, &bytes);
+
+    return wm_pool_bind(pool, handle, stream, memory, bytes);
+}
+
 static warm_status acquire_and_lease(warm_runtime *runtime,
                                      const wm_window_call *call,
                                      const struct request *request)
@@ -45,12 +57,7 @@ static warm_status acquire_and_lease(warm_runtime *runtime,
         return status;
     }
     if (request->bound) {
-        size_t bytes = 0;
-        void *memory =
-            wm_handle_workspace(runtime, call->kind, call->device, handle,
-                                request->stream, &info, &bytes);
-
-        status = wm_pool_bind(pool, handle, request->stream, memory, bytes);
+        status = bind_handle(runtime, pool, handle, request->stream, &info);
         if (status != WARM_OK) {
             wm_pool_release(pool, handle, wm_clock_ns());
             return status;
@@ -103,29 +110,117 @@ warm_status warm_handle_lease_on(warm_runtime *runtime, warm_kind kind,
     return lease_handle(runtime, kind, device, &request);
 }
 
-static warm_status end(warm_runtime *runtime, uint64_t number)
-{
-    unsigned place = (unsigned)(number & ((1u << PLACE_BITS) - 1));
-    int kind = (int)(place & ((1u << KIND_BITS) - 1));
-    int device = (int)(place >> KIND_BITS);
+/* Kind, device and serial of a lease. */
+typedef struct place {
+    int kind, device;
+    uint64_t serial;
+} place;
 
-    if (kind >= wm_kind_table_count(runtime->kinds) ||
-        device >= runtime->devices) {
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "%llu is no lease of this runtime",
-                       (unsigned long long)number);
-    }
-    return wm_pool_lease_end(wm_kind_table_pool(runtime->kinds, kind, device),
-                             number >> PLACE_BITS);
+static warm_status find_place(warm_runtime *runtime, warm_lease lease, place *p)
+{
+    unsigned low = (unsigned)(lease.number & ((1u << PLACE_BITS) - 1));
+
+    *p = (place){.kind = (int)(low & ((1u << KIND_BITS) - 1)),
+                 .device = (int)(low >> KIND_BITS),
+                 .serial = lease.number >> PLACE_BITS};
+    return p->kind < wm_kind_table_count(runtime->kinds) &&
+                   p->device < runtime->devices
+               ? WARM_OK
+               : wm_fail(WARM_INVALID_ARGUMENT,
+                         "%llu is no lease of this runtime",
+                         (unsigned long long)lease.number);
 }
 
 warm_status warm_handle_return(warm_runtime *runtime, warm_lease lease)
 {
     int cancel = wm_cancel_off();
     warm_status status = wm_runtime_check(runtime);
+    place p;
 
     if (status == WARM_OK) {
-        status = end(runtime, lease.number);
+        status = find_place(runtime, lease, &p);
+    }
+    if (status == WARM_OK) {
+        status = wm_pool_lease_end(
+            wm_kind_table_pool(runtime->kinds, p.kind, p.device), p.serial);
+    }
+    wm_cancel_restore(cancel);
+    return status;
+}
+
+/* A handle of a device that was reset is found last: a live one of another
+ * device may have its address. */
+static bool find(warm_runtime *runtime, warm_kind kind, const void *handle,
+                 warm_lease *lease)
+{
+    bool found = false, lost = true;
+
+    for (int device = 0; device < runtime->devices && lost; device++) {
+        bool gone = false;
+        uint64_t serial = wm_pool_lease_of(
+            wm_kind_table_pool(runtime->kinds, kind, device), handle, &gone);
+
+        if (serial != 0) {
+            *lease = number_of(kind, device, serial);
+            found = true;
+            lost = gone;
+        }
+    }
+    return found;
+}
+
+warm_status warm_handle_find_lease(warm_runtime *runtime, warm_kind kind,
+                                   const void *handle, warm_lease *lease)
+{
+    int cancel = wm_cancel_off();
+    warm_status status = wm_handle_check(runtime, kind, 0, handle);
+
+    if (status == WARM_OK && lease == NULL) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "lease is null");
+    }
+    if (status == WARM_OK && !find(runtime, kind, handle, lease)) {
+        status = wm_fail(WARM_NOT_FOUND, "%p is no leased handle of kind %s",
+                         handle, warm_kind_name(runtime, kind));
+    }
+    wm_cancel_restore(cancel);
+    return status;
+}
+
+static warm_status bind(warm_runtime *runtime, const place *p,
+                        warm_stream stream)
+{
+    wm_pool *pool = wm_kind_table_pool(runtime->kinds, p->kind, p->device);
+    void *handle = wm_pool_lease_handle(pool, p->serial);
+    wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
+    warm_status status = WARM_INVALID_ARGUMENT;
+
+    if (handle != NULL) {
+        status =
+            wm_handle_check_stream(runtime, p->kind, p->device, stream, &info);
+    }
+    return status == WARM_OK ? bind_handle(runtime, pool, handle, stream, &info)
+                             : status;
+}
+
+warm_status warm_lease_bind(warm_runtime *runtime, warm_lease lease,
+                            warm_stream stream)
+{
+    int cancel = wm_cancel_off();
+    warm_status status = wm_runtime_check(runtime);
+    wm_window *window = NULL;
+    place p = {.kind = 0};
+
+    if (status == WARM_OK) {
+        status = find_place(runtime, lease, &p);
+    }
+    if (status == WARM_OK) {
+        wm_window_call call = {.kind = p.kind, .device = p.device};
+
+        status = wm_handle_begin(runtime, &call, &window);
+    }
+    if (status == WARM_OK) {
+        status = bind(runtime, &p, stream);
+        wm_handle_end(window);
     }
     wm_cancel_restore(cancel);
     return status;

@@ -57,6 +57,9 @@ uint64_t wm_pool_lease_out(wm_pool *pool, void *handle, bool bound)
     wm_pool_check_reset_locked(pool);
     if (!pool->closed || pool->lost) {
         wm_map_put(&pool->leases, serial, handle);
+        /* A number, never followed as an address. */
+        wm_map_put(&pool->serials, (uintptr_t)handle,
+                   (void *)(uintptr_t)serial);
     }
     if (!pool->closed) {
         pool->stats.in_use--;
@@ -65,6 +68,39 @@ uint64_t wm_pool_lease_out(wm_pool *pool, void *handle, bool bound)
             wm_pool_note_bound_locked(pool, handle, NULL);
         }
     }
+    wm_lock_release(&pool->lock);
+    return serial;
+}
+
+static warm_status refuse_lease(const wm_pool *pool)
+{
+    return wm_fail(WARM_INVALID_ARGUMENT,
+                   "no such lease of a %s handle of device %d; it may have "
+                   "been returned",
+                   pool->kind->ops->name, pool->device);
+}
+
+void *wm_pool_lease_handle(wm_pool *pool, uint64_t serial)
+{
+    void *handle;
+
+    wm_lock_acquire(&pool->lock);
+    handle = wm_map_get(&pool->leases, serial);
+    wm_lock_release(&pool->lock);
+    if (handle == NULL) {
+        (void)refuse_lease(pool);
+    }
+    return handle;
+}
+
+uint64_t wm_pool_lease_of(wm_pool *pool, const void *handle, bool *lost)
+{
+    uint64_t serial;
+
+    wm_lock_acquire(&pool->lock);
+    wm_pool_check_reset_locked(pool);
+    serial = (uintptr_t)wm_map_get(&pool->serials, (uintptr_t)handle);
+    *lost = pool->lost;
     wm_lock_release(&pool->lock);
     return serial;
 }
@@ -106,6 +142,9 @@ warm_status wm_pool_lease_end(wm_pool *pool, uint64_t serial)
     wm_pool_check_reset_locked(pool);
     closed = pool->closed && !pool->lost;
     handle = closed ? NULL : wm_map_take(&pool->leases, serial);
+    if (handle != NULL) {
+        (void)wm_map_take(&pool->serials, (uintptr_t)handle);
+    }
     if (handle != NULL && !pool->lost) {
         pool->stats.leased--;
         if (!return_while_unbinding_locked(pool, handle, now)) {
@@ -116,12 +155,7 @@ warm_status wm_pool_lease_end(wm_pool *pool, uint64_t serial)
     if (closed) {
         return wm_fail(WARM_EXITING, "the process is exiting");
     }
-    return handle != NULL
-               ? WARM_OK
-               : wm_fail(WARM_INVALID_ARGUMENT,
-                         "no such lease of a %s handle of device %d; it may "
-                         "have been returned",
-                         pool->kind->ops->name, pool->device);
+    return handle != NULL ? WARM_OK : refuse_lease(pool);
 }
 
 /* Removes the longest idle handle from the ring if it may be trimmed; a handle
@@ -421,6 +455,7 @@ static bool lists_agree_locked(const wm_pool *pool)
 {
     const wm_map_entry *leased = NULL;
     bool good = pool->all.count == pool->alive &&
+                pool->serials.count == pool->leases.count &&
                 (pool->closed || pool->leases.count == pool->stats.leased);
 
     for (uint64_t i = 0; i < pool->stats.idle && good; i++) {
@@ -428,7 +463,9 @@ static bool lists_agree_locked(const wm_pool *pool)
                            (uintptr_t)wm_pool_idle_at(pool, i)->handle) != NULL;
     }
     while (good && (leased = wm_map_next(&pool->leases, leased)) != NULL) {
-        good = wm_map_find(&pool->all, (uintptr_t)leased->value) != NULL;
+        good = wm_map_find(&pool->all, (uintptr_t)leased->value) != NULL &&
+               (uintptr_t)wm_map_get(&pool->serials,
+                                     (uintptr_t)leased->value) == leased->key;
         for (uint64_t i = 0; i < pool->stats.idle && good; i++) {
             good = wm_pool_idle_at(pool, i)->handle != leased->value;
         }

@@ -55,6 +55,7 @@ typedef struct wm_pool {
                          * default stream */
     wm_map leases;      /* lock pool: leased handles by serial, unique in
                          * the process */
+    wm_map serials;     /* lock pool: serials of leases by handle */
     unsigned oldest;    /* lock pool: slot of the longest idle handle */
     unsigned alive;     /* lock pool: live handles, in any state */
     unsigned reserved_slots; /* lock pool: creations in flight */
@@ -97,6 +98,14 @@ void wm_pool_release(wm_pool *pool, void *handle, uint64_t now_ns);
 /* Turns an acquired handle into a leased one; bound: the caller bound it to a
  * stream. Returns the serial of the lease. */
 uint64_t wm_pool_lease_out(wm_pool *pool, void *handle, bool bound);
+
+/* The handle of a lease, or null after the error: there is no such lease. One
+ * lock. */
+void *wm_pool_lease_handle(wm_pool *pool, uint64_t serial);
+
+/* The serial of a handle's lease, or 0. lost: gets whether a reset of the
+ * device destroyed the handle. One lock. */
+uint64_t wm_pool_lease_of(wm_pool *pool, const void *handle, bool *lost);
 
 /* Ends a lease and releases its handle. One lock, no library call. Status:
  * INVALID_ARGUMENT (no such lease), EXITING; nothing is changed then. */

@@ -117,7 +117,7 @@ static bool reserve_slot_locked(wm_pool *pool, struct creation *creation)
  * handles, which share one allocation. */
 static size_t table_bytes(size_t room)
 {
-    return 2 * wm_map_bytes(room) +
+    return 3 * wm_map_bytes(room) +
            room * (sizeof(wm_pool_idle) + sizeof(void *));
 }
 
@@ -132,7 +132,7 @@ static void *swap_room_locked(wm_pool *pool, void *memory, unsigned room)
     if (room <= pool->room) {
         return memory;
     }
-    idle = (wm_pool_idle *)(void *)(at + 2 * wm_map_bytes(room));
+    idle = (wm_pool_idle *)(void *)(at + 3 * wm_map_bytes(room));
     deferred = (void **)(void *)(idle + room);
     for (unsigned i = 0; i < pool->stats.idle; i++) {
         idle[i] = *wm_pool_idle_at(pool, i);
@@ -145,6 +145,7 @@ static void *swap_room_locked(wm_pool *pool, void *memory, unsigned room)
     pool->room = room;
     pool->deferred = deferred;
     (void)wm_map_move(&pool->leases, at + wm_map_bytes(room), room);
+    (void)wm_map_move(&pool->serials, at + 2 * wm_map_bytes(room), room);
     /* The map of all handles is at the start of the memory: its address is that
      * of the allocation to free. */
     return wm_map_move(&pool->all, at, room);

@@ -43,6 +43,14 @@ warm_status warm_device_count(warm_runtime *runtime, int *count)
     return status;
 }
 
+warm_status warm_device_current(warm_runtime *runtime, int *device)
+{
+    warm_status status = check(runtime, device != NULL, "device");
+
+    return status == WARM_OK ? wm_driver_current_device(runtime->driver, device)
+                             : status;
+}
+
 warm_status warm_device_get_info(warm_runtime *runtime, int device,
                                  warm_device_info *info)
 {

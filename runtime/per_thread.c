@@ -60,6 +60,9 @@
       (warm_runtime * runtime, warm_kind kind, int device, warm_stream stream, \
        void **handle),                                                         \
       (runtime, kind, device, stream, handle))                                 \
+    X(warm_lease_bind,                                                         \
+      (warm_runtime * runtime, warm_lease lease, warm_stream stream),          \
+      (runtime, lease, stream))                                                \
     X(warm_record_stream, (const void *pointer, warm_stream stream),           \
       (pointer, stream))                                                       \
     X(warm_shared_record,                                                      \

@@ -202,6 +202,11 @@ static warm_status find_live(const void *pointer, wm_block **block)
     return wm_runtime_check(wm_space_of(*block)->group.runtime);
 }
 
+int warm_owns(const void *pointer)
+{
+    return wm_space_find(pointer) != NULL;
+}
+
 static __attribute__((noinline)) warm_status record_slow(const void *pointer,
                                                          warm_stream stream)
 {

@@ -400,6 +400,56 @@ warm_status wm_stream_record(wm_timelines *set, wm_block *block,
                      : wm_timeline_no_record();
 }
 
+/* ---- all that was queued ------------------------------------------------ */
+
+static wm_timeline *next_adopted_locked(wm_timelines *set, const wm_timeline *t,
+                                        const void *device)
+{
+    int of = *(const int *)device;
+    wm_timeline *next = wm_timeline_next_locked(set, t);
+
+    while (next != NULL &&
+           (!wm_timeline_is_adopted(next) || (of >= 0 && next->device != of))) {
+        next = wm_timeline_next_locked(set, next);
+    }
+    return next;
+}
+
+warm_status wm_stream_record_adopted(wm_timelines *set, wm_block *block,
+                                     int device)
+{
+    warm_status status = WARM_OK;
+    wm_timeline *t = NULL;
+
+    while ((t = wm_timeline_next(set, t, next_adopted_locked, &device)) !=
+           NULL) {
+        if (wm_timeline_is_lost(set, t)) {
+            continue;
+        }
+        wm_timeline_hold(t);
+        status = add_adopted(set, block, t, false);
+        if (status != WARM_OK) {
+            wm_timeline_drop(set, t);
+            break;
+        }
+    }
+    return status;
+}
+
+warm_status wm_stream_record_default(wm_timelines *set, wm_block *block)
+{
+    wm_stream_info info;
+    warm_status status = wm_timelines_info(set, WARM_STREAM_LEGACY, &info);
+    wm_timeline *t;
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    t = wm_timeline_get(set, WARM_STREAM_LEGACY, &info);
+    return t != NULL ? add_use(set, block, t, info.capture)
+                     : wm_timeline_no_record();
+}
+
 /* ---- for the owners of lanes -------------------------------------------- */
 
 warm_status wm_timeline_lookup(wm_timelines *set, warm_stream stream,

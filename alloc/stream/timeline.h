@@ -154,6 +154,15 @@ warm_status wm_timelines_info(wm_timelines *set, warm_stream stream,
 warm_status wm_stream_record(wm_timelines *set, wm_block *block,
                              warm_stream stream, bool owner, bool *adopted);
 
+/* Records all that was queued before on the adopted streams of a device (-1: of
+ * all devices); on the calling thread's legacy default stream, which stands for
+ * the streams that wait for it. A capture that is under way on such a stream is
+ * no use of the block: the block waits for its end. Status as above, without
+ * INVALID_STREAM; some streams may have been recorded then. */
+warm_status wm_stream_record_adopted(wm_timelines *set, wm_block *block,
+                                     int device);
+warm_status wm_stream_record_default(wm_timelines *set, wm_block *block);
+
 /* Result of preparing the uses of a FREEING block. */
 enum wm_uses {
     WM_USES_NONE,    /* no stream uses the block any more */

@@ -39,6 +39,11 @@ typedef struct warm_device_info {
                              or host and device use the same page tables */
 } warm_device_info;
 
+/* The calling thread's current device: of cudaGetDevice(), or 0 on the host
+ * device, where threads cannot choose one.
+ * Status: INVALID_ARGUMENT (also: device is null), DRIVER_ERROR. */
+WARM_API warm_status warm_device_current(warm_runtime *runtime, int *device);
+
 WARM_API warm_status warm_device_get_info(warm_runtime *runtime, int device,
                                           warm_device_info *info);
 

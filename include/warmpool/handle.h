@@ -202,6 +202,25 @@ WARM_API warm_status warm_handle_lease_on(warm_runtime *runtime, warm_kind kind,
 WARM_API warm_status warm_handle_return(warm_runtime *runtime,
                                         warm_lease lease);
 
+/* Finds the lease of a handle, for programs that keep handles alone, as those
+ * of a library's own create and destroy do. Takes a lock for each device.
+ * handle: compared, and not used; may be anything but null.
+ * lease: argument of warm_handle_return() and warm_lease_bind().
+ * Status: NOT_FOUND (no handle of that kind that is on lease). */
+WARM_API warm_status warm_handle_find_lease(warm_runtime *runtime,
+                                            warm_kind kind, const void *handle,
+                                            warm_lease *lease);
+
+/* Binds a leased handle to another stream with a workspace, as
+ * warm_handle_lease_on() does; always calls the library. The thread that calls
+ * is the one that may use the handle.
+ * stream: borrowed until the lease ends or is bound again; of the same device,
+ * or a default stream.
+ * Status (the handle keeps its stream then, unless the library failed): as
+ * warm_handle_reserve_on(); INVALID_ARGUMENT also as warm_handle_return(). */
+WARM_API warm_status warm_lease_bind(warm_runtime *runtime, warm_lease lease,
+                                     warm_stream stream);
+
 /* Creates handles ahead of their first use, until at least count are idle, not
  * counting those that threads hold. If threads reserve some meanwhile, the call
  * replaces them, but creates at most count handles in all.

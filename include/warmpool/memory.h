@@ -143,6 +143,34 @@ WARM_API warm_status warm_node_count(warm_runtime *runtime, int *count);
  * errors are not returned: the block then leaks and counts as lost. */
 WARM_API warm_status warm_free(void *pointer);
 
+/* Frees a block as cudaFree() and cudaFreeHost() do, but without their wait:
+ * its memory is allocated again only after all work has finished that was
+ * queued before the call on
+ * - the adopted streams of the block's device; for memory of the host, of all
+ *   devices;
+ * - the default streams of these devices, and every stream that waits for the
+ *   legacy default stream, adopted or not;
+ * - streams recorded on the block, as with warm_free().
+ * A stream that was made with cudaStreamNonBlocking and is not adopted is not
+ * known: adopt it, or record it. A device that the process has not used yet
+ * gets no context.
+ * Cost. A record for each adopted stream, which calls no driver; an event for
+ * each device's legacy stream, for which CUDA makes the streams that wait for
+ * it wait for each other, as any work on that stream does. Where the use of a
+ * block is known, warm_record_stream() and warm_free() are better.
+ * Captures. While a stream captures, what is queued on it belongs to its graph
+ * and is not waited for; the block is allocated again only after the end of the
+ * capture. It must not be a block that the graph uses.
+ * Status: as warm_free(); also OUT_OF_MEMORY (for a record), DRIVER_ERROR,
+ * UNSUPPORTED: the block is live then, and streams may have been recorded. */
+WARM_API warm_status warm_free_deferred(void *pointer);
+
+/* Whether pointer lies in a live block of any runtime of this process, for code
+ * that must choose between warm_free() and another free. 1 or 0; takes no lock,
+ * calls no driver, and sets no error. pointer: any value. Memory of another
+ * process (ipc.h), and of a runtime that was destroyed, is in no block. */
+WARM_API int warm_owns(const void *pointer);
+
 /* Records that work queued on stream uses the block that holds pointer, which
  * may point into its middle. Calls no driver if the stream is adopted and no
  * capture is announced.

@@ -32,6 +32,7 @@
 #define warm_graph_launch          warm_graph_launch_ptsz
 #define warm_handle_lease_on       warm_handle_lease_on_ptsz
 #define warm_handle_reserve_on     warm_handle_reserve_on_ptsz
+#define warm_lease_bind            warm_lease_bind_ptsz
 #define warm_record_stream         warm_record_stream_ptsz
 #define warm_shared_record         warm_shared_record_ptsz
 #define warm_staging_copy          warm_staging_copy_ptsz

@@ -222,6 +222,9 @@ warm_status wm_cuda_look(wm_driver *d, int device);
 wm_unchanged wm_cuda_is_unchanged(wm_driver *d, int device);
 void wm_cuda_notice(wm_driver *d, int device);
 
+warm_status wm_cuda_enter_device(wm_driver *d, int device, bool *entered);
+void wm_cuda_leave_device(wm_driver *d, bool entered);
+
 void wm_cuda_homes_init(wm_cuda_homes *homes);
 void wm_cuda_homes_fini(wm_cuda_homes *homes);
 int wm_cuda_home(wm_driver *d, const void *object);

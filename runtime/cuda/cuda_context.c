@@ -197,6 +197,25 @@ bool wm_cuda_active(wm_cuda *c, int device)
            active != 0;
 }
 
+warm_status wm_cuda_enter_device(wm_driver *d, int device, bool *entered)
+{
+    wm_cuda_scope scope = {.pushed = false};
+    warm_status status = WARM_NOT_READY;
+
+    if (wm_cuda_active(wm_cuda_of(d), device)) {
+        status = wm_cuda_device_push(d, device, &scope);
+    }
+    *entered = scope.pushed;
+    return status;
+}
+
+void wm_cuda_leave_device(wm_driver *d, bool entered)
+{
+    wm_cuda_scope scope = {.pushed = entered};
+
+    wm_cuda_device_pop(d, &scope);
+}
+
 /* The failure of a cudart call, with cudart's text: it has codes that libcuda
  * lacks, for instance for a driver that is too old. All other codes mean the
  * same in both. */

@@ -156,6 +156,8 @@ static const wm_driver_ops cuda_ops = {
     .is_unchanged = wm_cuda_is_unchanged,
     .notice = wm_cuda_notice,
     .home = wm_cuda_home,
+    .enter = wm_cuda_enter_device,
+    .leave = wm_cuda_leave_device,
 };
 
 bool wm_cuda_is(const wm_driver *d)

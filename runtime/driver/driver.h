@@ -335,6 +335,11 @@ typedef struct wm_driver_ops {
     /* The device of a stream, event or graph that the driver made, or
      * WM_DEVICE_UNKNOWN. Calls nothing: the object may be gone. */
     int (*home)(wm_driver *d, const void *object);
+    /* Makes a device current for the calling thread until leave(): the default
+     * streams are its own then. NOT_READY, without a message: this process has
+     * not used the device yet. Null if threads cannot choose a device. */
+    warm_status (*enter)(wm_driver *d, int device, bool *entered);
+    void (*leave)(wm_driver *d, bool entered);
     /* For tests, host device only, else null: hold (count 0), let count
      * pieces of work run and wait for them, or resume (UINT_MAX). */
     warm_status (*control)(wm_driver *d, warm_stream stream, unsigned count);

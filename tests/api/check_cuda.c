@@ -572,6 +572,64 @@ WT_TEST(test_B4_query_of_a_busy_stream_leaves_no_error_in_cudart)
     wt_ok(warm_thread_release(runtime));
 }
 
+static void setup_two(void)
+{
+    setenv("STANDIN_DEVICES", "2", 1);
+    setup();
+}
+
+WT_CASE("devices", .setup = setup_two, .teardown = teardown);
+
+/* A thread that works on another device's default stream. */
+typedef struct far {
+    wt_gate *gate;
+    pthread_barrier_t barrier;
+} far;
+
+static void *work_far(void *argument)
+{
+    far *f = argument;
+    FIND(set, cudart_names, cudaSetDevice);
+
+    ck_assert_int_eq(set(1), cudaSuccess);
+    f->gate = wt_gate_hold(runtime, WARM_STREAM_LEGACY);
+    pthread_barrier_wait(&f->barrier);
+    pthread_barrier_wait(&f->barrier);
+    wt_gate_open(f->gate);
+    wt_ok(warm_stream_synchronize(runtime, WARM_STREAM_LEGACY));
+    return NULL;
+}
+
+/* Page-locked memory may be used by every device, whichever is current. */
+WT_TEST(test_H1_a_deferred_free_waits_for_the_default_streams_of_all_devices)
+{
+    void *block, *next;
+    pthread_t thread;
+    int devices = 0;
+    far f;
+
+    wt_ok(warm_device_count(runtime, &devices));
+    if (devices < 2) {
+        return;
+    }
+    wt_ok(warm_stream_synchronize(runtime, WARM_STREAM_LEGACY));
+    block = wt_pinned(runtime, 100000);
+    pthread_barrier_init(&f.barrier, NULL, 2);
+    ck_assert_int_eq(pthread_create(&thread, NULL, work_far, &f), 0);
+    pthread_barrier_wait(&f.barrier);
+    wt_ok(warm_free_deferred(block));
+    wt_ok(warm_poll(runtime));
+    next = wt_pinned(runtime, 100000);
+    ck_assert_ptr_ne(next, block);
+    pthread_barrier_wait(&f.barrier);
+    pthread_join(thread, NULL);
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_free(next));
+    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
+    pthread_barrier_destroy(&f.barrier);
+}
+
 SKIP_MAIN_IF(wt_on_host(), "the host device has no cuBLAS")
 
 #else

@@ -173,6 +173,86 @@ WT_TEST(test_A10_A13_a_lease_can_be_bound_to_a_stream)
     wt_ok(warm_stream_destroy(runtime, other));
 }
 
+WT_TEST(test_H1_a_lease_is_found_by_its_handle)
+{
+    warm_runtime *other = wt_runtime(NULL);
+    warm_lease lease[3] = {{0}}, found = {7};
+    void *handle[3], *held = NULL;
+
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &held));
+    for (int i = 0; i < 3; i++) {
+        handle[i] = lend(&lease[i]);
+    }
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_handle_find_lease(runtime, kind, handle[i], &found));
+        ck_assert_uint_eq(found.number, lease[i].number);
+    }
+    found.number = 7;
+    /* Held by a thread, of another kind or runtime, or nobody's. */
+    wt_fails(WARM_NOT_FOUND,
+             warm_handle_find_lease(runtime, kind, held, &found));
+    wt_fails(WARM_NOT_FOUND, warm_handle_find_lease(runtime, WARM_KIND_STREAM,
+                                                    handle[0], &found));
+    wt_fails(WARM_NOT_FOUND, warm_handle_find_lease(other, WARM_KIND_STREAM,
+                                                    handle[0], &found));
+    wt_fails(WARM_NOT_FOUND,
+             warm_handle_find_lease(runtime, kind, &found, &found));
+    wt_says("toy");
+    wt_invalid(warm_handle_find_lease(runtime, kind, NULL, &found));
+    wt_invalid(warm_handle_find_lease(runtime, kind, handle[0], NULL));
+    wt_invalid(warm_handle_find_lease(runtime, kind + 1, handle[0], &found));
+    wt_invalid(warm_handle_find_lease(NULL, kind, handle[0], &found));
+    ck_assert_uint_eq(found.number, 7);
+    back(lease[1], handle[1]);
+    wt_fails(WARM_NOT_FOUND,
+             warm_handle_find_lease(runtime, kind, handle[1], &found));
+    /* The same handle, leased again, has a new lease. */
+    ck_assert_ptr_eq(lend(&lease[1]), handle[1]);
+    wt_ok(warm_handle_find_lease(runtime, kind, handle[1], &found));
+    ck_assert_uint_eq(found.number, lease[1].number);
+    for (int i = 0; i < 3; i++) {
+        back(lease[i], handle[i]);
+    }
+    wt_ok(warm_testing_check(runtime, 1));
+    wt_runtime_end(other);
+}
+
+WT_TEST(test_H1_a_lease_is_bound_to_another_stream)
+{
+    warm_lease lease = {0}, stream_lease = {0};
+    warm_stream stream = wt_stream(runtime, 0), other = wt_stream(runtime, 0);
+    wt_toy_handle *handle = lend(&lease);
+    void *pooled = NULL;
+
+    wt_ok(warm_lease_bind(runtime, lease, stream));
+    ck_assert_ptr_eq(handle->stream, stream);
+    wt_ok(warm_lease_bind(runtime, lease, other));
+    ck_assert_ptr_eq(handle->stream, other);
+    wt_ok(warm_lease_bind(runtime, lease, WARM_STREAM_LEGACY));
+    ck_assert_ptr_eq(handle->stream, WARM_STREAM_LEGACY);
+    wt_ok(warm_lease_bind(runtime, lease, other));
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, binds), 4);
+    /* What is refused leaves the handle where it was. */
+    wt_toy_fail(&toy, WT_BIND, 1, false);
+    wt_fails(WARM_LIBRARY_ERROR, warm_lease_bind(runtime, lease, stream));
+    wt_invalid(warm_lease_bind(runtime, (warm_lease){0}, stream));
+    wt_invalid(warm_lease_bind(runtime, (warm_lease){UINT64_MAX}, stream));
+    wt_invalid(warm_lease_bind(NULL, lease, stream));
+    wt_ok(warm_handle_lease(runtime, WARM_KIND_STREAM, 0, &stream_lease,
+                            &pooled));
+    wt_fails(WARM_UNSUPPORTED, warm_lease_bind(runtime, stream_lease, stream));
+    wt_ok(warm_handle_return(runtime, stream_lease));
+    ck_assert_ptr_eq(handle->stream, other);
+    /* A stream that retires takes its handles off, those bound later too. */
+    wt_ok(warm_stream_retire(runtime, other));
+    ck_assert_ptr_null(handle->stream);
+    back(lease, handle);
+    wt_invalid(warm_lease_bind(runtime, lease, stream));
+    wt_says("toy");
+    wt_ok(warm_stream_destroy(runtime, stream));
+    wt_ok(warm_stream_destroy(runtime, other));
+}
+
 /* The libraries themselves, where there are some. */
 WT_LOOP_TEST(test_A13_A9_every_kind_can_be_leased_and_returned,
              WARM_KIND_BUILTIN)

@@ -1,0 +1,188 @@
+/* check_free_deferred.c: frees that wait for all that was queued, and what
+ * programs ask that know CUDA's functions alone (row H1). */
+/* memcheck: one process */
+#include "wt.h"
+
+#include <stdint.h>
+
+enum { BYTES = 100000 };
+
+static warm_runtime *runtime;
+static warm_stream one, two;
+
+static void setup(void)
+{
+    runtime = wt_runtime(NULL);
+    one = wt_stream(runtime, 0);
+    two = wt_stream(runtime, 0);
+}
+
+static void teardown(void)
+{
+    wt_stream_end(runtime, one);
+    wt_stream_end(runtime, two);
+    wt_ok(warm_testing_check(runtime, 1));
+    wt_runtime_end(runtime);
+}
+
+static void *again(bool of_device)
+{
+    return of_device ? wt_device(runtime, one, BYTES)
+                     : wt_pinned(runtime, BYTES);
+}
+
+/* Whether the block is the next one of its size. */
+static bool is_next(bool of_device, const void *block)
+{
+    void *next = again(of_device);
+    bool same = next == block;
+
+    wt_ok(warm_free(next));
+    return same;
+}
+
+/* The memory comes back once the stream has run; polls until then. */
+static void await_block(bool of_device, void *block)
+{
+    void *other[64];
+    unsigned count = 0;
+
+    while (count < 64 && (other[count] = again(of_device)) != block) {
+        wt_ok(warm_poll(runtime));
+        count++;
+    }
+    ck_assert_uint_lt(count, 64);
+    wt_ok(warm_free(block));
+    wt_free_all(other, count);
+}
+
+WT_CASE("deferred", .setup = setup, .teardown = teardown);
+
+/* Nobody said that the streams use the block. The device's block is of the
+ * order of stream one. */
+WT_LOOP_TEST(test_H1_a_deferred_free_waits_for_streams_that_were_not_recorded,
+             4)
+{
+    bool of_device = _i % 2 != 0;
+    warm_stream busy = _i / 2 == 0 ? two : WARM_STREAM_LEGACY;
+    void *block = again(of_device), *plain = again(of_device);
+    wt_gate *gate = wt_gate_hold(runtime, busy);
+
+    wt_ok(warm_free(plain));
+    ck_assert(is_next(of_device, plain));
+    plain = again(of_device);
+    wt_ok(warm_free_deferred(block));
+    ck_assert(!is_next(of_device, block));
+    wt_ok(warm_poll(runtime));
+    ck_assert(!is_next(of_device, block));
+    wt_gate_open(gate);
+    wt_ok(warm_stream_synchronize(runtime, busy));
+    wt_ok(warm_poll(runtime));
+    await_block(of_device, block);
+    wt_ok(warm_free(plain));
+}
+
+/* Work that is queued after the free does not delay it. */
+WT_TEST(test_H1_a_deferred_free_does_not_wait_for_later_work)
+{
+    void *block = wt_pinned(runtime, BYTES);
+    wt_gate *gate;
+
+    wt_ok(warm_free_deferred(block));
+    /* So that the event is not behind the gate. */
+    wt_ok(warm_poll(runtime));
+    gate = wt_gate_hold(runtime, two);
+    await_block(false, block);
+    wt_gate_open(gate);
+}
+
+WT_TEST(test_H1_a_deferred_free_refuses_what_a_free_refuses)
+{
+    char *block = wt_pinned(runtime, BYTES);
+    char outside;
+
+    wt_ok(warm_free_deferred(NULL));
+    wt_fails(WARM_INVALID_POINTER, warm_free_deferred(&outside));
+    wt_fails(WARM_INVALID_POINTER, warm_free_deferred(block + 1));
+    ck_assert_uint_eq(wt_block_info(block).streams, 0);
+    wt_ok(warm_free_deferred(block));
+    wt_fails(WARM_INVALID_POINTER, warm_free_deferred(block));
+}
+
+/* A capture that is under way does not use the block, but it must be over. */
+WT_LOOP_TEST(test_H1_a_deferred_free_beside_a_capture_waits_for_its_end, 2)
+{
+    bool of_device = _i != 0;
+    void *block = again(of_device);
+
+    wt_ok(warm_capture_begin(runtime, two));
+    wt_ok(warm_free_deferred(block));
+    ck_assert(!is_next(of_device, block));
+    wt_ok(warm_poll(runtime));
+    ck_assert(!is_next(of_device, block));
+    wt_capture_drop(runtime, two);
+    wt_ok(warm_stream_synchronize(runtime, two));
+    await_block(of_device, block);
+    if (of_device) {
+        ck_assert_uint_eq(wt_device_stats(runtime).captured, 0);
+    } else {
+        ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 0);
+    }
+}
+
+/* Out of memory for the records: the block is live, and can be freed. */
+WT_LOOP_TEST(test_H1_a_deferred_free_that_fails_leaves_the_block_live, 2)
+{
+    warm_status status = WARM_OUT_OF_MEMORY;
+    unsigned failures = 0;
+
+    for (uint64_t n = 1; status != WARM_OK; n++) {
+        void *block = again(_i != 0);
+
+        warm_testing_fail_metadata(n, 0);
+        status = warm_free_deferred(block);
+        warm_testing_fail_metadata(0, 0);
+        ck_assert_int_eq(warm_owns(block), status != WARM_OK);
+        if (status != WARM_OK) {
+            ck_assert_int_eq(status, WARM_OUT_OF_MEMORY);
+            failures++;
+            wt_ok(warm_free_deferred(block));
+        }
+        wt_ok(warm_poll(runtime));
+    }
+    ck_assert_uint_gt(failures, 0);
+}
+
+WT_TEST(test_H1_owns_knows_live_blocks_alone)
+{
+    char *block = wt_pinned(runtime, BYTES);
+    char *device = wt_device(runtime, one, BYTES);
+    char outside;
+
+    ck_assert_int_eq(warm_owns(block), 1);
+    ck_assert_int_eq(warm_owns(block + BYTES - 1), 1);
+    ck_assert_int_eq(warm_owns(block + wt_block_info(block).bytes), 0);
+    ck_assert_int_eq(warm_owns(device), 1);
+    ck_assert_int_eq(warm_owns(device + BYTES - 1), 1);
+    ck_assert_int_eq(warm_owns(NULL), 0);
+    ck_assert_int_eq(warm_owns(&outside), 0);
+    ck_assert_int_eq(warm_owns((void *)1), 0);
+    ck_assert_int_eq(warm_owns((void *)UINTPTR_MAX), 0);
+    ck_assert_int_eq(warm_owns((void *)((uintptr_t)1 << 48)), 0);
+    wt_fails(WARM_INVALID_POINTER, warm_free(&outside));
+    ck_assert_int_eq(warm_owns(&outside), 0);
+    wt_says("was not allocated by warmpool"); /* the error stays */
+    wt_free(block, device);
+    ck_assert_int_eq(warm_owns(block), 0);
+    ck_assert_int_eq(warm_owns(device), 0);
+}
+
+WT_TEST(test_H1_the_current_device_is_told)
+{
+    int device = 7;
+
+    wt_ok(warm_device_current(runtime, &device));
+    ck_assert_int_eq(device, 0);
+    wt_invalid(warm_device_current(runtime, NULL));
+    wt_invalid(warm_device_current(NULL, &device));
+}
