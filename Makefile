@@ -57,7 +57,7 @@ LIBS  := -pthread -ldl
 
 # ---- library --------------------------------------------------------------
 
-LIB_SRC := $(filter-out runtime/tools/%,$(wildcard runtime/*.c runtime/*/*.c \
+LIB_SRC := $(filter-out runtime/tools/% runtime/preload/%,$(wildcard runtime/*.c runtime/*/*.c \
     handles/*.c handles/*/*.c alloc/*/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o) $(B)/runtime/page_html.o
 STATIC  := $(B)/libwarmpool.a
@@ -67,7 +67,7 @@ comma   := ,
 # clang leaves the sanitizers' own symbols to the program.
 Z_DEFS  := $(if $(filter asan tsan,$(FLAVOUR)),,-Wl$(comma)-z$(comma)defs)
 
-all: $(STATIC) $(SHARED) $(B)/warmpool-info
+all: $(STATIC) $(SHARED) $(B)/warmpool-info preload
 
 # Whatever was compiled with other flags is compiled again. A target on which
 # the library does not run is refused here, once, before anything is compiled.
@@ -174,7 +174,7 @@ SANITIZER_OPTIONS := \
     LSAN_OPTIONS=suppressions=$(CURDIR)/tests/lsan.supp:print_suppressions=0 \
     TSAN_OPTIONS=$(TSAN_SET):suppressions=$(CURDIR)/tests/tsan.supp
 
-test-programs: $(TEST_BIN) $(B)/warmpool-info $(if $(STANDIN),standin)
+test-programs: $(TEST_BIN) $(B)/warmpool-info preload $(if $(STANDIN),standin)
 
 run-tests: test-programs
 	$(if $(STANDIN),,@echo 'skip: tests on the stand-in CUDA libraries:' \
@@ -278,12 +278,15 @@ install: all $(B)/warmpool.pc $(B)/tests/bench/replay
 	install -m 644 $(B)/warmpool.pc $(DEST_LIB)/pkgconfig
 	install -m 755 $(B)/warmpool-info $(DEST_BIN)
 	install -m 755 $(B)/tests/bench/replay $(DEST_BIN)/warmpool-replay
+	install -m 755 $(PRELOAD) $(DEST_LIB)
+	install -m 755 $(B)/warmpool-run $(DEST_BIN)
 
 uninstall:
 	rm -f $(DEST_LIB)/libwarmpool.a $(DEST_LIB)/libwarmpool.so \
 	    $(DEST_LIB)/libwarmpool.so.$(MAJOR) \
 	    $(DEST_LIB)/pkgconfig/warmpool.pc $(DEST_INC)/*.h $(DEST_INC)/*.hpp \
-	    $(DEST_BIN)/warmpool-info $(DEST_BIN)/warmpool-replay
+	    $(DEST_BIN)/warmpool-info $(DEST_BIN)/warmpool-replay \
+	    $(DEST_BIN)/warmpool-run $(DEST_LIB)/libwarmpool-preload.so
 	-rmdir $(DEST_INC)
 
 # ---- lint: one target a rule, all of them run -------------------------------
@@ -295,11 +298,13 @@ include tests/tools/lint.mk
 clean:
 	rm -rf build
 
+include runtime/preload/preload.mk
 -include tests/standin/standin.mk tests/bench/bench.mk tests/gpu/gpu.mk
 -include examples/examples.mk
 -include $(LIB_OBJ:.o=.d) $(B)/runtime/tools/warmpool_info.d $(TEST_BIN:=.d) $(WT_OBJ:.o=.d) $(MODEL_OBJ:.o=.d)
 
 ## all            build the library, static and shared (release)
+## preload        build libwarmpool-preload.so and warmpool-run
 ## examples       build the examples
 ## demo           train a classifier, serve 10,000 images, compare with naive
 ## check          run the tests (debug; installs what they need on Debian)

@@ -68,7 +68,9 @@ demo:
 	$(ex_need) $(EX_NEED) $(DEMO_NEED)
 	+@$(MAKE) run-demo
 
-run-demo: examples
+run-demo: examples preload standin
+	@examples/demo/preload.sh $(B)
+	@echo
 	@$(EX_BIN)/demo --bin $(EX_BIN) $(DEMO)
 
 # SOAK_S of the Makefile is for `make soak`. background:on: see demo/soak.c.

@@ -207,15 +207,15 @@ warm_status warm_lease_bind(warm_runtime *runtime, warm_lease lease,
 {
     int cancel = wm_cancel_off();
     warm_status status = wm_runtime_check(runtime);
+    wm_window_call call = {.kind = 0}; /* in the window's list until the end */
     wm_window *window = NULL;
-    place p = {.kind = 0};
+    place p;
 
     if (status == WARM_OK) {
         status = find_place(runtime, lease, &p);
     }
     if (status == WARM_OK) {
-        wm_window_call call = {.kind = p.kind, .device = p.device};
-
+        call = (wm_window_call){.kind = p.kind, .device = p.device};
         status = wm_handle_begin(runtime, &call, &window);
     }
     if (status == WARM_OK) {

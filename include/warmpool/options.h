@@ -250,6 +250,12 @@ extern "C" {
     X_SET(debug, "guard|fill|leaks",                                           \
           "finds writes past the end of a block (guard) and after its free "   \
           "(fill), and names blocks that nobody freed (leaks)")                \
+    X_SET(preload, "handles|pinned|device",                                    \
+          "what libwarmpool-preload.so serves of a program that calls CUDA "   \
+          "(warmpool-run says handles+pinned)")                                \
+    X_ENUM(free, "defer", "defer|wait",                                        \
+           "whether a free that libwarmpool-preload.so serves waits for the "  \
+           "device as CUDA's does, or the memory does")                        \
     X_TEXT(cudart, "path of the CUDA runtime library")                         \
     X_TEXT(cublas, "path of the cuBLAS library")                               \
     X_TEXT(cublaslt, "path of the cuBLASLt library")                           \

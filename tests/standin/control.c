@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct record {
     const char *name; /* const */
@@ -21,6 +22,7 @@ typedef struct record {
     _Atomic int fail_on, code;
     _Atomic unsigned flags;
     _Atomic unsigned to_meet, inside; /* 0: nobody waits */
+    unsigned delay_us;                /* const: of STANDIN_DELAYS */
 } record;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -29,6 +31,23 @@ static unsigned record_count;          /* mutex */
 static standin_handle *handles;        /* mutex; live ones and dead ones */
 static uint64_t misuse_count;          /* mutex */
 static char misuse_text[256] = "none"; /* mutex */
+
+/* STANDIN_DELAYS in the environment: "function=microseconds,…", what each call
+ * of it takes beside the work of the host device. */
+static unsigned delay_of(const char *name)
+{
+    const char *at = getenv("STANDIN_DELAYS");
+    size_t length = strlen(name);
+
+    while (at != NULL && *at != '\0') {
+        if (strncmp(at, name, length) == 0 && at[length] == '=') {
+            return (unsigned)strtoul(at + length + 1, NULL, 10);
+        }
+        at = strchr(at, ',');
+        at += at != NULL;
+    }
+    return 0;
+}
 
 static record *record_of(const char *name)
 {
@@ -42,6 +61,7 @@ static record *record_of(const char *name)
         r->name = strdup(name);
         r->index = record_count++;
         r->flags = ~0u;
+        r->delay_us = delay_of(name);
         r->next = records;
         records = r;
     }
@@ -162,6 +182,9 @@ int standin_hit(standin_point *point)
         return cudaErrorCudartUnloading;
     }
     meet(r);
+    if (r->delay_us != 0) {
+        usleep(r->delay_us);
+    }
     if (atomic_load_explicit(&r->fail_in, memory_order_relaxed) <= 0) {
         return 0;
     }

@@ -144,6 +144,8 @@ cudaError_t cudaDeviceReset(void)
     return answer((int)cuDevicePrimaryCtxReset_v2(standin_current_device()));
 }
 
+FUNCTION(cudaDeviceSynchronize, (void), cuCtxSynchronize())
+
 cudaError_t cudaSetDevice(int device)
 {
     ENTER_PLAIN(cudaSetDevice)
@@ -156,6 +158,8 @@ FUNCTION(cudaMemGetInfo, (size_t * available, size_t *total),
          cuMemGetInfo_v2(available, total))
 FUNCTION(cudaHostAlloc, (void **pointer, size_t bytes, unsigned flags),
          cuMemHostAlloc(pointer, bytes, flags))
+FUNCTION(cudaMallocHost, (void **pointer, size_t bytes),
+         cuMemHostAlloc(pointer, bytes, 0))
 FUNCTION(cudaFreeHost, (void *pointer),
          pointer == NULL ? CUDA_SUCCESS : cuMemFreeHost(pointer))
 FUNCTION(cudaHostRegister, (void *pointer, size_t bytes, unsigned flags),

@@ -5,7 +5,8 @@ set -eu
 tools=$(dirname "$0")
 build=$(dirname "$1")
 for folder in runtime handles alloc; do
-    find "$build/$folder" -name tools -prune -o -name '*.o' -print
+    find "$build/$folder" \( -name tools -o -name preload \) -prune -o \
+        -name '*.o' -print
 done | while read -r object; do
     source=${object#"$build/"}
     [ ! -f "${source%.o}.c" ] || echo "$object" # else of a file that is gone

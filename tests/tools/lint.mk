@@ -10,7 +10,7 @@ LINTS := $(LINTS_LIGHT) $(LINTS_HEAVY)
 C_FILES   := $(shell tests/tools/files.sh '*.c' '*.h')
 CPP_FILES := include/warmpool/warmpool.hpp tests/api/cpp_program.cpp
 # The library's: the installed tools are programs.
-LIB_FILES := $(filter-out runtime/tools/%,$(filter include/% runtime/% \
+LIB_FILES := $(filter-out runtime/tools/% runtime/preload/%,$(filter include/% runtime/% \
     handles/% alloc/%,$(C_FILES)))
 SCRIPTS   := $(shell tests/tools/files.sh '*.sh' run)
 L := build/lint

@@ -1,0 +1,152 @@
+/* start.c: when warmpool begins to serve, which parts, and for which calls. */
+#include "preload.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How often the calling thread is inside. */
+static __thread int inside __attribute__((tls_model("initial-exec")));
+
+/* A real function has succeeded. Relaxed: nothing depends on what it did. */
+static atomic_bool succeeded;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+/* Written by start(), read after pthread_once(). */
+static struct {
+    warm_runtime *runtime;
+    unsigned parts;
+    size_t pinned_most;
+    bool free_waits;
+} served;
+
+/* The value of an option in the text of warm_runtime_options(). */
+static void get_option(const char *text, const char *name, char *value,
+                       size_t bytes)
+{
+    size_t length = strlen(name);
+
+    value[0] = '\0';
+    while (text != NULL && *text != '\0') {
+        const char *end = strchr(text, '\n');
+
+        if (strncmp(text, name, length) == 0 && text[length] == ':') {
+            snprintf(value, bytes, "%.*s",
+                     end != NULL ? (int)(end - text - (ptrdiff_t)length - 1)
+                                 : (int)strlen(text + length + 1),
+                     text + length + 1);
+            return;
+        }
+        text = end != NULL ? end + 1 : NULL;
+    }
+}
+
+static void read_options(warm_runtime *runtime)
+{
+    enum { VALUE = 64 };
+    size_t needed = 0;
+    char *text = NULL;
+    char value[VALUE];
+
+    (void)warm_runtime_options(runtime, NULL, 0, &needed);
+    text = malloc(needed + 1);
+    if (text == NULL ||
+        warm_runtime_options(runtime, text, needed + 1, &needed) != WARM_OK) {
+        free(text);
+        return;
+    }
+    get_option(text, "preload", value, VALUE);
+    served.parts = (strstr(value, "handles") != NULL ? WP_HANDLES : 0) |
+                   (strstr(value, "pinned") != NULL ? WP_PINNED : 0) |
+                   (strstr(value, "device") != NULL ? WP_DEVICE : 0);
+    get_option(text, "free", value, VALUE);
+    served.free_waits = strcmp(value, "wait") == 0;
+    get_option(text, "pin_chunk", value, VALUE);
+    served.pinned_most = (size_t)strtoull(value, NULL, 10);
+    free(text);
+}
+
+static void say(const char *what)
+{
+    fprintf(stderr, "warmpool-preload: %s\n", what);
+}
+
+static void start(void)
+{
+    warm_runtime *runtime = NULL;
+
+    if (warm_runtime_default(&runtime) != WARM_OK) {
+        say("serves nothing: no runtime of warmpool can be made:");
+        say(warm_last_error_message());
+        return;
+    }
+    if (strcmp(warm_runtime_driver(runtime), "cuda") != 0) {
+        say("serves nothing: the runtime has no CUDA");
+        return;
+    }
+    read_options(runtime);
+    served.runtime = runtime;
+    if (served.parts == 0) {
+        say("serves nothing: option preload is off; warmpool-run, or "
+            "WARMPOOL_CONF=preload:handles+pinned, says what to serve");
+    }
+}
+
+void wp_in(void)
+{
+    inside++;
+}
+
+void wp_out(void)
+{
+    inside--;
+}
+
+bool wp_is_inside(void)
+{
+    return inside > 0;
+}
+
+bool wp_enter(unsigned parts)
+{
+    if (inside > 0 || !atomic_load_explicit(&succeeded, memory_order_relaxed)) {
+        return false;
+    }
+    inside++;
+    pthread_once(&once, start);
+    if ((served.parts & parts) != 0) {
+        return true;
+    }
+    inside--;
+    return false;
+}
+
+void wp_leave(void)
+{
+    inside--;
+}
+
+int wp_answered(int code)
+{
+    if (code == 0 && inside == 0) {
+        atomic_store_explicit(&succeeded, true, memory_order_relaxed);
+    }
+    return code;
+}
+
+warm_runtime *wp_runtime(void)
+{
+    return served.runtime;
+}
+
+bool wp_free_waits(void)
+{
+    return served.free_waits;
+}
+
+size_t wp_pinned_most(void)
+{
+    return served.pinned_most;
+}

@@ -1,0 +1,73 @@
+#!/bin/sh
+# warmpool-run [-q] PROGRAM [ARGUMENT...]: runs a program whose calls of CUDA
+# warmpool serves: libwarmpool-preload.so goes in front of LD_PRELOAD. Option
+# preload says what is served (handles+pinned if WARMPOOL_CONF does not say).
+# Says on standard error what it found; -q: only what cannot work.
+set -u
+quiet=
+if [ "${1-}" = -q ]; then
+    quiet=1
+    shift
+fi
+if [ $# -eq 0 ]; then
+    echo "usage: warmpool-run [-q] PROGRAM [ARGUMENT...]" >&2
+    exit 2
+fi
+say() {
+    [ -n "$quiet" ] || echo "warmpool-run: $*" >&2
+}
+here=$(cd "$(dirname "$(readlink -f "$0")")" && pwd) || exit 2
+for library in "${WARMPOOL_PRELOAD-}" "$here/libwarmpool-preload.so" \
+    "$here/../lib/libwarmpool-preload.so" \
+    "$here"/../lib/*/libwarmpool-preload.so ''; do
+    [ -z "$library" ] || [ ! -f "$library" ] || break
+done
+if [ -z "$library" ]; then
+    echo "warmpool-run: libwarmpool-preload.so is neither beside this script" \
+        "nor in ../lib; WARMPOOL_PRELOAD may name it" >&2
+    exit 2
+fi
+program=$(command -v -- "$1") || {
+    echo "warmpool-run: there is no program $1" >&2
+    exit 127
+}
+
+# What the dynamic loader will not do.
+if [ -u "$program" ] || [ -g "$program" ]; then
+    echo "warmpool-run: $program is set-user-ID or set-group-ID: the loader" \
+        "preloads nothing into it" >&2
+fi
+first=$(head -c 4 "$program" 2>/dev/null | od -An -c | tr -d ' ')
+if [ "$first" = '177ELF' ] && command -v readelf >/dev/null; then
+    if ! readelf -lW "$program" 2>/dev/null | grep -q INTERP; then
+        echo "warmpool-run: $program is linked statically: nothing can be" \
+            "preloaded into it" >&2
+    elif ! readelf -dW "$program" | grep -q 'NEEDED.*libcudart' &&
+        readelf -sW "$program" | grep -qE ' (cudaMalloc|cudaHostAlloc)$'; then
+        echo "warmpool-run: $program has the CUDA runtime inside it: memory" \
+            "is not served; link it with -cudart shared" >&2
+    fi
+fi
+
+conf=${WARMPOOL_CONF-}
+case ,$conf in
+*,*preload:*) ;;
+*) conf=${conf:+$conf,}preload:handles+pinned ;;
+esac
+# AddressSanitizer wants its own library first, which the program's is then.
+case ${LD_PRELOAD-} in
+*libasan* | *libtsan*) LD_PRELOAD="$LD_PRELOAD:$library" ;;
+*) LD_PRELOAD=$library${LD_PRELOAD:+:$LD_PRELOAD} ;;
+esac
+if [ "$first" = '177ELF' ] && command -v readelf >/dev/null; then
+    sanitizer=$(readelf -dW "$program" 2>/dev/null |
+        sed -n 's/.*NEEDED.*\[\(lib[at]san\.so[^]]*\)\].*/\1/p')
+    case $LD_PRELOAD in
+    *lib[at]san*) ;;
+    *) LD_PRELOAD=${sanitizer:+$sanitizer:}$LD_PRELOAD ;;
+    esac
+fi
+say "$library"
+say "WARMPOOL_CONF=$conf"
+export LD_PRELOAD WARMPOOL_CONF="$conf"
+exec "$@"

@@ -1,0 +1,171 @@
+#!/bin/sh
+# test_preload.sh: a program that knows CUDA alone (tests/preload/) with and
+# without libwarmpool-preload.so (row H1), over the stand-ins, of the folder in
+# which make check has built everything: that of $WT_STATIC.
+# shellcheck source=tests/tools/tap.sh disable=SC2317
+. "$(dirname "$0")/../tools/tap.sh"
+top=$(cd "$tools/../.." && pwd)
+built=$(dirname "$top/${WT_STATIC:-build/debug/libwarmpool.a}")
+standin=$built/standin
+source=$top/tests/preload
+cuda=${CUDA_HOME:-/usr/local/cuda}/include
+run=$built/warmpool-run
+all=preload:handles+pinned+device
+
+# Builds a program against the stand-ins. $1: name; the rest: sources, flags.
+build() {
+    name=$1
+    shift
+    cudart=$(cd "$standin" && echo libcudart.so.*)
+    ${CC:-cc} -g -I"$cuda" -DLIBCUDART="\"$cudart\"" "$@" \
+        "$standin/$cudart" "$standin"/libcublas.so.* -pthread -ldl \
+        -Wl,-rpath,"$standin" -o "$scratch/$name"
+}
+
+# What the program's case prints: alone; with warmpool ($3: its options).
+alone() {
+    timeout 60 "$scratch/$1" "$2"
+}
+served() {
+    WARMPOOL_CONF=${3-$all} timeout 60 "$run" -q "$scratch/$1" "$2"
+}
+
+# The number behind a word: $1: text, $2: word.
+number() {
+    printf '%s\n' "$1" | sed -n "s/^$2 //p"
+}
+
+fell() {
+    plain=$(alone "$1" rounds)
+    warm=$(served "$1" rounds)
+    same "$(number "$warm" sum)" "$(number "$plain" sum)"
+    same "$(number "$plain" creates)" 200
+    same "$(number "$plain" pins)" 400
+    [ "$(number "$warm" creates)" -le 2 ] || { echo "$warm"; return 1; }
+    [ "$(number "$warm" pins)" -le 2 ] || { echo "$warm"; return 1; }
+    has_line "$warm" 'misuses 0'
+}
+
+test_H1_creates_and_pins_of_200_rounds_fall_to_two() {
+    fell program
+}
+
+test_H1_a_program_with_address_sanitizer_is_served_as_well() {
+    fell asan
+    served asan order
+    served asan ends
+}
+
+test_H1_frees_keep_the_order_of_cuda() {
+    alone program order
+    served program order
+    served program order preload:pinned
+    served program order "$all,free:wait"
+}
+
+test_H1_a_free_waits_if_asked() {
+    same "$(alone program waits)" 'the free waited'
+    same "$(served program waits)" 'the free did not wait'
+    same "$(served program waits "$all,free:wait")" 'the free waited'
+}
+
+test_H1_threads_share_no_handle() {
+    plain=$(alone program threads)
+    warm=$(served program threads)
+    same "$(number "$warm" sum)" "$(number "$plain" sum)"
+    same "$(number "$plain" creates)" 200
+    [ "$(number "$warm" creates)" -le 8 ]
+}
+
+test_H1_what_is_not_served_is_cudas() {
+    alone program errors
+    served program errors
+    served program errors preload:handles
+    served program errors preload:off
+}
+
+test_H1_captures_are_not_broken() {
+    served program captures
+}
+
+test_H1_look_ups_by_dlsym_are_served() {
+    same "$(alone program lookups)" 'pins 20'
+    [ "$(number "$(served program lookups)" pins)" -le 2 ]
+}
+
+test_H1_forks_and_exits_are_survived() {
+    same "$(served program ends)" 'child 0'
+}
+
+# What cannot be served, and is said.
+test_H1_a_static_cudart_is_not_served_and_said() {
+    same "$(alone inside rounds)" inside
+    warm=$("$run" "$scratch/inside" rounds 2>said)
+    same "$warm" inside
+    grep -q 'has the CUDA runtime inside it' said
+}
+
+test_H1_a_set_user_id_program_is_said() {
+    cp "$scratch/program" suid
+    chmod u+s suid
+    "$run" ./suid ends >/dev/null 2>said
+    grep -q 'set-user-ID' said
+}
+
+# A library that is opened with RTLD_DEEPBIND finds its own CUDA first.
+test_H1_deepbind_is_not_served() {
+    same "$(number "$(served deep bound)" pins)" 20
+    [ "$(number "$(served deep open)" pins)" -le 2 ]
+}
+
+test_H1_off_serves_nothing_and_says_so() {
+    same "$(number "$(served program rounds preload:off 2>said)" creates)" 200
+    grep -q 'serves nothing: option preload is off' said
+    # The program runs all the same.
+    warm=$(served program rounds preload:everything 2>said)
+    same "$(number "$warm" creates)" 200
+    grep -q 'allowed is off, or words of' said
+}
+
+test_H1_warmpool_run_says_what_it_found() {
+    "$run" "$scratch/program" ends >/dev/null 2>said
+    grep -q 'libwarmpool-preload.so$' said
+    grep -q 'WARMPOOL_CONF=preload:handles+pinned$' said
+    status=0
+    "$run" 2>said || status=$?
+    same "$status" 2
+    grep -q '^usage: ' said
+    status=0
+    "$run" ./no-such-program 2>said || status=$?
+    same "$status" 127
+    grep -q 'no program ./no-such-program' said
+}
+
+if [ ! -d "$standin" ] || [ ! -e "$cuda/cuda_runtime_api.h" ]; then
+    echo "skip: test_preload: no stand-ins of CUDA's libraries"
+    printf '1..1\nok 1 - test_preload # skip no stand-ins\n' \
+        >"${CK_TAP_LOG_FILE_NAME:-/dev/null}"
+    exit 0
+fi
+LD_LIBRARY_PATH=$standin
+export LD_LIBRARY_PATH
+build program "$source/cuda_program.c" &&
+    build deep "$source/deep_program.c" -DLIBRARY="\"$scratch/deep.so\"" &&
+    build deep.so -shared -fPIC "$source/deep_library.c" &&
+    ${CC:-cc} "$source/inside_program.c" -o "$scratch/inside" || exit 1
+asan=
+if build asan "$source/cuda_program.c" -fsanitize=address 2>/dev/null; then
+    asan=test_H1_a_program_with_address_sanitizer_is_served_as_well
+else
+    echo "skip: a program with AddressSanitizer: the compiler has none"
+fi
+# shellcheck disable=SC2086 # a name, or none
+tap_run test_H1_creates_and_pins_of_200_rounds_fall_to_two $asan \
+    test_H1_frees_keep_the_order_of_cuda test_H1_a_free_waits_if_asked \
+    test_H1_threads_share_no_handle test_H1_what_is_not_served_is_cudas \
+    test_H1_captures_are_not_broken test_H1_look_ups_by_dlsym_are_served \
+    test_H1_forks_and_exits_are_survived \
+    test_H1_a_static_cudart_is_not_served_and_said \
+    test_H1_a_set_user_id_program_is_said test_H1_deepbind_is_not_served \
+    test_H1_off_serves_nothing_and_says_so \
+    test_H1_warmpool_run_says_what_it_found
