@@ -617,6 +617,52 @@ WT_LOOP_TEST(test_G8_memory_of_all_sorts_is_played,
     unlink(again);
 }
 
+/* Blocks of several pieces are played as such; rows as a block of their size.
+ */
+static void record_pieces(const char *path)
+{
+    warm_options options = {
+        .size = sizeof options, .trace = path, .pin_chunk = 1 << 20};
+    warm_runtime *runtime = wt_runtime(&options);
+    void *block[8];
+
+    for (size_t i = 0; i < 8; i++) {
+        if (i % 2 == 0) {
+            wt_ok(warm_pinned_alloc_rows(runtime, (i + 1) << 20, 12288,
+                                         &block[i]));
+        } else {
+            block[i] = wt_pinned(runtime, (i + 1) << 20);
+        }
+        if (i >= 2) {
+            wt_ok(warm_free(block[i - 2]));
+        }
+    }
+    wt_free(block[6], block[7]);
+    wt_runtime_end(runtime);
+}
+
+WT_TEST(test_B19_G8_blocks_in_pieces_are_played)
+{
+    char replay[] = "replay", subject[] = "warmpool-host";
+    char file[4200], again[4200], conf[4300], played[4096] = "\n";
+
+    find_program("bench", file, sizeof file);
+    snprintf(file, sizeof file, "%s.pieces", folder);
+    snprintf(again, sizeof again, "%s.pieces-again", folder);
+    snprintf(conf, sizeof conf, "conf=pin_chunk:1M,trace:%s", again);
+    record_pieces(file);
+    run_program((char *[])WORDS(replay, file, subject, conf), played,
+                sizeof played);
+    wt_require(strstr(played, "complete: until the runtime") != NULL, "%s",
+               played);
+    same_requests(file, again, 20);
+    /* Six, seven and eight MiB are live at once, and little more is held. */
+    ck_assert_double_eq_tol(figure(played, "live"), 21 << 20, 1 << 20);
+    ck_assert_double_lt(figure(played, "peak"), 32 << 20);
+    unlink(file);
+    unlink(again);
+}
+
 /* The number in the columns of a comparison: 1 or 2, or the ratio, 3. */
 static double column(const char *out, const char *name, int which)
 {
