@@ -4,6 +4,7 @@
  * device nothing breaks; there handles are counted.
  *
  * backends: host standin */
+/* memcheck: one process */
 #include "wt.h"
 
 #include "handles/kind_table.h"

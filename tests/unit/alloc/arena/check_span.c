@@ -1,4 +1,5 @@
 /* check_span.c: blocks that span the segments of an arena (row B19). */
+/* memcheck: one process */
 #include "arena_bed.h"
 
 #include "alloc/arena/group.h"

@@ -2,6 +2,7 @@
  * caches (rows C1 to C3, B25), once growth would pass the bound: adjacent
  * blocks and the idle runs between them are merged, no other thread is visited,
  * and all other blocks stay cached. */
+/* memcheck: one process */
 #include "wt.h"
 #include "wt_economy.h"
 

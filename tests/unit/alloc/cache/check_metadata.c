@@ -1,6 +1,7 @@
 /* check_metadata.c: the size of the library's own memory: after many threads as
  * after a few (row B25), and little for what a thread does not use. Host
  * device; wm_meta_live() counts. */
+/* memcheck: one process */
 #include "wt.h"
 
 #include "alloc/kinds/device_space.h"

@@ -5,6 +5,7 @@
  * and without a private pool that records; freed by either thread.
  *
  * backends: host standin */
+/* memcheck: one process */
 #include "wt.h"
 
 #include "runtime/runtime.h"

@@ -4,6 +4,7 @@
  * break nothing, and are counted.
  *
  * backends: host standin */
+/* memcheck: one process */
 #include "wt.h"
 
 #include "runtime/base/log.h"

@@ -1,6 +1,7 @@
 /* check_prewarm_with.c: what others can do while memory is obtained ahead (row
  * B9): the ready prefix is reported, other requests are served between two
  * regions, pauses, cancels, and the turns of several processes. Host device. */
+/* memcheck: one process */
 #include "wt_memory.h"
 
 #include "alloc/space/space_int.h"

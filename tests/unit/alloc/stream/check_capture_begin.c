@@ -4,6 +4,7 @@
  * in between would be broken. The announcing thread waits for that call.
  *
  * backends: host standin */
+/* memcheck: one process */
 #include "wt_mail.h"
 
 #include "runtime/runtime.h"
