@@ -54,14 +54,17 @@ static int alloc_pinned(void **pointer, size_t bytes)
 
 /* Memory of a default stream is legacy stream's, whichever it is: what is idle
  * there has passed on all streams. A stream that cannot be adopted may be gone
- * before the memory is freed: its memory is CUDA's. */
+ * before the memory is freed: its memory is CUDA's. So is memory of streams
+ * while one captures: of CUDA it is part of the graph, and ours could never be
+ * used again. */
 static int alloc_device(void **pointer, size_t bytes, void *stream)
 {
     void *block = NULL, *order = is_default(stream) ? NULL : stream;
     warm_status status;
     int device = 0;
 
-    if (pointer == NULL || bytes == 0 || !wp_enter(WP_DEVICE)) {
+    if (pointer == NULL || bytes == 0 || (order != NULL && wp_captures() > 0) ||
+        !wp_enter(WP_DEVICE)) {
         return NOT_SERVED;
     }
     status = warm_device_current(wp_runtime(), &device);
@@ -102,13 +105,14 @@ static int free_block(void *pointer, bool of_device)
                                             : UNLOADING;
 }
 
-/* The code, or NOT_SERVED: the pointer is none of ours. Asked also where
- * nothing is served, since what was allocated before must not go to CUDA. */
+/* The code, or NOT_SERVED: the pointer is none of ours. A thread that is inside
+ * is asked as well: a library that is destroyed may free what was served when
+ * it asked for it. */
 static int free_ours(void *pointer, bool of_device)
 {
     int code;
 
-    if (pointer == NULL || !warm_owns(pointer) || wp_is_inside()) {
+    if (pointer == NULL || !warm_owns(pointer)) {
         return NOT_SERVED;
     }
     wp_in();
@@ -180,7 +184,7 @@ WP_EXPORT int cudaFree(void *pointer)
  * any stream, and so waits for all. */
 static int free_async(void *pointer, void *stream)
 {
-    bool ours = pointer != NULL && !wp_is_inside() && warm_owns(pointer);
+    bool ours = pointer != NULL && warm_owns(pointer);
     warm_status status;
 
     if (!ours || is_default(stream)) {

@@ -113,13 +113,15 @@ enum wp_part { WP_HANDLES = 1, WP_PINNED = 2, WP_DEVICE = 4 };
  * the thread is inside until wp_leave(), and wp_runtime() is there. */
 bool wp_enter(unsigned parts);
 void wp_leave(void);
-bool wp_is_inside(void);
 /* Around a real function: what that calls is real. The thread may be inside. */
 void wp_in(void);
 void wp_out(void);
 /* A real function has answered code to the program: if that is success,
  * warmpool may start with the next call. Returns code. */
 int wp_answered(int code);
+
+/* Captures that were announced and are under way: streams.c. */
+int wp_captures(void);
 
 warm_runtime *wp_runtime(void);
 /* Option free:wait. */

@@ -104,11 +104,6 @@ void wp_out(void)
     inside--;
 }
 
-bool wp_is_inside(void)
-{
-    return inside > 0;
-}
-
 bool wp_enter(unsigned parts)
 {
     if (inside > 0 || !atomic_load_explicit(&succeeded, memory_order_relaxed)) {

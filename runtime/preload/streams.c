@@ -77,6 +77,15 @@ WP_EXPORT int cudaStreamDestroy(void *stream)
     WP_RETURN_REAL(cudaStreamDestroy, destroy_fn, NOT_FOUND, stream);
 }
 
+/* Relaxed: a thread that works with a capturing stream was synchronized with
+ * the one that began. */
+static atomic_int captures;
+
+int wp_captures(void)
+{
+    return atomic_load_explicit(&captures, memory_order_relaxed);
+}
+
 static bool announce(void *stream)
 {
     bool announced = wp_enter(ANY);
@@ -85,15 +94,23 @@ static bool announce(void *stream)
         announced = warm_capture_announce(wp_runtime(), stream) == WARM_OK;
         wp_leave();
     }
+    if (announced) {
+        atomic_fetch_add_explicit(&captures, 1, memory_order_relaxed);
+    }
     return announced;
 }
 
-/* Does nothing for a stream whose capture nobody announced. */
+/* Of a stream whose capture nobody announced: nothing. */
 static void announce_end(void *stream)
 {
-    if (wp_enter(ANY)) {
-        (void)warm_capture_announce_end(wp_runtime(), stream);
+    bool ended = wp_enter(ANY);
+
+    if (ended) {
+        ended = warm_capture_announce_end(wp_runtime(), stream) == WARM_OK;
         wp_leave();
+    }
+    if (ended) {
+        atomic_fetch_sub_explicit(&captures, 1, memory_order_relaxed);
     }
 }
 

@@ -77,6 +77,16 @@ test_H1_threads_share_no_handle() {
     [ "$(number "$warm" creates)" -le 8 ]
 }
 
+# Two at a time, of every library that has a stand-in.
+test_H1_handles_of_every_library_are_served() {
+    plain=$(timeout 60 "$scratch/kinds")
+    warm=$(WARMPOOL_CONF=$all timeout 60 "$run" -q "$scratch/kinds")
+    for library in cublas cublaslt cudnn cusparse cusolver; do
+        same "$(number "$plain" $library)" 40
+        same "$(number "$warm" $library)" 2
+    done
+}
+
 test_H1_what_is_not_served_is_cudas() {
     alone program errors
     served program errors
@@ -151,6 +161,9 @@ LD_LIBRARY_PATH=$standin
 export LD_LIBRARY_PATH
 build program "$source/cuda_program.c" &&
     build deep "$source/deep_program.c" -DLIBRARY="\"$scratch/deep.so\"" &&
+    build kinds "$source/kinds_program.c" -Wl,--no-as-needed \
+        "$standin"/libcublasLt.so.* "$standin"/libcudnn.so.* \
+        "$standin"/libcusparse.so.* "$standin"/libcusolver.so.* &&
     build deep.so -shared -fPIC "$source/deep_library.c" &&
     ${CC:-cc} "$source/inside_program.c" -o "$scratch/inside" || exit 1
 asan=
@@ -162,6 +175,7 @@ fi
 # shellcheck disable=SC2086 # a name, or none
 tap_run test_H1_creates_and_pins_of_200_rounds_fall_to_two $asan \
     test_H1_frees_keep_the_order_of_cuda test_H1_a_free_waits_if_asked \
+    test_H1_handles_of_every_library_are_served \
     test_H1_threads_share_no_handle test_H1_what_is_not_served_is_cudas \
     test_H1_captures_are_not_broken test_H1_look_ups_by_dlsym_are_served \
     test_H1_forks_and_exits_are_survived \

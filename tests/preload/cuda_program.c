@@ -157,9 +157,6 @@ static void wait_for_gate(void *unused)
     }
 }
 
-/* A block is freed while another stream, made with flags, still works: nobody
- * gets it before. CUDA's own free would wait, and so the gate is opened by
- * another thread in that case. */
 static void *open_later(void *unused)
 {
     usleep(50000);
@@ -167,41 +164,69 @@ static void *open_later(void *unused)
     return unused;
 }
 
-static void order(unsigned flags)
+static int pin(void **pointer)
 {
-    cudaStream_t busy = NULL;
-    void *warm = NULL, *block = NULL, *next = NULL, *again = NULL;
+    return (int)cudaHostAlloc(pointer, BYTES, 0);
+}
+
+static int unpin(void *pointer)
+{
+    return (int)cudaFreeHost(pointer);
+}
+
+static int alloc(void **pointer)
+{
+    return (int)cudaMalloc(pointer, BYTES);
+}
+
+static int end(void *pointer)
+{
+    return (int)cudaFree(pointer);
+}
+
+/* A block is freed while another stream still works, and many are allocated:
+ * none of them is that block before the stream is done. CUDA's own free waits,
+ * and so the gate is opened by another thread. */
+static void order(cudaStream_t busy, int (*get)(void **), int (*give)(void *))
+{
+    enum { MANY = 64 };
+    void *block = NULL, *many[MANY];
+    unsigned count = 0;
     pthread_t opener;
 
-    TRY(cudaStreamCreateWithFlags(&busy, flags));
-    for (int i = 0; i < 2; i++) { /* whatever is slow the first time */
-        TRY(cudaHostAlloc(&warm, BYTES, 0));
-        TRY(cudaFreeHost(warm));
-        TRY(cudaMalloc(&warm, BYTES));
-        TRY(cudaFree(warm));
+    for (int i = 0; i < 2; i++) { /* whatever is CUDA's own the first time */
+        TRY(get(&block));
+        TRY(give(block));
     }
-    TRY(cudaStreamSynchronize(busy));
-    TRY(cudaHostAlloc(&block, BYTES, 0));
+    TRY(get(&block));
     TRY(cudaLaunchHostFunc(busy, wait_for_gate, NULL));
     MUST(pthread_create(&opener, NULL, open_later, NULL) == 0);
-    TRY(cudaFreeHost(block));
-    TRY(cudaHostAlloc(&next, BYTES, 0));
-    /* Either CUDA has waited, or the memory is another. */
-    MUST(atomic_load(&open_gate) || next != block);
+    TRY(give(block));
+    while (!atomic_load(&open_gate) && count < MANY) {
+        TRY(get(&many[count]));
+        MUST(many[count] != block || atomic_load(&open_gate));
+        count++;
+        usleep(500);
+    }
     pthread_join(opener, NULL);
     TRY(cudaStreamSynchronize(busy));
+    while (count > 0) {
+        TRY(give(many[--count]));
+    }
     atomic_store(&open_gate, false);
-    TRY(cudaMalloc(&block, BYTES));
-    TRY(cudaLaunchHostFunc(busy, wait_for_gate, NULL));
-    MUST(pthread_create(&opener, NULL, open_later, NULL) == 0);
-    TRY(cudaFree(block));
-    TRY(cudaMalloc(&again, BYTES));
-    MUST(atomic_load(&open_gate) || again != block);
-    pthread_join(opener, NULL);
-    TRY(cudaStreamSynchronize(busy));
-    TRY(cudaFree(again));
-    TRY(cudaFreeHost(next));
-    TRY(cudaStreamDestroy(busy));
+}
+
+static void orders(void)
+{
+    static const unsigned flags[] = {cudaStreamDefault, cudaStreamNonBlocking};
+    cudaStream_t busy = NULL;
+
+    for (int i = 0; i < 2; i++) {
+        TRY(cudaStreamCreateWithFlags(&busy, flags[i]));
+        order(busy, pin, unpin);
+        order(busy, alloc, end);
+        TRY(cudaStreamDestroy(busy));
+    }
     MUST(misuses() == 0);
 }
 
@@ -386,14 +411,9 @@ int main(int argc, char **argv)
     } cases[] = {{"rounds", rounds},     {"waits", waits},
                  {"threads", threads},   {"errors", errors},
                  {"captures", captures}, {"lookups", lookups},
-                 {"ends", ends}};
+                 {"ends", ends},         {"order", orders}};
     const char *name = argc > 1 ? argv[1] : "rounds";
 
-    if (strcmp(name, "order") == 0) {
-        order(cudaStreamDefault);
-        order(cudaStreamNonBlocking);
-        return 0;
-    }
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (strcmp(name, cases[i].name) == 0) {
             cases[i].run();
