@@ -82,8 +82,8 @@ test_H1_handles_of_every_library_are_served() {
     plain=$(timeout 60 "$scratch/kinds")
     warm=$(WARMPOOL_CONF=$all timeout 60 "$run" -q "$scratch/kinds")
     for library in cublas cublaslt cudnn cusparse cusolver; do
-        same "$(number "$plain" $library)" 40
-        same "$(number "$warm" $library)" 2
+        same "$(number "$plain" "$library")" 40
+        same "$(number "$warm" "$library")" 2
     done
 }
 

@@ -49,6 +49,9 @@ static int use(const struct library *of, void *stream)
     *(void **)(void *)&create = find(of->create);
     *(void **)(void *)&destroy = find(of->destroy);
     *(void **)(void *)&set = find(of->set);
+    if (create == NULL || destroy == NULL) {
+        return 1;
+    }
     for (int i = 0; i < 20; i++) {
         for (int k = 0; k < 2; k++) {
             if (create(&two[k]) != 0 ||
