@@ -311,6 +311,8 @@ include runtime/preload/preload.mk
 ## check-long     the same with ten times the load
 ## check-examples test the examples' server end to end
 ## check-ucx      test the example that registers memory with UCX
+## mpi            build data_parallel_mpi
+## check-mpi      test the training on several ranks of MPI
 ## check-page     look at the examples' server in headless Chromium
 ## check-gpu      run the tests on this machine's GPU
 ## gpu-bundle     collect tests and benches to run on another machine's GPU

@@ -6,6 +6,7 @@
 #   make soak-server    the server at its watermarks, SOAK_S seconds a phase
 #   make check-page       tests of its page, and screenshots
 #   make check-ucx      the example that registers memory with UCX
+#   make check-mpi      the training on several ranks of MPI
 EX_BIN := $(B)/examples/bin
 EX_NEED := libmicrohttpd-dev libdnnl-dev zlib1g-dev libpng-dev \
     libcurl4-openssl-dev libjansson-dev
@@ -18,7 +19,7 @@ EX_CLIENT := $(addprefix common/,images local options process)
 EX_PROGRAMS := quickstart data_parallel inference_server demo soak_server
 EX_CHECKS   := check_maths check_graphs check_server check_refusals check_slow check_limits
 EX_quickstart       := quickstart
-EX_data_parallel    := $(addprefix data_parallel/,train step) $(EX_MATHS)
+EX_data_parallel    := $(addprefix data_parallel/,train step ranks_none) $(EX_MATHS)
 EX_inference_server := $(addprefix inference_server/,server listener connections latency routes classify graphs decode) $(EX_MATHS)
 EX_demo             := $(addprefix demo/,demo summary load) $(EX_CLIENT)
 EX_soak_server      := $(addprefix demo/,soak load) $(EX_CLIENT)
@@ -92,6 +93,7 @@ $(EX_BIN)/check.weights: $(EX_BIN)/data_parallel
 check-examples:
 	$(ex_need) $(sort $(CHECK_NEED) $(EX_NEED) $(DEMO_NEED))
 	+@$(MAKE) check-ucx
+	+@$(MAKE) check-mpi
 	+@$(MAKE) run-check-examples
 
 run-check-examples: examples $(EX_CHECKS:%=$(EX_BIN)/%) \
@@ -118,6 +120,31 @@ $(EX_UCX): $(B)/examples/ucx_register/ucx_register.o $(SHARED)
 	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $< $(EX_WARMPOOL) -lucp -lucs \
 	    $(LIBS) -o $@
 
+# MPI, too: `make mpi` builds data_parallel_mpi, make check-mpi runs it.
+EX_MPI := $(EX_BIN)/data_parallel_mpi
+EX_MPI_OBJ := $(addprefix $(B)/examples/data_parallel/,train.o step.o ranks.o) \
+    $(EX_MATHS:%=$(B)/examples/%.o)
+mpi:
+	$(ex_need) $(EX_NEED) libopenmpi-dev openmpi-bin
+	+@$(MAKE) $(EX_MPI)
+
+check-mpi:
+	+@CC='$(CC)' tests/need.sh $(EX_NEED) $(DEMO_NEED) libopenmpi-dev openmpi-bin \
+	    || { echo 'skip: check-mpi: libopenmpi-dev openmpi-bin'; exit 0; }; \
+	    $(MAKE) run-check-mpi
+
+run-check-mpi: $(EX_MPI) $(EX_BIN)/data_parallel
+	@EX_BIN=$(CURDIR)/$(EX_BIN) tests/run.sh -l $(B)/log -t 300 \
+	    host:examples/data_parallel/check_mpi.sh
+
+$(B)/examples/data_parallel/ranks.o: private FLAGS += \
+    $(shell mpicc --showme:compile 2>/dev/null | sed 's/-I/-isystem /g')
+$(EX_MPI): $(EX_MPI_OBJ) $(SHARED)
+	@mkdir -p $(@D)
+	@echo "ld   $@"
+	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $(EX_MPI_OBJ) \
+	    $(EX_LIBS_data_parallel) $$(mpicc --showme:link) $(LIBS) -o $@
+
 # A browser is a large package: without one, and where none may be installed,
 # the target says so.
 check-page:
@@ -128,6 +155,7 @@ check-page:
 run-check-page: $(EX_BIN)/inference_server $(EX_BIN)/check.weights
 	@python3 examples/inference_server/check_page.py $(EX_BIN) $(B)/page
 
--include $(EX_OBJECTS:.o=.d) $(B)/examples/ucx_register/ucx_register.d
+-include $(EX_OBJECTS:.o=.d) $(B)/examples/data_parallel/ranks.d $(B)/examples/ucx_register/ucx_register.d
 .PHONY: examples demo run-demo check-examples run-check-examples \
-    check-page run-check-page check-ucx run-check-ucx soak-server run-soak-server examples-need
+    check-page run-check-page check-ucx run-check-ucx mpi check-mpi \
+    run-check-mpi soak-server run-soak-server examples-need

@@ -3,6 +3,7 @@
 #define EXAMPLE_STEP_H
 
 #include "examples/common/model.h"
+#include "examples/data_parallel/ranks.h"
 
 enum { MAX_THREADS = 64 };
 
@@ -33,6 +34,7 @@ typedef struct trainer {
     float *weights; /* MODEL_FLOATS */
     float *speed;   /* MODEL_FLOATS: momentum */
     float *ones;    /* a slice's rows */
+    ranks *ranks;   /* or null: one process */
     slice slices[MAX_THREADS];
     uint64_t threads_started;
 } trainer;

@@ -40,13 +40,48 @@ static void give_gradient(slice *s, maths *m)
     }
 }
 
+/* The sum of all slices' gradients, of all ranks, in the first slice's. Two by
+ * two, as ranks_sum() adds: the result does not depend on how threads are
+ * distributed over ranks, as long as both are powers of two. */
+static bool add_gradients(trainer *t, maths *m)
+{
+    void *sum = NULL;
+    bool good;
+
+    for (int step = 1; step < t->threads; step *= 2) {
+        for (int i = 0; i + step < t->threads; i += 2 * step) {
+            maths_axpy(m, MODEL_FLOATS, 1, t->slices[i + step].gradient,
+                       t->slices[i].gradient);
+            give_gradient(&t->slices[i + step], m);
+        }
+    }
+    if (warm_pinned_alloc(t->runtime, MODEL_FLOATS * sizeof(float), &sum) !=
+        WARM_OK) {
+        maths_failed(m, "%s", warm_last_error_message());
+        return false;
+    }
+    maths_download(m, sum, t->slices[0].gradient, MODEL_FLOATS);
+    good = maths_finish(m) &&
+           ranks_sum(t->ranks, t->runtime, sum, MODEL_FLOATS, &m->why);
+    if (good) {
+        maths_upload(m, t->slices[0].gradient, sum, MODEL_FLOATS);
+    }
+    warm_free(sum);
+    return good;
+}
+
 /* speed = 0.9 speed + gradients; weights -= rate speed. */
 static bool update(trainer *t, maths *m, float rate)
 {
+    if (t->ranks != NULL && !add_gradients(t, m)) {
+        return false;
+    }
     maths_scale(m, MODEL_FLOATS, 0.9f, t->speed);
     for (int i = 0; i < t->threads; i++) {
-        maths_axpy(m, MODEL_FLOATS, 1, t->slices[i].gradient, t->speed);
-        give_gradient(&t->slices[i], m);
+        if (t->slices[i].gradient != NULL) {
+            maths_axpy(m, MODEL_FLOATS, 1, t->slices[i].gradient, t->speed);
+            give_gradient(&t->slices[i], m);
+        }
     }
     maths_axpy(m, MODEL_FLOATS, -rate, t->speed, t->weights);
     return maths_finish(m);
@@ -63,12 +98,26 @@ static void shuffle(int *order, int count, uint64_t *state)
     }
 }
 
+/* Of each batch, the images of this rank: [from, from + count). */
+static int rank_part(const trainer *t, int *from)
+{
+    int to = t->batch;
+
+    *from = 0;
+    if (t->ranks != NULL) {
+        *from = t->batch * t->ranks->rank / t->ranks->count;
+        to = t->batch * (t->ranks->rank + 1) / t->ranks->count;
+    }
+    return to - *from;
+}
+
 /* Once through the training images; the rate falls in a straight line over
  * all epochs, from rate (of the first step) by fall a step. */
 static bool train_epoch(trainer *t, const image_set *set, const int *order,
                         float rate, float fall, double *loss, message *why)
 {
-    int steps = set->count / t->batch;
+    int steps = set->count / t->batch, from;
+    int part = rank_part(t, &from);
     maths m;
     bool good = maths_begin(&m, t->runtime, t->device);
 
@@ -78,14 +127,18 @@ static bool train_epoch(trainer *t, const image_set *set, const int *order,
     }
     *loss = 0;
     for (int step = 0; good && step < steps; step++) {
-        good = run_slices(t, set, order + (size_t)step * (size_t)t->batch,
-                          t->batch, true, why);
+        good =
+            run_slices(t, set, order + (size_t)step * (size_t)t->batch + from,
+                       part, true, why);
         for (int i = 0; good && i < t->threads; i++) {
             *loss += t->slices[i].loss;
         }
         if (good && !update(t, &m, rate - fall * (float)step)) {
             good = failed(why, "%s", m.why.text);
         }
+    }
+    if (good && t->ranks != NULL) {
+        *loss = ranks_total(t->ranks, *loss);
     }
     *loss /= (double)steps * t->batch;
     maths_end(&m);
@@ -236,7 +289,22 @@ static void print_memory(const trainer *t)
 typedef struct plan {
     const char *data, *weights, *driver;
     int epochs, rate, seed;
+    bool mpi;
 } plan;
+
+/* All ranks have the same weights: the first one looks at them and says so. */
+static bool is_first(const trainer *t)
+{
+    return t->ranks == NULL || t->ranks->rank == 0;
+}
+
+static void print_ranks(const trainer *t)
+{
+    if (t->ranks != NULL) {
+        printf(" ranks=%d sums=%" PRIu64 " registrations=%" PRIu64,
+               t->ranks->count, t->ranks->sums, t->ranks->registered);
+    }
+}
 
 static bool train(trainer *t, const plan *p, const image_set *images,
                   const image_set *tests, int *order, const int *in_line,
@@ -257,6 +325,9 @@ static bool train(trainer *t, const plan *p, const image_set *images,
                          &loss, why)) {
             return false;
         }
+        if (!is_first(t)) {
+            continue;
+        }
         printf("epoch %2d/%d  loss %.4f  %7.0f images/s", epoch + 1, p->epochs,
                loss, images->count / (seconds() - start));
         if (!test(t, tests, in_line, &accuracy, why)) {
@@ -266,10 +337,14 @@ static bool train(trainer *t, const plan *p, const image_set *images,
         print_handles(t);
         fflush(stdout);
     }
+    if (!is_first(t)) {
+        return true;
+    }
     if (!save(t, p->weights, why)) {
         return false;
     }
     printf("train: ok accuracy=%.4f seconds=%.1f", accuracy, seconds() - begin);
+    print_ranks(t);
     print_usage(t);
     print_memory(t);
     printf(" weights=%s\n", p->weights);
@@ -316,9 +391,54 @@ static bool run(trainer *t, const plan *p, message *why)
     return good;
 }
 
+static bool run_with(trainer *t, const plan *p, const warm_options *options,
+                     message *why)
+{
+    warm_destroy_report report = WARM_INIT(warm_destroy_report);
+    bool good;
+
+    if (warm_runtime_create(options, &t->runtime) != WARM_OK) {
+        return failed(why, "--driver %s: %s", p->driver,
+                      warm_last_error_message());
+    }
+    good = (t->ranks == NULL || ranks_register(t->ranks, t->runtime, why)) &&
+           run(t, p, why);
+    if (warm_runtime_destroy(t->runtime, &report) == WARM_OK && good &&
+        report.live > 0) {
+        good = failed(why, "%" PRIu64 " blocks of memory were not freed",
+                      report.live);
+    }
+    return good;
+}
+
+static bool run_all(trainer *t, const plan *p, int *argc, char ***argv,
+                    message *why)
+{
+    warm_options options = WARM_INIT(warm_options);
+    ranks all;
+    bool good;
+
+    options.device = strcmp(p->driver, "auto") == 0 ? NULL : p->driver;
+    if (p->mpi) {
+        if (!ranks_begin(&all, argc, argv, why)) {
+            return false;
+        }
+        t->ranks = &all;
+    }
+    good = run_with(t, p, &options, why);
+    if (p->mpi && !good) { /* others would wait for this rank */
+        fprintf(stderr, "data_parallel: rank %d: %s\n", all.rank, why->text);
+        ranks_abort(&all);
+    }
+    if (p->mpi) {
+        ranks_end(&all);
+    }
+    return good;
+}
+
 int main(int argc, char **argv)
 {
-    plan p = {IMAGES_FOLDER, "fashion-mnist.weights", "auto", 8, 100, 1};
+    plan p = {IMAGES_FOLDER, "fashion-mnist.weights", "auto", 8, 100, 1, false};
     static trainer t = {.threads = 2, .batch = 120};
     const option_row rows[] = {
         {"data", "folder of the images", .text = &p.data},
@@ -335,9 +455,9 @@ int main(int argc, char **argv)
          .most = 10000},
         {"seed", "of weights and order", .number = &p.seed, .least = 1,
          .most = 1 << 30},
+        {"mpi", "one of several processes: mpirun -n 4 data_parallel_mpi --mpi",
+         .flag = &p.mpi},
         {.name = NULL}};
-    warm_options options = WARM_INIT(warm_options);
-    warm_destroy_report report = WARM_INIT(warm_destroy_report);
     message why = {.text = ""};
     int status = options_read(argc, argv, rows);
     bool good;
@@ -346,18 +466,7 @@ int main(int argc, char **argv)
         return status;
     }
     notes_to_stderr();
-    options.device = strcmp(p.driver, "auto") == 0 ? NULL : p.driver;
-    if (warm_runtime_create(&options, &t.runtime) != WARM_OK) {
-        fprintf(stderr, "data_parallel: --driver %s: %s\n", p.driver,
-                warm_last_error_message());
-        return EXIT_FAILURE;
-    }
-    good = run(&t, &p, &why);
-    if (warm_runtime_destroy(t.runtime, &report) == WARM_OK && good &&
-        report.live > 0) {
-        good = failed(&why, "%" PRIu64 " blocks of memory were not freed",
-                      report.live);
-    }
+    good = run_all(&t, &p, &argc, &argv, &why);
     if (!good) {
         fprintf(stderr, "data_parallel: %s\n", why.text);
     }

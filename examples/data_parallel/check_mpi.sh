@@ -1,0 +1,70 @@
+#!/bin/bash
+# check_mpi.sh: the training on several ranks of MPI (row H7), all on this
+# machine. $EX_BIN: the folder of the programs.
+# shellcheck source=tests/tools/tap.sh disable=SC2317
+. "$(dirname "$0")/../../tests/tools/tap.sh"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMP_NUM_THREADS=1
+program=$EX_BIN/data_parallel_mpi
+options="--mpi --driver host --epochs 1 --batch 3000"
+
+# $1: ranks; of four threads in all. Writes its weights here.
+train() {
+    # shellcheck disable=SC2086 # words on purpose
+    timeout 120 mpirun -np "$1" "$program" $options \
+        --threads $((4 / $1)) --weights "weights$1" 2>errors |
+        grep '^train: ok'
+}
+
+value() {
+    echo "$1" | sed -n "s/.* $2=\([^ ]*\).*/\1/p"
+}
+
+test_H7_one_two_and_four_ranks_learn_the_same() {
+    one=$(train 1)
+    for ranks in 2 4; do
+        several=$(train "$ranks")
+        same "$(value "$several" ranks)" "$ranks"
+        same "$(value "$several" accuracy)" "$(value "$one" accuracy)"
+        cmp weights1 "weights$ranks" # to the last bit
+    done
+}
+
+test_H7_memory_is_registered_once() {
+    out=$(train 2)
+    same "$(value "$out" sums)" 20
+    # Two buffers a sum, and those that threads stage in.
+    [ "$(value "$out" registrations)" -ge 1 ]
+    [ "$(value "$out" registrations)" -le 4 ]
+}
+
+# One of two gets an option that does not exist.
+test_H7_a_rank_that_fails_ends_all() {
+    status=0
+    # shellcheck disable=SC2086
+    timeout 60 mpirun -np 1 "$program" $options --weights a : \
+        -np 1 -x WARMPOOL_CONF=no_such:1 "$program" $options --weights b \
+        >out 2>&1 || status=$?
+    [ "$status" -ne 0 ] && [ "$status" -ne 124 ]
+    grep -q 'rank 1: .*no_such' out
+}
+
+test_H7_a_rank_that_is_killed_ends_all() {
+    # shellcheck disable=SC2086
+    timeout 60 mpirun -np 2 "$program" $options --epochs 1000 --weights c \
+        >out 2>&1 &
+    until grep -q '^epoch' out; do sleep 0.1; done
+    pkill -9 -n -f "$program.* --weights c"
+    status=0
+    wait $! || status=$?
+    [ "$status" -ne 0 ] && [ "$status" -ne 124 ]
+}
+
+test_H7_a_program_without_mpi_says_so() {
+    ! "$EX_BIN/data_parallel" --mpi 2>said || return 1
+    grep -q 'built without MPI' said
+}
+
+tap_run test_H7_one_two_and_four_ranks_learn_the_same \
+    test_H7_memory_is_registered_once test_H7_a_rank_that_fails_ends_all \
+    test_H7_a_rank_that_is_killed_ends_all test_H7_a_program_without_mpi_says_so
