@@ -195,10 +195,12 @@ static bool begin_scratch(const ranks *r, warm_runtime *runtime, int count,
     bytes = (size_t)s->stride * (size_t)(r->count + 1) * sizeof(float);
     s->at = calloc((size_t)r->count, sizeof *s->at);
     if (s->at == NULL) {
-        return failed(why, "out of memory");
+        (void)failed(why, "out of memory");
+        return false;
     }
-    if (warm_pinned_alloc(runtime, bytes, &room) != WARM_OK || room == NULL) {
-        return failed(why, "%s", warm_last_error_message());
+    if (warm_pinned_alloc(runtime, bytes, &room) != WARM_OK) {
+        (void)failed(why, "%s", warm_last_error_message());
+        return false;
     }
     s->sums = room;
     s->parts = s->sums + s->stride;
