@@ -311,6 +311,7 @@ include runtime/preload/preload.mk
 ## check-long     the same with ten times the load
 ## check-examples test the examples' server end to end
 ## check-ucx      test the example that registers memory with UCX
+## check-guides   compile and run the code of the guides
 ## mpi            build data_parallel_mpi
 ## check-mpi      test the training on several ranks of MPI
 ## check-page     look at the examples' server in headless Chromium

@@ -94,6 +94,7 @@ check-examples:
 	$(ex_need) $(sort $(CHECK_NEED) $(EX_NEED) $(DEMO_NEED))
 	+@$(MAKE) check-ucx
 	+@$(MAKE) check-mpi
+	+@$(MAKE) check-guides
 	+@$(MAKE) run-check-examples
 
 run-check-examples: examples $(EX_CHECKS:%=$(EX_BIN)/%) \
@@ -119,6 +120,10 @@ $(EX_UCX): $(B)/examples/ucx_register/ucx_register.o $(SHARED)
 	@echo "ld   $@"
 	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $< $(EX_WARMPOOL) -lucp -lucs \
 	    $(LIBS) -o $@
+
+check-guides: $(STATIC)
+	@WT_STATIC=$(STATIC) WT_LINK='$(OPT_$(FLAVOUR))' tests/run.sh \
+	    -l $(B)/log -t 200 host:examples/guides/check_guides.sh
 
 # MPI, too: `make mpi` builds data_parallel_mpi, make check-mpi runs it.
 EX_MPI := $(EX_BIN)/data_parallel_mpi
@@ -158,4 +163,4 @@ run-check-page: $(EX_BIN)/inference_server $(EX_BIN)/check.weights
 -include $(EX_OBJECTS:.o=.d) $(B)/examples/data_parallel/ranks.d $(B)/examples/ucx_register/ucx_register.d
 .PHONY: examples demo run-demo check-examples run-check-examples \
     check-page run-check-page check-ucx run-check-ucx mpi check-mpi \
-    run-check-mpi soak-server run-soak-server examples-need
+    run-check-mpi check-guides soak-server run-soak-server examples-need
