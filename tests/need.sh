@@ -34,6 +34,8 @@ found() {
     zlib1g-dev) header zlib.h && return ;;
     libdnnl-dev) header dnnl.h && return ;;
     libucx-dev) header ucp/api/ucp.h && return ;;
+    libopenmpi-dev) command -v mpicc >/dev/null && return ;;
+    openmpi-bin) command -v mpirun >/dev/null && return ;;
     dataset-fashion-mnist)
         [ -d /usr/share/datasets/fashion-mnist ] && return ;;
     esac

@@ -90,6 +90,7 @@ test_H1_handles_of_every_library_are_served() {
 test_H1_what_is_not_served_is_cudas() {
     alone program errors
     served program errors
+    served program errors "$all,pin_chunk:1M" # with blocks above it
     served program errors preload:handles
     served program errors preload:off
 }

@@ -307,10 +307,10 @@ static void errors(void)
     MUST(cudaFree(pinned) != 0);
     TRY(cudaFreeHost(pinned));
     /* Larger than one registration: no copy of it may be refused. */
-    TRY(cudaHostAlloc(&large, (size_t)200 << 20, 0));
-    TRY(cudaMalloc(&device, (size_t)200 << 20));
-    TRY(cudaMemcpyAsync(device, large, (size_t)200 << 20,
-                        cudaMemcpyHostToDevice, NULL));
+    TRY(cudaHostAlloc(&large, (size_t)20 << 20, 0));
+    TRY(cudaMalloc(&device, (size_t)20 << 20));
+    TRY(cudaMemcpyAsync(device, large, (size_t)20 << 20, cudaMemcpyHostToDevice,
+                        NULL));
     TRY(cudaStreamSynchronize(NULL));
     TRY(cudaFree(device));
     TRY(cudaFreeHost(large));
