@@ -415,7 +415,7 @@ static bool run_all(trainer *t, const plan *p, int *argc, char ***argv,
                     message *why)
 {
     warm_options options = WARM_INIT(warm_options);
-    ranks all;
+    static ranks all; /* until the runtime is destroyed */
     bool good;
 
     options.device = strcmp(p->driver, "auto") == 0 ? NULL : p->driver;

@@ -11,7 +11,7 @@ enum { NOT_INITIALIZED = 1 };
 static bool lease(warm_kind kind, void **handle)
 {
     void *leased = NULL;
-    warm_lease number;
+    warm_lease number = {0};
     int device = 0;
     bool served = handle != NULL && wp_enter(WP_HANDLES);
 
@@ -30,7 +30,7 @@ static bool lease(warm_kind kind, void **handle)
 
 static bool give_back(warm_kind kind, const void *handle)
 {
-    warm_lease number;
+    warm_lease number = {0};
     bool served = handle != NULL && wp_enter(WP_HANDLES);
 
     if (!served) {
@@ -45,7 +45,7 @@ static bool give_back(warm_kind kind, const void *handle)
 
 static bool bind(warm_kind kind, const void *handle, void *stream)
 {
-    warm_lease number;
+    warm_lease number = {0};
     bool served = handle != NULL && wp_enter(WP_HANDLES);
 
     if (!served) {
