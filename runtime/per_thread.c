@@ -46,6 +46,10 @@
       (warm_runtime * runtime, int device, warm_stream stream, size_t bytes,   \
        void **pointer),                                                        \
       (runtime, device, stream, bytes, pointer))                               \
+    X(warm_device_alloc_aligned,                                               \
+      (warm_runtime * runtime, int device, warm_stream stream, size_t bytes,   \
+       size_t alignment, void **pointer),                                      \
+      (runtime, device, stream, bytes, alignment, pointer))                    \
     X(warm_event_record,                                                       \
       (warm_runtime * runtime, warm_event event, warm_stream stream),          \
       (runtime, event, stream))                                                \

@@ -31,13 +31,13 @@ static warm_status find_lane(wm_space *space, wm_lane_registry *registry,
     return status;
 }
 
-static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
-                         void **pointer)
+/* request: its bytes, and alignment. */
+static warm_status alloc(wm_device_space *d, warm_stream stream,
+                         wm_request *request, void **pointer)
 {
     wm_space *space = &d->space;
     warm_runtime *runtime = space->group.runtime;
     wm_lane_registry *registry = &d->registry;
-    wm_request request = {.bytes = bytes, .arena = space->group.arenas};
     /* Acquire: pairs with the release of the thread that announces a capture: a
      * thread that reads its epoch sees the capture and caches no block. */
     uint64_t epoch =
@@ -46,31 +46,32 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
     wm_lane *held = NULL;
     warm_status status = WARM_OK;
 
+    request->arena = space->group.arenas;
     if (wm_private_routes(runtime)) {
-        status = wm_private_route(space, space->group.device, stream, &request);
-        if (request.arena->pool != NULL) {
-            registry = request.arena->registry;
+        status = wm_private_route(space, space->group.device, stream, request);
+        if (request->arena->pool != NULL) {
+            registry = request->arena->registry;
         }
     }
-    if (status == WARM_OK && request.lane == NULL) {
-        status = find_lane(space, registry, stream, epoch, &request, &captured);
-        held = request.lane;
+    if (status == WARM_OK && request->lane == NULL) {
+        status = find_lane(space, registry, stream, epoch, request, &captured);
+        held = request->lane;
     }
     if (captured) {
         /* Until end_recording() no call that breaks captures is made. */
         wm_timelines_begin_found(space->group.timelines);
     }
     if (status == WARM_OK) {
-        status = wm_space_alloc(space, &request, pointer);
+        status = wm_space_alloc(space, request, pointer);
     }
     if (captured) {
         wm_timelines_end_recording(space->group.timelines);
     }
     if (held != NULL) {
-        wm_lane_drop(request.arena, held);
+        wm_lane_drop(request->arena, held);
     }
-    if (request.arena->pool != NULL) {
-        wm_private_routed(request.arena->pool);
+    if (request->arena->pool != NULL) {
+        wm_private_routed(request->arena->pool);
     }
     if (status == WARM_OK && captured) {
         /* Relaxed: no other thread has the block yet. */
@@ -83,9 +84,9 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
     return status;
 }
 
-static __attribute__((noinline, cold)) warm_status
-alloc_slow(warm_runtime *runtime, int device, warm_stream stream, size_t bytes,
-           void **pointer)
+static warm_status alloc_request(warm_runtime *runtime, int device,
+                                 warm_stream stream, wm_request *request,
+                                 void **pointer)
 {
     warm_status status = wm_runtime_check_device(runtime, device);
 
@@ -95,21 +96,30 @@ alloc_slow(warm_runtime *runtime, int device, warm_stream stream, size_t bytes,
     if (pointer == NULL) {
         return wm_fail(WARM_INVALID_ARGUMENT, "pointer is null");
     }
-    if (bytes == 0) {
+    if (request->bytes == 0) {
         *pointer = NULL;
         return WARM_OK;
     }
-    if (bytes > WM_REQUEST_MAX) {
+    if (request->bytes > WM_REQUEST_MAX) {
         return wm_fail(
             WARM_OUT_OF_MEMORY,
             "out of memory: requested %s of memory of device %d, more "
             "than any device has",
-            wm_bytes(bytes).text, device);
+            wm_bytes(request->bytes).text, device);
     }
     int cancel = wm_cancel_off();
-    status = alloc(&runtime->device_spaces[device], stream, bytes, pointer);
+    status = alloc(&runtime->device_spaces[device], stream, request, pointer);
     wm_cancel_restore(cancel);
     return status;
+}
+
+static __attribute__((noinline, cold)) warm_status
+alloc_slow(warm_runtime *runtime, int device, warm_stream stream, size_t bytes,
+           void **pointer)
+{
+    wm_request request = {.bytes = bytes};
+
+    return alloc_request(runtime, device, stream, &request, pointer);
 }
 
 /* A miss on the stream of the current slot, read again here so that a hit need
@@ -173,6 +183,27 @@ warm_status warm_device_alloc(warm_runtime *runtime, int device,
         return WARM_OK;
     }
     return alloc_missed(window, bytes, pointer);
+}
+
+warm_status warm_device_alloc_aligned(warm_runtime *runtime, int device,
+                                      warm_stream stream, size_t bytes,
+                                      size_t alignment, void **pointer)
+{
+    wm_request request = {.alignment = alignment, .asked = bytes};
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK) {
+        status = wm_space_check_alignment(alignment);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (bytes == 0 || bytes > WM_REQUEST_MAX ||
+        wm_arena_is_aligned(bytes, alignment)) {
+        return warm_device_alloc(runtime, device, stream, bytes, pointer);
+    }
+    request.bytes = wm_arena_align_bytes(bytes, alignment);
+    return alloc_request(runtime, device, stream, &request, pointer);
 }
 
 warm_status warm_device_base_allocation(const void *pointer, void **base,

@@ -53,6 +53,9 @@ serve(warm_runtime *runtime, wm_request *request, void **pointer)
     }
     if (status == WARM_OUT_OF_MEMORY && request->cause != NULL) {
         status = wm_pageable_alloc(&pinned->pageable, request->bytes, pointer);
+        if (status == WARM_OK && request->alignment != 0) {
+            status = wm_space_align(request, wm_space_find(*pointer), pointer);
+        }
         if (status != WARM_OK) { /* the message is that of pinned memory */
             wm_error_restore(request->cause);
             status = wm_space_refuse(&pinned->space, request, "");
@@ -102,6 +105,16 @@ warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
     return alloc_missed(window, bytes, pointer);
 }
 
+static warm_status check_flags(unsigned flags)
+{
+    return (flags & ~WARM_ALLOC_PAGEABLE_OK) == 0
+               ? WARM_OK
+               : wm_fail(WARM_INVALID_ARGUMENT,
+                         "unknown flags %#x: the only flag is "
+                         "WARM_ALLOC_PAGEABLE_OK",
+                         flags);
+}
+
 static __attribute__((noinline, cold)) warm_status
 alloc_on_slow(warm_runtime *runtime, size_t bytes, int node, unsigned flags,
               void **pointer)
@@ -113,14 +126,11 @@ alloc_on_slow(warm_runtime *runtime, size_t bytes, int node, unsigned flags,
         .cause = (flags & WARM_ALLOC_PAGEABLE_OK) != 0 ? &cause : NULL};
     warm_status status = wm_runtime_check(runtime);
 
+    if (status == WARM_OK) {
+        status = check_flags(flags);
+    }
     if (status != WARM_OK) {
         return status;
-    }
-    if ((flags & ~WARM_ALLOC_PAGEABLE_OK) != 0) {
-        return wm_fail(
-            WARM_INVALID_ARGUMENT,
-            "unknown flags %#x: the only flag is WARM_ALLOC_PAGEABLE_OK",
-            flags);
     }
     if (request.strict) {
         status = wm_node_check(runtime, node);
@@ -144,6 +154,75 @@ warm_status warm_pinned_alloc_on(warm_runtime *runtime, size_t bytes, int node,
         return WARM_OK;
     }
     return alloc_on_slow(runtime, bytes, node, flags, pointer);
+}
+
+/* ---- aligned blocks ------------------------------------------------------ */
+
+/* A block that needs several pieces begins where a segment does, so that its
+ * aligned start lies in the first piece; its bytes are more than a piece. */
+static warm_status align_pieces(const wm_arena_group *group,
+                                wm_request *request)
+{
+    size_t most = group->piece_bytes;
+    size_t asked = request->asked > most ? request->asked : most + 1;
+
+    if (most == 0 ||
+        wm_arena_align_bytes(request->asked, request->alignment) <= most) {
+        return WARM_OK;
+    }
+    if (request->alignment > most / 2) {
+        return wm_fail(WARM_UNSUPPORTED,
+                       "%s of pinned memory cannot be aligned to %s: it needs "
+                       "several pieces, and a piece of at most %s (option "
+                       "pin_chunk) is less than twice the alignment",
+                       wm_bytes(request->asked - group->guard_bytes).text,
+                       wm_bytes(request->alignment).text, wm_bytes(most).text);
+    }
+    request->row = WM_PAGE;
+    request->bytes =
+        wm_arena_align_bytes(asked, request->alignment) - group->guard_bytes;
+    return WARM_OK;
+}
+
+static warm_status alloc_aligned(warm_runtime *runtime, size_t bytes,
+                                 size_t alignment, unsigned flags,
+                                 void **pointer)
+{
+    const wm_arena_group *group = &runtime->pinned->space.group;
+    warm_error cause = {.size = sizeof cause};
+    wm_request request = {
+        .alignment = alignment,
+        .asked = bytes + group->guard_bytes,
+        .cause = (flags & WARM_ALLOC_PAGEABLE_OK) != 0 ? &cause : NULL};
+    warm_status status = check_flags(flags);
+
+    if (status == WARM_OK) {
+        /* serve() adds the guard. */
+        request.bytes =
+            wm_arena_align_bytes(request.asked, alignment) - group->guard_bytes;
+        status = align_pieces(group, &request);
+    }
+    return status == WARM_OK ? serve(runtime, &request, pointer) : status;
+}
+
+warm_status warm_pinned_alloc_aligned(warm_runtime *runtime, size_t bytes,
+                                      size_t alignment, unsigned flags,
+                                      void **pointer)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK) {
+        status = wm_space_check_alignment(alignment);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    /* 0 and too many bytes are answered there, too. */
+    return bytes == 0 || bytes > WM_REQUEST_MAX ||
+                   wm_arena_is_aligned(bytes, alignment)
+               ? warm_pinned_alloc_on(runtime, bytes, WARM_NODE_ANY, flags,
+                                      pointer)
+               : alloc_aligned(runtime, bytes, alignment, flags, pointer);
 }
 
 /* ---- pieces (row B19) --------------------------------------------------- */

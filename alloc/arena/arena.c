@@ -146,6 +146,17 @@ count_locked(wm_arena *arena, const wm_block *block, int n, bool live,
     }
 }
 
+/* Takes back the count of an allocation. */
+static void uncount_locked(wm_arena *arena, const wm_block *block)
+{
+    struct wm_class_figures *figures = &arena->classes[block->size_class];
+
+    count_locked(arena, block, -1, true, wm_arena_is_sorted(arena));
+    figures->live.allocated--;
+    figures->requested_bytes.allocated -= wm_block_requested(block);
+    figures->live_bytes.allocated -= block->bytes;
+}
+
 void wm_arena_return_room_locked(wm_arena *arena)
 {
     adjust_room_locked(arena, false, true);
@@ -288,6 +299,24 @@ take_locked(wm_arena *arena, wm_lane *lane, size_t bytes, enum wm_split split,
         wm_block_set_state(block, WM_BLOCK_LIVE);
     }
     return block;
+}
+
+void wm_arena_leave_locked(wm_arena *arena, const wm_block *block)
+{
+    uncount_locked(arena, block);
+    arena->out_bytes -= block->bytes;
+}
+
+void wm_arena_enter_locked(wm_arena *arena, wm_block *block, size_t bytes)
+{
+    size_t least = bytes > WM_SLAB_LIMIT ? bytes : WM_SLAB_LIMIT;
+
+    note_out_locked(arena, block,
+                    wm_block_is_cut(block) ? (unsigned)WM_CLASS_PAGES
+                                           : wm_size_class(least));
+    wm_block_set_requested(block, bytes);
+    note_take_locked(arena, block);
+    wm_block_set_state(block, WM_BLOCK_LIVE);
 }
 
 wm_block *wm_arena_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,

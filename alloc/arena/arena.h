@@ -233,10 +233,20 @@ typedef struct wm_request {
     /* Bytes of a row: no piece of the block may end inside one; 0: anywhere, or
      * the block needs no second piece. */
     size_t row;
+    /* The block begins at a multiple of so many bytes, a power of two above
+     * WM_GRAIN; 0: of WM_GRAIN. Then bytes leave room for that, and the caller
+     * asked for `asked`. See wm_arena_align(). */
+    size_t alignment, asked;
     /* Null, or receives the reason of a failure, which then is neither logged
      * nor counted, unless the caller calls wm_space_refuse() later. */
     warm_error *cause;
 } wm_request;
+
+/* Bytes that the caller asked for, with the guard of option debug. */
+static inline size_t wm_request_asked(const wm_request *request)
+{
+    return request->alignment != 0 ? request->asked : request->bytes;
+}
 
 /* Allocates: a LIVE block of at least bytes (1 … WM_REQUEST_MAX), counted as a
  * cache hit; null on a miss. *starved (or null) is set if there was memory but
@@ -263,6 +273,27 @@ wm_block *wm_arena_take_whole(wm_arena *arena);
 /* wm_arena_take() for a request with rows (wm_request.row). */
 wm_block *wm_arena_take_rows(wm_arena *arena, size_t bytes, size_t row,
                              bool *starved);
+
+/* Bytes of a request for a block of asked bytes that begins at a multiple of
+ * alignment, a power of two above WM_GRAIN: in a run of so many bytes there is
+ * one, from a page on. */
+static inline size_t wm_arena_align_bytes(size_t asked, size_t alignment)
+{
+    size_t least = asked > WM_SLAB_LIMIT ? asked : WM_SLAB_LIMIT;
+
+    return wm_size_round(least) +
+           (alignment > WM_PAGE ? alignment - WM_PAGE : 0);
+}
+/* Whether every block of so many bytes begins at a multiple of alignment. */
+static inline bool wm_arena_is_aligned(size_t asked, size_t alignment)
+{
+    return alignment <= WM_GRAIN ||
+           (alignment <= WM_PAGE && wm_size_round(asked) >= WM_SLAB_LIMIT);
+}
+/* Turns a LIVE block of a request for so many bytes, which only the caller
+ * knows, into the aligned block in it: what lies before and behind is idle
+ * again. Null, and no effect: no memory for a record. */
+wm_block *wm_arena_align(wm_block *block, size_t asked, size_t alignment);
 
 /* As wm_arena_grow(), for a region that was locked in pieces of so many bytes,
  * the last one perhaps smaller: each becomes a segment. A region may be what is

@@ -371,6 +371,10 @@ void wm_slab_move_all_locked(wm_lane *from, wm_lane *to);
 
 /* ---- arena.c ------------------------------------------------------------- */
 
+/* leave: a LIVE block is not counted any more, as if it had not been allocated.
+ * enter: a run, in no bin, becomes LIVE, of bytes requested, and is counted. */
+void wm_arena_leave_locked(wm_arena *arena, const wm_block *block);
+void wm_arena_enter_locked(wm_arena *arena, wm_block *block, size_t bytes);
 /* As wm_arena_take(); counted as no hit. */
 wm_block *wm_arena_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
                                enum wm_split split, bool *starved);

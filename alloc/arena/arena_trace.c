@@ -100,7 +100,8 @@ void wm_traced_refused(warm_runtime *runtime, const wm_request *request)
     if (runtime->history == NULL) {
         return;
     }
-    event.bytes = request->bytes - request->arena->group->guard_bytes;
+    event.bytes =
+        wm_request_asked(request) - request->arena->group->guard_bytes;
     event.lane_id = request->lane != NULL ? request->lane->id : 0;
     warm_last_error(&before);
     if (event.place < (uint64_t)runtime->devices &&

@@ -8,6 +8,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/text.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 /* ---- the error ---------------------------------------------------------- */
@@ -41,7 +42,7 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request,
         WARM_OUT_OF_MEMORY, cause.origin, cause.code, cause.code_text,
         "out of memory: requested %s of %s memory%s%s; held %s, live %s, idle "
         "%s%s, pending %s, lost %s, limit %s%s: %s",
-        wm_bytes(request->bytes - space->group.guard_bytes).text,
+        wm_bytes(wm_request_asked(request) - space->group.guard_bytes).text,
         space->traits->name, node, driver, wm_bytes(s.held_bytes.current).text,
         wm_bytes(s.live_bytes.current).text, wm_bytes(s.idle_bytes).text,
         /* Relaxed: for a message. */
@@ -111,7 +112,8 @@ static inline wm_block *take_idle(wm_space *space, const wm_request *request,
         return wm_arena_take_rows(request->arena, request->bytes, request->row,
                                   NULL);
     }
-    return !wm_group_may_cache(&space->group, request->bytes) ||
+    return request->alignment != 0 ||
+                   !wm_group_may_cache(&space->group, request->bytes) ||
                    wm_cache_refill(&space->group, request, split, &block) ==
                        WM_REFILL_NONE
                ? wm_arena_take(request->arena, request->lane, request->bytes,
@@ -506,9 +508,9 @@ static bool ask_callbacks(climb *c)
 {
     /* A callback may wait for a thread that stands behind this one. */
     leave_line(c);
-    if (!wm_listeners_call(&c->space->group.runtime->listeners,
-                           WARM_MEMORY_FAILED, NULL,
-                           c->request->bytes - c->space->group.guard_bytes)) {
+    if (!wm_listeners_call(
+            &c->space->group.runtime->listeners, WARM_MEMORY_FAILED, NULL,
+            wm_request_asked(c->request) - c->space->group.guard_bytes)) {
         return false;
     }
     wm_arena_count(c->request->arena, WM_COUNT_RETRY);
@@ -707,7 +709,8 @@ climb_ladder(wm_space *space, const wm_request *request, wm_block **block)
         }
     }
     if (c.block != NULL) {
-        if ((rung->flags & TAG) != 0 && wm_space_of(c.block) == space) {
+        if ((rung->flags & TAG) != 0 && request->alignment == 0 &&
+            wm_space_of(c.block) == space) {
             wm_cache_tag_block(&space->group, request, c.block);
         }
         c.status = WARM_OK;
@@ -720,6 +723,35 @@ climb_ladder(wm_space *space, const wm_request *request, wm_block **block)
     }
     *block = c.block;
     return c.status;
+}
+
+warm_status wm_space_check_alignment(size_t alignment)
+{
+    return alignment != 0 && (alignment & (alignment - 1)) == 0 &&
+                   alignment <= WARM_ALIGNMENT_MAX
+               ? WARM_OK
+               : wm_fail(WARM_INVALID_ARGUMENT,
+                         "alignment %" PRIu64 " is no power of two from 1 to "
+                         "%" PRIu64,
+                         (uint64_t)alignment, (uint64_t)WARM_ALIGNMENT_MAX);
+}
+
+warm_status wm_space_align(const wm_request *request, wm_block *block,
+                           void **pointer)
+{
+    wm_block *aligned =
+        wm_arena_align(block, request->asked, request->alignment);
+
+    if (aligned == NULL) {
+        /* No other thread knows the block. */
+        wm_block_set_state(block, WM_BLOCK_FREEING);
+        (void)wm_block_detach_uses(block);
+        wm_space_free(wm_space_of(block), block);
+        return wm_fail(WARM_OUT_OF_MEMORY,
+                       "no memory for the record of an aligned block");
+    }
+    *pointer = aligned->base;
+    return WARM_OK;
 }
 
 warm_status wm_space_alloc(wm_space *space, const wm_request *request,
@@ -735,7 +767,9 @@ warm_status wm_space_alloc(wm_space *space, const wm_request *request,
     if (wm_unlikely(block == NULL)) {
         status = climb_ladder(space, request, &block);
     }
-    if (wm_likely(block != NULL)) {
+    if (wm_unlikely(request->alignment != 0) && block != NULL) {
+        status = wm_space_align(request, block, pointer);
+    } else if (wm_likely(block != NULL)) {
         *pointer = block->base;
     }
     if (wm_unlikely(wm_economy_must_sweep(&space->group.economy))) {

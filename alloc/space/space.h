@@ -441,6 +441,14 @@ void wm_space_fini(wm_space *space);
 warm_status wm_space_alloc(wm_space *space, const wm_request *request,
                            void **pointer);
 
+/* INVALID_ARGUMENT unless the alignment is a power of two up to
+ * WARM_ALIGNMENT_MAX. */
+warm_status wm_space_check_alignment(size_t alignment);
+/* Sets pointer to the aligned block (wm_request.alignment) in a block that only
+ * the caller knows. Status: OUT_OF_MEMORY; the block is free then. */
+warm_status wm_space_align(const wm_request *request, wm_block *block,
+                           void **pointer);
+
 /* Counts a request that cannot be served, and returns an error with the space's
  * figures and what rungs of the ladder gave ("; …", or ""). A caller that set
  * request->cause calls it once its other memory has failed as well. */

@@ -109,6 +109,15 @@ WARM_API warm_status warm_device_alloc(warm_runtime *runtime, int device,
                                        warm_stream stream, size_t bytes,
                                        void **pointer);
 
+/* warm_device_alloc() for a block that begins at a multiple of alignment: a
+ * power of two up to WARM_ALIGNMENT_MAX (memory.h), where the cost is
+ * described. Status: as warm_device_alloc(); INVALID_ARGUMENT also for another
+ * alignment. */
+WARM_API warm_status warm_device_alloc_aligned(warm_runtime *runtime,
+                                               int device, warm_stream stream,
+                                               size_t bytes, size_t alignment,
+                                               void **pointer);
+
 /* Returns the segment that holds a pointer into a live block, as the driver
  * knows it. Of an expandable segment: the memory around the block up to the
  * next gaps, of which only the block itself is guaranteed to stay.

@@ -28,6 +28,7 @@
 #define warm_data_pointer_alloc    warm_data_pointer_alloc_ptsz
 #define warm_data_pointer_clone    warm_data_pointer_clone_ptsz
 #define warm_device_alloc          warm_device_alloc_ptsz
+#define warm_device_alloc_aligned  warm_device_alloc_aligned_ptsz
 #define warm_event_record          warm_event_record_ptsz
 #define warm_graph_launch          warm_graph_launch_ptsz
 #define warm_handle_lease_on       warm_handle_lease_on_ptsz
