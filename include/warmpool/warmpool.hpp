@@ -632,7 +632,7 @@ inline buffer<T> device(warm_runtime *runtime, int device, warm_stream stream,
 
 namespace detail
 {
-/* Bytes to which every block is aligned. */
+/* Bytes to which every block is aligned by itself. */
 constexpr std::size_t alignment = 512;
 
 /* Converts to a stream of the C interface: a warm_stream, a cudaStream_t, or an
@@ -653,65 +653,92 @@ inline auto raw(const S &stream) -> typename std::enable_if<
     return stream.get();
 }
 
-/* Bytes of a request in which an aligned address has bytes behind it. */
-inline std::size_t room_for(std::size_t bytes, std::size_t align) noexcept
+/* Page-locked memory, of at least one byte. */
+inline void *pinned_block(warm_runtime *runtime, std::size_t bytes,
+                          std::size_t align)
 {
     std::size_t least = bytes > 0 ? bytes : 1;
+    void *block = nullptr;
 
-    if (align <= alignment) {
-        return least;
-    }
-    return least > std::numeric_limits<std::size_t>::max() - align
-               ? std::numeric_limits<std::size_t>::max()
-               : least + align;
+    check(align <= alignment
+              ? warm_pinned_alloc(runtime, least, &block)
+              : warm_pinned_alloc_aligned(runtime, least, align, 0, &block));
+    return block;
 }
 
-inline void *align_up(void *block, std::size_t align) noexcept
+/* What memory resources do in the order of a stream. R has take(bytes, align,
+ * stream), and runtime_. */
+template <class R> class in_order
 {
-    std::uintptr_t at = reinterpret_cast<std::uintptr_t>(block);
-
-    return align <= alignment
-               ? block
-               : reinterpret_cast<void *>((at + align - 1) & ~(align - 1));
-}
-
-/* Frees what align_up() returned. */
-inline void free_aligned(void *pointer, std::size_t align) noexcept
-{
-    warm_block_info info = WARM_INIT(warm_block_info);
-
-    if (align > alignment && warm_block_get_info(pointer, &info) == WARM_OK) {
-        pointer = info.base;
+  public:
+    template <class S>
+    void *allocate_async(std::size_t bytes, std::size_t align, const S &stream)
+    {
+        return self().take(bytes, align, raw(stream));
     }
-    (void)warm_free(pointer);
-}
-
-/* Frees the memory once the work queued on the stream so far has completed: the
- * stream is recorded, or, if that fails, waited for. If both fail the memory
- * leaks. */
-inline void free_after(warm_runtime *runtime, void *pointer, std::size_t align,
-                       warm_stream stream) noexcept
-{
-    if (warm_record_stream(pointer, stream) == WARM_OK ||
-        warm_stream_synchronize(runtime, stream) == WARM_OK) {
-        free_aligned(pointer, align);
+    template <class S> void *allocate_async(std::size_t bytes, const S &stream)
+    {
+        return self().take(bytes, alignof(std::max_align_t), raw(stream));
     }
-}
+    template <class S>
+    void deallocate_async(void *pointer, std::size_t, std::size_t,
+                          const S &stream) noexcept
+    {
+        free_after(pointer, raw(stream));
+    }
+    template <class S>
+    void deallocate_async(void *pointer, std::size_t, const S &stream) noexcept
+    {
+        free_after(pointer, raw(stream));
+    }
+    template <class S, class = decltype(raw(std::declval<S>()))>
+    void *allocate(const S &stream, std::size_t bytes,
+                   std::size_t align = alignof(std::max_align_t))
+    {
+        return self().take(bytes, align, raw(stream));
+    }
+    template <class S, class = decltype(raw(std::declval<S>()))>
+    void deallocate(const S &stream, void *pointer, std::size_t,
+                    std::size_t = alignof(std::max_align_t)) noexcept
+    {
+        free_after(pointer, raw(stream));
+    }
+
+  private:
+    R &self() noexcept
+    {
+        return static_cast<R &>(*this);
+    }
+    /* Frees the memory once the work queued on the stream so far has completed:
+     * the stream is recorded, or, if that fails, waited for. If both fail the
+     * memory leaks. */
+    void free_after(void *pointer, warm_stream stream) noexcept
+    {
+        if (warm_record_stream(pointer, stream) == WARM_OK ||
+            warm_stream_synchronize(self().runtime_, stream) == WARM_OK) {
+            (void)warm_free(pointer);
+        }
+    }
+};
 } // namespace detail
 
 /* Page-locked memory of a runtime: a std::pmr::memory_resource, and a resource
  * of cuda::mr, with allocations in the order of a stream. After a free with a
  * stream the memory is reused once the work queued on the stream so far has
  * completed. A free without a stream must come after all work that uses the
- * memory, unless its streams are recorded (warm_record_stream()). Resources of
- * the same runtime are equal. Any thread. */
-class pinned_resource : public std::pmr::memory_resource
+ * memory, unless its streams are recorded (warm_record_stream()). An alignment
+ * above WARM_ALIGNMENT_MAX throws. Resources of the same runtime are equal. Any
+ * thread. */
+class pinned_resource : public std::pmr::memory_resource,
+                        public detail::in_order<pinned_resource>
 {
   public:
     explicit pinned_resource(warm_runtime *runtime) noexcept : runtime_(runtime)
     {
     }
 
+    using detail::in_order<pinned_resource>::allocate;
+    using detail::in_order<pinned_resource>::deallocate;
     using std::pmr::memory_resource::allocate;
     using std::pmr::memory_resource::deallocate;
     void *allocate_sync(std::size_t bytes,
@@ -724,38 +751,6 @@ class pinned_resource : public std::pmr::memory_resource
     {
         do_deallocate(pointer, bytes, align);
     }
-    template <class S>
-    void *allocate_async(std::size_t bytes, std::size_t align, const S &)
-    {
-        return do_allocate(bytes, align);
-    }
-    template <class S> void *allocate_async(std::size_t bytes, const S &)
-    {
-        return do_allocate(bytes, alignof(std::max_align_t));
-    }
-    template <class S>
-    void deallocate_async(void *pointer, std::size_t, std::size_t align,
-                          const S &stream) noexcept
-    {
-        detail::free_after(runtime_, pointer, align, detail::raw(stream));
-    }
-    template <class S>
-    void deallocate_async(void *pointer, std::size_t, const S &stream) noexcept
-    {
-        detail::free_after(runtime_, pointer, 1, detail::raw(stream));
-    }
-    template <class S, class = decltype(detail::raw(std::declval<S>()))>
-    void *allocate(const S &, std::size_t bytes,
-                   std::size_t align = alignof(std::max_align_t))
-    {
-        return do_allocate(bytes, align);
-    }
-    template <class S, class = decltype(detail::raw(std::declval<S>()))>
-    void deallocate(const S &stream, void *pointer, std::size_t,
-                    std::size_t align = alignof(std::max_align_t)) noexcept
-    {
-        detail::free_after(runtime_, pointer, align, detail::raw(stream));
-    }
     bool operator==(const pinned_resource &other) const noexcept
     {
         return runtime_ == other.runtime_;
@@ -766,18 +761,20 @@ class pinned_resource : public std::pmr::memory_resource
     }
 
   private:
+    friend class detail::in_order<pinned_resource>;
+
+    void *take(std::size_t bytes, std::size_t align, warm_stream)
+    {
+        return do_allocate(bytes, align);
+    }
     void *do_allocate(std::size_t bytes, std::size_t align) override
     {
-        void *block = nullptr;
-
-        check(warm_pinned_alloc(runtime_, detail::room_for(bytes, align),
-                                &block));
-        return detail::align_up(block, align);
+        return detail::pinned_block(runtime_, bytes, align);
     }
     void do_deallocate(void *pointer, std::size_t,
-                       std::size_t align) noexcept override
+                       std::size_t) noexcept override
     {
-        detail::free_aligned(pointer, align);
+        (void)warm_free(pointer);
     }
     /* Without RTTI the other's type is unknown: then a resource is equal only
      * to itself. */
@@ -798,9 +795,10 @@ class pinned_resource : public std::pmr::memory_resource
 
 /* Memory of a device: a resource of cuda::mr. An allocation without a stream
  * waits for the device's legacy stream, and any stream may use the memory; its
- * free must come after all work that uses it. Resources of the same runtime and
- * device are equal. Any thread. */
-class device_resource
+ * free must come after all work that uses it. An alignment above
+ * WARM_ALIGNMENT_MAX throws. Resources of the same runtime and device are
+ * equal. Any thread. */
+class device_resource : public detail::in_order<device_resource>
 {
   public:
     device_resource(warm_runtime *runtime, int device) noexcept
@@ -818,16 +816,18 @@ class device_resource
         if (status != WARM_OK) {
             const warm_error details = last_error();
 
-            detail::free_aligned(pointer, align);
+            (void)warm_free(pointer);
             raise(details);
         }
         return pointer;
     }
     void deallocate_sync(void *pointer, std::size_t,
-                         std::size_t align = alignof(std::max_align_t)) noexcept
+                         std::size_t = alignof(std::max_align_t)) noexcept
     {
-        detail::free_aligned(pointer, align);
+        (void)warm_free(pointer);
     }
+    using detail::in_order<device_resource>::allocate;
+    using detail::in_order<device_resource>::deallocate;
     void *allocate(std::size_t bytes,
                    std::size_t align = alignof(std::max_align_t))
     {
@@ -837,38 +837,6 @@ class device_resource
                     std::size_t align = alignof(std::max_align_t)) noexcept
     {
         deallocate_sync(pointer, bytes, align);
-    }
-    template <class S>
-    void *allocate_async(std::size_t bytes, std::size_t align, const S &stream)
-    {
-        return take(bytes, align, detail::raw(stream));
-    }
-    template <class S> void *allocate_async(std::size_t bytes, const S &stream)
-    {
-        return take(bytes, 1, detail::raw(stream));
-    }
-    template <class S>
-    void deallocate_async(void *pointer, std::size_t, std::size_t align,
-                          const S &stream) noexcept
-    {
-        detail::free_after(runtime_, pointer, align, detail::raw(stream));
-    }
-    template <class S>
-    void deallocate_async(void *pointer, std::size_t, const S &stream) noexcept
-    {
-        detail::free_after(runtime_, pointer, 1, detail::raw(stream));
-    }
-    template <class S, class = decltype(detail::raw(std::declval<S>()))>
-    void *allocate(const S &stream, std::size_t bytes,
-                   std::size_t align = alignof(std::max_align_t))
-    {
-        return take(bytes, align, detail::raw(stream));
-    }
-    template <class S, class = decltype(detail::raw(std::declval<S>()))>
-    void deallocate(const S &stream, void *pointer, std::size_t,
-                    std::size_t align = alignof(std::max_align_t)) noexcept
-    {
-        detail::free_after(runtime_, pointer, align, detail::raw(stream));
     }
     bool operator==(const device_resource &other) const noexcept
     {
@@ -880,13 +848,18 @@ class device_resource
     }
 
   private:
+    friend class detail::in_order<device_resource>;
+
     void *take(std::size_t bytes, std::size_t align, warm_stream stream)
     {
+        std::size_t least = bytes > 0 ? bytes : 1;
         void *block = nullptr;
 
-        check(warm_device_alloc(runtime_, device_, stream,
-                                detail::room_for(bytes, align), &block));
-        return detail::align_up(block, align);
+        check(align <= detail::alignment
+                  ? warm_device_alloc(runtime_, device_, stream, least, &block)
+                  : warm_device_alloc_aligned(runtime_, device_, stream, least,
+                                              align, &block));
+        return block;
     }
 
     warm_runtime *runtime_;
@@ -913,8 +886,8 @@ inline void get_property(const device_resource &,
  * What holds for pinned_resource holds here. */
 template <class T> class pinned_allocator
 {
-    static_assert(alignof(T) <= detail::alignment,
-                  "blocks are aligned to 512 bytes");
+    static_assert(alignof(T) <= WARM_ALIGNMENT_MAX,
+                  "blocks are aligned to 2 MiB at most");
 
   public:
     using value_type = T;
@@ -934,11 +907,8 @@ template <class T> class pinned_allocator
 
     T *allocate(std::size_t n)
     {
-        void *block = nullptr;
-
-        check(warm_pinned_alloc(runtime_, detail::bytes_of<T>(n > 0 ? n : 1),
-                                &block));
-        return static_cast<T *>(block);
+        return static_cast<T *>(
+            detail::pinned_block(runtime_, detail::bytes_of<T>(n), alignof(T)));
     }
     void deallocate(T *pointer, std::size_t) noexcept
     {

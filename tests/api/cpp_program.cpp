@@ -237,6 +237,11 @@ void exceptions()
     EXPECT(throws<warmpool::error>(WARM_INVALID_ARGUMENT, [&] {
         (void)warmpool::reserve(runtime, 31, 0);
     }));
+    EXPECT(throws<warmpool::error>(WARM_INVALID_ARGUMENT, [&] {
+        warmpool::pinned_resource resource(runtime);
+
+        (void)resource.allocate(1, 2 * WARM_ALIGNMENT_MAX);
+    }));
     bool bad = false;
 
     try {
@@ -271,10 +276,13 @@ void containers()
         EXPECT(v[9999] == 9999 && m.size() == 10000 && live(runtime) > 1);
     }
     EXPECT(live(runtime) == 0);
-    for (std::size_t align = 1; align <= 1 << 16; align *= 2) {
+    for (std::size_t align = 1; align <= WARM_ALIGNMENT_MAX; align *= 2) {
         void *one = resource.allocate(100, align);
         void *two = resource.allocate(0, align);
+        warm_block_info info = WARM_INIT(warm_block_info);
 
+        EXPECT(warm_block_get_info(one, &info) == WARM_OK && info.base == one &&
+               info.requested == 100);
         EXPECT(reinterpret_cast<std::uintptr_t>(one) % align == 0);
         EXPECT(reinterpret_cast<std::uintptr_t>(two) % align == 0);
         EXPECT(one != two && two != nullptr);
@@ -304,6 +312,16 @@ void allocators()
         EXPECT(v.size() == 1000 && here != there);
     }
     EXPECT(live(runtime) == 0 && live(other) == 0);
+    {
+        struct alignas(8192) wide {
+            char text[8192];
+        };
+        std::vector<wide, warmpool::pinned_allocator<wide>> v(
+            3, warmpool::pinned_allocator<wide>(runtime));
+
+        EXPECT(reinterpret_cast<std::uintptr_t>(v.data()) % 8192 == 0);
+    }
+    EXPECT(live(runtime) == 0);
 }
 
 /* An object as cuda::stream_ref is. */
@@ -321,14 +339,14 @@ template <class R> void use(R &resource, warm_stream stream)
     void *one = resource.allocate_sync(1000, 256);
     void *two = resource.allocate(stream, 1000, 256);
     void *three = resource.allocate(by_ref, 1000);
-    void *four = resource.allocate_async(1000, 4096, by_ref);
+    void *four = resource.allocate_async(1000, 1 << 20, by_ref);
     void *five = resource.allocate_async(1000, stream);
     void *six = resource.allocate(1000, 16); /* two numbers: no stream */
 
-    EXPECT(reinterpret_cast<std::uintptr_t>(four) % 4096 == 0);
+    EXPECT(reinterpret_cast<std::uintptr_t>(four) % (1 << 20) == 0);
     resource.deallocate(by_ref, two, 1000, 256);
     resource.deallocate(stream, three, 1000);
-    resource.deallocate_async(four, 1000, 4096, stream);
+    resource.deallocate_async(four, 1000, 1 << 20, stream);
     resource.deallocate_async(five, 1000, by_ref);
     resource.deallocate_sync(one, 1000, 256);
     resource.deallocate(six, 1000, 16);
