@@ -617,7 +617,7 @@ void wm_piece_set(wm_segment *segment, const char *base, size_t bytes,
 /* Bytes of the piece that begins at base. */
 size_t wm_piece_from(wm_segment *segment, const char *base);
 
-/* ---- paused arenas (pieces.c) -------------------------------------------- */
+/* ---- paused arenas (paused.c) -------------------------------------------- */
 
 /* An arena of a private pool whose pieces are unmapped while their blocks stay
  * allocated (row C11). No thread allocates from it meanwhile; blocks are freed

@@ -1,4 +1,4 @@
-/* pieces.c: the pieces of an arena that is paused (row C11): which there are,
+/* paused.c: the pieces of an arena that is paused (row C11): which there are,
  * and what of them is in use; see arena.h. Takes lock arena in every public
  * function. */
 #include "alloc/arena/arena_int.h"

@@ -113,10 +113,15 @@ static struct place find_locked(const wm_arena *arena, size_t bytes)
 
 wm_block *wm_span_take_locked(wm_arena *arena, size_t bytes, bool *failed)
 {
-    struct place place = find_locked(arena, bytes);
-    wm_block *block = place.first;
+    struct place place = {.first = NULL};
+    wm_block *block;
     wm_segment *s, *next;
 
+    /* The search sorts all segments. */
+    if (arena->common.idle_bytes >= bytes) {
+        place = find_locked(arena, bytes);
+    }
+    block = place.first;
     if (block == NULL) {
         return NULL;
     }
