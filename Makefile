@@ -269,7 +269,7 @@ $(B)/warmpool.pc: runtime/warmpool.pc.in $(B)/flags FORCE
 	    -e 's|@includedir@|$(call below,$(includedir))|' \
 	    $< >$@
 
-install: all $(B)/warmpool.pc $(B)/tests/bench/replay
+install: all $(B)/warmpool.pc $(B)/tests/bench/replay install-packaging
 	install -d $(DEST_LIB)/pkgconfig $(DEST_INC) $(DEST_BIN)
 	install -m 644 include/warmpool/*.h include/warmpool/*.hpp $(DEST_INC)
 	install -m 644 $(STATIC) $(DEST_LIB)
@@ -281,13 +281,15 @@ install: all $(B)/warmpool.pc $(B)/tests/bench/replay
 	install -m 755 $(PRELOAD) $(DEST_LIB)
 	install -m 755 $(B)/warmpool-run $(DEST_BIN)
 
-uninstall:
+uninstall: uninstall-packaging
 	rm -f $(DEST_LIB)/libwarmpool.a $(DEST_LIB)/libwarmpool.so \
 	    $(DEST_LIB)/libwarmpool.so.$(MAJOR) \
 	    $(DEST_LIB)/pkgconfig/warmpool.pc $(DEST_INC)/*.h $(DEST_INC)/*.hpp \
 	    $(DEST_BIN)/warmpool-info $(DEST_BIN)/warmpool-replay \
 	    $(DEST_BIN)/warmpool-run $(DEST_LIB)/libwarmpool-preload.so
 	-rmdir $(DEST_INC)
+
+include runtime/packaging/packaging.mk
 
 # ---- lint: one target a rule, all of them run -------------------------------
 
@@ -314,6 +316,7 @@ include runtime/preload/preload.mk
 ## check-guides   compile and run the code of the guides
 ## mpi            build data_parallel_mpi
 ## check-mpi      test the training on several ranks of MPI
+## check-packages test what is installed: pkg-config, CMake
 ## check-page     look at the examples' server in headless Chromium
 ## check-gpu      run the tests on this machine's GPU
 ## gpu-bundle     collect tests and benches to run on another machine's GPU
@@ -341,6 +344,7 @@ include runtime/preload/preload.mk
 ## rows           rows of the contract, with the tests that show them
 ## standin        build the stand-ins for the CUDA libraries
 ## install        to $(DESTDIR)$(prefix); also: libdir, includedir, bindir
+## install-strip  the same, without what only debuggers read
 ## uninstall      take it away again
 ## clean          remove build/
 ## help           this list

@@ -20,7 +20,7 @@ esac
 found() {
     case $1 in
     pkg-config | clang | clang-tidy | clang-format | cppcheck | valgrind | \
-        shellcheck | jq | chromium | python3)
+        shellcheck | jq | chromium | python3 | cmake)
         command -v "$1" >/dev/null && return ;;
     check) pkg_config check && return ;;
     # Only some builds of Check want it.

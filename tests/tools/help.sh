@@ -7,6 +7,7 @@ set -u
 export LC_ALL=C
 inner='FORCE test-programs bench-need bench-program examples-need'
 inner="$inner gpu-bundle-bench gpu-bundle-files gpu-no-headers"
+inner="$inner install-packaging uninstall-packaging"
 
 phony=$(make -pq --no-print-directory help 2>/dev/null |
     sed -n 's/^\.PHONY: //p' | tr ' ' '\n' | sort -u)
