@@ -316,7 +316,7 @@ include runtime/preload/preload.mk
 ## check-guides   compile and run the code of the guides
 ## mpi            build data_parallel_mpi
 ## check-mpi      test the training on several ranks of MPI
-## check-packages test what is installed: pkg-config, CMake
+## check-packages test what is installed: pkg-config, CMake, manual pages
 ## check-page     look at the examples' server in headless Chromium
 ## check-gpu      run the tests on this machine's GPU
 ## gpu-bundle     collect tests and benches to run on another machine's GPU
@@ -345,6 +345,9 @@ include runtime/preload/preload.mk
 ## standin        build the stand-ins for the CUDA libraries
 ## install        to $(DESTDIR)$(prefix); also: libdir, includedir, bindir
 ## install-strip  the same, without what only debuggers read
+## man            manual pages, made from the headers
+## html           the same as a reference to look at in a browser
+## install-doc    install both, to mandir and docdir
 ## uninstall      take it away again
 ## clean          remove build/
 ## help           this list

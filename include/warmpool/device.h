@@ -44,6 +44,7 @@ typedef struct warm_device_info {
  * Status: INVALID_ARGUMENT (also: device is null), DRIVER_ERROR. */
 WARM_API warm_status warm_device_current(warm_runtime *runtime, int *device);
 
+/* Describes a device. */
 WARM_API warm_status warm_device_get_info(warm_runtime *runtime, int device,
                                           warm_device_info *info);
 

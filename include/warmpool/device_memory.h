@@ -131,6 +131,7 @@ typedef struct warm_device_cache {
     size_t largest_bytes; /* of the largest idle block, on any stream */
 } warm_device_cache;
 
+/* Reads how much memory of a device is idle. */
 WARM_API warm_status warm_device_cache_info(warm_runtime *runtime, int device,
                                             warm_device_cache *info);
 

@@ -296,7 +296,8 @@ typedef struct warm_handle_stats {
 #undef WARM_HANDLE_STATS_FIELD
 } warm_handle_stats;
 
-/* Can be called until the very end of the process, also after exit() has begun.
+/* Reads the figures of the handles of a kind on a device. Can be called until
+ * the very end of the process, also after exit() has begun.
  * At any moment created = destroyed + idle + in_use + leased + leaked +
  * deferred + lost; a handle that a trim is destroying still counts as idle.
  * Once a reset of the device was noticed (runtime.h) all handles that existed

@@ -98,6 +98,7 @@ typedef struct warm_ipc_stats {
 #undef WARM_IPC_COUNT_FIELD
 } warm_ipc_stats;
 
+/* Reads the figures of a runtime. */
 WARM_API warm_status warm_ipc_get_stats(warm_runtime *runtime,
                                         warm_ipc_stats *stats);
 

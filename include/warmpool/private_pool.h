@@ -131,6 +131,7 @@ typedef struct warm_private_pool_info {
     uint64_t paused_bytes;   /* of memory that is paused; not in held_bytes */
 } warm_private_pool_info;
 
+/* Describes a pool. */
 WARM_API warm_status warm_private_pool_get_info(warm_runtime *runtime,
                                                 warm_private_pool pool,
                                                 warm_private_pool_info *info);

@@ -172,7 +172,8 @@ WARM_API warm_status warm_data_pointer_clone(warm_runtime *runtime,
 WARM_API warm_status warm_allocator_alloc(const warm_allocator *allocator,
                                           size_t bytes, warm_stream stream,
                                           void **pointer);
-/* pointer: taken; of warm_allocator_alloc() of the same allocator, or null.
+/* Frees what warm_allocator_alloc() allocated.
+ * pointer: taken; of warm_allocator_alloc() of the same allocator, or null.
  * Status: for the runtime's own allocators INVALID_POINTER (as warm_free(), and
  * for memory of another allocator; nothing changes), RUNTIME_GONE, FORKED,
  * EXITING. A program's raw_deleter cannot refuse a pointer. */

@@ -1,7 +1,9 @@
-# packaging.mk: how the library is found: pkg-config and CMake; included by
-# Makefile, whose install brings what is made here.
+# packaging.mk: how the library is found: pkg-config, CMake, manual pages;
+# included by Makefile, whose install brings what is made here.
 #
 #   make install-strip    install, without what only debuggers read
+#   make man html         the reference, in $(B)/man and $(B)/html
+#   make install-doc      both of it
 #   make check-packages   tests of all of it
 PK := runtime/packaging
 STRIP ?= strip
@@ -25,7 +27,8 @@ install-packaging: $(PK_FILES)
 
 uninstall-packaging:
 	rm -f $(PK_FILES:$(B)/%.pc=$(DEST_LIB)/pkgconfig/%.pc)
-	rm -rf $(DEST_CMAKE)
+	rm -rf $(DEST_CMAKE) $(DEST_DOC)/html
+	rm -f $(DEST_MAN)/man[17]/warmpool*.[17] $(DEST_MAN)/man3/warm_*.3
 
 # What links with the static library needs its symbols, but not its lines.
 install-strip: install
@@ -34,14 +37,63 @@ install-strip: install
 	    $(DEST_BIN)/warmpool-replay
 	$(STRIP) --strip-debug -D $(DEST_LIB)/libwarmpool.a
 
-PK_NEED := pkg-config cmake
+# ---- reference: made from the headers' comments -----------------------------
+
+mandir ?= $(prefix)/share/man
+docdir ?= $(prefix)/share/doc/warmpool
+DEST_MAN := $(DESTDIR)$(mandir)
+DEST_DOC := $(DESTDIR)$(docdir)
+
+# The date on the pages; without git, that of the header with the version.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null \
+    || stat -c %Y include/warmpool/base.h)
+REFERENCE := $(wildcard $(PK)/*.py)
+HEADERS := $(sort $(wildcard include/warmpool/*.h include/warmpool/*.hpp))
+MAN_1 := $(wildcard $(PK)/man/*.1.in)
+
+need-python:
+	@tests/need.sh python3
+
+man: $(B)/man/made
+html: $(B)/html/index.html
+
+$(B)/man/made: $(REFERENCE) $(HEADERS) $(MAN_1) | need-python
+	@rm -rf $(@D) && mkdir -p $(@D)/man1
+	$(call say,man,$(@D))
+	$(Q)python3 $(PK)/reference.py man $(VERSION) $(SOURCE_DATE_EPOCH) \
+	    $(@D) $(HEADERS)
+	@date=$$(date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%d) && \
+	for page in $(MAN_1); do \
+	    sed -e "s|@date@|$$date|" -e 's|@version@|$(VERSION)|' $$page \
+	        >$(@D)/man1/$$(basename $$page .in) || exit; \
+	done
+	@touch $@
+
+$(B)/html/index.html: $(REFERENCE) $(HEADERS) | need-python
+	@rm -rf $(@D)
+	$(call say,html,$(@D))
+	$(Q)python3 $(PK)/reference.py html $(VERSION) $(SOURCE_DATE_EPOCH) \
+	    $(@D) $(HEADERS)
+
+install-doc: man html
+	for section in 1 3 7; do \
+	    install -d $(DEST_MAN)/man$$section && \
+	    install -m 644 $(B)/man/man$$section/* $(DEST_MAN)/man$$section \
+	        || exit; \
+	done
+	install -d $(DEST_DOC)/html
+	install -m 644 $(B)/html/* $(DEST_DOC)/html
+
+# ---- tests ------------------------------------------------------------------
+
+PK_NEED := pkg-config cmake python3 mandoc groff-base man-db
 check-packages:
 	@CC='$(CC)' tests/need.sh $(PK_NEED)
 	+@$(MAKE) run-check-packages
 
-run-check-packages: all $(B)/tests/bench/replay
+run-check-packages: all $(B)/tests/bench/replay man html
 	@PK_BUILD='$(B)' CUDA='$(CUDA)' tests/run.sh -l $(B)/log -t 300 \
-	    host:tests/packages/test_install.sh
+	    host:tests/packages/test_install.sh host:tests/packages/test_reference.sh
 
-.PHONY: install-strip install-packaging uninstall-packaging check-packages \
+.PHONY: man html install-doc need-python install-strip install-packaging uninstall-packaging check-packages \
     run-check-packages
