@@ -317,6 +317,8 @@ include runtime/preload/preload.mk
 ## mpi            build data_parallel_mpi
 ## check-mpi      test the training on several ranks of MPI
 ## check-packages test what is installed: pkg-config, CMake, manual pages
+## check-onnxruntime  run a session of ONNX Runtime in memory of warmpool
+## check-ggml     compute a graph of ggml in buffers of warmpool
 ## check-page     look at the examples' server in headless Chromium
 ## check-gpu      run the tests on this machine's GPU
 ## gpu-bundle     collect tests and benches to run on another machine's GPU

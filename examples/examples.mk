@@ -7,6 +7,8 @@
 #   make check-page       tests of its page, and screenshots
 #   make check-ucx      the example that registers memory with UCX
 #   make check-mpi      the training on several ranks of MPI
+#   make check-onnxruntime  a session of ONNX Runtime in memory of warmpool
+#   make check-ggml     a graph of ggml in buffers of warmpool
 EX_BIN := $(B)/examples/bin
 EX_NEED := libmicrohttpd-dev libdnnl-dev zlib1g-dev libpng-dev \
     libcurl4-openssl-dev libjansson-dev
@@ -95,6 +97,8 @@ check-examples:
 	+@$(MAKE) check-ucx
 	+@$(MAKE) check-mpi
 	+@$(MAKE) check-guides
+	+@$(MAKE) check-onnxruntime
+	+@$(MAKE) check-ggml
 	+@$(MAKE) run-check-examples
 
 run-check-examples: examples $(EX_CHECKS:%=$(EX_BIN)/%) \
@@ -150,6 +154,53 @@ $(EX_MPI): $(EX_MPI_OBJ) $(SHARED)
 	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $(EX_MPI_OBJ) \
 	    $(EX_LIBS_data_parallel) $$(mpicc --showme:link) $(LIBS) -o $@
 
+# ONNX Runtime (27 MB) and ggml (3 MB) are no packages of Debian 12: they come
+# as wheels of Python, without the headers that tests/vendor/ restates in part.
+# Without pip, or where nothing may be installed, the targets say so.
+EX_WHEELS := build/wheels
+EX_ORT    := $(EX_BIN)/ort_session
+EX_GGML   := $(EX_BIN)/ggml_tensors
+EX_ORT_OBJ  := $(addprefix $(B)/examples/onnxruntime/,session.o model.o)
+EX_GGML_OBJ := $(B)/examples/ggml/tensors.o
+EX_ORT_LIB  := $(EX_WHEELS)/onnxruntime/onnxruntime/capi
+EX_GGML_LIB := $(EX_WHEELS)/ggml/libggml/lib64
+EX_GGML_INC := $(EX_WHEELS)/ggml/libggml/include
+$(EX_ORT_OBJ): private FLAGS += -Itests/vendor
+$(EX_GGML_OBJ): private FLAGS += -isystem $(EX_GGML_INC) -isystem tests/vendor
+
+check-onnxruntime:
+	+@tests/wheel.sh onnxruntime==1.32.0 $(EX_WHEELS)/onnxruntime \
+	    || { echo 'skip: check-onnxruntime: onnxruntime'; exit 0; }; \
+	    $(MAKE) run-check-onnxruntime
+
+run-check-onnxruntime: $(EX_ORT)
+	@ORT_SESSION=$(CURDIR)/$(EX_ORT) tests/run.sh -l $(B)/log -t 120 \
+	    host:examples/onnxruntime/check_ort_session.sh
+
+$(EX_ORT): $(EX_ORT_OBJ) $(SHARED)
+	@mkdir -p $(@D)
+	@ln -sf libonnxruntime.so.1.32.0 $(EX_ORT_LIB)/libonnxruntime.so.1
+	@echo "ld   $@"
+	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $(EX_ORT_OBJ) $(EX_WARMPOOL) \
+	    -L$(EX_ORT_LIB) -l:libonnxruntime.so.1 \
+	    -Wl,-rpath,$(CURDIR)/$(EX_ORT_LIB) $(LIBS) -o $@
+
+check-ggml:
+	+@tests/wheel.sh libggml-python==0.20.2.post1 $(EX_WHEELS)/ggml \
+	    || { echo 'skip: check-ggml: libggml-python'; exit 0; }; \
+	    $(MAKE) run-check-ggml
+
+run-check-ggml: $(EX_GGML)
+	@GGML_TENSORS=$(CURDIR)/$(EX_GGML) tests/run.sh -l $(B)/log -t 120 \
+	    host:examples/ggml/check_ggml_tensors.sh
+
+$(EX_GGML): $(EX_GGML_OBJ) $(SHARED)
+	@mkdir -p $(@D)
+	@echo "ld   $@"
+	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $(EX_GGML_OBJ) $(EX_WARMPOOL) \
+	    -L$(EX_GGML_LIB) -lggml -lggml-cpu -lggml-base \
+	    -Wl,-rpath,$(CURDIR)/$(EX_GGML_LIB) $(LIBS) -o $@
+
 # A browser is a large package: without one, and where none may be installed,
 # the target says so.
 check-page:
@@ -160,7 +211,10 @@ check-page:
 run-check-page: $(EX_BIN)/inference_server $(EX_BIN)/check.weights
 	@python3 examples/inference_server/check_page.py $(EX_BIN) $(B)/page
 
--include $(EX_OBJECTS:.o=.d) $(B)/examples/data_parallel/ranks.d $(B)/examples/ucx_register/ucx_register.d
+-include $(EX_OBJECTS:.o=.d) $(B)/examples/data_parallel/ranks.d \
+    $(B)/examples/ucx_register/ucx_register.d $(EX_ORT_OBJ:.o=.d) \
+    $(EX_GGML_OBJ:.o=.d)
 .PHONY: examples demo run-demo check-examples run-check-examples \
     check-page run-check-page check-ucx run-check-ucx mpi check-mpi \
-    run-check-mpi check-guides soak-server run-soak-server examples-need
+    run-check-mpi check-guides check-onnxruntime run-check-onnxruntime \
+    check-ggml run-check-ggml soak-server run-soak-server examples-need

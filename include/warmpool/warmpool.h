@@ -1,5 +1,6 @@
 /* warmpool/warmpool.h: the whole interface except the typed handle helpers
- * (warmpool/cublas.h, warmpool/cudnn.h and so on), which include their vendor's
+ * (warmpool/cublas.h, warmpool/cudnn.h and so on) and what other engines call
+ * (warmpool/onnxruntime.h, warmpool/ggml.h): these include their vendor's
  * header.
  */
 #ifndef WARMPOOL_WARMPOOL_H

@@ -1,0 +1,31 @@
+#!/bin/bash
+# check_ggml_tensors.sh: tensors of ggml in buffers of warmpool (row H5).
+# $GGML_TENSORS: the program. tensors.c checks every result itself.
+# shellcheck source=tests/tools/tap.sh disable=SC2317
+. "$(dirname "$0")/../../tests/tools/tap.sh"
+export WARMPOOL_CONF=device:host
+
+test_H5_a_graph_of_ggml_computes_in_buffers_of_warmpool() {
+    out=$("$GGML_TENSORS" --threads 1 --rounds 10)
+    has_line "$out" "10 rounds: 0 failed, 0 results wrong, 0 tensors elsewhere"
+    has_line "$out" "buffers of weights: 1 a round"
+    has_line "$out" "live at the end: 0 blocks"
+}
+
+# Two layers of 8192 bytes to a buffer.
+test_H5_ggml_makes_several_buffers_of_the_largest_size() {
+    out=$("$GGML_TENSORS" --threads 1 --rounds 10 --largest 20000)
+    has_line "$out" "10 rounds: 0 failed, 0 results wrong, 0 tensors elsewhere"
+    has_line "$out" "buffers of weights: 4 a round"
+    has_line "$out" "live at the end: 0 blocks"
+}
+
+test_H5_many_threads_share_a_buffer_type() {
+    out=$("$GGML_TENSORS" --threads 8 --rounds 20)
+    has_line "$out" "160 rounds: 0 failed, 0 results wrong, 0 tensors elsewhere"
+    has_line "$out" "live at the end: 0 blocks"
+}
+
+tap_run test_H5_a_graph_of_ggml_computes_in_buffers_of_warmpool \
+    test_H5_ggml_makes_several_buffers_of_the_largest_size \
+    test_H5_many_threads_share_a_buffer_type

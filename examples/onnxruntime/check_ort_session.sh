@@ -1,0 +1,39 @@
+#!/bin/bash
+# check_ort_session.sh: sessions of ONNX Runtime in memory of warmpool (row H4).
+# $ORT_SESSION: the program. session.c checks every result itself.
+# shellcheck source=tests/tools/tap.sh disable=SC2317
+. "$(dirname "$0")/../../tests/tools/tap.sh"
+export WARMPOOL_CONF=device:host
+
+# A figure of the output. $1: output, $2: its name.
+figure() {
+    echo "$1" | sed -n "s/^$2: \([0-9]*\).*/\1/p"
+}
+
+test_H4_a_session_allocates_from_warmpool_and_computes_right() {
+    out=$("$ORT_SESSION" --threads 1 --runs 64)
+    has_line "$out" \
+        "64 runs: 0 failed, 0 results wrong, 0 outputs not warmpool's"
+    # An input and an output a run; weights of both sessions are reserved.
+    [ "$(figure "$out" NumAllocs)" -ge 128 ]
+    [ "$(figure "$out" NumReserves)" -ge 2 ]
+    [ "$(figure "$out" InUse)" -ge $((2 * 256 * 64 * 4)) ]
+    has_line "$out" "live at the end: 0 blocks"
+}
+
+test_H4_memory_of_runs_is_used_again() {
+    few=$("$ORT_SESSION" --threads 1 --runs 32)
+    more=$("$ORT_SESSION" --threads 1 --runs 320)
+    same "$(figure "$few" TotalAllocated)" "$(figure "$more" TotalAllocated)"
+}
+
+test_H4_sessions_of_many_threads_share_an_allocator() {
+    out=$("$ORT_SESSION" --threads 8 --runs 50)
+    has_line "$out" \
+        "400 runs: 0 failed, 0 results wrong, 0 outputs not warmpool's"
+    has_line "$out" "live at the end: 0 blocks"
+}
+
+tap_run test_H4_a_session_allocates_from_warmpool_and_computes_right \
+    test_H4_memory_of_runs_is_used_again \
+    test_H4_sessions_of_many_threads_share_an_allocator
