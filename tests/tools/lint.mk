@@ -91,12 +91,13 @@ TIDY_RULES := $(shell tests/tools/files.sh .clang-tidy)
 # Of packages that few have: what includes their headers is left out without;
 # ggml's come with `make check-ggml`.
 TIDY_MPI := $(shell mpicc --showme:compile 2>/dev/null | sed 's/-I/-isystem /g')
-TIDY_OUT = $(if $(TIDY_MPI),,examples/data_parallel/ranks.c) \
+TIDY_GGML := build/wheels/ggml/libggml/include
+TIDY_OUT := $(if $(TIDY_MPI),,examples/data_parallel/ranks.c) \
     $(if $(wildcard /usr/include/ucp/api/ucp.h),,examples/ucx_register/ucx_register.c) \
-    $(if $(wildcard $(EX_GGML_INC)),,$(wildcard examples/ggml/*.c))
-TIDY_OK = $(patsubst %,$(L)/tidy/%.ok,$(filter-out $(TIDY_OUT),$(filter %.c,$(C_FILES))))
+    $(if $(wildcard $(TIDY_GGML)),,$(wildcard examples/ggml/*.c))
+TIDY_OK := $(patsubst %,$(L)/tidy/%.ok,$(filter-out $(TIDY_OUT),$(filter %.c,$(C_FILES))))
 TIDY_FLAGS = $(filter-out -DNDEBUG,$(filter -D% -I% -std=%,$(FLAGS))) \
-    $(CUDA_FLAGS) $(TIDY_MPI) -Itests -Itests/standin -isystem $(EX_GGML_INC) \
+    $(CUDA_FLAGS) $(TIDY_MPI) -Itests -Itests/standin -isystem $(TIDY_GGML) \
     -isystem tests/vendor
 lint-tidy: $(TIDY_OK)
 	@for file in $(TIDY_OUT); do echo "skip: clang-tidy of $$file: its header is not installed"; done
