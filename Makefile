@@ -300,12 +300,13 @@ include tests/tools/lint.mk
 clean:
 	rm -rf build
 
-include runtime/preload/preload.mk
+include runtime/preload/preload.mk runtime/python/python.mk
 -include tests/standin/standin.mk tests/bench/bench.mk tests/gpu/gpu.mk
 -include examples/examples.mk
 -include $(LIB_OBJ:.o=.d) $(B)/runtime/tools/warmpool_info.d $(TEST_BIN:=.d) $(WT_OBJ:.o=.d) $(MODEL_OBJ:.o=.d)
 
 ## all            build the library, static and shared (release)
+## wheel          build the Python package, in build/python/dist
 ## preload        build libwarmpool-preload.so and warmpool-run
 ## examples       build the examples
 ## demo           train a classifier, serve 10,000 images, compare with naive
@@ -320,6 +321,7 @@ include runtime/preload/preload.mk
 ## check-onnxruntime  run a session of ONNX Runtime in memory of warmpool
 ## check-ggml     compute a graph of ggml in buffers of warmpool
 ## check-page     look at the examples' server in headless Chromium
+## check-python   test the Python package with NumPy and PyTorch (540 MB to get)
 ## check-gpu      run the tests on this machine's GPU
 ## gpu-bundle     collect tests and benches to run on another machine's GPU
 ## asan           run the tests under AddressSanitizer and UBSan

@@ -23,6 +23,8 @@ found() {
         shellcheck | jq | chromium | python3 | cmake)
         command -v "$1" >/dev/null && return ;;
     check) pkg_config check && return ;;
+    python3-venv) python3 -c 'import ensurepip, venv' 2>/dev/null && return ;;
+    g++) command -v "${CXX:-g++}" >/dev/null && return ;;
     # Only some builds of Check want it.
     libsubunit-dev) pkg_config libsubunit && return
         pkg_config check && ! pkg-config --libs check | grep -q subunit &&

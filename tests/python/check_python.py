@@ -1,0 +1,377 @@
+#!/usr/bin/env python3
+"""check_python.py: the Python package, with the standard library alone, and
+NumPy where it is. tests/api/test_python.sh runs its cases on both drivers;
+make check-python runs them on the wheel."""
+
+import ctypes
+import gc
+import os
+import pickle
+import tempfile
+import threading
+import unittest
+import weakref
+
+import warmpool
+from warmpool import _dlpack
+from warmpool._library import entry, library
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+CUDA = warmpool.runtime().driver == "cuda"
+
+
+def live(runtime=warmpool):
+    gc.collect()
+    return runtime.statistics()["pinned"]["live"]["current"]
+
+
+def consume(capsule, name):
+    """What a consumer does: renames the capsule, and owns the tensor."""
+    api = ctypes.pythonapi
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    api.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    address = api.PyCapsule_GetPointer(capsule, name)
+    api.PyCapsule_SetName(capsule, b"used")
+    kind = _dlpack.Managed
+    if name == _dlpack.VERSIONED:
+        kind = _dlpack.ManagedVersioned
+    return kind.from_address(address)
+
+
+def end(managed):
+    deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(managed.deleter)
+    deleter(ctypes.addressof(managed))
+
+
+class Buffers(unittest.TestCase):
+    def test_views_have_shape_format_and_address(self):
+        for dtype, format, bytes in (
+            ("uint8", "<B", 1), ("int32", "<i", 4), ("float32", "<f", 4),
+            ("float64", "<d", 8), ("bool", "<?", 1), ("float16", "<H", 2),
+        ):
+            buffer = warmpool.pinned((3, 4), dtype)
+            view = memoryview(buffer)
+            self.assertEqual(view.format, format)
+            self.assertEqual((view.shape, view.itemsize), ((3, 4), bytes))
+            self.assertEqual(buffer.nbytes, 12 * bytes)
+            self.assertEqual(library.warm_owns(buffer.address), 1)
+            view.cast("B")[bytes * 12 - 1] = 42
+            self.assertEqual(buffer.view().shape, (3, 4))
+            self.assertEqual(buffer.view()[2, 3], buffer[2][3])
+            last = buffer.address + bytes * 12 - 1
+            self.assertEqual(ctypes.c_ubyte.from_address(last).value, 42)
+
+    def test_empty_and_scalar_shapes(self):
+        self.assertEqual(memoryview(warmpool.pinned(0)).nbytes, 0)
+        self.assertEqual(memoryview(warmpool.pinned((0, 3))).nbytes, 0)
+        self.assertEqual(warmpool.pinned((0, 3)).view().nbytes, 0)
+        self.assertEqual(memoryview(warmpool.pinned((), "int64")).nbytes, 8)
+        warmpool.pinned((), "int64").view()[()] = -1
+        self.assertEqual(live(), 0)
+
+    def test_memory_goes_with_its_last_user(self):
+        buffer = warmpool.pinned(1000)
+        view = memoryview(buffer)
+        part = view[10:20]
+        del buffer, view
+        self.assertEqual(live(), 1)
+        self.assertEqual(len(part), 10)
+        del part
+        self.assertEqual(live(), 0)
+
+    def test_memory_serves_the_next_buffer(self):
+        address = warmpool.pinned(5000).address
+        self.assertEqual(warmpool.pinned(5000).address, address)
+
+    @unittest.skipUnless(numpy, "NumPy is not here")
+    def test_arrays_of_numpy_share_the_memory(self):
+        buffer = warmpool.pinned((4, 8), "float32")
+        array = buffer.numpy()
+        array[:] = 7
+        self.assertEqual(buffer[3][7], 7)
+        self.assertEqual(array.ctypes.data, buffer.address)
+        again = numpy.asarray(buffer)
+        shared = numpy.from_dlpack(buffer)
+        self.assertEqual(shared.shape, (4, 8))
+        self.assertEqual(shared.ctypes.data, buffer.address)
+        del buffer, array, again
+        self.assertEqual(live(), 1)
+        self.assertEqual(shared[2, 2], 7)
+        del shared
+        self.assertEqual(live(), 0)
+        half = warmpool.pinned(3, numpy.float16).numpy()
+        self.assertEqual(half.dtype, numpy.float16)
+
+
+class Capsules(unittest.TestCase):
+    def test_a_capsule_that_nobody_consumes_ends(self):
+        for version in (None, (1, 0)):
+            capsule = warmpool.pinned(100).__dlpack__(max_version=version)
+            self.assertEqual(live(), 1)
+            del capsule
+            self.assertEqual(live(), 0)
+        self.assertEqual(_dlpack.exported, {})
+
+    def test_a_consumer_ends_the_tensor_once(self):
+        for name, version in (
+            (_dlpack.LEGACY, None), (_dlpack.VERSIONED, (1, 1)),
+        ):
+            buffer = warmpool.pinned((2, 3), "int16")
+            address = buffer.address
+            capsule = buffer.__dlpack__(max_version=version)
+            managed = consume(capsule, name)
+            tensor = managed.tensor
+            self.assertEqual(tensor.data, address)
+            self.assertEqual(tensor.ndim, 2)
+            self.assertEqual(tensor.shape[:2], [2, 3])
+            self.assertEqual(tensor.strides[:2], [3, 1])
+            self.assertEqual((tensor.dtype.code, tensor.dtype.bits), (0, 16))
+            del buffer, capsule
+            self.assertEqual(live(), 1)
+            other = threading.Thread(target=end, args=(managed,))
+            other.start()
+            other.join()
+            self.assertEqual(live(), 0)
+
+    def test_the_device_is_the_drivers(self):
+        buffer = warmpool.pinned(8)
+        device = (3, 0) if CUDA else (1, 0)
+        self.assertEqual(buffer.__dlpack_device__(), device)
+        managed = consume(buffer.__dlpack__(), _dlpack.LEGACY)
+        self.assertEqual(managed.tensor.device.type, device[0])
+        end(managed)
+        managed = consume(buffer.__dlpack__(dl_device=(1, 0)), _dlpack.LEGACY)
+        self.assertEqual(managed.tensor.device.type, 1)
+        end(managed)
+        with self.assertRaises(BufferError):
+            buffer.__dlpack__(dl_device=(2, 0))
+        with self.assertRaises(BufferError):
+            buffer.__dlpack__(copy=True)
+
+
+class Errors(unittest.TestCase):
+    def refused(self, name, call, *arguments, **options):
+        with self.assertRaises(warmpool.WarmpoolError) as caught:
+            call(*arguments, **options)
+        self.assertEqual(caught.exception.name, name)
+        again = pickle.loads(pickle.dumps(caught.exception))
+        self.assertEqual(str(again), str(caught.exception))
+        return caught.exception
+
+    def test_refusals_have_status_name_and_message(self):
+        wrong = self.refused("INVALID_OPTION", warmpool.Runtime, devise="host")
+        self.assertIn("devise", wrong.message)
+        self.assertEqual(wrong.status, 4)
+        wrong = self.refused("INVALID_OPTION", warmpool.Runtime, segment="4M")
+        self.assertIn("segment", wrong.message)
+        wrong = self.refused("INVALID_OPTION", warmpool.Runtime, device="hos")
+        self.assertIn("'hos'", wrong.message)
+
+    def test_out_of_memory_is_a_memory_error(self):
+        with warmpool.Runtime(device="host", pinned_high=1 << 22) as runtime:
+            with self.assertRaises(MemoryError) as caught:
+                runtime.pinned(1 << 26)
+            self.assertIsInstance(caught.exception, warmpool.OutOfMemory)
+            self.assertEqual(live(runtime), 0)
+
+    def test_wrong_shapes_and_types_are_refused(self):
+        for error, shape, dtype in (
+            (ValueError, -1, "uint8"), (ValueError, (2, -3), "uint8"),
+            (TypeError, 1.5, "uint8"), (TypeError, 4, "complex64"),
+            (OverflowError, (1 << 40, 1 << 40), "uint8"),
+        ):
+            with self.assertRaises(error):
+                warmpool.pinned(shape, dtype)
+        self.assertEqual(live(), 0)
+
+    def test_a_closed_runtime_refuses_and_its_buffers_stay(self):
+        runtime = warmpool.Runtime(device="host")
+        buffer = runtime.pinned(100)
+        runtime.close()
+        runtime.close()
+        self.assertEqual(runtime.driver, "gone")
+        self.refused("RUNTIME_GONE", runtime.pinned, 1)
+        buffer[99] = 1
+        del buffer
+        gc.collect()
+
+    def test_page_locked_memory_is_not_pickled(self):
+        with self.assertRaises(TypeError):
+            pickle.dumps(warmpool.pinned(1))
+
+
+class State(unittest.TestCase):
+    def test_options_of_a_runtime_are_in_force(self):
+        with warmpool.Runtime(device="host", segment=1 << 23) as runtime:
+            self.assertEqual(runtime.options["segment"], str(1 << 23))
+            self.assertEqual(runtime.options["device"], "host")
+            self.assertEqual(runtime.devices, 1)
+        self.assertIn("segment: ", warmpool.options_help())
+
+    def test_a_snapshot_is_what_the_visualiser_reads(self):
+        with warmpool.Runtime(device="host", history=100) as runtime, \
+                tempfile.TemporaryDirectory() as folder:
+            buffer = runtime.pinned(3000)
+            path = os.path.join(folder, "now.pickle")
+            found = runtime.snapshot(path)
+            with open(path, "rb") as file:
+                self.assertEqual(pickle.load(file), found)
+            self.assertEqual(os.listdir(folder), ["now.pickle"])
+            blocks = {
+                block["address"]: block["state"]
+                for segment in found["segments"]
+                for block in segment["blocks"]
+            }
+            self.assertEqual(blocks[buffer.address], "active_allocated")
+            events = [e for trace in found["device_traces"] for e in trace]
+            self.assertIn("alloc", [event["action"] for event in events])
+            page = os.path.join(folder, "now.html")
+            runtime.snapshot_html(page)
+            with open(page) as file:
+                self.assertIn("<html", file.read())
+            with self.assertRaises(OSError):
+                runtime.snapshot(os.path.join(folder, "none", "x"))
+
+    def test_emptying_the_cache_returns_what_is_idle(self):
+        with warmpool.Runtime(device="host") as runtime:
+            runtime.pinned(1 << 20)
+            self.assertGreater(held(runtime), 0)
+            runtime.empty_cache()
+            self.assertEqual(held(runtime), 0)
+
+
+def held(runtime):
+    return runtime.statistics()["pinned"]["held_bytes"]["current"]
+
+
+class Threads(unittest.TestCase):
+    THREADS = 8
+
+    def test_threads_allocate_and_free_each_others_buffers(self):
+        wrong, shelf = [], [None] * self.THREADS
+        start = threading.Barrier(self.THREADS)
+
+        def work(me):
+            start.wait()
+            for i in range(300):
+                buffer = warmpool.pinned(64 + 997 * (i % 50))
+                buffer[0] = me
+                view = memoryview(buffer).cast("B")
+                shelf[(me + i) % self.THREADS] = view
+                if view[0] != me or library.warm_owns(buffer.address) != 1:
+                    wrong.append((me, i))
+                capsule = buffer.__dlpack__()
+                del buffer, capsule
+
+        threads = [
+            threading.Thread(target=work, args=(me,))
+            for me in range(self.THREADS)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+        shelf.clear()
+        self.assertEqual(live(), 0)
+        self.assertEqual(_dlpack.exported, {})
+
+    def test_a_recorded_stream_delays_the_next_use(self):
+        with warmpool.Runtime(device="host") as runtime:
+            stream = ctypes.c_void_p()
+            pointer = ctypes.c_void_p(runtime.pointer)
+            create = library.warm_stream_create
+            create.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
+            self.assertEqual(create(pointer, 0, ctypes.byref(stream)), 0)
+            gate = threading.Event()
+            function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(
+                lambda _: gate.wait()
+            )
+            call = library.warm_stream_host_func
+            call.argtypes = [ctypes.c_void_p] * 4
+            self.assertEqual(
+                call(pointer, stream, ctypes.cast(function, ctypes.c_void_p), 0),
+                0,
+            )
+            buffer = runtime.pinned(6000)
+            address = buffer.address
+            buffer.record_stream(stream.value)
+            del buffer
+            later = runtime.pinned(6000)
+            self.assertNotEqual(later.address, address)
+            pending = runtime.statistics()["pinned"]["pending"]["current"]
+            self.assertEqual(pending, 1)
+            gate.set()
+            wait = library.warm_stream_synchronize
+            wait.argtypes = [ctypes.c_void_p] * 2
+            self.assertEqual(wait(pointer, stream), 0)
+            library.warm_poll.argtypes = [ctypes.c_void_p]
+            self.assertEqual(library.warm_poll(pointer), 0)
+            pending = runtime.statistics()["pinned"]["pending"]["current"]
+            self.assertEqual(pending, 0)
+
+
+class Frameworks(unittest.TestCase):
+    """Without PyTorch and CuPy: what they are asked to do."""
+
+    def test_the_host_device_is_refused(self):
+        import sys
+        import types
+
+        import warmpool.cupy
+        import warmpool.torch
+
+        torch = types.ModuleType("torch")
+        torch.cuda = types.SimpleNamespace(is_initialized=lambda: False)
+        sys.modules["torch"] = torch
+        sys.modules["cupy"] = types.ModuleType("cupy")
+        try:
+            with warmpool.Runtime(device="host") as runtime:
+                for call in (
+                    warmpool.torch.use, warmpool.torch.mem_pool,
+                    warmpool.cupy.use,
+                ):
+                    with self.assertRaises(warmpool.WarmpoolError) as caught:
+                        call(runtime)
+                    self.assertIn("driver host", caught.exception.message)
+            torch.cuda.is_initialized = lambda: True
+            with self.assertRaises(warmpool.WarmpoolError) as caught:
+                warmpool.torch.use()
+            self.assertIn("before the first use", caught.exception.message)
+        finally:
+            del sys.modules["torch"], sys.modules["cupy"]
+
+    def test_functions_of_cupy_allocate_in_the_order_of_a_stream(self):
+        allocate = entry.warmpool_cupy_malloc
+        allocate.restype = ctypes.c_void_p
+        allocate.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        free = entry.warmpool_cupy_free
+        free.restype = None
+        free.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int]
+        runtime = warmpool.runtime()
+        entry.warmpool_cupy_stream(None)
+        first = allocate(runtime.pointer, 1000, 0)
+        self.assertEqual(library.warm_owns(first), 1)
+        free(runtime.pointer, first, 0)
+        self.assertEqual(library.warm_owns(first), 0)
+        self.assertEqual(allocate(runtime.pointer, 1000, 0), first)
+        free(runtime.pointer, first, 0)
+        self.assertIsNone(allocate(runtime.pointer, 1000, 99))
+
+
+class Types(unittest.TestCase):
+    def test_classes_of_shapes_do_not_pile_up(self):
+        first = weakref.ref(type(warmpool.pinned(1)))
+        for i in range(5000):
+            warmpool.pinned(i + 2)
+        gc.collect()
+        self.assertIsNone(first())
+
+
+if __name__ == "__main__":
+    unittest.main()
