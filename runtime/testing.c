@@ -148,6 +148,9 @@ static warm_status check_records(warm_runtime *runtime, bool quiet)
         status = check_space(&runtime->pinned->pageable, -1, quiet);
     }
     if (status == WARM_OK) {
+        status = check_space(&runtime->pinned->combined, -1, quiet);
+    }
+    if (status == WARM_OK) {
         status = check_space(&runtime->pinned->adopted.space, -1, quiet);
     }
     for (int i = 0; i < runtime->devices && status == WARM_OK; i++) {

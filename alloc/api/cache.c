@@ -50,14 +50,54 @@ static warm_status trim(wm_space *space, int device, size_t target,
     return status;
 }
 
+static size_t held_by(wm_space *space)
+{
+    size_t held;
+
+    wm_lock_acquire(&space->growth.lock);
+    held = space->growth.held;
+    wm_lock_release(&space->growth.lock);
+    return held;
+}
+
+/* Returns idle write-combined memory, as much as is above target in all;
+ * *target: of what is left for the page-locked space. */
+static warm_status trim_combined(wm_pinned *pinned, size_t *target,
+                                 size_t *released)
+{
+    size_t held = held_by(&pinned->combined), all;
+    warm_status status;
+
+    if (held == 0) {
+        return WARM_OK;
+    }
+    wm_driver_notice_reset(pinned->combined.driver, WM_DEVICE_UNKNOWN);
+    all = held + held_by(&pinned->space);
+    all = all > *target ? all - *target : 0;
+    status =
+        wm_space_trim(&pinned->combined, held > all ? held - all : 0, released);
+    held = held_by(&pinned->combined);
+    *target = *target > held ? *target - held : 0;
+    return status;
+}
+
 warm_status warm_pinned_trim(warm_runtime *runtime, size_t target,
                              size_t *released)
 {
+    size_t combined = 0, bytes = 0;
     warm_status status = wm_runtime_check(runtime);
 
-    return status == WARM_OK ? trim(&runtime->pinned->space, WM_DEVICE_UNKNOWN,
-                                    target, released)
-                             : status;
+    if (status == WARM_OK) {
+        status = trim_combined(runtime->pinned, &target, &combined);
+    }
+    if (status == WARM_OK) {
+        status =
+            trim(&runtime->pinned->space, WM_DEVICE_UNKNOWN, target, &bytes);
+    }
+    if (status == WARM_OK && released != NULL) {
+        *released = combined + bytes;
+    }
+    return status;
 }
 
 warm_status warm_pinned_empty_cache(warm_runtime *runtime, size_t *released)
@@ -287,6 +327,7 @@ warm_status warm_pinned_get_stats(warm_runtime *runtime,
                                   warm_space_stats *stats)
 {
     warm_space_stats all = {.size = sizeof all};
+    warm_space_stats combined = {.size = sizeof combined};
     warm_space_stats pageable = {.size = sizeof pageable};
     warm_space_stats adopted = {.size = sizeof adopted};
     warm_status status = check_out(wm_runtime_check(runtime), stats, sizeof all,
@@ -296,6 +337,8 @@ warm_status warm_pinned_get_stats(warm_runtime *runtime,
         return status;
     }
     wm_space_settled_stats(&runtime->pinned->space, WM_NODE_UNKNOWN, &all);
+    wm_space_stats(&runtime->pinned->combined, &combined);
+    wm_stats_add(&all, &combined);
     wm_space_stats(&runtime->pinned->pageable, &pageable);
     all.huge_bytes = wm_huge_bytes_read(&runtime->pinned->space, "",
                                         &runtime->pinned->huge_bytes);
@@ -524,6 +567,7 @@ static warm_status reset_pinned(warm_runtime *runtime,
         wm_cache_merge_stats(&runtime->pinned->space.group);
         reset(&runtime->pinned->space);
         reset(&runtime->pinned->pageable);
+        reset(&runtime->pinned->combined);
         reset(&runtime->pinned->adopted.space);
     }
     return status;

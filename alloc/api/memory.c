@@ -18,9 +18,12 @@
 
 _Static_assert(WARM_NODE_ANY == WM_NODE_UNKNOWN, "passed on as it is");
 
+/* space: the page-locked one; or the write-combined one, which private pools do
+ * not serve, for a strict request. */
 static inline __attribute__((always_inline)) warm_status
-serve(warm_runtime *runtime, wm_request *request, void **pointer)
+serve(wm_space *space, wm_request *request, void **pointer)
 {
+    warm_runtime *runtime = space->group.runtime;
     wm_pinned *pinned = runtime->pinned;
     warm_status status = WARM_OK;
 
@@ -37,16 +40,15 @@ serve(warm_runtime *runtime, wm_request *request, void **pointer)
                        "than any machine has",
                        wm_bytes(request->bytes).text);
     }
-    request->bytes += pinned->space.group.guard_bytes;
+    request->bytes += space->group.guard_bytes;
     if (!request->strict) {
-        request->arena =
-            wm_cache_arena(&pinned->space.group, wm_node_home(runtime));
+        request->arena = wm_cache_arena(&space->group, wm_node_home(runtime));
     }
-    if (wm_private_routes(runtime)) {
-        status = wm_private_route_pinned(&pinned->space, request);
+    if (wm_private_routes(runtime) && space == &pinned->space) {
+        status = wm_private_route_pinned(space, request);
     }
     if (status == WARM_OK) {
-        status = wm_space_alloc(&pinned->space, request, pointer);
+        status = wm_space_alloc(space, request, pointer);
     }
     if (request->arena->pool != NULL) {
         wm_private_routed(request->arena->pool);
@@ -58,7 +60,7 @@ serve(warm_runtime *runtime, wm_request *request, void **pointer)
         }
         if (status != WARM_OK) { /* the message is that of pinned memory */
             wm_error_restore(request->cause);
-            status = wm_space_refuse(&pinned->space, request, "");
+            status = wm_space_refuse(space, request, "");
         }
     }
     if (wm_unlikely(runtime->traced) && status == WARM_OK) {
@@ -73,7 +75,8 @@ alloc_slow(warm_runtime *runtime, size_t bytes, void **pointer)
     wm_request request = {.bytes = bytes};
     warm_status status = wm_runtime_check(runtime);
 
-    return status == WARM_OK ? serve(runtime, &request, pointer) : status;
+    return status == WARM_OK ? serve(&runtime->pinned->space, &request, pointer)
+                             : status;
 }
 
 /* A miss on the window's runtime, read again here so that a hit need not keep
@@ -105,14 +108,66 @@ warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
     return alloc_missed(window, bytes, pointer);
 }
 
-static warm_status check_flags(unsigned flags)
+/* ---- flags --------------------------------------------------------------- */
+
+static warm_status check_mapped(const warm_runtime *runtime)
 {
-    return (flags & ~WARM_ALLOC_PAGEABLE_OK) == 0
-               ? WARM_OK
-               : wm_fail(WARM_INVALID_ARGUMENT,
-                         "unknown flags %#x: the only flag is "
-                         "WARM_ALLOC_PAGEABLE_OK",
-                         flags);
+    for (int i = 0; i < runtime->devices; i++) {
+        bool maps = false;
+        warm_status status = wm_driver_maps_host(runtime->driver, i, &maps);
+
+        if (status != WARM_OK) {
+            return status;
+        }
+        if (!maps) {
+            return wm_fail(WARM_UNSUPPORTED,
+                           "WARM_ALLOC_MAPPED: device %d cannot access "
+                           "page-locked memory of the host",
+                           i);
+        }
+    }
+    return WARM_OK;
+}
+
+static warm_status check_flags(const warm_runtime *runtime, int node,
+                               unsigned flags)
+{
+    const unsigned kinds = WARM_ALLOC_WRITE_COMBINED | WARM_ALLOC_MAPPED;
+
+    if ((flags & ~(WARM_ALLOC_PAGEABLE_OK | kinds)) != 0) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "unknown flags %#x: the flags are "
+                       "WARM_ALLOC_PAGEABLE_OK, WARM_ALLOC_WRITE_COMBINED and "
+                       "WARM_ALLOC_MAPPED",
+                       flags);
+    }
+    if ((flags & WARM_ALLOC_PAGEABLE_OK) != 0 && (flags & kinds) != 0) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "flags %#x: pageable memory (WARM_ALLOC_PAGEABLE_OK) is "
+                       "neither write-combined nor mapped",
+                       flags);
+    }
+    if ((flags & WARM_ALLOC_WRITE_COMBINED) != 0 && node != WARM_NODE_ANY) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "write-combined memory of node %d: the driver chooses "
+                       "where it lies; use WARM_NODE_ANY",
+                       node);
+    }
+    return (flags & WARM_ALLOC_MAPPED) != 0 ? check_mapped(runtime) : WARM_OK;
+}
+
+/* The space that serves a request on any node with these flags. */
+static wm_space *space_for(warm_runtime *runtime, unsigned flags,
+                           wm_request *request)
+{
+    wm_pinned *pinned = runtime->pinned;
+
+    if ((flags & WARM_ALLOC_WRITE_COMBINED) == 0) {
+        return &pinned->space;
+    }
+    request->strict = true;
+    request->arena = pinned->combined.group.arenas;
+    return &pinned->combined;
 }
 
 static __attribute__((noinline, cold)) warm_status
@@ -127,19 +182,20 @@ alloc_on_slow(warm_runtime *runtime, size_t bytes, int node, unsigned flags,
     warm_status status = wm_runtime_check(runtime);
 
     if (status == WARM_OK) {
-        status = check_flags(flags);
+        status = check_flags(runtime, node, flags);
     }
     if (status != WARM_OK) {
         return status;
     }
-    if (request.strict) {
+    wm_space *space = space_for(runtime, flags, &request);
+    if (node != WARM_NODE_ANY) {
         status = wm_node_check(runtime, node);
         if (status != WARM_OK) {
             return status;
         }
-        request.arena = wm_cache_arena(&runtime->pinned->space.group, node);
+        request.arena = wm_cache_arena(&space->group, node);
     }
-    return serve(runtime, &request, pointer);
+    return serve(space, &request, pointer);
 }
 
 warm_status warm_pinned_alloc_on(warm_runtime *runtime, size_t bytes, int node,
@@ -188,13 +244,15 @@ static warm_status alloc_aligned(warm_runtime *runtime, size_t bytes,
                                  size_t alignment, unsigned flags,
                                  void **pointer)
 {
-    const wm_arena_group *group = &runtime->pinned->space.group;
     warm_error cause = {.size = sizeof cause};
     wm_request request = {
         .alignment = alignment,
-        .asked = bytes + group->guard_bytes,
         .cause = (flags & WARM_ALLOC_PAGEABLE_OK) != 0 ? &cause : NULL};
-    warm_status status = check_flags(flags);
+    wm_space *space = space_for(runtime, flags, &request);
+    const wm_arena_group *group = &space->group;
+    warm_status status = check_flags(runtime, WARM_NODE_ANY, flags);
+
+    request.asked = bytes + group->guard_bytes;
 
     if (status == WARM_OK) {
         /* serve() adds the guard. */
@@ -202,7 +260,7 @@ static warm_status alloc_aligned(warm_runtime *runtime, size_t bytes,
             wm_arena_align_bytes(request.asked, alignment) - group->guard_bytes;
         status = align_pieces(group, &request);
     }
-    return status == WARM_OK ? serve(runtime, &request, pointer) : status;
+    return status == WARM_OK ? serve(space, &request, pointer) : status;
 }
 
 warm_status warm_pinned_alloc_aligned(warm_runtime *runtime, size_t bytes,
@@ -267,7 +325,7 @@ warm_status warm_pinned_alloc_rows(warm_runtime *runtime, size_t bytes,
         return status;
     }
     return request.row == 0 ? warm_pinned_alloc(runtime, bytes, pointer)
-                            : serve(runtime, &request, pointer);
+                            : serve(&runtime->pinned->space, &request, pointer);
 }
 
 /* ---- live blocks -------------------------------------------------------- */

@@ -454,3 +454,31 @@ warm_status wm_pin_obtain(const wm_pin *pin, int node, size_t bytes,
     }
     return status;
 }
+
+/* ---- write-combined ----------------------------------------------------- */
+
+warm_status wm_pin_obtain_combined(const wm_pin *pin, size_t bytes, void **base)
+{
+    warm_status status = wm_driver_combined_alloc(pin->driver, bytes, base);
+
+    if (status == WARM_OUT_OF_MEMORY) {
+        return explain(pin, WM_REFUSAL_LOCK, WM_NODE_UNKNOWN, bytes, 0);
+    }
+    if (status == WARM_OK) {
+        (void)wm_hidden_add(*base, bytes);
+    }
+    return status;
+}
+
+warm_status wm_pin_give_back_combined(const wm_pin *pin, void *base,
+                                      size_t bytes)
+{
+    warm_status status;
+
+    wm_hidden_remove(base, bytes);
+    status = wm_driver_pinned_free(pin->driver, base, bytes);
+    if (status != WARM_OK) {
+        (void)wm_hidden_add(base, bytes);
+    }
+    return status;
+}

@@ -77,6 +77,15 @@ bool wm_pin_cuts(const wm_pin *pin);
 warm_status wm_pin_obtain(const wm_pin *pin, int node, size_t bytes,
                           size_t piece, void **base);
 
+/* Obtains a region of write-combined memory, which the driver alone can
+ * allocate: not cut, on no particular node. No lock held. Status:
+ * OUT_OF_MEMORY, or another of the driver's. give_back: returns it; if that
+ * fails the memory is unchanged. */
+warm_status wm_pin_obtain_combined(const wm_pin *pin, size_t bytes,
+                                   void **base);
+warm_status wm_pin_give_back_combined(const wm_pin *pin, void *base,
+                                      size_t bytes);
+
 /* Returns a region that was not cut, or (pieced) one piece of a region. If that
  * fails the memory is unchanged. */
 warm_status wm_pin_give_back(const wm_pin *pin, void *base, size_t bytes,

@@ -4,6 +4,7 @@
 
 #include "alloc/cache/magazine.h"
 #include "alloc/cache/pending.h"
+#include "alloc/kinds/combined.h"
 #include "alloc/space/space_int.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/meta.h"
@@ -126,12 +127,16 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
     if (status != WARM_OK) {
         goto fail_adopted;
     }
+    p->space.group.device = WM_DEVICE_HOST;
+    p->space.group.place = (uint64_t)runtime->devices;
+    status = wm_combined_init(&p->combined, &p->space, &p->timelines, options);
+    if (status != WARM_OK) {
+        goto fail_combined;
+    }
     status = wm_event_pool_init(&p->events, runtime->driver);
     if (status != WARM_OK) {
         goto fail_events;
     }
-    p->space.group.device = WM_DEVICE_HOST;
-    p->space.group.place = (uint64_t)runtime->devices;
     p->pageable.group.place =
         p->space.group.place + (uint64_t)p->space.group.nodes;
     p->space.beside = &p->pageable;
@@ -162,6 +167,8 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
 fail_turn:
     (void)wm_event_pool_fini(&p->events);
 fail_events:
+    wm_space_fini(&p->combined);
+fail_combined:
     wm_adopted_fini(&p->adopted);
 fail_adopted:
     wm_space_fini(&p->pageable);
@@ -218,13 +225,16 @@ void wm_pinned_close(wm_pinned *pinned, warm_destroy_report *report)
     size_t released;
 
     wm_adopted_stop(&pinned->adopted);
+    (void)wm_space_trim(&pinned->combined, 0, &released);
     (void)wm_space_trim(&pinned->space, 0, &released);
     (void)wm_adopted_tend(&pinned->adopted);
     wm_pinned_report_left(&pinned->space, report);
     wm_pinned_report_left(&pinned->pageable, report);
+    wm_pinned_report_left(&pinned->combined, report);
     wm_pinned_report_left(&pinned->adopted.space, report);
     wm_space_forget(&pinned->space);
     wm_space_forget(&pinned->pageable);
+    wm_space_forget(&pinned->combined);
     wm_space_forget(&pinned->adopted.space);
     wm_timelines_forget_entries(&pinned->timelines);
     wm_timelines_fini(&pinned->timelines);
@@ -232,6 +242,7 @@ void wm_pinned_close(wm_pinned *pinned, warm_destroy_report *report)
     wm_turn_close(&pinned->space.group.runtime->turn);
     wm_space_fini(&pinned->space);
     wm_space_fini(&pinned->pageable);
+    wm_space_fini(&pinned->combined);
     wm_adopted_fini(&pinned->adopted);
     wm_meta_free(pinned);
 }

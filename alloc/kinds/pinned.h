@@ -21,6 +21,7 @@ typedef struct wm_pinned {
     wm_huge_bytes huge_bytes;
     wm_space space;
     wm_space pageable;
+    wm_space combined; /* write-combined memory (combined.h) */
     wm_adopted adopted;
 } wm_pinned;
 

@@ -752,7 +752,10 @@ static wm_space *space_at(wm_shared *shared, size_t i)
     if (i <= devices) {
         return &runtime->device_spaces[i - 1].space;
     }
-    i -= 1 + devices;
+    if (i == 1 + devices) {
+        return &runtime->pinned->combined;
+    }
+    i -= 2 + devices;
     return &shared->spaces[i / WM_SHARED_KINDS][i % WM_SHARED_KINDS].space;
 }
 
@@ -762,7 +765,7 @@ static warm_status join_limits(wm_shared *shared)
 {
     warm_runtime *runtime = shared->runtime;
     size_t devices = (size_t)runtime->devices;
-    size_t count = 1 + devices * (1 + WM_SHARED_KINDS);
+    size_t count = 2 + devices * (1 + WM_SHARED_KINDS);
     wm_space **list = wm_meta_alloc(count * sizeof(void *));
 
     if (list == NULL) {

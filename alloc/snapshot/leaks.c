@@ -65,6 +65,7 @@ static void add_all(list *live)
     live->count = 0;
     add_space(live, &runtime->pinned->space);
     add_space(live, &runtime->pinned->pageable);
+    add_space(live, &runtime->pinned->combined);
     add_space(live, &runtime->pinned->adopted.space);
     for (int i = 0; i < runtime->devices; i++) {
         add_space(live, &runtime->device_spaces[i].space);

@@ -247,6 +247,9 @@ static warm_status add_all(wm_snapshot_set *set, const warm_runtime *runtime)
         status = add_space(set, &runtime->pinned->pageable);
     }
     if (status == WARM_OK) {
+        status = add_space(set, &runtime->pinned->combined);
+    }
+    if (status == WARM_OK) {
         status = add_space(set, &runtime->pinned->adopted.space);
     }
     for (int i = 0; i < runtime->devices * WM_SHARED_KINDS; i++) {

@@ -103,14 +103,39 @@ WARM_API warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
  * kernel cannot use the memory unless the device can access pageable memory. */
 #define WARM_ALLOC_PAGEABLE_OK 1u
 
+/* Flag: write-combined memory, as cudaHostAllocWriteCombined. Writes of the
+ * host go past its caches, so that a device may read the memory faster; reads
+ * of the host are slow. For buffers that the host only writes, from the first
+ * byte to the last. It never serves other requests, nor they it: once freed it
+ * stays idle for the next request with the flag, until it is trimmed. It is
+ * locked by cudaHostAlloc() alone, whatever option pin says: on no particular
+ * node, with no huge pages asked for, and never in pieces. Threads do not cache
+ * it, so that each call takes a lock; private pools and prewarming do not serve
+ * it, so that what a captured graph uses leaks when it is freed. It counts in
+ * the statistics and limits of pinned memory, but in none of a node or class,
+ * and in no histogram; a snapshot lists it with the first node. The host device
+ * has no such memory: there it is ordinary memory, kept apart all the same. */
+#define WARM_ALLOC_WRITE_COMBINED 2u
+
+/* Flag: every device must be able to access the memory, as
+ * cudaHostAllocMapped. All page-locked memory is portable and mapped anyway,
+ * and with unified addressing, as on 64-bit Linux, at the same address for host
+ * and devices: the flag only makes the call fail where a device cannot map
+ * memory of the host. The call takes the way of one that misses the thread's
+ * cache. */
+#define WARM_ALLOC_MAPPED 4u
+
 /* Allocates bytes of page-locked memory of a node.
  * node: only this node serves the request. WARM_NODE_ANY: the thread's own
  * node, as for warm_pinned_alloc(); if that node has no more memory another
  * node, which warm_block_info names; the statistics count the block as spilled.
- * flags: 0 or WARM_ALLOC_PAGEABLE_OK.
+ * flags: 0, WARM_ALLOC_PAGEABLE_OK, or any of WARM_ALLOC_WRITE_COMBINED (then
+ * node is WARM_NODE_ANY) and WARM_ALLOC_MAPPED, joined by |.
  * Status: as warm_pinned_alloc(); OUT_OF_MEMORY also if the node is full;
  * INVALID_ARGUMENT also for a node whose memory cannot be page-locked, such as
- * a GPU's own, and for a node that this process may not use. */
+ * a GPU's own, and for a node that this process may not use, and for flags that
+ * do not go together; UNSUPPORTED also for WARM_ALLOC_MAPPED on a device that
+ * cannot map memory. */
 WARM_API warm_status warm_pinned_alloc_on(warm_runtime *runtime, size_t bytes,
                                           int node, unsigned flags,
                                           void **pointer);

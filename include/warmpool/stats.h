@@ -117,7 +117,8 @@ WARM_API warm_status warm_pinned_get_stats(warm_runtime *runtime,
                                            warm_space_stats *stats);
 
 /* warm_pinned_get_stats() for the memory of one node, 0 … count - 1
- * (warm_node_count()). Figures of pageable and of adopted memory are 0. */
+ * (warm_node_count()). Figures of pageable and of adopted memory are 0, and
+ * write-combined memory is in none. */
 WARM_API warm_status warm_pinned_get_node_stats(warm_runtime *runtime, int node,
                                                 warm_space_stats *stats);
 

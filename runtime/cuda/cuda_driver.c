@@ -53,6 +53,13 @@ static bool uses_host_tables(wm_cuda *c, int device)
     return attribute(c, device, which, 0) != 0;
 }
 
+warm_status wm_cuda_maps_host(wm_driver *d, int device, bool *maps)
+{
+    *maps = attribute(wm_cuda_of(d), device,
+                      CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 0) != 0;
+    return WARM_OK;
+}
+
 warm_status wm_cuda_managed_support(wm_driver *d, int device,
                                     wm_managed *support)
 {

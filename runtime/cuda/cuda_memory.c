@@ -11,17 +11,18 @@ enum { PAGE = 4096 };
 
 /* Portable: every device can access the memory, even if its context is made
  * later; so a single context can own all of it. Mapped: at an address that
- * cuMemHostGetDevicePointer() returns. */
-static warm_status host_alloc(wm_cuda *c, size_t bytes, void **pointer)
+ * cuMemHostGetDevicePointer() returns. flags: more of them. */
+static warm_status host_alloc(wm_cuda *c, size_t bytes, unsigned flags,
+                              void **pointer)
 {
     wm_cuda_scope scope;
     void *got = NULL;
     warm_status status = wm_cuda_enter_host(c, &scope);
 
     if (status == WARM_OK) {
-        status =
-            WM_CUDA_CALL(c, &scope, cuMemHostAlloc, &got, bytes,
-                         CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+        status = WM_CUDA_CALL(c, &scope, cuMemHostAlloc, &got, bytes,
+                              CU_MEMHOSTALLOC_PORTABLE |
+                                  CU_MEMHOSTALLOC_DEVICEMAP | flags);
     }
     if (status == WARM_OK) {
         *pointer = got;
@@ -90,11 +91,12 @@ static warm_status keep_shifted(wm_cuda *c, void *pointer, void *given)
     return WARM_OK;
 }
 
-static warm_status alloc_more(wm_cuda *c, size_t bytes, void **pointer)
+static warm_status alloc_more(wm_cuda *c, size_t bytes, unsigned flags,
+                              void **pointer)
 {
     void *given = NULL;
     char *at;
-    warm_status status = host_alloc(c, bytes + PAGE, &given);
+    warm_status status = host_alloc(c, bytes + PAGE, flags, &given);
 
     if (status != WARM_OK) {
         return status;
@@ -109,25 +111,37 @@ static warm_status alloc_more(wm_cuda *c, size_t bytes, void **pointer)
     return status;
 }
 
-warm_status wm_cuda_pinned_alloc(wm_driver *d, size_t bytes, void **pointer)
+static warm_status alloc_pages(wm_driver *d, size_t bytes, unsigned flags,
+                               void **pointer)
 {
     wm_cuda *c = wm_cuda_of(d);
     void *got = NULL;
     warm_status status;
 
     if (atomic_load_explicit(&c->shifts, memory_order_relaxed)) {
-        return alloc_more(c, bytes, pointer);
+        return alloc_more(c, bytes, flags, pointer);
     }
-    status = host_alloc(c, bytes, &got);
+    status = host_alloc(c, bytes, flags, &got);
     if (status == WARM_OK && (uintptr_t)got % PAGE != 0) {
         atomic_store_explicit(&c->shifts, true, memory_order_relaxed);
         status = keep_shifted(c, NULL, got);
-        return status == WARM_OK ? alloc_more(c, bytes, pointer) : status;
+        return status == WARM_OK ? alloc_more(c, bytes, flags, pointer)
+                                 : status;
     }
     if (status == WARM_OK) {
         *pointer = got;
     }
     return status;
+}
+
+warm_status wm_cuda_pinned_alloc(wm_driver *d, size_t bytes, void **pointer)
+{
+    return alloc_pages(d, bytes, 0, pointer);
+}
+
+warm_status wm_cuda_combined_alloc(wm_driver *d, size_t bytes, void **pointer)
+{
+    return alloc_pages(d, bytes, CU_MEMHOSTALLOC_WRITECOMBINED, pointer);
 }
 
 static warm_status free_shifted(wm_cuda *c, wm_cuda_shifted *shifted)

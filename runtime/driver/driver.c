@@ -46,7 +46,8 @@ static warm_status injected(wm_driver *d, int call)
     if (!is_faulty(d, call)) {
         return WARM_OK;
     }
-    if (call == WM_CALL_pinned_alloc || call == WM_CALL_pinned_register ||
+    if (call == WM_CALL_pinned_alloc || call == WM_CALL_combined_alloc ||
+        call == WM_CALL_pinned_register ||
         call == WM_CALL_pinned_register_read || call == WM_CALL_device_alloc ||
         call == WM_CALL_range_reserve || call == WM_CALL_range_commit) {
         status = WARM_OUT_OF_MEMORY;

@@ -117,7 +117,8 @@ typedef enum wm_managed {
  * device_info          fills *info but for size; makes no context
  * current_device       device of the calling thread (0 if never set)
  * pinned_alloc         page-locked memory visible to all devices, page-aligned
- * pinned_free          frees memory of pinned_alloc; bytes: its size, or 0
+ * combined_alloc       pinned_alloc of write-combined memory
+ * pinned_free          frees memory of either; bytes: its size, or 0
  * pinned_register      page-locks existing memory; a driver without
  *                      register_locks touches the pages instead
  * pinned_register_read pinned_register of memory that devices only read, which
@@ -126,6 +127,7 @@ typedef enum wm_managed {
  * place                sets the node of untouched pages (wm_numa_place())
  * node_of              the node of touched pages, or WM_NODE_UNKNOWN
  * device_address       where a device sees page-locked memory of the host
+ * maps_host            whether a device can access it there; makes no context
  * device_alloc/_free   memory of a device; the free may wait for it
  * managed_alloc        memory that host and device may touch at once, freed by
  *                      device_free; only if managed_support says so
@@ -193,6 +195,8 @@ typedef enum wm_managed {
       WM_ON_NOTHING)                                                           \
     X(pinned_alloc, (wm_driver * d, size_t bytes, void **pointer),             \
       (d, bytes, pointer), WM_ON_HOST)                                         \
+    X(combined_alloc, (wm_driver * d, size_t bytes, void **pointer),           \
+      (d, bytes, pointer), WM_ON_HOST)                                         \
     X(pinned_free, (wm_driver * d, void *pointer, size_t bytes),               \
       (d, pointer, bytes), WM_ON_HOST)                                         \
     X(pinned_register, (wm_driver * d, void *pointer, size_t bytes),           \
@@ -208,6 +212,8 @@ typedef enum wm_managed {
     X(device_address,                                                          \
       (wm_driver * d, int device, void *pointer, void **address),              \
       (d, device, pointer, address), device)                                   \
+    X(maps_host, (wm_driver * d, int device, bool *maps), (d, device, maps),   \
+      WM_ON_NOTHING)                                                           \
     X(device_alloc, (wm_driver * d, int device, size_t bytes, void **pointer), \
       (d, device, bytes, pointer), device)                                     \
     X(device_free, (wm_driver * d, int device, void *pointer),                 \

@@ -143,6 +143,12 @@ warm_status wm_host_pinned_alloc(wm_driver *d, size_t bytes, void **pointer)
     return map_region(host, WM_HOST_PINNED, 0, bytes, pointer);
 }
 
+/* The host's memory is ordinary memory, as the processor caches it. */
+warm_status wm_host_combined_alloc(wm_driver *d, size_t bytes, void **pointer)
+{
+    return wm_host_pinned_alloc(d, bytes, pointer);
+}
+
 warm_status wm_host_pinned_free(wm_driver *d, void *pointer, size_t bytes)
 {
     wm_host_region like = {.bytes = bytes};
@@ -315,6 +321,14 @@ warm_status wm_host_device_address(wm_driver *d, int device, void *pointer,
     (void)d;
     (void)device;
     *address = pointer;
+    return WARM_OK;
+}
+
+warm_status wm_host_maps_host(wm_driver *d, int device, bool *maps)
+{
+    (void)d;
+    (void)device;
+    *maps = true;
     return WARM_OK;
 }
 

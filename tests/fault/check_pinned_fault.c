@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-enum { BLOCKS = 10, PART = 3000 };
+enum { BLOCKS = 10, PART = 3000, COMBINED = 4 /* this block is */ };
 
 static struct flow {
     warm_runtime *runtime;
@@ -43,11 +43,15 @@ static void allocate(int i)
     warm_space_stats before = wt_pinned_stats(f.runtime), after;
     warm_error error = {.size = sizeof error};
     void *pointer = NULL;
-    unsigned flags = f.dry ? WARM_ALLOC_PAGEABLE_OK : 0;
+    bool combined = i == COMBINED && !f.dry;
+    unsigned flags = f.dry      ? WARM_ALLOC_PAGEABLE_OK
+                     : combined ? WARM_ALLOC_WRITE_COMBINED
+                                : 0;
+    int node = combined ? WARM_NODE_ANY : (int)f.nodes - 1;
 
-    if (good(i % 3 == 0 || f.dry
-                 ? warm_pinned_alloc_on(f.runtime, size_of(i), (int)f.nodes - 1,
-                                        flags, &pointer)
+    if (good(i % 3 == 0 || f.dry || combined
+                 ? warm_pinned_alloc_on(f.runtime, size_of(i), node, flags,
+                                        &pointer)
                  : warm_pinned_alloc(f.runtime, size_of(i), &pointer))) {
         f.block[i] = pointer;
         memset(pointer, i, PART);
@@ -155,6 +159,7 @@ static void end(void)
     wt_require(f.nodes > 1 || f.chunk > 0 ||
                    (stats.driver_alloc.count ==
                         wt_calls(f.runtime, "pinned_alloc") +
+                            wt_calls(f.runtime, "combined_alloc") +
                             wt_calls(f.runtime, "pinned_register") &&
                     stats.driver_free.count ==
                         wt_calls(f.runtime, "pinned_free") +

@@ -39,7 +39,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic int device_count, compute_major = 9;
 static _Atomic int driver_version = CUDA_VERSION, major_in_use;
 static _Atomic int has_ranges = 1;
-static _Atomic int host_tables, stuck, managed = 1, read_only = 1;
+static _Atomic int host_tables, stuck, managed = 1, read_only = 1,
+                                       maps_host = 1;
 
 static _Thread_local CUcontext stack[STACK];
 static _Thread_local int depth;
@@ -146,6 +147,11 @@ void standin_managed(int at_once)
 void standin_read_only(int can)
 {
     read_only = can;
+}
+
+void standin_maps_host(int can)
+{
+    maps_host = can;
 }
 
 void standin_host_tables(int uses)
@@ -497,6 +503,9 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute,
         break;
     case CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED:
         *value = read_only;
+        break;
+    case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
+        *value = maps_host;
         break;
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
         *value = managed;

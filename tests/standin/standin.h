@@ -70,6 +70,8 @@ void standin_host_tables(int uses);
 void standin_managed(int at_once);
 /* Whether devices can read memory that is registered read-only, as at first. */
 void standin_read_only(int can);
+/* Whether devices can access page-locked memory of the host, as at first. */
+void standin_maps_host(int can);
 /* The newest version of CUDA that the driver serves, as 12080: at first that of
  * the headers, or as the environment's STANDIN_DRIVER. Libraries of a later
  * major version do not work on it: cudart answers cudaErrorInsufficientDriver,

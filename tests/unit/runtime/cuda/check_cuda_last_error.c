@@ -128,6 +128,7 @@ static wm_device_id id;
 static size_t some, total;
 static void *opened, *address;
 static wm_managed support;
+static bool maps;
 static int number;
 
 static warm_status do_capture_mode(struct bed *b)
@@ -141,6 +142,7 @@ static warm_status do_capture_mode(struct bed *b)
 DO(device_info, DEVICE, &info)
 DO(current_device, &number)
 DO(pinned_alloc, 4096, &b->made_pinned)
+DO(combined_alloc, 4096, &b->made_pinned)
 DO_SET(pinned_free, pinned, NULL, b->pinned, 4096)
 DO_SET(pinned_register, registered, true, mine, sizeof mine)
 DO_SET(pinned_register_read, registered, true, mine, sizeof mine)
@@ -151,6 +153,7 @@ DO(device_address, DEVICE, b->pinned, &address)
 DO(device_alloc, DEVICE, 4096, &b->made)
 DO(managed_alloc, DEVICE, 4096, &b->made)
 DO(managed_support, DEVICE, &support)
+DO(maps_host, DEVICE, &maps)
 DO_SET(device_free, memory, NULL, DEVICE, b->memory)
 DO(device_memory, DEVICE, &some, &total)
 DO(range_unit, DEVICE, &some)
