@@ -32,7 +32,7 @@ fi
 failed=0
 for package in $(make -pq --no-print-directory help 2>/dev/null |
     sed -n 's/^[A-Z]*_NEED :\{0,1\}= //p'); do
-    grep -qE "(^|[ ,])$package([ ,]|\$)" README.md || {
+    tr -s ' ,' '\n' <README.md | grep -qxF -- "$package" || {
         echo "readme: README.md does not name the package $package"
         failed=1
     }
