@@ -8,7 +8,7 @@ PY_TREE := $(PY)/tree
 PY_TORCH := torch==2.15.0
 PY_TORCH_NEED := numpy filelock typing_extensions sympy networkx jinja2 fsspec \
     setuptools
-WHEEL_NEED := python3 python3-venv g++
+WHEEL_NEED := python3 python3-venv
 
 # What PyTorch and CuPy call. C++ (python_entry.cpp says why): beside the
 # library, which it finds there.
@@ -23,7 +23,7 @@ $(PY_ENTRY): runtime/python/python_entry.cpp $(wildcard include/warmpool/*.h) $(
 # The tools that pack the wheel and say for which systems it is: they run in an
 # environment of their own.
 $(PY_VENV)/auditwheel:
-	@CC='$(CC)' tests/need.sh $(WHEEL_NEED)
+	@CC='$(CC)' tests/need.sh $(WHEEL_NEED) g++
 	@mkdir -p $(PY)
 	$(call say,venv,$(PY)/venv)
 	$(Q)python3 -m venv $(PY)/venv
@@ -56,11 +56,13 @@ $(PY)/torch/bin/python:
 	$(Q)$(PY)/torch.new/bin/python -m pip install -q --disable-pip-version-check --no-deps $(PY_TORCH)
 	$(Q)rm -rf $(PY)/torch && mv $(PY)/torch.new $(PY)/torch
 
+run-get-torch: $(PY)/torch/bin/python
+
 check-python: wheel
-	+@$(MAKE) $(PY)/torch/bin/python || { echo 'skip: check-python: $(PY_TORCH)'; exit 0; }; \
+	+@$(MAKE) run-get-torch || { echo 'skip: check-python: could not get $(PY_TORCH)'; exit 0; }; \
 	    $(MAKE) FLAVOUR=debug B=build/debug run-check-python
 
 run-check-python: $(if $(STANDIN),standin) $(SHARED) preload
 	@WT_STATIC=$(STATIC) tests/run.sh -l $(B)/log -t 600 host:tests/python/check_wheel.sh
 
-.PHONY: wheel run-wheel check-python run-check-python
+.PHONY: wheel run-wheel run-get-torch check-python run-check-python

@@ -177,10 +177,14 @@ WARM_API void warmpool_torch_segment_free(void *pointer, ssize_t, int,
     (void)warm_free_deferred(pointer);
 }
 
+/* Memory of somebody else, such as another process's, is left alone, as
+ * PyTorch's own allocator does. */
 WARM_API void warmpool_torch_record_stream(void *pointer, CUstream_st *stream)
 {
-    if (pointer != nullptr) {
-        check(warm_record_stream(pointer, stream));
+    warm_status status = warm_record_stream(pointer, stream);
+
+    if (status != WARM_NOT_FOUND) {
+        check(status);
     }
 }
 

@@ -48,6 +48,14 @@ def end(managed):
     deleter(ctypes.addressof(managed))
 
 
+def new_stream(runtime):
+    create = library.warm_stream_create
+    create.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
+    stream = ctypes.c_void_p()
+    assert create(runtime.pointer, 0, ctypes.byref(stream)) == 0
+    return stream.value
+
+
 class Buffers(unittest.TestCase):
     def test_views_have_shape_format_and_address(self):
         for dtype, format, bytes in (
@@ -283,11 +291,8 @@ class Threads(unittest.TestCase):
 
     def test_a_recorded_stream_delays_the_next_use(self):
         with warmpool.Runtime(device="host") as runtime:
-            stream = ctypes.c_void_p()
+            stream = ctypes.c_void_p(new_stream(runtime))
             pointer = ctypes.c_void_p(runtime.pointer)
-            create = library.warm_stream_create
-            create.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
-            self.assertEqual(create(pointer, 0, ctypes.byref(stream)), 0)
             gate = threading.Event()
             function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(
                 lambda _: gate.wait()
@@ -362,6 +367,71 @@ class Frameworks(unittest.TestCase):
         self.assertEqual(allocate(runtime.pointer, 1000, 0), first)
         free(runtime.pointer, first, 0)
         self.assertIsNone(allocate(runtime.pointer, 1000, 99))
+
+
+    def test_cupy_gets_memory_in_the_order_of_its_stream(self):
+        import sys
+        import warmpool.cupy
+
+        made, stream = fake_cupy()
+        sys.modules["cupy"] = made
+        try:
+            device, pinned = warmpool.cupy.allocators(warmpool.runtime())
+            stream.ptr = new_stream(warmpool.runtime())
+            first = device(3000)
+            self.assertEqual(library.warm_owns(first.ptr), 1)
+            first.free()
+            own, stream.ptr = stream.ptr, 0
+            other = device(3000)
+            self.assertNotEqual(other.ptr, first.ptr)
+            other.free()
+            stream.ptr = own
+            again = device(3000)
+            self.assertEqual(again.ptr, first.ptr)
+            again.free()
+            self.assertEqual(device(0).ptr, 0)
+            with self.assertRaises(warmpool.OutOfMemory) as caught:
+                device(1 << 50)
+            self.assertIn("1024.0 TiB", caught.exception.message)
+            memory, offset = pinned(5000)
+        finally:
+            del sys.modules["cupy"]
+        self.assertEqual((memory.size, offset), (5000, 0))
+        self.assertEqual(library.warm_owns(memory.ptr), 1)
+        self.assertEqual(live(), 1)
+        del memory
+        self.assertEqual(live(), 0)
+
+
+def fake_cupy():
+    """CuPy's calls as its documentation has them: a module, and its stream."""
+    import types
+
+    class Allocator:
+        def __init__(self, param, malloc, free, owner):
+            kind = ctypes.CFUNCTYPE(
+                ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+            )
+            self.param, self.owner = param, owner
+            self.allocate = kind(malloc)
+            self.end = ctypes.CFUNCTYPE(
+                None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int
+            )(free)
+
+        def malloc(self, size):
+            ptr = self.allocate(self.param, size, 0) or 0 if size else 0
+            return types.SimpleNamespace(
+                ptr=ptr, free=lambda: self.end(self.param, ptr, 0)
+            )
+
+    stream = types.SimpleNamespace(ptr=0)
+    module = types.ModuleType("cupy")
+    module.cuda = types.SimpleNamespace(
+        memory=types.SimpleNamespace(CFunctionAllocator=Allocator),
+        get_current_stream=lambda: stream,
+        PinnedMemoryPointer=lambda memory, offset: (memory, offset),
+    )
+    return module, stream
 
 
 class Types(unittest.TestCase):

@@ -21,6 +21,7 @@ def device(name):
 def allocates():
     allocator = warmpool.torch.use()
     assert warmpool.torch.use() is allocator
+    refused("MemPool", warmpool.torch.mem_pool)
     tensor = torch.empty(1000, device="cuda")
     assert library.warm_owns(tensor.data_ptr()) == 1
     assert device("requested_bytes") == 4000
@@ -31,14 +32,18 @@ def allocates():
     assert torch.empty(0, device="cuda").numel() == 0
 
 
+def refused(words, call, *arguments):
+    try:
+        call(*arguments)
+    except warmpool.WarmpoolError as error:
+        assert words in error.message, error
+    else:
+        raise AssertionError(f"{call} was not refused")
+
+
 def too_late():
     torch.cuda.init()
-    try:
-        warmpool.torch.use()
-    except warmpool.WarmpoolError as error:
-        assert "before the first use of a device" in error.message
-    else:
-        raise AssertionError("use() after CUDA was initialised")
+    refused("before the first use of a device", warmpool.torch.use)
 
 
 def record_stream():
@@ -106,6 +111,8 @@ def mem_pool():
     assert library.warm_owns(tensor.data_ptr()) == 1
     assert device("live") == 1
     assert torch.cuda.memory_allocated() == 4096
+    refused("another runtime", warmpool.torch.mem_pool, warmpool.Runtime())
+    refused("before the first use", warmpool.torch.use)
     other = torch.empty(1000, device="cuda")
     assert library.warm_owns(other.data_ptr()) == 0
     del tensor

@@ -35,17 +35,17 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties,
     return cudaSuccess;
 }
 
-cudaError_t
-cudaGetDriverEntryPointByVersion(const char *name, void **function,
-                                 unsigned version, unsigned long long flags,
-                                 enum cudaDriverEntryPointQueryResult *result)
+cudaError_t cudaGetDriverEntryPointByVersion(
+    const char *symbol, void **funcPtr, unsigned cudaVersion,
+    unsigned long long flags,
+    enum cudaDriverEntryPointQueryResult *driverStatus)
 {
-    (void)version;
+    (void)cudaVersion;
     (void)flags;
-    *function = dlsym(RTLD_DEFAULT, name);
-    if (result != NULL) {
-        *result = *function != NULL ? cudaDriverEntryPointSuccess
-                                    : cudaDriverEntryPointSymbolNotFound;
+    *funcPtr = dlsym(RTLD_DEFAULT, symbol);
+    if (driverStatus != NULL) {
+        *driverStatus = *funcPtr != NULL ? cudaDriverEntryPointSuccess
+                                         : cudaDriverEntryPointSymbolNotFound;
     }
     return cudaSuccess;
 }
@@ -66,19 +66,18 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags,
 
 /* Its version of CUDA 13. */
 #undef cudaStreamGetCaptureInfo
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
-                                     enum cudaStreamCaptureStatus *status,
-                                     unsigned long long *id, cudaGraph_t *graph,
-                                     const cudaGraphNode_t **dependencies,
-                                     const cudaGraphEdgeData **edges,
-                                     size_t *count)
+cudaError_t cudaStreamGetCaptureInfo(
+    cudaStream_t stream, enum cudaStreamCaptureStatus *captureStatus_out,
+    unsigned long long *id_out, cudaGraph_t *graph_out,
+    const cudaGraphNode_t **dependencies_out,
+    const cudaGraphEdgeData **edgeData_out, size_t *numDependencies_out)
 {
-    (void)graph;
-    (void)dependencies;
-    (void)edges;
-    (void)count;
-    if (id != NULL) {
-        *id = 0;
+    (void)graph_out;
+    (void)dependencies_out;
+    (void)edgeData_out;
+    (void)numDependencies_out;
+    if (id_out != NULL) {
+        *id_out = 0;
     }
-    return cudaStreamIsCapturing(stream, status);
+    return cudaStreamIsCapturing(stream, captureStatus_out);
 }

@@ -111,7 +111,12 @@ _ENTRY_SIGNATURES = {
 
 def _declare(loaded, signatures):
     for name, (result, arguments) in signatures.items():
-        function = getattr(loaded, name)
+        function = getattr(loaded, name, None)
+        if function is None:
+            raise ImportError(
+                f"{loaded._name} is of another version of warmpool: "
+                f"it has no {name}()"
+            )
         function.restype = result
         function.argtypes = arguments
 

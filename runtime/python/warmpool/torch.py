@@ -33,16 +33,18 @@ _FUNCTIONS = {
 _lock = threading.Lock()
 _runtime = None
 _allocator = None
+# Of MemPools, for good: PyTorch keeps only a pointer to it, and may return
+# segments after the pool's object is gone.
+_segments = None
 
 
 def _refuse(message):
     raise WarmpoolError(3, "INVALID_ARGUMENT", message)
 
 
-def _set_runtime(runtime):
-    """The functions have one runtime for good: PyTorch frees by them until the
-    process ends."""
-    global _runtime
+def _choose(runtime):
+    """The runtime for the functions, which have one for good: PyTorch frees by
+    them until the process ends."""
     chosen = runtime or _runtime or _default()
     if chosen.driver != "cuda":
         _refuse(
@@ -51,8 +53,15 @@ def _set_runtime(runtime):
         )
     if _runtime is not None and _runtime.pointer != chosen.pointer:
         _refuse("PyTorch has memory of another runtime already")
-    entry.warmpool_torch_use(chosen.pointer)
-    _runtime = chosen
+    return chosen
+
+
+def _make(runtime, allocate, free):
+    """PyTorch's allocator object of two functions of the entry library."""
+    import torch
+
+    entry.warmpool_torch_use(runtime.pointer)
+    return torch.cuda.memory.CUDAPluggableAllocator(ENTRY, allocate, free)
 
 
 def _address(name):
@@ -68,26 +77,26 @@ def use(runtime=None):
     runtime: warmpool.Runtime of driver cuda; the default one if None. It must
     not be closed. Raises WarmpoolError if PyTorch's allocator has been used.
     Calling it again does nothing. Returns PyTorch's allocator object."""
-    global _allocator
+    global _allocator, _runtime
     import torch
 
     with _lock:
-        if _allocator is not None:
-            _set_runtime(runtime)
-            return _allocator
-        if torch.cuda.is_initialized():
+        if _allocator is None and torch.cuda.is_initialized():
             _refuse(
                 "PyTorch has initialised CUDA, and with it its own allocator: "
                 "call warmpool.torch.use() before the first use of a device"
             )
-        _set_runtime(runtime)
-        made = torch.cuda.memory.CUDAPluggableAllocator(
-            ENTRY, "warmpool_torch_alloc", "warmpool_torch_free"
-        )
+        chosen = _choose(runtime)
+        if _allocator is not None:
+            return _allocator
+        made = _make(chosen, "warmpool_torch_alloc", "warmpool_torch_free")
         for setter, function in _FUNCTIONS.items():
             getattr(made.allocator(), setter)(_address(function))
-        torch.cuda.memory.change_current_allocator(made)
-        _allocator = made
+        try:
+            torch.cuda.memory.change_current_allocator(made)
+        except RuntimeError as error:
+            _refuse(f"PyTorch keeps its own allocator: {error}")
+        _allocator, _runtime = made, chosen
         return made
 
 
@@ -96,18 +105,22 @@ def mem_pool(runtime=None, **options):
     torch.cuda.use_mem_pool(). PyTorch caches above it, so that its statistics
     work; what it returns waits for all work that was queued before, as
     cudaFree() would. options: of torch.cuda.MemPool. Not together with use():
-    only PyTorch's own allocator has such pools."""
+    PyTorch has pools above its own allocator only."""
+    global _runtime, _segments
     import torch
 
     with _lock:
         if _allocator is not None:
-            _refuse("warmpool is PyTorch's allocator: use_mem_pool() needs "
-                    "only torch.cuda.MemPool()")
-        _set_runtime(runtime)
-    made = torch.cuda.memory.CUDAPluggableAllocator(
-        ENTRY, "warmpool_torch_segment_alloc", "warmpool_torch_segment_free"
-    )
-    pool = torch.cuda.MemPool(made.allocator(), **options)
-    # The pool's segments are freed by it.
-    pool.warmpool_allocator = made
-    return pool
+            _refuse(
+                "warmpool is PyTorch's allocator, and PyTorch has a MemPool "
+                "above its own allocator only"
+            )
+        chosen = _choose(runtime)
+        if _segments is None:
+            _segments = _make(
+                chosen,
+                "warmpool_torch_segment_alloc",
+                "warmpool_torch_segment_free",
+            )
+            _runtime = chosen
+    return torch.cuda.MemPool(_segments.allocator(), **options)
