@@ -344,6 +344,11 @@ int warm_owns(const void *pointer)
     return wm_space_find(pointer) != NULL;
 }
 
+int warm_holds(const void *pointer)
+{
+    return pointer != NULL && wm_page_map_any(pointer, 1);
+}
+
 static __attribute__((noinline)) warm_status record_slow(const void *pointer,
                                                          warm_stream stream)
 {

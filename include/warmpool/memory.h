@@ -216,6 +216,13 @@ WARM_API warm_status warm_free_deferred(void *pointer);
  * process (ipc.h), and of a runtime that was destroyed, is in no block. */
 WARM_API int warm_owns(const void *pointer);
 
+/* Whether pointer lies in memory that any runtime of this process holds, in a
+ * live block or not. Code that passes a pointer on to another free, since
+ * warm_owns() is 0, passes on no such pointer: it was freed already, and the
+ * other free might end the memory of other blocks. 1 or 0; takes no lock, calls
+ * no driver, and sets no error. pointer: any value. */
+WARM_API int warm_holds(const void *pointer);
+
 /* Records that work queued on stream uses the block that holds pointer, which
  * may point into its middle. Calls no driver if the stream is adopted and no
  * capture is announced.

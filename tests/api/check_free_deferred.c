@@ -164,6 +164,11 @@ WT_TEST(test_H1_owns_knows_live_blocks_alone)
     ck_assert_int_eq(warm_owns(block + wt_block_info(block).bytes), 0);
     ck_assert_int_eq(warm_owns(device), 1);
     ck_assert_int_eq(warm_owns(device + BYTES - 1), 1);
+    ck_assert_int_eq(warm_holds(block), 1);
+    ck_assert_int_eq(warm_holds(device + BYTES - 1), 1);
+    ck_assert_int_eq(warm_holds(NULL), 0);
+    ck_assert_int_eq(warm_holds(&outside), 0);
+    ck_assert_int_eq(warm_holds((void *)UINTPTR_MAX), 0);
     ck_assert_int_eq(warm_owns(NULL), 0);
     ck_assert_int_eq(warm_owns(&outside), 0);
     ck_assert_int_eq(warm_owns((void *)1), 0);
