@@ -7,20 +7,17 @@
 
 #include <dlfcn.h>
 
-/* RTLD_DEFAULT and RTLD_NEXT follow the order of look-ups, in which this
- * library stands by itself. */
+/* RTLD_NEXT follows the order of look-ups from the caller on, in which this
+ * library stands by itself. With RTLD_DEFAULT this library is always found. */
 static __attribute__((noinline)) void *look(void *handle, const char *name,
                                             const void *caller)
 {
-    void *real = wp_real_dlsym()(handle, name);
-    void *ours = wp_substitute(name, real, caller);
-
-    return ours != NULL ? ours : real;
+    return wp_substitute(name, wp_real_dlsym()(handle, name), caller);
 }
 
 WP_EXPORT void *dlsym(void *restrict handle, const char *restrict name)
 {
-    if (handle != RTLD_DEFAULT && handle != RTLD_NEXT && wp_replaces(name)) {
+    if (handle != RTLD_NEXT && wp_replaces(name)) {
         return look(handle, name, __builtin_return_address(0));
     }
     return wp_real_dlsym()(handle, name);

@@ -45,6 +45,9 @@ static int alloc_pinned(void **pointer, size_t bytes)
     if (bytes <= wp_pinned_most()) {
         code = answer(warm_pinned_alloc(wp_runtime(), bytes, &block));
     }
+    if (code == 0) {
+        wp_pinned_served();
+    }
     wp_leave();
     if (code == 0) {
         *pointer = block;
@@ -54,17 +57,14 @@ static int alloc_pinned(void **pointer, size_t bytes)
 
 /* Memory of a default stream is legacy stream's, whichever it is: what is idle
  * there has passed on all streams. A stream that cannot be adopted may be gone
- * before the memory is freed: its memory is CUDA's. So is memory of streams
- * while one captures: of CUDA it is part of the graph, and ours could never be
- * used again. */
+ * before the memory is freed: its memory is CUDA's. */
 static int alloc_device(void **pointer, size_t bytes, void *stream)
 {
     void *block = NULL, *order = is_default(stream) ? NULL : stream;
     warm_status status;
     int device = 0;
 
-    if (pointer == NULL || bytes == 0 || (order != NULL && wp_captures() > 0) ||
-        !wp_enter(WP_DEVICE)) {
+    if (pointer == NULL || bytes == 0 || !wp_enter(WP_DEVICE)) {
         return NOT_SERVED;
     }
     status = warm_device_current(wp_runtime(), &device);
@@ -81,22 +81,39 @@ static int alloc_device(void **pointer, size_t bytes, void *stream)
     return answer(status);
 }
 
-static int free_block(void *pointer, bool of_device)
+/* 0: the pointer is the start of a block of ours; else the answer. What was
+ * freed already must not go to CUDA: it may be the start of memory that holds
+ * other blocks. In a process that is forked, or exits, nothing is known. */
+static int check(void *pointer, bool of_device)
 {
     warm_block_info info = WARM_INIT(warm_block_info);
-    warm_status status = warm_block_get_info(pointer, &info);
+    warm_status status;
 
-    if (status == WARM_OK &&
-        (info.base != pointer || (info.device >= 0) != of_device)) {
-        return INVALID_VALUE;
+    if (!warm_owns(pointer)) {
+        return warm_holds(pointer) && !wp_has_reset() ? INVALID_VALUE
+                                                      : NOT_SERVED;
     }
-    if (wp_free_waits()) {
-        wp_synchronize();
+    status = warm_block_get_info(pointer, &info);
+    if (status == WARM_FORKED || status == WARM_EXITING) {
+        return UNLOADING;
     }
-    if (status == WARM_OK) {
-        status = warm_free_deferred(pointer);
+    if (status == WARM_OK && wp_is_lost(info.device)) {
+        return NOT_SERVED;
     }
-    if (status == WARM_OUT_OF_MEMORY) { /* no room for a record */
+    return status == WARM_OK && info.base == pointer &&
+                   (info.device >= 0) == of_device
+               ? 0
+               : INVALID_VALUE;
+}
+
+/* The block stays live where that cannot be recorded which it must wait for:
+ * CUDA waits for the rest instead. */
+static int free_block(void *pointer)
+{
+    warm_status status = warm_free_deferred(pointer);
+
+    if (status == WARM_OUT_OF_MEMORY || status == WARM_DRIVER_ERROR ||
+        status == WARM_UNSUPPORTED) {
         wp_synchronize();
         status = warm_free(pointer);
     }
@@ -108,15 +125,21 @@ static int free_block(void *pointer, bool of_device)
 /* The code, or NOT_SERVED: the pointer is none of ours. A thread that is inside
  * is asked as well: a library that is destroyed may free what was served when
  * it asked for it. */
-static int free_ours(void *pointer, bool of_device)
+static int free_ours(void *pointer, bool of_device, bool waits)
 {
     int code;
 
-    if (pointer == NULL || !warm_owns(pointer)) {
+    if (pointer == NULL) {
         return NOT_SERVED;
     }
     wp_in();
-    code = free_block(pointer, of_device);
+    code = check(pointer, of_device);
+    if (code == 0) {
+        if (waits) {
+            wp_synchronize();
+        }
+        code = free_block(pointer);
+    }
     wp_out();
     return code;
 }
@@ -160,7 +183,7 @@ WP_EXPORT int cudaMalloc(void **pointer, size_t bytes)
 WP_EXPORT int cudaFreeHost(void *pointer);
 WP_EXPORT int cudaFreeHost(void *pointer)
 {
-    int code = free_ours(pointer, false);
+    int code = free_ours(pointer, false, wp_free_waits());
 
     if (code != NOT_SERVED) {
         return code;
@@ -171,7 +194,7 @@ WP_EXPORT int cudaFreeHost(void *pointer)
 WP_EXPORT int cudaFree(void *pointer);
 WP_EXPORT int cudaFree(void *pointer)
 {
-    int code = free_ours(pointer, true);
+    int code = free_ours(pointer, true, wp_free_waits());
 
     if (code != NOT_SERVED) {
         return code;
@@ -182,29 +205,56 @@ WP_EXPORT int cudaFree(void *pointer)
 /* In the order of a stream: the caller has made that one wait for all others
  * that use the memory. What a default stream frees may be allocated next for
  * any stream, and so waits for all. */
-static int free_async(void *pointer, void *stream)
+static int free_in_order(void *pointer, void *stream)
 {
-    bool ours = pointer != NULL && warm_owns(pointer);
+    int code = check(pointer, true);
     warm_status status;
 
-    if (!ours || is_default(stream)) {
-        return ours ? free_ours(pointer, true) : NOT_SERVED;
+    if (code != 0) {
+        return code;
     }
-    wp_in();
+    if (wp_captures(stream)) {
+        return INVALID_VALUE; /* a graph frees its own memory only */
+    }
+    if (is_default(stream)) {
+        return free_block(pointer);
+    }
     status = warm_record_stream(pointer, stream);
     if (status == WARM_OK) {
         status = warm_free(pointer);
     }
-    wp_out();
     return status == WARM_OK ? 0 : INVALID_VALUE;
 }
 
-/* Code for per-thread default streams calls those with _ptsz. */
-#define ASYNC(alloc, free)                                                     \
+static int free_async(void *pointer, void *stream)
+{
+    int code;
+
+    if (pointer == NULL) {
+        return NOT_SERVED;
+    }
+    wp_in();
+    code = free_in_order(pointer, stream);
+    wp_out();
+    return code;
+}
+
+/* In a capture the memory is the graph's, and there in each of its launches:
+ * only CUDA can allocate that. */
+static int alloc_async(void **pointer, size_t bytes, void *stream)
+{
+    return wp_captures(stream) ? NOT_SERVED
+                               : alloc_device(pointer, bytes, stream);
+}
+
+/* Code for per-thread default streams calls those with _ptsz: none, the null
+ * pointer, is the thread's own stream there. */
+#define ASYNC(alloc, free, none)                                               \
     WP_EXPORT int alloc(void **pointer, size_t bytes, void *stream);           \
     WP_EXPORT int alloc(void **pointer, size_t bytes, void *stream)            \
     {                                                                          \
-        int code = alloc_device(pointer, bytes, stream);                       \
+        int code =                                                             \
+            alloc_async(pointer, bytes, stream != NULL ? stream : (none));     \
                                                                                \
         if (code != NOT_SERVED) {                                              \
             return code;                                                       \
@@ -216,7 +266,7 @@ static int free_async(void *pointer, void *stream)
     WP_EXPORT int free(void *pointer, void *stream);                           \
     WP_EXPORT int free(void *pointer, void *stream)                            \
     {                                                                          \
-        int code = free_async(pointer, stream);                                \
+        int code = free_async(pointer, stream != NULL ? stream : (none));      \
                                                                                \
         if (code != NOT_SERVED) {                                              \
             return code;                                                       \
@@ -224,5 +274,5 @@ static int free_async(void *pointer, void *stream)
         WP_RETURN_REAL(free, free_async_fn, NOT_FOUND, pointer, stream);       \
     }
 
-ASYNC(cudaMallocAsync, cudaFreeAsync)
-ASYNC(cudaMallocAsync_ptsz, cudaFreeAsync_ptsz)
+ASYNC(cudaMallocAsync, cudaFreeAsync, NULL)
+ASYNC(cudaMallocAsync_ptsz, cudaFreeAsync_ptsz, WARM_STREAM_PER_THREAD)

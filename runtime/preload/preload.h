@@ -65,8 +65,11 @@ enum wp_library {
     X(cudaStreamDestroy, WP_CUDART)                                            \
     X(cudaStreamBeginCapture, WP_CUDART)                                       \
     X(cudaStreamBeginCapture_ptsz, WP_CUDART)                                  \
+    X(cudaStreamBeginCaptureToGraph, WP_CUDART)                                \
+    X(cudaStreamBeginCaptureToGraph_ptsz, WP_CUDART)                           \
     X(cudaStreamEndCapture, WP_CUDART)                                         \
-    X(cudaStreamEndCapture_ptsz, WP_CUDART)
+    X(cudaStreamEndCapture_ptsz, WP_CUDART)                                    \
+    X(cudaDeviceReset, WP_CUDART)
 
 enum wp_index {
 #define WP_INDEX(name, library) WP_AT_##name,
@@ -82,6 +85,9 @@ typedef void wp_function(void);
 wp_function *wp_real(enum wp_index index);
 /* cudaDeviceSynchronize(), of the thread's device. */
 void wp_synchronize(void);
+/* Whether a stream captures, also since it waits for one that does. NULL: none
+ * of CUDA's default streams that can. */
+bool wp_captures(void *stream);
 /* Ends the function with what the real one answers, or `none` without one. */
 #define WP_RETURN_REAL(name, type, none, ...)                                  \
     do {                                                                       \
@@ -96,8 +102,9 @@ void wp_synchronize(void);
         return wp_answered(code_);                                             \
     } while (0)
 
-/* For dlsym(): ours for the name, if `real` was found for it and the code that
- * asks, at address caller, is not warmpool; else null. */
+/* For dlsym(), which has found `real` for the name: ours instead, unless the
+ * code that asks, at address caller, is warmpool. Null where no library that is
+ * loaded has the function, as without this one. */
 void *wp_substitute(const char *name, void *real, const void *caller);
 /* False: no function of that name is replaced. */
 bool wp_replaces(const char *name);
@@ -113,6 +120,8 @@ enum wp_part { WP_HANDLES = 1, WP_PINNED = 2, WP_DEVICE = 4 };
  * the thread is inside until wp_leave(), and wp_runtime() is there. */
 bool wp_enter(unsigned parts);
 void wp_leave(void);
+bool wp_has_started(void);
+bool wp_is_inside(void);
 /* Around a real function: what that calls is real. The thread may be inside. */
 void wp_in(void);
 void wp_out(void);
@@ -120,8 +129,15 @@ void wp_out(void);
  * warmpool may start with the next call. Returns code. */
 int wp_answered(int code);
 
-/* Captures that were announced and are under way: streams.c. */
-int wp_captures(void);
+/* The device was reset: from now on warmpool serves nothing. Its memory there,
+ * and page-locked memory if that was of its context, is no more; CUDA may use
+ * the addresses again, and so their frees are CUDA's. */
+void wp_reset(int device);
+bool wp_has_reset(void);
+/* Memory of a device, or page-locked memory (device -1), is no more. */
+bool wp_is_lost(int device);
+/* Page-locked memory was allocated: by the first, its context is known. */
+void wp_pinned_served(void);
 
 warm_runtime *wp_runtime(void);
 /* Option free:wait. */

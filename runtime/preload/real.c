@@ -96,6 +96,28 @@ void wp_synchronize(void)
     }
 }
 
+bool wp_captures(void *stream)
+{
+    typedef int is_capturing_fn(void *stream, int *status);
+    static _Atomic(void *) found; /* relaxed: as in functions[] */
+    void *real = atomic_load_explicit(&found, memory_order_relaxed);
+    int status = 0;
+
+    if (real == NULL) {
+        real = find(WP_CUDART, "cudaStreamIsCapturing");
+        atomic_store_explicit(&found, real, memory_order_relaxed);
+    }
+    if (real == NULL || stream == NULL || stream == WARM_STREAM_LEGACY) {
+        return false; /* the legacy stream captures nothing */
+    }
+    wp_in();
+    if (((is_capturing_fn *)as_function(real))(stream, &status) != 0) {
+        status = 0; /* no stream: the next call says so */
+    }
+    wp_out();
+    return status != 0;
+}
+
 static struct function *find_name(const char *name)
 {
     for (int i = 0; i < WP_COUNT; i++) {
@@ -127,7 +149,10 @@ void *wp_substitute(const char *name, void *real, const void *caller)
 
     if (real == NULL || asking == NULL ||
         asking == object_of((void *)(uintptr_t)warm_version)) {
-        return NULL;
+        return real;
+    }
+    if (real == f->ours && wp_real((enum wp_index)(f - functions)) == NULL) {
+        return wp_real_dlsym()(RTLD_NEXT, name); /* null, for dlerror() too */
     }
     if (real != f->ours &&
         atomic_load_explicit(&f->real, memory_order_relaxed) == NULL) {

@@ -13,8 +13,17 @@ static __thread int inside __attribute__((tls_model("initial-exec")));
 /* A real function has succeeded. Relaxed: nothing depends on what it did. */
 static atomic_bool succeeded;
 
+/* Devices that were reset, a bit each; the device of page-locked memory,
+ * plus 1. Relaxed: a program that resets a device lets no other thread use it.
+ */
+static _Atomic uint64_t reset_devices;
+static atomic_int pinned_device;
+
+/* start() has ended. Release and acquire: what it has written is seen. */
+static atomic_bool started;
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-/* Written by start(), read after pthread_once(). */
+/* Written by start(), read once it has ended. */
 static struct {
     warm_runtime *runtime;
     unsigned parts;
@@ -104,13 +113,32 @@ void wp_out(void)
     inside--;
 }
 
+bool wp_has_started(void)
+{
+    return atomic_load_explicit(&started, memory_order_acquire);
+}
+
+bool wp_is_inside(void)
+{
+    return inside > 0;
+}
+
+bool wp_has_reset(void)
+{
+    return atomic_load_explicit(&reset_devices, memory_order_relaxed) != 0;
+}
+
 bool wp_enter(unsigned parts)
 {
-    if (inside > 0 || !atomic_load_explicit(&succeeded, memory_order_relaxed)) {
+    if (inside > 0 || !atomic_load_explicit(&succeeded, memory_order_relaxed) ||
+        wp_has_reset()) {
         return false;
     }
     inside++;
-    pthread_once(&once, start);
+    if (!wp_has_started()) {
+        pthread_once(&once, start);
+        atomic_store_explicit(&started, true, memory_order_release);
+    }
     if ((served.parts & parts) != 0) {
         return true;
     }
@@ -129,6 +157,41 @@ int wp_answered(int code)
         atomic_store_explicit(&succeeded, true, memory_order_relaxed);
     }
     return code;
+}
+
+static uint64_t bit_of(int device)
+{
+    enum { BITS = 64 };
+
+    return (uint64_t)1 << ((unsigned)device % BITS);
+}
+
+void wp_reset(int device)
+{
+    atomic_fetch_or_explicit(&reset_devices, bit_of(device),
+                             memory_order_relaxed);
+}
+
+bool wp_is_lost(int device)
+{
+    uint64_t lost = atomic_load_explicit(&reset_devices, memory_order_relaxed);
+
+    if (lost != 0 && device < 0) {
+        device = atomic_load_explicit(&pinned_device, memory_order_relaxed) - 1;
+    }
+    return lost != 0 && device >= 0 && (lost & bit_of(device)) != 0;
+}
+
+void wp_pinned_served(void)
+{
+    int none = 0, device = 0;
+
+    if (atomic_load_explicit(&pinned_device, memory_order_relaxed) == 0 &&
+        warm_device_current(served.runtime, &device) == WARM_OK) {
+        atomic_compare_exchange_strong_explicit(
+            &pinned_device, &none, device + 1, memory_order_relaxed,
+            memory_order_relaxed);
+    }
 }
 
 warm_runtime *wp_runtime(void)

@@ -77,15 +77,6 @@ WP_EXPORT int cudaStreamDestroy(void *stream)
     WP_RETURN_REAL(cudaStreamDestroy, destroy_fn, NOT_FOUND, stream);
 }
 
-/* Relaxed: a thread that works with a capturing stream was synchronized with
- * the one that began. */
-static atomic_int captures;
-
-int wp_captures(void)
-{
-    return atomic_load_explicit(&captures, memory_order_relaxed);
-}
-
 static bool announce(void *stream)
 {
     bool announced = wp_enter(ANY);
@@ -94,27 +85,21 @@ static bool announce(void *stream)
         announced = warm_capture_announce(wp_runtime(), stream) == WARM_OK;
         wp_leave();
     }
-    if (announced) {
-        atomic_fetch_add_explicit(&captures, 1, memory_order_relaxed);
-    }
     return announced;
 }
 
-/* Of a stream whose capture nobody announced: nothing. */
+/* In code for per-thread default streams none, the null pointer, is the
+ * thread's own (below). Does nothing for a stream whose capture nobody
+ * announced. */
 static void announce_end(void *stream)
 {
-    bool ended = wp_enter(ANY);
-
-    if (ended) {
-        ended = warm_capture_announce_end(wp_runtime(), stream) == WARM_OK;
+    if (wp_enter(ANY)) {
+        (void)warm_capture_announce_end(wp_runtime(), stream);
         wp_leave();
-    }
-    if (ended) {
-        atomic_fetch_sub_explicit(&captures, 1, memory_order_relaxed);
     }
 }
 
-#define CAPTURE(begin, end)                                                    \
+#define CAPTURE(begin, end, none)                                              \
     static int begin##_real(void *stream, int mode)                            \
     {                                                                          \
         WP_RETURN_REAL(begin, begin_fn, NOT_FOUND, stream, mode);              \
@@ -128,11 +113,11 @@ static void announce_end(void *stream)
     WP_EXPORT int begin(void *stream, int mode);                               \
     WP_EXPORT int begin(void *stream, int mode)                                \
     {                                                                          \
-        bool announced = announce(stream);                                     \
+        bool announced = announce(stream != NULL ? stream : (none));           \
         int code = begin##_real(stream, mode);                                 \
                                                                                \
         if (announced && code != 0) {                                          \
-            announce_end(stream);                                              \
+            announce_end(stream != NULL ? stream : (none));                    \
         }                                                                      \
         return code;                                                           \
     }                                                                          \
@@ -142,9 +127,68 @@ static void announce_end(void *stream)
     {                                                                          \
         int code = end##_real(stream, graph);                                  \
                                                                                \
-        announce_end(stream);                                                  \
+        announce_end(stream != NULL ? stream : (none));                        \
         return code;                                                           \
     }
 
-CAPTURE(cudaStreamBeginCapture, cudaStreamEndCapture)
-CAPTURE(cudaStreamBeginCapture_ptsz, cudaStreamEndCapture_ptsz)
+CAPTURE(cudaStreamBeginCapture, cudaStreamEndCapture, NULL)
+CAPTURE(cudaStreamBeginCapture_ptsz, cudaStreamEndCapture_ptsz,
+        WARM_STREAM_PER_THREAD)
+
+/* Into a graph that is there; it ends as all captures do. */
+typedef int begin_to_fn(void *stream, void *graph, const void *nodes,
+                        const void *edges, size_t count, int mode);
+
+#define CAPTURE_TO(begin, none)                                                \
+    static int begin##_real(void *stream, void *graph, const void *nodes,      \
+                            const void *edges, size_t count, int mode)         \
+    {                                                                          \
+        WP_RETURN_REAL(begin, begin_to_fn, NOT_FOUND, stream, graph, nodes,    \
+                       edges, count, mode);                                    \
+    }                                                                          \
+                                                                               \
+    WP_EXPORT int begin(void *stream, void *graph, const void *nodes,          \
+                        const void *edges, size_t count, int mode);            \
+    WP_EXPORT int begin(void *stream, void *graph, const void *nodes,          \
+                        const void *edges, size_t count, int mode)             \
+    {                                                                          \
+        bool announced = announce(stream != NULL ? stream : (none));           \
+        int code = begin##_real(stream, graph, nodes, edges, count, mode);     \
+                                                                               \
+        if (announced && code != 0) {                                          \
+            announce_end(stream != NULL ? stream : (none));                    \
+        }                                                                      \
+        return code;                                                           \
+    }
+
+CAPTURE_TO(cudaStreamBeginCaptureToGraph, NULL)
+CAPTURE_TO(cudaStreamBeginCaptureToGraph_ptsz, WARM_STREAM_PER_THREAD)
+
+/* ---- resets ---------------------------------------------------------------
+ */
+
+typedef int reset_fn(void);
+
+/* Before the reset: nothing is served while it goes on. One before warmpool has
+ * started ends nothing of its. */
+WP_EXPORT int cudaDeviceReset(void);
+WP_EXPORT int cudaDeviceReset(void)
+{
+    reset_fn *real;
+    int device = 0, code = NOT_FOUND;
+
+    if (wp_has_started() && wp_runtime() != NULL && !wp_is_inside()) {
+        wp_in();
+        if (warm_device_current(wp_runtime(), &device) == WARM_OK) {
+            wp_reset(device);
+        }
+        wp_out();
+    }
+    real = (reset_fn *)wp_real(WP_AT_cudaDeviceReset);
+    if (real != NULL) {
+        wp_in();
+        code = real();
+        wp_out();
+    }
+    return code;
+}

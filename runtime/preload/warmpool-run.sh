@@ -56,14 +56,14 @@ case ,$conf in
 esac
 # AddressSanitizer wants its own library first, which the program's is then.
 case ${LD_PRELOAD-} in
-*libasan* | *libtsan*) LD_PRELOAD="$LD_PRELOAD:$library" ;;
+*lib[at]san* | *clang_rt.[at]san*) LD_PRELOAD="$LD_PRELOAD:$library" ;;
 *) LD_PRELOAD=$library${LD_PRELOAD:+:$LD_PRELOAD} ;;
 esac
 if [ "$first" = '177ELF' ] && command -v readelf >/dev/null; then
     sanitizer=$(readelf -dW "$program" 2>/dev/null |
-        sed -n 's/.*NEEDED.*\[\(lib[at]san\.so[^]]*\)\].*/\1/p')
+        sed -nE 's/.*NEEDED.*\[(lib(clang_rt\.)?[at]san[^]]*)\].*/\1/p')
     case $LD_PRELOAD in
-    *lib[at]san*) ;;
+    *lib[at]san* | *clang_rt.[at]san*) ;;
     *) LD_PRELOAD=${sanitizer:+$sanitizer:}$LD_PRELOAD ;;
     esac
 fi

@@ -17,7 +17,7 @@ build() {
     name=$1
     shift
     cudart=$(cd "$standin" && echo libcudart.so.*)
-    ${CC:-cc} -g -I"$cuda" -DLIBCUDART="\"$cudart\"" "$@" \
+    ${CC:-cc} -g -isystem "$cuda" -DLIBCUDART="\"$cudart\"" "$@" \
         "$standin/$cudart" "$standin"/libcublas.so.* -pthread -ldl \
         -Wl,-rpath,"$standin" -o "$scratch/$name"
 }
@@ -108,6 +108,48 @@ test_H1_forks_and_exits_are_survived() {
     same "$(served program ends)" 'child 0'
 }
 
+test_H1_handles_of_every_library_are_served() {
+    plain=$(alone handles all)
+    warm=$(served handles all)
+    for kind in cublas cublaslt cudnn cusparse cusolver; do
+        [ "$(number "$plain" "$kind")" -ge 20 ]
+        [ "$(number "$warm" "$kind")" -le 3 ] || { echo "$warm"; return 1; }
+    done
+    has_line "$warm" 'misuses 0'
+}
+
+test_H1_a_free_of_freed_memory_is_refused() {
+    same "$(alone order twice)" 'freed twice'
+    same "$(served order twice)" 'freed twice'
+    same "$(served order twice "$all,pin:alloc")" 'freed twice'
+}
+
+test_H1_memory_of_a_stream_keeps_its_order() {
+    same "$(served order async)" 'in order'
+    same "$(served order async "$all,free:wait")" 'in order'
+}
+
+test_H1_memory_in_a_capture_is_the_graphs() {
+    same "$(alone order graph_memory)" "the graph's"
+    same "$(served order graph_memory)" "the graph's"
+}
+
+test_H1_a_free_breaks_no_capture_of_a_blocking_stream() {
+    same "$(served order blocking_capture)" whole
+}
+
+test_H1_after_a_reset_all_is_cudas() {
+    same "$(alone order reset | tail -n 1)" new
+    warm=$(served order reset 2>said)
+    same "$(printf '%s\n' "$warm" | tail -n 1)" new
+    [ "$(number "$warm" creates)" -le 2 ]
+}
+
+test_H1_a_program_that_looks_for_cuda_finds_none() {
+    same "$("$scratch/probe")" 'no CUDA'
+    same "$("$run" -q "$scratch/probe")" 'no CUDA'
+}
+
 # What cannot be served, and is said.
 test_H1_a_static_cudart_is_not_served_and_said() {
     same "$(alone inside rounds)" inside
@@ -161,6 +203,10 @@ fi
 LD_LIBRARY_PATH=$standin
 export LD_LIBRARY_PATH
 build program "$source/cuda_program.c" &&
+    build order "$source/order_program.c" &&
+    build handles "$source/handles_program.c" "$standin"/libcublasLt.so.* \
+        "$standin"/libcudnn.so.* "$standin"/libcus[op]*.so.* &&
+    ${CC:-cc} "$source/probe_program.c" -ldl -o "$scratch/probe" &&
     build deep "$source/deep_program.c" -DLIBRARY="\"$scratch/deep.so\"" &&
     build kinds "$source/kinds_program.c" -Wl,--no-as-needed \
         "$standin"/libcublasLt.so.* "$standin"/libcudnn.so.* \
@@ -182,5 +228,12 @@ tap_run test_H1_creates_and_pins_of_200_rounds_fall_to_two $asan \
     test_H1_forks_and_exits_are_survived \
     test_H1_a_static_cudart_is_not_served_and_said \
     test_H1_a_set_user_id_program_is_said test_H1_deepbind_is_not_served \
+    test_H1_handles_of_every_library_are_served \
+    test_H1_a_free_of_freed_memory_is_refused \
+    test_H1_memory_of_a_stream_keeps_its_order \
+    test_H1_memory_in_a_capture_is_the_graphs \
+    test_H1_a_free_breaks_no_capture_of_a_blocking_stream \
+    test_H1_after_a_reset_all_is_cudas \
+    test_H1_a_program_that_looks_for_cuda_finds_none \
     test_H1_off_serves_nothing_and_says_so \
     test_H1_warmpool_run_says_what_it_found

@@ -4,6 +4,8 @@
  *   cuda_program CASE: prints what it found; an error ends it with status 1.
  *
  * Over the stand-ins it counts calls of theirs, which it looks up by name. */
+#include "program.h"
+
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
@@ -25,59 +27,10 @@
 
 enum { ROUNDS = 200, BYTES = 1 << 20 };
 
-static void try(int code, const char *call, int line)
-{
-    if (code != 0) {
-        printf("line %d: %s: %d\n", line, call, code);
-        exit(1);
-    }
-}
-
-static void must(bool good, const char *what, int line)
-{
-    if (!good) {
-        printf("line %d: not %s\n", line, what);
-        exit(1);
-    }
-}
-
-#define TRY(call)       try((int)(call), #call, __LINE__)
-#define MUST(condition) must(condition, #condition, __LINE__)
-
-/* ---- what the stand-ins counted ------------------------------------------ */
-
-static uint64_t calls_of(const char *function)
-{
-    uint64_t (*calls)(const char *) = NULL;
-    void *standin = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-
-    MUST(standin != NULL);
-    *(void **)(void *)&calls = dlsym(standin, "standin_calls");
-    dlclose(standin);
-    MUST(calls != NULL);
-    return calls(function);
-}
-
 static uint64_t pins(void)
 {
     /* cudart's functions end in these. */
     return calls_of("cuMemHostAlloc") + calls_of("cuMemHostRegister_v2");
-}
-
-static uint64_t misuses(void)
-{
-    uint64_t (*misuse)(char *, size_t) = NULL;
-    void *standin = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    char text[256] = "";
-    uint64_t count;
-
-    *(void **)(void *)&misuse = dlsym(standin, "standin_misuse");
-    dlclose(standin);
-    count = misuse(text, sizeof text);
-    if (count > 0) {
-        printf("misuse: %s\n", text);
-    }
-    return count;
 }
 
 /* ---- work ---------------------------------------------------------------- */

@@ -235,6 +235,39 @@ static CUresult device_of(cudaStream_t stream, int *device)
     return (CUresult)code;
 }
 
+/* Memory of the stream's order: it is there at once, and gone when the stream
+ * has finished. In a capture it is the graph's: the stand-in has none, and says
+ * so. */
+static CUresult alloc_async(void **pointer, size_t bytes, cudaStream_t stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult code = cuStreamIsCapturing(stream, &status);
+
+    if (code == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE) {
+        code = CUDA_ERROR_NOT_SUPPORTED;
+    }
+    return code != CUDA_SUCCESS
+               ? code
+               : cuMemAlloc_v2((CUdeviceptr *)(void *)pointer, bytes);
+}
+
+static CUresult free_async(void *pointer, cudaStream_t stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult code = cuStreamIsCapturing(stream, &status);
+
+    if (code == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE) {
+        return CUDA_ERROR_INVALID_VALUE; /* no memory of that graph */
+    }
+    code = code != CUDA_SUCCESS ? code : cuStreamSynchronize(stream);
+    return code != CUDA_SUCCESS ? code : cuMemFree_v2((uintptr_t)pointer);
+}
+
+FUNCTION(cudaMallocAsync, (void **pointer, size_t bytes, cudaStream_t stream),
+         alloc_async(pointer, bytes, stream))
+FUNCTION(cudaFreeAsync, (void *pointer, cudaStream_t stream),
+         free_async(pointer, stream))
+
 FUNCTION(cudaStreamGetDevice, (cudaStream_t stream, int *device),
          device_of(stream, device))
 FUNCTION(cudaEventCreateWithFlags, (cudaEvent_t * event, unsigned flags),

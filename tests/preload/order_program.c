@@ -1,0 +1,234 @@
+/* order_program.c: calls of CUDA whose order or state matters, by a program
+ * that knows CUDA alone (row H1): order_program CASE. */
+#include "program.h"
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BYTES = 1 << 20, LARGE = 96 << 20, ROUNDS = 40, SMALL = 4096 };
+
+/* So that warmpool serves what follows. */
+static void begin(void)
+{
+    void *first = NULL;
+
+    TRY(cudaFree(NULL));
+    TRY(cudaMalloc(&first, BYTES));
+    TRY(cudaFree(first));
+    TRY(cudaMallocHost(&first, BYTES));
+    TRY(cudaFreeHost(first));
+}
+
+/* What was freed is freed no second time: neither the block, nor the memory
+ * around it. */
+static void twice(void)
+{
+    static const size_t sizes[] = {4096, BYTES, LARGE};
+    void *block = NULL, *next = NULL;
+
+    begin();
+    for (int i = 0; i < 3; i++) {
+        TRY(cudaMalloc(&block, sizes[i]));
+        TRY(cudaFree(block));
+        MUST(cudaFree(block) != cudaSuccess);
+        TRY(cudaMalloc(&next, sizes[i]));
+        TRY(cudaMemsetAsync(next, 1, sizes[i], NULL));
+        TRY(cudaStreamSynchronize(NULL));
+        TRY(cudaFree(next));
+        TRY(cudaMallocHost(&block, sizes[i]));
+        TRY(cudaFreeHost(block));
+        MUST(cudaFreeHost(block) != cudaSuccess);
+        TRY(cudaMallocHost(&next, sizes[i]));
+        memset(next, 1, sizes[i]);
+        TRY(cudaFreeHost(next));
+    }
+    printf("freed twice\n");
+}
+
+static atomic_bool gate;
+
+static void wait_for_gate(void *unused)
+{
+    (void)unused;
+    while (!atomic_load(&gate)) {
+        usleep(100);
+    }
+}
+
+/* What a stream frees in its order, it may allocate at once, and no other. */
+static void async(void)
+{
+    cudaStream_t one = NULL, other = NULL;
+    void *block = NULL, *elsewhere = NULL, *again = NULL;
+
+    begin();
+    TRY(cudaStreamCreateWithFlags(&one, cudaStreamNonBlocking));
+    TRY(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    TRY(cudaMallocAsync(&block, BYTES, one));
+    TRY(cudaLaunchHostFunc(one, wait_for_gate, NULL));
+    TRY(cudaFreeAsync(block, one));
+    TRY(cudaMallocAsync(&elsewhere, BYTES, other));
+    MUST(elsewhere != block);
+    TRY(cudaMallocAsync(&again, BYTES, one));
+    MUST(again == block);
+    /* By another stream than it was allocated for, which has not waited. */
+    TRY(cudaFreeAsync(elsewhere, one));
+    TRY(cudaMallocAsync(&block, BYTES, other));
+    MUST(block != elsewhere);
+    /* By the default stream, which waits for no stream of these: no wait. */
+    TRY(cudaFreeAsync(again, NULL));
+    TRY(cudaMalloc(&elsewhere, BYTES));
+    MUST(elsewhere != again);
+    MUST(!atomic_load(&gate));
+    atomic_store(&gate, true);
+    TRY(cudaStreamSynchronize(one));
+    TRY(cudaFreeAsync(block, other));
+    TRY(cudaFree(elsewhere));
+    TRY(cudaStreamDestroy(one));
+    TRY(cudaStreamDestroy(other));
+    TRY(cudaMalloc(&block, BYTES)); /* no stream of it is left */
+    TRY(cudaFree(block));
+    MUST(cudaPeekAtLastError() == cudaSuccess);
+    MUST(misuses() == 0);
+    printf("in order\n");
+}
+
+/* In a capture the memory is the graph's, which only CUDA can make. */
+static void capture_memory(cudaStream_t stream)
+{
+    cudaGraph_t graph = NULL;
+    void *block = NULL, *before = NULL;
+
+    TRY(cudaMallocAsync(&before, BYTES, stream));
+    TRY(cudaMallocAsync(&block, BYTES, stream));
+    TRY(cudaFreeAsync(block, stream)); /* to be had without CUDA */
+    TRY(cudaStreamSynchronize(stream));
+    TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    /* The stand-ins make none. */
+    MUST(cudaMallocAsync(&block, BYTES, stream) == cudaErrorNotSupported);
+    /* CUDA takes none but the graph's here. */
+    MUST(cudaFreeAsync(before, stream) == cudaErrorInvalidValue);
+    (void)cudaGetLastError();
+    TRY(cudaStreamEndCapture(stream, &graph));
+    TRY(cudaGraphDestroy(graph));
+    TRY(cudaFreeAsync(before, stream));
+}
+
+static void graph_memory(void)
+{
+    cudaStream_t stream = NULL;
+
+    begin();
+    TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    capture_memory(stream);
+    capture_memory(cudaStreamPerThread);
+    TRY(cudaStreamDestroy(stream));
+    MUST(misuses() == 0);
+    printf("the graph's\n");
+}
+
+/* A capture of a stream that waits for the legacy one, which nothing may be
+ * queued on meanwhile. */
+static void blocking_capture(void)
+{
+    cudaStream_t stream = NULL;
+    cudaGraph_t graph = NULL;
+    void *pinned = NULL, *device = NULL, *block = NULL;
+
+    begin();
+    TRY(cudaStreamCreate(&stream));
+    TRY(cudaMallocHost(&pinned, BYTES));
+    TRY(cudaMalloc(&device, BYTES));
+    TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+    TRY(cudaFreeHost(pinned));
+    TRY(cudaFree(device));
+    TRY(cudaMallocHost(&block, BYTES));
+    MUST(block != pinned);
+    TRY(cudaStreamEndCapture(stream, &graph));
+    TRY(cudaGraphDestroy(graph));
+    TRY(cudaFreeHost(block));
+    TRY(cudaStreamDestroy(stream));
+    MUST(cudaPeekAtLastError() == cudaSuccess);
+    MUST(misuses() == 0);
+    printf("whole\n");
+}
+
+static void one_round(void)
+{
+    cudaStream_t stream = NULL;
+    cublasHandle_t blas = NULL;
+    void *pinned = NULL, *device = NULL;
+
+    TRY(cudaStreamCreate(&stream));
+    TRY(cublasCreate(&blas));
+    TRY(cublasSetStream(blas, stream));
+    TRY(cudaMallocHost(&pinned, SMALL));
+    TRY(cudaMalloc(&device, SMALL));
+    memset(pinned, 1, SMALL);
+    TRY(cudaMemcpyAsync(device, pinned, SMALL, cudaMemcpyHostToDevice, stream));
+    TRY(cudaStreamSynchronize(stream));
+    TRY(cudaFree(device));
+    TRY(cudaFreeHost(pinned));
+    TRY(cublasDestroy(blas));
+    TRY(cudaStreamDestroy(stream));
+}
+
+/* What a program has after a reset is new, whatever was kept at hand before. */
+static void reset(void)
+{
+    uint64_t allocs, frees, pins, unpins, creates;
+    void *lost[2] = {NULL};
+
+    TRY(cudaFree(NULL));
+    TRY(cudaDeviceReset()); /* before anything was served: ends nothing */
+    begin();
+    for (int i = 0; i < ROUNDS; i++) {
+        one_round();
+    }
+    printf("creates %llu\n", (unsigned long long)calls_of("cublasCreate_v2"));
+    TRY(cudaMallocHost(&lost[0], SMALL));
+    TRY(cudaMalloc(&lost[1], SMALL));
+    TRY(cudaDeviceReset());
+    allocs = calls_of("cuMemAlloc_v2");
+    frees = calls_of("cuMemFree_v2");
+    pins = calls_of("cuMemHostAlloc");
+    unpins = calls_of("cuMemFreeHost");
+    creates = calls_of("cublasCreate_v2");
+    for (int i = 0; i < ROUNDS; i++) {
+        one_round();
+    }
+    MUST(calls_of("cuMemAlloc_v2") - allocs == ROUNDS);
+    MUST(calls_of("cuMemFree_v2") - frees == ROUNDS);
+    MUST(calls_of("cuMemHostAlloc") - pins == ROUNDS);
+    MUST(calls_of("cuMemFreeHost") - unpins == ROUNDS);
+    MUST(calls_of("cublasCreate_v2") - creates == ROUNDS);
+    MUST(misuses() == 0);
+    /* CUDA knows no more of these, and answers itself. */
+    MUST(cudaFreeHost(lost[0]) != cudaSuccess);
+    MUST(cudaFree(lost[1]) != cudaSuccess);
+    printf("new\n");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } cases[] = {{"twice", twice},
+                 {"async", async},
+                 {"graph_memory", graph_memory},
+                 {"blocking_capture", blocking_capture},
+                 {"reset", reset}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (argc > 1 && strcmp(argv[1], cases[i].name) == 0) {
+            cases[i].run();
+            return 0;
+        }
+    }
+    return 2;
+}
