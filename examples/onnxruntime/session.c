@@ -184,12 +184,29 @@ static bool run_threads(unsigned threads, unsigned runs)
     return started == threads && failed + wrong + foreign == 0;
 }
 
+/* That the environment has the allocator, under the name that it was given. */
+static bool is_registered(OrtEnv *env)
+{
+    OrtAllocator *shared = NULL;
+    void *block = NULL;
+    bool good =
+        OK(GetSharedAllocator(env, memory.info, &shared)) && shared != NULL;
+
+    if (good) {
+        block = shared->Alloc(shared, 1000);
+        good = warm_owns(block);
+        shared->Free(shared, block);
+    }
+    return good;
+}
+
 static bool run(OrtEnv *env, unsigned threads, unsigned runs)
 {
     bool good = OK(RegisterAllocator(env, &memory.base));
 
     if (good) {
-        good = open_sessions(env) && run_threads(threads, runs);
+        good = is_registered(env) && open_sessions(env) &&
+               run_threads(threads, runs);
         print_statistics();
         close_sessions();
         good = OK(UnregisterAllocator(env, memory.info)) && good;
