@@ -43,7 +43,8 @@ WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
     -Wimplicit-fallthrough -Wnull-dereference \
     -Werror=implicit-function-declaration $(if $(CI),-Werror)
 OPT_debug   := -O1 -g
-OPT_release := -O2 -g -DNDEBUG
+# Wherever the tree lies, the same files come out.
+OPT_release := -O2 -g -DNDEBUG -ffile-prefix-map=$(CURDIR)=.
 OPT_asan    := -O1 -g -fsanitize=address,undefined \
     -fno-sanitize-recover=all -fno-omit-frame-pointer
 OPT_tsan    := -O1 -g -fsanitize=thread
@@ -97,7 +98,7 @@ $(B)/runtime/page_html.o: $(B)/runtime/page_html.c $(B)/flags
 
 $(STATIC): $(LIB_OBJ)
 	$(call say,ar,$@)
-	$(Q)rm -f $@ && ar rcs $@ $(LIB_OBJ)
+	$(Q)rm -f $@ && ar rcsD $@ $(LIB_OBJ)
 
 $(SHARED): $(LIB_OBJ) $(MAP)
 	$(call say,ld,$@)
@@ -317,9 +318,9 @@ include runtime/preload/preload.mk runtime/python/python.mk
 ## check-guides   compile and run the code of the guides
 ## mpi            build data_parallel_mpi
 ## check-mpi      test the training on several ranks of MPI
-## check-packages test what is installed: pkg-config, CMake, manual pages
 ## check-onnxruntime  run a session of ONNX Runtime in memory of warmpool
 ## check-ggml     compute a graph of ggml in buffers of warmpool
+## check-packages test what is installed: pkg-config, CMake, pages, Debian
 ## check-page     look at the examples' server in headless Chromium
 ## check-python   test the Python package with NumPy and PyTorch (540 MB to get)
 ## check-gpu      run the tests on this machine's GPU
@@ -352,6 +353,7 @@ include runtime/preload/preload.mk runtime/python/python.mk
 ## man            manual pages, made from the headers
 ## html           the same as a reference to look at in a browser
 ## install-doc    install both, to mandir and docdir
+## deb            Debian packages, in build/release/deb
 ## uninstall      take it away again
 ## clean          remove build/
 ## help           this list

@@ -4,6 +4,7 @@
 #   make install-strip    install, without what only debuggers read
 #   make man html         the reference, in $(B)/man and $(B)/html
 #   make install-doc      both of it
+#   make deb              Debian packages, in $(B)/deb (MAINTAINER='Name <mail>')
 #   make check-packages   tests of all of it
 PK := runtime/packaging
 STRIP ?= strip
@@ -84,16 +85,51 @@ install-doc: man html
 	install -d $(DEST_DOC)/html
 	install -m 644 $(B)/html/* $(DEST_DOC)/html
 
+# ---- Debian packages: of what make has built ---------------------------------
+
+MAINTAINER ?= warmpool's developers <warmpool@example.org>
+DEB := $(B)/deb
+DEB_NEED := dpkg-dev debhelper
+deb:
+	@tests/need.sh $(DEB_NEED) python3
+	+@$(MAKE) run-deb
+
+# dpkg-buildpackage wants a folder debian/, and writes above it.
+run-deb: all $(B)/tests/bench/replay man html
+	@rm -rf $(DEB) && mkdir -p $(DEB)/warmpool/debian/source
+	@for file in $(PK)/debian/*; do \
+	    name=$$(basename $$file) && \
+	    sed -e 's|@major@|$(MAJOR)|g' -e 's|@version@|$(VERSION)|g' \
+	        -e "s|@maintainer@|$(MAINTAINER)|" \
+	        -e "s|@date@|$$(date -u -R -d @$(SOURCE_DATE_EPOCH))|" \
+	    -e "s|@year@|$$(date -u +%Y -d @$(SOURCE_DATE_EPOCH))|" $$file \
+	        >$(DEB)/warmpool/debian/$${name/libwarmpool./libwarmpool$(MAJOR).} \
+	        || exit; \
+	done
+	@echo '3.0 (native)' >$(DEB)/warmpool/debian/source/format
+	@chmod +x $(DEB)/warmpool/debian/rules
+	$(call say,deb,$(DEB))
+	@cd $(DEB)/warmpool && env -u MAKEFLAGS -u MAKELEVEL -u MAKEOVERRIDES \
+	    WARMPOOL_TOP=$(CURDIR) WARMPOOL_B=$(B) CUDA='$(CUDA)' \
+	    WARMPOOL_CC='$(CC)' WARMPOOL_CFLAGS='$(CFLAGS)' \
+	    WARMPOOL_CPPFLAGS='$(CPPFLAGS)' WARMPOOL_LDFLAGS='$(LDFLAGS)' \
+	    dpkg-buildpackage -b -us -uc -d >../log 2>&1 \
+	    || { tail -n 20 ../log; exit 1; }
+	@ls $(DEB)/*.deb
+
 # ---- tests ------------------------------------------------------------------
 
-PK_NEED := pkg-config cmake python3 mandoc groff-base man-db
+PK_NEED := pkg-config cmake python3 mandoc groff-base man-db lintian $(DEB_NEED)
 check-packages:
-	@CC='$(CC)' tests/need.sh $(PK_NEED)
-	+@$(MAKE) run-check-packages
+	+@CC='$(CC)' tests/need.sh $(PK_NEED) \
+	    || { echo 'skip: check-packages: what is named above'; exit 0; }; \
+	    $(MAKE) run-check-packages
 
-run-check-packages: all $(B)/tests/bench/replay man html
+run-check-packages: all $(B)/tests/bench/replay man html \
+    $(if $(wildcard /usr/bin/dh),run-deb)
 	@PK_BUILD='$(B)' CUDA='$(CUDA)' tests/run.sh -l $(B)/log -t 300 \
-	    host:tests/packages/test_install.sh host:tests/packages/test_reference.sh
+	    host:tests/packages/test_install.sh host:tests/packages/test_reference.sh \
+	    host:tests/packages/test_deb.sh
 
-.PHONY: man html install-doc need-python install-strip install-packaging uninstall-packaging check-packages \
+.PHONY: man html install-doc deb run-deb need-python install-strip install-packaging uninstall-packaging check-packages \
     run-check-packages

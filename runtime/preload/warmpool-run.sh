@@ -19,7 +19,8 @@ say() {
 here=$(cd "$(dirname "$(readlink -f "$0")")" && pwd) || exit 2
 for library in "${WARMPOOL_PRELOAD-}" "$here/libwarmpool-preload.so" \
     "$here/../lib/libwarmpool-preload.so" \
-    "$here"/../lib/*/libwarmpool-preload.so ''; do
+    "$here"/../lib/*/libwarmpool-preload.so \
+    "$here"/../lib/*/warmpool/libwarmpool-preload.so ''; do
     [ -z "$library" ] || [ ! -f "$library" ] || break
 done
 if [ -z "$library" ]; then
