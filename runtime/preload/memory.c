@@ -112,9 +112,9 @@ static int free_block(void *pointer)
 {
     warm_status status = warm_free_deferred(pointer);
 
-    if (status == WARM_OUT_OF_MEMORY || status == WARM_DRIVER_ERROR ||
-        status == WARM_UNSUPPORTED) {
-        wp_synchronize();
+    if ((status == WARM_OUT_OF_MEMORY || status == WARM_DRIVER_ERROR ||
+         status == WARM_UNSUPPORTED) &&
+        wp_synchronize()) {
         status = warm_free(pointer);
     }
     return status == WARM_OK                ? 0
@@ -136,7 +136,7 @@ static int free_ours(void *pointer, bool of_device, bool waits)
     code = check(pointer, of_device);
     if (code == 0) {
         if (waits) {
-            wp_synchronize();
+            (void)wp_synchronize();
         }
         code = free_block(pointer);
     }

@@ -83,8 +83,10 @@ typedef void wp_function(void);
 
 /* The real function, or null if no library that is loaded has it. */
 wp_function *wp_real(enum wp_index index);
-/* cudaDeviceSynchronize(), of the thread's device. */
-void wp_synchronize(void);
+/* cudaDeviceSynchronize(), of the thread's device. False: it failed, or a
+ * stream captures: the call would break the capture, as CUDA's frees do not. */
+bool wp_synchronize(void);
+bool wp_any_captures(void);
 /* Whether a stream captures, also since it waits for one that does. NULL: none
  * of CUDA's default streams that can. */
 bool wp_captures(void *stream);

@@ -83,17 +83,20 @@ wp_function *wp_real(enum wp_index index)
     return as_function(real);
 }
 
-void wp_synchronize(void)
+bool wp_synchronize(void)
 {
     typedef int synchronize_fn(void);
     synchronize_fn *real =
         (synchronize_fn *)as_function(find(WP_CUDART, "cudaDeviceSynchronize"));
 
-    if (real != NULL) {
+    int code = 1;
+
+    if (real != NULL && !wp_any_captures()) {
         wp_in();
-        (void)real();
+        code = real();
         wp_out();
     }
+    return code == 0;
 }
 
 bool wp_captures(void *stream)

@@ -67,9 +67,15 @@ WP_EXPORT int cudaStreamCreateWithPriority(void **stream, unsigned flags,
     return made(create_with_priority(stream, flags, priority), stream);
 }
 
+static void ended(int code);
+
+/* A capture of the stream ends with it. */
 WP_EXPORT int cudaStreamDestroy(void *stream);
 WP_EXPORT int cudaStreamDestroy(void *stream)
 {
+    if (wp_any_captures() && wp_captures(stream)) {
+        ended(0);
+    }
     if (stream != NULL && wp_enter(ANY)) {
         (void)warm_stream_retire(wp_runtime(), stream);
         wp_leave();
@@ -99,6 +105,31 @@ static void announce_end(void *stream)
     }
 }
 
+/* Captures that begin, or have begun and not ended. Relaxed: a count, tied to
+ * no data. */
+static atomic_int captures;
+
+bool wp_any_captures(void)
+{
+    return atomic_load_explicit(&captures, memory_order_relaxed) > 0;
+}
+
+/* Before a capture begins, and if it did not. */
+static void begins(int more)
+{
+    atomic_fetch_add_explicit(&captures, more, memory_order_relaxed);
+}
+
+/* One that is invalid has ended as well. */
+static void ended(int code)
+{
+    enum { INVALIDATED = 901 };
+
+    if (code == 0 || code == INVALIDATED) {
+        begins(-1);
+    }
+}
+
 #define CAPTURE(begin, end, none)                                              \
     static int begin##_real(void *stream, int mode)                            \
     {                                                                          \
@@ -114,8 +145,13 @@ static void announce_end(void *stream)
     WP_EXPORT int begin(void *stream, int mode)                                \
     {                                                                          \
         bool announced = announce(stream != NULL ? stream : (none));           \
-        int code = begin##_real(stream, mode);                                 \
+        int code;                                                              \
                                                                                \
+        begins(1);                                                             \
+        code = begin##_real(stream, mode);                                     \
+        if (code != 0) {                                                       \
+            begins(-1);                                                        \
+        }                                                                      \
         if (announced && code != 0) {                                          \
             announce_end(stream != NULL ? stream : (none));                    \
         }                                                                      \
@@ -127,6 +163,7 @@ static void announce_end(void *stream)
     {                                                                          \
         int code = end##_real(stream, graph);                                  \
                                                                                \
+        ended(code);                                                           \
         announce_end(stream != NULL ? stream : (none));                        \
         return code;                                                           \
     }
@@ -153,8 +190,13 @@ typedef int begin_to_fn(void *stream, void *graph, const void *nodes,
                         const void *edges, size_t count, int mode)             \
     {                                                                          \
         bool announced = announce(stream != NULL ? stream : (none));           \
-        int code = begin##_real(stream, graph, nodes, edges, count, mode);     \
+        int code;                                                              \
                                                                                \
+        begins(1);                                                             \
+        code = begin##_real(stream, graph, nodes, edges, count, mode);         \
+        if (code != 0) {                                                       \
+            begins(-1);                                                        \
+        }                                                                      \
         if (announced && code != 0) {                                          \
             announce_end(stream != NULL ? stream : (none));                    \
         }                                                                      \

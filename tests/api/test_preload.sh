@@ -136,6 +136,7 @@ test_H1_memory_in_a_capture_is_the_graphs() {
 
 test_H1_a_free_breaks_no_capture_of_a_blocking_stream() {
     same "$(served order blocking_capture)" whole
+    same "$(served order blocking_capture "$all,free:wait")" whole
 }
 
 test_H1_after_a_reset_all_is_cudas() {
