@@ -77,6 +77,7 @@ WP_EXPORT int cudaStreamDestroy(void *stream)
         ended(0);
     }
     if (stream != NULL && wp_enter(ANY)) {
+        wp_carry(stream);
         (void)warm_stream_retire(wp_runtime(), stream);
         wp_leave();
     }

@@ -19,6 +19,7 @@ say() {
 here=$(cd "$(dirname "$(readlink -f "$0")")" && pwd) || exit 2
 for library in "${WARMPOOL_PRELOAD-}" "$here/libwarmpool-preload.so" \
     "$here/../lib/libwarmpool-preload.so" \
+    "$here/../lib64/libwarmpool-preload.so" \
     "$here"/../lib/*/libwarmpool-preload.so \
     "$here"/../lib/*/warmpool/libwarmpool-preload.so ''; do
     [ -z "$library" ] || [ ! -f "$library" ] || break
@@ -28,6 +29,13 @@ if [ -z "$library" ]; then
         "nor in ../lib; WARMPOOL_PRELOAD may name it" >&2
     exit 2
 fi
+case $library in
+*[[:space:]:]*)
+    echo "warmpool-run: $library cannot be preloaded: a space or a colon" \
+        "in the path ends it; install warmpool elsewhere" >&2
+    exit 2
+    ;;
+esac
 program=$(command -v -- "$1") || {
     echo "warmpool-run: there is no program $1" >&2
     exit 127

@@ -215,6 +215,9 @@ FUNCTION(cudaStreamCreateWithFlags, (cudaStream_t * stream, unsigned flags),
          cuStreamCreate(stream, flags))
 FUNCTION(cudaStreamCreate, (cudaStream_t * stream),
          cuStreamCreate(stream, CU_STREAM_DEFAULT))
+FUNCTION(cudaStreamCreateWithPriority,
+         (cudaStream_t * stream, unsigned flags, int priority),
+         cuStreamCreate(stream, flags))
 FUNCTION(cudaStreamDestroy, (cudaStream_t stream), cuStreamDestroy_v2(stream))
 FUNCTION(cudaStreamGetId, (cudaStream_t stream, unsigned long long *id),
          cuStreamGetId(stream, id))
