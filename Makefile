@@ -354,6 +354,8 @@ include runtime/preload/preload.mk runtime/python/python.mk
 ## html           the same as a reference to look at in a browser
 ## install-doc    install both, to mandir and docdir
 ## deb            Debian packages, in build/release/deb
+## check-abi      what changed in the library's binary interface (abidiff)
+## abi-release    write down that interface, for a release
 ## uninstall      take it away again
 ## clean          remove build/
 ## help           this list

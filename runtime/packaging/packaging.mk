@@ -117,9 +117,26 @@ run-deb: all $(B)/tests/bench/replay man html
 	    || { tail -n 20 ../log; exit 1; }
 	@ls $(DEB)/*.deb
 
+# ---- the binary interface, beside that of the last release -------------------
+
+# What a release has: a release runs abi-release. New functions are no change.
+ABI := tests/packages/libwarmpool.abi.gz
+ABI_NEED := abigail-tools
+ABI_OF := --drop-private-types
+check-abi: $(SHARED)
+	@tests/need.sh $(ABI_NEED)
+	@gzip -dc $(ABI) >$(B)/abi.released
+	@abidiff --no-added-syms $(ABI_OF) --headers-dir2 include/warmpool \
+	    $(B)/abi.released $(SHARED)
+
+abi-release: $(SHARED)
+	@tests/need.sh $(ABI_NEED)
+	@abidw $(ABI_OF) --headers-dir include/warmpool --no-corpus-path \
+	    --no-comp-dir-path --no-show-locs $(SHARED) | gzip -9n >$(ABI)
+
 # ---- tests ------------------------------------------------------------------
 
-PK_NEED := pkg-config cmake python3 mandoc groff-base man-db lintian $(DEB_NEED)
+PK_NEED := pkg-config cmake python3 mandoc groff-base man-db lintian $(DEB_NEED) $(ABI_NEED)
 check-packages:
 	+@CC='$(CC)' tests/need.sh $(PK_NEED) \
 	    || { echo 'skip: check-packages: what is named above'; exit 0; }; \
@@ -129,7 +146,7 @@ run-check-packages: all $(B)/tests/bench/replay man html \
     $(if $(wildcard /usr/bin/dh),run-deb)
 	@PK_BUILD='$(B)' CUDA='$(CUDA)' tests/run.sh -l $(B)/log -t 300 \
 	    host:tests/packages/test_install.sh host:tests/packages/test_reference.sh \
-	    host:tests/packages/test_deb.sh
+	    host:tests/packages/test_deb.sh host:tests/packages/test_abi.sh
 
-.PHONY: man html install-doc deb run-deb need-python install-strip install-packaging uninstall-packaging check-packages \
+.PHONY: check-abi abi-release man html install-doc deb run-deb need-python install-strip install-packaging uninstall-packaging check-packages \
     run-check-packages

@@ -5,7 +5,7 @@ failed=0
 export LC_ALL=C
 
 others=$(nm -D --defined-only "$1" |
-    awk '$2 != "A" && $3 !~ /^warm_[a-z0-9_]+@@WARMPOOL_[0-9]+$/ { print $3 }')
+    awk '$2 != "A" && $3 !~ /^warm_[a-z0-9_]+@@WARMPOOL_[0-9_]+$/ { print $3 }')
 if [ -n "$others" ]; then
     echo "$1 exports what is not warm_*: $others"
     failed=1
