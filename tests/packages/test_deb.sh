@@ -66,6 +66,7 @@ test_H6_a_copy_elsewhere_gives_the_same_files() {
         tests examples) | tar -x -C elsewhere/copy
     epoch=$(dpkg-parsechangelog -l "$deb/warmpool/debian/changelog" \
         -S Timestamp)
+    touch before
     make -s -C elsewhere/copy -j2 "B=$build" deb "SOURCE_DATE_EPOCH=$epoch" \
         >made 2>&1 || { cat made; return 1; }
     for file in libwarmpool.so.0 libwarmpool.a libwarmpool-preload.so \
@@ -77,7 +78,7 @@ test_H6_a_copy_elsewhere_gives_the_same_files() {
         cmp "$file" "elsewhere/copy/$build/deb/${file##*/}"
     done
     # Nothing lies outside of build/.
-    same "$(cd elsewhere/copy && find . -newer ../../made -type f \
+    same "$(cd elsewhere/copy && find . -newer ../../before -type f \
         ! -path './build/*')" ''
 }
 
