@@ -189,9 +189,12 @@ def read_one(path):
         elif line.startswith(("#define warm_", "#define WARM_API")):
             at += 1  # one name for another: per_thread.h
         else:
+            # What a header defines and says nothing of is its own affair.
+            own = line.startswith("static inline") and not comment
             code, at = take_code(lines, at)
-            header.declarations.append(
-                declaration(code, comment, path.name))
+            if not own:
+                header.declarations.append(
+                    declaration(code, comment, path.name))
     return header
 
 
