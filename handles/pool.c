@@ -20,17 +20,19 @@ void wm_pool_init(wm_pool *pool, wm_kind *kind, wm_meter *meter,
     pool->device = device;
     wm_lock_init(&pool->lock, WM_RANK_POOL);
     wm_cond_init(&pool->first_ended);
+    wm_cond_init(&pool->unbound);
 }
 
 warm_status wm_pool_acquire(wm_pool *pool, void **handle)
 {
+    struct wm_unbinding u;
     void *taken;
 
     wm_lock_acquire(&pool->lock);
     wm_pool_check_reset_locked(pool);
-    taken = wm_pool_pop_idle_locked(pool);
+    taken = wm_pool_pop_idle_locked(pool, &u);
     wm_lock_release(&pool->lock);
-    if (wm_unlikely(taken == NULL) || !wm_pool_make_default(pool, taken)) {
+    if (wm_unlikely(taken == NULL) || !wm_pool_make_default(pool, taken, &u)) {
         return wm_pool_acquire_slow(pool, handle);
     }
     *handle = taken;
@@ -105,14 +107,6 @@ uint64_t wm_pool_lease_of(wm_pool *pool, const void *handle, bool *lost)
     return serial;
 }
 
-/* A handle that a thread unbinds; on the thread's stack. */
-struct wm_unbinding {
-    struct wm_unbinding *next; /* lock pool; all below too */
-    void *handle;
-    uint64_t since_ns;
-    bool ours; /* it was idle, or its lease has ended meanwhile */
-};
-
 /* Called when a lease ends while another thread unbinds its handle: that thread
  * then returns the handle to the ring. False: no thread unbinds it. */
 static bool return_while_unbinding_locked(wm_pool *pool, const void *handle,
@@ -178,10 +172,27 @@ static void *take_oldest_locked(wm_pool *pool, uint64_t keep, uint64_t idle_ns,
     return oldest.handle;
 }
 
+static void begin_locked(wm_pool *pool, struct wm_unbinding *u)
+{
+    wm_pool_begin_unbinding_locked(pool, u);
+    wm_pool_note_bound_locked(pool, u->handle, NULL);
+}
+
+/* Before a bound handle is destroyed: that may take longer than a retirement
+ * shall wait. */
+static void unbind_begun(wm_pool *pool, struct wm_unbinding *u)
+{
+    (void)wm_pool_unbind(pool, u->handle);
+    wm_lock_acquire(&pool->lock);
+    wm_pool_end_unbinding_locked(pool, u);
+    wm_lock_release(&pool->lock);
+}
+
 uint64_t wm_pool_trim(wm_pool *pool, uint64_t keep, uint64_t idle_ns)
 {
     uint64_t now = wm_clock_ns();
     uint64_t destroyed = 0;
+    struct wm_unbinding u;
     void *handle;
 
     wm_pool_destroy_deferred(pool);
@@ -192,7 +203,17 @@ uint64_t wm_pool_trim(wm_pool *pool, uint64_t keep, uint64_t idle_ns)
         handle = wm_pool_is_lost(pool)
                      ? NULL
                      : take_oldest_locked(pool, keep, idle_ns, now);
+        u.handle = handle != NULL && wm_pool_is_bound_locked(pool, handle)
+                       ? handle
+                       : NULL;
+        if (u.handle != NULL) {
+            u.ours = false;
+            begin_locked(pool, &u);
+        }
         wm_lock_release(&pool->lock);
+        if (u.handle != NULL) {
+            unbind_begun(pool, &u);
+        }
         if (handle != NULL && wm_pool_discard(pool, handle, &pool->ending)) {
             destroyed++;
         }
@@ -272,13 +293,6 @@ static void put_idle_locked(wm_pool *pool, const struct wm_unbinding *u)
     pool->ending--;
 }
 
-static void begin_locked(wm_pool *pool, struct wm_unbinding *u)
-{
-    u->next = pool->unbinding;
-    pool->unbinding = u;
-    wm_pool_note_bound_locked(pool, u->handle, NULL);
-}
-
 /* Finds an idle or leased handle that is bound to the stream. */
 static bool find_locked(wm_pool *pool, warm_stream stream,
                         struct wm_unbinding *u)
@@ -305,14 +319,10 @@ static bool find_locked(wm_pool *pool, warm_stream stream,
 /* A handle that could not be unbound is destroyed while its stream exists. */
 static void end(wm_pool *pool, struct wm_unbinding *u, bool done)
 {
-    struct wm_unbinding **at = &pool->unbinding;
     bool discard;
 
     wm_lock_acquire(&pool->lock);
-    while (*at != u) {
-        at = &(*at)->next;
-    }
-    *at = u->next;
+    wm_pool_end_unbinding_locked(pool, u);
     discard = u->ours && !done;
     if (u->ours && done && !pool->closed) {
         put_idle_locked(pool, u);
@@ -321,6 +331,28 @@ static void end(wm_pool *pool, struct wm_unbinding *u, bool done)
     if (discard) {
         (void)wm_pool_discard(pool, u->handle, &pool->ending);
     }
+}
+
+/* Whether another thread is taking a handle off the stream. One that this
+ * thread takes off is in a call around this one, a callback's. */
+static bool is_unbinding_locked(const wm_pool *pool, warm_stream stream)
+{
+    const struct wm_unbinding *u = pool->unbinding;
+
+    while (u != NULL &&
+           (u->stream != stream || u->thread == wm_window_thread())) {
+        u = u->next;
+    }
+    return u != NULL;
+}
+
+static void await_others(wm_pool *pool, warm_stream stream)
+{
+    wm_lock_acquire(&pool->lock);
+    while (is_unbinding_locked(pool, stream)) {
+        wm_cond_wait(&pool->unbound, &pool->lock);
+    }
+    wm_lock_release(&pool->lock);
 }
 
 void wm_pool_unbind_stream(wm_pool *pool, warm_stream stream)
@@ -344,6 +376,7 @@ void wm_pool_unbind_stream(wm_pool *pool, warm_stream stream)
             end(pool, &u, wm_pool_unbind(pool, u.handle));
         }
     }
+    await_others(pool, stream);
 }
 
 /* Removes the i-th idle handle from the ring if it is idle since `before`. */
@@ -430,6 +463,7 @@ uint64_t wm_pool_close(wm_pool *pool)
     }
     wm_map_fini(&pool->all); /* frees the memory of all tables */
     wm_cond_fini(&pool->first_ended);
+    wm_cond_fini(&pool->unbound);
     wm_lock_fini(&pool->lock);
     return in_use;
 }

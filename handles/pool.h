@@ -64,6 +64,7 @@ typedef struct wm_pool {
     void **deferred;     /* lock pool: stats.deferred handles to destroy when no
                           * stream captures */
     struct wm_unbinding *unbinding; /* lock pool: of threads that unbind */
+    wm_cond unbound;                /* one of these has ended */
     _Atomic uint64_t binds;
     warm_handle_stats stats; /* lock pool, but for binds */
     /* Idle handles that the prewarm thread shall make, or 0. Relaxed: written

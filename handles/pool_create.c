@@ -43,15 +43,18 @@ bool wm_pool_unbind(wm_pool *pool, void *handle)
 
 void wm_pool_unbind_if_bound(wm_pool *pool, void *handle)
 {
-    bool bound;
+    struct wm_unbinding u = {.handle = handle};
 
     wm_lock_acquire(&pool->lock);
-    bound = wm_map_get(&pool->all, (uintptr_t)handle) != NULL;
+    wm_pool_begin_unbinding_locked(pool, &u);
     wm_pool_note_bound_locked(pool, handle, NULL);
     wm_lock_release(&pool->lock);
-    if (bound) {
+    if (u.stream != NULL) {
         (void)wm_pool_unbind(pool, handle);
     }
+    wm_lock_acquire(&pool->lock);
+    wm_pool_end_unbinding_locked(pool, &u);
+    wm_lock_release(&pool->lock);
 }
 
 uint64_t wm_pool_close_locked(wm_pool *pool)
@@ -428,11 +431,12 @@ warm_status wm_pool_acquire_slow(wm_pool *pool, void **handle)
     wm_pool_destroy_deferred(pool);
     do {
         bool reserved = false;
+        struct wm_unbinding u;
         void *taken;
 
         wm_lock_acquire(&pool->lock);
         await_first_locked(pool);
-        taken = wm_pool_pop_idle_locked(pool);
+        taken = wm_pool_pop_idle_locked(pool, &u);
         if (taken == NULL) {
             reserved = reserve_slot_locked(pool, &creation);
         }
@@ -440,7 +444,7 @@ warm_status wm_pool_acquire_slow(wm_pool *pool, void **handle)
         if (reserved) {
             return create(pool, &creation, handle);
         }
-        if (taken != NULL && wm_pool_make_default(pool, taken)) {
+        if (taken != NULL && wm_pool_make_default(pool, taken, &u)) {
             *handle = taken;
             return WARM_OK;
         }

@@ -4,6 +4,7 @@
 
 #include "handles/pool.h"
 #include "runtime/base/process.h"
+#include "runtime/thread/window.h"
 
 #include <inttypes.h>
 
@@ -43,15 +44,71 @@ static inline void wm_pool_push_idle_locked(wm_pool *pool, void *handle,
         (wm_pool_idle){handle, since_ns};
 }
 
-/* Pops the handle released last and counts it as in use; null: none is idle. */
-static inline void *wm_pool_pop_idle_locked(wm_pool *pool)
+/* A handle whose library takes it off a stream, in a call without the lock; on
+ * the thread's stack. The retirement of that stream waits for the call, since
+ * the library may access the stream. */
+struct wm_unbinding {
+    struct wm_unbinding *next; /* lock pool; all below too */
+    void *handle;
+    warm_stream stream; /* null: it was bound to none */
+    uint64_t thread;    /* that makes the call */
+    uint64_t since_ns;
+    bool ours; /* it was idle, or its lease has ended meanwhile */
+};
+
+/* Around such a call. begin: handle is set; the record still says what it is
+ * bound to. */
+static inline void wm_pool_begin_unbinding_locked(wm_pool *pool,
+                                                  struct wm_unbinding *u)
 {
+    u->stream = wm_map_get(&pool->all, (uintptr_t)u->handle);
+    u->thread = wm_window_thread();
+    u->next = pool->unbinding;
+    pool->unbinding = u;
+}
+
+static inline void wm_pool_end_unbinding_locked(wm_pool *pool,
+                                                struct wm_unbinding *u)
+{
+    struct wm_unbinding **at = &pool->unbinding;
+
+    while (*at != u) {
+        at = &(*at)->next;
+    }
+    *at = u->next;
+    if (u->stream != NULL) {
+        wm_cond_broadcast(&pool->unbound);
+    }
+}
+
+static inline bool wm_pool_is_bound_locked(const wm_pool *pool,
+                                           const void *handle)
+{
+    return wm_map_get(&pool->all, (uintptr_t)handle) != NULL;
+}
+
+/* Pops the handle released last and counts it as in use; null: none is idle.
+ * u: begun if the handle is bound to a stream, off which a reset will take it;
+ * else its handle is null. */
+static inline void *wm_pool_pop_idle_locked(wm_pool *pool,
+                                            struct wm_unbinding *u)
+{
+    void *handle;
+
+    u->handle = NULL;
     if (pool->stats.idle == 0) {
         return NULL;
     }
     pool->stats.idle--;
     wm_pool_count_in_use_locked(pool, 0);
-    return wm_pool_idle_at(pool, pool->stats.idle)->handle;
+    handle = wm_pool_idle_at(pool, pool->stats.idle)->handle;
+    if (pool->kind->ops->reset != NULL &&
+        wm_pool_is_bound_locked(pool, handle)) {
+        u->handle = handle;
+        u->ours = false;
+        wm_pool_begin_unbinding_locked(pool, u);
+    }
+    return handle;
 }
 
 /* wm_pool_acquire() when no handle is idle, or the reset of one failed. */
@@ -61,9 +118,18 @@ warm_status wm_pool_acquire_slow(wm_pool *pool, void **handle);
  * that fails. For kinds with a reset. */
 bool wm_pool_reset(wm_pool *pool, void *handle);
 
-static inline bool wm_pool_make_default(wm_pool *pool, void *handle)
+/* u: of wm_pool_pop_idle_locked(). */
+static inline bool wm_pool_make_default(wm_pool *pool, void *handle,
+                                        struct wm_unbinding *u)
 {
-    return pool->kind->ops->reset == NULL || wm_pool_reset(pool, handle);
+    bool good = pool->kind->ops->reset == NULL || wm_pool_reset(pool, handle);
+
+    if (u->handle != NULL) {
+        wm_lock_acquire(&pool->lock);
+        wm_pool_end_unbinding_locked(pool, u);
+        wm_lock_release(&pool->lock);
+    }
+    return good;
 }
 
 /* Whether a reset of the device destroyed the handles (row A17). */

@@ -695,6 +695,101 @@ WT_TEST(test_A6_A11_no_callback_waits_for_what_may_wait_for_it)
     wt_ok(warm_pinned_prewarm_wait(runtime));
 }
 
+/* ---- a stream retires while a handle is taken off it ----------------------
+ */
+
+static atomic_bool holds, is_held, is_retired;
+
+static void hold_here(void)
+{
+    if (atomic_load(&holds)) {
+        atomic_store(&is_held, true);
+        while (atomic_load(&holds)) {
+            sched_yield();
+        }
+    }
+}
+
+static int held_reset(void *context, int device, void *handle)
+{
+    hold_here();
+    return wt_toy_reset(context, device, handle);
+}
+
+static int held_bind(void *context, int device, void *handle,
+                     warm_stream stream)
+{
+    if (stream == NULL) {
+        hold_here();
+    }
+    return wt_toy_bind(context, device, handle, stream);
+}
+
+static void *acquire_one(void *held)
+{
+    warm_lease lease = {0};
+    void *handle = NULL;
+
+    wt_ok(warm_handle_lease(runtime, *(warm_kind *)held, 0, &lease, &handle));
+    wt_ok(warm_handle_return(runtime, lease));
+    return NULL;
+}
+
+static void *trim_all(void *held)
+{
+    wt_ok(warm_handle_trim(runtime, *(warm_kind *)held, 0, 0, 0, NULL));
+    return NULL;
+}
+
+static void *retire_one(void *stream)
+{
+    wt_ok(warm_stream_retire(runtime, stream));
+    atomic_store(&is_retired, true);
+    return NULL;
+}
+
+/* The library may access the stream until its call has returned. */
+WT_LOOP_TEST(test_A10_A12_a_retirement_waits_for_handles_taken_off_the_stream,
+             2)
+{
+    static const warm_kind_ops ops = {.size = sizeof ops,
+                                      .name = "held",
+                                      .context = &toy,
+                                      .create = wt_toy_create,
+                                      .destroy = wt_toy_destroy,
+                                      .bind_stream = held_bind,
+                                      .reset = held_reset,
+                                      .error_text = wt_toy_text};
+    warm_stream stream = wt_stream(runtime, 0);
+    warm_kind held = -1;
+    warm_lease lease = {0};
+    wt_linger linger = {0};
+    pthread_t other, retirer;
+    void *handle = NULL;
+
+    atomic_store(&is_held, false);
+    atomic_store(&is_retired, false);
+    wt_ok(warm_kind_register(runtime, &ops, &held));
+    wt_ok(warm_handle_lease_on(runtime, held, 0, stream, &lease, &handle));
+    wt_ok(warm_handle_return(runtime, lease));
+    atomic_store(&holds, true);
+    ck_assert_int_eq(
+        pthread_create(&other, NULL, _i == 0 ? acquire_one : trim_all, &held),
+        0);
+    while (!atomic_load(&is_held)) {
+        sched_yield();
+    }
+    ck_assert_int_eq(pthread_create(&retirer, NULL, retire_one, stream), 0);
+    while (wt_lingers(&linger)) {
+        ck_assert(!atomic_load(&is_retired));
+    }
+    atomic_store(&holds, false);
+    pthread_join(other, NULL);
+    pthread_join(retirer, NULL);
+    wt_ok(warm_testing_check(runtime, 1));
+    wt_ok(warm_stream_destroy(runtime, stream));
+}
+
 WT_TEST(test_A12_trim_keeps_the_newest_and_what_is_in_use)
 {
     warm_lease lease[4] = {{0}};
