@@ -155,7 +155,11 @@ void *wp_substitute(const char *name, void *real, const void *caller)
         return real;
     }
     if (real == f->ours && wp_real((enum wp_index)(f - functions)) == NULL) {
-        return wp_real_dlsym()(RTLD_NEXT, name); /* null, for dlerror() too */
+        /* Null, for dlerror() too. No jump: this library is to be the caller.
+         */
+        real = wp_real_dlsym()(RTLD_NEXT, name);
+        __asm__ volatile("" : "+r"(real));
+        return real;
     }
     if (real != f->ours &&
         atomic_load_explicit(&f->real, memory_order_relaxed) == NULL) {
