@@ -1,6 +1,7 @@
 /* old_program.c: looks CUDA's functions up with the dlsym() that programs built
  * before glibc 2.34 call: another version of the symbol. */
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "program.h"
@@ -27,8 +28,7 @@ int main(void)
     for (int i = 0; i < 20; i++) {
         MUST(alloc(&block, 4096, 0) == 0 && end(block) == 0);
     }
-    printf("pins %llu\n",
-           (unsigned long long)(calls_of("cuMemHostAlloc") +
-                                calls_of("cuMemHostRegister_v2")));
+    printf("pins %" PRIu64 "\n",
+           calls_of("cuMemHostAlloc") + calls_of("cuMemHostRegister_v2"));
     return 0;
 }
