@@ -346,7 +346,10 @@ int warm_owns(const void *pointer)
 
 int warm_holds(const void *pointer)
 {
-    return pointer != NULL && wm_page_map_any(pointer, 1);
+    /* Of the page: its last byte may be the last address there is. */
+    uintptr_t page = (uintptr_t)pointer & ~((uintptr_t)WM_PAGE - 1);
+
+    return page != 0 && wm_page_map_any((const void *)page, 1);
 }
 
 static __attribute__((noinline)) warm_status record_slow(const void *pointer,
