@@ -196,11 +196,11 @@ check-long: need-check
 	+@WT_SCALE=1000 $(MAKE) FLAVOUR=$(TEST_FLAVOUR) LIMIT=3600 run-tests
 
 asan: need-check
-	+@WT_SCALE=$${WT_SCALE:-50} $(MAKE) FLAVOUR=asan B=build/asan \
+	+@WT_SCALE=$${WT_SCALE:-30} $(MAKE) FLAVOUR=asan B=build/asan \
 	    LIMIT=900 TOOL_TESTS= run-tests
 
 tsan: need-check
-	+@WT_SCALE=$${WT_SCALE:-20} $(MAKE) FLAVOUR=tsan B=build/tsan \
+	+@WT_SCALE=$${WT_SCALE:-12} $(MAKE) FLAVOUR=tsan B=build/tsan \
 	    LIMIT=900 TOOL_TESTS= run-tests
 
 # Memcheck follows each test's own process, so that a leak has a test's name. A
