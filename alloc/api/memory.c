@@ -346,10 +346,8 @@ int warm_owns(const void *pointer)
 
 int warm_holds(const void *pointer)
 {
-    /* Of the page: its last byte may be the last address there is. */
-    uintptr_t page = (uintptr_t)pointer & ~((uintptr_t)WM_PAGE - 1);
-
-    return page != 0 && wm_page_map_any((const void *)page, 1);
+    /* A record of idle memory as well. */
+    return wm_block_at(pointer) != NULL;
 }
 
 static __attribute__((noinline)) warm_status record_slow(const void *pointer,
