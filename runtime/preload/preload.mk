@@ -10,7 +10,7 @@ $(B)/runtime/preload/%.o: private FLAGS += -Wno-missing-prototypes
 # The last call in dlsym() must be a jump; and sanitizers look up functions
 # before they have begun, which no instrumented code survives.
 $(B)/runtime/preload/dlsym.o $(B)/runtime/preload/real.o: private FLAGS := -std=c17 -D_GNU_SOURCE -fPIC \
-    -fvisibility=hidden -O2 -g -Iinclude -MMD -MP $(WARN) \
+    -fvisibility=hidden -O2 -Iinclude -MMD -MP $(WARN) \
     -Wno-missing-prototypes
 
 $(PRELOAD): $(PRELOAD_OBJ) runtime/preload/preload.map $(SHARED)
