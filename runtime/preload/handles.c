@@ -28,33 +28,40 @@ static bool lease(warm_kind kind, void **handle)
     return served;
 }
 
+/* Whether the handle is on lease; the thread is inside then. */
+static bool enter_lease(warm_kind kind, const void *handle, warm_lease *number)
+{
+    bool served = handle != NULL && wp_enter(WP_HANDLES);
+
+    if (served &&
+        warm_handle_find_lease(wp_runtime(), kind, handle, number) != WARM_OK) {
+        wp_leave();
+        served = false;
+    }
+    return served;
+}
+
 static bool give_back(warm_kind kind, const void *handle)
 {
     warm_lease number = {0};
-    bool served = handle != NULL && wp_enter(WP_HANDLES);
+    bool served = enter_lease(kind, handle, &number);
 
-    if (!served) {
-        return false;
+    if (served) {
+        served = warm_handle_return(wp_runtime(), number) == WARM_OK;
+        wp_leave();
     }
-    served = warm_handle_find_lease(wp_runtime(), kind, handle, &number) ==
-                 WARM_OK &&
-             warm_handle_return(wp_runtime(), number) == WARM_OK;
-    wp_leave();
     return served;
 }
 
 static bool bind(warm_kind kind, const void *handle, void *stream)
 {
     warm_lease number = {0};
-    bool served = handle != NULL && wp_enter(WP_HANDLES);
+    bool served = enter_lease(kind, handle, &number);
 
-    if (!served) {
-        return false;
+    if (served) {
+        served = warm_lease_bind(wp_runtime(), number, stream) == WARM_OK;
+        wp_leave();
     }
-    served = warm_handle_find_lease(wp_runtime(), kind, handle, &number) ==
-                 WARM_OK &&
-             warm_lease_bind(wp_runtime(), number, stream) == WARM_OK;
-    wp_leave();
     return served;
 }
 

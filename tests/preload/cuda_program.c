@@ -4,6 +4,7 @@
  *   cuda_program CASE: prints what it found; an error ends it with status 1.
  *
  * Over the stand-ins it counts calls of theirs, which it looks up by name. */
+#include "gate.h"
 #include "program.h"
 
 #include <cublas_v2.h>
@@ -99,23 +100,6 @@ static void rounds(void)
 }
 
 /* ---- frees keep CUDA's order --------------------------------------------- */
-
-static atomic_bool open_gate;
-
-static void wait_for_gate(void *unused)
-{
-    (void)unused;
-    while (!atomic_load(&open_gate)) {
-        usleep(100);
-    }
-}
-
-static void *open_later(void *unused)
-{
-    usleep(50000);
-    atomic_store(&open_gate, true);
-    return unused;
-}
 
 static int pin(void **pointer)
 {

@@ -1,5 +1,7 @@
 /* deep_program.c: opens a library that calls CUDA. Argument "bound": with
  * RTLD_DEEPBIND, which puts the library's own CUDA before what is preloaded. */
+#include "program.h"
+
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,17 +10,6 @@
 #ifndef LIBRARY /* to be opened */
 #define LIBRARY ""
 #endif
-
-static uint64_t calls_of(const char *function)
-{
-    uint64_t (*calls)(const char *) = NULL;
-    void *standin = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-
-    if (standin != NULL) {
-        *(void **)(void *)&calls = dlsym(standin, "standin_calls");
-    }
-    return calls != NULL ? calls(function) : UINT64_MAX;
-}
 
 int main(int argc, char **argv)
 {

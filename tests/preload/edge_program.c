@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "gate.h"
 #include "program.h"
 
 enum { BYTES = 1 << 20, TIMES = 12 };
@@ -112,24 +113,6 @@ static void kinds(void)
 
 /* ---- order ----------------------------------------------------------------
  */
-
-static atomic_bool open_gate;
-
-static void wait_for_gate(void *unused)
-{
-    (void)unused;
-    while (!atomic_load(&open_gate)) {
-        usleep(100);
-    }
-}
-
-/* CUDA's own free waits, and so the gate is opened by another thread. */
-static void *open_later(void *unused)
-{
-    usleep(50000);
-    atomic_store(&open_gate, true);
-    return unused;
-}
 
 static pthread_t close_gate(cudaStream_t stream)
 {

@@ -1,6 +1,8 @@
 /* kinds_program.c: a program that makes, binds and destroys handles of every
  * library, 20 times, and counts what the stand-ins made. The functions are
  * restated: none of their headers need be there. */
+#include "program.h"
+
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,17 +23,6 @@ static const struct library {
     {"cusolver", "cusolverDnCreate", "cusolverDnDestroy",
      "cusolverDnSetStream"},
 };
-
-static uint64_t calls_of(const char *function)
-{
-    uint64_t (*calls)(const char *) = NULL;
-    void *standin = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-
-    if (standin != NULL) {
-        *(void **)(void *)&calls = dlsym(standin, "standin_calls");
-    }
-    return calls != NULL ? calls(function) : UINT64_MAX;
-}
 
 /* As a call of the program would find it. */
 static void *find(const char *name)
