@@ -10,7 +10,7 @@ GPU_SUBUNIT := $(filter /%,$(shell $(CC) -print-file-name=libsubunit.a))
 GPU_JANSSON := $(filter /%,$(shell $(CC) -print-file-name=libjansson.a))
 GPU_PROGRAMS := $(addprefix $(GPU_BUNDLE)/,$(basename $(notdir $(API_SRC))))
 GPU_FILES := $(GPU_BUNDLE)/first_day $(GPU_BUNDLE)/libwarmpool.so.0 \
-    $(GPU_BUNDLE)/run.sh $(GPU_BUNDLE)/tap.sh
+    $(addprefix $(GPU_BUNDLE)/,run.sh watch.sh tap.sh)
 GPU_BENCH := $(addprefix $(GPU_BUNDLE)/,bench replay $(notdir $(BENCH_CUB)))
 GPU_BENCH_FILES := $(GPU_BUNDLE)/torch_bench.py $(GPU_BUNDLE)/libwarmpool_bench.so
 
@@ -19,12 +19,28 @@ GPU_BENCH_FILES := $(GPU_BUNDLE)/torch_bench.py $(GPU_BUNDLE)/libwarmpool_bench.
 gpu-bundle: $(if $(HAVE_CUDA),need-check)
 	+@$(MAKE) FLAVOUR=debug B=build/gpu gpu-bundle-files
 	+@$(MAKE) FLAVOUR=release B=build/release gpu-bundle-bench
+	$(ex_need) $(EX_NEED) $(DEMO_NEED)
+	+@$(MAKE) FLAVOUR=release B=build/release gpu-bundle-demo
+	@tar -C build -cf - gpu-bundle | xz -T0 >build/gpu-bundle.tar.xz
+	@echo "gpu-bundle: $$(du -h build/gpu-bundle.tar.xz | tr '\t' ' ')"
 
 gpu-bundle-files: $(if $(HAVE_CUDA),$(GPU_PROGRAMS) $(GPU_FILES),gpu-no-headers)
 	@echo "gpu-bundle: $(words $(GPU_PROGRAMS)) programs in $(GPU_BUNDLE)"
 
 gpu-bundle-bench: $(GPU_BENCH) $(GPU_BENCH_FILES)
 	@echo "gpu-bundle: benches:$(GPU_BENCH:$(GPU_BUNDLE)/%= %)"
+
+# The demo with its images, and with the libraries that another machine need not
+# have. A C++ library is the other machine's own: CUDA's may need a newer one.
+GPU_DEMO := $(GPU_BUNDLE)/demo
+gpu-bundle-demo: $(addprefix $(B)/examples/bin/,data_parallel inference_server demo)
+	@mkdir -p $(GPU_DEMO)/bin $(GPU_DEMO)/lib $(GPU_DEMO)/data
+	@cp $^ $(GPU_DEMO)/bin
+	@ldd $^ | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p' | sort -u \
+	    | grep -Ev '/lib(c|m|dl|rt|pthread|resolv|gcc_s|stdc\+\+)\.so' \
+	    | xargs cp -Lft $(GPU_DEMO)/lib
+	@cp -L /usr/share/datasets/fashion-mnist/*.gz $(GPU_DEMO)/data
+	@echo "gpu-bundle: the demo"
 
 gpu-no-headers:
 	@echo "gpu-bundle: CUDA's headers were not found (CUDA_HOME)" >&2; exit 1
@@ -52,7 +68,7 @@ $(GPU_BUNDLE)/libwarmpool_bench.so: $(SHARED)
 	@mkdir -p $(@D) && cp $< $@
 $(GPU_BUNDLE)/torch_bench.py: tests/gpu/torch_bench.py
 	@mkdir -p $(@D) && cp $< $@
-$(GPU_BUNDLE)/run.sh: tests/gpu/run.sh
+$(GPU_BUNDLE)/run.sh $(GPU_BUNDLE)/watch.sh: $(GPU_BUNDLE)/%: tests/gpu/%
 	@mkdir -p $(@D) && cp $< $@
 $(GPU_BUNDLE)/tap.sh: tests/run.sh
 	@mkdir -p $(@D) && cp $< $@
@@ -61,4 +77,4 @@ $(GPU_BUNDLE)/tap.sh: tests/run.sh
 check-gpu: gpu-bundle
 	@OUT=build/gpu/log $(GPU_BUNDLE)/run.sh
 
-.PHONY: gpu-bundle gpu-bundle-bench gpu-bundle-files gpu-no-headers check-gpu
+.PHONY: gpu-bundle gpu-bundle-demo gpu-bundle-bench gpu-bundle-files gpu-no-headers check-gpu

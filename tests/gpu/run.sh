@@ -7,15 +7,16 @@
 # OUT names the folder for results (default: ./log), which gets a handful of
 # files: summary.txt, gpu-logs.tar.gz with all logs (TAP, outputs, figures), and
 # the figures themselves. Each step has its own limit and the others go on after
-# one that failed; all of them together stay below nine minutes. Programs named
-# on the command line are run, and nothing else.
+# one that failed. Programs named on the command line are tested, and nothing
+# else is done.
 # CUDA's libraries are looked for where the system's loader looks, in
 # CUDA_HOME, and in Python's packages named nvidia. Without a GPU it says so
 # and succeeds; CUDA libraries that are missing let the tests fail, by name.
 # GPU=assume: go on without one, to try all this over the stand-in libraries.
-# LIMITS: seconds for first_day, tests, bench, kinds and torch (default: 60 220
-# 130 40 65). WT_SCALE: load of random and stress tests in percent (default: 20,
-# since each step asks the driver).
+# STEPS: steps and their limits in seconds (default: all, nine minutes).
+# JOBS: test programs at a time (default: two thirds of the processors).
+# WT_SCALE: load of random and stress tests in percent (default: 20, since each
+# step asks the driver).
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -83,10 +84,11 @@ collect() {
     {
         echo
         cat "$work/first.log"
-        grep -hE '^(FAIL|[0-9]+ passed)|^ +[|>] ' "$work/tests.log"
+        grep -hE '^(FAIL|[0-9]+ passed)|^ +[|>] ' "$work/again.log" ||
+            grep -hE '^(FAIL|[0-9]+ passed)|^ +[|>] ' "$work/tests.log"
         sed -n '/^skip/p' "$work"/*.log | sort -u
         cat "$work/machine.txt"
-        cat "$work"/bench.log "$work"/kinds.log "$work"/torch.log
+        cat "$work"/{demo,preload,python,bench,kinds,torch}.log
     } >>"$work/summary.txt" 2>/dev/null
     tar -C "$work" -czf "$out/gpu-logs.tar.gz" .
     cp "$work/summary.txt" "$out"
@@ -113,18 +115,63 @@ export CK_TIMEOUT_MULTIPLIER=${CK_TIMEOUT_MULTIPLIER:-0.5}
 
 export WT_SCALE=${WT_SCALE:-20}
 
-read -r for_first for_tests for_bench for_kinds for_torch \
-    <<<"${LIMITS:-60 220 130 40 65}"
 programs=("$@")
-[ $# -gt 0 ] || programs=("$here"/check_*)
-[ $# -gt 0 ] || step first "$for_first" "$here/first_day"
-step tests "$for_tests" bash "$here/tap.sh" -l "$work" -t "${LIMIT:-100}" \
-    "${programs[@]/#/gpu:}"
+steps='tests=120 again=120'
 if [ $# -eq 0 ]; then
-    step bench "$for_bench" "$here/bench" "${LOAD:-gpu}" "$work"
-    step kinds "$for_kinds" "$here/bench" kinds "$work"
-    step torch "$for_torch" "${PYTHON:-python3}" "$here/torch_bench.py" "$work"
+    programs=("$here"/check_*)
+    steps='first=40 tests=100 again=80 demo=40 preload=60 python=40 bench=90
+        kinds=30 torch=60'
 fi
+
+# A context takes a good part of a second to make, so the tests of a program
+# share a process. Those of these programs do not, nor those of one that failed:
+# "again" tells which tests they were, and whether each fails alone.
+forked=' check_callbacks check_cuda check_handles check_ipc check_ipc_fault
+    check_per_thread check_random check_runtime check_watch '
+names=
+for program in "${programs[@]}"; do
+    [[ $forked =~ [[:space:]]${program##*/}[[:space:]] ]] ||
+        names="$names ${program##*/}"
+done
+jobs=$(($(nproc) * 2 / 3))
+tap=(bash "$here/tap.sh" -l "$work" -t "${LIMIT:-60}"
+    -j "${JOBS:-$((jobs > 0 ? jobs : 1))}" -w "bash $here/watch.sh")
+
+# Programs that failed, and that have not run one test a process yet. Their logs
+# are kept as NAME.first.
+again() {
+    local name
+    sed -n 's/^FAIL gpu *\([^ ]*\) .*/\1/p' "$work/tests.log" | while read -r name; do
+        case " $names " in
+        *" $name "*)
+            cp "$work/gpu/$name.tap" "$work/gpu/$name.first"
+            echo "gpu:$here/$name"
+            ;;
+        esac
+    done
+}
+
+for limits in ${STEPS:-$steps}; do
+    name=${limits%=*} limit=${limits#*=}
+    case $name in
+    first) step first "$limit" "$here/first_day" ;;
+    tests) step tests "$limit" "${tap[@]}" -n "$names" "${programs[@]/#/gpu:}" ;;
+    again)
+        mapfile -t red < <(again)
+        [ ${#red[@]} -eq 0 ] || step again "$limit" "${tap[@]}" "${red[@]}"
+        ;;
+    demo) step demo "$limit" env LD_LIBRARY_PATH="$here/demo/lib:$LD_LIBRARY_PATH" \
+        "$here/demo/bin/demo" --bin "$here/demo/bin" --data "$here/demo/data" \
+        --driver cuda ;;
+    preload) step preload "$limit" bash "$here/preload_gpu.sh" "$here" ;;
+    python) step python "$limit" "${PYTHON:-python3}" "$here/python_gpu.py" ;;
+    bench) step bench "$limit" "$here/bench" "${LOAD:-gpu}" "$work" ;;
+    kinds) step kinds "$limit" "$here/bench" kinds "$work" ;;
+    torch)
+        step torch "$limit" "${PYTHON:-python3}" "$here/torch_bench.py" "$work"
+        ;;
+    esac
+done
 collect
-echo "gpu: $(paste -sd';' <(head -n 5 "$work/summary.txt"))"
+echo "gpu: $(paste -sd';' <(head -n 8 "$work/summary.txt"))"
 exit "$failed"
