@@ -12,6 +12,10 @@ GPU_PROGRAMS := $(addprefix $(GPU_BUNDLE)/,$(basename $(notdir $(API_SRC))))
 GPU_FILES := $(GPU_BUNDLE)/first_day $(GPU_BUNDLE)/libwarmpool.so.0 \
     $(addprefix $(GPU_BUNDLE)/,run.sh watch.sh tap.sh)
 GPU_BENCH := $(addprefix $(GPU_BUNDLE)/,bench replay $(notdir $(BENCH_CUB)))
+# A program that knows CUDA alone, linked as such programs are, and what serves it.
+GPU_CUDA := $(firstword $(wildcard $(CUDA_HOME)/lib64/libcudart.so $(CUDA_HOME)/lib/libcudart.so))
+GPU_PRELOAD := $(GPU_BUNDLE)/preload_gpu.sh $(GPU_BUNDLE)/preload_torch.py \
+    $(addprefix $(GPU_BUNDLE)/preload/,warmpool-run libwarmpool-preload.so libwarmpool.so.0 $(if $(GPU_CUDA),preload_program))
 GPU_BENCH_FILES := $(GPU_BUNDLE)/torch_bench.py $(GPU_BUNDLE)/libwarmpool_bench.so
 
 # Tests are debug, with the checks of locks and arguments; benches are not, and
@@ -27,7 +31,7 @@ gpu-bundle: $(if $(HAVE_CUDA),need-check)
 gpu-bundle-files: $(if $(HAVE_CUDA),$(GPU_PROGRAMS) $(GPU_FILES),gpu-no-headers)
 	@echo "gpu-bundle: $(words $(GPU_PROGRAMS)) programs in $(GPU_BUNDLE)"
 
-gpu-bundle-bench: $(GPU_BENCH) $(GPU_BENCH_FILES)
+gpu-bundle-bench: $(GPU_BENCH) $(GPU_BENCH_FILES) $(GPU_PRELOAD)
 	@echo "gpu-bundle: benches:$(GPU_BENCH:$(GPU_BUNDLE)/%= %)"
 
 # The demo with its images, and with the libraries that another machine need not
@@ -67,6 +71,16 @@ $(GPU_BENCH): $(GPU_BUNDLE)/%: $(BENCH)/%
 $(GPU_BUNDLE)/libwarmpool_bench.so: $(SHARED)
 	@mkdir -p $(@D) && cp $< $@
 $(GPU_BUNDLE)/torch_bench.py: tests/gpu/torch_bench.py
+	@mkdir -p $(@D) && cp $< $@
+$(GPU_BUNDLE)/preload/preload_program: $(B)/tests/gpu/preload_program.o
+	@mkdir -p $(@D)
+	@$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $< -L$(dir $(GPU_CUDA)) -lcudart -lcublas \
+	    -Wl,-rpath-link,$(dir $(GPU_CUDA)) $(LIBS) -o $@
+$(GPU_BUNDLE)/preload/libwarmpool.so.0: $(SHARED)
+	@mkdir -p $(@D) && cp $< $@
+$(GPU_BUNDLE)/preload/%: $(B)/%
+	@mkdir -p $(@D) && cp $< $@
+$(GPU_BUNDLE)/preload_%: tests/gpu/preload_%
 	@mkdir -p $(@D) && cp $< $@
 $(GPU_BUNDLE)/run.sh $(GPU_BUNDLE)/watch.sh: $(GPU_BUNDLE)/%: tests/gpu/%
 	@mkdir -p $(@D) && cp $< $@

@@ -163,7 +163,7 @@ for limits in ${STEPS:-$steps}; do
     demo) step demo "$limit" env LD_LIBRARY_PATH="$here/demo/lib:$LD_LIBRARY_PATH" \
         "$here/demo/bin/demo" --bin "$here/demo/bin" --data "$here/demo/data" \
         --driver cuda ;;
-    preload) step preload "$limit" bash "$here/preload_gpu.sh" "$here" ;;
+    preload) step preload "$limit" bash "$here/preload_gpu.sh" ;;
     python) step python "$limit" "${PYTHON:-python3}" "$here/python_gpu.py" ;;
     bench) step bench "$limit" "$here/bench" "${LOAD:-gpu}" "$work" ;;
     kinds) step kinds "$limit" "$here/bench" kinds "$work" ;;
