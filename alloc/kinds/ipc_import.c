@@ -5,10 +5,19 @@
 #include "alloc/stream/timeline.h"
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/process.h"
 #include "runtime/base/quiet.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+/* The pages of a mapping: CUDA maps a segment once for all runtimes of the
+ * process, and unmaps it when the last of them has closed it. */
+typedef struct pages {
+    char *base;   /* const */
+    size_t bytes; /* const */
+    size_t users; /* lock wm_process_lock: mappings of runtimes */
+} pages;
 
 struct wm_mapping {
     struct wm_mapping *next; /* lock imports */
@@ -17,6 +26,7 @@ struct wm_mapping {
     wm_ipc_name name;        /* const: the driver's, of the first handle */
     size_t bytes;            /* const */
     char *base;              /* const after the first busy time */
+    pages *pages;            /* only while busy */
     bool busy;               /* lock imports: a thread maps or unmaps it */
     size_t places; /* lock imports: open blocks; 0: busy, or to be unmapped
                       after captures */
@@ -138,29 +148,109 @@ static void *count_locked(wm_imports *imports, struct wm_mapping *mapping,
     return pointer;
 }
 
-static warm_status note_pages(struct wm_mapping *mapping, char *base)
-{
-    warm_status status;
+/* ---- pages ------------------------------------------------------------- */
 
+/* Those that another runtime has mapped, or null. */
+static pages *find_pages_locked(const char *base, size_t bytes)
+{
+    pages *found = NULL;
+
+    if (wm_is_imported(base)) {
+        found = (pages *)(wm_page_map_get(base) & ~(uintptr_t)3);
+    }
+    return found != NULL && found->base == base && found->bytes == bytes ? found
+                                                                         : NULL;
+}
+
+/* mine: not in the page map; its leaves are reserved. Freed, if the pages of
+ * another runtime are the same. */
+static pages *share_pages_locked(pages *mine)
+{
+    pages *theirs = find_pages_locked(mine->base, mine->bytes);
+
+    if (theirs != NULL) {
+        wm_meta_free(mine);
+        mine = theirs;
+    } else {
+        wm_page_map_fill(mine->base, mine->bytes, mine);
+    }
+    mine->users++;
+    return mine;
+}
+
+static warm_status may_note(const char *base, size_t bytes)
+{
     if (((uintptr_t)base & (WM_PAGE - 1)) != 0) {
         return wm_fail(WARM_UNSUPPORTED,
                        "the driver mapped memory of another process at %p, "
                        "which is not the start of a page",
-                       (void *)base);
+                       (const void *)base);
     }
-    if (wm_page_map_any(base, mapping->bytes)) {
+    if (find_pages_locked(base, bytes) == NULL &&
+        wm_page_map_any(base, bytes)) {
         return wm_fail(WARM_OUT_OF_MEMORY,
                        "the driver mapped memory of another process at %p, "
                        "where a reset of a device ended memory of the runtime; "
                        "destroy the runtime and make a new one",
-                       (void *)base);
+                       (const void *)base);
     }
-    status = wm_page_map_reserve(base, mapping->bytes);
+    return wm_page_map_reserve(base, bytes);
+}
+
+static warm_status note_pages(struct wm_mapping *mapping, char *base)
+{
+    pages *mine = wm_meta_alloc(sizeof *mine);
+    warm_status status;
+
+    if (mine == NULL) {
+        return no_records();
+    }
+    *mine = (pages){.base = base, .bytes = mapping->bytes};
+    wm_lock_acquire(&wm_process_lock);
+    status = may_note(base, mapping->bytes);
     if (status == WARM_OK) {
-        wm_page_map_fill(base, mapping->bytes, mapping);
+        mapping->pages = share_pages_locked(mine);
+    }
+    wm_lock_release(&wm_process_lock);
+    if (status != WARM_OK) {
+        wm_meta_free(mine);
     }
     return status;
 }
+
+/* Before the driver unmaps them: another thread may get the addresses then. The
+ * record is the caller's now; null: other runtimes have it. */
+static pages *forget_pages(struct wm_mapping *mapping)
+{
+    pages *mine = mapping->pages;
+
+    wm_lock_acquire(&wm_process_lock);
+    if (mine != NULL && --mine->users > 0) {
+        mine = NULL;
+    } else if (mine != NULL) {
+        wm_page_map_fill(mine->base, mine->bytes, NULL);
+    }
+    wm_lock_release(&wm_process_lock);
+    return mine;
+}
+
+/* The driver did not unmap them. Without memory for a new record an error
+ * message about the address says less. */
+static void note_again(struct wm_mapping *mapping, pages *mine)
+{
+    if (mine == NULL) {
+        mine = wm_meta_alloc(sizeof *mine);
+    }
+    if (mine != NULL) {
+        *mine = (pages){.base = mapping->base, .bytes = mapping->bytes};
+        wm_lock_acquire(&wm_process_lock);
+        mine = share_pages_locked(mine);
+        wm_lock_release(&wm_process_lock);
+    }
+    mapping->pages = mine;
+}
+
+/* ---- mapping ----------------------------------------------------------- */
 
 /* Unmapping may wait for the device, which breaks captures. announced: as in
  * wm_timelines_begin_break(). */
@@ -254,25 +344,27 @@ full:
 
 /* ---- closing ----------------------------------------------------------- */
 
-/* Unmaps a mapping: its pages are removed from the page map first, since
- * another thread may get the addresses once they are unmapped. Memory that was
+/* Unmaps a mapping. Memory that was
  * mapped into a context that was reset is unmapped already. False: a stream
  * captures, nothing was done. */
 static bool unmap(wm_imports *imports, struct wm_mapping *mapping,
                   bool announced, warm_status *status)
 {
     wm_breaking breaking;
+    pages *mine;
 
     if (!begin_break(imports, &breaking, announced)) {
         return false;
     }
-    wm_page_map_fill(mapping->base, mapping->bytes, NULL);
+    mine = forget_pages(mapping);
     if (!wm_driver_is_lost(imports->driver, imports->device)) {
         *status = wm_driver_ipc_close(imports->driver, imports->device,
                                       mapping->base);
     }
     if (*status != WARM_OK) {
-        wm_page_map_fill(mapping->base, mapping->bytes, mapping);
+        note_again(mapping, mine);
+    } else {
+        wm_meta_free(mine);
     }
     end_break(imports, &breaking);
     return true;

@@ -123,9 +123,6 @@ END_OP(stream_destroy, (wm_driver * d, warm_stream stream), stream,
        cuStreamDestroy_v2, ON_STREAM)
 END_OP(event_destroy, (wm_driver * d, warm_event event), event,
        cuEventDestroy_v2, ON_ANYTHING)
-END_OP(graph_destroy, (wm_driver * d, warm_graph graph), graph,
-       cuGraphExecDestroy, ON_ANYTHING)
-
 WM_CUDA_DEFINE(stream_query, (wm_driver * d, warm_stream stream), ON_STREAM,
                cuStreamQuery, stream)
 WM_CUDA_DEFINE(stream_synchronize, (wm_driver * d, warm_stream stream),
@@ -366,28 +363,43 @@ warm_status wm_cuda_event_mark(wm_driver *d, warm_event event,
     return wm_cuda_leave(c, &scope, status);
 }
 
+/* ---- relaxed capture mode ------------------------------------------------ */
+
 static warm_status swap_mode(wm_cuda *c, CUstreamCaptureMode *mode)
 {
     return WM_CUDA_RESULT(c, cuThreadExchangeStreamCaptureMode, mode);
 }
 
-/* Queries the event or, if it is null, the stream in relaxed capture mode,
- * which is a thread-local value in libcuda. In another mode the query would
- * invalidate captures of this thread, and global captures of other threads. */
+/* The mode is a thread-local value in libcuda. In another one the calls in
+ * between would be refused beside a capture of this thread or a global one, and
+ * would invalidate it. */
+static warm_status relax(wm_cuda *c, CUstreamCaptureMode *mode)
+{
+    *mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    return swap_mode(c, mode);
+}
+
+static warm_status restore(wm_cuda *c, CUstreamCaptureMode mode,
+                           warm_status status)
+{
+    warm_status swapped = swap_mode(c, &mode);
+
+    return swapped != WARM_OK ? swapped : status;
+}
+
+/* The event or, if it is null, the stream. */
 static warm_status query_relaxed(wm_cuda *c, warm_event event,
                                  warm_stream stream)
 {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    warm_status status;
-    warm_status swapped = swap_mode(c, &mode);
+    CUstreamCaptureMode mode;
+    warm_status status = relax(c, &mode);
 
-    if (swapped != WARM_OK) {
-        return swapped;
+    if (status != WARM_OK) {
+        return status;
     }
-    status = event != NULL ? WM_CUDA_RESULT(c, cuEventQuery, event)
-                           : WM_CUDA_RESULT(c, cuStreamQuery, stream);
-    swapped = swap_mode(c, &mode);
-    return swapped != WARM_OK ? swapped : status;
+    return restore(c, mode,
+                   event != NULL ? WM_CUDA_RESULT(c, cuEventQuery, event)
+                                 : WM_CUDA_RESULT(c, cuStreamQuery, stream));
 }
 
 warm_status wm_cuda_event_passed(wm_driver *d, warm_event event)
@@ -421,9 +433,14 @@ warm_status wm_cuda_stream_passed(wm_driver *d, warm_stream stream,
 static warm_status instantiate(wm_cuda *c, CUgraph graph, warm_graph *exec)
 {
     CUgraphExec made = NULL;
-    warm_status status =
-        WM_CUDA_RESULT(c, cuGraphInstantiateWithFlags, &made, graph, 0);
+    CUstreamCaptureMode mode;
+    warm_status status = relax(c, &mode);
 
+    if (status == WARM_OK) {
+        status = restore(
+            c, mode,
+            WM_CUDA_RESULT(c, cuGraphInstantiateWithFlags, &made, graph, 0));
+    }
     if (c->cu.cuGraphDestroy(graph) != CUDA_SUCCESS) {
         wm_driver_warn(&c->base, "cuGraphDestroy failed: a graph leaks");
     }
@@ -456,6 +473,34 @@ warm_status wm_cuda_capture_end(wm_driver *d, warm_stream stream,
         note_made(c, *graph, wm_cuda_home(d, stream));
     }
     return wm_cuda_leave(c, &scope, status);
+}
+
+static warm_status destroy_relaxed(wm_cuda *c, warm_graph graph)
+{
+    CUstreamCaptureMode mode;
+    warm_status status = relax(c, &mode);
+
+    return status == WARM_OK
+               ? restore(c, mode, WM_CUDA_RESULT(c, cuGraphExecDestroy, graph))
+               : status;
+}
+
+warm_status wm_cuda_graph_destroy(wm_driver *d, warm_graph graph)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    warm_status status = wm_cuda_enter(c, &scope);
+    int device;
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    device = note_gone(c, graph);
+    status = wm_cuda_leave(c, &scope, destroy_relaxed(c, graph));
+    if (status != WARM_OK && device != WM_DEVICE_UNKNOWN) {
+        note_made(c, graph, device);
+    }
+    return status;
 }
 
 /* Exchanges the thread's capture mode; libcuda needs no context for that. The

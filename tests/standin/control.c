@@ -284,19 +284,48 @@ standin_handle *standin_handle_create(const char *library, int version)
     return h;
 }
 
+standin_handle *standin_handle_share(const char *library, int version)
+{
+    static pthread_mutex_t one_creates = PTHREAD_MUTEX_INITIALIZER;
+    standin_handle *h;
+
+    pthread_mutex_lock(&one_creates);
+    pthread_mutex_lock(&mutex);
+    for (h = handles; h != NULL; h = h->next) {
+        if (strcmp(h->library, library) == 0 && atomic_load(&h->live) > 0 &&
+            h->device == standin_current_device()) {
+            h->live++;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&mutex);
+    if (h == NULL) {
+        h = standin_handle_create(library, version);
+        if (h != NULL) {
+            h->shared = true;
+        }
+    }
+    pthread_mutex_unlock(&one_creates);
+    return h;
+}
+
 void standin_handle_destroy(const char *function, standin_handle *h)
 {
     wm_driver *d = standin_driver();
+    int before;
 
     standin_check_stranded(function, h);
-    if (atomic_exchange(&h->live, 0) == 0) {
+    pthread_mutex_lock(&mutex); /* none is shared while it goes */
+    before = h->live > 0 ? h->live-- : 0;
+    pthread_mutex_unlock(&mutex);
+    if (before == 0) {
         standin_note_misuse("%s: destroyed twice", function);
-        return;
-    }
-    if (d != NULL) {
+    } else if (d != NULL) {
         /* It is gone either way, as with the real ones. */
         (void)standin_wait_for_device(d, h->device);
-        (void)d->ops->device_free(d, h->device, h->own);
+        if (before == 1) {
+            (void)d->ops->device_free(d, h->device, h->own);
+        }
     }
 }
 
@@ -341,7 +370,7 @@ bool standin_handle_use(const char *function, const char *library,
         standin_note_misuse("%s: handle of device %d used on device %d",
                             function, h->device, standin_current_device());
     }
-    if (atomic_exchange(&h->busy, 1) != 0) {
+    if (!h->shared && atomic_exchange(&h->busy, 1) != 0) {
         standin_note_misuse("%s: handle used by two threads at once", function);
     }
     return true;
@@ -366,7 +395,7 @@ int64_t standin_handles_live(const char *library)
 
     pthread_mutex_lock(&mutex);
     for (standin_handle *h = handles; h != NULL; h = h->next) {
-        live += strcmp(h->library, library) == 0 && atomic_load(&h->live);
+        live += strcmp(h->library, library) == 0 ? atomic_load(&h->live) : 0;
     }
     pthread_mutex_unlock(&mutex);
     return live;

@@ -20,4 +20,6 @@ size_t cublasLtGetCudartVersion(void)
     return (size_t)standin_version();
 }
 
-CREATE_DESTROY(cublasLtHandle_t, cublasLtCreate, cublasLtDestroy)
+/* All handles of a device are one, as with the one of CUDA 13.0. */
+CREATE_DESTROY_BY(standin_handle_share, cublasLtHandle_t, cublasLtCreate,
+                  cublasLtDestroy)

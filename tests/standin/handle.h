@@ -21,11 +21,13 @@
     return (STATUS)(code)
 
 #define CREATE_DESTROY(type, create_fn, destroy_fn)                            \
+    CREATE_DESTROY_BY(standin_handle_create, type, create_fn, destroy_fn)
+#define CREATE_DESTROY_BY(by, type, create_fn, destroy_fn)                     \
     STATUS create_fn(type *handle)                                             \
     {                                                                          \
         standin_handle *made;                                                  \
         STANDIN_ENTER(STATUS, create_fn)                                       \
-        made = standin_handle_create(LIBRARY, standin_version());              \
+        made = by(LIBRARY, standin_version());                                 \
         if (made == NULL) {                                                    \
             return MEMORY;                                                     \
         }                                                                      \

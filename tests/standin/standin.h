@@ -180,6 +180,9 @@ void standin_stream_made(void *stream);
  * end of a library's handle do: 0, or a code while one captures, whose capture
  * is invalid then. */
 int standin_wait_for_device(wm_driver *d, int device);
+/* 0, or a code in a thread that captures and is not in relaxed mode; its
+ * captures are invalid then. */
+int standin_unsafe(wm_driver *d);
 /* The capture of the stream is in CUDA's global mode: it bars other threads. */
 void standin_capture_globally(wm_driver *d, warm_stream stream);
 /* What the driver tells about a stream, or a code. */
@@ -200,7 +203,9 @@ typedef struct standin_handle {
     const char *library; /* const */
     int device;          /* const */
     struct standin_handle *next;
-    _Atomic int live, busy;
+    _Atomic int live; /* how often it is to be destroyed */
+    _Atomic int busy;
+    bool shared;
     _Atomic(void *) stream;
     _Atomic int stranded;  /* the stream was destroyed */
     void *workspace, *own; /* of the thread that uses it */
@@ -210,6 +215,8 @@ typedef struct standin_handle {
 
 /* Null if device memory for the handle cannot be had (in a capture, say). */
 standin_handle *standin_handle_create(const char *library, int version);
+/* That of the device which lives already, if one does: as often destroyed. */
+standin_handle *standin_handle_share(const char *library, int version);
 void standin_handle_destroy(const char *function, standin_handle *handle);
 /* A stream is about to be destroyed: from then on it is misuse to bind a handle
  * that is bound to it to another stream, or to destroy such a handle. */

@@ -71,6 +71,11 @@ void standin_capture_globally(wm_driver *d, warm_stream stream)
     wm_host_unlock(host);
 }
 
+int standin_unsafe(wm_driver *d)
+{
+    return standin_code(wm_host_unsafe(wm_host_of(d), standin_call()));
+}
+
 int standin_wait_for_device(wm_driver *d, int device)
 {
     wm_host *host = wm_host_of(d);

@@ -352,6 +352,52 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
     return name_of(d, pointer_of(address), handle);
 }
 
+/* One mapping for all that open a name, as often to be closed. */
+enum { MAPPINGS = 1024 };
+static struct {
+    wm_ipc_name name;
+    void *pointer;
+    standin_life life; /* a reset ends it */
+    unsigned users;    /* 0: no mapping */
+} mappings[MAPPINGS];  /* mapping_mutex */
+static pthread_mutex_t mapping_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static CUresult open_once(wm_driver *d, const wm_ipc_name *name, void **pointer)
+{
+    CUresult code = CUDA_SUCCESS;
+    int at = -1;
+
+    for (int i = 0; i < MAPPINGS; i++) {
+        if (mappings[i].users == 0 || !standin_is_alive(mappings[i].life)) {
+            at = at < 0 ? i : at;
+        } else if (memcmp(&mappings[i].name, name, NAME_ENDS) == 0) {
+            *pointer = mappings[i].pointer;
+            mappings[i].users++;
+            return CUDA_SUCCESS;
+        }
+    }
+    code = CALL(ipc_open, standin_current_device(), name, pointer);
+    if (code == CUDA_SUCCESS && at >= 0) {
+        mappings[at].name = *name;
+        mappings[at].pointer = *pointer;
+        mappings[at].life = standin_current_life();
+        mappings[at].users = 1;
+    }
+    return code;
+}
+
+/* Whether others have it open yet. */
+static bool is_open_yet(const void *pointer)
+{
+    for (int i = 0; i < MAPPINGS; i++) {
+        if (mappings[i].users > 0 && mappings[i].pointer == pointer &&
+            standin_is_alive(mappings[i].life)) {
+            return --mappings[i].users > 0;
+        }
+    }
+    return false;
+}
+
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle handle,
                                unsigned flags)
 {
@@ -360,8 +406,9 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle handle,
 
     ENTER(cuIpcOpenMemHandle_v2)
     standin_flagged("cuIpcOpenMemHandle_v2", flags);
-    code = CALL(ipc_open, standin_current_device(),
-                (const wm_ipc_name *)(void *)&handle, &pointer);
+    pthread_mutex_lock(&mapping_mutex);
+    code = open_once(d, (const wm_ipc_name *)(void *)&handle, &pointer);
+    pthread_mutex_unlock(&mapping_mutex);
     if (code == CUDA_SUCCESS) {
         *address = (uintptr_t)pointer;
     }
@@ -370,7 +417,16 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle handle,
 
 CUresult cuIpcCloseMemHandle(CUdeviceptr address)
 {
-    ENTER(cuIpcCloseMemHandle) ON_ITS_DEVICE(ipc_close, pointer_of(address))
+    bool open_yet;
+
+    ENTER(cuIpcCloseMemHandle)
+    pthread_mutex_lock(&mapping_mutex);
+    open_yet = is_open_yet(pointer_of(address));
+    pthread_mutex_unlock(&mapping_mutex);
+    if (open_yet) {
+        return CUDA_SUCCESS;
+    }
+    ON_ITS_DEVICE(ipc_close, pointer_of(address))
 }
 
 /* CUDA's manual: memory must be registered as a whole, by one call, or not at
@@ -687,10 +743,12 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph,
                                      unsigned long long flags)
 {
+    int code;
+
     ENTER(cuGraphInstantiateWithFlags)
-    (void)d;
-    if (graph->exec == NULL) {
-        return CUDA_ERROR_NOT_SUPPORTED;
+    code = standin_unsafe(d);
+    if (code != 0 || graph->exec == NULL) {
+        return code != 0 ? (CUresult)code : CUDA_ERROR_NOT_SUPPORTED;
     }
     *exec = graph->exec;
     standin_born(*exec);
@@ -710,7 +768,13 @@ CUresult cuGraphDestroy(CUgraph graph)
 
 CUresult cuGraphExecDestroy(CUgraphExec exec)
 {
+    int code;
+
     ENTER_ON(cuGraphExecDestroy, exec)
+    code = standin_unsafe(d);
+    if (code != 0) {
+        return (CUresult)code;
+    }
     standin_gone(exec);
     return CALL(graph_destroy, exec);
 }
