@@ -4,8 +4,11 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Before any case is made, which remembers its limit then. By hand, that is;
  * run.sh gives half of what the program may take. Check's own is 4 s. */
@@ -53,6 +56,31 @@ static void make_cases(Suite *suite, const struct wt_case *of, TCase **tcase)
     }
 }
 
+/* On a GPU tests share a process, and its memory is not the process's: who
+ * reads it there fails, and not all tests that come after. Another thread than
+ * that of the tests cannot leave its test: it ends the program. */
+static pthread_t of_tests;
+
+static void on_fault(int signal)
+{
+    if (pthread_equal(pthread_self(), of_tests)) {
+        ck_abort_msg("signal %d (%s)", signal, strsignal(signal));
+    }
+    _exit(128 + signal);
+}
+
+static void fail_on_faults(void)
+{
+    struct sigaction action = {.sa_handler = on_fault, .sa_flags = SA_NODEFER};
+    const char *fork_mode = getenv("CK_FORK");
+
+    if (wt_on_gpu() && fork_mode != NULL && strcmp(fork_mode, "no") == 0) {
+        of_tests = pthread_self();
+        sigaction(SIGSEGV, &action, NULL);
+        sigaction(SIGBUS, &action, NULL);
+    }
+}
+
 int wt_run(void)
 {
     const char *program = program_invocation_short_name;
@@ -79,6 +107,7 @@ int wt_run(void)
         }
     }
     runner = srunner_create(suite);
+    fail_on_faults();
     srunner_run_all(runner, CK_ENV);
     failed = srunner_ntests_failed(runner);
     srunner_free(runner);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { SIZE = 100000, OK = WARM_ALLOC_PAGEABLE_OK };
@@ -276,13 +277,22 @@ WT_TEST(test_B12_B18_everything_else_is_tried_before)
     wt_ok(warm_free(block));
 }
 
-/* No machine has that much of either. */
+/* No machine has that much of either; but some kernels promise any amount of
+ * what is not page-locked, unless a limit says otherwise. */
 WT_TEST(test_B18_without_any_memory_the_error_is_that_of_page_locked)
 {
     void *pointer = &pointer, *block = take(SIZE);
     warm_error error = WARM_INIT(warm_error);
+    struct rlimit before, limit;
 
+    ck_assert_int_eq(getrlimit(RLIMIT_AS, &before), 0);
+    limit = before;
+    limit.rlim_cur = (rlim_t)1 << 45;
+    if (!WT_TSAN) { /* which needs more addresses than that */
+        ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+    }
     wt_fails(WARM_OUT_OF_MEMORY, try((size_t)1 << 46, OK, &pointer));
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &before), 0);
     ck_assert_ptr_eq(pointer, &pointer);
     warm_last_error(&error);
     ck_assert_int_eq(error.status, WARM_OUT_OF_MEMORY);

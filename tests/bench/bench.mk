@@ -74,6 +74,7 @@ $(BENCH)/libbench_cub_cuda.so: tests/bench/peers/subject_cub.cpp
 	@mkdir -p $(@D)
 	$(call say,c++,$@)
 	$(Q)$(BENCH_CXX) -DBENCH_CUB_CUDA $^ -pthread -o $@
+	$(Q)! nm -uD $@ | grep bench_ || { rm $@; exit 1; }
 
 # Its test: some parts linked in, and the program beside it, to be run.
 $(B)/tests/unit/bench/check_bench: $(addprefix $(BENCH)/,event.o goal.o least.o made.o measure.o \

@@ -16,7 +16,7 @@ GPU_BENCH := $(addprefix $(GPU_BUNDLE)/,bench replay $(notdir $(BENCH_CUB)))
 GPU_CUDA := $(firstword $(wildcard $(CUDA_HOME)/lib64/libcudart.so $(CUDA_HOME)/lib/libcudart.so))
 GPU_PRELOAD := $(GPU_BUNDLE)/preload_gpu.sh $(GPU_BUNDLE)/preload_torch.py \
     $(addprefix $(GPU_BUNDLE)/preload/,warmpool-run libwarmpool-preload.so libwarmpool.so.0 $(if $(GPU_CUDA),preload_program))
-GPU_BENCH_FILES := $(GPU_BUNDLE)/torch_bench.py $(GPU_BUNDLE)/libwarmpool_bench.so
+GPU_BENCH_FILES := $(GPU_BUNDLE)/torch_bench.py $(GPU_BUNDLE)/python_gpu.py $(GPU_BUNDLE)/libwarmpool_bench.so
 
 # Tests are debug, with the checks of locks and arguments; benches are not, and
 # have the library in them.
@@ -25,6 +25,9 @@ gpu-bundle: $(if $(HAVE_CUDA),need-check)
 	+@$(MAKE) FLAVOUR=release B=build/release gpu-bundle-bench
 	$(ex_need) $(EX_NEED) $(DEMO_NEED)
 	+@$(MAKE) FLAVOUR=release B=build/release gpu-bundle-demo
+	+@$(MAKE) wheel
+	@rm -rf $(GPU_BUNDLE)/python
+	@python3 -m zipfile -e build/python/dist/*.whl $(GPU_BUNDLE)/python
 	@tar -C build -cf - gpu-bundle | xz -T0 >build/gpu-bundle.tar.xz
 	@echo "gpu-bundle: $$(du -h build/gpu-bundle.tar.xz | tr '\t' ' ')"
 
@@ -34,8 +37,8 @@ gpu-bundle-files: $(if $(HAVE_CUDA),$(GPU_PROGRAMS) $(GPU_FILES),gpu-no-headers)
 gpu-bundle-bench: $(GPU_BENCH) $(GPU_BENCH_FILES) $(GPU_PRELOAD)
 	@echo "gpu-bundle: benches:$(GPU_BENCH:$(GPU_BUNDLE)/%= %)"
 
-# The demo with its images, and with the libraries that another machine need not
-# have. A C++ library is the other machine's own: CUDA's may need a newer one.
+# The demo with its images (unpacked under their names: xz makes less of them, and
+# zlib reads them so), and with the libraries that another machine need not have. A C++ library is the other machine's own: CUDA's may need a newer one.
 GPU_DEMO := $(GPU_BUNDLE)/demo
 gpu-bundle-demo: $(addprefix $(B)/examples/bin/,data_parallel inference_server demo)
 	@mkdir -p $(GPU_DEMO)/bin $(GPU_DEMO)/lib $(GPU_DEMO)/data
@@ -43,7 +46,8 @@ gpu-bundle-demo: $(addprefix $(B)/examples/bin/,data_parallel inference_server d
 	@ldd $^ | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p' | sort -u \
 	    | grep -Ev '/lib(c|m|dl|rt|pthread|resolv|gcc_s|stdc\+\+)\.so' \
 	    | xargs cp -Lft $(GPU_DEMO)/lib
-	@cp -L /usr/share/datasets/fashion-mnist/*.gz $(GPU_DEMO)/data
+	@for f in /usr/share/datasets/fashion-mnist/*.gz; do \
+	    gunzip -c $$f >$(GPU_DEMO)/data/$${f##*/} || exit; done
 	@echo "gpu-bundle: the demo"
 
 gpu-no-headers:
@@ -70,7 +74,7 @@ $(GPU_BENCH): $(GPU_BUNDLE)/%: $(BENCH)/%
 	@mkdir -p $(@D) && cp $< $@
 $(GPU_BUNDLE)/libwarmpool_bench.so: $(SHARED)
 	@mkdir -p $(@D) && cp $< $@
-$(GPU_BUNDLE)/torch_bench.py: tests/gpu/torch_bench.py
+$(GPU_BUNDLE)/%.py: tests/gpu/%.py
 	@mkdir -p $(@D) && cp $< $@
 $(GPU_BUNDLE)/preload/preload_program: $(B)/tests/gpu/preload_program.o
 	@mkdir -p $(@D)

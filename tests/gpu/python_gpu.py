@@ -68,7 +68,7 @@ def live():
     found = warmpool.statistics()
     return (
         found["pinned"]["live"]["current"],
-        found["device_memory"][0]["all"]["live"]["current"],
+        sum(of["all"]["live"]["current"] for of in found["device_memory"]),
     )
 
 
@@ -125,6 +125,7 @@ def pinned_into_torch():
     torch = the_torch()
     import warmpool
 
+    torch.cuda.init()  # before, PyTorch calls no memory page-locked
     buffer = warmpool.pinned((256, 784), torch.float32)
     tensor = torch.frombuffer(buffer, dtype=torch.float32).view(256, 784)
     tensor.copy_(torch.arange(256 * 784).view(256, 784) % 1000)

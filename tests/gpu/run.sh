@@ -126,8 +126,7 @@ fi
 # A context takes a good part of a second to make, so the tests of a program
 # share a process. Those of these programs do not, nor those of one that failed:
 # "again" tells which tests they were, and whether each fails alone.
-forked=' check_callbacks check_cuda check_handles check_ipc check_ipc_fault
-    check_per_thread check_random check_runtime check_watch '
+forked=' check_ipc check_ipc_fault check_random check_watch '
 names=
 for program in "${programs[@]}"; do
     [[ $forked =~ [[:space:]]${program##*/}[[:space:]] ]] ||
@@ -164,7 +163,8 @@ for limits in ${STEPS:-$steps}; do
         "$here/demo/bin/demo" --bin "$here/demo/bin" --data "$here/demo/data" \
         --driver cuda ;;
     preload) step preload "$limit" bash "$here/preload_gpu.sh" ;;
-    python) step python "$limit" "${PYTHON:-python3}" "$here/python_gpu.py" ;;
+    python) step python "$limit" env PYTHONPATH="$here/python" \
+        "${PYTHON:-python3}" "$here/python_gpu.py" ;;
     bench) step bench "$limit" "$here/bench" "${LOAD:-gpu}" "$work" ;;
     kinds) step kinds "$limit" "$here/bench" kinds "$work" ;;
     torch)

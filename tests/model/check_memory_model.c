@@ -163,6 +163,7 @@ static void begin(const struct kind *kind, unsigned long steps)
     unsigned at = 0;
 
     memset(&model, 0, sizeof model);
+    atomic_store_explicit(&model_wrong, 0, memory_order_relaxed);
     model.random = wt_seed();
     model.sealed = kind->sealed;
     model.beside = kind->options.background != NULL;

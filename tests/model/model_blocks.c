@@ -66,7 +66,9 @@ static bool is_filled(const struct range *r)
                          model_passed(r->own.stream) >= r->filled_at);
 }
 
-/* Work of a stream that was recorded, or is its own, looks at the block. */
+/* Work of a stream that was recorded, or is its own, looks at the block. What a
+ * branch of a graph filled the other one does not look at: a GPU runs both at
+ * once. */
 static void look(const struct range *r, struct stream *s, bool own)
 {
     struct capture *c = s->capture;
@@ -75,7 +77,7 @@ static void look(const struct range *r, struct stream *s, bool own)
         if (r->filled && (own || is_filled(r))) {
             model_queue(model.runtime, s, work_on(r, true));
         }
-    } else if (r->by == c ||
+    } else if ((r->by == c && own) ||
                (r->captured && is_filled(r) && suits_graph(c, r))) {
         capture_work(c, s, work_on(r, true));
     }

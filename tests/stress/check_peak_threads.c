@@ -41,8 +41,6 @@ static void count(struct truth *truth, int64_t n)
     }
 }
 
-/* A block's first bytes tell its size, of a device as well: it is memory here.
- */
 static void *allocate(size_t bytes, warm_stream stream)
 {
     void *block = NULL;
@@ -56,7 +54,6 @@ static void *allocate(size_t bytes, warm_stream stream)
     }
     count(&s.blocks[0], 1);
     count(&s.bytes[0], (int64_t)bytes);
-    *(size_t *)block = bytes;
     return block;
 }
 
@@ -67,7 +64,7 @@ static void give(void *block)
     if (block == NULL) {
         return;
     }
-    bytes = *(size_t *)block;
+    bytes = wt_block_info(block).requested;
     count(&s.blocks[0], -1);
     count(&s.bytes[0], -(int64_t)bytes);
     if (warm_free(block) != WARM_OK) {

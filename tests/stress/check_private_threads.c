@@ -25,6 +25,12 @@ static uint64_t choose(worker *w, uint64_t below)
     return wt_random(&w->random) % below;
 }
 
+/* A GPU's memory is not. */
+static bool is_readable(const void *block)
+{
+    return !wt_on_gpu() || wt_block_info(block).device < 0;
+}
+
 static uint64_t *take(worker *w)
 {
     size_t bytes = (size_t)64 << choose(w, 16);
@@ -35,7 +41,7 @@ static uint64_t *take(worker *w)
     } else {
         wt_expect_ok(warm_pinned_alloc(s.runtime, bytes, &block));
     }
-    if (block != NULL) {
+    if (block != NULL && is_readable(block)) {
         *(uint64_t *)block = (uint64_t)(uintptr_t)block;
     }
     return block;
@@ -46,8 +52,10 @@ static void give(worker *w, uint64_t *block)
     if (block == NULL) {
         return;
     }
-    wt_expect(*block == (uint64_t)(uintptr_t)block);
-    *block = 0;
+    if (is_readable(block)) {
+        wt_expect(*block == (uint64_t)(uintptr_t)block);
+        *block = 0;
+    }
     wt_mail_free(block, choose(w, 4 * WT_MAIL));
 }
 

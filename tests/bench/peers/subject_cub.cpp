@@ -79,9 +79,13 @@ static void cub_free(void *pointer, size_t)
 /* A block of CUB's belongs to the stream it was allocated on. */
 static void cub_record(void *, unsigned stream)
 {
+#ifdef BENCH_CUB_CUDA
+    (void)stream;
+#else
     bench_stream_use(stream < numbered.size() && numbered[stream] != nullptr
                          ? numbered[stream]
                          : own_stream);
+#endif
 }
 
 /* All of it is memory of device 0. */
