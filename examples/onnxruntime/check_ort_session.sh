@@ -27,6 +27,21 @@ test_H4_memory_of_runs_is_used_again() {
     same "$(figure "$few" TotalAllocated)" "$(figure "$more" TotalAllocated)"
 }
 
+test_H4_shrinking_returns_what_is_idle() {
+    out=$("$ORT_SESSION" --threads 1 --runs 32)
+    has_line "$out" "at the end TotalAllocated: 0"
+}
+
+# No more than the weights can be page-locked.
+test_H4_sessions_go_on_in_pageable_memory() {
+    out=$(WARMPOOL_CONF=device:host,segment:64k,pinned_high:64k \
+        "$ORT_SESSION" --threads 2 --runs 32)
+    has_line "$out" \
+        "64 runs: 0 failed, 0 results wrong, 0 outputs not warmpool's"
+    [ "$(figure "$out" MaxInUse)" -le 65536 ]
+    has_line "$out" "live at the end: 0 blocks"
+}
+
 test_H4_sessions_of_many_threads_share_an_allocator() {
     out=$("$ORT_SESSION" --threads 8 --runs 50)
     has_line "$out" \
@@ -36,4 +51,6 @@ test_H4_sessions_of_many_threads_share_an_allocator() {
 
 tap_run test_H4_a_session_allocates_from_warmpool_and_computes_right \
     test_H4_memory_of_runs_is_used_again \
+    test_H4_shrinking_returns_what_is_idle \
+    test_H4_sessions_go_on_in_pageable_memory \
     test_H4_sessions_of_many_threads_share_an_allocator

@@ -3,9 +3,10 @@
  *   ort_session [--threads N] [--runs N]
  *
  * registers an allocator with the environment, and lets two sessions use it, on
- * N threads. The model is made here (model.h), so that the right results are
- * known. Prints what was wrong, how much came from warmpool, and what is live
- * at the end, which should be nothing.
+ * N threads, while idle memory is returned to the system now and then. The
+ * model is made here (model.h), so that the right results are known. Prints
+ * what was wrong, how much came from warmpool, and what is held and live at the
+ * end, which should be nothing.
  */
 #include "model.h"
 
@@ -71,7 +72,8 @@ static OrtValue *make_input(unsigned run, unsigned batch)
 
     if (!OK(CreateTensorAsOrtValue(&memory.base, shape, 2,
                                    ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &x)) ||
-        !OK(GetTensorMutableData(x, &data))) {
+        !OK(GetTensorMutableData(x, &data)) || data == NULL) {
+        api->ReleaseValue(x);
         return NULL;
     }
     for (unsigned i = 0; i < batch * MODEL_INPUTS; i++) {
@@ -88,17 +90,17 @@ static bool run_once(struct worker *w, unsigned run)
     OrtSession *session = sessions[(w->index + run) % SESSIONS];
     const OrtValue *const given[] = {x};
     void *data = NULL;
+    bool good = x != NULL &&
+                OK(Run(session, NULL, inputs, given, 1, outputs, 1, &y)) &&
+                OK(GetTensorMutableData(y, &data));
 
-    if (x == NULL ||
-        !OK(Run(session, NULL, inputs, given, 1, outputs, 1, &y)) ||
-        !OK(GetTensorMutableData(y, &data))) {
-        return false;
+    if (good) {
+        w->wrong += count_wrong(data, run, batch);
+        w->foreign += !warm_owns(data);
     }
-    w->wrong += count_wrong(data, run, batch);
-    w->foreign += !warm_owns(data);
     api->ReleaseValue(y);
     api->ReleaseValue(x);
-    return true;
+    return good;
 }
 
 static void *work(void *argument)
@@ -143,26 +145,31 @@ static void close_sessions(void)
     }
 }
 
-/* What ONNX Runtime says of the allocator. */
-static void print_statistics(void)
+/* What ONNX Runtime says of the allocator: keys ends with null. */
+static void print_statistics(const char *when, const char *const *keys)
 {
-    static const char *const keys[] = {"NumAllocs", "NumReserves", "InUse",
-                                       "MaxInUse", "TotalAllocated"};
     OrtKeyValuePairs *pairs = NULL;
 
     if (!OK(AllocatorGetStats(&memory.base, &pairs))) {
         return;
     }
-    for (unsigned i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        printf("%s: %s\n", keys[i], api->GetKeyValue(pairs, keys[i]));
+    for (; *keys != NULL; keys++) {
+        printf("%s%s: %s\n", when, *keys, api->GetKeyValue(pairs, *keys));
     }
     api->ReleaseKeyValuePairs(pairs);
+}
+
+/* Memory in use stays where it is. */
+static bool shrink(void)
+{
+    return ok(warm_ort_shrink(&memory.base), "shrink");
 }
 
 static bool run_threads(unsigned threads, unsigned runs)
 {
     static struct worker workers[MOST_THREADS];
     unsigned wrong = 0, foreign = 0, failed = 0, started = 0;
+    bool good = true;
 
     while (started < threads) {
         struct worker *w = &workers[started];
@@ -173,6 +180,9 @@ static bool run_threads(unsigned threads, unsigned runs)
         }
         started++;
     }
+    for (unsigned i = 0; i < 20; i++) {
+        good = shrink() && good;
+    }
     for (unsigned i = 0; i < started; i++) {
         pthread_join(workers[i].thread, NULL);
         wrong += workers[i].wrong;
@@ -181,7 +191,7 @@ static bool run_threads(unsigned threads, unsigned runs)
     }
     printf("%u runs: %u failed, %u results wrong, %u outputs not warmpool's\n",
            started * runs, failed, wrong, foreign);
-    return started == threads && failed + wrong + foreign == 0;
+    return good && started == threads && failed + wrong + foreign == 0;
 }
 
 /* That the environment has the allocator, under the name that it was given. */
@@ -202,13 +212,17 @@ static bool is_registered(OrtEnv *env)
 
 static bool run(OrtEnv *env, unsigned threads, unsigned runs)
 {
+    const char *const all[] = {"NumAllocs", "NumReserves",    "InUse",
+                               "MaxInUse",  "TotalAllocated", NULL};
     bool good = OK(RegisterAllocator(env, &memory.base));
 
     if (good) {
         good = is_registered(env) && open_sessions(env) &&
                run_threads(threads, runs);
-        print_statistics();
+        print_statistics("", all);
         close_sessions();
+        good = shrink() && good;
+        print_statistics("at the end ", &all[4]);
         good = OK(UnregisterAllocator(env, memory.info)) && good;
     }
     return good;
@@ -244,7 +258,7 @@ int main(int argc, char **argv)
         return 1;
     }
     good = OK(CreateEnv(ORT_LOGGING_LEVEL_ERROR, "warmpool", &env)) &&
-           ok(warm_ort_host_init(&memory, api, runtime, "Cpu"), "init");
+           ok(warm_ort_host_init(&memory, api, runtime, "Cpu", 0), "init");
     if (good) {
         good = run(env, threads, runs);
         warm_ort_fini(&memory);

@@ -4,19 +4,30 @@
  * before. The functions are inline: they add no symbol, and link nothing.
  *
  *   static warm_ort_allocator memory;
- *   warm_ort_host_init(&memory, api, runtime, "Cpu");
+ *   warm_ort_host_init(&memory, api, runtime, "Cpu", 0);
  *   api->RegisterAllocator(env, &memory.base);
  *   api->AddSessionConfigEntry(options, "session.use_env_allocators", "1");
  *   … sessions with these options allocate from warmpool …
  *   api->UnregisterAllocator(env, memory.info);
  *   warm_ort_fini(&memory);
  *
- * ONNX Runtime calls an allocator from any thread. A request that fails returns
- * null, and warm_last_error() of the thread says why. Alloc and Reserve differ
- * in the statistics alone. Fields that the included header does not declare
+ * ONNX Runtime calls an allocator from any thread. Alloc and Reserve differ in
+ * the statistics alone. Fields that the included header does not declare
  * (Reserve from version 18 on, GetStats and AllocOnStream from 23, Shrink from
  * 25) do not exist in the struct, and its version says so: a library of another
  * version reads no field that is not there.
+ *
+ * Out of memory. ONNX Runtime checks what it gets for weights, but not for the
+ * other tensors (1.20 and 1.32 were tried): these are at null then, and are
+ * written to.
+ * - Memory of the host is pageable when no more can be page-locked, as with
+ *   WARM_ALLOC_PAGEABLE_OK (memory.h).
+ * - In C++, a request that fails throws std::runtime_error with the message of
+ *   warm_last_error_message(). ONNX Runtime catches it, as what its own
+ *   allocators throw, and returns an OrtStatus with the message.
+ * - In C, and in C++ without exceptions, a request that fails returns null. Let
+ *   the file that calls warm_ort_device_init() be of C++ where memory of the
+ *   device may run out.
  *
  * Free has no stream.
  * - Memory of the host: Free calls warm_free() and records no stream, so the
@@ -39,6 +50,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#ifdef __cpp_exceptions
+#include <stdexcept>
+#endif
 
 #ifdef __cplusplus
 #define WARM_ORT_NOEXCEPT noexcept
@@ -78,19 +93,32 @@ static inline void warm_ort_count(warm_ort_allocator *a, uint64_t *counter,
     }
 }
 
+/* Ends a request that failed. */
+static inline void *warm_ort_refuse(void)
+{
+#ifdef __cpp_exceptions
+    throw std::runtime_error(warm_last_error_message());
+#else
+    return NULL;
+#endif
+}
+
 static inline void *warm_ort_get(warm_ort_allocator *a, size_t bytes,
                                  warm_stream stream, uint64_t *counter)
 {
     void *block = NULL;
     warm_status status =
         a->device < 0
-            ? warm_pinned_alloc(a->runtime, bytes, &block)
+            ? warm_pinned_alloc_on(a->runtime, bytes, WARM_NODE_ANY,
+                                   WARM_ALLOC_PAGEABLE_OK, &block)
             : warm_device_alloc(a->runtime, a->device, stream, bytes, &block);
 
-    if (status != WARM_OK || block == NULL) {
-        return NULL;
+    if (status != WARM_OK) {
+        return warm_ort_refuse();
     }
-    warm_ort_count(a, counter, bytes);
+    if (block != NULL) {
+        warm_ort_count(a, counter, bytes);
+    }
     return block;
 }
 
@@ -160,8 +188,8 @@ static inline void warm_ort_put(const OrtApi *api, OrtKeyValuePairs *pairs,
 
 /* Statistics under the names of ONNX Runtime's own arena. InUse, MaxInUse,
  * TotalAllocated (bytes held) and both counts of extensions are those of the
- * runtime's memory of this kind, whoever uses it; NumAllocs, NumReserves and
- * MaxAllocSize are this allocator's. */
+ * runtime's memory of this kind, whoever uses it, without pageable memory;
+ * NumAllocs, NumReserves and MaxAllocSize are this allocator's. */
 static inline OrtStatus *ORT_API_CALL warm_ort_stats(
     const OrtAllocator *base, OrtKeyValuePairs **pairs) WARM_ORT_NOEXCEPT
 {
@@ -199,9 +227,11 @@ static inline OrtStatus *ORT_API_CALL warm_ort_stats(
 }
 #endif
 
-/* Returns idle memory of this kind to the driver, as RunOptions' entry
- * memory.enable_memory_arena_shrinkage requests: of the whole runtime. The
- * program may call it with a header of any version. */
+/* Returns idle memory of this kind, of the whole runtime, to the driver. For
+ * the program, with a header of any version: ONNX Runtime (1.20 to 1.32) calls
+ * Shrink of no allocator of RegisterAllocator(), and Run() with the entry
+ * memory.enable_memory_arena_shrinkage for its device fails, since it is no
+ * arena of ONNX Runtime's. */
 static inline OrtStatus *ORT_API_CALL warm_ort_shrink(OrtAllocator *base)
     WARM_ORT_NOEXCEPT
 {
@@ -216,12 +246,17 @@ static inline OrtStatus *ORT_API_CALL warm_ort_shrink(OrtAllocator *base)
 /* What both kinds share. The allocator is written on success only. */
 static inline OrtStatus *warm_ort_init(warm_ort_allocator *allocator,
                                        warm_ort_allocator *given,
-                                       const char *name, OrtMemType type)
+                                       const char *name, int device,
+                                       OrtMemType type)
 {
-    OrtStatus *failed = given->api->CreateMemoryInfo(
-        name, OrtDeviceAllocator, given->device < 0 ? 0 : given->device, type,
-        &given->info);
+    warm_device_stats stats = WARM_INIT(warm_device_stats);
+    OrtStatus *failed;
 
+    if (warm_device_get_stats(given->runtime, device, &stats) != WARM_OK) {
+        return warm_ort_error(given->api);
+    }
+    failed = given->api->CreateMemoryInfo(name, OrtDeviceAllocator, device,
+                                          type, &given->info);
     if (failed != NULL) {
         return failed;
     }
@@ -250,14 +285,16 @@ static inline OrtStatus *warm_ort_init(warm_ort_allocator *allocator,
  * must outlive it. name: as for CreateMemoryInfo(): "Cpu" for memory that
  * sessions on the CPU use, "CudaPinned" for what the CUDA provider copies from
  * and to.
+ * device: with "CudaPinned", from version 23 on, that of the sessions: one of
+ * each device has an allocator of its own. Else 0.
  * A block larger than option pin_chunk is page-locked in pieces, and CUDA
  * copies no range that lies in two (memory.h): raise pin_chunk above the size
  * of the largest tensor that is copied.
- * Status: what CreateMemoryInfo() refuses. */
+ * Status: no runtime, no such device, and what CreateMemoryInfo() refuses. */
 static inline OrtStatus *warm_ort_host_init(warm_ort_allocator *allocator,
                                             const OrtApi *api,
                                             warm_runtime *runtime,
-                                            const char *name)
+                                            const char *name, int device)
 {
     warm_ort_allocator given;
 
@@ -265,7 +302,7 @@ static inline OrtStatus *warm_ort_host_init(warm_ort_allocator *allocator,
     given.api = api;
     given.runtime = runtime;
     given.device = -1;
-    return warm_ort_init(allocator, &given, name,
+    return warm_ort_init(allocator, &given, name, device,
                          strcmp(name, "Cpu") == 0 ? OrtMemTypeDefault
                                                   : OrtMemTypeCPUOutput);
 }
@@ -284,32 +321,25 @@ static inline OrtStatus *warm_ort_host_init(warm_ort_allocator *allocator,
  * AllocOnStream allocates in the order of the stream that ONNX Runtime names.
  * If sessions on other streams use a block, record them (warm_record_stream())
  * before it is freed.
- * Status: no such device, and what CreateMemoryInfo() refuses. */
+ * Status: as above. */
 static inline OrtStatus *warm_ort_device_init(warm_ort_allocator *allocator,
                                               const OrtApi *api,
                                               warm_runtime *runtime, int device,
                                               warm_stream stream)
 {
     warm_ort_allocator given;
-    int count = 0;
 
-    if (warm_device_count(runtime, &count) != WARM_OK) {
-        return warm_ort_error(api);
-    }
-    if (device < 0 || device >= count) {
-        return api->CreateStatus(ORT_INVALID_ARGUMENT,
-                                 "warmpool: there is no such device");
-    }
     memset(&given, 0, sizeof given);
     given.api = api;
     given.runtime = runtime;
     given.device = device;
     given.stream = stream;
-    return warm_ort_init(allocator, &given, "Cuda", OrtMemTypeDefault);
+    return warm_ort_init(allocator, &given, "Cuda", device, OrtMemTypeDefault);
 }
 
-/* Ends an allocator that is not registered any more. Blocks that are live stay
- * so: free them with warm_free(). */
+/* Ends an allocator that is not registered any more, or whose environment was
+ * released. Sessions and values that use it were released before: else they
+ * free blocks by an allocator that is gone. */
 static inline void warm_ort_fini(warm_ort_allocator *allocator)
 {
     allocator->api->ReleaseMemoryInfo(allocator->info);

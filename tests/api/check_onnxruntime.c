@@ -111,7 +111,7 @@ static void setup(void)
     runtime = wt_runtime(NULL);
     one = wt_stream(runtime, 0);
     two = wt_stream(runtime, 0);
-    ck_assert_ptr_null(warm_ort_host_init(&host, &table, runtime, "Cpu"));
+    ck_assert_ptr_null(warm_ort_host_init(&host, &table, runtime, "Cpu", 0));
     ck_assert_ptr_null(warm_ort_device_init(&device, &table, runtime, 0, one));
     ck_assert_ptr_null(
         warm_ort_device_init(&streamless, &table, runtime, 0, NULL));
@@ -269,6 +269,24 @@ WT_LOOP_TEST(test_H4_a_request_that_fails_returns_null_and_counts_nowhere, 2)
     free(pairs);
 }
 
+/* ONNX Runtime would write to null. */
+WT_TEST(test_H4_memory_of_the_host_is_pageable_if_no_more_can_be_page_locked)
+{
+    OrtAllocator *a = &host.base;
+    void *block, *reserved;
+
+    wt_ok(warm_testing_fail(runtime, "pinned_alloc", 1, 1));
+    wt_ok(warm_testing_fail(runtime, "pinned_register", 1, 1));
+    block = get(a, BYTES);
+    reserved = a->Reserve(a, BYTES);
+    ck_assert_int_eq(wt_block_info(block).pageable, 1);
+    ck_assert_int_eq(wt_block_info(reserved).pageable, 1);
+    memset(block, 1, BYTES);
+    a->Free(a, block);
+    a->Free(a, reserved);
+    ck_assert(!warm_owns(block));
+}
+
 WT_LOOP_TEST(test_H4_shrink_returns_idle_memory, 2)
 {
     OrtAllocator *a = kind(_i);
@@ -286,24 +304,31 @@ WT_TEST(test_H4_refusals_say_why_and_write_nothing)
 {
     warm_ort_allocator untouched, a;
     OrtStatus *status = NULL;
-    int count = 0;
+    char text[32];
 
     memset(&untouched, 7, sizeof untouched);
     a = untouched;
-    wt_ok(warm_device_count(runtime, &count));
-    for (int i = 0; i < 4; i++) {
-        status = i == 0 ? warm_ort_device_init(&a, &table, runtime, -1, NULL)
-                 : i == 1
-                     ? warm_ort_device_init(&a, &table, runtime, count, NULL)
-                 : i == 2 ? warm_ort_device_init(&a, &table, NULL, 0, NULL)
-                          : warm_ort_host_init(&a, &table, runtime, "unknown");
+    for (int i = 0; i < 6; i++) {
+        int bad = i % 2 == 0 ? -1 : 99;
+
+        snprintf(text, sizeof text, i < 4 ? "device %d" : "the runtime is null",
+                 bad);
+        status =
+            i < 2   ? warm_ort_device_init(&a, &table, runtime, bad, NULL)
+            : i < 4 ? warm_ort_host_init(&a, &table, runtime, "CudaPinned", bad)
+            : i < 5 ? warm_ort_device_init(&a, &table, NULL, 0, NULL)
+                    : warm_ort_host_init(&a, &table, NULL, "Cpu", 0);
         ck_assert_ptr_nonnull(status);
-        ck_assert_str_ne(status->text, "");
+        ck_assert_ptr_nonnull(strstr(status->text, text));
         ck_assert_ptr_eq(a.info, untouched.info);
         ck_assert_ptr_eq(a.runtime, untouched.runtime);
         ck_assert_int_eq(a.device, untouched.device);
         free(status);
     }
+    status = warm_ort_host_init(&a, &table, runtime, "unknown", 0);
+    ck_assert_str_eq(status->text, "unknown");
+    ck_assert_ptr_eq(a.info, untouched.info);
+    free(status);
 }
 
 WT_TEST(test_H4_the_version_is_that_of_the_fields)
@@ -311,19 +336,38 @@ WT_TEST(test_H4_the_version_is_that_of_the_fields)
     ck_assert_uint_eq(host.base.version, ORT_API_VERSION);
     ck_assert_ptr_eq(&host.base, (void *)&host);
     ck_assert_int_eq(host.info->type, OrtMemTypeDefault);
-    warm_ort_fini(&host);
-    ck_assert_ptr_null(
-        warm_ort_host_init(&host, &table, runtime, "CudaPinned"));
-    ck_assert_int_eq(host.info->type, OrtMemTypeCPUOutput);
 }
 
-enum { THREADS = 4 };
+/* That of the sessions: ONNX Runtime finds it by name and device. */
+WT_TEST(test_H4_pinned_memory_is_of_the_device_that_is_named)
+{
+    warm_runtime *several = wt_runtime_with(.host_devices = 3);
+    int count = 0;
+
+    wt_ok(warm_device_count(several, &count));
+    warm_ort_fini(&host);
+    ck_assert_ptr_null(
+        warm_ort_host_init(&host, &table, several, "CudaPinned", count - 1));
+    ck_assert_int_eq(host.info->type, OrtMemTypeCPUOutput);
+    ck_assert_int_eq(host.info->id, count - 1);
+    wt_runtime_end(several);
+}
+
+enum { THREADS = 4 }; /* that allocate; one more shrinks */
 
 static void churn(void *results, unsigned index)
 {
     unsigned *made = results;
     OrtAllocator *a = kind((int)(index % 2));
 
+    if (index == THREADS) {
+        for (unsigned i = 0; i < 50; i++) {
+            OrtAllocator *either = kind((int)(i % 2));
+
+            made[index] += either->Shrink(either) == NULL;
+        }
+        return;
+    }
     for (unsigned i = 0; i < wt_scaled(2000); i++) {
         void *block = a->Alloc(a, 1 + (i * 977 + index) % BYTES);
 
@@ -334,10 +378,11 @@ static void churn(void *results, unsigned index)
 
 WT_TEST(test_H4_many_threads_share_an_allocator)
 {
-    unsigned made[THREADS] = {0};
+    unsigned made[THREADS + 1] = {0};
     OrtKeyValuePairs *pairs;
 
-    wt_threads(THREADS, churn, made);
+    wt_threads(THREADS + 1, churn, made);
+    ck_assert_uint_eq(made[THREADS], 50);
     for (int i = 0; i < 2; i++) {
         pairs = statistics(kind(i));
         ck_assert_uint_eq(pair(pairs, "NumAllocs"), made[i] + made[i + 2]);
