@@ -20,6 +20,14 @@ test_H5_ggml_makes_several_buffers_of_the_largest_size() {
     has_line "$out" "live at the end: 0 blocks"
 }
 
+# No buffer of the weights can be page-locked.
+test_H5_buffers_are_pageable_where_memory_is_short() {
+    out=$(WARMPOOL_CONF=device:host,segment:64k,pinned_high:64k \
+        "$GGML_TENSORS" --threads 1 --rounds 5)
+    has_line "$out" "5 rounds: 0 failed, 0 results wrong, 0 tensors elsewhere"
+    has_line "$out" "live at the end: 0 blocks"
+}
+
 test_H5_many_threads_share_a_buffer_type() {
     out=$("$GGML_TENSORS" --threads 8 --rounds 20)
     has_line "$out" "160 rounds: 0 failed, 0 results wrong, 0 tensors elsewhere"
@@ -28,4 +36,5 @@ test_H5_many_threads_share_a_buffer_type() {
 
 tap_run test_H5_a_graph_of_ggml_computes_in_buffers_of_warmpool \
     test_H5_ggml_makes_several_buffers_of_the_largest_size \
+    test_H5_buffers_are_pageable_where_memory_is_short \
     test_H5_many_threads_share_a_buffer_type

@@ -56,7 +56,8 @@ static inline void warm_ggml_host_free(ggml_backend_buffer_t buffer)
 }
 
 /* Null if the buffer is larger than the largest, or memory is short
- * (warm_last_error()). */
+ * (warm_last_error()). It is pageable when no more can be page-locked, as
+ * ggml's own host buffers are. */
 static inline ggml_backend_buffer_t
 warm_ggml_host_alloc(ggml_backend_buffer_type_t type, size_t bytes)
 {
@@ -65,8 +66,9 @@ warm_ggml_host_alloc(ggml_backend_buffer_type_t type, size_t bytes)
     void *block = NULL;
 
     if (bytes > host->largest ||
-        warm_pinned_alloc(host->runtime, bytes > 0 ? bytes : 1, &block) !=
-            WARM_OK) {
+        warm_pinned_alloc_on(host->runtime, bytes > 0 ? bytes : 1,
+                             WARM_NODE_ANY, WARM_ALLOC_PAGEABLE_OK,
+                             &block) != WARM_OK) {
         return NULL;
     }
     buffer = ggml_backend_cpu_buffer_from_ptr(block, bytes);
@@ -122,6 +124,32 @@ static inline warm_status warm_ggml_pin_chunk(warm_runtime *runtime,
     return status;
 }
 
+/* Whether ggml-backend-impl.h is of the ggml that is linked: ggml's own
+ * functions find the fields where the header has them. */
+static inline bool warm_ggml_fits(void)
+{
+    static char memory[64] __attribute__((aligned(64)));
+    struct {
+        struct ggml_backend_buffer_type type;
+        void *more[8]; /* of a later version */
+    } seen;
+    ggml_backend_buffer_t buffer;
+    bool fits;
+
+    memset(&seen, 0, sizeof seen);
+    seen.type.device = (ggml_backend_dev_t)(void *)memory;
+    if (ggml_backend_buft_get_device(&seen.type) != seen.type.device) {
+        return false;
+    }
+    buffer = ggml_backend_cpu_buffer_from_ptr(memory, sizeof memory);
+    fits = buffer != NULL &&
+           buffer->buft == ggml_backend_buffer_get_type(buffer) &&
+           buffer->context == memory && buffer->size == sizeof memory &&
+           buffer->iface.free_buffer == NULL;
+    ggml_backend_buffer_free(buffer);
+    return fits;
+}
+
 /* Makes the buffer type.
  * host: the caller's; needs no end. runtime: borrowed, must outlive the last
  * buffer. largest: bytes of a buffer; ggml makes several of them for more
@@ -130,7 +158,9 @@ static inline warm_status warm_ggml_pin_chunk(warm_runtime *runtime,
  * (memory.h), and CUDA copies no range that lies in two. If a model has larger
  * tensors, raise pin_chunk.
  * type: for ggml, written on success only.
- * Status: as warm_runtime_options(). A failed call changes nothing. */
+ * Status: as warm_runtime_options(); UNSUPPORTED, without a message:
+ * ggml-backend-impl.h is of another version than the ggml that is linked. A
+ * failed call changes nothing. */
 static inline warm_status warm_ggml_host_init(warm_ggml_host *host,
                                               warm_runtime *runtime,
                                               size_t largest,
@@ -141,6 +171,9 @@ static inline warm_status warm_ggml_host_init(warm_ggml_host *host,
 
     if (status != WARM_OK) {
         return status;
+    }
+    if (!warm_ggml_fits()) {
+        return WARM_UNSUPPORTED;
     }
     memset(host, 0, sizeof *host);
     host->runtime = runtime;

@@ -15,6 +15,7 @@ enum { BYTES = 100000, CHUNK = 4 << 20, ALIGNMENT = 32 };
 /* ---- what ggml has ------------------------------------------------------- */
 
 static bool no_buffers; /* as without memory for them */
+static int buffers;     /* live */
 
 ggml_backend_buffer_type_t ggml_backend_cpu_buffer_type(void)
 {
@@ -32,6 +33,7 @@ ggml_backend_buffer_t ggml_backend_cpu_buffer_from_ptr(void *at, size_t bytes)
         buffer->buft = ggml_backend_cpu_buffer_type();
         buffer->context = at;
         buffer->size = bytes;
+        buffers++;
     }
     return buffer;
 }
@@ -42,15 +44,27 @@ size_t ggml_backend_buft_get_alignment(ggml_backend_buffer_type_t type)
     return ALIGNMENT;
 }
 
+/* Of another version: its struct has a field before the device. */
+static bool other_type, other_buffer;
+
 ggml_backend_dev_t ggml_backend_buft_get_device(ggml_backend_buffer_type_t type)
 {
-    return type->device;
+    return other_type ? type->context : type->device;
 }
 
-static void end(ggml_backend_buffer_t buffer)
+ggml_backend_buffer_type_t
+ggml_backend_buffer_get_type(ggml_backend_buffer_t buffer)
 {
-    buffer->iface.free_buffer(buffer);
+    return other_buffer ? buffer->context : buffer->buft;
+}
+
+void ggml_backend_buffer_free(ggml_backend_buffer_t buffer)
+{
+    if (buffer->iface.free_buffer != NULL) {
+        buffer->iface.free_buffer(buffer);
+    }
     free(buffer);
+    buffers--;
 }
 
 /* ---- the type ------------------------------------------------------------ */
@@ -67,6 +81,7 @@ static void setup(void)
 
 static void teardown(void)
 {
+    ck_assert_int_eq(buffers, 0);
     wt_ok(warm_testing_check(runtime, 1));
     wt_runtime_end(runtime);
 }
@@ -87,7 +102,7 @@ WT_TEST(test_H5_a_buffer_is_page_locked_memory_of_warmpool)
     ck_assert_uint_eq((uintptr_t)info.base % type->iface.get_alignment(type),
                       0);
     memset(info.base, 1, BYTES);
-    end(buffer);
+    ggml_backend_buffer_free(buffer);
     ck_assert(!warm_owns(info.base));
 }
 
@@ -108,7 +123,7 @@ WT_TEST(test_H5_a_buffer_is_never_in_pieces)
     ck_assert_uint_eq(type->iface.get_max_size(type), CHUNK);
     buffer = type->iface.alloc_buffer(type, CHUNK);
     ck_assert_uint_eq(wt_block_info(buffer->context).pieces, 1);
-    end(buffer);
+    ggml_backend_buffer_free(buffer);
     ck_assert_ptr_null(type->iface.alloc_buffer(type, CHUNK + 1));
     ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
     wt_ok(warm_ggml_host_init(&host, runtime, BYTES, &type));
@@ -123,13 +138,27 @@ WT_TEST(test_H5_a_free_waits_for_what_was_queued)
     warm_stream stream = wt_stream(runtime, 0);
     wt_gate *gate = wt_gate_hold(runtime, stream);
 
-    end(buffer);
+    ggml_backend_buffer_free(buffer);
     ck_assert(!warm_owns(block));
     next = wt_pinned(runtime, BYTES);
     ck_assert_ptr_ne(next, block);
     wt_gate_open(gate);
     wt_free(next);
     wt_stream_end(runtime, stream);
+}
+
+/* So that a model loads that cannot be page-locked as a whole. */
+WT_TEST(test_H5_a_buffer_is_pageable_if_no_more_can_be_page_locked)
+{
+    ggml_backend_buffer_t buffer;
+
+    wt_ok(warm_testing_fail(runtime, "pinned_alloc", 1, 1));
+    wt_ok(warm_testing_fail(runtime, "pinned_register", 1, 1));
+    buffer = type->iface.alloc_buffer(type, BYTES);
+    ck_assert_ptr_nonnull(buffer);
+    ck_assert_int_eq(wt_block_info(buffer->context).pageable, 1);
+    memset(buffer->context, 1, BYTES);
+    ggml_backend_buffer_free(buffer);
 }
 
 WT_TEST(test_H5_failures_leave_nothing_behind)
@@ -149,6 +178,22 @@ WT_TEST(test_H5_failures_leave_nothing_behind)
     wt_says("out of memory");
 }
 
+WT_LOOP_TEST(test_H5_the_header_of_another_version_is_refused, 2)
+{
+    warm_ggml_host untouched;
+    ggml_backend_buffer_type_t none = NULL;
+
+    memset(&untouched, 7, sizeof untouched);
+    host = untouched;
+    other_type = _i == 0;
+    other_buffer = _i == 1;
+    wt_fails(WARM_UNSUPPORTED, warm_ggml_host_init(&host, runtime, 0, &none));
+    other_type = other_buffer = false;
+    ck_assert_ptr_null(none);
+    ck_assert_ptr_eq(host.runtime, untouched.runtime);
+    wt_ok(warm_ggml_host_init(&host, runtime, 0, &type));
+}
+
 WT_TEST(test_H5_a_buffer_of_nothing_is_a_buffer)
 {
     ggml_backend_buffer_t buffer = type->iface.alloc_buffer(type, 0);
@@ -156,5 +201,5 @@ WT_TEST(test_H5_a_buffer_of_nothing_is_a_buffer)
     ck_assert_ptr_nonnull(buffer);
     ck_assert_ptr_nonnull(buffer->context);
     ck_assert_uint_eq(buffer->size, 0);
-    end(buffer);
+    ggml_backend_buffer_free(buffer);
 }

@@ -1,7 +1,7 @@
 /* ggml-backend-impl.h: the part of ggml's internal interface of backends that
  * the header warmpool/ggml.h uses, restated, since packages of ggml have its
- * public headers only. check_ggml compares the places of the fields with what
- * the library's own functions read there. */
+ * public headers only. warm_ggml_host_init() compares the places of the fields
+ * with those where the library's own functions find them. */
 #ifndef WT_GGML_BACKEND_IMPL_H
 #define WT_GGML_BACKEND_IMPL_H
 

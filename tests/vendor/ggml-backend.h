@@ -19,6 +19,8 @@ enum ggml_backend_buffer_usage { GGML_BACKEND_BUFFER_USAGE_ANY = 0 };
 
 ggml_backend_buffer_type_t ggml_backend_cpu_buffer_type(void);
 ggml_backend_buffer_t ggml_backend_cpu_buffer_from_ptr(void *, size_t);
+ggml_backend_buffer_type_t ggml_backend_buffer_get_type(ggml_backend_buffer_t);
+void ggml_backend_buffer_free(ggml_backend_buffer_t);
 size_t ggml_backend_buft_get_alignment(ggml_backend_buffer_type_t);
 ggml_backend_dev_t ggml_backend_buft_get_device(ggml_backend_buffer_type_t);
 
