@@ -20,7 +20,7 @@ value() {
     echo "$1" | sed -n "s/.* $2=\([^ ]*\).*/\1/p"
 }
 
-test_H7_one_two_and_four_ranks_learn_the_same() {
+test_H7_ranks_learn_the_same() {
     one=$(train 1)
     for ranks in 2 4; do
         several=$(train "$ranks")
@@ -28,6 +28,21 @@ test_H7_one_two_and_four_ranks_learn_the_same() {
         same "$(value "$several" accuracy)" "$(value "$one" accuracy)"
         cmp weights1 "weights$ranks" # to the last bit
     done
+    # Three threads have other sums.
+    several=$(train 3)
+    same "$(value "$several" ranks)" 3
+    awk -v a="$(value "$one" accuracy)" -v b="$(value "$several" accuracy)" \
+        'BEGIN { exit !(a > 0.5 && a - b < 0.01 && b - a < 0.01) }'
+}
+
+# A thread without one would have no gradient to add.
+test_H7_a_batch_has_an_image_for_each_thread_of_each_rank() {
+    status=0
+    timeout 60 mpirun -np 3 "$program" --mpi --driver host --batch 64 \
+        --threads 22 --weights e >out 2>&1 || status=$?
+    [ "$status" -ne 0 ] && [ "$status" -ne 124 ]
+    grep -q 'batch 64: fewer images than there are threads, 22 on .* 3 ranks' \
+        out
 }
 
 test_H7_memory_is_registered_once() {
@@ -54,8 +69,12 @@ test_H7_a_rank_that_is_killed_ends_all() {
     # shellcheck disable=SC2086
     timeout 60 mpirun -np 2 "$program" $options --epochs 1000 --weights c \
         >out 2>&1 &
-    until grep -q '^epoch' out; do sleep 0.1; done
-    pkill -9 -n -f "$program.* --weights c"
+    until grep -q '^epoch' out; do
+        kill -0 $!
+        sleep 0.1
+    done
+    # timeout starts mpirun, and mpirun the ranks.
+    kill -9 "$(pgrep -n -P "$(pgrep -P $!)")"
     status=0
     wait $! || status=$?
     [ "$status" -ne 0 ] && [ "$status" -ne 124 ]
@@ -66,6 +85,7 @@ test_H7_a_program_without_mpi_says_so() {
     grep -q 'built without MPI' said
 }
 
-tap_run test_H7_one_two_and_four_ranks_learn_the_same \
+tap_run test_H7_ranks_learn_the_same \
+    test_H7_a_batch_has_an_image_for_each_thread_of_each_rank \
     test_H7_memory_is_registered_once test_H7_a_rank_that_fails_ends_all \
     test_H7_a_rank_that_is_killed_ends_all test_H7_a_program_without_mpi_says_so

@@ -159,14 +159,17 @@ static void add_up(const ranks *r, const scratch *s, int floats)
 }
 
 /* Reads this rank's part of all, adds it up where others read it, and reads
- * theirs. */
+ * theirs. Each rank begins with itself: else all would read from rank 0 first,
+ * whose card would have to send to all at once. */
 static bool reduce(const ranks *r, float *values, int count, const scratch *s)
 {
     int mine = begin_of(r, r->rank, count);
     int floats = begin_of(r, r->rank + 1, count) - mine;
     bool good = true;
 
-    for (int k = 0; k < r->count && good; k++) {
+    for (int i = 0; i < r->count && good; i++) {
+        int k = (r->rank + i) % r->count;
+
         good = get(part_of(s, k), floats, k,
                    s->at[k].values + (MPI_Aint)mine * (MPI_Aint)sizeof(float));
     }
@@ -176,7 +179,8 @@ static bool reduce(const ranks *r, float *values, int count, const scratch *s)
     add_up(r, s, floats);
     memcpy(s->sums, s->parts, (size_t)floats * sizeof(float));
     good = meet();
-    for (int k = 0; k < r->count && good; k++) {
+    for (int i = 0; i < r->count && good; i++) {
+        int k = (r->rank + i) % r->count;
         int begin = begin_of(r, k, count);
 
         good = get(values + begin, begin_of(r, k + 1, count) - begin, k,
@@ -219,6 +223,16 @@ static bool exchange(const ranks *r, float *values, int count, scratch *s)
            reduce(r, values, count, s);
 }
 
+static bool all_attached(void)
+{
+    bool all;
+
+    pthread_mutex_lock(&shared.mutex);
+    all = shared.refused == 0;
+    pthread_mutex_unlock(&shared.mutex);
+    return all;
+}
+
 bool ranks_sum(ranks *r, warm_runtime *runtime, float *values, int count,
                message *why)
 {
@@ -229,7 +243,7 @@ bool ranks_sum(ranks *r, warm_runtime *runtime, float *values, int count,
         return true;
     }
     good = begin_scratch(r, runtime, count, &s, why);
-    if (good && (!exchange(r, values, count, &s) || shared.refused > 0)) {
+    if (good && (!exchange(r, values, count, &s) || !all_attached())) {
         good = failed(why, "MPI: a transfer or a registration failed");
     }
     warm_free(s.sums);
@@ -238,17 +252,8 @@ bool ranks_sum(ranks *r, warm_runtime *runtime, float *values, int count,
     return good;
 }
 
-double ranks_total(ranks *r, double value)
+double ranks_total(double value)
 {
-    double *all = calloc((size_t)r->count, sizeof *all), sum = 0;
-
-    if (all == NULL) {
-        return value;
-    }
-    MPI_Allgather(&value, 1, MPI_DOUBLE, all, 1, MPI_DOUBLE, MPI_COMM_WORLD);
-    for (int k = 0; k < r->count; k++) {
-        sum += all[k];
-    }
-    free(all);
-    return sum;
+    MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return value;
 }

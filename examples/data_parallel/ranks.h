@@ -45,7 +45,7 @@ bool ranks_register(ranks *r, warm_runtime *runtime, message *why);
 bool ranks_sum(ranks *r, warm_runtime *runtime, float *values, int count,
                message *why);
 
-/* The sum of one number of all ranks, in rank order. */
-double ranks_total(ranks *r, double value);
+/* The sum of one number of all ranks. */
+double ranks_total(double value);
 
 #endif

@@ -138,7 +138,7 @@ static bool train_epoch(trainer *t, const image_set *set, const int *order,
         }
     }
     if (good && t->ranks != NULL) {
-        *loss = ranks_total(t->ranks, *loss);
+        *loss = ranks_total(*loss);
     }
     *loss /= (double)steps * t->batch;
     maths_end(&m);
@@ -411,6 +411,17 @@ static bool run_with(trainer *t, const plan *p, const warm_options *options,
     return good;
 }
 
+/* Every thread of every rank has a part of each batch, and so a gradient. The
+ * least batch there is has an image for each thread of one rank. */
+static bool enough_images(const trainer *t, message *why)
+{
+    return t->ranks == NULL || t->batch / t->ranks->count >= t->threads ||
+           failed(why,
+                  "--batch %d: fewer images than there are threads, %d on "
+                  "each of %d ranks",
+                  t->batch, t->threads, t->ranks->count);
+}
+
 static bool run_all(trainer *t, const plan *p, int *argc, char ***argv,
                     message *why)
 {
@@ -425,7 +436,7 @@ static bool run_all(trainer *t, const plan *p, int *argc, char ***argv,
         }
         t->ranks = &all;
     }
-    good = run_with(t, p, &options, why);
+    good = enough_images(t, why) && run_with(t, p, &options, why);
     if (p->mpi && !good) { /* others would wait for this rank */
         fprintf(stderr, "data_parallel: rank %d: %s\n", all.rank, why->text);
         ranks_abort(&all);
