@@ -45,6 +45,15 @@ test_H7_a_batch_has_an_image_for_each_thread_of_each_rank() {
         out
 }
 
+# Machines need not share a folder.
+test_H7_the_first_rank_alone_writes_weights() {
+    # shellcheck disable=SC2086
+    timeout 120 mpirun -np 1 "$program" $options --weights d : \
+        -np 1 "$program" $options --weights no/such/folder >out 2>&1
+    grep -q '^train: ok .*ranks=2' out
+    [ -s d ]
+}
+
 test_H7_memory_is_registered_once() {
     out=$(train 2)
     same "$(value "$out" sums)" 20
@@ -87,5 +96,6 @@ test_H7_a_program_without_mpi_says_so() {
 
 tap_run test_H7_ranks_learn_the_same \
     test_H7_a_batch_has_an_image_for_each_thread_of_each_rank \
+    test_H7_the_first_rank_alone_writes_weights \
     test_H7_memory_is_registered_once test_H7_a_rank_that_fails_ends_all \
     test_H7_a_rank_that_is_killed_ends_all test_H7_a_program_without_mpi_says_so

@@ -366,7 +366,7 @@ static bool run(trainer *t, const plan *p, message *why)
 {
     image_set images = {0}, tests = {0};
     int *order = NULL, *in_line = NULL;
-    bool good = model_can_save(p->weights, why) &&
+    bool good = (!is_first(t) || model_can_save(p->weights, why)) &&
                 images_load(p->data, "train", &images, why) &&
                 images_load(p->data, "t10k", &tests, why);
 
