@@ -190,16 +190,19 @@ static warm_status bind(warm_runtime *runtime, const place *p,
                         warm_stream stream)
 {
     wm_pool *pool = wm_kind_table_pool(runtime->kinds, p->kind, p->device);
-    void *handle = wm_pool_lease_handle(pool, p->serial);
     wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
-    warm_status status = WARM_INVALID_ARGUMENT;
+    struct wm_unbinding u;
+    warm_status status = wm_pool_rebind_begin(pool, p->serial, &u);
 
-    if (handle != NULL) {
-        status =
-            wm_handle_check_stream(runtime, p->kind, p->device, stream, &info);
+    if (status != WARM_OK) {
+        return status;
     }
-    return status == WARM_OK ? bind_handle(runtime, pool, handle, stream, &info)
-                             : status;
+    status = wm_handle_check_stream(runtime, p->kind, p->device, stream, &info);
+    if (status == WARM_OK) {
+        status = bind_handle(runtime, pool, u.handle, stream, &info);
+    }
+    wm_pool_rebind_end(pool, &u, status == WARM_OK);
+    return status;
 }
 
 warm_status warm_lease_bind(warm_runtime *runtime, warm_lease lease,

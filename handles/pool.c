@@ -82,19 +82,6 @@ static warm_status refuse_lease(const wm_pool *pool)
                    pool->kind->ops->name, pool->device);
 }
 
-void *wm_pool_lease_handle(wm_pool *pool, uint64_t serial)
-{
-    void *handle;
-
-    wm_lock_acquire(&pool->lock);
-    handle = wm_map_get(&pool->leases, serial);
-    wm_lock_release(&pool->lock);
-    if (handle == NULL) {
-        (void)refuse_lease(pool);
-    }
-    return handle;
-}
-
 uint64_t wm_pool_lease_of(wm_pool *pool, const void *handle, bool *lost)
 {
     uint64_t serial;
@@ -172,22 +159,6 @@ static void *take_oldest_locked(wm_pool *pool, uint64_t keep, uint64_t idle_ns,
     return oldest.handle;
 }
 
-static void begin_locked(wm_pool *pool, struct wm_unbinding *u)
-{
-    wm_pool_begin_unbinding_locked(pool, u);
-    wm_pool_note_bound_locked(pool, u->handle, NULL);
-}
-
-/* Before a bound handle is destroyed: that may take longer than a retirement
- * shall wait. */
-static void unbind_begun(wm_pool *pool, struct wm_unbinding *u)
-{
-    (void)wm_pool_unbind(pool, u->handle);
-    wm_lock_acquire(&pool->lock);
-    wm_pool_end_unbinding_locked(pool, u);
-    wm_lock_release(&pool->lock);
-}
-
 uint64_t wm_pool_trim(wm_pool *pool, uint64_t keep, uint64_t idle_ns)
 {
     uint64_t now = wm_clock_ns();
@@ -203,18 +174,12 @@ uint64_t wm_pool_trim(wm_pool *pool, uint64_t keep, uint64_t idle_ns)
         handle = wm_pool_is_lost(pool)
                      ? NULL
                      : take_oldest_locked(pool, keep, idle_ns, now);
-        u.handle = handle != NULL && wm_pool_is_bound_locked(pool, handle)
-                       ? handle
-                       : NULL;
-        if (u.handle != NULL) {
-            u.ours = false;
-            begin_locked(pool, &u);
+        if (handle != NULL) {
+            wm_pool_begin_if_bound_locked(pool, handle, &u);
         }
         wm_lock_release(&pool->lock);
-        if (u.handle != NULL) {
-            unbind_begun(pool, &u);
-        }
-        if (handle != NULL && wm_pool_discard(pool, handle, &pool->ending)) {
+        if (handle != NULL &&
+            wm_pool_discard_bound(pool, handle, &u, &pool->ending)) {
             destroyed++;
         }
     } while (handle != NULL);
@@ -333,50 +298,82 @@ static void end(wm_pool *pool, struct wm_unbinding *u, bool done)
     }
 }
 
-/* Whether another thread is taking a handle off the stream. One that this
- * thread takes off is in a call around this one, a callback's. */
-static bool is_unbinding_locked(const wm_pool *pool, warm_stream stream)
+/* Whether another thread takes that handle, or any, off that stream. A call of
+ * this thread is around this one, a callback's. */
+static bool others_unbind_locked(const wm_pool *pool, const void *handle,
+                                 warm_stream stream)
 {
     const struct wm_unbinding *u = pool->unbinding;
 
     while (u != NULL &&
-           (u->stream != stream || u->thread == wm_window_thread())) {
+           ((u->handle != handle && (stream == NULL || u->stream != stream)) ||
+            u->thread == wm_window_thread())) {
         u = u->next;
     }
     return u != NULL;
 }
 
-static void await_others(wm_pool *pool, warm_stream stream)
+/* Finds and begins; waits for other threads' calls, of which one may fail and
+ * leave its handle bound. */
+static bool begin_next(wm_pool *pool, warm_stream stream,
+                       struct wm_unbinding *u)
 {
+    bool found, waits;
+
     wm_lock_acquire(&pool->lock);
-    while (is_unbinding_locked(pool, stream)) {
-        wm_cond_wait(&pool->unbound, &pool->lock);
+    do {
+        found = !pool->closed && find_locked(pool, stream, u);
+        waits = !found && others_unbind_locked(pool, NULL, stream);
+        if (waits) {
+            wm_cond_wait(&pool->unbound, &pool->lock);
+        }
+    } while (waits);
+    if (found) {
+        wm_pool_begin_unbinding_locked(pool, u);
     }
     wm_lock_release(&pool->lock);
+    return found;
 }
 
 void wm_pool_unbind_stream(wm_pool *pool, warm_stream stream)
 {
     struct wm_unbinding u = {.handle = NULL};
-    bool found = true;
 
     /* Relaxed: a bind to this stream happened before its retirement. */
     if (pool->kind->ops->bind == NULL ||
         atomic_load_explicit(&pool->binds, memory_order_relaxed) == 0) {
         return;
     }
-    while (found) {
-        wm_lock_acquire(&pool->lock);
-        found = !pool->closed && find_locked(pool, stream, &u);
-        if (found) {
-            begin_locked(pool, &u);
-        }
-        wm_lock_release(&pool->lock);
-        if (found) {
-            end(pool, &u, wm_pool_unbind(pool, u.handle));
-        }
+    while (begin_next(pool, stream, &u)) {
+        end(pool, &u, wm_pool_unbind(pool, u.handle));
     }
-    await_others(pool, stream);
+}
+
+warm_status wm_pool_rebind_begin(wm_pool *pool, uint64_t serial,
+                                 struct wm_unbinding *u)
+{
+    void *handle;
+
+    wm_lock_acquire(&pool->lock);
+    while ((handle = wm_map_get(&pool->leases, serial)) != NULL &&
+           others_unbind_locked(pool, handle, NULL)) {
+        wm_cond_wait(&pool->unbound, &pool->lock);
+    }
+    if (handle != NULL) {
+        u->handle = handle;
+        u->ours = false;
+        wm_pool_begin_unbinding_locked(pool, u);
+    }
+    wm_lock_release(&pool->lock);
+    return handle != NULL ? WARM_OK : refuse_lease(pool);
+}
+
+void wm_pool_rebind_end(wm_pool *pool, struct wm_unbinding *u, bool bound)
+{
+    if (!bound) {
+        wm_pool_note_bound(pool, u->handle, u->stream);
+    }
+    end(pool, u, bound);
 }
 
 /* Removes the i-th idle handle from the ring if it is idle since `before`. */
@@ -388,7 +385,7 @@ static bool take_old_locked(wm_pool *pool, uint64_t i, uint64_t before,
         return false;
     }
     take_idle_locked(pool, i, u);
-    begin_locked(pool, u);
+    wm_pool_begin_unbinding_locked(pool, u);
     return true;
 }
 

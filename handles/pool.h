@@ -37,6 +37,18 @@ typedef struct wm_pool_idle {
 /* Embedded in the table of kinds. pool*.c use the fields, prewarm.c the last
  * three. Acquire, release and lease cost the same with 100,000 handles as with
  * ten. */
+/* A handle whose library is called without the lock, to take it off its stream
+ * or to bind it to another; on the thread's stack. The retirement of the stream
+ * waits for the call, since the library may access the stream. */
+struct wm_unbinding {
+    struct wm_unbinding *next; /* lock pool; all below too */
+    void *handle;
+    warm_stream stream; /* null: it was bound to none */
+    uint64_t thread;    /* that makes the call */
+    uint64_t since_ns;
+    bool ours; /* it was idle, or its lease has ended meanwhile */
+};
+
 typedef struct wm_pool {
     wm_lock lock;    /* first: at the address of the pool */
     wm_kind *kind;   /* const */
@@ -100,9 +112,13 @@ void wm_pool_release(wm_pool *pool, void *handle, uint64_t now_ns);
  * stream. Returns the serial of the lease. */
 uint64_t wm_pool_lease_out(wm_pool *pool, void *handle, bool bound);
 
-/* The handle of a lease, or null after the error: there is no such lease. One
- * lock. */
-void *wm_pool_lease_handle(wm_pool *pool, uint64_t serial);
+/* Around a call that binds the handle of a lease, u->handle, which is no longer
+ * recorded as bound. Waits for a thread that takes the handle off its stream.
+ * Status: INVALID_ARGUMENT (no such lease); nothing is begun then. bound: else
+ * the handle is recorded as bound to the stream that it had. */
+warm_status wm_pool_rebind_begin(wm_pool *pool, uint64_t serial,
+                                 struct wm_unbinding *u);
+void wm_pool_rebind_end(wm_pool *pool, struct wm_unbinding *u, bool bound);
 
 /* The serial of a handle's lease, or 0. lost: gets whether a reset of the
  * device destroyed the handle. One lock. */

@@ -41,19 +41,10 @@ bool wm_pool_unbind(wm_pool *pool, void *handle)
     return done;
 }
 
-void wm_pool_unbind_if_bound(wm_pool *pool, void *handle)
+static void end_unbinding(wm_pool *pool, struct wm_unbinding *u)
 {
-    struct wm_unbinding u = {.handle = handle};
-
     wm_lock_acquire(&pool->lock);
-    wm_pool_begin_unbinding_locked(pool, &u);
-    wm_pool_note_bound_locked(pool, handle, NULL);
-    wm_lock_release(&pool->lock);
-    if (u.stream != NULL) {
-        (void)wm_pool_unbind(pool, handle);
-    }
-    wm_lock_acquire(&pool->lock);
-    wm_pool_end_unbinding_locked(pool, &u);
+    wm_pool_end_unbinding_locked(pool, u);
     wm_lock_release(&pool->lock);
 }
 
@@ -316,8 +307,15 @@ static bool begin_break(const wm_pool *pool, void *handle,
 static void defer(wm_pool *pool, void *handle, uint64_t *from)
 {
     const wm_captures *captures = pool->kind->captures;
+    struct wm_unbinding u;
 
-    wm_pool_unbind_if_bound(pool, handle); /* its stream may retire first */
+    wm_lock_acquire(&pool->lock);
+    wm_pool_begin_if_bound_locked(pool, handle, &u);
+    wm_lock_release(&pool->lock);
+    if (u.handle != NULL) { /* its stream may retire first */
+        (void)wm_pool_unbind(pool, handle);
+        end_unbinding(pool, &u);
+    }
     wm_lock_acquire(&pool->lock);
     if (!pool->closed) {
         *from -= 1;
@@ -379,6 +377,24 @@ bool wm_pool_discard(wm_pool *pool, void *handle, uint64_t *from)
     return false;
 }
 
+/* Destroying a handle may take longer than a retirement shall wait. One that
+ * cannot be unbound is destroyed while its stream exists. */
+bool wm_pool_discard_bound(wm_pool *pool, void *handle, struct wm_unbinding *u,
+                           uint64_t *from)
+{
+    bool bound = u->handle != NULL, done;
+
+    if (bound && wm_pool_unbind(pool, handle)) {
+        end_unbinding(pool, u);
+        bound = false;
+    }
+    done = wm_pool_discard(pool, handle, from);
+    if (bound) {
+        end_unbinding(pool, u);
+    }
+    return done;
+}
+
 static void *take_deferred(wm_pool *pool)
 {
     void *handle = NULL;
@@ -403,21 +419,36 @@ void wm_pool_destroy_deferred(wm_pool *pool)
     }
 }
 
-bool wm_pool_reset(wm_pool *pool, void *handle)
+static bool reset(wm_pool *pool, void *handle)
 {
     const wm_kind_ops *ops = pool->kind->ops;
-    wm_quiet quiet;
     bool done;
 
-    wm_quiet_begin(&quiet);
+    if (ops->reset == NULL) {
+        return wm_pool_unbind(pool, handle);
+    }
     done = ops->reset(pool->kind, pool->device, handle) == WARM_OK;
     if (!done) {
         wm_log(WARM_LOG_WARNING,
                "a %s handle of device %d is destroyed, resetting it failed: %s",
                ops->name, pool->device, warm_last_error_message());
+    }
+    return done;
+}
+
+bool wm_pool_reset(wm_pool *pool, void *handle, struct wm_unbinding *u)
+{
+    wm_quiet quiet;
+    bool done;
+
+    wm_quiet_begin(&quiet);
+    done = reset(pool, handle);
+    if (!done) {
         /* The next thread must not inherit a setting. */
-        (void)wm_pool_discard(pool, handle, &pool->stats.in_use);
+        (void)wm_pool_discard_bound(pool, handle, u, &pool->stats.in_use);
         wm_quiet_restore(&quiet);
+    } else if (u->handle != NULL) {
+        end_unbinding(pool, u);
     }
     wm_cancel_restore(quiet.cancel);
     return done;

@@ -44,24 +44,15 @@ static inline void wm_pool_push_idle_locked(wm_pool *pool, void *handle,
         (wm_pool_idle){handle, since_ns};
 }
 
-/* A handle whose library takes it off a stream, in a call without the lock; on
- * the thread's stack. The retirement of that stream waits for the call, since
- * the library may access the stream. */
-struct wm_unbinding {
-    struct wm_unbinding *next; /* lock pool; all below too */
-    void *handle;
-    warm_stream stream; /* null: it was bound to none */
-    uint64_t thread;    /* that makes the call */
-    uint64_t since_ns;
-    bool ours; /* it was idle, or its lease has ended meanwhile */
-};
-
-/* Around such a call. begin: handle is set; the record still says what it is
- * bound to. */
+/* Around a call that struct wm_unbinding stands for. begin: handle is set; from
+ * then on the record says that it is bound to no stream. */
 static inline void wm_pool_begin_unbinding_locked(wm_pool *pool,
                                                   struct wm_unbinding *u)
 {
-    u->stream = wm_map_get(&pool->all, (uintptr_t)u->handle);
+    wm_map_entry *live = wm_map_find(&pool->all, (uintptr_t)u->handle);
+
+    u->stream = live->value;
+    live->value = NULL;
     u->thread = wm_window_thread();
     u->next = pool->unbinding;
     pool->unbinding = u;
@@ -76,60 +67,52 @@ static inline void wm_pool_end_unbinding_locked(wm_pool *pool,
         at = &(*at)->next;
     }
     *at = u->next;
-    if (u->stream != NULL) {
-        wm_cond_broadcast(&pool->unbound);
+    wm_cond_broadcast(&pool->unbound);
+}
+
+/* Begins if a handle that only the caller can reach is bound to a stream; else
+ * u->handle is null. */
+static inline void wm_pool_begin_if_bound_locked(wm_pool *pool, void *handle,
+                                                 struct wm_unbinding *u)
+{
+    u->handle = NULL;
+    u->ours = false;
+    if (pool->kind->ops->bind != NULL &&
+        wm_map_get(&pool->all, (uintptr_t)handle) != NULL) {
+        u->handle = handle;
+        wm_pool_begin_unbinding_locked(pool, u);
     }
 }
 
-static inline bool wm_pool_is_bound_locked(const wm_pool *pool,
-                                           const void *handle)
-{
-    return wm_map_get(&pool->all, (uintptr_t)handle) != NULL;
-}
-
 /* Pops the handle released last and counts it as in use; null: none is idle.
- * u: begun if the handle is bound to a stream, off which a reset will take it;
- * else its handle is null. */
+ * u: for wm_pool_make_default(). */
 static inline void *wm_pool_pop_idle_locked(wm_pool *pool,
                                             struct wm_unbinding *u)
 {
     void *handle;
 
-    u->handle = NULL;
     if (pool->stats.idle == 0) {
         return NULL;
     }
     pool->stats.idle--;
     wm_pool_count_in_use_locked(pool, 0);
     handle = wm_pool_idle_at(pool, pool->stats.idle)->handle;
-    if (pool->kind->ops->reset != NULL &&
-        wm_pool_is_bound_locked(pool, handle)) {
-        u->handle = handle;
-        u->ours = false;
-        wm_pool_begin_unbinding_locked(pool, u);
-    }
+    wm_pool_begin_if_bound_locked(pool, handle, u);
     return handle;
 }
 
 /* wm_pool_acquire() when no handle is idle, or the reset of one failed. */
 warm_status wm_pool_acquire_slow(wm_pool *pool, void **handle);
 
-/* Resets a handle that another thread used; destroys it and returns false if
- * that fails. For kinds with a reset. */
-bool wm_pool_reset(wm_pool *pool, void *handle);
+/* Resets a handle that another thread used, or, if the kind has no reset, takes
+ * it off its stream; destroys it and returns false if that fails. */
+bool wm_pool_reset(wm_pool *pool, void *handle, struct wm_unbinding *u);
 
-/* u: of wm_pool_pop_idle_locked(). */
 static inline bool wm_pool_make_default(wm_pool *pool, void *handle,
                                         struct wm_unbinding *u)
 {
-    bool good = pool->kind->ops->reset == NULL || wm_pool_reset(pool, handle);
-
-    if (u->handle != NULL) {
-        wm_lock_acquire(&pool->lock);
-        wm_pool_end_unbinding_locked(pool, u);
-        wm_lock_release(&pool->lock);
-    }
-    return good;
+    return (pool->kind->ops->reset == NULL && u->handle == NULL) ||
+           wm_pool_reset(pool, handle, u);
 }
 
 /* Whether a reset of the device destroyed the handles (row A17). */
@@ -163,15 +146,15 @@ static inline void wm_pool_check_reset_locked(wm_pool *pool)
 /* Records that the handle is bound to the stream. */
 void wm_pool_note_bound_locked(wm_pool *pool, void *handle, warm_stream stream);
 
-/* Unbinds a handle that only the caller can reach, if it is bound to a stream.
- */
-void wm_pool_unbind_if_bound(wm_pool *pool, void *handle);
-
 /* Calls destroy of the kind; false: it failed, and the handle is leaked. */
 bool wm_pool_destroy(wm_pool *pool, void *handle);
 
 /* Destroys a handle that only the caller can reach, or defers that during a
  * capture. *from: the count that includes it. True: it is destroyed. */
 bool wm_pool_discard(wm_pool *pool, void *handle, uint64_t *from);
+
+/* As wm_pool_discard(), and ends what wm_pool_begin_if_bound_locked() began. */
+bool wm_pool_discard_bound(wm_pool *pool, void *handle, struct wm_unbinding *u,
+                           uint64_t *from);
 
 #endif

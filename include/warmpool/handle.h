@@ -71,13 +71,13 @@ typedef int warm_kind;
 /* The callbacks of a user's kind. Each returns 0 or the library's own error
  * code. Threads: a thread that reserves or leases may call any of them; one
  * that prewarms calls create, one that trims or destroys the runtime calls
- * destroy, and one that retires a stream calls bind_stream with null (the
- * default stream), and destroy if that fails. A thread of the runtime, with all
- * signals blocked, calls create to prewarm in the background. A deferred
- * destroy is called by the threads that warm_handle_trim() names.
- * No lock of warmpool is held: a callback may call warmpool. Handles that
- * create reserves on a thread of the runtime are returned to the pool after it.
- * If a callback reserves or leases a handle of the kind and device of which its
+ * destroy, and one that trims or retires a stream calls bind_stream with null
+ * (the default stream), and destroy if that fails. A thread of the runtime,
+ * with all signals blocked, calls create to prewarm in the background. A
+ * deferred destroy is called by the threads that warm_handle_trim() names. No
+ * lock of warmpool is held: a callback may call warmpool. Handles that create
+ * reserves on a thread of the runtime are returned to the pool after it. If a
+ * callback reserves or leases a handle of the kind and device of which its
  * thread is about to get one, it gets INVALID_ARGUMENT; if the runtime is being
  * destroyed, it gets RUNTIME_GONE for every handle. A callback ends by
  * returning: no exception, longjmp() or pthread_exit() may leave it.
@@ -99,8 +99,9 @@ typedef struct warm_kind_ops {
     /* Makes the handle work on stream. Null: the kind takes no streams. */
     int (*bind_stream)(void *context, int device, void *handle,
                        warm_stream stream);
-    /* Resets a used handle to its default state; if that fails the handle is
-     * destroyed. Null: there is no state. */
+    /* Resets a used handle to its default state, on the default stream; if that
+     * fails the handle is destroyed. Null: there is no state but the stream,
+     * which bind_stream with null resets. */
     int (*reset)(void *context, int device, void *handle);
     /* The library's text for a code. Null: no text. */
     const char *(*error_text)(void *context, int code);
@@ -190,7 +191,8 @@ WARM_API warm_status warm_handle_lease(warm_runtime *runtime, warm_kind kind,
 /* As warm_handle_lease(), and binds the handle to stream with a workspace, as
  * warm_handle_reserve_on() does.
  * stream: borrowed until the return; once the stream has retired the handle
- * must not be used any more. Status: as warm_handle_reserve_on(). */
+ * must not be used, unless it is bound again. Status: as
+ * warm_handle_reserve_on(). */
 WARM_API warm_status warm_handle_lease_on(warm_runtime *runtime, warm_kind kind,
                                           int device, warm_stream stream,
                                           warm_lease *lease, void **handle);
@@ -213,7 +215,8 @@ WARM_API warm_status warm_handle_find_lease(warm_runtime *runtime,
 
 /* Binds a leased handle to another stream with a workspace, as
  * warm_handle_lease_on() does; always calls the library. The thread that calls
- * is the one that may use the handle.
+ * is the one that may use the handle. Waits for a thread that is taking the
+ * handle off a stream that it retires.
  * stream: borrowed until the lease ends or is bound again; of the same device,
  * or a default stream.
  * Status (the handle keeps its stream then, unless the library failed): as

@@ -695,14 +695,16 @@ WT_TEST(test_A6_A11_no_callback_waits_for_what_may_wait_for_it)
     wt_ok(warm_pinned_prewarm_wait(runtime));
 }
 
-/* ---- a stream retires while a handle is taken off it ----------------------
+/* ---- a library's call that may access a stream ---------------------------
  */
 
+/* A call for this stream stops: a reset or an unbinding (null), a binding. */
+static _Atomic(warm_stream) held_at;
 static atomic_bool holds, is_held, is_retired;
 
-static void hold_here(void)
+static void hold_at(warm_stream stream)
 {
-    if (atomic_load(&holds)) {
+    if (atomic_load(&holds) && atomic_load(&held_at) == stream) {
         atomic_store(&is_held, true);
         while (atomic_load(&holds)) {
             sched_yield();
@@ -712,82 +714,228 @@ static void hold_here(void)
 
 static int held_reset(void *context, int device, void *handle)
 {
-    hold_here();
+    hold_at(NULL);
     return wt_toy_reset(context, device, handle);
 }
 
 static int held_bind(void *context, int device, void *handle,
                      warm_stream stream)
 {
-    if (stream == NULL) {
-        hold_here();
-    }
+    hold_at(stream);
     return wt_toy_bind(context, device, handle, stream);
 }
 
-static void *acquire_one(void *held)
+static int held_destroy(void *context, int device, void *handle)
+{
+    hold_at(WARM_STREAM_LEGACY);
+    return wt_toy_destroy(context, device, handle);
+}
+
+static warm_kind held_kind;
+static warm_lease held_lease;
+static warm_stream from, to;
+
+static void *acquire_one(void *none)
 {
     warm_lease lease = {0};
     void *handle = NULL;
 
-    wt_ok(warm_handle_lease(runtime, *(warm_kind *)held, 0, &lease, &handle));
+    wt_ok(warm_handle_lease(runtime, held_kind, 0, &lease, &handle));
     wt_ok(warm_handle_return(runtime, lease));
-    return NULL;
+    return none;
 }
 
-static void *trim_all(void *held)
+static void *trim_all(void *none)
 {
-    wt_ok(warm_handle_trim(runtime, *(warm_kind *)held, 0, 0, 0, NULL));
-    return NULL;
+    wt_ok(warm_handle_trim(runtime, held_kind, 0, 0, 0, NULL));
+    return none;
 }
 
-static void *retire_one(void *stream)
+static void *bind_it(void *none)
 {
-    wt_ok(warm_stream_retire(runtime, stream));
+    wt_ok(warm_lease_bind(runtime, held_lease, to));
+    return none;
+}
+
+static void *retire_one(void *none)
+{
+    wt_ok(warm_stream_retire(runtime, from));
     atomic_store(&is_retired, true);
-    return NULL;
+    return none;
+}
+
+/* Registers the kind, with a reset or without, and leases a handle bound to
+ * stream `from`. */
+static wt_toy_handle *lend_held(bool resets)
+{
+    const warm_kind_ops ops = {.size = sizeof ops,
+                               .name = "held",
+                               .context = &toy,
+                               .create = wt_toy_create,
+                               .destroy = held_destroy,
+                               .bind_stream = held_bind,
+                               .reset = resets ? held_reset : NULL,
+                               .error_text = wt_toy_text};
+    void *handle = NULL;
+
+    atomic_store(&is_retired, false);
+    from = wt_stream(runtime, 0);
+    to = wt_stream(runtime, 0);
+    wt_ok(warm_kind_register(runtime, &ops, &held_kind));
+    wt_ok(warm_handle_lease_on(runtime, held_kind, 0, from, &held_lease,
+                               &handle));
+    return handle;
+}
+
+/* Starts a thread, whose call for that stream stops. */
+static pthread_t start_held(void *(*call)(void *), warm_stream at)
+{
+    pthread_t thread;
+
+    atomic_store(&held_at, at);
+    atomic_store(&is_held, false);
+    atomic_store(&holds, true);
+    ck_assert_int_eq(pthread_create(&thread, NULL, call, NULL), 0);
+    while (!atomic_load(&is_held)) {
+        sched_yield();
+    }
+    return thread;
+}
+
+static void end_held(void)
+{
+    wt_ok(warm_testing_check(runtime, 1));
+    wt_ok(warm_stream_destroy(runtime, from));
+    wt_ok(warm_stream_destroy(runtime, to));
 }
 
 /* The library may access the stream until its call has returned. */
 WT_LOOP_TEST(test_A10_A12_a_retirement_waits_for_handles_taken_off_the_stream,
-             2)
+             3)
 {
-    static const warm_kind_ops ops = {.size = sizeof ops,
-                                      .name = "held",
-                                      .context = &toy,
-                                      .create = wt_toy_create,
-                                      .destroy = wt_toy_destroy,
-                                      .bind_stream = held_bind,
-                                      .reset = held_reset,
-                                      .error_text = wt_toy_text};
-    warm_stream stream = wt_stream(runtime, 0);
-    warm_kind held = -1;
-    warm_lease lease = {0};
+    static void *(*const calls[])(void *) = {acquire_one, trim_all, bind_it};
+    wt_toy_handle *handle = lend_held(true);
     wt_linger linger = {0};
     pthread_t other, retirer;
-    void *handle = NULL;
 
-    atomic_store(&is_held, false);
-    atomic_store(&is_retired, false);
-    wt_ok(warm_kind_register(runtime, &ops, &held));
-    wt_ok(warm_handle_lease_on(runtime, held, 0, stream, &lease, &handle));
-    wt_ok(warm_handle_return(runtime, lease));
-    atomic_store(&holds, true);
-    ck_assert_int_eq(
-        pthread_create(&other, NULL, _i == 0 ? acquire_one : trim_all, &held),
-        0);
-    while (!atomic_load(&is_held)) {
-        sched_yield();
+    if (_i < 2) {
+        wt_ok(warm_handle_return(runtime, held_lease));
     }
-    ck_assert_int_eq(pthread_create(&retirer, NULL, retire_one, stream), 0);
+    other = start_held(calls[_i], _i < 2 ? NULL : to);
+    ck_assert_int_eq(pthread_create(&retirer, NULL, retire_one, NULL), 0);
     while (wt_lingers(&linger)) {
         ck_assert(!atomic_load(&is_retired));
     }
     atomic_store(&holds, false);
     pthread_join(other, NULL);
     pthread_join(retirer, NULL);
-    wt_ok(warm_testing_check(runtime, 1));
-    wt_ok(warm_stream_destroy(runtime, stream));
+    if (_i == 2) {
+        ck_assert_ptr_eq(handle->stream, to);
+        wt_ok(warm_handle_return(runtime, held_lease));
+    }
+    end_held();
+}
+
+/* A binding that the library refuses leaves the handle where it was, for the
+ * retirement that waits to take it off. */
+WT_TEST(test_A10_H1_a_retirement_takes_off_what_could_not_be_bound)
+{
+    wt_toy_handle *handle = lend_held(true);
+    pthread_t retirer;
+    wt_linger linger = {0};
+
+    wt_toy_fail(&toy, WT_BIND, 1, false);
+    wt_fails(WARM_LIBRARY_ERROR, warm_lease_bind(runtime, held_lease, to));
+    ck_assert_ptr_eq(handle->stream, from);
+    retirer = start_held(retire_one, NULL);
+    while (wt_lingers(&linger)) {
+        ck_assert(!atomic_load(&is_retired));
+    }
+    atomic_store(&holds, false);
+    pthread_join(retirer, NULL);
+    ck_assert_ptr_null(handle->stream);
+    wt_ok(warm_handle_return(runtime, held_lease));
+    end_held();
+}
+
+/* No handle has two calls at once, and the last stream is the one asked for. */
+WT_TEST(test_H1_a_lease_is_bound_after_its_stream_has_let_it_go)
+{
+    wt_toy_handle *handle = lend_held(true);
+    pthread_t retirer = start_held(retire_one, NULL), binder;
+    wt_linger linger = {0};
+
+    ck_assert_int_eq(pthread_create(&binder, NULL, bind_it, NULL), 0);
+    while (wt_lingers(&linger)) {
+        ck_assert_uint_eq(toy.binds, 1);
+    }
+    atomic_store(&holds, false);
+    pthread_join(retirer, NULL);
+    pthread_join(binder, NULL);
+    ck_assert_ptr_eq(handle->stream, to);
+    wt_ok(warm_handle_return(runtime, held_lease));
+    end_held();
+}
+
+/* The handle is nobody else's before the call has returned. */
+WT_TEST(test_H1_a_lease_may_end_while_it_is_bound)
+{
+    wt_toy_handle *handle = lend_held(true);
+    pthread_t binder = start_held(bind_it, to);
+    warm_lease lease = {0}, found = {0};
+    void *other = NULL;
+
+    wt_ok(warm_handle_return(runtime, held_lease));
+    wt_invalid(warm_lease_bind(runtime, held_lease, to));
+    wt_fails(WARM_NOT_FOUND,
+             warm_handle_find_lease(runtime, held_kind, handle, &found));
+    wt_ok(warm_handle_lease(runtime, held_kind, 0, &lease, &other));
+    ck_assert_ptr_ne(other, handle);
+    atomic_store(&holds, false);
+    pthread_join(binder, NULL);
+    ck_assert_ptr_eq(handle->stream, to);
+    ck_assert_int_eq(wt_stat(runtime, held_kind, 0, idle), 1);
+    wt_ok(warm_stream_retire(runtime, to));
+    ck_assert_ptr_null(handle->stream);
+    wt_ok(warm_handle_return(runtime, lease));
+    end_held();
+}
+
+/* Destroying waits for the device, which may wait for the thread that retires
+ * the stream. */
+WT_TEST(test_A10_no_retirement_waits_for_a_handle_that_is_destroyed)
+{
+    pthread_t acquirer;
+
+    (void)lend_held(true);
+    wt_ok(warm_handle_return(runtime, held_lease));
+    wt_toy_fail(&toy, WT_RESET, 1, false);
+    acquirer = start_held(acquire_one, WARM_STREAM_LEGACY);
+    (void)retire_one(NULL);
+    ck_assert_uint_eq(toy.destroys, 0);
+    atomic_store(&holds, false);
+    pthread_join(acquirer, NULL);
+    ck_assert_uint_eq(toy.destroys, 1);
+    end_held();
+}
+
+/* Nothing but the pool takes the handle of such a kind off a stream. */
+WT_LOOP_TEST(test_A10_A13_a_kind_without_reset_gives_handles_without_stream, 2)
+{
+    wt_toy_handle *handle = lend_held(false);
+    void *again = NULL;
+
+    wt_ok(warm_handle_return(runtime, held_lease));
+    wt_toy_fail(&toy, WT_BIND, (unsigned)_i, true);
+    wt_ok(warm_handle_lease(runtime, held_kind, 0, &held_lease, &again));
+    wt_toy_fail(&toy, WT_BIND, 0, false);
+    ck_assert_int_eq((int)toy.destroys, _i);
+    if (_i == 0) {
+        ck_assert_ptr_eq(again, handle);
+    }
+    ck_assert_ptr_null(((wt_toy_handle *)again)->stream);
+    wt_ok(warm_handle_return(runtime, held_lease));
+    end_held();
 }
 
 WT_TEST(test_A12_trim_keeps_the_newest_and_what_is_in_use)
