@@ -346,8 +346,7 @@ int warm_owns(const void *pointer)
 
 int warm_holds(const void *pointer)
 {
-    /* A record of idle memory as well. */
-    return wm_block_at(pointer) != NULL;
+    return wm_page_map_holds(pointer);
 }
 
 static __attribute__((noinline)) warm_status record_slow(const void *pointer,

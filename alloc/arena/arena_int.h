@@ -200,7 +200,7 @@ static inline void wm_run_init(wm_block *block, wm_segment *segment, char *base,
 {
     wm_block_set_base(block, base);
     block->bytes = bytes;
-    block->segment = segment;
+    wm_block_set_segment(block, segment);
     wm_block_set_state(block, WM_BLOCK_IDLE);
     wm_run_mark(segment, base, true);
     wm_page_map_set_run(base, bytes, block);

@@ -156,7 +156,7 @@ wm_segment *wm_segment_make_locked(wm_arena *arena, char *base, size_t bytes,
     segment->first = run = wm_record_take_locked(arena);
     wm_block_set_base(run, base);
     run->bytes = bytes;
-    run->segment = segment;
+    wm_block_set_segment(run, segment);
     run->before = run->after = NULL;
     run->put_at = 0;
     wm_run_move(run, &arena->common);

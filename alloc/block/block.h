@@ -106,7 +106,10 @@ struct wm_block {
         _Atomic(char *) base_seen;
     };
     size_t bytes;
-    wm_segment *segment;
+    union {
+        wm_segment *segment;
+        _Atomic(wm_segment *) segment_seen; /* as base_seen */
+    };
     /* First adopted stream that the owning thread recorded; holds a reference.
      * While LIVE written only by that thread, without read-modify-write: a
      * freeing thread received the pointer after the write. Release pairs with
@@ -167,6 +170,11 @@ static inline void wm_block_set_state(wm_block *block, wm_state state)
 static inline void wm_block_set_base(wm_block *block, char *base)
 {
     atomic_store_explicit(&block->base_seen, base, memory_order_relaxed);
+}
+
+static inline void wm_block_set_segment(wm_block *block, wm_segment *segment)
+{
+    atomic_store_explicit(&block->segment_seen, segment, memory_order_relaxed);
 }
 
 static inline bool wm_block_starts_at(wm_block *block, const void *base)

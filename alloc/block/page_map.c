@@ -333,20 +333,32 @@ static wm_block *run_around(wm_segment *segment, const char *address)
     return run;
 }
 
-static wm_block *inner_block(wm_leaf *leaf, const char *address)
+/* The segment of which the granule's cover says that it holds the address. */
+static wm_segment *covering(wm_leaf *leaf, const void *address)
 {
-    size_t granule = wm_page_granule(address);
-    uintptr_t cover = load(&leaf->cover[granule]);
+    uintptr_t cover = load(&leaf->cover[wm_page_granule(address)]);
 
-    if ((cover & 3) == WM_ENTRY_INNER && holds(record_of(cover), address)) {
-        return run_around(record_of(cover), address);
-    }
-    if (load(&leaf->start[granule]) == 0) {
+    return (cover & 3) == WM_ENTRY_INNER && holds(record_of(cover), address)
+               ? record_of(cover)
+               : NULL;
+}
+
+/* The last run that begins in the granule before the address, or null. */
+static wm_block *begun_before(wm_leaf *leaf, const char *address)
+{
+    if (load(&leaf->start[wm_page_granule(address)]) == 0) {
         return NULL;
     }
-    /* Of a segment that begins in the granule, if of any. */
     address -= (uintptr_t)address % WM_PAGE;
     return start_before(address, address - (uintptr_t)address % WM_GRANULE);
+}
+
+static wm_block *inner_block(wm_leaf *leaf, const char *address)
+{
+    wm_segment *segment = covering(leaf, address);
+
+    return segment != NULL ? run_around(segment, address)
+                           : begun_before(leaf, address);
 }
 
 static wm_block *slot_at(wm_slab *slab, const void *address)
@@ -397,6 +409,25 @@ wm_block *wm_block_at(const void *address)
     default:
         return NULL;
     }
+}
+
+bool wm_page_map_holds(const void *address)
+{
+    wm_leaf *leaf = wm_page_leaf(address);
+    uintptr_t entry = leaf != NULL ? load(wm_page_entry(leaf, address)) : 0;
+    wm_block *run;
+
+    if (leaf == NULL || entry != 0) {
+        return entry != 0 && (entry & 3) != WM_ENTRY_IMPORTED;
+    }
+    if (covering(leaf, address) != NULL) {
+        return true;
+    }
+    /* Relaxed: an older segment of the record is not at the address. */
+    run = begun_before(leaf, address);
+    return run != NULL &&
+           holds(atomic_load_explicit(&run->segment_seen, memory_order_relaxed),
+                 address);
 }
 
 /* The cover of a granule stays when the driver returns an address inside the

@@ -261,6 +261,9 @@ static inline wm_block *wm_block_from(const void *address)
  * or a block before it: the caller checks the state first, then its bounds. */
 wm_block *wm_block_at(const void *address);
 
+/* Whether a segment of a runtime holds the address. */
+bool wm_page_map_holds(const void *address);
+
 /* Bytes from an address that is in no live block up to the next address where a
  * run or a slab begins; at most bytes. */
 size_t wm_page_map_reach(const void *address, size_t bytes);

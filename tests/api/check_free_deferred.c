@@ -4,6 +4,7 @@
 #include "wt.h"
 
 #include <stdint.h>
+#include <sys/mman.h>
 
 enum { BYTES = 100000 };
 
@@ -180,6 +181,26 @@ WT_TEST(test_H1_owns_knows_live_blocks_alone)
     wt_free(block, device);
     ck_assert_int_eq(warm_owns(block), 0);
     ck_assert_int_eq(warm_owns(device), 0);
+}
+
+/* What lies beside a segment may be CUDA's, in the same 2 MiB. */
+WT_TEST(test_H1_holds_ends_where_the_segment_does)
+{
+    enum { MIB = 1 << 20, HALF = MIB / 2 };
+    char *mapped = mmap(NULL, 4 * MIB, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *base = mapped + (-(uintptr_t)mapped & (2 * MIB - 1)) + HALF;
+
+    ck_assert(mapped != MAP_FAILED);
+    wt_ok(warm_pinned_adopt(runtime, base, HALF, 0));
+    ck_assert_int_eq(warm_holds(base - 1), 0);
+    ck_assert_int_eq(warm_holds(base), 1);
+    ck_assert_int_eq(warm_holds(base + HALF - 1), 1);
+    ck_assert_int_eq(warm_holds(base + HALF), 0);
+    ck_assert_int_eq(warm_holds(base + MIB), 0);
+    wt_ok(warm_pinned_adopt_end(runtime, base, NULL, NULL));
+    ck_assert_int_eq(warm_holds(base), 0);
+    ck_assert_int_eq(munmap(mapped, 4 * MIB), 0);
 }
 
 WT_TEST(test_H1_the_current_device_is_told)
