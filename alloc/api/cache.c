@@ -50,33 +50,23 @@ static warm_status trim(wm_space *space, int device, size_t target,
     return status;
 }
 
-static size_t held_by(wm_space *space)
-{
-    size_t held;
-
-    wm_lock_acquire(&space->growth.lock);
-    held = space->growth.held;
-    wm_lock_release(&space->growth.lock);
-    return held;
-}
-
 /* Returns idle write-combined memory, as much as is above target in all;
  * *target: of what is left for the page-locked space. */
 static warm_status trim_combined(wm_pinned *pinned, size_t *target,
                                  size_t *released)
 {
-    size_t held = held_by(&pinned->combined), all;
+    wm_space *combined = &pinned->combined;
+    size_t held = wm_growth_held(&combined->growth);
+    size_t stays = wm_growth_held(&pinned->space.growth);
     warm_status status;
 
     if (held == 0) {
         return WARM_OK;
     }
-    wm_driver_notice_reset(pinned->combined.driver, WM_DEVICE_UNKNOWN);
-    all = held + held_by(&pinned->space);
-    all = all > *target ? all - *target : 0;
-    status =
-        wm_space_trim(&pinned->combined, held > all ? held - all : 0, released);
-    held = held_by(&pinned->combined);
+    /* What the page-locked space holds counts first. */
+    stays = *target > stays ? *target - stays : 0;
+    status = trim(combined, WM_DEVICE_UNKNOWN, stays, released);
+    held = wm_growth_held(&combined->growth);
     *target = *target > held ? *target - held : 0;
     return status;
 }

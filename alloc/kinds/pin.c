@@ -81,31 +81,18 @@ static void unmap(const wm_pin *pin, enum wm_huge huge, void *base,
     wm_mapping_end(huge, base, bytes);
 }
 
-/* Bytes that are page-locked already. */
-static size_t held_bytes(const wm_pin *pin)
-{
-    size_t held = 0;
-
-    if (pin->space != NULL) {
-        wm_lock_acquire(&pin->space->growth.lock);
-        held = pin->space->growth.held;
-        wm_lock_release(&pin->space->growth.lock);
-    }
-    return held;
-}
-
 /* Status: that of wm_refusal_explain(). */
 static warm_status explain(const wm_pin *pin, enum wm_refusal_step step,
                            int node, size_t bytes, int error)
 {
-    return wm_refusal_explain(
-        &(wm_refusal){.root = pin->root,
-                      .step = step,
-                      .bytes = bytes,
-                      .held = held_bytes(pin),
-                      .node = pin->nodes ? node : WM_NODE_UNKNOWN,
-                      .huge = pin->huge,
-                      .error = error});
+    return wm_refusal_explain(&(wm_refusal){
+        .root = pin->root,
+        .step = step,
+        .bytes = bytes,
+        .held = pin->space != NULL ? wm_growth_held(&pin->space->growth) : 0,
+        .node = pin->nodes ? node : WM_NODE_UNKNOWN,
+        .huge = pin->huge,
+        .error = error});
 }
 
 /* what: "mapped" or "touched". */

@@ -203,7 +203,7 @@ static size_t find_missing(const struct limit *limit, size_t needed)
 
 size_t wm_limit_take(wm_space *space, size_t bytes)
 {
-    size_t held = read_figures(space).held, released = 0;
+    size_t held = wm_growth_held(&space->growth), released = 0;
 
     if (held == 0 || wm_space_trim(space, held > bytes ? held - bytes : 0,
                                    &released) != WARM_OK) {
@@ -425,7 +425,7 @@ size_t wm_limit_spare(wm_space *space)
     warm_space_stats s = {.size = sizeof s};
     size_t reserve = space->background.reserve_bytes;
 
-    if (read_figures(space).held == 0) {
+    if (wm_growth_held(&space->growth) == 0) {
         return 0;
     }
     wm_cache_merge_stats(&space->group);
@@ -447,10 +447,10 @@ static void shrink_one(wm_space *space, size_t bytes)
     wm_cache_flush_all(&space->group);
     (void)wm_growth_wait_for_streams(space, NULL, 0, WM_SETTLE_IDLE);
     for (int i = 0; i < space->group.nodes && bytes > 0; i++) {
-        size_t before = read_figures(space).held, after;
+        size_t before = wm_growth_held(&space->growth), after;
 
         wm_growth_collect(space, wm_group_arena(&space->group, i), bytes);
-        after = read_figures(space).held;
+        after = wm_growth_held(&space->growth);
         bytes -= before - after < bytes && before > after ? before - after : 0;
     }
     wm_growth_log_deferred(space);

@@ -268,11 +268,9 @@ static uint64_t flush_all(wm_space *space)
  */
 static uint64_t give_back(wm_space *host, wm_space *space, size_t target)
 {
-    size_t taken = wm_whole_taken(&host->whole), held;
+    size_t taken = wm_whole_taken(&host->whole);
+    size_t held = wm_growth_held(&space->growth);
 
-    wm_lock_acquire(&space->growth.lock);
-    held = space->growth.held;
-    wm_lock_release(&space->growth.lock);
     if (taken <= target || held == 0) {
         return 0;
     }

@@ -295,13 +295,8 @@ bool wm_growth_wait_for_streams(wm_space *space, const wm_arena *of,
     wm_breaking breaking;
     bool more;
 
-    if (wm_space_is_lost(space) || !expands(space, of)) {
-        return false;
-    }
-    wm_lock_acquire(&space->growth.lock);
-    more = space->growth.held > target;
-    wm_lock_release(&space->growth.lock);
-    if (!more) {
+    if (wm_space_is_lost(space) || !expands(space, of) ||
+        wm_growth_held(&space->growth) <= target) {
         return false;
     }
     if (whose != WM_SETTLE_DEVICE) {

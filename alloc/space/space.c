@@ -319,6 +319,16 @@ void wm_space_settled_class_stats(wm_space *space, unsigned size_class,
     wm_cache_merge_stats_and_read(&space->group, read_class, &reading);
 }
 
+size_t wm_growth_held(wm_growth *growth)
+{
+    size_t held;
+
+    wm_lock_acquire(&growth->lock);
+    held = growth->held;
+    wm_lock_release(&growth->lock);
+    return held;
+}
+
 size_t wm_growth_peak(wm_growth *growth)
 {
     size_t peak;

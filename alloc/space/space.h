@@ -201,7 +201,8 @@ typedef struct wm_growth {
     wm_histogram waits; /* of threads for calls of others, and at the limit */
 } wm_growth;
 
-/* Maximum of the bytes held, of all arenas, since the last reset. */
+/* The bytes held, and their maximum, of all arenas, since the last reset. */
+size_t wm_growth_held(wm_growth *growth);
 size_t wm_growth_peak(wm_growth *growth);
 
 /* Returns idle segments of an arena and its siblings or (null) of all arenas,
