@@ -196,9 +196,10 @@ WARM_API warm_status warm_free(void *pointer);
  * - the default streams of these devices, and every stream that waits for the
  *   legacy default stream, adopted or not;
  * - streams recorded on the block, as with warm_free().
- * A stream that was made with cudaStreamNonBlocking and is not adopted is not
- * known: adopt it, or record it. A device that the process has not used yet
- * gets no context.
+ * A stream that was made with cudaStreamNonBlocking and is not adopted, or has
+ * retired, is not known: adopt it, or record it before it retires. Nor are
+ * per-thread default streams of the host device, where no stream waits for the
+ * legacy one. A device that the process has not used yet gets no context.
  * Cost. A record for each adopted stream, which calls no driver; an event for
  * each device's legacy stream, for which CUDA makes the streams that wait for
  * it wait for each other, as any work on that stream does. Where the use of a

@@ -478,6 +478,10 @@ template <class handle = void *> class lease
             (void)warm_handle_return(runtime_, lease_);
         }
     }
+    void bind(warm_stream stream) const
+    {
+        check(warm_lease_bind(runtime_, lease_, stream));
+    }
     /* Null: the lease is empty. */
     handle get() const noexcept
     {
@@ -793,9 +797,10 @@ class pinned_resource : public std::pmr::memory_resource,
     warm_runtime *runtime_;
 };
 
-/* Memory of a device: a resource of cuda::mr. An allocation without a stream
- * waits for the device's legacy stream, and any stream may use the memory; its
- * free must come after all work that uses it. An alignment above
+/* Memory of a device: a resource of cuda::mr. An allocation without a stream is
+ * made in the order of the thread's own pooled stream (warm_stream_reserve()),
+ * and waits for that one: any stream may use the memory at once. Its free must
+ * come after all work that uses it. An alignment above
  * WARM_ALIGNMENT_MAX throws. Resources of the same runtime and device are
  * equal. Any thread. */
 class device_resource : public detail::in_order<device_resource>
@@ -809,11 +814,13 @@ class device_resource : public detail::in_order<device_resource>
     void *allocate_sync(std::size_t bytes,
                         std::size_t align = alignof(std::max_align_t))
     {
-        void *pointer = take(bytes, align, WARM_STREAM_LEGACY);
-        warm_status status =
-            warm_stream_synchronize(runtime_, WARM_STREAM_LEGACY);
+        warm_stream mine = nullptr;
 
-        if (status != WARM_OK) {
+        check(warm_stream_reserve(runtime_, device_, &mine));
+
+        void *pointer = take(bytes, align, mine);
+
+        if (warm_stream_synchronize(runtime_, mine) != WARM_OK) {
             const warm_error details = last_error();
 
             (void)warm_free(pointer);

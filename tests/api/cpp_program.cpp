@@ -4,6 +4,7 @@
 #include <warmpool/warmpool.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -150,6 +151,35 @@ void leases()
 
     EXPECT(!refused && refused.error().status == WARM_UNSUPPORTED);
     EXPECT(leased(runtime) == 0);
+}
+
+/* A kind whose handle is the stream that it is bound to. */
+void binds()
+{
+    warmpool::runtime runtime(host_options());
+    warmpool::stream one(runtime, 0), two(runtime, 0);
+    static warm_stream bound;
+    warm_kind_ops ops = WARM_INIT(warm_kind_ops);
+    warm_kind kind = -1;
+
+    ops.name = "bound";
+    ops.create = [](void *, int, void **handle) {
+        *handle = &bound;
+        return 0;
+    };
+    ops.destroy = [](void *, int, void *) { return 0; };
+    ops.bind_stream = [](void *, int, void *handle, warm_stream stream) {
+        *static_cast<warm_stream *>(handle) = stream;
+        return 0;
+    };
+    EXPECT(warm_kind_register(runtime, &ops, &kind) == WARM_OK);
+    {
+        warmpool::lease<warm_stream *> lease(runtime, kind, 0, one);
+
+        EXPECT(*lease.get() == one);
+        lease.bind(two);
+        EXPECT(*lease.get() == two);
+    }
 }
 
 bool captures(warm_runtime *runtime, warm_stream stream)
@@ -400,6 +430,41 @@ void frees_wait()
     EXPECT(stats.pending.current == 0);
 }
 
+/* An allocation without a stream waits for no work of others, and gets none of
+ * their memory. */
+void waits_for_nobody()
+{
+    warmpool::runtime runtime(host_options());
+    warmpool::device_resource device(runtime, 0);
+    struct {
+        std::atomic<bool> go{false}, late{false};
+    } gate;
+    void *old = nullptr;
+
+    EXPECT(warm_device_alloc(runtime, 0, WARM_STREAM_LEGACY, 100000, &old) ==
+           WARM_OK);
+    EXPECT(warm_stream_host_func(
+               runtime, WARM_STREAM_LEGACY,
+               [](void *argument) {
+                   auto *held = static_cast<decltype(gate) *>(argument);
+                   const auto end = std::chrono::steady_clock::now() +
+                                    std::chrono::seconds(10);
+
+                   while (!held->go && !held->late) {
+                       held->late = std::chrono::steady_clock::now() > end;
+                   }
+               },
+               &gate) == WARM_OK);
+    EXPECT(warm_free(old) == WARM_OK);
+
+    void *block = device.allocate_sync(100000);
+
+    EXPECT(!gate.late && block != old);
+    gate.go = true;
+    EXPECT(warm_stream_synchronize(runtime, WARM_STREAM_LEGACY) == WARM_OK);
+    device.deallocate_sync(block, 100000);
+}
+
 #ifdef WARMPOOL_CUDA_MR
 #if CCCL_VERSION >= 3001000
 static_assert(cuda::mr::resource_with<warmpool::device_resource,
@@ -450,7 +515,9 @@ const struct {
              {"containers", containers},
              {"allocators", allocators},
              {"in_order", in_order},
-             {"frees_wait", frees_wait}};
+             {"frees_wait", frees_wait},
+             {"waits_for_nobody", waits_for_nobody},
+             {"binds", binds}};
 
 } // namespace
 

@@ -67,7 +67,7 @@ run_cases() {
 }
 
 test_H2_owners_end_what_they_own() {
-    run_cases '*++-*' runtimes buffers leases graphs
+    run_cases '*++-*' runtimes buffers leases binds graphs
 }
 
 test_H2_errors_are_exceptions_or_values() {
@@ -83,7 +83,7 @@ test_H2_containers_use_pinned_memory() {
 }
 
 test_H2_resources_free_in_the_order_of_a_stream() {
-    run_cases '*++-*' in_order frees_wait
+    run_cases '*++-*' in_order frees_wait waits_for_nobody
 }
 
 test_H2_resources_are_those_of_cuda_mr() {
