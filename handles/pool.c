@@ -230,9 +230,9 @@ bool wm_pool_owns(wm_pool *pool, const void *handle)
  * A library may read the stream of a handle when the handle is bound again or
  * destroyed, so no handle may stay bound to a destroyed stream. A held handle
  * is bound only by its thread. An idle handle is out of the ring while it is
- * unbound. A leased handle must not be used once its stream retires; if its
- * lease ends while it is unbound, the unbinding thread returns it to the ring.
- */
+ * unbound. A leased handle is bound by any thread, which waits while another
+ * thread unbinds it; a retirement waits while a thread binds it. If its lease
+ * ends in such a call, the calling thread returns it to the ring. */
 
 static void take_idle_locked(wm_pool *pool, uint64_t i, struct wm_unbinding *u)
 {
