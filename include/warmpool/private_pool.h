@@ -32,6 +32,8 @@
  *   of a device: on another stream than its own), captured or not, is not
  *   allocated again, and counts as captured. No event is recorded or queried
  *   for it, except what a default stream needs.
+ * While a stream captures, CUDA reveals only its address: a later stream at
+ * that address counts as the same stream in captures.
  *
  * While a pool for graphs records, records and frees query whether their
  * streams capture, as while a capture is announced (device.h); no memory of any
