@@ -250,10 +250,14 @@ static struct point *find_use(struct range *r, const struct stream *s)
     return NULL;
 }
 
-/* A pool's memory for graphs stays with the streams it was allocated on. */
+/* A pool's memory for graphs stays with the streams it was allocated on. The
+ * driver reveals only the address of a stream that captures: captures at one
+ * address count as one stream, also if an earlier stream had the address. */
 static bool is_own(const struct range *r, const struct stream *s)
 {
-    return r->own.stream == s && (r->pool == NULL || r->pool->alive) &&
+    bool same = r->lane != NULL ? r->lane == s->name : r->own.stream == s;
+
+    return same && (r->pool == NULL || r->pool->alive) &&
            (!r->own.over || model_is_graphs(r->pool)) &&
            (r->lane != NULL) == (s->capture != NULL);
 }
