@@ -13,8 +13,9 @@
 # CUDA_HOME, and in Python's packages named nvidia. Without a GPU it says so
 # and succeeds; CUDA libraries that are missing let the tests fail, by name.
 # GPU=assume: go on without one, to try all this over the stand-in libraries.
-# STEPS: steps and their limits in seconds (default: all, nine minutes).
-# JOBS: test programs at a time (default: two thirds of the processors).
+# STEPS: steps and their limits in seconds (default: all, twelve minutes).
+# JOBS: test programs at a time (default: a third of the processors). LIMIT:
+# seconds for each of them (default: 150).
 # WT_SCALE: load of random and stress tests in percent (default: 20, since each
 # step asks the driver).
 set -u
@@ -116,11 +117,11 @@ export CK_TIMEOUT_MULTIPLIER=${CK_TIMEOUT_MULTIPLIER:-0.5}
 export WT_SCALE=${WT_SCALE:-20}
 
 programs=("$@")
-steps='tests=120 again=120'
+steps='tests=250 again=150'
 if [ $# -eq 0 ]; then
     programs=("$here"/check_*)
-    steps='first=40 tests=100 again=80 demo=40 preload=60 python=40 bench=90
-        kinds=30 torch=60'
+    steps='first=40 tests=270 again=100 demo=40 preload=60 python=40 bench=90
+        kinds=10 torch=80'
 fi
 
 # A context takes a good part of a second to make, so the tests of a program
@@ -132,15 +133,15 @@ for program in "${programs[@]}"; do
     [[ $forked =~ [[:space:]]${program##*/}[[:space:]] ]] ||
         names="$names ${program##*/}"
 done
-jobs=$(($(nproc) * 2 / 3))
-tap=(bash "$here/tap.sh" -l "$work" -t "${LIMIT:-60}"
+jobs=$(($(nproc) / 3))
+tap=(bash "$here/tap.sh" -l "$work" -t "${LIMIT:-150}"
     -j "${JOBS:-$((jobs > 0 ? jobs : 1))}" -w "bash $here/watch.sh")
 
 # Programs that failed, and that have not run one test a process yet. Their logs
 # are kept as NAME.first.
 again() {
     local name
-    sed -n 's/^FAIL gpu *\([^ ]*\) .*/\1/p' "$work/tests.log" | while read -r name; do
+    awk '/^FAIL gpu/ { print $3 }' "$work/tests.log" | while read -r name; do
         case " $names " in
         *" $name "*)
             cp "$work/gpu/$name.tap" "$work/gpu/$name.first"
@@ -154,17 +155,24 @@ for limits in ${STEPS:-$steps}; do
     name=${limits%=*} limit=${limits#*=}
     case $name in
     first) step first "$limit" "$here/first_day" ;;
-    tests) step tests "$limit" "${tap[@]}" -n "$names" "${programs[@]/#/gpu:}" ;;
+    tests)
+        step tests "$limit" "${tap[@]}" -n "$names" "${programs[@]/#/gpu:}"
+        ;;
     again)
         mapfile -t red < <(again)
         [ ${#red[@]} -eq 0 ] || step again "$limit" "${tap[@]}" "${red[@]}"
         ;;
-    demo) step demo "$limit" env LD_LIBRARY_PATH="$here/demo/lib:$LD_LIBRARY_PATH" \
-        "$here/demo/bin/demo" --bin "$here/demo/bin" --data "$here/demo/data" \
-        --driver cuda ;;
+    demo)
+        step demo "$limit" \
+            env LD_LIBRARY_PATH="$here/demo/lib:$LD_LIBRARY_PATH" \
+            "$here/demo/bin/demo" --bin "$here/demo/bin" \
+            --data "$here/demo/data" --driver cuda
+        ;;
     preload) step preload "$limit" bash "$here/preload_gpu.sh" ;;
-    python) step python "$limit" env PYTHONPATH="$here/python" \
-        "${PYTHON:-python3}" "$here/python_gpu.py" ;;
+    python)
+        step python "$limit" env PYTHONPATH="$here/python" \
+            "${PYTHON:-python3}" "$here/python_gpu.py"
+        ;;
     bench) step bench "$limit" "$here/bench" "${LOAD:-gpu}" "$work" ;;
     kinds) step kinds "$limit" "$here/bench" kinds "$work" ;;
     torch)
