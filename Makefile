@@ -325,6 +325,7 @@ include runtime/preload/preload.mk runtime/python/python.mk
 ## check-python   test the Python package with NumPy and PyTorch (540 MB to get)
 ## check-gpu      run the tests on this machine's GPU
 ## gpu-bundle     collect tests and benches to run on another machine's GPU
+## gpu-pack       pack them, the demo and the Python package into one file
 ## asan           run the tests under AddressSanitizer and UBSan
 ## tsan           run the tests under ThreadSanitizer
 ## valgrind       run the tests under memcheck

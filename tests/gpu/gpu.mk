@@ -1,6 +1,6 @@
 # gpu.mk: the tests of the public interface and the benches as programs that run
 # on another machine, one with a GPU, from any folder: build/gpu-bundle holds
-# all of it.
+# them. gpu-pack adds the demo and the Python package, and makes one file of it.
 
 GPU_BUNDLE := build/gpu-bundle
 # Check's and jansson's static libraries, because the other machine may not have
@@ -23,13 +23,15 @@ GPU_BENCH_FILES := $(GPU_BUNDLE)/torch_bench.py $(GPU_BUNDLE)/python_gpu.py $(GP
 gpu-bundle: $(if $(HAVE_CUDA),need-check)
 	+@$(MAKE) FLAVOUR=debug B=build/gpu gpu-bundle-files
 	+@$(MAKE) FLAVOUR=release B=build/release gpu-bundle-bench
+
+gpu-pack: gpu-bundle
 	$(ex_need) $(EX_NEED) $(DEMO_NEED)
 	+@$(MAKE) FLAVOUR=release B=build/release gpu-bundle-demo
 	+@$(MAKE) wheel
 	@rm -rf $(GPU_BUNDLE)/python
 	@python3 -m zipfile -e build/python/dist/*.whl $(GPU_BUNDLE)/python
 	@tar -C build -cf - gpu-bundle | xz -T0 >build/gpu-bundle.tar.xz
-	@echo "gpu-bundle: $$(du -h build/gpu-bundle.tar.xz | tr '\t' ' ')"
+	@echo "gpu-pack: $$(du -h build/gpu-bundle.tar.xz | tr '\t' ' ')"
 
 gpu-bundle-files: $(if $(HAVE_CUDA),$(GPU_PROGRAMS) $(GPU_FILES),gpu-no-headers)
 	@echo "gpu-bundle: $(words $(GPU_PROGRAMS)) programs in $(GPU_BUNDLE)"
@@ -38,7 +40,8 @@ gpu-bundle-bench: $(GPU_BENCH) $(GPU_BENCH_FILES) $(GPU_PRELOAD)
 	@echo "gpu-bundle: benches:$(GPU_BENCH:$(GPU_BUNDLE)/%= %)"
 
 # The demo with its images (unpacked under their names: xz makes less of them, and
-# zlib reads them so), and with the libraries that another machine need not have. A C++ library is the other machine's own: CUDA's may need a newer one.
+# zlib reads them so), and with the libraries that another machine need not have.
+# A C++ library is the other machine's own: CUDA's may need a newer one.
 GPU_DEMO := $(GPU_BUNDLE)/demo
 gpu-bundle-demo: $(addprefix $(B)/examples/bin/,data_parallel inference_server demo)
 	@mkdir -p $(GPU_DEMO)/bin $(GPU_DEMO)/lib $(GPU_DEMO)/data
@@ -95,4 +98,4 @@ $(GPU_BUNDLE)/tap.sh: tests/run.sh
 check-gpu: gpu-bundle
 	@OUT=build/gpu/log $(GPU_BUNDLE)/run.sh
 
-.PHONY: gpu-bundle gpu-bundle-demo gpu-bundle-bench gpu-bundle-files gpu-no-headers check-gpu
+.PHONY: gpu-bundle gpu-pack gpu-bundle-demo gpu-bundle-bench gpu-bundle-files gpu-no-headers check-gpu

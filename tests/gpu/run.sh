@@ -61,6 +61,13 @@ describe() {
     ldconfig -p 2>/dev/null | grep -E 'libcu(da|dart|blas|dnn|sparse|solver)'
 }
 
+# Whether the bundle has a file that a step needs; says so, if not.
+has() {
+    [ -e "$here/$2" ] || echo "skip: $1: not in this bundle" |
+        tee "$work/$1.log"
+    [ -e "$here/$2" ]
+}
+
 # step NAME SECONDS COMMAND...: its output goes to NAME.log; a line for the
 # summary says how it ended. Standard input is nobody's.
 failed=0
@@ -85,8 +92,8 @@ collect() {
     {
         echo
         cat "$work/first.log"
-        grep -hE '^(FAIL|[0-9]+ passed)|^ +[|>] ' "$work/again.log" ||
-            grep -hE '^(FAIL|[0-9]+ passed)|^ +[|>] ' "$work/tests.log"
+        grep -hE '^(FAIL|[0-9]+ passed)|^ +[|>] ' "$work/tests.log"
+        sed 's/^/alone: /' "$work/again.log"
         sed -n '/^skip/p' "$work"/*.log | sort -u
         cat "$work/machine.txt"
         cat "$work"/{demo,preload,python,bench,kinds,torch}.log
@@ -163,15 +170,19 @@ for limits in ${STEPS:-$steps}; do
         [ ${#red[@]} -eq 0 ] || step again "$limit" "${tap[@]}" "${red[@]}"
         ;;
     demo)
-        step demo "$limit" \
+        has demo demo/bin/demo && step demo "$limit" \
             env LD_LIBRARY_PATH="$here/demo/lib:$LD_LIBRARY_PATH" \
             "$here/demo/bin/demo" --bin "$here/demo/bin" \
             --data "$here/demo/data" --driver cuda
         ;;
-    preload) step preload "$limit" bash "$here/preload_gpu.sh" ;;
+    preload)
+        has preload preload &&
+            step preload "$limit" bash "$here/preload_gpu.sh"
+        ;;
     python)
-        step python "$limit" env PYTHONPATH="$here/python" \
-            "${PYTHON:-python3}" "$here/python_gpu.py"
+        has python python/warmpool &&
+            step python "$limit" env PYTHONPATH="$here/python" \
+                "${PYTHON:-python3}" "$here/python_gpu.py"
         ;;
     bench) step bench "$limit" "$here/bench" "${LOAD:-gpu}" "$work" ;;
     kinds) step kinds "$limit" "$here/bench" kinds "$work" ;;

@@ -6,7 +6,7 @@
 set -u
 export LC_ALL=C
 inner='FORCE test-programs bench-need bench-program examples-need'
-inner="$inner gpu-bundle-bench gpu-bundle-files gpu-no-headers"
+inner="$inner gpu-bundle-bench gpu-bundle-demo gpu-bundle-files gpu-no-headers"
 inner="$inner install-packaging uninstall-packaging"
 
 phony=$(make -pq --no-print-directory help 2>/dev/null |

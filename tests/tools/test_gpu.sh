@@ -14,7 +14,7 @@ program() {
 # The scripts as they are, a test that passes, benches that print a figure.
 bundle() {
     mkdir -p bundle
-    cp "$tools/../gpu/run.sh" bundle/run.sh
+    cp "$tools/../gpu/run.sh" "$tools/../gpu/watch.sh" bundle
     cp "$tools/../run.sh" bundle/tap.sh
     : >bundle/torch_bench.py
     # shellcheck disable=SC2016 # for the program to expand
@@ -59,7 +59,7 @@ test_a_step_that_fails_stops_no_other() {
 test_a_step_that_hangs_is_stopped() {
     bundle
     program bench 'sleep 60'
-    out=$(LIMITS='30 30 1 1 30' run) && return 1
+    out=$(STEPS='bench=1 kinds=1 torch=30' run) && return 1
     has_line "$out" "python: torch_bench.py"
     grep -q '^bench .*stopped after 1 s$' out/summary.txt
     grep -q '^kinds .*stopped after 1 s$' out/summary.txt
@@ -74,6 +74,7 @@ test_a_failed_test_is_in_the_summary() {
     summary=$(cat out/summary.txt)
     has_line "$summary" "1 passed, 1 failed"
     echo "$summary" | grep -q '> not ok 1 - y'
+    has_line "$summary" "alone: 0 passed, 1 failed"
 }
 
 test_one_program_alone_runs_no_bench() {
@@ -83,11 +84,38 @@ test_one_program_alone_runs_no_bench() {
     has_line "$(cat out/summary.txt)" "1 passed, 0 failed"
 }
 
-test_limits_together_stay_below_nine_minutes() {
-    sum=$(sed -n 's/.*{LIMITS:-\([0-9 ]*\)}.*/\1/p' "$tools/../gpu/run.sh" |
-        awk '{ print $1 + $2 + $3 + $4 + $5 }')
-    [ "$sum" -gt 0 ]
-    [ "$sum" -lt 520 ]
+# The first time it fails beside others, the second time it is alone.
+test_a_test_that_fails_in_company_has_a_process_of_its_own() {
+    bundle
+    # shellcheck disable=SC2016
+    program check_company 'echo "fork ${CK_FORK:-yes}"' \
+        '[ "${CK_FORK:-yes}" = yes ] && word=ok || word="not ok"' \
+        'printf "1..1\n$word 1 - z\n" >"$CK_TAP_LOG_FILE_NAME"' \
+        '[ "$word" = ok ]'
+    out=$(run) && return 1
+    has_line "$out" "==== again"
+    grep -q '^again .*ok$' out/summary.txt
+    tar -tzf out/gpu-logs.tar.gz | grep -q '^\./gpu/check_company.first$'
+}
+
+test_what_the_bundle_lacks_is_skipped_aloud() {
+    bundle
+    out=$(run)
+    has_line "$out" "skip: demo: not in this bundle"
+    has_line "$(cat out/summary.txt)" "skip: python: not in this bundle"
+}
+
+test_a_program_that_hangs_tells_where() {
+    bundle
+    mkdir -p path
+    # shellcheck disable=SC2016
+    printf '#!/bin/sh\necho "stacks of $2"\n' >path/gdb
+    chmod +x path/gdb
+    program check_hangs 'exec sleep 60'
+    PATH=$PWD/path:$PATH WATCH=1 LIMIT=4 run "$PWD/bundle/check_hangs" >out1 &&
+        return 1
+    grep -q 'still runs: process' out1
+    grep -q '  | stacks of [0-9]' out1
 }
 
 tap_run test_all_steps_run_and_are_packed \
@@ -95,4 +123,6 @@ tap_run test_all_steps_run_and_are_packed \
     test_a_step_that_hangs_is_stopped \
     test_a_failed_test_is_in_the_summary \
     test_one_program_alone_runs_no_bench \
-    test_limits_together_stay_below_nine_minutes
+    test_a_test_that_fails_in_company_has_a_process_of_its_own \
+    test_what_the_bundle_lacks_is_skipped_aloud \
+    test_a_program_that_hangs_tells_where
