@@ -57,13 +57,6 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags,
-                                         int priority)
-{
-    (void)priority;
-    return cudaStreamCreateWithFlags(stream, flags);
-}
-
 /* Its version of CUDA 13. */
 #undef cudaStreamGetCaptureInfo
 cudaError_t cudaStreamGetCaptureInfo(
