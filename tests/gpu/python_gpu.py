@@ -60,16 +60,20 @@ def want(condition, what):
         raise AssertionError(what)
 
 
+def device(name):
+    """A figure of device 0, which has none before its first allocation."""
+    import warmpool
+
+    found = warmpool.statistics()["device_memory"]
+    return found[0]["all"][name]["current"] if found else 0
+
+
 def live():
     """Buffers of page-locked memory, and blocks of device 0."""
     import warmpool
 
     gc.collect()
-    found = warmpool.statistics()
-    return (
-        found["pinned"]["live"]["current"],
-        sum(of["all"]["live"]["current"] for of in found["device_memory"]),
-    )
+    return warmpool.statistics()["pinned"]["live"]["current"], device("live")
 
 
 def library():
@@ -191,13 +195,15 @@ def train():
     net = torch.nn.Sequential(
         torch.nn.Linear(784, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10)
     ).cuda()
-    steps = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
     losses = []
+    # By hand: torch.optim takes seconds to import.
     for _ in range(20):
-        steps.zero_grad()
+        net.zero_grad()
         loss = torch.nn.functional.cross_entropy(net(data), target)
         loss.backward()
-        steps.step()
+        with torch.no_grad():
+            for weight in net.parameters():
+                weight -= 0.1 * weight.grad
         losses.append(loss.item())
     want(losses[-1] < losses[0], f"it does not learn: {losses}")
     weights = sum(p.double().abs().sum().item() for p in net.parameters())
@@ -210,13 +216,10 @@ def plain_training():
 
 def training():
     the_torch()
-    import warmpool
-
     want("made" in shared, "use() failed")
     before = live()[1]
     figures = train()
-    held = warmpool.statistics()["device_memory"][0]["all"]["held_bytes"]
-    want(held["current"] > 0, "no memory of warmpool")
+    want(device("held_bytes") > 0, "no memory of warmpool")
     # Handles of cuBLAS keep their workspace.
     want(live()[1] <= before + 4, f"{live()[1]} blocks are live after it")
     return json.dumps(figures)
@@ -240,20 +243,17 @@ def use():
 
 def statistics():
     torch = the_torch()
-    import warmpool
-
     want("made" in shared, "use() failed")
     gc.collect()
-    stats = lambda: warmpool.statistics()["device_memory"][0]["all"]
-    before = stats()["requested_bytes"]["current"]
+    before = device("requested_bytes")
     tensors = [torch.empty(4096, device="cuda") for _ in range(10)]
-    now = stats()["requested_bytes"]["current"]
+    now = device("requested_bytes")
     want(now - before == 10 * 4 * 4096, f"{now - before} bytes for 163840")
     del tensors
-    want(stats()["requested_bytes"]["current"] == before, "not freed")
+    want(device("requested_bytes") == before, "not freed")
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
-    return f"{stats()['held_bytes']['current']} bytes held after empty_cache()"
+    return f"{device('held_bytes')} bytes held after empty_cache()"
 
 
 def record_stream():
@@ -399,7 +399,9 @@ def run_group(name):
             verdict, says = "skip", str(reason)
         except BaseException as error:
             text = str(error).strip().splitlines() or [""]
-            verdict, says = "FAIL", f"{type(error).__name__}: {text[0]}"
+            line = error.__traceback__.tb_next.tb_lineno
+            verdict = "FAIL"
+            says = f"line {line}: {type(error).__name__}: {text[0]}"
         print("\n@" + json.dumps([section, verdict, says,
                                  time.monotonic() - start]), flush=True)
 
