@@ -115,6 +115,18 @@ test_H3_torch_pools_are_private_pools() {
     entry pools
 }
 
+# Files that are no libraries hide a cudart that this machine has.
+test_H3_cudart_of_pythons_packages_is_found() {
+    [ -d "$built/standin" ] || return 0
+    mkdir -p "$scratch/site/nvidia/cu13" "$scratch/hide"
+    ln -s "$built/standin" "$scratch/site/nvidia/cu13/lib"
+    : >"$scratch/hide/libcudart.so.13"
+    : >"$scratch/hide/libcudart.so.12"
+    LD_LIBRARY_PATH=$scratch/hide WARMPOOL_CONF=device:cuda \
+        PYTHONPATH=$scratch/package:$scratch/site PYTHONDONTWRITEBYTECODE=1 \
+        timeout 60 python3 -c 'import warmpool; warmpool.runtime()'
+}
+
 build || exit 1
 tap_run test_H3_buffers_are_views_of_page_locked_memory \
     test_H3_dlpack_capsules_own_the_memory \
@@ -123,6 +135,7 @@ tap_run test_H3_buffers_are_views_of_page_locked_memory \
     test_H3_threads_share_buffers \
     test_H3_frameworks_are_refused_the_host_device \
     test_H3_classes_of_shapes_do_not_pile_up \
+    test_H3_cudart_of_pythons_packages_is_found \
     test_H3_torch_memory_is_in_the_order_of_its_stream \
     test_H3_torch_frees_wait_for_recorded_streams \
     test_H3_torch_failures_are_exceptions \

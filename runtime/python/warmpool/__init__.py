@@ -24,6 +24,7 @@ from ._library import check as _check
 from ._library import entry as _entry
 from ._library import error as _error
 from ._library import library as _library
+from ._library import load_cudart as _load_cudart
 from ._library import text_of as _text_of
 from ._pinned import PinnedBuffer
 
@@ -146,6 +147,7 @@ def _create(options):
             numbers[i] = value
         else:
             texts[i] = os.fsencode(value)
+    _load_cudart()
     wrong = ctypes.c_size_t()
     pointer = ctypes.c_void_p()
     status = _entry.warmpool_python_create(
@@ -166,6 +168,7 @@ def _create(options):
 def runtime():
     """The process's default runtime, made by the first call with the options of
     WARMPOOL_CONF."""
+    _load_cudart()
     pointer = ctypes.c_void_p()
     _check(_library.warm_runtime_default(ctypes.byref(pointer)))
     found = Runtime.__new__(Runtime)

@@ -6,7 +6,10 @@ interpreter lock during every call.
 """
 
 import ctypes
+import functools
+import glob
 import os
+import sys
 from ctypes import (
     POINTER,
     c_char_p,
@@ -55,6 +58,30 @@ class WarmpoolError(Exception):
 
 class OutOfMemory(WarmpoolError, MemoryError):
     """The library is out of memory; the message names the limit."""
+
+
+def _opens(name, mode=0):
+    try:
+        return ctypes.CDLL(name, mode=mode | os.RTLD_NOW) is not None
+    except OSError:
+        return False
+
+
+@functools.lru_cache(None)
+def load_cudart():
+    """Loads cudart from NVIDIA's packages of Python, where the system's loader
+    does not look, if it finds none itself. The library takes one that is
+    loaded, the newest first."""
+    names = ("libcudart.so.13", "libcudart.so.12")
+    if any(_opens(name, os.RTLD_NOLOAD) for name in names) or any(
+        _opens(name) for name in names
+    ):
+        return
+    for name in names:
+        for folder in sys.path:
+            pattern = os.path.join(glob.escape(folder), "nvidia/*/lib", name)
+            if any(_opens(path) for path in glob.glob(pattern)):
+                break
 
 
 def _load():
