@@ -10,14 +10,15 @@ PY_TORCH_NEED := numpy filelock typing_extensions sympy networkx jinja2 fsspec \
     setuptools
 WHEEL_NEED := python3 python3-venv
 
-# What PyTorch and CuPy call. C++ (python_entry.cpp says why): beside the
-# library, which it finds there.
+# What PyTorch, CuPy and consumers of DLPack call. C++ (python_entry.cpp says
+# why): beside the library, which it finds there.
 PY_ENTRY := $(B)/libwarmpool-python.so
 CXX_FLAGS := -std=c++17 -fPIC -fvisibility=hidden -Wall -Wextra -Wpedantic -Wshadow \
     -Wconversion -Wundef $(OPT_$(FLAVOUR)) -Iinclude $(if $(CI),-Werror)
-$(PY_ENTRY): runtime/python/python_entry.cpp $(wildcard include/warmpool/*.h) $(SHARED)
+PY_SRC := $(addprefix runtime/python/,python_buffer.cpp python_entry.cpp)
+$(PY_ENTRY): $(PY_SRC) $(wildcard include/warmpool/*.h) $(SHARED)
 	$(call say,ld,$@)
-	$(Q)$(CXX) -shared $(CXX_FLAGS) $(CPPFLAGS) $(LDFLAGS) $< -L$(B) -lwarmpool \
+	$(Q)$(CXX) -shared $(CXX_FLAGS) $(CPPFLAGS) $(LDFLAGS) $(PY_SRC) -L$(B) -lwarmpool \
 	    -Wl,-rpath,'$$ORIGIN' -o $@
 
 # The tools that pack the wheel and say for which systems it is: they run in an

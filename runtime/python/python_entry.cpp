@@ -1,4 +1,4 @@
-/* python_entry.cpp: libwarmpool-python.so, what PyTorch and CuPy call.
+/* python_entry.cpp: what PyTorch and CuPy call in libwarmpool-python.so.
  *
  * Functions with exactly the signatures that PyTorch's pluggable allocator and
  * CuPy's CFunctionAllocator ask for, over the public headers. Python loads them

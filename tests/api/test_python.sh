@@ -35,7 +35,7 @@ build() {
     cp "$top"/runtime/python/warmpool/*.py "$built/libwarmpool.so.0" \
         "$package" &&
         $compiler -std=c++17 $warn -fPIC -shared -fvisibility=hidden \
-            -I"$top/include" "$top/runtime/python/python_entry.cpp" \
+            -I"$top/include" "$top"/runtime/python/*.cpp \
             -L"$built" -lwarmpool -Wl,-rpath,"\$ORIGIN" \
             -o "$package/libwarmpool-python.so" &&
         $compiler -std=c++17 $warn -I"$top/include" \
@@ -81,6 +81,10 @@ test_H3_errors_are_exceptions() {
 
 test_H3_statistics_and_snapshots_are_dictionaries() {
     class State
+}
+
+test_H3_what_is_left_at_exit_ends_in_peace() {
+    class Endings
 }
 
 test_H3_threads_share_buffers() {
@@ -133,6 +137,7 @@ tap_run test_H3_buffers_are_views_of_page_locked_memory \
     test_H3_errors_are_exceptions \
     test_H3_statistics_and_snapshots_are_dictionaries \
     test_H3_threads_share_buffers \
+    test_H3_what_is_left_at_exit_ends_in_peace \
     test_H3_frameworks_are_refused_the_host_device \
     test_H3_classes_of_shapes_do_not_pile_up \
     test_H3_cudart_of_pythons_packages_is_found \

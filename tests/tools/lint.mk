@@ -9,7 +9,8 @@ LINTS := $(LINTS_LIGHT) $(LINTS_HEAVY)
 
 C_FILES   := $(shell tests/tools/files.sh '*.c' '*.h')
 CPP_FILES := include/warmpool/warmpool.hpp tests/api/cpp_program.cpp \
-    runtime/python/python_entry.cpp tests/python/entry_program.cpp
+    runtime/python/python_buffer.cpp runtime/python/python_entry.cpp \
+    tests/python/entry_program.cpp
 # The library's: the installed tools are programs.
 LIB_FILES := $(filter-out runtime/tools/% runtime/preload/%,$(filter include/% runtime/% \
     handles/% alloc/%,$(C_FILES)))

@@ -106,7 +106,6 @@ _SIGNATURES = {
     "warm_memory_tag_set": (c_int, [c_char_p]),
     "warm_options_help": (c_size_t, [c_char_p, c_size_t]),
     "warm_owns": (c_int, [c_void_p]),
-    "warm_pinned_alloc": (c_int, [c_void_p, c_size_t, POINTER(c_void_p)]),
     "warm_pinned_empty_cache": (c_int, [c_void_p, c_void_p]),
     "warm_record_stream": (c_int, [c_void_p, c_void_p]),
     "warm_runtime_default": (c_int, [POINTER(c_void_p)]),
@@ -117,10 +116,14 @@ _SIGNATURES = {
     "warm_snapshot_write_html": (c_int, [c_void_p, c_char_p]),
     "warm_stats_json": (c_int, _text_call),
     "warm_status_name": (c_char_p, [c_int]),
+    "warm_storage_release": (None, [c_void_p]),
     "warm_version": (c_char_p, []),
 }
 _ENTRY_SIGNATURES = {
     "warmpool_cupy_stream": (None, [c_void_p]),
+    "warmpool_dlpack_end_capsule": (None, [c_void_p]),
+    "warmpool_dlpack_make": (c_void_p, [c_void_p, c_void_p, c_int]),
+    "warmpool_python_capsules": (None, [c_void_p, c_void_p]),
     "warmpool_python_create": (
         c_int,
         [
@@ -131,6 +134,10 @@ _ENTRY_SIGNATURES = {
             POINTER(c_size_t),
             POINTER(c_void_p),
         ],
+    ),
+    "warmpool_python_pinned": (
+        c_int,
+        [c_void_p, c_size_t, POINTER(c_void_p), POINTER(c_void_p)],
     ),
     "warmpool_torch_use": (None, [c_void_p]),
 }

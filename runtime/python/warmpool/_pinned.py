@@ -2,16 +2,15 @@
 
 An array of ctypes has the buffer protocol on every version of Python, and
 whatever reads it (a memoryview, an array of NumPy, a tensor) keeps a reference
-to it. So the block is freed when the last of them goes.
+to it. So its reference of the storage is released when the last of them goes.
 """
 
 import ctypes
 import functools
 import math
 import operator
-import weakref
 
-from ._library import check, library
+from ._library import check, entry, library
 from . import _dlpack
 
 # name: type of ctypes, code and bits of DLPack. ctypes has no 16-bit floats:
@@ -54,6 +53,16 @@ def shape_of(shape):
     return lengths
 
 
+class _Storage(ctypes.c_void_p):
+    """A reference of a warm_storage, or null. The storage is made right in it,
+    so that no exception comes in between."""
+
+    # What a destructor needs is its own: when the interpreter ends, the module
+    # may have no names any more.
+    def __del__(self, release=library.warm_storage_release):
+        release(self)
+
+
 class PinnedBuffer:
     """Page-locked memory of a shape and a data type; made by pinned()."""
 
@@ -62,6 +71,7 @@ class PinnedBuffer:
     shape = ()
     dtype = "uint8"
     cuda = False
+    storage = None  # of no elements: memory of Python
 
     @property
     def address(self):
@@ -135,10 +145,8 @@ def allocate(runtime, shape, dtype, cuda):
     made = _class_of(lengths, name)
     if nbytes == 0:
         return made()
-    pointer = ctypes.c_void_p()
-    check(library.warm_pinned_alloc(runtime, nbytes, ctypes.byref(pointer)))
-    buffer = made.from_address(pointer.value)
-    buffer.cuda = cuda
-    # Not at exit: arrays of other modules may be in use until the very end.
-    weakref.finalize(buffer, library.warm_free, pointer.value).atexit = False
+    storage, data = _Storage(), ctypes.c_void_p()
+    check(entry.warmpool_python_pinned(runtime, nbytes, storage, data))
+    buffer = made.from_address(data.value)
+    buffer.cuda, buffer.storage = cuda, storage
     return buffer
