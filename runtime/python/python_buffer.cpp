@@ -10,6 +10,16 @@
 #include <cstdlib>
 #include <cstring>
 
+/* Of the interpreter that has loaded this library. Weak: a program of C++ that
+ * calls the functions for PyTorch needs none. */
+extern "C" {
+[[gnu::weak]] void *PyCapsule_New(void *pointer, const char *name,
+                                  void (*destructor)(void *));
+[[gnu::weak]] int PyCapsule_IsValid(void *capsule, const char *name);
+[[gnu::weak]] void *PyCapsule_GetPointer(void *capsule, const char *name);
+[[gnu::weak]] void *PyErr_NoMemory();
+}
+
 namespace
 {
 
@@ -37,14 +47,6 @@ struct dl_managed_versioned {
     uint64_t flags;
     dl_tensor tensor;
 };
-
-const char legacy_name[] = "dltensor";
-const char versioned_name[] = "dltensor_versioned";
-
-/* PyCapsule_IsValid() and PyCapsule_GetPointer(); set before the first capsule
- * and const from then on. */
-int (*capsule_is_valid)(void *capsule, const char *name);
-void *(*capsule_pointer)(void *capsule, const char *name);
 
 template <typename managed> void end(managed *made)
 {
@@ -76,13 +78,38 @@ managed *make(warm_storage *storage, const dl_tensor *of)
     return made;
 }
 
-template <typename managed> bool end_capsule(void *capsule, const char *name)
+/* The destructor of a capsule. A consumer renames its capsule: the tensor of
+ * one that still has its name belongs to nobody else. */
+template <typename managed> void end_capsule(void *capsule, const char *name)
 {
-    if (!capsule_is_valid(capsule, name)) {
-        return false;
+    if (PyCapsule_IsValid(capsule, name)) {
+        end(static_cast<managed *>(PyCapsule_GetPointer(capsule, name)));
     }
-    end(static_cast<managed *>(capsule_pointer(capsule, name)));
-    return true;
+}
+
+void end_legacy(void *capsule)
+{
+    end_capsule<dl_managed>(capsule, "dltensor");
+}
+
+void end_versioned(void *capsule)
+{
+    end_capsule<dl_managed_versioned>(capsule, "dltensor_versioned");
+}
+
+template <typename managed>
+void *capsule_of(managed *made, const char *name, void (*destructor)(void *))
+{
+    void *capsule;
+
+    if (made == nullptr) {
+        return PyErr_NoMemory();
+    }
+    capsule = PyCapsule_New(made, name, destructor);
+    if (capsule == nullptr) {
+        end(made);
+    }
+    return capsule;
 }
 
 } // namespace
@@ -107,37 +134,24 @@ WARM_API warm_status warmpool_python_pinned(warm_runtime *runtime, size_t bytes,
     return status;
 }
 
-WARM_API void
-warmpool_python_capsules(int (*is_valid)(void *capsule, const char *name),
-                         void *(*pointer)(void *capsule, const char *name))
+/* Makes a capsule with a tensor like `of`, which owns a reference of the
+ * storage: null for memory of Python, of no bytes. Called with the
+ * interpreter's lock. Null, and an exception is set, if there is no memory for
+ * it. */
+WARM_API void *warmpool_dlpack_capsule(warm_storage *storage,
+                                       const dl_tensor *of, int versioned)
 {
-    capsule_is_valid = is_valid;
-    capsule_pointer = pointer;
-}
-
-/* Makes a managed tensor like `of`, which owns a reference of the storage: null
- * for memory of Python, of no bytes. Null if there is no memory for it. */
-WARM_API void *warmpool_dlpack_make(warm_storage *storage, const dl_tensor *of,
-                                    int versioned)
-{
-    if (versioned) {
-        auto *made = make<dl_managed_versioned>(storage, of);
-
-        if (made != nullptr) {
-            made->major = 1;
-        }
-        return made;
+    if (!versioned) {
+        return capsule_of(make<dl_managed>(storage, of), "dltensor",
+                          end_legacy);
     }
-    return make<dl_managed>(storage, of);
-}
 
-/* The destructor of capsules. A consumer renames its capsule: the tensor of one
- * that still has its name belongs to nobody else. */
-WARM_API void warmpool_dlpack_end_capsule(void *capsule)
-{
-    if (!end_capsule<dl_managed>(capsule, legacy_name)) {
-        end_capsule<dl_managed_versioned>(capsule, versioned_name);
+    auto *made = make<dl_managed_versioned>(storage, of);
+
+    if (made != nullptr) {
+        made->major = 1;
     }
+    return capsule_of(made, "dltensor_versioned", end_versioned);
 }
 
 } /* extern "C" */

@@ -119,6 +119,13 @@ test_H3_torch_pools_are_private_pools() {
     entry pools
 }
 
+test_H3_signatures_are_those_of_the_headers() {
+    PYTHONPATH=$scratch/package python3 "$top/tests/python/signatures.py" \
+        >"$scratch/signatures.cpp" &&
+        $compiler -std=c++17 -fsyntax-only -I"$top" -I"$top/include" \
+            "$scratch/signatures.cpp"
+}
+
 # Files that are no libraries hide a cudart that this machine has.
 test_H3_cudart_of_pythons_packages_is_found() {
     [ -d "$built/standin" ] || return 0
@@ -141,6 +148,7 @@ tap_run test_H3_buffers_are_views_of_page_locked_memory \
     test_H3_frameworks_are_refused_the_host_device \
     test_H3_classes_of_shapes_do_not_pile_up \
     test_H3_cudart_of_pythons_packages_is_found \
+    test_H3_signatures_are_those_of_the_headers \
     test_H3_torch_memory_is_in_the_order_of_its_stream \
     test_H3_torch_frees_wait_for_recorded_streams \
     test_H3_torch_failures_are_exceptions \

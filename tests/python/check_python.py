@@ -24,6 +24,7 @@ try:
 except ImportError:
     numpy = None
 
+LEGACY, VERSIONED = b"dltensor", b"dltensor_versioned"
 # Capsules have only a pointer to it.
 USED = b"used"
 CUDA = warmpool.runtime().driver == "cuda"
@@ -65,7 +66,7 @@ def consume(capsule, name):
     api.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
     address = api.PyCapsule_GetPointer(capsule, name)
     api.PyCapsule_SetName(capsule, USED)
-    kind = ManagedVersioned if name == _dlpack.VERSIONED else Managed
+    kind = ManagedVersioned if name == VERSIONED else Managed
     return kind.from_address(address)
 
 
@@ -152,7 +153,7 @@ class Capsules(unittest.TestCase):
 
     def test_a_consumer_ends_the_tensor_once(self):
         for name, version in (
-            (_dlpack.LEGACY, None), (_dlpack.VERSIONED, (1, 1)),
+            (LEGACY, None), (VERSIONED, (1, 1)),
         ):
             buffer = warmpool.pinned((2, 3), "int16")
             address = buffer.address
@@ -178,10 +179,10 @@ class Capsules(unittest.TestCase):
         buffer = warmpool.pinned(8)
         device = (3, 0) if CUDA else (1, 0)
         self.assertEqual(buffer.__dlpack_device__(), device)
-        managed = consume(buffer.__dlpack__(), _dlpack.LEGACY)
+        managed = consume(buffer.__dlpack__(), LEGACY)
         self.assertEqual(managed.tensor.device_type, device[0])
         end(managed)
-        managed = consume(buffer.__dlpack__(dl_device=(1, 0)), _dlpack.LEGACY)
+        managed = consume(buffer.__dlpack__(dl_device=(1, 0)), LEGACY)
         self.assertEqual(managed.tensor.device_type, 1)
         end(managed)
         with self.assertRaises(BufferError):
@@ -208,6 +209,16 @@ class Errors(unittest.TestCase):
         wrong = self.refused("INVALID_OPTION", warmpool.Runtime, device="hos")
         self.assertIn("'hos'", wrong.message)
 
+    def test_what_is_no_option_is_named(self):
+        for error, options in (
+            (TypeError, {"segment": 4e6}), (TypeError, {"device": None}),
+            (ValueError, {"segment": -1}), (ValueError, {"segment": 1 << 64}),
+            (ValueError, {"device": "host\0x"}), (ValueError, {"device\0": 1}),
+        ):
+            with self.assertRaises(error) as caught:
+                warmpool.Runtime(**options)
+            self.assertRegex(str(caught.exception), "segment|device|host")
+
     def test_out_of_memory_is_a_memory_error(self):
         with warmpool.Runtime(device="host", pinned_high=1 << 22) as runtime:
             with self.assertRaises(MemoryError) as caught:
@@ -224,6 +235,48 @@ class Errors(unittest.TestCase):
             with self.assertRaises(error):
                 warmpool.pinned(shape, dtype)
         self.assertEqual(live(), 0)
+
+    def test_what_is_no_stream_is_refused(self):
+        buffer = warmpool.pinned(100)
+        for error, stream in (
+            (TypeError, "x"), (TypeError, object()), (ValueError, -1),
+            (ValueError, 1 << 64),
+        ):
+            for one in buffer, warmpool.pinned(0):
+                with self.assertRaises(error):
+                    one.record_stream(stream)
+        warmpool.pinned(0).record_stream(None)
+        if not CUDA:
+            self.refused("INVALID_STREAM", buffer.record_stream, 12345)
+
+    def test_an_exception_at_any_line_leaks_nothing(self):
+        """Such as a KeyboardInterrupt; CPython drops one in a destructor."""
+        folder = os.path.dirname(warmpool.__file__)
+        for last in range(1, 1000):
+            line = 0
+
+            def trace(frame, event, _):
+                nonlocal line
+                code = frame.f_code
+                if not code.co_filename.startswith(folder) or (
+                    code.co_name == "__del__"
+                ):
+                    return None
+                line += event == "line"
+                if line == last:
+                    raise KeyboardInterrupt
+                return trace
+
+            sys.settrace(trace)
+            try:
+                warmpool.pinned(100).__dlpack__(max_version=(last % 2, 0))
+            except KeyboardInterrupt:
+                pass
+            sys.settrace(None)
+            self.assertEqual(live(), 0)
+            if line < last:
+                break
+        self.assertGreater(last, 20)
 
     def test_a_closed_runtime_refuses_and_its_buffers_stay(self):
         runtime = warmpool.Runtime(device="host")
@@ -272,6 +325,12 @@ class State(unittest.TestCase):
                 self.assertIn("<html", file.read())
             with self.assertRaises(OSError):
                 runtime.snapshot(os.path.join(folder, "none", "x"))
+            runtime.snapshot(os.fsencode(path))
+            for write in runtime.snapshot, runtime.snapshot_html:
+                with self.assertRaises(ValueError):
+                    write(path + "\0x")
+            self.assertEqual(sorted(os.listdir(folder)),
+                             ["now.html", "now.pickle"])
 
     def test_emptying_the_cache_returns_what_is_idle(self):
         with warmpool.Runtime(device="host") as runtime:
@@ -359,6 +418,8 @@ class Frameworks(unittest.TestCase):
 
         torch = types.ModuleType("torch")
         torch.cuda = types.SimpleNamespace(is_initialized=lambda: False)
+        built = types.SimpleNamespace(is_built=lambda: True)
+        torch.backends = types.SimpleNamespace(cuda=built)
         sys.modules["torch"] = torch
         sys.modules["cupy"] = types.ModuleType("cupy")
         try:
@@ -374,6 +435,11 @@ class Frameworks(unittest.TestCase):
             with self.assertRaises(warmpool.WarmpoolError) as caught:
                 warmpool.torch.use()
             self.assertIn("before the first use", caught.exception.message)
+            built.is_built = lambda: False
+            for call in warmpool.torch.use, warmpool.torch.mem_pool:
+                with self.assertRaises(warmpool.WarmpoolError) as caught:
+                    call()
+                self.assertIn("without CUDA", caught.exception.message)
         finally:
             del sys.modules["torch"], sys.modules["cupy"]
 

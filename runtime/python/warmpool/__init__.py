@@ -14,6 +14,7 @@ interpreter lock.
 
 import ctypes
 import json
+import operator
 import os
 import pickle
 import threading
@@ -25,6 +26,7 @@ from ._library import entry as _entry
 from ._library import error as _error
 from ._library import library as _library
 from ._library import load_cudart as _load_cudart
+from ._library import text_for as _text_for
 from ._library import text_of as _text_of
 from ._pinned import PinnedBuffer
 
@@ -97,7 +99,7 @@ class Runtime:
         reads. Option history says how many events are kept."""
         found = json.loads(_text_of(_library.warm_snapshot_viz, self._pointer))
         if path is not None:
-            path = os.fspath(path)
+            path = os.fsdecode(path)
             part = f"{path}.{os.getpid()}.{threading.get_ident()}"
             try:
                 with open(part, "wb") as file:
@@ -111,7 +113,7 @@ class Runtime:
 
     def snapshot_html(self, path):
         """Writes a page to look at, one file."""
-        name = os.fsencode(path)
+        name = _text_for(path)
         _check(_library.warm_snapshot_write_html(self._pointer, name))
 
     def empty_cache(self):
@@ -137,16 +139,19 @@ class Runtime:
 
 def _create(options):
     count = len(options)
-    names = (ctypes.c_char_p * count)(*[key.encode() for key in options])
+    names = (ctypes.c_char_p * count)()
     texts = (ctypes.c_char_p * count)()
     numbers = (ctypes.c_uint64 * count)()
     for i, (name, value) in enumerate(options.items()):
-        if isinstance(value, int):
+        names[i] = _text_for(name)
+        if hasattr(value, "__index__"):
             if not 0 <= value < 2**64:
                 raise ValueError(f"option {name}: {value}")
-            numbers[i] = value
+            numbers[i] = operator.index(value)
+        elif isinstance(value, (str, bytes, os.PathLike)):
+            texts[i] = _text_for(value)
         else:
-            texts[i] = os.fsencode(value)
+            raise TypeError(f"option {name}: no number and no text: {value!r}")
     _load_cudart()
     wrong = ctypes.c_size_t()
     pointer = ctypes.c_void_p()

@@ -1,20 +1,17 @@
 """DLPack: capsules with tensors that own the memory of a buffer.
 
-Tensors and their deleters are those of python_buffer.cpp, since a consumer calls
-a deleter also when the interpreter has ended.
+Tensors and deleters are those of python_buffer.cpp: a consumer calls a deleter also
+when the interpreter has ended.
 """
 
 import ctypes
 from ctypes import POINTER, c_int32, c_int64, c_uint8, c_uint16, c_uint64
 from ctypes import c_void_p
 
-from ._library import entry
+from ._library import entry_locked
 
 CPU = 1
 CUDA_HOST = 3
-
-LEGACY = b"dltensor"
-VERSIONED = b"dltensor_versioned"
 
 
 class Tensor(ctypes.Structure):
@@ -32,22 +29,6 @@ class Tensor(ctypes.Structure):
         ("strides", POINTER(c_int64)),
         ("byte_offset", c_uint64),
     ]
-
-
-def _address(function):
-    return ctypes.cast(function, c_void_p)
-
-
-entry.warmpool_python_capsules(
-    _address(ctypes.pythonapi.PyCapsule_IsValid),
-    _address(ctypes.pythonapi.PyCapsule_GetPointer),
-)
-# A function of our own: those of ctypes.pythonapi are everybody's, and another
-# module may give them other types.
-_new = ctypes.PYFUNCTYPE(
-    ctypes.py_object, c_void_p, ctypes.c_char_p, c_void_p
-)(("PyCapsule_New", ctypes.pythonapi))
-_end = _address(entry.warmpool_dlpack_end_capsule)
 
 
 def device_of(buffer):
@@ -89,8 +70,6 @@ def capsule(buffer, max_version, device, copy):
     if tuple(device) not in (device_of(buffer), (CPU, 0)):
         raise BufferError(f"pinned memory is not on DLPack's device {device}")
     versioned = max_version is not None and max_version[0] >= 1
-    tensor = ctypes.byref(_tensor(buffer, device))
-    address = entry.warmpool_dlpack_make(buffer.storage, tensor, versioned)
-    if address is None:
-        raise MemoryError("no memory for a tensor of DLPack")
-    return _new(address, VERSIONED if versioned else LEGACY, _end)
+    return entry_locked.warmpool_dlpack_capsule(
+        buffer.storage, ctypes.byref(_tensor(buffer, device)), versioned
+    )

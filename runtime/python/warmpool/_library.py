@@ -94,16 +94,15 @@ def _load():
 library = _load()
 # It needs libwarmpool.so.0: the one that was loaded before.
 entry = ctypes.CDLL(ENTRY)
+# Keeps the lock during its calls, for functions that make objects of Python.
+entry_locked = ctypes.PyDLL(ENTRY)
 
 _text_call = [c_void_p, c_char_p, c_size_t, POINTER(c_size_t)]
 _SIGNATURES = {
-    "warm_block_get_info": (c_int, [c_void_p, c_void_p]),
     "warm_device_count": (c_int, [c_void_p, POINTER(c_int)]),
     "warm_device_empty_cache": (c_int, [c_void_p, c_int, c_void_p]),
-    "warm_free": (c_int, [c_void_p]),
     "warm_last_error": (None, [POINTER(_Error)]),
     "warm_last_error_message": (c_char_p, []),
-    "warm_memory_tag_set": (c_int, [c_char_p]),
     "warm_options_help": (c_size_t, [c_char_p, c_size_t]),
     "warm_owns": (c_int, [c_void_p]),
     "warm_pinned_empty_cache": (c_int, [c_void_p, c_void_p]),
@@ -121,9 +120,6 @@ _SIGNATURES = {
 }
 _ENTRY_SIGNATURES = {
     "warmpool_cupy_stream": (None, [c_void_p]),
-    "warmpool_dlpack_end_capsule": (None, [c_void_p]),
-    "warmpool_dlpack_make": (c_void_p, [c_void_p, c_void_p, c_int]),
-    "warmpool_python_capsules": (None, [c_void_p, c_void_p]),
     "warmpool_python_create": (
         c_int,
         [
@@ -143,6 +139,14 @@ _ENTRY_SIGNATURES = {
 }
 
 
+_LOCKED_SIGNATURES = {
+    "warmpool_dlpack_capsule": (
+        ctypes.py_object,
+        [c_void_p, c_void_p, c_int],
+    ),
+}
+
+
 def _declare(loaded, signatures):
     for name, (result, arguments) in signatures.items():
         function = getattr(loaded, name, None)
@@ -157,6 +161,15 @@ def _declare(loaded, signatures):
 
 _declare(library, _SIGNATURES)
 _declare(entry, _ENTRY_SIGNATURES)
+_declare(entry_locked, _LOCKED_SIGNATURES)
+
+
+def text_for(value):
+    """A text or a path as a char *, which ends at the first null."""
+    found = os.fsencode(value)
+    if b"\0" in found:
+        raise ValueError(f"a null character in {value!r}")
+    return found
 
 
 def error(status, message=None):

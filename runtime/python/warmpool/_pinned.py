@@ -84,10 +84,15 @@ class PinnedBuffer:
     def record_stream(self, stream):
         """Says that work queued on a stream uses the buffer: after its last
         reference is gone the memory waits for that work. stream: its handle, a
-        number, or an object of PyTorch or CuPy. A copy that was given a
-        non-blocking flag needs this."""
+        number, or an object of PyTorch or CuPy; None: the default stream. A
+        copy that was given a non-blocking flag needs this."""
         for name in ("cuda_stream", "ptr"):
             stream = getattr(stream, name, stream)
+        stream = 0 if stream is None else operator.index(stream)
+        if not 0 <= stream < 2**64:
+            raise ValueError(f"no handle of a stream: {stream}")
+        if self.nbytes == 0:
+            return
         check(library.warm_record_stream(self.address, stream))
 
     def view(self):

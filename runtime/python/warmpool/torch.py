@@ -42,6 +42,14 @@ def _refuse(message):
     raise WarmpoolError(3, "INVALID_ARGUMENT", message)
 
 
+def _import():
+    import torch
+
+    if not torch.backends.cuda.is_built():
+        _refuse("this PyTorch is built without CUDA")
+    return torch
+
+
 def _choose(runtime):
     """The runtime for the functions, which have one for good: PyTorch frees by
     them until the process ends."""
@@ -56,10 +64,8 @@ def _choose(runtime):
     return chosen
 
 
-def _make(runtime, allocate, free):
+def _make(torch, runtime, allocate, free):
     """PyTorch's allocator object of two functions of the entry library."""
-    import torch
-
     entry.warmpool_torch_use(runtime.pointer)
     return torch.cuda.memory.CUDAPluggableAllocator(ENTRY, allocate, free)
 
@@ -78,8 +84,7 @@ def use(runtime=None):
     not be closed. Raises WarmpoolError if PyTorch's allocator has been used.
     Calling it again does nothing. Returns PyTorch's allocator object."""
     global _allocator, _runtime
-    import torch
-
+    torch = _import()
     with _lock:
         if _allocator is None and torch.cuda.is_initialized():
             _refuse(
@@ -89,7 +94,9 @@ def use(runtime=None):
         chosen = _choose(runtime)
         if _allocator is not None:
             return _allocator
-        made = _make(chosen, "warmpool_torch_alloc", "warmpool_torch_free")
+        made = _make(
+            torch, chosen, "warmpool_torch_alloc", "warmpool_torch_free"
+        )
         for setter, function in _FUNCTIONS.items():
             getattr(made.allocator(), setter)(_address(function))
         try:
@@ -107,8 +114,7 @@ def mem_pool(runtime=None, **options):
     cudaFree() would. options: of torch.cuda.MemPool. Not together with use():
     PyTorch has pools above its own allocator only."""
     global _runtime, _segments
-    import torch
-
+    torch = _import()
     with _lock:
         if _allocator is not None:
             _refuse(
@@ -118,6 +124,7 @@ def mem_pool(runtime=None, **options):
         chosen = _choose(runtime)
         if _segments is None:
             _segments = _make(
+                torch,
                 chosen,
                 "warmpool_torch_segment_alloc",
                 "warmpool_torch_segment_free",
