@@ -1,7 +1,7 @@
 """DLPack: capsules with tensors that own the memory of a buffer.
 
-Tensors and deleters are those of python_buffer.cpp: a consumer calls a deleter also
-when the interpreter has ended.
+Tensors and deleters are those of python_buffer.cpp: a consumer calls a deleter
+also when the interpreter has ended.
 """
 
 import ctypes
