@@ -1,9 +1,10 @@
 #!/bin/sh
-# wheel.sh NAME==VERSION FOLDER: unpacks a wheel of Python into a folder.
+# wheel.sh NAME==VERSION FOLDER: unpacks a wheel of Python into its own folder.
 #
 # For libraries that Debian does not package and tests run against. A folder
-# that has this version is left alone. Where pip is missing or finds nothing,
-# and with INSTALL=no, the script says so, and fails.
+# that has this version is left alone, another version is deleted first. Where
+# pip is missing or finds nothing, and with INSTALL=no, the script says so,
+# fails, and leaves the folder as it is.
 set -u
 wheel=$1 folder=$2
 
@@ -15,7 +16,7 @@ give_up() {
     exit 1
 }
 [ "${INSTALL:-}" != no ] || give_up "not downloaded with INSTALL=no"
-python3 -m pip --version >/dev/null 2>&1 ||
+python3 -c 'import pip' 2>/dev/null ||
     give_up "python3 has no pip (python3-pip)"
 
 mkdir -p "$folder"
@@ -33,6 +34,7 @@ timeout 300 python3 -m pip download --quiet --disable-pip-version-check \
     tail -n 5 "$work/log" >&2
     give_up "pip could not download it"
 }
+find "$folder" -mindepth 1 -delete
 python3 -m zipfile -e "$work"/*.whl "$folder" ||
     give_up "it could not be unpacked"
 : >"$folder/$wheel"
