@@ -33,7 +33,8 @@ $(PY_VENV)/auditwheel:
 wheel: $(PY_VENV)/auditwheel
 	+@$(MAKE) FLAVOUR=release B=build/release run-wheel
 
-# In the tree's times nothing is of the day on which it was packed.
+# No time in it is of the day on which it was packed.
+PY_DATE := SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-315532800}
 run-wheel: $(SHARED) $(PY_ENTRY)
 	@rm -rf $(PY_TREE) $(PY)/plain $(PY)/dist
 	@mkdir -p $(PY_TREE)/warmpool $(PY_TREE)/warmpool-$(VERSION).dist-info $(PY)/plain
@@ -43,9 +44,9 @@ run-wheel: $(SHARED) $(PY_ENTRY)
 	@cat runtime/python/README.md >>$(PY_TREE)/warmpool-$(VERSION).dist-info/METADATA
 	@sed -e 's/@version@/$(VERSION)/' -e "s/@machine@/$$(uname -m)/" runtime/python/WHEEL.in \
 	    >$(PY_TREE)/warmpool-$(VERSION).dist-info/WHEEL
-	@SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-315532800} $(PY_VENV)/python -m wheel pack -d $(PY)/plain $(PY_TREE) \
+	@$(PY_DATE) $(PY_VENV)/python -m wheel pack -d $(PY)/plain $(PY_TREE) \
 	    >$(PY)/pack.log || { cat $(PY)/pack.log; exit 1; }
-	@runtime/python/tag.sh $(PY_VENV) $(PY)/plain/*.whl $(PY)/dist
+	@$(PY_DATE) runtime/python/tag.sh $(PY_VENV) $(PY)/plain/*.whl $(PY)/dist
 
 # PyTorch's wheel of CUDA, without NVIDIA's libraries: the stand-ins are linked
 # in their place. 540 MB to download, 1.2 GB unpacked.

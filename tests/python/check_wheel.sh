@@ -43,6 +43,14 @@ assert warmpool.__file__.startswith("'"$scratch"'"), warmpool.__file__'
     [ $# -eq 1 ] && [ -f "$1" ]
 }
 
+test_H3_wheel_is_the_same_on_every_day() {
+    "$python" -c '
+import sys, zipfile
+files = zipfile.ZipFile(sys.argv[1]).infolist()
+assert len({file.date_time for file in files}) == 1, files
+' "$top"/build/python/dist/warmpool-*.whl
+}
+
 test_H3_torch_allocates_from_warmpool() {
     torch_case allocates
 }
@@ -90,6 +98,7 @@ test_H3_wheel_works_without_a_global_interpreter_lock() {
 
 install_wheel || exit 1
 set -- test_H3_wheel_has_a_tag_that_is_true \
+    test_H3_wheel_is_the_same_on_every_day \
     test_H3_wheel_passes_the_tests_with_numpy
 if [ -n "$free_threaded" ]; then
     set -- "$@" test_H3_wheel_works_without_a_global_interpreter_lock
