@@ -229,11 +229,14 @@ class Errors(unittest.TestCase):
     def test_wrong_shapes_and_types_are_refused(self):
         for error, shape, dtype in (
             (ValueError, -1, "uint8"), (ValueError, (2, -3), "uint8"),
-            (TypeError, 1.5, "uint8"), (TypeError, 4, "complex64"),
+            (TypeError, 1.5, "uint8"), (TypeError, None, "uint8"),
+            (TypeError, "12", "uint8"), (TypeError, 4, "complex64"),
             (OverflowError, (1 << 40, 1 << 40), "uint8"),
         ):
-            with self.assertRaises(error):
+            with self.assertRaises(error) as caught:
                 warmpool.pinned(shape, dtype)
+            named = dtype if shape == 4 else str(shape)
+            self.assertIn(named, str(caught.exception))
         self.assertEqual(live(), 0)
 
     def test_what_is_no_stream_is_refused(self):
@@ -243,8 +246,9 @@ class Errors(unittest.TestCase):
             (ValueError, 1 << 64),
         ):
             for one in buffer, warmpool.pinned(0):
-                with self.assertRaises(error):
+                with self.assertRaises(error) as caught:
                     one.record_stream(stream)
+                self.assertIn(str(stream), str(caught.exception))
         warmpool.pinned(0).record_stream(None)
         if not CUDA:
             self.refused("INVALID_STREAM", buffer.record_stream, 12345)

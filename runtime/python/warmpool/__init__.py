@@ -146,7 +146,7 @@ def _create(options):
         names[i] = _text_for(name)
         if hasattr(value, "__index__"):
             if not 0 <= value < 2**64:
-                raise ValueError(f"option {name}: {value}")
+                raise ValueError(f"option {name}: {value}: not of 64 bits")
             numbers[i] = operator.index(value)
         elif isinstance(value, (str, bytes, os.PathLike)):
             texts[i] = _text_for(value)

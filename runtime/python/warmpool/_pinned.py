@@ -44,10 +44,11 @@ def dtype_name(dtype):
 
 
 def shape_of(shape):
+    several = shape if hasattr(shape, "__iter__") else (shape,)
     try:
-        lengths = (operator.index(shape),)
+        lengths = tuple(operator.index(length) for length in several)
     except TypeError:
-        lengths = tuple(operator.index(length) for length in shape)
+        raise TypeError(f"a shape is a number or several: {shape!r}") from None
     if any(length < 0 for length in lengths):
         raise ValueError(f"a shape has no negative length: {lengths}")
     return lengths
@@ -88,7 +89,10 @@ class PinnedBuffer:
         copy that was given a non-blocking flag needs this."""
         for name in ("cuda_stream", "ptr"):
             stream = getattr(stream, name, stream)
-        stream = 0 if stream is None else operator.index(stream)
+        stream = 0 if stream is None else stream
+        if not hasattr(stream, "__index__"):
+            raise TypeError(f"no stream, nor the handle of one: {stream!r}")
+        stream = operator.index(stream)
         if not 0 <= stream < 2**64:
             raise ValueError(f"no handle of a stream: {stream}")
         if self.nbytes == 0:
