@@ -2,17 +2,17 @@
 #include "preload.h"
 
 #include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
 #include <string.h>
 
-enum { SONAMES = 4 };
-
-static const char *const sonames[WP_LIBRARIES][SONAMES] = {
-    [WP_CUDART] = {"libcudart.so.13", "libcudart.so.12"},
-    [WP_CUBLAS] = {"libcublas.so.13", "libcublas.so.12"},
-    [WP_CUBLASLT] = {"libcublasLt.so.13", "libcublasLt.so.12"},
-    [WP_CUDNN] = {"libcudnn.so.9", "libcudnn.so.8"},
-    [WP_CUSPARSE] = {"libcusparse.so.12"},
-    [WP_CUSOLVER] = {"libcusolver.so.12", "libcusolver.so.11"},
+/* What the name of a library's file begins with; '.' or '-' follows:
+ * libcublas.so.13, or libcublas-0a1b2c3d.so.12 as packages of Python have it.
+ */
+static const char *const stems[WP_LIBRARIES] = {
+    [WP_CUDART] = "libcudart",     [WP_CUBLAS] = "libcublas",
+    [WP_CUBLASLT] = "libcublasLt", [WP_CUDNN] = "libcudnn",
+    [WP_CUSPARSE] = "libcusparse", [WP_CUSOLVER] = "libcusolver",
 };
 
 #define DECLARE(name, library) extern char ours_##name[] __asm__(#name);
@@ -51,17 +51,37 @@ wp_dlsym_fn *wp_real_dlsym(void)
     return (wp_dlsym_fn *)as_function(real);
 }
 
+struct search {
+    const char *stem;
+    char file[PATH_MAX]; /* found */
+};
+
+static int is_it(struct dl_phdr_info *info, size_t bytes, void *context)
+{
+    struct search *search = context;
+    const char *slash = strrchr(info->dlpi_name, '/');
+    const char *name = slash != NULL ? slash + 1 : info->dlpi_name;
+    size_t stem = strlen(search->stem), length = strlen(info->dlpi_name);
+
+    (void)bytes;
+    if (strncmp(name, search->stem, stem) != 0 ||
+        (name[stem] != '.' && name[stem] != '-') || length >= PATH_MAX) {
+        return 0;
+    }
+    memcpy(search->file, info->dlpi_name, length + 1);
+    return 1;
+}
+
 /* A library that the program opened for itself alone is not behind this one in
  * the order of look-ups, but it is loaded. */
 static void *find(enum wp_library of, const char *name)
 {
     wp_dlsym_fn *look = wp_real_dlsym();
     void *real = look != NULL ? look(RTLD_NEXT, name) : NULL;
+    struct search search = {.stem = stems[of]};
 
-    for (int i = 0; real == NULL && look != NULL && i < SONAMES; i++) {
-        const char *soname = sonames[of][i];
-        void *library =
-            soname != NULL ? dlopen(soname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    if (real == NULL && look != NULL && dl_iterate_phdr(is_it, &search) != 0) {
+        void *library = dlopen(search.file, RTLD_LAZY | RTLD_NOLOAD);
 
         if (library != NULL) {
             real = look(library, name);
@@ -71,29 +91,43 @@ static void *find(enum wp_library of, const char *name)
     return real;
 }
 
+/* The address, once it was found, and the same for all: null gives way to real.
+ */
+static void *keep(_Atomic(void *) *kept, void *real)
+{
+    void *before = NULL;
+
+    return atomic_compare_exchange_strong_explicit(
+               kept, &before, real, memory_order_relaxed, memory_order_relaxed)
+               ? real
+               : before;
+}
+
+static void *find_once(_Atomic(void *) *kept, enum wp_library of,
+                       const char *name)
+{
+    void *real = atomic_load_explicit(kept, memory_order_relaxed);
+
+    return real != NULL ? real : keep(kept, find(of, name));
+}
+
 wp_function *wp_real(enum wp_index index)
 {
     struct function *f = &functions[index];
-    void *real = atomic_load_explicit(&f->real, memory_order_relaxed);
 
-    if (real == NULL) {
-        real = find(f->library, f->name);
-        atomic_store_explicit(&f->real, real, memory_order_relaxed);
-    }
-    return as_function(real);
+    return as_function(find_once(&f->real, f->library, f->name));
 }
 
 bool wp_synchronize(void)
 {
     typedef int synchronize_fn(void);
-    synchronize_fn *real =
-        (synchronize_fn *)as_function(find(WP_CUDART, "cudaDeviceSynchronize"));
-
+    static _Atomic(void *) kept; /* relaxed: as in functions[] */
+    void *real = find_once(&kept, WP_CUDART, "cudaDeviceSynchronize");
     int code = 1;
 
     if (real != NULL && !wp_any_captures()) {
         wp_in();
-        code = real();
+        code = ((synchronize_fn *)as_function(real))();
         wp_out();
     }
     return code == 0;
@@ -102,14 +136,10 @@ bool wp_synchronize(void)
 bool wp_captures(void *stream)
 {
     typedef int is_capturing_fn(void *stream, int *status);
-    static _Atomic(void *) found; /* relaxed: as in functions[] */
-    void *real = atomic_load_explicit(&found, memory_order_relaxed);
+    static _Atomic(void *) kept; /* relaxed: as in functions[] */
+    void *real = find_once(&kept, WP_CUDART, "cudaStreamIsCapturing");
     int status = 0;
 
-    if (real == NULL) {
-        real = find(WP_CUDART, "cudaStreamIsCapturing");
-        atomic_store_explicit(&found, real, memory_order_relaxed);
-    }
     if (real == NULL || stream == NULL || stream == WARM_STREAM_LEGACY) {
         return false; /* the legacy stream captures nothing */
     }
@@ -145,25 +175,29 @@ static const void *object_of(const void *address)
     return dladdr(address, &info) != 0 ? info.dli_fbase : NULL;
 }
 
+/* What is found in another library than the one behind this one is not
+ * replaced: libcudnn.so.9 looks its functions up, by their own names, in
+ * libcudnn_graph.so.9, and calls those. */
 void *wp_substitute(const char *name, void *real, const void *caller)
 {
     struct function *f = find_name(name);
     const void *asking = object_of(caller);
+    void *known;
 
     if (real == NULL || asking == NULL ||
         asking == object_of((void *)(uintptr_t)warm_version)) {
         return real;
     }
-    if (real == f->ours && wp_real((enum wp_index)(f - functions)) == NULL) {
+    known = find_once(&f->real, f->library, name);
+    if (real == f->ours && known == NULL) {
         /* Null, for dlerror() too. No jump: this library is to be the caller.
          */
         real = wp_real_dlsym()(RTLD_NEXT, name);
         __asm__ volatile("" : "+r"(real));
         return real;
     }
-    if (real != f->ours &&
-        atomic_load_explicit(&f->real, memory_order_relaxed) == NULL) {
-        atomic_store_explicit(&f->real, real, memory_order_relaxed);
+    if (real != f->ours && known == NULL) {
+        known = keep(&f->real, real);
     }
-    return f->ours;
+    return real == f->ours || real == known ? f->ours : real;
 }

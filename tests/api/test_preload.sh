@@ -151,6 +151,22 @@ test_H1_a_program_that_looks_for_cuda_finds_none() {
     same "$("$run" -q "$scratch/probe")" 'no CUDA'
 }
 
+# Its own functions are those of another library, which it looks up by name.
+test_H1_a_library_that_looks_itself_up_is_served() {
+    mkdir shim
+    ${CC:-cc} -shared -Wl,-soname,libcudnn_graph.so.9 \
+        "$standin"/tests/standin/cudnn.o "$standin"/tests/standin/version.o \
+        "$standin/libcuda.so.1" -o shim/libcudnn_graph.so.9
+    ${CC:-cc} -shared -fPIC -Wl,-soname,libcudnn.so.9 -Wl,--no-as-needed \
+        "$source/shim_library.c" shim/libcudnn_graph.so.9 -ldl \
+        -o shim/libcudnn.so.9
+    LD_LIBRARY_PATH=$PWD/shim:$standin
+    [ "$(number "$(alone handles all)" cudnn)" -ge 20 ]
+    warm=$(served handles all)
+    [ "$(number "$warm" cudnn)" -le 3 ] || { echo "$warm"; return 1; }
+    has_line "$warm" 'misuses 0'
+}
+
 # What cannot be served, and is said.
 test_H1_a_static_cudart_is_not_served_and_said() {
     same "$(alone inside rounds)" inside
@@ -235,6 +251,7 @@ tap_run test_H1_creates_and_pins_of_200_rounds_fall_to_two $asan \
     test_H1_memory_in_a_capture_is_the_graphs \
     test_H1_a_free_breaks_no_capture_of_a_blocking_stream \
     test_H1_after_a_reset_all_is_cudas \
+    test_H1_a_library_that_looks_itself_up_is_served \
     test_H1_a_program_that_looks_for_cuda_finds_none \
     test_H1_off_serves_nothing_and_says_so \
     test_H1_warmpool_run_says_what_it_found
