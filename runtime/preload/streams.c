@@ -11,7 +11,6 @@ typedef int create_fn(void **stream);
 typedef int flags_fn(void **stream, unsigned flags);
 typedef int priority_fn(void **stream, unsigned flags, int priority);
 typedef int destroy_fn(void *stream);
-typedef int begin_fn(void *stream, int mode);
 typedef int end_fn(void *stream, void **graph);
 
 static void *stream_at(void **stream)
@@ -131,35 +130,49 @@ static void ended(int code)
     }
 }
 
-#define CAPTURE(begin, end, none)                                              \
-    static int begin##_real(void *stream, int mode)                            \
+static bool begins_on(void *stream)
+{
+    bool announced = announce(stream);
+
+    begins(1);
+    return announced;
+}
+
+static int begun(int code, bool announced, void *stream)
+{
+    if (code != 0) {
+        begins(-1);
+    }
+    if (code != 0 && announced) {
+        announce_end(stream);
+    }
+    return code;
+}
+
+/* none: the stream of the null pointer, as above. */
+#define BEGIN(begin, none, parameters, ...)                                    \
+    typedef int begin##_fn parameters;                                         \
+    static int begin##_real parameters                                         \
     {                                                                          \
-        WP_RETURN_REAL(begin, begin_fn, NOT_FOUND, stream, mode);              \
+        WP_RETURN_REAL(begin, begin##_fn, NOT_FOUND, __VA_ARGS__);             \
     }                                                                          \
                                                                                \
+    WP_EXPORT begin##_fn begin;                                                \
+    WP_EXPORT int begin parameters                                             \
+    {                                                                          \
+        void *captured = stream != NULL ? stream : (none);                     \
+        bool announced = begins_on(captured);                                  \
+                                                                               \
+        return begun(begin##_real(__VA_ARGS__), announced, captured);          \
+    }
+
+#define END(end, none)                                                         \
     static int end##_real(void *stream, void **graph)                          \
     {                                                                          \
         WP_RETURN_REAL(end, end_fn, NOT_FOUND, stream, graph);                 \
     }                                                                          \
                                                                                \
-    WP_EXPORT int begin(void *stream, int mode);                               \
-    WP_EXPORT int begin(void *stream, int mode)                                \
-    {                                                                          \
-        bool announced = announce(stream != NULL ? stream : (none));           \
-        int code;                                                              \
-                                                                               \
-        begins(1);                                                             \
-        code = begin##_real(stream, mode);                                     \
-        if (code != 0) {                                                       \
-            begins(-1);                                                        \
-        }                                                                      \
-        if (announced && code != 0) {                                          \
-            announce_end(stream != NULL ? stream : (none));                    \
-        }                                                                      \
-        return code;                                                           \
-    }                                                                          \
-                                                                               \
-    WP_EXPORT int end(void *stream, void **graph);                             \
+    WP_EXPORT end_fn end;                                                      \
     WP_EXPORT int end(void *stream, void **graph)                              \
     {                                                                          \
         int code = end##_real(stream, graph);                                  \
@@ -169,43 +182,18 @@ static void ended(int code)
         return code;                                                           \
     }
 
-CAPTURE(cudaStreamBeginCapture, cudaStreamEndCapture, NULL)
-CAPTURE(cudaStreamBeginCapture_ptsz, cudaStreamEndCapture_ptsz,
-        WARM_STREAM_PER_THREAD)
+#define CAPTURES(begin, begin_to, end, none)                                   \
+    BEGIN(begin, none, (void *stream, int mode), stream, mode)                 \
+    BEGIN(begin_to, none,                                                      \
+          (void *stream, void *graph, const void *nodes, const void *edges,    \
+           size_t count, int mode),                                            \
+          stream, graph, nodes, edges, count, mode)                            \
+    END(end, none)
 
-/* Into a graph that is there; it ends as all captures do. */
-typedef int begin_to_fn(void *stream, void *graph, const void *nodes,
-                        const void *edges, size_t count, int mode);
-
-#define CAPTURE_TO(begin, none)                                                \
-    static int begin##_real(void *stream, void *graph, const void *nodes,      \
-                            const void *edges, size_t count, int mode)         \
-    {                                                                          \
-        WP_RETURN_REAL(begin, begin_to_fn, NOT_FOUND, stream, graph, nodes,    \
-                       edges, count, mode);                                    \
-    }                                                                          \
-                                                                               \
-    WP_EXPORT int begin(void *stream, void *graph, const void *nodes,          \
-                        const void *edges, size_t count, int mode);            \
-    WP_EXPORT int begin(void *stream, void *graph, const void *nodes,          \
-                        const void *edges, size_t count, int mode)             \
-    {                                                                          \
-        bool announced = announce(stream != NULL ? stream : (none));           \
-        int code;                                                              \
-                                                                               \
-        begins(1);                                                             \
-        code = begin##_real(stream, graph, nodes, edges, count, mode);         \
-        if (code != 0) {                                                       \
-            begins(-1);                                                        \
-        }                                                                      \
-        if (announced && code != 0) {                                          \
-            announce_end(stream != NULL ? stream : (none));                    \
-        }                                                                      \
-        return code;                                                           \
-    }
-
-CAPTURE_TO(cudaStreamBeginCaptureToGraph, NULL)
-CAPTURE_TO(cudaStreamBeginCaptureToGraph_ptsz, WARM_STREAM_PER_THREAD)
+CAPTURES(cudaStreamBeginCapture, cudaStreamBeginCaptureToGraph,
+         cudaStreamEndCapture, NULL)
+CAPTURES(cudaStreamBeginCapture_ptsz, cudaStreamBeginCaptureToGraph_ptsz,
+         cudaStreamEndCapture_ptsz, WARM_STREAM_PER_THREAD)
 
 /* ---- resets ---------------------------------------------------------------
  */
