@@ -28,17 +28,20 @@ static bool lease(warm_kind kind, void **handle)
     return served;
 }
 
-/* Whether the handle is on lease; the thread is inside then. */
+/* Whether the handle is on lease; then the thread is inside, until wp_out(). A
+ * thread that is inside is asked as well: a library that is destroyed may
+ * destroy a handle that it was served. */
 static bool enter_lease(warm_kind kind, const void *handle, warm_lease *number)
 {
-    bool served = handle != NULL && wp_enter(WP_HANDLES);
-
-    if (served &&
-        warm_handle_find_lease(wp_runtime(), kind, handle, number) != WARM_OK) {
-        wp_leave();
-        served = false;
+    if (handle == NULL || !wp_has_served(WP_HANDLES)) {
+        return false;
     }
-    return served;
+    wp_in();
+    if (warm_handle_find_lease(wp_runtime(), kind, handle, number) == WARM_OK) {
+        return true;
+    }
+    wp_out();
+    return false;
 }
 
 static bool give_back(warm_kind kind, const void *handle)
@@ -48,7 +51,7 @@ static bool give_back(warm_kind kind, const void *handle)
 
     if (served) {
         served = warm_handle_return(wp_runtime(), number) == WARM_OK;
-        wp_leave();
+        wp_out();
     }
     return served;
 }
@@ -60,7 +63,7 @@ static bool bind(warm_kind kind, const void *handle, void *stream)
 
     if (served) {
         served = warm_lease_bind(wp_runtime(), number, stream) == WARM_OK;
-        wp_leave();
+        wp_out();
     }
     return served;
 }

@@ -123,6 +123,9 @@ enum wp_part { WP_HANDLES = 1, WP_PINNED = 2, WP_DEVICE = 4 };
 bool wp_enter(unsigned parts);
 void wp_leave(void);
 bool wp_has_started(void);
+/* Whether one of the parts may have been served. True: wp_runtime() is there.
+ * For threads that are inside as well. */
+bool wp_has_served(unsigned parts);
 bool wp_is_inside(void);
 /* Around a real function: what that calls is real. The thread may be inside. */
 void wp_in(void);

@@ -128,6 +128,11 @@ bool wp_has_reset(void)
     return atomic_load_explicit(&reset_devices, memory_order_relaxed) != 0;
 }
 
+bool wp_has_served(unsigned parts)
+{
+    return wp_has_started() && !wp_has_reset() && (served.parts & parts) != 0;
+}
+
 bool wp_enter(unsigned parts)
 {
     if (inside > 0 || !atomic_load_explicit(&succeeded, memory_order_relaxed) ||
