@@ -9,7 +9,7 @@
 enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, UNLOADING = 4, NOT_FOUND = 500 };
 
 /* cudaHostAlloc: portable and mapped, which all page-locked memory is. */
-enum { PORTABLE = 1, MAPPED = 2 };
+enum { PORTABLE = 1, MAPPED = 2, COMBINED = 4 };
 
 /* Streams of CUDA's API that are names. */
 static bool is_default(const void *stream)
@@ -34,17 +34,29 @@ static int answer(warm_status status)
                                           : NOT_SERVED;
 }
 
-static int alloc_pinned(void **pointer, size_t bytes)
+/* Write-combined memory is never in pieces. */
+static warm_status pin(size_t bytes, unsigned flags, void **block)
+{
+    if ((flags & COMBINED) != 0) {
+        return warm_pinned_alloc_on(wp_runtime(), bytes, WARM_NODE_ANY,
+                                    WARM_ALLOC_WRITE_COMBINED, block);
+    }
+    return bytes <= wp_pinned_most()
+               ? warm_pinned_alloc(wp_runtime(), bytes, block)
+               : WARM_UNSUPPORTED;
+}
+
+static int alloc_pinned(void **pointer, size_t bytes, unsigned flags)
 {
     void *block = NULL;
-    int code = NOT_SERVED;
+    int code;
 
-    if (pointer == NULL || bytes == 0 || !wp_enter(WP_PINNED)) {
+    if (pointer == NULL || bytes == 0 ||
+        (flags & ~(unsigned)(PORTABLE | MAPPED | COMBINED)) != 0 ||
+        !wp_enter(WP_PINNED)) {
         return NOT_SERVED;
     }
-    if (bytes <= wp_pinned_most()) {
-        code = answer(warm_pinned_alloc(wp_runtime(), bytes, &block));
-    }
+    code = answer(pin(bytes, flags, &block));
     if (code == 0) {
         wp_pinned_served();
     }
@@ -147,9 +159,7 @@ static int free_ours(void *pointer, bool of_device, bool waits)
 WP_EXPORT int cudaHostAlloc(void **pointer, size_t bytes, unsigned flags);
 WP_EXPORT int cudaHostAlloc(void **pointer, size_t bytes, unsigned flags)
 {
-    int code = (flags & ~(unsigned)(PORTABLE | MAPPED)) == 0
-                   ? alloc_pinned(pointer, bytes)
-                   : NOT_SERVED;
+    int code = alloc_pinned(pointer, bytes, flags);
 
     if (code != NOT_SERVED) {
         return code;
@@ -161,7 +171,7 @@ WP_EXPORT int cudaHostAlloc(void **pointer, size_t bytes, unsigned flags)
 WP_EXPORT int cudaMallocHost(void **pointer, size_t bytes);
 WP_EXPORT int cudaMallocHost(void **pointer, size_t bytes)
 {
-    int code = alloc_pinned(pointer, bytes);
+    int code = alloc_pinned(pointer, bytes, 0);
 
     if (code != NOT_SERVED) {
         return code;
