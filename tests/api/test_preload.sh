@@ -52,15 +52,15 @@ test_H1_creates_and_pins_of_200_rounds_fall_to_two() {
 
 test_H1_a_program_with_address_sanitizer_is_served_as_well() {
     fell asan
-    served asan order
+    served asan combined
     served asan ends
 }
 
 test_H1_frees_keep_the_order_of_cuda() {
-    alone program order
-    served program order
-    served program order preload:pinned
-    served program order "$all,free:wait"
+    alone order order
+    served order order
+    served order order preload:pinned
+    served order order "$all,free:wait"
 }
 
 test_H1_a_free_waits_if_asked() {
@@ -77,16 +77,6 @@ test_H1_threads_share_no_handle() {
     [ "$(number "$warm" creates)" -le 8 ]
 }
 
-# Two at a time, of every library that has a stand-in.
-test_H1_handles_of_every_library_are_served() {
-    plain=$(timeout 60 "$scratch/kinds")
-    warm=$(WARMPOOL_CONF=$all timeout 60 "$run" -q "$scratch/kinds")
-    for library in cublas cublaslt cudnn cusparse cusolver; do
-        same "$(number "$plain" "$library")" 40
-        same "$(number "$warm" "$library")" 2
-    done
-}
-
 test_H1_what_is_not_served_is_cudas() {
     alone program errors
     served program errors
@@ -97,6 +87,17 @@ test_H1_what_is_not_served_is_cudas() {
 
 test_H1_captures_are_not_broken() {
     served program captures
+    served program captures "$all,free:wait"
+}
+
+test_H1_code_for_per_thread_streams_is_served() {
+    same "$(alone program per_thread)" 'allocs 4'
+    [ "$(number "$(served program per_thread)" allocs)" -le 2 ]
+}
+
+test_H1_write_combined_memory_is_served() {
+    same "$(alone program combined)" 'pins 41'
+    [ "$(number "$(served program combined)" pins)" -le 3 ]
 }
 
 test_H1_look_ups_by_dlsym_are_served() {
@@ -116,6 +117,12 @@ test_H1_handles_of_every_library_are_served() {
         [ "$(number "$warm" "$kind")" -le 3 ] || { echo "$warm"; return 1; }
     done
     has_line "$warm" 'misuses 0'
+}
+
+# By programs that were built before glibc 2.34, too.
+test_H1_look_ups_of_old_programs_are_served() {
+    same "$(alone old all)" 'pins 20'
+    [ "$(number "$(served old all)" pins)" -le 2 ]
 }
 
 test_H1_a_free_of_freed_memory_is_refused() {
@@ -152,6 +159,7 @@ test_H1_a_program_that_looks_for_cuda_finds_none() {
 }
 
 # Its own functions are those of another library, which it looks up by name.
+# The handle that it makes inside is a lease, even where one of CUDA's ends it.
 test_H1_a_library_that_looks_itself_up_is_served() {
     mkdir shim
     ${CC:-cc} -shared -Wl,-soname,libcudnn_graph.so.9 \
@@ -164,7 +172,30 @@ test_H1_a_library_that_looks_itself_up_is_served() {
     [ "$(number "$(alone handles all)" cudnn)" -ge 20 ]
     warm=$(served handles all)
     [ "$(number "$warm" cudnn)" -le 3 ] || { echo "$warm"; return 1; }
+    has_line "$warm" 'ends 0'
     has_line "$warm" 'misuses 0'
+}
+
+# Renamed, as in packages of Python, and opened for its user alone.
+test_H1_a_library_of_another_name_is_found() {
+    ${CC:-cc} -shared -Wl,-soname,libcudart-0a1b2c3d.so.13 \
+        "$standin"/tests/standin/cudart.o "$standin"/tests/standin/version.o \
+        "$standin/libcuda.so.1" -o libcudart-0a1b2c3d.so.13
+    ${CC:-cc} -shared -fPIC -isystem "$cuda" "$source/deep_library.c" \
+        "$PWD/libcudart-0a1b2c3d.so.13" -o user.so
+    ${CC:-cc} "$source/deep_program.c" -DLIBRARY="\"$PWD/user.so\"" -ldl \
+        -o "$scratch/user"
+    LD_LIBRARY_PATH=$PWD:$standin
+    same "$(alone user open)" 'pins 20'
+    [ "$(number "$(served user open)" pins)" -le 2 ]
+}
+
+# NVIDIA's own libraries, which fail without a GPU, and must not crash.
+test_H1_the_real_libraries_answer_as_without() {
+    LD_LIBRARY_PATH=$real
+    alone real all >plain 2>&1
+    served real all >warm 2>&1
+    diff plain warm
 }
 
 # What cannot be served, and is said.
@@ -180,6 +211,15 @@ test_H1_a_set_user_id_program_is_said() {
     chmod u+s suid
     "$run" ./suid ends >/dev/null 2>said
     grep -q 'set-user-ID' said
+}
+
+test_H1_a_folder_that_cannot_be_preloaded_is_refused() {
+    mkdir 'a b'
+    cp "$built/warmpool-run" "$built/libwarmpool-preload.so" 'a b'
+    status=0
+    'a b/warmpool-run' "$scratch/old" 2>said || status=$?
+    same "$status" 2
+    grep -q 'a space or a colon in the path ends it' said
 }
 
 # A library that is opened with RTLD_DEEPBIND finds its own CUDA first.
@@ -225,33 +265,47 @@ build program "$source/cuda_program.c" &&
         "$standin"/libcudnn.so.* "$standin"/libcus[op]*.so.* &&
     ${CC:-cc} "$source/probe_program.c" -ldl -o "$scratch/probe" &&
     build deep "$source/deep_program.c" -DLIBRARY="\"$scratch/deep.so\"" &&
-    build kinds "$source/kinds_program.c" -Wl,--no-as-needed \
+    build old "$source/old_program.c" &&
+    build real "$source/real_program.c" -Wl,--no-as-needed \
         "$standin"/libcublasLt.so.* "$standin"/libcudnn.so.* \
-        "$standin"/libcusparse.so.* "$standin"/libcusolver.so.* &&
+        "$standin"/libcus[op]*.so.* &&
     build deep.so -shared -fPIC "$source/deep_library.c" &&
     ${CC:-cc} "$source/inside_program.c" -o "$scratch/inside" || exit 1
-asan=
+# What not every machine has.
+also=
 if build asan "$source/cuda_program.c" -fsanitize=address 2>/dev/null; then
-    asan=test_H1_a_program_with_address_sanitizer_is_served_as_well
+    also=test_H1_a_program_with_address_sanitizer_is_served_as_well
 else
     echo "skip: a program with AddressSanitizer: the compiler has none"
 fi
-# shellcheck disable=SC2086 # a name, or none
-tap_run test_H1_creates_and_pins_of_200_rounds_fall_to_two $asan \
+real=$(dirname "$cuda")/lib64
+if [ -e "$real/libcudnn.so.9" ] && [ -e "$real/libcusolver.so.12" ]; then
+    also="$also test_H1_the_real_libraries_answer_as_without"
+else
+    echo "skip: CUDA's own libraries: none in $real"
+fi
+# shellcheck disable=SC2086 # names, or none
+tap_run test_H1_creates_and_pins_of_200_rounds_fall_to_two $also \
     test_H1_frees_keep_the_order_of_cuda test_H1_a_free_waits_if_asked \
-    test_H1_handles_of_every_library_are_served \
     test_H1_threads_share_no_handle test_H1_what_is_not_served_is_cudas \
-    test_H1_captures_are_not_broken test_H1_look_ups_by_dlsym_are_served \
+    test_H1_captures_are_not_broken \
+    test_H1_code_for_per_thread_streams_is_served \
+    test_H1_write_combined_memory_is_served \
+    test_H1_look_ups_by_dlsym_are_served \
+    test_H1_look_ups_of_old_programs_are_served \
     test_H1_forks_and_exits_are_survived \
     test_H1_a_static_cudart_is_not_served_and_said \
-    test_H1_a_set_user_id_program_is_said test_H1_deepbind_is_not_served \
+    test_H1_a_set_user_id_program_is_said \
+    test_H1_a_folder_that_cannot_be_preloaded_is_refused \
+    test_H1_deepbind_is_not_served \
     test_H1_handles_of_every_library_are_served \
+    test_H1_a_library_that_looks_itself_up_is_served \
+    test_H1_a_library_of_another_name_is_found \
     test_H1_a_free_of_freed_memory_is_refused \
     test_H1_memory_of_a_stream_keeps_its_order \
     test_H1_memory_in_a_capture_is_the_graphs \
     test_H1_a_free_breaks_no_capture_of_a_blocking_stream \
     test_H1_after_a_reset_all_is_cudas \
-    test_H1_a_library_that_looks_itself_up_is_served \
     test_H1_a_program_that_looks_for_cuda_finds_none \
     test_H1_off_serves_nothing_and_says_so \
     test_H1_warmpool_run_says_what_it_found

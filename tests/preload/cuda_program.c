@@ -99,73 +99,8 @@ static void rounds(void)
     printf("misuses %llu\n", (unsigned long long)misuses());
 }
 
-/* ---- frees keep CUDA's order --------------------------------------------- */
-
-static int pin(void **pointer)
-{
-    return (int)cudaHostAlloc(pointer, BYTES, 0);
-}
-
-static int unpin(void *pointer)
-{
-    return (int)cudaFreeHost(pointer);
-}
-
-static int alloc(void **pointer)
-{
-    return (int)cudaMalloc(pointer, BYTES);
-}
-
-static int end(void *pointer)
-{
-    return (int)cudaFree(pointer);
-}
-
-/* A block is freed while another stream still works, and many are allocated:
- * none of them is that block before the stream is done. CUDA's own free waits,
- * and so the gate is opened by another thread. */
-static void order(cudaStream_t busy, int (*get)(void **), int (*give)(void *))
-{
-    enum { MANY = 64 };
-    void *block = NULL, *many[MANY];
-    unsigned count = 0;
-    pthread_t opener;
-
-    for (int i = 0; i < 2; i++) { /* whatever is CUDA's own the first time */
-        TRY(get(&block));
-        TRY(give(block));
-    }
-    TRY(get(&block));
-    TRY(cudaLaunchHostFunc(busy, wait_for_gate, NULL));
-    MUST(pthread_create(&opener, NULL, open_later, NULL) == 0);
-    TRY(give(block));
-    while (!atomic_load(&open_gate) && count < MANY) {
-        TRY(get(&many[count]));
-        MUST(many[count] != block || atomic_load(&open_gate));
-        count++;
-        usleep(500);
-    }
-    pthread_join(opener, NULL);
-    TRY(cudaStreamSynchronize(busy));
-    while (count > 0) {
-        TRY(give(many[--count]));
-    }
-    atomic_store(&open_gate, false);
-}
-
-static void orders(void)
-{
-    static const unsigned flags[] = {cudaStreamDefault, cudaStreamNonBlocking};
-    cudaStream_t busy = NULL;
-
-    for (int i = 0; i < 2; i++) {
-        TRY(cudaStreamCreateWithFlags(&busy, flags[i]));
-        order(busy, pin, unpin);
-        order(busy, alloc, end);
-        TRY(cudaStreamDestroy(busy));
-    }
-    MUST(misuses() == 0);
-}
+/* ---- frees --------------------------------------------------------------
+ */
 
 /* With free:wait the caller waits, as with CUDA. */
 static void waits(void)
@@ -259,26 +194,123 @@ static void errors(void)
 /* ---- captures -------------------------------------------------------------
  */
 
+/* Code for per-thread default streams calls these. */
+cudaError_t cudaStreamBeginCapture_ptsz(cudaStream_t stream,
+                                        enum cudaStreamCaptureMode mode);
+cudaError_t cudaStreamBeginCaptureToGraph_ptsz(cudaStream_t stream,
+                                               cudaGraph_t graph,
+                                               const cudaGraphNode_t *nodes,
+                                               const cudaGraphEdgeData *edges,
+                                               size_t count,
+                                               enum cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture_ptsz(cudaStream_t stream, cudaGraph_t *graph);
+cudaError_t cudaMallocAsync_ptsz(void **pointer, size_t bytes,
+                                 cudaStream_t stream);
+cudaError_t cudaFreeAsync_ptsz(void *pointer, cudaStream_t stream);
+
+static cudaError_t begin(cudaStream_t stream, bool own, bool to_graph)
+{
+    static cudaGraph_t graph; /* null: the stand-ins do not look at it */
+    const enum cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
+
+    if (to_graph) {
+        return (own ? cudaStreamBeginCaptureToGraph_ptsz
+                    : cudaStreamBeginCaptureToGraph)(stream, graph, NULL, NULL,
+                                                     0, mode);
+    }
+    return (own ? cudaStreamBeginCapture_ptsz : cudaStreamBeginCapture)(stream,
+                                                                        mode);
+}
+
+/* What is freed before or meanwhile breaks no capture, and what is freed
+ * meanwhile is not to be had before its end. */
+static void capture(cudaStream_t stream, bool own, bool to_graph)
+{
+    cudaGraph_t graph = NULL;
+    void *pinned = NULL, *block = NULL, *device = NULL;
+
+    TRY(cudaHostAlloc(&pinned, BYTES, 0));
+    TRY(cudaMallocAsync(&device, BYTES, stream));
+    TRY(cudaFreeAsync(device, stream));
+    TRY(begin(stream, own, to_graph));
+    MUST(begin(stream, own, to_graph) != cudaSuccess); /* ends nothing */
+    TRY(cudaFreeHost(pinned));
+    TRY(cudaHostAlloc(&block, BYTES, 0));
+    MUST(block != pinned);
+    TRY(cudaMalloc(&device, BYTES));
+    TRY((own ? cudaStreamEndCapture_ptsz : cudaStreamEndCapture)(stream,
+                                                                 &graph));
+    TRY(cudaGraphDestroy(graph));
+    TRY(cudaFreeHost(block));
+    TRY(cudaFree(device));
+    (void)cudaGetLastError();
+}
+
 static void captures(void)
 {
     cudaStream_t stream = NULL;
-    cudaGraph_t graph = NULL;
-    void *pinned = NULL, *block = NULL;
+    void *pinned = NULL;
 
     TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     for (int i = 0; i < 2; i++) {
         TRY(cudaHostAlloc(&pinned, BYTES, 0));
         TRY(cudaFreeHost(pinned));
     }
-    TRY(cudaHostAlloc(&pinned, BYTES, 0));
-    TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    TRY(cudaFreeHost(pinned)); /* breaks no capture */
-    TRY(cudaHostAlloc(&block, BYTES, 0));
-    MUST(block != pinned);
-    TRY(cudaStreamEndCapture(stream, &graph));
-    TRY(cudaGraphDestroy(graph));
-    TRY(cudaFreeHost(block));
+    for (int i = 0; i < 4; i++) {
+        capture(stream, false, i % 2 != 0);
+        capture(stream, true, i % 2 != 0);
+        capture(NULL, true, i % 2 != 0); /* the thread's own */
+    }
     TRY(cudaStreamDestroy(stream));
+    MUST(misuses() == 0);
+}
+
+/* None, the null pointer, is the thread's own stream: what is freed there is
+ * there until that stream has passed, and while it captures memory is the
+ * graph's. */
+static void per_thread(void)
+{
+    cudaGraph_t graph = NULL;
+    void *block = NULL, *next = NULL;
+    pthread_t opener;
+
+    for (int i = 0; i < 2; i++) {
+        TRY(cudaMallocAsync_ptsz(&block, BYTES, NULL));
+        TRY(cudaFreeAsync_ptsz(block, NULL));
+    }
+    TRY(cudaMallocAsync_ptsz(&block, BYTES, NULL));
+    TRY(cudaStreamBeginCapture_ptsz(NULL, cudaStreamCaptureModeThreadLocal));
+    MUST(cudaMallocAsync_ptsz(&next, BYTES, NULL) == cudaErrorNotSupported);
+    MUST(cudaFreeAsync_ptsz(block, NULL) == cudaErrorInvalidValue);
+    TRY(cudaStreamEndCapture_ptsz(NULL, &graph));
+    TRY(cudaGraphDestroy(graph));
+    TRY(cudaLaunchHostFunc(cudaStreamPerThread, wait_for_gate, NULL));
+    MUST(pthread_create(&opener, NULL, open_later, NULL) == 0);
+    TRY(cudaFreeAsync_ptsz(block, NULL));
+    TRY(cudaMalloc(&next, BYTES));
+    MUST(next != block || atomic_load(&open_gate));
+    pthread_join(opener, NULL);
+    TRY(cudaFree(next));
+    printf("allocs %llu\n", (unsigned long long)calls_of("cuMemAlloc_v2"));
+    MUST(misuses() == 0);
+}
+
+/* ---- write-combined memory ------------------------------------------------
+ */
+
+static void combined(void)
+{
+    void *block = NULL, *first = NULL, *plain = NULL;
+
+    TRY(cudaHostAlloc(&first, BYTES, 0)); /* CUDA's own */
+    for (int i = 0; i < 20; i++) {
+        TRY(cudaHostAlloc(&block, 32 * BYTES, cudaHostAllocWriteCombined));
+        TRY(cudaHostAlloc(&plain, 16 * BYTES, cudaHostAllocMapped));
+        TRY(cudaFreeHost(block));
+        TRY(cudaFreeHost(plain));
+    }
+    TRY(cudaFreeHost(first));
+    printf("pins %llu\n", (unsigned long long)pins());
     MUST(misuses() == 0);
 }
 
@@ -345,10 +377,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"rounds", rounds},     {"waits", waits},
-                 {"threads", threads},   {"errors", errors},
-                 {"captures", captures}, {"lookups", lookups},
-                 {"ends", ends},         {"order", orders}};
+    } cases[] = {
+        {"rounds", rounds}, {"waits", waits},       {"threads", threads},
+        {"errors", errors}, {"captures", captures}, {"lookups", lookups},
+        {"ends", ends},     {"combined", combined}, {"per_thread", per_thread}};
     const char *name = argc > 1 ? argv[1] : "rounds";
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

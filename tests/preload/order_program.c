@@ -1,15 +1,21 @@
 /* order_program.c: calls of CUDA whose order or state matters, by a program
  * that knows CUDA alone (row H1): order_program CASE. */
+#include "gate.h"
 #include "program.h"
 
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
-#include <stdatomic.h>
+#include <pthread.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { BYTES = 1 << 20, LARGE = 96 << 20, ROUNDS = 40, SMALL = 4096 };
+enum {
+    BYTES = 1 << 20,
+    LARGE = 96 << 20,
+    ROUNDS = 40,
+    SMALL = 4096,
+    TIMES = 12
+};
 
 /* So that warmpool serves what follows. */
 static void begin(void)
@@ -49,14 +55,74 @@ static void twice(void)
     printf("freed twice\n");
 }
 
-static atomic_bool gate;
-
-static void wait_for_gate(void *unused)
+static pthread_t close_gate(cudaStream_t stream)
 {
-    (void)unused;
-    while (!atomic_load(&gate)) {
-        usleep(100);
+    pthread_t opener;
+
+    atomic_store(&open_gate, false);
+    TRY(cudaLaunchHostFunc(stream, wait_for_gate, NULL));
+    MUST(pthread_create(&opener, NULL, open_later, NULL) == 0);
+    return opener;
+}
+
+/* Sizes whose requests soon search for memory that has become idle. */
+static void *alloc(bool pinned)
+{
+    enum { OF_HOST = 8 << 20, OF_DEVICE = 1 << 16 };
+    void *block = NULL;
+
+    TRY(pinned ? cudaHostAlloc(&block, OF_HOST, 0)
+               : cudaMalloc(&block, OF_DEVICE));
+    return block;
+}
+
+static void release(void *block, bool pinned)
+{
+    TRY(pinned ? cudaFreeHost(block) : cudaFree(block));
+}
+
+/* Frees what a stream still uses; nobody gets it before, though CUDA has no
+ * name for the stream any more if it is destroyed. */
+static void free_early(cudaStream_t stream, bool destroyed, bool pinned)
+{
+    void *block = alloc(pinned), *next[TIMES];
+    pthread_t opener = close_gate(stream);
+
+    if (destroyed) {
+        TRY(cudaStreamDestroy(stream));
     }
+    release(block, pinned);
+    for (int i = 0; i < TIMES; i++) {
+        next[i] = alloc(pinned);
+        MUST(atomic_load(&open_gate) || next[i] != block);
+        usleep(1000); /* to be noticed as idle */
+    }
+    pthread_join(opener, NULL);
+    TRY(cudaDeviceSynchronize());
+    for (int i = 0; i < TIMES; i++) {
+        release(next[i], pinned);
+    }
+}
+
+static void order(void)
+{
+    cudaStream_t stream = NULL;
+
+    begin();
+    for (int pinned = 0; pinned < 2; pinned++) {
+        free_early(NULL, false, pinned != 0);
+        TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+        free_early(stream, true, pinned != 0);
+        TRY(cudaDeviceSynchronize());
+        TRY(cudaStreamCreate(&stream));
+        free_early(stream, false, pinned != 0);
+        TRY(cudaStreamDestroy(stream));
+        TRY(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0));
+        free_early(stream, false, pinned != 0);
+        TRY(cudaStreamDestroy(stream));
+    }
+    MUST(misuses() == 0);
+    MUST(cudaGetLastError() == cudaSuccess); /* nor has warmpool left one */
 }
 
 /* What a stream frees in its order, it may allocate at once, and no other. */
@@ -83,8 +149,8 @@ static void async(void)
     TRY(cudaFreeAsync(again, NULL));
     TRY(cudaMalloc(&elsewhere, BYTES));
     MUST(elsewhere != again);
-    MUST(!atomic_load(&gate));
-    atomic_store(&gate, true);
+    MUST(!atomic_load(&open_gate));
+    atomic_store(&open_gate, true);
     TRY(cudaStreamSynchronize(one));
     TRY(cudaFreeAsync(block, other));
     TRY(cudaFree(elsewhere));
@@ -219,6 +285,7 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } cases[] = {{"twice", twice},
+                 {"order", order},
                  {"async", async},
                  {"graph_memory", graph_memory},
                  {"blocking_capture", blocking_capture},

@@ -1,5 +1,7 @@
 /* shim_library.c: libcudnn.so.9 as NVIDIA makes it: it looks its own functions
- * up in libcudnn_graph.so.9, and calls those. */
+ * up in libcudnn_graph.so.9, and calls those. As other libraries of theirs do,
+ * it makes a handle of cuBLAS when it needs one, and ends it when one of its
+ * own ends. */
 #include <dlfcn.h>
 #include <stddef.h>
 
@@ -9,7 +11,11 @@ typedef int stream_fn(void *handle, void *stream);
 
 create_fn cudnnCreate;
 destroy_fn cudnnDestroy;
-stream_fn cudnnSetStream;
+stream_fn cudnnSetStream, cudnnGetStream;
+create_fn cublasCreate_v2;
+destroy_fn cublasDestroy_v2;
+
+static void *inner;
 
 static void *look(const char *name)
 {
@@ -30,6 +36,10 @@ int cudnnDestroy(void *handle)
 {
     destroy_fn *destroy = NULL;
 
+    if (inner != NULL && cublasDestroy_v2(inner) != 0) {
+        return 1;
+    }
+    inner = NULL;
     *(void **)(void *)&destroy = look("cudnnDestroy");
     return destroy != NULL ? destroy(handle) : 1;
 }
@@ -40,4 +50,15 @@ int cudnnSetStream(void *handle, void *stream)
 
     *(void **)(void *)&set = look("cudnnSetStream");
     return set != NULL ? set(handle, stream) : 1;
+}
+
+int cudnnGetStream(void *handle, void *stream)
+{
+    stream_fn *get = NULL;
+
+    if (inner == NULL && cublasCreate_v2(&inner) != 0) {
+        return 1;
+    }
+    *(void **)(void *)&get = look("cudnnGetStream");
+    return get != NULL ? get(handle, stream) : 1;
 }

@@ -293,6 +293,12 @@ FUNCTION(cudaStreamBeginCapture,
          cuStreamBeginCapture_v2(stream, (CUstreamCaptureMode)mode))
 FUNCTION(cudaStreamEndCapture, (cudaStream_t stream, cudaGraph_t *graph),
          cuStreamEndCapture(stream, graph))
+/* The capture makes a graph of its own: the caller's gets no nodes. */
+FUNCTION(cudaStreamBeginCaptureToGraph,
+         (cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *nodes,
+          const cudaGraphEdgeData *edges, size_t count,
+          enum cudaStreamCaptureMode mode),
+         cuStreamBeginCapture_v2(stream, (CUstreamCaptureMode)mode))
 FUNCTION(cudaStreamIsCapturing,
          (cudaStream_t stream, enum cudaStreamCaptureStatus *status),
          cuStreamIsCapturing(stream, (CUstreamCaptureStatus *)(void *)status))
@@ -310,3 +316,31 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *m)
     return answer((int)cuThreadExchangeStreamCaptureMode(
         (CUstreamCaptureMode *)(void *)m));
 }
+
+/* ---- What code for per-thread default streams calls ---- */
+
+static cudaStream_t own(cudaStream_t stream)
+{
+    return stream != NULL ? stream : cudaStreamPerThread;
+}
+
+/* No header declares them. */
+#define PER_THREAD(function, parameters, call)                                 \
+    cudaError_t function parameters;                                           \
+    FUNCTION(function, parameters, call)
+
+PER_THREAD(cudaMallocAsync_ptsz,
+           (void **pointer, size_t bytes, cudaStream_t stream),
+           alloc_async(pointer, bytes, own(stream)))
+PER_THREAD(cudaFreeAsync_ptsz, (void *pointer, cudaStream_t stream),
+           free_async(pointer, own(stream)))
+PER_THREAD(cudaStreamBeginCapture_ptsz,
+           (cudaStream_t stream, enum cudaStreamCaptureMode mode),
+           cuStreamBeginCapture_v2(own(stream), (CUstreamCaptureMode)mode))
+PER_THREAD(cudaStreamBeginCaptureToGraph_ptsz,
+           (cudaStream_t stream, cudaGraph_t graph,
+            const cudaGraphNode_t *nodes, const cudaGraphEdgeData *edges,
+            size_t count, enum cudaStreamCaptureMode mode),
+           cuStreamBeginCapture_v2(own(stream), (CUstreamCaptureMode)mode))
+PER_THREAD(cudaStreamEndCapture_ptsz, (cudaStream_t stream, cudaGraph_t *graph),
+           cuStreamEndCapture(own(stream), graph))
