@@ -4,11 +4,12 @@
 #
 # FOLDER (default: the folder preload beside this script) has warmpool-run,
 # libwarmpool-preload.so, libwarmpool.so.0 and preload_program. CUDA's libraries
-# are those that the loader finds (LD_LIBRARY_PATH: run.sh sets it), PyTorch's
-# its own. Prints a line PASS, FAIL or skip for each check, and times; ends with
-# status 1 if one failed. Below 60 s: each program has a limit, and less if the
-# others took long. PYTHON: the interpreter. SIDE: of the matrices that keep the
-# GPU busy.
+# are those that the loader finds (LD_LIBRARY_PATH, as run.sh sets it); PyTorch
+# has its own, and so gets no folder of that variable that has some. Prints a
+# line PASS, FAIL or skip for each check, and times; ends with status 1 if one
+# failed. Below 60 s: each program has a limit, and less if the others took
+# long. PYTHON: the interpreter. SIDE: of the matrices that keep the GPU busy.
+# GPU=assume: over the stand-in libraries.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -26,9 +27,9 @@ limited() {
     shift 2
     [ "$seconds" -le "$left" ] || seconds=$left
     : >"$work/out"
-    if [ "$seconds" -lt 2 ]; then
-        echo "no time is left" >"$work/err"
-        return 1
+    if [ "$seconds" -lt 5 ]; then
+        echo "skip: no time is left: $*" >"$work/out"
+        return 0
     fi
     if [ -n "$conf" ]; then
         rm -f "$work/stats.json"
@@ -87,6 +88,9 @@ compare() {
         fail "$name"
         return
     fi
+    if grep '^skip' "$work/out"; then
+        return
+    fi
     if [ "$(value out sum)" != "$(value alone sum)" ]; then
         fail "$name: alone the sum is $(value alone sum)"
         return
@@ -112,13 +116,21 @@ fi
 for conf in '' "$all" "$all,free:wait" preload:pinned; do
     name="order of frees ${conf:-without warmpool}"
     if limited 10 "$conf" "$program" order ${SIDE:+"$SIDE"}; then
-        echo "PASS $name"
+        grep '^skip' "$work/out" || echo "PASS $name"
     else
         fail "$name"
     fi
 done
+# Libraries of another version than PyTorch's own must not come first.
+if [ "${GPU:-}" != assume ]; then
+    LD_LIBRARY_PATH=$(tr ':' '\n' <<<"${LD_LIBRARY_PATH:-}" |
+        while read -r path; do
+            compgen -G "$path/libcudart.so*" >/dev/null || echo "$path"
+        done | paste -sd:)
+    export LD_LIBRARY_PATH
+fi
 torch=$here/preload_torch.py
-if alone 'PyTorch (ms)' 25 "$python" "$torch"; then
+if alone 'PyTorch (ms)' 30 "$python" "$torch"; then
     sed -n 's/^torch/  PyTorch/p' "$work/alone"
     compare 'PyTorch (ms)' 20 "$all" "$python" "$torch"
     export PYTORCH_NO_CUDA_MEMORY_CACHING=1
