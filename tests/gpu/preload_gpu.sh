@@ -109,7 +109,7 @@ compare() {
 }
 
 program=$folder/preload_program
-if alone 'program (us)' 15 "$program" rounds; then
+if alone 'program (us)' 20 "$program" rounds; then
     compare 'program (us)' 15 "$all" "$program" rounds
     compare 'program (us)' 15 preload:handles+pinned "$program" rounds
 fi
