@@ -73,8 +73,8 @@ test_H1_threads_share_no_handle() {
     plain=$(alone program threads)
     warm=$(served program threads)
     same "$(number "$warm" sum)" "$(number "$plain" sum)"
-    same "$(number "$plain" creates)" 200
-    [ "$(number "$warm" creates)" -le 8 ]
+    same "$(number "$plain" creates)" 504
+    [ "$(number "$warm" creates)" -le 13 ]
 }
 
 test_H1_what_is_not_served_is_cudas() {

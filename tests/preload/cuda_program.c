@@ -128,32 +128,64 @@ static void waits(void)
 /* ---- threads --------------------------------------------------------------
  */
 
-static void *use(void *sum)
+/* What a thread works with, and leaves to one that comes after its end. */
+struct work {
+    uint64_t sum;
+    cublasHandle_t blas;
+    void *pinned, *device;
+};
+
+static void end_left(struct work *work)
 {
+    if (work->blas != NULL) {
+        TRY(cublasDestroy(work->blas));
+        TRY(cudaFreeHost(work->pinned));
+        TRY(cudaFree(work->device));
+    }
+}
+
+static void *use(void *argument)
+{
+    enum { TIMES = 20, EACH = 1 << 16 };
+    struct work *work = argument;
     cudaStream_t stream = NULL;
 
+    end_left(work);
     TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    for (unsigned i = 0; i < 50; i++) {
-        *(uint64_t *)sum += one_round(stream, i, 1 << 16);
+    for (unsigned i = 0; i < TIMES; i++) {
+        work->sum += one_round(stream, i, EACH);
     }
+    TRY(cublasCreate(&work->blas));
+    TRY(cublasSetStream(work->blas, stream));
+    TRY(cudaMallocHost(&work->pinned, EACH));
+    TRY(cudaMalloc(&work->device, EACH));
+    TRY(cudaMemcpyAsync(work->device, work->pinned, EACH,
+                        cudaMemcpyHostToDevice, stream));
+    TRY(cublasSetStream(work->blas, NULL));
     TRY(cudaStreamDestroy(stream));
     return NULL;
 }
 
 static void threads(void)
 {
-    enum { THREADS = 4 };
+    enum { THREADS = 6, WAVES = 4 };
     pthread_t thread[THREADS];
-    uint64_t sum[THREADS] = {0};
+    struct work work[THREADS] = {{.sum = 0}};
 
-    for (int i = 0; i < THREADS; i++) {
-        MUST(pthread_create(&thread[i], NULL, use, &sum[i]) == 0);
+    for (int wave = 0; wave < WAVES; wave++) {
+        for (int i = 0; i < THREADS; i++) {
+            MUST(pthread_create(&thread[i], NULL, use,
+                                &work[(i + wave) % THREADS]) == 0);
+        }
+        for (int i = 0; i < THREADS; i++) {
+            pthread_join(thread[i], NULL);
+        }
     }
     for (int i = 0; i < THREADS; i++) {
-        pthread_join(thread[i], NULL);
-        MUST(sum[i] == sum[0]);
+        end_left(&work[i]);
+        MUST(work[i].sum == work[0].sum);
     }
-    printf("sum %llx\n", (unsigned long long)sum[0]);
+    printf("sum %llx\n", (unsigned long long)work[0].sum);
     printf("creates %llu\n", (unsigned long long)calls_of("cublasCreate_v2"));
     MUST(misuses() == 0);
 }
