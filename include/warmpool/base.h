@@ -3,7 +3,8 @@
  * Every function that can fail returns a warm_status, one of the values below.
  * warm_last_error() has the details: a message, and the driver's or library's
  * own code and text. The same thread can read it until its next failing call.
- * The library never prints (a log callback does), aborts or exits.
+ * The library never aborts or exits, and prints nothing but its log, which
+ * without a log callback is one warning at most (warm_log_set()).
  *
  * Outputs come last in every argument list and are written on success only.
  * Structs that cross this interface start with their size in bytes. WARM_INIT()

@@ -148,11 +148,14 @@ extern "C" {
            "most host memory held; 0: 1.7 times what machine and cgroups "     \
            "allow")                                                            \
     X_SIZE(pinned_low, "bytes or off", 0, 0, (uint64_t)1 << 50,                \
-           "above it idle host memory is returned; 0: what they allow")        \
-    X_SIZE(device_high, "bytes or off", 0, 0, (uint64_t)1 << 50,               \
-           "most memory of each device held; 0: 1.7 times what it has")        \
+           "above it idle host memory is returned; 0: what machine and "       \
+           "cgroups allow")                                                    \
+    X_SIZE(                                                                    \
+        device_high, "bytes or off", 0, 0, (uint64_t)1 << 50,                  \
+        "most memory of each device held; 0: 1.7 times what the device has")   \
     X_SIZE(device_low, "bytes or off", 0, 0, (uint64_t)1 << 50,                \
-           "above it idle memory of a device is returned; 0: what it has")     \
+           "above it idle memory of a device is returned; 0: what the device " \
+           "has")                                                              \
     X_SIZE(total_high, "bytes or off", 0, 0, (uint64_t)1 << 50,                \
            "most memory of host and devices held; 0: off")                     \
     X_SIZE(total_low, "bytes or off", 0, 0, (uint64_t)1 << 50,                 \
@@ -164,10 +167,9 @@ extern "C" {
     X_SIZE(pin_chunk, "bytes", (uint64_t)256 << 20, 1 << 16,                   \
            (uint64_t)1 << 40,                                                  \
            "most bytes page-locked by one call; larger blocks have pieces")    \
-    X_SIZE(                                                                    \
-        reserve_bytes, "bytes", 0, 0, (uint64_t)1 << 46,                       \
-        "bytes pinned at the start on the node of device 0, kept by decay; "   \
-        "the background thread refills them")                                  \
+    X_SIZE(reserve_bytes, "bytes", 0, 0, (uint64_t)1 << 46,                    \
+           "bytes pinned at the start on the node of device 0; decay_ms does " \
+           "not return them, background refills them")                         \
     X_ENUM(background, "off", "on|off",                                        \
            "a thread that polls streams, refills the reserve, returns idle "   \
            "memory")                                                           \
@@ -188,9 +190,9 @@ extern "C" {
         "NUMA nodes, 0: the machine's (host: 1), 1: ignored, more: simulated") \
     X_SIZE(batch_count, "frees", 64, 1, 4096,                                  \
            "most frees on an adopted stream that share one event")             \
-    X_SIZE(                                                                    \
-        batch_bytes, "bytes", (uint64_t)12 << 20, 1, (uint64_t)1 << 46,        \
-        "most bytes freed on a stream that share one event, if keep allows")   \
+    X_SIZE(batch_bytes, "bytes", (uint64_t)12 << 20, 1, (uint64_t)1 << 46,     \
+           "most bytes freed on a stream that share one event; keep may "      \
+           "allow less")                                                       \
     X_SIZE(batch_ms, "ms", 10, 1, (uint64_t)1 << 40,                           \
            "ms after which an open batch of frees gets its event")             \
     X_ENUM(magazines, "on", "on|off",                                          \
@@ -200,16 +202,17 @@ extern "C" {
            "a stream)")                                                        \
     X_SIZE(magazine_bytes, "bytes", (uint64_t)256 << 20, 4096,                 \
            (uint64_t)1 << 40,                                                  \
-           "most bytes that a thread caches, if keep allows (of devices: for " \
-           "each of the eight streams used last)")                             \
+           "most bytes that a thread caches; keep may allow less (of "         \
+           "devices: for each of the eight streams used last)")                \
     X_SIZE(limit_wait_ms, "ms or off", 100, 1, 60000,                          \
-           "a request that a limit refuses waits so long while frees are "     \
-           "under way, after those that came before it")                       \
+           "how long a request that only a limit refuses waits for frees "     \
+           "that are under way")                                               \
     X_SIZE(slack, "percent", 15, 1, 1000,                                      \
            "of the recent peak of what is needed: so much more, and 4 MiB, "   \
            "is held before idle memory is tried ahead of growth")              \
     X_SIZE(keep, "permille", 15, 1, 1000,                                      \
-           "of that peak, and 4 MiB: what all threads cache together")         \
+           "of the peak that slack means, and 4 MiB: what all threads cache "  \
+           "together")                                                         \
     X_ENUM(expandable_segments, "off", "on|off",                               \
            "device memory comes in ranges of addresses that grow in place")    \
     X_ENUM(stream_wait, "short", "off|short|grow",                             \
@@ -252,7 +255,7 @@ extern "C" {
           "(fill), and names blocks that nobody freed (leaks)")                \
     X_SET(preload, "handles|pinned|device",                                    \
           "what libwarmpool-preload.so serves of a program that calls CUDA "   \
-          "(warmpool-run says handles+pinned)")                                \
+          "(under warmpool-run handles+pinned, if not given)")                 \
     X_ENUM(free, "defer", "defer|wait",                                        \
            "whether a free that libwarmpool-preload.so serves waits for the "  \
            "device as CUDA's does, or the memory does")                        \
