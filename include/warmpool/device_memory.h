@@ -35,9 +35,9 @@
  * order of a stream holds in all of them.
  *
  * Sizes are rounded as in memory.h. A cached block may be up to twice the size
- * of the request, at most 1 MiB more. Blocks are aligned to 512
- * bytes at least. Requests of up to 512 KiB and larger requests have separate
- * segments, of at least 2 MiB. Memory is not cleared.
+ * of the request, at most 1 MiB more. Blocks are aligned to 512 bytes at least.
+ * Requests of up to 512 KiB and larger requests have separate segments, of at
+ * least 2 MiB. Memory is not cleared.
  *
  * Expandable segments (option expandable_segments:on) hold less memory, for
  * programs whose sizes change and for those that fill a device. Each arena has

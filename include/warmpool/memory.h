@@ -39,11 +39,11 @@
  * Threads. Each thread caches the blocks that it frees (options magazines,
  * magazine_blocks, magazine_bytes): a request that finds a block there, and a
  * free of a block without streams, take no lock and call no driver. Together
- * they cache a part of what the program needs (option keep). All caches are
- * flushed before the runtime obtains memory above its bound (option slack) and
- * before a request fails; that of a thread that does nothing as well; a
- * thread's own when it calls warm_thread_release(). When it exits, the next
- * thread takes its cache over, unless the memory is needed before. Behind the
+ * they cache a part of what the program needs (option keep). All caches, also
+ * those of threads that do nothing, are flushed before the runtime obtains
+ * memory above its bound (option slack) and before a request fails; a thread's
+ * own also when it calls warm_thread_release(). When a thread exits, the next
+ * thread gets its cache, unless the memory is needed before. Behind the
  * caches all threads share one arena for each node, and are distributed over
  * several once they contend often (at most one for each CPU). If option arenas
  * has a number, they are distributed over that many from the start. A request

@@ -2,12 +2,12 @@
  * runtime, and all statistics as JSON, as a table and for Prometheus.
  *
  * Any thread may call any function, while other threads allocate and free. Each
- * thread counts the requests that its magazines serve; the functions here sum
- * these counts, and threads that allocate or free wait meanwhile. So all
- * figures of a struct are exact and of one moment (a moment of its own for
- * every NUMA node, and for pageable memory). A free on an adopted stream counts
- * as pending at once, but in the peak of pending only when it leaves the thread
- * that batches it.
+ * thread counts the requests that its own cache serves (option magazines); the
+ * functions here sum these counts, and threads that allocate or free wait
+ * meanwhile. So all figures of a struct are exact and of one moment (a moment
+ * of its own for every NUMA node, and for pageable memory). A free on an
+ * adopted stream counts as pending at once, but in the peak of pending only
+ * when it leaves the thread that batches it.
  *
  * Peaks of live, requested_bytes and live_bytes, of the space and of each node,
  * include private pools. They are never below the true peak, and above it by at
