@@ -12,6 +12,8 @@
 .SECONDARY:
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 SHELL := /bin/bash
+$(if $(word 2,$(CURDIR)),$(error $(CURDIR): the name of this folder, or of one \
+    above it, has a space, which make cannot work with: move the tree))
 
 # ---- what to build, and where ---------------------------------------------
 
@@ -43,8 +45,10 @@ WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
     -Wimplicit-fallthrough -Wnull-dereference \
     -Werror=implicit-function-declaration $(if $(CI),-Werror)
 OPT_debug   := -O1 -g
-# Wherever the tree lies, the same files come out.
-OPT_release := -O2 -g -DNDEBUG -ffile-prefix-map=$(CURDIR)=.
+OPT_release := -O2 -g -DNDEBUG
+# Wherever the tree lies, the same files come out. The compiler names that folder
+# as the shell does, which is not CURDIR if the way there has a symbolic link.
+MAP_release := -ffile-prefix-map="$$PWD"=.
 OPT_asan    := -O1 -g -fsanitize=address,undefined \
     -fno-sanitize-recover=all -fno-omit-frame-pointer
 OPT_tsan    := -O1 -g -fsanitize=thread
@@ -53,7 +57,7 @@ ifeq ($(origin OPT_$(FLAVOUR)),undefined)
 $(error FLAVOUR=$(FLAVOUR): use debug, release, asan, tsan or cov)
 endif
 FLAGS := -std=c17 -D_GNU_SOURCE -fPIC -fvisibility=hidden -pthread $(WARN) \
-    $(OPT_$(FLAVOUR)) -I. -Iinclude -MMD -MP
+    $(OPT_$(FLAVOUR)) $(MAP_$(FLAVOUR)) -I. -Iinclude -MMD -MP
 LIBS  := -pthread -ldl
 
 # ---- library --------------------------------------------------------------
@@ -270,7 +274,17 @@ $(B)/warmpool.pc: runtime/warmpool.pc.in $(B)/flags FORCE
 	    -e 's|@includedir@|$(call below,$(includedir))|' \
 	    $< >$@
 
-install: all $(B)/warmpool.pc $(B)/tests/bench/replay install-packaging
+# In the tree itself uninstall would remove the sources. The paths go into
+# warmpool.pc, which is read from everywhere.
+need-place:
+	@for path in '$(prefix)' '$(libdir)' '$(includedir)' '$(bindir)'; do \
+	    [[ $$path = /* || -z $$path ]] || { echo "install: $$path:" \
+	        'give the whole path, from / on' >&2; exit 1; }; \
+	done
+	@[ ! '$(DEST_INC)' -ef include/warmpool ] || { echo 'install: $(prefix):' \
+	    'that is the source tree: choose another prefix' >&2; exit 1; }
+
+install: need-place all $(B)/warmpool.pc $(B)/tests/bench/replay install-packaging
 	install -d $(DEST_LIB)/pkgconfig $(DEST_INC) $(DEST_BIN)
 	install -m 644 include/warmpool/*.h include/warmpool/*.hpp $(DEST_INC)
 	install -m 644 $(STATIC) $(DEST_LIB)
@@ -282,7 +296,7 @@ install: all $(B)/warmpool.pc $(B)/tests/bench/replay install-packaging
 	install -m 755 $(PRELOAD) $(DEST_LIB)
 	install -m 755 $(B)/warmpool-run $(DEST_BIN)
 
-uninstall: uninstall-packaging
+uninstall: need-place uninstall-packaging
 	rm -f $(DEST_LIB)/libwarmpool.a $(DEST_LIB)/libwarmpool.so \
 	    $(DEST_LIB)/libwarmpool.so.$(MAJOR) \
 	    $(DEST_LIB)/pkgconfig/warmpool.pc $(DEST_INC)/*.h $(DEST_INC)/*.hpp \
@@ -366,5 +380,5 @@ help:
 
 FORCE:
 .PHONY: all test-programs run-tests need-check check check-long asan tsan \
-    run-valgrind valgrind cold-path cov soak rows install uninstall clean \
-    help FORCE
+    run-valgrind valgrind cold-path cov soak rows need-place install uninstall \
+    clean help FORCE

@@ -21,14 +21,15 @@ $(PK_FILES): $(B)/%: $(PK)/%.in $(B)/flags FORCE
 	@$(PK_FILL) $< >$@
 
 DEST_CMAKE := $(DEST_LIB)/cmake/warmpool
-install-packaging: $(PK_FILES)
+install-packaging: need-place $(PK_FILES)
 	install -d $(DEST_CMAKE) $(DEST_LIB)/pkgconfig
 	install -m 644 $(filter %.cmake,$(PK_FILES)) $(DEST_CMAKE)
 	install -m 644 $(filter %.pc,$(PK_FILES)) $(DEST_LIB)/pkgconfig
 
-uninstall-packaging:
+uninstall-packaging: need-place
 	rm -f $(PK_FILES:$(B)/%.pc=$(DEST_LIB)/pkgconfig/%.pc)
 	rm -rf $(DEST_CMAKE) $(DEST_DOC)/html
+	[ ! -d $(DEST_DOC) ] || rmdir --ignore-fail-on-non-empty $(DEST_DOC)
 	rm -f $(DEST_MAN)/man[17]/warmpool*.[17] $(DEST_MAN)/man3/warm_*.3
 
 # What links with the static library needs its symbols, but not its lines.
@@ -48,7 +49,10 @@ DEST_DOC := $(DESTDIR)$(docdir)
 # The date on the pages; without git, that of the header with the version.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null \
     || stat -c %Y include/warmpool/base.h)
-REFERENCE := $(wildcard $(PK)/*.py)
+REFERENCE := $(wildcard $(PK)/*.py) $(B)/date
+$(B)/date: FORCE
+	@mkdir -p $(@D)
+	@echo '$(SOURCE_DATE_EPOCH)' | cmp -s - $@ || echo '$(SOURCE_DATE_EPOCH)' >$@
 HEADERS := $(sort $(wildcard include/warmpool/*.h include/warmpool/*.hpp))
 MAN_1 := $(wildcard $(PK)/man/*.1.in)
 
@@ -136,7 +140,7 @@ abi-release: $(SHARED)
 
 # ---- tests ------------------------------------------------------------------
 
-PK_NEED := pkg-config cmake python3 mandoc groff-base man-db lintian $(DEB_NEED) $(ABI_NEED)
+PK_NEED := pkg-config cmake g++ python3 mandoc groff-base man-db lintian $(DEB_NEED) $(ABI_NEED)
 check-packages:
 	+@CC='$(CC)' tests/need.sh $(PK_NEED) \
 	    || { echo 'skip: check-packages: what is named above'; exit 0; }; \
@@ -144,7 +148,7 @@ check-packages:
 
 run-check-packages: all $(B)/tests/bench/replay man html \
     $(if $(wildcard /usr/bin/dh),run-deb)
-	@PK_BUILD='$(B)' CUDA='$(CUDA)' tests/run.sh -l $(B)/log -t 300 \
+	@PK_BUILD='$(B)' CUDA='$(CUDA)' tests/run.sh -l $(B)/log -t 900 \
 	    host:tests/packages/test_install.sh host:tests/packages/test_reference.sh \
 	    host:tests/packages/test_deb.sh host:tests/packages/test_abi.sh
 

@@ -151,6 +151,29 @@ test_H6_uninstall_leaves_nothing() {
     same "$(find root ! -type d)" ''
 }
 
+# $1: what is wrong, of `make $2` with the variable $3 in the folder copy/.
+refused() {
+    if make -s -C copy "$2" "$3" >out 2>&1; then
+        echo "make $2 $3 is not refused"
+        return 1
+    fi
+    grep -qF -- "$1" out || { cat out; return 1; }
+}
+
+test_H6_install_refuses_the_source_tree_and_partial_paths() {
+    mkdir copy
+    (cd "$top" && tar -c Makefile README.md handles alloc runtime include \
+        tests examples) | tar -x -C copy
+    find copy | sort >before
+    for target in uninstall install; do
+        refused 'that is the source tree' "$target" "prefix=$PWD/copy"
+        refused 'out: give the whole path' "$target" prefix=out
+        refused 'lib: give the whole path' "$target" libdir=lib
+    done
+    find copy | sort >after
+    cmp before after
+}
+
 prefix=$scratch/prefix
 if ! make_ install "prefix=$prefix" >"$scratch/install.out" 2>&1; then
     cat "$scratch/install.out"
@@ -163,7 +186,8 @@ set -- test_H6_pkg_config_links_the_shared_library \
     test_H6_a_plugin_with_the_static_library_stays \
     test_H6_installed_programs_run \
     test_H6_stripped_libraries_still_link \
-    test_H6_uninstall_leaves_nothing
+    test_H6_uninstall_leaves_nothing \
+    test_H6_install_refuses_the_source_tree_and_partial_paths
 if command -v cmake >/dev/null; then
     set -- "$@" test_H6_cmake_finds_the_library \
         test_H6_cmake_finds_a_library_that_was_moved \

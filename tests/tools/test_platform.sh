@@ -50,8 +50,18 @@ test_make_stops_at_that_error() {
     same "$(echo "$out" | grep -c '^cc  ')" 0
 }
 
+test_make_says_that_it_cannot_work_below_a_space() {
+    unset MAKEFLAGS
+    mkdir 'a folder'
+    cp "$root/Makefile" 'a folder'
+    out=$(LC_ALL=C make -n -C 'a folder' all 2>&1) && return 1
+    case $out in *"/a folder: the name of this folder"*"a space"*) ;;
+    *) echo "$out"; return 1 ;; esac
+}
+
 tap_run test_this_machine_is_supported \
     test_other_systems_are_one_error \
     test_32_bits_are_one_error \
     test_other_c_libraries_are_one_error \
-    test_make_stops_at_that_error
+    test_make_stops_at_that_error \
+    test_make_says_that_it_cannot_work_below_a_space
