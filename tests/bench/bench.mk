@@ -135,7 +135,8 @@ bench-instr: bench-need
 # make replay TRACE=FILE [SUBJECT=…] [CONF=key:value,…] [AGAINST=key:value,…] [LAG=4]
 replay:
 	@[ -n '$(TRACE)' ] || { echo 'make replay TRACE=FILE [SUBJECT=...] [CONF=key:value,...] [LAG=n]' >&2; exit 2; }
-	+@$(MAKE) FLAVOUR=release B=build/release bench-program
+	+@$(MAKE) FLAVOUR=release B=build/release \
+	    $(if $(filter cub,$(SUBJECT)),bench-program,build/release/tests/bench/replay)
 	@build/release/tests/bench/replay '$(TRACE)' $(or $(SUBJECT),warmpool) 'conf=$(CONF)' $(if $(AGAINST),'against=$(AGAINST)') lag=$(or $(LAG),4)
 
 -include $(BENCH_OBJ:.o=.d)
