@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-/* Devices are numbered 0 … count - 1. */
+/* Counts the devices, which are numbered 0 … count - 1. */
 WARM_API warm_status warm_device_count(warm_runtime *runtime, int *count);
 
 typedef struct warm_device_info {
@@ -100,16 +100,19 @@ WARM_API warm_status warm_stream_host_func(warm_runtime *runtime,
                                            warm_host_fn function,
                                            void *argument);
 
-/* Events without timing. A query returns WARM_OK if the work before the last
- * record has finished, or if there was no record, else WARM_NOT_READY; a
- * synchronize waits for that work. Destroying null does nothing. */
+/* Creates an event without timing. Owned: ended with warm_event_destroy(). */
 WARM_API warm_status warm_event_create(warm_runtime *runtime, int device,
                                        warm_event *event);
+/* Destroys an event. Null does nothing. */
 WARM_API warm_status warm_event_destroy(warm_runtime *runtime,
                                         warm_event event);
+/* Records the event behind the work queued on the stream so far. */
 WARM_API warm_status warm_event_record(warm_runtime *runtime, warm_event event,
                                        warm_stream stream);
+/* WARM_OK if the work before the last record of the event has finished, or if
+ * there was no record, else WARM_NOT_READY. */
 WARM_API warm_status warm_event_query(warm_runtime *runtime, warm_event event);
+/* Waits for the work before the last record of the event. */
 WARM_API warm_status warm_event_synchronize(warm_runtime *runtime,
                                             warm_event event);
 
@@ -177,17 +180,17 @@ WARM_API warm_status warm_graph_launch(warm_runtime *runtime, warm_graph graph,
 WARM_API warm_status warm_graph_destroy(warm_runtime *runtime,
                                         warm_graph graph);
 
-/* Allocates and frees memory of a device with the driver, uncached and slow:
- * for memory that must not be a block of warmpool, and for comparison with
- * warm_device_alloc() (device_memory.h). Null for 0 bytes. The free waits for
- * the device, as cudaFree() does; null does nothing.
- * Status: also INVALID_POINTER, or DRIVER_ERROR on CUDA (no pointer of this
- * function); CAPTURE_ERROR (nothing is freed: a capture, which cudaFree() would
- * break, is known to be under way on the device, see warm_capture_announce()).
- */
+/* Allocates memory of a device with the driver, uncached and slow: for memory
+ * that must not be a block of warmpool, and for comparison with
+ * warm_device_alloc() (device_memory.h). Null for 0 bytes. */
 WARM_API warm_status warm_device_alloc_uncached(warm_runtime *runtime,
                                                 int device, size_t bytes,
                                                 void **pointer);
+/* Frees memory of warm_device_alloc_uncached(), and waits for the device, as
+ * cudaFree() does. Null does nothing.
+ * Status: also INVALID_POINTER, or DRIVER_ERROR on CUDA (no such memory);
+ * CAPTURE_ERROR (nothing is freed: a capture, which cudaFree() would break, is
+ * known to be under way on the device, see warm_capture_announce()). */
 WARM_API warm_status warm_device_free_uncached(warm_runtime *runtime,
                                                int device, void *pointer);
 

@@ -206,13 +206,14 @@ typedef struct warm_device_stats {
 WARM_API warm_status warm_device_get_stats(warm_runtime *runtime, int device,
                                            warm_device_stats *stats);
 
-/* warm_pinned_get_histograms() of a device; of memory in no pool and of private
- * pools. */
+/* warm_pinned_get_histograms() for a device: of memory in no pool and of
+ * private pools. */
 WARM_API warm_status warm_device_get_histograms(
     warm_runtime *runtime, int device, warm_space_histograms *histograms);
 
-/* warm_pinned_reset_peaks() and warm_pinned_reset_totals() of a device. */
+/* warm_pinned_reset_peaks() for a device. */
 WARM_API warm_status warm_device_reset_peaks(warm_runtime *runtime, int device);
+/* warm_pinned_reset_totals() for a device. */
 WARM_API warm_status warm_device_reset_totals(warm_runtime *runtime,
                                               int device);
 

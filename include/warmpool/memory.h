@@ -171,7 +171,8 @@ WARM_API warm_status warm_pinned_alloc_aligned(warm_runtime *runtime,
 WARM_API warm_status warm_pinned_alloc_rows(warm_runtime *runtime, size_t bytes,
                                             size_t row, void **pointer);
 
-/* Nodes are numbered 0 … count - 1, perhaps with gaps. The count is 1 if memory
+/* Counts the NUMA nodes, which are numbered 0 … count - 1, perhaps with gaps (a
+ * number in a gap counts too). The count is 1 if memory
  * cannot be placed: a container may refuse mbind(), which is logged. */
 WARM_API warm_status warm_node_count(warm_runtime *runtime, int *count);
 

@@ -73,8 +73,8 @@ typedef struct warm_watermarks {
 WARM_API warm_status warm_watermarks_get(warm_runtime *runtime, int memory,
                                          warm_watermarks *watermarks);
 
-/* Sets both, in bytes; 0: off. low must not be above high, unless that is off.
- * If more than low is held, idle memory is returned at once. */
+/* Sets both watermarks, in bytes; 0: off. low must not be above high, unless
+ * that is off. If more than low is held, idle memory is returned at once. */
 WARM_API warm_status warm_watermarks_set(warm_runtime *runtime, int memory,
                                          uint64_t high, uint64_t low);
 

@@ -100,14 +100,14 @@ typedef struct warm_shared_info {
 WARM_API warm_status warm_shared_get_info(const void *pointer,
                                           warm_shared_info *info);
 
-/* Counts one more user of the buffer, or one less. While a buffer has users it
- * is not allocated again, also once it is freed: its memory stays as it is.
- * warm_free() does not wait, and the figures count the buffer as pending. A
- * release calls no driver and frees nothing, so a host function of a stream may
- * call it (warm_stream_host_func()). pointer of a release: the buffer may be
- * freed already. Status: retain: INVALID_ARGUMENT (it has as many users as can
- * be counted); release: INVALID_ARGUMENT (it has no user). */
+/* Counts one more user of the buffer. While a buffer has users it is not
+ * allocated again, also once it is freed: its memory stays as it is.
+ * warm_free() does not wait, and the figures count the buffer as pending.
+ * Status: INVALID_ARGUMENT (it has as many users as can be counted). */
 WARM_API warm_status warm_shared_retain(const void *pointer);
+/* Counts one user of the buffer less. Calls no driver and frees nothing, so a
+ * host function of a stream may call it (warm_stream_host_func()). pointer: the
+ * buffer may be freed already. Status: INVALID_ARGUMENT (it has no user). */
 WARM_API warm_status warm_shared_release(const void *pointer);
 
 /* Frees the buffers of the device that were freed while they had users and have
@@ -134,7 +134,7 @@ WARM_API warm_status warm_shared_set_shape(const void *pointer,
                                            const int64_t *extents,
                                            size_t dimensions);
 
-/* Reads it back, also by a pointer of a view into the buffer.
+/* Reads the shape of a buffer, also by a pointer of a view into it.
  * extents: gets the first of them, at most room; may be null if room is 0.
  * dimensions: gets how many the shape has.
  * Status: NOT_FOUND also if no shape was set. */
@@ -174,7 +174,8 @@ WARM_API warm_status warm_shared_get_stats(warm_runtime *runtime, int device,
                                            warm_usage usage,
                                            warm_space_stats *stats);
 
-/* Reads their histograms (warm_pinned_get_histograms()). */
+/* Reads the histograms of private or of shared buffers, as
+ * warm_pinned_get_histograms(). */
 WARM_API warm_status
 warm_shared_get_histograms(warm_runtime *runtime, int device, warm_usage usage,
                            warm_space_histograms *histograms);

@@ -165,8 +165,10 @@ typedef struct warm_class_stats {
     warm_stat live, requested_bytes, live_bytes;
 } warm_class_stats;
 
-/* index: 0 … warm_pinned_class_count() - 1, by increasing size. */
+/* The number of size classes. */
 WARM_API int warm_pinned_class_count(void);
+/* Reads the figures of a size class of pinned memory.
+ * index: 0 … warm_pinned_class_count() - 1, by increasing size. */
 WARM_API warm_status warm_pinned_get_class_stats(warm_runtime *runtime,
                                                  int index,
                                                  warm_class_stats *stats);
@@ -214,36 +216,35 @@ typedef struct warm_stats {
 #undef WARM_STATS_FIELD
 } warm_stats;
 
-/* Reads the sums. The figures of each space are of one moment, those of
- * different spaces are not. */
+/* Reads the sums over all spaces and handles. The figures of each space are of
+ * one moment, those of different spaces are not. */
 WARM_API warm_status warm_stats_get(warm_runtime *runtime, warm_stats *stats);
 
-/* Each of the functions below writes all statistics of the runtime into text.
- * The figures of each part are of one moment. text: gets at most bytes, always
- * terminated; a text that is cut is not valid. needed: bytes of the whole text
- * with its terminator, may be null; a later call may need more if figures
- * change. */
-
-/* One JSON object: version, driver, devices; handles, an object for each kind
- * and device that were used; pinned, with its NUMA nodes and size classes;
- * device_memory, an object for each device that was used, with those of small
- * and of large requests; shared, an object for each device and usage that were
- * used (shared.h), each of these spaces with its histograms; ipc; total
- * (warm_stats). The members have the names of the structs' fields. */
+/* Writes all statistics of the runtime as one JSON object: version, driver,
+ * devices; handles, an object for each kind and device that were used; pinned,
+ * with its NUMA nodes and size classes; device_memory, an object for each
+ * device that was used, with those of small and of large requests; shared, an
+ * object for each device and usage that were used (shared.h), each of these
+ * spaces with its histograms; ipc; total (warm_stats). The members have the
+ * names of the structs' fields. The figures of each part are of one moment.
+ * text: gets at most bytes, always terminated; a text that is cut is not valid.
+ * needed: bytes of the whole text with its terminator, may be null; a later
+ * call may need more if figures change. */
 WARM_API warm_status warm_stats_json(warm_runtime *runtime, char *text,
                                      size_t bytes, size_t *needed);
 
-/* A table for people, at most 80 columns wide: what is 0 is left out, and so
- * are size classes. */
+/* Writes all statistics as a table for people, at most 80 columns wide: what is
+ * 0 is left out, and so are size classes. text, needed: as for
+ * warm_stats_json(). */
 WARM_API warm_status warm_stats_table(warm_runtime *runtime, char *text,
                                       size_t bytes, size_t *needed);
 
-/* The text format 0.0.4 that Prometheus scrapes, in bytes and seconds. Labels:
- * space (pinned, device, private, shared), device, kind; node, class (bytes of
- * its blocks) and size (small, large) in families of their own
- * (warmpool_node_…, warmpool_class_…, warmpool_size_…), so that sums over a
- * family count nothing twice.
- * Status: OUT_OF_MEMORY (no memory to hold the figures meanwhile). */
+/* Writes all statistics in the text format 0.0.4 that Prometheus scrapes, in
+ * bytes and seconds. text, needed: as for warm_stats_json(). Labels: space
+ * (pinned, device, private, shared), device, kind; node, class (bytes of its
+ * blocks) and size (small, large) in families of their own (warmpool_node_…,
+ * warmpool_class_…, warmpool_size_…), so that sums over a family count nothing
+ * twice. Status: OUT_OF_MEMORY (no memory to hold the figures meanwhile). */
 WARM_API warm_status warm_stats_prometheus(warm_runtime *runtime, char *text,
                                            size_t bytes, size_t *needed);
 

@@ -204,25 +204,28 @@ WARM_API warm_status warm_storage_wrap(warm_data_pointer *data, size_t bytes,
                                        const warm_allocator *allocator,
                                        warm_storage **storage);
 
-/* Strong references: while there is one, the memory exists. The caller of
- * retain must have one. The last release calls the deleter. Null is ignored. */
+/* Adds a strong reference: while there is one, the memory exists. The caller
+ * must have one. Null is ignored. */
 WARM_API void warm_storage_retain(warm_storage *storage);
+/* Drops a strong reference; the last one calls the deleter. Null is ignored. */
 WARM_API void warm_storage_release(warm_storage *storage);
 
-/* Weak references: while there is one, the storage's record exists, perhaps
- * without the memory. The caller of weak_retain must have a reference of either
- * kind. Null is ignored. */
+/* Adds a weak reference: while there is one, the storage's record exists,
+ * perhaps without the memory. The caller must have a reference of either kind.
+ * Null is ignored. */
 WARM_API void warm_storage_weak_retain(warm_storage *storage);
+/* Drops a weak reference. Null is ignored. */
 WARM_API void warm_storage_weak_release(warm_storage *storage);
 
 /* Adds a strong reference, for a caller that has a weak one, which stays.
  * Returns 1; 0 if the memory was freed. */
 WARM_API int warm_storage_lock(warm_storage *storage);
 
-/* The number of references of each kind, which other threads may change before
- * the call returns. A thread that holds the only reference can rely on 1. 0 for
+/* The number of strong references, which other threads may change before the
+ * call returns. A thread that holds the only reference can rely on 1. 0 for
  * null. */
 WARM_API size_t warm_storage_use_count(const warm_storage *storage);
+/* The number of weak references, as warm_storage_use_count(). */
 WARM_API size_t warm_storage_weak_count(const warm_storage *storage);
 
 typedef struct warm_storage_info {

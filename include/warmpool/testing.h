@@ -15,10 +15,10 @@
 extern "C" {
 #endif
 
-/* Makes the n-th call from now on (1: the next) of a driver function fail
- * before it does anything: with OUT_OF_MEMORY for pinned_alloc,
- * pinned_register, device_alloc, range_reserve and range_commit, else with
- * DRIVER_ERROR. call: a name from warm_testing_call_name(), such as
+/* Makes a driver function fail in its n-th call from now on, before it does
+ * anything: with OUT_OF_MEMORY for pinned_alloc, pinned_register, device_alloc,
+ * range_reserve and range_commit, else with DRIVER_ERROR. n is 1 for the next
+ * call. call: a name from warm_testing_call_name(), such as
  * "event_record". n: 0 removes the fault. persistent: not 0: all later calls
  * fail too. Status: INVALID_ARGUMENT (no such name), RUNTIME_GONE. */
 WARM_API warm_status warm_testing_fail(warm_runtime *runtime, const char *call,
@@ -80,11 +80,12 @@ WARM_API void warm_testing_set_clock(warm_testing_clock_fn clock);
  */
 
 /* Work that a program would queue by calling CUDA directly, for tests on any
- * driver. The capture is not announced (CUDA: thread-local mode); the copy
- * (bytes from source to destination, memory of any kind) records its stream on
- * no block.
- * Status: as warm_capture_begin(), warm_capture_end() and warm_copy_async(),
- * without the checks of those functions themselves. */
+ * driver. warm_testing_capture_begin() begins a capture that is not announced
+ * (CUDA: thread-local mode). warm_testing_capture_end() ends such a capture and
+ * makes a graph of it. warm_testing_copy() copies bytes from source to
+ * destination, memory of any kind, and records its stream on no block. Status:
+ * as warm_capture_begin(), warm_capture_end() and warm_copy_async(), without
+ * the checks of those functions themselves. */
 WARM_API warm_status warm_testing_capture_begin(warm_runtime *runtime,
                                                 warm_stream stream);
 WARM_API warm_status warm_testing_capture_end(warm_runtime *runtime,

@@ -175,23 +175,27 @@ def read_one(path):
     if path.suffix == ".hpp":
         return header
     lines = without_cpp(lines[at:])
-    at, comment = 0, []
+    at, comment, unused = 0, [], False
     while at < len(lines):
         line = lines[at]
         if line.startswith("/*"):
             comment, at = take_comment(lines, at)
             if comment[0].startswith("----"):
                 comment = []
+            unused = bool(comment)
         elif not line.strip() or line.startswith(("#include", "#undef",
                                                   "#error", "#define WARMPOOL_")):
+            if unused and not line.strip():
+                raise SystemExit(f"{path}: no declaration below: {comment[0]}")
             comment = comment if line.strip() else []
             at += 1
         elif line.startswith(("#define warm_", "#define WARM_API")):
-            at += 1  # one name for another: per_thread.h
+            at, unused = at + 1, False  # one name for another: per_thread.h
         else:
             # What a header defines and says nothing of is its own affair.
             own = line.startswith("static inline") and not comment
             code, at = take_code(lines, at)
+            unused = False
             if not own:
                 header.declarations.append(
                     declaration(code, comment, path.name))

@@ -33,6 +33,8 @@ test_H6_each_function_has_a_page() {
     awk 'FNR == 3 && (!/^warm_[a-z0-9_]+ \\- [^ ]/ || length($0) > 200 ||
         length($0) < length($1) + 14) { print FILENAME }' "$man"/man3/* >without
     same "$(cat without)" ''
+    # No two functions have the same one.
+    same "$(sed -sn '3s/^[^ ]* //p' "$man"/man3/* | sort | uniq -d)" ''
 }
 
 test_H6_a_page_says_what_the_header_says() {
@@ -81,6 +83,16 @@ man7/warmpool-made.7 man7/warmpool.7"
     mandoc -T lint -W warning out/man?/*
 }
 
+# The pages would not have it.
+test_H6_a_comment_of_no_declaration_is_refused() {
+    printf '%s\n\n' '/* warmpool/made.h: made up. */' '/* Lost. */' \
+        'int warm_x(void);' >made.h
+    if python3 "$reference" man 1.2.3 86400 out made.h 2>said; then
+        return 1
+    fi
+    same "$(cat said)" 'made.h: no declaration below: Lost.'
+}
+
 test_H6_formatters_have_no_complaint() {
     mandoc -T lint -W warning "$man"/man?/* >found || { cat found; return 1; }
     groff -ww -K utf8 -Tutf8 -man "$man"/man?/* >/dev/null 2>found
@@ -98,6 +110,7 @@ test_H6_man_finds_the_pages() {
     whatis -M "$MANPATH" warm_free | grep -q 'frees a block'
     make -s -C "$top" "B=${PK_BUILD:-build/release}" uninstall \
         "prefix=$PWD/root" >uninstall.out
+    [ ! -e root/share/doc/warmpool ]
     same "$(find root -type f ! -path '*/cat*' ! -name index.db \
         ! -name CACHEDIR.TAG)" ''
 }
@@ -141,5 +154,6 @@ done
 tap_run "$@" test_H6_links_of_the_reference_lead_somewhere \
     test_H6_each_page_that_is_named_is_there \
     test_H6_a_page_says_what_the_header_says \
+    test_H6_a_comment_of_no_declaration_is_refused \
     test_H6_formatters_have_no_complaint \
     test_H6_man_finds_the_pages
