@@ -192,13 +192,15 @@ def read_one(path):
         elif line.startswith(("#define warm_", "#define WARM_API")):
             at, unused = at + 1, False  # one name for another: per_thread.h
         else:
-            # What a header defines and says nothing of is its own affair.
-            own = line.startswith("static inline") and not comment
+            inline = line.startswith("static inline")
             code, at = take_code(lines, at)
             unused = False
-            if not own:
-                header.declarations.append(
-                    declaration(code, comment, path.name))
+            one = declaration(code, comment, path.name)
+            # A function that a header defines is for programs if its comment
+            # has a Status, or the head comment names it.
+            if not inline or any("Status" in text for text in comment) or \
+                    any(f"{one.name}(" in text for text in head):
+                header.declarations.append(one)
     return header
 
 

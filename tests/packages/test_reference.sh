@@ -56,6 +56,12 @@ WARM_API warm_status warm_made_copy(const void *rows,
  * - .two */
 WARM_API void warm_other(void);
 
+/* Helps warm_other(). */
+static inline int warm_helper(int one)
+{
+    return one;
+}
+
 typedef struct warm_made {
     size_t size; /* sizeof(warm_made) */
 } warm_made;
