@@ -9,7 +9,7 @@
 # line PASS, FAIL or skip for each check, and times; ends with status 1 if one
 # failed. Below 60 s: each program has a limit, and less if the others took
 # long. PYTHON: the interpreter. SIDE: of the matrices that keep the GPU busy.
-# Without a GPU it says so and succeeds; GPU=assume: over the stand-in libraries.
+# Without a GPU it says so and succeeds; GPU=assume: over the stand-ins.
 set -u
 
 if [ "${GPU:-}" != assume ] &&
