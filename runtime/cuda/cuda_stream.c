@@ -387,6 +387,15 @@ static warm_status restore(wm_cuda *c, CUstreamCaptureMode mode,
     return swapped != WARM_OK ? swapped : status;
 }
 
+/* The same after a call that cannot be taken back. */
+static void must_restore(wm_cuda *c, CUstreamCaptureMode mode)
+{
+    if (c->cu.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS) {
+        wm_driver_warn(&c->base, "cuThreadExchangeStreamCaptureMode failed: "
+                                 "the thread stays in relaxed capture mode");
+    }
+}
+
 /* The event or, if it is null, the stream. */
 static warm_status query_relaxed(wm_cuda *c, warm_event event,
                                  warm_stream stream)
@@ -437,9 +446,9 @@ static warm_status instantiate(wm_cuda *c, CUgraph graph, warm_graph *exec)
     warm_status status = relax(c, &mode);
 
     if (status == WARM_OK) {
-        status = restore(
-            c, mode,
-            WM_CUDA_RESULT(c, cuGraphInstantiateWithFlags, &made, graph, 0));
+        status =
+            WM_CUDA_RESULT(c, cuGraphInstantiateWithFlags, &made, graph, 0);
+        must_restore(c, mode);
     }
     if (c->cu.cuGraphDestroy(graph) != CUDA_SUCCESS) {
         wm_driver_warn(&c->base, "cuGraphDestroy failed: a graph leaks");
@@ -480,9 +489,11 @@ static warm_status destroy_relaxed(wm_cuda *c, warm_graph graph)
     CUstreamCaptureMode mode;
     warm_status status = relax(c, &mode);
 
-    return status == WARM_OK
-               ? restore(c, mode, WM_CUDA_RESULT(c, cuGraphExecDestroy, graph))
-               : status;
+    if (status == WARM_OK) {
+        status = WM_CUDA_RESULT(c, cuGraphExecDestroy, graph);
+        must_restore(c, mode);
+    }
+    return status;
 }
 
 warm_status wm_cuda_graph_destroy(wm_driver *d, warm_graph graph)

@@ -60,6 +60,7 @@ LIBRARY(cusparse, cusparseHandle_t, cusparseCreate, cusparseDestroy,
 LIBRARY(cusolver, cusolverDnHandle_t, cusolverDnCreate, cusolverDnDestroy,
         cusolverDnSetStream, cusolverDnGetStream)
 
+/* Both may be one handle. */
 static void cublaslt(void)
 {
     cublasLtHandle_t handle = NULL, other = NULL;
@@ -67,7 +68,6 @@ static void cublaslt(void)
     for (int i = 0; i < ROUNDS; i++) {
         TRY(cublasLtCreate(&handle));
         TRY(cublasLtCreate(&other));
-        MUST(other != handle);
         TRY(cublasLtDestroy(handle));
         TRY(cublasLtDestroy(other));
     }
