@@ -20,10 +20,10 @@ static wm_block *cut_front_locked(wm_arena *arena, wm_block *block,
     wm_segment *s = block->segment, *next;
     wm_block *rest;
 
-    block->bytes = wm_run_extent(block);
+    wm_block_set_bytes(block, wm_run_extent(block));
     wm_assert(front < block->bytes);
     rest = wm_run_cut_locked(arena, block, front);
-    rest->bytes = behind;
+    wm_block_set_bytes(rest, behind);
     rest->trace = block->trace;
     block->trace = 0;
     for (; spans && s->base + s->bytes < rest->base + behind; s = next) {

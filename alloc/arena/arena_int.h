@@ -199,7 +199,7 @@ static inline void wm_run_init(wm_block *block, wm_segment *segment, char *base,
                                size_t bytes)
 {
     wm_block_set_base(block, base);
-    block->bytes = bytes;
+    wm_block_set_bytes(block, bytes);
     wm_block_set_segment(block, segment);
     wm_block_set_state(block, WM_BLOCK_IDLE);
     wm_run_mark(segment, base, true);
@@ -275,7 +275,7 @@ static inline wm_block *wm_run_cut_locked(wm_arena *arena, wm_block *block,
         rest->after->before = rest;
     }
     block->after = rest;
-    block->bytes = bytes;
+    wm_block_set_bytes(block, bytes);
     return rest;
 }
 void wm_run_split_locked(wm_arena *arena, wm_block *block, size_t bytes);
@@ -302,7 +302,7 @@ wm_run_absorb_locked(wm_arena *arena, wm_block *block)
     wm_run_unmark(next);
     wm_page_map_set_run(next->base, next->bytes, NULL);
     wm_page_map_resize_run(block, block->bytes + next->bytes);
-    block->bytes += next->bytes;
+    wm_block_set_bytes(block, block->bytes + next->bytes);
     if (next->put_at > block->put_at) {
         block->put_at = next->put_at;
     }

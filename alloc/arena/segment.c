@@ -155,7 +155,7 @@ wm_segment *wm_segment_make_locked(wm_arena *arena, char *base, size_t bytes,
     segment->region_bytes = bytes;
     segment->first = run = wm_record_take_locked(arena);
     wm_block_set_base(run, base);
-    run->bytes = bytes;
+    wm_block_set_bytes(run, bytes);
     wm_block_set_segment(run, segment);
     run->before = run->after = NULL;
     run->put_at = 0;

@@ -109,7 +109,7 @@ static void carve_slot(wm_slab *slab)
 
     wm_block_set_base(slot, slab->run->base + slab->carved * slab->slot_bytes);
     slot->trace = 0;
-    slot->bytes = slab->slot_bytes;
+    wm_block_set_bytes(slot, slab->slot_bytes);
     slot->segment = slab->run->segment;
     wm_block_set_state(slot, WM_BLOCK_IDLE);
     wm_page_map_set_slot(slab, slab->carved++);

@@ -143,7 +143,7 @@ wm_block *wm_span_take_locked(wm_arena *arena, size_t bytes, bool *failed)
         atomic_store_explicit(&next->spanned_by, block, memory_order_relaxed);
         wm_block_set_state(next->first, WM_BLOCK_SPANNED);
     }
-    block->bytes = bytes;
+    wm_block_set_bytes(block, bytes);
     return block;
 }
 
@@ -152,7 +152,7 @@ void wm_span_end_locked(wm_arena *arena, wm_block *block)
     const char *end = block->base + block->bytes;
     wm_segment *s = block->segment, *next;
 
-    block->bytes = wm_run_extent(block);
+    wm_block_set_bytes(block, wm_run_extent(block));
     for (; s->base + s->bytes < end; s = next) {
         next = s->span_next;
         s->span_next = NULL;

@@ -105,10 +105,14 @@ struct wm_block {
          * thread checks the state as well. */
         _Atomic(char *) base_seen;
     };
-    size_t bytes;
+    /* The next two as base. */
+    union {
+        size_t bytes;
+        _Atomic size_t bytes_seen;
+    };
     union {
         wm_segment *segment;
-        _Atomic(wm_segment *) segment_seen; /* as base_seen */
+        _Atomic(wm_segment *) segment_seen;
     };
     /* First adopted stream that the owning thread recorded; holds a reference.
      * While LIVE written only by that thread, without read-modify-write: a
@@ -170,6 +174,11 @@ static inline void wm_block_set_state(wm_block *block, wm_state state)
 static inline void wm_block_set_base(wm_block *block, char *base)
 {
     atomic_store_explicit(&block->base_seen, base, memory_order_relaxed);
+}
+
+static inline void wm_block_set_bytes(wm_block *block, size_t bytes)
+{
+    atomic_store_explicit(&block->bytes_seen, bytes, memory_order_relaxed);
 }
 
 static inline void wm_block_set_segment(wm_block *block, wm_segment *segment)

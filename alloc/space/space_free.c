@@ -99,8 +99,14 @@ wm_block *wm_space_find(const void *pointer)
             &block->state, memory_order_acquire)) != WM_BLOCK_LIVE) {
         return NULL;
     }
-    return (size_t)((const char *)pointer - block->base) < block->bytes ? block
-                                                                        : NULL;
+    /* Relaxed: of a block that another thread is freeing at this moment, what
+     * it was or will be. */
+    return (uintptr_t)pointer - (uintptr_t)atomic_load_explicit(
+                                    &block->base_seen, memory_order_relaxed) <
+                   atomic_load_explicit(&block->bytes_seen,
+                                        memory_order_relaxed)
+               ? block
+               : NULL;
 }
 
 warm_status wm_space_check_left(const void *pointer)

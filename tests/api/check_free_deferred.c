@@ -203,6 +203,48 @@ WT_TEST(test_H1_holds_ends_where_the_segment_does)
     ck_assert_int_eq(munmap(mapped, 4 * MIB), 0);
 }
 
+enum { ROUNDS = 20, SPAN = 1 << 21, STEP = 512 };
+
+static char *asked;
+static unsigned owned;
+
+/* One thread asks of all addresses around a block, others allocate there. */
+static void ask_or_allocate(void *statuses, unsigned index)
+{
+    for (size_t at = 0; index == 0 && at < ROUNDS * SPAN; at += STEP) {
+        bool is_owned = warm_owns(asked + at % SPAN) != 0;
+
+        owned += is_owned && at % SPAN < BYTES;
+    }
+    for (size_t i = 0; index > 0 && i < 100 * ROUNDS; i++) {
+        void *block = NULL;
+        warm_status *status = (warm_status *)statuses + index;
+
+        if (*status == WARM_OK) {
+            /* Beside whose blocks memory is split and merged each time. */
+            *status = warm_pinned_alloc_aligned(runtime, BYTES + i * index,
+                                                1 << 16, 0, &block);
+        }
+        if (*status == WARM_OK) {
+            *status = warm_free(block);
+        }
+    }
+}
+
+/* ThreadSanitizer alone sees what lies behind the block. */
+WT_TEST(test_H1_any_thread_may_ask_of_any_address)
+{
+    warm_status statuses[3] = {WARM_OK};
+
+    owned = 0;
+    asked = wt_pinned(runtime, BYTES);
+    wt_threads(3, ask_or_allocate, statuses);
+    wt_ok(statuses[1]);
+    wt_ok(statuses[2]);
+    ck_assert_uint_eq(owned, ROUNDS * ((BYTES + STEP - 1) / STEP));
+    wt_free(asked);
+}
+
 WT_TEST(test_H1_the_current_device_is_told)
 {
     int device = 7;
