@@ -344,9 +344,8 @@ full:
 
 /* ---- closing ----------------------------------------------------------- */
 
-/* Unmaps a mapping. Memory that was
- * mapped into a context that was reset is unmapped already. False: a stream
- * captures, nothing was done. */
+/* Unmaps a mapping. Memory that was mapped into a context that was reset is
+ * unmapped already. False: a stream captures, nothing was done. */
 static bool unmap(wm_imports *imports, struct wm_mapping *mapping,
                   bool announced, warm_status *status)
 {

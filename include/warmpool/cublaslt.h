@@ -16,6 +16,8 @@ extern "C" {
 
 /* The calling thread's cuBLASLt handle on a device. It has no stream and no
  * settings: both are arguments of cuBLASLt's calls, and so is the workspace.
+ * The value may be that of other threads' handles: cublasLtCreate() of CUDA
+ * 13.0 gives all its callers on a device one (seen on an H200).
  * runtime: borrowed. device: 0 … count - 1. handle: borrowed until the thread
  * exits or warm_thread_release(); never destroy it and never pass it to
  * another thread. Written on success only. If the thread holds the handle
