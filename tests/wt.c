@@ -56,9 +56,9 @@ static void make_cases(Suite *suite, const struct wt_case *of, TCase **tcase)
     }
 }
 
-/* On a GPU tests share a process, and its memory is not the process's: who
- * reads it there fails, and not all tests that come after. Another thread than
- * that of the tests cannot leave its test: it ends the program. */
+/* On a GPU tests share a process, which cannot read the device's memory: a test
+ * that does fails alone, and not all those after it. Only the thread of the
+ * tests can leave a test: a fault of another thread ends the program. */
 static pthread_t of_tests;
 
 static void on_fault(int signal)

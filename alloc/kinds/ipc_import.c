@@ -26,7 +26,7 @@ struct wm_mapping {
     wm_ipc_name name;        /* const: the driver's, of the first handle */
     size_t bytes;            /* const */
     char *base;              /* const after the first busy time */
-    pages *pages;            /* only while busy */
+    pages *pages;            /* of the thread that maps or unmaps it */
     bool busy;               /* lock imports: a thread maps or unmaps it */
     size_t places; /* lock imports: open blocks; 0: busy, or to be unmapped
                       after captures */
