@@ -177,6 +177,14 @@ uint64_t wm_kind_table_leak(struct wm_kind_table *table)
     return count;
 }
 
+void wm_kind_table_report_graphs(struct wm_kind_table *table,
+                                 warm_destroy_report *report)
+{
+    for (int i = 0; i < table->driver->devices; i++) {
+        wm_workspaces_report_graphs(&table->devices[i].workspaces, report);
+    }
+}
+
 uint64_t wm_kind_table_lost(struct wm_kind_table *table)
 {
     uint64_t count = 0;

@@ -77,6 +77,10 @@ uint64_t wm_kind_table_leak(struct wm_kind_table *table);
 /* Number of handles lost in resets of their devices. */
 uint64_t wm_kind_table_lost(struct wm_kind_table *table);
 
+/* Adds the workspaces that graphs may use to the report. */
+void wm_kind_table_report_graphs(struct wm_kind_table *table,
+                                 warm_destroy_report *report);
+
 /* Adds a kind. ops->close frees context; ops and the name live until then.
  * Status: INVALID_ARGUMENT (table full, name taken), OUT_OF_MEMORY; close is
  * not called then. */

@@ -294,6 +294,24 @@ void wm_workspaces_leave_allocated(wm_workspaces *workspaces, bool events)
     workspaces->leak_events = workspaces->leak_events || events;
 }
 
+void wm_workspaces_report_graphs(wm_workspaces *workspaces,
+                                 warm_destroy_report *report)
+{
+    if (wm_driver_is_lost(workspaces->driver, workspaces->device)) {
+        return;
+    }
+    wm_lock_acquire(&workspaces->lock);
+    for (const wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
+        if (w->captured && w->pools > 0) {
+            report->pool_bytes += w->bytes;
+        } else if (w->captured) {
+            report->captured++;
+            report->captured_bytes += w->bytes;
+        }
+    }
+    wm_lock_release(&workspaces->lock);
+}
+
 void wm_workspaces_close(wm_workspaces *workspaces)
 {
     wm_driver *driver = workspaces->driver;
@@ -306,7 +324,7 @@ void wm_workspaces_close(wm_workspaces *workspaces)
         if (w->event != NULL && !workspaces->leak_events && !lost) {
             (void)wm_driver_event_destroy(driver, w->event);
         }
-        if (!workspaces->leak_memory && !lost) {
+        if (!workspaces->leak_memory && !lost && !w->captured) {
             (void)wm_driver_device_free(driver, workspaces->device, w->memory);
         }
         wm_meta_free(w);

@@ -19,6 +19,7 @@
 
 #include "runtime/base/lock.h"
 #include "runtime/driver/driver.h"
+#include "warmpool/runtime.h"
 
 typedef struct wm_workspace wm_workspace;
 typedef struct wm_workspaces wm_workspaces;
@@ -67,8 +68,12 @@ void wm_workspaces_init(wm_workspaces *workspaces, wm_driver *driver,
  * events, since a stream captures. */
 void wm_workspaces_leave_allocated(wm_workspaces *workspaces, bool events);
 
-/* Frees the workspaces. */
+/* Frees the workspaces, except those that graphs may use. */
 void wm_workspaces_close(wm_workspaces *workspaces);
+
+/* Adds the workspaces that graphs may use to the report. */
+void wm_workspaces_report_graphs(wm_workspaces *workspaces,
+                                 warm_destroy_report *report);
 
 /* The handle and stream that a workspace serves. */
 typedef struct wm_workspace_key {

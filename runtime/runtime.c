@@ -536,7 +536,7 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     wm_trace_close(trace);
     wm_leaks_log(runtime);
     wm_allocators_close(runtime);
-    wm_private_close(runtime);
+    report->pools = wm_private_close(runtime);
     wm_device_spaces_drain(runtime);
     wm_shared_stop(runtime, report);
     wm_device_spaces_stop(runtime, report);
@@ -552,6 +552,7 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     runtime->history = NULL;
     wm_private_fini(runtime);
     report->lost_handles = wm_kind_table_lost(runtime->kinds);
+    wm_kind_table_report_graphs(runtime->kinds, report);
     wm_driver_break_begin(); /* would_break_capture() has checked */
     wm_kind_table_close(runtime->kinds, &report->handles);
     wm_driver_break_end();
@@ -567,6 +568,14 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
                "a runtime was destroyed after a device was reset: %" PRIu64
                " handles and %s of memory are lost",
                report->lost_handles, wm_bytes(report->lost_bytes).text);
+    }
+    if (report->pools > 0) {
+        wm_log(WARM_LOG_WARNING,
+               "a runtime was destroyed before its private pools were released "
+               "(pools: %" PRIu64 "): their memory of %s stays for graphs and "
+               "is leaked; call warm_private_pool_release() before "
+               "warm_runtime_destroy()",
+               report->pools, wm_bytes(report->pool_bytes).text);
     }
     if (report->handles > 0 || report->live > 0) {
         wm_log(WARM_LOG_WARNING,

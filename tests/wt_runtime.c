@@ -60,6 +60,7 @@ void wt_runtime_end(warm_runtime *runtime)
     ck_assert_uint_eq(report.live, 0);
     ck_assert_uint_eq(report.pending, 0);
     ck_assert_uint_eq(report.imports, 0);
+    ck_assert_uint_eq(report.pools, 0);
 }
 
 void wt_door_run(void *argument)

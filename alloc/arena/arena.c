@@ -492,6 +492,14 @@ void wm_arena_each_live(wm_arena *arena,
     each_block(arena, 1u << WM_BLOCK_LIVE, fn, context);
 }
 
+void wm_arena_each_left(wm_arena *arena,
+                        void (*fn)(void *context, wm_block *block),
+                        void *context)
+{
+    each_block(arena, 1u << WM_BLOCK_LIVE | 1u << WM_BLOCK_CAPTURED, fn,
+               context);
+}
+
 /* ---- memory that graphs use (row E4) ------------------------------------ */
 
 void wm_arena_retain_begin(wm_arena *arena)

@@ -392,9 +392,13 @@ bool wm_arena_detach_idle(wm_arena *arena, wm_segment *segment);
 void wm_arena_released(wm_arena *arena, wm_segment *segment);
 void wm_arena_reattach(wm_arena *arena, wm_segment *segment, bool refused);
 
-/* Calls fn for every LIVE block; fn takes no lock below arena. For the end of a
- * runtime, when no other thread is inside: takes no lock itself. */
+/* Call fn for every LIVE block, or for every LIVE and CAPTURED one; fn takes no
+ * lock below arena. For the end of a runtime, when no other thread is inside:
+ * they take no lock. */
 void wm_arena_each_live(wm_arena *arena,
+                        void (*fn)(void *context, wm_block *block),
+                        void *context);
+void wm_arena_each_left(wm_arena *arena,
                         void (*fn)(void *context, wm_block *block),
                         void *context);
 

@@ -206,13 +206,7 @@ void wm_pinned_stop(wm_pinned *pinned)
 
 void wm_pinned_report_left(wm_space *space, warm_destroy_report *report)
 {
-    warm_space_stats stats = {.size = sizeof stats};
-
-    wm_space_stats(space, &stats);
-    report->live += stats.live.current;
-    report->live_bytes += stats.live_bytes.current;
-    report->pending += stats.pending.current;
-    report->lost_bytes += stats.reset_bytes;
+    report->lost_bytes += wm_space_report_used(space, report);
     if (wm_space_is_lost(space)) {
         wm_lock_acquire(&space->growth.lock);
         report->lost_bytes += space->beside_bytes;

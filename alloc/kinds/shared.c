@@ -836,17 +836,6 @@ static void end_all_marks(wm_shared *shared)
     end_marks(shared, ended);
 }
 
-/* Memory that was lost with its device is in the limiting space's report. */
-static void report_left(wm_space *space, warm_destroy_report *report)
-{
-    warm_space_stats stats = {.size = sizeof stats};
-
-    wm_space_stats(space, &stats);
-    report->live += stats.live.current;
-    report->live_bytes += stats.live_bytes.current;
-    report->pending += stats.pending.current;
-}
-
 void wm_shared_stop(warm_runtime *runtime, warm_destroy_report *report)
 {
     wm_shared *shared = runtime->shared;
@@ -859,7 +848,9 @@ void wm_shared_stop(warm_runtime *runtime, warm_destroy_report *report)
             &shared->spaces[i / WM_SHARED_KINDS][i % WM_SHARED_KINDS].space;
 
         (void)wm_space_trim(space, 0, &released);
-        report_left(space, report);
+        /* Memory that was lost with its device is in the limiting space's
+         * report. */
+        (void)wm_space_report_used(space, report);
         wm_space_forget(space);
     }
 }

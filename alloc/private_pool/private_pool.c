@@ -517,18 +517,24 @@ warm_status wm_private_open(warm_runtime *runtime)
     return WARM_OK;
 }
 
-void wm_private_close(warm_runtime *runtime)
+uint64_t wm_private_close(warm_runtime *runtime)
 {
     wm_private_pools *pools = runtime->private_pools;
+    uint64_t retained = 0;
 
     wm_timelines_set_ending(&runtime->pinned->timelines);
     while (pools->list != NULL) {
         wm_private_pool *pool = pools->list;
 
         pools->list = pool->next;
-        wm_private_end_arenas(pools, pool->number);
+        if (pool->user) {
+            wm_private_end_arenas(pools, pool->number);
+        } else {
+            retained++;
+        }
         wm_meta_free(pool);
     }
+    return retained;
 }
 
 void wm_private_fini(warm_runtime *runtime)

@@ -38,10 +38,12 @@ typedef struct wm_private_arena {
     struct wm_private_arena *next; /* const: of the runtime's */
 } wm_private_arena;
 
-/* Status: OUT_OF_MEMORY. wm_private_close() ends all pools, before the spaces
- * return their memory; wm_private_fini() frees the records, after that. */
+/* Status: OUT_OF_MEMORY. wm_private_close() ends the pools, before the spaces
+ * return their memory; wm_private_fini() frees the records, after that. A pool
+ * for graphs that has references is not ended: its arenas retain their memory
+ * for good. Returns how many these are. */
 warm_status wm_private_open(warm_runtime *runtime);
-void wm_private_close(warm_runtime *runtime);
+uint64_t wm_private_close(warm_runtime *runtime);
 void wm_private_fini(warm_runtime *runtime);
 
 /* The number of pools that record. If it is not 0 an allocation takes the slow

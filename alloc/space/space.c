@@ -170,7 +170,7 @@ void wm_space_forget(wm_space *space)
 {
     for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
          a = a->next_arena) {
-        wm_arena_each_live(a, forget_block, space);
+        wm_arena_each_left(a, forget_block, space);
     }
 }
 
@@ -231,6 +231,40 @@ bool wm_space_check_settled(wm_space *space)
         good = wm_arena_check_settled(a);
     }
     return good;
+}
+
+/* The arena of a private pool for graphs that has references. */
+static bool is_of_graphs(const wm_arena *arena)
+{
+    return arena->pool != NULL && !arena->user_pool &&
+           wm_arena_pool_number(arena) != 0;
+}
+
+size_t wm_space_report_used(wm_space *space, warm_destroy_report *report)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+
+    wm_space_stats(space, &stats);
+    report->live += stats.live.current;
+    report->live_bytes += stats.live_bytes.current;
+    report->pending += stats.pending.current;
+    if (wm_space_is_lost(space)) {
+        return stats.reset_bytes;
+    }
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = a->next_arena) {
+        warm_space_stats of_pool = {.size = sizeof of_pool};
+
+        if (is_of_graphs(a)) {
+            wm_arena_stats(a, &of_pool);
+            report->pool_bytes += of_pool.held_bytes.current;
+            stats.captured -= of_pool.captured;
+            stats.captured_bytes -= of_pool.captured_bytes;
+        }
+    }
+    report->captured += stats.captured;
+    report->captured_bytes += stats.captured_bytes;
+    return 0;
 }
 
 struct reading {

@@ -433,7 +433,10 @@ static inline void wm_space_end_break(wm_space *space, wm_breaking *breaking)
 warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
                           warm_runtime *runtime, wm_timelines *timelines,
                           const wm_options *options);
-/* Called before the timelines end: drops the uses of blocks that stay live. */
+/* At the end of a runtime: adds what stays of the space to the report. Returns
+ * the bytes that were lost with a device. */
+size_t wm_space_report_used(wm_space *space, warm_destroy_report *report);
+/* Called before the timelines end: drops the uses of blocks that stay. */
 void wm_space_forget(wm_space *space);
 /* Frees the records; segments with live blocks stay mapped for their users. */
 void wm_space_fini(wm_space *space);

@@ -102,7 +102,8 @@ WARM_API warm_status warm_runtime_create(const warm_options *options,
                                          warm_runtime **runtime);
 
 /* What was still in use when a runtime was destroyed. These handles and this
- * memory stay usable, and are never returned to the driver. */
+ * memory stay usable, and are never returned to the driver; so a graph whose
+ * memory is in the report can still be launched. */
 typedef struct warm_destroy_report {
     size_t size;           /* sizeof(warm_destroy_report) */
     uint64_t handles;      /* held by live threads, or leased */
@@ -116,6 +117,12 @@ typedef struct warm_destroy_report {
                               or not; in no figure above */
     uint64_t lost_bytes;   /* memory of those devices, and pinned memory if it
                               was lost: not freed, in use or not */
+    uint64_t pools;        /* private pools for graphs with references */
+    uint64_t pool_bytes;   /* their memory, live blocks in it and workspaces of
+                              their captures included */
+    uint64_t captured;     /* freed blocks, and workspaces, that graphs of no
+                              private pool may use */
+    uint64_t captured_bytes; /* bytes of those */
 } warm_destroy_report;
 
 /* Destroys a runtime: releases the handles and caches of the calling thread,

@@ -417,13 +417,21 @@ WT_TEST(test_E3_many_pools_one_after_the_other)
     }
 }
 
+/* A graph may be launched after the runtime has ended: what its pool holds
+ * stays, and is reported; the memory of a pool without references does not. */
 WT_TEST(test_E3_G2_runtime_ends_before_its_pools)
 {
     warm_runtime *other = wt_runtime(NULL);
-    warm_private_pool pool = {0}, gone = {0};
-    void *block = NULL, *device = NULL;
+    warm_destroy_report report = WARM_INIT(warm_destroy_report);
+    warm_private_pool_info info = WARM_INIT(warm_private_pool_info);
+    warm_private_pool pool = {0}, gone = {0}, user = {0};
+    char *block = NULL;
+    void *device = NULL, *live = NULL;
     warm_stream stream = wt_stream(other, 0);
 
+    wt_ok(warm_private_pool_begin(other, &user, WARM_POOL_USER, always, NULL));
+    wt_ok(warm_free(wt_pinned(other, 5000)));
+    wt_ok(warm_private_pool_end(other, user));
     wt_ok(warm_private_pool_begin(other, &gone, 0, always, NULL));
     block = wt_pinned(other, 5000);
     wt_ok(warm_private_pool_end(other, gone));
@@ -432,12 +440,56 @@ WT_TEST(test_E3_G2_runtime_ends_before_its_pools)
     /* Its memory would go if nothing recorded. */
     wt_ok(warm_private_pool_release(other, gone));
     block = wt_pinned(other, 5000);
+    memset(block, 7, 5000);
+    live = wt_pinned(other, 4096);
     device = wt_device(other, stream, 5000);
     wt_ok(warm_record_stream(block, stream));
     wt_free(block, device);
+    wt_ok(warm_private_pool_get_info(other, pool, &info));
     wt_ok(warm_stream_destroy(other, stream));
-    wt_runtime_end(other);
+    wt_ok(warm_runtime_destroy(other, &report));
+    ck_assert_uint_eq(report.pools, 1);
+    ck_assert_uint_eq(report.pool_bytes, info.held_bytes);
+    ck_assert_uint_eq(report.live, 1);
+    ck_assert_uint_eq(report.pending, 0);
+    ck_assert_uint_eq(report.captured, 0);
+    ck_assert_uint_eq(report.captured_bytes, 0);
+    for (int i = 0; i < 5000; i++) {
+        ck_assert_int_eq(block[i], 7);
+    }
     wt_fails(WARM_RUNTIME_GONE, warm_private_pool_end(other, pool));
+    wt_fails(WARM_RUNTIME_GONE, warm_private_pool_release(other, pool));
+    wt_fails(WARM_RUNTIME_GONE, warm_free(live));
+}
+
+/* The same for blocks that a graph of no pool uses. */
+WT_TEST(test_E9_G2_blocks_of_graphs_without_a_pool_are_reported)
+{
+    warm_runtime *other = wt_runtime(NULL);
+    warm_destroy_report report = WARM_INIT(warm_destroy_report);
+    warm_space_stats stats = WARM_INIT(warm_space_stats);
+    warm_stream stream = wt_stream(other, 0);
+    void *block = wt_pinned(other, 5000);
+    void *device = wt_device(other, stream, 5000);
+    warm_graph graph = NULL;
+
+    memset(block, 7, 5000);
+    wt_ok(warm_capture_begin(other, stream));
+    wt_ok(warm_copy_async(other, device, block, 5000, WARM_COPY_TO_DEVICE,
+                          stream));
+    wt_free(block, device);
+    wt_ok(warm_capture_end(other, stream, &graph));
+    wt_ok(warm_pinned_get_stats(other, &stats));
+    wt_ok(warm_graph_destroy(other, graph));
+    wt_ok(warm_stream_destroy(other, stream));
+    wt_ok(warm_runtime_destroy(other, &report));
+    ck_assert_uint_eq(stats.captured, 1);
+    ck_assert_uint_ge(report.captured, 1);
+    ck_assert_uint_ge(report.captured_bytes, stats.captured_bytes);
+    ck_assert_uint_eq(report.pools, 0);
+    ck_assert_uint_eq(report.pool_bytes, 0);
+    ck_assert_uint_eq(report.live, 0);
+    ck_assert_int_eq(*(char *)block, 7);
 }
 
 struct change {

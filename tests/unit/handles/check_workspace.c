@@ -279,6 +279,46 @@ WT_TEST(test_A10_E3_bindings_end_before_a_pools_workspaces_go)
     ck_assert_uint_gt(epoch_at_free, epoch);
 }
 
+static const void *of_graph;
+static unsigned freed_of_graph;
+
+static warm_status count_free(wm_driver *d, int device, void *pointer)
+{
+    freed_of_graph += pointer == of_graph;
+    return true_ops->device_free(d, device, pointer);
+}
+
+WT_TEST(test_A10_G2_workspace_of_a_pool_stays_when_the_runtime_ends)
+{
+    warm_destroy_report report = WARM_INIT(warm_destroy_report);
+    warm_private_pool pool = {0};
+    warm_runtime *kept = runtime;
+    warm_stream kept_stream = a;
+
+    runtime = wt_runtime(NULL);
+    wt_ok(wm_kind_table_add(runtime->kinds, &bound_ops, NULL, &kind));
+    wt_ok(warm_stream_create(runtime, 0, &a));
+    wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
+    capture();
+    of_graph = bind_to(a);
+    end_capture();
+    ck_assert_ptr_ne(bind_to(a), of_graph);
+    wt_ok(warm_private_pool_end(runtime, pool));
+    wt_ok(warm_stream_destroy(runtime, a));
+    true_ops = runtime->driver->ops;
+    looking_ops = *true_ops;
+    looking_ops.device_free = count_free;
+    runtime->driver->ops = &looking_ops;
+    freed_of_graph = 0;
+    wt_ok(warm_runtime_destroy(runtime, &report));
+    ck_assert_uint_eq(freed_of_graph, 0);
+    ck_assert_uint_eq(report.pools, 1);
+    ck_assert_uint_gt(report.pool_bytes, 0);
+    ck_assert_uint_eq(report.captured, 0);
+    runtime = kept;
+    a = kept_stream;
+}
+
 static void (*true_over)(warm_runtime *of, uint64_t pool, bool later);
 static warm_stream announced;
 
