@@ -200,6 +200,8 @@ WT_LOOP_TEST(test_E7_G2_B7_memory_goes_back_with_the_runtime, 2)
     pinned = wt_pinned(f.runtime, MIB);
     device = wt_device(f.runtime, f.stream, MIB);
     wt_free(pinned, device);
+    wt_ok(warm_private_pool_end(f.runtime, f.pool));
+    wt_ok(warm_private_pool_release(f.runtime, f.pool));
     ck_assert(is_mapped(pinned));
     wt_runtime_end(f.runtime);
     ck_assert_int_eq(is_mapped(pinned), captures);
