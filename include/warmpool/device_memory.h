@@ -56,8 +56,10 @@
  *     default stream other than the legacy one of the thread's current device,
  *     is returned only when the cache is emptied or trimmed, which waits for
  *     the device unless a stream is known to capture (warm_capture_announce())
- *   - such memory cannot be shared with other processes (ipc.h) and is not
- *     mapped for other devices; copies between devices work
+ *   - such memory cannot be shared with other processes (ipc.h)
+ *   - it is mapped for all devices that can be peers of its own one
+ *     (cudaDeviceCanAccessPeer()), so that these copy it and use it in kernels.
+ *     For other devices CUDA refuses cudaMemcpyAsync() of such memory
  *   - a range counts as one segment while any memory is in it
  * Private pools have ordinary segments, except pools that can be paused
  * (pause.h). A device that does not support virtual memory management has

@@ -24,7 +24,8 @@
  *
  * Only memory of devices is paused, of all devices; page-locked memory that was
  * routed to the pool is not touched. It works on devices with virtual memory
- * management, as option expandable_segments does, and without that option.
+ * management, as option expandable_segments does, and without that option; and
+ * as there, devices that can be peers access it.
  *
  * While memory is paused
  * - using it is the caller's error: on CUDA an access faults;

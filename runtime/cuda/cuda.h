@@ -78,6 +78,7 @@ int wm_cuda_compute_major(wm_driver *d, int device);
     X(cuDeviceGetAttribute)                                                    \
     X(cuDeviceGetPCIBusId)                                                     \
     X(cuDeviceGetUuid_v2)                                                      \
+    X(cuDeviceCanAccessPeer)                                                   \
     X(cuDevicePrimaryCtxRetain)                                                \
     X(cuDevicePrimaryCtxRelease_v2)                                            \
     X(cuDevicePrimaryCtxGetState)                                              \

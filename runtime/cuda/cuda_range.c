@@ -93,15 +93,50 @@ static warm_status create_and_map(wm_cuda *c, int device, CUdeviceptr at,
     return status;
 }
 
-/* Unmaps memory that could not be made accessible. */
+static CUmemAccessDesc access_by(int device)
+{
+    CUmemAccessDesc access = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+
+    access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    access.location.id = device;
+    return access;
+}
+
+/* Makes memory of a device accessible to every device that can be its peer:
+ * CUDA refuses copies by a device that has no access, though it copies other
+ * memory for any device. Needs no context of the peers. If CUDA refuses, the
+ * memory serves its own device. */
+static void admit_peers(wm_cuda *c, int device, CUdeviceptr at, size_t bytes)
+{
+    CUmemAccessDesc access[WM_NODE_DEVICES];
+    size_t count = 0;
+
+    for (int i = 0; i < c->base.devices && count < WM_NODE_DEVICES; i++) {
+        int can = 0;
+
+        if (i != device && !wm_driver_is_lost(&c->base, i) &&
+            c->cu.cuDeviceCanAccessPeer(&can, i, device) == CUDA_SUCCESS &&
+            can) {
+            access[count++] = access_by(i);
+        }
+    }
+    if (count > 0 &&
+        c->cu.cuMemSetAccess(at, bytes, access, count) != CUDA_SUCCESS) {
+        wm_driver_warn(&c->base,
+                       "cuMemSetAccess failed for other devices: copies of "
+                       "expandable or pausable memory between devices may be "
+                       "refused");
+    }
+}
+
+/* Unmaps memory that could not be made accessible to its own device. */
 static warm_status give_access(wm_cuda *c, int device, CUdeviceptr at,
                                size_t bytes, bool *torn)
 {
-    CUmemAccessDesc access = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemAccessDesc access = access_by(device);
     warm_error cause = {.size = sizeof cause};
     warm_status status;
 
-    access.location = memory_of(c, device).location;
     status = WM_CUDA_RESULT(c, cuMemSetAccess, at, bytes, &access, 1);
     if (status != WARM_OK) {
         warm_last_error(&cause);
@@ -110,6 +145,8 @@ static warm_status give_access(wm_cuda *c, int device, CUdeviceptr at,
             *torn = true;
         }
         wm_error_restore(&cause);
+    } else {
+        admit_peers(c, device, at, bytes);
     }
     return status;
 }

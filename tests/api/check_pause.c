@@ -616,3 +616,68 @@ WT_TEST(test_C11_threads_allocate_and_free_while_others_pause)
     assert_holds(block, MIB, 14);
     wt_ok(warm_free(block));
 }
+
+/* ---- several devices ---------------------------------------------------- */
+
+static void setup_two(void)
+{
+    setenv("STANDIN_DEVICES", "2", 1);
+    setup();
+}
+
+WT_CASE("devices", .setup = setup_two, .teardown = teardown);
+
+static void fill(warm_runtime *two, warm_stream on, void *block, char with)
+{
+    char *here = wt_pinned(two, MIB);
+
+    memset(here, with, MIB);
+    wt_ok(warm_copy_async(two, block, here, MIB, WARM_COPY_TO_DEVICE, on));
+    wt_ok(warm_stream_synchronize(two, on));
+    wt_ok(warm_free(here));
+}
+
+static char last_of(warm_runtime *two, warm_stream on, const char *block)
+{
+    char *here = wt_pinned(two, 1), last;
+
+    wt_ok(
+        warm_copy_async(two, here, block + MIB - 1, 1, WARM_COPY_TO_HOST, on));
+    wt_ok(warm_stream_synchronize(two, on));
+    last = *here;
+    wt_ok(warm_free(here));
+    return last;
+}
+
+/* Copies between devices work, whose stream they are on. */
+WT_TEST(test_C11_I2_memory_of_one_device_is_copied_by_another)
+{
+    warm_private_pool pool = {0};
+    warm_runtime *two;
+    warm_stream on[2];
+    char *block[2], with = 1;
+    int devices = 0;
+
+    two = wt_runtime_with(.host_devices = 2);
+    wt_ok(warm_device_count(two, &devices));
+    wt_ok(warm_private_pool_begin(two, &pool, FLAGS, NULL, NULL));
+    for (int i = 0; i < devices && i < 2; i++) {
+        on[i] = wt_stream(two, i);
+        wt_ok(warm_device_alloc(two, i, on[i], MIB, (void **)&block[i]));
+    }
+    for (int i = 0; devices >= 2 && i < 4; i++, with++) {
+        int from = i / 2, to = 1 - from, by = i % 2;
+
+        fill(two, on[by], block[from], with);
+        wt_ok(warm_testing_copy(two, block[to], block[from], MIB, on[by]));
+        wt_ok(warm_stream_synchronize(two, on[by]));
+        ck_assert_int_eq(last_of(two, on[by], block[to]), with);
+    }
+    for (int i = 0; i < devices && i < 2; i++) {
+        wt_ok(warm_free(block[i]));
+        wt_ok(warm_stream_destroy(two, on[i]));
+    }
+    wt_ok(warm_private_pool_end(two, pool));
+    wt_ok(warm_private_pool_release(two, pool));
+    wt_runtime_end(two);
+}

@@ -40,7 +40,7 @@ static _Atomic int device_count, compute_major = 9;
 static _Atomic int driver_version = CUDA_VERSION, major_in_use;
 static _Atomic int has_ranges = 1;
 static _Atomic int host_tables, stuck, managed = 1, read_only = 1,
-                                       maps_host = 1;
+                                       maps_host = 1, peers = 1;
 
 static _Thread_local CUcontext stack[STACK];
 static _Thread_local int depth;
@@ -142,6 +142,17 @@ void standin_ranges(int has)
 void standin_managed(int at_once)
 {
     managed = at_once;
+}
+
+void standin_peers(int can)
+{
+    peers = can;
+}
+
+bool standin_are_peers(int device, int other)
+{
+    return peers && device != other && device >= 0 && other >= 0 &&
+           device < standin_device_count() && other < standin_device_count();
 }
 
 void standin_read_only(int can)
@@ -315,6 +326,14 @@ bool standin_is_alive(standin_life life)
             (context->active && context->created == life.created);
     pthread_mutex_unlock(&mutex);
     return alive;
+}
+
+int standin_device_of(void *stream)
+{
+    const struct CUctx_st *context =
+        (uintptr_t)stream > 2 ? standin_life_of(stream).context : NULL;
+
+    return context != NULL ? context->device : standin_current_device();
 }
 
 /* cudart makes one that was reset again. */
@@ -537,6 +556,16 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
     memset(uuid, 0, sizeof *uuid);
     snprintf(uuid->bytes, sizeof uuid->bytes, "standin%u",
              (unsigned)device % 1000);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
+{
+    ENTER(cuDeviceCanAccessPeer)
+    if (!known(device) || !known(peer)) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    *can = standin_are_peers(device, peer);
     return CUDA_SUCCESS;
 }
 

@@ -47,7 +47,7 @@ void standin_born(const void *name)
     pthread_mutex_unlock(&mutex);
 }
 
-bool standin_used(const char *function, const void *name)
+standin_life standin_life_of(const void *name)
 {
     const object *o;
     standin_life life = {0};
@@ -58,7 +58,12 @@ bool standin_used(const char *function, const void *name)
         life = o->life;
     }
     pthread_mutex_unlock(&mutex);
-    if (!standin_is_alive(life)) {
+    return life;
+}
+
+bool standin_used(const char *function, const void *name)
+{
+    if (!standin_is_alive(standin_life_of(name))) {
         standin_note_misuse("%s: of a context that was reset", function);
         return false;
     }

@@ -3,7 +3,8 @@
  * What the real one insists on is noted as misuse: memory is mapped into
  * reserved addresses, all of a handle at once, and what is unmapped are whole
  * mappings, which the host device knows. A handle is a number of bytes, and
- * whose. */
+ * whose. A copy is refused if the device that copies has no access to a part of
+ * a range that it touches. */
 #include "standin.h"
 
 #include <pthread.h>
@@ -17,6 +18,8 @@ struct range {
     CUdeviceptr base;
     size_t bytes;
     int device; /* of the host device: that which reserved it */
+    size_t unit;
+    unsigned char *access; /* mutex; of each unit: a bit for each device */
 };
 
 enum { DEVICE_SHIFT = 56 }; /* in a handle, above its bytes */
@@ -100,6 +103,8 @@ CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment,
     made->base = (uintptr_t)base;
     made->bytes = size;
     made->device = standin_current_device();
+    made->unit = unit(d);
+    made->access = calloc(size / made->unit, 1);
     pthread_mutex_lock(&mutex);
     made->next = ranges;
     ranges = made;
@@ -120,6 +125,7 @@ static void forget(CUdeviceptr base)
     gone = *link;
     *link = gone->next;
     pthread_mutex_unlock(&mutex);
+    free(gone->access);
     free(gone);
 }
 
@@ -195,19 +201,64 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
                                        ptr - range.base, size, NULL));
 }
 
+/* Adds devices to those that have access to a part of a range; 0: takes it from
+ * all. */
+static void set_access(const struct range *range, CUdeviceptr at, size_t bytes,
+                       unsigned char devices)
+{
+    size_t first = (at - range->base) / range->unit;
+
+    pthread_mutex_lock(&mutex);
+    for (size_t i = first; i < first + bytes / range->unit; i++) {
+        range->access[i] =
+            devices != 0 ? range->access[i] | devices : (unsigned char)0;
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
 CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size,
                         const CUmemAccessDesc *desc, size_t count)
 {
     struct range range;
+    unsigned char devices = 0;
 
     ENTER(cuMemSetAccess)
     range = find(ptr, size);
-    if (range.bytes == 0 || count != 1 || desc->location.id != range.device ||
-        desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
-        standin_note_misuse("cuMemSetAccess: not for its own device");
-        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count; i++) {
+        int device = desc[i].location.id;
+
+        if (range.bytes == 0 ||
+            desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+            desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE ||
+            (device != range.device &&
+             !standin_are_peers(device, range.device))) {
+            standin_note_misuse("cuMemSetAccess: for device %d", device);
+            return CUDA_ERROR_INVALID_VALUE;
+        }
+        devices |= (unsigned char)(1u << device);
     }
+    set_access(&range, ptr, size, devices);
     return CUDA_SUCCESS;
+}
+
+bool standin_reaches(void *stream, CUdeviceptr at, size_t bytes)
+{
+    unsigned device = 1u << standin_device_of(stream);
+    bool reaches = true;
+
+    pthread_mutex_lock(&mutex);
+    for (struct range *r = ranges; r != NULL; r = r->next) {
+        if (bytes == 0 || at + bytes <= r->base || at >= r->base + r->bytes) {
+            continue;
+        }
+        for (size_t i = at > r->base ? (at - r->base) / r->unit : 0;
+             i < r->bytes / r->unit && r->base + i * r->unit < at + bytes;
+             i++) {
+            reaches = reaches && (r->access[i] & device) != 0;
+        }
+    }
+    pthread_mutex_unlock(&mutex);
+    return reaches;
 }
 
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
@@ -224,7 +275,9 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
     code = result(d->ops->range_decommit(d, range.device,
                                          (void *)(uintptr_t)range.base,
                                          ptr - range.base, size));
-    if (code != CUDA_SUCCESS) {
+    if (code == CUDA_SUCCESS) {
+        set_access(&range, ptr, size, 0);
+    } else {
         standin_note_misuse("cuMemUnmap of %zu bytes: no whole mappings", size);
     }
     return code;

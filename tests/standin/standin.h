@@ -57,6 +57,8 @@ void standin_compute(int major);
 /* Whether devices have virtual memory, as they do at first; 2: of a sort that
  * network cards may reach directly. */
 void standin_ranges(int has);
+/* Whether devices can access each other's memory, as at first. */
+void standin_peers(int can);
 /* cuMemCreate() is out of memory for more bytes than that; SIZE_MAX at first.
  */
 void standin_create_most(size_t bytes);
@@ -159,12 +161,20 @@ cudaError_t standin_set_device(int device);
 /* The host device's stream behind a CUDA stream: default streams mean the
  * current device. */
 warm_stream standin_stream(void *stream);
+/* The device of a stream: of a default one, the current device. */
+int standin_device_of(void *stream);
+bool standin_are_peers(int device, int other);
+/* Whether the stream's device may copy these bytes: it has access to all of
+ * them that are of ranges. */
+bool standin_reaches(void *stream, CUdeviceptr at, size_t bytes);
 /* A time in which a context is active, up to its reset. */
 typedef struct standin_life {
     const void *context; /* null: none was current */
     uint64_t created;    /* the how many-th of that context */
 } standin_life;
 standin_life standin_current_life(void);
+/* In which what has that name was made; no context: not known. */
+standin_life standin_life_of(const void *name);
 bool standin_is_alive(standin_life life);
 /* Something was made in the current context, which has a name that calls use
  * (the stream, the handle, the memory's first byte); a call is about to use

@@ -453,7 +453,8 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr destination, const void *source,
                               size_t bytes, CUstream stream)
 {
     ENTER_ON(cuMemcpyHtoDAsync_v2, stream)
-    if (is_torn(source, bytes)) {
+    if (is_torn(source, bytes) ||
+        !standin_reaches(stream, destination, bytes)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     return CALL(copy, pointer_of(destination), source, bytes,
@@ -464,7 +465,8 @@ CUresult cuMemcpyDtoHAsync_v2(void *destination, CUdeviceptr source,
                               size_t bytes, CUstream stream)
 {
     ENTER_ON(cuMemcpyDtoHAsync_v2, stream)
-    if (is_torn(destination, bytes)) {
+    if (is_torn(destination, bytes) ||
+        !standin_reaches(stream, source, bytes)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     return CALL(copy, destination, pointer_of(source), bytes, WARM_COPY_TO_HOST,
@@ -499,7 +501,9 @@ CUresult cuMemcpyAsync(CUdeviceptr destination, CUdeviceptr source,
 
     ENTER_ON(cuMemcpyAsync, stream)
     (void)d;
-    if (is_torn(m.destination, bytes) || is_torn(m.source, bytes)) {
+    if (is_torn(m.destination, bytes) || is_torn(m.source, bytes) ||
+        !standin_reaches(stream, destination, bytes) ||
+        !standin_reaches(stream, source, bytes)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     return (CUresult)standin_launch(stream, run_copy, &m, sizeof m);
@@ -526,7 +530,11 @@ CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *rows, CUstream stream)
         copy.width > copy.destination_pitch ||
         is_torn(copy.source, wm_copy_2d_extent(&copy, copy.source_pitch)) ||
         is_torn(copy.destination,
-                wm_copy_2d_extent(&copy, copy.destination_pitch))) {
+                wm_copy_2d_extent(&copy, copy.destination_pitch)) ||
+        !standin_reaches(stream, rows->srcDevice,
+                         wm_copy_2d_extent(&copy, copy.source_pitch)) ||
+        !standin_reaches(stream, rows->dstDevice,
+                         wm_copy_2d_extent(&copy, copy.destination_pitch))) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     return CALL(copy_2d, &copy, standin_stream(stream));
@@ -539,6 +547,9 @@ CUresult cuMemsetD8Async(CUdeviceptr destination, unsigned char value,
 
     ENTER_ON(cuMemsetD8Async, stream)
     (void)d;
+    if (!standin_reaches(stream, destination, bytes)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     return (CUresult)standin_launch(stream, run_set, &m, sizeof m);
 }
 

@@ -45,6 +45,7 @@
     X(standin_host_tables)                                                     \
     X(standin_managed)                                                         \
     X(standin_read_only)                                                       \
+    X(standin_peers)                                                           \
     X(standin_host_shift)                                                      \
     X(standin_stick)                                                           \
     X(standin_driver_version)                                                  \

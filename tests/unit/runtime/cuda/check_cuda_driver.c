@@ -1052,6 +1052,63 @@ WT_TEST(test_C8_memory_of_ranges_is_for_network_cards_too)
     wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
 }
 
+static warm_status copy_on(warm_stream stream, void *range, void *block)
+{
+    warm_status there =
+        wm_driver_copy(d, range, block, 100, WM_COPY_ANY, stream);
+    warm_status back =
+        wm_driver_copy(d, block, range, 100, WM_COPY_ANY, stream);
+
+    ck_assert_int_eq(there, back);
+    return there;
+}
+
+/* CUDA copies memory of ranges only by devices that have access to it. */
+WT_TEST(test_C11_I2_I5_ranges_are_accessible_to_peers_without_their_context)
+{
+    size_t unit;
+    void *range = reserve_units(&unit), *block = NULL;
+    warm_stream own, other;
+
+    for (int peers = 1; peers >= 0; peers--) {
+        standin.standin_peers(peers);
+        wt_ok(wm_driver_range_commit(d, 1, range, 0, 4 * unit, NULL));
+        ck_assert_uint_eq(contexts(), peers == 1 ? 100 : 1100);
+        own = stream_of(1);
+        other = stream_of(0);
+        wt_ok(wm_driver_device_alloc(d, 0, 100, &block));
+        wt_ok(copy_on(own, range, block));
+        ck_assert_int_eq(copy_on(other, range, block),
+                         peers == 1 ? WARM_OK : WARM_DRIVER_ERROR);
+        wt_ok(wm_driver_stream_synchronize(d, own));
+        wt_ok(wm_driver_stream_synchronize(d, other));
+        wt_ok(wm_driver_device_free(d, 0, block));
+        wt_ok(wm_driver_stream_destroy(d, own));
+        wt_ok(wm_driver_stream_destroy(d, other));
+        wt_ok(wm_driver_range_decommit(d, 1, range, 0, 4 * unit));
+    }
+    wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
+    ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 0);
+}
+
+/* If CUDA refuses the peers, the memory still serves its own device. */
+WT_TEST(test_C11_I2_range_whose_peers_are_refused_serves_its_device)
+{
+    size_t unit;
+    void *range = reserve_units(&unit);
+    warm_stream own = stream_of(1), other = stream_of(0);
+
+    standin.standin_fail("cuMemSetAccess", 2, 0, CUDA_ERROR_OUT_OF_MEMORY);
+    wt_ok(wm_driver_range_commit(d, 1, range, 0, unit, NULL));
+    wt_contains(atomic_load(&d->warning), "cuMemSetAccess");
+    wt_ok(copy_on(own, range, range));
+    ck_assert_int_eq(copy_on(other, range, range), WARM_DRIVER_ERROR);
+    wt_ok(wm_driver_stream_destroy(d, own));
+    wt_ok(wm_driver_stream_destroy(d, other));
+    wt_ok(wm_driver_range_decommit(d, 1, range, 0, unit));
+    wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
+}
+
 /* A device without virtual memory is no error. */
 WT_TEST(test_C8_a_device_may_have_no_ranges)
 {
