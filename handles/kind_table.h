@@ -24,11 +24,12 @@ struct wm_kind_device {
     wm_meter meter;
 };
 
-/* Called for streams that the pool creates: adopt() after a creation; retire()
- * before a destruction, which is skipped if retire() fails. The context of the
+/* Called for streams that the pool creates: adopt() after a creation, which
+ * fails if adopt() fails; retire() before a destruction, which is skipped if
+ * retire() fails. The context of the
  * stream kind, or null. */
 typedef struct wm_stream_hooks {
-    void (*adopt)(warm_runtime *runtime, warm_stream stream);
+    warm_status (*adopt)(warm_runtime *runtime, warm_stream stream);
     warm_status (*retire)(warm_runtime *runtime, warm_stream stream);
     warm_runtime *runtime;
     /* Whether what was looked up of the stream holds until the runtime's

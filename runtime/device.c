@@ -6,6 +6,7 @@
 
 #include "alloc/kinds/pinned.h"
 #include "handles/kind_table.h"
+#include "runtime/base/quiet.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 
@@ -69,6 +70,29 @@ warm_status warm_device_get_info(warm_runtime *runtime, int device,
     return status;
 }
 
+/* A stream that cannot be adopted is destroyed. */
+static warm_status create_adopted(warm_runtime *runtime, int device,
+                                  warm_stream *stream)
+{
+    warm_stream made = NULL;
+    warm_status status =
+        wm_driver_stream_create(runtime->driver, device, &made);
+    wm_quiet quiet;
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = wm_runtime_adopt(runtime, made);
+    if (status == WARM_OK) {
+        *stream = made;
+        return status;
+    }
+    wm_quiet_begin(&quiet);
+    (void)wm_driver_stream_destroy(runtime->driver, made);
+    wm_quiet_end(&quiet);
+    return status;
+}
+
 warm_status warm_stream_create(warm_runtime *runtime, int device,
                                warm_stream *stream)
 {
@@ -76,10 +100,7 @@ warm_status warm_stream_create(warm_runtime *runtime, int device,
     int cancel = wm_cancel_off();
 
     if (status == WARM_OK) {
-        status = wm_driver_stream_create(runtime->driver, device, stream);
-    }
-    if (status == WARM_OK) {
-        wm_runtime_adopt(runtime, *stream);
+        status = create_adopted(runtime, device, stream);
     }
     wm_cancel_restore(cancel);
     return status;

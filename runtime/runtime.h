@@ -22,8 +22,9 @@ void wm_runtime_retire(warm_runtime *runtime, warm_stream stream,
                        const wm_stream_info *info);
 
 /* Adopts a stream that was just created and lives until it is retired. If that
- * fails the stream is treated like a foreign one: slower, but as safe. */
-void wm_runtime_adopt(warm_runtime *runtime, warm_stream stream);
+ * fails the caller destroys the stream: frees that wait for all adopted streams
+ * would not wait for this one. Status: OUT_OF_MEMORY, DRIVER_ERROR. */
+warm_status wm_runtime_adopt(warm_runtime *runtime, warm_stream stream);
 
 /* wm_timelines_knows() of a live runtime. */
 bool wm_runtime_knows_stream(warm_runtime *runtime, warm_stream stream);

@@ -62,20 +62,12 @@ bool wm_runtime_knows_stream(warm_runtime *runtime, warm_stream stream)
     return wm_timelines_knows(&runtime->pinned->timelines, stream);
 }
 
-void wm_runtime_adopt(warm_runtime *runtime, warm_stream stream)
+warm_status wm_runtime_adopt(warm_runtime *runtime, warm_stream stream)
 {
     wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
-    warm_error before = {.size = sizeof before};
-    warm_status status;
+    warm_status status = wm_driver_stream_info(runtime->driver, stream, &info);
 
-    warm_last_error(&before);
-    status = wm_driver_stream_info(runtime->driver, stream, &info);
-    if (status == WARM_OK) {
-        status = adopt_known(runtime, stream, &info);
-    }
-    if (status != WARM_OK) {
-        wm_error_restore(&before);
-    }
+    return status == WARM_OK ? adopt_known(runtime, stream, &info) : status;
 }
 
 static warm_status adopt(warm_runtime *runtime, warm_stream stream)

@@ -51,7 +51,8 @@ WARM_API warm_status warm_device_get_info(warm_runtime *runtime, int device,
 /* Creates an adopted stream (memory.h) that does not wait for the legacy
  * default stream. Owned: ended with warm_stream_destroy(), or by the program's
  * own call after warm_stream_retire(). For a pooled stream call
- * warm_stream_reserve() (handle.h). */
+ * warm_stream_reserve() (handle.h).
+ * Status: OUT_OF_MEMORY also if there is none for the record of the stream. */
 WARM_API warm_status warm_stream_create(warm_runtime *runtime, int device,
                                         warm_stream *stream);
 

@@ -118,6 +118,20 @@ static int check(void *pointer, bool of_device)
                : INVALID_VALUE;
 }
 
+/* Waits for all that may use the block; false: that is more than the device of
+ * the thread, for which alone CUDA waits. */
+static bool wait_for(void *pointer)
+{
+    warm_block_info info = WARM_INIT(warm_block_info);
+    int device = 0, count = 0;
+
+    return warm_block_get_info(pointer, &info) == WARM_OK &&
+           warm_device_current(wp_runtime(), &device) == WARM_OK &&
+           warm_device_count(wp_runtime(), &count) == WARM_OK &&
+           (info.device >= 0 ? info.device == device : count == 1) &&
+           wp_synchronize();
+}
+
 /* The block stays live where that cannot be recorded which it must wait for:
  * CUDA waits for the rest instead. */
 static int free_block(void *pointer)
@@ -126,7 +140,7 @@ static int free_block(void *pointer)
 
     if ((status == WARM_OUT_OF_MEMORY || status == WARM_DRIVER_ERROR ||
          status == WARM_UNSUPPORTED) &&
-        wp_synchronize()) {
+        wait_for(pointer)) {
         status = warm_free(pointer);
     }
     return status == WARM_OK                ? 0

@@ -4,7 +4,7 @@
  */
 #include "preload.h"
 
-enum { NOT_FOUND = 500 };
+enum { OUT_OF_MEMORY = 2, NOT_FOUND = 500, UNKNOWN = 999 };
 enum { ANY = WP_HANDLES | WP_PINNED | WP_DEVICE };
 
 typedef int create_fn(void **stream);
@@ -18,13 +18,29 @@ static void *stream_at(void **stream)
     return stream != NULL ? *stream : NULL;
 }
 
+/* Of a call that warmpool must not miss; whatever else it refuses is CUDA's. */
+static int answer(warm_status status)
+{
+    return status == WARM_OUT_OF_MEMORY  ? OUT_OF_MEMORY
+           : status == WARM_DRIVER_ERROR ? UNKNOWN
+                                         : 0;
+}
+
+static int destroy(void *stream)
+{
+    WP_RETURN_REAL(cudaStreamDestroy, destroy_fn, NOT_FOUND, stream);
+}
+
 /* The first one may be what starts warmpool. A stream that cannot be adopted is
- * looked up when it is used. */
+ * destroyed: frees would not wait for it. */
 static int made(int code, void **stream)
 {
     if (wp_answered(code) == 0 && wp_enter(ANY)) {
-        (void)warm_stream_adopt(wp_runtime(), stream_at(stream));
+        code = answer(warm_stream_adopt(wp_runtime(), stream_at(stream)));
         wp_leave();
+        if (code != 0) {
+            (void)destroy(stream_at(stream));
+        }
     }
     return code;
 }
@@ -72,26 +88,35 @@ static void ended(int code);
 WP_EXPORT int cudaStreamDestroy(void *stream);
 WP_EXPORT int cudaStreamDestroy(void *stream)
 {
+    int code = 0;
+
     if (wp_any_captures() && wp_captures(stream)) {
         ended(0);
     }
     if (stream != NULL && wp_enter(ANY)) {
         wp_carry(stream);
-        (void)warm_stream_retire(wp_runtime(), stream);
+        code = answer(warm_stream_retire(wp_runtime(), stream));
         wp_leave();
     }
-    WP_RETURN_REAL(cudaStreamDestroy, destroy_fn, NOT_FOUND, stream);
+    /* A stream that cannot retire stays: what waits for it names it. */
+    return code != 0 ? code : destroy(stream);
 }
 
-static bool announce(void *stream)
+/* 0, and whether there was anything to announce; or why the capture must not
+ * begin. */
+static int announce(void *stream, bool *announced)
 {
-    bool announced = wp_enter(ANY);
+    int code = 0;
 
-    if (announced) {
-        announced = warm_capture_announce(wp_runtime(), stream) == WARM_OK;
+    *announced = wp_enter(ANY);
+    if (*announced) {
+        warm_status status = warm_capture_announce(wp_runtime(), stream);
+
+        *announced = status == WARM_OK;
+        code = answer(status);
         wp_leave();
     }
-    return announced;
+    return code;
 }
 
 /* In code for per-thread default streams none, the null pointer, is the
@@ -130,12 +155,12 @@ static void ended(int code)
     }
 }
 
-static bool begins_on(void *stream)
+static int begins_on(void *stream, bool *announced)
 {
-    bool announced = announce(stream);
+    int code = announce(stream, announced);
 
-    begins(1);
-    return announced;
+    begins(code == 0);
+    return code;
 }
 
 static int begun(int code, bool announced, void *stream)
@@ -161,9 +186,12 @@ static int begun(int code, bool announced, void *stream)
     WP_EXPORT int begin parameters                                             \
     {                                                                          \
         void *captured = stream != NULL ? stream : (none);                     \
-        bool announced = begins_on(captured);                                  \
+        bool announced;                                                        \
+        int code = begins_on(captured, &announced);                            \
                                                                                \
-        return begun(begin##_real(__VA_ARGS__), announced, captured);          \
+        return code != 0                                                       \
+                   ? code                                                      \
+                   : begun(begin##_real(__VA_ARGS__), announced, captured);    \
     }
 
 #define END(end, none)                                                         \

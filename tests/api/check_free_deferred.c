@@ -83,6 +83,68 @@ WT_LOOP_TEST(test_H1_a_deferred_free_waits_for_streams_that_were_not_recorded,
     wt_ok(warm_free(plain));
 }
 
+/* How a program gets an adopted stream. */
+static warm_status get_stream(warm_runtime *fresh, bool pooled,
+                              warm_stream *stream)
+{
+    return pooled ? warm_stream_reserve(fresh, 0, stream)
+                  : warm_stream_create(fresh, 0, stream);
+}
+
+/* A new runtime, since the first stream of one needs the most. */
+static warm_status get_after_fault(bool pooled, const char *call, uint64_t n)
+{
+    warm_runtime *fresh = wt_runtime(NULL);
+    warm_stream stream = NULL;
+    warm_status status;
+
+    if (call != NULL) {
+        wt_ok(warm_testing_fail(fresh, call, n, 0));
+    } else {
+        warm_testing_fail_metadata(n, 0);
+    }
+    status = get_stream(fresh, pooled, &stream);
+    warm_testing_fail_metadata(0, 0);
+    ck_assert_int_eq(stream != NULL, status == WARM_OK);
+    if (call != NULL) {
+        ck_assert_uint_eq(wt_calls(fresh, "stream_destroy"), 1);
+    }
+    if (status == WARM_OK) {
+        void *block = wt_pinned(fresh, BYTES), *next;
+        wt_gate *gate = wt_gate_hold(fresh, stream);
+
+        wt_ok(warm_free_deferred(block));
+        wt_ok(warm_stream_synchronize(fresh, WARM_STREAM_LEGACY));
+        wt_ok(warm_poll(fresh));
+        next = wt_pinned(fresh, BYTES);
+        ck_assert_ptr_ne(next, block);
+        wt_gate_open(gate);
+        wt_ok(warm_stream_synchronize(fresh, stream));
+        wt_free(next);
+    }
+    if (status == WARM_OK && !pooled) {
+        wt_stream_end(fresh, stream);
+    }
+    wt_ok(warm_testing_check(fresh, 1));
+    wt_runtime_end(fresh);
+    return status;
+}
+
+/* A free would not wait for a stream that is not adopted. */
+WT_LOOP_TEST(test_H1_B6_a_stream_is_adopted_or_not_created, 2)
+{
+    enum { MOST = 30 };
+    unsigned failures = 0;
+
+    /* Which allocations are of the adoption is not known; some are. */
+    for (uint64_t n = 1; n <= MOST; n++) {
+        failures += get_after_fault(_i != 0, NULL, n) != WARM_OK;
+    }
+    ck_assert_uint_gt(failures, 0);
+    ck_assert_int_eq(get_after_fault(_i != 0, "stream_info", 1),
+                     WARM_DRIVER_ERROR);
+}
+
 /* Work that is queued after the free does not delay it. */
 WT_TEST(test_H1_a_deferred_free_does_not_wait_for_later_work)
 {

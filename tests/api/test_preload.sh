@@ -136,6 +136,12 @@ test_H1_memory_of_a_stream_keeps_its_order() {
     same "$(served order async "$all,free:wait")" 'in order'
 }
 
+# The fault is warmpool's: CUDA has made, or would have destroyed, the stream.
+test_H1_B6_no_stream_is_missed() {
+    same "$(served order unseen)" seen
+    same "$(served order unretired)" retired
+}
+
 test_H1_memory_in_a_capture_is_the_graphs() {
     same "$(alone order graph_memory)" "the graph's"
     same "$(served order graph_memory)" "the graph's"
@@ -303,6 +309,7 @@ tap_run test_H1_creates_and_pins_of_200_rounds_fall_to_two $also \
     test_H1_a_library_of_another_name_is_found \
     test_H1_a_free_of_freed_memory_is_refused \
     test_H1_memory_of_a_stream_keeps_its_order \
+    test_H1_B6_no_stream_is_missed \
     test_H1_memory_in_a_capture_is_the_graphs \
     test_H1_a_free_breaks_no_capture_of_a_blocking_stream \
     test_H1_after_a_reset_all_is_cudas \

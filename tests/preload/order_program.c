@@ -279,6 +279,81 @@ static void reset(void)
     printf("new\n");
 }
 
+/* ---- warmpool's own calls fail ------------------------------------------- */
+
+typedef void fail_metadata_fn(uint64_t n, int persistent);
+typedef int fail_fn(void *runtime, const char *call, uint64_t n,
+                    int persistent);
+
+static void fail_metadata(uint64_t n)
+{
+    ((fail_metadata_fn *)(uintptr_t)dlsym(RTLD_DEFAULT,
+                                          "warm_testing_fail_metadata"))(n, 0);
+}
+
+/* The driver's answer about a stream. */
+static void fail_look(uint64_t n)
+{
+    int (*runtime_of)(void **) = (int (*)(void **))(uintptr_t)dlsym(
+        RTLD_DEFAULT, "warm_runtime_default");
+    void *runtime = NULL;
+
+    TRY(runtime_of(&runtime));
+    TRY(((fail_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "warm_testing_fail"))(
+        runtime, "stream_info", n, 0));
+}
+
+/* A stream that warmpool cannot see is not made, or is seen all the same. */
+static void unseen(void)
+{
+    enum { MOST = 10 };
+    unsigned failures = 0;
+
+    begin();
+    for (uint64_t n = 0; n <= MOST; n++) {
+        cudaStream_t stream = NULL;
+
+        if (n == 0) {
+            fail_look(1);
+        } else {
+            fail_metadata(n);
+        }
+        if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == 0) {
+            fail_metadata(0);
+            free_early(stream, false, true);
+            TRY(cudaStreamDestroy(stream));
+        } else {
+            failures++;
+        }
+        fail_metadata(0);
+    }
+    MUST(failures > 0);
+    MUST(calls_of("cuStreamDestroy_v2") == MOST + 1);
+    MUST(misuses() == 0);
+    printf("seen\n");
+}
+
+/* One that cannot retire is not destroyed, and retires later. */
+static void unretired(void)
+{
+    cudaStream_t stream = NULL;
+    cudaGraph_t graph = NULL;
+
+    begin();
+    TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    fail_look(1);
+    MUST(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed) != 0);
+    TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+    TRY(cudaStreamEndCapture(stream, &graph));
+    TRY(cudaGraphDestroy(graph));
+    fail_look(1);
+    MUST(cudaStreamDestroy(stream) != 0);
+    free_early(stream, false, true);
+    TRY(cudaStreamDestroy(stream));
+    MUST(misuses() == 0);
+    printf("retired\n");
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -289,7 +364,9 @@ int main(int argc, char **argv)
                  {"async", async},
                  {"graph_memory", graph_memory},
                  {"blocking_capture", blocking_capture},
-                 {"reset", reset}};
+                 {"reset", reset},
+                 {"unseen", unseen},
+                 {"unretired", unretired}};
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (argc > 1 && strcmp(argv[1], cases[i].name) == 0) {

@@ -1195,11 +1195,12 @@ WT_LOOP_TEST(test_A10_A14_workspaces_stay_apart_after_every_fault,
             wt_gate_open(gate[k]);
         }
         for (int k = 0; k < 2; k++) { /* s[2] is used on */
-            if (warm_stream_retire(runtime, s[k]) == WARM_OK) {
-                void *handle = NULL;
-                warm_stream next = NULL;
+            warm_stream next = NULL;
 
-                wt_ok(warm_stream_create(runtime, 0, &next));
+            if (warm_stream_retire(runtime, s[k]) == WARM_OK &&
+                warm_stream_create(runtime, 0, &next) == WARM_OK) {
+                void *handle = NULL;
+
                 last.workspace = NULL;
                 if (warm_handle_reserve_on(runtime, bound, 0, next, &handle) ==
                     WARM_OK) {

@@ -983,19 +983,3 @@ WT_TEST(test_an_idle_stream_says_nothing_of_what_comes_later)
     ck_assert_uint_eq(pending(), COUNT);
     go_and_poll(stream);
 }
-
-/* A stream that could not be adopted works as any other. */
-WT_TEST(test_B6_a_stream_that_could_not_be_adopted_is_a_stream)
-{
-    warm_stream plain;
-
-    wt_fails(WARM_INVALID_POINTER, warm_free(&lines));
-    fail_call("stream_info", 1, 0);
-    wt_ok(warm_stream_create(runtime, 0, &plain));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "not allocated"));
-    wt_stop(runtime, plain);
-    wt_free_used(take(), plain);
-    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
-    ck_assert_uint_eq(pending(), 1);
-    go_and_poll(plain);
-}
