@@ -47,17 +47,17 @@ static bool carry_on(int device, warm_stream stream)
     return carried;
 }
 
-void wp_carry(void *stream)
+bool wp_carry(void *stream)
 {
+    warm_status status = warm_stream_query(wp_runtime(), stream);
     int device = 0;
 
-    if (warm_stream_query(wp_runtime(), stream) != WARM_NOT_READY) {
-        return;
+    if (status != WARM_NOT_READY && status != WARM_DRIVER_ERROR) {
+        return true;
     }
     /* No event of another device can be recorded there: that device would get a
      * context for nothing if each one were tried. */
-    if (warm_device_current(wp_runtime(), &device) != WARM_OK ||
-        !carry_on(device, stream)) {
-        (void)warm_stream_synchronize(wp_runtime(), stream);
-    }
+    return (warm_device_current(wp_runtime(), &device) == WARM_OK &&
+            carry_on(device, stream)) ||
+           warm_stream_synchronize(wp_runtime(), stream) == WARM_OK;
 }

@@ -144,8 +144,9 @@ bool wp_is_lost(int device);
 /* Page-locked memory was allocated: by the first, its context is known. */
 void wp_pinned_served(void);
 /* The stream is about to be destroyed: frees will wait for its work as well:
- * destroyed.c. The caller is inside. */
-void wp_carry(void *stream);
+ * destroyed.c. False: they will not, and the stream must stay. The caller is
+ * inside. */
+bool wp_carry(void *stream);
 
 warm_runtime *wp_runtime(void);
 /* Option free:wait. */

@@ -94,8 +94,9 @@ WP_EXPORT int cudaStreamDestroy(void *stream)
         ended(0);
     }
     if (stream != NULL && wp_enter(ANY)) {
-        wp_carry(stream);
-        code = answer(warm_stream_retire(wp_runtime(), stream));
+        code = wp_carry(stream)
+                   ? answer(warm_stream_retire(wp_runtime(), stream))
+                   : UNKNOWN;
         wp_leave();
     }
     /* A stream that cannot retire stays: what waits for it names it. */

@@ -291,8 +291,8 @@ static void fail_metadata(uint64_t n)
                                           "warm_testing_fail_metadata"))(n, 0);
 }
 
-/* The driver's answer about a stream. */
-static void fail_look(uint64_t n)
+/* The n-th call of the driver fails, and maybe all that follow. */
+static void fail_call(const char *call, uint64_t n, int persistent)
 {
     int (*runtime_of)(void **) = (int (*)(void **))(uintptr_t)dlsym(
         RTLD_DEFAULT, "warm_runtime_default");
@@ -300,7 +300,7 @@ static void fail_look(uint64_t n)
 
     TRY(runtime_of(&runtime));
     TRY(((fail_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "warm_testing_fail"))(
-        runtime, "stream_info", n, 0));
+        runtime, call, n, persistent));
 }
 
 /* A stream that warmpool cannot see is not made, or is seen all the same. */
@@ -314,7 +314,7 @@ static void unseen(void)
         cudaStream_t stream = NULL;
 
         if (n == 0) {
-            fail_look(1);
+            fail_call("stream_info", 1, 0);
         } else {
             fail_metadata(n);
         }
@@ -333,6 +333,16 @@ static void unseen(void)
     printf("seen\n");
 }
 
+static void fail_marks(uint64_t n)
+{
+    static const char *const calls[] = {"stream_query", "event_record",
+                                        "stream_synchronize"};
+
+    for (int i = 0; i < 3; i++) {
+        fail_call(calls[i], n, n != 0);
+    }
+}
+
 /* One that cannot retire is not destroyed, and retires later. */
 static void unretired(void)
 {
@@ -341,13 +351,16 @@ static void unretired(void)
 
     begin();
     TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    fail_look(1);
+    fail_call("stream_info", 1, 0);
     MUST(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed) != 0);
     TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
     TRY(cudaStreamEndCapture(stream, &graph));
     TRY(cudaGraphDestroy(graph));
-    fail_look(1);
+    fail_call("stream_info", 1, 0);
     MUST(cudaStreamDestroy(stream) != 0);
+    fail_marks(1); /* nor one whose work would be forgotten */
+    MUST(cudaStreamDestroy(stream) != 0);
+    fail_marks(0);
     free_early(stream, false, true);
     TRY(cudaStreamDestroy(stream));
     MUST(misuses() == 0);
