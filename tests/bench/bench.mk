@@ -18,14 +18,15 @@ BENCH_SRC := $(wildcard tests/bench/*.c)
 BENCH_OBJ := $(BENCH_SRC:%.c=$(B)/%.o)
 BENCH_MAINS := $(BENCH)/bench.o $(BENCH)/replay.o $(BENCH)/grow.o $(BENCH)/pin.o $(BENCH)/staging.o
 BENCH_PARTS := $(filter-out $(BENCH_MAINS),$(BENCH_OBJ))
-# CUB is C++: built where its headers and a C++ compiler are.
+# CUB is C++: built where its headers and a C++ compiler are. Not with the static
+# C++ library, which needs a newer C library than machines with a GPU may have.
 BENCH_CUB_INC := $(firstword $(wildcard $(CUDA_HOME)/include/cccl/cub/util_allocator.cuh \
     /usr/local/cuda/include/cccl/cub/util_allocator.cuh \
     /usr/local/cuda/include/cub/util_allocator.cuh))
 BENCH_CUB := $(if $(HAVE_CUDA),$(if $(BENCH_CUB_INC),$(if $(shell command -v $(CXX)), \
     $(BENCH)/libbench_cub.so $(BENCH)/libbench_cub_cuda.so)))
 BENCH_CXX = $(CXX) -shared -std=c++17 -D_GNU_SOURCE -fPIC -fvisibility=hidden $(OPT_$(FLAVOUR)) -I. -Iinclude \
-    -isystem $(BENCH_CUB_INC:%/cub/util_allocator.cuh=%) $(CUDA_FLAGS) -static-libstdc++ -static-libgcc
+    -isystem $(BENCH_CUB_INC:%/cub/util_allocator.cuh=%) $(CUDA_FLAGS)
 # Those that Debian's mirrors may lack are skipped aloud by the program.
 BENCH_NEED := libmimalloc2.0 libjemalloc2
 

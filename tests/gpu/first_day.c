@@ -650,6 +650,160 @@ static void host_pools(void)
     end("cudaMemPoolCreate for memory of host node 0: %s", word(made));
 }
 
+/* ---- 6: not asked on the first day --------------------------------------- */
+
+static void attributes(void)
+{
+    static const CUdevice_attribute asked[] = {
+        CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED,
+        CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS,
+        CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID};
+    int value[3];
+
+    NEED(cuInit, 0);
+    for (int i = 0; i < 3; i++) {
+        NEED(cuDeviceGetAttribute, &value[i], asked[i], 0);
+    }
+    end("host memory can be registered %d, 64-bit words from a stream %d, "
+        "nearest node of the host %d",
+        value[0], value[1], value[2]);
+}
+
+/* Page-locked, so that the host reads what a stream writes. */
+static unsigned *new_word(CUdeviceptr *there)
+{
+    void *at = NULL, *address = NULL;
+
+    NEED(cudaHostAlloc, &at, 4096, cudaHostAllocMapped);
+    NEED(cudaHostGetDevicePointer, &address, at, 0);
+    memset(at, 0, 4096);
+    *there = (CUdeviceptr)(uintptr_t)address;
+    return at;
+}
+
+/* What cuda.h calls by the name without a version has been version 1. */
+static void words_by_name(void)
+{
+    CUresult (*first)(CUstream, CUdeviceptr, cuuint32_t, unsigned);
+    cudaStream_t stream = new_stream();
+    CUdeviceptr there;
+    unsigned *at = new_word(&there);
+    int by_first, by_second;
+
+    first = (__typeof__(first))(uintptr_t)function("cuStreamWriteValue32");
+    by_first = (int)first(stream, there, 1, 0);
+    by_second = (int)CALL(cuStreamWriteValue32)(stream, there + 4, 2, 0);
+    need("cudaStreamSynchronize", (int)CALL(cudaStreamSynchronize)(stream));
+    end("cuStreamWriteValue32 %s, its word %u; ..._v2 %s, its word %u",
+        word(by_first), at[0], word(by_second), at[1]);
+}
+
+static void words_in_a_capture(void)
+{
+    cudaStream_t stream = new_stream();
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t exec = NULL;
+    CUdeviceptr there;
+    unsigned *at = new_word(&there), seen;
+    size_t nodes = 0;
+    int written;
+
+    NEED(cudaStreamBeginCapture, stream, cudaStreamCaptureModeThreadLocal);
+    written = (int)CALL(cuStreamWriteValue32)(stream, there, 5, 0);
+    NEED(cudaStreamEndCapture, stream, &graph);
+    NEED(cudaGraphGetNodes, graph, NULL, &nodes);
+    seen = at[0];
+    NEED(cudaGraphInstantiateWithFlags, &exec, graph, 0);
+    NEED(cudaGraphLaunch, exec, stream);
+    NEED(cudaStreamSynchronize, stream);
+    end("a write %s, %zu nodes; the word is %u in the capture, %u after a "
+        "launch",
+        word(written), nodes, seen, at[0]);
+}
+
+/* Each call in a process of its own: some may crash. */
+static void dead_stream(const char *call)
+{
+    cudaStream_t stream = new_stream();
+    cudaEvent_t event = NULL;
+    enum cudaStreamCaptureStatus status;
+    int code;
+
+    NEED(cudaEventCreateWithFlags, &event, cudaEventDisableTiming);
+    NEED(cudaStreamDestroy, stream);
+    code = strcmp(call, "query") == 0 ? (int)CALL(cuStreamQuery)(stream)
+           : strcmp(call, "record") == 0
+               ? (int)CALL(cuEventRecord)(event, stream)
+               : (int)CALL(cudaStreamIsCapturing)(stream, &status);
+    end("%s", word(code));
+}
+
+static void dead_query(void)
+{
+    dead_stream("query");
+}
+static void dead_record(void)
+{
+    dead_stream("record");
+}
+static void dead_capturing(void)
+{
+    dead_stream("capturing");
+}
+
+/* A kernel that traps leaves its context in error for good. */
+static void sticky_error(void)
+{
+    static const char trap[] = ".version 7.0\n.target sm_52\n.address_size 64\n"
+                               ".visible .entry k() { trap; }\n";
+    cudaStream_t stream = new_stream();
+    cudaEvent_t event = NULL;
+    CUdeviceptr there;
+    unsigned *at = new_word(&there);
+    CUmodule module = NULL;
+    CUfunction kernel = NULL;
+    void *memory = NULL;
+    int waited, recorded, queried, written, freed, unlocked, reset_code;
+
+    NEED(cudaMalloc, &memory, MIB);
+    NEED(cudaEventCreateWithFlags, &event, cudaEventDisableTiming);
+    NEED(cuModuleLoadData, &module, trap);
+    NEED(cuModuleGetFunction, &kernel, module, "k");
+    NEED(cuLaunchKernel, kernel, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL);
+    waited = (int)CALL(cudaStreamSynchronize)(stream);
+    recorded = (int)CALL(cuEventRecord)(event, stream);
+    queried = (int)CALL(cuEventQuery)(event);
+    written = (int)CALL(cuStreamWriteValue32)(stream, there, 1, 0);
+    freed = (int)CALL(cudaFree)(memory);
+    unlocked = (int)CALL(cuMemFreeHost)(at);
+    reset_code = (int)CALL(cudaDeviceReset)();
+    end("wait %s, record %s, query %s, write %s, cudaFree %s, cuMemFreeHost "
+        "%s, reset %s",
+        word(waited), word(recorded), word(queried), word(written), word(freed),
+        word(unlocked), word(reset_code));
+}
+
+/* Whether a look at the id alone tells that a context was reset. */
+static void context_ids(void)
+{
+    CUcontext before = NULL, after = NULL;
+    unsigned long long id = 0, gone = 0, id_after = 0;
+    int of_gone;
+
+    NEED(cudaFree, NULL);
+    NEED(cuCtxGetCurrent, &before);
+    NEED(cuCtxGetId, before, &id);
+    need("cudaDeviceReset", (int)CALL(cudaDeviceReset)());
+    of_gone = (int)CALL(cuCtxGetId)(before, &gone);
+    NEED(cudaFree, NULL);
+    NEED(cuCtxGetCurrent, &after);
+    NEED(cuCtxGetId, after, &id_after);
+    end("cuCtxGetId of a context after its reset %s; made again it has %s "
+        "address and %s id",
+        word(of_gone), before == after ? "the same" : "another",
+        id == id_after ? "the same" : "another");
+}
+
 static const struct question {
     const char *text;
     void (*ask)(void);
@@ -670,7 +824,15 @@ static const struct question {
     {"What does page-locking cost?", page_locking, -1},
     {"What do events cost?", event_costs, -1},
     {"What do ranges of addresses cost?", ranges, -1},
-    {"Are there pools of the host's memory?", host_pools, -1}};
+    {"Are there pools of the host's memory?", host_pools, -1},
+    {"Which memory operations are there?", attributes, -1},
+    {"Which function writes a word?", words_by_name, -1},
+    {"What is a word in a capture?", words_in_a_capture, -1},
+    {"What does a context's id say after a reset?", context_ids, -1},
+    {"cuStreamQuery of a destroyed stream?", dead_query, -1},
+    {"cuEventRecord on one?", dead_record, -1},
+    {"cudaStreamIsCapturing of one?", dead_capturing, -1},
+    {"What works after a kernel that traps?", sticky_error, -1}};
 
 static bool ask(const struct question *question)
 {

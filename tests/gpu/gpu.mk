@@ -9,8 +9,7 @@ GPU_CHECK := $(firstword $(foreach l,libcheck_pic.a libcheck.a,$(filter /%,$(she
 GPU_SUBUNIT := $(filter /%,$(shell $(CC) -print-file-name=libsubunit.a))
 GPU_JANSSON := $(filter /%,$(shell $(CC) -print-file-name=libjansson.a))
 GPU_PROGRAMS := $(addprefix $(GPU_BUNDLE)/,$(basename $(notdir $(API_SRC))))
-GPU_FILES := $(GPU_BUNDLE)/first_day $(GPU_BUNDLE)/libwarmpool.so.0 \
-    $(addprefix $(GPU_BUNDLE)/,run.sh watch.sh tap.sh)
+GPU_FILES := $(addprefix $(GPU_BUNDLE)/,first_day contend libwarmpool.so.0 run.sh calls.sh watch.sh tap.sh)
 GPU_BENCH := $(addprefix $(GPU_BUNDLE)/,bench replay $(notdir $(BENCH_CUB)))
 # A program that knows CUDA alone, linked as such programs are, and what serves it.
 GPU_CUDA := $(firstword $(wildcard $(CUDA_HOME)/lib64/libcudart.so $(CUDA_HOME)/lib/libcudart.so))
@@ -23,6 +22,7 @@ GPU_BENCH_FILES := $(GPU_BUNDLE)/torch_bench.py $(GPU_BUNDLE)/python_gpu.py $(GP
 gpu-bundle: $(if $(HAVE_CUDA),need-check)
 	+@$(MAKE) FLAVOUR=debug B=build/gpu gpu-bundle-files
 	+@$(MAKE) FLAVOUR=release B=build/release gpu-bundle-bench
+	@tests/gpu/glibc.sh $(GPU_BUNDLE)
 
 gpu-pack: gpu-bundle
 	$(ex_need) $(EX_NEED) $(DEMO_NEED)
@@ -67,7 +67,7 @@ $(GPU_PROGRAMS): $(WT) $(SHARED)
 	@$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $(filter %.o,$^) $(WT) -L$(B) -lwarmpool \
 	    -Wl,-rpath,'$$ORIGIN' $(GPU_CHECK) $(GPU_SUBUNIT) $(GPU_JANSSON) -lrt -lm $(LIBS) -o $@
 
-$(GPU_BUNDLE)/first_day: $(B)/tests/gpu/first_day.o $(SHARED)
+$(GPU_BUNDLE)/first_day $(GPU_BUNDLE)/contend: $(GPU_BUNDLE)/%: $(B)/tests/gpu/%.o $(SHARED)
 	@mkdir -p $(@D)
 	@$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $< -L$(B) -lwarmpool -Wl,-rpath,'$$ORIGIN' \
 	    $(LIBS) -o $@
@@ -89,7 +89,7 @@ $(GPU_BUNDLE)/preload/%: $(B)/%
 	@mkdir -p $(@D) && cp $< $@
 $(GPU_BUNDLE)/preload_%: tests/gpu/preload_%
 	@mkdir -p $(@D) && cp $< $@
-$(GPU_BUNDLE)/run.sh $(GPU_BUNDLE)/watch.sh: $(GPU_BUNDLE)/%: tests/gpu/%
+$(addprefix $(GPU_BUNDLE)/,run.sh calls.sh watch.sh): $(GPU_BUNDLE)/%: tests/gpu/%
 	@mkdir -p $(@D) && cp $< $@
 $(GPU_BUNDLE)/tap.sh: tests/run.sh
 	@mkdir -p $(@D) && cp $< $@

@@ -1,31 +1,52 @@
 #!/bin/bash
 # run.sh: runs the tests and the benches beside it on this machine's GPU.
 #
-#   run.sh [program...]      default: first_day (what is not known of CUDA yet),
-#                            every check_* in this folder, the benches
+#   run.sh                 all three parts of PLAN.md, one after the other
+#   run.sh 1|2|3           one part: 1 and 2 take 300 s at most, 3 takes 180 s
+#   run.sh program...      these test programs, and nothing else
 #
-# OUT names the folder for results (default: ./log), which gets a handful of
-# files: summary.txt, gpu-logs.tar.gz with all logs (TAP, outputs, figures), and
-# the figures themselves. Each step has its own limit and the others go on after
-# one that failed. Programs named on the command line are tested, and nothing
-# else is done.
+# OUT names the folder for results (default: ./log). It gets a handful of files:
+# summary.txt (read this first), gpu-logs.tar.gz with all logs (TAP, outputs,
+# figures), and the figures themselves. They are written anew after each step,
+# every ten seconds within a step, and when TERM, INT or HUP ends the script and
+# with it what it started: a borrowed machine may go at any time.
+# WORK is the folder for logs (default: work/ beside this script). Part 2 and 3
+# go on with what part 1 left there, if they run on the same machine.
+# Each step has its own limit, and the others go on after one that failed.
 # CUDA's libraries are looked for where the system's loader looks, in
-# CUDA_HOME, and in Python's packages named nvidia. Without a GPU it says so
-# and succeeds; CUDA libraries that are missing let the tests fail, by name.
+# CUDA_HOME, and in Python's packages named nvidia. Without a GPU the script
+# says so and succeeds; CUDA libraries that are missing let the tests fail, by
+# name.
 # GPU=assume: go on without one, to try all this over the stand-in libraries.
-# STEPS: steps and their limits in seconds (default: all, twelve minutes).
+# STEPS: steps and their limits in seconds, instead of a part's.
 # JOBS: test programs at a time (default: a third of the processors). LIMIT:
 # seconds for each of them (default: 150).
-# WT_SCALE: load of random and stress tests in percent (default: 20, since each
+# WT_SCALE: load of random and stress tests in percent (default: 5, since each
 # step asks the driver).
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
 out=${OUT:-log}
 mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 1
-# Many small files: packed at the end, since not every way back takes them all.
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
+work=${WORK:-$here/work}
+
+# What was never answered comes first, what is known comes last (PLAN.md).
+declare -A plan=(
+    [1]='contend=40 reset=10 first=45 calls=45 never=75 changed=75'
+    [2]='python=40 preload=60 demo=60 tests=115 again=20'
+    [3]='torch=60 bench=60 kinds=10 again=45'
+)
+# Steps that test, and their programs; "tests" has all that is left.
+never='check_pinned_fault check_ipc_fault check_ipc check_runtime check_cuda'
+changed='check_handles check_lease check_reserve check_shared check_adopt
+    check_pinned check_private_pool check_device_memory check_lease_threads'
+
+parts='1 2 3' programs=()
+case ${1:-} in
+'') ;;
+1 | 2 | 3) parts=$1 ;;
+*) parts='' programs=("$@") STEPS=${STEPS:-named=250 again=150} ;;
+esac
 
 # Files of devices rather than nvidia-smi, which a container may not have.
 has_gpu() {
@@ -61,52 +82,211 @@ describe() {
     ldconfig -p 2>/dev/null | grep -E 'libcu(da|dart|blas|dnn|sparse|solver)'
 }
 
-# Whether the bundle has a file that a step needs; says so, if not.
-has() {
-    [ -e "$here/$2" ] || echo "skip: $1: not in this bundle" |
-        tee "$work/$1.log"
-    [ -e "$here/$2" ]
+# What is worth reading first of each step's log: of tests what failed, of
+# others all.
+worth_reading() {
+    local name log
+    while read -r name _; do
+        log=$work/$name.log
+        [ -s "$log" ] || continue
+        echo "== $name"
+        if grep -qE '^(ok|FAIL) +gpu ' "$log"; then
+            sed -nE '/^(FAIL|skip|[0-9]+ passed)|^ +[|>] /p' "$log"
+        else
+            cat "$log"
+        fi
+    done <"$work/steps.txt"
 }
 
-# step NAME SECONDS COMMAND...: its output goes to NAME.log; a line for the
-# summary says how it ended. Standard input is nobody's.
+# Writes the results into OUT. Each file is complete at every moment.
+collect() {
+    local file new=$out/.new.$BASHPID
+    {
+        cat "$work/steps.txt"
+        echo
+        worth_reading
+        cat "$work/machine.txt"
+    } >"$new" 2>/dev/null
+    mv "$new" "$out/summary.txt"
+    tar -C "$work" -czf "$new" . 2>/dev/null
+    mv "$new" "$out/gpu-logs.tar.gz"
+    for file in "$work"/*.jsonl; do
+        [ ! -e "$file" ] || cp "$file" "$out"
+    done
+}
+
+# Ends every process of the session that a step began, programs of programs too.
+end_session() {
+    local stat line _ id
+    for stat in /proc/[0-9]*/stat; do
+        { read -r line <"$stat"; } 2>/dev/null || continue
+        # Behind the name: state, parent, group, session.
+        read -r _ _ _ id _ <<<"${line##*) }"
+        [ "$id" != "$1" ] || kill -KILL "${stat//[!0-9]/}" 2>/dev/null
+    done
+}
+
+session='' ticker=''
+# shellcheck disable=SC2317 # the traps call it
+stop() {
+    trap '' TERM INT HUP
+    [ -z "$session" ] || end_session "$session"
+    [ -z "$ticker" ] || kill "$ticker"
+    echo "stopped by a signal" | tee -a "$work/steps.txt"
+    collect
+    exit 143
+}
+
+# A step that is not over has its log in the results, too. Reading what nobody
+# writes is a sleep that leaves no process behind; the loop ends with the
+# script.
+tick() {
+    local _
+    while ! read -rt "${TICK:-10}" _ <&9 && kill -0 $$; do
+        collect
+    done
+}
+
+# step NAME SECONDS COMMAND...: the command's output goes to NAME.log; a line
+# of the summary says how it ended. Standard input is nobody's.
 failed=0
 step() {
     local name=$1 limit=$2 start=$SECONDS status word=ok
     shift 2
     echo "==== $name"
-    timeout -k 5 "$limit" "$@" </dev/null 2>&1 | tee "$work/$name.log"
-    status=${PIPESTATUS[0]}
+    printf '%-8s  began\n' "$name" >>"$work/steps.txt"
+    setsid timeout -k 5 "$limit" "$@" </dev/null >"$work/$name.log" 2>&1 &
+    session=$!
+    wait "$session"
+    status=$?
+    end_session "$session"
+    session=''
+    cat "$work/$name.log"
     if [ "$status" -eq 124 ] || [ "$status" -eq 137 ]; then
         word="stopped after $limit s"
     elif [ "$status" -ne 0 ]; then
         word="ended with status $status"
     fi
     [ "$word" = ok ] || failed=1
+    sed -i '$d' "$work/steps.txt"
     printf '%-8s %4d s  %s\n' "$name" $((SECONDS - start)) "$word" \
-        >>"$work/summary.txt"
+        >>"$work/steps.txt"
+    collect
 }
 
-# What is worth reading first, and everything, packed.
-collect() {
-    {
-        echo
-        cat "$work/first.log"
-        grep -hE '^(FAIL|[0-9]+ passed)|^ +[|>] ' "$work/tests.log"
-        sed 's/^/alone: /' "$work/again.log"
-        sed -n '/^skip/p' "$work"/*.log | sort -u
-        cat "$work/machine.txt"
-        cat "$work"/{demo,preload,python,bench,kinds,torch}.log
-    } >>"$work/summary.txt" 2>/dev/null
-    tar -C "$work" -czf "$out/gpu-logs.tar.gz" .
-    cp "$work/summary.txt" "$out"
-    cp "$work"/*.jsonl "$out" 2>/dev/null
+# has NAME FILE SECONDS COMMAND...: the step, if the bundle has the file.
+has() {
+    local name=$1 file=$2
+    if [ -e "$here/$file" ]; then
+        shift 2
+        step "$name" "$@"
+        return
+    fi
+    echo "==== $name"
+    echo "skip: $name: not in this bundle" | tee "$work/$name.log"
+    echo "$name  skip: not in this bundle" >>"$work/steps.txt"
+}
+
+# A context takes a good part of a second to make, so the tests of a program
+# share a process. Those of these programs do not, nor those of one that failed:
+# "again" tells which tests they were, and whether each fails alone.
+forked=' check_ipc check_ipc_fault check_random check_watch check_runtime
+    check_cuda '
+
+# tests NAME SECONDS PROGRAM...: programs that the bundle lacks are left out.
+tests() {
+    local name=$1 limit=$2 program one=() shared='' jobs=$(($(nproc) / 3))
+    shift 2
+    for program in "$@"; do
+        [[ $program = */* ]] || program=$here/$program
+        [ -x "$program" ] || continue
+        one+=("gpu:$program")
+        [ "$name" = again ] ||
+            [[ $forked =~ [[:space:]]${program##*/}[[:space:]] ]] ||
+            shared+=" ${program##*/}"
+    done
+    [ ${#one[@]} -gt 0 ] || return
+    step "$name" "$limit" bash "$here/tap.sh" -l "$work" -t "${LIMIT:-150}" \
+        -j "${JOBS:-$((jobs > 0 ? jobs : 1))}" -w "bash $here/watch.sh" \
+        -n "$shared" "${one[@]}"
+    [ "$name" = again ] ||
+        awk '/^FAIL gpu/ { print $3 }' "$work/$name.log" >>"$work/red.txt"
+}
+
+# Programs that failed, and have not run again. Their logs are kept as
+# NAME.first.
+red() {
+    local program
+    sort -u "$work/red.txt" | while read -r program; do
+        mv "$work/gpu/$program.tap" "$work/gpu/$program.first"
+        for path in "${programs[@]:-}" "$here/$program"; do
+            [ "${path##*/}" != "$program" ] || { echo "$path"; break; }
+        done
+    done
+    : >"$work/red.txt"
+}
+
+# All programs that no other step tests.
+rest() {
+    local program
+    for program in "$here"/check_*; do
+        [[ " $never $changed " =~ [[:space:]]${program##*/}[[:space:]] ]] ||
+            echo "${program##*/}"
+    done
+}
+
+run_step() {
+    local name=$1 limit=$2 list
+    case $name in
+    contend) has contend contend "$limit" "$here/contend" 1 2 4 8 16 ;;
+    pairs) has pairs contend "$limit" "$here/contend" pairs ;;
+    reset) has reset contend "$limit" env RESET=1 "$here/contend" 1 ;;
+    first) has first first_day "$limit" "$here/first_day" ;;
+    calls) has calls calls.sh "$limit" bash "$here/calls.sh" ;;
+    never | changed)
+        read -ra list <<<"${!name//$'\n'/ }"
+        tests "$name" "$limit" "${list[@]}"
+        ;;
+    tests)
+        mapfile -t list < <(rest)
+        tests tests "$limit" "${list[@]}"
+        ;;
+    named) tests named "$limit" "${programs[@]}" ;;
+    again)
+        mapfile -t list < <(red)
+        [ ${#list[@]} -eq 0 ] || tests again "$limit" "${list[@]}"
+        ;;
+    demo)
+        has demo demo/bin/demo "$limit" \
+            env LD_LIBRARY_PATH="$here/demo/lib:$LD_LIBRARY_PATH" \
+            "$here/demo/bin/demo" --bin "$here/demo/bin" \
+            --data "$here/demo/data" --driver cuda
+        ;;
+    preload) has preload preload "$limit" bash "$here/preload_gpu.sh" ;;
+    python)
+        has python python/warmpool "$limit" env PYTHONPATH="$here/python" \
+            "${PYTHON:-python3}" "$here/python_gpu.py"
+        ;;
+    bench) has bench bench "$limit" "$here/bench" "${LOAD:-gpu}" "$work" ;;
+    kinds) has kinds bench "$limit" "$here/bench" kinds "$work" ;;
+    torch)
+        has torch torch_bench.py "$limit" "${PYTHON:-python3}" \
+            "$here/torch_bench.py" "$work"
+        ;;
+    *) echo "run.sh: $name: no such step" ;;
+    esac
 }
 
 if ! has_gpu; then
     echo "skip: no GPU on this machine: nothing of tests/gpu was run"
     exit 0
 fi
+
+case $parts in 2 | 3) ;; *) rm -rf "$work" ;; esac
+mkdir -p "$work" || exit 1
+touch "$work/steps.txt" "$work/red.txt"
+exec 9<> <(:)
+trap stop TERM INT HUP
 
 # What the caller has set comes first.
 found=$(cuda_folders | sort -u | paste -sd: -)
@@ -121,76 +301,19 @@ export CUDA_DEVICE_MAX_CONNECTIONS=32
 # for the others.
 export CK_TIMEOUT_MULTIPLIER=${CK_TIMEOUT_MULTIPLIER:-0.5}
 
-export WT_SCALE=${WT_SCALE:-20}
+export WT_SCALE=${WT_SCALE:-5}
 
-programs=("$@")
-steps='tests=250 again=150'
-if [ $# -eq 0 ]; then
-    programs=("$here"/check_*)
-    steps='first=40 tests=270 again=100 demo=40 preload=60 python=40 bench=90
-        kinds=10 torch=80'
-fi
-
-# A context takes a good part of a second to make, so the tests of a program
-# share a process. Those of these programs do not, nor those of one that failed:
-# "again" tells which tests they were, and whether each fails alone.
-forked=' check_ipc check_ipc_fault check_random check_watch '
-names=
-for program in "${programs[@]}"; do
-    [[ $forked =~ [[:space:]]${program##*/}[[:space:]] ]] ||
-        names="$names ${program##*/}"
-done
-jobs=$(($(nproc) / 3))
-tap=(bash "$here/tap.sh" -l "$work" -t "${LIMIT:-150}"
-    -j "${JOBS:-$((jobs > 0 ? jobs : 1))}" -w "bash $here/watch.sh")
-
-# Programs that failed, and that have not run one test a process yet. Their logs
-# are kept as NAME.first.
-again() {
-    local name
-    awk '/^FAIL gpu/ { print $3 }' "$work/tests.log" | while read -r name; do
-        case " $names " in
-        *" $name "*)
-            cp "$work/gpu/$name.tap" "$work/gpu/$name.first"
-            echo "gpu:$here/$name"
-            ;;
-        esac
+tick &
+ticker=$!
+if [ -z "${STEPS:-}" ]; then
+    for part in $parts; do
+        STEPS="${STEPS:-} ${plan[$part]}"
     done
-}
-
-for limits in ${STEPS:-$steps}; do
-    name=${limits%=*} limit=${limits#*=}
-    case $name in
-    first) step first "$limit" "$here/first_day" ;;
-    tests)
-        step tests "$limit" "${tap[@]}" -n "$names" "${programs[@]/#/gpu:}"
-        ;;
-    again)
-        mapfile -t red < <(again)
-        [ ${#red[@]} -eq 0 ] || step again "$limit" "${tap[@]}" "${red[@]}"
-        ;;
-    demo)
-        has demo demo/bin/demo && step demo "$limit" \
-            env LD_LIBRARY_PATH="$here/demo/lib:$LD_LIBRARY_PATH" \
-            "$here/demo/bin/demo" --bin "$here/demo/bin" \
-            --data "$here/demo/data" --driver cuda
-        ;;
-    preload)
-        has preload preload &&
-            step preload "$limit" bash "$here/preload_gpu.sh"
-        ;;
-    python)
-        has python python/warmpool &&
-            step python "$limit" env PYTHONPATH="$here/python" \
-                "${PYTHON:-python3}" "$here/python_gpu.py"
-        ;;
-    bench) step bench "$limit" "$here/bench" "${LOAD:-gpu}" "$work" ;;
-    kinds) step kinds "$limit" "$here/bench" kinds "$work" ;;
-    torch)
-        step torch "$limit" "${PYTHON:-python3}" "$here/torch_bench.py" "$work"
-        ;;
-    esac
+fi
+for limits in $STEPS; do
+    run_step "${limits%=*}" "${limits#*=}"
 done
+kill "$ticker"
 collect
-echo "gpu: $(paste -sd';' <(head -n 8 "$work/summary.txt"))"
+echo "gpu: $(paste -sd';' <(head -n 8 "$work/steps.txt"))"
 exit "$failed"

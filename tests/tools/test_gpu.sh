@@ -74,7 +74,8 @@ test_a_failed_test_is_in_the_summary() {
     summary=$(cat out/summary.txt)
     has_line "$summary" "1 passed, 1 failed"
     echo "$summary" | grep -q '> not ok 1 - y'
-    has_line "$summary" "alone: 0 passed, 1 failed"
+    has_line "$summary" "== again"
+    has_line "$summary" "0 passed, 1 failed"
 }
 
 test_one_program_alone_runs_no_bench() {
@@ -118,7 +119,74 @@ test_a_program_that_hangs_tells_where() {
     grep -q '  | stacks of [0-9]' out1
 }
 
-tap_run test_all_steps_run_and_are_packed \
+test_a_part_runs_its_own_steps() {
+    bundle
+    run 3 >/dev/null
+    same "$(sed -n 's/ .*//p;/^$/q' out/summary.txt | paste -sd' ')" \
+        "torch bench kinds"
+}
+
+# What the first part found red is tried alone by the last one.
+test_a_later_part_goes_on_with_the_same_logs() {
+    bundle
+    # shellcheck disable=SC2016
+    program check_handles \
+        'printf "1..1\nnot ok 1 - y\n" >"$CK_TAP_LOG_FILE_NAME"' 'exit 1'
+    run 1 >/dev/null && return 1
+    STEPS=again=30 run 3 >/dev/null && return 1
+    grep -q '^changed .*ended with status 1$' out/summary.txt
+    has_line "$(cat out/summary.txt)" "== again"
+}
+
+# Starts the script with a bench that starts a program of its own and hangs, and
+# waits until that program has said which process it is.
+hang() {
+    bundle
+    # shellcheck disable=SC2016
+    program bench 'echo figure' \
+        'timeout 60 bash -c "echo \$\$ >child; sleep 60" &' 'sleep 60'
+    TICK=0.2 STEPS='first=30 bench=60 torch=30' OUT=$PWD/out GPU=assume \
+        PYTHON=$PWD/bundle/python bash "$PWD/bundle/run.sh" >out1 2>&1 &
+    script=$!
+    turns=600
+    until [ -s child ] && grep -qs '^figure$' out/summary.txt; do
+        turns=$((turns - 1))
+        [ "$turns" -gt 0 ] || return 1
+        sleep 0.1
+    done
+}
+
+test_a_script_that_is_stopped_keeps_its_results_and_ends_its_children() {
+    hang
+    kill -TERM "$script"
+    status=0
+    wait "$script" || status=$?
+    same "$status" 143
+    summary=$(cat out/summary.txt)
+    has_line "$summary" "stopped by a signal"
+    has_line "$summary" " 1. Which CUDA? none"
+    has_line "$summary" figure
+    tar -tzf out/gpu-logs.tar.gz | grep -q '^\./bench.log$'
+    [ ! -e "/proc/$(cat child)" ]
+}
+
+# Nothing is written at the end: what is there was written before.
+test_a_script_that_is_killed_has_left_its_results() {
+    hang
+    kill -KILL "$script"
+    wait "$script" 2>/dev/null || true
+    pkill -KILL -s "$(ps -o sess= -p "$(cat child)" | tr -d ' ')"
+    has_line "$(cat out/summary.txt)" " 1. Which CUDA? none"
+    tar -tzf out/gpu-logs.tar.gz | grep -q '^\./bench.log$'
+    # It wrote beside the steps, and has ended by itself.
+    while pgrep -f "$PWD/bundle/run.sh" >/dev/null; do sleep 0.1; done
+}
+
+tap_run test_a_part_runs_its_own_steps \
+    test_a_later_part_goes_on_with_the_same_logs \
+    test_a_script_that_is_stopped_keeps_its_results_and_ends_its_children \
+    test_a_script_that_is_killed_has_left_its_results \
+    test_all_steps_run_and_are_packed \
     test_a_step_that_fails_stops_no_other \
     test_a_step_that_hangs_is_stopped \
     test_a_failed_test_is_in_the_summary \
