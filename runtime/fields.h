@@ -11,7 +11,7 @@
 #ifndef WM_FIELDS_H
 #define WM_FIELDS_H
 
-#include "runtime/base/text.h"
+#include "runtime/thread/text_call.h"
 #include "warmpool/stats.h"
 
 #include <stdbool.h>
@@ -105,12 +105,7 @@ static inline bool wm_label_is_used(const wm_label *label)
  * the view may have seen a part then. */
 warm_status wm_fields_show(warm_runtime *runtime, wm_view *view);
 
-/* The frame of a call that writes a text about the runtime: checks the
- * arguments, calls write, and sets *needed on success. Status: also that of
- * write. */
-warm_status wm_text_write(warm_runtime *runtime,
-                          warm_status (*write)(warm_runtime *runtime,
-                                               wm_text *text),
-                          char *text, size_t bytes, size_t *needed);
+/* Appends all statistics as a JSON object. what: null. */
+wm_text_writer wm_stats_put_json;
 
 #endif

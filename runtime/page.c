@@ -8,12 +8,12 @@
  * A page without data asks its server for it. Takes no lock. */
 #include "runtime/page.h"
 
+#include "alloc/snapshot/snapshot.h"
 #include "runtime/base/lock.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 #include "runtime/fields.h"
 #include "runtime/thread/runtime_body.h"
-#include "warmpool/device_memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,54 +30,24 @@ const char *warm_snapshot_page(void)
 
 /* ---- all snapshots ------------------------------------------------------- */
 
-/* Where the next text goes, and the room there. */
-static char *end_of(const wm_text *text, size_t *room)
-{
-    *room = text->used < text->bytes ? text->bytes - text->used : 0;
-    return *room > 0 ? text->at + text->used : NULL;
-}
-
-/* Appends what a call of the form of warm_stats_json() writes. */
-static warm_status append(warm_runtime *runtime, wm_text *text,
-                          warm_status (*write)(warm_runtime *, char *, size_t,
-                                               size_t *))
-{
-    size_t room, needed = 1;
-    char *at = end_of(text, &room);
-    warm_status status = write(runtime, at, room, &needed);
-
-    text->used += needed - 1;
-    return status;
-}
-
-static warm_status append_device(warm_runtime *runtime, wm_text *text,
-                                 int device)
-{
-    size_t room, needed = 1;
-    char *at = end_of(text, &room);
-    warm_status status =
-        warm_device_snapshot(runtime, device, at, room, &needed);
-
-    text->used += needed - 1;
-    return status;
-}
-
-static warm_status write_all(warm_runtime *runtime, wm_text *text)
+static warm_status put_snapshots(warm_runtime *runtime, const void *what,
+                                 wm_text *text)
 {
     warm_status status = WARM_OK;
 
+    (void)what;
     wm_text_put(text, "{\"devices\":[");
     for (int i = 0; i < runtime->devices && status == WARM_OK; i++) {
         wm_text_put(text, "%s", i > 0 ? "," : "");
-        status = append_device(runtime, text, i);
+        status = wm_snapshot_put_device(runtime, &i, text);
     }
     wm_text_put(text, "],\"pinned\":");
     if (status == WARM_OK) {
-        status = append(runtime, text, warm_pinned_snapshot);
+        status = wm_snapshot_put_pinned(runtime, NULL, text);
     }
     wm_text_put(text, ",\"shared\":");
     if (status == WARM_OK) {
-        status = append(runtime, text, warm_shared_snapshot);
+        status = wm_snapshot_put_shared(runtime, NULL, text);
     }
     wm_text_put(text, "}");
     return status;
@@ -86,44 +56,24 @@ static warm_status write_all(warm_runtime *runtime, wm_text *text)
 warm_status warm_snapshot_json(warm_runtime *runtime, char *text, size_t bytes,
                                size_t *needed)
 {
-    return wm_text_write(runtime, write_all, text, bytes, needed);
+    return wm_text_call(runtime, put_snapshots, NULL, text, bytes, needed);
 }
 
 /* ---- the page with data -------------------------------------------------- */
 
-static warm_status write_data(warm_runtime *runtime, wm_text *text)
+static warm_status put_data(warm_runtime *runtime, const void *what,
+                            wm_text *text)
 {
     warm_status status;
 
+    (void)what;
     wm_text_put(text, "{\"stats\":");
-    status = append(runtime, text, warm_stats_json);
+    status = wm_stats_put_json(runtime, NULL, text);
     wm_text_put(text, ",\"snapshot\":");
     if (status == WARM_OK) {
-        status = append(runtime, text, warm_snapshot_json);
+        status = put_snapshots(runtime, NULL, text);
     }
     wm_text_put(text, "}");
-    return status;
-}
-
-/* The data; owned, wm_meta_free() it. Figures may grow while it is written, so
- * a text that was cut is written again with more room. */
-static warm_status make_data(warm_runtime *runtime, char **data)
-{
-    wm_text text = {NULL, 0, 0};
-    warm_status status = write_data(runtime, &text);
-
-    *data = NULL;
-    while (status == WARM_OK && text.used >= text.bytes) {
-        size_t bytes = text.used + text.used / 4 + 4096;
-
-        wm_meta_free(*data);
-        *data = wm_meta_alloc(bytes);
-        if (*data == NULL) {
-            return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the page");
-        }
-        text = (wm_text){*data, bytes, 0};
-        status = write_data(runtime, &text);
-    }
     return status;
 }
 
@@ -218,8 +168,8 @@ warm_status warm_snapshot_write_html(warm_runtime *runtime, const char *path)
         return status;
     }
     cancel = wm_cancel_off();
-    status = make_data(runtime, &data);
-    if (status == WARM_OK && data != NULL) {
+    status = wm_text_call_whole(runtime, put_data, NULL, &data);
+    if (status == WARM_OK) {
         error = replace(path, data);
     }
     wm_meta_free(data);

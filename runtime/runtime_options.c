@@ -3,24 +3,18 @@
 #include "warmpool/runtime.h"
 
 #include "handles/kind_table.h"
-#include "runtime/base/status.h"
-#include "runtime/thread/runtime_body.h"
+#include "runtime/thread/text_call.h"
+
+static warm_status put_options(warm_runtime *runtime, const void *what,
+                               wm_text *text)
+{
+    (void)what;
+    wm_options_put(&runtime->kinds->options, text);
+    return WARM_OK;
+}
 
 warm_status warm_runtime_options(warm_runtime *runtime, char *text,
                                  size_t bytes, size_t *needed)
 {
-    warm_status status = wm_runtime_check(runtime);
-    size_t all;
-
-    if (status == WARM_OK && text == NULL && bytes > 0) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "text is null");
-    }
-    if (status != WARM_OK) {
-        return status;
-    }
-    all = wm_options_text(&runtime->kinds->options, text, bytes);
-    if (needed != NULL) {
-        *needed = all;
-    }
-    return WARM_OK;
+    return wm_text_call(runtime, put_options, NULL, text, bytes, needed);
 }

@@ -1,13 +1,13 @@
 /* snapshot_signal.c: see snapshot_signal.h. */
 #include "runtime/snapshot_signal.h"
 
+#include "alloc/snapshot/snapshot.h"
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/named_file.h"
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
 #include "runtime/base/thread_start.h"
-#include "warmpool/snapshot.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -93,25 +93,6 @@ static warm_status name_files(struct wm_snapshot_watch *w)
     return WARM_OK;
 }
 
-/* The text, to be freed. The memory changes while it is written, and so does
- * the length of the text. */
-static warm_status read_memory(warm_runtime *runtime, char **text)
-{
-    size_t room = 0, needed = 0;
-    warm_status status = warm_snapshot_viz(runtime, NULL, 0, &needed);
-
-    while (status == WARM_OK && (*text == NULL || needed > room)) {
-        room = needed + needed / 4;
-        wm_meta_free(*text);
-        *text = wm_meta_alloc(room);
-        if (*text == NULL) {
-            return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a snapshot");
-        }
-        status = warm_snapshot_viz(runtime, *text, room, &needed);
-    }
-    return status;
-}
-
 static warm_status write_file(struct wm_snapshot_watch *w, const char *text)
 {
     int fd = -1, error;
@@ -141,7 +122,8 @@ static warm_status write_file(struct wm_snapshot_watch *w, const char *text)
 static void answer(struct wm_snapshot_watch *w)
 {
     char *text = NULL;
-    warm_status status = read_memory(w->runtime, &text);
+    warm_status status =
+        wm_text_call_whole(w->runtime, wm_snapshot_put_viz, NULL, &text);
 
     if (status == WARM_OK) {
         status = name_files(w);

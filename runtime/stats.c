@@ -498,23 +498,3 @@ warm_status warm_stats_get(warm_runtime *runtime, warm_stats *stats)
     }
     return status;
 }
-
-warm_status wm_text_write(warm_runtime *runtime,
-                          warm_status (*write)(warm_runtime *runtime,
-                                               wm_text *text),
-                          char *text, size_t bytes, size_t *needed)
-{
-    wm_text out = {text, bytes, 0};
-    warm_status status = wm_runtime_check(runtime);
-
-    if (status == WARM_OK && text == NULL && bytes > 0) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "text is null");
-    }
-    if (status == WARM_OK) {
-        status = write(runtime, &out);
-    }
-    if (status == WARM_OK && needed != NULL) {
-        *needed = out.used + 1;
-    }
-    return status;
-}

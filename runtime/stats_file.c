@@ -5,7 +5,7 @@
 #include "runtime/base/meta.h"
 #include "runtime/base/named_file.h"
 #include "runtime/base/quiet.h"
-#include "warmpool/stats.h"
+#include "runtime/fields.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -89,32 +89,13 @@ void wm_stats_file_forked(struct wm_stats_file *file)
     errno = before;
 }
 
-/* The statistics as text with a newline, to be freed; null: no memory, or the
- * last error says why. The figures change while they are written, and so does
- * the length of the text. */
-static char *read_stats(warm_runtime *runtime, size_t *bytes)
+static warm_status put_line(warm_runtime *runtime, const void *what,
+                            wm_text *text)
 {
-    char *text = NULL;
-    size_t room = 0, needed = 0;
-    warm_status status = warm_stats_json(runtime, NULL, 0, &needed);
+    warm_status status = wm_stats_put_json(runtime, what, text);
 
-    while (status == WARM_OK && (text == NULL || needed > room)) {
-        room = needed + needed / 8;
-        wm_meta_free(text);
-        text = wm_meta_alloc(room + 1);
-        if (text == NULL) {
-            wm_fail_note(WARM_OUT_OF_MEMORY, "no memory for the text");
-            return NULL;
-        }
-        status = warm_stats_json(runtime, text, room, &needed);
-    }
-    if (status != WARM_OK) {
-        wm_meta_free(text);
-        return NULL;
-    }
-    *bytes = strlen(text);
-    text[(*bytes)++] = '\n';
-    return text;
+    wm_text_put(text, "\n");
+    return status;
 }
 
 /* 0, or an errno. A device (EINVAL) has nothing to truncate. */
@@ -136,7 +117,6 @@ void wm_stats_file_write(struct wm_stats_file *file, warm_runtime *runtime)
 {
     wm_quiet quiet;
     char *text, reason[96];
-    size_t bytes = 0;
     int error;
 
     /* Relaxed: of a thread that destroys and one that exits, one writes. */
@@ -145,11 +125,10 @@ void wm_stats_file_write(struct wm_stats_file *file, warm_runtime *runtime)
         return;
     }
     wm_quiet_begin(&quiet);
-    text = read_stats(runtime, &bytes);
-    if (text == NULL) {
+    if (wm_text_call_whole(runtime, put_line, NULL, &text) != WARM_OK) {
         wm_log(WARM_LOG_WARNING, "could not write the statistics to %.300s: %s",
                file->path, warm_last_error_message());
-    } else if ((error = replace(file, text, bytes)) != 0) {
+    } else if ((error = replace(file, text, strlen(text))) != 0) {
         wm_log(WARM_LOG_WARNING, "could not write the statistics to %.300s: %s",
                file->path, strerror_r(error, reason, sizeof reason));
     }

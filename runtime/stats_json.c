@@ -124,13 +124,15 @@ static void show(wm_view *view, const wm_object *object,
     }
 }
 
-static warm_status write_json(warm_runtime *runtime, wm_text *text)
+warm_status wm_stats_put_json(warm_runtime *runtime, const void *what,
+                              wm_text *text)
 {
     json j = {.view = {open_list, close_list, open, close, show},
               .text = text,
               .separator = ","};
     warm_status status;
 
+    (void)what;
     wm_text_put(text, "{\"version\":\"%s\",\"driver\":\"%s\",\"devices\":%d",
                 warm_version(), runtime->driver->name, runtime->devices);
     status = wm_fields_show(runtime, &j.view);
@@ -141,5 +143,5 @@ static warm_status write_json(warm_runtime *runtime, wm_text *text)
 warm_status warm_stats_json(warm_runtime *runtime, char *text, size_t bytes,
                             size_t *needed)
 {
-    return wm_text_write(runtime, write_json, text, bytes, needed);
+    return wm_text_call(runtime, wm_stats_put_json, NULL, text, bytes, needed);
 }

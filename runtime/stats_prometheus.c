@@ -300,11 +300,13 @@ static void put_families(wm_text *text, const copies *all, const copy *object)
     }
 }
 
-static warm_status write_families(warm_runtime *runtime, wm_text *text)
+static warm_status write_families(warm_runtime *runtime, const void *what,
+                                  wm_text *text)
 {
     copies all = {.view = {.show = keep}};
     warm_status status = wm_fields_show(runtime, &all.view);
 
+    (void)what;
     if (status == WARM_OK && all.failed) {
         status = wm_fail(WARM_OUT_OF_MEMORY, "no memory for the statistics");
     }
@@ -327,5 +329,5 @@ static warm_status write_families(warm_runtime *runtime, wm_text *text)
 warm_status warm_stats_prometheus(warm_runtime *runtime, char *text,
                                   size_t bytes, size_t *needed)
 {
-    return wm_text_write(runtime, write_families, text, bytes, needed);
+    return wm_text_call(runtime, write_families, NULL, text, bytes, needed);
 }

@@ -297,7 +297,8 @@ static void show(wm_view *view, const wm_object *object,
     }
 }
 
-static warm_status write_table(warm_runtime *runtime, wm_text *text)
+static warm_status write_table(warm_runtime *runtime, const void *what,
+                               wm_text *text)
 {
     table t = {.view = {.open_list = open_list,
                         .close_list = close_list,
@@ -305,6 +306,7 @@ static warm_status write_table(warm_runtime *runtime, wm_text *text)
                .text = text,
                .one_node = runtime->driver->numa.nodes == 1};
 
+    (void)what;
     wm_text_put(text, "warmpool %s, driver %s, devices: %d\n", warm_version(),
                 runtime->driver->name, runtime->devices);
     return wm_fields_show(runtime, &t.view);
@@ -313,5 +315,5 @@ static warm_status write_table(warm_runtime *runtime, wm_text *text)
 warm_status warm_stats_table(warm_runtime *runtime, char *text, size_t bytes,
                              size_t *needed)
 {
-    return wm_text_write(runtime, write_table, text, bytes, needed);
+    return wm_text_call(runtime, write_table, NULL, text, bytes, needed);
 }

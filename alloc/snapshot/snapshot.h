@@ -11,7 +11,7 @@
 
 #include "alloc/block/block.h"
 #include "runtime/base/history.h"
-#include "runtime/thread/runtime_body.h"
+#include "runtime/thread/text_call.h"
 
 /* A segment, or a block of the last segment before it. */
 typedef struct wm_piece {
@@ -54,6 +54,11 @@ typedef struct wm_snapshot_set {
 warm_status wm_snapshot_set_take(warm_runtime *runtime, uint64_t from,
                                  uint64_t to, wm_snapshot_set *set);
 void wm_snapshot_set_end(wm_snapshot_set *set);
+
+/* Append the JSON objects of warmpool/snapshot.h. what: of a device a pointer
+ * to its number, else null. */
+wm_text_writer wm_snapshot_put_device, wm_snapshot_put_pinned,
+    wm_snapshot_put_shared, wm_snapshot_put_viz;
 
 /* Returns the i-th event and its number. */
 const wm_history_event *wm_snapshot_set_event(const wm_snapshot_set *set,

@@ -306,9 +306,9 @@ char *classifier_text(classifier *c, classifier_writer *write)
 {
     size_t needed = 0, room = 0;
     char *text = NULL;
-    bool good = true;
+    warm_status status = WARM_OK;
 
-    /* What is asked for may grow between two calls: again, with more room. */
+    /* Figures may change between two calls: again, with more room. */
     do {
         char *more = needed > 0 ? realloc(text, needed + needed / 4) : NULL;
 
@@ -317,9 +317,9 @@ char *classifier_text(classifier *c, classifier_writer *write)
         }
         text = more;
         room = needed + needed / 4;
-        good = write(c->runtime, text, room, &needed) == WARM_OK;
-    } while (good && needed > room);
-    if (needed > room || !good) {
+        status = write(c->runtime, text, room, &needed);
+    } while (status == WARM_TRUNCATED || (status == WARM_OK && room == 0));
+    if (status != WARM_OK || room == 0) {
         free(text);
         text = NULL;
     }

@@ -6,7 +6,9 @@
  * The library never aborts or exits, and prints nothing but its log, which
  * without a log callback is one warning at most (warm_log_set()).
  *
- * Outputs come last in every argument list and are written on success only.
+ * Outputs come last in every argument list and are written on success only,
+ * but for texts, of which a buffer that is too small gets the beginning
+ * (TRUNCATED; stats.h).
  * Structs that cross this interface start with their size in bytes. WARM_INIT()
  * sets it, and every other field to zero, which means its default. Structs grow
  * at their end: a smaller size, from a program built with an older header, is
@@ -65,7 +67,8 @@ extern "C" {
     X(EXITING, 15,                                                             \
       "the process is exiting; the driver is not called any more")             \
     X(INTERNAL, 16,                                                            \
-      "records of warmpool contradict each other: a bug in warmpool")
+      "records of warmpool contradict each other: a bug in warmpool")          \
+    X(TRUNCATED, 17, "the text is longer than its buffer, and was cut")
 
 typedef enum warm_status {
 #define WARM_STATUS_ENUM(name, value, text) WARM_##name = value,

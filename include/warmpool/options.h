@@ -286,7 +286,8 @@ typedef struct warm_options {
  * each a line "name: default unit (least to most)" or "name: default
  * (choice|choice)", or "name: off (or words of word|word, joined by +)", and
  * its help below it, indented; no line is longer than 96 characters. Returns
- * the bytes that the whole table needs, the terminator included. Any thread. */
+ * the bytes that the whole table needs, the terminator included; they are
+ * always the same. Any thread. */
 WARM_API size_t warm_options_help(char *text, size_t bytes);
 
 #ifdef __cplusplus

@@ -156,7 +156,7 @@ WARM_API const char *warm_runtime_driver(const warm_runtime *runtime);
 
 /* Writes the options in force as "name:value\n", in the order of the table
  * (options.h): what the struct, WARMPOOL_CONF and the defaults came to. A text
- * that was not given has no value. text, bytes and needed are as in
+ * that was not given has no value. text, bytes, needed and TRUNCATED are as in
  * warm_stats_json() (stats.h). Any thread; calls no driver. Status:
  * INVALID_ARGUMENT, RUNTIME_GONE, FORKED, EXITING. */
 WARM_API warm_status warm_runtime_options(warm_runtime *runtime, char *text,

@@ -15,7 +15,8 @@
  * path: some microseconds with frames, less than one without. Without the
  * option nothing is recorded and no call costs more.
  *
- * Texts are JSON; bytes and needed are as in warm_stats_json() (stats.h). The
+ * Texts are JSON; bytes, needed and TRUNCATED are as in warm_stats_json()
+ * (stats.h). The
  * state of a device, or of a NUMA node, is of one moment, and the events end at
  * that moment. A call of another thread that is under way then may be
  * incomplete: a block that is being allocated or freed may be live and have no
@@ -23,8 +24,8 @@
  *
  * Any thread may call these functions at any time. The cache is locked while it
  * is copied, but not while the text is written. Calls no driver. Status of the
- * snapshot functions: OUT_OF_MEMORY, INVALID_ARGUMENT, RUNTIME_GONE, FORKED,
- * EXITING.
+ * snapshot functions: TRUNCATED, OUT_OF_MEMORY, INVALID_ARGUMENT, RUNTIME_GONE,
+ * FORKED, EXITING.
  */
 #ifndef WARMPOOL_SNAPSHOT_H
 #define WARMPOOL_SNAPSHOT_H
@@ -38,7 +39,7 @@ extern "C" {
 /* Writes every segment of a device and every block in it as one object:
  *
  *   {"device":0,"ns":81234567890,"segments":[{"address":"0x…","bytes":2097152,
- *     "small":true,"age_ns":5120,"idle_ns":null,"blocks":[{"address":"0x…",
+ *     "small":true,"age_ns": 5120,"idle_ns":null,"blocks":[{"address":"0x…",
  *       "bytes":1024,"state":"live","requested":1000,"stream":7,"pool":0,
  *       "age_ns":120,"thread":4711,"tag":"weights","frames":[{"address":"0x…",
  *       "function":"load","object":"/usr/bin/train","offset":"0x…"}, …]}, …]},

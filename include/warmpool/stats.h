@@ -227,9 +227,16 @@ WARM_API warm_status warm_stats_get(warm_runtime *runtime, warm_stats *stats);
  * object for each device and usage that were used (shared.h), each of these
  * spaces with its histograms; ipc; total (warm_stats). The members have the
  * names of the structs' fields. The figures of each part are of one moment.
- * text: gets at most bytes, always terminated; a text that is cut is not valid.
- * needed: bytes of the whole text with its terminator, may be null; a later
- * call may need more if figures change. */
+ *
+ * This and every other function that writes a text take the same arguments:
+ * text: gets at most bytes, always terminated; null with bytes 0 asks for the
+ * size alone.
+ * needed: bytes of the whole text with its terminator; may be null. Figures
+ * that grow while nothing happens, such as ages, have a fixed width: blanks
+ * before the number, as JSON allows. So the size is enough for the next call
+ * unless memory or handles change meanwhile.
+ * Status: TRUNCATED: the text did not fit; its beginning and *needed are
+ * written, and a cut text is not valid JSON. */
 WARM_API warm_status warm_stats_json(warm_runtime *runtime, char *text,
                                      size_t bytes, size_t *needed);
 
@@ -244,7 +251,8 @@ WARM_API warm_status warm_stats_table(warm_runtime *runtime, char *text,
  * (pinned, device, private, shared), device, kind; node, class (bytes of its
  * blocks) and size (small, large) in families of their own (warmpool_node_…,
  * warmpool_class_…, warmpool_size_…), so that sums over a family count nothing
- * twice. Status: OUT_OF_MEMORY (no memory to hold the figures meanwhile). */
+ * twice. Status: also OUT_OF_MEMORY (no memory to hold the
+ * figures meanwhile). */
 WARM_API warm_status warm_stats_prometheus(warm_runtime *runtime, char *text,
                                            size_t bytes, size_t *needed);
 

@@ -437,10 +437,8 @@ warm_status wm_options_resolve(const warm_options *given, const char *conf,
     return status;
 }
 
-size_t wm_options_text(const wm_options *options, char *text, size_t bytes)
+void wm_options_put(const wm_options *options, wm_text *text)
 {
-    wm_text out = {text, text != NULL ? bytes : 0, 0};
-
     for (int i = 0; i < OPTIONS; i++) {
         const struct option *o = &table[i];
         const char *field = (const char *)options + o->offset;
@@ -449,15 +447,14 @@ size_t wm_options_text(const wm_options *options, char *text, size_t bytes)
             uint64_t value = *(const uint64_t *)(const void *)field;
 
             if (value == WARM_OFF && is_switched(o)) {
-                wm_text_put(&out, "%s:off\n", o->name);
+                wm_text_put(text, "%s:off\n", o->name);
             } else {
-                wm_text_put(&out, "%s:%" PRIu64 "\n", o->name, value);
+                wm_text_put(text, "%s:%" PRIu64 "\n", o->name, value);
             }
         } else {
-            wm_text_put(&out, "%s:%s\n", o->name, field);
+            wm_text_put(text, "%s:%s\n", o->name, field);
         }
     }
-    return out.used + 1;
 }
 
 /* Help text is wrapped at this column and indented. */

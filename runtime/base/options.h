@@ -2,6 +2,7 @@
 #ifndef WM_OPTIONS_H
 #define WM_OPTIONS_H
 
+#include "runtime/base/text.h"
 #include "warmpool/options.h"
 
 #include <stdbool.h>
@@ -37,9 +38,7 @@ bool wm_options_has(const char *set, const char *word);
 /* Whether it has any. */
 bool wm_options_any(const char *set);
 
-/* Writes every option as "name:value\n" into text (at most bytes, always
- * terminated); returns the bytes that all of them need, the terminator
- * included. */
-size_t wm_options_text(const wm_options *options, char *text, size_t bytes);
+/* Appends every option as "name:value\n". */
+void wm_options_put(const wm_options *options, wm_text *text);
 
 #endif

@@ -376,7 +376,7 @@ void wm_trace_begin(wm_trace *trace)
 
 warm_status wm_trace_open(const wm_options *options, wm_trace **trace)
 {
-    size_t bytes = wm_options_text(options, NULL, 0);
+    wm_text text = {NULL, 0, 0};
     wm_trace *made;
     warm_status status;
 
@@ -399,9 +399,11 @@ warm_status wm_trace_open(const wm_options *options, wm_trace **trace)
     made->start_ns = wm_clock_ns();
     made->last_stream = WM_TRACE_LEGACY;
     (void)wm_map_move(&made->streams, made->entries, WM_TRACE_STREAMS);
-    made->options = wm_meta_alloc(bytes);
+    wm_options_put(options, &text);
+    made->options = wm_meta_alloc(text.used + 1);
     if (made->options != NULL) {
-        (void)wm_options_text(options, made->options, bytes);
+        text = (wm_text){made->options, text.used + 1, 0};
+        wm_options_put(options, &text);
     }
     *trace = made;
     return WARM_OK;

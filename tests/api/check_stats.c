@@ -286,32 +286,6 @@ WT_TEST(test_G7_reset_of_totals_empties_the_histograms)
 /* ---- the calls ------------------------------------------------------------
  */
 
-static warm_status (*const writers[])(warm_runtime *, char *, size_t,
-                                      size_t *) = {
-    warm_stats_json, warm_stats_table, warm_stats_prometheus};
-
-WT_LOOP_TEST(test_G7_texts_say_how_much_room_they_need, 3)
-{
-    static char part[64];
-    size_t needed = 0, before;
-
-    wt_ok(writers[_i](runtime, text, sizeof text, &needed));
-    ck_assert_uint_eq(needed, strlen(text) + 1);
-    before = needed;
-    wt_ok(writers[_i](runtime, NULL, 0, &needed));
-    ck_assert_uint_eq(needed, before);
-    wt_ok(writers[_i](runtime, part, sizeof part, &needed));
-    ck_assert_uint_eq(needed, before);
-    ck_assert_uint_eq(strlen(part), sizeof part - 1);
-    ck_assert_int_eq(strncmp(part, text, sizeof part - 1), 0);
-    wt_ok(writers[_i](runtime, part, sizeof part, NULL));
-    needed = 7;
-    wt_invalid(writers[_i](runtime, NULL, 8, &needed));
-    wt_says("text is null");
-    ck_assert_uint_eq(needed, 7);
-    wt_invalid(writers[_i](NULL, part, sizeof part, NULL));
-}
-
 WT_TEST(test_G7_stats_get_refuses_a_struct_of_another_size)
 {
     warm_stats stats = {.size = sizeof stats + 8, .live = 77};

@@ -24,6 +24,7 @@ SONAME = "libwarmpool.so.0"
 ENTRY = os.path.join(FOLDER, "libwarmpool-python.so")
 
 OUT_OF_MEMORY = 7
+TRUNCATED = 17
 
 
 class _Error(ctypes.Structure):
@@ -200,7 +201,9 @@ def text_of(function, runtime):
     needed = c_size_t()
     while True:
         text = ctypes.create_string_buffer(room) if room else None
-        check(function(runtime, text, room, ctypes.byref(needed)))
-        if 0 < needed.value <= room:
-            return text.value.decode()
+        status = function(runtime, text, room, ctypes.byref(needed))
+        if status != TRUNCATED:
+            check(status)
+            if text is not None:
+                return text.value.decode()
         room = needed.value + 4096
