@@ -2,55 +2,22 @@
  * lock growth, and lock arena of each arena; none while the file is read. */
 #include "alloc/kinds/huge_bytes.h"
 
-#include "alloc/arena/arena_int.h"
+#include "alloc/kinds/segment_list.h"
 #include "runtime/base/lock.h"
-#include "runtime/base/meta.h"
-#include "runtime/base/smaps.h"
 
-struct list {
-    wm_smaps_range *range;
-    size_t count, room; /* all are counted, the first `room` are stored */
-};
-
-static void list_segments(wm_space *space, struct list *list)
-{
-    list->count = 0;
-    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
-         a = a->next_arena) {
-        wm_lock_acquire(&a->lock);
-        for (const wm_segment *s = a->segments; s != NULL; s = s->next) {
-            if (list->count < list->room) {
-                list->range[list->count] = (wm_smaps_range){
-                    (uintptr_t)s->base, (uintptr_t)s->base + s->bytes};
-            }
-            list->count++;
-        }
-        wm_lock_release(&a->lock);
-    }
-}
-
-/* Segments that come between the two turns are left out. False: there is no
- * memory, or the file cannot be read. */
+/* False: there is no memory, or the file cannot be read. */
 static bool read_huge(wm_space *space, const char *root, uint64_t *huge)
 {
-    struct list list = {NULL, 0, 0};
+    wm_segment_list list;
     bool done;
 
     *huge = 0;
-    list_segments(space, &list);
-    if (list.count == 0) {
-        return true;
-    }
-    list.room = list.count;
-    list.range = wm_meta_alloc(list.room * sizeof *list.range);
-    if (list.range == NULL) {
+    if (!wm_segment_list_read(space, &list)) {
         return false;
     }
-    list_segments(space, &list);
-    list.count = list.count < list.room ? list.count : list.room;
     wm_smaps_sort(list.range, list.count);
-    done = wm_smaps_huge(root, list.range, list.count, huge);
-    wm_meta_free(list.range);
+    done = list.count == 0 || wm_smaps_huge(root, list.range, list.count, huge);
+    wm_segment_list_end(&list);
     return done;
 }
 

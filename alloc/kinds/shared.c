@@ -4,10 +4,12 @@
 
 #include "alloc/kinds/device_space.h"
 #include "alloc/kinds/pinned.h"
+#include "alloc/kinds/segment_list.h"
 #include "alloc/space/space_int.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/resident.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -85,12 +87,32 @@ static bool is_retained(wm_space *space, const wm_block *block);
 static void retained(wm_space *space, const wm_block *block);
 static size_t collect(wm_space *space);
 
+/* Managed memory gets its pages when they are touched first. */
+static size_t untouched(wm_space *space)
+{
+    wm_segment_list list;
+    size_t bytes = 0;
+
+    if (!of_space(space)->managed) {
+        return 0;
+    }
+    if (!wm_segment_list_read(space, &list)) {
+        return wm_growth_held(&space->growth);
+    }
+    for (size_t i = 0; i < list.count; i++) {
+        bytes += wm_untouched_bytes((const void *)list.range[i].begin,
+                                    list.range[i].end - list.range[i].begin);
+    }
+    wm_segment_list_end(&list);
+    return bytes;
+}
+
 #define TRAITS(kind_name, touch)                                               \
     {                                                                          \
         .name = (kind_name), .obtain = obtain, .give_back = give_back,         \
         .is_retained = is_retained, .retained = retained,                      \
-        .describe = describe, .collect = collect, .nodeless = true,            \
-        .uncached = true, .touchable = (touch)                                 \
+        .describe = describe, .collect = collect, .untouched = untouched,      \
+        .nodeless = true, .uncached = true, .touchable = (touch)               \
     }
 
 static const wm_space_traits traits[WM_SHARED_KINDS] = {

@@ -2,9 +2,9 @@
  * returned when the kernel says that memory is short (rows F7, F11, F12).
  *
  * The recommended maximum of host memory is what counts toward its watermarks
- * and what machine and cgroups still allow, which changes while other programs
- * run: it is read again before a growth that comes AGE_NS after the last
- * reading. Takes lock growth; files are read with no lock held. */
+ * and has pages, and what machine and cgroups still allow, which changes while
+ * other programs run: it is read again before a growth that comes AGE_NS after
+ * the last reading. Takes lock growth; files are read with no lock held. */
 #include "alloc/space/space_int.h"
 
 #include "alloc/cache/magazine.h"
@@ -54,14 +54,30 @@ void wm_watermarks_set(wm_space *owner, wm_watermarks *marks,
     wm_lock_release(&owner->growth.lock);
 }
 
+/* What is held, and has taken nothing of what the kernel calls available. */
+static size_t untouched_of(const wm_space *host)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < host->fellow_count; i++) {
+        wm_space *space = host->fellows[i];
+
+        if (space->traits->untouched != NULL && !wm_space_is_lost(space)) {
+            bytes += space->traits->untouched(space);
+        }
+    }
+    return bytes;
+}
+
 size_t wm_pressure_recommended(wm_space *host)
 {
     uint64_t left = wm_budget_available(host->pressure.root);
-    size_t taken, all;
+    size_t untouched = untouched_of(host), taken, all;
 
     wm_lock_acquire(&host->growth.lock);
     taken = wm_taken_locked(host);
     wm_lock_release(&host->growth.lock);
+    taken -= untouched < taken ? untouched : taken;
     if (left > SIZE_MAX / 4 - taken) {
         return 0;
     }

@@ -283,6 +283,9 @@ typedef struct wm_space_traits {
     /* Writes what the driver reports about its memory, for the message of a
      * refused request: part of a sentence after ", ". May be null. */
     void (*describe)(struct wm_space *space, char *text, size_t bytes);
+    /* Bytes that it holds and that have no pages yet, so that the kernel counts
+     * them as available. May be null: none. No lock held. */
+    size_t (*untouched)(struct wm_space *space);
     const wm_range_traits *ranges; /* null: its segments never expand */
     bool touchable; /* the host may read and write idle memory at any time */
     bool nodeless;  /* its memory has no NUMA node */

@@ -9,9 +9,11 @@
 #if WM_HAVE_CUDA
 #include "tests/unit/standin_load.h"
 
+#include "alloc/kinds/pinned.h"
 #include "runtime/base/process.h"
 
 #include <stdatomic.h>
+#include <sys/stat.h>
 
 enum { DEVICES = 4 };
 
@@ -1285,6 +1287,64 @@ WT_LOOP_TEST(test_F7_F12_memory_of_a_device_that_is_the_hosts_counts_once, 2)
     ck_assert_uint_eq(held_of(runtime, WARM_MEMORY_OF_ALL), 0);
     wt_stream_end(runtime, stream);
     wt_runtime_end(runtime);
+}
+
+static uint64_t recommended(warm_runtime *runtime)
+{
+    warm_watermarks marks = WARM_INIT(warm_watermarks);
+
+    wt_ok(warm_watermarks_get(runtime, WARM_MEMORY_OF_HOST, &marks));
+    return marks.recommended_bytes;
+}
+
+static void put_available(const char *root, size_t bytes)
+{
+    char text[64];
+
+    snprintf(text, sizeof text, "MemAvailable: %zu kB\n", bytes / 1024);
+    wt_folder_put(root, "/proc/meminfo", text);
+}
+
+/* Managed memory holds nothing of the machine until it is touched, all of it
+ * or a part. */
+WT_TEST(test_F12_managed_memory_does_not_raise_the_recommended_maximum)
+{
+    const size_t mib = 1 << 20, there = 1024 * mib;
+    warm_options options = {
+        .size = sizeof options, .device = "cuda", .cudart = standin.cudart};
+    warm_shared_info info = WARM_INIT(warm_shared_info);
+    char root[WT_FOLDER], proc[WT_FOLDER + 8];
+    warm_runtime *runtime = NULL;
+    void *buffer, *more, *least;
+
+    wt_folder(root);
+    snprintf(proc, sizeof proc, "%s/proc", root);
+    ck_assert_int_eq(mkdir(proc, 0700), 0);
+    standin.standin_devices(1);
+    standin.standin_host_tables(1);
+    wt_ok(warm_runtime_create(&options, &runtime));
+    runtime->pinned->space.pressure.root = root;
+    put_available(root, there);
+    ck_assert_uint_eq(recommended(runtime), there);
+    wt_ok(warm_shared_alloc(runtime, 0, 64 * mib, WARM_USAGE_SHARED, &buffer));
+    wt_ok(warm_shared_get_info(buffer, &info));
+    ck_assert_int_eq(info.managed, 1);
+    wt_ok(warm_shared_alloc(runtime, 0, 32 * mib, WARM_USAGE_SHARED, &more));
+    wt_ok(warm_shared_alloc(runtime, 0, 1000, WARM_USAGE_SHARED, &least));
+    ck_assert_uint_eq(recommended(runtime), there);
+    /* What has pages is sampled. */
+    memset(buffer, 1, 64 * mib);
+    put_available(root, there - 64 * mib);
+    ck_assert_uint_le(recommended(runtime), there + 4 * mib);
+    ck_assert_uint_ge(recommended(runtime), there - 4 * mib);
+    memset(more, 1, 16 * mib);
+    put_available(root, there - 80 * mib);
+    ck_assert_uint_le(recommended(runtime), there + 4 * mib);
+    ck_assert_uint_ge(recommended(runtime), there - 4 * mib);
+    wt_free(buffer, more, least);
+    wt_runtime_end(runtime);
+    standin.standin_host_tables(0);
+    wt_folder_end(root);
 }
 
 /* GH200 and GB200 have several nodes: one device that reads through the host's
