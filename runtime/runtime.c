@@ -14,6 +14,7 @@
 #include "runtime/base/history.h"
 #include "alloc/cache/magazine.h"
 #include "alloc/kinds/pinned.h"
+#include "alloc/kinds/recommended.h"
 #include "alloc/kinds/shared.h"
 #include "alloc/private_pool/private_pool.h"
 #include "handles/kinds/builtin.h"
@@ -280,8 +281,11 @@ static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
     if (status != WARM_OK) {
         goto fail_allocators;
     }
-    /* Last: the thread works on all spaces. */
-    status = wm_pinned_begin(runtime, options);
+    status = wm_watermarks_begin(runtime, options);
+    if (status == WARM_OK) {
+        /* Last: the thread works on all spaces. */
+        status = wm_pinned_begin(runtime);
+    }
     if (status == WARM_OK) {
         return status;
     }

@@ -1,8 +1,8 @@
 /* pressure.c: the public functions of watermarks and totals (pressure.h). */
 #include "warmpool/pressure.h"
 
-#include "alloc/kinds/device_space.h"
 #include "alloc/kinds/pinned.h"
+#include "alloc/kinds/recommended.h"
 #include "alloc/space/space.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/sized.h"
@@ -27,56 +27,10 @@ static warm_status check_memory(warm_runtime *runtime, int memory)
     return wm_runtime_check_device(runtime, memory);
 }
 
-/* The space whose memory it is, or for all memory the poller. */
-static wm_space *owner_of(warm_runtime *runtime, int memory)
-{
-    return memory < 0 ? host_space(runtime)
-                      : runtime->device_spaces[memory].space.limiter;
-}
-
-static wm_watermarks *marks_of(warm_runtime *runtime, int memory)
-{
-    wm_space *owner = owner_of(runtime, memory);
-
-    return memory == WARM_MEMORY_OF_ALL ? &owner->whole.marks : &owner->marks;
-}
-
-static warm_status recommend_device(warm_runtime *runtime, int device,
-                                    uint64_t *bytes)
-{
-    warm_device_info info = {.size = sizeof info};
-    warm_status status = wm_driver_device_info(runtime->driver, device, &info);
-
-    *bytes = info.total_bytes;
-    return status;
-}
-
-static warm_status recommend(warm_runtime *runtime, int memory, uint64_t *bytes)
-{
-    wm_space *host = host_space(runtime);
-    warm_status status = WARM_OK;
-
-    if (memory >= 0 && owner_of(runtime, memory) != host) {
-        return recommend_device(runtime, memory, bytes);
-    }
-    *bytes = wm_pressure_recommended(host);
-    for (int i = 0; memory == WARM_MEMORY_OF_ALL && i < runtime->devices &&
-                    status == WARM_OK;
-         i++) {
-        uint64_t more = 0;
-
-        if (owner_of(runtime, i) != host) {
-            status = recommend_device(runtime, i, &more);
-        }
-        *bytes += more;
-    }
-    return status;
-}
-
 /* Held, being obtained, and claimed. */
 static uint64_t taken(warm_runtime *runtime, int memory)
 {
-    wm_space *owner = owner_of(runtime, memory);
+    wm_space *owner = wm_memory_owner(runtime, memory);
     uint64_t bytes;
 
     if (memory == WARM_MEMORY_OF_ALL) {
@@ -90,21 +44,25 @@ static uint64_t taken(warm_runtime *runtime, int memory)
 
 /* ---- watermarks ---------------------------------------------------------- */
 
+/* The recommended maximum may be less than when the bytes were set. */
 static double ratio_of(double set, uint64_t bytes, uint64_t recommended)
 {
-    if (set >= 0) {
-        return set;
+    double ratio = set;
+
+    if (set < 0) {
+        ratio = recommended > 0 ? (double)bytes / (double)recommended : 0;
     }
-    return recommended > 0 ? (double)bytes / (double)recommended : 0;
+    return ratio < WARM_WATERMARK_MOST ? ratio : WARM_WATERMARK_MOST;
 }
 
 static warm_status get(warm_runtime *runtime, int memory,
                        warm_watermarks *watermarks)
 {
     warm_watermarks now = {.size = sizeof now};
-    wm_space *owner = owner_of(runtime, memory);
-    wm_watermarks *marks = marks_of(runtime, memory);
-    warm_status status = recommend(runtime, memory, &now.recommended_bytes);
+    wm_space *owner = wm_memory_owner(runtime, memory);
+    wm_watermarks *marks = wm_memory_marks(runtime, memory);
+    warm_status status =
+        wm_recommended(runtime, memory, &now.recommended_bytes);
 
     if (status != WARM_OK) {
         return status;
@@ -146,14 +104,31 @@ warm_status warm_watermarks_get(warm_runtime *runtime, int memory,
 static void set(warm_runtime *runtime, int memory, const wm_watermark_set *high,
                 const wm_watermark_set *low, size_t recommended)
 {
-    wm_space *owner = owner_of(runtime, memory);
+    wm_space *owner = wm_memory_owner(runtime, memory);
     warm_error before = {.size = sizeof before};
 
-    wm_watermarks_set(owner, marks_of(runtime, memory), high, low, recommended);
+    wm_watermarks_set(owner, wm_memory_marks(runtime, memory), high, low,
+                      recommended);
     warm_last_error(&before);
     if (wm_space_shrink(owner) != WARM_OK) {
         wm_error_restore(&before);
     }
+}
+
+static warm_status check_range(warm_runtime *runtime, int memory, uint64_t high,
+                               uint64_t low)
+{
+    uint64_t recommended = 0;
+    warm_status status = wm_recommended(runtime, memory, &recommended);
+
+    if (status == WARM_OK) {
+        status = wm_watermark_check(WARM_INVALID_ARGUMENT, "high watermark",
+                                    high, recommended);
+    }
+    return status == WARM_OK
+               ? wm_watermark_check(WARM_INVALID_ARGUMENT, "low watermark", low,
+                                    recommended)
+               : status;
 }
 
 warm_status warm_watermarks_set(warm_runtime *runtime, int memory,
@@ -166,6 +141,9 @@ warm_status warm_watermarks_set(warm_runtime *runtime, int memory,
         status = wm_fail(WARM_INVALID_ARGUMENT,
                          "low watermark %s is above the high one, %s",
                          wm_bytes(low).text, wm_bytes(high).text);
+    }
+    if (status == WARM_OK) {
+        status = check_range(runtime, memory, high, low);
     }
     if (status == WARM_OK) {
         set(runtime, memory, &(wm_watermark_set){-1, high},
@@ -185,21 +163,12 @@ static warm_status check_ratio(const char *name, double ratio)
                    name, ratio, WARM_WATERMARK_MOST);
 }
 
-/* The bytes of a ratio of all memory, which do not follow: the devices' part of
- * the recommended maximum does not change. */
-static wm_watermark_set fixed(double ratio, uint64_t recommended)
-{
-    const wm_watermark_set set = {.ratio = ratio};
-
-    return (wm_watermark_set){-1, wm_watermark_bytes(&set, recommended)};
-}
-
 static warm_status set_ratio(warm_runtime *runtime, int memory, double high,
                              double low)
 {
     wm_watermark_set high_set = {.ratio = high}, low_set = {.ratio = low};
     uint64_t recommended = 0;
-    warm_status status = recommend(runtime, memory, &recommended);
+    warm_status status = wm_recommended(runtime, memory, &recommended);
 
     if (status == WARM_OK && recommended == 0 && (high > 0 || low > 0)) {
         status = wm_fail(WARM_UNSUPPORTED,
@@ -211,8 +180,8 @@ static warm_status set_ratio(warm_runtime *runtime, int memory, double high,
         return status;
     }
     if (memory == WARM_MEMORY_OF_ALL) {
-        high_set = fixed(high, recommended);
-        low_set = fixed(low, recommended);
+        high_set = wm_watermark_fixed(high, recommended);
+        low_set = wm_watermark_fixed(low, recommended);
     }
     set(runtime, memory, &high_set, &low_set, recommended);
     return WARM_OK;
@@ -255,7 +224,7 @@ warm_status warm_low_watermark_value(warm_runtime *runtime, int memory,
         uint64_t low, held;
 
         wm_pressure_refresh(host_space(runtime));
-        low = wm_low_bytes(marks_of(runtime, memory));
+        low = wm_low_bytes(wm_memory_marks(runtime, memory));
         held = taken(runtime, memory);
         *bytes = low == 0 ? UINT64_MAX : low > held ? low - held : 0;
     }
@@ -297,7 +266,8 @@ static warm_status count_process(warm_runtime *runtime, int memory,
     warm_device_info info = {.size = sizeof info};
     warm_status status = WARM_OK;
 
-    if (memory != WARM_MEMORY_OF_ALL && owner_of(runtime, memory) == host) {
+    if (memory != WARM_MEMORY_OF_ALL &&
+        wm_memory_owner(runtime, memory) == host) {
         *bytes += locked_by_process();
         return WARM_OK;
     }
@@ -313,7 +283,7 @@ static warm_status count_process(warm_runtime *runtime, int memory,
     }
     *bytes += locked_by_process();
     for (int i = 0; i < runtime->devices && status == WARM_OK; i++) {
-        if (owner_of(runtime, i) != host) {
+        if (wm_memory_owner(runtime, i) != host) {
             status = count_process(runtime, i, bytes);
         }
     }
@@ -323,7 +293,7 @@ static warm_status count_process(warm_runtime *runtime, int memory,
 /* Adds up the live bytes of the spaces that count. */
 static uint64_t count_live(warm_runtime *runtime, int memory)
 {
-    const wm_space *owner = owner_of(runtime, memory);
+    const wm_space *owner = wm_memory_owner(runtime, memory);
     bool all = memory == WARM_MEMORY_OF_ALL;
     wm_space *const *list = all ? owner->all : owner->fellows;
     size_t count = all ? owner->all_count : owner->fellow_count;
@@ -347,7 +317,8 @@ static uint64_t count_live(warm_runtime *runtime, int memory)
 static warm_status get_totals(warm_runtime *runtime, int memory,
                               warm_memory_totals *now)
 {
-    warm_status status = recommend(runtime, memory, &now->recommended_bytes);
+    warm_status status =
+        wm_recommended(runtime, memory, &now->recommended_bytes);
 
     if (status == WARM_OK) {
         status = count_process(runtime, memory, &now->process_bytes);

@@ -196,24 +196,15 @@ static warm_status choose_unit(wm_device_space *d, const wm_options *options)
 }
 
 /* A device whose memory is the host's has the host's watermarks. */
-static void set_watermarks(wm_device_space *d, const wm_options *options)
+static void choose_limiter(wm_device_space *d)
 {
-    wm_space *host = &d->space.group.runtime->pinned->space;
     warm_device_info info = {.size = sizeof info};
-    wm_watermark_set high, low;
 
-    if (wm_driver_device_info(d->space.driver, d->space.group.device, &info) !=
-        WARM_OK) {
-        return; /* unknown: none but those that options set */
+    if (wm_driver_device_info(d->space.driver, d->space.group.device, &info) ==
+            WARM_OK &&
+        info.host_memory != 0) {
+        d->space.limiter = &d->space.group.runtime->pinned->space;
     }
-    if (info.host_memory != 0) {
-        d->space.limiter = host;
-        return;
-    }
-    high = wm_watermark_from(options->device_high, WM_HIGH_RATIO);
-    low = wm_watermark_from(options->device_low, WM_LOW_RATIO);
-    wm_watermarks_set(&d->space, &d->space.marks, &high, &low,
-                      info.total_bytes);
 }
 
 static void end_one(wm_device_space *d)
@@ -256,7 +247,7 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
         group->arenas[i].small_max = WM_DEVICE_SMALL;
     }
     wm_lives_sort(group->arenas->live);
-    set_watermarks(d, options);
+    choose_limiter(d);
     status = choose_unit(d, options);
     if (status != WARM_OK) {
         end_one(d);

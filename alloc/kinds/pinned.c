@@ -179,24 +179,9 @@ fail:
     return status;
 }
 
-warm_status wm_pinned_begin(warm_runtime *runtime, const wm_options *options)
+warm_status wm_pinned_begin(warm_runtime *runtime)
 {
-    wm_space *space = &runtime->pinned->space;
-    bool shared = false; /* with the memory of a device */
-    wm_watermark_set high, low;
-
-    for (size_t i = 1; i < space->fellow_count; i++) {
-        shared |= space->fellows[i]->traits->laned;
-    }
-    high = wm_watermark_from(options->pinned_high, WM_HIGH_RATIO);
-    low = wm_watermark_from(options->pinned_low,
-                            shared ? WM_LOW_RATIO_BOTH : WM_LOW_RATIO);
-    wm_watermarks_set(space, &space->marks, &high, &low,
-                      wm_pressure_recommended(space));
-    high = wm_watermark_from(options->total_high, 0);
-    low = wm_watermark_from(options->total_low, 0);
-    wm_watermarks_set(space, &space->whole.marks, &high, &low, 0);
-    return wm_background_begin(&space->background);
+    return wm_background_begin(&runtime->pinned->space.background);
 }
 
 void wm_pinned_stop(wm_pinned *pinned)

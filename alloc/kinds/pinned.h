@@ -33,7 +33,7 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
 /* Sets the watermarks of host and all memory, and obtains the reserve, or
  * starts the thread that does, which works on all spaces: after all are open.
  * Status: OUT_OF_MEMORY; with a reserve, also another of the driver's. */
-warm_status wm_pinned_begin(warm_runtime *runtime, const wm_options *options);
+warm_status wm_pinned_begin(warm_runtime *runtime);
 /* Ends the background thread; before any other part of the runtime ends. */
 void wm_pinned_stop(wm_pinned *pinned);
 

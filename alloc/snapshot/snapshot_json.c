@@ -428,8 +428,8 @@ static void put_viz(writer *w)
 /* ---- the calls ----------------------------------------------------------- */
 
 /* Appends the snapshot of the places from ≤ place < to. */
-static warm_status put_places(warm_runtime *runtime, uint64_t from,
-                              uint64_t to, const struct layout *layout,
+static warm_status put_places(warm_runtime *runtime, uint64_t from, uint64_t to,
+                              const struct layout *layout,
                               void (*put)(writer *w), wm_text *text)
 {
     wm_snapshot_set set;

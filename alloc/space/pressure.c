@@ -20,6 +20,9 @@ wm_watermark_set wm_watermark_from(uint64_t option, double ratio)
     if (option == 0) {
         return (wm_watermark_set){.ratio = ratio};
     }
+    if (wm_option_is_ratio(option)) {
+        return (wm_watermark_set){.ratio = wm_option_ratio(option)};
+    }
     return (wm_watermark_set){.ratio = -1,
                               .bytes = option == WARM_OFF ? 0 : (size_t)option};
 }

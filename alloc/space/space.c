@@ -16,11 +16,11 @@
 /* Between two looks at the kernel's counts of pressure. */
 enum { WATCH_NS = 1000000000 };
 
-/* Of a low and a high watermark that are both set in bytes. */
+/* Of a low and a high watermark that are both set, in bytes or as ratios. */
 static bool is_ordered(uint64_t high, uint64_t low)
 {
     return high == 0 || high == WARM_OFF || low == 0 || low == WARM_OFF ||
-           low <= high;
+           wm_option_is_ratio(high) != wm_option_is_ratio(low) || low <= high;
 }
 
 static warm_status init_background(wm_space *space,

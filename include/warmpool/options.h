@@ -8,6 +8,8 @@
  * - empty entries are ignored, as after a last comma: a script may append
  * - a value ends at the next comma, and may contain colons
  * - a key that occurs twice is refused, also with the same value
+ * - a watermark may be a ratio of the recommended maximum (pressure.h), from
+ * 0.0 to 2.0 with a point in it: device_high:0.9
  * - the word help alone is an entry too: the table of options is written to
  *   standard error, once in the process, when a runtime is created
  * An unknown key or a value that is not allowed is refused with
@@ -144,21 +146,21 @@ extern "C" {
     X_SIZE(                                                                    \
         arenas, "arenas", 0, 0, 16,                                            \
         "arenas a node or device, 0: more under contention, up to one a CPU")  \
-    X_SIZE(pinned_high, "bytes or off", 0, 0, (uint64_t)1 << 50,               \
+    X_SIZE(pinned_high, "bytes, ratio or off", 0, 0, (uint64_t)1 << 50,        \
            "most host memory held; 0: 1.7 times what machine and cgroups "     \
            "allow")                                                            \
-    X_SIZE(pinned_low, "bytes or off", 0, 0, (uint64_t)1 << 50,                \
+    X_SIZE(pinned_low, "bytes, ratio or off", 0, 0, (uint64_t)1 << 50,         \
            "above it idle host memory is returned; 0: what machine and "       \
            "cgroups allow")                                                    \
     X_SIZE(                                                                    \
-        device_high, "bytes or off", 0, 0, (uint64_t)1 << 50,                  \
+        device_high, "bytes, ratio or off", 0, 0, (uint64_t)1 << 50,           \
         "most memory of each device held; 0: 1.7 times what the device has")   \
-    X_SIZE(device_low, "bytes or off", 0, 0, (uint64_t)1 << 50,                \
+    X_SIZE(device_low, "bytes, ratio or off", 0, 0, (uint64_t)1 << 50,         \
            "above it idle memory of a device is returned; 0: what the device " \
            "has")                                                              \
-    X_SIZE(total_high, "bytes or off", 0, 0, (uint64_t)1 << 50,                \
+    X_SIZE(total_high, "bytes, ratio or off", 0, 0, (uint64_t)1 << 50,         \
            "most memory of host and devices held; 0: off")                     \
-    X_SIZE(total_low, "bytes or off", 0, 0, (uint64_t)1 << 50,                 \
+    X_SIZE(total_low, "bytes, ratio or off", 0, 0, (uint64_t)1 << 50,          \
            "above it idle memory of all is returned; 0: off")                  \
     X_ENUM(                                                                    \
         pin, "auto", "auto|alloc|register",                                    \

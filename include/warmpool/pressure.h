@@ -38,9 +38,15 @@
  *
  * Default ratios: high 1.7; low 1.0, and 1.4 where a device's memory is the
  * host's. Of all memory together they are off, since the parts limit it.
- * Options pinned_high, pinned_low, device_high and so on set them in bytes;
- * those of devices mean devices with memory of their own. If one watermark is a
- * ratio and the other is not, the low one stays below the high one.
+ * Options pinned_high, pinned_low, device_high and so on set them in bytes, and
+ * in WARMPOOL_CONF also as ratios (device_high:0.9); those of devices mean
+ * devices with memory of their own. If one watermark is a ratio and the other
+ * is not, the low one stays below the high one.
+ *
+ * No watermark is more than WARM_WATERMARK_MOST times the recommended maximum
+ * when it is set, where that is known: a call is refused with INVALID_ARGUMENT,
+ * an option with INVALID_OPTION. An option for devices may be as much as the
+ * largest of them allows; a smaller device then has WARM_WATERMARK_MOST.
  *
  * Any thread may call any function; none makes a context. Status:
  * INVALID_ARGUMENT (named), the checks of every runtime call, DRIVER_ERROR (a
@@ -64,8 +70,11 @@ typedef struct warm_watermarks {
     size_t size;                  /* sizeof(warm_watermarks) */
     uint64_t high_bytes;          /* 0: off */
     uint64_t low_bytes;           /* 0: off */
-    double high_ratio, low_ratio; /* of recommended_bytes; 0: off */
-    uint64_t recommended_bytes;   /* 0: unknown */
+    double high_ratio, low_ratio; /* of recommended_bytes; 0: off; at most
+                                     WARM_WATERMARK_MOST, also if the maximum
+                                     has fallen since bytes were set */
+    uint64_t recommended_bytes;   /* 0: unknown; of all memory too, if it is
+                                     unknown of a part */
 } warm_watermarks;
 
 /* The highest ratio. */
@@ -75,8 +84,10 @@ typedef struct warm_watermarks {
 WARM_API warm_status warm_watermarks_get(warm_runtime *runtime, int memory,
                                          warm_watermarks *watermarks);
 
-/* Sets both watermarks, in bytes; 0: off. low must not be above high, unless
- * that is off. If more than low is held, idle memory is returned at once. */
+/* Sets both watermarks, in bytes; 0: off. Each must be at most
+ * WARM_WATERMARK_MOST times the recommended maximum, and low not above high,
+ * unless that is off. If more than low is held, idle memory is returned at
+ * once. */
 WARM_API warm_status warm_watermarks_set(warm_runtime *runtime, int memory,
                                          uint64_t high, uint64_t low);
 

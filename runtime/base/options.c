@@ -76,6 +76,9 @@ enum { SHOWN_MAX = 48 };
 #define SHOWN      "%.48s%s"
 #define SHOW(text) (text), (strlen(text) > SHOWN_MAX ? "..." : "")
 
+/* The highest ratio of a watermark (WARM_WATERMARK_MOST). */
+enum { RATIO_MOST = 2 };
+
 /* Bytes of the message about an unknown option around the list of names. */
 enum { NAMES_ROOM = 160 };
 
@@ -122,6 +125,38 @@ static bool parse_size(const char *text, bool of_bytes, uint64_t *value)
         return false;
     }
     *value = number <= UINT64_MAX >> shift ? number << shift : UINT64_MAX;
+    return true;
+}
+
+/* Whether the number may be a ratio, a number with a point in it. */
+static bool may_be_ratio(const struct option *o)
+{
+    return strstr(o->unit, "ratio") != NULL;
+}
+
+/* Parses 0.9, whatever the locale's point is; digits beyond millionths are
+ * left out. */
+static bool parse_ratio(const char *text, uint64_t *value)
+{
+    uint64_t whole, part = 0, unit = WM_OPTION_RATIO_ONE;
+    char *end;
+
+    if (text[0] < '0' || text[0] > '9') {
+        return false;
+    }
+    whole = strtoull(text, &end, 10);
+    if (*end != '.' || end[1] == '\0') {
+        return false;
+    }
+    for (end++; *end >= '0' && *end <= '9'; end++) {
+        unit /= 10;
+        part += (uint64_t)(*end - '0') * unit;
+    }
+    if (*end != '\0') {
+        return false;
+    }
+    whole = whole < 1000 ? whole : 1000; /* more than any that is allowed */
+    *value = whole * WM_OPTION_RATIO_ONE + part;
     return true;
 }
 
@@ -223,6 +258,20 @@ static warm_status set_size(wm_options *options, const struct option *o,
     return WARM_OK;
 }
 
+static warm_status set_ratio(wm_options *options, const struct option *o,
+                             uint64_t ratio, const char *text)
+{
+    if (ratio > RATIO_MOST * (uint64_t)WM_OPTION_RATIO_ONE) {
+        return wm_fail(WARM_INVALID_OPTION,
+                       "%s: option %s: '" SHOWN "' is out of range; allowed is "
+                       "a ratio of 0.0 to %d.0, or bytes",
+                       in_conf, o->name, SHOW(text), RATIO_MOST);
+    }
+    *(uint64_t *)slot_of(options, o) =
+        ratio == 0 ? WARM_OFF : WM_OPTION_RATIO + ratio;
+    return WARM_OK;
+}
+
 static warm_status set_text(wm_options *options, const struct option *o,
                             const char *where, const char *text)
 {
@@ -256,6 +305,9 @@ static warm_status set_from_text(wm_options *options, const struct option *o,
 
     if (o->type != TYPE_SIZE) {
         return set_text(options, o, in_conf, text);
+    }
+    if (may_be_ratio(o) && parse_ratio(text, &value)) {
+        return set_ratio(options, o, value, text);
     }
     if (is_switched(o) && strcmp(text, "off") == 0) {
         value = WARM_OFF;
@@ -437,6 +489,12 @@ warm_status wm_options_resolve(const warm_options *given, const char *conf,
     return status;
 }
 
+static void put_ratio(wm_text *text, const struct option *o, uint64_t ratio)
+{
+    wm_text_put(text, "%s:%" PRIu64 ".%06" PRIu64 "\n", o->name,
+                ratio / WM_OPTION_RATIO_ONE, ratio % WM_OPTION_RATIO_ONE);
+}
+
 void wm_options_put(const wm_options *options, wm_text *text)
 {
     for (int i = 0; i < OPTIONS; i++) {
@@ -448,6 +506,8 @@ void wm_options_put(const wm_options *options, wm_text *text)
 
             if (value == WARM_OFF && is_switched(o)) {
                 wm_text_put(text, "%s:off\n", o->name);
+            } else if (wm_option_is_ratio(value)) {
+                put_ratio(text, o, value - WM_OPTION_RATIO);
             } else {
                 wm_text_put(text, "%s:%" PRIu64 "\n", o->name, value);
             }

@@ -30,6 +30,21 @@ typedef struct wm_options {
 warm_status wm_options_resolve(const warm_options *given, const char *conf,
                                wm_options *options);
 
+/* A watermark as a ratio, which is given as text alone: above every number of
+ * bytes that an option allows, and below WARM_OFF. */
+#define WM_OPTION_RATIO     ((uint64_t)1 << 62)
+#define WM_OPTION_RATIO_ONE 1000000u
+
+static inline bool wm_option_is_ratio(uint64_t value)
+{
+    return value != WARM_OFF && value >= WM_OPTION_RATIO;
+}
+
+static inline double wm_option_ratio(uint64_t value)
+{
+    return (double)(value - WM_OPTION_RATIO) / WM_OPTION_RATIO_ONE;
+}
+
 /* Whether conf (may be null) has an entry for this key, or the entry "help". */
 bool wm_options_named(const char *conf, const char *key);
 

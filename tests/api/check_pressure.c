@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -374,6 +375,82 @@ WT_TEST(test_F7_options_out_of_order_are_refused)
         wt_says("low watermark is above the high one");
         ck_assert_ptr_null(runtime);
     }
+}
+
+/* As a ratio, as bytes, by a call and by an option: twice the recommended
+ * maximum is the most, and what is read back can be set again. */
+WT_LOOP_TEST(test_F7_no_watermark_is_beyond_twice_the_recommended, 2)
+{
+    int memory = _i == 0 ? 0 : WARM_MEMORY_OF_ALL;
+    warm_watermarks marks;
+    uint64_t most;
+
+    begin((warm_options){.host_memory = 64 * MIB});
+    marks = marks_of(memory);
+    most = 2 * marks.recommended_bytes + (_i == 0 ? 0 : (uint64_t)1 << 40);
+    wt_invalid(warm_watermarks_set(runtime, memory, most + 1, 0));
+    wt_says("high watermark", "more than 2 times the recommended maximum");
+    wt_invalid(warm_watermarks_set(runtime, memory, 0, most + 1));
+    wt_says("low watermark", "more than 2 times the recommended maximum");
+    ck_assert_uint_eq(marks_of(memory).high_bytes, marks.high_bytes);
+    ck_assert_uint_eq(marks_of(memory).low_bytes, marks.low_bytes);
+    if (_i == 0) {
+        wt_ok(warm_watermarks_set(runtime, memory, most, most));
+        marks = marks_of(memory);
+        ck_assert(marks.high_ratio == 2.0);
+        wt_ok(warm_watermarks_set_ratio(runtime, memory, marks.high_ratio,
+                                        marks.low_ratio));
+        ck_assert_uint_eq(marks_of(memory).high_bytes, most);
+    }
+    teardown();
+}
+
+/* Of two devices the larger one decides; both have the same memory here. */
+WT_TEST(test_F7_options_beyond_twice_the_recommended_are_refused)
+{
+    static const struct {
+        warm_options options;
+        const char *name;
+    } wrong[] = {{{.device_high = 128 * MIB + 1}, "device_high"},
+                 {{.device_low = 128 * MIB + 1}, "device_low"},
+                 {{.pinned_high = (uint64_t)1 << 50}, "pinned_high"},
+                 {{.pinned_low = (uint64_t)1 << 50}, "pinned_low"},
+                 {{.total_high = (uint64_t)1 << 50}, "total_high"},
+                 {{.total_low = (uint64_t)1 << 50}, "total_low"}};
+
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        warm_options options = wrong[i].options;
+
+        options.size = sizeof options;
+        options.device = "host";
+        options.host_devices = 2;
+        options.host_memory = 64 * MIB;
+        runtime = NULL;
+        wt_fails(WARM_INVALID_OPTION, warm_runtime_create(&options, &runtime));
+        wt_says(wrong[i].name, "more than 2 times the recommended maximum");
+        ck_assert_ptr_null(runtime);
+    }
+    begin((warm_options){.host_memory = 64 * MIB, .device_high = 128 * MIB});
+    ck_assert_uint_eq(marks_of(0).high_bytes, 128 * MIB);
+    teardown();
+}
+
+WT_TEST(test_F7_G4_watermarks_are_ratios_in_the_environment)
+{
+    uint64_t there;
+
+    setenv("WARMPOOL_CONF",
+           "device_high:0.75,device_low:0.5,total_high:1.0,pinned_high:0.50",
+           1);
+    begin((warm_options){.host_memory = 64 * MIB});
+    there = marks_of(0).recommended_bytes;
+    ck_assert_uint_eq(marks_of(0).high_bytes, there / 4 * 3);
+    ck_assert_uint_eq(marks_of(0).low_bytes, there / 2);
+    ck_assert(marks_of(0).high_ratio == 0.75);
+    ck_assert(marks_of(WARM_MEMORY_OF_HOST).high_ratio == 0.5);
+    ck_assert_uint_gt(marks_of(WARM_MEMORY_OF_ALL).high_bytes, there);
+    teardown();
+    unsetenv("WARMPOOL_CONF");
 }
 
 /* ---- totals -------------------------------------------------------------- */

@@ -116,6 +116,7 @@ WT_TEST(test_F7_F12_second_program_makes_idle_memory_go)
 /* Set in bytes, they do not follow. Unknown, there are none. */
 WT_TEST(test_F7_F12_what_is_set_in_bytes_does_not_follow)
 {
+    warm_watermarks all = WARM_INIT(warm_watermarks);
     char path[128];
 
     wt_ok(warm_watermarks_set(runtime, WARM_MEMORY_OF_HOST, 9 * MIB, 8 * MIB));
@@ -132,6 +133,23 @@ WT_TEST(test_F7_F12_what_is_set_in_bytes_does_not_follow)
     wt_fails(WARM_UNSUPPORTED,
              warm_watermarks_set_ratio(runtime, WARM_MEMORY_OF_HOST, 1, 0.5));
     wt_says("recommended maximum is unknown");
+    /* What is unknown of a part is unknown of all. */
+    wt_ok(warm_watermarks_get(runtime, WARM_MEMORY_OF_ALL, &all));
+    ck_assert_uint_eq(all.recommended_bytes, 0);
+    wt_fails(WARM_UNSUPPORTED,
+             warm_watermarks_set_ratio(runtime, WARM_MEMORY_OF_ALL, 1, 0.5));
+}
+
+/* A ratio that the maximum's fall has made too high can be set all the same. */
+WT_TEST(test_F7_F12_a_ratio_that_is_read_can_be_set)
+{
+    wt_ok(warm_watermarks_set(runtime, WARM_MEMORY_OF_HOST, 200 * MIB, 0));
+    put_available(40 * MIB);
+    ck_assert_uint_eq(marks().high_bytes, 200 * MIB);
+    ck_assert(marks().high_ratio == 2.0);
+    wt_ok(warm_watermarks_set_ratio(runtime, WARM_MEMORY_OF_HOST,
+                                    marks().high_ratio, 0));
+    ck_assert_uint_eq(marks().high_bytes, 80 * MIB);
 }
 
 /* One in bytes, below one that follows: it is there again when that allows. */

@@ -193,6 +193,35 @@ WT_TEST(test_G4_G8_a_set_has_the_words_that_are_given)
     wt_says("warm_options", "'free+free|alloc'", "each once, joined by +");
 }
 
+/* Text that is read back gives the same again. */
+WT_TEST(test_F7_G4_ratios_of_watermarks)
+{
+    static const char *const wrong[] = {
+        "device_high:2.1",  "device_high:2.000001",
+        "device_high:0.9G", "device_high:.9",
+        "device_high:1.",   "segment:1.5",
+        "device_high:-0.5", "device_high:99999999999999999999.0"};
+    char text[2048];
+    wm_options o;
+
+    wt_ok(wm_options_resolve(
+        NULL, "device_high:0.9,device_low:0.0,total_high:2.0,pinned_high:1",
+        &o));
+    ck_assert(wm_option_is_ratio(o.device_high));
+    ck_assert(wm_option_ratio(o.device_high) == 0.9);
+    ck_assert(wm_option_ratio(o.total_high) == 2.0);
+    ck_assert_uint_eq(o.device_low, WARM_OFF);
+    ck_assert_uint_eq(o.pinned_high, 1);
+    (void)put(&o, text, sizeof text);
+    wt_contains(text, "\ndevice_high:0.900000\n", "\ntotal_high:2.000000\n");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        wt_fails(WARM_INVALID_OPTION, wm_options_resolve(NULL, wrong[i], &o));
+    }
+    wt_fails(WARM_INVALID_OPTION,
+             wm_options_resolve(NULL, "device_high:2.5", &o));
+    wt_says("'2.5' is out of range; allowed is a ratio of 0.0 to 2.0");
+}
+
 WT_TEST(test_G8_what_the_environment_names)
 {
     ck_assert(!wm_options_named(NULL, "log"));
