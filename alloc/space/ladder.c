@@ -779,6 +779,9 @@ warm_status wm_space_alloc(wm_space *space, const wm_request *request,
         !is_for_graphs(request)) {
         wm_space_shrink_again(space);
     }
+    if (wm_likely(!space->poller->background.on) && !is_for_graphs(request)) {
+        wm_pressure_look_at_miss(space->poller);
+    }
     wm_background_note_taken(&space->background);
     return status;
 }

@@ -9,11 +9,15 @@
 
 #include "alloc/cache/magazine.h"
 #include "runtime/base/bytes.h"
+#include "runtime/base/callback.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 
 /* A reading takes some 100 us, as long as page-locking 1 MiB. */
 enum { AGE_NS = 100000000 };
+
+/* Between two looks at the kernel's counts by requests that miss. */
+enum { LOOK_NS = 100000000 };
 
 wm_watermark_set wm_watermark_from(uint64_t option, double ratio)
 {
@@ -209,15 +213,10 @@ static bool is_short(wm_space *host, uint64_t now)
             wm_budget_available(p->root) < idle_of_host(host));
 }
 
-size_t wm_pressure_look(wm_space *host)
+static size_t return_spare(const wm_space *host)
 {
-    uint64_t now = wm_clock_ns();
     size_t all = 0;
 
-    if (now - host->pressure.watch.ns < wm_pressure_pause(host) ||
-        !is_short(host, now)) {
-        return 0;
-    }
     for (size_t i = host->fellow_count; i-- > 0;) {
         wm_space *space = host->fellows[i];
         size_t spare = wm_limit_spare(space);
@@ -231,6 +230,54 @@ size_t wm_pressure_look(wm_space *host)
                wm_bytes(all).text);
     }
     return all;
+}
+
+/* Another thread looks. */
+#define LOOKING UINT64_MAX
+
+/* Of several threads one looks at a time. */
+static size_t look(wm_space *host, uint64_t pause)
+{
+    wm_pressure *p = &host->pressure;
+    uint64_t now = wm_clock_ns(), before;
+    size_t all = 0;
+
+    before = atomic_load_explicit(&p->looked_ns, memory_order_relaxed);
+    /* Acquire: what the thread that looked before has written to watch. */
+    if (before == LOOKING || now < before || now - before < pause ||
+        !atomic_compare_exchange_strong_explicit(&p->looked_ns, &before,
+                                                 LOOKING, memory_order_acquire,
+                                                 memory_order_relaxed)) {
+        return 0;
+    }
+    if (is_short(host, now)) {
+        all = return_spare(host);
+    }
+    /* Release: the acquire above. */
+    atomic_store_explicit(&p->looked_ns, now, memory_order_release);
+    return all;
+}
+
+size_t wm_pressure_look(wm_space *host)
+{
+    return look(host, wm_pressure_pause(host));
+}
+
+void wm_pressure_look_at_miss(wm_space *host)
+{
+    wm_pressure *p = &host->pressure;
+    uint64_t now = wm_clock_rough_ns();
+    uint64_t before = atomic_load_explicit(&p->looked_ns, memory_order_relaxed);
+    uint64_t pause = wm_pressure_pause(host);
+    warm_error last = {.size = sizeof last};
+
+    pause = pause < LOOK_NS ? pause : LOOK_NS;
+    if (before != LOOKING && now > before && now - before >= pause &&
+        !wm_callback_inside()) {
+        warm_last_error(&last);
+        (void)look(host, pause);
+        wm_error_restore(&last);
+    }
 }
 
 /* ---- a trim of everything ------------------------------------------------ */

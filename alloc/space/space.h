@@ -326,7 +326,10 @@ typedef struct wm_pressure {
     _Atomic uint64_t read_ns; /* when the watermarks were last computed */
     _Atomic uint64_t pause_ns; /* between two looks at the kernel's counts;
                                   tests set it */
-    wm_budget_watch watch;     /* background thread */
+    _Atomic uint64_t
+        looked_ns; /* when a thread last looked at them; UINT64_MAX:
+                      one does, which has watch for itself */
+    wm_budget_watch watch;
 } wm_pressure;
 
 /* ---- a space ------------------------------------------------------------ */
@@ -529,8 +532,10 @@ void wm_pressure_refresh(wm_space *host);
 /* refresh() at once. */
 void wm_pressure_refresh_now(wm_space *host);
 /* For the background thread, at most once in pause_ns: if the kernel reports
- * that memory is short, returns what is idle; bytes. */
+ * that memory is short, returns what is idle; bytes. at_miss(): for requests
+ * where no such thread runs, at most every 100 ms. No lock held. */
 size_t wm_pressure_look(wm_space *host);
+void wm_pressure_look_at_miss(wm_space *host);
 static inline uint64_t wm_pressure_pause(const wm_space *host)
 {
     return atomic_load_explicit(&host->pressure.pause_ns, memory_order_relaxed);

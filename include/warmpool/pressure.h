@@ -25,6 +25,13 @@
  *   up to option limit_wait_ms for frees that are under way, and then fails
  *   with OUT_OF_MEMORY. It is exact to the byte. What is held already stays.
  *
+ * When the kernel reports that memory is short, idle host memory goes back, but
+ * for reserve_bytes: if tasks wait for memory for more than a twentieth of the
+ * time (PSI), or if a cgroup's limit was met and less is left than is idle.
+ * With option background:on the background thread looks once a second; else
+ * each request that the thread's cache does not serve does, at most every 100
+ * ms.
+ *
  * The recommended maximum: of a device, its memory as the driver reports it,
  * which excludes what the hardware keeps for itself. Of the host, what counts
  * toward the watermarks now and what the process may still have: the least of

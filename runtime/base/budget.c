@@ -14,6 +14,10 @@ enum { PATH = PATH_MAX, TEXT = 8192 };
 /* A twentieth of the time in which tasks wait is pressure. */
 enum { STALL_PART = 20 };
 
+/* The least time that a part is of: short stalls are usual where pages are read
+ * from disks. */
+#define SPAN_NS ((uint64_t)1000000000)
+
 /* ---- files ----------------------------------------------------------------
  */
 
@@ -324,19 +328,24 @@ unsigned wm_budget_look(const char *root, uint64_t now_ns,
     struct reading reading = {0, 0, false};
     wm_budget_watch before = *watch;
     int error = errno;
-    uint64_t us;
+    uint64_t us, span = now_ns - before.ns;
+    unsigned signs = 0;
 
     visit_cgroups(root, note_pressure, &reading);
     if (!reading.stalls) {
         (void)read_stall(root, "/proc/pressure/memory", &reading.stall_us);
     }
     errno = error;
-    *watch = (wm_budget_watch){now_ns, reading.events, reading.stall_us};
-    if (before.ns == 0) {
-        return 0;
-    }
     us = reading.stall_us > before.stall_us ? reading.stall_us - before.stall_us
                                             : 0;
-    return (reading.events > before.events ? WM_BUDGET_EVENT : 0) |
-           (us * 1000 * STALL_PART > now_ns - before.ns ? WM_BUDGET_STALL : 0);
+    if (before.ns != 0) {
+        signs = (reading.events > before.events ? WM_BUDGET_EVENT : 0u) |
+                (us * 1000 * STALL_PART > (span > SPAN_NS ? span : SPAN_NS)
+                     ? WM_BUDGET_STALL
+                     : 0u);
+    }
+    if (before.ns == 0 || signs != 0 || span >= SPAN_NS) {
+        *watch = (wm_budget_watch){now_ns, reading.events, reading.stall_us};
+    }
+    return signs;
 }

@@ -36,7 +36,8 @@ bool wm_budget_tightest(const char *root, wm_budget_limit *tightest);
  * colon. False: there is none. */
 bool wm_budget_figure(const char *root, const char *name, uint64_t *value);
 
-/* What the kernel has counted when it was last read. */
+/* What the kernel had counted at the time from which signs count: of the last
+ * sign, or of a look at least a second ago. */
 typedef struct wm_budget_watch {
     uint64_t ns;       /* when; 0: never */
     uint64_t events;   /* of the cgroups: high, max, oom */
@@ -44,8 +45,9 @@ typedef struct wm_budget_watch {
 } wm_budget_watch;
 
 /* Reads memory.events.local of the cgroups, and memory.pressure of the
- * innermost one, or of the machine. EVENT: a limit was met since the last call.
- * STALL: tasks waited for memory for more than a twentieth of the time since.
+ * innermost one, or of the machine. EVENT: a limit was met since watch. STALL:
+ * tasks waited for memory for more than a twentieth of the time since, and for
+ * more than 50 ms.
  * now_ns: of a monotonic clock. */
 enum { WM_BUDGET_EVENT = 1, WM_BUDGET_STALL = 2 };
 unsigned wm_budget_look(const char *root, uint64_t now_ns,

@@ -6,6 +6,7 @@
 #include "alloc/kinds/device_space.h"
 #include "alloc/kinds/pinned.h"
 #include "alloc/space/space_int.h"
+#include "runtime/base/clock.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -208,6 +209,50 @@ WT_TEST(test_F11_idle_memory_goes_when_the_kernel_reports_pressure)
     ck_assert_uint_eq(wm_pressure_look(host), 20 * MIB);
     ck_assert_uint_eq(held(), 8 * MIB);
     ck_assert_uint_eq(wm_pressure_look(host), 0);
+    wt_free(block);
+}
+
+static _Atomic uint64_t now_ns;
+
+static uint64_t test_clock(void)
+{
+    return atomic_load_explicit(&now_ns, memory_order_relaxed);
+}
+
+static void set_ms(uint64_t ms)
+{
+    atomic_store_explicit(&now_ns, ms * 1000000, memory_order_relaxed);
+}
+
+static void miss(void)
+{
+    void *block = NULL;
+
+    wt_ok(warm_device_alloc(runtime, 0, NULL, 3 * MIB, &block));
+    wt_free(block);
+}
+
+/* Without a background thread the requests that miss look, of any memory, but
+ * not each of them. */
+WT_TEST(test_F11_a_miss_looks_where_no_background_thread_does)
+{
+    void *block;
+
+    wm_clock_set(test_clock);
+    set_ms(100000);
+    put("/proc/pressure/memory", STALL("0"));
+    block = wt_pinned(runtime, 8 * MIB);
+    wt_free(wt_pinned(runtime, 20 * MIB));
+    set_ms(101000);
+    miss();
+    put("/proc/pressure/memory", STALL("60000"));
+    set_ms(101099);
+    miss();
+    ck_assert_uint_eq(held(), 28 * MIB);
+    set_ms(101100);
+    miss();
+    ck_assert_uint_eq(held(), 8 * MIB);
+    wm_clock_set(NULL);
     wt_free(block);
 }
 
