@@ -62,7 +62,7 @@ static warm_status begin(range *r, const void *pointer, size_t bytes,
     *r = (range){.at = pointer, .bytes = bytes};
     look(r);
     if (r->block != NULL) {
-        left = (size_t)(r->block->base + r->block->bytes - r->at);
+        left = wm_block_usable_from(r->block, r->at);
     }
     if (bytes <= left) {
         return WARM_OK;

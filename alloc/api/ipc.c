@@ -107,7 +107,7 @@ warm_status warm_ipc_export(const void *pointer, warm_ipc_handle *handle)
     wm_space *space = wm_space_of(block);
     warm_ipc_handle made = {
         .size = sizeof made,
-        .bytes = (uint64_t)(block->base + block->bytes - start),
+        .bytes = wm_block_usable_from(block, start),
         .offset = (uint64_t)(start - segment->base),
         .segment_bytes = segment->bytes,
         .process = wm_process_identity(),

@@ -368,10 +368,11 @@ static warm_status check_copy(const warm_staging *s, void *destination,
     }
     /* Now, since what is gathered is refused only when it is queued. */
     status = wm_driver_check_lost(s->runtime->driver, s->device);
-    return status == WARM_OK
-               ? wm_copy_check(to_device ? destination : source, bytes,
-                               to_device ? "destination" : "source")
-               : status;
+    if (status == WARM_OK) {
+        status = wm_copy_check(source, bytes, "source");
+    }
+    return status == WARM_OK ? wm_copy_check(destination, bytes, "destination")
+                             : status;
 }
 
 static warm_status copy(warm_staging *s, struct rest *rest, warm_stream stream,

@@ -89,6 +89,15 @@ static inline size_t wm_block_usable(const wm_block *block)
                                                          : block->bytes;
 }
 
+/* Of those the bytes from `at` on, an address in the block. */
+static inline size_t wm_block_usable_from(const wm_block *block, const void *at)
+{
+    size_t from = (size_t)((const char *)at - block->base);
+    size_t usable = wm_block_usable(block);
+
+    return from < usable ? usable - from : 0;
+}
+
 /* Place of an arena's memory in the history (history.h). */
 static inline uint64_t wm_group_place(const wm_arena *arena)
 {

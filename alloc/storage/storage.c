@@ -100,7 +100,7 @@ static warm_status check_bytes(const warm_data_pointer *data, size_t bytes)
     if (block == NULL) {
         return WARM_OK;
     }
-    rest = block->bytes - (size_t)((char *)data->data - block->base);
+    rest = wm_block_usable_from(block, data->data);
     if (bytes > rest) {
         return wm_fail(
             WARM_INVALID_ARGUMENT,

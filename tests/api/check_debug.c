@@ -293,6 +293,44 @@ WT_TEST(test_G9_all_that_is_usable_is_what_was_requested)
     wt_ok(warm_free(block));
 }
 
+/* A guard is not the caller's: what would reach into it is refused before
+ * anything is written, and the guard is whole at the free. */
+WT_TEST(test_D3_G9_no_wrap_and_no_copy_reaches_into_a_guard)
+{
+    char *block = wt_pinned(runtime, SIZE), *device;
+    warm_data_pointer data = {.size = sizeof data};
+    warm_staging *ring = NULL;
+    warm_storage *storage = NULL;
+
+    device = wt_device(runtime, stream, 1 << 16);
+    wt_invalid(warm_copy_async(runtime, block, device, SIZE + 1,
+                               WARM_COPY_TO_HOST, stream));
+    wt_says("passes the end of its destination", "ends 1 B before it");
+    wt_invalid(warm_copy_async(runtime, device, block + SIZE, 1,
+                               WARM_COPY_TO_DEVICE, stream));
+    wt_says("passes the end of its source");
+    wt_invalid(
+        warm_copy_2d_async(runtime, block, 400, device, 400, 300, 3, stream));
+    wt_ok(warm_staging_create(runtime, 0, NULL, &ring));
+    wt_invalid(warm_staging_copy(ring, device, block, SIZE + 1,
+                                 WARM_COPY_TO_DEVICE, stream, 0));
+    wt_invalid(warm_staging_copy(ring, block, device, SIZE + 1,
+                                 WARM_COPY_TO_HOST, stream, 0));
+    wt_ok(warm_staging_destroy(ring));
+    data.data = data.context = block;
+    data.memory = WARM_MEMORY_PINNED;
+    data.device = -1;
+    wt_invalid(warm_storage_wrap(&data, SIZE + 1, NULL, &storage));
+    wt_says("goes beyond its block by 1 B");
+    wt_ok(warm_storage_wrap(&data, SIZE, NULL, &storage));
+    warm_storage_release(storage);
+    wt_ok(warm_copy_async(runtime, block, device, SIZE, WARM_COPY_TO_HOST,
+                          stream));
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_free(block, device);
+    ck_assert_uint_eq(seen.count, 0);
+}
+
 /* On CUDA the host cannot touch it, so no backend guards it. */
 WT_TEST(test_G9_memory_of_a_device_has_no_guard)
 {
