@@ -29,6 +29,54 @@ static warm_status status_of(CUresult code)
     return WARM_DRIVER_ERROR;
 }
 
+/* Whether a reset has destroyed the primary context. The next context may have
+ * the same handle, so a reset shows in that the context is not active, or has
+ * another id. If libcuda fails, the context counts as not reset. */
+static bool has_another_id(wm_cuda *c, int device, CUcontext context)
+{
+    /* Acquire and relaxed: see note_id(). */
+    bool known = atomic_load_explicit(&c->primary[device].id_known,
+                                      memory_order_acquire);
+    uint64_t id =
+        atomic_load_explicit(&c->primary[device].id, memory_order_relaxed);
+    unsigned long long now = 0;
+    CUresult code;
+
+    if (!known) {
+        return false;
+    }
+    code = c->cu.cuCtxGetId(context, &now);
+    return code == CUDA_SUCCESS ? now != id
+                                : code == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
+                                      code == CUDA_ERROR_INVALID_CONTEXT;
+}
+
+static bool was_reset(wm_cuda *c, int device)
+{
+    /* Relaxed: see retain(). */
+    CUcontext context =
+        atomic_load_explicit(&c->primary[device].context, memory_order_relaxed);
+    unsigned flags = 0;
+    int active = 0;
+
+    if (context == NULL || c->cu.cuDevicePrimaryCtxGetState(
+                               device, &flags, &active) != CUDA_SUCCESS) {
+        return false;
+    }
+    return active == 0 || has_another_id(c, device, context);
+}
+
+/* A device whose reset the runtime has not noticed yet; -1: there is none. */
+static int reset_unnoticed(wm_cuda *c)
+{
+    for (int i = 0; i < c->base.devices; i++) {
+        if (!wm_driver_is_lost(&c->base, i) && was_reset(c, i)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
 /* Length of a function's name without its version suffix. */
 static int length_of(const char *function)
 {
@@ -43,19 +91,45 @@ warm_status wm_cuda_unloading(const char *origin, int code, const char *what)
                         length_of(what), what);
 }
 
+static const char *meaning(const wm_cuda *c, warm_status status)
+{
+    if (status != WARM_INVALID_STREAM) {
+        return "";
+    }
+    return wm_driver_any_lost(&c->base)
+               ? " (a stream, event or graph that was destroyed, ended when "
+                 "its "
+                 "device was reset, never was one, or is of another context)"
+               : " (a stream, event or graph that was destroyed, never was "
+                 "one, "
+                 "or is of another context)";
+}
+
 warm_status wm_cuda_fail(wm_cuda *c, warm_status status, CUresult code,
                          const char *what)
 {
     const char *text = NULL;
 
     c->cu.cuGetErrorString(code, &text);
-    return wm_fail_code(status, "cuda", (int)code, text, "%.*s: %s%s",
-                        length_of(what), what,
-                        text != NULL ? text : "unknown error",
-                        status == WARM_INVALID_STREAM
-                            ? " (a stream, event or graph that was destroyed, "
-                              "never was one, or is of another context)"
-                            : "");
+    return wm_fail_code(
+        status, "cuda", (int)code, text, "%.*s: %s%s", length_of(what), what,
+        text != NULL ? text : "unknown error", meaning(c, status));
+}
+
+/* CUDA answers so for what was destroyed, and for what ended with the context
+ * of a device that was reset. Until the runtime has noticed the reset the
+ * failure is one of the device, not of the object. */
+static warm_status fail_handle(wm_cuda *c, CUresult code, const char *what)
+{
+    int device = reset_unnoticed(c);
+
+    if (device < 0) {
+        return wm_cuda_fail(c, WARM_INVALID_STREAM, code, what);
+    }
+    return wm_fail_code(WARM_DRIVER_ERROR, "cuda", (int)code, NULL,
+                        "%.*s: device %d was reset (cudaDeviceReset()), which "
+                        "ended its streams, events and graphs",
+                        length_of(what), what, device);
 }
 
 warm_status wm_cuda_result(wm_cuda *c, CUresult code, const char *what)
@@ -69,7 +143,9 @@ warm_status wm_cuda_result(wm_cuda *c, CUresult code, const char *what)
     if (code == CUDA_ERROR_DEINITIALIZED) {
         return wm_cuda_unloading("cuda", (int)code, what);
     }
-    return wm_cuda_fail(c, status_of(code), code, what);
+    return code == CUDA_ERROR_INVALID_HANDLE
+               ? fail_handle(c, code, what)
+               : wm_cuda_fail(c, status_of(code), code, what);
 }
 
 /* If libcuda does not know the context's id, a reset is noticed only while the
@@ -351,43 +427,6 @@ warm_status wm_cuda_foreign(wm_cuda *c, CUcontext context, const char *whose)
 bool wm_cuda_is_foreign(wm_cuda *c, CUcontext context)
 {
     return context != NULL && !is_usable(c, context) && !is_over(c);
-}
-
-/* Whether a reset has destroyed the primary context. The next context may have
- * the same handle, so a reset shows in that the context is not active, or has
- * another id. If libcuda fails, the context counts as not reset. */
-static bool has_another_id(wm_cuda *c, int device, CUcontext context)
-{
-    /* Acquire and relaxed: see note_id(). */
-    bool known = atomic_load_explicit(&c->primary[device].id_known,
-                                      memory_order_acquire);
-    uint64_t id =
-        atomic_load_explicit(&c->primary[device].id, memory_order_relaxed);
-    unsigned long long now = 0;
-    CUresult code;
-
-    if (!known) {
-        return false;
-    }
-    code = c->cu.cuCtxGetId(context, &now);
-    return code == CUDA_SUCCESS ? now != id
-                                : code == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
-                                      code == CUDA_ERROR_INVALID_CONTEXT;
-}
-
-static bool was_reset(wm_cuda *c, int device)
-{
-    /* Relaxed: see retain(). */
-    CUcontext context =
-        atomic_load_explicit(&c->primary[device].context, memory_order_relaxed);
-    unsigned flags = 0;
-    int active = 0;
-
-    if (context == NULL || c->cu.cuDevicePrimaryCtxGetState(
-                               device, &flags, &active) != CUDA_SUCCESS) {
-        return false;
-    }
-    return active == 0 || has_another_id(c, device, context);
 }
 
 /* Marks a device (WM_DEVICE_UNKNOWN: every one) as lost if it was reset. */

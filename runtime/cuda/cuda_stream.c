@@ -95,7 +95,100 @@ warm_status wm_cuda_stream_create(wm_driver *d, int device, warm_stream *stream)
     return status;
 }
 
+/* Whether a stream captures: the one query that is legal at any time. For the
+ * legacy stream CUDA may answer with an error, which invalidates no capture. A
+ * context is entered. */
+static warm_status capture_of(wm_cuda *c, warm_stream stream,
+                              wm_capture *capture)
+{
+    CUstreamCaptureStatus now = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult code = c->cu.cuStreamIsCapturing(stream, &now);
+    warm_status status;
+
+    if (code == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) {
+        *capture = WM_CAPTURE_BLOCKED;
+        return WARM_OK;
+    }
+    status = wm_cuda_result(c, code, "cuStreamIsCapturing");
+    if (status == WARM_OK) {
+        /* An invalidated capture lasts until it is ended. */
+        *capture = now == CU_STREAM_CAPTURE_STATUS_NONE ? WM_CAPTURE_NONE
+                                                        : WM_CAPTURE_ACTIVE;
+    }
+    return status;
+}
+
+/* While a stream captures CUDA must not be queried for its context: for a
+ * stream that the program made, capture_begin() notes the context under this
+ * key, which is no object's address, until capture_end(). */
+static uintptr_t capture_key(warm_stream stream)
+{
+    return (uintptr_t)stream + 1;
+}
+
+static void note_capture(wm_cuda *c, warm_stream stream, CUcontext context)
+{
+    wm_map *devices = &c->homes.devices;
+
+    wm_lock_acquire(&c->homes.lock);
+    (void)wm_map_take(devices, capture_key(stream));
+    if (context != NULL && wm_map_reserve(devices, devices->count + 1)) {
+        wm_map_put(devices, capture_key(stream), context);
+    }
+    wm_lock_release(&c->homes.lock);
+}
+
+/* The context of a stream that the program made; null: the stream captures, and
+ * that capture began elsewhere. A context is entered. */
+static warm_status context_of(wm_cuda *c, warm_stream stream,
+                              CUcontext *context)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status = capture_of(c, stream, &capture);
+
+    if (status == WARM_OK && capture == WM_CAPTURE_NONE) {
+        return WM_CUDA_RESULT(c, cuStreamGetCtx, stream, context);
+    }
+    wm_lock_acquire(&c->homes.lock);
+    *context = wm_map_get(&c->homes.devices, capture_key(stream));
+    wm_lock_release(&c->homes.lock);
+    return status;
+}
+
+/* Enters the context of the stream. CUDA allows most calls that name a stream
+ * whichever context is current; of those that use this function it is not
+ * documented. *own: that of a stream that the program made; may be null. */
+static warm_status enter_own(wm_cuda *c, warm_stream stream,
+                             wm_cuda_scope *scope, CUcontext *own)
+{
+    int device = wm_stream_is_default(stream) ? WM_DEVICE_UNKNOWN
+                                              : wm_cuda_home(&c->base, stream);
+    CUcontext current = NULL;
+    warm_status status;
+
+    *own = NULL;
+    if (device != WM_DEVICE_UNKNOWN) {
+        return wm_cuda_device_push(&c->base, device, scope);
+    }
+    status = wm_cuda_enter_stream(c, stream, scope);
+    if (status != WARM_OK || wm_stream_is_default(stream)) {
+        return status;
+    }
+    status = context_of(c, stream, own);
+    if (status == WARM_OK) {
+        status = WM_CUDA_RESULT(c, cuCtxGetCurrent, &current);
+    }
+    if (status != WARM_OK || *own == NULL || *own == current) {
+        return status == WARM_OK ? status : wm_cuda_leave(c, scope, status);
+    }
+    wm_cuda_device_pop(&c->base, scope);
+    status = WM_CUDA_RESULT(c, cuCtxPushCurrent_v2, *own);
+    scope->pushed = status == WARM_OK;
+    return status;
+}
+
 #define ON_STREAM   wm_cuda_enter_stream(c, stream, &scope)
+#define ON_OWN      enter_own(c, stream, &scope, &(CUcontext){NULL})
 #define ON_ANYTHING wm_cuda_enter(c, &scope)
 
 /* Destroys an object. Its home is forgotten before the call, because after the
@@ -136,12 +229,9 @@ WM_CUDA_DEFINE(event_record,
 WM_CUDA_DEFINE(host_func,
                (wm_driver * d, warm_stream stream, warm_host_fn function,
                 void *argument),
-               ON_STREAM, cuLaunchHostFunc, stream, function, argument)
-WM_CUDA_DEFINE(capture_begin, (wm_driver * d, warm_stream stream), ON_STREAM,
-               cuStreamBeginCapture_v2, stream,
-               CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+               ON_OWN, cuLaunchHostFunc, stream, function, argument)
 WM_CUDA_DEFINE(graph_launch,
-               (wm_driver * d, warm_graph graph, warm_stream stream), ON_STREAM,
+               (wm_driver * d, warm_graph graph, warm_stream stream), ON_OWN,
                cuGraphLaunch, graph, stream)
 WM_CUDA_DEFINE(event_query, (wm_driver * d, warm_event event), ON_ANYTHING,
                cuEventQuery, event)
@@ -230,29 +320,6 @@ static warm_status device_of(wm_cuda *c, warm_stream stream, int *device)
     (void)c->cu.cuCtxPopCurrent_v2(&popped);
     if (status == WARM_OK) {
         *device = found;
-    }
-    return status;
-}
-
-/* Whether a stream captures: the one query that is legal at any time. For the
- * legacy stream CUDA may answer with an error, which invalidates no capture. A
- * context is entered. */
-static warm_status capture_of(wm_cuda *c, warm_stream stream,
-                              wm_capture *capture)
-{
-    CUstreamCaptureStatus now = CU_STREAM_CAPTURE_STATUS_NONE;
-    CUresult code = c->cu.cuStreamIsCapturing(stream, &now);
-    warm_status status;
-
-    if (code == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) {
-        *capture = WM_CAPTURE_BLOCKED;
-        return WARM_OK;
-    }
-    status = wm_cuda_result(c, code, "cuStreamIsCapturing");
-    if (status == WARM_OK) {
-        /* An invalidated capture lasts until it is ended. */
-        *capture = now == CU_STREAM_CAPTURE_STATUS_NONE ? WM_CAPTURE_NONE
-                                                        : WM_CAPTURE_ACTIVE;
     }
     return status;
 }
@@ -459,17 +526,46 @@ static warm_status instantiate(wm_cuda *c, CUgraph graph, warm_graph *exec)
     return status;
 }
 
+warm_status wm_cuda_capture_begin(wm_driver *d, warm_stream stream)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    CUcontext own = NULL;
+    warm_status status = enter_own(c, stream, &scope, &own);
+
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cuStreamBeginCapture_v2, stream,
+                              CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    }
+    if (status == WARM_OK) {
+        note_capture(c, stream, own);
+    }
+    return status;
+}
+
+/* The device of the current context, for a graph of a stream that the program
+ * made. */
+static int current_home(wm_cuda *c)
+{
+    CUdevice device = 0;
+
+    return c->cu.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device
+                                                         : WM_DEVICE_UNKNOWN;
+}
+
 warm_status wm_cuda_capture_end(wm_driver *d, warm_stream stream,
                                 warm_graph *graph)
 {
     wm_cuda *c = wm_cuda_of(d);
     wm_cuda_scope scope;
     CUgraph captured = NULL;
-    warm_status status = wm_cuda_enter_stream(c, stream, &scope);
+    CUcontext own = NULL;
+    warm_status status = enter_own(c, stream, &scope, &own);
 
     if (status != WARM_OK) {
         return status;
     }
+    note_capture(c, stream, NULL);
     status = WM_CUDA_RESULT(c, cuStreamEndCapture, stream, &captured);
     if (status == WARM_OK && captured == NULL) {
         status = wm_fail(WARM_CAPTURE_ERROR,
@@ -479,7 +575,8 @@ warm_status wm_cuda_capture_end(wm_driver *d, warm_stream stream,
         status = instantiate(c, captured, graph);
     }
     if (status == WARM_OK) {
-        note_made(c, *graph, wm_cuda_home(d, stream));
+        note_made(c, *graph,
+                  own != NULL ? current_home(c) : wm_cuda_home(d, stream));
     }
     return wm_cuda_leave(c, &scope, status);
 }

@@ -336,6 +336,14 @@ int standin_device_of(void *stream)
     return context != NULL ? context->device : standin_current_device();
 }
 
+bool standin_is_current(void *stream)
+{
+    const void *context =
+        (uintptr_t)stream > 2 ? standin_life_of(stream).context : NULL;
+
+    return context == NULL || context == stack[depth - 1];
+}
+
 /* cudart makes one that was reset again. */
 void standin_need_context(void)
 {
@@ -753,7 +761,7 @@ CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
 
     ENTER(cuStreamGetCtx)
     if (!lives) {
-        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        return CUDA_ERROR_INVALID_HANDLE;
     }
     if (d == NULL) {
         return CUDA_ERROR_DEINITIALIZED;

@@ -163,6 +163,8 @@ cudaError_t standin_set_device(int device);
 warm_stream standin_stream(void *stream);
 /* The device of a stream: of a default one, the current device. */
 int standin_device_of(void *stream);
+/* Whether the context of the stream is current, as some context is. */
+bool standin_is_current(void *stream);
 bool standin_are_peers(int device, int other);
 /* Whether the stream's device may copy these bytes: it has access to all of
  * them that are of ranges. */

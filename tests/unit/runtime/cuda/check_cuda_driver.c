@@ -641,6 +641,48 @@ WT_TEST(test_B7_asking_about_a_stream_that_captures_spoils_nothing)
     wt_ok(wm_driver_stream_destroy(d, stream));
 }
 
+/* A stream of device 1: of the driver, or of the program. */
+static warm_stream stream_there(bool own)
+{
+    CUstream made = NULL;
+    CUcontext popped;
+
+    if (!own) {
+        return stream_of(1);
+    }
+    cuda_ok(standin.cudaSetDevice(1));
+    cuda_ok(standin.cuStreamCreate(&made, CU_STREAM_NON_BLOCKING));
+    cuda_ok(standin.cuCtxPopCurrent_v2(&popped));
+    return made;
+}
+
+/* With device 0 current: calls of which CUDA does not say that they work in
+ * another context than the stream's. */
+WT_LOOP_TEST(test_A17_I3_calls_are_made_in_the_context_of_their_stream, 2)
+{
+    struct pass runs = {0};
+    warm_stream there = stream_there(_i == 1);
+    CUcontext before = NULL, after = NULL;
+    warm_graph graph = NULL;
+
+    cuda_ok(standin.cudaSetDevice(0));
+    cuda_ok(standin.cuCtxGetCurrent(&before));
+    wt_ok(wm_driver_host_func(d, there, count_run, &runs));
+    wt_ok(wm_driver_capture_begin(d, there));
+    wt_ok(wm_driver_host_func(d, there, count_run, &runs));
+    wt_ok(wm_driver_capture_end(d, there, &graph));
+    wt_ok(wm_driver_graph_launch(d, graph, there));
+    wt_ok(wm_driver_graph_launch(d, graph, there));
+    wt_ok(wm_driver_stream_synchronize(d, there));
+    ck_assert_int_eq(atomic_load(&runs.ran), 3);
+    ck_assert_int_eq(d->ops->home(d, graph), 1);
+    wt_ok(wm_driver_graph_destroy(d, graph));
+    wt_ok(wm_driver_stream_destroy(d, there));
+    cuda_ok(standin.cuCtxGetCurrent(&after));
+    ck_assert_ptr_eq(after, before);
+    ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 0);
+}
+
 /* The legacy stream has an id though nothing may be asked about it now. */
 WT_TEST(test_B6_B7_a_blocked_legacy_stream_is_told_apart_by_device)
 {

@@ -408,6 +408,31 @@ WT_TEST(test_A17_objects_of_a_lost_device_are_refused)
     end_lost(OTHER);
 }
 
+/* Before the runtime has noticed it as well; of a stream that it did not make
+ * CUDA cannot tell which. */
+WT_TEST(test_A17_call_on_a_stream_after_a_reset_names_the_reset)
+{
+    CUstream foreign = NULL;
+
+    fill_all();
+    cuda_ok(standin.cudaSetDevice(OTHER));
+    cuda_ok(standin.cuStreamCreate(&foreign, CU_STREAM_NON_BLOCKING));
+    cuda_ok(standin.cudaDeviceReset());
+    go(AWAY);
+    races = true; /* it is named once more, on purpose */
+    wt_fails(WARM_DRIVER_ERROR, warm_stream_query(runtime, bed[OTHER].stream));
+    wt_says("device 1 was reset");
+    wt_fails(WARM_DRIVER_ERROR, warm_stream_query(runtime, foreign));
+    wt_says("device 1 was reset");
+    ck_assert_uint_eq(warnings, 0);
+    lost(OTHER, miss(OTHER));
+    lost(OTHER, warm_stream_query(runtime, bed[OTHER].stream));
+    wt_fails(WARM_INVALID_STREAM, warm_stream_query(runtime, foreign));
+    wt_says("its device was reset");
+    end(HOME);
+    end_lost(OTHER);
+}
+
 /* The device's work ended with it: pinned memory waits for it no more. */
 WT_TEST(test_A17_memory_that_waits_for_a_lost_device_comes_back)
 {
