@@ -6,8 +6,6 @@
  * A pointer that is none of warmpool's blocks is CUDA's. */
 #include "preload.h"
 
-enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, UNLOADING = 4, NOT_FOUND = 500 };
-
 /* cudaHostAlloc: portable and mapped, which all page-locked memory is. */
 enum { PORTABLE = 1, MAPPED = 2, COMBINED = 4 };
 
@@ -30,7 +28,7 @@ enum { NOT_SERVED = -1 };
 static int answer(warm_status status)
 {
     return status == WARM_OK              ? 0
-           : status == WARM_OUT_OF_MEMORY ? OUT_OF_MEMORY
+           : status == WARM_OUT_OF_MEMORY ? WP_OUT_OF_MEMORY
                                           : NOT_SERVED;
 }
 
@@ -102,12 +100,12 @@ static int check(void *pointer, bool of_device)
     warm_status status;
 
     if (!warm_owns(pointer)) {
-        return warm_holds(pointer) && !wp_has_reset() ? INVALID_VALUE
+        return warm_holds(pointer) && !wp_has_reset() ? WP_INVALID_VALUE
                                                       : NOT_SERVED;
     }
     status = warm_block_get_info(pointer, &info);
     if (status == WARM_FORKED || status == WARM_EXITING) {
-        return UNLOADING;
+        return WP_UNLOADING;
     }
     if (status == WARM_OK && wp_is_lost(info.device)) {
         return NOT_SERVED;
@@ -115,7 +113,7 @@ static int check(void *pointer, bool of_device)
     return status == WARM_OK && info.base == pointer &&
                    (info.device >= 0) == of_device
                ? 0
-               : INVALID_VALUE;
+               : WP_INVALID_VALUE;
 }
 
 /* Waits for all that may use the block; false: that is more than the device of
@@ -144,8 +142,8 @@ static int free_block(void *pointer)
         status = warm_free(pointer);
     }
     return status == WARM_OK                ? 0
-           : status == WARM_INVALID_POINTER ? INVALID_VALUE
-                                            : UNLOADING;
+           : status == WARM_INVALID_POINTER ? WP_INVALID_VALUE
+                                            : WP_UNLOADING;
 }
 
 /* The code, or NOT_SERVED: the pointer is none of ours. A thread that is inside
@@ -178,7 +176,7 @@ WP_EXPORT int cudaHostAlloc(void **pointer, size_t bytes, unsigned flags)
     if (code != NOT_SERVED) {
         return code;
     }
-    WP_RETURN_REAL(cudaHostAlloc, host_alloc_fn, NOT_FOUND, pointer, bytes,
+    WP_RETURN_REAL(cudaHostAlloc, host_alloc_fn, WP_NO_FUNCTION, pointer, bytes,
                    flags);
 }
 
@@ -190,7 +188,7 @@ WP_EXPORT int cudaMallocHost(void **pointer, size_t bytes)
     if (code != NOT_SERVED) {
         return code;
     }
-    WP_RETURN_REAL(cudaMallocHost, alloc_fn, NOT_FOUND, pointer, bytes);
+    WP_RETURN_REAL(cudaMallocHost, alloc_fn, WP_NO_FUNCTION, pointer, bytes);
 }
 
 WP_EXPORT int cudaMalloc(void **pointer, size_t bytes);
@@ -201,7 +199,7 @@ WP_EXPORT int cudaMalloc(void **pointer, size_t bytes)
     if (code != NOT_SERVED) {
         return code;
     }
-    WP_RETURN_REAL(cudaMalloc, alloc_fn, NOT_FOUND, pointer, bytes);
+    WP_RETURN_REAL(cudaMalloc, alloc_fn, WP_NO_FUNCTION, pointer, bytes);
 }
 
 WP_EXPORT int cudaFreeHost(void *pointer);
@@ -212,7 +210,7 @@ WP_EXPORT int cudaFreeHost(void *pointer)
     if (code != NOT_SERVED) {
         return code;
     }
-    WP_RETURN_REAL(cudaFreeHost, free_fn, NOT_FOUND, pointer);
+    WP_RETURN_REAL(cudaFreeHost, free_fn, WP_NO_FUNCTION, pointer);
 }
 
 WP_EXPORT int cudaFree(void *pointer);
@@ -223,7 +221,7 @@ WP_EXPORT int cudaFree(void *pointer)
     if (code != NOT_SERVED) {
         return code;
     }
-    WP_RETURN_REAL(cudaFree, free_fn, NOT_FOUND, pointer);
+    WP_RETURN_REAL(cudaFree, free_fn, WP_NO_FUNCTION, pointer);
 }
 
 /* In the order of a stream: the caller has made that one wait for all others
@@ -238,7 +236,7 @@ static int free_in_order(void *pointer, void *stream)
         return code;
     }
     if (wp_captures(stream)) {
-        return INVALID_VALUE; /* a graph frees its own memory only */
+        return WP_INVALID_VALUE; /* a graph frees its own memory only */
     }
     if (is_default(stream)) {
         return free_block(pointer);
@@ -247,7 +245,7 @@ static int free_in_order(void *pointer, void *stream)
     if (status == WARM_OK) {
         status = warm_free(pointer);
     }
-    return status == WARM_OK ? 0 : INVALID_VALUE;
+    return status == WARM_OK ? 0 : WP_INVALID_VALUE;
 }
 
 static int free_async(void *pointer, void *stream)
@@ -283,7 +281,7 @@ static int alloc_async(void **pointer, size_t bytes, void *stream)
         if (code != NOT_SERVED) {                                              \
             return code;                                                       \
         }                                                                      \
-        WP_RETURN_REAL(alloc, alloc_async_fn, NOT_FOUND, pointer, bytes,       \
+        WP_RETURN_REAL(alloc, alloc_async_fn, WP_NO_FUNCTION, pointer, bytes,  \
                        stream);                                                \
     }                                                                          \
                                                                                \
@@ -295,7 +293,7 @@ static int alloc_async(void **pointer, size_t bytes, void *stream)
         if (code != NOT_SERVED) {                                              \
             return code;                                                       \
         }                                                                      \
-        WP_RETURN_REAL(free, free_async_fn, NOT_FOUND, pointer, stream);       \
+        WP_RETURN_REAL(free, free_async_fn, WP_NO_FUNCTION, pointer, stream);  \
     }
 
 ASYNC(cudaMallocAsync, cudaFreeAsync, NULL)

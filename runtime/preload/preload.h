@@ -22,6 +22,15 @@
 
 #define WP_EXPORT __attribute__((visibility("default")))
 
+/* Codes of CUDA's runtime. */
+enum {
+    WP_INVALID_VALUE = 1,
+    WP_OUT_OF_MEMORY = 2,
+    WP_UNLOADING = 4,
+    WP_NO_FUNCTION = 500,
+    WP_UNKNOWN = 999
+};
+
 /* ---- real functions: real.c ---------------------------------------------- */
 
 enum wp_library {
@@ -71,9 +80,16 @@ enum wp_library {
     X(cudaStreamEndCapture_ptsz, WP_CUDART)                                    \
     X(cudaDeviceReset, WP_CUDART)
 
+/* X(name, library): what is called here, and not replaced. */
+#define WP_CALLED(X)                                                           \
+    X(cudaDeviceSynchronize, WP_CUDART)                                        \
+    X(cudaStreamIsCapturing, WP_CUDART)
+
 enum wp_index {
 #define WP_INDEX(name, library) WP_AT_##name,
-    WP_FUNCTIONS(WP_INDEX)
+    WP_FUNCTIONS(WP_INDEX) WP_REPLACED,
+    WP_BEFORE_CALLED = WP_REPLACED - 1,
+    WP_CALLED(WP_INDEX)
 #undef WP_INDEX
         WP_COUNT
 };
@@ -81,8 +97,10 @@ enum wp_index {
 /* Any function; cast to what it is before it is called. */
 typedef void wp_function(void);
 
-/* The real function, or null if no library that is loaded has it. */
-wp_function *wp_real(enum wp_index index);
+/* The real function, or null if no library that is loaded has it. caller: an
+ * address in the code that calls the function: where no library has it, the
+ * caller's own may. Null: not looked at. */
+wp_function *wp_real(enum wp_index index, const void *caller);
 /* cudaDeviceSynchronize(), of the thread's device. False: it failed, or a
  * stream captures: the call would break the capture, as CUDA's frees do not. */
 bool wp_synchronize(void);
@@ -90,10 +108,14 @@ bool wp_any_captures(void);
 /* Whether a stream captures, also since it waits for one that does. NULL: none
  * of CUDA's default streams that can. */
 bool wp_captures(void *stream);
-/* Ends the function with what the real one answers, or `none` without one. */
+/* Ends the function, which the program has called, with what the real one
+ * answers, or `none` without one. A helper of that function is inlined into it.
+ */
+#define WP_INLINED static inline __attribute__((always_inline))
 #define WP_RETURN_REAL(name, type, none, ...)                                  \
     do {                                                                       \
-        type *real_ = (type *)wp_real(WP_AT_##name);                           \
+        type *real_ =                                                          \
+            (type *)wp_real(WP_AT_##name, __builtin_return_address(0));        \
         int code_ = (none);                                                    \
                                                                                \
         if (real_ != NULL) {                                                   \
@@ -149,6 +171,8 @@ void wp_pinned_served(void);
 bool wp_carry(void *stream);
 
 warm_runtime *wp_runtime(void);
+/* Prints one line on standard error. */
+void wp_say(const char *what);
 /* Option free:wait. */
 bool wp_free_waits(void);
 /* Page-locked memory of more bytes is real: warmpool would cut it into pieces,

@@ -24,8 +24,11 @@ static struct function {
     enum wp_library library;
     _Atomic(void *) real; /* relaxed: an address, tied to no other data */
 } functions[WP_COUNT] = {
-#define ENTRY(name, library) {#name, ours_##name, library, NULL},
-    WP_FUNCTIONS(ENTRY)};
+#define ENTRY(name, library)                                                   \
+    [WP_AT_##name] = {#name, ours_##name, library, NULL},
+    WP_FUNCTIONS(ENTRY)
+#define CALLED(name, library) [WP_AT_##name] = {#name, NULL, library, NULL},
+        WP_CALLED(CALLED)};
 
 /* What a look-up found; the standard has no cast for it. */
 static wp_function *as_function(void *address)
@@ -103,31 +106,62 @@ static void *keep(_Atomic(void *) *kept, void *real)
                : before;
 }
 
-static void *find_once(_Atomic(void *) *kept, enum wp_library of,
-                       const char *name)
+/* The start of the library or program that an address lies in. */
+static const void *object_of(const void *address)
 {
-    void *real = atomic_load_explicit(kept, memory_order_relaxed);
+    Dl_info info;
 
-    return real != NULL ? real : keep(kept, find(of, name));
+    return dladdr(address, &info) != 0 ? info.dli_fbase : NULL;
 }
 
-wp_function *wp_real(enum wp_index index)
+static void *find_once(struct function *f)
+{
+    void *real = atomic_load_explicit(&f->real, memory_order_relaxed);
+
+    return real != NULL ? real : keep(&f->real, find(f->library, f->name));
+}
+
+/* A library may have functions of CUDA's names itself, in which it opens CUDA's
+ * when they are first called: until then there are no others. Not kept, since
+ * CUDA's own are there next time. */
+static void *find_in_caller(const void *caller, const char *name)
+{
+    wp_dlsym_fn *look = wp_real_dlsym();
+    const void *here = object_of((void *)(uintptr_t)find_in_caller);
+    void *library, *real = NULL;
+    Dl_info info;
+
+    if (look == NULL || dladdr(caller, &info) == 0 || info.dli_fbase == here) {
+        return NULL;
+    }
+    library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    if (library != NULL) {
+        real = look(library, name);
+        dlclose(library); /* it stays: it is running */
+    }
+    return real;
+}
+
+wp_function *wp_real(enum wp_index index, const void *caller)
 {
     struct function *f = &functions[index];
+    void *real = find_once(f);
 
-    return as_function(find_once(&f->real, f->library, f->name));
+    return as_function(real != NULL || caller == NULL
+                           ? real
+                           : find_in_caller(caller, f->name));
 }
 
 bool wp_synchronize(void)
 {
     typedef int synchronize_fn(void);
-    static _Atomic(void *) kept; /* relaxed: as in functions[] */
-    void *real = find_once(&kept, WP_CUDART, "cudaDeviceSynchronize");
+    synchronize_fn *real =
+        (synchronize_fn *)wp_real(WP_AT_cudaDeviceSynchronize, NULL);
     int code = 1;
 
     if (real != NULL && !wp_any_captures()) {
         wp_in();
-        code = ((synchronize_fn *)as_function(real))();
+        code = real();
         wp_out();
     }
     return code == 0;
@@ -136,15 +170,15 @@ bool wp_synchronize(void)
 bool wp_captures(void *stream)
 {
     typedef int is_capturing_fn(void *stream, int *status);
-    static _Atomic(void *) kept; /* relaxed: as in functions[] */
-    void *real = find_once(&kept, WP_CUDART, "cudaStreamIsCapturing");
+    is_capturing_fn *real =
+        (is_capturing_fn *)wp_real(WP_AT_cudaStreamIsCapturing, NULL);
     int status = 0;
 
     if (real == NULL || stream == NULL || stream == WARM_STREAM_LEGACY) {
         return false; /* the legacy stream captures nothing */
     }
     wp_in();
-    if (((is_capturing_fn *)as_function(real))(stream, &status) != 0) {
+    if (real(stream, &status) != 0) {
         status = 0; /* no stream: the next call says so */
     }
     wp_out();
@@ -153,7 +187,7 @@ bool wp_captures(void *stream)
 
 static struct function *find_name(const char *name)
 {
-    for (int i = 0; i < WP_COUNT; i++) {
+    for (int i = 0; i < WP_REPLACED; i++) {
         if (strcmp(functions[i].name, name) == 0) {
             return &functions[i];
         }
@@ -165,14 +199,6 @@ bool wp_replaces(const char *name)
 {
     return name != NULL && name[0] == 'c' && name[1] == 'u' &&
            find_name(name) != NULL;
-}
-
-/* The start of the library or program that an address lies in. */
-static const void *object_of(const void *address)
-{
-    Dl_info info;
-
-    return dladdr(address, &info) != 0 ? info.dli_fbase : NULL;
 }
 
 /* What is found in another library than the one behind this one is not
@@ -188,7 +214,7 @@ void *wp_substitute(const char *name, void *real, const void *caller)
         asking == object_of((void *)(uintptr_t)warm_version)) {
         return real;
     }
-    known = find_once(&f->real, f->library, name);
+    known = find_once(f);
     if (real == f->ours && known == NULL) {
         /* Null, for dlerror() too. No jump: this library is to be the caller.
          */

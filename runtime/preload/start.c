@@ -77,7 +77,7 @@ static void read_options(warm_runtime *runtime)
     free(text);
 }
 
-static void say(const char *what)
+void wp_say(const char *what)
 {
     fprintf(stderr, "warmpool-preload: %s\n", what);
 }
@@ -87,19 +87,19 @@ static void start(void)
     warm_runtime *runtime = NULL;
 
     if (warm_runtime_default(&runtime) != WARM_OK) {
-        say("serves nothing: no runtime of warmpool can be made:");
-        say(warm_last_error_message());
+        wp_say("serves nothing: no runtime of warmpool can be made:");
+        wp_say(warm_last_error_message());
         return;
     }
     if (strcmp(warm_runtime_driver(runtime), "cuda") != 0) {
-        say("serves nothing: the runtime has no CUDA");
+        wp_say("serves nothing: the runtime has no CUDA");
         return;
     }
     read_options(runtime);
     served.runtime = runtime;
     if (served.parts == 0) {
-        say("serves nothing: option preload is off; warmpool-run, or "
-            "WARMPOOL_CONF=preload:handles+pinned, says what to serve");
+        wp_say("serves nothing: option preload is off; warmpool-run, or "
+               "WARMPOOL_CONF=preload:handles+pinned, says what to serve");
     }
 }
 

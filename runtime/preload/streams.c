@@ -4,7 +4,6 @@
  */
 #include "preload.h"
 
-enum { OUT_OF_MEMORY = 2, NOT_FOUND = 500, UNKNOWN = 999 };
 enum { ANY = WP_HANDLES | WP_PINNED | WP_DEVICE };
 
 typedef int create_fn(void **stream);
@@ -21,14 +20,14 @@ static void *stream_at(void **stream)
 /* Of a call that warmpool must not miss; whatever else it refuses is CUDA's. */
 static int answer(warm_status status)
 {
-    return status == WARM_OUT_OF_MEMORY  ? OUT_OF_MEMORY
-           : status == WARM_DRIVER_ERROR ? UNKNOWN
+    return status == WARM_OUT_OF_MEMORY  ? WP_OUT_OF_MEMORY
+           : status == WARM_DRIVER_ERROR ? WP_UNKNOWN
                                          : 0;
 }
 
-static int destroy(void *stream)
+WP_INLINED int destroy(void *stream)
 {
-    WP_RETURN_REAL(cudaStreamDestroy, destroy_fn, NOT_FOUND, stream);
+    WP_RETURN_REAL(cudaStreamDestroy, destroy_fn, WP_NO_FUNCTION, stream);
 }
 
 /* The first one may be what starts warmpool. A stream that cannot be adopted is
@@ -45,21 +44,21 @@ static int made(int code, void **stream)
     return code;
 }
 
-static int create(void **stream)
+WP_INLINED int create(void **stream)
 {
-    WP_RETURN_REAL(cudaStreamCreate, create_fn, NOT_FOUND, stream);
+    WP_RETURN_REAL(cudaStreamCreate, create_fn, WP_NO_FUNCTION, stream);
 }
 
-static int create_with_flags(void **stream, unsigned flags)
+WP_INLINED int create_with_flags(void **stream, unsigned flags)
 {
-    WP_RETURN_REAL(cudaStreamCreateWithFlags, flags_fn, NOT_FOUND, stream,
+    WP_RETURN_REAL(cudaStreamCreateWithFlags, flags_fn, WP_NO_FUNCTION, stream,
                    flags);
 }
 
-static int create_with_priority(void **stream, unsigned flags, int priority)
+WP_INLINED int create_with_priority(void **stream, unsigned flags, int priority)
 {
-    WP_RETURN_REAL(cudaStreamCreateWithPriority, priority_fn, NOT_FOUND, stream,
-                   flags, priority);
+    WP_RETURN_REAL(cudaStreamCreateWithPriority, priority_fn, WP_NO_FUNCTION,
+                   stream, flags, priority);
 }
 
 WP_EXPORT int cudaStreamCreate(void **stream);
@@ -96,7 +95,7 @@ WP_EXPORT int cudaStreamDestroy(void *stream)
     if (stream != NULL && wp_enter(ANY)) {
         code = wp_carry(stream)
                    ? answer(warm_stream_retire(wp_runtime(), stream))
-                   : UNKNOWN;
+                   : WP_UNKNOWN;
         wp_leave();
     }
     /* A stream that cannot retire stays: what waits for it names it. */
@@ -178,9 +177,9 @@ static int begun(int code, bool announced, void *stream)
 /* none: the stream of the null pointer, as above. */
 #define BEGIN(begin, none, parameters, ...)                                    \
     typedef int begin##_fn parameters;                                         \
-    static int begin##_real parameters                                         \
+    WP_INLINED int begin##_real parameters                                     \
     {                                                                          \
-        WP_RETURN_REAL(begin, begin##_fn, NOT_FOUND, __VA_ARGS__);             \
+        WP_RETURN_REAL(begin, begin##_fn, WP_NO_FUNCTION, __VA_ARGS__);        \
     }                                                                          \
                                                                                \
     WP_EXPORT begin##_fn begin;                                                \
@@ -196,9 +195,9 @@ static int begun(int code, bool announced, void *stream)
     }
 
 #define END(end, none)                                                         \
-    static int end##_real(void *stream, void **graph)                          \
+    WP_INLINED int end##_real(void *stream, void **graph)                      \
     {                                                                          \
-        WP_RETURN_REAL(end, end_fn, NOT_FOUND, stream, graph);                 \
+        WP_RETURN_REAL(end, end_fn, WP_NO_FUNCTION, stream, graph);            \
     }                                                                          \
                                                                                \
     WP_EXPORT end_fn end;                                                      \
@@ -235,7 +234,7 @@ WP_EXPORT int cudaDeviceReset(void);
 WP_EXPORT int cudaDeviceReset(void)
 {
     reset_fn *real;
-    int device = 0, code = NOT_FOUND;
+    int device = 0, code = WP_NO_FUNCTION;
 
     if (wp_has_started() && wp_runtime() != NULL && !wp_is_inside()) {
         wp_in();
@@ -244,7 +243,7 @@ WP_EXPORT int cudaDeviceReset(void)
         }
         wp_out();
     }
-    real = (reset_fn *)wp_real(WP_AT_cudaDeviceReset);
+    real = (reset_fn *)wp_real(WP_AT_cudaDeviceReset, NULL);
     if (real != NULL) {
         wp_in();
         code = real();

@@ -196,6 +196,15 @@ test_H1_a_library_of_another_name_is_found() {
     [ "$(number "$(served user open)" pins)" -le 2 ]
 }
 
+# A library with functions of CUDA's names, which open CUDA's own.
+test_H1_a_library_with_stubs_of_its_own_is_served() {
+    ${CC:-cc} -shared -fPIC "$source/stub_library.c" \
+        -DCUBLAS="\"$(cd "$standin" && echo libcublas.so.*)\"" -ldl -o stub.so
+    same "$(alone own ./stub.so)" 'creates 20'
+    same "$(served own ./stub.so preload:off)" 'creates 20'
+    [ "$(number "$(served own ./stub.so)" creates)" -le 2 ]
+}
+
 # NVIDIA's own libraries, which fail without a GPU, and must not crash.
 test_H1_the_real_libraries_answer_as_without() {
     LD_LIBRARY_PATH=$real
@@ -269,6 +278,7 @@ build program "$source/cuda_program.c" &&
     build order "$source/order_program.c" &&
     build handles "$source/handles_program.c" "$standin"/libcublasLt.so.* \
         "$standin"/libcudnn.so.* "$standin"/libcus[op]*.so.* &&
+    ${CC:-cc} "$source/own_program.c" -ldl -o "$scratch/own" &&
     ${CC:-cc} "$source/probe_program.c" -ldl -o "$scratch/probe" &&
     build deep "$source/deep_program.c" -DLIBRARY="\"$scratch/deep.so\"" &&
     build old "$source/old_program.c" &&
@@ -307,6 +317,7 @@ tap_run test_H1_creates_and_pins_of_200_rounds_fall_to_two $also \
     test_H1_handles_of_every_library_are_served \
     test_H1_a_library_that_looks_itself_up_is_served \
     test_H1_a_library_of_another_name_is_found \
+    test_H1_a_library_with_stubs_of_its_own_is_served \
     test_H1_a_free_of_freed_memory_is_refused \
     test_H1_memory_of_a_stream_keeps_its_order \
     test_H1_B6_no_stream_is_missed \
