@@ -62,7 +62,7 @@ static int alloc_pinned(void **pointer, size_t bytes, unsigned flags)
     if (code == 0) {
         *pointer = block;
     }
-    return code;
+    return wp_failed(code);
 }
 
 /* Memory of a default stream is legacy stream's, whichever it is: what is idle
@@ -88,7 +88,7 @@ static int alloc_device(void **pointer, size_t bytes, void *stream)
     if (status == WARM_OK) {
         *pointer = block;
     }
-    return answer(status);
+    return wp_failed(answer(status));
 }
 
 /* 0: the pointer is the start of a block of ours; else the answer. What was
@@ -165,7 +165,7 @@ static int free_ours(void *pointer, bool of_device, bool waits)
         code = free_block(pointer);
     }
     wp_out();
-    return code;
+    return wp_failed(code);
 }
 
 WP_EXPORT int cudaHostAlloc(void **pointer, size_t bytes, unsigned flags);
@@ -258,7 +258,7 @@ static int free_async(void *pointer, void *stream)
     wp_in();
     code = free_in_order(pointer, stream);
     wp_out();
-    return code;
+    return wp_failed(code);
 }
 
 /* In a capture the memory is the graph's, and there in each of its launches:

@@ -83,7 +83,8 @@ enum wp_library {
 /* X(name, library): what is called here, and not replaced. */
 #define WP_CALLED(X)                                                           \
     X(cudaDeviceSynchronize, WP_CUDART)                                        \
-    X(cudaStreamIsCapturing, WP_CUDART)
+    X(cudaStreamIsCapturing, WP_CUDART)                                        \
+    X(cudaThreadExchangeStreamCaptureMode, WP_CUDART)
 
 enum wp_index {
 #define WP_INDEX(name, library) WP_AT_##name,
@@ -155,6 +156,11 @@ void wp_out(void);
 /* A real function has answered code to the program: if that is success,
  * warmpool may start with the next call. Returns code. */
 int wp_answered(int code);
+
+/* warmpool answers a call of the program with code: if that is an error, a call
+ * of CUDA's own fails with the same one, for cudaGetLastError(). Other values
+ * do nothing. Returns code. In last_error.c. */
+int wp_failed(int code);
 
 /* The device was reset: from now on warmpool serves nothing. Its memory there,
  * and page-locked memory if that was of its context, is no more; CUDA may use

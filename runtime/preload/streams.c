@@ -39,6 +39,7 @@ static int made(int code, void **stream)
         wp_leave();
         if (code != 0) {
             (void)destroy(stream_at(stream));
+            (void)wp_failed(code);
         }
     }
     return code;
@@ -99,7 +100,7 @@ WP_EXPORT int cudaStreamDestroy(void *stream)
         wp_leave();
     }
     /* A stream that cannot retire stays: what waits for it names it. */
-    return code != 0 ? code : destroy(stream);
+    return code != 0 ? wp_failed(code) : destroy(stream);
 }
 
 /* 0, and whether there was anything to announce; or why the capture must not
@@ -190,7 +191,7 @@ static int begun(int code, bool announced, void *stream)
         int code = begins_on(captured, &announced);                            \
                                                                                \
         return code != 0                                                       \
-                   ? code                                                      \
+                   ? wp_failed(code)                                           \
                    : begun(begin##_real(__VA_ARGS__), announced, captured);    \
     }
 

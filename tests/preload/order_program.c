@@ -223,6 +223,52 @@ static void blocking_capture(void)
     printf("whole\n");
 }
 
+static void say_error(const char *what, int code)
+{
+    printf("%s: %d, then %d\n", what, code, (int)cudaGetLastError());
+}
+
+/* Both the answer and what cudaGetLastError() says of it, in a capture, too. */
+static void refuse_all(void)
+{
+    const size_t too_much = (size_t)1 << 50;
+    void *pinned = NULL, *device = NULL, *none = NULL;
+
+    say_error("device", (int)cudaMalloc(&none, too_much));
+    say_error("async", (int)cudaMallocAsync(&none, too_much, NULL));
+    TRY(cudaMallocHost(&pinned, BYTES));
+    TRY(cudaMalloc(&device, BYTES));
+    say_error("free of a part", (int)cudaFree((char *)device + 512));
+    say_error("free of the host's", (int)cudaFree(pinned));
+    say_error("host's free", (int)cudaFreeHost(device));
+    TRY(cudaFree(device));
+    TRY(cudaFreeHost(pinned));
+    say_error("nothing", 0);
+}
+
+static void errors(void)
+{
+    begin();
+    refuse_all();
+    MUST(misuses() == 0);
+}
+
+/* One that CUDA's own allocations would break. */
+static void capture_error(void)
+{
+    cudaStream_t stream = NULL;
+    cudaGraph_t graph = NULL;
+
+    begin();
+    TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    say_error("in a capture", (int)cudaMalloc(&(void *){NULL}, SIZE_MAX / 4));
+    TRY(cudaStreamEndCapture(stream, &graph));
+    TRY(cudaGraphDestroy(graph));
+    TRY(cudaStreamDestroy(stream));
+    MUST(misuses() == 0);
+}
+
 static void one_round(void)
 {
     cudaStream_t stream = NULL;
@@ -377,6 +423,8 @@ int main(int argc, char **argv)
                  {"async", async},
                  {"graph_memory", graph_memory},
                  {"blocking_capture", blocking_capture},
+                 {"errors", errors},
+                 {"capture_error", capture_error},
                  {"reset", reset},
                  {"unseen", unseen},
                  {"unretired", unretired}};

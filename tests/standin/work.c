@@ -285,6 +285,9 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
     CUresult code = CUDA_SUCCESS;
 
     ENTER(cuMemAlloc_v2)
+    if (address == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     standin_memory_made("cuMemAlloc_v2");
     pointer = take_ended(bytes);
     if (pointer == NULL) {
