@@ -134,8 +134,10 @@ static bool wait_for(void *pointer)
  * CUDA waits for the rest instead. */
 static int free_block(void *pointer)
 {
-    warm_status status = warm_free_deferred(pointer);
+    warm_status status;
 
+    wp_unshare(pointer);
+    status = warm_free_deferred(pointer);
     if ((status == WARM_OUT_OF_MEMORY || status == WARM_DRIVER_ERROR ||
          status == WARM_UNSUPPORTED) &&
         wait_for(pointer)) {
@@ -243,6 +245,7 @@ static int free_in_order(void *pointer, void *stream)
     }
     status = warm_record_stream(pointer, stream);
     if (status == WARM_OK) {
+        wp_unshare(pointer);
         status = warm_free(pointer);
     }
     return status == WARM_OK ? 0 : WP_INVALID_VALUE;

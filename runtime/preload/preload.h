@@ -78,7 +78,10 @@ enum wp_library {
     X(cudaStreamBeginCaptureToGraph_ptsz, WP_CUDART)                           \
     X(cudaStreamEndCapture, WP_CUDART)                                         \
     X(cudaStreamEndCapture_ptsz, WP_CUDART)                                    \
-    X(cudaDeviceReset, WP_CUDART)
+    X(cudaDeviceReset, WP_CUDART)                                              \
+    X(cudaIpcGetMemHandle, WP_CUDART)                                          \
+    X(cudaIpcOpenMemHandle, WP_CUDART)                                         \
+    X(cudaIpcCloseMemHandle, WP_CUDART)
 
 /* X(name, library): what is called here, and not replaced. */
 #define WP_CALLED(X)                                                           \
@@ -175,6 +178,10 @@ void wp_pinned_served(void);
  * destroyed.c. False: they will not, and the stream must stay. The caller is
  * inside. */
 bool wp_carry(void *stream);
+
+/* The block is about to be freed: no other process can open it from now on:
+ * ipc.c. */
+void wp_unshare(const void *block);
 
 warm_runtime *wp_runtime(void);
 /* Prints one line on standard error. */

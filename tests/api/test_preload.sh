@@ -130,6 +130,27 @@ test_H1_a_refusal_is_the_last_error_of_cuda() {
     same "$(served order capture_error)" 'in a capture: 2, then 2'
 }
 
+test_H1_a_handle_of_shared_memory_opens_the_same_bytes() {
+    each='opened A\nopened B\nopened C\n'
+    # shellcheck disable=SC2059 # the letters are the format
+    printf "$each${each}closed\n" >wanted
+    alone ipc share | diff wanted -
+    served ipc share | diff wanted -
+}
+
+# Without warmpool, after the free, and where CUDA makes no handle: never
+# another block's bytes.
+test_H1_a_handle_of_shared_memory_is_refused_elsewhere() {
+    served ipc plain >out
+    same "$(sort -u out)" "$(printf 'closed\nrefused by CUDA')"
+    served ipc freed >out 2>said
+    same "$(cat out)" "$(printf 'refused as invalid\nclosed')"
+    grep -q 'has freed it' said
+    served ipc refused "$all,expandable_segments:on" >out 2>said
+    same "$(sort -u out)" 'export 1, last error 1'
+    same "$(grep -c 'leave the word device out of option preload' said)" 1
+}
+
 # By programs that were built before glibc 2.34, too.
 test_H1_look_ups_of_old_programs_are_served() {
     same "$(alone old all)" 'pins 20'
@@ -287,6 +308,7 @@ LD_LIBRARY_PATH=$standin
 export LD_LIBRARY_PATH
 build program "$source/cuda_program.c" &&
     build order "$source/order_program.c" &&
+    build ipc "$source/ipc_program.c" &&
     build handles "$source/handles_program.c" "$standin"/libcublasLt.so.* \
         "$standin"/libcudnn.so.* "$standin"/libcus[op]*.so.* &&
     ${CC:-cc} "$source/own_program.c" -ldl -o "$scratch/own" &&
@@ -331,6 +353,8 @@ tap_run test_H1_creates_and_pins_of_200_rounds_fall_to_two $also \
     test_H1_a_library_with_stubs_of_its_own_is_served \
     test_H1_a_free_of_freed_memory_is_refused \
     test_H1_a_refusal_is_the_last_error_of_cuda \
+    test_H1_a_handle_of_shared_memory_opens_the_same_bytes \
+    test_H1_a_handle_of_shared_memory_is_refused_elsewhere \
     test_H1_memory_of_a_stream_keeps_its_order \
     test_H1_B6_no_stream_is_missed \
     test_H1_memory_in_a_capture_is_the_graphs \

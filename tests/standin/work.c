@@ -344,6 +344,21 @@ CUresult cuMemFree_v2(CUdeviceptr address)
     ON_ITS_DEVICE(device_free, pointer_of(address))
 }
 
+/* The memory that holds a pointer, as it was allocated; else the pointer. */
+static void *whole_of(void *pointer)
+{
+    void *whole = pointer;
+
+    pthread_mutex_lock(&pinned_mutex);
+    for (const given *g = all_given; g != NULL; g = g->next) {
+        if ((uintptr_t)pointer - (uintptr_t)g->pointer < g->bytes) {
+            whole = g->pointer;
+        }
+    }
+    pthread_mutex_unlock(&pinned_mutex);
+    return whole;
+}
+
 /* Names of the host device serve as CUDA's handles. CUDA promises that a handle
  * names the memory, not that its bytes are the same each time. */
 enum { NAME_ENDS = 56 };
@@ -369,7 +384,7 @@ static CUresult name_of(wm_driver *d, void *pointer, CUipcMemHandle *handle)
 CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
 {
     ENTER(cuIpcGetMemHandle)
-    return name_of(d, pointer_of(address), handle);
+    return name_of(d, whole_of(pointer_of(address)), handle);
 }
 
 /* One mapping for all that open a name, as often to be closed. */
