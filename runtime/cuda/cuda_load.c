@@ -7,7 +7,10 @@
 #include "runtime/base/thread_start.h"
 #include "runtime/driver/loader.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 /* Sonames of cudart: the newest first, or the one before it first. */
 static const char *const cudart_names[] = {"libcudart.so.13", "libcudart.so.12",
@@ -130,16 +133,45 @@ static const char *const *names(void)
                : cudart_names;
 }
 
+/* A file in a folder that may have the cudart of the cuBLAS that the program
+ * has loaded, since the loader may know that folder no other way: packages of
+ * Python have cudart beside cuBLAS, or in cuda_runtime/lib beside cublas/lib.
+ * Empty if no cuBLAS is loaded. */
+static void find_near_cublas(char *path, size_t bytes)
+{
+    static const char *const cublas[] = {"libcublas.so.13", "libcublas.so.12"};
+    static const char folder[] = "../../cuda_runtime/lib/";
+    char other[PATH_MAX];
+    const char *end;
+    int length;
+
+    if (!wm_library_loaded_file(cublas[0], path, bytes) &&
+        !wm_library_loaded_file(cublas[1], path, bytes)) {
+        return;
+    }
+    end = strrchr(path, '/');
+    length = snprintf(other, sizeof other, "%.*s/%s",
+                      end != NULL ? (int)(end - path) : 0, path, folder);
+    if (end != NULL && length > 0 && (size_t)length < bytes &&
+        access(other, F_OK) == 0) {
+        memcpy(path, other, (size_t)length + 1);
+    }
+}
+
 static warm_status load_cudart(const wm_options *options, wm_cuda *c)
 {
+    char beside[PATH_MAX];
     const wm_library_search search = {.what = "the CUDA runtime",
                                       .path = options->cudart,
+                                      .beside = beside,
                                       .sonames = names(),
                                       .fits = cudart_fits,
                                       .context = c};
     void *library = NULL;
-    warm_status status = wm_library_find(&search, &library);
+    warm_status status;
 
+    find_near_cublas(beside, sizeof beside);
+    status = wm_library_find(&search, &library);
     if (status == WARM_OK) {
         wm_library_file(library, c->file, sizeof c->file);
     }

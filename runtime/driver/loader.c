@@ -167,19 +167,6 @@ warm_status wm_library_open(const char *what, const char *path,
     return wm_library_find(&search, library);
 }
 
-bool wm_library_is_loaded(const char *soname)
-{
-    int cancel = wm_cancel_off();
-    /* Not OPEN_FLAGS: a mere query must not keep the library loaded. */
-    void *library = dlopen(soname, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
-
-    if (library != NULL) {
-        (void)dlclose(library);
-    }
-    wm_cancel_restore(cancel);
-    return library != NULL;
-}
-
 void wm_library_file(void *library, char *path, size_t bytes)
 {
     struct link_map *map = NULL;
@@ -189,6 +176,28 @@ void wm_library_file(void *library, char *path, size_t bytes)
         strlen(map->l_name) < bytes) {
         strcpy(path, map->l_name);
     }
+}
+
+bool wm_library_loaded_file(const char *soname, char *path, size_t bytes)
+{
+    int cancel = wm_cancel_off();
+    /* Not OPEN_FLAGS: a mere query must not keep the library loaded. */
+    void *library = dlopen(soname, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+
+    path[0] = '\0';
+    if (library != NULL) {
+        wm_library_file(library, path, bytes);
+        (void)dlclose(library);
+    }
+    wm_cancel_restore(cancel);
+    return library != NULL;
+}
+
+bool wm_library_is_loaded(const char *soname)
+{
+    char path[PATH_MAX];
+
+    return wm_library_loaded_file(soname, path, sizeof path);
 }
 
 warm_status wm_library_symbols(const char *what, void *library,

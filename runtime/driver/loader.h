@@ -39,6 +39,9 @@ warm_status wm_library_open(const char *what, const char *path,
 /* True if the program has loaded a library of that soname. */
 bool wm_library_is_loaded(const char *soname);
 
+/* The same; and the library's file, with its folder, or empty. */
+bool wm_library_loaded_file(const char *soname, char *path, size_t bytes);
+
 /* The file of an open library; empty if that is not known or too long. */
 void wm_library_file(void *library, char *path, size_t bytes);
 

@@ -237,6 +237,21 @@ test_H1_a_library_with_stubs_of_its_own_is_served() {
     [ "$(number "$(served own ./stub.so)" creates)" -le 2 ]
 }
 
+# A folder that the loader does not know: only the path of cuBLAS leads there.
+# JAX's packages have cudart in that folder, or in one beside it.
+test_H1_cudart_is_found_beside_the_cublas_that_is_loaded() {
+    mkdir -p all cublas/lib cuda_runtime/lib driver
+    cp "$standin"/libcuda.so.1 driver
+    cp "$standin"/libcudart.so.* cuda_runtime/lib
+    cp "$standin"/libcublas.so.* cublas/lib
+    cp "$standin"/libcudart.so.* "$standin"/libcublas.so.* all
+    LD_LIBRARY_PATH=$PWD/driver
+    for cublas in all/libcublas.so.* cublas/lib/libcublas.so.*; do
+        same "$(alone own "./$cublas")" 'creates 20'
+        [ "$(number "$(served own "./$cublas")" creates)" -le 2 ]
+    done
+}
+
 # NVIDIA's own libraries, which fail without a GPU, and must not crash.
 test_H1_the_real_libraries_answer_as_without() {
     LD_LIBRARY_PATH=$real
@@ -351,6 +366,7 @@ tap_run test_H1_creates_and_pins_of_200_rounds_fall_to_two $also \
     test_H1_a_library_that_looks_itself_up_is_served \
     test_H1_a_library_of_another_name_is_found \
     test_H1_a_library_with_stubs_of_its_own_is_served \
+    test_H1_cudart_is_found_beside_the_cublas_that_is_loaded \
     test_H1_a_free_of_freed_memory_is_refused \
     test_H1_a_refusal_is_the_last_error_of_cuda \
     test_H1_a_handle_of_shared_memory_opens_the_same_bytes \
