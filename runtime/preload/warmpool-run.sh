@@ -4,13 +4,43 @@
 # preload says what is served (handles+pinned if WARMPOOL_CONF does not say).
 # Says on standard error what it found; -q: only what cannot work.
 set -u
+usage() {
+    cat <<'END'
+usage: warmpool-run [-q] PROGRAM [ARGUMENT...]
+
+Runs PROGRAM, which need not be changed, with handles of CUDA's libraries and
+memory from warmpool.
+
+  -q          prints only what cannot work
+  -h, --help  prints this
+
+WARMPOOL_CONF   options of warmpool, as name:value,name:value. Option preload
+                says what is served: handles, pinned, device, joined by +
+                (default: handles+pinned). stats_at_exit:FILE writes what was.
+WARMPOOL_PRELOAD  the path of libwarmpool-preload.so, if it is neither beside
+                  this script nor in ../lib
+
+    warmpool-run ./program
+    WARMPOOL_CONF=preload:handles+pinned+device warmpool-run python3 train.py
+END
+}
 quiet=
-if [ "${1-}" = -q ]; then
+case ${1-} in
+-h | --help)
+    usage
+    exit 0
+    ;;
+-q)
     quiet=1
     shift
-fi
+    ;;
+-*)
+    echo "warmpool-run: there is no option $1; --help lists them" >&2
+    exit 2
+    ;;
+esac
 if [ $# -eq 0 ]; then
-    echo "usage: warmpool-run [-q] PROGRAM [ARGUMENT...]" >&2
+    usage >&2
     exit 2
 fi
 say() {
@@ -57,6 +87,23 @@ if [ "$first" = '177ELF' ] && command -v readelf >/dev/null; then
             "is not served; link it with -cudart shared" >&2
     fi
 fi
+# CuPy's packages have the CUDA runtime inside them, too.
+case ${program##*/} in
+python*)
+    cupy=$("$program" -c 'import importlib.util as u
+spec = u.find_spec("cupy_backends")
+print(next(iter(spec.submodule_search_locations)) if spec else "")' \
+        2>/dev/null) || cupy=
+    for runtime in "$cupy"/cuda/api/runtime.*.so; do
+        if [ -n "$cupy" ] && [ -f "$runtime" ] &&
+            command -v readelf >/dev/null &&
+            ! readelf -dW "$runtime" | grep -q 'NEEDED.*libcudart'; then
+            say "$cupy has the CUDA runtime inside it: memory of CuPy is not" \
+                "served; warmpool.cupy.use() of the Python package serves it"
+        fi
+    done
+    ;;
+esac
 
 conf=${WARMPOOL_CONF-}
 case ,$conf in

@@ -299,6 +299,32 @@ test_H1_off_serves_nothing_and_says_so() {
     grep -q 'allowed is off, or words of' said
 }
 
+# CuPy's package, if its module links no cudart.
+test_H1_a_cupy_with_the_runtime_inside_is_said() {
+    mkdir -p site/cupy_backends/cuda/api
+    : >site/cupy_backends/__init__.py
+    ${CC:-cc} -shared -fPIC "$source/stub_library.c" -DCUBLAS='""' -ldl \
+        -o site/cupy_backends/cuda/api/runtime.abi3.so
+    PYTHONPATH=$PWD/site "$run" python3 -c '' 2>said
+    grep -q 'memory of CuPy is not served' said
+    cp "$scratch/deep.so" site/cupy_backends/cuda/api/runtime.abi3.so
+    PYTHONPATH=$PWD/site "$run" python3 -c '' 2>said
+    same "$(grep -c CuPy said)" 0
+    "$run" python3 -c '' 2>said
+    same "$(grep -c CuPy said)" 0
+}
+
+test_H1_warmpool_run_has_help() {
+    "$run" --help >said
+    grep -q '^usage: warmpool-run' said
+    grep -q 'WARMPOOL_CONF' said
+    same "$("$run" -h)" "$(cat said)"
+    status=0
+    "$run" --quiet "$scratch/program" 2>said || status=$?
+    same "$status" 2
+    grep -q 'no option --quiet' said
+}
+
 test_H1_warmpool_run_says_what_it_found() {
     "$run" "$scratch/program" ends >/dev/null 2>said
     grep -q 'libwarmpool-preload.so$' said
@@ -378,4 +404,6 @@ tap_run test_H1_creates_and_pins_of_200_rounds_fall_to_two $also \
     test_H1_after_a_reset_all_is_cudas \
     test_H1_a_program_that_looks_for_cuda_finds_none \
     test_H1_off_serves_nothing_and_says_so \
+    test_H1_a_cupy_with_the_runtime_inside_is_said \
+    test_H1_warmpool_run_has_help \
     test_H1_warmpool_run_says_what_it_found
