@@ -1,6 +1,7 @@
 #!/bin/sh
 # check_guides.sh: the code of the guides compiles without a warning, as their
-# README says, and runs on the host device. $WT_STATIC: the static library.
+# README says, and runs on the host device, without a warning of the library.
+# $WT_STATIC: the static library.
 # shellcheck source=tests/tools/tap.sh disable=SC2317,SC2016
 . "$(dirname "$0")/../../tests/tools/tap.sh"
 here=$(cd "$(dirname "$0")" && pwd)
@@ -19,7 +20,9 @@ run_page() {
         # shellcheck disable=SC2086 # words on purpose
         ${CC:-cc} -Wall -Wextra -Wpedantic -Werror -I"$top/include" \
             "$block" "$static" -pthread -ldl ${WT_LINK:-} -o program
-        WARMPOOL_CONF=device:host timeout 60 ./program >out
+        WARMPOOL_CONF=device:host timeout 60 ./program >out 2>errors
+        # A sample that the library warns about teaches a mistake.
+        same "$(cat errors)" ''
         cat out >>said
     done
     cat said
