@@ -268,8 +268,9 @@ extern "C" {
     X_TEXT(cusparse, "path of the cuSPARSE library")                           \
     X_TEXT(cusolver, "path of the cuSOLVER library")
 
-/* A field that is zero or null has the value of WARMPOOL_CONF, else the
- * default. Texts are borrowed for the call that takes the struct. */
+/* The options of a runtime. A field that is zero or null has the value of
+ * WARMPOOL_CONF, else the default. Texts are borrowed for the call that takes
+ * the struct. */
 typedef struct warm_options {
     size_t size; /* sizeof(warm_options) */
 #define WARM_OPTION_SIZE(name, unit, def, min, max, help) uint64_t name;

@@ -1,11 +1,13 @@
 # headers.py: what the public headers say: their head comments, and each
 # declaration with the comment above it.
 #
-# A comment is taken as it was written: lines that end early end a paragraph,
-# `- ` begins an item of a list, indented lines are shown as they are. In the
-# comment of a function `name:`, of a parameter, begins what is said of it, and
-# `Status` what it returns.
+# A comment is taken as it was written: a sentence whose last line ends early ends
+# a paragraph, `- ` begins an item of a list, indented lines are shown as they
+# are. In the comment of a function `name:`, of a parameter, begins what is said of
+# it, and `Status` what it returns. A struct or enum whose members come from a
+# macro (WARM_…_MAP) is shown with these members.
 import re
+import textwrap
 from dataclasses import dataclass, field
 
 WIDTH = 80
@@ -55,16 +57,98 @@ class Header:
     def others(self):
         return [d for d in self.declarations if d.kind != "function"]
 
+    def types(self):
+        return [d for d in self.declarations
+                if d.kind == "type" and d.name.startswith("warm_")]
+
 
 def split_commas(text):
-    parts, depth = [""], 0
+    """At the commas that stand outside of parentheses and of strings."""
+    parts, depth, quoted = [""], 0, False
     for c in text:
-        depth += (c == "(") - (c == ")")
-        if c == "," and depth == 0:
+        quoted ^= c == '"'
+        if not quoted:
+            depth += (c == "(") - (c == ")")
+        if c == "," and depth == 0 and not quoted:
             parts.append("")
         else:
             parts[-1] += c
-    return parts
+    return [part.strip() for part in parts]
+
+
+# ---- macros that list members -----------------------------------------------
+
+
+def macro(code):
+    """(name, parameters, body) of a macro with parameters, or None."""
+    flat = " ".join(code.replace("\\\n", " ").split())
+    match = re.match(r"# ?define (\w+)\(([^)]*)\) ?(.*)", flat)
+    return match and (match[1], split_commas(match[2]), match[3])
+
+
+def calls(text):
+    """(name, arguments) of each call in a macro's body."""
+    at, out = 0, []
+    while match := re.compile(r"(\w+) ?\(").search(text, at):
+        at, depth, quoted = match.end(), 1, False
+        while depth:
+            quoted ^= text[at] == '"'
+            if not quoted:
+                depth += (text[at] == "(") - (text[at] == ")")
+            at += 1
+        out.append((match[1], split_commas(text[match.end():at - 1])))
+    return out
+
+
+def member(field, arguments):
+    """What the macro `field` makes of a row, with the row's text behind it."""
+    _, names, body = field
+    for name, value in zip(names, arguments):
+        body = re.sub(rf"\b{name}\b", lambda _: value, body)
+    body = re.sub(r" *## *", "", body)
+    words = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', arguments[-1]))
+    if not words or len(body) + len(words) < WIDTH - 12:
+        return f"    {body}" + (f" /* {words} */" if words else "")
+    above = textwrap.wrap(words, WIDTH - 12)
+    return "    /* " + "\n     * ".join(above) + f" */\n    {body}"
+
+
+def expanded(code, maps):
+    """A type's code, with the rows of the maps that it names as members."""
+    fields, out, lines = {}, [], code.split("\n")
+    while lines:
+        line = lines.pop(0)
+        name = re.match(r" +(WARM_\w+_MAP)\(", line)
+        if line.startswith("#"):
+            while line.endswith("\\"):
+                line = line[:-1] + lines.pop(0)
+            if found := macro(line):
+                fields[found[0]] = found
+        elif name and name[1] in maps:
+            while ")" not in line:
+                line += lines.pop(0)
+            _, parameters, body = maps[name[1]]
+            given = dict(zip(parameters, calls(line)[0][1]))
+            out += [member(fields[given[x]], arguments)
+                    for x, arguments in calls(body)]
+        else:
+            out.append(line)
+    return "\n".join(out)
+
+
+def expand(headers):
+    """In all types; of a map only its name and parameters stay."""
+    all_of = [d for h in headers for d in h.declarations]
+    maps = {found[0]: found for d in all_of if d.kind == "macro"
+            and (found := macro(d.code)) and found[0].endswith("_MAP")}
+    for d in all_of:
+        if d.kind == "type" and "_MAP(" in d.code:
+            d.code = expanded(d.code, maps)
+        elif d.name in maps:
+            d.code = f"#define {d.name}({', '.join(maps[d.name][1])})"
+
+
+# ---- reading ------------------------------------------------------------------
 
 
 def first_sentence(text):
@@ -205,10 +289,21 @@ def read_one(path):
 
 
 def read(paths):
-    return [read_one(path) for path in paths]
+    headers = [read_one(path) for path in paths]
+    expand(headers)
+    return headers
 
 
 # ---- text -------------------------------------------------------------------
+
+
+def goes_on(before, line):
+    """Whether a line is of the paragraph of the line before it."""
+    if 3 + len(before) + 1 + len(line.split()[0]) > WIDTH:
+        return True  # which was full
+    if before.endswith((":", ";")):
+        return re.match(r"[a-z]\w*(?!\w*(, \w+)*:)\b", line) is not None
+    return not before.endswith(".")
 
 
 def blocks(lines):
@@ -229,7 +324,7 @@ def blocks(lines):
             else:
                 out.append(["code", [line], 0])
         elif out and out[-1] and out[-1][0] == "text" and \
-                3 + len(before) + 1 + len(line.split()[0]) > WIDTH:
+                goes_on(before, line):
             out[-1][1].append(line.strip())
         else:
             out.append(["text", [line.strip()], 0])

@@ -100,6 +100,27 @@ class Pages:
         lines += self.see(f.name, f.header, texts)
         self.put(f.name, 3, lines)
 
+    def users(self, d):
+        """Functions whose declarations name the type, of its own header first."""
+        ordered = sorted(self.tree, key=lambda h: h.file != d.header)
+        return [f.name for h in ordered for f in h.functions()
+                if re.search(rf"\b{d.name}\b", f.code)]
+
+    def type_page(self, d):
+        from headers import blocks
+        users = self.users(d)
+        summary = brief(d.summary()) if d.comment else \
+            f"type that {users[0] if users else d.header} uses"
+        lines = [".SH NAME", f"{d.name} \\- {escape(summary)}",
+                 ".SH SYNOPSIS", ".nf",
+                 f"\\fB#include <warmpool/{d.header}>\\fP", ".fi"]
+        lines += self.code(d.code.split("\n"))
+        if d.comment:
+            lines += [".SH DESCRIPTION"] + self.blocks(blocks(d.comment))
+        used = " ".join(f"{name}()" for name in users[:8])
+        lines += self.see(d.name, d.header, [" ".join(d.comment), used])
+        self.put(d.name, 3, lines)
+
     def header_page(self, h):
         name = page_of(h)
         lines = [".SH NAME", f"{name} \\- {escape(brief(h.title))}",
@@ -134,7 +155,7 @@ class Pages:
                  "\\fBcc file.c $(pkg\\-config \\-\\-cflags \\-\\-libs warmpool)"
                  "\\fP", ".fi", ".SH DESCRIPTION",
                  "What the library has, a page for each of its headers.",
-                 "Each function has a page in section 3."]
+                 "Each function and each type has a page in section 3."]
         for h in self.tree:
             if h.file != "warmpool.h":
                 lines += [".TP", f".BR {escape(page_of(h))} (7)",
@@ -168,3 +189,5 @@ def write(tree, version, date, out):
             pages.header_page(header)
         for function in header.functions():
             pages.function_page(function)
+        for one in header.types():
+            pages.type_page(one)

@@ -34,7 +34,36 @@ test_H6_each_function_has_a_page() {
         length($0) < length($1) + 14) { print FILENAME }' "$man"/man3/* >without
     same "$(cat without)" ''
     # No two functions have the same one.
-    same "$(sed -sn '3s/^[^ ]* //p' "$man"/man3/* | sort | uniq -d)" ''
+    # shellcheck disable=SC2046 # names of functions
+    same "$(cd "$man/man3" && sed -sn '3s/^[^ ]* //p' \
+        $(sed 's/$/.3/' "$OLDPWD/names") | sort | uniq -d)" ''
+}
+
+# Structs that a program fills in or reads, with their fields.
+test_H6_each_type_has_a_page() {
+    rendered "$man/man3/warm_options.3" >text
+    grep -qF 'warm_options - the options of a runtime' text
+    grep -qF 'const char *device;' text
+    grep -qF 'uint64_t pin_chunk;' text
+    rendered "$man/man3/warm_space_stats.3" |
+        grep -qF 'warm_stat live; /* allocated blocks that are not freed */'
+    rendered "$man/man3/warm_status.3" |
+        grep -qF 'WARM_NOT_READY = 1, /* the work has not finished yet */'
+    # No macro stands where members belong, in HTML either.
+    ! grep -lE '^ *WARM_[A-Z_]+_MAP\\?\(' "$man"/man?/* "$page"/*.html ||
+        return 1
+    sed -n 's/^} \(warm_[a-z_0-9]*\);$/\1/p' "$top"/include/warmpool/*.h |
+        while read -r name; do
+            [ -s "$man/man3/$name.3" ] || { echo "no page $name"; return 1; }
+        done
+}
+
+# A line that ends early within a sentence ends no paragraph: each begins with a
+# capital, a digit, a name or a word that a colon follows.
+test_H6_no_paragraph_begins_within_a_sentence() {
+    grep -hoE '<p>[a-z]+ [a-z]+ .{0,40}' "$page"/*.html |
+        grep -vE '<p>([a-z_]+(, [a-z_]+)*:|name, |done |history )' >found
+    same "$(cat found)" ''
 }
 
 test_H6_a_page_says_what_the_header_says() {
@@ -68,8 +97,8 @@ typedef struct warm_made {
 END
     python3 "$reference" man 1.2.3 86400 out made.h
     python3 "$reference" html 1.2.3 86400 web made.h
-    same "$(cd out && echo man?/*)" "man3/warm_made_copy.3 man3/warm_other.3 \
-man7/warmpool-made.7 man7/warmpool.7"
+    same "$(cd out && echo man?/*)" "man3/warm_made.3 man3/warm_made_copy.3 \
+man3/warm_other.3 man7/warmpool-made.7 man7/warmpool.7"
     text=$(rendered out/man3/warm_made_copy.3)
     name=warm_made_copy
     for words in "$name - copies count rows, of memory of \n any kind" \
@@ -149,7 +178,8 @@ test_H6_links_of_the_reference_lead_somewhere() {
     ! grep -lE '<(script|img|iframe)|@import|url\(' "$page"/* || return 1
 }
 
-set -- test_H6_each_function_has_a_page
+set -- test_H6_each_function_has_a_page \
+    test_H6_no_paragraph_begins_within_a_sentence
 for needed in mandoc groff man whatis; do
     command -v $needed >/dev/null || {
         echo "skip: test_reference: $needed is not here: pages are not read"
@@ -159,6 +189,7 @@ for needed in mandoc groff man whatis; do
 done
 tap_run "$@" test_H6_links_of_the_reference_lead_somewhere \
     test_H6_each_page_that_is_named_is_there \
+    test_H6_each_type_has_a_page \
     test_H6_a_page_says_what_the_header_says \
     test_H6_a_comment_of_no_declaration_is_refused \
     test_H6_formatters_have_no_complaint \
