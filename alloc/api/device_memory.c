@@ -101,11 +101,10 @@ static warm_status alloc_request(warm_runtime *runtime, int device,
         return WARM_OK;
     }
     if (request->bytes > WM_REQUEST_MAX) {
-        return wm_fail(
-            WARM_OUT_OF_MEMORY,
-            "out of memory: requested %s of memory of device %d, more "
-            "than any device has",
-            wm_bytes(request->bytes).text, device);
+        wm_space *space = &runtime->device_spaces[device].space;
+
+        request->arena = space->group.arenas;
+        return wm_space_refuse_huge(space, request);
     }
     int cancel = wm_cancel_off();
     status = alloc(&runtime->device_spaces[device], stream, request, pointer);

@@ -26,6 +26,7 @@ serve(wm_space *space, wm_request *request, void **pointer)
     warm_runtime *runtime = space->group.runtime;
     wm_pinned *pinned = runtime->pinned;
     warm_status status = WARM_OK;
+    bool huge;
 
     if (pointer == NULL) {
         return wm_fail(WARM_INVALID_ARGUMENT, "pointer is null");
@@ -34,15 +35,13 @@ serve(wm_space *space, wm_request *request, void **pointer)
         *pointer = NULL;
         return WARM_OK;
     }
-    if (request->bytes > WM_REQUEST_MAX) {
-        return wm_fail(WARM_OUT_OF_MEMORY,
-                       "out of memory: requested %s of pinned memory, more "
-                       "than any machine has",
-                       wm_bytes(request->bytes).text);
-    }
-    request->bytes += space->group.guard_bytes;
     if (!request->strict) {
         request->arena = wm_cache_arena(&space->group, wm_node_home(runtime));
+    }
+    huge = request->bytes > WM_REQUEST_MAX;
+    request->bytes += space->group.guard_bytes;
+    if (huge) {
+        return wm_space_refuse_huge(space, request);
     }
     if (wm_private_routes(runtime) && space == &pinned->space) {
         status = wm_private_route_pinned(space, request);

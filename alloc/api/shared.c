@@ -54,12 +54,6 @@ warm_status warm_shared_alloc(warm_runtime *runtime, int device, size_t bytes,
     if (status == WARM_OK) {
         status = check_usage(usage);
     }
-    if (status == WARM_OK && bytes > WM_REQUEST_MAX) {
-        status = wm_fail(WARM_OUT_OF_MEMORY,
-                         "out of memory: requested %s for device %d, more than "
-                         "any machine has",
-                         wm_bytes(bytes).text, device);
-    }
     if (status != WARM_OK) {
         return status;
     }

@@ -654,7 +654,9 @@ static warm_status alloc_block(wm_shared *shared, wm_space *space, size_t bytes,
     wm_request request = {.bytes = bytes + space->group.guard_bytes,
                           .arena = space->group.arenas};
     void *pointer = NULL;
-    warm_status status = wm_space_alloc(space, &request, &pointer);
+    warm_status status = bytes > WM_REQUEST_MAX
+                             ? wm_space_refuse_huge(space, &request)
+                             : wm_space_alloc(space, &request, &pointer);
 
     if (status != WARM_OK) {
         return status;

@@ -54,6 +54,24 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request,
         limit != 0 ? wm_bytes(limit).text : "none", gave, cause.message);
 }
 
+warm_status wm_space_refuse_huge(wm_space *space, const wm_request *request)
+{
+    wm_listeners *listeners = &space->group.runtime->listeners;
+    int cancel = wm_cancel_off();
+    warm_status status;
+
+    if (!wm_listeners_inside(listeners)) {
+        (void)wm_listeners_call(listeners, WARM_MEMORY_FAILED, NULL,
+                                wm_request_asked(request) -
+                                    space->group.guard_bytes);
+    }
+    (void)wm_fail(WARM_OUT_OF_MEMORY, "no machine has more than %s",
+                  wm_bytes(WM_REQUEST_MAX).text);
+    status = wm_space_refuse(space, request, "");
+    wm_cancel_restore(cancel);
+    return status;
+}
+
 /* ---- the rungs ---------------------------------------------------------- */
 
 /* Which allocations try a rung, and the bracket that it needs. */

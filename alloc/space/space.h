@@ -465,6 +465,10 @@ warm_status wm_space_align(const wm_request *request, wm_block *block,
 warm_status wm_space_refuse(wm_space *space, const wm_request *request,
                             const char *gave);
 
+/* wm_space_refuse() of a request of more than WM_REQUEST_MAX, which no source
+ * can serve: the callbacks hear of it, too. */
+warm_status wm_space_refuse_huge(wm_space *space, const wm_request *request);
+
 /* Sums over the arenas, of private pools too; stats->size is the caller's. */
 void wm_space_stats(wm_space *space, warm_space_stats *stats);
 /* The figures of one moment, with the counts in threads' caches, whose biased

@@ -147,6 +147,44 @@ WT_TEST(test_F9_B12_failed_allocation_has_no_buffer)
     wt_free(block);
 }
 
+static uint64_t failures(int space)
+{
+    warm_space_stats s = WARM_INIT(warm_space_stats);
+
+    if (space == 1) {
+        return wt_device_stats(runtime).failures;
+    }
+    wt_ok(space == 0
+              ? warm_pinned_get_stats(runtime, &s)
+              : warm_shared_get_stats(runtime, 0, WARM_USAGE_SHARED, &s));
+    return s.failures;
+}
+
+/* However large it is: as every request that is refused. */
+WT_LOOP_TEST(test_C2_C6_F9_request_beyond_every_machine_is_refused_as_others, 6)
+{
+    static ear e;
+    size_t bytes = _i < 3 ? ((size_t)1 << 46) + 1 : SIZE_MAX;
+    void *block = NULL;
+    int space = _i % 3;
+
+    e = (ear){.answer = 1};
+    wt_ok(add("all", &e, WARM_MEMORY_FAILED));
+    wt_fails(WARM_OUT_OF_MEMORY, take(space, bytes, &block));
+    wt_says(_i < 3 ? "requested 64.0 TiB" : "requested 16777216.0 TiB", "held ",
+            "live ", "idle ", "limit ", "no machine has more than 64.0 TiB");
+    ck_assert_ptr_null(block);
+    ck_assert_uint_eq(failures(space), 1);
+    ck_assert_uint_eq(e.count[WARM_MEMORY_FAILED], 1);
+    ck_assert_ptr_null(e.buffer);
+    ck_assert_uint_eq(e.bytes, bytes);
+    if (space == 0) {
+        wt_fails(WARM_OUT_OF_MEMORY,
+                 warm_pinned_alloc_aligned(runtime, bytes, 4096, 0, &block));
+        ck_assert_uint_eq(failures(space), 2);
+    }
+}
+
 /* The error says what each rung of the ladder gave. */
 WT_TEST(test_B12_C2_F9_error_says_what_each_rung_gave)
 {
