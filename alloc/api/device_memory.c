@@ -209,9 +209,14 @@ warm_status warm_device_base_allocation(const void *pointer, void **base,
                                         size_t *bytes)
 {
     wm_block *block = wm_space_find(pointer);
+    warm_status status;
 
     if (block == NULL || wm_device_of_block(block) < 0) {
         return wm_space_not_found(pointer, " of a device");
+    }
+    status = wm_runtime_check(wm_space_of(block)->group.runtime);
+    if (status != WARM_OK) {
+        return status;
     }
     if (base == NULL || bytes == NULL) {
         return wm_fail(WARM_INVALID_ARGUMENT, "%s is null",

@@ -34,6 +34,13 @@ static inline warm_data_pointer wm_data_empty(void)
                                .device = WARM_NO_DEVICE};
 }
 
+/* The runtime whose block holds the pointer; null: none. Borrowed: a runtime is
+ * never freed. */
+warm_runtime *wm_data_runtime(const void *data);
+/* FORKED if the runtime (or null) was made before this process was forked: the
+ * child has not got its memory. */
+warm_status wm_data_check_fork(warm_runtime *runtime);
+
 /* Check the caller's struct and copy it; the copy of an allocator has all
  * fields set. */
 warm_status wm_data_in(const warm_data_pointer *given, warm_data_pointer *data);

@@ -2,6 +2,8 @@
  * allocators (storage.h, rows D1 and D4). Takes no lock. */
 #include "alloc/storage/allocators.h"
 
+#include "alloc/space/space.h"
+#include "runtime/base/process.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 #include "warmpool/memory.h"
@@ -37,6 +39,20 @@ warm_status wm_data_in(const warm_data_pointer *given, warm_data_pointer *data)
     return wm_memory_check(data->memory);
 }
 
+warm_runtime *wm_data_runtime(const void *data)
+{
+    const wm_block *block = wm_space_find(data);
+
+    return block != NULL ? wm_space_of(block)->group.runtime : NULL;
+}
+
+warm_status wm_data_check_fork(warm_runtime *runtime)
+{
+    return runtime == NULL || runtime->generation == wm_process_generation()
+               ? WARM_OK
+               : wm_runtime_refuse(runtime);
+}
+
 void warm_data_pointer_free(warm_data_pointer *data)
 {
     warm_data_pointer old;
@@ -64,6 +80,10 @@ warm_status warm_data_pointer_move_context(warm_data_pointer *data,
     if (context == NULL || deleter == NULL) {
         return wm_fail(WARM_INVALID_ARGUMENT, "%s is null",
                        context == NULL ? "context" : "deleter");
+    }
+    status = wm_data_check_fork(wm_data_runtime(data->data));
+    if (status != WARM_OK) {
+        return status;
     }
     *context = data->context;
     *deleter = data->deleter;

@@ -20,6 +20,7 @@ struct warm_storage {
     /* Accessed by holders of a strong reference, one thread at a time. */
     warm_data_pointer data; /* all fields */
     size_t bytes;
+    warm_runtime *runtime;           /* whose block the data is in, or null */
     const warm_allocator *allocator; /* const; may be null */
 };
 
@@ -38,6 +39,7 @@ static warm_status make(const warm_data_pointer *data, size_t bytes,
     atomic_store_explicit(&made->weak, STRONG_ONES, memory_order_relaxed);
     made->data = *data;
     made->bytes = bytes;
+    made->runtime = wm_data_runtime(data->data);
     made->allocator = allocator;
     *storage = made;
     return WARM_OK;
@@ -89,6 +91,7 @@ static warm_status check_same(const warm_data_pointer *data,
 static warm_status check_bytes(const warm_data_pointer *data, size_t bytes)
 {
     const wm_block *block = wm_space_find(data->data);
+    warm_status status;
     size_t rest;
 
     if (data->data == NULL && bytes > 0) {
@@ -99,6 +102,10 @@ static warm_status check_bytes(const warm_data_pointer *data, size_t bytes)
     }
     if (block == NULL) {
         return WARM_OK;
+    }
+    status = wm_data_check_fork(wm_space_of(block)->group.runtime);
+    if (status != WARM_OK) {
+        return status;
     }
     rest = wm_block_usable_from(block, data->data);
     if (bytes > rest) {
@@ -226,7 +233,9 @@ size_t warm_storage_weak_count(const warm_storage *storage)
 
 void *warm_storage_data(const warm_storage *storage)
 {
-    return storage == NULL ? NULL : storage->data.data;
+    return storage == NULL || wm_data_check_fork(storage->runtime) != WARM_OK
+               ? NULL
+               : storage->data.data;
 }
 
 warm_status warm_storage_get_info(const warm_storage *storage,
@@ -240,6 +249,10 @@ warm_status warm_storage_get_info(const warm_storage *storage,
     }
     if (storage == NULL) {
         return wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
+    }
+    status = wm_data_check_fork(storage->runtime);
+    if (status != WARM_OK) {
+        return status;
     }
     all.data = storage->data.data;
     all.bytes = storage->bytes;
@@ -272,6 +285,7 @@ warm_status warm_storage_record(const warm_storage *storage, warm_stream stream)
 warm_status warm_storage_exchange(warm_storage *storage,
                                   warm_data_pointer *data, size_t bytes)
 {
+    warm_runtime *runtime;
     warm_data_pointer full;
     warm_status status = wm_data_in(data, &full);
 
@@ -281,12 +295,17 @@ warm_status warm_storage_exchange(warm_storage *storage,
     if (storage == NULL) {
         return wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
     }
-    status = check_bytes(&full, bytes);
+    status = wm_data_check_fork(storage->runtime);
+    if (status == WARM_OK) {
+        status = check_bytes(&full, bytes);
+    }
     if (status != WARM_OK) {
         return status;
     }
+    runtime = wm_data_runtime(full.data);
     *data = storage->data;
     storage->data = full;
     storage->bytes = bytes;
+    storage->runtime = runtime;
     return WARM_OK;
 }

@@ -123,7 +123,7 @@ WARM_API warm_status warm_device_alloc_aligned(warm_runtime *runtime,
 /* Returns the segment that holds a pointer into a live block, as the driver
  * knows it. Of an expandable segment: the memory around the block up to the
  * next gaps, of which only the block itself is guaranteed to stay.
- * Status: NOT_FOUND. */
+ * Status: NOT_FOUND; RUNTIME_GONE, FORKED, EXITING. */
 WARM_API warm_status warm_device_base_allocation(const void *pointer,
                                                  void **base, size_t *bytes);
 

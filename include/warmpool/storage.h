@@ -76,7 +76,8 @@ WARM_API void warm_data_pointer_free(warm_data_pointer *data);
 
 /* Moves the context out: the caller owns it afterwards and frees it with
  * *deleter. data still points to the memory, but owns nothing.
- * context, deleter: get null if data has none. */
+ * context, deleter: get null if data has none. Status: FORKED (data points to a
+ * block of a runtime of the parent process). */
 WARM_API warm_status warm_data_pointer_move_context(warm_data_pointer *data,
                                                     void **context,
                                                     warm_deleter_fn *deleter);
@@ -237,11 +238,14 @@ typedef struct warm_storage_info {
     const warm_allocator *allocator; /* null: wrapped without one */
 } warm_storage_info;
 
-/* Describes a storage. The caller must have a strong reference. */
+/* Describes a storage. The caller must have a strong reference. Status: FORKED
+ * (the memory is a block of a runtime of the parent process). */
 WARM_API warm_status warm_storage_get_info(const warm_storage *storage,
                                            warm_storage_info *info);
 
-/* The first byte, or null. The caller must have a strong reference. */
+/* The first byte, or null; null also where warm_storage_get_info() answers
+ * FORKED, which is the last error then. The caller must have a strong
+ * reference. */
 WARM_API void *warm_storage_data(const warm_storage *storage);
 
 /* Records that work queued on stream uses the memory: by the record function of
@@ -256,7 +260,8 @@ WARM_API warm_status warm_storage_record(const warm_storage *storage,
 /* Replaces the data pointer of a storage.
  * data: taken on success, and replaced by the old data pointer, owned by the
  * caller. bytes: of the memory at the new data.data. Status: INVALID_ARGUMENT
- * (more bytes than a block of the library has). */
+ * (more bytes than a block of the library has); FORKED (either is a block of a
+ * runtime of the parent process). */
 WARM_API warm_status warm_storage_exchange(warm_storage *storage,
                                            warm_data_pointer *data,
                                            size_t bytes);

@@ -101,6 +101,47 @@ static int use_parents_shares(void)
     return 0;
 }
 
+/* What names no runtime, but is memory of one. */
+static warm_storage *stored;
+static warm_data_pointer owned;
+
+static void keep_context(void *context)
+{
+    (void)context;
+}
+
+static int use_parents_storages(void)
+{
+    warm_storage_info info = WARM_INIT(warm_storage_info);
+    warm_data_pointer data = WARM_INIT(warm_data_pointer);
+    warm_storage *made = NULL;
+    warm_deleter_fn deleter = NULL;
+    void *base = NULL;
+    size_t bytes = 7;
+    int check = 0;
+
+    must(warm_device_base_allocation(shared, &base, &bytes) == WARM_FORKED);
+    must(base == NULL && bytes == 7);
+    must(warm_storage_get_info(stored, &info) == WARM_FORKED);
+    must(info.data == NULL);
+    must(warm_last_error_message()[0] != '\0');
+    must(warm_storage_data(stored) == NULL);
+    must(warm_storage_record(stored, NULL) == WARM_FORKED);
+    must(warm_storage_exchange(stored, &data, 0) == WARM_FORKED);
+    must(warm_data_pointer_move_context(&owned, &base, &deleter) ==
+         WARM_FORKED);
+    must(owned.context != NULL && base == NULL && deleter == NULL);
+    must(warm_storage_wrap(&owned, 100, NULL, &made) == WARM_FORKED);
+    must(made == NULL && owned.context != NULL);
+    /* Memory of the program's own is the child's, too. */
+    data.data = data.context = &check;
+    must(warm_storage_wrap(&data, sizeof check, NULL, &made) == WARM_OK);
+    must(warm_storage_data(made) == &check);
+    must(warm_storage_get_info(made, &info) == WARM_OK);
+    warm_storage_release(made);
+    return 0;
+}
+
 static int use_parents_pool(void)
 {
     void *pointer = NULL;
@@ -121,6 +162,7 @@ WT_CASE("fork", .setup = set_up, .teardown = tear_down);
 
 WT_TEST(test_G5_every_call_on_the_parents_runtime_answers_forked)
 {
+    const warm_allocator *pinned = NULL;
     void *handle = NULL, *again = NULL;
 
     wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
@@ -128,6 +170,17 @@ WT_TEST(test_G5_every_call_on_the_parents_runtime_answers_forked)
     in_child(use_parents_pool);
     shared = wt_device(runtime, NULL, 5000);
     in_child(use_parents_shares);
+    wt_ok(warm_allocator_get(runtime, WARM_MEMORY_PINNED, WARM_NO_DEVICE,
+                             &pinned));
+    wt_ok(warm_storage_create(pinned, 5000, NULL, &stored));
+    owned = (warm_data_pointer){.size = sizeof owned,
+                                .data = shared,
+                                .context = &owned,
+                                .deleter = keep_context,
+                                .memory = WARM_MEMORY_DEVICE};
+    in_child(use_parents_storages);
+    ck_assert_ptr_nonnull(warm_storage_data(stored));
+    warm_storage_release(stored);
     wt_ok(warm_free(shared));
     /* The parent goes on as if nothing had been. */
     wt_ok(warm_handle_reserve(runtime, kind, 0, &again));
