@@ -17,7 +17,8 @@
 #include <stdbool.h>
 
 enum wm_field_type {
-    WM_FIELD_STAT,
+    WM_FIELD_PEAK, /* a warm_stat */
+    WM_FIELD_STAT, /* a warm_stat without its peak */
     WM_FIELD_DURATION,
     WM_FIELD_COUNT,
     WM_FIELD_HISTOGRAM

@@ -27,25 +27,42 @@
     }
 
 static const wm_field space_rows[] = {
+#define PEAK(name, unit, meaning)                                              \
+    ROW(warm_space_stats, WM_FIELD_PEAK, name, unit, meaning)
 #define STAT(name, unit, meaning)                                              \
     ROW(warm_space_stats, WM_FIELD_STAT, name, unit, meaning)
 #define DURATION(name, unit, meaning)                                          \
     ROW(warm_space_stats, WM_FIELD_DURATION, name, unit, meaning)
 #define COUNT(name, unit, meaning)                                             \
     ROW(warm_space_stats, WM_FIELD_COUNT, name, unit, meaning)
-    WARM_SPACE_STAT_MAP(STAT) WARM_SPACE_DURATION_MAP(DURATION)
-        WARM_SPACE_COUNT_MAP(COUNT)
+    WARM_SPACE_PEAK_MAP(PEAK) WARM_SPACE_STAT_MAP(STAT)
+        WARM_SPACE_DURATION_MAP(DURATION) WARM_SPACE_COUNT_MAP(COUNT)};
+
+/* A node has no peaks. */
+static const wm_field node_rows[] = {
+    WARM_SPACE_PEAK_MAP(STAT) WARM_SPACE_STAT_MAP(STAT)
+        WARM_SPACE_DURATION_MAP(DURATION) WARM_SPACE_COUNT_MAP(COUNT)
+#undef PEAK
 #undef STAT
 #undef DURATION
 #undef COUNT
 };
 
 static const wm_field device_figure_rows[] = {
+#define PEAK(name, unit, meaning)                                              \
+    ROW(warm_device_figures, WM_FIELD_PEAK, name, unit, meaning)
 #define STAT(name, unit, meaning)                                              \
     ROW(warm_device_figures, WM_FIELD_STAT, name, unit, meaning)
 #define COUNT(name, unit, meaning)                                             \
     ROW(warm_device_figures, WM_FIELD_COUNT, name, unit, meaning)
-    WARM_DEVICE_STAT_MAP(STAT) WARM_DEVICE_COUNT_MAP(COUNT)
+    WARM_DEVICE_PEAK_MAP(PEAK) WARM_DEVICE_STAT_MAP(STAT)
+        WARM_DEVICE_COUNT_MAP(COUNT)};
+
+/* Neither have small and large requests. */
+static const wm_field size_rows[] = {WARM_DEVICE_PEAK_MAP(STAT)
+                                         WARM_DEVICE_STAT_MAP(STAT)
+                                             WARM_DEVICE_COUNT_MAP(COUNT)
+#undef PEAK
 #undef STAT
 #undef COUNT
 };
@@ -104,7 +121,9 @@ static const wm_field histogram_rows[] = {
 };
 
 static const wm_field_table space_table = TABLE(space_rows);
+static const wm_field_table node_table = TABLE(node_rows);
 static const wm_field_table device_figures_table = TABLE(device_figure_rows);
+static const wm_field_table size_table = TABLE(size_rows);
 static const wm_field_table device_table = TABLE(device_rows);
 static const wm_field_table handle_table = TABLE(handle_rows);
 static const wm_field_table ipc_table = TABLE(ipc_rows);
@@ -263,7 +282,7 @@ static warm_status show_nodes(reader *r)
                 &(wm_object){.prefix = "node_",
                              .label = {{"space", NULL, "pinned", 0},
                                        {"node", "node", NULL, (uint64_t)i}}},
-                &space_table, &stats);
+                &node_table, &stats);
         }
     }
     close_list(r);
@@ -279,7 +298,7 @@ static warm_status show_classes(reader *r)
         warm_class_stats stats = {.size = sizeof stats};
 
         status = warm_pinned_get_class_stats(r->runtime, i, &stats);
-        if (status == WARM_OK && stats.live.peak > 0) {
+        if (status == WARM_OK && stats.live.allocated > 0) {
             show_object(r,
                         &(wm_object){.prefix = "class_",
                                      .label = {{"space", NULL, "pinned", 0},
@@ -397,7 +416,8 @@ static void show_sort(reader *r, const wm_object *device, const char *sort,
     object.prefix = part ? "size_" : "";
     object.label[1].in_json = NULL;
     object.label[2] = (wm_label){part ? "size" : NULL, "sort", sort, 0};
-    show_object(r, &object, &device_figures_table, figures);
+    show_object(r, &object, part ? &size_table : &device_figures_table,
+                figures);
 }
 
 static warm_status show_device(reader *r, int device)

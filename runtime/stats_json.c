@@ -69,12 +69,14 @@ static void close(wm_view *view)
     end(json_of(view), "}");
 }
 
-static void put_stat(wm_text *text, const warm_stat *stat)
+static void put_stat(wm_text *text, const warm_stat *stat, bool peak)
 {
-    wm_text_put(text,
-                "{\"current\":%" PRIu64 ",\"peak\":%" PRIu64
-                ",\"allocated\":%" PRIu64 ",\"freed\":%" PRIu64 "}",
-                stat->current, stat->peak, stat->allocated, stat->freed);
+    wm_text_put(text, "{\"current\":%" PRIu64, stat->current);
+    if (peak) {
+        wm_text_put(text, ",\"peak\":%" PRIu64, stat->peak);
+    }
+    wm_text_put(text, ",\"allocated\":%" PRIu64 ",\"freed\":%" PRIu64 "}",
+                stat->allocated, stat->freed);
 }
 
 static void put_duration(wm_text *text, const warm_duration *duration)
@@ -108,8 +110,10 @@ static void show(wm_view *view, const wm_object *object,
 
         begin(j, field->name, "");
         switch (field->type) {
+        case WM_FIELD_PEAK:
         case WM_FIELD_STAT:
-            put_stat(j->text, wm_field_stat(field, from));
+            put_stat(j->text, wm_field_stat(field, from),
+                     field->type == WM_FIELD_PEAK);
             break;
         case WM_FIELD_DURATION:
             put_duration(j->text, wm_field_duration(field, from));

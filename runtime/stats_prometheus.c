@@ -32,7 +32,8 @@ typedef struct copies {
 
 static size_t bytes_of(const wm_field_table *table)
 {
-    static const size_t bytes[] = {[WM_FIELD_STAT] = sizeof(warm_stat),
+    static const size_t bytes[] = {[WM_FIELD_PEAK] = sizeof(warm_stat),
+                                   [WM_FIELD_STAT] = sizeof(warm_stat),
                                    [WM_FIELD_DURATION] = sizeof(warm_duration),
                                    [WM_FIELD_COUNT] = sizeof(uint64_t),
                                    [WM_FIELD_HISTOGRAM] =
@@ -107,7 +108,7 @@ struct part {
 
 static const struct part parts[] = {
     {WM_FIELD_STAT, "", "gauge", "", offsetof(warm_stat, current)},
-    {WM_FIELD_STAT, "_peak", "gauge", "highest: ", offsetof(warm_stat, peak)},
+    {WM_FIELD_PEAK, "_peak", "gauge", "highest: ", offsetof(warm_stat, peak)},
     {WM_FIELD_STAT, "_allocated", "counter",
      "begun so far: ", offsetof(warm_stat, allocated)},
     {WM_FIELD_STAT, "_freed", "counter",
@@ -117,6 +118,12 @@ static const struct part parts[] = {
      "longest: ", offsetof(warm_duration, max_ns)},
     {WM_FIELD_COUNT, "", NULL, "", 0},
     {WM_FIELD_HISTOGRAM, "", "histogram", "", 0}};
+
+static bool has_part(const wm_field *field, const struct part *part)
+{
+    return part->of == field->type ||
+           (field->type == WM_FIELD_PEAK && part->of == WM_FIELD_STAT);
+}
 
 typedef struct family {
     const copy *first; /* the first object with the field */
@@ -293,7 +300,7 @@ static void put_families(wm_text *text, const copies *all, const copy *object)
         for (size_t k = 0; k < sizeof parts / sizeof parts[0]; k++) {
             family f = {.first = object, .field = field, .part = &parts[k]};
 
-            if (first == object && parts[k].of == field->type) {
+            if (first == object && has_part(field, &parts[k])) {
                 put_family(text, &f);
             }
         }

@@ -89,13 +89,17 @@ static void put_stats(table *t, const wm_field_table *fields, const void *from)
     for (size_t i = 0; i < fields->count; i++) {
         const wm_field *field = &fields->field[i];
 
-        if (field->type == WM_FIELD_STAT &&
+        if ((field->type == WM_FIELD_STAT || field->type == WM_FIELD_PEAK) &&
             is_stat_used(wm_field_stat(field, from))) {
             const warm_stat *stat = wm_field_stat(field, from);
 
             put_name(t, field->name);
             put_cell(t, field->unit, stat->current);
-            put_cell(t, field->unit, stat->peak);
+            if (field->type == WM_FIELD_PEAK) {
+                put_cell(t, field->unit, stat->peak);
+            } else {
+                wm_text_put(t->text, " %*s", WIDTH, "");
+            }
             put_cell(t, field->unit, stat->allocated);
             put_cell(t, field->unit, stat->freed);
             wm_text_put(t->text, "\n");
@@ -196,6 +200,7 @@ static struct rows rows_of(const wm_field_table *fields, const void *from)
         const wm_field *field = &fields->field[i];
 
         switch (field->type) {
+        case WM_FIELD_PEAK:
         case WM_FIELD_STAT:
             rows.stats |= is_stat_used(wm_field_stat(field, from));
             break;

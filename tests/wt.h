@@ -238,14 +238,8 @@ warm_device_stats wt_device_stats(warm_runtime *runtime); /* of device 0 */
 /* Limits the bytes held of device 0, by its high watermark. */
 void wt_limit(warm_runtime *runtime, double bytes);
 /* A reported peak of live blocks is at least the true peak, and above it by at
- * most what each thread claims ahead (stats.h): WT_ROOM_BLOCKS or
- * WT_ROOM_BYTES, or twice its largest block of up to 4 MiB. */
-enum { WT_ROOM_BYTES = 1 << 20, WT_ROOM_BLOCKS = WT_ROOM_BYTES / 512 };
-static inline size_t wt_room(size_t largest)
-{
-    return largest > WT_ROOM_BYTES / 2 && largest <= 4 << 20 ? 2 * largest
-                                                             : WT_ROOM_BYTES;
-}
+ * most what each thread claims ahead (stats.h). */
+enum { WT_ROOM_BYTES = 2 << 20, WT_ROOM_BLOCKS = 64 };
 #define wt_peak(shown, truth, room)                                            \
     do {                                                                       \
         ck_assert_uint_ge(shown, truth);                                       \

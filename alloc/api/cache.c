@@ -458,34 +458,6 @@ warm_status warm_device_cache_info(warm_runtime *runtime, int device,
     return WARM_OK;
 }
 
-static void cap(warm_stat *stat, uint64_t most)
-{
-    if (stat->peak > most) {
-        stat->peak = most;
-    }
-}
-
-/* The peak of a part is at most the peak of all, and that at most the sum of
- * the parts' peaks. */
-static void cap_peaks(warm_device_stats *sum)
-{
-#define CAP(name, unit, meaning)                                               \
-    cap(&sum->small.name, sum->all.name.peak);                                 \
-    cap(&sum->large.name, sum->all.name.peak);                                 \
-    cap(&sum->all.name, sum->small.name.peak + sum->large.name.peak);
-    WARM_DEVICE_STAT_MAP(CAP)
-#undef CAP
-}
-
-static void show_peaks(warm_device_figures *figures, const wm_live *live)
-{
-    wm_stat_peak(&figures->live, &live->of[WM_LIVE_BLOCKS]);
-    wm_stat_peak(&figures->requested_bytes, &live->of[WM_LIVE_ASKED]);
-    wm_stat_peak(&figures->live_bytes, &live->of[WM_LIVE_BYTES]);
-    wm_stat_peak(&figures->active, &live->of[WM_LIVE_ACTIVE]);
-    wm_stat_peak(&figures->active_bytes, &live->of[WM_LIVE_ACTIVE_BYTES]);
-}
-
 struct reading {
     wm_space *space;
     warm_device_stats *sum;
@@ -495,7 +467,6 @@ struct reading {
 static void read_counted(void *context)
 {
     const struct reading *reading = context;
-    const wm_lives *lives = reading->space->group.arenas->live;
     warm_device_stats *sum = reading->sum;
 
     for (wm_arena *a = wm_group_arenas(&reading->space->group); a != NULL;
@@ -504,16 +475,14 @@ static void read_counted(void *context)
             wm_arena_sorted_stats(a, sum);
         }
     }
-    show_peaks(&sum->all, &lives->whole);
-    show_peaks(&sum->small, &lives->small);
-    show_peaks(&sum->large, &lives->large);
+    wm_live_show(&reading->space->group.live, &sum->all.live,
+                 &sum->all.live_bytes, &sum->all.held_bytes);
 }
 
 warm_status warm_device_get_stats(warm_runtime *runtime, int device,
                                   warm_device_stats *stats)
 {
     warm_device_stats sum = {.size = sizeof sum};
-    warm_stat *held = &sum.all.held_bytes;
     warm_status status = check_out(wm_runtime_check_device(runtime, device),
                                    stats, sizeof sum, "warm_device_stats");
 
@@ -534,15 +503,9 @@ warm_status warm_device_get_stats(warm_runtime *runtime, int device,
     sum.workspace_bytes = space->beside_bytes;
     sum.paused_bytes = space->growth.paused;
     wm_lock_release(&space->growth.lock);
-    /* Exact while no memory is obtained or returned (wm_space_stats()). */
-    uint64_t peak = wm_growth_peak(&space->growth);
-    if (peak >= held->current && peak < held->peak) {
-        held->peak = peak;
-    }
     if (wm_space_is_lost(space)) {
-        sum.reset_bytes = held->current + sum.workspace_bytes;
+        sum.reset_bytes = sum.all.held_bytes.current + sum.workspace_bytes;
     }
-    cap_peaks(&sum);
     wm_sized_out(stats, &sum, sizeof sum);
     return WARM_OK;
 }

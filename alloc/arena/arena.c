@@ -23,6 +23,7 @@ static __attribute__((noinline, cold)) void drop_locked(wm_arena *arena,
                             .bytes = (int64_t)wm_class_bytes(size_class)};
 
     wm_arena_merge_tally_locked(arena, size_class, &tally);
+    wm_arena_claim(arena, tally.blocks, tally.bytes);
     arena->stats.double_frees++;
 }
 
@@ -64,86 +65,18 @@ void wm_arena_age_transfer_cache_locked(wm_arena *arena)
 
 /* ---- what callers hold --------------------------------------- */
 
-/* Blocks whose claims an arena may leave with itself, by class. */
-static inline uint64_t class_room_max(unsigned size_class)
-{
-    return size_class == WM_CLASS_PAGES ? 0 : WM_ROOM_BLOCKS;
-}
-
-/* The most room that an arena keeps. */
-static const int64_t room_max[WM_LIVE_FIGURES] = {
-    [WM_LIVE_BLOCKS] = WM_ROOM_BLOCKS / WM_ROOM_ARENA,
-    [WM_LIVE_ASKED] = WM_ROOM_BYTES / WM_ROOM_ARENA,
-    [WM_LIVE_BYTES] = WM_ROOM_BYTES / WM_ROOM_ARENA,
-    [WM_LIVE_ACTIVE] = WM_ROOM_BLOCKS / WM_ROOM_ARENA,
-    [WM_LIVE_ACTIVE_BYTES] = WM_ROOM_BYTES / WM_ROOM_ARENA};
-
-/* An arena uses the room of its frees for its allocations, claims what it
- * lacks, and returns what it has beyond its bound; or (all) all. */
-static void adjust_room_locked(wm_arena *arena, bool large, bool all)
-{
-    int64_t *room = arena->room[large];
-
-    for (int i = 0; i < WM_LIVE_FIGURES; i++) {
-        if (room[i] < 0 || room[i] > room_max[i] || all) {
-            wm_lives_claim(arena->live, large, (enum wm_figure)i, -room[i]);
-            room[i] = 0;
-        }
-    }
-}
-
-static __attribute__((noinline)) void
-adjust_locked(wm_arena *arena, const wm_block *block, int n)
-{
-    unsigned size_class = block->size_class;
-    struct wm_class_figures *figures = &arena->classes[size_class];
-    struct wm_class_claims *claims = arena->live->classes;
-
-    adjust_room_locked(arena, !block->segment->small, false);
-    if ((uint64_t)figures->room > class_room_max(size_class)) {
-        wm_claim_add_raise(&claims->blocks[size_class], -figures->room);
-        figures->room = 0;
-    }
-    if (size_class == WM_CLASS_PAGES) { /* its blocks differ in size */
-        wm_claim_add_raise(&claims->asked,
-                           n * (int64_t)wm_block_requested(block));
-        wm_claim_add_raise(&claims->handed, n * (int64_t)block->bytes);
-    }
-}
-
-/* A caller allocates the block (n is 1) or frees it (-1): counts it as live, as
- * active, or as both. */
+/* A caller allocates the block (n is 1) or frees it (-1). */
 static inline __attribute__((always_inline)) void
-count_locked(wm_arena *arena, const wm_block *block, int n, bool live,
-             bool active)
+count_locked(wm_arena *arena, const wm_block *block, int n)
 {
     struct wm_class_figures *figures = &arena->classes[block->size_class];
-    int64_t *room = arena->room[!block->segment->small];
     int64_t asked = n * (int64_t)wm_block_requested(block);
     int64_t bytes = n * (int64_t)block->bytes;
-    bool adjust = false;
-    int64_t least = 0;
 
-    if (live) {
-        least |= room[WM_LIVE_BLOCKS] -= n;
-        least |= room[WM_LIVE_ASKED] -= asked;
-        least |= room[WM_LIVE_BYTES] -= bytes;
-        figures->room -= n;
-        adjust |= room[WM_LIVE_BYTES] > room_max[WM_LIVE_BYTES] ||
-                  (uint64_t)figures->room > class_room_max(block->size_class);
-        wm_total_add(&figures->live, n, n > 0);
-        wm_total_add(&figures->requested_bytes, asked,
-                     n > 0 ? (uint64_t)asked : 0);
-        wm_total_add(&figures->live_bytes, bytes, n > 0 ? (uint64_t)bytes : 0);
-    }
-    if (active) {
-        least |= room[WM_LIVE_ACTIVE] -= n;
-        least |= room[WM_LIVE_ACTIVE_BYTES] -= bytes;
-        adjust |= room[WM_LIVE_ACTIVE_BYTES] > room_max[WM_LIVE_BYTES];
-    }
-    if (wm_unlikely(adjust || least < 0)) {
-        adjust_locked(arena, block, live ? n : 0);
-    }
+    wm_arena_claim(arena, n, bytes);
+    wm_total_add(&figures->live, n, n > 0);
+    wm_total_add(&figures->requested_bytes, asked, n > 0 ? (uint64_t)asked : 0);
+    wm_total_add(&figures->live_bytes, bytes, n > 0 ? (uint64_t)bytes : 0);
 }
 
 /* Takes back the count of an allocation. */
@@ -151,22 +84,10 @@ static void uncount_locked(wm_arena *arena, const wm_block *block)
 {
     struct wm_class_figures *figures = &arena->classes[block->size_class];
 
-    count_locked(arena, block, -1, true, wm_arena_is_sorted(arena));
+    count_locked(arena, block, -1);
     figures->live.allocated--;
     figures->requested_bytes.allocated -= wm_block_requested(block);
     figures->live_bytes.allocated -= block->bytes;
-}
-
-void wm_arena_return_room_locked(wm_arena *arena)
-{
-    adjust_room_locked(arena, false, true);
-    adjust_room_locked(arena, true, true);
-}
-
-static inline __attribute__((always_inline)) void
-note_take_locked(wm_arena *arena, const wm_block *block)
-{
-    count_locked(arena, block, 1, true, wm_arena_is_sorted(arena));
 }
 
 static void note_draining_locked(wm_arena *arena, const wm_block *block,
@@ -175,28 +96,20 @@ static void note_draining_locked(wm_arena *arena, const wm_block *block,
     wm_figures *figures = &arena->figures[!block->segment->small];
     int64_t bytes = (int64_t)block->bytes;
 
-    wm_total_add(&figures->draining, change, 0);
-    wm_total_add(&figures->draining_bytes, change * bytes, 0);
+    if (wm_arena_is_sorted(arena)) {
+        wm_total_add(&figures->draining, change, 0);
+        wm_total_add(&figures->draining_bytes, change * bytes, 0);
+    }
 }
 
 static inline __attribute__((always_inline)) void
 note_give_locked(wm_arena *arena, const wm_block *block, bool drains)
 {
-    bool sorted = wm_arena_is_sorted(arena);
-
-    if (sorted && drains) {
+    if (drains) {
         note_draining_locked(arena, block, 1);
     }
     if (wm_likely(!block->counted)) {
-        count_locked(arena, block, -1, true, sorted && !drains);
-    }
-}
-
-static void note_drained_locked(wm_arena *arena, const wm_block *block)
-{
-    if (wm_arena_is_sorted(arena)) {
-        note_draining_locked(arena, block, -1);
-        count_locked(arena, block, -1, false, true);
+        count_locked(arena, block, -1);
     }
 }
 
@@ -295,7 +208,7 @@ take_locked(wm_arena *arena, wm_lane *lane, size_t bytes, enum wm_split split,
     if (wm_likely(block != NULL)) {
         wm_assert(block->bytes >= bytes);
         wm_block_set_requested(block, bytes);
-        note_take_locked(arena, block);
+        count_locked(arena, block, 1);
         wm_block_set_state(block, WM_BLOCK_LIVE);
     }
     return block;
@@ -315,7 +228,7 @@ void wm_arena_enter_locked(wm_arena *arena, wm_block *block, size_t bytes)
                     wm_block_is_cut(block) ? (unsigned)WM_CLASS_PAGES
                                            : wm_size_class(least));
     wm_block_set_requested(block, bytes);
-    note_take_locked(arena, block);
+    count_locked(arena, block, 1);
     wm_block_set_state(block, WM_BLOCK_LIVE);
 }
 
@@ -395,7 +308,7 @@ wm_block *wm_arena_take_whole(wm_arena *arena)
     wm_run_unlink(block);
     note_out_locked(arena, block, WM_CLASS_PAGES);
     wm_block_set_requested(block, block->bytes);
-    note_take_locked(arena, block);
+    count_locked(arena, block, 1);
     wm_block_set_state(block, WM_BLOCK_LIVE);
     wm_lock_release(&arena->lock);
     return block;
@@ -448,7 +361,7 @@ wm_block *wm_arena_finish(wm_arena *arena, wm_block *chain, wm_ended *ended)
 
         count++;
         bytes += (int64_t)chain->bytes;
-        note_drained_locked(arena, chain);
+        note_draining_locked(arena, chain, -1);
         if (wm_likely(fate == WM_BLOCK_IDLE)) {
             put_locked(arena, chain);
         } else {
@@ -572,7 +485,7 @@ void wm_arena_put_retained(wm_arena *arena, wm_block *block,
 {
     wm_lock_acquire(&arena->lock);
     if (had_uses && state != WM_BLOCK_PENDING) {
-        note_drained_locked(arena, block);
+        note_draining_locked(arena, block, -1);
     }
     end_locked(arena, block, state);
     wm_lock_release(&arena->lock);
@@ -592,7 +505,6 @@ void wm_arena_init(wm_arena *arena, struct wm_arena_group *group, int node)
         arena->common.idle[kind].bins = &arena->common_bins[kind];
     }
     arena->common.slabs = &arena->common_slabs;
-    wm_lives_init(&arena->own_live);
     wm_arena_join(arena, 1);
 }
 
@@ -602,7 +514,6 @@ void wm_arena_join(wm_arena *arenas, unsigned count)
         arenas[i].lock.rank = (enum wm_rank)(WM_RANK_ARENA + i);
         arenas[i].shard = i;
         arenas[i].siblings = arenas;
-        arenas[i].live = &arenas[0].own_live;
         arenas[i].next_sibling = i + 1 < count ? &arenas[i + 1] : NULL;
         /* Relaxed: no other thread has them yet. */
         atomic_store_explicit(&arenas[i].common.by_shard[i], &arenas[i].common,

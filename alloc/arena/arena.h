@@ -18,8 +18,8 @@
 #define WM_ARENA_H
 
 #include "alloc/arena/lane.h"
-#include "alloc/arena/transfer_cache.h"
 #include "alloc/arena/live.h"
+#include "alloc/arena/transfer_cache.h"
 #include "alloc/block/block.h"
 #include "runtime/base/history.h"
 #include "runtime/base/lock.h"
@@ -59,7 +59,6 @@ typedef struct wm_arena {
     struct wm_arena *next_sibling; /* const; null: the last sibling */
     struct wm_arena *next_arena;   /* const: next arena of the space */
     struct wm_history *history;    /* const; null: no history is recorded */
-    wm_lives *live;                /* const: of its node; or own_live */
     /* const: registry of the streams that its lanes belong to; null: it has no
      * lanes */
     struct wm_lane_registry *registry;
@@ -102,9 +101,6 @@ typedef struct wm_arena {
     /* Magazine sets that are refilled from this arena: lock of the first
      * sibling. */
     unsigned sets;
-    /* In the first sibling, atomic: pending blocks and bytes of all siblings,
-     * for their peaks. One sibling may count what another one subtracts. */
-    wm_claim pending[2];
     /* All fields below: lock arena. */
     wm_segment *segments;
     wm_segment *spare_segments; /* spare records, chained by next */
@@ -148,12 +144,7 @@ typedef struct wm_arena {
     wm_figures figures[2]; /* small, large; only large if small_max is 0 */
     struct wm_class_figures {
         wm_total live, requested_bytes, live_bytes;
-        int64_t room; /* 0 … WM_ROOM_BLOCKS: claimed for further blocks */
     } classes[WM_CLASSES_ALL];
-    /* Of small and of large requests: what the arena has claimed (live.h) and
-     * callers do not hold. */
-    int64_t room[2][WM_LIVE_FIGURES];
-    wm_lives own_live;
 } wm_arena;
 
 void wm_arena_init(wm_arena *arena, struct wm_arena_group *group, int node);
@@ -430,19 +421,13 @@ enum wm_count {
     WM_COUNT_LATE_WRITE /* freed memory was written */
 };
 void wm_arena_count(wm_arena *arena, enum wm_count count);
-/* Returns all of the arena's room (live.h). */
-void wm_arena_return_room_locked(wm_arena *arena);
-void wm_arena_reset_peaks(wm_arena *arena);
 void wm_arena_reset_totals(wm_arena *arena);
-/* Sums; the peak is the sum of the peaks. */
+/* Sums; a peak is the sum of the peaks. */
 void wm_stats_add(warm_space_stats *sum, const warm_space_stats *one);
 void wm_class_stats_add(warm_class_stats *sum, const warm_class_stats *one);
-/* Set the peaks of memory that callers hold (live.h); the caller has set the
- * current values. */
-void wm_stat_peak(warm_stat *stat, const wm_claim *claim);
-void wm_stats_peaks(warm_space_stats *stats, const wm_live *live);
-void wm_class_stats_peaks(warm_class_stats *stats, unsigned size_class,
-                          const wm_lives *lives);
+/* Sets the peaks of a space, whose current values the caller has set. */
+void wm_live_show(const wm_live *live, warm_stat *blocks, warm_stat *bytes,
+                  warm_stat *held);
 
 /* Sums over the siblings, by small and large requests. sorted: all figures
  * except inactive_split. split: inactive_split, the idle memory in segments

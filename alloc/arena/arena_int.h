@@ -103,19 +103,22 @@ static inline wm_lane *wm_lane_in_locked(wm_arena *arena, wm_lane *lane)
 
 /* ---- figures ------------------------------------------------------------- */
 
-/* One thread may count a free before another has counted the allocation:
- * current may wrap below 0 in between. */
-static inline void wm_stat_raise(warm_stat *stat, uint64_t highest)
+/* What callers hold of the space, for its peaks; an arena of no group has
+ * none. */
+static inline void wm_arena_claim(wm_arena *arena, int64_t blocks,
+                                  int64_t bytes)
 {
-    if ((int64_t)highest > (int64_t)stat->peak) {
-        stat->peak = highest;
+    if (wm_likely(arena->group != NULL)) {
+        wm_live_claim(&arena->group->live, blocks, bytes);
     }
 }
+
+/* One thread may count a free before another has counted the allocation:
+ * current may wrap below 0 in between. */
 static inline void wm_stat_add(warm_stat *stat, uint64_t n)
 {
     stat->current += n;
     stat->allocated += n;
-    wm_stat_raise(stat, stat->current);
 }
 static inline void wm_stat_sub(warm_stat *stat, uint64_t n)
 {
@@ -417,10 +420,9 @@ void wm_arena_merge_tally_locked(wm_arena *arena, unsigned size_class,
 /* Counts freed blocks that became pending (> 0) or complete (< 0). */
 void wm_arena_note_pending_locked(wm_arena *arena, int64_t count,
                                   int64_t bytes);
-/* Counts blocks that became pending and completed since the last call; most,
- * most_bytes: of those pending at the same time. */
-void wm_arena_note_completed_locked(wm_arena *arena, size_t count, size_t bytes,
-                                    size_t most, size_t most_bytes);
+/* Counts blocks that became pending and completed since the last call. */
+void wm_arena_note_completed_locked(wm_arena *arena, size_t count,
+                                    size_t bytes);
 /* The block becomes LOST for good, or CAPTURED, and is counted. */
 void wm_block_retain_locked(wm_arena *arena, wm_block *block,
                             enum wm_block_state state);

@@ -3,8 +3,8 @@
  *
  * A thread counts in one arena what it does to the blocks of all siblings: a
  * single figure may wrap below 0, their sum does not. Figures of what callers
- * hold lack the tallies that magazine sets have not merged yet; their peaks are
- * those of live.h. */
+ * hold lack the tallies that magazine sets have not merged yet. Peaks are those
+ * of a space (live.h): the peak of each figure here stays 0. */
 #include "alloc/arena/arena_int.h"
 #include "alloc/arena/group.h"
 
@@ -35,13 +35,6 @@ void wm_arena_merge_tally_locked(wm_arena *arena, unsigned size_class,
 
 void wm_arena_note_pending_locked(wm_arena *arena, int64_t count, int64_t bytes)
 {
-    bool blocks = wm_claim_add(&arena->siblings->pending[0], count);
-
-    if (wm_unlikely(wm_claim_add(&arena->siblings->pending[1], bytes) ||
-                    blocks)) {
-        wm_claim_raise(&arena->siblings->pending[0]);
-        wm_claim_raise(&arena->siblings->pending[1]);
-    }
     if (count >= 0) {
         wm_stat_add(&arena->stats.pending, (uint64_t)count);
         wm_stat_add(&arena->stats.pending_bytes, (uint64_t)bytes);
@@ -52,15 +45,10 @@ void wm_arena_note_pending_locked(wm_arena *arena, int64_t count, int64_t bytes)
     }
 }
 
-void wm_arena_note_completed_locked(wm_arena *arena, size_t count, size_t bytes,
-                                    size_t most, size_t most_bytes)
+void wm_arena_note_completed_locked(wm_arena *arena, size_t count, size_t bytes)
 {
     warm_space_stats *stats = &arena->stats;
 
-    wm_claim_add_raise(&arena->siblings->pending[0], (int64_t)most);
-    wm_claim_add_raise(&arena->siblings->pending[1], (int64_t)most_bytes);
-    wm_claim_add_raise(&arena->siblings->pending[0], -(int64_t)most);
-    wm_claim_add_raise(&arena->siblings->pending[1], -(int64_t)most_bytes);
     stats->pending.allocated += count;
     stats->pending.freed += count;
     stats->pending_bytes.allocated += bytes;
@@ -90,6 +78,9 @@ void wm_arena_note_held_locked(wm_arena *arena, const wm_segment *segment,
     stat_change(&arena->stats.held_bytes, bytes);
     stat_change(&figures->segments, segments);
     stat_change(&figures->held_bytes, bytes);
+    if (arena->group != NULL) {
+        wm_claim_add(&arena->group->live.held, bytes);
+    }
 }
 
 void wm_arena_note_part_locked(wm_arena *arena, wm_segment *segment,
@@ -102,17 +93,13 @@ void wm_arena_note_part_locked(wm_arena *arena, wm_segment *segment,
                               bytes);
 }
 
-/* Moves n from one arena's figure to another's, and n of the peak as well: the
- * sum of the peaks, which readers see, does not change, and is at least the
- * peak of the sum. */
+/* Moves n from one arena's figure to another's. */
 static void stat_move(warm_stat *from, warm_stat *to, uint64_t n)
 {
     from->current -= n;
     from->allocated -= n;
-    from->peak -= n;
     to->current += n;
     to->allocated += n;
-    to->peak += n;
 }
 
 void wm_arena_note_move_locked(wm_arena *from, wm_arena *to,
@@ -164,51 +151,26 @@ void wm_arena_count(wm_arena *arena, enum wm_count count)
     wm_lock_release(&arena->lock);
 }
 
-/* Resets the peak to the current value; or, with total, the totals: memory in
- * use stays counted as allocated (allocated = current + freed). */
-static void reset_stat(warm_stat *stat, bool total)
+/* Memory in use stays counted as allocated (allocated = current + freed). */
+static void reset_total(warm_stat *stat)
 {
-    if (total) {
-        stat->allocated = stat->current;
-        stat->freed = 0;
-    } else {
-        stat->peak = stat->current;
-    }
-}
-
-static void reset_stats_locked(wm_arena *arena, bool total)
-{
-#define RESET(name, unit, meaning) reset_stat(&arena->stats.name, total);
-    WARM_SPACE_STAT_MAP(RESET)
-#undef RESET
-    for (int i = 0; i < 2; i++) {
-        reset_stat(&arena->figures[i].segments, total);
-        reset_stat(&arena->figures[i].held_bytes, total);
-    }
-    for (int i = 0; i < WM_CLASSES_ALL && !total; i++) {
-        (void)wm_claim_add(&arena->live->classes->blocks[i],
-                           -arena->classes[i].room);
-        arena->classes[i].room = 0;
-    }
-}
-
-void wm_arena_reset_peaks(wm_arena *arena)
-{
-    wm_lock_acquire(&arena->lock);
-    reset_stats_locked(arena, false);
-    wm_claim_reset(&arena->pending[0]);
-    wm_claim_reset(&arena->pending[1]);
-    wm_lock_release(&arena->lock);
+    stat->allocated = stat->current;
+    stat->freed = 0;
 }
 
 /* lost and captured are states, not totals: they are not reset. */
 void wm_arena_reset_totals(wm_arena *arena)
 {
     wm_lock_acquire(&arena->lock);
-    reset_stats_locked(arena, true);
+#define RESET(name, unit, meaning) reset_total(&arena->stats.name);
+    WARM_SPACE_PEAK_MAP(RESET)
+    WARM_SPACE_STAT_MAP(RESET)
+#undef RESET
     for (int i = 0; i < 2; i++) {
         wm_figures *f = &arena->figures[i];
 
+        reset_total(&f->segments);
+        reset_total(&f->held_bytes);
         f->draining.allocated = f->draining.current;
         f->draining_bytes.allocated = f->draining_bytes.current;
     }
@@ -243,6 +205,7 @@ void wm_stats_add(warm_space_stats *sum, const warm_space_stats *one)
 #define STAT(name, unit, meaning)     stat_sum(&sum->name, &one->name);
 #define DURATION(name, unit, meaning) duration_sum(&sum->name, &one->name);
 #define COUNT(name, unit, meaning)    sum->name += one->name;
+    WARM_SPACE_PEAK_MAP(STAT)
     WARM_SPACE_STAT_MAP(STAT)
     WARM_SPACE_DURATION_MAP(DURATION)
     WARM_SPACE_COUNT_MAP(COUNT)
@@ -277,19 +240,28 @@ static void show(warm_stat *stat, uint64_t most)
     stat->freed = stat->allocated - stat->current;
 }
 
-void wm_stat_peak(warm_stat *stat, const wm_claim *claim)
+/* A peak is at least the current value, since a thread may have claimed more
+ * since the peak was raised. */
+static uint64_t peak_of(const wm_claim *claim, uint64_t current)
 {
-    int64_t peak = wm_claim_peak(claim);
+    uint64_t peak = (uint64_t)wm_claim_peak(claim);
 
-    /* Other threads may have claimed more since the peak was raised. */
-    stat->peak = peak > (int64_t)stat->current ? (uint64_t)peak : stat->current;
+    return peak > current ? peak : current;
 }
 
-void wm_stats_peaks(warm_space_stats *stats, const wm_live *live)
+/* What is held is read last: at any time it was at least what callers had. */
+void wm_live_show(const wm_live *live, warm_stat *blocks, warm_stat *bytes,
+                  warm_stat *held)
 {
-    wm_stat_peak(&stats->live, &live->of[WM_LIVE_BLOCKS]);
-    wm_stat_peak(&stats->requested_bytes, &live->of[WM_LIVE_ASKED]);
-    wm_stat_peak(&stats->live_bytes, &live->of[WM_LIVE_BYTES]);
+    uint64_t most;
+
+    blocks->peak = peak_of(&live->blocks, blocks->current);
+    bytes->peak = peak_of(&live->bytes, bytes->current);
+    atomic_thread_fence(memory_order_acquire);
+    held->peak = most = peak_of(&live->held, held->current);
+    if (bytes->peak > most) {
+        bytes->peak = most > bytes->current ? most : bytes->current;
+    }
 }
 
 void wm_arena_stats(wm_arena *arena, warm_space_stats *stats)
@@ -313,9 +285,6 @@ void wm_arena_stats(wm_arena *arena, warm_space_stats *stats)
     show(&stats->live, UINT64_MAX);
     show(&stats->requested_bytes, out);
     show(&stats->live_bytes, out);
-    wm_stats_peaks(stats, arena->live->all);
-    wm_stat_peak(&stats->pending, &arena->siblings->pending[0]);
-    wm_stat_peak(&stats->pending_bytes, &arena->siblings->pending[1]);
     stats->cached_bytes = out - stats->live_bytes.current;
     stats->idle_bytes = stats->held_bytes.current - out + stats->cached_bytes -
                         stats->pending_bytes.current - stats->lost_bytes -
@@ -363,22 +332,6 @@ void wm_arena_class_stats(wm_arena *arena, unsigned size_class,
     show(&stats->live, UINT64_MAX);
     show(&stats->requested_bytes, UINT64_MAX);
     show(&stats->live_bytes, UINT64_MAX);
-    wm_class_stats_peaks(stats, size_class, arena->live);
-}
-
-void wm_class_stats_peaks(warm_class_stats *stats, unsigned size_class,
-                          const wm_lives *lives)
-{
-    const wm_claim *blocks = &lives->classes->blocks[size_class];
-
-    wm_stat_peak(&stats->live, blocks);
-    if (size_class == WM_CLASS_PAGES) {
-        wm_stat_peak(&stats->requested_bytes, &lives->classes->asked);
-        wm_stat_peak(&stats->live_bytes, &lives->classes->handed);
-    } else {
-        stats->live_bytes.peak = stats->live.peak * wm_class_bytes(size_class);
-        stats->requested_bytes.peak = stats->live_bytes.peak;
-    }
 }
 
 size_t wm_arena_largest(wm_arena *arena)
@@ -408,6 +361,7 @@ static void add_figures(warm_device_figures *sum,
 {
 #define STAT(name, unit, meaning)  stat_sum(&sum->name, &one->name);
 #define COUNT(name, unit, meaning) sum->name += one->name;
+    WARM_DEVICE_PEAK_MAP(STAT)
     WARM_DEVICE_STAT_MAP(STAT)
     WARM_DEVICE_COUNT_MAP(COUNT)
 #undef STAT
@@ -440,6 +394,7 @@ static void add_kinds_locked(const wm_arena *arena, warm_device_figures of[2])
 static void add_shown(warm_device_figures *figures, warm_device_figures *sum)
 {
 #define SHOW(name, unit, meaning) show(&sum->name, UINT64_MAX);
+    WARM_DEVICE_PEAK_MAP(SHOW)
     WARM_DEVICE_STAT_MAP(SHOW)
 #undef SHOW
     add_figures(figures, sum);
@@ -470,7 +425,8 @@ void wm_arena_sorted_stats(wm_arena *arena, warm_device_stats *stats)
     duration_sum(&stats->driver_free, &sum.driver_free);
     add_figures(&all, &of[0]);
     add_figures(&all, &of[1]);
-    all.segments = sum.segments; /* their peak is not the sum of both peaks */
+    /* A segment that changed its sort counts as obtained twice in both. */
+    all.segments = sum.segments;
     all.held_bytes = sum.held_bytes;
     all.held_bytes.current -= paused;
     add_shown(&stats->all, &all);

@@ -12,6 +12,7 @@
 
 #include "alloc/arena/arena.h"
 #include "alloc/arena/economy.h"
+#include "alloc/arena/live.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/histogram.h"
 #include "runtime/base/waker.h"
@@ -44,6 +45,7 @@ typedef struct wm_arena_group {
     struct wm_debug *debug;
     size_t guard_bytes; /* const: of each request, for debug:guard; else 0 */
     uint64_t place;     /* const: place of its first node in the history */
+    wm_live live;       /* of all nodes and private pools */
     wm_economy economy; /* how much may be held and cached */
     wm_arena *arenas;   /* const: shards for each node */
     /* Lock of the first arena: magazine sets of threads that have ended. */

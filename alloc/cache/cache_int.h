@@ -81,32 +81,17 @@ void wm_pending_merge_stats_locked(wm_magazine_set *set);
 
 /* ---- magazine_room.c ----------------------------------------------------- */
 
-static inline int wm_room_index(const wm_magazine_set *set,
-                                const wm_magazine *m)
-{
-    return (const char *)set + m->room_offset == (const char *)&set->rooms[1];
-}
-
-/* Claims room for one more block of the class if there is too little. */
-void wm_magazine_need_room(wm_magazine_set *set, const wm_magazine *m,
-                           size_t requested);
-/* Returns part of the room if it is beyond the bound, as if the block were
- * freed. */
-void wm_magazine_trim_room(wm_magazine_set *set, const wm_block *block);
-/* The arena has claimed room for a block that it allocated: returns the same
- * amount of the set's room. */
-void wm_magazine_set_use_room(wm_magazine_set *set, const wm_block *block);
-/* Returns all room. */
-void wm_magazine_set_return_room(wm_magazine_set *set);
-/* Returns the claims of classes beyond the blocks in use. */
-void wm_magazine_set_end_claims(wm_magazine_set *set);
-/* Computes wm_room.high: up to how many bytes hits may fill the set. */
-void wm_magazine_set_note_high(wm_magazine_set *set);
+/* So many bytes more are cached (or less), which no caller freed. */
+void wm_room_cache(wm_magazine_set *set, int64_t cached);
+/* Returns all room; the next hit claims some again. */
+void wm_room_return(wm_magazine_set *set);
+/* Computes the bounds of the room, after bytes_max or sharers changed. */
+void wm_room_bound(wm_magazine_set *set);
 
 /* Merges what was counted since the last merge into the arena's figures. */
 void wm_magazine_set_merge_stats_locked(wm_magazine_set *set);
-/* Adjusts the counts for entries that were added or removed without a caller.
- * After entries were removed, wm_magazine_set_note_high() has to follow. */
+/* Adjusts the counts for entries that were added or removed without a
+ * caller. */
 void wm_magazine_recount(wm_magazine_set *set, wm_magazine *m, int64_t change);
 /* Drops, among the first entries, blocks that another thread freed as well.
  * Returns how many of the first entries are left. */

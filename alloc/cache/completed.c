@@ -7,29 +7,15 @@
 #include "alloc/arena/arena_int.h"
 
 /* Pushes a block that no caller frees: the counts of blocks that callers hold
- * do not change. note_pushed() then adds the bytes of many such blocks at once.
- */
+ * do not change. wm_room_cache() then adds the bytes of many such blocks at
+ * once. */
 static inline void push_uncounted(wm_magazine_set *set, wm_magazine *m,
                                   wm_block *block)
 {
-    wm_supply *supply = wm_magazine_supply(set, m);
-
     wm_block_set_state(block, set->cached);
     *m->top++ = (wm_entry){.block = block, .base = block->base};
-    if (++supply->base > supply->claimed) {
-        wm_magazine_claim_ahead(set, m);
-    }
+    wm_magazine_supply(set, m)->base++;
     block->counted = false;
-}
-
-static void note_pushed(wm_magazine_set *set, int64_t bytes)
-{
-    /* a set that batches frees has this one only */
-    wm_room *room = &set->rooms[1];
-
-    wm_room_add(&room->bytes, bytes);
-    wm_room_add(&room->low, bytes);
-    wm_magazine_set_note_high(set);
 }
 
 /* most: bytes that the set may still cache. */
@@ -72,7 +58,7 @@ wm_block *wm_cache_add_completed(wm_magazine_set *set, wm_block *chain)
         }
         chain = next;
     }
-    note_pushed(set, (int64_t)bytes);
+    wm_room_cache(set, (int64_t)bytes);
     wm_arena_end_pending_locked(set->arena, count, bytes);
     wm_lock_release(&set->arena->lock);
     return rest;
@@ -125,6 +111,6 @@ void wm_cache_add_pending_batch(wm_magazine_set *set,
         push_uncounted(set, m, block);
         bytes += m->bytes;
     }
-    note_pushed(set, bytes);
+    wm_room_cache(set, bytes);
     put_rest(set, rest, left);
 }

@@ -74,7 +74,6 @@ uint64_t wm_cache_flush_siblings(wm_magazine_set *set)
         }
         found >>= 1;
     }
-    wm_magazine_set_note_high(set);
     return blocks;
 }
 
@@ -101,7 +100,6 @@ uint64_t wm_cache_flush_locked(wm_magazine_set *set, enum wm_part part)
     for (unsigned i = 0; i < set->classes; i++) {
         blocks += flush_class_locked(set, &set->of[set->in_use[i]], part);
     }
-    wm_magazine_set_note_high(set);
     return blocks;
 }
 
@@ -225,7 +223,6 @@ void wm_cache_flush_block_locked(wm_magazine_set *set, wm_block *block)
     }
     memmove(entry + at, entry + at + 1, (count - at - 1) * sizeof *entry);
     wm_magazine_recount(set, m, -1);
-    wm_magazine_set_note_high(set);
     wm_arena_put_locked(block->segment->arena, block);
 }
 
@@ -257,6 +254,5 @@ uint64_t wm_cache_trade(wm_magazine_set *set, size_t bytes, wm_block **block)
     }
     arena->stats.cache_hits += *block != NULL;
     wm_lock_release(&arena->lock);
-    wm_magazine_set_note_high(set);
     return blocks;
 }

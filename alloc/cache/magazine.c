@@ -61,10 +61,7 @@ static void adjust_batch(wm_magazine_set *set, wm_magazine *m)
 static __attribute__((noinline, cold)) void
 drop_transferred(wm_magazine_set *set, wm_magazine *m, unsigned count)
 {
-    wm_room *room = &set->rooms[wm_room_index(set, m)];
-
-    wm_room_add(&room->low, (int64_t)count * m->bytes);
-    wm_room_add(&room->blocks, -(int64_t)count);
+    wm_room_change(set, m, -(int64_t)count, 0);
     wm_magazine_supply(set, m)->base += (int32_t)count;
     set->stale += count;
 }
@@ -137,10 +134,11 @@ static bool count_use(wm_magazine_set *set)
 static wm_magazine *next_larger(wm_magazine_set *set, wm_magazine *m,
                                 int64_t most)
 {
+    int64_t small = (int64_t)set->arena->small_max;
     const wm_magazine *before = m++;
 
     return m < &set->of[WM_CLASSES] && m->bytes <= most &&
-                   m->room_offset == before->room_offset
+                   (m->bytes <= small) == (before->bytes <= small)
                ? m
                : NULL;
 }
@@ -169,6 +167,8 @@ const wm_entry *wm_magazine_pop_any(wm_magazine_set *set, size_t bytes,
 {
     size_t more = bytes < WM_LARGER_BYTES ? bytes : WM_LARGER_BYTES;
     wm_magazine *first = &set->of[wm_size_class_fixed(bytes)], *m = first;
+    wm_entry *entry;
+    wm_block *block;
 
     while (m != NULL && wm_magazine_count(m) == 0) {
         m = next_larger(set, m, (int64_t)(bytes + more));
@@ -184,8 +184,15 @@ const wm_entry *wm_magazine_pop_any(wm_magazine_set *set, size_t bytes,
         set->empty = first;
         return NULL;
     }
-    wm_magazine_need_room(set, m, bytes);
-    return wm_magazine_pop_from(set, m, bytes, laned);
+    entry = m->top - 1;
+    block = entry->block;
+    if (!wm_magazine_is_fresh(set, block)) {
+        return NULL;
+    }
+    if (!wm_room_take(set, m)) {
+        wm_room_change(set, m, -1, -m->bytes);
+    }
+    return wm_magazine_pop_entry(set, m, entry, block, bytes);
 }
 
 static wm_block *pop(wm_magazine_set *set, size_t bytes)
@@ -214,8 +221,7 @@ static bool transfer_one(wm_magazine_set *set, wm_block *block, char *base)
                 &block->state, &live, WM_BLOCK_FREEING, memory_order_acquire,
                 memory_order_relaxed);
     if (taken) {
-        wm_magazine_trim_room(set, block);
-        wm_magazine_count_free(set, block, false);
+        wm_magazine_count_free(set, block);
         wm_transfer_push_locked(c, block, base);
     }
     wm_transfer_unlock(c);
@@ -225,7 +231,7 @@ static bool transfer_one(wm_magazine_set *set, wm_block *block, char *base)
 bool wm_magazine_push_any(wm_magazine_set *set, wm_block *block, char *base,
                           bool laned)
 {
-    const wm_magazine *m = &set->of[block->size_class];
+    wm_magazine *m = &set->of[block->size_class];
 
     /* A full magazine flushes its older half, on the slow path. */
     if (m->top == m->end) {
@@ -233,8 +239,9 @@ bool wm_magazine_push_any(wm_magazine_set *set, wm_block *block, char *base,
     }
     if (m->bytes <= wm_magazine_set_block_max(set) &&
         wm_magazine_set_bytes(set) + m->bytes <= set->bytes_max) {
-        wm_magazine_trim_room(set, block);
-        return wm_magazine_push(set, block, base, laned);
+        wm_room_change(set, m, 1, m->bytes);
+        wm_magazine_push_entry(set, m, m->top, block, base);
+        return true;
     }
     return !laned && m->bytes <= set->transfer_max && count_use(set) &&
            transfer_one(set, block, base);
@@ -299,9 +306,6 @@ enum wm_refill wm_cache_refill(wm_arena_group *group, const wm_request *request,
 
 void wm_magazine_set_tag_block(wm_magazine_set *set, wm_block *block)
 {
-    if (wm_arena_is_sibling(block->segment->arena, set->arena)) {
-        wm_magazine_set_use_room(set, block);
-    }
     if (wm_magazine_set_has_place(set, block) &&
         (int64_t)block->bytes <= wm_magazine_set_block_max(set) &&
         wm_magazine_use(set, block->size_class) != NULL) {
@@ -349,31 +353,25 @@ static void put_back(const wm_magazine_set *set, wm_block *block)
  * no magazine for the class, and the block is unchanged. */
 static bool push_slow(wm_magazine_set *set, wm_block *block)
 {
-    bool laned = set->lane != NULL, taken = false;
     wm_magazine *m = wm_magazine_use(set, block->size_class);
 
     if (m == NULL) {
         return false;
     }
     wm_magazine_set_budget(set);
-    wm_magazine_trim_room(set, block);
     if (m->bytes <= wm_magazine_set_block_max(set)) {
-        wm_room *room = wm_magazine_room(set, m, laned);
-
         if (m->top == m->end) {
             wm_magazine_flush(set, m, (wm_magazine_count(m) + 1) / 2);
         }
         /* For a moment the set may have more than its part, so that this block
          * is among those of which the largest sort is evicted. */
-        room->high = INT64_MAX;
-        taken = wm_magazine_push(set, block, block->base, laned);
+        wm_room_change(set, m, 1, m->bytes);
+        wm_magazine_push_entry(set, m, m->top, block, block->base);
         if (wm_magazine_set_bytes(set) > set->bytes_max) {
             wm_cache_evict(set, set->bytes_max - set->bytes_max / EVICT_PART);
         }
-        wm_magazine_set_note_high(set);
-    }
-    if (!taken) {
-        wm_magazine_count_free(set, block, laned);
+    } else {
+        wm_magazine_count_free(set, block);
         put_back(set, block);
     }
     return true;
@@ -431,8 +429,7 @@ void wm_cache_count_free(wm_arena_group *group, wm_block *block)
     }
     if (wm_magazine_set_has_place(set, block) &&
         wm_magazine_use(set, block->size_class) != NULL) {
-        wm_magazine_trim_room(set, block);
-        wm_magazine_count_free(set, block, false);
+        wm_magazine_count_free(set, block);
         block->counted = true;
     }
     wm_biased_release(&window->biased);

@@ -45,7 +45,8 @@
  * Counting. A set counts in plain fields. The number of entries shows how many
  * blocks callers allocated since the counts were last merged into the arena;
  * they are merged when statistics are read. Peaks are bounded by the room that
- * sets claim (live.h). */
+ * sets claim (live.h): at most WM_ROOM_BLOCKS blocks and WM_ROOM_BYTES of a
+ * space for each thread, divided among the sets that it has there. */
 #ifndef WM_MAGAZINE_H
 #define WM_MAGAZINE_H
 
@@ -55,17 +56,19 @@
 #include "alloc/block/page_map.h"
 #include "runtime/thread/window.h"
 
-/* How much the thread may still allocate, of small or of large requests, before
- * it has to claim more (live.h). Atomic, relaxed: other threads read it to
- * decide whether a visit is worth it. */
-typedef struct wm_room {
-    _Atomic int64_t bytes; /* of all entries */
-    /* least value of `bytes`: the room is bytes - low; a free that is not
-     * cached lowers it */
-    _Atomic int64_t low;
-    int64_t high; /* greatest value of `bytes` that a hit may reach */
-    _Atomic int64_t blocks, requested;
-} wm_room;
+/* The room of a set, and the bytes that it caches, in one word:
+ *
+ *    63           32 31     24 23             0
+ *   ├─── base (±) ───┼─ blocks ─┼─── grains ───┤   of WM_GRAIN bytes
+ *
+ * The thread may allocate so many blocks and grains before it has to claim
+ * more. The set caches base + grains. So a hit changes both by one addition of
+ * a block (wm_magazine.one), and one test of wm_magazine_set.beyond shows
+ * whether a field is then out of its bounds, which are powers of two, or has
+ * borrowed from the next one; if so, the hit stores nothing and is a miss. base
+ * is bounded as well (magazine_room.c), so that within these bounds no hit
+ * fills the set beyond its bytes. */
+enum { WM_ROOM_BLOCKS = 64, WM_ROOM_BYTES = 2 << 20, WM_ROOM_SHIFT = 24 };
 
 /* One cache line; guarded by the window, but for const fields. Before the first
  * entry lies an entry of no block, whose state no set has: a hit on an empty
@@ -82,8 +85,8 @@ typedef struct wm_magazine {
      * last merge, and the number of allocations. (Not adjacent: the compiler
      * would add to both in one vector operation, which is slower.) */
     uint64_t alloc_bytes, free_bytes, allocs;
-    uint32_t room;        /* capacity in entries; 0: not in use */
-    uint32_t room_offset; /* const: offset of its wm_room in the set */
+    uint64_t one;  /* const: one block in a room, and its grains */
+    uint32_t room; /* capacity in entries; 0: not in use */
 } wm_magazine;
 
 /* The part of a magazine that only misses use. */
@@ -91,8 +94,7 @@ typedef struct wm_supply {
     /* entries at the last merge, less frees that were not cached, plus entries
      * added without a caller */
     int32_t base;
-    int32_t claimed; /* blocks claimed for the class (live.h); at least base */
-    uint16_t batch;  /* blocks of the next refill */
+    uint16_t batch;     /* blocks of the next refill */
     uint16_t missed_at; /* set->misses at the last miss, modulo 2^16 */
     /* allocated entries, after one of no block; null: the class was never
      * used */
@@ -104,7 +106,12 @@ typedef struct wm_magazine_set {
     _Alignas(64) wm_magazine of[WM_CLASSES];
     /* states of the set's blocks; a new number changes them */
     wm_state cached, live;
-    int64_t bytes_max; /* its part in the budget (economy.h) */
+    /* Its room. Atomic, relaxed: other threads read from it what is cached, to
+     * decide whether a visit is worth it. */
+    _Atomic uint64_t has;
+    uint32_t beyond; /* bits that are 0 in a room within its bounds */
+    uint32_t grains_max, blocks_max; /* these bounds */
+    int64_t bytes_max;               /* its part in the budget (economy.h) */
     /* its largest block; relaxed: the owner reads it without a lock */
     _Atomic int64_t block_max;
     int64_t transfer_max; /* the largest block it puts into transfer caches */
@@ -113,8 +120,6 @@ typedef struct wm_magazine_set {
     /* The magazine of the last request for which a hit found no block, neither
      * in magazines nor in transfer caches; null since the next miss. */
     const struct wm_magazine *empty;
-    /* of small and of large requests; only [1] if not laned */
-    wm_room rooms[2];
     /* sets that the thread has in the space, this one too */
     unsigned sharers;
     /* entries dropped since another thread freed the block too */
@@ -127,7 +132,6 @@ typedef struct wm_magazine_set {
     /* lock arena taken by refills; of these, those at which another thread held
      * it */
     uint16_t locked, contended;
-    int64_t largest; /* bytes of a block of the largest class in use */
     uint8_t classes; /* number of entries of in_use */
     uint8_t in_use[WM_CLASSES];
     bool used; /* allocated or freed since the last idle flush */
@@ -165,11 +169,28 @@ static inline uint32_t wm_magazine_count(const wm_magazine *m)
     return (uint32_t)(m->top - wm_magazine_first(m));
 }
 
+/* Fields of a room. */
+static inline int64_t wm_room_grains(uint64_t room)
+{
+    return (int64_t)(room % (1u << WM_ROOM_SHIFT));
+}
+
+static inline int64_t wm_room_blocks(uint64_t room)
+{
+    return (int64_t)((uint32_t)room >> WM_ROOM_SHIFT);
+}
+
+static inline int64_t wm_room_cached(uint64_t room)
+{
+    return (int32_t)(room >> 32) + wm_room_grains(room);
+}
+
 /* Bytes of all entries. */
 static inline int64_t wm_magazine_set_bytes(const wm_magazine_set *set)
 {
-    return atomic_load_explicit(&set->rooms[0].bytes, memory_order_relaxed) +
-           atomic_load_explicit(&set->rooms[1].bytes, memory_order_relaxed);
+    return wm_room_cached(
+               atomic_load_explicit(&set->has, memory_order_relaxed)) *
+           WM_GRAIN;
 }
 
 /* ---- misses, and frees that are no hits ---------------------------------- */

@@ -3,7 +3,7 @@
  * Inlined into the public functions (memory.c, memory_free.c, device_memory.c),
  * in which every instruction counts (tests/bench/PROFILE.md). The rare case is
  * a tail call at the end of a function, so that a hit saves no register; too
- * little room (live.h) is such a case. */
+ * little room or too much (magazine.h) is such a case. */
 #ifndef WM_MAGAZINE_HIT_H
 #define WM_MAGAZINE_HIT_H
 
@@ -14,124 +14,54 @@
 
 /* ---- parts of hits: in a hit of the window, or with its lock ------------- */
 
-/* Claims the blocks of a class that were counted since its last claim, and some
- * ahead (magazine_room.c). */
-void wm_magazine_claim_ahead(wm_magazine_set *set, wm_magazine *m);
-
 static inline wm_supply *wm_magazine_supply(wm_magazine_set *set,
                                             const wm_magazine *m)
 {
     return &set->supply[m - set->of];
 }
 
-static inline __attribute__((always_inline)) wm_room *
-wm_magazine_room(wm_magazine_set *set, const wm_magazine *m, bool laned)
+/* Whether a room is out of its bounds. */
+static inline bool wm_room_is_beyond(const wm_magazine_set *set, uint64_t room)
 {
-    return laned ? (wm_room *)(void *)((char *)set + m->room_offset)
-                 : &set->rooms[1];
+    return wm_unlikely(((uint32_t)room & set->beyond) != 0);
 }
 
-static inline int64_t wm_room_get(const _Atomic int64_t *figure)
+static inline uint64_t wm_room_get(const wm_magazine_set *set)
 {
-    return atomic_load_explicit(figure, memory_order_relaxed);
+    return atomic_load_explicit(&set->has, memory_order_relaxed);
 }
 
-static inline __attribute__((always_inline)) void
-wm_room_add(_Atomic int64_t *figure, int64_t n)
+static inline void wm_room_set(wm_magazine_set *set, uint64_t room)
 {
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) &&                   \
-    !defined(__SANITIZE_THREAD__)
-    /* One instruction, where the compiler makes three for an atomic. */
-    __asm__("addq %1, %0" : "+m"(*figure) : "er"(n) : "cc");
-#else
-    atomic_store_explicit(figure, wm_room_get(figure) + n,
-                          memory_order_relaxed);
-#endif
+    atomic_store_explicit(&set->has, room, memory_order_relaxed);
 }
 
-/* Subtracts n; true: that would go below 0, and the figure is unchanged. */
-static inline __attribute__((always_inline)) bool
-wm_room_lacks(_Atomic int64_t *figure, int64_t n)
-{
-    bool below;
+/* Changes a room by so many blocks of a class and the bytes that are cached by
+ * so many, claims what the room then lacks and returns what it has too much. */
+void wm_room_change(wm_magazine_set *set, const wm_magazine *m, int64_t blocks,
+                    int64_t cached);
 
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) &&                   \
-    !defined(__SANITIZE_THREAD__)
-    __asm__("subq %2, %0" : "+m"(*figure), "=@ccs"(below) : "er"(n) : "cc");
-#else
-    int64_t left = wm_room_get(figure) - n;
-
-    atomic_store_explicit(figure, left, memory_order_relaxed);
-    below = left < 0;
-#endif
-    if (wm_unlikely(below)) {
-        wm_room_add(figure, n);
-    }
-    return wm_unlikely(below);
-}
-
-/* True if so many bytes of entries are below low: there is no room for fewer.
- */
-static inline __attribute__((always_inline)) bool
-wm_room_is_low(const wm_room *room, int64_t bytes)
-{
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) &&                   \
-    !defined(__SANITIZE_THREAD__)
-    bool less;
-
-    __asm__("cmpq %2, %1" : "=@ccl"(less) : "r"(bytes), "m"(room->low) : "cc");
-    return wm_unlikely(less);
-#else
-    return wm_unlikely(bytes < wm_room_get(&room->low));
-#endif
-}
-
-/* Uses room for an entry that goes to a caller. False: the room is too little
+/* Uses room for a block that goes to a caller. False: the room is too little,
  * and unchanged. */
 static inline __attribute__((always_inline)) bool
-wm_room_take(wm_room *room, const wm_magazine *m, size_t requested)
+wm_room_take(wm_magazine_set *set, const wm_magazine *m)
 {
-    int64_t bytes = wm_room_get(&room->bytes) - m->bytes;
+    uint64_t room = wm_room_get(set) - m->one;
 
-    if (wm_room_is_low(room, bytes) || wm_room_lacks(&room->blocks, 1)) {
+    if (wm_room_is_beyond(set, room)) {
         return false;
     }
-    if (wm_room_lacks(&room->requested, (int64_t)requested)) {
-        wm_room_add(&room->blocks, 1);
-        return false;
-    }
-    atomic_store_explicit(&room->bytes, bytes, memory_order_relaxed);
+    wm_room_set(set, room);
     return true;
 }
 
-/* Counts a block that its caller frees, but for the bytes of entries. */
-static inline __attribute__((always_inline)) void
-wm_magazine_note_give(wm_magazine *m, wm_room *room, size_t requested)
-{
-    m->free_bytes += requested;
-    wm_room_add(&room->blocks, 1);
-    wm_room_add(&room->requested, (int64_t)requested);
-}
-
-/* Allocates the magazine's last entry for a request of so many bytes; or null.
- * The returned entry is free, and unchanged until the next push. */
+/* Allocates the last entry, of the block, for a request of so many bytes; the
+ * room is the caller's affair. The returned entry is free, and unchanged until
+ * the next push. */
 static inline __attribute__((always_inline)) const wm_entry *
-wm_magazine_pop_from(wm_magazine_set *set, wm_magazine *m, size_t bytes,
-                     bool laned)
+wm_magazine_pop_entry(const wm_magazine_set *set, wm_magazine *m,
+                      wm_entry *entry, wm_block *block, size_t bytes)
 {
-    wm_entry *entry;
-    wm_block *block;
-
-    WM_ONE_ADDRESS(m);
-    entry = m->top - 1;
-    block = entry->block;
-
-    /* Relaxed: written by this thread, or before it locked the window. */
-    if (wm_unlikely(atomic_load_explicit(&block->state, memory_order_relaxed) !=
-                    set->cached) ||
-        !wm_room_take(wm_magazine_room(set, m, laned), m, bytes)) {
-        return NULL;
-    }
     wm_block_set_requested(block, bytes);
     /* Release pairs with the acquire of look-ups: a thread that sees the state
      * sees the fields. */
@@ -142,12 +72,30 @@ wm_magazine_pop_from(wm_magazine_set *set, wm_magazine *m, size_t bytes,
     return entry;
 }
 
-/* Allocates 1 … WM_CLASS_LIMIT bytes, as above. */
-static inline __attribute__((always_inline)) const wm_entry *
-wm_magazine_pop(wm_magazine_set *set, size_t bytes, bool laned)
+/* Whether the set caches the block of an entry, which may be stale. Relaxed:
+ * the state was written by this thread, or before it locked the window. */
+static inline __attribute__((always_inline)) bool
+wm_magazine_is_fresh(const wm_magazine_set *set, const wm_block *block)
 {
-    return wm_magazine_pop_from(set, &set->of[wm_size_class_index(bytes)],
-                                bytes, laned);
+    return wm_likely(atomic_load_explicit(&block->state,
+                                          memory_order_relaxed) == set->cached);
+}
+
+/* Allocates 1 … WM_CLASS_LIMIT bytes from the magazine's last entry; or
+ * null. */
+static inline __attribute__((always_inline)) const wm_entry *
+wm_magazine_pop(wm_magazine_set *set, size_t bytes)
+{
+    wm_magazine *m = &set->of[wm_size_class_index(bytes)];
+    wm_entry *entry;
+    wm_block *block;
+
+    WM_ONE_ADDRESS(m);
+    entry = m->top - 1;
+    block = entry->block;
+    return wm_magazine_is_fresh(set, block) && wm_room_take(set, m)
+               ? wm_magazine_pop_entry(set, m, entry, block, bytes)
+               : NULL;
 }
 
 /* If a magazine is empty, an entry of a larger class serves the request, up to
@@ -157,32 +105,21 @@ wm_magazine_pop(wm_magazine_set *set, size_t bytes, bool laned)
  * (tests/bench/PROFILE.md). A small request uses no entry of large ones. */
 enum { WM_LARGER_BYTES = 1 << 20 };
 
-/* Allocates such an entry, or one of the request's own class, and claims room
- * for it. In a hit of the window, or with its lock. Null: there is none. */
+/* Allocates such an entry, or one of the request's own class, whatever the
+ * room. In a hit of the window, or with its lock. Null: there is none. */
 const wm_entry *wm_magazine_pop_any(wm_magazine_set *set, size_t bytes,
                                     bool laned);
 
-/* Returns room and caches the block. False: the set has no place for it. */
+/* Caches the block, whatever the room. False: the set has no place for it. */
 bool wm_magazine_push_any(wm_magazine_set *set, wm_block *block, char *base,
                           bool laned);
 
-/* Caches a block that its caller frees. False: no entry or no room is left. */
-static inline __attribute__((always_inline)) bool
-wm_magazine_push(wm_magazine_set *set, wm_block *block, char *base, bool laned)
+/* Caches a block that its caller frees, as the entry at the top; the room is
+ * the caller's affair. */
+static inline __attribute__((always_inline)) void
+wm_magazine_push_entry(const wm_magazine_set *set, wm_magazine *m,
+                       wm_entry *top, wm_block *block, char *base)
 {
-    wm_magazine *m = &set->of[block->size_class];
-    wm_room *room;
-    wm_entry *top;
-    int64_t bytes;
-
-    WM_ONE_ADDRESS(m);
-    top = m->top;
-    room = wm_magazine_room(set, m, laned);
-    bytes = wm_room_get(&room->bytes) + m->bytes;
-
-    if (wm_unlikely(top == m->end) || wm_unlikely(bytes > room->high)) {
-        return false;
-    }
     top->block = block;
     /* Relaxed: only a thread that has locked or entered the window pops the
      * entry; others compare the state. (Stored here, or the compiler merges two
@@ -190,29 +127,45 @@ wm_magazine_push(wm_magazine_set *set, wm_block *block, char *base, bool laned)
     atomic_store_explicit(&block->state, set->cached, memory_order_relaxed);
     top->base = base;
     m->top = top + 1;
-    atomic_store_explicit(&room->bytes, bytes, memory_order_relaxed);
-    wm_magazine_note_give(m, room, wm_block_requested(block));
+    m->free_bytes += wm_block_requested(block);
+}
+
+/* Caches a block that its caller frees. False: no entry is left, or the room
+ * would be too much. */
+static inline __attribute__((always_inline)) bool
+wm_magazine_push(wm_magazine_set *set, wm_block *block, char *base)
+{
+    wm_magazine *m = &set->of[block->size_class];
+    wm_entry *top;
+    uint64_t room;
+
+    WM_ONE_ADDRESS(m);
+    top = m->top;
+    room = wm_room_get(set) + m->one;
+    if (wm_unlikely(top == m->end) || wm_room_is_beyond(set, room)) {
+        return false;
+    }
+    wm_room_set(set, room);
+    wm_magazine_push_entry(set, m, top, block, base);
     return true;
 }
 
-/* Counts a block that its caller frees and that is not cached here. */
+/* Counts a block that its caller frees and that is not cached here: the room
+ * grows, and what is cached does not. */
 static inline __attribute__((always_inline)) void
-wm_magazine_count_free(wm_magazine_set *set, wm_block *block, bool laned)
+wm_magazine_count_free(wm_magazine_set *set, wm_block *block)
 {
     wm_magazine *m = &set->of[block->size_class];
-    wm_supply *supply = wm_magazine_supply(set, m);
-    wm_room *room = wm_magazine_room(set, m, laned);
-    int64_t bytes = m->bytes;
+    uint64_t grains = (uint64_t)m->bytes / WM_GRAIN;
+    uint64_t room = wm_room_get(set) + m->one - (grains << 32);
 
-    /* Loaded alone: in one load with the neighbouring field, which is stored
-     * next, it would wait for that store. */
-    __asm__("" : "+r"(bytes));
-    if (wm_unlikely(supply->claimed - --supply->base > WM_ROOM_BLOCKS)) {
-        wm_magazine_claim_ahead(set, m);
+    wm_magazine_supply(set, m)->base--;
+    m->free_bytes += wm_block_requested(block);
+    if (wm_room_is_beyond(set, room)) {
+        wm_room_change(set, m, 1, 0);
+    } else {
+        wm_room_set(set, room);
     }
-    wm_room_add(&room->low, -bytes);
-    room->high -= bytes;
-    wm_magazine_note_give(m, room, wm_block_requested(block));
 }
 
 /* ---- whole hits ---------------------------------------------------------- */
@@ -264,7 +217,7 @@ wm_magazine_alloc(wm_window *window, unsigned routing, size_t bytes, int node,
     set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
     if (wm_likely(set != NULL) &&
         (node == WM_NODE_UNKNOWN || node == set->arena->node)) {
-        entry = wm_magazine_pop(set, bytes, false);
+        entry = wm_magazine_pop(set, bytes);
     }
     if (wm_likely(entry != NULL)) {
         wm_magazine_hand_out(window, entry, pointer);
@@ -273,7 +226,7 @@ wm_magazine_alloc(wm_window *window, unsigned routing, size_t bytes, int node,
     return entry != NULL;
 }
 
-/* After a miss: a hit that claims room, or in one of the next classes. */
+/* After a miss: a hit that claims room, or one in one of the next classes. */
 static inline bool wm_magazine_alloc_any(wm_window *window, unsigned routing,
                                          size_t bytes, void **pointer)
 {
@@ -336,7 +289,7 @@ wm_magazine_free(wm_window *window, wm_block *block, char *base)
     /* The set exists: the state names it, and the window was entered. */
     return wm_magazine_push(
         atomic_load_explicit(&window->magazines, memory_order_relaxed), block,
-        base, false);
+        base);
 }
 
 /* Caches a block that another thread may have allocated and that no stream
@@ -369,8 +322,7 @@ wm_magazine_free_other(wm_window *window, wm_block *block, wm_state state,
             &block->state, &state, WM_BLOCK_FREEING, memory_order_acquire,
             memory_order_relaxed))) {
         /* If the pointer is stale, the record may serve another block. */
-        taken =
-            block->base == base && wm_magazine_push(set, block, base, false);
+        taken = block->base == base && wm_magazine_push(set, block, base);
         if (wm_unlikely(!taken)) {
             atomic_store_explicit(&block->state, state, memory_order_release);
         }

@@ -1,13 +1,8 @@
-/* magazine_room.c: the counts of a set: its room, its claims of classes, and
- * the tallies that are merged into its arena; and entries that are added or
- * removed without a caller.
+/* magazine_room.c: the room of a set, and the tallies that are merged into its
+ * arena; and entries that are added or removed without a caller.
  *
- * Room is a count, not memory: how many blocks and bytes the owner of a set may
- * still allocate before it has to claim more (live.h). Only sets of pinned
- * memory count frees that are not cached.
- *
- * The caller has locked the set's window, and lock arena for `_locked`. Takes
- * no lock. */
+ * The caller has locked or entered the set's window, and has lock arena for
+ * `_locked`. Takes no lock. */
 #include "alloc/cache/cache_int.h"
 
 #include "alloc/arena/arena_int.h"
@@ -15,181 +10,99 @@
 #include <string.h>
 
 _Static_assert(sizeof(wm_magazine) == 64, "a line of its own");
+_Static_assert(WM_ROOM_BYTES / WM_GRAIN + WM_CLASS_LIMIT / WM_GRAIN <
+                   1 << WM_ROOM_SHIFT,
+               "a block more than the room shows in its own field");
+_Static_assert(2 * WM_ROOM_BLOCKS < 1 << (32 - WM_ROOM_SHIFT), "the same");
 
-/* Blocks, bytes requested and bytes: of a room, or to be added to one. */
-enum { FIGURES = WM_LIVE_BYTES + 1 };
-typedef struct amounts {
-    int64_t of[FIGURES];
-} amounts;
+/* ---- room ---------------------------------------------------------------- */
 
-static inline amounts amounts_of(const wm_room *room)
+/* Stores a room of so many blocks and grains beside what is cached, and claims
+ * or returns the difference to what the thread has. */
+static void move_to(wm_magazine_set *set, int64_t blocks, int64_t grains,
+                    int64_t more_blocks, int64_t more, int64_t cached)
 {
-    return (amounts){{[WM_LIVE_BLOCKS] = wm_room_get(&room->blocks),
-                      [WM_LIVE_ASKED] = wm_room_get(&room->requested),
-                      [WM_LIVE_BYTES] =
-                          wm_room_get(&room->bytes) - wm_room_get(&room->low)}};
+    uint64_t base = (uint64_t)(cached - grains);
+
+    wm_live_claim(&set->group->live, more_blocks, more * WM_GRAIN);
+    wm_room_set(set, base << 32 | (uint64_t)blocks << WM_ROOM_SHIFT |
+                         (uint64_t)grains);
 }
 
-/* The most room that a set has of a figure after a claim: half of a thread's,
- * since frees of what was claimed before may add as much; divided by the rooms
- * that the thread has in the group. A laned set has rooms for small and for
- * large requests. Read from the group, which is const: a set's lane changes
- * while other threads read. */
-static int64_t most_of(const wm_magazine_set *set, int figure)
+/* The room to have after a block of so many grains was allocated (0: none): a
+ * half, unless its free would then be beyond the bound. */
+static int64_t half_of(const wm_magazine_set *set, int64_t taken)
 {
-    int64_t most = WM_ROOM_BLOCKS;
+    int64_t half = set->grains_max / 2, left = set->grains_max - 1 - taken;
 
-    if (figure != WM_LIVE_BLOCKS) {
-        most = WM_ROOM_LARGEST * set->largest;
-        most = most > WM_ROOM_BYTES ? most : WM_ROOM_BYTES;
+    return left >= 0 && left < half ? left : half;
+}
+
+/* The bits that a room within its bounds does not have. */
+static uint32_t beyond(const wm_magazine_set *set)
+{
+    return ~((set->blocks_max - 1) << WM_ROOM_SHIFT | (set->grains_max - 1));
+}
+
+/* taken: grains of a block that is allocated, or 0. The base may be so large
+ * that the set is full when the room is at its bound; while it is larger, every
+ * hit is a miss. */
+static void change(wm_magazine_set *set, int64_t blocks, int64_t grains,
+                   int64_t cached, int64_t taken)
+{
+    uint64_t room = wm_room_get(set);
+    int64_t most = set->grains_max, base_max, to_blocks, to;
+
+    base_max = set->bytes_max / WM_GRAIN - (most - 1);
+    cached += wm_room_cached(room);
+    blocks += wm_room_blocks(room);
+    grains += wm_room_grains(room);
+    to_blocks =
+        blocks >= 0 && blocks < set->blocks_max ? blocks : set->blocks_max / 2;
+    to = grains >= 0 && grains < most ? grains : half_of(set, taken);
+    if (cached - to > base_max) {
+        to = cached - base_max < most ? cached - base_max : most - 1;
     }
-    most = (most - most / WM_ROOM_ARENA) / 2;
-    return set->group->laned ? most / (2 * (int64_t)set->sharers) : most;
+    set->beyond = cached - to > base_max ? UINT32_MAX : beyond(set);
+    move_to(set, to_blocks, to, to_blocks - blocks, to - grains, cached);
 }
 
-/* Computes how far hits may fill the set: to its bytes, or to its greatest
- * room. */
-static void set_high(wm_magazine_set *set, int i)
+void wm_room_change(wm_magazine_set *set, const wm_magazine *m, int64_t blocks,
+                    int64_t cached)
 {
-    wm_room *room = &set->rooms[i];
-    int64_t left = set->bytes_max - wm_magazine_set_bytes(set);
-    int64_t high =
-        wm_room_get(&room->bytes) + (set->group->laned ? left / 2 : left);
-    int64_t roomy = wm_room_get(&room->low) + most_of(set, WM_LIVE_BYTES);
+    int64_t grains = m->bytes / WM_GRAIN;
 
-    room->high = high < roomy ? high : roomy;
+    change(set, blocks, blocks * grains, cached / WM_GRAIN,
+           blocks < 0 ? grains : 0);
 }
 
-void wm_magazine_set_note_high(wm_magazine_set *set)
+void wm_room_cache(wm_magazine_set *set, int64_t cached)
 {
-    set_high(set, 0);
-    set_high(set, 1);
+    change(set, 0, 0, cached / WM_GRAIN, 0);
 }
 
-/* Claims more room, or returns some. */
-static void add_room(wm_magazine_set *set, int i, const amounts *more)
+void wm_room_return(wm_magazine_set *set)
 {
-    int64_t blocks = more->of[WM_LIVE_BLOCKS], asked = more->of[WM_LIVE_ASKED];
-    int64_t bytes = more->of[WM_LIVE_BYTES];
-    wm_room *room = &set->rooms[i];
+    uint64_t room = wm_room_get(set);
 
-    if ((blocks | asked | bytes) == 0) {
-        return;
+    set->beyond = UINT32_MAX;
+    move_to(set, 0, 0, -wm_room_blocks(room), -wm_room_grains(room),
+            wm_room_cached(room));
+}
+
+void wm_room_bound(wm_magazine_set *set)
+{
+    set->blocks_max = WM_ROOM_BLOCKS;
+    set->grains_max = WM_ROOM_BYTES / WM_GRAIN;
+    for (unsigned sets = 1; sets < set->sharers; sets *= 2) {
+        set->blocks_max /= 2;
+        set->grains_max /= 2;
     }
-    for (int f = 0; f < FIGURES; f++) {
-        wm_lives_claim(set->arena->live, i > 0, (enum wm_figure)f, more->of[f]);
+    while (set->grains_max > 1 &&
+           (int64_t)set->grains_max * WM_GRAIN > set->bytes_max) {
+        set->grains_max /= 2;
     }
-    if (wm_arena_is_sorted(set->arena)) {
-        wm_lives_claim(set->arena->live, i > 0, WM_LIVE_ACTIVE, blocks);
-        wm_lives_claim(set->arena->live, i > 0, WM_LIVE_ACTIVE_BYTES, bytes);
-    }
-    wm_room_add(&room->blocks, blocks);
-    wm_room_add(&room->requested, asked);
-    wm_room_add(&room->low, -bytes);
-}
-
-/* Claims as much as a set may have, or as is needed if that is more. */
-static __attribute__((noinline)) void claim_room(wm_magazine_set *set, int i,
-                                                 const amounts *needed)
-{
-    amounts more = amounts_of(&set->rooms[i]);
-
-    for (int f = 0; f < FIGURES; f++) {
-        int64_t before = more.of[f], most = most_of(set, f);
-
-        more.of[f] = 0;
-        if (before < needed->of[f]) {
-            more.of[f] = (most > needed->of[f] ? most : needed->of[f]) - before;
-        }
-    }
-    add_room(set, i, &more);
-    set_high(set, i);
-}
-
-void wm_magazine_need_room(wm_magazine_set *set, const wm_magazine *m,
-                           size_t requested)
-{
-    int i = wm_room_index(set, m);
-    const wm_room *room = &set->rooms[i];
-
-    if (wm_unlikely(wm_room_get(&room->blocks) < 1 ||
-                    wm_room_get(&room->requested) < (int64_t)requested ||
-                    wm_room_get(&room->bytes) - wm_room_get(&room->low) <
-                        m->bytes)) {
-        claim_room(set, i, &(amounts){{1, (int64_t)requested, m->bytes}});
-    }
-}
-
-void wm_magazine_trim_room(wm_magazine_set *set, const wm_block *block)
-{
-    int i = wm_room_index(set, &set->of[block->size_class]);
-    amounts room = amounts_of(&set->rooms[i]);
-
-    room.of[WM_LIVE_BLOCKS]++;
-    room.of[WM_LIVE_ASKED] += (int64_t)wm_block_requested(block);
-    room.of[WM_LIVE_BYTES] += (int64_t)block->bytes;
-    for (int f = 0; f < FIGURES; f++) {
-        int64_t most = most_of(set, f);
-
-        room.of[f] = room.of[f] > most ? most / 2 - room.of[f] : 0;
-    }
-    add_room(set, i, &room);
-    set_high(set, i);
-}
-
-void wm_magazine_set_use_room(wm_magazine_set *set, const wm_block *block)
-{
-    const amounts used = {
-        {1, (int64_t)wm_block_requested(block), (int64_t)block->bytes}};
-    int i = !set->group->laned || !block->segment->small;
-    amounts room = amounts_of(&set->rooms[i]);
-
-    for (int f = 0; f < FIGURES; f++) {
-        int64_t n = room.of[f] < used.of[f] ? room.of[f] : used.of[f];
-
-        room.of[f] = n > 0 ? -n : 0;
-    }
-    add_room(set, i, &room);
-}
-
-void wm_magazine_set_return_room(wm_magazine_set *set)
-{
-    for (int i = 0; i < 2; i++) {
-        amounts room = amounts_of(&set->rooms[i]);
-
-        for (int f = 0; f < FIGURES; f++) {
-            room.of[f] = -room.of[f];
-        }
-        add_room(set, i, &room);
-        set_high(set, i);
-    }
-}
-
-/* ---- claims of classes --------------------------------------------------- */
-
-static void claim(wm_magazine_set *set, wm_magazine *m, int32_t claimed)
-{
-    wm_supply *supply = wm_magazine_supply(set, m);
-
-    wm_claim_add_raise(&set->arena->live->classes->blocks[m - set->of],
-                       claimed - supply->claimed);
-    supply->claimed = claimed;
-}
-
-/* Blocks that wait for streams are freed and completed in batches, so half a
- * room is claimed ahead. */
-void wm_magazine_claim_ahead(wm_magazine_set *set, wm_magazine *m)
-{
-    claim(set, m, wm_magazine_supply(set, m)->base + WM_ROOM_BLOCKS / 2);
-}
-
-void wm_magazine_set_end_claims(wm_magazine_set *set)
-{
-    for (unsigned i = 0; i < set->classes; i++) {
-        wm_magazine *m = &set->of[set->in_use[i]];
-
-        claim(set, m, wm_magazine_supply(set, m)->base);
-    }
+    change(set, 0, 0, 0, 0);
 }
 
 /* ---- tallies: lock arena ------------------------------------------------- */
@@ -209,7 +122,6 @@ static void merge_class_locked(wm_magazine_set *set, wm_magazine *m)
     }
     wm_arena_merge_tally_locked(set->arena, (unsigned)(m - set->of), &tally);
     supply->base -= blocks;
-    supply->claimed -= blocks;
     m->allocs = m->alloc_bytes = m->free_bytes = 0;
     set->used = true;
 }
@@ -228,17 +140,9 @@ void wm_magazine_set_merge_stats_locked(wm_magazine_set *set)
 
 void wm_magazine_recount(wm_magazine_set *set, wm_magazine *m, int64_t change)
 {
-    wm_supply *supply = wm_magazine_supply(set, m);
-    int i = wm_room_index(set, m);
-
     m->top += change;
-    supply->base += (int32_t)change;
-    if (supply->base > supply->claimed ||
-        supply->claimed - supply->base > WM_ROOM_BLOCKS) {
-        claim(set, m, supply->base);
-    }
-    wm_room_add(&set->rooms[i].bytes, change * m->bytes);
-    wm_room_add(&set->rooms[i].low, change * m->bytes);
+    wm_magazine_supply(set, m)->base += (int32_t)change;
+    wm_room_cache(set, change * m->bytes);
 }
 
 /* Another thread has freed the block as well and owns it: this free is not
@@ -246,10 +150,7 @@ void wm_magazine_recount(wm_magazine_set *set, wm_magazine *m, int64_t change)
 static __attribute__((noinline, cold)) void
 drop_entry(wm_magazine_set *set, wm_magazine *m, wm_entry *entry)
 {
-    wm_room *room = &set->rooms[wm_room_index(set, m)];
-
-    wm_room_add(&room->bytes, -m->bytes);
-    wm_room_add(&room->blocks, -1);
+    wm_room_change(set, m, -1, -m->bytes);
     m->top--;
     memmove(entry, entry + 1, (size_t)(m->top - entry) * sizeof *entry);
     set->stale++;

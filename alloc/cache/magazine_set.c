@@ -53,9 +53,7 @@ static wm_magazine_set *make_set(wm_arena_group *group, wm_arena *arena)
         wm_magazine *m = &set->of[i];
 
         m->bytes = (int64_t)wm_class_bytes(i);
-        m->room_offset =
-            (uint32_t)offsetof(wm_magazine_set, rooms) +
-            (wm_class_bytes(i) > arena->small_max) * (uint32_t)sizeof(wm_room);
+        m->one = (1u << WM_ROOM_SHIFT) + wm_class_bytes(i) / WM_GRAIN;
         set->supply[i].batch = 1;
         set_entries(m, &no_entry, 0);
     }
@@ -84,7 +82,6 @@ wm_magazine *wm_magazine_use(wm_magazine_set *set, unsigned size_class)
     }
     set_entries(m, supply->entries, room);
     set->in_use[set->classes++] = (uint8_t)size_class;
-    set->largest = m->bytes > set->largest ? m->bytes : set->largest;
     return m;
 }
 
@@ -121,7 +118,7 @@ void wm_magazine_set_budget(wm_magazine_set *set)
                                                       : most,
                           memory_order_relaxed);
     set->transfer_max = (int64_t)wm_economy_transfer_max(&set->group->economy);
-    wm_magazine_set_note_high(set);
+    wm_room_bound(set);
     if (set->lane == NULL) {
         set_batch_bytes(set->group);
     }
@@ -234,9 +231,7 @@ static void retire_set(wm_magazine_set *set,
     wm_lock_acquire(&set->arena->lock);
     (void)wm_cache_flush_locked(set, WM_ALL);
     wm_magazine_set_merge_stats_locked(set);
-    wm_magazine_set_return_room(set);
-    wm_magazine_set_end_claims(set);
-    wm_arena_return_room_locked(set->arena);
+    wm_room_return(set);
     /* The window loses the set here: before the flush, a thread that looks for
      * memory would find the blocks neither here nor in the arena; once the set
      * is spare, another thread may use it. */
@@ -245,7 +240,6 @@ static void retire_set(wm_magazine_set *set,
     while (set->classes > 0) {
         set_entries(&set->of[set->in_use[--set->classes]], &no_entry, 0);
     }
-    set->largest = 0;
     wm_lock_release(&set->arena->lock);
     wm_lock_acquire(spare_lock(group));
     set->next = group->spare_sets;
@@ -336,7 +330,7 @@ static void move_set(wm_magazine_set *set, wm_arena *home, wm_window *window)
     wm_lock_acquire(&set->arena->lock);
     wm_magazine_set_merge_stats_locked(set);
     wm_lock_release(&set->arena->lock);
-    wm_magazine_set_return_room(set);
+    wm_room_return(set);
     count_set(set->arena, -1);
     use_arena(set, home);
     count_set(home, 1);
@@ -374,7 +368,7 @@ static void share_room(const wm_window *window, const wm_arena_group *group)
     }
     for (at = 0; (set = wm_cache_next_set(window, group, &at)) != NULL;) {
         set->sharers = count;
-        wm_magazine_set_return_room(set);
+        wm_room_bound(set);
     }
 }
 

@@ -119,58 +119,14 @@ void wm_pending_count_all(wm_magazine_set *set)
     }
 }
 
-/* Sums over batches. */
-struct sum {
-    size_t blocks, uncounted, uncounted_bytes;
-    uint64_t since;
-};
-
-static void add_slot(struct sum *sum, wm_pending_stream *slot)
-{
-    for (unsigned k = 0; k <= slot->closed; k++) {
-        const wm_pending_batch *batch = batch_at(slot, k);
-
-        sum->blocks += batch->count;
-        sum->uncounted += batch->count - batch->counted;
-        sum->uncounted_bytes += batch->bytes - batch->counted_bytes;
-        if (batch->count > 0 && batch->since_ns < sum->since) {
-            sum->since = batch->since_ns;
-        }
-    }
-}
-
-/* Raises the peaks to what waits in all slots and what has completed since the
- * last time: never less than there was at one time in between. */
-static void note_peak(wm_pending *pending)
-{
-    struct sum all = {0, pending->passed, pending->passed_bytes, UINT64_MAX};
-
-    for (wm_pending_stream *slot = pending->turn; slot != NULL;
-         slot = wm_pending_after(pending, slot)) {
-        add_slot(&all, slot);
-    }
-    if (all.uncounted > pending->peak) {
-        pending->peak = all.uncounted;
-    }
-    if (all.uncounted_bytes > pending->peak_bytes) {
-        pending->peak_bytes = all.uncounted_bytes;
-    }
-    pending->passed = pending->passed_bytes = 0;
-}
-
 void wm_pending_merge_stats_locked(wm_magazine_set *set)
 {
     wm_pending *pending = wm_magazine_set_pending(set);
 
     if (pending != NULL && pending->completed > 0) {
-        if (pending->passed > 0) {
-            note_peak(pending);
-        }
         wm_arena_note_completed_locked(set->arena, pending->completed,
-                                       pending->completed_bytes, pending->peak,
-                                       pending->peak_bytes);
+                                       pending->completed_bytes);
         pending->completed = pending->completed_bytes = 0;
-        pending->peak = pending->peak_bytes = 0;
     }
 }
 
@@ -178,18 +134,21 @@ void wm_pending_recount(wm_magazine_set *set, wm_pending_stream *slot,
                         size_t count, size_t bytes)
 {
     wm_pending *pending = wm_magazine_set_pending(set);
-    struct sum own = {0, 0, 0, UINT64_MAX};
+    uint64_t since_ns = UINT64_MAX;
+    size_t blocks = 0;
 
-    add_slot(&own, slot);
-    atomic_store_explicit(&slot->since_ns, own.since, memory_order_relaxed);
-    atomic_store_explicit(&slot->blocks, own.blocks, memory_order_relaxed);
+    for (unsigned k = 0; k <= slot->closed; k++) {
+        const wm_pending_batch *batch = batch_at(slot, k);
+
+        blocks += batch->count;
+        if (batch->count > 0 && batch->since_ns < since_ns) {
+            since_ns = batch->since_ns;
+        }
+    }
+    atomic_store_explicit(&slot->since_ns, since_ns, memory_order_relaxed);
+    atomic_store_explicit(&slot->blocks, blocks, memory_order_relaxed);
     pending->completed += count;
     pending->completed_bytes += bytes;
-    pending->passed += count;
-    pending->passed_bytes += bytes;
-    if (count > 0 && pending->passed >= pending->in_turn) {
-        note_peak(pending);
-    }
 }
 
 /* ---- flush, attach, detach ----------------------------------------------- */

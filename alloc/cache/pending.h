@@ -113,11 +113,8 @@ typedef struct wm_pending_stream {
  * stream's memory never has one. */
 typedef struct wm_pending {
     /* Blocks that completed while the arena did not count them as pending,
-     * since the last merge; and the most of such blocks at one time. */
-    size_t completed, completed_bytes, peak, peak_bytes;
-    /* Of these, since the peak was computed last: a walk over all slots, which
-     * is due when as many blocks have completed. */
-    size_t passed, passed_bytes;
+     * since the last merge. */
+    size_t completed, completed_bytes;
     /* The slots by stream, from the hash of a stream on; 2^bits entries, and
      * behind them the last ones' probes. An entry once filled stays so until
      * the table grows: a search ends at an empty one. */

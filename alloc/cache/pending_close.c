@@ -690,9 +690,6 @@ bool wm_pending_free_visited(wm_window *window, wm_block *block,
     set = wm_cache_set_of(window);
     if (set != NULL && wm_biased_is_hittable(&window->biased) &&
         wm_block_starts_at(block, base)) {
-        if (block->size_class < WM_CLASSES) {
-            wm_magazine_trim_room(set, block);
-        }
         done = wm_pending_add(window, set, block, &slot, &full);
     }
     wm_biased_release(&window->biased);

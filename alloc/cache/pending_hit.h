@@ -103,7 +103,7 @@ wm_pending_append(wm_magazine_set *set, wm_pending_stream *slot,
     /* Relaxed: only a thread that has locked or entered the window takes the
      * block from the slot. */
     atomic_store_explicit(&block->owner_stream, NULL, memory_order_relaxed);
-    wm_magazine_count_free(set, block, false);
+    wm_magazine_count_free(set, block);
     if (wm_unlikely(count == 0)) {
         wm_pending_begin(set, slot);
     }

@@ -81,7 +81,7 @@ static inline __attribute__((always_inline)) bool
 wm_stream_slot_alloc(wm_window *window, size_t bytes, void **pointer)
 {
     const wm_entry *entry =
-        wm_magazine_pop(wm_stream_slot_set(window->slot_last), bytes, true);
+        wm_magazine_pop(wm_stream_slot_set(window->slot_last), bytes);
 
     if (wm_likely(entry != NULL)) {
         wm_magazine_hand_out(window, entry, pointer);
@@ -145,7 +145,7 @@ wm_stream_slot_push(wm_window *window, wm_state state, wm_block *block,
 
     /* The set exists: the state names it, and the window was entered. */
     return wm_stream_slot_is_trusted(window->owner, slot) &&
-           wm_magazine_push(wm_stream_slot_set(slot), block, base, true);
+           wm_magazine_push(wm_stream_slot_set(slot), block, base);
 }
 
 /* Caches a block after the hit failed, unless the window is closed for good. */

@@ -83,7 +83,7 @@ static void merge_set(wm_magazine_set *set, const void *context)
     wm_lock_acquire(&set->arena->lock);
     wm_magazine_set_merge_stats_locked(set);
     wm_lock_release(&set->arena->lock);
-    wm_magazine_set_return_room(set);
+    wm_room_return(set);
 }
 
 void wm_cache_merge_stats_and_read(wm_arena_group *group,
@@ -157,22 +157,14 @@ void wm_cache_flush_idle(wm_arena_group *group)
 static void return_all(wm_magazine_set *set, const void *context)
 {
     (void)context;
-    wm_magazine_set_return_room(set);
-    wm_magazine_set_end_claims(set);
+    wm_room_return(set);
 }
 
 static void reset_lives(void *context)
 {
     wm_arena_group *group = context;
 
-    for (wm_arena *a = wm_group_arenas(group); a != NULL; a = a->next_arena) {
-        wm_lock_acquire(&a->lock);
-        wm_arena_return_room_locked(a);
-        wm_lock_release(&a->lock);
-    }
-    for (int i = 0; i < group->nodes; i++) {
-        wm_lives_reset(wm_group_arena(group, i)->live);
-    }
+    wm_live_reset(&group->live);
 }
 
 void wm_cache_reset_peaks(wm_arena_group *group)

@@ -88,7 +88,6 @@ static wm_adoption *make_record(wm_adopted *adopted, int node)
         return NULL;
     }
     wm_arena_init(&made->arena, group, node);
-    made->arena.live = group->arenas->live;
     made->arena.history = group->arenas->history;
     made->state = WM_ADOPTION_BUSY;
     wm_lock_acquire(&adopted->lock);

@@ -246,7 +246,6 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
         wm_lane_note_fences(&group->arenas[i], 0);
         group->arenas[i].small_max = WM_DEVICE_SMALL;
     }
-    wm_lives_sort(group->arenas->live);
     choose_limiter(d);
     status = choose_unit(d, options);
     if (status != WARM_OK) {

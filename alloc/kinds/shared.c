@@ -732,7 +732,6 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
     group->large_bytes = WM_SHARED_LARGE_SEGMENT;
     group->own_bytes = WM_SHARED_OWN;
     group->arenas->small_max = WM_SHARED_SMALL;
-    wm_lives_sort(group->arenas->live);
     return WARM_OK;
 }
 

@@ -23,7 +23,6 @@ static wm_private_arena *make_arena(wm_private_pools *pools, wm_space *space,
         return NULL;
     }
     wm_arena_init(&made->arena, &space->group, beside->node);
-    made->arena.live = beside->live;
     made->arena.pool = made;
     made->arena.user_pool = user;
     made->arena.history = beside->history;

@@ -111,8 +111,7 @@ static void log_totals(wm_space *space)
     wm_growth *growth = &space->growth;
     const char *name = space->traits->name;
     size_t grown, returned, held, peak;
-    int64_t live = wm_claimed(
-        &wm_lives_whole(space->group.arenas->live)->of[WM_LIVE_BYTES]);
+    int64_t live = wm_claimed(&space->group.live.bytes);
 
     wm_lock_acquire(&growth->lock);
     grown = growth->grown;

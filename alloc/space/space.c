@@ -149,13 +149,6 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
         init_arenas(space, wm_group_arena(&space->group, i),
                     traits->nodeless ? WM_NODE_UNKNOWN : i);
     }
-    for (int i = 0; i < space->group.nodes; i++) {
-        wm_lives *lives = wm_group_arena(&space->group, i)->live;
-
-        if (space->group.nodes > 1) {
-            wm_lives_join(lives, space->group.arenas->live);
-        }
-    }
     return WARM_OK;
 }
 
@@ -288,24 +281,12 @@ static void read_node(void *context)
             wm_stats_add(reading->stats, &one);
         }
     }
-    wm_stats_peaks(reading->stats,
-                   reading->node == WM_NODE_UNKNOWN
-                       ? wm_lives_whole(group->arenas->live)
-                       : wm_group_arena(group, reading->node)->live->all);
+    if (reading->node == WM_NODE_UNKNOWN) { /* a node has no peaks */
+        wm_live_show(&group->live, &reading->stats->live,
+                     &reading->stats->live_bytes, &reading->stats->held_bytes);
+    }
     if (wm_space_is_lost(reading->space)) {
         reading->stats->reset_bytes = reading->stats->held_bytes.current;
-    }
-}
-
-/* The peak of the space is less than the sum of its arenas' peaks. It is exact
- * while no memory is obtained or returned. */
-static void lower_held_peak(wm_space *space, warm_space_stats *stats)
-{
-    uint64_t peak = wm_growth_peak(&space->growth);
-
-    if (space->traits->obtain != NULL && peak >= stats->held_bytes.current &&
-        peak < stats->held_bytes.peak) {
-        stats->held_bytes.peak = peak;
     }
 }
 
@@ -314,7 +295,6 @@ void wm_space_stats(wm_space *space, warm_space_stats *stats)
     *stats = (warm_space_stats){.size = stats->size};
     read_node(&(struct reading){
         .space = space, .node = WM_NODE_UNKNOWN, .stats = stats});
-    lower_held_peak(space, stats);
 }
 
 void wm_space_settled_stats(wm_space *space, int node, warm_space_stats *stats)
@@ -323,9 +303,6 @@ void wm_space_settled_stats(wm_space *space, int node, warm_space_stats *stats)
 
     *stats = (warm_space_stats){.size = stats->size};
     wm_cache_merge_stats_and_read(&space->group, read_node, &reading);
-    if (node == WM_NODE_UNKNOWN) {
-        lower_held_peak(space, stats);
-    }
 }
 
 static void read_class(void *context)
@@ -340,8 +317,6 @@ static void read_class(void *context)
         wm_arena_class_stats(a, reading->size_class, &one);
         wm_class_stats_add(reading->class_stats, &one);
     }
-    wm_class_stats_peaks(reading->class_stats, reading->size_class,
-                         first->live);
 }
 
 void wm_space_settled_class_stats(wm_space *space, unsigned size_class,
@@ -363,22 +338,8 @@ size_t wm_growth_held(wm_growth *growth)
     return held;
 }
 
-size_t wm_growth_peak(wm_growth *growth)
-{
-    size_t peak;
-
-    wm_lock_acquire(&growth->lock);
-    peak = growth->peak;
-    wm_lock_release(&growth->lock);
-    return peak;
-}
-
 void wm_space_reset_peaks(wm_space *space)
 {
-    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
-         a = a->next_arena) {
-        wm_arena_reset_peaks(a);
-    }
     wm_cache_reset_peaks(&space->group);
     wm_lock_acquire(&space->growth.lock);
     space->growth.peak = space->growth.held;

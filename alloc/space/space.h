@@ -203,7 +203,6 @@ typedef struct wm_growth {
 
 /* The bytes held, and their maximum, of all arenas, since the last reset. */
 size_t wm_growth_held(wm_growth *growth);
-size_t wm_growth_peak(wm_growth *growth);
 
 /* Returns idle segments of an arena and its siblings or (null) of all arenas,
  * the largest first, until at most target bytes are held. A segment that the

@@ -138,15 +138,19 @@ WARM_API warm_status warm_device_cache_info(warm_runtime *runtime, int device,
                                             warm_device_cache *info);
 
 /* Figures, each for all requests, for small and for large ones.
- * name, unit, meaning; of type warm_stat */
-#define WARM_DEVICE_STAT_MAP(X)                                                \
+ * name, unit, meaning; of type warm_stat, with a peak in those of all requests
+ */
+#define WARM_DEVICE_PEAK_MAP(X)                                                \
     X(live, "blocks", "allocated blocks that are not freed")                   \
-    X(requested_bytes, "bytes", "bytes requested for live blocks")             \
     X(live_bytes, "bytes", "usable bytes of live blocks")                      \
+    X(held_bytes, "bytes", "bytes of segments")
+
+/* The same without a peak. */
+#define WARM_DEVICE_STAT_MAP(X)                                                \
+    X(requested_bytes, "bytes", "bytes requested for live blocks")             \
     X(active, "blocks", "live blocks, and freed ones that wait for streams")   \
     X(active_bytes, "bytes", "bytes of active blocks")                         \
-    X(segments, "segments", "regions obtained from the driver")                \
-    X(held_bytes, "bytes", "bytes of segments")
+    X(segments, "segments", "regions obtained from the driver")
 
 /* name, unit, meaning; of type uint64_t */
 #define WARM_DEVICE_COUNT_MAP(X)                                               \
@@ -156,6 +160,7 @@ WARM_API warm_status warm_device_cache_info(warm_runtime *runtime, int device,
 typedef struct warm_device_figures {
 #define WARM_DEVICE_STAT_FIELD(name, unit, meaning)  warm_stat name;
 #define WARM_DEVICE_COUNT_FIELD(name, unit, meaning) uint64_t name;
+    WARM_DEVICE_PEAK_MAP(WARM_DEVICE_STAT_FIELD)
     WARM_DEVICE_STAT_MAP(WARM_DEVICE_STAT_FIELD)
     WARM_DEVICE_COUNT_MAP(WARM_DEVICE_COUNT_FIELD)
 #undef WARM_DEVICE_STAT_FIELD
@@ -197,14 +202,8 @@ typedef struct warm_device_stats {
 /* Reads the figures of a device; memory of private pools is included
  * (private_pool.h). The figures of one pool, and those of memory in no pool,
  * are of one moment: threads that allocate or free wait meanwhile. Only
- * workspace_bytes and inactive_split are read later, while threads go on. Peaks
- * of live and active blocks and their bytes, of all, small and large requests,
- * are never below the true peak, and above it by at most 1 MiB, or twice the
- * largest block if that is more (of small or large requests half of it), and
- * the blocks that fit into that, for each thread that allocates, however many
- * streams it uses (stats.h). The peak of all held
- * bytes is exact; those of small and large ones, and of segments, are sums if
- * threads use several arenas, and may be above the peak of the whole. */
+ * workspace_bytes and inactive_split are read later, while threads go on. The
+ * figures of all requests have peaks, as stats.h describes them. */
 WARM_API warm_status warm_device_get_stats(warm_runtime *runtime, int device,
                                            warm_device_stats *stats);
 

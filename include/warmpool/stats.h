@@ -5,30 +5,18 @@
  * thread counts the requests that its own cache serves (option magazines); the
  * functions here sum these counts, and threads that allocate or free wait
  * meanwhile. So all figures of a struct are exact and of one moment (a moment
- * of its own for every NUMA node, and for pageable memory). A free on an
- * adopted stream counts as pending at once, but in the peak of pending only
- * when it leaves the thread that batches it.
+ * of its own for every NUMA node, and for pageable memory).
  *
- * Peaks of live, requested_bytes and live_bytes, of the space and of each node,
- * include private pools. They are never below the true peak, and above it by at
- * most 1 MiB (1,048,576 bytes) for each thread that allocates; if the thread
- * uses blocks of 512 KiB to 4 MiB, by at most twice the largest of them. Peaks
- * of blocks are above the true peak by at most the blocks that fit into those
- * bytes (2,048 in 1 MiB). So it is however many threads there are, also if they
- * free each other's blocks, and also if peaks are reset meanwhile: a thread
- * claims that much ahead, so that calls need no common counter.
- *
- * Peaks of a size class: live is never below the true peak, and above it by at
- * most the blocks of the class that each thread may cache (option
- * magazine_blocks) and 64 blocks, and 64 blocks for each arena (option arenas).
- * live_bytes and requested_bytes count those extra blocks at their whole size:
- * at most twice what was requested, and 511 bytes more for blocks of up to
- * 4 KiB. For the last class, of whole pages, all three are exact.
- *
- * The peak of a space's held_bytes is exact. Peaks of segments are sums of the
- * peaks of NUMA nodes, and of the arenas of a node if there are several; those
- * of pending blocks are sums of the peaks of nodes: never below the true peak,
- * perhaps above it.
+ * Peaks are those of a whole space (pinned, pageable, adopted, a device's, or
+ * shared memory), of its live blocks, their bytes, and the bytes it holds, with
+ * private pools; nodes, size classes, small and large requests have none. The
+ * peak of held bytes is exact. Those of live blocks and bytes are never below
+ * the true peak, and above it by at most 64 blocks and 2 MiB (2,097,152 bytes)
+ * for each thread that allocates or frees, which claims that much ahead so that
+ * its calls need no common counter: however many streams it uses, whoever frees
+ * its blocks, and also if peaks are reset meanwhile. The peak of live bytes is
+ * never above that of held bytes, but where pools are paused (pause.h): paused
+ * memory is not held, and its blocks are live.
  *
  * Status: INVALID_ARGUMENT, RUNTIME_GONE, FORKED, EXITING.
  */
@@ -41,8 +29,8 @@
 extern "C" {
 #endif
 
-/* current = allocated - freed; peak is the highest current since the last reset
- * of peaks, or above it as described at the top. */
+/* current = allocated - freed; peak: the highest current since the last reset
+ * of peaks, as described at the top; 0 in a figure that has no peak. */
 typedef struct warm_stat {
     uint64_t current, peak, allocated, freed;
 } warm_stat;
@@ -52,23 +40,26 @@ typedef struct warm_duration {
     uint64_t count, total_ns, min_ns, max_ns;
 } warm_duration;
 
-/* name, unit, meaning; of type warm_stat */
-#define WARM_SPACE_STAT_MAP(X)                                                 \
+/* name, unit, meaning; of type warm_stat, with a peak */
+#define WARM_SPACE_PEAK_MAP(X)                                                 \
     X(live, "blocks", "allocated blocks that are not freed")                   \
-    X(requested_bytes, "bytes", "bytes requested for live blocks")             \
     X(live_bytes, "bytes", "usable bytes of live blocks")                      \
-    X(segments, "segments", "regions obtained from the driver")                \
     X(held_bytes, "bytes", "bytes of segments")                                \
+    X(pageable, "blocks", "live pageable blocks; in no other figure")          \
+    X(pageable_bytes, "bytes", "usable bytes of live pageable blocks")         \
+    X(pageable_held, "bytes", "all bytes mapped for pageable blocks")          \
+    X(adopted, "blocks", "live blocks of adopted memory; in no other figure")  \
+    X(adopted_bytes, "bytes", "usable bytes of live blocks of adopted memory") \
+    X(adopted_held, "bytes", "all bytes of adopted memory")
+
+/* The same without a peak. */
+#define WARM_SPACE_STAT_MAP(X)                                                 \
+    X(requested_bytes, "bytes", "bytes requested for live blocks")             \
+    X(segments, "segments", "regions obtained from the driver")                \
     X(pending, "blocks", "freed blocks that wait for streams")                 \
     X(pending_bytes, "bytes", "bytes of pending blocks")                       \
-    X(pageable, "blocks", "live pageable blocks; in no figure above")          \
-    X(pageable_bytes, "bytes", "usable bytes of live pageable blocks")         \
     X(pageable_pending, "blocks", "freed, and waiting for streams")            \
-    X(pageable_held, "bytes", "all bytes mapped for pageable blocks")          \
-    X(adopted, "blocks", "live blocks of adopted memory; in no figure above")  \
-    X(adopted_bytes, "bytes", "usable bytes of live blocks of adopted memory") \
-    X(adopted_pending, "blocks", "freed, and waiting for streams")             \
-    X(adopted_held, "bytes", "all bytes of adopted memory")
+    X(adopted_pending, "blocks", "freed, and waiting for streams")
 
 /* name, unit, meaning; of type warm_duration */
 #define WARM_SPACE_DURATION_MAP(X)                                             \
@@ -100,6 +91,7 @@ typedef struct warm_space_stats {
 #define WARM_STAT_FIELD(name, unit, meaning)     warm_stat name;
 #define WARM_DURATION_FIELD(name, unit, meaning) warm_duration name;
 #define WARM_COUNT_FIELD(name, unit, meaning)    uint64_t name;
+    WARM_SPACE_PEAK_MAP(WARM_STAT_FIELD)
     WARM_SPACE_STAT_MAP(WARM_STAT_FIELD)
     WARM_SPACE_DURATION_MAP(WARM_DURATION_FIELD)
     WARM_SPACE_COUNT_MAP(WARM_COUNT_FIELD)
@@ -117,8 +109,8 @@ WARM_API warm_status warm_pinned_get_stats(warm_runtime *runtime,
                                            warm_space_stats *stats);
 
 /* warm_pinned_get_stats() for the memory of one node, 0 … count - 1
- * (warm_node_count()). Figures of pageable and of adopted memory are 0, and
- * write-combined memory is in none. */
+ * (warm_node_count()). Peaks and figures of pageable and of adopted memory are
+ * 0, and write-combined memory is in none. */
 WARM_API warm_status warm_pinned_get_node_stats(warm_runtime *runtime, int node,
                                                 warm_space_stats *stats);
 
@@ -157,7 +149,7 @@ typedef struct warm_space_histograms {
 WARM_API warm_status warm_pinned_get_histograms(
     warm_runtime *runtime, warm_space_histograms *histograms);
 
-/* One size class: its live blocks, and their bytes. */
+/* One size class: its live blocks, and their bytes; no peaks. */
 typedef struct warm_class_stats {
     size_t size;        /* sizeof(warm_class_stats) */
     size_t block_bytes; /* of a block of the class; 0 for the last class, of
@@ -173,8 +165,7 @@ WARM_API warm_status warm_pinned_get_class_stats(warm_runtime *runtime,
                                                  int index,
                                                  warm_class_stats *stats);
 
-/* warm_pinned_reset_peaks() sets every peak to the current value (peaks of live
- * blocks and their bytes may be above it, as described at the top).
+/* warm_pinned_reset_peaks() sets every peak to the current value.
  * warm_pinned_reset_totals() sets allocated to the current value, and sets to 0
  * freed, the durations, cache_hits, retries, failures, spilled, double_frees,
  * above_bound, overruns and late_writes; all other counts describe the present

@@ -6,6 +6,7 @@
 #include "wt.h"
 
 #include <pthread.h>
+#include <string.h>
 
 #define MIB ((size_t)1 << 20)
 
@@ -28,7 +29,7 @@ static pthread_barrier_t turn;
 
 /* What the library shows, pinned or of a device. */
 struct shown {
-    warm_stat blocks, asked, bytes;
+    warm_stat blocks, bytes, held;
 };
 
 static struct shown shown_now(bool device)
@@ -36,12 +37,11 @@ static struct shown shown_now(bool device)
     if (device) {
         warm_device_stats s = wt_device_stats(runtime);
 
-        return (struct shown){s.all.live, s.all.requested_bytes,
-                              s.all.live_bytes};
+        return (struct shown){s.all.live, s.all.live_bytes, s.all.held_bytes};
     }
     warm_space_stats s = wt_pinned_stats(runtime);
 
-    return (struct shown){s.live, s.requested_bytes, s.live_bytes};
+    return (struct shown){s.live, s.live_bytes, s.held_bytes};
 }
 
 static struct worker {
@@ -107,8 +107,8 @@ static void check_peaks(uint64_t blocks, unsigned threads)
     uint64_t bytes = now.bytes.allocated / now.blocks.allocated;
 
     wt_peak(now.blocks.peak, blocks, threads * WT_ROOM_BLOCKS);
-    wt_peak(now.asked.peak, blocks * row[on].bytes, threads * wt_room(bytes));
-    wt_peak(now.bytes.peak, blocks * bytes, threads * wt_room(bytes));
+    wt_peak(now.bytes.peak, blocks * bytes, threads * WT_ROOM_BYTES);
+    ck_assert_uint_le(now.bytes.peak, now.held.peak);
 }
 
 /* One after the other allocates and frees: the sum of their own peaks would be
@@ -185,19 +185,6 @@ WT_LOOP_TEST(test_B14_peaks_of_threads_that_hold_at_once, ROWS)
 static const unsigned streams_of[] = {1, 2, 3, 4, 7, 8, 12};
 enum { STREAMS = 12, COUNTS = sizeof streams_of / sizeof streams_of[0] };
 
-static void check_one_room(uint64_t blocks)
-{
-    warm_device_stats now = wt_device_stats(runtime);
-    const warm_device_figures *f =
-        row[on].bytes <= 512 << 10 ? &now.small : &now.large;
-
-    check_peaks(blocks, 1);
-    wt_peak(now.all.active.peak, blocks, WT_ROOM_BLOCKS);
-    wt_peak(f->live.peak, blocks, WT_ROOM_BLOCKS / 2);
-    wt_peak(f->active.peak, blocks, WT_ROOM_BLOCKS / 2);
-    wt_peak(f->requested_bytes.peak, blocks * row[on].bytes, WT_ROOM_BYTES / 2);
-}
-
 WT_LOOP_TEST(test_B14_peaks_of_a_thread_with_many_streams, 2 * COUNTS)
 {
     unsigned count = streams_of[_i / 2], most = 30;
@@ -212,20 +199,20 @@ WT_LOOP_TEST(test_B14_peaks_of_a_thread_with_many_streams, 2 * COUNTS)
         w->block[i] = take(w, row[on].bytes);
     }
     give(w, count);
-    check_one_room(count);
+    check_peaks(count, 1);
     /* What frees leave of room on one of them is gone when another rises. */
     for (unsigned i = 0; i < count; i++) {
         w->stream = stream[i];
         allocate(w, most);
         give(w, most);
     }
-    check_one_room(most);
+    check_peaks(most, 1);
     for (unsigned i = 0; i < 2 * most; i++) {
         w->stream = stream[i % count];
         w->block[i] = take(w, row[on].bytes);
     }
     give(w, 2 * most);
-    check_one_room(2 * most);
+    check_peaks(2 * most, 1);
     w->stream = own;
     for (unsigned i = 0; i < count; i++) {
         wt_stream_end(runtime, stream[i]);
@@ -250,7 +237,6 @@ static void reset_between(void *argument, unsigned index)
                             : warm_pinned_reset_peaks(runtime)) != WARM_OK;
         now = shown_now(row[on].device);
         *exact = now.blocks.peak == THREADS && now.blocks.current == THREADS &&
-                 now.asked.peak == THREADS * row[on].bytes &&
                  now.bytes.peak == now.bytes.current;
     }
     pthread_barrier_wait(&turn);
@@ -290,18 +276,13 @@ WT_LOOP_TEST(test_B14_peaks_of_threads_that_come_and_go, ROWS)
 }
 
 /* Blocks are exchanged for others, two at a time, by hits, and one figure
- * rises: bytes asked for, in blocks of one class; bytes handed out, for less
- * that is asked; blocks, of fewer bytes. */
+ * rises: bytes, or blocks of fewer bytes. */
 enum { PAIRS = 10, EIGHT = 8 };
 static const struct {
     size_t before[2];
     unsigned count;                    /* of those that come for these two: */
     size_t after[EIGHT], bytes[EIGHT]; /* bytes: handed out */
 } change[] = {
-    {{(15 << 18) + 1, (15 << 18) + 1},
-     2,
-     {4 << 20, 4 << 20},
-     {4 << 20, 4 << 20}},
     {{15 << 18, 2 << 20},
      2,
      {(7 << 19) + 1, (2 << 20) + 1},
@@ -318,13 +299,12 @@ WT_LOOP_TEST(test_B14_each_figure_has_a_peak_of_its_own, 2 * CHANGES)
     const size_t *before = change[_i / 2].before, *after = change[_i / 2].after;
     unsigned each = change[_i / 2].count;
     struct worker *w = &worker[0], *more = &worker[1];
-    uint64_t asked = 0, bytes = 0;
+    uint64_t bytes = 0;
     struct shown now;
 
     on = _i % 2 == 1 ? ROWS - 1 : 0;
     for (unsigned i = 0; i < PAIRS * each; i++) { /* ready for hits */
         w->block[i] = take(w, after[i % each]);
-        asked += after[i % each];
         bytes += change[_i / 2].bytes[i % each];
     }
     for (unsigned i = 0; i < 2 * PAIRS; i++) {
@@ -346,93 +326,68 @@ WT_LOOP_TEST(test_B14_each_figure_has_a_peak_of_its_own, 2 * CHANGES)
     give(w, PAIRS * each);
     now = shown_now(row[on].device);
     ck_assert_uint_ge(now.blocks.peak, PAIRS * each);
-    ck_assert_uint_ge(now.asked.peak, asked);
     ck_assert_uint_ge(now.bytes.peak, bytes);
 }
 
-static warm_class_stats class_of(size_t bytes)
+/* One block at a time, in one thread after the other: each keeps its block
+ * ready, and all of these were never live at once. */
+enum { CROWD = 32, LARGE = 4 << 20 };
+
+static void one_at_a_time(void *argument, unsigned index)
 {
-    warm_class_stats s;
-    int i = 0;
+    pthread_barrier_t *step = argument;
+    void *block;
 
-    do {
-        s.size = sizeof s;
-        wt_ok(warm_pinned_get_class_stats(runtime, i++, &s));
-    } while (s.block_bytes < bytes);
-    return s;
-}
-
-/* A class: also by what threads keep ready of it. */
-WT_TEST(test_B14_peaks_of_a_class)
-{
-    warm_class_stats s;
-
-    on = 1;
-    wt_threads(THREADS, take_turns, NULL);
-    s = class_of(row[on].bytes);
-    wt_peak(s.live.peak, BLOCKS, THREADS * (32 + WT_ROOM_BLOCKS));
-    ck_assert_uint_eq(s.live_bytes.peak, s.live.peak * s.block_bytes);
-    ck_assert_uint_ge(s.requested_bytes.peak, BLOCKS * row[on].bytes);
-    ck_assert_uint_le(s.requested_bytes.peak, s.live_bytes.peak);
-}
-
-/* After a reset, the peak of a class contains nothing that threads claimed
- * ahead, whether those threads have exited or not. */
-static void come_at_once(void *argument, unsigned index)
-{
-    allocate(&worker[index], 32);
-    pthread_barrier_wait(&turn);
-    give(&worker[index], 32);
-}
-
-WT_TEST(test_B14_peaks_of_a_class_without_threads_that_have_gone)
-{
-    on = 0;
-    for (int i = 0; i < 10; i++) {
-        wt_threads(THREADS, come_at_once, NULL);
-    }
-    wt_ok(warm_pinned_reset_peaks(runtime));
-    ck_assert_uint_eq(class_of(row[on].bytes).live.peak, 0);
-}
-
-/* Magazines that overflow: a free that finds no place there is counted where
- * its block belongs, so that small and large requests keep peaks apart. */
-static const uint64_t little[] = {64 << 10, 1 << 20, 16 << 20};
-enum { LITTLES = sizeof little / sizeof little[0], SIZED = 400, LARGE = 100 };
-
-static void check_figures(const warm_device_figures *f, uint64_t blocks,
-                          uint64_t bytes)
-{
-    wt_peak(f->live.peak, blocks, WT_ROOM_BLOCKS);
-    wt_peak(f->active.peak, blocks, WT_ROOM_BLOCKS);
-    wt_peak(f->requested_bytes.peak, bytes, WT_ROOM_BYTES);
-    wt_peak(f->live_bytes.peak, bytes, WT_ROOM_BYTES);
-}
-
-WT_LOOP_TEST(test_B14_peaks_of_small_and_large_with_little_to_keep, LITTLES)
-{
-    warm_runtime *few = wt_runtime_with(.magazine_bytes = little[_i]);
-    uint64_t random = wt_seed();
-    void *block[SIZED];
-    warm_device_stats now;
-    warm_stream stream = wt_stream(few, 0);
-
-    for (unsigned round = 0; round < 20; round++) {
-        for (unsigned i = 0; i < SIZED; i++) {
-            block[i] =
-                wt_device(few, stream, 4096 + wt_random(&random) % 500000);
+    for (unsigned i = 0; i < 2 * CROWD; i++) {
+        if (i % CROWD == index &&
+            (warm_pinned_alloc(runtime, LARGE, &block) != WARM_OK ||
+             warm_free(block) != WARM_OK)) {
+            worker[0].failed = true;
         }
-        wt_free_all(block, SIZED);
+        pthread_barrier_wait(step);
     }
-    wt_ok(warm_device_reset_peaks(few, 0));
-    for (unsigned i = 0; i < LARGE; i++) {
-        block[i] = wt_device(few, stream, 3 * MIB);
+}
+
+WT_TEST(test_B14_a_peak_is_within_that_of_what_was_held)
+{
+    pthread_barrier_t step;
+    struct shown now;
+
+    pthread_barrier_init(&step, NULL, CROWD);
+    wt_threads(CROWD, one_at_a_time, &step);
+    pthread_barrier_destroy(&step);
+    now = shown_now(false);
+    ck_assert_uint_ge(now.bytes.peak, LARGE);
+    ck_assert_uint_le(now.bytes.peak, now.held.peak);
+    wt_peak(now.blocks.peak, 1, CROWD * WT_ROOM_BLOCKS);
+}
+
+/* Figures of parts of a space have no peak. */
+WT_TEST(test_B14_peaks_are_those_of_a_space)
+{
+    void *host = wt_pinned(runtime, 3000);
+    void *device = wt_device(runtime, worker[0].stream, 3000);
+    warm_space_stats pinned = wt_pinned_stats(runtime), node = pinned;
+    warm_device_stats of = wt_device_stats(runtime);
+    char text[1 << 16];
+
+    wt_ok(warm_pinned_get_node_stats(runtime, 0, &node));
+    ck_assert_uint_gt(pinned.live.peak, 0);
+    ck_assert_uint_eq(pinned.requested_bytes.peak + pinned.segments.peak, 0);
+    ck_assert_uint_eq(node.live.peak + node.held_bytes.peak, 0);
+    ck_assert_uint_gt(of.all.live.peak, 0);
+    ck_assert_uint_eq(of.small.live.peak + of.all.active.peak, 0);
+    for (int i = 0; i < warm_pinned_class_count(); i++) {
+        warm_class_stats one = {.size = sizeof one};
+
+        wt_ok(warm_pinned_get_class_stats(runtime, i, &one));
+        ck_assert_uint_eq(one.live.peak + one.live_bytes.peak, 0);
     }
-    wt_free_all(block, LARGE);
-    now = wt_device_stats(few);
-    check_figures(&now.large, LARGE, LARGE * 3 * MIB);
-    check_figures(&now.small, 0, 0);
-    check_figures(&now.all, LARGE, LARGE * 3 * MIB);
-    wt_stream_end(few, stream);
-    wt_runtime_end(few);
+    wt_ok(warm_stats_prometheus(runtime, text, sizeof text, NULL));
+    wt_contains(text, "\nwarmpool_live_peak_blocks{space=\"pinned\"}");
+    ck_assert_ptr_null(strstr(text, "warmpool_class_live_peak"));
+    ck_assert_ptr_null(strstr(text, "warmpool_node_live_peak"));
+    ck_assert_ptr_null(strstr(text, "warmpool_size_live_peak"));
+    ck_assert_ptr_null(strstr(text, "warmpool_segments_peak"));
+    wt_free(host, device);
 }

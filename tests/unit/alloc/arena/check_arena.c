@@ -797,16 +797,6 @@ WT_TEST(test_random_steps_keep_every_invariant)
     ck_assert_uint_eq(stats().live_bytes.current, 0);
 }
 
-/* As a space without magazine sets does. */
-static void reset_peaks(void)
-{
-    wm_lock_acquire(&arena.lock);
-    wm_arena_return_room_locked(&arena);
-    wm_lock_release(&arena.lock);
-    wm_arena_reset_peaks(&arena);
-    wm_lives_reset(arena.live);
-}
-
 WT_TEST(test_B14_figures_are_exact_and_resets_apart)
 {
     wm_block *a = take(5000); /* class of 5120 */
@@ -824,71 +814,14 @@ WT_TEST(test_B14_figures_are_exact_and_resets_apart)
     ck_assert_uint_eq(of_class.requested_bytes.current, 5000);
     ck_assert_uint_eq(of_class.live_bytes.current, 5120);
     bed_give(a);
-    reset_peaks();
     now = stats();
-    ck_assert_uint_eq(now.live.peak, 1);
     ck_assert_uint_eq(now.live.allocated, 2);
     wm_arena_reset_totals(&arena);
     now = stats();
     ck_assert_uint_eq(now.live.allocated, 1);
     ck_assert_uint_eq(now.live.freed, 0);
-    ck_assert_uint_eq(now.live.peak, 1);
     bed_give(b);
-    now = stats();
-    ck_assert_uint_eq(now.live.peak, 1);
-    ck_assert_uint_eq(now.live_bytes.peak, 6 << 20);
     wm_arena_class_stats(&arena, wm_size_class(5000), &of_class);
     ck_assert_uint_eq(of_class.requested_bytes.current, 0);
     ck_assert_uint_eq(of_class.live_bytes.current, 0);
-    ck_assert_uint_eq(of_class.requested_bytes.peak, 0);
-}
-
-/* A free leaves its claims with the arena, and the next allocations use them:
- * the counters that all arenas share do not change. */
-WT_TEST(test_B14_an_arena_claims_only_what_it_lacks)
-{
-    const wm_claim *live = arena.live->large.of;
-    const wm_claim *classes = arena.live->classes->blocks;
-    unsigned of_class = wm_size_class(5000);
-    wm_block *block[3];
-
-    for (int round = 0; round < 2; round++) {
-        for (int i = 0; i < 3; i++) {
-            block[i] = take(5000);
-        }
-        for (int i = 0; i < 3; i++) {
-            bed_give(block[i]);
-        }
-        ck_assert_int_eq(wm_claimed(&live[WM_LIVE_BLOCKS]), 3);
-        ck_assert_int_eq(wm_claimed(&live[WM_LIVE_ASKED]), 3 * 5000);
-        ck_assert_int_eq(wm_claimed(&live[WM_LIVE_BYTES]), 3 * 5120);
-        ck_assert_int_eq(wm_claimed(&classes[of_class]), 3);
-        ck_assert_uint_eq(stats().live.peak, 3);
-        ck_assert_uint_eq(stats().live.current, 0);
-    }
-}
-
-/* Of the arena and of the size classes. */
-WT_TEST(test_B14_peaks_stay_until_reset)
-{
-    wm_block *block[5];
-    warm_class_stats of_class = {.size = sizeof of_class};
-
-    for (int i = 0; i < 5; i++) {
-        block[i] = take(5000);
-    }
-    for (int i = 0; i < 4; i++) {
-        bed_give(block[i]);
-    }
-    wm_arena_class_stats(&arena, wm_size_class(5000), &of_class);
-    ck_assert_uint_eq(of_class.live.peak, 5);
-    ck_assert_uint_eq(of_class.live_bytes.peak, 5 * 5120);
-    ck_assert_uint_eq(stats().live.peak, 5);
-    ck_assert_uint_eq(stats().requested_bytes.peak, 25000);
-    ck_assert_uint_eq(arena.stats.held_bytes.peak, SEGMENT);
-    reset_peaks();
-    wm_arena_class_stats(&arena, wm_size_class(5000), &of_class);
-    ck_assert_uint_eq(of_class.live.peak, 1);
-    ck_assert_uint_eq(stats().live.peak, 1);
-    bed_give(block[4]);
 }

@@ -615,10 +615,6 @@ WT_TEST(test_C6_B14_figures_are_sums_over_siblings)
     ck_assert_uint_eq(s.all.segments.allocated, 2);
     ck_assert_uint_eq(s.all.held_bytes.current, 8 * MIB);
     ck_assert_uint_eq(s.all.held_bytes.peak, 8 * MIB);
-    ck_assert_uint_eq(s.all.segments.peak, 2);
-    ck_assert_uint_eq(s.large.segments.peak, 1);
-    ck_assert_uint_eq(s.large.held_bytes.peak, 4 * MIB);
-    ck_assert_uint_eq(s.small.held_bytes.peak, 4 * MIB);
     ck_assert_uint_eq(s.all.live.allocated, 4);
     ck_assert_uint_eq(s.all.live.current, 1);
     ck_assert_uint_eq(s.all.active_bytes.current, 3 * MIB);
@@ -634,23 +630,6 @@ WT_TEST(test_C6_B14_figures_are_sums_over_siblings)
     s = wt_device_stats(runtime);
     ck_assert_uint_eq(s.all.active.current, 0);
     ck_assert_uint_eq(s.large.live.freed, 2);
-    end();
-}
-
-/* A part was never more than all. */
-WT_TEST(test_C6_peaks_of_parts_are_within_those_of_all)
-{
-    warm_device_stats s;
-
-    begin((warm_options){.segment = 4 * MIB});
-    wt_ok(warm_free(take(mine, 12 * MIB)));
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
-    other_leaves(0, 12 * MIB, true);
-    s = wt_device_stats(runtime);
-    ck_assert_uint_eq(s.all.held_bytes.peak, 16 * MIB);
-    ck_assert_uint_le(s.large.held_bytes.peak, 16 * MIB);
-    ck_assert_uint_ge(s.large.held_bytes.peak, 12 * MIB);
-    wt_ok(warm_free(other.block[1]));
     end();
 }
 
@@ -713,7 +692,5 @@ WT_TEST(test_C6_figures_are_of_one_moment)
     }
     ck_assert_uint_eq(wt_device_stats(runtime).all.held_bytes.peak,
                       s.all.held_bytes.peak);
-    ck_assert_uint_eq(wt_device_stats(runtime).all.segments.peak,
-                      s.all.segments.peak);
     end();
 }

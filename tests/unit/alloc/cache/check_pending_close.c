@@ -118,57 +118,7 @@ WT_LOOP_TEST(test_B4_a_batch_passes_in_its_slot, 2)
                       allocated + 21 * FULL);
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.freed,
                       allocated + 21 * FULL);
-    ck_assert_uint_ge(wt_pinned_stats(runtime).pending.peak, FULL);
     check_references(stream, 0);
-}
-
-/* The peak counts what the arena was never told of. */
-WT_TEST(test_B14_the_peak_of_what_was_pending)
-{
-    fill();
-    fill();
-    wt_ok(warm_poll(runtime));
-    wt_ok(warm_pinned_reset_peaks(runtime));
-    fill(); /* completes at once */
-    ck_assert_uint_eq(slot_of(stream)->closed, 0);
-    ck_assert_uint_ge(wt_pinned_stats(runtime).pending.peak, FULL);
-    wt_ok(warm_pinned_reset_peaks(runtime));
-    wt_stop(runtime, stream);
-    fill();
-    for (int i = 0; i < FULL - 1; i++) {
-        wt_free_used(take(), stream);
-    }
-    wt_go(runtime, stream);
-    wt_free_used(take(), stream);
-    ck_assert_uint_eq(slot_of(stream)->closed, 1);
-    ck_assert_uint_ge(wt_pinned_stats(runtime).pending.peak, 2 * FULL);
-}
-
-/* With many slots they are not all looked at whenever a batch completes: the
- * peak may be too high by as many blocks as there are slots. */
-WT_TEST(test_B14_the_peak_of_what_many_slots_had)
-{
-    enum { SLOTS = 2 * STREAMS };
-    warm_stream all[SLOTS];
-    uint64_t peak;
-
-    become_steady(1, 256);
-    wt_ok(warm_pinned_reset_peaks(runtime));
-    for (int i = 0; i < SLOTS; i++) {
-        wt_ok(warm_stream_create(runtime, 0, &all[i]));
-        wt_stop(runtime, all[i]);
-        wt_free_used(take(), all[i]);
-        wt_free_used(take(), all[i]);
-        ck_assert_uint_eq(slot_of(all[i])->closed, 2);
-    }
-    for (int i = 0; i < SLOTS; i++) {
-        wt_go(runtime, all[i]);
-        wt_free_used(take(), all[i]); /* the first two complete */
-    }
-    wt_ok(warm_poll(runtime));
-    peak = wt_pinned_stats(runtime).pending.peak;
-    ck_assert_uint_ge(peak, 2 * SLOTS);
-    ck_assert_uint_le(peak, 2 * SLOTS + SLOTS + 2);
 }
 
 /* Debug builds count locks: a batch takes a few, and its arena's seldom. */

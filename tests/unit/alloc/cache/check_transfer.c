@@ -64,7 +64,7 @@ static void keep_nothing(void)
 {
     my_set()->bytes_max = 0;
     my_set()->slow = 0;
-    wm_magazine_set_note_high(my_set());
+    wm_room_bound(my_set());
 }
 
 /* Live blocks; nothing else is cached. */
