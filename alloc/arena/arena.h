@@ -421,6 +421,9 @@ enum wm_count {
     WM_COUNT_LATE_WRITE /* freed memory was written */
 };
 void wm_arena_count(wm_arena *arena, enum wm_count count);
+/* Resets the minima and maxima of times; other peaks are of a space (live.h).
+ */
+void wm_arena_reset_peaks(wm_arena *arena);
 void wm_arena_reset_totals(wm_arena *arena);
 /* Sums; a peak is the sum of the peaks. */
 void wm_stats_add(warm_space_stats *sum, const warm_space_stats *one);

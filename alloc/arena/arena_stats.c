@@ -114,9 +114,10 @@ void wm_arena_note_move_locked(wm_arena *from, wm_arena *to,
     stat_move(&out->held_bytes, &in->held_bytes, segment->bytes);
 }
 
+/* min_ns and max_ns are 0 if there was no call since peaks were reset. */
 static void duration_sum(warm_duration *sum, const warm_duration *one)
 {
-    if (sum->count == 0 || (one->count > 0 && one->min_ns < sum->min_ns)) {
+    if (sum->min_ns == 0 || (one->min_ns > 0 && one->min_ns < sum->min_ns)) {
         sum->min_ns = one->min_ns;
     }
     if (one->max_ns > sum->max_ns) {
@@ -158,6 +159,24 @@ static void reset_total(warm_stat *stat)
     stat->freed = 0;
 }
 
+static void reset_extremes(warm_duration *duration)
+{
+    duration->min_ns = duration->max_ns = 0;
+}
+
+void wm_arena_reset_peaks(wm_arena *arena)
+{
+    wm_lock_acquire(&arena->lock);
+    reset_extremes(&arena->stats.driver_alloc);
+    reset_extremes(&arena->stats.driver_free);
+    wm_lock_release(&arena->lock);
+}
+
+static void reset_sum(warm_duration *duration)
+{
+    duration->count = duration->total_ns = 0;
+}
+
 /* lost and captured are states, not totals: they are not reset. */
 void wm_arena_reset_totals(wm_arena *arena)
 {
@@ -181,8 +200,8 @@ void wm_arena_reset_totals(wm_arena *arena)
         f->requested_bytes.allocated = f->requested_bytes.current;
         f->live_bytes.allocated = f->live_bytes.current;
     }
-    arena->stats.driver_alloc = arena->stats.driver_free =
-        (warm_duration){.count = 0};
+    reset_sum(&arena->stats.driver_alloc);
+    reset_sum(&arena->stats.driver_free);
     arena->stats.cache_hits = arena->stats.retries = arena->stats.failures = 0;
     arena->stats.spilled = arena->stats.double_frees = 0;
     arena->stats.above_bound = 0;

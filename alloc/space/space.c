@@ -340,6 +340,10 @@ size_t wm_growth_held(wm_growth *growth)
 
 void wm_space_reset_peaks(wm_space *space)
 {
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = a->next_arena) {
+        wm_arena_reset_peaks(a);
+    }
     wm_cache_reset_peaks(&space->group);
     wm_lock_acquire(&space->growth.lock);
     space->growth.peak = space->growth.held;

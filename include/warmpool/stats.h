@@ -35,7 +35,8 @@ typedef struct warm_stat {
     uint64_t current, peak, allocated, freed;
 } warm_stat;
 
-/* Calls and their time; min_ns is 0 while count is 0. */
+/* Calls and their time since the last reset of totals; the shortest and the
+ * longest one since the last reset of peaks, 0: none. */
 typedef struct warm_duration {
     uint64_t count, total_ns, min_ns, max_ns;
 } warm_duration;
@@ -165,11 +166,12 @@ WARM_API warm_status warm_pinned_get_class_stats(warm_runtime *runtime,
                                                  int index,
                                                  warm_class_stats *stats);
 
-/* warm_pinned_reset_peaks() sets every peak to the current value.
- * warm_pinned_reset_totals() sets allocated to the current value, and sets to 0
- * freed, the durations, cache_hits, retries, failures, spilled, double_frees,
- * above_bound, overruns and late_writes; all other counts describe the present
- * state and stay. Neither changes what the other sets.
+/* warm_pinned_reset_peaks() sets every peak to the current value, and min_ns
+ * and max_ns of durations to 0. warm_pinned_reset_totals() sets allocated to
+ * the current value, and sets to 0 freed, count and total_ns of durations,
+ * cache_hits, retries, failures, spilled, double_frees, above_bound, overruns
+ * and late_writes; all other counts describe the present state and stay.
+ * Neither changes what the other sets.
  */
 WARM_API warm_status warm_pinned_reset_peaks(warm_runtime *runtime);
 WARM_API warm_status warm_pinned_reset_totals(warm_runtime *runtime);

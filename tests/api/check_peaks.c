@@ -391,3 +391,33 @@ WT_TEST(test_B14_peaks_are_those_of_a_space)
     ck_assert_ptr_null(strstr(text, "warmpool_segments_peak"));
     wt_free(host, device);
 }
+
+/* The shortest and the longest call go with peaks, their number and sum with
+ * totals; and the next call counts for both. */
+WT_TEST(test_B14_a_reset_of_peaks_resets_minima_and_maxima)
+{
+    void *block[2] = {wt_pinned(runtime, 3000),
+                      wt_device(runtime, worker[0].stream, 3000)};
+    warm_duration before[2], now[2];
+
+    before[0] = wt_pinned_stats(runtime).driver_alloc;
+    before[1] = wt_device_stats(runtime).driver_alloc;
+    wt_ok(warm_pinned_reset_peaks(runtime));
+    wt_ok(warm_device_reset_peaks(runtime, 0));
+    now[0] = wt_pinned_stats(runtime).driver_alloc;
+    now[1] = wt_device_stats(runtime).driver_alloc;
+    for (int i = 0; i < 2; i++) {
+        ck_assert_uint_gt(before[i].min_ns, 0);
+        ck_assert_uint_eq(now[i].min_ns + now[i].max_ns, 0);
+        ck_assert_uint_eq(now[i].count, before[i].count);
+        ck_assert_uint_eq(now[i].total_ns, before[i].total_ns);
+    }
+    wt_free(block[0], block[1]);
+    block[0] = wt_pinned(runtime, 64 * MIB);
+    wt_ok(warm_pinned_reset_totals(runtime));
+    now[0] = wt_pinned_stats(runtime).driver_alloc;
+    ck_assert_uint_gt(now[0].min_ns, 0);
+    ck_assert_uint_ge(now[0].max_ns, now[0].min_ns);
+    ck_assert_uint_eq(now[0].count + now[0].total_ns, 0);
+    wt_ok(warm_free(block[0]));
+}
