@@ -413,6 +413,29 @@ void wm_arena_each_left(wm_arena *arena,
                context);
 }
 
+static void chain_lost(void *chain, wm_block *block)
+{
+    block->next_done = *(wm_block **)chain;
+    *(wm_block **)chain = block;
+}
+
+void wm_arena_find_lost(wm_arena *arena)
+{
+    wm_block *chain = NULL, *next;
+
+    wm_lock_acquire(&arena->lock);
+    each_block(arena, 1u << WM_BLOCK_LOST, chain_lost, &chain);
+    for (; chain != NULL; chain = next) {
+        next = chain->next_done;
+        arena->stats.lost--;
+        arena->stats.lost_bytes -= chain->bytes;
+        /* Relaxed: nobody else has the block. */
+        atomic_store_explicit(&chain->stuck, false, memory_order_relaxed);
+        put_locked(arena, chain);
+    }
+    wm_lock_release(&arena->lock);
+}
+
 /* ---- memory that graphs use (row E4) ------------------------------------ */
 
 void wm_arena_retain_begin(wm_arena *arena)

@@ -325,6 +325,9 @@ wm_block *wm_arena_retain_end(wm_arena *arena);
 void wm_arena_put_retained(wm_arena *arena, wm_block *block,
                            enum wm_block_state state, bool had_uses);
 
+/* No work is left on the LOST blocks: they become IDLE. */
+void wm_arena_find_lost(wm_arena *arena);
+
 /* Bytes of a PENDING block that became LOST, or 0. */
 typedef struct wm_ended {
     size_t lost;

@@ -1,81 +1,13 @@
-/* adopt.c: memory of the program is adopted (adopt.h). Takes the process lock,
- * lock adopted, and calls the driver without a lock. */
+/* adopt.c: memory of the program is adopted (adopt.h). Takes lock adopted, and
+ * calls the driver without a lock. */
 #include "alloc/kinds/adopt.h"
 
-#include "alloc/block/page_map.h"
 #include "alloc/space/space_int.h"
 #include "runtime/base/bytes.h"
-#include "runtime/base/log.h"
 #include "runtime/base/meta.h"
 #include "warmpool/adopt.h"
 
 #include <string.h>
-
-/* ---- ranges that threads are adopting ------------------------------------ */
-
-/* From the check of the page map until the page map knows the range; on the
- * stack of the thread. */
-struct claim {
-    struct claim *next;
-    const char *begin, *end;
-};
-
-static struct claim *claims; /* lock wm_process_lock; of all runtimes */
-
-/* The page map finds what begins in the range; a segment may also begin before
- * it. */
-static bool is_in_segment(const char *address)
-{
-    const wm_block *block = wm_block_at(address);
-    const wm_segment *segment = block != NULL ? block->segment : NULL;
-
-    return segment != NULL &&
-           (uintptr_t)address - (uintptr_t)wm_segment_base(segment) <
-               atomic_load_explicit(&segment->bytes_seen, memory_order_relaxed);
-}
-
-static bool overlaps_locked(const struct claim *mine)
-{
-    const struct claim *c = claims;
-
-    while (c != NULL && (c->end <= mine->begin || mine->end <= c->begin)) {
-        c = c->next;
-    }
-    return c != NULL || is_in_segment(mine->begin) ||
-           wm_page_map_any(mine->begin, (size_t)(mine->end - mine->begin));
-}
-
-static warm_status claim_range(struct claim *mine, const char *base,
-                               size_t bytes)
-{
-    bool free;
-
-    *mine = (struct claim){.begin = base, .end = base + bytes};
-    wm_lock_acquire(&wm_process_lock);
-    free = !overlaps_locked(mine);
-    if (free) {
-        mine->next = claims;
-        claims = mine;
-    }
-    wm_lock_release(&wm_process_lock);
-    return free ? WARM_OK
-                : wm_fail(WARM_INVALID_ARGUMENT,
-                          "%s at %p cannot be adopted: a runtime has some of "
-                          "the memory already",
-                          wm_bytes(bytes).text, (const void *)base);
-}
-
-static void unclaim_range(const struct claim *mine)
-{
-    struct claim **link = &claims;
-
-    wm_lock_acquire(&wm_process_lock);
-    while (*link != mine) {
-        link = &(*link)->next;
-    }
-    *link = mine->next;
-    wm_lock_release(&wm_process_lock);
-}
 
 /* ---- records ------------------------------------------------------------- */
 
@@ -125,67 +57,6 @@ static void set_state(wm_adopted *adopted, wm_adoption *a,
     wm_lock_acquire(&adopted->lock);
     a->state = state;
     wm_lock_release(&adopted->lock);
-}
-
-/* ---- page-locking -------------------------------------------------------- */
-
-/* Says what was refused, and keeps the driver's code. */
-static warm_status refuse_piece(warm_status status, const char *base,
-                                size_t bytes)
-{
-    warm_error e = {.size = sizeof e};
-
-    warm_last_error(&e);
-    if (status == WARM_INVALID_ARGUMENT) {
-        return wm_fail_code(status, e.origin, e.code, e.code_text,
-                            "%s at %p cannot be adopted: the program has "
-                            "page-locked some of it already (%s)",
-                            wm_bytes(bytes).text, (const void *)base,
-                            e.message);
-    }
-    return wm_fail_code(status, e.origin, e.code, e.code_text,
-                        "%s at %p cannot be adopted: %s", wm_bytes(bytes).text,
-                        (const void *)base, e.message);
-}
-
-/* Leaves the last error alone. While a stream captures the pieces stay locked,
- * which the program would find out if it adopted the memory again. */
-static void unlock_all(wm_adopted *adopted, char *base, size_t bytes)
-{
-    size_t done = 0;
-    wm_quiet quiet;
-
-    wm_quiet_begin(&quiet);
-    if (wm_adopt_unlock(adopted, base, bytes, &done) != WARM_OK) {
-        wm_log(WARM_LOG_WARNING,
-               "%s of memory that could not be adopted stay locked: %s",
-               wm_bytes(bytes - done).text, warm_last_error_message());
-    }
-    wm_quiet_end(&quiet);
-}
-
-/* Locks all pieces, or none. */
-static warm_status lock_pieces(wm_adopted *adopted, char *base, size_t bytes,
-                               unsigned flags)
-{
-    wm_driver *driver = adopted->space.driver;
-    size_t chunk = adopted->host->chunk_bytes, done = 0;
-
-    while (done < bytes) {
-        size_t piece = bytes - done < chunk ? bytes - done : chunk;
-        warm_status status =
-            (flags & WARM_ADOPT_READ_ONLY) != 0
-                ? wm_driver_pinned_register_read(driver, base + done, piece)
-                : wm_driver_pinned_register(driver, base + done, piece);
-
-        if (status != WARM_OK) {
-            status = refuse_piece(status, base + done, piece);
-            unlock_all(adopted, base, done);
-            return status;
-        }
-        done += piece;
-    }
-    return WARM_OK;
 }
 
 /* ---- segments ------------------------------------------------------------ */
@@ -244,21 +115,14 @@ static warm_status add_segments(wm_adopted *adopted, wm_adoption *a)
 
 /* ---- all ----------------------------------------------------------------- */
 
-/* Memory that a thread adopts. */
-struct wish {
-    char *base;
-    size_t bytes;
-    unsigned flags;
-};
-
-static warm_status find_node(wm_adopted *adopted, const struct wish *wish,
+static warm_status find_node(wm_adopted *adopted, const wm_adopt_range *range,
                              int *node)
 {
     wm_driver *driver = adopted->space.driver;
 
     *node = 0;
     return driver->numa.nodes > 1
-               ? wm_driver_node_of(driver, wish->base, wish->bytes, node)
+               ? wm_driver_node_of(driver, range->base, range->bytes, node)
                : WARM_OK;
 }
 
@@ -286,11 +150,11 @@ static void publish(wm_adopted *adopted, wm_adoption *a)
 }
 
 /* The memory is locked. */
-static warm_status record(wm_adopted *adopted, const struct wish *wish)
+static warm_status record(wm_adopted *adopted, const wm_adopt_range *range)
 {
     int node;
     wm_adoption *a;
-    warm_status status = find_node(adopted, wish, &node);
+    warm_status status = find_node(adopted, range, &node);
 
     if (status != WARM_OK) {
         return status;
@@ -300,9 +164,9 @@ static warm_status record(wm_adopted *adopted, const struct wish *wish)
         return wm_fail(WARM_OUT_OF_MEMORY,
                        "no memory for the record of adopted memory");
     }
-    a->base = wish->base;
-    a->bytes = wish->bytes;
-    a->flags = wish->flags;
+    a->base = range->base;
+    a->bytes = range->bytes;
+    a->flags = range->flags;
     a->unlocked = 0;
     a->done = NULL;
     status = add_segments(adopted, a);
@@ -314,42 +178,37 @@ static warm_status record(wm_adopted *adopted, const struct wish *wish)
     return status;
 }
 
-static warm_status lock_and_record(wm_adopted *adopted, const struct wish *wish)
+/* Done, or undone; the range is claimed no more, but for pieces that stay
+ * locked. */
+static warm_status lock_and_record(wm_adopted *adopted, wm_adopt_range *range)
 {
     warm_status status;
 
-    if (!wm_space_claim(adopted->host, wish->bytes, true)) {
-        return wm_fail(WARM_OUT_OF_MEMORY,
-                       "%s cannot be adopted: the limit of %s for host memory, "
-                       "or that of all memory, is reached",
-                       wm_bytes(wish->bytes).text,
-                       wm_bytes(wm_high_bytes(&adopted->host->marks)).text);
-    }
-    status = wm_adopt_hide(wish->base, wish->bytes, wish->flags);
-    if (status != WARM_OK) {
-        goto unclaim;
-    }
-    status = lock_pieces(adopted, wish->base, wish->bytes, wish->flags);
-    if (status != WARM_OK) {
-        goto show;
-    }
-    status = record(adopted, wish);
-    if (status == WARM_OK) {
+    if (!wm_space_claim(adopted->host, range->bytes, true)) {
+        status = wm_fail(WARM_OUT_OF_MEMORY,
+                         "%s cannot be adopted: the limit of %s for host "
+                         "memory, or that of all memory, is reached",
+                         wm_bytes(range->bytes).text,
+                         wm_bytes(wm_high_bytes(&adopted->host->marks)).text);
+        wm_adopt_unclaim(range);
         return status;
     }
-    unlock_all(adopted, wish->base, wish->bytes);
-show:
-    wm_adopt_show(wish->base, wish->bytes, wish->flags);
-unclaim:
-    wm_space_unclaim(adopted->host, wish->bytes);
+    status = wm_adopt_lock(adopted, range);
+    if (status == WARM_OK) {
+        status = record(adopted, range);
+    }
+    if (status == WARM_OK) {
+        wm_adopt_unclaim(range);
+    } else {
+        wm_adopt_undo(adopted, range);
+    }
     return status;
 }
 
 warm_status wm_adopt(wm_adopted *adopted, char *base, size_t bytes,
                      unsigned flags)
 {
-    const struct wish wish = {base, bytes, flags};
-    struct claim mine;
+    wm_adopt_range *range = NULL;
     wm_space_work work;
     warm_status status =
         wm_adopt_check(base, bytes, (flags & WARM_ADOPT_READ_ONLY) == 0);
@@ -358,17 +217,19 @@ warm_status wm_adopt(wm_adopted *adopted, char *base, size_t bytes,
         status = wm_driver_look(adopted->space.driver, WM_DEVICE_HOST);
     }
     if (status == WARM_OK) {
-        status = claim_range(&mine, base, bytes);
+        (void)wm_adopt_undo_left(adopted);
+        status = wm_adopt_claim(base, bytes, flags, &range);
     }
     if (status != WARM_OK) {
         return status;
     }
     status = wm_space_work_begin(adopted->host, &work);
     if (status == WARM_OK) {
-        status = lock_and_record(adopted, &wish);
+        status = lock_and_record(adopted, range);
         wm_space_work_end(adopted->host, &work, status == WARM_OK);
+    } else {
+        wm_adopt_unclaim(range);
     }
-    unclaim_range(&mine);
     return status;
 }
 
@@ -404,6 +265,7 @@ warm_status wm_adopted_init(wm_adopted *adopted, wm_space *host,
         adopted->space.poller = host;
         adopted->host = host;
         adopted->list = NULL;
+        adopted->left = NULL;
         wm_lock_init(&adopted->lock, WM_RANK_ADOPTED);
     }
     return status;
@@ -414,6 +276,7 @@ void wm_adopted_fini(wm_adopted *adopted)
     wm_adoption *next;
 
     wm_space_fini(&adopted->space);
+    wm_adopt_forget_left(adopted);
     for (wm_adoption *a = adopted->list; a != NULL; a = next) {
         next = a->next;
         wm_meta_free(a);

@@ -41,16 +41,36 @@ typedef struct wm_adoption {
     size_t unlocked; /* of memory that is lent: of its first pieces; the thread
                         that has detached the segment */
     wm_block *block; /* lock adopted: the one that is lent, or null */
+    bool failed; /* lock adopted: it could not be unlocked, which was logged */
     void (*done)(void *context); /* lock adopted, and context */
     void *context;
 } wm_adoption;
+
+/* Memory that a thread adopts: from the check of the page map until the page
+ * map knows it, or for as long as pieces of it stay locked though it could not
+ * be adopted. */
+typedef struct wm_adopt_range {
+    struct wm_adopt_range *next;      /* lock wm_process_lock */
+    struct wm_adopt_range *next_left; /* lock adopted */
+    /* Why pieces stay locked: CAPTURE_ERROR, DRIVER_ERROR, or OK. Lock
+     * wm_process_lock. */
+    warm_status left;
+    /* The thread's that adopts, or undoes it: */
+    char *base;
+    size_t bytes;
+    unsigned flags;
+    bool hidden;             /* from forked children */
+    size_t locked, unlocked; /* bytes of the first pieces */
+} wm_adopt_range;
 
 typedef struct wm_adopted {
     wm_space space; /* first */
     wm_space *host; /* const: the pinned space, whose watermarks count it */
     wm_lock lock;
     wm_adoption *list;       /* lock */
-    _Atomic unsigned ending; /* relaxed: a hint that there are ENDING ones */
+    wm_adopt_range *left;    /* lock */
+    _Atomic unsigned ending; /* relaxed: a hint: adoptions that are ENDING, and
+                                ranges that are left */
 } wm_adopted;
 
 /* Status: OUT_OF_MEMORY. */
@@ -68,8 +88,9 @@ warm_status wm_adopt(wm_adopted *adopted, char *base, size_t bytes,
 warm_status wm_adopt_end(wm_adopted *adopted, const char *base,
                          void (*done)(void *context), void *context);
 
-/* Gives up what became idle of adoptions that are ENDING. False: a stream
- * captures, and some is left. */
+/* Gives up what became idle of adoptions that are ENDING and have a callback,
+ * and unlocks what could not be adopted. False: some is left, since a stream
+ * captures or the driver failed. */
 bool wm_adopted_tend(wm_adopted *adopted);
 
 /* Bytes from an address in a block up to the next cut between two pieces that
@@ -91,14 +112,36 @@ static inline size_t wm_adopt_to_cut(const wm_block *block, const char *at)
  * writable. Status: INVALID_ARGUMENT. */
 warm_status wm_adopt_check(const char *base, size_t bytes, bool write);
 
-/* adopt_end.c, for adopt.c. Unlocks the pieces from *done on, up to bytes of
- * what begins at base, and adds them to *done. Status: CAPTURE_ERROR (a stream
- * captures), the driver's. */
+/* adopt_lock.c, for adopt.c and adopt_end.c. claim(): *range is no runtime's
+ * memory, and no other thread adopts any of it. Status: INVALID_ARGUMENT,
+ * OUT_OF_MEMORY; CAPTURE_ERROR, DRIVER_ERROR (an earlier call has left pieces
+ * locked). unclaim() ends that, and the record. */
+warm_status wm_adopt_claim(char *base, size_t bytes, unsigned flags,
+                           wm_adopt_range **range);
+void wm_adopt_unclaim(wm_adopt_range *range);
+
+/* lock(): hides the range from forked children, unless its flags say that they
+ * may see it, then page-locks it in pieces. Status: OUT_OF_MEMORY, UNSUPPORTED,
+ * INVALID_ARGUMENT, the driver's. undo() follows if that failed, or later: it
+ * unlocks, shows and unclaims the range, whose bytes count toward the watermark
+ * no more, or leaves it for undo_left(). The last error stays. undo_left()
+ * tries again; false: some is left. forget_left(): at the end of the runtime.
+ */
+warm_status wm_adopt_lock(wm_adopted *adopted, wm_adopt_range *range);
+void wm_adopt_undo(wm_adopted *adopted, wm_adopt_range *range);
+bool wm_adopt_undo_left(wm_adopted *adopted);
+void wm_adopt_forget_left(wm_adopted *adopted);
+
+/* Unlocks the pieces from *done on, up to bytes of what begins at base, and
+ * adds them to *done. Status: CAPTURE_ERROR (a stream captures), the driver's.
+ */
 warm_status wm_adopt_unlock(wm_adopted *adopted, char *base, size_t bytes,
                             size_t *done);
-/* Hides a range from forked children, and shows it again, unless flags say that
- * it may be seen. Status: UNSUPPORTED. */
-warm_status wm_adopt_hide(char *base, size_t bytes, unsigned flags);
+/* Fails with CAPTURE_ERROR: a stream captures. */
+warm_status wm_adopt_captures(void);
+/* A poll calls wm_adopted_tend(). */
+void wm_adopt_note_later(const wm_adopted *adopted);
+/* Shows a range that was hidden, or a part of one. */
 void wm_adopt_show(char *base, size_t bytes, unsigned flags);
 
 #endif

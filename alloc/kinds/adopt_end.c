@@ -6,65 +6,12 @@
 #include "alloc/space/space_int.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/callback.h"
-#include "runtime/base/hidden.h"
 #include "runtime/base/log.h"
 #include "warmpool/adopt.h"
 
-#include <errno.h>
 #include <inttypes.h>
 
 enum { PAUSE_NS = 200000 };
-
-/* ---- for adopting as well ------------------------------------------------ */
-
-warm_status wm_adopt_hide(char *base, size_t bytes, unsigned flags)
-{
-    if ((flags & WARM_ADOPT_FORK_OK) != 0 || wm_hidden_add(base, bytes)) {
-        return WARM_OK;
-    }
-    return wm_fail_code(WARM_UNSUPPORTED, "system", errno, NULL,
-                        "the memory at %p cannot be adopted: the kernel does "
-                        "not keep it out of forked children (errno %d); use "
-                        "WARM_ADOPT_FORK_OK if it need not",
-                        (void *)base, errno);
-}
-
-void wm_adopt_show(char *base, size_t bytes, unsigned flags)
-{
-    if ((flags & WARM_ADOPT_FORK_OK) == 0) {
-        wm_hidden_remove(base, bytes);
-    }
-}
-
-static warm_status captures(void)
-{
-    return wm_fail(WARM_CAPTURE_ERROR,
-                   "adopted memory cannot be unlocked while a stream captures");
-}
-
-warm_status wm_adopt_unlock(wm_adopted *adopted, char *base, size_t bytes,
-                            size_t *done)
-{
-    size_t chunk = adopted->host->chunk_bytes;
-    warm_status status = WARM_OK;
-    wm_breaking breaking;
-
-    if (wm_space_is_lost(&adopted->space)) {
-        *done = bytes; /* the context has gone, and the lock with it */
-    }
-    while (*done < bytes && status == WARM_OK) {
-        if (!wm_space_begin_break(&adopted->space, &breaking)) {
-            return captures();
-        }
-        status =
-            wm_driver_pinned_unregister(adopted->space.driver, base + *done);
-        wm_space_end_break(&adopted->space, &breaking);
-        if (status == WARM_OK) {
-            *done += bytes - *done < chunk ? bytes - *done : chunk;
-        }
-    }
-    return status;
-}
 
 /* ---- idle segments ------------------------------------------------------- */
 
@@ -135,23 +82,79 @@ static warm_space_stats figures_of(wm_adoption *a)
     return stats;
 }
 
+/* Waits for the work of a device, if this process has used it. */
+static warm_status await_device(wm_driver *driver, int device)
+{
+    bool entered = false;
+    warm_status status = WARM_OK;
+
+    if (driver->ops->enter != NULL) {
+        status = driver->ops->enter(driver, device, &entered);
+        if (status == WARM_NOT_READY) {
+            return WARM_OK;
+        }
+    }
+    if (status == WARM_OK) {
+        status = wm_driver_device_synchronize(driver, device);
+    }
+    if (driver->ops->leave != NULL) {
+        driver->ops->leave(driver, entered);
+    }
+    return status;
+}
+
+/* The driver could not tell when the work on some blocks ends: once all devices
+ * have no work left, it has ended. */
+static warm_status find_lost(wm_adopted *adopted, wm_adoption *a,
+                             uint64_t bytes)
+{
+    wm_driver *driver = adopted->space.driver;
+    warm_status status = WARM_OK;
+    wm_breaking breaking;
+
+    if (!wm_space_begin_break(&adopted->space, &breaking)) {
+        return wm_adopt_captures();
+    }
+    for (int d = 0; d < driver->devices && status == WARM_OK; d++) {
+        status =
+            wm_driver_is_lost(driver, d) ? WARM_OK : await_device(driver, d);
+    }
+    wm_space_end_break(&adopted->space, &breaking);
+    if (status == WARM_OK) {
+        wm_arena_find_lost(&a->arena);
+    } else if (status == WARM_NOT_READY) { /* a test holds a stream */
+        status = wm_fail(WARM_DRIVER_ERROR,
+                         "the driver cannot tell whether %s of the adopted "
+                         "memory is in use, which stays locked",
+                         wm_bytes(bytes).text);
+    }
+    return status;
+}
+
 /* Once all is idle, and so stays, since the arena serves no more: to unlock the
  * first piece earlier may wait for the work on the last. The thread that has
- * detached a segment gives it up. */
-static warm_status give_up_idle(wm_adopted *adopted, wm_adoption *a)
+ * detached a segment gives it up. waits: may wait for devices; else NOT_READY
+ * if it must. */
+static warm_status give_up_idle(wm_adopted *adopted, wm_adoption *a, bool waits)
 {
     wm_purge what = {.bytes = SIZE_MAX, .before_ns = UINT64_MAX};
     warm_space_stats figures = figures_of(a);
-    wm_segment *segment = NULL, *next;
+    wm_segment *segment, *next;
     warm_status status = WARM_OK;
 
-    if (figures.live.current == 0 && figures.pending.current == 0 &&
-        figures.lost + figures.captured == 0) {
-        if (wm_timelines_holds_back(adopted->space.group.timelines)) {
-            return captures(); /* before a callback hears of a return */
-        }
-        segment = wm_arena_purge(&a->arena, &what);
+    if (figures.live.current + figures.pending.current + figures.captured > 0) {
+        return WARM_OK;
     }
+    if (wm_timelines_holds_back(adopted->space.group.timelines)) {
+        return wm_adopt_captures(); /* before a callback hears of a return */
+    }
+    if (figures.lost > 0 && !waits) {
+        return WARM_NOT_READY;
+    }
+    if (figures.lost > 0) {
+        status = find_lost(adopted, a, figures.lost_bytes);
+    }
+    segment = status == WARM_OK ? wm_arena_purge(&a->arena, &what) : NULL;
     for (; segment != NULL; segment = next) {
         next = segment->next;
         if (status == WARM_OK) {
@@ -163,13 +166,6 @@ static warm_status give_up_idle(wm_adopted *adopted, wm_adoption *a)
     return status;
 }
 
-/* captures_over() comes to it again. Relaxed: as in wm_private_tend(). */
-static void note_later(const wm_adopted *adopted)
-{
-    atomic_store_explicit(&adopted->space.group.runtime->put_off, true,
-                          memory_order_relaxed);
-}
-
 static void leave(wm_adopted *adopted, wm_adoption *a)
 {
     wm_lock_acquire(&adopted->lock);
@@ -177,11 +173,14 @@ static void leave(wm_adopted *adopted, wm_adoption *a)
     wm_lock_release(&adopted->lock);
 }
 
-/* Visits the first adoption that is ENDING, from a on. */
-static wm_adoption *visit_ending(wm_adopted *adopted, wm_adoption *a)
+/* Visits the first adoption that is ENDING, from a on. One without done is
+ * given up by the calls of the program alone, which would not find it after a
+ * failure; all: at the end of the runtime. */
+static wm_adoption *visit_ending(wm_adopted *adopted, wm_adoption *a, bool all)
 {
     wm_lock_acquire(&adopted->lock);
-    while (a != NULL && a->state != WM_ADOPTION_ENDING) {
+    while (a != NULL &&
+           (a->state != WM_ADOPTION_ENDING || (a->done == NULL && !all))) {
         a = a->next;
     }
     if (a != NULL) {
@@ -191,9 +190,35 @@ static wm_adoption *visit_ending(wm_adopted *adopted, wm_adoption *a)
     return a;
 }
 
-bool wm_adopted_tend(wm_adopted *adopted)
+/* Whether the adoption has failed to end for the first time. */
+static bool note_failed(wm_adopted *adopted, wm_adoption *a)
 {
-    bool captured = false;
+    bool first;
+
+    wm_lock_acquire(&adopted->lock);
+    first = !a->failed;
+    a->failed = true;
+    wm_lock_release(&adopted->lock);
+    return first;
+}
+
+static bool tend_one(wm_adopted *adopted, wm_adoption *a)
+{
+    warm_status status = give_up_idle(adopted, a, true);
+
+    if (status != WARM_OK && status != WARM_CAPTURE_ERROR &&
+        note_failed(adopted, a)) {
+        wm_log(WARM_LOG_WARNING,
+               "adopted memory stays locked, until it is tried again: %s",
+               warm_last_error_message());
+    }
+    leave(adopted, a);
+    return status == WARM_OK;
+}
+
+static bool tend(wm_adopted *adopted, bool all)
+{
+    bool done;
     wm_quiet quiet;
     wm_adoption *a;
 
@@ -202,22 +227,21 @@ bool wm_adopted_tend(wm_adopted *adopted)
         return true;
     }
     wm_quiet_begin(&quiet);
+    done = wm_adopt_undo_left(adopted);
     wm_lock_acquire(&adopted->lock);
     a = adopted->list;
     wm_lock_release(&adopted->lock);
-    for (; (a = visit_ending(adopted, a)) != NULL; a = a->next) {
-        warm_status status = give_up_idle(adopted, a);
-
-        leave(adopted, a);
-        captured |= status == WARM_CAPTURE_ERROR;
-        if (status != WARM_OK && status != WARM_CAPTURE_ERROR) {
-            wm_log(WARM_LOG_WARNING,
-                   "adopted memory stays locked, until it is tried again: %s",
-                   warm_last_error_message());
-        }
+    while ((a = visit_ending(adopted, a, all)) != NULL) {
+        done &= tend_one(adopted, a);
+        a = a->next;
     }
     wm_quiet_end(&quiet);
-    return !captured;
+    return done;
+}
+
+bool wm_adopted_tend(wm_adopted *adopted)
+{
+    return tend(adopted, false);
 }
 
 /* ---- the end of an adoption ---------------------------------------------- */
@@ -294,6 +318,7 @@ static warm_status begin_end(wm_adopted *adopted, wm_adoption *a, bool waits)
     }
     wm_lock_acquire(&adopted->lock);
     a->block = NULL;
+    a->failed = false;
     a->state = WM_ADOPTION_ENDING;
     wm_lock_release(&adopted->lock);
     atomic_fetch_add_explicit(&adopted->ending, 1, memory_order_relaxed);
@@ -304,7 +329,7 @@ static warm_status begin_end(wm_adopted *adopted, wm_adoption *a, bool waits)
 }
 
 /* Completed work makes memory idle, which is given up. */
-static warm_status advance(wm_adopted *adopted, wm_adoption *a)
+static warm_status advance(wm_adopted *adopted, wm_adoption *a, bool waits)
 {
     wm_space_work work;
     warm_status status = wm_space_work_begin(adopted->host, &work);
@@ -312,7 +337,7 @@ static warm_status advance(wm_adopted *adopted, wm_adoption *a)
     if (status == WARM_OK) {
         wm_space_collect_pending(adopted->host);
         wm_space_collect(adopted->host);
-        status = give_up_idle(adopted, a);
+        status = give_up_idle(adopted, a, waits);
         wm_space_work_end(adopted->host, &work, status == WARM_OK);
     }
     return status;
@@ -346,18 +371,12 @@ static warm_status check_stuck(wm_adoption *a)
                        "given up once they are freed",
                        stats.live.current);
     }
-    if (stats.captured > 0) {
-        return wm_fail(WARM_CAPTURE_ERROR,
-                       "a graph may use %s of the adopted memory, which stays "
-                       "locked",
-                       wm_bytes(stats.captured_bytes).text);
-    }
-    return stats.lost == 0
+    return stats.captured == 0
                ? WARM_OK
-               : wm_fail(WARM_DRIVER_ERROR,
-                         "the driver cannot tell whether %s of the adopted "
-                         "memory is in use, which stays locked",
-                         wm_bytes(stats.lost_bytes).text);
+               : wm_fail(WARM_CAPTURE_ERROR,
+                         "a graph may use %s of the adopted memory, which "
+                         "stays locked",
+                         wm_bytes(stats.captured_bytes).text);
 }
 
 static warm_status await(wm_adopted *adopted, wm_adoption *a, uint64_t turn)
@@ -365,7 +384,7 @@ static warm_status await(wm_adopted *adopted, wm_adoption *a, uint64_t turn)
     warm_status status = WARM_OK;
 
     while (!is_over(adopted, a, turn)) {
-        status = advance(adopted, a);
+        status = advance(adopted, a, true);
         if (status == WARM_OK && !is_over(adopted, a, turn)) {
             status = check_stuck(a);
         }
@@ -437,8 +456,8 @@ static void begin_advance(wm_adopted *adopted, wm_adoption *a)
     wm_quiet quiet;
 
     wm_quiet_begin(&quiet);
-    if (advance(adopted, a) != WARM_OK) {
-        note_later(adopted);
+    if (advance(adopted, a, false) != WARM_OK) {
+        wm_adopt_note_later(adopted);
     }
     wm_quiet_end(&quiet);
 }
@@ -475,5 +494,5 @@ void wm_adopted_stop(wm_adopted *adopted)
             (void)begin_end(adopted, a, false);
         }
     }
-    (void)wm_adopted_tend(adopted);
+    (void)tend(adopted, true);
 }

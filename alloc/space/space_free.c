@@ -137,7 +137,7 @@ warm_status wm_space_not_found(const void *pointer, const char *of)
 
 static void leak(wm_space *space, wm_block *block, enum wm_block_state state)
 {
-    const wm_segment *segment = block->segment;
+    wm_segment *segment = block->segment;
     size_t bytes = block->bytes;
     /* The rest of an expandable segment may be returned, and that of a block in
      * pieces is less than one. */
@@ -153,6 +153,9 @@ static void leak(wm_space *space, wm_block *block, enum wm_block_state state)
                  "a graph capture used it, and it is of no private pool; call "
                  "warm_private_pool_begin() before a capture, and then "
                  "allocate what the graph uses");
+    }
+    if (space->traits->freed != NULL) {
+        space->traits->freed(space, segment);
     }
 }
 

@@ -61,14 +61,18 @@ extern "C" {
  * flags: 0, or some of the above joined by |.
  * Blocking: page-locks all of the memory.
  * Status (nothing has changed then; but if a stream captures when a piece is
- * refused, the pieces before it stay locked, which is logged): INVALID_ARGUMENT
+ * refused, or the driver does not unlock those before it, they stay locked,
+ * which is logged, until warm_poll(), the next warm_pinned_adopt() or
+ * warm_runtime_destroy() unlocks them: keep them mapped until the memory can be
+ * adopted): INVALID_ARGUMENT
  * (not whole pages; not mapped, or not readable; mapped read-only without
  * WARM_ADOPT_READ_ONLY; some of it belongs to a runtime, or to an adoption that
  * is under way; the program has registered it with CUDA already; in a memory
  * callback), UNSUPPORTED (a device cannot read memory that is registered
  * read-only; the kernel does not keep the pages out of forked children),
- * OUT_OF_MEMORY (a watermark, the driver, or memory for records),
- * CAPTURE_ERROR, DRIVER_ERROR. */
+ * OUT_OF_MEMORY (a watermark, the driver, the kernel's mappings, or memory for
+ * records), CAPTURE_ERROR and DRIVER_ERROR (also: pieces stay locked since an
+ * earlier call failed, as above). */
 WARM_API warm_status warm_pinned_adopt(warm_runtime *runtime, void *pointer,
                                        size_t bytes, unsigned flags);
 
@@ -80,7 +84,9 @@ WARM_API warm_status warm_pinned_adopt(warm_runtime *runtime, void *pointer,
  * memory. If blocks of served memory are live: NOT_READY, and nothing has
  * changed. If an earlier call has begun to give the memory up, the call waits
  * until that is over.
- * done not null: waits for no stream that uses the memory. done(context) is
+ * done not null: waits for no stream that uses the memory. If the driver then
+ * cannot report that the work of one has ended, the call below that unlocks the
+ * memory waits for all devices first. done(context) is
  * called once the last block of the memory has been freed, the streams have
  * completed and all is unlocked: before this call returns, or in a call of
  * warm_poll(), in the thread of option background, or at the end of a capture,
@@ -97,7 +103,9 @@ WARM_API warm_status warm_pinned_adopt(warm_runtime *runtime, void *pointer,
  * has changed; or a graph may use a freed block of the memory), DRIVER_ERROR
  * (the driver does not unlock the memory, or cannot report whether it is in
  * use). With the last two, unless nothing has changed, the memory stays locked
- * and serves no request any more; a later call with done null tries again. */
+ * and serves no request any more. A later call with done null tries again, and
+ * warm_poll() does not. If the driver cannot report the end of a stream's work,
+ * that call waits for all devices. */
 WARM_API warm_status warm_pinned_adopt_end(warm_runtime *runtime, void *pointer,
                                            void (*done)(void *context),
                                            void *context);

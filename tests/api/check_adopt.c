@@ -558,6 +558,134 @@ WT_LOOP_TEST(test_B23_a_piece_that_stays_locked_is_tried_again,
     ck_assert_uint_eq(wt_calls(runtime, "pinned_unregister"), PIECES + 2);
 }
 
+/* A poll in between does not end what the program still names. */
+WT_LOOP_TEST(test_B23_a_call_that_failed_can_be_made_again, 2)
+{
+    void *block;
+
+    wt_ok(adopt(_i == 0 ? 0 : WARM_ADOPT_SERVE));
+    block = _i == 0 ? memory : wt_pinned(runtime, 6000);
+    wt_ok(warm_record_stream(block, stream));
+    if (_i != 0) {
+        wt_ok(warm_free(block));
+    }
+    wt_ok(warm_testing_fail(runtime, "pinned_unregister", 1, 0));
+    wt_fails(WARM_DRIVER_ERROR, give_up());
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_gt(held(), 0);
+    wt_ok(give_up());
+    wt_fails(WARM_INVALID_POINTER, give_up());
+}
+
+static void fail_waits(int on)
+{
+    const char *name;
+
+    for (int i = 0; (name = warm_testing_call_name(i)) != NULL; i++) {
+        if (strstr(name, "event") != NULL || strstr(name, "query") != NULL ||
+            strstr(name, "synchronize") != NULL) {
+            wt_ok(warm_testing_fail(runtime, name, (uint64_t)on, on));
+        }
+    }
+}
+
+/* The driver reports neither the end of the work nor a wait for it. */
+WT_LOOP_TEST(test_B4_B23_memory_whose_use_was_unknown_is_given_up_later, 4)
+{
+    bool serves = _i % 2 != 0, waits = _i / 2 == 0;
+    wt_gate *gate;
+    void *block;
+
+    dones = 0;
+    wt_ok(adopt(serves ? WARM_ADOPT_SERVE : 0));
+    block = serves ? wt_pinned(runtime, 6000) : memory;
+    gate = wt_gate_hold(runtime, stream);
+    wt_ok(warm_record_stream(block, stream));
+    fail_waits(1);
+    if (serves) {
+        wt_ok(warm_free(block));
+    }
+    if (waits) {
+        wt_fails(WARM_DRIVER_ERROR, give_up());
+    } else {
+        wt_ok(warm_pinned_adopt_end(runtime, memory, note_done, &dones));
+    }
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(dones, 0);
+    ck_assert_uint_eq(held(), bytes);
+    ck_assert_uint_eq(wt_calls(runtime, "pinned_unregister"), 0);
+    fail_waits(0);
+    wt_gate_open(gate);
+    if (waits) {
+        wt_ok(give_up());
+    } else {
+        wt_ok(warm_poll(runtime));
+        ck_assert_uint_eq(dones, 1);
+    }
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
+}
+
+enum { PIECE_REFUSED = 3 };
+
+/* The third piece is refused, and the two before it stay locked: a stream
+ * captures, or the driver refuses to unlock them. */
+static void adopt_in_part(uint64_t unlock, int persistent)
+{
+    wt_ok(warm_testing_fail(runtime, "pinned_register", PIECE_REFUSED, 0));
+    wt_ok(warm_testing_fail(runtime, "pinned_unregister", unlock, persistent));
+    wt_fails(WARM_OUT_OF_MEMORY, adopt(0));
+    wt_says("pinned_register");
+    ck_assert_uint_eq(held(), 0);
+}
+
+static void check_whole(uint64_t unlocked)
+{
+    ck_assert_uint_eq(wt_calls(runtime, "pinned_unregister"), unlocked);
+    wt_ok(adopt(0));
+    wt_ok(give_up());
+}
+
+WT_TEST(test_B20_B23_pieces_that_stay_locked_are_unlocked_by_the_next_call)
+{
+    adopt_in_part(1, 0);
+    wt_ok(adopt(0));
+    wt_ok(give_up());
+}
+
+WT_TEST(test_B20_B23_pieces_that_stay_locked_are_unlocked_by_a_poll)
+{
+    adopt_in_part(1, 1);
+    wt_ok(warm_poll(runtime));
+    wt_fails(WARM_DRIVER_ERROR, adopt(0));
+    wt_says("locked since an earlier call failed");
+    wt_ok(warm_testing_fail(runtime, "pinned_unregister", 0, 0));
+    wt_ok(warm_poll(runtime));
+    check_whole(3 + PIECE_REFUSED - 1); /* three were refused */
+}
+
+WT_TEST(test_B7_B23_pieces_that_stay_locked_are_unlocked_after_a_capture)
+{
+    wt_ok(warm_capture_begin(runtime, stream));
+    adopt_in_part(0, 0);
+    wt_fails(WARM_CAPTURE_ERROR, adopt(0));
+    ck_assert_uint_eq(wt_calls(runtime, "pinned_unregister"), 0);
+    wt_capture_drop(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    check_whole(PIECE_REFUSED - 1);
+}
+
+/* By the end of the runtime, at the latest. */
+WT_TEST(test_G2_B23_pieces_that_stay_locked_are_unlocked_at_the_end)
+{
+    adopt_in_part(1, 0);
+    wt_stream_end(runtime, stream);
+    wt_runtime_end(runtime);
+    runtime = wt_runtime(NULL);
+    stream = wt_stream(runtime, 0);
+    wt_ok(adopt(0));
+    wt_ok(give_up());
+}
+
 WT_LOOP_TEST(test_B23_without_memory_for_records_nothing_is_adopted, 4)
 {
     unsigned flags = _i % 2 == 0 ? 0 : WARM_ADOPT_SERVE, failed = 0;
