@@ -111,7 +111,7 @@ void wm_adopt_unclaim(wm_adopt_range *range)
 static warm_status hide(wm_adopt_range *range)
 {
     if ((range->flags & WARM_ADOPT_FORK_OK) != 0 ||
-        wm_hidden_add(range->base, range->bytes)) {
+        wm_hidden_add_foreign(range->base, range->bytes)) {
         range->hidden = true;
         return WARM_OK;
     }

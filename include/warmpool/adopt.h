@@ -27,7 +27,9 @@
  *
  * Forked children do not get the memory, like all that is page-locked: else the
  * first write after a fork would move a page away from under a device. It is
- * marked for that by madvise(MADV_DONTFORK), and unmarked when it is given up.
+ * marked for that by madvise(MADV_DONTFORK) before it is locked, and unmarked
+ * when it is given up, but for what the program had marked itself before (a
+ * mapping of a single page is always unmarked).
  *
  * Any thread may call. Common status: INVALID_ARGUMENT, RUNTIME_GONE, FORKED,
  * EXITING.
@@ -50,9 +52,8 @@ extern "C" {
 #define WARM_ADOPT_READ_ONLY 2u
 
 /* The memory is not marked for forked children: for memory that no write can
- * move (mapped MAP_SHARED, or read-only), and for memory that the program has
- * marked by madvise() itself, since the end of the adoption would remove that
- * mark. */
+ * move (mapped MAP_SHARED, or read-only), or that the program has marked by
+ * madvise() itself. */
 #define WARM_ADOPT_FORK_OK 4u
 
 /* Adopts bytes of memory at pointer.

@@ -1,9 +1,11 @@
 /* hidden.c: a sorted array of ranges, under the process lock. */
 #include "runtime/base/hidden.h"
 
+#include "runtime/base/fork_marks.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/process.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,6 +16,7 @@
 
 struct range {
     uintptr_t begin, end;
+    bool marked; /* by the program, before: the mark stays */
 };
 
 /* Lock wm_process_lock. */
@@ -22,15 +25,17 @@ static struct {
     size_t count, room;
 } hidden;
 
-/* Room for one more range; false: no memory. */
-static bool reserve_locked(void)
+/* Room for so many more ranges; false: no memory. */
+static bool reserve_locked(size_t more_ranges)
 {
+    size_t needed = hidden.count + more_ranges;
     size_t room = hidden.room == 0 ? 16 : 2 * hidden.room;
     struct range *more;
 
-    if (hidden.count < hidden.room) {
+    if (needed <= hidden.room) {
         return true;
     }
+    room = room < needed ? needed : room;
     more = wm_meta_alloc(room * sizeof *more);
     if (more == NULL) {
         return false;
@@ -61,13 +66,13 @@ static size_t find_locked(uintptr_t address)
     return low;
 }
 
-static void insert_locked(uintptr_t begin, uintptr_t end)
+static void insert_locked(uintptr_t begin, uintptr_t end, bool marked)
 {
     size_t at = find_locked(begin);
     struct range *range = &hidden.ranges[at];
 
     memmove(range + 1, range, (hidden.count - at) * sizeof *range);
-    *range = (struct range){begin, end};
+    *range = (struct range){begin, end, marked};
     hidden.count++;
 }
 
@@ -81,16 +86,31 @@ static void erase_locked(size_t at)
 
 bool wm_hidden_add(void *base, size_t bytes)
 {
-    uintptr_t begin = (uintptr_t)base;
+    uintptr_t begin = (uintptr_t)base, end = begin + bytes;
     bool added;
 
     wm_lock_acquire(&wm_process_lock);
     added = madvise(base, bytes, MADV_DONTFORK) == 0;
-    if (added && reserve_locked()) {
-        insert_locked(begin, begin + bytes);
+    if (added && reserve_locked(1)) {
+        insert_locked(begin, end, false);
     }
     wm_lock_release(&wm_process_lock);
     return added;
+}
+
+/* Ends the marks of [begin, end), but for the program's own. */
+static void unmark_locked(uintptr_t begin, uintptr_t end)
+{
+    for (size_t i = find_locked(begin);
+         i < hidden.count && hidden.ranges[i].begin < end; i++) {
+        const struct range *range = &hidden.ranges[i];
+        const wm_fork_mark part = {.begin = range->begin > begin ? range->begin
+                                                                 : begin,
+                                   .end = range->end < end ? range->end : end,
+                                   .own = range->marked};
+
+        wm_fork_marks_end(&part, 1);
+    }
 }
 
 /* Cuts [begin, end) out of the ranges. The rest behind a part that is cut out
@@ -112,27 +132,54 @@ static void cut_locked(uintptr_t begin, uintptr_t end)
             range->end = begin;
             at++;
         } else {
-            if (reserve_locked()) {
+            if (reserve_locked(1)) {
                 hidden.ranges[at].end = begin;
-                insert_locked(end, last);
+                insert_locked(end, last, hidden.ranges[at].marked);
             }
             return;
         }
     }
 }
 
-void wm_hidden_remove(void *base, size_t bytes)
+static void end_locked(uintptr_t begin, uintptr_t end)
 {
-    uintptr_t begin = (uintptr_t)base;
-
-    wm_lock_acquire(&wm_process_lock);
-    (void)madvise(base, bytes, MADV_DOFORK);
-    cut_locked(begin, begin + bytes);
+    unmark_locked(begin, end);
+    cut_locked(begin, end);
     if (hidden.count == 0) {
         wm_meta_free(hidden.ranges);
         hidden.ranges = NULL;
         hidden.room = 0;
     }
+}
+
+bool wm_hidden_add_foreign(void *base, size_t bytes)
+{
+    wm_fork_mark *parts;
+    size_t count;
+    bool added;
+
+    if (!wm_fork_marks_set((uintptr_t)base, (uintptr_t)base + bytes, &parts,
+                           &count)) {
+        return false;
+    }
+    wm_lock_acquire(&wm_process_lock);
+    added = reserve_locked(count);
+    for (size_t i = 0; i < count && added; i++) {
+        insert_locked(parts[i].begin, parts[i].end, parts[i].own);
+    }
+    wm_lock_release(&wm_process_lock);
+    if (!added) {
+        wm_fork_marks_end(parts, count);
+        errno = ENOMEM;
+    }
+    wm_meta_free(parts);
+    return added;
+}
+
+void wm_hidden_remove(void *base, size_t bytes)
+{
+    wm_lock_acquire(&wm_process_lock);
+    end_locked((uintptr_t)base, (uintptr_t)base + bytes);
     wm_lock_release(&wm_process_lock);
 }
 

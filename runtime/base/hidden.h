@@ -22,8 +22,12 @@
  * child does not hold the addresses. No lock held, here and below. */
 bool wm_hidden_add(void *base, size_t bytes);
 
+/* The same for memory that the program has mapped, and may have marked for
+ * itself in whole or in part. False also without memory (errno ENOMEM). */
+bool wm_hidden_add_foreign(void *base, size_t bytes);
+
 /* Removes a range, or a part of one, before it is unmapped: once it is, another
- * thread may get the addresses. */
+ * thread may get the addresses. A mark of the program's own stays. */
 void wm_hidden_remove(void *base, size_t bytes);
 
 /* In the child: holds the addresses of all ranges. */

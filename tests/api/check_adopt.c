@@ -784,8 +784,8 @@ WT_TEST(test_B12_B23_a_callback_frees_adopted_memory_for_a_request)
 
 WT_CASE("forks", .setup = setup, .teardown = teardown);
 
-/* Whether a child can read the memory. */
-static bool child_sees_it(void)
+/* Whether a child can read the memory at an offset. */
+static bool child_sees(size_t offset)
 {
     int status = 0;
     pid_t pid = fork();
@@ -794,13 +794,19 @@ static bool child_sees_it(void)
     if (pid == 0) { /* a system call fails where an access would end it */
         int ends[2];
 
-        _exit(pipe2(ends, O_CLOEXEC) == 0 && write(ends[1], memory, 1) == 1
+        _exit(pipe2(ends, O_CLOEXEC) == 0 &&
+                      write(ends[1], memory + offset, 1) == 1
                   ? 1
                   : 0);
     }
     wt_require(waitpid(pid, &status, 0) == pid && WIFEXITED(status),
                "the child died");
     return WEXITSTATUS(status) == 1;
+}
+
+static bool child_sees_it(void)
+{
+    return child_sees(0);
 }
 
 WT_LOOP_TEST(test_B22_B23_children_get_adopted_memory_if_the_program_says_so, 4)
@@ -825,6 +831,27 @@ WT_TEST(test_B22_B23_the_programs_own_mark_stays)
     wt_ok(adopt(WARM_ADOPT_FORK_OK));
     wt_ok(give_up());
     ck_assert(!child_sees_it());
+}
+
+/* Without that, too: that of all of the memory, or of what lies in the middle.
+ */
+WT_LOOP_TEST(test_B22_B23_the_programs_own_mark_outlives_the_adoption, 4)
+{
+    bool all = _i / 2 == 0;
+    size_t begin = all ? 0 : MIB / 2, end = all ? bytes : 3 * MIB;
+
+    memset(memory, 1, bytes);
+    ck_assert_int_eq(madvise(memory + begin, end - begin, MADV_DONTFORK), 0);
+    for (int round = 0; round < 2; round++) {
+        wt_ok(adopt(_i % 2 == 0 ? 0 : WARM_ADOPT_SERVE));
+        ck_assert(!child_sees_it());
+        ck_assert(!child_sees(bytes - 1));
+        wt_ok(give_up());
+        ck_assert_int_eq(child_sees(0), !all);
+        ck_assert_int_eq(child_sees(bytes - 1), !all);
+        ck_assert(!child_sees(begin));
+        ck_assert(!child_sees(end - 1));
+    }
 }
 
 /* ---- files and processes ------------------------------------------------- */
