@@ -387,6 +387,9 @@ warm_status wm_stream_record(wm_timelines *set, wm_block *block,
     if (t != NULL) {
         return record_adopted(set, block, t, owner);
     }
+    if (!wm_driver_has_stream(set->driver, stream)) {
+        return WARM_OK;
+    }
     status = wm_timelines_info(set, stream, &info);
     if (status != WARM_OK || needs_no_record(set, block, info.id)) {
         return status;

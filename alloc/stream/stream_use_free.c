@@ -35,9 +35,13 @@ static enum wm_uses record_now(wm_timelines *set, wm_stream_use *use)
  * another stream by now (row B6). */
 static enum wm_uses record_use(wm_timelines *set, wm_stream_use *use)
 {
+    warm_stream stream = use->timeline->stream;
     wm_stream_info info;
-    warm_status status =
-        wm_driver_stream_info(set->driver, use->timeline->stream, &info);
+    /* A thread that has no such default stream cannot ask: another one has
+     * recorded its own. */
+    warm_status status = wm_driver_has_stream(set->driver, stream)
+                             ? wm_driver_stream_info(set->driver, stream, &info)
+                             : WARM_NOT_READY;
 
     /* While a stream captures, the driver does not report its id. A use of
      * another thread's default stream is covered by its own event: a capture on

@@ -225,6 +225,7 @@ void wm_cuda_notice(wm_driver *d, int device);
 
 warm_status wm_cuda_enter_device(wm_driver *d, int device, bool *entered);
 void wm_cuda_leave_device(wm_driver *d, bool entered);
+bool wm_cuda_has_default(wm_driver *d);
 
 void wm_cuda_homes_init(wm_cuda_homes *homes);
 void wm_cuda_homes_fini(wm_cuda_homes *homes);

@@ -505,6 +505,19 @@ static warm_status enter(wm_cuda *c, bool own_only, wm_cuda_scope *scope)
     return status;
 }
 
+/* If CUDA fails here, the call that names the stream fails as well, and says
+ * why. */
+bool wm_cuda_has_default(wm_driver *d)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    CUcontext current = NULL;
+    int device = 0;
+
+    return c->cu.cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != NULL ||
+           wm_cuda_current_device(d, &device) != WARM_OK ||
+           wm_driver_is_lost(d, device) || wm_cuda_active(c, device);
+}
+
 warm_status wm_cuda_enter(wm_cuda *c, wm_cuda_scope *scope)
 {
     return enter(c, false, scope);

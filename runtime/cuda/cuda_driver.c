@@ -163,6 +163,7 @@ static const wm_driver_ops cuda_ops = {
     .is_unchanged = wm_cuda_is_unchanged,
     .notice = wm_cuda_notice,
     .home = wm_cuda_home,
+    .has_default = wm_cuda_has_default,
     .enter = wm_cuda_enter_device,
     .leave = wm_cuda_leave_device,
 };

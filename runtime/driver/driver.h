@@ -346,6 +346,8 @@ typedef struct wm_driver_ops {
      * not used the device yet. Null if threads cannot choose a device. */
     warm_status (*enter)(wm_driver *d, int device, bool *entered);
     void (*leave)(wm_driver *d, bool entered);
+    /* See wm_driver_has_stream(). Null: threads have default streams always. */
+    bool (*has_default)(wm_driver *d);
     /* For tests, host device only, else null: hold (count 0), let count
      * pieces of work run and wait for them, or resume (UINT_MAX). */
     warm_status (*control)(wm_driver *d, warm_stream stream, unsigned count);
@@ -392,6 +394,15 @@ struct wm_driver {
     warm_status wm_driver_##name parameters;
 WM_DRIVER_CALLS(WM_DRIVER_DECLARE)
 #undef WM_DRIVER_DECLARE
+
+/* False: the stream is a default one of the calling thread, on a device that
+ * this process has not used yet: it has no work. Makes no context, which a call
+ * with the stream's name would. */
+static inline bool wm_driver_has_stream(wm_driver *d, warm_stream stream)
+{
+    return !wm_stream_is_default(stream) || d->ops->has_default == NULL ||
+           d->ops->has_default(d);
+}
 
 /* ---- devices that were reset --------------------------------------------
  *

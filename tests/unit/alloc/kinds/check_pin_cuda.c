@@ -48,20 +48,39 @@ static void use_adopted(void *unused, unsigned index)
     munmap(memory, MIB);
 }
 
+/* The default streams are those of a device that has no work. */
+static void use_defaults(void *unused, unsigned index)
+{
+    static const warm_stream names[] = {NULL, WARM_STREAM_PER_THREAD};
+    void *block = NULL;
+
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_pinned_alloc(runtime, 3 * MIB, &block));
+        wt_ok(warm_record_stream(block, names[i]));
+        wt_ok(warm_free(block));
+        wt_ok(warm_pinned_alloc(runtime, 3 * MIB, &block));
+        wt_ok(warm_record_stream(block, names[i]));
+        wt_ok(warm_free_deferred(block));
+    }
+    wt_ok(warm_poll(runtime));
+}
+
 /* The program uses the second device only. Pinned by the thread that does, or
  * by one whose current device, if it asked, would be the first. */
-WT_LOOP_TEST(test_B13_pinning_makes_no_context_on_a_device_that_is_not_used, 8)
+WT_LOOP_TEST(test_B13_pinning_makes_no_context_on_a_device_that_is_not_used, 12)
 {
     warm_options options = {
         .size = sizeof options, .device = "cuda", .pin = ways[_i % 2]};
-    void (*use)(void *, unsigned) = _i / 2 % 2 == 0 ? use_pinned : use_adopted;
+    void (*const uses[])(void *, unsigned) = {use_pinned, use_adopted,
+                                              use_defaults};
+    void (*use)(void *, unsigned) = uses[_i / 4];
 
     options.cudart = standin.cudart;
     wt_ok(warm_runtime_create(&options, &runtime));
     cuda_ok(standin.cudaSetDevice(USED));
     wt_ok(warm_stream_create(runtime, USED, &stream));
     ck_assert_uint_eq(standin.standin_contexts(USED), 1);
-    if (_i / 4 == 0) {
+    if (_i / 2 % 2 == 0) {
         use(NULL, 0);
     } else {
         wt_threads(1, use, NULL);
