@@ -446,14 +446,14 @@ static void leave_line(climb *c)
 }
 
 /* Below the limit a request that would grow goes after those that wait for
- * memory already. */
+ * memory already; one that no limit would ever let grow waits for nobody. */
 static bool stand_in_line(climb *c)
 {
     wm_space *owner = wm_limit_line(c->space);
 
     wm_pressure_refresh(c->space->poller);
     c->limited = wm_limit_refuses(c->space, c->request);
-    if (owner != NULL && may_wait(c)) {
+    if (owner != NULL && may_wait(c) && !wm_limit_never(c->space, c->request)) {
         enter_line(c, owner);
     }
     return false;

@@ -99,6 +99,19 @@ bool wm_limit_refuses(wm_space *space, const wm_request *request)
     return refuses(&limit, needed);
 }
 
+static bool is_above(const struct limit *limit, size_t needed)
+{
+    return limit->high != 0 && needed > limit->high;
+}
+
+bool wm_limit_never(const wm_space *space, const wm_request *request)
+{
+    size_t needed = grain_bytes(space, request);
+    struct limit own = own_limit(space), whole = whole_limit(space);
+
+    return is_above(&own, needed) || is_above(&whole, needed);
+}
+
 /* ---- what fits ----------------------------------------------------------- */
 
 /* Of a space, at one moment. */
@@ -173,7 +186,8 @@ enum wm_limit_fit wm_limit_look(wm_space *space, const wm_request *request,
     struct limit limit = find_limit(space, needed);
 
     *taken = (wm_taken){0};
-    if (limit.high == 0 || space->limit_wait_ns == 0 || needed > limit.high) {
+    if (limit.high == 0 || space->limit_wait_ns == 0 ||
+        wm_limit_never(space, request)) {
         return WM_LIMIT_NEVER;
     }
     *taken = count_taken(&limit);

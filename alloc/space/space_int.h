@@ -280,6 +280,8 @@ typedef struct wm_taken {
  * be wrong for a moment: the spaces are read one after the other. */
 enum wm_limit_fit wm_limit_look(wm_space *space, const wm_request *request,
                                 wm_taken *taken);
+/* Whether the request is larger than a limit of its space. */
+bool wm_limit_never(const wm_space *space, const wm_request *request);
 /* Whether the limit refuses the request, if it cannot be served otherwise. */
 bool wm_limit_refuses(wm_space *space, const wm_request *request);
 /* For a request that was refused: returns idle memory of the other spaces with

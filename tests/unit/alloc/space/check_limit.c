@@ -296,6 +296,28 @@ WT_TEST(test_B12_what_can_never_fit_is_refused_at_once)
     wt_ok(warm_testing_resume(runtime, stream));
 }
 
+/* Though another request waits: at its own limit, or at that of all memory. */
+WT_LOOP_TEST(test_B12_what_can_never_fit_joins_no_line, 2)
+{
+    void *pointer = NULL;
+    caller one;
+
+    if (_i == 1) {
+        wt_ok(warm_watermarks_set(runtime, WARM_MEMORY_OF_ALL, 16 * MIB, 0));
+        wt_ok(warm_watermarks_set(runtime, WARM_MEMORY_OF_HOST, 32 * MIB, 0));
+    }
+    pend(12 * MIB);
+    start(&one, 8 * MIB);
+    await_line(1);
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_pinned_alloc(runtime, 17 * MIB, &pointer));
+    ck_assert_uint_eq(in_line(), 1);
+    ck_assert(!is_done(&one));
+    wt_ok(warm_testing_resume(runtime, stream));
+    wt_ok(end(&one));
+    wt_ok(warm_free(one.pointer));
+}
+
 WT_TEST(test_B12_without_frees_under_way_a_request_is_refused)
 {
     void *live = wt_pinned(runtime, 12 * MIB), *pointer = NULL;
