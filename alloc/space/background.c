@@ -14,19 +14,33 @@
 #define SHORTEST ((uint64_t)50000)
 #define LONGEST  ((uint64_t)10000000)
 
-/* Pause after the driver refused the reserve, in ns. */
-#define RETRY ((uint64_t)100000000)
+/* Pauses after the driver, or a limit, refused the reserve, in ns: the first,
+ * and the longest, since each is twice the one before. */
+#define RETRY      ((uint64_t)100000000)
+#define RETRY_MOST (16 * RETRY)
 
 /* ---- the reserve -------------------------------------------------------- */
 
+/* How long until the reserve is to be filled: 0 if it is short, and was not
+ * refused lately; WM_NEVER if it is not short. */
+static uint64_t until_fill(wm_background *b)
+{
+    uint64_t now, due;
+
+    if (!b->on || b->reserve_bytes == 0 ||
+        wm_arena_idle(wm_group_arena(&b->space->group, b->reserve_node)) >=
+            b->reserve_bytes) {
+        return WM_NEVER;
+    }
+    now = wm_clock_ns();
+    /* Relaxed: a time, tied to no other data. */
+    due = atomic_load_explicit(&b->retry_ns, memory_order_relaxed);
+    return now < due ? due - now : 0;
+}
+
 static bool reserve_is_short(wm_background *b)
 {
-    /* Relaxed: a time, tied to no other data. */
-    return b->on && b->reserve_bytes != 0 &&
-           wm_arena_idle(wm_group_arena(&b->space->group, b->reserve_node)) <
-               b->reserve_bytes &&
-           wm_clock_ns() >=
-               atomic_load_explicit(&b->retry_ns, memory_order_relaxed);
+    return until_fill(b) == 0;
 }
 
 void wm_background_check_reserve(wm_background *b)
@@ -38,9 +52,16 @@ void wm_background_check_reserve(wm_background *b)
 
 static void fill_reserve(wm_background *b)
 {
-    if (wm_prewarm_region(b, b->reserve_node, b->reserve_bytes) != WARM_OK) {
-        atomic_store_explicit(&b->retry_ns, wm_clock_ns() + RETRY,
-                              memory_order_relaxed);
+    if (wm_prewarm_region(b, b->reserve_node, b->reserve_bytes) == WARM_OK) {
+        b->retry_pause = 0;
+        return;
+    }
+    b->retry_pause = b->retry_pause == 0           ? RETRY
+                     : b->retry_pause < RETRY_MOST ? 2 * b->retry_pause
+                                                   : RETRY_MOST;
+    atomic_store_explicit(&b->retry_ns, wm_clock_ns() + b->retry_pause,
+                          memory_order_relaxed);
+    if (b->retry_pause == RETRY) {
         wm_log(WARM_LOG_INFO, "could not obtain the reserve of %s: %s",
                wm_bytes(b->reserve_bytes).text, warm_last_error_message());
     }
@@ -78,19 +99,12 @@ static struct figures read_figures(wm_background *b)
     return figures;
 }
 
-/* How long the thread may sleep, in ns. *pause: between the last two polls. */
-static uint64_t may_sleep_locked(wm_background *b, uint64_t *pause)
+/* Until the next poll, in ns. *pause: between the last two. */
+static uint64_t until_poll(wm_background *b, uint64_t *pause)
 {
-    struct figures figures;
+    struct figures figures = read_figures(b);
     uint64_t watch;
 
-    if (reserve_is_short(b)) {
-        return 0;
-    }
-    if (!b->on) {
-        return WM_NEVER;
-    }
-    figures = read_figures(b);
     if (figures.pending > 0) {
         *pause = *pause < SHORTEST      ? SHORTEST
                  : *pause < LONGEST / 2 ? *pause * 2
@@ -105,6 +119,17 @@ static uint64_t may_sleep_locked(wm_background *b, uint64_t *pause)
     return b->space->decay_ns > 0 && b->space->decay_ns < watch
                ? b->space->decay_ns
                : watch;
+}
+
+/* How long the thread may sleep, in ns. */
+static uint64_t may_sleep_locked(wm_background *b, uint64_t *pause)
+{
+    uint64_t fill = until_fill(b), poll = WM_NEVER;
+
+    if (b->on && fill > 0) {
+        poll = until_poll(b, pause);
+    }
+    return fill < poll ? fill : poll;
 }
 
 static void sleep_locked(wm_background *b, uint64_t *pause)

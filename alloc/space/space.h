@@ -89,10 +89,11 @@ typedef struct wm_background {
     bool on;                             /* const: option background */
     size_t reserve_bytes;                /* const: idle bytes wanted, if on */
     int reserve_node;                    /* const */
-    _Atomic uint64_t retry_ns; /* earliest next attempt after the driver refused
-                                  the reserve */
-    wm_waker waker;            /* signalled to wake the thread or stop it */
-    wm_cond over;              /* a round ended, or the last prewarm job */
+    _Atomic uint64_t retry_ns; /* earliest next attempt after the driver, or a
+                                  limit, refused the reserve */
+    uint64_t retry_pause; /* the thread's: the last pause before one, or 0 */
+    wm_waker waker;       /* signalled to wake the thread or stop it */
+    wm_cond over;         /* a round ended, or the last prewarm job */
     /* Lock of the waker: */
     bool started, stop;
     uint64_t rounds;            /* completed */

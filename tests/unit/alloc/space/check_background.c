@@ -305,13 +305,17 @@ static void reset_clock(void)
     wm_clock_set(NULL);
 }
 
+static uint64_t retry_now(void)
+{
+    return atomic_load_explicit(&background->retry_ns, memory_order_relaxed);
+}
+
 WT_CASE("ages", .setup = set_clock, .teardown = reset_clock);
 
-/* The driver is not called for it again until RETRY is over; time stands still.
- */
+/* It is not tried again until RETRY is over; time stands still. */
 WT_TEST(test_reserve_that_cannot_be_had_is_given_up_for_a_while)
 {
-    uint64_t wakes, rounds;
+    uint64_t retry;
     void *block;
 
     begin(&(warm_options){.segment = 4 * MIB,
@@ -320,14 +324,33 @@ WT_TEST(test_reserve_that_cannot_be_had_is_given_up_for_a_while)
     await_reserve(16 * MIB);
     block = wt_memory_take(8 * MIB);
     step();
-    await_sleep(WM_SLEEP_LONG);
-    wakes = wm_background_wakes(background);
-    rounds = rounds_now();
+    await_sleep(WM_SLEEP_DECAY);
+    retry = retry_now();
     yield_often();
-    ck_assert_uint_eq(wm_background_wakes(background), wakes);
-    ck_assert_uint_eq(rounds_now(), rounds);
+    step();
+    ck_assert_uint_eq(retry_now(), retry);
+    pass_ms(1000);
+    step();
+    ck_assert_uint_gt(retry_now(), retry);
     wt_ok(warm_free(block));
     ck_assert_uint_eq(wt_memory_stats().failures, 0);
+    wt_memory_end();
+}
+
+/* Though no request finds it short. */
+WT_TEST(test_B10_reserve_is_tried_again_while_nothing_is_held)
+{
+    begin(&(warm_options){.segment = 4 * MIB, .reserve_bytes = 8 * MIB});
+    await_reserve(8 * MIB);
+    atomic_store_explicit(&wt_memory.refusing, 1, memory_order_relaxed);
+    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    step();
+    ck_assert_uint_gt(wt_memory.refused, 0);
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 0);
+    atomic_store_explicit(&wt_memory.refusing, 0, memory_order_relaxed);
+    await_sleep(WM_SLEEP_DECAY);
+    pass_ms(1000);
+    await_reserve(8 * MIB);
     wt_memory_end();
 }
 
