@@ -1,7 +1,9 @@
 /* handle.c: checks and bindings that the public calls of handles share, and the
  * small public calls. Takes no lock of its own. */
 #include "handles/handle.h"
+#include "handles/workspace_int.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 
@@ -88,63 +90,68 @@ warm_status wm_handle_check_stream(warm_runtime *runtime, warm_kind kind,
     return status;
 }
 
-void *wm_handle_workspace(warm_runtime *runtime, warm_kind number, int device,
-                          const void *handle, warm_stream stream,
-                          const wm_stream_info *info, size_t *bytes)
+wm_workspace *wm_handle_workspace(warm_runtime *runtime, wm_window *window,
+                                  wm_pool *pool, const void *handle,
+                                  const wm_binding_request *want, size_t *bytes)
 {
-    const wm_workspace_key key = {handle, stream, info->id};
-    wm_kind *kind = wm_kind_table_kind(runtime->kinds, number);
-    void *memory = NULL;
+    const wm_stream_hooks *hooks = &runtime->kinds->hooks.streams;
+    const wm_workspace_key key = {
+        .handle = handle,
+        .stream = want->stream,
+        .stream_id = want->info.id,
+        .known =
+            wm_stream_is_default(want->stream) ||
+            (hooks->is_known != NULL && hooks->is_known(runtime, want->stream)),
+        .handles = wm_pool_recent_peak(pool)};
+    wm_workspace *workspace = NULL;
 
-    *bytes = kind->ops->workspace_bytes != NULL
-                 ? kind->ops->workspace_bytes(kind, device)
+    *bytes = pool->workspaces != NULL
+                 ? pool->kind->ops->workspace_bytes(pool->kind, pool->device)
                  : 0;
-    if (*bytes > 0 && stream != WARM_STREAM_PER_THREAD &&
-        may_be_on(info, device)) {
-        wm_workspaces_get(wm_kind_table_workspaces(runtime->kinds, device),
-                          &key, *bytes, &memory);
+    if (*bytes > 0 && may_be_on(&want->info, pool->device)) {
+        workspace = wm_workspaces_get(pool->workspaces, &key, *bytes);
     }
-    *bytes = memory != NULL ? *bytes : 0;
-    return memory;
+    if (workspace == NULL) {
+        *bytes = 0;
+    } else if (want->stream == WARM_STREAM_PER_THREAD) {
+        window->uses_default = true;
+    }
+    return workspace;
 }
 
 /* wm_binding_update() to a workspace. */
-static warm_status update(warm_runtime *runtime, wm_window *window,
-                          const wm_window_call *call,
-                          const wm_binding_request *want, void *memory,
-                          size_t bytes)
+static warm_status update(warm_runtime *runtime, wm_binding *b, wm_pool *pool,
+                          uint64_t *held, const wm_binding_request *want,
+                          wm_workspace *with, size_t bytes)
 {
-    wm_rows *rows = wm_window_rows(window, call->device);
-    size_t first = wm_window_index(call->kind, call->device);
-    size_t second = first + WM_ROW_SECOND;
-    void *handle = wm_window_held(window, call->kind, call->device);
+    void *handle = (void *)(uintptr_t)held[WM_ROW_SECOND];
+    uint64_t *row = held + WM_ROW_BOUND;
+    wm_bound *present = b->present;
+    bool was_bound = row[WM_ROW_SECOND] != 0;
     warm_status status;
 
     /* Same stream id and workspace: another stream raised the epoch, and the
      * binding is good. A retired stream that is still used has lost its
      * workspace, and the id of a capturing stream does not distinguish it from
      * an earlier stream at its address. */
-    if (rows->bound[second] != 0 &&
-        rows->bound[first] == (uintptr_t)want->stream &&
-        rows->with[first] == want->info.id &&
-        want->info.device != WM_DEVICE_UNKNOWN &&
-        rows->with[second] == (uintptr_t)memory) {
-        rows->bound[second] = want->epoch;
+    if (was_bound && row[0] == (uintptr_t)want->stream &&
+        present->stream_id == want->info.id &&
+        want->info.device != WM_DEVICE_UNKNOWN && present->workspace == with) {
+        present->epoch = present->epoch != 0 ? want->epoch : 0;
+        row[WM_ROW_SECOND] = want->epoch;
         return WARM_OK;
     }
     /* Unbound until the library call succeeds. */
-    rows->bound[second] = 0;
-    status = wm_pool_bind(
-        wm_kind_table_pool(runtime->kinds, call->kind, call->device), handle,
-        want->stream, memory, bytes);
+    row[WM_ROW_SECOND] = 0;
+    status = wm_pool_bind(pool, handle, want->stream, with, bytes);
     if (status == WARM_OK) {
-        rows->bound[first] = (uintptr_t)want->stream;
-        rows->bound[second] =
-            memory != NULL && want->info.capture == WM_CAPTURE_ACTIVE
+        wm_binding_note(runtime, b, pool, want, handle, with, bytes,
+                        was_bound && row[0] != (uintptr_t)want->stream);
+        row[0] = (uintptr_t)want->stream;
+        row[WM_ROW_SECOND] =
+            with != NULL && want->info.capture == WM_CAPTURE_ACTIVE
                 ? EPOCH_OF_CAPTURE
                 : want->epoch;
-        rows->with[first] = want->info.id;
-        rows->with[second] = (uintptr_t)memory;
     }
     return status;
 }
@@ -153,17 +160,27 @@ warm_status wm_binding_update(warm_runtime *runtime, wm_window *window,
                               const wm_window_call *call,
                               const wm_binding_request *want)
 {
-    wm_binding_made made = {NULL, 0};
+    wm_pool *pool =
+        wm_kind_table_pool(runtime->kinds, call->kind, call->device);
+    uint64_t *held = wm_window_words(window, call->kind, call->device);
+    const void *handle = (const void *)(uintptr_t)held[WM_ROW_SECOND];
+    wm_binding *b = wm_binding_get(window, pool);
+    wm_workspace *with;
+    size_t bytes = 0;
     warm_status status;
 
-    wm_binding_lookup_begin(runtime, window, call);
-    made.workspace =
-        wm_handle_workspace(runtime, call->kind, call->device,
-                            wm_window_held(window, call->kind, call->device),
-                            want->stream, &want->info, &made.bytes);
-    status = update(runtime, window, call, want, made.workspace, made.bytes);
-    wm_binding_lookup_end(runtime, window, call, want,
-                          status == WARM_OK ? &made : NULL);
+    if (b == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY,
+                       "no memory for the record of a %s "
+                       "handle's stream",
+                       pool->kind->ops->name);
+    }
+    with = wm_handle_workspace(runtime, window, pool, handle, want, &bytes);
+    window->has_bound = true;
+    status = update(runtime, b, pool, held, want, with, bytes);
+    if (status != WARM_OK && with != NULL && with != b->present->workspace) {
+        wm_workspace_leave(with, handle, wm_clock_ns());
+    }
     return status;
 }
 
@@ -183,7 +200,11 @@ static void unbind_held(warm_runtime *runtime, wm_window *window, int device,
         if (rows->bound[first + WM_ROW_SECOND] != 0 &&
             rows->bound[first] == (uintptr_t)stream) {
             rows->bound[first + WM_ROW_SECOND] = 0;
-            (void)wm_pool_unbind(pool, handle);
+            if (wm_pool_unbind(pool, handle)) {
+                wm_binding *b = *wm_window_binding(window, kind, device);
+
+                b->present->workspace = NULL;
+            }
         }
     }
 }
@@ -299,12 +320,16 @@ warm_status warm_handle_get_stats(warm_runtime *runtime, warm_kind kind,
         return status;
     }
     wm_pool_get_stats(wm_kind_table_pool(runtime->kinds, kind, device), &all);
-    all.binds += wm_bindings_uncounted(runtime, kind, device);
     if (wm_kind_table_kind(runtime->kinds, kind)->ops->workspace_bytes !=
         NULL) {
+        wm_workspace_stats w;
+
         wm_workspaces_get_stats(
-            wm_kind_table_workspaces(runtime->kinds, device), &all.workspaces,
-            &all.workspace_bytes);
+            wm_kind_table_workspaces(runtime->kinds, device), &w);
+        all.workspaces = w.count;
+        all.workspace_bytes = w.bytes;
+        all.workspaces_idle = w.idle;
+        all.workspaces_above = w.above;
     }
     wm_sized_out(stats, &all, sizeof all);
     return WARM_OK;

@@ -67,21 +67,33 @@ static inline void wm_handle_end(wm_window *window)
 warm_status wm_handle_check_nested(warm_runtime *runtime,
                                    const wm_window_call *call);
 
-/* wm_handle_check_nested() and wm_pool_acquire(). */
+/* A stream to which a handle is to be bound. */
+typedef struct wm_binding_request {
+    warm_stream stream;
+    wm_stream_info info;
+    uint64_t epoch; /* the runtime's, read before info */
+} wm_binding_request;
+
+/* wm_handle_check_nested() and wm_pool_acquire(); want: null, or for a handle
+ * that has a workspace for the stream, if one is idle. */
 static inline warm_status wm_handle_acquire(warm_runtime *runtime,
                                             const wm_window_call *call,
+                                            const wm_binding_request *want,
                                             void **handle)
 {
     warm_status status = WARM_OK;
+    wm_pool *pool;
 
     if (call->outer != NULL) {
         status = wm_handle_check_nested(runtime, call);
     }
-    return status == WARM_OK
-               ? wm_pool_acquire(wm_kind_table_pool(runtime->kinds, call->kind,
-                                                    call->device),
-                                 handle)
-               : status;
+    if (status != WARM_OK) {
+        return status;
+    }
+    pool = wm_kind_table_pool(runtime->kinds, call->kind, call->device);
+    return want != NULL
+               ? wm_pool_acquire_for(pool, want->stream, want->info.id, handle)
+               : wm_pool_acquire(pool, handle);
 }
 
 /* ---- bindings (row A10) ---------------------------------------------------
@@ -95,19 +107,13 @@ warm_status wm_handle_check_stream(warm_runtime *runtime, warm_kind kind,
                                    int device, warm_stream stream,
                                    wm_stream_info *info);
 
-/* Returns the workspace for a binding of the handle, or null, and the library
- * then uses its own. Null for the per-thread default stream, since every thread
- * has one and no call retires it; and for a default stream while another device
- * is current, since its id is then that of the other device. */
-void *wm_handle_workspace(warm_runtime *runtime, warm_kind number, int device,
-                          const void *handle, warm_stream stream,
-                          const wm_stream_info *info, size_t *bytes);
-
-typedef struct wm_binding_request {
-    warm_stream stream;
-    wm_stream_info info;
-    uint64_t epoch; /* the runtime's, read before info */
-} wm_binding_request;
+/* Returns the workspace for a binding of the handle, marked as bound, or null,
+ * and the library then uses its own. Null for a default stream while another
+ * device is current, since its id is then that of the other device. */
+wm_workspace *wm_handle_workspace(warm_runtime *runtime, wm_window *window,
+                                  wm_pool *pool, const void *handle,
+                                  const wm_binding_request *want,
+                                  size_t *bytes);
 
 /* Binds the handle that the window holds to the stream; makes no call of the
  * library if the handle is bound to it already. */
@@ -118,51 +124,30 @@ warm_status wm_binding_update(warm_runtime *runtime, wm_window *window,
 /* ---- remembered bindings: rebind.c ----------------------------------------
  */
 
-/* Relaxed: only the owner thread adds bindings. */
-static inline bool wm_handle_has_bindings(const wm_window *window)
-{
-    return atomic_load_explicit(&window->bindings_used, memory_order_relaxed) !=
-           0;
-}
-
-/* Binds a handle that the window holds to the stream again, without a look-up.
- * held: wm_window_words() of its kind and device. Status: NOT_FOUND (no valid
- * binding to the stream is remembered, or no handle is held; nothing has
- * happened); the library's failure. */
-warm_status wm_binding_again(wm_window *window, uint64_t *held, int device,
+/* Binds a handle that the window holds to the stream that it was bound to
+ * before the present one, without a look-up. Status: NOT_FOUND (it was bound to
+ * another stream, or not any more, or no handle is held; nothing has happened);
+ * the library's failure. */
+warm_status wm_binding_again(wm_window *window, wm_binding *binding,
                              warm_stream stream, void **handle);
 
-/* Around the look-up of a binding. begin() brings the records of the handle's
- * workspaces up to date. end() forgets what the look-up released, and remembers
- * the binding if one was made (null: none) and it may be made again. */
-typedef struct wm_binding_made {
-    void *workspace;
-    size_t bytes;
-} wm_binding_made;
-void wm_binding_lookup_begin(warm_runtime *runtime, wm_window *window,
-                             const wm_window_call *call);
-void wm_binding_lookup_end(warm_runtime *runtime, wm_window *window,
-                           const wm_window_call *call,
-                           const wm_binding_request *want,
-                           const wm_binding_made *made);
+/* The record of the row, made if there is none; null: no memory. */
+wm_binding *wm_binding_get(wm_window *window, wm_pool *pool);
+
+/* wm_kind_ops.bind has bound the held handle to the stream with the workspace
+ * (null: none). replaces: the handle was bound to another stream until now,
+ * which may be bound again. */
+void wm_binding_note(warm_runtime *runtime, wm_binding *binding, wm_pool *pool,
+                     const wm_binding_request *want, void *handle,
+                     wm_workspace *workspace, size_t bytes, bool replaces);
 
 /* The window is about to release the handle: forgets its bindings. */
-void wm_bindings_forget_slow(warm_runtime *runtime, wm_window *window,
-                             warm_kind kind, int device);
-static inline void wm_bindings_forget(warm_runtime *runtime, wm_window *window,
-                                      warm_kind kind, int device)
-{
-    if (wm_unlikely(wm_handle_has_bindings(window))) {
-        wm_bindings_forget_slow(runtime, window, kind, device);
-    }
-}
+void wm_binding_forget(warm_runtime *runtime, wm_window *window, warm_kind kind,
+                       int device, uint64_t now_ns);
 
-/* See wm_workspace_hooks.collect. */
-bool wm_bindings_collect(warm_runtime *runtime, wm_workspaces *workspaces);
-
-/* Bindings made again that the pool has not counted yet. Any thread. */
-uint64_t wm_bindings_uncounted(warm_runtime *runtime, warm_kind kind,
-                               int device);
+/* The thread leaves the runtime: records events behind the work of its
+ * per-thread default stream, which it alone can. Cancellation is off. */
+void wm_bindings_leave_thread(warm_runtime *runtime, wm_window *window);
 
 /* Called before a stream of the device is destroyed: binds the device's handles
  * that are bound to it to the default stream, except handles that other threads

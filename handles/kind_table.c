@@ -2,11 +2,34 @@
  * kind. */
 #include "handles/kind_table.h"
 
+#include "runtime/base/bytes.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 
 #include <stdatomic.h>
 #include <string.h>
+
+/* A limit below one workspace would be passed by every handle. */
+static warm_status check_limit(const struct wm_kind_table *table, wm_kind *kind)
+{
+    size_t limit = (size_t)table->options.workspace_limit;
+
+    for (int i = 0; i < table->driver->devices && limit != 0; i++) {
+        size_t bytes = kind->ops->workspace_bytes != NULL
+                           ? kind->ops->workspace_bytes(kind, i)
+                           : 0;
+
+        if (limit < bytes) {
+            return wm_fail(WARM_INVALID_ARGUMENT,
+                           "option workspace_limit: %s is less than one "
+                           "workspace of a %s handle of device %d, which has "
+                           "%s",
+                           wm_bytes(limit).text, kind->ops->name, i,
+                           wm_bytes(bytes).text);
+        }
+    }
+    return WARM_OK;
+}
 
 static warm_status add_locked(struct wm_kind_table *table,
                               const struct wm_kind_entry *entry,
@@ -50,8 +73,11 @@ warm_status wm_kind_table_add(struct wm_kind_table *table,
                  .captures = ops->of_host ? NULL : &table->hooks.captures,
                  .context = context},
     };
-    warm_status status;
+    warm_status status = check_limit(table, &entry.kind);
 
+    if (status != WARM_OK) {
+        return status;
+    }
     entry.pools =
         wm_meta_alloc((size_t)table->driver->devices * sizeof *entry.pools);
     if (entry.pools == NULL) {
@@ -97,12 +123,15 @@ warm_status wm_kind_table_open(wm_driver *driver, const wm_options *options,
         wm_workspaces_init(workspaces, driver, i);
         workspaces->captures = &table->hooks.captures;
         workspaces->hooks = hooks->workspaces;
+        workspaces->limit = (size_t)options->workspace_limit;
         wm_meter_init(&table->devices[i].meter, driver, i);
     }
     for (int i = 0; i < WARM_KIND_BUILTIN; i++) {
-        if (wm_kind_table_add(table, builtin[i], NULL, &kind) != WARM_OK) {
+        warm_status status = wm_kind_table_add(table, builtin[i], NULL, &kind);
+
+        if (status != WARM_OK) {
             wm_kind_table_close(table, &in_use);
-            return WARM_OUT_OF_MEMORY;
+            return status;
         }
     }
     if (hooks->streams.adopt != NULL) {

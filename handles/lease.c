@@ -23,43 +23,51 @@ struct request {
     void **handle;
 };
 
-/* With a workspace of its own. */
-static warm_status bind_handle(warm_runtime *runtime, wm_pool *pool,
-                               void *handle, warm_stream stream,
-                               const wm_stream_info *info)
+/* With a workspace of its own, instead of the one that it has. */
+static warm_status bind_handle(warm_runtime *runtime, wm_window *window,
+                               wm_pool *pool, void *handle,
+                               const wm_binding_request *want)
 {
     size_t bytes = 0;
-    void *memory = wm_handle_workspace(runtime, pool->kind->index, pool->device,
-                                       handle, stream, info, &bytes);
+    wm_workspace *with =
+        wm_handle_workspace(runtime, window, pool, handle, want, &bytes);
+    warm_status status = wm_pool_bind(pool, handle, want->stream, with, bytes);
 
-    return wm_pool_bind(pool, handle, stream, memory, bytes);
+    /* After a failure the handle may be bound to either. */
+    if (status == WARM_OK && pool->workspaces != NULL) {
+        wm_workspaces_leave_handle(pool->workspaces, handle, with,
+                                   wm_clock_ns());
+    }
+    return status;
 }
 
-static warm_status acquire_and_lease(warm_runtime *runtime,
+static warm_status acquire_and_lease(warm_runtime *runtime, wm_window *window,
                                      const wm_window_call *call,
                                      const struct request *request)
 {
     wm_pool *pool =
         wm_kind_table_pool(runtime->kinds, call->kind, call->device);
-    wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
+    wm_binding_request want = {.stream = request->stream,
+                               .info = {.device = WM_DEVICE_UNKNOWN}};
     void *handle = NULL;
     warm_status status;
 
     if (request->bound) {
         status = wm_handle_check_stream(runtime, call->kind, call->device,
-                                        request->stream, &info);
+                                        want.stream, &want.info);
         if (status != WARM_OK) {
             return status;
         }
     }
-    status = wm_handle_acquire(runtime, call, &handle);
+    status = wm_handle_acquire(runtime, call, request->bound ? &want : NULL,
+                               &handle);
     if (status != WARM_OK) {
         return status;
     }
     if (request->bound) {
-        status = bind_handle(runtime, pool, handle, request->stream, &info);
+        status = bind_handle(runtime, window, pool, handle, &want);
         if (status != WARM_OK) {
-            wm_pool_release(pool, handle, wm_clock_ns());
+            wm_pool_release_left(pool, handle, wm_clock_ns());
             return status;
         }
     }
@@ -86,7 +94,7 @@ static warm_status lease_handle(warm_runtime *runtime, warm_kind kind,
         status = wm_handle_begin(runtime, &call, &window);
     }
     if (status == WARM_OK) {
-        status = acquire_and_lease(runtime, &call, request);
+        status = acquire_and_lease(runtime, window, &call, request);
         wm_handle_end(window);
     }
     wm_cancel_restore(cancel);
@@ -186,20 +194,22 @@ warm_status warm_handle_find_lease(warm_runtime *runtime, warm_kind kind,
     return status;
 }
 
-static warm_status bind(warm_runtime *runtime, const place *p,
-                        warm_stream stream)
+static warm_status bind(warm_runtime *runtime, wm_window *window,
+                        const place *p, warm_stream stream)
 {
     wm_pool *pool = wm_kind_table_pool(runtime->kinds, p->kind, p->device);
-    wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
+    wm_binding_request want = {.stream = stream,
+                               .info = {.device = WM_DEVICE_UNKNOWN}};
     struct wm_unbinding u;
     warm_status status = wm_pool_rebind_begin(pool, p->serial, &u);
 
     if (status != WARM_OK) {
         return status;
     }
-    status = wm_handle_check_stream(runtime, p->kind, p->device, stream, &info);
+    status =
+        wm_handle_check_stream(runtime, p->kind, p->device, stream, &want.info);
     if (status == WARM_OK) {
-        status = bind_handle(runtime, pool, u.handle, stream, &info);
+        status = bind_handle(runtime, window, pool, u.handle, &want);
     }
     wm_pool_rebind_end(pool, &u, status == WARM_OK);
     return status;
@@ -222,7 +232,7 @@ warm_status warm_lease_bind(warm_runtime *runtime, warm_lease lease,
         status = wm_handle_begin(runtime, &call, &window);
     }
     if (status == WARM_OK) {
-        status = bind(runtime, &p, stream);
+        status = bind(runtime, window, &p, stream);
         wm_handle_end(window);
     }
     wm_cancel_restore(cancel);
@@ -233,16 +243,16 @@ static void trim_workspaces(warm_runtime *runtime, warm_kind kind, int device,
                             uint64_t idle_ns)
 {
     const wm_kind *of = wm_kind_table_kind(runtime->kinds, kind);
+    wm_workspaces *workspaces =
+        wm_kind_table_workspaces(runtime->kinds, device);
     wm_breaking breaking;
 
     if (of->ops->workspace_bytes == NULL) {
         return;
     }
-    wm_pool_detach_workspaces(wm_kind_table_pool(runtime->kinds, kind, device),
-                              idle_ns);
+    wm_workspaces_reset_peak(workspaces);
     if (wm_captures_begin_break(of->captures, &breaking, device, NULL)) {
-        wm_workspaces_trim(wm_kind_table_workspaces(runtime->kinds, device),
-                           idle_ns);
+        (void)wm_workspaces_trim(workspaces, idle_ns);
         wm_captures_end_break(of->captures, &breaking);
     }
 }

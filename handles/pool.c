@@ -2,6 +2,7 @@
 #include "handles/pool_int.h"
 
 #include "runtime/base/clock.h"
+#include "runtime/base/meta.h"
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
 
@@ -21,6 +22,46 @@ void wm_pool_init(wm_pool *pool, wm_kind *kind, wm_meter *meter,
     wm_lock_init(&pool->lock, WM_RANK_POOL);
     wm_cond_init(&pool->first_ended);
     wm_cond_init(&pool->unbound);
+}
+
+void wm_pool_prefer_locked(wm_pool *pool, const void *const *wanted,
+                           unsigned count)
+{
+    for (uint64_t i = pool->stats.idle; count > 0 && i-- > 0;) {
+        wm_pool_idle idle = *wm_pool_idle_at(pool, i);
+        unsigned k = 0;
+
+        while (k < count && wanted[k] != idle.handle) {
+            k++;
+        }
+        if (k < count) {
+            for (; i + 1 < pool->stats.idle; i++) {
+                *wm_pool_idle_at(pool, i) = *wm_pool_idle_at(pool, i + 1);
+            }
+            *wm_pool_idle_at(pool, i) = idle;
+            return;
+        }
+    }
+}
+
+/* Handles of one stream are few, unless threads share it. */
+enum { WANTED = 8 };
+
+warm_status wm_pool_acquire_for(wm_pool *pool, warm_stream stream,
+                                uint64_t stream_id, void **handle)
+{
+    const void *wanted[WANTED];
+    unsigned count = pool->workspaces == NULL
+                         ? 0
+                         : wm_workspaces_handles_for(pool->workspaces, stream,
+                                                     stream_id, wanted, WANTED);
+
+    if (count > 0) {
+        wm_lock_acquire(&pool->lock);
+        wm_pool_prefer_locked(pool, wanted, count);
+        wm_lock_release(&pool->lock);
+    }
+    return wm_pool_acquire(pool, handle);
 }
 
 warm_status wm_pool_acquire(wm_pool *pool, void **handle)
@@ -48,6 +89,19 @@ void wm_pool_release(wm_pool *pool, void *handle, uint64_t now_ns)
         wm_pool_push_idle_locked(pool, handle, now_ns);
     }
     wm_lock_release(&pool->lock);
+}
+
+static void leave_workspaces(wm_pool *pool, const void *handle, uint64_t now)
+{
+    if (pool->workspaces != NULL) {
+        wm_workspaces_leave_handle(pool->workspaces, handle, NULL, now);
+    }
+}
+
+void wm_pool_release_left(wm_pool *pool, void *handle, uint64_t now_ns)
+{
+    leave_workspaces(pool, handle, now_ns);
+    wm_pool_release(pool, handle, now_ns);
 }
 
 uint64_t wm_pool_lease_out(wm_pool *pool, void *handle, bool bound)
@@ -127,6 +181,7 @@ warm_status wm_pool_lease_end(wm_pool *pool, uint64_t serial)
         (void)wm_map_take(&pool->serials, (uintptr_t)handle);
     }
     if (handle != NULL && !pool->lost) {
+        leave_workspaces(pool, handle, now);
         pool->stats.leased--;
         if (!return_while_unbinding_locked(pool, handle, now)) {
             wm_pool_push_idle_locked(pool, handle, now);
@@ -159,6 +214,21 @@ static void *take_oldest_locked(wm_pool *pool, uint64_t keep, uint64_t idle_ns,
     return oldest.handle;
 }
 
+/* The most handles in use at once count from now on. */
+static void reset_peak(wm_pool *pool)
+{
+    uint64_t recent;
+
+    wm_lock_acquire(&pool->lock);
+    recent = wm_pool_recent_peak(pool);
+    if (pool->stats.in_use_peak < recent) {
+        pool->stats.in_use_peak = recent;
+    }
+    atomic_store_explicit(&pool->recent_peak, wm_pool_demand_locked(pool),
+                          memory_order_relaxed);
+    wm_lock_release(&pool->lock);
+}
+
 uint64_t wm_pool_trim(wm_pool *pool, uint64_t keep, uint64_t idle_ns)
 {
     uint64_t now = wm_clock_ns();
@@ -167,6 +237,7 @@ uint64_t wm_pool_trim(wm_pool *pool, uint64_t keep, uint64_t idle_ns)
     void *handle;
 
     wm_pool_destroy_deferred(pool);
+    reset_peak(pool);
     /* Once the process exits or the device was reset, no handle is destroyed
      * (rows A6, A17). */
     do {
@@ -186,10 +257,12 @@ uint64_t wm_pool_trim(wm_pool *pool, uint64_t keep, uint64_t idle_ns)
     return destroyed;
 }
 
-void wm_pool_count_binds(wm_pool *pool, uint64_t count)
+void wm_pool_add_binding(wm_pool *pool, wm_binding *binding)
 {
-    /* Relaxed: a count. */
-    atomic_fetch_add_explicit(&pool->binds, count, memory_order_relaxed);
+    wm_lock_acquire(&pool->lock);
+    binding->next = pool->bindings;
+    pool->bindings = binding;
+    wm_lock_release(&pool->lock);
 }
 
 void wm_pool_note_bound(wm_pool *pool, void *handle, warm_stream stream)
@@ -200,13 +273,15 @@ void wm_pool_note_bound(wm_pool *pool, void *handle, warm_stream stream)
 }
 
 warm_status wm_pool_bind(wm_pool *pool, void *handle, warm_stream stream,
-                         void *workspace, size_t bytes)
+                         const wm_workspace *workspace, size_t bytes)
 {
+    void *memory = workspace != NULL ? wm_workspace_memory(workspace) : NULL;
     warm_status status;
 
-    wm_pool_count_binds(pool, 1);
+    /* Relaxed: a count. */
+    atomic_fetch_add_explicit(&pool->binds, 1, memory_order_relaxed);
     status = pool->kind->ops->bind(pool->kind, pool->device, handle, stream,
-                                   workspace, bytes);
+                                   memory, bytes);
     if (status == WARM_OK) {
         wm_pool_note_bound(pool, handle, stream);
     }
@@ -376,40 +451,6 @@ void wm_pool_rebind_end(wm_pool *pool, struct wm_unbinding *u, bool bound)
     end(pool, u, bound);
 }
 
-/* Removes the i-th idle handle from the ring if it is idle since `before`. */
-static bool take_old_locked(wm_pool *pool, uint64_t i, uint64_t before,
-                            struct wm_unbinding *u)
-{
-    if (pool->closed || wm_pool_is_lost(pool) || i >= pool->stats.idle ||
-        wm_pool_idle_at(pool, i)->since_ns > before) {
-        return false;
-    }
-    take_idle_locked(pool, i, u);
-    wm_pool_begin_unbinding_locked(pool, u);
-    return true;
-}
-
-void wm_pool_detach_workspaces(wm_pool *pool, uint64_t idle_ns)
-{
-    uint64_t now = wm_clock_ns();
-    struct wm_unbinding u = {.handle = NULL};
-    bool found = now >= idle_ns;
-
-    for (uint64_t i = 0; found; i++) {
-        wm_lock_acquire(&pool->lock);
-        found = take_old_locked(pool, i, now - idle_ns, &u);
-        wm_lock_release(&pool->lock);
-        if (found) {
-            bool done = wm_pool_unbind(pool, u.handle);
-
-            if (done) {
-                wm_workspaces_detach(pool->workspaces, u.handle);
-            }
-            end(pool, &u, done);
-        }
-    }
-}
-
 /* ---- the end ------------------------------------------------------------- */
 
 static uint64_t leak_locked(wm_pool *pool)
@@ -458,6 +499,12 @@ uint64_t wm_pool_close(wm_pool *pool)
     for (uint64_t i = 0; i < idle && !must_leak_idle(pool); i++) {
         (void)wm_pool_destroy(pool, wm_pool_idle_at(pool, i)->handle);
     }
+    while (pool->bindings != NULL) {
+        wm_binding *b = pool->bindings;
+
+        pool->bindings = b->next;
+        wm_meta_free(b);
+    }
     wm_map_fini(&pool->all); /* frees the memory of all tables */
     wm_cond_fini(&pool->first_ended);
     wm_cond_fini(&pool->unbound);
@@ -473,12 +520,18 @@ void wm_pool_get_stats(wm_pool *pool, warm_handle_stats *stats)
     wm_lock_acquire(&pool->lock);
     wm_pool_check_reset_locked(pool);
     *stats = pool->stats;
+    stats->binds = atomic_load_explicit(&pool->binds, memory_order_relaxed);
+    for (const wm_binding *b = pool->bindings; b != NULL; b = b->next) {
+        stats->binds += atomic_load_explicit(&b->again, memory_order_relaxed);
+    }
+    if (stats->in_use_peak < wm_pool_recent_peak(pool)) {
+        stats->in_use_peak = wm_pool_recent_peak(pool);
+    }
     stats->idle += pool->ending;
     stats->prewarming = !pool->lost && wanted > pool->stats.idle
                             ? wanted - pool->stats.idle
                             : 0;
     wm_lock_release(&pool->lock);
-    stats->binds = atomic_load_explicit(&pool->binds, memory_order_relaxed);
 }
 
 /* Idle and leased handles are live, and no handle is both. */
@@ -517,7 +570,7 @@ bool wm_pool_check(wm_pool *pool)
                stats->destroyed + alive + stats->leaked + stats->lost &&
            pool->alive + pool->reserved_slots <= pool->room &&
            pool->prewarming <= pool->reserved_slots &&
-           stats->in_use_peak >= stats->in_use + stats->leased &&
+           wm_pool_recent_peak(pool) >= stats->in_use + stats->leased &&
            (pool->closed || pool->alive == alive) && lists_agree_locked(pool);
     wm_lock_release(&pool->lock);
     return good;

@@ -34,6 +34,30 @@ typedef struct wm_pool_idle {
     uint64_t since_ns;
 } wm_pool_idle;
 
+/* A stream that a held handle is bound to, or was before. */
+typedef struct wm_bound {
+    wm_rebind again; /* all that it takes to bind the handle to it again */
+    /* The runtime's stream_epoch before the stream was looked up, or 0: it must
+     * be looked up again. */
+    uint64_t epoch;
+    uint64_t stream_id;
+    wm_workspace *workspace; /* null: the library's own */
+} wm_bound;
+
+/* What a handle of a window is bound to, and was before; lives as long as the
+ * runtime. Owner thread, but for `again` and `next`. */
+typedef struct wm_binding {
+    wm_bound *present; /* of the stream in the row; one of both */
+    wm_bound *before;  /* the other one */
+    uint64_t *row;     /* const: the words `bound` of the row */
+    bool is_noted;     /* the pool knows the stream in the row */
+    wm_bound both[2];
+    /* Calls of wm_kind_ops.bind or rebind that wm_binding_again() made.
+     * Relaxed: written by the owner thread alone, and read for statistics. */
+    _Atomic uint64_t again;
+    struct wm_binding *next; /* lock pool */
+} wm_binding;
+
 /* Embedded in the table of kinds. pool*.c use the fields, prewarm.c the last
  * three. Acquire, release and lease cost the same with 100,000 handles as with
  * ten. */
@@ -54,8 +78,8 @@ typedef struct wm_pool {
     wm_kind *kind;   /* const */
     wm_meter *meter; /* const; the device's, shared by its pools */
     wm_workspaces
-        *workspaces; /* const; the device's; null: the kind has none */
-    int device;      /* const */
+        *workspaces;       /* const; the device's; null: the kind has none */
+    int device;            /* const */
     wm_cond first_ended;
     enum wm_pool_first first; /* lock pool: the pool's first creation */
     bool closed;        /* lock pool: released handles are leaked, or lost */
@@ -75,6 +99,10 @@ typedef struct wm_pool {
     uint64_t ending;     /* lock pool: being trimmed or unbound by a thread */
     void **deferred;     /* lock pool: stats.deferred handles to destroy when no
                           * stream captures */
+    /* Most handles in use at once since the last trim. Relaxed: written under
+     * lock pool, read without it. */
+    _Atomic uint64_t recent_peak;
+    wm_binding *bindings;           /* lock pool: of all windows; owned */
     struct wm_unbinding *unbinding; /* lock pool: of threads that unbind */
     wm_cond unbound;                /* one of these has ended */
     _Atomic uint64_t binds;
@@ -103,10 +131,20 @@ uint64_t wm_pool_leak(wm_pool *pool);
  * during the pool's first creation. Status: as create of the kind;
  * OUT_OF_MEMORY. A failure changes only the count of failures. */
 warm_status wm_pool_acquire(wm_pool *pool, void **handle);
+/* The same for a handle that has a workspace for the stream, if one is idle. */
+warm_status wm_pool_acquire_for(wm_pool *pool, warm_stream stream,
+                                uint64_t stream_id, void **handle);
+
+static inline uint64_t wm_pool_recent_peak(const wm_pool *pool)
+{
+    return atomic_load_explicit(&pool->recent_peak, memory_order_relaxed);
+}
 
 /* Releases an acquired handle at time now_ns. One lock, no library call, cannot
  * fail. A handle of a device that was reset does not return to the pool. */
 void wm_pool_release(wm_pool *pool, void *handle, uint64_t now_ns);
+/* The same for a handle in no window, that may be bound to a workspace. */
+void wm_pool_release_left(wm_pool *pool, void *handle, uint64_t now_ns);
 
 /* Turns an acquired handle into a leased one; bound: the caller bound it to a
  * stream. Returns the serial of the lease. */
@@ -139,13 +177,15 @@ void wm_pool_destroy_deferred(wm_pool *pool);
  * while more than `keep` are idle. Returns the number destroyed. */
 uint64_t wm_pool_trim(wm_pool *pool, uint64_t keep, uint64_t idle_ns);
 
-/* Binds an acquired handle by wm_kind_ops.bind. */
+/* Binds an acquired handle by wm_kind_ops.bind; workspace: may be null. */
 warm_status wm_pool_bind(wm_pool *pool, void *handle, warm_stream stream,
-                         void *workspace, size_t bytes);
+                         const wm_workspace *workspace, size_t bytes);
 
-/* Counts calls of wm_kind_ops.bind or rebind that threads made themselves; and
- * records the stream that an acquired handle is bound to since. */
-void wm_pool_count_binds(wm_pool *pool, uint64_t count);
+/* Adds a window's record, whose calls of wm_kind_ops.bind or rebind count from
+ * then on, and which the pool frees when it closes. */
+void wm_pool_add_binding(wm_pool *pool, wm_binding *binding);
+
+/* Records the stream that an acquired handle is bound to since. */
 void wm_pool_note_bound(wm_pool *pool, void *handle, warm_stream stream);
 
 /* Binds a handle that only the caller can reach to the default stream. False,
@@ -155,10 +195,6 @@ bool wm_pool_unbind(wm_pool *pool, void *handle);
 /* Called before the stream is destroyed: unbinds every idle or leased handle
  * that is bound to it. An idle handle that cannot be unbound is destroyed. */
 void wm_pool_unbind_stream(wm_pool *pool, warm_stream stream);
-
-/* Detaches the workspaces of handles that were idle for idle_ns or longer. For
- * kinds with workspaces. */
-void wm_pool_detach_workspaces(wm_pool *pool, uint64_t idle_ns);
 
 /* Whether handle is a live handle of this pool. */
 bool wm_pool_owns(wm_pool *pool, const void *handle);

@@ -37,6 +37,10 @@ bool wm_pool_unbind(wm_pool *pool, void *handle)
                "a %s handle of device %d cannot be unbound from its stream: %s",
                pool->kind->ops->name, pool->device, warm_last_error_message());
     }
+    if (done && pool->workspaces != NULL) {
+        wm_workspaces_leave_handle(pool->workspaces, handle, NULL,
+                                   wm_clock_ns());
+    }
     wm_error_restore(&before);
     return done;
 }

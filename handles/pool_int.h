@@ -20,14 +20,13 @@ static inline uint64_t wm_pool_demand_locked(const wm_pool *pool)
 static inline void wm_pool_count_in_use_locked(wm_pool *pool,
                                                uint64_t peak_candidate)
 {
-    warm_handle_stats *stats = &pool->stats;
-
-    stats->in_use++;
+    pool->stats.in_use++;
     if (peak_candidate < wm_pool_demand_locked(pool)) {
         peak_candidate = wm_pool_demand_locked(pool);
     }
-    if (stats->in_use_peak < peak_candidate) {
-        stats->in_use_peak = peak_candidate;
+    if (wm_pool_recent_peak(pool) < peak_candidate) {
+        atomic_store_explicit(&pool->recent_peak, peak_candidate,
+                              memory_order_relaxed);
     }
 }
 
@@ -84,6 +83,11 @@ static inline void wm_pool_begin_if_bound_locked(wm_pool *pool, void *handle,
     }
 }
 
+/* Makes the first of the wanted handles that is idle the one that was released
+ * last. */
+void wm_pool_prefer_locked(wm_pool *pool, const void *const *wanted,
+                           unsigned count);
+
 /* Pops the handle released last and counts it as in use; null: none is idle.
  * u: for wm_pool_make_default(). */
 static inline void *wm_pool_pop_idle_locked(wm_pool *pool,
@@ -105,13 +109,15 @@ static inline void *wm_pool_pop_idle_locked(wm_pool *pool,
 warm_status wm_pool_acquire_slow(wm_pool *pool, void **handle);
 
 /* Resets a handle that another thread used, or, if the kind has no reset, takes
- * it off its stream; destroys it and returns false if that fails. */
+ * it off its stream and workspace; destroys it and returns false if that fails.
+ */
 bool wm_pool_reset(wm_pool *pool, void *handle, struct wm_unbinding *u);
 
 static inline bool wm_pool_make_default(wm_pool *pool, void *handle,
                                         struct wm_unbinding *u)
 {
-    return (pool->kind->ops->reset == NULL && u->handle == NULL) ||
+    return (pool->kind->ops->reset == NULL && u->handle == NULL &&
+            pool->workspaces == NULL) ||
            wm_pool_reset(pool, handle, u);
 }
 

@@ -119,10 +119,10 @@ warm_status warm_handle_reserve_on(warm_runtime *runtime, warm_kind kind,
  * measured. */
 static inline __attribute__((always_inline)) warm_status
 hold(warm_runtime *runtime, wm_window *window, const wm_window_call *call,
-     uint64_t *held)
+     const wm_binding_request *want, uint64_t *held)
 {
     void *handle = NULL;
-    warm_status status = wm_handle_acquire(runtime, call, &handle);
+    warm_status status = wm_handle_acquire(runtime, call, want, &handle);
 
     if (wm_likely(status == WARM_OK)) {
         held[0] = 0;
@@ -141,7 +141,9 @@ static inline void give(warm_runtime *runtime, wm_window *window,
     wm_pool *pool = wm_kind_table_pool(runtime->kinds, kind, device);
     void *handle = (void *)(uintptr_t)rows->held[index + WM_ROW_SECOND];
 
-    wm_bindings_forget(runtime, window, kind, device);
+    if (wm_unlikely(window->has_bound)) {
+        wm_binding_forget(runtime, window, kind, device, now);
+    }
     rows->held[index] = wm_window_none;
     rows->held[index + WM_ROW_SECOND] = 0;
     rows->bound[index + WM_ROW_SECOND] = 0;
@@ -157,11 +159,12 @@ static void give_back(warm_runtime *runtime, wm_window *window,
 
 static inline __attribute__((always_inline)) warm_status
 reserve(warm_runtime *runtime, wm_window *window, const wm_window_call *call,
-        void **handle)
+        const wm_binding_request *want, void **handle)
 {
     uint64_t *held = wm_window_words(window, call->kind, call->device);
-    warm_status status =
-        held[WM_ROW_SECOND] != 0 ? WARM_OK : hold(runtime, window, call, held);
+    warm_status status = held[WM_ROW_SECOND] != 0
+                             ? WARM_OK
+                             : hold(runtime, window, call, want, held);
 
     if (status == WARM_OK) {
         *handle = (void *)(uintptr_t)held[WM_ROW_SECOND];
@@ -188,7 +191,7 @@ static warm_status reserve_slow(warm_runtime *runtime, warm_kind kind,
         status = wm_handle_begin(runtime, &call, &window);
     }
     if (status == WARM_OK) {
-        status = reserve(runtime, window, &call, handle);
+        status = reserve(runtime, window, &call, NULL, handle);
         wm_handle_end(window);
     }
     return status;
@@ -211,7 +214,7 @@ static warm_status reserve_bound(warm_runtime *runtime, wm_window *window,
         return status;
     }
     fresh = wm_window_held(window, call->kind, call->device) == NULL;
-    status = reserve(runtime, window, call, handle);
+    status = reserve(runtime, window, call, &want, handle);
     if (status == WARM_OK) {
         status = wm_binding_update(runtime, window, call, &want);
         if (status != WARM_OK && fresh) {
@@ -254,6 +257,7 @@ static warm_status reserve_on_miss(warm_runtime *runtime, warm_kind kind,
 {
     wm_window *window = wm_window_mine();
     warm_status status = WARM_NOT_FOUND;
+    wm_binding *binding;
 
     if (wm_likely(is_covered(window, runtime, kind, device))) {
         if ((unsigned)device >= WM_ROW_DEVICES &&
@@ -261,10 +265,9 @@ static warm_status reserve_on_miss(warm_runtime *runtime, warm_kind kind,
                       wm_window_index(kind, device), runtime, stream, handle)) {
             return WARM_OK;
         }
-        if (wm_handle_has_bindings(window)) {
-            status =
-                wm_binding_again(window, wm_window_words(window, kind, device),
-                                 device, stream, handle);
+        binding = *wm_window_binding(window, kind, device);
+        if (binding != NULL) {
+            status = wm_binding_again(window, binding, stream, handle);
         }
     }
     return wm_likely(status != WARM_NOT_FOUND)
@@ -297,7 +300,7 @@ void wm_handles_release(warm_runtime *runtime, wm_window *window)
     while (device < window->devices && window->kinds_held[device] == 0) {
         device++;
     }
-    if (device == window->devices) {
+    if (device == window->devices && !window->uses_default) {
         return;
     }
     now = wm_clock_ns();
@@ -307,5 +310,9 @@ void wm_handles_release(warm_runtime *runtime, wm_window *window)
             wm_driver_notice_reset(runtime->driver, (int)device);
             release_device(runtime, window, (int)device, now);
         }
+    }
+    window->has_bound = false;
+    if (wm_unlikely(window->uses_default)) {
+        wm_bindings_leave_thread(runtime, window);
     }
 }

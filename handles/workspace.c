@@ -16,9 +16,14 @@ void wm_workspaces_init(wm_workspaces *workspaces, wm_driver *driver,
     wm_lock_init(&workspaces->lock, WM_RANK_WORKSPACES);
 }
 
+/* Workspaces beyond one for each handle or stream: a thread that alternates
+ * between two streams, while another one changes to a new stream. */
+enum { WM_WORKSPACES_MORE = 2 };
+
 /* A request for a workspace. */
 struct request {
     const wm_workspace_key *key;
+    uint64_t stream_id; /* wm_workspace_id() */
     size_t bytes;
     bool captures; /* the stream captures: a graph will use it */
     uint64_t pool; /* the private pool of that capture; 0: none */
@@ -39,50 +44,32 @@ static wm_workspace *find_own_locked(wm_workspaces *workspaces,
                                      const struct request *request)
 {
     const wm_workspace_key *key = request->key;
-    wm_workspace *w = *wm_workspaces_bucket(workspaces, key->handle);
+    wm_workspace *w = *wm_workspaces_of_handle(workspaces, key->handle);
 
     while (w != NULL &&
-           (w->handle != key->handle || w->stream_id != key->stream_id ||
-            w->bytes < request->bytes || !may_serve(w, request))) {
-        w = w->next_of_handle;
+           (w->state != WM_WORKSPACE_SERVING || w->handle != key->handle ||
+            w->stream_id != request->stream_id || w->bytes < request->bytes ||
+            !may_serve(w, request))) {
+        w = w->of_handle.next;
     }
     return w;
 }
 
-static wm_workspace *find_memory_locked(wm_workspaces *workspaces,
-                                        const wm_workspace_key *key,
-                                        const void *memory)
+static void begin_serving_locked(wm_workspaces *workspaces, wm_workspace *w,
+                                 const struct request *request)
 {
-    wm_workspace *w = *wm_workspaces_bucket(workspaces, key->handle);
+    const wm_workspace_key *key = request->key;
 
-    while (w != NULL &&
-           (w->handle != key->handle || w->stream_id != key->stream_id ||
-            w->memory != memory)) {
-        w = w->next_of_handle;
-    }
-    return w;
-}
-
-bool wm_workspaces_serves_locked(wm_workspaces *workspaces,
-                                 const wm_workspace_key *key,
-                                 const void *memory, bool latest)
-{
-    wm_workspace *w = find_memory_locked(workspaces, key, memory);
-
-    return w != NULL &&
-           (!latest || wm_workspace_latest_locked(workspaces, w) == w);
-}
-
-void wm_workspaces_used_locked(wm_workspaces *workspaces,
-                               const wm_workspace_key *key, const void *memory,
-                               uint64_t left_ns)
-{
-    wm_workspace *w = find_memory_locked(workspaces, key, memory);
-
-    if (w != NULL) {
-        w->binding_number = ++workspaces->binding_number;
-        w->since_ns = left_ns > w->since_ns ? left_ns : w->since_ns;
-    }
+    w->handle = key->handle;
+    w->stream_id = request->stream_id;
+    w->stream = key->stream;
+    w->known = key->known;
+    w->captured = w->untracked = false;
+    w->mark = WM_MARK_NONE;
+    w->pools = 0;
+    w->for_graphs = request->captures;
+    w->state = WM_WORKSPACE_SERVING;
+    wm_workspace_link_locked(workspaces, w);
 }
 
 /* Makes w, CLAIMED, serve the request; w null: the one that serves it already,
@@ -90,22 +77,11 @@ void wm_workspaces_used_locked(wm_workspaces *workspaces,
 static wm_workspace *serve(wm_workspaces *workspaces, wm_workspace *w,
                            const struct request *request)
 {
-    uint64_t now = wm_clock_ns();
-
     wm_lock_acquire(&workspaces->lock);
-    if (w == NULL) {
+    if (w != NULL) {
+        begin_serving_locked(workspaces, w, request);
+    } else {
         w = find_own_locked(workspaces, request);
-    }
-    if (w != NULL && w->state != WM_WORKSPACE_SERVING) {
-        w->handle = request->key->handle;
-        w->stream_id = request->key->stream_id;
-        w->stream = request->key->stream;
-        w->captured = w->untracked = false;
-        w->mark = WM_MARK_NONE;
-        w->pools = 0;
-        w->for_graphs = request->captures;
-        w->binding_number = 0;
-        wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_SERVING);
     }
     if (w != NULL) {
         wm_workspaces_rebound_locked(workspaces, request->key,
@@ -113,15 +89,103 @@ static wm_workspace *serve(wm_workspaces *workspaces, wm_workspace *w,
         if (request->captures) {
             wm_workspace_add_graph_locked(w, request->pool);
         }
-        /* The handle is bound to w next: the unused time of its previous
-         * workspace begins. */
-        wm_workspace_latest_locked(workspaces, w)->since_ns = now;
-        w->since_ns = now;
-        w->binding_number = ++workspaces->binding_number;
+        /* Relaxed: only this thread may bind the handle, and the lock keeps
+         * others from claiming. */
+        atomic_store_explicit(
+            &w->use, (uintptr_t)request->key->handle | WM_WORKSPACE_BOUND,
+            memory_order_relaxed);
     }
     wm_lock_release(&workspaces->lock);
     return w;
 }
+
+void *wm_workspace_memory(const wm_workspace *w)
+{
+    return w->memory;
+}
+
+void wm_workspaces_leave_handle(wm_workspaces *workspaces, const void *handle,
+                                const wm_workspace *but, uint64_t now_ns)
+{
+    wm_lock_acquire(&workspaces->lock);
+    for (wm_workspace *w = *wm_workspaces_of_handle(workspaces, handle);
+         w != NULL; w = w->of_handle.next) {
+        if (w->handle == handle && w != but && wm_workspace_is_bound(w)) {
+            wm_workspace_leave(w, handle, now_ns);
+        }
+    }
+    wm_lock_release(&workspaces->lock);
+}
+
+unsigned wm_workspaces_handles_for(wm_workspaces *workspaces,
+                                   warm_stream stream, uint64_t stream_id,
+                                   const void **handles, unsigned most)
+{
+    uint64_t id = wm_workspace_id(stream, stream_id);
+    unsigned count = 0;
+
+    wm_lock_acquire(&workspaces->lock);
+    for (wm_workspace *w = *wm_workspaces_of_stream(workspaces, stream);
+         w != NULL && count < most; w = w->of_stream.next) {
+        if (w->state == WM_WORKSPACE_SERVING && w->stream_id == id &&
+            !w->for_graphs && !wm_workspace_is_bound(w)) {
+            handles[count++] = w->handle;
+        }
+    }
+    wm_lock_release(&workspaces->lock);
+    return count;
+}
+
+/* ---- the bound ----------------------------------------------------------- */
+
+/* Whether w is the first in its bucket that serves its stream. */
+static bool is_first_locked(wm_workspaces *workspaces, const wm_workspace *w)
+{
+    const wm_workspace *o = *wm_workspaces_of_stream(workspaces, w->stream);
+
+    while (o != w && (o->state != WM_WORKSPACE_SERVING || !o->known ||
+                      o->stream_id != w->stream_id)) {
+        o = o->of_stream.next;
+    }
+    return o == w;
+}
+
+/* Whether one workspace more stays within the bound. A stream that the runtime
+ * knows is in use from its first workspace until it retires. */
+static bool is_within_bound(wm_workspaces *workspaces,
+                            const struct request *request)
+{
+    const wm_workspace_key *key = request->key;
+    uint64_t count = 0, streams = 0, most = key->handles;
+    bool served = !key->known;
+
+    wm_lock_acquire(&workspaces->lock);
+    for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
+        count += wm_workspace_is_eager(w);
+        if (w->state == WM_WORKSPACE_SERVING && w->known && !w->for_graphs) {
+            streams += is_first_locked(workspaces, w);
+            served |= w->stream_id == request->stream_id;
+        }
+    }
+    streams += !served;
+    if (workspaces->streams_peak < streams) {
+        workspaces->streams_peak = streams;
+    }
+    most = most < workspaces->streams_peak ? workspaces->streams_peak : most;
+    most = workspaces->limit != 0 ? workspaces->limit / request->bytes
+                                  : most + WM_WORKSPACES_MORE;
+    wm_lock_release(&workspaces->lock);
+    return count < most || (count == 0 && most == 0);
+}
+
+void wm_workspaces_reset_peak(wm_workspaces *workspaces)
+{
+    wm_lock_acquire(&workspaces->lock);
+    workspaces->streams_peak = 0;
+    wm_lock_release(&workspaces->lock);
+}
+
+/* ---- obtaining ----------------------------------------------------------- */
 
 static void log_shortage_once(wm_workspaces *workspaces, size_t bytes)
 {
@@ -152,9 +216,31 @@ static bool reserve(wm_workspaces *workspaces, size_t bytes)
     return true;
 }
 
-static wm_workspace *make(wm_workspaces *workspaces, size_t bytes)
+/* A record without memory; null: no memory for one. */
+static wm_workspace *get_record(wm_workspaces *workspaces)
 {
-    wm_workspace *w = wm_meta_alloc(sizeof *w);
+    wm_workspace *w;
+
+    wm_lock_acquire(&workspaces->lock);
+    w = workspaces->spare;
+    if (w != NULL) {
+        workspaces->spare = w->next;
+    }
+    wm_lock_release(&workspaces->lock);
+    return w != NULL ? w : wm_meta_alloc(sizeof *w);
+}
+
+static void put_record(wm_workspaces *workspaces, wm_workspace *w)
+{
+    wm_lock_acquire(&workspaces->lock);
+    w->next = workspaces->spare;
+    workspaces->spare = w;
+    wm_lock_release(&workspaces->lock);
+}
+
+static wm_workspace *make(wm_workspaces *workspaces, size_t bytes, bool above)
+{
+    wm_workspace *w = get_record(workspaces);
 
     if (w == NULL) {
         (void)wm_fail(WARM_OUT_OF_MEMORY,
@@ -162,23 +248,67 @@ static wm_workspace *make(wm_workspaces *workspaces, size_t bytes)
         return NULL;
     }
     if (!reserve(workspaces, bytes)) {
-        wm_meta_free(w);
+        put_record(workspaces, w);
         return NULL;
     }
     if (wm_driver_device_alloc(workspaces->driver, workspaces->device, bytes,
                                &w->memory) != WARM_OK) {
         wm_workspaces_unreserve(workspaces, bytes);
-        wm_meta_free(w);
+        put_record(workspaces, w);
         return NULL;
     }
     w->bytes = bytes;
     w->state = WM_WORKSPACE_CLAIMED;
+    w->for_graphs = w->captured = false;
     wm_lock_acquire(&workspaces->lock);
     w->next = workspaces->list;
     workspaces->list = w;
     workspaces->count++;
     workspaces->held_bytes += bytes;
+    workspaces->above += above;
     wm_lock_release(&workspaces->lock);
+    return w;
+}
+
+/* An event behind the work of an idle workspace cannot be waited for in a
+ * capture. */
+static wm_workspace *obtain_for_graph(wm_workspaces *workspaces, size_t bytes)
+{
+    wm_workspace *w =
+        wm_workspace_claim_completed(workspaces, bytes, UINT64_MAX);
+
+    if (w == NULL) {
+        w = make(workspaces, bytes, false);
+    }
+    if (w == NULL) {
+        wm_workspaces_release_idle(workspaces, UINT64_MAX);
+        w = wm_workspace_claim_completed(workspaces, bytes, UINT64_MAX);
+    }
+    return w;
+}
+
+static wm_workspace *obtain_eager(wm_workspaces *workspaces,
+                                  const struct request *request)
+{
+    warm_stream stream = request->key->stream;
+    size_t bytes = request->bytes;
+    bool within;
+    wm_workspace *w = wm_workspace_claim_of_stream(workspaces, stream,
+                                                   request->stream_id, bytes);
+
+    if (w == NULL) {
+        w = wm_workspace_claim_completed(workspaces, bytes, UINT64_MAX);
+    }
+    if (w != NULL) {
+        return w;
+    }
+    within = is_within_bound(workspaces, request);
+    w = within ? make(workspaces, bytes, false)
+               : wm_workspace_claim_oldest(workspaces, stream, bytes);
+    if (w == NULL) { /* memory is short, or none is idle */
+        w = within ? wm_workspace_claim_oldest(workspaces, stream, bytes)
+                   : make(workspaces, bytes, true);
+    }
     return w;
 }
 
@@ -186,30 +316,8 @@ static wm_workspace *make(wm_workspaces *workspaces, size_t bytes)
 static wm_workspace *obtain_now(wm_workspaces *workspaces,
                                 const struct request *request)
 {
-    wm_workspace *w = NULL;
-
-    wm_workspaces_evict_oldest(workspaces, request->key);
-    if (!request->captures) {
-        /* Work on this stream runs after the workspace's last work there, so
-         * its event need not complete. */
-        w = wm_workspace_claim(workspaces, WM_WORKSPACE_PENDING, request->bytes,
-                               UINT64_MAX, &request->key->stream_id);
-    }
-    if (w == NULL) {
-        w = wm_workspace_claim_completed(workspaces, request->bytes,
-                                         UINT64_MAX);
-    }
-    if (w == NULL) {
-        w = make(workspaces, request->bytes);
-    }
-    if (w == NULL) {
-        /* Memory is short: reuse workspaces that handles cache. */
-        wm_workspaces_record_events(workspaces);
-        wm_workspaces_release_unbound(workspaces, UINT64_MAX);
-        w = wm_workspace_claim_completed(workspaces, request->bytes,
-                                         UINT64_MAX);
-    }
-    return w;
+    return request->captures ? obtain_for_graph(workspaces, request->bytes)
+                             : obtain_eager(workspaces, request);
 }
 
 /* Returns a CLAIMED workspace or null. Relaxed mode lets the thread allocate
@@ -238,16 +346,18 @@ static wm_workspace *obtain(wm_workspaces *workspaces,
     return w;
 }
 
-void wm_workspaces_get(wm_workspaces *workspaces, const wm_workspace_key *key,
-                       size_t bytes, void **memory)
+wm_workspace *wm_workspaces_get(wm_workspaces *workspaces,
+                                const wm_workspace_key *key, size_t bytes)
 {
     warm_error before = {.size = sizeof before};
-    struct request request = {key, bytes, false, 0};
+    struct request request = {.key = key,
+                              .stream_id =
+                                  wm_workspace_id(key->stream, key->stream_id),
+                              .bytes = bytes};
     wm_workspace *w = NULL;
 
-    *memory = NULL;
     if (wm_driver_is_lost(workspaces->driver, workspaces->device)) {
-        return;
+        return NULL;
     }
     warm_last_error(&before);
     request.captures = wm_workspaces_stream_captures(workspaces, key->stream);
@@ -276,16 +386,7 @@ void wm_workspaces_get(wm_workspaces *workspaces, const wm_workspace_key *key,
 
 out:
     wm_error_restore(&before);
-    *memory = w != NULL ? w->memory : NULL;
-}
-
-void wm_workspaces_get_stats(wm_workspaces *workspaces, uint64_t *count,
-                             uint64_t *bytes)
-{
-    wm_lock_acquire(&workspaces->lock);
-    *count = workspaces->count;
-    *bytes = workspaces->held_bytes;
-    wm_lock_release(&workspaces->lock);
+    return w;
 }
 
 void wm_workspaces_leave_allocated(wm_workspaces *workspaces, bool events)
@@ -327,6 +428,12 @@ void wm_workspaces_close(wm_workspaces *workspaces)
         if (!workspaces->leak_memory && !lost && !w->captured) {
             (void)wm_driver_device_free(driver, workspaces->device, w->memory);
         }
+        wm_meta_free(w);
+    }
+    while (workspaces->spare != NULL) {
+        wm_workspace *w = workspaces->spare;
+
+        workspaces->spare = w->next;
         wm_meta_free(w);
     }
     wm_lock_fini(&workspaces->lock);

@@ -1,19 +1,31 @@
 /* workspace.h: device memory that libraries use between kernels (row A10).
  *
- * A workspace serves one handle on one stream, keyed by the handle's address
- * and the driver's id of the stream: one library call may queue several kernels
- * that use it, and kernels of two handles would interleave even on one stream.
- * A handle caches the workspaces of its last bindings, so that alternating
- * between streams allocates nothing. When the handle or the stream no longer
- * uses a workspace, an event recorded behind the stream's last work shows when
- * it may serve another key. A workspace used in a capture may be part of a
- * graph and serves nothing else, not even its stream outside of captures. It
- * lives as long as the private pools that the captures allocated from, even
- * after stream, handle and thread are gone, and as long as its handle is bound
- * to it. A capture outside of every private pool gets no workspace: the library
- * uses its own. No two live handles have the same address. Any thread, but one
- * thread at a time for one handle; lock workspaces guards the list and is not
- * held around driver calls. */
+ * A workspace serves one handle on one stream: one library call may queue
+ * several kernels that use it, and kernels of two handles would interleave even
+ * on one stream. The handle's thread marks the workspace to which the handle is
+ * bound, by one word that no lock guards; every other workspace is idle. An
+ * idle one stays with its handle and stream until another pair needs it:
+ *
+ *   of the same stream          at once: work on a stream runs in order
+ *   whose work has completed    at once
+ *   any, the oldest first       the new stream waits for an event behind the
+ *                               old one's work
+ *
+ * A new workspace is made before the third case while there are fewer than the
+ * bound, or where none is idle. The bound is option workspace_limit, or one for
+ * each handle, or each stream, that was in use at once since the last trim, and
+ * two; workspaces of captures do not count.
+ *
+ * A workspace used in a capture may be part of a graph and serves nothing else,
+ * not even its stream outside of captures. It lives as long as the private
+ * pools that the captures allocated from, even after stream, handle and thread
+ * are gone, and as long as its handle is bound to it. A capture outside of
+ * every private pool gets no workspace: the library uses its own. No two live
+ * handles have the same address. The per-thread default stream is the stream of
+ * its thread, which alone can record an event there.
+ *
+ * Any thread, but one thread at a time for one handle; lock workspaces guards
+ * the list and is not held around driver calls. */
 #ifndef WM_WORKSPACE_H
 #define WM_WORKSPACE_H
 
@@ -34,31 +46,31 @@ typedef struct wm_workspace_hooks {
      * allocation, which may fail, and unreserved after the free. */
     bool (*reserve)(warm_runtime *runtime, int device, size_t bytes);
     void (*unreserve)(warm_runtime *runtime, int device, size_t bytes);
-    /* With the lock held: brings the records of the last bindings up to date,
-     * and makes threads forget the workspaces to which their handles are not
-     * bound. False: these cannot be released now. */
-    bool (*collect)(warm_runtime *runtime, wm_workspaces *workspaces);
     warm_runtime *runtime;
 } wm_workspace_hooks;
 
-/* Workspaces that a handle caches, beside that of a default stream; and buckets
- * of the hash table of handles. */
-enum { WM_WORKSPACES_CACHED = 4, WM_WORKSPACE_LISTS = 256 };
+/* Buckets of each hash table. */
+enum { WM_WORKSPACE_LISTS = 128 };
 
-/* The workspaces of one device; embedded, fields belong to workspace.c. */
+/* The workspaces of one device; embedded, fields belong to workspace*.c. */
 struct wm_workspaces {
     wm_driver *driver; /* const */
     int device;        /* const */
     wm_lock lock;
     wm_workspace *list;         /* lock workspaces: all of the device */
+    wm_workspace *spare;        /* lock workspaces: records without memory */
     uint64_t count, held_bytes; /* lock workspaces */
-    uint64_t binding_number;    /* lock workspaces: of the last binding */
-    bool shortage_logged;       /* lock workspaces */
-    wm_workspace_hooks hooks;   /* const */
+    uint64_t above;             /* lock workspaces: made above the bound */
+    uint64_t streams_peak;    /* lock workspaces: streams in use since a trim */
+    size_t limit;             /* const: option workspace_limit; 0: none */
+    bool shortage_logged;     /* lock workspaces */
+    wm_workspace_hooks hooks; /* const */
     const struct wm_captures *captures; /* const; null: none are known */
     bool leak_logged; /* lock workspaces: a leak to a graph was logged */
-    bool leak_memory, leak_events;               /* set by the closing thread */
-    wm_workspace *by_handle[WM_WORKSPACE_LISTS]; /* lock workspaces: SERVING */
+    bool leak_memory, leak_events; /* set by the closing thread */
+    /* lock workspaces: by the handle, and the stream, served last */
+    wm_workspace *by_handle[WM_WORKSPACE_LISTS];
+    wm_workspace *by_stream[WM_WORKSPACE_LISTS];
 };
 
 void wm_workspaces_init(wm_workspaces *workspaces, wm_driver *driver,
@@ -75,32 +87,36 @@ void wm_workspaces_close(wm_workspaces *workspaces);
 void wm_workspaces_report_graphs(wm_workspaces *workspaces,
                                  warm_destroy_report *report);
 
-/* The handle and stream that a workspace serves. */
+/* A handle and a stream that need a workspace. */
 typedef struct wm_workspace_key {
     const void *handle;
     warm_stream stream;
-    uint64_t stream_id;
+    uint64_t stream_id; /* the driver's */
+    bool known;         /* the runtime hears when the stream ends */
+    uint64_t handles;   /* in use at once since the last trim */
 } wm_workspace_key;
 
-/* *memory: the workspace of the key, at least `bytes` large, which the caller
- * binds next; null if memory is short or a capture outside of every private
- * pool would use it: the library then uses its own. Cannot fail. */
-void wm_workspaces_get(wm_workspaces *workspaces, const wm_workspace_key *key,
-                       size_t bytes, void **memory);
+/* Returns the workspace of the key, at least `bytes` large, marked as bound:
+ * the caller binds the handle to it next. Null if memory is short or a capture
+ * outside of every private pool would use it: the library then uses its own.
+ * Cannot fail. */
+wm_workspace *wm_workspaces_get(wm_workspaces *workspaces,
+                                const wm_workspace_key *key, size_t bytes);
+void *wm_workspace_memory(const wm_workspace *workspace);
 
-/* For bindings that threads remember (rebind.c). Whether memory is still the
- * workspace of the key; latest: and the handle is bound to it. used(): the
- * handle was bound to it, later than the records show, until left_ns (0: it
- * still is). */
-bool wm_workspaces_serves_locked(wm_workspaces *workspaces,
-                                 const wm_workspace_key *key,
-                                 const void *memory, bool latest);
-void wm_workspaces_used_locked(wm_workspaces *workspaces,
-                               const wm_workspace_key *key, const void *memory,
-                               uint64_t left_ns);
+/* The handle is not bound any more to a workspace but that one (null: to none).
+ * By the thread that may bind the handle. One lock. */
+void wm_workspaces_leave_handle(wm_workspaces *workspaces, const void *handle,
+                                const wm_workspace *but, uint64_t now_ns);
 
-/* Releases the workspaces of a handle that no thread uses and that is unbound,
- * or about to be destroyed. */
+/* Gets at most `most` handles that have an idle workspace for the stream;
+ * returns how many. */
+unsigned wm_workspaces_handles_for(wm_workspaces *workspaces,
+                                   warm_stream stream, uint64_t stream_id,
+                                   const void **handles, unsigned most);
+
+/* Releases the workspaces of a handle that no thread uses and that is about to
+ * be destroyed. */
 void wm_workspaces_detach(wm_workspaces *workspaces, const void *handle);
 
 /* A capture on the stream has begun, or, unless begun, is announced: its graph
@@ -125,17 +141,24 @@ void wm_workspaces_end_private_pool(wm_workspaces *workspaces, uint64_t pool,
 bool wm_workspaces_note_capture(wm_workspaces *workspaces, warm_stream stream,
                                 uint64_t stream_id);
 
-/* Releases the workspaces of a stream that is about to be destroyed. */
+/* Releases the workspaces of a stream that is about to be destroyed; of the
+ * per-thread default stream, those of the calling thread. */
 void wm_workspaces_retire_stream(wm_workspaces *workspaces, warm_stream stream,
                                  uint64_t stream_id);
 
-/* Frees workspaces that were unused for idle_ns or longer, also cached ones of
- * live handles, if their work has completed and no graph uses them. Cannot
- * fail.
- */
-void wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns);
+/* Frees workspaces that were idle for idle_ns or longer, if their work has
+ * completed and no graph uses them. Returns the bytes freed. Cannot fail. */
+size_t wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns);
+/* Counts streams in use from now on. */
+void wm_workspaces_reset_peak(wm_workspaces *workspaces);
 
-void wm_workspaces_get_stats(wm_workspaces *workspaces, uint64_t *count,
-                             uint64_t *bytes);
+typedef struct wm_workspace_stats {
+    uint64_t count, bytes;
+    uint64_t idle, idle_bytes; /* of these */
+    uint64_t above;            /* made above the bound so far */
+} wm_workspace_stats;
+
+void wm_workspaces_get_stats(wm_workspaces *workspaces,
+                             wm_workspace_stats *stats);
 
 #endif

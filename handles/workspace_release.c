@@ -12,18 +12,36 @@
 /* Selects the workspaces to release: those that meet every condition. */
 struct which {
     enum wm_workspace_state state;
-    const void *handle;        /* the workspace serves it; null: any */
-    const uint64_t *stream_id; /* it serves this stream; null: any */
-    warm_stream stream;        /* the stream of that id */
-    /* No graph may use the workspace, and its handle is bound to another one
-     * since `before` or earlier. */
-    bool unbound;
+    const void *handle; /* the workspace serves it; null: any */
+    bool of_stream;     /* it serves this stream */
+    warm_stream stream;
+    uint64_t stream_id;
+    bool idle;    /* it is idle since `before` or earlier, no graph may use
+                     it, and this thread can record an event behind its
+                     work */
+    bool current; /* the device is the thread's current one */
     uint64_t before;
     uint64_t since_ns; /* not a condition: time of the release; 0: unchanged */
 };
 
-static bool matches(wm_workspaces *workspaces, wm_workspace *w,
-                    const struct which *which)
+static bool is_current(wm_workspaces *workspaces)
+{
+    int device = -1;
+
+    return wm_driver_current_device(workspaces->driver, &device) == WARM_OK &&
+           device == workspaces->device;
+}
+
+/* Whether the calling thread can record an event behind the work of w: the name
+ * of a default stream means that of the current device, or of the thread. */
+static bool may_record(const wm_workspace *w, bool current)
+{
+    return !wm_stream_is_default(w->stream) ||
+           (current && (w->stream != WARM_STREAM_PER_THREAD ||
+                        w->stream_id == wm_window_thread()));
+}
+
+static bool matches(const wm_workspace *w, const struct which *which)
 {
     if (w->state != which->state ||
         (which->handle != NULL && w->handle != which->handle)) {
@@ -31,12 +49,15 @@ static bool matches(wm_workspaces *workspaces, wm_workspace *w,
     }
     /* Id or address: the id differs while the stream captures, and no other
      * live stream has its address. */
-    if (which->stream_id != NULL && w->stream_id != *which->stream_id &&
-        w->stream != which->stream) {
+    if (which->of_stream && w->stream_id != which->stream_id &&
+        (w->stream != which->stream ||
+         which->stream == WARM_STREAM_PER_THREAD)) {
         return false;
     }
-    return !which->unbound || (!w->captured && w->since_ns <= which->before &&
-                               wm_workspace_latest_locked(workspaces, w) != w);
+    return !which->idle ||
+           (wm_workspace_is_eager(w) && !wm_workspace_is_bound(w) &&
+            wm_workspace_since(w) <= which->before &&
+            may_record(w, which->current));
 }
 
 /* Records the workspace's event behind the stream's last work; *capture: the
@@ -45,13 +66,10 @@ static warm_status record_event(wm_workspaces *workspaces, wm_workspace *w,
                                 wm_capture *capture)
 {
     warm_status status;
-    int device = -1;
 
     *capture = WM_CAPTURE_BLOCKED;
-    /* The name of a default stream means that of the current device. */
     if (wm_stream_is_default(w->stream) &&
-        (wm_driver_current_device(workspaces->driver, &device) != WARM_OK ||
-         device != workspaces->device)) {
+        !may_record(w, is_current(workspaces))) {
         return WARM_OK;
     }
     if (w->event == NULL) {
@@ -72,7 +90,7 @@ static bool retain_locked(wm_workspaces *workspaces, wm_workspace *w)
     bool first = w->untracked && !workspaces->leak_logged;
 
     workspaces->leak_logged = workspaces->leak_logged || first;
-    wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_RETAINED);
+    w->state = WM_WORKSPACE_RETAINED;
     return first;
 }
 
@@ -99,7 +117,7 @@ static void retain_for_graph(wm_workspaces *workspaces, wm_workspace *w,
     if (alone) {
         first = retain_locked(workspaces, w);
     } else {
-        wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_SERVING);
+        w->state = WM_WORKSPACE_SERVING;
     }
     wm_lock_release(&workspaces->lock);
     if (first) {
@@ -107,9 +125,10 @@ static void retain_for_graph(wm_workspaces *workspaces, wm_workspace *w,
     }
 }
 
-/* Releases a CLAIMED workspace. alone: its handle or stream ends, and then only
- * graphs may use w. */
-static void release(wm_workspaces *workspaces, wm_workspace *w, bool alone)
+/* Records the event of a CLAIMED workspace. alone: its handle or stream ends,
+ * and then only graphs may use w. False: that cannot be now, and w has the
+ * state that says why. */
+static bool mark_claimed(wm_workspaces *workspaces, wm_workspace *w, bool alone)
 {
     wm_capture capture;
 
@@ -117,19 +136,28 @@ static void release(wm_workspaces *workspaces, wm_workspace *w, bool alone)
         wm_workspace_leak(workspaces, w);
     } else if (capture == WM_CAPTURE_ACTIVE) {
         retain_for_graph(workspaces, w, alone);
+    } else if (capture != WM_CAPTURE_NONE) {
+        wm_workspace_set_state(workspaces, w, WM_WORKSPACE_NO_EVENT);
     } else {
-        wm_workspace_set_state(workspaces, w,
-                               capture == WM_CAPTURE_NONE
-                                   ? WM_WORKSPACE_PENDING
-                                   : WM_WORKSPACE_NO_EVENT);
+        return true;
     }
+    return false;
 }
 
-static bool collect(wm_workspaces *workspaces)
+/* Claims w for a release. A workspace whose stream ends while a handle is bound
+ * to it gets its event now, and is free once the handle has left it. */
+static bool claim_locked(wm_workspace *w, const struct which *which)
 {
-    const wm_workspace_hooks *hooks = &workspaces->hooks;
-
-    return hooks->collect == NULL || hooks->collect(hooks->runtime, workspaces);
+    if (which->handle != NULL) { /* that ends: no thread binds it */
+        atomic_store_explicit(&w->use, 0, memory_order_relaxed);
+    }
+    if (wm_workspace_claim_locked(w)) {
+        return true;
+    }
+    if (which->of_stream) {
+        w->state = WM_WORKSPACE_CLAIMED;
+    }
+    return which->of_stream;
 }
 
 /* Releases all that match; captured ones are retained for their graphs. */
@@ -137,26 +165,25 @@ static void release_matching(wm_workspaces *workspaces,
                              const struct which *which, bool alone)
 {
     warm_error before = {.size = sizeof before};
-    wm_workspace *claimed = NULL, *list;
+    wm_workspace *claimed = NULL;
     size_t first = 0;
 
     warm_last_error(&before);
     wm_lock_acquire(&workspaces->lock);
-    list = which->unbound && !collect(workspaces) ? NULL : workspaces->list;
-    for (wm_workspace *w = list; w != NULL; w = w->next) {
-        if (!matches(workspaces, w, which)) {
+    for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
+        if (!matches(w, which)) {
             continue;
         }
         if (which->since_ns != 0) {
-            w->since_ns = which->since_ns;
+            atomic_store_explicit(&w->since_ns, which->since_ns,
+                                  memory_order_relaxed);
         }
         if (w->captured) {
             first = retain_locked(workspaces, w) ? w->bytes : first;
-            continue;
+        } else if (claim_locked(w, which)) {
+            w->next_claimed = claimed;
+            claimed = w;
         }
-        wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_CLAIMED);
-        w->next_claimed = claimed;
-        claimed = w;
     }
     wm_lock_release(&workspaces->lock);
     if (first != 0) {
@@ -166,7 +193,9 @@ static void release_matching(wm_workspaces *workspaces,
         wm_workspace *w = claimed;
 
         claimed = w->next_claimed;
-        release(workspaces, w, alone);
+        if (mark_claimed(workspaces, w, alone)) {
+            wm_workspace_set_state(workspaces, w, WM_WORKSPACE_PENDING);
+        }
     }
     wm_error_restore(&before);
 }
@@ -178,11 +207,14 @@ void wm_workspaces_record_events(wm_workspaces *workspaces)
     release_matching(workspaces, &which, true);
 }
 
-void wm_workspaces_release_unbound(wm_workspaces *workspaces, uint64_t before)
+void wm_workspaces_release_idle(wm_workspaces *workspaces, uint64_t before)
 {
-    const struct which which = {
-        .state = WM_WORKSPACE_SERVING, .unbound = true, .before = before};
+    const struct which which = {.state = WM_WORKSPACE_SERVING,
+                                .idle = true,
+                                .current = is_current(workspaces),
+                                .before = before};
 
+    wm_workspaces_record_events(workspaces);
     release_matching(workspaces, &which, false);
 }
 
@@ -202,50 +234,86 @@ void wm_workspaces_detach(wm_workspaces *workspaces, const void *handle)
 void wm_workspaces_retire_stream(wm_workspaces *workspaces, warm_stream stream,
                                  uint64_t stream_id)
 {
-    const struct which which = {.state = WM_WORKSPACE_SERVING,
-                                .stream = stream,
-                                .stream_id = &stream_id,
-                                .since_ns = wm_clock_ns()};
+    struct which which = {.state = WM_WORKSPACE_SERVING,
+                          .of_stream = true,
+                          .stream = stream,
+                          .stream_id = wm_workspace_id(stream, stream_id),
+                          .since_ns = wm_clock_ns()};
 
     release_matching(workspaces, &which, true);
+    if (stream == WARM_STREAM_PER_THREAD) { /* no other thread could record */
+        which.state = WM_WORKSPACE_NO_EVENT;
+        release_matching(workspaces, &which, true);
+    }
 }
 
-/* Claims the handle's least recently bound workspace if it caches too many. The
- * workspace of a default stream does not count; there is at most one. */
-static wm_workspace *claim_oldest(wm_workspaces *workspaces, const void *handle)
+wm_workspace *wm_workspace_claim_of_stream(wm_workspaces *workspaces,
+                                           warm_stream stream,
+                                           uint64_t stream_id, size_t bytes)
 {
-    wm_workspace *oldest = NULL, *w;
-    unsigned count = 0;
+    wm_workspace *w;
 
     wm_lock_acquire(&workspaces->lock);
-    for (w = *wm_workspaces_bucket(workspaces, handle); w != NULL;
-         w = w->next_of_handle) {
-        if (w->handle == handle && !w->captured &&
-            !wm_stream_is_default(w->stream)) {
-            count++;
-            oldest =
-                oldest == NULL || w->binding_number < oldest->binding_number
-                    ? w
-                    : oldest;
+    w = *wm_workspaces_of_stream(workspaces, stream);
+    while (w != NULL && ((w->state != WM_WORKSPACE_SERVING &&
+                          w->state != WM_WORKSPACE_PENDING &&
+                          w->state != WM_WORKSPACE_NO_EVENT) ||
+                         w->captured || w->stream_id != stream_id ||
+                         w->bytes < bytes || !wm_workspace_claim_locked(w))) {
+        w = w->of_stream.next;
+    }
+    wm_lock_release(&workspaces->lock);
+    return w;
+}
+
+/* Claims the workspace that was left longest ago. *pending: an event is
+ * recorded behind its work. */
+static wm_workspace *claim_left_first(wm_workspaces *workspaces, size_t bytes,
+                                      bool current, bool *pending)
+{
+    wm_workspace *oldest;
+
+    wm_lock_acquire(&workspaces->lock);
+    do {
+        oldest = NULL;
+        for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
+            bool may = w->state == WM_WORKSPACE_PENDING ||
+                       (w->state == WM_WORKSPACE_SERVING && !w->captured &&
+                        may_record(w, current));
+
+            if (may && w->bytes >= bytes && !wm_workspace_is_bound(w) &&
+                (oldest == NULL ||
+                 wm_workspace_since(w) < wm_workspace_since(oldest))) {
+                oldest = w;
+            }
         }
-    }
-    oldest = count < WM_WORKSPACES_CACHED ? NULL : oldest;
-    if (oldest != NULL) {
-        wm_workspace_set_state_locked(workspaces, oldest, WM_WORKSPACE_CLAIMED);
-    }
+        *pending = oldest != NULL && oldest->state == WM_WORKSPACE_PENDING;
+        /* A thread may bind its handle to it again meanwhile. */
+    } while (oldest != NULL && !wm_workspace_claim_locked(oldest));
     wm_lock_release(&workspaces->lock);
     return oldest;
 }
 
-void wm_workspaces_evict_oldest(wm_workspaces *workspaces,
-                                const wm_workspace_key *key)
+wm_workspace *wm_workspace_claim_oldest(wm_workspaces *workspaces,
+                                        warm_stream stream, size_t bytes)
 {
+    bool current = is_current(workspaces), pending;
     wm_workspace *w;
 
-    while (!wm_stream_is_default(key->stream) &&
-           (w = claim_oldest(workspaces, key->handle)) != NULL) {
-        release(workspaces, w, false);
+    wm_workspaces_record_events(workspaces);
+    while ((w = claim_left_first(workspaces, bytes, current, &pending)) !=
+           NULL) {
+        if (!pending && !mark_claimed(workspaces, w, false)) {
+            continue;
+        }
+        if (wm_driver_stream_wait_event(workspaces->driver, stream, w->event) ==
+            WARM_OK) {
+            return w;
+        }
+        wm_workspace_set_state(workspaces, w, WM_WORKSPACE_PENDING);
+        return NULL;
     }
+    return NULL;
 }
 
 /* Queries the event of each PENDING workspace, so that a stuck stream delays
@@ -258,7 +326,7 @@ wm_workspace *wm_workspace_claim_completed(wm_workspaces *workspaces,
     wm_workspace *w;
 
     while ((w = wm_workspace_claim(workspaces, WM_WORKSPACE_PENDING, bytes,
-                                   before, NULL)) != NULL) {
+                                   before)) != NULL) {
         warm_status status =
             wm_driver_event_query(workspaces->driver, w->event);
 
@@ -274,14 +342,13 @@ wm_workspace *wm_workspace_claim_completed(wm_workspaces *workspaces,
     }
     wm_lock_acquire(&workspaces->lock);
     for (; queried != NULL; queried = queried->next_claimed) {
-        wm_workspace_set_state_locked(workspaces, queried,
-                                      WM_WORKSPACE_PENDING);
+        queried->state = WM_WORKSPACE_PENDING;
     }
     wm_lock_release(&workspaces->lock);
     return w;
 }
 
-void wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns)
+size_t wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns)
 {
     warm_error before = {.size = sizeof before};
     uint64_t now = wm_clock_ns();
@@ -289,28 +356,30 @@ void wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns)
     uint64_t last = idle_ns == 0     ? UINT64_MAX
                     : now >= idle_ns ? now - idle_ns
                                      : 0;
+    wm_workspace_stats held, left;
+    enum wm_workspace_state was;
     wm_workspace *w;
-    bool mode, relaxed, dropped;
+    bool mode, relaxed;
 
     if (wm_driver_is_lost(workspaces->driver, workspaces->device)) {
-        return;
+        return 0;
     }
     warm_last_error(&before);
+    wm_workspaces_get_stats(workspaces, &held);
     relaxed = wm_driver_capture_relaxed_begin(workspaces->driver, &mode);
-    wm_workspaces_record_events(workspaces);
-    wm_workspaces_release_unbound(workspaces, last);
+    wm_workspaces_release_idle(workspaces, last);
     do {
-        enum wm_workspace_state was = WM_WORKSPACE_UNUSED;
-
-        w = wm_workspace_claim(workspaces, was, 0, UINT64_MAX, NULL);
+        was = WM_WORKSPACE_UNUSED;
+        w = wm_workspace_claim(workspaces, was, 0, UINT64_MAX);
         if (w == NULL) {
             was = WM_WORKSPACE_PENDING;
             w = wm_workspace_claim_completed(workspaces, 0, last);
         }
-        dropped = w != NULL && wm_workspace_free(workspaces, w, was);
-    } while (dropped);
+    } while (w != NULL && wm_workspace_free(workspaces, w, was));
     if (relaxed) {
         wm_driver_capture_relaxed_end(workspaces->driver, &mode);
     }
     wm_error_restore(&before);
+    wm_workspaces_get_stats(workspaces, &left);
+    return left.bytes < held.bytes ? (size_t)(held.bytes - left.bytes) : 0;
 }

@@ -18,70 +18,111 @@
 
 /* ---- states ------------------------------------------------------------- */
 
-void wm_workspace_set_state_locked(wm_workspaces *workspaces, wm_workspace *w,
-                                   enum wm_workspace_state state)
-{
-    if (w->link != NULL) {
-        *w->link = w->next_of_handle;
-        if (w->next_of_handle != NULL) {
-            w->next_of_handle->link = w->link;
-        }
-        w->link = NULL;
-    }
-    w->state = state;
-    if (state == WM_WORKSPACE_SERVING) {
-        wm_workspace **list = wm_workspaces_bucket(workspaces, w->handle);
+#define LINK(w, link, list)                                                    \
+    do {                                                                       \
+        wm_workspace **list_ = (list);                                         \
+                                                                               \
+        (w)->link.next = *list_;                                               \
+        (w)->link.back = list_;                                                \
+        if (*list_ != NULL) {                                                  \
+            (*list_)->link.back = &(w)->link.next;                             \
+        }                                                                      \
+        *list_ = (w);                                                          \
+    } while (0)
 
-        w->next_of_handle = *list;
-        w->link = list;
-        if (*list != NULL) {
-            (*list)->link = &w->next_of_handle;
-        }
-        *list = w;
-    }
+#define UNLINK(w, link)                                                        \
+    do {                                                                       \
+        if ((w)->link.back != NULL) {                                          \
+            *(w)->link.back = (w)->link.next;                                  \
+            if ((w)->link.next != NULL) {                                      \
+                (w)->link.next->link.back = (w)->link.back;                    \
+            }                                                                  \
+            (w)->link.back = NULL;                                             \
+        }                                                                      \
+    } while (0)
+
+static void unlink_locked(wm_workspace *w)
+{
+    UNLINK(w, of_handle);
+    UNLINK(w, of_stream);
+}
+
+void wm_workspace_link_locked(wm_workspaces *workspaces, wm_workspace *w)
+{
+    unlink_locked(w);
+    LINK(w, of_handle, wm_workspaces_of_handle(workspaces, w->handle));
+    LINK(w, of_stream, wm_workspaces_of_stream(workspaces, w->stream));
 }
 
 void wm_workspace_set_state(wm_workspaces *workspaces, wm_workspace *w,
                             enum wm_workspace_state state)
 {
     wm_lock_acquire(&workspaces->lock);
-    wm_workspace_set_state_locked(workspaces, w, state);
+    w->state = state;
     wm_lock_release(&workspaces->lock);
+}
+
+bool wm_workspace_claim_locked(wm_workspace *w)
+{
+    /* Relaxed: compared again. */
+    uintptr_t use = atomic_load_explicit(&w->use, memory_order_relaxed);
+
+    /* Acquire: see use. */
+    if ((use & WM_WORKSPACE_BOUND) != 0 ||
+        !atomic_compare_exchange_strong_explicit(
+            &w->use, &use, 0, memory_order_acquire, memory_order_relaxed)) {
+        return false;
+    }
+    w->state = WM_WORKSPACE_CLAIMED;
+    return true;
 }
 
 wm_workspace *wm_workspace_claim(wm_workspaces *workspaces,
                                  enum wm_workspace_state state, size_t bytes,
-                                 uint64_t before, const uint64_t *stream_id)
+                                 uint64_t before)
 {
     wm_workspace *w;
 
     wm_lock_acquire(&workspaces->lock);
     w = workspaces->list;
     while (w != NULL &&
-           (w->state != state || w->bytes < bytes || w->since_ns > before ||
-            (stream_id != NULL && w->stream_id != *stream_id))) {
+           (w->state != state || w->bytes < bytes ||
+            wm_workspace_since(w) > before || !wm_workspace_claim_locked(w))) {
         w = w->next;
-    }
-    if (w != NULL) {
-        wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_CLAIMED);
     }
     wm_lock_release(&workspaces->lock);
     return w;
 }
 
-wm_workspace *wm_workspace_latest_locked(wm_workspaces *workspaces,
-                                         wm_workspace *w)
+bool wm_workspace_is_eager(const wm_workspace *w)
 {
-    wm_workspace *latest = w;
+    return !w->captured && w->state != WM_WORKSPACE_RETAINED &&
+           w->state != WM_WORKSPACE_UNUSED;
+}
 
-    for (wm_workspace *o = *wm_workspaces_bucket(workspaces, w->handle);
-         o != NULL; o = o->next_of_handle) {
-        if (o->handle == w->handle &&
-            o->binding_number > latest->binding_number) {
-            latest = o;
+void wm_workspaces_get_stats(wm_workspaces *workspaces,
+                             wm_workspace_stats *stats)
+{
+    *stats = (wm_workspace_stats){0};
+    wm_lock_acquire(&workspaces->lock);
+    stats->count = workspaces->count;
+    stats->bytes = workspaces->held_bytes;
+    stats->above = workspaces->above;
+    for (const wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
+        if (wm_workspace_is_eager(w) && !wm_workspace_is_bound(w)) {
+            stats->idle++;
+            stats->idle_bytes += w->bytes;
         }
     }
-    return latest;
+    wm_lock_release(&workspaces->lock);
+}
+
+uint64_t wm_workspace_id(warm_stream stream, uint64_t stream_id)
+{
+    return stream == WARM_STREAM_PER_THREAD &&
+                   stream_id != wm_stream_capture_id(stream)
+               ? wm_window_thread()
+               : stream_id;
 }
 
 void wm_workspace_leak(wm_workspaces *workspaces, wm_workspace *w)
@@ -136,8 +177,11 @@ bool wm_workspace_free(wm_workspaces *workspaces, wm_workspace *w,
     *at = w->next;
     workspaces->count--;
     workspaces->held_bytes -= w->bytes;
+    unlink_locked(w);
+    w->event = NULL;
+    w->next = workspaces->spare;
+    workspaces->spare = w;
     wm_lock_release(&workspaces->lock);
-    wm_meta_free(w);
     return true;
 }
 
@@ -182,14 +226,12 @@ bool wm_workspace_is_of_pool(const wm_workspace *w, uint64_t pool)
     return !w->untracked && w->pools == 1 && w->pool[0] == pool;
 }
 
-static wm_workspace *serving_locked(wm_workspaces *workspaces,
-                                    uint64_t stream_id)
+/* The next workspace, from w on, that serves the stream. */
+static wm_workspace *serving_locked(wm_workspace *w, uint64_t stream_id)
 {
-    wm_workspace *w = workspaces->list;
-
     while (w != NULL &&
            (w->state != WM_WORKSPACE_SERVING || w->stream_id != stream_id)) {
-        w = w->next;
+        w = w->of_stream.next;
     }
     return w;
 }
@@ -216,21 +258,6 @@ static void mark_locked(wm_workspace *w, uint64_t pool,
     wm_workspace_add_graph_locked(w, pool);
 }
 
-void wm_workspaces_begin_capture(wm_workspaces *workspaces, warm_stream stream,
-                                 uint64_t stream_id, bool begun)
-{
-    uint64_t pool = wm_workspaces_private_pool_of(workspaces, stream);
-
-    wm_lock_acquire(&workspaces->lock);
-    for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
-        if (w->state == WM_WORKSPACE_SERVING && w->stream_id == stream_id &&
-            !w->for_graphs) { /* for_graphs: its private pool is known */
-            mark_locked(w, pool, begun ? WM_MARK_BEGUN : WM_MARK_ANNOUNCED);
-        }
-    }
-    wm_lock_release(&workspaces->lock);
-}
-
 static void unmark_locked(wm_workspace *w)
 {
     if (w->mark != WM_MARK_NONE) {
@@ -240,12 +267,36 @@ static void unmark_locked(wm_workspace *w)
     }
 }
 
+void wm_workspaces_begin_capture(wm_workspaces *workspaces, warm_stream stream,
+                                 uint64_t stream_id, bool begun)
+{
+    uint64_t pool = wm_workspaces_private_pool_of(workspaces, stream);
+    uint64_t id = wm_workspace_id(stream, stream_id);
+    wm_workspace *w;
+
+    wm_lock_acquire(&workspaces->lock);
+    w = *wm_workspaces_of_stream(workspaces, stream);
+    while ((w = serving_locked(w, id)) != NULL) {
+        if (w->for_graphs) { /* its private pool is known */
+        } else if (!begun || wm_workspace_is_bound(w)) {
+            mark_locked(w, pool, begun ? WM_MARK_BEGUN : WM_MARK_ANNOUNCED);
+        } else {
+            unmark_locked(w); /* its handle must be bound again to be used */
+        }
+        w = w->of_stream.next;
+    }
+    wm_lock_release(&workspaces->lock);
+}
+
 void wm_workspaces_end_capture(wm_workspaces *workspaces, warm_stream stream,
                                bool begun)
 {
     wm_lock_acquire(&workspaces->lock);
-    for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
-        if (w->state != WM_WORKSPACE_SERVING || w->stream != stream) {
+    for (wm_workspace *w = *wm_workspaces_of_stream(workspaces, stream);
+         w != NULL; w = w->of_stream.next) {
+        if (w->state != WM_WORKSPACE_SERVING || w->stream != stream ||
+            (w->stream_id != wm_window_thread() &&
+             stream == WARM_STREAM_PER_THREAD)) {
             continue;
         }
         if (begun) {
@@ -260,9 +311,10 @@ void wm_workspaces_end_capture(wm_workspaces *workspaces, warm_stream stream,
 void wm_workspaces_rebound_locked(wm_workspaces *workspaces,
                                   const wm_workspace_key *key, bool captures)
 {
-    for (wm_workspace *w = *wm_workspaces_bucket(workspaces, key->handle);
-         w != NULL; w = w->next_of_handle) {
-        if (w->handle != key->handle || w->stream != key->stream) {
+    for (wm_workspace *w = *wm_workspaces_of_handle(workspaces, key->handle);
+         w != NULL; w = w->of_handle.next) {
+        if (w->state != WM_WORKSPACE_SERVING || w->handle != key->handle ||
+            w->stream != key->stream) {
             continue;
         }
         if (captures) {
@@ -281,7 +333,8 @@ bool wm_workspaces_note_capture(wm_workspaces *workspaces, warm_stream stream,
 
     warm_last_error(&before);
     wm_lock_acquire(&workspaces->lock);
-    noted = serving_locked(workspaces, stream_id) != NULL;
+    noted = serving_locked(*wm_workspaces_of_stream(workspaces, stream),
+                           wm_workspace_id(stream, stream_id)) != NULL;
     wm_lock_release(&workspaces->lock);
     noted = noted && wm_workspaces_stream_captures(workspaces, stream);
     if (noted) {
@@ -294,7 +347,7 @@ bool wm_workspaces_note_capture(wm_workspaces *workspaces, warm_stream stream,
 /* The graphs of private pool w->pool[at] are gone. If w served a stream before
  * the capture, it continues to serve that stream. If its handle is still bound
  * to w, w serves the handle until it is released. */
-static void end_locked(wm_workspaces *workspaces, wm_workspace *w, unsigned at)
+static void end_locked(wm_workspace *w, unsigned at)
 {
     w->pool[at] = w->pool[--w->pools];
     if (w->pools > 0 || w->untracked) {
@@ -303,8 +356,8 @@ static void end_locked(wm_workspaces *workspaces, wm_workspace *w, unsigned at)
     w->captured = false;
     w->mark = WM_MARK_NONE;
     if (w->state == WM_WORKSPACE_RETAINED ||
-        (w->for_graphs && wm_workspace_latest_locked(workspaces, w) != w)) {
-        wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_UNUSED);
+        (w->for_graphs && wm_workspace_claim_locked(w))) {
+        w->state = WM_WORKSPACE_UNUSED;
     }
 }
 
@@ -317,8 +370,7 @@ static void free_unused(wm_workspaces *workspaces)
     warm_last_error(&before);
     relaxed = wm_driver_capture_relaxed_begin(workspaces->driver, &mode);
     do {
-        w = wm_workspace_claim(workspaces, WM_WORKSPACE_UNUSED, 0, UINT64_MAX,
-                               NULL);
+        w = wm_workspace_claim(workspaces, WM_WORKSPACE_UNUSED, 0, UINT64_MAX);
     } while (w != NULL &&
              wm_workspace_free(workspaces, w, WM_WORKSPACE_UNUSED));
     if (relaxed) {
@@ -335,7 +387,7 @@ void wm_workspaces_end_private_pool(wm_workspaces *workspaces, uint64_t pool,
         unsigned at = find_pool(w, pool);
 
         if (at < w->pools) {
-            end_locked(workspaces, w, at);
+            end_locked(w, at);
         }
     }
     wm_lock_release(&workspaces->lock);

@@ -251,7 +251,7 @@ static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
                     wm_runtime_knows_stream},
         .captures = {begin_break, end_break, note_put_off, runtime, false},
         .workspaces = {wm_private_pool_of, wm_device_space_claim,
-                       wm_device_space_unclaim, wm_bindings_collect, runtime},
+                       wm_device_space_unclaim, runtime},
     };
     warm_destroy_report unused = {.size = sizeof unused};
     uint64_t in_use;

@@ -18,12 +18,9 @@ static uint64_t trim_workspaces(warm_runtime *runtime, int device)
 {
     wm_workspaces *workspaces =
         wm_kind_table_workspaces(runtime->kinds, device);
-    uint64_t count, before = 0, after = 0;
 
-    wm_workspaces_get_stats(workspaces, &count, &before);
-    wm_workspaces_trim(workspaces, 0);
-    wm_workspaces_get_stats(workspaces, &count, &after);
-    return before > after ? before - after : 0;
+    wm_workspaces_reset_peak(workspaces);
+    return wm_workspaces_trim(workspaces, 0);
 }
 
 static uint64_t trim_handles(warm_runtime *runtime, int device)

@@ -100,9 +100,14 @@ static bool parse_config(const char *text, size_t *bytes)
     return true;
 }
 
+static const char *config(void)
+{
+    return secure_getenv("CUBLAS_WORKSPACE_CONFIG");
+}
+
 static void read_config(table *t)
 {
-    const char *text = secure_getenv("CUBLAS_WORKSPACE_CONFIG");
+    const char *text = config();
 
     if (text == NULL) {
         return;
@@ -177,12 +182,17 @@ static wm_cuda_answer reset(const void *functions, void *handle)
 static size_t workspace_bytes(wm_kind *kind, int device)
 {
     const table *t = wm_cuda_kind_table(kind);
+    size_t bytes = 0;
 
     if (!wm_cuda_is(kind->driver)) {
         return 0;
     }
     if (t != NULL && t->workspace_given) {
         return t->workspace_bytes;
+    }
+    /* Option workspace_limit is checked before the library is loaded. */
+    if (t == NULL && config() != NULL && parse_config(config(), &bytes)) {
+        return bytes;
     }
     switch (wm_cuda_compute_major(kind->driver, device)) {
     case 9:

@@ -146,14 +146,26 @@ WARM_API warm_status warm_handle_reserve(warm_runtime *runtime, warm_kind kind,
                                          int device, void **handle);
 
 /* As warm_handle_reserve(), and binds the handle to stream: for cuBLAS with a
- * workspace that no other stream and no other handle uses; see Captures above
- * for workspaces of graphs. A handle caches the workspaces of the four streams
- * that it was bound to last, and that of a default stream: if it is bound to
- * one of them again it obtains no memory. If the handle is bound to the stream
- * already, no library is called, unless it is bound with a graph's workspace.
- * A thread remembers its last bindings to adopted streams (memory.h): while no
- * stream is adopted or retired and no capture is announced, making one again
- * costs the library's calls alone.
+ * workspace that no other stream and no other handle uses at the same time; see
+ * Workspaces below, and Captures above for those of graphs. If the thread holds
+ * no handle yet, it gets an idle one that has a workspace for the stream, if
+ * there is one. If the handle is bound to the stream already, no library is
+ * called, unless it is bound with a graph's workspace. While no stream is
+ * adopted or retired (memory.h) and no capture is announced, a handle that
+ * alternates between two adopted streams costs the library's calls alone.
+ *
+ * Workspaces. One that no handle is bound to is idle, and stays for its stream
+ * and handle until another handle or stream needs it. There are as many on a
+ * device as handles of the kind, or streams, were in use at once since the last
+ * trim, whichever is more, and two; a stream is in use from its first binding
+ * until it retires, if it is adopted or a default stream. Option
+ * workspace_limit sets another bound, in bytes. Beyond the bound the workspace
+ * that is idle longest is used, and stream is made to wait
+ * (cudaStreamWaitEvent) for the work that uses it; no thread waits. If none is
+ * idle, one more is obtained (workspaces_above). Those of graphs do not count.
+ * If there is no memory for one, cuBLAS uses its own, which is logged once.
+ * A workspace of the per-thread default stream is its thread's until the thread
+ * exits or calls warm_thread_release(), which then record an event.
  * stream: borrowed; of the same device, or a default stream.
  * Status: also INVALID_STREAM; INVALID_ARGUMENT (the stream belongs to
  * another device); UNSUPPORTED (the kind takes no streams). */
@@ -257,10 +269,10 @@ WARM_API warm_status warm_handle_prewarm_cancel(warm_runtime *runtime);
  * for that long are destroyed, in nanoseconds; 0: all. destroyed: gets how many
  * were destroyed, may be null; a handle that the library fails to destroy
  * counts as leaked instead.
- * For cuBLAS the call also frees workspaces that were unused for idle_ns,
- * whatever keep is, if their work has completed and no graph uses them: those
- * of handles that were idle for that long, those of streams that retired that
- * long ago, and those to which a handle in use was not bound for that long.
+ * For cuBLAS the call also frees workspaces that were idle for idle_ns,
+ * whatever keep is, if their work has completed and no graph uses them, but for
+ * those of other threads' per-thread default streams; and counts anew how many
+ * handles and streams are in use at once.
  * Calls the driver and the library. For most handles CUDA waits for the device,
  * which breaks every capture of the device. So while a stream of it is known to
  * capture (warm_capture_announce()) the handles leave the pool and are
@@ -290,7 +302,9 @@ WARM_API warm_status warm_handle_trim(warm_runtime *runtime, warm_kind kind,
     X(prewarming, "handles", "still to be made in the background")             \
     X(measured, "handles", "creations that device_bytes is the sum of")        \
     X(deferred, "handles", "to be destroyed when no stream captures")          \
-    X(lost, "handles", "ended by a reset of their device, never destroyed")
+    X(lost, "handles", "ended by a reset of their device, never destroyed")    \
+    X(workspaces_idle, "workspaces", "to which no handle in use is bound")     \
+    X(workspaces_above, "workspaces", "made above their bound so far")
 
 typedef struct warm_handle_stats {
     size_t size; /* sizeof(warm_handle_stats) */

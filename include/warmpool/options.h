@@ -206,6 +206,9 @@ extern "C" {
            (uint64_t)1 << 40,                                                  \
            "most bytes that a thread caches; keep may allow less (of "         \
            "devices: for each of the eight streams used last)")                \
+    X_SIZE(workspace_limit, "bytes", 0, 0, (uint64_t)1 << 50,                  \
+           "bytes of workspaces a kind of handles and device before idle "     \
+           "ones move; 0: one for each handle or stream in use, and two")      \
     X_SIZE(limit_wait_ms, "ms or off", 100, 1, 60000,                          \
            "how long a request that only a limit refuses waits for frees "     \
            "that are under way")                                               \

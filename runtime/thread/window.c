@@ -55,7 +55,6 @@ static void empty(warm_runtime *runtime, wm_window *window)
 static void free_window(wm_window *window)
 {
     wm_biased_fini(&window->biased);
-    wm_meta_free(atomic_load_explicit(&window->binding, memory_order_relaxed));
     wm_meta_free(window);
 }
 

@@ -66,14 +66,13 @@ typedef struct wm_rows {
     wm_words held;  /* 0, or all ones: no handle | the handle, or null */
     wm_words bound; /* the stream it is bound to | the runtime's stream_epoch
                      * before it was bound; 0: not bound */
-    wm_words with;  /* that stream's id, never reused | the workspace */
+    /* What the handle is bound to, and was before (handles/pool.h); null: it
+     * was not bound yet. Kind × 4 + device. */
+    struct wm_binding *binding[WARM_KIND_MAX * WM_ROW_DEVICES];
 } wm_rows;
 
-/* Offsets from a word of held to that of bound, and of with. */
-enum {
-    WM_ROW_BOUND = WARM_KIND_MAX * WM_ROW_WORDS,
-    WM_ROW_WITH = 2 * WM_ROW_BOUND
-};
+/* Offset from a word of held to that of bound. */
+enum { WM_ROW_BOUND = WARM_KIND_MAX * WM_ROW_WORDS };
 
 /* A call that works on the window, on the stack of the owner thread. Calls
  * nest: a callback inside one call may make another one. */
@@ -109,13 +108,7 @@ typedef struct wm_stream_slot {
     _Atomic(struct wm_magazine_set *) set;
 } wm_stream_slot;
 
-/* A binding of a held handle that the thread made before and may make again by
- * the library's calls alone. Belongs to handles/rebind.c, and is here for the
- * reason that stream slots are. The owner thread writes, with the biased lock
- * what visitors read or write: all but is_current and before. */
-enum { WM_BINDINGS = 8 };
-
-/* What wm_kind_ops.rebind makes again. */
+/* What wm_kind_ops.rebind makes again (handles/rebind.c). */
 typedef struct wm_rebind {
     struct wm_kind *kind;
     void *handle;
@@ -126,21 +119,6 @@ typedef struct wm_rebind {
     bool is_current;    /* the device's context is the thread's current one */
     warm_stream before; /* the handle is bound to it now */
 } wm_rebind;
-
-typedef struct wm_binding {
-    wm_rebind again;
-    /* The handle's words in the window's rows; null: unused. Atomic, and number
-     * too: statistics read them. */
-    _Atomic(uint64_t *) held;
-    /* The runtime's stream_epoch before the stream was looked up. */
-    uint64_t epoch;
-    uint64_t stream_id;
-    /* Order of its last use among those of the handle that the records of
-     * workspaces, and the pool's count, do not include; 0: none. */
-    _Atomic uint64_t number;
-    uint64_t left_ns;        /* when the handle was last bound elsewhere */
-    struct wm_binding *then; /* the one that followed it last: a guess */
-} wm_binding;
 
 /* log2 of the entries of wm_window.pointer_cache: enough that some dozen live
  * blocks seldom share an entry. */
@@ -178,13 +156,9 @@ struct wm_window {
     wm_stream_slot *slot_last;
     unsigned slots_used, slot_wanted;
     wm_stream_slot slot[WM_STREAM_SLOTS];
-    /* WM_BINDINGS bindings, or null: none was made yet; how many are used
-     * (both atomic: visitors peek at them under the windows lock); the one to
-     * be replaced next; the one used last, not null if any was. */
-    _Atomic(wm_binding *) binding;
-    _Atomic unsigned bindings_used;
-    unsigned binding_next;
-    wm_binding *binding_last;
+    bool has_bound;        /* owner thread: a held handle may be bound */
+    bool uses_default;     /* owner thread: its per-thread default stream has a
+                              workspace */
     wm_window *next;       /* lock windows */
     wm_window *next_spare; /* lock windows */
     _Atomic int state;     /* enum wm_window_state; see window.c */
@@ -269,6 +243,14 @@ static inline wm_rows *wm_window_rows(wm_window *window, int device)
 static inline size_t wm_window_index(warm_kind kind, int device)
 {
     return (unsigned)kind * WM_ROW_WORDS + (unsigned)device % WM_ROW_DEVICES;
+}
+
+static inline struct wm_binding **wm_window_binding(wm_window *window,
+                                                    warm_kind kind, int device)
+{
+    return &wm_window_rows(window, device)
+                ->binding[(unsigned)kind * WM_ROW_DEVICES +
+                          (unsigned)device % WM_ROW_DEVICES];
 }
 
 /* A kind's words of a device: see WM_ROW_BOUND. */

@@ -481,6 +481,21 @@ WT_TEST(test_A10_E3_workspace_of_a_capture_goes_with_its_pool)
     wt_ok(warm_stream_destroy(runtime, stream));
 }
 
+WT_TEST(test_A10_G4_workspace_limit_below_one_workspace_is_refused)
+{
+    warm_options options = WARM_INIT(warm_options);
+    warm_runtime *other = NULL;
+
+    options.device = "cuda";
+    options.workspace_limit = 4096;
+    wt_fails(WARM_INVALID_ARGUMENT, warm_runtime_create(&options, &other));
+    wt_says("workspace_limit", "4.0 KiB", "cublas", "device 0");
+    ck_assert_ptr_null(other);
+    options.workspace_limit = (uint64_t)64 << 20;
+    wt_ok(warm_runtime_create(&options, &other));
+    wt_ok(warm_runtime_destroy(other, NULL));
+}
+
 /* Workspaces of handles count against the device's limit: the statistics show
  * them beside what is reserved, and so does the error of a refused request. */
 WT_TEST(test_C6_C8_workspaces_are_in_the_figures_of_their_device)

@@ -132,7 +132,7 @@ WT_LOOP_TEST(test_A10_binding_of_a_capture_ends_with_it, 3)
  * comes, the graph alone has that workspace. */
 WT_LOOP_TEST(test_A10_workspace_bound_before_a_capture_may_be_the_graphs, 3)
 {
-    enum { MORE = WM_WORKSPACES_CACHED + 1 };
+    enum { MORE = 4 + 1 };
     warm_stream s[MORE + 1];
     void *of_other[1], *of_graph = bind_to(a);
 

@@ -1,0 +1,331 @@
+/* check_workspace_bound.c: how many workspaces there are, and which one a
+ * handle gets (row A10), with a kind whose handles say what they were bound to
+ * last.
+ *
+ * backends: host standin */
+#include "wt.h"
+
+#include "handles/kind_table.h"
+#include "runtime/base/clock.h"
+#include "runtime/runtime.h"
+#include "tests/unit/handles/bound_kind.h"
+#include "wt_kind.h"
+
+static warm_runtime *runtime;
+static warm_kind kind;
+static warm_stream a, b, c;
+
+static void setup(void)
+{
+    runtime = wt_runtime(NULL);
+    wt_ok(wm_kind_table_add(runtime->kinds, &bound_ops, NULL, &kind));
+    a = wt_stream(runtime, 0);
+    b = wt_stream(runtime, 0);
+    c = wt_stream(runtime, 0);
+}
+
+static void teardown(void)
+{
+    wm_clock_set(NULL);
+    wt_ok(warm_stream_destroy(runtime, a));
+    wt_ok(warm_stream_destroy(runtime, b));
+    wt_ok(warm_stream_destroy(runtime, c));
+    ck_assert(wm_kind_table_check(runtime->kinds));
+    wt_runtime_end(runtime);
+}
+
+static void limit_workspaces(int count)
+{
+    wm_kind_table_workspaces(runtime->kinds, 0)->limit =
+        (size_t)count * WORKSPACE;
+}
+
+static uint64_t now;
+
+static uint64_t tick(void)
+{
+    return now += 10;
+}
+
+/* What the thread's handle works with after it was reserved for the stream. */
+static void *bind_to(warm_stream stream)
+{
+    void *handle = NULL;
+
+    wt_ok(warm_handle_reserve_on(runtime, kind, 0, stream, &handle));
+    return last.workspace;
+}
+
+static void *lease_to(warm_stream stream, warm_lease *lease, void **handle)
+{
+    last.workspace = NULL;
+    wt_ok(warm_handle_lease_on(runtime, kind, 0, stream, lease, handle));
+    return last.workspace;
+}
+
+static long workspaces(void)
+{
+    return wt_stat(runtime, kind, 0, workspaces);
+}
+
+WT_CASE("workspace_bound", .setup = setup, .teardown = teardown);
+
+/* Which may end unheard of, and so do not count. */
+WT_TEST(test_A10_streams_of_no_known_end_share_three_workspaces)
+{
+    enum { MANY = 10 };
+    warm_stream foreign[MANY];
+
+    for (int i = 0; i < MANY; i++) {
+        wt_ok(wm_driver_stream_create(runtime->driver, 0, &foreign[i]));
+        ck_assert_ptr_nonnull(bind_to(foreign[i]));
+        ck_assert_int_le(workspaces(), 3);
+    }
+    wt_ok(warm_thread_release(runtime));
+    for (int i = 0; i < MANY; i++) {
+        wt_ok(warm_stream_retire(runtime, foreign[i]));
+        wt_ok(wm_driver_stream_destroy(runtime->driver, foreign[i]));
+    }
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, workspaces_above), 0);
+}
+
+/* A thread that alternates between more streams than it remembers waits for
+ * none: each known stream counts. */
+WT_TEST(test_A10_each_known_stream_has_a_workspace)
+{
+    enum { MANY = 6 };
+    warm_stream stream[MANY];
+    void *memory[MANY];
+    uint64_t waits = wt_calls(runtime, "stream_wait_event");
+
+    for (int i = 0; i < MANY; i++) {
+        stream[i] = wt_stream(runtime, 0);
+        memory[i] = bind_to(stream[i]);
+    }
+    for (int i = 0; i < 3 * MANY; i++) {
+        ck_assert_ptr_eq(bind_to(stream[i % MANY]), memory[i % MANY]);
+    }
+    ck_assert_int_eq(workspaces(), MANY);
+    ck_assert_uint_eq(wt_calls(runtime, "stream_wait_event"), waits);
+    for (int i = 0; i < MANY; i++) {
+        wt_ok(warm_stream_destroy(runtime, stream[i]));
+    }
+}
+
+WT_TEST(test_A10_beyond_the_bound_the_workspace_left_first_moves)
+{
+    void *of_a, *of_b;
+    wt_gate *gate;
+
+    limit_workspaces(2);
+    now = UINT64_C(1) << 62;
+    wm_clock_set(tick);
+    of_a = bind_to(a);
+    gate = wt_gate_close(runtime, a);
+    of_b = bind_to(b);
+    ck_assert_ptr_eq(bind_to(c), of_a);
+    ck_assert_int_eq(warm_stream_query(runtime, c), WARM_NOT_READY);
+    wt_gate_open(gate);
+    wt_ok(warm_stream_synchronize(runtime, c));
+    ck_assert_ptr_eq(bind_to(a), of_b);
+    ck_assert_ptr_eq(bind_to(c), of_a);
+    ck_assert_int_eq(workspaces(), 2);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, workspaces_above), 0);
+}
+
+WT_TEST(test_A10_where_none_is_idle_one_more_is_made_and_counted)
+{
+    warm_lease lease[3] = {{0}};
+    warm_stream on[] = {a, b, c};
+    void *memory[3], *handle = NULL;
+
+    limit_workspaces(1);
+    for (int i = 0; i < 3; i++) {
+        memory[i] = lease_to(on[i], &lease[i], &handle);
+        ck_assert_int_eq(workspaces(), i + 1);
+        ck_assert_int_eq(wt_stat(runtime, kind, 0, workspaces_above), i);
+    }
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, workspaces_idle), 0);
+    wt_ok(warm_handle_return(runtime, lease[1]));
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, workspaces_idle), 1);
+    ck_assert_ptr_eq(lease_to(a, &lease[1], &handle), memory[1]);
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_handle_return(runtime, lease[i]));
+    }
+    ck_assert_int_eq(workspaces(), 3);
+}
+
+/* Not the handle that was returned last. */
+WT_LOOP_TEST(test_A3_A10_idle_handle_with_the_streams_workspace_goes_first, 2)
+{
+    warm_lease lease[3] = {{0}};
+    void *handle[3] = {NULL}, *got = NULL;
+    void *of_a = lease_to(a, &lease[0], &handle[0]);
+
+    (void)lease_to(b, &lease[1], &handle[1]);
+    (void)lease_to(c, &lease[2], &handle[2]);
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_handle_return(runtime, lease[i]));
+    }
+    if (_i == 0) {
+        ck_assert_ptr_eq(lease_to(a, &lease[0], &got), of_a);
+        wt_ok(warm_handle_return(runtime, lease[0]));
+    } else {
+        wt_ok(warm_handle_reserve_on(runtime, kind, 0, a, &got));
+        ck_assert_ptr_eq(last.workspace, of_a);
+    }
+    ck_assert_ptr_eq(got, handle[0]);
+    wt_ok(warm_handle_lease(runtime, kind, 0, &lease[1], &got));
+    ck_assert_ptr_eq(got, handle[_i == 0 ? 0 : 2]);
+    wt_ok(warm_handle_return(runtime, lease[1]));
+}
+
+/* A handle that has none for the stream gets what another one left there. */
+WT_TEST(test_A10_a_workspace_of_the_stream_needs_no_event)
+{
+    warm_lease lease[2] = {{0}};
+    void *handle = NULL, *of_a;
+    uint64_t marks = wt_calls(runtime, "event_mark");
+
+    (void)lease_to(b, &lease[0], &handle);
+    of_a = lease_to(a, &lease[1], &handle);
+    wt_ok(warm_handle_return(runtime, lease[1]));
+    wt_ok(warm_lease_bind(runtime, lease[0], a));
+    ck_assert_ptr_eq(last.workspace, of_a);
+    wt_ok(warm_handle_return(runtime, lease[0]));
+    ck_assert_int_eq(workspaces(), 2);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks);
+}
+
+static void take_both(void *argument, unsigned index)
+{
+    warm_stream stream = NULL;
+    void *handle = NULL;
+
+    (void)argument;
+    for (unsigned i = 0; i <= index % 3; i++) {
+        (void)warm_stream_reserve(runtime, 0, &stream);
+    }
+    (void)warm_handle_reserve_on(runtime, kind, 0, stream, &handle);
+}
+
+/* Handles and streams are paired anew by each thread. */
+WT_TEST(test_A10_threads_that_come_and_go_need_one_workspace_each)
+{
+    enum { AT_ONCE = 6, ROUNDS = 40 };
+
+    for (int i = 0; i < ROUNDS; i++) {
+        wt_threads(AT_ONCE, take_both, NULL);
+    }
+    ck_assert_int_le(workspaces(), AT_ONCE + 2);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, workspaces_above), 0);
+}
+
+struct turns {
+    warm_stream *streams;
+    atomic_bool wrong;
+};
+
+static void take_turns(void *argument, unsigned index)
+{
+    struct turns *turns = argument;
+    void *handle = NULL;
+
+    for (unsigned i = 0; i < 2000; i++) {
+        warm_stream stream = turns->streams[3 * index + (i * i + i / 7) % 3];
+
+        last.stream = stream;
+        last.workspace = turns;
+        if (warm_handle_reserve_on(runtime, kind, 0, stream, &handle) !=
+                WARM_OK ||
+            last.stream != stream || last.workspace == NULL) {
+            turns->wrong = true;
+        }
+    }
+}
+
+/* Threads claim from each other what they do not use. */
+WT_TEST(test_A10_threads_alternate_with_fewer_workspaces_than_streams)
+{
+    warm_stream s[9];
+    struct turns turns = {.streams = s};
+
+    limit_workspaces(4);
+    for (int i = 0; i < 9; i++) {
+        s[i] = wt_stream(runtime, 0);
+    }
+    wt_threads(3, take_turns, &turns);
+    ck_assert(!turns.wrong);
+    ck_assert_int_le(workspaces(), 6);
+    for (int i = 0; i < 9; i++) {
+        wt_ok(warm_stream_destroy(runtime, s[i]));
+    }
+}
+
+/* ---- the per-thread default stream --------------------------------------- */
+
+struct visitor {
+    void *memory;
+    wt_gate *gate;
+    long before;
+};
+
+static void use_own_stream(void *argument, unsigned index)
+{
+    struct visitor *v = argument;
+    void *handle = NULL;
+
+    (void)index;
+    last.workspace = NULL;
+    if (warm_handle_reserve_on(runtime, kind, 0, WARM_STREAM_PER_THREAD,
+                               &handle) == WARM_OK) {
+        v->memory = last.workspace;
+    }
+    v->gate = wt_gate_close(runtime, WARM_STREAM_PER_THREAD);
+}
+
+/* One name, another stream in each thread: a workspace waits for the work of
+ * its own thread's, also once that has ended. */
+WT_TEST(test_A10_per_thread_default_stream_counts_as_its_threads)
+{
+    struct visitor v = {.memory = NULL};
+    void *mine = bind_to(WARM_STREAM_PER_THREAD);
+
+    ck_assert_ptr_nonnull(mine);
+    wt_threads(1, use_own_stream, &v);
+    ck_assert_ptr_nonnull(v.memory);
+    ck_assert_ptr_ne(v.memory, mine);
+    ck_assert_ptr_eq(bind_to(WARM_STREAM_PER_THREAD), mine);
+    wt_ok(warm_handle_trim(runtime, kind, 0, 9, 0, NULL));
+    ck_assert_int_eq(workspaces(), 2); /* work goes on, and mine is bound */
+    ck_assert_ptr_ne(bind_to(a), v.memory);
+    wt_gate_open(v.gate);
+    wm_driver_break_begin();
+    wt_ok(wm_driver_device_synchronize(runtime->driver, 0));
+    wm_driver_break_end();
+    ck_assert_ptr_eq(bind_to(b), v.memory);
+    wt_ok(warm_thread_release(runtime));
+    wt_ok(warm_handle_trim(runtime, kind, 0, 9, 0, NULL));
+    ck_assert_int_eq(workspaces(), 0);
+}
+
+static void trim_all(void *argument, unsigned index)
+{
+    (void)index;
+    *(warm_status *)argument = warm_handle_trim(runtime, kind, 0, 9, 0, NULL);
+}
+
+/* Only this thread can tell when the work of its own stream is over. */
+WT_TEST(test_A10_other_threads_leave_what_a_default_stream_used)
+{
+    warm_status status = WARM_UNSUPPORTED;
+    void *mine = bind_to(WARM_STREAM_PER_THREAD);
+
+    (void)bind_to(a);
+    wt_threads(1, trim_all, &status);
+    wt_ok(status);
+    ck_assert_int_eq(workspaces(), 2);
+    ck_assert_ptr_eq(bind_to(WARM_STREAM_PER_THREAD), mine);
+    wt_ok(warm_handle_trim(runtime, kind, 0, 9, 0, NULL));
+    ck_assert_int_eq(workspaces(), 1);
+}
