@@ -18,6 +18,7 @@ void wm_pool_init(wm_pool *pool, wm_kind *kind, wm_meter *meter,
     pool->kind = kind;
     pool->meter = meter;
     pool->workspaces = kind->ops->workspace_bytes != NULL ? workspaces : NULL;
+    pool->beside = workspaces;
     pool->device = device;
     wm_lock_init(&pool->lock, WM_RANK_POOL);
     wm_cond_init(&pool->first_ended);

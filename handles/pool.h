@@ -79,6 +79,8 @@ typedef struct wm_pool {
     wm_meter *meter; /* const; the device's, shared by its pools */
     wm_workspaces
         *workspaces;       /* const; the device's; null: the kind has none */
+    wm_workspaces *beside; /* const; the device's, whose memory a creation may
+                              need */
     int device;            /* const */
     wm_cond first_ended;
     enum wm_pool_first first; /* lock pool: the pool's first creation */

@@ -250,6 +250,15 @@ static void created_locked(wm_pool *pool, void *handle, const struct cost *cost,
     }
 }
 
+static size_t trim_workspaces(wm_pool *pool)
+{
+    int cancel = wm_cancel_off();
+    size_t bytes = wm_workspaces_trim(pool->beside, 0);
+
+    wm_cancel_restore(cancel);
+    return bytes;
+}
+
 static warm_status create(wm_pool *pool, const struct creation *creation,
                           void **handle)
 {
@@ -257,6 +266,11 @@ static warm_status create(wm_pool *pool, const struct creation *creation,
     void *made = NULL;
     warm_status status = create_measured(pool, &made, &cost);
 
+    /* A library's code does not always tell that memory was short. */
+    if (status != WARM_OK && pool->kind->ops->library != NULL &&
+        trim_workspaces(pool) > 0) {
+        status = create_measured(pool, &made, &cost);
+    }
     wm_lock_acquire(&pool->lock);
     pool->stats.device_bytes += cost.bytes;
     pool->stats.measured += cost.measured;

@@ -376,9 +376,20 @@ warm_status warm_device_alloc_uncached(warm_runtime *runtime, int device,
         *pointer = NULL;
         return WARM_OK;
     }
-    return status == WARM_OK
-               ? wm_driver_device_alloc(runtime->driver, device, bytes, pointer)
-               : status;
+    if (status == WARM_OK) {
+        status =
+            wm_driver_device_alloc(runtime->driver, device, bytes, pointer);
+    }
+    if (status == WARM_OUT_OF_MEMORY) {
+        int cancel = wm_cancel_off();
+
+        if (runtime->trim_workspaces(runtime, device) > 0) {
+            status =
+                wm_driver_device_alloc(runtime->driver, device, bytes, pointer);
+        }
+        wm_cancel_restore(cancel);
+    }
+    return status;
 }
 
 warm_status warm_device_free_uncached(warm_runtime *runtime, int device,

@@ -244,6 +244,30 @@ static void captures_over(warm_runtime *runtime)
     }
 }
 
+static size_t trim_workspaces(warm_runtime *runtime, int device)
+{
+    int first = device < 0 ? 0 : device;
+    int last = device < 0 ? runtime->devices - 1 : device;
+    size_t bytes = 0;
+
+    for (int i = first; i <= last; i++) {
+        bytes +=
+            wm_workspaces_trim(wm_kind_table_workspaces(runtime->kinds, i), 0);
+    }
+    return bytes;
+}
+
+static void count_workspaces(warm_runtime *runtime, int device, size_t *held,
+                             size_t *idle)
+{
+    wm_workspace_stats stats;
+
+    wm_workspaces_get_stats(wm_kind_table_workspaces(runtime->kinds, device),
+                            &stats);
+    *held = (size_t)stats.bytes;
+    *idle = (size_t)stats.idle_bytes;
+}
+
 static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
 {
     const wm_kind_hooks hooks = {
@@ -338,6 +362,8 @@ static warm_runtime *new_runtime(wm_driver *driver, struct wm_trace *trace,
     runtime->pool_over = pool_over;
     runtime->tend_pools = wm_private_tend;
     runtime->captures_over = captures_over;
+    runtime->trim_workspaces = trim_workspaces;
+    runtime->count_workspaces = count_workspaces;
     /* Traced calls (option debug implies a history) must not be hits, which
      * would leave no record: biased locks are revoked from birth. */
     runtime->log_memory = log_memory_words(options);

@@ -311,14 +311,25 @@ static warm_status save(warm_runtime *runtime, struct wm_paused *paused)
 
 /* ---- map and unmap ------------------------------------------------------- */
 
-/* Where there is no room, once more without idle memory of the device. */
+/* Returns idle memory of the device, and idle workspaces of its handles. False:
+ * there was none. */
+static bool make_room(wm_space *space)
+{
+    warm_runtime *runtime = space->group.runtime;
+    size_t released = 0;
+
+    if (wm_space_trim(space, 0, &released) != WARM_OK) {
+        released = 0;
+    }
+    released += runtime->trim_workspaces(runtime, space->group.device);
+    return released > 0;
+}
+
 static warm_status map_one(struct one *one)
 {
     warm_status status = wm_growth_map(one->space, &one->piece, &one->torn);
-    size_t released = 0;
 
-    if (status == WARM_OUT_OF_MEMORY &&
-        wm_space_trim(one->space, 0, &released) == WARM_OK && released > 0) {
+    if (status == WARM_OUT_OF_MEMORY && make_room(one->space)) {
         status = wm_growth_map(one->space, &one->piece, &one->torn);
     }
     if (status == WARM_OK) {

@@ -13,12 +13,27 @@
 
 /* ---- the error ---------------------------------------------------------- */
 
+/* ", workspaces 64.0 MiB (32.0 MiB idle)", if the device has some. */
+static void describe_workspaces(const wm_space *space, char *text, size_t bytes)
+{
+    warm_runtime *runtime = space->group.runtime;
+    size_t held = 0, idle = 0;
+
+    if (space->group.device >= 0) {
+        runtime->count_workspaces(runtime, space->group.device, &held, &idle);
+    }
+    if (held > 0) {
+        snprintf(text, bytes, ", workspaces %s (%s idle)", wm_bytes(held).text,
+                 wm_bytes(idle).text);
+    }
+}
+
 warm_status wm_space_refuse(wm_space *space, const wm_request *request,
                             const char *gave)
 {
     warm_space_stats s = {.size = sizeof s};
     warm_error cause = {.size = sizeof cause};
-    char node[96] = "", driver[160] = "";
+    char node[96] = "", driver[160] = "", workspaces[80] = "";
     size_t limit = wm_high_bytes(&space->limiter->marks);
 
     warm_last_error(&cause);
@@ -36,12 +51,13 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request,
     if (space->traits->describe != NULL) {
         space->traits->describe(space, driver, sizeof driver);
     }
+    describe_workspaces(space, workspaces, sizeof workspaces);
     wm_space_stats(space, &s);
     /* The driver's reason comes last, since it may be long and be cut off. */
     return wm_fail_code(
         WARM_OUT_OF_MEMORY, cause.origin, cause.code, cause.code_text,
         "out of memory: requested %s of %s memory%s%s; held %s, live %s, idle "
-        "%s%s, pending %s, lost %s, limit %s%s: %s",
+        "%s%s, pending %s, lost %s%s, limit %s%s: %s",
         wm_bytes(wm_request_asked(request) - space->group.guard_bytes).text,
         space->traits->name, node, driver, wm_bytes(s.held_bytes.current).text,
         wm_bytes(s.live_bytes.current).text, wm_bytes(s.idle_bytes).text,
@@ -51,7 +67,8 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request,
             ? " (which stays while a stream captures)"
             : "",
         wm_bytes(s.pending_bytes.current).text, wm_bytes(s.lost_bytes).text,
-        limit != 0 ? wm_bytes(limit).text : "none", gave, cause.message);
+        workspaces, limit != 0 ? wm_bytes(limit).text : "none", gave,
+        cause.message);
 }
 
 warm_status wm_space_refuse_huge(wm_space *space, const wm_request *request)
@@ -402,6 +419,38 @@ static bool grow_into_room(climb *c)
     return obtain(c);
 }
 
+/* The device whose idle workspaces may make room; or all of them. */
+static int find_crowded(const climb *c)
+{
+    wm_space *space = c->space;
+
+    return c->limited && (space->group.device < 0 ||
+                          wm_limit_owner(space, c->request) != space->limiter)
+               ? WM_DEVICE_UNKNOWN
+               : space->group.device;
+}
+
+/* Idle workspaces of handles go back, and the space grows. */
+static bool grow_over_workspaces(climb *c)
+{
+    warm_runtime *runtime = c->space->group.runtime;
+    warm_error cause = {.size = sizeof cause};
+    int device = find_crowded(c);
+    size_t bytes;
+
+    if (c->request->cause != NULL || device == WM_DEVICE_HOST) {
+        return false;
+    }
+    warm_last_error(&cause);
+    bytes = runtime->trim_workspaces(runtime, device);
+    wm_error_restore(&cause);
+    if (bytes == 0) {
+        return false;
+    }
+    wm_arena_count(c->request->arena, WM_COUNT_RETRY);
+    return obtain(c);
+}
+
 /* Before a growth beyond a low watermark: open batches of frees get their
  * events, and if what completed does not serve the request, idle memory is
  * returned. */
@@ -574,6 +623,7 @@ static const struct rung {
     {grow, POLLED | AGED | WORK | TAG, "caches, frees and segments"},
     {obtain, GRAPHS | WORK | TAG, NULL},
     {grow_into_room, POLLED | AGED | WORK | TAG, "other spaces"},
+    {grow_over_workspaces, POLLED | AGED | WORK | TAG, "idle workspaces"},
     {share_when_short, POLLED | AGED | LANED | WORK | TAG, "other streams"},
     {ask_callbacks, POLLED | AGED | GRAPHS | WORK | TAG, "callbacks"},
     {wait_at_limit, POLLED | AGED | WORK | TAG, "waiting"},
@@ -608,7 +658,7 @@ static void end_work(const climb *c)
 
 /* ---- what the rungs gave ------------------------------------------------- */
 
-enum { NAMED = 5 }; /* rungs with a name */
+enum { NAMED = 6 }; /* rungs with a name */
 
 static gave read_gave(const climb *c, const char *name)
 {

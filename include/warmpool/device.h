@@ -183,7 +183,8 @@ WARM_API warm_status warm_graph_destroy(warm_runtime *runtime,
 
 /* Allocates memory of a device with the driver, uncached and slow: for memory
  * that must not be a block of warmpool, and for comparison with
- * warm_device_alloc() (device_memory.h). Null for 0 bytes. */
+ * warm_device_alloc() (device_memory.h). Null for 0 bytes. If the driver has no
+ * memory, idle workspaces of handles (handle.h) are returned to it first. */
 WARM_API warm_status warm_device_alloc_uncached(warm_runtime *runtime,
                                                 int device, size_t bytes,
                                                 void **pointer);

@@ -89,13 +89,14 @@ extern "C" {
  * stream: of that device; null is its legacy default stream.
  * pointer: owned, ended with warm_free(); null for 0 bytes.
  * Status (nothing has changed then): OUT_OF_MEMORY, after warmpool has
- * collected completed frees, returned idle segments, made the stream wait for
- * other streams (below) and called the memory callbacks; the message has the
- * bytes requested, the device, its capacity and free memory, and the bytes
- * held, live and idle. INVALID_ARGUMENT (stream of another device; call from a
- * memory callback), INVALID_STREAM, DRIVER_ERROR, UNSUPPORTED (the memory lies
- * above 48 bits of address or not at the start of a page; or the CUDA context
- * of the thread or the stream is not a primary one, see runtime.h).
+ * collected completed frees, returned idle segments and idle workspaces of
+ * handles, made the stream wait for other streams (below) and called the memory
+ * callbacks; the message has the bytes requested, the device, its capacity and
+ * free memory, and the bytes held, live and idle, and of workspaces.
+ * INVALID_ARGUMENT (stream of another device; call from a memory callback),
+ * INVALID_STREAM, DRIVER_ERROR, UNSUPPORTED (the memory lies above 48 bits of
+ * address or not at the start of a page; or the CUDA context of the thread or
+ * the stream is not a primary one, see runtime.h).
  * Blocking. At a limit a request may wait (option limit_wait_ms). One that
  * misses the cache may record events on adopted streams, and calls the driver
  * if the cache grows. If it returns segments then (memory is short, or a

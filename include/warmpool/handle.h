@@ -163,6 +163,7 @@ WARM_API warm_status warm_handle_reserve(warm_runtime *runtime, warm_kind kind,
  * that is idle longest is used, and stream is made to wait
  * (cudaStreamWaitEvent) for the work that uses it; no thread waits. If none is
  * idle, one more is obtained (workspaces_above). Those of graphs do not count.
+ * Idle ones are returned before a request for memory of the device is refused.
  * If there is no memory for one, cuBLAS uses its own, which is logged once.
  * A workspace of the per-thread default stream is its thread's until the thread
  * exits or calls warm_thread_release(), which then record an event.

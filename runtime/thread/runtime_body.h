@@ -131,6 +131,12 @@ struct warm_runtime {
     /* const. Captures may have ended: makes the calls that were put off (frees
      * workspaces, destroys handles, closes imports). Call without a lock. */
     void (*captures_over)(warm_runtime *runtime);
+    /* const. Frees the idle workspaces of a device (WM_DEVICE_UNKNOWN: of all),
+     * and returns the bytes; counts the bytes of workspaces, and of those that
+     * are idle. Call without a lock. */
+    size_t (*trim_workspaces)(warm_runtime *runtime, int device);
+    void (*count_workspaces)(warm_runtime *runtime, int device, size_t *held,
+                             size_t *idle);
     _Atomic bool put_off; /* relaxed: a hint that captures_over has work */
     /* const. Releases the handles of a window; set by runtime.c, since this
      * folder must not know the handle pools. */

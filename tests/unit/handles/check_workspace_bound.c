@@ -329,3 +329,46 @@ WT_TEST(test_A10_other_threads_leave_what_a_default_stream_used)
     wt_ok(warm_handle_trim(runtime, kind, 0, 9, 0, NULL));
     ck_assert_int_eq(workspaces(), 1);
 }
+
+/* ---- short memory -------------------------------------------------------- */
+
+/* Idle workspaces go back before a request is refused; the message counts what
+ * stays. */
+WT_LOOP_TEST(test_A10_C2_idle_workspaces_make_room_for_memory, 2)
+{
+    enum { LIMIT = 8 << 20 };
+    bool by_limit = _i == 0;
+    warm_error error = WARM_INIT(warm_error);
+    warm_lease lease[2] = {{0}};
+    void *block = NULL, *handle = NULL;
+
+    wt_ok(warm_device_alloc(runtime, 0, a, 4096, &block)); /* and its context */
+    wt_ok(warm_free(block));
+    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    (void)lease_to(a, &lease[0], &handle);
+    (void)lease_to(b, &lease[1], &handle);
+    if (by_limit) {
+        wt_limit(runtime, LIMIT);
+        wt_ok(warm_handle_return(runtime, lease[0]));
+        wt_fails(WARM_OUT_OF_MEMORY,
+                 warm_device_alloc(runtime, 0, a, LIMIT, &block));
+        warm_last_error(&error);
+        wt_contains(error.message, "workspaces 64.0 KiB (0 B idle)");
+        wt_contains(error.message, "idle workspaces ");
+        ck_assert_int_eq(workspaces(), 1);
+    } else {
+        wt_ok(warm_handle_return(runtime, lease[0]));
+        /* The driver has nothing for the request, until one has gone. */
+        wt_ok(warm_testing_fail(runtime, "device_alloc", 1, 0));
+    }
+    if (by_limit) {
+        wt_ok(warm_handle_return(runtime, lease[1]));
+    }
+    wt_ok(warm_device_alloc(runtime, 0, a, LIMIT, &block));
+    ck_assert_int_eq(workspaces(), by_limit ? 0 : 1);
+    wt_ok(warm_free(block));
+    if (!by_limit) {
+        wt_ok(warm_testing_fail(runtime, "device_alloc", 0, 0));
+        wt_ok(warm_handle_return(runtime, lease[1]));
+    }
+}
