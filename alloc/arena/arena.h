@@ -304,9 +304,10 @@ bool wm_arena_steal_segment(wm_arena *arena, size_t bytes);
  * lets large requests of any size use an oversize segment with room for bytes;
  * or lets small requests use an idle segment for large ones, or large requests
  * one for small ones; an oversize segment is for large ones again once it is
- * idle. False: the lane can use none now; but one of another lane may have been
+ * idle. whole: also a wholly idle oversize segment for a request much smaller.
+ * False: the lane can use none now; but one of another lane may have been
  * opened, whose stream the request's stream can wait for. */
-bool wm_arena_open(wm_arena *arena, wm_lane *lane, size_t bytes);
+bool wm_arena_open(wm_arena *arena, wm_lane *lane, size_t bytes, bool whole);
 
 /* Ends a caller's ownership of a FREEING block: it becomes IDLE, PENDING, or
  * (retained) LOST or CAPTURED. Counts the free. */
@@ -363,18 +364,20 @@ typedef struct wm_purge {
      * any. */
     uint64_t before_ns;
     uint64_t least; /* only memory of this rank or a higher one */
-    /* If not 0: detaches only dedicated segments of regions smaller than this,
-     * and at most `bytes` in all. */
-    size_t below;
+    size_t below;   /* if not 0: only dedicated segments of smaller regions */
+    /* If not 0: only whole segments, at most so many bytes. wm_arena_purge()
+     * subtracts the bytes that it detached. */
+    size_t most;
     bool oldest; /* rank by idle time, the longest first; else by size */
+    bool used;   /* none that was obtained ahead of demand and not used yet */
 } wm_purge;
 
 /* Returns the detached memory, chained by next; it still counts as held.
  * Empties the transfer cache first, except for a purge by idle time. */
 wm_segment *wm_arena_purge(wm_arena *arena, wm_purge *purge);
 /* Highest rank of the memory that a purge may detach, 0: there is none; fields
- * least and keep do not count, nor does bytes unless below is set. *detached:
- * bytes detached already. Empties the transfer cache as the purge does. */
+ * least, keep and bytes do not count. *detached: bytes detached already.
+ * Empties the transfer cache as the purge does. */
 uint64_t wm_arena_rank(wm_arena *arena, const wm_purge *purge,
                        size_t *detached);
 /* Detaches the segment if it is in the arena and wholly idle. The record may

@@ -324,7 +324,11 @@ wm_run_absorb_locked(wm_arena *arena, wm_block *block)
 void wm_run_set_sort_locked(wm_arena *arena, wm_segment *segment, bool small);
 /* Lets large requests of any size use an oversize segment in which the lane has
  * room for a large request of so many bytes; false: there is none. */
-bool wm_run_open_oversize_locked(wm_arena *arena, wm_lane *lane, size_t bytes);
+bool wm_run_open_oversize_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
+                                 bool whole);
+/* True if the run is a whole oversize segment, in which a block of so many
+ * bytes would be a small one. */
+bool wm_run_outsizes(const wm_block *run, size_t bytes);
 /* True if a request of bytes may use idle runs of the segment without opening
  * it first, if it is an oversize one. */
 bool wm_run_suits(const wm_segment *segment, size_t bytes);

@@ -167,40 +167,54 @@ void wm_economy_look(struct wm_arena_group *group)
     (void)look(group);
 }
 
-/* For a request of an arena, on the stream of lane. Memory that other streams
+/* For a request of an arena, on the stream of lane, once so many more bytes are
+ * live. Memory that other streams
  * have freed, and whose work may still use it, counts as pending memory does,
  * but only for this request: most of that work completes before the next one.
  * In the peak it would allow as much growth again. A private pool does not
  * allocate from those lanes. */
-static size_t bound_for(const wm_arena *arena, const wm_lane *lane)
+static size_t bound_for(const wm_arena *arena, const wm_lane *lane, size_t more,
+                        size_t *needed)
 {
     struct wm_arena_group *group = arena->group;
     wm_economy *e = &group->economy;
     bool laned = lane != NULL && arena->pool == NULL;
-    size_t needed =
-        look(group) + (laned ? wm_lanes_idle_beside(group->arenas, lane) : 0);
-    size_t peak = get(&e->peak);
+    size_t peak;
 
-    peak = peak > needed ? peak : needed;
+    *needed = look(group) + more +
+              (laned ? wm_lanes_idle_beside(group->arenas, lane) : 0);
+    peak = get(&e->peak);
+    peak = peak > *needed ? peak : *needed;
     return peak + part_of(peak, e->slack) + WM_ECONOMY_FLOOR;
 }
 
 bool wm_economy_allows(const wm_arena *arena, const wm_lane *lane, size_t held)
 {
-    return held <= bound_for(arena, lane);
+    size_t needed;
+
+    return held <= bound_for(arena, lane, 0, &needed);
+}
+
+size_t wm_economy_excess(const wm_arena *arena, const wm_lane *lane,
+                         size_t held, size_t more, size_t *spare)
+{
+    size_t needed, bound = bound_for(arena, lane, more, &needed);
+
+    *spare = held > needed ? held - needed : 0;
+    return held > bound ? held - bound : 0;
 }
 
 void wm_economy_note_growth(wm_arena *arena, const wm_lane *lane, size_t bytes,
                             size_t held, bool ahead)
 {
     wm_economy *e = &arena->group->economy;
-    size_t bound;
+    size_t bound, needed;
 
     set32(&e->grown, get32(&e->period));
     if (ahead) {
         atomic_fetch_add_explicit(&e->ahead, bytes, memory_order_relaxed);
     }
-    bound = bound_for(arena, lane);
+    bound = bound_for(arena, lane, 0, &needed);
     if (held > bound) {
         wm_lock_acquire(&arena->lock);
         arena->stats.above_bound += held - bound < bytes ? held - bound : bytes;

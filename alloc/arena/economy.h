@@ -11,7 +11,8 @@
  *           of the rest as much as it was used lately
  *
  * A miss grows at once while no more than the bound is held. Above it, whatever
- * is idle anywhere is tried before.
+ * is idle anywhere is tried before, and what is obtained all the same replaces
+ * wholly idle segments (obtain.c).
  *
  * keep is what all threads' caches may have together. A cache that has more
  * than its part gives back blocks of the doubling of sizes that has most bytes,
@@ -93,6 +94,12 @@ void wm_economy_look(struct wm_arena_group *group);
  * in the peak. */
 bool wm_economy_allows(const struct wm_arena *arena, const struct wm_lane *lane,
                        size_t held);
+/* Bytes above the bound if the space holds `held` and serves a request of
+ * `more` bytes, which are not live yet. *spare: so many of the bytes held are
+ * idle then and not wanted. Takes the lock of each arena. */
+size_t wm_economy_excess(const struct wm_arena *arena,
+                         const struct wm_lane *lane, size_t held, size_t more,
+                         size_t *spare);
 /* The arena has obtained bytes, ahead of demand or for a block that has been
  * allocated, of the stream of lane or of none; the space holds so many now.
  * Raises the peak, and counts what is above the bound all the same. Takes the

@@ -43,6 +43,9 @@ static bool may_go(wm_segment *segment, const wm_purge *purge)
         (!segment->dedicated || segment->region_bytes >= purge->below)) {
         return false;
     }
+    if (purge->used && segment->ahead) {
+        return false;
+    }
     /* The time is valid only if the segment is one run. */
     return segment->idle_since_ns <= purge->before_ns && is_whole(segment) &&
            (purge->before_ns == UINT64_MAX ||
@@ -88,17 +91,22 @@ static size_t whole_bytes_locked(const wm_arena *arena)
     return bytes;
 }
 
+static size_t most_of(const wm_purge *purge)
+{
+    return purge->most > 0 ? purge->most : SIZE_MAX;
+}
+
 /* Detaches segments by rank, and in one walk if all may go. */
 static wm_segment *pull_some_locked(wm_arena *arena, wm_purge *purge)
 {
-    bool exact = purge->below > 0 || purge->keep > 0;
-    size_t over = 0, *left = &purge->bytes;
+    size_t over = 0, *left = &purge->bytes, most = most_of(purge);
     wm_segment *chain = NULL, *next;
 
     if (purge->keep > 0) {
         over = whole_bytes_locked(arena);
         over -= over < purge->keep ? over : purge->keep;
         left = &over;
+        most = over;
     }
     if (*left == SIZE_MAX) {
         for (wm_segment *s = arena->segments; s != NULL; s = next) {
@@ -108,11 +116,15 @@ static wm_segment *pull_some_locked(wm_arena *arena, wm_purge *purge)
             }
         }
     } else {
-        while (*left > 0 &&
-               (next = first_locked(arena, purge, exact ? *left : SIZE_MAX))) {
+        while (*left > 0 && (next = first_locked(arena, purge, most))) {
             *left -= next->bytes < *left ? next->bytes : *left;
+            most -= most < SIZE_MAX ? next->bytes : 0;
             pull_locked(arena, next, &chain);
         }
+    }
+    if (purge->most > 0) {
+        purge->most = most;
+        purge->bytes = most > 0 ? purge->bytes : 0;
     }
     if (purge->keep > 0) {
         over = whole_bytes_locked(arena);
@@ -273,7 +285,7 @@ wm_segment *wm_arena_purge(wm_arena *arena, wm_purge *purge)
     chain = pull_some_locked(arena, purge);
     if (has_pieces_locked(arena) && purge->bytes == SIZE_MAX) {
         pull_all_pieces_locked(arena, purge->before_ns, &chain);
-    } else if (has_pieces_locked(arena) && purge->below == 0) {
+    } else if (has_pieces_locked(arena) && purge->most == 0) {
         pull_first_pieces_locked(arena, purge, &chain);
     }
     wm_lock_release(&arena->lock);
@@ -284,6 +296,7 @@ uint64_t wm_arena_rank(wm_arena *arena, const wm_purge *purge, size_t *detached)
 {
     const wm_purge any = {.before_ns = purge->before_ns,
                           .below = purge->below,
+                          .used = purge->used,
                           .oldest = purge->oldest};
     const wm_segment *first;
     const wm_block *run = NULL;
@@ -291,9 +304,9 @@ uint64_t wm_arena_rank(wm_arena *arena, const wm_purge *purge, size_t *detached)
 
     wm_lock_acquire(&arena->lock);
     empty_transfer_cache_locked(arena, purge);
-    first = first_locked(arena, &any, any.below > 0 ? purge->bytes : SIZE_MAX);
+    first = first_locked(arena, &any, most_of(purge));
     rank = first != NULL ? segment_rank(first, any.oldest) : 0;
-    if (has_pieces_locked(arena) && any.below == 0) {
+    if (has_pieces_locked(arena) && purge->most == 0) {
         run = first_run_locked(arena, any.before_ns, any.oldest);
     }
     if (run != NULL) {

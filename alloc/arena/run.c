@@ -84,9 +84,11 @@ static inline wm_block *find_kind_locked(wm_arena *arena, wm_lane *lane,
 /* ---- oversize segments ------------------------------------------------ */
 
 /* A segment obtained for one large request serves no smaller ones than a
- * SMALL_PART-th of it before growth would pass the bound: a few small blocks
- * that live long would keep it from serving a large request again. */
-enum { OVERSIZE_MIN = 64 << 20, SMALL_PART = 32 };
+ * SMALL_PART-th of it before growth would pass the bound, nor above it while it
+ * is wholly idle, since the growth returns it then (obtain.c): a few small
+ * blocks that live long would keep it from serving a large request again, and
+ * from being returned. */
+enum { OVERSIZE_MIN = 32 << 20, SMALL_PART = 32 };
 
 /* All requests may use its runs, until it is wholly idle again. */
 static void open_oversize_locked(wm_segment *segment)
@@ -112,22 +114,34 @@ void wm_run_set_sort_locked(wm_arena *arena, wm_segment *segment, bool small)
     segment->small = small;
 }
 
-bool wm_run_open_oversize_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
+bool wm_run_open_oversize_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
+                                 bool whole)
 {
     wm_block *run = bytes > arena->small_max
                         ? find_kind_locked(arena, lane, WM_RUNS_OVERSIZE, bytes)
                         : NULL;
 
-    if (run != NULL) {
-        open_oversize_locked(run->segment);
+    if (run == NULL || (!whole && wm_run_outsizes(run, bytes))) {
+        return false;
     }
-    return run != NULL;
+    open_oversize_locked(run->segment);
+    return true;
+}
+
+static bool is_large_for(const wm_segment *segment, size_t bytes)
+{
+    return segment->oversize && bytes < segment->region_bytes / SMALL_PART;
+}
+
+bool wm_run_outsizes(const wm_block *run, size_t bytes)
+{
+    return wm_run_is_segment(run) && is_large_for(run->segment, bytes);
 }
 
 bool wm_run_suits(const wm_segment *segment, size_t bytes)
 {
     return segment->small == (bytes <= segment->arena->small_max) &&
-           (!segment->oversize || bytes >= segment->region_bytes / SMALL_PART);
+           !is_large_for(segment, bytes);
 }
 
 /* The run to split, or null. */
@@ -246,7 +260,7 @@ wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
         return NULL;
     }
     wm_run_unlink(block);
-    block->segment->free_failed = false;
+    block->segment->free_failed = block->segment->ahead = false;
     if (block->bytes > bytes) {
         wm_run_link(wm_run_cut_locked(arena, block, bytes));
     }

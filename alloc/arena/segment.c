@@ -150,6 +150,7 @@ wm_segment *wm_segment_make_locked(wm_arena *arena, char *base, size_t bytes,
     segment->held = bytes;
     segment->arena = arena;
     segment->dedicated = segment->oversize = segment->free_failed = false;
+    segment->ahead = false;
     segment->unit = unit;
     segment->parent = NULL;
     segment->region_bytes = bytes;
@@ -175,6 +176,7 @@ wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
     segment->dedicated = needed == bytes || (needed > WM_CLASS_LIMIT &&
                                              bytes - needed < arena->grain);
     segment->small = needed > 0 && needed <= arena->small_max;
+    segment->ahead = needed == 0;
     wm_segment_attach_locked(arena, segment);
     segment->made_ns = segment->idle_since_ns; /* set by the attach */
     return segment;
@@ -261,6 +263,7 @@ static bool move_locked(wm_arena *from, wm_arena *to, wm_segment *segment)
         wm_segment_attach_locked(from, segment);
         return false;
     }
+    moved->ahead = segment->ahead;
     moved->made_ns = segment->made_ns;
     moved->region_bytes = segment->region_bytes;
     wm_arena_note_move_locked(from, to, segment);
@@ -326,7 +329,7 @@ wm_block *wm_arena_take_or_steal(wm_arena *arena, wm_lane *lane, size_t bytes,
  * may use, else one of another lane; or null. */
 static wm_segment *find_other_sort_locked(const wm_arena *arena,
                                           const wm_lane *lane, size_t bytes,
-                                          bool *usable)
+                                          bool whole, bool *usable)
 {
     bool small = bytes <= arena->small_max;
     wm_segment *best = NULL;
@@ -334,7 +337,8 @@ static wm_segment *find_other_sort_locked(const wm_arena *arena,
     *usable = false;
     for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
         if (s->small != small && s->bytes >= bytes &&
-            wm_run_is_segment(s->first) && wm_run_is_idle(s->first)) {
+            wm_run_is_segment(s->first) && wm_run_is_idle(s->first) &&
+            (whole || !wm_run_outsizes(s->first, bytes))) {
             bool mine = wm_run_may_have(arena, lane, s->first);
 
             if (best == NULL || mine > *usable ||
@@ -356,16 +360,16 @@ static void change_sort_locked(wm_arena *arena, wm_segment *segment)
     wm_run_link(segment->first);
 }
 
-bool wm_arena_open(wm_arena *arena, wm_lane *lane, size_t bytes)
+bool wm_arena_open(wm_arena *arena, wm_lane *lane, size_t bytes, bool whole)
 {
     wm_segment *segment = NULL;
     bool open, usable = false;
 
     wm_lock_acquire(&arena->lock);
     lane = wm_lane_look_locked(arena, lane);
-    open = wm_run_open_oversize_locked(arena, lane, bytes);
+    open = wm_run_open_oversize_locked(arena, lane, bytes, whole);
     if (!open && wm_arena_is_sorted(arena)) {
-        segment = find_other_sort_locked(arena, lane, bytes, &usable);
+        segment = find_other_sort_locked(arena, lane, bytes, whole, &usable);
     }
     if (segment != NULL) {
         change_sort_locked(arena, segment);

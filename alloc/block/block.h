@@ -261,6 +261,7 @@ struct wm_segment {
     /* Lock arena: the driver failed to free it and it was not used since: other
      * segments are purged first. */
     bool free_failed;
+    bool ahead;      /* lock arena: obtained ahead of demand and not used yet */
     wm_block *first; /* of its runs: the same record from begin to end */
     /* Const: grain in which it expands (arena.h); 0: it does not. */
     size_t unit;

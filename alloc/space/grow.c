@@ -228,7 +228,7 @@ static bool open_any(const struct wm_grow_request *request)
     bool open;
 
     do {
-        open = wm_arena_open(a, request->lane, request->needed);
+        open = wm_arena_open(a, request->lane, request->needed, true);
         a = wm_arena_next(request->arena, a);
     } while (!open && a != request->arena);
     return open;

@@ -307,15 +307,16 @@ static bool reclaim(climb *c)
 }
 
 /* Segments that were obtained for one large request, or for requests of the
- * other sort and are idle, serve this one as well. */
+ * other sort and are idle, serve this one as well; not those that are wholly
+ * idle and much too large, if a growth returns them. */
 static bool open_segment(climb *c)
 {
     wm_arena *own = c->request->arena, *a = own;
-    bool open;
+    bool whole = !wm_growth_may_replace(c->space, own), open;
 
     do {
         open = wm_arena_open(a, c->request->lane,
-                             wm_size_run_bytes(c->request->bytes));
+                             wm_size_run_bytes(c->request->bytes), whole);
         a = wm_arena_next(own, a);
     } while (!open && a != own);
     return open && take_or_steal(c);

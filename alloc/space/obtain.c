@@ -212,46 +212,59 @@ static warm_status add_range(wm_space *space,
  * expandable segment returns some. */
 enum { IDLE_PART = 8 };
 
-/* Whether a request for pieces passes the bound: then it replaces idle pieces
- * of any region, which could not serve it. (The bytes of its call are counted.)
- */
-static bool must_replace(wm_space *space, const struct wm_grow_request *request)
+bool wm_growth_may_replace(wm_space *space, const wm_arena *arena)
 {
-    size_t most = space->group.piece_bytes, held;
+    return arena->pool == NULL && arena->unit == 0 &&
+           !wm_timelines_holds_back(space->group.timelines);
+}
 
-    if (most == 0 || request->needed <= most) {
+/* Segments that do not expand, above the bound: returns wholly idle segments,
+ * whatever they were obtained for, the largest first: as many bytes as the call
+ * obtains, or as are held above the bound; the last segment may be larger.
+ * Returns whether the bound is passed. */
+static bool replace_above(wm_space *space,
+                          const struct wm_grow_request *request, size_t bytes)
+{
+    size_t held, excess, spare;
+
+    if (!wm_growth_may_replace(space, request->arena)) {
         return false;
     }
     wm_lock_acquire(&space->growth.lock);
     held = space->growth.held + space->growth.coming;
     wm_lock_release(&space->growth.lock);
-    return !wm_economy_allows(request->arena, request->lane, held);
+    excess = wm_economy_excess(request->arena, request->lane, held,
+                               request->needed, &spare);
+    if (excess == 0 || spare == 0) {
+        return excess > 0;
+    }
+    wm_growth_return_excess(space, excess < bytes ? excess : bytes, spare);
+    return true;
 }
 
-/* Expandable segments: if much memory is idle, but no range of it is large
+/* Within the bound: returns idle segments that were obtained for one request
+ * and are too small for this one, at most as many bytes as the call obtains. It
+ * cannot thrash, whatever the load: a segment is returned only for a larger
+ * one, so among segments that would be returned and obtained over and over the
+ * largest is never returned. Other idle segments stay, since other threads may
+ * allocate from them meanwhile.
+ *
+ * Expandable segments: if much memory is idle, but no range of it is large
  * enough, returns the pieces that are idle longest, as many bytes as the call
  * obtains.
  *
- * Other segments: returns idle oversize segments that are too small for the
- * request, at most as many bytes as the call obtains. It cannot thrash,
- * whatever the load: a segment is returned only for a larger one, so among
- * segments that would be returned and obtained over and over the largest is
- * never returned. Idle segments that are not oversize stay, since other threads
- * may allocate from them meanwhile. Memory that is obtained ahead of demand
- * replaces nothing. */
+ * Memory that is obtained ahead of demand replaces nothing. */
 static void replace_idle(wm_space *space, const struct wm_grow_request *request,
                          size_t bytes)
 {
-    if (request->expansion.part == NULL) {
-        if (request->needed > 0) {
-            wm_growth_return_oversize(
-                space, request->arena,
-                must_replace(space, request) ? SIZE_MAX : request->needed,
-                bytes);
+    if (request->expansion.part != NULL) {
+        if (wm_arena_idle(request->arena) >
+            wm_growth_held_beside(request->arena) / IDLE_PART) {
+            wm_growth_collect(space, request->arena, request->expansion.bytes);
         }
-    } else if (wm_arena_idle(request->arena) >
-               wm_growth_held_beside(request->arena) / IDLE_PART) {
-        wm_growth_collect(space, request->arena, request->expansion.bytes);
+    } else if (request->needed > 0 && !replace_above(space, request, bytes)) {
+        wm_growth_return_oversize(space, request->arena, request->needed,
+                                  bytes);
     }
 }
 

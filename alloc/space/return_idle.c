@@ -57,7 +57,10 @@ struct purge {
     wm_arena *arena; /* and its siblings; null: of all */
     size_t target;   /* bytes that may stay held, if what.bytes is 0 */
     bool by_rank;    /* the arena with the highest rank first; else in turn */
-    bool refused;    /* out: the driver refused segments, which rank last now */
+    /* Not of private pools, which count as needed, nor of the reserve's node,
+     * unless more is idle there than the reserve and most. */
+    bool spares;
+    bool refused; /* out: the driver refused segments, which rank last now */
     wm_purge what;
 };
 
@@ -75,33 +78,46 @@ static wm_segment *append(wm_segment *chain, wm_segment *more)
     return chain;
 }
 
-static bool is_of(const struct purge *purge, const wm_arena *arena)
+static bool is_spared(wm_space *space, const wm_purge *what,
+                      const wm_arena *arena)
 {
-    return purge->arena == NULL || wm_arena_is_sibling(purge->arena, arena);
+    const wm_background *b = &space->background;
+    wm_arena *reserved = wm_group_arena(&space->group, b->reserve_node);
+
+    return arena->pool != NULL ||
+           (b->reserve_bytes > 0 && wm_arena_is_sibling(arena, reserved) &&
+            wm_arena_idle(reserved) < b->reserve_bytes + what->most);
 }
 
-/* The arena with the memory that ranks highest; null: nothing is idle. *least:
- * the highest rank in any other arena. *detached: bytes of segments in flight.
- */
+static bool is_of(wm_space *space, const struct purge *purge,
+                  const wm_arena *arena)
+{
+    return (purge->arena == NULL || wm_arena_is_sibling(purge->arena, arena)) &&
+           !(purge->spares && is_spared(space, &purge->what, arena));
+}
+
+/* The arena with the memory that ranks highest; null: nothing is idle. Sets
+ * what->least to the highest rank in any other arena. *detached: bytes of
+ * segments in flight. */
 static wm_arena *first_of(wm_space *space, const struct purge *purge,
-                          uint64_t *least, size_t *detached)
+                          wm_purge *what, size_t *detached)
 {
     wm_arena *first = NULL;
     uint64_t highest = 0;
 
-    *least = 0;
+    what->least = 0;
     *detached = 0;
     for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
          a = a->next_arena) {
         size_t bytes = 0;
         uint64_t rank =
-            is_of(purge, a) ? wm_arena_rank(a, &purge->what, &bytes) : 0;
+            is_of(space, purge, a) ? wm_arena_rank(a, what, &bytes) : 0;
 
         *detached += bytes;
-        if (rank <= *least) {
+        if (rank <= what->least) {
             continue;
         }
-        *least = rank > highest ? highest : rank;
+        what->least = rank > highest ? highest : rank;
         if (rank > highest) {
             highest = rank;
             first = a;
@@ -115,7 +131,7 @@ static bool has_idle(wm_space *space, const struct purge *purge)
     size_t detached = 0;
     wm_arena *a = wm_group_arenas(&space->group);
 
-    while (a != NULL && (!is_of(purge, a) ||
+    while (a != NULL && (!is_of(space, purge, a) ||
                          wm_arena_rank(a, &purge->what, &detached) == 0)) {
         a = a->next_arena;
     }
@@ -134,7 +150,7 @@ static wm_segment *detach_each(wm_space *space, const struct purge *purge,
 
     for (wm_arena *a = wm_group_arenas(&space->group);
          a != NULL && what->bytes > 0; a = a->next_arena) {
-        if (is_of(purge, a)) {
+        if (is_of(space, purge, a)) {
             bool keeps = wm_arena_is_sibling(a, reserved);
 
             what->keep = keeps ? reserve : 0;
@@ -153,7 +169,7 @@ static wm_segment *detach_first(wm_space *space, const struct purge *purge,
 {
     wm_segment *chain = NULL;
     size_t detached;
-    wm_arena *arena = first_of(space, purge, &what->least, &detached);
+    wm_arena *arena = first_of(space, purge, what, &detached);
 
     if (what->bytes == 0) {
         size_t stays = purge->target + detached;
@@ -169,7 +185,7 @@ static wm_segment *detach_first(wm_space *space, const struct purge *purge,
             return append(chain, detach_each(space, purge, what));
         }
         chain = append(chain, gone);
-        arena = first_of(space, purge, &what->least, &detached);
+        arena = first_of(space, purge, what, &detached);
     }
     return chain;
 }
@@ -362,9 +378,23 @@ void wm_growth_decay(wm_space *space, uint64_t before_ns)
 void wm_growth_return_oversize(wm_space *space, wm_arena *arena, size_t below,
                                size_t most)
 {
-    struct purge purge = {
-        .arena = arena,
-        .what = {.bytes = most, .before_ns = UINT64_MAX, .below = below}};
+    struct purge purge = {.arena = arena,
+                          .what = {.bytes = most,
+                                   .before_ns = UINT64_MAX,
+                                   .below = below,
+                                   .most = most}};
+
+    (void)return_segments(space, &purge);
+}
+
+void wm_growth_return_excess(wm_space *space, size_t bytes, size_t most)
+{
+    struct purge purge = {.by_rank = true,
+                          .spares = true,
+                          .what = {.bytes = bytes,
+                                   .before_ns = UINT64_MAX,
+                                   .most = most,
+                                   .used = true}};
 
     (void)return_segments(space, &purge);
 }

@@ -13,12 +13,14 @@
  *   larger cached blocks   split; of a stream's lane: adjacent ones merged
  *   all threads' frees     that are batched, once their streams completed them
  *   other threads' caches  flushed: half of each, then all
- *   oversize segments      that were obtained for one large request
+ *   oversize segments      that were obtained for one large request, unless
+ *                          growth returns them: idle, for a small request
  *   other streams' memory  the stream waits for them
  *
  *   and above a low watermark, what completes; what is idle is returned
  *
- *   the driver             a segment; idle segments of the node are returned;
+ *   the driver             a segment, for which idle ones are returned above
+ *                          the bound; if refused those of the node are;
  *                          other nodes; idle segments of all are returned
  *   all threads' caches    flushed, whatever that costs; the driver again
  *   other spaces           with the same limit return what is idle

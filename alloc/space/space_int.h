@@ -183,6 +183,10 @@ bool wm_segment_leaves(wm_space *space, const wm_segment *segment,
  * its siblings, at most `most` bytes in all. Logs nothing. */
 void wm_growth_return_oversize(wm_space *space, wm_arena *arena, size_t below,
                                size_t most);
+/* Returns wholly idle segments, the largest first, until `bytes` are returned,
+ * at most `most`, both above 0: none of private pools, nor the reserve, nor
+ * what was prewarmed and not used yet. Logs nothing. */
+void wm_growth_return_excess(wm_space *space, size_t bytes, size_t most);
 /* Returns the segments of all arenas that are idle since before_ns or earlier,
  * except the reserve. */
 void wm_growth_decay(wm_space *space, uint64_t before_ns);
@@ -222,6 +226,8 @@ struct wm_grow_request {
     bool unseen; /* memory may have become idle since it last looked */
 };
 
+/* Whether a growth above the bound returns what is wholly idle. */
+bool wm_growth_may_replace(wm_space *space, const wm_arena *arena);
 /* Obtains `bytes`, or fewer if the limit leaves fewer and they suffice for the
  * request; or serves the request from memory that other threads obtained
  * meanwhile. */

@@ -41,8 +41,13 @@
  *   finds no block obtains memory at once if no more than the bound is held
  *   then. Else all that is idle is tried first, other threads' caches too: that
  *   takes microseconds, and memory is obtained only if nothing fits
- *   (above_bound in stats.h). With more slack fewer requests take so long; with
- *   less, programs whose sizes change may call the driver more often.
+ *   (above_bound in stats.h). Then idle segments go back to the driver, the
+ *   largest first, for about as many bytes as are obtained: whatever they were
+ *   obtained for, but neither the reserve nor what was prewarmed and not used.
+ *   A small request returns an idle segment of 32 MiB or more that was obtained
+ *   for one large request, instead of using it, and obtains one of its own.
+ *   With more slack fewer requests take so long; with less, programs whose
+ *   sizes change may call the driver more often.
  * - All threads together cache keep permille of the peak, and 4 MiB; each as
  *   much as it uses its cache. With more, more requests take no lock, and about
  *   as much more is held: with a peak of 1 GiB and keep:15 it is 19 MiB.

@@ -322,6 +322,88 @@ WT_LOOP_TEST(test_B25_what_is_obtained_above_the_bound_is_counted, SPACES)
     end();
 }
 
+/* A phase of small blocks, of which a few stay, and one of large blocks, again
+ * and again: wholly idle segments of either go back as the other's are
+ * obtained. */
+WT_LOOP_TEST(test_B25_idle_segments_go_back_as_others_are_obtained, SPACES)
+{
+    enum { ALL = 128, STAYS = 16, LARGE = 3, SEGMENT = 4, PHASES = 4 };
+    static void *block[ALL], *large[LARGE];
+    size_t most = bound(ALL * MIB, SLACK);
+    warm_stream stream;
+
+    space = _i;
+    begin((warm_options){.segment = SEGMENT * MIB});
+    stream = wt_stream(runtime, 0);
+    for (int phase = 0; phase < PHASES; phase++) {
+        for (int i = 0; i < ALL; i++) {
+            wt_ok(take(stream, MIB, &block[i]));
+        }
+        ck_assert_uint_le(held(), most);
+        for (int i = 0; i < ALL; i++) {
+            if (i % STAYS != 0) {
+                wt_ok(warm_free(block[i]));
+            }
+        }
+        wt_ok(take_all(stream, 40 * MIB, (size_t)LARGE * 40 * MIB, large));
+        wt_require(held() <= most, "phase %d: %zu bytes are held", phase,
+                   held());
+        wt_ok(give_all(large, LARGE));
+        for (int i = 0; i < ALL; i += STAYS) {
+            wt_ok(warm_free(block[i]));
+        }
+    }
+    wt_stream_end(runtime, stream);
+    end();
+}
+
+/* Idle large segments serve no small blocks as long as growth is free; above
+ * the bound, growth returns them. */
+WT_LOOP_TEST(test_B25_small_blocks_do_not_hold_a_large_segment, SPACES)
+{
+    enum { BURST = 3, SEGMENT = 4 };
+    void *large[BURST], *block;
+    warm_stream stream;
+
+    space = _i;
+    begin((warm_options){.segment = SEGMENT * MIB});
+    stream = wt_stream(runtime, 0);
+    wt_ok(take_all(stream, 50 * MIB, (size_t)BURST * 50 * MIB, large));
+    wt_ok(give_all(large, BURST));
+    wt_ok(take(stream, 10000, &block));
+    wt_ok(space == PINNED ? warm_pinned_empty_cache(runtime, NULL)
+                          : warm_device_empty_cache(runtime, 0, NULL));
+    ck_assert_uint_le(held(), SEGMENT * MIB);
+    wt_ok(warm_free(block));
+    wt_stream_end(runtime, stream);
+    end();
+}
+
+/* What was prewarmed and not used, and the reserve, stay: whatever larger they
+ * are than other idle segments. */
+WT_TEST(test_B25_B10_prewarmed_segments_do_not_go_back)
+{
+    enum { ALL = 128, REGION = 32, LARGE = 72 };
+    static void *block[ALL];
+    void *large[2], *whole;
+
+    space = PINNED;
+    begin((warm_options){
+        .segment = 4 * MIB, .slack = 1, .pin_chunk = REGION * MIB});
+    wt_ok(take_all(NULL, MIB, ALL * MIB, block));
+    wt_ok(warm_pinned_prewarm(runtime, REGION * MIB, WARM_NODE_ANY, 0));
+    wt_ok(give_all(block, ALL));
+    for (int i = 0; i < 2; i++) {
+        wt_ok(take(NULL, LARGE * MIB, &large[i]));
+    }
+    ck_assert_uint_lt(held(), (ALL + REGION + LARGE) * MIB);
+    wt_ok(take(NULL, REGION * MIB, &whole));
+    ck_assert_uint_lt(held(), (ALL + REGION + LARGE) * MIB);
+    wt_ok(warm_free(whole));
+    wt_ok(give_all(large, 2));
+    end();
+}
+
 /* What was obtained ahead of demand is needed as long as it is not used: growth
  * for a request that does not fit there is free. (The regions may adjoin.) */
 WT_TEST(test_B25_prewarmed_memory_is_not_above_the_bound)

@@ -443,7 +443,7 @@ WT_TEST(test_B25_a_segment_inside_a_granule_left_behind_is_known)
  * merged, and its record recycled for a run before the address. */
 WT_LOOP_TEST(test_B3_C10_stale_large_run_hides_no_block, 2)
 {
-    size_t bytes = (size_t)(_i == 0 ? 8 : 40) << 20, all = 0;
+    size_t bytes = (size_t)(_i == 0 ? 8 : 24) << 20, all = 0;
     wm_block *whole, *before, *block, *rest;
     char *map = NULL;
     wm_leaf *leaf;

@@ -307,20 +307,21 @@ WT_TEST(test_B25_memory_is_stable_after_a_period_without_growth)
 /* ---- segments of large requests ------------------------------------------ */
 
 /* Small requests of a device have segments of their own (row C3); beyond the
- * bound they get an idle one of large requests, before memory is obtained. */
+ * bound they get an idle one of large requests, before memory is obtained, if
+ * it is not much too large for them. */
 WT_TEST(test_C3_B25_small_requests_get_an_idle_segment_beyond_the_bound)
 {
     wm_arena_group *device = &runtime->device_spaces[0].space.group;
     warm_stream stream = wt_stream(runtime, 0);
     void *small;
 
-    wt_ok(warm_free(wt_device(runtime, stream, 80 * MIB)));
+    wt_ok(warm_free(wt_device(runtime, stream, 24 * MIB)));
     small = wt_device(runtime, stream, 5000);
     ck_assert_uint_eq(wt_device_stats(runtime).driver_alloc.count, 2);
     wt_ok(warm_free(small));
     wt_ok(warm_thread_release(runtime));
     wt_ok(warm_device_empty_cache(runtime, 0, NULL));
-    wt_ok(warm_free(wt_device(runtime, stream, 80 * MIB)));
+    wt_ok(warm_free(wt_device(runtime, stream, 24 * MIB)));
     wt_peak_at(device, 0);
     small = wt_device(runtime, stream, 5000);
     ck_assert_uint_eq(wt_device_stats(runtime).driver_alloc.count, 3);

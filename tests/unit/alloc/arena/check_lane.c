@@ -296,20 +296,20 @@ WT_TEST(test_B25_C3_an_idle_segment_changes_its_sort)
     large = take(a, 2 * PART);
     rest = take(a, 2 * PART);
     bed_give(large);
-    ck_assert(!wm_arena_open(&arena, a, PART)); /* a block is live */
+    ck_assert(!wm_arena_open(&arena, a, PART, true)); /* a block is live */
     bed_give(rest);
     ck_assert_ptr_null(try(a, PART));
-    ck_assert(!wm_arena_open(&arena, a, SEGMENT + 4096));
-    ck_assert(!wm_arena_open(&arena, b, PART)); /* of another stream, */
+    ck_assert(!wm_arena_open(&arena, a, SEGMENT + 4096, true));
+    ck_assert(!wm_arena_open(&arena, b, PART, true)); /* of another stream, */
     ck_assert_ptr_null(try(b, PART)); /* which it would have to wait for */
     ck_assert(wm_arena_check(&arena));
     ck_assert_uint_eq(arena.figures[0].held_bytes.current, SEGMENT);
     ck_assert_uint_eq(arena.figures[1].held_bytes.current, 0);
     small = try(a, PART);
     ck_assert_ptr_nonnull(small);
-    ck_assert(!wm_arena_open(&arena, a, 2 * PART));
+    ck_assert(!wm_arena_open(&arena, a, 2 * PART, true));
     bed_give(small);
-    ck_assert(wm_arena_open(&arena, a, SEGMENT));
+    ck_assert(wm_arena_open(&arena, a, SEGMENT, true));
     large = try(a, SEGMENT);
     ck_assert_ptr_nonnull(large);
     bed_give(large);
@@ -332,17 +332,17 @@ WT_TEST(test_B25_C3_the_smallest_idle_segment_changes_its_sort)
     second = grow(a, 2 * SEGMENT, 2 * SEGMENT);
     bed_give(first);
     bed_give(second);
-    ck_assert(wm_arena_open(&arena, a, PART));
+    ck_assert(wm_arena_open(&arena, a, PART, true));
     small = try(a, PART);
     ck_assert_uint_eq(small->segment->bytes, 2 * SEGMENT);
-    ck_assert(wm_arena_open(&arena, a, PART));
+    ck_assert(wm_arena_open(&arena, a, PART, true));
     ck_assert(wm_arena_check(&arena));
     first = try(a, PART);
     second = bed_try(&arena, a, 2 * SEGMENT - PART);
     ck_assert_ptr_null(second); /* it is for small requests */
     bed_give(first);
     bed_give(small);
-    ck_assert(wm_arena_open(&arena, a, LARGE));
+    ck_assert(wm_arena_open(&arena, a, LARGE, true));
     bed_give(try(a, LARGE));
     second = try(a, 2 * SEGMENT); /* which has been idle again */
     ck_assert_ptr_nonnull(second);
@@ -636,7 +636,7 @@ WT_TEST(test_C1_lanes_are_made_by_who_takes)
 
     ck_assert_ptr_eq(in(0, mine), mine);
     ck_assert_ptr_null(try_in(1, mine));
-    ck_assert(!wm_arena_open(&arenas[1], mine, PART));
+    ck_assert(!wm_arena_open(&arenas[1], mine, PART, true));
     ck_assert_ptr_null(in(1, mine));
     bed_give(grow_in(1, NULL));
     block = try_in(1, mine);
