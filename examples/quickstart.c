@@ -1,4 +1,4 @@
-/* quickstart.c: a stream from the pool, a pinned buffer, a safe free.
+/* quickstart.c: a handle from the pool, a pinned buffer, a safe free.
  *
  *   cc quickstart.c $(pkg-config --cflags --libs warmpool) -o quickstart
  *
@@ -20,12 +20,16 @@ int main(void)
     enum { BYTES = 1 << 20 };
     warm_runtime *runtime;
     warm_stream stream;
-    void *buffer, *on_device;
-    warm_space_stats stats = WARM_INIT(warm_space_stats);
+    void *blas, *buffer, *on_device;
 
     TRY(warm_runtime_default(&runtime));
-    /* This thread's own stream: it goes back to the pool at thread exit. */
+    /* This thread's own stream, and its cuBLAS handle (a cublasHandle_t) bound
+     * to it. Both go back to the pool when the thread exits. */
     TRY(warm_stream_reserve(runtime, 0, &stream));
+    if (warm_handle_reserve_on(runtime, WARM_KIND_CUBLAS, 0, stream, &blas) !=
+        WARM_OK) {
+        printf("goes on without cuBLAS: %s\n", warm_last_error_message());
+    }
     TRY(warm_device_alloc(runtime, 0, stream, BYTES, &on_device));
 
     TRY(warm_pinned_alloc(runtime, BYTES, &buffer));
@@ -41,12 +45,6 @@ int main(void)
     TRY(warm_stream_synchronize(runtime, stream));
     printf("the last byte is %d\n", ((char *)buffer)[BYTES - 1]);
     TRY(warm_free(buffer));
-
-    TRY(warm_pinned_get_stats(runtime, &stats));
-    printf("%s: %llu pinned buffers, %llu of them from the cache\n",
-           warm_runtime_driver(runtime),
-           (unsigned long long)stats.live.allocated,
-           (unsigned long long)stats.cache_hits);
     TRY(warm_free(on_device));
     TRY(warm_runtime_destroy(runtime, NULL));
     return 0;

@@ -149,7 +149,8 @@ check-packages:
 run-check-packages: all $(B)/tests/bench/replay man html \
     $(if $(wildcard /usr/bin/dh),run-deb)
 	@PK_BUILD='$(B)' CUDA='$(CUDA)' tests/run.sh -l $(B)/log -t 900 \
-	    host:tests/packages/test_install.sh host:tests/packages/test_reference.sh \
+	    host:tests/packages/test_install.sh host:tests/packages/test_readme.sh \
+	    host:tests/packages/test_reference.sh \
 	    host:tests/packages/test_deb.sh host:tests/packages/test_abi.sh
 
 .PHONY: check-abi abi-release man html install-doc deb run-deb need-python install-strip install-packaging uninstall-packaging check-packages \

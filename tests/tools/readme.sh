@@ -1,6 +1,6 @@
 #!/bin/sh
-# readme.sh [print]: the README's quickstart is examples/quickstart.c, and its
-# list of packages names all that make may install.
+# readme.sh [print]: the README's quickstart is examples/quickstart.c, it has at
+# most 250 lines, and tests/README.md names all packages that make may install.
 #
 # The first C block of the README is compared with the example, less its head
 # comment; with `print` it is written to standard output instead.
@@ -28,12 +28,17 @@ if ! block | diff "$example" - >&2; then
     exit 1
 fi
 
+if [ "$(wc -l <README.md)" -gt 250 ]; then
+    echo "readme: README.md has more than 250 lines"
+    exit 1
+fi
+
 # What the variables …_NEED of the Makefiles hold.
 failed=0
 for package in $(make -pq --no-print-directory help 2>/dev/null |
     sed -n 's/^[A-Z]*_NEED :\{0,1\}= //p'); do
-    tr -s ' ,' '\n' <README.md | grep -qxF -- "$package" || {
-        echo "readme: README.md does not name the package $package"
+    tr -s ' ,' '\n' <tests/README.md | grep -qxF -- "$package" || {
+        echo "readme: tests/README.md does not name the package $package"
         failed=1
     }
 done
