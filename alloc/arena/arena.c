@@ -137,12 +137,15 @@ static inline wm_block *find_locked(wm_arena *arena, wm_lane *lane,
                                     unsigned size_class, size_t rounded,
                                     enum wm_split split, bool *failed)
 {
+    wm_block *block;
+
     if (rounded < WM_SLAB_LIMIT) {
         return wm_slab_take_locked(arena, lane, size_class, split, failed);
     }
-    return wm_likely(!wm_span_needs(arena, rounded))
-               ? wm_run_take_locked(arena, lane, rounded, split, failed)
-               : wm_span_take_locked(arena, rounded, failed);
+    block = wm_run_take_locked(arena, lane, rounded, split, failed);
+    return block == NULL && wm_unlikely(wm_span_needs(arena, rounded))
+               ? wm_span_take_locked(arena, rounded, failed)
+               : block;
 }
 
 static __attribute__((noinline, cold)) wm_block *

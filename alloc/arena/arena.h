@@ -518,7 +518,10 @@ void wm_debug_log_stored(warm_runtime *runtime) __attribute__((cold));
  *
  * Segments of half a piece or less are not the first of a block, so that a
  * block has few pieces. If the request has rows the block begins where a
- * segment does, and the segments are whole rows. */
+ * segment does, and the segments are whole rows.
+ *
+ * A driver that registers nothing allocates a larger region by one call
+ * (pin.h): it is one segment, whose blocks are not cut. */
 
 static inline bool wm_segment_is_piece(const wm_segment *segment)
 {

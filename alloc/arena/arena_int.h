@@ -350,7 +350,8 @@ void wm_segment_forget(wm_segment *segment);
 
 /* ---- span.c -------------------------------------------------------------- */
 
-/* Whether a block of so many bytes must span segments. */
+/* Whether a block of so many bytes spans segments, unless a segment was
+ * obtained whole that has room for it. */
 static inline bool wm_span_needs(const wm_arena *arena, size_t bytes)
 {
     return arena->group != NULL && arena->group->piece_bytes > 0 &&

@@ -27,8 +27,8 @@ typedef struct wm_arena_group {
     size_t large_bytes; /* const: and for large requests; 0: as many */
     size_t own_bytes; /* const: a request of so many bytes obtains a segment of
                          its own size; 0: none does */
-    /* const: most bytes that the driver locks by one call: a larger block spans
-     * segments (arena.h); 0: each segment is obtained whole */
+    /* const: most bytes that the driver registers by one call: a larger block
+     * spans segments (arena.h); 0: each segment is obtained whole */
     size_t piece_bytes;
     size_t magazine_bytes;    /* const: most bytes that a set caches */
     uint32_t magazine_blocks; /* const: most of one class, 0: no magazines */

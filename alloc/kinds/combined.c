@@ -8,8 +8,8 @@ static const wm_pin *pin_of(const wm_space *space)
     return &space->group.runtime->pinned->pin;
 }
 
-static warm_status obtain(wm_space *space, int node, size_t bytes, size_t piece,
-                          void **base)
+static warm_status obtain(wm_space *space, int node, size_t bytes,
+                          size_t *piece, void **base)
 {
     (void)node;
     (void)piece; /* 0 */

@@ -46,8 +46,8 @@ warm_status wm_device_obtain(wm_space *space, int device, bool managed,
                    device, wm_bytes(bytes).text, got);
 }
 
-static warm_status obtain(wm_space *space, int node, size_t bytes, size_t piece,
-                          void **base)
+static warm_status obtain(wm_space *space, int node, size_t bytes,
+                          size_t *piece, void **base)
 {
     (void)node;
     (void)piece; /* 0 */

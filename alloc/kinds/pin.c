@@ -7,6 +7,7 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/hidden.h"
 #include "runtime/base/log.h"
+#include "runtime/base/os_page.h"
 #include "runtime/base/process.h"
 
 #include <errno.h>
@@ -15,17 +16,36 @@
 /* More threads than this only wait for each other in the kernel. */
 enum { MOST_THREADS = 8 };
 
+static bool is_register(const wm_options *options)
+{
+    return strcmp(options->pin, "register") == 0;
+}
+
 /* cudaHostAlloc() lets the kernel choose the node, and cannot request huge
  * pages. */
 static bool must_map(const wm_driver *driver, const wm_options *options,
                      enum wm_huge huge)
 {
-    bool nodes = driver->numa.nodes > 1;
-    bool asks = huge != WM_HUGE_OFF && huge != WM_HUGE_TRY &&
-                strcmp(options->pin, "auto") == 0;
+    bool asks =
+        driver->numa.nodes > 1 || (huge != WM_HUGE_OFF && huge != WM_HUGE_TRY);
 
-    return strcmp(options->pin, "register") == 0 ||
-           ((nodes || asks) && driver->register_locks);
+    return is_register(options) || (strcmp(options->pin, "auto") == 0 && asks &&
+                                    driver->register_locks);
+}
+
+static void log_way(const wm_pin *pin)
+{
+    if (pin->maps && !pin->driver->register_locks) {
+        wm_log(WARM_LOG_WARNING,
+               "option pin:register page-locks nothing on this machine: a "
+               "device reads memory through the host's page tables, where "
+               "cudaHostRegister() only touches pages; use pin:auto");
+    } else if (!pin->driver->register_locks) {
+        wm_log(WARM_LOG_INFO,
+               "cudaHostRegister() page-locks no memory on this machine: "
+               "cudaHostAlloc() allocates all of it, blocks larger than "
+               "pin_chunk by one call");
+    }
 }
 
 warm_status wm_pin_init(wm_pin *pin, wm_driver *driver,
@@ -35,27 +55,33 @@ warm_status wm_pin_init(wm_pin *pin, wm_driver *driver,
     enum wm_huge huge = wm_mapping_huge(options->huge_pages);
     bool maps = must_map(driver, options, huge);
 
+    if (is_register(options) && !driver->registers) {
+        return wm_fail(WARM_INVALID_OPTION,
+                       "option pin:register: a device of this machine does not "
+                       "support cudaHostRegister(); use pin:auto");
+    }
     if (!maps && wm_huge_is_required(huge)) {
         return wm_fail(WARM_INVALID_OPTION,
                        "option huge_pages:%s: cudaHostAlloc() cannot request "
-                       "huge pages; use it with pin:register",
-                       options->huge_pages);
+                       "huge pages; %s",
+                       options->huge_pages,
+                       driver->registers
+                           ? "use it with pin:register"
+                           : "a device of this machine does not support "
+                             "cudaHostRegister(), which could; use "
+                             "huge_pages:try");
     }
-    *pin = (wm_pin){.driver = driver,
-                    .nodes = driver->numa.nodes > 1,
-                    .maps = maps,
-                    .huge = huge,
-                    .root = "",
-                    .threads = options->pin_threads != 0
-                                   ? (unsigned)options->pin_threads
-                               : cpus > MOST_THREADS ? MOST_THREADS
-                                                     : cpus};
-    if (pin->maps && !driver->register_locks) {
-        wm_log(WARM_LOG_WARNING,
-               "option pin:register page-locks nothing on this machine: a "
-               "device reads memory through the host's page tables, where "
-               "cudaHostRegister() only touches pages; use pin:auto");
-    }
+    *pin = (wm_pin){
+        .driver = driver,
+        .nodes = driver->numa.nodes > 1,
+        .maps = maps,
+        .falls_back = !is_register(options) && !wm_huge_is_required(huge),
+        .huge = huge,
+        .root = "",
+        .threads = options->pin_threads != 0 ? (unsigned)options->pin_threads
+                   : cpus > MOST_THREADS     ? MOST_THREADS
+                                             : cpus};
+    log_way(pin);
     return WARM_OK;
 }
 
@@ -122,7 +148,14 @@ static warm_status check_node(const wm_pin *pin, int node, void *base,
         (may_hide && found == WM_NODE_UNKNOWN)) {
         return status;
     }
-    wm_fail_note(WARM_OUT_OF_MEMORY, "node %d has no memory left", node);
+    if (may_hide) {
+        wm_fail_note(WARM_OUT_OF_MEMORY,
+                     "node %d has no memory left, or the driver follows no "
+                     "memory policy: cudaHostAlloc() used node %d",
+                     node, found);
+    } else {
+        wm_fail_note(WARM_OUT_OF_MEMORY, "node %d has no memory left", node);
+    }
     return explain(pin, WM_REFUSAL_NODE, node, bytes, 0);
 }
 
@@ -172,18 +205,6 @@ static warm_status back(const wm_pin *pin, int node, void *base, size_t bytes)
                : status;
 }
 
-/* Registers a range, which is mapped and aligned. A driver error therefore
- * means that some resource is used up (cudaHostRegister() then reports an
- * invalid value): OUT_OF_MEMORY. */
-static warm_status register_range(const wm_pin *pin, void *base, size_t bytes)
-{
-    warm_status status = wm_driver_pinned_register(pin->driver, base, bytes);
-
-    return status == WARM_DRIVER_ERROR || status == WARM_OUT_OF_MEMORY
-               ? explain(pin, WM_REFUSAL_LOCK, WM_NODE_UNKNOWN, bytes, 0)
-               : status;
-}
-
 static warm_status unregister(const wm_pin *pin, void *base, size_t bytes,
                               bool pieced)
 {
@@ -201,14 +222,21 @@ static warm_status free_near(const wm_pin *pin, void *base, size_t bytes)
     return wm_driver_pinned_free(pin->driver, base, bytes);
 }
 
+static bool is_refused(const wm_pin *pin)
+{
+    return atomic_load_explicit(&pin->answer, memory_order_relaxed) ==
+           WM_PIN_REFUSES;
+}
+
 warm_status wm_pin_give_back(const wm_pin *pin, void *base, size_t bytes,
                              bool pieced)
 {
     warm_status status;
 
     wm_hidden_remove(base, bytes);
-    status = pin->maps || pieced ? unregister(pin, base, bytes, pieced)
-                                 : free_near(pin, base, bytes);
+    status = pieced || (pin->maps && !is_refused(pin))
+                 ? unregister(pin, base, bytes, pieced)
+                 : free_near(pin, base, bytes);
     if (status != WARM_OK) {
         (void)wm_hidden_add(base, bytes);
     }
@@ -248,6 +276,110 @@ static void give_up(const wm_pin *pin, void *base, size_t bytes, bool breaks,
     wm_quiet_end(&quiet);
 }
 
+/* Leaves the last error alone. */
+static void break_and_give_up(const wm_pin *pin, void *base, size_t bytes,
+                              bool pieced)
+{
+    wm_breaking breaking;
+    bool breaks = begin_break(pin, &breaking);
+
+    give_up(pin, base, bytes, breaks, pieced);
+    if (breaks) {
+        end_break(pin, &breaking);
+    }
+}
+
+/* ---- what the driver registers ------------------------------------------ */
+
+/* Not one of this library's, for which there is no code: of a thread's context.
+ */
+static bool is_drivers_refusal(warm_status status)
+{
+    warm_error e = {.size = sizeof e};
+
+    warm_last_error(&e);
+    return status == WARM_DRIVER_ERROR ||
+           (status == WARM_UNSUPPORTED && e.code != 0);
+}
+
+/* The driver's first answer stays. */
+static void note_answer(wm_pin *pin, enum wm_pin_answer answer)
+{
+    int before = WM_PIN_UNKNOWN;
+    bool first = atomic_compare_exchange_strong_explicit(
+        &pin->answer, &before, answer, memory_order_relaxed,
+        memory_order_relaxed);
+
+    if (first && answer == WM_PIN_REFUSES) {
+        wm_log(WARM_LOG_INFO,
+               "%s: the driver registers no memory of the host, so "
+               "cudaHostAlloc() allocates all of it from now on, blocks larger "
+               "than pin_chunk by one call",
+               warm_last_error_message());
+    }
+}
+
+/* Whether the driver refuses to register a single page as well, though memory
+ * is not short. Leaves the last error alone. */
+static bool refuses_a_page(wm_pin *pin)
+{
+    size_t bytes = wm_os_page();
+    void *page;
+    warm_status status;
+    wm_quiet quiet;
+    bool refuses;
+
+    if (!wm_mapping_make(WM_HUGE_OFF, bytes, &page)) {
+        return false;
+    }
+    wm_quiet_begin(&quiet);
+    status = wm_driver_pinned_register(pin->driver, page, bytes);
+    refuses = is_drivers_refusal(status);
+    if (status == WARM_OK) {
+        note_answer(pin, WM_PIN_REGISTERS);
+        break_and_give_up(pin, page, bytes, true);
+    } else {
+        wm_mapping_end(WM_HUGE_OFF, page, bytes);
+    }
+    wm_quiet_end(&quiet);
+    return refuses;
+}
+
+/* Whether the driver, which has just refused a registration, refuses all. */
+static bool registers_nothing(wm_pin *pin, warm_status status)
+{
+    return atomic_load_explicit(&pin->answer, memory_order_relaxed) !=
+               WM_PIN_REGISTERS &&
+           (status == WARM_UNSUPPORTED || refuses_a_page(pin));
+}
+
+/* Registers a range, which is mapped and aligned. A driver error therefore
+ * means that the driver registers nothing (UNSUPPORTED, if such regions are
+ * allocated instead), or that some resource is used up (cudaHostRegister() then
+ * reports an invalid value). */
+static warm_status register_range(wm_pin *pin, void *base, size_t bytes)
+{
+    warm_status status = wm_driver_pinned_register(pin->driver, base, bytes);
+    enum wm_refusal_step step = WM_REFUSAL_LOCK;
+
+    if (status == WARM_OK) {
+        note_answer(pin, WM_PIN_REGISTERS);
+        return status;
+    }
+    if (is_drivers_refusal(status) && registers_nothing(pin, status)) {
+        step = WM_REFUSAL_REGISTER;
+        if (pin->falls_back) {
+            note_answer(pin, WM_PIN_REFUSES);
+        }
+    }
+    if (is_refused(pin)) {
+        return WARM_UNSUPPORTED;
+    }
+    return is_drivers_refusal(status) || status == WARM_OUT_OF_MEMORY
+               ? explain(pin, step, WM_NODE_UNKNOWN, bytes, 0)
+               : status;
+}
+
 /* Makes idle memory of the pieces before one that was refused. */
 static bool keep_pieces(const wm_pin *pin, int node, char *base, size_t bytes,
                         size_t piece)
@@ -285,7 +417,7 @@ static void give_up_pieces(const wm_pin *pin, int node, char *base,
 }
 
 /* If a piece is refused nothing behind it stays mapped. */
-static warm_status register_pieces(const wm_pin *pin, int node, char *base,
+static warm_status register_pieces(wm_pin *pin, int node, char *base,
                                    size_t bytes, size_t piece)
 {
     warm_status status = WARM_OK;
@@ -306,9 +438,8 @@ static warm_status register_pieces(const wm_pin *pin, int node, char *base,
 
 /* Registers a mapped region, or its pieces, which are unmapped one by one. If
  * that fails nothing stays mapped but pieces that a capture holds. */
-static warm_status register_region(const wm_pin *pin, enum wm_huge huge,
-                                   int node, void *base, size_t bytes,
-                                   size_t piece)
+static warm_status register_region(wm_pin *pin, enum wm_huge huge, int node,
+                                   void *base, size_t bytes, size_t piece)
 {
     warm_status status;
 
@@ -319,6 +450,12 @@ static warm_status register_region(const wm_pin *pin, enum wm_huge huge,
     status = register_range(pin, base, bytes);
     if (status != WARM_OK) {
         unmap(pin, huge, base, bytes);
+    } else if (is_refused(pin)) {
+        /* Another thread was refused meanwhile: what is not cut is freed as
+         * what the driver allocated. */
+        wm_mapping_cut(huge, base, bytes);
+        break_and_give_up(pin, base, bytes, true);
+        status = WARM_UNSUPPORTED;
     }
     return status;
 }
@@ -343,7 +480,7 @@ static warm_status check_piece(const wm_pin *pin, size_t piece,
     return WARM_OK;
 }
 
-static warm_status map_and_register(const wm_pin *pin, int node, size_t bytes,
+static warm_status map_and_register(wm_pin *pin, int node, size_t bytes,
                                     size_t piece, void **base)
 {
     void *mapped = NULL;
@@ -374,8 +511,6 @@ static warm_status alloc_near(const wm_pin *pin, int node, size_t bytes,
                               void **base)
 {
     wm_numa_policy before;
-    wm_breaking breaking;
-    bool breaks;
     void *got = NULL;
 
     wm_numa_prefer(&pin->driver->numa, node, &before);
@@ -399,11 +534,7 @@ static warm_status alloc_near(const wm_pin *pin, int node, size_t bytes,
         *base = got;
         return WARM_OK;
     }
-    breaks = begin_break(pin, &breaking);
-    give_up(pin, got, bytes, breaks, false);
-    if (breaks) {
-        end_break(pin, &breaking);
-    }
+    break_and_give_up(pin, got, bytes, false);
     return status;
 }
 
@@ -412,14 +543,11 @@ bool wm_pin_cuts(const wm_pin *pin)
     return pin->maps || pin->driver->register_locks;
 }
 
-static warm_status obtain_region(const wm_pin *pin, int node, size_t bytes,
-                                 size_t piece, void **base)
+static warm_status allocate(const wm_pin *pin, int node, size_t bytes,
+                            void **base)
 {
     warm_status status;
 
-    if (pin->maps || piece != 0) {
-        return map_and_register(pin, node, bytes, piece, base);
-    }
     if (pin->nodes) {
         return alloc_near(pin, node, bytes, base);
     }
@@ -429,10 +557,29 @@ static warm_status obtain_region(const wm_pin *pin, int node, size_t bytes,
                : status;
 }
 
+static warm_status obtain_region(wm_pin *pin, int node, size_t bytes,
+                                 size_t *piece, void **base)
+{
+    wm_quiet quiet;
+    warm_status status;
+
+    if ((pin->maps || *piece != 0) && !is_refused(pin)) {
+        wm_quiet_begin(&quiet);
+        status = map_and_register(pin, node, bytes, *piece, base);
+        if (status == WARM_OK || !is_refused(pin)) {
+            wm_quiet_fail(&quiet);
+            return status;
+        }
+        wm_quiet_end(&quiet);
+    }
+    *piece = 0;
+    return allocate(pin, node, bytes, base);
+}
+
 /* Keeps it out of forked children. A driver may keep its mappings out of
  * children itself, where the kernel may refuse to do so. */
-warm_status wm_pin_obtain(const wm_pin *pin, int node, size_t bytes,
-                          size_t piece, void **base)
+warm_status wm_pin_obtain(wm_pin *pin, int node, size_t bytes, size_t *piece,
+                          void **base)
 {
     warm_status status = obtain_region(pin, node, bytes, piece, base);
 

@@ -6,12 +6,18 @@
  *   register   mapped ─► huge pages and a node requested ─► pages touched by
  *              several threads of the node, outside of the driver ─► registered
  *
- * With several NUMA nodes, or if option huge_pages asks for more than a try,
- * all memory is registered, since cudaHostAlloc() can neither choose a node nor
- * request huge pages. But if the driver reports that registering page-locks
- * nothing (GH200, GB200), memory is registered only if the option demands it,
- * with a warning; else the calling thread's memory policy prefers the node
- * while the driver touches the pages.
+ * pin:auto registers all memory with several NUMA nodes, or if option
+ * huge_pages asks for more than a try, since cudaHostAlloc() can neither choose
+ * a node nor request huge pages; else it allocates. Where memory is allocated
+ * with several nodes, the calling thread's memory policy prefers the node while
+ * the driver touches the pages, whose node is looked up afterwards.
+ *
+ * Two kinds of drivers cannot register. One reports that registering page-locks
+ * nothing (GH200, GB200): there memory is registered only if the option demands
+ * it, with a warning. The other refuses every registration, and says so by an
+ * attribute of the device, or (confidential computing) only when it is called:
+ * there pin:register is refused, when the runtime is created or by each
+ * request, and all other memory is allocated. One line of the log tells either.
  *
  * "register" has two risks. Pages are touched before the driver is called: a
  * machine that is short of memory may kill the process where the driver would
@@ -28,9 +34,9 @@
  *   block   ├─────────────────────────┤     spans the segments (arena.h)
  *
  * cudaHostAlloc() cannot allocate at an address. So such a region is mapped and
- * registered also with pin:alloc; except where the driver reports that
- * registering page-locks nothing: there "alloc" allocates it by one call, and
- * pin_chunk limits only the memory that is obtained ahead of demand.
+ * registered also with pin:alloc; except where the driver cannot register:
+ * there it is allocated by one call, and pin_chunk limits only the memory that
+ * is obtained ahead of demand.
  *
  * CUDA refuses a copy whose range of host memory lies across two registrations
  * ("invalid argument"). A block that fits into a piece never does; the
@@ -46,11 +52,22 @@
 #include "runtime/driver/driver.h"
 #include "runtime/thread/runtime_body.h"
 
+#include <stdatomic.h>
+
 struct wm_space;
+
+/* The driver's answer to the first registrations. The first that is final
+ * stays: once memory is registered, a refusal is a shortage. */
+enum wm_pin_answer { WM_PIN_UNKNOWN, WM_PIN_REGISTERS, WM_PIN_REFUSES };
 
 typedef struct wm_pin {
     wm_driver *driver; /* const */
     bool maps;         /* const: mmap() and register; else the driver maps */
+    bool falls_back;   /* const: allocates where the driver refuses to register
+                          any memory */
+    /* Relaxed: tied to no other data; enum wm_pin_answer, REFUSES only if
+     * falls_back. */
+    _Atomic int answer;
     bool nodes;        /* const: there are several NUMA nodes */
     enum wm_huge huge; /* const: option huge_pages */
     const char *root;  /* const: before paths of the system's files, "" but in
@@ -59,23 +76,26 @@ typedef struct wm_pin {
     struct wm_space *space; /* const; null: no stream ever captures */
 } wm_pin;
 
-/* Status: INVALID_OPTION (huge pages are required, and the driver maps). */
+/* Status: INVALID_OPTION (huge pages are required, and the driver maps; or
+ * registering is demanded, and the driver registers nothing). */
 warm_status wm_pin_init(wm_pin *pin, wm_driver *driver,
                         const wm_options *options);
 
 /* Whether regions larger than option pin_chunk are locked in pieces. */
 bool wm_pin_cuts(const wm_pin *pin);
 
-/* Obtains a region of bytes (whole pages), on node if there are several. piece:
- * registers it in pieces of so many bytes (whole pages), the last one perhaps
- * smaller; 0: the region is not cut. No lock held. Status (nothing stays mapped
- * then, except, while a stream captures, pages of another node, or pieces that
- * were locked before one was refused: they leak and are logged): OUT_OF_MEMORY
- * (also if the node is full, so that the kernel used another one, if the driver
- * refuses to register, or if huge pages are required and did not come; the
- * message names the limit, refusal.h), or another of the driver's. */
-warm_status wm_pin_obtain(const wm_pin *pin, int node, size_t bytes,
-                          size_t piece, void **base);
+/* Obtains a region of bytes (whole pages), on node if there are several.
+ * *piece: registers it in pieces of so many bytes (whole pages), the last one
+ * perhaps smaller; 0: the region is not cut. Set to 0 if the driver registers
+ * nothing and the region was allocated by one call. No lock held. Status
+ * (nothing stays mapped then, except, while a stream captures, pages of another
+ * node, or pieces that were locked before one was refused: they leak and are
+ * logged): OUT_OF_MEMORY (also if the node is full, so that the kernel used
+ * another one, if the driver refuses to register, or if huge pages are required
+ * and did not come; the message names the limit, refusal.h), or another of the
+ * driver's. */
+warm_status wm_pin_obtain(wm_pin *pin, int node, size_t bytes, size_t *piece,
+                          void **base);
 
 /* Obtains a region of write-combined memory, which the driver alone can
  * allocate: not cut, on no particular node. No lock held. Status:

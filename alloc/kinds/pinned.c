@@ -12,8 +12,8 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-static warm_status obtain(wm_space *space, int node, size_t bytes, size_t piece,
-                          void **base)
+static warm_status obtain(wm_space *space, int node, size_t bytes,
+                          size_t *piece, void **base)
 {
     return wm_pin_obtain(&space->group.runtime->pinned->pin, node, bytes, piece,
                          base);

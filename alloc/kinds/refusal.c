@@ -348,6 +348,18 @@ static void say_driver(const wm_refusal *r, char text[WORDS])
              wm_bytes(left).text);
 }
 
+/* Whoever could have memory allocated instead does not come here. */
+static void say_register(const wm_refusal *r, char text[WORDS])
+{
+    bool huge = wm_huge_is_required(r->huge);
+
+    snprintf(text, WORDS,
+             "the driver registers no memory of the host, not even a page, as "
+             "with confidential computing: use %spin:auto, so that "
+             "cudaHostAlloc() allocates it",
+             huge ? "huge_pages:try and " : "");
+}
+
 static void look(const wm_refusal *r, char text[WORDS])
 {
     switch (r->step) {
@@ -363,6 +375,9 @@ static void look(const wm_refusal *r, char text[WORDS])
             snprintf(text, WORDS,
                      "the kernel has no pages, though no limit is met");
         }
+        break;
+    case WM_REFUSAL_REGISTER:
+        say_register(r, text);
         break;
     case WM_REFUSAL_NODE:
         if (!say_node(r, true, text)) {

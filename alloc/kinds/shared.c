@@ -41,30 +41,29 @@ static wm_space *limiting(const wm_shared_space *s)
 
 /* Near the device; if that node is full, from another one. */
 static warm_status obtain_pinned(const wm_shared_space *s, size_t bytes,
-                                 void **base)
+                                 size_t *piece, void **base)
 {
-    const wm_pin *pin = &s->space.group.runtime->pinned->pin;
+    wm_pin *pin = &s->space.group.runtime->pinned->pin;
     const wm_driver *driver = s->space.driver;
     int near = wm_driver_device_node(driver, s->device), node = near;
     warm_status status;
 
     do {
-        status = wm_pin_obtain(pin, node, bytes, 0, base);
+        status = wm_pin_obtain(pin, node, bytes, piece, base);
         node = wm_numa_next(&driver->numa, node);
     } while (status == WARM_OUT_OF_MEMORY && node != near);
     return status;
 }
 
-static warm_status obtain(wm_space *space, int node, size_t bytes, size_t piece,
-                          void **base)
+static warm_status obtain(wm_space *space, int node, size_t bytes,
+                          size_t *piece, void **base)
 {
     const wm_shared_space *s = of_space(space);
 
     (void)node;
-    (void)piece; /* 0 */
     return is_of_device(s)
                ? wm_device_obtain(space, s->device, s->managed, bytes, base)
-               : obtain_pinned(s, bytes, base);
+               : obtain_pinned(s, bytes, piece, base);
 }
 
 static warm_status give_back(wm_space *space, void *base, size_t bytes,

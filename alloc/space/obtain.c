@@ -524,7 +524,7 @@ bool wm_growth_keep(wm_space *space, int node, void *base, size_t bytes,
 enum { ADDRESSES_TRIED = 8 };
 
 static warm_status obtain_one(wm_space *space, int node, size_t bytes,
-                              size_t piece, void **base)
+                              size_t *piece, void **base)
 {
     warm_status status = wm_space_claim_below(space, bytes);
 
@@ -539,15 +539,19 @@ static warm_status obtain_one(wm_space *space, int node, size_t bytes,
 
 static warm_status obtain_apart(wm_space *space,
                                 const struct wm_grow_request *request,
-                                size_t bytes, size_t piece, void **base)
+                                size_t bytes, size_t *piece, void **base)
 {
-    void *taken[ADDRESSES_TRIED];
+    struct {
+        void *base;
+        size_t piece;
+    } taken[ADDRESSES_TRIED];
     unsigned count = 0;
     int node = request->arena->node;
     warm_status status = obtain_one(space, node, bytes, piece, base);
 
     while (status == WARM_OK && wm_page_map_any(*base, bytes)) {
-        taken[count++] = *base;
+        taken[count].base = *base;
+        taken[count++].piece = *piece;
         if (count == ADDRESSES_TRIED) {
             status = wm_fail(WARM_OUT_OF_MEMORY,
                              "the driver returns only addresses of memory "
@@ -558,7 +562,9 @@ static warm_status obtain_apart(wm_space *space,
         }
     }
     while (count > 0) {
-        (void)lose(space, request, taken[--count], bytes, piece, 0);
+        count--;
+        (void)lose(space, request, taken[count].base, bytes, taken[count].piece,
+                   0);
     }
     return status;
 }
@@ -584,18 +590,18 @@ static warm_status obtain(wm_space *space, struct wm_grow_request *request,
     size_t bytes = call->bytes;
     wm_arena *arena = request->arena;
     uint64_t start = wm_clock_ns();
-    size_t piece = piece_of(space, request, bytes);
-    size_t segments = piece > 0 ? (bytes + piece - 1) / piece : 1;
+    size_t piece = piece_of(space, request, bytes), segments;
     void *base = NULL;
     warm_status status;
 
     request->tried = bytes;
-    status = obtain_apart(space, request, bytes, piece, &base);
+    status = obtain_apart(space, request, bytes, &piece, &base);
     wm_arena_count_driver(arena, false, wm_clock_ns() - start);
     if (status != WARM_OK) {
         return status;
     }
     /* Not before: a region that no machine has may have 2^30 pieces. */
+    segments = piece > 0 ? (bytes + piece - 1) / piece : 1;
     status = expect_segments(space, segments);
     if (status != WARM_OK) {
         (void)lose(space, request, base, bytes, piece, 0);

@@ -260,11 +260,11 @@ typedef struct wm_range_traits {
 /* The operations and properties of a kind of memory. */
 typedef struct wm_space_traits {
     const char *name; /* "pinned" */
-    /* piece: obtains the region in pieces of so many bytes (wm_pin_obtain()),
-     * or 0. pieced: returns one such piece. Only if group.piece_bytes is set.
-     */
+    /* *piece: obtains the region in pieces of so many bytes (wm_pin_obtain()),
+     * or 0; set to 0 if the region was not cut. pieced: returns one such piece.
+     * Only if group.piece_bytes is set. */
     warm_status (*obtain)(struct wm_space *space, int node, size_t bytes,
-                          size_t piece, void **base);
+                          size_t *piece, void **base);
     warm_status (*give_back)(struct wm_space *space, void *base, size_t bytes,
                              bool pieced);
     /* Called after a block of the segment became idle; another thread may have

@@ -69,11 +69,12 @@ extern "C" {
  * (not whole pages; not mapped, or not readable; mapped read-only without
  * WARM_ADOPT_READ_ONLY; some of it belongs to a runtime, or to an adoption that
  * is under way; the program has registered it with CUDA already; in a memory
- * callback), UNSUPPORTED (a device cannot read memory that is registered
- * read-only; the kernel does not keep the pages out of forked children),
- * OUT_OF_MEMORY (a watermark, the driver, the kernel's mappings, or memory for
- * records), CAPTURE_ERROR and DRIVER_ERROR (also: pieces stay locked since an
- * earlier call failed, as above). */
+ * callback), UNSUPPORTED (the driver registers no memory, as with confidential
+ * computing; a device cannot read memory that is registered read-only; the
+ * kernel does not keep the pages out of forked children), OUT_OF_MEMORY (a
+ * watermark, the driver, the kernel's mappings, or memory for records),
+ * CAPTURE_ERROR and DRIVER_ERROR (also: pieces stay locked since an earlier
+ * call failed, as above). */
 WARM_API warm_status warm_pinned_adopt(warm_runtime *runtime, void *pointer,
                                        size_t bytes, unsigned flags);
 

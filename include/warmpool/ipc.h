@@ -56,7 +56,8 @@ typedef struct warm_ipc_handle {
  * contents may differ, since CUDA's handles may.
  * Status: NOT_FOUND (not part of a live block of a device; pinned and uncached
  * memory is not), INVALID_ARGUMENT (size), DRIVER_ERROR (the driver cannot
- * share the memory), UNSUPPORTED (memory of option expandable_segments). */
+ * share the memory), UNSUPPORTED (it shares none, or none of the sort: memory
+ * of option expandable_segments). */
 WARM_API warm_status warm_ipc_export(const void *pointer,
                                      warm_ipc_handle *handle);
 
@@ -70,8 +71,8 @@ WARM_API warm_status warm_ipc_export(const void *pointer,
  * or one that this process exported: it has the pointer, and CUDA would refuse
  * the handle), UNAVAILABLE (the runtime has no such device; or the other
  * process has ended, has freed the memory or does not allow access to it),
- * OUT_OF_MEMORY, DRIVER_ERROR, UNSUPPORTED (mapped above 48 bits of address, or
- * not at the start of a page). */
+ * OUT_OF_MEMORY, DRIVER_ERROR, UNSUPPORTED (the driver shares no memory; or it
+ * mapped it above 48 bits of address, or not at the start of a page). */
 WARM_API warm_status warm_ipc_open(warm_runtime *runtime,
                                    const warm_ipc_handle *handle,
                                    void **pointer);

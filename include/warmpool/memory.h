@@ -22,11 +22,11 @@
  * of your own, warm_block_get_piece() returns the pieces, and
  * warm_pinned_alloc_rows() cuts between rows only. A block in pieces is mapped
  * and registered even with option pin:alloc, since cudaHostAlloc() cannot
- * allocate one piece behind another. But where the driver page-locks nothing by
- * registering (GH200, GB200), pin:alloc and pin:auto allocate the block by one
- * call, uncut. If a piece is refused the request fails, and the pieces before
- * it are returned; while a stream captures no memory can be returned, and these
- * pieces stay as idle memory until later.
+ * allocate one piece behind another. But where the driver cannot register
+ * memory (GH200, GB200, confidential computing: options.h), pin:alloc and
+ * pin:auto allocate the block by one call, uncut. If a piece is refused the
+ * request fails, and the pieces before it are returned; while a stream captures
+ * no memory can be returned, and these pieces stay as idle memory until later.
  *
  * Nodes. On a machine with several NUMA nodes every node has its own cache.
  * Nodes have the operating system's numbers, as in numactl, in CUDA's

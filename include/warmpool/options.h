@@ -90,10 +90,11 @@
  * request is a hit of a thread's cache: programs run slower.
  *
  * Huge pages. Option huge_pages says which pages are behind page-locked memory
- * that warmpool maps itself. That is all of it with pin:register, on a machine
- * with several nodes, and with pin:auto if the value is require, hugetlb_try or
- * hugetlb_require; else only blocks larger than pin_chunk (memory.h). On GH200
- * and GB200 it is all with pin:register, and none without.
+ * that warmpool maps itself. That is all of it with pin:register, and with
+ * pin:auto on a machine with several nodes, or if the value is require,
+ * hugetlb_try or hugetlb_require; else only blocks larger than pin_chunk
+ * (memory.h). Where the driver cannot register memory (below) it is all with
+ * pin:register, and none without.
  * - off: huge pages are not requested.
  * - try: transparent huge pages of 2 MiB are requested; small ones do as well.
  * - require: a region has transparent huge pages, except for a rest smaller
@@ -109,6 +110,20 @@
  * hugetlb_try change nothing, and require and hugetlb_require are refused when
  * the runtime is created. huge_bytes (stats.h) is how many bytes are in huge
  * pages.
+ *
+ * Page-locking. With pin:alloc cudaHostAlloc() allocates all page-locked memory
+ * but blocks larger than pin_chunk (memory.h); with several nodes the thread's
+ * memory policy asks it for the node, and memory that came from another one is
+ * returned. With pin:register all of it is mapped, touched and registered by
+ * cudaHostRegister(). pin:auto registers on a machine with several nodes, and
+ * if huge_pages asks for it, else it allocates. Some drivers cannot register:
+ * - GH200 and GB200 page-lock nothing by it. pin:auto and pin:alloc allocate
+ *   all memory; pin:register is obeyed, with a warning.
+ * - Others refuse it: where the device says so, pin:register is refused when
+ *   the runtime is created; where only the call does (confidential computing),
+ *   each request is. pin:auto and pin:alloc allocate all memory, unless
+ *   huge_pages requires huge pages.
+ * With either the log says so at level info, once a runtime.
  *
  * Turns. Processes whose option pin_lock_file names the same file obtain memory
  * ahead of demand one at a time, region by region: prewarming, and
@@ -170,7 +185,7 @@ extern "C" {
     X_ENUM(                                                                    \
         pin, "auto", "auto|alloc|register",                                    \
         "cudaHostAlloc, or map, touch and cudaHostRegister (auto: the second " \
-        "with several nodes, except GH200, GB200: it page-locks nothing)")     \
+        "with several nodes, where the driver can)")                           \
     X_SIZE(pin_chunk, "bytes", (uint64_t)256 << 20, 1 << 16,                   \
            (uint64_t)1 << 40,                                                  \
            "most bytes page-locked by one call; larger blocks have pieces")    \

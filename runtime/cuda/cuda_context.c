@@ -22,6 +22,9 @@ static warm_status status_of(CUresult code)
     if (code == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) {
         return WARM_INVALID_ARGUMENT;
     }
+    if (code == CUDA_ERROR_NOT_SUPPORTED) {
+        return WARM_UNSUPPORTED;
+    }
     if (code >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
         code <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD) {
         return WARM_CAPTURE_ERROR;

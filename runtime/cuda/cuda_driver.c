@@ -89,6 +89,19 @@ static bool register_locks(wm_cuda *c)
     return device == c->base.devices;
 }
 
+/* Not under every kind of virtualization, nor on older Jetsons. */
+static bool registers(wm_cuda *c)
+{
+    int device = 0;
+
+    while (device < c->base.devices &&
+           attribute(c, device, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED,
+                     1) != 0) {
+        device++;
+    }
+    return device == c->base.devices;
+}
+
 /* Distributes devices over simulated nodes, as the host device does. */
 static void find_nodes(wm_cuda *c, const wm_options *options)
 {
@@ -216,7 +229,8 @@ warm_status wm_cuda_open(const wm_options *options, wm_driver **d)
         /* So that our exit handler runs before cudart's and libcuda's. */
         wm_process_exit_after(*(void **)(void *)&c->rt.cudaGetDevice);
         find_nodes(c, options);
-        c->base.register_locks = register_locks(c);
+        c->base.registers = registers(c);
+        c->base.register_locks = c->base.registers && register_locks(c);
         c->base.breaks_captures = true;
         *d = &c->base;
     }

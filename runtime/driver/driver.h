@@ -363,7 +363,9 @@ struct wm_driver {
     const wm_driver_ops *ops; /* const after open */
     const char *name;         /* const: "cuda" or "host" */
     int devices;              /* const: how many, at least 1 */
-    bool register_locks;      /* const after open: pinned_register page-locks */
+    /* Const after open: the devices say that pinned_register is supported, and
+     * that it page-locks. */
+    bool registers, register_locks;
     bool breaks_captures; /* const after open: some calls break the captures of
                              all threads, as CUDA's do */
     bool guarded; /* const: belongs to a runtime, see wm_driver_break_begin() */

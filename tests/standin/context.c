@@ -40,7 +40,7 @@ static _Atomic int device_count, compute_major = 9;
 static _Atomic int driver_version = CUDA_VERSION, major_in_use;
 static _Atomic int has_ranges = 1;
 static _Atomic int host_tables, stuck, managed = 1, read_only = 1,
-                                       maps_host = 1, peers = 1;
+                                       maps_host = 1, peers = 1, registers = 1;
 
 static _Thread_local CUcontext stack[STACK];
 static _Thread_local int depth;
@@ -163,6 +163,16 @@ void standin_read_only(int can)
 void standin_maps_host(int can)
 {
     maps_host = can;
+}
+
+void standin_registers(int can)
+{
+    registers = can;
+}
+
+int standin_can_register(void)
+{
+    return registers == 1;
 }
 
 void standin_host_tables(int uses)
@@ -530,6 +540,12 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute,
         break;
     case CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED:
         *value = read_only;
+        break;
+    case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
+        *value = registers != 0;
+        break;
+    case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
+        *value = 1;
         break;
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
         *value = maps_host;

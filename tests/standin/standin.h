@@ -65,6 +65,10 @@ void standin_create_most(size_t bytes);
 /* cuMemHostRegister() refuses to register more bytes than that at once, as some
  * kernels and drivers do; SIZE_MAX at first. */
 void standin_register_most(size_t bytes);
+/* Whether memory of the host can be registered, as at first: 0: it is not
+ * supported, and the devices say so; -1: it is not, as with confidential
+ * computing, though they say that it is. */
+void standin_registers(int can);
 /* Whether the last device reads pageable memory through the host's page tables
  * (GH200, GB200): registering memory page-locks none of it then, on all. */
 void standin_host_tables(int uses);
@@ -187,6 +191,7 @@ bool standin_used(const char *function, const void *name);
 void standin_gone(const void *name);
 /* Memory, or a stream, is made in the current context. */
 void standin_memory_made(const char *function);
+int standin_can_register(void); /* see standin_registers() */
 void standin_stream_made(void *stream);
 /* As cudaFree (of the current device), cudaFreeHost (of all: negative) and the
  * end of a library's handle do: 0, or a code while one captures, whose capture

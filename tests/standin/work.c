@@ -193,6 +193,9 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned flags)
     ENTER(cuMemHostRegister_v2)
     standin_memory_made("cuMemHostRegister_v2");
     standin_flagged("cuMemHostRegister_v2", flags);
+    if (!standin_can_register()) {
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
     if (bytes > register_most) {
         return CUDA_ERROR_INVALID_VALUE;
     }

@@ -42,6 +42,7 @@
     X(standin_ranges)                                                          \
     X(standin_create_most)                                                     \
     X(standin_register_most)                                                   \
+    X(standin_registers)                                                       \
     X(standin_host_tables)                                                     \
     X(standin_managed)                                                         \
     X(standin_read_only)                                                       \

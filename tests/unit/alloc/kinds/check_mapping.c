@@ -86,7 +86,7 @@ WT_LOOP_TEST(test_B21_required_huge_pages_are_there, SIZES)
         return; /* the test below sees them refused */
     }
     ck_assert(pin.maps);
-    wt_ok(wm_pin_obtain(&pin, 0, bytes, 0, &base));
+    wt_ok(wm_pin_obtain(&pin, 0, bytes, &(size_t){0}, &base));
     ck_assert_uint_eq(huge_of(base, bytes), bytes / (2 * MIB) * 2 * MIB);
     memset(base, 1, bytes);
     wt_ok(wm_pin_give_back(&pin, base, bytes, false));
@@ -112,7 +112,7 @@ WT_LOOP_TEST(test_B19_B21_pieces_of_huge_pages_go_one_by_one, 2)
         end();
         return;
     }
-    wt_ok(wm_pin_obtain(&pin, 0, bytes, piece, &got));
+    wt_ok(wm_pin_obtain(&pin, 0, bytes, &(size_t){piece}, &got));
     base = got;
     if (_i == 0) {
         ck_assert_uint_eq(huge_of(base, bytes), 10 * MIB);
@@ -143,11 +143,12 @@ WT_TEST(test_B21_huge_pages_that_do_not_come_are_refused)
     long before;
 
     for (int i = 0; i < 3 && has_transparent(); i++) {
-        wt_ok(wm_pin_obtain(&pin, 0, 4 * MIB, 0, &first[i]));
+        wt_ok(wm_pin_obtain(&pin, 0, 4 * MIB, &(size_t){0}, &first[i]));
     }
     before = wt_address_space();
     ck_assert_int_eq(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0), 0);
-    wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 0, 4 * MIB, 0, &base));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_pin_obtain(&pin, 0, 4 * MIB, &(size_t){0}, &base));
     ck_assert_int_eq(prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0), 0);
     ck_assert_ptr_null(base);
     ck_assert_int_le(wt_address_space() - before, 64);
@@ -168,7 +169,8 @@ WT_TEST(test_B21_a_region_smaller_than_a_huge_page_is_refused_if_required)
     wm_pin pin = begin("device:host,huge_pages:require");
     void *base = NULL;
 
-    wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 0, MIB, 0, &base));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_pin_obtain(&pin, 0, MIB, &(size_t){0}, &base));
     ck_assert_ptr_null(base);
     wt_contains(warm_last_error_message(), "smaller than a huge page of 2 MiB");
     wt_contains(warm_last_error_message(), "option segment");
@@ -181,14 +183,14 @@ WT_TEST(test_B21_off_requests_none_and_try_does_without)
     void *base = NULL;
 
     if (!reads(THP, "[always]")) {
-        wt_ok(wm_pin_obtain(&off, 0, 8 * MIB, 0, &base));
+        wt_ok(wm_pin_obtain(&off, 0, 8 * MIB, &(size_t){0}, &base));
         ck_assert_uint_eq(huge_of(base, 8 * MIB), 0);
         wt_ok(wm_pin_give_back(&off, base, 8 * MIB, false));
     }
     end();
     wm_pin try = begin("device:host,pin:register");
     ck_assert_int_eq(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0), 0);
-    wt_ok(wm_pin_obtain(&try, 0, 8 * MIB, 0, &base));
+    wt_ok(wm_pin_obtain(&try, 0, 8 * MIB, &(size_t){0}, &base));
     ck_assert_int_eq(prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0), 0);
     wt_ok(wm_pin_give_back(&try, base, 8 * MIB, false));
     end();
@@ -304,7 +306,7 @@ WT_LOOP_TEST(test_B21_pages_set_aside_are_used_and_go_back, 2)
     left = unused();
     /* The rest is small pages. */
     for (size_t rest = 0; rest <= MIB; rest += MIB / 2) {
-        wt_ok(wm_pin_obtain(&pin, 0, 6 * MIB + rest, 0, &base));
+        wt_ok(wm_pin_obtain(&pin, 0, 6 * MIB + rest, &(size_t){0}, &base));
         ck_assert_uint_eq((uintptr_t)base % (2 * MIB), 0);
         memset(base, 1, 6 * MIB + rest);
         ck_assert_uint_eq(huge_of(base, 6 * MIB + rest), 6 * MIB);
@@ -333,7 +335,7 @@ WT_LOOP_TEST(test_B19_B21_pieces_of_pages_set_aside, 2)
     }
     left = unused();
     if (_i == 0) {
-        wt_ok(wm_pin_obtain(&pin, 0, 2 * piece, piece, &base));
+        wt_ok(wm_pin_obtain(&pin, 0, 2 * piece, &(size_t){piece}, &base));
         ck_assert_uint_eq(unused(), left);
         for (size_t i = 0; i < 2; i++) {
             wt_ok(
@@ -342,10 +344,10 @@ WT_LOOP_TEST(test_B19_B21_pieces_of_pages_set_aside, 2)
         ck_assert(!is_mapped(base));
     } else {
         wt_fails(WARM_OUT_OF_MEMORY,
-                 wm_pin_obtain(&pin, 0, 2 * piece, piece, &base));
+                 wm_pin_obtain(&pin, 0, 2 * piece, &(size_t){piece}, &base));
         wt_says("pieces of 3.0 MiB are no whole huge pages");
     }
-    wt_ok(wm_pin_obtain(&pin, 0, 6 * MIB, 4 * MIB, &base));
+    wt_ok(wm_pin_obtain(&pin, 0, 6 * MIB, &(size_t){4 * MIB}, &base));
     ck_assert_uint_eq(unused(), left - 3);
     wt_ok(wm_pin_give_back(&pin, base, 4 * MIB, true));
     ck_assert_uint_eq(unused(), left - 1);
@@ -365,10 +367,11 @@ WT_LOOP_TEST(test_B21_without_pages_set_aside_require_is_refused, 2)
     long before = wt_address_space();
 
     if (_i == 0) {
-        wt_ok(wm_pin_obtain(&pin, 0, bytes, 0, &base));
+        wt_ok(wm_pin_obtain(&pin, 0, bytes, &(size_t){0}, &base));
         wt_ok(wm_pin_give_back(&pin, base, bytes, false));
     } else {
-        wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 0, bytes, 0, &base));
+        wt_fails(WARM_OUT_OF_MEMORY,
+                 wm_pin_obtain(&pin, 0, bytes, &(size_t){0}, &base));
         ck_assert_ptr_null(base);
         wt_contains(warm_last_error_message(), "huge pages of 2 MiB, and of ");
         wt_contains(warm_last_error_message(), "vm.nr_hugepages");

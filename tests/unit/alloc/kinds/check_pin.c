@@ -5,6 +5,7 @@
 
 #include "alloc/kinds/pin.h"
 #include "alloc/kinds/touch.h"
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
 #include <errno.h>
@@ -29,6 +30,10 @@ static struct {
     uint64_t count;  /* registrations */
     uint64_t refuse; /* the number of the one that is refused; 0: none is */
     bool refuses;
+    warm_status status; /* of a refusal, and the driver's code */
+    int code;
+    size_t refuse_above; /* larger registrations are refused */
+    wm_pin *other; /* another thread finds that nothing can be registered */
 } driver;
 
 static size_t page(void)
@@ -65,9 +70,13 @@ static warm_status look_at(wm_driver *d, void *pointer, size_t bytes)
     driver.bytes = bytes;
     driver.resident = resident(pointer, bytes);
     driver.most = bytes > driver.most ? bytes : driver.most;
-    if (driver.refuses || ++driver.count == driver.refuse) {
-        return wm_fail_code(WARM_DRIVER_ERROR, "cudart", 1,
+    if (driver.refuses || ++driver.count == driver.refuse ||
+        bytes > driver.refuse_above) {
+        return wm_fail_code(driver.status, "cudart", driver.code,
                             "cudaErrorInvalidValue", "invalid argument");
+    }
+    if (driver.other != NULL) {
+        driver.other->answer = WM_PIN_REFUSES;
     }
     return driver.real->pinned_register(d, pointer, bytes);
 }
@@ -81,6 +90,9 @@ static wm_pin begin_on(const char *conf, bool register_locks)
     driver.base = NULL; /* tests may share one process */
     driver.most = 0;
     driver.count = driver.refuse = 0;
+    driver.status = WARM_DRIVER_ERROR;
+    driver.code = 1;
+    driver.refuse_above = SIZE_MAX;
     wt_ok(wm_options_resolve(NULL, conf, &o));
     wt_ok(wm_host_open(&o, &driver.d));
     driver.real = driver.d->ops;
@@ -122,7 +134,7 @@ static const struct {
     {"device:host,pin:alloc", true, false},
     {"device:host,pin:register", true, true},
     {"device:host,numa_nodes:2", true, true},
-    {"device:host,numa_nodes:2,pin:alloc", true, true},
+    {"device:host,numa_nodes:2,pin:alloc", true, false},
     {"device:host,numa_nodes:2", false, false},
     {"device:host,numa_nodes:2,pin:alloc", false, false},
     {"device:host,pin:auto", false, false},
@@ -149,7 +161,7 @@ WT_LOOP_TEST(test_B9_B15_option_pin_and_the_driver_decide_who_maps,
     ck_assert_int_eq(strstr(warned, "page-locks nothing") != NULL,
                      ways[_i].maps && !ways[_i].locks);
     for (int wanted = driver.d->numa.nodes - 1; wanted >= 0; wanted--) {
-        wt_ok(wm_pin_obtain(&pin, wanted, 2 * MIB, 0, &base));
+        wt_ok(wm_pin_obtain(&pin, wanted, 2 * MIB, &(size_t){0}, &base));
         memset(base, 1, 2 * MIB);
         ck_assert_int_eq(driver.base != NULL, ways[_i].maps);
         if (driver.d->numa.simulated) {
@@ -172,12 +184,13 @@ WT_TEST(test_B15_memory_of_another_node_is_not_taken)
     void *base = NULL;
 
     wm_numa_set_room(&driver.d->numa, 1, MIB);
-    wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 1, 2 * MIB, 0, &base));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_pin_obtain(&pin, 1, 2 * MIB, &(size_t){0}, &base));
     ck_assert_ptr_null(base);
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "node 1 has no"));
     ck_assert_uint_eq(wm_counter_read(&driver.d->calls[WM_CALL_pinned_free]),
                       1);
-    wt_ok(wm_pin_obtain(&pin, 1, MIB, 0, &base));
+    wt_ok(wm_pin_obtain(&pin, 1, MIB, &(size_t){0}, &base));
     wt_ok(wm_pin_give_back(&pin, base, MIB, false));
     end();
 }
@@ -201,7 +214,7 @@ WT_LOOP_TEST(test_all_pages_are_touched_before_one_registration,
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         void *base = NULL;
 
-        wt_ok(wm_pin_obtain(&pin, 0, sizes[i], 0, &base));
+        wt_ok(wm_pin_obtain(&pin, 0, sizes[i], &(size_t){0}, &base));
         ck_assert_ptr_eq(driver.base, base);
         ck_assert_uint_eq(driver.bytes, sizes[i]);
         ck_assert_uint_eq(driver.resident, sizes[i] / page());
@@ -219,7 +232,7 @@ WT_TEST(test_large_region_begins_where_a_huge_page_can)
     wm_pin pin = begin("device:host,pin:register");
     void *base = NULL;
 
-    wt_ok(wm_pin_obtain(&pin, 0, 5 * MIB, 0, &base));
+    wt_ok(wm_pin_obtain(&pin, 0, 5 * MIB, &(size_t){0}, &base));
     ck_assert_uint_eq((uintptr_t)base % (2 * MIB), 0);
     ck_assert(!is_mapped((char *)base + 5 * MIB) ||
               resident((char *)base + 5 * MIB, page()) <= 1);
@@ -234,7 +247,8 @@ WT_TEST(test_refused_registration_leaves_nothing_and_is_a_shortage)
     void *base = &pin;
 
     driver.refuses = true;
-    wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 0, 3 * MIB, 0, &base));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_pin_obtain(&pin, 0, 3 * MIB, &(size_t){0}, &base));
     ck_assert_ptr_eq(base, &pin);
     ck_assert(!is_mapped(driver.base));
     warm_last_error(&error);
@@ -250,7 +264,7 @@ WT_TEST(test_refused_unregistering_leaves_the_region_as_it_was)
     wm_pin pin = begin("device:host,pin:register");
     void *base = NULL;
 
-    wt_ok(wm_pin_obtain(&pin, 0, 3 * MIB, 0, &base));
+    wt_ok(wm_pin_obtain(&pin, 0, 3 * MIB, &(size_t){0}, &base));
     wm_driver_fail(driver.d, WM_CALL_pinned_unregister, 1, false);
     wt_fails(WARM_DRIVER_ERROR, wm_pin_give_back(&pin, base, 3 * MIB, false));
     memset(base, 1, 3 * MIB);
@@ -264,7 +278,7 @@ WT_TEST(test_region_too_large_to_map_is_a_shortage)
     void *base = NULL;
 
     wt_fails(WARM_OUT_OF_MEMORY,
-             wm_pin_obtain(&pin, 0, (size_t)1 << 60, 0, &base));
+             wm_pin_obtain(&pin, 0, (size_t)1 << 60, &(size_t){0}, &base));
     ck_assert_ptr_null(base);
     end();
 }
@@ -275,10 +289,12 @@ WT_TEST(test_B15_a_region_that_cannot_be_placed_is_refused)
     void *base = NULL;
 
     wm_driver_fail(driver.d, WM_CALL_place, 1, false);
-    wt_fails(WARM_DRIVER_ERROR, wm_pin_obtain(&pin, 0, 2 * MIB, 0, &base));
+    wt_fails(WARM_DRIVER_ERROR,
+             wm_pin_obtain(&pin, 0, 2 * MIB, &(size_t){0}, &base));
     /* A node that is full: the kernel would take pages of another one. */
     wm_numa_set_room(&driver.d->numa, 1, MIB);
-    wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 1, 2 * MIB, 0, &base));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_pin_obtain(&pin, 1, 2 * MIB, &(size_t){0}, &base));
     ck_assert_ptr_nonnull(driver.d->numa.ranges == NULL ? &pin : NULL);
     end();
 }
@@ -311,7 +327,7 @@ WT_TEST(test_aligned_region_leaves_no_address_space_behind)
     long before = wt_address_space();
 
     for (int i = 0; i < TIMES; i++) {
-        wt_ok(wm_pin_obtain(&pin, 0, 2 * MIB + page(), 0, &base[i]));
+        wt_ok(wm_pin_obtain(&pin, 0, 2 * MIB + page(), &(size_t){0}, &base[i]));
     }
     /* Mapped whole, a region would take twice as much. */
     ck_assert_int_lt(wt_address_space() - before,
@@ -326,12 +342,13 @@ WT_TEST(test_aligned_region_leaves_no_address_space_behind)
 /* Nor that its place could not be forgotten. */
 WT_TEST(test_G6_reason_of_a_refusal_outlives_the_tidying)
 {
-    wm_pin pin = begin("device:host,numa_nodes:2");
+    wm_pin pin = begin("device:host,numa_nodes:2,pin:register");
     void *base = NULL;
 
     driver.refuses = true;
     wm_driver_fail(driver.d, WM_CALL_place, 2, false);
-    wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 1, 2 * MIB, 0, &base));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_pin_obtain(&pin, 1, 2 * MIB, &(size_t){0}, &base));
     ck_assert_ptr_nonnull(
         strstr(warm_last_error_message(), "invalid argument"));
     ck_assert_uint_eq(wm_counter_read(&driver.d->calls[WM_CALL_place]), 2);
@@ -345,7 +362,7 @@ WT_TEST(test_B9_pages_are_touched_without_threads_too)
     void *base = NULL;
 
     wt_refuse_threads(true);
-    wt_ok(wm_pin_obtain(&pin, 0, 100 * MIB, 0, &base));
+    wt_ok(wm_pin_obtain(&pin, 0, 100 * MIB, &(size_t){0}, &base));
     wt_refuse_threads(false);
     ck_assert_uint_eq(driver.resident, 100 * MIB / page());
     wt_ok(wm_pin_give_back(&pin, base, 100 * MIB, false));
@@ -368,7 +385,7 @@ WT_LOOP_TEST(test_B19_no_registration_is_larger_than_a_piece, 2)
         void *base = NULL;
         char *at;
 
-        wt_ok(wm_pin_obtain(&pin, 0, whole[i], 4 * MIB, &base));
+        wt_ok(wm_pin_obtain(&pin, 0, whole[i], &(size_t){4 * MIB}, &base));
         memset(base, 1, whole[i]);
         ck_assert_uint_eq(driver.count - before, pieces);
         ck_assert_uint_eq(driver.most, 4 * MIB);
@@ -390,17 +407,18 @@ WT_LOOP_TEST(test_B19_the_nth_piece_refused_takes_all_back, 5)
 {
     wm_pin pin = begin(either[_i % 2]);
     long before = wt_address_space();
+    uint64_t tried = _i == 0; /* whether a page is registered */
     void *base = &pin;
 
     driver.refuse = (uint64_t)_i + 1;
     wt_fails(WARM_OUT_OF_MEMORY,
-             wm_pin_obtain(&pin, 0, 18 * MIB, 4 * MIB, &base));
+             wm_pin_obtain(&pin, 0, 18 * MIB, &(size_t){4 * MIB}, &base));
     wt_says("invalid argument");
     ck_assert_ptr_eq(base, &pin);
-    ck_assert_uint_eq(driver.count, driver.refuse);
+    ck_assert_uint_eq(driver.count, driver.refuse + tried);
     ck_assert_uint_eq(
         wm_counter_read(&driver.d->calls[WM_CALL_pinned_unregister]),
-        driver.refuse - 1);
+        driver.refuse - 1 + tried);
     ck_assert(!is_mapped(driver.base));
     ck_assert(_i == 0 || !is_mapped(driver.base - 4096));
     ck_assert_int_lt(wt_address_space() - before, (long)(MIB / page()));
@@ -418,7 +436,7 @@ WT_TEST(test_B19_a_piece_that_cannot_go_back_leaks_alone)
     driver.refuse = 4;
     wm_driver_fail(driver.d, WM_CALL_pinned_unregister, 2, false);
     wt_fails(WARM_OUT_OF_MEMORY,
-             wm_pin_obtain(&pin, 0, 16 * MIB, 4 * MIB, &base));
+             wm_pin_obtain(&pin, 0, 16 * MIB, &(size_t){4 * MIB}, &base));
     warm_log_set(NULL, NULL);
     wt_says("invalid argument"); /* the reason, not what followed */
     wt_contains(warned, "leaking 4.0 MiB");
@@ -440,6 +458,141 @@ WT_TEST(test_B19_nothing_is_cut_where_registering_locks_nothing)
     pin = begin_on("device:host,pin:register", false);
     warm_log_set(NULL, NULL);
     ck_assert(wm_pin_cuts(&pin));
+    end();
+}
+
+/* ---- a driver that registers nothing ------------------------------------ */
+
+static char told[512];
+static unsigned lines;
+
+static void keep_line(void *context, warm_log_level level, const char *line)
+{
+    (void)context;
+    (void)level;
+    if (strstr(line, "registers no memory") != NULL) {
+        snprintf(told, sizeof told, "%s", line);
+        lines++;
+    }
+}
+
+/* As under confidential computing, and as other drivers do. */
+static const struct {
+    warm_status status;
+    int code;
+} nothing[] = {{WARM_UNSUPPORTED, 801}, {WARM_DRIVER_ERROR, 1}};
+
+static const struct {
+    const char *conf;
+    size_t piece;
+} falls[] = {{"device:host,numa_nodes:2", 0},
+             {"device:host,numa_nodes:2", MIB},
+             {"device:host", MIB},
+             {"device:host,pin:alloc", MIB},
+             {"device:host,huge_pages:hugetlb_try", 0}};
+
+WT_LOOP_TEST(test_B19_what_the_driver_never_registers_is_allocated, 10)
+{
+    wm_pin pin = begin(falls[_i / 2].conf);
+    int node = driver.d->numa.nodes - 1, found = WM_NODE_UNKNOWN;
+    long before = wt_address_space();
+    warm_error error = {.size = sizeof error};
+
+    driver.refuses = true;
+    driver.status = nothing[_i % 2].status;
+    driver.code = nothing[_i % 2].code;
+    warm_log_set(keep_line, NULL);
+    wm_log_set_level(WARM_LOG_INFO);
+    (void)wm_fail(WARM_NOT_FOUND, "the program's error");
+    for (int i = 0; i < 3; i++) {
+        size_t piece = falls[_i / 2].piece;
+        void *base = NULL;
+
+        driver.base = NULL;
+        wt_ok(wm_pin_obtain(&pin, node, 4 * MIB, &piece, &base));
+        ck_assert_uint_eq(piece, 0);
+        memset(base, 1, 4 * MIB);
+        ck_assert_int_eq(driver.base != NULL, i == 0); /* asked once */
+        if (driver.d->numa.simulated) {
+            wt_ok(wm_driver_node_of(driver.d, base, 4 * MIB, &found));
+            ck_assert_int_eq(found, node);
+        }
+        wt_ok(wm_pin_give_back(&pin, base, 4 * MIB, false));
+    }
+    warm_log_set(NULL, NULL);
+    ck_assert_uint_eq(lines, 1);
+    wt_contains(told, "invalid argument");
+    warm_last_error(&error);
+    ck_assert_str_eq(error.message, "the program's error");
+    ck_assert_int_lt(wt_address_space() - before, (long)(MIB / page()));
+    ck_assert_uint_eq(wm_counter_read(&driver.d->calls[WM_CALL_pinned_alloc]),
+                      3);
+    end();
+}
+
+/* The option is obeyed, and the advice is not to request less at once. */
+static const char *const demands[] = {
+    "device:host,pin:register", "device:host,numa_nodes:2,huge_pages:require"};
+
+WT_LOOP_TEST(test_B20_a_demand_to_register_is_refused_by_its_name, 2)
+{
+    wm_pin pin = begin(demands[_i]);
+    void *base = NULL;
+
+    driver.refuses = true;
+    driver.status = WARM_UNSUPPORTED;
+    driver.code = 801;
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_pin_obtain(&pin, 0, 4 * MIB, &(size_t){0}, &base));
+    if (strstr(warm_last_error_message(), "came as huge pages") == NULL) {
+        wt_says(_i == 0 ? "use pin:auto" : "use huge_pages:try and pin:auto");
+        ck_assert_ptr_null(strstr(warm_last_error_message(), "at once"));
+    }
+    ck_assert_uint_eq(wm_counter_read(&driver.d->calls[WM_CALL_pinned_alloc]),
+                      0);
+    driver.refuses = false;
+    end();
+}
+
+/* Nor is a shortage, or a bound of one registration, an answer for good. */
+WT_TEST(test_B19_a_refused_size_is_no_refusal_of_every_one)
+{
+    wm_pin pin = begin("device:host,numa_nodes:2");
+    void *base = NULL;
+
+    driver.refuse_above = 2 * MIB;
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_pin_obtain(&pin, 0, 4 * MIB, &(size_t){0}, &base));
+    wt_says("pin_chunk");
+    wt_ok(wm_pin_obtain(&pin, 0, 4 * MIB, &(size_t){2 * MIB}, &base));
+    wt_ok(wm_pin_give_back(&pin, base, 2 * MIB, true));
+    wt_ok(wm_pin_give_back(&pin, (char *)base + 2 * MIB, 2 * MIB, true));
+    wt_ok(wm_pin_obtain(&pin, 0, 2 * MIB, &(size_t){0}, &base));
+    driver.refuses = true;
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_pin_obtain(&pin, 0, MIB, &(size_t){0}, &base));
+    wt_ok(wm_pin_give_back(&pin, base, 2 * MIB, false));
+    ck_assert_uint_eq(
+        wm_counter_read(&driver.d->calls[WM_CALL_pinned_register]),
+        wm_counter_read(&driver.d->calls[WM_CALL_pinned_unregister]) + 2);
+    end();
+}
+
+/* A region that is registered just then is not freed as an allocated one. */
+WT_TEST(test_B19_the_first_answer_holds_for_all_threads)
+{
+    wm_pin pin = begin("device:host,numa_nodes:2");
+    void *base = NULL;
+
+    driver.other = &pin;
+    wt_ok(wm_pin_obtain(&pin, 1, 4 * MIB, &(size_t){0}, &base));
+    driver.other = NULL;
+    ck_assert_ptr_ne(base, driver.base);
+    ck_assert_uint_eq(
+        wm_counter_read(&driver.d->calls[WM_CALL_pinned_unregister]), 1);
+    wt_ok(wm_pin_give_back(&pin, base, 4 * MIB, false));
+    ck_assert_uint_eq(wm_counter_read(&driver.d->calls[WM_CALL_pinned_free]),
+                      1);
     end();
 }
 
@@ -514,7 +667,7 @@ WT_LOOP_TEST(test_B9_threads_of_the_right_node_touch_pages, 2)
     CPU_ZERO(&touchers);
     touched = 0;
     wt_refuse_threads(_i == 1);
-    wt_ok(wm_pin_obtain(&pin, 1, 40 * MIB, 0, &base));
+    wt_ok(wm_pin_obtain(&pin, 1, 40 * MIB, &(size_t){0}, &base));
     wt_refuse_threads(false);
     ck_assert_uint_eq(touched, 3);
     ck_assert(CPU_ISSET(cpu, &touchers));
@@ -523,7 +676,7 @@ WT_LOOP_TEST(test_B9_threads_of_the_right_node_touch_pages, 2)
     wt_ok(wm_pin_give_back(&pin, base, 40 * MIB, false));
     /* A node without CPUs: threads of any. */
     CPU_ZERO(&touchers);
-    wt_ok(wm_pin_obtain(&pin, 0, 40 * MIB, 0, &base));
+    wt_ok(wm_pin_obtain(&pin, 0, 40 * MIB, &(size_t){0}, &base));
     ck_assert(CPU_EQUAL(&touchers, &own));
     wt_ok(wm_pin_give_back(&pin, base, 40 * MIB, false));
     wt_folder_end(root);

@@ -103,7 +103,7 @@ WT_TEST(test_B15_placement_is_read_back_by_move_pages)
 {
     void *base = NULL;
 
-    wt_ok(wm_pin_obtain(&pin, 1, 4 * MIB, 0, &base));
+    wt_ok(wm_pin_obtain(&pin, 1, 4 * MIB, &(size_t){0}, &base));
     ck_assert_uint_ge(machine.placed, 1);
     ck_assert_uint_ge(machine.asked, 1);
     ck_assert(!machine.untouched);
@@ -122,13 +122,14 @@ WT_LOOP_TEST(test_B15_pages_of_another_node_are_not_taken, 2)
     } else { /* the last page of the region, wherever it is mapped */
         char *place;
 
-        wt_ok(wm_pin_obtain(&pin, 1, 4 * MIB, 0, &base));
+        wt_ok(wm_pin_obtain(&pin, 1, 4 * MIB, &(size_t){0}, &base));
         place = base;
         wt_ok(wm_pin_give_back(&pin, base, 4 * MIB, false));
         base = NULL;
         machine.other = place + 4 * MIB - PAGE;
     }
-    wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 1, 4 * MIB, 0, &base));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_pin_obtain(&pin, 1, 4 * MIB, &(size_t){0}, &base));
     wt_says("node 1 has no memory left");
     ck_assert_ptr_null(base);
     ck_assert_uint_eq(mapped(), 0);
@@ -140,6 +141,7 @@ WT_TEST(test_B15_a_place_that_cannot_be_read_is_not_taken)
     void *base = NULL;
 
     machine.error = EPERM;
-    wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 1, 4 * MIB, 0, &base));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_pin_obtain(&pin, 1, 4 * MIB, &(size_t){0}, &base));
     ck_assert_uint_eq(mapped(), 0);
 }

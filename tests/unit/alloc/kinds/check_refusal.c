@@ -275,7 +275,7 @@ static void run_limited(int which, struct result *result)
     d->ops = &ops;
     limits[which].set();
     before = wt_address_space();
-    result->status = wm_pin_obtain(&pin, 0, 8 * MIB, 0, &base);
+    result->status = wm_pin_obtain(&pin, 0, 8 * MIB, &(size_t){0}, &base);
     result->nothing = base == NULL;
     result->pages = wt_address_space() - before;
     snprintf(result->message, sizeof result->message, "%s",

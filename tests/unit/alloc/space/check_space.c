@@ -372,7 +372,7 @@ WT_TEST(test_B11_B17_C8_the_reserve_is_page_locked_memory)
     end();
 }
 
-static warm_status talk(wm_space *space, int node, size_t bytes, size_t piece,
+static warm_status talk(wm_space *space, int node, size_t bytes, size_t *piece,
                         void **base)
 {
     (void)space;
