@@ -456,9 +456,9 @@ wm_segment *wm_segment_make_locked(wm_arena *arena, char *base, size_t bytes,
                                    size_t unit);
 /* Adds memory as a segment of one idle, common run; null, and no effect, if
  * there is no record. needed: bytes of the request that it was obtained for, or
- * 0. */
+ * 0. small: it is for small requests. */
 wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
-                                   size_t needed);
+                                   size_t needed, bool small);
 /* Add to the arena's list of segments, and remove. */
 void wm_segment_link_locked(wm_arena *arena, wm_segment *segment);
 void wm_segment_unlink_locked(wm_arena *arena, wm_segment *segment);

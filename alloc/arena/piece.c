@@ -38,7 +38,8 @@ static void undo_locked(wm_arena *arena, const char *base, size_t bytes)
 }
 
 /* From the last piece to the first, so that the list of segments has them in
- * the order of their addresses. */
+ * the order of their addresses. All are for large requests, the last and
+ * smallest one too. */
 static bool join_pieces_locked(wm_arena *arena, char *base, size_t bytes,
                                size_t piece)
 {
@@ -47,7 +48,7 @@ static bool join_pieces_locked(wm_arena *arena, char *base, size_t bytes,
 
         begin = (end - 1) / piece * piece;
         segment = wm_segment_join_locked(arena, base + begin, end - begin,
-                                         end - begin);
+                                         end - begin, false);
         if (segment == NULL) {
             undo_locked(arena, base + end, bytes - end);
             return false;

@@ -165,7 +165,7 @@ wm_segment *wm_segment_make_locked(wm_arena *arena, char *base, size_t bytes,
 }
 
 wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
-                                   size_t needed)
+                                   size_t needed, bool small)
 {
     wm_segment *segment = wm_segment_make_locked(arena, base, bytes, 0);
 
@@ -175,7 +175,7 @@ wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
     /* A rest of less than one grain may be left over. */
     segment->dedicated = needed == bytes || (needed > WM_CLASS_LIMIT &&
                                              bytes - needed < arena->grain);
-    segment->small = needed > 0 && needed <= arena->small_max;
+    segment->small = small;
     segment->ahead = needed == 0;
     wm_segment_attach_locked(arena, segment);
     segment->made_ns = segment->idle_since_ns; /* set by the attach */
@@ -192,7 +192,8 @@ static bool grow_locked(wm_arena *arena, wm_lane *lane, void *base,
 
     atomic_fetch_add_explicit(&arena->siblings->grown, segment_bytes,
                               memory_order_relaxed);
-    segment = wm_segment_join_locked(arena, base, segment_bytes, needed);
+    segment = wm_segment_join_locked(arena, base, segment_bytes, needed,
+                                     needed > 0 && needed <= arena->small_max);
     if (segment == NULL) {
         return false;
     }
@@ -254,11 +255,12 @@ static wm_segment *pick_locked(const wm_arena *from, size_t needed)
 /* As if the driver had freed it from one and allocated it to the other. */
 static bool move_locked(wm_arena *from, wm_arena *to, wm_segment *segment)
 {
-    size_t needed = segment->dedicated ? segment->bytes : segment->small;
+    size_t needed = segment->dedicated ? segment->bytes : 0;
     wm_segment *moved;
 
     wm_segment_detach_locked(from, segment);
-    moved = wm_segment_join_locked(to, segment->base, segment->bytes, needed);
+    moved = wm_segment_join_locked(to, segment->base, segment->bytes, needed,
+                                   segment->small);
     if (moved == NULL) {
         wm_segment_attach_locked(from, segment);
         return false;

@@ -65,7 +65,7 @@ static wm_block *beginning(const wm_arena *arena, const wm_segment *s)
 {
     wm_block *run;
 
-    if (s->bytes <= arena->group->piece_bytes / 2 ||
+    if (s->small || s->bytes <= arena->group->piece_bytes / 2 ||
         (arena->row > 0 && s->bytes % arena->row != 0)) {
         return NULL;
     }
@@ -87,9 +87,9 @@ static struct place find_locked(const wm_arena *arena, size_t bytes)
 
     for (wm_segment *s = sort_locked(arena); s != NULL; s = s->next_above) {
         const wm_segment *last = place.last;
-        bool goes_on = place.first != NULL && is_idle(arena, s->first) &&
-                       last->base + last->bytes == s->base &&
-                       s->bytes <= last->bytes;
+        bool goes_on =
+            place.first != NULL && !s->small && is_idle(arena, s->first) &&
+            last->base + last->bytes == s->base && s->bytes <= last->bytes;
 
         place.last = s;
         if (goes_on && left <= s->first->bytes) {

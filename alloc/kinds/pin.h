@@ -40,9 +40,9 @@
  *
  * CUDA refuses a copy whose range of host memory lies across two registrations
  * ("invalid argument"). A block that fits into a piece never does; the
- * library's own copies are split at the cuts of larger ones (api/copy.c). A
- * shared buffer (shared.c) has an address on its device, and is one
- * registration whatever its size.
+ * library's own copies are split at the cuts of larger ones (api/copy.c).
+ * Shared buffers (shared.c) are cut as well, unless a device sees registered
+ * memory at other addresses, where pieces need not adjoin.
  *
  * Either way a region is kept out of forked children (hidden.h). */
 #ifndef WM_PIN_H

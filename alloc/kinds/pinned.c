@@ -147,13 +147,7 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
     p->pageable.group.waker = &p->space.background.waker;
     p->pin.space = &p->space;
     if (wm_pin_cuts(&p->pin)) {
-        wm_arena_group *group = &p->space.group;
-
-        group->piece_bytes = p->space.chunk_bytes;
-        /* What serves small requests is never cut. */
-        group->segment_bytes = group->segment_bytes < group->piece_bytes
-                                   ? group->segment_bytes
-                                   : group->piece_bytes;
+        wm_space_cut(&p->space);
     }
     status = wm_turn_open(&runtime->turn, options);
     if (status != WARM_OK) {

@@ -706,6 +706,13 @@ _Static_assert(WM_SHARED_PRIVATE == 0 && WM_SHARED_BOTH == 1 &&
                    (int)WM_SHARED_KINDS == (int)WM_TRACE_SORTS,
                "sorts of buffers are as in the trace");
 
+/* Pieces elsewhere for the device than for the host would not adjoin there. */
+static bool is_cut(const wm_shared_space *s)
+{
+    return !is_of_device(s) && s->space.driver->same_addresses &&
+           wm_pin_cuts(&s->space.group.runtime->pinned->pin);
+}
+
 static warm_status open_one(warm_runtime *runtime, const wm_options *options,
                             wm_shared_space *s)
 {
@@ -731,6 +738,9 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
     group->large_bytes = WM_SHARED_LARGE_SEGMENT;
     group->own_bytes = WM_SHARED_OWN;
     group->arenas->small_max = WM_SHARED_SMALL;
+    if (is_cut(s)) {
+        wm_space_cut(&s->space);
+    }
     return WARM_OK;
 }
 

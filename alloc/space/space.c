@@ -159,6 +159,24 @@ static void forget_block(void *context, wm_block *block)
     wm_timelines_forget(space->group.timelines, block);
 }
 
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+void wm_space_cut(wm_space *space)
+{
+    wm_arena_group *group = &space->group;
+    size_t piece = space->chunk_bytes;
+
+    group->piece_bytes = piece;
+    group->segment_bytes = smaller(group->segment_bytes, piece);
+    group->large_bytes = smaller(group->large_bytes, piece);
+    for (unsigned i = 0; i < group->shards * (unsigned)group->nodes; i++) {
+        group->arenas[i].small_max = smaller(group->arenas[i].small_max, piece);
+    }
+}
+
 void wm_space_forget(wm_space *space)
 {
     for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;

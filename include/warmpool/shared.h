@@ -14,6 +14,10 @@
  * Sizes. Buffers are cut from segments, best fit first: requests of up to 1 MiB
  * from segments of 8 MiB, larger ones from segments of 32 MiB; a request of
  * 10 MiB or more that no idle memory serves obtains a segment of its own size.
+ * No page-locked segment is larger than option pin_chunk: a larger buffer has
+ * pieces, as memory.h says, which adjoin for the device as for the host. Where
+ * a device sees registered memory at other addresses than the host does, its
+ * segments are locked by one call, whatever their size.
  * If the driver refuses a segment, half of it is tried, and so on down to what
  * the request needs. Private and shared buffers never lie in one segment, and
  * scalars (at most 16 bytes) have segments of 64 KiB. Buffers are rounded and

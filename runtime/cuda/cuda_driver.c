@@ -89,14 +89,13 @@ static bool register_locks(wm_cuda *c)
     return device == c->base.devices;
 }
 
-/* Not under every kind of virtualization, nor on older Jetsons. */
-static bool registers(wm_cuda *c)
+/* Whether the attribute is set on each device. */
+static bool all_have(wm_cuda *c, int which, int otherwise)
 {
     int device = 0;
 
     while (device < c->base.devices &&
-           attribute(c, device, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED,
-                     1) != 0) {
+           attribute(c, device, which, otherwise) != 0) {
         device++;
     }
     return device == c->base.devices;
@@ -229,7 +228,10 @@ warm_status wm_cuda_open(const wm_options *options, wm_driver **d)
         /* So that our exit handler runs before cudart's and libcuda's. */
         wm_process_exit_after(*(void **)(void *)&c->rt.cudaGetDevice);
         find_nodes(c, options);
-        c->base.registers = registers(c);
+        c->base.registers =
+            all_have(c, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1);
+        c->base.same_addresses = all_have(
+            c, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 0);
         c->base.register_locks = c->base.registers && register_locks(c);
         c->base.breaks_captures = true;
         *d = &c->base;

@@ -300,7 +300,7 @@ void wm_driver_init(wm_driver *d, const wm_driver_ops *ops, const char *name,
     d->ops = ops;
     d->name = name;
     d->devices = devices;
-    d->registers = d->register_locks = true;
+    d->registers = d->register_locks = d->same_addresses = true;
     d->generation = wm_process_generation();
     wm_numa_init(&d->numa);
 }

@@ -366,6 +366,8 @@ struct wm_driver {
     /* Const after open: the devices say that pinned_register is supported, and
      * that it page-locks. */
     bool registers, register_locks;
+    bool same_addresses;  /* const after open: every device sees registered
+                             memory at the host's addresses */
     bool breaks_captures; /* const after open: some calls break the captures of
                              all threads, as CUDA's do */
     bool guarded; /* const: belongs to a runtime, see wm_driver_break_begin() */

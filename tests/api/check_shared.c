@@ -152,6 +152,56 @@ WT_TEST(test_F1_a_segment_that_the_driver_refuses_is_tried_smaller)
     wt_ok(warm_free(block));
 }
 
+/* Where one node is and blocks are allocated; where all memory is registered.
+ */
+static const char *const pins[] = {"auto", "register"};
+
+WT_LOOP_TEST(test_B19_page_locked_buffers_are_locked_in_pieces, 2)
+{
+    enum { BYTES = 10 << 20 };
+    void *device = NULL, *base = NULL;
+    uint64_t before;
+    size_t bytes = 0;
+    char *buffer, *small;
+
+    teardown();
+    begin((warm_options){
+        .pin = pins[_i], .pin_chunk = MIB, .shared_memory = "mapped"});
+    before = wt_calls(runtime, "pinned_register");
+    buffer = share(BYTES + 4096);
+    ck_assert_uint_eq(wt_calls(runtime, "pinned_register") - before, 11);
+    ck_assert_uint_eq(wt_block_info(buffer).pieces, 11);
+    ck_assert_ptr_eq(info_of(buffer + BYTES).address, info_of(buffer).address);
+    wt_ok(warm_block_get_piece(buffer, 10, &base, &bytes));
+    ck_assert_ptr_eq(base, buffer + BYTES);
+    ck_assert_uint_eq(bytes, 4096);
+    small = share(1000);
+    ck_assert_uint_le(wt_block_info(small).segment_bytes, MIB);
+    ck_assert_uint_eq(wt_block_info(small).pieces, 1);
+    /* Across cuts, and from a shared buffer to itself. */
+    wt_ok(warm_device_alloc(runtime, 0, stream, BYTES, &device));
+    memset(buffer, 1, BYTES);
+    wt_ok(warm_copy_async(runtime, device, buffer + 5, BYTES - 5,
+                          WARM_COPY_TO_DEVICE, stream));
+    wt_ok(warm_copy_async(runtime, buffer + 4096, device, BYTES - 5,
+                          WARM_COPY_TO_HOST, stream));
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    ck_assert_int_eq(buffer[BYTES - 1] + buffer[MIB] + buffer[4095], 3);
+    wt_ok(warm_testing_check(runtime, 0));
+    wt_free(device);
+    /* Its pieces serve smaller requests, which adjoin no other piece. */
+    wt_free(buffer);
+    buffer = share(3 * MIB / 4);
+    ck_assert_uint_le(held(WARM_USAGE_SHARED), BYTES + 4096 + MIB);
+    wt_free(buffer);
+    wt_free(small);
+    ck_assert_uint_eq(held(WARM_USAGE_PRIVATE), 0);
+    wt_ok(warm_shared_empty_cache(runtime, 0, NULL));
+    ck_assert_uint_eq(held(WARM_USAGE_SHARED), 0);
+    ck_assert_uint_eq(wt_calls(runtime, "pinned_register"),
+                      wt_calls(runtime, "pinned_unregister"));
+}
+
 WT_TEST(test_F2_empty_segments_go_back_to_the_driver)
 {
     void *block[] = {share(5000), share(5 * MIB), share(20 * MIB),

@@ -133,8 +133,10 @@ static void play(void)
 static void begin(uint64_t n)
 {
     memset(&f, 0, sizeof f);
+    /* Managed, page-locked, and page-locked in pieces. */
     f.runtime =
-        wt_runtime_with(.shared_memory = n % 2 != 0 ? "managed" : "mapped");
+        wt_runtime_with(.shared_memory = n % 2 != 0 ? "managed" : "mapped",
+                        .pin_chunk = n % 4 == 0 ? MIB : 0);
     f.stream = wt_stream(f.runtime, 0);
     f.other = wt_stream(f.runtime, 0);
 }

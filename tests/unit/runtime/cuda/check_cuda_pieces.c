@@ -76,6 +76,34 @@ WT_TEST(test_B19_copies_across_registrations_are_refused)
     ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 0);
 }
 
+/* own: the device sees registered memory elsewhere than the host does. */
+WT_LOOP_TEST(test_B19_shared_buffers_are_cut_where_the_pieces_adjoin, 2)
+{
+    enum { CHUNK = 256 << 10 };
+    warm_options options = {.size = sizeof options,
+                            .cudart = standin.cudart,
+                            .pin = "register",
+                            .pin_chunk = CHUNK};
+    bool own = _i == 1;
+    warm_runtime *runtime;
+    void *buffer = NULL;
+
+    if (own) { /* no attribute is known */
+        standin.standin_fail("cuDeviceGetAttribute", 1, 1,
+                             CUDA_ERROR_INVALID_VALUE);
+    }
+    runtime = wt_runtime(&options);
+    standin.standin_register_most(own ? SIZE_MAX : CHUNK);
+    wt_ok(
+        warm_shared_alloc(runtime, 0, 40 * CHUNK, WARM_USAGE_SHARED, &buffer));
+    ck_assert_uint_eq(wt_block_info(buffer).pieces, own ? 1 : 40);
+    wt_free(buffer);
+    wt_ok(warm_shared_empty_cache(runtime, 0, NULL));
+    standin.standin_fail("cuDeviceGetAttribute", 0, 0, 0);
+    standin.standin_register_most(SIZE_MAX);
+    wt_runtime_end(runtime);
+}
+
 /* can: as standin_registers(); with 2 a driver that answers 1 to all. */
 static const struct {
     int can, nodes;
