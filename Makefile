@@ -207,6 +207,20 @@ tsan: need-check
 	+@WT_SCALE=$${WT_SCALE:-12} $(MAKE) FLAVOUR=tsan B=build/tsan \
 	    LIMIT=900 TOOL_TESTS= run-tests
 
+# As a kernel with pages of 64 KiB would run the tests that see the library from
+# outside: page64.c is preloaded. Programs that they start have pages of 4 KiB.
+PAGE64 := $(B)/tests/tools/libpage64.so
+$(PAGE64): $(B)/tests/tools/page64.o
+	$(call say,ld,$@)
+	$(Q)$(CC) -shared $(OPT_$(FLAVOUR)) $(LDFLAGS) $< -ldl -o $@
+
+run-page64: $(API_SRC:%.c=$(B)/%) $(PAGE64)
+	@CK_EXCLUDE_TAGS=programs $(RUN) -t $(LIMIT) -b page64 \
+	    -w 'env LD_PRELOAD=$(CURDIR)/$(PAGE64)' $(API_SRC:%.c=host:$(B)/%)
+
+check-page64: need-check
+	+@WT_SCALE=$${WT_SCALE:-5} $(MAKE) FLAVOUR=$(TEST_FLAVOUR) run-page64
+
 # Memcheck follows each test's own process, so that a leak has a test's name. A
 # program whose tests leave nothing behind may run them in one process, which
 # costs a tenth: it says `memcheck: one process` in a comment. Memcheck does not
@@ -327,6 +341,7 @@ include runtime/preload/preload.mk runtime/python/python.mk
 ## demo           train a classifier, serve 10,000 images, compare with naive
 ## check          run the tests (debug; installs what they need on Debian)
 ## check-long     the same with ten times the load
+## check-page64   tests on pages of 64 KiB, as far as a preloaded library goes
 ## check-examples test the examples' server end to end
 ## check-ucx      test the example that registers memory with UCX
 ## check-guides   compile and run the code of the guides
@@ -379,6 +394,6 @@ help:
 	@sed -n 's/^## /  /p' Makefile
 
 FORCE:
-.PHONY: all test-programs run-tests need-check check check-long asan tsan \
-    run-valgrind valgrind cold-path cov soak rows need-place install uninstall \
-    clean help FORCE
+.PHONY: all test-programs run-tests need-check check check-long \
+    run-page64 check-page64 asan tsan run-valgrind valgrind cold-path cov soak \
+    rows need-place install uninstall clean help FORCE

@@ -4,8 +4,7 @@
 #include "alloc/kinds/adopt.h"
 #include "alloc/kinds/pinned.h"
 #include "runtime/base/bytes.h"
-
-#include <unistd.h>
+#include "runtime/base/os_page.h"
 
 enum { FLAGS = WARM_ADOPT_SERVE | WARM_ADOPT_READ_ONLY | WARM_ADOPT_FORK_OK };
 
@@ -28,7 +27,7 @@ static warm_status check_flags(unsigned flags)
 
 static warm_status check_range(const void *pointer, size_t bytes)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t page = wm_os_page();
 
     if (pointer == NULL || bytes == 0 || (uintptr_t)pointer % page != 0 ||
         bytes % page != 0) {

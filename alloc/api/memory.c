@@ -12,6 +12,7 @@
 #include "alloc/arena/arena.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/bytes.h"
+#include "runtime/base/os_page.h"
 #include "runtime/base/status.h"
 
 #include <inttypes.h>
@@ -298,7 +299,7 @@ static warm_status cut_between_rows(const wm_arena_group *group, size_t row,
         wm_size_run_bytes(request->bytes + group->guard_bytes) <= most) {
         return WARM_OK;
     }
-    if (wm_size_piece(most, row) == 0) {
+    if (wm_size_piece(most, row, wm_os_page()) == 0) {
         return wm_fail(WARM_INVALID_ARGUMENT,
                        "%s of pinned memory cannot be cut between rows of %s: "
                        "no piece of at most %s (option pin_chunk) is both "

@@ -8,6 +8,7 @@
 
 #include "alloc/block/page_map.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/os_page.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
@@ -525,7 +526,7 @@ void wm_arena_init(wm_arena *arena, struct wm_arena_group *group, int node)
     wm_lock_init(&arena->lock, WM_RANK_ARENA);
     arena->group = group;
     arena->node = node;
-    arena->grain = WM_PAGE;
+    arena->grain = wm_os_page();
     arena->fence_step = WM_FENCES_NEVER;
     for (int kind = 0; kind < WM_RUN_KINDS; kind++) {
         arena->common.idle[kind].bins = &arena->common_bins[kind];

@@ -13,17 +13,17 @@ size_t wm_size_round(size_t bytes)
                                         : wm_class_bytes(size_class);
 }
 
-size_t wm_size_piece(size_t most, size_t row)
+size_t wm_size_piece(size_t most, size_t row, size_t page)
 {
-    size_t divisor = WM_PAGE, unit;
+    size_t divisor = page, unit;
 
     while (row % divisor != 0) { /* the greatest common one: a power of two */
         divisor /= 2;
     }
-    if (row > most / (WM_PAGE / divisor)) {
+    if (row > most / (page / divisor)) {
         return 0;
     }
-    unit = row * (WM_PAGE / divisor);
+    unit = row * (page / divisor);
     return most / unit * unit;
 }
 

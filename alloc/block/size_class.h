@@ -1,4 +1,5 @@
-/* size_class.h: the size to which a request is rounded up (row B8).
+/* size_class.h: the size to which a request is rounded up (row B8). Pages are
+ * WM_PAGE here, on a machine with larger ones, too (runtime/base/os_page.h).
  *
  *   up to 4 KiB        multiples of 512 bytes        classes 0 … 7
  *   up to 4 MiB        eight steps to a doubling     classes 8 … 87
@@ -116,9 +117,9 @@ enum {
 
 unsigned wm_slab_slots(unsigned size_class);
 
-/* The most bytes, up to most, that are both whole pages and whole rows of so
- * many bytes; 0: there are none. */
-size_t wm_size_piece(size_t most, size_t row);
+/* The most bytes, up to most, that are both whole rows of so many bytes and
+ * whole pages of the machine (a power of two); 0: there are none. */
+size_t wm_size_piece(size_t most, size_t row, size_t page);
 
 /* Bytes of the run that serves a request: its own run, or a slab of its class.
  */

@@ -2,13 +2,14 @@
  * is ever replaced: addresses are unmapped only where this file mapped them. */
 #include "alloc/kinds/mapping.h"
 
+#include "runtime/base/os_page.h"
 #include "runtime/base/smaps.h"
+#include "runtime/base/status.h"
 
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -46,7 +47,7 @@ static void unmap_between(char *from, char *to)
 
 static size_t guard_bytes(enum wm_huge huge)
 {
-    return huge == WM_HUGE_REQUIRE ? (size_t)sysconf(_SC_PAGESIZE) : 0;
+    return huge == WM_HUGE_REQUIRE ? wm_os_page() : 0;
 }
 
 /* Maps bytes that begin at a huge page, and a guard before and behind them. */
@@ -180,8 +181,10 @@ static char *map(enum wm_huge huge, size_t bytes)
 
 bool wm_mapping_make(enum wm_huge huge, size_t bytes, void **base)
 {
-    char *mapped = map(huge, bytes);
+    char *mapped;
 
+    wm_assert(wm_os_page_is_whole(NULL, bytes));
+    mapped = map(huge, bytes);
     if (mapped != NULL) {
         *base = mapped;
     }
@@ -194,6 +197,7 @@ void wm_mapping_end(enum wm_huge huge, void *base, size_t bytes)
     size_t guard = guard_bytes(huge), front = wm_huge_part(bytes);
     char *begin = base;
 
+    wm_assert(wm_os_page_is_whole(base, bytes));
     unmap_between(begin - guard, begin + front);
     unmap_between(begin + front, begin + bytes + guard);
 }

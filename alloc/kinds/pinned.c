@@ -8,6 +8,7 @@
 #include "alloc/space/space_int.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/os_page.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -56,7 +57,7 @@ static const wm_space_traits pageable_traits = {.name = "pageable",
 
 static warm_status map(wm_arena *arena, size_t bytes, wm_block **block)
 {
-    size_t whole = wm_size_run_bytes(bytes);
+    size_t whole = wm_os_page_round(wm_size_run_bytes(bytes));
     void *base = mmap(NULL, whole, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 

@@ -9,6 +9,7 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/os_page.h"
 #include "runtime/base/resident.h"
 
 #include <stdio.h>
@@ -729,7 +730,7 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
     s->space.limiter = limiting(s);
     s->space.poller = &runtime->pinned->space;
     group->waker = &s->space.poller->background.waker;
-    group->arenas->grain = group->shared ? WM_PAGE : WM_DEVICE_GRAIN;
+    group->arenas->grain = group->shared ? wm_os_page() : WM_DEVICE_GRAIN;
     if (s->kind == WM_SHARED_SCALARS) {
         group->segment_bytes = WM_SHARED_SCALAR_SEGMENT;
         return WARM_OK;

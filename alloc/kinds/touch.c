@@ -1,12 +1,12 @@
 /* touch.c: threads that touch pages (touch.h). */
 #include "alloc/kinds/touch.h"
 
+#include "runtime/base/os_page.h"
 #include "runtime/base/thread_start.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -28,7 +28,7 @@ struct touch {
 /* Returns 0, or errno. */
 static int touch_piece(char *base, size_t bytes)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t page = wm_os_page();
     int error;
 
     do {

@@ -8,6 +8,7 @@
 #include "alloc/block/page_map.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/os_page.h"
 #include "runtime/base/probe.h"
 #include "runtime/base/status.h"
 
@@ -580,7 +581,8 @@ static size_t piece_of(const wm_space *space,
     if (most == 0 || bytes <= most) {
         return 0;
     }
-    return request->row > 0 ? wm_size_piece(most, request->row) : most;
+    return request->row > 0 ? wm_size_piece(most, request->row, wm_os_page())
+                            : most;
 }
 
 /* Obtains a segment, or several, and allocates the block. No lock held. */

@@ -7,6 +7,7 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/debug.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/os_page.h"
 #include "runtime/base/process.h"
 
 #include <string.h>
@@ -131,8 +132,8 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
         space->group.guard_bytes = runtime->debug->guard ? WM_GUARD_BYTES : 0;
     }
     space->group.timelines = timelines;
-    space->group.segment_bytes = wm_page_round(options->segment);
-    space->chunk_bytes = options->pin_chunk / WM_PAGE * WM_PAGE;
+    space->group.segment_bytes = wm_os_page_round(options->segment);
+    space->chunk_bytes = options->pin_chunk & ~(wm_os_page() - 1);
     space->group.economy.slack = (size_t)options->slack * 10;
     space->group.economy.keep = (size_t)options->keep;
     space->limit_wait_ns = options->limit_wait_ms != WARM_OFF

@@ -2,13 +2,13 @@
 #include "runtime/base/fork_marks.h"
 
 #include "runtime/base/meta.h"
+#include "runtime/base/os_page.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 static bool mark(uintptr_t begin, uintptr_t end, int advice)
 {
@@ -89,8 +89,7 @@ static uintptr_t probe(const struct mapping *m, uintptr_t begin, uintptr_t end)
     uintptr_t first = m->begin > begin ? m->begin : begin;
     uintptr_t last = m->end < end ? m->end : end;
 
-    for (uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE); page < last - first;
-         page *= 2) {
+    for (uintptr_t page = wm_os_page(); page < last - first; page *= 2) {
         if (mark(first + page, last, MADV_DONTFORK)) {
             return first + page;
         }

@@ -3,7 +3,9 @@
 
 #include "runtime/base/fork_marks.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/os_page.h"
 #include "runtime/base/process.h"
+#include "runtime/base/status.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -89,6 +91,7 @@ bool wm_hidden_add(void *base, size_t bytes)
     uintptr_t begin = (uintptr_t)base, end = begin + bytes;
     bool added;
 
+    wm_assert(wm_os_page_is_whole(base, bytes));
     wm_lock_acquire(&wm_process_lock);
     added = madvise(base, bytes, MADV_DONTFORK) == 0;
     if (added && reserve_locked(1)) {
@@ -178,6 +181,7 @@ bool wm_hidden_add_foreign(void *base, size_t bytes)
 
 void wm_hidden_remove(void *base, size_t bytes)
 {
+    wm_assert(wm_os_page_is_whole(base, bytes));
     wm_lock_acquire(&wm_process_lock);
     end_locked((uintptr_t)base, (uintptr_t)base + bytes);
     wm_lock_release(&wm_process_lock);

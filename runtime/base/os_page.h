@@ -7,7 +7,9 @@
 #ifndef WM_OS_PAGE_H
 #define WM_OS_PAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Bytes of a page: a power of two, at least 4096. */
 size_t wm_os_page(void);
@@ -18,6 +20,11 @@ static inline size_t wm_os_page_round(size_t bytes)
     size_t page = wm_os_page();
 
     return (bytes + page - 1) & ~(page - 1);
+}
+
+static inline bool wm_os_page_is_whole(const void *base, size_t bytes)
+{
+    return (((uintptr_t)base | bytes) & (wm_os_page() - 1)) == 0;
 }
 
 #endif

@@ -1,11 +1,12 @@
 /* resident.c: see resident.h. */
 #include "runtime/base/resident.h"
 
+#include "runtime/base/os_page.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 /* A driver backs managed memory by 2 MiB. */
 #define STEP ((size_t)2 << 20)
@@ -20,7 +21,7 @@ static bool is_resident(uintptr_t at, uintptr_t page)
 
 size_t wm_untouched_bytes(const void *base, size_t bytes)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)base;
+    uintptr_t page = wm_os_page(), from = (uintptr_t)base;
     size_t samples = bytes / STEP + 1, none = 0;
     int before = errno;
 

@@ -2,12 +2,10 @@
 #include "runtime/cuda/cuda.h"
 
 #include "runtime/base/meta.h"
+#include "runtime/base/os_page.h"
 #include "runtime/base/status.h"
 
 #if WM_HAVE_CUDA
-
-/* Alignment of page-locked memory. CUDA's manual promises none. */
-enum { PAGE = 4096 };
 
 /* Portable: every device can access the memory, even if its context is made
  * later; so a single context can own all of it. Mapped: at an address that
@@ -94,14 +92,15 @@ static warm_status keep_shifted(wm_cuda *c, void *pointer, void *given)
 static warm_status alloc_more(wm_cuda *c, size_t bytes, unsigned flags,
                               void **pointer)
 {
+    size_t page = wm_os_page();
     void *given = NULL;
     char *at;
-    warm_status status = host_alloc(c, bytes + PAGE, flags, &given);
+    warm_status status = host_alloc(c, bytes + page, flags, &given);
 
     if (status != WARM_OK) {
         return status;
     }
-    at = (char *)given + (PAGE - (uintptr_t)given % PAGE) % PAGE;
+    at = (char *)given + (page - (uintptr_t)given % page) % page;
     if (at != given) {
         status = keep_shifted(c, at, given);
     }
@@ -111,6 +110,8 @@ static warm_status alloc_more(wm_cuda *c, size_t bytes, unsigned flags,
     return status;
 }
 
+/* At the start of a page of the machine, which CUDA's manual does not promise.
+ */
 static warm_status alloc_pages(wm_driver *d, size_t bytes, unsigned flags,
                                void **pointer)
 {
@@ -122,7 +123,7 @@ static warm_status alloc_pages(wm_driver *d, size_t bytes, unsigned flags,
         return alloc_more(c, bytes, flags, pointer);
     }
     status = host_alloc(c, bytes, flags, &got);
-    if (status == WARM_OK && (uintptr_t)got % PAGE != 0) {
+    if (status == WARM_OK && (uintptr_t)got % wm_os_page() != 0) {
         atomic_store_explicit(&c->shifts, true, memory_order_relaxed);
         status = keep_shifted(c, NULL, got);
         return status == WARM_OK ? alloc_more(c, bytes, flags, pointer)

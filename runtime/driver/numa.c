@@ -6,6 +6,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/os_page.h"
 #include "runtime/base/status.h"
 
 #include <ctype.h>
@@ -257,7 +258,7 @@ static long prefer(void *pointer, size_t bytes, int node)
 /* Containers often refuse mbind() to processes without CAP_SYS_NICE. */
 static bool may_place(int node)
 {
-    size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+    size_t bytes = wm_os_page();
     void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     bool may;
@@ -427,7 +428,7 @@ static int node_of_pages(void **pages, unsigned long count, int node)
 
 int wm_numa_node_of(wm_numa *numa, void *pointer, size_t bytes)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t page = wm_os_page();
     size_t pages = (bytes + page - 1) / page;
     size_t samples = pages < SAMPLES ? pages : SAMPLES;
     int node = WM_NODE_UNKNOWN;

@@ -7,6 +7,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/os_page.h"
 #include "runtime/base/process.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/status.h"
@@ -159,7 +160,7 @@ static void init(wm_host *host, const wm_options *options)
                                   i % host->driver.numa.nodes);
     }
     host->memory = options->host_memory;
-    host->page = (size_t)sysconf(_SC_PAGESIZE);
+    host->page = wm_os_page();
     wm_host_file_open(host);
     host->streams.bytes = sizeof(wm_host_stream);
     host->cores.bytes = sizeof(wm_host_core);

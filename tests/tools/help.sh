@@ -12,7 +12,7 @@ inner="$inner install-packaging uninstall-packaging"
 phony=$(make -pq --no-print-directory help 2>/dev/null |
     sed -n 's/^\.PHONY: //p' | tr ' ' '\n' | sort -u)
 listed=$(make -s --no-print-directory help |
-    sed -n 's/^  \([a-z][a-z-]*\) .*/\1/p' | sort)
+    sed -n 's/^  \([a-z][a-z0-9-]*\) .*/\1/p' | sort)
 failed=0
 for target in $phony; do
     case " $inner " in *" $target "*) continue ;; esac
