@@ -20,8 +20,9 @@
  * that allocates in the order of WARM_STREAM_PER_THREAD retires that stream
  * before the thread ends; else the runtime keeps a record of it (10 KiB). If a
  * stream is used after it was retired, record it on the blocks that were
- * allocated on it before. A block allocated while its stream is being retired
- * may be in the order of no stream.
+ * allocated on it before. A block that one thread allocates while another one
+ * retires its stream may be in no stream's order: record the streams that use
+ * it.
  *
  * Threads. Each thread caches what it frees (option magazines) for the last
  * eight streams that it allocated for, adopted ones and the legacy stream: the

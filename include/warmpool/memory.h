@@ -219,14 +219,15 @@ WARM_API warm_status warm_free_deferred(void *pointer);
 WARM_API int warm_owns(const void *pointer);
 
 /* Whether pointer lies in memory that any runtime of this process holds, in a
- * live block or not. Code that passes a pointer on to another free, since
- * warm_owns() is 0, passes on no such pointer: it was freed already, and the
- * other free might end the memory of other blocks. 1 or 0; takes no lock, calls
- * no driver, and sets no error. pointer: any value. */
+ * live block or not. A pointer for which warm_owns() is 0 and this is 1 was
+ * freed already: do not pass it to another free, which might end the memory of
+ * other blocks. 1 or 0; takes no lock, calls no driver, and sets no error.
+ * pointer: any value. */
 WARM_API int warm_holds(const void *pointer);
 
 /* Records that work queued on stream uses the block that holds pointer, which
- * may point into its middle. Calls no driver if the stream is adopted and no
+ * may point into its middle. All work counts that is queued there until the
+ * block is freed, before this call or after it. Calls no driver if the stream is adopted and no
  * capture is announced.
  * stream: must live until the block is freed or the stream is retired; if the
  * block is freed while the stream captures, until the stream is retired, or an
@@ -278,10 +279,11 @@ WARM_API warm_status warm_record_stream(const void *pointer,
 WARM_API warm_status warm_stream_adopt(warm_runtime *runtime,
                                        warm_stream stream);
 
-/* Retires a stream: call it before cudaStreamDestroy() on every stream that was
- * adopted, recorded on a block still live or freed while the stream captured,
- * or bound to a handle, for every runtime in which it was.
- * warm_stream_destroy() does it for its own runtime. A stream that the program
+/* Retires a stream. Call it before cudaStreamDestroy(), for each runtime that
+ * knows the stream. A runtime knows it if the stream was adopted, if it was
+ * bound to a handle, or if it was recorded on a block that is still live or was
+ * freed while the stream captured. warm_stream_destroy() retires a stream of
+ * its own runtime. A stream that the program
  * goes on using is no longer adopted, and no capture of it is announced.
  * Handles bound to it that are idle, on lease or held by the calling thread are
  * bound to the default stream instead, since a library may access a handle's
@@ -335,9 +337,9 @@ WARM_API warm_status warm_copy_2d_async(warm_runtime *runtime,
                                         warm_stream stream);
 
 /* Collects freed blocks whose streams have completed, and returns segments that
- * were idle for longer than option decay_ms. An allocation that misses the
- * cache does both by itself; with option background the background thread does,
- * and a miss returns no segment because of its age. Never waits for a stream;
+ * were idle for longer than decay_ms. An allocation that misses the cache does
+ * both by itself. With background:on a thread of the runtime does both, and no
+ * miss returns a segment because of its age. Never waits for a stream;
  * but when a segment is returned CUDA waits for the whole device
  * (cudaFreeHost()), here and in warm_pinned_empty_cache() and
  * warm_pinned_trim(). While a stream is known to capture
@@ -484,7 +486,7 @@ typedef struct warm_segment {
  * is destroyed, have no RETURNING. With option expandable_segments each piece
  * that the driver maps counts as a segment.
  *
- * The function must not do what warm_memory_fn must not do. Other threads that
+ * The rules of warm_memory_fn hold for this function. Other threads that
  * need memory may wait for it, so it must not wait for a thread that may
  * allocate from the same runtime, nor for a lock that a thread holds while it
  * allocates. */

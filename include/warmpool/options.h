@@ -37,7 +37,7 @@
  * reserve, and memory obtained ahead and not yet used. The peak is the most of
  * that lately: what is needed no longer is forgotten, an eighth of it each
  * second.
- * - The bound is the peak, slack percent of it, and 4 MiB. A request that
+ * - The bound is the peak × (1 + slack / 100) + 4 MiB. A request that
  *   finds no block obtains memory at once if no more than the bound is held
  *   then. Else all that is idle is tried first, other threads' caches too: that
  *   takes microseconds, and memory is obtained only if nothing fits
@@ -48,8 +48,8 @@
  *   for one large request, instead of using it, and obtains one of its own.
  *   With more slack fewer requests take so long; with less, programs whose
  *   sizes change may call the driver more often.
- * - All threads together cache keep permille of the peak, and 4 MiB; each as
- *   much as it uses its cache. With more, more requests take no lock, and about
+ * - All threads together cache at most the peak × keep / 1000 + 4 MiB, and each
+ *   of them by how much it uses its cache. With more, more requests take no lock, and about
  *   as much more is held: with a peak of 1 GiB and keep:15 it is 19 MiB.
  *
  * Watermarks (pressure.h). A request that only a high watermark refuses, and

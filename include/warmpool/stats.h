@@ -1,11 +1,11 @@
 /* warmpool/stats.h: statistics: structs of the pinned space and of the whole
  * runtime, and all statistics as JSON, as a table and for Prometheus.
  *
- * Any thread may call any function, while other threads allocate and free. Each
- * thread counts the requests that its own cache serves (option magazines); the
- * functions here sum these counts, and threads that allocate or free wait
- * meanwhile. So all figures of a struct are exact and of one moment (a moment
- * of its own for every NUMA node, and for pageable memory).
+ * All figures of a struct are exact, and of one moment; each NUMA node, and
+ * pageable memory, has a moment of its own. Any thread may call any function,
+ * while other threads allocate and free. Each thread counts the requests that
+ * its own cache serves; the functions here add these counts up, and threads
+ * that allocate or free wait meanwhile.
  *
  * Peaks are those of a whole space (pinned, pageable, adopted, a device's, or
  * shared memory), of its live blocks, their bytes, and the bytes it holds, with
