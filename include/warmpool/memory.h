@@ -227,18 +227,17 @@ WARM_API int warm_holds(const void *pointer);
 
 /* Records that work queued on stream uses the block that holds pointer, which
  * may point into its middle. All work counts that is queued there until the
- * block is freed, before this call or after it. Calls no driver if the stream is adopted and no
- * capture is announced.
- * stream: must live until the block is freed or the stream is retired; if the
- * block is freed while the stream captures, until the stream is retired, or an
- * announced capture was ended with warm_capture_end() or
- * warm_capture_announce_end(). A default stream of a device that the program
- * has not used yet has no work: nothing is recorded, and the device gets no
- * context. WARM_STREAM_PER_THREAD is the calling thread's stream; if another
- * thread frees the block, the block waits for the work queued up to this call.
- * If a thread exits while its own default stream captures, or is of another
- * device than the thread's current one, no event can be recorded there any
- * more: blocks that it uses leak, and count as lost.
+ * block is freed, before this call or after it. Calls no driver if the stream
+ * is adopted and no capture is announced. stream: must live until the block is
+ * freed or the stream is retired; if the block is freed while the stream
+ * captures, until the stream is retired, or an announced capture was ended with
+ * warm_capture_end() or warm_capture_announce_end(). A default stream of a
+ * device that the program has not used yet has no work: nothing is recorded,
+ * and the device gets no context. WARM_STREAM_PER_THREAD is the calling
+ * thread's stream; if another thread frees the block, the block waits for the
+ * work queued up to this call. If a thread exits while its own default stream
+ * captures, or is of another device than the thread's current one, no event can
+ * be recorded there any more: blocks that it uses leak, and count as lost.
  * Captures. A record made while the stream captures says that the graph uses
  * the block, even if the stream was recorded before, or a device block was
  * allocated on it. Once freed such a block is not allocated again: as long as

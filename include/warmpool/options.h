@@ -49,8 +49,9 @@
  *   With more slack fewer requests take so long; with less, programs whose
  *   sizes change may call the driver more often.
  * - All threads together cache at most the peak × keep / 1000 + 4 MiB, and each
- *   of them by how much it uses its cache. With more, more requests take no lock, and about
- *   as much more is held: with a peak of 1 GiB and keep:15 it is 19 MiB.
+ *   of them by how much it uses its cache. With more, more requests take no
+ * lock, and about as much more is held: with a peak of 1 GiB and keep:15 it is
+ * 19 MiB.
  *
  * Watermarks (pressure.h). A request that only a high watermark refuses, and
  * that would fit beside what is live, waits for up to limit_wait_ms while frees
