@@ -888,6 +888,29 @@ WT_TEST(test_B23_weights_in_a_file_are_read_where_they_lie)
     wt_free(device, back);
 }
 
+/* A copy may begin in memory of the program that is not adopted, and run into
+ * what was adopted for reading alone. */
+WT_TEST(test_B16_B23_a_copy_that_runs_into_weights_is_refused)
+{
+    char *device = wt_device(runtime, stream, 2 * PAGE);
+    uint64_t copies = wt_calls(runtime, "copy");
+
+    memset(memory, 5, bytes);
+    wt_ok(warm_pinned_adopt(runtime, memory + PAGE, bytes - PAGE,
+                            WARM_ADOPT_READ_ONLY));
+    wt_invalid(warm_copy_async(runtime, memory, device, 2 * PAGE,
+                               WARM_COPY_TO_HOST, stream));
+    wt_says("WARM_ADOPT_READ_ONLY");
+    ck_assert_uint_eq(wt_calls(runtime, "copy"), copies);
+    wt_ok(warm_copy_async(runtime, memory, device, PAGE, WARM_COPY_TO_HOST,
+                          stream));
+    wt_ok(warm_copy_async(runtime, device, memory, 2 * PAGE,
+                          WARM_COPY_TO_DEVICE, stream));
+    wt_settle(runtime, stream);
+    wt_ok(warm_pinned_adopt_end(runtime, memory + PAGE, NULL, NULL));
+    wt_ok(warm_free(device));
+}
+
 /* A child that has a runtime of its own: both adopt one memfd. */
 static int share(int file, int ready)
 {

@@ -139,6 +139,23 @@ WT_LOOP_TEST(test_B22_a_child_has_no_page_of_pinned_memory, WAYS)
     wt_runtime_end(runtime);
 }
 
+WT_TEST(test_B18_B22_nor_of_write_combined_memory)
+{
+    void *pointer = NULL;
+    size_t resident;
+
+    begin(0);
+    region_bytes = 3 * MIB;
+    wt_ok(warm_pinned_alloc_on(runtime, region_bytes, WARM_NODE_ANY,
+                               WARM_ALLOC_WRITE_COMBINED, &pointer));
+    region = pointer;
+    memset(region, 1, region_bytes);
+    ck_assert_uint_eq(look_at_region(&resident), region_bytes);
+    child_succeeds(check_absent);
+    wt_ok(warm_free(region));
+    wt_runtime_end(runtime);
+}
+
 /* What lies at the addresses later is the program's, and its children's. */
 WT_LOOP_TEST(test_B22_B11_memory_that_went_back_leaves_no_mark, WAYS)
 {

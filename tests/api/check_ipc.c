@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
@@ -453,6 +455,45 @@ WT_TEST(test_C9_handle_of_this_very_process_is_refused)
     wt_says("this very");
     ck_assert_ptr_eq(pointer, &pointer);
     ck_assert_uint_eq(wt_calls(runtime, "ipc_open"), 0);
+    wt_ok(warm_free(block));
+}
+
+/* A child is another process than its parent, which exported the handle. */
+static int open_of_parent(const warm_ipc_handle *handle)
+{
+    warm_options options = {.size = sizeof options, .device = "host"};
+    warm_runtime *own = NULL;
+    void *pointer = NULL;
+
+    if (warm_runtime_create(&options, &own) != WARM_OK ||
+        warm_ipc_open(own, handle, &pointer) != WARM_OK) {
+        return 1;
+    }
+    return *(char *)pointer == 7 && warm_ipc_close(own, pointer) == WARM_OK &&
+                   warm_runtime_destroy(own, NULL) == WARM_OK
+               ? 0
+               : 2;
+}
+
+WT_TEST(test_C9_G5_a_child_opens_what_its_parent_exports)
+{
+    int status = 0;
+    void *block;
+    warm_ipc_handle handle;
+    pid_t pid;
+
+    if (!wt_on_host()) { /* CUDA does not work in a child */
+        return;
+    }
+    block = take(5000);
+    memset(block, 7, 5000);
+    handle = export_here(block);
+    pid = fork();
+    if (pid == 0) {
+        _exit(open_of_parent(&handle));
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
     wt_ok(warm_free(block));
 }
 

@@ -702,6 +702,47 @@ WT_LOOP_TEST(test_E4_B4_work_outside_of_captures_is_waited_for, KINDS)
     ck_assert_uint_eq(held_now(_i), 0);
 }
 
+/* Captures that the library hears nothing of, while a pool records. */
+static void capture_begins_unseen(void)
+{
+    wt_ok(warm_testing_capture_begin(runtime, first));
+}
+
+static void capture_ends_unseen(void)
+{
+    warm_graph graph = NULL;
+
+    wt_ok(warm_testing_capture_end(runtime, first, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+}
+
+static int never(void *context, warm_stream stream)
+{
+    return 0;
+}
+
+/* A thread that keeps blocks of the stream from before the pool begins looks at
+ * the stream anew: what it gets in a capture that no pool matches is the
+ * graph's. */
+WT_TEST(test_E4_E9_a_thread_looks_at_its_streams_anew_when_a_pool_begins)
+{
+    warm_private_pool pool;
+    void *block, *other;
+
+    wt_ok(warm_free(take(DEVICE, first, 8 * KIB)));
+    pool = begin(0, never, NULL);
+    capture_begins_unseen();
+    block = take(DEVICE, first, 8 * KIB);
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(wt_device_stats(runtime).captured, 1);
+    capture_ends_unseen();
+    end(pool);
+    other = take(DEVICE, first, 8 * KIB);
+    ck_assert_ptr_ne(other, block);
+    wt_ok(warm_free(other));
+    release(pool);
+}
+
 /* Two branches of a capture may run at once. */
 WT_TEST(test_E4_C1_branches_of_a_capture_share_nothing)
 {

@@ -2,6 +2,7 @@
  * is told (row C9): what threads that meet at one segment see, and answers of a
  * driver that no host device gives. */
 #include "wt.h"
+#include "wt_peer.h"
 
 #include "alloc/kinds/device_space.h"
 #include "alloc/block/page_map.h"
@@ -16,6 +17,8 @@
 #include <sys/mman.h>
 
 #define BYTES ((size_t)64 << 10)
+
+enum { DEVICE = 1 }; /* of the imports */
 
 static struct {
     wm_driver driver;
@@ -58,8 +61,8 @@ static warm_status open_segment(wm_driver *d, int device,
     warm_status status = pass(&t.opened);
 
     (void)d;
-    (void)device;
     (void)name;
+    wt_require(device == DEVICE, "opened on device %d", device);
     if (status == WARM_OK) {
         *pointer = t.memory;
     }
@@ -69,7 +72,7 @@ static warm_status open_segment(wm_driver *d, int device,
 static warm_status close_segment(wm_driver *d, int device, void *pointer)
 {
     (void)d;
-    (void)device;
+    wt_require(device == DEVICE, "closed on device %d", device);
     wt_require(pointer == t.memory, "another pointer than was opened");
     return pass(&t.closed);
 }
@@ -80,8 +83,8 @@ static void setup(void)
     ck_assert_ptr_ne(t.memory, MAP_FAILED);
     t.ops.ipc_open = open_segment;
     t.ops.ipc_close = close_segment;
-    wm_driver_init(&t.driver, &t.ops, "told", 1);
-    wm_imports_init(&t.imports, &t.driver, 0);
+    wm_driver_init(&t.driver, &t.ops, "told", DEVICE + 1);
+    wm_imports_init(&t.imports, &t.driver, DEVICE);
     t.handle = (warm_ipc_handle){
         .size = sizeof t.handle, .process = 1, .segment_bytes = BYTES};
 }
@@ -403,8 +406,9 @@ WT_CASE("captures", .setup = setup);
 
 WT_TEST(test_C9_B7_segment_goes_if_the_capture_ends_as_it_is_closed)
 {
-    warm_runtime *runtime = wt_runtime_with(.device = "host");
-    wm_imports *imports = &runtime->device_spaces[0].imports;
+    warm_runtime *runtime =
+        wt_runtime_with(.device = "host", .host_devices = 2);
+    wm_imports *imports = &runtime->device_spaces[DEVICE].imports;
     void *pointer = NULL;
 
     ending.runtime = runtime;
@@ -414,7 +418,7 @@ WT_TEST(test_C9_B7_segment_goes_if_the_capture_ends_as_it_is_closed)
     t.ops.ipc_close = close_segment;
     t.ops.stream_capture = ask_as_it_ends;
     runtime->driver->ops = &t.ops;
-    wt_ok(warm_stream_create(runtime, 0, &ending.stream));
+    wt_ok(warm_stream_create(runtime, DEVICE, &ending.stream));
     wt_ok(wm_imports_open(imports, &t.handle, &pointer));
     wt_ok(wm_driver_capture_begin(runtime->driver, ending.stream));
     wt_ok(wm_imports_close(imports, pointer));
@@ -424,4 +428,58 @@ WT_TEST(test_C9_B7_segment_goes_if_the_capture_ends_as_it_is_closed)
     wt_ok(warm_stream_destroy(runtime, ending.stream));
     runtime->driver->ops = ending.real;
     wt_runtime_end(runtime);
+}
+
+/* ---- devices ----------------------------------------------------------- */
+
+static struct {
+    const wm_driver_ops *real;
+    int opened, closed; /* the device of the last call; -1: none */
+} on;
+
+static warm_status open_on(wm_driver *d, int device, const wm_ipc_name *name,
+                           void **pointer)
+{
+    on.opened = device;
+    return on.real->ipc_open(d, device, name, pointer);
+}
+
+static warm_status close_on(wm_driver *d, int device, void *pointer)
+{
+    on.closed = device;
+    return on.real->ipc_close(d, device, pointer);
+}
+
+WT_CASE("devices");
+
+WT_TEST(test_C9_memory_is_opened_on_its_own_device)
+{
+    wt_peer *peer;
+    warm_runtime *runtime;
+    wm_driver_ops ops;
+
+    if (!wt_on_host()) {
+        return;
+    }
+    peer = wt_peer_start(2);
+    runtime = wt_runtime_with(.host_devices = 2);
+    on.real = runtime->driver->ops;
+    ops = *on.real;
+    ops.ipc_open = open_on;
+    ops.ipc_close = close_on;
+    runtime->driver->ops = &ops;
+    for (int i = 0; i < 2; i++) {
+        warm_ipc_handle handle = wt_peer_export(peer, i, i, 4096, 1);
+        void *pointer = NULL;
+
+        on.opened = on.closed = -1;
+        wt_ok(warm_ipc_open(runtime, &handle, &pointer));
+        wt_ok(warm_ipc_close(runtime, pointer));
+        ck_assert_int_eq(on.opened, i);
+        ck_assert_int_eq(on.closed, i);
+        wt_peer_free(peer, i);
+    }
+    runtime->driver->ops = on.real;
+    wt_runtime_end(runtime);
+    wt_peer_end(peer);
 }

@@ -303,6 +303,54 @@ WT_LOOP_TEST(test_B7_E9_announced_stream_is_asked_only_whether_it_captures,
     end(way);
 }
 
+/* A capture begins between the driver's answer that there is none and the
+ * record of the event. The use of a default stream has an event from before,
+ * which does not cover what was queued since. */
+static warm_status mark_as_one_begins(wm_driver *d, warm_event event,
+                                      warm_stream named, wm_capture *capture)
+{
+    if (named == WARM_STREAM_PER_THREAD &&
+        !atomic_exchange(&meet.begun, true)) {
+        wt_ok(meet.real->capture_begin(d, named));
+    }
+    return meet.real->event_mark(d, event, named, capture);
+}
+
+WT_TEST(test_B4_E9_a_use_gets_its_event_anew_if_a_capture_begins_at_its_free)
+{
+    enum { UP_TO_THE_EVENT = 2 };
+    const warm_stream named = WARM_STREAM_PER_THREAD;
+    void *used, *from, *to;
+    warm_graph graph = NULL;
+
+    make_stream(true);
+    if (!wt_on_host()) { /* streams are held where they are */
+        return;
+    }
+    used = wt_pinned(runtime, 5000);
+    from = wt_pinned(runtime, 64);
+    to = wt_device(runtime, other, 64);
+    wt_ok(warm_testing_hold(runtime, named));
+    wt_ok(warm_testing_copy(runtime, to, from, 64, named));
+    wt_ok(warm_record_stream(used, named));
+    wt_ok(warm_testing_copy(runtime, to, from, 64, named));
+    meet.ops.event_mark = mark_as_one_begins;
+    runtime->driver->ops = &meet.ops;
+    wt_ok(warm_free(used));
+    runtime->driver->ops = meet.real;
+    ck_assert(atomic_load(&meet.begun));
+    wt_ok(warm_testing_step(runtime, named, UP_TO_THE_EVENT));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
+    wt_ok(wm_driver_capture_end(runtime->driver, named, &graph));
+    wt_ok(wm_driver_graph_destroy(runtime->driver, graph));
+    wt_ok(warm_testing_resume(runtime, named));
+    wt_settle(runtime, named); /* records it */
+    wt_settle(runtime, named);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    wt_free(from, to);
+}
+
 /* ---- what broke a capture ----------------------------------------------- */
 
 static void query(void *argument, unsigned index)

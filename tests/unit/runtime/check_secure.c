@@ -1,0 +1,47 @@
+/* check_secure.c: a set-user-ID program's environment is its caller's, and is
+ * not read (row G4). This program answers secure_getenv() as there. */
+#include "wt.h"
+
+#include "runtime/base/probe.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* In place of the C library's. */
+WARM_API char *secure_getenv(const char *name)
+{
+    (void)name;
+    return NULL;
+}
+
+static void refuse_warnings(void *context, warm_log_level level,
+                            const char *line)
+{
+    (void)context;
+    wt_require(level != WARM_LOG_WARNING || strstr(line, "CONFIG") == NULL,
+               "%s", line);
+}
+
+WT_CASE("secure");
+
+WT_TEST(test_G4_environment_of_a_set_user_id_program_is_not_read)
+{
+    warm_runtime *runtime;
+    warm_stream stream = NULL;
+    void *handle = NULL;
+
+    setenv("WARMPOOL_CONF", "nonsense", 1);
+    setenv("CUBLAS_WORKSPACE_CONFIG", "nonsense", 1);
+    setenv("NVTX_INJECTION64_PATH", "nonsense", 1);
+    warm_log_set(refuse_warnings, NULL);
+    runtime = wt_runtime(NULL);
+    ck_assert(!atomic_load(&wm_probe_ranges));
+    if (!wt_on_host()) {
+        wt_ok(warm_stream_reserve(runtime, 0, &stream));
+        wt_ok(warm_handle_reserve_on(runtime, WARM_KIND_CUBLAS, 0, stream,
+                                     &handle));
+    }
+    wt_ok(warm_thread_release(runtime));
+    wt_runtime_end(runtime);
+    warm_log_set(NULL, NULL);
+}
