@@ -96,6 +96,9 @@ warm_runtime *wt_runtime(const warm_options *options);
 #define wt_runtime_with(...)                                                   \
     wt_runtime(&(const warm_options){.size = sizeof(warm_options), __VA_ARGS__})
 /* Destroys the runtime and asserts that nothing was in use. */
+/* A runtime with two devices. Null: the machine has one only, or the process
+ * has begun with one; says so. */
+warm_runtime *wt_two_devices(const warm_options *options);
 void wt_runtime_end(warm_runtime *runtime);
 
 /* Makes a folder of its own for a test, and writes its path; end() removes it
@@ -235,6 +238,7 @@ void wt_free_used(void *block, warm_stream stream);
 
 warm_space_stats wt_pinned_stats(warm_runtime *runtime);
 warm_device_stats wt_device_stats(warm_runtime *runtime); /* of device 0 */
+warm_device_stats wt_stats_of_device(warm_runtime *runtime, int device);
 /* Limits the bytes held of device 0, by its high watermark. */
 void wt_limit(warm_runtime *runtime, double bytes);
 /* A reported peak of live blocks is at least the true peak, and above it by at

@@ -63,12 +63,17 @@ warm_space_stats wt_pinned_stats(warm_runtime *runtime)
     return stats;
 }
 
-warm_device_stats wt_device_stats(warm_runtime *runtime)
+warm_device_stats wt_stats_of_device(warm_runtime *runtime, int device)
 {
     warm_device_stats stats = {.size = sizeof stats};
 
-    wt_ok(warm_device_get_stats(runtime, 0, &stats));
+    wt_ok(warm_device_get_stats(runtime, device, &stats));
     return stats;
+}
+
+warm_device_stats wt_device_stats(warm_runtime *runtime)
+{
+    return wt_stats_of_device(runtime, 0);
 }
 
 uint64_t wt_calls(warm_runtime *runtime, const char *call)

@@ -51,6 +51,24 @@ warm_runtime *wt_runtime(const warm_options *options)
     return runtime;
 }
 
+warm_runtime *wt_two_devices(const warm_options *options)
+{
+    warm_options two = *options;
+    warm_runtime *runtime;
+    int count = 0;
+
+    setenv("STANDIN_DEVICES", "2", 1);
+    two.host_devices = 2;
+    runtime = wt_runtime(&two);
+    wt_ok(warm_device_count(runtime, &count));
+    if (count < 2) {
+        puts("skip: one device");
+        wt_runtime_end(runtime);
+        return NULL;
+    }
+    return runtime;
+}
+
 void wt_runtime_end(warm_runtime *runtime)
 {
     warm_destroy_report report = {.size = sizeof report};

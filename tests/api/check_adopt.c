@@ -1195,3 +1195,48 @@ WT_TEST(test_B23_threads_adopt_serve_and_give_up_at_once)
     wt_threads(4, churn, NULL);
     ck_assert_uint_eq(failures, 0);
 }
+
+/* ---- two devices --------------------------------------------------------- */
+
+WT_CASE("two devices");
+
+/* Adopted memory is every device's: the end of the adoption waits for the work
+ * of each. */
+WT_TEST(test_B23_B13_adopted_memory_waits_for_streams_of_any_device)
+{
+    wt_gate *gate;
+    char *device = NULL;
+    void *block, *on_device = NULL;
+    warm_stream on;
+
+    runtime = wt_two_devices(&(warm_options){
+        .size = sizeof(warm_options), .segment = MIB, .pin_chunk = MIB});
+    if (runtime == NULL) {
+        return;
+    }
+    bytes = PIECES * MIB;
+    memory = map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+    dones = 0;
+    on = wt_stream(runtime, 1);
+    wt_ok(warm_device_alloc(runtime, 1, on, MIB, &on_device));
+    device = on_device;
+    wt_ok(adopt(WARM_ADOPT_SERVE));
+    block = wt_pinned(runtime, 6000);
+    ck_assert(is_inside(block));
+    memset(block, 6, 6000);
+    gate = wt_gate_close(runtime, on);
+    wt_ok(
+        warm_copy_async(runtime, device, block, 6000, WARM_COPY_TO_DEVICE, on));
+    wt_ok(warm_free(block));
+    wt_ok(warm_pinned_adopt_end(runtime, memory, note_done, &dones));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(dones, 0);
+    wt_gate_open(gate);
+    wt_settle(runtime, on);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(dones, 1);
+    wt_ok(warm_free(on_device));
+    wt_stream_end(runtime, on);
+    wt_runtime_end(runtime);
+    munmap(memory, bytes);
+}

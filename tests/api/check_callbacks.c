@@ -485,3 +485,44 @@ WT_TEST(test_F9_callbacks_come_and_go_while_threads_allocate)
     ck_assert_uint_eq(storm.done, storm.added);
     ck_assert_uint_ge(storm.heard, 2 * THREADS * TURNS);
 }
+
+/* ---- two devices --------------------------------------------------------- */
+
+WT_CASE("two devices");
+
+/* What a callback frees of the device that is full serves the request. */
+WT_TEST(test_F9_callbacks_hear_of_every_device)
+{
+    static ear e, full;
+    void *block = NULL, *first = NULL;
+    warm_stream on;
+
+    runtime = wt_two_devices(&(warm_options){.size = sizeof(warm_options),
+                                             .memory_events = "on",
+                                             .limit_wait_ms = 1});
+    if (runtime == NULL) {
+        return;
+    }
+    e = (ear){.answer = 0};
+    full = (ear){.answer = 1};
+    on = wt_stream(runtime, 1);
+    wt_ok(warm_watermarks_set(runtime, 1, 64 * MIB, 0));
+    wt_ok(add("blocks", &e, OF_BLOCKS | WARM_MEMORY_RELEASED));
+    wt_ok(warm_device_alloc(runtime, 1, on, 40 * MIB, &first));
+    ck_assert_uint_eq(e.count[WARM_MEMORY_ALLOCATED], 1);
+    ck_assert_ptr_eq(e.buffer, first);
+    ck_assert_int_eq(wt_block_info(e.buffer).device, 1);
+    full.frees = first;
+    wt_ok(add("full", &full, WARM_MEMORY_FAILED));
+    wt_ok(warm_device_alloc(runtime, 1, on, 30 * MIB, &block));
+    ck_assert_uint_eq(full.count[WARM_MEMORY_FAILED], 1);
+    ck_assert_uint_eq(wt_stats_of_device(runtime, 0).all.held_bytes.peak, 0);
+    wt_free(block);
+    wt_settle(runtime, on);
+    ck_assert_ptr_eq(e.buffer, block);
+    e.count[WARM_MEMORY_RELEASED] = 0;
+    wt_ok(warm_device_trim(runtime, 1, 0, NULL));
+    ck_assert_uint_gt(e.count[WARM_MEMORY_RELEASED], 0);
+    wt_stream_end(runtime, on);
+    wt_runtime_end(runtime);
+}

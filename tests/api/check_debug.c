@@ -783,3 +783,28 @@ WT_TEST(test_G4_G9_unknown_words_are_refused)
         ck_assert_ptr_null(none);
     }
 }
+
+/* ---- two devices --------------------------------------------------------- */
+
+WT_CASE("two devices");
+
+WT_TEST(test_G9_leaks_are_named_by_their_device)
+{
+    void *block = NULL;
+
+    seen.count = 0;
+    warm_log_set(listen, NULL);
+    runtime = wt_two_devices(
+        &(warm_options){.size = sizeof(warm_options), .debug = "leaks"});
+    if (runtime == NULL) {
+        return;
+    }
+    stream = wt_stream(runtime, 0);
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_device_alloc(runtime, i, NULL, 3000 + 4096 * (size_t)i,
+                                &block));
+    }
+    end();
+    wt_contains(line_with("2.9 KiB"), "of device memory of device 0");
+    wt_contains(line_with("6.9 KiB"), "of device memory of device 1");
+}

@@ -681,3 +681,41 @@ WT_TEST(test_C11_I2_memory_of_one_device_is_copied_by_another)
     wt_ok(warm_private_pool_release(two, pool));
     wt_runtime_end(two);
 }
+
+/* Each device gives its pages back and gets its own contents again. */
+WT_TEST(test_C11_memory_of_each_device_is_paused)
+{
+    warm_private_pool pool = {0};
+    uint64_t before[2];
+    warm_stream on[2];
+    void *block[2];
+    warm_runtime *two =
+        wt_two_devices(&(warm_options){.size = sizeof(warm_options)});
+
+    if (two == NULL) {
+        return;
+    }
+    wt_ok(warm_private_pool_begin(two, &pool, FLAGS, NULL, NULL));
+    for (int i = 0; i < 2; i++) {
+        on[i] = wt_stream(two, i);
+        wt_ok(warm_device_alloc(two, i, on[i], MIB, &block[i]));
+        fill(two, on[i], block[i], (char)(i + 1));
+        before[i] = wt_stats_of_device(two, i).all.held_bytes.current;
+        ck_assert_uint_ge(before[i], MIB);
+    }
+    wt_ok(warm_private_pool_end(two, pool));
+    wt_ok(warm_memory_pause(two, pool, 0));
+    for (int i = 0; i < 2; i++) {
+        ck_assert_uint_eq(wt_stats_of_device(two, i).paused_bytes, before[i]);
+        ck_assert_uint_eq(wt_stats_of_device(two, i).all.held_bytes.current, 0);
+    }
+    wt_ok(warm_memory_resume(two, pool));
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(last_of(two, on[i], block[i]), i + 1);
+        ck_assert_uint_eq(wt_stats_of_device(two, i).paused_bytes, 0);
+        wt_ok(warm_free(block[i]));
+        wt_ok(warm_stream_destroy(two, on[i]));
+    }
+    wt_ok(warm_private_pool_release(two, pool));
+    wt_runtime_end(two);
+}

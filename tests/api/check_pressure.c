@@ -590,3 +590,41 @@ WT_TEST(test_F11_trim_refuses_bad_arguments)
     wt_invalid(warm_trim(runtime, 0, &report));
     wt_ok(warm_trim(runtime, 0, NULL));
 }
+
+/* ---- two devices --------------------------------------------------------- */
+
+WT_CASE("two devices");
+
+WT_TEST(test_F7_F8_devices_have_watermarks_and_totals_of_their_own)
+{
+    void *block[2] = {NULL}, *refused = NULL;
+    warm_stream on[2];
+
+    runtime = wt_two_devices(&(warm_options){
+        .size = sizeof(warm_options), .segment = 2 * MIB, .limit_wait_ms = 1});
+    if (runtime == NULL) {
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        on[i] = wt_stream(runtime, i);
+    }
+    wt_ok(warm_watermarks_set(runtime, 1, 8 * MIB, 0));
+    ck_assert_uint_ne(marks_of(0).high_bytes, 8 * MIB);
+    ck_assert_uint_eq(marks_of(1).high_bytes, 8 * MIB);
+    wt_ok(warm_device_alloc(runtime, 0, on[0], 16 * MIB, &block[0]));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_device_alloc(runtime, 1, on[1], 16 * MIB, &refused));
+    wt_ok(warm_device_alloc(runtime, 1, on[1], 4 * MIB, &block[1]));
+    ck_assert_uint_eq(held_of(0), 16 * MIB);
+    ck_assert_uint_eq(held_of(1), 4 * MIB);
+    ck_assert_uint_eq(held_of(WARM_MEMORY_OF_ALL), 20 * MIB);
+    wt_free(block[0], block[1]);
+    for (int i = 0; i < 2; i++) {
+        wt_settle(runtime, on[i]);
+    }
+    wt_ok(warm_trim(runtime, 0, NULL));
+    ck_assert_uint_eq(held_of(0) + held_of(1), 0);
+    wt_stream_end(runtime, on[0]);
+    wt_stream_end(runtime, on[1]);
+    wt_runtime_end(runtime);
+}

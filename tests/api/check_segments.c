@@ -427,3 +427,35 @@ WT_TEST(test_B24_a_block_leads_to_a_segment_that_was_there_before)
     ck_assert_msg(nic.wrong == NULL, "%s", nic.wrong);
     ck_assert_uint_eq(nic.returning, 1);
 }
+
+/* ---- two devices --------------------------------------------------------- */
+
+WT_CASE("two devices");
+
+WT_TEST(test_B24_a_segment_names_its_device)
+{
+    void *block[2] = {NULL};
+    warm_stream on[2];
+
+    nic = (struct nic){.now = 0};
+    runtime = wt_two_devices(&(warm_options){.size = sizeof(warm_options)});
+    if (runtime == NULL) {
+        return;
+    }
+    add(ALL);
+    for (int i = 0; i < 2; i++) {
+        on[i] = wt_stream(runtime, i);
+        wt_ok(warm_device_alloc(runtime, i, on[i], 5000, &block[i]));
+        const warm_segment *s = find(wt_block_info(block[i]).segment);
+        ck_assert_ptr_nonnull(s);
+        ck_assert_int_eq(s->device, i);
+    }
+    wt_free(block[0], block[1]);
+    wt_settle(runtime, on[1]);
+    wt_ok(warm_device_trim(runtime, 1, 0, NULL));
+    ck_assert_uint_eq(nic.returning, 1);
+    ck_assert_int_eq(nic.of[0].device, 0);
+    wt_stream_end(runtime, on[1]);
+    stream = on[0];
+    end();
+}

@@ -924,3 +924,30 @@ WT_TEST(test_F2_F6_threads_share_free_and_release_buffers)
     ck_assert_uint_eq(stats_of(WARM_USAGE_SHARED).pending.current, 0);
     teardown();
 }
+
+/* ---- two devices --------------------------------------------------------- */
+
+WT_CASE("two devices");
+
+WT_TEST(test_F1_F2_buffers_are_of_their_own_device)
+{
+    void *buffer[2] = {NULL};
+
+    runtime = wt_two_devices(&(warm_options){.size = sizeof(warm_options)});
+    if (runtime == NULL) {
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_shared_alloc(runtime, i, 5000, WARM_USAGE_PRIVATE,
+                                &buffer[i]));
+        ck_assert_int_eq(wt_block_info(buffer[i]).device, i);
+        ck_assert_uint_gt(wt_stats_of_device(runtime, i).workspace_bytes, 0);
+    }
+    wt_free(buffer[1]);
+    wt_ok(warm_shared_empty_cache(runtime, 1, NULL));
+    ck_assert_uint_eq(wt_stats_of_device(runtime, 1).workspace_bytes, 0);
+    ck_assert_uint_gt(wt_stats_of_device(runtime, 0).workspace_bytes, 0);
+    ck_assert_uint_eq(stats_of(WARM_USAGE_PRIVATE).live.current, 1);
+    wt_free(buffer[0]);
+    wt_runtime_end(runtime);
+}

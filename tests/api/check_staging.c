@@ -641,3 +641,38 @@ WT_TEST(test_B26_random_copies_arrive)
     wt_ok(warm_staging_flush(ring));
     assert_device(device, model, BYTES);
 }
+
+/* ---- two devices --------------------------------------------------------- */
+
+WT_CASE("two devices");
+
+WT_TEST(test_B26_a_ring_is_of_its_own_device)
+{
+    char from[3000], to[3000] = {0};
+    void *block[2] = {NULL};
+    warm_stream on[2];
+
+    runtime = wt_two_devices(&(warm_options){.size = sizeof(warm_options)});
+    if (runtime == NULL) {
+        return;
+    }
+    fill(from, sizeof from, 3);
+    for (int i = 0; i < 2; i++) {
+        on[i] = wt_stream(runtime, i);
+        wt_ok(warm_device_alloc(runtime, i, on[i], sizeof from, &block[i]));
+    }
+    wt_ok(warm_staging_create(runtime, 1, NULL, &ring));
+    wt_invalid(warm_staging_copy(ring, block[0], from, sizeof from,
+                                 WARM_COPY_TO_DEVICE, on[0], 0));
+    wt_ok(warm_staging_copy(ring, block[1], from, sizeof from,
+                            WARM_COPY_TO_DEVICE, on[1], 0));
+    wt_ok(warm_staging_copy(ring, to, block[1], sizeof to, WARM_COPY_TO_HOST,
+                            on[1], 0));
+    wt_ok(warm_staging_finish(ring));
+    ck_assert_mem_eq(to, from, sizeof from);
+    wt_ok(warm_staging_destroy(ring));
+    wt_free(block[0], block[1]);
+    wt_stream_end(runtime, on[0]);
+    wt_stream_end(runtime, on[1]);
+    wt_runtime_end(runtime);
+}
