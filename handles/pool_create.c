@@ -3,6 +3,7 @@
  * A slot for a handle in the ring and the maps is reserved before the handle is
  * created, so that the end of a creation, a lease and a release cannot run out
  * of memory. The kind is called with no lock held and cancellation off. */
+#include "handles/first_turn.h"
 #include "handles/pool_int.h"
 
 #include "runtime/base/clock.h"
@@ -85,9 +86,8 @@ struct creation {
     uint64_t peak_candidate;
 };
 
-/* Waits while another thread makes the pool's first creation: concurrent first
- * creations can hang for seconds, and cuDNN's documentation calls for a single
- * one. If the first creation fails, the next thread's is the first. */
+/* Waits while another thread makes the pool's first creation (first_turn.h). If
+ * it fails, the next thread's is the first. */
 static void await_first_locked(wm_pool *pool)
 {
     while (pool->first == WM_FIRST_RUNNING) {
@@ -263,13 +263,21 @@ static warm_status create(wm_pool *pool, const struct creation *creation,
                           void **handle)
 {
     struct cost cost = {0, 0, 0, 0};
+    wm_first_turn turn;
     void *made = NULL;
-    warm_status status = create_measured(pool, &made, &cost);
+    warm_status status;
 
+    if (creation->first) {
+        wm_first_turn_begin(&turn, pool->kind, pool->device);
+    }
+    status = create_measured(pool, &made, &cost);
     /* A library's code does not always tell that memory was short. */
     if (status != WARM_OK && pool->kind->ops->library != NULL &&
         trim_workspaces(pool) > 0) {
         status = create_measured(pool, &made, &cost);
+    }
+    if (creation->first) {
+        wm_first_turn_end(&turn);
     }
     wm_lock_acquire(&pool->lock);
     pool->stats.device_bytes += cost.bytes;

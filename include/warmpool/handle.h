@@ -5,8 +5,9 @@
  * the same handle on every call for as long as the thread lives. When it exits,
  * in whatever way, the handle returns to the pool by itself, is reset to the
  * library's default state and serves the next thread. There is no limit on
- * handles, and no thread waits for another, except that the very first handle
- * of a kind on a device is created by one thread alone.
+ * handles, and no thread waits for another, except that a runtime's first
+ * handle of a kind on a device is created by one thread alone, and by one
+ * runtime at a time.
  *
  * Handles are borrowed: never destroy one, never pass one to another thread,
  * unless it is leased. A lease lasts for a scope instead of a thread's life:

@@ -141,6 +141,76 @@ WT_TEST(test_A8_first_creation_is_made_by_one_thread_alone)
     ck_assert_int_eq(wt_stat(runtime, kind, 0, created), toy.creates);
 }
 
+static warm_runtime *second;
+
+static void *work_in_second(void *argument)
+{
+    struct worker *worker = argument;
+    void *handle = NULL;
+
+    worker->tid = (int)syscall(SYS_gettid);
+    worker->status = (int)warm_handle_reserve(second, kind, 0, &handle);
+    return NULL;
+}
+
+WT_TEST(test_A8_G2_first_creations_of_two_runtimes_take_turns)
+{
+    struct worker workers[2];
+
+    second = wt_runtime(NULL);
+    ck_assert_int_eq(wt_toy_register(&toy, second, "toy"), kind);
+    wt_toy_close_gate(&toy);
+    start(&workers[0], work);
+    wt_toy_await(&toy, 1);
+    start(&workers[1], work_in_second);
+    await_sleep(workers, 2);
+    ck_assert_uint_eq(toy.creates, 1);
+    ck_assert_uint_eq(wt_toy_inside(&toy), 1);
+    wt_toy_open_gate(&toy);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(workers[i].thread, NULL);
+        ck_assert_int_eq(workers[i].status, WARM_OK);
+    }
+    wt_runtime_end(second);
+}
+
+/* A kind whose handles are each made with one of the other runtime. */
+static int create_with_second(void *context, int device, void **handle)
+{
+    void *inner = NULL;
+
+    *handle = malloc(1);
+    return context == NULL ? 0
+                           : (int)warm_handle_reserve(
+                                 second, *(warm_kind *)context, device, &inner);
+}
+
+static int destroy_alone(void *context, int device, void *handle)
+{
+    (void)context;
+    (void)device;
+    free(handle);
+    return 0;
+}
+
+WT_TEST(test_A8_G2_first_creation_inside_another_one_waits_for_none)
+{
+    warm_kind inner = -1, outer = -1;
+    warm_kind_ops ops = {.size = sizeof ops,
+                         .name = "nested",
+                         .create = create_with_second,
+                         .destroy = destroy_alone};
+    void *handle = NULL;
+
+    second = wt_runtime(NULL);
+    wt_ok(warm_kind_register(second, &ops, &inner));
+    ops.context = &inner;
+    wt_ok(warm_kind_register(runtime, &ops, &outer));
+    wt_ok(warm_handle_reserve(runtime, outer, 0, &handle));
+    ck_assert_int_eq(wt_stat(second, inner, 0, created), 1);
+    wt_runtime_end(second);
+}
+
 /* Created equals the high-water mark also if a handle comes back too late for
  * the thread that is making one already. */
 WT_TEST(test_A4_A14_a_handle_given_back_during_a_creation_counts_as_held)
