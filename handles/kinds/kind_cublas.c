@@ -105,8 +105,9 @@ static const char *config(void)
     return secure_getenv("CUBLAS_WORKSPACE_CONFIG");
 }
 
-static void read_config(table *t)
+static void prepare(void *functions)
 {
+    table *t = functions;
     const char *text = config();
 
     if (text == NULL) {
@@ -126,7 +127,6 @@ static wm_cuda_answer learn(void *functions, void *handle)
     table *t = functions;
     wm_cuda_answer answer = {"", 0};
 
-    read_config(t);
 #define LEARN(name, type) WM_CUDA_SETTING_LEARN(cublas, name)
     SETTINGS(LEARN)
 #define TRY(name, type) WM_CUDA_SETTING_TRY(cublas, name)
@@ -181,7 +181,7 @@ static wm_cuda_answer reset(const void *functions, void *handle)
  * and data-center Blackwell (10.x), 12 MiB on 12.x, 4 MiB on others. */
 static size_t workspace_bytes(wm_kind *kind, int device)
 {
-    const table *t = wm_cuda_kind_table(kind);
+    const table *t = wm_cuda_kind_functions(kind);
     size_t bytes = 0;
 
     if (!wm_cuda_is(kind->driver)) {
@@ -207,6 +207,7 @@ static size_t workspace_bytes(wm_kind *kind, int device)
 
 static const wm_cuda_library library = {
     WM_CUDA_LIBRARY(cublas, "cuBLAS"),
+    .prepare = prepare,
     .learn = learn,
     .bind = bind,
     .rebind = rebind,

@@ -1,5 +1,5 @@
 /* kind_cuda.c: loads a CUDA library and calls it (kind_cuda.h). Takes no lock:
- * one compare-and-swap publishes the table, and a thread that loses frees its
+ * a compare-and-swap publishes each table, and a thread that loses frees its
  * copy. */
 #include "handles/kinds/kind_cuda.h"
 
@@ -8,13 +8,33 @@
 #include "runtime/base/status.h"
 #include "runtime/driver/loader.h"
 
+#include <string.h>
+
 enum { MOST_ENTRIES = 32 };
 
-/* Acquire: pairs with the release in publish(): the reader sees the table's
- * functions and defaults. */
-void *wm_cuda_kind_table(wm_kind *kind)
+/* The context of a kind: the tables of all devices, and then the one without
+ * settings. */
+typedef _Atomic(void *) slot;
+
+/* Acquire, here and below: pairs with the release in publish(): the reader sees
+ * the table's functions and defaults. */
+static inline void *read_slot(wm_kind *kind, int device)
 {
-    return atomic_load_explicit(&kind->context, memory_order_acquire);
+    slot *tables = atomic_load_explicit(&kind->context, memory_order_acquire);
+
+    return wm_likely(tables != NULL)
+               ? atomic_load_explicit(&tables[device], memory_order_acquire)
+               : NULL;
+}
+
+void *wm_cuda_kind_table(wm_kind *kind, int device)
+{
+    return read_slot(kind, device);
+}
+
+const void *wm_cuda_kind_functions(wm_kind *kind)
+{
+    return read_slot(kind, kind->driver->devices);
 }
 
 /* names: the sonames of the CUDA version in use. A library of another version
@@ -130,6 +150,9 @@ static warm_status load_first(wm_kind *kind, void **table)
     if (status == WARM_OK) {
         wm_log(WARM_LOG_INFO, "%s for CUDA %d: %s", kind->ops->library->what,
                wm_cuda_major(kind->driver), file);
+        if (kind->ops->library->prepare != NULL) {
+            kind->ops->library->prepare(*table);
+        }
     }
     return status;
 }
@@ -161,17 +184,32 @@ warm_status wm_cuda_kind_find(wm_kind *kind, char *file, size_t bytes)
     return status;
 }
 
-static void publish(wm_kind *kind, void *table)
+/* Sets *at to the value unless another thread has set it: then frees the value.
+ * Returns what it is. */
+static void *publish(slot *at, void *value)
 {
     void *none = NULL;
 
-    /* Release: pairs with the acquire in wm_cuda_kind_table(). Relaxed on
-     * failure: the other thread's table is not read here. */
-    if (!atomic_compare_exchange_strong_explicit(&kind->context, &none, table,
-                                                 memory_order_release,
-                                                 memory_order_relaxed)) {
-        wm_meta_free(table);
+    /* Release: see read_slot(). Acquire on failure: the other thread's value is
+     * read. */
+    if (atomic_compare_exchange_strong_explicit(
+            at, &none, value, memory_order_release, memory_order_acquire)) {
+        return value;
     }
+    wm_meta_free(value);
+    return none;
+}
+
+static slot *get_slots(wm_kind *kind)
+{
+    void *slots = atomic_load_explicit(&kind->context, memory_order_acquire);
+
+    if (slots == NULL) {
+        slots =
+            wm_meta_alloc(((size_t)kind->driver->devices + 1) * sizeof(slot));
+        slots = slots != NULL ? publish(&kind->context, slots) : NULL;
+    }
+    return slots;
 }
 
 static warm_status result(const wm_kind *kind, const void *table, int device,
@@ -259,40 +297,77 @@ static warm_status make(const wm_kind *kind, void *table, bool learn,
     return WARM_OK;
 }
 
-warm_status wm_cuda_kind_create(wm_kind *kind, int device, void **handle)
+/* make() with the device current. */
+static warm_status make_in(wm_kind *kind, void *table, bool learn, int device,
+                           void **handle)
+{
+    scope s;
+    warm_status status = enter(kind, device, &s);
+
+    if (status == WARM_OK) {
+        status = make(kind, table, learn, device, handle);
+        leave(kind, &s);
+    }
+    return status;
+}
+
+/* A handle on a device that has no table yet. */
+static warm_status make_first(wm_kind *kind, int device, void **handle)
 {
     const wm_cuda_library *library = kind->ops->library;
-    void *table = wm_cuda_kind_table(kind);
-    bool fresh = table == NULL;
-    scope s;
-    warm_status status = check_there(kind);
+    slot *slots = get_slots(kind);
+    void *all = slots != NULL ? read_slot(kind, kind->driver->devices) : NULL;
+    void *loaded = NULL, *table = NULL;
+    warm_status status = WARM_OK;
 
-    if (status == WARM_OK && fresh) {
-        status = load_first(kind, &table);
+    if (slots != NULL && all == NULL) {
+        status = load_first(kind, &loaded);
+        all = loaded;
     }
+    if (status == WARM_OK) {
+        table = slots != NULL ? wm_meta_alloc(library->table_bytes) : NULL;
+        if (table == NULL) {
+            status =
+                wm_fail(WARM_OUT_OF_MEMORY, "no memory for the functions of %s",
+                        library->what);
+        }
+    }
+    if (status == WARM_OK) {
+        memcpy(table, all, library->table_bytes);
+        status = make_in(kind, table, true, device, handle);
+    }
+    if (status != WARM_OK) {
+        wm_meta_free(table);
+        wm_meta_free(loaded);
+        return status;
+    }
+    /* Our exit handler runs before the library's. */
+    wm_process_exit_after(
+        *(void **)(void *)((char *)table + library->entries[0].offset));
+    if (loaded != NULL) {
+        (void)publish(&slots[kind->driver->devices], loaded);
+    }
+    (void)publish(&slots[device], table);
+    return WARM_OK;
+}
+
+warm_status wm_cuda_kind_create(wm_kind *kind, int device, void **handle)
+{
+    warm_status status = check_there(kind);
+    void *table;
+
     if (status != WARM_OK) {
         return status;
     }
-    status = enter(kind, device, &s);
-    if (status == WARM_OK) {
-        status = make(kind, table, fresh, device, handle);
-        leave(kind, &s);
-    }
-    if (fresh && status == WARM_OK) {
-        /* Our exit handler runs before the library's. */
-        wm_process_exit_after(
-            *(void **)(void *)((char *)table + library->entries[0].offset));
-        publish(kind, table);
-    } else if (fresh) {
-        wm_meta_free(table);
-    }
-    return status;
+    table = wm_cuda_kind_table(kind, device);
+    return table != NULL ? make_in(kind, table, false, device, handle)
+                         : make_first(kind, device, handle);
 }
 
 warm_status wm_cuda_kind_destroy(wm_kind *kind, int device, void *handle)
 {
     const wm_cuda_library *library = kind->ops->library;
-    void *table = wm_cuda_kind_table(kind);
+    void *table = wm_cuda_kind_table(kind, device);
     scope s;
     warm_status status = enter(kind, device, &s);
 
@@ -311,7 +386,7 @@ warm_status wm_cuda_kind_destroy(wm_kind *kind, int device, void *handle)
 warm_status wm_cuda_kind_bind(wm_kind *kind, int device, void *handle,
                               warm_stream stream, void *workspace, size_t bytes)
 {
-    void *table = wm_cuda_kind_table(kind);
+    void *table = wm_cuda_kind_table(kind, device);
     wm_cuda_scope s;
     warm_status status = wm_cuda_device_push(kind->driver, device, &s);
 
@@ -327,7 +402,7 @@ warm_status wm_cuda_kind_bind(wm_kind *kind, int device, void *handle,
 static wm_cuda_answer rebind(const wm_rebind *to)
 {
     const wm_cuda_library *library = to->kind->ops->library;
-    const void *table = wm_cuda_kind_table(to->kind);
+    const void *table = read_slot(to->kind, to->device);
 
     return library->rebind != NULL
                ? library->rebind(table, to)
@@ -344,7 +419,7 @@ static warm_status rebind_elsewhere(const wm_rebind *to)
     warm_status status = wm_cuda_device_push(driver, to->device, &s);
 
     if (status == WARM_OK) {
-        status = result(to->kind, wm_cuda_kind_table(to->kind), to->device,
+        status = result(to->kind, read_slot(to->kind, to->device), to->device,
                         rebind(to));
         wm_cuda_device_pop(driver, &s);
     }
@@ -356,14 +431,14 @@ warm_status wm_cuda_kind_rebind(const wm_rebind *to)
     if (wm_unlikely(!to->is_current)) {
         return rebind_elsewhere(to);
     }
-    return result(to->kind, wm_cuda_kind_table(to->kind), to->device,
+    return result(to->kind, read_slot(to->kind, to->device), to->device,
                   rebind(to));
 }
 
 warm_status wm_cuda_kind_reset(wm_kind *kind, int device, void *handle)
 {
     const wm_cuda_library *library = kind->ops->library;
-    void *table = wm_cuda_kind_table(kind);
+    void *table = wm_cuda_kind_table(kind, device);
     wm_cuda_scope s;
     warm_status status;
 
@@ -381,6 +456,11 @@ warm_status wm_cuda_kind_reset(wm_kind *kind, int device, void *handle)
 void wm_cuda_kind_close(wm_kind *kind)
 {
     /* Relaxed: no other thread uses the kind any more. */
-    wm_meta_free(
-        atomic_exchange_explicit(&kind->context, NULL, memory_order_relaxed));
+    slot *slots =
+        atomic_exchange_explicit(&kind->context, NULL, memory_order_relaxed);
+
+    for (int i = 0; slots != NULL && i <= kind->driver->devices; i++) {
+        wm_meta_free(atomic_load_explicit(&slots[i], memory_order_relaxed));
+    }
+    wm_meta_free(slots);
 }

@@ -8,7 +8,8 @@
  * library's text (row A8).
  *
  * A table holds the library's functions and its default settings, read from the
- * first handle. It is published once and const from then on. */
+ * first handle on each device, since models of GPU differ in what they have:
+ * one table a device. It is published once and const from then on. */
 #ifndef WM_KIND_CUDA_H
 #define WM_KIND_CUDA_H
 
@@ -50,6 +51,8 @@ typedef struct wm_cuda_library {
     int entry_count;
     wm_cuda_answer (*create)(const void *table, void **handle);
     wm_cuda_answer (*destroy)(const void *table, void *handle);
+    /* Completes a table whose functions are loaded; null: nothing to do. */
+    void (*prepare)(void *table);
     /* Reads the defaults of a fresh handle into the table; null: none. */
     wm_cuda_answer (*learn)(void *table, void *handle);
     wm_cuda_answer (*bind)(const void *table, void *handle, warm_stream stream,
@@ -73,8 +76,11 @@ warm_status wm_cuda_kind_reset(wm_kind *kind, int device, void *handle);
 void wm_cuda_kind_close(wm_kind *kind);
 warm_status wm_cuda_kind_find(wm_kind *kind, char *file, size_t bytes);
 
-/* The published table, or null before the first create. */
-void *wm_cuda_kind_table(wm_kind *kind);
+/* The table of a device, or null before the first create there. */
+void *wm_cuda_kind_table(wm_kind *kind, int device);
+/* The table without settings that all of them begin as, or null before the
+ * first create. */
+const void *wm_cuda_kind_functions(wm_kind *kind);
 
 /* A function that the library must have; its field is WM_CUDA_FIELD(name). */
 #define WM_CUDA_ENTRY(name) {#name, offsetof(table, name), 0},

@@ -225,7 +225,7 @@ WT_TEST(test_A8_failed_first_look_at_the_defaults_leaves_nothing)
                          CUBLAS_STATUS_INVALID_VALUE);
     wt_fails(WARM_LIBRARY_ERROR, wm_kind_cublas.create(&kinds[0], 0, &handle));
     ck_assert_ptr_null(handle);
-    ck_assert_ptr_null(wm_cuda_kind_table(&kinds[0]));
+    ck_assert_ptr_null(wm_cuda_kind_table(&kinds[0], 0));
     ck_assert_int_eq(standin.standin_handles_live("cublas"), 0);
     handle = create_on(0, 0);
     wt_ok(wm_kind_cublas.destroy(&kinds[0], 0, handle));
@@ -489,6 +489,44 @@ WT_LOOP_TEST(test_A3_a_late_setting_that_is_refused_is_left_alone,
     wt_ok(rows[row].ops->destroy(&kinds[row], 0, handle));
     ck_assert_uint_eq(warnings, 0);
     standin.standin_fail(refusals[_i].function, 0, 0, 0);
+    teardown();
+}
+
+/* Two models of GPU: what one of them refuses is put back on the other, in
+ * whatever order they are used first. */
+WT_LOOP_TEST(test_A3_settings_are_learnt_on_each_device, 2)
+{
+    static const char *const refused = "cublasSetEmulationStrategy";
+    cublasStatus_t (*get)(cublasHandle_t, cublasEmulationStrategy_t *);
+    cublasStatus_t (*set)(cublasHandle_t, cublasEmulationStrategy_t);
+    cublasEmulationStrategy_t fresh = 0, now = 0;
+    void *handle[2] = {NULL};
+    int poor = _i, rich = 1 - _i;
+    wm_cuda_scope scope;
+
+    if (_i == 1) {
+        handle[rich] = create_on(0, rich);
+    }
+    standin.standin_fail(refused, 1, 1, CUBLAS_STATUS_NOT_SUPPORTED);
+    handle[poor] = create_on(0, poor);
+    wt_ok(rows[0].ops->reset(&kinds[0], poor, handle[poor]));
+    standin.standin_fail(refused, 0, 0, 0);
+    if (_i == 0) {
+        handle[rich] = create_on(0, rich);
+    }
+    *(void **)(void *)&get = symbol("cublasGetEmulationStrategy");
+    *(void **)(void *)&set = symbol("cublasSetEmulationStrategy");
+    wt_ok(wm_cuda_device_push(d, rich, &scope));
+    ck_assert_int_eq(get(handle[rich], &fresh), 0);
+    ck_assert_int_ne(fresh, CUBLAS_EMULATION_STRATEGY_EAGER);
+    ck_assert_int_eq(set(handle[rich], CUBLAS_EMULATION_STRATEGY_EAGER), 0);
+    wt_ok(rows[0].ops->reset(&kinds[0], rich, handle[rich]));
+    ck_assert_int_eq(get(handle[rich], &now), 0);
+    ck_assert_int_eq(now, fresh);
+    wm_cuda_device_pop(d, &scope);
+    for (int i = 0; i < 2; i++) {
+        wt_ok(rows[0].ops->destroy(&kinds[0], i, handle[i]));
+    }
     teardown();
 }
 
