@@ -11,13 +11,22 @@
 #include "tests/unit/handles/bound_kind.h"
 #include "wt_kind.h"
 
+#include <stdlib.h>
+
 static warm_runtime *runtime;
 static warm_kind kind;
 static warm_stream a, b, c;
 
+static void two_devices(void)
+{
+    setenv("STANDIN_DEVICES", "2", 1);
+}
+
 static void setup(void)
 {
-    runtime = wt_runtime(NULL);
+    warm_options options = {.size = sizeof options, .host_devices = 2};
+
+    runtime = wt_runtime(wt_on_host() ? &options : NULL);
     wt_ok(wm_kind_table_add(runtime->kinds, &bound_ops, NULL, &kind));
     a = wt_stream(runtime, 0);
     b = wt_stream(runtime, 0);
@@ -68,7 +77,8 @@ static long workspaces(void)
     return wt_stat(runtime, kind, 0, workspaces);
 }
 
-WT_CASE("workspace_bound", .setup = setup, .teardown = teardown);
+WT_CASE("workspace_bound", .once = two_devices, .setup = setup,
+        .teardown = teardown);
 
 /* Which may end unheard of, and so do not count. */
 WT_TEST(test_A10_streams_of_no_known_end_share_three_workspaces)
@@ -371,4 +381,52 @@ WT_LOOP_TEST(test_A10_C2_idle_workspaces_make_room_for_memory, 2)
         wt_ok(warm_testing_fail(runtime, "device_alloc", 0, 0));
         wt_ok(warm_handle_return(runtime, lease[1]));
     }
+}
+
+/* ---- the trim of everything ---------------------------------------------- */
+
+WT_TEST(test_F11_A12_trim_returns_workspaces_before_it_destroys_handles)
+{
+    warm_memory_totals totals = WARM_INIT(warm_memory_totals);
+    warm_trim_report report = WARM_INIT(warm_trim_report);
+    warm_lease lease = {0};
+    void *handle = NULL;
+
+    (void)lease_to(a, &lease, &handle);
+    wt_ok(warm_handle_return(runtime, lease));
+    wt_ok(warm_memory_get_totals(runtime, WARM_MEMORY_OF_ALL, &totals));
+    ck_assert_uint_ge(totals.held_bytes, WORKSPACE);
+    wt_ok(warm_trim(runtime, totals.held_bytes - 1, &report));
+    ck_assert_uint_eq(report.workspaces, WORKSPACE);
+    ck_assert_uint_eq(report.handles, 0);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, idle), 1);
+    wt_ok(warm_trim(runtime, 0, &report));
+    ck_assert_uint_eq(report.workspaces, 0);
+    ck_assert_uint_eq(report.handles, 1);
+}
+
+/* Memory, workspaces and handles, on the last device as on the first. */
+WT_TEST(test_F11_A12_I6_trim_empties_every_device)
+{
+    int device = runtime->devices - 1;
+    warm_device_stats stats = WARM_INIT(warm_device_stats);
+    warm_trim_report report = WARM_INIT(warm_trim_report);
+    warm_stream stream = wt_stream(runtime, device);
+    warm_lease lease = {0};
+    void *handle = NULL, *block = NULL;
+
+    ck_assert_int_gt(device, 0);
+    wt_ok(warm_handle_lease_on(runtime, kind, device, stream, &lease, &handle));
+    wt_ok(warm_handle_return(runtime, lease));
+    wt_ok(warm_device_alloc(runtime, device, stream, 4 << 20, &block));
+    wt_ok(warm_free(block));
+    wt_ok(warm_trim(runtime, 0, &report));
+    ck_assert_uint_eq(report.workspaces, WORKSPACE);
+    ck_assert_uint_ge(report.segments, 4 << 20);
+    ck_assert_uint_eq(report.handles, 1);
+    ck_assert_int_eq(wt_stat(runtime, kind, device, workspaces), 0);
+    ck_assert_int_eq(wt_stat(runtime, kind, device, destroyed), 1);
+    wt_ok(warm_device_get_stats(runtime, device, &stats));
+    ck_assert_uint_eq(stats.all.held_bytes.current, 0);
+    wt_ok(warm_stream_destroy(runtime, stream));
 }
