@@ -104,6 +104,7 @@ static void unmap(const wm_pin *pin, enum wm_huge huge, void *base,
                   size_t bytes)
 {
     forget_place(pin, base, bytes);
+    wm_hidden_remove(base, bytes);
     wm_mapping_end(huge, base, bytes);
 }
 
@@ -216,10 +217,24 @@ static warm_status unregister(const wm_pin *pin, void *base, size_t bytes,
     return status;
 }
 
+/* Memory that the driver has allocated. The mark goes first: once it is freed
+ * another thread may get the addresses. */
+static warm_status free_allocated(const wm_pin *pin, void *base, size_t bytes)
+{
+    warm_status status;
+
+    wm_hidden_remove(base, bytes);
+    status = wm_driver_pinned_free(pin->driver, base, bytes);
+    if (status != WARM_OK) {
+        (void)wm_hidden_add(base, bytes);
+    }
+    return status;
+}
+
 static warm_status free_near(const wm_pin *pin, void *base, size_t bytes)
 {
     forget_place(pin, base, bytes);
-    return wm_driver_pinned_free(pin->driver, base, bytes);
+    return free_allocated(pin, base, bytes);
 }
 
 static bool is_refused(const wm_pin *pin)
@@ -231,16 +246,9 @@ static bool is_refused(const wm_pin *pin)
 warm_status wm_pin_give_back(const wm_pin *pin, void *base, size_t bytes,
                              bool pieced)
 {
-    warm_status status;
-
-    wm_hidden_remove(base, bytes);
-    status = pieced || (pin->maps && !is_refused(pin))
-                 ? unregister(pin, base, bytes, pieced)
-                 : free_near(pin, base, bytes);
-    if (status != WARM_OK) {
-        (void)wm_hidden_add(base, bytes);
-    }
-    return status;
+    return pieced || (pin->maps && !is_refused(pin))
+               ? unregister(pin, base, bytes, pieced)
+               : free_near(pin, base, bytes);
 }
 
 static bool begin_break(const wm_pin *pin, wm_breaking *breaking)
@@ -388,7 +396,6 @@ static bool keep_pieces(const wm_pin *pin, int node, char *base, size_t bytes,
     bool kept;
 
     wm_quiet_begin(&quiet);
-    (void)wm_hidden_add(base, bytes);
     kept = wm_growth_keep(pin->space, node, base, bytes, piece);
     wm_quiet_end(&quiet);
     return kept;
@@ -493,6 +500,13 @@ static warm_status map_and_register(wm_pin *pin, int node, size_t bytes,
     if (!wm_mapping_make(huge, bytes, &mapped)) {
         return no_memory(pin, node, bytes, "mapped");
     }
+    /* Before it is locked: a child that is forked in between would share pages
+     * that a device uses. */
+    if (!wm_hidden_add(mapped, bytes)) {
+        status = no_memory(pin, node, bytes, "marked for forked children");
+        unmap(pin, huge, mapped, bytes);
+        return status;
+    }
     status = back(pin, node, mapped, bytes);
     if (status != WARM_OK) {
         unmap(pin, huge, mapped, bytes);
@@ -543,22 +557,36 @@ bool wm_pin_cuts(const wm_pin *pin)
     return pin->maps || pin->driver->register_locks;
 }
 
+/* Not before it is locked: the driver maps and locks it in one call. A driver
+ * may keep its mappings out of children itself, where the kernel may refuse the
+ * mark. */
+static void hide_allocated(void *base, size_t bytes)
+{
+    (void)wm_hidden_add(base, bytes);
+}
+
 static warm_status allocate(const wm_pin *pin, int node, size_t bytes,
                             void **base)
 {
     warm_status status;
 
     if (pin->nodes) {
-        return alloc_near(pin, node, bytes, base);
+        status = alloc_near(pin, node, bytes, base);
+    } else {
+        status = wm_driver_pinned_alloc(pin->driver, bytes, base);
+        status = status == WARM_OUT_OF_MEMORY
+                     ? explain(pin, WM_REFUSAL_LOCK, node, bytes, 0)
+                     : status;
     }
-    status = wm_driver_pinned_alloc(pin->driver, bytes, base);
-    return status == WARM_OUT_OF_MEMORY
-               ? explain(pin, WM_REFUSAL_LOCK, node, bytes, 0)
-               : status;
+    if (status == WARM_OK) {
+        hide_allocated(*base, bytes);
+    }
+    return status;
 }
 
-static warm_status obtain_region(wm_pin *pin, int node, size_t bytes,
-                                 size_t *piece, void **base)
+/* Keeps it out of forked children. */
+warm_status wm_pin_obtain(wm_pin *pin, int node, size_t bytes, size_t *piece,
+                          void **base)
 {
     wm_quiet quiet;
     warm_status status;
@@ -576,19 +604,6 @@ static warm_status obtain_region(wm_pin *pin, int node, size_t bytes,
     return allocate(pin, node, bytes, base);
 }
 
-/* Keeps it out of forked children. A driver may keep its mappings out of
- * children itself, where the kernel may refuse to do so. */
-warm_status wm_pin_obtain(wm_pin *pin, int node, size_t bytes, size_t *piece,
-                          void **base)
-{
-    warm_status status = obtain_region(pin, node, bytes, piece, base);
-
-    if (status == WARM_OK) {
-        (void)wm_hidden_add(*base, bytes);
-    }
-    return status;
-}
-
 /* ---- write-combined ----------------------------------------------------- */
 
 warm_status wm_pin_obtain_combined(const wm_pin *pin, size_t bytes, void **base)
@@ -599,7 +614,7 @@ warm_status wm_pin_obtain_combined(const wm_pin *pin, size_t bytes, void **base)
         return explain(pin, WM_REFUSAL_LOCK, WM_NODE_UNKNOWN, bytes, 0);
     }
     if (status == WARM_OK) {
-        (void)wm_hidden_add(*base, bytes);
+        hide_allocated(*base, bytes);
     }
     return status;
 }
@@ -607,12 +622,5 @@ warm_status wm_pin_obtain_combined(const wm_pin *pin, size_t bytes, void **base)
 warm_status wm_pin_give_back_combined(const wm_pin *pin, void *base,
                                       size_t bytes)
 {
-    warm_status status;
-
-    wm_hidden_remove(base, bytes);
-    status = wm_driver_pinned_free(pin->driver, base, bytes);
-    if (status != WARM_OK) {
-        (void)wm_hidden_add(base, bytes);
-    }
-    return status;
+    return free_allocated(pin, base, bytes);
 }

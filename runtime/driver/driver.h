@@ -116,7 +116,8 @@ typedef enum wm_managed {
  *
  * device_info          fills *info but for size; makes no context
  * current_device       device of the calling thread (0 if never set)
- * pinned_alloc         page-locked memory visible to all devices, page-aligned
+ * pinned_alloc         page-locked memory visible to all devices, page-aligned;
+ *                      no write moves a page after a fork
  * combined_alloc       pinned_alloc of write-combined memory
  * pinned_free          frees memory of either; bytes: its size, or 0
  * pinned_register      page-locks existing memory; a driver without

@@ -62,6 +62,8 @@ static warm_status map_region(wm_host *host, enum wm_host_region_kind kind,
     region->pointer = mapped;
     region->bytes = bytes;
     if (kind == WM_HOST_PINNED) {
+        /* No child shares what work of a stream writes to. */
+        (void)madvise(mapped, pages, MADV_DONTFORK);
         lock_pages(host, region);
     }
     if (!wm_host_region_publish(host, region)) {

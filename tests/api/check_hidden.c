@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -157,6 +158,64 @@ WT_TEST(test_B18_B22_nor_of_write_combined_memory)
 }
 
 /* What lies at the addresses later is the program's, and its children's. */
+/* ---- a fork while memory is locked --------------------------------------- */
+
+/* A child of a fork right after the lock: 1: it reads the memory. */
+static _Atomic int looks; /* the children to fork */
+static _Atomic unsigned seen, forked;
+
+static void look_from_child(const void *locked)
+{
+    int ends[2], status = 0;
+    pid_t pid;
+
+    if (pipe2(ends, O_CLOEXEC) != 0 || (pid = fork()) < 0) {
+        return;
+    }
+    if (pid == 0) { /* a system call fails where an access would end it */
+        _exit(write(ends[1], locked, 1) == 1 ? 1 : 0);
+    }
+    if (waitpid(pid, &status, 0) == pid && WIFEXITED(status)) {
+        forked++;
+        seen += WEXITSTATUS(status) == 1;
+    }
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* In front of the C library's, which the host device calls. */
+WARM_API int mlock(const void *base, size_t bytes);
+int mlock(const void *base, size_t bytes)
+{
+    int result = (int)syscall(SYS_mlock, base, bytes);
+
+    if (looks > 0) {
+        looks--;
+        look_from_child(base);
+    }
+    return result;
+}
+
+WT_LOOP_TEST(test_B22_a_child_of_a_fork_during_the_lock_has_no_page, 2 * WAYS)
+{
+    void *block = NULL;
+
+    begin(_i % WAYS);
+    seen = forked = 0;
+    looks = 1;
+    if (_i / WAYS == 0) {
+        block = wt_pinned(runtime, 3 * MIB);
+    } else {
+        wt_ok(
+            warm_shared_alloc(runtime, 0, 3 * MIB, WARM_USAGE_SHARED, &block));
+    }
+    looks = 0;
+    ck_assert(forked == 1 || !wt_on_host());
+    ck_assert_uint_eq(seen, 0);
+    wt_ok(warm_free(block));
+    wt_runtime_end(runtime);
+}
+
 WT_LOOP_TEST(test_B22_B11_memory_that_went_back_leaves_no_mark, WAYS)
 {
     void *base;
