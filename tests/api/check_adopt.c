@@ -200,6 +200,30 @@ WT_TEST(test_B16_B19_B23_copies_are_split_between_pieces)
 }
 
 /* The smallest: a page, which is no size of a block. */
+/* Two arrays over one buffer: the second is refused, whatever part it is, and
+ * cannot end what the first has. A buffer that was unmapped meanwhile is found
+ * out when something else lies there. */
+WT_TEST(test_B23_memory_is_adopted_once)
+{
+    wt_ok(warm_pinned_adopt(runtime, memory, 2 * MIB, 0));
+    wt_invalid(warm_pinned_adopt(runtime, memory, 2 * MIB, 0));
+    wt_invalid(warm_pinned_adopt(runtime, memory + MIB, MIB, 0));
+    wt_invalid(warm_pinned_adopt(runtime, memory + MIB, 2 * MIB, 0));
+    wt_invalid(warm_pinned_adopt(runtime, memory, 4 * MIB, 0));
+    wt_says("a runtime has some of the memory already");
+    wt_fails(WARM_INVALID_POINTER,
+             warm_pinned_adopt_end(runtime, memory + MIB, NULL, NULL));
+    ck_assert_uint_eq(held(), 2 * MIB);
+    ck_assert_int_eq(munmap(memory, bytes), 0);
+    ck_assert_ptr_eq(mmap(memory, bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+                     memory);
+    wt_invalid(adopt(0));
+    wt_ok(give_up());
+    wt_ok(adopt(0));
+    wt_ok(give_up());
+}
+
 WT_TEST(test_B23_any_number_of_pages_will_do)
 {
     static const unsigned pages[] = {1, 2, 3, 17, 33, 63};

@@ -72,6 +72,78 @@ WT_TEST(test_B14_classes_sum_to_the_whole)
     wt_free_all(block, 20);
 }
 
+/* ---- frees by host functions, in which no driver may be called ----------- */
+
+static _Atomic unsigned refused;
+
+static void give_back(void *block)
+{
+    refused += warm_free(block) != WARM_OK;
+}
+
+/* They end by themselves, and serve again. */
+WT_TEST(test_B2_B7_host_functions_free_what_their_stream_used)
+{
+    enum { ROUNDS = 400, EVERY = 50 };
+    void *device = wt_device(runtime, stream, SIZE);
+
+    refused = 0;
+    for (int i = 1; i <= ROUNDS; i++) {
+        void *block = take(4000);
+
+        wt_ok(warm_copy_async(runtime, device, block, 4000, WARM_COPY_TO_DEVICE,
+                              stream));
+        wt_ok(warm_stream_host_func(runtime, stream, give_back, block));
+        if (i % EVERY == 0) {
+            wt_ok(warm_stream_synchronize(runtime, stream));
+        }
+    }
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(refused, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).segments.allocated, 1);
+    wt_ok(warm_testing_check(runtime, 1));
+    wt_free(device);
+}
+
+/* While the main thread's frees return memory at once, and its requests are at
+ * the limit: nothing hangs, and what they free serves. */
+WT_TEST(test_B11_B12_host_functions_free_while_memory_is_returned)
+{
+    enum { STREAMS = 4, ROUNDS = 40 };
+    warm_runtime *small =
+        wt_runtime_with(.decay_ms = 1, .segment = 1 << 20,
+                        .pinned_high = 16 << 20, .limit_wait_ms = 60000);
+    warm_stream streams[STREAMS];
+
+    refused = 0;
+    for (int i = 0; i < STREAMS; i++) {
+        streams[i] = wt_stream(small, 0);
+    }
+    for (int i = 0; i < STREAMS * ROUNDS; i++) {
+        warm_stream one = streams[i % STREAMS];
+        void *block = NULL;
+
+        wt_ok(warm_pinned_alloc(small, (size_t)(1 + i % 3) << 20, &block));
+        wt_ok(warm_record_stream(block, one));
+        if (i / STREAMS % 2 == 0) {
+            wt_ok(warm_stream_host_func(small, one, give_back, block));
+            wt_ok(warm_stream_synchronize(small, one));
+        } else {
+            wt_ok(warm_free(block));
+        }
+        wt_ok(warm_poll(small));
+    }
+    for (int i = 0; i < STREAMS; i++) {
+        wt_stream_end(small, streams[i]);
+    }
+    ck_assert_uint_eq(refused, 0);
+    ck_assert_uint_eq(wt_pinned_stats(small).live.current, 0);
+    wt_ok(warm_testing_check(small, 1));
+    wt_runtime_end(small);
+}
+
 /* The commonest mistake: free right after queueing the copy. */
 WT_TEST(test_B16_copy_keeps_its_buffer_until_it_has_run)
 {

@@ -383,6 +383,34 @@ WT_LOOP_TEST(test_E3_live_blocks_stay_until_they_are_freed, KINDS)
     ck_assert_uint_eq(held_now(_i), 0);
 }
 
+/* After the pool was released and the stream has gone, not the last first. */
+WT_LOOP_TEST(test_E3_E8_blocks_outlive_their_pool_in_any_order, 2 * KINDS)
+{
+    enum { BLOCKS = 12, STEP = 5 };
+    int kind = _i % KINDS;
+    warm_stream mine = wt_stream(runtime, 0);
+    warm_private_pool pool =
+        begin(_i / KINDS == 0 ? 0 : WARM_POOL_USER, always, NULL);
+    void *block[BLOCKS];
+
+    for (size_t i = 0; i < BLOCKS; i++) {
+        block[i] = take(kind, mine, (1 + i % STEP) * 100 * KIB);
+    }
+    wt_ok(warm_free(block[BLOCKS - 1]));
+    end(pool);
+    release(pool);
+    wt_ok(warm_thread_set_stream(runtime, NULL));
+    wt_stream_end(runtime, mine);
+    for (size_t i = 0; i < BLOCKS; i++) { /* 0, 5, 10, 3, 8, 1, … */
+        if (i * STEP % BLOCKS != BLOCKS - 1) {
+            wt_ok(warm_free(block[i * STEP % BLOCKS]));
+        }
+    }
+    wt_ok(warm_poll(runtime));
+    empty(kind);
+    ck_assert_uint_eq(held_now(kind), 0);
+}
+
 WT_TEST(test_E3_last_reference_of_a_recording_pool_stays)
 {
     warm_private_pool pool = begin(0, always, NULL);

@@ -10,8 +10,10 @@
 #include <cstring>
 #include <list>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -498,10 +500,48 @@ void cuda_resources()
 }
 #endif
 
+/* ---- below main ---------------------------------------------------------- */
+
+/* A buffer of a runtime that nobody ends, in an object that ends late. */
+struct late_owner {
+    std::optional<warmpool::buffer<float>> buffer;
+};
+
+late_owner global_owner;
+thread_local late_owner thread_owner;
+
+struct own_runtime {
+    warmpool::runtime runtime;
+    warmpool::buffer<int> buffer;
+
+    own_runtime()
+        : runtime(host_options()), buffer(warmpool::pinned<int>(runtime, 1000))
+    {
+    }
+};
+
+std::optional<own_runtime> global_runtime;
+
+/* Each ends after main, or with its thread; that must not crash the program,
+ * which ends with 0. */
+void late()
+{
+    static auto *leaked = new warmpool::runtime(host_options());
+
+    global_runtime.emplace();
+    global_owner.buffer = warmpool::pinned<float>(*leaked, 5000);
+    thread_owner.buffer = warmpool::pinned<float>(*leaked, 5000);
+    std::thread([] {
+        thread_owner.buffer = warmpool::pinned<float>(*leaked, 70000);
+    }).join();
+    EXPECT(live(*leaked) == 2);
+}
+
 const struct {
     const char *name;
     void (*run)();
 } cases[] = {{"runtimes", runtimes},
+             {"late", late},
              {"buffers", buffers},
              {"leases", leases},
              {"graphs", graphs},

@@ -74,6 +74,10 @@ test_H2_errors_are_exceptions_or_values() {
     run_cases '*++-*' values exceptions
 }
 
+test_H2_A6_owners_may_end_below_main() {
+    run_cases '*++-*' late
+}
+
 test_H2_builds_without_exceptions_and_rtti() {
     run_cases 'none-*' values buffers
 }
@@ -98,6 +102,7 @@ if [ -z "$(compilers)" ]; then
 fi
 set -- test_H2_owners_end_what_they_own \
     test_H2_errors_are_exceptions_or_values \
+    test_H2_A6_owners_may_end_below_main \
     test_H2_builds_without_exceptions_and_rtti \
     test_H2_containers_use_pinned_memory \
     test_H2_resources_free_in_the_order_of_a_stream
