@@ -16,7 +16,9 @@ static int compare(const void *a, const void *b)
 
 void wm_smaps_sort(wm_smaps_range *range, size_t count)
 {
-    qsort(range, count, sizeof *range, compare);
+    if (count > 0) { /* else range may be null */
+        qsort(range, count, sizeof *range, compare);
+    }
 }
 
 /* A mapping of the file. */
