@@ -65,6 +65,17 @@ give_up() {
     exit 1
 }
 
+# Headers are for a compiler: without one nothing is installed for it.
+case " $* " in
+*-dev\ *)
+    header stdio.h || {
+        echo "need: ${CC:-cc}: no C compiler, or none with the C library's" \
+            "headers: install gcc and libc6-dev, or name one: CC=clang" >&2
+        exit 1
+    }
+    ;;
+esac
+
 missing=$(missing_of "$@")
 [ -n "$missing" ] || exit 0
 

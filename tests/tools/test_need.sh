@@ -22,6 +22,7 @@ machine() {
     stub cc <<'END_OF_STUB'
 read -r line
 case $line in
+*stdio.h*) exit 0 ;;
 *microhttpd.h*) package=libmicrohttpd-dev ;;
 *png.h*) package=libpng-dev ;;
 *zlib.h*) package=zlib1g-dev ;;
@@ -170,6 +171,21 @@ test_machine_without_apt_get_is_told_the_names() {
     has_line "$out" "need: missing: libpng-dev zlib1g-dev"
 }
 
+# Not after it has installed what only a compiler can use.
+test_machine_without_a_compiler_is_told_first() {
+    machine 0
+    rm bin/cc
+    need libmicrohttpd-dev libpng-dev
+    same "$status $(cat calls)" "1 "
+    same "$out" "need: cc: no C compiler, or none with the C library's headers:\
+ install gcc and libc6-dev, or name one: CC=clang"
+    # Other packages need none.
+    mkdir dpkg
+    touch dpkg/libjemalloc2
+    need libjemalloc2
+    same "$status" 0
+}
+
 tap_run test_root_installs_all_that_is_missing_at_once_and_only_once \
     test_what_is_there_is_left_alone \
     test_installed_package_is_not_installed_again \
@@ -180,4 +196,5 @@ tap_run test_root_installs_all_that_is_missing_at_once_and_only_once \
     test_install_takes_yes_or_no \
     test_failing_apt_get_is_shown \
     test_what_is_not_found_after_installing_is_an_error \
-    test_machine_without_apt_get_is_told_the_names
+    test_machine_without_apt_get_is_told_the_names \
+    test_machine_without_a_compiler_is_told_first
