@@ -38,7 +38,15 @@ CUDA_HOME ?= $(firstword $(patsubst %/include/cuda_runtime_api.h,%,$(wildcard \
     /opt/cuda/include/cuda_runtime_api.h /usr/include/cuda_runtime_api.h)))
 HAVE_CUDA := $(if $(filter no,$(CUDA)),,$(wildcard \
     $(CUDA_HOME)/include/cuda_runtime_api.h))
+# A wrong folder must not become a library without CUDA.
+$(if $(and $(filter-out file,$(origin CUDA_HOME)),$(CUDA_HOME),$(filter-out .no,.$(CUDA)), \
+    $(filter-out clean help,$(or $(MAKECMDGOALS),all))),$(if $(HAVE_CUDA),, \
+    $(error CUDA_HOME=$(CUDA_HOME): no include/cuda_runtime_api.h there: name \
+    the folder of CUDA, or say CUDA=no)))
 CUDA_FLAGS := $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include,-DWM_NO_CUDA)
+
+CUDA_VERSION = $(shell awk '/define CUDART_VERSION/ { print int($$3 / 1000) \
+    "." int($$3 % 1000 / 10); exit }' $(HAVE_CUDA))
 
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
     -Wmissing-prototypes -Wcast-qual -Wundef -Wvla -Wformat=2 -Wswitch-enum \
@@ -72,7 +80,13 @@ comma   := ,
 # clang leaves the sanitizers' own symbols to the program.
 Z_DEFS  := $(if $(filter asan tsan,$(FLAVOUR)),,-Wl$(comma)-z$(comma)defs)
 
-all: $(STATIC) $(SHARED) $(B)/warmpool-info preload
+all: say-cuda $(STATIC) $(SHARED) $(B)/warmpool-info preload
+
+# Also of a build whose output nobody reads: install and deb come by here.
+say-cuda:
+	@echo $(if $(HAVE_CUDA),'cuda with CUDA $(CUDA_VERSION) ($(CUDA_HOME))', \
+	    'cuda without CUDA: $(if $(filter no,$(CUDA)),CUDA=no,no headers of it \
+	    are found; CUDA_HOME names its folder)')
 
 # Whatever was compiled with other flags is compiled again. A target on which
 # the library does not run is refused here, once, before anything is compiled.
@@ -394,6 +408,6 @@ help:
 	@sed -n 's/^## /  /p' Makefile
 
 FORCE:
-.PHONY: all test-programs run-tests need-check check check-long \
+.PHONY: all say-cuda test-programs run-tests need-check check check-long \
     run-page64 check-page64 asan tsan run-valgrind valgrind cold-path cov soak \
     rows need-place install uninstall clean help FORCE

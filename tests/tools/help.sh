@@ -5,7 +5,7 @@
 # named below, or by a prefix. `lint-…` are the rules that lint runs.
 set -u
 export LC_ALL=C
-inner='FORCE test-programs bench-need bench-program examples-need'
+inner='FORCE say-cuda test-programs bench-need bench-program examples-need'
 inner="$inner gpu-bundle-bench gpu-bundle-demo gpu-bundle-files gpu-no-headers"
 inner="$inner install-packaging uninstall-packaging"
 

@@ -59,9 +59,39 @@ test_make_says_that_it_cannot_work_below_a_space() {
     *) echo "$out"; return 1 ;; esac
 }
 
+# A make of this tree; $1: what it makes, the rest: variables.
+make_() {
+    env -u MAKEFLAGS -u MAKELEVEL -u CUDA_HOME -u FLAVOUR -u B \
+        make -s -C "$root" "$@" 2>&1
+}
+
+test_a_build_says_whether_it_has_cuda() {
+    mkdir -p toolkit/include
+    echo '#define CUDART_VERSION  12040' >toolkit/include/cuda_runtime_api.h
+    with="cuda with CUDA 12.4 ($PWD/toolkit)"
+    same "$(make_ say-cuda CUDA_HOME="$PWD/toolkit")" "$with"
+    same "$(make_ say-cuda CUDA=no)" 'cuda without CUDA: CUDA=no'
+    none='no headers of it are found; CUDA_HOME names its folder'
+    same "$(make_ say-cuda CUDA_HOME=)" "cuda without CUDA: $none"
+    for goal in all install deb; do
+        make_ -n "$goal" CUDA=no | grep -q 'cuda without CUDA: CUDA=no'
+    done
+}
+
+test_a_folder_without_cuda_is_an_error() {
+    out=$(make_ say-cuda CUDA_HOME=/nowhere) && return 1
+    echo "$out" | grep -q \
+        'CUDA_HOME=/nowhere: no include/cuda_runtime_api.h there'
+    same "$(make_ say-cuda CUDA_HOME=/nowhere CUDA=no)" \
+        'cuda without CUDA: CUDA=no'
+    make_ help CUDA_HOME=/nowhere | grep -q '^  all '
+}
+
 tap_run test_this_machine_is_supported \
     test_other_systems_are_one_error \
     test_32_bits_are_one_error \
     test_other_c_libraries_are_one_error \
     test_make_stops_at_that_error \
-    test_make_says_that_it_cannot_work_below_a_space
+    test_make_says_that_it_cannot_work_below_a_space \
+    test_a_build_says_whether_it_has_cuda \
+    test_a_folder_without_cuda_is_an_error
