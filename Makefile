@@ -53,7 +53,9 @@ WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
     -Wimplicit-fallthrough -Wnull-dereference \
     -Werror=implicit-function-declaration $(if $(CI),-Werror)
 OPT_debug   := -O1 -g
-OPT_release := -O2 -g -DNDEBUG
+# Debian's packages are hardened: lintian and readers look for it.
+OPT_release := -O2 -g -DNDEBUG -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+LINK_release := -Wl,-z,relro -Wl,-z,now
 # Wherever the tree lies, the same files come out. The compiler names that folder
 # as the shell does, which is not CURDIR if the way there has a symbolic link.
 MAP_release := -ffile-prefix-map="$$PWD"=.
@@ -66,7 +68,7 @@ $(error FLAVOUR=$(FLAVOUR): use debug, release, asan, tsan or cov)
 endif
 FLAGS := -std=c17 -D_GNU_SOURCE -fPIC -fvisibility=hidden -pthread $(WARN) \
     $(OPT_$(FLAVOUR)) $(MAP_$(FLAVOUR)) -I. -Iinclude -MMD -MP
-LIBS  := -pthread -ldl
+LIBS  := -pthread -ldl $(LINK_$(FLAVOUR))
 
 # ---- library --------------------------------------------------------------
 

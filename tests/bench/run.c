@@ -102,8 +102,8 @@ static void become(const char *label, const bench_setup *setup, int out)
     (void)alarm(patience); /* goes on in the program that is started */
     dup2(out, STDOUT_FILENO);
     close(out);
-    if (setup->quiet) {
-        (void)freopen("/dev/null", "w", stderr);
+    if (setup->quiet && freopen("/dev/null", "w", stderr) == NULL) {
+        _exit(127);
     }
     execl("/proc/self/exe", "bench", "one", subject, setup->work, text[0],
           text[1], text[2], text[3], text[4], text[5], text[6], text[7],

@@ -43,6 +43,18 @@ test_H6_packages_have_what_belongs_to_them() {
     dpkg-deb -I "$deb"/libwarmpool0_*.deb symbols | grep -q WARMPOOL_0
 }
 
+test_H6_what_is_packed_is_hardened() {
+    for package in "$deb"/*_*.deb; do
+        dpkg-deb -x "$package" root
+    done
+    for file in root/usr/lib/*/libwarmpool.so.0 root/usr/bin/warmpool-info \
+        root/usr/bin/warmpool-replay root/usr/lib/*/warmpool/*preload.so; do
+        readelf -dW "$file" | grep -qE 'BIND_NOW|FLAGS.* NOW'
+        readelf -lW "$file" | grep -q GNU_RELRO
+    done
+    nm -D root/usr/lib/*/libwarmpool.so.0 | grep -q '_chk@'
+}
+
 test_H6_unpacked_packages_work() {
     for package in "$deb"/*_*.deb; do
         dpkg-deb -x "$package" root
@@ -94,6 +106,7 @@ if [ ! -d "$deb" ]; then
     exit 0
 fi
 set -- test_H6_packages_have_what_belongs_to_them \
+    test_H6_what_is_packed_is_hardened \
     test_H6_unpacked_packages_work test_H6_a_copy_elsewhere_gives_the_same_files
 if command -v lintian >/dev/null; then
     set -- "$@" test_H6_lintian_has_no_complaint
