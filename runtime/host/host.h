@@ -369,6 +369,10 @@ void wm_host_file_open(wm_host *host);
 void wm_host_file_close(wm_host *host);
 /* Zeroed pages, or MAP_FAILED and errno. */
 void *wm_host_file_map(wm_host *host, size_t pages, wm_host_region *region);
+/* Marks the region at offset as exported, until it is freed; false: the system
+ * refuses. marked(): of the file of any process. */
+bool wm_host_file_mark(const wm_host *host, uint64_t offset);
+bool wm_host_file_marked(int file, uint64_t offset);
 void wm_host_region_link(wm_host_region **list, wm_host_region *region);
 void wm_host_region_unlink(wm_host_region **list, wm_host_region *region);
 /* Frees a region, which has left its list and the map, once all work that is

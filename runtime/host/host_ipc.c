@@ -42,6 +42,10 @@ static warm_status find_locked(wm_host *host, int device, const void *pointer,
                             "ipc_export: %p is no memory of device %d", pointer,
                             device);
     }
+    if (host->file >= 0 && !wm_host_file_mark(host, region->offset)) {
+        return wm_host_fail(WM_HOST_ERROR_SYSTEM,
+                            "ipc_export: the region could not be marked");
+    }
     place->offset = region->offset;
     place->bytes = wm_host_pages(host, region->bytes);
     return WARM_OK;
@@ -81,11 +85,12 @@ static bool is_file_of(int file, const struct place *place)
     return fstat(file, &found) == 0 && found.st_dev == place->device &&
            found.st_ino == place->inode &&
            place->offset <= (uint64_t)found.st_size &&
-           place->bytes <= (uint64_t)found.st_size - place->offset;
+           place->bytes <= (uint64_t)found.st_size - place->offset &&
+           wm_host_file_marked(file, place->offset);
 }
 
-/* Maps a region of another process. Null if the process or the file is gone or
- * may not be opened. */
+/* Maps a region of another process. Null if the process, the file or the region
+ * is gone, or the file may not be opened. */
 static void *map_place(const struct place *place)
 {
     char path[64];
@@ -130,7 +135,8 @@ warm_status wm_host_ipc_open(wm_driver *d, int device, const wm_ipc_name *name,
     if (region->pointer == NULL) {
         wm_meta_free(region);
         return wm_host_fail(WM_HOST_ERROR_NAME,
-                            "ipc_open: process %llu shares no such memory",
+                            "ipc_open: process %llu shares no such memory, or "
+                            "has freed it",
                             (unsigned long long)place.pid);
     }
     if (!wm_host_region_publish(host, region)) {

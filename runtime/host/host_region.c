@@ -5,9 +5,10 @@
  *                  │        └── mapped in this process
  *                  └── mapped here, and by its name in another process
  *
- * One sparse file without a name (memfd); a region is a part of it. A freed
- * region becomes a hole even if another process still maps it: as with CUDA,
- * the process that frees memory vouches that nobody uses it. Where such a file
+ * One sparse file without a name (memfd); a region is a part of it, after a
+ * page whose end says whether the region was exported. A freed region becomes a
+ * hole with that page, even if another process still maps it: as with CUDA, the
+ * process that frees memory vouches that nobody uses it. Where such a file
  * cannot be made, device memory is private to the process.
  *
  * cudaFree() waits for the device. Here a free returns at once, and the pages
@@ -58,8 +59,8 @@ void *wm_host_file_map(wm_host *host, size_t pages, wm_host_region *region)
                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     }
     wm_host_lock(host);
-    region->offset = host->file_used;
-    host->file_used += pages;
+    region->offset = host->file_used + host->page;
+    host->file_used = region->offset + pages;
     wm_host_unlock(host);
     return mmap(NULL, pages, PROT_READ | PROT_WRITE, MAP_SHARED, host->file,
                 (off_t)region->offset);
@@ -69,10 +70,27 @@ void *wm_host_file_map(wm_host *host, size_t pages, wm_host_region *region)
 static void file_drop(wm_host *host, const wm_host_region *region)
 {
     if (host->file >= 0) {
-        (void)fallocate(host->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                        (off_t)region->offset,
-                        (off_t)wm_host_pages(host, region->bytes));
+        (void)fallocate(
+            host->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+            (off_t)(region->offset - host->page),
+            (off_t)(host->page + wm_host_pages(host, region->bytes)));
     }
+}
+
+bool wm_host_file_mark(const wm_host *host, uint64_t offset)
+{
+    return pwrite(host->file, &offset, sizeof offset,
+                  (off_t)(offset - sizeof offset)) == sizeof offset;
+}
+
+bool wm_host_file_marked(int file, uint64_t offset)
+{
+    uint64_t mark = 0;
+
+    return offset > sizeof mark &&
+           pread(file, &mark, sizeof mark, (off_t)(offset - sizeof mark)) ==
+               sizeof mark &&
+           mark == offset;
 }
 
 /* ---- regions ------------------------------------------------------------- */

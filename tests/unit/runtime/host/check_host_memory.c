@@ -219,6 +219,30 @@ WT_TEST(test_C9_name_leads_to_that_file_alone)
     wt_ok(wm_driver_device_free(d, 0, block));
 }
 
+/* Freed, it is no memory that another process can open, whatever comes after
+ * it. */
+WT_TEST(test_C9_name_of_memory_that_is_gone_opens_nothing)
+{
+    wm_ipc_name name = {{0}}, later = {{0}};
+    char *block = export_here(8192, &name), *next;
+    void *got = NULL;
+    int told = -1;
+    pid_t pid = fork_idle(&told);
+
+    name = altered(&name, PID, (uint64_t)pid);
+    wt_ok(wm_driver_device_free(d, 0, block));
+    wt_fails(WARM_UNAVAILABLE, wm_driver_ipc_open(d, 0, &name, &got));
+    wt_says("shares no such memory, or has freed it");
+    next = export_here(8192, &later);
+    wt_fails(WARM_UNAVAILABLE, wm_driver_ipc_open(d, 0, &name, &got));
+    later = altered(&later, PID, (uint64_t)pid);
+    wt_ok(wm_driver_ipc_open(d, 0, &later, &got));
+    wt_ok(wm_driver_ipc_close(d, 0, got));
+    close(told);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+    wt_ok(wm_driver_device_free(d, 0, next));
+}
+
 /* The file of all devices is longer than such a limit lets one be. */
 WT_TEST(test_C9_without_long_files_memory_is_not_shared)
 {
