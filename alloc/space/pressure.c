@@ -269,14 +269,14 @@ void wm_pressure_look_at_miss(wm_space *host)
     uint64_t now = wm_clock_rough_ns();
     uint64_t before = atomic_load_explicit(&p->looked_ns, memory_order_relaxed);
     uint64_t pause = wm_pressure_pause(host);
-    warm_error last = {.size = sizeof last};
+    wm_quiet quiet;
 
     pause = pause < LOOK_NS ? pause : LOOK_NS;
     if (before != LOOKING && now > before && now - before >= pause &&
         !wm_callback_inside()) {
-        warm_last_error(&last);
+        wm_quiet_begin(&quiet);
         (void)look(host, pause);
-        wm_error_restore(&last);
+        wm_quiet_end(&quiet);
     }
 }
 
