@@ -169,8 +169,14 @@ static warm_status check_huge(const wm_pin *pin, void *base, size_t bytes)
     if (pin->huge != WM_HUGE_REQUIRE) {
         return WARM_OK;
     }
-    if (wm_mapping_huge_bytes(pin->root, base, bytes, &huge) &&
-        huge >= wm_huge_part(bytes)) {
+    if (!wm_mapping_huge_bytes(pin->root, base, bytes, &huge)) {
+        return wm_fail(
+            WARM_OUT_OF_MEMORY,
+            "how many huge pages came is unknown (option huge_pages:require): "
+            "/proc/self/smaps cannot be read; mount /proc, or use "
+            "huge_pages:try");
+    }
+    if (huge >= wm_huge_part(bytes)) {
         return WARM_OK;
     }
     wm_fail_note(WARM_OUT_OF_MEMORY,

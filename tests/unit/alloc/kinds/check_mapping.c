@@ -164,6 +164,23 @@ WT_TEST(test_B21_huge_pages_that_do_not_come_are_refused)
     end();
 }
 
+/* Whether they came is not known: memory is not what has to change. */
+WT_TEST(test_B21_required_pages_that_cannot_be_counted_are_refused_as_such)
+{
+    wm_pin pin = begin("device:host,huge_pages:require");
+    void *base = NULL;
+    long before = wt_address_space();
+
+    pin.root = "/nonexistent";
+    wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 0, 4 * MIB, 0, &base));
+    wt_says("is unknown (option huge_pages:require)",
+            "/proc/self/smaps cannot be read", "mount /proc");
+    ck_assert_ptr_null(strstr(warm_last_error_message(), "fragmented"));
+    ck_assert_ptr_null(base);
+    ck_assert_int_le(wt_address_space() - before, 64);
+    end();
+}
+
 WT_TEST(test_B21_a_region_smaller_than_a_huge_page_is_refused_if_required)
 {
     wm_pin pin = begin("device:host,huge_pages:require");
