@@ -170,10 +170,10 @@ static warm_status open_driver(const wm_options *options, wm_driver **driver)
         strcmp(options->device, "cuda") == 0) {
         return status;
     }
-    wm_log(WARM_LOG_WARNING,
-           "CUDA is not used, the runtime uses the host device: %s; option "
-           "device:host silences this warning, device:cuda makes it an error",
-           warm_last_error_message());
+    wm_log_notice("CUDA is not used, the runtime uses the host device: %s; "
+                  "option device:host silences this warning, device:cuda makes "
+                  "it an error",
+                  warm_last_error_message());
     wm_error_restore(&before);
     return wm_host_open(options, driver);
 }

@@ -4,7 +4,8 @@
  * warm_last_error() has the details: a message, and the driver's or library's
  * own code and text. The same thread can read it until its next failing call.
  * The library never aborts or exits, and prints nothing but its log, which
- * without a log callback is one warning at most (warm_log_set()).
+ * without a log callback is one warning at most, and one notice that CUDA is
+ * not used (warm_log_set()).
  *
  * Outputs come last in every argument list and are written on success only,
  * but for texts, of which a buffer that is too small gets the beginning

@@ -177,7 +177,9 @@ typedef void (*warm_log_fn)(void *context, warm_log_level level,
 /* Sets the process's log callback; null removes it. Without one lines go to the
  * file of option log_file, if there is one; else to standard error, if
  * WARMPOOL_CONF gives option log or log_memory; else the first warning goes
- * there, with option debug every warning, and nothing else is ever printed.
+ * there, with option debug every warning, and nothing else is ever printed but,
+ * once, that the host device is used since CUDA cannot be (device:host silences
+ * that).
  * Option log of the runtime created last says which lines are logged. Calls
  * that are under way in other threads may still use the old callback. */
 WARM_API void warm_log_set(warm_log_fn log, void *context);

@@ -23,7 +23,7 @@ enum { LINE_MAX_BYTES = 1024 };
 static struct {
     warm_log_fn log;
     void *context;
-    bool warned, printing, has_file, helped;
+    bool warned, noticed, printing, has_file, helped;
     bool prints_all; /* option debug: each warning, not only the first */
     int file;
     wm_file_id id;
@@ -143,8 +143,10 @@ static void append(int file, warm_log_level level, const char *line)
     (void)wm_named_file_append(file, text, (size_t)length);
 }
 
-__attribute__((format(printf, 2, 0))) static void
-log_line(warm_log_level level, const char *format, va_list list)
+/* said: of the lines that are printed without being asked for, whether the one
+ * of this sort was; lock process. */
+__attribute__((format(printf, 3, 0))) static void
+log_line(warm_log_level level, bool *said, const char *format, va_list list)
 {
     char line[LINE_MAX_BYTES];
     warm_log_fn log;
@@ -161,8 +163,8 @@ log_line(warm_log_level level, const char *format, va_list list)
         sink.has_file && wm_named_file_is(sink.file, &sink.id) ? sink.file : -1;
     prints = log == NULL && file < 0 &&
              (sink.printing ||
-              (level == WARM_LOG_WARNING && (!sink.warned || sink.prints_all)));
-    sink.warned = sink.warned || (prints && level == WARM_LOG_WARNING);
+              (level == WARM_LOG_WARNING && (!*said || sink.prints_all)));
+    *said = *said || (prints && level == WARM_LOG_WARNING);
     wm_lock_release(&wm_process_lock);
     if (log != NULL) {
         wm_callback_begin();
@@ -183,7 +185,20 @@ void wm_log(warm_log_level level, const char *format, ...)
         return;
     }
     va_start(list, format);
-    log_line(level, format, list);
+    log_line(level, &sink.warned, format, list);
+    va_end(list);
+}
+
+void wm_log_notice(const char *format, ...)
+{
+    va_list list;
+
+    if ((int)WARM_LOG_WARNING >
+        atomic_load_explicit(&threshold, memory_order_relaxed)) {
+        return;
+    }
+    va_start(list, format);
+    log_line(WARM_LOG_WARNING, &sink.noticed, format, list);
     va_end(list);
 }
 
@@ -192,6 +207,6 @@ void wm_log_memory(const char *format, ...)
     va_list list;
 
     va_start(list, format);
-    log_line(WARM_LOG_DEBUG, format, list);
+    log_line(WARM_LOG_DEBUG, &sink.warned, format, list);
     va_end(list);
 }

@@ -3,7 +3,8 @@
  * Call without a lock: the callback is the user's code. Without a callback a
  * line goes to the file of option log_file; without that to standard error, if
  * WARMPOOL_CONF gave option log or log_memory; else the first warning of the
- * process goes there and later lines are dropped.
+ * process goes there and later lines are dropped. A notice is a warning about
+ * the machine, not about the program: it goes there beside the first warning.
  */
 #ifndef WM_LOG_H
 #define WM_LOG_H
@@ -14,6 +15,11 @@
 
 void wm_log(warm_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* wm_log() at level warning; where lines are printed unasked, once in the
+ * process, and the program's own first warning is printed all the same. */
+void wm_log_notice(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
 
 /* wm_log() at level debug whatever level is logged: for option log_memory. */
 void wm_log_memory(const char *format, ...)

@@ -236,8 +236,9 @@ WT_TEST(test_G3_without_cuda_auto_warns_once_and_takes_the_host)
     ck_assert_int_gt((int)strlen(warm_last_error_message()), 10);
 }
 
-/* Without a callback the first warning is printed, and nothing else. */
-WT_TEST(test_G6_only_the_first_warning_is_printed)
+/* Without a callback the first warning is printed, and nothing else but that
+ * CUDA is not used, which is no mistake of the program's. */
+WT_TEST(test_G3_G6_only_the_first_warning_is_printed)
 {
     warm_options options = {.size = sizeof options,
                             .cudart = "/nonexistent/libcudart.so",
@@ -245,6 +246,7 @@ WT_TEST(test_G6_only_the_first_warning_is_printed)
     FILE *file = tmpfile();
     char text[2048] = "";
     const char *first, *second;
+    void *block = NULL;
     int error = dup(STDERR_FILENO);
 
     ck_assert_ptr_nonnull(file);
@@ -254,6 +256,7 @@ WT_TEST(test_G6_only_the_first_warning_is_printed)
         warm_runtime *r = NULL;
 
         if (warm_runtime_create(&options, &r) == WARM_OK) {
+            (void)warm_pinned_alloc(r, 5000, &block);
             (void)warm_runtime_destroy(r, NULL);
         }
     }
@@ -265,6 +268,14 @@ WT_TEST(test_G6_only_the_first_warning_is_printed)
     first = strstr(text, "warmpool: warning: CUDA is not used");
     ck_assert_msg(first == text, "%s", text);
     second = strchr(text, '\n');
+    ck_assert_ptr_nonnull(second);
+    second++;
+    ck_assert_msg(strncmp(second,
+                          "warmpool: warning: a runtime was destroyed with 0 "
+                          "handles and 1 blocks (",
+                          70) == 0,
+                  "%s", second);
+    second = strchr(second, '\n');
     ck_assert_ptr_nonnull(second);
     ck_assert_str_eq(second + 1, "");
 }
