@@ -83,9 +83,8 @@ static void on_exit_of_process(void)
     wm_runtime_each(leave_to_system, &all);
     if (all.leaked > 0) {
         wm_log(WARM_LOG_INFO,
-               "the process exits; %" PRIu64
-               " handles are left to the system on purpose",
-               all.leaked);
+               "the process exits with %s left to the system on purpose",
+               wm_counted(all.leaked, "handle").text);
     }
     if (all.torn[0] != '\0') {
         wm_log(WARM_LOG_WARNING, "the process exits, and %s", all.torn);
@@ -595,9 +594,10 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     wm_runtime_end_close(runtime);
     if (report->lost_handles > 0 || report->lost_bytes > 0) {
         wm_log(WARM_LOG_WARNING,
-               "a runtime was destroyed after a device was reset: %" PRIu64
-               " handles and %s of memory are lost",
-               report->lost_handles, wm_bytes(report->lost_bytes).text);
+               "a runtime was destroyed after a device was reset: %s and %s of "
+               "memory are lost",
+               wm_counted(report->lost_handles, "handle").text,
+               wm_bytes(report->lost_bytes).text);
     }
     if (report->pools > 0) {
         wm_log(WARM_LOG_WARNING,
@@ -609,10 +609,11 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     }
     if (report->handles > 0 || report->live > 0) {
         wm_log(WARM_LOG_WARNING,
-               "a runtime was destroyed with %" PRIu64 " handles and %" PRIu64
-               " blocks (%s) in use, which stay usable and are leaked: return "
-               "and free them before warm_runtime_destroy()",
-               report->handles, report->live,
+               "a runtime was destroyed with %s and %s (%s) in use, which stay "
+               "usable and are leaked: return and free them before "
+               "warm_runtime_destroy()",
+               wm_counted(report->handles, "handle").text,
+               wm_counted(report->live, "block").text,
                wm_bytes(report->live_bytes).text);
     }
 }

@@ -354,9 +354,8 @@ warm_status warm_shared_set_shape(const void *pointer, const int64_t *extents,
     }
     shape = copy_shape(extents, dimensions);
     if (shape == NULL) {
-        return wm_fail(WARM_OUT_OF_MEMORY,
-                       "no memory for a shape of %" PRIu64 " dimensions",
-                       (uint64_t)dimensions);
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a shape of %s",
+                       wm_counted(dimensions, "dimension").text);
     }
     shared = lock_buffer(pointer, &buffer, &status);
     if (shared == NULL) {

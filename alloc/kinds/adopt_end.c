@@ -312,9 +312,9 @@ static warm_status begin_end(wm_adopted *adopted, wm_adoption *a, bool waits)
             WM_ADOPTION_HELD; /* from here on another thread may end it */
         wm_lock_release(&adopted->lock);
         return wm_fail(WARM_NOT_READY,
-                       "%" PRIu64 " blocks of the memory adopted at %p are "
-                       "live: free them first, or give a done callback",
-                       live, (const void *)base);
+                       "the memory adopted at %p has %s: free all first, or "
+                       "give a done callback",
+                       (const void *)base, wm_counted(live, "live block").text);
     }
     wm_lock_acquire(&adopted->lock);
     a->block = NULL;
@@ -367,9 +367,8 @@ static warm_status check_stuck(wm_adoption *a)
 
     if (!a->arena.lent && stats.live.current > 0) { /* done was given before */
         return wm_fail(WARM_NOT_READY,
-                       "%" PRIu64 " blocks of the memory are live, which is "
-                       "given up once they are freed",
-                       stats.live.current);
+                       "the memory has %s, and is given up once all are freed",
+                       wm_counted(stats.live.current, "live block").text);
     }
     return stats.captured == 0
                ? WARM_OK

@@ -3,6 +3,7 @@
 
 #include "alloc/block/page_map.h"
 #include "alloc/stream/timeline.h"
+#include "runtime/base/bytes.h"
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/process.h"
@@ -508,9 +509,9 @@ uint64_t wm_imports_stop(wm_imports *imports)
     }
     if (count > 0) {
         wm_log(WARM_LOG_WARNING,
-               "a runtime was destroyed with %" PRIu64
-               " blocks of other processes open on device %d",
-               count, imports->device);
+               "a runtime was destroyed with %s of other processes open on "
+               "device %d",
+               wm_counted(count, "block").text, imports->device);
     }
     return count;
 }

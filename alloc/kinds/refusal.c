@@ -270,11 +270,13 @@ static bool by_table(const wm_refusal *r, char text[WORDS])
         wm_huge_part(r->bytes) / WM_HUGE_PAGE <= unused) {
         return false;
     }
-    snprintf(text, WORDS,
-             "it needs %zu huge pages of 2 MiB, and of %" PRIu64
-             " set aside %" PRIu64 " are free: write more to " TABLE_FOLDER
-             "/nr_hugepages (vm.nr_hugepages), or use huge_pages:hugetlb_try",
-             wm_huge_part(r->bytes) / WM_HUGE_PAGE, all, unused);
+    snprintf(
+        text, WORDS,
+        "it needs %s of 2 MiB, and of %" PRIu64 " set aside %" PRIu64
+        " are free: write more to " TABLE_FOLDER
+        "/nr_hugepages (vm.nr_hugepages), or use huge_pages:hugetlb_try",
+        wm_counted(wm_huge_part(r->bytes) / WM_HUGE_PAGE, "huge page").text,
+        all, unused);
     return true;
 }
 

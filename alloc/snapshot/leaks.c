@@ -149,9 +149,8 @@ static void log_group(const wm_history *history, const group *g)
                  wm_device_of_block(block));
     }
     wm_text_put(&text,
-                "debug:leaks: %" PRIu64 " blocks, %s of %s memory%s, as at %p, "
-                "allocated by ",
-                (uint64_t)g->count, wm_bytes(g->bytes).text,
+                "debug:leaks: %s, %s of %s memory%s, as at %p, allocated by ",
+                wm_counted(g->count, "block").text, wm_bytes(g->bytes).text,
                 space->traits->name, device, (void *)block->base);
     wm_history_describe(history, block->origin, false, &text);
     wm_log(WARM_LOG_WARNING, "%s", line);
@@ -170,11 +169,9 @@ static void log_groups(const list *live, const group *groups, size_t count)
         rest.bytes += groups[i].bytes;
     }
     if (rest.count > 0) {
-        wm_log(WARM_LOG_WARNING,
-               "debug:leaks: and %" PRIu64 " blocks, %s, in %" PRIu64
-               " smaller groups",
-               (uint64_t)rest.count, wm_bytes(rest.bytes).text,
-               (uint64_t)(count - shown));
+        wm_log(WARM_LOG_WARNING, "debug:leaks: and %s, %s, in %s",
+               wm_counted(rest.count, "block").text, wm_bytes(rest.bytes).text,
+               wm_counted(count - shown, "smaller group").text);
     }
 }
 
@@ -197,10 +194,8 @@ void wm_leaks_log(warm_runtime *runtime)
         add_all(&live);
         log_groups(&live, groups, cut(&live, groups));
     } else {
-        wm_log(WARM_LOG_WARNING,
-               "debug:leaks: %" PRIu64 " blocks are live; there is no memory "
-               "to say which",
-               (uint64_t)live.count);
+        wm_log(WARM_LOG_WARNING, "debug:leaks: %s, and no memory to say which",
+               wm_counted(live.count, "live block").text);
     }
     wm_meta_free(groups);
     wm_meta_free(live.leaks);

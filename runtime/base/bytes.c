@@ -1,4 +1,4 @@
-/* bytes.c: sizes in messages, for people. */
+/* bytes.c: sizes and counts in messages, for people. */
 #include "runtime/base/bytes.h"
 
 #include <inttypes.h>
@@ -20,5 +20,14 @@ wm_bytes_text wm_bytes(uint64_t bytes)
         unit++;
     }
     snprintf(out.text, sizeof out.text, "%.1f %s", value, units[unit]);
+    return out;
+}
+
+wm_count_text wm_counted(uint64_t count, const char *noun)
+{
+    wm_count_text out;
+
+    snprintf(out.text, sizeof out.text, "%" PRIu64 " %s%s", count, noun,
+             count == 1 ? "" : "s");
     return out;
 }

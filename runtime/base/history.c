@@ -1,6 +1,7 @@
 /* history.c: see history.h. Takes no lock. */
 #include "runtime/base/history.h"
 
+#include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
@@ -346,8 +347,8 @@ warm_status wm_history_open(const wm_options *options, wm_history **history)
 fail_slots:
     wm_meta_free(made);
 fail:
-    return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a history of %llu events",
-                   (unsigned long long)options->history);
+    return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a history of %s",
+                   wm_counted(options->history, "event").text);
 }
 
 void wm_history_close(wm_history *history)

@@ -331,7 +331,7 @@ WT_TEST(test_B23_live_blocks_keep_it_and_it_serves_on)
     wt_ok(adopt(WARM_ADOPT_SERVE));
     block = wt_pinned(runtime, 6000);
     wt_fails(WARM_NOT_READY, give_up());
-    wt_says("1 blocks of the memory adopted", "live");
+    wt_says("the memory adopted at", "has 1 live block: free all first");
     ck_assert_uint_eq(held(), bytes);
     other = wt_pinned(runtime, MIB);
     ck_assert(is_inside(other));

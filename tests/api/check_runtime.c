@@ -272,8 +272,8 @@ WT_TEST(test_G3_G6_only_the_first_warning_is_printed)
     second++;
     ck_assert_msg(strncmp(second,
                           "warmpool: warning: a runtime was destroyed with 0 "
-                          "handles and 1 blocks (",
-                          70) == 0,
+                          "handles and 1 block (",
+                          69) == 0,
                   "%s", second);
     second = strchr(second, '\n');
     ck_assert_ptr_nonnull(second);

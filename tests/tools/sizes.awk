@@ -4,7 +4,7 @@
 # Of each call that fails or logs all literals are put together, with the names
 # of PRIu64 and its like between them. Refused are a number before "bytes" or
 # "B", and %zu, but for a count of characters and the size of a struct, which a
-# programmer compares with sizeof.
+# programmer compares with sizeof. Nor is there a plural that may follow a 1.
 
 function judge(text, line,    left) {
     left = text
@@ -13,6 +13,11 @@ function judge(text, line,    left) {
     if (left ~ /%zu/ ||
         left ~ /(%[0-9]*l?l?j?[udx]|PRI[udx]64) ?(bytes|B)([^A-Za-z]|$)/) {
         print name ":" line ": a raw count of bytes in a message: " text
+        failed = 1
+    }
+    if (text ~ /(%l?l?j?u|PRIu64) ([a-z]+ )?(blocks|handles|events|groups)/ ||
+        text ~ /(%l?l?j?u|PRIu64) ([a-z]+ )?(pieces|pools|segments|frees)/) {
+        print name ":" line ": \"1 blocks\", where wm_counted() helps: " text
         failed = 1
     }
 }

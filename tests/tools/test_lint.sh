@@ -182,11 +182,22 @@ test_words_F10_sizes_for_people_pass() {
 int a(void)
 {
     snprintf(text, sizeof text, "%zu bytes", bytes);
-    wm_log(1, "%s of it, %u blocks", wm_bytes(4096).text, 3);
+    wm_log(1, "%s of it, %u streams", wm_bytes(4096).text, 3);
     wm_log(1, "%d Blocks, %llu bits", 2, 3ull);
     return wm_fail(WARM_OK, "%s.size is %zu; set it, here %zu", name, a, b) +
            wm_fail(WARM_OK, "at most %zu characters", n);
 }
+END
+    words alloc/api/a.c
+}
+
+test_words_F10_plural_that_may_follow_a_one_is_found() {
+    file alloc/api/a.c <<'END'
+void a(void) { wm_log(1, "%" PRIu64 " live blocks of it", n); }
+END
+    refused words alloc/api/a.c
+    file alloc/api/a.c <<'END'
+void a(void) { wm_log(1, "%s of it", wm_counted(n, "block").text); }
 END
     words alloc/api/a.c
 }
@@ -340,6 +351,7 @@ tap_run test_strip_takes_comments_and_literals \
     test_words_allowed_are_allowed_so_often \
     test_words_F10_raw_counts_of_bytes_are_refused \
     test_words_F10_sizes_for_people_pass \
+    test_words_F10_plural_that_may_follow_a_one_is_found \
     test_symbols_other_than_ours_are_refused \
     test_streams_of_threads_are_not_forgotten \
     test_thread_local_variables_are_few_bytes \
