@@ -20,6 +20,13 @@
  * library's handler too, registered once with the first runtime; _exit() and
  * signals run none.
  *
+ * Signals. The library's own threads block all signals, so that the program's
+ * handlers run in the program's threads. They do not keep exit() from ending
+ * the process. But if main() ends by pthread_exit() and no other thread of the
+ * program is left while a runtime lives, the process goes on with the library's
+ * threads alone, and no signal but SIGKILL ends it, SIGTERM neither: destroy
+ * runtimes before, or let the last thread call exit().
+ *
  * Forks. In a child made by fork() every call on a runtime of the parent
  * returns WARM_FORKED; the child can create a new one with device:host.
  *
