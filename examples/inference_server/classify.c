@@ -308,6 +308,8 @@ char *classifier_text(classifier *c, classifier_writer *write)
     char *text = NULL;
     warm_status status = WARM_OK;
 
+    /* What streams have done with by now is not shown as pending. */
+    (void)warm_poll(c->runtime);
     /* Figures may change between two calls: again, with more room. */
     do {
         char *more = needed > 0 ? realloc(text, needed + needed / 4) : NULL;

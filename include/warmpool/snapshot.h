@@ -51,20 +51,21 @@ extern "C" {
  * ns: of a monotonic clock, in nanoseconds. The blocks of a segment are in the
  * order of their addresses, and cover the segment. state: live; idle; magazine
  * (idle, cached for one thread); transfer_cache (idle, cached for all threads);
- * pending (freed, waits for streams); captured (freed, but a graph may use it);
- * lost (leaked after an error of the driver). requested: of live blocks.
- * stream: the driver's id of the stream in whose order a block is live or idle;
- * null: no particular stream, or the legacy stream. pool: the number of the
- * private pool (private_pool.h), or 0. pieces: how many pieces a segment has
- * that holds a block larger than option pin_chunk (memory.h); left out of other
- * segments. Once the block is freed, and always in the statistics and in the
- * history, each piece counts as a segment. idle_ns: for how long the whole
- * segment has been idle; null: part of it is in use, or it is expandable.
- * age_ns, thread, tag, frames: of the allocation of a live or pending block;
- * left out without a history; tag and frames also if the block has none.
- * frames: innermost first; function is left out if the dynamic linker does not
- * know it: addr2line finds it by object and offset. If the library is linked
- * statically, its own functions come first and count as frames.
+ * pending (freed, and not yet noticed that its streams are done); captured
+ * (freed, but a graph may use it); lost (leaked after an error of the driver).
+ * requested: of live blocks. stream: the driver's id of the stream in whose
+ * order a block is live or idle; null: no particular stream, or the legacy
+ * stream. pool: the number of the private pool (private_pool.h), or 0. pieces:
+ * how many pieces a segment has that holds a block larger than option pin_chunk
+ * (memory.h); left out of other segments. Once the block is freed, and always
+ * in the statistics and in the history, each piece counts as a segment.
+ * idle_ns: for how long the whole segment has been idle; null: part of it is in
+ * use, or it is expandable. age_ns, thread, tag, frames: of the allocation of a
+ * live or pending block; left out without a history; tag and frames also if the
+ * block has none. frames: innermost first; function is left out if the dynamic
+ * linker does not know it: addr2line finds it by object and offset. If the
+ * library is linked statically, its own functions come first and count as
+ * frames.
  *
  * history is left out without the option. Events have rising numbers; next is
  * the number of the next event. A missing number belongs to an event of other

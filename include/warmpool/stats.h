@@ -7,6 +7,10 @@
  * its own cache serves; the functions here add these counts up, and threads
  * that allocate or free wait meanwhile.
  *
+ * A freed block that streams used is pending until a call has noticed that they
+ * have done the work: an allocation that misses, warm_poll(), or the background
+ * thread. So a block may be pending long after its stream is idle.
+ *
  * Peaks are those of a whole space (pinned, pageable, adopted, a device's, or
  * shared memory), of its live blocks, their bytes, and the bytes it holds, with
  * private pools; nodes, size classes, small and large requests have none. The
@@ -57,10 +61,10 @@ typedef struct warm_duration {
 #define WARM_SPACE_STAT_MAP(X)                                                 \
     X(requested_bytes, "bytes", "bytes requested for live blocks")             \
     X(segments, "segments", "regions obtained from the driver")                \
-    X(pending, "blocks", "freed blocks that wait for streams")                 \
+    X(pending, "blocks", "freed; streams not yet noticed to be done")          \
     X(pending_bytes, "bytes", "bytes of pending blocks")                       \
-    X(pageable_pending, "blocks", "freed, and waiting for streams")            \
-    X(adopted_pending, "blocks", "freed, and waiting for streams")
+    X(pageable_pending, "blocks", "freed, streams not noticed to be done")     \
+    X(adopted_pending, "blocks", "freed, streams not noticed to be done")
 
 /* name, unit, meaning; of type warm_duration */
 #define WARM_SPACE_DURATION_MAP(X)                                             \
@@ -191,7 +195,7 @@ WARM_API warm_status warm_pinned_reset_totals(warm_runtime *runtime);
     X(live, "blocks", "allocated blocks that are not freed")                   \
     X(requested_bytes, "bytes", "bytes requested for live blocks")             \
     X(live_bytes, "bytes", "usable bytes of live blocks")                      \
-    X(pending_bytes, "bytes", "bytes of freed blocks that wait for streams")   \
+    X(pending_bytes, "bytes", "freed; streams not yet noticed to be done")     \
     X(needed_bytes, "bytes", "live_bytes and pending_bytes")                   \
     X(held_bytes, "bytes", "bytes obtained from the driver")                   \
     X(idle_bytes, "bytes", "bytes held and free to be allocated")              \
