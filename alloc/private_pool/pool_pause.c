@@ -6,6 +6,17 @@
 
 #include <inttypes.h>
 
+/* Relaxed: the lock is held to change it; readers see private_int.h. */
+static enum wm_pause pause_of(const wm_private_pool *pool)
+{
+    return atomic_load_explicit(&pool->pause, memory_order_relaxed);
+}
+
+static void set_locked(wm_private_pool *pool, enum wm_pause pause)
+{
+    atomic_store_explicit(&pool->pause, pause, memory_order_relaxed);
+}
+
 static warm_status check(const wm_private_pool *pool, uint64_t number,
                          bool resume)
 {
@@ -19,12 +30,12 @@ static warm_status check(const wm_private_pool *pool, uint64_t number,
                        "WARM_POOL_USER | WARM_POOL_PAUSABLE",
                        number);
     }
-    if (pool->pause == WM_CHANGING) {
+    if (pause_of(pool) == WM_CHANGING) {
         return wm_fail(WARM_INVALID_ARGUMENT,
                        "another thread pauses or resumes private pool %" PRIu64,
                        number);
     }
-    if (resume != (pool->pause == WM_PAUSED)) {
+    if (resume != (pause_of(pool) == WM_PAUSED)) {
         return wm_fail(WARM_INVALID_ARGUMENT,
                        "the memory of private pool %" PRIu64 " is %s", number,
                        resume ? "not paused" : "paused already");
@@ -43,11 +54,15 @@ warm_status wm_private_pause_begin(warm_runtime *runtime, uint64_t number,
     pool = wm_private_find_locked(pools, number);
     status = check(pool, number, resume);
     if (status == WARM_OK) {
-        pool->pause = WM_CHANGING;
+        set_locked(pool, WM_CHANGING);
         *paused = pool->paused;
         pool->paused = NULL;
     }
     wm_lock_release(&pools->lock);
+    if (status == WARM_OK && !resume) {
+        /* A request that read RUNNING counts as in flight from then on. */
+        wm_private_await_readers(pools);
+    }
     return status;
 }
 
@@ -60,7 +75,7 @@ void wm_private_pause_end(warm_runtime *runtime, uint64_t number,
     wm_lock_acquire(&pools->lock);
     pool = wm_private_find_locked(pools, number); /* its reference stays */
     pool->paused = paused;
-    pool->pause = paused != NULL ? WM_PAUSED : WM_RUNNING;
+    set_locked(pool, paused != NULL ? WM_PAUSED : WM_RUNNING);
     wm_lock_release(&pools->lock);
 }
 
@@ -74,7 +89,7 @@ struct wm_paused *wm_private_take_paused(warm_runtime *runtime)
          p = p->next) {
         paused = p->paused;
         p->paused = NULL;
-        p->pause = WM_RUNNING;
+        set_locked(p, WM_RUNNING);
     }
     wm_lock_release(&pools->lock);
     return paused;

@@ -81,30 +81,21 @@ static bool is_unused(wm_private_arena *own)
     return stats.idle_bytes == stats.held_bytes.current;
 }
 
-/* The pool's own arena, else one without a pool and without memory, else
- * null. */
-static wm_private_arena *find_locked(wm_private_pools *pools,
-                                     const wm_private_pool *pool,
-                                     const wm_arena *beside, size_t unit)
+/* An arena with that number that serves pools of that sort; or null. */
+static wm_private_arena *find(wm_private_pools *pools, uint64_t number,
+                              const wm_arena *beside, bool user, size_t unit)
 {
-    wm_private_arena *spare = NULL;
+    wm_private_arena *a = wm_private_arenas(pools);
 
-    for (wm_private_arena *a = wm_private_arenas(pools); a != NULL;
-         a = a->next) {
-        uint64_t number = wm_arena_pool_number(&a->arena);
-
-        if (a->beside != beside || a->arena.user_pool != pool->user ||
-            a->arena.unit != unit) {
-            continue;
-        }
-        if (number == pool->number) {
-            return a;
-        }
-        if (number == 0 && spare == NULL && !is_dead(a)) {
-            spare = a;
-        }
+    /* Acquire: see wm_private_arena_locked(). */
+    while (a != NULL &&
+           (atomic_load_explicit(&a->arena.pool_number, memory_order_acquire) !=
+                number ||
+            a->beside != beside || a->arena.user_pool != user ||
+            a->arena.unit != unit || (number == 0 && is_dead(a)))) {
+        a = a->next;
     }
-    return spare;
+    return a;
 }
 
 /* Revives a dead, unused arena whose memory cannot be returned because a stream
@@ -136,28 +127,49 @@ static size_t unit_of(const wm_space *space)
                                 memory_order_relaxed);
 }
 
+static size_t unit_for(const wm_private_pool *pool, const wm_space *space,
+                       int device)
+{
+    return pool->pausable && device >= 0 ? unit_of(space) : 0;
+}
+
+wm_private_arena *wm_private_arena_find(wm_private_pools *pools,
+                                        const wm_private_pool *pool,
+                                        wm_space *space, int device,
+                                        const wm_arena *beside)
+{
+    return find(pools, pool->number, beside, pool->user,
+                unit_for(pool, space, device));
+}
+
 wm_private_arena *wm_private_arena_locked(wm_private_pools *pools,
                                           const wm_private_pool *pool,
                                           wm_space *space, int device,
                                           wm_arena *beside)
 {
-    size_t unit = pool->pausable && device >= 0 ? unit_of(space) : 0;
-    wm_private_arena *a = find_locked(pools, pool, beside, unit);
+    size_t unit = unit_for(pool, space, device);
+    wm_private_arena *a = find(pools, pool->number, beside, pool->user, unit);
 
+    if (a != NULL) {
+        return a;
+    }
+    a = find(pools, 0, beside, pool->user, unit);
     if (a == NULL) {
         a = revive_locked(pools, beside, pool->user, unit);
     }
     if (a == NULL) {
         a = make_arena(pools, space, device, beside, pool->user, unit);
     }
-    if (a == NULL || wm_arena_pool_number(&a->arena) == pool->number) {
-        return a;
+    if (a == NULL) {
+        return NULL;
     }
-    atomic_store_explicit(&a->arena.pool_number, pool->number,
-                          memory_order_relaxed);
     if (!pool->user) {
         wm_arena_retain_begin(&a->arena);
     }
+    /* Release: a reader that finds the arena frees no block of it that a graph
+     * used. */
+    atomic_store_explicit(&a->arena.pool_number, pool->number,
+                          memory_order_release);
     return a;
 }
 

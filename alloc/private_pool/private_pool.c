@@ -86,8 +86,11 @@ static warm_status begin_locked(warm_runtime *runtime, uint64_t *number,
     pool->filter = filter;
     pool->context = context;
     pool->thread = wm_window_thread();
-    pool->next_recording = pools->recording;
-    pools->recording = pool;
+    atomic_store_explicit(
+        &pool->next_recording,
+        atomic_load_explicit(&pools->recording, memory_order_relaxed),
+        memory_order_relaxed);
+    atomic_store_explicit(&pools->recording, pool, memory_order_seq_cst);
     atomic_fetch_add_explicit(&runtime->routes, 1, memory_order_relaxed);
     *number = pool->number;
     return WARM_OK;
@@ -137,44 +140,57 @@ warm_status warm_private_pool_begin(warm_runtime *runtime,
     return WARM_OK;
 }
 
-static warm_status end_locked(warm_runtime *runtime, uint64_t number,
-                              bool *user)
+/* Removes the pool, *out, from the list of recording ones. */
+static warm_status unlink_locked(warm_runtime *runtime, uint64_t number,
+                                 wm_private_pool **out)
 {
     wm_private_pools *pools = runtime->private_pools;
     wm_private_pool *pool = wm_private_find_locked(pools, number);
-    wm_private_pool **link = &pools->recording;
+    _Atomic(wm_private_pool *) *link = &pools->recording;
+    wm_private_pool *at;
 
     if (pool == NULL) {
         return wm_private_unknown(number);
     }
-    if (!pool->recording) {
+    if (!pool->recording || pool->ending) {
         return wm_fail(WARM_INVALID_ARGUMENT,
                        "private pool %" PRIu64 " is not recording", number);
     }
-    while (*link != pool) {
-        link = &(*link)->next_recording;
+    /* Relaxed: the list changes under the lock. */
+    while ((at = atomic_load_explicit(link, memory_order_relaxed)) != pool) {
+        link = &at->next_recording;
     }
-    *link = pool->next_recording;
-    pool->recording = false;
-    atomic_fetch_sub_explicit(&runtime->routes, 1, memory_order_relaxed);
-    *user = pool->user;
+    atomic_store_explicit(
+        link, atomic_load_explicit(&pool->next_recording, memory_order_relaxed),
+        memory_order_seq_cst);
+    pool->ending = true;
+    *out = pool;
     return WARM_OK;
 }
 
 warm_status warm_private_pool_end(warm_runtime *runtime, warm_private_pool pool)
 {
     warm_status status = wm_runtime_check(runtime);
-    bool user = false;
+    wm_private_pools *pools;
+    wm_private_pool *ended = NULL;
+    bool user;
 
     if (status != WARM_OK) {
         return status;
     }
-    wm_lock_acquire(&runtime->private_pools->lock);
-    status = end_locked(runtime, pool.number, &user);
-    wm_lock_release(&runtime->private_pools->lock);
+    pools = runtime->private_pools;
+    wm_lock_acquire(&pools->lock);
+    status = unlink_locked(runtime, pool.number, &ended);
+    wm_lock_release(&pools->lock);
     if (status != WARM_OK) {
         return status;
     }
+    wm_private_await_readers(pools);
+    wm_lock_acquire(&pools->lock);
+    ended->recording = ended->ending = false;
+    user = ended->user;
+    wm_lock_release(&pools->lock);
+    atomic_fetch_sub_explicit(&runtime->routes, 1, memory_order_relaxed);
     if (!user) {
         wm_timelines_end_recording(&runtime->pinned->timelines);
     }
@@ -184,32 +200,34 @@ warm_status warm_private_pool_end(warm_runtime *runtime, warm_private_pool pool)
 
 /* ---- requests ------------------------------------------------------------ */
 
-/* The innermost recording pool whose filter accepts an allocation; or null. */
-static wm_private_pool *match_locked(wm_private_pools *pools,
-                                     warm_stream stream)
+/* The innermost recording pool whose filter accepts an allocation; or null. By
+ * a reader. */
+static wm_private_pool *match(wm_private_pools *pools, warm_stream stream)
 {
-    for (wm_private_pool *p = pools->recording; p != NULL;
-         p = p->next_recording) {
-        if (p->filter != NULL ? p->filter(p->context, stream) != 0
-                              : p->thread == wm_window_thread()) {
-            return p;
-        }
+    wm_private_pool *p =
+        atomic_load_explicit(&pools->recording, memory_order_seq_cst);
+
+    while (p != NULL && (p->filter != NULL ? p->filter(p->context, stream) == 0
+                                           : p->thread != wm_window_thread())) {
+        p = atomic_load_explicit(&p->next_recording, memory_order_seq_cst);
     }
-    return NULL;
+    return p;
 }
 
 uint64_t wm_private_pool_of(warm_runtime *runtime, warm_stream stream)
 {
+    wm_private_pools *pools = runtime->private_pools;
+    _Atomic unsigned *reading;
     const wm_private_pool *pool;
     uint64_t number;
 
     if (!wm_private_routes(runtime)) {
         return 0;
     }
-    wm_lock_acquire(&runtime->private_pools->lock);
-    pool = match_locked(runtime->private_pools, stream);
+    reading = wm_private_read_begin(pools);
+    pool = match(pools, stream);
     number = pool != NULL && !pool->user ? pool->number : 0;
-    wm_lock_release(&runtime->private_pools->lock);
+    wm_private_read_end(reading);
     return number;
 }
 
@@ -232,10 +250,8 @@ static void warn_unless_capturing(warm_runtime *runtime, uint64_t number,
     }
     wm_lock_acquire(&pools->lock);
     pool = wm_private_find_locked(pools, number);
-    first = pool != NULL && !pool->warned;
-    if (first) {
-        pool->warned = true;
-    }
+    first = pool != NULL && !atomic_exchange_explicit(&pool->warned, true,
+                                                      memory_order_relaxed);
     wm_lock_release(&pools->lock);
     if (first) {
         wm_log(WARM_LOG_WARNING,
@@ -275,46 +291,68 @@ static warm_status refuse_paused(uint64_t number)
                    number);
 }
 
+/* What a reader finds out for a request. */
+struct route {
+    uint64_t number;       /* of the pool; 0: of none */
+    wm_private_arena *own; /* null: no memory for it */
+    bool paused, warned;
+};
+
+static struct route look(wm_private_pools *pools, wm_space *space, int device,
+                         warm_stream stream, wm_arena *beside)
+{
+    _Atomic unsigned *reading = wm_private_read_begin(pools);
+    const wm_private_pool *pool = match(pools, stream);
+    struct route route = {0};
+
+    if (pool != NULL) {
+        route.number = pool->number;
+        route.warned = pool->user || atomic_load_explicit(&pool->warned,
+                                                          memory_order_relaxed);
+        /* Relaxed: see the field. */
+        route.paused = device >= 0 &&
+                       atomic_load_explicit(&pool->pause,
+                                            memory_order_relaxed) != WM_RUNNING;
+        route.own = wm_private_arena_find(pools, pool, space, device, beside);
+        if (route.own == NULL && !route.paused) {
+            wm_lock_acquire(&pools->lock);
+            route.own =
+                wm_private_arena_locked(pools, pool, space, device, beside);
+            wm_lock_release(&pools->lock);
+        }
+    }
+    if (route.own != NULL && !route.paused) {
+        atomic_fetch_add_explicit(&route.own->routed, 1, memory_order_relaxed);
+    }
+    wm_private_read_end(reading);
+    return route;
+}
+
 warm_status wm_private_route(wm_space *space, int device, warm_stream stream,
                              wm_request *request)
 {
     warm_runtime *runtime = space->group.runtime;
-    wm_private_pools *pools = runtime->private_pools;
-    wm_private_arena *own;
-    wm_private_pool *pool;
-    uint64_t number;
-    bool warned;
+    const struct route route = look(runtime->private_pools, space, device,
+                                    stream, request->arena->siblings);
 
-    wm_lock_acquire(&pools->lock);
-    pool = match_locked(pools, stream);
-    if (pool == NULL) {
-        wm_lock_release(&pools->lock);
+    if (route.number == 0) {
         return WARM_OK;
     }
-    number = pool->number;
-    if (device >= 0 && pool->pause != WM_RUNNING) {
-        wm_lock_release(&pools->lock);
-        return refuse_paused(number);
+    if (route.paused) {
+        return refuse_paused(route.number);
     }
-    warned = pool->warned || pool->user;
-    own = wm_private_arena_locked(pools, pool, space, device,
-                                  request->arena->siblings);
-    if (own != NULL) {
-        atomic_fetch_add_explicit(&own->routed, 1, memory_order_relaxed);
-    }
-    wm_lock_release(&pools->lock);
-    if (own == NULL) {
+    if (route.own == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY,
                        "no memory for the records of private pool %" PRIu64,
-                       number);
+                       route.number);
     }
-    if (!warned) {
-        warn_unless_capturing(runtime, number, stream);
+    if (!route.warned) {
+        warn_unless_capturing(runtime, route.number, stream);
     }
-    request->arena = &own->arena;
-    return own->arena.user_pool || device < 0
+    request->arena = &route.own->arena;
+    return route.own->arena.user_pool || device < 0
                ? WARM_OK
-               : lane_for(own, device, stream, &request->lane);
+               : lane_for(route.own, device, stream, &request->lane);
 }
 
 warm_status wm_private_route_pinned(wm_space *space, wm_request *request)
@@ -388,7 +426,9 @@ static warm_status drop_locked(wm_private_pools *pools, uint64_t number,
                        "warm_private_pool_end() first",
                        number);
     }
-    if (pool->references == 1 && pool->pause != WM_RUNNING) {
+    if (pool->references == 1 &&
+        atomic_load_explicit(&pool->pause, memory_order_relaxed) !=
+            WM_RUNNING) {
         return wm_fail(WARM_INVALID_ARGUMENT,
                        "the memory of private pool %" PRIu64
                        " is paused, and this is its last reference: call "
@@ -513,6 +553,7 @@ warm_status wm_private_open(warm_runtime *runtime)
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
     }
     wm_lock_init(&pools->lock, WM_RANK_PRIVATE);
+    wm_lock_init(&pools->writer, WM_RANK_ROUTES);
     runtime->private_pools = pools;
     return WARM_OK;
 }
@@ -541,6 +582,7 @@ void wm_private_fini(warm_runtime *runtime)
 {
     wm_private_fini_arenas(runtime->private_pools);
     wm_lock_fini(&runtime->private_pools->lock);
+    wm_lock_fini(&runtime->private_pools->writer);
     wm_meta_free(runtime->private_pools);
     runtime->private_pools = NULL;
 }

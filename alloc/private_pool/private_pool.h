@@ -12,8 +12,8 @@
  *
  * An arena for graphs retains freed blocks (arena.c) while the pool lives.
  *
- * Takes lock private; under it lock registry and lock arena. Filters are called
- * with lock private held. */
+ * Takes lock private; under it lock registry and lock arena. Requests take none
+ * once their pool has an arena, and filters are called without one. */
 #ifndef WM_PRIVATE_POOL_H
 #define WM_PRIVATE_POOL_H
 
@@ -29,8 +29,8 @@ typedef struct wm_private_arena {
     wm_space *space;           /* const */
     wm_arena *beside;          /* const: replaced by this one for the pool */
     /* Requests in flight, plus the thread that ends the pool. Requests begin
-     * under lock private while the arena has a pool; no other pool uses the
-     * arena until all have ended. Release and acquire. */
+     * by readers (private_int.h) while the arena's pool records; no other pool
+     * uses the arena until all have ended. Release and acquire. */
     _Atomic unsigned routed;
     /* Its pool has ended, and some of its memory is not returned yet. Lock
      * private to change; relaxed to read. */

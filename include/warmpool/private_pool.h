@@ -80,9 +80,10 @@ extern "C" {
 /* Returns not 0 if an allocation is for the pool. stream: the stream on which
  * memory of a device is allocated; for page-locked memory the thread's current
  * stream (warm_thread_set_stream()). Called in the thread that allocates,
- * reserves or leases a handle for a stream that captures, or begins a capture.
- * A lock is held: the filter must not call the library, nor wait for a thread
- * that may call it. */
+ * reserves or leases a handle for a stream that captures, or begins a capture;
+ * by several threads at the same time. The end of any recording, and a pause
+ * (pause.h), wait for it: the filter must not call the library, nor wait for a
+ * thread that may call it. */
 typedef int (*warm_pool_filter_fn)(void *context, warm_stream stream);
 
 /* Routes allocations to a pool from now on, and adds a reference to it, which

@@ -25,6 +25,7 @@ enum wm_rank {
     WM_RANK_POOL,        /* idle handles of one kind on one device */
     WM_RANK_METER,       /* creations of handles under way on one device */
     WM_RANK_WORKSPACES,  /* workspaces of one device */
+    WM_RANK_ROUTES,      /* a thread that waits for requests being routed */
     WM_RANK_PRIVATE,     /* a runtime's private pools */
     WM_RANK_LISTENERS,   /* a runtime's memory callbacks */
     WM_RANK_BACKGROUND,  /* requests to a runtime's background thread */

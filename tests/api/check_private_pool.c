@@ -520,6 +520,71 @@ WT_TEST(test_E9_G2_blocks_of_graphs_without_a_pool_are_reported)
     ck_assert_int_eq(*(char *)block, 7);
 }
 
+/* A filter that stays behind a door in the thread that says so. */
+static _Thread_local bool stays;
+
+struct stay {
+    wt_door door;
+    warm_private_pool pool;
+    void *block;
+    warm_status allocated, ended;
+    bool left; /* the filter had returned when the recording's end did */
+};
+
+static int stay_inside(void *context, warm_stream stream)
+{
+    struct stay *s = context;
+
+    if (stays) {
+        wt_door_run(&s->door);
+    }
+    return 1;
+}
+
+static void *allocate_and_stay(void *context)
+{
+    struct stay *s = context;
+
+    stays = true;
+    s->allocated = warm_pinned_alloc(runtime, 100, &s->block);
+    return NULL;
+}
+
+static void *end_meanwhile(void *context)
+{
+    struct stay *s = context;
+
+    s->ended = warm_private_pool_end(runtime, s->pool);
+    s->left = s->door.left;
+    return NULL;
+}
+
+/* A filter that takes its time delays no other thread, except the end of the
+ * recording: after that it is not called. */
+WT_TEST(test_E1_E5_filters_of_several_threads_run_at_the_same_time)
+{
+    struct stay s = {.door = WT_DOOR_INIT};
+    pthread_t worker, ender;
+    void *first_block, *second_block;
+
+    s.pool = begin(WARM_POOL_USER, stay_inside, &s);
+    first_block = wt_pinned(runtime, 100);
+    ck_assert_int_eq(pthread_create(&worker, NULL, allocate_and_stay, &s), 0);
+    wt_door_wait_entered(&s.door);
+    second_block = wt_pinned(runtime, 100);
+    ck_assert_uint_eq(info_of(s.pool).live, 2);
+    ck_assert_int_eq(pthread_create(&ender, NULL, end_meanwhile, &s), 0);
+    wt_door_open(&s.door);
+    pthread_join(ender, NULL);
+    pthread_join(worker, NULL);
+    wt_ok(s.allocated);
+    wt_ok(s.ended);
+    ck_assert(s.left);
+    ck_assert_uint_eq(info_of(s.pool).live, 3);
+    wt_free(first_block, second_block, s.block);
+    release(s.pool);
+}
+
 struct change {
     warm_runtime *runtime;
     warm_private_pool from, to;
