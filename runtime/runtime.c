@@ -204,6 +204,28 @@ static void note_put_off(warm_runtime *runtime)
     atomic_store_explicit(&runtime->put_off, true, memory_order_relaxed);
 }
 
+/* What a NIC has registered of lost memory must not outlive it. A runtime that
+ * is being made has no callbacks. */
+static void tell_lost(warm_runtime *runtime)
+{
+    if (runtime->pinned != NULL) {
+        wm_space_tell_lost(&runtime->pinned->space);
+        wm_space_tell_lost(&runtime->pinned->combined);
+        wm_space_tell_lost(&runtime->pinned->adopted.space);
+    }
+    for (int i = 0; runtime->device_spaces != NULL && i < runtime->devices;
+         i++) {
+        wm_space_tell_lost(&runtime->device_spaces[i].space);
+    }
+    for (int i = 0;
+         runtime->shared != NULL && i < runtime->devices * WM_SHARED_KINDS;
+         i++) {
+        wm_space_tell_lost(
+            &runtime->shared->spaces[i / WM_SHARED_KINDS][i % WM_SHARED_KINDS]
+                 .space);
+    }
+}
+
 /* A device was reset: invalidates the streams that threads cache, so that
  * bindings and lanes of the device are looked up again, and refused. */
 static void on_lost(void *context, int device)
@@ -213,6 +235,11 @@ static void on_lost(void *context, int device)
     (void)device;
     /* Relaxed: as in wm_runtime_retire(). */
     atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
+    /* Acquire: once it is LIVE all spaces are there. */
+    if (atomic_load_explicit(&runtime->state, memory_order_acquire) ==
+        WM_RUNTIME_LIVE) {
+        tell_lost(runtime);
+    }
 }
 
 /* Memory of a private pool is freed: handles must not stay bound with the

@@ -631,6 +631,18 @@ typedef struct wm_paused_piece {
     size_t used_bytes; /* up to the end of the last one; 0: all is idle */
 } wm_paused_piece;
 
+/* What the driver obtained or mapped by one call: a segment, or a piece of one
+ * that expands. */
+typedef struct wm_extent {
+    char *base;
+    size_t bytes;
+} wm_extent;
+
+/* Writes the extents of the arena but the first `skip`, at most room of them,
+ * and returns how many these are. */
+size_t wm_arena_extents(wm_arena *arena, size_t skip, wm_extent *extent,
+                        size_t room);
+
 /* Writes the pieces that have memory, at most room of them, and returns how
  * many there are. If all were written the arena is paused. */
 size_t wm_pieces_pause(wm_arena *arena, wm_paused_piece *pieces, size_t room);

@@ -1,6 +1,6 @@
 /* segment_event.c: memory callbacks hear of segments before any block of them
- * is handed out, and before the driver gets them back (row B24). No lock held.
- */
+ * is handed out, before the driver gets them back, and when a reset of their
+ * device has ended them (row B24). No lock held. */
 #include "alloc/space/space_int.h"
 
 #include "alloc/arena/arena.h"
@@ -35,9 +35,14 @@ void wm_segment_expect_none(wm_space *space)
 void wm_segment_obtained(wm_space *space, int node, void *base, size_t bytes)
 {
     warm_runtime *runtime = space->group.runtime;
-    uint64_t id = wm_segment_ids_add(&runtime->segment_ids, base);
-    const warm_segment segment = describe(space, node, base, bytes, id);
+    warm_segment segment;
 
+    if (wm_space_is_lost(space)) { /* while it was obtained, or returned */
+        wm_segment_expect_none(space);
+        return;
+    }
+    segment = describe(space, node, base, bytes,
+                       wm_segment_ids_add(&runtime->segment_ids, base));
     wm_listeners_tell(&runtime->listeners, WARM_MEMORY_OBTAINED, &segment);
 }
 
@@ -96,4 +101,31 @@ bool wm_segment_leaves(wm_space *space, const wm_segment *segment,
     }
     wm_segment_obtained(space, node, segment->base, segment->bytes);
     return false;
+}
+
+/* A few extents at a time: there may be no memory for a list. The records of a
+ * lost space stay, so that the extents keep their order; one that is listed
+ * twice has no number the second time. */
+enum { EXTENTS = 64 };
+
+void wm_space_tell_lost(wm_space *space)
+{
+    wm_extent extent[EXTENTS];
+
+    if (!wm_space_is_lost(space)) {
+        return;
+    }
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = a->next_arena) {
+        size_t told = 0, count;
+
+        do {
+            count = wm_arena_extents(a, told, extent, EXTENTS);
+            for (size_t i = 0; i < count; i++) {
+                wm_segment_returned(space, a->node, extent[i].base,
+                                    extent[i].bytes);
+            }
+            told += count;
+        } while (count > 0);
+    }
 }

@@ -444,6 +444,9 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
 /* At its beginning: the driver registers the space's memory in pieces of at
  * most chunk_bytes (arena.h). What serves small requests is never cut. */
 void wm_space_cut(wm_space *space);
+/* After the reset of a device: tells memory callbacks that the segments have
+ * ended, if the space is lost. No lock held. */
+void wm_space_tell_lost(wm_space *space);
 /* At the end of a runtime: adds what stays of the space to the report. Returns
  * the bytes that were lost with a device. */
 size_t wm_space_report_used(wm_space *space, warm_destroy_report *report);

@@ -480,10 +480,15 @@ typedef struct warm_segment {
  * driver then does not free the memory, the segment is OBTAINED again, with a
  * new id. A segment that was obtained before the callback was added, such as
  * one of option reserve_bytes, has a RETURNING only: register it when a block
- * of it is first used (warm_block_get_info() names the block's segment). Memory
- * that a reset of a device ended, and segments with live blocks when a runtime
- * is destroyed, have no RETURNING. With option expandable_segments each piece
- * that the driver maps counts as a segment.
+ * of it is first used (warm_block_get_info() names the block's segment).
+ * Segments with memory in use when a runtime is destroyed have no RETURNING.
+ * With option expandable_segments each piece that the driver maps counts as a
+ * segment.
+ *
+ * If a device was reset (runtime.h), each segment that ended with it has a
+ * RETURNING when the runtime notices the reset, in the thread that does, with
+ * live blocks or without: that memory is gone already, and only what was
+ * registered for it can be ended.
  *
  * The rules of warm_memory_fn hold for this function. Other threads that
  * need memory may wait for it, so it must not wait for a thread that may
@@ -535,8 +540,9 @@ typedef struct warm_block_info {
     void *segment;          /* first address of its segment, or of the first of
                                several (warm_block_get_piece()), */
     size_t segment_bytes;   /* and bytes */
-    uint64_t segment_id; /* as in warm_segment; 0: of pageable memory, or of an
-                            expandable segment, whose pieces have ids */
+    uint64_t segment_id; /* as in warm_segment; 0: of pageable memory, of memory
+                            that a reset of a device ended, or of an expandable
+                            segment, whose pieces have ids */
     size_t pieces;       /* page-locked one by one; 1 if the block is not cut */
 } warm_block_info;
 

@@ -437,7 +437,7 @@ static inline bool wm_driver_is_lost(const wm_driver *d, int device)
 warm_status wm_driver_check_lost(const wm_driver *d, int device);
 
 /* For a driver that notices a reset: the device is lost from now on, which is
- * logged once. */
+ * logged once. No lock held: callbacks of the program are called. */
 void wm_driver_lose(wm_driver *d, int device);
 
 /* For a driver, whose calls log nothing themselves: a log callback may call the

@@ -759,6 +759,86 @@ WT_TEST(test_A17_threads_work_on_while_another_device_is_reset)
     end_lost(OTHER);
 }
 
+/* What a NIC has registered: of the host, and of each device. */
+static struct {
+    int64_t now[1 + DEVICES];
+    uint64_t bytes[1 + DEVICES];
+} nic;
+
+static void register_segment(void *context, warm_memory_event event,
+                             const warm_segment *segment)
+{
+    bool obtained = event == WARM_MEMORY_OBTAINED;
+
+    nic.now[1 + segment->device] += obtained ? 1 : -1;
+    nic.bytes[1 + segment->device] +=
+        obtained ? segment->bytes : -segment->bytes;
+}
+
+static void add_nic(void)
+{
+    const warm_memory_callback callback = {.size = sizeof callback,
+                                           .name = "nic",
+                                           .segment = register_segment,
+                                           .events = WARM_MEMORY_OBTAINED |
+                                                     WARM_MEMORY_RETURNING};
+
+    wt_ok(warm_memory_callback_add(runtime, &callback));
+}
+
+/* Also pieces of memory that can be paused, and more segments than are told at
+ * once. */
+static void fill_nic(int device)
+{
+    warm_private_pool pool = {0};
+    void *block;
+
+    wt_ok(warm_private_pool_begin(
+        runtime, &pool, WARM_POOL_USER | WARM_POOL_PAUSABLE, NULL, NULL));
+    wt_ok(warm_device_alloc(runtime, device, NULL, 3 * LARGE, &block));
+    wt_ok(warm_private_pool_end(runtime, pool));
+    for (int i = 0; i < 200; i++) {
+        wt_ok(warm_device_alloc(runtime, device, NULL, 1 << 20, &block));
+    }
+}
+
+static void setup_nic(void)
+{
+    standin_load();
+    standin.standin_devices(DEVICES);
+    make_runtime("segment:1M");
+    add_nic();
+}
+
+static void teardown_nic(void)
+{
+    warm_destroy_report report = {.size = sizeof report};
+
+    wt_ok(warm_runtime_destroy(runtime, &report));
+}
+
+WT_CASE("segments", .setup = setup_nic, .teardown = teardown_nic);
+
+WT_LOOP_TEST(test_B24_A17_segments_that_a_reset_took_are_returned, DEVICES)
+{
+    int other = 1 - _i;
+    uint64_t left;
+
+    fill_all();
+    fill_nic(_i);
+    ck_assert_int_gt(nic.now[1 + _i], 64);
+    ck_assert_int_gt(nic.now[0], 0);
+    left = nic.bytes[1 + other];
+    reset(_i);
+    cuda_ok(standin.cudaSetDevice(other));
+    lost(_i, miss(_i));
+    ck_assert_int_eq(nic.now[1 + _i], 0);
+    ck_assert_uint_eq(nic.bytes[1 + _i], 0);
+    ck_assert_uint_eq(nic.bytes[1 + other], left);
+    ck_assert_int_eq(nic.now[0] == 0, _i == HOME);
+    ck_assert_int_eq(nic.bytes[0] == 0, _i == HOME);
+}
+
 #else
 SKIP_MAIN("CUDA's headers are not here")
 #endif
