@@ -9,6 +9,7 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/log.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 /* ---- leaked blocks ------------------------------------------------------ */
@@ -135,6 +136,29 @@ warm_status wm_space_not_found(const void *pointer, const char *of)
                                          : "");
 }
 
+static void log_captured(wm_space *space, const wm_arena *arena, size_t bytes,
+                         size_t with)
+{
+    uint64_t pool = wm_arena_pool_number(arena);
+    char why[200];
+
+    if (pool != 0) {
+        snprintf(why, sizeof why,
+                 "a graph capture used it, and it is of private pool %" PRIu64
+                 ", which is not for graphs: begin a pool without "
+                 "WARM_POOL_USER for what graphs use",
+                 pool);
+    }
+    log_leak(&space->captured_logged, bytes, with,
+             pool != 0 ? why
+             : arena->pool != NULL
+                 ? "a graph capture used it, and its private pool has ended; "
+                   "release a pool after the graphs that use its blocks"
+                 : "a graph capture used it, and it is of no private pool; "
+                   "call warm_private_pool_begin() before a capture, and then "
+                   "allocate what the graph uses");
+}
+
 static void leak(wm_space *space, wm_block *block, enum wm_block_state state)
 {
     wm_segment *segment = block->segment;
@@ -149,10 +173,7 @@ static void leak(wm_space *space, wm_block *block, enum wm_block_state state)
     if (state == WM_BLOCK_LOST) {
         log_leak(&space->lost_logged, bytes, with, warm_last_error_message());
     } else {
-        log_leak(&space->captured_logged, bytes, with,
-                 "a graph capture used it, and it is of no private pool; call "
-                 "warm_private_pool_begin() before a capture, and then "
-                 "allocate what the graph uses");
+        log_captured(space, segment->arena, bytes, with);
     }
     if (space->traits->freed != NULL) {
         space->traits->freed(space, segment);

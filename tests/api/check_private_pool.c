@@ -16,6 +16,7 @@ static warm_runtime *runtime;
 static warm_stream first, second;
 static atomic_uint warnings, leaked;
 static char warned_of[256]; /* the last one */
+static char leak_of[512];
 
 static void count_warnings(void *context, warm_log_level level,
                            const char *line)
@@ -26,6 +27,7 @@ static void count_warnings(void *context, warm_log_level level,
     }
     if (strstr(line, "leaked") != NULL) {
         leaked++;
+        snprintf(leak_of, sizeof leak_of, "%s", line);
     }
 }
 
@@ -1133,6 +1135,34 @@ WT_LOOP_TEST(test_E8_B4_user_pool_behaves_like_ordinary_memory, KINDS)
     ck_assert_uint_eq(info_of(pool).held_bytes, 0);
     end(pool);
     release(pool);
+}
+
+/* Its memory is not for graphs: what a capture uses is leaked, and the warning
+ * names the pool; or says that it has ended. */
+WT_LOOP_TEST(test_E8_E9_block_of_a_user_pool_that_a_capture_used, 2 * KINDS)
+{
+    bool ends_first = _i >= KINDS;
+    warm_private_pool pool = begin(WARM_POOL_USER, always, NULL);
+    void *block = take(_i % KINDS, first, 8 * KIB);
+    warm_graph graph = NULL;
+    char name[48];
+
+    snprintf(name, sizeof name, "of private pool %d,", (int)pool.number);
+    end(pool);
+    if (ends_first) {
+        release(pool);
+    }
+    wt_ok(warm_capture_begin(runtime, second));
+    wt_ok(warm_record_stream(block, second));
+    wt_ok(warm_free(block));
+    wt_ok(warm_capture_end(runtime, second, &graph));
+    ck_assert_uint_eq(leaked, 1);
+    wt_contains(leak_of, ends_first ? "its private pool has ended" : name);
+    if (!ends_first) {
+        ck_assert_uint_eq(info_of(pool).captured, 1);
+        release(pool);
+    }
+    wt_ok(warm_graph_destroy(runtime, graph));
 }
 
 /* One stream's idle memory serves the other once that has passed. */
