@@ -587,6 +587,87 @@ WT_TEST(test_B4_query_of_a_busy_stream_leaves_no_error_in_cudart)
     wt_ok(warm_thread_release(runtime));
 }
 
+/* A context of the program's own, current until it is popped. */
+static void enter_own_context(void)
+{
+    FIND(create, cuda_names, cuCtxCreate_v4);
+    CUcontext made = NULL;
+
+    ck_assert_int_eq(create(&made, NULL, 0, 0), CUDA_SUCCESS);
+}
+
+static void leave_own_context(void)
+{
+    FIND(pop, cuda_names, cuCtxPopCurrent_v2);
+    CUcontext popped = NULL;
+
+    ck_assert_int_eq(pop(&popped), CUDA_SUCCESS);
+}
+
+enum { LARGE = 40 << 20 };
+
+/* Nothing of another context is handed out, and nothing changes. */
+WT_TEST(test_A17_misses_in_a_context_of_the_program_are_refused)
+{
+    void *pointer = &pointer, *handle = &handle;
+    warm_event event = NULL;
+    warm_lease lease;
+    uint64_t held;
+
+    wt_ok(warm_free(wt_device(runtime, NULL, 100)));
+    held = wt_device_stats(runtime).all.held_bytes.current;
+    enter_own_context();
+    wt_fails(WARM_UNSUPPORTED,
+             warm_device_alloc(runtime, 0, NULL, LARGE, &pointer));
+    wt_says("cudaSetDevice");
+    wt_fails(WARM_UNSUPPORTED, warm_pinned_alloc(runtime, LARGE, &pointer));
+    wt_fails(WARM_UNSUPPORTED, warm_event_create(runtime, 0, &event));
+    wt_fails(WARM_UNSUPPORTED,
+             warm_handle_lease(runtime, WARM_KIND_CUBLAS, 0, &lease, &handle));
+    ck_assert_ptr_eq(pointer, &pointer);
+    ck_assert_ptr_eq(handle, &handle);
+    ck_assert_ptr_null(event);
+    leave_own_context();
+    ck_assert_uint_eq(wt_device_stats(runtime).all.held_bytes.current, held);
+    wt_ok(warm_device_alloc(runtime, 0, NULL, LARGE, &pointer));
+    wt_ok(warm_free(pointer));
+}
+
+WT_CASE("reset", .setup = setup);
+
+/* What was cached is lost and counted; a new runtime works. */
+WT_TEST(test_A17_after_a_reset_memory_is_lost_and_a_new_runtime_works)
+{
+    FIND(reset, cudart_names, cudaDeviceReset);
+    warm_destroy_report report = WARM_INIT(warm_destroy_report);
+    void *live = wt_device(runtime, NULL, 5000), *pointer = NULL;
+    warm_lease lease;
+    uint64_t held;
+
+    wt_ok(warm_free(wt_pinned(runtime, 5000)));
+    wt_ok(warm_handle_lease(runtime, WARM_KIND_CUBLAS, 0, &lease, &pointer));
+    held = wt_device_stats(runtime).all.held_bytes.current;
+    ck_assert_int_eq(reset(), cudaSuccess);
+    wt_fails(WARM_DRIVER_ERROR,
+             warm_device_alloc(runtime, 0, NULL, LARGE, &pointer));
+    wt_says("device 0 was reset");
+    ck_assert_uint_ge(wt_device_stats(runtime).reset_bytes, held);
+    wt_ok(warm_free(live));
+    wt_ok(warm_handle_return(runtime, lease));
+    wt_ok(warm_runtime_destroy(runtime, &report));
+    ck_assert_uint_eq(report.live, 0);
+    ck_assert_uint_ge(report.lost_bytes, held);
+    ck_assert_uint_ge(report.lost_handles, 1);
+    setup();
+    live = wt_device(runtime, NULL, 5000);
+    pointer = wt_pinned(runtime, 5000);
+    wt_ok(warm_copy_async(runtime, live, pointer, 5000, WARM_COPY_TO_DEVICE,
+                          NULL));
+    wt_ok(warm_stream_synchronize(runtime, NULL));
+    wt_free(live, pointer);
+    teardown();
+}
+
 static void setup_two(void)
 {
     setenv("STANDIN_DEVICES", "2", 1);

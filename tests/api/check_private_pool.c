@@ -522,6 +522,61 @@ WT_TEST(test_E9_G2_blocks_of_graphs_without_a_pool_are_reported)
     ck_assert_int_eq(*(char *)block, 7);
 }
 
+/* ---- while none records -------------------------------------------------- */
+
+static uint64_t all_driver_calls(void)
+{
+    const char *name;
+    uint64_t calls = 0;
+
+    for (int i = 0; (name = warm_testing_call_name(i)) != NULL; i++) {
+        calls += wt_calls(runtime, name);
+    }
+    return calls;
+}
+
+static int count_calls(void *context, warm_stream stream)
+{
+    ++*(unsigned *)context;
+    return 0;
+}
+
+static uint64_t hits(int kind)
+{
+    return kind == DEVICE ? wt_device_stats(runtime).cache_hits
+                          : wt_pinned_stats(runtime).cache_hits;
+}
+
+enum { ROUNDS = 1000 };
+
+/* A graph and its pool exist, and no capture is under way: an allocation asks
+ * no filter and no driver, and its thread's cache serves it. */
+WT_LOOP_TEST(test_E6_pools_cost_nothing_while_none_records, KINDS)
+{
+    unsigned filtered = 0;
+    warm_private_pool pool = begin(0, count_calls, &filtered);
+    warm_graph graph;
+    uint64_t calls, before;
+
+    wt_ok(warm_capture_begin(runtime, second));
+    graph = end_capture(pool, second);
+    wt_ok(warm_free(take(_i, first, 8 * KIB)));
+    wt_ok(warm_free(take(_i, first, 8 * KIB)));
+    filtered = 0;
+    calls = all_driver_calls();
+    before = hits(_i);
+    for (int i = 0; i < ROUNDS; i++) {
+        wt_ok(warm_free(take(_i, first, 8 * KIB)));
+    }
+    ck_assert_uint_eq(filtered, 0);
+    ck_assert_uint_eq(all_driver_calls(), calls);
+    ck_assert_uint_eq(hits(_i), before + ROUNDS);
+    wt_ok(warm_graph_destroy(runtime, graph));
+    release(pool);
+}
+
+/* ---- filters of several threads ----------------------------------------- */
+
 /* A filter that stays behind a door in the thread that says so. */
 static _Thread_local bool stays;
 
