@@ -5,7 +5,9 @@
  *                                ▲ aligned
  *
  * The request was for as many bytes as the worst front needs. Front and rest
- * become idle runs before the block is handed out. */
+ * become idle runs before the block is handed out. A slot of a slab is aligned
+ * already. A block of less than WM_SLAB_LIMIT bytes is a run all the same, of
+ * whole pages, and may become a thread's block of that class. */
 #include "alloc/arena/arena_int.h"
 
 #include "alloc/block/page_map.h"
@@ -54,7 +56,8 @@ wm_block *wm_arena_align(wm_block *block, size_t asked, size_t alignment)
         wm_run_put_locked(arena, block);
     }
     /* What spans segments stays as long as it is. */
-    if (!wm_block_is_cut(aligned) && aligned->bytes > bytes) {
+    if (aligned->slab == NULL && !wm_block_is_cut(aligned) &&
+        aligned->bytes > bytes) {
         block = wm_run_cut_locked(arena, aligned, bytes);
         wm_run_put_locked(arena, block);
     }

@@ -226,11 +226,9 @@ void wm_arena_leave_locked(wm_arena *arena, const wm_block *block)
 
 void wm_arena_enter_locked(wm_arena *arena, wm_block *block, size_t bytes)
 {
-    size_t least = bytes > WM_SLAB_LIMIT ? bytes : WM_SLAB_LIMIT;
-
     note_out_locked(arena, block,
                     wm_block_is_cut(block) ? (unsigned)WM_CLASS_PAGES
-                                           : wm_size_class(least));
+                                           : wm_size_class(block->bytes));
     wm_block_set_requested(block, bytes);
     count_locked(arena, block, 1);
     wm_block_set_state(block, WM_BLOCK_LIVE);

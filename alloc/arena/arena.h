@@ -266,12 +266,16 @@ wm_block *wm_arena_take_rows(wm_arena *arena, size_t bytes, size_t row,
                              bool *starved);
 
 /* Bytes of a request for a block of asked bytes that begins at a multiple of
- * alignment, a power of two above WM_GRAIN: in a run of so many bytes there is
- * one, from a page on. */
+ * alignment, a power of two above WM_GRAIN: up to a page a slot of a class of
+ * such multiples; else in a run of so many bytes there is one, from a page on.
+ */
 static inline size_t wm_arena_align_bytes(size_t asked, size_t alignment)
 {
     size_t least = asked > WM_SLAB_LIMIT ? asked : WM_SLAB_LIMIT;
 
+    if (alignment <= WM_PAGE && asked <= WM_SLAB_PAGED) {
+        return wm_round_up(asked, alignment);
+    }
     return wm_size_round(least) +
            (alignment > WM_PAGE ? alignment - WM_PAGE : 0);
 }
@@ -279,7 +283,7 @@ static inline size_t wm_arena_align_bytes(size_t asked, size_t alignment)
 static inline bool wm_arena_is_aligned(size_t asked, size_t alignment)
 {
     return alignment <= WM_GRAIN ||
-           (alignment <= WM_PAGE && wm_size_round(asked) >= WM_SLAB_LIMIT);
+           (alignment <= WM_PAGE && asked > WM_SLAB_PAGED);
 }
 /* Turns a LIVE block of a request for so many bytes, which only the caller
  * knows, into the aligned block in it: what lies before and behind is idle

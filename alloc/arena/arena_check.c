@@ -35,7 +35,7 @@ static bool check_slab(struct tally *tally, const wm_block *run)
     unsigned idle = 0;
 
     if (slab->run != run || wm_slab_base(slab) != run->base ||
-        slab->slots * slab->slot_bytes != run->bytes) {
+        wm_slab_run_bytes(slab->size_class) != run->bytes) {
         return false;
     }
     for (unsigned i = 0; i < slab->slots; i++) {
@@ -52,6 +52,7 @@ static bool check_slab(struct tally *tally, const wm_block *run)
         idle += is_idle;
     }
     tally->slabs_with_room += idle > 0;
+    tally->bytes[WM_BLOCK_IDLE] += run->bytes - slab->slots * slab->slot_bytes;
     return idle < slab->slots;
 }
 

@@ -136,7 +136,7 @@ static wm_slab *new_slab_locked(wm_arena *arena, wm_lane *lane,
         *failed = true;
         return NULL;
     }
-    run = wm_run_take_locked(arena, lane, slab->slots * slab->slot_bytes, split,
+    run = wm_run_take_locked(arena, lane, wm_slab_run_bytes(size_class), split,
                              failed);
     if (run == NULL) {
         give_slab_record_locked(arena, slab);

@@ -241,7 +241,7 @@ void wm_page_map_set_slot(wm_slab *slab, unsigned slot)
         /* The first slot that begins at or after the start of the page. */
         unsigned i = slot + (at > begin);
 
-        if (slab->slot_bytes >= WM_PAGE &&
+        if (slab->slot_bytes >= WM_PAGE && i < slab->slots &&
             i * slab->slot_bytes < at + WM_PAGE) {
             wm_page_map_set(wm_slab_base(slab) + at, &slab->slot[i],
                             WM_ENTRY_RUN);

@@ -33,17 +33,23 @@ unsigned wm_slab_slots(unsigned size_class)
     unsigned slots = 1;
 
     wm_assert(bytes != 0 && bytes < WM_SLAB_LIMIT);
-    while (slots * bytes < WM_SLAB_LEAST || slots * bytes % WM_PAGE != 0) {
+    while (slots * bytes < WM_SLAB_LEAST ||
+           (slots * bytes % WM_PAGE != 0 && bytes <= WM_SLAB_PAGED)) {
         slots *= 2;
     }
     return slots;
+}
+
+size_t wm_slab_run_bytes(unsigned size_class)
+{
+    return wm_page_round(wm_slab_slots(size_class) *
+                         wm_class_bytes(size_class));
 }
 
 size_t wm_size_run_bytes(size_t bytes)
 {
     size_t rounded = wm_size_round(bytes);
 
-    return rounded < WM_SLAB_LIMIT
-               ? wm_slab_slots(wm_size_class(bytes)) * rounded
-               : rounded;
+    return rounded < WM_SLAB_LIMIT ? wm_slab_run_bytes(wm_size_class(bytes))
+                                   : rounded;
 }

@@ -8,7 +8,9 @@
  * From 4 KiB on a class is at most 12.5 % larger than the request. A block that
  * is cached may serve a request down to half its size (magazine_hit.h).
  * Classes below WM_SLAB_LIMIT are slots of a slab; all others are runs of whole
- * pages. Pure functions. */
+ * pages. A slot begins at a multiple of a page if its class is one of whole
+ * pages, or if the class is larger than WM_SLAB_PAGED; at a multiple of 2048 or
+ * 1024 if its class is such a multiple. Pure functions. */
 #ifndef WM_SIZE_CLASS_H
 #define WM_SIZE_CLASS_H
 
@@ -21,6 +23,7 @@ enum {
     WM_CLASSES = 88,     /* of a fixed size */
     WM_CLASS_PAGES = 88, /* any number of whole pages */
     WM_CLASSES_ALL = 89,
+    WM_SLAB_PAGED = 28 << 10, /* every larger block begins at a page */
     WM_SLAB_LIMIT = 32 << 10, /* smallest size that is a run of pages */
     WM_CLASS_LIMIT = 4 << 20  /* largest fixed size */
 };
@@ -116,6 +119,10 @@ enum {
 };
 
 unsigned wm_slab_slots(unsigned size_class);
+
+/* Bytes of the run of a slab: of a class above WM_SLAB_PAGED more than those of
+ * its only slot, since a second slot would not begin at a page. */
+size_t wm_slab_run_bytes(unsigned size_class);
 
 /* The most bytes, up to most, that are both whole rows of so many bytes and
  * whole pages of the machine (a power of two); 0: there are none. */

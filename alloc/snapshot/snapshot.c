@@ -68,14 +68,24 @@ static void add_block(struct list *list, wm_block *block, const wm_lane *lane)
 static bool add_run(struct list *list, wm_block *run)
 {
     wm_slab *slab;
+    size_t used;
 
     if (wm_block_state(run) != WM_BLOCK_SLAB) {
         add_block(list, run, run->lane);
         return wm_run_is_idle(run);
     }
     slab = wm_slab_of_run_locked(run);
+    used = slab->slots * slab->slot_bytes;
     for (unsigned i = 0; i < slab->slots; i++) {
         add_block(list, &slab->slot[i], run->lane);
+    }
+    if (used < run->bytes) { /* a rest that no slot has */
+        add(list,
+            &(wm_piece){.base = run->base + used,
+                        .bytes = run->bytes - used,
+                        .lane_id = run->lane->id,
+                        .state = WM_BLOCK_IDLE},
+            NULL);
     }
     return false;
 }

@@ -796,13 +796,17 @@ climb_ladder(wm_space *space, const wm_request *request, wm_block **block)
 
 warm_status wm_space_check_alignment(size_t alignment)
 {
-    return alignment != 0 && (alignment & (alignment - 1)) == 0 &&
-                   alignment <= WARM_ALIGNMENT_MAX
+    if (alignment == 0 || (alignment & (alignment - 1)) != 0) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "alignment %" PRIu64 " is no power of two",
+                       (uint64_t)alignment);
+    }
+    return alignment <= WARM_ALIGNMENT_MAX
                ? WARM_OK
                : wm_fail(WARM_INVALID_ARGUMENT,
-                         "alignment %" PRIu64 " is no power of two from 1 to "
-                         "%" PRIu64,
-                         (uint64_t)alignment, (uint64_t)WARM_ALIGNMENT_MAX);
+                         "alignment %s is too large: the most is %s",
+                         wm_bytes(alignment).text,
+                         wm_bytes(WARM_ALIGNMENT_MAX).text);
 }
 
 warm_status wm_space_align(const wm_request *request, wm_block *block,

@@ -100,15 +100,16 @@ extern "C" {
  * the stream is not a primary one, see runtime.h).
  * Blocking. At a limit a request may wait (option limit_wait_ms). One that
  * misses the cache may record events on adopted streams, and calls the driver
- * if the cache grows. If it returns segments then (memory is short, or a
- * request larger than option segment replaces idle segments that are too small
- * for it), CUDA waits for the device. Before the cache grows above its bound
- * (option slack), and when memory would run out, the stream is made to wait
- * (cudaStreamWaitEvent) for up to 16 adopted streams with idle memory, and then
- * uses that memory: its later work runs after theirs, and no thread waits. With
- * option stream_wait:grow it also waits within the bound, for one stream that
- * has enough; with stream_wait:off never. A default stream is not made to wait,
- * nor a stream that captures; and no stream waits for one that captures. */
+ * if the cache grows. If it returns segments then (memory is short, more than
+ * the bound is held, or a request larger than option segment replaces idle
+ * segments that are too small for it), CUDA waits for the device. Before the
+ * cache grows above its bound (option slack), and when memory would run out,
+ * the stream is made to wait (cudaStreamWaitEvent) for up to 16 adopted streams
+ * with idle memory, and then uses that memory: its later work runs after
+ * theirs, and no thread waits. With option stream_wait:grow it also waits
+ * within the bound, for one stream that has enough; with stream_wait:off never.
+ * A default stream is not made to wait, nor a stream that captures; and no
+ * stream waits for one that captures. */
 WARM_API warm_status warm_device_alloc(warm_runtime *runtime, int device,
                                        warm_stream stream, size_t bytes,
                                        void **pointer);

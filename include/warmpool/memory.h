@@ -141,21 +141,22 @@ WARM_API warm_status warm_pinned_alloc_on(warm_runtime *runtime, size_t bytes,
                                           void **pointer);
 
 /* Most bytes of an alignment. */
-#define WARM_ALIGNMENT_MAX ((size_t)2 << 20)
+#define WARM_ALIGNMENT_MAX ((size_t)64 << 20)
 
 /* warm_pinned_alloc() for a block that begins at a multiple of alignment.
  * alignment: bytes, a power of two up to WARM_ALIGNMENT_MAX. Up to 512, and up
  * to 4096 for 28673 bytes or more, the call costs what warm_pinned_alloc()
- * costs, since every block is aligned so; above, it takes at least one lock,
- * uses no block that a thread has cached, and the block has at least 32 KiB.
- * Once freed, the block serves any request. While the block is allocated it
- * counts, in peaks too, with up to alignment more bytes. If these bytes
- * together are more than option pin_chunk, the block may have several pieces.
- * flags: as for warm_pinned_alloc_on().
- * Status: as warm_pinned_alloc_on(); INVALID_ARGUMENT also for an alignment
- * that is no power of two up to WARM_ALIGNMENT_MAX; UNSUPPORTED also if the
- * block would need several pieces, and pin_chunk is less than twice the
- * alignment. */
+ * costs, since every block is aligned so; else it takes at least one lock, and
+ * uses no block that a thread has cached. The block has as many bytes as bytes
+ * rounded up to whole pages, or up to alignment if that is less than a page,
+ * and at most 12.5 % more. Once freed, the block serves any request. For a
+ * moment an alignment above 4096 takes up to alignment more bytes, and 32 KiB,
+ * from what is idle or from the driver, and counts them in peaks. If these
+ * bytes together are more than option pin_chunk, the block may have several
+ * pieces. flags: as for warm_pinned_alloc_on(). Status: as
+ * warm_pinned_alloc_on(); INVALID_ARGUMENT also for an alignment that is no
+ * power of two up to WARM_ALIGNMENT_MAX; UNSUPPORTED also if the block would
+ * need several pieces, and pin_chunk is less than twice the alignment. */
 WARM_API warm_status warm_pinned_alloc_aligned(warm_runtime *runtime,
                                                size_t bytes, size_t alignment,
                                                unsigned flags, void **pointer);

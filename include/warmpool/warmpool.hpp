@@ -894,7 +894,7 @@ inline void get_property(const device_resource &,
 template <class T> class pinned_allocator
 {
     static_assert(alignof(T) <= WARM_ALIGNMENT_MAX,
-                  "blocks are aligned to 2 MiB at most");
+                  "blocks are aligned to 64 MiB at most");
 
   public:
     using value_type = T;

@@ -73,7 +73,17 @@ static const size_t sizes[] = {1,       512,        4096,       28672,
                                3 * MIB, 5 * MIB + 1};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
-static void check_block(enum kind kind, char *block, size_t bytes)
+/* The most bytes that a block may have. */
+static size_t most_bytes(size_t bytes, size_t alignment)
+{
+    size_t grain = alignment < 512 ? 512 : alignment < 4096 ? alignment : 4096;
+    size_t pages = (bytes + grain - 1) / grain * grain;
+
+    return pages + pages / 8;
+}
+
+static void check_block(enum kind kind, char *block, size_t bytes,
+                        size_t alignment)
 {
     warm_block_info info = wt_block_info(block + bytes - 1);
 
@@ -81,12 +91,83 @@ static void check_block(enum kind kind, char *block, size_t bytes)
     ck_assert_uint_eq(info.requested, bytes);
     ck_assert_int_eq(info.pageable, kind == PAGEABLE);
     ck_assert_uint_ge(info.bytes, bytes);
-    ck_assert_uint_le(info.bytes,
-                      bytes < 28672 ? 32 * KIB : bytes + bytes / 8 + 4096);
+    ck_assert_uint_le(info.bytes, most_bytes(bytes, alignment));
     ck_assert_int_eq(warm_owns(block + info.bytes - 1), 1);
     if (on_host(kind)) {
         memset(block, (int)(bytes % 251), bytes);
     }
+}
+
+/* Also what threads have cached serves: it is freed, and allocated plainly. */
+WT_LOOP_TEST(test_B8_H1_small_blocks_at_pages_take_their_pages, KINDS)
+{
+    enum { COUNT = 500, SEGMENT = 4 << 20 };
+    static const size_t small[] = {1,     512,   4096,  4097, 8192,
+                                   12289, 16384, 20000, 28672};
+    static void *block[COUNT], *plain[COUNT];
+    enum kind kind = (enum kind)_i;
+
+    for (size_t k = 0; k < sizeof small / sizeof *small; k++) {
+        size_t most = most_bytes(small[k], 4096), held;
+
+        begin(kind);
+        for (int turn = 0; turn < 3; turn++) {
+            for (int i = 0; i < COUNT; i++) {
+                size_t alignment = (size_t)1024 << i % 4;
+
+                block[i] = aligned(kind, small[k], alignment);
+                plain[i] = aligned(kind, small[k] + small[k] / 3, 1);
+                ck_assert_uint_le(wt_block_info(block[i]).bytes, most);
+            }
+            wt_ok(warm_testing_check(runtime, 1));
+            wt_free_all(block, COUNT);
+            wt_free_all(plain, COUNT);
+        }
+        held = kind == PINNED   ? wt_pinned_stats(runtime).held_bytes.peak
+               : kind == DEVICE ? wt_device_stats(runtime).all.held_bytes.peak
+                                : 0;
+        ck_assert_uint_le(held, COUNT * (2 * most + most / 3 + 4096) +
+                                    4 * (size_t)SEGMENT);
+        end();
+    }
+}
+
+/* Without asking for it, whatever lies beside. */
+WT_LOOP_TEST(test_H1_every_block_above_28_kib_begins_at_a_page, KINDS)
+{
+    enum { COUNT = 100, TURNS = 3000 };
+    static void *block[COUNT];
+    enum kind kind = (enum kind)_i;
+    uint64_t random = wt_seed();
+
+    begin(kind);
+    for (int i = 0; i < TURNS; i++) {
+        size_t at = wt_random(&random) % COUNT;
+        size_t bytes = 28673 + wt_random(&random) % 6000;
+        size_t most = bytes + bytes / 8;
+
+        wt_ok(warm_free(block[at]));
+        block[at] = aligned(kind, bytes, 1);
+        ck_assert_uint_eq((uintptr_t)block[at] % 4096, 0);
+        ck_assert_uint_le(wt_block_info(block[at]).bytes, most * 2);
+        ck_assert_int_eq(warm_owns((char *)block[at] + bytes - 1), 1);
+    }
+    wt_ok(warm_testing_check(runtime, 1));
+    wt_free_all(block, COUNT);
+    end();
+}
+
+WT_LOOP_TEST(test_B8_H1_alignments_reach_64_mib, 2)
+{
+    enum kind kind = _i == 0 ? PINNED : DEVICE;
+    char *block;
+
+    begin(kind);
+    block = aligned(kind, 5000, WARM_ALIGNMENT_MAX);
+    ck_assert_uint_eq(WARM_ALIGNMENT_MAX, 64 * MIB);
+    check_block(kind, block, 5000, WARM_ALIGNMENT_MAX);
+    wt_free(block);
+    end();
 }
 
 WT_LOOP_TEST(test_H1_a_block_begins_at_its_alignment, KINDS)
@@ -95,11 +176,10 @@ WT_LOOP_TEST(test_H1_a_block_begins_at_its_alignment, KINDS)
     void *blocks[SIZES];
 
     begin(kind);
-    for (size_t alignment = 1; alignment <= WARM_ALIGNMENT_MAX;
-         alignment *= 2) {
+    for (size_t alignment = 1; alignment <= 2 * MIB; alignment *= 2) {
         for (size_t i = 0; i < SIZES; i++) {
             blocks[i] = aligned(kind, sizes[i], alignment);
-            check_block(kind, blocks[i], sizes[i]);
+            check_block(kind, blocks[i], sizes[i], alignment);
             wt_ok(warm_testing_check(runtime, 1));
         }
         for (size_t i = 0; i < SIZES; i++) {
@@ -335,8 +415,8 @@ WT_LOOP_TEST(test_H1_a_wrong_alignment_is_named, 2)
     wt_says("alignment 0 ");
     wt_invalid(alloc(kind, 1, 48, &block));
     wt_says("alignment 48 ");
-    wt_invalid(alloc(kind, 1, 4 * MIB, &block));
-    wt_says("alignment 4194304 ", "2097152");
+    wt_invalid(alloc(kind, 1, 128 * MIB, &block));
+    wt_says("alignment 128.0 MiB is too large", "64.0 MiB");
     wt_invalid(alloc(kind, 1, 8192, NULL));
     wt_fails(WARM_OUT_OF_MEMORY, alloc(kind, SIZE_MAX, 8192, &block));
     ck_assert_ptr_eq(block, &runtime);

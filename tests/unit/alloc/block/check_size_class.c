@@ -69,10 +69,13 @@ WT_TEST(test_B25_slabs_are_as_few_whole_pages_as_reach_16_kib)
         size_t bytes = wm_class_bytes(i);
         unsigned slots = 1;
 
-        while (slots * bytes < (16 << 10) || slots * bytes % WM_PAGE != 0) {
+        while (slots * bytes < (16 << 10) ||
+               (slots * bytes % WM_PAGE != 0 && bytes <= WM_SLAB_PAGED)) {
             slots++;
         }
-        ck_assert_uint_eq(wm_slab_slots(i) * bytes % WM_PAGE, 0);
+        ck_assert_uint_eq(wm_slab_run_bytes(i) % WM_PAGE, 0);
+        ck_assert_uint_eq(wm_slab_run_bytes(i) - wm_slab_slots(i) * bytes,
+                          bytes <= WM_SLAB_PAGED ? 0 : (size_t)2048);
         ck_assert_uint_ge(wm_slab_slots(i), slots);
         ck_assert_uint_lt(wm_slab_slots(i), 2 * slots);
         ck_assert_uint_le(wm_slab_slots(i), WM_SLAB_MOST);
