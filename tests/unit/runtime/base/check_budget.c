@@ -170,6 +170,19 @@ WT_TEST(test_F11_F12_events_and_stalls_are_pressure)
     ck_assert_uint_eq(WM_BUDGET_STALL, wm_budget_look(root, 7 * SEC, &watch));
 }
 
+WT_LOOP_TEST(test_F11_F12_each_event_is_pressure, 3)
+{
+    const char *after[] = {"high 5\nmax 2\noom 3\n", "high 4\nmax 3\noom 3\n",
+                           "high 4\nmax 2\noom 4\n"};
+    wm_budget_watch watch = {0};
+
+    put("/proc/self/cgroup", "0::/a\n");
+    put(EVENTS, "high 4\nmax 2\noom 3\n");
+    ck_assert_uint_eq(0, wm_budget_look(root, SEC, &watch));
+    put(EVENTS, after[_i]);
+    ck_assert_uint_eq(WM_BUDGET_EVENT, wm_budget_look(root, 2 * SEC, &watch));
+}
+
 /* Without a cgroup that counts, the machine's. */
 WT_TEST(test_F11_F12_machine_stalls_are_pressure)
 {
