@@ -28,12 +28,31 @@ static void describe_workspaces(const wm_space *space, char *text, size_t bytes)
     }
 }
 
+/* " (in pieces, the largest of 2.0 MiB)", if that says why what is idle did not
+ * serve. */
+static void describe_largest(wm_space *space, uint64_t idle, char *text,
+                             size_t bytes)
+{
+    size_t largest = 0;
+
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = a->next_arena) {
+        size_t one = wm_pieces_paused(a) == 0 ? wm_arena_largest(a) : 0;
+
+        largest = one > largest ? one : largest;
+    }
+    if (largest < idle) {
+        snprintf(text, bytes, " (in pieces, the largest of %s)",
+                 wm_bytes(largest).text);
+    }
+}
+
 warm_status wm_space_refuse(wm_space *space, const wm_request *request,
                             const char *gave)
 {
     warm_space_stats s = {.size = sizeof s};
     warm_error cause = {.size = sizeof cause};
-    char node[96] = "", driver[160] = "", workspaces[80] = "";
+    char node[96] = "", driver[160] = "", workspaces[80] = "", largest[64] = "";
     size_t limit = wm_high_bytes(&space->limiter->marks);
 
     warm_last_error(&cause);
@@ -53,14 +72,16 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request,
     }
     describe_workspaces(space, workspaces, sizeof workspaces);
     wm_space_stats(space, &s);
+    describe_largest(space, s.idle_bytes, largest, sizeof largest);
     /* The driver's reason comes last, since it may be long and be cut off. */
     return wm_fail_code(
         WARM_OUT_OF_MEMORY, cause.origin, cause.code, cause.code_text,
         "out of memory: requested %s of %s memory%s%s; held %s, live %s, idle "
-        "%s%s, pending %s, lost %s%s, limit %s%s: %s",
+        "%s%s%s, pending %s, lost %s%s, limit %s%s: %s",
         wm_bytes(wm_request_asked(request) - space->group.guard_bytes).text,
         space->traits->name, node, driver, wm_bytes(s.held_bytes.current).text,
         wm_bytes(s.live_bytes.current).text, wm_bytes(s.idle_bytes).text,
+        largest,
         /* Relaxed: for a message. */
         atomic_load_explicit(&space->growth.return_deferred,
                              memory_order_relaxed)

@@ -185,6 +185,26 @@ WT_LOOP_TEST(test_C2_C6_F9_request_beyond_every_machine_is_refused_as_others, 6)
     }
 }
 
+/* Much is idle, and no piece of it is large enough. */
+WT_TEST(test_C2_error_says_the_largest_idle_piece)
+{
+    void *block[16], *refused = NULL;
+
+    wt_ok(warm_watermarks_set(runtime, 0, 16 * MIB, 0));
+    for (int i = 0; i < 16; i++) {
+        wt_ok(warm_device_alloc(runtime, 0, stream, MIB, &block[i]));
+    }
+    for (int i = 0; i < 16; i += 2) {
+        wt_free(block[i]);
+    }
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_device_alloc(runtime, 0, stream, 3 * MIB, &refused));
+    wt_says("idle 8.0 MiB (in pieces, the largest of 1.0 MiB)");
+    for (int i = 1; i < 16; i += 2) {
+        wt_free(block[i]);
+    }
+}
+
 /* The error says what each rung of the ladder gave. */
 WT_TEST(test_B12_C2_F9_error_says_what_each_rung_gave)
 {
