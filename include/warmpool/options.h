@@ -12,6 +12,7 @@
  * 0.0 to 2.0 with a point in it: device_high:0.9
  * - the word help alone is an entry too: the table of options is written to
  *   standard error, once in the process, when a runtime is created
+ * No text has the end of a line in it, in the struct either.
  * An unknown key or a value that is not allowed is refused with
  * WARM_INVALID_OPTION and a message that lists what is allowed. The variable is
  * not read in a set-user-ID program (secure_getenv).

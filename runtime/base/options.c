@@ -288,6 +288,12 @@ static warm_status set_text(wm_options *options, const struct option *o,
                        "once, joined by +",
                        where, o->name, SHOW(text), o->choices);
     }
+    /* It would end the line in every text that has it. */
+    if (o->type == TYPE_TEXT && strpbrk(text, "\n\r") != NULL) {
+        return wm_fail(WARM_INVALID_OPTION,
+                       "%s: option %s: '" SHOWN "' has the end of a line in it",
+                       where, o->name, SHOW(text));
+    }
     if (strlen(text) >= o->room) {
         return wm_fail(WARM_INVALID_OPTION,
                        "%s: option %s: '" SHOWN

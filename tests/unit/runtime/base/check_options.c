@@ -286,6 +286,20 @@ WT_LOOP_TEST(test_G4_a_repeated_key_is_refused_and_named,
     ck_assert_uint_eq(o.host_devices, 77);
 }
 
+/* It would look like two options wherever options are written line by line. */
+WT_TEST(test_G4_a_text_with_the_end_of_a_line_is_refused)
+{
+    warm_options given = {.size = sizeof given,
+                          .trace = "/tmp/a\nsegment:65536"};
+    wm_options o;
+
+    wt_fails(WARM_INVALID_OPTION, wm_options_resolve(&given, NULL, &o));
+    wt_says("option trace", "'/tmp/a\\nsegment:65536'",
+            "has the end of a line in it");
+    wt_fails(WARM_INVALID_OPTION,
+             wm_options_resolve(NULL, "log_file:a\rb", &o));
+}
+
 /* What is echoed ends no line and drives no terminal; shown: instead. */
 static const struct {
     const char *conf, *shown;
