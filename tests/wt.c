@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -81,6 +83,99 @@ static void fail_on_faults(void)
     }
 }
 
+/* ---- skipped tests --------------------------------------------------------
+ */
+
+enum { LOG_LINE = 4096 };
+
+/* Opens the file beside the log in which tests, each perhaps in a process of
+ * its own, note that they were skipped. Null: nobody wants a log. */
+static FILE *open_beside_log(const char *end, const char *mode)
+{
+    const char *log = getenv("CK_TAP_LOG_FILE_NAME");
+    char path[PATH_MAX];
+
+    if (log == NULL ||
+        (size_t)snprintf(path, sizeof path, "%s%s", log, end) >= sizeof path) {
+        return NULL;
+    }
+    if (mode == NULL) {
+        (void)remove(path);
+        return NULL;
+    }
+    return fopen(path, mode);
+}
+
+void wt_skip_note(const char *function, const char *why)
+{
+    /* Check calls the function of a test test_x test_x_fn. */
+    int length = (int)strlen(function) - (int)strlen("_fn");
+    FILE *file = open_beside_log(".skip", "a");
+
+    printf("skip: %.*s: %s\n", length, function, why);
+    fflush(stdout);
+    if (file != NULL) {
+        fprintf(file, "%.*s: # skip %s\n", length, function, why);
+        fclose(file);
+    }
+}
+
+/* The end of a line of the log, if the test that it names was skipped: its
+ * note, which is used up; else "". A looped test has a line and a note each
+ * time. */
+static const char *find_note(const char *line, char *notes)
+{
+    for (char *note = notes; *note != '\0'; note += strlen(note) + 1) {
+        const char *why = strstr(note, " # skip");
+        char key[LOG_LINE];
+
+        if (why == NULL || strncmp(line, "ok ", 3) != 0) {
+            continue;
+        }
+        snprintf(key, sizeof key, ":%.*s", (int)(why - note), note);
+        if (strstr(line, key) != NULL) {
+            *note = '#'; /* no test has this name */
+            return why;
+        }
+    }
+    return "";
+}
+
+/* Writes the notes into the log, which is complete. */
+static void log_skips(void)
+{
+    static char notes[1 << 16], text[1 << 20];
+    FILE *file = open_beside_log(".skip", "r");
+    size_t got = 0;
+    char *next;
+
+    if (file == NULL) {
+        return;
+    }
+    got = fread(notes, 1, sizeof notes - 2, file);
+    fclose(file);
+    for (size_t i = 0; i < got; i++) {
+        notes[i] = notes[i] == '\n' ? '\0' : notes[i];
+    }
+    file = open_beside_log("", "r");
+    if (file == NULL) {
+        return;
+    }
+    got = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    file = open_beside_log("", "w");
+    text[got] = '\0';
+    for (char *line = text; *line != '\0'; line = next) {
+        next = line + strcspn(line, "\n");
+        if (*next == '\n') {
+            *next++ = '\0';
+        }
+        fprintf(file, "%s%s\n", line, find_note(line, notes));
+    }
+    fclose(file);
+    (void)open_beside_log(".skip", NULL);
+}
+
 int wt_run(void)
 {
     const char *program = program_invocation_short_name;
@@ -108,9 +203,11 @@ int wt_run(void)
     }
     runner = srunner_create(suite);
     fail_on_faults();
+    (void)open_beside_log(".skip", NULL);
     srunner_run_all(runner, CK_ENV);
     failed = srunner_ntests_failed(runner);
     srunner_free(runner);
+    log_skips();
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

@@ -52,6 +52,16 @@ struct wt_case {
     START_TEST(id)
 #define WT_TEST(id) WT_LOOP_TEST(id, 1)
 
+/* Ends a test that cannot run here (not for combinations that mean nothing):
+ * printed, and a skip in the log, so that `make rows` does not count it. What
+ * the test has begun is to be ended before. */
+#define wt_skip(why)                                                           \
+    do {                                                                       \
+        wt_skip_note(__func__, why);                                           \
+        return;                                                                \
+    } while (0)
+void wt_skip_note(const char *function, const char *why);
+
 /* For a program with its own main: runs all tests, returns main's result. */
 int wt_run(void);
 

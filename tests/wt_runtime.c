@@ -62,7 +62,6 @@ warm_runtime *wt_two_devices(const warm_options *options)
     runtime = wt_runtime(&two);
     wt_ok(warm_device_count(runtime, &count));
     if (count < 2) {
-        puts("skip: one device");
         wt_runtime_end(runtime);
         return NULL;
     }

@@ -521,7 +521,7 @@ WT_TEST(test_F9_callbacks_hear_of_every_device)
                                              .memory_events = "on",
                                              .limit_wait_ms = 1});
     if (runtime == NULL) {
-        return;
+        wt_skip("needs two devices");
     }
     e = (ear){.answer = 0};
     full = (ear){.answer = 1};

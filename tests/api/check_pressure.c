@@ -603,7 +603,7 @@ WT_TEST(test_F7_F8_devices_have_watermarks_and_totals_of_their_own)
     runtime = wt_two_devices(&(warm_options){
         .size = sizeof(warm_options), .segment = 2 * MIB, .limit_wait_ms = 1});
     if (runtime == NULL) {
-        return;
+        wt_skip("needs two devices");
     }
     for (int i = 0; i < 2; i++) {
         on[i] = wt_stream(runtime, i);

@@ -440,7 +440,7 @@ WT_TEST(test_B24_a_segment_names_its_device)
     nic = (struct nic){.now = 0};
     runtime = wt_two_devices(&(warm_options){.size = sizeof(warm_options)});
     if (runtime == NULL) {
-        return;
+        wt_skip("needs two devices");
     }
     add(ALL);
     for (int i = 0; i < 2; i++) {

@@ -654,7 +654,7 @@ WT_TEST(test_B26_a_ring_is_of_its_own_device)
 
     runtime = wt_two_devices(&(warm_options){.size = sizeof(warm_options)});
     if (runtime == NULL) {
-        return;
+        wt_skip("needs two devices");
     }
     fill(from, sizeof from, 3);
     for (int i = 0; i < 2; i++) {

@@ -325,7 +325,7 @@ WT_TEST(test_B4_E9_a_use_gets_its_event_anew_if_a_capture_begins_at_its_free)
 
     make_stream(true);
     if (!wt_on_host()) { /* streams are held where they are */
-        return;
+        wt_skip("needs the host device");
     }
     used = wt_pinned(runtime, 5000);
     from = wt_pinned(runtime, 64);
