@@ -5,7 +5,7 @@ $1 == "row" { order[++rows] = $2; text[$2] = $3 }
 
 $1 == "test" {
     count = split($2, part, "_")
-    for (i = 2; i <= count && part[i] ~ /^[A-H][0-9]+$/; i++) {
+    for (i = 2; i <= count && part[i] ~ /^[A-IT][0-9]+$/; i++) {
         names[part[i]] = names[part[i]] " " $2
         if (!(part[i] in unknown)) {
             unknown[part[i]] = $2

@@ -29,7 +29,7 @@ newest() {
 }
 
 {
-    awk -F'|' '/^\| *[A-H][0-9]+ *\|/ {
+    awk -F'|' '/^\| *[A-IT][0-9]+ *\|/ {
         gsub(/^ +| +$/, "", $2); gsub(/^ +| +$/, "", $3)
         print "row\t" $2 "\t" $3
     }' "$rows"
@@ -37,7 +37,7 @@ newest() {
         'WT(_LOOP)?_TEST\([[:space:]]*test_[A-Za-z0-9_]+' {} + |
         tr '\0\n' '\n ' | sed 's/.*test_/test\ttest_/'
     find "$@" -name '*.sh' -exec grep -hoE \
-        '^test_[A-H][0-9]+[A-Za-z0-9_]*\(\)' {} + | sed 's/()$//;s/^/test\t/'
+        '^test_[A-IT][0-9]+[A-Za-z0-9_]*\(\)' {} + | sed 's/()$//;s/^/test\t/'
     for backend in host standin gpu; do
         newest "$backend" | while read -r log; do
             awk -v b="$backend" '/^(not )?ok / {

@@ -114,9 +114,18 @@ test_a_name_with_no_such_row_is_an_error() {
     has_line "$out" "rows: test_A99_x names A99, which is no row"
 }
 
+test_rows_of_devices_and_of_trust_are_known() {
+    project
+    printf '| I1 | devices | part |\n| T2 | trust | part |\n' >>rows.md
+    echo 'WT_TEST(test_A1_I1_T2_x)' >>src/check_x.c
+    ended debug/log/host ok test_A1_I1_T2_x
+    out=$(rows)
+    has_line "$out" "rows: shown=3 of=5 gpu=0"
+}
+
 test_rows_of_the_contract_are_all_there() {
     out=$("$tools/rows.sh" "$tools/../ROWS.md" build /dev/null | tail -n 1)
-    same "$out" "rows: shown=0 of=94 gpu=0"
+    same "$out" "rows: shown=0 of=117 gpu=0"
 }
 
 tap_run test_no_logs_show_nothing \
@@ -128,4 +137,5 @@ tap_run test_no_logs_show_nothing \
     test_a_skipped_test_was_not_run \
     test_a_test_that_is_no_more_shows_nothing \
     test_a_name_with_no_such_row_is_an_error \
+    test_rows_of_devices_and_of_trust_are_known \
     test_rows_of_the_contract_are_all_there
