@@ -217,7 +217,8 @@ test_H1_a_library_that_looks_itself_up_is_served() {
 # Renamed, as in packages of Python, and opened for its user alone.
 test_H1_a_library_of_another_name_is_found() {
     ${CC:-cc} -shared -Wl,-soname,libcudart-0a1b2c3d.so.13 \
-        "$standin"/tests/standin/cudart.o "$standin"/tests/standin/version.o \
+        "$standin"/tests/standin/cudart*.o "$standin"/cudart_rest.o \
+        "$standin"/tests/standin/version.o \
         "$standin/libcuda.so.1" -o libcudart-0a1b2c3d.so.13
     ${CC:-cc} -shared -fPIC -isystem "$cuda" "$source/deep_library.c" \
         "$PWD/libcudart-0a1b2c3d.so.13" -o user.so

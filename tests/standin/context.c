@@ -554,7 +554,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute,
         *value = managed;
         break;
     default:
-        *value = 0;
+        *value = standin_attribute((int)attribute);
         break;
     }
     return CUDA_SUCCESS;

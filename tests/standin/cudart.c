@@ -2,11 +2,13 @@
  * the real one does, passes the work on to libcuda, whose codes are its own,
  * and keeps the thread's last error: whatever is no success is one, "not ready"
  * as well. */
-#include "standin.h"
+#include "cudart.h"
+
+#include <stdio.h>
 
 static _Thread_local cudaError_t last = cudaSuccess;
 
-static cudaError_t answer(int code)
+cudaError_t standin_answer(int code)
 {
     if (code != cudaSuccess) {
         last = (cudaError_t)code;
@@ -14,30 +16,28 @@ static cudaError_t answer(int code)
     return (cudaError_t)code;
 }
 
-/* A function without a context of its own. */
-#define ENTER_PLAIN(function)                                                  \
-    static standin_point point_ = {.name = #function};                         \
-    int fault_ = standin_hit(&point_);                                         \
-                                                                               \
-    if (fault_ != 0) {                                                         \
-        return answer(fault_);                                                 \
+int standin_begin(void)
+{
+    if (standin_driver() == NULL) {
+        return cudaErrorCudartUnloading;
     }
+    if (!standin_version_works(standin_version())) {
+        return cudaErrorInsufficientDriver;
+    }
+    standin_need_context();
+    return cudaSuccess;
+}
 
-/* A function that starts cudart on the thread's device, and is one call of
- * libcuda. */
-#define FUNCTION(function, parameters, call)                                   \
-    cudaError_t function parameters                                            \
-    {                                                                          \
-        ENTER_PLAIN(function)                                                  \
-        if (standin_driver() == NULL) {                                        \
-            return answer(cudaErrorCudartUnloading);                           \
-        }                                                                      \
-        if (!standin_version_works(standin_version())) {                       \
-            return answer(cudaErrorInsufficientDriver);                        \
-        }                                                                      \
-        standin_need_context();                                                \
-        return answer((int)(call));                                            \
+int standin_not_there(const char *function)
+{
+    standin_point point = {.name = function};
+
+    if (standin_calls(function) == 0) {
+        fprintf(stderr, "stand-in: %s() is not there\n", function);
     }
+    (void)standin_hit(&point);
+    return (int)standin_answer(cudaErrorNotSupported);
+}
 
 cudaError_t cudaGetLastError(void)
 {
@@ -65,11 +65,21 @@ static const struct {
     {4, "cudaErrorCudartUnloading", "driver shutting down"},
     {35, "cudaErrorInsufficientDriver",
      "CUDA driver version is insufficient for CUDA runtime version"},
+    {98, "cudaErrorInvalidDeviceFunction", "invalid device function"},
     {100, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
     {101, "cudaErrorInvalidDevice", "invalid device ordinal"},
     {205, "cudaErrorMapBufferObjectFailed", "mapping of buffer object failed"},
     {400, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
     {600, "cudaErrorNotReady", "device not ready"},
+    {704, "cudaErrorPeerAccessAlreadyEnabled",
+     "peer access is already enabled"},
+    {705, "cudaErrorPeerAccessNotEnabled", "peer access has not been enabled"},
+    {709, "cudaErrorContextIsDestroyed", "context is destroyed"},
+    {712, "cudaErrorHostMemoryAlreadyRegistered",
+     "part or all of the requested memory range is already mapped"},
+    {713, "cudaErrorHostMemoryNotRegistered",
+     "pointer does not correspond to a registered memory region"},
+    {801, "cudaErrorNotSupported", "operation not supported"},
     {900, "cudaErrorStreamCaptureUnsupported",
      "operation not permitted when stream is capturing"},
     {901, "cudaErrorStreamCaptureInvalidated",
@@ -122,13 +132,13 @@ cudaError_t cudaGetDeviceCount(int *count)
 
     ENTER_PLAIN(cudaGetDeviceCount)
     if (standin_driver() == NULL) {
-        return answer(cudaErrorCudartUnloading);
+        return standin_answer(cudaErrorCudartUnloading);
     }
     if (!standin_version_works(standin_version())) {
-        return answer(cudaErrorInsufficientDriver);
+        return standin_answer(cudaErrorInsufficientDriver);
     }
     *count = devices;
-    return answer(devices == 0 ? cudaErrorNoDevice : cudaSuccess);
+    return standin_answer(devices == 0 ? cudaErrorNoDevice : cudaSuccess);
 }
 
 cudaError_t cudaGetDevice(int *device)
@@ -141,7 +151,8 @@ cudaError_t cudaGetDevice(int *device)
 cudaError_t cudaDeviceReset(void)
 {
     ENTER_PLAIN(cudaDeviceReset)
-    return answer((int)cuDevicePrimaryCtxReset_v2(standin_current_device()));
+    return standin_answer(
+        (int)cuDevicePrimaryCtxReset_v2(standin_current_device()));
 }
 
 FUNCTION(cudaDeviceSynchronize, (void), cuCtxSynchronize())
@@ -149,7 +160,7 @@ FUNCTION(cudaDeviceSynchronize, (void), cuCtxSynchronize())
 cudaError_t cudaSetDevice(int device)
 {
     ENTER_PLAIN(cudaSetDevice)
-    return answer((int)standin_set_device(device));
+    return standin_answer((int)standin_set_device(device));
 }
 
 /* ---- Memory ---- */
@@ -185,40 +196,8 @@ FUNCTION(cudaIpcOpenMemHandle,
 FUNCTION(cudaIpcCloseMemHandle, (void *pointer),
          cuIpcCloseMemHandle((uintptr_t)pointer))
 
-static CUresult copy(void *destination, const void *source, size_t bytes,
-                     enum cudaMemcpyKind kind, cudaStream_t stream)
-{
-    if (kind == cudaMemcpyHostToDevice) {
-        return cuMemcpyHtoDAsync_v2((uintptr_t)destination, source, bytes,
-                                    stream);
-    }
-    if (kind == cudaMemcpyDeviceToHost) {
-        return cuMemcpyDtoHAsync_v2(destination, (uintptr_t)source, bytes,
-                                    stream);
-    }
-    return cuMemcpyAsync((uintptr_t)destination, (uintptr_t)source, bytes,
-                         stream);
-}
-
-FUNCTION(cudaMemcpyAsync,
-         (void *destination, const void *source, size_t bytes,
-          enum cudaMemcpyKind kind, cudaStream_t stream),
-         copy(destination, source, bytes, kind, stream))
-FUNCTION(cudaMemsetAsync,
-         (void *destination, int value, size_t bytes, cudaStream_t stream),
-         cuMemsetD8Async((uintptr_t)destination, (unsigned char)value, bytes,
-                         stream))
-
 /* ---- Streams and events ---- */
 
-FUNCTION(cudaStreamCreateWithFlags, (cudaStream_t * stream, unsigned flags),
-         cuStreamCreate(stream, flags))
-FUNCTION(cudaStreamCreate, (cudaStream_t * stream),
-         cuStreamCreate(stream, CU_STREAM_DEFAULT))
-FUNCTION(cudaStreamCreateWithPriority,
-         (cudaStream_t * stream, unsigned flags, int priority),
-         cuStreamCreate(stream, flags))
-FUNCTION(cudaStreamDestroy, (cudaStream_t stream), cuStreamDestroy_v2(stream))
 FUNCTION(cudaStreamGetId, (cudaStream_t stream, unsigned long long *id),
          cuStreamGetId(stream, id))
 FUNCTION(cudaStreamQuery, (cudaStream_t stream), cuStreamQuery(stream))
@@ -241,7 +220,7 @@ static CUresult device_of(cudaStream_t stream, int *device)
 /* Memory of the stream's order: it is there at once, and gone when the stream
  * has finished. In a capture it is the graph's: the stand-in has none, and says
  * so. */
-static CUresult alloc_async(void **pointer, size_t bytes, cudaStream_t stream)
+int standin_alloc_async(void **pointer, size_t bytes, cudaStream_t stream)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     CUresult code = cuStreamIsCapturing(stream, &status);
@@ -249,9 +228,9 @@ static CUresult alloc_async(void **pointer, size_t bytes, cudaStream_t stream)
     if (code == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE) {
         code = CUDA_ERROR_NOT_SUPPORTED;
     }
-    return code != CUDA_SUCCESS
-               ? code
-               : cuMemAlloc_v2((CUdeviceptr *)(void *)pointer, bytes);
+    return (int)(code != CUDA_SUCCESS
+                     ? code
+                     : cuMemAlloc_v2((CUdeviceptr *)(void *)pointer, bytes));
 }
 
 static CUresult free_async(void *pointer, cudaStream_t stream)
@@ -267,7 +246,7 @@ static CUresult free_async(void *pointer, cudaStream_t stream)
 }
 
 FUNCTION(cudaMallocAsync, (void **pointer, size_t bytes, cudaStream_t stream),
-         alloc_async(pointer, bytes, stream))
+         standin_alloc_async(pointer, bytes, stream))
 FUNCTION(cudaFreeAsync, (void *pointer, cudaStream_t stream),
          free_async(pointer, stream))
 
@@ -302,6 +281,9 @@ FUNCTION(cudaStreamBeginCaptureToGraph,
 FUNCTION(cudaStreamIsCapturing,
          (cudaStream_t stream, enum cudaStreamCaptureStatus *status),
          cuStreamIsCapturing(stream, (CUstreamCaptureStatus *)(void *)status))
+FUNCTION(cudaGraphInstantiate,
+         (cudaGraphExec_t * exec, cudaGraph_t graph, unsigned long long flags),
+         cuGraphInstantiateWithFlags(exec, graph, flags))
 FUNCTION(cudaGraphInstantiateWithFlags,
          (cudaGraphExec_t * exec, cudaGraph_t graph, unsigned long long flags),
          cuGraphInstantiateWithFlags(exec, graph, flags))
@@ -313,34 +295,24 @@ FUNCTION(cudaGraphLaunch, (cudaGraphExec_t exec, cudaStream_t stream),
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *m)
 {
     ENTER_PLAIN(cudaThreadExchangeStreamCaptureMode)
-    return answer((int)cuThreadExchangeStreamCaptureMode(
+    return standin_answer((int)cuThreadExchangeStreamCaptureMode(
         (CUstreamCaptureMode *)(void *)m));
 }
 
 /* ---- What code for per-thread default streams calls ---- */
 
-static cudaStream_t own(cudaStream_t stream)
-{
-    return stream != NULL ? stream : cudaStreamPerThread;
-}
-
-/* No header declares them. */
-#define PER_THREAD(function, parameters, call)                                 \
-    cudaError_t function parameters;                                           \
-    FUNCTION(function, parameters, call)
-
 PER_THREAD(cudaMallocAsync_ptsz,
            (void **pointer, size_t bytes, cudaStream_t stream),
-           alloc_async(pointer, bytes, own(stream)))
+           standin_alloc_async(pointer, bytes, OWN(stream)))
 PER_THREAD(cudaFreeAsync_ptsz, (void *pointer, cudaStream_t stream),
-           free_async(pointer, own(stream)))
+           free_async(pointer, OWN(stream)))
 PER_THREAD(cudaStreamBeginCapture_ptsz,
            (cudaStream_t stream, enum cudaStreamCaptureMode mode),
-           cuStreamBeginCapture_v2(own(stream), (CUstreamCaptureMode)mode))
+           cuStreamBeginCapture_v2(OWN(stream), (CUstreamCaptureMode)mode))
 PER_THREAD(cudaStreamBeginCaptureToGraph_ptsz,
            (cudaStream_t stream, cudaGraph_t graph,
             const cudaGraphNode_t *nodes, const cudaGraphEdgeData *edges,
             size_t count, enum cudaStreamCaptureMode mode),
-           cuStreamBeginCapture_v2(own(stream), (CUstreamCaptureMode)mode))
+           cuStreamBeginCapture_v2(OWN(stream), (CUstreamCaptureMode)mode))
 PER_THREAD(cudaStreamEndCapture_ptsz, (cudaStream_t stream, cudaGraph_t *graph),
-           cuStreamEndCapture(own(stream), graph))
+           cuStreamEndCapture(OWN(stream), graph))

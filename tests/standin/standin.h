@@ -208,6 +208,22 @@ int standin_stream_info(wm_driver *d, warm_stream stream, wm_stream_info *info);
 void standin_note_misuse(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
+/* The event was made for timing: records of it write the time, in the stream's
+ * order, before it passes; it is about to be destroyed. */
+void standin_time_event(CUevent event);
+int standin_stamp(CUevent event, CUstream stream);
+void standin_untime_event(CUevent event);
+/* What a pointer is, and the whole of its memory. */
+typedef struct standin_place {
+    enum cudaMemoryType type;
+    int device;
+    void *base;
+    size_t bytes;
+} standin_place;
+standin_place standin_place_of(const void *pointer);
+/* The value of an attribute that no test sets: as of a GPU of its kind. */
+int standin_attribute(int attribute);
+
 /* Runs function(copy of argument) in stream order; the copy is freed after
  * the run, unless a capture took it: a graph may run it again. 0 or a code. */
 int standin_launch(void *stream, warm_host_fn function, const void *argument,

@@ -34,7 +34,10 @@ STANDIN_LIBS := $(foreach l,cuda cudart $(STANDIN_HANDLES),$(STANDIN_DIR)/$(STAN
 STANDIN_MAP := tests/standin/standin.map
 STANDIN_CORE := $(patsubst %.c,$(STANDIN_DIR)/%.o,$(wildcard runtime/base/*.c) runtime/driver/driver.c \
     $(STANDIN_HOST) $(wildcard runtime/driver/numa*.c) tests/standin/control.c tests/standin/context.c \
-    tests/standin/life.c tests/standin/range.c tests/standin/wait.c tests/standin/work.c)
+    tests/standin/life.c tests/standin/range.c tests/standin/wait.c tests/standin/work.c \
+    tests/standin/attribute.c tests/standin/timing.c)
+STANDIN_CUDART := $(patsubst %.c,$(STANDIN_DIR)/%.o,$(wildcard tests/standin/cudart*.c))
+STANDIN_REST := $(STANDIN_DIR)/cudart_rest
 STANDIN_OBJ := $(patsubst %.c,$(STANDIN_DIR)/%.o,$(wildcard tests/standin/*.c)) $(STANDIN_CORE)
 
 # Objects of their own. What real headers declare must be visible; the map
@@ -47,9 +50,18 @@ $(STANDIN_DIR)/%.o: %.c
 	@mkdir -p $(@D)
 	@$(CC) $(FLAGS) $(CUDA_FLAGS) $(CFLAGS) -c $< -o $@
 
+$(STANDIN_REST).c: tests/standin/rest.sh $(STANDIN_CUDART)
+	@CC='$(CC)' CUDA_FLAGS='$(CUDA_FLAGS)' $< cuda_runtime_api.h \
+	    $(STANDIN_CUDART) >$@
+$(STANDIN_REST).o: FLAGS += -fvisibility=default
+$(STANDIN_REST).o: $(STANDIN_REST).c
+	@$(CC) $(FLAGS) $(CUDA_FLAGS) $(CFLAGS) -c $< -o $@
+
+# As NVIDIA's, each library has one version of its symbols, which is named like
+# the library; libcuda has none.
 # $(call standin_link,soname): of the objects and libraries in $^
 standin_link = @mkdir -p $(@D); $(CC) -shared $(OPT_$(FLAVOUR)) $(LDFLAGS) -Wl,-soname,$(1) \
-    -Wl,--version-script=$(STANDIN_MAP) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/..' $^ -lm $(LIBS) -o $@
+    -Wl,--version-script=<(sed '1s/^/$(if $(filter libcuda.so%,$(1)),,$(1) )/' $(STANDIN_MAP)) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/..' $^ -lm $(LIBS) -o $@
 
 $(STANDIN_DIR)/$(STANDIN_cuda): $(STANDIN_CORE)
 	$(call standin_link,$(@F))
@@ -61,7 +73,7 @@ $(STANDIN_DIR)/version_12.o: tests/standin/version.c
 
 # $(call standin_rules,folder,list of sonames,object with the version)
 define standin_rules
-$(1)/$($(2)_cudart): $(STANDIN_DIR)/tests/standin/cudart.o $(3) $(STANDIN_DIR)/$(STANDIN_cuda)
+$(1)/$($(2)_cudart): $(STANDIN_CUDART) $(STANDIN_REST).o $(3) $(STANDIN_DIR)/$(STANDIN_cuda)
 	$$(call standin_link,$$(@F))
 $(foreach l,$(STANDIN_HANDLES),$(call standin_rule,$(1),$($(2)_$(l)),$(l),$(1)/$($(2)_cudart) $(3)))
 endef

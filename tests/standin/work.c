@@ -108,17 +108,12 @@ static pinned *pinned_take(const void *pointer, bool registered)
 
 static bool is_pinned(const void *pointer)
 {
-    uintptr_t at = (uintptr_t)pointer;
-    bool found = false;
+    return standin_place_of(pointer).type == cudaMemoryTypeHost;
+}
 
-    pthread_mutex_lock(&pinned_mutex);
-    for (int i = 0; i < BUCKETS && !found; i++) {
-        for (const pinned *p = pinned_blocks[i]; p != NULL; p = p->next) {
-            found = found || at - (uintptr_t)p->pointer < p->bytes;
-        }
-    }
-    pthread_mutex_unlock(&pinned_mutex);
-    return found;
+static bool holds(const void *base, size_t bytes, const void *pointer)
+{
+    return (uintptr_t)pointer - (uintptr_t)base < bytes;
 }
 
 /* With one address space for all, as on every 64-bit Linux, the same one. */
@@ -236,6 +231,8 @@ typedef struct given {
     void *pointer;
     size_t bytes;
     standin_life life;
+    int device;
+    bool managed;
 } given;
 
 static given *all_given; /* pinned_mutex */
@@ -248,6 +245,7 @@ static void *take_ended(size_t bytes)
     for (given *g = all_given; g != NULL && pointer == NULL; g = g->next) {
         if (g->bytes == bytes && !standin_is_alive(g->life)) {
             g->life = standin_current_life();
+            g->device = standin_current_device();
             pointer = g->pointer;
         }
     }
@@ -255,11 +253,15 @@ static void *take_ended(size_t bytes)
     return pointer;
 }
 
-static void note_given(void *pointer, size_t bytes)
+static void note_given(void *pointer, size_t bytes, bool managed)
 {
     given *g = calloc(1, sizeof *g);
 
-    *g = (given){NULL, pointer, bytes, standin_current_life()};
+    *g = (given){.pointer = pointer,
+                 .bytes = bytes,
+                 .life = standin_current_life(),
+                 .device = standin_current_device(),
+                 .managed = managed};
     pthread_mutex_lock(&pinned_mutex);
     g->next = all_given;
     all_given = g;
@@ -296,7 +298,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
     if (pointer == NULL) {
         code = CALL(device_alloc, standin_current_device(), bytes, &pointer);
         if (code == CUDA_SUCCESS) {
-            note_given(pointer, bytes);
+            note_given(pointer, bytes, false);
         }
     }
     if (code == CUDA_SUCCESS) {
@@ -316,7 +318,7 @@ CUresult cuMemAllocManaged(CUdeviceptr *address, size_t bytes, unsigned flags)
     standin_flagged("cuMemAllocManaged", flags);
     code = CALL(managed_alloc, standin_current_device(), bytes, &pointer);
     if (code == CUDA_SUCCESS) {
-        note_given(pointer, bytes);
+        note_given(pointer, bytes, true);
         *address = (uintptr_t)pointer;
         standin_born(pointer);
     }
@@ -347,19 +349,61 @@ CUresult cuMemFree_v2(CUdeviceptr address)
     ON_ITS_DEVICE(device_free, pointer_of(address))
 }
 
-/* The memory that holds a pointer, as it was allocated; else the pointer. */
-static void *whole_of(void *pointer)
+static void find_host_locked(const void *pointer, standin_place *place)
 {
-    void *whole = pointer;
+    for (int i = 0; i < BUCKETS; i++) {
+        for (const pinned *p = pinned_blocks[i]; p != NULL; p = p->next) {
+            if (holds(p->pointer, p->bytes, pointer)) {
+                *place = (standin_place){cudaMemoryTypeHost, 0, p->pointer,
+                                         p->bytes};
+            }
+        }
+    }
+}
+
+/* Memory of ranges is not in the lists. */
+standin_place standin_place_of(const void *pointer)
+{
+    standin_place place = {.type = cudaMemoryTypeUnregistered};
 
     pthread_mutex_lock(&pinned_mutex);
+    find_host_locked(pointer, &place);
     for (const given *g = all_given; g != NULL; g = g->next) {
-        if ((uintptr_t)pointer - (uintptr_t)g->pointer < g->bytes) {
-            whole = g->pointer;
+        if (holds(g->pointer, g->bytes, pointer)) {
+            place = (standin_place){g->managed ? cudaMemoryTypeManaged
+                                               : cudaMemoryTypeDevice,
+                                    g->device, g->pointer, g->bytes};
         }
     }
     pthread_mutex_unlock(&pinned_mutex);
-    return whole;
+    return place;
+}
+
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes,
+                                 CUdeviceptr address)
+{
+    standin_place place = standin_place_of(pointer_of(address));
+
+    ENTER(cuMemGetAddressRange_v2)
+    (void)d;
+    if (place.bytes == 0) {
+        return CUDA_ERROR_NOT_FOUND;
+    }
+    if (base != NULL) {
+        *base = (uintptr_t)place.base;
+    }
+    if (bytes != NULL) {
+        *bytes = place.bytes;
+    }
+    return CUDA_SUCCESS;
+}
+
+/* The memory that holds a pointer, as it was allocated; else the pointer. */
+static void *whole_of(void *pointer)
+{
+    standin_place place = standin_place_of(pointer);
+
+    return place.bytes > 0 ? place.base : pointer;
 }
 
 /* Names of the host device serve as CUDA's handles. CUDA promises that a handle
@@ -662,6 +706,9 @@ CUresult cuEventCreate(CUevent *event, unsigned flags)
                 (warm_event *)(void *)event);
     if (code == CUDA_SUCCESS) {
         standin_born(*event);
+        if ((flags & CU_EVENT_DISABLE_TIMING) == 0) {
+            standin_time_event(*event);
+        }
     }
     return code;
 }
@@ -670,6 +717,7 @@ CUresult cuEventDestroy_v2(CUevent event)
 {
     ENTER_ON(cuEventDestroy_v2, event)
     standin_gone(event);
+    standin_untime_event(event);
     return CALL(event_destroy, event);
 }
 
@@ -680,6 +728,9 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
     ENTER_ON(cuEventRecord, stream)
     if (!other_lives) {
         return CUDA_ERROR_INVALID_HANDLE;
+    }
+    if ((fault_ = standin_stamp(event, stream)) != 0) {
+        return (CUresult)fault_;
     }
     return CALL(event_record, event, standin_stream(stream));
 }
