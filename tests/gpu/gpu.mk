@@ -14,7 +14,7 @@ GPU_BENCH := $(addprefix $(GPU_BUNDLE)/,bench replay $(notdir $(BENCH_CUB)))
 # A program that knows CUDA alone, linked as such programs are, and what serves it.
 GPU_CUDA := $(firstword $(wildcard $(CUDA_HOME)/lib64/libcudart.so $(CUDA_HOME)/lib/libcudart.so))
 GPU_PRELOAD := $(GPU_BUNDLE)/preload_gpu.sh $(GPU_BUNDLE)/preload_torch.py \
-    $(addprefix $(GPU_BUNDLE)/preload/,warmpool-run libwarmpool-preload.so libwarmpool.so.0 $(if $(GPU_CUDA),preload_program))
+    $(addprefix $(GPU_BUNDLE)/preload/,warmpool-run libwarmpool-preload.so libwarmpool.so.0 $(if $(GPU_CUDA),preload_program ipc_program))
 GPU_BENCH_FILES := $(GPU_BUNDLE)/torch_bench.py $(GPU_BUNDLE)/python_gpu.py $(GPU_BUNDLE)/libwarmpool_bench.so
 
 # Tests are debug, with the checks of locks and arguments; benches are not, and
@@ -80,6 +80,8 @@ $(GPU_BUNDLE)/libwarmpool_bench.so: $(SHARED)
 $(GPU_BUNDLE)/%.py: tests/gpu/%.py
 	@mkdir -p $(@D) && cp $< $@
 $(GPU_BUNDLE)/preload/preload_program: $(B)/tests/gpu/preload_program.o
+$(GPU_BUNDLE)/preload/ipc_program: $(B)/tests/preload/ipc_program.o
+$(GPU_BUNDLE)/preload/preload_program $(GPU_BUNDLE)/preload/ipc_program:
 	@mkdir -p $(@D)
 	@$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $< -L$(dir $(GPU_CUDA)) -lcudart -lcublas \
 	    -Wl,-rpath-link,$(dir $(GPU_CUDA)) $(LIBS) -o $@

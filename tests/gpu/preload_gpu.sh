@@ -3,12 +3,13 @@
 # warmpool-run, on this machine's GPU (row H1): equal results, and times.
 #
 # FOLDER (default: the folder preload beside this script) has warmpool-run,
-# libwarmpool-preload.so, libwarmpool.so.0 and preload_program. CUDA's libraries
-# are those that the loader finds (LD_LIBRARY_PATH, as run.sh sets it); PyTorch
-# has its own, and so gets no folder of that variable that has some. Prints a
-# line PASS, FAIL or skip for each check, and times; ends with status 1 if one
-# failed. Below 60 s: each program has a limit, and less if the others took
-# long. PYTHON: the interpreter. SIDE: of the matrices that keep the GPU busy.
+# libwarmpool-preload.so, libwarmpool.so.0, preload_program and ipc_program.
+# CUDA's libraries are those that the loader finds (LD_LIBRARY_PATH, as run.sh
+# sets it); PyTorch has its own, and so gets no folder of that variable that has
+# some. Prints a line PASS, FAIL or skip for each check, and times; ends with
+# status 1 if one failed. Below 60 s: each program has a limit, and less if the
+# others took long. PYTHON: the interpreter. SIDE: of the matrices that keep the
+# GPU busy.
 # Without a GPU it says so and succeeds; GPU=assume: over the stand-ins.
 set -u
 
@@ -125,6 +126,39 @@ for conf in '' "$all" "$all,free:wait" preload:pinned; do
         grep '^skip' "$work/out" || echo "PASS $name"
     else
         fail "$name"
+    fi
+done
+# What CUDA refuses is its last error under warmpool-run as well.
+if limited 10 '' "$program" errors; then
+    cp "$work/out" "$work/errors"
+    if limited 10 "$all" "$program" errors && cmp -s "$work/errors" "$work/out"
+    then
+        echo "PASS last errors"
+    else
+        diff "$work/errors" "$work/out" >>"$work/err"
+        fail "last errors: not as without warmpool"
+    fi
+else
+    fail "last errors: without warmpool"
+fi
+# Handles of shared memory: the bytes that lie there, or none. A pointer into
+# memory names the whole of it, if CUDA does so.
+letters=$(printf 'opened %s\n' A B C A B C)
+limited 10 '' "$folder/ipc_program" share || true
+[ "$(cat "$work/out")" = "$letters"$'\n'closed ] ||
+    echo "note: without warmpool: $(tr '\n' ';' <"$work/out")"
+if limited 10 "$all" "$folder/ipc_program" share &&
+    [ "$(cat "$work/out")" = "$letters"$'\n'closed ]; then
+    echo "PASS shared memory"
+else
+    fail "shared memory"
+fi
+for case in plain freed; do
+    if limited 10 "$all" "$folder/ipc_program" "$case" &&
+        ! grep opened "$work/out"; then
+        echo "PASS shared memory $case: $(sort -u "$work/out" | tail -n 1)"
+    else
+        fail "shared memory, $case: opened"
     fi
 done
 # Libraries of another version than PyTorch's own must not come first.

@@ -5,9 +5,11 @@
  *                            destroy: the sum of the results, microseconds each
  *   preload_program order    what a busy stream still uses is freed, and
  *                            allocated and written again at once
+ *   preload_program errors   what CUDA refuses, and its last error
  *
  * An error, or a wrong result, ends it with status 1. */
 #include "tests/preload/program.h"
+#include "tests/preload/refuse.h"
 
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
@@ -217,6 +219,9 @@ int main(int argc, char **argv)
         rounds();
     } else if (strcmp(name, "order") == 0) {
         order(argc > 2 ? atoi(argv[2]) : LARGE);
+    } else if (strcmp(name, "errors") == 0) {
+        TRY(cudaFree(NULL));
+        refuse_all(BYTES);
     } else {
         printf("no case %s\n", name);
         return 2;

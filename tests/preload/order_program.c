@@ -2,6 +2,7 @@
  * that knows CUDA alone (row H1): order_program CASE. */
 #include "gate.h"
 #include "program.h"
+#include "refuse.h"
 
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
@@ -223,33 +224,10 @@ static void blocking_capture(void)
     printf("whole\n");
 }
 
-static void say_error(const char *what, int code)
-{
-    printf("%s: %d, then %d\n", what, code, (int)cudaGetLastError());
-}
-
-/* Both the answer and what cudaGetLastError() says of it, in a capture, too. */
-static void refuse_all(void)
-{
-    const size_t too_much = (size_t)1 << 50;
-    void *pinned = NULL, *device = NULL, *none = NULL;
-
-    say_error("device", (int)cudaMalloc(&none, too_much));
-    say_error("async", (int)cudaMallocAsync(&none, too_much, NULL));
-    TRY(cudaMallocHost(&pinned, BYTES));
-    TRY(cudaMalloc(&device, BYTES));
-    say_error("free of a part", (int)cudaFree((char *)device + 512));
-    say_error("free of the host's", (int)cudaFree(pinned));
-    say_error("host's free", (int)cudaFreeHost(device));
-    TRY(cudaFree(device));
-    TRY(cudaFreeHost(pinned));
-    say_error("nothing", 0);
-}
-
 static void errors(void)
 {
     begin();
-    refuse_all();
+    refuse_all(BYTES);
     MUST(misuses() == 0);
 }
 
