@@ -193,14 +193,17 @@ static bool is_announced_locked(wm_timelines *set, int device,
 
 /* A stream that the driver does not know captures nothing. A default stream
  * belongs to the thread's current device: once any device is lost, a failed
- * query of a default stream may be due to that and counts as no. */
+ * query of a default stream may be due to that and counts as no. One of a
+ * device that the process has not used captures nothing. */
 static bool may_capture(wm_timelines *set, wm_timeline *t)
 {
     wm_capture capture = WM_CAPTURE_NONE;
     warm_status status = WARM_OK;
     bool due;
 
-    if (!wm_timeline_is_lost(set, t) && wm_timeline_begin_record(t, &due)) {
+    if (!wm_timeline_is_lost(set, t) &&
+        wm_driver_has_stream(set->driver, t->stream) &&
+        wm_timeline_begin_record(t, &due)) {
         status = wm_driver_stream_capture(set->driver, t->stream, &capture);
         wm_timeline_end_record(t, due);
     }

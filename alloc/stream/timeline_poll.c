@@ -50,6 +50,9 @@ static warm_status can_record(wm_timelines *set, const wm_timeline *t)
                              "one")
                    : WARM_NOT_READY;
     }
+    if (!wm_driver_has_stream(set->driver, t->stream)) {
+        return WARM_NOT_READY; /* it is that of another device */
+    }
     status = wm_driver_stream_info(set->driver, t->stream, &info);
     if (status == WARM_INVALID_STREAM && has_name) {
         return wm_timeline_was_destroyed();

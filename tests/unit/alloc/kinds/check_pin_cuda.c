@@ -63,6 +63,7 @@ static void use_defaults(void *unused, unsigned index)
         wt_ok(warm_free_deferred(block));
     }
     wt_ok(warm_poll(runtime));
+    wt_ok(warm_pinned_empty_cache(runtime, NULL));
 }
 
 /* The program uses the second device only. Pinned by the thread that does, or
