@@ -541,7 +541,7 @@ WT_TEST(test_B23_memory_that_a_runtime_has_is_refused)
         wt_ok(warm_pinned_adopt_end(other, part + MIB, NULL, NULL));
         wt_ok(warm_pinned_adopt_end(runtime, part, NULL, NULL));
     }
-    part = block - (uintptr_t)block % PAGE;
+    part = block + (-(uintptr_t)block & (PAGE - 1));
     wt_invalid(warm_pinned_adopt(other, part, 2 * PAGE, 0));
     wt_says("has some of the memory already");
     wt_ok(warm_free(block));
