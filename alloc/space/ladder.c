@@ -857,6 +857,10 @@ warm_status wm_space_alloc(wm_space *space, const wm_request *request,
     if (wm_unlikely(status != WARM_OK)) {
         return status;
     }
+    /* Before the request takes a part of a segment that is wholly idle. */
+    if (wm_likely(!space->poller->background.on) && !is_for_graphs(request)) {
+        wm_pressure_look_at_miss(space->poller);
+    }
     block = take_idle(space, request, WM_SPLIT_GOOD_FIT);
     if (wm_unlikely(block == NULL)) {
         status = climb_ladder(space, request, &block);
@@ -872,9 +876,6 @@ warm_status wm_space_alloc(wm_space *space, const wm_request *request,
     if (wm_unlikely(wm_space_passed_low(space)) && status == WARM_OK &&
         !is_for_graphs(request)) {
         wm_space_shrink_again(space);
-    }
-    if (wm_likely(!space->poller->background.on) && !is_for_graphs(request)) {
-        wm_pressure_look_at_miss(space->poller);
     }
     wm_background_note_taken(&space->background);
     return status;
