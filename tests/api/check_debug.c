@@ -621,9 +621,9 @@ WT_TEST(test_G9_live_blocks_are_named_by_memory_tag_and_size)
     end();
     wt_contains(line_with("3 blocks"), "8.8 KiB of pinned memory", "'weights'",
                 "allocated by thread");
-    wt_contains(line_with("9.8 KiB"), "1 blocks",
-                "of device memory of device 0", "'weights'");
-    wt_contains(line_with("'other'"), "1 blocks", "2.9 KiB");
+    wt_contains(line_with("9.8 KiB"), "1 block", "of device memory of device 0",
+                "'weights'");
+    wt_contains(line_with("'other'"), "1 block", "2.9 KiB");
     wt_contains(line_with("500 B"), "shared memory");
     const char *last = "";
     ck_assert_uint_eq(lines_with("debug:leaks", &last), 4);
@@ -664,7 +664,7 @@ WT_TEST(test_G9_B23_a_block_of_adopted_memory_is_a_leak)
     (void)wt_pinned(runtime, 3000);
     end();
     ck_assert_uint_eq(lines_with("debug:leaks", &last), 1);
-    wt_contains(last, "1 blocks", "2.9 KiB");
+    wt_contains(last, "1 block", "2.9 KiB");
 }
 
 WT_CASE("adopted", .setup = setup, .teardown = end, .tags = "programs");
@@ -724,7 +724,7 @@ WT_TEST(test_G9_with_frames_leaks_are_named_by_who_allocated)
     end();
     ck_assert_uint_eq(lines_with("debug:leaks", &last), 2);
     wt_contains(line_with("4 blocks"), "check_debug+0x", " < ");
-    wt_contains(line_with("1 blocks, 1000 B"), "check_debug+0x");
+    wt_contains(line_with("1 block, 1000 B"), "check_debug+0x");
 }
 
 WT_TEST(test_G9_with_frames_a_late_write_says_who_freed)

@@ -102,7 +102,7 @@ test_G9_without_a_log_callback_all_is_printed() {
     has out "debug:fill: 1 B of the freed block"
     has out "was freed by thread"
     ./fault leak >out 2>&1
-    has out "debug:leaks: 1 blocks, 1000 B of pinned memory"
+    has out "debug:leaks: 1 block, 1000 B of pinned memory"
     ./fault read >out 2>&1
     same "$(cat out)" ""
 }
