@@ -155,8 +155,9 @@ static void log_captured(wm_space *space, const wm_arena *arena, size_t bytes,
                  ? "a graph capture used it, and its private pool has ended; "
                    "release a pool after the graphs that use its blocks"
                  : "a graph capture used it, and it is of no private pool; "
-                   "call warm_private_pool_begin() before a capture, and then "
-                   "allocate what the graph uses");
+                   "call warm_thread_set_stream() and "
+                   "warm_private_pool_begin() before a capture, and allocate "
+                   "what the graph uses in it");
 }
 
 static void leak(wm_space *space, wm_block *block, enum wm_block_state state)
