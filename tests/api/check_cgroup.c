@@ -183,15 +183,15 @@ static bool allocate(warm_runtime *runtime, size_t bytes, void **block,
  * is large enough. */
 static void take_steps(warm_runtime *runtime, int peer, struct report *report)
 {
-    void *block[3];
+    void *block[4];
     char byte = 0;
 
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         if (!allocate(runtime, 16 * MIB, &block[i], report)) {
             return;
         }
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         warm_free(block[i]);
     }
     for (size_t i = 1; i <= STEPS; i++) {
