@@ -131,7 +131,7 @@ session='' ticker=''
 stop() {
     trap '' TERM INT HUP
     [ -z "$session" ] || end_session "$session"
-    [ -z "$ticker" ] || kill "$ticker"
+    [ -z "$ticker" ] || { kill "$ticker" && wait "$ticker"; }
     echo "stopped by a signal" | tee -a "$work/steps.txt"
     collect
     exit 143
