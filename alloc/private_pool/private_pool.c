@@ -220,14 +220,18 @@ uint64_t wm_private_pool_of(warm_runtime *runtime, warm_stream stream)
     _Atomic unsigned *reading;
     const wm_private_pool *pool;
     uint64_t number;
+    int cancel;
 
     if (!wm_private_routes(runtime)) {
         return 0;
     }
+    /* A thread that is cancelled in a filter would read for ever. */
+    cancel = wm_cancel_off();
     reading = wm_private_read_begin(pools);
     pool = match(pools, stream);
     number = pool != NULL && !pool->user ? pool->number : 0;
     wm_private_read_end(reading);
+    wm_cancel_restore(cancel);
     return number;
 }
 
@@ -301,6 +305,7 @@ struct route {
 static struct route look(wm_private_pools *pools, wm_space *space, int device,
                          warm_stream stream, wm_arena *beside)
 {
+    int cancel = wm_cancel_off(); /* as in wm_private_pool_of() */
     _Atomic unsigned *reading = wm_private_read_begin(pools);
     const wm_private_pool *pool = match(pools, stream);
     struct route route = {0};
@@ -325,6 +330,7 @@ static struct route look(wm_private_pools *pools, wm_space *space, int device,
         atomic_fetch_add_explicit(&route.own->routed, 1, memory_order_relaxed);
     }
     wm_private_read_end(reading);
+    wm_cancel_restore(cancel);
     return route;
 }
 
