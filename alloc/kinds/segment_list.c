@@ -13,7 +13,7 @@ static size_t list_segments(wm_space *space, wm_smaps_range *range, size_t room)
          a = a->next_arena) {
         wm_lock_acquire(&a->lock);
         for (const wm_segment *s = a->segments; s != NULL; s = s->next) {
-            if (count < room) {
+            if (range != NULL && count < room) {
                 range[count] = (wm_smaps_range){(uintptr_t)s->base,
                                                 (uintptr_t)s->base + s->bytes};
             }

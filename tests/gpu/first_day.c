@@ -763,7 +763,8 @@ static void sticky_error(void)
     CUmodule module = NULL;
     CUfunction kernel = NULL;
     void *memory = NULL;
-    int waited, recorded, queried, written, freed, unlocked, reset_code;
+    int waited, recorded, queried, written, freed, unlocked;
+    int reset_code = 0;
 
     NEED(cudaMalloc, &memory, MIB);
     NEED(cudaEventCreateWithFlags, &event, cudaEventDisableTiming);

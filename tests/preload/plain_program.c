@@ -99,7 +99,9 @@ static void count_call(void *counter)
 static void count_callback(cudaStream_t stream, cudaError_t status, void *data)
 {
     MUST(stream != NULL);
-    count_call(status == cudaSuccess ? data : NULL);
+    if (status == cudaSuccess) {
+        count_call(data);
+    }
 }
 
 static void streams(void)
