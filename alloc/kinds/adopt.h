@@ -112,12 +112,12 @@ static inline size_t wm_adopt_to_cut(const wm_block *block, const char *at)
  * writable. Status: INVALID_ARGUMENT. */
 warm_status wm_adopt_check(const char *base, size_t bytes, bool write);
 
-/* adopt_lock.c, for adopt.c and adopt_end.c. claim(): *range is no runtime's
+/* adopt_lock.c, for adopt.c and adopt_end.c. claim(): *out is no runtime's
  * memory, and no other thread adopts any of it. Status: INVALID_ARGUMENT,
  * OUT_OF_MEMORY; CAPTURE_ERROR, DRIVER_ERROR (an earlier call has left pieces
  * locked). unclaim() ends that, and the record. */
 warm_status wm_adopt_claim(char *base, size_t bytes, unsigned flags,
-                           wm_adopt_range **range);
+                           wm_adopt_range **out);
 void wm_adopt_unclaim(wm_adopt_range *range);
 
 /* lock(): hides the range from forked children, unless its flags say that they

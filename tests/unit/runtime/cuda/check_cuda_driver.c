@@ -1147,6 +1147,7 @@ WT_TEST(test_C11_I2_range_whose_peers_are_refused_serves_its_device)
     wt_contains(atomic_load(&d->warning), "cuMemSetAccess");
     wt_ok(copy_on(own, range, range));
     ck_assert_int_eq(copy_on(other, range, range), WARM_DRIVER_ERROR);
+    wt_ok(wm_driver_stream_synchronize(d, own));
     wt_ok(wm_driver_stream_destroy(d, own));
     wt_ok(wm_driver_stream_destroy(d, other));
     wt_ok(wm_driver_range_decommit(d, 1, range, 0, unit));
