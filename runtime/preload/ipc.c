@@ -328,8 +328,10 @@ WP_EXPORT int cudaIpcOpenMemHandle(void **pointer, handle h, unsigned flags)
                       "memory has freed it, or cannot be seen in /proc");
     }
     made = malloc(sizeof *made);
-    code = made != NULL ? open_real(&segment, found.segment, flags)
-                        : wp_failed(WP_OUT_OF_MEMORY);
+    if (made == NULL) {
+        return wp_failed(WP_OUT_OF_MEMORY);
+    }
+    code = open_real(&segment, found.segment, flags);
     if (code != 0) {
         free(made);
         return code;

@@ -136,7 +136,7 @@ WT_LOOP_TEST(test_B8_H1_small_blocks_at_pages_take_their_pages, KINDS)
 WT_LOOP_TEST(test_H1_every_block_above_28_kib_begins_at_a_page, KINDS)
 {
     enum { COUNT = 100, TURNS = 3000 };
-    static void *block[COUNT];
+    void *block[COUNT] = {0};
     enum kind kind = (enum kind)_i;
     uint64_t random = wt_seed();
 

@@ -184,8 +184,8 @@ static void look_from_child(const void *locked)
 }
 
 /* In front of the C library's, which the host device calls. */
-WARM_API int mlock(const void *base, size_t bytes);
-int mlock(const void *base, size_t bytes)
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
+WARM_API int mlock(const void *base, size_t bytes)
 {
     int result = (int)syscall(SYS_mlock, base, bytes);
 

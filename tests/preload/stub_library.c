@@ -3,6 +3,10 @@
 #include <dlfcn.h>
 #include <stddef.h>
 
+#ifndef CUBLAS /* the file to open; test_preload.sh names the stand-in's */
+#define CUBLAS "libcublas.so"
+#endif
+
 typedef int create_fn(void **handle);
 typedef int destroy_fn(void *handle);
 

@@ -90,6 +90,8 @@ static void *map_file(size_t bytes, int access, int flags, int file,
     return MAP_FAILED;
 }
 
+/* glibc's names of parameters are reserved. */
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
 EXPORT void *mmap(void *at, size_t bytes, int access, int flags, int file,
                   off_t offset)
 {
@@ -172,6 +174,7 @@ EXPORT int mincore(void *at, size_t bytes, unsigned char *there)
     }
     return 0;
 }
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
 
 /* ---- what a page is ------------------------------------------------------ */
 
