@@ -319,7 +319,7 @@ static warm_status mark_as_one_begins(wm_driver *d, warm_event event,
 WT_TEST(test_B4_E9_a_use_gets_its_event_anew_if_a_capture_begins_at_its_free)
 {
     enum { UP_TO_THE_EVENT = 2 };
-    const warm_stream named = WARM_STREAM_PER_THREAD;
+    warm_stream named = WARM_STREAM_PER_THREAD;
     void *used, *from, *to;
     warm_graph graph = NULL;
 
