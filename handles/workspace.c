@@ -14,6 +14,7 @@ void wm_workspaces_init(wm_workspaces *workspaces, wm_driver *driver,
     workspaces->driver = driver;
     workspaces->device = device;
     wm_lock_init(&workspaces->lock, WM_RANK_WORKSPACES);
+    wm_cond_init(&workspaces->marked);
 }
 
 /* Workspaces beyond one for each handle or stream: a thread that alternates
@@ -436,5 +437,6 @@ void wm_workspaces_close(wm_workspaces *workspaces)
         workspaces->spare = w->next;
         wm_meta_free(w);
     }
+    wm_cond_fini(&workspaces->marked);
     wm_lock_fini(&workspaces->lock);
 }

@@ -57,6 +57,7 @@ struct wm_workspaces {
     wm_driver *driver; /* const */
     int device;        /* const */
     wm_lock lock;
+    wm_cond marked;             /* a workspace is not `marking` any more */
     wm_workspace *list;         /* lock workspaces: all of the device */
     wm_workspace *spare;        /* lock workspaces: records without memory */
     uint64_t count, held_bytes; /* lock workspaces */
@@ -142,7 +143,8 @@ bool wm_workspaces_note_capture(wm_workspaces *workspaces, warm_stream stream,
                                 uint64_t stream_id);
 
 /* Releases the workspaces of a stream that is about to be destroyed; of the
- * per-thread default stream, those of the calling thread. */
+ * per-thread default stream, those of the calling thread. Waits while another
+ * thread records an event there, to reuse an idle workspace or to trim it. */
 void wm_workspaces_retire_stream(wm_workspaces *workspaces, warm_stream stream,
                                  uint64_t stream_id);
 

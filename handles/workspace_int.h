@@ -68,6 +68,9 @@ struct wm_workspace {
     wm_workspace *next;                     /* lock workspaces, as all below */
     wm_workspace_link of_handle, of_stream; /* of the pair served last */
     wm_workspace *next_claimed;             /* while CLAIMED: of one thread */
+    uint64_t marking; /* while CLAIMED: the thread that records its event behind
+                         its stream, which is not destroyed meanwhile; or 0 */
+    bool ended;       /* the stream has ended since it was claimed for that */
     enum wm_workspace_state state;
     bool for_graphs; /* bound in a capture: stream_id is its capture id */
     bool captured;   /* graphs may use it */
@@ -169,6 +172,7 @@ bool wm_workspace_is_eager(const wm_workspace *w);
 /* Leaks a CLAIMED workspace: the driver cannot report when its work completes.
  */
 void wm_workspace_leak(wm_workspaces *workspaces, wm_workspace *workspace);
+void wm_workspaces_log_leak(wm_workspaces *workspaces, size_t bytes);
 /* Unreserves bytes of freed memory below the device's limit. */
 void wm_workspaces_unreserve(wm_workspaces *workspaces, size_t bytes);
 /* Frees a CLAIMED workspace. False: that would break a capture; the workspace

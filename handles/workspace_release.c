@@ -2,7 +2,9 @@
  * once their work has completed, and trims them (workspace_int.h).
  *
  * All workspaces of a release are claimed at once under the lock; their events
- * are recorded outside of it. */
+ * are recorded outside of it. Meanwhile `marking` says so, and the retirement
+ * of the stream waits: no event is recorded behind a stream that is destroyed.
+ */
 #include "handles/kind.h"
 #include "handles/workspace_int.h"
 #include "runtime/base/bytes.h"
@@ -41,17 +43,20 @@ static bool may_record(const wm_workspace *w, bool current)
                         w->stream_id == wm_window_thread()));
 }
 
+/* Id or address: the id differs while the stream captures, and no other live
+ * stream has its address. */
+static bool is_of_stream(const wm_workspace *w, const struct which *which)
+{
+    return w->stream_id == which->stream_id ||
+           (w->stream == which->stream &&
+            which->stream != WARM_STREAM_PER_THREAD);
+}
+
 static bool matches(const wm_workspace *w, const struct which *which)
 {
     if (w->state != which->state ||
-        (which->handle != NULL && w->handle != which->handle)) {
-        return false;
-    }
-    /* Id or address: the id differs while the stream captures, and no other
-     * live stream has its address. */
-    if (which->of_stream && w->stream_id != which->stream_id &&
-        (w->stream != which->stream ||
-         which->stream == WARM_STREAM_PER_THREAD)) {
+        (which->handle != NULL && w->handle != which->handle) ||
+        (which->of_stream && !is_of_stream(w, which))) {
         return false;
     }
     return !which->idle ||
@@ -94,54 +99,74 @@ static bool retain_locked(wm_workspaces *workspaces, wm_workspace *w)
     return first;
 }
 
-static void log_leak(wm_workspaces *workspaces, size_t bytes)
+/* Workspaces that a release has leaked. They are logged after its last mark,
+ * since the program's log callback may retire a stream. */
+struct leaks {
+    size_t bytes;     /* the driver refused an event */
+    size_t of_graphs; /* of one that graphs of no private pool may use */
+};
+
+static void log_leaks(wm_workspaces *workspaces, const struct leaks *leaks)
 {
-    wm_log(WARM_LOG_WARNING,
-           "a workspace of %s on device %d is leaked, since a graph of no "
-           "private pool may use it: reserve the handle again in the "
-           "capture, or capture with a private pool "
-           "(warm_private_pool_begin()) and release that with the graph",
-           wm_bytes(bytes).text, workspaces->device);
+    if (leaks->of_graphs != 0) {
+        wm_log(WARM_LOG_WARNING,
+               "a workspace of %s on device %d is leaked, since a graph of no "
+               "private pool may use it: reserve the handle again in the "
+               "capture, or capture with a private pool "
+               "(warm_private_pool_begin()) and release that with the graph",
+               wm_bytes(leaks->of_graphs).text, workspaces->device);
+    }
+    if (leaks->bytes != 0) {
+        wm_workspaces_log_leak(workspaces, leaks->bytes);
+    }
 }
 
-/* Records that the capture under way on w's stream may use w. */
-static void retain_for_graph(wm_workspaces *workspaces, wm_workspace *w,
-                             bool alone)
+/* The capture under way on w's stream may use w. */
+static void retain_for_graph_locked(wm_workspaces *workspaces, wm_workspace *w,
+                                    uint64_t pool, bool alone,
+                                    struct leaks *leaks)
 {
-    uint64_t pool = wm_workspaces_private_pool_of(workspaces, w->stream);
-    size_t bytes = w->bytes;
-    bool first = false;
-
-    wm_lock_acquire(&workspaces->lock);
     wm_workspace_add_graph_locked(w, pool);
-    if (alone) {
-        first = retain_locked(workspaces, w);
-    } else {
+    if (!alone) {
         w->state = WM_WORKSPACE_SERVING;
+    } else if (retain_locked(workspaces, w)) {
+        leaks->of_graphs = w->bytes;
     }
-    wm_lock_release(&workspaces->lock);
-    if (first) {
-        log_leak(workspaces, bytes);
-    }
+}
+
+/* Claimed to record its event. */
+static void begin_marking_locked(wm_workspace *w)
+{
+    w->marking = wm_window_thread();
+    w->ended = false;
 }
 
 /* Records the event of a CLAIMED workspace. alone: its handle or stream ends,
  * and then only graphs may use w. False: that cannot be now, and w has the
  * state that says why. */
-static bool mark_claimed(wm_workspaces *workspaces, wm_workspace *w, bool alone)
+static bool mark_claimed(wm_workspaces *workspaces, wm_workspace *w, bool alone,
+                         struct leaks *leaks)
 {
-    wm_capture capture;
+    wm_capture capture = WM_CAPTURE_BLOCKED;
+    bool done = record_event(workspaces, w, &capture) == WARM_OK;
+    uint64_t pool;
 
-    if (record_event(workspaces, w, &capture) != WARM_OK) {
-        wm_workspace_leak(workspaces, w);
+    wm_lock_acquire(&workspaces->lock);
+    w->marking = 0;
+    wm_cond_broadcast(&workspaces->marked);
+    if (!done) {
+        w->state = WM_WORKSPACE_RETAINED;
+        leaks->bytes += w->bytes;
     } else if (capture == WM_CAPTURE_ACTIVE) {
-        retain_for_graph(workspaces, w, alone);
+        wm_lock_release(&workspaces->lock); /* calls filters of the program */
+        pool = wm_workspaces_private_pool_of(workspaces, w->stream);
+        wm_lock_acquire(&workspaces->lock);
+        retain_for_graph_locked(workspaces, w, pool, alone || w->ended, leaks);
     } else if (capture != WM_CAPTURE_NONE) {
-        wm_workspace_set_state(workspaces, w, WM_WORKSPACE_NO_EVENT);
-    } else {
-        return true;
+        w->state = WM_WORKSPACE_NO_EVENT;
     }
-    return false;
+    wm_lock_release(&workspaces->lock);
+    return done && capture == WM_CAPTURE_NONE;
 }
 
 /* Claims w for a release. A workspace whose stream ends while a handle is bound
@@ -151,13 +176,14 @@ static bool claim_locked(wm_workspace *w, const struct which *which)
     if (which->handle != NULL) { /* that ends: no thread binds it */
         atomic_store_explicit(&w->use, 0, memory_order_relaxed);
     }
-    if (wm_workspace_claim_locked(w)) {
-        return true;
-    }
-    if (which->of_stream) {
+    if (!wm_workspace_claim_locked(w)) {
+        if (!which->of_stream) {
+            return false;
+        }
         w->state = WM_WORKSPACE_CLAIMED;
     }
-    return which->of_stream;
+    begin_marking_locked(w);
+    return true;
 }
 
 /* Releases all that match; captured ones are retained for their graphs. */
@@ -166,7 +192,7 @@ static void release_matching(wm_workspaces *workspaces,
 {
     warm_error before = {.size = sizeof before};
     wm_workspace *claimed = NULL;
-    size_t first = 0;
+    struct leaks leaks = {0, 0};
 
     warm_last_error(&before);
     wm_lock_acquire(&workspaces->lock);
@@ -179,24 +205,24 @@ static void release_matching(wm_workspaces *workspaces,
                                   memory_order_relaxed);
         }
         if (w->captured) {
-            first = retain_locked(workspaces, w) ? w->bytes : first;
+            if (retain_locked(workspaces, w)) {
+                leaks.of_graphs = w->bytes;
+            }
         } else if (claim_locked(w, which)) {
             w->next_claimed = claimed;
             claimed = w;
         }
     }
     wm_lock_release(&workspaces->lock);
-    if (first != 0) {
-        log_leak(workspaces, first);
-    }
     while (claimed != NULL) {
         wm_workspace *w = claimed;
 
         claimed = w->next_claimed;
-        if (mark_claimed(workspaces, w, alone)) {
+        if (mark_claimed(workspaces, w, alone, &leaks)) {
             wm_workspace_set_state(workspaces, w, WM_WORKSPACE_PENDING);
         }
     }
+    log_leaks(workspaces, &leaks);
     wm_error_restore(&before);
 }
 
@@ -231,6 +257,38 @@ void wm_workspaces_detach(wm_workspaces *workspaces, const void *handle)
     }
 }
 
+/* Whether another thread records an event behind the stream; a mark of this
+ * thread is around this call, which a callback makes. Whoever has claimed a
+ * workspace of the stream is told of the stream's end. */
+static bool is_marked_locked(const wm_workspaces *workspaces,
+                             const struct which *which)
+{
+    bool found = false;
+
+    for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
+        if (w->state == WM_WORKSPACE_CLAIMED && is_of_stream(w, which)) {
+            w->ended = true;
+            found |= w->marking != 0 && w->marking != wm_window_thread();
+        }
+    }
+    return found;
+}
+
+/* Waits until no other thread records an event behind the stream. Returns
+ * whether one did: its workspace may serve the stream again. */
+static bool await_marks(wm_workspaces *workspaces, const struct which *which)
+{
+    bool waited = false;
+
+    wm_lock_acquire(&workspaces->lock);
+    while (is_marked_locked(workspaces, which)) {
+        wm_cond_wait(&workspaces->marked, &workspaces->lock);
+        waited = true;
+    }
+    wm_lock_release(&workspaces->lock);
+    return waited;
+}
+
 void wm_workspaces_retire_stream(wm_workspaces *workspaces, warm_stream stream,
                                  uint64_t stream_id)
 {
@@ -240,11 +298,14 @@ void wm_workspaces_retire_stream(wm_workspaces *workspaces, warm_stream stream,
                           .stream_id = wm_workspace_id(stream, stream_id),
                           .since_ns = wm_clock_ns()};
 
-    release_matching(workspaces, &which, true);
-    if (stream == WARM_STREAM_PER_THREAD) { /* no other thread could record */
-        which.state = WM_WORKSPACE_NO_EVENT;
+    do {
+        which.state = WM_WORKSPACE_SERVING;
         release_matching(workspaces, &which, true);
-    }
+        if (stream == WARM_STREAM_PER_THREAD) { /* no other can record */
+            which.state = WM_WORKSPACE_NO_EVENT;
+            release_matching(workspaces, &which, true);
+        }
+    } while (await_marks(workspaces, &which));
 }
 
 wm_workspace *wm_workspace_claim_of_stream(wm_workspaces *workspaces,
@@ -290,6 +351,9 @@ static wm_workspace *claim_left_first(wm_workspaces *workspaces, size_t bytes,
         *pending = oldest != NULL && oldest->state == WM_WORKSPACE_PENDING;
         /* A thread may bind its handle to it again meanwhile. */
     } while (oldest != NULL && !wm_workspace_claim_locked(oldest));
+    if (oldest != NULL && !*pending) {
+        begin_marking_locked(oldest);
+    }
     wm_lock_release(&workspaces->lock);
     return oldest;
 }
@@ -303,7 +367,10 @@ wm_workspace *wm_workspace_claim_oldest(wm_workspaces *workspaces,
     wm_workspaces_record_events(workspaces);
     while ((w = claim_left_first(workspaces, bytes, current, &pending)) !=
            NULL) {
-        if (!pending && !mark_claimed(workspaces, w, false)) {
+        struct leaks leaks = {0, 0};
+
+        if (!pending && !mark_claimed(workspaces, w, false, &leaks)) {
+            log_leaks(workspaces, &leaks);
             continue;
         }
         if (wm_driver_stream_wait_event(workspaces->driver, stream, w->event) ==

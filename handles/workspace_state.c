@@ -125,15 +125,20 @@ uint64_t wm_workspace_id(warm_stream stream, uint64_t stream_id)
                : stream_id;
 }
 
-void wm_workspace_leak(wm_workspaces *workspaces, wm_workspace *w)
+void wm_workspaces_log_leak(wm_workspaces *workspaces, size_t bytes)
 {
-    wm_workspace_set_state(workspaces, w, WM_WORKSPACE_RETAINED);
     if (wm_driver_is_lost(workspaces->driver, workspaces->device)) {
         return; /* the loss of the device was logged */
     }
-    wm_log(WARM_LOG_WARNING, "a workspace of %s on device %d is leaked: %s",
-           wm_bytes(w->bytes).text, workspaces->device,
-           warm_last_error_message());
+    wm_log(WARM_LOG_WARNING,
+           "workspace memory of %s on device %d is leaked: %s",
+           wm_bytes(bytes).text, workspaces->device, warm_last_error_message());
+}
+
+void wm_workspace_leak(wm_workspaces *workspaces, wm_workspace *w)
+{
+    wm_workspace_set_state(workspaces, w, WM_WORKSPACE_RETAINED);
+    wm_workspaces_log_leak(workspaces, w->bytes);
 }
 
 void wm_workspaces_unreserve(wm_workspaces *workspaces, size_t bytes)

@@ -11,6 +11,8 @@
 #include "tests/unit/handles/bound_kind.h"
 #include "wt_kind.h"
 
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 static warm_runtime *runtime;
@@ -338,6 +340,82 @@ WT_TEST(test_A10_other_threads_leave_what_a_default_stream_used)
     ck_assert_ptr_eq(bind_to(WARM_STREAM_PER_THREAD), mine);
     wt_ok(warm_handle_trim(runtime, kind, 0, 9, 0, NULL));
     ck_assert_int_eq(workspaces(), 1);
+}
+
+/* ---- two threads at once ------------------------------------------------- */
+
+static struct {
+    wm_driver_ops ops;
+    const wm_driver_ops *real;
+    warm_stream stream; /* whose first event is recorded late */
+    atomic_bool holds, marks, ended, late;
+} held;
+
+static bool waits_for_mark(void)
+{
+    return atomic_load(
+               &wm_kind_table_workspaces(runtime->kinds, 0)->marked.waiters) !=
+           0;
+}
+
+/* Until the stream is destroyed, or a thread waits for this call. */
+static warm_status mark_late(wm_driver *d, warm_event event, warm_stream stream,
+                             wm_capture *capture)
+{
+    if (stream == held.stream && atomic_exchange(&held.holds, false)) {
+        atomic_store(&held.marks, true);
+        while (!waits_for_mark() && !atomic_load(&held.ended)) {
+            sched_yield();
+        }
+        atomic_store(&held.late, atomic_load(&held.ended));
+    }
+    return held.real->event_mark(d, event, stream, capture);
+}
+
+static warm_status note_end(wm_driver *d, warm_stream stream)
+{
+    if (stream == held.stream) {
+        atomic_store(&held.ended, true);
+    }
+    return held.real->stream_destroy(d, stream);
+}
+
+/* Moves the workspace of the stream to another one, or trims it, while the
+ * second thread destroys the stream. */
+static void move_trim_or_destroy(void *argument, unsigned index)
+{
+    bool trims = *(int *)argument == 1;
+    void *handle = NULL;
+
+    if (index == 1) {
+        while (!atomic_load(&held.marks)) {
+            sched_yield();
+        }
+        (void)warm_stream_destroy(runtime, held.stream);
+    } else if (trims) {
+        (void)warm_handle_trim(runtime, kind, 0, 9, 0, NULL);
+    } else {
+        (void)warm_handle_reserve_on(runtime, kind, 0, c, &handle);
+    }
+}
+
+WT_LOOP_TEST(test_A10_B6_no_event_is_recorded_behind_a_destroyed_stream, 2)
+{
+    limit_workspaces(2);
+    held.stream = wt_stream(runtime, 0);
+    (void)bind_to(held.stream);
+    (void)bind_to(a);
+    held.real = runtime->driver->ops;
+    held.ops = *held.real;
+    held.ops.event_mark = mark_late;
+    held.ops.stream_destroy = note_end;
+    atomic_store(&held.holds, true);
+    runtime->driver->ops = &held.ops;
+    wt_threads(2, move_trim_or_destroy, &_i);
+    runtime->driver->ops = held.real;
+    ck_assert(atomic_load(&held.ended));
+    ck_assert(!atomic_load(&held.late));
+    ck_assert_int_eq(workspaces(), _i == 0 ? 2 : 1);
 }
 
 /* ---- short memory -------------------------------------------------------- */
