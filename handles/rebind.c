@@ -119,6 +119,30 @@ void wm_binding_forget(warm_runtime *runtime, wm_window *window, warm_kind kind,
     b->is_noted = true;
 }
 
+/* An event behind the thread's default stream of a device is recorded while the
+ * device is current. One that this process has not used has no such stream. */
+static void leave_device(warm_runtime *runtime, int device)
+{
+    wm_driver *driver = runtime->driver;
+    warm_error before = {.size = sizeof before};
+    bool entered = false;
+    warm_status status = WARM_OK;
+
+    warm_last_error(&before);
+    if (driver->ops->enter != NULL) {
+        status = driver->ops->enter(driver, device, &entered);
+    }
+    if (status != WARM_NOT_READY) {
+        wm_workspaces_retire_stream(
+            wm_kind_table_workspaces(runtime->kinds, device),
+            WARM_STREAM_PER_THREAD, 0);
+    }
+    if (status == WARM_OK && driver->ops->leave != NULL) {
+        driver->ops->leave(driver, entered);
+    }
+    wm_error_restore(&before);
+}
+
 void wm_bindings_leave_thread(warm_runtime *runtime, wm_window *window)
 {
     int cancel = wm_cancel_off();
@@ -126,9 +150,7 @@ void wm_bindings_leave_thread(warm_runtime *runtime, wm_window *window)
     window->uses_default = false;
     for (int i = 0; i < runtime->devices && !wm_process_exiting(); i++) {
         if (!wm_driver_is_lost(runtime->driver, i)) {
-            wm_workspaces_retire_stream(
-                wm_kind_table_workspaces(runtime->kinds, i),
-                WARM_STREAM_PER_THREAD, 0);
+            leave_device(runtime, i);
         }
     }
     wm_cancel_restore(cancel);

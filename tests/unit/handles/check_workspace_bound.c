@@ -342,6 +342,39 @@ WT_TEST(test_A10_other_threads_leave_what_a_default_stream_used)
     ck_assert_int_eq(workspaces(), 1);
 }
 
+static void use_second_device(void *memory, unsigned index)
+{
+    wm_driver *driver = runtime->driver;
+    bool entered = false;
+    void *handle = NULL;
+
+    (void)index;
+    last.workspace = NULL;
+    if (driver->ops->enter(driver, 1, &entered) == WARM_OK) {
+        (void)warm_handle_reserve_on(runtime, kind, 1, WARM_STREAM_PER_THREAD,
+                                     &handle);
+        driver->ops->leave(driver, entered);
+    }
+    *(void **)memory = last.workspace;
+}
+
+/* Its event is recorded while its device is current. */
+WT_TEST(test_A10_a_thread_leaves_its_default_stream_of_another_device)
+{
+    warm_stream on_it = wt_stream(runtime, 1); /* the process uses the device */
+    void *memory = NULL;
+
+    wt_ok(warm_stream_destroy(runtime, on_it));
+    if (runtime->driver->ops->enter == NULL) {
+        wt_skip("threads of the host device choose no device");
+    }
+    wt_threads(1, use_second_device, &memory);
+    ck_assert_ptr_nonnull(memory);
+    ck_assert_int_eq(wt_stat(runtime, kind, 1, workspaces), 1);
+    wt_ok(warm_handle_trim(runtime, kind, 1, 9, 0, NULL));
+    ck_assert_int_eq(wt_stat(runtime, kind, 1, workspaces), 0);
+}
+
 /* ---- two threads at once ------------------------------------------------- */
 
 static struct {
