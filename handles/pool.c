@@ -366,6 +366,8 @@ static void end(wm_pool *pool, struct wm_unbinding *u, bool done)
     wm_pool_end_unbinding_locked(pool, u);
     discard = u->ours && !done;
     if (u->ours && done && !pool->closed) {
+        /* A bind may have taken a workspace after the lease had ended. */
+        leave_workspaces(pool, u->handle, u->since_ns);
         put_idle_locked(pool, u);
     }
     wm_lock_release(&pool->lock);

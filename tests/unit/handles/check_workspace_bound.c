@@ -451,6 +451,36 @@ WT_LOOP_TEST(test_A10_B6_no_event_is_recorded_behind_a_destroyed_stream, 2)
     ck_assert_int_eq(workspaces(), _i == 0 ? 2 : 1);
 }
 
+static warm_lease ending_lease;
+
+static size_t end_lease(wm_kind *k, int device)
+{
+    (void)k;
+    (void)device;
+    (void)warm_handle_return(runtime, ending_lease);
+    return WORKSPACE;
+}
+
+/* The lease ends in the call that binds it, before that call has taken the
+ * workspace. */
+WT_TEST(test_A10_A13_a_lease_that_ends_while_it_is_bound_leaves_its_workspace)
+{
+    static wm_kind_ops ops;
+    void *handle = NULL;
+
+    ops = bound_ops;
+    ops.name = "ends";
+    ops.workspace_bytes = end_lease;
+    wt_ok(wm_kind_table_add(runtime->kinds, &ops, NULL, &kind));
+    wt_ok(warm_handle_lease(runtime, kind, 0, &ending_lease, &handle));
+    wt_ok(warm_lease_bind(runtime, ending_lease, a));
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, idle), 1);
+    ck_assert_int_eq(workspaces(), 1);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, workspaces_idle), 1);
+    wt_ok(warm_handle_trim(runtime, kind, 0, 0, 0, NULL));
+    ck_assert_int_eq(workspaces(), 0);
+}
+
 /* ---- short memory -------------------------------------------------------- */
 
 /* Idle workspaces go back before a request is refused; the message counts what
