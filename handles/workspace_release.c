@@ -427,6 +427,7 @@ size_t wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns)
     enum wm_workspace_state was;
     wm_workspace *w;
     bool mode, relaxed;
+    wm_breaking breaking;
 
     if (wm_driver_is_lost(workspaces->driver, workspaces->device)) {
         return 0;
@@ -434,6 +435,11 @@ size_t wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns)
     warm_last_error(&before);
     wm_workspaces_get_stats(workspaces, &held);
     relaxed = wm_driver_capture_relaxed_begin(workspaces->driver, &mode);
+    if (!relaxed && !wm_captures_begin_break(workspaces->captures, &breaking,
+                                             workspaces->device, NULL)) {
+        wm_error_restore(&before);
+        return 0; /* the query of an event would break a capture */
+    }
     wm_workspaces_release_idle(workspaces, last);
     do {
         was = WM_WORKSPACE_UNUSED;
@@ -445,6 +451,8 @@ size_t wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns)
     } while (w != NULL && wm_workspace_free(workspaces, w, was));
     if (relaxed) {
         wm_driver_capture_relaxed_end(workspaces->driver, &mode);
+    } else {
+        wm_captures_end_break(workspaces->captures, &breaking);
     }
     wm_error_restore(&before);
     wm_workspaces_get_stats(workspaces, &left);

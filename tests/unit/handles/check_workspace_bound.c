@@ -481,6 +481,29 @@ WT_TEST(test_A10_A13_a_lease_that_ends_while_it_is_bound_leaves_its_workspace)
     ck_assert_int_eq(workspaces(), 0);
 }
 
+/* A query of an event breaks a capture of this thread, unless the thread's mode
+ * is relaxed. */
+WT_TEST(test_A10_B7_a_trim_without_the_relaxed_mode_queries_no_event)
+{
+    wm_workspaces *of_device = wm_kind_table_workspaces(runtime->kinds, 0);
+    warm_stream stream = wt_stream(runtime, 0);
+    uint64_t queries;
+
+    (void)bind_to(stream);
+    wt_ok(warm_thread_release(runtime));
+    wt_ok(warm_stream_destroy(runtime, stream)); /* an event is recorded */
+    wt_ok(warm_capture_begin(runtime, b));
+    wt_ok(warm_testing_fail(runtime, "capture_mode", 1, 1));
+    queries = wt_calls(runtime, "event_query");
+    ck_assert_uint_eq(wm_workspaces_trim(of_device, 0), 0);
+    ck_assert_uint_eq(wt_calls(runtime, "event_query"), queries);
+    wt_ok(warm_testing_fail(runtime, "capture_mode", 0, 0));
+    wt_capture_drop(runtime, b);
+    wt_ok(warm_testing_fail(runtime, "capture_mode", 1, 1));
+    ck_assert_uint_eq(wm_workspaces_trim(of_device, 0), WORKSPACE);
+    wt_ok(warm_testing_fail(runtime, "capture_mode", 0, 0));
+}
+
 /* ---- short memory -------------------------------------------------------- */
 
 /* Idle workspaces go back before a request is refused; the message counts what
