@@ -5,7 +5,8 @@
  *                                ▲ aligned
  *
  * The request was for as many bytes as the worst front needs. Front and rest
- * become idle runs before the block is handed out. A slot of a slab is aligned
+ * become idle runs before the block is handed out, the rest of a block over
+ * several segments as well. A slot of a slab is aligned
  * already. A block of less than WM_SLAB_LIMIT bytes is a run all the same, of
  * whole pages, and may become a thread's block of that class. */
 #include "alloc/arena/arena_int.h"
@@ -36,6 +37,17 @@ static wm_block *cut_front_locked(wm_arena *arena, wm_block *block,
     return rest;
 }
 
+/* What lies behind the bytes becomes idle, in every segment. */
+static void cut_rest_locked(wm_arena *arena, wm_block *block, size_t bytes)
+{
+    if (wm_block_is_cut(block)) {
+        wm_span_cut_locked(arena, block, bytes);
+    }
+    if (block->bytes > bytes) {
+        wm_run_put_locked(arena, wm_run_cut_locked(arena, block, bytes));
+    }
+}
+
 wm_block *wm_arena_align(wm_block *block, size_t asked, size_t alignment)
 {
     wm_arena *arena = block->segment->arena;
@@ -55,11 +67,8 @@ wm_block *wm_arena_align(wm_block *block, size_t asked, size_t alignment)
         wm_block_set_state(aligned, WM_BLOCK_FREEING);
         wm_run_put_locked(arena, block);
     }
-    /* What spans segments stays as long as it is. */
-    if (aligned->slab == NULL && !wm_block_is_cut(aligned) &&
-        aligned->bytes > bytes) {
-        block = wm_run_cut_locked(arena, aligned, bytes);
-        wm_run_put_locked(arena, block);
+    if (aligned->slab == NULL && aligned->bytes > bytes) {
+        cut_rest_locked(arena, aligned, bytes);
     }
     wm_arena_enter_locked(arena, aligned, asked);
     wm_lock_release(&arena->lock);

@@ -102,8 +102,7 @@ static bool check_span(const wm_block *block)
             return false;
         }
     }
-    return s->base + s->first->bytes == end && block->after == NULL &&
-           first->arena->group->piece_bytes < block->bytes;
+    return s->base + s->first->bytes == end && block->after == NULL;
 }
 
 static bool check_run(struct tally *tally, wm_block *run)

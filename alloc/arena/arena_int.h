@@ -360,8 +360,10 @@ static inline bool wm_span_needs(const wm_arena *arena, size_t bytes)
 /* A block over segments that adjoin, out of their bins, or null. *failed: there
  * is no metadata for a record. */
 wm_block *wm_span_take_locked(wm_arena *arena, size_t bytes, bool *failed);
-/* The block is freed: frees its parts of all segments but the first, and makes
- * the block as large as its part of that one. */
+/* Frees what such a block has behind so many bytes in all segments but the
+ * first. The block keeps these bytes, and at least its part of the first one.
+ * There is a spare record for a part that is cut. end: all of it. */
+void wm_span_cut_locked(wm_arena *arena, wm_block *block, size_t bytes);
 void wm_span_end_locked(wm_arena *arena, wm_block *block);
 
 /* ---- slab.c -------------------------------------------------------------- */

@@ -147,16 +147,34 @@ wm_block *wm_span_take_locked(wm_arena *arena, size_t bytes, bool *failed)
     return block;
 }
 
-void wm_span_end_locked(wm_arena *arena, wm_block *block)
+void wm_span_cut_locked(wm_arena *arena, wm_block *block, size_t bytes)
 {
-    const char *end = block->base + block->bytes;
+    const char *from = block->base + block->bytes, *to = block->base + bytes;
     wm_segment *s = block->segment, *next;
 
     wm_block_set_bytes(block, wm_run_extent(block));
-    for (; s->base + s->bytes < end; s = next) {
+    for (; s->base + s->bytes < from; s = next) {
+        wm_block *part;
+
         next = s->span_next;
-        s->span_next = NULL;
-        atomic_store_explicit(&next->spanned_by, NULL, memory_order_relaxed);
-        wm_run_put_locked(arena, next->first);
+        part = next->first;
+        if (next->base >= to) {
+            s->span_next = NULL;
+            atomic_store_explicit(&next->spanned_by, NULL,
+                                  memory_order_relaxed);
+            wm_run_put_locked(arena, part);
+        } else if (to < next->base + part->bytes) {
+            wm_run_put_locked(
+                arena,
+                wm_run_cut_locked(arena, part, (size_t)(to - next->base)));
+        }
     }
+    if (bytes > block->bytes) {
+        wm_block_set_bytes(block, bytes);
+    }
+}
+
+void wm_span_end_locked(wm_arena *arena, wm_block *block)
+{
+    wm_span_cut_locked(arena, block, 0);
 }

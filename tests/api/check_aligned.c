@@ -382,6 +382,36 @@ WT_LOOP_TEST(test_B19_H1_a_block_in_pieces_is_aligned, 2)
     end();
 }
 
+/* Of a block in pieces as well, what lies behind the bytes asked for serves
+ * others: the block exceeds its request by an eighth at most, and a page. */
+WT_LOOP_TEST(test_B8_B19_a_block_in_pieces_ends_where_asked, 2)
+{
+    static const char *const ways[] = {"alloc", "register"};
+    static const size_t asked[] = {3 * MIB + 4096, 4 * MIB, 4 * MIB + 1,
+                                   9 * MIB};
+
+    begin_with(&(warm_options){
+        .size = sizeof(warm_options), .pin = ways[_i], .pin_chunk = 4 * MIB});
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        for (size_t alignment = 8192; alignment <= 2 * MIB; alignment *= 2) {
+            void *block = aligned(PINNED, asked[i], alignment), *other;
+            size_t bytes = wt_block_info(block).bytes;
+            warm_space_stats now = wt_pinned_stats(runtime);
+
+            ck_assert_uint_le(bytes, asked[i] + asked[i] / 8 + 4096);
+            ck_assert_uint_eq(now.live_bytes.current, bytes);
+            ck_assert_uint_eq(now.idle_bytes, now.held_bytes.current - bytes);
+            wt_ok(warm_testing_check(runtime, 1));
+            other = wt_pinned(runtime, 300 * KIB);
+            ck_assert_ptr_eq(wt_block_info(other).base, other);
+            wt_free(block);
+            wt_ok(warm_testing_check(runtime, 1));
+            wt_free(other);
+        }
+    }
+    end();
+}
+
 /* ---- option debug -------------------------------------------------------- */
 
 WT_TEST(test_G9_H1_guards_lie_behind_aligned_blocks)
