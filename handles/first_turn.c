@@ -3,6 +3,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/process.h"
+#include "runtime/base/thread_data.h"
 
 #include <string.h>
 
@@ -30,23 +31,24 @@ static bool is_same(const wm_first_turn *a, const wm_first_turn *b)
            strcmp(a->kind->driver->name, b->kind->driver->name) == 0;
 }
 
+bool wm_first_turn_is_mine(void)
+{
+    return wm_thread_marks_now.turns > 0;
+}
+
 static bool must_wait_locked(const wm_first_turn *turn)
 {
-    bool found = false;
+    const wm_first_turn *t = turns.list;
 
-    for (const wm_first_turn *t = turns.list; t != NULL; t = t->next) {
-        if (t->thread == turn->thread) {
-            return false;
-        }
-        found |= is_same(t, turn);
+    while (t != NULL && !is_same(t, turn)) {
+        t = t->next;
     }
-    return found;
+    return t != NULL && !wm_first_turn_is_mine();
 }
 
 void wm_first_turn_begin(wm_first_turn *turn, const wm_kind *kind, int device)
 {
-    *turn = (wm_first_turn){
-        .kind = kind, .device = device, .thread = wm_window_thread()};
+    *turn = (wm_first_turn){.kind = kind, .device = device};
     wm_lock_acquire(&wm_process_lock);
     reset_if_forked_locked();
     while (must_wait_locked(turn)) {
@@ -54,6 +56,7 @@ void wm_first_turn_begin(wm_first_turn *turn, const wm_kind *kind, int device)
     }
     turn->next = turns.list;
     turns.list = turn;
+    wm_thread_marks_now.turns++;
     wm_lock_release(&wm_process_lock);
 }
 
@@ -68,6 +71,7 @@ void wm_first_turn_end(wm_first_turn *turn)
     if (*at != NULL) {
         *at = turn->next;
     }
+    wm_thread_marks_now.turns--;
     wm_cond_broadcast(&turns.over);
     wm_lock_release(&wm_process_lock);
 }

@@ -14,7 +14,6 @@
 typedef struct wm_first_turn {
     const wm_kind *kind;
     int device;
-    uint64_t thread;
     struct wm_first_turn *next; /* lock process */
 } wm_first_turn;
 
@@ -23,5 +22,9 @@ typedef struct wm_first_turn {
  * for none. */
 void wm_first_turn_begin(wm_first_turn *turn, const wm_kind *kind, int device);
 void wm_first_turn_end(wm_first_turn *turn);
+
+/* Whether the calling thread has a turn: other threads may wait for it, and so
+ * it waits for no first creation. */
+bool wm_first_turn_is_mine(void);
 
 #endif

@@ -78,37 +78,76 @@ void wm_pool_mark_lost_locked(wm_pool *pool)
 
 enum { FIRST_ROOM = 16 };
 
-/* A creation whose slot is reserved. */
+/* A thread that needs a handle; once its slot is reserved, its creation. */
 struct creation {
-    bool first; /* the pool's first */
-    bool ahead; /* of an idle handle */
+    bool ahead; /* of an idle handle, unless `enough` are idle */
+    unsigned enough;
+    bool first;    /* the pool's first */
+    bool has_turn; /* `turn` is begun */
+    wm_first_turn turn;
     /* wm_pool_demand_locked() when it began. */
     uint64_t peak_candidate;
+    /* Unless ahead: an idle handle that serves the thread after all. */
+    void *taken;
+    struct wm_unbinding u;
 };
 
 /* Waits while another thread makes the pool's first creation (first_turn.h). If
- * it fails, the next thread's is the first. */
+ * it fails, the next thread's is the first. That thread may be inside a
+ * callback and need what a thread with a turn creates, which therefore never
+ * waits. */
 static void await_first_locked(wm_pool *pool)
 {
-    while (pool->first == WM_FIRST_RUNNING) {
+    while (pool->first == WM_FIRST_RUNNING && !wm_first_turn_is_mine()) {
         wm_cond_wait(&pool->first_ended, &pool->lock);
     }
 }
 
-/* False: there is no free slot, and the pool must grow. */
-static bool reserve_slot_locked(wm_pool *pool, struct creation *creation)
+static bool is_served_locked(wm_pool *pool, struct creation *creation)
 {
+    if (creation->ahead) {
+        return pool->stats.idle >= creation->enough;
+    }
+    creation->taken = wm_pool_pop_idle_locked(pool, &creation->u);
+    return creation->taken != NULL;
+}
+
+/* What the thread does next. */
+enum step { SERVED, CREATE, GROW, BEGIN_TURN, END_TURN };
+
+/* The turn begins before other threads wait for the creation: whoever they wait
+ * for has a turn. */
+static enum step look_locked(wm_pool *pool, struct creation *creation)
+{
+    if (creation->has_turn && pool->first != WM_FIRST_NONE) {
+        return END_TURN; /* another thread was the first */
+    }
+    await_first_locked(pool);
+    if (is_served_locked(pool, creation)) {
+        return SERVED;
+    }
     if (pool->alive + pool->reserved_slots == pool->room) {
-        return false;
+        return GROW;
+    }
+    creation->first = pool->first == WM_FIRST_NONE;
+    if (creation->first && !creation->has_turn) {
+        return BEGIN_TURN;
     }
     pool->reserved_slots++;
     pool->prewarming += creation->ahead;
     creation->peak_candidate = wm_pool_demand_locked(pool);
-    creation->first = pool->first == WM_FIRST_NONE;
     if (creation->first) {
         pool->first = WM_FIRST_RUNNING;
     }
-    return true;
+    return CREATE;
+}
+
+static void end_turn(struct creation *creation)
+{
+    if (creation->has_turn) {
+        wm_first_turn_end(&creation->turn);
+        creation->has_turn = false;
+    }
 }
 
 /* Bytes of the ring, the maps and the list of deferred handles for `room`
@@ -169,6 +208,32 @@ static warm_status grow(wm_pool *pool)
     wm_lock_release(&pool->lock);
     wm_meta_free(bigger);
     return WARM_OK;
+}
+
+/* Reserves a slot; or *served: no handle need be created. */
+static warm_status begin(wm_pool *pool, struct creation *creation, bool *served)
+{
+    warm_status status = WARM_OK;
+    enum step step;
+
+    do {
+        wm_lock_acquire(&pool->lock);
+        step = look_locked(pool, creation);
+        wm_lock_release(&pool->lock);
+        if (step == BEGIN_TURN) {
+            wm_first_turn_begin(&creation->turn, pool->kind, pool->device);
+            creation->has_turn = true;
+        } else if (step == GROW) {
+            status = grow(pool);
+        } else if (step == END_TURN) {
+            end_turn(creation);
+        }
+    } while (status == WARM_OK && step > CREATE);
+    if (step != CREATE) {
+        end_turn(creation);
+    }
+    *served = step == SERVED;
+    return status;
 }
 
 /* Brackets calls of the kind. Libraries allocate when they create a handle and
@@ -259,25 +324,17 @@ static size_t trim_workspaces(wm_pool *pool)
     return bytes;
 }
 
-static warm_status create(wm_pool *pool, const struct creation *creation,
+static warm_status create(wm_pool *pool, struct creation *creation,
                           void **handle)
 {
     struct cost cost = {0, 0, 0, 0};
-    wm_first_turn turn;
     void *made = NULL;
-    warm_status status;
+    warm_status status = create_measured(pool, &made, &cost);
 
-    if (creation->first) {
-        wm_first_turn_begin(&turn, pool->kind, pool->device);
-    }
-    status = create_measured(pool, &made, &cost);
     /* A library's code does not always tell that memory was short. */
     if (status != WARM_OK && pool->kind->ops->library != NULL &&
         trim_workspaces(pool) > 0) {
         status = create_measured(pool, &made, &cost);
-    }
-    if (creation->first) {
-        wm_first_turn_end(&turn);
     }
     wm_lock_acquire(&pool->lock);
     pool->stats.device_bytes += cost.bytes;
@@ -294,6 +351,7 @@ static warm_status create(wm_pool *pool, const struct creation *creation,
         wm_cond_broadcast(&pool->first_ended);
     }
     wm_lock_release(&pool->lock);
+    end_turn(creation);
     if (status == WARM_OK) {
         *handle = made;
     }
@@ -482,58 +540,36 @@ bool wm_pool_reset(wm_pool *pool, void *handle, struct wm_unbinding *u)
 
 warm_status wm_pool_acquire_slow(wm_pool *pool, void **handle)
 {
-    struct creation creation = {.ahead = false};
+    struct creation creation;
     warm_status status;
+    bool served;
 
     wm_pool_destroy_deferred(pool);
     do {
-        bool reserved = false;
-        struct wm_unbinding u;
-        void *taken;
-
-        wm_lock_acquire(&pool->lock);
-        await_first_locked(pool);
-        taken = wm_pool_pop_idle_locked(pool, &u);
-        if (taken == NULL) {
-            reserved = reserve_slot_locked(pool, &creation);
+        creation = (struct creation){.ahead = false};
+        status = begin(pool, &creation, &served);
+        if (status != WARM_OK) {
+            return status;
         }
-        wm_lock_release(&pool->lock);
-        if (reserved) {
+        if (!served) {
             return create(pool, &creation, handle);
         }
-        if (taken != NULL && wm_pool_make_default(pool, taken, &u)) {
-            *handle = taken;
-            return WARM_OK;
-        }
-        status = taken == NULL ? grow(pool) : WARM_OK;
-    } while (status == WARM_OK);
-    return status;
+    } while (!wm_pool_make_default(pool, creation.taken, &creation.u));
+    *handle = creation.taken;
+    return WARM_OK;
 }
 
 warm_status wm_pool_create_idle(wm_pool *pool, unsigned count, bool *made)
 {
-    struct creation creation = {.ahead = true};
-    warm_status status;
+    struct creation creation = {.ahead = true, .enough = count};
+    bool served = false;
+    warm_status status = begin(pool, &creation, &served);
     void *handle;
 
     *made = false;
-    do {
-        bool enough, reserved;
-
-        wm_lock_acquire(&pool->lock);
-        await_first_locked(pool);
-        enough = pool->stats.idle >= count;
-        reserved = !enough && reserve_slot_locked(pool, &creation);
-        wm_lock_release(&pool->lock);
-        if (enough) {
-            return WARM_OK;
-        }
-        if (reserved) {
-            status = create(pool, &creation, &handle);
-            *made = status == WARM_OK;
-            return status;
-        }
-        status = grow(pool);
-    } while (status == WARM_OK);
+    if (status == WARM_OK && !served) {
+        status = create(pool, &creation, &handle);
+        *made = status == WARM_OK;
+    }
     return status;
 }

@@ -35,6 +35,7 @@ typedef struct wm_thread_marks {
     unsigned char rounds;       /* how often thread_data's destructor ran */
     unsigned char capture_mode; /* CUstreamCaptureMode: see cuda_stream.c */
     unsigned char breaks;       /* nesting of wm_driver_break_begin() */
+    unsigned char turns;        /* first creations that the thread makes */
 } wm_thread_marks;
 extern _Thread_local wm_thread_marks wm_thread_marks_now;
 

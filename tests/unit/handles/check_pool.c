@@ -211,6 +211,79 @@ WT_TEST(test_A8_G2_first_creation_inside_another_one_waits_for_none)
     wt_runtime_end(second);
 }
 
+/* A kind of each runtime, whose handles are made with one of the other's. */
+static struct crossing {
+    warm_runtime *own, *other;
+    warm_kind own_kind, other_kind;
+} crossing[2];
+static struct worker crossers[2];
+static atomic_int crossed; /* threads inside their first callback */
+static bool one_crosses;   /* the other one waits for its turn */
+
+static int create_across(void *context, int device, void **handle)
+{
+    static _Thread_local bool nested;
+    const struct crossing *c = context;
+    void *inner = NULL;
+
+    *handle = malloc(1);
+    if (nested) {
+        return 0;
+    }
+    nested = true;
+    crossed++;
+    if (one_crosses && c == &crossing[0]) {
+        await_sleep(&crossers[1], 1);
+    }
+    while (!one_crosses && crossed < 2) {
+        sched_yield();
+    }
+    return (int)warm_handle_reserve(c->other, c->other_kind, device, &inner);
+}
+
+static void reserve_across(void *none, unsigned index)
+{
+    const struct crossing *c = &crossing[index];
+    void *handle = NULL;
+
+    (void)none;
+    while (one_crosses && index == 1 && crossed == 0) {
+        sched_yield();
+    }
+    crossers[index].tid = (int)syscall(SYS_gettid);
+    crossers[index].status =
+        (int)warm_handle_reserve(c->own, c->own_kind, 0, &handle);
+}
+
+/* Neither waits for the other, whether both are inside (_i 0), or the second
+ * one waits for the turn of the first. */
+WT_LOOP_TEST(test_A8_G2_first_creations_of_two_threads_may_cross, 2)
+{
+    warm_kind_ops ops = {.size = sizeof ops,
+                         .name = "across",
+                         .create = create_across,
+                         .destroy = destroy_alone};
+
+    one_crosses = _i == 1;
+    second = wt_runtime(NULL);
+    for (int i = 0; i < 2; i++) {
+        struct crossing *c = &crossing[i];
+
+        c->own = i == 0 ? runtime : second;
+        c->other = i == 0 ? second : runtime;
+        ops.context = c;
+        wt_ok(warm_kind_register(c->own, &ops, &c->own_kind));
+        crossing[1 - i].other_kind = c->own_kind;
+        ops.name = one_crosses ? ops.name : "back";
+    }
+    wt_threads(2, reserve_across, NULL);
+    ck_assert_int_eq(crossers[0].status, WARM_OK);
+    ck_assert_int_eq(crossers[1].status, WARM_OK);
+    ck_assert(wt_balanced(runtime, crossing[0].own_kind, 0));
+    ck_assert(wt_balanced(second, crossing[1].own_kind, 0));
+    wt_runtime_end(second);
+}
+
 /* Created equals the high-water mark also if a handle comes back too late for
  * the thread that is making one already. */
 WT_TEST(test_A4_A14_a_handle_given_back_during_a_creation_counts_as_held)
