@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-/* Relaxed: the lock is held to change it; readers see private_int.h. */
+/* Relaxed: lock private is held, under which it changes. */
 static enum wm_pause pause_of(const wm_private_pool *pool)
 {
     return atomic_load_explicit(&pool->pause, memory_order_relaxed);
@@ -14,7 +14,8 @@ static enum wm_pause pause_of(const wm_private_pool *pool)
 
 static void set_locked(wm_private_pool *pool, enum wm_pause pause)
 {
-    atomic_store_explicit(&pool->pause, pause, memory_order_relaxed);
+    /* Sequentially consistent: private_int.h. */
+    atomic_store_explicit(&pool->pause, pause, memory_order_seq_cst);
 }
 
 static warm_status check(const wm_private_pool *pool, uint64_t number,

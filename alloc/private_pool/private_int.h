@@ -14,7 +14,9 @@ typedef struct wm_private_pool {
     uint64_t number; /* const; from 1 on */
     bool user;       /* const: WARM_POOL_USER */
     bool pausable;   /* const: WARM_POOL_PAUSABLE */
-    /* Readers load it relaxed: a pause waits for readers after the change. */
+    /* Lock private to change. Sequentially consistent, as the count of readers:
+     * the pause that waits for readers sees one, or the reader sees the pause.
+     */
     _Atomic enum wm_pause pause;
     struct wm_paused *paused; /* if it is PAUSED */
     uint64_t references;

@@ -314,10 +314,9 @@ static struct route look(wm_private_pools *pools, wm_space *space, int device,
         route.number = pool->number;
         route.warned = pool->user || atomic_load_explicit(&pool->warned,
                                                           memory_order_relaxed);
-        /* Relaxed: see the field. */
         route.paused = device >= 0 &&
                        atomic_load_explicit(&pool->pause,
-                                            memory_order_relaxed) != WM_RUNNING;
+                                            memory_order_seq_cst) != WM_RUNNING;
         route.own = wm_private_arena_find(pools, pool, space, device, beside);
         if (route.own == NULL && !route.paused) {
             wm_lock_acquire(&pools->lock);
