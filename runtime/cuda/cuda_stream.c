@@ -120,20 +120,42 @@ static warm_status capture_of(wm_cuda *c, warm_stream stream,
 
 /* While a stream captures CUDA must not be queried for its context: for a
  * stream that the program made, capture_begin() notes the context under this
- * key, which is no object's address, until capture_end(). */
+ * key, which is no object's address. The program may end the capture, or the
+ * stream, past us: so whoever finds that the stream does not capture forgets
+ * the note. */
 static uintptr_t capture_key(warm_stream stream)
 {
     return (uintptr_t)stream + 1;
+}
+
+static CUcontext take_capture(wm_cuda *c, warm_stream stream)
+{
+    CUcontext context;
+
+    if (atomic_load_explicit(&c->homes.captures, memory_order_relaxed) == 0) {
+        return NULL;
+    }
+    wm_lock_acquire(&c->homes.lock);
+    context = wm_map_take(&c->homes.devices, capture_key(stream));
+    if (context != NULL) {
+        atomic_fetch_sub_explicit(&c->homes.captures, 1, memory_order_relaxed);
+    }
+    wm_lock_release(&c->homes.lock);
+    return context;
 }
 
 static void note_capture(wm_cuda *c, warm_stream stream, CUcontext context)
 {
     wm_map *devices = &c->homes.devices;
 
+    (void)take_capture(c, stream);
+    if (context == NULL) {
+        return;
+    }
     wm_lock_acquire(&c->homes.lock);
-    (void)wm_map_take(devices, capture_key(stream));
-    if (context != NULL && wm_map_reserve(devices, devices->count + 1)) {
+    if (wm_map_reserve(devices, devices->count + 1)) {
         wm_map_put(devices, capture_key(stream), context);
+        atomic_fetch_add_explicit(&c->homes.captures, 1, memory_order_relaxed);
     }
     wm_lock_release(&c->homes.lock);
 }
@@ -147,6 +169,7 @@ static warm_status context_of(wm_cuda *c, warm_stream stream,
     warm_status status = capture_of(c, stream, &capture);
 
     if (status == WARM_OK && capture == WM_CAPTURE_NONE) {
+        (void)take_capture(c, stream);
         return WM_CUDA_RESULT(c, cuStreamGetCtx, stream, context);
     }
     wm_lock_acquire(&c->homes.lock);
@@ -191,22 +214,27 @@ static warm_status enter_own(wm_cuda *c, warm_stream stream,
 #define ON_OWN      enter_own(c, stream, &scope, &(CUcontext){NULL})
 #define ON_ANYTHING wm_cuda_enter(c, &scope)
 
-/* Destroys an object. Its home is forgotten before the call, because after the
- * call another thread may get an object at the same address; if the call fails
- * the home is recorded again. */
+/* Destroys an object. Its home and capture are forgotten before the call,
+ * because after the call another thread may get an object at the same address;
+ * if the call fails they are recorded again. */
 #define END_OP(op, parameters, object, call, enters)                           \
     warm_status wm_cuda_##op parameters                                        \
     {                                                                          \
         wm_cuda *c = wm_cuda_of(d);                                            \
         wm_cuda_scope scope;                                                   \
         warm_status status = (enters);                                         \
+        CUcontext captures;                                                    \
         int device;                                                            \
                                                                                \
         if (status == WARM_OK) {                                               \
             device = note_gone(c, object);                                     \
+            captures = take_capture(c, (warm_stream)object);                   \
             status = WM_CUDA_CALL(c, &scope, call, object);                    \
             if (status != WARM_OK && device != WM_DEVICE_UNKNOWN) {            \
                 note_made(c, object, device);                                  \
+            }                                                                  \
+            if (status != WARM_OK) {                                           \
+                note_capture(c, (warm_stream)object, captures);                \
             }                                                                  \
         }                                                                      \
         return status;                                                         \
@@ -390,6 +418,7 @@ warm_status wm_cuda_stream_info(wm_driver *d, warm_stream stream,
                                  .device = WM_DEVICE_UNKNOWN,
                                  .capture = capture};
     } else if (status == WARM_OK) {
+        (void)take_capture(c, stream);
         status = created_info(c, stream, info);
     }
     return wm_cuda_leave(c, &scope, status);

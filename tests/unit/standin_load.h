@@ -37,6 +37,8 @@
     X(cuCtxFromGreenCtx)                                                       \
     X(cuThreadExchangeStreamCaptureMode)                                       \
     X(cuStreamCreate)                                                          \
+    X(cuStreamEndCapture)                                                      \
+    X(cuGraphDestroy)                                                          \
     X(standin_devices)                                                         \
     X(standin_compute)                                                         \
     X(standin_ranges)                                                          \

@@ -683,6 +683,36 @@ WT_LOOP_TEST(test_A17_I3_calls_are_made_in_the_context_of_their_stream, 2)
     ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 0);
 }
 
+/* The context that was noted for the capture is not that of a later stream at
+ * the address: it is forgotten once the stream is found not to capture. */
+WT_LOOP_TEST(test_A17_I3_the_program_ends_a_capture_that_the_driver_began, 3)
+{
+    const wm_cuda_homes *homes = &((wm_cuda *)d)->homes;
+    struct pass runs = {0};
+    warm_stream there = stream_there(true);
+    wm_stream_info info;
+    CUgraph graph = NULL;
+
+    cuda_ok(standin.cudaSetDevice(0));
+    wt_ok(wm_driver_capture_begin(d, there));
+    ck_assert_uint_eq(homes->devices.count, 1);
+    cuda_ok(standin.cuStreamEndCapture(there, &graph));
+    cuda_ok(standin.cuGraphDestroy(graph));
+    if (_i == 0) {
+        wt_ok(wm_driver_host_func(d, there, count_run, &runs));
+        wt_ok(wm_driver_stream_synchronize(d, there));
+    } else if (_i == 1) {
+        wt_ok(wm_driver_stream_info(d, there, &info));
+    } else {
+        wt_ok(wm_driver_stream_destroy(d, there));
+    }
+    ck_assert_uint_eq(homes->devices.count, 0);
+    ck_assert_uint_eq(atomic_load(&homes->captures), 0);
+    if (_i != 2) {
+        wt_ok(wm_driver_stream_destroy(d, there));
+    }
+}
+
 /* The legacy stream has an id though nothing may be asked about it now. */
 WT_TEST(test_B6_B7_a_blocked_legacy_stream_is_told_apart_by_device)
 {
