@@ -163,7 +163,10 @@ WARM_API warm_status warm_handle_reserve(warm_runtime *runtime, warm_kind kind,
  * workspace_limit sets another bound, in bytes. Beyond the bound the workspace
  * that is idle longest is used, and stream is made to wait
  * (cudaStreamWaitEvent) for the work that uses it; no thread waits. If none is
- * idle, one more is obtained (workspaces_above). Those of graphs do not count.
+ * idle, one more is obtained (workspaces_above). A handle leaves its workspace
+ * only when it has the next one: where workspace_limit allows one for each
+ * handle, every handle that changes its stream at the same time needs one
+ * beyond the limit, which later changes use. Those of graphs do not count.
  * Idle ones are returned before a request for memory of the device is refused.
  * If there is no memory for one, cuBLAS uses its own, which is logged once.
  * A workspace of the per-thread default stream is its thread's until the thread

@@ -167,6 +167,26 @@ WT_TEST(test_A10_where_none_is_idle_one_more_is_made_and_counted)
     ck_assert_int_eq(workspaces(), 3);
 }
 
+/* A handle leaves its workspace when it has another one, which the next change
+ * finds idle. */
+WT_TEST(test_A10_a_limit_of_one_for_each_handle_is_exceeded_by_one_change)
+{
+    warm_lease lease = {0};
+    warm_stream on[] = {b, c, b, c};
+    void *handle = NULL;
+
+    limit_workspaces(2);
+    (void)bind_to(a);
+    (void)lease_to(a, &lease, &handle);
+    for (int i = 0; i < 4; i++) {
+        (void)bind_to(on[i]);
+        wt_ok(warm_lease_bind(runtime, lease, on[3 - i]));
+        ck_assert_int_eq(workspaces(), 3);
+        ck_assert_int_eq(wt_stat(runtime, kind, 0, workspaces_above), 1);
+    }
+    wt_ok(warm_handle_return(runtime, lease));
+}
+
 /* Not the handle that was returned last. */
 WT_LOOP_TEST(test_A3_A10_idle_handle_with_the_streams_workspace_goes_first, 2)
 {
