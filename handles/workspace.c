@@ -151,16 +151,18 @@ static bool is_first_locked(wm_workspaces *workspaces, const wm_workspace *w)
     return o == w;
 }
 
-/* Whether one workspace more stays within the bound. A stream that the runtime
- * knows is in use from its first workspace until it retires. */
-static bool is_within_bound(wm_workspaces *workspaces,
-                            const struct request *request)
+/* Whether one workspace more stays within the bound: then it counts until
+ * end_making(). A stream that the runtime knows is in use from its first
+ * workspace until it retires. */
+static bool begin_making(wm_workspaces *workspaces,
+                         const struct request *request)
 {
     const wm_workspace_key *key = request->key;
-    uint64_t count = 0, streams = 0, most = key->handles;
-    bool served = !key->known;
+    uint64_t count, streams = 0, most = key->handles;
+    bool served = !key->known, within;
 
     wm_lock_acquire(&workspaces->lock);
+    count = workspaces->making;
     for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
         count += wm_workspace_is_eager(w);
         if (w->state == WM_WORKSPACE_SERVING && w->known && !w->for_graphs) {
@@ -175,8 +177,17 @@ static bool is_within_bound(wm_workspaces *workspaces,
     most = most < workspaces->streams_peak ? workspaces->streams_peak : most;
     most = workspaces->limit != 0 ? workspaces->limit / request->bytes
                                   : most + WM_WORKSPACES_MORE;
+    within = count < most || (count == 0 && most == 0);
+    workspaces->making += within;
     wm_lock_release(&workspaces->lock);
-    return count < most || (count == 0 && most == 0);
+    return within;
+}
+
+static void end_making(wm_workspaces *workspaces)
+{
+    wm_lock_acquire(&workspaces->lock);
+    workspaces->making--;
+    wm_lock_release(&workspaces->lock);
 }
 
 void wm_workspaces_reset_peak(wm_workspaces *workspaces)
@@ -303,9 +314,13 @@ static wm_workspace *obtain_eager(wm_workspaces *workspaces,
     if (w != NULL) {
         return w;
     }
-    within = is_within_bound(workspaces, request);
-    w = within ? make(workspaces, bytes, false)
-               : wm_workspace_claim_oldest(workspaces, stream, bytes);
+    within = begin_making(workspaces, request);
+    if (within) {
+        w = make(workspaces, bytes, false);
+        end_making(workspaces);
+    } else {
+        w = wm_workspace_claim_oldest(workspaces, stream, bytes);
+    }
     if (w == NULL) { /* memory is short, or none is idle */
         w = within ? wm_workspace_claim_oldest(workspaces, stream, bytes)
                    : make(workspaces, bytes, true);

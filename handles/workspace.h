@@ -62,6 +62,7 @@ struct wm_workspaces {
     wm_workspace *spare;        /* lock workspaces: records without memory */
     uint64_t count, held_bytes; /* lock workspaces */
     uint64_t above;             /* lock workspaces: made above the bound */
+    uint64_t making;            /* lock workspaces: within it, not yet made */
     uint64_t streams_peak;    /* lock workspaces: streams in use since a trim */
     size_t limit;             /* const: option workspace_limit; 0: none */
     bool shortage_logged;     /* lock workspaces */

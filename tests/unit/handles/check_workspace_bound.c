@@ -471,6 +471,54 @@ WT_LOOP_TEST(test_A10_B6_no_event_is_recorded_behind_a_destroyed_stream, 2)
     ck_assert_int_eq(workspaces(), _i == 0 ? 2 : 1);
 }
 
+static warm_status alloc_late(wm_driver *d, int device, size_t bytes,
+                              void **pointer)
+{
+    if (bytes == WORKSPACE && atomic_exchange(&held.holds, false)) {
+        atomic_store(&held.marks, true);
+        while (!atomic_load(&held.ended)) {
+            sched_yield();
+        }
+    }
+    return held.real->device_alloc(d, device, bytes, pointer);
+}
+
+/* The second thread comes while the first one allocates. */
+static void bind_one(void *argument, unsigned index)
+{
+    void *handle = NULL;
+
+    while (index == 1 && !atomic_load(&held.marks)) {
+        sched_yield();
+    }
+    (void)warm_handle_reserve_on(runtime, kind, 0,
+                                 ((warm_stream *)argument)[index], &handle);
+    if (index == 1) {
+        atomic_store(&held.ended, true);
+    }
+}
+
+/* What is being allocated counts: an idle workspace moves. */
+WT_TEST(test_A10_two_threads_at_once_stay_within_the_bound)
+{
+    warm_stream on[] = {b, c};
+    warm_lease lease = {0};
+    void *handle = NULL;
+
+    limit_workspaces(2);
+    (void)lease_to(a, &lease, &handle);
+    wt_ok(warm_handle_return(runtime, lease));
+    held.real = runtime->driver->ops;
+    held.ops = *held.real;
+    held.ops.device_alloc = alloc_late;
+    atomic_store(&held.holds, true);
+    runtime->driver->ops = &held.ops;
+    wt_threads(2, bind_one, on);
+    runtime->driver->ops = held.real;
+    ck_assert_int_eq(workspaces(), 2);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, workspaces_above), 0);
+}
+
 static warm_lease ending_lease;
 
 static size_t end_lease(wm_kind *k, int device)
