@@ -149,15 +149,16 @@ uint64_t wm_pool_lease_of(wm_pool *pool, const void *handle, bool *lost)
     return serial;
 }
 
-/* Called when a lease ends while another thread unbinds its handle: that thread
- * then returns the handle to the ring. False: no thread unbinds it. */
+/* Called when a lease ends while a thread unbinds its handle: that thread then
+ * returns the handle to the ring, at the end of the outermost of its calls,
+ * which is the last of the list. False: no thread unbinds it. */
 static bool return_while_unbinding_locked(wm_pool *pool, const void *handle,
                                           uint64_t now)
 {
-    struct wm_unbinding *u = pool->unbinding;
+    struct wm_unbinding *u = NULL;
 
-    while (u != NULL && u->handle != handle) {
-        u = u->next;
+    for (struct wm_unbinding *i = pool->unbinding; i != NULL; i = i->next) {
+        u = i->handle == handle ? i : u;
     }
     if (u == NULL) {
         return false;

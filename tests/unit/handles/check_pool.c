@@ -1582,6 +1582,44 @@ WT_LOOP_TEST(test_A13_B6_a_lease_may_end_while_its_handle_is_unbound, 2)
     ck_assert(wt_balanced(runtime, kind, 0));
 }
 
+static warm_stream inner_stream;
+
+/* Binds the lease again in its bind, and ends it in the inner one. */
+static int nest_and_end(void *context, int device, void *handle,
+                        warm_stream stream)
+{
+    if (stream == inner_stream) {
+        return warm_handle_return(runtime, lease_to_end) != WARM_OK;
+    }
+    if (stream != NULL) {
+        if (warm_lease_bind(runtime, lease_to_end, inner_stream) != WARM_OK ||
+            wm_kind_table_pool(runtime->kinds, kind, 0)->stats.idle != 0) {
+            return 1;
+        }
+    }
+    return wt_toy_bind(context, device, handle, stream);
+}
+
+WT_TEST(test_A13_a_lease_may_end_inside_the_inner_of_two_binds)
+{
+    warm_kind_ops ops = {.size = sizeof ops,
+                         .name = "nests",
+                         .context = &toy,
+                         .create = wt_toy_create,
+                         .destroy = wt_toy_destroy,
+                         .bind_stream = nest_and_end};
+    warm_stream outer = new_stream();
+    void *handle = NULL;
+
+    inner_stream = new_stream();
+    wt_ok(warm_kind_register(runtime, &ops, &kind));
+    wt_ok(warm_handle_lease(runtime, kind, 0, &lease_to_end, &handle));
+    wt_ok(warm_lease_bind(runtime, lease_to_end, outer));
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, idle), 1);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), 0);
+    ck_assert(wt_balanced(runtime, kind, 0));
+}
+
 /* It is destroyed while its stream is there; not one that is on lease. */
 WT_LOOP_TEST(test_A10_B6_a_handle_that_cannot_be_unbound, 2)
 {
