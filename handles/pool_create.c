@@ -213,9 +213,15 @@ static warm_status grow(wm_pool *pool)
 /* Reserves a slot; or *served: no handle need be created. */
 static warm_status begin(wm_pool *pool, struct creation *creation, bool *served)
 {
-    warm_status status = WARM_OK;
     enum step step;
+    warm_status status =
+        pool->kind->ops->of_host
+            ? WARM_OK
+            : wm_driver_check_lost(pool->kind->driver, pool->device);
 
+    if (status != WARM_OK) {
+        return status;
+    }
     do {
         wm_lock_acquire(&pool->lock);
         step = look_locked(pool, creation);
@@ -448,10 +454,18 @@ static bool still_captures(const wm_pool *pool, void *handle)
     return !may;
 }
 
+/* After a reset of the device, or while the process exits, the handle is not
+ * destroyed: it counts as lost, or stays in its count and is leaked. */
 bool wm_pool_discard(wm_pool *pool, void *handle, uint64_t *from)
 {
     bool done = false;
 
+    if (wm_pool_is_lost(pool)) {
+        wm_lock_acquire(&pool->lock);
+        wm_pool_check_reset_locked(pool);
+        wm_lock_release(&pool->lock);
+        return false;
+    }
     if (try_discard(pool, handle, from, &done)) {
         return done;
     }

@@ -1620,6 +1620,36 @@ WT_TEST(test_A13_a_lease_may_end_inside_the_inner_of_two_binds)
     ck_assert(wt_balanced(runtime, kind, 0));
 }
 
+static int lose_and_fail(void *context, int device, void *handle)
+{
+    wm_driver_lose(runtime->driver, device);
+    (void)context;
+    (void)handle;
+    return WT_TOY_CODE;
+}
+
+/* The reset of a handle fails because its device was reset. */
+WT_TEST(test_A17_a_handle_whose_device_is_lost_meanwhile_is_not_destroyed)
+{
+    warm_kind_ops ops = {.size = sizeof ops,
+                         .name = "loses",
+                         .context = &toy,
+                         .create = wt_toy_create,
+                         .destroy = wt_toy_destroy,
+                         .reset = lose_and_fail};
+    warm_lease lease = {0};
+    void *handle = NULL;
+
+    wt_ok(warm_kind_register(runtime, &ops, &kind));
+    wt_ok(warm_handle_lease(runtime, kind, 0, &lease, &handle));
+    wt_ok(warm_handle_return(runtime, lease));
+    wt_fails(WARM_DRIVER_ERROR,
+             warm_handle_lease(runtime, kind, 0, &lease, &handle));
+    ck_assert_uint_eq(toy.destroys, 0);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, lost), 1);
+    wt_toy_free_left(&toy);
+}
+
 /* It is destroyed while its stream is there; not one that is on lease. */
 WT_LOOP_TEST(test_A10_B6_a_handle_that_cannot_be_unbound, 2)
 {
