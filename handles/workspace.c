@@ -152,7 +152,7 @@ static bool is_first_locked(wm_workspaces *workspaces, const wm_workspace *w)
 }
 
 /* Whether one workspace more stays within the bound: then it counts until
- * end_making(). A stream that the runtime knows is in use from its first
+ * add(). A stream that the runtime knows is in use from its first
  * workspace until it retires. */
 static bool begin_making(wm_workspaces *workspaces,
                          const struct request *request)
@@ -181,13 +181,6 @@ static bool begin_making(wm_workspaces *workspaces,
     workspaces->making += within;
     wm_lock_release(&workspaces->lock);
     return within;
-}
-
-static void end_making(wm_workspaces *workspaces)
-{
-    wm_lock_acquire(&workspaces->lock);
-    workspaces->making--;
-    wm_lock_release(&workspaces->lock);
 }
 
 void wm_workspaces_reset_peak(wm_workspaces *workspaces)
@@ -250,7 +243,8 @@ static void put_record(wm_workspaces *workspaces, wm_workspace *w)
     wm_lock_release(&workspaces->lock);
 }
 
-static wm_workspace *make(wm_workspaces *workspaces, size_t bytes, bool above)
+/* CLAIMED, and not in the list yet; null: no memory. */
+static wm_workspace *make(wm_workspaces *workspaces, size_t bytes)
 {
     wm_workspace *w = get_record(workspaces);
 
@@ -272,12 +266,23 @@ static wm_workspace *make(wm_workspaces *workspaces, size_t bytes, bool above)
     w->bytes = bytes;
     w->state = WM_WORKSPACE_CLAIMED;
     w->for_graphs = w->captured = false;
+    return w;
+}
+
+/* Adds what make() returned, which may be null; returns it. within: it counts
+ * since begin_making(). */
+static wm_workspace *add(wm_workspaces *workspaces, wm_workspace *w,
+                         bool within, bool above)
+{
     wm_lock_acquire(&workspaces->lock);
-    w->next = workspaces->list;
-    workspaces->list = w;
-    workspaces->count++;
-    workspaces->held_bytes += bytes;
-    workspaces->above += above;
+    workspaces->making -= within;
+    if (w != NULL) {
+        w->next = workspaces->list;
+        workspaces->list = w;
+        workspaces->count++;
+        workspaces->held_bytes += w->bytes;
+        workspaces->above += above;
+    }
     wm_lock_release(&workspaces->lock);
     return w;
 }
@@ -290,7 +295,7 @@ static wm_workspace *obtain_for_graph(wm_workspaces *workspaces, size_t bytes)
         wm_workspace_claim_completed(workspaces, bytes, UINT64_MAX);
 
     if (w == NULL) {
-        w = make(workspaces, bytes, false);
+        w = add(workspaces, make(workspaces, bytes), false, false);
     }
     if (w == NULL) {
         wm_workspaces_release_idle(workspaces, UINT64_MAX);
@@ -315,15 +320,11 @@ static wm_workspace *obtain_eager(wm_workspaces *workspaces,
         return w;
     }
     within = begin_making(workspaces, request);
-    if (within) {
-        w = make(workspaces, bytes, false);
-        end_making(workspaces);
-    } else {
-        w = wm_workspace_claim_oldest(workspaces, stream, bytes);
-    }
+    w = within ? add(workspaces, make(workspaces, bytes), true, false)
+               : wm_workspace_claim_oldest(workspaces, stream, bytes);
     if (w == NULL) { /* memory is short, or none is idle */
         w = within ? wm_workspace_claim_oldest(workspaces, stream, bytes)
-                   : make(workspaces, bytes, true);
+                   : add(workspaces, make(workspaces, bytes), false, true);
     }
     return w;
 }
