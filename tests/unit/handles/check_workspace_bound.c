@@ -471,6 +471,41 @@ WT_LOOP_TEST(test_A10_B6_no_event_is_recorded_behind_a_destroyed_stream, 2)
     ck_assert_int_eq(workspaces(), _i == 0 ? 2 : 1);
 }
 
+/* Retires the stream while a trim finds out which pool its capture is of. */
+static int retire_in_filter(void *context, warm_stream stream)
+{
+    if (stream == held.stream && atomic_exchange(&held.holds, false)) {
+        *(warm_status *)context = warm_stream_retire(runtime, stream);
+    }
+    return stream == held.stream;
+}
+
+/* Only graphs use the workspace from then on: it ends with their pool. */
+WT_TEST(test_A10_B6_a_capturing_stream_may_end_while_its_workspace_is_trimmed)
+{
+    warm_private_pool pool = {0};
+    warm_status status = WARM_NOT_FOUND;
+    warm_graph graph = NULL;
+
+    held.stream = wt_stream(runtime, 0);
+    (void)bind_to(held.stream);
+    wt_ok(warm_thread_release(runtime));
+    wt_ok(wm_driver_capture_begin(runtime->driver, held.stream));
+    wt_ok(
+        warm_private_pool_begin(runtime, &pool, 0, retire_in_filter, &status));
+    atomic_store(&held.holds, true);
+    ck_assert_uint_eq(
+        wm_workspaces_trim(wm_kind_table_workspaces(runtime->kinds, 0), 0), 0);
+    wt_ok(status);
+    wt_ok(wm_driver_capture_end(runtime->driver, held.stream, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_ok(warm_private_pool_end(runtime, pool));
+    ck_assert_int_eq(workspaces(), 1);
+    wt_ok(warm_private_pool_release(runtime, pool));
+    ck_assert_int_eq(workspaces(), 0);
+    wt_ok(warm_stream_destroy(runtime, held.stream));
+}
+
 static warm_status alloc_late(wm_driver *d, int device, size_t bytes,
                               void **pointer)
 {
