@@ -508,6 +508,7 @@ static void *take_deferred(wm_pool *pool)
 
 void wm_pool_destroy_deferred(wm_pool *pool)
 {
+    int cancel = wm_cancel_off(); /* a break that has begun must end */
     void *handle;
     bool done;
 
@@ -515,6 +516,7 @@ void wm_pool_destroy_deferred(wm_pool *pool)
            (try_discard(pool, handle, &pool->ending, &done) ||
             !still_captures(pool, handle))) {
     }
+    wm_cancel_restore(cancel);
 }
 
 static bool reset(wm_pool *pool, void *handle)

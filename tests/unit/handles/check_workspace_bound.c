@@ -584,6 +584,42 @@ WT_TEST(test_A10_A13_a_lease_that_ends_while_it_is_bound_leaves_its_workspace)
     ck_assert_int_eq(workspaces(), 0);
 }
 
+static int cancel_state;
+
+static void note_cancel(void *context, warm_log_level level, const char *line)
+{
+    (void)context;
+    (void)level;
+    (void)line;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    pthread_setcancelstate(cancel_state, NULL);
+}
+
+/* A reserve destroys what waited for a capture, and logs what fails; a thread
+ * that was cancelled in between would hold all captures back. */
+WT_TEST(test_A4_A16_a_deferred_handle_is_destroyed_without_cancellation)
+{
+    warm_graph graph = NULL;
+    warm_lease lease = {0};
+    void *handle = NULL;
+
+    (void)lease_to(a, &lease, &handle);
+    wt_ok(warm_handle_return(runtime, lease));
+    wt_ok(wm_driver_capture_begin(runtime->driver, b));
+    wt_ok(warm_handle_trim(runtime, kind, 0, 0, 0, NULL));
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, deferred), 1);
+    wt_ok(wm_driver_capture_end(runtime->driver, b, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    cancel_state = -1;
+    warm_log_set(note_cancel, NULL);
+    wt_ok(warm_testing_fail(runtime, "event_mark", 1, 0));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
+    wt_ok(warm_testing_fail(runtime, "event_mark", 0, 0));
+    warm_log_set(NULL, NULL);
+    ck_assert_int_eq(cancel_state, PTHREAD_CANCEL_DISABLE);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, destroyed), 1);
+}
+
 /* A query of an event breaks a capture of this thread, unless the thread's mode
  * is relaxed. */
 WT_TEST(test_A10_B7_a_trim_without_the_relaxed_mode_queries_no_event)
