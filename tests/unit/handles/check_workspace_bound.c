@@ -506,6 +506,54 @@ WT_TEST(test_A10_B6_a_capturing_stream_may_end_while_its_workspace_is_trimmed)
     wt_ok(warm_stream_destroy(runtime, held.stream));
 }
 
+static warm_stream ending[2];
+
+static void end_both(void *context, warm_log_level level, const char *line)
+{
+    (void)context;
+    (void)level;
+    (void)line;
+    if (atomic_exchange(&held.holds, false)) {
+        (void)warm_stream_destroy(runtime, ending[0]);
+        (void)warm_stream_destroy(runtime, ending[1]);
+        atomic_store(&held.ended, true);
+    }
+}
+
+static warm_status note_late(wm_driver *d, warm_event event, warm_stream stream,
+                             wm_capture *capture)
+{
+    if (atomic_load(&held.ended)) {
+        atomic_store(&held.late, true);
+    }
+    return held.real->event_mark(d, event, stream, capture);
+}
+
+/* One of two events cannot be recorded: the program, which hears of it, ends
+ * both streams. */
+WT_TEST(test_A10_B6_a_leak_is_logged_when_all_events_are_recorded)
+{
+    for (int i = 0; i < 2; i++) {
+        ending[i] = wt_stream(runtime, 0);
+        (void)bind_to(ending[i]);
+    }
+    wt_ok(warm_thread_release(runtime));
+    held.real = runtime->driver->ops;
+    held.ops = *held.real;
+    held.ops.event_mark = note_late;
+    atomic_store(&held.holds, true);
+    runtime->driver->ops = &held.ops;
+    warm_log_set(end_both, NULL);
+    wt_ok(warm_testing_fail(runtime, "event_mark", 1, 0));
+    wt_ok(warm_handle_trim(runtime, kind, 0, 9, 0, NULL));
+    wt_ok(warm_testing_fail(runtime, "event_mark", 0, 0));
+    warm_log_set(NULL, NULL);
+    runtime->driver->ops = held.real;
+    ck_assert(atomic_load(&held.ended));
+    ck_assert(!atomic_load(&held.late));
+    ck_assert_int_eq(workspaces(), 1);
+}
+
 static warm_status alloc_late(wm_driver *d, int device, size_t bytes,
                               void **pointer)
 {
