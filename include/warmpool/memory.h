@@ -289,8 +289,9 @@ WARM_API warm_status warm_stream_adopt(warm_runtime *runtime,
  * bound to the default stream instead, since a library may access a handle's
  * old stream when the handle is bound or destroyed. Other threads must bind
  * their handles to another stream, or release them, before. Calls the driver,
- * and waits for the stream if it can record no event there, and for calls in
- * which other threads are taking handles off the stream.
+ * and waits for the stream if it can record no event there. It also waits for
+ * calls in which other threads are taking handles off the stream, or record an
+ * event behind the work of a workspace there.
  * Status (nothing has changed then): INVALID_STREAM (unknown to the driver),
  * DRIVER_ERROR (the driver failed to identify the stream). */
 WARM_API warm_status warm_stream_retire(warm_runtime *runtime,
