@@ -249,12 +249,34 @@ static bool is_refused(const wm_pin *pin)
            WM_PIN_REFUSES;
 }
 
+/* Only the driver knows which way the region came. */
+static warm_status give_back_either(const wm_pin *pin, void *base, size_t bytes)
+{
+    wm_quiet quiet;
+    warm_status status;
+
+    wm_quiet_begin(&quiet);
+    status = unregister(pin, base, bytes, false);
+    if (status != WARM_OK) {
+        status = free_near(pin, base, bytes);
+    }
+    if (status == WARM_OK) {
+        wm_quiet_end(&quiet);
+    } else {
+        wm_quiet_fail(&quiet);
+    }
+    return status;
+}
+
 warm_status wm_pin_give_back(const wm_pin *pin, void *base, size_t bytes,
                              bool pieced)
 {
-    return pieced || (pin->maps && !is_refused(pin))
-               ? unregister(pin, base, bytes, pieced)
-               : free_near(pin, base, bytes);
+    if (!pieced && (!pin->maps || is_refused(pin))) {
+        return free_near(pin, base, bytes);
+    }
+    return !pieced && atomic_load_explicit(&pin->mixes, memory_order_relaxed)
+               ? give_back_either(pin, base, bytes)
+               : unregister(pin, base, bytes, pieced);
 }
 
 static bool begin_break(const wm_pin *pin, wm_breaking *breaking)
@@ -305,15 +327,27 @@ static void break_and_give_up(const wm_pin *pin, void *base, size_t bytes,
 
 /* ---- what the driver registers ------------------------------------------ */
 
-/* Not one of this library's, for which there is no code: of a thread's context.
- */
-static bool is_drivers_refusal(warm_status status)
+/* cudaErrorInvalidValue: for a range that is mapped and aligned, some resource
+ * is used up, or the driver registers nothing and does not say so. */
+enum { INVALID_VALUE = 1 };
+
+/* The driver has refused a registration for good. Not so without a code: then
+ * this library did, for the thread's context. */
+static bool is_for_good(warm_status status)
 {
     warm_error e = {.size = sizeof e};
 
     warm_last_error(&e);
-    return status == WARM_DRIVER_ERROR ||
-           (status == WARM_UNSUPPORTED && e.code != 0);
+    return status == WARM_UNSUPPORTED && e.code != 0;
+}
+
+/* Other errors of the driver are of the context, and tell nothing of memory. */
+static bool is_invalid(warm_status status)
+{
+    warm_error e = {.size = sizeof e};
+
+    warm_last_error(&e);
+    return status == WARM_DRIVER_ERROR && e.code == INVALID_VALUE;
 }
 
 /* The driver's first answer stays. */
@@ -333,6 +367,23 @@ static void note_answer(wm_pin *pin, enum wm_pin_answer answer)
     }
 }
 
+/* UNSUPPORTED with the driver's code: this region is to be allocated, others
+ * perhaps not. */
+static warm_status allocate_instead(wm_pin *pin)
+{
+    warm_error e = {.size = sizeof e};
+
+    warm_last_error(&e);
+    if (!atomic_exchange_explicit(&pin->mixes, true, memory_order_relaxed)) {
+        wm_log(WARM_LOG_INFO,
+               "%s: the driver registers not even one page of the host now, so "
+               "cudaHostAlloc() allocates instead, until it does",
+               e.message);
+    }
+    return wm_fail_code(WARM_UNSUPPORTED, e.origin, e.code, e.code_text, "%s",
+                        e.message);
+}
+
 /* Whether the driver refuses to register a single page as well, though memory
  * is not short. Leaves the last error alone. */
 static bool refuses_a_page(wm_pin *pin)
@@ -346,13 +397,18 @@ static bool refuses_a_page(wm_pin *pin)
     if (!wm_mapping_make(WM_HUGE_OFF, bytes, &page)) {
         return false;
     }
+    if (!wm_hidden_add(page, bytes)) { /* before it is locked, as any other */
+        wm_mapping_end(WM_HUGE_OFF, page, bytes);
+        return false;
+    }
     wm_quiet_begin(&quiet);
     status = wm_driver_pinned_register(pin->driver, page, bytes);
-    refuses = is_drivers_refusal(status);
+    refuses = is_for_good(status) || is_invalid(status);
     if (status == WARM_OK) {
         note_answer(pin, WM_PIN_REGISTERS);
         break_and_give_up(pin, page, bytes, true);
     } else {
+        wm_hidden_remove(page, bytes);
         wm_mapping_end(WM_HUGE_OFF, page, bytes);
     }
     wm_quiet_end(&quiet);
@@ -364,33 +420,35 @@ static bool registers_nothing(wm_pin *pin, warm_status status)
 {
     return atomic_load_explicit(&pin->answer, memory_order_relaxed) !=
                WM_PIN_REGISTERS &&
-           (status == WARM_UNSUPPORTED || refuses_a_page(pin));
+           (is_for_good(status) || (is_invalid(status) && refuses_a_page(pin)));
 }
 
-/* Registers a range, which is mapped and aligned. A driver error therefore
- * means that the driver registers nothing (UNSUPPORTED, if such regions are
- * allocated instead), or that some resource is used up (cudaHostRegister() then
- * reports an invalid value). */
+/* Registers a range, which is mapped and aligned. UNSUPPORTED: the region is to
+ * be allocated instead, if the driver's code is the last error, or
+ * is_refused(). */
 static warm_status register_range(wm_pin *pin, void *base, size_t bytes)
 {
     warm_status status = wm_driver_pinned_register(pin->driver, base, bytes);
-    enum wm_refusal_step step = WM_REFUSAL_LOCK;
+    bool none;
 
     if (status == WARM_OK) {
         note_answer(pin, WM_PIN_REGISTERS);
         return status;
     }
-    if (is_drivers_refusal(status) && registers_nothing(pin, status)) {
-        step = WM_REFUSAL_REGISTER;
-        if (pin->falls_back) {
-            note_answer(pin, WM_PIN_REFUSES);
-        }
+    none = registers_nothing(pin, status);
+    if (none && pin->falls_back && is_for_good(status)) {
+        note_answer(pin, WM_PIN_REFUSES);
     }
     if (is_refused(pin)) {
         return WARM_UNSUPPORTED;
     }
-    return is_drivers_refusal(status) || status == WARM_OUT_OF_MEMORY
-               ? explain(pin, step, WM_NODE_UNKNOWN, bytes, 0)
+    if (none && pin->falls_back) {
+        return allocate_instead(pin);
+    }
+    return is_for_good(status) || is_invalid(status) ||
+                   status == WARM_OUT_OF_MEMORY
+               ? explain(pin, none ? WM_REFUSAL_REGISTER : WM_REFUSAL_LOCK,
+                         WM_NODE_UNKNOWN, bytes, 0)
                : status;
 }
 
@@ -600,7 +658,7 @@ warm_status wm_pin_obtain(wm_pin *pin, int node, size_t bytes, size_t *piece,
     if ((pin->maps || *piece != 0) && !is_refused(pin)) {
         wm_quiet_begin(&quiet);
         status = map_and_register(pin, node, bytes, *piece, base);
-        if (status == WARM_OK || !is_refused(pin)) {
+        if (status == WARM_OK || !(is_refused(pin) || is_for_good(status))) {
             wm_quiet_fail(&quiet);
             return status;
         }

@@ -18,6 +18,9 @@
  * attribute of the device, or (confidential computing) only when it is called:
  * there pin:register is refused, when the runtime is created or by each
  * request, and all other memory is allocated. One line of the log tells either.
+ * A driver that refuses the region and a single page with "invalid value" may
+ * do so for ever or for now: that region is allocated, and the next one is
+ * tried again. An error of the context decides nothing, and is returned.
  *
  * "register" has two risks. Pages are touched before the driver is called: a
  * machine that is short of memory may kill the process where the driver would
@@ -68,6 +71,8 @@ typedef struct wm_pin {
     /* Relaxed: tied to no other data; enum wm_pin_answer, REFUSES only if
      * falls_back. */
     _Atomic int answer;
+    /* Relaxed: some regions were allocated while the driver refused a page. */
+    _Atomic bool mixes;
     bool nodes;        /* const: there are several NUMA nodes */
     enum wm_huge huge; /* const: option huge_pages */
     const char *root;  /* const: before paths of the system's files, "" but in
