@@ -54,17 +54,31 @@ static bool add(struct mappings *all, uintptr_t begin, uintptr_t end)
     return true;
 }
 
-/* Lines are "begin-end rw-p …". */
-static bool read_maps(uintptr_t begin, uintptr_t end, struct mappings *all)
+/* The file, opened once: the second look cannot fail for want of a descriptor.
+ * False (errno): it cannot be opened now. *maps: null where there is no /proc.
+ */
+static bool open_maps(FILE **maps)
 {
-    FILE *maps = fopen("/proc/self/maps", "re");
+    *maps = fopen("/proc/self/maps", "re");
+    return *maps != NULL || errno == ENOENT || errno == EACCES;
+}
+
+/* Lines are "begin-end rw-p …". False (errno): not all could be read. */
+static bool read_maps(FILE *maps, uintptr_t begin, uintptr_t end,
+                      struct mappings *all)
+{
     uintptr_t first = 0, last = 0;
     char *line = NULL;
     size_t room = 0;
     bool done = true;
 
-    while (done && maps != NULL && last < end &&
-           getline(&line, &room, maps) > 0) {
+    if (maps == NULL) {
+        return true;
+    }
+    rewind(maps);
+    (void)fflush(maps); /* or the C library returns what it read before */
+    errno = ENOMEM;
+    while (done && last < end && getline(&line, &room, maps) > 0) {
         char *rest;
 
         first = (uintptr_t)strtoull(line, &rest, 16);
@@ -74,10 +88,7 @@ static bool read_maps(uintptr_t begin, uintptr_t end, struct mappings *all)
         }
     }
     free(line);
-    if (maps != NULL) {
-        fclose(maps);
-    }
-    return done;
+    return done && (last >= end || feof(maps));
 }
 
 /* ---- probes -------------------------------------------------------------- */
@@ -124,27 +135,30 @@ static void tell(const struct mappings *before, const struct mappings *after,
     }
 }
 
-static bool set(const struct mappings *before, struct mappings *after,
-                uintptr_t begin, uintptr_t end, wm_fork_mark *parts)
+static bool set(FILE *maps, const struct mappings *before,
+                struct mappings *after, uintptr_t begin, uintptr_t end,
+                wm_fork_mark *parts)
 {
+    bool done;
+
     for (size_t i = 0; i < before->count; i++) {
         before->list[i].probe = probe(&before->list[i], begin, end);
     }
-    if (!read_maps(begin, end, after)) {
-        errno = ENOMEM;
-        return false;
+    done = read_maps(maps, begin, end, after);
+    if (!done) {
+        after->count = 0; /* nothing is known: all marks count as the probes' */
     }
     tell(before, after, begin, end, parts);
-    return mark(begin, end, MADV_DONTFORK);
+    return done && mark(begin, end, MADV_DONTFORK);
 }
 
-bool wm_fork_marks_set(uintptr_t begin, uintptr_t end, wm_fork_mark **parts,
-                       size_t *count)
+static bool set_from(FILE *maps, uintptr_t begin, uintptr_t end,
+                     wm_fork_mark **parts, size_t *count)
 {
     struct mappings before = {NULL, 0, 0}, after = {NULL, 0, 0};
     wm_fork_mark *made = NULL;
-    bool done = read_maps(begin, end, &before);
-    int error = ENOMEM;
+    bool done = read_maps(maps, begin, end, &before);
+    int error = errno;
 
     if (done && before.count == 0) { /* no /proc */
         done = add(&before, begin, end);
@@ -153,9 +167,10 @@ bool wm_fork_marks_set(uintptr_t begin, uintptr_t end, wm_fork_mark **parts,
         made = wm_meta_alloc(before.count * sizeof *made);
         /* Each probe splits a mapping: what it finds can be read. */
         done = made != NULL && reserve(&after, 2 * before.count + 2);
+        error = ENOMEM;
     }
     if (done) {
-        done = set(&before, &after, begin, end, made);
+        done = set(maps, &before, &after, begin, end, made);
         error = errno;
     }
     if (!done && made != NULL) {
@@ -167,6 +182,25 @@ bool wm_fork_marks_set(uintptr_t begin, uintptr_t end, wm_fork_mark **parts,
     *count = before.count;
     wm_meta_free(before.list);
     wm_meta_free(after.list);
+    errno = error;
+    return done;
+}
+
+bool wm_fork_marks_set(uintptr_t begin, uintptr_t end, wm_fork_mark **parts,
+                       size_t *count)
+{
+    FILE *maps;
+    bool done;
+    int error;
+
+    if (!open_maps(&maps)) {
+        return false;
+    }
+    done = set_from(maps, begin, end, parts, count);
+    error = errno;
+    if (maps != NULL) {
+        fclose(maps);
+    }
     errno = error;
     return done;
 }

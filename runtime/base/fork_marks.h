@@ -25,8 +25,8 @@ typedef struct wm_fork_mark {
 
 /* Marks a range of whole pages. *parts: in order, without gaps but where
  * nothing is mapped; to be freed by wm_meta_free(). False (errno): the kernel
- * refuses, or there is no memory (ENOMEM), and nothing has changed. Takes no
- * lock. */
+ * refuses, no file can be opened, or there is no memory (ENOMEM), and nothing
+ * has changed. Takes no lock. */
 bool wm_fork_marks_set(uintptr_t begin, uintptr_t end, wm_fork_mark **parts,
                        size_t *count);
 /* Ends the marks of those parts that had none before. */

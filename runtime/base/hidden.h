@@ -23,7 +23,8 @@
 bool wm_hidden_add(void *base, size_t bytes);
 
 /* The same for memory that the program has mapped, and may have marked for
- * itself in whole or in part. False also without memory (errno ENOMEM). */
+ * itself in whole or in part. False also without memory (errno ENOMEM), or if
+ * no file can be opened (EMFILE). */
 bool wm_hidden_add_foreign(void *base, size_t bytes);
 
 /* Removes a range, or a part of one, before it is unmapped: once it is, another

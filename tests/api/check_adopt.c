@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -878,6 +879,27 @@ WT_LOOP_TEST(test_B22_B23_the_programs_own_mark_outlives_the_adoption, 4)
         ck_assert(!child_sees(begin));
         ck_assert(!child_sees(end - 1));
     }
+}
+
+/* Without a free descriptor the mark cannot be told from ours: the adoption
+ * fails, and the next one knows it. */
+WT_TEST(test_B22_B23_the_programs_own_mark_outlives_a_failure)
+{
+    struct rlimit files, none;
+
+    memset(memory, 1, bytes);
+    ck_assert_int_eq(madvise(memory, bytes, MADV_DONTFORK), 0);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &files), 0);
+    none = (struct rlimit){0, files.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    ck_assert_int_ne(adopt(0), WARM_OK);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
+    wt_says("errno 24");
+    ck_assert(!child_sees_it());
+    wt_ok(adopt(0));
+    wt_ok(give_up());
+    ck_assert(!child_sees_it());
+    ck_assert(!child_sees(bytes - 1));
 }
 
 /* ---- files and processes ------------------------------------------------- */
