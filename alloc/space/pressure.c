@@ -253,8 +253,9 @@ static size_t look(wm_space *host, uint64_t pause)
     if (is_short(host, now)) {
         all = return_spare(host);
     }
-    /* Release: the acquire above. */
-    atomic_store_explicit(&p->looked_ns, now, memory_order_release);
+    /* A look under pressure may take longer than the pause, which begins now.
+     * Release: the acquire above. */
+    atomic_store_explicit(&p->looked_ns, wm_clock_ns(), memory_order_release);
     return all;
 }
 

@@ -326,11 +326,10 @@ typedef struct wm_whole {
 typedef struct wm_pressure {
     const char *root;         /* before the paths that are read; tests set it */
     _Atomic uint64_t read_ns; /* when the watermarks were last computed */
-    _Atomic uint64_t pause_ns; /* between two looks at the kernel's counts;
-                                  tests set it */
-    _Atomic uint64_t
-        looked_ns; /* when a thread last looked at them; UINT64_MAX:
-                      one does, which has watch for itself */
+    _Atomic uint64_t pause_ns;  /* between two looks at the kernel's counts;
+                                   tests set it */
+    _Atomic uint64_t looked_ns; /* when the last look at them ended; UINT64_MAX:
+                                   a thread looks, which has watch for itself */
     wm_budget_watch watch;
 } wm_pressure;
 

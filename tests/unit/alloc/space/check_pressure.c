@@ -256,6 +256,28 @@ WT_TEST(test_F11_a_miss_looks_where_no_background_thread_does)
     wt_free(block);
 }
 
+/* Each time that it is read the clock has moved on. */
+static uint64_t slow_clock(void)
+{
+    return atomic_fetch_add_explicit(&now_ns, 500000000, memory_order_relaxed);
+}
+
+/* A look that takes longer than the pause is not followed by another at once.
+ */
+WT_TEST(test_F11_looks_are_apart_from_end_to_begin)
+{
+    put("/proc/pressure/memory", STALL("0"));
+    set_ms(200000);
+    wm_clock_set(slow_clock);
+    ck_assert_uint_eq(wm_pressure_look(host), 0);
+    wm_clock_set(NULL);
+    ck_assert_uint_eq(
+        atomic_load_explicit(&host->pressure.looked_ns, memory_order_relaxed) +
+            500000000,
+        test_clock());
+    ck_assert_uint_ge(test_clock(), UINT64_C(201000000000));
+}
+
 /* Of a cgroup's events only those are pressure that leave less than is idle. */
 WT_TEST(test_F11_F12_event_counts_if_less_is_left_than_is_idle)
 {
