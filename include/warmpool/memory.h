@@ -51,7 +51,12 @@
  *
  * Forks. A forked child does not get page-locked memory, which the first write
  * after the fork would move away from under a device: the regions are marked by
- * madvise(MADV_DONTFORK). An access to them ends the child by SIGSEGV.
+ * madvise(MADV_DONTFORK). An access to them ends the child by SIGSEGV. What is
+ * registered is marked before it is locked. cudaHostAlloc() maps and locks in
+ * one call, so that a fork beside it, before that memory is marked, gives the
+ * child the pages, which the parent must not write until the child has called
+ * exec() or ended; with option pin:register this concerns write-combined memory
+ * alone.
  *
  * Any thread may call any function, and free what another thread allocated.
  * Common status: INVALID_ARGUMENT, RUNTIME_GONE, FORKED, EXITING.

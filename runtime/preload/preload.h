@@ -27,8 +27,7 @@ enum {
     WP_INVALID_VALUE = 1,
     WP_OUT_OF_MEMORY = 2,
     WP_UNLOADING = 4,
-    WP_NO_FUNCTION = 500,
-    WP_UNKNOWN = 999
+    WP_NO_FUNCTION = 500
 };
 
 /* ---- real functions: real.c ---------------------------------------------- */

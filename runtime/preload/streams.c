@@ -17,11 +17,13 @@ static void *stream_at(void **stream)
     return stream != NULL ? *stream : NULL;
 }
 
-/* Of a call that warmpool must not miss; whatever else it refuses is CUDA's. */
+/* Of a call that warmpool must not miss; whatever else it refuses is CUDA's.
+ * Each of these calls may fail so by CUDA's documentation, and wp_failed() can
+ * leave either as the last error. */
 static int answer(warm_status status)
 {
     return status == WARM_OUT_OF_MEMORY  ? WP_OUT_OF_MEMORY
-           : status == WARM_DRIVER_ERROR ? WP_UNKNOWN
+           : status == WARM_DRIVER_ERROR ? WP_INVALID_VALUE
                                          : 0;
 }
 
@@ -96,7 +98,7 @@ WP_EXPORT int cudaStreamDestroy(void *stream)
     if (stream != NULL && wp_enter(ANY)) {
         code = wp_carry(stream)
                    ? answer(warm_stream_retire(wp_runtime(), stream))
-                   : WP_UNKNOWN;
+                   : WP_INVALID_VALUE;
         wp_leave();
     }
     /* A stream that cannot retire stays: what waits for it names it. */

@@ -327,6 +327,13 @@ static void fail_call(const char *call, uint64_t n, int persistent)
         runtime, call, n, persistent));
 }
 
+/* Whether the call failed. Its code is then CUDA's last error as well. */
+static bool has_failed(cudaError_t code)
+{
+    MUST(code == cudaGetLastError());
+    return code != cudaSuccess;
+}
+
 /* A stream that warmpool cannot see is not made, or is seen all the same. */
 static void unseen(void)
 {
@@ -342,7 +349,8 @@ static void unseen(void)
         } else {
             fail_metadata(n);
         }
-        if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == 0) {
+        if (!has_failed(
+                cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking))) {
             fail_metadata(0);
             free_early(stream, false, true);
             TRY(cudaStreamDestroy(stream));
@@ -376,14 +384,15 @@ static void unretired(void)
     begin();
     TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     fail_call("stream_info", 1, 0);
-    MUST(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed) != 0);
+    MUST(has_failed(
+        cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed)));
     TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
     TRY(cudaStreamEndCapture(stream, &graph));
     TRY(cudaGraphDestroy(graph));
     fail_call("stream_info", 1, 0);
-    MUST(cudaStreamDestroy(stream) != 0);
+    MUST(has_failed(cudaStreamDestroy(stream)));
     fail_marks(1); /* nor one whose work would be forgotten */
-    MUST(cudaStreamDestroy(stream) != 0);
+    MUST(has_failed(cudaStreamDestroy(stream)));
     fail_marks(0);
     free_early(stream, false, true);
     TRY(cudaStreamDestroy(stream));
