@@ -18,9 +18,10 @@
  * the true peak, and above it by at most 64 blocks and 2 MiB (2,097,152 bytes)
  * for each thread that allocates or frees, which claims that much ahead so that
  * its calls need no common counter: however many streams it uses, whoever frees
- * its blocks, and also if peaks are reset meanwhile. The peak of live bytes is
- * never above that of held bytes, but where pools are paused (pause.h): paused
- * memory is not held, and its blocks are live.
+ * its blocks, and also if peaks are reset meanwhile; and, while a request for
+ * an alignment above 4096 is served, by what it uses for a moment (memory.h).
+ * The peak of live bytes is never above that of held bytes, but where pools are
+ * paused (pause.h): paused memory is not held, and its blocks are live.
  *
  * Status: INVALID_ARGUMENT, RUNTIME_GONE, FORKED, EXITING.
  */
