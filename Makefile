@@ -95,6 +95,9 @@ say-cuda:
 FLAGS_TEXT := $(CC) $(FLAGS) $(CUDA_FLAGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
 $(B)/flags: FORCE
 	@mkdir -p $(@D)
+	@command -v $(firstword $(CC)) >/dev/null || { \
+	    echo 'make: $(firstword $(CC)): no C compiler: install gcc and' \
+	    'libc6-dev, or name one: CC=clang' >&2; exit 1; }
 	@echo '$(FLAGS_TEXT)' | cmp -s - $@ || { \
 	    $(CC) -Iinclude $(CPPFLAGS) $(CFLAGS) -x c -fsyntax-only \
 	    include/warmpool/base.h \

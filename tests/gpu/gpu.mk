@@ -5,9 +5,9 @@
 GPU_BUNDLE := build/gpu-bundle
 # Check's and jansson's static libraries, because the other machine may not have
 # either; the compiler prints the bare name of one that it cannot find.
-GPU_CHECK := $(firstword $(foreach l,libcheck_pic.a libcheck.a,$(filter /%,$(shell $(CC) -print-file-name=$(l)))))
-GPU_SUBUNIT := $(filter /%,$(shell $(CC) -print-file-name=libsubunit.a))
-GPU_JANSSON := $(filter /%,$(shell $(CC) -print-file-name=libjansson.a))
+GPU_CHECK := $(firstword $(foreach l,libcheck_pic.a libcheck.a,$(filter /%,$(shell $(CC) -print-file-name=$(l) 2>/dev/null))))
+GPU_SUBUNIT := $(filter /%,$(shell $(CC) -print-file-name=libsubunit.a 2>/dev/null))
+GPU_JANSSON := $(filter /%,$(shell $(CC) -print-file-name=libjansson.a 2>/dev/null))
 GPU_PROGRAMS := $(addprefix $(GPU_BUNDLE)/,$(basename $(notdir $(API_SRC))))
 GPU_FILES := $(addprefix $(GPU_BUNDLE)/,first_day contend libwarmpool.so.0 run.sh calls.sh watch.sh tap.sh)
 GPU_BENCH := $(addprefix $(GPU_BUNDLE)/,bench replay $(notdir $(BENCH_CUB)))

@@ -50,6 +50,12 @@ test_make_stops_at_that_error() {
     same "$(echo "$out" | grep -c '^cc  ')" 0
 }
 
+test_make_names_a_compiler_that_is_missing_and_nothing_else() {
+    out=$(make_ all CC=nosuch CUDA=no B="$PWD/b") && return 1
+    same "$(echo "$out" | grep nosuch)" 'make: nosuch: no C compiler: install gcc and libc6-dev, or name one: CC=clang'
+    same "$(echo "$out" | grep -c 'not found')" 0
+}
+
 test_make_says_that_it_cannot_work_below_a_space() {
     unset MAKEFLAGS
     mkdir 'a folder'
@@ -92,6 +98,7 @@ tap_run test_this_machine_is_supported \
     test_32_bits_are_one_error \
     test_other_c_libraries_are_one_error \
     test_make_stops_at_that_error \
+    test_make_names_a_compiler_that_is_missing_and_nothing_else \
     test_make_says_that_it_cannot_work_below_a_space \
     test_a_build_says_whether_it_has_cuda \
     test_a_folder_without_cuda_is_an_error
