@@ -60,6 +60,9 @@ ggml_backend_buffer_get_type(ggml_backend_buffer_t buffer)
 
 void ggml_backend_buffer_free(ggml_backend_buffer_t buffer)
 {
+    if (buffer == NULL) {
+        return;
+    }
     if (buffer->iface.free_buffer != NULL) {
         buffer->iface.free_buffer(buffer);
     }
