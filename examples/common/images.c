@@ -124,8 +124,8 @@ bool images_load(const char *folder, const char *part, image_set *set,
         good = read_items(folder, name, 1, 1, &labels, &s.labels, why);
     }
     if (good && labels != s.count) {
-        good =
-            failed(why, "%s: %d images but %d labels", folder, s.count, labels);
+        good = failed(why, "%s: images: %d, but labels: %d", folder, s.count,
+                      labels);
     }
     for (int i = 0; good && i < labels; i++) {
         if (s.labels[i] >= CLASSES) {

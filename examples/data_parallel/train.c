@@ -258,7 +258,7 @@ static void print_handles(const trainer *t)
     usage u;
 
     usage_read(t->runtime, t->device, &u);
-    printf("  %" PRIu64 " threads, %" PRIu64 " handles created\n",
+    printf("  threads: %" PRIu64 ", handles created: %" PRIu64 "\n",
            t->threads_started, u.handles);
 }
 
@@ -405,7 +405,7 @@ static bool run_with(trainer *t, const plan *p, const warm_options *options,
            run(t, p, why);
     if (warm_runtime_destroy(t->runtime, &report) == WARM_OK && good &&
         report.live > 0) {
-        good = failed(why, "%" PRIu64 " blocks of memory were not freed",
+        good = failed(why, "blocks of memory that were not freed: %" PRIu64,
                       report.live);
     }
     return good;

@@ -172,7 +172,7 @@ static bool serve(plan *p, const image_set *set, const char *mode,
                       process_end(&child, SIGTERM));
     }
     load.port = (int)field(line, "127.0.0.1:");
-    printf("%-5s  %d images over %d connections ", mode, set->count,
+    printf("%-5s  images: %d, connections: %d ", mode, set->count,
            p->connections);
     fflush(stdout);
     good = load_run(&load, &s->load, why) && ask_stats(load.port, s, why);

@@ -292,6 +292,6 @@ bool load_run(const load_plan *plan, load_result *result, message *why)
     result->p99_ms = l.ms[(size_t)l.sent * 99 / 100];
     free(l.ms);
     return l.answered == images ||
-           failed(why, "%d of %d images were not answered; %s",
-                  images - l.answered, images, l.why.text);
+           failed(why, "images not answered: %d of %d; %s", images - l.answered,
+                  images, l.why.text);
 }

@@ -240,8 +240,8 @@ static bool read_need(const soak *s, double *need, message *why)
 
 static void print_head(const soak *s)
 {
-    printf("%d s a phase, %d connections, %d threads of the server, 1 to %d "
-           "images a request\n",
+    printf("a phase: %d s, connections: %d, threads of the server: %d, images "
+           "of a request: 1 to %d\n",
            s->seconds, s->connections, SERVER_THREADS, MOST);
     printf("%-7s %8s %8s %7s %9s %9s %9s %8s %6s %9s %9s\n", "phase", "seconds",
            "requests", "failed", "low MiB", "held MiB", "used MiB", "readings",

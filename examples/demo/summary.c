@@ -64,9 +64,10 @@ void summary_print(const summary *s)
 
     printf("\ndevice: %s\n", v[WARM].device);
     if (t->threads > 0) {
-        printf("training: %.1f s, %.0f threads started, %.0f handles created,\n"
-               "  %.0f pinned buffers allocated, %.0f of them from the cache\n",
-               t->seconds, t->threads, t->handles, t->pinned, t->reused);
+        printf(
+            "training: %.1f s, threads started: %.0f, handles created: %.0f,\n"
+            "  pinned buffers allocated: %.0f, of them from the cache: %.0f\n",
+            t->seconds, t->threads, t->handles, t->pinned, t->reused);
     }
     print_servers(&v[WARM], &v[GRAPH], &v[NAIVE], s->images);
     printf("\n  %-14s %6s %9s %10s %9s %8s %10s %12s\n", "device memory",
@@ -140,7 +141,7 @@ bool summary_check(const summary *s, message *why)
         return false;
     }
     if (graph->captures <= 0 || graph->captures + graph->replays != s->images) {
-        return failed(why, "%.0f graphs, %.0f replays of them and %d images",
+        return failed(why, "graphs: %.0f, replays of them: %.0f, images: %d",
                       graph->captures, graph->replays, s->images);
     }
     return memcmp(warm->classes, graph->classes, (size_t)s->images) == 0 ||

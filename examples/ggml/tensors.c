@@ -177,7 +177,8 @@ static bool run_threads(unsigned threads, unsigned rounds)
         sum.failed += workers[i].failed;
         sum.buffers += workers[i].buffers;
     }
-    printf("%u rounds: %u failed, %u results wrong, %u tensors elsewhere\n",
+    printf("rounds: %u, failed: %u, with wrong results: %u, with tensors "
+           "elsewhere: %u\n",
            started * rounds, sum.failed, sum.wrong, sum.foreign);
     printf("buffers of weights: %u a round\n",
            started * rounds > 0 ? sum.buffers / (started * rounds) : 0);
@@ -222,6 +223,6 @@ int main(int argc, char **argv)
     }
     good = run_threads((unsigned)threads, (unsigned)rounds);
     good = warm_runtime_destroy(runtime, &report) == WARM_OK && good;
-    printf("live at the end: %" PRIu64 " blocks\n", report.live);
+    printf("blocks live at the end: %" PRIu64 "\n", report.live);
     return good && report.live == 0 ? 0 : 1;
 }

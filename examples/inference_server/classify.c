@@ -252,7 +252,7 @@ bool classifier_close(classifier *c, message *why)
     warm_runtime_destroy(c->runtime, &left);
     free(c);
     return left.live == 0 ||
-           failed(why, "%" PRIu64 " blocks of memory were not freed",
+           failed(why, "blocks of memory that were not freed: %" PRIu64,
                   left.live);
 }
 

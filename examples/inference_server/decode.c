@@ -76,5 +76,6 @@ bool decode_images(const unsigned char *body, size_t bytes,
         *pixels = body + 16;
         return decode_idx(body, bytes, count, why);
     }
-    return failed(why, "got %zu bytes of no known kind; " EXPECTED, bytes);
+    return failed(why, "the body is of no known kind (bytes: %zu); " EXPECTED,
+                  bytes);
 }

@@ -97,7 +97,8 @@ static void drain(door *d)
     close_door(d);
     open = connections_drain(&d->s->connections);
     d->end_ns = clock_ns() + (int64_t)d->drain_ms * 1000000;
-    printf("draining %d connections, for %d ms at most\n", open, d->drain_ms);
+    printf("draining, for %d ms at most; open connections: %d\n", d->drain_ms,
+           open);
     fflush(stdout);
 }
 
@@ -168,14 +169,14 @@ static bool serve(door *d, int port, message *why)
     d->listening = listener_open(&port, why);
     good = d->listening >= 0 && start_threads(d, why);
     if (good) {
-        printf("listening on http://127.0.0.1:%d (%s, %d threads)\n", port,
+        printf("listening on http://127.0.0.1:%d (%s, threads: %d)\n", port,
                s->mode, s->threads);
         fflush(stdout);
         left = watch(d);
         good = left == 0 ||
                failed(why,
-                      "%d connections were still open when the time to drain "
-                      "was over, and are lost; --drain-ms gives them longer",
+                      "connections still open when the time to drain was over, "
+                      "and lost: %d; --drain-ms gives them longer",
                       left);
     }
     if (d->listening >= 0) {

@@ -189,8 +189,10 @@ static bool run_threads(unsigned threads, unsigned runs)
         foreign += workers[i].foreign;
         failed += workers[i].failed;
     }
-    printf("%u runs: %u failed, %u results wrong, %u outputs not warmpool's\n",
-           started * runs, failed, wrong, foreign);
+    printf(
+        "runs: %u, failed: %u, with wrong results: %u, with outputs elsewhere: "
+        "%u\n",
+        started * runs, failed, wrong, foreign);
     return good && started == threads && failed + wrong + foreign == 0;
 }
 
@@ -267,6 +269,6 @@ int main(int argc, char **argv)
         api->ReleaseEnv(env);
     }
     good = warm_runtime_destroy(runtime, &report) == WARM_OK && good;
-    printf("live at the end: %" PRIu64 " blocks\n", report.live);
+    printf("blocks live at the end: %" PRIu64 "\n", report.live);
     return good && report.live == 0 ? 0 : 1;
 }

@@ -12,7 +12,7 @@ number() {
 
 test_B24_ucx_registers_each_segment_once() {
     out=$("$UCX_REGISTER" --buffers 400)
-    has_line "$out" "800 buffers, 0 wrong"
+    has_line "$out" "buffers: 800, wrong: 0"
     made=$(number "$out" 'registrations: \([0-9]*\), one for each segment.*')
     ended=$(number "$out" 'unregistered: \([0-9]*\) of .*')
     same "$made" "$ended"

@@ -321,7 +321,7 @@ static int run(warm_runtime *runtime, struct buffers *b)
     if (!sent || each < 0) {
         return 1;
     }
-    printf("%u buffers, %u wrong\n", 2 * b->count, wrong);
+    printf("buffers: %u, wrong: %u\n", 2 * b->count, wrong);
     printf("registrations: %u, one for each segment; %u, one for each buffer, "
            "take %.1f ms\n",
            nic.made, 2 * b->count, each);

@@ -91,18 +91,17 @@ static void print_options(const char *options)
 
 static void print_trace(const wish *w, const bench_trace *t)
 {
-    printf("trace %s: %zu steps, %u blocks (%u of devices, %u pageable, "
-           "%u shared), %u threads, %u streams, %u private pools, %u devices; "
-           "at most %.1f "
-           "MiB live\n",
+    printf("trace %s: steps: %zu, blocks: %u (of devices: %u, pageable: %u, "
+           "shared: %u), threads: %u, streams: %u, private pools: %u, devices: "
+           "%u; at most %.1f MiB live\n",
            w->path, t->steps, t->buffers, t->on_device, t->pageable, t->shared,
            t->workers, t->streams, t->pools,
            t->on_device + t->shared > 0 ? t->devices : 0,
            (double)t->peak / 0x1p20);
     printf("%s: %s\n", t->whole ? "complete" : "INCOMPLETE", t->ending);
     if (t->strays > 0) {
-        printf("%zu steps are left out: their blocks' allocations are "
-               "missing\n",
+        printf("steps left out, since their blocks' allocations are missing: "
+               "%zu\n",
                t->strays);
     }
     print_options(t->options);
@@ -116,17 +115,17 @@ static void print_limits(const bench_subject *subject, const bench_trace *t)
     unsigned other = t->on_device + t->pageable + t->shared;
 
     if (subject->place == NULL && other > 0) {
-        printf("%s has memory of one sort: %u blocks of devices, pageable "
-               "and shared ones are played as if they were of it, without "
+        printf("%s has memory of one sort: blocks of devices, pageable and "
+               "shared ones (%u) are played as if they were of it, without "
                "streams\n",
                subject->name, other);
     } else if (subject->pool_end == NULL && t->on_device + t->shared > 0 &&
                (t->on_device < t->buffers || t->devices > 1)) {
         printf(
-            "%s plays all blocks in memory of device 0: %u were of the host, "
-            "%u of %u devices, %u shared\n",
-            subject->name, t->buffers - t->on_device - t->shared, t->on_device,
-            t->devices, t->shared);
+            "%s plays all blocks in memory of device 0; of the host were: %u, "
+            "of devices (in number %u): %u, shared: %u\n",
+            subject->name, t->buffers - t->on_device - t->shared, t->devices,
+            t->on_device, t->shared);
     }
     if (subject->pool_end == NULL && t->pools > 0) {
         printf("%s has no private pools: theirs are played as other blocks\n",

@@ -587,9 +587,10 @@ static const struct {
     const char *subject, *says;
 } sorted[] = {
     {"warmpool", "complete: until the runtime was destroyed"},
-    {"warmpool-host", "(24 of devices, 6 pageable, 9 shared)"},
+    {"warmpool-host", "(of devices: 24, pageable: 6, shared: 9)"},
     {"malloc", "malloc has no private pools"},
-    {"floor", "floor has memory of one sort: 39 blocks"},
+    {"floor", "floor has memory of one sort: blocks of devices, "
+              "pageable and shared ones (39)"},
     {"per-request", "per-request has memory of one sort"},
 };
 
