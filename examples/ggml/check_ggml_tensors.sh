@@ -5,10 +5,15 @@
 . "$(dirname "$0")/../../tests/tools/tap.sh"
 export WARMPOOL_CONF=device:host
 
+# all_right OUTPUT ROUNDS
+all_right() {
+    has_line "$1" "rounds: $2, failed: 0, with wrong results: 0, \
+with tensors elsewhere: 0"
+}
+
 test_H5_a_graph_of_ggml_computes_in_buffers_of_warmpool() {
     out=$("$GGML_TENSORS" --threads 1 --rounds 10)
-    has_line "$out" \
-        "rounds: 10, failed: 0, with wrong results: 0, with tensors elsewhere: 0"
+    all_right "$out" 10
     has_line "$out" "buffers of weights: 1 a round"
     has_line "$out" "blocks live at the end: 0"
 }
@@ -16,8 +21,7 @@ test_H5_a_graph_of_ggml_computes_in_buffers_of_warmpool() {
 # Two layers of 8192 bytes to a buffer.
 test_H5_ggml_makes_several_buffers_of_the_largest_size() {
     out=$("$GGML_TENSORS" --threads 1 --rounds 10 --largest 20000)
-    has_line "$out" \
-        "rounds: 10, failed: 0, with wrong results: 0, with tensors elsewhere: 0"
+    all_right "$out" 10
     has_line "$out" "buffers of weights: 4 a round"
     has_line "$out" "blocks live at the end: 0"
 }
@@ -26,15 +30,13 @@ test_H5_ggml_makes_several_buffers_of_the_largest_size() {
 test_H5_buffers_are_pageable_where_memory_is_short() {
     out=$(WARMPOOL_CONF=device:host,segment:64k,pinned_high:64k \
         "$GGML_TENSORS" --threads 1 --rounds 5)
-    has_line "$out" \
-        "rounds: 5, failed: 0, with wrong results: 0, with tensors elsewhere: 0"
+    all_right "$out" 5
     has_line "$out" "blocks live at the end: 0"
 }
 
 test_H5_many_threads_share_a_buffer_type() {
     out=$("$GGML_TENSORS" --threads 8 --rounds 20)
-    has_line "$out" \
-        "rounds: 160, failed: 0, with wrong results: 0, with tensors elsewhere: 0"
+    all_right "$out" 160
     has_line "$out" "blocks live at the end: 0"
 }
 

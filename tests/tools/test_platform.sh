@@ -52,7 +52,8 @@ test_make_stops_at_that_error() {
 
 test_make_names_a_compiler_that_is_missing_and_nothing_else() {
     out=$(make_ all CC=nosuch CUDA=no B="$PWD/b") && return 1
-    same "$(echo "$out" | grep nosuch)" 'make: nosuch: no C compiler: install gcc and libc6-dev, or name one: CC=clang'
+    same "$(echo "$out" | grep nosuch)" "make: nosuch: no C compiler: \
+install gcc and libc6-dev, or name one: CC=clang"
     same "$(echo "$out" | grep -c 'not found')" 0
 }
 
