@@ -90,18 +90,23 @@ say-cuda:
 	    'cuda without CUDA: $(if $(filter no,$(CUDA)),CUDA=no,no headers of it \
 	    are found; CUDA_HOME names its folder)')
 
-# Whatever was compiled with other flags is compiled again. A target on which
-# the library does not run is refused here, once, before anything is compiled.
+# Whatever was compiled with other flags is compiled again, and everything once a
+# header is there that the library uses if it is. A target on which the library
+# does not run is refused here, once, before anything is compiled.
 FLAGS_TEXT := $(CC) $(FLAGS) $(CUDA_FLAGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
+OPTIONAL := grep -rhoE '__has_include\(<[^>]+' handles runtime | sort -u | \
+    sed 's/.*<\(.*\)/\#if __has_include(<\1>)\n\1\n\#endif/' | \
+    $(CC) $(CUDA_FLAGS) $(CPPFLAGS) -E -P -x c - | tr '\n' ' '
 $(B)/flags: FORCE
 	@mkdir -p $(@D)
 	@command -v $(firstword $(CC)) >/dev/null || { \
 	    echo 'make: $(firstword $(CC)): no C compiler: install gcc and' \
 	    'libc6-dev, or name one: CC=clang' >&2; exit 1; }
-	@echo '$(FLAGS_TEXT)' | cmp -s - $@ || { \
+	@text='$(FLAGS_TEXT) with '$$($(OPTIONAL)); \
+	echo "$$text" | cmp -s - $@ || { \
 	    $(CC) -Iinclude $(CPPFLAGS) $(CFLAGS) -x c -fsyntax-only \
 	    include/warmpool/base.h \
-	    && echo '$(FLAGS_TEXT)' >$@; }
+	    && echo "$$text" >$@; }
 
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)

@@ -217,5 +217,5 @@ static const wm_cuda_library library = {
 WM_CUDA_KIND(cublas, .bind = wm_cuda_kind_bind, .rebind = wm_cuda_kind_rebind,
              .workspace_bytes = workspace_bytes);
 #else
-WM_CUDA_KIND_LEFT_OUT(cublas, "cuBLAS");
+WM_CUDA_KIND_LEFT_OUT(cublas, "cuBLAS", .bind = wm_cuda_kind_bind);
 #endif

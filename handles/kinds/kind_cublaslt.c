@@ -32,5 +32,5 @@ static const wm_cuda_library library = {
 
 WM_CUDA_KIND(cublaslt, );
 #else
-WM_CUDA_KIND_LEFT_OUT(cublaslt, "cuBLASLt");
+WM_CUDA_KIND_LEFT_OUT(cublaslt, "cuBLASLt", );
 #endif

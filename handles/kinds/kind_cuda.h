@@ -175,9 +175,10 @@ const void *wm_cuda_kind_functions(wm_kind *kind);
                                         .library = &library,                   \
                                         __VA_ARGS__}
 
-/* The kind in a build without the library's headers: create fails. */
-#define WM_CUDA_KIND_LEFT_OUT(kind, name)                                      \
+/* The kind in a build without the library's headers: create fails, also where
+ * a stream is named if the kind takes one. */
+#define WM_CUDA_KIND_LEFT_OUT(kind, name, ...)                                 \
     static const wm_cuda_library library = {.what = (name)};                   \
-    WM_CUDA_KIND(kind, )
+    WM_CUDA_KIND(kind, __VA_ARGS__)
 
 #endif

@@ -40,5 +40,5 @@ static const wm_cuda_library library = {
 
 WM_CUDA_KIND(cudnn, .bind = wm_cuda_kind_bind, .rebind = wm_cuda_kind_rebind);
 #else
-WM_CUDA_KIND_LEFT_OUT(cudnn, "cuDNN");
+WM_CUDA_KIND_LEFT_OUT(cudnn, "cuDNN", .bind = wm_cuda_kind_bind);
 #endif

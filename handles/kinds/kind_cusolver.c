@@ -122,5 +122,5 @@ static const wm_cuda_library library = {
 WM_CUDA_KIND(cusolver, .bind = wm_cuda_kind_bind,
              .rebind = wm_cuda_kind_rebind);
 #else
-WM_CUDA_KIND_LEFT_OUT(cusolver, "cuSOLVER");
+WM_CUDA_KIND_LEFT_OUT(cusolver, "cuSOLVER", .bind = wm_cuda_kind_bind);
 #endif

@@ -71,5 +71,5 @@ static const wm_cuda_library library = {
 WM_CUDA_KIND(cusparse, .bind = wm_cuda_kind_bind,
              .rebind = wm_cuda_kind_rebind);
 #else
-WM_CUDA_KIND_LEFT_OUT(cusparse, "cuSPARSE");
+WM_CUDA_KIND_LEFT_OUT(cusparse, "cuSPARSE", .bind = wm_cuda_kind_bind);
 #endif

@@ -377,6 +377,19 @@ WT_LOOP_TEST(test_A9_builtin_kind_works_or_says_why_not,
         ck_assert_ptr_null(handle);
         ck_assert(builtin[_i].kind != WARM_KIND_STREAM);
     }
+    /* A stream is not the reason, unless the kind takes none anywhere. */
+    if (status != WARM_OK && for_cuda &&
+        builtin[_i].kind != WARM_KIND_CUBLASLT) {
+        warm_stream stream;
+        char why[256];
+
+        snprintf(why, sizeof why, "%s", warm_last_error_message());
+        wt_ok(warm_stream_reserve(runtime, 0, &stream));
+        ck_assert_int_eq(warm_handle_reserve_on(runtime, builtin[_i].kind, 0,
+                                                stream, &handle),
+                         status);
+        ck_assert_str_eq(warm_last_error_message(), why);
+    }
     /* CUDA's libraries need CUDA, and the CPU's engine the host device. */
     if (wt_on_host() ? !for_host : !for_cuda) {
         ck_assert_int_ne(status, WARM_OK);

@@ -50,6 +50,28 @@ test_make_stops_at_that_error() {
     same "$(echo "$out" | grep -c '^cc  ')" 0
 }
 
+# As where `make` came before `make demo`, which installs oneDNN's. The compiler
+# finds the headers of this folder alone when it is asked what is there.
+test_what_a_header_is_used_for_is_built_once_it_is_there() {
+    unset MAKEFLAGS
+    mkdir headers
+    cat >ours <<END
+#!/bin/sh
+case " \$* " in
+*" -E "*) exec cc -nostdinc -I"$PWD/headers" "\$@" ;;
+*) exec cc "\$@" ;;
+esac
+END
+    chmod +x ours
+    make_ "$PWD/b/flags" CUDA=no CC="$PWD/ours" B="$PWD/b"
+    cp b/flags before
+    make_ "$PWD/b/flags" CUDA=no CC="$PWD/ours" B="$PWD/b"
+    cmp before b/flags
+    : >headers/dnnl.h
+    make_ "$PWD/b/flags" CUDA=no CC="$PWD/ours" B="$PWD/b"
+    same "$(cat b/flags)" "$(cat before)dnnl.h "
+}
+
 test_make_names_a_compiler_that_is_missing_and_nothing_else() {
     out=$(make_ all CC=nosuch CUDA=no B="$PWD/b") && return 1
     same "$(echo "$out" | grep nosuch)" "make: nosuch: no C compiler: \
@@ -99,6 +121,7 @@ tap_run test_this_machine_is_supported \
     test_32_bits_are_one_error \
     test_other_c_libraries_are_one_error \
     test_make_stops_at_that_error \
+    test_what_a_header_is_used_for_is_built_once_it_is_there \
     test_make_names_a_compiler_that_is_missing_and_nothing_else \
     test_make_says_that_it_cannot_work_below_a_space \
     test_a_build_says_whether_it_has_cuda \
