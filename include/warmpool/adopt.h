@@ -28,8 +28,8 @@
  * Forked children do not get the memory, like all that is page-locked: else the
  * first write after a fork would move a page away from under a device. It is
  * marked for that by madvise(MADV_DONTFORK) before it is locked, and unmarked
- * when it is given up, but for what the program had marked itself before (a
- * mapping of a single page is always unmarked).
+ * when it is given up. What the program had marked itself before stays marked,
+ * unless it is a mapping of a single page.
  *
  * Any thread may call. Common status: INVALID_ARGUMENT, RUNTIME_GONE, FORKED,
  * EXITING.

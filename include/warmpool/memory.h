@@ -111,15 +111,16 @@ WARM_API warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
 /* Flag: write-combined memory, as cudaHostAllocWriteCombined. Writes of the
  * host go past its caches, so that a device may read the memory faster; reads
  * of the host are slow. For buffers that the host only writes, from the first
- * byte to the last. It never serves other requests, nor they it: once freed it
- * stays idle for the next request with the flag, until it is trimmed. It is
- * locked by cudaHostAlloc() alone, whatever option pin says: on no particular
- * node, with no huge pages asked for, and never in pieces. Threads do not cache
- * it, so that each call takes a lock; private pools and prewarming do not serve
- * it, so that what a captured graph uses leaks when it is freed. It counts in
- * the statistics and limits of pinned memory, but in none of a node or class,
- * and in no histogram; a snapshot lists it with the first node. The host device
- * has no such memory: there it is ordinary memory, kept apart all the same. */
+ * byte to the last. Only requests with the flag get such memory, and they get
+ * no other: once freed it stays idle for the next one, until it is trimmed. It
+ * is locked by cudaHostAlloc() alone, whatever option pin says: on no
+ * particular node, with no huge pages asked for, and never in pieces. Threads
+ * do not cache it, so that each call takes a lock; private pools and prewarming
+ * do not serve it, so that what a captured graph uses leaks when it is freed.
+ * It counts in the statistics and limits of pinned memory, but in none of a
+ * node or class, and in no histogram; a snapshot lists it with the first node.
+ * The host device has no such memory: there it is ordinary memory, kept apart
+ * all the same. */
 #define WARM_ALLOC_WRITE_COMBINED 2u
 
 /* Flag: every device must be able to access the memory, as
@@ -178,8 +179,8 @@ WARM_API warm_status warm_pinned_alloc_rows(warm_runtime *runtime, size_t bytes,
                                             size_t row, void **pointer);
 
 /* Counts the NUMA nodes, which are numbered 0 … count - 1, perhaps with gaps (a
- * number in a gap counts too). The count is 1 if memory
- * cannot be placed: a container may refuse mbind(), which is logged. */
+ * number in a gap counts too). The count is 1 if memory cannot be placed: a
+ * container may refuse mbind(), which is logged. */
 WARM_API warm_status warm_node_count(warm_runtime *runtime, int *count);
 
 /* Frees a block of any runtime. Never waits for a stream, unless the driver
@@ -288,15 +289,15 @@ WARM_API warm_status warm_stream_adopt(warm_runtime *runtime,
  * knows the stream. A runtime knows it if the stream was adopted, if it was
  * bound to a handle, or if it was recorded on a block that is still live or was
  * freed while the stream captured. warm_stream_destroy() retires a stream of
- * its own runtime. A stream that the program
- * goes on using is no longer adopted, and no capture of it is announced.
- * Handles bound to it that are idle, on lease or held by the calling thread are
- * bound to the default stream instead, since a library may access a handle's
- * old stream when the handle is bound or destroyed. Other threads must bind
- * their handles to another stream, or release them, before. Calls the driver,
- * and waits for the stream if it can record no event there. It also waits for
- * calls in which other threads are taking handles off the stream, or record an
- * event behind the work of a workspace there.
+ * its own runtime. A stream that the program goes on using is no longer
+ * adopted, and no capture of it is announced. Handles bound to it that are
+ * idle, on lease or held by the calling thread are bound to the default stream
+ * instead, since a library may access a handle's old stream when the handle is
+ * bound or destroyed. Other threads must bind their handles to another stream,
+ * or release them, before. Calls the driver, and waits for the stream if it can
+ * record no event there. It also waits for calls in which other threads are
+ * taking handles off the stream, or record an event behind the work of a
+ * workspace there.
  * Status (nothing has changed then): INVALID_STREAM (unknown to the driver),
  * DRIVER_ERROR (the driver failed to identify the stream). */
 WARM_API warm_status warm_stream_retire(warm_runtime *runtime,
@@ -344,19 +345,19 @@ WARM_API warm_status warm_copy_2d_async(warm_runtime *runtime,
 
 /* Collects freed blocks whose streams have completed, and returns segments that
  * were idle for longer than decay_ms. An allocation that misses the cache does
- * both by itself. With background:on a thread of the runtime does both, and no
- * miss returns a segment because of its age. Never waits for a stream;
- * but when a segment is returned CUDA waits for the whole device
- * (cudaFreeHost()), here and in warm_pinned_empty_cache() and
- * warm_pinned_trim(). While a stream is known to capture
- * (warm_capture_announce()) segments stay until a later call.
- * Status of all three: also DRIVER_ERROR (the driver did not let the thread
- * set its capture mode; nothing was done). */
+ * both by itself. With background:on the background thread does both, and no
+ * miss returns a segment because of its age. Never waits for a stream; but when
+ * a segment is returned CUDA waits for the whole device (cudaFreeHost()). While
+ * a stream is known to capture (warm_capture_announce()) segments stay until a
+ * later call. The last two sentences hold for warm_pinned_empty_cache() and
+ * warm_pinned_trim(), too.
+ * Status of the three: also DRIVER_ERROR (the driver did not let the thread set
+ * its capture mode; nothing was done). */
 WARM_API warm_status warm_poll(warm_runtime *runtime);
 
 /* Returns every segment without live or pending blocks to the system, also the
- * reserve, which the thread of option background obtains again once an
- * allocation finds it short.
+ * reserve, which the background thread (option background) obtains again once
+ * an allocation finds it short.
  * released: bytes returned, may be null. */
 WARM_API warm_status warm_pinned_empty_cache(warm_runtime *runtime,
                                              size_t *released);

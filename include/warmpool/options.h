@@ -9,10 +9,10 @@
  * - a value ends at the next comma, and may contain colons
  * - a key that occurs twice is refused, also with the same value
  * - a watermark may be a ratio of the recommended maximum (pressure.h), from
- * 0.0 to 2.0 with a point in it: device_high:0.9
+ *   0.0 to 2.0 with a point in it: device_high:0.9
  * - the word help alone is an entry too: the table of options is written to
  *   standard error, once in the process, when a runtime is created
- * No text has the end of a line in it, in the struct either.
+ * No value may contain a newline, in the struct either.
  * An unknown key or a value that is not allowed is refused with
  * WARM_INVALID_OPTION and a message that lists what is allowed. The variable is
  * not read in a set-user-ID program (secure_getenv).
@@ -38,21 +38,21 @@
  * reserve, and memory obtained ahead and not yet used. The peak is the most of
  * that lately: what is needed no longer is forgotten, an eighth of it each
  * second.
- * - The bound is the peak × (1 + slack / 100) + 4 MiB. A request that
+ * - slack: the bound is the peak × (1 + slack / 100) + 4 MiB. A request that
  *   finds no block obtains memory at once if no more than the bound is held
- *   then. Else all that is idle is tried first, other threads' caches too: that
- *   takes microseconds, and memory is obtained only if nothing fits
- *   (above_bound in stats.h). Then idle segments go back to the driver, the
- *   largest first, for about as many bytes as are obtained: whatever they were
- *   obtained for, but neither the reserve nor what was prewarmed and not used.
- *   A small request returns an idle segment of 32 MiB or more that was obtained
- *   for one large request, instead of using it, and obtains one of its own.
- *   With more slack fewer requests take so long; with less, programs whose
- *   sizes change may call the driver more often.
- * - All threads together cache at most the peak × keep / 1000 + 4 MiB, and each
- *   of them by how much it uses its cache. With more, more requests take no
- * lock, and about as much more is held: with a peak of 1 GiB and keep:15 it is
- * 19 MiB.
+ *   afterwards. Else it first tries all that is idle, in other threads' caches
+ *   too, which takes microseconds, and obtains memory only if nothing fits
+ *   (above_bound in stats.h). With more slack fewer requests take so long; with
+ *   less, programs whose sizes change may call the driver more often.
+ * - Memory that is obtained above the bound replaces idle segments: about as
+ *   many bytes of them go back to the driver, the largest first. The reserve
+ *   and what was prewarmed and not used stay. A small request does not use an
+ *   idle segment of 32 MiB or more that was obtained for one large request: it
+ *   returns that segment, and obtains one of its own.
+ * - keep: all threads together cache at most the peak × keep / 1000 + 4 MiB;
+ *   a thread that uses its cache more has more of that. With a larger keep more
+ *   requests take no lock, and about as much more is held: with a peak of 1 GiB
+ *   and keep:15 it is 19 MiB.
  *
  * Watermarks (pressure.h). A request that only a high watermark refuses, and
  * that would fit beside what is live, waits for up to limit_wait_ms while frees
@@ -106,8 +106,9 @@
  * - hugetlb_try: pages set aside by sysctl vm.nr_hugepages, except for a rest
  *   smaller than one; if too few are free, as try.
  * - hugetlb_require: such pages, or the region is refused.
- * For a block in pieces (memory.h) that are no whole huge pages, because of
- * pin_chunk or of its rows, hugetlb_try is as try, and hugetlb_require refuses.
+ * The pieces of a block (memory.h) may be no whole huge pages, because of
+ * pin_chunk or of the block's rows: then hugetlb_try does what try does, and
+ * hugetlb_require refuses the block.
  * cudaHostAlloc() cannot request huge pages: where it allocates, off, try and
  * hugetlb_try change nothing, and require and hugetlb_require are refused when
  * the runtime is created. huge_bytes (stats.h) is how many bytes are in huge

@@ -36,12 +36,13 @@
  * which excludes what the hardware keeps for itself. Of the host, what counts
  * toward the watermarks now and what the process may still have: the least of
  * MemAvailable in /proc/meminfo and, for each cgroup above the process, its
- * limit less what cannot be given up; page cache can. Managed memory that
- * nobody has touched yet counts in the second part alone. The maximum changes
- * as other programs run, and watermarks that are ratios of it follow: it is
- * read again before a growth, at most ten times a second, and by the background
- * thread. Of all memory: the sum, and ratios of it are computed once, when they
- * are set.
+ * limit less what it cannot give up (it can give up its page cache). Managed
+ * memory that nobody has touched yet has no pages: the process may still have
+ * them, so that they are in the second sum and not in the first. The maximum
+ * changes as other programs run, and watermarks that are ratios of it follow:
+ * the library reads it again before it obtains memory, at most ten times a
+ * second, and in the background thread. The maximum of all memory is the sum of
+ * the others; ratios of it are computed once, when they are set.
  *
  * Default ratios: high 1.7; low 1.0, and 1.4 where a device's memory is the
  * host's. Of all memory together they are off, since the parts limit it.

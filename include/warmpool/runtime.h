@@ -143,9 +143,9 @@ typedef struct warm_destroy_report {
  * of the devices, if there is memory to return or a handle to destroy
  * (cudaFreeHost(), cublasDestroy() and their like wait for the device). Freed
  * blocks that streams used are returned too if that work has finished by then;
- * Destroy does not wait for CUDA because of such blocks alone. If an adopted
- * stream captures, all of that would break the capture: idle handles and memory
- * are leaked, which is logged.
+ * the call does not wait for CUDA because of such blocks alone. While an
+ * adopted stream captures, to return memory or to destroy a handle would break
+ * the capture: idle handles and memory are leaked then, which is logged.
  * Status: INVALID_ARGUMENT (also: from a callback of a kind, for the log, or
  * for memory that is short), RUNTIME_GONE; FORKED in a forked child and EXITING
  * while the process exits, where it changes nothing and calls no driver. */

@@ -40,12 +40,12 @@
  *
  * In the functions below, pointer may point into the middle of a buffer. Once
  * a buffer is freed all of them but warm_shared_release() refuse it, also while
- * it has users: what its users need they ask, and queue, before. Any thread may
- * call any function; calls of one runtime share a lock, which is never held
- * while the driver is called. Common status: INVALID_ARGUMENT (null runtime or
- * output, device out of range), NOT_FOUND (pointer is not in a live buffer of
- * this header, or in one of another runtime), RUNTIME_GONE, FORKED, EXITING;
- * DRIVER_ERROR if the device, or the memory, was lost by a reset.
+ * it has users: they call the others, and queue their work, before the free.
+ * Any thread may call any function; calls of one runtime share a lock, which is
+ * never held while the driver is called. Common status: INVALID_ARGUMENT (null
+ * runtime or output, device out of range), NOT_FOUND (pointer is not in a live
+ * buffer of this header, or in one of another runtime), RUNTIME_GONE, FORKED,
+ * EXITING; DRIVER_ERROR if the device, or the memory, was lost by a reset.
  */
 #ifndef WARMPOOL_SHARED_H
 #define WARMPOOL_SHARED_H

@@ -15,11 +15,11 @@
  * shared memory), of its live blocks, their bytes, and the bytes it holds, with
  * private pools; nodes, size classes, small and large requests have none. The
  * peak of held bytes is exact. Those of live blocks and bytes are never below
- * the true peak, and above it by at most 64 blocks and 2 MiB (2,097,152 bytes)
- * for each thread that allocates or frees, which claims that much ahead so that
- * its calls need no common counter: however many streams it uses, whoever frees
- * its blocks, and also if peaks are reset meanwhile; and, while a request for
- * an alignment above 4096 is served, by what it uses for a moment (memory.h).
+ * the true peak. Each thread that allocates or frees claims up to 64 blocks and
+ * 2 MiB (2,097,152 bytes) ahead, so that its calls need no common counter: by
+ * so much a thread the two may be above the true peak. It is no more with many
+ * streams, with blocks that other threads free, or after a reset. A request for
+ * an alignment above 4096 adds what it uses for a moment (memory.h).
  * The peak of live bytes is never above that of held bytes, but where pools are
  * paused (pause.h): paused memory is not held, and its blocks are live.
  *
