@@ -123,6 +123,24 @@ static bool check_held(wm_space *space)
     return held == stats.held_bytes.current;
 }
 
+/* Whether as much counts toward the watermarks of all memory as toward those of
+ * the limiters; it does while check_held() would hold. */
+static bool check_whole(const wm_space *poller)
+{
+    size_t taken = 0;
+
+    for (size_t i = 0; i < poller->all_count; i++) {
+        wm_space *space = poller->all[i];
+
+        if (space->limiter == space) {
+            wm_lock_acquire(&space->growth.lock);
+            taken += wm_taken_locked(space);
+            wm_lock_release(&space->growth.lock);
+        }
+    }
+    return poller->background.on || taken == wm_whole_taken(&poller->whole);
+}
+
 static bool check_quiet(wm_space *space)
 {
     return wm_space_check_settled(space) &&
@@ -161,6 +179,10 @@ static warm_status check_records(warm_runtime *runtime, bool quiet)
             status =
                 check_space(&runtime->shared->spaces[i][k].space, i, quiet);
         }
+    }
+    if (status == WARM_OK && quiet && !check_whole(&runtime->pinned->space)) {
+        status = wm_fail(WARM_INTERNAL, "the bytes of all memory are not "
+                                        "those of its spaces");
     }
     if (status == WARM_OK && !wm_kind_table_check(runtime->kinds)) {
         status =

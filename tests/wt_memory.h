@@ -160,7 +160,7 @@ static inline void wt_memory_end(void)
     wm_space *space = wt_memory_space();
 
     wt_memory_settle();
-    ck_assert(wm_space_check(space));
+    wt_ok(warm_testing_check(wt_memory.runtime, 1));
     ck_assert_uint_eq(space->growth.coming, 0);
     /* Else a region is in no segment. */
     ck_assert_uint_eq(wt_memory.obtained - wt_memory.returned,

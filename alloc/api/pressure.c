@@ -242,13 +242,15 @@ static uint64_t status_bytes(const char *text, const char *name)
     return at != NULL ? strtoull(at + strlen(name), NULL, 10) * 1024 : 0;
 }
 
-static uint64_t locked_by_process(void)
+static uint64_t locked_by_process(const wm_space *host)
 {
-    char text[4096];
+    char text[4096], path[4096];
     int before = errno;
-    FILE *file = fopen("/proc/self/status", "re");
+    FILE *file;
     size_t got = 0;
 
+    snprintf(path, sizeof path, "%s/proc/self/status", host->pressure.root);
+    file = fopen(path, "re");
     if (file != NULL) {
         got = fread(text, 1, sizeof text - 1, file);
         fclose(file);
@@ -268,7 +270,7 @@ static warm_status count_process(warm_runtime *runtime, int memory,
 
     if (memory != WARM_MEMORY_OF_ALL &&
         wm_memory_owner(runtime, memory) == host) {
-        *bytes += locked_by_process();
+        *bytes += locked_by_process(host);
         return WARM_OK;
     }
     if (memory >= 0) {
@@ -281,7 +283,7 @@ static warm_status count_process(warm_runtime *runtime, int memory,
         }
         return status;
     }
-    *bytes += locked_by_process();
+    *bytes += locked_by_process(host);
     for (int i = 0; i < runtime->devices && status == WARM_OK; i++) {
         if (wm_memory_owner(runtime, i) != host) {
             status = count_process(runtime, i, bytes);

@@ -30,9 +30,8 @@ uint64_t wm_huge_bytes_read(wm_space *space, const char *root,
     bool known;
 
     wm_lock_acquire(&growth->lock);
-    now.held = growth->held;
     now.gained = growth->gained;
-    known = last->known && last->held == now.held && last->gained == now.gained;
+    known = last->known && last->gained == now.gained;
     now.bytes = last->bytes;
     wm_lock_release(&growth->lock);
     if (!known) {

@@ -7,8 +7,7 @@
 /* What was last read, and of which memory. Lock growth of the space. */
 typedef struct wm_huge_bytes {
     bool known;
-    size_t held;     /* of the space's growth, when it was read */
-    uint64_t gained; /* too */
+    uint64_t gained; /* of the space's growth, when it was read */
     uint64_t bytes;
 } wm_huge_bytes;
 

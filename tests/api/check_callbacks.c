@@ -205,6 +205,67 @@ WT_TEST(test_C2_error_says_the_largest_idle_piece)
     }
 }
 
+/* Hits of a thread's cache, which it counts for itself. */
+WT_TEST(test_C2_error_counts_what_the_thread_has_just_taken)
+{
+    enum { COUNT = 16, BYTES = 64 << 10 };
+    void *block[COUNT], *refused = NULL;
+
+    for (int turn = 0; turn < 2; turn++) {
+        for (int i = 0; i < COUNT; i++) {
+            block[i] = wt_pinned(runtime, BYTES);
+        }
+        if (turn == 0) {
+            wt_free_all(block, COUNT);
+        }
+    }
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_pinned_alloc(runtime, 80 * MIB, &refused));
+    wt_says("live 1.0 MiB, ");
+    wt_free_all(block, COUNT);
+}
+
+enum { SMALL = 28 }; /* no more than a thread caches */
+
+static int free_small(void *context, warm_memory_event event, void *buffer,
+                      size_t bytes)
+{
+    void **block = context;
+
+    for (int i = 0; i < SMALL && block[i] != NULL; i++) {
+        wt_ok(warm_free(block[i]));
+        block[i] = NULL;
+    }
+    return 1;
+}
+
+/* The device has no more, and the thread caches what is freed. */
+WT_TEST(test_C2_F9_what_a_callback_frees_into_caches_serves)
+{
+    static void *block[SMALL];
+    warm_memory_callback callback = {.size = sizeof callback,
+                                     .name = "small",
+                                     .function = free_small,
+                                     .context = block,
+                                     .events = WARM_MEMORY_FAILED};
+    void *large = NULL;
+
+    if (!wt_on_host()) {
+        wt_skip("needs a device with little memory");
+    }
+    teardown();
+    runtime = wt_runtime_with(.host_memory = 8 * MIB, .keep = 1000,
+                              .limit_wait_ms = 1);
+    stream = wt_stream(runtime, 0);
+    wt_ok(warm_memory_callback_add(runtime, &callback));
+    for (int i = 0; i < SMALL; i++) {
+        wt_ok(warm_device_alloc(runtime, 0, stream, 256 << 10, &block[i]));
+    }
+    wt_ok(warm_device_alloc(runtime, 0, stream, 3 * MIB, &large));
+    ck_assert_ptr_null(block[0]);
+    wt_free(large);
+}
+
 /* The error says what each rung of the ladder gave. */
 WT_TEST(test_B12_C2_F9_error_says_what_each_rung_gave)
 {

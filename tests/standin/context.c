@@ -536,7 +536,10 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute,
         *value = has_ranges == 2;
         break;
     case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
-        *value = host_tables && device == standin_device_count() - 1;
+        *value = host_tables == 1 && device == standin_device_count() - 1;
+        break;
+    case CU_DEVICE_ATTRIBUTE_INTEGRATED:
+        *value = host_tables == 2 && device == standin_device_count() - 1;
         break;
     case CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED:
         *value = read_only;

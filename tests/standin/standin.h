@@ -70,7 +70,8 @@ void standin_register_most(size_t bytes);
  * computing, though they say that it is. */
 void standin_registers(int can);
 /* Whether the last device reads pageable memory through the host's page tables
- * (GH200, GB200): registering memory page-locks none of it then, on all. */
+ * (GH200, GB200): registering memory page-locks none of it then, on all. 2: it
+ * is a part of the host's chip instead, without memory of its own. */
 void standin_host_tables(int uses);
 /* Whether host and device may touch managed memory at once, as at first. */
 void standin_managed(int at_once);

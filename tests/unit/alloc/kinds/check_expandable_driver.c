@@ -690,6 +690,36 @@ WT_TEST(test_C2_C8_what_comes_back_while_room_is_made_is_looked_for)
     wt_ok(warm_free(kept));
 }
 
+static unsigned waits;
+
+static warm_status open_and_synchronize(wm_driver *d, warm_event event)
+{
+    waits++;
+    if (other != NULL) {
+        wt_gate_open(other);
+        other = NULL;
+    }
+    return real->event_synchronize(d, event);
+}
+
+WT_TEST(test_C2_C8_a_request_waits_for_what_was_freed_and_a_trim_does_not)
+{
+    void *block = take(first, 10 * MIB);
+
+    limit_to(16 * MIB);
+    other = wt_gate_close(runtime, second);
+    wt_gate_await(other);
+    wt_ok(warm_record_stream(block, second));
+    wt_ok(warm_free(block));
+    waits = 0;
+    ops.event_synchronize = open_and_synchronize;
+    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    ck_assert_uint_eq(waits, 0);
+    wt_ok(warm_free(take(first, 14 * MIB)));
+    ck_assert_uint_gt(waits, 0);
+    ck_assert_ptr_null(other);
+}
+
 static warm_status counting_mark(wm_driver *d, warm_event event,
                                  warm_stream stream, wm_capture *capture)
 {

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
@@ -164,6 +165,33 @@ WT_TEST(test_B21_huge_pages_that_do_not_come_are_refused)
     end();
 }
 
+WT_TEST(test_B21_a_part_of_the_huge_pages_is_not_enough)
+{
+    wm_pin pin = begin("device:host,huge_pages:require");
+    const char *space = "1000-7ffffffff000 rw-p 00000000 00:00 0\n";
+    char root[WT_FOLDER], path[WT_FOLDER + 16], text[128];
+    void *base = NULL;
+
+    wt_folder(root);
+    snprintf(path, sizeof path, "%s/proc", root);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/proc/self", root);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    pin.root = root;
+    snprintf(text, sizeof text, "%sAnonHugePages: 6144 kB\n", space);
+    wt_folder_put(root, "/proc/self/smaps", text);
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_pin_obtain(&pin, 0, 8 * MIB, &(size_t){0}, &base));
+    wt_contains(warm_last_error_message(),
+                "6.0 MiB of 8.0 MiB came as huge pages");
+    snprintf(text, sizeof text, "%sAnonHugePages: 8192 kB\n", space);
+    wt_folder_put(root, "/proc/self/smaps", text);
+    wt_ok(wm_pin_obtain(&pin, 0, 8 * MIB, &(size_t){0}, &base));
+    wt_ok(wm_pin_give_back(&pin, base, 8 * MIB, false));
+    wt_folder_end(root);
+    end();
+}
+
 /* Whether they came is not known: memory is not what has to change. */
 WT_TEST(test_B21_required_pages_that_cannot_be_counted_are_refused_as_such)
 {
@@ -237,6 +265,35 @@ WT_TEST(test_B21_figure_that_could_not_be_read_is_read_again)
     wt_ok(warm_pinned_get_stats(runtime, &stats));
     /* What is the kernel's to give, it gives to both or to none. */
     ck_assert_int_eq(stats.huge_bytes > there, there > 0);
+    wt_runtime_end(runtime);
+}
+
+static uint64_t huge_after(warm_runtime *runtime, size_t prewarmed)
+{
+    if (prewarmed > 0) {
+        wt_ok(warm_pinned_prewarm(runtime, prewarmed, 0, 0));
+    } else {
+        wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    }
+    return wt_pinned_stats(runtime).huge_bytes;
+}
+
+/* Also once as much is held again as when it was read last. */
+WT_TEST(test_B21_figure_is_that_of_the_memory_held_now)
+{
+    warm_runtime *runtime = wt_runtime_with(.device = "host", .pin = "register",
+                                            .huge_pages = "try");
+
+    if (huge_after(runtime, 16 * MIB) == 0) {
+        wt_runtime_end(runtime);
+        wt_skip("needs transparent huge pages");
+    }
+    ck_assert_uint_eq(huge_after(runtime, 0), 0);
+    ck_assert_uint_gt(huge_after(runtime, 16 * MIB), 0);
+    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    ck_assert_int_eq(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0), 0);
+    ck_assert_uint_eq(huge_after(runtime, 16 * MIB), 0);
+    ck_assert_int_eq(prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0), 0);
     wt_runtime_end(runtime);
 }
 

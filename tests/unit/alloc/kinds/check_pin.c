@@ -8,6 +8,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -361,6 +362,35 @@ WT_TEST(test_G6_reason_of_a_refusal_outlives_the_tidying)
         strstr(warm_last_error_message(), "invalid argument"));
     ck_assert_uint_eq(wm_counter_read(&driver.d->calls[WM_CALL_place]), 2);
     end();
+}
+
+/* In front of the C library's. */
+static _Atomic unsigned created;
+
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+                   void *(*run)(void *), void *argument)
+{
+    int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+    *(void **)(void *)&next = dlsym(RTLD_NEXT, "pthread_create");
+    created++;
+    return next(thread, attr, run, argument);
+}
+
+/* The caller is one of them; none is for less than 16 MiB. */
+WT_TEST(test_B9_as_many_threads_touch_pages_as_the_option_says)
+{
+    void *base = mmap(NULL, 64 * MIB, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    ck_assert_ptr_ne(base, MAP_FAILED);
+    for (unsigned threads = 1; threads < 8; threads++) {
+        created = 0;
+        ck_assert(wm_touch_pages(base, 64 * MIB, threads, NULL));
+        ck_assert_uint_eq(created, (threads < 4 ? threads : 4) - 1);
+    }
+    ck_assert_int_eq(munmap(base, 64 * MIB), 0);
 }
 
 /* Where there can be no helpers the caller does it all. */

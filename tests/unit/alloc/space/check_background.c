@@ -158,6 +158,29 @@ WT_TEST(test_free_that_becomes_pending_wakes_the_thread)
     wt_memory_end();
 }
 
+/* How the thread seems to sleep while it returns a region. */
+static _Atomic int while_at_work;
+
+static warm_status note_sleep(wm_driver *d, void *pointer, size_t bytes)
+{
+    while_at_work = sleep_now();
+    return wt_memory_free(d, pointer, bytes);
+}
+
+/* Nobody has to wake it then, though its sleep ended by itself. */
+WT_TEST(test_B10_a_thread_that_works_does_not_sleep)
+{
+    begin(&(warm_options){.segment = 4 * MIB, .decay_ms = 20});
+    wt_memory.ops.pinned_free = note_sleep;
+    while_at_work = WM_SLEEP_LONG;
+    wt_ok(warm_free(wt_memory_take(3 * MIB)));
+    while (wt_memory.returned == 0) {
+        sched_yield();
+    }
+    ck_assert_int_eq(while_at_work, WM_SLEEP_NONE);
+    wt_memory_end();
+}
+
 WT_TEST(test_thread_does_not_wake_up_while_nothing_goes_on)
 {
     uint64_t wakes;

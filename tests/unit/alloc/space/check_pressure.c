@@ -297,6 +297,17 @@ WT_TEST(test_F11_F12_event_counts_if_less_is_left_than_is_idle)
     ck_assert_uint_eq(wm_pressure_look(host), 20 * MIB);
 }
 
+WT_TEST(test_F7_what_a_process_has_locked_is_locked_or_pinned)
+{
+    warm_memory_totals totals = WARM_INIT(warm_memory_totals);
+
+    make_folder("/proc/self");
+    put("/proc/self/status", "Name:\tx\nVmLck:\t      20 kB\n"
+                             "VmPin:\t     300 kB\n");
+    wt_ok(warm_memory_get_totals(runtime, WARM_MEMORY_OF_HOST, &totals));
+    ck_assert_uint_eq(totals.process_bytes, (uint64_t)320 << 10);
+}
+
 /* ---- the background thread ------------------------------------------------
  */
 

@@ -1314,14 +1314,14 @@ static uint64_t held_of(warm_runtime *runtime, int memory)
 }
 
 /* One budget for both, in which nothing counts twice. */
-WT_LOOP_TEST(test_F7_F12_memory_of_a_device_that_is_the_hosts_counts_once, 2)
+WT_LOOP_TEST(test_F7_F12_memory_of_a_device_that_is_the_hosts_counts_once, 4)
 {
     warm_options options = {.size = sizeof options,
                             .device = "cuda",
                             .cudart = standin.cudart,
                             .segment = 2 << 20,
                             .limit_wait_ms = 1,
-                            .expandable_segments = _i == 0 ? "off" : "on"};
+                            .expandable_segments = _i % 2 == 0 ? "off" : "on"};
     warm_device_info info = WARM_INIT(warm_device_info);
     warm_watermarks marks = WARM_INIT(warm_watermarks);
     warm_runtime *runtime = NULL;
@@ -1330,7 +1330,7 @@ WT_LOOP_TEST(test_F7_F12_memory_of_a_device_that_is_the_hosts_counts_once, 2)
     int device = 1;
 
     standin.standin_devices(2);
-    standin.standin_host_tables(1);
+    standin.standin_host_tables(1 + _i / 2);
     wt_ok(warm_runtime_create(&options, &runtime));
     wt_ok(warm_device_get_info(runtime, device, &info));
     ck_assert_uint_eq(info.host_memory, 1);
