@@ -364,6 +364,33 @@ WT_TEST(test_G6_reason_of_a_refusal_outlives_the_tidying)
     end();
 }
 
+/* A driver that leaves its mappings to forked children. */
+static warm_status alloc_unmarked(wm_driver *d, size_t bytes, void **pointer)
+{
+    warm_status status = driver.real->pinned_alloc(d, bytes, pointer);
+
+    marked = NULL;
+    marked_bytes = 0;
+    return status;
+}
+
+WT_LOOP_TEST(test_B22_what_the_driver_allocates_is_kept_out_of_children, 2)
+{
+    wm_pin pin = begin("device:host,pin:alloc");
+    void *base = NULL;
+
+    driver.ops.pinned_alloc = driver.ops.combined_alloc = alloc_unmarked;
+    if (_i == 0) {
+        wt_ok(wm_pin_obtain(&pin, 0, 5 * MIB, &(size_t){0}, &base));
+    } else {
+        wt_ok(wm_pin_obtain_combined(&pin, 5 * MIB, &base));
+    }
+    ck_assert_ptr_eq(marked, base);
+    ck_assert_uint_eq(marked_bytes, 5 * MIB);
+    wt_ok(wm_pin_give_back(&pin, base, 5 * MIB, false));
+    end();
+}
+
 /* In front of the C library's. */
 static _Atomic unsigned created;
 
