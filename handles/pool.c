@@ -335,9 +335,25 @@ static void put_idle_locked(wm_pool *pool, const struct wm_unbinding *u)
     pool->ending--;
 }
 
-/* Finds an idle or leased handle that is bound to the stream. */
+/* Whether another thread takes that handle, or any, off that stream. A call of
+ * this thread is around this one, a callback's. */
+static bool others_unbind_locked(const wm_pool *pool, const void *handle,
+                                 warm_stream stream)
+{
+    const struct wm_unbinding *u = pool->unbinding;
+
+    while (u != NULL &&
+           ((u->handle != handle && (stream == NULL || u->stream != stream)) ||
+            u->thread == wm_window_thread())) {
+        u = u->next;
+    }
+    return u != NULL;
+}
+
+/* Finds an idle or leased handle that is bound to the stream. *busy: another
+ * thread binds one, which a callback of it has bound to the stream. */
 static bool find_locked(wm_pool *pool, warm_stream stream,
-                        struct wm_unbinding *u)
+                        struct wm_unbinding *u, bool *busy)
 {
     const wm_map_entry *leased = NULL;
 
@@ -349,7 +365,12 @@ static bool find_locked(wm_pool *pool, warm_stream stream,
         }
     }
     while ((leased = wm_map_next(&pool->leases, leased)) != NULL) {
-        if (wm_map_get(&pool->all, (uintptr_t)leased->value) == stream) {
+        if (wm_map_get(&pool->all, (uintptr_t)leased->value) != stream) {
+            continue;
+        }
+        if (others_unbind_locked(pool, leased->value, NULL)) {
+            *busy = true;
+        } else {
             u->handle = leased->value;
             u->ours = false;
             return true;
@@ -377,21 +398,6 @@ static void end(wm_pool *pool, struct wm_unbinding *u, bool done)
     }
 }
 
-/* Whether another thread takes that handle, or any, off that stream. A call of
- * this thread is around this one, a callback's. */
-static bool others_unbind_locked(const wm_pool *pool, const void *handle,
-                                 warm_stream stream)
-{
-    const struct wm_unbinding *u = pool->unbinding;
-
-    while (u != NULL &&
-           ((u->handle != handle && (stream == NULL || u->stream != stream)) ||
-            u->thread == wm_window_thread())) {
-        u = u->next;
-    }
-    return u != NULL;
-}
-
 /* Finds and begins; waits for other threads' calls, of which one may fail and
  * leave its handle bound. */
 static bool begin_next(wm_pool *pool, warm_stream stream,
@@ -401,8 +407,10 @@ static bool begin_next(wm_pool *pool, warm_stream stream,
 
     wm_lock_acquire(&pool->lock);
     do {
-        found = !pool->closed && find_locked(pool, stream, u);
-        waits = !found && others_unbind_locked(pool, NULL, stream);
+        bool busy = false;
+
+        found = !pool->closed && find_locked(pool, stream, u, &busy);
+        waits = !found && (busy || others_unbind_locked(pool, NULL, stream));
         if (waits) {
             wm_cond_wait(&pool->unbound, &pool->lock);
         }

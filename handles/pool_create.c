@@ -113,7 +113,14 @@ static bool is_served_locked(wm_pool *pool, struct creation *creation)
 }
 
 /* What the thread does next. */
-enum step { SERVED, CREATE, GROW, BEGIN_TURN, END_TURN };
+enum step { SERVED, CREATE, GROW, BEGIN_TURN, END_TURN, LOST };
+
+/* A reset of the device may be what another thread's creation failed of. */
+static bool is_lost(const wm_pool *pool)
+{
+    return !pool->kind->ops->of_host &&
+           wm_driver_is_lost(pool->kind->driver, pool->device);
+}
 
 /* The turn begins before other threads wait for the creation: whoever they wait
  * for has a turn. */
@@ -123,6 +130,9 @@ static enum step look_locked(wm_pool *pool, struct creation *creation)
         return END_TURN; /* another thread was the first */
     }
     await_first_locked(pool);
+    if (is_lost(pool)) {
+        return LOST;
+    }
     if (is_served_locked(pool, creation)) {
         return SERVED;
     }
@@ -214,14 +224,8 @@ static warm_status grow(wm_pool *pool)
 static warm_status begin(wm_pool *pool, struct creation *creation, bool *served)
 {
     enum step step;
-    warm_status status =
-        pool->kind->ops->of_host
-            ? WARM_OK
-            : wm_driver_check_lost(pool->kind->driver, pool->device);
+    warm_status status = WARM_OK;
 
-    if (status != WARM_OK) {
-        return status;
-    }
     do {
         wm_lock_acquire(&pool->lock);
         step = look_locked(pool, creation);
@@ -233,6 +237,8 @@ static warm_status begin(wm_pool *pool, struct creation *creation, bool *served)
             status = grow(pool);
         } else if (step == END_TURN) {
             end_turn(creation);
+        } else if (step == LOST) {
+            status = wm_driver_check_lost(pool->kind->driver, pool->device);
         }
     } while (status == WARM_OK && step > CREATE);
     if (step != CREATE) {

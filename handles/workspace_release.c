@@ -40,7 +40,7 @@ static bool may_record(const wm_workspace *w, bool current)
 {
     return !wm_stream_is_default(w->stream) ||
            (current && (w->stream != WARM_STREAM_PER_THREAD ||
-                        w->stream_id == wm_window_thread()));
+                        w->stream_id == wm_workspace_thread_id()));
 }
 
 /* Id or address: the id differs while the stream captures, and no other live
@@ -151,6 +151,10 @@ static bool mark_claimed(wm_workspaces *workspaces, wm_workspace *w, bool alone,
     bool done = record_event(workspaces, w, &capture) == WARM_OK;
     uint64_t pool;
 
+    /* Calls filters of the program; the stream is not destroyed meanwhile. */
+    pool = done && capture == WM_CAPTURE_ACTIVE
+               ? wm_workspaces_private_pool_of(workspaces, w->stream)
+               : 0;
     wm_lock_acquire(&workspaces->lock);
     w->marking = 0;
     wm_cond_broadcast(&workspaces->marked);
@@ -158,9 +162,6 @@ static bool mark_claimed(wm_workspaces *workspaces, wm_workspace *w, bool alone,
         w->state = WM_WORKSPACE_RETAINED;
         leaks->bytes += w->bytes;
     } else if (capture == WM_CAPTURE_ACTIVE) {
-        wm_lock_release(&workspaces->lock); /* calls filters of the program */
-        pool = wm_workspaces_private_pool_of(workspaces, w->stream);
-        wm_lock_acquire(&workspaces->lock);
         retain_for_graph_locked(workspaces, w, pool, alone || w->ended, leaks);
     } else if (capture != WM_CAPTURE_NONE) {
         w->state = WM_WORKSPACE_NO_EVENT;

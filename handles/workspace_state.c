@@ -117,11 +117,17 @@ void wm_workspaces_get_stats(wm_workspaces *workspaces,
     wm_lock_release(&workspaces->lock);
 }
 
+/* No stream of a driver has such an id, nor has a capture. */
+uint64_t wm_workspace_thread_id(void)
+{
+    return UINT64_C(1) << 62 | wm_window_thread();
+}
+
 uint64_t wm_workspace_id(warm_stream stream, uint64_t stream_id)
 {
     return stream == WARM_STREAM_PER_THREAD &&
                    stream_id != wm_stream_capture_id(stream)
-               ? wm_window_thread()
+               ? wm_workspace_thread_id()
                : stream_id;
 }
 
@@ -300,7 +306,7 @@ void wm_workspaces_end_capture(wm_workspaces *workspaces, warm_stream stream,
     for (wm_workspace *w = *wm_workspaces_of_stream(workspaces, stream);
          w != NULL; w = w->of_stream.next) {
         if (w->state != WM_WORKSPACE_SERVING || w->stream != stream ||
-            (w->stream_id != wm_window_thread() &&
+            (w->stream_id != wm_workspace_thread_id() &&
              stream == WARM_STREAM_PER_THREAD)) {
             continue;
         }

@@ -155,16 +155,21 @@ static inline void wt_memory_settle(void)
     } while (busy);
 }
 
+/* The background thread may obtain the reserve again at any time: then no
+ * figure stands still. */
 static inline void wt_memory_end(void)
 {
     wm_space *space = wt_memory_space();
+    bool refills = space->background.on && space->background.reserve_bytes != 0;
 
     wt_memory_settle();
-    wt_ok(warm_testing_check(wt_memory.runtime, 1));
-    ck_assert_uint_eq(space->growth.coming, 0);
-    /* Else a region is in no segment. */
-    ck_assert_uint_eq(wt_memory.obtained - wt_memory.returned,
-                      wt_memory_stats().segments.current);
+    wt_ok(warm_testing_check(wt_memory.runtime, !space->background.on));
+    if (!refills) {
+        ck_assert_uint_eq(space->growth.coming, 0);
+        /* Else a region is in no segment. */
+        ck_assert_uint_eq(wt_memory.obtained - wt_memory.returned,
+                          wt_memory_stats().segments.current);
+    }
     wt_runtime_end(wt_memory.runtime);
     wt_memory.closed = wt_memory.inside = wt_memory.breaks = false;
     wt_memory.refusing = 0;

@@ -265,6 +265,7 @@ WT_LOOP_TEST(test_A8_G2_first_creations_of_two_threads_may_cross, 2)
                          .destroy = destroy_alone};
 
     one_crosses = _i == 1;
+    crossed = 0;
     second = wt_runtime(NULL);
     for (int i = 0; i < 2; i++) {
         struct crossing *c = &crossing[i];
@@ -1618,6 +1619,114 @@ WT_TEST(test_A13_a_lease_may_end_inside_the_inner_of_two_binds)
     ck_assert_int_eq(wt_stat(runtime, kind, 0, idle), 1);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), 0);
     ck_assert(wt_balanced(runtime, kind, 0));
+}
+
+/* While one thread binds a lease, another one retires a stream that a nested
+ * bind has left on the handle. */
+static struct {
+    warm_stream outer, nested;
+    atomic_bool binds, overlaps, over;
+} beside;
+
+static int bind_beside(void *context, int device, void *handle,
+                       warm_stream stream)
+{
+    wm_pool *pool = wm_kind_table_pool(runtime->kinds, kind, 0);
+
+    if (stream == beside.outer) {
+        (void)warm_lease_bind(runtime, lease_to_end, beside.nested);
+        atomic_store(&beside.binds, true);
+        while (atomic_load(&pool->unbound.waiters) == 0 &&
+               !atomic_load(&beside.overlaps)) {
+            sched_yield();
+        }
+        atomic_store(&beside.over, true);
+    } else if (stream == NULL) {
+        atomic_store(&beside.overlaps,
+                     atomic_load(&beside.binds) && !atomic_load(&beside.over));
+    }
+    return wt_toy_bind(context, device, handle, stream);
+}
+
+static void bind_or_retire(void *argument, unsigned index)
+{
+    warm_status *status = argument;
+
+    if (index == 0) {
+        status[0] = warm_lease_bind(runtime, lease_to_end, beside.outer);
+    } else {
+        while (!atomic_load(&beside.binds)) {
+            sched_yield();
+        }
+        status[1] = warm_stream_retire(runtime, beside.nested);
+    }
+}
+
+WT_TEST(test_A13_B6_two_threads_never_bind_one_lease_at_once)
+{
+    warm_kind_ops ops = {.size = sizeof ops,
+                         .name = "beside",
+                         .context = &toy,
+                         .create = wt_toy_create,
+                         .destroy = wt_toy_destroy,
+                         .bind_stream = bind_beside};
+    warm_status status[2] = {WARM_INTERNAL, WARM_INTERNAL};
+    void *handle = NULL;
+
+    beside.outer = new_stream();
+    beside.nested = new_stream();
+    atomic_store(&beside.binds, false);
+    atomic_store(&beside.overlaps, false);
+    atomic_store(&beside.over, false);
+    wt_ok(warm_kind_register(runtime, &ops, &kind));
+    wt_ok(warm_handle_lease(runtime, kind, 0, &lease_to_end, &handle));
+    wt_threads(2, bind_or_retire, status);
+    wt_ok(status[0]);
+    wt_ok(status[1]);
+    ck_assert(!atomic_load(&beside.overlaps));
+    wt_ok(warm_handle_return(runtime, lease_to_end));
+    ck_assert(wt_balanced(runtime, kind, 0));
+}
+
+/* The first creation fails since the device is reset; the other thread waits
+ * for it, and does not create another handle. */
+static int reset_and_fail(void *context, int device, void **handle)
+{
+    wm_pool *pool = wm_kind_table_pool(runtime->kinds, kind, device);
+
+    (void)handle;
+    toy.creates++;
+    while (atomic_load(&pool->first_ended.waiters) == 0) {
+        sched_yield();
+    }
+    wm_driver_lose(runtime->driver, device);
+    (void)context;
+    return WT_TOY_CODE;
+}
+
+static void reserve_first(void *argument, unsigned index)
+{
+    warm_status *status = argument;
+    void *handle = NULL;
+
+    status[index] = warm_handle_reserve(runtime, kind, 0, &handle);
+}
+
+WT_TEST(test_A8_A17_nothing_is_created_on_a_device_that_was_reset_meanwhile)
+{
+    warm_kind_ops ops = {.size = sizeof ops,
+                         .name = "resets",
+                         .context = &toy,
+                         .create = reset_and_fail,
+                         .destroy = wt_toy_destroy};
+    warm_status status[2] = {WARM_OK, WARM_OK};
+
+    toy.creates = 0;
+    wt_ok(warm_kind_register(runtime, &ops, &kind));
+    wt_threads(2, reserve_first, status);
+    ck_assert_int_ne(status[0], WARM_OK);
+    ck_assert_int_ne(status[1], WARM_OK);
+    ck_assert_uint_eq(toy.creates, 1);
 }
 
 static int lose_and_fail(void *context, int device, void *handle)

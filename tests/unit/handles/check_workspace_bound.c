@@ -24,10 +24,14 @@ static void two_devices(void)
     setenv("STANDIN_DEVICES", "2", 1);
 }
 
+/* What a test has held up; tests may share a process. */
+static void forget_held(void);
+
 static void setup(void)
 {
     warm_options options = {.size = sizeof options, .host_devices = 2};
 
+    forget_held();
     runtime = wt_runtime(wt_on_host() ? &options : NULL);
     wt_ok(wm_kind_table_add(runtime->kinds, &bound_ops, NULL, &kind));
     a = wt_stream(runtime, 0);
@@ -341,6 +345,45 @@ WT_TEST(test_A10_per_thread_default_stream_counts_as_its_threads)
     ck_assert_int_eq(workspaces(), 0);
 }
 
+/* A stream, and the thread whose number is the stream's id. */
+struct namesake {
+    warm_stream stream;
+    uint64_t id, last;
+    void *of_stream, *own;
+};
+
+static void use_namesake(void *argument, unsigned index)
+{
+    struct namesake *n = argument;
+
+    (void)index;
+    n->last = wm_window_thread();
+    if (n->last == n->id) {
+        n->of_stream = bind_to(n->stream);
+        n->own = bind_to(WARM_STREAM_PER_THREAD);
+    }
+}
+
+WT_TEST(test_A10_a_thread_and_a_stream_of_one_number_have_two_workspaces)
+{
+    struct namesake n = {.id = 0};
+    wm_stream_info info;
+
+    wt_threads(1, use_namesake, &n); /* the number of the youngest thread */
+    do {
+        n.stream = wt_stream(runtime, 0);
+        wt_ok(wm_driver_stream_info(runtime->driver, n.stream, &info));
+        n.id = info.id;
+    } while (n.id <= n.last && n.id < 10000);
+    while (n.last < n.id) {
+        wt_threads(1, use_namesake, &n);
+    }
+    ck_assert_uint_eq(n.last, n.id);
+    ck_assert_ptr_nonnull(n.own);
+    ck_assert_ptr_ne(n.own, n.of_stream);
+    wt_ok(warm_stream_destroy(runtime, n.stream));
+}
+
 static void trim_all(void *argument, unsigned index)
 {
     (void)index;
@@ -403,6 +446,13 @@ static struct {
     warm_stream stream; /* whose first event is recorded late */
     atomic_bool holds, marks, ended, late;
 } held;
+
+static void forget_held(void)
+{
+    atomic_store(&held.marks, false);
+    atomic_store(&held.ended, false);
+    atomic_store(&held.late, false);
+}
 
 static bool waits_for_mark(void)
 {
