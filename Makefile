@@ -63,17 +63,21 @@ OPT_asan    := -O1 -g -fsanitize=address,undefined \
     -fno-sanitize-recover=all -fno-omit-frame-pointer
 OPT_tsan    := -O1 -g -fsanitize=thread
 OPT_cov     := -O0 -g --coverage
+OPT_cover   := -O0 -g
 ifeq ($(origin OPT_$(FLAVOUR)),undefined)
-$(error FLAVOUR=$(FLAVOUR): use debug, release, asan, tsan or cov)
+$(error FLAVOUR=$(FLAVOUR): use debug, release, asan, tsan, cov or cover)
 endif
 FLAGS := -std=c17 -D_GNU_SOURCE -fPIC -fvisibility=hidden -pthread $(WARN) \
     $(OPT_$(FLAVOUR)) $(MAP_$(FLAVOUR)) -I. -Iinclude -MMD -MP
 LIBS  := -pthread -ldl $(LINK_$(FLAVOUR))
 
+# What a test reaches, for tests/mutants: in the library alone.
+LIB_SRC_cover := tests/mutants/cover.c
+
 # ---- library --------------------------------------------------------------
 
 LIB_SRC := $(filter-out runtime/tools/% runtime/preload/%,$(wildcard runtime/*.c runtime/*/*.c \
-    handles/*.c handles/*/*.c alloc/*/*.c))
+    handles/*.c handles/*/*.c alloc/*/*.c)) $(LIB_SRC_$(FLAVOUR))
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o) $(B)/runtime/page_html.o
 STATIC  := $(B)/libwarmpool.a
 SHARED  := $(B)/libwarmpool.so.$(MAJOR)
@@ -112,6 +116,8 @@ $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,cc,$<)
 	$(Q)$(CC) $(FLAGS) $(CUDA_FLAGS) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
+
+$(if $(LIB_SRC_$(FLAVOUR)),$(eval $(LIB_OBJ): private FLAGS += -fsanitize-coverage=trace-pc))
 
 # The page to look at becomes an array of bytes.
 $(B)/runtime/page_html.c: runtime/page.html
@@ -354,7 +360,7 @@ clean:
 	rm -rf build
 
 include runtime/preload/preload.mk runtime/python/python.mk
--include tests/standin/standin.mk tests/bench/bench.mk tests/gpu/gpu.mk
+-include tests/standin/standin.mk tests/mutants/mutants.mk tests/bench/bench.mk tests/gpu/gpu.mk
 -include examples/examples.mk
 -include $(LIB_OBJ:.o=.d) $(B)/runtime/tools/warmpool_info.d $(TEST_BIN:=.d) $(WT_OBJ:.o=.d) $(MODEL_OBJ:.o=.d)
 

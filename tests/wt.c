@@ -182,6 +182,7 @@ int wt_run(void)
     Suite *suite = suite_create(program);
     const struct wt_case *of = &(struct wt_case){.name = program};
     TCase *tcase[SETUPS] = {NULL};
+    const char *only = getenv("WT_ONLY"); /* the name of one test */
     SRunner *runner;
     int failed;
 
@@ -189,6 +190,9 @@ int wt_run(void)
         if (at->test == NULL) {
             of = &at->a_case;
             tcase[0] = NULL;
+            continue;
+        }
+        if (only != NULL && strcmp(only, at->test->name) != 0) {
             continue;
         }
         if (tcase[0] == NULL) {

@@ -1,0 +1,21 @@
+# Changes of the library that tests must notice: mutants.py says how.
+#
+#   make mutants [N=20] [SEED=1] [FILE=alloc/…]   random ones; the map is made once
+#   make check-mutants [N=10] [SEED=…]            of those of known.txt
+MUTANTS := tests/mutants/mutants.py
+N ?=
+mutants: need-check
+	@tests/need.sh python3
+	+@$(MUTANTS) random $(or $(N),20) $(or $(SEED),1) $(FILE)
+
+check-mutants: need-check
+	@tests/need.sh python3
+	+@$(MUTANTS) known $(or $(N),10) $(or $(SEED),1)
+
+# What mutants.py asks.
+print-runs:
+	@echo $(HOST_RUNS:host:$(B)/%=host:%) $(STANDIN_RUNS:standin:$(B)/%=standin:%)
+print-compile:
+	@echo $(CC) $(FLAGS) $(CUDA_FLAGS) $(CPPFLAGS) $(CFLAGS)
+
+.PHONY: mutants check-mutants print-runs print-compile

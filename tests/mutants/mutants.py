@@ -1,0 +1,583 @@
+#!/usr/bin/env python3
+"""mutants.py: changes the library on purpose and looks which test notices.
+
+    mutants.py map                   which test reaches which line
+    mutants.py random N SEED [PATH]  N random changes below PATH
+    mutants.py known [N SEED]        those of known.txt, or N of them
+    mutants.py try LIST              those of a file like known.txt, all tests
+    mutants.py list FILE             every change that could be made there
+    mutants.py check                 the lists: each entry's lines are there
+
+A mutant is one change: an operator, a constant, a condition, a statement that
+goes. One whose object code is the same is none. The tests that reach its line
+run, those that have caught most and the quickest first, until one fails twice:
+then the mutant is dead. It lives if no test has failed within LIMIT seconds, or
+none reaches it; then it is printed as known.txt and equivalent.txt hold them.
+Dead ones are put into build/mutants/dead.txt, as known.txt holds them.
+Works in copies of the tree below build/mutants/; the last line is
+`mutants: played=… dead=… lived=… equivalent=…`, the status 1 if one lived that
+is not listed as equivalent."""
+
+import concurrent.futures
+import fcntl
+import filecmp
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(os.path.dirname(HERE))
+WORK = os.path.join(TOP, 'build', 'mutants')
+MAP = os.path.join(WORK, 'map.json')
+LIMIT = float(os.environ.get('MUTANT_S', '60'))
+JOBS = int(os.environ.get('JOBS', os.cpu_count() or 1))
+FOLDERS = ('alloc', 'handles', 'runtime')
+# Only scripts run these, and none of them tells of lines.
+SCRIPTED = ('runtime/preload/', 'runtime/tools/', 'runtime/python/')
+said = threading.Lock()
+
+
+def say(text):
+    with said:
+        print(text, flush=True)
+
+
+def run(command, seconds, env=None, folder=TOP):
+    """True if it ends with status 0 in time; what it started ends with it."""
+    process = subprocess.Popen(
+        command, cwd=folder, env={**os.environ, **(env or {})},
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        return process.wait(seconds) == 0
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        end_session(process.pid)
+        process.wait()
+
+
+def end_session(leader):
+    """Check's tests are process groups of their own."""
+    for pid in filter(str.isdigit, os.listdir('/proc')):
+        try:
+            with open('/proc/%s/stat' % pid) as file:
+                session = file.read().rpartition(')')[2].split()[3]
+            if int(session) == leader:
+                os.kill(int(pid), signal.SIGKILL)
+        except (OSError, IndexError):
+            pass  # it has ended
+
+
+def make(folder, flavour, *goals, seconds=600):
+    words = ['make', '-s', 'FLAVOUR=' + flavour, 'INSTALL=no', *goals]
+    return run(words, seconds, {'MAKEFLAGS': '', 'MAKELEVEL': ''}, folder)
+
+
+def printed(*words):
+    return subprocess.run(['make', '-s', *words], cwd=TOP, text=True,
+                          capture_output=True, check=True,
+                          env={**os.environ, 'MAKEFLAGS': '', 'MAKELEVEL': ''}
+                          ).stdout.split()
+
+
+# ---- sources ----------------------------------------------------------------
+
+BLANK = re.compile(
+    r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
+    r'|^[ \t]*#(?:\\\n|[^\n])*', re.S | re.M)
+
+
+def code_of(text):
+    """The text with comments, strings and directives blanked."""
+    return BLANK.sub(lambda m: re.sub(r'[^\n]', ' ', m[0]), text)
+
+
+def closing(code, at):
+    """The place of the parenthesis that closes the one at `at`."""
+    depth = 0
+    for i in range(at, len(code)):
+        depth += (code[i] == '(') - (code[i] == ')')
+        if depth == 0:
+            return i
+    return len(code)
+
+
+SWAPS = [(re.compile(pattern), others) for pattern, others in (
+    (r' (<) ', ['<=', '>=']), (r' (<=) ', ['<', '>']),
+    (r' (>) ', ['>=', '<=']), (r' (>=) ', ['>', '<']),
+    (r' (==) ', ['!=']), (r' (!=) ', ['==']),
+    (r' (&&)\s', ['||']), (r' (\|\|)\s', ['&&']),
+    (r' (\+) ', ['-']), (r' (-) ', ['+']),
+    (r' (\*) ', ['/']), (r' (/) ', ['*']), (r' (%) ', ['/']),
+    (r' (\+=) ', ['-=']), (r' (-=) ', ['+=']),
+    (r'(\+\+)', ['--']), (r'(--)', ['++']),
+    (r' (&) ', ['|']), (r' (\|) ', ['&']),
+    (r' (<<) ', ['>>']), (r' (>>) ', ['<<']),
+    (r'[^\w](!)[\w(]', ['']), (r' (~)[\w(]', ['']),
+    (r'\b(true)\b', ['false']), (r'\b(false)\b', ['true']),
+    (r'(?<![\w.])(\d+)(?=[uUlL]*\b)(?!\.)', None))]
+CONDITION = re.compile(r'\b(?:if|while) (\()')
+# A call or an assignment that is a statement: it has no type before its name.
+STATEMENT = re.compile(
+    r'(?<=[;{}\n])([ \t]+(?:\(void\))?[a-z_*(][\w>.\-\[\]*() ]*?'
+    r'(?:\(| [-+|&]?= )[^;{}]*;)')
+NO_STATEMENT = re.compile(
+    r'\s*(?:(?:return|goto|case|else|static|const|struct|enum|typedef|extern|'
+    r'while|for|if|switch|do|assert)\b|\w+ \**\w+\s*[=[(;,])')
+
+
+def bodies(code):
+    """Where functions lie: from a brace in column 0 to the one that ends it."""
+    at = 0
+    while (begin := code.find('\n{\n', at)) >= 0:
+        end = code.find('\n}', begin)
+        if end < 0:
+            break
+        yield begin + 1, end + 1
+        at = end
+
+
+def mutations(text):
+    """All (begin, end, new text) of a source text."""
+    code = code_of(text)
+    for begin, end in bodies(code):
+        body = code[begin:end]
+        for pattern, others in SWAPS:
+            for m in pattern.finditer(body):
+                word = m[1]
+                size = body[m.start(1) - 1] == '[' and len(word) > 1
+                for other in others or ([] if size else constants(word)):
+                    yield begin + m.start(1), begin + m.end(1), other
+        for m in CONDITION.finditer(body):
+            a = begin + m.start(1)
+            b = closing(code, a)
+            for front in ('!(', '0 && (') + (
+                    ('1 || (',) if m[0].startswith('if') else ()):
+                yield a + 1, b, front + text[a + 1:b] + ')'
+        for m in STATEMENT.finditer(body):
+            if not NO_STATEMENT.match(m[1]):
+                a = begin + m.start(1)
+                indent = len(m[1]) - len(m[1].lstrip())
+                yield a + indent, begin + m.end(1), ';'
+
+
+def constants(word):
+    value = int(word, 0) if not word.startswith('0') or word == '0' else None
+    if value is None:
+        return []
+    return ['1'] if value == 0 else ['0', '2'] if value == 1 else [
+        str(value + 1)]
+
+
+class Mutant:
+    """Text of a file, from `begin` to `end`, becomes `new`."""
+
+    def __init__(self, path, text, begin, end, new):
+        self.path, self.text, self.new = path, text, new
+        self.begin, self.end = begin, end
+        self.line = text.count('\n', 0, begin) + 1
+
+    def changed(self):
+        return self.text[:self.begin] + self.new + self.text[self.end:]
+
+    def lines(self):
+        """Its lines before, and after."""
+        first = self.text.rfind('\n', 0, self.begin) + 1
+        last = self.text.find('\n', self.end)
+        new = self.text[first:self.begin] + self.new + self.text[self.end:last]
+        return self.text[first:last], new
+
+    def entry(self, note):
+        old, new = self.lines()
+        return '\n'.join([self.path] + ['- ' + l for l in old.split('\n')] +
+                         ['+ ' + l for l in new.split('\n')] + [': ' + note])
+
+    def key(self):
+        return self.path, *self.lines()
+
+
+def read(path):
+    with open(os.path.join(TOP, path)) as file:
+        return file.read()
+
+
+def sources(below):
+    out = subprocess.run(['git', 'ls-files', '-co', '--exclude-standard', '--',
+                          *FOLDERS], cwd=TOP, text=True, capture_output=True,
+                         check=True).stdout.split()
+    return [p for p in out if p.endswith(('.c', '.h')) and p.startswith(below)
+            and not p.startswith(SCRIPTED)]
+
+
+def entries(name):
+    """The mutants of a list, each with its note: see known.txt."""
+    result = []
+    text = re.sub(r'(?m)^#.*\n', '', read(os.path.join(HERE, name)))
+    for block in filter(None, (b.strip('\n') for b in text.split('\n\n'))):
+        path, *rest = block.split('\n')
+        old = '\n'.join(l[2:] for l in rest if l.startswith('-'))
+        new = '\n'.join(l[2:] for l in rest if l.startswith('+'))
+        note = ' '.join(l[2:] for l in rest if l.startswith(':'))
+        whole = read(path)
+        if whole.count(old + '\n') != 1:
+            sys.exit('%s: %s: these lines are there %d times, not once:\n%s' %
+                     (name, path, whole.count(old + '\n'), old))
+        at = whole.index(old + '\n')
+        result.append((Mutant(path, whole, at, at + len(old), new), note))
+    return result
+
+
+# ---- the map ----------------------------------------------------------------
+
+TEST = re.compile(r'\bWT_(?:LOOP_)?TEST\(\s*(test_\w+)')
+
+
+def find_tests():
+    """All [backend, program, test], as `make` runs them."""
+    tests = []
+    for word in printed('print-runs', 'FLAVOUR=debug'):
+        backend, path = word.split(':')
+        code = code_of(read(path + '.c'))
+        tests += [[backend, path, name] for name in TEST.findall(code)]
+    return tests
+
+
+def test_env(test, flavour, folder, seconds):
+    env = {'WT_BACKEND': test[0], 'WT_ONLY': test[2], 'CK_VERBOSITY': 'silent',
+           'CK_DEFAULT_TIMEOUT': str(seconds), 'WT_SCALE': '2'}
+    if test[0] == 'standin':
+        standin = '%s/build/%s/standin' % (folder, flavour)
+        env['LD_LIBRARY_PATH'] = '%s:%s/12' % (standin, standin)
+    return env
+
+
+def try_test(test, flavour, folder, seconds, more=None):
+    """True if it passes."""
+    return run(['build/%s/%s' % (flavour, test[1])], 2 * seconds + 5,
+               {**test_env(test, flavour, folder, seconds), **(more or {})},
+               folder)
+
+
+def addresses(path):
+    """What cover.c has written there, and the file is gone."""
+    try:
+        with open(path, 'rb') as file:
+            found = []
+            while True:  # holes are not read
+                try:
+                    at = os.lseek(file.fileno(), file.tell(), os.SEEK_DATA)
+                except OSError:
+                    break
+                file.seek(at)
+                data = file.read(1 << 16)
+                found += [at + m.start() for m in re.finditer(b'\1', data)]
+        os.remove(path)
+        return found
+    except FileNotFoundError:
+        return []
+
+
+def lines_of(module, found):
+    """{address: (path, line)} of the library's, by debug information."""
+    out = subprocess.run(['addr2line', '-e', module],
+                         input='\n'.join('0x%x' % (a - 1) for a in found),
+                         text=True, capture_output=True, check=True).stdout
+    places = {}
+    for address, place in zip(found, out.split('\n')):
+        path, _, line = place.partition(':')
+        path = os.path.relpath(path, TOP)
+        line = line.split(' ')[0]
+        if path.startswith(FOLDERS) and line.isdigit():
+            places[address] = (path, int(line))
+    return places
+
+
+def make_map():
+    if not make(TOP, 'cover', '-j%d' % JOBS, 'test-programs', seconds=3600):
+        sys.exit('mutants: the cover build failed')
+    os.makedirs(WORK, exist_ok=True)
+    tests = find_tests()
+    seen = {}
+
+    def one(i):
+        test = tests[i]
+        cover = os.path.join(WORK, 'cover.%d' % i)
+        begin = time.monotonic()
+        passed = try_test(test, 'cover', TOP, 60, {'WT_COVER': cover})
+        test.append(round(time.monotonic() - begin, 3))
+        found = addresses(cover + '.' + os.path.basename(test[1]))
+        for name in os.listdir(WORK):
+            if name.startswith('cover.%d.' % i):
+                os.remove(os.path.join(WORK, name))
+        if passed:
+            seen[i] = found
+        else:
+            say('map: %s %s %s does not pass: left out' % tuple(test[:3]))
+
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        list(pool.map(one, range(len(tests))))
+    modules = {}
+    for i in seen:
+        unit = tests[i][1].startswith('tests/unit/')
+        module = tests[i][1] if unit else 'libwarmpool.so.0'
+        modules.setdefault(module, []).append(i)
+    reach = {}
+    for module, members in modules.items():
+        places = lines_of(os.path.join(TOP, 'build/cover', module),
+                          sorted(set().union(*(seen[i] for i in members))))
+        for i in members:
+            for place in {places[a] for a in seen[i] if a in places}:
+                reach.setdefault(place[0], {}).setdefault(
+                    place[1], []).append(i)
+    with open(MAP, 'w') as file:
+        json.dump({'tests': tests, 'reach': reach}, file)
+    say('mutants: map: %d tests reach %d places of %d files' % (
+        len(seen), sum(len(l) for l in reach.values()), len(reach)))
+
+
+class Map:
+    """The tests that reach a line."""
+
+    def __init__(self):
+        if not os.path.exists(MAP):
+            make_map()
+        with open(MAP) as file:
+            whole = json.load(file)
+        self.tests = whole['tests']
+        self.reach = {path: sorted((int(l), t) for l, t in lines.items())
+                      for path, lines in whole['reach'].items()}
+        self.kills = {}
+
+    def of(self, mutant):
+        """By its basic block: the last reached line up to its own, of its
+        function, and its further lines. Best first."""
+        begin, lines = 0, self.reach.get(mutant.path, [])
+        for a, b in bodies(code_of(mutant.text)):
+            if a <= mutant.begin < b:
+                begin = mutant.text.count('\n', 0, a)  # the line of the name
+        end = mutant.line + mutant.text.count('\n', mutant.begin, mutant.end)
+        up_to = [(l, t) for l, t in lines if begin <= l <= mutant.line]
+        found = set(up_to[-1][1]) if up_to else set()
+        for line, tests in lines:
+            if mutant.line < line <= end:
+                found.update(tests)
+        return sorted(found, key=lambda i: self.cost(i, mutant.path))
+
+    def cost(self, i, path):
+        """Seconds, less for a test that is likely to notice."""
+        folder, name = os.path.split(path)
+        program = self.tests[i][1]
+        cost = self.tests[i][3] / (1 + self.kills.get(i, 0))
+        if folder in program:
+            cost /= 10
+        if 'check_' + os.path.splitext(name)[0] in program:
+            cost /= 10
+        return cost
+
+
+# ---- playing ----------------------------------------------------------------
+
+class Tree:
+    """A copy of the tree that is built once, and then with each mutant."""
+
+    def __init__(self, number):
+        self.folder = os.path.join(WORK, 'tree%d' % number)
+        files = subprocess.run(
+            ['git', 'ls-files', '-co', '--exclude-standard'], cwd=TOP,
+            text=True, capture_output=True, check=True).stdout.split()
+        present = [f for f in files if os.path.isfile(os.path.join(TOP, f))]
+        made = os.path.join(TOP, 'build', 'debug')
+        first = not os.path.exists(self.folder)
+        if first and os.path.isdir(made):
+            os.makedirs(os.path.join(self.folder, 'build'))
+            subprocess.run(['cp', '-a', made, self.folder + '/build/'],
+                           check=True)
+        for name in present:
+            self.copy(name, first)
+        self.compile = printed('print-compile', 'FLAVOUR=release')
+
+    def copy(self, name, first):
+        """What is the same keeps its time, as what is built already needs."""
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if first or not self.is_same(name, path):
+            shutil.copy2(os.path.join(TOP, name), path)
+            if not first:
+                os.utime(path)
+
+    @staticmethod
+    def is_same(name, path):
+        return os.path.exists(path) and filecmp.cmp(
+            os.path.join(TOP, name), path, shallow=False)
+
+    def build(self, *goals):
+        return make(self.folder, 'debug', *goals)
+
+    def write(self, path, text):
+        with open(os.path.join(self.folder, path), 'w') as file:
+            file.write(text)
+
+    def object_text(self, path):
+        """The object as a release has it, which tells of no lines."""
+        out = os.path.join(self.folder, 'build', 'mutant.o')
+        if not run([*self.compile, '-g0', '-w', '-c', path, '-o', out], 120,
+                   folder=self.folder):
+            return None
+        with open(out, 'rb') as file:
+            return file.read()
+
+    def same_object(self, mutant):
+        """None: it does not compile."""
+        if not mutant.path.endswith('.c'):
+            return False
+        self.write(mutant.path, mutant.text)
+        before = self.object_text(mutant.path)
+        self.write(mutant.path, mutant.changed())
+        after = self.object_text(mutant.path)
+        return None if after is None else before == after
+
+    def play(self, mutant, tests):
+        """The name of the test that it dies of, or None and why."""
+        begin = time.monotonic()
+        self.write(mutant.path, mutant.changed())
+        try:
+            if not self.build('build/debug/libwarmpool.so.0',
+                              'build/debug/libwarmpool.a'):
+                return None, None
+            ran = 0
+            while ran < len(tests):
+                chunk = tests[ran:ran + 6]
+                self.build(*{'build/debug/' + t[1] for t in chunk})
+                for test in chunk:
+                    if time.monotonic() - begin > LIMIT:
+                        return None, '%d of %d tests in %.0f s' % (
+                            ran, len(tests), LIMIT)
+                    limit = max(3, 10 * test[3])
+                    ran += 1
+                    if not try_test(test, 'debug', self.folder, limit) and \
+                            not try_test(test, 'debug', self.folder, limit):
+                        return test, ran
+            return None, 'all %d tests that reach it' % ran if ran else \
+                'no test reaches it'
+        finally:
+            self.write(mutant.path, mutant.text)
+
+
+def play_all(mutants, count, reach, equivalent):
+    """Plays `count` of (mutant, the tests to be tried; None: of the map)."""
+    listed = {m.key() for m, _ in equivalent}
+    counts = dict.fromkeys(('dead', 'lived', 'equivalent', 'none'), 0)
+    queue = list(reversed(mutants))
+    goals = {'build/debug/' + t[1] for _, tests in mutants for t in tests or ()}
+    if any(t[0] == 'standin' for _, tests in mutants for t in tests or ()):
+        goals.add('standin')
+    begun = [0]
+    lock = threading.Lock()
+
+    def worker(number):
+        tree = Tree(number)
+        if not tree.build('-j%d' % JOBS, *(goals or ['test-programs'])):
+            say('mutants: the tree does not build: ' + tree.folder)
+            os._exit(2)
+        while True:
+            with lock:
+                if not queue or begun[0] == count:
+                    return
+                begun[0] += 1
+                mutant, tests = queue.pop()
+            one(tree, mutant, tests)
+
+    def one(tree, mutant, tests):
+        place = '%s:%d' % (mutant.path, mutant.line)
+        if mutant.key() in listed:
+            result, text = 'equivalent', 'listed'
+        elif (same := tree.same_object(mutant)) or same is None:
+            tree.write(mutant.path, mutant.text)
+            result, text = 'none', ''
+        else:
+            begin = time.monotonic()
+            test, why = tree.play(
+                mutant, tests if tests is not None else
+                [reach.tests[i] for i in reach.of(mutant)])
+            result = 'dead' if test else 'lived' if why else 'none'
+            text = '%.1f s  ' % (time.monotonic() - begin)
+            text += ('%s %s' % (test[1], test[2]) if test else why)
+            if test and reach:
+                for i, known in enumerate(reach.tests):
+                    if known[:3] == test[:3]:
+                        reach.kills[i] = reach.kills.get(i, 0) + 1
+        with lock:
+            counts[result] += 1
+            begun[0] -= result == 'none'
+        if result != 'none':
+            say('%-10s %s  %s' % (result, place, text))
+        if result == 'lived':
+            say(mutant.entry('?') + '\n')
+        elif result == 'dead':
+            with open(os.path.join(WORK, 'dead.txt'), 'a') as file:
+                file.write(mutant.entry(' '.join(test[:3])) + '\n\n')
+
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        for done in [pool.submit(worker, n) for n in range(JOBS)]:
+            done.result()
+    say('mutants: played=%d dead=%d lived=%d equivalent=%d' % (
+        begun[0], counts['dead'], counts['lived'],
+        counts['equivalent']))
+    return counts['lived']
+
+
+def random_mutants(seed, below):
+    every = [Mutant(path, text, *m) for path in sources(below)
+             for text in [read(path)] for m in mutations(text)]
+    random.Random(seed).shuffle(every)
+    return [(mutant, None) for mutant in every]
+
+
+def known_mutants(seed):
+    chosen = []
+    for mutant, note in entries('known.txt'):
+        backend, program, test = note.split()
+        chosen.append((mutant, [[backend, program, test, 5.0]]))
+    random.Random(seed).shuffle(chosen)
+    return chosen
+
+
+def main(words):
+    os.makedirs(WORK, exist_ok=True)
+    lock = open(os.path.join(WORK, 'lock'), 'w')
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    if words[:1] == ['map']:
+        make_map()
+    elif words[:1] == ['list'] and len(words) == 2:
+        text = read(words[1])
+        for begin, end, new in mutations(text):
+            print(Mutant(words[1], text, begin, end, new).entry('') + '\n')
+    elif words[:1] == ['try'] and len(words) == 2:
+        tried = [(m, None) for m, _ in entries(os.path.abspath(words[1]))]
+        return play_all(tried, len(tried), Map(), []) > 0
+    elif words == ['check']:
+        entries('known.txt')
+        entries('equivalent.txt')
+    elif words[:1] == ['random'] and len(words) in (3, 4):
+        below = words[3] if len(words) == 4 else ''
+        return play_all(random_mutants(int(words[2]), below), int(words[1]),
+                        Map(), entries('equivalent.txt')) > 0
+    elif words[:1] == ['known'] and len(words) in (1, 3):
+        count, seed = (int(words[1]), words[2]) if len(words) == 3 else (0, 0)
+        known = known_mutants(seed)
+        return play_all(known[:count or None], len(known), None, []) > 0
+    else:
+        sys.exit(__doc__)
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))
