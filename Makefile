@@ -2,7 +2,7 @@
 #
 #   make [V=1] [FLAVOUR=…] [CUDA=no | CUDA_HOME=dir] [CC=…] [CI=1] [target]
 #
-# Flavours: debug (tests), release (everything else), asan, tsan, cov. What is
+# Flavours: debug (tests), release (everything else), asan, tsan, cov, cover. What is
 # built lies in build/<flavour>/. CI=1 makes warnings errors; INSTALL=no installs
 # nothing (tests/need.sh). Three parts of the tree bring rules of their own and
 # use the variables of this file:
@@ -390,6 +390,8 @@ include runtime/preload/preload.mk runtime/python/python.mk
 ## valgrind       run the tests under memcheck
 ## cold-path      functions that a request that misses passes (LIST=list)
 ## cov            run the tests and print the share of lines they reach
+## mutants        change the library at random: N=20 SEED=1 FILE=
+## check-mutants  changes that once were not noticed: N=10 SEED=1
 ## soak           a mixed load for SOAK_S=600 seconds: nothing may pile up
 ## soak-server    the examples' server at its watermarks, SOAK_S=120 seconds
 ## lint           format, compilers, clang-tidy, cppcheck, house rules

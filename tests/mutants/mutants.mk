@@ -12,10 +12,10 @@ check-mutants: need-check
 	@tests/need.sh python3
 	+@$(MUTANTS) known $(or $(N),10) $(or $(SEED),1)
 
-# What mutants.py asks.
+# What mutants.py asks; no files have these names.
 print-runs:
 	@echo $(HOST_RUNS:host:$(B)/%=host:%) $(STANDIN_RUNS:standin:$(B)/%=standin:%)
 print-compile:
 	@echo $(CC) $(FLAGS) $(CUDA_FLAGS) $(CPPFLAGS) $(CFLAGS)
 
-.PHONY: mutants check-mutants print-runs print-compile
+.PHONY: mutants check-mutants

@@ -38,7 +38,7 @@ WORK = os.path.join(TOP, 'build', 'mutants')
 MAP = os.path.join(WORK, 'map.json')
 LIMIT = float(os.environ.get('MUTANT_S', '60'))
 JOBS = int(os.environ.get('JOBS', os.cpu_count() or 1))
-FOLDERS = ('alloc', 'handles', 'runtime')
+FOLDERS = ('alloc/', 'handles/', 'runtime/')
 # Only scripts run these, and none of them tells of lines.
 SCRIPTED = ('runtime/preload/', 'runtime/tools/', 'runtime/python/')
 said = threading.Lock()
@@ -78,7 +78,9 @@ def end_session(leader):
 
 def make(folder, flavour, *goals, seconds=600):
     words = ['make', '-s', 'FLAVOUR=' + flavour, 'INSTALL=no', *goals]
-    return run(words, seconds, {'MAKEFLAGS': '', 'MAKELEVEL': ''}, folder)
+    # A warning of a mutant is no error.
+    return run(words, seconds, {'MAKEFLAGS': '', 'MAKELEVEL': '', 'CI': ''},
+               folder)
 
 
 def printed(*words):
@@ -209,12 +211,15 @@ def read(path):
         return file.read()
 
 
+def files(*patterns):
+    return subprocess.run(['tests/tools/files.sh', *patterns], cwd=TOP,
+                          text=True, capture_output=True,
+                          check=True).stdout.split()
+
+
 def sources(below):
-    out = subprocess.run(['git', 'ls-files', '-co', '--exclude-standard', '--',
-                          *FOLDERS], cwd=TOP, text=True, capture_output=True,
-                         check=True).stdout.split()
-    return [p for p in out if p.endswith(('.c', '.h')) and p.startswith(below)
-            and not p.startswith(SCRIPTED)]
+    return [p for p in files('*.c', '*.h') if p.startswith(FOLDERS) and
+            p.startswith(below) and not p.startswith(SCRIPTED)]
 
 
 def entries(name):
@@ -390,17 +395,13 @@ class Tree:
 
     def __init__(self, number):
         self.folder = os.path.join(WORK, 'tree%d' % number)
-        files = subprocess.run(
-            ['git', 'ls-files', '-co', '--exclude-standard'], cwd=TOP,
-            text=True, capture_output=True, check=True).stdout.split()
-        present = [f for f in files if os.path.isfile(os.path.join(TOP, f))]
         made = os.path.join(TOP, 'build', 'debug')
         first = not os.path.exists(self.folder)
         if first and os.path.isdir(made):
             os.makedirs(os.path.join(self.folder, 'build'))
             subprocess.run(['cp', '-a', made, self.folder + '/build/'],
                            check=True)
-        for name in present:
+        for name in files('*'):
             self.copy(name, first)
         self.compile = printed('print-compile', 'FLAVOUR=release')
 
@@ -509,7 +510,8 @@ def play_all(mutants, count, reach, equivalent):
                 [reach.tests[i] for i in reach.of(mutant)])
             result = 'dead' if test else 'lived' if why else 'none'
             text = '%.1f s  ' % (time.monotonic() - begin)
-            text += ('%s %s' % (test[1], test[2]) if test else why)
+            text += ('%s %s' % (test[1], test[2]) if test else
+                     why or 'does not compile')
             if test and reach:
                 for i, known in enumerate(reach.tests):
                     if known[:3] == test[:3]:
@@ -517,7 +519,7 @@ def play_all(mutants, count, reach, equivalent):
         with lock:
             counts[result] += 1
             begun[0] -= result == 'none'
-        if result != 'none':
+        if result != 'none' or reach is None:
             say('%-10s %s  %s' % (result, place, text))
         if result == 'lived':
             say(mutant.entry('?') + '\n')
@@ -531,7 +533,7 @@ def play_all(mutants, count, reach, equivalent):
     say('mutants: played=%d dead=%d lived=%d equivalent=%d' % (
         begun[0], counts['dead'], counts['lived'],
         counts['equivalent']))
-    return counts['lived']
+    return counts['lived'] + (counts['none'] if reach is None else 0)
 
 
 def random_mutants(seed, below):
