@@ -98,7 +98,7 @@ say-cuda:
 # header is there that the library uses if it is. A target on which the library
 # does not run is refused here, once, before anything is compiled.
 FLAGS_TEXT := $(CC) $(FLAGS) $(CUDA_FLAGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
-OPTIONAL := grep -rhoE '__has_include\(<[^>]+' handles runtime | sort -u | \
+OPTIONAL := grep -rhoE '__has_include\(<[^>]+' handles runtime | LC_ALL=C sort -u | \
     sed 's/.*<\(.*\)/\#if __has_include(<\1>)\n\1\n\#endif/' | \
     $(CC) $(CUDA_FLAGS) $(CPPFLAGS) -E -P -x c - | tr '\n' ' '
 $(B)/flags: FORCE

@@ -125,21 +125,17 @@ static void leave_device(warm_runtime *runtime, int device)
 {
     wm_driver *driver = runtime->driver;
     warm_error before = {.size = sizeof before};
-    bool entered = false;
-    warm_status status = WARM_OK;
+    bool entered;
+    warm_status status;
 
     warm_last_error(&before);
-    if (driver->ops->enter != NULL) {
-        status = driver->ops->enter(driver, device, &entered);
-    }
+    status = wm_driver_enter(driver, device, &entered);
     if (status != WARM_NOT_READY) {
         wm_workspaces_retire_stream(
             wm_kind_table_workspaces(runtime->kinds, device),
             WARM_STREAM_PER_THREAD, 0);
     }
-    if (status == WARM_OK && driver->ops->leave != NULL) {
-        driver->ops->leave(driver, entered);
-    }
+    wm_driver_leave(driver, entered);
     wm_error_restore(&before);
 }
 

@@ -142,7 +142,7 @@ static inline wm_workspace **wm_workspaces_of_stream(wm_workspaces *workspaces,
 }
 
 /* The id by which workspaces tell streams apart: that of the per-thread default
- * stream is its thread's number, unless it captures. */
+ * stream is made of its thread's number, unless it captures. */
 uint64_t wm_workspace_id(warm_stream stream, uint64_t stream_id);
 /* That of the calling thread's per-thread default stream. */
 uint64_t wm_workspace_thread_id(void);

@@ -16,23 +16,19 @@
 static warm_status record_default(wm_space *space, wm_block *block, int device)
 {
     wm_driver *driver = space->driver;
-    bool entered = false;
-    warm_status status = WARM_OK;
+    bool entered;
+    warm_status status;
 
     if (wm_driver_is_lost(driver, device)) {
         return WARM_OK;
     }
-    if (driver->ops->enter != NULL) {
-        status = driver->ops->enter(driver, device, &entered);
-    }
+    status = wm_driver_enter(driver, device, &entered);
     if (status == WARM_NOT_READY) {
         return WARM_OK;
     }
     if (status == WARM_OK) {
         status = wm_stream_record_default(space->group.timelines, block);
-        if (driver->ops->leave != NULL) {
-            driver->ops->leave(driver, entered);
-        }
+        wm_driver_leave(driver, entered);
     }
     return status;
 }

@@ -85,20 +85,15 @@ static warm_space_stats figures_of(wm_adoption *a)
 /* Waits for the work of a device, if this process has used it. */
 static warm_status await_device(wm_driver *driver, int device)
 {
-    bool entered = false;
-    warm_status status = WARM_OK;
+    bool entered;
+    warm_status status = wm_driver_enter(driver, device, &entered);
 
-    if (driver->ops->enter != NULL) {
-        status = driver->ops->enter(driver, device, &entered);
-        if (status == WARM_NOT_READY) {
-            return WARM_OK;
-        }
+    if (status == WARM_NOT_READY) {
+        return WARM_OK;
     }
     if (status == WARM_OK) {
         status = wm_driver_device_synchronize(driver, device);
-    }
-    if (driver->ops->leave != NULL) {
-        driver->ops->leave(driver, entered);
+        wm_driver_leave(driver, entered);
     }
     return status;
 }

@@ -331,9 +331,9 @@ static void break_and_give_up(const wm_pin *pin, void *base, size_t bytes,
  * is used up, or the driver registers nothing and does not say so. */
 enum { INVALID_VALUE = 1 };
 
-/* The driver has refused a registration for good. Not so without a code: then
- * this library did, for the thread's context. */
-static bool is_for_good(warm_status status)
+/* The last error is the driver's "unsupported". Without a code it is this
+ * library's, for the thread's context. */
+static bool is_unsupported(warm_status status)
 {
     warm_error e = {.size = sizeof e};
 
@@ -367,8 +367,8 @@ static void note_answer(wm_pin *pin, enum wm_pin_answer answer)
     }
 }
 
-/* UNSUPPORTED with the driver's code: this region is to be allocated, others
- * perhaps not. */
+/* Makes the driver's "invalid value" its "unsupported": this region is to be
+ * allocated, others perhaps not. */
 static warm_status allocate_instead(wm_pin *pin)
 {
     warm_error e = {.size = sizeof e};
@@ -403,7 +403,7 @@ static bool refuses_a_page(wm_pin *pin)
     }
     wm_quiet_begin(&quiet);
     status = wm_driver_pinned_register(pin->driver, page, bytes);
-    refuses = is_for_good(status) || is_invalid(status);
+    refuses = is_unsupported(status) || is_invalid(status);
     if (status == WARM_OK) {
         note_answer(pin, WM_PIN_REGISTERS);
         break_and_give_up(pin, page, bytes, true);
@@ -420,7 +420,8 @@ static bool registers_nothing(wm_pin *pin, warm_status status)
 {
     return atomic_load_explicit(&pin->answer, memory_order_relaxed) !=
                WM_PIN_REGISTERS &&
-           (is_for_good(status) || (is_invalid(status) && refuses_a_page(pin)));
+           (is_unsupported(status) ||
+            (is_invalid(status) && refuses_a_page(pin)));
 }
 
 /* Registers a range, which is mapped and aligned. UNSUPPORTED: the region is to
@@ -436,7 +437,7 @@ static warm_status register_range(wm_pin *pin, void *base, size_t bytes)
         return status;
     }
     none = registers_nothing(pin, status);
-    if (none && pin->falls_back && is_for_good(status)) {
+    if (none && pin->falls_back && is_unsupported(status)) {
         note_answer(pin, WM_PIN_REFUSES);
     }
     if (is_refused(pin)) {
@@ -445,7 +446,7 @@ static warm_status register_range(wm_pin *pin, void *base, size_t bytes)
     if (none && pin->falls_back) {
         return allocate_instead(pin);
     }
-    return is_for_good(status) || is_invalid(status) ||
+    return is_unsupported(status) || is_invalid(status) ||
                    status == WARM_OUT_OF_MEMORY
                ? explain(pin, none ? WM_REFUSAL_REGISTER : WM_REFUSAL_LOCK,
                          WM_NODE_UNKNOWN, bytes, 0)
@@ -658,7 +659,7 @@ warm_status wm_pin_obtain(wm_pin *pin, int node, size_t bytes, size_t *piece,
     if ((pin->maps || *piece != 0) && !is_refused(pin)) {
         wm_quiet_begin(&quiet);
         status = map_and_register(pin, node, bytes, *piece, base);
-        if (status == WARM_OK || !(is_refused(pin) || is_for_good(status))) {
+        if (status == WARM_OK || !(is_refused(pin) || is_unsupported(status))) {
             wm_quiet_fail(&quiet);
             return status;
         }

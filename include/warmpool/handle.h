@@ -166,8 +166,10 @@ WARM_API warm_status warm_handle_reserve(warm_runtime *runtime, warm_kind kind,
  * idle, one more is obtained (workspaces_above). A handle leaves its workspace
  * only when it has the next one: where workspace_limit allows one for each
  * handle, every handle that changes its stream at the same time needs one
- * beyond the limit, which later changes use. Those of graphs do not count.
- * Idle ones are returned before a request for memory of the device is refused.
+ * beyond the limit, which later changes use. One more may also be obtained
+ * while a trim of another thread asks whether idle ones are done. Those of
+ * graphs do not count. Idle ones are returned before a request for memory of
+ * the device is refused.
  * If there is no memory for one, cuBLAS uses its own, which is logged once.
  * A workspace of the per-thread default stream is its thread's until the thread
  * exits or calls warm_thread_release(), which then record an event.

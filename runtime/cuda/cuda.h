@@ -150,9 +150,8 @@ typedef struct wm_cuda_shifted {
 typedef struct wm_cuda_homes {
     wm_lock lock;   /* rank driver */
     wm_map devices; /* lock; by the object's address */
-    /* lock to change: noted captures in that map. Relaxed: whoever begins a
-     * capture and whoever finds that it has ended are ordered by the program.
-     */
+    /* lock to change: noted captures in that map. Relaxed: the program orders
+     * the threads that use a stream. */
     _Atomic unsigned captures;
 } wm_cuda_homes;
 

@@ -120,9 +120,10 @@ static warm_status capture_of(wm_cuda *c, warm_stream stream,
 
 /* While a stream captures CUDA must not be queried for its context: for a
  * stream that the program made, capture_begin() notes the context under this
- * key, which is no object's address. The program may end the capture, or the
- * stream, past us: so whoever finds that the stream does not capture forgets
- * the note. */
+ * key, which is no object's address. The program may end the capture past us:
+ * so a thread that uses the stream and finds that it does not capture forgets
+ * the note. A thread that only polls does not: another one may have begun a
+ * capture since. */
 static uintptr_t capture_key(warm_stream stream)
 {
     return (uintptr_t)stream + 1;
@@ -418,7 +419,6 @@ warm_status wm_cuda_stream_info(wm_driver *d, warm_stream stream,
                                  .device = WM_DEVICE_UNKNOWN,
                                  .capture = capture};
     } else if (status == WARM_OK) {
-        (void)take_capture(c, stream);
         status = created_info(c, stream, info);
     }
     return wm_cuda_leave(c, &scope, status);

@@ -409,6 +409,22 @@ static inline bool wm_driver_has_stream(wm_driver *d, warm_stream stream)
            d->ops->has_default(d);
 }
 
+/* Makes a device current for the calling thread, if threads can choose one; a
+ * later leave() restores the one before. NOT_READY, without a message: this
+ * process has not used the device yet, and nothing is queued there. */
+static inline warm_status wm_driver_enter(wm_driver *d, int device,
+                                          bool *entered)
+{
+    *entered = false;
+    return d->ops->enter != NULL ? d->ops->enter(d, device, entered) : WARM_OK;
+}
+static inline void wm_driver_leave(wm_driver *d, bool entered)
+{
+    if (entered) {
+        d->ops->leave(d, entered);
+    }
+}
+
 /* ---- devices that were reset --------------------------------------------
  *
  * cudaDeviceReset() destroys a device's context and all objects in it. If the

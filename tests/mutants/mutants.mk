@@ -3,7 +3,6 @@
 #   make mutants [N=20] [SEED=1] [FILE=alloc/…]   random ones; the map is made once
 #   make check-mutants [N=10] [SEED=…]            of those of known.txt
 MUTANTS := tests/mutants/mutants.py
-N ?=
 mutants: need-check
 	@tests/need.sh python3
 	+@$(MUTANTS) random $(or $(N),20) $(or $(SEED),1) $(FILE)

@@ -354,6 +354,13 @@ class Map:
     def __init__(self):
         if not os.path.exists(MAP):
             make_map()
+        made = os.path.getmtime(MAP)
+        newer = [p for p in sources('')
+                 if os.path.getmtime(os.path.join(TOP, p)) > made]
+        if newer:
+            say('mutants: the map is older than %d files, of which it may name '
+                'other tests: `%s map` makes it anew' % (
+                    len(newer), os.path.relpath(__file__)))
         with open(MAP) as file:
             whole = json.load(file)
         self.tests = whole['tests']

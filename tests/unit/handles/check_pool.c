@@ -1539,6 +1539,18 @@ WT_TEST(test_A13_B6_what_is_bound_elsewhere_is_left_alone)
     ck_assert_uint_eq(toy.binds, binds + 2);
 }
 
+/* The toy with another bind. */
+static warm_kind_ops bound_by(int (*bind)(void *, int, void *, warm_stream),
+                              const char *name)
+{
+    return (warm_kind_ops){.size = sizeof(warm_kind_ops),
+                           .name = name,
+                           .context = &toy,
+                           .create = wt_toy_create,
+                           .destroy = wt_toy_destroy,
+                           .bind_stream = bind};
+}
+
 /* A lease that ends while its handle is unbound: once in the ring, and in
  * nobody's hands until then; gone if it could not be unbound (_i 1). */
 static warm_lease lease_to_end;
@@ -1563,12 +1575,7 @@ static int end_lease_and_bind(void *context, int device, void *handle,
 
 WT_LOOP_TEST(test_A13_B6_a_lease_may_end_while_its_handle_is_unbound, 2)
 {
-    warm_kind_ops ops = {.size = sizeof ops,
-                         .name = "ends",
-                         .context = &toy,
-                         .create = wt_toy_create,
-                         .destroy = wt_toy_destroy,
-                         .bind_stream = end_lease_and_bind};
+    warm_kind_ops ops = bound_by(end_lease_and_bind, "ends");
     warm_stream a = new_stream();
     void *handle = NULL;
 
@@ -1603,12 +1610,7 @@ static int nest_and_end(void *context, int device, void *handle,
 
 WT_TEST(test_A13_a_lease_may_end_inside_the_inner_of_two_binds)
 {
-    warm_kind_ops ops = {.size = sizeof ops,
-                         .name = "nests",
-                         .context = &toy,
-                         .create = wt_toy_create,
-                         .destroy = wt_toy_destroy,
-                         .bind_stream = nest_and_end};
+    warm_kind_ops ops = bound_by(nest_and_end, "nests");
     warm_stream outer = new_stream();
     void *handle = NULL;
 
@@ -1664,12 +1666,7 @@ static void bind_or_retire(void *argument, unsigned index)
 
 WT_TEST(test_A13_B6_two_threads_never_bind_one_lease_at_once)
 {
-    warm_kind_ops ops = {.size = sizeof ops,
-                         .name = "beside",
-                         .context = &toy,
-                         .create = wt_toy_create,
-                         .destroy = wt_toy_destroy,
-                         .bind_stream = bind_beside};
+    warm_kind_ops ops = bound_by(bind_beside, "beside");
     warm_status status[2] = {WARM_INTERNAL, WARM_INTERNAL};
     void *handle = NULL;
 

@@ -521,13 +521,31 @@ WT_LOOP_TEST(test_A10_B6_no_event_is_recorded_behind_a_destroyed_stream, 2)
     ck_assert_int_eq(workspaces(), _i == 0 ? 2 : 1);
 }
 
-/* Retires the stream while a trim finds out which pool its capture is of. */
-static int retire_in_filter(void *context, warm_stream stream)
+/* A trim asks of which pool the stream's capture is, until another thread waits
+ * for that. */
+static int answer_late(void *context, warm_stream stream)
 {
+    (void)context;
     if (stream == held.stream && atomic_exchange(&held.holds, false)) {
-        *(warm_status *)context = warm_stream_retire(runtime, stream);
+        atomic_store(&held.marks, true);
+        while (!waits_for_mark()) {
+            sched_yield();
+        }
     }
     return stream == held.stream;
+}
+
+static void trim_or_retire(void *argument, unsigned index)
+{
+    if (index == 0) {
+        (void)wm_workspaces_trim(wm_kind_table_workspaces(runtime->kinds, 0),
+                                 0);
+        return;
+    }
+    while (!atomic_load(&held.marks)) {
+        sched_yield();
+    }
+    *(warm_status *)argument = warm_stream_retire(runtime, held.stream);
 }
 
 /* Only graphs use the workspace from then on: it ends with their pool. */
@@ -541,11 +559,9 @@ WT_TEST(test_A10_B6_a_capturing_stream_may_end_while_its_workspace_is_trimmed)
     (void)bind_to(held.stream);
     wt_ok(warm_thread_release(runtime));
     wt_ok(wm_driver_capture_begin(runtime->driver, held.stream));
-    wt_ok(
-        warm_private_pool_begin(runtime, &pool, 0, retire_in_filter, &status));
+    wt_ok(warm_private_pool_begin(runtime, &pool, 0, answer_late, NULL));
     atomic_store(&held.holds, true);
-    ck_assert_uint_eq(
-        wm_workspaces_trim(wm_kind_table_workspaces(runtime->kinds, 0), 0), 0);
+    wt_threads(2, trim_or_retire, &status);
     wt_ok(status);
     wt_ok(wm_driver_capture_end(runtime->driver, held.stream, &graph));
     wt_ok(warm_graph_destroy(runtime, graph));
