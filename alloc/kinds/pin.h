@@ -18,9 +18,10 @@
  * attribute of the device, or (confidential computing) only when it is called:
  * there pin:register is refused, when the runtime is created or by each
  * request, and all other memory is allocated. One line of the log tells either.
- * A driver that refuses the region and a single page with "invalid value" may
- * do so for ever or for now: that region is allocated, and the next one is
- * tried again. An error of the context decides nothing, and is returned.
+ * If the driver answers "invalid value" to the region and to a single page,
+ * nobody can tell whether it always will: that region is allocated, and the
+ * next one is tried again. An error of the context decides nothing, and is
+ * returned.
  *
  * "register" has two risks. Pages are touched before the driver is called: a
  * machine that is short of memory may kill the process where the driver would

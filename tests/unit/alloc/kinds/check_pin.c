@@ -577,7 +577,7 @@ WT_LOOP_TEST(test_B19_what_the_driver_never_registers_is_allocated, 10)
         wt_ok(wm_pin_obtain(&pin, node, 4 * MIB, &piece, &base));
         ck_assert_uint_eq(piece, 0);
         memset(base, 1, 4 * MIB);
-        /* Asked once, unless it may be for now. */
+        /* "Unsupported" is asked once, "invalid value" each time. */
         ck_assert_int_eq(driver.base != NULL, i == 0 || driver.code == 1);
         if (driver.d->numa.simulated) {
             wt_ok(wm_driver_node_of(driver.d, base, 4 * MIB, &found));
