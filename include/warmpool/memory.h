@@ -315,6 +315,8 @@ typedef enum warm_copy_direction {
  * of a block ends, on either side, and where a range that begins in other
  * memory enters or leaves a block. In a capture each part is a node of the
  * graph.
+ * direction: from the host to a device, or back. From device to device, or on
+ * one device, warm_copy_2d_async() copies, with height 1.
  * Status (nothing is queued then, except that the driver may refuse a part of a
  * split copy after others were queued; with the last three statuses the stream
  * may have been recorded): INVALID_ARGUMENT (null pointer; direction; a range
