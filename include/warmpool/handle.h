@@ -100,9 +100,11 @@ typedef struct warm_kind_ops {
     /* Makes the handle work on stream. Null: the kind takes no streams. */
     int (*bind_stream)(void *context, int device, void *handle,
                        warm_stream stream);
-    /* Resets a used handle to its default state, on the default stream; if that
-     * fails the handle is destroyed. Null: there is no state but the stream,
-     * which bind_stream with null resets. */
+    /* Resets a handle of the pool that a thread is about to get, whether
+     * another one used it or it was prewarmed: to its default state, which
+     * includes that it works on the default stream, for bind_stream is not
+     * called for that. If the reset fails the handle is destroyed. Null: there
+     * is no state but the stream, which bind_stream with null resets. */
     int (*reset)(void *context, int device, void *handle);
     /* The library's text for a code. Null: no text. */
     const char *(*error_text)(void *context, int code);
