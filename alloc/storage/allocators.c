@@ -359,6 +359,9 @@ warm_status warm_allocator_unregister(warm_runtime *runtime,
     warm_status status = wm_runtime_check(runtime);
     struct entry **link, *entry;
 
+    if (status == WARM_OK && allocator == NULL) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "allocator is null");
+    }
     if (status != WARM_OK) {
         return status;
     }

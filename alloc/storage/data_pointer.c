@@ -3,6 +3,7 @@
 #include "alloc/storage/allocators.h"
 
 #include "alloc/space/space.h"
+#include "runtime/base/bytes.h"
 #include "runtime/base/process.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
@@ -227,6 +228,25 @@ warm_status warm_data_pointer_alloc(const warm_allocator *allocator,
                              : status;
 }
 
+/* A copy that the source's block is too short for is refused before memory is
+ * allocated for it, so that no figure changes. */
+static warm_status check_source(const void *source, size_t bytes)
+{
+    const wm_block *block = wm_space_find(source);
+    size_t rest = block != NULL ? wm_block_usable_from(block, source) : bytes;
+
+    if (source == NULL && bytes > 0) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "source is null");
+    }
+    return bytes <= rest
+               ? WARM_OK
+               : wm_fail(WARM_INVALID_ARGUMENT,
+                         "a clone of %s from %p: that goes beyond the block by "
+                         "%s",
+                         wm_bytes(bytes).text, source,
+                         wm_bytes(bytes - rest).text);
+}
+
 warm_status warm_data_pointer_clone(warm_runtime *runtime,
                                     const warm_allocator *allocator,
                                     const void *source, size_t bytes,
@@ -242,11 +262,11 @@ warm_status warm_data_pointer_clone(warm_runtime *runtime,
     if (status == WARM_OK) {
         status = wm_allocator_in(allocator, &full);
     }
+    if (status == WARM_OK) {
+        status = check_source(source, bytes);
+    }
     if (status != WARM_OK) {
         return status;
-    }
-    if (source == NULL && bytes > 0) {
-        return wm_fail(WARM_INVALID_ARGUMENT, "source is null");
     }
     status = wm_data_alloc(&full, bytes, stream, &made);
     if (status == WARM_OK && bytes > 0) {

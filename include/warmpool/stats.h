@@ -227,8 +227,8 @@ WARM_API warm_status warm_stats_get(warm_runtime *runtime, warm_stats *stats);
  * names of the structs' fields. The figures of each part are of one moment.
  *
  * This and every other function that writes a text take the same arguments:
- * text: gets at most bytes, always terminated; null with bytes 0 asks for the
- * size alone.
+ * text: gets at most bytes, always terminated. bytes 0 asks for the size alone:
+ * text is not used then and may be null, and nothing is TRUNCATED.
  * needed: bytes of the whole text with its terminator; may be null. Figures
  * that grow while nothing happens, such as ages, have a fixed width: blanks
  * before the number, as JSON allows. So the size is enough for the next call

@@ -158,7 +158,9 @@ WARM_API warm_status warm_data_pointer_alloc(const warm_allocator *allocator,
  * runtime's own allocators read all memory that the driver can.
  * An allocator with a copy function queues the copy. Without one the host
  * copies, after it has waited for stream.
- * Status: those of the allocator, of warm_copy_async() for the runtime's own;
+ * Status: INVALID_ARGUMENT also for more bytes than a block of the library has
+ * from source on (nothing has changed then); those of the allocator, of
+ * warm_copy_async() for the runtime's own, and the new memory is freed again;
  * RUNTIME_GONE, FORKED, EXITING; without a copy function UNSUPPORTED (memory of
  * a device), CAPTURE_ERROR (stream captures), DRIVER_ERROR. */
 WARM_API warm_status warm_data_pointer_clone(warm_runtime *runtime,
