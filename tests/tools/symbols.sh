@@ -34,6 +34,13 @@ for name in $(comm -13 "$declared" "$exported"); do
     failed=1
 done
 
+# Every function has a line in the table of wrong arguments.
+for name in $(grep -oE '^ *[STAZV]\(warm_[a-z0-9_]+' tests/api/misuse.h |
+    sed 's/.*(//' | sort -u | comm -13 - "$exported"); do
+    echo "$name() has no line in tests/api/misuse.h"
+    failed=1
+done
+
 # Every function that takes a stream has a second one for code whose default
 # streams are its threads', which per_thread.h puts in its place.
 grep -E 'warm_stream +stream *[,)]' "$streams" |
