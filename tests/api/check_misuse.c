@@ -5,8 +5,9 @@
  * is made and ended, and which values are wrong. A cell is a call with one
  * wrong value; it must answer with a status that suits the value, say why,
  * write no output and change no figure; what was right before must work after
- * it. Each call also meets a second call with the same objects, a destroyed
- * runtime, and objects of another one.
+ * it. Each call also meets a second call with the same objects, and objects of
+ * another runtime. Wrong times: after destroy, in a forked child, once exit()
+ * has begun, in callbacks, beside a capture, in a thread that has nothing.
  */
 /* memcheck: one process */
 #include "misuse.h"
@@ -65,6 +66,7 @@ static struct fixture {
 static char foreign[8192] __attribute__((aligned(4096)));
 static char text[1 << 20];
 static unsigned cells, calls_made;
+static bool again = true; /* a refused call is made twice */
 
 /* ---- the domains ----------------------------------------------------------
  */
@@ -1303,7 +1305,8 @@ static unsigned attempt(int which, const value v[8], unsigned mask,
     }
     compare(cell, before, digest(after, sizeof after));
     records = wt_metadata_live();
-    if (invoke(which, v) != status || wt_metadata_live() != records) {
+    if (again &&
+        (invoke(which, v) != status || wt_metadata_live() != records)) {
         fault("%s: another time it ends otherwise, or leaves %ld records", cell,
               (long)(wt_metadata_live() - records));
     }
@@ -1587,4 +1590,354 @@ WT_TEST(test_T7_every_wrong_argument_is_refused)
     no_trouble();
     ck_assert_uint_gt(calls_made, cells);
     ck_assert_uint_gt(cells, 2000);
+}
+
+/* ---- wrong times ----------------------------------------------------------
+ */
+
+static void make_all(void)
+{
+    for (int d = 0; d < DOMAIN_COUNT; d++) {
+        make((enum domain)d);
+    }
+}
+
+static void drop_all(void)
+{
+    for (int d = DOMAIN_COUNT - 1; d >= 0; d--) {
+        domains[d].drop(&one[d], false);
+    }
+}
+
+/* Makes each call once, with what make_all() has made. named: statuses of calls
+ * that name the runtime or its memory; others: of all others, of which some end
+ * what a later one would use. */
+static void play_all(const char *when, unsigned named, unsigned others)
+{
+    static const enum domain owned[] = {
+        D_RUNTIME, D_ALLOCATOR, D_RING,         D_RING_TAKEN, D_BLOCK,
+        D_INTO,    D_USED,      D_DEVICE_BLOCK, D_BUFFER,     D_BUFFER_TAKEN,
+        D_TO_USE,  D_SHAPED,    D_INTO_DEVICE,  DOMAIN_COUNT};
+    char cell[200];
+    value v[8];
+
+    again = false;
+    for (int which = 0; which < CALLS; which++) {
+        const struct call *c = &calls[which];
+
+        for (int i = 0; i < c->count; i++) {
+            v[i] = one[c->domain[i]];
+        }
+        snprintf(cell, sizeof cell, "%s %s", c->name, when);
+        attempt(which, v,
+                !c->status          ? OK | 1u << NONE
+                : in_list(c, owned) ? named
+                                    : others,
+                cell);
+    }
+}
+
+WT_CASE("gone", .setup = set_up, .timeout = 60);
+
+WT_TEST(test_T7_every_call_on_a_destroyed_runtime_says_so)
+{
+    make_all();
+    wt_ok(warm_runtime_destroy(f.runtime, NULL));
+    play_all("after destroy", M(RUNTIME_GONE), OK | M(RUNTIME_GONE) | INV);
+    wt_peer_die(f.peer);
+    wt_folder_end(f.folder);
+    no_trouble();
+}
+
+WT_CASE("child", .setup = set_up, .teardown = tear_down, .timeout = 60);
+
+WT_TEST(test_T7_every_call_in_a_child_says_so_and_changes_nothing)
+{
+    static char before[1 << 19], after[1 << 19];
+    int status = 0;
+    pid_t pid;
+
+    make_all();
+    no_trouble();
+    digest(before, sizeof before);
+    pid = fork();
+    if (pid == 0) {
+        /* a new runtime: the stand-in says in a child that CUDA shuts down */
+        play_all("in a child", M(FORKED),
+                 OK | M(FORKED) | INV | (wt_on_host() ? 0 : M(EXITING)));
+        _exit(troubles != 0);
+    }
+    wt_require(waitpid(pid, &status, 0) == pid && WIFEXITED(status), "died");
+    compare("a child", before, digest(after, sizeof after));
+    ck_assert_int_eq(WEXITSTATUS(status), 0);
+    drop_all();
+    no_trouble();
+}
+
+WT_CASE("exit", .timeout = 60);
+
+static void play_exiting(void)
+{
+    play_all("at exit", OK | M(EXITING), OK | M(EXITING) | INV);
+    wt_peer_die(f.peer);
+    _exit(troubles != 0);
+}
+
+WT_TEST(test_T7_every_call_after_exit_has_begun_is_harmless)
+{
+    int status = 0;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        atexit(play_exiting); /* before the library's: runs after it */
+        set_up();
+        make_all();
+        exit(0);
+    }
+    wt_require(waitpid(pid, &status, 0) == pid && WIFEXITED(status), "died");
+    ck_assert_int_eq(WEXITSTATUS(status), 0);
+}
+
+/* ---- while another thread captures ----------------------------------------
+ */
+
+static struct {
+    pthread_barrier_t barrier;
+    warm_stream stream;
+    warm_status began, ended;
+} capture;
+
+static void *capture_beside(void *argument)
+{
+    warm_graph graph = NULL;
+
+    capture.began = warm_capture_begin(f.runtime, capture.stream);
+    pthread_barrier_wait(&capture.barrier);
+    pthread_barrier_wait(&capture.barrier);
+    capture.ended = warm_capture_end(f.runtime, capture.stream, &graph);
+    (void)warm_graph_destroy(f.runtime, graph);
+    return NULL;
+}
+
+/* Waits for what the table's calls may have left to the end of a capture. */
+static void play_beside_capture(int which)
+{
+    const struct call *c = &calls[which];
+    unsigned status;
+    pthread_t thread;
+    char cell[200];
+    value v[8];
+
+    snprintf(cell, sizeof cell, "%s beside a capture", c->name);
+    make_arguments(c, v);
+    pthread_create(&thread, NULL, capture_beside, NULL);
+    pthread_barrier_wait(&capture.barrier);
+    status = attempt(which, v,
+                     c->status ? other_mask(c->name, "", "right", OK) |
+                                     M(CAPTURE_ERROR)
+                               : OK | 1u << NONE,
+                     cell);
+    pthread_barrier_wait(&capture.barrier);
+    pthread_join(thread, NULL);
+    if (capture.began != WARM_OK || capture.ended != WARM_OK) {
+        fault("%s: the capture began with %s, ended with %s", cell,
+              warm_status_name(capture.began), warm_status_name(capture.ended));
+    }
+    drop_arguments(c, status == WARM_OK);
+}
+
+WT_CASE("capture", .setup = set_up, .teardown = tear_down, .timeout = 60);
+
+WT_TEST(test_T7_no_call_breaks_a_capture_of_another_thread)
+{
+    again = false;
+    pthread_barrier_init(&capture.barrier, NULL, 2);
+    capture.stream = new_stream();
+    for (int i = 0; i < CALLS; i++) {
+        play_beside_capture(i);
+    }
+    end_stream(capture.stream);
+    no_trouble();
+}
+
+/* ---- in a thread that has nothing -----------------------------------------
+ */
+
+/* The call that the next callback, or the thread, makes; which -1: none. */
+static struct {
+    int which;
+    unsigned status, also; /* also: statuses beside those of success */
+    value v[8];
+    char cell[200];
+} inside = {.which = -1};
+
+/* Calls may be refused in a callback, as those that would wait for it. */
+static void play_inside(void)
+{
+    int which = inside.which;
+
+    if (which >= 0) {
+        inside.which = -1;
+        inside.status = attempt(
+            which, inside.v,
+            calls[which].status
+                ? other_mask(calls[which].name, "", "right", OK) | inside.also
+                : OK | 1u << NONE,
+            inside.cell);
+    }
+}
+
+static void *play_inside_thread(void *argument)
+{
+    play_inside();
+    return NULL;
+}
+
+WT_CASE("thread", .setup = set_up, .teardown = tear_down, .timeout = 60);
+
+WT_TEST(test_T7_every_call_works_in_a_new_thread)
+{
+    again = false;
+    for (int i = 0; i < CALLS; i++) {
+        pthread_t thread;
+
+        if (has(&calls[i], D_TO_CAPTURE) || has(&calls[i], D_TO_TEST_CAPTURE)) {
+            continue; /* the capture must end in its thread */
+        }
+        make_arguments(&calls[i], inside.v);
+        snprintf(inside.cell, sizeof inside.cell, "%s in a thread",
+                 calls[i].name);
+        inside.which = i;
+        inside.also = M(CAPTURE_ERROR); /* it ends in the thread of its begin */
+        pthread_create(&thread, NULL, play_inside_thread, NULL);
+        pthread_join(thread, NULL);
+        drop_arguments(&calls[i], inside.status == WARM_OK);
+    }
+    no_trouble();
+}
+
+/* ---- in callbacks ---------------------------------------------------------
+ */
+
+static int hear_shortage(void *context, warm_memory_event event, void *buffer,
+                         size_t bytes)
+{
+    play_inside();
+    return 0;
+}
+
+static void with_shortage(void)
+{
+    warm_memory_callback callback = {.size = sizeof callback,
+                                     .name = "inside",
+                                     .function = hear_shortage,
+                                     .events = WARM_MEMORY_FAILED};
+    void *block = NULL;
+
+    need(warm_memory_callback_add(f.runtime, &callback));
+    (void)warm_pinned_alloc(f.runtime, SIZE_MAX, &block);
+    need(warm_memory_callback_remove(f.runtime, "inside"));
+}
+
+static int create_inside(void *context, int device, void **handle)
+{
+    play_inside();
+    return WT_TOY_CODE;
+}
+
+static int destroy_none(void *context, int device, void *handle)
+{
+    return 0;
+}
+
+static warm_kind inside_kind;
+
+static void with_create(void)
+{
+    void *handle = NULL;
+
+    (void)warm_handle_reserve(f.runtime, inside_kind, 0, &handle);
+}
+
+static int report_progress(void *context, size_t ready, size_t total)
+{
+    play_inside();
+    return 0;
+}
+
+static void with_prewarm(void)
+{
+    warm_prewarm_options options = {.size = sizeof options,
+                                    .progress = report_progress};
+
+    (void)warm_pinned_empty_cache(f.runtime, NULL);
+    need(warm_pinned_prewarm_with(f.runtime, 8 << 20, 0, 0, &options));
+}
+
+static void end_inside(void *context)
+{
+    play_inside();
+}
+
+static void with_end_of_adoption(void)
+{
+    value v = {0};
+
+    make_adopted(&v);
+    need(warm_pinned_adopt_end(f.runtime, v.p, end_inside, NULL));
+    munmap(v.extra, 65536);
+}
+
+static void with_deleter(void)
+{
+    warm_data_pointer data = {.size = sizeof data,
+                              .data = foreign,
+                              .context = foreign,
+                              .deleter = end_inside};
+
+    warm_data_pointer_free(&data);
+}
+
+static const struct {
+    const char *name;
+    void (*with)(void);
+} callbacks[] = {{"a memory callback", with_shortage},
+                 {"a create", with_create},
+                 {"a progress", with_prewarm},
+                 {"the end of an adoption", with_end_of_adoption},
+                 {"a deleter", with_deleter}};
+
+WT_CASE("callbacks", .setup = set_up, .teardown = tear_down, .timeout = 120);
+
+WT_LOOP_TEST(test_T7_every_call_in_a_callback_is_harmless,
+             sizeof callbacks / sizeof callbacks[0])
+{
+    warm_kind_ops ops = {.size = sizeof ops,
+                         .name = "inside",
+                         .create = create_inside,
+                         .destroy = destroy_none};
+
+    static const enum domain capturing[] = {
+        D_CAPTURING, D_ANNOUNCED, D_TEST_CAPTURING, D_RECORDING, DOMAIN_COUNT};
+
+    again = false;
+    wt_ok(warm_kind_register(f.runtime, &ops, &inside_kind));
+    for (int i = 0; i < CALLS; i++) {
+        if (callbacks[_i].with == with_end_of_adoption &&
+            in_list(&calls[i], capturing)) {
+            continue; /* it comes after the capture */
+        }
+        make_arguments(&calls[i], inside.v);
+        snprintf(inside.cell, sizeof inside.cell, "%s in %s", calls[i].name,
+                 callbacks[_i].name);
+        inside.status = NONE;
+        inside.also = INV;
+        inside.which = i;
+        callbacks[_i].with();
+        if (inside.which >= 0) {
+            fault("%s: the callback was not called", inside.cell);
+        }
+        drop_arguments(&calls[i], inside.status == WARM_OK);
+    }
+    no_trouble();
 }
