@@ -9,7 +9,6 @@
  * another runtime. Wrong times: after destroy, in a forked child, once exit()
  * has begun, in callbacks, beside a capture, in a thread that has nothing.
  */
-/* memcheck: one process */
 #include "misuse.h"
 #include "wt_kind.h"
 #include "wt_peer.h"
@@ -416,7 +415,7 @@ BADS(of_registered, IS_NULL,
 BADS(of_ring, IS_NULL,
      B("of a gone runtime", OF_FIXTURE, AT(gone_ring), M(RUNTIME_GONE)));
 BADS(of_mapped, IS_NULL, B("not a page", ADD, 8, INV),
-     B("not mapped", SET, (int64_t)1 << 40, INV),
+     B("not mapped", SET, 16384, INV),
      B("of a block", OF_FIXTURE, AT(page_block), INV),
      B("adopted", OF_FIXTURE, AT(adopted_page), INV));
 BADS(of_adopted, B("null", SET, 0, INV | M(INVALID_POINTER)),
