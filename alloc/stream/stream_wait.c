@@ -240,32 +240,47 @@ static struct sync_point *list_streams(wm_lane_registry *registry, bool live,
     return list;
 }
 
+/* Marks the end of the work that is queued now on the legacy stream of the
+ * event's device. */
+static bool mark_legacy(wm_driver *driver, int device, warm_event event)
+{
+    wm_capture capture = WM_CAPTURE_BLOCKED;
+    bool entered, done;
+
+    if (wm_driver_enter(driver, device, &entered) != WARM_OK) {
+        return false;
+    }
+    done = wm_driver_event_mark(driver, event, WARM_STREAM_LEGACY, &capture) ==
+               WARM_OK &&
+           capture == WM_CAPTURE_NONE;
+    wm_driver_leave(driver, entered);
+    return done;
+}
+
+/* The device of the legacy stream that uses memory of a device: threads that
+ * cannot choose a device have one such stream. */
+static int legacy_device(const wm_driver *driver, int device)
+{
+    return driver->ops->enter != NULL ? device : 0;
+}
+
 /* Waits for the work that is queued on the stream now; false: not waited for. t
- * null: the legacy stream, if the registry's device is the thread's current
- * one. */
+ * null: the legacy stream of the registry's device. */
 static bool sync_stream(wm_lane_registry *registry, wm_timeline *t)
 {
     wm_timelines *set = registry->timelines;
-    wm_capture capture = WM_CAPTURE_BLOCKED;
-    int device = WM_DEVICE_UNKNOWN;
+    int device = t != NULL ? registry->device
+                           : legacy_device(set->driver, registry->device);
     warm_event event;
     bool done;
 
-    if (t == NULL &&
-        (wm_driver_current_device(set->driver, &device) != WARM_OK ||
-         device != registry->device)) {
+    if (wm_event_pool_take(set->events, device, &event) != WARM_OK) {
         return false;
     }
-    if (wm_event_pool_take(set->events, registry->device, &event) != WARM_OK) {
-        return false;
-    }
-    done = t != NULL
-               ? queue_event(set, t, event, false)
-               : wm_driver_event_mark(set->driver, event, WARM_STREAM_LEGACY,
-                                      &capture) == WARM_OK &&
-                     capture == WM_CAPTURE_NONE;
+    done = t != NULL ? queue_event(set, t, event, false)
+                     : mark_legacy(set->driver, device, event);
     done = done && wm_driver_event_synchronize(set->driver, event) == WARM_OK;
-    wm_event_pool_put(set->events, registry->device, event);
+    wm_event_pool_put(set->events, device, event);
     return done;
 }
 

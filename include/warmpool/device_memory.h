@@ -54,9 +54,9 @@
  *     streams that freed blocks wait for. It waits only for adopted streams and
  *     for the last work of retired ones, since other streams may be gone.
  *     Memory freed in the order of a stream that is not adopted, or of a
- *     default stream other than the legacy one of the thread's current device,
- *     is returned only when the cache is emptied or trimmed, which waits for
- *     the device unless a stream is known to capture (warm_capture_announce())
+ *     per-thread default stream, is returned only when the cache is emptied or
+ *     trimmed, which waits for the device unless a stream is known to capture
+ *     (warm_capture_announce())
  *   - such memory cannot be shared with other processes (ipc.h)
  *   - it is mapped for all devices that can be peers of its own one
  *     (cudaDeviceCanAccessPeer()), so that these copy it and use it in kernels.

@@ -724,3 +724,32 @@ WT_TEST(test_C3_C8_random_sizes_and_trims)
     /* A piece that did not go when its growth failed. */
     ck_assert_uint_eq(held_now(), stats_now().lost_bytes);
 }
+
+/* ---- several devices ----------------------------------------------------- */
+
+WT_CASE("two devices");
+
+/* Of each device, whichever is the thread's current one. */
+WT_TEST(test_C2_C8_idle_memory_of_each_default_stream_is_waited_for)
+{
+    void *block[3];
+
+    runtime = wt_two_devices(&(warm_options){.size = sizeof(warm_options),
+                                             .segment = 2 * MIB,
+                                             .expandable_segments = "on"});
+    if (runtime == NULL) {
+        wt_skip("needs two devices");
+    }
+    for (int i = 0; i < 2; i++) {
+        first = wt_stream(runtime, i);
+        wt_ok(warm_watermarks_set(runtime, i, 4 * MIB, 0));
+        wt_ok(warm_device_alloc(runtime, i, NULL, MIB, &block[0]));
+        wt_ok(warm_device_alloc(runtime, i, NULL, MIB, &block[1]));
+        wt_ok(warm_free(block[1]));
+        wt_ok(warm_device_alloc(runtime, i, first, 3 * MIB, &block[2]));
+        ck_assert_ptr_eq(block[2], block[1]);
+        wt_free(block[0], block[2]);
+        wt_stream_end(runtime, first);
+    }
+    wt_runtime_end(runtime);
+}

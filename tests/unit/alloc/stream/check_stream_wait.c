@@ -596,11 +596,21 @@ WT_LOOP_TEST(test_C2_what_goes_back_meanwhile_is_asked_for, 2)
 /* ---- the legacy stream ----------------------------------------------------
  */
 
-static warm_status say_other_device(wm_driver *d, int *device)
+static int entered_device;
+static unsigned left;
+
+static warm_status enter(wm_driver *d, int device, bool *entered)
 {
     (void)d;
-    *device = 1;
+    entered_device = device;
+    *entered = true;
     return WARM_OK;
+}
+
+static void leave(wm_driver *d, bool entered)
+{
+    (void)d;
+    left += entered;
 }
 
 static warm_status count_wait(wm_driver *d, warm_event event)
@@ -609,21 +619,23 @@ static warm_status count_wait(wm_driver *d, warm_event event)
     return real->event_synchronize(d, event);
 }
 
-/* The legacy stream's name means the stream of the thread's current device.
- * */
-WT_LOOP_TEST(test_C8_the_legacy_stream_is_that_of_the_threads_device, 2)
+/* The legacy stream's name means the stream of the thread's current device: the
+ * thread enters that of the memory first, if it can choose one. */
+WT_LOOP_TEST(test_C8_the_legacy_stream_is_that_of_the_memorys_device, 2)
 {
-    bool others = _i == 1;
+    bool chooses = _i == 1;
 
     begin("on");
     end_first();
-    waits = 0;
+    waits = left = 0;
+    entered_device = -1;
     wt_ok(warm_free(wt_device(runtime, NULL, 6 * MIB)));
     ops.event_synchronize = count_wait;
-    if (others) {
-        ops.current_device = say_other_device;
-    }
+    ops.enter = chooses ? enter : NULL;
+    ops.leave = chooses ? leave : NULL;
     (void)wm_growth_trim(&runtime->device_spaces[0].space, 0);
-    ck_assert_uint_eq(waits, !others);
+    ck_assert_uint_eq(waits, 1);
+    ck_assert_int_eq(entered_device, chooses ? 0 : -1);
+    ck_assert_uint_eq(left, chooses);
     end();
 }
