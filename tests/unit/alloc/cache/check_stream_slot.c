@@ -125,6 +125,21 @@ WT_TEST(test_C1_what_is_freed_is_kept_for_its_stream)
                       4 * (sizeof sizes / sizeof *sizes));
 }
 
+WT_TEST(test_C1_streams_in_turn_hit_without_a_lock)
+{
+    void *block[2] = {take(stream[0], 60 * KIB), take(stream[1], 60 * KIB)};
+    void *first[2] = {block[0], block[1]};
+    uint64_t locks;
+
+    wt_free_all(first, 2);
+    locks = wm_lock_taken();
+    for (int i = 0; i < 6; i++) {
+        ck_assert_ptr_eq(take(stream[i % 2], 60 * KIB), block[i % 2]);
+        give(block[i % 2]);
+    }
+    ck_assert_uint_eq(wm_lock_taken(), locks);
+}
+
 WT_LOOP_TEST(test_C1_legacy_stream_keeps_as_well, 2)
 {
     static const warm_stream legacy[] = {NULL, WARM_STREAM_LEGACY};
