@@ -232,12 +232,15 @@ warm_status warm_data_pointer_alloc(const warm_allocator *allocator,
  * allocated for it, so that no figure changes. */
 static warm_status check_source(const void *source, size_t bytes)
 {
-    const wm_block *block = wm_space_find(source);
-    size_t rest = block != NULL ? wm_block_usable_from(block, source) : bytes;
+    const wm_block *block;
+    size_t rest;
 
-    if (source == NULL && bytes > 0) {
-        return wm_fail(WARM_INVALID_ARGUMENT, "source is null");
+    if (source == NULL) {
+        return bytes == 0 ? WARM_OK
+                          : wm_fail(WARM_INVALID_ARGUMENT, "source is null");
     }
+    block = wm_space_find(source);
+    rest = block != NULL ? wm_block_usable_from(block, source) : bytes;
     return bytes <= rest
                ? WARM_OK
                : wm_fail(WARM_INVALID_ARGUMENT,

@@ -145,6 +145,8 @@ static bool again = true; /* a refused call is made twice */
     OUTPUT(X, NEW_IMPORT, new_import, of_output)                               \
     OUTPUT(X, RESERVED, reserved, of_output)                                   \
     NUMBER_OF(X, NUMBER, int, of_nothing, 0)                                   \
+    NUMBER_OF(X, STATUS, warm_status, of_nothing, 0)                           \
+    NUMBER_OF(X, A_MEMORY, warm_memory, of_nothing, 0)                         \
     NUMBER_OF(X, ZERO, uint64_t, of_nothing, 0)                                \
     NUMBER_OF(X, MANY, uint64_t, of_nothing, 1 << 30)                          \
     NUMBER_OF(X, COUNT, unsigned, of_nothing, 1)                               \

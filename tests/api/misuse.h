@@ -11,8 +11,8 @@
 #define MISUSE_CALLS(S, T, A, Z, V)                                            \
     /* base.h */                                                               \
     Z(warm_version)                                                            \
-    A(warm_status_name, NUMBER)                                                \
-    A(warm_status_text, NUMBER)                                                \
+    A(warm_status_name, STATUS)                                                \
+    A(warm_status_text, STATUS)                                                \
     V(warm_last_error, SOME_ERROR)                                             \
     Z(warm_last_error_message)                                                 \
     /* runtime.h */                                                            \
@@ -168,7 +168,7 @@
     S(warm_memory_tag_set, TAG)                                                \
     Z(warm_memory_tag_get)                                                     \
     /* storage.h */                                                            \
-    A(warm_memory_name, NUMBER)                                                \
+    A(warm_memory_name, A_MEMORY)                                              \
     V(warm_data_pointer_free, DATA_TAKEN)                                      \
     S(warm_data_pointer_move_context, DATA, OUT, OUT)                          \
     S(warm_allocator_get, RUNTIME, MEMORY_KIND, DEVICE, OUT)                   \
