@@ -251,6 +251,26 @@ run-page64: $(API_SRC:%.c=$(B)/%) $(PAGE64)
 check-page64: need-check
 	+@WT_SCALE=$${WT_SCALE:-5} $(MAKE) FLAVOUR=$(TEST_FLAVOUR) run-page64
 
+# With three devices, the program's first being the last, and a second runtime
+# and thread in the process: others.c. Programs that count those, whose other
+# process has one device, or that draw from all streams of all devices, are left
+# out; others.txt has single tests.
+OTHERS := $(B)/tests/tools/libothers.so
+OTHERS_SRC := $(filter-out %/check_exit.c %/check_watch.c %/check_ipc_fault.c \
+    %/check_memory_model.c,$(API_SRC))
+$(OTHERS): $(B)/tests/tools/others.o
+	$(call say,ld,$@)
+	$(Q)$(CC) -shared $(OPT_$(FLAVOUR)) $(LDFLAGS) $< -ldl -o $@
+
+run-others: $(OTHERS_SRC:%.c=$(B)/%) $(OTHERS) $(if $(STANDIN),standin)
+	@CK_EXCLUDE_TAGS=programs WT_LEAVE_OUT=$(CURDIR)/tests/tools/others.txt \
+	    $(RUN) -t $(LIMIT) -b others -w 'env LD_PRELOAD=$(CURDIR)/$(OTHERS)' \
+	    $(OTHERS_SRC:%.c=host:$(B)/%) \
+	    $(if $(STANDIN),$(OTHERS_SRC:%.c=standin:$(B)/%))
+
+check-others: need-check
+	+@WT_SCALE=$${WT_SCALE:-5} $(MAKE) FLAVOUR=$(TEST_FLAVOUR) run-others
+
 # Memcheck follows each test's own process, so that a leak has a test's name. A
 # program whose tests leave nothing behind may run them in one process, which
 # costs a tenth: it says `memcheck: one process` in a comment. Memcheck does not
@@ -371,6 +391,7 @@ include runtime/preload/preload.mk runtime/python/python.mk
 ## demo           train a classifier, serve 10,000 images, compare with naive
 ## check          run the tests (debug; installs what they need on Debian)
 ## check-long     the same with ten times the load
+## check-others   tests beside a second runtime, on the last of three devices
 ## check-page64   tests on pages of 64 KiB, as far as a preloaded library goes
 ## check-examples test the examples' server end to end
 ## check-ucx      test the example that registers memory with UCX
@@ -427,5 +448,5 @@ help:
 
 FORCE:
 .PHONY: all say-cuda test-programs run-tests need-check check check-long \
-    run-page64 check-page64 asan tsan run-valgrind valgrind cold-path cov soak \
-    rows need-place install uninstall clean help FORCE
+    run-page64 check-page64 run-others check-others asan tsan run-valgrind \
+    valgrind cold-path cov soak rows need-place install uninstall clean help FORCE

@@ -176,6 +176,25 @@ static void log_skips(void)
     (void)open_beside_log(".skip", NULL);
 }
 
+/* Whether the list of the environment's WT_LEAVE_OUT, a file with a name at the
+ * beginning of a line, has the test. */
+static bool is_left_out(const char *name)
+{
+    const char *path = getenv("WT_LEAVE_OUT");
+    FILE *file = path != NULL ? fopen(path, "r") : NULL;
+    char line[LOG_LINE];
+    bool found = false;
+
+    while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
+        line[strcspn(line, " \n")] = '\0';
+        found = strcmp(line, name) == 0;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return found;
+}
+
 int wt_run(void)
 {
     const char *program = program_invocation_short_name;
@@ -192,7 +211,8 @@ int wt_run(void)
             tcase[0] = NULL;
             continue;
         }
-        if (only != NULL && strcmp(only, at->test->name) != 0) {
+        if ((only != NULL && strcmp(only, at->test->name) != 0) ||
+            is_left_out(at->test->name)) {
             continue;
         }
         if (tcase[0] == NULL) {
