@@ -224,6 +224,7 @@ WARM_API int warm_a(void);
 /* WARM_API int warm_not(void); */
 END
     file include/warmpool/per_thread.h </dev/null
+    echo '    S(warm_a, NUMBER)' | file tests/api/misuse.h
 }
 
 test_symbols_other_than_ours_are_refused() {
@@ -247,6 +248,7 @@ test_symbols_and_headers_agree() {
     out=$("$tools/symbols.sh" x.so) || true
     has_line "$out" "x.so lacks warm_a(), which a header declares"
     has_line "$out" "x.so exports warm_b(), which no header declares"
+    has_line "$out" "warm_b() has no line in tests/api/misuse.h"
 }
 
 test_streams_of_threads_are_not_forgotten() {
