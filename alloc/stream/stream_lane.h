@@ -140,8 +140,9 @@ static inline void wm_lanes_cover(wm_arena *arena)
  * their lanes; the runs that are still idle become common. Leaves out streams
  * that capture, streams that are not adopted, and default streams except the
  * legacy one. pending: first waits for adopted streams that freed blocks wait
- * for, and for the ends of retired ones. True if more memory may be idle that no fence
- * accounts for: that of the legacy stream, or, with pending, the freed blocks.
+ * for, and for the ends of retired ones. True if more memory may be idle that
+ * no fence accounts for: that of the legacy stream, or, with pending, the freed
+ * blocks.
  */
 bool wm_lanes_sync_streams(wm_lane_registry *registry, bool pending);
 /* The complement of wm_lanes_sync_streams(): if a stream that is not adopted,

@@ -206,7 +206,7 @@ static void go(int place)
 
 WT_CASE("reset", .setup = setup, .teardown = teardown);
 
-WT_LOOP_TEST(test_A17_reset_of_one_device_leaves_the_other, PLACES)
+WT_LOOP_TEST(test_A17_I4_reset_of_one_device_leaves_the_other, PLACES)
 {
     warm_destroy_report report = {.size = sizeof report};
     int64_t handles;
@@ -744,7 +744,7 @@ WT_TEST(test_A17_F12_memory_that_a_reset_took_counts_no_more)
     standin.standin_host_tables(0);
 }
 
-WT_TEST(test_A17_threads_work_on_while_another_device_is_reset)
+WT_TEST(test_A17_I4_threads_work_on_while_another_device_is_reset)
 {
     fill_all();
     memset(worked, 0, sizeof worked);
