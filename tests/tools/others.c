@@ -2,7 +2,8 @@
  * check-others`. Each machine has three devices, and what the program calls
  * device 0 is device 2 of the library, and the other way round. Beside the
  * program's runtimes lives one more, in which the thread that creates the first
- * runtime, and another thread that lives on, have memory of each kind.
+ * runtime, and another thread that lives on, have streams, device memory and
+ * pinned memory.
  *
  * Device numbers are moved where the program passes one to a function of the
  * public headers or reads it from a struct that it gets. Not moved: those in
