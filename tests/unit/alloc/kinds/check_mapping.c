@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -355,7 +356,8 @@ enum { WANTED = 4 };
 static int test_lives = -1; /* the end of a pipe that closes with the test */
 
 /* A process of its own session writes the number back once the test has ended,
- * be it killed with all of its group. */
+ * be it killed with all of its group. The lock of the table, which is the
+ * machine's, ends with that process. */
 static void put_back_after_the_test(uint64_t pages)
 {
     int ends[2];
@@ -383,9 +385,13 @@ static void table_is_done(void)
 /* Sets pages aside; false: there are none for the test. */
 static bool have_table(void)
 {
-    uint64_t pages = table("HugePages_Total:");
+    int lock = open(TABLE, O_RDONLY | O_CLOEXEC);
+    uint64_t pages;
 
+    (void)flock(lock, LOCK_EX);
+    pages = table("HugePages_Total:");
     put_back_after_the_test(pages);
+    (void)close(lock);
     if (unused() < WANTED) {
         set_table(pages + WANTED);
     }
