@@ -11,8 +11,8 @@
 A mutant is one change: an operator, a constant, a condition, a statement that
 goes. One whose object code is the same is none. The tests that reach its line
 run, those that have caught most and the quickest first, until one fails twice:
-then the mutant is dead. It lives if no test has failed within LIMIT seconds, or
-none reaches it; then it is printed as known.txt and equivalent.txt hold them.
+then the mutant is dead. It lives if no test has failed within LIMIT seconds from
+the end of its build, or none reaches it; then it is printed as known.txt and equivalent.txt hold them.
 Dead ones are put into build/mutants/dead.txt, as known.txt holds them.
 Works in copies of the tree below build/mutants/; the last line is
 `mutants: played=… dead=… lived=… equivalent=…`, the status 1 if one lived that
@@ -370,16 +370,18 @@ class Map:
 
     def of(self, mutant):
         """By its basic block: the last reached line up to its own, of its
-        function, and its further lines. Best first."""
-        begin, lines = 0, self.reach.get(mutant.path, [])
+        function, and its further lines. Before the first line that any test
+        reaches, as in what is inlined, by all of the function. Best first."""
+        begin, over, lines = 0, 0, self.reach.get(mutant.path, [])
         for a, b in bodies(code_of(mutant.text)):
             if a <= mutant.begin < b:
                 begin = mutant.text.count('\n', 0, a)  # the line of the name
+                over = mutant.text.count('\n', 0, b) + 1
         end = mutant.line + mutant.text.count('\n', mutant.begin, mutant.end)
         up_to = [(l, t) for l, t in lines if begin <= l <= mutant.line]
         found = set(up_to[-1][1]) if up_to else set()
         for line, tests in lines:
-            if mutant.line < line <= end:
+            if mutant.line < line <= (end if up_to else over):
                 found.update(tests)
         return sorted(found, key=lambda i: self.cost(i, mutant.path))
 
@@ -454,13 +456,12 @@ class Tree:
 
     def play(self, mutant, tests):
         """The name of the test that it dies of, or None and why."""
-        begin = time.monotonic()
         self.write(mutant.path, mutant.changed())
         try:
             if not self.build('build/debug/libwarmpool.so.0',
                               'build/debug/libwarmpool.a'):
                 return None, None
-            ran = 0
+            ran, begin = 0, time.monotonic()
             while ran < len(tests):
                 chunk = tests[ran:ran + 6]
                 self.build(*{'build/debug/' + t[1] for t in chunk})

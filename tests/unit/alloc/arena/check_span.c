@@ -175,6 +175,52 @@ WT_TEST(test_B19_segments_that_adjoin_become_a_block)
     }
 }
 
+/* The driver kept the pieces once; a block that has used them since is a reason
+ * to ask it again. */
+WT_TEST(test_B11_B19_pieces_that_were_used_may_go_back)
+{
+    char *base = bed_map(3 * PIECE);
+    wm_block *block = grow(base, 3 * PIECE, PIECE, 3 * PIECE);
+
+    give(block);
+    for (wm_segment *s = arena.segments; s != NULL; s = s->next) {
+        s->free_failed = true;
+    }
+    give(take(3 * PIECE));
+    for (wm_segment *s = arena.segments; s != NULL; s = s->next) {
+        ck_assert(!s->free_failed);
+    }
+}
+
+/* What is wrong with a block in pieces is found by the check of the arena. */
+WT_LOOP_TEST(test_B19_a_torn_block_is_found, 4)
+{
+    char *base = bed_map(3 * PIECE);
+    wm_block *block = grow(base, 3 * PIECE, PIECE, 3 * PIECE);
+    wm_segment *first = block->segment, *second = first->span_next;
+
+    ck_assert(wm_arena_check(&arena));
+    switch (_i) {
+    case 0:
+        first->span_next = NULL;
+        break;
+    case 1:
+        first->span_next = second->span_next;
+        break;
+    case 2:
+        atomic_store(&second->spanned_by, NULL);
+        break;
+    default:
+        wm_block_set_bytes(block, 3 * PIECE - WM_PAGE);
+        break;
+    }
+    ck_assert(!wm_arena_check(&arena));
+    first->span_next = second;
+    atomic_store(&second->spanned_by, block);
+    wm_block_set_bytes(block, 3 * PIECE);
+    give(block);
+}
+
 /* Blocks lie side by side, also in the middle of pieces, as in a region of one:
  * each begins in the piece in which the one before it ends. */
 WT_TEST(test_B8_B19_blocks_share_the_piece_between_them)

@@ -1,7 +1,8 @@
-/* check_transfer_cache.c: idle blocks of an arena that are not merged, without
- * threads. */
+/* check_transfer_cache.c: idle blocks of an arena that are not merged. */
 /* memcheck: one process */
 #include "tests/unit/alloc/arena/arena_bed.h"
+
+#include <pthread.h>
 
 enum { SEGMENT = 4 << 20, SIZE = 64 << 10, COUNT = SEGMENT / SIZE };
 
@@ -191,6 +192,61 @@ WT_TEST(test_without_metadata_it_takes_nothing)
     wm_meta_fail(0, false);
     ck_assert_uint_eq(put(3), 3);
     give(3, COUNT);
+}
+
+/* Room doubles with what is put, and no further: it is metadata. */
+WT_TEST(test_room_is_made_for_what_is_put)
+{
+    static const struct {
+        unsigned puts, room;
+    } steps[] = {{3, 8}, {5, 8}, {1, 16}, {20, 32}};
+    unsigned from = 0;
+
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        ck_assert_uint_eq(
+            wm_transfer_put(of_class(size_class), entry + from, steps[i].puts),
+            steps[i].puts);
+        from += steps[i].puts;
+        ck_assert_uint_eq(of_class(size_class)->room, steps[i].room);
+    }
+    give(from, COUNT);
+}
+
+enum { TURNS = 20000 };
+
+/* Takes an entry and puts it back, again and again. *arg: false if there was
+ * none although there are two for two threads. */
+static void *take_turns(void *arg)
+{
+    wm_transfer_class *c = of_class(size_class);
+    bool *good = arg;
+
+    for (int i = 0; i < TURNS && *good; i++) {
+        wm_entry mine;
+
+        *good = wm_transfer_take(c, 1, &mine) == 1 &&
+                wm_transfer_put(c, &mine, 1) == 1;
+    }
+    return NULL;
+}
+
+WT_TEST(test_threads_take_turns_in_a_class)
+{
+    bool good[2] = {true, true};
+    pthread_t thread[2];
+
+    ck_assert_uint_eq(put(2), 2);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, take_turns, &good[i]),
+                         0);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(thread[i], NULL);
+        ck_assert(good[i]);
+    }
+    ck_assert_uint_eq(wm_transfer_count(of_class(size_class)), 2);
+    ck_assert(wm_arena_check(&arena));
+    give(2, COUNT);
 }
 
 /* Who meets a thread in the class does not wait for it, in a hit. */
