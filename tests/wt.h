@@ -105,10 +105,10 @@ warm_runtime *wt_runtime(const warm_options *options);
  */
 #define wt_runtime_with(...)                                                   \
     wt_runtime(&(const warm_options){.size = sizeof(warm_options), __VA_ARGS__})
-/* Destroys the runtime and asserts that nothing was in use. */
 /* A runtime with two devices. Null: the machine has one only, or the process
  * has begun with one; says so. */
 warm_runtime *wt_two_devices(const warm_options *options);
+/* Destroys the runtime and asserts that nothing was in use. */
 void wt_runtime_end(warm_runtime *runtime);
 
 /* Makes a folder of its own for a test, and writes its path; end() removes it

@@ -83,6 +83,33 @@ WT_LOOP_TEST(test_H1_a_deferred_free_waits_for_streams_that_were_not_recorded,
     wt_ok(warm_free(plain));
 }
 
+/* Memory of a device that is not the first waits for its default stream. */
+WT_TEST(test_H1_I1_a_deferred_free_waits_for_the_default_stream_of_its_device)
+{
+    warm_options options = {.size = sizeof options};
+    warm_runtime *all = wt_two_devices(&options);
+    warm_stream on = all != NULL ? wt_stream(all, 1) : NULL;
+    void *block, *next;
+    wt_gate *gate;
+
+    if (all == NULL) {
+        wt_skip("needs two devices");
+    }
+    wt_ok(warm_device_alloc(all, 1, on, BYTES, &block));
+    gate = wt_gate_hold(all, WARM_STREAM_LEGACY);
+    wt_ok(warm_free_deferred(block));
+    wt_ok(warm_stream_synchronize(all, on));
+    for (int i = 0; i < 4; i++) {
+        wt_ok(warm_poll(all));
+        wt_ok(warm_device_alloc(all, 1, on, BYTES, &next));
+        ck_assert_ptr_ne(next, block);
+        wt_ok(warm_free(next));
+    }
+    wt_gate_open(gate);
+    wt_ok(warm_stream_destroy(all, on));
+    wt_runtime_end(all);
+}
+
 /* How a program gets an adopted stream. */
 static warm_status get_stream(warm_runtime *fresh, bool pooled,
                               warm_stream *stream)

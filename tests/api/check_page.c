@@ -139,6 +139,21 @@ WT_TEST(test_C7_G7_one_text_has_all_snapshots)
     wt_invalid(warm_snapshot_json(runtime, NULL, 8, NULL));
 }
 
+WT_TEST(test_C7_I6_the_text_has_a_snapshot_of_each_device)
+{
+    static char of_two[1 << 20];
+    warm_options options = {.size = sizeof options};
+    warm_runtime *two = wt_two_devices(&options);
+
+    if (two == NULL) {
+        wt_skip("needs two devices");
+    }
+    wt_ok(warm_snapshot_json(two, of_two, sizeof of_two, NULL));
+    read_text(of_two);
+    ck_assert_uint_eq(json_array_size(wt_json_at(json, "devices")), 2);
+    wt_runtime_end(two);
+}
+
 /* ---- the page ------------------------------------------------------------ */
 
 static const char place[] = "<script id=\"data\" type=\"application/json\">";

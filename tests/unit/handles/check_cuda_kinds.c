@@ -215,6 +215,23 @@ WT_LOOP_TEST(test_A8_failed_create_gives_the_librarys_code_and_text, ROWS)
     teardown();
 }
 
+/* A code that this library does not know is told without a name. */
+WT_LOOP_TEST(test_A8_a_code_without_a_name_is_told, 2)
+{
+    static const int codes[] = {-7, 9999};
+    warm_error error = {.size = sizeof error};
+    int cusolver = ROWS - 1;
+    void *handle = NULL;
+
+    standin.standin_fail(rows[cusolver].create_call, 1, 0, codes[_i]);
+    wt_fails(WARM_LIBRARY_ERROR,
+             rows[cusolver].ops->create(&kinds[cusolver], 1, &handle));
+    warm_last_error(&error);
+    ck_assert_int_eq(error.code, codes[_i]);
+    ck_assert_str_eq(error.code_text, "");
+    teardown();
+}
+
 /* The defaults are read from the first handle; if they cannot be, that handle
  * goes again and the next create is the first. */
 WT_TEST(test_A8_failed_first_look_at_the_defaults_leaves_nothing)

@@ -212,7 +212,9 @@ WT_TEST(test_room_is_made_for_what_is_put)
     give(from, COUNT);
 }
 
-enum { TURNS = 20000 };
+enum { TURNS = 500000 };
+
+static pthread_barrier_t both;
 
 /* Takes an entry and puts it back, again and again. *arg: false if there was
  * none although there are two for two threads. */
@@ -221,6 +223,7 @@ static void *take_turns(void *arg)
     wm_transfer_class *c = of_class(size_class);
     bool *good = arg;
 
+    (void)pthread_barrier_wait(&both);
     for (int i = 0; i < TURNS && *good; i++) {
         wm_entry mine;
 
@@ -236,6 +239,7 @@ WT_TEST(test_threads_take_turns_in_a_class)
     pthread_t thread[2];
 
     ck_assert_uint_eq(put(2), 2);
+    ck_assert_int_eq(pthread_barrier_init(&both, NULL, 2), 0);
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(pthread_create(&thread[i], NULL, take_turns, &good[i]),
                          0);
