@@ -203,7 +203,7 @@ class Mutant:
                          ['+ ' + l for l in new.split('\n')] + [': ' + note])
 
     def key(self):
-        return self.path, *self.lines()
+        return self.path, self.changed()
 
 
 def read(path):
