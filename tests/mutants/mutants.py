@@ -371,7 +371,7 @@ class Map:
     def of(self, mutant):
         """By its basic block: the last reached line up to its own, of its
         function, and its further lines. Before the first line that any test
-        reaches, as in what is inlined, by all of the function. Best first."""
+        reaches, as in what is inlined, by all of the function, or of the file. Best first."""
         begin, over, lines = 0, 0, self.reach.get(mutant.path, [])
         for a, b in bodies(code_of(mutant.text)):
             if a <= mutant.begin < b:
@@ -383,6 +383,8 @@ class Map:
         for line, tests in lines:
             if mutant.line < line <= (end if up_to else over):
                 found.update(tests)
+        if not found:
+            found.update(*(tests for _, tests in lines))
         return sorted(found, key=lambda i: self.cost(i, mutant.path))
 
     def cost(self, i, path):
