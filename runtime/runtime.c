@@ -26,6 +26,7 @@
 #include "runtime/base/meta.h"
 #include "runtime/base/probe.h"
 #include "runtime/base/process.h"
+#include "runtime/base/quiet.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/status.h"
@@ -648,6 +649,7 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
 static warm_status destroy(warm_runtime *runtime, warm_destroy_report *report)
 {
     warm_destroy_report all = {.size = sizeof all};
+    wm_quiet quiet;
     warm_status status = check_destroy(runtime, report);
 
     if (status == WARM_OK) {
@@ -666,7 +668,10 @@ static warm_status destroy(warm_runtime *runtime, warm_destroy_report *report)
         return wm_fail(WARM_RUNTIME_GONE,
                        "another thread is destroying the runtime");
     }
+    /* What fails there leaks, and is in the report or the log. */
+    wm_quiet_begin(&quiet);
     end(runtime, &all);
+    wm_quiet_end(&quiet);
     if (report != NULL) {
         wm_sized_out(report, &all, sizeof all);
     }

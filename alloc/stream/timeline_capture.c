@@ -2,6 +2,8 @@
  * driver reports for streams that may be queried. See timeline.h. */
 #include "alloc/stream/timeline_int.h"
 
+#include "runtime/base/quiet.h"
+
 /* ---- announced ---------------------------------------------------------- */
 
 static bool is_on(const wm_timeline *t, int device, warm_stream except)
@@ -43,16 +45,21 @@ static wm_timeline *find_locked(wm_timelines *set, const wm_timeline *t,
 }
 
 /* Closes every batch of every adopted stream, since the capture may reach any
- * of them; waits for batches that other threads are closing. */
+ * of them; waits for batches that other threads are closing. A batch that gets
+ * no event stays as it is, and its failure is nobody's: leaves the last error
+ * alone. */
 static void close_all_batches(wm_timelines *set)
 {
     const struct those adopted = {WM_DEVICE_UNKNOWN, NULL, true};
     wm_timeline *t = NULL;
+    wm_quiet quiet;
 
+    wm_quiet_begin(&quiet);
     (void)set->ops->collect(set, NULL, UINT64_MAX);
     while ((t = wm_timeline_next(set, t, find_locked, &adopted)) != NULL) {
         wm_batch_close_now(set, t);
     }
+    wm_quiet_end(&quiet);
 }
 
 /* Waits for driver calls that break captures: one that began before the capture

@@ -257,6 +257,36 @@ static void end(const struct way *way)
 
 WT_CASE("capture_begin", .setup = setup, .teardown = teardown);
 
+static warm_status refuse_mark(wm_driver *d, warm_event event,
+                               warm_stream named, wm_capture *capture)
+{
+    (void)d;
+    (void)event;
+    (void)named;
+    (void)capture;
+    return wm_fail(WARM_DRIVER_ERROR, "no event");
+}
+
+/* A batch that gets no event is no failure of the capture that begins, or of
+ * the end of the runtime. */
+WT_TEST(test_G6_B7_what_a_capture_closes_leaves_the_last_error)
+{
+    warm_error error = {.size = sizeof error};
+
+    block = wt_pinned(runtime, 4096);
+    make_stream(true);
+    wt_ok(warm_record_stream(block, other));
+    wt_ok(warm_free(block));
+    wt_fails(WARM_NOT_FOUND, warm_record_stream(&error, other));
+    meet.ops.event_mark = refuse_mark;
+    runtime->driver->ops = &meet.ops;
+    wt_ok(warm_capture_announce(runtime, stream));
+    runtime->driver->ops = meet.real;
+    warm_last_error(&error);
+    ck_assert_int_eq(error.status, WARM_NOT_FOUND);
+    wt_ok(warm_capture_announce_end(runtime, stream));
+}
+
 WT_LOOP_TEST(test_B7_E7_E9_capture_begins_beside_a_call_that_names_its_stream,
              WAYS)
 {
