@@ -668,7 +668,7 @@ static warm_status destroy(warm_runtime *runtime, warm_destroy_report *report)
         return wm_fail(WARM_RUNTIME_GONE,
                        "another thread is destroying the runtime");
     }
-    /* What fails there leaks, and is in the report or the log. */
+    /* The call succeeds whatever fails in it: the last error stays. */
     wm_quiet_begin(&quiet);
     end(runtime, &all);
     wm_quiet_end(&quiet);

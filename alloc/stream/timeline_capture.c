@@ -45,9 +45,8 @@ static wm_timeline *find_locked(wm_timelines *set, const wm_timeline *t,
 }
 
 /* Closes every batch of every adopted stream, since the capture may reach any
- * of them; waits for batches that other threads are closing. A batch that gets
- * no event stays as it is, and its failure is nobody's: leaves the last error
- * alone. */
+ * of them; waits for batches that other threads are closing. Leaves the last
+ * error alone: the capture does not fail if a batch gets no event. */
 static void close_all_batches(wm_timelines *set)
 {
     const struct those adopted = {WM_DEVICE_UNKNOWN, NULL, true};

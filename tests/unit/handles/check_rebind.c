@@ -280,9 +280,8 @@ WT_TEST(test_A10_handle_lets_go_of_what_it_was_bound_to_again_longest_ago)
 }
 
 /* The next holder of the handle has its own bindings, and what the thread bound
- * it to last stays known: it is unbound when that stream retires. */
-/* The last binding was made again without a look, be it that of the stream
- * which was looked up last or of the other one. */
+ * it to last stays known: it is unbound when that stream retires. The thread's
+ * last binding was made without a look, to either of two streams in turn. */
 WT_LOOP_TEST(test_A10_B6_released_handle_is_bound_to_no_retired_stream, 2)
 {
     static wt_toy toy;

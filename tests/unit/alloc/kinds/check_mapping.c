@@ -361,10 +361,13 @@ static int test_lives = -1; /* the end of a pipe that closes with the test */
 static void put_back_after_the_test(uint64_t pages)
 {
     int ends[2];
+    pid_t pid;
     char byte;
 
     ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
-    if (fork() == 0) {
+    pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
         (void)setsid();
         (void)close(ends[1]);
         while (read(ends[0], &byte, 1) != 0) {

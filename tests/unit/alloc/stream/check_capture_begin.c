@@ -267,8 +267,7 @@ static warm_status refuse_mark(wm_driver *d, warm_event event,
     return wm_fail(WARM_DRIVER_ERROR, "no event");
 }
 
-/* A batch that gets no event is no failure of the capture that begins, or of
- * the end of the runtime. */
+/* A batch that gets no event is no failure of the capture that is announced. */
 WT_TEST(test_G6_B7_what_a_capture_closes_leaves_the_last_error)
 {
     warm_error error = {.size = sizeof error};
