@@ -144,13 +144,16 @@ WT_TEST(test_C7_I6_the_text_has_a_snapshot_of_each_device)
     static char of_two[1 << 20];
     warm_options options = {.size = sizeof options};
     warm_runtime *two = wt_two_devices(&options);
+    int count = 0;
 
     if (two == NULL) {
         wt_skip("needs two devices");
     }
+    wt_ok(warm_device_count(two, &count));
     wt_ok(warm_snapshot_json(two, of_two, sizeof of_two, NULL));
     read_text(of_two);
-    ck_assert_uint_eq(json_array_size(wt_json_at(json, "devices")), 2);
+    ck_assert_uint_eq((size_t)count,
+                      json_array_size(wt_json_at(json, "devices")));
     wt_runtime_end(two);
 }
 

@@ -289,19 +289,20 @@ WT_LOOP_TEST(test_A10_B6_released_handle_is_bound_to_no_retired_stream, 2)
     wt_toy_handle *h;
     void *handle = NULL;
     warm_stream s[2] = {wt_stream(runtime, 0), wt_stream(runtime, 0)};
+    bool odd = _i == 1;
 
     wt_toy_init(&toy);
     toys = wt_toy_register(&toy, runtime, "toy");
-    for (int i = 0; i < 4 + _i; i++) {
+    for (int i = 0; i < 4 + odd; i++) {
         wt_ok(warm_handle_reserve_on(runtime, toys, 0, s[i % 2], &handle));
     }
     h = handle;
-    ck_assert_ptr_eq(h->stream, s[!_i]);
+    ck_assert_ptr_eq(h->stream, s[!odd]);
     wt_ok(warm_thread_release(runtime));
-    ck_assert_ptr_eq(h->stream, s[!_i]);
-    wt_ok(warm_stream_destroy(runtime, s[!_i]));
+    ck_assert_ptr_eq(h->stream, s[!odd]);
+    wt_ok(warm_stream_destroy(runtime, s[!odd]));
     ck_assert_ptr_null(h->stream);
-    wt_ok(warm_stream_destroy(runtime, s[_i]));
+    wt_ok(warm_stream_destroy(runtime, s[odd]));
 }
 
 WT_TEST(test_A10_failed_binding_is_looked_up_next_time)
