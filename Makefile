@@ -59,6 +59,7 @@ LINK_release := -Wl,-z,relro -Wl,-z,now
 # Wherever the tree lies, the same files come out. The compiler names that folder
 # as the shell does, which is not CURDIR if the way there has a symbolic link.
 MAP_release := -ffile-prefix-map="$$PWD"=.
+MAP_cover   := $(MAP_release)
 OPT_asan    := -O1 -g -fsanitize=address,undefined \
     -fno-sanitize-recover=all -fno-omit-frame-pointer
 OPT_tsan    := -O1 -g -fsanitize=thread

@@ -12,7 +12,8 @@ A mutant is one change: an operator, a constant, a condition, a statement that
 goes. One whose object code is the same is none. The tests that reach its line
 run, those that have caught most and the quickest first, until one fails twice:
 then the mutant is dead. It lives if no test has failed within LIMIT seconds from
-the end of its build, or none reaches it; then it is printed as known.txt and equivalent.txt hold them.
+the end of its build, or none reaches it; then it is printed as known.txt and
+equivalent.txt hold them.
 Dead ones are put into build/mutants/dead.txt, as known.txt holds them.
 Works in copies of the tree below build/mutants/; the last line is
 `mutants: played=… dead=… lived=… equivalent=…`, the status 1 if one lived that
@@ -298,7 +299,7 @@ def lines_of(module, found):
     places = {}
     for address, place in zip(found, out.split('\n')):
         path, _, line = place.partition(':')
-        path = os.path.relpath(path, TOP)
+        path = os.path.normpath(path)  # MAP_cover: relative to TOP
         line = line.split(' ')[0]
         if path.startswith(FOLDERS) and line.isdigit():
             places[address] = (path, int(line))
@@ -367,11 +368,17 @@ class Map:
         self.reach = {path: sorted((int(l), t) for l, t in lines.items())
                       for path, lines in whole['reach'].items()}
         self.kills = {}
+        self.total = [1] * len(self.tests)
+        for lines in self.reach.values():
+            for _, tests in lines:
+                for i in tests:
+                    self.total[i] += 1
 
     def of(self, mutant):
         """By its basic block: the last reached line up to its own, of its
         function, and its further lines. Before the first line that any test
-        reaches, as in what is inlined, by all of the function, or of the file. Best first."""
+        reaches, as in what is inlined, by all of the function, or of the file.
+        Best first."""
         begin, over, lines = 0, 0, self.reach.get(mutant.path, [])
         for a, b in bodies(code_of(mutant.text)):
             if a <= mutant.begin < b:
@@ -385,18 +392,19 @@ class Map:
                 found.update(tests)
         if not found:
             found.update(*(tests for _, tests in lines))
-        return sorted(found, key=lambda i: self.cost(i, mutant.path))
+        of_file = {}
+        for _, tests in lines:
+            for i in tests:
+                of_file[i] = of_file.get(i, 0) + 1
+        return sorted(found, key=lambda i: self.cost(i, mutant.path) *
+                      self.total[i] / of_file[i])
 
     def cost(self, i, path):
-        """Seconds, less for a test that is likely to notice."""
-        folder, name = os.path.split(path)
-        program = self.tests[i][1]
+        """Seconds, less for a test that is likely to notice. Its caller makes
+        it more for one that reaches much besides the file."""
+        name = os.path.splitext(os.path.basename(path))[0]
         cost = self.tests[i][3] / (1 + self.kills.get(i, 0))
-        if folder in program:
-            cost /= 10
-        if 'check_' + os.path.splitext(name)[0] in program:
-            cost /= 10
-        return cost
+        return cost / 10 if 'check_' + name in self.tests[i][1] else cost
 
 
 # ---- playing ----------------------------------------------------------------
