@@ -265,7 +265,6 @@ static wm_workspace *make(wm_workspaces *workspaces, size_t bytes)
     }
     w->bytes = bytes;
     w->state = WM_WORKSPACE_CLAIMED;
-    w->for_graphs = w->captured = false;
     return w;
 }
 

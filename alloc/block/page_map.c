@@ -291,7 +291,6 @@ static wm_block *start_before(const char *at, const char *low)
         if (granule <= low) {
             return NULL;
         }
-        at = granule - WM_PAGE;
     }
 }
 

@@ -80,11 +80,10 @@ static void first_line(const wm_refusal *r, const char *name, char *line,
 {
     FILE *file = open_file(r, name);
 
-    line[0] = '\0';
+    if (file == NULL || fgets(line, bytes, file) == NULL) {
+        line[0] = '\0';
+    }
     if (file != NULL) {
-        if (fgets(line, bytes, file) == NULL) {
-            line[0] = '\0';
-        }
         fclose(file);
     }
     line[strcspn(line, "\n")] = '\0';

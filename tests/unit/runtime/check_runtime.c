@@ -215,3 +215,28 @@ WT_LOOP_TEST(test_B4_G2_what_is_pending_at_the_end_goes_back_once_it_passed,
     ck_assert_uint_eq(report.live, 0);
     ck_assert_uint_eq(report.host_streams, ends[_i].held);
 }
+
+static int times_in(const char *text, const char *word)
+{
+    int times = 0;
+
+    for (; (text = strstr(text, word)) != NULL; text++) {
+        times++;
+    }
+    return times;
+}
+
+/* Numbers of nodes may have gaps. */
+WT_TEST(test_B15_G7_a_number_without_a_node_has_no_figures)
+{
+    static char text[1 << 18];
+    warm_runtime *runtime = wt_runtime(
+        &(warm_options){.size = sizeof(warm_options), .numa_nodes = 3});
+
+    wt_ok(warm_stats_json(runtime, text, sizeof text, NULL));
+    ck_assert_int_eq(times_in(text, "\"node\":"), 3);
+    runtime->driver->numa.usable = 5;
+    wt_ok(warm_stats_json(runtime, text, sizeof text, NULL));
+    ck_assert_int_eq(times_in(text, "\"node\":"), 2);
+    wt_runtime_end(runtime);
+}

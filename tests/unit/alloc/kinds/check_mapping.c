@@ -6,6 +6,7 @@
 #include "alloc/kinds/pin.h"
 #include "runtime/base/budget.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/os_page.h"
 #include "runtime/base/smaps.h"
 
 #include <errno.h>
@@ -498,4 +499,16 @@ WT_LOOP_TEST(test_B21_without_pages_set_aside_require_is_refused, 2)
     }
     ck_assert_int_le(wt_address_space() - before, 64);
     end();
+}
+
+WT_CASE("pages");
+
+WT_TEST(test_sizes_are_rounded_up_to_whole_pages)
+{
+    size_t page = wm_os_page();
+
+    ck_assert_uint_eq(wm_os_page_round(0), 0);
+    ck_assert_uint_eq(wm_os_page_round(1), page);
+    ck_assert_uint_eq(wm_os_page_round(page), page);
+    ck_assert_uint_eq(wm_os_page_round(page + 1), 2 * page);
 }
