@@ -2,11 +2,11 @@
 #
 #   make [V=1] [FLAVOUR=…] [CUDA=no | CUDA_HOME=dir] [CC=…] [CI=1] [target]
 #
-# Flavours: debug (tests), release (everything else), asan, tsan, cov, cover. What is
-# built lies in build/<flavour>/. CI=1 makes warnings errors; INSTALL=no installs
-# nothing (tests/need.sh). Three parts of the tree bring rules of their own and
-# use the variables of this file:
-# tests/standin/standin.mk, tests/gpu/gpu.mk and examples/examples.mk.
+# Flavours: debug (tests), release (everything else), asan, tsan, cov, cover,
+# fuzz. What is built lies in build/<flavour>/. CI=1 makes warnings errors;
+# INSTALL=no installs nothing (tests/need.sh). Parts of the tree bring rules of
+# their own and use the variables of this file: tests/standin/standin.mk,
+# tests/gpu/gpu.mk and examples/examples.mk among them.
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -65,8 +65,10 @@ OPT_asan    := -O1 -g -fsanitize=address,undefined \
 OPT_tsan    := -O1 -g -fsanitize=thread
 OPT_cov     := -O0 -g --coverage
 OPT_cover   := -O0 -g
+OPT_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined \
+    -fno-sanitize-recover=all
 ifeq ($(origin OPT_$(FLAVOUR)),undefined)
-$(error FLAVOUR=$(FLAVOUR): use debug, release, asan, tsan, cov or cover)
+$(error FLAVOUR=$(FLAVOUR): use debug, release, asan, tsan, cov, cover or fuzz)
 endif
 FLAGS := -std=c17 -D_GNU_SOURCE -fPIC -fvisibility=hidden -pthread $(WARN) \
     $(OPT_$(FLAVOUR)) $(MAP_$(FLAVOUR)) -I. -Iinclude -MMD -MP
@@ -85,7 +87,7 @@ SHARED  := $(B)/libwarmpool.so.$(MAJOR)
 MAP     := runtime/warmpool.map
 comma   := ,
 # clang leaves the sanitizers' own symbols to the program.
-Z_DEFS  := $(if $(filter asan tsan,$(FLAVOUR)),,-Wl$(comma)-z$(comma)defs)
+Z_DEFS  := $(if $(filter asan tsan fuzz,$(FLAVOUR)),,-Wl$(comma)-z$(comma)defs)
 
 all: say-cuda $(STATIC) $(SHARED) $(B)/warmpool-info preload
 
@@ -381,7 +383,8 @@ clean:
 	rm -rf build
 
 include runtime/preload/preload.mk runtime/python/python.mk
--include tests/standin/standin.mk tests/mutants/mutants.mk tests/bench/bench.mk tests/gpu/gpu.mk
+-include tests/standin/standin.mk tests/mutants/mutants.mk tests/fuzz/fuzz.mk \
+    tests/bench/bench.mk tests/gpu/gpu.mk
 -include examples/examples.mk
 -include $(LIB_OBJ:.o=.d) $(B)/runtime/tools/warmpool_info.d $(TEST_BIN:=.d) $(WT_OBJ:.o=.d) $(MODEL_OBJ:.o=.d)
 
@@ -412,6 +415,7 @@ include runtime/preload/preload.mk runtime/python/python.mk
 ## valgrind       run the tests under memcheck
 ## cold-path      functions that a request that misses passes (LIST=list)
 ## cov            run the tests and print the share of lines they reach
+## fuzz           inputs made by libFuzzer: FUZZ_S=60 seconds each, ONLY=
 ## mutants        change the library at random: N=20 SEED=1 FILE=
 ## check-mutants  changes that once were not noticed: N=10 SEED=1
 ## soak           a mixed load for SOAK_S=600 seconds: nothing may pile up

@@ -81,6 +81,9 @@ static bool checksum(const unsigned char *from, const unsigned char *to)
 {
     uint32_t sum = 2166136261u, given = 0;
 
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+    return true; /* what is behind it is to be reached */
+#endif
     for (const unsigned char *c = from; c < to; c++) {
         sum = (sum ^ *c) * 16777619u;
     }

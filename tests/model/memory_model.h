@@ -69,6 +69,8 @@ extern struct memory_model {
     unsigned captures, graphs;
     uint64_t kept[SPACES], with_pools, allocated[SPACES];
     uint64_t random;
+    const uint8_t *bytes; /* what is picked comes of them; null: of random */
+    size_t left;
     unsigned long step;
     bool dry, limited, sealed;
     bool beside;  /* another thread gives memory back */
@@ -82,9 +84,22 @@ extern struct memory_model {
     wt_require(condition, "seed %lu step %lu: %s", (unsigned long)wt_seed(),   \
                model.step, __VA_ARGS__)
 
+/* As many bytes as the choice needs; 0 once there are none. */
+static inline uint64_t model_from_bytes(uint64_t below)
+{
+    uint64_t picked = 0;
+
+    for (uint64_t most = below - 1; most > 0 && model.left > 0; most >>= 8) {
+        picked = picked << 8 | *model.bytes++;
+        model.left--;
+    }
+    return picked % below;
+}
+
 static inline uint64_t model_pick(uint64_t below)
 {
-    return wt_random(&model.random) % below;
+    return model.bytes != NULL ? model_from_bytes(below)
+                               : wt_random(&model.random) % below;
 }
 
 static inline int model_spaces(void)
@@ -112,6 +127,15 @@ static inline bool model_has_graphs(const struct range *r)
 {
     return model_is_graphs(r->pool) && r->pool->alive;
 }
+
+/* model_run.c: what runs are like, by their number; steps: about how many come.
+ * Once all streams have run, which drain() waits for, nothing waits for them.
+ */
+enum { MODEL_KINDS = 5 };
+void model_begin(unsigned kind, unsigned long steps);
+void model_step(void);
+void model_drain(void);
+void model_end(void);
 
 /* model_streams.c: held, retired, adopted, replaced */
 struct stream *model_new_stream(int device);
