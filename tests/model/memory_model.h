@@ -69,7 +69,7 @@ extern struct memory_model {
     unsigned captures, graphs;
     uint64_t kept[SPACES], with_pools, allocated[SPACES];
     uint64_t random;
-    const uint8_t *bytes; /* what is picked comes of them; null: of random */
+    const uint8_t *bytes; /* what is picked comes of them, then of random */
     size_t left;
     unsigned long step;
     bool dry, limited, sealed;
@@ -84,7 +84,7 @@ extern struct memory_model {
     wt_require(condition, "seed %lu step %lu: %s", (unsigned long)wt_seed(),   \
                model.step, __VA_ARGS__)
 
-/* As many bytes as the choice needs; 0 once there are none. */
+/* As many bytes as the choice needs, if there are so many. */
 static inline uint64_t model_from_bytes(uint64_t below)
 {
     uint64_t picked = 0;
@@ -98,8 +98,8 @@ static inline uint64_t model_from_bytes(uint64_t below)
 
 static inline uint64_t model_pick(uint64_t below)
 {
-    return model.bytes != NULL ? model_from_bytes(below)
-                               : wt_random(&model.random) % below;
+    return model.left > 0 ? model_from_bytes(below)
+                          : wt_random(&model.random) % below;
 }
 
 static inline int model_spaces(void)
