@@ -1,6 +1,7 @@
 /* process.c: exit and fork handlers, and the process lock. */
 #include "runtime/base/process.h"
 
+#include <dlfcn.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -85,9 +86,22 @@ static void after_fork_child(void)
     }
 }
 
+/* A plugin that has the library inside stays loaded though it is closed: exit
+ * handlers, destructors of threads and threads of the library run its code. A
+ * program is no library that can be opened; it stays all the same. */
+static void stay_loaded(void)
+{
+    Dl_info of;
+
+    if (dladdr(&wm_process, &of) != 0 && of.dli_fname != NULL) {
+        (void)dlopen(of.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    }
+}
+
 static void init_once(void)
 {
     identify();
+    stay_loaded();
     wm_process_exit_first();
     (void)at_quick_exit(at_exit);
     pthread_atfork(before_fork, after_fork_parent, after_fork_child);
