@@ -75,6 +75,7 @@ static void after_fork_parent(void)
 
 static void after_fork_child(void)
 {
+    int cancel = wm_cancel_off(); /* the hook closes files */
     void (*hook)(void);
 
     wm_lock_release(&wm_process_lock);
@@ -84,6 +85,7 @@ static void after_fork_child(void)
     if (hook != NULL) {
         hook();
     }
+    wm_cancel_restore(cancel);
 }
 
 /* A plugin that has the library inside stays loaded though it is closed: exit

@@ -4,6 +4,7 @@
  * of its first check that failed. */
 #include "wt_one_kind.h"
 
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -277,6 +278,41 @@ WT_LOOP_TEST(test_G5_the_child_can_make_its_own_runtime, 2)
         wt_ok(warm_stream_reserve(runtime, 0, &stream));
     }
     in_child(make_own_runtime);
+}
+
+/* A cancelled thread forks: the child must not end in the library's handler,
+ * which closes files of the parent. */
+static void *fork_cancelled(void *argument)
+{
+    int old;
+    pid_t pid;
+
+    pthread_cancel(pthread_self());
+    pid = fork();
+    if (pid == 0) {
+        _exit(7);
+    }
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+    waitpid(pid, argument, 0);
+    return NULL;
+}
+
+WT_TEST(test_G5_T3_a_fork_is_no_cancellation_point)
+{
+    char folder[WT_FOLDER], path[WT_FOLDER + 8];
+    pthread_t thread;
+    warm_runtime *r;
+    int status = 0;
+
+    wt_folder(folder);
+    snprintf(path, sizeof path, "%s/stats", folder);
+    r = wt_runtime_with(.stats_at_exit = path);
+    pthread_create(&thread, NULL, fork_cancelled, &status);
+    pthread_join(thread, NULL);
+    ck_assert(WIFEXITED(status));
+    ck_assert_int_eq(WEXITSTATUS(status), 7);
+    wt_runtime_end(r);
+    wt_folder_end(folder);
 }
 
 static void *reserve_in_child(void *argument)
