@@ -22,13 +22,12 @@ static void (*_Atomic fork_hook)(void);
 static void (*_Atomic before_exit_hook)(void);
 static void (*_Atomic exit_hook)(void);
 
-static void run(void (*_Atomic *hook)(void))
+/* Returns false if the hook waits for what never comes. */
+static bool run(void (*_Atomic *hook)(void))
 {
     void (*fn)(void) = atomic_load_explicit(hook, memory_order_relaxed);
 
-    if (fn != NULL) {
-        fn();
-    }
+    return fn == NULL || wm_lock_run_last(fn);
 }
 
 /* Runs once for each registration; only the first run acts. */
@@ -37,13 +36,11 @@ static void at_exit(void)
     /* Relaxed: exit() runs its handlers one after another. */
     bool first =
         !atomic_exchange_explicit(&wm_process.left, true, memory_order_relaxed);
+    bool good = first && run(&before_exit_hook);
 
-    if (first) {
-        run(&before_exit_hook);
-    }
     wm_process_set_exiting();
-    if (first) {
-        run(&exit_hook);
+    if (first && !(good && run(&exit_hook))) {
+        atomic_store_explicit(&wm_process.stuck, true, memory_order_relaxed);
     }
 }
 
