@@ -176,6 +176,20 @@ static void log_skips(void)
     (void)open_beside_log(".skip", NULL);
 }
 
+/* Whether a list, with a space between two names, has this one. */
+static bool is_named(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+
+    for (const char *at = list; (at = strstr(at, name)) != NULL; at++) {
+        if ((at == list || at[-1] == ' ') &&
+            (at[length] == ' ' || at[length] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Whether the list of the environment's WT_LEAVE_OUT, a file with a name at the
  * beginning of a line, has the test. */
 static bool is_left_out(const char *name)
@@ -201,7 +215,7 @@ int wt_run(void)
     Suite *suite = suite_create(program);
     const struct wt_case *of = &(struct wt_case){.name = program};
     TCase *tcase[SETUPS] = {NULL};
-    const char *only = getenv("WT_ONLY"); /* the name of one test */
+    const char *only = getenv("WT_ONLY");
     SRunner *runner;
     int failed;
 
@@ -211,7 +225,7 @@ int wt_run(void)
             tcase[0] = NULL;
             continue;
         }
-        if ((only != NULL && strcmp(only, at->test->name) != 0) ||
+        if ((only != NULL && !is_named(only, at->test->name)) ||
             is_left_out(at->test->name)) {
             continue;
         }

@@ -668,6 +668,23 @@ WT_TEST(test_A17_after_a_reset_memory_is_lost_and_a_new_runtime_works)
     teardown();
 }
 
+/* The destroying call is the first after the reset. */
+WT_TEST(test_A17_E3_destroy_reports_what_a_reset_took)
+{
+    FIND(reset, cudart_names, cudaDeviceReset);
+    warm_destroy_report report = WARM_INIT(warm_destroy_report);
+    void *handle = NULL;
+    uint64_t held;
+
+    wt_ok(warm_free(wt_device(runtime, NULL, 5000)));
+    wt_ok(warm_handle_reserve(runtime, WARM_KIND_CUBLAS, 0, &handle));
+    held = wt_device_stats(runtime).all.held_bytes.current;
+    ck_assert_int_eq(reset(), cudaSuccess);
+    wt_ok(warm_runtime_destroy(runtime, &report));
+    ck_assert_uint_ge(report.lost_bytes, held);
+    ck_assert_uint_ge(report.lost_handles, 1);
+}
+
 static void setup_two(void)
 {
     setenv("STANDIN_DEVICES", "2", 1);

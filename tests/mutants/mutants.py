@@ -256,8 +256,8 @@ def find_tests():
     return tests
 
 
-def test_env(test, flavour, folder, seconds):
-    env = {'WT_BACKEND': test[0], 'WT_ONLY': test[2], 'CK_VERBOSITY': 'silent',
+def test_env(test, flavour, folder, seconds, names):
+    env = {'WT_BACKEND': test[0], 'WT_ONLY': names, 'CK_VERBOSITY': 'silent',
            'CK_DEFAULT_TIMEOUT': str(seconds), 'WT_SCALE': '2'}
     if test[0] == 'standin':
         standin = '%s/build/%s/standin' % (folder, flavour)
@@ -268,8 +268,37 @@ def test_env(test, flavour, folder, seconds):
 def try_test(test, flavour, folder, seconds, more=None):
     """True if it passes."""
     return run(['build/%s/%s' % (flavour, test[1])], 2 * seconds + 5,
-               {**test_env(test, flavour, folder, seconds), **(more or {})},
-               folder)
+               {**test_env(test, flavour, folder, seconds, test[2]),
+                **(more or {})}, folder)
+
+
+def try_tests(tests, folder):
+    """Those of one program in one process: the first that fails, twice; or None
+    if all pass."""
+    first, seconds = tests[0], max(t[3] for t in tests)
+    limit = max(3, 10 * seconds)
+    if run(['build/debug/' + first[1]], 2 * limit + 2 * len(tests) + 5,
+           test_env(first, 'debug', folder, limit,
+                    ' '.join(t[2] for t in tests)), folder):
+        return None
+    for test in tests:
+        limit = max(3, 10 * test[3])
+        if not try_test(test, 'debug', folder, limit) and \
+                not try_test(test, 'debug', folder, limit):
+            return test
+    return None
+
+
+QUICK = 0.5  # seconds that a test may take which runs with others
+
+
+def by_program(tests):
+    """In the order of their first ones; what is slow is alone."""
+    groups = {}
+    for test in tests:
+        slow = test[2] if test[3] > QUICK else ''
+        groups.setdefault((test[0], test[1], slow), []).append(test)
+    return list(groups.values())
 
 
 def addresses(path):
@@ -472,18 +501,15 @@ class Tree:
                               'build/debug/libwarmpool.a'):
                 return None, None
             ran, begin = 0, time.monotonic()
-            while ran < len(tests):
-                chunk = tests[ran:ran + 6]
-                self.build(*{'build/debug/' + t[1] for t in chunk})
-                for test in chunk:
-                    if time.monotonic() - begin > LIMIT:
-                        return None, '%d of %d tests in %.0f s' % (
-                            ran, len(tests), LIMIT)
-                    limit = max(3, 10 * test[3])
-                    ran += 1
-                    if not try_test(test, 'debug', self.folder, limit) and \
-                            not try_test(test, 'debug', self.folder, limit):
-                        return test, ran
+            for group in by_program(tests):
+                if time.monotonic() - begin > LIMIT:
+                    return None, '%d of %d tests in %.0f s' % (
+                        ran, len(tests), LIMIT)
+                self.build('build/debug/' + group[0][1])
+                ran += len(group)
+                failed = try_tests(group, self.folder)
+                if failed:
+                    return failed, ran
             return None, 'all %d tests that reach it' % ran if ran else \
                 'no test reaches it'
         finally:

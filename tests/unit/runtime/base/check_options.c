@@ -501,3 +501,11 @@ WT_LOOP_TEST(test_G4_G8_help_has_unit_default_and_range,
         line += length + (line[length] == '\n');
     }
 }
+
+WT_TEST(test_G4_control_characters_are_escaped_wherever_they_stand)
+{
+    char text[64] = "\302\200a\302\237\302\240\x1b";
+
+    wm_shown(text, sizeof text);
+    ck_assert_str_eq(text, "\302\\x80a\302\\x9f\302\240\\x1b");
+}

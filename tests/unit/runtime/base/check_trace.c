@@ -815,6 +815,18 @@ static void many_blocks(warm_runtime *runtime, unsigned count)
     }
 }
 
+/* A piece of the file has a head and a checksum for all of its records. */
+WT_TEST(test_records_of_a_thread_share_a_piece_of_the_file)
+{
+    struct stat file;
+    warm_runtime *runtime = traced(path);
+
+    many_blocks(runtime, 1000);
+    wt_runtime_end(runtime);
+    ck_assert_int_eq(stat(path, &file), 0);
+    ck_assert_int_lt(file.st_size, 2000 * 16);
+}
+
 WT_TEST(test_a_full_disk_ends_the_tracing_and_no_call)
 {
     warm_runtime *runtime = traced("/dev/full");
