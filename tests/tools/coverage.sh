@@ -5,7 +5,8 @@
 set -u
 find "$1/runtime" "$1/handles" "$1/alloc" -name '*.gcno' 2>/dev/null |
     while read -r data; do
-        gcov --no-output --branch-probabilities --object-directory "$(dirname "$data")" "$data"
+        gcov --no-output --branch-probabilities \
+            --object-directory "$(dirname "$data")" "$data"
     done 2>/dev/null | awk '
     /^File / { file = $2; gsub(/\047/, "", file) }
     /^Lines executed:/ && file ~ /\.[ch]$/ && file !~ /^\// {
