@@ -17,15 +17,16 @@ enum { STACK_BYTES = 1 << 20, BURST = 64 };
 static void *worker_main(void *argument);
 
 /* Starts a worker under the lock: at most once for each stream, and so that a
- * failure is known before anything is queued. */
-static bool start_locked(wm_host *host)
+ * failure is known before anything is queued. Leaves the last error: the caller
+ * may do without. */
+static warm_status start_locked(wm_host *host)
 {
     wm_host_worker *worker = wm_meta_alloc(sizeof *worker);
     pthread_attr_t attr;
     bool started;
 
     if (worker == NULL) {
-        return false;
+        return WARM_OUT_OF_MEMORY;
     }
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK_BYTES);
@@ -33,13 +34,13 @@ static bool start_locked(wm_host *host)
     pthread_attr_destroy(&attr);
     if (!started) {
         wm_meta_free(worker);
-        return false;
+        return WARM_DRIVER_ERROR;
     }
     worker->next = host->worker;
     host->worker = worker;
     host->workers++;
     host->idle++;
-    return true;
+    return WARM_OK;
 }
 
 /* Makes sure that workers serve the run list. A worker that was started or
@@ -50,16 +51,23 @@ static bool start_locked(wm_host *host)
 static void wake_locked(wm_host *host)
 {
     if (host->runnable > host->idle) {
-        start_locked(host);
+        (void)start_locked(host);
     }
     if (host->runnable > 0 && host->idle > 0) {
         wm_cond_signal(&host->work);
     }
 }
 
-static bool workers_ready_locked(wm_host *host)
+static warm_status ready_locked(wm_host *host)
 {
-    return host->workers > 0 || start_locked(host);
+    warm_status status = host->workers > 0 ? WARM_OK : start_locked(host);
+
+    return status == WARM_OK
+               ? WARM_OK
+               : wm_host_fail(status == WARM_OUT_OF_MEMORY
+                                  ? WM_HOST_ERROR_MEMORY
+                                  : WM_HOST_ERROR_SYSTEM,
+                              "no thread could be started for the host device");
 }
 
 void wm_host_schedule_locked(wm_host *host, wm_host_core *core)
@@ -97,10 +105,10 @@ warm_status wm_host_queue_locked(wm_host *host, wm_host_core *core,
                                  uint64_t after_done)
 {
     wm_host_item *item;
+    warm_status status = ready_locked(host);
 
-    if (!workers_ready_locked(host)) {
-        return wm_host_fail(WM_HOST_ERROR_SYSTEM,
-                            "no thread could be started for the host device");
+    if (status != WARM_OK) {
+        return status;
     }
     item = wm_host_cell_take(&host->items);
     if (item == NULL) {

@@ -2,6 +2,8 @@
 /* memcheck: one process */
 #include "wt_one_host.h"
 
+#include "warmpool/testing.h"
+
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -52,6 +54,22 @@ WT_TEST(test_G3_work_is_asynchronous)
     wt_door_open(&door);
     wt_ok(wm_driver_stream_synchronize(d, s));
     ck_assert_int_eq(destination, 2);
+}
+
+/* No record of a thread: the work is refused, and may be queued again. */
+WT_TEST(test_G3_no_memory_for_a_thread_is_out_of_memory)
+{
+    warm_stream s = wt_host_stream(d, 0);
+    int source = 1, destination = 0;
+
+    warm_testing_fail_metadata(1, 0);
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_driver_copy(d, &destination, &source, sizeof source,
+                            WARM_COPY_TO_DEVICE, s));
+    wt_ok(wm_driver_copy(d, &destination, &source, sizeof source,
+                         WARM_COPY_TO_DEVICE, s));
+    wt_ok(wm_driver_stream_synchronize(d, s));
+    ck_assert_int_eq(destination, 1);
 }
 
 /* Fewer threads than streams would hang here: every function waits until all
@@ -467,7 +485,7 @@ WT_TEST(test_B12_G3_no_memory_for_records_changes_nothing)
     wm_meta_fail(1, true);
     wt_fails(WARM_OUT_OF_MEMORY, wm_driver_stream_create(d, 0, &made));
     wt_fails(WARM_OUT_OF_MEMORY, wm_driver_event_create(d, 0, &event));
-    wt_fails(WARM_DRIVER_ERROR, wm_driver_host_func(d, s, meet, NULL));
+    wt_fails(WARM_OUT_OF_MEMORY, wm_driver_host_func(d, s, meet, NULL));
     wt_ok(wm_driver_stream_query(d, s));
     wm_meta_fail(2, true);
     wt_fails(WARM_OUT_OF_MEMORY, wm_driver_host_func(d, s, meet, NULL));
