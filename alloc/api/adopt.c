@@ -5,6 +5,7 @@
 #include "alloc/kinds/pinned.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/os_page.h"
+#include "runtime/base/quiet.h"
 
 enum { FLAGS = WARM_ADOPT_SERVE | WARM_ADOPT_READ_ONLY | WARM_ADOPT_FORK_OK };
 
@@ -76,13 +77,18 @@ warm_status warm_pinned_adopt(warm_runtime *runtime, void *pointer,
 warm_status warm_pinned_adopt_end(warm_runtime *runtime, void *pointer,
                                   void (*done)(void *context), void *context)
 {
-    int cancel = wm_cancel_off();
     warm_status status = wm_runtime_check(runtime);
+    wm_quiet quiet;
 
-    if (status == WARM_OK) {
-        status =
-            wm_adopt_end(&runtime->pinned->adopted, pointer, done, context);
+    if (status != WARM_OK) {
+        return status;
     }
-    wm_cancel_restore(cancel);
+    wm_quiet_begin(&quiet); /* what failed at first may pass in the end */
+    status = wm_adopt_end(&runtime->pinned->adopted, pointer, done, context);
+    if (status == WARM_OK) {
+        wm_quiet_end(&quiet);
+    } else {
+        wm_quiet_fail(&quiet);
+    }
     return status;
 }
