@@ -219,7 +219,7 @@ run-tests: test-programs
 	    '$(if $(filter no,$(CUDA)),CUDA=no,no CUDA headers found (CUDA_HOME))')
 	@rm -rf $(B)/log/host $(B)/log/standin
 	@WT_STATIC=$(STATIC) WT_LINK='$(OPT_$(FLAVOUR))' $(SANITIZER_OPTIONS) \
-	    $(RUN) -t $(LIMIT) $(HOST_RUNS) $(STANDIN_RUNS) \
+	    $(RUN) -t $(LIMIT) $(SCHED_RUNS) $(HOST_RUNS) $(STANDIN_RUNS) \
 	    $(TOOL_TESTS:%=host:%) $(if $(TOOL_TESTS),$(USER_TESTS:%=host:%))
 
 CHECK_NEED := pkg-config check libsubunit-dev libjansson-dev
@@ -383,8 +383,8 @@ clean:
 	rm -rf build
 
 include runtime/preload/preload.mk runtime/python/python.mk
--include tests/standin/standin.mk tests/mutants/mutants.mk tests/fuzz/fuzz.mk \
-    tests/bench/bench.mk tests/gpu/gpu.mk
+-include tests/standin/standin.mk tests/sched/sched.mk tests/mutants/mutants.mk \
+    tests/fuzz/fuzz.mk tests/bench/bench.mk tests/gpu/gpu.mk
 -include examples/examples.mk
 -include $(LIB_OBJ:.o=.d) $(B)/runtime/tools/warmpool_info.d $(TEST_BIN:=.d) $(WT_OBJ:.o=.d) $(MODEL_OBJ:.o=.d)
 
@@ -418,6 +418,7 @@ include runtime/preload/preload.mk runtime/python/python.mk
 ## fuzz           inputs made by libFuzzer: FUZZ_S=60 seconds each, ONLY=
 ## mutants        change the library at random: N=20 SEED=1 FILE=
 ## check-mutants  changes that once were not noticed: N=10 SEED=1
+## schedules      play scenarios of threads through WT_SCHEDULES=30000 schedules each
 ## soak           a mixed load for SOAK_S=600 seconds: nothing may pile up
 ## soak-server    the examples' server at its watermarks, SOAK_S=120 seconds
 ## lint           format, compilers, clang-tidy, cppcheck, house rules

@@ -1,0 +1,40 @@
+# Schedules of the library's own threads: sched.h says how.
+#
+#   make schedules [WT_SCHEDULES=30000] [WT_SEED=1]
+#
+# plays them for half an hour; `make check`, a part of them for half a minute.
+SCHED_LIB := $(B)/sched/libwarmpool.a
+SCHED_OBJ := $(LIB_SRC:%.c=$(B)/sched/%.o) $(B)/runtime/page_html.o
+SCHED_SRC := $(wildcard tests/sched/check_*.c)
+
+# Warnings are given where the same file is compiled without hooks.h.
+$(B)/sched/%.o: %.c tests/sched/hooks.h $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,cc,$<)
+	$(Q)$(CC) $(FLAGS) -w -include tests/sched/hooks.h $(CUDA_FLAGS) $(CPPFLAGS) \
+	    $(CFLAGS) -c $< -o $@
+
+$(SCHED_LIB): $(SCHED_OBJ)
+	$(call say,ar,$@)
+	$(Q)rm -f $@ && ar rcsD $@ $(SCHED_OBJ)
+
+$(SCHED_SRC:%.c=$(B)/%): $(B)/%: $(B)/%.o $(B)/tests/sched/sched.o $(WT) $(SCHED_LIB)
+	$(call say,ld,$@)
+	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $^ $(CHECK_LIBS) $(LIBS) -o $@
+
+-include $(LIB_SRC:%.c=$(B)/sched/%.d) $(SCHED_SRC:%.c=$(B)/%.d) $(B)/tests/sched/sched.d
+
+# Part of the tests of one flavour.
+ifeq ($(FLAVOUR),debug)
+SCHED_RUNS := $(SCHED_SRC:%.c=host:$(B)/%)
+test-programs: $(SCHED_SRC:%.c=$(B)/%)
+endif
+
+schedules: need-check
+	+@WT_SCHEDULES=$${WT_SCHEDULES:-30000} $(MAKE) FLAVOUR=debug B=build/debug \
+	    run-schedules
+
+run-schedules: $(SCHED_SRC:%.c=$(B)/%)
+	@$(RUN) -t 3600 -b schedules $(SCHED_SRC:%.c=host:$(B)/%)
+
+.PHONY: schedules run-schedules
