@@ -18,11 +18,8 @@
  * after the first handle of each CUDA library. A program should register its
  * own handlers that use the library after those. quick_exit() runs the
  * library's handler too, registered once with the first runtime; _exit() and
- * signals run none. A signal handler may call exit() though it interrupted a
- * call of the library, whose locks are then never released: the library's
- * handler waits one second at most, counts no leaks then, and figures cannot be
- * read any more either (WARM_EXITING). A plugin that has the library inside
- * stays loaded after dlclose().
+ * signals run none. A plugin that has the library inside stays loaded after
+ * dlclose().
  *
  * Signals. The library's own threads block all signals, so that the program's
  * handlers run in the program's threads. They do not keep exit() from ending

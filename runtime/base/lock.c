@@ -7,7 +7,6 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -43,11 +42,6 @@ uint64_t wm_lock_taken(void)
 {
     return held.taken;
 }
-
-static void forget_held(void)
-{
-    held.count = 0;
-}
 #else
 bool wm_lock_driver_call_allowed(void)
 {
@@ -58,72 +52,7 @@ uint64_t wm_lock_taken(void)
 {
     return 0;
 }
-
-static void forget_held(void)
-{
-}
 #endif
-
-/* ---- the end of the process ---------------------------------------------- */
-
-/* A jump out of the function, since each of its locks may be one that is never
- * released, at any depth, and going on without it would corrupt what it guards.
- * The frames between are of the library, in C; nothing that they held is needed
- * any more, and the thread stays within its exit handler. */
-enum { PATIENCE_S = 1, LOOK_NS = 10000000, LOOKS = 100 };
-enum { NOBODY, RUNS, LEFT };
-
-/* The thread in wm_lock_run_last(). Other threads read state alone: acquire
- * pairs with the release below. */
-static struct {
-    _Atomic int state;
-    pthread_t thread;
-    struct timespec until;
-    jmp_buf out;
-} last;
-
-static bool is_over(const struct timespec *until)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec > until->tv_sec ||
-           (now.tv_sec == until->tv_sec && now.tv_nsec > until->tv_nsec);
-}
-
-/* The state if the calling thread is that of wm_lock_run_last(), else NOBODY.
- * Leaves the function that it runs once that has waited too long. */
-static int state_of_last(void)
-{
-    int state = atomic_load_explicit(&last.state, memory_order_acquire);
-
-    if (state == NOBODY || !pthread_equal(last.thread, pthread_self())) {
-        return NOBODY;
-    }
-    if (state == RUNS && is_over(&last.until)) {
-        longjmp(last.out, 1);
-    }
-    return state;
-}
-
-bool wm_lock_run_last(void (*fn)(void))
-{
-    forget_held();
-    last.thread = pthread_self();
-    clock_gettime(CLOCK_MONOTONIC, &last.until);
-    last.until.tv_sec += PATIENCE_S;
-    if (setjmp(last.out) != 0) {
-        forget_held();
-        atomic_store_explicit(&last.state, LEFT, memory_order_release);
-        return false;
-    }
-    atomic_store_explicit(&last.state, RUNS, memory_order_release);
-    fn();
-    atomic_store_explicit(&last.state, NOBODY, memory_order_release);
-    return true;
-}
-
-/* ---- locks --------------------------------------------------------------- */
 
 void wm_lock_init(wm_lock *lock, enum wm_rank rank)
 {
@@ -158,12 +87,8 @@ static void pause_a_while(unsigned count)
 static void sleep_while(_Atomic uint32_t *word, uint32_t value,
                         const struct timespec *timeout)
 {
-    static const struct timespec look = {.tv_nsec = LOOK_NS};
     int error = errno;
 
-    if (timeout == NULL && state_of_last() != NOBODY) {
-        timeout = &look;
-    }
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, timeout, NULL, 0);
     errno = error;
 }
@@ -179,7 +104,6 @@ static void wake(_Atomic uint32_t *word, int threads)
 void wm_lock_wait(wm_lock *lock)
 {
     unsigned pauses = 1;
-    int looks = 0;
 
     for (int i = 1; i < TRIES; i++) {
         pause_a_while(pauses);
@@ -192,8 +116,7 @@ void wm_lock_wait(wm_lock *lock)
     }
     /* A thread that slept leaves WANTED: others may sleep, too. */
     while (atomic_exchange_explicit(&lock->state, WM_LOCK_WANTED,
-                                    memory_order_acquire) != WM_LOCK_FREE &&
-           !(state_of_last() == LEFT && looks++ == LOOKS)) {
+                                    memory_order_acquire) != WM_LOCK_FREE) {
         sleep_while(&lock->state, WM_LOCK_WANTED, NULL);
     }
 }
@@ -264,7 +187,6 @@ void wm_wait_turn(unsigned turn)
     const struct timespec moment = {.tv_nsec = 50000};
     int cancel;
 
-    (void)state_of_last();
     if (turn < 64) {
         sched_yield();
     } else {

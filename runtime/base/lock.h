@@ -126,13 +126,6 @@ void wm_cond_wait_for(wm_cond *cond, wm_lock *lock, uint64_t ns);
 void wm_cond_signal(wm_cond *cond);
 void wm_cond_broadcast(wm_cond *cond);
 
-/* Runs fn in the thread that ends the process. A signal handler may have called
- * exit() on top of a call of the library: the locks of that call are never
- * released. So fn is left, and false returned, once it waits, and a second has
- * passed; the locks that it holds stay acquired, and the thread takes a lock
- * that it has then waited a second for. One thread of a process only. */
-bool wm_lock_run_last(void (*fn)(void));
-
 /* Debug builds: false if the thread holds a lock, which must not be held across
  * a driver call. Release builds: always true. */
 bool wm_lock_driver_call_allowed(void);

@@ -22,12 +22,13 @@ static void (*_Atomic fork_hook)(void);
 static void (*_Atomic before_exit_hook)(void);
 static void (*_Atomic exit_hook)(void);
 
-/* Returns false if the hook waits for what never comes. */
-static bool run(void (*_Atomic *hook)(void))
+static void run(void (*_Atomic *hook)(void))
 {
     void (*fn)(void) = atomic_load_explicit(hook, memory_order_relaxed);
 
-    return fn == NULL || wm_lock_run_last(fn);
+    if (fn != NULL) {
+        fn();
+    }
 }
 
 /* Runs once for each registration; only the first run acts. */
@@ -36,11 +37,13 @@ static void at_exit(void)
     /* Relaxed: exit() runs its handlers one after another. */
     bool first =
         !atomic_exchange_explicit(&wm_process.left, true, memory_order_relaxed);
-    bool good = first && run(&before_exit_hook);
 
+    if (first) {
+        run(&before_exit_hook);
+    }
     wm_process_set_exiting();
-    if (first && !(good && run(&exit_hook))) {
-        atomic_store_explicit(&wm_process.stuck, true, memory_order_relaxed);
+    if (first) {
+        run(&exit_hook);
     }
 }
 
@@ -86,14 +89,17 @@ static void after_fork_child(void)
 }
 
 /* A plugin that has the library inside stays loaded though it is closed: exit
- * handlers, destructors of threads and threads of the library run its code. A
- * program is no library that can be opened; it stays all the same. */
+ * handlers, destructors of threads and threads of the library run its code. If
+ * the library is part of the program itself, nothing can be opened, or
+ * unloaded.
+ */
 static void stay_loaded(void)
 {
     Dl_info of;
 
-    if (dladdr(&wm_process, &of) != 0 && of.dli_fname != NULL) {
-        (void)dlopen(of.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    if (dladdr(&wm_process, &of) != 0 && of.dli_fname != NULL &&
+        dlopen(of.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == NULL) {
+        (void)dlerror(); /* it is not the program's */
     }
 }
 

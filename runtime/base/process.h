@@ -19,8 +19,7 @@ void wm_process_init(void);
  * distinguished from one that began before it. */
 extern struct wm_process {
     _Atomic bool leaving;
-    _Atomic bool left;  /* the exit hooks run, or have run */
-    _Atomic bool stuck; /* one was left: locks may be held for ever */
+    _Atomic bool left; /* the exit hooks run, or have run */
     _Atomic unsigned forks;
     _Atomic uint64_t identity;
     _Atomic unsigned handlers; /* registrations at exit, for tests */

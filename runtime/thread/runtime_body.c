@@ -31,13 +31,6 @@ warm_status wm_runtime_check_read(warm_runtime *runtime)
                        "the runtime was made before this process was forked; "
                        "make a new one with device:host");
     }
-    /* Relaxed: the thread that ends the process has set it. */
-    if (wm_unlikely(
-            atomic_load_explicit(&wm_process.stuck, memory_order_relaxed))) {
-        return wm_fail(WARM_EXITING,
-                       "the process is exiting, by a signal handler that "
-                       "interrupted a call of the library");
-    }
     return WARM_OK;
 }
 
