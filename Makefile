@@ -66,7 +66,7 @@ OPT_tsan    := -O1 -g -fsanitize=thread
 OPT_cov     := -O0 -g --coverage
 OPT_cover   := -O0 -g
 OPT_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined \
-    -fno-sanitize-recover=all
+    -fno-sanitize-recover=all -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 ifeq ($(origin OPT_$(FLAVOUR)),undefined)
 $(error FLAVOUR=$(FLAVOUR): use debug, release, asan, tsan, cov, cover or fuzz)
 endif

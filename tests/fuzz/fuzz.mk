@@ -12,7 +12,6 @@ FUZZ_images := examples/inference_server/decode examples/common/images
 FUZZ_LIBS_images := -lpng -lz
 
 # fuzz.c's functions come before those of Check's static library (muldefs).
-$(B)/tests/fuzz/%: private FLAGS += -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 define fuzz_rule
 $(B)/tests/fuzz/fuzz_$(1): $(patsubst %,$(B)/%.o,tests/fuzz/fuzz_$(1) tests/fuzz/fuzz $(FUZZ_$(1))) $(WT) $(STATIC)
 	$$(call say,ld,$$@)

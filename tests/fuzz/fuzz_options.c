@@ -27,15 +27,17 @@ static void print(const wm_options *options, char *conf)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static char conf[ROOM], again[ROOM], third[ROOM];
-    wm_options options = {.number = 7}, same = {0};
+    wm_options options, before, same = {0};
 
     if (bytes >= 4096 || memchr(data, '\0', bytes) != NULL) {
         return -1;
     }
     memcpy(conf, data, bytes);
     conf[bytes] = '\0';
+    memset(&options, 7, sizeof options);
+    before = options;
     if (wm_options_resolve(NULL, conf, &options) != WARM_OK) {
-        ck_assert_uint_eq(options.number, 7);
+        ck_assert_mem_eq(&options, &before, sizeof options);
         ck_assert_str_ne(warm_last_error_message(), "");
         return 0;
     }
