@@ -3,17 +3,23 @@
  *   soak SECONDS
  *
  * Short threads with streams and blocks that others free, captures with private
- * pools, a block that stream after stream uses, leased handles, trims, and
- * statistics that are read all the while. Every second three figures are taken:
- * how many records the library has, what malloc() has given out, and what is
- * resident beyond the memory that is held. What is needed at the moment swings,
- * and records stay for the next moment that needs as many; what piles up lifts
- * all for ever. So the median of the last third must not exceed the median of
- * the first third after the warm-up (a minute, or half of the time) by more
- * than a sixteenth, an eighth where whole pages are counted; or, up to a
- * quarter, by 24 bytes or a quarter of a record for each thread, capture or
+ * pools, a block that stream after stream uses, leased handles, trims, a crowd
+ * of a thousand threads at once, and statistics that are read all the while.
+ * Every other short thread works in a second runtime, whose driver functions
+ * fail once in a thousand calls, each at a time of its own: a refused call is
+ * passed over, and what is to be given back is given back again.
+ *
+ * Every second five figures are taken: how many records the library has, what
+ * malloc() has given out, what is resident beyond the memory that is held, and
+ * how many descriptors and mappings there are. What is needed at the moment
+ * swings, and records stay for the next moment that needs as many; what piles
+ * up lifts all for ever. So the median of the last third must not exceed the
+ * median of the first third after the warm-up (a minute, or half of the time)
+ * by more than a sixteenth, an eighth where whole pages are counted; or, up to
+ * a quarter, by 24 bytes or a quarter of a record for each thread, capture or
  * stream in between, of whichever there were fewest: a fast machine meets rare
  * peaks.
+ * How long an allocation and a free take is shown, from the threads' view.
  *
  * The load bounds what is under way, however late the device is, and with it
  * the most that is ever needed at once. In 60 s on two cores shared by twenty
@@ -23,6 +29,7 @@
  * 46 %. Prints the figures, and what was done. */
 #include "warmpool/warmpool.h"
 
+#include <dirent.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -33,12 +40,21 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WORKERS = 4, SLOTS = 256, STEPS = 500, SAMPLES = 100000 };
+enum {
+    WORKERS = 4,
+    SLOTS = 256,
+    STEPS = 500,
+    CROWD = 1000,
+    CROWD_STEPS = 20,
+    CALLS = 128,
+    SAMPLES = 100000
+};
 
-static warm_runtime *runtime;
-static _Atomic(void *) slots[SLOTS];
+/* The first has no faults. */
+static warm_runtime *runtime, *faulty;
+static _Atomic(void *) slots[SLOTS], faulty_slots[SLOTS];
 static _Atomic bool over;
-static atomic_ulong threads, captures, streams, readings;
+static atomic_ulong threads, captures, streams, readings, crowds, refused;
 
 static void try(const char *what, warm_status status)
 {
@@ -69,11 +85,137 @@ static void count(atomic_ulong *what)
     atomic_fetch_add_explicit(what, 1, memory_order_relaxed);
 }
 
-/* ---- short threads ----------------------------------------------------- */
-
+/* What is queued as work. */
 static void nothing(void *argument)
 {
 }
+
+/* ---- how long calls take ------------------------------------------------ */
+
+enum { BUCKETS = 64 * 4 }; /* four in each power of two of nanoseconds */
+
+static atomic_ulong taken[BUCKETS];
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void note_time(uint64_t ns)
+{
+    int bits = 63 - __builtin_clzll(ns | 4);
+
+    count(&taken[bits * 4 + (int)(ns >> (bits - 2) & 3)]);
+}
+
+/* At least as long as this share of the calls took. */
+static uint64_t time_of(double share)
+{
+    unsigned long all = 0, seen = 0;
+    int i = 0;
+
+    for (int b = 0; b < BUCKETS; b++) {
+        all += taken[b];
+    }
+    for (; i < BUCKETS - 1 && (double)(seen += taken[i]) < share * (double)all;
+         i++) {
+    }
+    return (uint64_t)(4 + i % 4 + 1) << (i / 4 - 2);
+}
+
+/* ---- faults -------------------------------------------------------------- */
+
+/* Faults have warnings, one after the other. */
+static void be_silent(void *context, warm_log_level level, const char *line)
+{
+}
+
+/* False: refused, by a fault. */
+static bool works(warm_status status)
+{
+    if (status == WARM_DRIVER_ERROR || status == WARM_OUT_OF_MEMORY) {
+        count(&refused);
+        return false;
+    }
+    try("a call beside faults", status);
+    return true;
+}
+
+static void give_back(void *block)
+{
+    while (!works(warm_free(block))) {
+    }
+}
+
+/* Each driver function fails once in a thousand of its calls. */
+static void *run_faults(void *argument)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    static uint64_t due[CALLS];
+    uint64_t seed = 7, calls;
+
+    while (!is_over()) {
+        const char *name;
+
+        for (int i = 0; (name = warm_testing_call_name(i)) != NULL; i++) {
+            TRY(warm_testing_calls(faulty, name, &calls));
+            if (calls >= due[i % CALLS]) {
+                uint64_t n = 1 + next(&seed) % 2000;
+
+                due[i % CALLS] = calls + n;
+                TRY(warm_testing_fail(faulty, name, n, 0));
+            }
+        }
+        nanosleep(&pause, NULL);
+    }
+    for (int i = 0; warm_testing_call_name(i) != NULL; i++) {
+        TRY(warm_testing_fail(faulty, warm_testing_call_name(i), 0, 0));
+    }
+    return argument;
+}
+
+static void *faulty_thread(void *argument)
+{
+    uint64_t seed = (uint64_t)(uintptr_t)argument * 0x9E3779B97F4A7C15u + 1;
+    warm_stream stream;
+    warm_lease lease = {0};
+    void *handle = NULL;
+
+    if (!works(warm_stream_reserve(faulty, 0, &stream))) {
+        return NULL;
+    }
+    if (!works(
+            warm_handle_lease(faulty, WARM_KIND_STREAM, 0, &lease, &handle))) {
+        handle = NULL;
+    }
+    for (int i = 0; i < STEPS; i++) {
+        uint64_t r = next(&seed);
+        size_t bytes = 1 + next(&seed) % ((size_t)1 << (r % 20));
+        void *block = NULL;
+
+        if (!works((r >> 8 & 1) != 0
+                       ? warm_pinned_alloc(faulty, bytes, &block)
+                       : warm_device_alloc(faulty, 0, stream, bytes, &block))) {
+            continue;
+        }
+        if (handle != NULL && (r >> 9 & 3) == 0) {
+            (void)works(warm_record_stream(block, handle));
+            (void)works(warm_stream_host_func(faulty, handle, nothing, NULL));
+        }
+        give_back(atomic_exchange_explicit(&faulty_slots[(r >> 20) % SLOTS],
+                                           block, memory_order_acq_rel));
+    }
+    while (handle != NULL && !works(warm_stream_synchronize(faulty, handle))) {
+    }
+    while (handle != NULL && !works(warm_handle_return(faulty, lease))) {
+    }
+    return NULL;
+}
+
+/* ---- short threads ----------------------------------------------------- */
 
 /* What it leaves in a slot another thread frees, perhaps after its exit. It
  * exits before its work is done, but begins when the last thread's work on the
@@ -92,6 +234,7 @@ static void *short_thread(void *argument)
     for (int i = 0; i < STEPS; i++) {
         uint64_t r = next(&seed);
         size_t bytes = 1 + next(&seed) % ((size_t)1 << (r % 20));
+        uint64_t begin = now_ns();
         void *block;
 
         if ((r >> 8 & 1) != 0) {
@@ -99,17 +242,29 @@ static void *short_thread(void *argument)
         } else {
             TRY(warm_device_alloc(runtime, 0, stream, bytes, &block));
         }
+        note_time(now_ns() - begin);
         if ((r >> 9 & 3) == 0) {
             TRY(warm_record_stream(block, handle));
             TRY(warm_stream_host_func(runtime, handle, nothing, NULL));
         }
         block = atomic_exchange_explicit(&slots[(r >> 20) % SLOTS], block,
                                          memory_order_acq_rel);
+        begin = now_ns();
         TRY(warm_free(block));
+        note_time(now_ns() - begin);
     }
     TRY(warm_handle_return(runtime, lease));
     count(&threads);
     return NULL;
+}
+
+static void start(pthread_t *thread, const pthread_attr_t *attributes,
+                  void *(*run)(void *), void *argument)
+{
+    if (pthread_create(thread, attributes, run, argument) != 0) {
+        perror("soak: pthread_create");
+        exit(1);
+    }
 }
 
 static void *run_workers(void *argument)
@@ -120,16 +275,56 @@ static void *run_workers(void *argument)
         pthread_t worker[WORKERS];
 
         for (int i = 0; i < WORKERS; i++) {
-            if (pthread_create(&worker[i], NULL, short_thread,
-                               (void *)++number) != 0) {
-                perror("soak: pthread_create");
-                exit(1);
-            }
+            start(&worker[i], NULL, i % 2 ? faulty_thread : short_thread,
+                  (void *)++number);
         }
         for (int i = 0; i < WORKERS; i++) {
             pthread_join(worker[i], NULL);
         }
     }
+    return argument;
+}
+
+/* ---- a crowd ------------------------------------------------------------- */
+
+static pthread_barrier_t all_are_here;
+
+/* Has memory while all others have. */
+static void *one_of_a_crowd(void *argument)
+{
+    uint64_t seed = (uint64_t)(uintptr_t)argument * 0x9E3779B97F4A7C15u + 1;
+    void *block[CROWD_STEPS];
+
+    for (int i = 0; i < CROWD_STEPS; i++) {
+        TRY(warm_pinned_alloc(runtime, 1 + next(&seed) % 5000, &block[i]));
+    }
+    pthread_barrier_wait(&all_are_here);
+    for (int i = 0; i < CROWD_STEPS; i++) {
+        TRY(warm_free(block[i]));
+    }
+    return NULL;
+}
+
+static void *run_crowds(void *argument)
+{
+    const struct timespec pause = {.tv_sec = 5};
+    static pthread_t thread[CROWD];
+    pthread_attr_t small;
+
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 128 << 10);
+    pthread_barrier_init(&all_are_here, NULL, CROWD);
+    while (!is_over()) {
+        for (int i = 0; i < CROWD; i++) {
+            start(&thread[i], &small, one_of_a_crowd, (void *)(uintptr_t)i);
+        }
+        for (int i = 0; i < CROWD; i++) {
+            pthread_join(thread[i], NULL);
+        }
+        count(&crowds);
+        nanosleep(&pause, NULL);
+    }
+    pthread_attr_destroy(&small);
     return argument;
 }
 
@@ -230,7 +425,7 @@ static void *run_readings(void *argument)
     return argument;
 }
 
-enum { RECORDS, MALLOC, RESIDENT, FIGURES };
+enum { RECORDS, MALLOC, RESIDENT, DESCRIPTORS, MAPPINGS, FIGURES };
 
 static const struct figure {
     const char *name, *unit;
@@ -239,7 +434,9 @@ static const struct figure {
 } figures[FIGURES] = {
     {"records", "", 1, 1.0 / 16, 0.25},
     {"malloc", " KiB", 1024, 1.0 / 16, 24},
-    {"resident beyond what is held", " KiB", 1024, 1.0 / 8, 24}};
+    {"resident beyond what is held", " KiB", 1024, 1.0 / 8, 24},
+    {"descriptors", "", 1, 0, 0},
+    {"mappings", "", 1, 1.0 / 8, 0}};
 
 static double samples[SAMPLES][FIGURES];
 
@@ -256,6 +453,39 @@ static double resident_bytes(void)
     return (double)resident * (double)sysconf(_SC_PAGESIZE);
 }
 
+static double count_entries(const char *folder)
+{
+    DIR *entries = opendir(folder);
+    unsigned found = 0;
+
+    if (entries == NULL) {
+        perror(folder);
+        exit(1);
+    }
+    while (readdir(entries) != NULL) {
+        found++;
+    }
+    closedir(entries);
+    return found;
+}
+
+static double count_lines(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    unsigned found = 0;
+    int c;
+
+    if (file == NULL) {
+        perror(path);
+        exit(1);
+    }
+    while ((c = getc(file)) != EOF) {
+        found += c == '\n';
+    }
+    fclose(file);
+    return found;
+}
+
 /* The host device's memory is not touched here, so not resident. */
 static void take_sample(double *sample)
 {
@@ -269,6 +499,8 @@ static void take_sample(double *sample)
     sample[RESIDENT] = resident_bytes();
     TRY(warm_pinned_get_stats(runtime, &stats));
     sample[RESIDENT] -= (double)stats.held_bytes.current;
+    sample[DESCRIPTORS] = count_entries("/proc/self/fd");
+    sample[MAPPINGS] = count_lines("/proc/self/maps");
 }
 
 static int compare(const void *a, const void *b)
@@ -323,10 +555,24 @@ static bool is_flat(int figure, unsigned warm, unsigned all)
     return flat;
 }
 
+/* All records are as they should be, and nothing is left. */
+static void end(warm_runtime *which)
+{
+    warm_destroy_report report = {.size = sizeof report};
+
+    TRY(warm_testing_check(which, 1));
+    TRY(warm_runtime_destroy(which, &report));
+    if (report.live > 0 || report.pending > 0 || report.handles > 0) {
+        fprintf(stderr, "soak: a runtime ends with memory or handles in use\n");
+        exit(1);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static void *(*const run[])(void *) = {run_workers, run_captures,
-                                           run_streams, run_readings};
+                                           run_streams, run_readings,
+                                           run_crowds,  run_faults};
     enum { RUNS = sizeof run / sizeof run[0] };
     const struct timespec second = {.tv_sec = 1};
     unsigned seconds = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 0;
@@ -341,12 +587,11 @@ int main(int argc, char **argv)
     }
     /* What malloc() keeps for threads that have gone is not ours. */
     mallopt(M_ARENA_MAX, 1);
+    warm_log_set(be_silent, NULL);
     TRY(warm_runtime_create(&options, &runtime));
+    TRY(warm_runtime_create(&options, &faulty));
     for (int i = 0; i < RUNS; i++) {
-        if (pthread_create(&thread[i], NULL, run[i], NULL) != 0) {
-            perror("soak: pthread_create");
-            return 1;
-        }
+        start(&thread[i], NULL, run[i], NULL);
     }
     for (unsigned i = 0; i < seconds; i++) {
         nanosleep(&second, NULL);
@@ -357,14 +602,20 @@ int main(int argc, char **argv)
         pthread_join(thread[i], NULL);
     }
     printf("soak: %u s: %lu threads, %lu captures, %lu streams, figures read "
-           "%lu times\n",
-           seconds, threads, captures, streams, readings);
+           "%lu times, %lu crowds of %d, %lu calls refused by a fault\n",
+           seconds, threads, captures, streams, readings, crowds, CROWD,
+           refused);
+    printf("soak: an allocation or a free takes up to %lu ns in half of all "
+           "cases, %lu in 99 %%, %lu in 99.9 %%, %lu in all\n",
+           time_of(0.5), time_of(0.99), time_of(0.999), time_of(1));
     for (int i = 0; i < FIGURES; i++) {
         good = is_flat(i, warm, seconds) && good;
     }
     for (int i = 0; i < SLOTS; i++) {
         TRY(warm_free(slots[i]));
+        TRY(warm_free(faulty_slots[i]));
     }
-    TRY(warm_runtime_destroy(runtime, NULL));
+    end(runtime);
+    end(faulty);
     return good ? 0 : 1;
 }
