@@ -229,7 +229,17 @@ need-check:
 check: need-check
 	+@$(MAKE) FLAVOUR=$(TEST_FLAVOUR) run-tests
 
+# Goes on after what fails; N mutants are drawn anew each day.
+LONG := run-load fuzz schedules soak mutants
 check-long: need-check
+	+@failed=; for goal in $(LONG); do \
+	    echo "== $$goal"; \
+	    $(MAKE) N=$(or $(N),100) SEED=$(or $(SEED),$(shell date +%j)) $$goal \
+	        || failed="$$failed $$goal"; \
+	done; \
+	[ -z "$$failed" ] || { echo "check-long: failed:$$failed" >&2; exit 1; }
+
+run-load: need-check
 	+@WT_SCALE=1000 $(MAKE) FLAVOUR=$(TEST_FLAVOUR) LIMIT=3600 run-tests
 
 asan: need-check
@@ -394,7 +404,7 @@ include runtime/preload/preload.mk runtime/python/python.mk
 ## examples       build the examples
 ## demo           train a classifier, serve 10,000 images, compare with naive
 ## check          run the tests (debug; installs what they need on Debian)
-## check-long     the same with ten times the load
+## check-long     ten times the load, then fuzz, schedules, soak, mutants: hours
 ## check-others   tests beside a second runtime, on the last of three devices
 ## check-page64   tests on pages of 64 KiB, as far as a preloaded library goes
 ## check-examples test the examples' server end to end
@@ -454,5 +464,5 @@ help:
 
 FORCE:
 .PHONY: all say-cuda test-programs run-tests need-check check check-long \
-    run-page64 check-page64 run-others check-others asan tsan run-valgrind \
+    run-load run-page64 check-page64 run-others check-others asan tsan run-valgrind \
     valgrind cold-path cov soak rows need-place install uninstall clean help FORCE
