@@ -13,19 +13,31 @@ WT_CASE("schedules", .timeout = 3600);
 static struct {
     warm_runtime *runtime;
     warm_stream stream;
-    void *block[2];
+    void *first, *block[2];
     warm_private_pool pool;
     warm_storage *storage;
     wt_toy toy[2];
     warm_kind kind[2];
-    bool held, freed;
+    warm_lease again;
+    bool held, ended;
 } s;
 
-/* The players are what follows. */
-#define PLAY(setup, begin, check, ...)                                         \
-    wt_play(&(wt_scenario){setup, begin, {__VA_ARGS__}, check})
+/* A test plays one scenario; the players are what follows. */
+#define PLAY(id, setup, warm, check, ...)                                      \
+    PLAY_FROM(id, setup, NULL, warm, check, __VA_ARGS__)
+#define PLAY_FROM(id, ...)                                                     \
+    WT_TEST(id)                                                                \
+    {                                                                          \
+        wt_play(&(wt_scenario){PLAYERS(__VA_ARGS__)});                         \
+    }                                                                          \
+    struct wt_entry /* takes the semicolon */
+#define PLAYERS(setup, begin, warm, check, ...)                                \
+    setup, begin, warm, check,                                                 \
+    {                                                                          \
+        __VA_ARGS__                                                            \
+    }
 
-enum { BYTES = 1024, MIB = 1 << 20 };
+enum { BYTES = 1024, KIB = 1 << 10 };
 
 static void begin(const warm_options *options)
 {
@@ -34,15 +46,22 @@ static void begin(const warm_options *options)
     o.size = sizeof o;
     o.device = "host";
     o.arenas = 1;
-    o.segment = 1 * MIB;
-    o.host_memory = 64 * MIB;
+    o.segment = 64 * KIB;
+    o.host_memory = 16 * 1024 * KIB;
     wt_ok(warm_runtime_create(&o, &s.runtime));
     wt_ok(warm_stream_create(s.runtime, 0, &s.stream));
 }
 
-static void setup(void)
+static void setup_empty(void)
 {
     begin(&(warm_options){0});
+}
+
+/* A block of the thread that has gone: memory need not be obtained. */
+static void setup(void)
+{
+    setup_empty();
+    wt_ok(warm_pinned_alloc(s.runtime, BYTES, &s.first));
 }
 
 static void *allocate(size_t bytes)
@@ -72,16 +91,15 @@ static void use_and_free(void *block, int mark)
     wt_must_ok(warm_free(block));
 }
 
-static void check(void)
-{
-    wt_must_ok(warm_testing_check(s.runtime, 1));
-}
-
 static void end(void)
 {
     warm_destroy_report report = {.size = sizeof report};
+    warm_space_stats stats = {.size = sizeof stats};
 
-    check();
+    wt_must_ok(warm_free(s.first));
+    wt_must_ok(warm_testing_check(s.runtime, 1));
+    wt_must_ok(warm_pinned_get_stats(s.runtime, &stats));
+    wt_must(stats.double_frees == 0);
     wt_must_ok(warm_stream_destroy(s.runtime, s.stream));
     wt_must_ok(warm_runtime_destroy(s.runtime, &report));
     wt_must(report.live == 0 && report.pending == 0 && report.handles == 0 &&
@@ -99,6 +117,20 @@ static void end_kinds(void)
 /* ---- what a thread caches --------------------------------------------------
  */
 
+/* Players that make one call. */
+#define CALL(name, call)                                                       \
+    static void name(void)                                                     \
+    {                                                                          \
+        wt_must_ok(call);                                                      \
+    }                                                                          \
+    struct wt_entry /* takes the semicolon */
+CALL(trim_all, warm_pinned_empty_cache(s.runtime, NULL));
+CALL(trim_device, warm_device_empty_cache(s.runtime, 0, NULL));
+CALL(trim_handles, warm_handle_trim(s.runtime, s.kind[0], 0, 0, 0, NULL));
+CALL(reset_peaks, warm_pinned_reset_peaks(s.runtime));
+CALL(poll, warm_poll(s.runtime));
+CALL(retire, warm_stream_retire(s.runtime, s.stream));
+
 static void allocate_twice(void)
 {
     use_and_free(allocate(BYTES), 1);
@@ -110,16 +142,11 @@ static void allocate_once(void)
     use_and_free(allocate(BYTES), 3);
 }
 
-static void trim_all(void)
-{
-    wt_must_ok(warm_pinned_empty_cache(s.runtime, NULL));
-}
-
 /* The biased lock: its owner enters, a visitor revokes it. */
-WT_TEST(test_T4_B11_a_hit_beside_a_trim)
-{
-    PLAY(setup, NULL, end, allocate_twice, trim_all);
-}
+PLAY(test_T4_B11_a_hit_beside_a_trim, setup, allocate_once, end, allocate_twice,
+     trim_all);
+PLAY(test_T4_B11_first_calls_beside_a_trim, setup_empty, NULL, end,
+     allocate_twice, trim_all);
 
 static void read_figures(void)
 {
@@ -130,10 +157,46 @@ static void read_figures(void)
     wt_must(stats.live_bytes.current <= stats.held_bytes.current);
 }
 
-WT_TEST(test_T4_B14_hits_beside_figures)
+PLAY(test_T4_B14_hits_beside_figures, setup, allocate_once, end, allocate_twice,
+     read_figures, reset_peaks);
+
+static void setup_small_magazines(void)
 {
-    PLAY(setup, NULL, end, allocate_twice, read_figures);
+    begin(&(warm_options){.magazine_blocks = 2, .magazine_bytes = 16 * KIB});
+    wt_ok(warm_pinned_alloc(s.runtime, BYTES, &s.first));
 }
+
+/* More than a magazine has room for: it flushes some, and refills. */
+static void allocate_and_free(int count)
+{
+    void *block[6];
+
+    for (int i = 0; i < count; i++) {
+        block[i] = allocate(BYTES);
+        memset(block[i], i + 1, BYTES);
+    }
+    for (int i = 0; i < count; i++) {
+        use_and_free(block[i], 20 + i);
+    }
+}
+
+static void flush_and_refill(void)
+{
+    allocate_and_free(3);
+}
+
+static void fill_transfer_cache(void)
+{
+    allocate_and_free(6);
+}
+
+PLAY(test_T4_B8_a_hit_beside_a_flush, setup_small_magazines, flush_and_refill,
+     end, flush_and_refill, flush_and_refill);
+PLAY_FROM(test_T4_B8_a_transfer_cache_is_emptied_beside_a_flush,
+          setup_small_magazines, fill_transfer_cache, flush_and_refill, end,
+          flush_and_refill, trim_all);
+PLAY(test_T4_B8_threads_end_beside_a_flush, setup_small_magazines, NULL, end,
+     flush_and_refill, allocate_twice);
 
 static void allocate_two(void)
 {
@@ -144,25 +207,43 @@ static void allocate_two(void)
 static void free_first(void)
 {
     use_and_free(s.block[0], 4);
+    allocate_once();
 }
 
-static void free_second_and_allocate(void)
+static void free_second(void)
 {
     use_and_free(s.block[1], 5);
     allocate_twice();
 }
 
-WT_TEST(test_T4_B2_frees_by_other_threads)
+PLAY_FROM(test_T4_B2_frees_by_other_threads, setup, allocate_two, NULL, end,
+          free_first, free_second);
+
+static void send(void)
 {
-    PLAY(setup, allocate_two, end, free_first, free_second_and_allocate);
+    s.block[0] = allocate(BYTES);
+    s.held = true;
+    allocate_once();
 }
+
+static void receive(void)
+{
+    while (!s.held) {
+        wt_wait();
+    }
+    use_and_free(s.block[0], 6);
+    allocate_twice();
+}
+
+/* The block is the second thread's then; the first one ends. */
+PLAY(test_T4_B2_a_block_changes_its_owner, setup, allocate_once, end, send,
+     receive, trim_all);
 
 /* ---- what streams use ------------------------------------------------------
  */
 
 static void do_work(void *argument)
 {
-    wt_must(!s.freed);
     memset(argument, 6, BYTES);
 }
 
@@ -176,17 +257,6 @@ static void free_used(void)
     use_and_free(allocate(BYTES), 7);
 }
 
-static void poll(void)
-{
-    wt_must_ok(warm_poll(s.runtime));
-    allocate_once();
-}
-
-static void retire(void)
-{
-    wt_must_ok(warm_stream_retire(s.runtime, s.stream));
-}
-
 static void end_settled(void)
 {
     wt_must_ok(warm_stream_synchronize(s.runtime, s.stream));
@@ -195,10 +265,12 @@ static void end_settled(void)
 }
 
 /* A batch closes while another thread polls, and while its stream retires. */
-WT_TEST(test_T4_B4_B6_a_batch_beside_a_poll_and_a_retirement)
-{
-    PLAY(setup, NULL, end_settled, free_used, poll, retire);
-}
+PLAY(test_T4_B4_a_batch_beside_a_poll, setup, free_used, end_settled, free_used,
+     poll);
+PLAY(test_T4_B6_a_batch_beside_a_retirement, setup, allocate_once, end_settled,
+     free_used, retire);
+PLAY(test_T4_B4_B6_a_thread_ends_beside_a_poll_and_a_retirement, setup, NULL,
+     end_settled, free_used, poll, retire);
 
 static void use_device(void)
 {
@@ -210,43 +282,37 @@ static void use_device(void)
     }
 }
 
-static void trim_device(void)
-{
-    wt_must_ok(warm_device_empty_cache(s.runtime, 0, NULL));
-}
-
-WT_TEST(test_T4_C1_C8_memory_of_a_stream_beside_a_trim_and_its_retirement)
-{
-    PLAY(setup, NULL, end_settled, use_device, trim_device, retire);
-}
+PLAY(test_T4_C1_C8_memory_of_a_stream_beside_a_trim_and_its_retirement, setup,
+     NULL, end_settled, use_device, trim_device, retire);
 
 /* ---- at a limit ------------------------------------------------------------
  */
 
 static void setup_limit(void)
 {
-    begin(&(warm_options){.pinned_high = 2 * MIB});
+    begin(&(warm_options){.pinned_high = 128 * KIB});
 }
 
 static void fill(void)
 {
     for (int i = 0; i < 2; i++) {
-        use_and_free(allocate(700000), 10 + i);
+        use_and_free(allocate(44 * KIB), 10 + i);
     }
 }
 
 /* Two blocks fit: whoever finds none waits for the other one's free. */
-WT_TEST(test_T4_B12_growth_beside_a_trim_at_a_limit)
-{
-    PLAY(setup_limit, NULL, end, fill, fill, trim_all);
-}
+PLAY(test_T4_B12_growth_beside_a_trim_at_a_limit, setup_limit, NULL, end, fill,
+     fill, trim_all);
 
 /* ---- private pools ----------------------------------------------------------
  */
 
-static int every_stream(void *context, warm_stream stream)
+/* ended: of the pool; null: not known. */
+static int every_stream(void *ended, warm_stream stream)
 {
-    (void)context, (void)stream;
+    (void)stream;
+    wt_here();
+    wt_must(ended == NULL || !*(const bool *)ended);
     return 1;
 }
 
@@ -255,12 +321,13 @@ static void setup_pool(void)
     setup();
     s.pool = (warm_private_pool){0};
     wt_ok(warm_private_pool_begin(s.runtime, &s.pool, WARM_POOL_USER,
-                                  every_stream, NULL));
+                                  every_stream, &s.ended));
 }
 
 static void end_pool(void)
 {
     wt_must_ok(warm_private_pool_end(s.runtime, s.pool));
+    s.ended = true;
     wt_must_ok(warm_private_pool_release(s.runtime, s.pool));
 }
 
@@ -275,15 +342,13 @@ static void begin_another(void)
     wt_must_ok(warm_private_pool_release(s.runtime, pool));
 }
 
-WT_TEST(test_T4_E1_E3_allocations_beside_the_end_of_their_pool)
-{
-    PLAY(setup_pool, NULL, end, allocate_twice, end_pool);
-}
+PLAY(test_T4_E1_E3_allocations_beside_the_end_of_their_pool, setup_pool,
+     allocate_once, end, allocate_twice, end_pool);
+PLAY(test_T4_E1_a_thread_ends_beside_the_end_of_a_pool, setup_pool, NULL, end,
+     allocate_once, end_pool);
 
-WT_TEST(test_T4_E8_two_pools_record_at_once)
-{
-    PLAY(setup_pool, NULL, end, begin_another, end_pool);
-}
+PLAY(test_T4_E8_two_pools_record_at_once, setup_pool, NULL, end, begin_another,
+     end_pool);
 
 /* ---- storages --------------------------------------------------------------
  */
@@ -314,10 +379,8 @@ static void release_strong(void)
     warm_storage_release(s.storage);
 }
 
-WT_TEST(test_T4_D2_a_weak_reference_beside_the_last_release)
-{
-    PLAY(setup_storage, NULL, end, lock_weak, release_strong, lock_weak);
-}
+PLAY(test_T4_D2_a_weak_reference_beside_the_last_release, setup_storage, NULL,
+     end, lock_weak, release_strong, lock_weak);
 
 /* ---- handles ----------------------------------------------------------------
  */
@@ -328,16 +391,35 @@ static int create(void *context, int device, void **handle)
     return wt_toy_create(context, device, handle);
 }
 
-/* The handle is in use meanwhile: two at once would be noticed. */
+/* The handle is in use meanwhile, and its stream is there: two users at once,
+ * and a call after the stream's retirement, would be noticed. */
+static void enter(wt_toy_handle *handle)
+{
+    wt_must(atomic_fetch_add(&handle->users, 1) == 0);
+    wt_here();
+    wt_must(handle->stream == NULL || !s.ended);
+}
+
 static int bind(void *context, int device, void *handle, warm_stream stream)
 {
+    warm_lease lease = s.again;
     int code;
 
-    wt_must(atomic_fetch_add(&((wt_toy_handle *)handle)->users, 1) == 0);
-    wt_here();
+    s.again = (warm_lease){0};
+    if (lease.number != 0) { /* the callback itself binds it once more */
+        wt_must_ok(warm_lease_bind(s.runtime, lease, s.stream));
+    }
+    enter(handle);
     code = wt_toy_bind(context, device, handle, stream);
     wt_toy_leave(handle);
     return code;
+}
+
+static int reset(void *context, int device, void *handle)
+{
+    enter(handle);
+    wt_toy_leave(handle);
+    return wt_toy_reset(context, device, handle);
 }
 
 static void setup_kinds(void)
@@ -352,7 +434,7 @@ static void setup_kinds(void)
                              .create = create,
                              .destroy = wt_toy_destroy,
                              .bind_stream = bind,
-                             .reset = wt_toy_reset};
+                             .reset = reset};
 
         wt_toy_init(&s.toy[i]);
         wt_ok(warm_kind_register(s.runtime, &ops, &s.kind[i]));
@@ -366,15 +448,14 @@ static void lease_and_bind(void)
 
     wt_must_ok(warm_handle_lease_on(s.runtime, s.kind[0], 0, s.stream, &lease,
                                     &handle));
+    s.again = lease;
     wt_must_ok(warm_lease_bind(s.runtime, lease, s.stream));
     wt_must_ok(warm_handle_return(s.runtime, lease));
 }
 
 /* A binding is taken off a stream that retires; not while another binds. */
-WT_TEST(test_T4_A13_a_lease_is_bound_beside_a_retirement)
-{
-    PLAY(setup_kinds, NULL, end_kinds, lease_and_bind, retire);
-}
+PLAY(test_T4_A13_a_lease_is_bound_beside_a_retirement, setup_kinds, NULL,
+     end_kinds, lease_and_bind, retire);
 
 static void reserve(int first)
 {
@@ -383,8 +464,7 @@ static void reserve(int first)
 
         wt_must_ok(warm_handle_reserve(s.runtime, s.kind[(first + i) % 2], 0,
                                        (void **)&handle));
-        wt_must(atomic_fetch_add(&handle->users, 1) == 0);
-        wt_here();
+        enter(handle);
         wt_toy_leave(handle);
     }
 }
@@ -400,24 +480,24 @@ static void reserve_second(void)
 }
 
 /* First creations take turns; the threads end, and others get the handles. */
-WT_TEST(test_T4_A4_A8_first_creations_cross)
+PLAY(test_T4_A4_A8_first_creations_cross, setup_kinds, NULL, end_kinds,
+     reserve_first, reserve_second);
+
+PLAY(test_T4_A12_threads_end_beside_a_trim_of_handles, setup_kinds, NULL,
+     end_kinds, reserve_first, trim_handles, reserve_first);
+
+static void retire_and_end(void)
 {
-    PLAY(setup_kinds, NULL, end_kinds, reserve_first, reserve_second);
+    retire();
+    s.ended = true;
 }
 
-static void trim_handles(void)
-{
-    wt_must_ok(warm_handle_trim(s.runtime, s.kind[0], 0, 0, 0, NULL));
-}
+/* The retirement waits for a handle that is being taken off the stream. */
+PLAY(test_T4_A13_idle_handles_are_used_beside_a_retirement, setup_kinds,
+     lease_and_bind, end_kinds, trim_handles, reserve_first, retire_and_end);
 
-WT_TEST(test_T4_A12_threads_end_beside_a_trim_of_handles)
-{
-    PLAY(setup_kinds, NULL, end_kinds, reserve_first, trim_handles,
-         reserve_first);
-}
-
-/* ---- the end of a thread
- * ----------------------------------------------------- */
+/* ---- the end of a thread ---------------------------------------------------
+ */
 
 static void leave(void)
 {
@@ -433,21 +513,14 @@ static void destroy(void)
     while (!s.held) {
         wt_wait();
     }
+    wt_must_ok(warm_free(s.first));
     wt_must_ok(warm_stream_destroy(s.runtime, s.stream));
     wt_must_ok(warm_runtime_destroy(s.runtime, &report));
     wt_must(report.live == 0 && report.pending == 0);
 }
 
-static void check_nothing(void)
-{
-}
+PLAY(test_T4_A5_a_thread_ends_beside_the_end_of_its_runtime, setup_kinds, NULL,
+     NULL, leave, destroy);
 
-WT_TEST(test_T4_A5_a_thread_ends_beside_the_end_of_its_runtime)
-{
-    PLAY(setup_kinds, NULL, check_nothing, leave, destroy);
-}
-
-WT_TEST(test_T4_G1_a_thread_ends_beside_a_trim_and_a_request)
-{
-    PLAY(setup, NULL, end, allocate_once, trim_all, allocate_once);
-}
+PLAY(test_T4_G1_a_thread_ends_beside_a_trim_and_a_request, setup, NULL, end,
+     allocate_once, trim_all, allocate_once);

@@ -1,24 +1,16 @@
-/* sched.c: one thread at a time, and who is next. In three parts: the process
- * of one schedule; what the hooks call there; the process that plays all
- * schedules. They share struct play. */
-#include "hooks.h"
-
-#undef syscall
-#undef sched_yield
-#undef nanosleep
-#undef madvise
-#undef clock_gettime
-#undef pthread_create
-#undef pthread_join
-#undef pthread_key_create
-
+/* sched.c: one thread at a time, and which is next. In three parts: whose turn
+ * it is; what the hooks call; the process that plays all schedules, each in a
+ * child. They share struct play. */
 #include "sched.h"
+#include "hooks.h"
 #include "wt.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <linux/futex.h>
+#include <malloc.h>
+#include <semaphore.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,9 +23,10 @@ enum {
     THREADS = 16,
     STEPS = 200000, /* of one schedule: more is a livelock */
     CHOICES = 1 << 14,
-    SITES = 1 << 13,
-    SWITCHES = 4096, /* of a schedule that is given */
-    SECONDS = 20     /* of one schedule */
+    SWITCHES = 4096,
+    WORDS = 1 << 14,
+    PARTS = 10000,
+    SECONDS = 20 /* of one schedule */
 };
 
 /* A moment at which more than one thread could run. */
@@ -44,46 +37,46 @@ struct choice {
     bool preempts;         /* another choice than the usual is a preemption */
 };
 
+/* A choice that is not the usual one. */
 struct given {
     uint32_t step, thread;
 };
 
-/* Shared by the two processes. */
+/* Shared by the process that plays all schedules and its child. */
 static struct play {
-    struct given given[SWITCHES]; /* in: where another than the usual runs */
+    struct given given[SWITCHES]; /* in */
     unsigned givens;
     uint64_t random; /* in: 0, or of a random schedule */
     uint32_t length; /* in: steps among which a random one changes its mind */
-    bool learn, tell;
+    bool everywhere; /* in: a switch is possible before any operation */
+    bool tell;       /* in: prints each switch */
     struct choice choice[CHOICES]; /* out */
     unsigned choices;
-    uint32_t steps;
-    bool shared[SITES]; /* by site: another thread uses the same word, too */
-    char what[256];     /* why the schedule failed */
+    uint32_t steps; /* out */
+    char what[256]; /* out: why the schedule failed */
+    /* Of all schedules so far, by a word's hash: the players that used it, and
+     * those that stored to it, a bit each. An operation that disturbs no other
+     * player's is no place for a switch: it would be the same as one before the
+     * next operation. Words that share an entry are more places. */
+    struct {
+        uint16_t users, writers;
+    } word[WORDS];
 } * play;
 
-/* Of the linker: the section's bounds. */
-extern struct wt_site __start_wt_sites[], __stop_wt_sites[];
-
-static size_t site_number(const struct wt_site *site)
-{
-    return ((uintptr_t)site - (uintptr_t)__start_wt_sites) / sizeof *site;
-}
-
-/* ---- the process of one schedule ------------------------------------------
+/* ---- whose turn it is ------------------------------------------------------
  */
 
-enum state { READY, WAITS, JOINS, ENDED };
+/* YIELDS: until another thread has done a step. */
+enum state { READY, YIELDS, WAITS, JOINS, ENDED };
 
 struct thread {
     enum state state;
-    bool yields;           /* until another thread has done a step */
-    bool timed, timed_out; /* WAITS: until the deadline */
-    uint64_t deadline;
-    const void *word;      /* WAITS: a futex */
-    struct thread *joined; /* JOINS */
-    uint32_t go;           /* futex: the thread has its turn */
-    uint64_t priority;
+    sem_t go;               /* the thread's turn begins */
+    const void *word;       /* WAITS: a futex */
+    uint64_t deadline;      /* WAITS: ns; UINT64_MAX: none */
+    bool late;              /* the deadline has passed */
+    struct thread *awaited; /* JOINS */
+    uint64_t priority;      /* of a random schedule */
     pthread_t id;
     void *(*main)(void *);
     void *argument;
@@ -92,23 +85,16 @@ struct thread {
 static struct {
     struct thread thread[THREADS];
     unsigned threads;
-    struct thread *running;
-    const struct wt_site *at;
     bool exploring; /* the players play */
+    const char *file;
+    int line; /* of the last operation */
     uint32_t step, total;
-    uint64_t now, waits; /* ns; waiting threads so far, for their order */
+    uint64_t now; /* ns */
     unsigned next_given;
-    uint32_t change[3];
-    uint32_t over; /* futex: the scenario's main thread has ended */
-} s = {.now = 1000000000, .at = &(const struct wt_site){.file = "the start"}};
-
-/* Also of the library's constructors, before there is a schedule. */
-enum { KEYS = 16 };
-static struct {
-    pthread_key_t key[KEYS];
-    void (*destructor[KEYS])(void *);
-    unsigned count;
-} keys;
+    uint32_t change[3]; /* steps at which a random schedule changes its mind */
+    pthread_key_t end;
+    sem_t over;
+} s = {.now = 1000000000, .file = "the start"};
 
 static _Thread_local struct thread *self;
 
@@ -117,52 +103,23 @@ static unsigned number_of(const struct thread *t)
     return (unsigned)(t - s.thread);
 }
 
-static void futex(uint32_t *word, int op, uint32_t value)
-{
-    syscall(SYS_futex, word, op, value, NULL, NULL, 0);
-}
-
-static void hand(uint32_t *word)
-{
-    __atomic_store_n(word, 1, __ATOMIC_RELEASE);
-    futex(word, FUTEX_WAKE, 1);
-}
-
-static void await(uint32_t *word)
-{
-    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) == 0) {
-        futex(word, FUTEX_WAIT, 0);
-    }
-    __atomic_store_n(word, 0, __ATOMIC_RELAXED);
-}
-
 void wt_fail(const char *file, int line, const char *what)
 {
     snprintf(play->what, sizeof play->what, "%s:%d: %s", file, line, what);
-    play->steps = s.step;
     _exit(1);
 }
 
-static uint64_t draw(void)
-{
-    return wt_random(&play->random);
-}
-
-/* The thread that runs if nothing is said: the one that runs, else one after
- * the other. */
+/* The running thread goes on, else the next one by number. */
 static unsigned usual_of(unsigned enabled, unsigned current)
 {
-    if ((enabled >> current & 1) != 0) {
-        return current;
-    }
-    do {
+    while ((enabled >> current & 1) == 0) {
         current = (current + 1) % THREADS;
-    } while ((enabled >> current & 1) == 0);
+    }
     return current;
 }
 
 /* PCT: the thread of the highest priority, which falls behind all others at
- * each place of change. */
+ * each place of change; and behind these when it yields. */
 static unsigned random_of(unsigned enabled, unsigned current)
 {
     unsigned best = usual_of(enabled, current);
@@ -170,7 +127,7 @@ static unsigned random_of(unsigned enabled, unsigned current)
     for (unsigned i = 0; i < 3; i++) {
         if (s.step >= s.change[i]) {
             s.change[i] = UINT32_MAX;
-            s.thread[current].priority = i;
+            s.thread[current].priority = i + 1;
         }
     }
     for (unsigned i = 0; i < s.threads; i++) {
@@ -182,179 +139,200 @@ static unsigned random_of(unsigned enabled, unsigned current)
     return best;
 }
 
-static unsigned chosen_of(unsigned enabled, unsigned current, bool able)
+static unsigned chosen_of(unsigned enabled, unsigned current, unsigned usual)
 {
-    unsigned usual = usual_of(enabled, current), chosen = usual;
-    const struct given *given = &play->given[s.next_given];
+    const struct given *given;
 
-    if (!s.exploring || (enabled & (enabled - 1)) == 0) {
-        return usual;
-    }
-    while (s.next_given < play->givens && given->step < s.step) {
-        given = &play->given[++s.next_given];
-    }
-    if (s.next_given < play->givens && given->step == s.step) {
+    while (s.next_given < play->givens &&
+           play->given[s.next_given].step < s.step) {
         s.next_given++;
-        if ((enabled >> given->thread & 1) == 0) {
-            wt_fail("WT_SCHEDULE", (int)s.step, "that thread cannot run");
-        }
-        chosen = given->thread;
-    } else if (play->random != 0) {
-        chosen = random_of(enabled, current);
     }
-    if (play->choices < CHOICES) {
-        play->choice[play->choices++] = (struct choice){
-            s.step, (uint16_t)enabled, (uint8_t)chosen, (uint8_t)usual, able};
+    given = &play->given[s.next_given];
+    if (s.next_given < play->givens && given->step == s.step &&
+        (enabled >> given->thread & 1) != 0) {
+        return given->thread;
     }
-    return chosen;
+    return play->random != 0 ? random_of(enabled, current) : usual;
 }
 
-/* All threads wait: time passes until one need not. */
+/* Threads that could run; those that yield only if there is no other one. */
+static unsigned enabled_now(void)
+{
+    unsigned enabled[2] = {0};
+
+    for (unsigned i = 0; i < s.threads; i++) {
+        struct thread *t = &s.thread[i];
+
+        if (t->state == JOINS && t->awaited->state == ENDED) {
+            t->state = READY;
+        }
+        if (t->state <= YIELDS) {
+            enabled[t->state] |= 1u << i;
+        }
+    }
+    return enabled[READY] != 0 ? enabled[READY] : enabled[YIELDS];
+}
+
+/* All threads wait: time passes until the first deadline. */
 static void pass_time(void)
 {
     struct thread *first = NULL;
 
     for (struct thread *t = s.thread; t < s.thread + s.threads; t++) {
-        if (t->state == WAITS && t->timed &&
+        if (t->state == WAITS && t->deadline != UINT64_MAX &&
             (first == NULL || t->deadline < first->deadline)) {
             first = t;
         }
     }
-    if (first != NULL) {
-        s.now = first->deadline > s.now ? first->deadline : s.now;
-        first->timed_out = true;
-        first->state = READY;
-        return;
+    if (first == NULL) {
+        wt_fail(s.file, s.line, "deadlock: every thread waits");
     }
-    wt_fail(s.at->file, s.at->line, "deadlock: every thread waits");
+    s.now = first->deadline > s.now ? first->deadline : s.now;
+    first->late = true;
+    first->state = READY;
 }
 
-static unsigned enabled_now(void)
+static struct thread *choose(unsigned current)
 {
-    unsigned enabled = 0, yielding = 0;
-
-    for (unsigned i = 0; i < s.threads; i++) {
-        struct thread *t = &s.thread[i];
-
-        if (t->state == JOINS && t->joined->state == ENDED) {
-            t->state = READY;
-        }
-        if (t->state == READY) {
-            *(t->yields ? &yielding : &enabled) |= 1u << i;
-        }
-    }
-    return enabled != 0 ? enabled : yielding;
-}
-
-/* Chooses who runs next, the calling thread among them if it is READY. */
-static struct thread *choose(struct thread *current)
-{
-    unsigned enabled = enabled_now(), mine = number_of(current);
+    unsigned enabled = enabled_now(), usual, chosen;
+    bool able = s.thread[current].state == READY;
 
     if (enabled == 0) {
         pass_time();
         enabled = enabled_now();
     }
-    return &s.thread[chosen_of(enabled, mine,
-                               current->state == READY && !current->yields)];
+    usual = usual_of(enabled, current);
+    if (!s.exploring || (enabled & (enabled - 1)) == 0) {
+        return &s.thread[usual];
+    }
+    chosen = chosen_of(enabled, current, usual);
+    if (play->choices < CHOICES) {
+        play->choice[play->choices++] = (struct choice){
+            s.step, (uint16_t)enabled, (uint8_t)chosen, (uint8_t)usual, able};
+    }
+    return &s.thread[chosen];
 }
 
-static void run(struct thread *next)
+/* The calling thread waits until it is chosen again. */
+static void change_turns(void)
 {
-    if (play->tell && s.exploring && next != s.running) {
-        fprintf(stderr, "%6u %s:%d: thread %u, then %u\n", s.step, s.at->file,
-                s.at->line, number_of(s.running), number_of(next));
+    struct thread *me = self, *next = choose(number_of(me));
+
+    if (next == me) {
+        me->state = READY;
+        return;
     }
-    for (unsigned i = 0; i < s.threads && next != s.running; i++) {
-        s.thread[i].yields = s.thread[i].yields && &s.thread[i] == s.running;
+    if (play->tell && s.exploring) {
+        fprintf(stderr, "%6u %s:%d: thread %u, then %u\n", s.step, s.file,
+                s.line, number_of(me), number_of(next));
     }
-    next->yields = false;
-    s.running = next;
+    sem_post(&next->go);
+    if (me->state != ENDED) {
+        sem_wait(&me->go);
+    }
 }
 
 static void step(void)
 {
-    s.step += s.exploring;
-    if (++s.total > STEPS) {
-        wt_fail(s.at->file, s.at->line, "livelock: the schedule does not end");
-    }
-}
-
-static void reschedule(void)
-{
-    struct thread *me = self, *next = choose(me);
-
-    if (next != me) {
-        run(next);
-        hand(&next->go);
-        await(&me->go);
-    } else {
-        me->yields = false;
-    }
-}
-
-/* As the C library runs them, but while the thread has its turn. */
-static void run_destructors(void)
-{
-    for (unsigned round = 0; round < PTHREAD_DESTRUCTOR_ITERATIONS; round++) {
-        for (unsigned i = 0; i < keys.count; i++) {
-            void *value = pthread_getspecific(keys.key[i]);
-
-            if (value != NULL) {
-                pthread_setspecific(keys.key[i], NULL);
-                keys.destructor[i](value);
-            }
+    for (struct thread *t = s.thread; t < s.thread + s.threads; t++) {
+        if (t->state == YIELDS && t != self) {
+            t->state = READY;
         }
     }
+    s.step += s.exploring;
+    if (++s.total > STEPS) {
+        wt_fail(s.file, s.line, "livelock: the schedule does not end");
+    }
 }
 
-static void *trampoline(void *argument)
+/* The last destructor of a thread's last round: until now it had its turn. */
+static void end_turn(void *rounds)
 {
-    struct thread *next;
-
-    self = argument;
-    await(&self->go);
-    (void)self->main(self->argument);
-    run_destructors();
+    if ((uintptr_t)rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
+        pthread_setspecific(s.end, (void *)((uintptr_t)rounds + 1));
+        return;
+    }
     self->state = ENDED;
     if (self == s.thread) {
-        hand(&s.over);
-        return NULL;
+        sem_post(&s.over);
+        return;
     }
     step();
-    next = choose(self);
-    run(next);
-    hand(&next->go);
-    return NULL;
+    change_turns();
 }
 
-int wt_key_create(pthread_key_t *key, void (*destructor)(void *))
+static void *thread_main(void *argument)
 {
-    int error = pthread_key_create(key, NULL);
+    self = argument;
+    sem_wait(&self->go);
+    pthread_setspecific(s.end, (void *)1);
+    return self->main(self->argument);
+}
 
-    if (error == 0) {
-        ck_assert_uint_lt(keys.count, KEYS);
-        keys.key[keys.count] = *key;
-        keys.destructor[keys.count++] = destructor;
+/* ---- what the hooks call ---------------------------------------------------
+ */
+
+void wt_point(const char *file, int line, _Bool quiet, const volatile void *at,
+              enum wt_access access, int order)
+{
+    size_t word = (uint32_t)((uintptr_t)at * 0x9E3779B1u) >> 18;
+    uint16_t me, others;
+
+    if (self == NULL) {
+        return;
     }
-    return error;
+    s.file = file;
+    s.line = line;
+    step();
+    me = (uint16_t)(1u << number_of(self));
+    /* A driver is entered by the first operation of its lock. */
+    if (!s.exploring || (quiet && order != memory_order_acquire)) {
+        return;
+    }
+    play->word[word].users |= me;
+    play->word[word].writers |= access == WT_STORE ? me : 0;
+    others =
+        access == WT_STORE ? play->word[word].users : play->word[word].writers;
+    if (play->everywhere || (others & ~me) != 0) {
+        change_turns();
+    }
+}
+
+void wt_here(void)
+{
+    step();
+    change_turns();
+}
+
+int wt_yield(void)
+{
+    if (self != NULL) {
+        self->state = YIELDS;
+        self->priority = 0;
+        wt_here();
+    }
+    return 0;
+}
+
+void wt_wait(void)
+{
+    (void)wt_yield();
 }
 
 int wt_create(pthread_t *id, const pthread_attr_t *attr, void *(*main)(void *),
               void *argument)
 {
-    struct thread *t = &s.thread[s.threads];
-    int error;
+    struct thread *t = &s.thread[s.threads++];
 
-    if (s.threads == THREADS) {
+    if (s.threads > THREADS) {
         wt_fail(__FILE__, __LINE__, "too many threads");
     }
-    *t = (struct thread){.main = main, .argument = argument};
-    t->priority = play->random != 0 ? draw() | 8 : 0;
-    error = pthread_create(&t->id, attr, trampoline, t);
+    t->main = main;
+    t->argument = argument;
+    t->priority = play->random != 0 ? wt_random(&play->random) | 8 : 0;
+    wt_must(pthread_create(&t->id, attr, thread_main, t) == 0);
     *id = t->id;
-    s.threads += error == 0;
-    return error;
+    return 0;
 }
 
 int wt_join(pthread_t id, void **result)
@@ -365,100 +343,10 @@ int wt_join(pthread_t id, void **result)
     while (!pthread_equal(t->id, id)) {
         t++;
     }
-    if (self == NULL) {
-        return pthread_join(id, result);
-    }
-    step();
-    self->joined = t;
+    self->awaited = t;
     self->state = JOINS;
-    reschedule();
+    wt_here();
     return 0;
-}
-
-/* ---- what the hooks call --------------------------------------------------
- */
-
-/* Sites whose words one thread alone uses, or none changes, are no places for
- * a preemption: it would be the same as one at the next other site. A few words
- * share an entry, and then seem to be of more threads. */
-enum { USES = 1 << 16, WORDS = 1 << 16 };
-static struct {
-    uint16_t site[USES], word[USES];
-    unsigned uses;
-    uint16_t threads[WORDS];
-    bool stored[WORDS];
-} seen;
-
-static void note_use(size_t site, const volatile void *at, unsigned access)
-{
-    size_t word = (uintptr_t)at / 4 * 0x9E3779B1u / 65536 % WORDS;
-
-    seen.threads[word] |= (uint16_t)(1u << number_of(self));
-    seen.stored[word] |= (access & WT_STORE) != 0;
-    if (seen.uses < USES) {
-        seen.site[seen.uses] = (uint16_t)site;
-        seen.word[seen.uses++] = (uint16_t)word;
-    }
-}
-
-static void learn_uses(void)
-{
-    for (unsigned i = 0; i < seen.uses; i++) {
-        unsigned threads = seen.threads[seen.word[i]];
-
-        play->shared[seen.site[i]] |=
-            seen.stored[seen.word[i]] && (threads & (threads - 1)) != 0;
-    }
-}
-
-void wt_point(struct wt_site *site, const volatile void *at,
-              enum wt_access access, int order)
-{
-    size_t number = site_number(site);
-
-    if (self == NULL) {
-        return;
-    }
-    s.at = site;
-    step();
-    /* A driver is entered by the first operation of its lock. */
-    if (!s.exploring || (site->quiet && order != memory_order_acquire)) {
-        return;
-    }
-    if (play->learn) {
-        note_use(number, at, access);
-    }
-    if (play->shared[number] || play->learn) {
-        reschedule();
-    }
-}
-
-void wt_here(void)
-{
-    if (self != NULL) {
-        step();
-        reschedule();
-    }
-}
-
-int wt_advise(void *at, size_t bytes, int advice)
-{
-    return advice == MADV_DONTFORK ? 0 : madvise(at, bytes, advice);
-}
-
-int wt_yield(void)
-{
-    if (self != NULL) {
-        step();
-        self->yields = true;
-        reschedule();
-    }
-    return 0;
-}
-
-void wt_wait(void)
-{
-    (void)wt_yield();
 }
 
 int wt_sleep(const struct timespec *time, struct timespec *left)
@@ -477,31 +365,35 @@ int wt_clock(clockid_t clock, struct timespec *now)
     return 0;
 }
 
-static long futex_wait(const uint32_t *word, uint32_t value,
-                       const struct timespec *timeout)
+/* The memory of the children of this one is that of this one. */
+int wt_advise(void *at, size_t bytes, int advice)
 {
-    step();
+    return advice == MADV_DONTFORK ? 0 : madvise(at, bytes, advice);
+}
+
+static long futex_wait(const uint32_t *word, uint32_t value,
+                       const struct timespec *time)
+{
     if (__atomic_load_n(word, __ATOMIC_RELAXED) != value) {
+        step();
         errno = EAGAIN;
         return -1;
     }
     self->word = word;
-    self->timed = timeout != NULL;
-    self->timed_out = false;
-    self->deadline = s.now;
-    if (timeout != NULL) {
-        self->deadline +=
-            (uint64_t)timeout->tv_sec * 1000000000 + (uint64_t)timeout->tv_nsec;
-    }
+    self->late = false;
+    self->deadline = time == NULL
+                         ? UINT64_MAX
+                         : s.now + (uint64_t)time->tv_sec * 1000000000 +
+                               (uint64_t)time->tv_nsec;
     self->state = WAITS;
-    reschedule();
+    wt_here();
     errno = ETIMEDOUT;
-    return self->timed_out ? -1 : 0;
+    return self->late ? -1 : 0;
 }
 
 static long futex_wake(const uint32_t *word, int count)
 {
-    long woken = 0;
+    int woken = 0;
 
     for (struct thread *t = s.thread; t < s.thread + s.threads; t++) {
         if (woken < count && t->state == WAITS && t->word == word) {
@@ -534,78 +426,95 @@ long wt_syscall(long number, ...)
                : futex_wake((const uint32_t *)a[0], (int)a[2]);
 }
 
-/* ---- the process that plays all schedules ---------------------------------
+/* ---- the process that plays all schedules ----------------------------------
  */
 
-static void *player_main(void *argument)
+static const wt_scenario *playing;
+static uint32_t players, warm, done; /* all, after warm(), at the end */
+
+static void *player_main(void *player)
 {
-    (*(void (*const *)(void))argument)();
+    if (playing->warm != NULL) {
+        playing->warm();
+    }
+    warm++;
+    while (!s.exploring) {
+        wt_wait();
+    }
+    (*(void (*const *)(void))player)();
+    if (playing->warm == NULL) {
+        return NULL;
+    }
+    if (++done < players) {
+        futex_wait(&done, done, NULL);
+    }
+    s.exploring = false;
+    futex_wake(&done, WT_PLAYERS);
     return NULL;
 }
 
 static void *scenario_main(void *argument)
 {
-    const wt_scenario *scenario = argument;
-    pthread_t player[WT_PLAYERS];
-    unsigned players = 0;
+    pthread_t player[WT_PLAYERS] = {0};
 
-    if (scenario->begin != NULL) {
-        scenario->begin();
+    if (playing->begin != NULL) {
+        playing->begin();
     }
-    while (players < WT_PLAYERS && scenario->player[players] != NULL) {
+    while (players < WT_PLAYERS && playing->player[players] != NULL) {
         wt_create(&player[players], NULL, player_main,
-                  (void *)(uintptr_t)&scenario->player[players]);
+                  (void *)(uintptr_t)&playing->player[players]);
         players++;
+    }
+    while (warm < players) {
+        wt_wait();
     }
     s.exploring = true;
     for (unsigned i = 0; i < players; i++) {
         wt_join(player[i], NULL);
     }
+    play->steps = s.step;
     s.exploring = false;
-    scenario->check();
-    return NULL;
+    if (playing->check != NULL) {
+        playing->check();
+    }
+    return argument;
 }
 
-/* In a process of its own: the schedule that play says. */
-static void play_one(const wt_scenario *scenario)
+/* In a child: the schedule that play says. */
+static _Noreturn void play_one(void)
 {
     pthread_t main;
 
     signal(SIGALRM, SIG_DFL); /* Check has one of its own */
     alarm(SECONDS);
+    pthread_key_create(&s.end, end_turn);
     for (unsigned i = 0; i < 3 && play->random != 0; i++) {
-        s.change[i] = (uint32_t)(draw() % (play->length + 1));
+        s.change[i] = (uint32_t)(wt_random(&play->random) % (play->length + 1));
     }
-    wt_create(&main, NULL, scenario_main, (void *)(uintptr_t)scenario);
-    s.running = s.thread;
-    hand(&s.thread->go);
-    await(&s.over);
+    wt_create(&main, NULL, scenario_main, NULL);
+    sem_post(&s.thread->go);
+    sem_wait(&s.over);
     for (unsigned i = 0; i < s.threads; i++) {
         if (s.thread[i].state != ENDED) {
             wt_fail(__FILE__, __LINE__, "a thread was left");
         }
     }
-    play->steps = s.step;
-    if (play->learn) {
-        learn_uses();
-    }
     _exit(0);
 }
 
 /* False: it failed. */
-static bool passes(const wt_scenario *scenario)
+static bool passes(void)
 {
     int status = 0;
     pid_t child;
 
     play->choices = 0;
-    play->steps = 0;
     play->what[0] = '\0';
     fflush(NULL);
     child = _Fork(); /* no handler: the runtime goes on in the child */
     ck_assert_int_ge(child, 0);
     if (child == 0) {
-        play_one(scenario);
+        play_one();
     }
     while (waitpid(child, &status, 0) < 0) {
     }
@@ -617,17 +526,88 @@ static bool passes(const wt_scenario *scenario)
     return status == 0;
 }
 
-/* The choices of the last schedule that were not the usual ones. */
-static void give_choices(unsigned count)
+static void give(uint32_t step, uint32_t thread)
+{
+    if (play->givens < SWITCHES) {
+        play->given[play->givens++] = (struct given){step, thread};
+    }
+}
+
+/* Gives the last schedule's first choices. */
+static void give_again(unsigned count)
 {
     play->givens = 0;
-    for (unsigned i = 0; i < count && play->givens < SWITCHES - 1; i++) {
+    for (unsigned i = 0; i < count; i++) {
         const struct choice *c = &play->choice[i];
 
         if (c->chosen != c->usual) {
-            play->given[play->givens++] = (struct given){c->step, c->chosen};
+            give(c->step, c->chosen);
         }
     }
+}
+
+/* Leaves switches out, many at once and then fewer, as long as the schedule
+ * fails; then prints it. */
+static void tell_failure(void)
+{
+    struct given kept[SWITCHES];
+    char text[4096] = "", *end = text;
+    unsigned tries = 1000;
+
+    fprintf(stderr, "%s\n", play->what);
+    give_again(play->choices);
+    play->random = 0;
+    for (unsigned n = play->givens; n > 0; n /= 2) {
+        for (unsigned i = 0; i + n <= play->givens && tries > 0; tries--) {
+            memcpy(kept, play->given, sizeof kept);
+            memmove(&play->given[i], &kept[i + n],
+                    (play->givens - i - n) * sizeof *kept);
+            play->givens -= n;
+            if (passes()) {
+                memcpy(play->given, kept, sizeof kept);
+                play->givens += n;
+                i += n;
+            }
+        }
+    }
+    for (unsigned i = 0; i < play->givens && end < text + 4000; i++) {
+        end += sprintf(end, "%s%u>%u", i > 0 ? "," : "", play->given[i].step,
+                       play->given[i].thread);
+    }
+    play->tell = true;
+    (void)passes();
+    ck_abort_msg("%s\n  WT_SCHEDULE=%s", play->what, text);
+}
+
+static void play_text(const char *text)
+{
+    unsigned step, thread;
+    int length;
+
+    play->tell = play->everywhere = true;
+    while (sscanf(text, "%u>%u%n", &step, &thread, &length) == 2) {
+        give(step, thread);
+        text += length + (text[length] == ',');
+    }
+    ck_assert_msg(*text == '\0', "no schedule: %s", text);
+    ck_assert_msg(passes(), "%s", play->what);
+}
+
+static void play_random(unsigned count)
+{
+    uint64_t seed = wt_seed();
+
+    play->givens = 0;
+    play->everywhere = true;
+    for (unsigned i = 0; i < count; i++) {
+        play->random = wt_random(&seed) | 1;
+        if (!passes()) {
+            tell_failure();
+        }
+        play->length = play->steps > play->length ? play->steps : play->length;
+    }
+    play->everywhere = false;
+    play->random = 0;
 }
 
 static bool is_preemption(const struct choice *c)
@@ -636,181 +616,116 @@ static bool is_preemption(const struct choice *c)
 }
 
 /* The next thread after the chosen one: the usual, then the others by number.
- * False: there was none left. */
-static bool next_choice(const struct choice *c, uint32_t *thread)
+ * THREADS: there was none left. */
+static uint32_t next_choice(const struct choice *c)
 {
-    *thread = c->chosen == c->usual ? 0 : c->chosen + 1u;
-    while (*thread < THREADS &&
-           ((c->enabled >> *thread & 1) == 0 || *thread == c->usual)) {
-        (*thread)++;
+    uint32_t thread = c->chosen == c->usual ? 0 : c->chosen + 1u;
+
+    while (thread < THREADS &&
+           ((c->enabled >> thread & 1) == 0 || thread == c->usual)) {
+        thread++;
     }
-    return *thread < THREADS;
+    return thread;
 }
 
-/* Depth first: the last choice of the last schedule that can be another one.
- * False: all schedules have been played. */
-static bool next_schedule(unsigned bound)
+/* Depth first: the last choice of the last schedule that can be another one; of
+ * preemptions, that part of 10,000. False: all schedules have been played. */
+static bool next_schedule(unsigned bound, unsigned part, uint64_t *random)
 {
     unsigned preemptions = 0;
-    uint32_t thread = 0;
 
     for (unsigned i = 0; i < play->choices; i++) {
         preemptions += is_preemption(&play->choice[i]);
     }
     for (unsigned i = play->choices; i-- > 0;) {
         const struct choice *c = &play->choice[i];
+        uint32_t thread = next_choice(c);
 
         preemptions -= is_preemption(c);
-        if (next_choice(c, &thread) && preemptions + c->preempts <= bound) {
-            struct given last = {c->step, thread};
-
-            give_choices(i);
-            play->given[play->givens++] = last;
+        if (thread < THREADS && preemptions + c->preempts <= bound &&
+            (!c->preempts || wt_random(random) % PARTS < part)) {
+            give_again(i);
+            give(c->step, thread);
             return true;
         }
     }
     return false;
 }
 
-/* Leaves switches out as long as the schedule fails, then prints it. */
-static void tell_failure(const wt_scenario *scenario)
+/* Of how many preemptions in 10,000 that would make about count schedules, if
+ * all plain ones together have that many places. */
+static unsigned part_of(unsigned plain, unsigned places, unsigned bound,
+                        unsigned count)
 {
-    char text[4096] = "";
-    struct given kept[SWITCHES];
-    unsigned count;
+    double chosen, schedules = 0;
+    unsigned part = 0;
 
-    if (play->givens == 0 || play->random != 0) {
-        give_choices(play->choices);
+    while (part < PARTS && schedules < count) {
+        chosen = (double)places * ++part / PARTS;
+        schedules = bound == 1 ? chosen : chosen * chosen / plain / 2;
     }
-    play->random = 0;
-    for (unsigned i = play->givens; i-- > 0;) {
-        count = play->givens;
-        memcpy(kept, play->given, sizeof kept);
-        memmove(&play->given[i], &play->given[i + 1],
-                (count - i - 1) * sizeof *kept);
-        play->givens--;
-        if (passes(scenario)) {
-            memcpy(play->given, kept, sizeof kept);
-            play->givens = count;
-        }
-    }
-    play->tell = true;
-    (void)passes(scenario);
-    for (unsigned i = 0; i < play->givens; i++) {
-        size_t at = strlen(text);
-
-        snprintf(text + at, sizeof text - at, "%s%u>%u", i > 0 ? "," : "",
-                 play->given[i].step, play->given[i].thread);
-    }
-    ck_abort_msg("%s\n  WT_SCHEDULE=%s", play->what, text);
+    return part;
 }
 
-static void play_given(const wt_scenario *scenario, const char *text)
+/* Returns how many schedules it has played, at most twice count; *places: how
+ * many preemptions were possible in them. */
+static unsigned play_deep(unsigned bound, unsigned part, unsigned count,
+                          unsigned *places)
 {
-    char *end = NULL;
-
-    play->tell = true;
-    memset(play->shared, true, sizeof play->shared); /* a switch at any site */
-    while (*text != '\0' && play->givens < SWITCHES - 1) {
-        struct given *g = &play->given[play->givens++];
-
-        g->step = (uint32_t)strtoul(text, &end, 10);
-        ck_assert(*end == '>');
-        g->thread = (uint32_t)strtoul(end + 1, &end, 10);
-        text = *end == ',' ? end + 1 : end;
-    }
-    if (!passes(scenario)) {
-        ck_abort_msg("%s", play->what);
-    }
-}
-
-static void set_quiet(void)
-{
-    static const char *const quiet[] = {
-        "runtime/host/", "runtime/driver/driver", "runtime/base/meta",
-        "runtime/base/log", "runtime/base/clock"};
-
-    size_t sites = site_number(__stop_wt_sites);
-
-    ck_assert_uint_lt(sites, SITES);
-    for (size_t i = 0; i < sites * (sizeof quiet / sizeof *quiet); i++) {
-        struct wt_site *site = &__start_wt_sites[i % sites];
-        const char *unit = quiet[i / sites];
-
-        site->quiet |= strncmp(site->unit, unit, strlen(unit)) == 0;
-    }
-}
-
-/* Random schedules, for learning or for their own sake. */
-static void play_random(const wt_scenario *scenario, unsigned count, bool learn)
-{
-    uint64_t seed = wt_seed();
-
-    play->learn = learn;
-    for (unsigned i = 0; i < count; i++) {
-        play->givens = 0;
-        play->random = wt_random(&seed) | 1;
-        if (!passes(scenario)) {
-            play->learn = false;
-            tell_failure(scenario);
-        }
-        play->length = play->steps > play->length ? play->steps : play->length;
-    }
-    play->learn = false;
-    play->random = 0;
-}
-
-/* Returns how many schedules of count it has played; *all: every one. */
-static unsigned play_deep(const wt_scenario *scenario, unsigned bound,
-                          unsigned count, bool *all)
-{
+    uint64_t random = wt_seed();
     unsigned played = 0;
 
     play->givens = 0;
-    *all = false;
-    while (played < count && !*all) {
-        if (!passes(scenario)) {
-            tell_failure(scenario);
+    *places = 0;
+    do {
+        if (!passes()) {
+            tell_failure();
+        }
+        for (unsigned i = 0; i < play->choices; i++) {
+            *places += play->choice[i].preempts;
         }
         played++;
-        *all = !next_schedule(bound);
-    }
+    } while (played < 2 * count && next_schedule(bound, part, &random));
     return played;
+}
+
+static void play_all(unsigned count)
+{
+    unsigned places, many, plain, part[2], played[2];
+
+    play_random(count / 4);
+    plain = play_deep(0, 0, count, &places);
+    for (unsigned i = 0; i < 2; i++) {
+        part[i] = part_of(plain, places, i + 1, count);
+        played[i] = play_deep(i + 1, part[i], count, &many);
+    }
+    printf("# %u steps; schedules: %u random, %u plain, %u of one preemption "
+           "(%u %%), %u of two (%u %%)\n",
+           play->length, count / 4, plain, played[0], part[0] / 100, played[1],
+           part[1] / 100);
 }
 
 void wt_play(const wt_scenario *scenario)
 {
-    const char *given = getenv("WT_SCHEDULE"), *budget = getenv("WT_SCHEDULES");
-    unsigned count =
-        budget != NULL ? (unsigned)strtoul(budget, NULL, 10) : wt_scaled(320);
-    unsigned learn = 50, played[3] = {0};
-    size_t cpu = 0;
+    const char *text = getenv("WT_SCHEDULE"), *count = getenv("WT_SCHEDULES");
     cpu_set_t one;
-    bool all[3] = {false};
 
-    /* One thread at a time runs: on one processor, a turn costs less. */
-    sched_getaffinity(0, sizeof one, &one);
-    while (CPU_COUNT(&one) > 1) {
-        CPU_CLR(cpu++, &one);
-    }
+    /* One thread at a time runs: on one processor, with one heap, it is
+     * quickest. */
+    CPU_ZERO(&one);
+    CPU_SET((unsigned)sched_getcpu(), &one);
     sched_setaffinity(0, sizeof one, &one);
+    mallopt(M_ARENA_MAX, 1);
     play = mmap(NULL, sizeof *play, PROT_READ | PROT_WRITE,
                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert(play != MAP_FAILED);
-    set_quiet();
-    scenario->setup();
+    playing = scenario;
+    playing->setup();
     ck_assert_uint_eq(s.threads, 0);
-    if (given != NULL) {
-        play_given(scenario, given);
-        return;
+    if (text != NULL) {
+        play_text(text);
+    } else {
+        play_all(count != NULL ? (unsigned)strtoul(count, NULL, 10) / 3
+                               : wt_scaled(80));
     }
-    play_random(scenario, learn, true);
-    for (unsigned bound = 0; bound < 3; bound++) {
-        played[bound] = play_deep(scenario, bound, count / 2, &all[bound]);
-    }
-    play_random(scenario, count / 2, false);
-    printf("# %u steps; schedules: %u%s, %u%s, %u%s of no, one, two "
-           "preemptions, %u random\n",
-           play->length, played[0], all[0] ? "" : "+", played[1],
-           all[1] ? "" : "+", played[2], all[2] ? "" : "+", count / 2);
 }

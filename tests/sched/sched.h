@@ -4,16 +4,18 @@
  *      ▲                 │ every atomic operation, futex call and driver call
  *      └── choices ◄─────┘ of the library: go on, or another thread
  *
- * One thread runs at a time. First all schedules with one and then with two
- * preemptions, depth first (a switch from a thread that waits, yields or ends
- * is none); then random ones, by PCT: a random thread has precedence, and loses
- * it at a few random places. A schedule fails if a check or an assertion fails,
- * the process dies, all threads wait, or they never end. It is printed as
+ * One thread runs at a time. First random schedules, by PCT: a random thread
+ * has precedence, and loses it at a few random places. Then those with no, one
+ * and two preemptions, depth first (a switch from a thread that waits, yields
+ * or ends is none); if they are too many, an even part of them. A place for a
+ * switch is before an operation that another player's disturbs. A schedule
+ * fails if a check or an assertion fails, the process dies, all threads wait,
+ * or they never end. It is cut down to the switches that it needs, and printed
  *
  *   WT_SCHEDULE=STEP>THREAD,…       at that step that thread runs instead
  *
- * which plays it again, and tells each switch. WT_SCHEDULES is how many
- * schedules a scenario gets, WT_SEED begins the random ones. Time is simulated:
+ * which plays it again, and tells each switch. WT_SCHEDULES is about how many
+ * schedules a scenario gets, WT_SEED begins what is random. Time is simulated:
  * it passes when all threads wait. The workers of the host device are such
  * threads, so that work on a stream ends at any moment. Inside the host device
  * a thread is preempted only where it enters. */
@@ -25,8 +27,11 @@ enum { WT_PLAYERS = 4 };
 typedef struct wt_scenario {
     void (*setup)(void); /* once, before all schedules; starts no thread */
     void (*begin)(void); /* or null: alone, at the beginning of a schedule */
+    /* Or null: in each player, before there is a choice. If there is one, the
+     * end of a thread is without a choice, too. */
+    void (*warm)(void);
+    void (*check)(void); /* or null: alone, after the players have ended */
     void (*player[WT_PLAYERS])(void);
-    void (*check)(void); /* alone, after the players have ended */
 } wt_scenario;
 
 /* Plays the scenario, and asserts that no schedule fails. */

@@ -2,17 +2,19 @@
 #
 #   make schedules [WT_SCHEDULES=30000] [WT_SEED=1]
 #
-# plays them for half an hour; `make check`, a part of them for half a minute.
+# plays them for half an hour; `make check`, a part of them for 15 s.
 SCHED_LIB := $(B)/sched/libwarmpool.a
 SCHED_OBJ := $(LIB_SRC:%.c=$(B)/sched/%.o) $(B)/runtime/page_html.o
 SCHED_SRC := $(wildcard tests/sched/check_*.c)
+SCHED_QUIET := runtime/host/% runtime/driver/driver% runtime/base/meta% \
+    runtime/base/log% runtime/base/clock%
 
 # Warnings are given where the same file is compiled without hooks.h.
 $(B)/sched/%.o: %.c tests/sched/hooks.h $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,cc,$<)
-	$(Q)$(CC) $(FLAGS) -w -include tests/sched/hooks.h $(CUDA_FLAGS) $(CPPFLAGS) \
-	    $(CFLAGS) -c $< -o $@
+	$(Q)$(CC) $(FLAGS) -w -DWT_QUIET=$(if $(filter $(SCHED_QUIET),$<),1,0) \
+	    -include tests/sched/hooks.h $(CUDA_FLAGS) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 
 $(SCHED_LIB): $(SCHED_OBJ)
 	$(call say,ar,$@)
