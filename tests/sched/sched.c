@@ -184,12 +184,13 @@ static void pass_time(void)
             first = t;
         }
     }
-    if (first == NULL) {
-        wt_fail(s.file, s.line, "deadlock: every thread waits");
+    if (first != NULL) {
+        s.now = first->deadline > s.now ? first->deadline : s.now;
+        first->late = true;
+        first->state = READY;
+        return;
     }
-    s.now = first->deadline > s.now ? first->deadline : s.now;
-    first->late = true;
-    first->state = READY;
+    wt_fail(s.file, s.line, "deadlock: every thread waits");
 }
 
 static struct thread *choose(unsigned current)
