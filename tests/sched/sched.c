@@ -726,7 +726,6 @@ void wt_play(const wt_scenario *scenario)
     if (text != NULL) {
         play_text(text);
     } else {
-        play_all(count != NULL ? (unsigned)strtoul(count, NULL, 10) / 3
-                               : wt_scaled(80));
+        play_all(count != NULL ? (unsigned)strtoul(count, NULL, 10) / 3 : 80);
     }
 }
