@@ -424,7 +424,7 @@ include runtime/preload/preload.mk runtime/python/python.mk
 ## tsan           run the tests under ThreadSanitizer
 ## valgrind       run the tests under memcheck
 ## cold-path      functions that a request that misses passes (LIST=list)
-## cov            run the tests and print the share of lines they reach
+## cov            run the tests and print what they reach: lines, branches
 ## fuzz           inputs made by libFuzzer: FUZZ_S=60 seconds each, ONLY=
 ## mutants        change the library at random: N=20 SEED=1 FILE=
 ## check-mutants  changes that once were not noticed: N=10 SEED=1

@@ -291,6 +291,7 @@ static wm_block *start_before(const char *at, const char *low)
         if (granule <= low) {
             return NULL;
         }
+        /* The loop above has left `at` in the granule below. */
     }
 }
 

@@ -893,6 +893,7 @@ void wm_shared_close(warm_runtime *runtime)
     wm_shared *shared = runtime->shared;
     const wm_map_entry *entry = NULL;
 
+    runtime->shared = NULL;
     while ((entry = wm_map_next(&shared->buffers, entry)) != NULL) {
         wm_buffer *buffer = entry->value;
 

@@ -17,8 +17,8 @@ enum { STACK_BYTES = 1 << 20, BURST = 64 };
 static void *worker_main(void *argument);
 
 /* Starts a worker under the lock: at most once for each stream, and so that a
- * failure is known before anything is queued. Leaves the last error: the caller
- * may do without. */
+ * failure is known before anything is queued. Leaves the last error alone,
+ * since some callers go on without another worker. */
 static warm_status start_locked(wm_host *host)
 {
     wm_host_worker *worker = wm_meta_alloc(sizeof *worker);

@@ -2,7 +2,7 @@
 #
 #   make schedules [WT_SCHEDULES=30000] [WT_SEED=1]
 #
-# plays them for half an hour; `make check`, a part of them for 15 s.
+# plays about so many of each scenario; `make check`, a few for 15 s in all.
 SCHED_LIB := $(B)/sched/libwarmpool.a
 SCHED_OBJ := $(LIB_SRC:%.c=$(B)/sched/%.o) $(B)/runtime/page_html.o
 SCHED_SRC := $(wildcard tests/sched/check_*.c)

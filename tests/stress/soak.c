@@ -22,11 +22,12 @@
  * How long an allocation and a free take is shown, from the threads' view.
  *
  * The load bounds what is under way, however late the device is, and with it
- * the most that is ever needed at once. In 60 s on two cores shared by twenty
- * busy processes the figures rose by 1, 2 and 1 %; with 64 bytes of malloc()
- * left by each thread (155 a second) the second by 13 %, by each stream (290 a
- * second) 23 %; with a record of 64 bytes left by each stream the first by
- * 46 %. Prints the figures, and what was done. */
+ * the most that is ever needed at once. Before there were crowds and faults, in
+ * 60 s on two cores shared by twenty busy processes the figures rose by 1, 2
+ * and 1 %; with 64 bytes of malloc() left by each thread (155 a second) the
+ * second by 13 %, by each stream (290 a second) 23 %; with a record of 64 bytes
+ * left by each stream the first by 46 %. Prints the figures, and what was
+ * done. */
 #include "warmpool/warmpool.h"
 
 #include <dirent.h>
