@@ -327,6 +327,7 @@ $(B)/tests/stress/soak: $(B)/tests/stress/soak.o $(SHARED)
 soak:
 	+@$(MAKE) FLAVOUR=release B=build/release build/release/tests/stress/soak
 	@build/release/tests/stress/soak $(SOAK_S)
+	$(if $(wildcard examples/examples.mk),+@$(MAKE) soak-crowd)
 
 rows:
 	@tests/tools/rows.sh tests/ROWS.md build
@@ -429,7 +430,8 @@ include runtime/preload/preload.mk runtime/python/python.mk
 ## mutants        change the library at random: N=20 SEED=1 FILE=
 ## check-mutants  changes that once were not noticed: N=10 SEED=1
 ## schedules      play scenarios of threads through WT_SCHEDULES=30000 schedules each
-## soak           a mixed load for SOAK_S=600 seconds: nothing may pile up
+## soak           a mixed load for SOAK_S=600 seconds: nothing may pile up; soak-crowd
+## soak-crowd     a thousand clients of the examples' server, SOAK_S / 5 seconds
 ## soak-server    the examples' server at its watermarks, SOAK_S=120 seconds
 ## lint           format, compilers, clang-tidy, cppcheck, house rules
 ## format         rewrite the C files in the house format

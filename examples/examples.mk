@@ -4,6 +4,7 @@
 #   make demo             train, serve 10,000 images, compare (DEMO=options)
 #   make check-examples   tests of the server
 #   make soak-server    the server at its watermarks, SOAK_S seconds a phase
+#   make soak-crowd     a thousand clients for SOAK_S / 5 seconds; part of `make soak`
 #   make check-page       tests of its page, and screenshots
 #   make check-ucx      the example that registers memory with UCX
 #   make check-mpi      the training on several ranks of MPI
@@ -19,7 +20,7 @@ EX_MATHS  := $(addprefix common/,images maths maths_host maths_cuda model notes 
 EX_CLIENT := $(addprefix common/,images local options process)
 
 EX_PROGRAMS := quickstart data_parallel inference_server demo soak_server
-EX_CHECKS   := check_maths check_graphs check_server check_refusals check_slow check_limits
+EX_CHECKS   := check_maths check_graphs check_server check_refusals check_slow check_limits check_crowd
 EX_quickstart       := quickstart
 EX_data_parallel    := $(addprefix data_parallel/,train step ranks_none) $(EX_MATHS)
 EX_inference_server := $(addprefix inference_server/,server listener connections latency routes classify graphs decode) $(EX_MATHS)
@@ -31,6 +32,7 @@ EX_check_server     := $(addprefix inference_server/,check_server served raw lat
 EX_check_refusals   := $(addprefix inference_server/,check_refusals served raw) $(EX_CLIENT)
 EX_check_limits     := $(addprefix inference_server/,check_limits served raw) demo/load $(EX_CLIENT)
 EX_check_slow       := $(addprefix inference_server/,check_slow served raw listener) $(EX_CLIENT)
+EX_check_crowd      := $(addprefix inference_server/,check_crowd served raw) $(EX_CLIENT)
 
 EX_WARMPOOL := -L$(B) -lwarmpool -Wl,-rpath,'$$ORIGIN/../..'
 EX_LIBS_quickstart       := $(EX_WARMPOOL)
@@ -44,6 +46,7 @@ EX_LIBS_check_server     := $(WT) $(EX_WARMPOOL) -lcurl -lpng -lz $(CHECK_LIBS)
 EX_LIBS_check_refusals   := $(EX_LIBS_check_server)
 EX_LIBS_check_limits     := $(EX_LIBS_check_server)
 EX_LIBS_check_slow       := $(EX_LIBS_check_server)
+EX_LIBS_check_crowd      := $(EX_LIBS_check_server)
 
 ex_objects = $(EX_$(1):%=$(B)/examples/%.o)
 EX_OBJECTS := $(sort $(foreach p,$(EX_PROGRAMS) $(EX_CHECKS),$(call ex_objects,$(p))))
@@ -86,6 +89,13 @@ run-soak-server: $(EX_BIN)/soak_server $(EX_BIN)/inference_server \
 	@WARMPOOL_CONF=$${WARMPOOL_CONF:-background:on} \
 	    $(EX_BIN)/soak_server --bin $(EX_BIN) \
 	    --seconds $(if $(filter file,$(origin SOAK_S)),120,$(SOAK_S))
+
+soak-crowd:
+	$(ex_need) $(sort $(CHECK_NEED) $(EX_NEED) $(DEMO_NEED))
+	+@$(MAKE) FLAVOUR=release B=build/release run-soak-crowd
+
+run-soak-crowd: $(EX_BIN)/check_crowd $(EX_BIN)/inference_server $(EX_BIN)/check.weights
+	@CROWD_S=$$(($(SOAK_S) / 5)) $<
 
 # A moment of training is enough to tell classes apart.
 $(EX_BIN)/check.weights: $(EX_BIN)/data_parallel
@@ -219,4 +229,5 @@ run-check-page: $(EX_BIN)/inference_server $(EX_BIN)/check.weights
 .PHONY: examples demo run-demo check-examples run-check-examples \
     check-page run-check-page check-ucx run-check-ucx mpi check-mpi \
     run-check-mpi check-guides check-onnxruntime run-check-onnxruntime \
-    check-ggml run-check-ggml soak-server run-soak-server examples-need
+    check-ggml run-check-ggml soak-server run-soak-server \
+    soak-crowd run-soak-crowd examples-need

@@ -261,30 +261,6 @@ WT_TEST(test_sigterm_serves_the_connections_that_are_open)
     ck_assert_int_eq(process_end(&s.process, 0), EXIT_SUCCESS);
 }
 
-/* Clients that arrived while the server could not accept them. */
-WT_TEST(test_sigterm_serves_the_connections_of_the_queue)
-{
-    enum { QUEUED = 8 };
-    server s = server_start(NULL, NULL);
-    raw queued[QUEUED];
-    image_set set = test_images(1);
-
-    ck_assert_int_eq(kill(s.process.pid, SIGSTOP), 0);
-    for (int i = 0; i < QUEUED; i++) {
-        queued[i] = raw_connect(&s);
-        send_text(&queued[i], head_of_784);
-        ck_assert(raw_send(&queued[i], set.pixels, IMAGE_BYTES));
-    }
-    ck_assert_int_eq(kill(s.process.pid, SIGTERM), 0);
-    ck_assert_int_eq(kill(s.process.pid, SIGCONT), 0);
-    for (int i = 0; i < QUEUED; i++) {
-        ck_assert_int_eq(receive(&queued[i])->status, 200);
-        raw_close(&queued[i]);
-    }
-    images_free(&set);
-    ck_assert_int_eq(process_end(&s.process, 0), EXIT_SUCCESS);
-}
-
 WT_TEST(test_sigterm_closes_silent_connections_after_a_moment)
 {
     server s = server_start("--linger-ms=50", "--drain-ms=3600000");

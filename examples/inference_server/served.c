@@ -19,7 +19,7 @@ const char *beside(const char *name, char path[1024])
     return path;
 }
 
-server server_start(const char *more, const char *value)
+server server_start_with(const char *const more[4])
 {
     char program[1024], weights[1024], line[256];
     const char *argv[] = {beside("inference_server", program),
@@ -31,8 +31,10 @@ server server_start(const char *more, const char *value)
                           beside("check.weights", weights),
                           "--driver",
                           wt_on_host() ? "host" : "cuda",
-                          more,
-                          value,
+                          more[0],
+                          more[1],
+                          more[2],
+                          more[3],
                           NULL};
     const char *head = "listening on http://127.0.0.1:";
     server s;
@@ -45,6 +47,11 @@ server server_start(const char *more, const char *value)
     s.port = (int)strtol(line + strlen(head), NULL, 10);
     ck_assert_int_gt(s.port, 0);
     return s;
+}
+
+server server_start(const char *more, const char *value)
+{
+    return server_start_with((const char *const[4]){more, value});
 }
 
 void server_stop(server *s)

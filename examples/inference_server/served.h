@@ -35,8 +35,9 @@ typedef struct http {
 
 /* The path of a program or file beside this program. */
 const char *beside(const char *name, char path[1024]);
-/* Starts a server with up to two more arguments; a null ends them. */
+/* Starts a server with up to two, or four, more arguments; a null ends them. */
 server server_start(const char *more, const char *value);
+server server_start_with(const char *const more[4]);
 void server_stop(server *s);
 /* Runs a program with up to two arguments and returns its status; output gets
  * what it printed, errors included. */

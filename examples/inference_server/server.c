@@ -22,10 +22,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 enum { MAX_THREADS = 256, MAX_CONNECTIONS = 10000, MAX_MS = 3600000 };
+enum { FULL_MS = 100, OTHER_DESCRIPTORS = 64 };
 
 /* The main thread's. */
 typedef struct door {
@@ -35,7 +37,8 @@ typedef struct door {
     int listening;                           /* -1: not any more */
     int next;                                /* daemon for a connection */
     int drain_ms;
-    bool full;      /* no descriptor was left: until a connection ends */
+    bool full; /* no connection is accepted for FULL_MS, or until one ends */
+    bool draining;
     int64_t end_ns; /* of draining; a signal sets it */
 } door;
 
@@ -59,7 +62,14 @@ static bool start_threads(door *d, message *why)
     return true;
 }
 
-/* Hands over the connections that wait in the queue. */
+static void close_door(door *d)
+{
+    close(d->listening);
+    d->listening = -1;
+}
+
+/* Hands over the connections that wait in the queue. While the server drains
+ * none joins the queue: the door closes behind the last one. */
 static void accept_all(door *d)
 {
     connections *c = &d->s->connections;
@@ -69,6 +79,9 @@ static void accept_all(door *d)
 
         if (fd < 0) {
             d->full = errno == EMFILE || errno == ENFILE;
+            if (d->draining && !d->full) {
+                close_door(d);
+            }
             return;
         }
         connections_expect(c);
@@ -81,20 +94,13 @@ static void accept_all(door *d)
     d->full = true;
 }
 
-static void close_door(door *d)
-{
-    close(d->listening);
-    d->listening = -1;
-}
-
-/* Whoever is in the queue is still let in. */
 static void drain(door *d)
 {
     int open;
 
     listener_stop(d->listening);
+    d->draining = true;
     accept_all(d);
-    close_door(d);
     open = connections_drain(&d->s->connections);
     d->end_ns = clock_ns() + (int64_t)d->drain_ms * 1000000;
     printf("draining, for %d ms at most; open connections: %d\n", d->drain_ms,
@@ -109,15 +115,21 @@ static void take_signal(door *d)
     if (read(d->signals, &signal, sizeof signal) != sizeof signal) {
         return;
     }
-    if (d->listening >= 0) {
+    if (!d->draining) {
         drain(d);
     } else {
         d->end_ns = clock_ns();
     }
 }
 
+static int least(int64_t a, int64_t b)
+{
+    return (int)(a < b ? a : b);
+}
+
 /* Until the server has been told to end, and the last connection has ended or
- * the time for that is over. Returns how many connections are left. */
+ * the time for that is over. Returns how many connections are left, at least.
+ */
 static int watch(door *d)
 {
     connections *c = &d->s->connections;
@@ -130,24 +142,25 @@ static int watch(door *d)
             {.fd = c->changed, .events = POLLIN},
             {.fd = d->full ? -1 : d->listening, .events = POLLIN}};
 
-        if (d->listening < 0) {
+        if (d->draining) {
             int64_t left_ms = (d->end_ns - clock_ns()) / 1000000 + 1;
+            int left = connections_open(c) + (d->listening >= 0);
 
-            if (connections_open(c) == 0 || left_ms <= 0) {
-                return connections_open(c);
+            if (left == 0 || left_ms <= 0) {
+                return left;
             }
-            wait_ms = left_ms < wait_ms ? (int)left_ms : wait_ms;
+            wait_ms = least(left_ms, wait_ms);
         }
-        if (poll(ready, 3, wait_ms) <= 0) {
+        if (poll(ready, 3, d->full ? least(FULL_MS, wait_ms) : wait_ms) < 0) {
             continue;
         }
         if (ready[1].revents != 0) {
             (void)eventfd_read(c->changed, &ended);
-            d->full = false;
         }
+        d->full = false;
         if (ready[0].revents != 0) {
-            take_signal(d); /* who is in the queue is let in there */
-        } else if (ready[2].revents != 0) {
+            take_signal(d);
+        } else if (d->listening >= 0) {
             accept_all(d);
         }
     }
@@ -198,6 +211,27 @@ static int open_signals(void)
     return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+/* One for each connection, and more for threads, devices and libraries. */
+static void raise_descriptors(const server *s)
+{
+    rlim_t need =
+        (rlim_t)s->max_connections + (rlim_t)s->threads + OTHER_DESCRIPTORS;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < need) {
+        limit.rlim_cur = need < limit.rlim_max ? need : limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+        if (limit.rlim_cur < need) {
+            fprintf(stderr,
+                    "inference_server: --max-connections %d takes %ju "
+                    "descriptors, the limit is %ju (ulimit -Hn): connections "
+                    "beyond it wait\n",
+                    s->max_connections, (uintmax_t)need,
+                    (uintmax_t)limit.rlim_cur);
+        }
+    }
+}
+
 /* All that is there until the classifier is, and after it. */
 static bool run(door *d, const classifier_options *c, int port, message *why)
 {
@@ -205,6 +239,7 @@ static bool run(door *d, const classifier_options *c, int port, message *why)
     message ignored;
     bool good;
 
+    raise_descriptors(s);
     d->signals = open_signals();
     good = d->signals >= 0 || failed(why, "signalfd: out of descriptors");
     good = good && connections_init(&s->connections, why);
