@@ -40,14 +40,6 @@ bool connections_init(connections *c, message *why)
     return c->changed >= 0 || failed(why, "eventfd: out of descriptors");
 }
 
-void connections_fini(connections *c)
-{
-    if (c->changed >= 0) {
-        close(c->changed);
-    }
-    pthread_mutex_destroy(&c->mutex);
-}
-
 void connections_expect(connections *c)
 {
     pthread_mutex_lock(&c->mutex);

@@ -35,7 +35,6 @@ typedef struct connections {
 int64_t clock_ns(void);
 
 bool connections_init(connections *c, message *why);
-void connections_fini(connections *c);
 
 /* A connection was accepted, and peer_begin() will follow, or, if
  * libmicrohttpd did not take it, connections_forget(). */

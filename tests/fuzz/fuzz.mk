@@ -10,6 +10,9 @@ FUZZ_trace  := tests/bench/steps tests/bench/trace_read
 FUZZ_calls  := $(basename $(wildcard tests/model/model_*.c))
 FUZZ_images := examples/inference_server/decode examples/common/images
 FUZZ_LIBS_images := -lpng -lz
+FUZZ_server := examples/common/images \
+    $(addprefix examples/inference_server/,routes connections latency decode)
+FUZZ_LIBS_server := -lmicrohttpd -lpng -lz
 
 # fuzz.c's functions come before those of Check's static library (muldefs).
 define fuzz_rule
@@ -23,7 +26,7 @@ $(foreach name,$(FUZZ),$(eval $(call fuzz_rule,$(name))))
 fuzz-programs: $(FUZZ:%=$(B)/tests/fuzz/fuzz_%)
 
 fuzz: need-check
-	@tests/need.sh clang libpng-dev zlib1g-dev
+	@tests/need.sh clang libpng-dev zlib1g-dev libmicrohttpd-dev
 	+@$(MAKE) FLAVOUR=fuzz CC=clang B=build/fuzz fuzz-programs
 	@for name in $(or $(ONLY),$(FUZZ)); do \
 	    mkdir -p build/fuzz/corpus/$$name tests/fuzz/corpus/$$name; \
