@@ -442,28 +442,34 @@ static void end_stream(void *stream)
     need(warm_stream_destroy(f.runtime, stream));
 }
 
+/* Functions of the program, in which a cancelled thread would end. */
 static int nothing(void *context, warm_memory_event event, void *buffer,
                    size_t bytes)
 {
+    pthread_testcancel();
     return 0;
 }
 
 static void hear_line(void *context, warm_log_level level, const char *line)
 {
+    pthread_testcancel();
 }
 
 static void do_nothing(void *context)
 {
+    pthread_testcancel();
 }
 
 static int match_none(void *context, warm_stream stream)
 {
+    pthread_testcancel();
     return 0;
 }
 
 static warm_status own_alloc(void *context, size_t bytes, warm_stream stream,
                              warm_data_pointer *data)
 {
+    pthread_testcancel();
     return WARM_UNSUPPORTED;
 }
 

@@ -2,7 +2,8 @@
  * and make fail.
  *
  * Its handles store their device, stream and one setting, and count their
- * users, so that a handle with two users at once is detected. A closed gate
+ * users, so that a handle with two users at once is detected. A thread that is
+ * cancelled would end in each of them, if the library let it. A closed gate
  * stops every create inside the callback until it is opened. Counters are
  * atomic; the gate has a lock of its own. */
 #ifndef WT_KIND_H
@@ -167,6 +168,7 @@ static inline int wt_toy_create(void *context, int device, void **handle)
     wt_toy *toy = context;
     wt_toy_handle *made;
 
+    pthread_testcancel();
     toy->creates++;
     wt_toy_gate(toy);
     if (wt_toy_fails(toy, WT_CREATE)) {
@@ -188,6 +190,7 @@ static inline int wt_toy_destroy(void *context, int device, void *handle)
     wt_toy *toy = context;
     wt_toy_handle *h = handle;
 
+    pthread_testcancel();
     toy->destroys++;
     if (h->device != device || h->users != 0) {
         toy->shared++;
@@ -205,6 +208,7 @@ static inline int wt_toy_bind(void *context, int device, void *handle,
 {
     wt_toy *toy = context;
 
+    pthread_testcancel();
     toy->binds++;
     if (wt_toy_fails(toy, WT_BIND)) {
         return WT_TOY_CODE;
@@ -218,6 +222,7 @@ static inline int wt_toy_reset(void *context, int device, void *handle)
     wt_toy *toy = context;
     wt_toy_handle *h = handle;
 
+    pthread_testcancel();
     toy->resets++;
     if (wt_toy_fails(toy, WT_RESET)) {
         return WT_TOY_CODE;

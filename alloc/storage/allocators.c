@@ -80,7 +80,7 @@ static warm_status check_place(warm_runtime *runtime, warm_memory memory,
 
 /* ---- the runtime's own --------------------------------------------------- */
 
-static void free_block(void *context)
+void wm_allocator_free_block(void *context)
 {
     (void)warm_free(context);
 }
@@ -104,7 +104,7 @@ static warm_status alloc_block(void *context, size_t bytes, warm_stream stream,
     }
     if (status == WARM_OK) {
         data->data = data->context = pointer;
-        data->deleter = free_block;
+        data->deleter = wm_allocator_free_block;
     }
     return status;
 }
@@ -167,8 +167,8 @@ warm_status wm_allocator_free(const warm_allocator *allocator, void *pointer)
     warm_status status = WARM_OK;
 
     /* A program's allocator may have the deleter of the runtime's own. */
-    if (allocator->raw_deleter != free_block) {
-        allocator->raw_deleter(pointer);
+    if (allocator->raw_deleter != wm_allocator_free_block) {
+        wm_data_delete(allocator->raw_deleter, pointer);
         return WARM_OK;
     }
     if (wm_allocator_is_own(allocator)) {
@@ -210,7 +210,7 @@ static void make_own(warm_runtime *runtime, warm_memory memory, int device)
                                       .memory = memory,
                                       .device = device,
                                       .alloc = alloc_block,
-                                      .raw_deleter = free_block,
+                                      .raw_deleter = wm_allocator_free_block,
                                       .copy = copy_block,
                                       .record = record_block};
 }

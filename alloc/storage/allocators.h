@@ -6,7 +6,8 @@
  * crash.
  *
  * Takes lock allocators, and no lock while holding it. No lock is held while a
- * deleter or a function of an allocator runs: both are user code. */
+ * deleter or a function of an allocator runs: both are user code, in which the
+ * thread is not cancelled, since what the call has would be lost. */
 #ifndef WM_ALLOCATORS_H
 #define WM_ALLOCATORS_H
 
@@ -49,6 +50,10 @@ warm_status wm_allocator_in(const warm_allocator *given, warm_allocator *full);
 /* Whether it is a runtime's own allocator, whose copy records the stream on
  * both blocks. */
 bool wm_allocator_is_own(const warm_allocator *allocator);
+
+/* The deleter of the runtime's own allocators, and of others. */
+void wm_allocator_free_block(void *context);
+void wm_data_delete(warm_deleter_fn deleter, void *context);
 
 /* Frees a plain pointer. The runtime's own allocators refuse pointers of
  * others: INVALID_POINTER. */

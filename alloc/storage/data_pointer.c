@@ -54,6 +54,14 @@ warm_status wm_data_check_fork(warm_runtime *runtime)
                : wm_runtime_refuse(runtime);
 }
 
+void wm_data_delete(warm_deleter_fn deleter, void *context)
+{
+    int cancel = wm_cancel_off();
+
+    deleter(context);
+    wm_cancel_restore(cancel);
+}
+
 void warm_data_pointer_free(warm_data_pointer *data)
 {
     warm_data_pointer old;
@@ -64,8 +72,10 @@ void warm_data_pointer_free(warm_data_pointer *data)
     old = *data;
     /* Before the deleter, which may free the memory that holds the struct. */
     *data = wm_data_empty();
-    if (old.deleter != NULL) {
-        old.deleter(old.context);
+    if (old.deleter == wm_allocator_free_block) {
+        wm_allocator_free_block(old.context);
+    } else if (old.deleter != NULL) {
+        wm_data_delete(old.deleter, old.context);
     }
 }
 
@@ -117,10 +127,15 @@ warm_status wm_data_alloc(const warm_allocator *allocator, size_t bytes,
                               .device = allocator->device};
 
     if (bytes > 0) {
+        bool own = wm_allocator_is_own(allocator);
+        int cancel = own ? 0 : wm_cancel_off();
         warm_status before = wm_error_hush();
         warm_status status =
             allocator->alloc(allocator->context, bytes, stream, &made);
 
+        if (!own) {
+            wm_cancel_restore(cancel);
+        }
         status = check_answer(allocator, before, status, "returned no memory");
         if (status != WARM_OK) {
             return status;
@@ -146,8 +161,10 @@ warm_status wm_data_use(const warm_allocator *allocator, const void *data,
     warm_last_error(&before);
     if (allocator != NULL && allocator->record != NULL) {
         warm_status last = wm_error_hush();
+        int cancel = wm_cancel_off();
 
         status = allocator->record(allocator->context, data, stream);
+        wm_cancel_restore(cancel);
         status = check_answer(allocator, last, status, "recorded no stream");
     }
     if (status == WARM_NOT_FOUND) {
@@ -169,6 +186,7 @@ static warm_status queue_copy(const warm_allocator *allocator,
 {
     bool own = wm_allocator_is_own(allocator);
     warm_status status = WARM_OK, before;
+    int cancel;
 
     if (!own && allocator->record != NULL) {
         status = wm_data_use(allocator, destination, stream);
@@ -180,8 +198,10 @@ static warm_status queue_copy(const warm_allocator *allocator,
         return status;
     }
     before = wm_error_hush();
+    cancel = wm_cancel_off();
     status =
         allocator->copy(allocator->context, destination, source, bytes, stream);
+    wm_cancel_restore(cancel);
     return check_answer(allocator, before, status, "copied nothing");
 }
 

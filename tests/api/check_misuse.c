@@ -561,6 +561,7 @@ WT_TEST(test_T7_no_call_breaks_a_capture_of_another_thread)
 static struct {
     int which;
     unsigned status, also; /* also: statuses beside those of success */
+    bool ended;
     value v[8];
     char cell[200];
 } inside = {.which = -1};
@@ -581,15 +582,19 @@ static void play_inside(void)
     }
 }
 
+/* The thread is cancelled already: any point of cancellation ends it. */
 static void *play_inside_thread(void *argument)
 {
+    pthread_cancel(pthread_self());
     play_inside();
+    inside.ended = true;
+    pthread_testcancel();
     return NULL;
 }
 
 WT_CASE("thread", .setup = set_up, .teardown = tear_down, .timeout = 60);
 
-WT_TEST(test_T7_every_call_works_in_a_new_thread)
+WT_TEST(test_A4_G6_T3_T7_every_call_works_in_a_new_thread_that_is_cancelled)
 {
     again = false;
     for (int i = 0; i < CALLS; i++) {
@@ -603,8 +608,12 @@ WT_TEST(test_T7_every_call_works_in_a_new_thread)
                  calls[i].name);
         inside.which = i;
         inside.also = M(CAPTURE_ERROR); /* it ends in the thread of its begin */
+        inside.ended = false;
         pthread_create(&thread, NULL, play_inside_thread, NULL);
         pthread_join(thread, NULL);
+        if (!inside.ended) {
+            fault("%s: cancelled inside", inside.cell);
+        }
         drop_arguments(&calls[i], inside.status == WARM_OK);
     }
     no_trouble();
@@ -613,10 +622,16 @@ WT_TEST(test_T7_every_call_works_in_a_new_thread)
 /* ---- in callbacks ---------------------------------------------------------
  */
 
+static void hear(void)
+{
+    pthread_testcancel();
+    play_inside();
+}
+
 static int hear_shortage(void *context, warm_memory_event event, void *buffer,
                          size_t bytes)
 {
-    play_inside();
+    hear();
     return 0;
 }
 
@@ -635,7 +650,7 @@ static void with_shortage(void)
 
 static int create_inside(void *context, int device, void **handle)
 {
-    play_inside();
+    hear();
     return WT_TOY_CODE;
 }
 
@@ -655,7 +670,7 @@ static void with_create(void)
 
 static int report_progress(void *context, size_t ready, size_t total)
 {
-    play_inside();
+    hear();
     return 0;
 }
 
@@ -670,7 +685,7 @@ static void with_prewarm(void)
 
 static void end_inside(void *context)
 {
-    play_inside();
+    hear();
 }
 
 static void with_end_of_adoption(void)
@@ -692,6 +707,25 @@ static void with_deleter(void)
     warm_data_pointer_free(&data);
 }
 
+static warm_status alloc_inside(void *context, size_t bytes, warm_stream stream,
+                                warm_data_pointer *data)
+{
+    hear();
+    return WARM_UNAVAILABLE;
+}
+
+static void with_allocator(void)
+{
+    warm_allocator own = {.size = sizeof own,
+                          .name = "inside",
+                          .memory = WARM_MEMORY_HOST,
+                          .device = WARM_NO_DEVICE,
+                          .alloc = alloc_inside};
+    warm_data_pointer data = WARM_INIT(warm_data_pointer);
+
+    (void)warm_data_pointer_alloc(&own, 8, NULL, &data);
+}
+
 static const struct {
     const char *name;
     void (*with)(void);
@@ -699,20 +733,31 @@ static const struct {
                  {"a create", with_create},
                  {"a progress", with_prewarm},
                  {"the end of an adoption", with_end_of_adoption},
-                 {"a deleter", with_deleter}};
+                 {"a deleter", with_deleter},
+                 {"an allocator", with_allocator}};
+
+static void *call_back_cancelled(void *number)
+{
+    pthread_cancel(pthread_self());
+    callbacks[*(int *)number].with();
+    inside.ended = true;
+    pthread_testcancel();
+    return NULL;
+}
 
 WT_CASE("callbacks", .setup = set_up, .teardown = tear_down, .timeout = 120);
 
-WT_LOOP_TEST(test_T7_every_call_in_a_callback_is_harmless,
+WT_LOOP_TEST(test_T3_T7_every_call_in_a_callback_is_harmless,
              sizeof callbacks / sizeof callbacks[0])
 {
     warm_kind_ops ops = {.size = sizeof ops,
                          .name = "inside",
                          .create = create_inside,
                          .destroy = destroy_none};
-
     static const enum domain capturing[] = {
         D_CAPTURING, D_ANNOUNCED, D_TEST_CAPTURING, D_RECORDING, DOMAIN_COUNT};
+    int number = _i;
+    pthread_t thread;
 
     again = false;
     wt_ok(warm_kind_register(f.runtime, &ops, &inside_kind));
@@ -733,5 +778,9 @@ WT_LOOP_TEST(test_T7_every_call_in_a_callback_is_harmless,
         }
         drop_arguments(&calls[i], inside.status == WARM_OK);
     }
+    inside.ended = false;
+    pthread_create(&thread, NULL, call_back_cancelled, &number);
+    pthread_join(thread, NULL);
+    ck_assert(inside.ended);
     no_trouble();
 }
