@@ -3,10 +3,12 @@
  * Threads. Any thread may call any function at any time, except
  * warm_runtime_destroy(), which has conditions. A thread that exits, in
  * whatever way, releases its handles. Deferred cancellation (the default of
- * pthreads) is safe everywhere; asynchronous cancellation is not. The threads
- * of the host device, of option background and of background prewarming keep a
- * process whose main thread has called pthread_exit() alive until the runtime
- * is destroyed, or a thread calls exit().
+ * pthreads) is safe everywhere: no call is a cancellation point, also while it
+ * waits or calls the program's functions; the thread is cancelled after it.
+ * Asynchronous cancellation is not safe. The threads of the host device, of
+ * option background and of background prewarming keep a process whose main
+ * thread has called pthread_exit() alive until the runtime is destroyed, or a
+ * thread calls exit().
  *
  * Exit. exit() runs handlers, and destructors of static objects, in reverse
  * order of their registration. The library registers a handler when the process
@@ -18,8 +20,10 @@
  * after the first handle of each CUDA library. A program should register its
  * own handlers that use the library after those. quick_exit() runs the
  * library's handler too, registered once with the first runtime; _exit() and
- * signals run none. A plugin that has the library inside stays loaded after
- * dlclose().
+ * signals run none. A signal handler may call _exit(), but not exit() or
+ * quick_exit(), which are not async-signal-safe: if the signal has interrupted
+ * a call of the library, the handlers could wait for a lock of that call for
+ * ever. A plugin that has the library inside stays loaded after dlclose().
  *
  * Signals. The library's own threads block all signals, so that the program's
  * handlers run in the program's threads. They do not keep exit() from ending

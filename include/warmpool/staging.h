@@ -45,10 +45,10 @@
  * meanwhile, and can be queued once the capture has ended.
  *
  * Threads. Any thread may use a ring, one at a time: a call while another
- * thread is inside is refused with INVALID_ARGUMENT, and changes nothing. No
- * call is a cancellation point. Common status of calls with a ring:
- * INVALID_ARGUMENT (null; another thread is inside), RUNTIME_GONE, FORKED (the
- * ring is the parent's), EXITING; DRIVER_ERROR also once the device was reset.
+ * thread is inside is refused with INVALID_ARGUMENT, and changes nothing.
+ * Common status of calls with a ring: INVALID_ARGUMENT (null; another thread is
+ * inside), RUNTIME_GONE, FORKED (the ring is the parent's), EXITING;
+ * DRIVER_ERROR also once the device was reset.
  */
 #ifndef WARMPOOL_STAGING_H
 #define WARMPOOL_STAGING_H

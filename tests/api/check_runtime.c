@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static struct {
@@ -530,162 +531,230 @@ WT_LOOP_TEST(test_A14_json_is_utf8_whatever_a_kind_is_called,
     wt_runtime_end(r);
 }
 
-/* Callbacks in which a thread could be cancelled, if it were let. */
-static int cancel_create(void *context, int device, void **handle)
+/* ---- a thread that is cancelled while it waits --------------------------- */
+
+enum { WAIT_BYTES = 8 << 20 };
+
+/* Whatever a call may wait for: a stream's work, a handle and memory that are
+ * being made in the background. */
+static struct {
+    warm_runtime *runtime, *other;
+    warm_stream stream;
+    warm_event event;
+    wt_toy toy;
+    wt_gate *gate;
+    wt_door door;
+    warm_staging *ring;
+    void *buffer, *adopted, *block, *uncached;
+    warm_status (*call)(void);
+    atomic_bool begun, ended, cancelled;
+    warm_status status;
+} w;
+
+static int wait_for_the_door(void *context, size_t ready, size_t total)
 {
-    pthread_testcancel();
-    return wt_toy_create(context, device, handle);
+    wt_door_run(&w.door);
+    return 0;
 }
 
-static int cancel_destroy(void *context, int device, void *handle)
+static void make_waits(void)
 {
-    pthread_testcancel();
-    return wt_toy_destroy(context, device, handle);
+    const warm_prewarm_options options = {.size = sizeof options,
+                                          .progress = wait_for_the_door};
+    const warm_staging_options slices = {
+        .size = sizeof slices, .slice_bytes = 4096, .slices = 2};
+    static char from[8192];
+
+    wt_toy_init(&w.toy);
+    w.door = (wt_door)WT_DOOR_INIT;
+    w.runtime = wt_runtime_with(.limit_wait_ms = 60000, .log = "debug");
+    w.other = wt_runtime_with(.log = "debug");
+    w.stream = wt_stream(w.runtime, 0);
+    w.block = wt_pinned(w.runtime, WAIT_BYTES);
+    w.adopted = mmap(NULL, 65536, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    wt_ok(warm_pinned_adopt(w.runtime, w.adopted, 65536, 0));
+    wt_ok(warm_event_create(w.runtime, 0, &w.event));
+    wt_ok(warm_staging_create(w.runtime, 0, &slices, &w.ring));
+    wt_ok(warm_shared_alloc(w.runtime, 0, 4096, WARM_USAGE_SHARED, &w.buffer));
+    wt_ok(warm_device_alloc_uncached(w.runtime, 0, 65536, &w.uncached));
+    w.gate = wt_gate_hold(w.runtime, w.stream);
+    wt_ok(warm_staging_copy(w.ring, w.uncached, from, sizeof from,
+                            WARM_COPY_TO_DEVICE, w.stream, 0));
+    wt_ok(warm_shared_record(w.runtime, &w.buffer, 1, w.stream, NULL));
+    wt_ok(warm_record_stream(w.adopted, w.stream));
+    wt_ok(warm_event_record(w.runtime, w.event, w.stream));
+    wt_ok(warm_watermarks_set(w.runtime, WARM_MEMORY_OF_HOST,
+                              wt_pinned_stats(w.runtime).held_bytes.current,
+                              0));
+    wt_free_used(w.block, w.stream);
+    wt_toy_close_gate(&w.toy);
+    wt_ok(warm_handle_prewarm(w.other, wt_toy_register(&w.toy, w.other, "toy"),
+                              0, 1, WARM_PREWARM_BACKGROUND));
+    wt_toy_await(&w.toy, 1);
+    wt_ok(warm_pinned_prewarm_with(w.other, WAIT_BYTES, 0,
+                                   WARM_PREWARM_BACKGROUND, &options));
+    wt_door_wait_entered(&w.door);
 }
 
-static int cancel_bind(void *context, int device, void *handle,
-                       warm_stream stream)
+static warm_status wait_for_stream(void)
 {
-    pthread_testcancel();
-    return wt_toy_bind(context, device, handle, stream);
+    return warm_stream_synchronize(w.runtime, w.stream);
 }
 
-static int cancel_reset(void *context, int device, void *handle)
+static warm_status wait_for_event(void)
 {
-    pthread_testcancel();
-    return wt_toy_reset(context, device, handle);
+    return warm_event_synchronize(w.runtime, w.event);
 }
+
+static warm_status wait_for_buffer(void)
+{
+    return warm_shared_wait(w.runtime, &w.buffer, 1, NULL);
+}
+
+static warm_status wait_for_slice(void)
+{
+    static char from[1];
+
+    return warm_staging_copy(w.ring, w.uncached, from, 1, WARM_COPY_TO_DEVICE,
+                             w.stream, 0);
+}
+
+static warm_status wait_for_ring(void)
+{
+    return warm_staging_finish(w.ring);
+}
+
+static warm_status wait_to_end_ring(void)
+{
+    warm_status status = warm_staging_destroy(w.ring);
+
+    w.ring = NULL;
+    return status;
+}
+
+static warm_status wait_to_end_adoption(void)
+{
+    return warm_pinned_adopt_end(w.runtime, w.adopted, NULL, NULL);
+}
+
+static warm_status wait_at_limit(void)
+{
+    void *block = NULL;
+    warm_status status = warm_pinned_alloc(w.runtime, WAIT_BYTES, &block);
+
+    return status != WARM_OK ? status : warm_free(block);
+}
+
+static warm_status wait_to_trim(void)
+{
+    return warm_trim(w.runtime, 0, NULL);
+}
+
+static warm_status wait_for_device(void)
+{
+    warm_status status = warm_device_free_uncached(w.runtime, 0, w.uncached);
+
+    w.uncached = NULL;
+    return status;
+}
+
+static warm_status wait_for_handles(void)
+{
+    return warm_handle_prewarm_wait(w.other);
+}
+
+static warm_status wait_for_memory(void)
+{
+    return warm_pinned_prewarm_wait(w.other);
+}
+
+static warm_status wait_to_destroy(void)
+{
+    warm_status status = warm_runtime_destroy(w.other, NULL);
+
+    w.other = NULL;
+    return status;
+}
+
+static warm_status (*const waits[])(void) = {
+    wait_for_stream, wait_for_event,   wait_for_buffer,      wait_for_slice,
+    wait_for_ring,   wait_to_end_ring, wait_to_end_adoption, wait_at_limit,
+    wait_to_trim,    wait_for_device,  wait_for_handles,     wait_for_memory,
+    wait_to_destroy};
 
 static void cancel_log(void *context, warm_log_level level, const char *line)
 {
     pthread_testcancel();
 }
 
-struct cancelled {
-    wt_toy toy;
-    warm_runtime *runtime;
-    warm_kind kind;
-    warm_stream stream; /* pooled */
-    atomic_int step;
-    warm_status status;
-};
-
-/* Counts a call that answered OK: the count tells which one ended it all. */
-static bool stepped(struct cancelled *c, warm_status status)
+static void *wait_here(void *argument)
 {
-    c->status = status;
-    c->step += status == WARM_OK;
-    return status == WARM_OK;
-}
-
-static bool call_handles(struct cancelled *c)
-{
-    warm_options options = {.size = sizeof options,
-                            .device = wt_on_host() ? "host" : "cuda",
-                            .log = "debug"};
-    warm_kind_ops ops = {.size = sizeof ops,
-                         .name = "cancelled",
-                         .context = &c->toy,
-                         .create = cancel_create,
-                         .destroy = cancel_destroy,
-                         .bind_stream = cancel_bind,
-                         .reset = cancel_reset};
-    void *handle = NULL;
-
-    return stepped(c, warm_runtime_create(&options, &c->runtime)) &&
-           stepped(c, warm_kind_register(c->runtime, &ops, &c->kind)) &&
-           stepped(c, warm_stream_reserve(c->runtime, 0, &c->stream)) &&
-           stepped(c, warm_handle_reserve(c->runtime, c->kind, 0, &handle)) &&
-           stepped(c, warm_handle_reserve_on(c->runtime, c->kind, 0, c->stream,
-                                             &handle));
-}
-
-static bool call_device(struct cancelled *c)
-{
-    enum { BYTES = 100000 };
-    warm_runtime *r = c->runtime;
-    warm_stream other = NULL;
-    warm_event event = NULL;
-    void *block = NULL, *memory = NULL;
-
-    return stepped(c, warm_stream_create(r, 0, &other)) &&
-           stepped(c, warm_event_create(r, 0, &event)) &&
-           stepped(c, warm_pinned_alloc(r, BYTES, &block)) &&
-           stepped(c, warm_device_alloc_uncached(r, 0, BYTES, &memory)) &&
-           stepped(c, warm_copy_async(r, memory, block, BYTES,
-                                      WARM_COPY_TO_DEVICE, other)) &&
-           stepped(c, warm_event_record(r, event, other)) &&
-           stepped(c, warm_stream_wait_event(r, c->stream, event)) &&
-           stepped(c, warm_free(block)) &&
-           stepped(c, warm_stream_synchronize(r, c->stream)) &&
-           stepped(c, warm_event_synchronize(r, event)) &&
-           stepped(c, warm_event_destroy(r, event)) &&
-           stepped(c, warm_stream_destroy(r, other)) &&
-           stepped(c, warm_device_free_uncached(r, 0, memory));
-}
-
-static bool call_ahead(struct cancelled *c)
-{
-    warm_runtime *r = c->runtime;
-    warm_lease lease = {0};
-    void *handle = NULL;
-
-    return stepped(c, warm_handle_prewarm(r, c->kind, 0, 1, 0)) &&
-           stepped(c, warm_handle_prewarm(r, c->kind, 0, 2,
-                                          WARM_PREWARM_BACKGROUND)) &&
-           stepped(c, warm_handle_prewarm_wait(r)) &&
-           stepped(c, warm_handle_prewarm_cancel(r)) &&
-           stepped(c, warm_handle_lease_on(r, c->kind, 0, c->stream, &lease,
-                                           &handle)) &&
-           stepped(c, warm_handle_return(r, lease)) &&
-           stepped(c, warm_handle_trim(r, c->kind, 0, 0, 0, NULL));
-}
-
-static bool call_the_rest(struct cancelled *c)
-{
-    static char text[1 << 16];
-    warm_runtime *r = c->runtime;
-    void *handle = NULL;
-
-    if (!stepped(c, warm_poll(r)) ||
-        !stepped(c, warm_pinned_empty_cache(r, NULL)) ||
-        !stepped(c, warm_stats_json(r, text, sizeof text, NULL)) ||
-        !stepped(c, warm_thread_release(r))) {
-        return false;
+    w.begun = true;
+    w.status = w.call();
+    w.ended = true;
+    while (!w.cancelled) {
+        sched_yield();
     }
-    wt_toy_fail(&c->toy, WT_RESET, 1, false); /* logs, and destroys */
-    wt_toy_fail(&c->toy, WT_DESTROY, 1, false);
-    return stepped(c, warm_handle_reserve(r, c->kind, 0, &handle)) &&
-           stepped(c, warm_runtime_destroy(r, NULL));
-}
-
-static void *call_everything(void *argument)
-{
-    struct cancelled *c = argument;
-
-    pthread_cancel(pthread_self()); /* from now on at every chance */
-    if (call_handles(c) && call_device(c) && call_ahead(c) &&
-        call_the_rest(c)) {
-        pthread_testcancel();
-    }
+    pthread_testcancel();
     return NULL;
 }
 
-WT_TEST(test_A4_G6_no_call_is_a_cancellation_point)
+static void end_waits(void)
 {
-    struct cancelled c = {.status = WARM_OK};
+    wt_ok(warm_watermarks_set(w.runtime, WARM_MEMORY_OF_HOST, 0, 0));
+    wt_ok(warm_stream_synchronize(w.runtime, w.stream));
+    if (w.ring != NULL) {
+        wt_ok(warm_staging_destroy(w.ring));
+    }
+    if (w.uncached != NULL) {
+        wt_ok(warm_device_free_uncached(w.runtime, 0, w.uncached));
+    }
+    if (w.call != wait_to_end_adoption) {
+        wt_ok(wait_to_end_adoption());
+    }
+    munmap(w.adopted, 65536);
+    wt_free(w.buffer);
+    wt_ok(warm_event_destroy(w.runtime, w.event));
+    wt_ok(warm_testing_check(w.runtime, 1));
+    wt_runtime_end(w.runtime);
+    if (w.other != NULL) {
+        wt_ok(warm_testing_check(w.other, 1));
+        wt_runtime_end(w.other);
+    }
+    wt_toy_end(&w.toy);
+}
+
+/* The call ends as if nobody had cancelled its thread, and only then. Which
+ * calls wait for a device when they return memory depends on the driver. */
+WT_LOOP_TEST(test_A4_G6_T3_a_thread_is_not_cancelled_while_it_waits_in_a_call,
+             sizeof waits / sizeof waits[0])
+{
+    wt_linger linger = {0};
     pthread_t thread;
     void *result = NULL;
 
-    wt_toy_init(&c.toy);
+    memset(&w, 0, sizeof w);
     warm_log_set(cancel_log, NULL);
-    pthread_create(&thread, NULL, call_everything, &c);
+    make_waits();
+    w.call = waits[_i];
+    ck_assert_int_eq(pthread_create(&thread, NULL, wait_here, NULL), 0);
+    while (!w.begun || wt_lingers(&linger)) {
+    }
+    pthread_cancel(thread);
+    w.cancelled = true;
+    for (linger = (wt_linger){0}; wt_lingers(&linger);) {
+    }
+    if (w.call != wait_to_trim && w.call != wait_for_device) {
+        ck_assert(!w.ended);
+    }
+    wt_gate_open(w.gate);
+    wt_toy_open_gate(&w.toy);
+    wt_door_open(&w.door);
     pthread_join(thread, &result);
-    ck_assert_msg(c.status == WARM_OK, "step %d: %s", c.step,
-                  warm_status_name(c.status));
-    ck_assert_int_eq(c.step, 31);
-    ck_assert_ptr_eq(result, PTHREAD_CANCELED);
-    wt_toy_free_left(&c.toy);
+    ck_assert(w.ended && result == PTHREAD_CANCELED);
+    wt_ok(w.status);
+    end_waits();
 }
 
 int main(void)
