@@ -421,16 +421,19 @@ class Map:
                 found.update(tests)
         if not found:
             found.update(*(tests for _, tests in lines))
-        of_file = {}
-        for _, tests in lines:
+        of_file, rare = {}, {}
+        for line, tests in lines:
             for i in tests:
                 of_file[i] = of_file.get(i, 0) + 1
+                if begin <= line <= over:
+                    rare[i] = rare.get(i, 0) + 1 / len(tests)
         return sorted(found, key=lambda i: self.cost(i, mutant.path) *
-                      self.total[i] / of_file[i])
+                      self.total[i] / of_file[i] / rare.get(i, 1e-6))
 
     def cost(self, i, path):
         """Seconds, less for a test that is likely to notice. Its caller makes
-        it more for one that reaches much besides the file."""
+        it more for one that reaches much besides the file, and less for one
+        that reaches what few others reach of the function."""
         name = os.path.splitext(os.path.basename(path))[0]
         cost = self.tests[i][3] / (1 + self.kills.get(i, 0))
         return cost / 10 if 'check_' + name in self.tests[i][1] else cost
