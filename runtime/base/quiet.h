@@ -8,6 +8,7 @@
 #include "runtime/base/status.h"
 
 typedef struct wm_quiet {
+    const void *open; /* itself from its begin to its end, for debug builds */
     int cancel;       /* the thread's cancellation state before */
     bool saved;       /* the thread had a last error before: */
     warm_error error; /* not set if it had none */
@@ -15,6 +16,7 @@ typedef struct wm_quiet {
 
 static inline void wm_quiet_begin(wm_quiet *quiet)
 {
+    quiet->open = quiet;
     quiet->cancel = wm_cancel_off();
     quiet->saved = wm_error_save(&quiet->error);
 }
@@ -34,16 +36,18 @@ static inline void wm_quiet_restore(const wm_quiet *quiet)
     }
 }
 
-static inline void wm_quiet_end(const wm_quiet *quiet)
+/* Ends work that failed: the last error keeps the reason. */
+static inline void wm_quiet_fail(wm_quiet *quiet)
 {
-    wm_quiet_restore(quiet);
+    wm_assert(quiet->open == quiet);
+    quiet->open = NULL;
     wm_cancel_restore(quiet->cancel);
 }
 
-/* wm_quiet_end() for work that failed: the last error keeps the reason. */
-static inline void wm_quiet_fail(const wm_quiet *quiet)
+static inline void wm_quiet_end(wm_quiet *quiet)
 {
-    wm_cancel_restore(quiet->cancel);
+    wm_quiet_restore(quiet);
+    wm_quiet_fail(quiet);
 }
 
 #endif
