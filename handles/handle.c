@@ -193,7 +193,7 @@ static void unbind_held(warm_runtime *runtime, wm_window *window, int device,
                         warm_stream stream)
 {
     wm_rows *rows = wm_window_rows(window, device);
-    uint32_t kinds = window->kinds_held[device];
+    uint32_t kinds = *wm_window_kinds(window, device);
 
     for (; kinds != 0; kinds &= kinds - 1) {
         warm_kind kind = __builtin_ctz(kinds);

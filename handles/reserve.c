@@ -127,7 +127,7 @@ hold(warm_runtime *runtime, wm_window *window, const wm_window_call *call,
     if (wm_likely(status == WARM_OK)) {
         held[0] = 0;
         held[WM_ROW_SECOND] = (uintptr_t)handle;
-        window->kinds_held[call->device] |= UINT32_C(1) << call->kind;
+        *wm_window_kinds(window, call->device) |= UINT32_C(1) << call->kind;
         wm_window_set_home(window, call->device);
     }
     return status;
@@ -153,7 +153,7 @@ static inline void give(warm_runtime *runtime, wm_window *window,
 static void give_back(warm_runtime *runtime, wm_window *window,
                       const wm_window_call *call)
 {
-    window->kinds_held[call->device] &= ~(UINT32_C(1) << call->kind);
+    *wm_window_kinds(window, call->device) &= ~(UINT32_C(1) << call->kind);
     give(runtime, window, call->kind, call->device, wm_clock_ns());
 }
 
@@ -284,9 +284,9 @@ warm_status warm_stream_reserve(warm_runtime *runtime, int device,
 static void release_device(warm_runtime *runtime, wm_window *window, int device,
                            uint64_t now)
 {
-    uint32_t kinds = window->kinds_held[device];
+    uint32_t kinds = *wm_window_kinds(window, device);
 
-    window->kinds_held[device] = 0;
+    *wm_window_kinds(window, device) = 0;
     for (; kinds != 0; kinds &= kinds - 1) {
         give(runtime, window, __builtin_ctz(kinds), device, now);
     }
@@ -294,21 +294,21 @@ static void release_device(warm_runtime *runtime, wm_window *window, int device,
 
 void wm_handles_release(warm_runtime *runtime, wm_window *window)
 {
-    unsigned device = 0;
+    int device = 0, devices = (int)window->devices;
     uint64_t now;
 
-    while (device < window->devices && window->kinds_held[device] == 0) {
+    while (device < devices && *wm_window_kinds(window, device) == 0) {
         device++;
     }
-    if (device == window->devices && !window->uses_default) {
+    if (device == devices && !window->uses_default) {
         return;
     }
     now = wm_clock_ns();
-    for (; device < window->devices; device++) {
-        if (window->kinds_held[device] != 0) {
+    for (; device < devices; device++) {
+        if (*wm_window_kinds(window, device) != 0) {
             /* Handles lost in a reset must not serve the next thread. */
-            wm_driver_notice_reset(runtime->driver, (int)device);
-            release_device(runtime, window, (int)device, now);
+            wm_driver_notice_reset(runtime->driver, device);
+            release_device(runtime, window, device, now);
         }
     }
     window->has_bound = false;

@@ -275,6 +275,13 @@ static inline void *wm_window_held(wm_window *window, warm_kind kind,
         rows->held[wm_window_index(kind, device) + WM_ROW_SECOND];
 }
 
+/* The kinds of which the owner thread holds a handle of the device. */
+static inline uint32_t *wm_window_kinds(const wm_window *window, int device)
+{
+    wm_assert((unsigned)device < window->devices);
+    return &window->kinds_held[device];
+}
+
 /* Finds or makes the calling thread's window of a live runtime and makes it the
  * current one. Status: OUT_OF_MEMORY; EXITING (the thread has run its last
  * destructors). get_quietly() leaves the thread's last error as it is. */
