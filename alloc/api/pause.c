@@ -121,9 +121,11 @@ static warm_status settle(wm_space *space, wm_arena *arena, void *context)
         status = wm_space_work_begin(space, &work);
     }
     if (status == WARM_OK) {
-        (void)wm_growth_wait_for_streams(space, arena, 0, WM_SETTLE_IDLE);
-        (void)wm_growth_wait_for_streams(space, arena, 0, WM_SETTLE_DEVICE);
-        (void)wm_growth_give_back(space, arena, 0);
+        (void)wm_growth_wait_for_streams(space, arena, WM_KEEP_NOTHING,
+                                         WM_SETTLE_IDLE);
+        (void)wm_growth_wait_for_streams(space, arena, WM_KEEP_NOTHING,
+                                         WM_SETTLE_DEVICE);
+        (void)wm_growth_give_back(space, arena, WM_KEEP_NOTHING);
         wm_space_work_end(space, &work, true);
     }
     return status;

@@ -248,10 +248,10 @@ void wm_private_end_arenas(wm_private_pools *pools, uint64_t number)
 static void settle_last(wm_private_arena *own)
 {
     if (own->arena.unit > 0 && is_unused(own)) {
-        (void)wm_growth_wait_for_streams(own->space, &own->arena, 0,
-                                         WM_SETTLE_IDLE);
-        (void)wm_growth_wait_for_streams(own->space, &own->arena, 0,
-                                         WM_SETTLE_DEVICE);
+        (void)wm_growth_wait_for_streams(own->space, &own->arena,
+                                         WM_KEEP_NOTHING, WM_SETTLE_IDLE);
+        (void)wm_growth_wait_for_streams(own->space, &own->arena,
+                                         WM_KEEP_NOTHING, WM_SETTLE_DEVICE);
     }
 }
 
@@ -263,7 +263,7 @@ static void tend_one(wm_private_pools *pools, wm_private_arena *own)
         return;
     }
     settle_last(own);
-    (void)wm_growth_give_back(own->space, &own->arena, 0);
+    (void)wm_growth_give_back(own->space, &own->arena, WM_KEEP_NOTHING);
     wm_space_work_end(own->space, &work, true);
     wm_lock_acquire(&pools->lock);
     if (is_dead(own) && is_unused(own) && wm_arena_idle(&own->arena) == 0) {

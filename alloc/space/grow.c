@@ -193,9 +193,10 @@ static bool wait_for_streams(wm_space *space, struct wm_grow_request *request)
     bool wait = !request->waited;
 
     request->waited = true;
-    return wait && (wm_growth_wait_for_streams(space, request->arena, 0,
-                                               WM_SETTLE_PENDING) ||
-                    request->unseen);
+    return wait &&
+           (wm_growth_wait_for_streams(space, request->arena, WM_KEEP_NOTHING,
+                                       WM_SETTLE_PENDING) ||
+            request->unseen);
 }
 
 /* Returns idle segments, or waits for calls in flight: whether a refused
@@ -208,10 +209,11 @@ static bool make_room(wm_space *space, struct wm_grow_request *request)
     WM_USDT2(wait_begin, "room", request->needed);
     wm_range_begin("make room");
     warm_last_error(&cause);
-    request->unseen |= wm_growth_wait_for_streams(space, request->give_back, 0,
-                                                  WM_SETTLE_IDLE);
-    again = wm_growth_give_back(space, request->give_back, 0) > 0 ||
-            wait_for_others(space, request);
+    request->unseen |= wm_growth_wait_for_streams(
+        space, request->give_back, WM_KEEP_NOTHING, WM_SETTLE_IDLE);
+    again =
+        wm_growth_give_back(space, request->give_back, WM_KEEP_NOTHING) > 0 ||
+        wait_for_others(space, request);
     if (again) {
         wm_arena_count(request->arena, WM_COUNT_RETRY);
     }

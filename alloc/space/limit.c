@@ -459,7 +459,8 @@ static void shrink_one(wm_space *space, size_t bytes)
     }
     bytes = bytes < spare ? bytes : spare;
     wm_cache_flush_all(&space->group);
-    (void)wm_growth_wait_for_streams(space, NULL, 0, WM_SETTLE_IDLE);
+    (void)wm_growth_wait_for_streams(space, NULL, WM_KEEP_NOTHING,
+                                     WM_SETTLE_IDLE);
     for (int i = 0; i < space->group.nodes && bytes > 0; i++) {
         size_t before = wm_growth_held(&space->growth), after;
 

@@ -190,6 +190,9 @@ void wm_growth_return_excess(wm_space *space, size_t bytes, size_t most);
 /* Returns the segments of all arenas that are idle since before_ns or earlier,
  * except the reserve. */
 void wm_growth_decay(wm_space *space, uint64_t before_ns);
+/* A target of bytes to hold: all that is idle is returned. */
+enum { WM_KEEP_NOTHING = 0 };
+
 /* If the segments of an arena or (null) of any expand, and more than target
  * bytes are held: waits for streams. True: memory may have become idle that
  * polls would not have released. */
