@@ -29,6 +29,13 @@ static bool tally_block(struct tally *tally, wm_block *block)
            state != WM_BLOCK_GAP;
 }
 
+/* A slot of a page or more begins alone in its page, which has its entry. */
+static bool check_entry(const wm_slab *slab, const wm_block *slot)
+{
+    return slab->slot_bytes < WM_PAGE ||
+           wm_page_map_get(slot->base) == ((uintptr_t)slot | WM_ENTRY_RUN);
+}
+
 static bool check_slab(struct tally *tally, const wm_block *run)
 {
     wm_slab *slab = wm_slab_of_run_locked(run);
@@ -44,7 +51,7 @@ static bool check_slab(struct tally *tally, const wm_block *run)
 
         if (is_idle != (((slab->idle_mask >> i) & 1) != 0) ||
             slot->base != wm_slab_base(slab) + i * slab->slot_bytes ||
-            wm_block_from(slot->base) != slot ||
+            !check_entry(slab, slot) || wm_block_from(slot->base) != slot ||
             wm_block_at(slot->base + slot->bytes - 1) != slot ||
             !tally_block(tally, slot)) {
             return false;

@@ -187,6 +187,76 @@ WT_TEST(test_B25_a_slab_is_carved_slot_by_slot)
     ck_assert(wm_arena_check(&arena));
 }
 
+/* A field that has another value for a moment. */
+#define tear(field, value)                                                     \
+    do {                                                                       \
+        void *place = &(field);                                                \
+        char was[sizeof(field)];                                               \
+                                                                               \
+        memcpy(was, place, sizeof was);                                        \
+        (field) = (value);                                                     \
+        ck_assert_msg(!wm_arena_check(&arena), "not found: " #field);          \
+        memcpy(place, was, sizeof was);                                        \
+        ck_assert(wm_arena_check(&arena));                                     \
+    } while (0)
+
+/* What the other tests take for good is found if it is not. */
+WT_TEST(test_the_walk_of_an_arena_finds_what_is_torn)
+{
+    static const enum wm_block_state states[] = {
+        WM_BLOCK_VOID,    WM_BLOCK_IDLE,     WM_BLOCK_GAP, WM_BLOCK_CACHED,
+        WM_BLOCK_PENDING, WM_BLOCK_CAPTURED, WM_BLOCK_LOST};
+    wm_lane *lane = &arena.common, other = {0};
+    wm_bins *bins = lane->idle[WM_RUNS_LARGE].bins;
+    wm_block *small = take(5000), *run = take(100000), *idle = take(100000);
+    wm_block *last = take(100000);
+    wm_segment *segment = run->segment;
+    wm_slab *slab = small->slab;
+    unsigned bin = wm_bins_index(idle->bytes);
+
+    bed_give(idle);
+    ck_assert(wm_arena_check(&arena));
+    tear(slab->run, run);
+    tear(slab->run->lane, &other);
+    tear(slab->idle_mask, slab->idle_mask ^ 2);
+    tear(slab->slot[1].base, slab->slot[1].base + WM_GRAIN);
+    tear(idle->base, idle->base + WM_PAGE);
+    tear(idle->lane, NULL);
+    tear(idle->segment, NULL);
+    tear(idle->previous_idle, idle);
+    tear(segment->held, segment->held - 1);
+    tear(segment->small, !segment->small);
+    tear(bins->filled[bin / 64], bins->filled[bin / 64] ^ 1ULL << bin % 64);
+    tear(bins->filled[0], bins->filled[0] ^ 1);
+    tear(bins->bin[0], idle);
+    tear(lane->idle[WM_RUNS_LARGE].count, 3);
+    tear(lane->idle_bytes, lane->idle_bytes + 1);
+    tear(lane->safe_until, lane->puts + 1);
+    tear(lane->runs, lane->runs + 1);
+    tear(arena.gaps, idle);
+    tear(arena.laned_bytes, 1);
+    tear(arena.idle_segments, 1);
+    tear(arena.out_bytes, arena.out_bytes + 1);
+    tear(arena.stats.held_bytes.current, 1);
+    tear(arena.stats.pending_bytes.current, 1);
+    tear(arena.stats.lost_bytes, 1);
+    tear(arena.stats.captured_bytes, 1);
+    tear(arena.classes[0].live_bytes.current, 1);
+    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++) {
+        tear(run->state, states[i]);
+    }
+    /* A slot that is found by a division only, and a run that is not. */
+    wm_page_map_set(small->base, slab, WM_ENTRY_SLAB);
+    ck_assert(!wm_arena_check(&arena));
+    wm_page_map_set(small->base, small, WM_ENTRY_RUN);
+    wm_page_map_set(run->base, last, WM_ENTRY_RUN);
+    ck_assert(!wm_arena_check(&arena));
+    wm_page_map_set(run->base, run, WM_ENTRY_RUN);
+    bed_give(small);
+    bed_give(run);
+    bed_give(last);
+}
+
 WT_TEST(test_B3_foreign_addresses_lead_nowhere)
 {
     int local;
