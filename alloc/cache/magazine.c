@@ -400,10 +400,10 @@ bool wm_stream_slot_free_slow(wm_window *window, wm_block *block)
     const wm_stream_slot *slot;
     wm_arena *arena = NULL;
     bool taken = false;
-    wm_state state;
 
     wm_biased_acquire(&window->biased);
-    state = atomic_load_explicit(&block->state, memory_order_relaxed);
+    const wm_state state =
+        atomic_load_explicit(&block->state, memory_order_relaxed);
     slot = wm_stream_slot_at(window, state);
     if (wm_stream_slot_is_of(window, state) &&
         wm_stream_slot_is_trusted(window->owner, slot) &&

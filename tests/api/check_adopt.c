@@ -648,7 +648,9 @@ WT_LOOP_TEST(test_B4_B23_memory_whose_use_was_unknown_is_given_up_later, 4)
     if (waits) {
         wt_fails(WARM_DRIVER_ERROR, give_up());
     } else {
+        wt_fails(WARM_NOT_FOUND, warm_record_stream(&dones, stream));
         wt_ok(warm_pinned_adopt_end(runtime, memory, note_done, &dones));
+        wt_says("is not part of a live block");
     }
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(dones, 0);
@@ -701,6 +703,22 @@ WT_TEST(test_B20_B23_pieces_that_stay_locked_are_unlocked_by_a_poll)
     wt_ok(warm_testing_fail(runtime, "pinned_unregister", 0, 0));
     wt_ok(warm_poll(runtime));
     check_whole(3 + PIECE_REFUSED - 1); /* three were refused */
+}
+
+WT_TEST(test_B20_B23_a_poll_unlocks_what_two_calls_left)
+{
+    char *first = memory;
+    char *second = map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+
+    adopt_in_part(1, 1);
+    memory = second;
+    adopt_in_part(1, 1);
+    wt_ok(warm_testing_fail(runtime, "pinned_unregister", 0, 0));
+    wt_ok(warm_poll(runtime));
+    memory = first;
+    wt_ok(adopt(0));
+    wt_ok(give_up());
+    munmap(second, bytes);
 }
 
 WT_TEST(test_B7_B23_pieces_that_stay_locked_are_unlocked_after_a_capture)

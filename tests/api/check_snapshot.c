@@ -5,6 +5,7 @@
 #include "wt_json.h"
 #include "wt_viz.h"
 
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -637,14 +638,25 @@ WT_TEST(test_C7_what_left_the_ring_is_still_known_of_live_blocks)
 
 WT_CASE("frames", .setup = setup_frames, .teardown = teardown);
 
-/* The first frame is the caller's: the library's own are left out. */
+static int take_there(const void *to, const void *element)
+{
+    *(void **)(uintptr_t)to = take(MIB);
+    return 0;
+}
+
+/* The first frame is the caller's: the library's own are left out. A function
+ * that other objects can call is named. */
 WT_TEST(test_C7_frames_lead_to_the_caller)
 {
-    void *block = take(MIB);
-    const json_t *frames = get(block_of(DEVICE, block), "frames");
-    const json_t *frame = json_array_get(frames, 0);
-    const char *object = json_string_value(get(frame, "object"));
+    void *block = NULL;
+    const json_t *frames, *frame;
+    const char *object;
 
+    (void)lfind(&block, "", &(size_t){1}, 1, take_there);
+    frames = get(block_of(DEVICE, block), "frames");
+    frame = json_array_get(frames, 0);
+    object = json_string_value(get(frame, "object"));
+    wt_contains(shown(frames), "\"function\":\"lfind\"");
     ck_assert_uint_ge(json_array_size(frames), 2);
     ck_assert_uint_le(json_array_size(frames), 12);
     ck_assert_uint_gt(number(frame, "address"), 0);

@@ -149,6 +149,25 @@ WT_TEST(test_A10_beyond_the_bound_the_workspace_left_first_moves)
     ck_assert_int_eq(wt_stat(runtime, kind, 0, workspaces_above), 0);
 }
 
+/* An event is recorded behind its work, which the next stream waits for. */
+WT_TEST(test_A10_B6_workspace_of_a_stream_that_has_ended_moves)
+{
+    warm_stream brief = wt_stream(runtime, 0);
+    void *of_brief;
+    wt_gate *gate;
+
+    limit_workspaces(2);
+    of_brief = bind_to(brief);
+    gate = wt_gate_close(runtime, brief);
+    (void)bind_to(b);
+    wt_ok(warm_stream_destroy(runtime, brief));
+    ck_assert_ptr_eq(bind_to(c), of_brief);
+    ck_assert_int_eq(warm_stream_query(runtime, c), WARM_NOT_READY);
+    wt_gate_open(gate);
+    wt_ok(warm_stream_synchronize(runtime, c));
+    ck_assert_int_eq(workspaces(), 2);
+}
+
 WT_TEST(test_A10_where_none_is_idle_one_more_is_made_and_counted)
 {
     warm_lease lease[3] = {{0}};

@@ -7,11 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool is_another_users = true;
+
 /* In place of the C library's. */
 WARM_API char *secure_getenv(const char *name)
 {
-    (void)name;
-    return NULL;
+    return is_another_users ? NULL : getenv(name);
 }
 
 static void refuse_warnings(void *context, warm_log_level level,
@@ -45,3 +46,15 @@ WT_TEST(test_G4_environment_of_a_set_user_id_program_is_not_read)
     wt_runtime_end(runtime);
     warm_log_set(NULL, NULL);
 }
+
+#if !defined(WM_NO_CUDA) && __has_include(<nvtx3/nvToolsExt.h>)
+WT_LOOP_TEST(test_G8_ranges_are_on_if_a_tool_is_named, 2)
+{
+    is_another_users = false;
+    if (_i == 1) {
+        setenv("NVTX_INJECTION64_PATH", "nonsense", 1);
+    }
+    wm_probe_open();
+    ck_assert_int_eq(atomic_load(&wm_probe_ranges), _i);
+}
+#endif

@@ -124,12 +124,14 @@ static void end(void)
 }
 
 static char warned[256];
+static unsigned warnings;
 
 static void keep_warning(void *context, warm_log_level level, const char *line)
 {
     (void)context;
     if (level == WARM_LOG_WARNING) {
         snprintf(warned, sizeof warned, "%s", line);
+        warnings++;
     }
 }
 
@@ -498,6 +500,7 @@ WT_TEST(test_B19_a_piece_that_cannot_go_back_leaks_alone)
     char *first;
 
     warm_log_set(keep_warning, NULL);
+    warnings = 0;
     driver.refuse = 4;
     wm_driver_fail(driver.d, WM_CALL_pinned_unregister, 2, false);
     wt_fails(WARM_OUT_OF_MEMORY,
@@ -505,6 +508,7 @@ WT_TEST(test_B19_a_piece_that_cannot_go_back_leaks_alone)
     warm_log_set(NULL, NULL);
     wt_says("invalid argument"); /* the reason, not what followed */
     wt_contains(warned, "leaking 4.0 MiB");
+    ck_assert_uint_eq(warnings, 1);
     first = driver.base - 12 * MIB;
     ck_assert(!is_mapped(first) && is_mapped(first + 4 * MIB) &&
               !is_mapped(first + 8 * MIB) && !is_mapped(first + 12 * MIB));

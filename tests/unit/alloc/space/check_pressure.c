@@ -134,6 +134,9 @@ WT_TEST(test_F7_F12_what_is_set_in_bytes_does_not_follow)
     wt_fails(WARM_UNSUPPORTED,
              warm_watermarks_set_ratio(runtime, WARM_MEMORY_OF_HOST, 1, 0.5));
     wt_says("recommended maximum is unknown");
+    wt_fails(WARM_UNSUPPORTED,
+             warm_watermarks_set_ratio(runtime, WARM_MEMORY_OF_HOST, 0, 0.5));
+    wt_ok(warm_watermarks_set_ratio(runtime, WARM_MEMORY_OF_HOST, 0, 0));
     /* What is unknown of a part is unknown of all. */
     wt_ok(warm_watermarks_get(runtime, WARM_MEMORY_OF_ALL, &all));
     ck_assert_uint_eq(all.recommended_bytes, 0);
@@ -306,6 +309,9 @@ WT_TEST(test_F7_what_a_process_has_locked_is_locked_or_pinned)
                              "VmPin:\t     300 kB\n");
     wt_ok(warm_memory_get_totals(runtime, WARM_MEMORY_OF_HOST, &totals));
     ck_assert_uint_eq(totals.process_bytes, (uint64_t)320 << 10);
+    put("/proc/self/status", "Name:\tx\n");
+    wt_ok(warm_memory_get_totals(runtime, WARM_MEMORY_OF_HOST, &totals));
+    ck_assert_uint_eq(totals.process_bytes, 0);
 }
 
 /* ---- the background thread ------------------------------------------------

@@ -19,10 +19,13 @@ static void setup(void)
 static void teardown(void)
 {
     warm_destroy_report report = {.size = sizeof report};
+    warm_space_stats last = wt_pinned_stats(runtime);
 
     ck_assert(wm_space_check_settled(&runtime->pinned->space));
     wt_ok(warm_runtime_destroy(runtime, &report));
     ck_assert_uint_eq(report.live, 0);
+    ck_assert_uint_eq(report.captured, last.captured);
+    ck_assert_uint_eq(report.captured_bytes, last.captured_bytes);
 }
 
 static const char *const record_calls[] = {"event_create", "event_mark"};
@@ -228,6 +231,26 @@ WT_TEST(test_B25_streams_are_polled_in_turn_as_events_are_recorded)
         wm_timelines_poll_due(timelines());
     }
     ck_assert_uint_eq(pending(), 0);
+    end_many();
+}
+
+/* With many streams a round queries one batch of each, though all have
+ * completed. */
+WT_TEST(test_B25_a_round_queries_the_oldest_batch_of_each_of_many_streams)
+{
+    uint64_t queries;
+
+    begin_many();
+    wt_free_used(take(), many[0]);
+    wm_timelines_poll_queued(timelines()); /* its batch is closed */
+    wt_go(runtime, many[0]);
+    queries = wt_calls(runtime, "event_passed");
+    for (uint64_t round = 1; round <= 2; round++) {
+        wm_timelines_poll_some(timelines(), CROWD, NULL, false, round);
+        ck_assert_uint_eq(pending(), CROWD + 1 - round);
+    }
+    queries = wt_calls(runtime, "event_passed") - queries;
+    ck_assert_uint_eq(queries, 2 * CROWD);
     end_many();
 }
 
@@ -608,9 +631,20 @@ static warm_status mark_blocked(wm_driver *d, warm_event event, warm_stream s,
     return WARM_OK;
 }
 
+static warm_status capture_blocks(wm_driver *d, warm_stream s,
+                                  wm_capture *capture)
+{
+    (void)d;
+    (void)s;
+    *capture = WM_CAPTURE_BLOCKED;
+    return WARM_OK;
+}
+
 /* A capture blocks the stream between the query of the stream and the
- * event: the event of the record would be too early. */
-WT_TEST(test_B4_B7_stream_that_is_blocked_meanwhile_is_recorded_on_later)
+ * event: the event of the record would be too early. Or the event fails, and
+ * the stream cannot be waited for. */
+WT_LOOP_TEST(test_B4_B7_stream_that_is_blocked_meanwhile_is_recorded_on_later,
+             2)
 {
     void *block = take();
 
@@ -618,8 +652,11 @@ WT_TEST(test_B4_B7_stream_that_is_blocked_meanwhile_is_recorded_on_later)
     wt_ok(warm_record_stream(block, NULL));
     wt_ok(warm_stream_synchronize(runtime, NULL));
     ops.event_mark = mark_blocked;
+    ops.stream_capture = capture_blocks;
+    fail_call("event_mark", (uint64_t)_i, 0);
     wt_ok(warm_free(block));
     poll_leaves(1);
+    ops.stream_capture = real->stream_capture;
     ops.event_mark = real->event_mark;
     wt_ok(warm_testing_hold(runtime, NULL));
     wt_ok(warm_poll(runtime));

@@ -261,6 +261,7 @@ static void set(void *flag)
 WT_LOOP_TEST(test_A17_stream_of_another_context_may_be_waited_for, CONTEXTS)
 {
     warm_event event = NULL;
+    CUcontext current = NULL;
     CUstream stream = NULL;
     bool ran = false;
 
@@ -272,6 +273,8 @@ WT_LOOP_TEST(test_A17_stream_of_another_context_may_be_waited_for, CONTEXTS)
     wt_ok(warm_stream_host_func(runtime, stream, set, &ran));
     wt_ok(warm_stream_synchronize(runtime, stream));
     ck_assert(ran);
+    cuda_ok(standin.cuCtxGetCurrent(&current));
+    ck_assert_ptr_null(current); /* as before the calls */
     standin.standin_fail("cuEventRecord", 1, 0, CUDA_ERROR_INVALID_HANDLE);
     wt_fails(WARM_INVALID_STREAM, warm_event_record(runtime, event, stream));
     wt_says("is of another context");

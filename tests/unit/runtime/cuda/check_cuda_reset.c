@@ -665,6 +665,19 @@ WT_LOOP_TEST(test_A17_destroy_names_nothing_of_the_lost_device,
     ck_assert_uint_eq(report.handles, 0);
 }
 
+WT_TEST(test_A17_destroy_notices_a_reset_that_no_call_has)
+{
+    warm_destroy_report report = {.size = sizeof report};
+
+    fill_all();
+    wt_ok(warm_thread_release(runtime)); /* its end would notice it */
+    reset(OTHER);
+    go(AWAY);
+    wt_ok(warm_runtime_destroy(runtime, &report));
+    runtime = NULL;
+    ck_assert_uint_eq(report.lost_handles, STREAMS + BLAS);
+}
+
 enum { WORKERS = 3, ROUNDS = 200 };
 
 static struct worked {

@@ -236,6 +236,7 @@ WT_TEST(test_C9_name_of_memory_that_is_gone_opens_nothing)
     next = export_here(8192, &later);
     wt_fails(WARM_UNAVAILABLE, wm_driver_ipc_open(d, 0, &name, &got));
     later = altered(&later, PID, (uint64_t)pid);
+    close(STDIN_FILENO); /* 0 is a descriptor as any other */
     wt_ok(wm_driver_ipc_open(d, 0, &later, &got));
     wt_ok(wm_driver_ipc_close(d, 0, got));
     close(told);
