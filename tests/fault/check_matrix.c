@@ -1,0 +1,617 @@
+/* check_matrix.c: every public call, under every fault that it can meet (row
+ * T2).
+ *
+ * A cell is a public call with right arguments (wt_calls.h), in one of three
+ * states of a runtime, while the n-th call of one point fails, once or from
+ * then on: a function of the driver, an allocation of a record, a function of
+ * the C library or the kernel, a callback of a program's kind, or, on the
+ * stand-in, a function of CUDA. n counts up until the call meets no fault.
+ *
+ * What must hold each time: the status suits the fault, and the last error says
+ * why; a success leaves the last error; a refused call has written no output,
+ * changed no figure but those of table `changes`, and works once the fault is
+ * gone; live blocks are whole, and a block that a stream still reads is not
+ * handed out, by what the stream reads in the end; the walker finds nothing
+ * wrong, and nothing is left when the runtime ends.
+ *
+ * WT_TABLE names a file to which each cell's outcome is appended. */
+#include "wt_calls.h"
+#include "wt_system.h"
+
+#include <dlfcn.h>
+#include <jansson.h>
+#include <unistd.h>
+
+enum { N_MOST = 200, POINTS_MOST = 400, VICTIMS = 3 };
+
+enum state { FRESH, WARM, BUSY, STATES };
+static const char *const state_names[] = {"fresh", "warm", "busy"};
+
+/* ---- points at which calls fail ------------------------------------------ */
+
+enum kind { DRIVER, RECORD, SYSTEM, TOY, CUDA };
+typedef struct point {
+    enum kind kind;
+    int index;
+    const char *name;
+    uint64_t calls; /* by point_count() */
+} point;
+
+static point points[POINTS_MOST];
+static int point_count;
+static warm_runtime *target; /* whose driver fails */
+
+static struct {
+    uint64_t (*calls)(const char *function);
+    void (*refuse)(const char *function, uint64_t n, int persistent, int code);
+    const char *(*function)(unsigned i);
+} standin;
+
+static void find_standin(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+
+    if (library != NULL && !wt_on_gpu()) {
+        *(void **)&standin.calls = dlsym(library, "standin_calls");
+        *(void **)&standin.refuse = dlsym(library, "standin_fail");
+        *(void **)&standin.function = dlsym(library, "standin_function");
+    }
+}
+
+static void find_points(void)
+{
+    static const char *const toy_names[] = {"create", "destroy", "bind",
+                                            "reset"};
+    const char *name;
+
+    point_count = 0;
+    for (int i = 0; (name = warm_testing_call_name(i)) != NULL; i++) {
+        points[point_count++] = (point){DRIVER, i, name, 0};
+    }
+    points[point_count++] = (point){RECORD, 0, "record", 0};
+    for (int i = 0; i < WT_SYSTEM_CALLS; i++) {
+        points[point_count++] = (point){SYSTEM, i, wt_system[i].name, 0};
+    }
+    for (int i = 0; i < 4; i++) {
+        points[point_count++] = (point){TOY, i, toy_names[i], 0};
+    }
+    for (unsigned i = 0;
+         standin.function != NULL && (name = standin.function(i)) != NULL &&
+         point_count < POINTS_MOST;
+         i++) {
+        points[point_count++] = (point){CUDA, (int)i, name, 0};
+    }
+}
+
+static int code_of(const char *function)
+{
+    return strstr(function, "Alloc") != NULL ||
+                   strstr(function, "MemCreate") != NULL ||
+                   strstr(function, "Register") != NULL
+               ? 2    /* out of memory */
+               : 999; /* unknown */
+}
+
+static void arm(const point *p, uint64_t n, bool on)
+{
+    switch (p->kind) {
+    case DRIVER:
+        (void)warm_testing_fail(target, p->name, n, on);
+        break;
+    case RECORD:
+        warm_testing_fail_metadata(n, on);
+        break;
+    case SYSTEM:
+        wt_system_fail(p->index, n, on);
+        break;
+    case TOY:
+        wt_toy_fail(&f.toy, (enum wt_toy_call)p->index, (unsigned)n, on);
+        break;
+    case CUDA:
+    default:
+        standin.refuse(p->name, n, on, code_of(p->name));
+        break;
+    }
+}
+
+static uint64_t calls_of(const point *p)
+{
+    const atomic_uint *toy[] = {&f.toy.creates, &f.toy.destroys, &f.toy.binds,
+                                &f.toy.resets};
+    uint64_t count = 0;
+
+    switch (p->kind) {
+    case DRIVER:
+        (void)warm_testing_calls(target, p->name, &count);
+        return count;
+    case RECORD:
+        return wt_metadata_calls();
+    case SYSTEM:
+        return wt_system[p->index].calls;
+    case TOY:
+        return *toy[p->index];
+    case CUDA:
+    default:
+        return standin.calls(p->name);
+    }
+}
+
+/* Statuses that a call may have which meets the fault. */
+static unsigned mask_of_point(const point *p)
+{
+    switch (p->kind) {
+    case RECORD:
+        return OK | M(OUT_OF_MEMORY);
+    case TOY:
+        return OK | M(LIBRARY_ERROR);
+    case SYSTEM:
+        return OK | M(OUT_OF_MEMORY) | M(UNAVAILABLE) | M(DRIVER_ERROR);
+    case DRIVER:
+    case CUDA:
+    default:
+        return OK | M(OUT_OF_MEMORY) | M(DRIVER_ERROR) | M(LIBRARY_ERROR) |
+               M(UNAVAILABLE);
+    }
+}
+
+/* ---- what a refused call may change ------------------------------------- */
+
+static const struct {
+    const char *call, *point, *key, *why; /* null: any; beginnings of names */
+} changes[] = {
+    {NULL, NULL, "total.", "sums of the others"},
+    {NULL, NULL, "pinned.driver_", "calls of the driver are counted"},
+};
+
+static bool begins(const char *whole, const char *with)
+{
+    return with == NULL || strncmp(whole, with, strlen(with)) == 0;
+}
+
+static bool may_change(const char *call, const char *name, const char *key)
+{
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        if (begins(call, changes[i].call) && begins(name, changes[i].point) &&
+            begins(key, changes[i].key)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- the table ----------------------------------------------------------- */
+
+static struct outcome {
+    unsigned statuses[NONE + 1];
+    char keys[2000];
+} outcome;
+static const char *cell_call, *cell_point;
+static char cell_name[200];
+
+static void note_change(const char *key)
+{
+    size_t used = strlen(outcome.keys);
+
+    if (!may_change(cell_call, cell_point, key)) {
+        fault("%s: refused, and changed %s", cell_name, key);
+    }
+    if (strstr(outcome.keys, key) == NULL &&
+        used + strlen(key) + 2 < sizeof outcome.keys) {
+        snprintf(outcome.keys + used, sizeof outcome.keys - used, " %s", key);
+    }
+}
+
+/* Notes each leaf that differs. */
+static void differ(json_t *a, json_t *b, const char *path)
+{
+    char below[300];
+    const char *key;
+    json_t *child;
+    size_t i;
+
+    if (json_is_object(a) && json_is_object(b)) {
+        json_object_foreach(a, key, child)
+        {
+            snprintf(below, sizeof below, "%s%s%s", path, *path ? "." : "",
+                     key);
+            differ(child, json_object_get(b, key), below);
+        }
+    } else if (json_is_array(a) && json_is_array(b) &&
+               json_array_size(a) == json_array_size(b)) {
+        json_array_foreach (a, i, child) {
+            differ(child, json_array_get(b, i), path);
+        }
+    } else if (!json_equal(a, b)) {
+        note_change(path);
+    }
+}
+
+static void compare_figures(const char *before, const char *after)
+{
+    json_t *a, *b;
+
+    if (strcmp(before, after) == 0) {
+        return;
+    }
+    a = json_loads(before, 0, NULL);
+    b = json_loads(after, 0, NULL);
+    differ(a, b, "");
+    json_decref(a);
+    json_decref(b);
+}
+
+static void write_row(const char *call, enum state state, const point *p,
+                      bool on)
+{
+    const char *path = getenv("WT_TABLE");
+    FILE *table = path != NULL ? fopen(path, "a") : NULL;
+
+    if (table != NULL) {
+        fprintf(table, "%-8s%-6s%-32s%-24s%-6s", wt_backend(),
+                state_names[state], call, p->name, on ? "on" : "once");
+        for (int s = 0; s <= NONE; s++) {
+            if (outcome.statuses[s] > 0) {
+                fprintf(table, " %s:%u",
+                        s == NONE ? "none" : warm_status_name((warm_status)s),
+                        outcome.statuses[s]);
+            }
+        }
+        fprintf(table, "%s%s\n", outcome.keys[0] != '\0' ? "; changed" : "",
+                outcome.keys);
+        fclose(table);
+    }
+}
+
+/* ---- a runtime ----------------------------------------------------------- */
+
+static struct scene {
+    warm_stream late; /* its work waits until it is let go, or for long */
+    _Atomic bool go;
+    void *result[VICTIMS];
+} scene;
+static int64_t records_before,
+    gone; /* gone: runtimes, of which a record stays */
+
+static void begin_runtime(void)
+{
+    records_before = wt_metadata_live();
+    gone = 1;
+    wt_toy_init(&f.toy);
+    wt_toy_init(&f.other_toy);
+    f.runtime = wt_two_devices(&(const warm_options){
+        .size = sizeof(warm_options), .limit_wait_ms = 1});
+    f.kind = wt_toy_register(&f.toy, f.runtime, "toy");
+    f.stream = wt_stream(f.runtime, 0);
+    f.far = wt_stream(f.runtime, 1);
+    wt_ok(warm_allocator_get(f.runtime, WARM_MEMORY_DEVICE, 0, &f.allocator));
+}
+
+static void begin_scenes(void)
+{
+    scene.late = wt_stream(f.runtime, 0);
+    for (int i = 0; i < VICTIMS; i++) {
+        scene.result[i] = wt_pinned(f.runtime, BLOCK_BYTES);
+    }
+}
+
+static void end_scenes(void)
+{
+    wt_free_all(scene.result, VICTIMS);
+    wt_stream_end(f.runtime, scene.late);
+}
+
+static void end_runtime(void)
+{
+    warm_destroy_report report = {.size = sizeof report};
+
+    need(warm_thread_release(f.runtime));
+    need(warm_stream_destroy(f.runtime, f.stream));
+    need(warm_stream_destroy(f.runtime, f.far));
+    need(warm_testing_check(f.runtime, 1));
+    need(warm_runtime_destroy(f.runtime, &report));
+    if (report.handles + report.live + report.pending + report.imports +
+            report.pools !=
+        0) {
+        fault("%s: something is in use at the end", cell_name);
+    }
+    if (wt_metadata_live() != records_before + gone) {
+        fault("%s: %ld records are left", cell_name,
+              (long)(wt_metadata_live() - records_before - gone));
+    }
+    wt_toy_free_left(&f.toy);
+}
+
+/* ---- blocks that a stream still reads ------------------------------------ */
+
+static void wait_for_go(void *argument)
+{
+    wt_linger linger = {0};
+
+    while (!atomic_load_explicit(&scene.go, memory_order_acquire) &&
+           wt_lingers(&linger)) {
+    }
+}
+
+static void *new_victim(int i, warm_stream stream)
+{
+    void *block = NULL;
+
+    need(i == 0   ? warm_pinned_alloc(f.runtime, BLOCK_BYTES, &block)
+         : i == 1 ? warm_device_alloc(f.runtime, 0, stream, BLOCK_BYTES, &block)
+                  : warm_shared_alloc(f.runtime, 0, BLOCK_BYTES,
+                                      WARM_USAGE_SHARED, &block));
+    return block;
+}
+
+static void write_block(void *block, int word, warm_stream stream)
+{
+    static unsigned char pattern[BLOCK_BYTES];
+
+    memset(pattern, word, sizeof pattern);
+    need(warm_testing_copy(f.runtime, block, pattern, BLOCK_BYTES, stream));
+    need(warm_stream_synchronize(f.runtime, stream));
+}
+
+/* Frees blocks of each sort while a stream is about to read them. */
+static void begin_scene(void)
+{
+    void *victim[VICTIMS];
+
+    atomic_store_explicit(&scene.go, false, memory_order_relaxed);
+    for (int i = 0; i < VICTIMS; i++) {
+        victim[i] = new_victim(i, scene.late);
+        write_block(victim[i], i + 1, scene.late);
+    }
+    need(warm_stream_host_func(f.runtime, scene.late, wait_for_go, NULL));
+    for (int i = 0; i < VICTIMS; i++) {
+        need(warm_testing_copy(f.runtime, scene.result[i], victim[i],
+                               BLOCK_BYTES, scene.late));
+        need(warm_record_stream(victim[i], scene.late));
+        need(warm_free(victim[i]));
+    }
+}
+
+/* Overwrites what is handed out now, and checks what the stream has read. */
+static void end_scene(void)
+{
+    void *block[2 * VICTIMS];
+
+    for (int i = 0; i < 2 * VICTIMS; i++) {
+        block[i] = new_victim(i % VICTIMS, f.stream);
+        if (block[i] != NULL) {
+            write_block(block[i], 0xee, f.stream);
+        }
+    }
+    atomic_store_explicit(&scene.go, true, memory_order_release);
+    need(warm_stream_synchronize(f.runtime, scene.late));
+    for (int i = 0; i < VICTIMS; i++) {
+        const unsigned char *bytes = scene.result[i];
+
+        if (bytes[0] != i + 1 || memcmp(bytes, bytes + 1, BLOCK_BYTES - 1) != 0)
+            fault("%s: block %d was handed out while a stream reads it",
+                  cell_name, i);
+    }
+    for (int i = 0; i < 2 * VICTIMS; i++) {
+        need(warm_free(block[i]));
+    }
+}
+
+/* ---- one cell ------------------------------------------------------------ */
+
+static unsigned char outputs[8][2048];
+static const char mark[] = "0123456789012345678901234567890123456789"
+                           "01234567890123456789";
+
+static void check_refused(const struct call *c, unsigned status)
+{
+    warm_error error = WARM_INIT(warm_error);
+
+    warm_last_error(&error);
+    if (c->status && (error.status != status || error.message[0] == '\0')) {
+        fault("%s: %s, but the last error is %s: %s", cell_name,
+              warm_status_name(status), warm_status_name(error.status),
+              error.message);
+    }
+    for (int i = 0; i < c->count; i++) {
+        if (memcmp(outputs[i], area[c->domain[i]], sizeof outputs[i]) != 0) {
+            fault("%s: failed, and wrote argument %d", cell_name, i);
+        }
+    }
+}
+
+static unsigned invoke_inside(int which, const value v[8])
+{
+    unsigned status;
+
+    wt_system_inside = true;
+    status = invoke(which, v);
+    wt_system_inside = false;
+    return status;
+}
+
+/* Makes the call; p null: without a fault, and counts what it calls. */
+static unsigned call_once(int which, const value v[8], const point *p,
+                          uint64_t n, bool on, bool *met)
+{
+    static char before[1 << 19], after[1 << 19];
+    const struct call *c = &calls[which];
+    uint64_t count = 0;
+    char marked[sizeof((warm_error *)0)->message], said[sizeof marked];
+    unsigned status;
+
+    (void)warm_stats_json(f.runtime, before, sizeof before, NULL);
+    for (int i = 0; i < c->count; i++) {
+        memcpy(outputs[i], area[c->domain[i]], sizeof outputs[i]);
+    }
+    (void)warm_memory_tag_set(mark);
+    snprintf(marked, sizeof marked, "%s", warm_last_error_message());
+    if (p != NULL) {
+        count = calls_of(p);
+        arm(p, n, on);
+    }
+    for (int i = 0; p == NULL && i < point_count; i++) {
+        points[i].calls = calls_of(&points[i]);
+    }
+    status = invoke_inside(which, v);
+    snprintf(said, sizeof said, "%s", warm_last_error_message());
+    for (int i = 0; p == NULL && i < point_count; i++) {
+        points[i].calls = calls_of(&points[i]) - points[i].calls;
+    }
+    if (p == NULL) {
+        return status;
+    }
+    arm(p, 0, false);
+    *met = has(c, D_OWN_RUNTIME) && p->kind == DRIVER
+               ? n <= p->calls /* which nobody counts any more */
+               : calls_of(p) - count >= n;
+    outcome.statuses[status]++;
+    if (status == WARM_OK) {
+        if (strcmp(marked, said) != 0 && c->status) {
+            fault("%s: a success left the error: %s", cell_name, said);
+        }
+        return status;
+    }
+    if (status != NONE && (mask_of_point(p) >> status & 1) == 0) {
+        fault("%s: %s: %s", cell_name, warm_status_name(status),
+              warm_last_error_message());
+    }
+    check_refused(c, status);
+    (void)warm_stats_json(f.runtime, after, sizeof after, NULL);
+    compare_figures(before, after);
+    return status;
+}
+
+static bool cell(int which, enum state state, const point *p, uint64_t n,
+                 bool on)
+{
+    const struct call *c = &calls[which];
+    unsigned status, again;
+    bool met = false;
+    value v[8];
+
+    snprintf(cell_name, sizeof cell_name, "%s %s: %s %lu%s", state_names[state],
+             c->name, p != NULL ? p->name : "", (unsigned long)n,
+             on ? " and on" : "");
+    cell_call = c->name;
+    cell_point = p != NULL ? p->name : "";
+    if (state == FRESH) {
+        begin_runtime();
+    }
+    if (state == BUSY) {
+        begin_scene();
+    }
+    make_arguments(c, v);
+    target = has(c, D_OWN_RUNTIME) ? one[D_OWN_RUNTIME].p : f.runtime;
+    status = call_once(which, v, p, n, on, &met);
+    if (status != WARM_OK && c->status && p != NULL) {
+        again = invoke(which, v);
+        if (again != WARM_OK) {
+            fault("%s: refused, and again: %s", cell_name,
+                  warm_last_error_message());
+        }
+        status = again;
+    }
+    drop_arguments(c, status == WARM_OK);
+    if (state == BUSY) {
+        end_scene();
+    }
+    gone += has(c, D_OWN_RUNTIME) ||
+            (status == WARM_OK && (has(c, D_NEW_RUNTIME) || has(c, D_DEFAULT)));
+    need(warm_testing_check(f.runtime, 1));
+    if (state == FRESH) {
+        end_runtime();
+    }
+    return met;
+}
+
+static void play_point(int which, enum state state, const point *p, bool on)
+{
+    uint64_t n = 1;
+    unsigned seen = troubles;
+
+    memset(&outcome, 0, sizeof outcome);
+    while (n < N_MOST && cell(which, state, p, n, on)) {
+        cells++;
+        n++;
+        if (troubles > seen + 3) {
+            break;
+        }
+    }
+    if (n == N_MOST) {
+        fault("%s: more calls than %d", cell_name, N_MOST);
+    }
+    if (n > 1) {
+        write_row(calls[which].name, state, p, on);
+    }
+}
+
+static void play_call(int which, enum state state)
+{
+    if (state != FRESH) {
+        begin_runtime();
+        begin_scenes();
+        (void)cell(which, state, NULL, 0, false);
+    }
+    (void)cell(which, state, NULL, 0, false);
+    find_points(); /* CUDA's are known once they are called */
+    (void)cell(which, state, NULL, 0, false);
+    for (int i = 0; i < point_count; i++) {
+        point p = points[i];
+
+        for (int on = 0; p.calls > 0 && on < 2; on++) {
+            play_point(which, state, &p, on);
+        }
+    }
+    if (state != FRESH) {
+        end_scenes();
+        end_runtime();
+    }
+}
+
+/* ---- the tests ----------------------------------------------------------- */
+
+/* WT_CALL names the one call to play. The variants for threads' own default
+ * streams differ in the stream's name alone. */
+static bool is_played(const char *name)
+{
+    const char *only = getenv("WT_CALL");
+    const char *end = strstr(name, "_ptsz");
+
+    return end == NULL && (only == NULL || strcmp(only, name) == 0);
+}
+
+static void set_up(void)
+{
+    wt_peer *peer = wt_peer_start(2);
+
+    memset(&f, 0, sizeof f);
+    f.other = wt_runtime(NULL);
+    f.peer = peer;
+    f.handle = wt_peer_export(peer, 0, 0, BLOCK_BYTES, 7);
+    wt_ok(warm_memory_tag_set("matrix"));
+    wt_folder(f.folder);
+    snprintf(f.html, sizeof f.html, "%s/page", f.folder);
+    find_standin();
+}
+
+static void tear_down(void)
+{
+    wt_runtime_end(f.other);
+    wt_peer_free(f.peer, 0);
+    wt_peer_end(f.peer);
+    wt_folder_end(f.folder);
+}
+
+WT_CASE("matrix", .setup = set_up, .teardown = tear_down, .timeout = 120);
+
+enum { PARTS = 12 };
+
+WT_LOOP_TEST(test_T2_every_call_under_every_fault, PARTS *STATES)
+{
+    for (int i = _i / STATES; i < CALLS; i += PARTS) {
+        if (is_played(calls[i].name)) {
+            play_call(i, (enum state)(_i % STATES));
+        }
+    }
+    no_trouble();
+}
