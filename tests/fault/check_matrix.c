@@ -585,6 +585,7 @@ static void set_up(void)
     wt_peer *peer = wt_peer_start(2);
 
     memset(&f, 0, sizeof f);
+    setenv("STANDIN_DEVICES", "2", 1); /* read once, by the first runtime */
     f.other = wt_runtime(NULL);
     f.peer = peer;
     f.handle = wt_peer_export(peer, 0, 0, BLOCK_BYTES, 7);
