@@ -22,7 +22,7 @@
 #include <jansson.h>
 #include <unistd.h>
 
-enum { N_MOST = 200, POINTS_MOST = 400, VICTIMS = 3 };
+enum { N_MOST = 200, POINTS_MOST = 400, VICTIMS = 3, UNCOUNTED = 6 };
 
 enum state { FRESH, WARM, BUSY, STATES };
 static const char *const state_names[] = {"fresh", "warm", "busy"};
@@ -419,6 +419,13 @@ static void check_refused(const struct call *c, unsigned status)
     }
 }
 
+/* Nobody counts the driver's calls once their runtime is destroyed: the first
+ * few of each function fail, whether there are so many or not. */
+static bool counts_end(const struct call *c, const point *p)
+{
+    return p->kind == DRIVER && has(c, D_OWN_RUNTIME);
+}
+
 static unsigned invoke_inside(int which, const value v[8])
 {
     unsigned status;
@@ -455,15 +462,15 @@ static unsigned call_once(int which, const value v[8], const point *p,
     status = invoke_inside(which, v);
     snprintf(said, sizeof said, "%s", warm_last_error_message());
     for (int i = 0; p == NULL && i < point_count; i++) {
-        points[i].calls = calls_of(&points[i]) - points[i].calls;
+        points[i].calls = counts_end(c, &points[i])
+                              ? UNCOUNTED
+                              : calls_of(&points[i]) - points[i].calls;
     }
     if (p == NULL) {
         return status;
     }
     arm(p, 0, false);
-    *met = has(c, D_OWN_RUNTIME) && p->kind == DRIVER
-               ? n <= p->calls /* which nobody counts any more */
-               : calls_of(p) - count >= n;
+    *met = counts_end(c, p) ? n <= p->calls : calls_of(p) - count >= n;
     outcome.statuses[status]++;
     if (status == WARM_OK) {
         if (strcmp(marked, said) != 0 && c->status) {
