@@ -404,10 +404,7 @@ warm_status warm_device_free_uncached(warm_runtime *runtime, int device,
     }
     timelines = &runtime->pinned->timelines;
     if (!wm_timelines_begin_break(timelines, &breaking, device, NULL, true)) {
-        return wm_fail(WARM_CAPTURE_ERROR,
-                       "device %d: a stream captures, and freeing memory would "
-                       "break the capture: free it when the capture has ended",
-                       device);
+        return wm_timelines_refuse(&breaking, "memory cannot be freed");
     }
     status = wm_driver_device_free(runtime->driver, device, pointer);
     wm_timelines_end_break(timelines, &breaking);

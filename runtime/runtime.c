@@ -560,8 +560,8 @@ static warm_status check_destroy(warm_runtime *runtime,
 /* Whether destroying the runtime would break a capture that is under way. */
 static bool would_break_capture(warm_runtime *runtime)
 {
-    bool breaks =
-        wm_timelines_ask(&runtime->pinned->timelines, WM_DEVICE_UNKNOWN, NULL);
+    bool breaks = wm_timelines_ask(&runtime->pinned->timelines,
+                                   WM_DEVICE_UNKNOWN, NULL, NULL);
 
     if (breaks) {
         wm_log(WARM_LOG_WARNING,

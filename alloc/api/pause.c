@@ -92,9 +92,8 @@ static warm_status await_device(wm_space *space)
     warm_status status;
 
     if (!wm_space_begin_break(space, &breaking)) {
-        return wm_fail(WARM_CAPTURE_ERROR,
-                       "memory cannot be paused or resumed while a stream "
-                       "captures: end the capture first");
+        return wm_timelines_refuse(&breaking,
+                                   "memory cannot be paused or resumed");
     }
     status = wm_driver_device_synchronize(space->driver, space->group.device);
     wm_space_end_break(space, &breaking);
@@ -531,9 +530,8 @@ static warm_status check_capture(wm_space *space, wm_arena *arena,
         return WARM_OK;
     }
     if (!wm_space_begin_break(space, &breaking)) {
-        return wm_fail(WARM_CAPTURE_ERROR,
-                       "memory cannot be paused or resumed while a stream "
-                       "captures: end the capture first");
+        return wm_timelines_refuse(&breaking,
+                                   "memory cannot be paused or resumed");
     }
     wm_space_end_break(space, &breaking);
     return WARM_OK;

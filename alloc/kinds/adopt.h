@@ -137,8 +137,8 @@ void wm_adopt_forget_left(wm_adopted *adopted);
  */
 warm_status wm_adopt_unlock(wm_adopted *adopted, char *base, size_t bytes,
                             size_t *done);
-/* Fails with CAPTURE_ERROR: a stream captures. */
-warm_status wm_adopt_captures(void);
+/* wm_timelines_refuse() for memory that stays locked. */
+warm_status wm_adopt_refuse(const wm_breaking *breaking);
 /* A poll calls wm_adopted_tend(). */
 void wm_adopt_note_later(const wm_adopted *adopted);
 /* Shows a range that was hidden, or a part of one. */

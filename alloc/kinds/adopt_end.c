@@ -108,7 +108,7 @@ static warm_status find_lost(wm_adopted *adopted, wm_adoption *a,
     wm_breaking breaking;
 
     if (!wm_space_begin_break(&adopted->space, &breaking)) {
-        return wm_adopt_captures();
+        return wm_adopt_refuse(&breaking);
     }
     for (int d = 0; d < driver->devices && status == WARM_OK; d++) {
         status =
@@ -141,7 +141,10 @@ static warm_status give_up_idle(wm_adopted *adopted, wm_adoption *a, bool waits)
         return WARM_OK;
     }
     if (wm_timelines_holds_back(adopted->space.group.timelines)) {
-        return wm_adopt_captures(); /* before a callback hears of a return */
+        /* Before a callback hears of a return. */
+        return wm_fail(
+            WARM_CAPTURE_ERROR,
+            "adopted memory cannot be unlocked while a stream captures");
     }
     if (figures.lost > 0 && !waits) {
         return WARM_NOT_READY;

@@ -186,10 +186,9 @@ warm_status wm_adopt_lock(wm_adopted *adopted, wm_adopt_range *range)
     return status;
 }
 
-warm_status wm_adopt_captures(void)
+warm_status wm_adopt_refuse(const wm_breaking *breaking)
 {
-    return wm_fail(WARM_CAPTURE_ERROR,
-                   "adopted memory cannot be unlocked while a stream captures");
+    return wm_timelines_refuse(breaking, "adopted memory cannot be unlocked");
 }
 
 warm_status wm_adopt_unlock(wm_adopted *adopted, char *base, size_t bytes,
@@ -204,7 +203,7 @@ warm_status wm_adopt_unlock(wm_adopted *adopted, char *base, size_t bytes,
     }
     while (*done < bytes && status == WARM_OK) {
         if (!wm_space_begin_break(&adopted->space, &breaking)) {
-            return wm_adopt_captures();
+            return wm_adopt_refuse(&breaking);
         }
         status =
             wm_driver_pinned_unregister(adopted->space.driver, base + *done);

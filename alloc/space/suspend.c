@@ -7,10 +7,9 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 
-static warm_status captures(void)
+static warm_status refuse(const wm_breaking *breaking)
 {
-    return wm_fail(WARM_CAPTURE_ERROR,
-                   "memory cannot be unmapped while a stream captures");
+    return wm_timelines_refuse(breaking, "memory cannot be unmapped");
 }
 
 /* The piece keeps room for the number that it gets when it is mapped again. */
@@ -22,7 +21,7 @@ warm_status wm_growth_unmap(wm_space *space, const wm_paused_piece *piece)
     warm_status status;
 
     if (!wm_space_begin_break(space, &breaking)) {
-        return captures();
+        return refuse(&breaking);
     }
     /* A capture may be announced while the program's callback runs. */
     wm_space_end_break(space, &breaking);
@@ -32,7 +31,7 @@ warm_status wm_growth_unmap(wm_space *space, const wm_paused_piece *piece)
                                        piece->base, piece->bytes, false);
         wm_space_end_break(space, &breaking);
     } else {
-        status = captures();
+        status = refuse(&breaking);
     }
     if (status != WARM_OK) {
         wm_segment_obtained(space, arena->node, piece->base, piece->bytes);
@@ -62,7 +61,7 @@ static warm_status commit(wm_space *space, const wm_paused_piece *piece,
         wm_breaking breaking;
 
         if (!wm_space_begin_break(space, &breaking)) {
-            return captures();
+            return refuse(&breaking);
         }
         /* If this fails it is the commit that says so. */
         (void)wm_driver_range_decommit(space->driver, device, segment->base,

@@ -304,7 +304,7 @@ static inline void wm_timelines_set_ending(wm_timelines *set)
  * must not be made, if a capture is known to be under way on another stream
  * than except (null: on any stream): the stream is announced, a private pool
  * records, or the driver reports that a stream which may be queried captures; a
- * query that fails counts as yes.
+ * query that fails counts as yes, see wm_timelines_refuse().
  *
  * If the driver's calls break captures, a thread that announces a capture
  * meanwhile waits for the end of the call, unless the calling thread is in a
@@ -314,9 +314,15 @@ static inline void wm_timelines_set_ending(wm_timelines *set)
 bool wm_timelines_begin_break(wm_timelines *set, wm_breaking *breaking,
                               int device, warm_stream except, bool announced);
 void wm_timelines_end_break(wm_timelines *set, wm_breaking *breaking);
+/* Fails for a caller whose begin returned false: with CAPTURE_ERROR, or, if the
+ * driver could not report whether a stream captures, as the driver did. what:
+ * "memory cannot be freed". */
+warm_status wm_timelines_refuse(const wm_breaking *breaking, const char *what);
 /* True if the driver reports that any of the streams that may be queried
- * captures. */
-bool wm_timelines_ask(wm_timelines *set, int device, warm_stream except);
+ * captures, or a query fails: then *why (null: not wanted) is the reason.
+ * Leaves the last error alone. */
+bool wm_timelines_ask(wm_timelines *set, int device, warm_stream except,
+                      warm_error *why);
 
 /* The name of an adopted stream that was found capturing while no capture was
  * known; once in the life of the set, else null. */

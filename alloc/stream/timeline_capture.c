@@ -201,18 +201,20 @@ static bool is_announced_locked(wm_timelines *set, int device,
  * belongs to the thread's current device: once any device is lost, a failed
  * query of a default stream may be due to that and counts as no. One of a
  * device that the process has not used captures nothing. */
-static bool may_capture(wm_timelines *set, wm_timeline *t)
+static bool may_capture(wm_timelines *set, wm_timeline *t, warm_status *answer)
 {
     wm_capture capture = WM_CAPTURE_NONE;
     warm_status status = WARM_OK;
     bool due;
 
+    *answer = WARM_OK;
     if (!wm_timeline_is_lost(set, t) &&
         wm_driver_has_stream(set->driver, t->stream) &&
         wm_timeline_begin_record(t, &due)) {
         status = wm_driver_stream_capture(set->driver, t->stream, &capture);
         wm_timeline_end_record(t, due);
     }
+    *answer = status;
     if (status == WARM_OK) {
         return capture != WM_CAPTURE_NONE;
     }
@@ -220,20 +222,25 @@ static bool may_capture(wm_timelines *set, wm_timeline *t)
                                               wm_stream_is_default(t->stream));
 }
 
-bool wm_timelines_ask(wm_timelines *set, int device, warm_stream except)
+bool wm_timelines_ask(wm_timelines *set, int device, warm_stream except,
+                      warm_error *why)
 {
     warm_error before = {.size = sizeof before};
     const struct those asked = {device, except, false};
     wm_timeline *t = NULL;
+    warm_status answer = WARM_OK;
     bool captures = false;
 
     warm_last_error(&before);
     while (!captures &&
            (t = wm_timeline_next(set, t, find_locked, &asked)) != NULL) {
-        captures = may_capture(set, t);
+        captures = may_capture(set, t, &answer);
     }
     if (t != NULL) {
         wm_timeline_drop(set, t);
+    }
+    if (captures && answer != WARM_OK && why != NULL) {
+        warm_last_error(why);
     }
     wm_error_restore(&before);
     return captures;
@@ -265,7 +272,9 @@ static void on_callback(wm_callback_watch *watch, bool inside)
 bool wm_timelines_begin_break(wm_timelines *set, wm_breaking *breaking,
                               int device, warm_stream except, bool announced)
 {
-    *breaking = (wm_breaking){.watch.tell = on_callback, .set = set};
+    *breaking = (wm_breaking){.watch.tell = on_callback,
+                              .set = set,
+                              .why.size = sizeof breaking->why};
     wm_lock_acquire(&set->lock);
     if (announced && is_announced_locked(set, device, except)) {
         wm_lock_release(&set->lock);
@@ -280,13 +289,26 @@ bool wm_timelines_begin_break(wm_timelines *set, wm_breaking *breaking,
     if (breaking->listed) {
         wm_callback_watch_begin(&breaking->watch);
     }
-    if (wm_timelines_ask(set, device, except)) {
+    if (wm_timelines_ask(set, device, except, &breaking->why)) {
         wm_timelines_end_break(set, breaking);
         return false;
     }
     breaking->begun = true;
     wm_driver_break_begin();
     return true;
+}
+
+warm_status wm_timelines_refuse(const wm_breaking *breaking, const char *what)
+{
+    const warm_error *why = &breaking->why;
+
+    if (why->status == WARM_OK) {
+        return wm_fail(WARM_CAPTURE_ERROR, "%s while a stream captures", what);
+    }
+    return wm_fail_code(why->status, why->origin, why->code, why->code_text,
+                        "%s, since the driver cannot report whether a stream "
+                        "captures: %s",
+                        what, why->message);
 }
 
 void wm_timelines_end_break(wm_timelines *set, wm_breaking *breaking)

@@ -104,10 +104,10 @@ WARM_API warm_status warm_pinned_adopt(warm_runtime *runtime, void *pointer,
  * which could wait for itself), CAPTURE_ERROR (a stream captures, and nothing
  * has changed; or a graph may use a freed block of the memory), DRIVER_ERROR
  * (the driver does not unlock the memory, or cannot report whether it is in
- * use). With the last two, unless nothing has changed, the memory stays locked
- * and serves no request any more. A later call with done null tries again, and
- * warm_poll() does not. If the driver cannot report the end of a stream's work,
- * that call waits for all devices. */
+ * use or whether a stream captures). With the last two, unless nothing has
+ * changed, the memory stays locked and serves no request any more. A later call
+ * with done null tries again, and warm_poll() does not. If the driver cannot
+ * report the end of a stream's work, that call waits for all devices. */
 WARM_API warm_status warm_pinned_adopt_end(warm_runtime *runtime, void *pointer,
                                            void (*done)(void *context),
                                            void *context);

@@ -192,7 +192,9 @@ WARM_API warm_status warm_device_alloc_uncached(warm_runtime *runtime,
  * cudaFree() does. Null does nothing.
  * Status: also INVALID_POINTER, or DRIVER_ERROR on CUDA (no such memory);
  * CAPTURE_ERROR (nothing is freed: a capture, which cudaFree() would break, is
- * known to be under way on the device, see warm_capture_announce()). */
+ * known to be under way on the device, see warm_capture_announce());
+ * DRIVER_ERROR also if the driver cannot report whether one is (nothing is
+ * freed). */
 WARM_API warm_status warm_device_free_uncached(warm_runtime *runtime,
                                                int device, void *pointer);
 

@@ -42,6 +42,9 @@ typedef struct wm_breaking {
     bool begun;      /* owner thread: begun, and no callback ran since */
     unsigned inside; /* lock timelines: nested callbacks of its thread */
     struct wm_breaking *next;
+    /* If the call must not be made: why a query of a stream failed, or
+     * status OK if a capture is known. */
+    warm_error why;
 } wm_breaking;
 
 typedef struct wm_window wm_window;
