@@ -1,6 +1,8 @@
 /* check_runtime.c: making and ending runtimes, options, log, default runtime,
  * devices, statistics as JSON, faults (rows A5, G2 to G4, G6, A14). */
 #include "wt.h"
+
+#include "warmpool/testing.h"
 #include "wt_json.h"
 #include "wt_kind.h"
 
@@ -346,6 +348,24 @@ WT_TEST(test_G6_last_error_has_code_and_text_of_the_driver)
     warm_last_error(&error);
     ck_assert_int_eq(error.status, WARM_DRIVER_ERROR);
     wt_runtime_end(r);
+}
+
+WT_TEST(test_G6_T2_destroy_leaves_the_last_error_whatever_fails)
+{
+    const char *call;
+
+    for (int i = 0; (call = warm_testing_call_name(i)) != NULL; i++) {
+        warm_runtime *runtime = wt_runtime(NULL);
+        warm_error error = WARM_INIT(warm_error);
+
+        wt_free(wt_pinned(runtime, 5000), wt_device(runtime, NULL, 70000));
+        wt_fails(WARM_NOT_FOUND, warm_record_stream(&error, NULL));
+        wt_ok(warm_testing_fail(runtime, call, 1, 1));
+        wt_ok(warm_runtime_destroy(runtime, NULL));
+        warm_last_error(&error);
+        wt_require(error.status == WARM_NOT_FOUND, "%s: %s", call,
+                   error.message);
+    }
 }
 
 WT_TEST(test_G6_unknown_driver_call_is_named)
