@@ -498,9 +498,11 @@ warm_status wm_runtime_create_on(wm_driver *driver, const warm_options *given,
                                  warm_runtime **runtime)
 {
     const char *conf = secure_getenv("WARMPOOL_CONF");
+    warm_error before = {.size = sizeof before};
     wm_options options;
     warm_status status;
 
+    warm_last_error(&before);
     if (runtime == NULL) {
         return wm_fail(WARM_INVALID_ARGUMENT, "runtime is null");
     }
@@ -528,7 +530,11 @@ warm_status wm_runtime_create_on(wm_driver *driver, const warm_options *given,
     prepare_debug(&options);
     options.number =
         atomic_fetch_add_explicit(&last_runtime, 1, memory_order_relaxed) + 1;
-    return make(driver, &options, runtime);
+    status = make(driver, &options, runtime);
+    if (status == WARM_OK) { /* a driver that opens may have tried in vain */
+        wm_error_restore(&before);
+    }
+    return status;
 }
 
 warm_status warm_runtime_create(const warm_options *options,
