@@ -270,7 +270,7 @@ check-page64: need-check
 # out; others.txt has single tests.
 OTHERS := $(B)/tests/tools/libothers.so
 OTHERS_SRC := $(filter-out %/check_exit.c %/check_watch.c %/check_ipc_fault.c \
-    %/check_memory_model.c,$(API_SRC))
+    %/check_matrix.c %/check_memory_model.c,$(API_SRC))
 $(OTHERS): $(B)/tests/tools/others.o
 	$(call say,ld,$@)
 	$(Q)$(CC) -shared $(OPT_$(FLAVOUR)) $(LDFLAGS) $< -ldl -o $@
@@ -328,6 +328,18 @@ soak:
 	+@$(MAKE) FLAVOUR=release B=build/release build/release/tests/stress/soak
 	@build/release/tests/stress/soak $(SOAK_S)
 	$(if $(wildcard examples/examples.mk),+@$(MAKE) soak-crowd)
+
+# Every public call under every fault; check plays a part of it.
+MATRIX := $(B)/tests/fault/check_matrix
+FAULTS := $(B)/faults.txt
+run-faults: $(MATRIX) $(if $(STANDIN),standin)
+	@rm -f $(FAULTS)
+	@WT_SCALE=300 WT_TABLE=$(CURDIR)/$(FAULTS) $(RUN) -t 1800 host:$(MATRIX) \
+	    $(if $(STANDIN),standin:$(MATRIX))
+	@echo '$(FAULTS): calls, faults and outcomes'
+
+faults: need-check
+	+@$(MAKE) FLAVOUR=$(TEST_FLAVOUR) run-faults
 
 rows:
 	@tests/tools/rows.sh tests/ROWS.md build
@@ -406,6 +418,7 @@ include runtime/preload/preload.mk runtime/python/python.mk
 ## demo           train a classifier, serve 10,000 images, compare with naive
 ## check          run the tests (debug; installs what they need on Debian)
 ## check-long     ten times the load, then fuzz, schedules, soak, mutants: hours
+## faults         every call under every fault; writes build/debug/faults.txt
 ## check-others   tests beside a second runtime, on the last of three devices
 ## check-page64   tests on pages of 64 KiB, as far as a preloaded library goes
 ## check-examples test the examples' server end to end
@@ -467,4 +480,4 @@ help:
 FORCE:
 .PHONY: all say-cuda test-programs run-tests need-check check check-long \
     run-load run-page64 check-page64 run-others check-others asan tsan run-valgrind \
-    valgrind cold-path cov soak rows need-place install uninstall clean help FORCE
+    valgrind run-faults faults cold-path cov soak rows need-place install uninstall clean help FORCE

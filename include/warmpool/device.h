@@ -129,8 +129,8 @@ WARM_API warm_status warm_capture_begin(warm_runtime *runtime,
                                         warm_stream stream);
 
 /* Ends the capture and makes a graph of it. A capture that was invalidated ends
- * too, with CAPTURE_ERROR and no graph; so does one of which the driver makes no
- * graph, with DRIVER_ERROR. */
+ * too, with CAPTURE_ERROR and no graph; so does one of which the driver makes
+ * no graph, with DRIVER_ERROR. */
 WARM_API warm_status warm_capture_end(warm_runtime *runtime, warm_stream stream,
                                       warm_graph *graph);
 

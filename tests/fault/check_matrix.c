@@ -80,7 +80,11 @@ static void find_points(void)
          standin.function != NULL && (name = standin.function(i)) != NULL &&
          point_count < POINTS_MOST;
          i++) {
-        points[point_count++] = (point){CUDA, (int)i, name, 0};
+        /* What the library cannot pop fills the thread's stack of contexts,
+         * as it warns. */
+        if (strcmp(name, "cuCtxPopCurrent_v2") != 0) {
+            points[point_count++] = (point){CUDA, (int)i, name, 0};
+        }
     }
 }
 
@@ -180,6 +184,9 @@ static const struct {
     {"*", "handles.binds", 7, "calls of a kind's bind are counted"},
     {"*", "handles.failed", 7, "creations that failed are counted"},
     {"*", "*[[]]", 7, "an empty pool of a kind or device is made first"},
+    {"*", "*.lost*", 7, "a block whose end the driver cannot tell leaks"},
+    {"warm_*_reserve*", "handles.*", 7,
+     "a handle that cannot be reset is destroyed, or deferred"},
     {"*", "*pending*", 1 << BUSY, "a stream reads its blocks meanwhile"},
     {"*", "*idle_bytes", 1 << BUSY, "the same: they become idle"},
     {"*", "*.reuse_delay.*", 1 << BUSY, "the same: this took so long"},
@@ -340,9 +347,42 @@ static void end_scenes(void)
     wt_stream_end(f.runtime, scene.late);
 }
 
+/* Blocks whose end the driver could not tell: they leak, with their records. */
+static json_int_t lost_in(json_t *figures)
+{
+    json_int_t count = 0;
+    const char *key;
+    json_t *child;
+    size_t i;
+
+    json_object_foreach(figures, key, child)
+    {
+        count += strcmp(key, "lost") == 0 ? json_integer_value(child)
+                                          : lost_in(child);
+    }
+    json_array_foreach (figures, i, child) {
+        count += lost_in(child);
+    }
+    return count;
+}
+
+static json_int_t lost_now(void)
+{
+    static char text_now[1 << 19];
+    json_t *figures;
+    json_int_t lost;
+
+    (void)warm_stats_json(f.runtime, text_now, sizeof text_now, NULL);
+    figures = json_loads(text_now, 0, NULL);
+    lost = lost_in(figures);
+    json_decref(figures);
+    return lost;
+}
+
 static void end_runtime(void)
 {
     warm_destroy_report report = {.size = sizeof report};
+    int64_t lost = lost_now(), left;
 
     need(warm_thread_release(f.runtime));
     need(warm_stream_destroy(f.runtime, f.stream));
@@ -354,9 +394,10 @@ static void end_runtime(void)
         0) {
         fault("%s: something is in use at the end", cell_name);
     }
-    if (wt_metadata_live() != records_before + gone) {
-        fault("%s: %ld records are left", cell_name,
-              (long)(wt_metadata_live() - records_before - gone));
+    left = wt_metadata_live() - records_before - gone;
+    if (left < 0 || left > lost) {
+        fault("%s: %ld records are left, of %ld blocks that are lost",
+              cell_name, (long)left, (long)lost);
     }
     wt_toy_free_left(&f.toy);
 }
@@ -528,6 +569,18 @@ static unsigned call_once(int which, const value v[8], const point *p,
     return status;
 }
 
+/* A capture of which no graph is made has ended, in spite of the status. */
+static bool has_ended(const struct call *c, const point *p)
+{
+    if (!(has(c, D_CAPTURING) || has(c, D_TEST_CAPTURING)) ||
+        (strcmp(p->name, "cuGraphInstantiateWithFlags") != 0 &&
+         strcmp(p->name, "cuThreadExchangeStreamCaptureMode") != 0)) {
+        return false;
+    }
+    memset(one[D_NEW_GRAPH].p, 0, sizeof(void *));
+    return true;
+}
+
 static bool cell(int which, enum state state, const point *p, uint64_t n,
                  bool on)
 {
@@ -551,7 +604,7 @@ static bool cell(int which, enum state state, const point *p, uint64_t n,
     target = has(c, D_OWN_RUNTIME) ? one[D_OWN_RUNTIME].p : f.runtime;
     status = call_once(which, v, p, n, on, &met);
     if (status != WARM_OK && c->status && p != NULL) {
-        again = invoke(which, v);
+        again = has_ended(c, p) ? WARM_OK : invoke(which, v);
         if (again != WARM_OK) {
             fault("%s: refused, and again: %s", cell_name,
                   warm_last_error_message());
@@ -625,14 +678,19 @@ static void play_call(int which, enum state state)
 
 /* ---- the tests ----------------------------------------------------------- */
 
-/* WT_CALL names the one call to play. The variants for threads' own default
- * streams differ in the stream's name alone. */
-static bool is_played(const char *name)
+/* All calls in all states if WT_SCALE is 300 or more (make faults), else a part
+ * of them. WT_CALL names the one call to play. The variants for threads' own
+ * default streams differ in the stream's name alone. */
+static bool is_played(int i, enum state state)
 {
     const char *only = getenv("WT_CALL");
-    const char *end = strstr(name, "_ptsz");
+    int stride = (int)(300 / wt_scaled(100));
 
-    return end == NULL && (only == NULL || strcmp(only, name) == 0);
+    if (strstr(calls[i].name, "_ptsz") != NULL) {
+        return false;
+    }
+    return only != NULL ? strcmp(only, calls[i].name) == 0
+                        : stride < 2 || (i + (int)state) % stride == 0;
 }
 
 static void set_up(void)
@@ -664,9 +722,11 @@ enum { PARTS = 12 };
 
 WT_LOOP_TEST(test_T2_every_call_under_every_fault, PARTS *STATES)
 {
+    enum state state = (enum state)(_i % STATES);
+
     for (int i = _i / STATES; i < CALLS; i += PARTS) {
-        if (is_played(calls[i].name)) {
-            play_call(i, (enum state)(_i % STATES));
+        if (is_played(i, state)) {
+            play_call(i, state);
         }
     }
     no_trouble();
