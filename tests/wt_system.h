@@ -95,6 +95,8 @@ static inline bool wt_system_fails(int which)
     return true;
 }
 
+/* The C library names its parameters otherwise. */
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
 #define WT_SYSTEM_EXPORT __attribute__((visibility("default")))
 #define WT_SYSTEM_DEFINE(name, type, failure, code, parameters, arguments)     \
     WT_SYSTEM_EXPORT type name parameters                                      \
@@ -133,5 +135,6 @@ WT_SYSTEM_EXPORT long syscall(long number, ...)
     }
     return real(number, rest[0], rest[1], rest[2], rest[3], rest[4], rest[5]);
 }
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
 
 #endif

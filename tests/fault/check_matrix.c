@@ -468,9 +468,11 @@ static void end_scene(void)
     for (int i = 0; i < VICTIMS; i++) {
         const unsigned char *bytes = scene.result[i];
 
-        if (bytes[0] != i + 1 || memcmp(bytes, bytes + 1, BLOCK_BYTES - 1) != 0)
+        if (bytes[0] != i + 1 ||
+            memcmp(bytes, bytes + 1, BLOCK_BYTES - 1) != 0) {
             fault("%s: block %d was handed out while a stream reads it",
                   cell_name, i);
+        }
     }
     for (int i = 0; i < 2 * VICTIMS; i++) {
         need(warm_free(block[i]));
