@@ -2,7 +2,8 @@
  * calls, which a test can make fail. Include it once in a program: it defines
  * them, and so comes before the C library for all shared libraries.
  *
- * They fail, and are counted, in a thread that has set wt_system_inside. */
+ * They fail, and are counted, in a thread that has set wt_system_inside; under
+ * ThreadSanitizer, which has its own of most of them, none is. */
 #ifndef WT_SYSTEM_H
 #define WT_SYSTEM_H
 
@@ -17,6 +18,8 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "wt.h"
 
 static _Thread_local bool wt_system_inside;
 
@@ -95,6 +98,7 @@ static inline bool wt_system_fails(int which)
     return true;
 }
 
+#if !WT_TSAN
 /* The C library names its parameters otherwise. */
 /* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
 #define WT_SYSTEM_EXPORT __attribute__((visibility("default")))
@@ -136,5 +140,6 @@ WT_SYSTEM_EXPORT long syscall(long number, ...)
     return real(number, rest[0], rest[1], rest[2], rest[3], rest[4], rest[5]);
 }
 /* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
+#endif
 
 #endif

@@ -443,7 +443,7 @@ static void setup_kinds(void)
 
 static void lease_and_bind(void)
 {
-    warm_lease lease;
+    warm_lease lease = {0};
     void *handle;
 
     wt_must_ok(warm_handle_lease_on(s.runtime, s.kind[0], 0, s.stream, &lease,
