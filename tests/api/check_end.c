@@ -1,35 +1,33 @@
 /* check_end.c: each way for a process to end, in each state that it can be in
- * (rows A6, T3).
+ * (rows A4, A6, T3).
  *
  * A child enters the state and ends. Its output goes to a file, in which a
  * sanitizer's report would be seen; what its exit handler saw goes into shared
- * memory. One that hangs is killed by its alarm. */
+ * memory. One that hangs is killed by its alarm. Under libwarmpool-preload.so
+ * (test_preload.sh) the state is that the program's calls of CUDA are served.
+ */
 #include "wt.h"
 #include "wt_kind.h"
 
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { CODE = 3, THREADS = 3, PATIENCE_S = 100 };
 
-/* For AddressSanitizer: a child leaves the test framework's memory behind. */
-WARM_API const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "detect_leaks=0";
-}
-
-static struct report {
+struct report {
     wt_toy toy;
-    warm_status late; /* of an allocation in the handler that runs last */
+    /* Of calls in the handler that runs last. */
+    warm_status late, held, destroyed;
+    bool all_leaked; /* and so counted */
     atomic_bool handler_ran;
-} * report;
+};
+#include "wt_child.h"
 
 static jmp_buf to_main;
 static warm_runtime *runtime;
@@ -40,6 +38,13 @@ static atomic_int running; /* threads of the state */
 static pthread_barrier_t begun;
 
 /* ---- states -------------------------------------------------------------- */
+
+static bool preloaded(const char *name)
+{
+    const char *value = getenv("LD_PRELOAD");
+
+    return value != NULL && strstr(value, name) != NULL;
+}
 
 static void require(bool condition)
 {
@@ -72,6 +77,36 @@ static void read_once(void)
 
     (void)warm_stats_json(runtime, text, sizeof text, NULL);
     (void)warm_pinned_empty_cache(runtime, NULL);
+}
+
+/* As a server that shows a page of them. */
+static void show_once(void)
+{
+    static _Thread_local char text[1 << 15];
+
+    (void)warm_snapshot_json(runtime, text, sizeof text, NULL);
+    (void)warm_stats_prometheus(runtime, text, sizeof text, NULL);
+}
+
+/* Functions of CUDA that are served; null without libwarmpool-preload.so. */
+static int (*cuda_pin)(void **pointer, size_t bytes, unsigned flags);
+static int (*cuda_unpin)(void *pointer);
+
+static void find_served(void)
+{
+    if (preloaded("libwarmpool-preload")) {
+        *(void **)(void *)&cuda_pin = dlsym(RTLD_DEFAULT, "cudaHostAlloc");
+        *(void **)(void *)&cuda_unpin = dlsym(RTLD_DEFAULT, "cudaFreeHost");
+    }
+}
+
+static void be_served_once(void)
+{
+    void *block = NULL;
+
+    if (cuda_pin(&block, 5000, 0) == 0) {
+        (void)cuda_unpin(block);
+    }
 }
 
 static void *run_thread(void *once)
@@ -118,6 +153,19 @@ static void reading(void)
     start_threads(read_once);
 }
 
+static void showing(void)
+{
+    use_once();
+    start_threads(show_once);
+}
+
+static void served(void)
+{
+    find_served();
+    require(cuda_pin != NULL && cuda_unpin != NULL);
+    start_threads(be_served_once);
+}
+
 static void holding(void)
 {
     warm_lease lease = {0};
@@ -158,9 +206,20 @@ static void capturing(void)
     require(warm_device_alloc(runtime, 0, stream, 5000, &block) == WARM_OK);
 }
 
-static void (*const states[])(void) = {idle,    allocating, reading,
-                                       holding, in_flight,  capturing};
-enum { STATES = sizeof states / sizeof states[0] };
+/* Under libwarmpool-preload.so the last one, under memcheck the first. */
+static void (*const states[])(void) = {holding, idle,      allocating, reading,
+                                       showing, in_flight, capturing,  served};
+enum { STATES = sizeof states / sizeof states[0] - 1 };
+
+static bool in_valgrind(void)
+{
+    return preloaded("vgpreload");
+}
+
+static int states_here(void)
+{
+    return in_valgrind() || preloaded("libwarmpool-preload") ? 1 : STATES;
+}
 
 /* ---- ways ---------------------------------------------------------------- */
 
@@ -285,17 +344,12 @@ static void run_another_program(void)
     _exit(100);
 }
 
-static bool in_valgrind(void)
-{
-    const char *preloaded = getenv("LD_PRELOAD");
-
-    return preloaded != NULL && strstr(preloaded, "vgpreload") != NULL;
-}
-
-/* A sanitizer's allocator does not survive a fork beside other threads. */
+/* A child that comes from a thread in the middle of an allocation has a lock
+ * of a sanitizer's that is never released, and is left to its alarm then. It is
+ * killed in the end, lest memcheck count what other threads had. */
 static void after_fork_of(void (*fn)(void))
 {
-    bool busy = running > 0 && (WT_ASAN || WT_TSAN);
+    bool tools = WT_ASAN || WT_TSAN || in_valgrind();
     int status = -1;
     pid_t pid;
 
@@ -303,16 +357,13 @@ static void after_fork_of(void (*fn)(void))
     pid = fork();
     require(pid >= 0);
     if (pid == 0) {
-        if (!busy || fn == run_another_program) {
-            fn();
-        }
-        if (busy) {
-            raise(SIGKILL); /* no tool looks for leaks */
-        }
-        _exit(0);
+        alarm(PATIENCE_S / 5);
+        fn();
+        raise(SIGKILL);
     }
     require(waitpid(pid, &status, 0) == pid &&
-            (status == 0 || (busy && WTERMSIG(status) == SIGKILL)));
+            (status == 0 || WTERMSIG(status) == SIGKILL ||
+             (tools && running > 0 && WTERMSIG(status) == SIGALRM)));
     use_once();
     exit(CODE);
 }
@@ -351,9 +402,15 @@ enum { WAYS = sizeof ways / sizeof ways[0] };
 
 static void late_handler(void)
 {
-    void *block = NULL;
+    warm_handle_stats stats = WARM_INIT(warm_handle_stats);
+    void *block = NULL, *handle = NULL;
 
+    (void)warm_handle_get_stats(runtime, kind, 0, &stats);
+    report->all_leaked = stats.idle + stats.in_use + stats.leased == 0 &&
+                         stats.leaked == stats.created;
+    report->held = warm_handle_reserve(runtime, kind, 0, &handle);
     report->late = warm_pinned_alloc(runtime, 1 << 20, &block);
+    report->destroyed = warm_runtime_destroy(runtime, NULL);
     report->handler_ran = true;
 }
 
@@ -404,38 +461,25 @@ static int run(void (*state)(void), void (*leave)(void), char *text,
     return status;
 }
 
-static void set_up(void)
-{
-    report = mmap(NULL, sizeof *report, PROT_READ | PROT_WRITE,
-                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(report, MAP_FAILED);
-}
+WT_CASE("end", .setup = share_report, .teardown = unshare_report);
 
-static void tear_down(void)
+WT_LOOP_TEST(test_A4_A6_T3_a_process_ends_in_each_way_in_each_state,
+             wt_on_gpu() ? 1 : WAYS *states_here())
 {
-    munmap(report, sizeof *report);
-}
-
-WT_CASE("end", .setup = set_up, .teardown = tear_down);
-
-WT_LOOP_TEST(test_A6_T3_a_process_ends_in_each_way_in_each_state,
-             wt_on_gpu() || in_valgrind() ? 1 : WAYS * STATES)
-{
-    const struct way *way = &ways[_i / STATES];
-    void (*state)(void) = states[_i % STATES];
+    const struct way *way = &ways[_i / states_here()];
+    void (*state)(void) =
+        preloaded("libwarmpool-preload") ? served : states[_i % states_here()];
     char text[8192];
     int status;
 
     if (wt_on_gpu()) {
         wt_skip("CUDA may wait for the device's work at exit");
     }
-    if (in_valgrind()) {
-        wt_skip("memcheck counts what other threads have at the end");
-    }
     /* ThreadSanitizer does not end a first thread that leaves, and calls any
-     * allocation in a signal's handler an error. */
-    if ((WT_TSAN &&
-         (way->leave == by_pthread_exit || way->leave == by_a_handler)) ||
+     * allocation in a signal's handler an error; memcheck counts what the
+     * first thread had. */
+    if ((WT_TSAN && way->leave == by_a_handler) ||
+        ((WT_TSAN || in_valgrind()) && way->leave == by_pthread_exit) ||
         (state == in_flight && way->leave == by_a_host_function)) {
         return;
     }
@@ -443,9 +487,9 @@ WT_LOOP_TEST(test_A6_T3_a_process_ends_in_each_way_in_each_state,
     wt_require(WIFEXITED(status) == (way->signal == 0) &&
                    (WIFEXITED(status) ? WEXITSTATUS(status) == CODE
                                       : WTERMSIG(status) == way->signal),
-               "way %d, state %d: status %x: %s", _i / STATES, _i % STATES,
-               (unsigned)status, text);
-    if (way->output || !WT_TSAN) {
+               "way %d, state %d: status %x: %s", _i / states_here(),
+               _i % states_here(), (unsigned)status, text);
+    if (way->output || !(WT_TSAN || in_valgrind())) {
         ck_assert_str_eq(text, way->output ? "out" : "");
     }
     ck_assert_int_eq(report->handler_ran, way->handlers);
@@ -453,7 +497,10 @@ WT_LOOP_TEST(test_A6_T3_a_process_ends_in_each_way_in_each_state,
         ck_assert_int_eq(report->late, WARM_RUNTIME_GONE);
     } else if (way->handlers) {
         ck_assert_int_eq(report->late, WARM_EXITING);
+        ck_assert_int_eq(report->held, WARM_EXITING);
+        ck_assert_int_eq(report->destroyed, WARM_EXITING);
         ck_assert_uint_eq(report->toy.destroys, 0);
+        ck_assert(report->all_leaked);
     }
 }
 

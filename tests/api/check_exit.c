@@ -11,11 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct report {
+struct report {
     wt_toy toy;
     long leaked, idle, in_use, created; /* seen by the late handler */
     warm_status reserve, destroy, pinned;
@@ -28,30 +27,12 @@ static struct report {
      * called after its own handler (on the stand-in, which counts it). */
     warm_status between_pinned, between_lease, between_create;
     _Atomic uint64_t late_calls;
-} * report;
+};
 
-/* For AddressSanitizer: a child that ends by exit(), or whose first thread has
- * gone, leaves the memory of the test framework behind. */
-WARM_API const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "detect_leaks=0";
-}
+#include "wt_child.h"
 
 static warm_runtime *runtime;
 static warm_kind kind;
-
-static void set_up(void)
-{
-    report = mmap(NULL, sizeof *report, PROT_READ | PROT_WRITE,
-                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(report, MAP_FAILED);
-}
-
-static void tear_down(void)
-{
-    munmap(report, sizeof *report);
-}
 
 static void log_line(void *context, warm_log_level level, const char *line)
 {
@@ -178,48 +159,12 @@ static void leave_by_exit_in_a_thread(void)
     _exit(4);
 }
 
-/* The last thread of the process ends: its destructors run, then exit(). */
-static void leave_by_pthread_exit(void)
-{
-    prepare();
-    pthread_exit(NULL);
-}
-
 /* The last of the handlers that a child has. */
 static void wait_for_destroy(void)
 {
     while (!report->destroyed) {
         sched_yield();
     }
-}
-
-static pthread_barrier_t all_hold;
-
-static void *run_on(void *argument)
-{
-    void *handle = NULL;
-    warm_status status = warm_handle_reserve(runtime, kind, 0, &handle);
-
-    pthread_barrier_wait(&all_hold);
-    while (status == WARM_OK || status == WARM_EXITING) {
-        /* Gives back and takes, until the process is gone. */
-        (void)warm_thread_release(runtime);
-        status = warm_handle_reserve(runtime, kind, 0, &handle);
-    }
-    return argument;
-}
-
-static void leave_while_threads_run(void)
-{
-    pthread_t thread;
-
-    prepare();
-    pthread_barrier_init(&all_hold, NULL, 4);
-    for (int i = 0; i < 3; i++) {
-        pthread_create(&thread, NULL, run_on, NULL);
-    }
-    pthread_barrier_wait(&all_hold);
-    exit(0);
 }
 
 static int destroy_and_exit(void *context, int device, void *handle)
@@ -293,7 +238,7 @@ static void check_nothing_was_called(void)
     ck_assert_uint_eq(report->leak_lines, 1);
 }
 
-WT_CASE("exit", .setup = set_up, .teardown = tear_down);
+WT_CASE("exit", .setup = share_report, .teardown = unshare_report);
 
 WT_TEST(test_A6_exit_with_held_and_idle_handles)
 {
@@ -330,16 +275,6 @@ WT_TEST(test_A6_G2_a_runtime_destroyed_by_a_handler_leaks_nothing)
 WT_TEST(test_A6_exit_called_by_another_thread)
 {
     run(leave_by_exit_in_a_thread);
-    check_nothing_was_called();
-    ck_assert_int_eq(report->leaked, 3);
-}
-
-/* CUDA has threads of its own: the last thread of the program does not end the
- * process there. */
-WT_LOOP_TEST(test_A6_A4_last_thread_leaves_by_pthread_exit,
-             !WT_TSAN && !wt_on_gpu())
-{
-    run(leave_by_pthread_exit);
     check_nothing_was_called();
     ck_assert_int_eq(report->leaked, 3);
 }
@@ -500,32 +435,6 @@ WT_LOOP_TEST(test_A6_G3_runtime_after_cuda_has_shut_down_is_refused,
     run(leave_with_a_runtime_after_cuda);
     /* No host device in its place: nobody asked for another one. */
     ck_assert_int_eq(report->between_create, WARM_EXITING);
-}
-
-static void leave_by_quick_exit(void)
-{
-    (void)at_quick_exit(late_handler);
-    prepare();
-    quick_exit(0);
-}
-
-WT_TEST(test_A6_quick_exit_leaves_all_to_the_system)
-{
-    run(leave_by_quick_exit);
-    check_nothing_was_called();
-    ck_assert_int_eq(report->leaked, 3);
-}
-
-WT_TEST(test_A6_exit_while_other_threads_reserve)
-{
-    for (unsigned i = 0; i < wt_scaled(20); i++) {
-        memset(report, 0, sizeof *report);
-        run(leave_while_threads_run);
-        ck_assert_uint_eq(report->toy.destroys, 0);
-        ck_assert_int_eq(report->idle, 0);
-        ck_assert_int_eq(report->in_use, 0);
-        ck_assert_int_eq(report->leaked, report->created);
-    }
 }
 
 /* One handle is on lease, one is made by the runtime's own thread while the

@@ -110,6 +110,15 @@ test_H1_forks_and_exits_are_survived() {
     same "$(served program ends)" 'child 0'
 }
 
+# check_end says what must hold then.
+test_H1_T3_a_served_program_ends_in_each_way() {
+    CK_TAP_LOG_FILE_NAME=end.tap WT_BACKEND=standin \
+        LD_LIBRARY_PATH=$standin:$standin/12 WARMPOOL_CONF=$all \
+        "$run" -q "$built/tests/api/check_end" >said 2>&1 ||
+        { cat said; return 1; }
+    same "$(grep -c '^ok ' end.tap)" 14
+}
+
 test_H1_handles_of_every_library_are_served() {
     plain=$(alone handles all)
     warm=$(served handles all)
@@ -389,6 +398,7 @@ tap_run test_H1_creates_and_pins_of_200_rounds_fall_to_two $also \
     test_H1_a_set_user_id_program_is_said \
     test_H1_a_folder_that_cannot_be_preloaded_is_refused \
     test_H1_deepbind_is_not_served \
+    test_H1_T3_a_served_program_ends_in_each_way \
     test_H1_handles_of_every_library_are_served \
     test_H1_a_library_that_looks_itself_up_is_served \
     test_H1_a_library_of_another_name_is_found \
