@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 const char *warm_snapshot_page(void)
@@ -127,6 +128,14 @@ static int write_page(int fd, const char *data)
     return error == 0 ? write_bytes(fd, at, strlen(at)) : error;
 }
 
+/* For root, rename() replaces devices, too. */
+static bool is_special(const char *path)
+{
+    struct stat file;
+
+    return stat(path, &file) == 0 && !S_ISREG(file.st_mode);
+}
+
 /* Writes a new file beside path, and renames it. 0, or an errno. */
 static int replace(const char *path, const char *data)
 {
@@ -163,6 +172,11 @@ warm_status warm_snapshot_write_html(warm_runtime *runtime, const char *path)
 
     if (status == WARM_OK && path == NULL) {
         status = wm_fail(WARM_INVALID_ARGUMENT, "path is null");
+    }
+    if (status == WARM_OK && is_special(path)) {
+        status =
+            wm_fail(WARM_INVALID_ARGUMENT,
+                    "could not write %.300s: it is not a regular file", path);
     }
     if (status != WARM_OK) {
         return status;

@@ -114,7 +114,8 @@ WARM_API warm_status warm_shared_snapshot(warm_runtime *runtime, char *text,
  * path: replaced once the whole page is written; not before, so that a reader
  * never sees a part of one. Its owner alone may read it: it has addresses.
  * Status: OUT_OF_MEMORY, INVALID_ARGUMENT (null, or the file cannot be
- * written; the message says why), RUNTIME_GONE, FORKED, EXITING. */
+ * written, or is a device, a pipe or another that is not regular, and stays;
+ * the message says why), RUNTIME_GONE, FORKED, EXITING. */
 WARM_API warm_status warm_snapshot_write_html(warm_runtime *runtime,
                                               const char *path);
 

@@ -238,6 +238,7 @@ WT_TEST(test_G7_page_without_data_is_one_file)
 
 WT_TEST(test_G7_page_that_cannot_be_written_changes_nothing)
 {
+    struct stat file;
     char nowhere[128];
 
     wt_ok(warm_snapshot_write_html(runtime, path));
@@ -251,6 +252,13 @@ WT_TEST(test_G7_page_that_cannot_be_written_changes_nothing)
     ck_assert_int_eq(mkdir(nowhere, 0700), 0);
     wt_invalid(warm_snapshot_write_html(runtime, nowhere));
     ck_assert_int_eq(rmdir(nowhere), 0);
+    /* Nor is a device or a pipe replaced, as root could. */
+    ck_assert_int_eq(mkfifo(nowhere, 0600), 0);
+    wt_invalid(warm_snapshot_write_html(runtime, nowhere));
+    wt_says(nowhere, "not a regular file");
+    ck_assert_int_eq(stat(nowhere, &file), 0);
+    ck_assert(S_ISFIFO(file.st_mode));
+    ck_assert_int_eq(unlink(nowhere), 0);
     (void)read_page();
 }
 
