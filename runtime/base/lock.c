@@ -22,6 +22,7 @@ static _Thread_local struct {
 void wm_lock_note_acquire(enum wm_rank rank)
 {
     wm_assert(held.count < MAX_HELD);
+    wm_assert(rank > 0); /* wm_lock_init() was called */
     wm_assert(held.count == 0 || held.rank[held.count - 1] < rank);
     held.rank[held.count++] = rank;
     held.taken++;
