@@ -239,18 +239,13 @@ static bool record_all_deferred(wm_timelines *set, wm_timeline *t)
 
 bool wm_timeline_poll_deferred(wm_timelines *set, wm_timeline *t)
 {
-    bool waits, recorded = true;
+    bool recorded;
     wm_quiet quiet;
 
-    wm_lock_acquire(&t->lock);
-    waits = t->queue.head != NULL || t->open.count > 0 || t->polled;
-    wm_lock_release(&t->lock);
-    if (waits) {
-        wm_quiet_begin(&quiet);
-        recorded = record_all_deferred(set, t);
-        (void)poll_all(set, t);
-        wm_quiet_end(&quiet);
-    }
+    wm_quiet_begin(&quiet);
+    recorded = record_all_deferred(set, t);
+    (void)poll_all(set, t);
+    wm_quiet_end(&quiet);
     return recorded;
 }
 
