@@ -478,7 +478,7 @@ warm_status warm_shared_record(warm_runtime *runtime, void *const *pointers,
                                size_t *recorded)
 {
     warm_status status = check_list(runtime, pointers, count);
-    size_t found = 0;
+    size_t found;
 
     if (status == WARM_OK) {
         status = count_shared(runtime->shared, pointers, count, &found);
@@ -496,7 +496,7 @@ warm_status warm_shared_wait(warm_runtime *runtime, void *const *pointers,
                              size_t count, size_t *waited)
 {
     warm_status status = check_list(runtime, pointers, count);
-    size_t found = 0, buffers = 0;
+    size_t found, buffers = 0;
 
     if (status == WARM_OK) {
         status = count_shared(runtime->shared, pointers, count, &found);

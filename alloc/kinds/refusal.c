@@ -164,7 +164,7 @@ static bool by_mappings(const wm_refusal *r, char text[WORDS])
 
 static bool by_overcommit(const wm_refusal *r, char text[WORDS])
 {
-    uint64_t mode = 0, most = 0, used = 0, swap = 0;
+    uint64_t mode, most, used, swap;
 
     if (!find(r, "/proc/sys/vm/overcommit_memory", "", 10, &mode)) {
         return false;
