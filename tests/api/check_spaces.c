@@ -1047,6 +1047,7 @@ WT_TEST(test_B12_C2_G6_callback_that_allocates_is_refused)
     ck_assert_uint_eq(after.failures, before.failures + 1);
     ck_assert_uint_eq(after.live.allocated, before.live.allocated);
     wt_says("the limit of 32.0 MiB is reached");
+    ck_assert_ptr_null(strstr(warm_last_error_message(), "of handles"));
     wt_ok(wt_short_remove(runtime, ask_inside, &hoard));
     pointer = take(20 << 20); /* the thread is in no callback any more */
     wt_ok(warm_free(pointer));

@@ -107,9 +107,14 @@ static warm_stream held_stream(void)
 WT_TEST(test_B10_finished_work_is_collected_without_a_call)
 {
     warm_stream stream;
+    wm_pressure *pressure;
 
     begin(&(warm_options){.segment = 4 * MIB});
     stream = held_stream();
+    pressure = &runtime->pinned->space.pressure;
+    atomic_store(&pressure->read_ns, 0);
+    step();
+    ck_assert_uint_eq(atomic_load(&pressure->read_ns), 0); /* nothing is held */
     leave_pending(stream, 5000);
     step();
     ck_assert_uint_eq(wt_memory_stats().pending.current, 1);

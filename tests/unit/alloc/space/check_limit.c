@@ -287,12 +287,17 @@ WT_TEST(test_B12_F1_memory_that_another_thread_returns_is_waited_for)
 
 WT_TEST(test_B12_what_can_never_fit_is_refused_at_once)
 {
-    void *pointer = NULL;
+    void *pointer = NULL, *idle;
+    warm_space_stats shared = WARM_INIT(warm_space_stats);
 
-    pend(12 * MIB);
+    wt_ok(warm_shared_alloc(runtime, 0, MIB, WARM_USAGE_SHARED, &idle));
+    wt_ok(warm_free(idle));
+    pend(4 * MIB);
     wt_fails(WARM_OUT_OF_MEMORY,
              warm_pinned_alloc(runtime, 17 * MIB, &pointer));
     wt_says("limit of 16.0 MiB");
+    wt_ok(warm_shared_get_stats(runtime, 0, WARM_USAGE_SHARED, &shared));
+    ck_assert_uint_gt(shared.held_bytes.current, 0); /* its return is no use */
     wt_ok(warm_testing_resume(runtime, stream));
 }
 

@@ -79,9 +79,15 @@ WT_CASE("budget", .setup = setup, .teardown = teardown);
 /* What is held, and what may still be had. */
 WT_TEST(test_F7_F12_watermarks_follow_the_budget)
 {
+    warm_watermarks all = WARM_INIT(warm_watermarks), of_device = all;
     void *block;
 
     ck_assert_uint_eq(marks().recommended_bytes, 100 * MIB);
+    wt_ok(warm_watermarks_get(runtime, WARM_MEMORY_OF_ALL, &all));
+    wt_ok(warm_watermarks_get(runtime, 0, &of_device));
+    ck_assert_uint_gt(of_device.recommended_bytes, 0);
+    ck_assert_uint_eq(all.recommended_bytes,
+                      100 * MIB + of_device.recommended_bytes);
     ck_assert_uint_eq(marks().high_bytes, 170 * MIB);
     ck_assert_uint_eq(marks().low_bytes, 100 * MIB);
     block = wt_pinned(runtime, 40 * MIB);
