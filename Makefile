@@ -230,7 +230,7 @@ check: need-check
 	+@$(MAKE) FLAVOUR=$(TEST_FLAVOUR) run-tests
 
 # Goes on after what fails; N mutants are drawn anew each day.
-LONG := run-load fuzz schedules soak mutants
+LONG := run-load fuzz schedules soak mutants check-arm
 check-long: need-check
 	+@failed=; for goal in $(LONG); do \
 	    echo "== $$goal"; \
@@ -263,6 +263,22 @@ run-page64: $(API_SRC:%.c=$(B)/%) $(PAGE64)
 
 check-page64: need-check
 	+@WT_SCALE=$${WT_SCALE:-5} $(MAKE) FLAVOUR=$(TEST_FLAVOUR) run-page64
+
+# For aarch64, under an emulator, whose pages are of 4 KiB and then of 64 KiB.
+# Programs that a test starts would not be emulated.
+ARM_CC := aarch64-linux-gnu-gcc
+ARM_NEED := pkg-config gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user \
+    check:arm64 libsubunit-dev:arm64 libjansson-dev:arm64
+run-arm: $(HOST_TESTS:%.c=$(B)/%)
+	@failed=; for page in 4096 65536; do echo "pages of $$page:"; \
+	    CK_EXCLUDE_TAGS=programs CK_TIMEOUT_MULTIPLIER=4 $(RUN) -t 1200 -b arm-$$page \
+	        -w "qemu-aarch64 -p $$page" $(HOST_RUNS) || failed=1; \
+	done; [ -z "$$failed" ]
+
+check-arm:
+	@tests/need.sh $(ARM_NEED)
+	+@WT_SCALE=$${WT_SCALE:-1} $(MAKE) FLAVOUR=debug B=build/arm CC=$(ARM_CC) \
+	    CUDA=no run-arm
 
 # With three devices, the program's first being the last, and a second runtime
 # and thread in the process: others.c. Programs that count those, whose other
@@ -417,8 +433,9 @@ include runtime/preload/preload.mk runtime/python/python.mk
 ## examples       build the examples
 ## demo           train a classifier, serve 10,000 images, compare with naive
 ## check          run the tests (debug; installs what they need on Debian)
-## check-long     ten times the load, then fuzz, schedules, soak, mutants: hours
+## check-long     ten times the load, fuzz, schedules, soak, mutants, arm: hours
 ## faults         every call under every fault; writes build/debug/faults.txt
+## check-arm      tests for aarch64 in an emulator, on pages of 4 and 64 KiB
 ## check-others   tests beside a second runtime, on the last of three devices
 ## check-page64   tests on pages of 64 KiB, as far as a preloaded library goes
 ## check-examples test the examples' server end to end
@@ -479,5 +496,5 @@ help:
 
 FORCE:
 .PHONY: all say-cuda test-programs run-tests need-check check check-long \
-    run-load run-page64 check-page64 run-others check-others asan tsan run-valgrind \
-    valgrind run-faults faults cold-path cov soak rows need-place install uninstall clean help FORCE
+    run-load run-page64 check-page64 run-arm check-arm run-others check-others asan tsan \
+    run-valgrind valgrind run-faults faults cold-path cov soak rows need-place install uninstall clean help FORCE

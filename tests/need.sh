@@ -85,8 +85,16 @@ root='' sudo=''
 if [ "$(id -u)" -ne 0 ]; then
     root="sudo -n" sudo="sudo "
 fi
+# What is another machine's (check:arm64): dpkg has to know of that machine.
+foreign=
+for package in $missing; do
+    case $package in
+    *:*) foreign="dpkg --add-architecture ${package#*:}" ;;
+    esac
+done
+first=${foreign:+$sudo$foreign && }
 advice="to install them, run:
-    ${sudo}apt-get update && ${sudo}apt-get install \\
+    $first${sudo}apt-get update && ${sudo}apt-get install \\
        $missing"
 [ "${INSTALL:-}" != no ] || give_up "$advice"
 [ -z "$root" ] || $root true 2>/dev/null || give_up "$advice"
@@ -101,8 +109,9 @@ echo "need: INSTALL=no would leave the system alone"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 # shellcheck disable=SC2086 # words on purpose: names of packages, sudo -n
-if ! { $root apt-get update && $root env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y --no-install-recommends $missing; } >"$log" 2>&1; then
+if ! { { [ -z "$foreign" ] || $root $foreign; } && $root apt-get update &&
+    $root env DEBIAN_FRONTEND=noninteractive apt-get install -y \
+        --no-install-recommends $missing; } >"$log" 2>&1; then
     tail -n 20 "$log" >&2
     give_up "apt-get could not install them; the lines above say why"
 fi

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -295,6 +297,24 @@ void wt_refuse_threads(bool refuse)
     pthread_attr_setstacksize(&attributes, refuse ? bytes : usual);
     ck_assert_int_eq(pthread_setattr_default_np(&attributes), 0);
     pthread_attr_destroy(&attributes);
+}
+
+bool wt_emulated(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *at = mmap(NULL, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char there;
+    int status = 0;
+    pid_t pid;
+
+    wt_require(madvise(at, page, MADV_DONTFORK) == 0, "no marks");
+    pid = fork();
+    if (pid == 0) {
+        _exit(mincore(at, page, &there) == 0);
+    }
+    wt_require(waitpid(pid, &status, 0) == pid, "no child");
+    munmap(at, page);
+    return status != 0;
 }
 
 bool wt_lingers(wt_linger *linger)

@@ -124,6 +124,19 @@ void wt_folder_put(const char *folder, const char *name, const char *text);
 uint64_t wt_metadata_calls(void);
 int64_t wt_metadata_live(void);
 
+/* At the beginning of a test: without that it cannot run here. */
+#define wt_needs(condition, why)                                               \
+    do {                                                                       \
+        if (!(condition)) {                                                    \
+            wt_skip(why);                                                      \
+        }                                                                      \
+    } while (0)
+/* Whether the program runs in an emulator (qemu-user): that takes advice of
+ * madvise(2) and ignores it, so that a forked child gets all memory; it answers
+ * for the kernel's pages, and starts no thread in a child of threads. */
+bool wt_emulated(void);
+#define WT_EMULATED "an emulator answers for the kernel"
+
 #if defined(__has_feature)
 #define WT_HAS_FEATURE(feature) __has_feature(feature)
 #else

@@ -2,6 +2,7 @@
 #ifndef WT_BARRIER_H
 #define WT_BARRIER_H
 
+#include "runtime/thread/biased_lock.h"
 #include "wt.h"
 
 #include <linux/filter.h>
@@ -9,6 +10,14 @@
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+
+/* Why membarrier(2) cannot be refused here; null: it can. */
+static inline const char *wt_barriers_stay(void)
+{
+    return WM_BIASED_SEQ_CST           ? "biased locks are plain ones here"
+           : prctl(PR_GET_SECCOMP) < 0 ? "no filter of system calls here"
+                                       : NULL;
+}
 
 /* From now on membarrier(2) fails, as on an old kernel, or as after a program
  * has installed a filter of system calls. It cannot be undone in this process,

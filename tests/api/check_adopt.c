@@ -872,6 +872,7 @@ WT_LOOP_TEST(test_B22_B23_children_get_adopted_memory_if_the_program_says_so, 4)
     unsigned flags = (_i / 2 == 1 ? WARM_ADOPT_SERVE : 0u) |
                      (sees ? WARM_ADOPT_FORK_OK : 0u);
 
+    wt_needs(!wt_emulated(), WT_EMULATED);
     memset(memory, 1, bytes);
     ck_assert(child_sees_it());
     wt_ok(adopt(flags));
@@ -883,6 +884,7 @@ WT_LOOP_TEST(test_B22_B23_children_get_adopted_memory_if_the_program_says_so, 4)
 /* The program's own mark stays if it says that it needs no other. */
 WT_TEST(test_B22_B23_the_programs_own_mark_stays)
 {
+    wt_needs(!wt_emulated(), WT_EMULATED);
     memset(memory, 1, bytes);
     ck_assert_int_eq(madvise(memory, bytes, MADV_DONTFORK), 0);
     wt_ok(adopt(WARM_ADOPT_FORK_OK));
@@ -897,6 +899,7 @@ WT_LOOP_TEST(test_B22_B23_the_programs_own_mark_outlives_the_adoption, 4)
     bool all = _i / 2 == 0;
     size_t begin = all ? 0 : MIB / 2, end = all ? bytes : 3 * MIB;
 
+    wt_needs(!wt_emulated(), WT_EMULATED);
     memset(memory, 1, bytes);
     ck_assert_int_eq(madvise(memory + begin, end - begin, MADV_DONTFORK), 0);
     for (int round = 0; round < 2; round++) {
@@ -917,6 +920,7 @@ WT_TEST(test_B22_B23_the_programs_own_mark_outlives_a_failure)
 {
     struct rlimit files, none;
 
+    wt_needs(!wt_emulated(), WT_EMULATED);
     memset(memory, 1, bytes);
     ck_assert_int_eq(madvise(memory, bytes, MADV_DONTFORK), 0);
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &files), 0);

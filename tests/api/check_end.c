@@ -489,7 +489,9 @@ WT_LOOP_TEST(test_A4_A6_T3_a_process_ends_in_each_way_in_each_state,
                                       : WTERMSIG(status) == way->signal),
                "way %d, state %d: status %x: %s", _i / states_here(),
                _i % states_here(), (unsigned)status, text);
-    if (way->output || !(WT_TSAN || in_valgrind())) {
+    /* An emulator adds a line of its own about a signal. */
+    if (way->output ||
+        !(WT_TSAN || in_valgrind() || strncmp(text, "qemu: ", 6) == 0)) {
         ck_assert_str_eq(text, way->output ? "out" : "");
     }
     ck_assert_int_eq(report->handler_ran, way->handlers);

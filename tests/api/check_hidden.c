@@ -125,6 +125,7 @@ WT_LOOP_TEST(test_B22_a_child_has_no_page_of_pinned_memory, WAYS)
     size_t resident;
     int status;
 
+    wt_needs(!wt_emulated(), WT_EMULATED);
     begin(_i);
     region_bytes = 3 * MIB;
     region = wt_pinned(runtime, region_bytes);
@@ -145,6 +146,7 @@ WT_TEST(test_B18_B22_nor_of_write_combined_memory)
     void *pointer = NULL;
     size_t resident;
 
+    wt_needs(!wt_emulated(), WT_EMULATED);
     begin(0);
     region_bytes = 3 * MIB;
     wt_ok(warm_pinned_alloc_on(runtime, region_bytes, WARM_NODE_ANY,
@@ -200,6 +202,7 @@ WT_LOOP_TEST(test_B22_a_child_of_a_fork_during_the_lock_has_no_page, 2 * WAYS)
 {
     void *block = NULL;
 
+    wt_needs(!wt_emulated(), WT_EMULATED);
     begin(_i % WAYS);
     seen = forked = 0;
     looks = 1;
@@ -278,6 +281,7 @@ WT_LOOP_TEST(test_B22_the_parents_pages_are_not_copied, WT_TSAN ? 0 : WAYS)
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     char *pinned;
 
+    wt_needs(!wt_emulated(), WT_EMULATED);
     begin(_i);
     pinned = wt_pinned(runtime, bytes);
     ck_assert_ptr_ne(own, MAP_FAILED);
@@ -337,6 +341,7 @@ static int use_own_memory(void)
 WT_LOOP_TEST(test_B22_G5_the_childs_memory_lies_at_other_addresses,
              WT_TSAN ? 0 : WAYS)
 {
+    wt_needs(!wt_emulated(), WT_EMULATED);
     begin(_i);
     for (int i = 0; i < BLOCKS; i++) {
         parents[i] = wt_pinned(runtime, MIB);

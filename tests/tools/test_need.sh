@@ -121,6 +121,18 @@ sudo
 apt-get install -y --no-install-recommends libpng-dev"
 }
 
+test_what_is_another_machines_needs_that_machine() {
+    machine 0
+    echo 'echo "dpkg $*" >>calls' | stub dpkg
+    mkdir dpkg
+    echo 'touch dpkg/check:arm64' >>bin/apt-get
+    need check:arm64
+    same "$status" 0
+    same "$(cat calls)" "dpkg --add-architecture arm64
+apt-get update
+apt-get install -y --no-install-recommends check:arm64"
+}
+
 test_install_no_leaves_the_system_alone() {
     machine 0
     touch have/zlib1g-dev
@@ -192,6 +204,7 @@ tap_run test_root_installs_all_that_is_missing_at_once_and_only_once \
     test_user_without_sudo_is_told_all_names_and_one_command \
     test_user_with_everything_needs_no_root \
     test_sudo_without_a_password_is_used \
+    test_what_is_another_machines_needs_that_machine \
     test_install_no_leaves_the_system_alone \
     test_install_takes_yes_or_no \
     test_failing_apt_get_is_shown \

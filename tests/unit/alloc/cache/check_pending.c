@@ -860,10 +860,7 @@ WT_TEST(test_a_slot_that_outlives_its_stream)
     void *before, *after, *later;
     uint64_t marks;
 
-    if (WM_BIASED_SEQ_CST) {
-        wt_skip(
-            "biased locks are plain ones here"); /* visits cannot be refused */
-    }
+    wt_needs(wt_barriers_stay() == NULL, wt_barriers_stay());
     before = take();
     after = take();
     later = take();
@@ -903,10 +900,7 @@ WT_TEST(test_B6_closed_batches_of_a_stream_that_retired)
     enum { FULL = 10 };
     wm_pending_stream *slot;
 
-    if (WM_BIASED_SEQ_CST) {
-        wt_skip(
-            "biased locks are plain ones here"); /* visits cannot be refused */
-    }
+    wt_needs(wt_barriers_stay() == NULL, wt_barriers_stay());
     become_steady(FULL, 256);
     slot = slot_of(stream);
     wt_stop(runtime, stream);
@@ -942,7 +936,7 @@ WT_TEST(test_what_comes_while_a_stream_retires)
     wm_timeline *t;
     pthread_t thread;
 
-    if (!WM_BIASED_SEQ_CST) {
+    if (wt_barriers_stay() == NULL) {
         wt_refuse_barriers();
     }
     t = timeline_of(stream);

@@ -1,6 +1,7 @@
 /* check_mapping.c: huge pages behind regions, required or not, read back from
  * the kernel (row B21). Host device. Huge pages of hugetlb are set aside for
  * the tests where that is allowed, else those tests skip. */
+#include "skip.h"
 #include "wt_host.h"
 
 #include "alloc/kinds/pin.h"
@@ -512,3 +513,5 @@ WT_TEST(test_sizes_are_rounded_up_to_whole_pages)
     ck_assert_uint_eq(wm_os_page_round(page), page);
     ck_assert_uint_eq(wm_os_page_round(page + 1), 2 * page);
 }
+
+SKIP_MAIN_IF(wt_emulated(), WT_EMULATED)

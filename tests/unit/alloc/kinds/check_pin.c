@@ -1,6 +1,7 @@
 /* check_pin.c: regions that are mapped, touched and registered (parts of row
  * B9). Host device; its registering looks at what it gets, and fails where a
  * test wants that. */
+#include "skip.h"
 #include "wt_host.h"
 
 #include "alloc/kinds/pin.h"
@@ -798,3 +799,5 @@ WT_LOOP_TEST(test_B9_threads_of_the_right_node_touch_pages, 2)
     wt_folder_end(root);
     end();
 }
+
+SKIP_MAIN_IF(wt_emulated(), WT_EMULATED)

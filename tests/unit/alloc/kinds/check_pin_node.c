@@ -3,6 +3,7 @@
  *
  * The system calls of this program are answered here, as by a machine with two
  * nodes: mbind() and move_pages(); all others are the kernel's. */
+#include "skip.h"
 #include "wt_host.h"
 
 #include "alloc/kinds/pin.h"
@@ -145,3 +146,5 @@ WT_TEST(test_B15_a_place_that_cannot_be_read_is_not_taken)
              wm_pin_obtain(&pin, 1, 4 * MIB, &(size_t){0}, &base));
     ck_assert_uint_eq(mapped(), 0);
 }
+
+SKIP_MAIN_IF(wt_emulated(), WT_EMULATED)

@@ -2,6 +2,7 @@
  * is refused in part (parts of rows B9 and B12). Host device; its memory calls
  * wait where a test wants them to, and refuse what is too much. */
 /* memcheck: one process */
+#include "runtime/base/os_page.h"
 #include "wt_memory.h"
 
 #include "runtime/base/meta.h"
@@ -575,15 +576,15 @@ WT_TEST(test_B12_B17_memory_ahead_comes_up_to_the_limit)
 /* The rest under a limit comes in one region, to the page. */
 WT_TEST(test_B12_last_region_is_what_the_limit_leaves)
 {
+    size_t limit = 7 * MIB + 3 * wm_os_page();
     void *first, *second;
 
-    (void)wt_memory_begin(&(warm_options){
-        .segment = 4 * MIB, .pinned_high = 7 * MIB + 3 * WM_PAGE});
+    (void)wt_memory_begin(
+        &(warm_options){.segment = 4 * MIB, .pinned_high = limit});
     first = wt_memory_take(4 * MIB);
     second = wt_memory_take(MIB);
     ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 2);
-    ck_assert_uint_eq(wt_memory_stats().held_bytes.current,
-                      7 * MIB + 3 * WM_PAGE);
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.current, limit);
     wt_ok(warm_free(first));
     wt_ok(warm_free(second));
     wt_memory_end();

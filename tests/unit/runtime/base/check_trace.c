@@ -1375,7 +1375,7 @@ WT_TEST(test_any_sealed_chunk_is_read_or_refused)
 
     record_some();
     start = first_chunk();
-    for (unsigned i = 0; i < wt_scaled(20000); i++) {
+    for (unsigned i = 0; i < 1000 + wt_scaled(19000); i++) {
         unsigned char data[4096];
         size_t records = 1 + wt_random(&state) % 4, at = start;
         size_t bytes = records * 2 + wt_random(&state) % 12;

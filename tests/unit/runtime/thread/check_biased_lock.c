@@ -141,9 +141,7 @@ WT_TEST(test_an_owner_makes_way_for_a_visitor)
 
 WT_TEST(test_without_barriers_locks_are_revoked_from_birth)
 {
-    if (WM_BIASED_SEQ_CST) {
-        wt_skip("biased locks are plain ones here"); /* needs none */
-    }
+    wt_needs(wt_barriers_stay() == NULL, wt_barriers_stay());
     ck_assert_uint_eq(wm_biased_birth(), 0);
     wt_refuse_barriers();
     ck_assert_uint_eq(wm_biased_birth(), WM_REVOKED_SLOW);
@@ -425,9 +423,7 @@ WT_TEST(test_a_refused_barrier_leaves_windows_as_they_were)
     const wm_visit all = {NULL, count_visit, NULL, &seen};
     warm_stream stream = NULL;
 
-    if (WM_BIASED_SEQ_CST) {
-        wt_skip("biased locks are plain ones here");
-    }
+    wt_needs(wt_barriers_stay() == NULL, wt_barriers_stay());
     wt_ok(warm_stream_reserve(runtime, 0, &stream));
     wt_refuse_barriers();
     ck_assert(!wm_window_visit(runtime, &all));
@@ -479,9 +475,7 @@ WT_TEST(test_without_barriers_visits_go_on)
     struct keeper keeper = {.block = NULL};
     pthread_t thread;
 
-    if (WM_BIASED_SEQ_CST) {
-        wt_skip("biased locks are plain ones here");
-    }
+    wt_needs(wt_barriers_stay() == NULL, wt_barriers_stay());
     wt_refuse_barriers();
     wt_runtime_end(runtime);
     runtime = wt_runtime(NULL);
@@ -508,7 +502,7 @@ WT_TEST(test_destroy_after_barriers_are_refused)
     struct keeper keeper = {.block = NULL};
     pthread_t thread = begin_keeper(&keeper);
 
-    if (!WM_BIASED_SEQ_CST) {
+    if (wt_barriers_stay() == NULL) {
         wt_refuse_barriers();
     }
     wt_ok(warm_free(keeper.block));
