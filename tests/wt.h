@@ -160,6 +160,10 @@ bool wt_emulated(void);
 #define WT_ASAN 0
 #endif
 
+/* Whether a library with this in its name is preloaded. */
+bool wt_preloaded(const char *name);
+bool wt_in_valgrind(void);
+
 /* Check writes a line to a file at every ck_assert. wt_require writes only on
  * failure: use it in loops of a million steps, and where two processes run
  * after a fork(), since Check cannot read a file that both write to. */

@@ -16,6 +16,18 @@ const char *wt_backend(void)
     return name != NULL ? name : "host";
 }
 
+bool wt_preloaded(const char *name)
+{
+    const char *libraries = getenv("LD_PRELOAD");
+
+    return libraries != NULL && strstr(libraries, name) != NULL;
+}
+
+bool wt_in_valgrind(void)
+{
+    return wt_preloaded("vgpreload");
+}
+
 bool wt_on_host(void)
 {
     return strcmp(wt_backend(), "host") == 0;

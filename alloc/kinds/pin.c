@@ -596,7 +596,7 @@ static warm_status alloc_near(const wm_pin *pin, int node, size_t bytes,
     warm_status status = wm_driver_pinned_alloc(pin->driver, bytes, &got);
     wm_numa_unprefer(&before);
     if (status == WARM_OUT_OF_MEMORY) {
-        return explain(pin, WM_REFUSAL_LOCK, node, bytes, 0);
+        return explain(pin, WM_REFUSAL_ALLOC, node, bytes, 0);
     }
     if (status != WARM_OK) {
         return status;
@@ -640,7 +640,7 @@ static warm_status allocate(const wm_pin *pin, int node, size_t bytes,
     } else {
         status = wm_driver_pinned_alloc(pin->driver, bytes, base);
         status = status == WARM_OUT_OF_MEMORY
-                     ? explain(pin, WM_REFUSAL_LOCK, node, bytes, 0)
+                     ? explain(pin, WM_REFUSAL_ALLOC, node, bytes, 0)
                      : status;
     }
     if (status == WARM_OK) {
@@ -676,7 +676,7 @@ warm_status wm_pin_obtain_combined(const wm_pin *pin, size_t bytes, void **base)
     warm_status status = wm_driver_combined_alloc(pin->driver, bytes, base);
 
     if (status == WARM_OUT_OF_MEMORY) {
-        return explain(pin, WM_REFUSAL_LOCK, WM_NODE_UNKNOWN, bytes, 0);
+        return explain(pin, WM_REFUSAL_ALLOC, WM_NODE_UNKNOWN, bytes, 0);
     }
     if (status == WARM_OK) {
         hide_allocated(*base, bytes);

@@ -327,6 +327,9 @@ static limit_fn *const of_map[] = {by_huge_size, by_table,      by_addresses,
 static limit_fn *const of_touch[] = {by_cgroup, by_node, by_machine, NULL};
 static limit_fn *const of_lock[] = {by_cgroup,   by_machine,    by_locked,
                                     by_mappings, by_overcommit, NULL};
+static limit_fn *const of_alloc[] = {by_addresses, by_cgroup,   by_machine,
+                                     by_locked,    by_mappings, by_overcommit,
+                                     NULL};
 
 static bool find_limit(limit_fn *const *limit, const wm_refusal *r,
                        char text[WORDS])
@@ -388,9 +391,11 @@ static void look(const wm_refusal *r, char text[WORDS])
     case WM_REFUSAL_HUGE:
         say_transparent(r, text);
         break;
+    case WM_REFUSAL_ALLOC:
     case WM_REFUSAL_LOCK:
     default:
-        if (!find_limit(of_lock, r, text)) {
+        if (!find_limit(r->step == WM_REFUSAL_ALLOC ? of_alloc : of_lock, r,
+                        text)) {
             say_driver(r, text);
         }
     }

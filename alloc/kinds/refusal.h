@@ -6,6 +6,7 @@
  *   TOUCH   cgroup, node, machine
  *   LOCK    cgroup, machine, locked memory, number of mappings, overcommit;
  *           else the driver's own bound
+ *   ALLOC   as LOCK, and address space, which the driver takes itself
  *   REGISTER  nothing: the driver registers no memory at all
  *   NODE    what the node has left
  *   HUGE    what the kernel says of transparent huge pages
@@ -22,6 +23,7 @@ enum wm_refusal_step {
     WM_REFUSAL_MAP,
     WM_REFUSAL_TOUCH,
     WM_REFUSAL_LOCK,
+    WM_REFUSAL_ALLOC,
     WM_REFUSAL_REGISTER,
     WM_REFUSAL_NODE,
     WM_REFUSAL_HUGE

@@ -39,13 +39,6 @@ static pthread_barrier_t begun;
 
 /* ---- states -------------------------------------------------------------- */
 
-static bool preloaded(const char *name)
-{
-    const char *value = getenv("LD_PRELOAD");
-
-    return value != NULL && strstr(value, name) != NULL;
-}
-
 static void require(bool condition)
 {
     if (!condition) {
@@ -94,7 +87,7 @@ static int (*cuda_unpin)(void *pointer);
 
 static void find_served(void)
 {
-    if (preloaded("libwarmpool-preload")) {
+    if (wt_preloaded("libwarmpool-preload")) {
         *(void **)(void *)&cuda_pin = dlsym(RTLD_DEFAULT, "cudaHostAlloc");
         *(void **)(void *)&cuda_unpin = dlsym(RTLD_DEFAULT, "cudaFreeHost");
     }
@@ -211,14 +204,9 @@ static void (*const states[])(void) = {holding, idle,      allocating, reading,
                                        showing, in_flight, capturing,  served};
 enum { STATES = sizeof states / sizeof states[0] - 1 };
 
-static bool in_valgrind(void)
-{
-    return preloaded("vgpreload");
-}
-
 static int states_here(void)
 {
-    return in_valgrind() || preloaded("libwarmpool-preload") ? 1 : STATES;
+    return wt_in_valgrind() || wt_preloaded("libwarmpool-preload") ? 1 : STATES;
 }
 
 /* ---- ways ---------------------------------------------------------------- */
@@ -349,7 +337,7 @@ static void run_another_program(void)
  * killed in the end, lest memcheck count what other threads had. */
 static void after_fork_of(void (*fn)(void))
 {
-    bool tools = WT_ASAN || WT_TSAN || in_valgrind();
+    bool tools = WT_ASAN || WT_TSAN || wt_in_valgrind();
     int status = -1;
     pid_t pid;
 
@@ -467,8 +455,9 @@ WT_LOOP_TEST(test_A4_A6_T3_a_process_ends_in_each_way_in_each_state,
              wt_on_gpu() ? 1 : WAYS *states_here())
 {
     const struct way *way = &ways[_i / states_here()];
-    void (*state)(void) =
-        preloaded("libwarmpool-preload") ? served : states[_i % states_here()];
+    void (*state)(void) = wt_preloaded("libwarmpool-preload")
+                              ? served
+                              : states[_i % states_here()];
     char text[8192];
     int status;
 
@@ -479,7 +468,7 @@ WT_LOOP_TEST(test_A4_A6_T3_a_process_ends_in_each_way_in_each_state,
      * allocation in a signal's handler an error; memcheck counts what the
      * first thread had. */
     if ((WT_TSAN && way->leave == by_a_handler) ||
-        ((WT_TSAN || in_valgrind()) && way->leave == by_pthread_exit) ||
+        ((WT_TSAN || wt_in_valgrind()) && way->leave == by_pthread_exit) ||
         (state == in_flight && way->leave == by_a_host_function)) {
         return;
     }
@@ -491,7 +480,7 @@ WT_LOOP_TEST(test_A4_A6_T3_a_process_ends_in_each_way_in_each_state,
                _i % states_here(), (unsigned)status, text);
     /* An emulator adds a line of its own about a signal. */
     if (way->output ||
-        !(WT_TSAN || in_valgrind() || strncmp(text, "qemu: ", 6) == 0)) {
+        !(WT_TSAN || wt_in_valgrind() || strncmp(text, "qemu: ", 6) == 0)) {
         ck_assert_str_eq(text, way->output ? "out" : "");
     }
     ck_assert_int_eq(report->handler_ran, way->handlers);
