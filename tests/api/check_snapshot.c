@@ -660,6 +660,7 @@ WT_TEST(test_C7_frames_lead_to_the_caller)
     ck_assert_uint_ge(json_array_size(frames), 2);
     ck_assert_uint_le(json_array_size(frames), 12);
     ck_assert_uint_gt(number(frame, "address"), 0);
+    ck_assert_uint_gt(number(frame, "offset"), 0);
     ck_assert_msg(object != NULL && strstr(object, "libwarmpool") == NULL, "%s",
                   shown(frames));
     ck_assert_ptr_nonnull(

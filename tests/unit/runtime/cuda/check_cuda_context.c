@@ -10,6 +10,7 @@
 #include "tests/unit/standin_load.h"
 
 #include "runtime/base/process.h"
+#include "runtime/runtime.h"
 #include "warmpool/warmpool.h"
 
 enum { OWN, GREEN, CONTEXTS, DEVICES = 2, BYTES = 10000 };
@@ -284,11 +285,15 @@ WT_LOOP_TEST(test_A17_stream_of_another_context_may_be_waited_for, CONTEXTS)
 /* One that the runtime has not retained yet is learnt; no other one is made. */
 WT_TEST(test_A17_B13_primary_context_of_the_program_is_accepted)
 {
+    bool entered = true;
     void *block;
 
     cuda_ok(standin.cudaSetDevice(1));
     block = wt_pinned(runtime, BYTES);
     wt_ok(warm_free(block));
+    ck_assert_int_eq(wm_driver_enter(runtime->driver, 0, &entered),
+                     WARM_NOT_READY);
+    ck_assert(!entered);
     ck_assert_uint_eq(standin.standin_contexts(0), 0);
     ck_assert_uint_eq(standin.standin_contexts(1), 1);
 }
