@@ -914,6 +914,24 @@ WT_LOOP_TEST(test_B22_B23_the_programs_own_mark_outlives_the_adoption, 4)
     }
 }
 
+/* Of every other piece, each of which is a mapping of its own. */
+WT_TEST(test_B22_B23_marks_of_many_mappings_outlive_the_adoption)
+{
+    size_t step = MIB / 4;
+
+    wt_needs(!wt_emulated(), WT_EMULATED);
+    memset(memory, 1, bytes);
+    for (size_t at = step; at < bytes; at += 2 * step) {
+        ck_assert_int_eq(madvise(memory + at, step, MADV_DONTFORK), 0);
+    }
+    wt_ok(adopt(0));
+    ck_assert(!child_sees_it());
+    wt_ok(give_up());
+    for (size_t at = 0; at < bytes; at += step) {
+        ck_assert_int_eq(child_sees(at), at / step % 2 == 0);
+    }
+}
+
 /* Without a free descriptor the mark cannot be told from ours: the adoption
  * fails, and the next one knows it. */
 WT_TEST(test_B22_B23_the_programs_own_mark_outlives_a_failure)
