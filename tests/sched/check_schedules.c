@@ -18,6 +18,7 @@ static struct {
     warm_storage *storage;
     wt_toy toy[2];
     warm_kind kind[2];
+    warm_kind late; /* 0: not registered */
     warm_lease again;
     bool held, ended;
 } s;
@@ -160,6 +161,48 @@ static void read_figures(void)
 PLAY(test_T4_B14_hits_beside_figures, setup, allocate_once, end, allocate_twice,
      read_figures, reset_peaks);
 
+/* What a thread publishes, and others read without its lock. */
+PLAY(test_T5_B14_first_calls_beside_figures, setup_empty, NULL, end,
+     allocate_once, read_figures, read_figures);
+
+/* The address comes by no order at all: what is found there is whole. */
+static void show(void)
+{
+    for (int i = 0; i < 2; i++) {
+        s.block[0] = allocate(i == 0 ? BYTES : BYTES - 8);
+        wt_here();
+        use_and_free(s.block[0], 14);
+    }
+}
+
+static void look(void)
+{
+    warm_block_info info = {.size = sizeof info};
+
+    for (int i = 0; i < 3; i++) {
+        if (s.block[0] != NULL &&
+            warm_block_get_info(s.block[0], &info) == WARM_OK) {
+            wt_must(info.base == s.block[0] && info.runtime == s.runtime);
+            wt_must(info.requested == BYTES || info.requested == BYTES - 8);
+        }
+        wt_here();
+    }
+}
+
+PLAY(test_T5_B2_look_ups_beside_first_calls, setup_empty, NULL, end, show,
+     look);
+PLAY(test_T5_B2_look_ups_beside_hits, setup, allocate_once, end, show, look);
+
+static void take_snapshot(void)
+{
+    static char text[1 << 16];
+
+    wt_must_ok(warm_snapshot_json(s.runtime, text, sizeof text, NULL));
+}
+
+PLAY(test_T5_C7_a_snapshot_beside_hits, setup, allocate_once, end, show,
+     take_snapshot);
+
 static void setup_small_magazines(void)
 {
     begin(&(warm_options){.magazine_blocks = 2, .magazine_bytes = 16 * KIB});
@@ -222,15 +265,13 @@ PLAY_FROM(test_T4_B2_frees_by_other_threads, setup, allocate_two, NULL, end,
 static void send(void)
 {
     s.block[0] = allocate(BYTES);
-    s.held = true;
+    wt_tell(&s.held);
     allocate_once();
 }
 
 static void receive(void)
 {
-    while (!s.held) {
-        wt_wait();
-    }
+    wt_await(&s.held);
     use_and_free(s.block[0], 6);
     allocate_twice();
 }
@@ -271,6 +312,9 @@ PLAY(test_T4_B6_a_batch_beside_a_retirement, setup, allocate_once, end_settled,
      free_used, retire);
 PLAY(test_T4_B4_B6_a_thread_ends_beside_a_poll_and_a_retirement, setup, NULL,
      end_settled, free_used, poll, retire);
+
+PLAY(test_T5_B4_B14_a_first_batch_beside_figures, setup, NULL, end_settled,
+     free_used, read_figures);
 
 static void use_device(void)
 {
@@ -479,6 +523,33 @@ static void reserve_second(void)
     reserve(1);
 }
 
+/* A kind is known once its name is; the number comes by no order. */
+static void register_kind(void)
+{
+    warm_kind_ops ops = {.size = sizeof ops,
+                         .name = "late",
+                         .context = &s.toy[1],
+                         .create = create,
+                         .destroy = wt_toy_destroy};
+
+    wt_must_ok(warm_kind_register(s.runtime, &ops, &s.late));
+}
+
+static void reserve_late(void)
+{
+    void *handle = NULL;
+
+    for (int i = 0; i < 3; i++) {
+        if (s.late != 0) {
+            wt_must_ok(warm_handle_reserve(s.runtime, s.late, 0, &handle));
+        }
+        wt_here();
+    }
+}
+
+PLAY(test_T5_A8_a_kind_is_used_when_it_is_known, setup_kinds, NULL, end_kinds,
+     register_kind, reserve_late);
+
 /* First creations take turns; the threads end, and others get the handles. */
 PLAY(test_T4_A4_A8_first_creations_cross, setup_kinds, NULL, end_kinds,
      reserve_first, reserve_second);
@@ -503,16 +574,14 @@ static void leave(void)
 {
     allocate_twice();
     reserve(0);
-    s.held = true;
+    wt_tell(&s.held);
 }
 
 static void destroy(void)
 {
     warm_destroy_report report = {.size = sizeof report};
 
-    while (!s.held) {
-        wt_wait();
-    }
+    wt_await(&s.held);
     wt_must_ok(warm_free(s.first));
     wt_must_ok(warm_stream_destroy(s.runtime, s.stream));
     wt_must_ok(warm_runtime_destroy(s.runtime, &report));

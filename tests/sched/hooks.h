@@ -1,8 +1,9 @@
 /* hooks.h: included before every file of the library that is compiled for
  * schedules. Each atomic operation, futex call, barrier, yield, clock and start
  * or end of a thread goes through sched.c, which decides which thread runs
- * next. The build defines WT_QUIET for those files: 1 where another thread runs
- * at the first operation of a lock only. */
+ * next. Accesses to plain memory are told by the compiler, as it does for
+ * ThreadSanitizer: weak.c. The build defines WT_QUIET for those files: 1 where
+ * another thread runs at the first operation of a lock only. */
 #ifndef WT_HOOKS_H
 #define WT_HOOKS_H
 
@@ -14,11 +15,16 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-enum wt_access { WT_LOAD, WT_STORE };
+enum wt_op { WT_LOAD, WT_STORE, WT_SWAP, WT_ADD, WT_SUB, WT_OR, WT_AND };
 
-/* Before each operation: at which word, and which memory_order. */
-void wt_point(const char *file, int line, _Bool quiet, const volatile void *at,
-              enum wt_access access, int order);
+/* An operation on a word of so many bytes: returns what was there. */
+uint64_t wt_atomic(const char *file, int line, _Bool quiet,
+                   const volatile void *at, unsigned bytes, enum wt_op op,
+                   uint64_t value, int order);
+_Bool wt_compare(const char *file, int line, _Bool quiet,
+                 const volatile void *at, unsigned bytes, void *expected,
+                 uint64_t value, int order, int failed);
+void wt_fence(int order);
 
 long wt_syscall(long number, ...);
 int wt_yield(void);
@@ -30,29 +36,13 @@ int wt_create(pthread_t *id, const pthread_attr_t *attr, void *(*main)(void *),
 int wt_join(pthread_t id, void **result);
 
 #ifdef WT_QUIET
-/* The operation is done on at_ with value_, which are evaluated before the
- * place at which another thread may run. */
-#define WT_OP(access, object, value, order, operation)                         \
+#define WT_AT(at) __FILE__, __LINE__, WT_QUIET, at, sizeof *(at)
+#define WT_DO(op, object, value, order)                                        \
     __extension__({                                                            \
         __auto_type at_ = (object);                                            \
-        __auto_type value_ = (value);                                          \
-        (void)value_;                                                          \
-        wt_point(__FILE__, __LINE__, WT_QUIET, at_, access, order);            \
-        operation;                                                             \
+        (__typeof__((void)0, *at_))wt_atomic(WT_AT(at_), op,                   \
+                                             (uint64_t)(value), order);        \
     })
-
-/* clang's builtins take what is _Atomic, gcc's do not mind. */
-#ifdef __clang__
-#define WT_DO(op, gcc, ...) __c11_atomic_##op(__VA_ARGS__, __ATOMIC_SEQ_CST)
-#define WT_COMPARE(expected)                                                   \
-    WT_DO(compare_exchange_strong, 0, at_, expected, value_, __ATOMIC_SEQ_CST)
-#else
-#define WT_DO(op, gcc, ...) __atomic_##gcc(__VA_ARGS__, __ATOMIC_SEQ_CST)
-#define WT_COMPARE(expected)                                                   \
-    WT_DO(0, compare_exchange_n, at_, expected, value_, 0, __ATOMIC_SEQ_CST)
-#endif
-#define WT_CHANGE(o, v, m, op, gcc)                                            \
-    WT_OP(WT_STORE, o, v, m, WT_DO(op, gcc, at_, value_))
 
 #undef atomic_load_explicit
 #undef atomic_store_explicit
@@ -63,22 +53,22 @@ int wt_join(pthread_t id, void **result);
 #undef atomic_fetch_and_explicit
 #undef atomic_compare_exchange_strong_explicit
 #undef atomic_compare_exchange_weak_explicit
-#define atomic_load_explicit(o, m)                                             \
-    WT_OP(WT_LOAD, o, 0, m, WT_DO(load, load_n, at_))
-#define atomic_store_explicit(o, v, m) WT_CHANGE(o, v, m, store, store_n)
-#define atomic_exchange_explicit(o, v, m)                                      \
-    WT_CHANGE(o, v, m, exchange, exchange_n)
-#define atomic_fetch_add_explicit(o, v, m)                                     \
-    WT_CHANGE(o, v, m, fetch_add, fetch_add)
-#define atomic_fetch_sub_explicit(o, v, m)                                     \
-    WT_CHANGE(o, v, m, fetch_sub, fetch_sub)
-#define atomic_fetch_or_explicit(o, v, m) WT_CHANGE(o, v, m, fetch_or, fetch_or)
-#define atomic_fetch_and_explicit(o, v, m)                                     \
-    WT_CHANGE(o, v, m, fetch_and, fetch_and)
+#undef atomic_thread_fence
+#define atomic_load_explicit(o, m)         WT_DO(WT_LOAD, o, 0, m)
+#define atomic_store_explicit(o, v, m)     ((void)WT_DO(WT_STORE, o, v, m))
+#define atomic_exchange_explicit(o, v, m)  WT_DO(WT_SWAP, o, v, m)
+#define atomic_fetch_add_explicit(o, v, m) WT_DO(WT_ADD, o, v, m)
+#define atomic_fetch_sub_explicit(o, v, m) WT_DO(WT_SUB, o, v, m)
+#define atomic_fetch_or_explicit(o, v, m)  WT_DO(WT_OR, o, v, m)
+#define atomic_fetch_and_explicit(o, v, m) WT_DO(WT_AND, o, v, m)
 #define atomic_compare_exchange_strong_explicit(o, expected, v, m, failed)     \
-    WT_OP(WT_STORE, o, v, m, WT_COMPARE(expected))
+    __extension__({                                                            \
+        __auto_type at_ = (o);                                                 \
+        wt_compare(WT_AT(at_), expected, (uint64_t)(v), m, failed);            \
+    })
 #define atomic_compare_exchange_weak_explicit                                  \
     atomic_compare_exchange_strong_explicit
+#define atomic_thread_fence(order) wt_fence(order)
 
 #define syscall(...)                         wt_syscall(__VA_ARGS__)
 #define sched_yield()                        wt_yield()

@@ -2,7 +2,7 @@
  * it is; what the hooks call; the process that plays all schedules, each in a
  * child. They share struct play. */
 #include "sched.h"
-#include "hooks.h"
+#include "weak.h"
 #include "wt.h"
 
 #include <errno.h>
@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 enum {
-    THREADS = 16,
-    STEPS = 200000, /* of one schedule: more is a livelock */
+    LATER = WT_THREADS, /* chosen as if a thread: the store is late */
+    STEPS = 200000,     /* of one schedule: more is a livelock */
     CHOICES = 1 << 14,
     SWITCHES = 4096,
     WORDS = 1 << 14,
@@ -52,8 +52,11 @@ static struct play {
     bool tell;       /* in: prints each switch */
     struct choice choice[CHOICES]; /* out */
     unsigned choices;
-    uint32_t steps; /* out */
-    char what[256]; /* out: why the schedule failed */
+    uint32_t steps;     /* out */
+    char what[256];     /* out: why the schedule failed */
+    char weak_file[64]; /* in: and line: the operation whose order is weak */
+    int weak_line;
+    bool met; /* out: that operation was done */
     /* Of all schedules so far, by a word's hash: the players that used it, and
      * those that stored to it, a bit each. An operation that disturbs no other
      * player's is no place for a switch: it would be the same as one before the
@@ -83,7 +86,7 @@ struct thread {
 };
 
 static struct {
-    struct thread thread[THREADS];
+    struct thread thread[WT_THREADS];
     unsigned threads;
     bool exploring; /* the players play */
     const char *file;
@@ -92,6 +95,7 @@ static struct {
     uint64_t now; /* ns */
     unsigned next_given;
     uint32_t change[3]; /* steps at which a random schedule changes its mind */
+    uint32_t later[3];  /* from which its next store is late */
     pthread_key_t end;
     sem_t over;
 } s = {.now = 1000000000, .file = "the start"};
@@ -109,11 +113,21 @@ void wt_fail(const char *file, int line, const char *what)
     _exit(1);
 }
 
+void wt_fail_here(const char *what)
+{
+    wt_fail(s.file, s.line, what);
+}
+
+int wt_running(void)
+{
+    return self != NULL ? (int)number_of(self) : -1;
+}
+
 /* The running thread goes on, else the next one by number. */
 static unsigned usual_of(unsigned enabled, unsigned current)
 {
     while ((enabled >> current & 1) == 0) {
-        current = (current + 1) % THREADS;
+        current = (current + 1) % WT_THREADS;
     }
     return current;
 }
@@ -139,6 +153,17 @@ static unsigned random_of(unsigned enabled, unsigned current)
     return best;
 }
 
+static unsigned later_of(unsigned current)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        if (s.step >= s.later[i]) {
+            s.later[i] = UINT32_MAX;
+            return LATER;
+        }
+    }
+    return current;
+}
+
 static unsigned chosen_of(unsigned enabled, unsigned current, unsigned usual)
 {
     const struct given *given;
@@ -152,7 +177,28 @@ static unsigned chosen_of(unsigned enabled, unsigned current, unsigned usual)
         (enabled >> given->thread & 1) != 0) {
         return given->thread;
     }
-    return play->random != 0 ? random_of(enabled, current) : usual;
+    return play->random == 0             ? usual
+           : (enabled >> LATER & 1) != 0 ? later_of(current)
+                                         : random_of(enabled, current);
+}
+
+static unsigned choose_of(unsigned enabled, unsigned current, unsigned usual,
+                          bool preempts)
+{
+    unsigned chosen = chosen_of(enabled, current, usual);
+
+    if (play->choices < CHOICES) {
+        play->choice[play->choices++] =
+            (struct choice){s.step, (uint16_t)enabled, (uint8_t)chosen,
+                            (uint8_t)usual, preempts};
+    }
+    if (play->tell && s.exploring && chosen != current) {
+        fprintf(stderr, "%6u %s:%d: thread %u, ", s.step, s.file, s.line,
+                current);
+        fprintf(stderr, chosen == LATER ? "whose store is late\n" : "then %u\n",
+                chosen);
+    }
+    return chosen;
 }
 
 /* Threads that could run; those that yield only if there is no other one. */
@@ -190,12 +236,12 @@ static void pass_time(void)
         first->state = READY;
         return;
     }
-    wt_fail(s.file, s.line, "deadlock: every thread waits");
+    wt_fail_here("deadlock: every thread waits");
 }
 
 static struct thread *choose(unsigned current)
 {
-    unsigned enabled = enabled_now(), usual, chosen;
+    unsigned enabled = enabled_now(), usual;
     bool able = s.thread[current].state == READY;
 
     if (enabled == 0) {
@@ -206,12 +252,7 @@ static struct thread *choose(unsigned current)
     if (!s.exploring || (enabled & (enabled - 1)) == 0) {
         return &s.thread[usual];
     }
-    chosen = chosen_of(enabled, current, usual);
-    if (play->choices < CHOICES) {
-        play->choice[play->choices++] = (struct choice){
-            s.step, (uint16_t)enabled, (uint8_t)chosen, (uint8_t)usual, able};
-    }
-    return &s.thread[chosen];
+    return &s.thread[choose_of(enabled, current, usual, able)];
 }
 
 /* The calling thread waits until it is chosen again. */
@@ -222,10 +263,6 @@ static void change_turns(void)
     if (next == me) {
         me->state = READY;
         return;
-    }
-    if (play->tell && s.exploring) {
-        fprintf(stderr, "%6u %s:%d: thread %u, then %u\n", s.step, s.file,
-                s.line, number_of(me), number_of(next));
     }
     sem_post(&next->go);
     if (me->state != ENDED) {
@@ -242,7 +279,7 @@ static void step(void)
     }
     s.step += s.exploring;
     if (++s.total > STEPS) {
-        wt_fail(s.file, s.line, "livelock: the schedule does not end");
+        wt_fail_here("livelock: the schedule does not end");
     }
 }
 
@@ -253,6 +290,7 @@ static void end_turn(void *rounds)
         pthread_setspecific(s.end, (void *)((uintptr_t)rounds + 1));
         return;
     }
+    wt_order_tell(number_of(self));
     self->state = ENDED;
     if (self == s.thread) {
         sem_post(&s.over);
@@ -273,29 +311,91 @@ static void *thread_main(void *argument)
 /* ---- what the hooks call ---------------------------------------------------
  */
 
-void wt_point(const char *file, int line, _Bool quiet, const volatile void *at,
-              enum wt_access access, int order)
+/* The order of an operation: that of WT_WEAKEN is a weaker one. */
+static int order_of(const char *file, int line, int order)
+{
+    if (line != play->weak_line || strstr(file, play->weak_file) == NULL) {
+        return order;
+    }
+    play->met = true;
+    return order == memory_order_seq_cst ? memory_order_acq_rel
+                                         : memory_order_relaxed;
+}
+
+/* Before an operation: whether it disturbs another player's. */
+static bool disturbs(const volatile void *at, bool stores)
 {
     size_t word = (uint32_t)((uintptr_t)at * 0x9E3779B1u) >> 18;
-    uint16_t me, others;
+    uint16_t me = (uint16_t)(1u << number_of(self)), others;
 
-    if (self == NULL) {
-        return;
-    }
+    play->word[word].users |= me;
+    play->word[word].writers |= stores ? me : 0;
+    others = stores ? play->word[word].users : play->word[word].writers;
+    return (others & ~me) != 0;
+}
+
+/* A place at which another thread may run. True: a store may be late. */
+static bool point(const char *file, int line, bool quiet,
+                  const volatile void *at, bool stores, int order)
+{
+    bool shared;
+
     s.file = file;
     s.line = line;
     step();
-    me = (uint16_t)(1u << number_of(self));
     /* A driver is entered by the first operation of its lock. */
     if (!s.exploring || (quiet && order != memory_order_acquire)) {
-        return;
+        return false;
     }
-    play->word[word].users |= me;
-    play->word[word].writers |= access == WT_STORE ? me : 0;
-    others =
-        access == WT_STORE ? play->word[word].users : play->word[word].writers;
-    if (play->everywhere || (others & ~me) != 0) {
+    shared = disturbs(at, stores);
+    if (shared || play->everywhere) {
         change_turns();
+    }
+    return shared && !quiet;
+}
+
+/* If another thread may look at it meanwhile. */
+static bool is_late(void)
+{
+    unsigned me = number_of(self);
+
+    s.step++;
+    return (enabled_now() & ~(1u << me)) != 0 &&
+           choose_of(1u << me | 1u << LATER, me, me, true) == LATER;
+}
+
+uint64_t wt_atomic(const char *file, int line, _Bool quiet,
+                   const volatile void *at, unsigned bytes, enum wt_op op,
+                   uint64_t value, int order)
+{
+    bool late = false;
+
+    if (self == NULL) {
+        return wt_order_do(0, op, at, bytes, value, order, false);
+    }
+    order = order_of(file, line, order);
+    late = point(file, line, quiet, at, op != WT_LOAD, order) &&
+           op == WT_STORE && is_late();
+    return wt_order_do(number_of(self), op, at, bytes, value, order, late);
+}
+
+_Bool wt_compare(const char *file, int line, _Bool quiet,
+                 const volatile void *at, unsigned bytes, void *expected,
+                 uint64_t value, int order, int failed)
+{
+    if (self != NULL) {
+        failed = order_of(file, line, failed);
+        order = order_of(file, line, order);
+        (void)point(file, line, quiet, at, true, order);
+    }
+    return wt_order_compare(self != NULL ? number_of(self) : 0, at, bytes,
+                            expected, value, order, failed);
+}
+
+void wt_fence(int order)
+{
+    if (self != NULL && order != memory_order_acquire) {
+        wt_order_settle(number_of(self));
     }
 }
 
@@ -308,6 +408,7 @@ void wt_here(void)
 int wt_yield(void)
 {
     if (self != NULL) {
+        wt_order_settle(number_of(self));
         self->state = YIELDS;
         self->priority = 0;
         wt_here();
@@ -315,19 +416,31 @@ int wt_yield(void)
     return 0;
 }
 
-void wt_wait(void)
+void wt_tell(bool *word)
 {
-    (void)wt_yield();
+    wt_order_tell(number_of(self));
+    *word = true;
+}
+
+void wt_await(const bool *word)
+{
+    while (!*(const volatile bool *)word) {
+        (void)wt_yield();
+    }
+    wt_order_hear(number_of(self));
 }
 
 int wt_create(pthread_t *id, const pthread_attr_t *attr, void *(*main)(void *),
               void *argument)
 {
     struct thread *t = &s.thread[s.threads++];
+    unsigned parent = self != NULL ? number_of(self) : 0;
 
-    if (s.threads > THREADS) {
+    if (s.threads > WT_THREADS) {
         wt_fail(__FILE__, __LINE__, "too many threads");
     }
+    wt_order_settle(parent);
+    wt_order_begin(number_of(t), parent);
     t->main = main;
     t->argument = argument;
     t->priority = play->random != 0 ? wt_random(&play->random) | 8 : 0;
@@ -344,9 +457,11 @@ int wt_join(pthread_t id, void **result)
     while (!pthread_equal(t->id, id)) {
         t++;
     }
+    wt_order_settle(number_of(self));
     self->awaited = t;
     self->state = JOINS;
     wt_here();
+    wt_order_join(number_of(self), number_of(t));
     return 0;
 }
 
@@ -416,11 +531,15 @@ long wt_syscall(long number, ...)
     }
     va_end(list);
     if (number == SYS_membarrier) {
-        return 0; /* one thread at a time sees all in order */
+        for (unsigned i = 0; i < s.threads; i++) {
+            wt_order_settle(i);
+        }
+        return 0;
     }
     if (number != SYS_futex || self == NULL) {
         return syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
     }
+    wt_order_settle(number_of(self));
     return (int)a[1] == FUTEX_WAIT_PRIVATE
                ? futex_wait((const uint32_t *)a[0], (uint32_t)a[2],
                             (const struct timespec *)a[3])
@@ -438,14 +557,17 @@ static void *player_main(void *player)
     if (playing->warm != NULL) {
         playing->warm();
     }
+    wt_order_tell(number_of(self));
     warm++;
     while (!s.exploring) {
-        wt_wait();
+        (void)wt_yield();
     }
+    wt_order_hear(number_of(self));
     (*(void (*const *)(void))player)();
     if (playing->warm == NULL) {
         return NULL;
     }
+    wt_order_tell(number_of(self));
     if (++done < players) {
         futex_wait(&done, done, NULL);
     }
@@ -467,8 +589,10 @@ static void *scenario_main(void *argument)
         players++;
     }
     while (warm < players) {
-        wt_wait();
+        (void)wt_yield();
     }
+    wt_order_hear(0);
+    wt_order_tell(0);
     s.exploring = true;
     for (unsigned i = 0; i < players; i++) {
         wt_join(player[i], NULL);
@@ -491,6 +615,8 @@ static _Noreturn void play_one(void)
     pthread_key_create(&s.end, end_turn);
     for (unsigned i = 0; i < 3 && play->random != 0; i++) {
         s.change[i] = (uint32_t)(wt_random(&play->random) % (play->length + 1));
+        s.later[i] =
+            (uint32_t)(wt_random(&play->random) % (2 * play->length + 1));
     }
     wt_create(&main, NULL, scenario_main, NULL);
     sem_post(&s.thread->go);
@@ -617,12 +743,12 @@ static bool is_preemption(const struct choice *c)
 }
 
 /* The next thread after the chosen one: the usual, then the others by number.
- * THREADS: there was none left. */
+ * More than LATER: there was none left. */
 static uint32_t next_choice(const struct choice *c)
 {
     uint32_t thread = c->chosen == c->usual ? 0 : c->chosen + 1u;
 
-    while (thread < THREADS &&
+    while (thread <= LATER &&
            ((c->enabled >> thread & 1) == 0 || thread == c->usual)) {
         thread++;
     }
@@ -643,7 +769,7 @@ static bool next_schedule(unsigned bound, unsigned part, uint64_t *random)
         uint32_t thread = next_choice(c);
 
         preemptions -= is_preemption(c);
-        if (thread < THREADS && preemptions + c->preempts <= bound &&
+        if (thread <= LATER && preemptions + c->preempts <= bound &&
             (!c->preempts || wt_random(random) % PARTS < part)) {
             give_again(i);
             give(c->step, thread);
@@ -695,6 +821,9 @@ static void play_all(unsigned count)
     unsigned places, many, plain, part[2], played[2];
 
     play_random(count / 4);
+    if (play->weak_line != 0 && !play->met) {
+        return;
+    }
     plain = play_deep(0, 0, count, &places);
     for (unsigned i = 0; i < 2; i++) {
         part[i] = part_of(plain, places, i + 1, count);
@@ -720,6 +849,11 @@ void wt_play(const wt_scenario *scenario)
     play = mmap(NULL, sizeof *play, PROT_READ | PROT_WRITE,
                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert(play != MAP_FAILED);
+    if (getenv("WT_WEAKEN") != NULL) {
+        ck_assert_int_eq(sscanf(getenv("WT_WEAKEN"), "%63[^:]:%d",
+                                play->weak_file, &play->weak_line),
+                         2);
+    }
     playing = scenario;
     playing->setup();
     ck_assert_uint_eq(s.threads, 0);

@@ -18,9 +18,18 @@
  * schedules a scenario gets, WT_SEED begins what is random. Time is simulated:
  * it passes when all threads wait. The workers of the host device are such
  * threads, so that work on a stream ends at any moment. Inside the host device
- * a thread is preempted only where it enters. */
+ * a thread is preempted only where it enters.
+ *
+ * Memory is as weak as C11 allows, in part (weak.c): a store that is not part
+ * of a read-modify-write may be late for the other threads, which is a choice
+ * as a preemption is ("STEP>15"), and plain memory that two threads use has to
+ * be ordered by what acquires and releases. A load is never early.
+ * With WT_WEAKEN=FILE:LINE the library's operation there has a weaker order,
+ * which should turn a scenario red. */
 #ifndef WT_SCHED_H
 #define WT_SCHED_H
+
+#include <stdbool.h>
 
 enum { WT_PLAYERS = 4 };
 
@@ -45,7 +54,9 @@ _Noreturn void wt_fail(const char *file, int line, const char *what);
 
 /* A place in a scenario's own code at which another thread may run. */
 void wt_here(void);
-/* In a loop that waits for another thread of the scenario. */
-void wt_wait(void);
+/* Sets a word of the scenario, and waits until it is set: who waits has seen
+ * what was done before. */
+void wt_tell(bool *word);
+void wt_await(const bool *word);
 
 #endif
