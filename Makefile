@@ -282,8 +282,8 @@ check-arm:
 
 # With three devices, the program's first being the last, and a second runtime
 # and thread in the process: others.c. Programs that count those, whose other
-# process has one device, or that draw from all streams of all devices, are left
-# out; others.txt has single tests.
+# process has one device, or that have all that themselves (the model of all
+# memory), are left out; others.txt has single tests.
 OTHERS := $(B)/tests/tools/libothers.so
 OTHERS_SRC := $(filter-out %/check_exit.c %/check_watch.c %/check_ipc_fault.c \
     %/check_matrix.c %/check_memory_model.c,$(API_SRC))

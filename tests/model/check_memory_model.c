@@ -1,8 +1,9 @@
 /* check_memory_model.c: random steps over all memory against a plain model
- * (rows B4 to B7, C1, C4, C10, E1 to E9, F2): two devices, page-locked memory,
- * and buffers that host and devices share, with their users; streams that are
- * held, retired, adopted, replaced and capture; private pools; graphs that are
- * launched; limits and a driver without memory.
+ * (rows B4 to B7, C1, C4, C10, E1 to E9, F2, T9): three devices, page-locked
+ * memory, and buffers that host and devices share, with their users; streams
+ * that are held, retired, adopted, replaced and capture; private pools; graphs
+ * that are launched; limits and a driver without memory; a second runtime,
+ * which the same threads use.
  *
  * For every freed block the model has the stream positions that must be passed
  * before its memory is allocated again, or that it never may be (model.h). It

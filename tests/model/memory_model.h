@@ -7,7 +7,7 @@
 #include "model/model.h"
 
 enum {
-    DEVICES = 2,              /* at most: as many as there are */
+    DEVICES = 3,              /* at most: as many as there are */
     SPACES = 1 + 2 * DEVICES, /* page-locked; of devices; shared with them */
     EACH = 4,                 /* streams of a device, beside the default ones */
     NOW = DEVICES * EACH + 2,

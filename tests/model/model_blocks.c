@@ -114,8 +114,45 @@ static warm_status obtain(struct range *r, struct stream *s)
     return status;
 }
 
+/* A second runtime, which the same threads use: its blocks are its own, and
+ * nothing of the model's is in its figures. */
+static struct {
+    warm_runtime *runtime;
+    warm_stream stream;
+    unsigned char *kept; /* bytes are 7 */
+    bool wrong;
+} second;
+
+enum { SECOND_BYTES = 3000 };
+
+static void use_second(void)
+{
+    void *host = NULL, *far = NULL;
+
+    second.wrong |=
+        warm_pinned_alloc(second.runtime, SECOND_BYTES, &host) != WARM_OK ||
+        warm_device_alloc(second.runtime, model.devices - 1, second.stream,
+                          SECOND_BYTES, &far) != WARM_OK ||
+        warm_free(far) != WARM_OK || warm_free(second.kept) != WARM_OK;
+    second.kept = host;
+    if (host != NULL) {
+        memset(host, 7, SECOND_BYTES);
+    }
+}
+
+static void check_second(void)
+{
+    warm_space_stats stats = wt_pinned_stats(second.runtime);
+
+    MUST(!second.wrong && second.kept[0] == 7 &&
+             memcmp(second.kept, second.kept + 1, SECOND_BYTES - 1) == 0,
+         "a second runtime refuses or has lost what is written");
+    MUST(stats.live.current == 1, "its figures count others' blocks");
+}
+
 static void do_job(void *argument, unsigned index)
 {
+    use_second();
     job.status = job.range != NULL ? obtain(job.range, job.stream)
                                    : warm_free(job.freed);
 }
@@ -150,10 +187,15 @@ static void do_elsewhere(void)
         while (sem_wait(&other.done) != 0) {
         }
     }
+    check_second();
 }
 
 void model_begin_other(void)
 {
+    second.runtime = wt_runtime_with(.host_devices = DEVICES);
+    second.stream = wt_stream(second.runtime, model.devices - 1);
+    second.kept = NULL;
+    second.wrong = false;
     other.over = false;
     sem_init(&other.go, 0, 0);
     sem_init(&other.done, 0, 0);
@@ -167,6 +209,9 @@ void model_end_other(void)
     pthread_join(other.thread, NULL);
     sem_destroy(&other.go);
     sem_destroy(&other.done);
+    wt_ok(warm_free(second.kept));
+    wt_stream_end(second.runtime, second.stream);
+    wt_runtime_end(second.runtime);
 }
 
 static void check_pool_of(const struct range *r)
