@@ -12,7 +12,7 @@
 #include "model/memory_model.h"
 
 WT_LOOP_TEST(
-    test_B4_C4_E4_E9_F2_random_steps_over_all_memory_agree_with_the_model,
+    test_B4_C4_E4_E9_F2_T9_random_steps_over_all_memory_agree_with_the_model,
     MODEL_KINDS)
 {
     unsigned long steps = wt_scaled(40000);
