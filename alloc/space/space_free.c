@@ -8,6 +8,7 @@
 #include "alloc/stream/stream_lane.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/log.h"
+#include "runtime/base/process.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,12 +16,16 @@
 /* ---- leaked blocks ------------------------------------------------------ */
 
 /* Logs a leaked block, once for each cause: a broken driver would fill the log.
- * segment: bytes that leak with the block, or 0 if that is not known. */
+ * Not once the process is exiting: no driver tells of streams then. segment:
+ * bytes that leak with the block, or 0 if that is not known. */
 static void log_leak(_Atomic bool *logged, size_t bytes, size_t segment,
                      const char *why)
 {
     char with[64] = "";
 
+    if (wm_process_exiting()) {
+        return;
+    }
     if (segment > 0) {
         snprintf(with, sizeof with, ", and its segment of %s with it",
                  wm_bytes(segment).text);

@@ -80,6 +80,14 @@ static warm_status check_place(warm_runtime *runtime, warm_memory memory,
 
 /* ---- the runtime's own --------------------------------------------------- */
 
+void wm_data_delete(warm_deleter_fn deleter, void *context)
+{
+    int cancel = wm_cancel_off();
+
+    deleter(context);
+    wm_cancel_restore(cancel);
+}
+
 void wm_allocator_free_block(void *context)
 {
     (void)warm_free(context);

@@ -54,14 +54,6 @@ warm_status wm_data_check_fork(warm_runtime *runtime)
                : wm_runtime_refuse(runtime);
 }
 
-void wm_data_delete(warm_deleter_fn deleter, void *context)
-{
-    int cancel = wm_cancel_off();
-
-    deleter(context);
-    wm_cancel_restore(cancel);
-}
-
 void warm_data_pointer_free(warm_data_pointer *data)
 {
     warm_data_pointer old;
