@@ -142,9 +142,7 @@ static warm_status give_up_idle(wm_adopted *adopted, wm_adoption *a, bool waits)
     }
     if (wm_timelines_holds_back(adopted->space.group.timelines)) {
         /* Before a callback hears of a return. */
-        return wm_fail(
-            WARM_CAPTURE_ERROR,
-            "adopted memory cannot be unlocked while a stream captures");
+        return wm_adopt_refuse(&(wm_breaking){0});
     }
     if (figures.lost > 0 && !waits) {
         return WARM_NOT_READY;

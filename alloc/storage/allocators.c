@@ -80,17 +80,22 @@ static warm_status check_place(warm_runtime *runtime, warm_memory memory,
 
 /* ---- the runtime's own --------------------------------------------------- */
 
-void wm_data_delete(warm_deleter_fn deleter, void *context)
-{
-    int cancel = wm_cancel_off();
-
-    deleter(context);
-    wm_cancel_restore(cancel);
-}
-
-void wm_allocator_free_block(void *context)
+static void free_block(void *context)
 {
     (void)warm_free(context);
+}
+
+void wm_data_delete(warm_deleter_fn deleter, void *context)
+{
+    int cancel;
+
+    if (deleter == free_block) { /* no call of ours can be cancelled */
+        free_block(context);
+        return;
+    }
+    cancel = wm_cancel_off();
+    deleter(context);
+    wm_cancel_restore(cancel);
 }
 
 static warm_status alloc_block(void *context, size_t bytes, warm_stream stream,
@@ -112,7 +117,7 @@ static warm_status alloc_block(void *context, size_t bytes, warm_stream stream,
     }
     if (status == WARM_OK) {
         data->data = data->context = pointer;
-        data->deleter = wm_allocator_free_block;
+        data->deleter = free_block;
     }
     return status;
 }
@@ -175,7 +180,7 @@ warm_status wm_allocator_free(const warm_allocator *allocator, void *pointer)
     warm_status status = WARM_OK;
 
     /* A program's allocator may have the deleter of the runtime's own. */
-    if (allocator->raw_deleter != wm_allocator_free_block) {
+    if (allocator->raw_deleter != free_block) {
         wm_data_delete(allocator->raw_deleter, pointer);
         return WARM_OK;
     }
@@ -218,7 +223,7 @@ static void make_own(warm_runtime *runtime, warm_memory memory, int device)
                                       .memory = memory,
                                       .device = device,
                                       .alloc = alloc_block,
-                                      .raw_deleter = wm_allocator_free_block,
+                                      .raw_deleter = free_block,
                                       .copy = copy_block,
                                       .record = record_block};
 }

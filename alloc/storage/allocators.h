@@ -51,8 +51,7 @@ warm_status wm_allocator_in(const warm_allocator *given, warm_allocator *full);
  * both blocks. */
 bool wm_allocator_is_own(const warm_allocator *allocator);
 
-/* The deleter of the runtime's own allocators, and of others. */
-void wm_allocator_free_block(void *context);
+/* Calls a deleter. */
 void wm_data_delete(warm_deleter_fn deleter, void *context);
 
 /* Frees a plain pointer. The runtime's own allocators refuse pointers of

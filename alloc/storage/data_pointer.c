@@ -64,9 +64,7 @@ void warm_data_pointer_free(warm_data_pointer *data)
     old = *data;
     /* Before the deleter, which may free the memory that holds the struct. */
     *data = wm_data_empty();
-    if (old.deleter == wm_allocator_free_block) {
-        wm_allocator_free_block(old.context);
-    } else if (old.deleter != NULL) {
+    if (old.deleter != NULL) {
         wm_data_delete(old.deleter, old.context);
     }
 }

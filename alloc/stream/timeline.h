@@ -315,8 +315,8 @@ bool wm_timelines_begin_break(wm_timelines *set, wm_breaking *breaking,
                               int device, warm_stream except, bool announced);
 void wm_timelines_end_break(wm_timelines *set, wm_breaking *breaking);
 /* Fails for a caller whose begin returned false: with CAPTURE_ERROR, or, if the
- * driver could not report whether a stream captures, as the driver did. what:
- * "memory cannot be freed". */
+ * driver could not report whether a stream captures, as the driver did; with
+ * CAPTURE_ERROR also for an empty one. what: "memory cannot be freed". */
 warm_status wm_timelines_refuse(const wm_breaking *breaking, const char *what);
 /* True if the driver reports that any of the streams that may be queried
  * captures, or a query fails: then *why (null: not wanted) is the reason.

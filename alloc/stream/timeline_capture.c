@@ -303,7 +303,9 @@ warm_status wm_timelines_refuse(const wm_breaking *breaking, const char *what)
     const warm_error *why = &breaking->why;
 
     if (why->status == WARM_OK) {
-        return wm_fail(WARM_CAPTURE_ERROR, "%s while a stream captures", what);
+        return wm_fail(WARM_CAPTURE_ERROR,
+                       "%s while a stream captures: end the capture first",
+                       what);
     }
     return wm_fail_code(why->status, why->origin, why->code, why->code_text,
                         "%s, since the driver cannot report whether a stream "

@@ -17,7 +17,6 @@
 #include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -27,13 +26,6 @@
 
 enum { CANNOT = 77, PATIENCE_S = 60, THREADS = 4, NOBODY = 65534 };
 #define MIB ((size_t)1 << 20)
-
-/* For AddressSanitizer: a child leaves the test framework's memory behind. */
-WARM_API const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "detect_leaks=0";
-}
 
 /* ---- the job ------------------------------------------------------------- */
 
@@ -66,11 +58,12 @@ static const char *const step_names[] = {
 #undef STEP_NAME
 };
 
-static struct report {
+struct report {
     warm_status status[STEP_COUNT];
     char message[STEP_COUNT][sizeof((warm_error *)0)->message];
     warm_destroy_report left;
-} * report;
+};
+#include "wt_child.h"
 
 static warm_runtime *runtime;
 static warm_kind kind;
@@ -409,19 +402,8 @@ static void be_child(const struct lack *lack, bool first)
     _exit(0);
 }
 
-static void set_up(void)
-{
-    report = mmap(NULL, sizeof *report, PROT_READ | PROT_WRITE,
-                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(report, MAP_FAILED);
-}
-
-static void tear_down(void)
-{
-    munmap(report, sizeof *report);
-}
-
-WT_CASE("surroundings", .setup = set_up, .teardown = tear_down, .timeout = 90);
+WT_CASE("surroundings", .setup = share_report, .teardown = unshare_report,
+        .timeout = 90);
 
 WT_LOOP_TEST(test_T2_what_lacks_is_refused_with_words,
              wt_on_gpu() || wt_in_valgrind() ? 1 : LACKS * 2)
