@@ -761,6 +761,7 @@ static void *retire_one(void *none)
 {
     wt_ok(warm_stream_retire(runtime, from));
     atomic_store(&is_retired, true);
+    pthread_testcancel();
     return none;
 }
 
@@ -809,9 +810,10 @@ static void end_held(void)
     wt_ok(warm_stream_destroy(runtime, to));
 }
 
-/* The library may access the stream until its call has returned. */
-WT_LOOP_TEST(test_A10_A12_a_retirement_waits_for_handles_taken_off_the_stream,
-             3)
+/* The library may access the stream until its call has returned. A thread that
+ * is cancelled waits as well. */
+WT_LOOP_TEST(
+    test_A10_A12_T3_a_retirement_waits_for_handles_taken_off_the_stream, 3)
 {
     static void *(*const calls[])(void *) = {acquire_one, trim_all, bind_it};
     wt_toy_handle *handle = lend_held(true);
@@ -823,12 +825,14 @@ WT_LOOP_TEST(test_A10_A12_a_retirement_waits_for_handles_taken_off_the_stream,
     }
     other = start_held(calls[_i], _i < 2 ? NULL : to);
     ck_assert_int_eq(pthread_create(&retirer, NULL, retire_one, NULL), 0);
+    pthread_cancel(retirer);
     while (wt_lingers(&linger)) {
         ck_assert(!atomic_load(&is_retired));
     }
     atomic_store(&holds, false);
     pthread_join(other, NULL);
     pthread_join(retirer, NULL);
+    ck_assert(atomic_load(&is_retired));
     if (_i == 2) {
         ck_assert_ptr_eq(handle->stream, to);
         wt_ok(warm_handle_return(runtime, held_lease));

@@ -565,7 +565,8 @@ static struct {
     wt_gate *gate;
     wt_door door;
     warm_staging *ring;
-    void *buffer, *adopted, *block, *uncached;
+    warm_private_pool tag;
+    void *buffer, *adopted, *block, *uncached, *weights;
     warm_status (*call)(void);
     atomic_bool begun, ended, cancelled;
     warm_status status;
@@ -575,6 +576,14 @@ static int wait_for_the_door(void *context, size_t ready, size_t total)
 {
     wt_door_run(&w.door);
     return 0;
+}
+
+static void make_pausable(void)
+{
+    wt_ok(warm_private_pool_begin(
+        w.runtime, &w.tag, WARM_POOL_USER | WARM_POOL_PAUSABLE, NULL, NULL));
+    wt_ok(warm_device_alloc(w.runtime, 0, w.stream, 65536, &w.weights));
+    wt_ok(warm_private_pool_end(w.runtime, w.tag));
 }
 
 static void make_waits(void)
@@ -598,6 +607,7 @@ static void make_waits(void)
     wt_ok(warm_staging_create(w.runtime, 0, &slices, &w.ring));
     wt_ok(warm_shared_alloc(w.runtime, 0, 4096, WARM_USAGE_SHARED, &w.buffer));
     wt_ok(warm_device_alloc_uncached(w.runtime, 0, 65536, &w.uncached));
+    make_pausable();
     w.gate = wt_gate_hold(w.runtime, w.stream);
     wt_ok(warm_staging_copy(w.ring, w.uncached, from, sizeof from,
                             WARM_COPY_TO_DEVICE, w.stream, 0));
@@ -679,6 +689,13 @@ static warm_status wait_for_device(void)
     return status;
 }
 
+static warm_status wait_to_pause(void)
+{
+    warm_status status = warm_memory_pause(w.runtime, w.tag, 0);
+
+    return status != WARM_OK ? status : warm_memory_resume(w.runtime, w.tag);
+}
+
 static warm_status wait_for_handles(void)
 {
     return warm_handle_prewarm_wait(w.other);
@@ -701,7 +718,7 @@ static warm_status (*const waits[])(void) = {
     wait_for_stream, wait_for_event,   wait_for_buffer,      wait_for_slice,
     wait_for_ring,   wait_to_end_ring, wait_to_end_adoption, wait_at_limit,
     wait_to_trim,    wait_for_device,  wait_for_handles,     wait_for_memory,
-    wait_to_destroy};
+    wait_to_destroy, wait_to_pause};
 
 static void cancel_log(void *context, warm_log_level level, const char *line)
 {
@@ -734,6 +751,8 @@ static void end_waits(void)
         wt_ok(wait_to_end_adoption());
     }
     munmap(w.adopted, 65536);
+    wt_free(w.weights);
+    wt_ok(warm_private_pool_release(w.runtime, w.tag));
     wt_free(w.buffer);
     wt_ok(warm_event_destroy(w.runtime, w.event));
     wt_ok(warm_testing_check(w.runtime, 1));
