@@ -1,6 +1,7 @@
 /* check_bench.c: the traces of the bench are those that were published, as far
  * as their description goes, and a tiny run of it leaves every row behind. */
 #include "wt.h"
+#include "wt_json.h"
 
 #include "tests/bench/bench.h"
 #include "tests/bench/event.h"
@@ -10,6 +11,7 @@
 #include "tests/bench/sequence.h"
 #include "tests/bench/sim.h"
 
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -193,194 +195,87 @@ WT_TEST(test_event_costs_what_it_is_told)
     bench_stream_end(stream);
 }
 
-/* ---- a run ------------------------------------------------------------- */
+/* ---- programs ---------------------------------------------------------- */
 
-static char folder[4096]; /* made by the bench, taken away by the test */
-static char *text;        /* of bench.jsonl */
+enum { OUT = 4096, WORDS = 16 };
 
-static char *read_all(const char *name)
+/* Where the programs of the bench lie; and what a test leaves there, until it
+ * ends: a folder of results, a trace, and the trace of its replay. */
+static char programs[4096], folder[4200], file[4300], again[4300];
+
+static void set_up(void)
 {
-    char path[4352];
-    char *all = calloc(1, 1 << 20);
-    FILE *in;
-    size_t length;
-
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    in = fopen(path, "r");
-    wt_require(in != NULL && all != NULL, "%s is not there", path);
-    length = fread(all, 1, (1 << 20) - 1, in);
-    fclose(in);
-    unlink(path);
-    ck_assert_uint_gt(length, 0);
-    return all;
-}
-
-/* The program of that name that was built beside this one; and a folder or
- * file for this test. */
-static void find_program(const char *name, char *path, size_t room)
-{
-    ssize_t length = readlink("/proc/self/exe", path, room - 32);
+    ssize_t length = readlink("/proc/self/exe", programs, sizeof programs - 32);
     char *slash;
 
     ck_assert_int_gt(length, 0);
-    path[length] = '\0';
-    slash = strstr(path, "/unit/bench/check_bench");
+    programs[length] = '\0';
+    slash = strstr(programs, "/unit/bench/check_bench");
     ck_assert_ptr_nonnull(slash);
     strcpy(slash, "/bench/");
-    snprintf(folder, sizeof folder, "%.4000sof-test.%d", path, (int)getpid());
-    strcat(slash, name);
+    snprintf(folder, sizeof folder, "%sof-test.%d", programs, (int)getpid());
+    snprintf(file, sizeof file, "%s.trace", folder);
+    snprintf(again, sizeof again, "%s.again", folder);
 }
 
-/* Runs it, and adds what it prints to out, if that is not null. */
-static void run_program(char *const *argv, char *out, size_t room)
+static void tear_down(void)
 {
-    char path[4096];
-    size_t used = out != NULL ? strlen(out) : 0;
+    unlink(file);
+    unlink(again);
+    rmdir(folder);
+}
+
+static _Noreturn void run_child(const char *const *words, const int *ends)
+{
+    char path[4200];
+
+    snprintf(path, sizeof path, "%s%s", programs, words[0]);
+    if (ends != NULL) {
+        dup2(ends[1], STDOUT_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+    }
+    /* The arenas of malloc lie at random distances from each other, and blocks
+     * are chosen by address: with one, in the same order always. */
+    setenv("MALLOC_ARENA_MAX", "1", 1);
+    execv(path, (char *const *)(uintptr_t)words);
+    _exit(127);
+}
+
+/* Runs a program with some words, the last one null. What it prints lies in out
+ * then, behind the end of a line; null: nobody reads it. */
+__attribute__((sentinel)) static void run(char out[OUT], const char *name, ...)
+{
+    const char *words[WORDS] = {name};
+    size_t used = 1;
     ssize_t length = 1;
     int ends[2], status = -1;
     pid_t child;
+    va_list list;
 
-    find_program(argv[0], path, sizeof path);
+    va_start(list, name);
+    for (int i = 1; i < WORDS && words[i - 1] != NULL; i++) {
+        words[i] = va_arg(list, const char *);
+    }
+    va_end(list);
     ck_assert_int_eq(pipe(ends), 0);
     child = fork();
     if (child == 0) {
-        if (out != NULL) {
-            dup2(ends[1], STDOUT_FILENO);
-        }
-        close(ends[0]);
-        close(ends[1]);
-        /* The arenas of malloc lie at random distances from each other, and
-         * blocks are chosen by address: with one, in the same order always. */
-        setenv("MALLOC_ARENA_MAX", "1", 1);
-        execv(path, argv);
-        _exit(127);
+        run_child(words, out != NULL ? ends : NULL);
     }
     close(ends[1]);
     while (out != NULL && length > 0) {
-        length = read(ends[0], out + used, room - used - 1);
+        length = read(ends[0], out + used, OUT - used - 1);
         used += length > 0 ? (size_t)length : 0;
     }
     close(ends[0]);
     if (out != NULL) {
+        out[0] = '\n';
         out[used] = '\0';
     }
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
 }
-
-static void run(char *what)
-{
-    char path[4096];
-    char bench[] = "bench";
-    char *argv[] = {bench, what, folder, NULL};
-
-    find_program("bench", path, sizeof path);
-    run_program(argv, NULL, 0);
-}
-
-/* One object of names, numbers, texts and objects; as far as the bench goes. */
-static const char *value(const char *at);
-
-static const char *skip_object(const char *at)
-{
-    do {
-        at++;
-        wt_require(*at == '"', "a name was expected: %.20s", at);
-        at = value(at);
-        wt_require(*at == ':', "a colon was expected: %.20s", at);
-        at = value(at + 1);
-    } while (*at == ',');
-    wt_require(*at == '}', "an end was expected: %.20s", at);
-    return at + 1;
-}
-
-static const char *value(const char *at)
-{
-    char *end;
-
-    if (*at == '{') {
-        return at[1] == '}' ? at + 2 : skip_object(at);
-    }
-    if (*at == '"') {
-        at = strchr(at + 1, '"');
-        wt_require(at != NULL, "a text without an end");
-        return at + 1;
-    }
-    strtod(at, &end);
-    wt_require(end != at, "a value was expected: %.20s", at);
-    return end;
-}
-
-static unsigned lines(const char *json)
-{
-    unsigned count = 0;
-
-    for (const char *at = json; *at != '\0'; count++) {
-        at = value(at);
-        wt_require(*at == '\n', "a line has more than one object");
-        at++;
-    }
-    return count;
-}
-
-static void has_row(const bench_row *row)
-{
-    for (unsigned t = 0; t < bench_thread_counts(row); t++) {
-        char start[128];
-
-        snprintf(start, sizeof start,
-                 "{\"bench\":\"%s\",\"case\":\"%s\",\"threads\":%u,"
-                 "\"ns_per_op\":",
-                 row->name, row->series[0].label, row->threads[t]);
-        wt_require(strstr(text, start) != NULL, "missing: %s", start);
-    }
-}
-
-WT_CASE("runs", .tags = "programs");
-
-WT_TEST(test_tiny_run_has_every_row)
-{
-    char what[] = "smoke";
-    char *svg;
-
-    run(what);
-    text = read_all("bench.jsonl");
-    svg = read_all("bench.svg");
-    rmdir(folder);
-    ck_assert_uint_ge(lines(text), 60);
-    for (size_t i = 0; i < bench_row_count; i++) {
-        has_row(&bench_rows[i]);
-    }
-    ck_assert_ptr_nonnull(strstr(text, "\"ratio_to\":{\"floor\":"));
-    ck_assert_ptr_nonnull(strstr(text, "\"held_over_least\":"));
-    ck_assert_ptr_nonnull(strstr(text, "\"records_per_free\":"));
-    ck_assert_ptr_nonnull(strstr(svg, "</svg>"));
-    free(svg);
-    free(text);
-}
-
-WT_TEST(test_tiny_scale_run)
-{
-    char what[] = "scale-smoke";
-    char *svg;
-
-    run(what);
-    text = read_all("scale.jsonl");
-    svg = read_all("scale.svg");
-    rmdir(folder);
-    ck_assert_uint_eq(lines(text), 2 * 2 + 2 + 2 + 2 + 2 * 2 + 2);
-    ck_assert_ptr_nonnull(strstr(svg, "</svg>"));
-    free(svg);
-    free(text);
-}
-
-/* ---- traces as files --------------------------------------------------- */
-
-/* The words of a command, which ends with a null. */
-#define WORDS(...)                                                             \
-    {                                                                          \
-        __VA_ARGS__, NULL                                                      \
-    }
 
 static double figure(const char *out, const char *name)
 {
@@ -393,9 +288,130 @@ static double figure(const char *out, const char *name)
     return strtod(at + strlen(line), NULL);
 }
 
+/* ---- a run ------------------------------------------------------------- */
+
+/* A file in the folder, which is removed. */
+static char *read_all(const char *name, const char *suffix)
+{
+    char path[4352];
+    char *all = calloc(1, 1 << 20);
+    FILE *in;
+    size_t length;
+
+    snprintf(path, sizeof path, "%s/%s%s", folder, name, suffix);
+    in = fopen(path, "r");
+    wt_require(in != NULL && all != NULL, "%s is not there", path);
+    length = fread(all, 1, (1 << 20) - 1, in);
+    fclose(in);
+    unlink(path);
+    ck_assert_uint_gt(length, 0);
+    return all;
+}
+
+/* Each is an object. */
+static unsigned lines(const char *text)
+{
+    unsigned count = 0;
+
+    for (; *text != '\0'; count++) {
+        json_error_t end;
+        json_t *row = json_loads(text, JSON_DISABLE_EOF_CHECK, &end);
+
+        wt_require(json_is_object(row) && text[end.position] == '\n',
+                   "a line is no object: %.60s", text);
+        json_decref(row);
+        text += end.position + 1;
+    }
+    return count;
+}
+
+static void has_row(const char *text, const bench_row *row)
+{
+    for (unsigned t = 0; t < bench_thread_counts(row); t++) {
+        char start[128];
+
+        snprintf(start, sizeof start,
+                 "{\"bench\":\"%s\",\"case\":\"%s\",\"threads\":%u,"
+                 "\"ns_per_op\":",
+                 row->name, row->series[0].label, row->threads[t]);
+        wt_require(strstr(text, start) != NULL, "missing: %s", start);
+    }
+}
+
+/* On CUDA over the stand-in libraries, where they are built: that it works at
+ * all is all that can be known without a GPU. */
+static bool with_standin(void)
+{
+    char path[4200], *bench;
+
+    snprintf(path, sizeof path, "%s", programs);
+    bench = strstr(path, "/tests/bench/");
+    ck_assert_ptr_nonnull(bench);
+    strcpy(bench, "/standin");
+    setenv("LD_LIBRARY_PATH", path, 1);
+    return access(path, X_OK) == 0;
+}
+
 static const struct {
-    const char *work, *lag;
-} files[] = {{"tmixeds", "lag=32/0"}, {"tserver", "lag=0/0"}};
+    const char *what, *name;
+    unsigned least, most; /* lines */
+    bool draws, on_cuda;
+    const char *says[3];
+} runs[] = {
+    {"smoke",
+     "bench",
+     60,
+     1000,
+     true,
+     false,
+     {"\"ratio_to\":{\"floor\":", "\"held_over_least\":",
+      "\"records_per_free\":"}},
+    {"scale-smoke", "scale", 16, 16, true, false, {"", "", ""}},
+    {"gpu-smoke",
+     "gpu",
+     30,
+     1000,
+     false,
+     true,
+     {"{\"bench\":\"gpu-mixeds\",\"case\":\"cuda\",\"threads\":8,",
+      "\"case\":\"cuda-request\"", ""}},
+    {"kinds",
+     "kinds",
+     1,
+     1000,
+     false,
+     true,
+     {"\"case\":\"stream\"", "\"held_ns\":", ""}},
+};
+
+WT_CASE("runs", .setup = set_up, .teardown = tear_down, .tags = "programs");
+
+WT_LOOP_TEST(test_tiny_run_has_every_row, sizeof runs / sizeof *runs)
+{
+    char *text, *svg;
+
+    if (runs[_i].on_cuda && !with_standin()) {
+        wt_skip("needs the stand-ins");
+    }
+    run(NULL, "bench", runs[_i].what, folder, NULL);
+    text = read_all(runs[_i].name, ".jsonl");
+    ck_assert_uint_ge(lines(text), runs[_i].least);
+    ck_assert_uint_le(lines(text), runs[_i].most);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_ptr_nonnull(strstr(text, runs[_i].says[i]));
+    }
+    for (size_t i = 0; _i == 0 && i < bench_row_count; i++) {
+        has_row(text, &bench_rows[i]);
+    }
+    if (runs[_i].draws) {
+        svg = read_all(runs[_i].name, ".svg");
+        ck_assert_ptr_nonnull(strstr(svg, "</svg>"));
+        free(svg);
+    }
+    free(text);
+}
+
+/* ---- traces as files --------------------------------------------------- */
 
 /* Numbers of two traces that mean the same. */
 typedef struct pairing {
@@ -426,13 +442,14 @@ static bool same_place(const bench_step *x, const bench_step *y,
             paired(streams, x->stream, y->stream));
 }
 
-/* What a replay asked for is what the trace says: the same requests, by the
- * same threads, in the same order, with the same sizes and streams. */
-static void same_requests(const char *from, const char *to, size_t steps)
+/* What a replay of file asked for, recorded in again, is what file says: the
+ * same requests, by the same threads, in the same order, with the same sizes
+ * and streams. */
+static void same_requests(size_t steps)
 {
     char error[256] = "";
-    bench_trace *a = bench_trace_read(from, error, sizeof error);
-    bench_trace *b = bench_trace_read(to, error, sizeof error);
+    bench_trace *a = bench_trace_read(file, error, sizeof error);
+    bench_trace *b = bench_trace_read(again, error, sizeof error);
     pairing workers = {{0}}, streams = {{0}};
     size_t k = 0, requests = 0;
 
@@ -461,39 +478,40 @@ static void same_requests(const char *from, const char *to, size_t steps)
     bench_trace_end(b);
 }
 
+/* The word by which a replay records what it asks for. */
+static const char *to_again(const char *more)
+{
+    static char conf[4400];
+
+    snprintf(conf, sizeof conf, "conf=%strace:%s", more, again);
+    return conf;
+}
+
+static const struct {
+    const char *work, *lag;
+} made_files[] = {{"tmixeds", "lag=32/0"}, {"tserver", "lag=0/0"}};
+
 /* A file of a made trace, replayed, gives what its row gives; and what the
  * replay asks for, recorded again, is what was in the file. */
 WT_LOOP_TEST(test_a_made_trace_replays_like_its_row,
-             sizeof files / sizeof *files)
+             sizeof made_files / sizeof *made_files)
 {
     static const char *const names[] = {"records", "queries", "obtains", "peak",
                                         "live"};
-    char bench[] = "bench", one[] = "one", trace[] = "trace",
-         replay[] = "replay", warm[] = "warmpool", threads[] = "threads=8",
-         ops[] = "ops=10000", steps[] = "steps=10000";
-    char work[16], lag[16], file[4200], conf[4300], again[4200];
-    char row[4096] = "\n", played[4096] = "\n", unread[4096] = "";
+    const char *work = made_files[_i].work, *lag = made_files[_i].lag;
+    char row[OUT], played[OUT];
 
-    find_program("bench", file, sizeof file);
-    snprintf(work, sizeof work, "%s", files[_i].work);
-    snprintf(lag, sizeof lag, "%s", files[_i].lag);
-    snprintf(file, sizeof file, "%s.trace", folder);
-    snprintf(again, sizeof again, "%s.again", folder);
-    snprintf(conf, sizeof conf, "conf=trace:%s", again);
-    run_program((char *[])WORDS(bench, trace, work, file), NULL, 0);
-    run_program((char *[])WORDS(bench, one, warm, work, threads, ops, lag), row,
-                sizeof row);
-    run_program((char *[])WORDS(replay, file, warm, lag, steps), played,
-                sizeof played);
+    run(NULL, "bench", "trace", work, file, NULL);
+    run(row, "bench", "one", "warmpool", work, "threads=8", "ops=10000", lag,
+        NULL);
+    run(played, "replay", file, "warmpool", lag, "steps=10000", NULL);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         ck_assert_double_eq_tol(figure(row, names[i]), figure(played, names[i]),
                                 1e-6);
     }
-    run_program((char *[])WORDS(replay, file, warm, lag, steps, conf), unread,
-                sizeof unread);
-    same_requests(file, again, 10000);
-    unlink(file);
-    unlink(again);
+    run(played, "replay", file, "warmpool", lag, "steps=10000", to_again(""),
+        NULL);
+    same_requests(10000);
 }
 
 /* ---- memory of all sorts ----------------------------------------------- */
@@ -541,10 +559,10 @@ static void record_shared(warm_runtime *runtime, warm_stream stream)
 
 /* Streams of two devices and the legacy one, private pools, and memory in the
  * place of page-locked. */
-static void record_all_sorts(const char *path)
+static void record_all_sorts(void)
 {
     warm_options options = {.size = sizeof options,
-                            .trace = path,
+                            .trace = file,
                             .host_devices = 2,
                             .pinned_high = 32 << 20};
     warm_runtime *runtime = wt_runtime(&options);
@@ -597,33 +615,25 @@ static const struct {
 WT_LOOP_TEST(test_G8_memory_of_all_sorts_is_played,
              sizeof sorted / sizeof *sorted)
 {
-    char replay[] = "replay", subject[16], file[4200], again[4200], conf[4300];
-    char played[4096] = "\n";
+    const char *subject = sorted[_i].subject;
+    char played[OUT];
 
-    find_program("bench", file, sizeof file);
-    snprintf(file, sizeof file, "%s.sorts", folder);
-    snprintf(again, sizeof again, "%s.sorts-again", folder);
-    snprintf(conf, sizeof conf, "conf=pinned_high:32M,trace:%s", again);
-    snprintf(subject, sizeof subject, "%s", sorted[_i].subject);
-    record_all_sorts(file);
-    run_program((char *[])WORDS(replay, file, subject, conf), played,
-                sizeof played);
-    wt_require(strstr(played, sorted[_i].says) != NULL, "%s", played);
+    record_all_sorts();
+    run(played, "replay", file, subject, to_again("pinned_high:32M,"), NULL);
+    wt_contains(played, sorted[_i].says);
     ck_assert_double_gt(figure(played, "live"), 64 << 20);
     if (strncmp(subject, "warmpool", 8) == 0) {
-        same_requests(file, again, 200);
+        same_requests(200);
         ck_assert_double_gt(figure(played, "peak"), 2 << 20);
     }
-    unlink(file);
-    unlink(again);
 }
 
 /* Blocks of several pieces are played as such; rows as a block of their size.
  */
-static void record_pieces(const char *path)
+static void record_pieces(void)
 {
     warm_options options = {
-        .size = sizeof options, .trace = path, .pin_chunk = 1 << 20};
+        .size = sizeof options, .trace = file, .pin_chunk = 1 << 20};
     warm_runtime *runtime = wt_runtime(&options);
     void *block[8];
 
@@ -644,24 +654,16 @@ static void record_pieces(const char *path)
 
 WT_TEST(test_B19_G8_blocks_in_pieces_are_played)
 {
-    char replay[] = "replay", subject[] = "warmpool-host";
-    char file[4200], again[4200], conf[4300], played[4096] = "\n";
+    char played[OUT];
 
-    find_program("bench", file, sizeof file);
-    snprintf(file, sizeof file, "%s.pieces", folder);
-    snprintf(again, sizeof again, "%s.pieces-again", folder);
-    snprintf(conf, sizeof conf, "conf=pin_chunk:1M,trace:%s", again);
-    record_pieces(file);
-    run_program((char *[])WORDS(replay, file, subject, conf), played,
-                sizeof played);
-    wt_require(strstr(played, "complete: until the runtime") != NULL, "%s",
-               played);
-    same_requests(file, again, 20);
+    record_pieces();
+    run(played, "replay", file, "warmpool-host", to_again("pin_chunk:1M,"),
+        NULL);
+    wt_contains(played, "complete: until the runtime");
+    same_requests(20);
     /* Six, seven and eight MiB are live at once, and little more is held. */
     ck_assert_double_eq_tol(figure(played, "live"), 21 << 20, 1 << 20);
     ck_assert_double_lt(figure(played, "peak"), 32 << 20);
-    unlink(file);
-    unlink(again);
 }
 
 /* The number in the columns of a comparison: 1 or 2, or the ratio, 3. */
@@ -684,21 +686,14 @@ static double column(const char *out, const char *name, int which)
 /* Two runs beside each other are what each run alone is; units are named. */
 WT_TEST(test_G8_two_runs_of_a_trace_are_compared)
 {
-    char bench[] = "bench", trace[] = "trace", replay[] = "replay",
-         work[] = "tservers", steps[] = "steps=2000", lean[] = "conf=slack:1",
-         wide[] = "against=slack:200", other[] = "against=malloc/";
-    char file[4200], warm[] = "warmpool", one[4096] = "\n", both[4096] = "\n",
-                     two[4096] = "\n", wide_alone[] = "conf=slack:200";
+    const char *steps = "steps=2000", *lean = "conf=slack:1";
+    char one[OUT], two[OUT], both[OUT];
 
-    find_program("bench", file, sizeof file);
-    snprintf(file, sizeof file, "%s.compared", folder);
-    run_program((char *[])WORDS(bench, trace, work, file), NULL, 0);
-    run_program((char *[])WORDS(replay, file, warm, steps, lean), one,
-                sizeof one);
-    run_program((char *[])WORDS(replay, file, warm, steps, wide_alone), two,
-                sizeof two);
-    run_program((char *[])WORDS(replay, file, warm, steps, lean, wide), both,
-                sizeof both);
+    run(NULL, "bench", "trace", "tservers", file, NULL);
+    run(one, "replay", file, "warmpool", steps, lean, NULL);
+    run(two, "replay", file, "warmpool", steps, "conf=slack:200", NULL);
+    run(both, "replay", file, "warmpool", steps, lean, "against=slack:200",
+        NULL);
     wt_contains(one, " bytes obtained from the driver, at the peak\n",
                 " ns a block");
     wt_contains(both, "run 2 on warmpool, conf=slack:200\n");
@@ -707,33 +702,26 @@ WT_TEST(test_G8_two_runs_of_a_trace_are_compared)
     ck_assert_double_eq_tol(column(both, "peak", 3),
                             figure(two, "peak") / figure(one, "peak"), 1e-3);
     ck_assert_double_eq(column(both, "live", 3), 1);
-    run_program((char *[])WORDS(replay, file, warm, steps, lean, other), both,
-                sizeof both);
+    run(both, "replay", file, "warmpool", steps, lean, "against=malloc/", NULL);
     wt_contains(both, "run 2 on malloc, conf=\n");
     ck_assert_double_gt(column(both, "ns", 2), 0);
-    unlink(file);
 }
 
 /* CUB where it was built: its memory is of one device. */
 WT_TEST(test_G8_cub_plays_memory_of_devices)
 {
-    char replay[] = "replay", cub[] = "cub", file[4200], library[4200];
-    char played[4096] = "\n";
+    char library[4200], played[OUT];
 
-    find_program("libbench_cub.so", library, sizeof library);
+    snprintf(library, sizeof library, "%slibbench_cub.so", programs);
     if (access(library, R_OK) != 0) {
         printf("skip: CUB plays traces: it is not built here\n");
         return;
     }
-    find_program("bench", file, sizeof file);
-    snprintf(file, sizeof file, "%s.cub", folder);
-    record_all_sorts(file);
-    run_program((char *[])WORDS(replay, file, cub), played, sizeof played);
-    ck_assert_ptr_nonnull(
-        strstr(played, "in memory of device 0: 16 were of the host, 24 of 2 "
-                       "devices"));
+    record_all_sorts();
+    run(played, "replay", file, "cub", NULL);
+    wt_contains(played, "in memory of device 0: 16 were of the host, 24 of 2 "
+                        "devices");
     ck_assert_double_gt(figure(played, "peak"), 64 << 20);
-    unlink(file);
 }
 
 /* Every subject plays a trace, with threads or with one alone. */
@@ -744,76 +732,14 @@ static const char *const players[] = {"warmpool",      "floor",
 WT_LOOP_TEST(test_a_trace_is_played_by_every_subject,
              sizeof players / sizeof *players)
 {
-    char bench[] = "bench", trace[] = "trace", replay[] = "replay",
-         work[] = "tservers", steps[] = "steps=600", alone[] = "threads=1";
-    char file[4200], subject[16], many[4096] = "\n", one[4096] = "\n";
+    char many[OUT], one[OUT];
 
-    find_program("bench", file, sizeof file);
-    snprintf(file, sizeof file, "%s.played", folder);
-    snprintf(subject, sizeof subject, "%s", players[_i]);
-    run_program((char *[])WORDS(bench, trace, work, file), NULL, 0);
-    run_program((char *[])WORDS(replay, file, subject, steps), many,
-                sizeof many);
-    run_program((char *[])WORDS(replay, file, subject, steps, alone), one,
-                sizeof one);
+    run(NULL, "bench", "trace", "tservers", file, NULL);
+    run(many, "replay", file, players[_i], "steps=600", NULL);
+    run(one, "replay", file, players[_i], "steps=600", "threads=1", NULL);
     ck_assert_double_gt(figure(many, "ns"), 0);
     ck_assert_double_gt(figure(many, "live"), 0);
     ck_assert_double_eq(figure(many, "live"), figure(one, "live"));
-    unlink(file);
-}
-
-/* ---- on CUDA ----------------------------------------------------------- */
-
-/* Over the stand-in libraries, where they are built: that it works at all is
- * all that can be known without a GPU. */
-static bool with_standin(void)
-{
-    char path[4096], *unit;
-
-    find_program("bench", path, sizeof path);
-    unit = strstr(path, "/tests/bench/bench");
-    ck_assert_ptr_nonnull(unit);
-    strcpy(unit, "/standin");
-    if (access(path, X_OK) != 0) {
-        printf("skip: benches on CUDA: the stand-in libraries are not built\n");
-        return false;
-    }
-    setenv("LD_LIBRARY_PATH", path, 1);
-    return true;
-}
-
-WT_TEST(test_gpu_table_over_the_stand_in)
-{
-    char what[] = "gpu-smoke";
-
-    if (!with_standin()) {
-        wt_skip("needs the stand-ins");
-    }
-    run(what);
-    text = read_all("gpu.jsonl");
-    rmdir(folder);
-    ck_assert_uint_ge(lines(text), 30);
-    ck_assert_ptr_nonnull(strstr(text,
-                                 "{\"bench\":\"gpu-mixeds\",\"case\":\"cuda\","
-                                 "\"threads\":8,"));
-    ck_assert_ptr_nonnull(strstr(text, "\"case\":\"cuda-request\""));
-    free(text);
-}
-
-WT_TEST(test_kinds_over_the_stand_in)
-{
-    char what[] = "kinds";
-
-    if (!with_standin()) {
-        wt_skip("needs the stand-ins");
-    }
-    run(what);
-    text = read_all("kinds.jsonl");
-    rmdir(folder);
-    ck_assert_uint_ge(lines(text), 1);
-    ck_assert_ptr_nonnull(strstr(text, "\"case\":\"stream\""));
-    ck_assert_ptr_nonnull(strstr(text, "\"held_ns\":"));
-    free(text);
 }
 
 /* ---- goals ------------------------------------------------------------- */
@@ -849,11 +775,10 @@ WT_TEST(test_parts_of_a_peak_add_up)
     static const char *const parts[] = {"last",     "live  ", "rounding",
                                         "pending",  "slots",  "idle  ",
                                         "magazines"};
-    char bench[] = "bench", peak[] = "peak", work[] = "tservers", lag[] = "4";
-    char out[4096] = "";
+    char out[OUT];
     double sum = 0;
 
-    run_program((char *[])WORDS(bench, peak, work, lag), out, sizeof out);
+    run(out, "bench", "peak", "tservers", "4", NULL);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         sum += after(out, parts[i]);
     }
