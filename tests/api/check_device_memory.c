@@ -733,26 +733,6 @@ WT_TEST(test_C2_error_tells_of_the_device)
     wt_free(block[0], block[1]);
 }
 
-WT_TEST(test_bad_arguments_are_refused)
-{
-    void *pointer = &pointer;
-    warm_device_stats stats = WARM_INIT(warm_device_stats);
-
-    wt_invalid(warm_device_alloc(NULL, 0, first, 8, &pointer));
-    wt_invalid(warm_device_alloc(runtime, -1, first, 8, &pointer));
-    wt_invalid(warm_device_alloc(runtime, 4096, first, 8, &pointer));
-    wt_invalid(warm_device_alloc(runtime, 0, first, 8, NULL));
-    wt_fails(WARM_OUT_OF_MEMORY, try(first, SIZE_MAX, &pointer));
-    wt_fails(WARM_OUT_OF_MEMORY, try(first, SIZE_MAX / 4, &pointer));
-    wt_invalid(warm_device_get_stats(runtime, 0, NULL));
-    wt_invalid(warm_device_get_stats(runtime, 4096, &stats));
-    wt_invalid(warm_device_reset_peaks(runtime, 4096));
-    wt_invalid(warm_device_reset_totals(runtime, 4096));
-    wt_invalid(warm_device_empty_cache(runtime, 4096, NULL));
-    ck_assert_ptr_eq(pointer, &pointer);
-    ck_assert_uint_eq(wt_device_stats(runtime).all.live.allocated, 0);
-}
-
 /* ---- graphs, and the end ----------------------------------------- */
 
 /* A graph may use it at any later time. */

@@ -189,19 +189,6 @@ WT_TEST(test_H1_a_deferred_free_does_not_wait_for_later_work)
     wt_gate_open(gate);
 }
 
-WT_TEST(test_H1_a_deferred_free_refuses_what_a_free_refuses)
-{
-    char *block = wt_pinned(runtime, BYTES);
-    char outside;
-
-    wt_ok(warm_free_deferred(NULL));
-    wt_fails(WARM_INVALID_POINTER, warm_free_deferred(&outside));
-    wt_fails(WARM_INVALID_POINTER, warm_free_deferred(block + 1));
-    ck_assert_uint_eq(wt_block_info(block).streams, 0);
-    wt_ok(warm_free_deferred(block));
-    wt_fails(WARM_INVALID_POINTER, warm_free_deferred(block));
-}
-
 /* A capture that is under way does not use the block, but it must be over. */
 WT_LOOP_TEST(test_H1_a_deferred_free_beside_a_capture_waits_for_its_end, 2)
 {

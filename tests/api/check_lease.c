@@ -125,27 +125,6 @@ WT_TEST(test_A13_what_is_no_lease_cannot_be_returned)
     }
 }
 
-WT_TEST(test_A13_bad_arguments_are_refused)
-{
-    warm_lease lease = {7};
-    void *handle = &lease;
-    int devices = 0;
-
-    wt_ok(warm_device_count(runtime, &devices));
-    wt_invalid(warm_handle_lease(NULL, kind, 0, &lease, &handle));
-    wt_invalid(warm_handle_lease(runtime, kind + 1, 0, &lease, &handle));
-    wt_invalid(warm_handle_lease(runtime, -1, 0, &lease, &handle));
-    wt_invalid(warm_handle_lease(runtime, kind, devices, &lease, &handle));
-    wt_invalid(warm_handle_lease(runtime, kind, 0, NULL, &handle));
-    wt_invalid(warm_handle_lease(runtime, kind, 0, &lease, NULL));
-    wt_invalid(warm_handle_return(NULL, lease));
-    wt_fails(WARM_UNSUPPORTED, warm_handle_lease_on(runtime, WARM_KIND_STREAM,
-                                                    0, NULL, &lease, &handle));
-    ck_assert_uint_eq(lease.number, 7);
-    ck_assert_ptr_eq(handle, &lease);
-    ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 0);
-}
-
 WT_TEST(test_A10_A13_a_lease_can_be_bound_to_a_stream)
 {
     warm_lease lease = {0}, none = {0};

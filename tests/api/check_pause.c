@@ -6,8 +6,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
@@ -533,26 +531,6 @@ WT_TEST(test_C11_a_runtime_can_be_destroyed_while_memory_is_paused)
         ck_assert_int_le(wt_address_space(), pages + 1024);
     }
 }
-
-#if !WT_TSAN
-WT_TEST(test_C11_a_forked_child_is_refused)
-{
-    int status = 0;
-    pid_t pid;
-
-    wt_ok(warm_memory_pause(runtime, tag, 0));
-    pid = fork();
-    if (pid == 0) {
-        _exit(warm_memory_resume(runtime, tag) != WARM_FORKED     ? 1
-              : warm_memory_pause(runtime, tag, 0) != WARM_FORKED ? 2
-                                                                  : 0);
-    }
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert(WIFEXITED(status));
-    ck_assert_int_eq(WEXITSTATUS(status), 0);
-    wt_ok(warm_memory_resume(runtime, tag));
-}
-#endif
 
 /* ---- threads ------------------------------------------------------------ */
 

@@ -582,15 +582,6 @@ WT_TEST(test_F11_trim_destroys_idle_handles_last)
     ck_assert_uint_eq(report.handles, 1);
 }
 
-WT_TEST(test_F11_trim_refuses_bad_arguments)
-{
-    warm_trim_report report = {.size = 3};
-
-    wt_invalid(warm_trim(NULL, 0, NULL));
-    wt_invalid(warm_trim(runtime, 0, &report));
-    wt_ok(warm_trim(runtime, 0, NULL));
-}
-
 /* ---- two devices --------------------------------------------------------- */
 
 WT_CASE("two devices");

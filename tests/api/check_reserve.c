@@ -138,19 +138,6 @@ WT_TEST(test_a_kind_above_the_last_is_refused_on_every_device)
     ck_assert_ptr_eq(handle, &handle);
 }
 
-WT_TEST(test_no_place_for_the_handle_is_refused)
-{
-    for (int round = 0; round < 2; round++) {
-        for (int d = 0; d < devices; d++) {
-            wt_invalid(warm_handle_reserve(runtime, kinds[0], d, NULL));
-            wt_invalid(
-                warm_handle_reserve_on(runtime, kinds[0], d, streams[d], NULL));
-        }
-        ck_assert_int_eq(toys[0].creates, round == 0 ? 0 : devices);
-        hold_all();
-    }
-}
-
 WT_TEST(test_A5_a_runtime_that_has_gone_is_told_on_every_device)
 {
     warm_runtime *gone = runtime;

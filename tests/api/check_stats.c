@@ -286,21 +286,6 @@ WT_TEST(test_G7_reset_of_totals_empties_the_histograms)
 /* ---- the calls ------------------------------------------------------------
  */
 
-WT_TEST(test_G7_stats_get_refuses_a_struct_of_another_size)
-{
-    warm_stats stats = {.size = sizeof stats + 8, .live = 77};
-
-    wt_invalid(warm_stats_get(runtime, &stats));
-    ck_assert_uint_eq(stats.live, 77);
-    wt_says("warm_stats");
-    wt_invalid(warm_stats_get(runtime, NULL));
-    /* An older program's struct: the fields behind it are not written. */
-    stats.size = offsetof(warm_stats, live);
-    wt_ok(warm_stats_get(runtime, &stats));
-    ck_assert_uint_eq(stats.live, 77);
-    ck_assert_uint_eq(stats.requests, 16);
-}
-
 WT_TEST(test_G7_labels_are_escaped)
 {
     static wt_toy toy; /* outlives the test: the runtime ends later */

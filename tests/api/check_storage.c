@@ -679,30 +679,6 @@ WT_TEST(test_failing_allocator_changes_nothing)
     ck_assert_uint_eq(mine.frees, mine.allocs - 1);
 }
 
-WT_TEST(test_D2_bad_arguments_are_refused)
-{
-    warm_storage *storage = NULL;
-    warm_storage_info info = WARM_INIT(warm_storage_info);
-    owner o = {0};
-    warm_data_pointer data = data_of(&o);
-
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_storage_create(NULL, 8, NULL, &storage));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_storage_create(pinned, 8, NULL, NULL));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_storage_get_info(NULL, &info));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_storage_record(NULL, NULL));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_storage_exchange(NULL, &data, 8));
-    ck_assert_ptr_null(warm_storage_data(NULL));
-    ck_assert_uint_eq(warm_storage_use_count(NULL), 0);
-    ck_assert_uint_eq(warm_storage_weak_count(NULL), 0);
-    wt_ok(warm_storage_create(pinned, 8, NULL, &storage));
-    data.data = NULL;
-    wt_fails(WARM_INVALID_ARGUMENT, warm_storage_exchange(storage, &data, 8));
-    ck_assert_ptr_eq(data.context, &o);
-    warm_storage_release(storage);
-    ck_assert_uint_eq(o.freed, 0);
-}
-
 /* A request that fails allocates nothing. */
 WT_TEST(test_D2_storage_that_is_too_large_is_refused)
 {

@@ -147,20 +147,6 @@ WT_TEST(test_prewarm_that_gets_a_part_says_so_and_keeps_it)
     wt_memory_end();
 }
 
-WT_TEST(test_prewarm_refuses_bad_arguments)
-{
-    begin(NULL);
-    wt_fails(WARM_INVALID_ARGUMENT, warm_pinned_prewarm(runtime, 1, 0, 2));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_pinned_prewarm(runtime, 1, 64, 0));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_pinned_prewarm(runtime, 1, -2, 0));
-    wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_prewarm(runtime, SIZE_MAX, 0, 0));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_pinned_prewarm(NULL, 1, 0, 0));
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_pinned_prewarm_progress(runtime, NULL, NULL));
-    ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 0);
-    wt_memory_end();
-}
-
 /* ---- in the background ------------------------------------------------ */
 
 WT_TEST(test_B17_in_the_background_with_progress)

@@ -214,20 +214,6 @@ WT_TEST(test_B9_job_has_one_callback_and_the_largest_total)
     wt_memory_end();
 }
 
-WT_TEST(test_prewarm_options_of_a_wrong_size_are_refused)
-{
-    warm_prewarm_options how = {.size = sizeof how + sizeof(size_t)};
-
-    begin(NULL);
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_pinned_prewarm_with(runtime, MIB, 0, 0, &how));
-    how.size = 0;
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_pinned_prewarm_with(runtime, MIB, 0, 0, &how));
-    ck_assert_uint_eq(wt_memory.obtained, 0);
-    wt_memory_end();
-}
-
 /* ---- pauses and cancels ---------------------------------------------------
  */
 
