@@ -1,7 +1,9 @@
-/* check_cuda_last_error.c: no driver call changes cudart's last error, over the
- * stand-in libraries (row B20): the program's pending error stays, and the
- * library leaves none of its own, whether the call succeeds, answers "not
- * ready" or fails. backends: standin */
+/* check_cuda_last_error.c: every driver call, while any function of CUDA that
+ * it calls fails, over the stand-in libraries. The program's pending error
+ * stays, and the library leaves none of its own, whether the call succeeds,
+ * answers "not ready" or fails (row B20); the thread's context stays, and no
+ * other one is made (B13); all can be given back then (G6). backends: standin
+ */
 #include "runtime/cuda/cuda.h"
 #include "tests/skip.h"
 
@@ -264,12 +266,23 @@ static void expect_pending(cudaError_t code, int call, const char *function,
                fault);
 }
 
+/* Bytes of the device that nobody has. */
+static size_t free_bytes(void)
+{
+    size_t available = 0, all;
+
+    wt_ok(wm_driver_device_memory(d, DEVICE, &available, &all));
+    return available;
+}
+
+/* A function fails at its n-th call; n 0: at every one. */
 static warm_status call_once(int call, bool pending, const char *function,
-                             int fault)
+                             int fault, uint64_t n)
 {
     struct bed b;
     cudaError_t code;
     CUcontext before = NULL, after = NULL;
+    size_t held = free_bytes();
     warm_status status;
 
     make(&b);
@@ -279,7 +292,7 @@ static warm_status call_once(int call, bool pending, const char *function,
     code = pend(pending);
     cuda_ok(standin.cuCtxGetCurrent(&before));
     if (function != NULL) {
-        standin.standin_fail(function, 1, 1, fault);
+        standin.standin_fail(function, n > 0 ? n : 1, n == 0, fault);
     }
     status = call_of[call](&b);
     if (function != NULL) {
@@ -296,6 +309,7 @@ static warm_status call_once(int call, bool pending, const char *function,
         }
     }
     end(&b);
+    ck_assert_uint_eq(free_bytes(), held);
     return status;
 }
 
@@ -330,7 +344,9 @@ static void call_with_faults(int call, bool pending)
     end(&b);
     for (int i = 0; i < FUNCTIONS; i++) {
         for (int f = 0; f < FAULTS && before[i] > 0; f++) {
-            (void)call_once(call, pending, functions[i], faults[f]);
+            for (uint64_t n = 0; n <= before[i]; n++) {
+                (void)call_once(call, pending, functions[i], faults[f], n);
+            }
         }
     }
 }
@@ -338,7 +354,7 @@ static void call_with_faults(int call, bool pending)
 WT_CASE("calls", .once = standin_load, .setup = setup);
 
 /* In a thread without a current context, then in one that has a device's. */
-WT_LOOP_TEST(test_B20_a_call_leaves_the_programs_last_error_alone, WM_CALLS)
+WT_LOOP_TEST(test_B13_B20_G6_a_call_leaves_the_programs_state_alone, WM_CALLS)
 {
     CUcontext context;
 
@@ -347,11 +363,14 @@ WT_LOOP_TEST(test_B20_a_call_leaves_the_programs_last_error_alone, WM_CALLS)
             cuda_ok(standin.cudaSetDevice(0));
         }
         for (int pending = 0; pending < 2; pending++) {
-            wt_fails(answer_of[_i], call_once(_i, pending == 1, NULL, 0));
+            wt_fails(answer_of[_i], call_once(_i, pending == 1, NULL, 0, 0));
             call_with_faults(_i, pending == 1);
         }
     }
     cuda_ok(standin.cuCtxPopCurrent_v2(&context));
+    ck_assert_uint_eq(standin.standin_contexts(0), 1);
+    ck_assert_uint_eq(standin.standin_contexts(DEVICE), 1);
+    ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 0);
     ck_assert_uint_eq(wm_driver_close(d), 0);
 }
 
