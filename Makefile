@@ -285,8 +285,8 @@ check-arm:
 # process has one device, or that have all that themselves (the model of all
 # memory), are left out; others.txt has single tests.
 OTHERS := $(B)/tests/tools/libothers.so
-OTHERS_SRC := $(filter-out %/check_exit.c %/check_watch.c %/check_ipc_fault.c \
-    %/check_matrix.c %/check_memory_model.c,$(API_SRC))
+OTHERS_SRC := $(filter-out %/check_exit.c %/check_watch.c %/check_matrix.c \
+    %/check_memory_model.c,$(API_SRC))
 $(OTHERS): $(B)/tests/tools/others.o
 	$(call say,ld,$@)
 	$(Q)$(CC) -shared $(OPT_$(FLAVOUR)) $(LDFLAGS) $< -ldl -o $@

@@ -37,7 +37,7 @@ declare -A plan=(
     [3]='torch=60 bench=60 kinds=10 again=45'
 )
 # Steps that test, and their programs; "tests" has all that is left.
-never='check_pinned_fault check_ipc_fault check_ipc check_runtime check_cuda'
+never='check_pinned_fault check_ipc check_runtime check_cuda'
 changed='check_handles check_lease check_reserve check_shared check_adopt
     check_pinned check_private_pool check_device_memory check_lease_threads'
 
@@ -190,8 +190,7 @@ has() {
 # A context takes a good part of a second to make, so the tests of a program
 # share a process. Those of these programs do not, nor those of one that failed:
 # "again" tells which tests they were, and whether each fails alone.
-forked=' check_ipc check_ipc_fault check_random check_watch check_runtime
-    check_cuda '
+forked=' check_ipc check_random check_watch check_runtime check_cuda '
 
 # tests NAME SECONDS PROGRAM...: programs that the bundle lacks are left out.
 tests() {
