@@ -351,7 +351,8 @@ static bool point(const char *file, int line, bool quiet,
     if (shared || play->everywhere) {
         change_turns();
     }
-    return shared && !quiet;
+    s.step += stores && !quiet; /* the store's own choice: whether it is late */
+    return (shared || play->tell) && !quiet;
 }
 
 /* If another thread may look at it meanwhile. */
@@ -359,7 +360,6 @@ static bool is_late(void)
 {
     unsigned me = number_of(self);
 
-    s.step++;
     return (enabled_now() & ~(1u << me)) != 0 &&
            choose_of(1u << me | 1u << LATER, me, me, true) == LATER;
 }
