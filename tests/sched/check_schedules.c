@@ -21,6 +21,7 @@ static struct {
     warm_kind late; /* 0: not registered */
     warm_lease again;
     bool held, ended;
+    int ends; /* of adopted memory */
 } s;
 
 /* A test plays one scenario; the players are what follows. */
@@ -131,6 +132,7 @@ CALL(trim_handles, warm_handle_trim(s.runtime, s.kind[0], 0, 0, 0, NULL));
 CALL(reset_peaks, warm_pinned_reset_peaks(s.runtime));
 CALL(poll, warm_poll(s.runtime));
 CALL(retire, warm_stream_retire(s.runtime, s.stream));
+CALL(end_capture, warm_capture_announce_end(s.runtime, s.stream));
 
 static void allocate_twice(void)
 {
@@ -313,6 +315,24 @@ PLAY(test_T4_B6_a_batch_beside_a_retirement, setup, allocate_once, end_settled,
 PLAY(test_T4_B4_B6_a_thread_ends_beside_a_poll_and_a_retirement, setup, NULL,
      end_settled, free_used, poll, retire);
 
+static void free_recorded(void)
+{
+    void *block = allocate(BYTES);
+
+    wt_must_ok(warm_record_stream(block, s.stream));
+    wt_must_ok(warm_free(block));
+    wt_tell(&s.held);
+}
+
+static void retire_then(void)
+{
+    wt_await(&s.held);
+    retire();
+}
+
+PLAY(test_T4_B6_a_thread_ends_beside_a_retirement, setup, NULL, end_settled,
+     free_recorded, retire_then);
+
 PLAY(test_T5_B4_B14_a_first_batch_beside_figures, setup, NULL, end_settled,
      free_used, read_figures);
 
@@ -347,6 +367,55 @@ static void fill(void)
 /* Two blocks fit: whoever finds none waits for the other one's free. */
 PLAY(test_T4_B12_growth_beside_a_trim_at_a_limit, setup_limit, NULL, end, fill,
      fill, trim_all);
+
+/* ---- adopted memory --------------------------------------------------------
+ */
+
+static _Alignas(64 * KIB) unsigned char program[64 * KIB];
+
+static void count_end(void *ended)
+{
+    ++*(int *)ended;
+}
+
+CALL(adopt,
+     warm_pinned_adopt(s.runtime, program, sizeof program, WARM_ADOPT_SERVE));
+
+/* Its memory is idle, and given up by a poll. */
+static void begin_end_of_adoption(void)
+{
+    void *block;
+
+    adopt();
+    block = allocate(BYTES);
+    wt_must_ok(warm_pinned_adopt_end(s.runtime, program, count_end, &s.ends));
+    wt_must_ok(warm_free(block));
+    wt_must(s.ends == 0);
+}
+
+/* Waits for the end, unless that is over. */
+static warm_status end_adoption(void)
+{
+    return warm_pinned_adopt_end(s.runtime, program, NULL, NULL);
+}
+
+static void adopt_again(void)
+{
+    warm_status status = end_adoption();
+
+    wt_must(status == WARM_OK || status == WARM_INVALID_POINTER);
+    adopt();
+}
+
+static void end_adopted(void)
+{
+    wt_must(s.ends == 1);
+    wt_must_ok(end_adoption());
+    end();
+}
+
+PLAY_FROM(test_T4_B23_memory_is_adopted_again_beside_a_poll, setup_empty,
+          begin_end_of_adoption, NULL, end_adopted, poll, adopt_again);
 
 /* ---- private pools ----------------------------------------------------------
  */
@@ -556,6 +625,23 @@ PLAY(test_T4_A4_A8_first_creations_cross, setup_kinds, NULL, end_kinds,
 
 PLAY(test_T4_A12_threads_end_beside_a_trim_of_handles, setup_kinds, NULL,
      end_kinds, reserve_first, trim_handles, reserve_first);
+
+static void prewarm_and_capture(void)
+{
+    wt_must_ok(warm_handle_prewarm(s.runtime, s.kind[0], 0, 1, 0));
+    wt_must_ok(warm_capture_announce(s.runtime, s.stream));
+}
+
+static void end_deferred(void)
+{
+    wt_must(wt_stat(s.runtime, s.kind[0], 0, deferred) == 0);
+    end_kinds();
+}
+
+/* A handle that is deferred as the last capture ends. */
+PLAY_FROM(test_T4_A16_a_trim_of_handles_beside_the_end_of_a_capture,
+          setup_kinds, prewarm_and_capture, NULL, end_deferred, trim_handles,
+          end_capture);
 
 static void retire_and_end(void)
 {
