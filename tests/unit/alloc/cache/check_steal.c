@@ -9,7 +9,6 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #define MIB ((size_t)1 << 20)
@@ -94,88 +93,6 @@ static void *other_does(size_t bytes, void *given, bool keeps)
     wt_threads(1, in_other, NULL);
     wt_ok(other.status);
     return other.got;
-}
-
-/* ---- who uses which ------------------------------------------------------ */
-
-WT_TEST(test_threads_use_an_arena_each_where_a_number_is_given)
-{
-    void *block;
-
-    begin((warm_options){.arenas = 3});
-    block = take(SIZE);
-    ck_assert_ptr_eq(arena_of(block), arena(0));
-    for (int i = 0; i < 3; i++) {
-        (void)other_does(SIZE, NULL, false);
-        ck_assert_uint_eq(other.home, 1); /* those before have gone */
-    }
-    ck_assert_uint_eq(arena(0)->sets, 1);
-    ck_assert_uint_eq(arena(1)->sets, 0);
-    wt_ok(warm_free(block));
-    end();
-}
-
-static wm_magazine_set *my_set(void)
-{
-    return atomic_load_explicit(&wm_window_current->magazines,
-                                memory_order_relaxed);
-}
-
-static struct {
-    pthread_barrier_t step;
-    unsigned before, after[2];
-    bool met;
-    warm_status status;
-} parting;
-
-/* As if each had met the other at the lock again and again. */
-static void part(void *argument, unsigned index)
-{
-    void *pointer = NULL;
-    warm_status status = warm_pinned_alloc(runtime, SIZE, &pointer);
-
-    (void)argument;
-    pthread_barrier_wait(&parting.step);
-    if (index == 0) {
-        parting.before = arena(0)->sets;
-    }
-    pthread_barrier_wait(&parting.step);
-    wm_biased_acquire(&wm_window_mine()->biased);
-    my_set()->contended = parting.met ? WM_SIBLINGS : 0;
-    my_set()->locked = 1000;
-    wm_biased_release(&wm_window_mine()->biased);
-    /* A miss: of a size that nobody has asked for. */
-    if (status == WARM_OK) {
-        void *miss = NULL;
-
-        status = warm_pinned_alloc(runtime, 10000 + 3000 * index, &miss);
-        (void)warm_free(miss);
-    }
-    pthread_barrier_wait(&parting.step);
-    parting.after[index] = my_set()->arena->shard;
-    (void)warm_free(pointer);
-    if (status != WARM_OK) {
-        parting.status = status;
-    }
-}
-
-/* Without a number they share one until they meet there: runs of the loop, with
- * and without that. */
-WT_LOOP_TEST(test_threads_that_meet_in_an_arena_part, 2)
-{
-    begin((warm_options){.arenas = 2});
-    space()->group.parted = false;
-    parting.met = _i == 1;
-    parting.status = WARM_OK;
-    pthread_barrier_init(&parting.step, NULL, 2);
-    wt_threads(2, part, NULL);
-    pthread_barrier_destroy(&parting.step);
-    wt_ok(parting.status);
-    ck_assert_uint_eq(parting.before, 2);
-    ck_assert_uint_eq(parting.after[0] + parting.after[1], _i == 1 ? 1 : 0);
-    (void)wm_window_empty_ready(runtime);
-    ck_assert_uint_eq(arena(0)->sets + arena(1)->sets, 0);
-    end();
 }
 
 /* ---- what is taken from siblings ----------------------------------------- */

@@ -369,19 +369,6 @@ WT_TEST(test_runtime_whose_thread_cannot_be_had_is_not_made)
 
 /* ---- a reserve -------------------------------------------------------- */
 
-WT_TEST(test_B9_reserve_is_set_aside_when_the_runtime_is_made)
-{
-    void *block;
-
-    begin(&(warm_options){.pin_chunk = 8 * MIB, .reserve_bytes = 20 * MIB});
-    ck_assert_uint_eq(wt_memory_stats().idle_bytes, 20 * MIB);
-    ck_assert_uint_eq(wt_memory_stats().segments.current, 3);
-    block = wt_memory_take(8 * MIB);
-    ck_assert_uint_eq(wt_memory_stats().driver_alloc.count, 3);
-    wt_ok(warm_free(block));
-    wt_memory_end();
-}
-
 WT_TEST(test_B9_reserve_above_the_limit_is_a_bad_option)
 {
     warm_options options = {.size = sizeof options,

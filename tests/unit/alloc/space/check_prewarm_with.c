@@ -37,24 +37,8 @@ struct told {
     size_t ready[CALLS], total[CALLS];
     unsigned calls;
     size_t cancel_at; /* 0: it does not cancel */
-    bool serves;      /* it has another thread allocate */
-    warm_status served, waited;
-    uint64_t obtained; /* regions when it was called first */
+    warm_status waited;
 };
-
-/* From idle memory, and from the driver. */
-static void serve(void *argument, unsigned index)
-{
-    struct told *told = argument;
-    void *small = NULL, *large = NULL;
-
-    told->served = warm_pinned_alloc(runtime, 5000, &small);
-    if (told->served == WARM_OK) {
-        told->served = warm_pinned_alloc(runtime, 8 * MIB, &large);
-    }
-    (void)warm_free(small);
-    (void)warm_free(large);
-}
 
 static int note(void *context, size_t ready, size_t total)
 {
@@ -65,11 +49,7 @@ static int note(void *context, size_t ready, size_t total)
         told->total[told->calls] = total;
     }
     if (told->calls++ == 0) {
-        told->obtained = wt_memory.obtained;
         told->waited = warm_pinned_prewarm_wait(runtime);
-        if (told->serves) {
-            wt_threads(1, serve, told);
-        }
     }
     return told->cancel_at != 0 && ready >= told->cancel_at;
 }
@@ -89,7 +69,7 @@ static warm_status prewarm(size_t bytes, unsigned flags, struct told *told,
 
 WT_LOOP_TEST(test_B9_ready_prefix_is_reported_after_each_region, 2)
 {
-    struct told told = {.serves = false};
+    struct told told = {.calls = 0};
 
     begin(&(warm_options){.pin_chunk = 8 * MIB});
     wt_ok(prewarm(28 * MIB, ways[_i], &told, 0));
@@ -108,18 +88,6 @@ WT_LOOP_TEST(test_B9_ready_prefix_is_reported_after_each_region, 2)
     /* Nothing is. */
     wt_ok(prewarm(0, ways[_i], &told, 0));
     ck_assert_uint_eq(told.calls, 1);
-    wt_memory_end();
-}
-
-WT_LOOP_TEST(test_B9_other_requests_are_served_between_two_regions, 2)
-{
-    struct told told = {.serves = true, .served = WARM_INTERNAL};
-
-    begin(&(warm_options){.pin_chunk = 8 * MIB});
-    wt_ok(prewarm(32 * MIB, ways[_i], &told, 0));
-    ck_assert_uint_eq(told.obtained, 1);
-    ck_assert_int_eq(told.served, WARM_OK);
-    ck_assert_uint_eq(wt_memory.obtained, 5); /* one for the request */
     wt_memory_end();
 }
 
@@ -175,7 +143,7 @@ WT_LOOP_TEST(test_B9_what_a_callback_that_cancels_takes_is_not_replaced, 2)
 
 WT_TEST(test_B9_failed_prewarm_reports_no_more_than_there_is)
 {
-    struct told told = {.serves = false};
+    struct told told = {.calls = 0};
 
     begin(&(warm_options){.pin_chunk = 8 * MIB, .pinned_high = 16 * MIB});
     wt_fails(WARM_OUT_OF_MEMORY, prewarm(32 * MIB, 0, &told, 0));
@@ -188,7 +156,7 @@ WT_TEST(test_B9_failed_prewarm_reports_no_more_than_there_is)
 
 WT_TEST(test_B9_job_has_one_callback_and_the_largest_total)
 {
-    struct told first = {.serves = false}, second = {.serves = false};
+    struct told first = {.calls = 0}, second = {.calls = 0};
     warm_prewarm_options how = {
         .size = sizeof how, .progress = note, .context = &first};
 
