@@ -845,42 +845,6 @@ WT_LOOP_TEST(test_A8_A14_counters_balance_after_every_fault,
     ck_assert_int_eq(toy.alive, wt_stat(runtime, kind, 0, idle));
 }
 
-static const char *const driver_calls[] = {"stream_info", "device_info",
-                                           "stream_create", "stream_capture"};
-
-static void reserve_both(void *argument, unsigned index)
-{
-    warm_stream stream = NULL;
-    void *handle = NULL;
-    warm_status *status = argument;
-
-    status[0] = warm_stream_reserve(runtime, 0, &stream);
-    status[1] = warm_handle_reserve_on(runtime, kind, 0, stream, &handle);
-}
-
-WT_LOOP_TEST(test_A8_A14_counters_balance_after_every_driver_fault,
-             2 * sizeof driver_calls / sizeof driver_calls[0])
-{
-    const char *call = driver_calls[_i / 2];
-    int on = _i % 2;
-    warm_status status[2];
-
-    for (unsigned n = 1; n <= 4; n++) {
-        wt_ok(warm_testing_fail(runtime, call, n, on));
-        for (unsigned i = 0; i < 4; i++) {
-            wt_threads(1, reserve_both, status);
-            ck_assert(wt_balanced(runtime, kind, 0));
-            ck_assert(wt_balanced(runtime, WARM_KIND_STREAM, 0));
-            ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 0);
-            ck_assert_int_eq(wt_stat(runtime, WARM_KIND_STREAM, 0, in_use), 0);
-        }
-        wt_ok(warm_testing_fail(runtime, call, 0, 0));
-        wt_threads(1, reserve_both, status);
-        ck_assert_int_eq(status[0], WARM_OK);
-        ck_assert_int_eq(status[1], WARM_OK);
-    }
-}
-
 int main(void)
 {
     setenv("WARMPOOL_CONF", "host_devices:2", 0);

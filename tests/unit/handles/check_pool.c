@@ -1339,57 +1339,6 @@ WT_LOOP_TEST(test_A10_A14_workspaces_stay_apart_after_every_fault,
     }
 }
 
-/* Metadata fails at the n-th allocation, once and from then on. */
-static void reserve_in_thread(void *argument, unsigned index)
-{
-    warm_status *status = argument;
-    warm_stream stream = NULL;
-    void *handle = NULL;
-
-    (void)index;
-    *status = warm_stream_reserve(runtime, 0, &stream);
-    if (*status == WARM_OK) {
-        *status = warm_handle_reserve_on(runtime, kind, 0, stream, &handle);
-    }
-}
-
-WT_LOOP_TEST(test_A8_A14_counters_balance_after_every_metadata_fault, 2)
-{
-    warm_status status = WARM_OUT_OF_MEMORY;
-    unsigned n = 0;
-
-    kind = add_bound();
-    while (status != WARM_OK && ++n < 50) {
-        wm_meta_fail(n, _i != 0);
-        wt_threads(1, reserve_in_thread, &status);
-        wm_meta_fail(0, false);
-        ck_assert(status == WARM_OK || status == WARM_OUT_OF_MEMORY);
-        ck_assert(wm_kind_table_check(runtime->kinds));
-        ck_assert(wt_balanced(runtime, kind, 0));
-        ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 0);
-    }
-    ck_assert_uint_ge(n, 3);
-    ck_assert_uint_lt(n, 50);
-}
-
-WT_TEST(test_A9_registering_a_kind_without_memory_changes_nothing)
-{
-    warm_kind made = -1;
-
-    for (unsigned n = 1; n <= 2; n++) {
-        int kinds = wm_kind_table_count(runtime->kinds);
-        int64_t live = wm_meta_live();
-
-        wm_meta_fail(n, false);
-        ck_assert_int_eq(wt_toy_register(&toy, runtime, "second"), -1);
-        wm_meta_fail(0, false);
-        ck_assert_int_eq(wm_kind_table_count(runtime->kinds), kinds);
-        ck_assert_int_eq(wm_meta_live(), live);
-    }
-    made = wt_toy_register(&toy, runtime, "second");
-    ck_assert_int_eq(made, kind + 1);
-}
-
 /* Three handles that have been idle since 10, 20 and 30. */
 static void idle_since(void **handle)
 {

@@ -544,32 +544,6 @@ WT_TEST(test_G3_close_during_a_capture)
     ck_assert_uint_eq(x.order.count, 0);
 }
 
-WT_TEST(test_G3_capture_without_memory_changes_nothing)
-{
-    warm_graph graph = NULL;
-    bool relaxed = true;
-    int n = 1;
-
-    /* The thread's record is there; what is left is capture, graph, and the
-     * map of graphs. */
-    wt_ok(wm_driver_capture_mode(x.d, &relaxed));
-    wt_ok(wm_driver_capture_mode(x.d, &relaxed));
-    for (; n < 20; n++) {
-        wm_meta_fail((uint64_t)n, false);
-        if (wm_driver_capture_begin(x.d, x.a) == WARM_OK) {
-            break;
-        }
-        ck_assert_int_eq(capturing(x.a), WM_CAPTURE_NONE);
-    }
-    ck_assert_int_eq(n, 4);
-    wm_meta_fail(1, true);
-    wt_fails(WARM_OUT_OF_MEMORY,
-             wm_driver_host_func(x.d, x.a, wt_note_run, NULL));
-    wt_fails(WARM_OUT_OF_MEMORY, wm_driver_event_record(x.d, x.event, x.a));
-    wt_ok(wm_driver_capture_end(x.d, x.a, &graph));
-    wm_meta_fail(0, false);
-}
-
 WT_TEST(test_G3_too_many_streams_in_a_capture)
 {
     wt_ok(wm_driver_capture_begin(x.d, x.a));

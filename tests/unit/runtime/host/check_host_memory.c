@@ -298,18 +298,6 @@ WT_TEST(test_G3_impossible_sizes_are_out_of_memory)
     ck_assert_uint_eq(free_bytes(0), 1 << 20);
 }
 
-WT_TEST(test_G3_no_memory_for_records_changes_nothing)
-{
-    void *pointer = NULL;
-
-    wm_meta_fail(1, true);
-    wt_fails(WARM_OUT_OF_MEMORY, wm_driver_device_alloc(d, 0, 10, &pointer));
-    wt_fails(WARM_OUT_OF_MEMORY, wm_driver_pinned_alloc(d, 10, &pointer));
-    wt_fails(WARM_OUT_OF_MEMORY, wm_driver_pinned_register(d, &d, sizeof d));
-    wm_meta_fail(0, false);
-    ck_assert_uint_eq(free_bytes(0), 1 << 20);
-}
-
 WT_TEST(test_G3_register_and_unregister)
 {
     char *memory = aligned_alloc(4096, 16384);

@@ -477,24 +477,6 @@ WT_TEST(test_G2_G3_close_finishes_work_and_drops_held_streams)
     }
 }
 
-WT_TEST(test_B12_G3_no_memory_for_records_changes_nothing)
-{
-    warm_stream s = wt_host_stream(d, 0), made = NULL;
-    warm_event event = NULL;
-
-    wm_meta_fail(1, true);
-    wt_fails(WARM_OUT_OF_MEMORY, wm_driver_stream_create(d, 0, &made));
-    wt_fails(WARM_OUT_OF_MEMORY, wm_driver_event_create(d, 0, &event));
-    wt_fails(WARM_OUT_OF_MEMORY, wm_driver_host_func(d, s, meet, NULL));
-    wt_ok(wm_driver_stream_query(d, s));
-    wm_meta_fail(2, true);
-    wt_fails(WARM_OUT_OF_MEMORY, wm_driver_host_func(d, s, meet, NULL));
-    wt_ok(wm_driver_stream_query(d, s));
-    wm_meta_fail(0, false);
-    ck_assert_ptr_null(made);
-    ck_assert_ptr_null(event);
-}
-
 WT_TEST(test_G3_open_without_memory_leaves_nothing)
 {
     wm_options o;
