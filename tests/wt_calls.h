@@ -494,6 +494,27 @@ static void intact(const unsigned char *block)
 #define MAKE(name) static void make_##name(value *v)
 #define DROP(name) static void drop_##name(value *v, bool ok)
 
+/* A value that exists already, or is made by one expression. */
+#define MAKE_AS(name, field, what)                                             \
+    MAKE(name)                                                                 \
+    {                                                                          \
+        v->field = what;                                                       \
+    }
+/* As another domain is dropped. */
+#define DROP_AS(name, other, passed)                                           \
+    DROP(name)                                                                 \
+    {                                                                          \
+        drop_##other(v, passed);                                               \
+    }
+/* What a success of the call has ended. */
+#define DROP_KEPT(name, call)                                                  \
+    DROP(name)                                                                 \
+    {                                                                          \
+        if (!ok) {                                                             \
+            need(call);                                                        \
+        }                                                                      \
+    }
+
 MAKE(nothing)
 {
 }
@@ -511,20 +532,9 @@ MAKE(in)
     memset(v->p, 0, 2048);
     memcpy(v->p, &v->n, sizeof v->n);
 }
-MAKE(runtime)
-{
-    v->p = f.runtime;
-}
-MAKE(own_runtime)
-{
-    v->p = wt_runtime(NULL);
-}
-DROP(own_runtime)
-{
-    if (!ok) {
-        need(warm_runtime_destroy(v->p, NULL));
-    }
-}
+MAKE_AS(runtime, p, f.runtime)
+MAKE_AS(own_runtime, p, wt_runtime(NULL))
+DROP_KEPT(own_runtime, warm_runtime_destroy(v->p, NULL))
 MAKE(options)
 {
     make_in(v);
@@ -563,20 +573,12 @@ MAKE(uncached)
 {
     need(warm_device_alloc_uncached(f.runtime, 0, BLOCK_BYTES, &v->p));
 }
-DROP(uncached)
-{
-    if (!ok) {
-        need(warm_device_free_uncached(f.runtime, 0, v->p));
-    }
-}
+DROP_KEPT(uncached, warm_device_free_uncached(f.runtime, 0, v->p))
 DROP(log)
 {
     warm_log_set(NULL, NULL);
 }
-MAKE(kind)
-{
-    v->n = (uint64_t)f.kind;
-}
+MAKE_AS(kind, n, (uint64_t)f.kind)
 MAKE(kind_ops)
 {
     static unsigned number;
@@ -590,14 +592,8 @@ MAKE(kind_ops)
     ops->create = wt_toy_create;
     ops->destroy = wt_toy_destroy;
 }
-MAKE(stream)
-{
-    v->p = f.stream;
-}
-MAKE(own_stream)
-{
-    v->p = new_stream();
-}
+MAKE_AS(stream, p, f.stream)
+MAKE_AS(own_stream, p, new_stream())
 DROP(own_stream)
 {
     if (!ok) {
@@ -634,10 +630,7 @@ MAKE(capturing)
     v->p = new_stream();
     need(warm_capture_begin(f.runtime, v->p));
 }
-DROP(capturing)
-{
-    drop_to_capture(v, !ok);
-}
+DROP_AS(capturing, to_capture, !ok)
 DROP(to_test_capture)
 {
     if (ok) {
@@ -650,10 +643,7 @@ MAKE(test_capturing)
     v->p = new_stream();
     need(warm_testing_capture_begin(f.runtime, v->p));
 }
-DROP(test_capturing)
-{
-    drop_to_test_capture(v, !ok);
-}
+DROP_AS(test_capturing, to_test_capture, !ok)
 MAKE(announced)
 {
     v->p = new_stream();
@@ -681,16 +671,8 @@ MAKE(event)
     need(warm_event_record(f.runtime, event, f.stream));
     v->p = event;
 }
-DROP(event_taken)
-{
-    if (!ok) {
-        need(warm_event_destroy(f.runtime, v->p));
-    }
-}
-DROP(event)
-{
-    drop_event_taken(v, false);
-}
+DROP_KEPT(event_taken, warm_event_destroy(f.runtime, v->p))
+DROP_AS(event, event_taken, false)
 MAKE(graph)
 {
     warm_graph graph = NULL;
@@ -701,16 +683,8 @@ MAKE(graph)
     end_stream(stream);
     v->p = graph;
 }
-DROP(graph_taken)
-{
-    if (!ok) {
-        need(warm_graph_destroy(f.runtime, v->p));
-    }
-}
-DROP(graph)
-{
-    drop_graph_taken(v, false);
-}
+DROP_KEPT(graph_taken, warm_graph_destroy(f.runtime, v->p))
+DROP_AS(graph, graph_taken, false)
 MAKE(lease)
 {
     warm_lease lease = {0};
@@ -719,16 +693,8 @@ MAKE(lease)
     v->p = v->extra;
     v->n = lease.number;
 }
-DROP(lease_taken)
-{
-    if (!ok) {
-        need(warm_handle_return(f.runtime, (warm_lease){v->n}));
-    }
-}
-DROP(lease)
-{
-    drop_lease_taken(v, false);
-}
+DROP_KEPT(lease_taken, warm_handle_return(f.runtime, (warm_lease){v->n}))
+DROP_AS(lease, lease_taken, false)
 MAKE(block)
 {
     need(warm_pinned_alloc(f.runtime, BLOCK_BYTES, &v->extra));
@@ -756,12 +722,7 @@ MAKE(device_block)
     need(warm_device_alloc(f.runtime, 0, f.stream, BLOCK_BYTES, &v->extra));
     v->p = v->extra;
 }
-DROP(device_block)
-{
-    if (!ok) {
-        need(warm_free(v->extra));
-    }
-}
+DROP_KEPT(device_block, warm_free(v->extra))
 MAKE(into_device)
 {
     make_device_block(v);
@@ -789,10 +750,7 @@ DROP(used)
     }
     drop_into(v, ok);
 }
-DROP(to_use)
-{
-    drop_used(v, !ok);
-}
+DROP_AS(to_use, used, !ok)
 MAKE(shaped)
 {
     static const int64_t extents[] = {1, 2};
@@ -815,20 +773,10 @@ static warm_private_pool new_pool(unsigned flags, bool records)
     }
     return pool;
 }
-MAKE(pool)
-{
-    v->n = new_pool(0, false).number;
-}
-DROP(pool_taken)
-{
-    if (!ok) {
-        need(warm_private_pool_release(f.runtime, (warm_private_pool){v->n}));
-    }
-}
-DROP(pool)
-{
-    drop_pool_taken(v, false);
-}
+MAKE_AS(pool, n, new_pool(0, false).number)
+DROP_KEPT(pool_taken,
+          warm_private_pool_release(f.runtime, (warm_private_pool){v->n}))
+DROP_AS(pool, pool_taken, false)
 DROP(to_retain)
 {
     if (ok) {
@@ -836,10 +784,7 @@ DROP(to_retain)
     }
     drop_pool(v, false);
 }
-MAKE(recording)
-{
-    v->n = new_pool(0, true).number;
-}
+MAKE_AS(recording, n, new_pool(0, true).number)
 DROP(recording)
 {
     if (!ok) {
@@ -858,10 +803,8 @@ DROP(to_begin)
         drop_recording(v, false);
     }
 }
-MAKE(to_pause)
-{
-    v->n = new_pool(WARM_POOL_USER | WARM_POOL_PAUSABLE, false).number;
-}
+MAKE_AS(to_pause, n,
+        new_pool(WARM_POOL_USER | WARM_POOL_PAUSABLE, false).number)
 MAKE(paused)
 {
     make_to_pause(v);
@@ -874,22 +817,10 @@ DROP(paused)
     }
     drop_pool(v, false);
 }
-DROP(to_pause)
-{
-    drop_paused(v, !ok);
-}
-MAKE(path)
-{
-    v->p = f.html;
-}
-MAKE(tag)
-{
-    v->p = "tag";
-}
-MAKE(call_name)
-{
-    v->p = "event_record";
-}
+DROP_AS(to_pause, paused, !ok)
+MAKE_AS(path, p, f.html)
+MAKE_AS(tag, p, "tag")
+MAKE_AS(call_name, p, "event_record")
 MAKE(text)
 {
     memset(text, 0xa5, 64);
@@ -920,12 +851,7 @@ MAKE(callback_name)
     need(warm_memory_callback_add(f.runtime, &callback));
     v->p = "added";
 }
-DROP(callback_name)
-{
-    if (!ok) {
-        need(warm_memory_callback_remove(f.runtime, "added"));
-    }
-}
+DROP_KEPT(callback_name, warm_memory_callback_remove(f.runtime, "added"))
 MAKE(data)
 {
     warm_data_pointer data = {.size = sizeof data};
@@ -949,10 +875,7 @@ DROP(data) /* its context may have been moved out, or be another's */
         need(warm_free(v->extra));
     }
 }
-MAKE(allocator)
-{
-    v->p = (void *)(uintptr_t)f.allocator;
-}
+MAKE_AS(allocator, p, (void *)(uintptr_t)f.allocator)
 MAKE(new_allocator)
 {
     warm_allocator *allocator = v->p;
@@ -963,16 +886,8 @@ MAKE(new_allocator)
     allocator->device = WARM_NO_DEVICE;
     allocator->alloc = own_alloc;
 }
-DROP(registered)
-{
-    if (!ok) {
-        need(warm_allocator_unregister(f.runtime, v->p));
-    }
-}
-DROP(new_allocator)
-{
-    drop_registered(v, !ok);
-}
+DROP_KEPT(registered, warm_allocator_unregister(f.runtime, v->p))
+DROP_AS(new_allocator, registered, !ok)
 MAKE(registered)
 {
     make_new_allocator(v);
@@ -989,12 +904,7 @@ DROP(storage)
 {
     warm_storage_release(v->p);
 }
-DROP(storage_taken)
-{
-    if (!ok) {
-        warm_storage_release(v->p);
-    }
-}
+DROP_KEPT(storage_taken, (warm_storage_release(v->p), WARM_OK))
 DROP(to_refer)
 {
     if (ok) {
@@ -1014,10 +924,7 @@ MAKE(storage_weak)
     make_storage(v);
     warm_storage_weak_retain(v->p);
 }
-DROP(storage_weak)
-{
-    drop_to_refer_weakly(v, !ok);
-}
+DROP_AS(storage_weak, to_refer_weakly, !ok)
 static const warm_staging_options small_ring = {
     .size = sizeof small_ring, .slice_bytes = 4096, .slices = 2};
 MAKE(ring)
@@ -1027,16 +934,8 @@ MAKE(ring)
     need(warm_staging_create(f.runtime, 0, &small_ring, &ring));
     v->p = ring;
 }
-DROP(ring_taken)
-{
-    if (!ok) {
-        need(warm_staging_destroy(v->p));
-    }
-}
-DROP(ring)
-{
-    drop_ring_taken(v, false);
-}
+DROP_KEPT(ring_taken, warm_staging_destroy(v->p))
+DROP_AS(ring, ring_taken, false)
 MAKE(mapped)
 {
     v->p = v->extra = mmap(NULL, 65536, PROT_READ | PROT_WRITE,
@@ -1054,10 +953,7 @@ MAKE(adopted)
     make_mapped(v);
     need(warm_pinned_adopt(f.runtime, v->p, 65536, 0));
 }
-DROP(adopted)
-{
-    drop_mapped(v, !ok);
-}
+DROP_AS(adopted, mapped, !ok)
 MAKE(ipc_handle)
 {
     memset(v->p, 0, 2048);
@@ -1067,12 +963,7 @@ MAKE(import)
 {
     need(warm_ipc_open(f.runtime, &f.handle, &v->p));
 }
-DROP(import)
-{
-    if (!ok) {
-        need(warm_ipc_close(f.runtime, v->p));
-    }
-}
+DROP_KEPT(import, warm_ipc_close(f.runtime, v->p))
 
 #define DOMAIN_GET(name, type, right, make, drop, bads, number)                \
     static inline type get_##name(const value *v)                              \
