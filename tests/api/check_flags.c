@@ -91,8 +91,7 @@ WT_TEST(test_H1_write_combined_memory_is_never_mixed_with_other)
     combined = take(SIZE, COMBINED);
     segment = wt_block_info(combined).segment;
     ck_assert_ptr_ne(wt_block_info(take(SIZE, 0)).segment, segment);
-    wt_ok(warm_free(other));
-    wt_ok(warm_free(combined));
+    wt_free(other, combined);
     for (int i = 0; i < 20; i++) {
         other = take((size_t)SIZE << (i % 5), 0);
         ck_assert_ptr_ne(wt_block_info(other).segment, segment);

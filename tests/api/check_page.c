@@ -32,9 +32,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-    for (int i = 0; i < 3; i++) {
-        wt_ok(warm_free(buffers[i]));
-    }
+    wt_free_all(buffers, 3);
     wt_runtime_end(runtime);
     unlink(path);
     ck_assert_int_eq(rmdir(folder), 0); /* no file is left over */

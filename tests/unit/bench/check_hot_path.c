@@ -67,9 +67,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    for (int i = 0; i < LIVE; i++) {
-        wt_ok(warm_free(live[i]));
-    }
+    wt_free_all(live, LIVE);
     wt_ok(warm_runtime_destroy(runtime, NULL)); /* with events still open */
 }
 
@@ -424,9 +422,7 @@ WT_TEST(test_costs_do_not_grow_with_live_blocks)
     ck_assert_double_le(lots.locks, few.locks + 0.01);
     ck_assert_double_le(lots.others, few.others);
     ck_assert_double_le(lots.meta, few.meta);
-    for (unsigned i = 0; i < many; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, many);
     free(block);
 }
 
@@ -444,9 +440,7 @@ WT_TEST(test_thread_end_does_not_grow_with_what_is_cached)
         for (int i = 0; i < count; i++) {
             wt_ok(warm_pinned_alloc(runtime, 1000, &block[i]));
         }
-        for (int i = 0; i < count; i++) {
-            wt_ok(warm_free(block[i]));
-        }
+        wt_free_all(block, count);
         locks[round] = wm_lock_taken();
         wt_ok(warm_thread_release(runtime));
         locks[round] = wm_lock_taken() - locks[round];

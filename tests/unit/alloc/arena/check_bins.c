@@ -286,9 +286,7 @@ WT_TEST(test_segments_that_go_are_no_more_than_what_comes)
     for (size_t i = 0; i < 4; i++) {
         pointer[i] = take((10 + i) * MIB); /* 10, 11, 12, 13 */
     }
-    for (size_t i = 0; i < 4; i++) {
-        wt_ok(warm_free(pointer[i]));
-    }
+    wt_free_all(pointer, 4);
     wt_ok(warm_free(take(24 * MIB)));
     ck_assert_uint_eq(count.released, 2);
     ck_assert_uint_eq(stats().held_bytes.current, (10 + 12 + 24) * MIB);

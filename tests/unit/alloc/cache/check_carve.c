@@ -390,8 +390,7 @@ WT_LOOP_TEST(test_B2_E8_a_larger_block_is_cut_but_not_for_a_pool, 2)
     }
     pointer = wt_pinned(runtime, 512 * KIB);
     ck_assert(pooled != (pointer >= larger && pointer < larger + 2 * MIB));
-    wt_ok(warm_free(pointer));
-    wt_ok(warm_free(most));
+    wt_free(pointer, most);
     if (pooled) {
         wt_ok(warm_private_pool_end(runtime, pool));
         wt_ok(warm_private_pool_release(runtime, pool));

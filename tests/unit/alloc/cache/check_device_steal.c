@@ -207,8 +207,7 @@ WT_TEST(test_C2_C3_one_block_of_a_sibling_serves_a_request)
     block = take(its, MIB);
     ck_assert_ptr_eq(arena_of(larger), arena(1));
     ck_assert_ptr_eq(arena_of(block), arena(1));
-    wt_ok(warm_free(larger));
-    wt_ok(warm_free(block));
+    wt_free(larger, block);
     before = wm_magazine_set_bytes(set_of(its));
     ck_assert_int_eq(before, 2 * MIB + MIB / 2);
     ck_assert(wm_space_reclaim(space(),
@@ -250,8 +249,7 @@ WT_TEST(test_C2_C3_a_row_in_a_sibling_serves_a_request)
     ck_assert_ptr_nonnull(found);
     ck_assert_ptr_eq(found->segment->arena, arena(1));
     ck_assert_int_eq(wm_magazine_set_bytes(set_of(its)), (int64_t)MIB);
-    wt_ok(warm_free(found->base));
-    wt_ok(warm_free(other.block[1]));
+    wt_free(found->base, other.block[1]);
     end();
 }
 
@@ -317,8 +315,7 @@ WT_LOOP_TEST(test_C1_C3_another_stream_has_it_once_its_own_has_passed, 4)
     ck_assert_ptr_eq(arena_of(block[1]), arena(stays ? 1 : 0));
     ck_assert_uint_eq(obtained(), before + early);
     for (int i = 0; i < 2; i++) {
-        wt_ok(warm_free(block[i]));
-        wt_ok(warm_free(stays && i == 1 ? other.block[1] : NULL));
+        wt_free(block[i], stays && i == 1 ? other.block[1] : NULL);
     }
     end();
 }
@@ -439,8 +436,7 @@ WT_LOOP_TEST(test_C4_a_stream_ends_while_it_is_allocated_for, 2)
     wt_ok(meanwhile.status);
     ck_assert_uint_eq(wm_space_find(block)->lane_id, 0);
     ck_assert_ptr_ne(lane_of(block), lane_of(meanwhile.block));
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(meanwhile.block));
+    wt_free(block, meanwhile.block);
     end();
 }
 
@@ -534,8 +530,7 @@ WT_TEST(test_C8_those_of_all_siblings_idle_longest_go_first)
     wt_gate_await(gate[1]);
     block = take(mine, bytes);
     other_leaves(0, bytes, true);
-    wt_ok(warm_free(other.block[1]));
-    wt_ok(warm_free(block));
+    wt_free(other.block[1], block);
     held = wm_arena_held(arena(0));
     ck_assert_uint_eq(wm_arena_held(arena(1)), bytes);
     threshold = held + bytes + bytes / 2;
@@ -545,8 +540,7 @@ WT_TEST(test_C8_those_of_all_siblings_idle_longest_go_first)
     ck_assert_uint_eq(wm_arena_held(arena(0)), held + bytes);
     wt_gate_open(gate[0]);
     wt_gate_open(gate[1]);
-    wt_ok(warm_free(small));
-    wt_ok(warm_free(block));
+    wt_free(small, block);
     wt_ok(warm_stream_destroy(runtime, third));
     end();
 }
@@ -593,8 +587,7 @@ WT_TEST(test_C2_a_stream_waits_for_memory_of_a_sibling)
     ck_assert_ptr_eq(arena_of(block), arena(1));
     ck_assert_uint_eq(wt_device_stats(runtime).failures, 0);
     wt_gate_open(gate);
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(other.block[1]));
+    wt_free(block, other.block[1]);
     end();
 }
 

@@ -427,9 +427,7 @@ WT_TEST(test_B25_a_stream_takes_at_most_1_KiB)
     for (int i = 0; i < STREAMS; i++) {
         wt_ok(warm_device_alloc(runtime, 0, stream[i], bytes, &block[i]));
     }
-    for (int i = 0; i < STREAMS; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, STREAMS);
     for (const wm_arena *a = runtime->device_spaces[0].space.group.arenas;
          a != NULL; a = a->next_sibling) {
         for (const struct wm_chunk *c = a->record_chunks; c != NULL;
@@ -488,9 +486,7 @@ WT_LOOP_TEST(test_B25_a_stream_with_many_runs_gets_bins, 2)
     }
     ck_assert_uint_eq(wm_arena_held(arena), held);
     ck_assert(wm_arena_check(arena));
-    for (int i = 0; i < RUNS; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, RUNS);
     wt_ok(warm_stream_destroy(runtime, stream));
     wt_runtime_end(runtime);
 }

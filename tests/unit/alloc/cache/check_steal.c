@@ -188,8 +188,7 @@ WT_LOOP_TEST(test_B12_idle_blocks_of_a_sibling_serve_before_growth, 2)
     ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 2);
     ck_assert_uint_ge(wt_pinned_stats(runtime).live_bytes.current,
                       6 * MIB + bytes);
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(live));
+    wt_free(block, live);
     end();
 }
 

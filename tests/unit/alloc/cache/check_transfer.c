@@ -98,8 +98,7 @@ WT_TEST(test_B25_what_a_thread_does_not_keep_changes_hands_without_a_lock)
 
     take_and_transfer(block);
     locks = wm_lock_taken();
-    wt_ok(warm_free(block[0]));
-    wt_ok(warm_free(block[1]));
+    wt_free(block[0], block[1]);
     ck_assert_uint_eq(wm_lock_taken(), locks);
     ck_assert_uint_eq(wm_transfer_count(class_of(SIZE)), 3);
     ck_assert_uint_eq(live(), BLOCKS - 2);

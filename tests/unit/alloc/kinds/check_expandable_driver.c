@@ -236,8 +236,7 @@ WT_TEST(test_B8_C8_a_request_shares_no_piece_with_what_comes_beside_it)
     ck_assert_ptr_eq(beside, block + 62 * MIB);
     wt_ok(warm_free(block));
     ck_assert_uint_eq(empty(), 62 * MIB);
-    wt_ok(warm_free(beside));
-    wt_ok(warm_free(before));
+    wt_free(beside, before);
 }
 
 /* Only that of a single unit ends it, and what came before goes back. */
@@ -332,8 +331,7 @@ WT_TEST(test_C3_C8_a_piece_goes_when_no_part_of_it_is_in_use)
     ck_assert_uint_eq(pieces.asks, 1);
     ck_assert_uint_eq(held_now(), 128 * MIB);
     assert_filled(low, 3 * MIB, 1);
-    wt_ok(warm_free(low));
-    wt_ok(warm_free(again));
+    wt_free(low, again);
     pieces.backs = 0;
     ck_assert_uint_eq(empty(), 128 * MIB);
     ck_assert_uint_eq(pieces.backs, 2);
@@ -413,8 +411,7 @@ WT_TEST(test_C2_B14_what_a_commit_leaves_behind_is_lost)
     ck_assert_ptr_eq(take(first, 10 * MIB), block);
     other = take(first, 4 * MIB);
     ck_assert_ptr_eq(other, block + 14 * MIB);
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(other));
+    wt_free(block, other);
     ck_assert_uint_eq(empty(), 14 * MIB);
     ck_assert_uint_eq(held_now(), 4 * MIB);
     ck_assert_uint_gt(extent_of(take(first, 3000), &base), 0);
@@ -432,9 +429,7 @@ WT_TEST(test_C7_C8_what_is_lost_is_nobodys)
     for (int i = 0; i < 3; i++) {
         block[i] = take(second, 6 * MIB);
     }
-    for (int i = 0; i < 3; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, 3);
     wt_ok(warm_stream_synchronize(runtime, second));
     (void)empty();
     wt_ok(warm_memory_tag_set(NULL));
@@ -510,7 +505,7 @@ WT_LOOP_TEST(test_C2_B14_who_is_told_of_trouble_may_allocate, 3)
     warm_log_set(allocate, NULL);
     if (_i < 2) {
         wt_fails(WARM_DRIVER_ERROR, try(second, 3 * MIB, &pointer));
-        ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "torn"));
+        wt_says("torn");
     } else {
         pointer = take(second, 3 * MIB);
     }
@@ -518,10 +513,7 @@ WT_LOOP_TEST(test_C2_B14_who_is_told_of_trouble_may_allocate, 3)
     ck_assert(listener.called);
     wt_ok(listener.status);
     check();
-    wt_ok(warm_free(listener.got));
-    wt_ok(warm_free(pointer));
-    wt_ok(warm_free(idle));
-    wt_ok(warm_free(kept));
+    wt_free(listener.got, pointer, idle, kept);
 }
 
 /* ---- while one grows --------------------------------------------------------
@@ -686,8 +678,7 @@ WT_TEST(test_C2_C8_what_comes_back_while_room_is_made_is_looked_for)
     block = take(first, 14 * MIB);
     ck_assert_ptr_null(other);
     ck_assert_uint_eq(held_now(), 16 * MIB);
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(kept));
+    wt_free(block, kept);
 }
 
 static unsigned waits;

@@ -59,9 +59,7 @@ WT_TEST(test_C8_what_is_held_is_what_is_gone)
         ck_assert_uint_eq(held_now(), before - free_now());
         ck_assert_uint_eq(held_now() % (2 * MIB), 0);
     }
-    for (int i = 0; i < SIZES; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, SIZES);
     wt_ok(warm_device_empty_cache(runtime, 0, NULL));
     ck_assert_uint_eq(held_now(), before - free_now());
     ck_assert_uint_eq(held_now(), 0);
@@ -108,10 +106,8 @@ WT_TEST(test_C8_A12_refusal_tells_of_workspaces_below_the_limit)
     ck_assert(wm_device_space_claim(runtime, 0, 4 * MIB));
     wt_fails(WARM_OUT_OF_MEMORY,
              warm_device_alloc(runtime, 0, stream, 8 * MIB, &block));
-    ck_assert_ptr_nonnull(
-        strstr(warm_last_error_message(),
-               "workspaces of handles and shared buffers have "
-               "4.0 MiB of it"));
+    wt_says("workspaces of handles and shared buffers have "
+            "4.0 MiB of it");
     vacated = growth->vacated;
     wm_device_space_unclaim(runtime, 0, 4 * MIB);
     ck_assert_uint_gt(growth->vacated, vacated);

@@ -262,8 +262,7 @@ WT_LOOP_TEST(test_E9_block_that_a_capture_used_is_kept_and_the_first_is_said,
     warm_private_pool pool;
 
     if (is_secret(&way)) {
-        wt_ok(warm_free(block[0]));
-        wt_ok(warm_free(block[1]));
+        wt_free(block[0], block[1]);
         return;
     }
     pool = begin(&way, stream);
@@ -320,9 +319,7 @@ WT_LOOP_TEST(test_E9_blocks_freed_in_a_capture_share_an_event, SORTS)
     }
     wt_ok(warm_stream_synchronize(runtime, stream));
     pool = begin(&way, stream);
-    for (int i = 0; i < 40; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, 40);
     ck_assert_uint_eq(pending(), 40);
     before = marks();
     end(&way, stream, pool);
@@ -346,9 +343,8 @@ static void free_in_capture(int kind, warm_stream stream)
 
 static warm_stream make_stranger(void)
 {
-    warm_stream stream;
+    warm_stream stream = wt_stream(runtime, 0);
 
-    wt_ok(warm_stream_create(runtime, 0, &stream));
     wt_ok(warm_stream_retire(runtime, stream));
     return stream;
 }

@@ -95,9 +95,8 @@ static void leave_pending(warm_stream stream, size_t bytes)
 
 static warm_stream held_stream(void)
 {
-    warm_stream stream = NULL;
+    warm_stream stream = wt_stream(runtime, 0);
 
-    wt_ok(warm_stream_create(runtime, 0, &stream));
     wt_ok(warm_testing_hold(runtime, stream));
     return stream;
 }
@@ -280,9 +279,7 @@ WT_TEST(test_B10_reserve_is_kept_ahead_of_demand)
     await_reserve(16 * MIB);
     /* No request called the driver. */
     ck_assert_uint_eq(wt_memory_stats().cache_hits, BLOCKS);
-    for (int i = 0; i < BLOCKS; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, BLOCKS);
     wt_memory_end();
 }
 
@@ -402,9 +399,7 @@ WT_TEST(test_B10_reserve_that_could_not_be_had_is_had_later)
     pass_ms(1000);
     block[2] = wt_memory_take(MIB);
     await_reserve(8 * MIB);
-    for (int i = 0; i < 3; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, 3);
     wt_memory_end();
 }
 
@@ -421,9 +416,7 @@ WT_TEST(test_B10_B11_what_decays_goes_back_but_for_the_reserve)
     for (int i = 0; i < 4; i++) {
         block[i] = wt_memory_take(4 * MIB);
     }
-    for (int i = 0; i < 4; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, 4);
     step();
     ck_assert_uint_ge(wt_memory_stats().held_bytes.current, 16 * MIB);
     await_sleep(WM_SLEEP_DECAY); /* else it may begin another round */

@@ -61,8 +61,7 @@ static void play_both(size_t first, size_t second)
 
 static void free_both(void)
 {
-    wt_ok(warm_free(act.pointer[0]));
-    wt_ok(warm_free(act.pointer[1]));
+    wt_free(act.pointer[0], act.pointer[1]);
 }
 
 WT_CASE("growth", .setup = set_up);
@@ -266,7 +265,7 @@ WT_TEST(test_B12_reason_is_that_of_the_request)
     wt_memory.ops.pinned_free = refuse_free;
     wt_fails(WARM_OUT_OF_MEMORY,
              warm_pinned_alloc(wt_memory.runtime, 8 * MIB, &pointer));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "are too much"));
+    wt_says("are too much");
     ck_assert_ptr_null(strstr(warm_last_error_message(), "stay"));
     wt_memory.ops.pinned_free = wt_memory_free;
     wt_memory_end();
@@ -332,8 +331,7 @@ WT_TEST(test_B12_who_is_told_of_a_lost_region_may_allocate)
         wt_memory.ops.pinned_free = wt_memory_free;
         wt_memory.obtained -= allocated != NULL;
         lost += allocated != NULL;
-        wt_ok(warm_free(allocated));
-        wt_ok(warm_free(pointer));
+        wt_free(allocated, pointer);
         wt_memory_end();
     }
     ck_assert_uint_gt(lost, 0);
@@ -349,9 +347,7 @@ static void leave(const size_t *bytes, int count)
     for (int i = 0; i < count; i++) {
         block[i] = wt_memory_take(bytes[i]);
     }
-    for (int i = 0; i < count; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, count);
 }
 
 /* The second one waits in the driver. */
@@ -503,8 +499,7 @@ WT_TEST(test_region_is_cut_to_fit_under_the_limit)
     ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 1);
     wt_ok(warm_free(second));
     wt_ok(warm_pinned_alloc(wt_memory.runtime, MIB, &second));
-    wt_ok(warm_free(second));
-    wt_ok(warm_free(first));
+    wt_free(second, first);
     wt_ok(warm_pinned_empty_cache(wt_memory.runtime, NULL));
     wt_ok(warm_pinned_alloc(wt_memory.runtime, 5 * MIB, &first));
     wt_ok(warm_free(first));
@@ -585,8 +580,7 @@ WT_TEST(test_B12_last_region_is_what_the_limit_leaves)
     second = wt_memory_take(MIB);
     ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 2);
     ck_assert_uint_eq(wt_memory_stats().held_bytes.current, limit);
-    wt_ok(warm_free(first));
-    wt_ok(warm_free(second));
+    wt_free(first, second);
     wt_memory_end();
 }
 
@@ -652,8 +646,7 @@ WT_TEST(test_B12_block_that_comes_to_a_sibling_meanwhile_is_found)
     wt_ok(act.status[0]);
     wt_ok(act.status[1]);
     ck_assert_ptr_eq(act.pointer[0], block);
-    wt_ok(warm_free(act.pointer[0]));
-    wt_ok(warm_free(live));
+    wt_free(act.pointer[0], live);
     wt_memory.refusing = 0;
     wt_memory_end();
 }

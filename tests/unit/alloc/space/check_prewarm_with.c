@@ -136,8 +136,7 @@ WT_LOOP_TEST(test_B9_what_a_callback_that_cancels_takes_is_not_replaced, 2)
     wt_ok(warm_pinned_prewarm_wait(runtime));
     ck_assert_ptr_nonnull(block[1]);
     ck_assert_uint_eq(wt_memory.obtained, 2);
-    wt_ok(warm_free(block[0]));
-    wt_ok(warm_free(block[1]));
+    wt_free(block[0], block[1]);
     wt_memory_end();
 }
 
@@ -167,9 +166,8 @@ WT_TEST(test_B9_job_has_one_callback_and_the_largest_total)
     wt_ok(warm_pinned_prewarm_with(runtime, 8 * MIB, 0, WARM_PREWARM_BACKGROUND,
                                    &how));
     how.context = &second;
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_pinned_prewarm_with(runtime, 64 * MIB, 0,
-                                      WARM_PREWARM_BACKGROUND, &how));
+    wt_invalid(warm_pinned_prewarm_with(runtime, 64 * MIB, 0,
+                                        WARM_PREWARM_BACKGROUND, &how));
     wt_says("callback is under way");
     wt_ok(warm_pinned_prewarm(runtime, 24 * MIB, 0, WARM_PREWARM_BACKGROUND));
     wt_set(&wt_memory.closed, false);

@@ -131,8 +131,7 @@ WT_TEST(test_B12_segment_that_another_request_gives_back_is_room)
     play_both(first_grows, second_allocates);
     ck_assert_uint_eq(wt_memory_stats().failures, 0);
     ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 48 * MIB);
-    wt_ok(warm_free(act.pointer[0]));
-    wt_ok(warm_free(act.pointer[1]));
+    wt_free(act.pointer[0], act.pointer[1]);
     end();
 }
 
@@ -216,8 +215,7 @@ WT_TEST(test_G6_request_that_recovers_leaves_no_error)
     wt_ok(warm_testing_fail(runtime, "pinned_alloc", 1, 0));
     block = wt_memory_take(5000);
     ck_assert_uint_eq(wt_memory_stats().driver_alloc.count, 2);
-    ck_assert_ptr_nonnull(
-        strstr(warm_last_error_message(), "was not allocated by warmpool"));
+    wt_says("was not allocated by warmpool");
     wt_ok(warm_free(block));
     end();
 }

@@ -105,8 +105,7 @@ WT_TEST(test_C4_what_comes_back_behind_a_mark_is_marked_later)
     ck_assert_uint_eq(after.all.segments.allocated,
                       before.all.segments.allocated);
     for (int i = 0; i < 2; i++) {
-        wt_ok(warm_free(block[i]));
-        wt_ok(warm_free(small[i]));
+        wt_free(block[i], small[i]);
         wt_ok(warm_stream_destroy(runtime, stream[i]));
     }
     wt_runtime_end(runtime);
@@ -173,9 +172,7 @@ WT_TEST(test_C1_B25_freed_memory_is_common_while_the_stream_works)
     ck_assert_uint_eq(segments(), before);
     wt_gate_open(gate[BLOCKS]);
     wt_ok(warm_stream_synchronize(runtime, stream[0]));
-    for (int i = 0; i < BLOCKS; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, BLOCKS);
     end_two();
 }
 
@@ -198,9 +195,7 @@ WT_TEST(test_C1_frees_of_little_record_no_event)
         block[i] = take(stream[0], (size_t)512 << 10);
     }
     before = event_calls();
-    for (int i = 0; i < BLOCKS; i++) {
-        wt_ok(warm_free(block[i]));
-    }
+    wt_free_all(block, BLOCKS);
     ck_assert_uint_eq(event_calls(), before);
     wt_ok(warm_free(take(stream[0], (size_t)8 << 20)));
     ck_assert_uint_gt(event_calls(), before);

@@ -302,8 +302,7 @@ WT_TEST(test_B4_B25_threads_record_while_others_drop)
     }
     /* Uses of the threads, in the list or out of it to be queried. */
     ck_assert_uint_le(many.most, 4 * FEW + 4 * THREADS);
-    wt_ok(warm_free(many.block[0]));
-    wt_ok(warm_free(many.block[1]));
+    wt_free(many.block[0], many.block[1]);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_gt(pending(false), 0);
     ck_assert_uint_gt(pending(true), 0);

@@ -243,8 +243,7 @@ WT_TEST(test_C2_what_no_fence_covers_is_waited_for_as_well)
     block = wt_device(runtime, second, BLOCK);
     ck_assert_ptr_eq(block, idle);
     set_fences(1);
-    wt_ok(warm_free(block));
-    wt_ok(warm_free(between));
+    wt_free(block, between);
     end();
 }
 

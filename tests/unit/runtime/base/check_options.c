@@ -281,8 +281,7 @@ WT_LOOP_TEST(test_G4_a_repeated_key_is_refused_and_named,
     wm_options o = {.host_devices = 77};
 
     wt_fails(WARM_INVALID_OPTION, wm_options_resolve(NULL, repeated[_i], &o));
-    ck_assert_ptr_nonnull(
-        strstr(warm_last_error_message(), "option segment is given twice"));
+    wt_says("option segment is given twice");
     ck_assert_uint_eq(o.host_devices, 77);
 }
 
@@ -375,7 +374,7 @@ WT_LOOP_TEST(test_G4_a_number_that_is_too_large_is_out_of_range,
     wm_options o = {.host_devices = 77};
 
     wt_fails(WARM_INVALID_OPTION, wm_options_resolve(NULL, too_large[_i], &o));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "is out of range"));
+    wt_says("is out of range");
     ck_assert_ptr_nonnull(
         strstr(warm_last_error_message(), strchr(too_large[_i], ':') + 1));
     ck_assert_uint_eq(o.host_devices, 77);
@@ -426,12 +425,12 @@ WT_TEST(test_G4_the_message_says_where_the_option_stands)
     wm_options o;
 
     wt_fails(WARM_INVALID_OPTION, wm_options_resolve(NULL, "device:metal", &o));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "WARMPOOL_CONF"));
+    wt_says("WARMPOOL_CONF");
     wt_fails(WARM_INVALID_OPTION, wm_options_resolve(NULL, "metal:1", &o));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "WARMPOOL_CONF"));
+    wt_says("WARMPOOL_CONF");
     wt_fails(WARM_INVALID_OPTION,
              wm_options_resolve(&given, "device:host", &o));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "warm_options"));
+    wt_says("warm_options");
 }
 
 WT_TEST(test_G4_text_that_does_not_fit_is_refused)
@@ -443,7 +442,7 @@ WT_TEST(test_G4_text_that_does_not_fit_is_refused)
     memset(path, 'p', sizeof path);
     path[WM_OPTION_TEXT_MAX] = '\0';
     wt_fails(WARM_INVALID_OPTION, wm_options_resolve(&given, NULL, &o));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "cudart"));
+    wt_says("cudart");
     path[WM_OPTION_TEXT_MAX - 1] = '\0';
     wt_ok(wm_options_resolve(&given, NULL, &o));
     ck_assert_str_eq(o.cudart, path);
@@ -462,7 +461,7 @@ WT_TEST(test_G4_wrong_struct_size_is_refused)
     warm_options given = {.size = 8};
     wm_options o;
 
-    wt_fails(WARM_INVALID_ARGUMENT, wm_options_resolve(&given, NULL, &o));
+    wt_invalid(wm_options_resolve(&given, NULL, &o));
 }
 
 WT_TEST(test_G4_help_lists_every_option)
