@@ -61,8 +61,7 @@ static struct fixture {
 static char text[1 << 20];
 static unsigned cells, calls_made;
 
-/* ---- the domains ----------------------------------------------------------
- */
+/* ---- the domains --------------------------------------------------------- */
 
 /* X(name, type, expression of a value, make, drop, wrong values, number): the
  * number is that of make_nothing(), or the size of a struct. */
@@ -254,8 +253,7 @@ enum domain {
 #undef DOMAIN_ENUM
 };
 
-/* ---- failures: noted by any thread, asserted by the test ------------------
- */
+/* ---- failures: noted by any thread, asserted by the test ----------------- */
 
 static unsigned troubles;
 static bool quiet;
@@ -289,8 +287,7 @@ static void no_trouble(void)
     ck_assert_msg(troubles == 0, "%u cells are wrong", troubles);
 }
 
-/* ---- wrong values ---------------------------------------------------------
- */
+/* ---- wrong values -------------------------------------------------------- */
 
 #define B(name, how, n, mask)                                                  \
     {                                                                          \
@@ -426,8 +423,7 @@ BADS(of_import, B("foreign", OF_FIXTURE, -1, M(INVALID_POINTER)),
      B("interior", ADD, 8, M(INVALID_POINTER)));
 #define of_nothing NULL
 
-/* ---- right values ---------------------------------------------------------
- */
+/* ---- right values -------------------------------------------------------- */
 
 static void *new_stream(void)
 {
@@ -987,8 +983,7 @@ static const struct domain_of {
 #undef DOMAIN_ROW
 };
 
-/* ---- the calls ------------------------------------------------------------
- */
+/* ---- the calls ----------------------------------------------------------- */
 
 #define NTH(a, b, c, d, e, f, g, h, nth, ...) nth
 
@@ -1062,8 +1057,7 @@ static unsigned invoke(int which, const value v[8])
     }
 }
 
-/* ---- one call -------------------------------------------------------------
- */
+/* ---- one call ------------------------------------------------------------ */
 
 static value one[DOMAIN_COUNT];
 static _Alignas(64) unsigned char area[DOMAIN_COUNT][2048];

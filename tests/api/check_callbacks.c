@@ -78,8 +78,7 @@ static void teardown(void)
     wt_runtime_end(runtime);
 }
 
-/* ---- events ---------------------------------------------------------------
- */
+/* ---- events -------------------------------------------------------------- */
 
 WT_CASE("events", .setup = setup, .teardown = teardown);
 
@@ -334,8 +333,7 @@ WT_TEST(test_F9_callback_may_free_and_must_not_allocate)
     ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
 }
 
-/* ---- names -----------------------------------------------------------------
- */
+/* ---- names --------------------------------------------------------------- */
 
 WT_CASE("names", .setup = setup, .teardown = teardown);
 
@@ -408,8 +406,7 @@ WT_TEST(test_F9_events_of_blocks_need_the_option)
     runtime = other;
 }
 
-/* ---- removed while they run ------------------------------------------------
- */
+/* ---- removed while they run ---------------------------------------------- */
 
 static int remove_itself(void *context, warm_memory_event event, void *buffer,
                          size_t bytes)

@@ -674,8 +674,7 @@ WT_TEST(test_A6_A11_no_callback_waits_for_what_may_wait_for_it)
     wt_ok(warm_pinned_prewarm_wait(runtime));
 }
 
-/* ---- a library's call that may access a stream ---------------------------
- */
+/* ---- a library's call that may access a stream --------------------------- */
 
 /* A call for this stream stops: a reset or an unbinding (null), a binding. */
 static _Atomic(warm_stream) held_at;

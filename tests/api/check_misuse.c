@@ -223,8 +223,7 @@ static bool spoil(const bad *b, value *v)
     return true;
 }
 
-/* ---- each wrong argument --------------------------------------------------
- */
+/* ---- each wrong argument ------------------------------------------------- */
 
 /* A success ends the object, or makes what exists once: a second call with the
  * same arguments is an error. */
@@ -302,8 +301,7 @@ static void play_arguments(int which)
     play(which, 0, NULL, c->status ? OK : OK | 1u << NONE);
 }
 
-/* ---- a runtime with two devices, one that is gone, and another ------------
- */
+/* ---- a runtime with two devices, one that is gone, and another ----------- */
 
 static warm_runtime *new_runtime(wt_toy *toy)
 {
@@ -386,8 +384,7 @@ WT_TEST(test_T7_every_wrong_argument_is_refused)
     ck_assert_uint_gt(cells, 2000);
 }
 
-/* ---- wrong times ----------------------------------------------------------
- */
+/* ---- wrong times --------------------------------------------------------- */
 
 static void make_all(void)
 {
@@ -492,8 +489,7 @@ WT_TEST(test_T7_every_call_after_exit_has_begun_is_harmless)
     ck_assert_int_eq(WEXITSTATUS(status), 0);
 }
 
-/* ---- while another thread captures ----------------------------------------
- */
+/* ---- while another thread captures --------------------------------------- */
 
 static struct {
     pthread_barrier_t barrier;
@@ -554,8 +550,7 @@ WT_TEST(test_T7_no_call_breaks_a_capture_of_another_thread)
     no_trouble();
 }
 
-/* ---- in a thread that has nothing -----------------------------------------
- */
+/* ---- in a thread that has nothing ---------------------------------------- */
 
 /* The call that the next callback, or the thread, makes; which -1: none. */
 static struct {
@@ -619,8 +614,7 @@ WT_TEST(test_A4_G6_T3_T7_every_call_works_in_a_new_thread_that_is_cancelled)
     no_trouble();
 }
 
-/* ---- in callbacks ---------------------------------------------------------
- */
+/* ---- in callbacks -------------------------------------------------------- */
 
 static void hear(void)
 {

@@ -737,8 +737,7 @@ WT_LOOP_TEST(test_B7_B19_captured_copies_across_cuts_are_replayed, WAYS)
     wt_ok(warm_runtime_destroy(runtime, NULL));
 }
 
-/* ---- what is there --------------------------------------------------------
- */
+/* ---- what is there ------------------------------------------------------- */
 
 /* A segment for all pieces while the block lies there; one each after that. */
 WT_LOOP_TEST(test_C7_B19_a_snapshot_shows_a_block_over_its_pieces, WAYS)

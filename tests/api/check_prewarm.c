@@ -197,8 +197,7 @@ WT_LOOP_TEST(test_B9_reserve_is_there_before_the_first_request, 2)
     end();
 }
 
-/* ---- huge pages -----------------------------------------------------------
- */
+/* ---- huge pages ---------------------------------------------------------- */
 
 /* What the kernel can give: a region that requires them says so. */
 static bool has_huge_pages(void)

@@ -61,8 +61,7 @@ static warm_stats totals(void)
     return stats;
 }
 
-/* ---- a reader of Prometheus text ------------------------------------------
- */
+/* ---- a reader of Prometheus text ----------------------------------------- */
 
 /* Sums the samples of a family; of: part of their labels. -1: there is none. */
 static double sum_of(const char *family, const char *of)
@@ -94,8 +93,7 @@ static double sum_of(const char *family, const char *of)
                   "%s{%s}: %f, not %f", family, of, sum_of(family, of),        \
                   (double)(wanted))
 
-/* ---- equal in all views ---------------------------------------------------
- */
+/* ---- equal in all views -------------------------------------------------- */
 
 WT_CASE("views", .setup = setup, .teardown = teardown);
 
@@ -206,8 +204,7 @@ WT_TEST(test_G7_table_has_a_row_for_what_was_used)
     }
 }
 
-/* ---- histograms ------------------------------------------------------------
- */
+/* ---- histograms ---------------------------------------------------------- */
 
 static void check_histogram(const warm_histogram *histogram,
                             const warm_duration *calls)
@@ -283,8 +280,7 @@ WT_TEST(test_G7_reset_of_totals_empties_the_histograms)
     ck_assert_uint_eq(times.driver_alloc_time.count, 0);
 }
 
-/* ---- the calls ------------------------------------------------------------
- */
+/* ---- the calls ----------------------------------------------------------- */
 
 WT_TEST(test_G7_labels_are_escaped)
 {
@@ -321,8 +317,7 @@ WT_TEST(test_G7_prometheus_without_memory_for_records_fails_and_leaks_nothing)
     }
 }
 
-/* ---- promtool -------------------------------------------------------------
- */
+/* ---- promtool ------------------------------------------------------------ */
 
 /* The exit status of promtool with the text as its input; -1: there is none. */
 static int promtool(void)
@@ -364,8 +359,7 @@ WT_TEST(test_G7_promtool_accepts_the_text)
     ck_assert_int_eq(status, 0);
 }
 
-/* ---- while threads run ----------------------------------------------------
- */
+/* ---- while threads run --------------------------------------------------- */
 
 enum { THREADS = 3 };
 

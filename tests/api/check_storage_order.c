@@ -167,8 +167,7 @@ WT_TEST(test_D2_clone_whose_copy_fails_is_freed)
     wt_ok(warm_free(source));
 }
 
-/* ---- a program's own, and wrapped memory ----------------------------------
- */
+/* ---- a program's own, and wrapped memory --------------------------------- */
 
 static void free_block(void *context)
 {

@@ -158,8 +158,7 @@ static int make_use_exit(void)
 
 WT_CASE("watch", .setup = set_up, .teardown = tear_down);
 
-/* ---- log, log_file --------------------------------------------------------
- */
+/* ---- log, log_file ------------------------------------------------------- */
 
 WT_TEST(test_G8_log_in_the_environment_prints_without_a_callback)
 {
@@ -246,8 +245,7 @@ WT_TEST(test_G8_the_runtime_created_last_says_which_file_it_is)
     ck_assert_uint_eq(count(read_file("log1"), "runtime made"), 1);
 }
 
-/* ---- log_memory -----------------------------------------------------------
- */
+/* ---- log_memory ---------------------------------------------------------- */
 
 static const struct {
     const char *words;
@@ -316,8 +314,7 @@ WT_TEST(test_G8_a_callback_that_allocates_gets_no_line_for_that)
     nested_runtime = NULL;
 }
 
-/* ---- stats_at_exit --------------------------------------------------------
- */
+/* ---- stats_at_exit ------------------------------------------------------- */
 
 static int (*const ends[])(void) = {make_use_destroy, make_use_exit};
 
@@ -450,8 +447,7 @@ WT_TEST(test_G5_G8_a_forked_child_writes_nothing)
     wt_contains(read_file("stats"), "\"allocated\":4,");
 }
 
-/* ---- snapshot_signal ------------------------------------------------------
- */
+/* ---- snapshot_signal ----------------------------------------------------- */
 
 static void await_file(const char *name)
 {
@@ -570,8 +566,7 @@ WT_TEST(test_G5_G8_a_forked_child_has_its_signal_back)
         run("snapshot_signal:USR1,snapshot_file:@/shot", fork_with_signal), 0);
 }
 
-/* ---- what is refused ------------------------------------------------------
- */
+/* ---- what is refused ----------------------------------------------------- */
 
 static const struct {
     const char *conf, *says;
@@ -628,8 +623,7 @@ WT_TEST(test_G8_two_runtimes_cannot_write_one_file)
     ck_assert_int_eq(run("stats_at_exit:@/stats", make_two_of_one_file), 0);
 }
 
-/* ---- help -----------------------------------------------------------------
- */
+/* ---- help ---------------------------------------------------------------- */
 
 static int make_default_twice(void)
 {

@@ -243,8 +243,7 @@ static void time_row(const table *t, const row *r, figure *f)
     }
 }
 
-/* ---- at equal memory ------------------------------------------------------
- */
+/* ---- at equal memory ----------------------------------------------------- */
 
 /* How many times as fast as PyTorch the library is with no more memory. */
 static const struct {
@@ -610,8 +609,7 @@ static bool is_wanted(const table *t, const row *r)
             (r->trace != NULL && strstr(r->trace, t->only) != NULL));
 }
 
-/* ---- a rule, simulated ----------------------------------------------------
- */
+/* ---- a rule, simulated --------------------------------------------------- */
 
 static void simulate_row(const table *t, const row *r,
                          const bench_sim_rule *rule)
@@ -666,8 +664,7 @@ static bool simulate(const table *t)
     return true;
 }
 
-/* ---- the table ------------------------------------------------------------
- */
+/* ---- the table ----------------------------------------------------------- */
 
 static bool take(const char *word, table *t)
 {

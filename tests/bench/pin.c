@@ -88,8 +88,7 @@ static uint64_t status_bytes(const char *name)
     return bytes;
 }
 
-/* ---- speed ----------------------------------------------------------------
- */
+/* ---- speed --------------------------------------------------------------- */
 
 enum page { SMALL, HUGE_PAGE, TABLE, PAGES };
 static const char *const page_names[] = {"4K", "huge", "hugetlb"};
@@ -254,8 +253,7 @@ static void measure_all(void)
     set_table(before);
 }
 
-/* ---- in the way -----------------------------------------------------------
- */
+/* ---- in the way ---------------------------------------------------------- */
 
 enum { THREADS = 8, HELD = 16, SAMPLES = 1 << 18, SIZES = 4 };
 

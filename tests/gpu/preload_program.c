@@ -26,8 +26,7 @@ enum {
     LARGE = 8192
 };
 
-/* ---- rounds ---------------------------------------------------------------
- */
+/* ---- rounds -------------------------------------------------------------- */
 
 enum part { HANDLES, PINNED, DEVICE, ROUND, PARTS };
 
@@ -132,8 +131,7 @@ static void rounds(void)
     }
 }
 
-/* ---- order ----------------------------------------------------------------
- */
+/* ---- order --------------------------------------------------------------- */
 
 /* Keeps the stream busy for some milliseconds at least. */
 static void occupy(cublasHandle_t blas, const float *from, float *to, int side)

@@ -393,8 +393,7 @@ void model_step_free(void)
     wt_fails(WARM_INVALID_POINTER, warm_free(r.base));
 }
 
-/* ---- users of shared buffers ----------------------------------------------
- */
+/* ---- users of shared buffers --------------------------------------------- */
 
 void model_step_user(void)
 {

@@ -99,8 +99,7 @@ static void rounds(void)
     printf("misuses %llu\n", (unsigned long long)misuses());
 }
 
-/* ---- frees --------------------------------------------------------------
- */
+/* ---- frees --------------------------------------------------------------- */
 
 /* With free:wait the caller waits, as with CUDA. */
 static void waits(void)
@@ -125,8 +124,7 @@ static void waits(void)
     TRY(cudaStreamDestroy(busy));
 }
 
-/* ---- threads --------------------------------------------------------------
- */
+/* ---- threads ------------------------------------------------------------- */
 
 /* What a thread works with, and leaves to one that comes after its end. */
 struct work {
@@ -223,8 +221,7 @@ static void errors(void)
     MUST(misuses() == 0);
 }
 
-/* ---- captures -------------------------------------------------------------
- */
+/* ---- captures ------------------------------------------------------------ */
 
 /* Code for per-thread default streams calls these. */
 cudaError_t cudaStreamBeginCapture_ptsz(cudaStream_t stream,
@@ -327,8 +324,7 @@ static void per_thread(void)
     MUST(misuses() == 0);
 }
 
-/* ---- write-combined memory ------------------------------------------------
- */
+/* ---- write-combined memory ----------------------------------------------- */
 
 static void combined(void)
 {
@@ -346,8 +342,7 @@ static void combined(void)
     MUST(misuses() == 0);
 }
 
-/* ---- look-ups --------------------------------------------------------------
- */
+/* ---- look-ups ------------------------------------------------------------ */
 
 /* Opens the library for itself, as Python does. */
 static void lookups(void)
@@ -374,8 +369,7 @@ static void lookups(void)
     printf("pins %llu\n", (unsigned long long)pins());
 }
 
-/* ---- after fork(), and at exit ----------------------------------------------
- */
+/* ---- after fork(), and at exit ------------------------------------------- */
 
 static void *kept;
 

@@ -116,8 +116,7 @@ static void end_kinds(void)
     }
 }
 
-/* ---- what a thread caches --------------------------------------------------
- */
+/* ---- what a thread caches ------------------------------------------------ */
 
 /* Players that make one call. */
 #define CALL(name, call)                                                       \
@@ -282,8 +281,7 @@ static void receive(void)
 PLAY(test_T4_B2_a_block_changes_its_owner, setup, allocate_once, end, send,
      receive, trim_all);
 
-/* ---- what streams use ------------------------------------------------------
- */
+/* ---- what streams use ---------------------------------------------------- */
 
 static void do_work(void *argument)
 {
@@ -349,8 +347,7 @@ static void use_device(void)
 PLAY(test_T4_C1_C8_memory_of_a_stream_beside_a_trim_and_its_retirement, setup,
      NULL, end_settled, use_device, trim_device, retire);
 
-/* ---- at a limit ------------------------------------------------------------
- */
+/* ---- at a limit ---------------------------------------------------------- */
 
 static void setup_limit(void)
 {
@@ -368,8 +365,7 @@ static void fill(void)
 PLAY(test_T4_B12_growth_beside_a_trim_at_a_limit, setup_limit, NULL, end, fill,
      fill, trim_all);
 
-/* ---- adopted memory --------------------------------------------------------
- */
+/* ---- adopted memory ------------------------------------------------------ */
 
 static _Alignas(64 * KIB) unsigned char program[64 * KIB];
 
@@ -417,8 +413,7 @@ static void end_adopted(void)
 PLAY_FROM(test_T4_B23_memory_is_adopted_again_beside_a_poll, setup_empty,
           begin_end_of_adoption, NULL, end_adopted, poll, adopt_again);
 
-/* ---- private pools ----------------------------------------------------------
- */
+/* ---- private pools ------------------------------------------------------- */
 
 /* ended: of the pool; null: not known. */
 static int every_stream(void *ended, warm_stream stream)
@@ -463,8 +458,7 @@ PLAY(test_T4_E1_a_thread_ends_beside_the_end_of_a_pool, setup_pool, NULL, end,
 PLAY(test_T4_E8_two_pools_record_at_once, setup_pool, NULL, end, begin_another,
      end_pool);
 
-/* ---- storages --------------------------------------------------------------
- */
+/* ---- storages ------------------------------------------------------------ */
 
 static void setup_storage(void)
 {
@@ -495,8 +489,7 @@ static void release_strong(void)
 PLAY(test_T4_D2_a_weak_reference_beside_the_last_release, setup_storage, NULL,
      end, lock_weak, release_strong, lock_weak);
 
-/* ---- handles ----------------------------------------------------------------
- */
+/* ---- handles ------------------------------------------------------------- */
 
 static int create(void *context, int device, void **handle)
 {
@@ -653,8 +646,7 @@ static void retire_and_end(void)
 PLAY(test_T4_A13_idle_handles_are_used_beside_a_retirement, setup_kinds,
      lease_and_bind, end_kinds, trim_handles, reserve_first, retire_and_end);
 
-/* ---- the end of a thread ---------------------------------------------------
- */
+/* ---- the end of a thread ------------------------------------------------- */
 
 static void leave(void)
 {

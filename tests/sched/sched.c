@@ -66,8 +66,7 @@ static struct play {
     } word[WORDS];
 } * play;
 
-/* ---- whose turn it is ------------------------------------------------------
- */
+/* ---- whose turn it is ---------------------------------------------------- */
 
 /* YIELDS: until another thread has done a step. */
 enum state { READY, YIELDS, WAITS, JOINS, ENDED };
@@ -308,8 +307,7 @@ static void *thread_main(void *argument)
     return self->main(self->argument);
 }
 
-/* ---- what the hooks call ---------------------------------------------------
- */
+/* ---- what the hooks call ------------------------------------------------- */
 
 /* The order of an operation: that of WT_WEAKEN is a weaker one. */
 static int order_of(const char *file, int line, int order)
@@ -546,8 +544,7 @@ long wt_syscall(long number, ...)
                : futex_wake((const uint32_t *)a[0], (int)a[2]);
 }
 
-/* ---- the process that plays all schedules ----------------------------------
- */
+/* ---- the process that plays all schedules -------------------------------- */
 
 static const wt_scenario *playing;
 static uint32_t players, warm, done; /* all, after warm(), at the end */

@@ -109,8 +109,7 @@ static void acquire(struct order *me, uintptr_t word, int mode)
     }
 }
 
-/* ---- the order of threads -------------------------------------------------
- */
+/* ---- the order of threads ------------------------------------------------ */
 
 void wt_order_begin(unsigned child, unsigned parent)
 {
@@ -137,8 +136,7 @@ void wt_order_hear(unsigned thread)
     join(&order[thread].seen, &told);
 }
 
-/* ---- late stores ----------------------------------------------------------
- */
+/* ---- late stores --------------------------------------------------------- */
 
 /* One thread runs at a time: memory needs no atomic operation. */
 static uint64_t get(uintptr_t word, unsigned bytes)
@@ -358,8 +356,7 @@ bool wt_order_compare(unsigned thread, const volatile void *at, unsigned bytes,
     return false;
 }
 
-/* ---- plain memory ---------------------------------------------------------
- */
+/* ---- plain memory -------------------------------------------------------- */
 
 static void touch(void *memory, size_t bytes, bool writes, const void *pc)
 {

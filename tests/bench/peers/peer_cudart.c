@@ -186,8 +186,7 @@ cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
     return cudaSuccess;
 }
 
-/* ---- the device -----------------------------------------------------------
- */
+/* ---- the device ---------------------------------------------------------- */
 
 cudaError_t cudaGetDeviceCount(int *devices)
 {

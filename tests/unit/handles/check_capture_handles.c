@@ -164,8 +164,7 @@ static void reserve_one(void *argument, unsigned index)
     done->status = warm_handle_reserve(runtime, done->kind, 0, &done->handle);
 }
 
-/* ---- tests ----------------------------------------------------------------
- */
+/* ---- tests --------------------------------------------------------------- */
 
 WT_CASE("ways", .setup = setup, .teardown = teardown);
 

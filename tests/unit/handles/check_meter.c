@@ -170,8 +170,7 @@ WT_TEST(test_what_begins_before_it_is_told_spoils_it)
     expect(true, 1, 1 << 20, true);
 }
 
-/* ---- of a runtime ---------------------------------------------------------
- */
+/* ---- of a runtime -------------------------------------------------------- */
 
 enum { AT_ONCE = 6, BYTES = 1 << 20 };
 

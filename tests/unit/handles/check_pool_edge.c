@@ -51,8 +51,7 @@ static warm_kind register_as(const char *name,
     return made;
 }
 
-/* ---- the ring of idle handles ---------------------------------------------
- */
+/* ---- the ring of idle handles -------------------------------------------- */
 
 WT_CASE("edge", .setup = set_up, .teardown = tear_down);
 
@@ -115,8 +114,7 @@ WT_TEST(test_A13_as_many_leases_as_one_likes)
     ck_assert_int_eq(toy.alive, 0);
 }
 
-/* ---- creations ------------------------------------------------------------
- */
+/* ---- creations ----------------------------------------------------------- */
 
 struct reserver {
     pthread_barrier_t barrier;
@@ -252,8 +250,7 @@ WT_TEST(test_A11_A14_what_is_idle_need_not_be_made)
     ck_assert_uint_eq(toy.creates, 5);
 }
 
-/* ---- trims ----------------------------------------------------------------
- */
+/* ---- trims --------------------------------------------------------------- */
 
 static unsigned torn;
 
@@ -305,8 +302,7 @@ WT_TEST(test_A6_A12_a_trim_stops_when_the_process_exits)
     ck_assert_int_eq(status, 0);
 }
 
-/* ---- cancellation ---------------------------------------------------------
- */
+/* ---- cancellation -------------------------------------------------------- */
 
 static atomic_bool in_callback, cancelled;
 
@@ -376,8 +372,7 @@ WT_TEST(test_A4_callbacks_are_no_cancellation_points)
     ck_assert_uint_eq(toy.resets, 2);
 }
 
-/* ---- device memory --------------------------------------------------------
- */
+/* ---- device memory ------------------------------------------------------- */
 
 enum { BYTES = 1 << 20 };
 

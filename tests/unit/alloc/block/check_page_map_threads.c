@@ -57,8 +57,7 @@ WT_TEST(test_B3_threads_that_make_one_leaf_all_write_into_it)
     }
 }
 
-/* ---- segments that come and go beside others ------------------------------
- */
+/* ---- segments that come and go beside others ----------------------------- */
 
 enum { PAGES = 4500, AROUND = 3 }; /* of WM_PAGE bytes; segments */
 
@@ -161,8 +160,7 @@ WT_TEST(test_B3_look_ups_beside_a_segment_that_comes_and_goes)
     ck_assert_int_eq(wm_meta_live(), 0);
 }
 
-/* ---- live runs beside runs that are split and merged ----------------------
- */
+/* ---- live runs beside runs that are split and merged --------------------- */
 
 static struct {
     wm_arena arena;

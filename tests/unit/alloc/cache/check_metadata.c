@@ -401,8 +401,7 @@ WT_TEST(test_B25_a_thread_pays_for_what_it_uses)
     wt_runtime_end(runtime);
 }
 
-/* ---- what a stream costs --------------------------------------------------
- */
+/* ---- what a stream costs ------------------------------------------------- */
 
 enum { STREAMS = 1000, OF_STREAM = 1024 };
 
@@ -527,8 +526,7 @@ WT_TEST(test_B25_a_thread_does_without_a_class_or_a_slot)
     wt_runtime_end(runtime);
 }
 
-/* ---- bursts ---------------------------------------------------------------
- */
+/* ---- bursts -------------------------------------------------------------- */
 
 enum { BURST_STREAMS = 24, BURST = 200, BURST_THREADS = 3, FAULTS = 80 };
 

@@ -95,8 +95,7 @@ static void limit_to(size_t bytes)
     wt_limit(runtime, (double)bytes);
 }
 
-/* ---- growth ---------------------------------------------------------------
- */
+/* ---- growth -------------------------------------------------------------- */
 
 WT_CASE("expandable_driver", .setup = setup, .teardown = teardown);
 
@@ -135,8 +134,7 @@ WT_TEST(test_C3_C8_a_full_range_is_followed_by_another)
     wt_ok(warm_free(block[0]));
 }
 
-/* ---- pieces ---------------------------------------------------------------
- */
+/* ---- pieces -------------------------------------------------------------- */
 
 /* What the driver was asked for, and took back; it refuses pieces above
  * most_of_one, and those that are taken back from number stuck on. */
@@ -357,8 +355,7 @@ WT_TEST(test_C8_a_piece_that_is_not_taken_back_stays_one)
     ck_assert_uint_eq(empty(), 128 * MIB);
 }
 
-/* ---- going back -----------------------------------------------------------
- */
+/* ---- going back ---------------------------------------------------------- */
 
 static warm_status counting_release(wm_driver *d, int device, void *range,
                                     size_t bytes)
@@ -387,8 +384,7 @@ WT_TEST(test_C8_G2_at_the_end_of_a_runtime_all_goes_back)
     ck_assert_uint_eq(ranges_back, 2);
 }
 
-/* ---- out of memory, and calls that fail -----------------------------------
- */
+/* ---- out of memory, and calls that fail ---------------------------------- */
 
 WT_CASE("expandable_driver", .setup = setup, .teardown = teardown);
 
@@ -516,8 +512,7 @@ WT_LOOP_TEST(test_C2_B14_who_is_told_of_trouble_may_allocate, 3)
     wt_free(listener.got, pointer, idle, kept);
 }
 
-/* ---- while one grows --------------------------------------------------------
- */
+/* ---- while one grows ----------------------------------------------------- */
 
 struct growing {
     char *idle, *before, *got;
@@ -914,8 +909,7 @@ WT_TEST(test_C2_C8_a_request_is_served_by_what_is_freed_while_it_waits)
     wt_free(s.large[0], s.large[1], s.large[2], s.large[3]);
 }
 
-/* ---- what else sees segments ------------------------------------------------
- */
+/* ---- what else sees segments --------------------------------------------- */
 
 /* Private pools have segments of their own: those go back whole, with the
  * pool. */

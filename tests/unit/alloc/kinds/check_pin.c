@@ -708,8 +708,7 @@ WT_TEST(test_B19_the_first_answer_holds_for_all_threads)
     end();
 }
 
-/* ---- near the node --------------------------------------------------------
- */
+/* ---- near the node ------------------------------------------------------- */
 
 static cpu_set_t touchers; /* CPUs on which those may run that touched pages */
 static unsigned touched;   /* ranges */

@@ -282,8 +282,7 @@ WT_TEST(test_B12_F1_memory_that_another_thread_returns_is_waited_for)
     wt_ok(warm_memory_callback_remove(runtime, "hold"));
 }
 
-/* ---- no wait --------------------------------------------------------------
- */
+/* ---- no wait ------------------------------------------------------------- */
 
 WT_TEST(test_B12_what_can_never_fit_is_refused_at_once)
 {
@@ -430,8 +429,7 @@ WT_LOOP_TEST(test_B12_the_wait_has_an_end, 2)
     teardown();
 }
 
-/* ---- threads --------------------------------------------------------------
- */
+/* ---- threads ------------------------------------------------------------- */
 
 enum { THREADS = 8, TURNS = 40 };
 

@@ -320,8 +320,7 @@ WT_TEST(test_F7_what_a_process_has_locked_is_locked_or_pinned)
     ck_assert_uint_eq(totals.process_bytes, 0);
 }
 
-/* ---- the background thread ------------------------------------------------
- */
+/* ---- the background thread ----------------------------------------------- */
 
 WT_CASE("background");
 

@@ -27,8 +27,7 @@ static void begin(warm_options *options)
 
 static const unsigned ways[] = {0, WARM_PREWARM_BACKGROUND};
 
-/* ---- the ready prefix -----------------------------------------------------
- */
+/* ---- the ready prefix ---------------------------------------------------- */
 
 enum { CALLS = 16 };
 
@@ -180,8 +179,7 @@ WT_TEST(test_B9_job_has_one_callback_and_the_largest_total)
     wt_memory_end();
 }
 
-/* ---- pauses and cancels ---------------------------------------------------
- */
+/* ---- pauses and cancels -------------------------------------------------- */
 
 #define HOUR ((uint64_t)3600 * 1000000000)
 

@@ -67,8 +67,7 @@ static void refused_on(warm_stream stream)
     ck_assert_ptr_eq(block, &block);
 }
 
-/* ---- who waits ------------------------------------------------------------
- */
+/* ---- who waits ----------------------------------------------------------- */
 
 static warm_status fail_wait(wm_driver *d, warm_stream stream, warm_event event)
 {
@@ -278,8 +277,7 @@ WT_TEST(test_C2_default_streams_wait_for_nobody)
     end();
 }
 
-/* ---- streams that end meanwhile -------------------------------------------
- */
+/* ---- streams that end meanwhile ------------------------------------------ */
 
 /* The stream's work is done, it is retired, and its lane has ended; its
  * owner record stays for the thread that waits with it. */
@@ -509,8 +507,7 @@ WT_TEST(test_C1_C8_a_lane_that_has_ended_is_another_streams)
     end();
 }
 
-/* ---- while a request looks around -----------------------------------------
- */
+/* ---- while a request looks around ---------------------------------------- */
 
 static const wm_timeline_ops *real_timeline_ops;
 static wm_timeline_ops timeline_ops;
@@ -592,8 +589,7 @@ WT_LOOP_TEST(test_C2_what_goes_back_meanwhile_is_asked_for, 2)
     wt_runtime_end(runtime);
 }
 
-/* ---- the legacy stream ----------------------------------------------------
- */
+/* ---- the legacy stream --------------------------------------------------- */
 
 static int entered_device;
 static unsigned left;

@@ -103,8 +103,7 @@ static void *take(warm_runtime *runtime, size_t bytes)
     return wt_pinned(runtime, bytes);
 }
 
-/* ---- what a program did --------------------------------------------------
- */
+/* ---- what a program did -------------------------------------------------- */
 
 /* One after the other, each in a thread of its own. */
 static void alone(void (*fn)(void *argument, unsigned index), void *argument)
@@ -284,8 +283,7 @@ WT_TEST(test_adopted_streams_are_told_apart)
     bench_trace_end(t);
 }
 
-/* ---- memory of all sorts ---------------------------------------------------
- */
+/* ---- memory of all sorts ------------------------------------------------- */
 
 static size_t steps_of(const bench_trace *t, enum wm_trace_op op)
 {
@@ -569,8 +567,7 @@ WT_TEST(test_streams_are_bounded)
     wm_trace_close(trace);
 }
 
-/* ---- threads --------------------------------------------------------------
- */
+/* ---- threads ------------------------------------------------------------- */
 
 enum { THREADS = 8, SLOTS = 16 };
 
@@ -694,8 +691,7 @@ WT_TEST(test_a_thread_without_memory_shares)
     bench_trace_end(t);
 }
 
-/* ---- names, and files that cannot be had ----------------------------------
- */
+/* ---- names, and files that cannot be had --------------------------------- */
 
 WT_CASE("files", .setup = set_up, .teardown = tear_down);
 
@@ -794,8 +790,7 @@ WT_TEST(test_the_environment_asks_for_it_too)
     bench_trace_end(t);
 }
 
-/* ---- writes that fail ----------------------------------------------------
- */
+/* ---- writes that fail ---------------------------------------------------- */
 
 static void many_blocks(warm_runtime *runtime, unsigned count)
 {
@@ -860,8 +855,7 @@ WT_TEST(test_a_limit_on_files_is_not_run_into)
     bench_trace_end(t);
 }
 
-/* ---- processes -----------------------------------------------------------
- */
+/* ---- processes ----------------------------------------------------------- */
 
 static int status_of_child(pid_t pid)
 {
@@ -1192,8 +1186,7 @@ WT_TEST(test_the_file_is_closed_when_a_program_is_started)
     wt_runtime_end(runtime);
 }
 
-/* ---- damaged files -------------------------------------------------------
- */
+/* ---- damaged files ------------------------------------------------------- */
 
 static unsigned char *whole;
 static size_t length;
