@@ -754,10 +754,11 @@ MAKE(shaped)
     make_buffer(v);
     need(warm_shared_set_shape(v->p, extents, 2));
 }
-MAKE(buffers)
+MAKE(buffers) /* that a stream has used */
 {
     make_buffer(v);
     v->p = &v->extra;
+    need(warm_shared_record(f.runtime, v->p, 1, f.stream, NULL));
 }
 static warm_private_pool new_pool(unsigned flags, bool records)
 {

@@ -490,3 +490,30 @@ WT_TEST(test_B14_B18_json_tells_of_pageable_memory)
     wt_contains(text, "\"pageable\":{\"current\":1,");
     wt_ok(warm_free(block));
 }
+
+/* Pageable memory that there is no record for is unmapped again. */
+WT_TEST(test_B12_B18_memory_without_a_record_goes_back)
+{
+    const size_t bytes = (size_t)1 << 30;
+    unsigned failed = 0;
+
+    for (uint64_t n = 1; n <= 12; n++) {
+        warm_runtime *brief = wt_runtime_with(.pin_chunk = 2 * bytes);
+        void *pointer = NULL;
+        long before;
+
+        wt_ok(warm_testing_fail(brief, "pinned_alloc", 1, 1));
+        before = wt_address_space();
+        warm_testing_fail_metadata(n, 0);
+        if (warm_pinned_alloc_on(brief, bytes, WARM_NODE_ANY,
+                                 WARM_ALLOC_PAGEABLE_OK, &pointer) != WARM_OK) {
+            failed++;
+            warm_testing_fail_metadata(0, 0);
+            ck_assert_int_lt(wt_address_space() - before, (long)(bytes / 8192));
+        }
+        warm_testing_fail_metadata(0, 0);
+        wt_ok(warm_free(pointer));
+        wt_runtime_end(brief);
+    }
+    ck_assert_uint_gt(failed, 0);
+}

@@ -7,6 +7,9 @@
  * the C library or the kernel, a callback of a program's kind, or, on the
  * stand-in, a function of CUDA. n counts up until the call meets no fault.
  *
+ * Beside them blocks are freed that a stream still reads, and others allocated,
+ * under each fault in turn, by runtimes with several options (row B4).
+ *
  * What must hold each time: the status suits the fault, and the last error says
  * why; a success leaves the last error; a refused call has written no output,
  * changed no figure but those of table `changes`, and works once the fault is
@@ -312,9 +315,12 @@ static void write_row(const char *call, enum state state, const point *p,
 /* ---- a runtime ----------------------------------------------------------- */
 
 static struct scene {
-    warm_stream late; /* its work waits until it is let go, or for long */
+    warm_stream late;    /* its work waits until it is let go, or for long */
+    warm_stream foreign; /* the same, but it is not adopted */
     _Atomic bool go;
+    bool dry; /* only pageable memory can be had, and will do */
     void *result[VICTIMS];
+    void *victim[VICTIMS]; /* that nobody could record */
 } scene;
 static int64_t records_before,
     gone; /* gone: runtimes, of which a record stays */
@@ -336,6 +342,8 @@ static void begin_runtime(void)
 static void begin_scenes(void)
 {
     scene.late = wt_stream(f.runtime, 0);
+    scene.foreign = wt_stream(f.runtime, 0);
+    wt_ok(warm_stream_retire(f.runtime, scene.foreign));
     for (int i = 0; i < VICTIMS; i++) {
         scene.result[i] = wt_pinned(f.runtime, BLOCK_BYTES);
     }
@@ -345,6 +353,7 @@ static void end_scenes(void)
 {
     wt_free_all(scene.result, VICTIMS);
     wt_stream_end(f.runtime, scene.late);
+    wt_stream_end(f.runtime, scene.foreign);
 }
 
 /* Blocks whose end the driver could not tell: they leak, with their records. */
@@ -417,10 +426,14 @@ static void *new_victim(int i, warm_stream stream)
 {
     void *block = NULL;
 
-    need(i == 0   ? warm_pinned_alloc(f.runtime, BLOCK_BYTES, &block)
-         : i == 1 ? warm_device_alloc(f.runtime, 0, stream, BLOCK_BYTES, &block)
-                  : warm_shared_alloc(f.runtime, 0, BLOCK_BYTES,
-                                      WARM_USAGE_SHARED, &block));
+    need(i == 0 ? warm_pinned_alloc_on(f.runtime, BLOCK_BYTES, WARM_NODE_ANY,
+                                       scene.dry ? WARM_ALLOC_PAGEABLE_OK : 0,
+                                       &block)
+         : i == 1
+             ? warm_device_alloc(f.runtime, 0, stream, BLOCK_BYTES, &block)
+             : warm_shared_alloc(
+                   f.runtime, 0, BLOCK_BYTES,
+                   scene.dry ? WARM_USAGE_PRIVATE : WARM_USAGE_SHARED, &block));
     return block;
 }
 
@@ -433,38 +446,55 @@ static void write_block(void *block, int word, warm_stream stream)
     need(warm_stream_synchronize(f.runtime, stream));
 }
 
-/* Frees blocks of each sort while a stream is about to read them. */
-static void begin_scene(void)
+/* A stream is about to read blocks of each sort. */
+static void begin_reads(warm_stream by)
 {
-    void *victim[VICTIMS];
-
     atomic_store_explicit(&scene.go, false, memory_order_relaxed);
     for (int i = 0; i < VICTIMS; i++) {
-        victim[i] = new_victim(i, scene.late);
-        write_block(victim[i], i + 1, scene.late);
+        scene.victim[i] = new_victim(i, by);
+        write_block(scene.victim[i], i + 1, by);
     }
-    need(warm_stream_host_func(f.runtime, scene.late, wait_for_go, NULL));
+    need(warm_stream_host_func(f.runtime, by, wait_for_go, NULL));
     for (int i = 0; i < VICTIMS; i++) {
-        need(warm_testing_copy(f.runtime, scene.result[i], victim[i],
-                               BLOCK_BYTES, scene.late));
-        need(warm_record_stream(victim[i], scene.late));
-        need(warm_free(victim[i]));
+        need(warm_testing_copy(f.runtime, scene.result[i], scene.victim[i],
+                               BLOCK_BYTES, by));
     }
 }
 
-/* Overwrites what is handed out now, and checks what the stream has read. */
-static void end_scene(void)
+/* Frees them meanwhile; those are kept of which the stream cannot be recorded.
+ */
+static void free_victims(warm_stream by)
 {
-    void *block[2 * VICTIMS];
+    for (int i = 0; i < VICTIMS; i++) {
+        if (need(warm_record_stream(scene.victim[i], by))) {
+            need(warm_free(scene.victim[i]));
+            scene.victim[i] = NULL;
+        }
+    }
+}
 
+static void begin_scene(void)
+{
+    begin_reads(scene.late);
+    free_victims(scene.late);
+}
+
+/* Overwrites what is handed out now. */
+static void overwrite(void *block[2 * VICTIMS])
+{
     for (int i = 0; i < 2 * VICTIMS; i++) {
         block[i] = new_victim(i % VICTIMS, f.stream);
         if (block[i] != NULL) {
             write_block(block[i], 0xee, f.stream);
         }
     }
+}
+
+/* Checks what the stream has read. */
+static void end_reads(warm_stream by)
+{
     atomic_store_explicit(&scene.go, true, memory_order_release);
-    need(warm_stream_synchronize(f.runtime, scene.late));
+    need(warm_stream_synchronize(f.runtime, by));
     for (int i = 0; i < VICTIMS; i++) {
         const unsigned char *bytes = scene.result[i];
 
@@ -473,7 +503,16 @@ static void end_scene(void)
             fault("%s: block %d was handed out while a stream reads it",
                   cell_name, i);
         }
+        need(warm_free(scene.victim[i]));
     }
+}
+
+static void end_scene(void)
+{
+    void *block[2 * VICTIMS];
+
+    overwrite(block);
+    end_reads(scene.late);
     for (int i = 0; i < 2 * VICTIMS; i++) {
         need(warm_free(block[i]));
     }
@@ -678,6 +717,96 @@ static void play_call(int which, enum state state)
     }
 }
 
+/* ---- frees under faults ------------------------------------------------- */
+
+/* Options of the runtimes; with "dry" their memory is pageable. */
+static const char *const lives[] = {
+    "",
+    "pin:register,pin_chunk:2M,stream_wait:off",
+    "expandable_segments:on,magazines:off",
+    "numa_nodes:2,shared_memory:managed",
+    "history:100,arenas:2",
+    "dry",
+};
+enum { LIVES = sizeof lives / sizeof lives[0] };
+
+static void begin_life(const char *life)
+{
+    bool dry = strcmp(life, "dry") == 0;
+
+    setenv("WARMPOOL_CONF", dry ? "" : life, 1);
+    begin_runtime();
+    unsetenv("WARMPOOL_CONF");
+    begin_scenes();
+    target = f.runtime;
+    scene.dry = dry;
+    need(warm_testing_fail(f.runtime, "pinned_alloc", dry, 1));
+}
+
+/* A stream that waits for the test must not be waited for: n odd. */
+static void arm_free(const point *p, uint64_t n, bool on)
+{
+    need(warm_testing_fail(f.runtime, "stream_synchronize", n % 2, 1));
+    arm(p, n, on);
+}
+
+static bool free_under_fault(const point *p, uint64_t n, bool on)
+{
+    warm_stream by = n % 4 < 2 ? scene.late : scene.foreign;
+    void *block[4 * VICTIMS];
+    uint64_t count;
+    bool met;
+
+    snprintf(cell_name, sizeof cell_name, "a free: %s %lu%s", p->name,
+             (unsigned long)n, on ? " and on" : "");
+    begin_reads(by);
+    quiet = true;
+    count = calls_of(p);
+    arm_free(p, n, on);
+    free_victims(by);
+    overwrite(block);
+    (void)warm_poll(f.runtime);
+    (void)warm_trim(f.runtime, 0, NULL); /* closes batches, and polls */
+    overwrite(&block[2 * VICTIMS]);
+    met = calls_of(p) - count >= n;
+    arm_free(p, 0, false);
+    quiet = false;
+    end_reads(by);
+    need(warm_stream_synchronize(f.runtime, f.stream));
+    for (int i = 0; i < 4 * VICTIMS; i++) {
+        need(warm_free(block[i]));
+    }
+    need(warm_poll(f.runtime));
+    need(warm_testing_check(f.runtime, 0));
+    cells++;
+    return met;
+}
+
+static void play_frees(const char *life)
+{
+    begin_life(life);
+    find_points();
+    for (int i = 0; i < point_count; i++) {
+        point p = points[i];
+
+        /* In a dry life it fails anyway. */
+        if (p.kind == TOY ||
+            (scene.dry && strcmp(p.name, "pinned_alloc") == 0)) {
+            continue;
+        }
+        for (int on = 0; on < 2; on++) {
+            uint64_t n = 1;
+
+            while (n < N_MOST && troubles < 20 &&
+                   free_under_fault(&p, n, on != 0)) {
+                n++;
+            }
+        }
+    }
+    end_scenes();
+    end_runtime();
+}
+
 /* ---- the tests ----------------------------------------------------------- */
 
 /* All calls in all states if WT_SCALE is 300 or more (make faults), else a part
@@ -731,5 +860,11 @@ WT_LOOP_TEST(test_T2_every_call_under_every_fault, PARTS *STATES)
             play_call(i, state);
         }
     }
+    no_trouble();
+}
+
+WT_LOOP_TEST(test_B4_B12_C1_F2_T2_no_fault_frees_what_a_stream_reads, LIVES)
+{
+    play_frees(lives[_i]);
     no_trouble();
 }

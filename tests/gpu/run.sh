@@ -37,7 +37,7 @@ declare -A plan=(
     [3]='torch=60 bench=60 kinds=10 again=45'
 )
 # Steps that test, and their programs; "tests" has all that is left.
-never='check_pinned_fault check_ipc check_runtime check_cuda'
+never='check_ipc check_runtime check_cuda'
 changed='check_handles check_lease check_reserve check_shared check_adopt
     check_pinned check_private_pool check_device_memory check_lease_threads'
 
