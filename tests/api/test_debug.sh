@@ -77,7 +77,6 @@ run() {
 }
 
 test_G9_random_steps_and_threads_have_no_fault() {
-    run guard+fill+leaks model/check_pinned_model
     run guard+fill+leaks stress/check_pinned_threads
     run guard+fill+leaks stress/check_batch_threads
     run fill+leaks model/check_memory_model

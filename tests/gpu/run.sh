@@ -190,7 +190,7 @@ has() {
 # A context takes a good part of a second to make, so the tests of a program
 # share a process. Those of these programs do not, nor those of one that failed:
 # "again" tells which tests they were, and whether each fails alone.
-forked=' check_ipc check_random check_watch check_runtime check_cuda '
+forked=' check_ipc check_watch check_runtime check_cuda '
 
 # tests NAME SECONDS PROGRAM...: programs that the bundle lacks are left out.
 tests() {

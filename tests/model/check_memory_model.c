@@ -1,6 +1,7 @@
 /* check_memory_model.c: random steps over all memory against a plain model
- * (rows B4 to B7, C1, C4, C10, E1 to E9, F2, T9): three devices, page-locked
- * memory, and buffers that host and devices share, with their users; streams
+ * (rows B4 to B7, B15, B18, C1, C4, C10, E1 to E9, F2, T9): three devices,
+ * page-locked memory, of a node too, pageable memory where there is no other,
+ * and buffers that host and devices share, with their users; streams
  * that are held, retired, adopted, replaced and capture; private pools; graphs
  * that are launched; limits and a driver without memory; a second runtime,
  * which the same threads use.
@@ -12,7 +13,7 @@
 #include "model/memory_model.h"
 
 WT_LOOP_TEST(
-    test_B4_C4_E4_E9_F2_T9_random_steps_over_all_memory_agree_with_the_model,
+    test_B4_B15_B18_C4_C10_E4_E9_F2_T9_random_steps_agree_with_the_model,
     MODEL_KINDS)
 {
     unsigned long steps = wt_scaled(40000);

@@ -45,6 +45,9 @@ struct range {
     size_t bytes;
     int space;      /* 0: page-locked; 1 + its device; shared: that + devices */
     unsigned users; /* of a shared one */
+    int node;       /* that was asked for, of page-locked memory */
+    unsigned flags; /* WARM_ALLOC_PAGEABLE_OK, or none */
+    bool pageable;
     struct point own, use[MODEL_USES];
     unsigned uses;
     struct pool *pool;  /* or null */
@@ -77,6 +80,7 @@ extern struct memory_model {
     bool waits;   /* streams, for each other, if that gets them memory */
     bool expands; /* segments of devices do */
     int devices;
+    unsigned nodes;
     unsigned nows; /* of now */
 } model;
 

@@ -107,7 +107,10 @@ static warm_status obtain(struct range *r, struct stream *s)
     } else {
         status = warm_thread_set_stream(model.runtime, s->name);
         if (status == WARM_OK) {
-            status = warm_pinned_alloc(model.runtime, r->bytes, &pointer);
+            status = r->node == WARM_NODE_ANY && r->flags == 0
+                         ? warm_pinned_alloc(model.runtime, r->bytes, &pointer)
+                         : warm_pinned_alloc_on(model.runtime, r->bytes,
+                                                r->node, r->flags, &pointer);
         }
     }
     r->base = pointer;
@@ -214,7 +217,7 @@ void model_end_other(void)
     wt_runtime_end(second.runtime);
 }
 
-static void check_pool_of(const struct range *r)
+static void check_block(struct range *r)
 {
     warm_block_info info = {.size = sizeof info};
 
@@ -223,6 +226,10 @@ static void check_pool_of(const struct range *r)
          "a block is of another pool");
     MUST(info.device == (model_is_far(r->space) ? r->space - 1 : -1),
          "of another space");
+    r->pageable = info.pageable != 0;
+    MUST(!r->pageable || r->flags != 0, "pageable");
+    MUST(r->node == WARM_NODE_ANY || info.node == r->node, "of another node");
+    model.allocated[r->space] += !r->pageable;
 }
 
 /* Mostly what threads have ready: a few sizes, and a stream for some time. */
@@ -243,10 +250,22 @@ static struct stream *stream_for(int space)
     return model.last[space];
 }
 
+/* A node, and pageable memory while there is no other, but not for graphs. */
+static void choose_place(struct range *r, const struct stream *s)
+{
+    if (model.nodes > 1) {
+        r->node = (int)model_pick(model.nodes + 1) - 1;
+    }
+    if (model.dry && r->pool == NULL && s->capture == NULL) {
+        r->flags = model_pick(2) == 0 ? WARM_ALLOC_PAGEABLE_OK : 0;
+    }
+}
+
 void model_step_alloc(void)
 {
     struct range r = {.space = (int)model_pick((uint64_t)model_spaces()),
                       .bytes = any_bytes(),
+                      .node = WARM_NODE_ANY,
                       .pattern = wt_random(&model.random)};
     struct stream *s = stream_for(r.space);
     bool main_thread = s->mine || !elsewhere();
@@ -266,6 +285,9 @@ void model_step_alloc(void)
         r.lane = s->name;
         r.captured = !model_is_graphs(r.pool);
     }
+    if (r.space == 0) {
+        choose_place(&r, s);
+    }
     if (main_thread) {
         status = obtain(&r, s);
     } else {
@@ -278,9 +300,8 @@ void model_step_alloc(void)
         return;
     }
     wt_ok(status);
-    check_pool_of(&r);
+    check_block(&r);
     model_check_new(&r);
-    model.allocated[r.space]++;
     fill(&r);
     model.live[model.lives++] = r;
 }
@@ -312,8 +333,8 @@ static bool may_use(const struct range *r, const struct stream *s)
 {
     return model_has_graphs(r)
                ? model.with_pools < KEPT_MOST
-               : s->capture == NULL ||
-                     (!model.sealed && model.kept[r->space] < KEPT_MOST);
+               : s->capture == NULL || (!model.sealed && !r->pageable &&
+                                        model.kept[r->space] < KEPT_MOST);
 }
 
 void model_step_record(void)

@@ -4,6 +4,7 @@
 struct figures {
     uint64_t live, allocated, requested, held, captured, lost;
     uint64_t waiting; /* freed, of streams that may use it */
+    uint64_t pageable;
 };
 
 static struct figures figures_of(int space)
@@ -33,7 +34,9 @@ static struct figures figures_of(int space)
                             .held = s.held_bytes.current,
                             .captured = s.captured,
                             .lost = s.lost,
-                            .waiting = s.pending.current};
+                            .waiting =
+                                s.pending.current + s.pageable_pending.current,
+                            .pageable = s.pageable.current};
 }
 
 /* Every arena's own, and the sums. */
@@ -93,16 +96,20 @@ static void check_pools(void)
 
 void model_check_figures(void)
 {
-    uint64_t live[SPACES] = {0}, bytes[SPACES] = {0};
+    uint64_t live[SPACES] = {0}, bytes[SPACES] = {0}, pageable[SPACES] = {0};
 
     for (unsigned i = 0; i < model.lives; i++) {
-        live[model.live[i].space]++;
-        bytes[model.live[i].space] += model.live[i].bytes;
+        const struct range *r = &model.live[i];
+
+        pageable[r->space] += r->pageable;
+        live[r->space] += !r->pageable;
+        bytes[r->space] += r->pageable ? 0 : r->bytes;
     }
     for (int i = 0; i < model_spaces(); i++) {
         struct figures f = figures_of(i);
 
         MUST(f.live == live[i], "live blocks");
+        MUST(f.pageable == pageable[i], "pageable blocks");
         MUST(f.allocated == model.allocated[i], "blocks ever");
         MUST(f.requested == bytes[i], "bytes asked for");
         MUST(f.captured == model.kept[i] + kept_with_pools(i, NULL),

@@ -156,6 +156,7 @@ void model_begin(unsigned kind, unsigned long steps)
     model.random = wt_seed();
     model.sealed = kinds[kind].sealed;
     model.beside = kinds[kind].options.background != NULL;
+    model.nodes = (unsigned)kinds[kind].options.numa_nodes;
     model.most_ever = STREAMS + steps / 50;
     model.expands = kinds[kind].options.expandable_segments != NULL;
     model.waits = kinds[kind].options.stream_wait == NULL ||
