@@ -23,7 +23,9 @@
  * Memory is as weak as C11 allows, in part (weak.c): a store that is not part
  * of a read-modify-write may be late for the other threads, which is a choice
  * as a preemption is ("STEP>15"), and plain memory that two threads use has to
- * be ordered by what acquires and releases. A load is never early.
+ * be ordered by what acquires and releases. A load is never early; nor is the
+ * store of a read-modify-write late, but for sequentially consistent ones with
+ * WT_WEAKEN.
  * With WT_WEAKEN=FILE:LINE the library's operation there has a weaker order,
  * which should turn a scenario red. */
 #ifndef WT_SCHED_H

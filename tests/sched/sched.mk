@@ -13,7 +13,9 @@ SCHED_QUIET := runtime/host/% runtime/driver/driver% runtime/base/meta% \
 # gcc tells each access to plain memory; the library is as without a sanitizer.
 # NVTX's own atomics are none of it.
 SCHED_PLAIN = $(if $(findstring clang,$(CC))$(filter %probe.c,$<),, \
-    -fsanitize=thread -U__SANITIZE_THREAD__)
+    -fsanitize=thread -U__SANITIZE_THREAD__ -fno-builtin-memset)
+# Nor does it write what players write without a call.
+$(SCHED_SRC:%.c=$(B)/%.o): private FLAGS += -fno-builtin-memset
 # Warnings are given where the same file is compiled without hooks.h.
 $(B)/sched/%.o: %.c tests/sched/hooks.h $(B)/flags
 	@mkdir -p $(@D)
@@ -27,7 +29,7 @@ $(SCHED_LIB): $(SCHED_OBJ)
 
 $(SCHED_SRC:%.c=$(B)/%): $(B)/%: $(B)/%.o $(SCHED_PLAY) $(WT) $(SCHED_LIB)
 	$(call say,ld,$@)
-	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $^ -Wl,--wrap=free,--wrap=munmap,--wrap=memset \
+	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $^ -Wl,--wrap=free,--wrap=calloc,--wrap=munmap,--wrap=memset \
 	    $(CHECK_LIBS) $(LIBS) -o $@
 
 -include $(LIB_SRC:%.c=$(B)/sched/%.d) $(SCHED_SRC:%.c=$(B)/%.d) $(SCHED_PLAY:.o=.d)

@@ -6,6 +6,8 @@
  * finds what was made as plain memory and not published.
  *
  * A late store waits in its thread's list, which that thread's own loads see.
+ * So does what a sequentially consistent read-modify-write stores, if WT_WEAKEN
+ * is given; no other thread's store to its word comes between.
  * From it go to memory, in its order: what an operation at the same word needs;
  * all, before a read-modify-write that releases, a system call, and a turn that
  * yields, waits or ends; what is sequentially consistent, before another such
@@ -37,6 +39,7 @@ struct late {
     uint64_t value;
     unsigned bytes;
     int order;
+    bool changes; /* of a read-modify-write */
     clocks clock; /* that it gives away */
 };
 
@@ -167,9 +170,27 @@ static void settle(struct order *me, unsigned count)
     memmove(me->late, me->late + count, me->count * sizeof *me->late);
 }
 
+bool wt_order_waits(unsigned thread)
+{
+    return order[thread].count > 0;
+}
+
 void wt_order_settle(unsigned thread)
 {
     settle(&order[thread], order[thread].count);
+}
+
+/* No other thread's store comes between the two halves of a change. */
+static void settle_changes(uintptr_t word)
+{
+    for (struct order *o = order; o < order + WT_THREADS; o++) {
+        for (unsigned i = o->count; i-- > 0;) {
+            if (o->late[i].changes && o->late[i].word == word) {
+                settle(o, i + 1);
+                break;
+            }
+        }
+    }
 }
 
 /* Up to the last that is at the word; mode seq_cst: or is of that order. */
@@ -199,8 +220,9 @@ static bool has_before(const struct order *me, uintptr_t word, int mode)
 static void store(struct order *me, unsigned thread, uintptr_t word,
                   unsigned bytes, uint64_t value, int mode, bool late)
 {
-    struct late s = {word, value, bytes, mode, {{0}}};
+    struct late s = {word, value, bytes, mode, false, {{0}}};
 
+    settle_changes(word);
     if (releases(mode)) {
         s.clock = me->seen;
         me->seen.of[thread]++;
@@ -229,16 +251,18 @@ static uint64_t load(struct order *me, uintptr_t word, unsigned bytes, int mode)
     return get(word, bytes);
 }
 
-/* Read, changed and written at once: its own store is not late. */
+/* Read, changed and written at once. */
 static uint64_t change(struct order *me, unsigned thread, uintptr_t word,
-                       unsigned bytes, enum wt_op op, uint64_t value, int mode)
+                       unsigned bytes, enum wt_op op, uint64_t value, int mode,
+                       bool late)
 {
-    struct late s = {word, value, bytes, mode, {{0}}};
+    struct late s = {word, value, bytes, mode, true, {{0}}};
     const clocks *before;
     uint64_t was;
 
+    settle_changes(word);
     settle_for(me, word, mode);
-    if (releases(mode)) {
+    if (releases(mode) || me->count == LATE) {
         settle(me, me->count);
     }
     acquire(me, word, mode);
@@ -257,7 +281,11 @@ static uint64_t change(struct order *me, unsigned thread, uintptr_t word,
         join(&s.clock, &me->seen);
         me->seen.of[thread]++;
     }
-    put(&s);
+    if (late) {
+        me->late[me->count++] = s;
+    } else {
+        put(&s);
+    }
     return was;
 }
 
@@ -337,18 +365,21 @@ uint64_t wt_order_do(unsigned thread, enum wt_op op, const volatile void *at,
         store(me, thread, (uintptr_t)at, bytes, value, mode, late);
         return 0;
     }
-    return change(me, thread, (uintptr_t)at, bytes, op, value, mode);
+    return change(me, thread, (uintptr_t)at, bytes, op, value, mode, late);
 }
 
 bool wt_order_compare(unsigned thread, const volatile void *at, unsigned bytes,
-                      void *expected, uint64_t value, int mode, int failed)
+                      void *expected, uint64_t value, int mode, int failed,
+                      bool late)
 {
     struct order *me = &order[thread];
 
     look_at((uintptr_t)at, thread, __builtin_return_address(0));
+    settle_changes((uintptr_t)at);
     settle_for(me, (uintptr_t)at, mode);
     if (memcmp((const void *)(uintptr_t)at, expected, bytes) == 0) {
-        (void)change(me, thread, (uintptr_t)at, bytes, WT_SWAP, value, mode);
+        (void)change(me, thread, (uintptr_t)at, bytes, WT_SWAP, value, mode,
+                     late);
         return true;
     }
     value = load(me, (uintptr_t)at, bytes, failed);
@@ -403,6 +434,17 @@ void __wrap_free(void *memory)
         forget(memory, malloc_usable_size(memory));
     }
     __real_free(memory);
+}
+
+/* Its zeros are written, too. */
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    void *memory = __real_calloc(count, bytes);
+
+    touch(memory, count * bytes < PAGE ? count * bytes : PAGE, true,
+          __builtin_return_address(0));
+    return memory;
 }
 
 int __real_munmap(void *base, size_t bytes);

@@ -13,12 +13,16 @@ int wt_running(void);
 /* Ends the schedule as a failed one, at the last operation. */
 _Noreturn void wt_fail_here(const char *what);
 
-/* An operation of a thread; late: if it is a store, it may be so. */
+/* An operation of a thread; late: what it stores is. */
 uint64_t wt_order_do(unsigned thread, enum wt_op op, const volatile void *at,
                      unsigned bytes, uint64_t value, int mode, bool late);
 bool wt_order_compare(unsigned thread, const volatile void *at, unsigned bytes,
-                      void *expected, uint64_t value, int mode, int failed);
+                      void *expected, uint64_t value, int mode, int failed,
+                      bool late);
 
+/* Whether stores of the thread are late: then other threads may see of its next
+ * operation that they are no more, whichever word it is at. */
+bool wt_order_waits(unsigned thread);
 /* All that the thread has stored goes to memory. */
 void wt_order_settle(unsigned thread);
 /* What a thread that starts or joins has seen. */
