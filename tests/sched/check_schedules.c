@@ -6,6 +6,9 @@
 #include "sched.h"
 #include "wt_kind.h"
 
+#include "alloc/arena/live.h"
+#include "runtime/thread/runtime_body.h"
+
 #include <string.h>
 
 WT_CASE("schedules", .timeout = 3600);
@@ -21,7 +24,8 @@ static struct {
     warm_kind late; /* 0: not registered */
     warm_lease again;
     bool held, ended;
-    int ends; /* of adopted memory */
+    int ends;     /* of adopted memory */
+    size_t bytes; /* of block[0], or 0 */
 } s;
 
 /* A test plays one scenario; the players are what follows. */
@@ -166,13 +170,18 @@ PLAY(test_T4_B14_hits_beside_figures, setup, allocate_once, end, allocate_twice,
 PLAY(test_T5_B14_first_calls_beside_figures, setup_empty, NULL, end,
      allocate_once, read_figures, read_figures);
 
-/* The address comes by no order at all: what is found there is whole. */
+/* The address comes by no order at all: what is found there is whole. What was
+ * in memory before the size is set is over. */
 static void show(void)
 {
-    for (int i = 0; i < 2; i++) {
-        s.block[0] = allocate(i == 0 ? BYTES : BYTES - 8);
+    for (size_t i = 1; i < 3; i++) {
+        wt_tell(&s.held);
+        s.bytes = BYTES - 8 * i;
+        s.block[0] = allocate(s.bytes);
         wt_here();
-        use_and_free(s.block[0], 14);
+        use(s.block[0], 14);
+        s.bytes = 0;
+        wt_must_ok(warm_free(s.block[0]));
     }
 }
 
@@ -181,18 +190,27 @@ static void look(void)
     warm_block_info info = {.size = sizeof info};
 
     for (int i = 0; i < 3; i++) {
-        if (s.block[0] != NULL &&
-            warm_block_get_info(s.block[0], &info) == WARM_OK) {
+        size_t bytes = s.bytes;
+
+        if (s.block[0] != NULL && bytes != 0 &&
+            warm_block_get_info(s.block[0], &info) == WARM_OK &&
+            s.bytes == bytes) {
             wt_must(info.base == s.block[0] && info.runtime == s.runtime);
-            wt_must(info.requested == BYTES || info.requested == BYTES - 8);
+            wt_must(info.requested == bytes);
         }
         wt_here();
     }
 }
 
+static void allocate_shown(void)
+{
+    s.block[0] = allocate(BYTES);
+    use_and_free(s.block[0], 15);
+}
+
 PLAY(test_T5_B2_look_ups_beside_first_calls, setup_empty, NULL, end, show,
      look);
-PLAY(test_T5_B2_look_ups_beside_hits, setup, allocate_once, end, show, look);
+PLAY(test_T5_B2_look_ups_beside_hits, setup, allocate_shown, end, show, look);
 
 static void take_snapshot(void)
 {
@@ -686,3 +704,54 @@ PLAY(test_T4_A5_a_thread_ends_beside_the_end_of_its_runtime, setup_kinds, NULL,
 
 PLAY(test_T4_G1_a_thread_ends_beside_a_trim_and_a_request, setup, NULL, end,
      allocate_once, trim_all, allocate_once);
+
+/* ---- the orders of single words -------------------------------------------
+ */
+
+static void see_runtime(warm_runtime *runtime, void *unused)
+{
+    (void)runtime;
+    (void)unused;
+    use(program, 16);
+    wt_must(!s.ended);
+}
+
+static void pin(void)
+{
+    wm_runtime_each(see_runtime, NULL);
+}
+
+static void begin_close(void)
+{
+    wt_must(wm_runtime_begin_close(s.runtime));
+    s.ended = true;
+    use(program, 17);
+}
+
+/* Of a pin and the end of the runtime at least one sees the other. */
+PLAY(test_T5_A5_a_pin_beside_the_end_of_its_runtime, setup, NULL, NULL, pin,
+     begin_close);
+
+/* Of the claim and the reset at least one sees the other. */
+static wm_live live = {.blocks = {.peak = 2}};
+
+static void claim(void)
+{
+    wm_claim_add(&live.blocks, 1);
+    wt_here();
+}
+
+static void reset_live(void)
+{
+    wm_live_reset(&live);
+    wt_here();
+}
+
+static void end_live(void)
+{
+    wt_must(wm_claim_peak(&live.blocks) >= 1);
+    end();
+}
+
+PLAY(test_T5_B14_a_claim_beside_a_reset_of_its_peak, setup, NULL, end_live,
+     claim, reset_live);
