@@ -533,9 +533,14 @@ MAKE_AS(own_runtime, p, wt_runtime(NULL))
 DROP_KEPT(own_runtime, warm_runtime_destroy(v->p, NULL))
 MAKE(options)
 {
+    warm_options *options = v->p;
+
     make_in(v);
-    ((warm_options *)v->p)->device = wt_on_host() ? "host" : "cuda";
-    ((warm_options *)v->p)->arenas = 1;
+    options->device = wt_on_host() ? "host" : "cuda";
+    options->arenas = 1;
+    options->history = 50;
+    options->reserve_bytes = 3 << 20;
+    options->segment = 1 << 20;
 }
 /* An output that holds what is to be ended: after a success it is. */
 #define DROP_OUT(name, type, call)                                             \

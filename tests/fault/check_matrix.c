@@ -332,7 +332,7 @@ static void begin_runtime(void)
     wt_toy_init(&f.toy);
     wt_toy_init(&f.other_toy);
     f.runtime = wt_two_devices(&(const warm_options){
-        .size = sizeof(warm_options), .limit_wait_ms = 1});
+        .size = sizeof(warm_options), .limit_wait_ms = 1, .history = 50});
     f.kind = wt_toy_register(&f.toy, f.runtime, "toy");
     f.stream = wt_stream(f.runtime, 0);
     f.far = wt_stream(f.runtime, 1);

@@ -1,7 +1,6 @@
-/* check_snapshot_fault.c: no memory for a snapshot, or for a history (row C7):
- * every allocation of a record fails at its n-th call, until the call passes.
- * A refused call leaves nothing behind and records no event, and the driver is
- * not called if the event for that call cannot be recorded. */
+/* check_snapshot_fault.c: what a history tells of calls that fail (row C7): a
+ * refused call records no event, and the driver is not called if the event for
+ * that call cannot be recorded. check_matrix.c has calls without memory. */
 #include "wt.h"
 #include "wt_viz.h"
 
@@ -13,65 +12,7 @@ enum { N_MAX = 400, BLOCKS = 20 };
 static warm_options options = {
     .size = sizeof options, .history = 100, .history_frames = 4};
 
-static warm_status write_to(warm_runtime *runtime, int which, char *text,
-                            size_t bytes)
-{
-    return which == 0   ? warm_device_snapshot(runtime, 0, text, bytes, NULL)
-           : which == 1 ? warm_pinned_snapshot(runtime, text, bytes, NULL)
-                        : warm_snapshot_viz(runtime, text, bytes, NULL);
-}
-
 WT_CASE("memory", .timeout = 60);
-
-WT_LOOP_TEST(test_C7_no_memory_for_a_snapshot, 3)
-{
-    static char text[1 << 16];
-    warm_runtime *runtime = wt_runtime(&options);
-    unsigned refused = 0;
-    void *block = wt_device(runtime, NULL, MIB);
-    void *buffer = wt_pinned(runtime, MIB);
-    int64_t live = wt_metadata_live();
-
-    for (uint64_t n = 1; n < N_MAX; n++) {
-        warm_status status;
-
-        warm_testing_fail_metadata(n, 0);
-        status = write_to(runtime, _i, text, sizeof text);
-        warm_testing_fail_metadata(0, 0);
-        ck_assert_int_eq(wt_metadata_live(), live);
-        if (status == WARM_OK) {
-            break;
-        }
-        ck_assert_int_eq(status, WARM_OUT_OF_MEMORY);
-        refused++;
-    }
-    ck_assert_uint_ge(refused, 3);
-    ck_assert_uint_lt(refused, N_MAX - 1);
-    ck_assert(wt_json_is_valid(text));
-    wt_free(block, buffer);
-    wt_runtime_end(runtime);
-}
-
-WT_TEST(test_C7_no_memory_for_a_history)
-{
-    warm_options given = options;
-    warm_runtime *runtime = NULL;
-    int64_t live = wt_metadata_live();
-    uint64_t n = 0;
-
-    given.device = wt_on_host() ? "host" : "cuda";
-    do {
-        warm_testing_fail_metadata(++n, 0);
-        if (warm_runtime_create(&given, &runtime) != WARM_OK) {
-            ck_assert_ptr_null(runtime);
-            ck_assert_int_eq(wt_metadata_live(), live);
-        }
-        warm_testing_fail_metadata(0, 0);
-    } while (runtime == NULL && n < N_MAX);
-    ck_assert_ptr_nonnull(runtime);
-    ck_assert_uint_gt(n, 3);
-    wt_runtime_end(runtime);
-}
 
 /* *snapshot is owned by the caller; events are a part of it. */
 static const json_t *read_events(warm_runtime *runtime, json_t **snapshot)
