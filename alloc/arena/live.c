@@ -34,10 +34,10 @@ void wm_claim_add(wm_claim *claim, int64_t n)
 
 static void reset(wm_claim *claim)
 {
-    atomic_store_explicit(
-        &claim->peak,
-        atomic_load_explicit(&claim->claimed, memory_order_seq_cst),
-        memory_order_seq_cst);
+    /* Relaxed: raise_peak() reads it again. */
+    int64_t now = atomic_load_explicit(&claim->claimed, memory_order_relaxed);
+
+    atomic_store_explicit(&claim->peak, now, memory_order_seq_cst);
     /* A thread that claimed between the load and the store compared with the
      * old peak. */
     raise_peak(claim);
