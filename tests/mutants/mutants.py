@@ -621,6 +621,7 @@ def main(words):
                         Map(), entries('equivalent.txt')) > 0
     elif words[:1] == ['known'] and len(words) in (1, 3):
         count, seed = (int(words[1]), words[2]) if len(words) == 3 else (0, 0)
+        os.environ.setdefault('WT_SCHEDULES', '900')
         known = known_mutants(seed)
         return play_all(known[:count or None], len(known), None, []) > 0
     else:

@@ -149,7 +149,7 @@ static void allocate_once(void)
 }
 
 /* The biased lock: its owner enters, a visitor revokes it. */
-PLAY(test_T4_B11_a_hit_beside_a_trim, setup, allocate_once, end, allocate_twice,
+PLAY(test_T4_B11_a_hit_beside_a_trim, setup, allocate_once, end, allocate_once,
      trim_all);
 PLAY(test_T4_B11_first_calls_beside_a_trim, setup_empty, NULL, end,
      allocate_twice, trim_all);
@@ -280,6 +280,30 @@ static void free_second(void)
 
 PLAY_FROM(test_T4_B2_frees_by_other_threads, setup, allocate_two, NULL, end,
           free_first, free_second);
+
+static void leave_it(void)
+{
+    s.block[0] = allocate(BYTES);
+    wt_here();
+}
+
+static void free_it(void)
+{
+    wt_here();
+    if (s.block[0] != NULL && warm_free(s.block[0]) == WARM_OK) {
+        s.block[0] = NULL; /* else it is not seen yet */
+    }
+}
+
+static void end_left(void)
+{
+    wt_must_ok(warm_free(s.block[0]));
+    end();
+}
+
+/* The address comes by no order. */
+PLAY(test_T5_B2_a_first_block_is_freed_by_another_thread, setup_empty, NULL,
+     end_left, leave_it, free_it);
 
 static void send(void)
 {

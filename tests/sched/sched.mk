@@ -3,6 +3,22 @@
 #   make schedules [WT_SCHEDULES=30000] [WT_SEED=1]
 #
 # plays about so many of each scenario; `make check`, a few for 30 s in all.
+#
+# Weakened by WT_WEAKEN, these orders turn no scenario red; they stay, since the
+# model is stronger than C11 there, or another order hides theirs:
+#   - loads whose reader finds atomics alone: of the page map's leaves (which the
+#     kernel zeroes) and segments, wm_group_arenas(), wm_cache_next_set(),
+#     pending_of(), wm_runtime_check();
+#   - stores to records that are filled under a lock whose release follows, or by
+#     calls before: wm_block_set_state(), wm_segment_place(), begin_pinned(),
+#     add_adopted(), wm_stream_use_give_up(), wm_timeline_retire();
+#   - one of two in a row: the state of a block that is freed (page map, state),
+#     raise_peak() (each is seq_cst beside the next), the drops of timelines and
+#     lanes (the last is under a lock);
+#   - biased_lock.[ch]: sequentially consistent for ThreadSanitizer alone; else
+#     membarrier(2) orders them;
+#   - end_window() and cut_locked(), wm_runtime_end_close(): what is read after
+#     them is freed or left alone.
 SCHED_LIB := $(B)/sched/libwarmpool.a
 SCHED_OBJ := $(LIB_SRC:%.c=$(B)/sched/%.o) $(B)/runtime/page_html.o
 SCHED_PLAY := $(B)/tests/sched/sched.o $(B)/tests/sched/weak.o

@@ -12,7 +12,8 @@
  * all, before a read-modify-write that releases, a system call, and a turn that
  * yields, waits or ends; what is sequentially consistent, before another such
  * load; all threads', at membarrier(2). The compiler tells of plain memory as
- * it does for ThreadSanitizer, whose library is not linked; not of memcpy(). */
+ * it does for ThreadSanitizer, whose library is not linked; not of memcpy().
+ * calloc(), memset() and free() write. */
 #include "weak.h"
 
 #include "sched.h"
@@ -430,8 +431,12 @@ static void forget(void *memory, size_t bytes)
 void __real_free(void *memory);
 void __wrap_free(void *memory)
 {
-    if (memory != NULL) {
-        forget(memory, malloc_usable_size(memory));
+    size_t bytes = memory != NULL ? malloc_usable_size(memory) : 0;
+
+    if (bytes > 0) {
+        touch(memory, bytes < PAGE ? bytes : PAGE, true,
+              __builtin_return_address(0));
+        forget(memory, bytes);
     }
     __real_free(memory);
 }
