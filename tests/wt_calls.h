@@ -805,8 +805,21 @@ DROP(to_begin)
         drop_recording(v, false);
     }
 }
-MAKE_AS(to_pause, n,
-        new_pool(WARM_POOL_USER | WARM_POOL_PAUSABLE, false).number)
+/* With a block, whose contents are the same in the end. */
+MAKE(to_pause)
+{
+    warm_private_pool pool = {0};
+    char contents[BLOCK_BYTES];
+
+    need(warm_private_pool_begin(
+        f.runtime, &pool, WARM_POOL_USER | WARM_POOL_PAUSABLE, NULL, NULL));
+    need(warm_device_alloc(f.runtime, 0, f.stream, BLOCK_BYTES, &v->extra));
+    need(warm_private_pool_end(f.runtime, pool));
+    v->n = pool.number;
+    need(warm_testing_copy(f.runtime, v->extra, fill(contents), BLOCK_BYTES,
+                           f.stream));
+    need(warm_stream_synchronize(f.runtime, f.stream));
+}
 MAKE(paused)
 {
     make_to_pause(v);
@@ -814,9 +827,16 @@ MAKE(paused)
 }
 DROP(paused)
 {
+    unsigned char contents[BLOCK_BYTES];
+
     if (!ok) {
         need(warm_memory_resume(f.runtime, (warm_private_pool){v->n}));
     }
+    need(warm_testing_copy(f.runtime, contents, v->extra, BLOCK_BYTES,
+                           f.stream));
+    need(warm_stream_synchronize(f.runtime, f.stream));
+    intact(contents);
+    need(warm_free(v->extra));
     drop_pool(v, false);
 }
 DROP_AS(to_pause, paused, !ok)

@@ -243,15 +243,18 @@ static void leak_saved(struct wm_paused *paused, const wm_space *space)
     }
 }
 
-/* On a stream of its own; waits for the copies. */
+/* On a stream of its own; waits for the copies. The last error is that of the
+ * failure, or as it was. */
 static warm_status copy_device(struct wm_paused *paused, wm_space *space,
                                warm_copy_direction direction)
 {
-    warm_error cause = {.size = sizeof cause};
+    warm_error before = {.size = sizeof before}, cause = before;
     warm_stream stream = NULL;
-    warm_status waited, status = wm_driver_stream_create(
-                            space->driver, space->group.device, &stream);
+    warm_status waited, status;
 
+    warm_last_error(&before);
+    status =
+        wm_driver_stream_create(space->driver, space->group.device, &stream);
     if (status != WARM_OK) {
         return status;
     }
@@ -264,12 +267,13 @@ static warm_status copy_device(struct wm_paused *paused, wm_space *space,
     if (waited != WARM_OK && direction == WARM_COPY_TO_HOST) {
         leak_saved(paused, space);
     }
-    (void)wm_driver_stream_destroy(space->driver, stream);
-    if (status != WARM_OK) {
-        wm_error_restore(&cause);
-        return status;
+    if (status == WARM_OK && waited != WARM_OK) {
+        status = waited;
+        warm_last_error(&cause);
     }
-    return waited;
+    (void)wm_driver_stream_destroy(space->driver, stream);
+    wm_error_restore(status == WARM_OK ? &before : &cause);
+    return status;
 }
 
 static warm_status copy_all(warm_runtime *runtime, struct wm_paused *paused,
@@ -328,14 +332,18 @@ static bool make_room(wm_space *space)
 
 static warm_status map_one(struct one *one)
 {
-    warm_status status = wm_growth_map(one->space, &one->piece, &one->torn);
+    warm_error before = {.size = sizeof before};
+    warm_status status;
 
+    warm_last_error(&before);
+    status = wm_growth_map(one->space, &one->piece, &one->torn);
     if (status == WARM_OUT_OF_MEMORY && make_room(one->space)) {
         status = wm_growth_map(one->space, &one->piece, &one->torn);
     }
     if (status == WARM_OK) {
         one->unmapped = false;
         one->fresh = true;
+        wm_error_restore(&before);
     }
     return status;
 }
