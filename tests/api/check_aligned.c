@@ -1,9 +1,8 @@
 /* check_aligned.c: blocks that begin at a multiple of more than 512 bytes (row
- * H1): of every kind of memory, in pieces, with option debug, after a fault,
- * and what becomes of the memory around them. */
+ * H1): of every kind of memory, in pieces, with option debug, and
+ * what becomes of the memory around them. */
 /* memcheck: one process */
 #include "wt.h"
-#include "wt_fault.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -468,44 +467,4 @@ WT_TEST(test_H1_out_of_memory_names_what_was_asked_for)
     wt_says("requested 9.0 MiB");
     ck_assert_ptr_null(block);
     end();
-}
-
-/* ---- faults -------------------------------------------------------------- */
-
-static void begin_fault(uint64_t n)
-{
-    begin(n % 2 == 0 ? PINNED : DEVICE);
-}
-
-static void play(void)
-{
-    void *blocks[2 * KINDS] = {NULL};
-
-    for (int i = 0; i < KINDS; i++) {
-        (void)alloc((enum kind)i, 70000, 128 * KIB, &blocks[2 * i]);
-        (void)alloc((enum kind)i, 5 * MIB, 2 * MIB, &blocks[2 * i + 1]);
-    }
-    wt_free_all(blocks, 2 * KINDS);
-}
-
-static void end_fault(void)
-{
-    wt_ok(warm_testing_check(runtime, 1));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
-    ck_assert_uint_eq(wt_device_stats(runtime).all.live.current, 0);
-    end();
-}
-
-static const wt_flow flow = {.begin = begin_fault,
-                             .play = play,
-                             .end = end_fault,
-                             .runtime = &runtime,
-                             .most = 200,
-                             .every = 1};
-
-WT_LOOP_TEST(test_H1_an_aligned_request_that_fails_changes_nothing, 2)
-{
-    wt_fail_every_call(&flow, "pinned_alloc", _i);
-    wt_fail_every_call(&flow, "device_alloc", _i);
-    wt_fail_every_record(&flow, _i);
 }

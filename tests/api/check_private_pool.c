@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
@@ -1508,4 +1509,37 @@ WT_TEST(test_B7_graphs_are_made_and_destroyed_beside_a_capture)
     wt_ok(warm_graph_destroy(runtime, beside));
     wt_ok(warm_capture_end(runtime, first, &graph));
     wt_ok(warm_graph_destroy(runtime, graph));
+}
+
+static bool is_mapped(void *page)
+{
+    unsigned char there;
+
+    return mincore(page, 4096, &there) == 0;
+}
+
+/* There is no later then: what nobody said is over does not matter. Only what
+ * the driver says captures would be broken, and the memory stays. */
+WT_LOOP_TEST(test_E7_G2_B7_memory_goes_back_with_the_runtime, 2)
+{
+    warm_runtime *brief = wt_runtime_with(.device = "host", .segment = MIB);
+    warm_stream stream = wt_stream(brief, 0);
+    warm_private_pool pool = {0};
+    void *pinned, *device;
+    bool captures = _i == 1;
+
+    wt_ok(warm_private_pool_begin(brief, &pool, 0, NULL, NULL));
+    wt_ok(captures ? warm_capture_begin(brief, stream)
+                   : warm_capture_announce(brief, stream));
+    pinned = wt_pinned(brief, MIB);
+    device = wt_device(brief, stream, MIB);
+    wt_free(pinned, device);
+    wt_ok(warm_private_pool_end(brief, pool));
+    wt_ok(warm_private_pool_release(brief, pool));
+    ck_assert(is_mapped(pinned));
+    wt_runtime_end(brief);
+    ck_assert_int_eq(is_mapped(pinned), captures);
+    if (!captures) { /* else it goes with the host device */
+        ck_assert(!is_mapped(device));
+    }
 }
