@@ -122,13 +122,14 @@ static void end_kinds(void)
 
 /* ---- what a thread caches ------------------------------------------------ */
 
-/* Players that make one call. */
-#define CALL(name, call)                                                       \
+/* Players of one statement; of one call. */
+#define PLAYER(name, statement)                                                \
     static void name(void)                                                     \
     {                                                                          \
-        wt_must_ok(call);                                                      \
+        statement;                                                             \
     }                                                                          \
     struct wt_entry /* takes the semicolon */
+#define CALL(name, call) PLAYER(name, wt_must_ok(call))
 CALL(trim_all, warm_pinned_empty_cache(s.runtime, NULL));
 CALL(trim_device, warm_device_empty_cache(s.runtime, 0, NULL));
 CALL(trim_handles, warm_handle_trim(s.runtime, s.kind[0], 0, 0, 0, NULL));
@@ -143,10 +144,7 @@ static void allocate_twice(void)
     use_and_free(allocate(BYTES), 2);
 }
 
-static void allocate_once(void)
-{
-    use_and_free(allocate(BYTES), 3);
-}
+PLAYER(allocate_once, use_and_free(allocate(BYTES), 3));
 
 /* The biased lock: its owner enters, a visitor revokes it. */
 PLAY(test_T4_B11_a_hit_beside_a_trim, setup, allocate_once, end, allocate_once,
@@ -242,15 +240,9 @@ static void allocate_and_free(int count)
     }
 }
 
-static void flush_and_refill(void)
-{
-    allocate_and_free(3);
-}
+PLAYER(flush_and_refill, allocate_and_free(3));
 
-static void fill_transfer_cache(void)
-{
-    allocate_and_free(6);
-}
+PLAYER(fill_transfer_cache, allocate_and_free(6));
 
 PLAY(test_T4_B8_a_hit_beside_a_flush, setup_small_magazines, flush_and_refill,
      end, flush_and_refill, flush_and_refill);
@@ -525,20 +517,11 @@ static void lock_weak(bool writes)
     warm_storage_weak_release(s.storage);
 }
 
-static void lock_and_write(void)
-{
-    lock_weak(true);
-}
+PLAYER(lock_and_write, lock_weak(true));
 
-static void lock_only(void)
-{
-    lock_weak(false);
-}
+PLAYER(lock_only, lock_weak(false));
 
-static void release_strong(void)
-{
-    warm_storage_release(s.storage);
-}
+PLAYER(release_strong, warm_storage_release(s.storage));
 
 PLAY(test_T4_D2_a_weak_reference_beside_the_last_release, setup_storage, NULL,
      end, lock_and_write, release_strong, lock_only);
@@ -629,15 +612,9 @@ static void reserve(int first)
     }
 }
 
-static void reserve_first(void)
-{
-    reserve(0);
-}
+PLAYER(reserve_first, reserve(0));
 
-static void reserve_second(void)
-{
-    reserve(1);
-}
+PLAYER(reserve_second, reserve(1));
 
 /* A kind is known once its name is; the number comes by no order. */
 static void register_kind(void)
@@ -740,10 +717,7 @@ static void see_runtime(warm_runtime *runtime, void *unused)
     wt_must(!s.ended);
 }
 
-static void pin(void)
-{
-    wm_runtime_each(see_runtime, NULL);
-}
+PLAYER(pin, wm_runtime_each(see_runtime, NULL));
 
 static void begin_close(void)
 {
