@@ -230,7 +230,7 @@ check: need-check
 	+@$(MAKE) FLAVOUR=$(TEST_FLAVOUR) run-tests
 
 # Goes on after what fails; N mutants are drawn anew each day.
-LONG := run-load faults fuzz schedules soak mutants check-arm lint-tidy-deep
+LONG := run-load faults fuzz schedules soak mutants check-arm
 check-long: need-check
 	+@failed=; for goal in $(LONG); do \
 	    echo "== $$goal"; \
@@ -433,7 +433,7 @@ include runtime/preload/preload.mk runtime/python/python.mk
 ## examples       build the examples
 ## demo           train a classifier, serve 10,000 images, compare with naive
 ## check          run the tests (debug; installs what they need on Debian)
-## check-long     what takes hours: ten times the load, soak, mutants, arm …
+## check-long     ten times the load, faults, fuzz, schedules, soak, mutants, arm
 ## faults         every call under every fault; writes build/debug/faults.txt
 ## check-arm      tests for aarch64 in an emulator, on pages of 4 and 64 KiB
 ## check-others   tests beside a second runtime, on the last of three devices

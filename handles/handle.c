@@ -180,9 +180,7 @@ warm_status wm_binding_update(warm_runtime *runtime, wm_window *window,
     status = update(runtime, b, pool, held, want, with, bytes);
     if (status != WARM_OK && with != NULL && with != b->present->workspace) {
         /* Its record names the new stream: it is not the one of before. */
-        if (b->before->workspace == with) {
-            b->before->epoch = 0;
-        }
+        b->before->epoch = 0;
         wm_workspace_leave(with, handle, wm_clock_ns());
     }
     return status;

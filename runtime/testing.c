@@ -8,6 +8,8 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
+#include "runtime/base/thread_data.h"
+#include "runtime/fields.h"
 #include "runtime/thread/runtime_body.h"
 
 #include <limits.h>
@@ -105,22 +107,30 @@ warm_status warm_testing_resume(warm_runtime *runtime, warm_stream stream)
 
 /* ---- the library's own records ------------------------------------------ */
 
-/* Whether the bytes counted against the limit equal those that the arenas hold;
- * they do while no thread grows or trims the space. Uncached memory is not
- * limited. */
+/* Whether the bytes counted against the limit equal those that the arenas hold,
+ * while no thread grows or trims the space, and no such work is left open.
+ * Uncached memory is not limited. */
 static bool check_held(wm_space *space)
 {
     warm_space_stats stats = {.size = sizeof stats};
+    const wm_growth *growth = &space->growth;
+    const wm_live *live = &space->group.live;
     uint64_t held;
+    bool idle;
 
     if (space->traits->obtain == NULL) {
         return true;
     }
     wm_lock_acquire(&space->growth.lock);
-    held = space->growth.held + space->growth.paused - space->growth.lost;
+    held = growth->held + growth->paused - growth->lost;
+    idle = growth->coming == 0 && growth->calls == NULL &&
+           growth->line == NULL && growth->exclusive == NULL &&
+           !growth->reserving && !growth->making_room;
     wm_lock_release(&space->growth.lock);
     wm_space_stats(space, &stats);
-    return held == stats.held_bytes.current;
+    return idle && held == stats.held_bytes.current &&
+           (uint64_t)wm_claimed(&live->held) == stats.held_bytes.current &&
+           (uint64_t)wm_claimed(&live->blocks) == stats.live.current;
 }
 
 /* Whether as much counts toward the watermarks of all memory as toward those of
@@ -141,11 +151,60 @@ static bool check_whole(const wm_space *poller)
     return poller->background.on || taken == wm_whole_taken(&poller->whole);
 }
 
+/* Of a runtime that works beside its callers no figures are all of one
+ * moment. */
+static bool works_alone(const warm_runtime *runtime)
+{
+    return runtime->pinned->space.background.on;
+}
+
+/* The thread has ended what it has begun. */
+static bool check_streams(warm_runtime *runtime)
+{
+    const wm_thread_marks *marks = &wm_thread_marks_now;
+
+    return marks->breaks == 0 && marks->turns == 0 && marks->callbacks == 0 &&
+           (works_alone(runtime) ||
+            wm_timelines_check(&runtime->pinned->timelines));
+}
+
+typedef struct figures {
+    wm_view view;
+    bool good;
+} figures;
+
+/* What was allocated is current or was freed. */
+static void check_figures(wm_view *view, const wm_object *object,
+                          const wm_field_table *table, const void *from)
+{
+    figures *f = (figures *)view;
+
+    (void)object;
+    for (size_t i = 0; i < table->count; i++) {
+        const wm_field *field = &table->field[i];
+        bool peak = field->type == WM_FIELD_PEAK;
+
+        if (peak || field->type == WM_FIELD_STAT) {
+            const warm_stat *s = wm_field_stat(field, from);
+
+            f->good = f->good && s->allocated == s->current + s->freed &&
+                      (!peak || s->peak >= s->current);
+        }
+    }
+}
+
+static bool check_all_figures(warm_runtime *runtime)
+{
+    figures f = {.view = {.show = check_figures}, .good = true};
+
+    return works_alone(runtime) ||
+           (wm_fields_show(runtime, &f.view) == WARM_OK && f.good);
+}
+
 static bool check_quiet(wm_space *space)
 {
     return wm_space_check_settled(space) &&
-           (space->group.runtime->pinned->space.background.on ||
-            check_held(space));
+           (works_alone(space->group.runtime) || check_held(space));
 }
 
 static warm_status check_space(wm_space *space, int device, bool quiet)
@@ -183,6 +242,13 @@ static warm_status check_records(warm_runtime *runtime, bool quiet)
     if (status == WARM_OK && quiet && !check_whole(&runtime->pinned->space)) {
         status = wm_fail(WARM_INTERNAL, "the bytes of all memory are not "
                                         "those of its spaces");
+    }
+    if (status == WARM_OK && quiet && !check_streams(runtime)) {
+        status =
+            wm_fail(WARM_INTERNAL, "records of streams contradict each other");
+    }
+    if (status == WARM_OK && quiet && !check_all_figures(runtime)) {
+        status = wm_fail(WARM_INTERNAL, "figures contradict each other");
     }
     if (status == WARM_OK && !wm_kind_table_check(runtime->kinds)) {
         status =

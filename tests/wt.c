@@ -36,6 +36,15 @@ void wt_add(struct wt_entry *entry)
 
 enum { SETUPS = 6 };
 
+/* Whatever a test calls, its thread can be cancelled as before. */
+static void check_cancel_state(void)
+{
+    int state;
+
+    ck_assert_int_eq(pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state), 0);
+    ck_assert_int_eq(state, PTHREAD_CANCEL_ENABLE);
+}
+
 /* Makes tcase[0] for the case's setup, which may be null, and tcase[i] for
  * also[i - 1]; null if there is none. */
 static void make_cases(Suite *suite, const struct wt_case *of, TCase **tcase)
@@ -49,6 +58,7 @@ static void make_cases(Suite *suite, const struct wt_case *of, TCase **tcase)
         }
         tcase[i] = tcase_create(of->name);
         tcase_add_checked_fixture(tcase[i], setup, of->teardown);
+        tcase_add_checked_fixture(tcase[i], NULL, check_cancel_state);
         tcase_add_unchecked_fixture(tcase[i], of->once, NULL);
         if (of->timeout > 0) {
             tcase_set_timeout(tcase[i], of->timeout);

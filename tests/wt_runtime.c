@@ -45,6 +45,14 @@ uint64_t wt_arenas(void)
     return value != NULL ? strtoull(value, NULL, 10) : 1;
 }
 
+/* The runtime of wt_runtime(), unless several lived at once; and the records
+ * that lived before it, and the bodies of others that ended since. */
+static struct {
+    warm_runtime *runtime;
+    int64_t before;
+    bool several;
+} only;
+
 warm_runtime *wt_runtime(const warm_options *options)
 {
     warm_options o = {.size = sizeof o};
@@ -59,7 +67,10 @@ warm_runtime *wt_runtime(const warm_options *options)
     if (o.arenas == 0) {
         o.arenas = wt_arenas();
     }
+    only.several = only.several || only.runtime != NULL;
+    only.before = wt_metadata_live();
     wt_ok(warm_runtime_create(&o, &runtime));
+    only.runtime = runtime;
     return runtime;
 }
 
@@ -83,13 +94,27 @@ warm_runtime *wt_two_devices(const warm_options *options)
 void wt_runtime_end(warm_runtime *runtime)
 {
     warm_destroy_report report = {.size = sizeof report};
+    warm_stats stats = {.size = sizeof stats};
 
+    if (runtime != NULL) {
+        wt_ok(warm_testing_check(runtime, 1));
+        wt_ok(warm_stats_get(runtime, &stats));
+    }
     wt_ok(warm_runtime_destroy(runtime, &report));
     ck_assert_uint_eq(report.handles, 0);
     ck_assert_uint_eq(report.live, 0);
     ck_assert_uint_eq(report.pending, 0);
     ck_assert_uint_eq(report.imports, 0);
     ck_assert_uint_eq(report.pools, 0);
+    only.before++; /* the body of a runtime stays */
+    if (runtime == only.runtime && wt_on_host()) {
+        /* Of memory that is leaked there are records, and the process keeps
+         * those of CUDA's libraries. */
+        ck_assert(only.several || wt_metadata_live() == only.before ||
+                  report.lost_bytes + report.captured_bytes > 0 ||
+                  stats.lost_bytes > 0);
+        only.runtime = NULL;
+    }
 }
 
 void wt_door_run(void *argument)

@@ -121,10 +121,14 @@ typedef struct wm_arena {
     size_t laned_bytes, laned_least, fence_step;
     _Atomic bool fences_due;
     wm_block *spare_blocks; /* spare records, chained by next_idle */
-    void *record_chunks;    /* the allocations that records were made in */
-    wm_slab *all_slabs;     /* all records ever made, chained by next_made */
-    size_t detached_bytes;  /* removed from the arena, not yet freed */
-    size_t fresh_bytes;     /* became pending since the last miss */
+    /* Debug builds: records that may be taken, if the thread has acquired no
+     * lock since (wm_lock_taken()). */
+    uint64_t records_had;
+    unsigned records_due;
+    void *record_chunks;   /* the allocations that records were made in */
+    wm_slab *all_slabs;    /* all records ever made, chained by next_made */
+    size_t detached_bytes; /* removed from the arena, not yet freed */
+    size_t fresh_bytes;    /* became pending since the last miss */
     /* With callers, in magazines or in the transfer cache. */
     size_t out_bytes;
     size_t row; /* rows of the request that is being served (wm_request.row) */

@@ -144,10 +144,15 @@ static inline void wm_bit_set_locked(_Atomic uint64_t *words, size_t i, bool on)
 void wm_record_init_origins(const wm_arena *arena, wm_block *block,
                             unsigned count, char *origins);
 /* Spare records of runs. wm_record_have_locked() makes some if there are fewer
- * than two; false: no memory. wm_record_take_locked() only after that. */
+ * than two; false: no memory. wm_record_take_locked() only after that, at most
+ * twice, which debug builds check. */
 bool wm_record_make_locked(wm_arena *arena);
 static inline bool wm_record_have_locked(wm_arena *arena)
 {
+#ifndef NDEBUG
+    arena->records_had = wm_lock_taken();
+    arena->records_due = 2;
+#endif
     return (wm_likely(arena->spare_blocks != NULL) &&
             wm_likely(arena->spare_blocks->next_idle != NULL)) ||
            wm_record_make_locked(arena);
@@ -156,6 +161,8 @@ static inline wm_block *wm_record_take_locked(wm_arena *arena)
 {
     wm_block *block = arena->spare_blocks;
 
+    wm_assert(arena->records_had == wm_lock_taken() &&
+              arena->records_due-- > 0);
     arena->spare_blocks = block->next_idle;
     block->trace = 0;
     return block;

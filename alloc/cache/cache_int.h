@@ -87,6 +87,8 @@ void wm_room_cache(wm_magazine_set *set, int64_t cached);
 void wm_room_return(wm_magazine_set *set);
 /* Computes the bounds of the room, after bytes_max or sharers changed. */
 void wm_room_bound(wm_magazine_set *set);
+/* For tests: the set's test of a room is that of its bounds. */
+bool wm_room_check(const wm_magazine_set *set);
 
 /* Merges what was counted since the last merge into the arena's figures. */
 void wm_magazine_set_merge_stats_locked(wm_magazine_set *set);
@@ -96,6 +98,13 @@ void wm_magazine_recount(wm_magazine_set *set, wm_magazine *m, int64_t change);
 /* Drops, among the first entries, blocks that another thread freed as well.
  * Returns how many of the first entries are left. */
 unsigned wm_magazine_sift(wm_magazine_set *set, wm_magazine *m, unsigned first);
+
+/* ---- thread_caches.c ----------------------------------------------------- */
+
+/* Calls visit with every set of the group. */
+void wm_cache_visit(wm_arena_group *group,
+                    void (*visit)(wm_magazine_set *set, const void *context),
+                    void *context);
 
 /* ---- flush.c, completed.c ------------------------------------------------ */
 

@@ -251,6 +251,9 @@ bool wm_cache_may_wait(warm_runtime *runtime, wm_window *window);
 /* Resets the peaks to what callers hold now. */
 void wm_cache_reset_peaks(wm_arena_group *group);
 
+/* For tests: false if the caches contradict their counts. No other thread is
+ * inside. */
+bool wm_cache_check(wm_arena_group *group);
 /* Merges the counts of all threads into their arenas and returns their room,
  * for a reader of statistics. */
 void wm_cache_merge_stats(wm_arena_group *group);

@@ -38,10 +38,35 @@ static int64_t half_of(const wm_magazine_set *set, int64_t taken)
     return left >= 0 && left < half ? left : half;
 }
 
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The most grains of a base with which no hit fills the set beyond its bytes.
+ */
+static int64_t base_max(const wm_magazine_set *set)
+{
+    return set->bytes_max / WM_GRAIN - ((int64_t)set->grains_max - 1);
+}
+
 /* The bits that a room within its bounds does not have. */
 static uint32_t beyond(const wm_magazine_set *set)
 {
     return ~((set->blocks_max - 1) << WM_ROOM_SHIFT | (set->grains_max - 1));
+}
+
+bool wm_room_check(const wm_magazine_set *set)
+{
+    uint64_t room = atomic_load_explicit(&set->has, memory_order_relaxed);
+    int64_t base = wm_room_cached(room) - wm_room_grains(room);
+    bool full = base > base_max(set);
+
+    return set->beyond == beyond(set)
+               ? !full
+               : set->beyond == UINT32_MAX &&
+                     (full ||
+                      (wm_room_grains(room) == 0 && wm_room_blocks(room) == 0));
 }
 
 /* taken: grains of a block that is allocated, or 0. The base may be so large
@@ -51,19 +76,17 @@ static void change(wm_magazine_set *set, int64_t blocks, int64_t grains,
                    int64_t cached, int64_t taken)
 {
     uint64_t room = wm_room_get(set);
-    int64_t most = set->grains_max, base_max, to_blocks, to;
+    int64_t most = set->grains_max, least, to_blocks, to;
 
-    base_max = set->bytes_max / WM_GRAIN - (most - 1);
     cached += wm_room_cached(room);
     blocks += wm_room_blocks(room);
     grains += wm_room_grains(room);
     to_blocks =
         blocks >= 0 && blocks < set->blocks_max ? blocks : set->blocks_max / 2;
     to = grains >= 0 && grains < most ? grains : half_of(set, taken);
-    if (cached - to > base_max) {
-        to = cached - base_max < most ? cached - base_max : most - 1;
-    }
-    set->beyond = cached - to > base_max ? UINT32_MAX : beyond(set);
+    least = smaller(cached - base_max(set), most - 1);
+    to = to > least ? to : least;
+    set->beyond = cached - to > base_max(set) ? UINT32_MAX : beyond(set);
     move_to(set, to_blocks, to, to_blocks - blocks, to - grains, cached);
 }
 

@@ -92,6 +92,13 @@ void wm_cache_merge_stats_and_read(wm_arena_group *group,
     walk_all((struct walk){group, NULL, merge_set, read, context});
 }
 
+void wm_cache_visit(wm_arena_group *group,
+                    void (*visit)(wm_magazine_set *set, const void *context),
+                    void *context)
+{
+    walk_all((struct walk){group, NULL, visit, NULL, context});
+}
+
 void wm_cache_merge_stats(wm_arena_group *group)
 {
     wm_cache_merge_stats_and_read(group, NULL, NULL);

@@ -167,10 +167,10 @@ static bool find_largest(warm_runtime *runtime, uint64_t *most)
 /* Of a device that is smaller than others bytes may be out of range. */
 static void cap(wm_watermark_set *set, uint64_t recommended)
 {
-    double most = WARM_WATERMARK_MOST * (double)recommended;
+    size_t most = (size_t)(WARM_WATERMARK_MOST * (double)recommended);
 
-    if (recommended > 0 && set->ratio < 0 && (double)set->bytes > most) {
-        set->bytes = (size_t)most;
+    if (recommended > 0 && set->ratio < 0) {
+        set->bytes = set->bytes < most ? set->bytes : most;
     }
 }
 

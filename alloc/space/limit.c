@@ -254,7 +254,7 @@ static bool begin_room(wm_growth *growth, bool *mine)
     int pauses = 0;
 
     wm_lock_acquire(&growth->lock);
-    while (growth->making_room && pauses < ROOM_PAUSES) {
+    while (growth->making_room && pauses != ROOM_PAUSES) {
         wm_cond_wait_for(&growth->over, &growth->lock, PAUSE_NS);
         pauses++;
     }

@@ -54,8 +54,9 @@ void wm_watermarks_set(wm_space *owner, wm_watermarks *marks,
     high_bytes = wm_watermark_bytes(&marks->high_set, recommended);
     low_bytes = wm_watermark_bytes(&marks->low_set, recommended);
     /* One is a ratio, the other is not: low stays below. */
-    low_bytes =
-        high_bytes != 0 && low_bytes > high_bytes ? high_bytes : low_bytes;
+    if (high_bytes != 0) {
+        low_bytes = low_bytes < high_bytes ? low_bytes : high_bytes;
+    }
     atomic_store_explicit(&marks->high, high_bytes, memory_order_relaxed);
     atomic_store_explicit(&marks->low, low_bytes, memory_order_relaxed);
     wm_lock_release(&owner->growth.lock);

@@ -4,6 +4,7 @@
 
 #include "alloc/arena/arena.h"
 #include "alloc/cache/magazine.h"
+#include "alloc/stream/stream_lane.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/debug.h"
 #include "runtime/base/meta.h"
@@ -235,12 +236,14 @@ bool wm_space_check(wm_space *space)
 
 bool wm_space_check_settled(wm_space *space)
 {
-    bool good = true;
+    bool good = wm_cache_check(&space->group);
 
     wm_cache_merge_stats(&space->group);
     for (wm_arena *a = wm_group_arenas(&space->group); a != NULL && good;
          a = next_node(a)) {
-        good = wm_arena_check_settled(a);
+        good = wm_arena_check_settled(a) &&
+               (a->registry == NULL || space->poller->background.on ||
+                wm_lane_registry_check(a->registry));
     }
     return good;
 }

@@ -90,6 +90,9 @@ warm_status wm_lane_registry_init(wm_lane_registry *registry,
                                   int device);
 void wm_lane_registry_forget(wm_lane_registry *registry);
 void wm_lane_registry_fini(wm_lane_registry *registry);
+/* For tests: false if the owners contradict the fences. No other thread is
+ * inside. */
+bool wm_lane_registry_check(wm_lane_registry *registry);
 
 /* Result of looking up the lane of a stream. */
 typedef struct wm_found_lane {

@@ -140,6 +140,10 @@ void wm_timelines_init(wm_timelines *set, warm_runtime *runtime,
 void wm_timelines_forget_entries(wm_timelines *set);
 void wm_timelines_fini(wm_timelines *set);
 
+/* For tests: false if the records contradict each other. No other thread is
+ * inside. */
+bool wm_timelines_check(wm_timelines *set);
+
 /* wm_driver_stream_info() for a stream that another thread may be about to
  * capture. A thread that announces the stream waits until the query is over; if
  * the stream is announced already, the driver is queried only for whether it

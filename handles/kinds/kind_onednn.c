@@ -23,14 +23,14 @@ struct functions {
     __typeof__(dnnl_engine_destroy) *destroy;
 };
 
+static const char *const texts[] = {
+    "success",       "out of memory", "invalid arguments", "unimplemented",
+    "iterator ends", "runtime error", "not required"};
+enum { TEXTS = sizeof texts / sizeof texts[0] };
+
 static const char *code_text(dnnl_status_t code)
 {
-    static const char *const texts[] = {
-        "success",       "out of memory", "invalid arguments", "unimplemented",
-        "iterator ends", "runtime error", "not required"};
-
-    return (unsigned)code < sizeof texts / sizeof texts[0] ? texts[code]
-                                                           : "unknown";
+    return (unsigned)code < TEXTS ? texts[code] : "unknown";
 }
 
 /* The loader opens the library once; a later call is a lookup. */

@@ -383,7 +383,6 @@ void wm_numa_prefer(const wm_numa *numa, int node, wm_numa_policy *before)
 {
     unsigned long mask[WM_NUMA_MASK] = {1UL << node};
 
-    memset(before, 0, sizeof *before);
     if (numa->simulated ||
         syscall(SYS_get_mempolicy, &before->mode, before->mask,
                 (unsigned long)KERNEL_MAX, NULL, 0UL) != 0 ||

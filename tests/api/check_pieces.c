@@ -515,6 +515,10 @@ WT_TEST(test_B19_rows_between_two_cuts_are_one_call)
     wt_ok(warm_copy_2d_async(runtime, device, KIB, block, KIB, 1000, 1024,
                              stream));
     ck_assert_uint_eq(wt_calls(runtime, "copy_2d") - rows_before, 4);
+    /* A row that is all of a piece. */
+    wt_ok(warm_copy_2d_async(runtime, device, 256 * KIB, block, 256 * KIB,
+                             256 * KIB, 4, stream));
+    ck_assert_uint_eq(wt_calls(runtime, "copy_2d") - rows_before, 8);
     ck_assert_uint_eq(wt_calls(runtime, "copy") - before, 0);
     /* Rows of 100 KiB: 2.5 in a piece, so that every third is cut. */
     wt_ok(warm_copy_2d_async(runtime, device, 100 * KIB, block, 100 * KIB,
@@ -694,7 +698,7 @@ WT_TEST(test_B7_B19_pieces_that_a_capture_holds_are_all_kept_or_none)
         wt_ok(warm_pinned_empty_cache(runtime, NULL));
         ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
         wt_stream_end(runtime, stream);
-        wt_runtime_end(runtime);
+        wt_ok(warm_runtime_destroy(runtime, NULL));
     }
     ck_assert_uint_eq(held, MIB); /* the last one had all it needs */
 }

@@ -194,6 +194,12 @@ WT_TEST(test_G7_table_has_a_row_for_what_was_used)
                 "  driver_alloc ");
     ck_assert_ptr_null(strstr(text, "spilled"));
     ck_assert_ptr_null(strstr(text, "class "));
+    /* Figures with a peak have a cell below each head, in all lines. */
+    for (const char *line = strstr(text, "\npinned "), *row = line;
+         (row = strstr(row + 1, "\n  held_bytes ")) <
+         strstr(text, "\ntotal\n");) {
+        ck_assert_uint_eq(strcspn(row + 1, "\n"), strcspn(line + 1, "\n"));
+    }
     for (const char *line = text; line != NULL;) {
         const char *end = strchr(line, '\n');
 

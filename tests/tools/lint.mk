@@ -89,10 +89,6 @@ lint-gcc lint-clang:
 
 # One stamp a file, so that only what has changed is looked at again. Each in
 # a run of its own: clang-tidy 14 takes va_lists for uninitialised otherwise.
-# The analyzer follows paths of a function through TIDY_NODES states: with 225000,
-# which is clang's number and what `make check-long` takes, it needs three times
-# as long for the library.
-TIDY_NODES ?= 75000
 TIDY_RULES := $(shell tests/tools/files.sh .clang-tidy)
 # Of packages that few have: what includes their headers is left out without;
 # ggml's come with `make check-ggml`.
@@ -104,7 +100,7 @@ TIDY_OUT := $(if $(TIDY_MPI),,examples/data_parallel/ranks.c) \
 TIDY_OK := $(patsubst %,$(L)/tidy/%.ok,$(filter-out $(TIDY_OUT),$(filter %.c,$(C_FILES))))
 TIDY_FLAGS = $(filter-out -DNDEBUG,$(filter -D% -I% -std=%,$(FLAGS))) \
     $(CUDA_FLAGS) $(TIDY_MPI) -Itests -Itests/standin -isystem $(TIDY_GGML) \
-    -isystem tests/vendor -Xclang -analyzer-config -Xclang max-nodes=$(TIDY_NODES)
+    -isystem tests/vendor
 lint-tidy: $(TIDY_OK)
 	@for file in $(TIDY_OUT); do echo "skip: clang-tidy of $$file: its header is not installed"; done
 
@@ -113,9 +109,6 @@ $(L)/tidy/%.ok: % $(TIDY_RULES) $(filter %.h,$(C_FILES))
 	@clang-tidy --quiet $< -- $(TIDY_FLAGS) >$@.out 2>/dev/null \
 	    || { cat $@.out; exit 1; }
 	@mv $@.out $@
-
-lint-tidy-deep:
-	+@$(MAKE) TIDY_NODES=225000 L=build/lint/deep lint-tidy
 
 lint-cppcheck:
 	@mkdir -p $(L)/cppcheck

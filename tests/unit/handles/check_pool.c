@@ -7,6 +7,7 @@
 
 #include "handles/kinds/builtin.h"
 #include "handles/kind_table.h"
+#include "handles/pool_int.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
@@ -1255,6 +1256,29 @@ WT_TEST(test_A9_G2_streams_are_destroyed_after_what_is_bound_to_them)
     wm_kind_table_close(pools, &left);
     ck_assert_uint_eq(streams_ended, before);
     ck_assert_uint_eq(wt_calls(runtime, "stream_destroy"), before + 1);
+}
+
+WT_TEST(test_A10_handles_are_unbound_in_any_order)
+{
+    wm_pool *pool = wm_kind_table_pool(runtime->kinds, kind, 0);
+    struct wm_unbinding u[3];
+
+    for (int i = 0; i < 3; i++) {
+        wt_ok(wm_pool_acquire(pool, &u[i].handle));
+    }
+    wm_lock_acquire(&pool->lock);
+    for (int i = 0; i < 3; i++) {
+        wm_pool_begin_unbinding_locked(pool, &u[i]);
+    }
+    wm_pool_end_unbinding_locked(pool, &u[0]);
+    ck_assert_ptr_eq(pool->unbinding, &u[2]);
+    wm_pool_end_unbinding_locked(pool, &u[1]);
+    wm_pool_end_unbinding_locked(pool, &u[2]);
+    ck_assert_ptr_null(pool->unbinding);
+    wm_lock_release(&pool->lock);
+    for (int i = 0; i < 3; i++) {
+        wm_pool_release(pool, u[i].handle, wm_clock_ns());
+    }
 }
 
 WT_TEST(test_A10_without_memory_the_library_uses_its_own)

@@ -6,13 +6,36 @@
 #include "runtime/base/meta.h"
 #include "runtime/thread/runtime_body.h"
 
+#include <dlfcn.h>
 #include <stdatomic.h>
 #include <string.h>
+
+/* Flags of the first call for a library that is loaded. */
+static int kept;
+
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
+void *dlopen(const char *name, int flags)
+{
+    void *(*next)(const char *, int);
+
+    *(void **)&next = dlsym(RTLD_NEXT, "dlopen");
+    kept = kept == 0 && (flags & RTLD_NOLOAD) != 0 ? flags : kept;
+    return next(name, flags);
+}
+
+/* Of a program that has the library inside nothing can be opened. */
+WT_TEST(test_A8_what_has_the_library_inside_stays_loaded)
+{
+    wt_runtime_end(wt_runtime(NULL));
+    ck_assert_int_eq(kept, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    ck_assert_ptr_null(dlerror());
+}
 
 WT_TEST(test_A5_G2_a_pin_is_refused_once_the_runtime_closes)
 {
     warm_runtime *runtime = wt_runtime(NULL);
 
+    ck_assert(runtime->driver->guarded);
     ck_assert(wm_runtime_pin(runtime));
     wm_runtime_unpin(runtime);
     wt_runtime_end(runtime);

@@ -257,6 +257,27 @@ WT_TEST(test_the_walk_of_an_arena_finds_what_is_torn)
     bed_give(last);
 }
 
+/* Nor do those behind the cells of a record that serves a smaller segment. */
+WT_TEST(test_B3_a_stale_segment_leads_nowhere)
+{
+    wm_block *block = bed_grow(&arena, NULL, 256 << 20, 256 << 20);
+    wm_segment *segment;
+    size_t words;
+    char *far;
+
+    if (block == NULL) {
+        ck_abort_msg("no record");
+    }
+    segment = block->segment;
+    words = segment->words;
+    far = block->base + ((size_t)64 << wm_segment_cell_shift(segment));
+    ck_assert_ptr_eq(wm_block_at(far), block);
+    segment->words = 1;
+    ck_assert_ptr_null(wm_block_at(far));
+    segment->words = words;
+    bed_give(block);
+}
+
 WT_TEST(test_B3_foreign_addresses_lead_nowhere)
 {
     int local;

@@ -852,6 +852,14 @@ WT_TEST(test_a_stream_that_retires_empties_its_own_slots_only)
     ck_assert_uint_eq(batched_blocks(), 1);
 }
 
+/* A runtime that was born without barriers, instead of one whose threads cannot
+ * be visited any more: its figures lack theirs. */
+static void renew(void)
+{
+    wt_ok(warm_runtime_destroy(runtime, NULL));
+    set_up();
+}
+
 /* A slot that could not be emptied when its stream retired, since barriers are
  * refused, batches what was recorded before, and records nothing. */
 WT_TEST(test_a_slot_that_outlives_its_stream)
@@ -888,8 +896,7 @@ WT_TEST(test_a_slot_that_outlives_its_stream)
     wt_ok(warm_free(later)); /* of the timeline before */
     ck_assert_uint_eq(batched(stream), 1);
     wt_go(runtime, stream);
-    wt_runtime_end(runtime);
-    set_up(); /* a runtime that was born without barriers */
+    renew();
 }
 
 /* A slot that nobody could empty when its stream retired, since barriers are
@@ -916,8 +923,7 @@ WT_TEST(test_B6_closed_batches_of_a_stream_that_retired)
     wt_go(runtime, stream);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
-    wt_runtime_end(runtime);
-    set_up(); /* a runtime that was born without barriers */
+    renew();
 }
 
 static void *retire_it(void *status)
@@ -967,8 +973,7 @@ WT_TEST(test_what_comes_while_a_stream_retires)
     wt_go(runtime, stream);
     wt_ok(warm_stream_synchronize(runtime, WARM_STREAM_LEGACY));
     wt_ok(warm_poll(runtime));
-    wt_runtime_end(runtime);
-    set_up();
+    renew();
 }
 
 static _Atomic bool polled;

@@ -61,6 +61,26 @@ WT_LOOP_TEST(test_B4_closed_batches_stay_in_their_slot, 2)
     check_references(stream, 0);
 }
 
+WT_TEST(test_B4_a_full_batch_asks_for_older_ones_in_the_timeline)
+{
+    void *block[FULL];
+
+    wt_stop(runtime, stream);
+    fill();
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(timeline_of(stream)->queued, 1);
+    for (int i = 0; i < FULL; i++) {
+        block[i] = take();
+    }
+    wt_go(runtime, stream);
+    for (int i = 0; i < FULL; i++) {
+        wt_free_used(block[i], stream);
+    }
+    ck_assert_uint_eq(timeline_of(stream)->queued, 0);
+    wt_ok(warm_poll(runtime));
+    check_pending(0);
+}
+
 /* Its first block is freed at a time that is sampled (group.h), the next batch
  * is not. */
 WT_TEST(test_G7_delay_of_a_batch_that_completes_in_its_slot)

@@ -5,6 +5,7 @@
 /* backends: host standin */
 #include "wt.h"
 
+#include "alloc/block/page_map.h"
 #include "alloc/kinds/device_space.h"
 #include "runtime/driver/driver.h"
 #include "runtime/runtime.h"
@@ -58,11 +59,56 @@ WT_TEST(test_C8_what_is_held_is_what_is_gone)
         block[i] = wt_device(runtime, stream, size[i]);
         ck_assert_uint_eq(held_now(), before - free_now());
         ck_assert_uint_eq(held_now() % (2 * MIB), 0);
+        /* A large one has a segment of its own, but for a rest of a grain. */
+        ck_assert(size[i] < 20 * MIB ||
+                  wm_block_at(block[i])->segment->dedicated);
     }
     wt_free_all(block, SIZES);
     wt_ok(warm_device_empty_cache(runtime, 0, NULL));
     ck_assert_uint_eq(held_now(), before - free_now());
     ck_assert_uint_eq(held_now(), 0);
+}
+
+static const wm_driver_ops *real;
+static void *odd;
+static unsigned odd_freed;
+
+static warm_status alloc_odd(wm_driver *d, int device, size_t bytes,
+                             void **pointer)
+{
+    warm_status status = real->device_alloc(d, device, bytes, &odd);
+
+    *pointer = (char *)odd + 1;
+    return status;
+}
+
+static warm_status free_odd(wm_driver *d, int device, void *pointer)
+{
+    odd_freed++;
+    return real->device_free(d, device, (char *)pointer - 1);
+}
+
+/* The free would break a capture. */
+WT_LOOP_TEST(test_B7_C8_memory_that_starts_no_page_goes_back_or_is_leaked, 2)
+{
+    void *block = NULL;
+    wm_driver_ops ops = *runtime->driver->ops;
+
+    real = runtime->driver->ops;
+    ops.device_alloc = alloc_odd;
+    ops.device_free = free_odd;
+    runtime->driver->ops = &ops;
+    if (_i == 1) {
+        wt_ok(warm_capture_announce(runtime, stream));
+    }
+    wt_fails(WARM_UNSUPPORTED,
+             warm_device_alloc(runtime, 0, stream, 8 * MIB, &block));
+    ck_assert_uint_eq(odd_freed, _i == 0);
+    runtime->driver->ops = real;
+    if (_i == 1) {
+        wt_ok(warm_capture_announce_end(runtime, stream));
+        wt_ok(real->device_free(runtime->driver, 0, odd));
+    }
 }
 
 /* A limit serves all of it; a byte less a grain less. The device has a number

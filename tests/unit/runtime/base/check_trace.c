@@ -766,9 +766,11 @@ WT_LOOP_TEST(test_a_file_that_cannot_be_had_is_named,
     before = wm_meta_live();
     snprintf(name, sizeof name, "%s/%s", folder, refused[_i].name);
     options.device = "host";
+    close(STDIN_FILENO); /* a file may be opened as 0 */
     wt_fails(WARM_INVALID_OPTION, warm_runtime_create(&options, &runtime));
     ck_assert_ptr_null(runtime);
     ck_assert_int_eq(wm_meta_live(), before);
+    ck_assert_int_eq(open("/dev/null", O_RDONLY), STDIN_FILENO);
     wt_says(name);
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), refused[_i].says));
     wt_runtime_end(busy);
@@ -825,6 +827,25 @@ WT_TEST(test_a_full_disk_ends_the_tracing_and_no_call)
     ck_assert_ptr_nonnull(strstr(warning, strerror(ENOSPC)));
     wt_runtime_end(runtime);
     ck_assert_uint_eq(warned(), 1);
+}
+
+/* A file that keeps what it has gets neither a header nor an end. */
+WT_TEST(test_G8_a_file_that_cannot_be_emptied_stays_as_it_was)
+{
+    int fd = memfd_create("trace", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+    char name[64], has[8] = "";
+    warm_runtime *runtime;
+
+    ck_assert_int_eq(write(fd, "before", 6), 6);
+    ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    snprintf(name, sizeof name, "/proc/%ld/fd/%d", (long)getpid(), fd);
+    runtime = traced(name);
+    many_blocks(runtime, 10);
+    wt_runtime_end(runtime);
+    ck_assert_uint_eq(warned(), 1);
+    ck_assert_int_eq(pread(fd, has, sizeof has, 0), 6);
+    ck_assert_str_eq(has, "before");
+    close(fd);
 }
 
 /* The system would end the program that writes beyond its limit. What was
