@@ -459,7 +459,7 @@ include runtime/preload/preload.mk runtime/python/python.mk
 ## fuzz           inputs made by libFuzzer: FUZZ_S=60 seconds each, ONLY=
 ## mutants        change the library at random: N=20 SEED=1 FILE=
 ## check-mutants  changes that once were not noticed: N=10 SEED=1
-## schedules      play scenarios of threads through WT_SCHEDULES=30000 schedules each
+## schedules      play scenarios of threads through WT_SCHEDULES=20000 schedules each
 ## soak           a mixed load for SOAK_S=600 seconds: nothing may pile up; soak-crowd
 ## soak-crowd     a thousand clients of the examples' server, SOAK_S / 5 seconds
 ## soak-server    the examples' server at its watermarks, SOAK_S=120 seconds

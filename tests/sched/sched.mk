@@ -1,6 +1,6 @@
 # Schedules of the library's own threads: sched.h says how.
 #
-#   make schedules [WT_SCHEDULES=30000] [WT_SEED=1]
+#   make schedules [WT_SCHEDULES=20000] [WT_SEED=1]
 #
 # plays about so many of each scenario; `make check`, a few for 30 s in all.
 #
@@ -57,7 +57,7 @@ test-programs: $(SCHED_SRC:%.c=$(B)/%)
 endif
 
 schedules: need-check
-	+@WT_SCHEDULES=$${WT_SCHEDULES:-30000} $(MAKE) FLAVOUR=debug B=build/debug \
+	+@WT_SCHEDULES=$${WT_SCHEDULES:-20000} $(MAKE) FLAVOUR=debug B=build/debug \
 	    run-schedules
 
 run-schedules: $(SCHED_SRC:%.c=$(B)/%)
