@@ -64,7 +64,6 @@ static void teardown(void)
     wt_ok(warm_device_empty_cache(runtime, 0, NULL));
     ck_assert_uint_eq(held(), 0);
     ck_assert_uint_eq(paused(), 0);
-    wt_ok(warm_testing_check(runtime, 1));
     wt_runtime_end(runtime);
 }
 

@@ -232,7 +232,6 @@ WT_LOOP_TEST(test_B4_B6_streams_that_threads_share_retire, 3)
     } while (stats.pending.current != 0);
     ck_assert_uint_eq(stats.live.current, 0);
     ck_assert_uint_eq(stats.lost + stats.captured, 0);
-    wt_ok(warm_testing_check(runtime, 1));
     wt_runtime_end(runtime);
 }
 
@@ -288,6 +287,5 @@ WT_TEST(test_of_two_frees_of_a_batched_block_one_counts)
     stats = wt_pinned_stats(runtime);
     ck_assert_uint_eq(stats.live.freed, wt_scaled(BLOCKS));
     ck_assert_uint_eq(stats.pending.current, 0);
-    wt_ok(warm_testing_check(runtime, 1));
     wt_runtime_end(runtime);
 }

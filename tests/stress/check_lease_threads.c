@@ -24,7 +24,6 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    wt_ok(warm_testing_check(runtime, 1));
     wt_runtime_end(runtime);
     wt_toy_end(&toy);
 }

@@ -101,6 +101,7 @@ WT_TEST(test_A10_two_streams_in_turn_cost_the_librarys_calls_alone)
 {
     warm_stream c = wt_stream(runtime, 0);
     void *of_c = bind_to(c);
+    uint64_t before;
 
     (void)expect_look(a); /* a new stream may have an old one's address */
     (void)expect_look(b);
@@ -109,6 +110,11 @@ WT_TEST(test_A10_two_streams_in_turn_cost_the_librarys_calls_alone)
         expect_again(b, of_b);
     }
     ck_assert_ptr_null(bind_to(b)); /* a hit calls nothing */
+    wt_ok(warm_stream_destroy(runtime, wt_stream(runtime, 0)));
+    (void)expect_look(b); /* once */
+    before = looks();
+    ck_assert_ptr_null(bind_to(b));
+    ck_assert_uint_eq(looks(), before);
     ck_assert_int_eq(binds(), 4 + 3 + 200);
     ck_assert_ptr_eq(expect_look(c), of_c); /* a third one costs a look */
     expect_again(b, of_b);

@@ -42,7 +42,12 @@ WT_LOOP_TEST(test_B4_closed_batches_stay_in_their_slot, 2)
 
     wt_stop(runtime, stream);
     for (unsigned i = 1; i <= WM_PENDING_CLOSED; i++) {
-        fill();
+        now_ns++;
+        wt_free_used(take(), stream);
+        ck_assert(wm_cache_check(&runtime->pinned->space.group));
+        for (int k = 1; k < FULL; k++) {
+            wt_free_used(take(), stream);
+        }
         ck_assert_uint_eq(slot->closed, i);
         ck_assert_uint_eq(batched_blocks(), i * FULL);
         ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + i);

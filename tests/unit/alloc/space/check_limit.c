@@ -105,7 +105,6 @@ static void teardown(void)
 {
     wt_stream_end(runtime, stream);
     ck_assert_uint_eq(in_line(), 0);
-    wt_ok(warm_testing_check(runtime, 1));
     wt_runtime_end(runtime);
 }
 

@@ -200,6 +200,8 @@ WT_TEST(test_the_file_has_what_the_program_did)
 {
     bench_trace *t;
 
+    ck_assert(wm_trace_is_device(WM_TRACE_SHARED - 1));
+    ck_assert(!wm_trace_is_device(WM_TRACE_SHARED));
     play_both(path);
     end_both();
     t = read_or_fail(path);
