@@ -958,10 +958,12 @@ MAKE(ring)
 }
 DROP_KEPT(ring_taken, warm_staging_destroy(v->p))
 DROP_AS(ring, ring_taken, false)
+/* Shared, so that the kernel joins it with no other mapping: an emulator of
+ * large pages does not list what begins inside one. */
 MAKE(mapped)
 {
     v->p = v->extra = mmap(NULL, 65536, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 }
 DROP(mapped)
 {
