@@ -153,7 +153,7 @@ static bool check_whole(const wm_space *poller)
 
 /* Of a runtime that works beside its callers no figures are all of one
  * moment. */
-static bool works_alone(const warm_runtime *runtime)
+static bool has_background(const warm_runtime *runtime)
 {
     return runtime->pinned->space.background.on;
 }
@@ -164,7 +164,7 @@ static bool check_streams(warm_runtime *runtime)
     const wm_thread_marks *marks = &wm_thread_marks_now;
 
     return marks->breaks == 0 && marks->turns == 0 && marks->callbacks == 0 &&
-           (works_alone(runtime) ||
+           (has_background(runtime) ||
             wm_timelines_check(&runtime->pinned->timelines));
 }
 
@@ -197,14 +197,14 @@ static bool check_all_figures(warm_runtime *runtime)
 {
     figures f = {.view = {.show = check_figures}, .good = true};
 
-    return works_alone(runtime) ||
+    return has_background(runtime) ||
            (wm_fields_show(runtime, &f.view) == WARM_OK && f.good);
 }
 
 static bool check_quiet(wm_space *space)
 {
     return wm_space_check_settled(space) &&
-           (works_alone(space->group.runtime) || check_held(space));
+           (has_background(space->group.runtime) || check_held(space));
 }
 
 static warm_status check_space(wm_space *space, int device, bool quiet)

@@ -396,15 +396,16 @@ void wm_numa_unprefer(const wm_numa_policy *before)
 {
     bool has_nodes = false;
 
+    if (before->mode == -1) {
+        return;
+    }
     for (int i = 0; i < WM_NUMA_MASK; i++) {
         has_nodes = has_nodes || before->mask[i] != 0;
     }
     /* A policy without nodes needs a null mask, not an empty one. */
-    if (before->mode != -1) {
-        (void)syscall(SYS_set_mempolicy, before->mode,
-                      has_nodes ? before->mask : NULL,
-                      has_nodes ? (unsigned long)KERNEL_MAX + 1 : 0UL);
-    }
+    (void)syscall(SYS_set_mempolicy, before->mode,
+                  has_nodes ? before->mask : NULL,
+                  has_nodes ? (unsigned long)KERNEL_MAX + 1 : 0UL);
 }
 
 /* The common node of these pages and of node, unless that is still unknown;
