@@ -673,7 +673,8 @@ static bool cell(int which, enum state state, const point *p, uint64_t n,
     make_arguments(c, v);
     target = has(c, D_OWN_RUNTIME) ? one[D_OWN_RUNTIME].p : f.runtime;
     status = call_once(which, v, p, n, on, &met);
-    leaks |= on && has(c, D_TO_PAUSE) && (p->kind == DRIVER || p->kind == CUDA);
+    leaks |= on && p != NULL && has(c, D_TO_PAUSE) &&
+             (p->kind == DRIVER || p->kind == CUDA);
     if (status != WARM_OK && c->status && p != NULL) {
         status = has_ended(c, p) ? WARM_OK : try_again(which, v);
     }

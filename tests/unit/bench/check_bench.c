@@ -11,7 +11,6 @@
 #include "tests/bench/sequence.h"
 #include "tests/bench/sim.h"
 
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,7 +196,7 @@ WT_TEST(test_event_costs_what_it_is_told)
 
 /* ---- programs ---------------------------------------------------------- */
 
-enum { OUT = 4096, WORDS = 16 };
+enum { OUT = 4096 };
 
 /* Where the programs of the bench lie; and what a test leaves there, until it
  * ends: a folder of results, a trace, and the trace of its replay. */
@@ -242,22 +241,15 @@ static _Noreturn void run_child(const char *const *words, const int *ends)
     _exit(127);
 }
 
-/* Runs a program with some words, the last one null. What it prints lies in out
- * then, behind the end of a line; null: nobody reads it. */
-__attribute__((sentinel)) static void run(char out[OUT], const char *name, ...)
+/* Runs a program: words, the first its name, the last one null. What it prints
+ * lies in out then, behind the end of a line; null: nobody reads it. */
+static void run_words(char out[OUT], const char *const words[])
 {
-    const char *words[WORDS] = {name};
     size_t used = 1;
     ssize_t length = 1;
     int ends[2], status = -1;
     pid_t child;
-    va_list list;
 
-    va_start(list, name);
-    for (int i = 1; i < WORDS && words[i - 1] != NULL; i++) {
-        words[i] = va_arg(list, const char *);
-    }
-    va_end(list);
     ck_assert_int_eq(pipe(ends), 0);
     child = fork();
     if (child == 0) {
@@ -276,6 +268,7 @@ __attribute__((sentinel)) static void run(char out[OUT], const char *name, ...)
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
 }
+#define run(out, ...) run_words(out, (const char *const[]){__VA_ARGS__, NULL})
 
 static double figure(const char *out, const char *name)
 {
@@ -393,7 +386,7 @@ WT_LOOP_TEST(test_tiny_run_has_every_row, sizeof runs / sizeof *runs)
     if (runs[_i].on_cuda && !with_standin()) {
         wt_skip("needs the stand-ins");
     }
-    run(NULL, "bench", runs[_i].what, folder, NULL);
+    run(NULL, "bench", runs[_i].what, folder);
     text = read_all(runs[_i].name, ".jsonl");
     ck_assert_uint_ge(lines(text), runs[_i].least);
     ck_assert_uint_le(lines(text), runs[_i].most);
@@ -501,16 +494,14 @@ WT_LOOP_TEST(test_a_made_trace_replays_like_its_row,
     const char *work = made_files[_i].work, *lag = made_files[_i].lag;
     char row[OUT], played[OUT];
 
-    run(NULL, "bench", "trace", work, file, NULL);
-    run(row, "bench", "one", "warmpool", work, "threads=8", "ops=10000", lag,
-        NULL);
-    run(played, "replay", file, "warmpool", lag, "steps=10000", NULL);
+    run(NULL, "bench", "trace", work, file);
+    run(row, "bench", "one", "warmpool", work, "threads=8", "ops=10000", lag);
+    run(played, "replay", file, "warmpool", lag, "steps=10000");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         ck_assert_double_eq_tol(figure(row, names[i]), figure(played, names[i]),
                                 1e-6);
     }
-    run(played, "replay", file, "warmpool", lag, "steps=10000", to_again(""),
-        NULL);
+    run(played, "replay", file, "warmpool", lag, "steps=10000", to_again(""));
     same_requests(10000);
 }
 
@@ -619,7 +610,7 @@ WT_LOOP_TEST(test_G8_memory_of_all_sorts_is_played,
     char played[OUT];
 
     record_all_sorts();
-    run(played, "replay", file, subject, to_again("pinned_high:32M,"), NULL);
+    run(played, "replay", file, subject, to_again("pinned_high:32M,"));
     wt_contains(played, sorted[_i].says);
     ck_assert_double_gt(figure(played, "live"), 64 << 20);
     if (strncmp(subject, "warmpool", 8) == 0) {
@@ -657,8 +648,7 @@ WT_TEST(test_B19_G8_blocks_in_pieces_are_played)
     char played[OUT];
 
     record_pieces();
-    run(played, "replay", file, "warmpool-host", to_again("pin_chunk:1M,"),
-        NULL);
+    run(played, "replay", file, "warmpool-host", to_again("pin_chunk:1M,"));
     wt_contains(played, "complete: until the runtime");
     same_requests(20);
     /* Six, seven and eight MiB are live at once, and little more is held. */
@@ -689,11 +679,10 @@ WT_TEST(test_G8_two_runs_of_a_trace_are_compared)
     const char *steps = "steps=2000", *lean = "conf=slack:1";
     char one[OUT], two[OUT], both[OUT];
 
-    run(NULL, "bench", "trace", "tservers", file, NULL);
-    run(one, "replay", file, "warmpool", steps, lean, NULL);
-    run(two, "replay", file, "warmpool", steps, "conf=slack:200", NULL);
-    run(both, "replay", file, "warmpool", steps, lean, "against=slack:200",
-        NULL);
+    run(NULL, "bench", "trace", "tservers", file);
+    run(one, "replay", file, "warmpool", steps, lean);
+    run(two, "replay", file, "warmpool", steps, "conf=slack:200");
+    run(both, "replay", file, "warmpool", steps, lean, "against=slack:200");
     wt_contains(one, " bytes obtained from the driver, at the peak\n",
                 " ns a block");
     wt_contains(both, "run 2 on warmpool, conf=slack:200\n");
@@ -702,7 +691,7 @@ WT_TEST(test_G8_two_runs_of_a_trace_are_compared)
     ck_assert_double_eq_tol(column(both, "peak", 3),
                             figure(two, "peak") / figure(one, "peak"), 1e-3);
     ck_assert_double_eq(column(both, "live", 3), 1);
-    run(both, "replay", file, "warmpool", steps, lean, "against=malloc/", NULL);
+    run(both, "replay", file, "warmpool", steps, lean, "against=malloc/");
     wt_contains(both, "run 2 on malloc, conf=\n");
     ck_assert_double_gt(column(both, "ns", 2), 0);
 }
@@ -718,7 +707,7 @@ WT_TEST(test_G8_cub_plays_memory_of_devices)
         return;
     }
     record_all_sorts();
-    run(played, "replay", file, "cub", NULL);
+    run(played, "replay", file, "cub");
     wt_contains(played, "in memory of device 0: 16 were of the host, 24 of 2 "
                         "devices");
     ck_assert_double_gt(figure(played, "peak"), 64 << 20);
@@ -734,9 +723,9 @@ WT_LOOP_TEST(test_a_trace_is_played_by_every_subject,
 {
     char many[OUT], one[OUT];
 
-    run(NULL, "bench", "trace", "tservers", file, NULL);
-    run(many, "replay", file, players[_i], "steps=600", NULL);
-    run(one, "replay", file, players[_i], "steps=600", "threads=1", NULL);
+    run(NULL, "bench", "trace", "tservers", file);
+    run(many, "replay", file, players[_i], "steps=600");
+    run(one, "replay", file, players[_i], "steps=600", "threads=1");
     ck_assert_double_gt(figure(many, "ns"), 0);
     ck_assert_double_gt(figure(many, "live"), 0);
     ck_assert_double_eq(figure(many, "live"), figure(one, "live"));
@@ -778,7 +767,7 @@ WT_TEST(test_parts_of_a_peak_add_up)
     char out[OUT];
     double sum = 0;
 
-    run(out, "bench", "peak", "tservers", "4", NULL);
+    run(out, "bench", "peak", "tservers", "4");
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         sum += after(out, parts[i]);
     }
