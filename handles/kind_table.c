@@ -112,8 +112,6 @@ warm_status wm_kind_table_open(wm_driver *driver, const wm_options *options,
     table->devices =
         wm_meta_alloc((size_t)driver->devices * sizeof *table->devices);
     if (table->devices == NULL) {
-        wm_prewarm_fini(&table->prewarm);
-        wm_lock_fini(&table->lock);
         wm_meta_free(table);
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the workspaces");
     }
@@ -177,11 +175,8 @@ void wm_kind_table_close(struct wm_kind_table *table, uint64_t *in_use)
             wm_workspaces_leave_allocated(&table->devices[i].workspaces, true);
         }
         wm_workspaces_close(&table->devices[i].workspaces);
-        wm_meter_fini(&table->devices[i].meter);
     }
     wm_meta_free(table->devices);
-    wm_prewarm_fini(&table->prewarm);
-    wm_lock_fini(&table->lock);
     wm_meta_free(table);
 }
 

@@ -8,11 +8,6 @@ void wm_meter_init(wm_meter *meter, wm_driver *driver, int device)
     wm_lock_init(&meter->lock, WM_RANK_METER);
 }
 
-void wm_meter_fini(wm_meter *meter)
-{
-    wm_lock_fini(&meter->lock);
-}
-
 /* Free memory of the device, or 0. device_info returns 0 for a device that the
  * program does not use yet and makes no context there (row B13); a creation
  * that makes the context is therefore not measured. */

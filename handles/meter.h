@@ -32,7 +32,6 @@ typedef struct wm_meter {
 } wm_meter;
 
 void wm_meter_init(wm_meter *meter, wm_driver *driver, int device);
-void wm_meter_fini(wm_meter *meter);
 
 /* Starts a creation for owner, not null. Cannot fail. */
 void wm_meter_begin(wm_meter *meter, const void *owner);

@@ -518,9 +518,6 @@ uint64_t wm_pool_close(wm_pool *pool)
         wm_meta_free(b);
     }
     wm_map_fini(&pool->all); /* frees the memory of all tables */
-    wm_cond_fini(&pool->first_ended);
-    wm_cond_fini(&pool->unbound);
-    wm_lock_fini(&pool->lock);
     return in_use;
 }
 

@@ -30,13 +30,6 @@ static inline void wm_prewarm_init(wm_prewarm *prewarm)
     prewarm->last = &prewarm->first;
 }
 
-static inline void wm_prewarm_fini(wm_prewarm *prewarm)
-{
-    wm_cond_fini(&prewarm->done);
-    wm_cond_fini(&prewarm->work);
-    wm_lock_fini(&prewarm->lock);
-}
-
 /* Stops the thread and joins it, before the pools close. */
 void wm_prewarm_stop(wm_prewarm *prewarm);
 

@@ -452,6 +452,4 @@ void wm_workspaces_close(wm_workspaces *workspaces)
         workspaces->spare = w->next;
         wm_meta_free(w);
     }
-    wm_cond_fini(&workspaces->marked);
-    wm_lock_fini(&workspaces->lock);
 }

@@ -441,7 +441,6 @@ static warm_status make_on(wm_driver *driver, struct wm_trace *trace,
         wm_history_close(runtime->history);
         wm_listeners_fini(&runtime->listeners);
         wm_segment_ids_fini(&runtime->segment_ids);
-        wm_lock_fini(&runtime->windows_lock);
         wm_meta_free(runtime);
         return status;
     }

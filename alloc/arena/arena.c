@@ -579,5 +579,4 @@ void wm_arena_fini(wm_arena *arena)
         wm_meta_free(c);
     }
     wm_transfer_fini(&arena->transfer_cache);
-    wm_lock_fini(&arena->lock);
 }

@@ -281,5 +281,4 @@ void wm_adopted_fini(wm_adopted *adopted)
         next = a->next;
         wm_meta_free(a);
     }
-    wm_lock_fini(&adopted->lock);
 }

@@ -60,8 +60,6 @@ static void free_openings(wm_imports *imports)
 void wm_imports_fini(wm_imports *imports)
 {
     free_openings(imports);
-    wm_cond_fini(&imports->settled);
-    wm_lock_fini(&imports->lock);
 }
 
 static warm_status no_records(void)

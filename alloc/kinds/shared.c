@@ -909,7 +909,6 @@ void wm_shared_close(warm_runtime *runtime)
             wm_space_fini(space);
         }
     }
-    wm_lock_fini(&shared->lock);
     wm_meta_free(shared->fellows);
     wm_meta_free(shared);
 }

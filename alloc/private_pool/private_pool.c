@@ -586,8 +586,6 @@ uint64_t wm_private_close(warm_runtime *runtime)
 void wm_private_fini(warm_runtime *runtime)
 {
     wm_private_fini_arenas(runtime->private_pools);
-    wm_lock_fini(&runtime->private_pools->lock);
-    wm_lock_fini(&runtime->private_pools->writer);
     wm_meta_free(runtime->private_pools);
     runtime->private_pools = NULL;
 }

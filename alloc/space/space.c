@@ -201,11 +201,6 @@ void wm_space_fini(wm_space *space)
         a = next;
     }
     wm_meta_free(space->group.arenas);
-    wm_cond_fini(&space->growth.over);
-    wm_lock_fini(&space->growth.lock);
-    wm_cond_fini(&b->over);
-    wm_cond_fini(&b->waker.wake);
-    wm_lock_fini(&b->waker.lock);
     wm_meta_free(b->job);
 }
 

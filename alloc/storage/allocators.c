@@ -257,7 +257,6 @@ void wm_allocators_close(warm_runtime *runtime)
         all->first = entry->next;
         wm_meta_free(entry);
     }
-    wm_lock_fini(&all->lock);
     wm_meta_free(all);
     runtime->allocators = NULL;
 }

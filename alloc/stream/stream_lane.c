@@ -206,7 +206,6 @@ void wm_lane_registry_fini(wm_lane_registry *registry)
         wm_meta_free(fence);
     }
     wm_meta_free(registry->stub);
-    wm_lock_fini(&registry->lock);
 }
 
 /* ---- fences ---------------------------------------------------------------

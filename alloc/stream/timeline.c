@@ -138,8 +138,6 @@ static void end_timeline(wm_timelines *set, wm_timeline *t)
     if (t->final != NULL) {
         wm_event_pool_put(set->events, t->device, t->final);
     }
-    wm_cond_fini(&t->quiet);
-    wm_lock_fini(&t->lock);
     wm_meta_free(t);
 }
 
@@ -497,12 +495,6 @@ void wm_timelines_fini(wm_timelines *set)
         wm_timeline_remove_locked(set, t);
         end_timeline(set, t);
     }
-    for (int i = 0; i < WM_USE_LOCKS; i++) {
-        wm_lock_fini(&set->uses[i]);
-    }
-    wm_cond_fini(&set->driver_call_over);
-    wm_cond_fini(&set->round_over);
-    wm_lock_fini(&set->lock);
 }
 
 /* ---- queries by name ---------------------------------------------------- */

@@ -241,6 +241,5 @@ void wm_debug_close(wm_debug *debug)
         wm_checker_allow(&debug->checker, note->base, note->bytes);
         wm_meta_free(note);
     }
-    wm_lock_fini(&debug->lock);
     wm_meta_free(debug);
 }

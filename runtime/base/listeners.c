@@ -50,7 +50,6 @@ void wm_listeners_fini(wm_listeners *listeners)
         end_one(l);
     }
     listeners->first = NULL;
-    wm_lock_fini(&listeners->lock);
 }
 
 static void count_events_locked(wm_listeners *listeners)

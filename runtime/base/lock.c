@@ -60,13 +60,6 @@ void wm_lock_init(wm_lock *lock, enum wm_rank rank)
     *lock = (wm_lock)WM_LOCK_INIT(rank);
 }
 
-void wm_lock_fini(wm_lock *lock)
-{
-    (void)lock;
-    wm_assert(atomic_load_explicit(&lock->state, memory_order_relaxed) ==
-              WM_LOCK_FREE);
-}
-
 /* Attempts before a thread sleeps, and the longest pause between two attempts,
  * in pause instructions. Critical sections are shorter than a sleep and a
  * wake-up. */
@@ -130,12 +123,6 @@ void wm_lock_wake(wm_lock *lock)
 void wm_cond_init(wm_cond *cond)
 {
     *cond = (wm_cond){0};
-}
-
-void wm_cond_fini(wm_cond *cond)
-{
-    (void)cond;
-    wm_assert(atomic_load_explicit(&cond->waiters, memory_order_relaxed) == 0);
 }
 
 static void wait_for(wm_cond *cond, wm_lock *lock,

@@ -50,7 +50,7 @@ enum wm_rank {
 
 /* A futex: acquiring and releasing it is one instruction each where no other
  * thread wants it, inlined; with a pthread mutex the two calls were an eighth
- * of the time of a miss (tests/bench/PROFILE.md). */
+ * of the time of a miss (tests/bench/PROFILE.md). Needs no end. */
 typedef struct wm_lock {
     _Atomic uint32_t state; /* of enum wm_lock_state */
     enum wm_rank rank;      /* const after init */
@@ -73,7 +73,6 @@ typedef struct wm_cond {
     }
 
 void wm_lock_init(wm_lock *lock, enum wm_rank rank);
-void wm_lock_fini(wm_lock *lock);
 /* Debug builds: the lock order. */
 void wm_lock_note_acquire(enum wm_rank rank);
 void wm_lock_note_release(enum wm_rank rank);
@@ -117,7 +116,6 @@ static inline void wm_lock_release(wm_lock *lock)
 }
 
 void wm_cond_init(wm_cond *cond);
-void wm_cond_fini(wm_cond *cond);
 /* Not a cancellation point; may wake up early. What a thread waits for changes
  * under the lock only, and is signalled after that. */
 void wm_cond_wait(wm_cond *cond, wm_lock *lock);

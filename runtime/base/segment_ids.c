@@ -12,7 +12,6 @@ void wm_segment_ids_init(wm_segment_ids *ids)
 void wm_segment_ids_fini(wm_segment_ids *ids)
 {
     wm_map_fini(&ids->map);
-    wm_lock_fini(&ids->lock);
 }
 
 bool wm_segment_ids_reserve(wm_segment_ids *ids)

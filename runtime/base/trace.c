@@ -476,11 +476,8 @@ void wm_trace_close(wm_trace *trace)
         wm_trace_buffer *b = trace->buffers;
 
         trace->buffers = b->next;
-        wm_lock_fini(&b->lock);
         wm_meta_free(b);
     }
-    wm_lock_fini(&trace->shared.lock);
-    wm_lock_fini(&trace->lock);
     wm_meta_free(trace->options);
     wm_meta_free(trace);
 }

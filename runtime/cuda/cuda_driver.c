@@ -161,7 +161,6 @@ static void close_driver(wm_driver *d, uint64_t *dropped)
         next = s->next;
         wm_meta_free(s);
     }
-    wm_lock_fini(&c->shifted_lock);
     wm_cuda_homes_fini(&c->homes);
     wm_meta_free(c);
 }

@@ -31,7 +31,6 @@ void wm_cuda_homes_init(wm_cuda_homes *homes)
 void wm_cuda_homes_fini(wm_cuda_homes *homes)
 {
     wm_map_fini(&homes->devices);
-    wm_lock_fini(&homes->lock);
 }
 
 /* Records the device of a new object; its address may be that of an object that

@@ -194,7 +194,6 @@ uint64_t wm_event_pool_fini(wm_event_pool *pool)
             wm_driver_event_destroy(pool->driver, d->event[k]);
         }
         wm_meta_free(d->event);
-        wm_lock_fini(&d->lock);
     }
     wm_meta_free(pool->device);
     *pool = (wm_event_pool){0};

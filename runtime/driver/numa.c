@@ -329,7 +329,6 @@ void wm_numa_open(wm_numa *numa, unsigned wanted)
 void wm_numa_fini(wm_numa *numa)
 {
     simulate_end(numa);
-    wm_lock_fini(&numa->lock);
 }
 
 int wm_numa_of_pci(const char *bus_id)

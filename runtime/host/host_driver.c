@@ -86,8 +86,6 @@ static void host_free(wm_host *host)
     wm_host_cells_fini(&host->items);
     wm_host_cells_fini(&host->events);
     wm_host_cells_fini(&host->clocks);
-    wm_cond_fini(&host->work);
-    wm_cond_fini(&host->quiet);
     wm_meta_free(host->device);
     wm_host_root_release(host->root);
     wm_meta_free(host);

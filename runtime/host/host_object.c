@@ -132,7 +132,6 @@ void wm_host_core_unref_locked(wm_host *host, wm_host_core *core)
     } else {
         host->all_cores = core->next;
     }
-    wm_cond_fini(&core->cond);
     wm_host_cell_put(&host->cores, core);
 }
 

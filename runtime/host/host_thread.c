@@ -43,7 +43,6 @@ void wm_host_root_release(wm_host_root *root)
      * lock while another one is still inside its unlock. */
     if (atomic_fetch_sub_explicit(&root->references, 1, memory_order_acq_rel) ==
         1) {
-        wm_lock_fini(&root->lock);
         wm_meta_free(root);
     }
 }

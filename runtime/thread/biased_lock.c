@@ -14,11 +14,6 @@ void wm_biased_init(wm_biased_lock *biased, unsigned revoked)
     atomic_store_explicit(&biased->revoked, revoked, memory_order_relaxed);
 }
 
-void wm_biased_fini(wm_biased_lock *biased)
-{
-    wm_lock_fini(&biased->lock);
-}
-
 #if WM_BIASED_SEQ_CST
 unsigned wm_biased_birth(void)
 {

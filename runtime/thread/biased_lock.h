@@ -67,7 +67,6 @@ typedef struct wm_biased_lock {
 } wm_biased_lock;
 
 void wm_biased_init(wm_biased_lock *biased, unsigned revoked);
-void wm_biased_fini(wm_biased_lock *biased);
 
 /* The owner begins a hit: if true it may use the content until it calls
  * wm_biased_leave(), and does nothing in between that could block, fail or

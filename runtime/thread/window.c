@@ -52,12 +52,6 @@ static void empty(warm_runtime *runtime, wm_window *window)
     }
 }
 
-static void free_window(wm_window *window)
-{
-    wm_biased_fini(&window->biased);
-    wm_meta_free(window);
-}
-
 /* Flushes the window's caches and its trace buffer. */
 static void clear(warm_runtime *runtime, wm_window *window)
 {
@@ -190,7 +184,7 @@ static void end_window(wm_window *window, bool exits)
         hand_back(runtime, window);
         wm_runtime_unpin(runtime);
     } else if (runtime == WM_WINDOW_GONE || !leave(runtime, window)) {
-        free_window(window);
+        wm_meta_free(window);
     }
 }
 
@@ -257,7 +251,7 @@ wm_window *wm_window_find(warm_runtime *runtime)
             if (wm_window_current == window) {
                 wm_window_current = &no_window;
             }
-            free_window(window);
+            wm_meta_free(window);
         } else {
             at = &window->next_of_thread;
         }
@@ -597,6 +591,6 @@ void wm_window_cut_all(warm_runtime *runtime)
     wm_lock_release(&runtime->windows_lock);
     while ((window = unused) != NULL) {
         unused = window->next_spare;
-        free_window(window);
+        wm_meta_free(window);
     }
 }

@@ -27,7 +27,6 @@ static void tear_down(void)
     while (count > 0) {
         wt_ok(wm_driver_device_free(runtime->driver, 0, taken[--count]));
     }
-    wm_meter_fini(&meter);
     wt_runtime_end(runtime);
 }
 

@@ -86,8 +86,6 @@ WT_TEST(test_owner_and_visitors_never_meet)
     ck_assert_uint_eq(shared.torn, 0);
     ck_assert_uint_eq(shared.one, shared.two);
     ck_assert_uint_eq(shared.one, shared.hits + shared.slow + shared.visits);
-    wm_biased_fini(&shared.biased);
-    wm_lock_fini(&turns);
 }
 
 WT_TEST(test_a_revoked_lock_lets_no_hit_in)
@@ -110,7 +108,6 @@ WT_TEST(test_a_revoked_lock_lets_no_hit_in)
     }
     ck_assert(wm_biased_enter(biased));
     wm_biased_leave(biased);
-    wm_biased_fini(biased);
 }
 
 static _Thread_local unsigned yields;
@@ -136,7 +133,6 @@ WT_TEST(test_an_owner_makes_way_for_a_visitor)
         wm_biased_release(biased);
         ck_assert_uint_eq(yields, (reasons + 1) / 2);
     }
-    wm_biased_fini(biased);
 }
 
 WT_TEST(test_without_barriers_locks_are_revoked_from_birth)
