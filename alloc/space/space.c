@@ -231,12 +231,14 @@ bool wm_space_check(wm_space *space)
 
 bool wm_space_check_settled(wm_space *space)
 {
+    size_t piece = space->group.piece_bytes;
     bool good = wm_cache_check(&space->group);
 
     wm_cache_merge_stats(&space->group);
     for (wm_arena *a = wm_group_arenas(&space->group); a != NULL && good;
          a = next_node(a)) {
         good = wm_arena_check_settled(a) &&
+               (piece == 0 || a->small_max <= piece) &&
                (a->registry == NULL || space->poller->background.on ||
                 wm_lane_registry_check(a->registry));
     }
