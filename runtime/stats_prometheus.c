@@ -185,11 +185,11 @@ static void put_labels(wm_text *text, const wm_object *object, uint64_t le)
     }
     if (le == UINT64_MAX) {
         wm_text_put(text, "%sle=\"+Inf\"", separator);
-    } else if (le > 0) {
+    } else if (le != 0) {
         wm_text_put(text, "%sle=\"%" PRIu64 ".%09" PRIu64 "\"", separator,
                     le / SECOND, le % SECOND);
     }
-    wm_text_put(text, "%s", *separator == ',' || le > 0 ? "}" : "");
+    wm_text_put(text, "%s", *separator == ',' || le != 0 ? "}" : "");
 }
 
 /* Nanoseconds as seconds, without rounding. */

@@ -127,9 +127,9 @@ warm_status wm_staging_mark_default(warm_staging *s)
 
 /* At most so many turns of wm_wait_turn(), of which all but the first few sleep
  * for 50 us: also where a test's clock stands still. */
-static unsigned turns_of(const warm_staging *s)
+static uint64_t turns_of(const warm_staging *s)
 {
-    return 64 + (s->wait_ms < 1u << 26 ? s->wait_ms * 20 : 1u << 30);
+    return 64 + (uint64_t)s->wait_ms * 20;
 }
 
 static warm_status await(warm_staging *s, const wm_slice *slice,

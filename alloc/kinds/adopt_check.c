@@ -18,7 +18,7 @@ static warm_status check_list(FILE *maps, uintptr_t at, uintptr_t end,
     size_t room = 0;
     warm_status status = WARM_OK;
 
-    while (at < end && status == WARM_OK && getline(&line, &room, maps) > 0) {
+    while (at < end && status == WARM_OK && getline(&line, &room, maps) != -1) {
         char *rest;
         uintptr_t first = strtoull(line, &rest, 16); /* 7f00-7f08 rw-p … */
         uintptr_t last = *rest == '-' ? strtoull(rest + 1, &rest, 16) : 0;

@@ -60,19 +60,11 @@ static warm_status reset(wm_kind *kind, int device, void *handle)
     return status;
 }
 
-/* CUDA's streams come from cudart. */
+/* CUDA's streams come from cudart; those of another driver from no file. */
 static warm_status find(wm_kind *kind, char *file, size_t bytes)
 {
-    const char *cudart =
-        wm_cuda_is(kind->driver) ? wm_cuda_file(kind->driver) : "";
-
-    if (*cudart == '\0') {
-        return wm_fail(WARM_NOT_FOUND,
-                       "streams of driver %s come from no "
-                       "library whose file is known",
-                       kind->driver->name);
-    }
-    snprintf(file, bytes, "%s", cudart);
+    snprintf(file, bytes, "%s",
+             wm_cuda_is(kind->driver) ? wm_cuda_file(kind->driver) : "");
     return WARM_OK;
 }
 

@@ -78,7 +78,7 @@ static bool read_maps(FILE *maps, uintptr_t begin, uintptr_t end,
     rewind(maps);
     (void)fflush(maps); /* or the C library returns what it read before */
     errno = ENOMEM;
-    while (done && last < end && getline(&line, &room, maps) > 0) {
+    while (done && last < end && getline(&line, &room, maps) != -1) {
         char *rest;
 
         first = (uintptr_t)strtoull(line, &rest, 16);

@@ -555,10 +555,13 @@ WT_LOOP_TEST(test_C9_G2_runtime_that_ends_closes_and_reports, 2)
     warm_ipc_handle handle = wt_peer_export(peer, 0, 0, 4 * KIB, 1);
     warm_ipc_handle inner = wt_peer_export(peer, 1, 0, 4 * KIB, 2);
     warm_destroy_report report = WARM_INIT(warm_destroy_report);
+    int64_t records = wt_metadata_live(), after;
     warm_runtime *brief = wt_runtime(NULL);
+    int64_t before = wt_metadata_live();
     char *ours = open_here(&handle);
     void *pointer = NULL;
 
+    records += wt_metadata_live() - before;
     /* Each runtime counts for itself. */
     wt_ok(warm_ipc_open(brief, &handle, &pointer));
     wt_ok(warm_ipc_open(brief, &handle, &pointer));
@@ -571,6 +574,10 @@ WT_LOOP_TEST(test_C9_G2_runtime_that_ends_closes_and_reports, 2)
     ck_assert_uint_eq(warned, (unsigned)_i);
     ck_assert_uint_eq(report.imports, 3);
     ck_assert_uint_eq(report.live, 0);
+    after = wt_metadata_live();
+    if (wt_on_host()) { /* the body of a runtime, and what stays mapped */
+        ck_assert_int_eq(after, records + 1 + _i);
+    }
     wt_fails(WARM_RUNTIME_GONE, warm_ipc_close(brief, pointer));
     wt_fails(WARM_RUNTIME_GONE, warm_ipc_open(brief, &handle, &pointer));
     ck_assert_uint_eq(wt_device_read(runtime, ours, 4 * KIB), 1);

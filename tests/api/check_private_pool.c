@@ -159,6 +159,34 @@ static warm_graph end_capture(warm_private_pool pool, warm_stream stream)
 
 WT_CASE("private_pool", .setup = setup, .teardown = teardown, .timeout = 60);
 
+WT_TEST(test_E1_T2_a_first_block_that_fails_leaves_no_record)
+{
+    uint64_t calls = 0;
+
+    for (uint64_t n = 0; n == 0 || n <= calls; n++) {
+        int64_t records = wt_metadata_live();
+        warm_runtime *own = wt_runtime_with(.segment = 2 * MIB);
+        warm_private_pool pool = {0};
+        void *block = NULL;
+
+        wt_ok(warm_private_pool_begin(own, &pool, WARM_POOL_USER, NULL, NULL));
+        calls = n == 0 ? wt_metadata_calls() : calls;
+        warm_testing_fail_metadata(n, 0);
+        if (warm_device_alloc(own, 0, NULL, 1000, &block) == WARM_OK) {
+            wt_free(block);
+        }
+        warm_testing_fail_metadata(0, 0);
+        calls = n == 0 ? wt_metadata_calls() - calls : calls;
+        wt_ok(warm_private_pool_end(own, pool));
+        wt_ok(warm_private_pool_release(own, pool));
+        wt_runtime_end(own);
+        if (wt_on_host()) { /* the body of a runtime stays */
+            ck_assert_int_eq(wt_metadata_live(), records + 1);
+        }
+    }
+    ck_assert_uint_gt(calls, 0);
+}
+
 WT_TEST(test_E1_begin_makes_a_pool_or_adds_a_reference)
 {
     warm_private_pool pool = begin(0, always, NULL), other;

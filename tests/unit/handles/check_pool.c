@@ -154,6 +154,44 @@ static void *work_in_second(void *argument)
     return NULL;
 }
 
+static warm_kind other_kind;
+
+static void *work_other(void *argument)
+{
+    struct worker *worker = argument;
+    void *handle = NULL;
+
+    worker->tid = (int)syscall(SYS_gettid);
+    worker->status = (int)warm_handle_reserve(runtime, other_kind, 0, &handle);
+    return NULL;
+}
+
+/* The turn of one kind ends, while that of another goes on. */
+WT_TEST(test_A8_a_first_creation_lasts_while_those_of_others_end)
+{
+    static wt_toy other; /* its handles end with the runtime */
+    struct worker workers[3];
+
+    wt_toy_init(&other);
+    other_kind = wt_toy_register(&other, runtime, "other");
+    wt_toy_close_gate(&toy);
+    wt_toy_close_gate(&other);
+    start(&workers[0], work);
+    wt_toy_await(&toy, 1);
+    start(&workers[1], work_other);
+    wt_toy_await(&other, 1);
+    wt_toy_open_gate(&toy);
+    pthread_join(workers[0].thread, NULL);
+    start(&workers[2], work_other);
+    await_sleep(&workers[2], 1);
+    ck_assert_uint_eq(other.creates, 1);
+    wt_toy_open_gate(&other);
+    for (int i = 1; i < 3; i++) {
+        pthread_join(workers[i].thread, NULL);
+        ck_assert_int_eq(workers[i].status, WARM_OK);
+    }
+}
+
 WT_TEST(test_A8_G2_first_creations_of_two_runtimes_take_turns)
 {
     struct worker workers[2];

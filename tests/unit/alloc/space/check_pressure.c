@@ -5,6 +5,7 @@
 
 #include "alloc/kinds/device_space.h"
 #include "alloc/kinds/pinned.h"
+#include "alloc/kinds/recommended.h"
 #include "alloc/space/space_int.h"
 #include "runtime/base/clock.h"
 
@@ -124,6 +125,7 @@ WT_TEST(test_F7_F12_second_program_makes_idle_memory_go)
 WT_TEST(test_F7_F12_what_is_set_in_bytes_does_not_follow)
 {
     warm_watermarks all = WARM_INIT(warm_watermarks);
+    wm_options options;
     char path[128];
 
     wt_ok(warm_watermarks_set(runtime, WARM_MEMORY_OF_HOST, 9 * MIB, 8 * MIB));
@@ -148,6 +150,11 @@ WT_TEST(test_F7_F12_what_is_set_in_bytes_does_not_follow)
     ck_assert_uint_eq(all.recommended_bytes, 0);
     wt_fails(WARM_UNSUPPORTED,
              warm_watermarks_set_ratio(runtime, WARM_MEMORY_OF_ALL, 1, 0.5));
+    wt_ok(wm_options_resolve(NULL, "device:host,pinned_high:64M", &options));
+    wt_ok(wm_watermarks_begin(runtime, &options));
+    wt_ok(wm_options_resolve(NULL, "device:host,pinned_high:0.5", &options));
+    wt_fails(WARM_INVALID_OPTION, wm_watermarks_begin(runtime, &options));
+    wt_says("option pinned_high: 0.5", "only bytes are allowed");
 }
 
 /* A ratio that the maximum's fall has made too high can be set all the same. */

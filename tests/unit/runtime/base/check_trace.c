@@ -277,6 +277,8 @@ WT_TEST(test_adopted_streams_are_told_apart)
         if (s->op != WM_TRACE_LEAVE) {
             ck_assert_uint_lt(k, sizeof lives / sizeof *lives);
             ck_assert_int_eq(s->op, lives[k].op);
+            ck_assert_uint_eq(s->place,
+                              s->op == WM_TRACE_ADOPT ? WM_TRACE_DEVICE : 0);
             ck_assert_uint_eq(s->value, lives[k].value);
             k++;
         }
