@@ -209,8 +209,7 @@ void wm_pending_attach(struct wm_arena_group *group, warm_stream stream,
 /* Flushes the calling thread's batches to the timelines, then polls those that
  * are worth a query until some block has completed and is cached by this
  * thread. Returns whether one has. now: as for wm_timelines_poll_some(). The
- * caller logs leaked blocks afterwards: a log callback may end the thread's
- * set. */
+ * caller logs leaked blocks afterwards. */
 bool wm_pending_poll_mine(struct wm_arena_group *group, uint64_t now);
 
 /* After wm_pending_poll_mine(): flushes the calling thread's other batches. No

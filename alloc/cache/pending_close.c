@@ -280,7 +280,6 @@ void wm_pending_close(wm_window *window, wm_pending_stream *slot, bool mine)
         group = wm_cache_set_of(window)->arena->group;
         if (close_slot(window, slot, &cycle)) {
             poll_timeline(group, &cycle, mine ? &home : NULL);
-            /* Last: the log callback may end the thread's set. */
             group->timelines->ops->report(group);
         }
     }
@@ -321,27 +320,17 @@ static unsigned take_turn(wm_pending *pending, wm_pending_stream **few)
     return count;
 }
 
-/* The window's set if it still has the slots, which a log callback may have
- * ended: else null. */
-static wm_magazine_set *set_with(wm_window *window, const wm_pending *pending)
-{
-    wm_magazine_set *set = wm_cache_set_of(window);
-
-    return set != NULL && wm_magazine_set_pending(set) == pending ? set : NULL;
-}
-
 /* Queries the closed batches of the slots, and closes an open batch that is
  * large enough for a query. Returns whether any batch completed. The window is
  * locked, and unlocked meanwhile. */
 static bool poll_closed(wm_arena_group *group, wm_window *window,
-                        const wm_pending *pending,
                         wm_pending_stream *const *few, unsigned count)
 {
     const wm_home home = {cache_done, window};
     const wm_magazine_set *set = wm_cache_set_of(window);
     bool any = false;
 
-    for (unsigned i = 0; i < count && !any && set != NULL; i++) {
+    for (unsigned i = 0; i < count && !any; i++) {
         wm_pending_stream *slot = few[i];
         struct cycle cycle = {.close = slot->open.count >= WM_BATCH_RIPE};
 
@@ -350,7 +339,6 @@ static bool poll_closed(wm_arena_group *group, wm_window *window,
             poll_timeline(group, &cycle, &home);
             any = cycle.completed > 0;
             wm_biased_acquire(&window->biased);
-            set = set_with(window, pending);
         }
     }
     return any;
@@ -370,7 +358,7 @@ static unsigned flush_mine(wm_magazine_set *set, wm_pending_stream *const *few,
 {
     unsigned found = 0;
 
-    for (unsigned i = 0; i < count && set != NULL; i++) {
+    for (unsigned i = 0; i < count; i++) {
         wm_timeline *t = wm_pending_timeline(few[i]);
 
         if (t != NULL && (few[i]->closed == 0 || wm_timeline_is_retired(t))) {
@@ -430,11 +418,11 @@ bool wm_pending_poll_mine(wm_arena_group *group, uint64_t now)
     pending->polls++;
     detach_idle(set, pending);
     count = take_turn(pending, few);
-    if (poll_closed(group, window, pending, few, count)) {
+    if (poll_closed(group, window, few, count)) {
         wm_biased_release(&window->biased); /* nothing is flushed */
         return true;
     }
-    count = flush_mine(set_with(window, pending), few, count, mine);
+    count = flush_mine(set, few, count, mine);
     wm_biased_release(&window->biased);
     any = poll_mine(timelines, mine, count, true, now, window) ||
           poll_mine(timelines, mine, count, false, now, window);

@@ -190,7 +190,7 @@ WARM_API warm_status warm_stream_reserve(warm_runtime *runtime, int device,
 /* Returns the handles and the cached memory of the calling thread to the
  * runtime now, as its exit would. The thread must not use handles that it
  * reserved before.
- * Status: INVALID_ARGUMENT also from a callback of a call that reserves. */
+ * Status: INVALID_ARGUMENT also from a callback of the library. */
 WARM_API warm_status warm_thread_release(warm_runtime *runtime);
 
 /* A handle leased for a scope. */

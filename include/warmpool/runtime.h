@@ -181,8 +181,8 @@ typedef enum warm_log_level {
 } warm_log_level;
 
 /* Called by any thread, one line at a time, while no lock of the library is
- * held. It may call the library, except to create or destroy runtimes and to
- * wait for prewarming. */
+ * held. It may call the library, except to create or destroy runtimes, to
+ * release its thread and to wait for prewarming. */
 typedef void (*warm_log_fn)(void *context, warm_log_level level,
                             const char *line);
 

@@ -12,6 +12,7 @@
  * spare windows that cache something, too. */
 #include "runtime/thread/window.h"
 
+#include "runtime/base/callback.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
@@ -423,14 +424,13 @@ warm_status wm_window_drop(warm_runtime *runtime)
     wm_window *window = wm_window_find(runtime);
     wm_window **at = &mine.list;
 
+    if (wm_callback_inside()) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "warm_thread_release() was called by a callback: it "
+                       "would release what the call around it needs");
+    }
     if (window == NULL) {
         return WARM_OK;
-    }
-    if (window->call != NULL) {
-        return wm_fail(
-            WARM_INVALID_ARGUMENT,
-            "warm_thread_release() was called by a callback while its thread "
-            "gets a handle: it would release the handle that the thread needs");
     }
     wm_window_current = &no_window;
     if (empty_and_stay(runtime, window)) {
