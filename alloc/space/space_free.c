@@ -252,10 +252,8 @@ static void free_retained(wm_space *space, wm_block *block)
     } else {
         wm_timelines_retain(block);
         wm_arena_free(block->segment->arena, block, WM_BLOCK_PENDING);
-        if (fate == WM_USES_PENDING) {
-            wm_timelines_publish(timelines, block);
-            wm_waker_note_pending(space->group.waker);
-        }
+        wm_timelines_publish(timelines, block); /* its uses, if any */
+        wm_waker_note_pending(space->group.waker);
     }
     space->traits->retained(space, block);
     wm_space_log_lost(space);

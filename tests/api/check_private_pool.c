@@ -189,9 +189,14 @@ WT_TEST(test_E1_T2_a_first_block_that_fails_leaves_no_record)
 
 WT_TEST(test_E1_begin_makes_a_pool_or_adds_a_reference)
 {
-    warm_private_pool pool = begin(0, always, NULL), other;
-    warm_private_pool_info info = info_of(pool);
+    warm_private_pool pool, other;
+    warm_private_pool_info info;
 
+    /* Only a pool that can be paused asks the driver. */
+    wt_ok(warm_testing_fail(runtime, "range_unit", 1, 0));
+    pool = begin(0, always, NULL);
+    wt_ok(warm_testing_fail(runtime, "range_unit", 0, 0));
+    info = info_of(pool);
     ck_assert_uint_eq(info.references, 1);
     ck_assert_int_eq(info.recording, 1);
     ck_assert_uint_eq(info.held_bytes, 0);
