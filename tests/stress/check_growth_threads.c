@@ -143,6 +143,7 @@ static void run(void *argument, unsigned index)
 static void begin(int i)
 {
     memset(&s, 0, sizeof s);
+    wt_may_leak();
     s.runtime =
         wt_runtime_with(.segment = 1 * MIB, .pin_chunk = 4 * MIB,
                         .pin = cases[i].pin, .background = cases[i].background,
