@@ -17,6 +17,7 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/callback.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/quiet.h"
 #include "runtime/base/status.h"
 
 #include <inttypes.h>
@@ -243,18 +244,15 @@ static void leak_saved(struct wm_paused *paused, const wm_space *space)
     }
 }
 
-/* On a stream of its own; waits for the copies. The last error is that of the
- * failure, or as it was. */
+/* On a stream of its own; waits for the copies. */
 static warm_status copy_device(struct wm_paused *paused, wm_space *space,
                                warm_copy_direction direction)
 {
-    warm_error before = {.size = sizeof before}, cause = before;
+    warm_error cause = {.size = sizeof cause};
     warm_stream stream = NULL;
-    warm_status waited, status;
+    warm_status waited, status = wm_driver_stream_create(
+                            space->driver, space->group.device, &stream);
 
-    warm_last_error(&before);
-    status =
-        wm_driver_stream_create(space->driver, space->group.device, &stream);
     if (status != WARM_OK) {
         return status;
     }
@@ -272,7 +270,9 @@ static warm_status copy_device(struct wm_paused *paused, wm_space *space,
         warm_last_error(&cause);
     }
     (void)wm_driver_stream_destroy(space->driver, stream);
-    wm_error_restore(status == WARM_OK ? &before : &cause);
+    if (status != WARM_OK) {
+        wm_error_restore(&cause);
+    }
     return status;
 }
 
@@ -332,18 +332,14 @@ static bool make_room(wm_space *space)
 
 static warm_status map_one(struct one *one)
 {
-    warm_error before = {.size = sizeof before};
-    warm_status status;
+    warm_status status = wm_growth_map(one->space, &one->piece, &one->torn);
 
-    warm_last_error(&before);
-    status = wm_growth_map(one->space, &one->piece, &one->torn);
     if (status == WARM_OUT_OF_MEMORY && make_room(one->space)) {
         status = wm_growth_map(one->space, &one->piece, &one->torn);
     }
     if (status == WARM_OK) {
         one->unmapped = false;
         one->fresh = true;
-        wm_error_restore(&before);
     }
     return status;
 }
@@ -471,13 +467,24 @@ static warm_status check_call(warm_runtime *runtime)
     return status;
 }
 
+static void end_quiet(wm_quiet *quiet, warm_status status)
+{
+    if (status == WARM_OK) {
+        wm_quiet_end(quiet);
+    } else {
+        wm_quiet_fail(quiet);
+    }
+}
+
 warm_status warm_memory_pause(warm_runtime *runtime, warm_private_pool tag,
                               unsigned flags)
 {
-    int cancel = wm_cancel_off();
     struct wm_paused *paused = NULL;
-    warm_status status = check_call(runtime);
+    warm_status status;
+    wm_quiet quiet;
 
+    wm_quiet_begin(&quiet); /* what failed at first may pass in the end */
+    status = check_call(runtime);
     if (status == WARM_OK && (flags & ~WARM_PAUSE_DROP) != 0) {
         status = wm_fail(WARM_INVALID_ARGUMENT,
                          "unknown flags %#x: the only flag is WARM_PAUSE_DROP",
@@ -492,7 +499,7 @@ warm_status warm_memory_pause(warm_runtime *runtime, warm_private_pool tag,
                             &paused);
         wm_private_pause_end(runtime, tag.number, paused);
     }
-    wm_cancel_restore(cancel);
+    end_quiet(&quiet, status);
     return status;
 }
 
@@ -576,10 +583,12 @@ static warm_status resume_pool(warm_runtime *runtime, uint64_t number,
 
 warm_status warm_memory_resume(warm_runtime *runtime, warm_private_pool tag)
 {
-    int cancel = wm_cancel_off();
     struct wm_paused *paused = NULL;
-    warm_status status = check_call(runtime);
+    warm_status status;
+    wm_quiet quiet;
 
+    wm_quiet_begin(&quiet); /* what failed at first may pass in the end */
+    status = check_call(runtime);
     if (status == WARM_OK) {
         wm_driver_notice_reset(runtime->driver, WM_DEVICE_UNKNOWN);
         status = wm_private_pause_begin(runtime, tag.number, true, &paused);
@@ -588,7 +597,7 @@ warm_status warm_memory_resume(warm_runtime *runtime, warm_private_pool tag)
         status = resume_pool(runtime, tag.number, &paused);
         wm_private_pause_end(runtime, tag.number, paused);
     }
-    wm_cancel_restore(cancel);
+    end_quiet(&quiet, status);
     return status;
 }
 
