@@ -73,13 +73,17 @@ struct worker {
     atomic_int status;
 };
 
-static void *work(void *argument)
+static void reserve_in(struct worker *worker, warm_runtime *of, warm_kind which)
 {
-    struct worker *worker = argument;
     void *handle = NULL;
 
     worker->tid = (int)syscall(SYS_gettid);
-    worker->status = (int)warm_handle_reserve(runtime, kind, 0, &handle);
+    worker->status = (int)warm_handle_reserve(of, which, 0, &handle);
+}
+
+static void *work(void *worker)
+{
+    reserve_in(worker, runtime, kind);
     return NULL;
 }
 
@@ -144,25 +148,17 @@ WT_TEST(test_A8_first_creation_is_made_by_one_thread_alone)
 
 static warm_runtime *second;
 
-static void *work_in_second(void *argument)
+static void *work_in_second(void *worker)
 {
-    struct worker *worker = argument;
-    void *handle = NULL;
-
-    worker->tid = (int)syscall(SYS_gettid);
-    worker->status = (int)warm_handle_reserve(second, kind, 0, &handle);
+    reserve_in(worker, second, kind);
     return NULL;
 }
 
 static warm_kind other_kind;
 
-static void *work_other(void *argument)
+static void *work_other(void *worker)
 {
-    struct worker *worker = argument;
-    void *handle = NULL;
-
-    worker->tid = (int)syscall(SYS_gettid);
-    worker->status = (int)warm_handle_reserve(runtime, other_kind, 0, &handle);
+    reserve_in(worker, runtime, other_kind);
     return NULL;
 }
 
