@@ -92,13 +92,13 @@ void wm_space_unclaim(wm_space *space, size_t bytes)
     wm_space_unclaim_own(space->limiter, bytes);
 }
 
-static warm_status refuse_by_limit(const wm_space *space,
-                                   const struct wm_grow_request *request)
+/* Names the limit that leaves less. */
+static warm_status refuse_by_limit(const wm_space *space)
 {
     const wm_whole *whole = &space->poller->whole;
     char beside[128] = "";
 
-    if (request->needed <= wm_room_below_locked(space)) {
+    if (wm_whole_left(space) < wm_room_below_locked(space)) {
         return wm_fail(WARM_OUT_OF_MEMORY,
                        "the limit of %s for all memory is reached",
                        wm_bytes(wm_high_bytes(&whole->marks)).text);
@@ -176,7 +176,7 @@ static enum claim claim_locked(wm_space *space, struct wm_grow_request *request,
     request->by_limit = !fit_limit_locked(space, request, call);
     if (request->by_limit) {
         wm_expand_undo(request->arena, &request->expansion, false);
-        *status = refuse_by_limit(space, request);
+        *status = refuse_by_limit(space);
         return REFUSED;
     }
     wm_growth_call_begin_locked(growth, call);

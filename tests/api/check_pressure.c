@@ -322,6 +322,17 @@ WT_TEST(test_F7_F11_high_watermark_of_all_memory)
     wt_free(taken(0, 32 * MIB));
 }
 
+/* A device's memory is obtained in grains of 2 MiB: the last MiB is left. */
+WT_TEST(test_F7_the_limit_that_refuses_is_named)
+{
+    void *refused = NULL;
+
+    wt_ok(warm_watermarks_set(runtime, 0, 5 * MIB, 0));
+    wt_fails(WARM_OUT_OF_MEMORY, take(0, 5 * MIB, &refused));
+    wt_says("limit of 5.0 MiB is reached");
+    wt_ok(warm_watermarks_set(runtime, 0, 0, 0));
+}
+
 WT_TEST(test_F7_F11_low_watermark_of_all_memory)
 {
     void *host = taken(WARM_MEMORY_OF_HOST, 12 * MIB);
