@@ -340,8 +340,7 @@ static void put_claimed_locked(wm_arena *arena, wm_block *run)
     if (run == NULL) {
         return;
     }
-    if (run->lane != &arena->common &&
-        (run->lane->ended || run->put_at <= run->lane->safe_until)) {
+    if (run->lane->ended || run->put_at <= run->lane->safe_until) {
         wm_run_move(run, &arena->common);
     }
     wm_run_join_locked(arena, run);
@@ -351,7 +350,6 @@ void wm_expand_fill_locked(wm_arena *arena, wm_segment *segment, wm_block *part)
 {
     wm_page_map_cover(part->base, part->bytes, segment);
     wm_run_init(part, segment, part->base, part->bytes);
-    part->put_at = 0;
     part->idle_since_ns = wm_clock_ns();
     wm_run_join_locked(arena, part);
 }

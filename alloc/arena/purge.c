@@ -118,7 +118,7 @@ static wm_segment *pull_some_locked(wm_arena *arena, wm_purge *purge)
     } else {
         while (*left > 0 && (next = first_locked(arena, purge, most))) {
             *left -= next->bytes < *left ? next->bytes : *left;
-            most -= most < SIZE_MAX ? next->bytes : 0;
+            most -= next->bytes;
             pull_locked(arena, next, &chain);
         }
     }

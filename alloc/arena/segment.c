@@ -159,7 +159,6 @@ wm_segment *wm_segment_make_locked(wm_arena *arena, char *base, size_t bytes,
     wm_block_set_bytes(run, bytes);
     wm_block_set_segment(run, segment);
     run->before = run->after = NULL;
-    run->put_at = 0;
     wm_run_move(run, &arena->common);
     return segment;
 }

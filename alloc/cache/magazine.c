@@ -31,12 +31,8 @@ static unsigned limit_batch(wm_magazine_set *set, const wm_magazine *m,
 /* Blocks of a class in the largest refill. */
 static unsigned batch_max(const wm_magazine_set *set, const wm_magazine *m)
 {
-    int64_t most = set->bytes_max / WM_BATCH_PART;
+    int64_t most = set->bytes_max / WM_BATCH_PART / m->bytes;
 
-    if (most < 2 * m->bytes) {
-        return 1;
-    }
-    most /= m->bytes;
     return most < m->room / 2 ? (unsigned)most : m->room / 2;
 }
 

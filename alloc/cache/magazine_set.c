@@ -596,17 +596,14 @@ void wm_cache_end(warm_runtime *runtime, wm_window *window)
 bool wm_cache_may_wait(warm_runtime *runtime, wm_window *window)
 {
     wm_magazine_set *set = wm_cache_set_of(window);
-    const wm_pending *pending = wm_magazine_set_pending(set);
     bool may = runtime->driver->numa.nodes == 1 &&
                (!set->group->parted || set->group->shards == 1) &&
                wm_biased_is_hittable(&window->biased);
 
-    if (may && pending != NULL) {
+    if (may && wm_magazine_set_pending(set) != NULL) {
         /* A visitor may be detaching slots. */
         wm_biased_acquire(&window->biased);
-        if (pending->in_use > 0) {
-            wm_pending_end(set);
-        }
+        wm_pending_end(set);
         wm_biased_release(&window->biased);
     }
     return may;

@@ -247,7 +247,7 @@ void wm_private_end_arenas(wm_private_pools *pools, uint64_t number)
  * is waited for, once nothing else is left. */
 static void settle_last(wm_private_arena *own)
 {
-    if (own->arena.unit > 0 && is_unused(own)) {
+    if (is_unused(own)) {
         (void)wm_growth_wait_for_streams(own->space, &own->arena,
                                          WM_KEEP_NOTHING, WM_SETTLE_IDLE);
         (void)wm_growth_wait_for_streams(own->space, &own->arena,

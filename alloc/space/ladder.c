@@ -837,9 +837,6 @@ warm_status wm_space_align(const wm_request *request, wm_block *block,
         wm_arena_align(block, request->asked, request->alignment);
 
     if (aligned == NULL) {
-        /* No other thread knows the block. */
-        wm_block_set_state(block, WM_BLOCK_FREEING);
-        (void)wm_block_detach_uses(block);
         wm_space_free(wm_space_of(block), block);
         return wm_fail(WARM_OUT_OF_MEMORY,
                        "no memory for the record of an aligned block");

@@ -217,7 +217,7 @@ static size_t find_missing(const struct limit *limit, size_t needed)
 
 size_t wm_limit_take(wm_space *space, size_t bytes)
 {
-    size_t held = wm_growth_held(&space->growth), released = 0;
+    size_t held = wm_growth_held(&space->growth), released;
 
     if (held == 0 || wm_space_trim(space, held > bytes ? held - bytes : 0,
                                    &released) != WARM_OK) {
@@ -449,10 +449,14 @@ size_t wm_limit_spare(wm_space *space)
 
 /* Idle segments of one space, those that are idle longest first; not the
  * reserve. */
-static void shrink_one(wm_space *space, size_t bytes)
+static void shrink_one(const struct limit *limit, wm_space *space, size_t more)
 {
-    size_t spare = wm_limit_spare(space);
+    size_t bytes = find_excess(limit, more), spare;
 
+    if (bytes == 0) {
+        return;
+    }
+    spare = wm_limit_spare(space);
     /* No segment can be idle: caches need not be flushed. */
     if (spare < space->group.arenas->grain) {
         return;
@@ -473,16 +477,10 @@ static void shrink_one(wm_space *space, size_t bytes)
 
 static void shrink(const struct limit *limit, wm_space *space, size_t more)
 {
-    size_t excess;
-
-    shrink_one(space, find_excess(limit, more));
+    shrink_one(limit, space, more);
     for (size_t i = limit->count; i-- > 0;) {
-        excess = find_excess(limit, more);
-        if (excess == 0) {
-            return;
-        }
         if (limit->spaces[i] != space) {
-            shrink_one(limit->spaces[i], excess);
+            shrink_one(limit, limit->spaces[i], more);
         }
     }
 }
@@ -507,9 +505,7 @@ void wm_limit_shrink(wm_space *space, const wm_request *request)
     size_t more = request != NULL ? grain_bytes(space, request) : 0;
 
     for (int k = 0; k < 2; k++) {
-        if (find_excess(&limits[k], more) > 0) {
-            shrink(&limits[k], space, more);
-        }
+        shrink(&limits[k], space, more);
         if (find_excess(&limits[k], more) > 0) {
             shrink_later(&limits[k]);
         }
