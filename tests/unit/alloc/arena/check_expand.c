@@ -55,14 +55,14 @@ static void pass(wm_lane *lane)
     bed_pass(&arena, lane, bed_puts(&arena, lane));
 }
 
-/* A unit that has memory, idle in a lane. */
-static void leave(wm_lane *lane)
+/* A block of a unit that gets memory. */
+static wm_block *take_unit(wm_lane *lane)
 {
     wm_expansion expansion = claim(lane, UNIT, UNIT);
     wm_block *block = NULL;
 
     ck_assert(wm_expand_done(&arena, lane, &expansion, UNIT, &block));
-    bed_give(block);
+    return block;
 }
 
 WT_CASE("expand", .setup = set_up, .teardown = tear_down);
@@ -101,22 +101,35 @@ WT_TEST(test_C8_inner_addresses_behind_a_hole_at_the_start_of_a_granule)
         wm_arena_released(&arena, pieces);
         pieces = next;
     }
+    /* The first and the last unit: each is an extent. */
+    for (size_t skip = 0; skip <= 2; skip++) {
+        wm_extent extent[] = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
+
+        ck_assert_uint_eq(wm_arena_extents(&arena, skip, extent, 3), 2 - skip);
+        ck_assert_ptr_eq(extent[0].base, skip == 0   ? range
+                                         : skip == 1 ? last->base
+                                                     : NULL);
+    }
     bed_give(first);
     bed_give(last);
 }
 
-/* An idle run is claimed with the gap beside it. If its stream completes its
- * work meanwhile, or ends, any stream may use the run after the claim; else
- * not. */
-WT_LOOP_TEST(test_C4_C8_what_is_passed_meanwhile_is_everybodys, 3)
+/* An idle run is claimed with the gap behind it, or before it. If its stream
+ * completes its work meanwhile, or ends, any stream may use the run after the
+ * claim; else not. */
+WT_LOOP_TEST(test_C4_C8_what_is_passed_meanwhile_is_everybodys, 6)
 {
-    bool passes = _i == 1, ends = _i == 2;
+    bool passes = _i % 3 == 1, ends = _i % 3 == 2, behind = _i >= 3;
+    wm_block *block = behind ? take_unit(NULL) : NULL;
     wm_expansion expansion;
-    wm_block *block;
 
-    leave(a);
+    bed_give(take_unit(a));
+    if (behind) {
+        bed_give(block);
+        bed_unmap(&arena, SIZE_MAX);
+    }
     expansion = claim(a, (size_t)2 * UNIT, (size_t)2 * UNIT);
-    ck_assert_ptr_nonnull(expansion.before);
+    ck_assert_ptr_nonnull(behind ? expansion.after : expansion.before);
     if (passes) {
         pass(a);
     } else if (ends) {

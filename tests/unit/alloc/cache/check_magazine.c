@@ -246,22 +246,32 @@ WT_LOOP_TEST(test_B25_sizes_that_fill_most_of_the_bytes_leave, 2)
     ck_assert_uint_eq(kept(LARGE), 1);
 }
 
-WT_TEST(test_a_thread_that_keeps_missing_gets_more_at_once)
+/* At most a half of the class's bound, and an eighth of the bytes. */
+WT_LOOP_TEST(test_a_thread_that_keeps_missing_gets_more_at_once, 3)
 {
-    enum { LITTLE = SIZE / 4 };
+    static const struct {
+        size_t bytes;
+        int64_t most;
+        unsigned batch;
+    } row[] = {{16 << 10, 2 << 20, BLOCKS / 2},
+               {40 << 10, 1 << 20, 3},
+               {160 << 10, 1 << 20, 1}};
+    size_t little = row[_i].bytes;
     void *block[64];
     unsigned most = 0, misses = 0;
 
-    block[0] = take(LITTLE);
-    ck_assert_uint_eq(kept(LITTLE), 0); /* the first miss: one */
+    block[0] = take(little);
+    ck_assert_uint_eq(kept(little), 0); /* the first miss: one */
     for (int i = 1; i < 64; i++) {
-        misses += kept(LITTLE) == 0;
-        block[i] = take(LITTLE);
-        most = kept(LITTLE) > most ? kept(LITTLE) : most;
+        my_set()->bytes_max = row[_i].most;
+        my_set()->slow = 0; /* no other budget is due */
+        misses += kept(little) == 0;
+        block[i] = take(little);
+        most = kept(little) > most ? kept(little) : most;
         check_set();
     }
-    ck_assert_uint_eq(most, BLOCKS / 2 - 1);
-    ck_assert_uint_le(misses, 64 / (BLOCKS / 2) + 4);
+    ck_assert_uint_eq(most, row[_i].batch - 1);
+    ck_assert_uint_le(misses, 64 / row[_i].batch + 4);
     wt_free_all(block, 64);
 }
 

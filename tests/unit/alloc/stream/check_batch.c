@@ -112,6 +112,37 @@ WT_TEST(test_B4_other_frees_share_one_event_as_well)
     go_and_poll(stream);
 }
 
+/* The driver refuses what a trim needs: an open batch is left. */
+WT_TEST(test_G2_B4_a_runtime_ends_with_batches_that_are_open)
+{
+    warm_destroy_report report = WARM_INIT(warm_destroy_report);
+    warm_runtime *kept = runtime;
+
+    setup();
+    wt_free_used(take(), stream);
+    fail_call("capture_mode", 1, 1);
+    wt_ok(warm_runtime_destroy(runtime, &report));
+    ck_assert_uint_eq(report.pending, 1);
+    runtime = kept;
+}
+
+/* An adopted stream of which the driver does not tell whether it captures. */
+WT_TEST(test_B7_a_lookup_that_fails_changes_nothing)
+{
+    const wm_timeline *t = timeline();
+    size_t references = atomic_load(&t->references);
+    wm_timeline *found = NULL;
+    bool captured;
+
+    wt_ok(warm_capture_announce(runtime, stream));
+    fail_call("stream_capture", 1, 0);
+    wt_fails(WARM_DRIVER_ERROR,
+             wm_timeline_lookup(timelines(), stream, &found, &captured));
+    ck_assert_ptr_null(found);
+    wt_ok(warm_capture_announce_end(runtime, stream));
+    ck_assert_uint_eq(atomic_load(&t->references), references);
+}
+
 WT_TEST(test_B4_bytes_close_a_batch)
 {
     reopen(.batch_count = 100, .batch_bytes = 2 * BYTES);
