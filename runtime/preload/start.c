@@ -85,8 +85,12 @@ void wp_say(const char *what)
 static void start(void)
 {
     warm_runtime *runtime = NULL;
+    warm_status status = warm_runtime_default(&runtime);
 
-    if (warm_runtime_default(&runtime) != WARM_OK) {
+    if (status == WARM_EXITING) {
+        return; /* nothing is left to be served */
+    }
+    if (status != WARM_OK) {
         wp_say("serves nothing: no runtime of warmpool can be made:");
         wp_say(warm_last_error_message());
         return;

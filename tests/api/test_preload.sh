@@ -119,6 +119,10 @@ test_H1_T3_a_served_program_ends_in_each_way() {
     same "$(grep -c '^ok ' end.tap)" 14
 }
 
+test_H1_nothing_is_said_of_a_driver_that_is_shutting_down() {
+    same "$(served order late 2>&1)" ''
+}
+
 test_H1_handles_of_every_library_are_served() {
     plain=$(alone handles all)
     warm=$(served handles all)
@@ -211,7 +215,7 @@ test_H1_a_library_that_looks_itself_up_is_served() {
     mkdir shim
     ${CC:-cc} -shared -Wl,-soname,libcudnn_graph.so.9 \
         "$standin"/tests/standin/cudnn.o "$standin"/tests/standin/version.o \
-        "$standin/libcuda.so.1" -o shim/libcudnn_graph.so.9
+        "$standin/libcuda.so.1" ${WT_LINK:-} -o shim/libcudnn_graph.so.9
     ${CC:-cc} -shared -fPIC -Wl,-soname,libcudnn.so.9 -Wl,--no-as-needed \
         "$source/shim_library.c" shim/libcudnn_graph.so.9 -ldl \
         -o shim/libcudnn.so.9
@@ -228,7 +232,7 @@ test_H1_a_library_of_another_name_is_found() {
     ${CC:-cc} -shared -Wl,-soname,libcudart-0a1b2c3d.so.13 \
         "$standin"/tests/standin/cudart*.o "$standin"/cudart_rest.o \
         "$standin"/tests/standin/version.o \
-        "$standin/libcuda.so.1" -o libcudart-0a1b2c3d.so.13
+        "$standin/libcuda.so.1" ${WT_LINK:-} -o libcudart-0a1b2c3d.so.13
     ${CC:-cc} -shared -fPIC -isystem "$cuda" "$source/deep_library.c" \
         "$PWD/libcudart-0a1b2c3d.so.13" -o user.so
     ${CC:-cc} "$source/deep_program.c" -DLIBRARY="\"$PWD/user.so\"" -ldl \
@@ -399,6 +403,7 @@ tap_run test_H1_creates_and_pins_of_200_rounds_fall_to_two $also \
     test_H1_a_folder_that_cannot_be_preloaded_is_refused \
     test_H1_deepbind_is_not_served \
     test_H1_T3_a_served_program_ends_in_each_way \
+    test_H1_nothing_is_said_of_a_driver_that_is_shutting_down \
     test_H1_handles_of_every_library_are_served \
     test_H1_a_library_that_looks_itself_up_is_served \
     test_H1_a_library_of_another_name_is_found \

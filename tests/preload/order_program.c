@@ -400,6 +400,26 @@ static void unretired(void)
     printf("retired\n");
 }
 
+static bool ends_late;
+
+/* What would start to serve only now is not served. */
+static void late(void)
+{
+    void *block = NULL;
+
+    TRY(cudaHostAlloc(&block, 5000, 0));
+    ends_late = true;
+}
+
+__attribute__((destructor)) static void ask_late(void)
+{
+    void *block = NULL;
+
+    if (ends_late) {
+        MUST(cudaHostAlloc(&block, 5000, 0) == cudaErrorCudartUnloading);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -414,7 +434,8 @@ int main(int argc, char **argv)
                  {"capture_error", capture_error},
                  {"reset", reset},
                  {"unseen", unseen},
-                 {"unretired", unretired}};
+                 {"unretired", unretired},
+                 {"late", late}};
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (argc > 1 && strcmp(argv[1], cases[i].name) == 0) {
