@@ -330,8 +330,9 @@ cold-path:
 	@tests/tools/cold_path.sh build/cold/libwarmpool.a $(LIST)
 
 cov: need-check
+	@tests/need.sh python3
 	+@$(MAKE) FLAVOUR=cov B=build/cov run-tests
-	@tests/tools/coverage.sh build/cov
+	@tests/tools/coverage.py build/cov
 
 # Release: what a program sees. SOAK_S seconds; 600 say what a day would.
 SOAK_S ?= 600

@@ -15,12 +15,12 @@ for folder in "${CUDA_HOME:-/usr/local/cuda}" /usr/local/cuda; do
     fi
 done
 
-# Of these the names of a sanitizer's runtimes differ: the library was built
-# with gcc.
+# Of these the names of a sanitizer's or of coverage's runtimes differ: the
+# library was built with gcc.
 compilers() {
     for compiler in g++ clang++; do
         case $compiler:${WT_LINK:-} in
-        clang++:*-fsanitize=*) continue ;;
+        clang++:*-fsanitize=* | clang++:*--coverage*) continue ;;
         esac
         if command -v $compiler >/dev/null; then
             echo $compiler
