@@ -40,8 +40,11 @@ MAP = os.path.join(WORK, 'map.json')
 LIMIT = float(os.environ.get('MUTANT_S', '60'))
 JOBS = int(os.environ.get('JOBS', os.cpu_count() or 1))
 FOLDERS = ('alloc/', 'handles/', 'runtime/')
-# Only scripts run these, and none of them tells of lines.
-SCRIPTED = ('runtime/preload/', 'runtime/tools/', 'runtime/python/')
+# Only scripts run the folders, and none of them tells of lines. The files are
+# the validity walk: a fault that it overlooks is one that the library has not.
+LEFT_OUT = ('runtime/preload/', 'runtime/tools/', 'runtime/python/',
+            'alloc/arena/arena_check.c', 'alloc/cache/cache_check.c',
+            'alloc/stream/stream_check.c')
 said = threading.Lock()
 
 
@@ -220,7 +223,7 @@ def files(*patterns):
 
 def sources(below):
     return [p for p in files('*.c', '*.h') if p.startswith(FOLDERS) and
-            p.startswith(below) and not p.startswith(SCRIPTED)]
+            p.startswith(below) and not p.startswith(LEFT_OUT)]
 
 
 def entries(name):
