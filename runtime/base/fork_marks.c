@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 static bool mark(uintptr_t begin, uintptr_t end, int advice)
@@ -30,15 +29,12 @@ struct mappings {
 
 static bool reserve(struct mappings *all, size_t room)
 {
-    struct mapping *more = wm_meta_alloc(room * sizeof *more);
+    struct mapping *more =
+        wm_meta_grow(all->list, all->count * sizeof *more, room * sizeof *more);
 
     if (more == NULL) {
         return false;
     }
-    if (all->count > 0) {
-        memcpy(more, all->list, all->count * sizeof *more);
-    }
-    wm_meta_free(all->list);
     all->list = more;
     all->room = room;
     return true;

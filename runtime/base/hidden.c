@@ -38,14 +38,11 @@ static bool reserve_locked(size_t more_ranges)
         return true;
     }
     room = room < needed ? needed : room;
-    more = wm_meta_alloc(room * sizeof *more);
+    more = wm_meta_grow(hidden.ranges, hidden.count * sizeof *more,
+                        room * sizeof *more);
     if (more == NULL) {
         return false;
     }
-    if (hidden.count > 0) {
-        memcpy(more, hidden.ranges, hidden.count * sizeof *more);
-    }
-    wm_meta_free(hidden.ranges);
     hidden.ranges = more;
     hidden.room = room;
     return true;

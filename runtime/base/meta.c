@@ -61,6 +61,17 @@ void *wm_meta_alloc_sparse(size_t bytes)
     return begin(bytes) ? count(calloc(1, bytes)) : NULL;
 }
 
+void *wm_meta_grow(void *old, size_t used, size_t bytes)
+{
+    void *more = wm_meta_alloc(bytes);
+
+    if (more != NULL && old != NULL) {
+        memcpy(more, old, used);
+        wm_meta_free(old);
+    }
+    return more;
+}
+
 void wm_meta_free(void *pointer)
 {
     if (pointer != NULL) {

@@ -5,8 +5,6 @@
 #include "runtime/base/quiet.h"
 #include "runtime/base/status.h"
 
-#include <string.h>
-
 enum { FIRST_ROOM = 64, DESTROYED_AT_ONCE = 32 };
 
 warm_status wm_event_pool_init(wm_event_pool *pool, wm_driver *driver)
@@ -32,15 +30,12 @@ static bool promise_locked(wm_event_idle *d)
 {
     if (d->promised == d->room) {
         size_t room = d->room > 0 ? d->room * 2 : FIRST_ROOM;
-        warm_event *event = wm_meta_alloc(room * sizeof(warm_event));
+        warm_event *event = wm_meta_grow(d->event, d->idle * sizeof(warm_event),
+                                         room * sizeof(warm_event));
 
         if (event == NULL) {
             return false;
         }
-        if (d->idle > 0) {
-            memcpy(event, d->event, d->idle * sizeof(warm_event));
-        }
-        wm_meta_free(d->event);
         d->event = event;
         d->room = room;
     }
@@ -51,7 +46,7 @@ static bool promise_locked(wm_event_idle *d)
 static warm_status create(wm_event_pool *pool, int device, warm_event *event)
 {
     wm_event_idle *d = &pool->device[device];
-    bool mode = false;
+    bool mode;
     bool relaxed = wm_driver_capture_relaxed_begin(pool->driver, &mode);
     warm_status status = wm_driver_event_create(pool->driver, device, event);
 
@@ -133,7 +128,7 @@ static unsigned destroy_some(wm_event_pool *pool, wm_event_idle *d)
 {
     warm_event picked[DESTROYED_AT_ONCE];
     unsigned count = 0;
-    bool mode = false, relaxed;
+    bool mode, relaxed;
 
     wm_lock_acquire(&d->lock);
     while (count < DESTROYED_AT_ONCE && d->named == 0 &&
