@@ -19,7 +19,6 @@ static void reset_if_forked_locked(void)
     if (turns.generation != wm_process_generation()) {
         turns.generation = wm_process_generation();
         turns.list = NULL;
-        wm_cond_init(&turns.over);
     }
 }
 

@@ -21,8 +21,6 @@ void wm_pool_init(wm_pool *pool, wm_kind *kind, wm_meter *meter,
     pool->beside = workspaces;
     pool->device = device;
     wm_lock_init(&pool->lock, WM_RANK_POOL);
-    wm_cond_init(&pool->first_ended);
-    wm_cond_init(&pool->unbound);
 }
 
 void wm_pool_prefer_locked(wm_pool *pool, const void *const *wanted,
@@ -179,9 +177,7 @@ warm_status wm_pool_lease_end(wm_pool *pool, uint64_t serial)
     wm_pool_check_reset_locked(pool);
     closed = pool->closed && !pool->lost;
     handle = closed ? NULL : wm_map_take(&pool->leases, serial);
-    if (handle != NULL) {
-        (void)wm_map_take(&pool->serials, (uintptr_t)handle);
-    }
+    (void)wm_map_take(&pool->serials, (uintptr_t)handle); /* null: none */
     if (handle != NULL && !pool->lost) {
         leave_workspaces(pool, handle, now);
         pool->stats.leased--;

@@ -25,8 +25,6 @@ typedef struct wm_prewarm {
 static inline void wm_prewarm_init(wm_prewarm *prewarm)
 {
     wm_lock_init(&prewarm->lock, WM_RANK_PREWARM);
-    wm_cond_init(&prewarm->work);
-    wm_cond_init(&prewarm->done);
     prewarm->last = &prewarm->first;
 }
 

@@ -14,7 +14,6 @@ void wm_workspaces_init(wm_workspaces *workspaces, wm_driver *driver,
     workspaces->driver = driver;
     workspaces->device = device;
     wm_lock_init(&workspaces->lock, WM_RANK_WORKSPACES);
-    wm_cond_init(&workspaces->marked);
 }
 
 /* Workspaces beyond one for each handle or stream: a thread that alternates

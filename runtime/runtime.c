@@ -717,7 +717,7 @@ static struct {
     bool busy;             /* lock wm_process_lock */
     unsigned generation;   /* lock wm_process_lock: the process of both */
     wm_cond made;
-} standard = {.made = {0}};
+} standard;
 
 /* In the child of a fork the runtime belongs to the parent, and a thread that
  * was making it does not exist. */
@@ -727,7 +727,6 @@ static void reset_if_forked_locked(void)
         standard.generation = wm_process_generation();
         standard.runtime = NULL;
         standard.busy = false;
-        wm_cond_init(&standard.made);
     }
 }
 

@@ -44,7 +44,6 @@ void wm_imports_init(wm_imports *imports, wm_driver *driver, int device)
     imports->driver = driver;
     imports->device = device;
     wm_lock_init(&imports->lock, WM_RANK_IMPORTS);
-    wm_cond_init(&imports->settled);
 }
 
 static void free_openings(wm_imports *imports)

@@ -60,8 +60,6 @@ static warm_status init_background(wm_space *space,
         space->group.economy.reserve = b->reserve_bytes;
     }
     wm_lock_init(&b->waker.lock, WM_RANK_BACKGROUND);
-    wm_cond_init(&b->waker.wake);
-    wm_cond_init(&b->over);
     return WARM_OK;
 }
 
@@ -146,7 +144,6 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
         space->group.magazine_bytes = options->magazine_bytes;
     }
     wm_lock_init(&space->growth.lock, WM_RANK_GROWTH);
-    wm_cond_init(&space->growth.over);
     for (int i = space->group.nodes - 1; i >= 0; i--) {
         init_arenas(space, wm_group_arena(&space->group, i),
                     traits->nodeless ? WM_NODE_UNKNOWN : i);

@@ -156,7 +156,6 @@ wm_timeline *wm_timeline_get_locked(wm_timelines *set, warm_stream stream,
         t->stream = stream;
         t->thread = wm_window_thread();
         wm_lock_init(&t->lock, WM_RANK_TIMELINE);
-        wm_cond_init(&t->quiet);
         insert_locked(set, t);
     }
     wm_timeline_hold(t);
@@ -477,8 +476,6 @@ void wm_timelines_init(wm_timelines *set, warm_runtime *runtime,
                           .batch_bytes = options->batch_bytes,
                           .batch_ns = options->batch_ms * 1000000u};
     wm_lock_init(&set->lock, WM_RANK_TIMELINES);
-    wm_cond_init(&set->round_over);
-    wm_cond_init(&set->driver_call_over);
     for (int i = 0; i < WM_USE_LOCKS; i++) {
         wm_lock_init(&set->uses[i], WM_RANK_USES);
     }

@@ -255,14 +255,14 @@ static void describe_frame(const wm_frame *frame, wm_text *text)
     const char *object = frame->object != NULL ? frame->object : "";
     const char *slash = strrchr(object, '/');
 
+    object = slash != NULL ? slash + 1 : object;
     if (*object == '\0') {
         wm_text_put(text, "0x%" PRIx64, frame->address);
     } else if (frame->function != NULL) {
-        wm_text_put(text, "%s (%s+0x%" PRIx64 ")", frame->function,
-                    slash != NULL ? slash + 1 : object, frame->offset);
-    } else {
-        wm_text_put(text, "%s+0x%" PRIx64, slash != NULL ? slash + 1 : object,
+        wm_text_put(text, "%s (%s+0x%" PRIx64 ")", frame->function, object,
                     frame->offset);
+    } else {
+        wm_text_put(text, "%s+0x%" PRIx64, object, frame->offset);
     }
 }
 

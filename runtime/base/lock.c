@@ -120,11 +120,6 @@ void wm_lock_wake(wm_lock *lock)
     wake(&lock->state, 1);
 }
 
-void wm_cond_init(wm_cond *cond)
-{
-    *cond = (wm_cond){0};
-}
-
 static void wait_for(wm_cond *cond, wm_lock *lock,
                      const struct timespec *timeout)
 {

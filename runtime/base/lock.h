@@ -62,6 +62,8 @@ enum wm_lock_state {
     WM_LOCK_WANTED /* held, and other threads may sleep until it is released */
 };
 
+/* Zeros are one without a waiter, and need no end. In the child of a fork it
+ * may count waiters that do not exist: they cost a wake-up. */
 typedef struct wm_cond {
     _Atomic uint32_t turn;    /* signals so far, modulo 2^32 */
     _Atomic uint32_t waiters; /* changed under the lock that they wait with */
@@ -115,7 +117,6 @@ static inline void wm_lock_release(wm_lock *lock)
     }
 }
 
-void wm_cond_init(wm_cond *cond);
 /* Not a cancellation point; may wake up early. What a thread waits for changes
  * under the lock only, and is signalled after that. */
 void wm_cond_wait(wm_cond *cond, wm_lock *lock);

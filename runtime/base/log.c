@@ -128,18 +128,17 @@ static void print(warm_log_level level, const char *line)
  * be written is dropped. */
 static void append(int file, warm_log_level level, const char *line)
 {
-    char text[LINE_MAX_BYTES + 96];
+    char text[LINE_MAX_BYTES + 96], seconds[32];
     struct timespec now = {0};
     struct tm date = {0};
     int length;
 
     clock_gettime(CLOCK_REALTIME, &now);
     (void)gmtime_r(&now.tv_sec, &date);
-    length = snprintf(
-        text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ %ld %s: %s\n",
-        date.tm_year + 1900, date.tm_mon + 1, date.tm_mday, date.tm_hour,
-        date.tm_min, date.tm_sec, now.tv_nsec / 1000000, (long)getpid(),
-        name_of(level), line);
+    (void)strftime(seconds, sizeof seconds, "%Y-%m-%dT%H:%M:%S", &date);
+    length =
+        snprintf(text, sizeof text, "%s.%03ldZ %ld %s: %s\n", seconds,
+                 now.tv_nsec / 1000000, (long)getpid(), name_of(level), line);
     (void)wm_named_file_append(file, text, (size_t)length);
 }
 

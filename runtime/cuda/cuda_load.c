@@ -152,8 +152,7 @@ static void find_near_cublas(char *path, size_t bytes)
     end = strrchr(path, '/');
     length = snprintf(other, sizeof other, "%.*s/%s",
                       end != NULL ? (int)(end - path) : 0, path, folder);
-    if (end != NULL && length > 0 && (size_t)length < bytes &&
-        access(other, F_OK) == 0) {
+    if (end != NULL && (size_t)length < bytes && access(other, F_OK) == 0) {
         memcpy(path, other, (size_t)length + 1);
     }
 }

@@ -171,8 +171,6 @@ static void init(wm_host *host, const wm_options *options)
     atomic_store_explicit(&host->root->references, 1, memory_order_relaxed);
     host->root->host = host;
     wm_lock_init(&host->root->lock, WM_RANK_DRIVER);
-    wm_cond_init(&host->work);
-    wm_cond_init(&host->quiet);
 }
 
 static bool make_default_streams(wm_host *host)

@@ -109,7 +109,6 @@ wm_host_core *wm_host_core_make_locked(wm_host *host, int device)
     core->device = device;
     core->id = host->next_id++;
     core->limit = UINT64_MAX;
-    wm_cond_init(&core->cond);
     core->next = host->all_cores;
     if (core->next != NULL) {
         core->next->previous = core;
