@@ -471,6 +471,7 @@ static bool known(int device)
 CUresult cuInit(unsigned flags)
 {
     ENTER(cuInit)
+    STANDIN_DEMAND(flags == 0)
     return standin_device_count() < 1 ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
 }
 
@@ -811,6 +812,7 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *m)
     wm_driver *d = standin_driver();
 
     ENTER(cuThreadExchangeStreamCaptureMode)
+    STANDIN_DEMAND((unsigned)*m <= CU_STREAM_CAPTURE_MODE_RELAXED)
     if (d == NULL) {
         return CUDA_ERROR_DEINITIALIZED;
     }

@@ -239,6 +239,14 @@ void standin_note_misuse(const char *format, ...)
     pthread_mutex_unlock(&mutex);
 }
 
+bool standin_demand(const char *function, bool met)
+{
+    if (!met) {
+        standin_note_misuse("%s: arguments that CUDA refuses", function);
+    }
+    return met;
+}
+
 uint64_t standin_misuse(char *text, size_t bytes)
 {
     uint64_t count;

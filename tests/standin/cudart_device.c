@@ -194,7 +194,7 @@ static int enable(int peer, bool on)
 FUNCTION(cudaDeviceCanAccessPeer, (int *can, int device, int peer),
          cuDeviceCanAccessPeer(can, device, peer))
 FUNCTION(cudaDeviceEnablePeerAccess, (int peer, unsigned flags),
-         enable(peer, true))
+         flags == 0 ? enable(peer, true) : (int)cudaErrorInvalidValue)
 FUNCTION(cudaDeviceDisablePeerAccess, (int peer), enable(peer, false))
 
 /* ---- Pointers ---- */

@@ -107,10 +107,11 @@ static int call(cudaStream_t stream, cudaStreamCallback_t function, void *data)
 FUNCTION(cudaStreamAddCallback,
          (cudaStream_t stream, cudaStreamCallback_t function, void *data,
           unsigned flags),
-         call(stream, function, data))
+         flags == 0 ? call(stream, function, data) : (int)cudaErrorInvalidValue)
 FUNCTION(cudaEventRecordWithFlags,
          (cudaEvent_t event, cudaStream_t stream, unsigned flags),
-         cuEventRecord(event, stream))
+         flags <= cudaEventRecordExternal ? cuEventRecord(event, stream)
+                                          : CUDA_ERROR_INVALID_VALUE)
 FUNCTION(cudaEventElapsedTime, (float *ms, cudaEvent_t from, cudaEvent_t to),
          cuEventElapsedTime(ms, from, to))
 

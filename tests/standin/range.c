@@ -69,6 +69,17 @@ static size_t unit(wm_driver *d)
     return bytes;
 }
 
+static bool is_of_device(const CUmemAllocationProp *prop)
+{
+    return prop->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
+           prop->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE &&
+           prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+           prop->location.id >= 0 &&
+           prop->location.id < standin_device_count() &&
+           prop->win32HandleMetaData == NULL &&
+           prop->allocFlags.compressionType == 0 && prop->allocFlags.usage == 0;
+}
+
 CUresult cuMemGetAllocationGranularity(size_t *granularity,
                                        const CUmemAllocationProp *prop,
                                        CUmemAllocationGranularity_flags option)
@@ -76,10 +87,13 @@ CUresult cuMemGetAllocationGranularity(size_t *granularity,
     wm_driver *d = standin_driver();
 
     ENTER(cuMemGetAllocationGranularity)
+    STANDIN_DEMAND(is_of_device(prop))
     if (d == NULL) {
         return CUDA_ERROR_DEINITIALIZED;
     }
-    *granularity = unit(d);
+    /* Of the least the host device has none. */
+    *granularity =
+        option == CU_MEM_ALLOC_GRANULARITY_RECOMMENDED ? unit(d) : unit(d) / 2;
     return CUDA_SUCCESS;
 }
 
@@ -92,6 +106,8 @@ CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment,
     warm_status status;
 
     ENTER(cuMemAddressReserve)
+    STANDIN_DEMAND(flags == 0 && addr == 0 &&
+                   (alignment & (alignment - 1)) == 0)
     if (d == NULL) {
         return CUDA_ERROR_DEINITIALIZED;
     }
@@ -155,6 +171,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
     size_t available = 0, total = 0;
 
     ENTER(cuMemCreate)
+    STANDIN_DEMAND(flags == 0 && is_of_device(prop))
     standin_flagged("cuMemCreate", prop->allocFlags.gpuDirectRDMACapable);
     if (d == NULL) {
         return CUDA_ERROR_DEINITIALIZED;
@@ -186,6 +203,7 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
     struct range range;
 
     ENTER(cuMemMap)
+    STANDIN_DEMAND(flags == 0)
     range = find(ptr, size);
     if (d == NULL || range.bytes == 0) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -223,6 +241,7 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size,
     unsigned char devices = 0;
 
     ENTER(cuMemSetAccess)
+    STANDIN_DEMAND(count > 0)
     range = find(ptr, size);
     for (size_t i = 0; i < count; i++) {
         int device = desc[i].location.id;

@@ -134,6 +134,15 @@ const char *standin_call(void);
         return (type)fault_;                                                   \
     }
 
+/* Returns met; false is misuse. */
+bool standin_demand(const char *function, bool met);
+
+/* What CUDA's manual demands of the arguments; else the call is refused. */
+#define STANDIN_DEMAND(met)                                                    \
+    if (!standin_demand(point_.name, met)) {                                   \
+        return CUDA_ERROR_INVALID_VALUE;                                       \
+    }
+
 /* The host device, or null once the process exits or in a forked child. */
 wm_driver *standin_driver(void);
 /* The code behind the calling thread's last status of the host device. */

@@ -135,6 +135,7 @@ CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags)
     CUresult code;
 
     ENTER(cuMemHostAlloc)
+    STANDIN_DEMAND((flags & ~7u) == 0)
     standin_memory_made("cuMemHostAlloc");
     standin_flagged("cuMemHostAlloc", flags);
     p = calloc(1, sizeof *p);
@@ -186,6 +187,7 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned flags)
     CUresult code;
 
     ENTER(cuMemHostRegister_v2)
+    STANDIN_DEMAND((flags & ~15u) == 0)
     standin_memory_made("cuMemHostRegister_v2");
     standin_flagged("cuMemHostRegister_v2", flags);
     if (!standin_can_register()) {
@@ -314,6 +316,7 @@ CUresult cuMemAllocManaged(CUdeviceptr *address, size_t bytes, unsigned flags)
     CUresult code;
 
     ENTER(cuMemAllocManaged)
+    STANDIN_DEMAND(flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST)
     standin_memory_made("cuMemAllocManaged");
     standin_flagged("cuMemAllocManaged", flags);
     code = CALL(managed_alloc, standin_current_device(), bytes, &pointer);
@@ -487,6 +490,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle handle,
     CUresult code;
 
     ENTER(cuIpcOpenMemHandle_v2)
+    STANDIN_DEMAND(flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
     standin_flagged("cuIpcOpenMemHandle_v2", flags);
     pthread_mutex_lock(&mapping_mutex);
     code = open_once(d, (const wm_ipc_name *)(void *)&handle, &pointer);
@@ -642,6 +646,7 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags)
     int code;
 
     ENTER(cuStreamCreate)
+    STANDIN_DEMAND((flags & ~1u) == 0)
     standin_flagged("cuStreamCreate", flags);
     code = (int)CALL(stream_create, standin_current_device(),
                      (warm_stream *)(void *)stream);
@@ -690,6 +695,7 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
     bool other_lives = standin_used("cuStreamWaitEvent", event);
 
     ENTER_ON(cuStreamWaitEvent, stream)
+    STANDIN_DEMAND(flags == 0) /* 1: of captures, not here */
     if (!other_lives) {
         return CUDA_ERROR_INVALID_HANDLE;
     }
@@ -701,6 +707,7 @@ CUresult cuEventCreate(CUevent *event, unsigned flags)
     CUresult code;
 
     ENTER(cuEventCreate)
+    STANDIN_DEMAND((flags & ~7u) == 0)
     standin_flagged("cuEventCreate", flags);
     code = CALL(event_create, standin_current_device(),
                 (warm_event *)(void *)event);
@@ -803,6 +810,7 @@ CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode wanted)
     CUresult code;
 
     ENTER_IN(cuStreamBeginCapture_v2, stream)
+    STANDIN_DEMAND((unsigned)wanted <= CU_STREAM_CAPTURE_MODE_RELAXED)
     standin_flagged("cuStreamBeginCapture_v2", (unsigned)wanted);
     code = CALL(capture_begin, standin_stream(stream));
     if (code == CUDA_SUCCESS && wanted == CU_STREAM_CAPTURE_MODE_GLOBAL) {
@@ -846,6 +854,8 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph,
     int code;
 
     ENTER(cuGraphInstantiateWithFlags)
+    STANDIN_DEMAND((flags & ~15ull) == 0)
+    standin_flagged("cuGraphInstantiateWithFlags", (unsigned)flags);
     code = standin_unsafe(d);
     if (code != 0 || graph->exec == NULL) {
         return code != 0 ? (CUresult)code : CUDA_ERROR_NOT_SUPPORTED;

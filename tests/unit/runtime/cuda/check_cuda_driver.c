@@ -371,6 +371,7 @@ WT_TEST(test_B7_B13_G3_calls_carry_the_flags_that_the_contract_needs)
                       CU_EVENT_DISABLE_TIMING);
     ck_assert_uint_eq(standin.standin_flags("cuStreamBeginCapture_v2"),
                       CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    ck_assert_uint_eq(standin.standin_flags("cuGraphInstantiateWithFlags"), 0);
     wt_ok(wm_driver_graph_destroy(d, graph));
     wt_ok(wm_driver_event_destroy(d, event));
     wt_ok(wm_driver_stream_destroy(d, stream));
@@ -431,6 +432,8 @@ WT_LOOP_TEST(test_A17_I3_calls_are_made_in_the_context_of_their_stream, 2)
     cuda_ok(standin.cudaSetDevice(0));
     cuda_ok(standin.cuCtxGetCurrent(&before));
     wt_ok(wm_driver_host_func(d, there, count_run, NULL));
+    standin.standin_fail("cuCtxGetCurrent", 1, 0, CUDA_ERROR_UNKNOWN);
+    wt_fails(WARM_DRIVER_ERROR, wm_driver_host_func(d, there, count_run, NULL));
     wt_ok(wm_driver_capture_begin(d, there));
     wt_ok(wm_driver_host_func(d, there, count_run, NULL));
     wt_ok(wm_driver_capture_end(d, there, &graph));
