@@ -3,9 +3,12 @@
 #include "wt_json.h"
 #include "wt_kind.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -258,6 +261,22 @@ WT_TEST(test_G7_page_that_cannot_be_written_changes_nothing)
     ck_assert(S_ISFIFO(file.st_mode));
     ck_assert_int_eq(unlink(nowhere), 0);
     (void)read_page();
+}
+
+/* Where there is no room for it. */
+WT_TEST(test_G7_page_that_is_cut_short_is_removed)
+{
+    struct rlimit before, limit;
+
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = before;
+    limit.rlim_cur = 5000;
+    (void)signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    wt_invalid(warm_snapshot_write_html(runtime, path));
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+    wt_says(path, strerror(EFBIG));
+    ck_assert_int_ne(access(path, F_OK), 0);
 }
 
 WT_TEST(test_G7_page_without_memory_for_it_fails_and_leaks_nothing)

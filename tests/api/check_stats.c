@@ -264,6 +264,37 @@ WT_TEST(test_G7_histograms_have_the_drivers_calls)
     json_decref(json);
 }
 
+static _Atomic uint64_t now_ns = UINT64_C(1) << 62, step_ns;
+
+static uint64_t stepping_clock(void)
+{
+    return atomic_fetch_add(&now_ns, atomic_load(&step_ns));
+}
+
+/* One slow call of ten is not seen there, two are. */
+WT_LOOP_TEST(test_G7_table_says_what_most_calls_do_not_exceed, 2)
+{
+    const char *row;
+
+    wt_ok(warm_pinned_reset_totals(runtime));
+    warm_testing_set_clock(stepping_clock);
+    for (int i = 0; i < 10; i++) {
+        void *block;
+
+        atomic_store(&step_ns, i < 9 - _i ? 0 : UINT64_C(1) << 33);
+        block = wt_pinned(runtime, 20 * MIB);
+        atomic_store(&step_ns, 0);
+        wt_ok(warm_free(block));
+        wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    }
+    wt_ok(warm_stats_table(runtime, text, sizeof text, NULL));
+    warm_testing_set_clock(NULL);
+    row = strstr(strstr(text, "90 % within\n"), "  driver_alloc_time  ");
+    ck_assert_ptr_nonnull(row);
+    row = strchr(row, '\n') - 7;
+    ck_assert_int_eq(strncmp(row, _i == 0 ? " 1.0 us" : "  8.6 s", 7), 0);
+}
+
 WT_TEST(test_G7_reset_of_totals_empties_the_histograms)
 {
     warm_space_histograms times = {.size = sizeof times + 8};

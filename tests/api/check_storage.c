@@ -628,6 +628,7 @@ WT_TEST(test_failing_allocator_changes_nothing)
     own.memory = WARM_MEMORY_DEVICE;
     wt_ok(warm_storage_create(&own, SIZE, NULL, &storage));
     source = warm_storage_data(storage);
+    wt_invalid(warm_storage_record(NULL, NULL)); /* whose words are old then */
     mine.breaks = true;
     wt_fails(WARM_DRIVER_ERROR,
              warm_data_pointer_clone(runtime, &own, source, SIZE, NULL, &data));

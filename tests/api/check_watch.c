@@ -207,11 +207,41 @@ WT_TEST(test_G8_the_programs_log_callback_comes_first)
     ck_assert_str_eq(read_file("log"), "");
 }
 
+enum { SECOND = 20 };
+
+static void get_second(char utc[SECOND])
+{
+    struct timespec now;
+    struct tm date;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    ck_assert_uint_eq(strftime(utc, SECOND, "%Y-%m-%dT%H:%M:%S",
+                               gmtime_r(&now.tv_sec, &date)),
+                      SECOND - 1);
+}
+
+/* "2026-01-31T23:59:59.999Z 4711 info: …" */
+static void check_line(const char *line, const char *before, const char *after)
+{
+    char rest[40];
+
+    ck_assert_msg(strncmp(before, line, SECOND - 1) <= 0 &&
+                      strncmp(line, after, SECOND - 1) <= 0,
+                  "%.40s", line);
+    ck_assert_int_eq(line[SECOND - 1], '.');
+    ck_assert_uint_eq(strspn(line + SECOND, "0123456789"), 3);
+    snprintf(rest, sizeof rest, "Z %ld info: ", (long)child);
+    ck_assert_int_eq(strncmp(line + SECOND + 3, rest, strlen(rest)), 0);
+}
+
 WT_TEST(test_G8_log_file_is_appended_to_and_has_the_process_in_its_name)
 {
-    char name[32];
+    char name[32], before[SECOND], after[SECOND];
 
+    get_second(before);
     ck_assert_int_eq(run("log:info,log_file:@/log", make_use_destroy), 0);
+    get_second(after);
+    check_line(read_file("log"), before, after);
     ck_assert_int_eq(run("log:info,log_file:@/log", make_use_destroy), 0);
     ck_assert_uint_eq(count(read_file("log"), "info: runtime made"), 2);
     ck_assert_str_eq(read_file("err"), "");
@@ -220,29 +250,61 @@ WT_TEST(test_G8_log_file_is_appended_to_and_has_the_process_in_its_name)
     ck_assert_uint_eq(count(read_file(name), "info: runtime made"), 1);
 }
 
-static int make_twice(void)
+static warm_status log_to(const char *name)
 {
     warm_options options = {.size = sizeof options,
                             .device = wt_on_host() ? "host" : "cuda",
-                            .log = "info"};
+                            .log = "info",
+                            .log_file = path_of(name)};
     warm_runtime *runtime;
-    char path[128];
 
-    for (int i = 0; i < 2; i++) {
-        snprintf(path, sizeof path, "%s/log%d", folder, i);
-        options.log_file = path;
-        if (warm_runtime_create(&options, &runtime) != WARM_OK) {
-            return 2;
+    return warm_runtime_create(&options, &runtime);
+}
+
+/* The descriptor of a file of the folder, or -1. */
+static int descriptor_of(const char *name)
+{
+    char link[32], path[256];
+
+    for (int fd = 3; fd < 256; fd++) {
+        ssize_t length;
+
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        length = readlink(link, path, sizeof path - 1);
+        if (length > 0) {
+            path[length] = '\0';
+            if (strcmp(path, path_of(name)) == 0) {
+                return fd;
+            }
         }
     }
-    return 0;
+    return -1;
+}
+
+/* Then as a program that has closed all its files, and opens one. */
+static int make_thrice(void)
+{
+    int file, own;
+
+    if (log_to("log0") != WARM_OK || log_to("log1") != WARM_OK) {
+        return 2;
+    }
+    file = descriptor_of("log1");
+    own = open(path_of("own"), O_WRONLY | O_CREAT, 0600);
+    if (file < 0 || descriptor_of("log0") >= 0 || dup2(own, file) != file ||
+        close(own) != 0) {
+        return 3;
+    }
+    return log_to("log2") == WARM_OK && descriptor_of("own") == file ? 0 : 4;
 }
 
 WT_TEST(test_G8_the_runtime_created_last_says_which_file_it_is)
 {
-    ck_assert_int_eq(run("", make_twice), 0);
+    ck_assert_int_eq(run("", make_thrice), 0);
     ck_assert_uint_eq(count(read_file("log0"), "runtime made"), 1);
     ck_assert_uint_eq(count(read_file("log1"), "runtime made"), 1);
+    ck_assert_uint_eq(count(read_file("log2"), "runtime made"), 1);
+    ck_assert_str_eq(read_file("own"), "");
 }
 
 /* ---- log_memory ---------------------------------------------------------- */
@@ -369,26 +431,6 @@ static int fork_and_exit(void)
     return access(path_of("stats"), R_OK) == 0 && *read_file("stats") == '\0'
                ? 0
                : 4;
-}
-
-/* The descriptor of a file of the folder, or -1. */
-static int descriptor_of(const char *name)
-{
-    char link[32], path[256];
-
-    for (int fd = 3; fd < 256; fd++) {
-        ssize_t length;
-
-        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-        length = readlink(link, path, sizeof path - 1);
-        if (length > 0) {
-            path[length] = '\0';
-            if (strcmp(path, path_of(name)) == 0) {
-                return fd;
-            }
-        }
-    }
-    return -1;
 }
 
 /* A program that closes what it did not open gets the number again, for a file

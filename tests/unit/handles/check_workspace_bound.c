@@ -106,16 +106,20 @@ WT_TEST(test_A10_streams_of_no_known_end_share_three_workspaces)
 }
 
 /* A thread that alternates between more streams than it remembers waits for
- * none: each known stream counts. */
+ * none: each known stream counts, beside the others. */
 WT_TEST(test_A10_each_known_stream_has_a_workspace)
 {
-    enum { MANY = 6 };
+    enum { FOREIGN = 2, MANY = FOREIGN + 6 };
     warm_stream stream[MANY];
     void *memory[MANY];
     uint64_t waits = wt_calls(runtime, "stream_wait_event");
 
     for (int i = 0; i < MANY; i++) {
-        stream[i] = wt_stream(runtime, 0);
+        if (i < FOREIGN) {
+            wt_ok(wm_driver_stream_create(runtime->driver, 0, &stream[i]));
+        } else {
+            stream[i] = wt_stream(runtime, 0);
+        }
         memory[i] = bind_to(stream[i]);
     }
     for (int i = 0; i < 3 * MANY; i++) {
@@ -403,24 +407,47 @@ WT_TEST(test_A10_a_thread_and_a_stream_of_one_number_have_two_workspaces)
     wt_ok(warm_stream_destroy(runtime, n.stream));
 }
 
+struct trim {
+    uint64_t keep; /* handles */
+    warm_status status;
+};
+
 static void trim_all(void *argument, unsigned index)
 {
+    struct trim *trim = argument;
+
     (void)index;
-    *(warm_status *)argument = warm_handle_trim(runtime, kind, 0, 9, 0, NULL);
+    trim->status = warm_handle_trim(runtime, kind, 0, trim->keep, 0, NULL);
 }
 
 /* Only this thread can tell when the work of its own stream is over. */
 WT_TEST(test_A10_other_threads_leave_what_a_default_stream_used)
 {
-    warm_status status = WARM_UNSUPPORTED;
+    struct trim trim = {.keep = 9, .status = WARM_UNSUPPORTED};
     void *mine = bind_to(WARM_STREAM_PER_THREAD);
 
     (void)bind_to(a);
-    wt_threads(1, trim_all, &status);
-    wt_ok(status);
+    wt_threads(1, trim_all, &trim);
+    wt_ok(trim.status);
     ck_assert_int_eq(workspaces(), 2);
     ck_assert_ptr_eq(bind_to(WARM_STREAM_PER_THREAD), mine);
     wt_ok(warm_handle_trim(runtime, kind, 0, 9, 0, NULL));
+    ck_assert_int_eq(workspaces(), 1);
+}
+
+/* Not even when its handle ends: the thread's next one has it. */
+WT_TEST(test_A10_handle_that_another_thread_ends_leaves_its_workspace)
+{
+    struct trim trim = {.keep = 0, .status = WARM_UNSUPPORTED};
+    warm_lease lease = {0};
+    void *handle = NULL;
+    void *mine = lease_to(WARM_STREAM_PER_THREAD, &lease, &handle);
+
+    wt_ok(warm_handle_return(runtime, lease));
+    wt_threads(1, trim_all, &trim);
+    wt_ok(trim.status);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, destroyed), 1);
+    ck_assert_ptr_eq(bind_to(WARM_STREAM_PER_THREAD), mine);
     ck_assert_int_eq(workspaces(), 1);
 }
 

@@ -5,9 +5,13 @@
 #include "runtime/base/history.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/text.h"
 
+#include <dlfcn.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -97,7 +101,7 @@ WT_TEST(test_C7_ring_holds_the_last_events)
 
 static uint64_t stopped_clock(void)
 {
-    return 4711;
+    return UINT64_C(4711) * 1000000;
 }
 
 WT_TEST(test_C7_origin_is_the_thread_and_the_time)
@@ -109,13 +113,50 @@ WT_TEST(test_C7_origin_is_the_thread_and_the_time)
     wt_ok(warm_memory_tag_set("here"));
     wm_history_here(history, &origin, true);
     wm_clock_set(NULL);
-    ck_assert_uint_eq(origin.ns, 4711);
+    ck_assert_uint_eq(origin.ns, stopped_clock());
     ck_assert_uint_eq(origin.thread, (uint64_t)gettid());
     ck_assert_str_eq(origin.tag, "here");
     ck_assert_uint_ne(origin.frame[0], 0);
     wm_history_here(history, &origin, false);
     ck_assert_uint_eq(origin.frame[0], 0);
     wt_ok(warm_memory_tag_set(NULL));
+}
+
+static const char *described(const wm_origin *origin, bool since)
+{
+    static char words[400];
+    wm_text text = {words, sizeof words, 0};
+
+    wm_clock_set(stopped_clock);
+    wm_history_describe(history, origin, since, &text);
+    wm_clock_set(NULL);
+    return words;
+}
+
+/* Frames are addresses behind calls: of a function of the C library, and of
+ * none. */
+WT_TEST(test_C7_G9_origin_in_words)
+{
+    wm_origin origin = {.ns = 0};
+    uintptr_t known = (uintptr_t)&getpid;
+    char words[400];
+    Dl_info info;
+
+    open_ring(1, 2);
+    ck_assert_str_eq(described(&origin, true), "unknown thread");
+    origin.ns = UINT64_C(1000000000);
+    origin.thread = 7;
+    ck_assert_str_eq(described(&origin, false), "thread 7");
+    ck_assert_str_eq(described(&origin, true), "thread 7, 3.711 s ago");
+    strcpy(origin.tag, "here");
+    ck_assert_int_ne(dladdr((void *)known, &info), 0);
+    origin.frame[0] = known + 1;
+    origin.frame[1] = 16;
+    snprintf(words, sizeof words,
+             "thread 7, tag 'here': %s (%s+0x%" PRIxPTR ") < 0x10",
+             info.dli_sname, strrchr(info.dli_fname, '/') + 1,
+             known + 1 - (uintptr_t)info.dli_fbase);
+    ck_assert_str_eq(described(&origin, false), words);
 }
 
 WT_TEST(test_C7_frames_are_kept_with_the_event)

@@ -464,6 +464,24 @@ WT_TEST(test_C8_G3_a_range_gets_memory_in_pieces)
     ck_assert_uint_eq(free_of(), RANGE_MEMORY);
 }
 
+WT_TEST(test_C8_G3_a_range_without_addresses_is_refused)
+{
+    struct rlimit before, limit;
+    void *range = NULL;
+
+    wt_reopen(1, RANGE_MEMORY);
+    ck_assert_int_eq(getrlimit(RLIMIT_AS, &before), 0);
+    limit = before;
+    limit.rlim_cur = (rlim_t)1 << 45;
+    if (!WT_TSAN) { /* which needs more addresses than that */
+        ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+    }
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_driver_range_reserve(d, 0, (size_t)1 << 46, &range));
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &before), 0);
+    ck_assert_ptr_null(range);
+}
+
 /* As cuMemUnmap() has it. */
 WT_TEST(test_C8_G3_a_piece_goes_whole_or_not_at_all)
 {
