@@ -466,11 +466,10 @@ static void shrink_one(const struct limit *limit, wm_space *space, size_t more)
     (void)wm_growth_wait_for_streams(space, NULL, WM_KEEP_NOTHING,
                                      WM_SETTLE_IDLE);
     for (int i = 0; i < space->group.nodes && bytes > 0; i++) {
-        size_t before = wm_growth_held(&space->growth), after;
+        size_t returned =
+            wm_growth_collect(space, wm_group_arena(&space->group, i), bytes);
 
-        wm_growth_collect(space, wm_group_arena(&space->group, i), bytes);
-        after = wm_growth_held(&space->growth);
-        bytes -= before - after < bytes && before > after ? before - after : 0;
+        bytes -= returned < bytes ? returned : bytes;
     }
     wm_growth_log_deferred(space);
 }

@@ -261,7 +261,8 @@ static void replace_idle(wm_space *space, const struct wm_grow_request *request,
     if (request->expansion.part != NULL) {
         if (wm_arena_idle(request->arena) >
             wm_growth_held_beside(request->arena) / IDLE_PART) {
-            wm_growth_collect(space, request->arena, request->expansion.bytes);
+            (void)wm_growth_collect(space, request->arena,
+                                    request->expansion.bytes);
         }
     } else if (request->needed > 0 && !replace_above(space, request, bytes)) {
         wm_growth_return_oversize(space, request->arena, request->needed,

@@ -355,16 +355,14 @@ size_t wm_growth_trim(wm_space *space, size_t target)
     return bytes;
 }
 
-void wm_growth_collect(wm_space *space, wm_arena *arena, size_t bytes)
+size_t wm_growth_collect(wm_space *space, wm_arena *arena, size_t bytes)
 {
     struct purge purge = {
         .arena = arena,
         .by_rank = true,
         .what = {.bytes = bytes, .before_ns = UINT64_MAX, .oldest = true}};
 
-    if (bytes > 0) {
-        (void)return_segments(space, &purge);
-    }
+    return return_segments(space, &purge);
 }
 
 void wm_growth_decay(wm_space *space, uint64_t before_ns)

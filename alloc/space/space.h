@@ -220,8 +220,9 @@ size_t wm_growth_give_back(struct wm_space *space, wm_arena *arena,
  * adopted, or default streams), waits for the device. */
 size_t wm_growth_trim(struct wm_space *space, size_t target);
 /* Returns the segments of an arena and its siblings that are idle longest,
- * until bytes are returned. Called by a growth, which logs warnings itself. */
-void wm_growth_collect(struct wm_space *space, wm_arena *arena, size_t bytes);
+ * until bytes, more than 0, are returned; returns how many were. The caller
+ * logs warnings. */
+size_t wm_growth_collect(struct wm_space *space, wm_arena *arena, size_t bytes);
 /* Releases the reserved addresses of expandable segments without memory. */
 void wm_growth_end_ranges(struct wm_space *space);
 
@@ -557,7 +558,8 @@ static inline uint64_t wm_pressure_pause(const wm_space *host)
 warm_status wm_pressure_trim(wm_space *host, size_t target,
                              warm_trim_report *report);
 
-/* Frees a block whose state this thread changed from LIVE to FREEING. */
+/* Frees a block whose state this thread changed from LIVE to FREEING; or a LIVE
+ * one that no caller has seen. */
 void wm_space_free(wm_space *space, wm_block *block);
 
 warm_status wm_space_record(wm_space *space, wm_block *block,

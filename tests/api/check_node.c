@@ -390,6 +390,20 @@ WT_TEST(test_B11_B15_idle_segments_of_all_nodes_go_back)
     wt_ok(warm_free(live));
 }
 
+/* What is above a low watermark goes, of one node after the other. */
+WT_TEST(test_F7_B15_no_more_goes_than_a_low_watermark_wants)
+{
+    for (int i = 0; i < NODES; i++) {
+        wt_ok(warm_free(take_on(3 * MIB, i)));
+    }
+    for (int i = NODES - 1; i > 0; i--) {
+        wt_ok(warm_watermarks_set(runtime, WARM_MEMORY_OF_HOST, 0,
+                                  (size_t)i * 3 * MIB));
+        ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current,
+                          (size_t)i * 3 * MIB);
+    }
+}
+
 /* Space for two requests of 3 MiB. */
 static void limit(void)
 {
