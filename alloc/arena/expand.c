@@ -255,7 +255,6 @@ static struct place choose_locked(const wm_arena *arena, const wm_lane *lane,
             const struct place *p = &places[i];
 
             if (p->bytes <= gap->bytes && p->there + p->bytes >= needed &&
-                !(p->at_end && after == NULL) &&
                 (best.gap == NULL || p->bytes < best.bytes ||
                  (p->bytes == best.bytes && gap->base < best.gap->base))) {
                 best = *p;

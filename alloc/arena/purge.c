@@ -193,7 +193,6 @@ static bool pull_piece_locked(wm_arena *arena, wm_block *run, char *begin,
     arena->detached_bytes += bytes;
     wm_segment_place(piece, begin, bytes);
     piece->arena = arena;
-    piece->unit = 0;
     piece->first = run;
     piece->parent = segment;
     piece->next = *chain;

@@ -150,7 +150,6 @@ wm_segment *wm_segment_make_locked(wm_arena *arena, char *base, size_t bytes,
     segment->held = bytes;
     segment->arena = arena;
     segment->dedicated = segment->oversize = segment->free_failed = false;
-    segment->ahead = false;
     segment->unit = unit;
     segment->parent = NULL;
     segment->region_bytes = bytes;

@@ -203,9 +203,8 @@ enum wm_refill {
 };
 
 /* Allocates a LIVE block for the calling thread: from its magazine, if a visit
- * alone prevented the hit; else refills the magazine from the arena. The
- * request is one that wm_group_may_cache(). split: the split policy of the
- * arena. */
+ * alone prevented the hit; else refills the magazine from the arena. split: the
+ * split policy of the arena. */
 enum wm_refill wm_cache_refill(wm_arena_group *group, const wm_request *request,
                                enum wm_split split, wm_block **block);
 
@@ -220,8 +219,8 @@ void wm_cache_tag_block(wm_arena_group *group, const wm_request *request,
 wm_block *wm_cache_carve(wm_arena_group *group, const wm_request *request,
                          bool merge);
 
-/* Caches a FREEING block without recorded streams. False: it fits no
- * magazine. */
+/* Caches a block, FREEING or seen by no caller yet, without recorded streams.
+ * False: it fits no magazine. */
 bool wm_cache_free(wm_arena_group *group, wm_block *block);
 
 /* Counts the free of a FREEING block that will not be cached. */

@@ -37,7 +37,6 @@ static warm_status step_down(wm_space *space, struct wm_grow_request *request,
         }
         *bytes = wm_round_up(*bytes / 2, grain);
         *bytes = *bytes > least ? *bytes : least;
-        request->tried = 0;
         status = wm_growth_obtain(space, request, *bytes);
     }
     return status;

@@ -169,7 +169,6 @@ static inline wm_block *take_idle(wm_space *space, const wm_request *request,
                                   NULL);
     }
     return request->alignment != 0 ||
-                   !wm_group_may_cache(&space->group, request->bytes) ||
                    wm_cache_refill(&space->group, request, split, &block) ==
                        WM_REFILL_NONE
                ? wm_arena_take(request->arena, request->lane, request->bytes,
@@ -603,13 +602,11 @@ static bool ask_callbacks(climb *c)
         return false;
     }
     wm_arena_count(c->request->arena, WM_COUNT_RETRY);
+    /* Not for graphs: streams and threads are not touched. */
     if (c->kind != GRAPHS) {
         wm_cache_flush_all(&c->space->group);
         queue_fences(c);
         wm_space_collect(c->space);
-    }
-    /* Not for graphs: a trim polls streams, and visits threads. */
-    if (c->kind != GRAPHS) {
         (void)wm_limit_make_room(c->space, c->request);
     }
     return take_adopted(c) || obtain(c);

@@ -95,9 +95,7 @@ static void reclaim_mine(struct reclaim *reclaim)
         return;
     }
     if (!wm_arena_is_sibling(set->arena, request->arena)) {
-        if (wm_magazine_set_bytes(set) > 0) {
-            reclaim->blocks += wm_cache_flush(set, WM_ALL);
-        }
+        reclaim->blocks += wm_cache_flush(set, WM_ALL);
     } else {
         reclaim->blocks += wm_cache_split_larger(set, request, &reclaim->block);
         if (reclaim->block == NULL) {

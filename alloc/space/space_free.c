@@ -191,8 +191,7 @@ static inline void free_unused(wm_space *space, wm_block *block)
     wm_segment *segment = block->segment;
     wm_arena *arena = segment->arena;
 
-    if (wm_group_may_cache(&space->group, block->bytes) &&
-        wm_cache_free(&space->group, block)) {
+    if (wm_cache_free(&space->group, block)) {
         return;
     }
     wm_arena_free(arena, block, WM_BLOCK_IDLE);

@@ -55,7 +55,7 @@ static warm_status commit(wm_space *space, const wm_paused_piece *piece,
     size_t offset = (size_t)(piece->base - segment->base);
     int device = space->group.device;
     uint64_t start = wm_clock_ns();
-    warm_status status = WARM_OK;
+    warm_status status;
 
     if (*torn) {
         wm_breaking breaking;
