@@ -156,7 +156,7 @@ warm_status wm_expand_add(wm_arena *arena, void *base, size_t bytes,
     if (segment != NULL) {
         segment->small = needed <= arena->small_max;
         segment->held = 0;
-        segment->made_ns = segment->idle_since_ns = wm_clock_ns();
+        segment->made_ns = wm_clock_ns();
         wm_run_init(segment->first, segment, base, bytes);
         link_gap(arena, segment->first);
         wm_segment_link_locked(arena, segment);
@@ -357,7 +357,6 @@ void wm_expand_fill_locked(wm_arena *arena, wm_segment *segment, wm_block *part)
 static void lose_locked(wm_arena *arena, wm_segment *segment, wm_block *part)
 {
     wm_page_map_cover(part->base, part->bytes, segment);
-    part->slab = NULL;
     /* The record may have served another block. */
     part->lane_id = 0;
     if (part->origin != NULL) {

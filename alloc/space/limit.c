@@ -185,7 +185,6 @@ enum wm_limit_fit wm_limit_look(wm_space *space, const wm_request *request,
     size_t needed = grain_bytes(space, request);
     struct limit limit = find_limit(space, needed);
 
-    *taken = (wm_taken){0};
     if (limit.high == 0 || space->limit_wait_ns == 0 ||
         wm_limit_never(space, request)) {
         return WM_LIMIT_NEVER;

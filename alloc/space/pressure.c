@@ -233,7 +233,7 @@ static size_t return_spare(const wm_space *host)
     return all;
 }
 
-/* Another thread looks. */
+/* Another thread looks: later than any time. */
 #define LOOKING UINT64_MAX
 
 /* Of several threads one looks at a time. */
@@ -245,7 +245,7 @@ static size_t look(wm_space *host, uint64_t pause)
 
     before = atomic_load_explicit(&p->looked_ns, memory_order_relaxed);
     /* Acquire: what the thread that looked before has written to watch. */
-    if (before == LOOKING || now < before || now - before < pause ||
+    if (now < before || now - before < pause ||
         !atomic_compare_exchange_strong_explicit(&p->looked_ns, &before,
                                                  LOOKING, memory_order_acquire,
                                                  memory_order_relaxed)) {
@@ -274,8 +274,7 @@ void wm_pressure_look_at_miss(wm_space *host)
     wm_quiet quiet;
 
     pause = pause < LOOK_NS ? pause : LOOK_NS;
-    if (before != LOOKING && now > before && now - before >= pause &&
-        !wm_callback_inside()) {
+    if (now > before && now - before >= pause && !wm_callback_inside()) {
         wm_quiet_begin(&quiet);
         (void)look(host, pause);
         wm_quiet_end(&quiet);

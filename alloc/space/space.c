@@ -21,7 +21,7 @@ enum { WATCH_NS = 1000000000 };
 /* Of a low and a high watermark that are both set, in bytes or as ratios. */
 static bool is_ordered(uint64_t high, uint64_t low)
 {
-    return high == 0 || high == WARM_OFF || low == 0 || low == WARM_OFF ||
+    return high == 0 || low == WARM_OFF ||
            wm_option_is_ratio(high) != wm_option_is_ratio(low) || low <= high;
 }
 
