@@ -138,7 +138,7 @@ static const char *described(const wm_origin *origin, bool since)
 WT_TEST(test_C7_G9_origin_in_words)
 {
     wm_origin origin = {.ns = 0};
-    uintptr_t known = (uintptr_t)&getpid;
+    uintptr_t known = (uintptr_t)dlsym(RTLD_DEFAULT, "getpid");
     char words[400];
     Dl_info info;
 
