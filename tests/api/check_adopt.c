@@ -14,13 +14,6 @@
 
 #define MIB ((size_t)1 << 20)
 
-/* For AddressSanitizer: a child leaves the parent's memory behind. */
-WARM_API const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "detect_leaks=0";
-}
-
 enum { PIECES = 5 };
 /* Whole pages of any machine. */
 #define PAGE ((size_t)64 << 10)
