@@ -15,14 +15,6 @@ const char *__tsan_default_options(void)
     return "die_after_fork=0";
 }
 
-/* For AddressSanitizer: a child that ends by exit(), or whose first thread has
- * gone, leaves the memory of the test framework behind. */
-WARM_API const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "detect_leaks=0";
-}
-
 /* Runs fn in a child, which exits normally with its result. */
 static void in_child(int (*fn)(void))
 {

@@ -18,13 +18,6 @@
 
 #define MIB ((size_t)1 << 20)
 
-/* For AddressSanitizer: a child leaves the parent's memory behind. */
-WARM_API const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "detect_leaks=0";
-}
-
 static warm_runtime *runtime;
 
 static const char *const ways[] = {"alloc", "register"};

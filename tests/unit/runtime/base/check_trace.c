@@ -28,14 +28,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* For AddressSanitizer: a child that ends by exit() leaves the memory of the
- * test framework behind. */
-WARM_API const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "detect_leaks=0";
-}
-
 /* For ThreadSanitizer: the child starts the threads of its own runtime. */
 WARM_API const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
