@@ -17,14 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* For AddressSanitizer: a child that ends by exit() leaves the memory of the
- * test framework behind. */
-WARM_API const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "detect_leaks=0";
-}
-
 enum { MIB = 1 << 20 };
 
 static char folder[] = "/tmp/warmpool-watch-......";
