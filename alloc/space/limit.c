@@ -446,27 +446,34 @@ size_t wm_limit_spare(wm_space *space)
     return s.idle_bytes > reserve ? (size_t)(s.idle_bytes - reserve) : 0;
 }
 
+/* Idle bytes of a node beyond the reserve. */
+static size_t spare_on(const wm_space *space, int node)
+{
+    const wm_background *b = &space->background;
+    size_t idle = wm_arena_idle(wm_group_arena(&space->group, node));
+    size_t reserve = node == b->reserve_node ? b->reserve_bytes : 0;
+
+    return idle > reserve ? idle - reserve : 0;
+}
+
 /* Idle segments of one space, those that are idle longest first; not the
  * reserve. */
 static void shrink_one(const struct limit *limit, wm_space *space, size_t more)
 {
-    size_t bytes = find_excess(limit, more), spare;
+    size_t bytes = find_excess(limit, more);
 
-    if (bytes == 0) {
-        return;
-    }
-    spare = wm_limit_spare(space);
     /* No segment can be idle: caches need not be flushed. */
-    if (spare < space->group.arenas->grain) {
+    if (bytes == 0 || wm_limit_spare(space) < space->group.arenas->grain) {
         return;
     }
-    bytes = bytes < spare ? bytes : spare;
     wm_cache_flush_all(&space->group);
     (void)wm_growth_wait_for_streams(space, NULL, WM_KEEP_NOTHING,
                                      WM_SETTLE_IDLE);
-    for (int i = 0; i < space->group.nodes && bytes > 0; i++) {
+    for (int i = 0; i < space->group.nodes; i++) {
+        size_t spare = spare_on(space, i);
         size_t returned =
-            wm_growth_collect(space, wm_group_arena(&space->group, i), bytes);
+            wm_growth_collect(space, wm_group_arena(&space->group, i),
+                              bytes < spare ? bytes : spare);
 
         bytes -= returned < bytes ? returned : bytes;
     }

@@ -362,7 +362,7 @@ size_t wm_growth_collect(wm_space *space, wm_arena *arena, size_t bytes)
         .by_rank = true,
         .what = {.bytes = bytes, .before_ns = UINT64_MAX, .oldest = true}};
 
-    return return_segments(space, &purge);
+    return bytes > 0 ? return_segments(space, &purge) : 0;
 }
 
 void wm_growth_decay(wm_space *space, uint64_t before_ns)

@@ -3,6 +3,7 @@
 #include "wt.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -402,6 +403,25 @@ WT_TEST(test_F7_B15_no_more_goes_than_a_low_watermark_wants)
         ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current,
                           (size_t)i * 3 * MIB);
     }
+}
+
+/* The reserve stays, also if its node comes first. */
+WT_TEST(test_F7_B15_what_goes_above_a_low_watermark_is_not_the_reserve)
+{
+    warm_options options = {.slack = 1000, .reserve_bytes = 3 * MIB};
+    int node = 0, other;
+
+    teardown();
+    begin(&options);
+    while (stats_of(node).idle_bytes < 3 * MIB) { /* that of the reserve */
+        sched_yield();
+        node = (node + 1) % NODES;
+    }
+    other = node < NODES - 1 ? NODES - 1 : 0;
+    wt_ok(warm_free(take_on(3 * MIB, other)));
+    wt_ok(warm_watermarks_set(runtime, WARM_MEMORY_OF_HOST, 0, 3 * MIB));
+    ck_assert_uint_eq(stats_of(node).driver_free.count, 0);
+    ck_assert_uint_eq(stats_of(other).held_bytes.current, 0);
 }
 
 /* Space for two requests of 3 MiB. */
