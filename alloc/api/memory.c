@@ -27,6 +27,7 @@ serve(wm_space *space, wm_request *request, void **pointer)
     warm_runtime *runtime = space->group.runtime;
     wm_pinned *pinned = runtime->pinned;
     warm_status status = WARM_OK;
+    void *block = NULL;
     bool huge;
 
     if (pointer == NULL) {
@@ -54,11 +55,13 @@ serve(wm_space *space, wm_request *request, void **pointer)
         wm_private_routed(request->arena->pool);
     }
     if (status == WARM_OUT_OF_MEMORY && request->cause != NULL) {
-        status = wm_pageable_alloc(&pinned->pageable, request->bytes, pointer);
+        status = wm_pageable_alloc(&pinned->pageable, request->bytes, &block);
         if (status == WARM_OK && request->alignment != 0) {
-            status = wm_space_align(request, wm_space_find(*pointer), pointer);
+            status = wm_space_align(request, wm_space_find(block), &block);
         }
-        if (status != WARM_OK) { /* the message is that of pinned memory */
+        if (status == WARM_OK) {
+            *pointer = block;
+        } else { /* the message is that of pinned memory */
             wm_error_restore(request->cause);
             status = wm_space_refuse(space, request, "");
         }

@@ -517,3 +517,31 @@ WT_TEST(test_B12_B18_memory_without_a_record_goes_back)
     }
     ck_assert_uint_gt(failed, 0);
 }
+
+/* Each allocation of a record fails once; some are those of the part in front
+ * of the aligned one. */
+WT_TEST(test_B18_B19_a_refused_aligned_request_leaves_the_pointer_as_it_is)
+{
+    enum { MANY = 1500 };
+    static void *held[MANY];
+    size_t count = 0, refused = 0;
+
+    dry(true);
+    for (int i = 0; i < MANY; i++) {
+        void *pointer = held;
+        warm_status status;
+
+        warm_testing_fail_metadata(i < 20 ? 0 : 1 + (uint64_t)i % 4, 0);
+        status = warm_pinned_alloc_aligned(runtime, 20480, 32768, OK, &pointer);
+        warm_testing_fail_metadata(0, 0);
+        if (status == WARM_OK) {
+            held[count++] = pointer;
+        } else {
+            ck_assert_ptr_eq(pointer, held);
+            refused++;
+        }
+    }
+    ck_assert_uint_gt(refused, 0);
+    dry(false);
+    wt_free_all(held, count);
+}
