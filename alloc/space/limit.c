@@ -433,51 +433,59 @@ bool wm_limit_is_above_low(wm_space *space, const wm_request *request)
     return find_excess(&own, more) > 0 || find_excess(&whole, more) > 0;
 }
 
-size_t wm_limit_spare(wm_space *space)
-{
-    warm_space_stats s = {.size = sizeof s};
-    size_t reserve = space->background.reserve_bytes;
-
-    if (wm_growth_held(&space->growth) == 0) {
-        return 0;
-    }
-    wm_cache_merge_stats(&space->group);
-    wm_space_stats(space, &s);
-    return s.idle_bytes > reserve ? (size_t)(s.idle_bytes - reserve) : 0;
-}
-
-/* Idle bytes of a node beyond the reserve. */
+/* Bytes of a node that are idle, also in threads' caches, and not of the
+ * reserve. */
 static size_t spare_on(const wm_space *space, int node)
 {
     const wm_background *b = &space->background;
-    size_t idle = wm_arena_idle(wm_group_arena(&space->group, node));
     size_t reserve = node == b->reserve_node ? b->reserve_bytes : 0;
+    warm_space_stats s = {.size = sizeof s};
 
-    return idle > reserve ? idle - reserve : 0;
+    wm_arena_stats(wm_group_arena(&space->group, node), &s);
+    return s.idle_bytes > reserve ? (size_t)s.idle_bytes - reserve : 0;
 }
 
-/* Idle segments of one space, those that are idle longest first; not the
- * reserve. */
-static void shrink_one(const struct limit *limit, wm_space *space, size_t more)
+size_t wm_limit_spare(wm_space *space)
 {
-    size_t bytes = find_excess(limit, more);
+    size_t spare = 0;
 
-    /* No segment can be idle: caches need not be flushed. */
-    if (bytes == 0 || wm_limit_spare(space) < space->group.arenas->grain) {
-        return;
+    wm_cache_merge_stats(&space->group);
+    for (int i = 0; i < space->group.nodes; i++) {
+        spare += spare_on(space, i);
+    }
+    return spare;
+}
+
+size_t wm_limit_return_spare(wm_space *space, size_t bytes)
+{
+    const wm_background *b = &space->background;
+    size_t returned = 0;
+
+    if (wm_limit_spare(space) < space->group.arenas->grain) {
+        return 0;
     }
     wm_cache_flush_all(&space->group);
     (void)wm_growth_wait_for_streams(space, NULL, WM_KEEP_NOTHING,
                                      WM_SETTLE_IDLE);
-    for (int i = 0; i < space->group.nodes; i++) {
-        size_t spare = spare_on(space, i);
-        size_t returned =
-            wm_growth_collect(space, wm_group_arena(&space->group, i),
-                              bytes < spare ? bytes : spare);
+    for (int i = 0; i < space->group.nodes && returned < bytes; i++) {
+        size_t spare = spare_on(space, i), wanted = bytes - returned;
+        bool reserve = i == b->reserve_node && b->reserve_bytes > 0;
 
-        bytes -= returned < bytes ? returned : bytes;
+        returned += wm_growth_collect(space, wm_group_arena(&space->group, i),
+                                      wanted < spare ? wanted : spare,
+                                      reserve ? spare : 0);
     }
     wm_growth_log_deferred(space);
+    return returned;
+}
+
+static void shrink_one(const struct limit *limit, wm_space *space, size_t more)
+{
+    size_t excess = find_excess(limit, more);
+
+    if (excess > 0) {
+        (void)wm_limit_return_spare(space, excess);
+    }
 }
 
 static void shrink(const struct limit *limit, wm_space *space, size_t more)

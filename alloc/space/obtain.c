@@ -262,7 +262,7 @@ static void replace_idle(wm_space *space, const struct wm_grow_request *request,
         if (wm_arena_idle(request->arena) >
             wm_growth_held_beside(request->arena) / IDLE_PART) {
             (void)wm_growth_collect(space, request->arena,
-                                    request->expansion.bytes);
+                                    request->expansion.bytes, 0);
         }
     } else if (request->needed > 0 && !replace_above(space, request, bytes)) {
         wm_growth_return_oversize(space, request->arena, request->needed,

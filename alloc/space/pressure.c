@@ -220,9 +220,13 @@ static size_t return_spare(const wm_space *host)
 
     for (size_t i = host->fellow_count; i-- > 0;) {
         wm_space *space = host->fellows[i];
-        size_t spare = wm_limit_spare(space);
+        wm_space_work work;
 
-        all += spare > 0 ? wm_limit_take(space, spare) : 0;
+        if (wm_space_work_begin(space, &work) == WARM_OK) {
+            wm_space_collect(space);
+            all += wm_limit_return_spare(space, SIZE_MAX);
+            wm_space_work_end(space, &work, true);
+        }
     }
     if (all > 0) {
         wm_log(WARM_LOG_INFO,

@@ -355,12 +355,15 @@ size_t wm_growth_trim(wm_space *space, size_t target)
     return bytes;
 }
 
-size_t wm_growth_collect(wm_space *space, wm_arena *arena, size_t bytes)
+size_t wm_growth_collect(wm_space *space, wm_arena *arena, size_t bytes,
+                         size_t most)
 {
-    struct purge purge = {
-        .arena = arena,
-        .by_rank = true,
-        .what = {.bytes = bytes, .before_ns = UINT64_MAX, .oldest = true}};
+    struct purge purge = {.arena = arena,
+                          .by_rank = true,
+                          .what = {.bytes = bytes,
+                                   .before_ns = UINT64_MAX,
+                                   .most = most,
+                                   .oldest = true}};
 
     return bytes > 0 ? return_segments(space, &purge) : 0;
 }

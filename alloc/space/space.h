@@ -220,8 +220,10 @@ size_t wm_growth_give_back(struct wm_space *space, wm_arena *arena,
  * adopted, or default streams), waits for the device. */
 size_t wm_growth_trim(struct wm_space *space, size_t target);
 /* Returns the segments of an arena and its siblings that are idle longest,
- * until bytes are returned; returns how many were. The caller logs warnings. */
-size_t wm_growth_collect(struct wm_space *space, wm_arena *arena, size_t bytes);
+ * until bytes are returned, and if most is not 0 at most so many; returns how
+ * many were. The caller logs warnings. */
+size_t wm_growth_collect(struct wm_space *space, wm_arena *arena, size_t bytes,
+                         size_t most);
 /* Releases the reserved addresses of expandable segments without memory. */
 void wm_growth_end_ranges(struct wm_space *space);
 

@@ -405,23 +405,45 @@ WT_TEST(test_F7_B15_no_more_goes_than_a_low_watermark_wants)
     }
 }
 
-/* The reserve stays, also if its node comes first. */
-WT_TEST(test_F7_B15_what_goes_above_a_low_watermark_is_not_the_reserve)
+/* With a reserve of 3 MiB, on the node that is returned. */
+static int begin_with_reserve(void)
 {
     warm_options options = {.slack = 1000, .reserve_bytes = 3 * MIB};
-    int node = 0, other;
+    int node = 0;
 
     teardown();
     begin(&options);
-    while (stats_of(node).idle_bytes < 3 * MIB) { /* that of the reserve */
+    while (stats_of(node).idle_bytes < 3 * MIB) {
         sched_yield();
         node = (node + 1) % NODES;
     }
-    other = node < NODES - 1 ? NODES - 1 : 0;
+    return node;
+}
+
+/* The reserve stays, also if its node comes first; and what is idle elsewhere
+ * goes while it is in use. */
+WT_LOOP_TEST(test_F7_B15_what_goes_above_a_low_watermark_is_not_the_reserve, 2)
+{
+    int node = begin_with_reserve();
+    int other = node < NODES - 1 ? NODES - 1 : 0;
+    void *live = _i == 0 ? NULL : take_on(3 * MIB, node);
+
     wt_ok(warm_free(take_on(3 * MIB, other)));
     wt_ok(warm_watermarks_set(runtime, WARM_MEMORY_OF_HOST, 0, 3 * MIB));
     ck_assert_uint_eq(stats_of(node).driver_free.count, 0);
     ck_assert_uint_eq(stats_of(other).held_bytes.current, 0);
+    wt_ok(warm_free(live));
+}
+
+WT_TEST(test_F7_B15_a_segment_beside_the_reserve_goes_and_not_a_larger_one)
+{
+    int node = begin_with_reserve();
+    void *reserve = take_on(3 * MIB, node), *small = take_on(MIB, node);
+
+    wt_ok(warm_free(reserve)); /* idle longest */
+    wt_ok(warm_free(small));
+    wt_ok(warm_watermarks_set(runtime, WARM_MEMORY_OF_HOST, 0, 3 * MIB));
+    ck_assert_uint_eq(stats_of(node).idle_bytes, 3 * MIB);
 }
 
 /* Space for two requests of 3 MiB. */

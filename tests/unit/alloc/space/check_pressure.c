@@ -228,6 +228,26 @@ WT_TEST(test_F11_idle_memory_goes_when_the_kernel_reports_pressure)
     wt_free(block);
 }
 
+WT_TEST(test_F11_the_reserve_stays_when_the_kernel_reports_pressure)
+{
+    void *reserve, *small;
+
+    wt_runtime_end(runtime);
+    runtime = wt_runtime_with(.segment = MIB, .slack = 1000,
+                              .reserve_bytes = 3 * MIB);
+    host = &runtime->pinned->space;
+    host->pressure.root = root;
+    atomic_store_explicit(&host->pressure.pause_ns, 0, memory_order_relaxed);
+    put("/proc/pressure/memory", STALL("0"));
+    reserve = wt_pinned(runtime, 3 * MIB);
+    small = wt_pinned(runtime, MIB);
+    wt_free(reserve, small);
+    ck_assert_uint_eq(wm_pressure_look(host), 0);
+    put("/proc/pressure/memory", STALL("999999999"));
+    ck_assert_uint_eq(wm_pressure_look(host), MIB);
+    ck_assert_uint_eq(held(), 3 * MIB);
+}
+
 static _Atomic uint64_t now_ns;
 
 static uint64_t test_clock(void)
