@@ -61,7 +61,14 @@ schedules: need-check
 	+@WT_SCHEDULES=$${WT_SCHEDULES:-20000} $(MAKE) FLAVOUR=debug B=build/debug \
 	    run-schedules
 
+# Every other scenario on a processor of its own.
+SCHED_NAMES = $$(sed -n 's/^PLAY[A-Z_]*(\(test_[a-zA-Z0-9_]*\).*/\1/p' $(SCHED_SRC) | \
+    awk "NR % 2 == $(1)" | tr '\n' ' ')
+SCHED_PART = WT_ONLY="$(SCHED_NAMES)" \
+    $(RUN) -t 3600 -b schedules$(1) $(SCHED_SRC:%.c=host:$(B)/%)
+
 run-schedules: $(SCHED_SRC:%.c=$(B)/%)
-	@$(RUN) -t 3600 -b schedules $(SCHED_SRC:%.c=host:$(B)/%)
+	@$(call SCHED_PART,0) & other=$$!; \
+	    $(call SCHED_PART,1); status=$$?; wait $$other && exit $$status
 
 .PHONY: schedules run-schedules
