@@ -317,8 +317,9 @@ bool wm_arena_steal_segment(wm_arena *arena, size_t bytes);
  * opened, whose stream the request's stream can wait for. */
 bool wm_arena_open(wm_arena *arena, wm_lane *lane, size_t bytes, bool whole);
 
-/* Ends a caller's ownership of a FREEING block: it becomes IDLE, PENDING, or
- * (retained) LOST or CAPTURED. Counts the free. */
+/* Ends a caller's ownership of a block, which is FREEING, or LIVE if no caller
+ * has seen it: it becomes IDLE, PENDING, or (retained) LOST or CAPTURED. Counts
+ * the free. */
 void wm_arena_free(wm_arena *arena, wm_block *block, enum wm_block_state state);
 
 /* If graphs use the arena: the block becomes CAPTURED, until

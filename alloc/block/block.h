@@ -15,7 +15,8 @@
  *
  * The fields of a block belong to its arena while IDLE (lock arena), to the
  * thread whose magazine holds it while CACHED, to the caller while LIVE, to the
- * free that changed LIVE to FREEING, and to the timelines while PENDING. */
+ * free that changed LIVE to FREEING, and to the timelines while PENDING. A LIVE
+ * block that no caller has seen is freed without FREEING. */
 #ifndef WM_BLOCK_H
 #define WM_BLOCK_H
 

@@ -286,7 +286,8 @@ typedef struct wm_taken {
 } wm_taken;
 
 /* Whether the request fits below the limit, in which so much is taken. LIVE may
- * be wrong for a moment: the spaces are read one after the other. */
+ * be wrong for a moment: the spaces are read one after the other. NEVER leaves
+ * *taken unset. */
 enum wm_limit_fit wm_limit_look(wm_space *space, const wm_request *request,
                                 wm_taken *taken);
 /* Whether the request is larger than a limit of its space. */

@@ -327,14 +327,17 @@ WT_TEST(test_C7_captured_blocks_are_told)
 
 WT_TEST(test_C7_blocks_of_pinned_memory_and_of_magazines)
 {
-    void *live = pin(3000), *kept = pin(70000);
+    void *live = pin(3000), *kept = pin(70000), *combined = NULL;
     warm_space_stats stats;
     const json_t *node;
     uint64_t sum = 0;
     size_t i;
 
+    wt_ok(warm_pinned_alloc_on(runtime, 5000, WARM_NODE_ANY,
+                               WARM_ALLOC_WRITE_COMBINED, &combined));
     wt_ok(warm_free(kept));
     assert_state(PINNED, live, "live");
+    assert_state(PINNED, combined, "live");
     assert_state(PINNED, kept, "magazine");
     json_array_foreach (get(text, "nodes"), i, node) {
         sum += sum_of(get(node, "segments"));
@@ -346,7 +349,7 @@ WT_TEST(test_C7_blocks_of_pinned_memory_and_of_magazines)
                       0);
     wt_ok(warm_thread_release(runtime));
     assert_state(PINNED, kept, "idle");
-    wt_ok(warm_free(live));
+    wt_free(live, combined);
 }
 
 enum { BLOCKS = 40 };

@@ -682,6 +682,23 @@ WT_TEST(test_large_classes_are_taken_back_before_small_ones)
     wt_free_all(fill, 2);
 }
 
+/* The only cached slot of its slab and of its class, beside 24 KiB that are
+ * idle. */
+WT_TEST(test_one_slot_is_taken_back_before_smaller_ones)
+{
+    void *smaller = take(100), *slot, *run;
+    void *fill[] = {take(2 << 20), take(1792 << 10), take(192 << 10)};
+
+    slot = take(3000);
+    wt_free(slot, smaller);
+    run = take(40 << 10);
+    ck_assert_uint_eq(obtained(), 1);
+    ck_assert_uint_eq(kept(3000), 0);
+    ck_assert_uint_eq(kept(100), 1);
+    wt_ok(warm_free(run));
+    wt_free_all(fill, 3);
+}
+
 /* Memory goes round between two threads that need all of it in turn. */
 static void *take_turns(void *argument)
 {
@@ -740,6 +757,8 @@ WT_TEST(test_C10_such_an_entry_is_not_traded)
     wt_ok(warm_free(large));
     wt_free_all(fill, 2);
     ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 1);
+    wt_ok(warm_pinned_reset_totals(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).double_frees, 0);
 }
 
 WT_CASE("counts", .setup = set_up, .teardown = tear_down);

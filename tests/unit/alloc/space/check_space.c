@@ -202,6 +202,10 @@ WT_TEST(test_B7_threads_capture_mode_is_as_before)
     wt_ok(warm_poll(runtime));
     wt_ok(warm_pinned_trim(runtime, 0, NULL));
     ck_assert(mode_is_back());
+    /* And the thread can be cancelled as before, though the mode is refused. */
+    wt_ok(warm_testing_fail(runtime, "capture_mode", 1, 1));
+    wt_fails(WARM_DRIVER_ERROR, warm_pinned_trim(runtime, 0, NULL));
+    wt_ok(warm_testing_fail(runtime, "capture_mode", 0, 0));
     wt_ok(warm_stream_destroy(runtime, stream));
     end();
 }
