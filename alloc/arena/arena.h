@@ -396,7 +396,7 @@ bool wm_arena_detach_idle(wm_arena *arena, wm_segment *segment);
  * reattach: it is idle in the arena again, since the driver refused to free it,
  * or was not called. */
 void wm_arena_released(wm_arena *arena, wm_segment *segment);
-void wm_arena_reattach(wm_arena *arena, wm_segment *segment, bool refused);
+void wm_arena_reattach(wm_arena *arena, wm_segment *segment);
 
 /* Call fn for every LIVE block, or for every LIVE and CAPTURED one; fn takes no
  * lock below arena. For the end of a runtime, when no other thread is inside:

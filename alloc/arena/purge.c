@@ -346,7 +346,7 @@ void wm_arena_released(wm_arena *arena, wm_segment *segment)
     wm_lock_release(&arena->lock);
 }
 
-void wm_arena_reattach(wm_arena *arena, wm_segment *segment, bool refused)
+void wm_arena_reattach(wm_arena *arena, wm_segment *segment)
 {
     wm_lock_acquire(&arena->lock);
     arena->detached_bytes -= segment->bytes;
@@ -359,7 +359,6 @@ void wm_arena_reattach(wm_arena *arena, wm_segment *segment, bool refused)
         wm_segment_attach_locked(arena, segment);
         segment->idle_since_ns =
             wm_clock_ns(); /* set for runs of several lanes as well */
-        segment->free_failed |= refused;
         wm_segment_log(arena, segment->base, segment->bytes,
                        WM_HISTORY_SEGMENT_ALLOC);
     }

@@ -55,7 +55,7 @@ static warm_status give_up(wm_adopted *adopted, wm_adoption *a,
         if (numbered) {
             wm_segment_obtained(space, a->arena.node, base, bytes);
         }
-        wm_arena_reattach(&a->arena, segment, true);
+        wm_arena_reattach(&a->arena, segment);
         return status;
     }
     if (numbered) {
@@ -156,7 +156,7 @@ static warm_status give_up_idle(wm_adopted *adopted, wm_adoption *a, bool waits)
         if (status == WARM_OK) {
             status = give_up(adopted, a, segment);
         } else {
-            wm_arena_reattach(&a->arena, segment, false);
+            wm_arena_reattach(&a->arena, segment);
         }
     }
     return status;

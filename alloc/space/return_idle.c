@@ -205,7 +205,7 @@ static size_t return_one(wm_space *space, struct purge *purge,
     warm_status status;
 
     if (!wm_segment_leaves(space, segment, breaking)) {
-        wm_arena_reattach(arena, segment, false);
+        wm_arena_reattach(arena, segment);
         return 0;
     }
     status = wm_growth_driver_free(space, arena, segment->parent, base, bytes,
@@ -230,7 +230,8 @@ static size_t return_one(wm_space *space, struct purge *purge,
     wm_growth_defer_warning(growth, WM_REFUSED, bytes);
     wm_segment_obtained(space, arena->node, base, bytes);
     purge->refused |= segment->parent == NULL && !segment->free_failed;
-    wm_arena_reattach(arena, segment, true);
+    segment->free_failed = true;
+    wm_arena_reattach(arena, segment);
     return 0;
 }
 
@@ -270,7 +271,7 @@ static size_t return_segments(wm_space *space, struct purge *purge)
         if (begun) {
             bytes += return_one(space, purge, segment, &breaking);
         } else {
-            wm_arena_reattach(segment->arena, segment, false);
+            wm_arena_reattach(segment->arena, segment);
         }
         begun = begun && next != NULL && begin_break(space, &breaking);
     }

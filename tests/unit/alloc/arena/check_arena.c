@@ -761,7 +761,7 @@ WT_TEST(test_B11_only_segments_idle_for_long_go)
     ck_assert_ptr_nonnull(segment);
     ck_assert_ptr_null(segment->next);
     ck_assert_uint_eq(segment->idle_since_ns, 100);
-    wm_arena_reattach(&arena, segment, true);
+    wm_arena_reattach(&arena, segment);
     ck_assert(wm_arena_check(&arena));
 }
 
@@ -782,11 +782,11 @@ WT_TEST(test_B10_B11_what_is_to_be_kept_idle_does_not_decay)
     ck_assert_ptr_nonnull(segment);
     ck_assert_ptr_null(segment->next);
     ck_assert_uint_eq(segment->bytes, SEGMENT);
-    wm_arena_reattach(&arena, segment, true);
+    wm_arena_reattach(&arena, segment);
     segment = detach_old(999, SEGMENT);
     ck_assert_ptr_nonnull(segment);
     ck_assert_uint_eq(segment->bytes, 3 * SEGMENT);
-    wm_arena_reattach(&arena, segment, true);
+    wm_arena_reattach(&arena, segment);
     ck_assert(wm_arena_check(&arena));
 }
 

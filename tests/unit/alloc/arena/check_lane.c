@@ -253,7 +253,7 @@ WT_TEST(test_segment_of_several_streams_goes_and_comes_back)
     ck_assert_ptr_nonnull(segment);
     ck_assert_ptr_null(arena.segments);
     before = wm_clock_ns();
-    wm_arena_reattach(&arena, segment, true);
+    wm_arena_reattach(&arena, segment);
     ck_assert(wm_arena_check(&arena));
     ck_assert_uint_ge(segment->idle_since_ns, before); /* the last to go */
     /* The runs are in the same lanes as before. */
@@ -264,7 +264,7 @@ WT_TEST(test_segment_of_several_streams_goes_and_comes_back)
     segment = bed_detach(&arena, SIZE_MAX);
     wm_lanes_end(&arena, a);
     wm_lanes_end(&arena, b);
-    wm_arena_reattach(&arena, segment, true);
+    wm_arena_reattach(&arena, segment);
     ck_assert(wm_arena_check(&arena));
     ck_assert_ptr_nonnull(try(NULL, SEGMENT));
     bed_give(block[0]);

@@ -296,7 +296,7 @@ WT_TEST(test_B19_pieces_leave_one_by_one)
     ck_assert_uint_eq(gone->bytes, PIECE);
     ck_assert(wm_segment_is_piece(gone));
     ck_assert_ptr_null(take(4 * PIECE));
-    wm_arena_reattach(&arena, gone, true);
+    wm_arena_reattach(&arena, gone);
     give(take(4 * PIECE));
     purge = (wm_purge){.bytes = SIZE_MAX, .before_ns = UINT64_MAX};
     gone = wm_arena_purge(&arena, &purge);

@@ -57,7 +57,7 @@ static size_t whole_runs(void)
     size_t bytes = chain != NULL ? chain->bytes : 0;
 
     if (chain != NULL) {
-        wm_arena_reattach(&arena, chain, true);
+        wm_arena_reattach(&arena, chain);
     }
     return bytes;
 }
@@ -170,7 +170,7 @@ WT_TEST(test_a_segment_of_its_own_is_found_without_it)
     ck_assert_uint_eq(put(COUNT), COUNT);
     chain = wm_arena_purge(&arena, &purge);
     ck_assert_ptr_nonnull(chain);
-    wm_arena_reattach(&arena, chain, true);
+    wm_arena_reattach(&arena, chain);
 }
 
 WT_TEST(test_what_is_not_used_is_joined)
