@@ -107,17 +107,17 @@ static uintptr_t probe(const struct mapping *m, uintptr_t begin, uintptr_t end)
     return m->end > last && mark(first, last, MADV_DONTFORK) ? last : 0;
 }
 
-static bool is_border(const struct mappings *all, uintptr_t at)
+static bool is_inside(const struct mappings *all, uintptr_t at)
 {
     for (size_t i = 0; i < all->count; i++) {
-        if (all->list[i].begin == at || all->list[i].end == at) {
+        if (all->list[i].begin < at && at < all->list[i].end) {
             return true;
         }
     }
     return false;
 }
 
-/* What the probes have found. */
+/* What the probes have found; where nothing is known the marks are theirs. */
 static void tell(const struct mappings *before, const struct mappings *after,
                  uintptr_t begin, uintptr_t end, wm_fork_mark *parts)
 {
@@ -126,8 +126,7 @@ static void tell(const struct mappings *before, const struct mappings *after,
 
         parts[i] = (wm_fork_mark){.begin = m->begin > begin ? m->begin : begin,
                                   .end = m->end < end ? m->end : end,
-                                  .own = m->probe != 0 && after->count > 0 &&
-                                         !is_border(after, m->probe)};
+                                  .own = is_inside(after, m->probe)};
     }
 }
 
@@ -141,9 +140,6 @@ static bool set(FILE *maps, const struct mappings *before,
         before->list[i].probe = probe(&before->list[i], begin, end);
     }
     done = read_maps(maps, begin, end, after);
-    if (!done) {
-        after->count = 0; /* nothing is known: all marks count as the probes' */
-    }
     tell(before, after, begin, end, parts);
     return done && mark(begin, end, MADV_DONTFORK);
 }
