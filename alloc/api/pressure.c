@@ -118,7 +118,7 @@ static void set(warm_runtime *runtime, int memory, const wm_watermark_set *high,
 static warm_status check_range(warm_runtime *runtime, int memory, uint64_t high,
                                uint64_t low)
 {
-    uint64_t recommended = 0;
+    uint64_t recommended;
     warm_status status = wm_recommended(runtime, memory, &recommended);
 
     if (status == WARM_OK) {
@@ -167,7 +167,7 @@ static warm_status set_ratio(warm_runtime *runtime, int memory, double high,
                              double low)
 {
     wm_watermark_set high_set = {.ratio = high}, low_set = {.ratio = low};
-    uint64_t recommended = 0;
+    uint64_t recommended;
     warm_status status = wm_recommended(runtime, memory, &recommended);
 
     if (status == WARM_OK && recommended == 0 && (high > 0 || low > 0)) {
