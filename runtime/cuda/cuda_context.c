@@ -432,15 +432,14 @@ bool wm_cuda_is_foreign(wm_cuda *c, CUcontext context)
     return context != NULL && !is_usable(c, context) && !is_over(c);
 }
 
-/* Marks a device (WM_DEVICE_UNKNOWN: every one) as lost if it was reset. */
+/* Marks a device (none in particular: every one) as lost if it was reset. */
 void wm_cuda_notice(wm_driver *d, int device)
 {
     wm_cuda *c = wm_cuda_of(d);
-    int first = device >= 0 ? device : 0;
-    int end = device >= 0 ? device + 1 : d->devices;
 
-    for (int i = first; i < end; i++) {
-        if (!wm_driver_is_lost(d, i) && was_reset(c, i)) {
+    for (int i = 0; i < d->devices; i++) {
+        if ((device < 0 || device == i) && !wm_driver_is_lost(d, i) &&
+            was_reset(c, i)) {
             wm_driver_lose(d, i);
         }
     }
