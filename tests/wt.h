@@ -111,6 +111,9 @@ warm_runtime *wt_two_devices(const warm_options *options);
 /* Destroys the runtime and asserts that nothing was in use, and on the host
  * device that no record is left. */
 void wt_runtime_end(warm_runtime *runtime);
+/* Ends a relaxed capture mode of CUDA that a fault has left the thread in;
+ * whether it was in one. wt_runtime_end() checks that it is in none. */
+bool wt_relaxed_end(void);
 /* Records may be left: the test's faults make the library give memory up. */
 void wt_may_leak(void);
 

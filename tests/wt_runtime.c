@@ -1,6 +1,7 @@
 /* wt_runtime.c: runtimes and gates for tests; see wt.h. */
 #include "wt.h"
 
+#include <dlfcn.h>
 #include <ftw.h>
 #include <pthread.h>
 #include <sched.h>
@@ -97,6 +98,20 @@ void wt_may_leak(void)
     only.any = true;
 }
 
+bool wt_relaxed_end(void)
+{
+    void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    int (*exchange)(int *mode) = NULL;
+    int mode = 0; /* global, as in every new thread */
+
+    if (cuda != NULL) {
+        *(void **)&exchange = dlsym(cuda, "cuThreadExchangeStreamCaptureMode");
+        ck_assert_int_eq(exchange(&mode), 0);
+        dlclose(cuda);
+    }
+    return mode != 0;
+}
+
 void wt_runtime_end(warm_runtime *runtime)
 {
     warm_destroy_report report = {.size = sizeof report};
@@ -107,6 +122,7 @@ void wt_runtime_end(warm_runtime *runtime)
         wt_ok(warm_stats_get(runtime, &stats));
     }
     wt_ok(warm_runtime_destroy(runtime, &report));
+    ck_assert(!wt_relaxed_end());
     ck_assert_uint_eq(report.handles, 0);
     ck_assert_uint_eq(report.live, 0);
     ck_assert_uint_eq(report.pending, 0);

@@ -694,6 +694,7 @@ WT_TEST(test_A8_G6_capture_mode_that_fails_does_not_hide_the_reason)
     wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
     wt_ok(warm_testing_fail(runtime, "capture_mode", 0, 0));
     warm_last_error(&error);
+    (void)wt_relaxed_end();
     ck_assert_int_eq(error.code, WT_TOY_CODE);
 }
 

@@ -122,6 +122,16 @@ static void arm(const point *p, uint64_t n, bool on)
     }
 }
 
+/* A mode that cannot be exchanged stays. */
+static void end_mode(const point *p)
+{
+    if (p != NULL &&
+        (strcmp(p->name, "capture_mode") == 0 ||
+         strcmp(p->name, "cuThreadExchangeStreamCaptureMode") == 0)) {
+        (void)wt_relaxed_end();
+    }
+}
+
 static uint64_t calls_of(const point *p)
 {
     const atomic_uint *toy[] = {&f.toy.creates, &f.toy.destroys, &f.toy.binds,
@@ -673,6 +683,7 @@ static bool cell(int which, enum state state, const point *p, uint64_t n,
     make_arguments(c, v);
     target = has(c, D_OWN_RUNTIME) ? one[D_OWN_RUNTIME].p : f.runtime;
     status = call_once(which, v, p, n, on, &met);
+    end_mode(p);
     leaks |= on && p != NULL && has(c, D_TO_PAUSE) &&
              (p->kind == DRIVER || p->kind == CUDA);
     if (status != WARM_OK && c->status && p != NULL) {
@@ -796,6 +807,7 @@ static bool free_under_fault(const point *p, uint64_t n, bool on)
     overwrite(&block[2 * VICTIMS]);
     met = calls_of(p) - count >= n;
     arm_free(p, 0, false);
+    end_mode(p);
     quiet = false;
     end_reads(by);
     need(warm_stream_synchronize(f.runtime, f.stream));
