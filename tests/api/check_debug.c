@@ -269,7 +269,7 @@ WT_TEST(test_G9_write_before_the_start_is_found_by_the_guard_in_front)
     wt_free_all(block, 8);
     ck_assert_uint_eq(overruns(), 1);
     wt_contains(line_with("debug:guard"), text_of(block[at]),
-                text_of(block[at + 1]), "before its start");
+                text_of(block[at + 1]), "on: 01; found", "before its start");
 }
 
 WT_TEST(test_G9_all_that_is_usable_is_what_was_requested)

@@ -906,6 +906,7 @@ WT_TEST(test_B12_C2_callbacks_are_asked_before_an_error)
 {
     struct hoard hoard = {.block = take(20 << 20)};
     void *pointer = NULL;
+    uint64_t retries;
 
     wt_ok(wt_short_add(runtime, give_hoard, &hoard));
     pointer = take(28 << 20);
@@ -914,10 +915,14 @@ WT_TEST(test_B12_C2_callbacks_are_asked_before_an_error)
     wt_ok(warm_free(pointer));
     wt_fails(WARM_OUT_OF_MEMORY, try(40 << 20, &pointer));
     ck_assert_int_eq(hoard.calls, 2);
+    retries = stats_now().retries;
+    wt_fails(WARM_OUT_OF_MEMORY, try(40 << 20, &pointer));
+    ck_assert_int_eq(hoard.calls, 3);
+    ck_assert_uint_eq(stats_now().retries, retries); /* it freed nothing */
     wt_ok(wt_short_remove(runtime, give_hoard, &hoard));
     wt_fails(WARM_NOT_FOUND, wt_short_remove(runtime, give_hoard, &hoard));
     wt_fails(WARM_OUT_OF_MEMORY, try(40 << 20, &pointer));
-    ck_assert_int_eq(hoard.calls, 2);
+    ck_assert_int_eq(hoard.calls, 3);
 }
 
 /* What a callback frees serves the request; it does not go to the system and

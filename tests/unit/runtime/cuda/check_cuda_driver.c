@@ -449,6 +449,32 @@ WT_LOOP_TEST(test_A17_I3_calls_are_made_in_the_context_of_their_stream, 2)
     ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 0);
 }
 
+static CUstream created_again;
+
+static CUresult create_again(CUstream *stream, unsigned flags)
+{
+    (void)flags;
+    *stream = created_again;
+    return CUDA_SUCCESS;
+}
+
+/* A reset destroyed the stream, and one of another device has its address. */
+WT_TEST(test_A17_an_address_is_of_the_device_where_it_was_made_last)
+{
+    wm_cuda *c = (wm_cuda *)d;
+    __typeof__(c->cu.cuStreamCreate) real = c->cu.cuStreamCreate;
+    warm_stream stream = NULL, again = NULL;
+
+    wt_ok(wm_driver_stream_create(d, 0, &stream));
+    created_again = stream;
+    c->cu.cuStreamCreate = create_again;
+    wt_ok(wm_driver_stream_create(d, 1, &again));
+    c->cu.cuStreamCreate = real;
+    ck_assert_ptr_eq(again, stream);
+    ck_assert_int_eq(d->ops->home(d, stream), 1);
+    wt_ok(wm_driver_stream_destroy(d, stream));
+}
+
 /* The context that was noted for the capture is not that of a later stream at
  * the address: it is forgotten once the stream is found not to capture. */
 WT_LOOP_TEST(test_A17_I3_the_program_ends_a_capture_that_the_driver_began, 2)
