@@ -140,7 +140,7 @@ static bool take_open_locked(wm_timeline *t, wm_batch *batch)
 
 static void join_locked(wm_timeline *t, const wm_batch *batch)
 {
-    if (t->retiring || wm_timeline_is_retired(t)) {
+    if (t->retiring) {
         wm_batch_enqueue_locked(t, batch->first);
         return;
     }

@@ -217,9 +217,6 @@ void wm_timeline_drop_many(wm_timelines *set, wm_timeline *t, size_t count)
             return;
         }
     }
-    if (count == 0) {
-        return;
-    }
     /* The last references are dropped under the lock under which look-ups add
      * them. */
     wm_lock_acquire(&set->lock);
@@ -385,12 +382,10 @@ void wm_timeline_end_turn(wm_timelines *set, wm_timeline *t, bool left)
 
 bool wm_timeline_begin_record_locked(wm_timeline *t, bool *due)
 {
-    bool refused = t->retiring || wm_timeline_is_retired(t);
-
     *due = t->capture_due;
-    t->recorders += !refused;
-    t->unwarned += !refused && !*due;
-    return !refused;
+    t->recorders += !t->retiring;
+    t->unwarned += !t->retiring && !*due;
+    return !t->retiring;
 }
 
 bool wm_timeline_begin_record(wm_timeline *t, bool *due)

@@ -207,7 +207,6 @@ static bool may_capture(wm_timelines *set, wm_timeline *t, warm_status *answer)
     warm_status status = WARM_OK;
     bool due;
 
-    *answer = WARM_OK;
     if (!wm_timeline_is_lost(set, t) &&
         wm_driver_has_stream(set->driver, t->stream) &&
         wm_timeline_begin_record(t, &due)) {

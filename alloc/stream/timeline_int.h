@@ -67,7 +67,7 @@ struct wm_timeline {
     unsigned unwarned;  /* recorders that began while none was due */
     unsigned closing;   /* batches being closed: not open, not yet queued */
     bool polled;        /* a poller takes entries out */
-    bool retiring;
+    bool retiring;      /* or retired */
     unsigned queued;    /* batches in the queue or with the poller */
     unsigned behind;    /* of these, queued since the poll began */
     uint64_t polled_ns; /* now of the last wm_timeline_poll_ripe() */
@@ -201,7 +201,8 @@ static inline void wm_timeline_hold(wm_timeline *t)
     wm_timeline_hold_many(t, 1);
 }
 
-/* t may be freed when these return. */
+/* t may be freed when these return. count: 0 only if the caller has another
+ * reference. */
 void wm_timeline_drop_many(wm_timelines *set, wm_timeline *t, size_t count);
 static inline void wm_timeline_drop(wm_timelines *set, wm_timeline *t)
 {

@@ -306,7 +306,7 @@ bool wm_timeline_poll_ripe(wm_timelines *set, wm_timeline *t, uint64_t now,
             (t->open.count > 0 && (t->open.since_ns >= now ||
                                    now - t->open.since_ns >= set->batch_ns)));
     begun = ripe || (free && t->queue.head != NULL);
-    *left = !free || begun || t->open.count > 0;
+    *left = !free || t->open.count > 0;
     if (begun) {
         begin_poll_locked(t, &poll);
     }

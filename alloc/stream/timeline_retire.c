@@ -95,7 +95,6 @@ static void retire(wm_timelines *set, warm_stream stream,
     wm_lock_acquire(&t->lock);
     /* Release: publishes final and dead. */
     atomic_store_explicit(&t->retired, true, memory_order_release);
-    t->retiring = false;
     wm_cond_broadcast(&t->quiet);
     wm_lock_release(&t->lock);
     /* Logged without the lock: the log callback may free a block of the stream.

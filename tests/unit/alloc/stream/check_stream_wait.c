@@ -384,7 +384,7 @@ static bool is_retiring(wm_timeline *t)
     bool retiring;
 
     wm_lock_acquire(&t->lock);
-    retiring = t->retiring || wm_timeline_is_retired(t);
+    retiring = t->retiring;
     wm_lock_release(&t->lock);
     return retiring;
 }
