@@ -115,6 +115,9 @@ uint64_t wm_cache_flush_siblings(wm_magazine_set *set);
 /* Flushes the oldest entries of one class: small blocks to the transfer caches,
  * whole, others to the arenas. */
 void wm_magazine_flush(wm_magazine_set *set, wm_magazine *m, unsigned oldest);
+/* Puts a block that the set does not keep into a transfer cache or its arena.
+ */
+void wm_cache_put_back(const wm_magazine_set *set, wm_block *block);
 /* Flushes blocks of the doubling of sizes that has most bytes in the set, until
  * the set has at most so many bytes. */
 void wm_cache_evict(wm_magazine_set *set, int64_t most);

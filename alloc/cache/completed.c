@@ -64,24 +64,6 @@ wm_block *wm_cache_add_completed(wm_magazine_set *set, wm_block *chain)
     return rest;
 }
 
-/* Puts blocks that do not fit into the transfer caches of their arenas. */
-static void put_rest(const wm_magazine_set *set, wm_block *const *rest,
-                     size_t count)
-{
-    for (; count > 0; count--, rest++) {
-        wm_arena *home = (*rest)->segment->arena;
-        const wm_entry entry = {*rest, (*rest)->base};
-
-        if ((int64_t)(*rest)->bytes > set->transfer_max ||
-            wm_transfer_put(&home->transfer_cache.of[(*rest)->size_class],
-                            &entry, 1) == 0) {
-            wm_lock_acquire(&home->lock);
-            wm_arena_put_locked(home, *rest);
-            wm_lock_release(&home->lock);
-        }
-    }
-}
-
 void wm_cache_add_pending_batch(wm_magazine_set *set,
                                 const wm_pending_batch *batch)
 {
@@ -112,5 +94,7 @@ void wm_cache_add_pending_batch(wm_magazine_set *set,
         bytes += m->bytes;
     }
     wm_room_cache(set, bytes);
-    put_rest(set, rest, left);
+    for (size_t i = 0; i < left; i++) {
+        wm_cache_put_back(set, rest[i]);
+    }
 }

@@ -158,6 +158,20 @@ void wm_magazine_flush(wm_magazine_set *set, wm_magazine *m, unsigned oldest)
     wm_magazine_supply(set, m)->batch = 1;
 }
 
+void wm_cache_put_back(const wm_magazine_set *set, wm_block *block)
+{
+    wm_arena *home = block->segment->arena;
+    const wm_entry entry = {block, block->base};
+
+    if (set->lane != NULL || (int64_t)block->bytes > set->transfer_max ||
+        wm_transfer_put(&home->transfer_cache.of[block->size_class], &entry,
+                        1) == 0) {
+        wm_lock_acquire(&home->lock);
+        wm_arena_put_locked(home, block);
+        wm_lock_release(&home->lock);
+    }
+}
+
 static int64_t bytes_of(const wm_magazine *m)
 {
     return (int64_t)wm_magazine_count(m) * m->bytes;

@@ -328,22 +328,6 @@ void wm_cache_tag_block(wm_arena_group *group, const wm_request *request,
 /* A set that has more than its part is evicted to so much below it. */
 enum { EVICT_PART = 8 };
 
-/* Puts a block that the set does not keep into a transfer cache or its arena.
- */
-static void put_back(const wm_magazine_set *set, wm_block *block)
-{
-    wm_arena *home = block->segment->arena;
-    const wm_entry entry = {block, block->base};
-
-    if (set->lane != NULL || (int64_t)block->bytes > set->transfer_max ||
-        wm_transfer_put(&home->transfer_cache.of[block->size_class], &entry,
-                        1) == 0) {
-        wm_lock_acquire(&home->lock);
-        wm_arena_put_locked(home, block);
-        wm_lock_release(&home->lock);
-    }
-}
-
 /* Caches a block as a hit does, and flushes others if it does not fit; or frees
  * it to its arena, if it is larger than the set may cache. False: the set has
  * no magazine for the class, and the block is unchanged. */
@@ -368,7 +352,7 @@ static bool push_slow(wm_magazine_set *set, wm_block *block)
         }
     } else {
         wm_magazine_count_free(set, block);
-        put_back(set, block);
+        wm_cache_put_back(set, block);
     }
     return true;
 }

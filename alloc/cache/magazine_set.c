@@ -429,8 +429,8 @@ static wm_stream_slot *choose_slot(wm_window *window)
     return slot != NULL ? slot : &window->slot[turn % WM_STREAM_SLOTS];
 }
 
-/* Gives a slot without a set a set for the request, if there is memory for
- * one. */
+/* Gives a slot without a set a set for the request, if there is memory for one.
+ * find_set() finds it next: it makes the slot the last one, and trusted. */
 static void begin_slot(wm_arena_group *group, const wm_request *request,
                        wm_window *window)
 {
@@ -446,8 +446,6 @@ static void begin_slot(wm_arena_group *group, const wm_request *request,
     wm_lane_hold(set->lane);
     slot->stream = request->stream;
     slot->device = (int)group->place;
-    slot->epoch = request->epoch;
-    window->slot_last = slot;
     window->slots_used++;
     /* Release: a thread that reads it under lock windows sees an initialised
      * set. */

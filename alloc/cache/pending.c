@@ -100,9 +100,7 @@ static void count_stream(wm_magazine_set *set, wm_pending_stream *slot)
             bytes += block->bytes;
         }
         batch->counted_bytes += bytes;
-        if (count > 0) {
-            wm_arena_begin_pending_locked(set->arena, count, bytes);
-        }
+        wm_arena_begin_pending_locked(set->arena, count, bytes);
     }
     wm_lock_release(&set->arena->lock);
 }
@@ -123,7 +121,7 @@ void wm_pending_merge_stats_locked(wm_magazine_set *set)
 {
     wm_pending *pending = wm_magazine_set_pending(set);
 
-    if (pending != NULL && pending->completed > 0) {
+    if (pending != NULL) {
         wm_arena_note_completed_locked(set->arena, pending->completed,
                                        pending->completed_bytes);
         pending->completed = pending->completed_bytes = 0;

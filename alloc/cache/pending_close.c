@@ -44,7 +44,8 @@ static bool has_room(wm_pending_stream *slot)
     return slot->batch != NULL && slot->closed < WM_PENDING_CLOSED;
 }
 
-/* Locked. False: no cycle. must: no cycle unless it closes the open batch. */
+/* Locked. False: no cycle. must: no cycle unless it closes the open batch; else
+ * the slot has closed batches. */
 static bool begin_cycle(const wm_magazine_set *set, wm_pending_stream *slot,
                         bool must, struct cycle *cycle)
 {
@@ -60,7 +61,7 @@ static bool begin_cycle(const wm_magazine_set *set, wm_pending_stream *slot,
                    t->open.count == 0 &&
                    atomic_load_explicit(&t->slots, memory_order_relaxed) == 1 &&
                    has_room(slot);
-    begun = (cycle->close || (!must && slot->closed > 0)) &&
+    begun = (cycle->close || !must) &&
             wm_timeline_begin_record_locked(t, &cycle->due);
     t->closing += begun;
     cycle->queued = t->queued > 0;
@@ -249,7 +250,7 @@ static bool close_slot(wm_window *window, wm_pending_stream *slot,
     if (cycle->close && begin_cycle(set, slot, true, cycle)) {
         /* Query one closed batch for each one closed, and one more, so that
          * their number can fall. */
-        run_cycle(window, slot, slot->closed > 1 ? 2 : 1, cycle);
+        run_cycle(window, slot, 2, cycle);
         return true;
     }
     /* A use of the set, as a batch that completes in the slot is. */
@@ -378,16 +379,16 @@ static bool poll_mine(wm_timelines *set, const struct mine *mine,
                       wm_window *window)
 {
     const wm_home home = {cache_done, window};
-    bool any = false, left = true;
+    bool any = false, left;
 
-    for (unsigned i = 0; i < count && !any; i++, left = true) {
-        if (mine[i].full && full) {
+    for (unsigned i = 0; i < count && !any; i++) {
+        if (mine[i].full != full) {
+            continue;
+        }
+        if (full) {
             wm_batch_close_older(set, mine[i].timeline, UINT64_MAX);
         }
-        if (mine[i].full == full) {
-            any =
-                wm_timeline_poll_ripe(set, mine[i].timeline, now, &home, &left);
-        }
+        any = wm_timeline_poll_ripe(set, mine[i].timeline, now, &home, &left);
         if (!left) {
             atomic_store_explicit(&mine[i].slot->drained, true,
                                   memory_order_relaxed);
@@ -551,7 +552,7 @@ static wm_pending_stream *slot_for(wm_magazine_set *set,
                                    warm_stream stream, bool yields)
 {
     wm_pending *pending = wm_magazine_set_pending(set);
-    wm_pending_stream **entry = NULL;
+    wm_pending_stream **entry;
 
     if (pending == NULL) {
         pending = wm_meta_alloc(sizeof *pending);
