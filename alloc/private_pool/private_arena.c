@@ -28,11 +28,9 @@ static wm_private_arena *make_arena(wm_private_pools *pools, wm_space *space,
     made->arena.history = beside->history;
     made->space = space;
     made->beside = beside;
-    if (device >= 0) {
-        made->arena.grain = beside->grain;
-        made->arena.small_max = beside->small_max;
-        made->arena.unit = unit;
-    }
+    made->arena.grain = beside->grain;
+    made->arena.small_max = beside->small_max;
+    made->arena.unit = unit;
     if (user && device >= 0) {
         made->arena.registry = &made->registry;
         if (wm_lane_registry_init(&made->registry, space->group.timelines,
@@ -229,7 +227,6 @@ static void end_arena(wm_private_pools *pools, wm_private_arena *own,
         wm_block *block = chain;
 
         chain = block->next_done;
-        block->next_done = NULL;
         put_back(own, block);
     }
     wm_private_routed(own);
