@@ -3,6 +3,7 @@
 
 #include "runtime/base/log.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -463,6 +464,52 @@ WT_TEST(test_C8_G3_a_range_gets_memory_in_pieces)
     wt_ok(wm_driver_range_release(d, 0, range, 8 * unit));
     ck_assert_uint_eq(free_of(), RANGE_MEMORY);
 }
+
+#if !WT_TSAN
+static char *place; /* of the next mapping */
+
+/* The C library names its parameters otherwise. */
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
+__attribute__((visibility("default"))) void *
+mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset)
+{
+    static __typeof__(&mmap) real;
+
+    if (real == NULL) {
+        *(void **)&real = dlsym(RTLD_NEXT, "mmap");
+    }
+    if (place != NULL) {
+        at = place;
+        flags |= MAP_FIXED_NOREPLACE;
+        place = NULL;
+    }
+    return real(at, bytes, prot, flags, fd, offset);
+}
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
+
+/* It is cut out of a mapping that need not begin at a unit. */
+WT_TEST(test_C8_G3_a_range_leaves_its_neighbours)
+{
+    size_t unit = 0, behind;
+    unsigned char pages[4096];
+    void *range = NULL;
+    char *all, *at;
+
+    wt_ok(wm_driver_range_unit(d, 0, &unit));
+    all = mmap(NULL, 8 * unit, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(all, MAP_FAILED);
+    at = all + (unit - (uintptr_t)all % unit) + unit / 2;
+    ck_assert_int_eq(munmap(at, 2 * unit), 0);
+    place = at;
+    wt_ok(wm_driver_range_reserve(d, 0, unit, &range));
+    ck_assert_ptr_eq(range, at + unit / 2);
+    behind = (size_t)(all + 8 * unit - (at + 2 * unit));
+    ck_assert_int_eq(mincore(all, (size_t)(at - all), pages), 0);
+    ck_assert_int_eq(mincore(at + 2 * unit, behind, pages), 0);
+    wt_ok(wm_driver_range_release(d, 0, range, unit));
+    ck_assert_int_eq(munmap(all, 8 * unit), 0);
+}
+#endif
 
 WT_TEST(test_C8_G3_a_range_without_addresses_is_refused)
 {
