@@ -242,6 +242,22 @@ WT_TEST(test_E1_what_cannot_begin_changes_nothing)
     release(pool);
 }
 
+/* The teardown looks for records. */
+WT_TEST(test_E1_G2_a_lost_stream_of_a_pool_leaves_no_record)
+{
+    warm_private_pool pool = begin(WARM_POOL_USER, always, NULL);
+    warm_stream lost = wt_stream(runtime, 0);
+
+    wt_ok(warm_free(take(DEVICE, lost, 64 * KIB)));
+    end(pool);
+    wt_ok(warm_testing_fail(runtime, "event_mark", 1, 1));
+    wt_ok(warm_testing_fail(runtime, "stream_synchronize", 1, 1));
+    wt_ok(warm_stream_retire(runtime, lost)); /* its end is not recorded */
+    wt_ok(warm_testing_fail(runtime, "event_mark", 0, 0));
+    wt_ok(warm_testing_fail(runtime, "stream_synchronize", 0, 0));
+    wt_stream_end(runtime, lost);
+}
+
 WT_LOOP_TEST(test_E2_end_stops_the_routing_and_keeps_references, KINDS)
 {
     warm_private_pool pool = begin(0, always, NULL);
