@@ -410,7 +410,7 @@ class Map:
         """By its basic block: the last reached line up to its own, of its
         function, and its further lines. Before the first line that any test
         reaches, as in what is inlined, by all of the function, or of the file.
-        Best first."""
+        Best first; on its second backend each test comes after all others."""
         begin, over, lines = 0, 0, self.reach.get(mutant.path, [])
         for a, b in bodies(code_of(mutant.text)):
             if a <= mutant.begin < b:
@@ -430,8 +430,12 @@ class Map:
                 of_file[i] = of_file.get(i, 0) + 1
                 if begin <= line <= over:
                     rare[i] = rare.get(i, 0) + 1 / len(tests)
-        return sorted(found, key=lambda i: self.cost(i, mutant.path) *
+        best = sorted(found, key=lambda i: self.cost(i, mutant.path) *
                       self.total[i] / of_file[i] / rare.get(i, 1e-6))
+        first = {}
+        for i in best:
+            first.setdefault(tuple(self.tests[i][1:3]), i)
+        return sorted(best, key=lambda i: first[tuple(self.tests[i][1:3])] != i)
 
     def cost(self, i, path):
         """Seconds, less for a test that is likely to notice. Its caller makes
