@@ -213,6 +213,7 @@ test_H1_a_program_that_looks_for_cuda_finds_none() {
 # The handle that it makes inside is a lease, even where one of CUDA's ends it.
 test_H1_a_library_that_looks_itself_up_is_served() {
     mkdir shim
+    # shellcheck disable=SC2086 # words on purpose
     ${CC:-cc} -shared -Wl,-soname,libcudnn_graph.so.9 \
         "$standin"/tests/standin/cudnn.o "$standin"/tests/standin/version.o \
         "$standin/libcuda.so.1" ${WT_LINK:-} -o shim/libcudnn_graph.so.9
@@ -229,6 +230,7 @@ test_H1_a_library_that_looks_itself_up_is_served() {
 
 # Renamed, as in packages of Python, and opened for its user alone.
 test_H1_a_library_of_another_name_is_found() {
+    # shellcheck disable=SC2086 # words on purpose
     ${CC:-cc} -shared -Wl,-soname,libcudart-0a1b2c3d.so.13 \
         "$standin"/tests/standin/cudart*.o "$standin"/cudart_rest.o \
         "$standin"/tests/standin/version.o \

@@ -26,9 +26,11 @@ void *dlopen(const char *name, int flags)
 /* Of a program that has the library inside nothing can be opened. */
 WT_TEST(test_A8_what_has_the_library_inside_stays_loaded)
 {
-    wt_runtime_end(wt_runtime(NULL));
+    warm_runtime *runtime = wt_runtime(NULL);
+
     ck_assert_int_eq(kept, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
     ck_assert_ptr_null(dlerror());
+    wt_runtime_end(runtime);
 }
 
 WT_TEST(test_A5_G2_a_pin_is_refused_once_the_runtime_closes)
