@@ -282,11 +282,11 @@ check-arm:
 
 # With three devices, the program's first being the last, and a second runtime
 # and thread in the process: others.c. Programs that count those, whose other
-# process has one device, or that have all that themselves (the model of all
-# memory), are left out; others.txt has single tests.
+# process has one device, or that have all that themselves or must not (those of
+# model/), are left out; others.txt has single tests.
 OTHERS := $(B)/tests/tools/libothers.so
 OTHERS_SRC := $(filter-out %/check_exit.c %/check_watch.c %/check_matrix.c \
-    %/check_memory_model.c,$(API_SRC))
+    tests/model/%,$(API_SRC))
 $(OTHERS): $(B)/tests/tools/others.o
 	$(call say,ld,$@)
 	$(Q)$(CC) -shared $(OPT_$(FLAVOUR)) $(LDFLAGS) $< -ldl -o $@
