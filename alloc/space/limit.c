@@ -445,10 +445,13 @@ static size_t spare_on(const wm_space *space, int node)
     return s.idle_bytes > reserve ? (size_t)s.idle_bytes - reserve : 0;
 }
 
-size_t wm_limit_spare(wm_space *space)
+static size_t find_spare(wm_space *space)
 {
     size_t spare = 0;
 
+    if (wm_growth_held(&space->growth) == 0) {
+        return 0;
+    }
     wm_cache_merge_stats(&space->group);
     for (int i = 0; i < space->group.nodes; i++) {
         spare += spare_on(space, i);
@@ -461,7 +464,7 @@ size_t wm_limit_return_spare(wm_space *space, size_t bytes)
     const wm_background *b = &space->background;
     size_t returned = 0;
 
-    if (wm_limit_spare(space) < space->group.arenas->grain) {
+    if (find_spare(space) < space->group.arenas->grain) {
         return 0;
     }
     wm_cache_flush_all(&space->group);
@@ -471,6 +474,7 @@ size_t wm_limit_return_spare(wm_space *space, size_t bytes)
         size_t spare = spare_on(space, i), wanted = bytes - returned;
         bool reserve = i == b->reserve_node && b->reserve_bytes > 0;
 
+        /* Beside the reserve no segment goes that is larger than the rest. */
         returned += wm_growth_collect(space, wm_group_arena(&space->group, i),
                                       wanted < spare ? wanted : spare,
                                       reserve ? spare : 0);

@@ -222,7 +222,9 @@ static size_t return_spare(const wm_space *host)
         wm_space *space = host->fellows[i];
         wm_space_work work;
 
-        if (wm_space_work_begin(space, &work) == WARM_OK) {
+        if (space->background.reserve_bytes == 0) {
+            all += wm_limit_take(space, SIZE_MAX);
+        } else if (wm_space_work_begin(space, &work) == WARM_OK) {
             wm_space_collect(space);
             all += wm_limit_return_spare(space, SIZE_MAX);
             wm_space_work_end(space, &work, true);

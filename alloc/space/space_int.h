@@ -305,10 +305,8 @@ bool wm_limit_trim_for(wm_space *limiter, size_t bytes);
 /* Returns about so many idle bytes of a space, the largest segments first;
  * returns how many went. */
 size_t wm_limit_take(wm_space *space, size_t bytes);
-/* Idle bytes of a space that are not of the reserve. */
-size_t wm_limit_spare(wm_space *space);
-/* Returns about so many of them, those that are idle longest first; returns how
- * many went. */
+/* As wm_limit_take(), but those that are idle longest first, and neither the
+ * reserve nor memory of private pools. */
 size_t wm_limit_return_spare(wm_space *space, size_t bytes);
 /* The space with a line of requests that wait at a limit of this space, or null
  * if none waits. owner: the space with the line of the limit that refuses the

@@ -228,6 +228,32 @@ WT_TEST(test_F11_idle_memory_goes_when_the_kernel_reports_pressure)
     wt_free(block);
 }
 
+static int serves(void *context, warm_stream stream)
+{
+    return 1;
+}
+
+WT_TEST(test_F11_idle_memory_of_a_pool_goes_when_the_kernel_reports_pressure)
+{
+    warm_stream stream = wt_stream(runtime, 0);
+    warm_private_pool pool = {0};
+
+    atomic_store_explicit(&host->pressure.pause_ns, 0, memory_order_relaxed);
+    put("/proc/pressure/memory", STALL("0"));
+    wt_ok(warm_thread_set_stream(runtime, stream));
+    wt_ok(
+        warm_private_pool_begin(runtime, &pool, WARM_POOL_USER, serves, NULL));
+    wt_free(wt_pinned(runtime, 20 * MIB));
+    ck_assert_uint_eq(wm_pressure_look(host), 0);
+    ck_assert_uint_eq(held(), 20 * MIB);
+    put("/proc/pressure/memory", STALL("999999999"));
+    ck_assert_uint_eq(wm_pressure_look(host), 20 * MIB);
+    wt_ok(warm_private_pool_end(runtime, pool));
+    wt_ok(warm_private_pool_release(runtime, pool));
+    wt_ok(warm_thread_set_stream(runtime, NULL));
+    wt_stream_end(runtime, stream);
+}
+
 WT_TEST(test_F11_the_reserve_stays_when_the_kernel_reports_pressure)
 {
     void *reserve, *small;
