@@ -1134,6 +1134,7 @@ static void drop_arguments(const struct call *c, bool ok)
         }
     }
     (void)warm_stream_synchronize(f.runtime, f.stream);
+    (void)warm_stream_synchronize(f.runtime, f.far); /* "of another device" */
     (void)warm_stream_synchronize(f.runtime, NULL);
     (void)warm_poll(f.runtime);
 }
