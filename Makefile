@@ -471,7 +471,6 @@ include runtime/preload/preload.mk runtime/python/python.mk
 ## bench-instr    instructions an operation (callgrind)
 ## bench-axes     what an operation costs beside what is held for it
 ## bench-peers    the same beside PyTorch, whose wheel it downloads, and CUB
-## bench-sim      what a rule of memory economy holds and costs, simulated: RULE=
 ## bench-held     what is held beside the least, by seed: SEEDS= ONLY= CONF=
 ## bench-grow     what memory costs to obtain, and who pays
 ## bench-staging  pageable memory copied through a staging ring

@@ -14,7 +14,6 @@
 
 #include "tests/bench/least.h"
 #include "tests/bench/made.h"
-#include "tests/bench/sim.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -121,7 +120,7 @@ typedef struct figure {
 
 typedef struct table {
     unsigned seed[SEEDS_MAX], seeds, rounds;
-    const char *only, *conf, *rule;
+    const char *only, *conf;
     bool timed, peers, quick;
     figure of[ROWS][SUBJECTS];
     double equal[ROWS]; /* ns by torch's with no more memory; 0: no figure */
@@ -609,61 +608,6 @@ static bool is_wanted(const table *t, const row *r)
             (r->trace != NULL && strstr(r->trace, t->only) != NULL));
 }
 
-/* ---- a rule, simulated --------------------------------------------------- */
-
-static void simulate_row(const table *t, const row *r,
-                         const bench_sim_rule *rule)
-{
-    double mean = 0, worst = 0, hits = 0, visits = 0, ns = 0;
-    bool bounded = true;
-
-    for (unsigned i = 0; i < t->seeds; i++) {
-        bench_setup setup = base_setup(t, r, t->seed[i]);
-        bench_trace *trace;
-        bench_sim_result result;
-        double least;
-
-        setup.made.threads = r->threads;
-        trace = bench_trace_make(r->trace, &setup.made);
-        if (trace == NULL) {
-            return;
-        }
-        least = (double)bench_least(trace, r->lag);
-        result = bench_sim(trace, r->lag, rule);
-        bench_trace_end(trace);
-        mean += result.held / least / t->seeds;
-        worst = result.held / least > worst ? result.held / least : worst;
-        bounded = bounded && result.held <= 1.35 * least + 0x1p24;
-        hits += result.hits / t->seeds;
-        visits += result.visits / t->seeds;
-        ns += result.ns / t->seeds;
-    }
-    printf("%-22s %6.3f (%.3f)%c %5.1f %6.2f %6.0f\n", r->name, mean, worst,
-           bounded ? ' ' : '!', hits, visits, ns);
-    fflush(stdout);
-}
-
-static bool simulate(const table *t)
-{
-    bench_sim_rule rule;
-
-    if (!bench_sim_rule_of(t->rule, &rule)) {
-        return false;
-    }
-    printf("%-22s %6s (worst) %6s %6s %6s; seeds", "simulated", "held",
-           "hits %", "visits", "ns");
-    for (unsigned i = 0; i < t->seeds; i++) {
-        printf(" %u", t->seed[i]);
-    }
-    printf("\n");
-    for (size_t i = 0; i < ROWS; i++) {
-        if (rows[i].trace != NULL && is_wanted(t, &rows[i])) {
-            simulate_row(t, &rows[i], &rule);
-        }
-    }
-    return true;
-}
-
 /* ---- the table ----------------------------------------------------------- */
 
 static bool take(const char *word, table *t)
@@ -674,10 +618,6 @@ static bool take(const char *word, table *t)
     }
     if (strncmp(word, "conf=", 5) == 0) {
         t->conf = word + 5;
-        return true;
-    }
-    if (strncmp(word, "rule=", 5) == 0) {
-        t->rule = word + 5;
         return true;
     }
     if (strncmp(word, "seeds=", 6) != 0) {
@@ -738,7 +678,7 @@ bool bench_axes(enum bench_axes which, const char *json, char **word,
     }
     t->only = "";
     t->quick = which == BENCH_AXES_QUICK;
-    t->timed = which != BENCH_AXES_HELD && which != BENCH_AXES_SIM;
+    t->timed = which != BENCH_AXES_HELD;
     t->peers = which == BENCH_AXES_PEERS;
     t->rounds = t->peers ? 3 : 1;
     t->seeds = t->quick ? 1 : sizeof fresh / sizeof *fresh;
@@ -754,12 +694,6 @@ bool bench_axes(enum bench_axes which, const char *json, char **word,
             free(t);
             return false;
         }
-    }
-    if (which == BENCH_AXES_SIM) {
-        bool done = simulate(t);
-
-        free(t);
-        return done;
     }
     measure(t, out);
     goals_of_rows(t);

@@ -8,12 +8,11 @@ enum bench_axes {
     BENCH_AXES_HELD,  /* memory alone */
     BENCH_AXES_QUICK, /* fewer rows, one seed */
     BENCH_AXES_FULL,
-    BENCH_AXES_PEERS, /* beside PyTorch and CUB, in turns */
-    BENCH_AXES_SIM    /* a rule of memory economy, simulated */
+    BENCH_AXES_PEERS /* beside PyTorch and CUB, in turns */
 };
 
-/* json: a file, or null. word: seeds=n,…, only=PREFIX, conf=key:value,…
- * or, of a rule, rule=key=value,…, then null; or null. met, goals: those of
+/* json: a file, or null. word: seeds=n,…, only=PREFIX, conf=key:value,…,
+ * then null; or null. met, goals: those of
  * these rows are added, or printed if they are null. False, with a line on
  * standard error, if a word or the file is refused. */
 bool bench_axes(enum bench_axes which, const char *json, char **word,

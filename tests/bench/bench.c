@@ -7,7 +7,6 @@
  *   bench one SUBJECT WORK [threads=n] [ops=n] [runs=n] [warm=n/ms] [ms=n]
  *       [events=record/query] [lag=uses/aging] [size=n]  one figure, in this
  *       process
- *   bench sim [seeds=n,…] [only=NAME] [rule=key=value,…]   a rule, simulated
  *   bench held|axes|axes-quick|peers [seeds=n,…] [only=NAME]
  *       [conf=key:value,…]   memory alone; and speed; beside peers, in turns
  *   bench peak NAME [lag [SUBJECT]]   where the bytes of a trace's peak are
@@ -193,8 +192,7 @@ int main(int argc, char **argv)
     } axes[] = {{"held", BENCH_AXES_HELD},
                 {"axes", BENCH_AXES_FULL},
                 {"axes-quick", BENCH_AXES_QUICK},
-                {"peers", BENCH_AXES_PEERS},
-                {"sim", BENCH_AXES_SIM}};
+                {"peers", BENCH_AXES_PEERS}};
     const char *what = argc > 1 ? argv[1] : "";
     const char *folder = argc > 2 ? argv[2] : ".";
 

@@ -3,7 +3,6 @@
 #
 #   make bench, bench-quick   the table, bench.jsonl and bench.svg
 #   make bench-axes           speed beside memory: one axis at a time
-#   make bench-sim            a rule of memory economy, simulated
 #   make bench-peers          the same beside PyTorch, which it downloads
 #   make bench-held           memory alone, beside the least that could be held
 #   make bench-grow           what memory costs to be had, and who pays: grow.jsonl
@@ -79,7 +78,7 @@ $(BENCH)/libbench_cub_cuda.so: tests/bench/peers/subject_cub.cpp
 
 # Its test: some parts linked in, and the program beside it, to be run.
 $(B)/tests/unit/bench/check_bench: $(addprefix $(BENCH)/,event.o goal.o least.o made.o measure.o \
-    plan.o sequence.o sim.o sim_arena.o steps.o trace_read.o) | $(BENCH)/bench $(BENCH)/replay
+    plan.o sequence.o steps.o trace_read.o) | $(BENCH)/bench $(BENCH)/replay
 $(B)/tests/unit/bench/check_hot_path: $(addprefix $(BENCH)/,bench_driver.o event.o measure.o)
 # Another's: the reader.
 $(B)/tests/unit/runtime/base/check_trace: $(addprefix $(BENCH)/,steps.o trace_read.o)
@@ -105,11 +104,10 @@ bench-quick: bench-need
 	+@$(MAKE) FLAVOUR=release B=build/release bench-program
 	@mkdir -p $(BENCH_OUT)
 	@build/release/tests/bench/bench quick $(BENCH_OUT)
-# make bench-sim RULE=key=value,... and
 # make bench-held [SEEDS=n,...] [CONF=key:value,...] [ONLY=NAME]
-bench-axes bench-held bench-sim: bench-%:
+bench-axes bench-held: bench-%:
 	+@$(MAKE) FLAVOUR=release B=build/release bench-program
-	@build/release/tests/bench/bench $* $(SEEDS:%=seeds=%) $(CONF:%=conf=%) $(RULE:%=rule=%) $(if $(ONLY),'only=$(ONLY)')
+	@build/release/tests/bench/bench $* $(SEEDS:%=seeds=%) $(CONF:%=conf=%) $(if $(ONLY),'only=$(ONLY)')
 bench-grow:
 	+@$(MAKE) FLAVOUR=release B=build/release build/release/tests/bench/grow
 	@mkdir -p $(BENCH_OUT)
@@ -141,4 +139,4 @@ replay:
 	@build/release/tests/bench/replay '$(TRACE)' $(or $(SUBJECT),warmpool) 'conf=$(CONF)' $(if $(AGAINST),'against=$(AGAINST)') lag=$(or $(LAG),4)
 
 -include $(BENCH_OBJ:.o=.d)
-.PHONY: replay bench bench-quick bench-axes bench-peers bench-grow bench-pin bench-staging bench-held bench-sim bench-scale bench-instr bench-need bench-program
+.PHONY: replay bench bench-quick bench-axes bench-peers bench-grow bench-pin bench-staging bench-held bench-scale bench-instr bench-need bench-program

@@ -9,7 +9,6 @@
 #include "tests/bench/made.h"
 #include "tests/bench/plan.h"
 #include "tests/bench/sequence.h"
-#include "tests/bench/sim.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -848,32 +847,6 @@ WT_TEST(test_least_of_sequences)
     ck_assert_uint_eq(bench_sequence_least(&sequence, &setup, false), live);
     ck_assert_uint_gt(bench_sequence_least(&sequence, &setup, true), live);
     free(sequence.turn);
-}
-
-static const struct {
-    const char *rule;
-    double held, hits; /* at most, and of 100 at least */
-} rules[] = {{NULL, 1.35, 40}, {"keep=0,keep_floor=0,depot=0", 1.3, 0}};
-
-WT_LOOP_TEST(test_simulated_rule, sizeof rules / sizeof *rules)
-{
-    bench_trace *t =
-        bench_trace_make("tmixed", &(bench_made){.buffers = 20000});
-    bench_sim_result result;
-    bench_sim_rule rule;
-
-    ck_assert_ptr_nonnull(t);
-    ck_assert(bench_sim_rule_of(rules[_i].rule, &rule));
-    result = bench_sim(t, 0, &rule);
-    ck_assert_double_ge(result.held, (double)t->peak);
-    ck_assert_double_le(result.held, rules[_i].held * (double)t->peak);
-    ck_assert_double_ge(result.hits, rules[_i].hits);
-    ck_assert_double_gt(result.ns, 0);
-    bench_trace_end(t);
-    ck_assert(!bench_sim_rule_of("other=1", &rule));
-    ck_assert(bench_sim_rule_of("depot_most=64K,keep_floor=3M", &rule));
-    ck_assert_double_eq(rule.depot_most, 65536);
-    ck_assert_double_eq(rule.keep_floor, 3 << 20);
 }
 
 static const struct {
