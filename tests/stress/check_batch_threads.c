@@ -238,7 +238,7 @@ WT_LOOP_TEST(test_B4_B6_streams_that_threads_share_retire, 3)
 /* A block freed by the thread that it batches for, and by another one at the
  * same time: one of the two is refused. */
 enum { BLOCKS = 1000 };
-static _Atomic(void *) target[BLOCKS];
+static _Atomic(void *) target;
 static _Atomic unsigned arrived, freed;
 
 static void free_targets(void *argument, unsigned index)
@@ -254,7 +254,7 @@ static void free_targets(void *argument, unsigned index)
             failures[0]++;
         }
         if (index == 0) {
-            atomic_store_explicit(&target[i], block, memory_order_relaxed);
+            atomic_store_explicit(&target, block, memory_order_relaxed);
         }
         /* Together: each waits until the other one is here. */
         atomic_fetch_add_explicit(&arrived, 1, memory_order_acq_rel);
@@ -262,7 +262,7 @@ static void free_targets(void *argument, unsigned index)
                2 * (i + 1)) {
             sched_yield();
         }
-        block = atomic_load_explicit(&target[i], memory_order_relaxed);
+        block = atomic_load_explicit(&target, memory_order_relaxed);
         good[index] += warm_free(block) == WARM_OK;
         /* And both are done before the block may be handed out again. */
         atomic_fetch_add_explicit(&freed, 1, memory_order_acq_rel);

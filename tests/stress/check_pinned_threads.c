@@ -323,14 +323,21 @@ WT_TEST(test_C10_refused_free_never_disturbs_the_owner)
 
 /* One pointer freed by all at once: one free is the block's, the others are
  * refused. */
-enum { FREERS = 2 };
-static _Atomic(void *) target[1000];
+enum { FREERS = 2, TARGETS = 10000 };
+static _Atomic(void *) target[TARGETS];
 static _Atomic unsigned frees;
+
+static unsigned targets(void)
+{
+    unsigned count = wt_scaled(TARGETS / 10);
+
+    return count < TARGETS ? count : TARGETS;
+}
 
 static void free_targets(void *argument, unsigned index)
 {
     unsigned *good = argument;
-    unsigned rounds = wt_scaled(1000);
+    unsigned rounds = targets();
 
     for (unsigned i = 0; i < rounds; i++) {
         void *block = atomic_load_explicit(&target[i], memory_order_relaxed);
@@ -347,7 +354,7 @@ static void free_targets(void *argument, unsigned index)
 
 WT_TEST(test_C10_of_concurrent_frees_one_counts)
 {
-    unsigned rounds = wt_scaled(1000);
+    unsigned rounds = targets();
     warm_space_stats stats;
     unsigned good[FREERS] = {0};
 
@@ -376,7 +383,7 @@ static _Atomic unsigned arrived;
 static void record_or_fail(void *argument, unsigned index)
 {
     unsigned *good = argument;
-    unsigned rounds = wt_scaled(1000);
+    unsigned rounds = targets();
     /* A default stream is recorded on at once, which fails. */
     warm_stream stream = index > 0 && index < RECORDERS ? streams[index] : NULL;
 
@@ -394,7 +401,7 @@ static void record_or_fail(void *argument, unsigned index)
 
 WT_TEST(test_B4_failed_records_beside_good_ones)
 {
-    unsigned rounds = wt_scaled(1000);
+    unsigned rounds = targets();
     unsigned good[RECORDERS] = {0};
 
     s.runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options)});
