@@ -1,6 +1,7 @@
 #!/bin/sh
 # readme.sh [print]: the README's quickstart is examples/quickstart.c, it has at
-# most 250 lines, and tests/README.md names all packages that make may install.
+# most 250 lines, tests/README.md names all packages that make may install, and
+# tests that tests/PEERS.md names exist.
 #
 # The first C block of the README is compared with the example, less its head
 # comment; with `print` it is written to standard output instead.
@@ -42,4 +43,14 @@ for package in $(make -pq --no-print-directory help 2>/dev/null |
         failed=1
     }
 done
+tests=$(mktemp)
+trap 'rm -f "$example" "$tests"' EXIT
+find tests -name '*.c' -exec grep -ho '(test_[A-Za-z0-9_]*' {} + | tr -d '(' |
+    sort -u >"$tests"
+missing=$(grep -o 'test_[A-Za-z0-9_]*' tests/PEERS.md | sort -u |
+    comm -23 - "$tests")
+if [ -n "$missing" ]; then
+    printf 'readme: tests/PEERS.md names what is no test: %s\n' "$missing"
+    failed=1
+fi
 exit "$failed"
