@@ -6,6 +6,7 @@
 #include "sched.h"
 #include "wt_kind.h"
 
+#include "alloc/arena/group.h"
 #include "alloc/arena/live.h"
 #include "runtime/thread/runtime_body.h"
 
@@ -110,6 +111,13 @@ static void end(void)
     wt_must_ok(warm_runtime_destroy(s.runtime, &report));
     wt_must(report.live == 0 && report.pending == 0 && report.handles == 0 &&
             report.pools == 0);
+}
+
+static void end_settled(void)
+{
+    wt_must_ok(warm_stream_synchronize(s.runtime, s.stream));
+    wt_must_ok(warm_poll(s.runtime));
+    end();
 }
 
 static void end_kinds(void)
@@ -279,6 +287,8 @@ static void leave_it(void)
     wt_here();
 }
 
+PLAYER(leave_large, s.block[0] = allocate(3 * KIB * KIB); wt_here());
+
 static void free_it(void)
 {
     wt_here();
@@ -290,12 +300,14 @@ static void free_it(void)
 static void end_left(void)
 {
     wt_must_ok(warm_free(s.block[0]));
-    end();
+    end_settled();
 }
 
 /* The address comes by no order. */
 PLAY(test_T5_B2_a_first_block_is_freed_by_another_thread, setup_empty, NULL,
      end_left, leave_it, free_it);
+PLAY(test_T5_B2_a_first_large_block_is_freed_by_another_thread, setup_empty,
+     NULL, end_left, leave_large, free_it);
 
 static void send(void)
 {
@@ -332,13 +344,6 @@ static void free_used(void)
     use_and_free(allocate(BYTES), 7);
 }
 
-static void end_settled(void)
-{
-    wt_must_ok(warm_stream_synchronize(s.runtime, s.stream));
-    wt_must_ok(warm_poll(s.runtime));
-    end();
-}
-
 /* A batch closes while another thread polls, and while its stream retires. */
 PLAY(test_T4_B4_a_batch_beside_a_poll, setup, free_used, end_settled, free_used,
      poll);
@@ -367,6 +372,39 @@ PLAY(test_T4_B6_a_thread_ends_beside_a_retirement, setup, NULL, end_settled,
 
 PLAY(test_T5_B4_B14_a_first_batch_beside_figures, setup, NULL, end_settled,
      free_used, read_figures);
+
+static void setup_batches_of_one(void)
+{
+    begin(&(warm_options){.batch_count = 1});
+    wt_ok(warm_pinned_alloc(s.runtime, BYTES, &s.first));
+}
+
+/* The delay of a batch is measured, if it begins at certain moments. */
+static void free_measured(void)
+{
+    while (!wm_reuse_is_sampled(wm_clock_ns())) {
+    }
+    free_used();
+}
+
+PLAYER(complete_measured, free_measured();
+       wt_must_ok(warm_stream_synchronize(s.runtime, s.stream)));
+
+PLAY_FROM(test_T5_B4_a_measured_batch_beside_a_poll, setup_batches_of_one,
+          complete_measured, NULL, end_settled, free_measured, poll);
+
+CALL(record_default, warm_record_stream(s.block[0], WARM_STREAM_LEGACY));
+CALL(record_adopted, warm_record_stream(s.block[0], s.stream));
+PLAYER(read_streams, warm_block_info info = {.size = sizeof info};
+       wt_must_ok(warm_block_get_info(s.block[0], &info));
+       wt_must(info.streams <= 2));
+
+PLAY_FROM(test_T5_B3_records_cross, setup, leave_it, NULL, end_left,
+          record_default, record_adopted, read_streams);
+
+/* The batch is open as the retirement begins: it waits for the final event. */
+PLAY_FROM(test_T5_B6_an_open_batch_beside_a_retirement, setup, free_used, NULL,
+          end_settled, poll, retire);
 
 static void use_device(void)
 {
@@ -447,6 +485,12 @@ static void end_adopted(void)
 PLAY_FROM(test_T4_B23_memory_is_adopted_again_beside_a_poll, setup_empty,
           begin_end_of_adoption, NULL, end_adopted, poll, adopt_again);
 
+PLAYER(end_first_adoption, wt_must_ok(end_adoption()); end_settled());
+
+/* The first adoption makes an arena, which others find without a lock. */
+PLAY(test_T5_B23_a_first_adoption_beside_figures, setup, NULL,
+     end_first_adoption, adopt, read_figures, trim_all);
+
 /* ---- private pools ------------------------------------------------------- */
 
 /* ended: of the pool; null: not known. */
@@ -488,6 +532,11 @@ PLAY(test_T4_E1_E3_allocations_beside_the_end_of_their_pool, setup_pool,
      allocate_once, end, allocate_twice, end_pool);
 PLAY(test_T4_E1_a_thread_ends_beside_the_end_of_a_pool, setup_pool, NULL, end,
      allocate_once, end_pool);
+
+PLAYER(end_recording, end_pool(); end());
+
+PLAY(test_T5_E8_a_pool_begins_beside_an_allocation, setup_pool, NULL,
+     end_recording, begin_another, allocate_once);
 
 PLAY(test_T4_E8_two_pools_record_at_once, setup_pool, NULL, end, begin_another,
      end_pool);
