@@ -22,10 +22,9 @@ static wm_lane *make_locked(wm_arena *arena, uint64_t id)
         atomic_store_explicit(&lane->holds, 1, memory_order_relaxed);
         lane->next = arena->lanes;
         arena->lanes = lane;
-        /* Release pairs with the acquire of a reader of by_shard that holds no
-         * lock. */
+        /* Relaxed: see the field. */
         atomic_store_explicit(&lane->by_shard[arena->shard], lane,
-                              memory_order_release);
+                              memory_order_relaxed);
     }
     return lane;
 }
@@ -48,9 +47,9 @@ wm_lane *wm_lane_make_beside_locked(wm_arena *arena, wm_lane *lane)
             &made->closed,
             atomic_load_explicit(&lane->closed, memory_order_relaxed),
             memory_order_relaxed);
-        /* Release: as in make_locked(). */
+        /* Relaxed: see the field. */
         atomic_store_explicit(&lane->by_shard[arena->shard], made,
-                              memory_order_release);
+                              memory_order_relaxed);
     }
     return made;
 }

@@ -103,8 +103,8 @@ typedef struct wm_lane {
     bool fresh; /* a run was freed: in the arena's queue of fresh lanes */
     struct wm_lane *next_fresh; /* next in that queue */
     /* By shard: the lane itself; in the stream's first lane also the lanes in
-     * the siblings. Stored with release under lock arena of the sibling, loaded
-     * with acquire without it: the lane found is initialised. */
+     * the siblings. Stored under lock arena of the sibling, loaded without it:
+     * relaxed, since a lane that is found is read under that lock only. */
     _Atomic(struct wm_lane *) by_shard[WM_SIBLINGS];
 } wm_lane;
 

@@ -69,8 +69,9 @@ static void end_locked(wm_arena *arena, wm_lane *lane)
  * being made (wm_lane_make_beside_locked()) may not be found. */
 static wm_lane *in(const wm_arena *arena, const wm_lane *lane)
 {
+    /* Relaxed: see the field. */
     return atomic_load_explicit(&lane->by_shard[arena->shard],
-                                memory_order_acquire);
+                                memory_order_relaxed);
 }
 
 bool wm_lanes_have_more(wm_arena *arena, const wm_lane *lane)
