@@ -286,16 +286,15 @@ static inline wm_magazine_set *wm_cache_next_set(const wm_window *window,
                                                  const wm_arena_group *group,
                                                  unsigned *at)
 {
-    /* Acquire pairs with the release in begin_pinned() and begin_slot(), in
-     * magazine_set.c. */
+    /* Relaxed: by the owner, or under lock windows, under which sets begin. */
     if (!group->laned) {
         return (*at)++ == 0 ? atomic_load_explicit(&window->magazines,
-                                                   memory_order_acquire)
+                                                   memory_order_relaxed)
                             : NULL;
     }
     while (*at < WM_STREAM_SLOTS) {
         wm_magazine_set *set = atomic_load_explicit(&window->slot[(*at)++].set,
-                                                    memory_order_acquire);
+                                                    memory_order_relaxed);
 
         if (set != NULL && set->group == group) {
             return set;

@@ -312,9 +312,8 @@ static void begin_pinned(wm_arena_group *group, wm_arena *home,
     }
     window->pending_last =
         (wm_pending_stream *)(uintptr_t)&wm_pending_no_stream;
-    /* Release: a thread that reads it under lock windows sees an initialised
-     * set. */
-    atomic_store_explicit(&window->magazines, set, memory_order_release);
+    /* Relaxed: other threads read it under lock windows, as it is stored. */
+    atomic_store_explicit(&window->magazines, set, memory_order_relaxed);
 }
 
 /* The thread is on another node now: flushes the window's set, which refills
@@ -447,9 +446,8 @@ static void begin_slot(wm_arena_group *group, const wm_request *request,
     slot->stream = request->stream;
     slot->device = (int)group->place;
     window->slots_used++;
-    /* Release: a thread that reads it under lock windows sees an initialised
-     * set. */
-    atomic_store_explicit(&slot->set, set, memory_order_release);
+    /* Relaxed: as in begin_pinned(). */
+    atomic_store_explicit(&slot->set, set, memory_order_relaxed);
     share_room(window, group);
 }
 

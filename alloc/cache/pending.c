@@ -334,13 +334,13 @@ struct collection {
     bool visited;
 };
 
-/* The slots of a window's thread, for reading only; or null. */
+/* The slots of a window's thread, for reading only; or null. Under lock
+ * windows. */
 static const wm_pending *pending_of(const wm_window *window)
 {
-    /* Acquire pairs with the release in begin_pinned(): the set is
-     * initialised. */
+    /* Relaxed: as in wm_cache_next_set(). */
     const wm_magazine_set *set =
-        atomic_load_explicit(&window->magazines, memory_order_acquire);
+        atomic_load_explicit(&window->magazines, memory_order_relaxed);
 
     return set != NULL ? wm_magazine_set_pending(set) : NULL;
 }
