@@ -236,12 +236,12 @@ static void clear_set_number(wm_block *block)
 {
     wm_state state = atomic_load_explicit(&block->state, memory_order_relaxed);
 
-    /* Release, in a read-modify-write: look-ups still see the writes that came
-     * before the block became LIVE. */
+    /* Relaxed: a read-modify-write is part of the release sequence of the store
+     * of LIVE, so that look-ups still see the writes before that. */
     while (wm_state_kind(state) == WM_BLOCK_LIVE && state != WM_BLOCK_LIVE &&
            !atomic_compare_exchange_weak_explicit(
                &block->state, &state, wm_state_of_set(WM_BLOCK_LIVE, 0),
-               memory_order_acq_rel, memory_order_relaxed)) {
+               memory_order_relaxed, memory_order_relaxed)) {
     }
 }
 
