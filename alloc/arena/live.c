@@ -1,20 +1,22 @@
-/* live.c: see live.h. Sequentially consistent: of a thread that claims and one
- * that resets the peak at the same time, at least one sees the other's store.
- */
+/* live.c: see live.h. Sequentially consistent: each store, and the load that
+ * follows it: of a thread that claims and one that resets the peak at the same
+ * time, at least one sees the other's store. */
 #include "alloc/arena/live.h"
 
 /* Raises the peak to the claim as it is now, without what other threads have
  * returned since the caller's own claim: callers never held both. The peak is
- * read before the claim, so that a reset in between makes the exchange fail. */
+ * read before the claim, so that a reset in between makes the exchange fail.
+ * Acquire, of the peak: the claim is then not older than what the thread that
+ * reset the peak has read. Relaxed: nor older than at the first time. */
 static void raise_peak(wm_claim *claim)
 {
-    int64_t peak = atomic_load_explicit(&claim->peak, memory_order_seq_cst);
+    int64_t peak = atomic_load_explicit(&claim->peak, memory_order_acquire);
     int64_t now = atomic_load_explicit(&claim->claimed, memory_order_seq_cst);
 
     while (now > peak && !atomic_compare_exchange_weak_explicit(
                              &claim->peak, &peak, now, memory_order_seq_cst,
-                             memory_order_seq_cst)) {
-        now = atomic_load_explicit(&claim->claimed, memory_order_seq_cst);
+                             memory_order_acquire)) {
+        now = atomic_load_explicit(&claim->claimed, memory_order_relaxed);
     }
 }
 
