@@ -90,7 +90,9 @@ static warm_status begin_locked(warm_runtime *runtime, uint64_t *number,
         &pool->next_recording,
         atomic_load_explicit(&pools->recording, memory_order_relaxed),
         memory_order_relaxed);
-    atomic_store_explicit(&pools->recording, pool, memory_order_seq_cst);
+    /* Release: a reader that finds the pool sees its fields. No thread waits
+     * for readers that do not find it. */
+    atomic_store_explicit(&pools->recording, pool, memory_order_release);
     atomic_fetch_add_explicit(&runtime->routes, 1, memory_order_relaxed);
     *number = pool->number;
     return WARM_OK;
