@@ -373,6 +373,12 @@ void *wm_host_file_map(wm_host *host, size_t pages, wm_host_region *region);
  * refuses. marked(): of the file of any process. */
 bool wm_host_file_mark(const wm_host *host, uint64_t offset);
 bool wm_host_file_marked(int file, uint64_t offset);
+/* Unmaps the pages and frees the record. No lock held. */
+void wm_host_region_dispose(wm_host *host, wm_host_region *region);
+/* Adds a region, of which no other thread knows, to the map and the list;
+ * pointer gets its pages. Without memory disposes of it. No lock held. */
+warm_status wm_host_region_publish(wm_host *host, wm_host_region *region,
+                                   void **pointer);
 void wm_host_region_link(wm_host_region **list, wm_host_region *region);
 void wm_host_region_unlink(wm_host_region **list, wm_host_region *region);
 /* Frees a region, which has left its list and the map, once all work that is
@@ -380,8 +386,8 @@ void wm_host_region_unlink(wm_host_region **list, wm_host_region *region);
 void wm_host_region_bury_locked(wm_host *host, wm_host_region *region);
 /* Moves zombies whose marks are done to the list of reaped regions. */
 void wm_host_memory_progress_locked(wm_host *host);
-/* Unmaps the reaped regions. No lock held. */
-void wm_host_memory_reap(wm_host *host);
+/* Unmaps the reaped regions; releases the lock meanwhile. */
+void wm_host_memory_reap_locked(wm_host *host);
 void wm_host_memory_fini(wm_host *host);
 
 /* host_worker.c */
@@ -435,8 +441,6 @@ warm_status wm_host_charge(wm_host *host, int device, size_t bytes,
  * or in one and outside, and any memory is registered. */
 bool wm_host_region_cuts_locked(const wm_host *host, const void *pointer,
                                 size_t bytes);
-/* Adds a region to the map and the list; false without memory. No lock held. */
-bool wm_host_region_publish(wm_host *host, wm_host_region *region);
 /* Frees the region at pointer, which must have that kind, like's device, and
  * like's bytes unless they are 0. No lock held. */
 warm_status wm_host_region_release(wm_host *host, void *pointer,

@@ -125,7 +125,8 @@ warm_status wm_host_ipc_open(wm_driver *d, int device, const wm_ipc_name *name,
     memcpy(&place, name->bytes, sizeof place);
     region = wm_meta_alloc(sizeof *region);
     if (region == NULL) {
-        goto no_memory;
+        return wm_host_fail(WM_HOST_ERROR_MEMORY,
+                            "ipc_open: no memory for a record");
     }
     region->kind = WM_HOST_IMPORTED;
     region->device = device;
@@ -139,17 +140,7 @@ warm_status wm_host_ipc_open(wm_driver *d, int device, const wm_ipc_name *name,
                             "has freed it",
                             (unsigned long long)place.pid);
     }
-    if (!wm_host_region_publish(host, region)) {
-        munmap(region->pointer, region->bytes);
-        goto no_memory;
-    }
-    *pointer = region->pointer;
-    return WARM_OK;
-
-no_memory:
-    wm_meta_free(region);
-    return wm_host_fail(WM_HOST_ERROR_MEMORY,
-                        "ipc_open: no memory for a record");
+    return wm_host_region_publish(host, region, pointer);
 }
 
 warm_status wm_host_ipc_close(wm_driver *d, int device, void *pointer)

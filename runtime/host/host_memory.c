@@ -14,19 +14,6 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-bool wm_host_region_publish(wm_host *host, wm_host_region *region)
-{
-    bool known;
-
-    wm_host_lock(host);
-    known = wm_host_add_locked(host, WM_HOST_REGION, region->pointer, region);
-    if (known) {
-        wm_host_region_link(&host->regions, region);
-    }
-    wm_host_unlock(host);
-    return known;
-}
-
 /* Locks the pages, or counts them as unlocked. */
 static void lock_pages(wm_host *host, wm_host_region *region)
 {
@@ -55,7 +42,11 @@ static warm_status map_region(wm_host *host, enum wm_host_region_kind kind,
         error = errno;
     }
     if (mapped == MAP_FAILED) {
-        goto fail;
+        wm_meta_free(region);
+        return wm_host_fail(
+            WM_HOST_ERROR_MEMORY, "could not map %s of %s memory (errno %d)",
+            wm_bytes(bytes).text, kind == WM_HOST_PINNED ? "pinned" : "device",
+            error);
     }
     region->kind = kind;
     region->device = device;
@@ -66,20 +57,7 @@ static warm_status map_region(wm_host *host, enum wm_host_region_kind kind,
         (void)madvise(mapped, pages, MADV_DONTFORK);
         lock_pages(host, region);
     }
-    if (!wm_host_region_publish(host, region)) {
-        munmap(mapped, pages);
-        error = ENOMEM;
-        goto fail;
-    }
-    *pointer = mapped;
-    return WARM_OK;
-
-fail:
-    wm_meta_free(region);
-    return wm_host_fail(WM_HOST_ERROR_MEMORY,
-                        "could not map %s of %s memory (errno %d)",
-                        wm_bytes(bytes).text,
-                        kind == WM_HOST_PINNED ? "pinned" : "device", error);
+    return wm_host_region_publish(host, region, pointer);
 }
 
 /* Bytes that a region counts against the device's memory. As with a GPU's
@@ -122,12 +100,10 @@ warm_status wm_host_region_release(wm_host *host, void *pointer,
         host->device[region->device].used -= backed(region->bytes);
     }
     wm_host_region_bury_locked(host, region);
+    wm_host_memory_reap_locked(host);
 
 out:
     wm_host_unlock(host);
-    if (status == WARM_OK) {
-        wm_host_memory_reap(host);
-    }
     return status;
 }
 

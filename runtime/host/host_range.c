@@ -51,7 +51,6 @@ static char *map_nothing(size_t bytes)
 warm_status wm_host_range_reserve(wm_driver *d, int device, size_t bytes,
                                   void **range)
 {
-    wm_host *host = wm_host_of(d);
     wm_host_region *region;
     char *mapped = MAP_FAILED;
 
@@ -76,12 +75,7 @@ warm_status wm_host_range_reserve(wm_driver *d, int device, size_t bytes,
     region->device = device;
     region->pointer = mapped;
     region->bytes = bytes;
-    if (!wm_host_region_publish(host, region)) {
-        munmap(mapped, bytes);
-        goto fail;
-    }
-    *range = mapped;
-    return WARM_OK;
+    return wm_host_region_publish(wm_host_of(d), region, range);
 
 fail:
     if (region != NULL) {
@@ -251,9 +245,7 @@ warm_status wm_host_range_release(wm_driver *d, int device, void *range,
     }
     wm_host_unlock(host);
     if (status == WARM_OK) {
-        munmap(range, bytes);
-        wm_meta_free(region->unit);
-        wm_meta_free(region);
+        wm_host_region_dispose(host, region);
     }
     return status;
 }

@@ -117,8 +117,7 @@ void wm_host_region_unlink(wm_host_region **list, wm_host_region *region)
     }
 }
 
-/* Unmaps the pages and frees the record. No lock held. */
-static void dispose(wm_host *host, wm_host_region *region)
+void wm_host_region_dispose(wm_host *host, wm_host_region *region)
 {
     if (region->kind != WM_HOST_REGISTERED) {
         munmap(region->pointer, wm_host_pages(host, region->bytes));
@@ -128,7 +127,29 @@ static void dispose(wm_host *host, wm_host_region *region)
     } else if (region->locked) {
         munlock(region->pointer, region->bytes);
     }
+    wm_meta_free(region->unit);
     wm_meta_free(region);
+}
+
+warm_status wm_host_region_publish(wm_host *host, wm_host_region *region,
+                                   void **pointer)
+{
+    void *mapped = region->pointer;
+    bool known;
+
+    wm_host_lock(host);
+    known = wm_host_add_locked(host, WM_HOST_REGION, mapped, region);
+    if (known) {
+        wm_host_region_link(&host->regions, region);
+    }
+    wm_host_unlock(host);
+    if (!known) {
+        wm_host_region_dispose(host, region);
+        return wm_host_fail(WM_HOST_ERROR_MEMORY,
+                            "no memory for a record of memory");
+    }
+    *pointer = mapped;
+    return WARM_OK;
 }
 
 static void unmark_locked(wm_host *host, wm_host_region *region)
@@ -190,19 +211,15 @@ void wm_host_memory_progress_locked(wm_host *host)
     }
 }
 
-void wm_host_memory_reap(wm_host *host)
+void wm_host_memory_reap_locked(wm_host *host)
 {
     wm_host_region *region;
 
-    wm_host_lock(host);
-    region = host->reaped;
-    host->reaped = NULL;
-    wm_host_unlock(host);
-    while (region != NULL) {
-        wm_host_region *next = region->next;
-
-        dispose(host, region);
-        region = next;
+    while ((region = host->reaped) != NULL) {
+        wm_host_region_unlink(&host->reaped, region);
+        wm_host_unlock(host);
+        wm_host_region_dispose(host, region);
+        wm_host_lock(host);
     }
 }
 
@@ -212,7 +229,7 @@ static void dispose_all(wm_host *host, wm_host_region *list)
         wm_host_region *next = list->next;
 
         unmark_locked(host, list);
-        dispose(host, list);
+        wm_host_region_dispose(host, list);
         list = next;
     }
 }
@@ -234,6 +251,5 @@ void wm_host_memory_fini(wm_host *host)
 {
     forget_all(host->regions);
     dispose_all(host, host->zombies);
-    dispose_all(host, host->reaped);
-    host->regions = host->zombies = host->reaped = NULL;
+    host->regions = host->zombies = NULL;
 }

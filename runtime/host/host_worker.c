@@ -176,9 +176,7 @@ static void progress_locked(wm_host *host, wm_host_core *core)
             link = &stalled->run_next;
         }
     }
-    if (host->zombies != NULL) {
-        wm_host_memory_progress_locked(host);
-    }
+    wm_host_memory_progress_locked(host);
 }
 
 /* True if the item may not start yet; core is then in the stalled list of the
@@ -214,11 +212,7 @@ static void run_locked(wm_host *host, wm_host_core *core, wm_host_item *item)
     if (core->done == core->queued) {
         wm_host_core_unref_locked(host, core);
     }
-    if (host->reaped != NULL) {
-        wm_host_unlock(host);
-        wm_host_memory_reap(host);
-        wm_host_lock(host);
-    }
+    wm_host_memory_reap_locked(host);
 }
 
 /* Runs items of core until it stalls, is held or is empty. Event records and

@@ -384,6 +384,7 @@ WT_LOOP_TEST(test_G8_stats_are_written_when_the_runtime_ends, 2)
     /* Again: the old content is replaced. */
     ck_assert_int_eq(run("stats_at_exit:@/stats-%r", ends[_i]), 0);
     ck_assert_uint_eq(count(read_file("stats-1"), "{\"version\""), 1);
+    ck_assert_str_eq(read_file("err"), "");
 }
 
 /* Whether the process has the file open. */
@@ -452,6 +453,8 @@ WT_TEST(test_G8_a_file_of_the_programs_with_the_same_number_is_left_alone)
                      0);
     ck_assert_str_eq(read_file("own"), "mine\n");
     ck_assert_str_eq(read_file("stats"), "");
+    wt_contains(read_file("err"), "could not write the statistics to ",
+                "/stats: Bad file descriptor");
 }
 
 static int try_to_make(void)

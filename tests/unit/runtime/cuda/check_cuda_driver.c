@@ -156,6 +156,7 @@ static int node_told(int device)
     warm_device_info info = {.size = sizeof info};
 
     wt_ok(wm_driver_device_info(d, device, &info));
+    ck_assert(!info.host_memory); /* nor if the attributes are unknown */
     return info.numa_node;
 }
 
