@@ -299,6 +299,12 @@ void wm_device_spaces_drain(warm_runtime *runtime)
     }
 }
 
+/* Whether the arena is the first of those that share its registry. */
+static bool has_registry(const wm_arena *arena)
+{
+    return arena->registry != NULL && arena->registry->arena == arena;
+}
+
 void wm_device_spaces_stop(warm_runtime *runtime, warm_destroy_report *report)
 {
     for (int i = 0; i < runtime->devices; i++) {
@@ -310,10 +316,9 @@ void wm_device_spaces_stop(warm_runtime *runtime, warm_destroy_report *report)
         wm_growth_end_ranges(&d->space);
         wm_pinned_report_left(&d->space, report);
         wm_space_forget(&d->space);
-        wm_lane_registry_forget(&d->registry);
         for (wm_arena *a = wm_group_arenas(&d->space.group); a != NULL;
              a = a->next_arena) {
-            if (a->pool != NULL && a->registry != NULL) {
+            if (has_registry(a)) {
                 wm_lane_registry_forget(a->registry);
             }
         }
@@ -335,10 +340,9 @@ void wm_device_spaces_retire(warm_runtime *runtime, warm_stream stream,
         if (info->device != i && info->device != WM_DEVICE_UNKNOWN) {
             continue;
         }
-        wm_lane_registry_retire(&d->registry, stream, info);
         for (wm_arena *a = wm_group_arenas(&d->space.group); a != NULL;
              a = a->next_arena) {
-            if (a->pool != NULL && a->registry != NULL) {
+            if (has_registry(a)) {
                 wm_lane_registry_retire(a->registry, stream, info);
             }
         }

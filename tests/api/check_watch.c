@@ -556,6 +556,7 @@ static int two_runtimes(void)
     warm_runtime *one, *two;
     struct sigaction now;
 
+    (void)signal(SIGHUP, SIG_DFL); /* nohup ignores it */
     if (make(&one) != WARM_OK || make(&two) != WARM_OK) {
         return 2;
     }
