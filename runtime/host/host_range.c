@@ -41,9 +41,7 @@ static char *map_nothing(size_t bytes)
         return all;
     }
     before = (UNIT - ((uintptr_t)all & (UNIT - 1))) & (UNIT - 1);
-    if (before > 0) {
-        munmap(all, before);
-    }
+    munmap(all, before); /* fails, and does nothing, if that is 0 */
     munmap(all + before + bytes, UNIT - before);
     return all + before;
 }

@@ -503,6 +503,9 @@ WT_TEST(test_C8_G3_a_range_leaves_its_neighbours)
     place = at;
     wt_ok(wm_driver_range_reserve(d, 0, unit, &range));
     ck_assert_ptr_eq(range, at + unit / 2);
+    ck_assert_int_eq(mincore(range, unit, pages), 0);
+    ck_assert_int_eq(mincore(at, unit / 2, pages), -1);
+    ck_assert_int_eq(mincore(at + 3 * unit / 2, unit / 2, pages), -1);
     behind = (size_t)(all + 8 * unit - (at + 2 * unit));
     ck_assert_int_eq(mincore(all, (size_t)(at - all), pages), 0);
     ck_assert_int_eq(mincore(at + 2 * unit, behind, pages), 0);
