@@ -49,7 +49,7 @@ static double ratio_of(double set, uint64_t bytes, uint64_t recommended)
 {
     double ratio = set;
 
-    if (set < 0) {
+    if (set == 0) {
         ratio = recommended > 0 ? (double)bytes / (double)recommended : 0;
     }
     return ratio < WARM_WATERMARK_MOST ? ratio : WARM_WATERMARK_MOST;
@@ -146,8 +146,8 @@ warm_status warm_watermarks_set(warm_runtime *runtime, int memory,
         status = check_range(runtime, memory, high, low);
     }
     if (status == WARM_OK) {
-        set(runtime, memory, &(wm_watermark_set){-1, high},
-            &(wm_watermark_set){-1, low}, 0);
+        set(runtime, memory, &(wm_watermark_set){.bytes = high},
+            &(wm_watermark_set){.bytes = low}, 0);
     }
     wm_cancel_restore(cancel);
     return status;

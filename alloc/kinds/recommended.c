@@ -85,7 +85,7 @@ wm_watermark_set wm_watermark_fixed(double ratio, uint64_t recommended)
 {
     const wm_watermark_set set = {.ratio = ratio};
 
-    return (wm_watermark_set){-1, wm_watermark_bytes(&set, recommended)};
+    return (wm_watermark_set){.bytes = wm_watermark_bytes(&set, recommended)};
 }
 
 /* A watermark as an option gives it: of a ratio, which follows, or bytes. */
@@ -93,17 +93,14 @@ static warm_status from_option(const char *name, uint64_t option, double ratio,
                                uint64_t recommended, wm_watermark_set *set)
 {
     *set = wm_watermark_from(option, ratio);
-    if (set->ratio < 0) {
-        return wm_watermark_check(WARM_INVALID_OPTION, name, set->bytes,
-                                  recommended);
-    }
-    if (option != 0 && recommended == 0) {
+    if (recommended == 0 && wm_option_is_ratio(option)) {
         return wm_fail(WARM_INVALID_OPTION,
                        "%s %g: the recommended maximum is unknown, so only "
                        "bytes are allowed",
                        name, set->ratio);
     }
-    return WARM_OK;
+    return wm_watermark_check(WARM_INVALID_OPTION, name, set->bytes,
+                              recommended);
 }
 
 struct pair {
@@ -169,7 +166,7 @@ static void cap(wm_watermark_set *set, uint64_t recommended)
 {
     size_t most = (size_t)(WARM_WATERMARK_MOST * (double)recommended);
 
-    if (recommended > 0 && set->ratio < 0) {
+    if (recommended > 0) {
         set->bytes = set->bytes < most ? set->bytes : most;
     }
 }

@@ -27,19 +27,18 @@ wm_watermark_set wm_watermark_from(uint64_t option, double ratio)
     if (wm_option_is_ratio(option)) {
         return (wm_watermark_set){.ratio = wm_option_ratio(option)};
     }
-    return (wm_watermark_set){.ratio = -1,
-                              .bytes = option == WARM_OFF ? 0 : (size_t)option};
+    return (wm_watermark_set){.bytes = option == WARM_OFF ? 0 : (size_t)option};
 }
 
 size_t wm_watermark_bytes(const wm_watermark_set *set, size_t recommended)
 {
     size_t part;
 
-    if (set->ratio < 0) {
+    if (set->ratio == 0) {
         return set->bytes;
     }
     part = (size_t)((double)recommended * set->ratio);
-    return recommended > 0 && set->ratio > 0 && part == 0 ? 1 : part;
+    return recommended > 0 && part == 0 ? 1 : part;
 }
 
 void wm_watermarks_set(wm_space *owner, wm_watermarks *marks,
@@ -242,22 +241,27 @@ static size_t return_spare(const wm_space *host)
 /* Another thread looks: later than any time. */
 #define LOOKING UINT64_MAX
 
-/* Of several threads one looks at a time. */
-static size_t look(wm_space *host, uint64_t pause)
+/* Whether the last look, at *before, is over for so long. */
+static bool is_due(const wm_pressure *p, uint64_t now, uint64_t pause,
+                   uint64_t *before)
+{
+    *before = atomic_load_explicit(&p->looked_ns, memory_order_relaxed);
+    return now - (*before < now ? *before : now) >= pause;
+}
+
+/* Of several threads that know when the last look was one looks. */
+static size_t look(wm_space *host, uint64_t before)
 {
     wm_pressure *p = &host->pressure;
-    uint64_t now = wm_clock_ns(), before;
     size_t all = 0;
 
-    before = atomic_load_explicit(&p->looked_ns, memory_order_relaxed);
     /* Acquire: what the thread that looked before has written to watch. */
-    if (now < before || now - before < pause ||
-        !atomic_compare_exchange_strong_explicit(&p->looked_ns, &before,
+    if (!atomic_compare_exchange_strong_explicit(&p->looked_ns, &before,
                                                  LOOKING, memory_order_acquire,
                                                  memory_order_relaxed)) {
         return 0;
     }
-    if (is_short(host, now)) {
+    if (is_short(host, wm_clock_ns())) {
         all = return_spare(host);
     }
     /* A look under pressure may take longer than the pause, which begins now.
@@ -268,21 +272,24 @@ static size_t look(wm_space *host, uint64_t pause)
 
 size_t wm_pressure_look(wm_space *host)
 {
-    return look(host, wm_pressure_pause(host));
+    uint64_t before;
+
+    return is_due(&host->pressure, wm_clock_ns(), wm_pressure_pause(host),
+                  &before)
+               ? look(host, before)
+               : 0;
 }
 
 void wm_pressure_look_at_miss(wm_space *host)
 {
-    wm_pressure *p = &host->pressure;
-    uint64_t now = wm_clock_rough_ns();
-    uint64_t before = atomic_load_explicit(&p->looked_ns, memory_order_relaxed);
-    uint64_t pause = wm_pressure_pause(host);
+    uint64_t pause = wm_pressure_pause(host), before;
     wm_quiet quiet;
 
     pause = pause < LOOK_NS ? pause : LOOK_NS;
-    if (now > before && now - before >= pause && !wm_callback_inside()) {
+    if (is_due(&host->pressure, wm_clock_rough_ns(), pause, &before) &&
+        !wm_callback_inside()) {
         wm_quiet_begin(&quiet);
-        (void)look(host, pause);
+        (void)look(host, before);
         wm_quiet_end(&quiet);
     }
 }

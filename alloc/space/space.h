@@ -299,7 +299,7 @@ typedef struct wm_space_traits {
 
 /* ---- watermarks ---------------------------------------------------------- */
 
-/* A watermark as it was set: a ratio of the recommended maximum, or (negative)
+/* A watermark as it was set: a ratio of the recommended maximum, or (0)
  * bytes. */
 typedef struct wm_watermark_set {
     double ratio;

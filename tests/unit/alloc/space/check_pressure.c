@@ -172,7 +172,7 @@ WT_TEST(test_F7_F12_a_ratio_that_is_read_can_be_set)
 /* One in bytes, below one that follows: it is there again when that allows. */
 WT_TEST(test_F7_F12_low_watermark_in_bytes_outlasts_a_shorter_budget)
 {
-    wm_watermark_set high = {.ratio = 1.7}, low = {-1, 80 * MIB};
+    wm_watermark_set high = {.ratio = 1.7}, low = {.bytes = 80 * MIB};
 
     wm_watermarks_set(host, &host->marks, &high, &low, 100 * MIB);
     ck_assert_uint_eq(marks().low_bytes, 80 * MIB);
@@ -387,8 +387,8 @@ WT_TEST(test_F7_F11_background_thread_stays_below_the_low_watermark)
     block[1] = wt_pinned(runtime, 20 * MIB);
     wt_free(block[1]);
     /* Set in bytes, without the shrink of warm_watermarks_set(). */
-    wm_watermarks_set(host, &host->marks, &(wm_watermark_set){-1, 0},
-                      &(wm_watermark_set){-1, 10 * MIB}, 0);
+    wm_watermarks_set(host, &host->marks, &(wm_watermark_set){.bytes = 0},
+                      &(wm_watermark_set){.bytes = 10 * MIB}, 0);
     wm_waker_wake(&host->background.waker);
     while (held() > 10 * MIB) {
         sched_yield();
@@ -403,7 +403,7 @@ WT_TEST(test_F7_F11_background_thread_looks_at_every_memory)
 {
     warm_stream stream;
     warm_device_stats stats = WARM_INIT(warm_device_stats);
-    wm_watermark_set none = {-1, 0}, little = {-1, 4 * MIB};
+    wm_watermark_set none = {.bytes = 0}, little = {.bytes = 4 * MIB};
     wm_space *device;
 
     runtime = wt_runtime_with(.segment = MIB, .background = "on",
