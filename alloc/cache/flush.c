@@ -240,10 +240,23 @@ void wm_cache_flush_block_locked(wm_magazine_set *set, wm_block *block)
     wm_arena_put_locked(block->segment->arena, block);
 }
 
+/* Flushes the largest class below *end that has blocks, which *end becomes.
+ * Returns how many blocks; 0: there is no such class. */
+static unsigned flush_next_locked(wm_magazine_set *set, unsigned *end)
+{
+    unsigned count = 0;
+
+    while (count == 0 && *end > 0) {
+        count = flush_class_locked(set, &set->of[--*end], WM_ALL);
+    }
+    return count;
+}
+
 uint64_t wm_cache_trade(wm_magazine_set *set, size_t bytes, wm_block **block)
 {
     wm_arena *arena = set->arena;
     uint64_t blocks = wm_cache_flush_siblings(set);
+    unsigned end = WM_CLASSES, count;
 
     if (blocks > 0) {
         *block = wm_arena_take_or_steal(arena, set->lane, bytes, NULL);
@@ -252,15 +265,10 @@ uint64_t wm_cache_trade(wm_magazine_set *set, size_t bytes, wm_block **block)
         return blocks;
     }
     wm_lock_acquire(&arena->lock);
-    for (unsigned i = WM_CLASSES; i-- > 0 && *block == NULL;) {
-        unsigned count = flush_class_locked(set, &set->of[i], WM_ALL);
-
+    while (*block == NULL && (count = flush_next_locked(set, &end)) > 0) {
         blocks += count;
-        if (count > 0) {
-            *block =
-                wm_arena_take_locked(arena, wm_magazine_set_lane(set, arena),
-                                     bytes, WM_SPLIT_NO_JOIN, NULL);
-        }
+        *block = wm_arena_take_locked(arena, wm_magazine_set_lane(set, arena),
+                                      bytes, WM_SPLIT_NO_JOIN, NULL);
     }
     if (*block == NULL && set->lane != NULL) {
         *block =
