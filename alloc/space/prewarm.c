@@ -84,8 +84,9 @@ static uint64_t pause_after(const wm_background *b, uint64_t took_ns,
                             uint64_t longest_ns)
 {
     uint64_t pause = took_ns < longest_ns ? took_ns : longest_ns;
+    uint64_t gap = wm_turn_gap(turn_of(b));
 
-    return turn_of(b)->on && pause < WM_TURN_GAP ? WM_TURN_GAP : pause;
+    return pause < gap ? gap : pause;
 }
 
 /* Obtains a region for a job that misses so many bytes, in the turn of this
@@ -231,9 +232,7 @@ warm_status wm_prewarm_region(wm_background *b, int node, size_t bytes)
     warm_status status =
         obtain_region(b->space, node, bytes, cancels, &obtained, &enough);
 
-    if (status == WARM_OK) {
-        (void)pause_for(b, cancels, pause_after(b, 0, 0));
-    }
+    (void)pause_for(b, cancels, wm_turn_gap(turn_of(b)));
     return status;
 }
 

@@ -35,5 +35,10 @@ void wm_turn_forked(wm_turn *turn);
 /* Never waits. False: another process, or another runtime, has its turn. */
 bool wm_turn_try_locked(wm_turn *turn);
 void wm_turn_end_locked(wm_turn *turn);
+/* How long to pause after a turn, in ns; 0: there is no file. */
+static inline uint64_t wm_turn_gap(const wm_turn *turn)
+{
+    return turn->on * WM_TURN_GAP;
+}
 
 #endif

@@ -349,13 +349,20 @@ static warm_status alloc_and_look(wm_driver *d, size_t bytes, void **pointer)
     return wt_memory_alloc(d, bytes, pointer);
 }
 
+static uint64_t still_clock(void)
+{
+    return 1;
+}
+
 WT_CASE("turns", .setup = setup, .teardown = teardown);
 
 WT_LOOP_TEST(test_B9_file_is_locked_for_each_region_and_free_between, 3)
 {
+    wt_linger linger = {0};
     void *block[4];
 
     other = open_file();
+    wm_clock_set(_i == 2 ? still_clock : NULL);
     begin(&(warm_options){.pin_chunk = 8 * MIB,
                           .pin_lock_file = path,
                           .background = _i == 2 ? "on" : "off",
@@ -363,6 +370,12 @@ WT_LOOP_TEST(test_B9_file_is_locked_for_each_region_and_free_between, 3)
     wt_memory.ops.pinned_alloc = alloc_and_look;
     if (_i < 2) {
         wt_ok(prewarm(24 * MIB, ways[_i], NULL, 0));
+    } else { /* after a region it pauses */
+        while (wt_memory_stats().idle_bytes == 0 || wt_lingers(&linger)) {
+            sched_yield();
+        }
+        ck_assert_uint_eq(wt_memory_stats().idle_bytes, 8 * MIB);
+        wm_clock_set(NULL);
     }
     while (wt_memory_stats().idle_bytes < 24 * MIB) {
         sched_yield(); /* the reserve */
