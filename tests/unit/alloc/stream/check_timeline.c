@@ -526,6 +526,7 @@ WT_LOOP_TEST(test_a_walk_goes_on_when_its_timeline_has_left_the_tables, 2)
         }
     }
     ck_assert_ptr_nonnull(at);
+    ck_assert(wm_timelines_check(set));
     wm_lock_acquire(&set->lock);
     next = _i == 0 ? at->next_by_id : at->next_by_name;
     wm_timeline_remove_locked(set, at);

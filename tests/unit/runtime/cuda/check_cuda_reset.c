@@ -747,6 +747,11 @@ WT_TEST(test_A17_F12_memory_that_a_reset_took_counts_no_more)
     stream = wt_stream(runtime, OTHER);
     wt_ok(warm_device_alloc(runtime, OTHER, stream, 40 << 20, &block));
     wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(runtime, 40 << 20, &block));
+    /* A workspace counts toward the host's watermarks, and is the device's. */
+    ck_assert(wm_device_space_claim(runtime, OTHER, 8 << 20));
+    ck_assert_uint_eq(memory_of(OTHER).workspace_bytes, 8 << 20);
+    wm_device_space_unclaim(runtime, OTHER, 8 << 20);
+    ck_assert_uint_eq(memory_of(OTHER).workspace_bytes, 0);
     reset(OTHER);
     cuda_ok(standin.cudaSetDevice(HOME));
     lost(OTHER, miss(OTHER));
