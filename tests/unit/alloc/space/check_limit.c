@@ -19,6 +19,7 @@ static warm_stream stream;
 typedef struct caller {
     size_t bytes;
     bool shared;
+    warm_stream on; /* of device memory; null: of no such memory */
     void *pointer;
     warm_status status;
     _Atomic bool done;
@@ -29,22 +30,27 @@ static void *call(void *argument)
 {
     caller *c = argument;
 
-    c->status = c->shared ? warm_shared_alloc(runtime, 0, c->bytes,
-                                              WARM_USAGE_SHARED, &c->pointer)
-                          : warm_pinned_alloc(runtime, c->bytes, &c->pointer);
+    if (c->on != NULL) {
+        c->status = warm_device_alloc(runtime, 0, c->on, c->bytes, &c->pointer);
+    } else if (c->shared) {
+        c->status = warm_shared_alloc(runtime, 0, c->bytes, WARM_USAGE_SHARED,
+                                      &c->pointer);
+    } else {
+        c->status = warm_pinned_alloc(runtime, c->bytes, &c->pointer);
+    }
     atomic_store(&c->done, true);
     return NULL;
 }
 
-static void start_one(caller *c, size_t bytes, bool shared)
+static void start_one(caller *c, size_t bytes, bool shared, warm_stream on)
 {
-    *c = (caller){.bytes = bytes, .shared = shared};
+    *c = (caller){.bytes = bytes, .shared = shared, .on = on};
     ck_assert_int_eq(pthread_create(&c->thread, NULL, call, c), 0);
 }
 
 static void start(caller *c, size_t bytes)
 {
-    start_one(c, bytes, false);
+    start_one(c, bytes, false, NULL);
 }
 
 static warm_status end(caller *c)
@@ -223,7 +229,7 @@ WT_TEST(test_B12_F1_shared_buffers_and_pinned_memory_wait_for_each_other)
     wt_free_used(also, stream);
     start(&pinned, 9 * MIB);
     await_line(1);
-    start_one(&shared, 6 * MIB, true);
+    start_one(&shared, 6 * MIB, true, NULL);
     await_line(2);
     stay(&pinned, &shared);
     wt_ok(warm_testing_resume(runtime, stream));
@@ -240,6 +246,30 @@ WT_TEST(test_B12_F1_shared_buffers_and_pinned_memory_wait_for_each_other)
     wt_ok(warm_testing_resume(runtime, stream));
     wt_ok(end(&pinned));
     wt_ok(warm_free(pinned.pointer));
+}
+
+/* What is freed while its stream works on is not common: the stream of the
+ * request waits for that one. */
+WT_TEST(test_B12_C2_memory_of_a_stream_that_works_on_is_waited_for)
+{
+    warm_stream works = wt_stream(runtime, 0), asks = wt_stream(runtime, 0);
+    void *block = wt_device(runtime, works, 12 * MIB);
+    wt_gate *gate = wt_gate_hold(runtime, works);
+    caller one;
+
+    wt_ok(warm_watermarks_set(runtime, WARM_MEMORY_OF_ALL, 16 * MIB, 0));
+    wt_stop(runtime, stream);
+    wt_free_used(block, stream);
+    start_one(&one, 8 * MIB, false, asks);
+    await_line(1);
+    wt_ok(warm_testing_resume(runtime, stream));
+    wt_ok(end(&one));
+    wt_gate_open(gate);
+    ck_assert_ptr_eq(one.pointer, block);
+    ck_assert_uint_eq(wt_device_stats(runtime).retries, 0);
+    wt_ok(warm_free(one.pointer));
+    wt_stream_end(runtime, works);
+    wt_stream_end(runtime, asks);
 }
 
 /* Memory that another thread is returning is under way, too. */
