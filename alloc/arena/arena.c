@@ -356,8 +356,7 @@ wm_block *wm_arena_finish(wm_arena *arena, wm_block *chain, wm_ended *ended)
     int64_t count = 0, bytes = 0;
 
     wm_lock_acquire(&arena->lock);
-    while (chain != NULL && chain->segment->arena == arena &&
-           chain->bytes > 0) { /* a fence: see stream_lane.h */
+    while (chain != NULL && chain->segment->arena == arena) {
         wm_block *next = chain->next_done;
         enum wm_block_state fate = wm_block_fate(chain);
 

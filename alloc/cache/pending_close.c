@@ -203,10 +203,9 @@ static void run_cycle(wm_window *window, wm_pending_stream *slot, unsigned most,
 
 /* Caches completed blocks in the calling thread's set; blocks that do not fit
  * return to the space. */
-static void cache_done(void *context, wm_block *done)
+static void cache_done(wm_timelines *timelines, void *context, wm_block *done)
 {
     wm_window *window = context;
-    wm_arena_group *group = done->segment->arena->group;
     wm_block *rest = done;
     wm_magazine_set *set;
 
@@ -217,7 +216,7 @@ static void cache_done(void *context, wm_block *done)
     }
     wm_biased_release(&window->biased);
     if (rest != NULL) {
-        group->timelines->ops->finish(rest);
+        timelines->ops->finish(rest);
     }
 }
 

@@ -235,8 +235,8 @@ static bool poll_few(climb *c)
             return true;
         }
     }
-    wm_timelines_poll_some(group->timelines, FEW, arena,
-                           wm_economy_is_stable(&group->economy), now);
+    wm_timelines_poll_for(group->timelines, FEW, arena,
+                          wm_economy_is_stable(&group->economy), now);
     wm_space_log_lost(c->space);
     return false;
 }

@@ -384,7 +384,7 @@ void wm_timelines_hand_back(wm_timelines *set, const wm_home *home,
         wm_traced_done(set->runtime, done);
     }
     if (home != NULL) {
-        home->take(home->context, done);
+        home->take(set, home->context, done);
     } else {
         set->ops->finish(done);
     }

@@ -173,7 +173,6 @@ warm_status wm_lane_registry_init(wm_lane_registry *registry,
     if (registry->stub == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
     }
-    registry->stub->arena = arena;
     wm_lock_init(&registry->lock, WM_RANK_REGISTRY);
     return WARM_OK;
 }
@@ -224,11 +223,12 @@ static wm_fence *take_fence_locked(wm_lane_owner *owner, unsigned size_class)
         if (fence == NULL) {
             return NULL;
         }
-        fence->block.segment = registry->stub;
         fence->next_made = registry->all_fences;
         registry->all_fences = fence;
     }
-    fence->block.size_class = size_class;
+    fence->block = (wm_block){.segment = registry->stub,
+                              .state = WM_BLOCK_PENDING,
+                              .size_class = size_class};
     fence->owner = owner;
     fence->number = registry->taken++;
     return fence;
@@ -326,14 +326,8 @@ static bool queue_fence(wm_fence *made)
     wm_timelines *timelines = owner->all->timelines;
     wm_block *fence = &made->block;
 
-    /* Relaxed: the fence is this thread's; publishing it makes the stores
-     * visible. */
-    atomic_store_explicit(&fence->state, WM_BLOCK_PENDING,
-                          memory_order_relaxed);
-    atomic_store_explicit(&fence->first_use_taken, false, memory_order_relaxed);
-    atomic_store_explicit(&fence->stuck, false, memory_order_relaxed);
-    atomic_store_explicit(&fence->captured, false, memory_order_relaxed);
-    /* The stream, retired or not, is its only use. */
+    /* The stream, retired or not, is its only use. Relaxed: the fence is this
+     * thread's; publishing it makes the store visible. */
     wm_timeline_hold(owner->timeline);
     atomic_store_explicit(&fence->uses, wm_stream_use_bare(owner->timeline),
                           memory_order_relaxed);
@@ -342,8 +336,7 @@ static bool queue_fence(wm_fence *made)
         wm_timelines_publish(timelines, fence);
         return true;
     case WM_USES_NONE:
-        (void)wm_fence_complete(fence);
-        return true;
+        return wm_fence_complete(fence);
     case WM_USES_LOST:
     case WM_USES_CAPTURED:
         break;
@@ -445,19 +438,14 @@ void wm_lanes_cover_slow(wm_arena *arena)
     size_t polls = wm_lane_fresh(arena);
     wm_quiet quiet;
 
-    /* Relaxed: one of the threads that free queues the fences. */
-    if (!atomic_exchange_explicit(&arena->fences_due, false,
-                                  memory_order_relaxed)) {
-        return;
-    }
+    wm_lane_note_fences(arena, fence_step(arena)); /* none are due any more */
     if (atomic_load_explicit(&registry->owners, memory_order_relaxed) < 2) {
-        wm_lane_note_fences(arena, fence_step(arena));
         return; /* no other stream could use it */
     }
     wm_quiet_begin(&quiet);
     /* Earlier fences first: new ones have hardly completed. */
     wm_timelines_poll_some(registry->timelines, polls > POLLS ? polls : POLLS,
-                           NULL, false, wm_clock_ns());
+                           wm_clock_ns());
     queue_fences(registry, NULL, NULL, true);
     wm_quiet_end(&quiet);
 }

@@ -73,7 +73,7 @@ typedef struct wm_lane_registry {
     wm_timelines *timelines; /* const */
     wm_arena *arena;         /* const: the first sibling */
     int device;              /* const */
-    wm_segment *stub;        /* const: the segment of all fences */
+    wm_segment *stub;        /* const: the segment of all fences, of no arena */
     wm_lock lock;
     wm_fence *spare_fences, *all_fences;    /* lock registry */
     wm_lane_owner *bucket[WM_LANE_BUCKETS]; /* lock registry; by id */

@@ -216,14 +216,15 @@ bool wm_timelines_unasked(wm_timelines *set);
 
 /* Polls at most count timelines, the one that was polled longest ago first, and
  * closes a batch only if it is old or has WM_BATCH_RIPE uses. Skips timelines
- * that were polled with the same now, the current time. arena: the caller's, or
- * null. With an arena, skips timelines for which threads hold uses and which
- * were polled within the last millisecond, if their last blocks went to another
- * arena, since the blocks of this poll would go there too; with steady,
+ * that were polled with the same now, the current time. poll_for(): skips
+ * timelines for which threads hold uses and which were polled within the last
+ * millisecond, if their last blocks went to another arena than this one of the
+ * caller's, since the blocks of this poll would go there too; with steady,
  * whichever the arena, since those threads reuse their blocks themselves. */
-void wm_timelines_poll_some(wm_timelines *set, size_t count,
-                            const struct wm_arena *arena, bool steady,
-                            uint64_t now);
+void wm_timelines_poll_some(wm_timelines *set, size_t count, uint64_t now);
+void wm_timelines_poll_for(wm_timelines *set, size_t count,
+                           const struct wm_arena *arena, bool steady,
+                           uint64_t now);
 /* busy(): number of timelines with entries. any(): there are some, or entries
  * may wait in a thread's slot; else a poll finds nothing. */
 static inline size_t wm_timelines_busy(const wm_timelines *set)

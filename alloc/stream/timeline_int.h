@@ -343,7 +343,7 @@ void wm_batch_close_now(wm_timelines *set, wm_timeline *t);
 /* Where completed blocks, chained by next_done, go; null: set->ops->finish().
  * Called without a lock, before the poll ends. */
 typedef struct wm_home {
-    void (*take)(void *context, wm_block *done);
+    void (*take)(wm_timelines *set, void *context, wm_block *done);
     void *context;
 } wm_home;
 void wm_timelines_hand_back(wm_timelines *set, const wm_home *home,

@@ -384,17 +384,25 @@ void wm_timelines_poll_due(wm_timelines *set)
     poll_round(set, false);
 }
 
-/* wm_timelines_poll_some() leaves t to the threads that hold uses for it. */
-static bool is_polled_elsewhere(wm_timeline *t, const struct wm_arena *arena,
-                                bool steady, uint64_t now)
+/* A caller of wm_timelines_poll_for(). */
+struct poller {
+    const struct wm_arena *arena;
+    bool steady;
+};
+
+/* The poller, if there is one, leaves t to the threads that hold uses for it.
+ */
+static bool is_polled_elsewhere(wm_timeline *t, const struct poller *poller,
+                                uint64_t now)
 {
     bool recent;
 
     /* Relaxed: slots and home are only compared. */
-    if (arena == NULL ||
+    if (poller == NULL ||
         atomic_load_explicit(&t->slots, memory_order_relaxed) == 0 ||
-        (!steady &&
-         atomic_load_explicit(&t->home, memory_order_relaxed) == arena)) {
+        (!poller->steady &&
+         atomic_load_explicit(&t->home, memory_order_relaxed) ==
+             poller->arena)) {
         return false;
     }
     wm_lock_acquire(&t->lock);
@@ -403,9 +411,8 @@ static bool is_polled_elsewhere(wm_timeline *t, const struct wm_arena *arena,
     return recent;
 }
 
-void wm_timelines_poll_some(wm_timelines *set, size_t count,
-                            const struct wm_arena *arena, bool steady,
-                            uint64_t now)
+static void poll_some(wm_timelines *set, size_t count,
+                      const struct poller *poller, uint64_t now)
 {
     const wm_timeline *seen = NULL;
     wm_timeline *t;
@@ -414,7 +421,7 @@ void wm_timelines_poll_some(wm_timelines *set, size_t count,
         bool again = t == seen, left = true;
 
         seen = seen == NULL ? t : seen; /* only compared: no reference */
-        if (!again && !is_polled_elsewhere(t, arena, steady, now)) {
+        if (!again && !is_polled_elsewhere(t, poller, now)) {
             (void)wm_timeline_poll_ripe(set, t, now, NULL, &left);
         }
         wm_timeline_end_turn(set, t, left);
@@ -424,6 +431,18 @@ void wm_timelines_poll_some(wm_timelines *set, size_t count,
     }
 }
 
+void wm_timelines_poll_some(wm_timelines *set, size_t count, uint64_t now)
+{
+    poll_some(set, count, NULL, now);
+}
+
+void wm_timelines_poll_for(wm_timelines *set, size_t count,
+                           const struct wm_arena *arena, bool steady,
+                           uint64_t now)
+{
+    poll_some(set, count, &(struct poller){arena, steady}, now);
+}
+
 void wm_timelines_tend(wm_timelines *set)
 {
     uint64_t now = wm_clock_ns();
@@ -431,7 +450,7 @@ void wm_timelines_tend(wm_timelines *set)
     if (now > set->batch_ns) {
         wm_timelines_close_old(set, now - set->batch_ns);
     }
-    wm_timelines_poll_some(set, wm_timelines_busy(set), NULL, false, now);
+    wm_timelines_poll_some(set, wm_timelines_busy(set), now);
 }
 
 void wm_timelines_forget_entries(wm_timelines *set)

@@ -599,7 +599,7 @@ WT_LOOP_TEST(test_who_is_steady_asks_for_nobody_else, 3)
     ck_assert_uint_eq(timeline_of(stream)->open.count, WM_BATCH_RIPE);
     timeline_of(stream)->polled_ns = now_ns;
     now_ns += _i == 0 ? 999999 : 1000000;
-    wm_timelines_poll_some(timelines(), 8, arena, _i < 2, now_ns);
+    wm_timelines_poll_for(timelines(), 8, arena, _i < 2, now_ns);
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current,
                       _i == 0 ? WM_BATCH_RIPE : 0);
     idle_end(&idler);
@@ -1001,7 +1001,7 @@ WT_LOOP_TEST(test_a_poll_waits_for_who_closes_or_polls, 2)
     idle_start(&idler, 3);
     await_inside();
     /* Nothing to be asked for, now, but the stream is not done with. */
-    wm_timelines_poll_some(timelines(), 8, NULL, false, now_ns);
+    wm_timelines_poll_some(timelines(), 8, now_ns);
     ck_assert_int_eq(pthread_create(&thread, NULL, poll_it, &status), 0);
     while (wt_lingers(&linger)) {
     }

@@ -246,7 +246,7 @@ WT_TEST(test_B25_a_round_queries_the_oldest_batch_of_each_of_many_streams)
     wt_go(runtime, many[0]);
     queries = wt_calls(runtime, "event_passed");
     for (uint64_t round = 1; round <= 2; round++) {
-        wm_timelines_poll_some(timelines(), CROWD, NULL, false, round);
+        wm_timelines_poll_some(timelines(), CROWD, round);
         ck_assert_uint_eq(pending(), CROWD + 1 - round);
     }
     queries = wt_calls(runtime, "event_passed") - queries;
@@ -298,7 +298,7 @@ WT_TEST(test_B12_C2_a_refused_miss_polls_every_stream)
     /* It is polled last from now on. */
     for (int i = 0; timelines()->busy_tail->stream != stream; i++) {
         ck_assert_int_lt(i, CROWD + 1);
-        wm_timelines_poll_some(timelines(), 1, NULL, false, 1000 + (unsigned)i);
+        wm_timelines_poll_some(timelines(), 1, 1000 + (unsigned)i);
     }
     wt_peak_at(&runtime->pinned->space.group, (size_t)1 << 30);
     wt_ok(warm_watermarks_set(runtime, WARM_MEMORY_OF_HOST,
