@@ -8,6 +8,7 @@
 #include "alloc/kinds/pinned.h"
 #include "runtime/base/meta.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -297,6 +298,7 @@ struct other {
     void *block[4 * BLOCKS];
     int blocks;
     size_t bytes;
+    const wm_magazine_set *set;
     warm_status status;
 };
 
@@ -382,6 +384,45 @@ WT_TEST(test_who_only_frees_keeps_no_more_than_its_bound)
 }
 
 /* Blocks that another allocated go round without being joined and cut. */
+/* Misses twice; at the second miss another thread has the lock of its arena. */
+static void *meet(void *argument)
+{
+    struct other *other = argument;
+
+    for (int i = 0; i < 2; i++) {
+        note(other, warm_pinned_alloc(runtime, (size_t)(1 + i) * SIZE,
+                                      &other->block[i]));
+        other->set = my_set();
+        pthread_barrier_wait(&other->barrier);
+        pthread_barrier_wait(&other->barrier);
+    }
+    wt_free_all(other->block, 2);
+    return NULL;
+}
+
+WT_TEST(test_B25_a_miss_counts_that_it_waits_for_the_lock)
+{
+    struct other other;
+    pthread_t thread;
+    unsigned before;
+    wm_lock *lock;
+
+    other_init(&other, 2, SIZE);
+    thread = begin(&other, meet);
+    before = other.set->locked;
+    lock = &other.set->arena->lock;
+    wm_lock_acquire(lock);
+    pthread_barrier_wait(&other.barrier);
+    while (atomic_load(&lock->state) != WM_LOCK_WANTED) {
+        sched_yield();
+    }
+    wm_lock_release(lock);
+    pthread_barrier_wait(&other.barrier);
+    ck_assert_uint_eq(other.set->locked, before + 1);
+    ck_assert_uint_eq(other.set->contended, 1);
+    finish(&other, thread);
+}
+
 WT_TEST(test_what_full_magazines_give_back_others_get_as_it_is)
 {
     struct other other;
