@@ -395,12 +395,22 @@ PLAY_FROM(test_T5_B4_a_measured_batch_beside_a_poll, setup_batches_of_one,
 
 CALL(record_default, warm_record_stream(s.block[0], WARM_STREAM_LEGACY));
 CALL(record_adopted, warm_record_stream(s.block[0], s.stream));
+CALL(record_thread, warm_record_stream(s.block[0], WARM_STREAM_PER_THREAD));
 PLAYER(read_streams, warm_block_info info = {.size = sizeof info};
        wt_must_ok(warm_block_get_info(s.block[0], &info));
        wt_must(info.streams <= 2));
 
 PLAY_FROM(test_T5_B3_records_cross, setup, leave_it, NULL, end_left,
           record_default, record_adopted, read_streams);
+PLAY_FROM(test_T5_B3_three_records_cross, setup, leave_it, NULL, end_left,
+          record_default, record_thread, record_adopted);
+
+PLAYER(free_recorded_twice, leave_it(); record_default(); record_adopted();
+       wt_must_ok(warm_free(s.block[0])));
+PLAYER(poll_and_reuse, poll(); free_used());
+
+PLAY_FROM(test_T5_B4_two_queues_end_a_block, setup, free_recorded_twice, NULL,
+          end_settled, poll_and_reuse, poll);
 
 /* The batch is open as the retirement begins: it waits for the final event. */
 PLAY_FROM(test_T5_B6_an_open_batch_beside_a_retirement, setup, free_used, NULL,
