@@ -519,6 +519,7 @@ WT_TEST(test_C8_G3_a_range_without_addresses_is_refused)
     struct rlimit before, limit;
     void *range = NULL;
 
+    wt_needs(!wt_emulated(), WT_EMULATED);
     wt_reopen(1, RANGE_MEMORY);
     ck_assert_int_eq(getrlimit(RLIMIT_AS, &before), 0);
     limit = before;
