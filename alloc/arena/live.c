@@ -6,8 +6,9 @@
 /* Raises the peak to the claim as it is now, without what other threads have
  * returned since the caller's own claim: callers never held both. The peak is
  * read before the claim, so that a reset in between makes the exchange fail.
- * Acquire, of the peak: the claim is then not older than what the thread that
- * reset the peak has read. Relaxed: nor older than at the first time. */
+ * Loads of the peak acquire: the claim that is read next is not older than what
+ * the thread that reset the peak had read. It is read again relaxed, since it
+ * is never older than at the first time. */
 static void raise_peak(wm_claim *claim)
 {
     int64_t peak = atomic_load_explicit(&claim->peak, memory_order_acquire);

@@ -219,7 +219,7 @@ bool wm_pending_flush(wm_magazine_set *set, wm_pending_stream *slot, bool one)
 {
     wm_timeline *t = wm_pending_timeline(slot);
     uint64_t since = 0;
-    bool full;
+    bool full = false;
 
     if (slot->in_driver) {
         leave_request(slot, WM_REQUEST_FLUSH);
@@ -238,8 +238,7 @@ bool wm_pending_flush(wm_magazine_set *set, wm_pending_stream *slot, bool one)
         wm_batch_enqueue(slot->timelines, t, &batch, since);
     }
     slot->closed = 0;
-    full = slot->open.count > 0;
-    if (full) {
+    if (slot->open.count > 0) {
         wm_batch batch = chain(t, &slot->open);
 
         full = wm_batch_join(slot->timelines, t, &batch, since);

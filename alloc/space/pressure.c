@@ -238,15 +238,16 @@ static size_t return_spare(const wm_space *host)
     return all;
 }
 
-/* Another thread looks: later than any time. */
+/* Another thread looks. */
 #define LOOKING UINT64_MAX
 
-/* Whether the last look, at *before, is over for so long. */
+/* Whether no thread looks, and the last look, at *before, is over for so long.
+ */
 static bool is_due(const wm_pressure *p, uint64_t now, uint64_t pause,
                    uint64_t *before)
 {
     *before = atomic_load_explicit(&p->looked_ns, memory_order_relaxed);
-    return now - (*before < now ? *before : now) >= pause;
+    return *before != LOOKING && now - (*before < now ? *before : now) >= pause;
 }
 
 /* Of several threads that know when the last look was one looks. */

@@ -438,7 +438,12 @@ void wm_lanes_cover_slow(wm_arena *arena)
     size_t polls = wm_lane_fresh(arena);
     wm_quiet quiet;
 
-    wm_lane_note_fences(arena, fence_step(arena)); /* none are due any more */
+    /* Relaxed: one of the threads that free queues the fences. */
+    if (!atomic_exchange_explicit(&arena->fences_due, false,
+                                  memory_order_relaxed)) {
+        return;
+    }
+    wm_lane_note_fences(arena, fence_step(arena));
     if (atomic_load_explicit(&registry->owners, memory_order_relaxed) < 2) {
         return; /* no other stream could use it */
     }

@@ -38,7 +38,7 @@ void wm_turn_end_locked(wm_turn *turn);
 /* How long to pause after a turn, in ns; 0: there is no file. */
 static inline uint64_t wm_turn_gap(const wm_turn *turn)
 {
-    return turn->on * WM_TURN_GAP;
+    return turn->on ? WM_TURN_GAP : 0;
 }
 
 #endif

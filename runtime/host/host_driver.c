@@ -152,7 +152,7 @@ static void init(wm_host *host, const wm_options *options)
     /* Without the option one node, whatever the machine has: host devices are
      * next to no node in particular. */
     wm_numa_open(&host->driver.numa,
-                 (unsigned)options->numa_nodes + (options->numa_nodes == 0));
+                 options->numa_nodes != 0 ? (unsigned)options->numa_nodes : 1);
     for (int i = 0; i < host->driver.devices; i++) {
         wm_driver_set_device_node(&host->driver, i,
                                   i % host->driver.numa.nodes);

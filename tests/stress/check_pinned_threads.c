@@ -327,6 +327,7 @@ enum { FREERS = 2, TARGETS = 10000 };
 static _Atomic(void *) target[TARGETS];
 static _Atomic unsigned frees;
 
+/* WT_SCALE may ask for more than there are. */
 static unsigned targets(void)
 {
     unsigned count = wt_scaled(TARGETS / 10);

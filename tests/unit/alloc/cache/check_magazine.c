@@ -383,7 +383,6 @@ WT_TEST(test_who_only_frees_keeps_no_more_than_its_bound)
     ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
 }
 
-/* Blocks that another allocated go round without being joined and cut. */
 /* Misses twice; at the second miss another thread has the lock of its arena. */
 static void *meet(void *argument)
 {
@@ -423,6 +422,7 @@ WT_TEST(test_B25_a_miss_counts_that_it_waits_for_the_lock)
     finish(&other, thread);
 }
 
+/* Blocks that another allocated go round without being joined and cut. */
 WT_TEST(test_what_full_magazines_give_back_others_get_as_it_is)
 {
     struct other other;
