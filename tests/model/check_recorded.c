@@ -639,8 +639,8 @@ WT_TEST(test_B2_B5_B11_B25_C2_C5_fixed_programs_end_with_the_recorded_figures)
 
     wt_needs(wt_on_host(), "of the host device");
     wt_needs(!WT_TSAN, "its memory comes from where ThreadSanitizer says");
-    wt_needs(!wt_emulated(), "its memory comes from where the emulator says");
     wt_needs(sysconf(_SC_PAGESIZE) == 4096, "of pages of 4 KiB");
+    wt_needs(!wt_emulated(), "its memory comes from where the emulator says");
     wt_needs(reserve_addresses(), "no room for addresses");
     for (unsigned i = 0; i < PLAYS; i++) {
         play(i);
