@@ -878,6 +878,7 @@ static warm_status copy_on(warm_stream stream, void *range, void *block)
         wm_driver_copy(d, block, range, 100, WM_COPY_ANY, stream);
 
     ck_assert_int_eq(there, back);
+    wt_ok(wm_driver_stream_synchronize(d, stream));
     return there;
 }
 
@@ -898,8 +899,6 @@ WT_TEST(test_C11_I2_I5_ranges_are_accessible_to_peers_without_their_context)
         wt_ok(copy_on(own, range, block));
         ck_assert_int_eq(copy_on(other, range, block),
                          peers == 1 ? WARM_OK : WARM_DRIVER_ERROR);
-        wt_ok(wm_driver_stream_synchronize(d, own));
-        wt_ok(wm_driver_stream_synchronize(d, other));
         wt_ok(wm_driver_device_free(d, 0, block));
         wt_ok(wm_driver_stream_destroy(d, own));
         wt_ok(wm_driver_stream_destroy(d, other));
@@ -921,7 +920,6 @@ WT_TEST(test_C11_I2_range_whose_peers_are_refused_serves_its_device)
     wt_contains(atomic_load(&d->warning), "cuMemSetAccess");
     wt_ok(copy_on(own, range, range));
     ck_assert_int_eq(copy_on(other, range, range), WARM_DRIVER_ERROR);
-    wt_ok(wm_driver_stream_synchronize(d, own));
     wt_ok(wm_driver_stream_destroy(d, own));
     wt_ok(wm_driver_stream_destroy(d, other));
     wt_ok(wm_driver_range_decommit(d, 1, range, 0, unit));
