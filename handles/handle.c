@@ -166,7 +166,7 @@ warm_status wm_binding_update(warm_runtime *runtime, wm_window *window,
     const void *handle = (const void *)(uintptr_t)held[WM_ROW_SECOND];
     wm_binding *b = wm_binding_get(window, pool);
     wm_workspace *with;
-    size_t bytes = 0;
+    size_t bytes;
     warm_status status;
 
     if (b == NULL) {

@@ -28,7 +28,7 @@ static warm_status bind_handle(warm_runtime *runtime, wm_window *window,
                                wm_pool *pool, void *handle,
                                const wm_binding_request *want)
 {
-    size_t bytes = 0;
+    size_t bytes;
     wm_workspace *with =
         wm_handle_workspace(runtime, window, pool, handle, want, &bytes);
     warm_status status = wm_pool_bind(pool, handle, want->stream, with, bytes);

@@ -34,6 +34,7 @@ static int hear(void *context, warm_memory_event event, void *buffer,
     if (frees != NULL) {
         wt_ok(warm_free(frees));
     }
+    wt_fails(WARM_INVALID_POINTER, warm_free(e));
     return e->answer;
 }
 
@@ -101,6 +102,7 @@ WT_LOOP_TEST(test_F9_each_event_has_its_buffer_and_size, 3)
     void *block = NULL, *again = NULL;
 
     e = (ear){.answer = 0};
+    wt_fails(WARM_NOT_FOUND, warm_memory_callback_remove(runtime, "none"));
     wt_ok(add("all", &e, ALL));
     wt_ok(take(_i, 5000, &block));
     ck_assert_uint_eq(e.count[WARM_MEMORY_ALLOCATED], 1);
@@ -127,6 +129,7 @@ WT_LOOP_TEST(test_F9_each_event_has_its_buffer_and_size, 3)
     wt_ok(warm_free(block));
     ck_assert_uint_eq(e.count[WARM_MEMORY_FREED], 3);
     ck_assert_uint_eq(e.count[WARM_MEMORY_FAILED], 0);
+    wt_says("none"); /* not what callbacks failed at */
 }
 
 /* No buffer; what it frees serves the request. */

@@ -664,6 +664,7 @@ WT_TEST(test_A10_B6_a_leak_is_logged_when_all_events_are_recorded)
     ck_assert(atomic_load(&held.ended));
     ck_assert(!atomic_load(&held.late));
     ck_assert_int_eq(workspaces(), 1);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, workspaces_idle), 0);
 }
 
 static warm_status alloc_late(wm_driver *d, int device, size_t bytes,

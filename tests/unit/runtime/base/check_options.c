@@ -399,7 +399,7 @@ static const struct {
     {"device:", "allowed is auto|cuda|host"},
     {"host_devices:", "allowed is 1 to 64"},
     {"segment:1", "allowed is 64K to 16G bytes (suffix K, M, G or T"},
-    {"cudart:", "cudart"},
+    {"cudart:", "allowed are 255 characters"},
 };
 
 WT_LOOP_TEST(test_G4_a_long_value_does_not_hide_what_is_allowed,

@@ -512,7 +512,13 @@ WT_TEST(test_B7_G3_captured_event_after_its_capture)
     wt_host_error(907);
     wt_fails(WARM_CAPTURE_ERROR,
              wm_driver_stream_wait_event(x.d, x.b, x.event));
+    wt_host_error(907);
     ck_assert_int_eq(capturing(x.b), WM_CAPTURE_NONE);
+    wt_ok(wm_driver_capture_begin(x.d, x.b));
+    wt_fails(WARM_CAPTURE_ERROR,
+             wm_driver_stream_wait_event(x.d, x.b, x.event));
+    wt_host_error(905);
+    wt_fails(WARM_CAPTURE_ERROR, wm_driver_capture_end(x.d, x.b, &graph));
     wt_ok(wm_driver_event_record(x.d, x.event, x.b));
     wt_ok(wm_driver_event_query(x.d, x.event));
 }
