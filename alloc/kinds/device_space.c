@@ -289,9 +289,6 @@ void wm_device_spaces_drain(warm_runtime *runtime)
 {
     size_t released;
 
-    if (!wm_timelines_any(&runtime->pinned->timelines)) {
-        return;
-    }
     wm_driver_drain(runtime->driver);
     (void)wm_space_trim(&runtime->pinned->space, 0, &released);
     for (int i = 0; i < runtime->devices; i++) {

@@ -168,6 +168,13 @@ static warm_status pinned_free_busy(wm_driver *d, void *pointer, size_t bytes)
     return busy.real->pinned_free(d, pointer, bytes);
 }
 
+static warm_status device_free_busy(wm_driver *d, int device, void *pointer)
+{
+    let_pass();
+    busy.real->drain(d);
+    return busy.real->device_free(d, device, pointer);
+}
+
 static uint64_t count_of(wm_driver *d, enum wm_driver_call call)
 {
     return wm_counter_read(&d->calls[call]);
@@ -185,14 +192,15 @@ static void close_busy(wm_driver *d, uint64_t *dropped)
 enum { REGION = 6 << 20 };
 
 static const struct {
-    bool drains; /* else it waits where page-locked memory goes back */
-    bool idle;   /* there is some that goes back at once */
-    bool held;   /* by a test: a stream that nobody waits for */
+    bool drains; /* else it waits where memory goes back */
+    enum { NO_IDLE, PINNED_IDLE, DEVICE_IDLE } idle; /* goes back at once */
+    bool held;                 /* by a test: a stream that nobody waits for */
     unsigned regions, pending; /* left */
 } ends[] = {
-    {true, false, false, 0, 0}, {true, true, false, 0, 0},
-    {true, true, true, 2, 2},   {false, true, false, 0, 0},
-    {false, true, true, 2, 2},  {false, false, false, 2, 2},
+    {true, NO_IDLE, false, 0, 0},      {true, PINNED_IDLE, false, 0, 0},
+    {true, PINNED_IDLE, true, 2, 2},   {false, PINNED_IDLE, false, 0, 0},
+    {false, PINNED_IDLE, true, 2, 2},  {false, NO_IDLE, false, 2, 2},
+    {false, DEVICE_IDLE, false, 0, 0},
 };
 
 static void free_used(warm_runtime *runtime, warm_stream own,
@@ -221,7 +229,9 @@ WT_LOOP_TEST(test_B4_G2_what_is_pending_at_the_end_goes_back_once_it_passed,
     held = wt_stream(runtime, 0);
     wt_ok(warm_testing_hold(runtime, held));
     busy.gate = wt_gate_close(runtime, stream);
-    idle = ends[_i].idle ? wt_pinned(runtime, REGION / 2) : NULL;
+    idle = ends[_i].idle == DEVICE_IDLE ? wt_device(runtime, own, REGION / 2)
+           : ends[_i].idle              ? wt_pinned(runtime, REGION / 2)
+                                        : NULL;
     free_used(runtime, own, stream);
     if (ends[_i].held) {
         free_used(runtime, own, held);
@@ -233,6 +243,8 @@ WT_LOOP_TEST(test_B4_G2_what_is_pending_at_the_end_goes_back_once_it_passed,
     busy.ops.drain = ends[_i].drains ? drain_busy : NULL;
     busy.ops.pinned_free =
         ends[_i].drains ? busy.real->pinned_free : pinned_free_busy;
+    busy.ops.device_free =
+        ends[_i].drains ? busy.real->device_free : device_free_busy;
     runtime->driver->ops = &busy.ops;
     wt_ok(warm_runtime_destroy(runtime, &report));
     ck_assert_uint_eq(busy.held, ends[_i].regions);
