@@ -121,20 +121,22 @@ static uint64_t until_poll(wm_background *b, uint64_t *pause)
                : watch;
 }
 
-/* How long the thread may sleep, in ns. */
-static uint64_t may_sleep_locked(wm_background *b, uint64_t *pause)
+/* How long the thread may sleep, in ns, if a prewarm job is due in so many. */
+static uint64_t may_sleep_locked(wm_background *b, uint64_t due,
+                                 uint64_t *pause)
 {
     uint64_t fill = until_fill(b), poll = WM_NEVER;
 
-    if (b->on && fill > 0) {
+    due = due < fill ? due : fill;
+    if (b->on && due > 0) {
         poll = until_poll(b, pause);
     }
-    return fill < poll ? fill : poll;
+    return due < poll ? due : poll;
 }
 
 static void sleep_locked(wm_background *b, uint64_t *pause)
 {
-    uint64_t ns, due;
+    uint64_t ns;
     int node;
 
     /* Stored before the figures are read: a thread that adds work after the
@@ -142,9 +144,7 @@ static void sleep_locked(wm_background *b, uint64_t *pause)
     atomic_store_explicit(&b->waker.sleep,
                           b->on ? WM_SLEEP_LONG : WM_SLEEP_NONE,
                           memory_order_relaxed);
-    due = wm_prewarm_due_locked(b, &node);
-    ns = due > 0 ? may_sleep_locked(b, pause) : 0;
-    ns = due < ns ? due : ns;
+    ns = may_sleep_locked(b, wm_prewarm_due_locked(b, &node), pause);
     if (ns != WM_NEVER && ns > 0 && b->on) {
         atomic_store_explicit(&b->waker.sleep,
                               *pause > 0 ? WM_SLEEP_SHORT : WM_SLEEP_DECAY,

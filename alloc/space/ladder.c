@@ -537,7 +537,7 @@ static bool try_all(climb *c, bool moves)
 {
     wm_space_collect(c->space);
     (void)wm_space_reclaim(c->space, c->request, true, &c->block);
-    if (c->block != NULL || take_or_steal(c) || take_adopted(c) ||
+    if (c->block != NULL || take_adopted(c) ||
         (moves && c->request->lane != NULL && share(c, true, false))) {
         return true;
     }

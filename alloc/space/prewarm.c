@@ -266,12 +266,10 @@ uint64_t wm_prewarm_due_locked(const wm_background *b, int *node)
     return least;
 }
 
-static void end_job_locked(wm_background *b, wm_prewarm_job *job)
+/* The caller wakes the threads that wait for it. */
+static void end_job_locked(wm_prewarm_job *job)
 {
     *job = (wm_prewarm_job){.number = job->number + 1};
-    if (!wm_prewarm_has_jobs_locked(b)) {
-        wm_cond_broadcast(&b->over);
-    }
 }
 
 /* Counts what was obtained for the job copied to *was, and copies it again;
@@ -315,7 +313,7 @@ static void end_step_locked(wm_background *b, int node,
     }
     /* More bytes may have been requested meanwhile. */
     if (!goes_on || status != WARM_OK || job->reported >= job->bytes) {
-        end_job_locked(b, job);
+        end_job_locked(job);
     } else if (pause_ns > 0) {
         job->due_ns = wm_clock_ns() + pause_ns;
     }
@@ -361,7 +359,7 @@ void wm_prewarm_cancel_locked(wm_background *b)
     wm_cond_broadcast(&b->over); /* also for threads that pause */
     for (int i = 0; i < b->space->group.nodes; i++) {
         if (b->job[i].bytes > 0) {
-            end_job_locked(b, &b->job[i]);
+            end_job_locked(&b->job[i]);
         }
     }
 }

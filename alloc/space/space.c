@@ -171,8 +171,8 @@ void wm_space_cut(wm_space *space)
     group->piece_bytes = piece;
     group->segment_bytes = smaller(group->segment_bytes, piece);
     group->large_bytes = smaller(group->large_bytes, piece);
-    for (unsigned i = 0; i < group->shards * (unsigned)group->nodes; i++) {
-        group->arenas[i].small_max = smaller(group->arenas[i].small_max, piece);
+    for (wm_arena *a = wm_group_arenas(group); a != NULL; a = a->next_arena) {
+        a->small_max = smaller(a->small_max, piece);
     }
 }
 
