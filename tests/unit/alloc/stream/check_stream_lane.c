@@ -186,10 +186,12 @@ static uint64_t event_calls(void)
 }
 
 /* An event for what frees leave, not for each of them; and none if there is no
- * other stream that could use it. */
+ * other stream that could use it. A fence that is queued for a miss is left to
+ * the poll. */
 WT_TEST(test_C1_frees_of_little_record_no_event)
 {
     enum { BLOCKS = 7 };
+    const wm_arena *arena;
     void *block[BLOCKS];
     uint64_t before;
 
@@ -197,11 +199,38 @@ WT_TEST(test_C1_frees_of_little_record_no_event)
     for (int i = 0; i < BLOCKS; i++) {
         block[i] = take(stream[0], (size_t)512 << 10);
     }
+    arena = wm_space_find(block[0])->segment->arena;
     before = event_calls();
     wt_free_all(block, BLOCKS);
+    wm_lanes_queue_fences(arena->registry, NULL, NULL);
     ck_assert_uint_eq(event_calls(), before);
     wt_ok(warm_free(take(stream[0], (size_t)8 << 20)));
     ck_assert_uint_gt(event_calls(), before);
+    end_two();
+}
+
+/* While a stream captures, each fence gets an event of its own. */
+WT_TEST(test_C1_E7_what_cannot_be_fenced_is_fenced_later)
+{
+    const size_t large = (size_t)20 << 20;
+    const wm_arena *arena;
+    warm_graph graph = NULL;
+    void *block;
+
+    begin_two();
+    block = take(stream[0], large);
+    arena = wm_space_find(block)->segment->arena;
+    wt_ok(warm_capture_begin(runtime, stream[1]));
+    wt_ok(warm_testing_fail(runtime, "event_mark", 1, 1));
+    wt_ok(warm_testing_fail(runtime, "stream_synchronize", 1, 1));
+    wt_ok(warm_free(block));
+    wm_lanes_queue_fences(arena->registry, NULL, NULL);
+    wt_ok(warm_testing_fail(runtime, "event_mark", 0, 0));
+    wt_ok(warm_testing_fail(runtime, "stream_synchronize", 0, 0));
+    wt_ok(warm_capture_end(runtime, stream[1], &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    ck_assert_ptr_eq(take(stream[1], large), block);
+    wt_ok(warm_free(block));
     end_two();
 }
 
