@@ -144,6 +144,7 @@ static warm_status check_handle(const warm_ipc_handle *handle)
         return status;
     }
     if (handle->check != check_of(handle) || handle->bytes == 0 ||
+        handle->segment_bytes > WM_REQUEST_MAX ||
         handle->offset >= handle->segment_bytes ||
         handle->bytes > handle->segment_bytes - handle->offset) {
         return wm_fail(WARM_INVALID_ARGUMENT,

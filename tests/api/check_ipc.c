@@ -394,7 +394,6 @@ WT_TEST(test_C9_damaged_handle_is_refused)
     wt_peer_free(peer, 0);
 }
 
-/* CUDA refuses it as well, but not in words. */
 /* As the library does: FNV-1a of all before it. */
 static warm_ipc_handle checked(warm_ipc_handle handle)
 {
@@ -407,18 +406,20 @@ static warm_ipc_handle checked(warm_ipc_handle handle)
     return handle;
 }
 
-/* The checksum is right, but the memory named does not lie in its segment. */
+/* The checksum is right, but the memory named does not lie in its segment, or
+ * no machine has so much. */
 WT_TEST(test_C9_handle_beyond_its_segment_is_refused)
 {
-    warm_ipc_handle good = wt_peer_export(peer, 0, 0, 4 * KIB, 1), bad[3];
+    warm_ipc_handle good = wt_peer_export(peer, 0, 0, 4 * KIB, 1), bad[4];
     void *pointer = &pointer;
 
     ck_assert_uint_eq(checked(good).check, good.check);
-    bad[0] = bad[1] = bad[2] = good;
+    bad[0] = bad[1] = bad[2] = bad[3] = good;
     bad[0].bytes = 0;
     bad[1].bytes = good.segment_bytes - good.offset + 1;
     bad[2].offset = good.segment_bytes + 1;
-    for (int i = 0; i < 3; i++) {
+    bad[3].segment_bytes = UINT64_C(1) << 63;
+    for (int i = 0; i < 4; i++) {
         bad[i] = checked(bad[i]);
         wt_invalid(warm_ipc_open(runtime, &bad[i], &pointer));
     }
@@ -446,6 +447,7 @@ WT_TEST(test_C9_memory_of_any_device_is_opened_and_closed)
     }
 }
 
+/* CUDA refuses it as well, but not in words. */
 WT_TEST(test_C9_handle_of_this_very_process_is_refused)
 {
     void *block = take(5000), *pointer = &pointer;

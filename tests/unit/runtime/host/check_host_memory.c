@@ -495,6 +495,7 @@ WT_TEST(test_C8_G3_a_range_leaves_its_neighbours)
     void *range = NULL;
     char *all, *at;
 
+    wt_needs(!wt_emulated(), WT_EMULATED);
     wt_ok(wm_driver_range_unit(d, 0, &unit));
     all = mmap(NULL, 8 * unit, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(all, MAP_FAILED);
