@@ -11,9 +11,10 @@
 A mutant is one change: an operator, a constant, a condition, a statement that
 goes. One whose object code is the same is none. The tests that reach its line
 run, those that have caught most and the quickest first, until one fails twice:
-then the mutant is dead. It lives if no test has failed within LIMIT seconds from
-the end of its build, or none reaches it; then it is printed as known.txt and
-equivalent.txt hold them.
+then the mutant is dead. If no test has failed within LIMIT seconds from the end
+of its build, they run once more under AddressSanitizer, where a fault counts if
+the test passes there without the mutant. It lives if none fails there either, or
+none reaches it; then it is printed as known.txt and equivalent.txt hold them.
 Dead ones are put into build/mutants/dead.txt, as known.txt holds them.
 Works in copies of the tree below build/mutants/; the last line is
 `mutants: played=… dead=… lived=… equivalent=…`, the status 1 if one lived that
@@ -275,19 +276,20 @@ def try_test(test, flavour, folder, seconds, more=None):
                 **(more or {})}, folder)
 
 
-def try_tests(tests, folder):
+def try_tests(tests, flavour, folder):
     """Those of one program in one process: the first that fails, twice; or None
     if all pass."""
     first, seconds = tests[0], max(t[3] for t in tests)
     limit = max(3, 10 * seconds)
-    if run(['build/debug/' + first[1]], 2 * limit + 2 * len(tests) + 5,
-           test_env(first, 'debug', folder, limit,
+    if run(['build/%s/%s' % (flavour, first[1])],
+           2 * limit + 2 * len(tests) + 5,
+           test_env(first, flavour, folder, limit,
                     ' '.join(t[2] for t in tests)), folder):
         return None
     for test in tests:
         limit = max(3, 10 * test[3])
-        if not try_test(test, 'debug', folder, limit) and \
-                not try_test(test, 'debug', folder, limit):
+        if not try_test(test, flavour, folder, limit) and \
+                not try_test(test, flavour, folder, limit):
             return test
     return None
 
@@ -443,7 +445,10 @@ class Map:
         that reaches what few others reach of the function."""
         name = os.path.splitext(os.path.basename(path))[0]
         cost = self.tests[i][3] / (1 + self.kills.get(i, 0))
-        return cost / 10 if 'check_' + name in self.tests[i][1] else cost
+        program = os.path.basename(self.tests[i][1]).split('_')[1:]
+        if program == name.split('_'):
+            return cost / 10
+        return cost / 3 if set(program) & set(name.split('_')) else cost
 
 
 # ---- playing ----------------------------------------------------------------
@@ -477,8 +482,8 @@ class Tree:
         return os.path.exists(path) and filecmp.cmp(
             os.path.join(TOP, name), path, shallow=False)
 
-    def build(self, *goals):
-        return make(self.folder, 'debug', *goals)
+    def build(self, *goals, flavour='debug'):
+        return make(self.folder, flavour, *goals)
 
     def write(self, path, text):
         with open(os.path.join(self.folder, path), 'w') as file:
@@ -504,26 +509,48 @@ class Tree:
         return None if after is None else before == after
 
     def play(self, mutant, tests):
-        """The name of the test that it dies of, or None and why."""
+        """The test that it dies of, or None; and what was played, or None if it
+        does not compile. What lives is played under AddressSanitizer too."""
         self.write(mutant.path, mutant.changed())
         try:
-            if not self.build('build/debug/libwarmpool.so.0',
-                              'build/debug/libwarmpool.a'):
-                return None, None
-            ran, begin = 0, time.monotonic()
-            for group in by_program(tests):
-                if time.monotonic() - begin > LIMIT:
-                    return None, '%d of %d tests in %.0f s' % (
-                        ran, len(tests), LIMIT)
-                self.build('build/debug/' + group[0][1])
-                ran += len(group)
-                failed = try_tests(group, self.folder)
-                if failed:
-                    return failed, ran
-            return None, 'all %d tests that reach it' % ran if ran else \
-                'no test reaches it'
+            failed, why = self.play_in('debug', tests)
+            if failed or not why or not tests:
+                return failed, why
+            failed, _ = self.play_in('asan', tests)
+            self.write(mutant.path, mutant.text)
+            if failed and self.passes('asan', failed):
+                return failed, why
+            return None, why
         finally:
             self.write(mutant.path, mutant.text)
+
+    def build_library(self, flavour):
+        return self.build('build/%s/libwarmpool.so.0' % flavour,
+                          'build/%s/libwarmpool.a' % flavour, flavour=flavour)
+
+    def passes(self, flavour, test):
+        """Whether it does without the mutant."""
+        return (self.build_library(flavour) and
+                self.build('build/%s/%s' % (flavour, test[1]),
+                           flavour=flavour) and
+                try_tests([test], flavour, self.folder) is None)
+
+    def play_in(self, flavour, tests):
+        if not self.build_library(flavour):
+            return None, None
+        ran, begin = 0, time.monotonic()
+        for group in by_program(tests):
+            if time.monotonic() - begin > LIMIT:
+                return None, '%d of %d tests in %.0f s' % (
+                    ran, len(tests), LIMIT)
+            self.build('build/%s/%s' % (flavour, group[0][1]),
+                       flavour=flavour)
+            ran += len(group)
+            failed = try_tests(group, flavour, self.folder)
+            if failed:
+                return failed, ran
+        return None, 'all %d tests that reach it' % ran if ran else \
+            'no test reaches it'
 
 
 def play_all(mutants, count, reach, equivalent):
