@@ -101,6 +101,27 @@ WT_LOOP_TEST(test_C9_bytes_are_seen_both_ways, 2)
     wt_peer_free(peer, 0);
 }
 
+/* An importer tells segments apart by their numbers. */
+WT_TEST(test_C9_each_exported_segment_has_a_number_of_its_own)
+{
+    enum { SEGMENTS = 3 };
+    void *block[SEGMENTS];
+    uint64_t number[SEGMENTS];
+
+    for (int i = 0; i < SEGMENTS; i++) {
+        block[i] = take(30 * MIB);
+        number[i] = export_here(block[i]).segment_number;
+        ck_assert_uint_ne(number[i], 0);
+        for (int k = 0; k < i; k++) {
+            ck_assert_uint_ne(number[k], number[i]);
+        }
+    }
+    for (int i = 0; i < SEGMENTS; i++) {
+        ck_assert_uint_eq(export_here(block[i]).segment_number, number[i]);
+        wt_free(block[i]);
+    }
+}
+
 WT_TEST(test_C9_what_is_exported_here_is_used_there)
 {
     char *block = take(3 * MIB);
