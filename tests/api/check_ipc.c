@@ -91,6 +91,7 @@ WT_LOOP_TEST(test_C9_bytes_are_seen_both_ways, 2)
     char *theirs = open_here(&handle);
 
     ck_assert_uint_eq(handle.bytes, bytes);
+    ck_assert(!warm_owns(theirs) && !warm_holds(theirs));
     ck_assert_uint_eq(wt_device_read(runtime, theirs, bytes), 17);
     wt_device_write(runtime, theirs, bytes, 18);
     ck_assert_uint_eq(wt_peer_read(peer, 0, bytes), 18);
