@@ -241,6 +241,25 @@ WT_TEST(test_B18_limit_with_room_again_is_seen_at_once)
     wt_ok(warm_free(block));
 }
 
+/* While the driver is left alone, too. */
+WT_TEST(test_B10_B18_what_streams_have_passed_is_page_locked)
+{
+    warm_options options = {.decay_ms = 1000000, .background = "off"};
+    void *locked, *pageable;
+
+    teardown();
+    begin(&options);
+    locked = take(3 * MIB);
+    dry(true);
+    pageable = take(3 * MIB);
+    ck_assert_int_eq(wt_block_info(pageable).pageable, 1);
+    wt_free_used(locked, stream);
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    ck_assert_ptr_eq(take(3 * MIB), locked);
+    wt_free(locked, pageable);
+    dry(false);
+}
+
 WT_TEST(test_B15_B18_full_node_is_a_reason_too)
 {
     warm_options options = {.pinned_high = 4 * MIB, .numa_nodes = 2};

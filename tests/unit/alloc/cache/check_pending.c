@@ -605,6 +605,28 @@ WT_LOOP_TEST(test_who_is_steady_asks_for_nobody_else, 3)
     idle_end(&idler);
 }
 
+/* A stream that was busy when it was queried gets events for the next batches,
+ * and is then queried again. */
+WT_TEST(test_B4_B25_a_stream_that_was_busy_is_not_queried_each_time)
+{
+    enum { TRUSTED = 8 };
+
+    for (unsigned i = 0; i <= 1 + TRUSTED; i++) {
+        uint64_t asked = wt_calls(runtime, "stream_passed");
+        uint64_t marks = wt_calls(runtime, "event_mark");
+
+        wt_stop(runtime, stream);
+        for (unsigned k = 0; k < WM_BATCH_RIPE; k++) {
+            wt_free_used(take(), stream);
+        }
+        (void)wm_pending_poll_mine(&runtime->pinned->space.group, ++now_ns);
+        ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + 1);
+        ck_assert_uint_eq(wt_calls(runtime, "stream_passed"),
+                          asked + (i % (1 + TRUSTED) == 0));
+        wt_go(runtime, stream);
+    }
+}
+
 /* Bytes of a segment: a second one would pass the bound. */
 enum { ALL = 2 * WM_ECONOMY_FLOOR };
 

@@ -119,6 +119,26 @@ WT_TEST(test_B12_idle_region_of_a_sibling_serves_before_growth)
     end();
 }
 
+/* Threads part if they meet at the lock of their own arena. */
+WT_TEST(test_B25_a_look_at_a_sibling_is_no_sign_that_threads_meet)
+{
+    wm_request request = {.bytes = 1000};
+    const wm_magazine_set *set;
+    wm_block *block = NULL;
+    unsigned before;
+
+    begin((warm_options){.arenas = 2});
+    wt_ok(warm_free(take(SIZE)));
+    set = atomic_load(&wm_window_mine()->magazines);
+    request.arena = arena(set->arena == arena(0));
+    before = set->locked;
+    ck_assert_int_eq(
+        wm_cache_refill(&space()->group, &request, WM_SPLIT_ALLOW, &block),
+        WM_REFILL_MISSED);
+    ck_assert_uint_eq(set->locked, before);
+    end();
+}
+
 /* One that was made for a large request is kept for such wherever it is. */
 WT_TEST(test_region_apart_stays_apart_when_it_moves)
 {
