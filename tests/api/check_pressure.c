@@ -165,6 +165,7 @@ WT_TEST(test_F7_watermarks_are_set_though_nothing_goes)
     wt_free(taken(WARM_MEMORY_OF_HOST, 8 * MIB));
     wt_ok(warm_testing_fail(runtime, "capture_mode", 1, 1));
     wt_ok(warm_watermarks_set(runtime, WARM_MEMORY_OF_HOST, 4 * MIB, 4 * MIB));
+    wt_fails(WARM_DRIVER_ERROR, warm_poll(runtime));
     wt_ok(warm_testing_fail(runtime, "capture_mode", 0, 0));
     ck_assert_uint_eq(marks_of(WARM_MEMORY_OF_HOST).high_bytes, 4 * MIB);
     ck_assert_uint_eq(held_of(WARM_MEMORY_OF_HOST), 8 * MIB);
