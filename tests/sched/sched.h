@@ -27,7 +27,8 @@
  * store of a read-modify-write late, but for sequentially consistent ones with
  * WT_WEAKEN.
  * With WT_WEAKEN=FILE:LINE the library's operation there has a weaker order,
- * which should turn a scenario red. */
+ * which should turn a scenario red. Of a scenario that passes it is printed
+ * whether players met that operation ("green") or not ("never met"). */
 #ifndef WT_SCHED_H
 #define WT_SCHED_H
 

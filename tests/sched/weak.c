@@ -421,7 +421,11 @@ static void forget(void *memory, size_t bytes)
     }
     wt_order_settle((unsigned)thread);
     for (size_t i = 0; i < CELLS && i * 8 < bytes; i++) {
-        cells[(at / 8 + i) % CELLS].at = 0;
+        struct cell *cell = &cells[(at / 8 + i) % CELLS];
+
+        if (cell->at - at < bytes) { /* not of other memory */
+            cell->at = 0;
+        }
     }
 }
 
