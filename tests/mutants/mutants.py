@@ -9,12 +9,14 @@
     mutants.py check                 the lists: each entry's lines are there
 
 A mutant is one change: an operator, a constant, a condition, a statement that
-goes. One whose object code is the same is none. The tests that reach its line
-run, those that have caught most and the quickest first, until one fails twice:
-then the mutant is dead. If no test has failed within LIMIT seconds from the end
-of its build, they run once more under AddressSanitizer, where a fault counts if
-the test passes there without the mutant. It lives if none fails there either, or
-none reaches it; then it is printed as known.txt and equivalent.txt hold them.
+goes. A random one whose object code is the same is none; a known one may weaken
+an order that only other machines, and check_schedules, tell apart. The tests
+that reach its line run, those that have caught most and the quickest first,
+until one fails twice: then the mutant is dead. If no test has failed within
+LIMIT seconds from the end of its build, they run once more under
+AddressSanitizer, where a fault counts if the test passes there without the
+mutant. It lives if none fails there either, or none reaches it; then it is
+printed as known.txt and equivalent.txt hold them.
 Dead ones are put into build/mutants/dead.txt, as known.txt holds them.
 Works in copies of the tree below build/mutants/; the last line is
 `mutants: played=… dead=… lived=… equivalent=…`, the status 1 if one lived that
@@ -581,7 +583,7 @@ def play_all(mutants, count, reach, equivalent):
         place = '%s:%d' % (mutant.path, mutant.line)
         if mutant.key() in listed:
             result, text = 'equivalent', 'listed'
-        elif (same := tree.same_object(mutant)) or same is None:
+        elif reach and tree.same_object(mutant) is not False:
             tree.write(mutant.path, mutant.text)
             result, text = 'none', ''
         else:
