@@ -8,7 +8,7 @@
 
 #include "alloc/arena/group.h"
 #include "alloc/arena/live.h"
-#include "runtime/thread/runtime_body.h"
+#include "runtime/thread/window.h"
 
 #include <string.h>
 
@@ -387,8 +387,14 @@ static void free_measured(void)
     free_used();
 }
 
-PLAYER(complete_measured, free_measured();
-       wt_must_ok(warm_stream_synchronize(s.runtime, s.stream)));
+/* Leaves it complete, and to a poll. */
+static void complete_measured(void)
+{
+    wt_must_ok(warm_testing_hold(s.runtime, s.stream));
+    free_measured();
+    wt_must_ok(warm_testing_resume(s.runtime, s.stream));
+    wt_must_ok(wm_driver_stream_synchronize(s.runtime->driver, s.stream));
+}
 
 PLAY_FROM(test_T5_B4_a_measured_batch_beside_a_poll, setup_batches_of_one,
           complete_measured, NULL, end_settled, free_measured, poll);
@@ -411,6 +417,22 @@ PLAYER(poll_and_reuse, poll(); free_used());
 
 PLAY_FROM(test_T5_B4_two_queues_end_a_block, setup, free_recorded_twice, NULL,
           end_settled, poll_and_reuse, poll);
+
+/* As before, but the second queue is polled as its next batch closes, and the
+ * block is reused at once. */
+static void free_recorded_held(void)
+{
+    wt_must_ok(warm_testing_hold(s.runtime, s.stream));
+    free_recorded_twice();
+    wt_must_ok(warm_testing_resume(s.runtime, s.stream));
+    wt_must_ok(wm_driver_stream_synchronize(s.runtime->driver, s.stream));
+}
+
+PLAYER(close_and_reuse, free_used(); free_used());
+
+PLAY_FROM(test_T5_B4_a_block_of_two_queues_is_reused_beside_a_poll,
+          setup_batches_of_one, free_recorded_held, NULL, end_settled, poll,
+          close_and_reuse);
 
 /* The batch is open as the retirement begins: it waits for the final event. */
 PLAY_FROM(test_T5_B6_an_open_batch_beside_a_retirement, setup, free_used, NULL,
@@ -746,6 +768,7 @@ static void leave(void)
     allocate_twice();
     reserve(0);
     wt_tell(&s.held);
+    (void)wm_window_find(NULL); /* frees its window once that is cut */
 }
 
 static void destroy(void)

@@ -32,12 +32,10 @@
 #   - wm_biased_visit() and _revoke() are sequentially consistent for
 #     ThreadSanitizer; else membarrier(2) orders them. wm_biased_enter_unless()
 #     that is refused: it ends no use, but the sequence of the release before.
-#   - What is read afterwards is freed or left alone: end_window(),
-#     wm_window_find() and cut_locked(), wm_runtime_end_close(); wm_pending_add()
-#     that gives the claim back; look() of pressure.c, which has nothing to watch.
-#   - No schedule of 8,000 showed them, and we cannot say why: the load in
-#     push_locked(), first_use in push_use() and wm_stream_use_give_up(),
-#     complete_entry(); none of 6,000, end_sample(), which C11 needs.
+#   - Nothing is read afterwards: wm_runtime_end_close(); wm_pending_add() that
+#     gives the claim back; look() of pressure.c, which has nothing to watch.
+#   - No schedule of 8,000 showed them, and we cannot say why: first_use in
+#     push_use() and wm_stream_use_give_up().
 #
 # No scenario meets these:
 #   - start, stop, and what is made once: runtime.c, preload/start.c, probe.c,
