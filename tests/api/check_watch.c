@@ -119,9 +119,9 @@ static int use(warm_runtime *runtime)
 {
     void *small = NULL, *large = NULL;
 
-    for (int i = 0; i < 2; i++) {
+    for (size_t mib = 1; mib <= 3; mib += 2) { /* 1 MiB is large */
         if (warm_pinned_alloc(runtime, 5000, &small) != WARM_OK ||
-            warm_pinned_alloc(runtime, 3 * MIB, &large) != WARM_OK ||
+            warm_pinned_alloc(runtime, mib * MIB, &large) != WARM_OK ||
             warm_free(small) != WARM_OK || warm_free(large) != WARM_OK) {
             return 3;
         }
