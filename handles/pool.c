@@ -82,7 +82,6 @@ warm_status wm_pool_acquire(wm_pool *pool, void **handle)
 void wm_pool_release(wm_pool *pool, void *handle, uint64_t now_ns)
 {
     wm_lock_acquire(&pool->lock);
-    wm_pool_check_reset_locked(pool);
     if (!pool->closed) {
         pool->stats.in_use--;
         wm_pool_push_idle_locked(pool, handle, now_ns);
@@ -109,7 +108,6 @@ uint64_t wm_pool_lease_out(wm_pool *pool, void *handle, bool bound)
         atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
 
     wm_lock_acquire(&pool->lock);
-    wm_pool_check_reset_locked(pool);
     if (!pool->closed || pool->lost) {
         wm_map_put(&pool->leases, serial, handle);
         /* A number, never followed as an address. */
@@ -174,7 +172,6 @@ warm_status wm_pool_lease_end(wm_pool *pool, uint64_t serial)
     bool closed;
 
     wm_lock_acquire(&pool->lock);
-    wm_pool_check_reset_locked(pool);
     closed = pool->closed && !pool->lost;
     handle = closed ? NULL : wm_map_take(&pool->leases, serial);
     (void)wm_map_take(&pool->serials, (uintptr_t)handle); /* null: none */

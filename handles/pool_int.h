@@ -140,8 +140,9 @@ static inline bool wm_pool_is_lost(const wm_pool *pool)
 uint64_t wm_pool_close_locked(wm_pool *pool);
 /* Counts all live handles as lost and closes the pool. */
 void wm_pool_mark_lost_locked(wm_pool *pool);
-/* Marks the pool lost after a reset of its device. Called before every change
- * of a handle's state. */
+/* Marks the pool lost after a reset of its device. Called before a handle is
+ * handed out or destroyed, and before anything is reported. Handles that are
+ * returned in between count as idle, as those do that were before the reset. */
 static inline void wm_pool_check_reset_locked(wm_pool *pool)
 {
     if (wm_pool_was_reset(pool)) {
