@@ -466,11 +466,7 @@ static bool lose(wm_space *space, const struct wm_grow_request *request,
     }
     wm_lock_acquire(&growth->lock);
     growth->held += lost - counted;
-    if (counted == 0) {
-        wm_whole_add(space, lost);
-    } else {
-        wm_whole_unclaim(space, counted - lost);
-    }
+    wm_whole_add(space, lost - counted);
     growth->lost += lost;
     growth->peak = growth->held > growth->peak ? growth->held : growth->peak;
     wm_lock_release(&growth->lock);
