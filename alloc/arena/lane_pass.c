@@ -79,7 +79,9 @@ bool wm_lanes_have_more(wm_arena *arena, const wm_lane *lane)
     bool more = false;
 
     for (wm_arena *a = arena; a != NULL && !more; a = a->next_sibling) {
-        more = in(a, lane) != NULL && wm_lane_has_more(a, in(a, lane));
+        wm_lane *own = in(a, lane);
+
+        more = own != NULL && wm_lane_has_more(a, own);
     }
     return more;
 }
