@@ -11,7 +11,7 @@
  * is never older than at the first time. */
 static void raise_peak(wm_claim *claim)
 {
-    int64_t peak = atomic_load_explicit(&claim->peak, memory_order_acquire);
+    int64_t peak = atomic_load_explicit(&claim->peak, memory_order_seq_cst);
     int64_t now = atomic_load_explicit(&claim->claimed, memory_order_seq_cst);
 
     while (now > peak && !atomic_compare_exchange_weak_explicit(
@@ -23,14 +23,8 @@ static void raise_peak(wm_claim *claim)
 
 void wm_claim_add(wm_claim *claim, int64_t n)
 {
-    int64_t now;
-
-    if (n == 0) {
-        return;
-    }
-    now =
-        atomic_fetch_add_explicit(&claim->claimed, n, memory_order_seq_cst) + n;
-    if (now > atomic_load_explicit(&claim->peak, memory_order_seq_cst)) {
+    if (n != 0) {
+        atomic_fetch_add_explicit(&claim->claimed, n, memory_order_seq_cst);
         raise_peak(claim);
     }
 }
