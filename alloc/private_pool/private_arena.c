@@ -35,7 +35,6 @@ static wm_private_arena *make_arena(wm_private_pools *pools, wm_space *space,
         made->arena.registry = &made->registry;
         if (wm_lane_registry_init(&made->registry, space->group.timelines,
                                   &made->arena, device) != WARM_OK) {
-            wm_arena_fini(&made->arena);
             wm_meta_free(made);
             return NULL;
         }

@@ -354,12 +354,11 @@ static warm_status make_first(wm_kind *kind, int device, void **handle)
 warm_status wm_cuda_kind_create(wm_kind *kind, int device, void **handle)
 {
     warm_status status = check_there(kind);
-    void *table;
+    void *table = wm_cuda_kind_table(kind, device);
 
     if (status != WARM_OK) {
         return status;
     }
-    table = wm_cuda_kind_table(kind, device);
     return table != NULL ? make_in(kind, table, false, device, handle)
                          : make_first(kind, device, handle);
 }

@@ -47,7 +47,7 @@ static const wm_cuda_soname sonames[] = {{13, "libcusolver.so.12"},
 static int cuda_major(const void *functions)
 {
     const table *t = functions;
-    int major = 0, minor = 0, patch = 0;
+    int major, minor, patch;
 
     if (t->cusolverGetProperty(MAJOR_VERSION, &major) !=
             CUSOLVER_STATUS_SUCCESS ||
