@@ -62,7 +62,9 @@ static bool check_slot(wm_pending_stream *slot)
     }
     return good && !slot->in_driver && slot->requested == WM_REQUEST_NONE &&
            used == (wm_pending_timeline(slot) != NULL) &&
-           used == (slot->references > 0) && (blocks == 0 || slot->in_turn) &&
+           used == (slot->references > 0) &&
+           slot->references <= 1 + 2 * WM_PENDING_STOCK &&
+           (blocks == 0 || slot->in_turn) &&
            blocks == atomic_load_explicit(&slot->blocks, memory_order_relaxed);
 }
 

@@ -405,6 +405,36 @@ WT_TEST(test_B24_C11_callbacks_hear_of_what_is_unmapped_and_mapped)
     ck_assert(!known.wrong);
 }
 
+static void announce_capture(void *context, warm_memory_event event,
+                             const warm_segment *s)
+{
+    (void)event;
+    if (s->device >= 0) {
+        (void)warm_capture_announce(runtime, context);
+    }
+}
+
+/* The program is told of a piece before it is unmapped, and captures then. */
+WT_TEST(test_C11_a_capture_that_begins_in_a_callback_stops_the_pause)
+{
+    const warm_memory_callback callback = {.size = sizeof callback,
+                                           .name = "capture",
+                                           .segment = announce_capture,
+                                           .context = stream,
+                                           .events = WARM_MEMORY_RETURNING};
+    char *block = tagged(3 * MIB);
+    uint64_t before = held();
+
+    put(block, 3 * MIB, 10);
+    wt_ok(warm_memory_callback_add(runtime, &callback));
+    wt_fails(WARM_CAPTURE_ERROR, warm_memory_pause(runtime, tag, 0));
+    ck_assert_uint_eq(held(), before);
+    wt_ok(warm_capture_announce_end(runtime, stream));
+    assert_holds(block, 3 * MIB, 10);
+    wt_ok(warm_memory_callback_remove(runtime, "capture"));
+    wt_free(block);
+}
+
 WT_TEST(test_C11_pending_frees_end_before_the_pause)
 {
     char *block = tagged(4 * MIB);

@@ -185,6 +185,18 @@ WT_TEST(test_B15_node_of_a_device_is_the_attribute_or_the_bus)
     close_driver();
 }
 
+WT_TEST(test_G6_a_device_without_a_name_is_refused)
+{
+    warm_device_info info = {.size = sizeof info};
+
+    open_with_nodes(0);
+    standin.standin_fail("cuDeviceGetName", 1, 1, CUDA_ERROR_INVALID_VALUE);
+    wt_fails(WARM_DRIVER_ERROR, wm_driver_device_info(d, 0, &info));
+    ck_assert_uint_eq(info.total_bytes, 0);
+    standin.standin_fail("cuDeviceGetName", 0, 0, 0);
+    close_driver();
+}
+
 WT_TEST(test_B15_devices_share_simulated_nodes)
 {
     open_with_nodes(WM_NODES_MAX - 1);
