@@ -63,11 +63,25 @@ struct wm_kind {
     const wm_kind_ops *ops;    /* const */
     wm_driver *driver;         /* const */
     const wm_options *options; /* const, borrowed from the runtime */
-    _Atomic(void *)
-        context; /* the kind's own; two devices may race to set it */
-    int index;   /* const: its number in the runtime */
+    /* The kind's own: wm_kind_context(); or set at first use, when two devices
+     * may race (kind_cuda.c). */
+    _Atomic(void *) context;
+    int index;                   /* const: its number in the runtime */
     const wm_captures *captures; /* const, borrowed; null: none are known */
 };
+
+/* Read and set a context that other threads only read. Relaxed: it is set
+ * before the number of kinds publishes the kind (kind_table.h), and once no
+ * other thread uses the runtime. */
+static inline void *wm_kind_context(const wm_kind *kind)
+{
+    return atomic_load_explicit(&kind->context, memory_order_relaxed);
+}
+
+static inline void wm_kind_set_context(wm_kind *kind, void *context)
+{
+    atomic_store_explicit(&kind->context, context, memory_order_relaxed);
+}
 
 /* Call begin() and end() of c, which may be null. */
 static inline bool wm_captures_begin_break(const wm_captures *c,

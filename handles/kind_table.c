@@ -133,7 +133,8 @@ warm_status wm_kind_table_open(wm_driver *driver, const wm_options *options,
         }
     }
     if (hooks->streams.adopt != NULL) {
-        table->entries[WARM_KIND_STREAM].kind.context = &table->hooks.streams;
+        wm_kind_set_context(&table->entries[WARM_KIND_STREAM].kind,
+                            &table->hooks.streams);
     }
     *out = table;
     return WARM_OK;
@@ -165,7 +166,7 @@ static uint64_t close_entry(struct wm_kind_table *table,
 void wm_kind_table_close(struct wm_kind_table *table, uint64_t *in_use)
 {
     *in_use = 0;
-    table->entries[WARM_KIND_STREAM].kind.context = NULL;
+    wm_kind_set_context(&table->entries[WARM_KIND_STREAM].kind, NULL);
     /* Streams are kind 0 and close last: handles may be bound to them. */
     for (int i = wm_kind_table_count(table) - 1; i >= 0; i--) {
         *in_use += close_entry(table, &table->entries[i]);

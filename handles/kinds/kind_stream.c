@@ -14,7 +14,7 @@
 
 static warm_status create(wm_kind *kind, int device, void **handle)
 {
-    const wm_stream_hooks *life = kind->context;
+    const wm_stream_hooks *life = wm_kind_context(kind);
     warm_status status = wm_driver_stream_create(kind->driver, device, handle);
     wm_quiet quiet;
 
@@ -32,7 +32,7 @@ static warm_status create(wm_kind *kind, int device, void **handle)
 
 static warm_status destroy(wm_kind *kind, int device, void *handle)
 {
-    const wm_stream_hooks *life = kind->context;
+    const wm_stream_hooks *life = wm_kind_context(kind);
     warm_status status = WARM_OK;
 
     (void)device;

@@ -48,7 +48,7 @@ static warm_status answer(const struct user_kind *kind, const char *what,
 
 static warm_status create(wm_kind *kind, int device, void **handle)
 {
-    const struct user_kind *user = kind->context;
+    const struct user_kind *user = wm_kind_context(kind);
     void *made = NULL;
     warm_status status =
         answer(user, "create", device,
@@ -67,7 +67,7 @@ static warm_status create(wm_kind *kind, int device, void **handle)
 
 static warm_status destroy(wm_kind *kind, int device, void *handle)
 {
-    const struct user_kind *user = kind->context;
+    const struct user_kind *user = wm_kind_context(kind);
 
     return answer(
         user, "destroy", device,
@@ -77,7 +77,7 @@ static warm_status destroy(wm_kind *kind, int device, void *handle)
 static warm_status bind(wm_kind *kind, int device, void *handle,
                         warm_stream stream, void *workspace, size_t bytes)
 {
-    const struct user_kind *user = kind->context;
+    const struct user_kind *user = wm_kind_context(kind);
 
     (void)workspace;
     (void)bytes;
@@ -88,7 +88,7 @@ static warm_status bind(wm_kind *kind, int device, void *handle,
 
 static warm_status reset(wm_kind *kind, int device, void *handle)
 {
-    const struct user_kind *user = kind->context;
+    const struct user_kind *user = wm_kind_context(kind);
 
     return answer(user, "reset", device,
                   CALLED(user->user.reset(user->user.context, device, handle)));
@@ -96,8 +96,7 @@ static warm_status reset(wm_kind *kind, int device, void *handle)
 
 static void close_kind(wm_kind *kind)
 {
-    wm_meta_free(kind->context);
-    kind->context = NULL;
+    wm_meta_free(wm_kind_context(kind));
 }
 
 static warm_status check(const warm_kind_ops *ops)

@@ -516,14 +516,3 @@ void __tsan_atomic_signal_fence(int mode)
 {
     (void)mode;
 }
-
-/* _Atomic words that are read and set as any variable: kind->context. */
-uint64_t __tsan_atomic64_load(const volatile void *at, int mode)
-{
-    return wt_atomic("a word", 0, false, at, 8, WT_LOAD, 0, mode);
-}
-
-void __tsan_atomic64_store(volatile void *at, uint64_t value, int mode)
-{
-    (void)wt_atomic("a word", 0, false, at, 8, WT_STORE, value, mode);
-}
