@@ -117,8 +117,8 @@ struct wm_block {
     };
     /* First adopted stream that the owning thread recorded; holds a reference.
      * While LIVE written only by that thread, without read-modify-write: a
-     * freeing thread received the pointer after the write. Release pairs with
-     * the acquire of wm_block_own(). wm_block_detach_uses() clears it. */
+     * freeing thread received the pointer after the write. Relaxed; release
+     * where wm_block_detach_uses() clears it, for wm_block_own(). */
     _Atomic(wm_timeline *) owner_stream;
     /* Relaxed: written by the allocating thread, also read by snapshots; see
      * wm_block_requested(). */
@@ -136,7 +136,7 @@ struct wm_block {
      * not look at the list. */
     _Atomic(wm_stream_use *) uses;
     unsigned size_class;
-    _Atomic bool first_use_taken; /* acquire to claim, release to give up */
+    _Atomic bool first_use_taken; /* relaxed: claimed once while LIVE */
     _Atomic bool captured; /* relaxed: read by the free, which the caller orders
                               after its records */
     _Atomic bool stuck;    /* a timeline failed: becomes LOST when completed */

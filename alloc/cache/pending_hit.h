@@ -74,10 +74,9 @@ wm_pending_record(wm_window *window, wm_block *block, warm_stream stream)
         /* The last reference is the slot's own. */
         if (wm_likely(own == NULL) && wm_likely(slot->references > 1)) {
             slot->references--;
-            /* Release: another thread that records a stream sees an initialised
-             * timeline. */
+            /* Relaxed: as in add_adopted(). */
             atomic_store_explicit(&block->owner_stream, t,
-                                  memory_order_release);
+                                  memory_order_relaxed);
             own = t;
         }
         done = own == t;

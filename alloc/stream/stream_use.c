@@ -191,12 +191,12 @@ static warm_status push_use(wm_timelines *set, const wm_stream_use *use,
     wm_stream_use *copy = &block->first_use, *seen = NULL;
     bool due = false;
 
-    /* Acquire: pairs with the release in wm_stream_use_give_up(). This thread
-     * writes first_use after the thread that released it. */
+    /* Relaxed: one thread claims first_use while the block is LIVE, and none
+     * gives it back. */
     if (atomic_load_explicit(&block->uses, memory_order_relaxed) != NULL ||
         wm_block_own(block) != NULL ||
         atomic_exchange_explicit(&block->first_use_taken, true,
-                                 memory_order_acquire)) {
+                                 memory_order_relaxed)) {
         copy = wm_meta_alloc(sizeof *copy);
     }
     if (copy == NULL) {
@@ -210,7 +210,6 @@ static warm_status push_use(wm_timelines *set, const wm_stream_use *use,
         return WARM_OK;
     }
     if (copy == &block->first_use) {
-        wm_stream_use_give_up(block, copy);
         copy = wm_meta_alloc(sizeof *copy);
         if (copy == NULL) {
             return wm_timeline_no_record();
@@ -303,9 +302,10 @@ static warm_status add_adopted(wm_timelines *set, wm_block *block,
         wm_timeline_drop(set, t);
         return WARM_OK;
     }
-    /* Release: a thread that reads t there sees the initialised timeline. */
+    /* Relaxed: compared only, until the free, which the caller orders after its
+     * records. */
     if (own == NULL && owner) {
-        atomic_store_explicit(&block->owner_stream, t, memory_order_release);
+        atomic_store_explicit(&block->owner_stream, t, memory_order_relaxed);
         return WARM_OK;
     }
     clear_set_number(block);

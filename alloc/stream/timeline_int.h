@@ -161,8 +161,8 @@ static inline wm_timeline *wm_stream_use_bare_timeline(wm_stream_use *use)
 /* The use of t in a list that begins with use, or null. */
 wm_stream_use *wm_stream_use_find(wm_stream_use *use, const wm_timeline *t);
 
-/* The stream that the block's owner recorded, or null. Acquire: another thread
- * that records sees the initialised timeline. */
+/* The stream that the block's owner recorded, or null. Acquire: pairs with
+ * wm_block_detach_uses(): a state read after null shows that free. */
 static inline wm_timeline *wm_block_own(wm_block *block)
 {
     return atomic_load_explicit(&block->owner_stream, memory_order_acquire);
@@ -291,10 +291,10 @@ warm_status wm_stream_use_record_event(wm_timelines *set, wm_stream_use *use,
 static inline void wm_stream_use_give_up(wm_block *block, wm_stream_use *use)
 {
     if (wm_likely(use == &block->first_use)) {
-        /* Release: pairs with the acquire in push_use(). Needed only while the
-         * block is LIVE. */
+        /* Relaxed: the block is freed, and its next allocation is ordered
+         * after this. */
         atomic_store_explicit(&block->first_use_taken, false,
-                              memory_order_release);
+                              memory_order_relaxed);
     } else {
         wm_meta_free(use);
     }

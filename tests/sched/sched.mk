@@ -19,8 +19,7 @@
 #     spanning(), wm_space_find(), free_slow(), claim(), free_found(),
 #     free_ours(), wm_magazine_owns(), wm_magazine_free_other().
 #   - What the caller orders, records before the free above all: wm_space_free(),
-#     wm_magazine_may_keep(), the uses in wm_block_detach_uses(),
-#     wm_pending_record() and add_adopted() (compared until then);
+#     wm_magazine_may_keep(), the uses in wm_block_detach_uses();
 #     warm_storage_lock(), for the caller's data.
 #   - What a lock orders: the arena's, is_unused() and wm_private_routed(), find()
 #     and wm_private_arena_locked() for the number, wm_lane_drop() and
@@ -34,8 +33,6 @@
 #     that is refused: it ends no use, but the sequence of the release before.
 #   - Nothing is read afterwards: wm_runtime_end_close(); wm_pending_add() that
 #     gives the claim back; look() of pressure.c, which has nothing to watch.
-#   - No schedule of 8,000 showed them, and we cannot say why: first_use in
-#     push_use() and wm_stream_use_give_up().
 #
 # No scenario meets these:
 #   - start, stop, and what is made once: runtime.c, preload/start.c, probe.c,
