@@ -237,12 +237,10 @@ static void read_line(const char *path, char *line, int bytes)
  * query. */
 static uint64_t allowed(void)
 {
-    unsigned long mask[WM_NUMA_MASK] = {0};
+    unsigned long mask[WM_NUMA_MASK] = {ULONG_MAX};
 
-    if (syscall(SYS_get_mempolicy, NULL, mask, (unsigned long)KERNEL_MAX, NULL,
-                (unsigned long)MPOL_F_MEMS_ALLOWED) != 0) {
-        return UINT64_MAX;
-    }
+    (void)syscall(SYS_get_mempolicy, NULL, mask, (unsigned long)KERNEL_MAX,
+                  NULL, (unsigned long)MPOL_F_MEMS_ALLOWED);
     return mask[0];
 }
 
@@ -261,12 +259,8 @@ static bool may_place(int node)
     size_t bytes = wm_os_page();
     void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    bool may;
+    bool may = prefer(page, bytes, node) == 0; /* not MAP_FAILED */
 
-    if (page == MAP_FAILED) {
-        return false;
-    }
-    may = prefer(page, bytes, node) == 0;
     munmap(page, bytes);
     return may;
 }
