@@ -164,11 +164,9 @@ static bool by_mappings(const wm_refusal *r, char text[WORDS])
 
 static bool by_overcommit(const wm_refusal *r, char text[WORDS])
 {
-    uint64_t mode, most, used, swap;
+    uint64_t mode = UINT64_MAX, most, used, swap;
 
-    if (!find(r, "/proc/sys/vm/overcommit_memory", "", 10, &mode)) {
-        return false;
-    }
+    (void)find(r, "/proc/sys/vm/overcommit_memory", "", 10, &mode);
     if (mode == 2 && wm_budget_figure(r->root, "CommitLimit:", &most) &&
         wm_budget_figure(r->root, "Committed_AS:", &used) &&
         is_above(used, r->bytes, most)) {
