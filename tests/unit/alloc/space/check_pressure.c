@@ -368,6 +368,10 @@ WT_TEST(test_F7_what_a_process_has_locked_is_locked_or_pinned)
                              "VmPin:\t     300 kB\n");
     wt_ok(warm_memory_get_totals(runtime, WARM_MEMORY_OF_HOST, &totals));
     ck_assert_uint_eq(totals.process_bytes, (uint64_t)320 << 10);
+    wt_free(wt_device(runtime, NULL, MIB)); /* of device 0: cached */
+    wt_ok(warm_memory_get_totals(runtime, WARM_MEMORY_OF_ALL, &totals));
+    ck_assert_uint_eq(totals.process_bytes,
+                      totals.held_bytes + ((uint64_t)320 << 10));
     put("/proc/self/status", "Name:\tx\n");
     wt_ok(warm_memory_get_totals(runtime, WARM_MEMORY_OF_HOST, &totals));
     ck_assert_uint_eq(totals.process_bytes, 0);
