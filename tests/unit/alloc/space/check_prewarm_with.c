@@ -360,6 +360,7 @@ WT_LOOP_TEST(test_B9_file_is_locked_for_each_region_and_free_between, 3)
 {
     wt_linger linger = {0};
     void *block[4];
+    int fd;
 
     other = open_file();
     wm_clock_set(_i == 2 ? still_clock : NULL);
@@ -395,7 +396,9 @@ WT_LOOP_TEST(test_B9_file_is_locked_for_each_region_and_free_between, 3)
         ck_assert_uint_eq(locked_inside, 0);
     }
     wt_free_all(block, 4);
+    fd = runtime->turn.fd;
     wt_memory_end();
+    ck_assert_int_lt(fcntl(fd, F_GETFD), 0); /* it is closed */
     close(other);
     locked_inside = calls_inside = 0;
 }
