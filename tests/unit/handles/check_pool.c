@@ -1780,6 +1780,42 @@ WT_TEST(test_A17_an_idle_handle_of_a_lost_device_is_not_handed_out)
     wt_toy_free_left(&toy);
 }
 
+static int create_alike(void *context, int device, void **handle)
+{
+    (void)device;
+    *handle = context;
+    return 0;
+}
+
+static int destroy_alike(void *context, int device, void *handle)
+{
+    return context != handle || device < 0;
+}
+
+/* No call has looked at the lost device's pool since. */
+WT_TEST(test_A17_a_lease_is_looked_for_on_the_devices_that_are_left)
+{
+    warm_kind_ops ops = {.size = sizeof ops,
+                         .name = "alike",
+                         .context = &toy,
+                         .create = create_alike,
+                         .destroy = destroy_alike};
+    warm_lease lease[2], found = {0};
+    void *handle;
+
+    if (runtime->devices < 2) {
+        wt_skip("needs two devices"); /* two host devices are asked for */
+    }
+    wt_ok(warm_kind_register(runtime, &ops, &kind));
+    wt_ok(warm_handle_lease(runtime, kind, 0, &lease[0], &handle));
+    wm_driver_lose(runtime->driver, 0);
+    wt_ok(warm_handle_lease(runtime, kind, 1, &lease[1], &handle));
+    wt_ok(warm_handle_find_lease(runtime, kind, handle, &found));
+    ck_assert_uint_eq(found.number, lease[1].number);
+    wt_ok(warm_handle_return(runtime, lease[0]));
+    wt_ok(warm_handle_return(runtime, lease[1]));
+}
+
 /* It is destroyed while its stream is there; not one that is on lease. */
 WT_LOOP_TEST(test_A10_B6_a_handle_that_cannot_be_unbound, 2)
 {
