@@ -1012,15 +1012,16 @@ WT_LOOP_TEST(test_E5_allocation_without_a_capture_warns_once, KINDS)
 }
 
 /* What a stream may use is active until the pool has gone, and the stream has
- * passed; what only graphs use is not. */
-WT_TEST(test_E4_C6_what_graphs_keep_is_active_while_streams_use_it)
+ * passed, or was waited for as no event could be recorded; what only graphs use
+ * is not. */
+WT_LOOP_TEST(test_E4_C6_what_graphs_keep_is_active_while_streams_use_it, 2)
 {
     warm_private_pool pool = begin_capture(first);
     void *used = take(DEVICE, first, 8 * KIB);
     void *captured = take(DEVICE, first, 3 * MIB);
     warm_device_stats s;
 
-    wt_ok(warm_record_stream(used, second));
+    wt_ok(warm_record_stream(used, _i == 0 ? second : WARM_STREAM_LEGACY));
     wt_ok(warm_graph_destroy(runtime, end_capture(pool, first)));
     wt_ok(warm_capture_begin(runtime, second));
     wt_ok(warm_record_stream(captured, second));
@@ -1030,7 +1031,11 @@ WT_TEST(test_E4_C6_what_graphs_keep_is_active_while_streams_use_it)
     ck_assert_uint_eq(s.captured, 2);
     ck_assert_uint_eq(s.all.active.current, 1);
     ck_assert_uint_eq(s.large.active.current, 0);
+    wt_ok(warm_testing_fail(runtime, "event_mark", (uint64_t)_i, _i));
+    wt_ok(warm_testing_fail(runtime, "event_record", (uint64_t)_i, _i));
     release(pool);
+    wt_ok(warm_testing_fail(runtime, "event_mark", 0, 0));
+    wt_ok(warm_testing_fail(runtime, "event_record", 0, 0));
     wt_settle(runtime, second);
     s = wt_device_stats(runtime);
     ck_assert_uint_eq(s.all.active.current, 0);
