@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { PLAYS = 10, MIB = 1 << 20 };
+enum { PLAYS = 18, MIB = 1 << 20 };
 
 /* What it was: the sum of the figure over all looks of the play. */
 struct row {
@@ -47,7 +47,14 @@ enum step {
     EXIT = 'e',
     HANDLE = 'h',
     CAPTURE = 'c',
-    LIMIT = 'l'
+    LIMIT = 'l',
+    ALIGNED = 'a',
+    EMPTY = 'y',
+    PAUSE = 'u',
+    ADOPT = 'k',
+    STAGE = 'j',
+    LEASE = 'b',
+    FAULT = 'v' /* of the driver */
 };
 static const struct play {
     unsigned least, sizes, live; /* at most so many blocks */
@@ -79,7 +86,24 @@ static const struct play {
      16,
      90,
      "ppppppppppppppffffffffffffrrrrrggtnem",
-     {.magazines = "off", .batch_count = 4, .keep = 200}}};
+     {.magazines = "off", .batch_count = 4, .keep = 200}},
+    {8, 14, 70, "ppppppppppppffffffffffrrrrggtqmyv", {0}},
+    {9,
+     14,
+     70,
+     "ddddddddddddffffffffffrrrrggtqmlvv",
+     {.stream_wait = "off", .decay_ms = 40}},
+    {8, 13, 60, "ppppppddddddssffffffffffrrrggtqnmov", {.stream_wait = "off"}},
+    {9, 13, 80, "ppppppddddddffffffffffrrrrrggtqnxe", {.stream_wait = "off"}},
+    {10,
+     14,
+     80,
+     "aaaappppppddddddffffffffffrrggtly",
+     {.decay_ms = 20, .segment = 4 * MIB}},
+    {12, 10, 40, "dddddddddffffffffrrgtoouup", {0}},
+    {8, 14, 60, "pppppppppkffffffffjjjdrrggtmyq", {.stream_wait = "off"}},
+    {10, 8, 20, "hhhhhhhbbbbbbnnnntmpfge", {.stream_wait = "off"}},
+};
 
 enum { THREADS = 3, STREAMS = 5, LIVE = 100, ROWS = 600 };
 
@@ -99,6 +123,10 @@ static struct world {
     uint64_t places, refused;
     warm_private_pool pool;
     bool has_pool, records, limited; /* ever */
+    bool faults, paused;
+    char *adopted;
+    warm_staging *staging;
+    warm_lease lease;
     wt_toy toy;
     warm_kind kind;
 } w;
@@ -113,7 +141,7 @@ static char *next_address;
  * so many. */
 static bool reserve_addresses(void)
 {
-    const uintptr_t many = (uintptr_t)1 << 38;
+    const uintptr_t many = (uintptr_t)1 << 39;
     char *all = mmap(NULL, 2 * many, PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -218,13 +246,24 @@ static warm_stream a_stream(void)
     return w.stream[pick(STREAMS)];
 }
 
+/* True if it is OK; where something fails on purpose it need not be. */
+static bool went(warm_status status)
+{
+    wt_require(status == WARM_OK || w.faults ||
+                   (status == WARM_OUT_OF_MEMORY && w.limited) ||
+                   (status == WARM_UNAVAILABLE && w.paused),
+               "%s", warm_last_error_message());
+    w.refused += (uint64_t)status;
+    return status == WARM_OK;
+}
+
 static void free_one(warm_status (*how)(void *pointer))
 {
     unsigned i = (unsigned)pick(w.lives);
     void *pointer = w.live[i];
 
     w.live[i] = w.live[--w.lives];
-    wt_ok(how(pointer));
+    (void)went(how(pointer));
 }
 
 static void allocate(enum step step)
@@ -238,42 +277,54 @@ static void allocate(enum step step)
         free_one(warm_free);
     }
     status = step == PINNED ? warm_pinned_alloc(w.runtime, bytes, &pointer)
+             : step == ALIGNED
+                 ? warm_pinned_alloc_aligned(
+                       w.runtime, bytes, (size_t)256 << pick(14), 0, &pointer)
              : step == DEVICE
                  ? warm_device_alloc(w.runtime, 0, a_stream(), bytes, &pointer)
                  : warm_shared_alloc(w.runtime, 0, bytes,
                                      pick(2) == 0 ? WARM_USAGE_PRIVATE
                                                   : WARM_USAGE_SHARED,
                                      &pointer);
-    if (status == WARM_OK) {
+    if (went(status)) {
         w.live[w.lives++] = pointer;
         w.places += (uint64_t)((char *)pointer - w.base);
-    } else {
-        wt_require(status == WARM_OUT_OF_MEMORY && w.limited,
-                   "a request of %zu bytes: %s", bytes,
-                   warm_last_error_message());
-        w.refused++;
+    }
+}
+
+/* Without an event the library would wait for a stream that is held. */
+static void refuse_waits(bool refuse)
+{
+    if (strchr(w.play->steps, FAULT) != NULL) {
+        wt_ok(
+            warm_testing_fail(w.runtime, "stream_synchronize", refuse, refuse));
     }
 }
 
 /* All that is queued on all streams. */
 static void run_streams(void)
 {
+    refuse_waits(false);
     for (unsigned i = 0; i < STREAMS; i++) {
         wt_ok(warm_testing_resume(w.runtime, w.stream[i]));
     }
     for (unsigned i = 0; i < STREAMS; i++) {
-        wt_ok(warm_stream_synchronize(w.runtime, w.stream[i]));
+        (void)went(warm_stream_synchronize(w.runtime, w.stream[i]));
         wt_ok(warm_testing_hold(w.runtime, w.stream[i]));
     }
+    refuse_waits(true);
 }
 
 /* Work of a stream; of all, where it may wait for another one's. */
 static void run_stream(void)
 {
+    warm_stream stream;
+
     if (w.play->options.stream_wait == NULL) {
         run_streams();
     } else {
-        wt_ok(warm_testing_step(w.runtime, a_stream(), 1 + (unsigned)pick(6)));
+        stream = a_stream();
+        wt_ok(warm_testing_step(w.runtime, stream, 1 + (unsigned)pick(6)));
     }
 }
 
@@ -284,17 +335,18 @@ static void trim(void)
     run_streams(); /* it would wait */
     switch (pick(4)) {
     case 0:
-        wt_ok(warm_pinned_trim(w.runtime, target, NULL));
+        (void)went(warm_pinned_trim(w.runtime, target, NULL));
         break;
     case 1:
-        wt_ok(warm_device_trim(w.runtime, 0, target, NULL));
+        (void)went(warm_device_trim(w.runtime, 0, target, NULL));
         break;
     case 2:
-        wt_ok(warm_shared_free_inactive(w.runtime, 0, NULL));
+        (void)went(warm_shared_free_inactive(w.runtime, 0, NULL));
         break;
     default:
-        wt_ok(warm_handle_trim(w.runtime, w.kind, 0, pick(3), pick(2) * MIB,
-                               NULL));
+        target = pick(2) * MIB;
+        (void)went(
+            warm_handle_trim(w.runtime, w.kind, 0, pick(3), target, NULL));
     }
 }
 
@@ -303,19 +355,43 @@ static int serves(void *context, warm_stream stream)
     return 1;
 }
 
+static void resume_pool(void)
+{
+    w.paused = w.paused && !went(warm_memory_resume(w.runtime, w.pool));
+}
+
+static void pause_pool(void)
+{
+    if (w.paused) {
+        resume_pool();
+    } else if (w.has_pool) {
+        run_streams();
+        for (unsigned i = 0; i < STREAMS; i++) {
+            wt_ok(warm_testing_resume(w.runtime, w.stream[i]));
+        }
+        w.paused = went(warm_memory_pause(w.runtime, w.pool,
+                                          (unsigned)pick(2) * WARM_PAUSE_DROP));
+        for (unsigned i = 0; i < STREAMS; i++) {
+            wt_ok(warm_testing_hold(w.runtime, w.stream[i]));
+        }
+    }
+}
+
 static void change_pool(void)
 {
+    unsigned pausable =
+        strchr(w.play->steps, PAUSE) != NULL ? WARM_POOL_PAUSABLE : 0;
+
     if (w.records) {
-        wt_ok(warm_private_pool_end(w.runtime, w.pool));
+        (void)went(warm_private_pool_end(w.runtime, w.pool));
         w.records = false;
     } else if (w.has_pool) {
-        wt_ok(warm_private_pool_release(w.runtime, w.pool));
-        w.has_pool = false;
+        resume_pool();
+        w.has_pool = !went(warm_private_pool_release(w.runtime, w.pool));
     } else {
         w.pool = (warm_private_pool){0};
-        wt_ok(warm_private_pool_begin(w.runtime, &w.pool, WARM_POOL_USER,
-                                      serves, NULL));
-        w.has_pool = w.records = true;
+        w.has_pool = w.records = went(warm_private_pool_begin(
+            w.runtime, &w.pool, WARM_POOL_USER | pausable, serves, NULL));
     }
 }
 
@@ -326,7 +402,7 @@ static void change_limit(void)
 
     run_streams();
     high = pick(2) == 0 ? 0 : (4 + pick(60)) * MIB;
-    wt_ok(warm_watermarks_set(w.runtime, memory, high, high / 2));
+    (void)went(warm_watermarks_set(w.runtime, memory, high, high / 2));
     w.limited = true;
 }
 
@@ -335,12 +411,12 @@ static void capture(void)
     warm_graph graph = NULL;
 
     run_streams();
-    wt_ok(warm_capture_begin(w.runtime, w.stream[0]));
+    (void)went(warm_capture_begin(w.runtime, w.stream[0]));
     if (w.lives > 0) {
-        wt_ok(warm_record_stream(w.live[pick(w.lives)], w.stream[0]));
+        (void)went(warm_record_stream(w.live[pick(w.lives)], w.stream[0]));
     }
-    wt_ok(warm_capture_end(w.runtime, w.stream[0], &graph));
-    wt_ok(warm_graph_destroy(w.runtime, graph));
+    (void)went(warm_capture_end(w.runtime, w.stream[0], &graph));
+    (void)went(warm_graph_destroy(w.runtime, graph));
 }
 
 static void use_handle(void)
@@ -348,11 +424,108 @@ static void use_handle(void)
     void *handle = NULL;
 
     if (pick(3) == 0) {
-        wt_ok(warm_handle_reserve(w.runtime, w.kind, 0, &handle));
+        (void)went(warm_handle_reserve(w.runtime, w.kind, 0, &handle));
     } else {
-        wt_ok(
+        (void)went(
             warm_handle_reserve_on(w.runtime, w.kind, 0, a_stream(), &handle));
     }
+}
+
+static void empty(void)
+{
+    run_streams();
+    switch (pick(3)) {
+    case 0:
+        (void)went(warm_pinned_empty_cache(w.runtime, NULL));
+        break;
+    case 1:
+        (void)went(warm_device_empty_cache(w.runtime, 0, NULL));
+        break;
+    default:
+        (void)went(warm_trim(w.runtime, pick(64) * MIB, NULL));
+    }
+}
+
+/* Memory of the program, which serves requests meanwhile. */
+static void adopt(void)
+{
+    const size_t bytes = 8 * MIB;
+    warm_status status;
+
+    if (w.adopted == NULL) {
+        w.adopted = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        ck_assert_ptr_ne(w.adopted, MAP_FAILED);
+        wt_ok(warm_pinned_adopt(w.runtime, w.adopted, bytes, WARM_ADOPT_SERVE));
+        return;
+    }
+    run_streams();
+    status = warm_pinned_adopt_end(w.runtime, w.adopted, NULL, NULL);
+    if (status == WARM_NOT_READY) {
+        w.refused++; /* a block is live */
+    } else {
+        wt_ok(status);
+        ck_assert_int_eq(munmap(w.adopted, bytes), 0);
+        w.adopted = NULL;
+    }
+}
+
+static void stage(void)
+{
+    static char from[300000];
+    size_t bytes = pick(sizeof from);
+    void *to = NULL;
+
+    if (w.staging == NULL) {
+        const warm_staging_options options = {
+            .size = sizeof options, .slice_bytes = 64 << 10, .slices = 8};
+
+        (void)went(warm_staging_create(w.runtime, 0, &options, &w.staging));
+    }
+    run_streams();
+    if (w.staging != NULL &&
+        went(warm_device_alloc(w.runtime, 0, w.stream[0], sizeof from, &to))) {
+        (void)went(warm_staging_copy(w.staging, to, from, bytes,
+                                     WARM_COPY_TO_DEVICE, w.stream[0],
+                                     WARM_STAGING_MORE));
+        (void)went(warm_staging_flush(w.staging));
+        (void)went(warm_free(to));
+    }
+}
+
+static void lease(void)
+{
+    void *handle = NULL;
+
+    if (w.lease.number != 0) {
+        wt_ok(warm_handle_return(w.runtime, w.lease));
+        w.lease = (warm_lease){0};
+    } else {
+        wt_ok(warm_handle_lease_on(w.runtime, w.kind, 0, a_stream(), &w.lease,
+                                   &handle));
+    }
+}
+
+static const char *const breakable[] = {
+    "pinned_alloc",  "pinned_free",  "device_alloc", "device_free",
+    "event_create",  "event_mark",   "event_passed", "stream_info",
+    "device_memory", "stream_passed"};
+enum { BREAKABLE = sizeof breakable / sizeof *breakable };
+
+static void break_driver(void)
+{
+    const char *call = breakable[pick(BREAKABLE)];
+
+    w.faults = true;
+    wt_ok(warm_testing_fail(w.runtime, call, 1 + pick(5), 0));
+}
+
+static void mend_all(void)
+{
+    for (int i = 0; i < BREAKABLE; i++) {
+        wt_ok(warm_testing_fail(w.runtime, breakable[i], 0, 0));
+    }
+    refuse_waits(false);
 }
 
 static enum step a_step(void)
@@ -360,12 +533,25 @@ static enum step a_step(void)
     return (enum step)w.play->steps[pick(strlen(w.play->steps))];
 }
 
+static void do_rare_step(enum step step)
+{
+    static void (*const does[128])(void) = {
+        [EMPTY] = empty, [PAUSE] = pause_pool, [ADOPT] = adopt,
+        [STAGE] = stage, [LEASE] = lease,      [FAULT] = break_driver,
+    };
+
+    does[step]();
+}
+
 static void do_step_of(enum step step)
 {
-    switch (step) {
+    warm_stream stream;
+
+    switch ((int)step) {
     case PINNED:
     case DEVICE:
     case SHARED:
+    case ALIGNED:
         allocate(step);
         break;
     case FREE:
@@ -376,7 +562,8 @@ static void do_step_of(enum step step)
         break;
     case RECORD:
         if (w.lives > 0) {
-            wt_ok(warm_record_stream(w.live[pick(w.lives)], a_stream()));
+            stream = a_stream();
+            (void)went(warm_record_stream(w.live[pick(w.lives)], stream));
         }
         break;
     case RUN:
@@ -386,7 +573,7 @@ static void do_step_of(enum step step)
         w.now += pick(40 * (uint64_t)1000000);
         break;
     case POLL:
-        wt_ok(warm_poll(w.runtime));
+        (void)went(warm_poll(w.runtime));
         break;
     case TRIM:
         trim();
@@ -406,6 +593,8 @@ static void do_step_of(enum step step)
     case TURN:
     case EXIT: /* the first thread does it */
         break;
+    default:
+        do_rare_step(step);
     }
 }
 
@@ -515,6 +704,7 @@ static void begin_play(unsigned i)
         wt_ok(warm_stream_create(w.runtime, 0, &w.stream[k]));
         wt_ok(warm_testing_hold(w.runtime, w.stream[k]));
     }
+    refuse_waits(true);
     for (unsigned k = 1; k < THREADS; k++) {
         begin_thread(k);
     }
@@ -522,6 +712,11 @@ static void begin_play(unsigned i)
 
 static void end_play(void)
 {
+    mend_all();
+    resume_pool();
+    if (w.lease.number != 0) {
+        lease();
+    }
     while (w.lives > 0) {
         free_one(warm_free);
     }
@@ -533,6 +728,12 @@ static void end_play(void)
     }
     for (unsigned k = 1; k < THREADS; k++) {
         end_thread(k);
+    }
+    run_streams();
+    refuse_waits(false);
+    wt_ok(warm_staging_destroy(w.staging));
+    if (w.adopted != NULL) {
+        adopt();
     }
     for (unsigned k = 0; k < STREAMS; k++) {
         wt_ok(warm_testing_resume(w.runtime, w.stream[k]));
