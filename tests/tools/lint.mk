@@ -3,7 +3,7 @@
 
 # Those of one core, and those of all: the first run beside the others. What
 # looks at the library comes after who builds it as well, in CI.
-LINTS_LIGHT := format includes words marks lines headers init help readme scripts tools
+LINTS_LIGHT := format includes words marks lines budget headers init help readme scripts tools
 LINTS_HEAVY := gcc floors symbols globals tls clang cppcheck tidy
 LINTS := $(LINTS_LIGHT) $(LINTS_HEAVY)
 
@@ -38,6 +38,10 @@ lint-marks:
 
 lint-lines:
 	@tests/tools/lines.sh
+
+lint-budget:
+	@tests/tools/budget.sh tests/tools/budget.txt \
+	    $(filter alloc/% handles/% runtime/%,$(C_FILES))
 
 lint-headers:
 	@tests/tools/headers.sh $(CUDA_FLAGS)

@@ -17,6 +17,10 @@ words() {
     "$tools/words.sh" "$@"
 }
 
+budget() {
+    "$tools/budget.sh" budget.txt "$@"
+}
+
 refused() {
     if "$@"; then
         echo "not refused: $*"
@@ -34,6 +38,20 @@ END
         'x.c:1:int a;   int b;
 x.c:2:
 x.c:3:  char *s = ""; char c = '"''"'; int d;'
+}
+
+test_folders_stay_within_their_budget() {
+    printf '# lines\nalloc/a 3\nalloc/a/b 1\n' >budget.txt
+    printf 'int a;\nint b;\n' | file alloc/a/a.c
+    printf 'int c;\n' | file alloc/a/c.h
+    printf 'int d;\n' | file alloc/a/b/d.c
+    budget alloc/a/a.c alloc/a/c.h alloc/a/b/d.c
+    printf 'int d;\nint e;\n' | file alloc/a/b/d.c
+    same "$(refused budget alloc/a/a.c alloc/a/c.h alloc/a/b/d.c)" \
+        'budget: alloc/a/b has 2 lines, at most 1'
+    printf 'int f;\n' | file alloc/f/f.c
+    same "$(refused budget alloc/a/a.c alloc/f/f.c)" \
+        'budget: alloc/f has no number'
 }
 
 test_includes_downwards_pass() {
@@ -342,6 +360,7 @@ END
 }
 
 tap_run test_strip_takes_comments_and_literals \
+    test_folders_stay_within_their_budget \
     test_includes_downwards_pass \
     test_includes_upwards_or_sideways_are_refused \
     test_calls_downwards_pass \
