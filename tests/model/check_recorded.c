@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { PLAYS = 18, MIB = 1 << 20 };
+enum { PLAYS = 22, MIB = 1 << 20 };
 
 /* What it was: the sum of the figure over all looks of the play. */
 struct row {
@@ -49,6 +49,8 @@ enum step {
     CAPTURE = 'c',
     LIMIT = 'l',
     ALIGNED = 'a',
+    NODE = 'P', /* of any node */
+    COMBINED = 'W',
     EMPTY = 'y',
     PAUSE = 'u',
     ADOPT = 'k',
@@ -103,6 +105,18 @@ static const struct play {
     {12, 10, 40, "dddddddddffffffffrrgtoouup", {0}},
     {8, 14, 60, "pppppppppkffffffffjjjdrrggtmyq", {.stream_wait = "off"}},
     {10, 8, 20, "hhhhhhhbbbbbbnnnntmpfge", {.stream_wait = "off"}},
+    {9,
+     13,
+     80,
+     "ppppPPPPPPffffffffffrrggtqmnnhly",
+     {.numa_nodes = 2, .host_devices = 2}},
+    {8, 13, 60, "ssssssWWWpffffffffffrrrggtxnmvv", {.stream_wait = "off"}},
+    {9, 14, 60, "ppppppddddddffffffffffrrrggtqooovnem", {0}},
+    {9,
+     15,
+     90,
+     "ppppddddWWffffffffrrggtllxmny",
+     {.keep = 40, .segment = 2 * MIB, .stream_wait = "off"}},
 };
 
 enum { THREADS = 3, STREAMS = 5, LIVE = 100, ROWS = 600 };
@@ -263,7 +277,33 @@ static void free_one(warm_status (*how)(void *pointer))
     void *pointer = w.live[i];
 
     w.live[i] = w.live[--w.lives];
-    (void)went(how(pointer));
+    if (!went(how(pointer))) {
+        w.live[w.lives++] = pointer; /* nothing has changed */
+    }
+}
+
+static warm_status request(enum step step, size_t bytes, void **pointer)
+{
+    warm_runtime *r = w.runtime;
+
+    switch ((int)step) {
+    case PINNED:
+        return warm_pinned_alloc(r, bytes, pointer);
+    case ALIGNED:
+        return warm_pinned_alloc_aligned(r, bytes, (size_t)256 << pick(14), 0,
+                                         pointer);
+    case NODE:
+        return warm_pinned_alloc_on(r, bytes, (int)pick(2), 0, pointer);
+    case COMBINED:
+        return warm_pinned_alloc_on(r, bytes, WARM_NODE_ANY,
+                                    WARM_ALLOC_WRITE_COMBINED, pointer);
+    case DEVICE:
+        return warm_device_alloc(r, 0, a_stream(), bytes, pointer);
+    default:
+        return warm_shared_alloc(
+            r, 0, bytes, pick(2) == 0 ? WARM_USAGE_PRIVATE : WARM_USAGE_SHARED,
+            pointer);
+    }
 }
 
 static void allocate(enum step step)
@@ -271,22 +311,11 @@ static void allocate(enum step step)
     size_t top = (size_t)1 << (w.play->least + pick(w.play->sizes));
     size_t bytes = top + pick(top);
     void *pointer = NULL;
-    warm_status status;
 
     if (w.lives >= w.play->live) {
         free_one(warm_free);
     }
-    status = step == PINNED ? warm_pinned_alloc(w.runtime, bytes, &pointer)
-             : step == ALIGNED
-                 ? warm_pinned_alloc_aligned(
-                       w.runtime, bytes, (size_t)256 << pick(14), 0, &pointer)
-             : step == DEVICE
-                 ? warm_device_alloc(w.runtime, 0, a_stream(), bytes, &pointer)
-                 : warm_shared_alloc(w.runtime, 0, bytes,
-                                     pick(2) == 0 ? WARM_USAGE_PRIVATE
-                                                  : WARM_USAGE_SHARED,
-                                     &pointer);
-    if (went(status)) {
+    if (went(request(step, bytes, &pointer))) {
         w.live[w.lives++] = pointer;
         w.places += (uint64_t)((char *)pointer - w.base);
     }
@@ -419,12 +448,15 @@ static void capture(void)
     (void)went(warm_graph_destroy(w.runtime, graph));
 }
 
+/* On another device a thread's memory is of that one's node. */
 static void use_handle(void)
 {
+    uint64_t devices = w.play->options.host_devices;
+    int device = devices > 1 ? (int)pick(devices) : 0;
     void *handle = NULL;
 
-    if (pick(3) == 0) {
-        (void)went(warm_handle_reserve(w.runtime, w.kind, 0, &handle));
+    if (device > 0 || pick(3) == 0) {
+        (void)went(warm_handle_reserve(w.runtime, w.kind, device, &handle));
     } else {
         (void)went(
             warm_handle_reserve_on(w.runtime, w.kind, 0, a_stream(), &handle));
@@ -552,6 +584,8 @@ static void do_step_of(enum step step)
     case DEVICE:
     case SHARED:
     case ALIGNED:
+    case NODE:
+    case COMBINED:
         allocate(step);
         break;
     case FREE:
