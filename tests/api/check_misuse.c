@@ -372,7 +372,7 @@ static void tear_down(void)
     wt_folder_end(f.folder);
 }
 
-WT_CASE("arguments", .setup = set_up, .teardown = tear_down, .timeout = 60);
+WT_CASE("arguments", .setup = set_up, .teardown = tear_down, .timeout = 240);
 
 WT_TEST(test_T7_every_wrong_argument_is_refused)
 {
