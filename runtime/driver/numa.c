@@ -259,8 +259,12 @@ static bool may_place(int node)
     size_t bytes = wm_os_page();
     void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    bool may = prefer(page, bytes, node) == 0; /* not MAP_FAILED */
+    bool may;
 
+    if (page == MAP_FAILED) {
+        return false;
+    }
+    may = prefer(page, bytes, node) == 0;
     munmap(page, bytes);
     return may;
 }
