@@ -465,6 +465,7 @@ static bool lose(wm_space *space, const struct wm_grow_request *request,
         lost = give_back(space, request->arena, base, bytes, piece);
     }
     wm_lock_acquire(&growth->lock);
+    /* Both wrap, and the sums are right, if less is lost than was counted. */
     growth->held += lost - counted;
     wm_whole_add(space, lost - counted);
     growth->lost += lost;

@@ -33,7 +33,8 @@
  *   - by a copy that cannot be gathered with it, before that one;
  *   - by a copy without WARM_STAGING_MORE, which may be gathered with it;
  *   - when the slice is full, and by flush, finish and destroy.
- * Until then its memory of the device is in use: a free would not wait for it.
+ * Free its memory of the device only then: a free does not wait for a copy that
+ * is not queued.
  * A copy that is larger than the rest of a slice is split, or, if it is at most
  * an eighth of a slice, goes whole to the next slice.
  *
