@@ -100,15 +100,30 @@ WT_TEST(test_age_is_that_of_the_oldest_block)
 
 /* ---- slots, and their references ----------------------------------------- */
 
+/* A stream that no other one keeps from its entry, once the table is as large
+ * as it may be. */
+static warm_stream stream_with_entry(bool *taken)
+{
+    const wm_pending largest = {.bits = WM_PENDING_BITS_MAX};
+    warm_stream made;
+
+    do {
+        wt_ok(warm_stream_create(runtime, 0, &made));
+    } while (taken[wm_pending_index(&largest, made)]);
+    taken[wm_pending_index(&largest, made)] = true;
+    return made;
+}
+
 /* Each stream has a slot, whose record is below 1 KiB; a miss polls a few of
  * them. */
 WT_TEST(test_B25_each_stream_has_a_slot)
 {
+    bool taken[1 << WM_PENDING_BITS_MAX] = {false};
     warm_stream all[MANY_STREAMS];
     uint64_t flushed;
 
     for (int i = 0; i < MANY_STREAMS; i++) {
-        wt_ok(warm_stream_create(runtime, 0, &all[i]));
+        all[i] = stream_with_entry(taken);
         wt_stop(runtime, all[i]);
         wt_free_used(take(), all[i]); /* the way that makes the slot */
         wt_free_used(take(), all[i]);
