@@ -184,28 +184,8 @@ static void simulate_end(wm_numa *numa)
 
 /* ---- which nodes there are -------------------------------------------- */
 
-uint64_t wm_numa_parse(const char *list)
-{
-    uint64_t mask = 0;
-
-    while (isdigit((unsigned char)*list)) {
-        char *end;
-        unsigned long first = strtoul(list, &end, 10);
-        unsigned long last = first;
-
-        if (*end == '-') {
-            last = strtoul(end + 1, &end, 10);
-        }
-        for (unsigned long k = first; k <= last && k < WM_NODES_MAX; k++) {
-            mask |= (uint64_t)1 << k;
-        }
-        list = *end == ',' ? end + 1 : end;
-    }
-    return mask;
-}
-
-/* Adds the CPUs of a list to a set. */
-static void parse_cpus(const char *list, cpu_set_t *cpus)
+/* Adds the numbers of a list to a set. */
+static void parse(const char *list, cpu_set_t *numbers)
 {
     while (isdigit((unsigned char)*list)) {
         char *end;
@@ -213,10 +193,23 @@ static void parse_cpus(const char *list, cpu_set_t *cpus)
         unsigned long last = *end == '-' ? strtoul(end + 1, &end, 10) : first;
 
         for (; first <= last && first < CPU_SETSIZE; first++) {
-            CPU_SET(first, cpus);
+            CPU_SET(first, numbers);
         }
         list = *end == ',' ? end + 1 : end;
     }
+}
+
+uint64_t wm_numa_parse(const char *list)
+{
+    uint64_t mask = 0;
+    cpu_set_t nodes;
+
+    CPU_ZERO(&nodes);
+    parse(list, &nodes);
+    for (unsigned k = 0; k < WM_NODES_MAX; k++) {
+        mask |= (uint64_t)(CPU_ISSET(k, &nodes) != 0) << k;
+    }
+    return mask;
 }
 
 /* The first line of a file, or "". */
@@ -354,7 +347,7 @@ bool wm_numa_cpus(const char *root, int node, cpu_set_t *cpus)
              root, node);
     read_line(path, line, sizeof line);
     CPU_ZERO(cpus);
-    parse_cpus(line, cpus);
+    parse(line, cpus);
     if (sched_getaffinity(0, sizeof own, &own) == 0) {
         CPU_AND(cpus, cpus, &own);
     }
