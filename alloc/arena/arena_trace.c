@@ -216,9 +216,7 @@ void wm_traced_alloc(warm_runtime *runtime, const void *pointer,
         wm_history_put(history, &event);
         wm_lock_release(lock);
     }
-    if (runtime->log_memory != 0) {
-        log_block(runtime, block, again ? WM_LOG_RECYCLE : WM_LOG_ALLOC);
-    }
+    log_block(runtime, block, again ? WM_LOG_RECYCLE : WM_LOG_ALLOC);
     if (runtime->debug != NULL) {
         wm_debug_alloc(block);
     }
@@ -236,9 +234,7 @@ void wm_traced_free(warm_runtime *runtime, wm_block *block)
     wm_history *history = runtime->history;
     wm_lock *lock = &block->segment->arena->lock;
 
-    if (runtime->log_memory != 0) {
-        log_block(runtime, block, WM_LOG_FREE);
-    }
+    log_block(runtime, block, WM_LOG_FREE);
     if (runtime->hears_blocks) {
         (void)wm_listeners_call(&runtime->listeners, WARM_MEMORY_FREED,
                                 (void *)block->base, wm_block_asked(block));
