@@ -67,6 +67,17 @@ WT_LOOP_TEST(test_B4_closed_batches_stay_in_their_slot, 2)
     check_references(stream, 0);
 }
 
+/* Work that is over when the batch is full is not asked for again. */
+WT_TEST(test_B4_a_full_batch_of_an_idle_stream_is_cached_at_once)
+{
+    uint64_t asked = wt_calls(runtime, "event_passed");
+
+    fill();
+    ck_assert_uint_eq(batched_blocks(), 0);
+    ck_assert_uint_eq(wt_calls(runtime, "event_passed"), asked + 1);
+    check_references(stream, 0);
+}
+
 WT_TEST(test_B4_a_full_batch_asks_for_older_ones_in_the_timeline)
 {
     void *block[FULL];
