@@ -185,7 +185,7 @@ static bool end_poll(wm_timelines *set, wm_timeline *t, const wm_home *home,
     t->queue = poll->queue;
     t->queued -= poll->ended;
     t->polled = false;
-    left = t->queue.head != NULL || t->open.count > 0 || t->closing > 0;
+    left = t->queue.head != NULL || t->open.count > 0;
     wm_cond_broadcast(&t->quiet);
     wm_lock_release(&t->lock);
     return left;
