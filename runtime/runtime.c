@@ -583,7 +583,6 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     struct wm_stats_file *stats_file = runtime->stats_file;
 
     wm_snapshot_watch_stop(runtime->watch);
-    runtime->watch = NULL;
     runtime->stats_file = NULL; /* before the close: as trace below */
     wm_stats_file_close(stats_file);
     if (would_break_capture(runtime)) {
