@@ -40,6 +40,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 WORK = os.path.join(TOP, 'build', 'mutants')
 MAP = os.path.join(WORK, 'map.json')
+MATRIX = 'tests/fault/check_matrix'
 LIMIT = float(os.environ.get('MUTANT_S', '60'))
 JOBS = int(os.environ.get('JOBS', os.cpu_count() or 1))
 FOLDERS = ('alloc/', 'handles/', 'runtime/')
@@ -263,8 +264,10 @@ def find_tests():
 
 
 def test_env(test, flavour, folder, seconds, names):
+    """Little load; but all of the fault matrix, as `make faults` plays it."""
     env = {'WT_BACKEND': test[0], 'WT_ONLY': names, 'CK_VERBOSITY': 'silent',
-           'CK_DEFAULT_TIMEOUT': str(seconds), 'WT_SCALE': '2'}
+           'CK_DEFAULT_TIMEOUT': str(seconds),
+           'WT_SCALE': '300' if test[1] == MATRIX else '2'}
     if test[0] == 'standin':
         standin = '%s/build/%s/standin' % (folder, flavour)
         env['LD_LIBRARY_PATH'] = '%s:%s/12' % (standin, standin)
@@ -412,9 +415,11 @@ class Map:
 
     def of(self, mutant):
         """By its basic block: the last reached line up to its own, of its
-        function, and its further lines. Before the first line that any test
-        reaches, as in what is inlined, by all of the function, or of the file.
-        Best first; on its second backend each test comes after all others."""
+        function, and the one before it (a condition may share its line with the
+        edge that one outcome takes), and its further lines. Before the first
+        line that any test reaches, as in what is inlined, by all of the
+        function, or of the file. Best first; on its second backend each test
+        comes after all others."""
         begin, over, lines = 0, 0, self.reach.get(mutant.path, [])
         for a, b in bodies(code_of(mutant.text)):
             if a <= mutant.begin < b:
@@ -422,7 +427,7 @@ class Map:
                 over = mutant.text.count('\n', 0, b) + 1
         end = mutant.line + mutant.text.count('\n', mutant.begin, mutant.end)
         up_to = [(l, t) for l, t in lines if begin <= l <= mutant.line]
-        found = set(up_to[-1][1]) if up_to else set()
+        found = set().union(*(t for _, t in up_to[-2:]))
         for line, tests in lines:
             if mutant.line < line <= (end if up_to else over):
                 found.update(tests)
