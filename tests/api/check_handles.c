@@ -307,6 +307,7 @@ WT_TEST(test_A8_A9_a_create_that_makes_nothing_is_an_error)
                          .name = "nothing",
                          .create = create_nothing,
                          .destroy = wt_toy_destroy};
+    warm_error error = WARM_INIT(warm_error);
     warm_kind made = -1;
     void *handle = &toy;
 
@@ -314,7 +315,9 @@ WT_TEST(test_A8_A9_a_create_that_makes_nothing_is_an_error)
     wt_fails(WARM_LIBRARY_ERROR,
              warm_handle_reserve(runtime, made, 0, &handle));
     ck_assert_ptr_eq(handle, &toy);
-    wt_says("nothing");
+    wt_says("nothing: create made no handle on device 0");
+    warm_last_error(&error);
+    ck_assert_int_eq(error.code, 0); /* the library gave none */
     ck_assert_int_eq(wt_stat(runtime, made, 0, created), 0);
     ck_assert_int_eq(wt_stat(runtime, made, 0, failed), 1);
 }

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -525,6 +526,42 @@ WT_TEST(test_G8_a_signal_writes_a_snapshot_and_is_restored)
     ck_assert_uint_eq(count(read_file("shot-1-1"), "active_allocated"), 1);
     ck_assert_uint_eq(count(read_file("shot-1-2"), "active_allocated"), 2);
     ck_assert_int_eq(access(path_of("shot-1-2.part"), F_OK), -1);
+}
+
+static int snapshot_without_room(void)
+{
+    const struct rlimit limit = {.rlim_cur = 2000, .rlim_max = RLIM_INFINITY};
+    void *block[20];
+    warm_runtime *runtime;
+
+    (void)signal(SIGXFSZ, SIG_IGN);
+    if (make(&runtime) != WARM_OK || setrlimit(RLIMIT_FSIZE, &limit) != 0) {
+        return 2;
+    }
+    for (int i = 0; i < 20; i++) {
+        if (warm_pinned_alloc(runtime, MIB, &block[i]) != WARM_OK) {
+            return 3;
+        }
+    }
+    if (raise(SIGUSR2) != 0) {
+        return 4;
+    }
+    while (count(read_file("err"), "snapshot was written") == 0) {
+        sched_yield();
+    }
+    (void)warm_runtime_destroy(runtime, NULL);
+    return 0;
+}
+
+WT_TEST(test_G8_a_snapshot_without_room_is_told_and_removed)
+{
+    ck_assert_int_eq(run("snapshot_signal:USR2,snapshot_file:@/shot,log:info",
+                         snapshot_without_room),
+                     0);
+    wt_contains(read_file("err"), "no snapshot was written: option ",
+                "snapshot_file: ", strerror(EFBIG));
+    ck_assert_int_eq(access(path_of("shot"), F_OK), -1);
+    ck_assert_int_eq(access(path_of("shot.part"), F_OK), -1);
 }
 
 static void on_signal(int signal)

@@ -162,14 +162,24 @@ static void *work_other(void *worker)
     return NULL;
 }
 
-/* The turn of one kind ends, while that of another goes on. */
+static void *work_other_in_second(void *worker)
+{
+    reserve_in(worker, second, other_kind);
+    return NULL;
+}
+
+/* The turn of one kind ends, while that of another goes on: neither another
+ * thread nor another runtime creates a handle of that one. */
 WT_TEST(test_A8_a_first_creation_lasts_while_those_of_others_end)
 {
     static wt_toy other; /* its handles end with the runtime */
-    struct worker workers[3];
+    struct worker workers[4];
 
     wt_toy_init(&other);
     other_kind = wt_toy_register(&other, runtime, "other");
+    second = wt_runtime(NULL);
+    ck_assert_int_eq(wt_toy_register(&toy, second, "toy"), kind);
+    ck_assert_int_eq(wt_toy_register(&other, second, "other"), other_kind);
     wt_toy_close_gate(&toy);
     wt_toy_close_gate(&other);
     start(&workers[0], work);
@@ -179,13 +189,15 @@ WT_TEST(test_A8_a_first_creation_lasts_while_those_of_others_end)
     wt_toy_open_gate(&toy);
     pthread_join(workers[0].thread, NULL);
     start(&workers[2], work_other);
-    await_sleep(&workers[2], 1);
+    start(&workers[3], work_other_in_second);
+    await_sleep(&workers[2], 2);
     ck_assert_uint_eq(other.creates, 1);
     wt_toy_open_gate(&other);
-    for (int i = 1; i < 3; i++) {
+    for (int i = 1; i < 4; i++) {
         pthread_join(workers[i].thread, NULL);
         ck_assert_int_eq(workers[i].status, WARM_OK);
     }
+    wt_runtime_end(second);
 }
 
 WT_TEST(test_A8_G2_first_creations_of_two_runtimes_take_turns)

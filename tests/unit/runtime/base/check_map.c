@@ -119,6 +119,8 @@ WT_TEST(test_room_follows_the_entries)
     wm_meta_fail(1, false);
     ck_assert(!wm_map_reserve(&map, full));
     ck_assert_uint_eq(map.capacity, full);
+    ck_assert(wm_map_reserve(&map, full));
+    ck_assert_uint_eq(map.capacity, 2 * full); /* no more than it takes */
     for (unsigned i = 0; i < sizeof things; i++) {
         ck_assert_ptr_eq(wm_map_take(&map, i + 1), &things[i]);
         wm_meta_fail(i == 0, false);
