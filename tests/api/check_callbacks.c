@@ -188,6 +188,10 @@ WT_LOOP_TEST(test_C2_C6_F9_request_beyond_every_machine_is_refused_as_others, 6)
                  warm_pinned_alloc_aligned(runtime, bytes, 4096, 0, &block));
         ck_assert_uint_eq(failures(space), 2);
     }
+    if (_i < 3) { /* the largest that is looked for */
+        wt_fails(WARM_OUT_OF_MEMORY, take(space, bytes - 1, &block));
+        ck_assert_ptr_null(strstr(warm_last_error_message(), "no machine"));
+    }
 }
 
 /* Much is idle, and no piece of it is large enough. */

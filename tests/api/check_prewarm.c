@@ -66,6 +66,9 @@ WT_LOOP_TEST(test_B9_blocks_of_every_size_can_be_copied_whole, 2)
                           .pin = ways[_i],
                           .pin_chunk = 1 * MIB,
                           .segment = 1 * MIB});
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_device_alloc_uncached(runtime, 0, (size_t)1 << 45, &device));
+    ck_assert_uint_eq(wt_calls(runtime, "device_alloc"), 1);
     wt_ok(warm_device_alloc_uncached(runtime, 0, 4 * MIB, &device));
     wt_ok(warm_pinned_prewarm(runtime, 4 * MIB, WARM_NODE_ANY, 0));
     ck_assert_uint_eq(wt_pinned_stats(runtime).segments.current, 4);
