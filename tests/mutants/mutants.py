@@ -12,15 +12,18 @@ A mutant is one change: an operator, a constant, a condition, a statement that
 goes. A random one whose object code is the same is none; a known one may weaken
 an order that only other machines, and check_schedules, tell apart. The tests
 that reach its line run, those that have caught most and the quickest first,
-until one fails twice: then the mutant is dead. If no test has failed within
+until one fails twice: then the mutant is dead. So it is if a test passes, and
+its runtimes count something else than in each run of the tree as it is (WT_FIGURES,
+tests/wt_runtime.c): that is what a reviewer of a change would see, and counted
+apart. If no test has failed within
 LIMIT seconds from the end of its build, they run once more under
 AddressSanitizer, where a fault counts if the test passes there without the
 mutant. It lives if none fails there either, or none reaches it; then it is
 printed as known.txt and equivalent.txt hold them.
 Dead ones are put into build/mutants/dead.txt, as known.txt holds them.
 Works in copies of the tree below build/mutants/; the last line is
-`mutants: played=… dead=… lived=… equivalent=…`, the status 1 if one lived that
-is not listed as equivalent."""
+`mutants: played=… dead=… figures=… lived=… equivalent=…`, figures of the dead
+ones; the status is 1 if one lived that is not listed as equivalent."""
 
 import concurrent.futures
 import fcntl
@@ -281,22 +284,59 @@ def try_test(test, flavour, folder, seconds, more=None):
                 **(more or {})}, folder)
 
 
+def taken(path):
+    """The words of a file, which goes; none if it is not there."""
+    words = read(path).split() if os.path.exists(path) else []
+    if words:
+        os.remove(path)
+    return words
+
+
+def counts(test, flavour, folder):
+    """What its runtimes counted, a word each; None if it does not pass."""
+    path = os.path.join(folder, 'build', 'figures')
+    taken(path)
+    passed = try_test(test, flavour, folder, max(3, 10 * test[3]),
+                      {'WT_FIGURES': path})
+    return taken(path) if passed else None
+
+
+def counts_else(test, flavour, folder):
+    """Whether it counts something else than the map says, the same twice."""
+    found = counts(test, flavour, folder)
+    return (found not in (None, test[4]) and
+            found == counts(test, flavour, folder))
+
+
 def try_tests(tests, flavour, folder):
-    """Those of one program in one process: the first that fails, twice; or None
-    if all pass."""
+    """Those of one program in one process: the first that fails, twice, or
+    counts something else; or None if all pass. And whether it fails."""
     first, seconds = tests[0], max(t[3] for t in tests)
     limit = max(3, 10 * seconds)
+    path = os.path.join(folder, 'build', 'figures')
+    taken(path)
     if run(['build/%s/%s' % (flavour, first[1])],
            2 * limit + 2 * len(tests) + 5,
-           test_env(first, flavour, folder, limit,
-                    ' '.join(t[2] for t in tests)), folder):
-        return None
+           {**test_env(first, flavour, folder, limit,
+                       ' '.join(t[2] for t in tests)), 'WT_FIGURES': path},
+           folder):
+        told = taken(path)
+        if flavour != 'debug' or not is_stable(first) or told == sum(
+                (t[4] for t in sorted(tests, key=lambda t: t[5])), []):
+            return None, False
+        return next((t for t in tests if counts_else(t, flavour, folder)),
+                    None), False
     for test in tests:
         limit = max(3, 10 * test[3])
         if not try_test(test, flavour, folder, limit) and \
                 not try_test(test, flavour, folder, limit):
-            return test
-    return None
+            return test, True
+    return None, False
+
+
+def is_stable(test):
+    """Whether it counted the same in each run of the map."""
+    return len(test) > 4 and test[4] is not None
 
 
 QUICK = 0.5  # seconds that a test may take which runs with others
@@ -307,7 +347,8 @@ def by_program(tests):
     groups = {}
     for test in tests:
         slow = test[2] if test[3] > QUICK else ''
-        groups.setdefault((test[0], test[1], slow), []).append(test)
+        groups.setdefault((test[0], test[1], slow, is_stable(test)),
+                          []).append(test)
     return list(groups.values())
 
 
@@ -355,9 +396,15 @@ def make_map():
     def one(i):
         test = tests[i]
         cover = os.path.join(WORK, 'cover.%d' % i)
-        begin = time.monotonic()
-        passed = try_test(test, 'cover', TOP, 60, {'WT_COVER': cover})
-        test.append(round(time.monotonic() - begin, 3))
+        figures = os.path.join(WORK, 'figures.%d' % i)
+        passed, told = True, []
+        for more in ({'WT_COVER': cover}, {}, {}):
+            begin = time.monotonic()
+            passed &= try_test(test, 'cover', TOP, 60,
+                               {'WT_FIGURES': figures, **more})
+            told.append(taken(figures))
+        test += [round(time.monotonic() - begin, 3),
+                 told[0] if told[0] == told[1] == told[2] else None, i]
         found = addresses(cover + '.' + os.path.basename(test[1]))
         for name in os.listdir(WORK):
             if name.startswith('cover.%d.' % i):
@@ -516,18 +563,24 @@ class Tree:
         return None if after is None else before == after
 
     def play(self, mutant, tests):
-        """The test that it dies of, or None; and what was played, or None if it
-        does not compile. What lives is played under AddressSanitizer too."""
+        """The test that it dies of, or None; whether that fails; and what was
+        played, or None if it does not compile. What lives is played under
+        AddressSanitizer too."""
         self.write(mutant.path, mutant.changed())
         try:
-            failed, why = self.play_in('debug', tests)
-            if failed or not why or not tests:
-                return failed, why
-            failed, _ = self.play_in('asan', tests)
+            dies, fails, why = self.play_in('debug', tests)
+            if dies and not fails:
+                self.write(mutant.path, mutant.text)
+                if self.counts_as_told(dies):
+                    return dies, fails, why
+                self.write(mutant.path, mutant.changed())
+            elif dies or not why or not tests:
+                return dies, fails, why
+            dies, fails, _ = self.play_in('asan', tests)
             self.write(mutant.path, mutant.text)
-            if failed and self.passes('asan', failed):
-                return failed, why
-            return None, why
+            if dies and self.passes('asan', dies):
+                return dies, fails, why
+            return None, False, why
         finally:
             self.write(mutant.path, mutant.text)
 
@@ -535,35 +588,42 @@ class Tree:
         return self.build('build/%s/libwarmpool.so.0' % flavour,
                           'build/%s/libwarmpool.a' % flavour, flavour=flavour)
 
+    def build_whole(self, flavour, test):
+        return (self.build_library(flavour) and
+                self.build('build/%s/%s' % (flavour, test[1]), flavour=flavour))
+
     def passes(self, flavour, test):
         """Whether it does without the mutant."""
-        return (self.build_library(flavour) and
-                self.build('build/%s/%s' % (flavour, test[1]),
-                           flavour=flavour) and
-                try_tests([test], flavour, self.folder) is None)
+        return (self.build_whole(flavour, test) and
+                try_tests([test], flavour, self.folder)[0] is None)
+
+    def counts_as_told(self, test):
+        """The same: whether it counts what the map says, each time."""
+        return self.build_whole('debug', test) and all(
+            counts(test, 'debug', self.folder) == test[4] for _ in range(3))
 
     def play_in(self, flavour, tests):
         if not self.build_library(flavour):
-            return None, None
+            return None, False, None
         ran, begin = 0, time.monotonic()
         for group in by_program(tests):
             if time.monotonic() - begin > LIMIT:
-                return None, '%d of %d tests in %.0f s' % (
+                return None, False, '%d of %d tests in %.0f s' % (
                     ran, len(tests), LIMIT)
             self.build('build/%s/%s' % (flavour, group[0][1]),
                        flavour=flavour)
             ran += len(group)
-            failed = try_tests(group, flavour, self.folder)
-            if failed:
-                return failed, ran
-        return None, 'all %d tests that reach it' % ran if ran else \
+            dies, fails = try_tests(group, flavour, self.folder)
+            if dies:
+                return dies, fails, ran
+        return None, False, 'all %d tests that reach it' % ran if ran else \
             'no test reaches it'
 
 
 def play_all(mutants, count, reach, equivalent):
     """Plays `count` of (mutant, the tests to be tried; None: of the map)."""
     listed = {m.key() for m, _ in equivalent}
-    counts = dict.fromkeys(('dead', 'lived', 'equivalent', 'none'), 0)
+    ends = dict.fromkeys(('dead', 'figures', 'lived', 'equivalent', 'none'), 0)
     queue = list(reversed(mutants))
     goals = {'build/debug/' + t[1] for _, tests in mutants for t in tests or ()}
     if any(t[0] == 'standin' for _, tests in mutants for t in tests or ()):
@@ -593,19 +653,21 @@ def play_all(mutants, count, reach, equivalent):
             result, text = 'none', ''
         else:
             begin = time.monotonic()
-            test, why = tree.play(
+            test, fails, why = tree.play(
                 mutant, tests if tests is not None else
                 [reach.tests[i] for i in reach.of(mutant)])
             result = 'dead' if test else 'lived' if why else 'none'
             text = '%.1f s  ' % (time.monotonic() - begin)
-            text += ('%s %s' % (test[1], test[2]) if test else
-                     why or 'does not compile')
+            text += ('%s %s%s' % (test[1], test[2],
+                                  '' if fails else ' (figures)')
+                     if test else why or 'does not compile')
             if test and reach:
                 for i, known in enumerate(reach.tests):
                     if known[:3] == test[:3]:
                         reach.kills[i] = reach.kills.get(i, 0) + 1
         with lock:
-            counts[result] += 1
+            ends[result] += 1
+            ends['figures'] += text.endswith('(figures)')
             begun[0] -= result == 'none'
         if result != 'none' or reach is None:
             say('%-10s %s  %s' % (result, place, text))
@@ -618,10 +680,10 @@ def play_all(mutants, count, reach, equivalent):
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         for done in [pool.submit(worker, n) for n in range(JOBS)]:
             done.result()
-    say('mutants: played=%d dead=%d lived=%d equivalent=%d' % (
-        begun[0], counts['dead'], counts['lived'],
-        counts['equivalent']))
-    return counts['lived'] + (counts['none'] if reach is None else 0)
+    say('mutants: played=%d dead=%d figures=%d lived=%d equivalent=%d' % (
+        begun[0], ends['dead'], ends['figures'], ends['lived'],
+        ends['equivalent']))
+    return ends['lived'] + (ends['none'] if reach is None else 0)
 
 
 def random_mutants(seed, below):
