@@ -12,13 +12,12 @@ A mutant is one change: an operator, a constant, a condition, a statement that
 goes. A random one whose object code is the same is none; a known one may weaken
 an order that only other machines, and check_schedules, tell apart. The tests
 that reach its line run, those that have caught most and the quickest first,
-until one fails twice: then the mutant is dead. So it is if a test passes, and
-its runtimes count something else than in each run of the tree as it is (WT_FIGURES,
-tests/wt_runtime.c): that is what a reviewer of a change would see, and counted
-apart. If no test has failed within
-LIMIT seconds from the end of its build, they run once more under
-AddressSanitizer, where a fault counts if the test passes there without the
-mutant. It lives if none fails there either, or none reaches it; then it is
+until one fails twice: then the mutant is dead. So it is if a test passes whose
+runtimes count something else than in each run of the tree as it is (WT_FIGURES,
+tests/wt_runtime.c), as a reviewer of the change would see; that is said, and
+counted. If no test has failed within LIMIT seconds from the end of its build,
+they run once more under AddressSanitizer, where a fault counts if the test
+passes there without the mutant. It lives if none fails there either, or none reaches it; then it is
 printed as known.txt and equivalent.txt hold them.
 Dead ones are put into build/mutants/dead.txt, as known.txt holds them.
 Works in copies of the tree below build/mutants/; the last line is
@@ -465,8 +464,8 @@ class Map:
         function, and the one before it (a condition may share its line with the
         edge that one outcome takes), and its further lines. Before the first
         line that any test reaches, as in what is inlined, by all of the
-        function, or of the file. Best first; on its second backend each test
-        comes after all others."""
+        function, of the file, or by all there are. Best first; on its second
+        backend each test comes after all others."""
         begin, over, lines = 0, 0, self.reach.get(mutant.path, [])
         for a, b in bodies(code_of(mutant.text)):
             if a <= mutant.begin < b:
@@ -480,6 +479,8 @@ class Map:
                 found.update(tests)
         if not found:
             found.update(*(tests for _, tests in lines))
+        if not lines:
+            found.update(range(len(self.tests)))
         of_file, rare = {}, {}
         for line, tests in lines:
             for i in tests:
@@ -487,7 +488,7 @@ class Map:
                 if begin <= line <= over:
                     rare[i] = rare.get(i, 0) + 1 / len(tests)
         best = sorted(found, key=lambda i: self.cost(i, mutant.path) *
-                      self.total[i] / of_file[i] / rare.get(i, 1e-6))
+                      self.total[i] / of_file.get(i, 1) / rare.get(i, 1e-6))
         first = {}
         for i in best:
             first.setdefault(tuple(self.tests[i][1:3]), i)
