@@ -588,10 +588,9 @@ warm_status wm_pool_create_idle(wm_pool *pool, unsigned count, bool *made)
     warm_status status = begin(pool, &creation, &served);
     void *handle;
 
-    *made = false;
     if (status == WARM_OK && !served) {
         status = create(pool, &creation, &handle);
-        *made = status == WARM_OK;
     }
+    *made = status == WARM_OK && !served;
     return status;
 }

@@ -189,11 +189,8 @@ warm_status warm_device_alloc_aligned(warm_runtime *runtime, int device,
                                       size_t alignment, void **pointer)
 {
     wm_request request = {.alignment = alignment, .asked = bytes};
-    warm_status status = wm_runtime_check(runtime);
+    warm_status status = wm_space_check_alignment(alignment);
 
-    if (status == WARM_OK) {
-        status = wm_space_check_alignment(alignment);
-    }
     if (status != WARM_OK) {
         return status;
     }
