@@ -164,7 +164,7 @@ static warm_status check_node(const wm_pin *pin, int node, void *base,
  * came with the mapping. */
 static warm_status check_huge(const wm_pin *pin, void *base, size_t bytes)
 {
-    uint64_t huge = 0;
+    uint64_t huge;
 
     if (pin->huge != WM_HUGE_REQUIRE) {
         return WARM_OK;
