@@ -183,6 +183,18 @@ WT_LOOP_TEST(test_F11_F12_each_event_is_pressure, 3)
     ck_assert_uint_eq(WM_BUDGET_EVENT, wm_budget_look(root, 2 * SEC, &watch));
 }
 
+WT_TEST(test_F12_figures_of_the_machine_are_in_bytes)
+{
+    uint64_t value = 1;
+
+    put("/proc/meminfo", "MemTotal: 3 kB\nHugePages_Total:    5\n");
+    ck_assert(wm_budget_figure(root, "MemTotal:", &value));
+    ck_assert_uint_eq(value, 3 * 1024);
+    ck_assert(wm_budget_figure(root, "HugePages_Total:", &value));
+    ck_assert_uint_eq(value, 5);
+    ck_assert(!wm_budget_figure(root, "MemFree:", &value));
+}
+
 /* Without a cgroup that counts, the machine's. */
 WT_TEST(test_F11_F12_machine_stalls_are_pressure)
 {
