@@ -17,8 +17,8 @@ runtimes count something else than in each run of the tree as it is (WT_FIGURES,
 tests/wt_runtime.c), as a reviewer of the change would see; that is said, and
 counted. If no test has failed within LIMIT seconds from the end of its build,
 they run once more under AddressSanitizer, where a fault counts if the test
-passes there without the mutant. It lives if none fails there either, or none reaches it; then it is
-printed as known.txt and equivalent.txt hold them.
+passes there without the mutant. It lives if none fails there either, or none
+reaches it; then it is printed as known.txt and equivalent.txt hold them.
 Dead ones are put into build/mutants/dead.txt, as known.txt holds them.
 Works in copies of the tree below build/mutants/; the last line is
 `mutants: played=… dead=… figures=… lived=… equivalent=…`, figures of the dead
