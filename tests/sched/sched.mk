@@ -45,8 +45,8 @@
 #   - a claim that is given back since the pointer was stale: claim(),
 #     wm_magazine_free_other(); transfer_one();
 #   - the wait for a paused pool: pool_pause.c, look() of private_pool.c; there
-#     also match() past a pool, and a pool for graphs in
-#     warm_private_pool_begin();
+#     also match() past a pool, a pool for graphs in warm_private_pool_begin(),
+#     and one that stops recording while a later one goes on;
 #   - lists with uses of retired streams: take_retired_locked(),
 #     drop_completed(); end_own().
 SCHED_LIB := $(B)/sched/libwarmpool.a
