@@ -2,6 +2,9 @@
 #
 #   make mutants [N=20] [SEED=1] [FILE=alloc/…]   random ones; the map is made once
 #   make check-mutants [N=10] [SEED=…]            of those of known.txt
+#
+# Before a change that is to alter no behaviour, `mutants.py map`; after it,
+# `mutants.py same`.
 MUTANTS := tests/mutants/mutants.py
 mutants: need-check
 	@tests/need.sh python3

@@ -5,6 +5,9 @@
     mutants.py random N SEED [PATH]  N random changes below PATH
     mutants.py known [N SEED]        those of known.txt, or N of them
     mutants.py try LIST              those of a file like known.txt, all tests
+    mutants.py same                  the tests that do not pass, or count something
+                                     else than when the map was made: none where
+                                     a change is to alter no behaviour
     mutants.py list FILE             every change that could be made there
     mutants.py check                 the lists: each entry's lines are there
 
@@ -291,9 +294,13 @@ def taken(path):
     return words
 
 
+def figures_path(folder):
+    return os.path.join(folder, 'build', 'figures.%d' % threading.get_ident())
+
+
 def counts(test, flavour, folder):
     """What its runtimes counted, a word each; None if it does not pass."""
-    path = os.path.join(folder, 'build', 'figures')
+    path = figures_path(folder)
     taken(path)
     passed = try_test(test, flavour, folder, max(3, 10 * test[3]),
                       {'WT_FIGURES': path})
@@ -312,7 +319,7 @@ def try_tests(tests, flavour, folder):
     counts something else; or None if all pass. And whether it fails."""
     first, seconds = tests[0], max(t[3] for t in tests)
     limit = max(3, 10 * seconds)
-    path = os.path.join(folder, 'build', 'figures')
+    path = figures_path(folder)
     taken(path)
     if run(['build/%s/%s' % (flavour, first[1])],
            2 * limit + 2 * len(tests) + 5,
@@ -687,6 +694,27 @@ def play_all(mutants, count, reach, equivalent):
     return ends['lived'] + (ends['none'] if reach is None else 0)
 
 
+def same(reach):
+    if not make(TOP, 'debug', '-j%d' % JOBS, 'test-programs', 'standin',
+                seconds=3600):
+        sys.exit('mutants: the tree does not build')
+    groups = by_program(t for t in reach.tests if is_stable(t))
+
+    def one(group):
+        if try_tests(group, 'debug', TOP)[0] is None:
+            return 0
+        others = [t for t in group if try_tests([t], 'debug', TOP)[0]]
+        for test in others:
+            say('else       %s %s %s' % tuple(test[:3]))
+        return len(others)
+
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        differ = sum(pool.map(one, groups))
+    say('mutants: same=%d else=%d' % (
+        sum(len(g) for g in groups) - differ, differ))
+    return differ
+
+
 def random_mutants(seed, below):
     every = [Mutant(path, text, *m) for path in sources(below)
              for text in [read(path)] for m in mutations(text)]
@@ -709,6 +737,8 @@ def main(words):
     fcntl.flock(lock, fcntl.LOCK_EX)
     if words[:1] == ['map']:
         make_map()
+    elif words == ['same']:
+        return same(Map()) > 0
     elif words[:1] == ['list'] and len(words) == 2:
         text = read(words[1])
         for begin, end, new in mutations(text):
