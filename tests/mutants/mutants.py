@@ -577,12 +577,14 @@ class Tree:
         self.write(mutant.path, mutant.changed())
         try:
             dies, fails, why = self.play_in('debug', tests)
-            if dies and not fails:
+            while dies and not fails:
                 self.write(mutant.path, mutant.text)
                 if self.counts_as_told(dies):
                     return dies, fails, why
+                dies[4] = None  # it is not stable after all
                 self.write(mutant.path, mutant.changed())
-            elif dies or not why or not tests:
+                dies, fails, why = self.play_in('debug', tests)
+            if dies or not why or not tests:
                 return dies, fails, why
             dies, fails, _ = self.play_in('asan', tests)
             self.write(mutant.path, mutant.text)
