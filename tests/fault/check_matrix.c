@@ -887,6 +887,63 @@ static void tear_down(void)
 
 WT_CASE("matrix", .setup = set_up, .teardown = tear_down, .timeout = 120);
 
+/* A call that the fault refuses, and that works without it. */
+static warm_status refused_by(const char *name, enum kind kind)
+{
+    warm_status status[2] = {WARM_OK, WARM_OK};
+    const point *p = points;
+    void *out = NULL;
+
+    while (p < points + point_count &&
+           (p->kind != kind || strcmp(p->name, name) != 0)) {
+        p++;
+    }
+    ck_assert_msg(p < points + point_count, "no point: %s", name);
+    for (int i = 0; i < 2; i++) {
+        arm(p, i == 0, true);
+        wt_system_inside = true;
+        status[i] = kind == TOY
+                        ? warm_handle_reserve(f.runtime, f.kind, 0, &out)
+                        : warm_pinned_alloc(f.runtime, BLOCK_BYTES, &out);
+        wt_system_inside = false;
+    }
+    wt_ok(status[1]);
+    if (kind != TOY) {
+        wt_ok(warm_free(out));
+    }
+    return status[0];
+}
+
+/* Else no cell could be wrong. */
+WT_TEST(test_T2_a_fault_of_each_kind_is_met)
+{
+    static const struct {
+        const char *name;
+        enum kind kind;
+        warm_status status;
+    } faults[] = {{"pinned_alloc", DRIVER, WARM_OUT_OF_MEMORY},
+                  {"record", RECORD, WARM_OUT_OF_MEMORY},
+                  {"mmap", SYSTEM, WARM_OUT_OF_MEMORY},
+                  {"create", TOY, WARM_LIBRARY_ERROR},
+                  {"cuMemHostAlloc", CUDA, WARM_OUT_OF_MEMORY}};
+
+    wt_ok(warm_free(wt_pinned(f.other, BLOCK_BYTES)));
+    find_points(); /* CUDA's are known once they are called */
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        if ((faults[i].kind == SYSTEM && (WT_TSAN || wt_on_gpu())) ||
+            (faults[i].kind == CUDA && (wt_on_host() || wt_on_gpu()))) {
+            continue; /* there is none */
+        }
+        begin_runtime();
+        target = f.runtime;
+        ck_assert_msg(refused_by(faults[i].name, faults[i].kind) ==
+                          faults[i].status,
+                      "%s", faults[i].name);
+        end_runtime();
+    }
+    no_trouble();
+}
+
 enum { PARTS = 12 };
 
 WT_LOOP_TEST(test_T2_every_call_under_every_fault, PARTS *STATES)
