@@ -3,8 +3,12 @@
 /* backends: host standin */
 #include "wt.h"
 
+#include "alloc/cache/cache_int.h"
 #include "alloc/kinds/device_space.h"
 #include "alloc/kinds/pinned.h"
+#include "alloc/space/space_int.h"
+#include "alloc/stream/stream_lane.h"
+#include "alloc/stream/timeline_int.h"
 #include "handles/pool_int.h"
 #include "handles/kind_table.h"
 #include "runtime/runtime.h"
@@ -67,6 +71,62 @@ WT_TEST(test_A14_a_wrong_figure_of_handles_is_found)
     pool->stats.created++;
     expect_broken("handles");
     pool->stats.created--;
+}
+
+/* The walk finds a word that is one too many, and nothing once it is right. */
+#define BREAK(word, name)                                                      \
+    do {                                                                       \
+        ++(word);                                                              \
+        expect_broken(name);                                                   \
+        --(word);                                                              \
+        wt_ok(warm_testing_check(runtime, 1));                                 \
+    } while (0)
+
+static wm_magazine_set *cached;
+
+static void find_cached(wm_magazine_set *set, const void *context)
+{
+    (void)context;
+    cached = set->classes > 0 ? set : cached;
+}
+
+WT_TEST(test_B2_B4_a_wrong_count_of_what_a_thread_caches_is_found)
+{
+    wm_pending_stream *slot;
+
+    wt_ok(warm_free(wt_pinned(runtime, 6000)));
+    wt_ok(warm_record_stream(pinned, stream));
+    wt_ok(warm_free(pinned));
+    wm_cache_visit(&runtime->pinned->space.group, find_cached, NULL);
+    slot = wm_pending_first(wm_magazine_set_pending(cached));
+    BREAK(cached->classes, "pinned");
+    BREAK(slot->blocks, "pinned");
+    BREAK(wm_magazine_set_pending(cached)->in_use, "pinned");
+    pinned = wt_pinned(runtime, 5000);
+}
+
+WT_TEST(test_B4_C1_a_wrong_count_of_streams_is_found)
+{
+    wm_timelines *set = &runtime->pinned->timelines;
+    wm_timeline *timeline = wm_timeline_next_locked(set, NULL);
+    wm_lane_registry *registry =
+        runtime->device_spaces[0].space.group.arenas[0].registry;
+
+    BREAK(set->count, "streams");
+    BREAK(timeline->recorders, "streams");
+    BREAK(timeline->queued, "streams");
+    BREAK(registry->owners, "device");
+    BREAK(wm_thread_marks_now.turns, "streams");
+}
+
+WT_TEST(test_B14_a_wrong_sum_is_found)
+{
+    wm_arena *arena = &runtime->pinned->space.group.arenas[0];
+
+    BREAK(arena->stats.held_bytes.allocated, "figures");
+    wm_whole_add(&runtime->pinned->space, 4096);
+    expect_broken("all memory");
+    wm_whole_unclaim(&runtime->pinned->space, 4096);
 }
 
 /* The n-th record, once, and from then on. */
