@@ -569,8 +569,8 @@ static void end(warm_runtime *which)
 
     TRY(warm_testing_check(which, 1));
     TRY(warm_runtime_destroy(which, &report));
-    if (report.live > 0 || report.pending > 0 || report.handles > 0) {
-        fprintf(stderr, "soak: a runtime ends with memory or handles in use\n");
+    if (report.live + report.pending + report.handles + report.pools > 0) {
+        fprintf(stderr, "soak: a runtime ends with something in use\n");
         exit(1);
     }
 }
@@ -615,6 +615,11 @@ int main(int argc, char **argv)
     print_times();
     for (int i = 0; i < FIGURES; i++) {
         good = is_flat(i, warm, seconds) && good;
+    }
+    if (threads == 0 || captures == 0 || streams == 0 || readings == 0 ||
+        crowds == 0 || refused == 0) {
+        fprintf(stderr, "soak: a part of the load was not played\n");
+        good = false;
     }
     for (int i = 0; i < SLOTS; i++) {
         TRY(warm_free(slots[i]));
