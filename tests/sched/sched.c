@@ -833,20 +833,80 @@ static unsigned play_deep(unsigned bound, unsigned part, unsigned count,
     return played;
 }
 
+/* A thread that could run instead, of all with equal chance. */
+static uint32_t other_choice(const struct choice *c, uint64_t *random)
+{
+    unsigned others = c->enabled & ~(1u << c->usual);
+    unsigned skip =
+        (unsigned)(wt_random(random) % (unsigned)__builtin_popcount(others));
+
+    while (skip-- > 0) {
+        others &= others - 1;
+    }
+    return (uint32_t)__builtin_ctz(others);
+}
+
+/* From the plain schedule of which play->choice tells: preempts at a place of
+ * all, then at one of all that come after it. */
+static void play_scattered(uint64_t *random)
+{
+    unsigned at = 0;
+
+    for (int n = 0; n < 2 && at < play->choices; n++) {
+        at += (unsigned)(wt_random(random) % (play->choices - at));
+        while (at < play->choices && !play->choice[at].preempts) {
+            at++;
+        }
+        if (at < play->choices) {
+            const struct choice c = play->choice[at];
+
+            give_again(at++);
+            give(c.step, other_choice(&c, random));
+            if (!passes()) {
+                tell_failure();
+            }
+        }
+    }
+}
+
+/* Depth first reached the last places only. */
+static void scatter(unsigned count)
+{
+    static struct choice plain[CHOICES];
+    uint64_t random = wt_seed();
+    unsigned choices;
+
+    play->givens = 0;
+    if (!passes()) {
+        tell_failure();
+    }
+    choices = play->choices;
+    memcpy(plain, play->choice, sizeof plain);
+    for (unsigned i = 0; i < count; i++) {
+        memcpy(play->choice, plain, sizeof plain);
+        play->choices = choices;
+        play_scattered(&random);
+    }
+}
+
 static void play_all(unsigned count)
 {
-    unsigned places, many, plain, part[2], played[2];
+    unsigned places, many, plain, part[2], played[2], scattered = 0;
 
     play_random(count / 4);
     plain = play_deep(0, 0, count, &places);
     for (unsigned i = 0; i < 2; i++) {
         part[i] = part_of(plain, places, i + 1, count);
         played[i] = play_deep(i + 1, part[i], count, &many);
+        scattered = played[i] == 2 * count ? count / 2 : scattered;
+    }
+    if (scattered > 0) {
+        scatter(scattered);
     }
     printf("# %u steps; schedules: %u random, %u plain, %u of one preemption "
-           "(%u %%), %u of two (%u %%)\n",
+           "(%u %%), %u of two (%u %%), %u of each scattered\n",
            play->length, count / 4, plain, played[0], part[0] / 100, played[1],
-           part[1] / 100);
+           part[1] / 100, scattered);
     if (play->weak_line != 0) {
         printf("# %s:%d: %s\n", play->weak_file, play->weak_line,
                play->met ? "green" : "never met");

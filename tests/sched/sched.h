@@ -7,7 +7,8 @@
  * One thread runs at a time. First random schedules, by PCT: a random thread
  * has precedence, and loses it at a few random places. Then those with no, one
  * and two preemptions, depth first (a switch from a thread that waits, yields
- * or ends is none); if they are too many, an even part of them. A place for a
+ * or ends is none); if they are too many, a part of them, which may reach the
+ * last places only, and so others at places of equal chance. A place for a
  * switch is before an operation that another player's disturbs. A schedule
  * fails if a check or an assertion fails, the process dies, all threads wait,
  * or they never end. It is cut down to the switches that it needs, and printed
