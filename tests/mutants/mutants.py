@@ -22,7 +22,8 @@ counted. If no test has failed within LIMIT seconds from the end of its build,
 they run once more under AddressSanitizer, where a fault counts if the test
 passes there without the mutant. It lives if none fails there either, or none
 reaches it; then it is printed as known.txt and equivalent.txt hold them.
-Dead ones are put into build/mutants/dead.txt, as known.txt holds them.
+Dead ones are put into build/mutants/dead.txt, as known.txt holds them. In the
+end each test that has killed one must pass without it.
 Works in copies of the tree below build/mutants/; the last line is
 `mutants: played=… dead=… figures=… lived=… equivalent=…`, figures of the dead
 ones; the status is 1 if one lived that is not listed as equivalent."""
@@ -612,6 +613,13 @@ class Tree:
         return self.build_whole('debug', test) and all(
             counts(test, 'debug', self.folder) == test[4] for _ in range(3))
 
+    def failing(self, tests):
+        """Those that fail without a mutant: what they killed may live."""
+        self.build_library('debug')
+        self.build(*('build/debug/' + t[1] for t in tests))
+        return [t for t in tests
+                if try_tests([t], 'debug', self.folder)[1]]
+
     def play_in(self, flavour, tests):
         if not self.build_library(flavour):
             return None, False, None
@@ -638,11 +646,12 @@ def play_all(mutants, count, reach, equivalent):
     goals = {'build/debug/' + t[1] for _, tests in mutants for t in tests or ()}
     if any(t[0] == 'standin' for _, tests in mutants for t in tests or ()):
         goals.add('standin')
-    begun = [0]
+    begun, trees, killers = [0], [], {}
     lock = threading.Lock()
 
     def worker(number):
         tree = Tree(number)
+        trees.append(tree)
         if not tree.build('-j%d' % JOBS, *(goals or ['test-programs'])):
             say('mutants: the tree does not build: ' + tree.folder)
             os._exit(2)
@@ -684,16 +693,20 @@ def play_all(mutants, count, reach, equivalent):
         if result == 'lived':
             say(mutant.entry('?') + '\n')
         elif result == 'dead':
+            killers[tuple(test[:3])] = test
             with open(os.path.join(WORK, 'dead.txt'), 'a') as file:
                 file.write(mutant.entry(' '.join(test[:3])) + '\n\n')
 
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         for done in [pool.submit(worker, n) for n in range(JOBS)]:
             done.result()
+    false = trees[0].failing(killers.values())
+    for test in false:
+        say('mutants: %s %s %s fails without a mutant' % tuple(test[:3]))
     say('mutants: played=%d dead=%d figures=%d lived=%d equivalent=%d' % (
         begun[0], ends['dead'], ends['figures'], ends['lived'],
         ends['equivalent']))
-    return ends['lived'] + (ends['none'] if reach is None else 0)
+    return ends['lived'] + len(false) + (ends['none'] if reach is None else 0)
 
 
 def same(reach):
