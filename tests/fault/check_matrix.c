@@ -661,6 +661,14 @@ static unsigned try_again(int which, const value v[8])
     return status;
 }
 
+/* A thread without a context can wait for nothing. */
+static bool hides_context(const point *p)
+{
+    return strcmp(p->name, "cudaGetDevice") == 0 ||
+           strcmp(p->name, "cuCtxPushCurrent_v2") == 0 ||
+           strcmp(p->name, "cuCtxGetCurrent") == 0;
+}
+
 static bool cell(int which, enum state state, const point *p, uint64_t n,
                  bool on)
 {
@@ -684,8 +692,7 @@ static bool cell(int which, enum state state, const point *p, uint64_t n,
     target = has(c, D_OWN_RUNTIME) ? one[D_OWN_RUNTIME].p : f.runtime;
     status = call_once(which, v, p, n, on, &met);
     end_mode(p);
-    leaks |= on && p != NULL && has(c, D_TO_PAUSE) &&
-             (p->kind == DRIVER || p->kind == CUDA);
+    leaks |= on && p != NULL && has(c, D_TO_PAUSE) && hides_context(p);
     if (status != WARM_OK && c->status && p != NULL) {
         status = has_ended(c, p) ? WARM_OK : try_again(which, v);
     }
