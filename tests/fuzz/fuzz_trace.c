@@ -13,7 +13,17 @@ static void check_steps(const bench_trace *trace)
 {
     for (size_t i = 0; i < trace->steps; i++) {
         const bench_step *step = &trace->step[i];
+        unsigned has = wm_trace_fields(step->op);
 
+        ck_assert((has & WM_TRACE_HAS_BLOCK) == 0 ||
+                  step->buffer < trace->buffers);
+        ck_assert(step->pool <= trace->pools);
+        if (step->op == WM_TRACE_PLACED) {
+            ck_assert(step->stream == BENCH_NO_STREAM ||
+                      step->stream < trace->streams);
+        } else if ((has & WM_TRACE_HAS_STREAM) != 0) {
+            ck_assert(step->value < trace->streams);
+        }
         ck_assert(step->worker < trace->workers);
         ck_assert(i == 0 || step->ns >= step[-1].ns);
         ck_assert(bench_place_device(step->place) < (int)trace->devices);
