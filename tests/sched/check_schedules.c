@@ -26,6 +26,7 @@ static struct {
     warm_lease again;
     bool held, ended;
     int ends;     /* of adopted memory */
+    int left;     /* handles in use as the runtime ended */
     size_t bytes; /* of block[0], or 0 */
 } s;
 
@@ -780,10 +781,18 @@ static void destroy(void)
     wt_must_ok(warm_stream_destroy(s.runtime, s.stream));
     wt_must_ok(warm_runtime_destroy(s.runtime, &report));
     wt_must(report.live == 0 && report.pending == 0);
+    s.left = (int)report.handles;
+}
+
+/* What the thread still had is left to it, and counted. */
+static void end_destroyed(void)
+{
+    wt_must(s.toy[0].alive + s.toy[1].alive == s.left);
+    wt_must(s.toy[0].shared == 0 && s.toy[1].shared == 0);
 }
 
 PLAY(test_T4_A5_a_thread_ends_beside_the_end_of_its_runtime, setup_kinds, NULL,
-     NULL, leave, destroy);
+     end_destroyed, leave, destroy);
 
 PLAY(test_T4_G1_a_thread_ends_beside_a_trim_and_a_request, setup, NULL, end,
      allocate_once, trim_all, allocate_once);
