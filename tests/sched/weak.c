@@ -3,7 +3,9 @@
  * word, a load that acquires takes the word's; so do the start and the end of
  * threads. Plain memory that another thread has used, and this one has not seen
  * that, is a race, in whatever order they ran; also if an atomic operation
- * finds what was made as plain memory and not published.
+ * finds what was made as plain memory and not published. Of a word the last
+ * read and write are known, until one whole 256 KiB away is used: a race may be
+ * overlooked.
  *
  * A late store waits in its thread's list, which that thread's own loads see.
  * So does what a sequentially consistent read-modify-write stores, if WT_WEAKEN
