@@ -31,6 +31,10 @@ enum { N_MOST = 200, POINTS_MOST = 400, VICTIMS = 3, UNCOUNTED = 6 };
 enum state { FRESH, WARM, BUSY, STATES };
 static const char *const state_names[] = {"fresh", "warm", "busy"};
 
+/* Not 0: f.kind, of a library whose functions are points; else that is a toy.
+ */
+static warm_kind built_in;
+
 /* ---- points at which calls fail ------------------------------------------ */
 
 enum kind { DRIVER, RECORD, SYSTEM, TOY, CUDA };
@@ -163,7 +167,8 @@ static unsigned mask_of_point(const point *p)
     case TOY:
         return OK | M(LIBRARY_ERROR);
     case SYSTEM:
-        return OK | M(OUT_OF_MEMORY) | M(UNAVAILABLE) | M(DRIVER_ERROR);
+        return OK | M(OUT_OF_MEMORY) | M(UNAVAILABLE) | M(DRIVER_ERROR) |
+               (built_in != 0 ? M(LIBRARY_ERROR) : 0);
     case DRIVER:
     case CUDA:
     default:
@@ -184,11 +189,13 @@ static const struct {
     {"warm_pinned_adopt", M(UNSUPPORTED), "pages stay in forked children"},
 };
 
+enum { OF_LIBRARY = 1 << STATES }; /* beside all states */
+
 /* call and key: patterns of fnmatch(); a key with [] is a list that has another
  * length. */
 static const struct {
     const char *call, *key;
-    unsigned states; /* bits */
+    unsigned states; /* bits, and OF_LIBRARY: only of handles of one */
     const char *why;
 } changes[] = {
     {"*", "total.*", 7, "sums of the others"},
@@ -200,6 +207,8 @@ static const struct {
     {"*", "*.lost*", 7, "a block whose end the driver cannot tell leaks"},
     {"warm_*_reserve*", "handles.*", 7,
      "a handle that cannot be reset is destroyed, or deferred"},
+    {"warm_*lease*", "handles.*", 7 | OF_LIBRARY,
+     "the same, and a workspace was allocated, and is idle"},
     {"*", "*pending*", 1 << BUSY, "a stream reads its blocks meanwhile"},
     {"*", "*idle_bytes", 1 << BUSY, "the same: they become idle"},
     {"*", "*.reuse_delay.*", 1 << BUSY, "the same: this took so long"},
@@ -222,6 +231,7 @@ static bool may_change(const char *call, enum state state, const char *key)
 {
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         if ((changes[i].states >> state & 1) != 0 &&
+            (built_in != 0 || (changes[i].states & OF_LIBRARY) == 0) &&
             fnmatch(changes[i].call, call, 0) == 0 &&
             fnmatch(changes[i].key, key, 0) == 0) {
             return true;
@@ -350,7 +360,8 @@ static void begin_runtime(void)
     wt_toy_init(&f.other_toy);
     f.runtime = wt_two_devices(&(const warm_options){
         .size = sizeof(warm_options), .limit_wait_ms = 1, .history = 50});
-    f.kind = wt_toy_register(&f.toy, f.runtime, "toy");
+    f.kind =
+        built_in != 0 ? built_in : wt_toy_register(&f.toy, f.runtime, "toy");
     f.stream = wt_stream(f.runtime, 0);
     f.far = wt_stream(f.runtime, 1);
     wt_ok(warm_allocator_get(f.runtime, WARM_MEMORY_DEVICE, 0, &f.allocator));
@@ -960,6 +971,22 @@ WT_LOOP_TEST(test_T2_every_call_under_every_fault, PARTS *STATES)
     for (int i = _i / STATES; i < CALLS; i += PARTS) {
         if (is_played(i, state)) {
             play_call(i, state);
+        }
+    }
+    no_trouble();
+}
+
+/* Functions of cuBLAS fail as well, and there are workspaces. */
+WT_LOOP_TEST(test_A8_A10_T2_every_call_with_handles_of_cublas_under_every_fault,
+             wt_on_host() || wt_on_gpu() ? 0 : STATES)
+{
+    built_in = WARM_KIND_CUBLAS;
+    for (int i = 0; i < CALLS; i++) {
+        const struct call *c = &calls[i];
+
+        if (is_played(i, (enum state)_i) &&
+            (has(c, D_KIND) || has(c, D_LEASE) || has(c, D_LEASE_TAKEN))) {
+            play_call(i, (enum state)_i);
         }
     }
     no_trouble();
