@@ -135,13 +135,14 @@ static void note_figures(warm_runtime *runtime)
         sum = mixed(sum, calls);
     }
     (void)warm_stats_json(runtime, text, sizeof text, NULL);
-    for (const char *c = text; *c != '\0'; c++) {
+    for (const char *c = text; *c != '\0';) {
         if (strncmp(c, "_ns\":", 5) == 0) {
             c += 5 + strspn(c + 5, "0123456789");
         } else if (strncmp(c, "\"buckets\":[", 11) == 0) {
             c += strcspn(c, "]");
+        } else {
+            sum = mixed(sum, (unsigned char)*c++);
         }
-        sum = mixed(sum, (unsigned char)*c);
     }
     fprintf(file, "%016lx\n", (unsigned long)sum);
     fclose(file);
