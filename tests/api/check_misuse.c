@@ -484,8 +484,7 @@ WT_TEST(test_T7_every_call_after_exit_has_begun_is_harmless)
     ck_assert_int_eq(WEXITSTATUS(status), 0);
 }
 
-/* ---- while a thread captures ---------------------------------------------
- */
+/* ---- while a thread captures -------------------------------------------- */
 
 static struct {
     pthread_barrier_t barrier;
@@ -493,7 +492,7 @@ static struct {
     warm_status began, ended;
 } capture;
 
-static void end_beside(void)
+static void finish_capture(void)
 {
     warm_graph graph = NULL;
 
@@ -506,7 +505,7 @@ static void *capture_beside(void *argument)
     capture.began = warm_capture_begin(f.runtime, capture.stream);
     pthread_barrier_wait(&capture.barrier);
     pthread_barrier_wait(&capture.barrier);
-    end_beside();
+    finish_capture();
     return NULL;
 }
 
@@ -527,7 +526,7 @@ static bool breaks_own_capture(const char *call)
 
 /* own: the thread that captures makes the call. Waits for what the table's
  * calls may have left to the end of a capture. */
-static void play_beside_capture(int which, bool own)
+static void play_with_capture(int which, bool own)
 {
     const struct call *c = &calls[which];
     unsigned status;
@@ -550,7 +549,7 @@ static void play_beside_capture(int which, bool own)
                                : OK | 1u << NONE,
                      cell);
     if (own) {
-        end_beside();
+        finish_capture();
     } else {
         pthread_barrier_wait(&capture.barrier);
         pthread_join(thread, NULL);
@@ -571,7 +570,7 @@ WT_LOOP_TEST(test_B7_T7_no_call_breaks_a_capture, 2)
     pthread_barrier_init(&capture.barrier, NULL, 2);
     capture.stream = new_stream();
     for (int i = 0; i < CALLS; i++) {
-        play_beside_capture(i, _i == 1);
+        play_with_capture(i, _i == 1);
     }
     end_stream(capture.stream);
     no_trouble();
