@@ -251,7 +251,7 @@ static bool no_locked_memory(void)
 
 static bool no_addresses(void)
 {
-    return limit(RLIMIT_AS, (rlim_t)wt_address_space() * (rlim_t)getpagesize());
+    return limit(RLIMIT_AS, 0); /* what is mapped stays */
 }
 
 static bool no_threads(void)
