@@ -1,6 +1,8 @@
 /* budget.c: reads /proc and the files of cgroups. */
 #include "runtime/base/budget.h"
 
+#include "runtime/base/lock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -24,6 +26,7 @@ enum { STALL_PART = 20 };
 /* The beginning of a file; false if it cannot be read. */
 static bool read_text(const char *path, char text[TEXT])
 {
+    WM_CANCEL_OFF();
     int file = open(path, O_RDONLY | O_CLOEXEC);
     size_t used = 0;
     ssize_t got = 0;

@@ -10,9 +10,7 @@
  * cgroups are read where distributions mount them: version 2 at /sys/fs/cgroup
  * or /sys/fs/cgroup/unified, version 1 at /sys/fs/cgroup/memory. A cgroup whose
  * files are not visible (the path is of another namespace) is skipped; the root
- * of the mount is always read. Takes no lock, leaves errno; the caller has
- * cancellation off.
- */
+ * of the mount is always read. Takes no lock, leaves errno. */
 #ifndef WM_BUDGET_H
 #define WM_BUDGET_H
 

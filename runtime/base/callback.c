@@ -1,6 +1,7 @@
 /* callback.c: see callback.h. No locks. */
 #include "runtime/base/callback.h"
 
+#include "runtime/base/lock.h"
 #include "runtime/base/thread_data.h"
 
 #include <stddef.h>
@@ -16,14 +17,18 @@ static void tell(bool inside)
 
 void wm_callback_begin(void)
 {
-    wm_thread_marks_now.callbacks++;
+    if (wm_thread_marks_now.callbacks++ == 0) {
+        wm_thread_marks_now.cancel = (unsigned char)wm_cancel_off();
+    }
     tell(true);
 }
 
 void wm_callback_end(void)
 {
     tell(false);
-    wm_thread_marks_now.callbacks--;
+    if (--wm_thread_marks_now.callbacks == 0) {
+        wm_cancel_restore(wm_thread_marks_now.cancel);
+    }
 }
 
 bool wm_callback_inside(void)

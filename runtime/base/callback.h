@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* Around each callback; pairs nest. */
+/* Around each callback, which defers cancellation; pairs nest. */
 void wm_callback_begin(void);
 void wm_callback_end(void);
 

@@ -1,6 +1,7 @@
 /* fork_marks.c: see fork_marks.h. */
 #include "runtime/base/fork_marks.h"
 
+#include "runtime/base/lock.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/os_page.h"
 
@@ -185,6 +186,7 @@ bool wm_fork_marks_set(uintptr_t begin, uintptr_t end, wm_fork_mark **parts,
     bool done;
     int error;
 
+    WM_CANCEL_OFF();
     if (!open_maps(&maps)) {
         return false;
     }

@@ -187,11 +187,10 @@ static bool call_one(const struct wm_listener *listener,
 static bool call_all(wm_listeners *listeners, const struct happening *what)
 {
     struct inside mine = {listeners, inside};
-    warm_error before = {.size = sizeof before};
     struct wm_listener *ended;
     bool any = false;
 
-    warm_last_error(&before);
+    WM_KEEP_ERROR();
     inside = &mine;
     wm_lock_acquire(&listeners->lock);
     for (struct wm_listener *l = listeners->first; l != NULL; l = l->next) {
@@ -208,7 +207,6 @@ static bool call_all(wm_listeners *listeners, const struct happening *what)
     wm_lock_release(&listeners->lock);
     end_all(ended);
     inside = mine.outer;
-    wm_error_restore(&before);
     return any;
 }
 

@@ -168,13 +168,11 @@ void wm_cond_broadcast(wm_cond *cond)
 void wm_wait_turn(unsigned turn)
 {
     const struct timespec moment = {.tv_nsec = 50000};
-    int cancel;
 
     if (turn < 64) {
         sched_yield();
     } else {
-        cancel = wm_cancel_off();
+        WM_CANCEL_OFF();
         nanosleep(&moment, NULL);
-        wm_cancel_restore(cancel);
     }
 }

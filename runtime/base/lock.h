@@ -133,7 +133,6 @@ bool wm_lock_driver_call_allowed(void);
  * in release builds. */
 uint64_t wm_lock_taken(void);
 
-/* Defers cancellation around code that must not be left half done. */
 static inline int wm_cancel_off(void)
 {
     int old = PTHREAD_CANCEL_ENABLE;
@@ -146,6 +145,17 @@ static inline void wm_cancel_restore(int old)
 {
     pthread_setcancelstate(old, NULL);
 }
+static inline void wm_cancel_end(const int *old)
+{
+    pthread_setcancelstate(*old, NULL);
+}
+
+/* Defers cancellation until the scope is left. For what may be a cancellation
+ * point: files, sleeps, joins, libraries, functions of the program. Calls of
+ * the driver and callbacks (callback.h) have it. */
+#define WM_CANCEL_OFF()                                                        \
+    __attribute__((cleanup(wm_cancel_end), unused)) const int cancel_ =        \
+        wm_cancel_off()
 
 /* One turn of waiting without a lock for a thread that will finish within
  * microseconds. That thread may have been preempted, perhaps by the waiter: so

@@ -63,7 +63,7 @@ warm_status wm_log_open(const char *name)
 {
     const wm_file_name named = {.option = "log_file", .name = name};
     char path[PATH_MAX];
-    int fd = -1, cancel;
+    int fd = -1;
     warm_status status = wm_named_file_path(&named, path, sizeof path);
 
     if (status == WARM_OK) {
@@ -73,7 +73,7 @@ warm_status wm_log_open(const char *name)
     if (status != WARM_OK) {
         return status;
     }
-    cancel = wm_cancel_off();
+    WM_CANCEL_OFF();
     wm_lock_acquire(&wm_process_lock);
     if (!sink.has_file || !wm_named_file_is(sink.file, &sink.id)) {
         sink.has_file = true;
@@ -84,7 +84,6 @@ warm_status wm_log_open(const char *name)
     }
     sink.id = wm_named_file_id(sink.file);
     wm_lock_release(&wm_process_lock);
-    wm_cancel_restore(cancel);
     return status;
 }
 
@@ -92,9 +91,9 @@ void wm_log_help(void)
 {
     size_t bytes = warm_options_help(NULL, 0);
     char *text = wm_meta_alloc(bytes);
-    int cancel = wm_cancel_off();
     bool first;
 
+    WM_CANCEL_OFF();
     wm_lock_acquire(&wm_process_lock);
     first = !sink.helped;
     sink.helped = true;
@@ -104,7 +103,6 @@ void wm_log_help(void)
         (void)fputs(text, stderr);
     }
     wm_meta_free(text);
-    wm_cancel_restore(cancel);
 }
 
 static const char *name_of(warm_log_level level)
@@ -118,10 +116,8 @@ static const char *name_of(warm_log_level level)
 
 static void print(warm_log_level level, const char *line)
 {
-    int cancel = wm_cancel_off();
-
+    WM_CANCEL_OFF();
     fprintf(stderr, "warmpool: %s: %s\n", name_of(level), line);
-    wm_cancel_restore(cancel);
 }
 
 /* One write a line: lines of several processes do not mix. A line that cannot

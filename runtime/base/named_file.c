@@ -118,7 +118,7 @@ static int check(int fd, bool alone)
 warm_status wm_named_file_open(const char *option, const char *path, int flags,
                                bool alone, int *fd)
 {
-    int cancel = wm_cancel_off();
+    WM_CANCEL_OFF();
     /* O_NONBLOCK: the open of a pipe without a reader would wait. */
     int made =
         open(path, flags | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
@@ -127,7 +127,6 @@ warm_status wm_named_file_open(const char *option, const char *path, int flags,
     if (error != 0 && made >= 0) {
         (void)close(made);
     }
-    wm_cancel_restore(cancel);
     if (error == 0) {
         *fd = made;
         return WARM_OK;
@@ -196,11 +195,10 @@ static int append_all(int fd, const char *data, size_t bytes)
 
 int wm_named_file_append(int fd, const char *data, size_t bytes)
 {
-    int cancel = wm_cancel_off();
     int before = errno;
+    WM_CANCEL_OFF();
     int error = append_all(fd, data, bytes);
 
     errno = before;
-    wm_cancel_restore(cancel);
     return error;
 }

@@ -75,9 +75,9 @@ static void after_fork_parent(void)
 
 static void after_fork_child(void)
 {
-    int cancel = wm_cancel_off(); /* the hook closes files */
     void (*hook)(void);
 
+    WM_CANCEL_OFF(); /* the hook closes files */
     wm_lock_release(&wm_process_lock);
     atomic_fetch_add_explicit(&wm_process.forks, 1, memory_order_relaxed);
     identify();
@@ -85,7 +85,6 @@ static void after_fork_child(void)
     if (hook != NULL) {
         hook();
     }
-    wm_cancel_restore(cancel);
 }
 
 /* A plugin that has the library inside stays loaded though it is closed: exit
@@ -116,6 +115,7 @@ void wm_process_init(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+    WM_CANCEL_OFF(); /* getrandom() and dlopen() */
     pthread_once(&once, init_once);
 }
 

@@ -10,30 +10,25 @@
 typedef struct wm_quiet {
     const void *open; /* itself from its begin to its end, for debug builds */
     int cancel;       /* the thread's cancellation state before */
-    bool saved;       /* the thread had a last error before: */
-    warm_error error; /* not set if it had none */
+    warm_error error;
 } wm_quiet;
 
 static inline void wm_quiet_begin(wm_quiet *quiet)
 {
     quiet->open = quiet;
     quiet->cancel = wm_cancel_off();
-    quiet->saved = wm_error_save(&quiet->error);
+    quiet->error = wm_error_save();
 }
 
 /* From now on the last error is the one to be restored. */
 static inline void wm_quiet_keep(wm_quiet *quiet)
 {
-    quiet->saved = wm_error_save(&quiet->error);
+    quiet->error = wm_error_save();
 }
 
 static inline void wm_quiet_restore(const wm_quiet *quiet)
 {
-    if (quiet->saved) {
-        wm_error_restore(&quiet->error);
-    } else {
-        wm_error_forget();
-    }
+    wm_error_restore(&quiet->error);
 }
 
 /* Ends work that failed: the last error keeps the reason. */

@@ -1,6 +1,8 @@
 /* smaps.c: reads /proc/self/smaps line by line. */
 #include "runtime/base/smaps.h"
 
+#include "runtime/base/lock.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -120,6 +122,7 @@ bool wm_smaps_huge(const char *root, const wm_smaps_range *range, size_t count,
     char path[PATH_MAX];
     FILE *file;
 
+    WM_CANCEL_OFF();
     snprintf(path, sizeof path, "%s/proc/self/smaps", root);
     file = fopen(path, "re");
     if (file != NULL) {

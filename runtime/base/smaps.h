@@ -5,7 +5,7 @@
  * several. A mapping that lies in ranges as a whole counts with all its huge
  * pages; else with as many as its bytes in ranges, at most. To write the file
  * the kernel walks the page tables of the whole process: for slow paths only.
- * Takes no lock, leaves errno; the caller has cancellation off. */
+ * Takes no lock, leaves errno. */
 #ifndef WM_SMAPS_H
 #define WM_SMAPS_H
 

@@ -115,17 +115,6 @@ void warm_last_error(warm_error *error)
     wm_sized_out(error, &last, sizeof last);
 }
 
-void wm_error_restore(const warm_error *error)
-{
-    wm_thread_data *data =
-        error->status != WARM_OK ? wm_thread_data_make() : wm_thread_data_get();
-
-    wm_thread_marks_now.last_status = (unsigned char)error->status;
-    if (data != NULL) {
-        data->error = *error;
-    }
-}
-
 /* A hushed error has a message and no status. */
 static bool has_error(const wm_thread_data *data)
 {
@@ -133,26 +122,33 @@ static bool has_error(const wm_thread_data *data)
            (data != NULL && data->error.origin[0] != '\0');
 }
 
-bool wm_error_save(warm_error *error)
+warm_error wm_error_save(void)
 {
-    bool has = has_error(wm_thread_data_get());
+    warm_error error;
 
-    if (wm_unlikely(has)) {
-        error->size = sizeof *error;
-        warm_last_error(error);
+    error.size = sizeof error;
+    error.status = WARM_OK;
+    error.code = 0;
+    error.origin[0] = error.code_text[0] = error.message[0] = '\0';
+    if (wm_unlikely(has_error(wm_thread_data_get()))) {
+        warm_last_error(&error);
     }
-    return has;
+    return error;
 }
 
-void wm_error_forget(void)
+/* Copies nothing if there is no error before and after. */
+void wm_error_restore(const warm_error *error)
 {
-    wm_thread_data *data = wm_thread_data_get();
+    wm_thread_data *data =
+        error->status != WARM_OK ? wm_thread_data_make() : wm_thread_data_get();
+    bool none = error->status == WARM_OK && error->origin[0] == '\0';
 
-    if (wm_unlikely(has_error(data))) {
-        wm_thread_marks_now.last_status = WARM_OK;
-        if (data != NULL) {
-            data->error = (warm_error){.code = 0};
-        }
+    if (none && wm_likely(!has_error(data))) {
+        return;
+    }
+    wm_thread_marks_now.last_status = (unsigned char)error->status;
+    if (data != NULL) {
+        data->error = none ? (warm_error){.code = 0} : *error;
     }
 }
 

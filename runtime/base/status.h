@@ -28,16 +28,16 @@ void wm_fail_note_code(warm_status status, const char *origin, int code,
                        const char *code_text, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Restores a last error that warm_last_error() returned: for a caller that
- * recovers from an inner failure, because a success leaves the last error as
- * it was. */
+/* For a caller that recovers from an inner failure, because a success leaves
+ * the last error as it was: wm_error_save() returns it, without copying texts
+ * if there is none; wm_error_restore() restores it. */
+warm_error wm_error_save(void);
 void wm_error_restore(const warm_error *error);
 
-/* The same for a caller that seldom sees a failure: wm_error_save() copies the
- * last error only if there is one, and returns whether; if not,
- * wm_error_forget() restores that. */
-bool wm_error_save(warm_error *error);
-void wm_error_forget(void);
+/* Restores the last error when the scope is left, whatever happens there. */
+#define WM_KEEP_ERROR()                                                        \
+    __attribute__((cleanup(wm_error_restore), unused))                         \
+    const warm_error kept_ = wm_error_save()
 
 /* Around a callback of the user, which may fail without setting an error:
  * wm_error_hush() clears the last status and returns it; wm_error_heard()

@@ -36,6 +36,7 @@ typedef struct wm_thread_marks {
     unsigned char capture_mode; /* CUstreamCaptureMode: see cuda_stream.c */
     unsigned char breaks;       /* nesting of wm_driver_break_begin() */
     unsigned char turns;        /* first creations that the thread makes */
+    unsigned char cancel;       /* cancellation state before the callbacks */
 } wm_thread_marks;
 extern _Thread_local wm_thread_marks wm_thread_marks_now;
 

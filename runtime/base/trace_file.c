@@ -160,10 +160,8 @@ warm_status wm_trace_file_open(wm_trace_file *file, const char *name,
         status = wm_named_file_open("trace", path, O_RDWR, true, &fd);
     }
     if (status == WARM_OK && is_ours(fd)) {
-        int cancel = wm_cancel_off();
-
+        WM_CANCEL_OFF();
         (void)close(fd);
-        wm_cancel_restore(cancel);
         return wm_named_file_taken("trace", path,
                                    "contains the trace of another runtime of "
                                    "this process");
@@ -177,12 +175,10 @@ warm_status wm_trace_file_open(wm_trace_file *file, const char *name,
 /* EINVAL means a device, which has nothing to truncate. */
 int wm_trace_file_empty(const wm_trace_file *file)
 {
-    int cancel = wm_cancel_off();
     int before = errno;
     int error = ftruncate(file->fd, 0) != 0 && errno != EINVAL ? errno : 0;
 
     errno = before;
-    wm_cancel_restore(cancel);
     return error;
 }
 
@@ -218,7 +214,7 @@ static void take_back(const wm_trace_file *file)
 
 int wm_trace_file_write(wm_trace_file *file, const void *data, size_t bytes)
 {
-    int cancel = wm_cancel_off();
+    WM_CANCEL_OFF();
     int before = errno;
     int error = write_all(file, data, bytes);
 
@@ -228,22 +224,20 @@ int wm_trace_file_write(wm_trace_file *file, const void *data, size_t bytes)
         take_back(file);
     }
     errno = before;
-    wm_cancel_restore(cancel);
     return error;
 }
 
 int wm_trace_file_close(wm_trace_file *file)
 {
-    int cancel = wm_cancel_off();
     int before = errno;
     int error;
 
+    WM_CANCEL_OFF();
     /* Unlocks before the close: a child that is being forked right now may
      * still hold the open file, and with it the lock. */
     (void)flock(file->fd, LOCK_UN);
     error = close(file->fd) == 0 ? 0 : errno;
     errno = before;
-    wm_cancel_restore(cancel);
     return error;
 }
 
