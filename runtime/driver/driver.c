@@ -108,7 +108,6 @@ warm_status wm_driver_check_lost(const wm_driver *d, int device)
 
 void wm_driver_lose(wm_driver *d, int device)
 {
-    warm_error before = {.size = sizeof before};
     uint64_t bit = bit_of(device);
 
     if ((atomic_fetch_or_explicit(&d->lost, bit, memory_order_relaxed) & bit) !=
@@ -118,10 +117,9 @@ void wm_driver_lose(wm_driver *d, int device)
     if (d->on_lost != NULL) {
         d->on_lost(d->on_lost_context, device);
     }
-    warm_last_error(&before);
+    WM_KEEP_ERROR();
     (void)fail_lost(d, device);
     wm_log(WARM_LOG_WARNING, "%s", warm_last_error_message());
-    wm_error_restore(&before);
 }
 
 /* The device that an object of the driver belongs to. */
@@ -197,7 +195,7 @@ static warm_status call_begin(wm_driver *d, int call)
 #define DEFINE(name, parameters, arguments, on)                                \
     warm_status wm_driver_##name parameters                                    \
     {                                                                          \
-        int cancel = wm_cancel_off();                                          \
+        WM_CANCEL_OFF();                                                       \
         warm_status status = check(d, #name);                                  \
                                                                                \
         if (status == WARM_OK && wm_driver_any_lost(d)) {                      \
@@ -213,7 +211,6 @@ static warm_status call_begin(wm_driver *d, int call)
             wm_range_end();                                                    \
             WM_USDT2(driver_call_end, #name, (int)status);                     \
         }                                                                      \
-        wm_cancel_restore(cancel);                                             \
         return status;                                                         \
     }
 WM_DRIVER_CALLS(DEFINE)
@@ -235,39 +232,27 @@ static void log_warning(wm_driver *d)
 
 warm_status wm_driver_look_slow(wm_driver *d, int device)
 {
-    int cancel = wm_cancel_off();
+    WM_CANCEL_OFF();
     warm_status status = check(d, "context");
 
     log_warning(d);
     if (status == WARM_OK) {
         status = d->ops->look(d, device);
     }
-    wm_cancel_restore(cancel);
     return status;
 }
 
 bool wm_driver_capture_relaxed_begin(wm_driver *d, bool *mode)
 {
-    warm_error before = {.size = sizeof before};
-    bool done;
-
+    WM_KEEP_ERROR();
     *mode = true;
-    warm_last_error(&before);
-    done = wm_driver_capture_mode(d, mode) == WARM_OK;
-    if (!done) {
-        wm_error_restore(&before);
-    }
-    return done;
+    return wm_driver_capture_mode(d, mode) == WARM_OK;
 }
 
 void wm_driver_capture_relaxed_end(wm_driver *d, bool *mode)
 {
-    warm_error before = {.size = sizeof before};
-
-    warm_last_error(&before);
-    if (wm_driver_capture_mode(d, mode) != WARM_OK) {
-        wm_error_restore(&before);
-    }
+    WM_KEEP_ERROR();
+    (void)wm_driver_capture_mode(d, mode);
 }
 
 warm_status wm_driver_stream_await(wm_driver *d, warm_stream stream)
@@ -328,23 +313,19 @@ static bool is_ours(const wm_driver *d)
 void wm_driver_notice_slow(wm_driver *d, int device)
 {
     if (is_ours(d)) {
-        int cancel = wm_cancel_off();
-
+        WM_CANCEL_OFF();
         wm_assert(wm_lock_driver_call_allowed());
         log_warning(d);
         d->ops->notice(d, device);
-        wm_cancel_restore(cancel);
     }
 }
 
 void wm_driver_drain(wm_driver *d)
 {
     if (d->ops->drain != NULL && is_ours(d)) {
-        int cancel = wm_cancel_off();
-
+        WM_CANCEL_OFF();
         wm_assert(wm_lock_driver_call_allowed());
         d->ops->drain(d);
-        wm_cancel_restore(cancel);
     }
 }
 
@@ -353,11 +334,9 @@ uint64_t wm_driver_close(wm_driver *d)
     uint64_t dropped = 0;
 
     if (d != NULL && is_ours(d)) {
-        int cancel = wm_cancel_off();
-
+        WM_CANCEL_OFF();
         wm_numa_fini(&d->numa);
         d->ops->close(d, &dropped);
-        wm_cancel_restore(cancel);
     }
     return dropped;
 }

@@ -25,6 +25,7 @@
 #include "warmpool/device.h"
 #include "warmpool/memory.h"
 #include "runtime/base/counter.h"
+#include "runtime/base/lock.h"
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
 #include "runtime/driver/numa.h"
@@ -415,12 +416,14 @@ static inline bool wm_driver_has_stream(wm_driver *d, warm_stream stream)
 static inline warm_status wm_driver_enter(wm_driver *d, int device,
                                           bool *entered)
 {
+    WM_CANCEL_OFF();
     *entered = false;
     return d->ops->enter != NULL ? d->ops->enter(d, device, entered) : WARM_OK;
 }
 static inline void wm_driver_leave(wm_driver *d, bool entered)
 {
     if (entered) {
+        WM_CANCEL_OFF();
         d->ops->leave(d, entered);
     }
 }

@@ -2,7 +2,6 @@
 #include "runtime/driver/event_pool.h"
 
 #include "runtime/base/meta.h"
-#include "runtime/base/quiet.h"
 #include "runtime/base/status.h"
 
 enum { FIRST_ROOM = 64, DESTROYED_AT_ONCE = 32 };
@@ -151,17 +150,13 @@ static unsigned destroy_some(wm_event_pool *pool, wm_event_idle *d)
     return count;
 }
 
-/* With cancellation off: events that left the pool must be destroyed. */
 void wm_event_pool_trim(wm_event_pool *pool)
 {
-    wm_quiet quiet;
-
-    wm_quiet_begin(&quiet);
+    WM_KEEP_ERROR();
     for (int i = 0; i < pool->devices; i++) {
         while (destroy_some(pool, &pool->device[i]) == DESTROYED_AT_ONCE) {
         }
     }
-    wm_quiet_end(&quiet);
 }
 
 void wm_event_pool_counts(wm_event_pool *pool, int device,

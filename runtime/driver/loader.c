@@ -134,16 +134,14 @@ static void try_all(trial *t)
 warm_status wm_library_find(const wm_library_search *search, void **library)
 {
     trial t = {.search = search, .first = {.size = sizeof t.first}};
-    warm_error before = {.size = sizeof before};
-    int cancel = wm_cancel_off(); /* dlopen() must not be left half done */
+    warm_error before = wm_error_save();
 
-    warm_last_error(&before);
+    WM_CANCEL_OFF(); /* dlopen() must not be left half done */
     if (search->path != NULL && search->path[0] != '\0') {
         try_file(&t, search->path);
     } else {
         try_all(&t);
     }
-    wm_cancel_restore(cancel);
     if (t.library != NULL) {
         wm_error_restore(&before);
         *library = t.library;
@@ -180,7 +178,7 @@ void wm_library_file(void *library, char *path, size_t bytes)
 
 bool wm_library_loaded_file(const char *soname, char *path, size_t bytes)
 {
-    int cancel = wm_cancel_off();
+    WM_CANCEL_OFF();
     /* Not OPEN_FLAGS: a mere query must not keep the library loaded. */
     void *library = dlopen(soname, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
 
@@ -189,7 +187,6 @@ bool wm_library_loaded_file(const char *soname, char *path, size_t bytes)
         wm_library_file(library, path, bytes);
         (void)dlclose(library);
     }
-    wm_cancel_restore(cancel);
     return library != NULL;
 }
 
@@ -203,16 +200,15 @@ bool wm_library_is_loaded(const char *soname)
 warm_status wm_library_symbols(const char *what, void *library,
                                const wm_symbol *symbols, int count)
 {
-    int cancel = wm_cancel_off();
     const char *missing = NULL;
 
+    WM_CANCEL_OFF();
     for (int i = 0; i < count && missing == NULL; i++) {
         *symbols[i].slot = dlsym(library, symbols[i].name);
         if (*symbols[i].slot == NULL && !symbols[i].optional) {
             missing = symbols[i].name;
         }
     }
-    wm_cancel_restore(cancel);
     if (missing == NULL) {
         return WARM_OK;
     }

@@ -4,6 +4,7 @@
  * are the kernel's own. Simulated nodes take lock numa, all else none. */
 #include "runtime/driver/numa.h"
 
+#include "runtime/base/lock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/os_page.h"
@@ -215,6 +216,7 @@ uint64_t wm_numa_parse(const char *list)
 /* The first line of a file, or "". */
 static void read_line(const char *path, char *line, int bytes)
 {
+    WM_CANCEL_OFF();
     FILE *file = fopen(path, "re");
 
     line[0] = '\0';
