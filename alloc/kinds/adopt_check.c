@@ -48,6 +48,7 @@ static warm_status check_list(FILE *maps, uintptr_t at, uintptr_t end,
 /* Where there is no /proc, the driver finds out. */
 warm_status wm_adopt_check(const char *base, size_t bytes, bool write)
 {
+    WM_CANCEL_OFF();
     FILE *maps = fopen("/proc/self/maps", "re");
     warm_status status = WARM_OK;
 

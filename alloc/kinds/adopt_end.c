@@ -215,14 +215,13 @@ static bool tend_one(wm_adopted *adopted, wm_adoption *a)
 static bool tend(wm_adopted *adopted, bool all)
 {
     bool done;
-    wm_quiet quiet;
     wm_adoption *a;
 
     /* Relaxed: a hint. */
     if (atomic_load_explicit(&adopted->ending, memory_order_relaxed) == 0) {
         return true;
     }
-    wm_quiet_begin(&quiet);
+    WM_KEEP_ERROR();
     done = wm_adopt_undo_left(adopted);
     wm_lock_acquire(&adopted->lock);
     a = adopted->list;
@@ -231,7 +230,6 @@ static bool tend(wm_adopted *adopted, bool all)
         done &= tend_one(adopted, a);
         a = a->next;
     }
-    wm_quiet_end(&quiet);
     return done;
 }
 
@@ -448,13 +446,10 @@ static warm_status visit(wm_adopted *adopted, const char *base,
 
 static void begin_advance(wm_adopted *adopted, wm_adoption *a)
 {
-    wm_quiet quiet;
-
-    wm_quiet_begin(&quiet);
+    WM_KEEP_ERROR();
     if (advance(adopted, a, false) != WARM_OK) {
         wm_adopt_note_later(adopted);
     }
-    wm_quiet_end(&quiet);
 }
 
 warm_status wm_adopt_end(wm_adopted *adopted, const char *base,

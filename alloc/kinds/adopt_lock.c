@@ -144,9 +144,8 @@ void wm_adopt_note_later(const wm_adopted *adopted)
 static warm_status refuse_piece(warm_status status, const char *base,
                                 size_t bytes)
 {
-    warm_error e = {.size = sizeof e};
+    warm_error e = wm_error_save();
 
-    warm_last_error(&e);
     if (status == WARM_INVALID_ARGUMENT) {
         return wm_fail_code(status, e.origin, e.code, e.code_text,
                             "%s at %p cannot be adopted: the program has "
@@ -250,9 +249,8 @@ static void keep_left(wm_adopted *adopted, wm_adopt_range *range,
 void wm_adopt_undo(wm_adopted *adopted, wm_adopt_range *range)
 {
     warm_status status;
-    wm_quiet quiet;
 
-    wm_quiet_begin(&quiet);
+    WM_KEEP_ERROR();
     status = undo(adopted, range);
     if (status != WARM_OK) {
         wm_log(WARM_LOG_WARNING,
@@ -263,20 +261,18 @@ void wm_adopt_undo(wm_adopted *adopted, wm_adopt_range *range)
         atomic_fetch_add_explicit(&adopted->ending, 1, memory_order_relaxed);
         keep_left(adopted, range, status);
     }
-    wm_quiet_end(&quiet);
 }
 
 bool wm_adopt_undo_left(wm_adopted *adopted)
 {
     wm_adopt_range *range, *next;
     bool all = true;
-    wm_quiet quiet;
 
+    WM_KEEP_ERROR();
     wm_lock_acquire(&adopted->lock);
     range = adopted->left;
     adopted->left = NULL;
     wm_lock_release(&adopted->lock);
-    wm_quiet_begin(&quiet);
     for (; range != NULL; range = next) {
         warm_status status;
 
@@ -290,7 +286,6 @@ bool wm_adopt_undo_left(wm_adopted *adopted)
             all = false;
         }
     }
-    wm_quiet_end(&quiet);
     return all;
 }
 

@@ -6,7 +6,6 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
-#include "runtime/base/quiet.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -96,7 +95,7 @@ static warm_status reserve(wm_space *space, size_t unit, size_t needed,
 {
     int device = space->group.device;
     size_t free = 0, total = 0, all;
-    wm_quiet quiet;
+    warm_error before;
     warm_status status =
         wm_driver_device_memory(space->driver, device, &free, &total);
 
@@ -107,7 +106,7 @@ static warm_status reserve(wm_space *space, size_t unit, size_t needed,
         return wm_fail(WARM_OUT_OF_MEMORY, "the device has %s in all",
                        wm_bytes(total).text);
     }
-    wm_quiet_begin(&quiet);
+    before = wm_error_save();
     for (size_t most = total + total / 8;; most /= 2) {
         all = wm_round_up(most > needed ? most : needed, unit);
         status = wm_driver_range_reserve(space->driver, device, all, base);
@@ -115,13 +114,11 @@ static warm_status reserve(wm_space *space, size_t unit, size_t needed,
             break;
         }
     }
-    if (status != WARM_OK) {
-        wm_quiet_fail(&quiet);
-        return status;
+    if (status == WARM_OK) {
+        wm_error_restore(&before);
+        *bytes = all;
     }
-    wm_quiet_end(&quiet);
-    *bytes = all;
-    return WARM_OK;
+    return status;
 }
 
 static bool settle_one(wm_lane_registry *registry, enum wm_settle whose)

@@ -25,7 +25,6 @@ uint64_t wm_huge_bytes_read(wm_space *space, const char *root,
                             wm_huge_bytes *last)
 {
     wm_growth *growth = &space->growth;
-    int cancel = wm_cancel_off();
     wm_huge_bytes now = {.known = false};
     bool known;
 
@@ -40,6 +39,5 @@ uint64_t wm_huge_bytes_read(wm_space *space, const char *root,
         *last = now;
         wm_lock_release(&growth->lock);
     }
-    wm_cancel_restore(cancel);
     return now.bytes;
 }

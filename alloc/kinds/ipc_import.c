@@ -7,7 +7,6 @@
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/process.h"
-#include "runtime/base/quiet.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -273,7 +272,6 @@ static warm_status map(wm_imports *imports, struct wm_mapping *mapping,
                        char **base)
 {
     wm_breaking breaking;
-    wm_quiet quiet;
     void *mapped = NULL;
     warm_status status = wm_driver_ipc_open(imports->driver, imports->device,
                                             &mapping->name, &mapped);
@@ -286,12 +284,11 @@ static warm_status map(wm_imports *imports, struct wm_mapping *mapping,
         *base = mapped;
         return status;
     }
-    wm_quiet_begin(&quiet);
+    WM_KEEP_ERROR();
     if (begin_break(imports, &breaking, true)) {
         (void)wm_driver_ipc_close(imports->driver, imports->device, mapped);
         end_break(imports, &breaking);
     }
-    wm_quiet_end(&quiet);
     return status;
 }
 
@@ -408,9 +405,8 @@ bool wm_imports_captures_over(wm_imports *imports)
 {
     warm_status status = WARM_OK;
     bool may = true;
-    wm_quiet quiet;
 
-    wm_quiet_begin(&quiet);
+    WM_KEEP_ERROR();
     wm_lock_acquire(&imports->lock);
     /* A mapping that the driver does not unmap stays until the next capture, or
      * the end. */
@@ -430,7 +426,6 @@ bool wm_imports_captures_over(wm_imports *imports)
         settle_locked(imports, m, may && status == WARM_OK);
     }
     wm_lock_release(&imports->lock);
-    wm_quiet_end(&quiet);
     return may;
 }
 

@@ -91,12 +91,9 @@ warm_status wm_pin_init(wm_pin *pin, wm_driver *driver,
  * free another thread may get the addresses. Leaves the last error alone. */
 static void forget_place(const wm_pin *pin, void *base, size_t bytes)
 {
-    wm_quiet quiet;
-
+    WM_KEEP_ERROR();
     if (pin->nodes) {
-        wm_quiet_begin(&quiet);
         (void)wm_driver_place(pin->driver, base, bytes, WM_NODE_UNKNOWN);
-        wm_quiet_end(&quiet);
     }
 }
 
@@ -252,18 +249,15 @@ static bool is_refused(const wm_pin *pin)
 /* Only the driver knows which way the region came. */
 static warm_status give_back_either(const wm_pin *pin, void *base, size_t bytes)
 {
-    wm_quiet quiet;
-    warm_status status;
+    warm_error before = wm_error_save();
+    warm_status status = unregister(pin, base, bytes, false);
 
-    wm_quiet_begin(&quiet);
-    status = unregister(pin, base, bytes, false);
-    if (status != WARM_OK) {
-        status = free_near(pin, base, bytes);
-    }
     if (status == WARM_OK) {
-        wm_quiet_end(&quiet);
-    } else {
-        wm_quiet_fail(&quiet);
+        return status;
+    }
+    status = free_near(pin, base, bytes);
+    if (status == WARM_OK) {
+        wm_error_restore(&before);
     }
     return status;
 }
@@ -297,9 +291,8 @@ static void give_up(const wm_pin *pin, void *base, size_t bytes, bool breaks,
                     bool pieced)
 {
     warm_status status;
-    wm_quiet quiet;
 
-    wm_quiet_begin(&quiet);
+    WM_KEEP_ERROR();
     if (breaks) {
         status = wm_pin_give_back(pin, base, bytes, pieced);
     } else {
@@ -309,7 +302,6 @@ static void give_up(const wm_pin *pin, void *base, size_t bytes, bool breaks,
         wm_log(WARM_LOG_WARNING, "leaking %s of pinned memory: %s",
                wm_bytes(bytes).text, warm_last_error_message());
     }
-    wm_quiet_end(&quiet);
 }
 
 /* Leaves the last error alone. */
@@ -335,18 +327,16 @@ enum { INVALID_VALUE = 1 };
  * library's, for the thread's context. */
 static bool is_unsupported(warm_status status)
 {
-    warm_error e = {.size = sizeof e};
+    warm_error e = wm_error_save();
 
-    warm_last_error(&e);
     return status == WARM_UNSUPPORTED && e.code != 0;
 }
 
 /* Other errors of the driver are of the context, and tell nothing of memory. */
 static bool is_invalid(warm_status status)
 {
-    warm_error e = {.size = sizeof e};
+    warm_error e = wm_error_save();
 
-    warm_last_error(&e);
     return status == WARM_DRIVER_ERROR && e.code == INVALID_VALUE;
 }
 
@@ -371,9 +361,8 @@ static void note_answer(wm_pin *pin, enum wm_pin_answer answer)
  * allocated, others perhaps not. */
 static warm_status allocate_instead(wm_pin *pin)
 {
-    warm_error e = {.size = sizeof e};
+    warm_error e = wm_error_save();
 
-    warm_last_error(&e);
     if (!atomic_exchange_explicit(&pin->mixes, true, memory_order_relaxed)) {
         wm_log(WARM_LOG_INFO,
                "%s: the driver registers not even one page of the host now, so "
@@ -391,7 +380,6 @@ static bool refuses_a_page(wm_pin *pin)
     size_t bytes = wm_os_page();
     void *page;
     warm_status status;
-    wm_quiet quiet;
     bool refuses;
 
     if (!wm_mapping_make(WM_HUGE_OFF, bytes, &page)) {
@@ -401,7 +389,7 @@ static bool refuses_a_page(wm_pin *pin)
         wm_mapping_end(WM_HUGE_OFF, page, bytes);
         return false;
     }
-    wm_quiet_begin(&quiet);
+    WM_KEEP_ERROR();
     status = wm_driver_pinned_register(pin->driver, page, bytes);
     refuses = is_unsupported(status) || is_invalid(status);
     if (status == WARM_OK) {
@@ -411,7 +399,6 @@ static bool refuses_a_page(wm_pin *pin)
         wm_hidden_remove(page, bytes);
         wm_mapping_end(WM_HUGE_OFF, page, bytes);
     }
-    wm_quiet_end(&quiet);
     return refuses;
 }
 
@@ -457,13 +444,8 @@ static warm_status register_range(wm_pin *pin, void *base, size_t bytes)
 static bool keep_pieces(const wm_pin *pin, int node, char *base, size_t bytes,
                         size_t piece)
 {
-    wm_quiet quiet;
-    bool kept;
-
-    wm_quiet_begin(&quiet);
-    kept = wm_growth_keep(pin->space, node, base, bytes, piece);
-    wm_quiet_end(&quiet);
-    return kept;
+    WM_KEEP_ERROR();
+    return wm_growth_keep(pin->space, node, base, bytes, piece);
 }
 
 /* Returns them, the last one first, or keeps them while a stream captures. */
@@ -653,17 +635,15 @@ static warm_status allocate(const wm_pin *pin, int node, size_t bytes,
 warm_status wm_pin_obtain(wm_pin *pin, int node, size_t bytes, size_t *piece,
                           void **base)
 {
-    wm_quiet quiet;
+    warm_error before = wm_error_save();
     warm_status status;
 
     if ((pin->maps || *piece != 0) && !is_refused(pin)) {
-        wm_quiet_begin(&quiet);
         status = map_and_register(pin, node, bytes, *piece, base);
         if (status == WARM_OK || !(is_refused(pin) || is_unsupported(status))) {
-            wm_quiet_fail(&quiet);
             return status;
         }
-        wm_quiet_end(&quiet);
+        wm_error_restore(&before);
     }
     *piece = 0;
     return allocate(pin, node, bytes, base);

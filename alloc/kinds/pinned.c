@@ -76,7 +76,6 @@ static warm_status map(wm_arena *arena, size_t bytes, wm_block **block)
 warm_status wm_pageable_alloc(wm_space *space, size_t bytes, void **pointer)
 {
     wm_arena *arena = &space->group.arenas[0];
-    int cancel = wm_cancel_off();
     /* Small blocks share a region that may have room. */
     wm_block *block = wm_arena_take(arena, NULL, bytes, WM_SPLIT_ALLOW, NULL);
     warm_status status = block == NULL ? map(arena, bytes, &block) : WARM_OK;
@@ -84,7 +83,6 @@ warm_status wm_pageable_alloc(wm_space *space, size_t bytes, void **pointer)
     if (status == WARM_OK) {
         *pointer = block->base;
     }
-    wm_cancel_restore(cancel);
     return status;
 }
 

@@ -3,6 +3,7 @@
 
 #include "runtime/base/budget.h"
 #include "runtime/base/bytes.h"
+#include "runtime/base/lock.h"
 #include "runtime/base/status.h"
 #include "runtime/driver/numa.h"
 
@@ -401,10 +402,10 @@ static void look(const wm_refusal *r, char text[WORDS])
 
 warm_status wm_refusal_explain(const wm_refusal *refusal)
 {
-    warm_error e = {.size = sizeof e};
+    warm_error e = wm_error_save();
     char text[WORDS] = "";
 
-    warm_last_error(&e);
+    WM_CANCEL_OFF();
     look(refusal, text);
     return wm_fail_code(WARM_OUT_OF_MEMORY, e.origin, e.code, e.code_text,
                         "%.480s; %s", e.message, text);

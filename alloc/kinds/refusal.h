@@ -13,7 +13,7 @@
  *
  * A limit is named with its value, what is used of it, and what to do, if the
  * region does not fit below it. Reads files of /proc and /sys: for refused
- * calls only. Takes no lock; the caller has cancellation off. */
+ * calls only. Takes no lock. */
 #ifndef WM_REFUSAL_H
 #define WM_REFUSAL_H
 

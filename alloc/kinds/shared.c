@@ -579,13 +579,11 @@ static warm_status ask_all(wm_shared *shared, const void *pointer, size_t room,
 static void prune(wm_shared *shared, const void *pointer)
 {
     size_t count = count_marks(shared, pointer, true);
-    warm_error before = {.size = sizeof before};
     bool any = false;
 
+    WM_KEEP_ERROR();
     if (count > 0) {
-        warm_last_error(&before);
         (void)ask_all(shared, pointer, count, false, &any);
-        wm_error_restore(&before);
     }
 }
 

@@ -1,6 +1,7 @@
 /* touch.c: threads that touch pages (touch.h). */
 #include "alloc/kinds/touch.h"
 
+#include "runtime/base/lock.h"
 #include "runtime/base/os_page.h"
 #include "runtime/base/thread_start.h"
 
@@ -97,6 +98,7 @@ bool wm_touch_pages(void *base, size_t bytes, unsigned threads,
     unsigned most = cpus != NULL ? (unsigned)CPU_COUNT(cpus) : HELPERS;
     unsigned started;
 
+    WM_CANCEL_OFF(); /* it joins the helpers */
     wanted = wanted > own ? wanted - own : 0;
     started = start_helpers(&t, helper, wanted < most ? wanted : most, cpus);
     if (own != 0 || started == 0) {
