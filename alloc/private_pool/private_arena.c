@@ -8,7 +8,6 @@
 #include "alloc/space/space_int.h"
 #include "alloc/stream/timeline_int.h"
 #include "runtime/base/meta.h"
-#include "runtime/base/quiet.h"
 
 /* ---- arenas -------------------------------------------------------------- */
 
@@ -274,7 +273,6 @@ static void tend_one(wm_private_pools *pools, wm_private_arena *own)
 void wm_private_tend(warm_runtime *runtime, wm_private_arena *only)
 {
     wm_private_pools *pools = runtime->private_pools;
-    wm_quiet quiet;
 
     if (only != NULL && wm_likely(!is_dead(only))) {
         return;
@@ -284,7 +282,7 @@ void wm_private_tend(warm_runtime *runtime, wm_private_arena *only)
         wm_timelines_holds_back(&runtime->pinned->timelines)) {
         return;
     }
-    wm_quiet_begin(&quiet);
+    WM_KEEP_ERROR();
     if (atomic_exchange_explicit(&runtime->put_off, false,
                                  memory_order_relaxed)) {
         runtime->captures_over(runtime);
@@ -295,7 +293,6 @@ void wm_private_tend(warm_runtime *runtime, wm_private_arena *only)
             tend_one(pools, a);
         }
     }
-    wm_quiet_end(&quiet);
 }
 
 void wm_private_routed(wm_private_arena *arena)

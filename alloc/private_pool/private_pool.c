@@ -6,7 +6,6 @@
 #include "alloc/kinds/pinned.h"
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
-#include "runtime/base/quiet.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 #include "runtime/thread/tracing.h"
@@ -103,7 +102,6 @@ warm_status warm_private_pool_begin(warm_runtime *runtime,
                                     warm_pool_filter_fn filter, void *context)
 {
     warm_status status = wm_runtime_check(runtime);
-    int cancel;
 
     if (status != WARM_OK) {
         return status;
@@ -133,12 +131,10 @@ warm_status warm_private_pool_begin(warm_runtime *runtime,
     }
     /* A capture while a pool for graphs records need not be announced: from now
      * on each use and free queries the driver whether its stream captures. */
-    cancel = wm_cancel_off();
     wm_timelines_begin_recording(&runtime->pinned->timelines);
     /* Release pairs with the acquire in alloc() of device_memory.c: a thread
      * that reads this epoch sees that a pool records, and caches no block. */
     atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_release);
-    wm_cancel_restore(cancel);
     return WARM_OK;
 }
 
@@ -222,18 +218,16 @@ uint64_t wm_private_pool_of(warm_runtime *runtime, warm_stream stream)
     _Atomic unsigned *reading;
     const wm_private_pool *pool;
     uint64_t number;
-    int cancel;
 
     if (!wm_private_routes(runtime)) {
         return 0;
     }
     /* A thread that is cancelled in a filter would read for ever. */
-    cancel = wm_cancel_off();
+    WM_CANCEL_OFF();
     reading = wm_private_read_begin(pools);
     pool = match(pools, stream);
     number = pool != NULL && !pool->user ? pool->number : 0;
     wm_private_read_end(reading);
-    wm_cancel_restore(cancel);
     return number;
 }
 
@@ -245,12 +239,10 @@ static void warn_unless_capturing(warm_runtime *runtime, uint64_t number,
     wm_private_pools *pools = runtime->private_pools;
     wm_capture capture = WM_CAPTURE_ACTIVE;
     wm_private_pool *pool;
-    wm_quiet quiet;
     bool first;
 
-    wm_quiet_begin(&quiet);
+    WM_KEEP_ERROR();
     (void)wm_driver_stream_capture(runtime->driver, stream, &capture);
-    wm_quiet_end(&quiet);
     if (capture == WM_CAPTURE_ACTIVE) {
         return;
     }
@@ -307,7 +299,7 @@ struct route {
 static struct route look(wm_private_pools *pools, wm_space *space, int device,
                          warm_stream stream, wm_arena *beside)
 {
-    int cancel = wm_cancel_off(); /* as in wm_private_pool_of() */
+    WM_CANCEL_OFF(); /* as in wm_private_pool_of() */
     _Atomic unsigned *reading = wm_private_read_begin(pools);
     const wm_private_pool *pool = match(pools, stream);
     struct route route = {0};
@@ -331,7 +323,6 @@ static struct route look(wm_private_pools *pools, wm_space *space, int device,
         atomic_fetch_add_explicit(&route.own->routed, 1, memory_order_relaxed);
     }
     wm_private_read_end(reading);
-    wm_cancel_restore(cancel);
     return route;
 }
 
@@ -364,7 +355,6 @@ warm_status wm_private_route(wm_space *space, int device, warm_stream stream,
 
 warm_status wm_private_route_pinned(wm_space *space, wm_request *request)
 {
-    int cancel = wm_cancel_off();
     const wm_window *window = wm_window_find(space->group.runtime);
     warm_stream stream = window != NULL ? window->stream : NULL;
     warm_status status =
@@ -375,13 +365,11 @@ warm_status wm_private_route_pinned(wm_space *space, wm_request *request)
     if (request->arena->pool != NULL && !request->arena->user_pool) {
         request->cause = NULL;
     }
-    wm_cancel_restore(cancel);
     return status;
 }
 
 warm_status warm_thread_set_stream(warm_runtime *runtime, warm_stream stream)
 {
-    int cancel = wm_cancel_off();
     warm_status status = wm_runtime_check(runtime);
     wm_window *window;
 
@@ -391,7 +379,6 @@ warm_status warm_thread_set_stream(warm_runtime *runtime, warm_stream stream)
     if (status == WARM_OK) {
         window->stream = stream;
     }
-    wm_cancel_restore(cancel);
     return status;
 }
 
@@ -454,10 +441,9 @@ static warm_status drop_locked(wm_private_pools *pools, uint64_t number,
 
 static void end_pool(warm_runtime *runtime, wm_private_pool *pool)
 {
-    wm_quiet quiet;
     bool later;
 
-    wm_quiet_begin(&quiet);
+    WM_KEEP_ERROR();
     if (runtime->trace != NULL) {
         wm_tracing_pool(runtime, pool->number, pool->user);
     }
@@ -471,7 +457,6 @@ static void end_pool(warm_runtime *runtime, wm_private_pool *pool)
     }
     wm_meta_free(pool);
     wm_private_tend(runtime, NULL);
-    wm_quiet_end(&quiet);
 }
 
 warm_status warm_private_pool_release(warm_runtime *runtime,

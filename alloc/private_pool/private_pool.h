@@ -99,7 +99,7 @@ void wm_private_routed(wm_private_arena *arena);
 uint64_t wm_private_pool_of(warm_runtime *runtime, warm_stream stream);
 
 /* Returns the memory that dead arenas still hold; only: that of one, null: of
- * all. Within slow work, or with cancellation off. */
+ * all. Within slow work. */
 void wm_private_tend(warm_runtime *runtime, wm_private_arena *only);
 
 #endif

@@ -87,15 +87,12 @@ static void free_block(void *context)
 
 void wm_data_delete(warm_deleter_fn deleter, void *context)
 {
-    int cancel;
-
     if (deleter == free_block) { /* no call of ours can be cancelled */
         free_block(context);
         return;
     }
-    cancel = wm_cancel_off();
+    WM_CANCEL_OFF();
     deleter(context);
-    wm_cancel_restore(cancel);
 }
 
 static warm_status alloc_block(void *context, size_t bytes, warm_stream stream,

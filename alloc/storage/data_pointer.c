@@ -109,6 +109,16 @@ static warm_status check_answer(const warm_allocator *allocator,
                    warm_status_text(answer));
 }
 
+static warm_status call_alloc(const warm_allocator *allocator, size_t bytes,
+                              warm_stream stream, warm_data_pointer *data)
+{
+    if (wm_allocator_is_own(allocator)) { /* no cancellation point */
+        return allocator->alloc(allocator->context, bytes, stream, data);
+    }
+    WM_CANCEL_OFF();
+    return allocator->alloc(allocator->context, bytes, stream, data);
+}
+
 warm_status wm_data_alloc(const warm_allocator *allocator, size_t bytes,
                           warm_stream stream, warm_data_pointer *data)
 {
@@ -117,15 +127,9 @@ warm_status wm_data_alloc(const warm_allocator *allocator, size_t bytes,
                               .device = allocator->device};
 
     if (bytes > 0) {
-        bool own = wm_allocator_is_own(allocator);
-        int cancel = own ? 0 : wm_cancel_off();
         warm_status before = wm_error_hush();
-        warm_status status =
-            allocator->alloc(allocator->context, bytes, stream, &made);
+        warm_status status = call_alloc(allocator, bytes, stream, &made);
 
-        if (!own) {
-            wm_cancel_restore(cancel);
-        }
         status = check_answer(allocator, before, status, "returned no memory");
         if (status != WARM_OK) {
             return status;
@@ -145,16 +149,14 @@ warm_status wm_data_alloc(const warm_allocator *allocator, size_t bytes,
 warm_status wm_data_use(const warm_allocator *allocator, const void *data,
                         warm_stream stream)
 {
-    warm_error before = {.size = sizeof before};
+    warm_error before = wm_error_save();
     warm_status status = WARM_NOT_FOUND;
 
-    warm_last_error(&before);
     if (allocator != NULL && allocator->record != NULL) {
         warm_status last = wm_error_hush();
-        int cancel = wm_cancel_off();
 
+        WM_CANCEL_OFF();
         status = allocator->record(allocator->context, data, stream);
-        wm_cancel_restore(cancel);
         status = check_answer(allocator, last, status, "recorded no stream");
     }
     if (status == WARM_NOT_FOUND) {
@@ -176,7 +178,6 @@ static warm_status queue_copy(const warm_allocator *allocator,
 {
     bool own = wm_allocator_is_own(allocator);
     warm_status status = WARM_OK, before;
-    int cancel;
 
     if (!own && allocator->record != NULL) {
         status = wm_data_use(allocator, destination, stream);
@@ -188,10 +189,9 @@ static warm_status queue_copy(const warm_allocator *allocator,
         return status;
     }
     before = wm_error_hush();
-    cancel = wm_cancel_off();
+    WM_CANCEL_OFF();
     status =
         allocator->copy(allocator->context, destination, source, bytes, stream);
-    wm_cancel_restore(cancel);
     return check_answer(allocator, before, status, "copied nothing");
 }
 
