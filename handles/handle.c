@@ -233,11 +233,8 @@ warm_status warm_thread_release(warm_runtime *runtime)
     warm_status status = wm_runtime_check(runtime);
 
     if (status == WARM_OK) {
-        int cancel = wm_cancel_off();
-
         wm_driver_notice_reset(runtime->driver, WM_DEVICE_UNKNOWN);
         status = wm_window_drop(runtime);
-        wm_cancel_restore(cancel);
     }
     return status;
 }
@@ -270,6 +267,7 @@ static warm_status find_library(wm_kind *kind, char *out, size_t bytes)
     char file[PATH_MAX] = "";
     warm_status status;
 
+    WM_CANCEL_OFF();
     if (kind->ops->find == NULL) {
         return wm_fail(WARM_NOT_FOUND, "kind %s comes from no library",
                        kind->ops->name);
@@ -294,11 +292,8 @@ warm_status warm_kind_library(warm_runtime *runtime, warm_kind kind, char *file,
         status = wm_fail(WARM_INVALID_ARGUMENT, "file is null");
     }
     if (status == WARM_OK) {
-        int cancel = wm_cancel_off();
-
         status =
             find_library(wm_kind_table_kind(runtime->kinds, kind), file, bytes);
-        wm_cancel_restore(cancel);
     }
     return status;
 }

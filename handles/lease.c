@@ -83,7 +83,6 @@ static warm_status lease_handle(warm_runtime *runtime, warm_kind kind,
 {
     wm_window_call call = {.kind = kind, .device = device};
     wm_window *window = NULL;
-    int cancel = wm_cancel_off();
     warm_status status =
         wm_handle_check(runtime, kind, device, request->handle);
 
@@ -97,7 +96,6 @@ static warm_status lease_handle(warm_runtime *runtime, warm_kind kind,
         status = acquire_and_lease(runtime, window, &call, request);
         wm_handle_end(window);
     }
-    wm_cancel_restore(cancel);
     return status;
 }
 
@@ -141,7 +139,6 @@ static warm_status find_place(warm_runtime *runtime, warm_lease lease, place *p)
 
 warm_status warm_handle_return(warm_runtime *runtime, warm_lease lease)
 {
-    int cancel = wm_cancel_off();
     warm_status status = wm_runtime_check(runtime);
     place p;
 
@@ -152,7 +149,6 @@ warm_status warm_handle_return(warm_runtime *runtime, warm_lease lease)
         status = wm_pool_lease_end(
             wm_kind_table_pool(runtime->kinds, p.kind, p.device), p.serial);
     }
-    wm_cancel_restore(cancel);
     return status;
 }
 
@@ -180,7 +176,6 @@ static bool find(warm_runtime *runtime, warm_kind kind, const void *handle,
 warm_status warm_handle_find_lease(warm_runtime *runtime, warm_kind kind,
                                    const void *handle, warm_lease *lease)
 {
-    int cancel = wm_cancel_off();
     warm_status status = wm_handle_check(runtime, kind, 0, handle);
 
     if (status == WARM_OK && lease == NULL) {
@@ -190,7 +185,6 @@ warm_status warm_handle_find_lease(warm_runtime *runtime, warm_kind kind,
         status = wm_fail(WARM_NOT_FOUND, "%p is no leased handle of kind %s",
                          handle, warm_kind_name(runtime, kind));
     }
-    wm_cancel_restore(cancel);
     return status;
 }
 
@@ -218,7 +212,6 @@ static warm_status bind(warm_runtime *runtime, wm_window *window,
 warm_status warm_lease_bind(warm_runtime *runtime, warm_lease lease,
                             warm_stream stream)
 {
-    int cancel = wm_cancel_off();
     warm_status status = wm_runtime_check(runtime);
     wm_window_call call = {.kind = 0}; /* in the window's list until the end */
     wm_window *window = NULL;
@@ -235,7 +228,6 @@ warm_status warm_lease_bind(warm_runtime *runtime, warm_lease lease,
         status = bind(runtime, window, &p, stream);
         wm_handle_end(window);
     }
-    wm_cancel_restore(cancel);
     return status;
 }
 
@@ -261,7 +253,6 @@ warm_status warm_handle_trim(warm_runtime *runtime, warm_kind kind, int device,
                              uint64_t keep, uint64_t idle_ns,
                              uint64_t *destroyed)
 {
-    int cancel = wm_cancel_off();
     warm_status status = wm_handle_check(runtime, kind, device, runtime);
     uint64_t count;
 
@@ -274,6 +265,5 @@ warm_status warm_handle_trim(warm_runtime *runtime, warm_kind kind, int device,
             *destroyed = count;
         }
     }
-    wm_cancel_restore(cancel);
     return status;
 }

@@ -273,6 +273,7 @@ warm_status wm_pool_bind(wm_pool *pool, void *handle, warm_stream stream,
     void *memory = workspace != NULL ? wm_workspace_memory(workspace) : NULL;
     warm_status status;
 
+    WM_CANCEL_OFF();
     /* Relaxed: a count. */
     atomic_fetch_add_explicit(&pool->binds, 1, memory_order_relaxed);
     status = pool->kind->ops->bind(pool->kind, pool->device, handle, stream,

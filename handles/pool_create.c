@@ -10,7 +10,6 @@
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/process.h"
-#include "runtime/base/quiet.h"
 #include "runtime/base/status.h"
 
 void wm_pool_note_bound_locked(wm_pool *pool, void *handle, warm_stream stream)
@@ -24,13 +23,13 @@ void wm_pool_note_bound_locked(wm_pool *pool, void *handle, warm_stream stream)
 
 bool wm_pool_unbind(wm_pool *pool, void *handle)
 {
-    warm_error before = {.size = sizeof before};
     bool done;
 
     if (wm_pool_is_lost(pool)) {
         return true; /* its library must not be called */
     }
-    warm_last_error(&before);
+    WM_CANCEL_OFF();
+    WM_KEEP_ERROR();
     done = pool->kind->ops->bind(pool->kind, pool->device, handle, NULL, NULL,
                                  0) == WARM_OK;
     if (!done) {
@@ -42,7 +41,6 @@ bool wm_pool_unbind(wm_pool *pool, void *handle)
         wm_workspaces_leave_handle(pool->workspaces, handle, NULL,
                                    wm_clock_ns());
     }
-    wm_error_restore(&before);
     return done;
 }
 
@@ -248,61 +246,43 @@ static warm_status begin(wm_pool *pool, struct creation *creation, bool *served)
     return status;
 }
 
-/* Brackets calls of the kind. Libraries allocate when they create a handle and
- * free when they destroy it, and the meter queries free memory: in relaxed
- * capture mode none of these breaks a capture of this thread (row B7).
- * Libraries open files, which is a cancellation point, so cancellation is off.
- */
-struct call {
-    wm_quiet quiet;
-    bool mode;    /* the thread's capture mode before */
-    bool relaxed; /* the mode was exchanged */
-};
-
-static void call_begin(wm_pool *pool, struct call *call)
-{
-    wm_quiet_begin(&call->quiet);
-    call->relaxed =
-        wm_driver_capture_relaxed_begin(pool->kind->driver, &call->mode);
-}
-
-/* Restores the last error that call->quiet keeps. */
-static void call_end(wm_pool *pool, struct call *call)
-{
-    if (call->relaxed) {
-        wm_driver_capture_relaxed_end(pool->kind->driver, &call->mode);
-    }
-    wm_quiet_end(&call->quiet);
-}
-
 /* Duration of a creation, and the result of a measurement that it ended. */
 struct cost {
     uint64_t ns, end_ns;
     uint64_t measured, bytes;
 };
 
+/* Libraries allocate when they create a handle and free when they destroy it,
+ * and the meter queries free memory: in relaxed capture mode none of these
+ * breaks a capture of this thread (row B7). Libraries open files, which is a
+ * cancellation point. */
 static warm_status create_measured(wm_pool *pool, void **handle,
                                    struct cost *cost)
 {
     const wm_kind_ops *ops = pool->kind->ops;
-    struct call call;
+    warm_error last = wm_error_save();
+    bool mode, relaxed;
     warm_status status;
     uint64_t start;
 
-    call_begin(pool, &call);
+    WM_CANCEL_OFF();
+    relaxed = wm_driver_capture_relaxed_begin(pool->kind->driver, &mode);
     wm_meter_begin(pool->meter, pool);
     start = wm_clock_ns();
     status = ops->create(pool->kind, pool->device, handle);
     cost->end_ns = wm_clock_ns();
     cost->ns = cost->end_ns - start;
     if (status != WARM_OK) {
-        wm_quiet_keep(&call.quiet);
+        last = wm_error_save();
     }
     if (!wm_meter_end(pool->meter, status == WARM_OK, &cost->measured,
                       &cost->bytes)) {
         cost->measured = cost->bytes = 0;
     }
-    call_end(pool, &call);
+    if (relaxed) {
+        wm_driver_capture_relaxed_end(pool->kind->driver, &mode);
+    }
+    wm_error_restore(&last);
     return status;
 }
 
@@ -327,15 +307,6 @@ static void created_locked(wm_pool *pool, void *handle, const struct cost *cost,
     }
 }
 
-static size_t trim_workspaces(wm_pool *pool)
-{
-    int cancel = wm_cancel_off();
-    size_t bytes = wm_workspaces_trim(pool->beside, 0);
-
-    wm_cancel_restore(cancel);
-    return bytes;
-}
-
 static warm_status create(wm_pool *pool, struct creation *creation,
                           void **handle)
 {
@@ -345,7 +316,7 @@ static warm_status create(wm_pool *pool, struct creation *creation,
 
     /* A library's code does not always tell that memory was short. */
     if (status != WARM_OK && pool->kind->ops->library != NULL &&
-        trim_workspaces(pool) > 0) {
+        wm_workspaces_trim(pool->beside, 0) > 0) {
         status = create_measured(pool, &made, &cost);
     }
     wm_lock_acquire(&pool->lock);
@@ -373,10 +344,11 @@ static warm_status create(wm_pool *pool, struct creation *creation,
 bool wm_pool_destroy(wm_pool *pool, void *handle)
 {
     const wm_kind_ops *ops = pool->kind->ops;
-    struct call call;
-    bool done;
+    bool done, mode, relaxed;
 
-    call_begin(pool, &call);
+    WM_CANCEL_OFF();
+    WM_KEEP_ERROR();
+    relaxed = wm_driver_capture_relaxed_begin(pool->kind->driver, &mode);
     wm_meter_exclude_begin(pool->meter);
     done = ops->destroy(pool->kind, pool->device, handle) == WARM_OK;
     wm_meter_exclude_end(pool->meter);
@@ -385,7 +357,9 @@ bool wm_pool_destroy(wm_pool *pool, void *handle)
                "a %s handle of device %d is leaked, destroying it failed: %s",
                ops->name, pool->device, warm_last_error_message());
     }
-    call_end(pool, &call);
+    if (relaxed) {
+        wm_driver_capture_relaxed_end(pool->kind->driver, &mode);
+    }
     return done;
 }
 
@@ -514,7 +488,6 @@ static void *take_deferred(wm_pool *pool)
 
 void wm_pool_destroy_deferred(wm_pool *pool)
 {
-    int cancel = wm_cancel_off(); /* a break that has begun must end */
     void *handle;
     bool done;
 
@@ -522,7 +495,6 @@ void wm_pool_destroy_deferred(wm_pool *pool)
            (try_discard(pool, handle, &pool->ending, &done) ||
             !still_captures(pool, handle))) {
     }
-    wm_cancel_restore(cancel);
 }
 
 static bool reset(wm_pool *pool, void *handle)
@@ -533,6 +505,7 @@ static bool reset(wm_pool *pool, void *handle)
     if (ops->reset == NULL) {
         return wm_pool_unbind(pool, handle);
     }
+    WM_CANCEL_OFF();
     done = ops->reset(pool->kind, pool->device, handle) == WARM_OK;
     if (!done) {
         wm_log(WARM_LOG_WARNING,
@@ -544,19 +517,16 @@ static bool reset(wm_pool *pool, void *handle)
 
 bool wm_pool_reset(wm_pool *pool, void *handle, struct wm_unbinding *u)
 {
-    wm_quiet quiet;
     bool done;
 
-    wm_quiet_begin(&quiet);
+    WM_KEEP_ERROR();
     done = reset(pool, handle);
     if (!done) {
         /* The next thread must not inherit a setting. */
         (void)wm_pool_discard_bound(pool, handle, u, &pool->stats.in_use);
-        wm_quiet_restore(&quiet);
     } else if (u->handle != NULL) {
         end_unbinding(pool, u);
     }
-    wm_cancel_restore(quiet.cancel);
     return done;
 }
 

@@ -92,8 +92,7 @@ static void serve(wm_prewarm *prewarm, warm_runtime *runtime, wm_pool *pool,
 
     wm_lock_acquire(&prewarm->lock);
     if (status != WARM_OK && prewarm->failure.status == WARM_OK) {
-        prewarm->failure.size = sizeof prewarm->failure;
-        warm_last_error(&prewarm->failure);
+        prewarm->failure = wm_error_save();
     }
     pool->made += made;
     /* The request may have grown or been cancelled meanwhile. */
@@ -131,7 +130,6 @@ static void *thread_main(void *argument)
     wm_pool *pool;
     unsigned count = 0;
 
-    (void)wm_cancel_off();
     while ((pool = next(prewarm, &count)) != NULL) {
         serve(prewarm, runtime, pool, count);
     }
@@ -189,7 +187,6 @@ static warm_status prewarm_in_background(warm_runtime *runtime, warm_kind kind,
 warm_status warm_handle_prewarm(warm_runtime *runtime, warm_kind kind,
                                 int device, unsigned count, unsigned flags)
 {
-    int cancel = wm_cancel_off();
     warm_status status = wm_handle_check(runtime, kind, device, runtime);
 
     if (status == WARM_OK && (flags & ~WARM_PREWARM_BACKGROUND) != 0) {
@@ -202,7 +199,6 @@ warm_status warm_handle_prewarm(warm_runtime *runtime, warm_kind kind,
                      ? prewarm_in_background(runtime, kind, device, count)
                      : prewarm_now(runtime, kind, device, count);
     }
-    wm_cancel_restore(cancel);
     return status;
 }
 
@@ -225,7 +221,6 @@ static warm_status wait(wm_prewarm *prewarm)
 
 warm_status warm_handle_prewarm_wait(warm_runtime *runtime)
 {
-    int cancel = wm_cancel_off();
     warm_status status = wm_runtime_check(runtime);
 
     /* It could wait for the prewarm thread, which runs the callback, or for the
@@ -238,13 +233,11 @@ warm_status warm_handle_prewarm_wait(warm_runtime *runtime)
     if (status == WARM_OK) {
         status = wait(&runtime->kinds->prewarm);
     }
-    wm_cancel_restore(cancel);
     return status;
 }
 
 warm_status warm_handle_prewarm_cancel(warm_runtime *runtime)
 {
-    int cancel = wm_cancel_off();
     warm_status status = wm_runtime_check(runtime);
 
     if (status == WARM_OK) {
@@ -256,7 +249,6 @@ warm_status warm_handle_prewarm_cancel(warm_runtime *runtime)
         }
         wm_lock_release(&prewarm->lock);
     }
-    wm_cancel_restore(cancel);
     return status;
 }
 

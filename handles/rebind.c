@@ -124,11 +124,10 @@ void wm_binding_forget(warm_runtime *runtime, wm_window *window, warm_kind kind,
 static void leave_device(warm_runtime *runtime, int device)
 {
     wm_driver *driver = runtime->driver;
-    warm_error before = {.size = sizeof before};
     bool entered;
     warm_status status;
 
-    warm_last_error(&before);
+    WM_KEEP_ERROR();
     status = wm_driver_enter(driver, device, &entered);
     if (status != WARM_NOT_READY) {
         wm_workspaces_retire_stream(
@@ -136,20 +135,16 @@ static void leave_device(warm_runtime *runtime, int device)
             WARM_STREAM_PER_THREAD, 0);
     }
     wm_driver_leave(driver, entered);
-    wm_error_restore(&before);
 }
 
 void wm_bindings_leave_thread(warm_runtime *runtime, wm_window *window)
 {
-    int cancel = wm_cancel_off();
-
     window->uses_default = false;
     for (int i = 0; i < runtime->devices && !wm_process_exiting(); i++) {
         if (!wm_driver_is_lost(runtime->driver, i)) {
             leave_device(runtime, i);
         }
     }
-    wm_cancel_restore(cancel);
 }
 
 /* ---- binding again ------------------------------------------------------- */
@@ -160,14 +155,13 @@ static warm_status bind_by_callback(wm_window *window, const wm_rebind *to)
 static warm_status bind_by_callback(wm_window *window, const wm_rebind *to)
 {
     wm_window_call call = {window->call, to->kind->index, to->device};
-    int cancel = wm_cancel_off();
     warm_status status;
 
+    WM_CANCEL_OFF();
     window->call = &call;
     status = to->kind->ops->bind(to->kind, to->device, to->handle, to->stream,
                                  to->workspace, to->bytes);
     window->call = call.outer;
-    wm_cancel_restore(cancel);
     return status;
 }
 

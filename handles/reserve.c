@@ -184,8 +184,6 @@ static warm_status reserve_slow(warm_runtime *runtime, warm_kind kind,
                  handle)) {
         return WARM_OK;
     }
-    /* The pool turns cancellation off around its calls; the rest has no
-     * cancellation point. */
     status = wm_handle_check(runtime, kind, device, handle);
     if (status == WARM_OK) {
         status = wm_handle_begin(runtime, &call, &window);
@@ -234,7 +232,6 @@ static warm_status reserve_on_slow(warm_runtime *runtime, warm_kind kind,
     wm_window_call call = {.kind = kind, .device = device};
     wm_window *window = NULL;
     void *held = NULL;
-    int cancel = wm_cancel_off();
     warm_status status = wm_handle_check(runtime, kind, device, handle);
 
     if (status == WARM_OK) {
@@ -247,7 +244,6 @@ static warm_status reserve_on_slow(warm_runtime *runtime, warm_kind kind,
         }
         wm_handle_end(window);
     }
-    wm_cancel_restore(cancel);
     return status;
 }
 

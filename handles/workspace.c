@@ -364,7 +364,6 @@ static wm_workspace *obtain(wm_workspaces *workspaces,
 wm_workspace *wm_workspaces_get(wm_workspaces *workspaces,
                                 const wm_workspace_key *key, size_t bytes)
 {
-    warm_error before = {.size = sizeof before};
     struct request request = {.key = key,
                               .stream_id =
                                   wm_workspace_id(key->stream, key->stream_id),
@@ -374,7 +373,7 @@ wm_workspace *wm_workspaces_get(wm_workspaces *workspaces,
     if (wm_driver_is_lost(workspaces->driver, workspaces->device)) {
         return NULL;
     }
-    warm_last_error(&before);
+    WM_KEEP_ERROR();
     request.captures = wm_workspaces_stream_captures(workspaces, key->stream);
     if (request.captures) {
         request.pool = wm_workspaces_private_pool_of(workspaces, key->stream);
@@ -386,11 +385,11 @@ wm_workspace *wm_workspaces_get(wm_workspaces *workspaces,
         wm_lock_acquire(&workspaces->lock);
         wm_workspaces_rebound_locked(workspaces, key, true);
         wm_lock_release(&workspaces->lock);
-        goto out;
+        return NULL;
     }
     w = serve(workspaces, NULL, &request);
     if (w != NULL) {
-        goto out;
+        return w;
     }
     w = obtain(workspaces, &request);
     if (w != NULL) {
@@ -398,9 +397,6 @@ wm_workspace *wm_workspaces_get(wm_workspaces *workspaces,
     } else {
         log_shortage_once(workspaces, bytes);
     }
-
-out:
-    wm_error_restore(&before);
     return w;
 }
 

@@ -191,11 +191,10 @@ static bool claim_locked(wm_workspace *w, const struct which *which)
 static void release_matching(wm_workspaces *workspaces,
                              const struct which *which, bool alone)
 {
-    warm_error before = {.size = sizeof before};
     wm_workspace *claimed = NULL;
     struct leaks leaks = {0, 0};
 
-    warm_last_error(&before);
+    WM_KEEP_ERROR();
     wm_lock_acquire(&workspaces->lock);
     for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
         if (!matches(w, which)) {
@@ -224,7 +223,6 @@ static void release_matching(wm_workspaces *workspaces,
         }
     }
     log_leaks(workspaces, &leaks);
-    wm_error_restore(&before);
 }
 
 void wm_workspaces_record_events(wm_workspaces *workspaces)
@@ -418,7 +416,6 @@ wm_workspace *wm_workspace_claim_completed(wm_workspaces *workspaces,
 
 size_t wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns)
 {
-    warm_error before = {.size = sizeof before};
     uint64_t now = wm_clock_ns();
     /* 0 means all: the end of a binding may be known to a tick only. */
     uint64_t last = idle_ns == 0     ? UINT64_MAX
@@ -433,12 +430,11 @@ size_t wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns)
     if (wm_driver_is_lost(workspaces->driver, workspaces->device)) {
         return 0;
     }
-    warm_last_error(&before);
+    WM_KEEP_ERROR();
     wm_workspaces_get_stats(workspaces, &held);
     relaxed = wm_driver_capture_relaxed_begin(workspaces->driver, &mode);
     if (!relaxed && !wm_captures_begin_break(workspaces->captures, &breaking,
                                              workspaces->device, NULL)) {
-        wm_error_restore(&before);
         return 0; /* the query of an event would break a capture */
     }
     wm_workspaces_release_idle(workspaces, last);
@@ -455,7 +451,6 @@ size_t wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns)
     } else {
         wm_captures_end_break(workspaces->captures, &breaking);
     }
-    wm_error_restore(&before);
     wm_workspaces_get_stats(workspaces, &left);
     return left.bytes < held.bytes ? (size_t)(held.bytes - left.bytes) : 0;
 }

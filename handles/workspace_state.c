@@ -339,10 +339,9 @@ void wm_workspaces_rebound_locked(wm_workspaces *workspaces,
 bool wm_workspaces_note_capture(wm_workspaces *workspaces, warm_stream stream,
                                 uint64_t stream_id)
 {
-    warm_error before = {.size = sizeof before};
     bool noted;
 
-    warm_last_error(&before);
+    WM_KEEP_ERROR();
     wm_lock_acquire(&workspaces->lock);
     noted = serving_locked(*wm_workspaces_of_stream(workspaces, stream),
                            wm_workspace_id(stream, stream_id)) != NULL;
@@ -351,7 +350,6 @@ bool wm_workspaces_note_capture(wm_workspaces *workspaces, warm_stream stream,
     if (noted) {
         wm_workspaces_begin_capture(workspaces, stream, stream_id, true);
     }
-    wm_error_restore(&before);
     return noted;
 }
 
@@ -374,11 +372,10 @@ static void end_locked(wm_workspace *w, unsigned at)
 
 static void free_unused(wm_workspaces *workspaces)
 {
-    warm_error before = {.size = sizeof before};
     bool mode, relaxed;
     wm_workspace *w;
 
-    warm_last_error(&before);
+    WM_KEEP_ERROR();
     relaxed = wm_driver_capture_relaxed_begin(workspaces->driver, &mode);
     do {
         w = wm_workspace_claim(workspaces, WM_WORKSPACE_UNUSED, 0, UINT64_MAX);
@@ -387,7 +384,6 @@ static void free_unused(wm_workspaces *workspaces)
     if (relaxed) {
         wm_driver_capture_relaxed_end(workspaces->driver, &mode);
     }
-    wm_error_restore(&before);
 }
 
 void wm_workspaces_end_private_pool(wm_workspaces *workspaces, uint64_t pool,

@@ -6,7 +6,6 @@
  * thread's. */
 #include "handles/kind_table.h"
 #include "handles/kinds/builtin.h"
-#include "runtime/base/quiet.h"
 #include "runtime/base/status.h"
 #include "runtime/cuda/cuda.h"
 
@@ -16,16 +15,14 @@ static warm_status create(wm_kind *kind, int device, void **handle)
 {
     const wm_stream_hooks *life = wm_kind_context(kind);
     warm_status status = wm_driver_stream_create(kind->driver, device, handle);
-    wm_quiet quiet;
 
     if (status != WARM_OK || life == NULL) {
         return status;
     }
     status = life->adopt(life->runtime, *handle);
     if (status != WARM_OK) {
-        wm_quiet_begin(&quiet);
+        WM_KEEP_ERROR();
         (void)wm_driver_stream_destroy(kind->driver, *handle);
-        wm_quiet_end(&quiet);
     }
     return status;
 }
