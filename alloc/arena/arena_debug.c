@@ -55,9 +55,8 @@ static void log_overrun(const wm_debug *debug, const wm_block *block,
                         size_t requested, const wm_change *change)
 {
     char bytes[3 * WM_CHANGE_SHOWN + 1];
-    warm_error last = {.size = sizeof last};
 
-    warm_last_error(&last); /* the log callback may fail calls */
+    WM_KEEP_ERROR(); /* the log callback may fail calls */
     wm_log(WARM_LOG_WARNING,
            "debug:guard: %s behind the end of the block at %p, of %s, were "
            "written, from its byte %" PRIu64 " on:%s; found when it was freed. "
@@ -68,7 +67,6 @@ static void log_overrun(const wm_debug *debug, const wm_block *block,
            first_bytes(change, bytes, sizeof bytes),
            (const void *)(block->base + block->bytes));
     log_origin(debug, block->base, block->origin, "allocated");
-    wm_error_restore(&last);
 }
 
 static void log_late(const wm_debug *debug, const wm_freed *note,
@@ -91,12 +89,10 @@ static void log_late(const wm_debug *debug, const wm_freed *note,
 
 static void log_all(const wm_debug *debug, wm_freed *notes, const char *found)
 {
-    warm_error last = {.size = sizeof last};
-
     if (notes == NULL) {
         return;
     }
-    warm_last_error(&last);
+    WM_KEEP_ERROR();
     while (notes != NULL) {
         wm_freed *next = notes->next;
 
@@ -104,7 +100,6 @@ static void log_all(const wm_debug *debug, wm_freed *notes, const char *found)
         wm_meta_free(notes);
         notes = next;
     }
-    wm_error_restore(&last);
 }
 
 void wm_debug_log_stored(warm_runtime *runtime)

@@ -6,7 +6,6 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/callback.h"
 #include "runtime/base/log.h"
-#include "runtime/base/quiet.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -95,7 +94,6 @@ void wm_traced_refused(warm_runtime *runtime, const wm_request *request)
 {
     wm_history_event event = event_in(request->arena, WM_HISTORY_OUT_OF_MEMORY);
     size_t free = 0, total = 0;
-    warm_error before = {.size = sizeof before};
 
     if (runtime->history == NULL) {
         return;
@@ -103,11 +101,10 @@ void wm_traced_refused(warm_runtime *runtime, const wm_request *request)
     event.bytes =
         wm_request_asked(request) - request->arena->group->guard_bytes;
     event.lane_id = request->lane != NULL ? request->lane->id : 0;
-    warm_last_error(&before);
+    WM_KEEP_ERROR();
     if (event.place < (uint64_t)runtime->devices &&
         wm_driver_device_memory(runtime->driver, (int)event.place, &free,
                                 &total) != WARM_OK) {
-        wm_error_restore(&before);
         free = 0;
     }
     event.address = free;
@@ -138,14 +135,13 @@ static void log_block(const warm_runtime *runtime, const wm_block *block,
     const char *did = word == WM_LOG_FREE      ? "freed"
                       : word == WM_LOG_RECYCLE ? "recycled"
                                                : "allocated";
-    wm_quiet quiet;
 
     if ((runtime->log_memory & (unsigned)word) == 0 ||
         !wm_log_memory_fits(runtime->log_memory, block->bytes) ||
         wm_callback_inside()) {
         return;
     }
-    wm_quiet_begin(&quiet);
+    WM_KEEP_ERROR();
     wm_log_memory("%s %s of %s memory for %s at %p (%s %d, thread %ld%s%s)",
                   did, wm_bytes(block->bytes).text, name_of(arena->group),
                   wm_bytes(wm_block_requested(block)).text,
@@ -153,7 +149,6 @@ static void log_block(const warm_runtime *runtime, const wm_block *block,
                   device >= 0 ? device : arena->node, (long)gettid(),
                   *warm_memory_tag_get() != '\0' ? ", " : "",
                   warm_memory_tag_get());
-    wm_quiet_end(&quiet);
 }
 
 /* ---- all ---------------------------------------------------------------- */

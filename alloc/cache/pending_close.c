@@ -16,7 +16,6 @@
 
 #include "alloc/arena/arena_int.h"
 #include "runtime/base/meta.h"
-#include "runtime/base/quiet.h"
 
 #include <limits.h>
 #include <string.h>
@@ -268,9 +267,8 @@ void wm_pending_close(wm_window *window, wm_pending_stream *slot, bool mine)
     const wm_home home = {cache_done, window};
     struct cycle cycle = {.t = NULL};
     wm_arena_group *group;
-    wm_quiet quiet;
 
-    wm_quiet_begin(&quiet);
+    WM_KEEP_ERROR();
     wm_biased_acquire(&window->biased);
     /* The window may have no set, and another thread may have flushed the slot
      * since. */
@@ -283,7 +281,6 @@ void wm_pending_close(wm_window *window, wm_pending_stream *slot, bool mine)
             group->timelines->ops->report(group);
         }
     }
-    wm_quiet_end(&quiet);
 }
 
 /* ---- a miss -------------------------------------------------------------- */

@@ -7,7 +7,6 @@
 #include "alloc/stream/timeline_int.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
-#include "runtime/base/quiet.h"
 #include "runtime/base/status.h"
 
 /* size_class of an ordinary fence, and of a final one; no block has it. */
@@ -436,7 +435,6 @@ void wm_lanes_cover_slow(wm_arena *arena)
 {
     wm_lane_registry *registry = arena->registry;
     size_t polls = wm_lane_fresh(arena);
-    wm_quiet quiet;
 
     /* Relaxed: one of the threads that free queues the fences. */
     if (!atomic_exchange_explicit(&arena->fences_due, false,
@@ -447,12 +445,11 @@ void wm_lanes_cover_slow(wm_arena *arena)
     if (atomic_load_explicit(&registry->owners, memory_order_relaxed) < 2) {
         return; /* no other stream could use it */
     }
-    wm_quiet_begin(&quiet);
+    WM_KEEP_ERROR();
     /* Earlier fences first: new ones have hardly completed. */
     wm_timelines_poll_some(registry->timelines, polls > POLLS ? polls : POLLS,
                            wm_clock_ns());
     queue_fences(registry, NULL, NULL, true);
-    wm_quiet_end(&quiet);
 }
 
 /* ---- a stream is retired --------------------------------------------------

@@ -3,7 +3,6 @@
 #include "alloc/stream/timeline_int.h"
 
 #include "alloc/arena/arena.h"
-#include "runtime/base/quiet.h"
 
 /* Pushes onto a block's list before a search for uses of retired streams; the
  * next search comes after USES_FEW pushes more than there are uses left. */
@@ -102,10 +101,9 @@ static void drop_completed(wm_timelines *set, wm_block *block)
 {
     wm_lock *lock = list_lock(set, block);
     wm_stream_use *use, *first, *pending = NULL, *last = NULL;
-    wm_quiet quiet;
     size_t left;
 
-    wm_quiet_begin(&quiet);
+    WM_KEEP_ERROR();
     wm_lock_acquire(lock);
     use = take_retired_locked(block, &left);
     wm_lock_release(lock);
@@ -139,7 +137,6 @@ static void drop_completed(wm_timelines *set, wm_block *block)
         first->pushes_left = left + USES_FEW;
     }
     wm_lock_release(lock);
-    wm_quiet_end(&quiet);
 }
 
 /* ---- uses of a live block --------------------------------------------- */

@@ -164,15 +164,10 @@ wm_timeline *wm_timeline_get_locked(wm_timelines *set, warm_stream stream,
 
 void wm_timelines_want_window(wm_timelines *set, warm_stream stream)
 {
-    warm_error before = {.size = sizeof before};
     wm_window *window;
 
-    if (stream != WARM_STREAM_PER_THREAD) {
-        return;
-    }
-    warm_last_error(&before);
-    if (wm_window_get(set->runtime, &window) != WARM_OK) {
-        wm_error_restore(&before);
+    if (stream == WARM_STREAM_PER_THREAD) {
+        (void)wm_window_get_quietly(set->runtime, &window);
     }
 }
 

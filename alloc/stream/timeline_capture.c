@@ -2,8 +2,6 @@
  * driver reports for streams that may be queried. See timeline.h. */
 #include "alloc/stream/timeline_int.h"
 
-#include "runtime/base/quiet.h"
-
 /* ---- announced ---------------------------------------------------------- */
 
 static bool is_on(const wm_timeline *t, int device, warm_stream except)
@@ -51,14 +49,12 @@ static void close_all_batches(wm_timelines *set)
 {
     const struct those adopted = {WM_DEVICE_UNKNOWN, NULL, true};
     wm_timeline *t = NULL;
-    wm_quiet quiet;
 
-    wm_quiet_begin(&quiet);
+    WM_KEEP_ERROR();
     (void)set->ops->collect(set, NULL, UINT64_MAX);
     while ((t = wm_timeline_next(set, t, find_locked, &adopted)) != NULL) {
         wm_batch_close_now(set, t);
     }
-    wm_quiet_end(&quiet);
 }
 
 /* Waits for driver calls that break captures: one that began before the capture
@@ -224,13 +220,12 @@ static bool may_capture(wm_timelines *set, wm_timeline *t, warm_status *answer)
 bool wm_timelines_ask(wm_timelines *set, int device, warm_stream except,
                       warm_error *why)
 {
-    warm_error before = {.size = sizeof before};
     const struct those asked = {device, except, false};
     wm_timeline *t = NULL;
     warm_status answer = WARM_OK;
     bool captures = false;
 
-    warm_last_error(&before);
+    WM_KEEP_ERROR();
     while (!captures &&
            (t = wm_timeline_next(set, t, find_locked, &asked)) != NULL) {
         captures = may_capture(set, t, &answer);
@@ -239,9 +234,8 @@ bool wm_timelines_ask(wm_timelines *set, int device, warm_stream except,
         wm_timeline_drop(set, t);
     }
     if (captures && answer != WARM_OK && why != NULL) {
-        warm_last_error(why);
+        *why = wm_error_save();
     }
-    wm_error_restore(&before);
     return captures;
 }
 

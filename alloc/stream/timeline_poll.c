@@ -3,8 +3,6 @@
  * round of polling at a time; no lock across a driver call. */
 #include "alloc/stream/timeline_int.h"
 
-#include "runtime/base/quiet.h"
-
 #include <limits.h>
 
 /* A batch is lost after MAX_FAILURES failed queries in a row. A thread that
@@ -240,12 +238,10 @@ static bool record_all_deferred(wm_timelines *set, wm_timeline *t)
 bool wm_timeline_poll_deferred(wm_timelines *set, wm_timeline *t)
 {
     bool recorded;
-    wm_quiet quiet;
 
-    wm_quiet_begin(&quiet);
+    WM_KEEP_ERROR();
     recorded = record_all_deferred(set, t);
     (void)poll_all(set, t);
-    wm_quiet_end(&quiet);
     return recorded;
 }
 
