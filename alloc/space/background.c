@@ -219,7 +219,6 @@ static void *thread_main(void *argument)
     wm_background *b = argument;
     uint64_t pause = 0;
 
-    (void)wm_cancel_off();
     do {
         if (b->on) {
             poll(b, &pause);

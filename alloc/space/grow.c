@@ -202,12 +202,11 @@ static bool wait_for_streams(wm_space *space, struct wm_grow_request *request)
  * request may retry. */
 static bool make_room(wm_space *space, struct wm_grow_request *request)
 {
-    warm_error cause = {.size = sizeof cause};
     bool again;
 
+    WM_KEEP_ERROR(); /* the request reports its own */
     WM_USDT2(wait_begin, "room", request->needed);
     wm_range_begin("make room");
-    warm_last_error(&cause);
     request->unseen |= wm_growth_wait_for_streams(
         space, request->give_back, WM_KEEP_NOTHING, WM_SETTLE_IDLE);
     again =
@@ -216,8 +215,6 @@ static bool make_room(wm_space *space, struct wm_grow_request *request)
     if (again) {
         wm_arena_count(request->arena, WM_COUNT_RETRY);
     }
-    /* The request reports its own error, not one of returning a segment. */
-    wm_error_restore(&cause);
     wm_range_end();
     WM_USDT2(wait_end, "room", (int)again);
     return again;

@@ -99,8 +99,7 @@ void wm_growth_defer_warning(wm_growth *growth, enum wm_warning_kind kind,
         warning->unrecorded += bytes;
     } else {
         *(kind == WM_TORN ? &warning->torn : &warning->refused) += bytes;
-        warning->cause.size = sizeof warning->cause;
-        warm_last_error(&warning->cause);
+        warning->cause = wm_error_save();
     }
     wm_lock_release(&growth->lock);
 }
@@ -190,7 +189,6 @@ void wm_growth_log_deferred(wm_space *space)
     wm_growth *growth = &space->growth;
     const char *name = space->traits->name;
     wm_deferred_warning warning;
-    warm_error last = {.size = sizeof last};
 
     if (growth->log != 0 && !wm_callback_inside()) {
         log_totals(space);
@@ -213,7 +211,7 @@ void wm_growth_log_deferred(wm_space *space)
     warning = growth->warning;
     growth->warning = (wm_deferred_warning){.refused = 0};
     wm_lock_release(&growth->lock);
-    warm_last_error(&last);
+    WM_KEEP_ERROR();
     if (warning.refused > 0) {
         wm_log(WARM_LOG_WARNING,
                "could not return %s of %s memory to the driver; it stays in "
@@ -232,5 +230,4 @@ void wm_growth_log_deferred(wm_space *space)
                "record, to the driver: it is lost",
                wm_bytes(warning.unrecorded).text, name);
     }
-    wm_error_restore(&last);
 }

@@ -51,11 +51,10 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request,
                             const char *gave)
 {
     warm_space_stats s = {.size = sizeof s};
-    warm_error cause = {.size = sizeof cause};
+    warm_error cause = wm_error_save();
     char node[96] = "", driver[160] = "", workspaces[80] = "", largest[64] = "";
     size_t limit = wm_high_bytes(&space->limiter->marks);
 
-    warm_last_error(&cause);
     wm_cache_merge_stats(&space->group);
     wm_arena_count(request->arena, WM_COUNT_FAILURE);
     if (wm_unlikely(space->group.runtime->traced)) {
@@ -95,8 +94,6 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request,
 warm_status wm_space_refuse_huge(wm_space *space, const wm_request *request)
 {
     wm_listeners *listeners = &space->group.runtime->listeners;
-    int cancel = wm_cancel_off();
-    warm_status status;
 
     if (!wm_listeners_inside(listeners)) {
         (void)wm_listeners_call(listeners, WARM_MEMORY_FAILED, NULL,
@@ -105,9 +102,7 @@ warm_status wm_space_refuse_huge(wm_space *space, const wm_request *request)
     }
     (void)wm_fail(WARM_OUT_OF_MEMORY, "no machine has more than %s",
                   wm_bytes(WM_REQUEST_MAX).text);
-    status = wm_space_refuse(space, request, "");
-    wm_cancel_restore(cancel);
-    return status;
+    return wm_space_refuse(space, request, "");
 }
 
 /* ---- the rungs ---------------------------------------------------------- */
@@ -120,7 +115,7 @@ enum {
     GRAPHS = 4,  /* for a pool of graphs: streams and threads are not touched */
     LANED = 8,   /* only if the block is for a stream's lane */
     SPARED = 16, /* only if other memory can serve the request */
-    QUIET = 32,  /* the last error is saved, cancellation is off */
+    QUIET = 32,  /* the last error is saved */
     WORK = 64,   /* and driver calls are allowed while a stream captures */
     ABOVE = 128, /* only if growth would pass the bound (economy.h) */
     TAG = 256 /* the block is not from this thread's cache: it is tagged as its
@@ -357,16 +352,14 @@ static bool refuse_in_backoff(climb *c)
 static bool share(climb *c, bool any, bool is_short)
 {
     const wm_space_traits *traits = c->space->traits;
-    warm_error cause = {.size = sizeof cause};
 
-    warm_last_error(&cause);
+    WM_KEEP_ERROR();
     if (traits->share != NULL && traits->share(c->space, c->request, any)) {
         if (is_short) {
             wm_arena_count(c->request->arena, WM_COUNT_RETRY);
         }
         (void)take_or_steal(c);
     }
-    wm_error_restore(&cause);
     return c->block != NULL;
 }
 
@@ -455,14 +448,14 @@ static int find_crowded(const climb *c)
 static bool grow_over_workspaces(climb *c)
 {
     warm_runtime *runtime = c->space->group.runtime;
-    warm_error cause = {.size = sizeof cause};
+    warm_error cause;
     int device = find_crowded(c);
     size_t bytes;
 
     if (c->request->cause != NULL || device == WM_DEVICE_HOST) {
         return false;
     }
-    warm_last_error(&cause);
+    cause = wm_error_save();
     bytes = runtime->trim_workspaces(runtime, device);
     wm_error_restore(&cause);
     if (bytes == 0) {
@@ -652,7 +645,7 @@ static const struct rung {
 static bool begin_work(climb *c, unsigned flags)
 {
     if ((c->begun & QUIET) == 0) {
-        wm_quiet_begin(&c->work->quiet);
+        c->work->before = wm_error_save();
         c->begun |= QUIET;
     }
     if ((flags & WORK) != 0) {
@@ -669,9 +662,7 @@ static void end_work(const climb *c)
         wm_driver_capture_relaxed_end(c->space->driver, &c->work->mode);
     }
     if (c->status == WARM_OK) {
-        wm_quiet_end(&c->work->quiet);
-    } else {
-        wm_quiet_fail(&c->work->quiet);
+        wm_error_restore(&c->work->before);
     }
 }
 
@@ -748,8 +739,8 @@ static warm_status fail(const climb *c)
         describe_gave(c, text, sizeof text);
         return wm_space_refuse(c->space, c->request, text);
     }
-    warm_last_error(c->request->cause);
-    wm_quiet_restore(&c->work->quiet);
+    *c->request->cause = wm_error_save();
+    wm_error_restore(&c->work->before);
     return WARM_OUT_OF_MEMORY;
 }
 

@@ -298,20 +298,18 @@ bool wm_limit_make_room(wm_space *space, const wm_request *request)
     size_t needed = grain_bytes(space, request), missing;
     struct limit limit = find_limit(space, needed);
     wm_growth *growth = &limit.owner->growth;
-    warm_error cause = {.size = sizeof cause};
     bool waited, mine, made;
 
     if (limit.count < 2 || wm_callback_inside()) {
         return false;
     }
-    warm_last_error(&cause);
+    WM_KEEP_ERROR();
     waited = begin_room(growth, &mine);
     missing = find_missing(&limit, needed);
     made = missing > 0 && take_from_others(&limit, space, missing);
     if (mine) {
         end_room(growth);
     }
-    wm_error_restore(&cause);
     return made || waited;
 }
 

@@ -374,11 +374,8 @@ static warm_status commit(wm_space *space, const wm_expansion *expansion,
         } else if (status == WARM_OUT_OF_MEMORY && !*torn && bytes > unit) {
             most = whole_units(bytes / 2, unit);
         } else {
-            warm_error cause = {.size = sizeof cause};
-
-            warm_last_error(&cause);
+            WM_KEEP_ERROR();
             *torn |= !uncommit(space, expansion, done);
-            wm_error_restore(&cause);
             return status;
         }
     }
@@ -455,10 +452,9 @@ static bool lose(wm_space *space, const struct wm_grow_request *request,
                  void *base, size_t bytes, size_t piece, size_t counted)
 {
     wm_growth *growth = &space->growth;
-    warm_error cause = {.size = sizeof cause};
     size_t lost;
 
-    warm_last_error(&cause);
+    WM_KEEP_ERROR();
     if (request->expansion.part != NULL) {
         lost = uncommit(space, &request->expansion, bytes) ? 0 : bytes;
     } else {
@@ -474,7 +470,6 @@ static bool lose(wm_space *space, const struct wm_grow_request *request,
     if (lost > 0) {
         wm_growth_defer_warning(growth, WM_UNRECORDED, lost);
     }
-    wm_error_restore(&cause);
     return lost > 0;
 }
 

@@ -173,15 +173,13 @@ void wm_space_shrink_again(wm_space *space)
 {
     uint64_t due =
         atomic_load_explicit(&space->shrink_ns, memory_order_relaxed);
-    warm_error last = {.size = sizeof last};
 
     if (due != 0 && wm_clock_ns() >= due &&
         atomic_compare_exchange_strong_explicit(&space->shrink_ns, &due, 0,
                                                 memory_order_relaxed,
                                                 memory_order_relaxed)) {
-        warm_last_error(&last);
+        WM_KEEP_ERROR();
         (void)wm_space_shrink(space); /* sets the time, if low stays passed */
-        wm_error_restore(&last);
     }
 }
 
@@ -284,14 +282,12 @@ size_t wm_pressure_look(wm_space *host)
 void wm_pressure_look_at_miss(wm_space *host)
 {
     uint64_t pause = wm_pressure_pause(host), before;
-    wm_quiet quiet;
 
     pause = pause < LOOK_NS ? pause : LOOK_NS;
     if (is_due(&host->pressure, wm_clock_rough_ns(), pause, &before) &&
         !wm_callback_inside()) {
-        wm_quiet_begin(&quiet);
+        WM_KEEP_ERROR();
         (void)look(host, before);
-        wm_quiet_end(&quiet);
     }
 }
 

@@ -151,9 +151,8 @@ static warm_status obtain_region(wm_space *space, int node, size_t bytes,
 static warm_status not_all(wm_space *space, int node, size_t bytes,
                            warm_status status)
 {
-    warm_error cause = {.size = sizeof cause};
+    warm_error cause = wm_error_save();
 
-    warm_last_error(&cause);
     return wm_fail_code(status, cause.origin, cause.code, cause.code_text,
                         "prewarm of %s %s memory stopped, %s idle: %s",
                         wm_bytes(bytes).text, space->traits->name,
@@ -302,8 +301,7 @@ static void end_step_locked(wm_background *b, int node,
     b->obtaining = false;
     wm_cond_broadcast(&b->over);
     if (status != WARM_OK && b->failure.status == WARM_OK) {
-        b->failure.size = sizeof b->failure;
-        warm_last_error(&b->failure);
+        b->failure = wm_error_save();
     }
     if (job->number != was->number) {
         return;

@@ -390,23 +390,15 @@ void wm_space_histograms(const wm_space *space, warm_space_histograms *sum)
 
 warm_status wm_space_work_begin(wm_space *space, wm_space_work *work)
 {
-    warm_status status;
-
-    wm_quiet_begin(&work->quiet);
+    work->before = wm_error_save();
     work->mode = true;
-    status = wm_driver_capture_mode(space->driver, &work->mode);
-    if (status != WARM_OK) {
-        wm_quiet_fail(&work->quiet);
-    }
-    return status;
+    return wm_driver_capture_mode(space->driver, &work->mode);
 }
 
 void wm_space_work_end(wm_space *space, wm_space_work *work, bool recovered)
 {
     wm_driver_capture_relaxed_end(space->driver, &work->mode);
     if (recovered) {
-        wm_quiet_end(&work->quiet);
-    } else {
-        wm_quiet_fail(&work->quiet);
+        wm_error_restore(&work->before);
     }
 }

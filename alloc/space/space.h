@@ -566,8 +566,7 @@ void wm_space_free(wm_space *space, wm_block *block);
 warm_status wm_space_record(wm_space *space, wm_block *block,
                             warm_stream stream);
 
-/* Called before the stream is destroyed: calls wm_timelines_retire() with
- * cancellation off. */
+/* Called before the stream is destroyed; leaves the last error alone. */
 void wm_space_retire(wm_space *space, warm_stream stream,
                      const wm_stream_info *info);
 

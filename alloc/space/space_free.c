@@ -207,9 +207,8 @@ static void free_used(wm_space *space, wm_block *block, wm_stream_use *uses)
 {
     warm_stream one =
         block->bytes <= WM_PENDING_OTHERS ? wm_pending_use_stream(uses) : NULL;
-    wm_quiet quiet;
 
-    wm_quiet_begin(&quiet);
+    WM_KEEP_ERROR();
     switch (wm_timelines_prepare(space->group.timelines, block)) {
     case WM_USES_NONE:
         if (wm_unlikely(space->group.runtime->traced)) {
@@ -233,7 +232,6 @@ static void free_used(wm_space *space, wm_block *block, wm_stream_use *uses)
     wm_pending_attach(&space->group, one,
                       true); /* batches the next such free */
     wm_space_log_lost(space);
-    wm_quiet_end(&quiet);
 }
 
 /* Users hold the block: it waits for them as it waits for streams. */
@@ -241,9 +239,8 @@ static void free_retained(wm_space *space, wm_block *block)
 {
     wm_timelines *timelines = space->group.timelines;
     enum wm_uses fate;
-    wm_quiet quiet;
 
-    wm_quiet_begin(&quiet);
+    WM_KEEP_ERROR();
     fate = wm_timelines_prepare(timelines, block);
     if (fate == WM_USES_LOST || fate == WM_USES_CAPTURED) {
         leak(space, block,
@@ -256,7 +253,6 @@ static void free_retained(wm_space *space, wm_block *block)
     }
     space->traits->retained(space, block);
     wm_space_log_lost(space);
-    wm_quiet_end(&quiet);
 }
 
 /* A block that users may hold; it is of no private pool, and never batched. */
@@ -336,9 +332,6 @@ warm_status wm_space_record(wm_space *space, wm_block *block,
 void wm_space_retire(wm_space *space, warm_stream stream,
                      const wm_stream_info *info)
 {
-    wm_quiet quiet;
-
-    wm_quiet_begin(&quiet);
+    WM_KEEP_ERROR();
     wm_timelines_retire(space->group.timelines, stream, info);
-    wm_quiet_end(&quiet);
 }

@@ -4,14 +4,13 @@
 
 #include "alloc/arena/arena.h"
 #include "alloc/space/space.h"
-#include "runtime/base/quiet.h"
 
 /* ---- space.c ------------------------------------------------------------ */
 
-/* Brackets slow work: cancellation is off, the last error is saved, and driver
- * calls that allocate or query are allowed while a stream captures (row B7). */
+/* Brackets slow work: the last error is saved, and driver calls that allocate
+ * or query are allowed while a stream captures (row B7). */
 typedef struct wm_space_work {
-    wm_quiet quiet;
+    warm_error before;
     bool mode; /* the thread's capture mode before */
 } wm_space_work;
 
