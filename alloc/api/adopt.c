@@ -5,7 +5,6 @@
 #include "alloc/kinds/pinned.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/os_page.h"
-#include "runtime/base/quiet.h"
 
 enum { FLAGS = WARM_ADOPT_SERVE | WARM_ADOPT_READ_ONLY | WARM_ADOPT_FORK_OK };
 
@@ -64,31 +63,25 @@ static warm_status check(warm_runtime *runtime, const void *pointer,
 warm_status warm_pinned_adopt(warm_runtime *runtime, void *pointer,
                               size_t bytes, unsigned flags)
 {
-    int cancel = wm_cancel_off();
     warm_status status = check(runtime, pointer, bytes, flags);
 
-    if (status == WARM_OK) {
-        status = wm_adopt(&runtime->pinned->adopted, pointer, bytes, flags);
-    }
-    wm_cancel_restore(cancel);
-    return status;
+    return status != WARM_OK
+               ? status
+               : wm_adopt(&runtime->pinned->adopted, pointer, bytes, flags);
 }
 
 warm_status warm_pinned_adopt_end(warm_runtime *runtime, void *pointer,
                                   void (*done)(void *context), void *context)
 {
+    warm_error before = wm_error_save();
     warm_status status = wm_runtime_check(runtime);
-    wm_quiet quiet;
 
     if (status != WARM_OK) {
         return status;
     }
-    wm_quiet_begin(&quiet); /* what failed at first may pass in the end */
     status = wm_adopt_end(&runtime->pinned->adopted, pointer, done, context);
-    if (status == WARM_OK) {
-        wm_quiet_end(&quiet);
-    } else {
-        wm_quiet_fail(&quiet);
+    if (status == WARM_OK) { /* what failed at first may pass in the end */
+        wm_error_restore(&before);
     }
     return status;
 }

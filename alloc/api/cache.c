@@ -224,7 +224,6 @@ warm_status warm_pinned_prewarm_with(warm_runtime *runtime, size_t bytes,
                                      const warm_prewarm_options *options)
 {
     warm_prewarm_options how = {.size = sizeof how};
-    int cancel = wm_cancel_off();
     warm_status status = check_prewarm(runtime, bytes, &node, flags);
 
     if (status == WARM_OK && options != NULL) {
@@ -241,7 +240,6 @@ warm_status warm_pinned_prewarm_with(warm_runtime *runtime, size_t bytes,
                      ? wm_prewarm_queue(&space->background, node, bytes, &how)
                      : wm_prewarm_now(space, node, bytes, &how);
     }
-    wm_cancel_restore(cancel);
     return status;
 }
 
@@ -253,7 +251,6 @@ warm_status warm_pinned_prewarm(warm_runtime *runtime, size_t bytes, int node,
 
 warm_status warm_pinned_prewarm_wait(warm_runtime *runtime)
 {
-    int cancel = wm_cancel_off();
     warm_status status = wm_runtime_check(runtime);
 
     /* A callback could wait for the thread that runs it, or for the growth
@@ -266,7 +263,6 @@ warm_status warm_pinned_prewarm_wait(warm_runtime *runtime)
     if (status == WARM_OK) {
         status = wm_prewarm_await(&runtime->pinned->space.background);
     }
-    wm_cancel_restore(cancel);
     return status;
 }
 

@@ -106,10 +106,7 @@ static warm_status alloc_request(warm_runtime *runtime, int device,
         request->arena = space->group.arenas;
         return wm_space_refuse_huge(space, request);
     }
-    int cancel = wm_cancel_off();
-    status = alloc(&runtime->device_spaces[device], stream, request, pointer);
-    wm_cancel_restore(cancel);
-    return status;
+    return alloc(&runtime->device_spaces[device], stream, request, pointer);
 }
 
 static __attribute__((noinline, cold)) warm_status

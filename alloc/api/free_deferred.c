@@ -54,7 +54,6 @@ static warm_status record_all(wm_space *space, wm_block *block)
 warm_status warm_free_deferred(void *pointer)
 {
     wm_block *block = wm_space_find(pointer);
-    int cancel = wm_cancel_off();
     warm_status status = WARM_OK;
     wm_space *space;
 
@@ -67,9 +66,5 @@ warm_status warm_free_deferred(void *pointer)
             status = record_all(space, block);
         }
     }
-    if (status == WARM_OK) {
-        status = warm_free(pointer);
-    }
-    wm_cancel_restore(cancel);
-    return status;
+    return status != WARM_OK ? status : warm_free(pointer);
 }

@@ -17,7 +17,6 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/callback.h"
 #include "runtime/base/meta.h"
-#include "runtime/base/quiet.h"
 #include "runtime/base/status.h"
 
 #include <inttypes.h>
@@ -248,7 +247,7 @@ static void leak_saved(struct wm_paused *paused, const wm_space *space)
 static warm_status copy_device(struct wm_paused *paused, wm_space *space,
                                warm_copy_direction direction)
 {
-    warm_error cause = {.size = sizeof cause};
+    warm_error cause;
     warm_stream stream = NULL;
     warm_status waited, status = wm_driver_stream_create(
                             space->driver, space->group.device, &stream);
@@ -257,7 +256,7 @@ static warm_status copy_device(struct wm_paused *paused, wm_space *space,
         return status;
     }
     status = queue_copies(paused, space, direction, stream);
-    warm_last_error(&cause);
+    cause = wm_error_save();
     waited = wm_driver_stream_await(space->driver, stream);
     if (waited != WARM_OK) {
         waited = await_device(space);
@@ -267,7 +266,7 @@ static warm_status copy_device(struct wm_paused *paused, wm_space *space,
     }
     if (status == WARM_OK && waited != WARM_OK) {
         status = waited;
-        warm_last_error(&cause);
+        cause = wm_error_save();
     }
     (void)wm_driver_stream_destroy(space->driver, stream);
     if (status != WARM_OK) {
@@ -359,7 +358,6 @@ static warm_status unmap_one(struct one *one)
  * far as the driver lets it. */
 static warm_status map_all(struct wm_paused *paused)
 {
-    warm_error cause = {.size = sizeof cause};
     warm_status status = WARM_OK;
 
     for (size_t i = 0; i < paused->count; i++) {
@@ -373,13 +371,12 @@ static warm_status map_all(struct wm_paused *paused)
     if (status == WARM_OK) {
         return status;
     }
-    warm_last_error(&cause);
+    WM_KEEP_ERROR();
     for (size_t i = 0; i < paused->count; i++) {
         if (paused->of[i].fresh) {
             (void)unmap_one(&paused->of[i]);
         }
     }
-    wm_error_restore(&cause);
     return status;
 }
 
@@ -399,12 +396,10 @@ static warm_status unmap_all(struct wm_paused *paused)
  * well, and the pool is paused. The last error is that of the failure. */
 static bool undo_pause(warm_runtime *runtime, struct wm_paused *paused)
 {
-    warm_error cause = {.size = sizeof cause};
-    bool undone;
+    warm_error cause = wm_error_save();
+    bool undone = map_all(paused) == WARM_OK &&
+                  copy_all(runtime, paused, WARM_COPY_TO_DEVICE) == WARM_OK;
 
-    warm_last_error(&cause);
-    undone = map_all(paused) == WARM_OK &&
-             copy_all(runtime, paused, WARM_COPY_TO_DEVICE) == WARM_OK;
     if (undone) {
         wm_error_restore(&cause);
     } else {
@@ -442,13 +437,10 @@ static warm_status pause_pool(warm_runtime *runtime, uint64_t number, bool drop,
         }
     }
     if (status != WARM_OK) {
-        warm_error cause = {.size = sizeof cause};
-
-        warm_last_error(&cause);
+        WM_KEEP_ERROR();
         (void)each_arena(runtime, number, unpause, NULL);
         end_record(*paused);
         *paused = NULL;
-        wm_error_restore(&cause);
     }
     return status;
 }
@@ -467,24 +459,13 @@ static warm_status check_call(warm_runtime *runtime)
     return status;
 }
 
-static void end_quiet(wm_quiet *quiet, warm_status status)
-{
-    if (status == WARM_OK) {
-        wm_quiet_end(quiet);
-    } else {
-        wm_quiet_fail(quiet);
-    }
-}
-
 warm_status warm_memory_pause(warm_runtime *runtime, warm_private_pool tag,
                               unsigned flags)
 {
     struct wm_paused *paused = NULL;
-    warm_status status;
-    wm_quiet quiet;
+    warm_error before = wm_error_save();
+    warm_status status = check_call(runtime);
 
-    wm_quiet_begin(&quiet); /* what failed at first may pass in the end */
-    status = check_call(runtime);
     if (status == WARM_OK && (flags & ~WARM_PAUSE_DROP) != 0) {
         status = wm_fail(WARM_INVALID_ARGUMENT,
                          "unknown flags %#x: the only flag is WARM_PAUSE_DROP",
@@ -499,7 +480,9 @@ warm_status warm_memory_pause(warm_runtime *runtime, warm_private_pool tag,
                             &paused);
         wm_private_pause_end(runtime, tag.number, paused);
     }
-    end_quiet(&quiet, status);
+    if (status == WARM_OK) { /* what failed at first may pass in the end */
+        wm_error_restore(&before);
+    }
     return status;
 }
 
@@ -556,7 +539,7 @@ static warm_status check_capture(wm_space *space, wm_arena *arena,
 static warm_status resume_pool(warm_runtime *runtime, uint64_t number,
                                struct wm_paused **paused)
 {
-    warm_error cause = {.size = sizeof cause};
+    warm_error cause;
     warm_status status = each_arena(runtime, number, check_capture, NULL);
     warm_status lost;
 
@@ -564,7 +547,7 @@ static warm_status resume_pool(warm_runtime *runtime, uint64_t number,
         return status;
     }
     lost = drop_pieces(*paused);
-    warm_last_error(&cause);
+    cause = wm_error_save();
     status = map_all(*paused);
     if (status == WARM_OK) {
         status = copy_all(runtime, *paused, WARM_COPY_TO_DEVICE);
@@ -584,11 +567,9 @@ static warm_status resume_pool(warm_runtime *runtime, uint64_t number,
 warm_status warm_memory_resume(warm_runtime *runtime, warm_private_pool tag)
 {
     struct wm_paused *paused = NULL;
-    warm_status status;
-    wm_quiet quiet;
+    warm_error before = wm_error_save();
+    warm_status status = check_call(runtime);
 
-    wm_quiet_begin(&quiet); /* what failed at first may pass in the end */
-    status = check_call(runtime);
     if (status == WARM_OK) {
         wm_driver_notice_reset(runtime->driver, WM_DEVICE_UNKNOWN);
         status = wm_private_pause_begin(runtime, tag.number, true, &paused);
@@ -597,7 +578,9 @@ warm_status warm_memory_resume(warm_runtime *runtime, warm_private_pool tag)
         status = resume_pool(runtime, tag.number, &paused);
         wm_private_pause_end(runtime, tag.number, paused);
     }
-    end_quiet(&quiet, status);
+    if (status == WARM_OK) { /* what failed at first may pass in the end */
+        wm_error_restore(&before);
+    }
     return status;
 }
 

@@ -85,7 +85,6 @@ static warm_status get(warm_runtime *runtime, int memory,
 warm_status warm_watermarks_get(warm_runtime *runtime, int memory,
                                 warm_watermarks *watermarks)
 {
-    int cancel = wm_cancel_off();
     warm_status status = check_memory(runtime, memory);
 
     if (status == WARM_OK) {
@@ -95,7 +94,6 @@ warm_status warm_watermarks_get(warm_runtime *runtime, int memory,
     if (status == WARM_OK) {
         status = get(runtime, memory, watermarks);
     }
-    wm_cancel_restore(cancel);
     return status;
 }
 
@@ -105,14 +103,11 @@ static void set(warm_runtime *runtime, int memory, const wm_watermark_set *high,
                 const wm_watermark_set *low, size_t recommended)
 {
     wm_space *owner = wm_memory_owner(runtime, memory);
-    warm_error before = {.size = sizeof before};
 
+    WM_KEEP_ERROR();
     wm_watermarks_set(owner, wm_memory_marks(runtime, memory), high, low,
                       recommended);
-    warm_last_error(&before);
-    if (wm_space_shrink(owner) != WARM_OK) {
-        wm_error_restore(&before);
-    }
+    (void)wm_space_shrink(owner);
 }
 
 static warm_status check_range(warm_runtime *runtime, int memory, uint64_t high,
@@ -134,7 +129,6 @@ static warm_status check_range(warm_runtime *runtime, int memory, uint64_t high,
 warm_status warm_watermarks_set(warm_runtime *runtime, int memory,
                                 uint64_t high, uint64_t low)
 {
-    int cancel = wm_cancel_off();
     warm_status status = check_memory(runtime, memory);
 
     if (status == WARM_OK && high != 0 && low > high) {
@@ -149,7 +143,6 @@ warm_status warm_watermarks_set(warm_runtime *runtime, int memory,
         set(runtime, memory, &(wm_watermark_set){.bytes = high},
             &(wm_watermark_set){.bytes = low}, 0);
     }
-    wm_cancel_restore(cancel);
     return status;
 }
 
@@ -190,7 +183,6 @@ static warm_status set_ratio(warm_runtime *runtime, int memory, double high,
 warm_status warm_watermarks_set_ratio(warm_runtime *runtime, int memory,
                                       double high, double low)
 {
-    int cancel = wm_cancel_off();
     warm_status status = check_memory(runtime, memory);
 
     if (status == WARM_OK) {
@@ -207,14 +199,12 @@ warm_status warm_watermarks_set_ratio(warm_runtime *runtime, int memory,
     if (status == WARM_OK) {
         status = set_ratio(runtime, memory, high, low);
     }
-    wm_cancel_restore(cancel);
     return status;
 }
 
 warm_status warm_low_watermark_value(warm_runtime *runtime, int memory,
                                      uint64_t *bytes)
 {
-    int cancel = wm_cancel_off();
     warm_status status = check_memory(runtime, memory);
 
     if (status == WARM_OK && bytes == NULL) {
@@ -228,7 +218,6 @@ warm_status warm_low_watermark_value(warm_runtime *runtime, int memory,
         held = taken(runtime, memory);
         *bytes = low == 0 ? UINT64_MAX : low > held ? low - held : 0;
     }
-    wm_cancel_restore(cancel);
     return status;
 }
 
@@ -249,6 +238,7 @@ static uint64_t locked_by_process(const wm_space *host)
     FILE *file;
     size_t got = 0;
 
+    WM_CANCEL_OFF();
     snprintf(path, sizeof path, "%s/proc/self/status", host->pressure.root);
     file = fopen(path, "re");
     if (file != NULL) {
@@ -339,7 +329,6 @@ static warm_status get_totals(warm_runtime *runtime, int memory,
 warm_status warm_memory_get_totals(warm_runtime *runtime, int memory,
                                    warm_memory_totals *totals)
 {
-    int cancel = wm_cancel_off();
     warm_memory_totals now = {.size = sizeof now};
     warm_status status = check_memory(runtime, memory);
 
@@ -352,6 +341,5 @@ warm_status warm_memory_get_totals(warm_runtime *runtime, int memory,
     if (status == WARM_OK) {
         wm_sized_out(totals, &now, sizeof now);
     }
-    wm_cancel_restore(cancel);
     return status;
 }

@@ -16,17 +16,6 @@
 
 /* ---- allocation ---------------------------------------------------------- */
 
-static warm_status alloc(warm_runtime *runtime, int device,
-                         enum wm_shared_kind kind, size_t bytes, void **pointer)
-{
-    int cancel = wm_cancel_off();
-    warm_status status =
-        wm_buffer_alloc(runtime->shared, device, kind, bytes, pointer);
-
-    wm_cancel_restore(cancel);
-    return status;
-}
-
 static warm_status check_usage(warm_usage usage)
 {
     return usage == WARM_USAGE_PRIVATE || usage == WARM_USAGE_SHARED
@@ -61,10 +50,10 @@ warm_status warm_shared_alloc(warm_runtime *runtime, int device, size_t bytes,
         *pointer = NULL;
         return WARM_OK;
     }
-    return alloc(runtime, device,
-                 usage == WARM_USAGE_PRIVATE ? WM_SHARED_PRIVATE
-                                             : WM_SHARED_BOTH,
-                 bytes, pointer);
+    return wm_buffer_alloc(runtime->shared, device,
+                           usage == WARM_USAGE_PRIVATE ? WM_SHARED_PRIVATE
+                                                       : WM_SHARED_BOTH,
+                           bytes, pointer);
 }
 
 warm_status warm_shared_alloc_scalar(warm_runtime *runtime, int device,
@@ -83,7 +72,8 @@ warm_status warm_shared_alloc_scalar(warm_runtime *runtime, int device,
                     wm_bytes(bytes).text, wm_bytes(WARM_SCALAR_MAX).text);
     }
     if (status == WARM_OK) {
-        status = alloc(runtime, device, WM_SHARED_SCALARS, bytes, &got);
+        status = wm_buffer_alloc(runtime->shared, device, WM_SHARED_SCALARS,
+                                 bytes, &got);
     }
     if (status == WARM_OK) {
         memcpy(got, value, bytes);

@@ -163,11 +163,8 @@ static warm_status create(warm_runtime *runtime, int device,
         status = wm_fail(WARM_OUT_OF_MEMORY, "no memory for a staging ring");
     }
     if (status != WARM_OK) {
-        warm_error cause = {.size = sizeof cause};
-
-        warm_last_error(&cause);
+        WM_KEEP_ERROR();
         end_ring(s, false);
-        wm_error_restore(&cause);
         return status;
     }
     *staging = s;
@@ -180,7 +177,6 @@ warm_status warm_staging_create(warm_runtime *runtime, int device,
 {
     warm_staging_options all = {.size = sizeof all};
     warm_status status = wm_runtime_check_device(runtime, device);
-    int cancel;
 
     if (status == WARM_OK && options != NULL) {
         status = wm_sized_check(options, sizeof all, "warm_staging_options");
@@ -195,13 +191,7 @@ warm_status warm_staging_create(warm_runtime *runtime, int device,
         wm_sized_in(&all, options, sizeof all);
     }
     status = check_options(runtime, &all);
-    if (status != WARM_OK) {
-        return status;
-    }
-    cancel = wm_cancel_off();
-    status = create(runtime, device, &all, staging);
-    wm_cancel_restore(cancel);
-    return status;
+    return status != WARM_OK ? status : create(runtime, device, &all, staging);
 }
 
 /* ---- copy -----------------------------------------------------------------
@@ -409,7 +399,6 @@ warm_status warm_staging_copy(warm_staging *staging, void *destination,
 {
     wm_staging_wait wait = {.never = (flags & WARM_STAGING_TRY) != 0};
     bool to_device = direction == WARM_COPY_TO_DEVICE;
-    int cancel = wm_cancel_off();
     warm_status status = enter(staging);
 
     if (status == WARM_OK) {
@@ -428,7 +417,6 @@ warm_status warm_staging_copy(warm_staging *staging, void *destination,
         }
         leave(staging);
     }
-    wm_cancel_restore(cancel);
     return status;
 }
 
@@ -458,27 +446,23 @@ static warm_status finish(warm_staging *s)
 
 warm_status warm_staging_flush(warm_staging *staging)
 {
-    int cancel = wm_cancel_off();
     warm_status status = enter(staging);
 
     if (status == WARM_OK) {
         status = flush(staging);
         leave(staging);
     }
-    wm_cancel_restore(cancel);
     return status;
 }
 
 warm_status warm_staging_finish(warm_staging *staging)
 {
-    int cancel = wm_cancel_off();
     warm_status status = enter(staging);
 
     if (status == WARM_OK) {
         status = finish(staging);
         leave(staging);
     }
-    wm_cancel_restore(cancel);
     return status;
 }
 
@@ -512,7 +496,7 @@ warm_status warm_staging_get_stats(warm_staging *staging,
 
 static warm_status destroy(warm_staging *s)
 {
-    warm_error cause = {.size = sizeof cause};
+    warm_error cause;
     warm_status status;
 
     wm_driver_notice_reset(s->runtime->driver, s->device);
@@ -521,7 +505,7 @@ static warm_status destroy(warm_staging *s)
         leave(s);
         return status;
     }
-    warm_last_error(&cause);
+    cause = wm_error_save();
     /* No work runs on a device that was reset. */
     end_ring(s, !wm_driver_is_lost(s->runtime->driver, s->device));
     if (status == WARM_INVALID_ARGUMENT) { /* would mean that the ring lives */
@@ -536,7 +520,6 @@ static warm_status destroy(warm_staging *s)
 
 warm_status warm_staging_destroy(warm_staging *staging)
 {
-    int cancel = wm_cancel_off();
     warm_status status = staging == NULL ? WARM_OK : enter(staging);
 
     if (staging != NULL && status == WARM_OK) {
@@ -545,6 +528,5 @@ warm_status warm_staging_destroy(warm_staging *staging)
         wm_meta_free(staging->parts);
         wm_meta_free(staging);
     }
-    wm_cancel_restore(cancel);
     return status;
 }

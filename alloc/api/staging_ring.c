@@ -105,19 +105,17 @@ static void complete(wm_slice *slice)
 warm_status wm_staging_mark_default(warm_staging *s)
 {
     wm_slice *slice = open_of(s);
-    warm_error cause = {.size = sizeof cause};
     warm_status status = wm_staging_mark(s);
 
     if (status == WARM_OK) {
         return status;
     }
-    warm_last_error(&cause);
+    WM_KEEP_ERROR();
     if (wm_driver_stream_await(s->runtime->driver, s->stream) == WARM_OK) {
         complete(slice);
         s->used = 0;
         return WARM_OK;
     }
-    wm_error_restore(&cause);
     slice->stuck = true;
     return status;
 }
