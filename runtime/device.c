@@ -6,7 +6,6 @@
 
 #include "alloc/kinds/pinned.h"
 #include "handles/kind_table.h"
-#include "runtime/base/quiet.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 
@@ -77,7 +76,6 @@ static warm_status create_adopted(warm_runtime *runtime, int device,
     warm_stream made = NULL;
     warm_status status =
         wm_driver_stream_create(runtime->driver, device, &made);
-    wm_quiet quiet;
 
     if (status != WARM_OK) {
         return status;
@@ -87,9 +85,8 @@ static warm_status create_adopted(warm_runtime *runtime, int device,
         *stream = made;
         return status;
     }
-    wm_quiet_begin(&quiet);
+    WM_KEEP_ERROR();
     (void)wm_driver_stream_destroy(runtime->driver, made);
-    wm_quiet_end(&quiet);
     return status;
 }
 
@@ -97,13 +94,8 @@ warm_status warm_stream_create(warm_runtime *runtime, int device,
                                warm_stream *stream)
 {
     warm_status status = check_new(runtime, device, stream != NULL, "stream");
-    int cancel = wm_cancel_off();
 
-    if (status == WARM_OK) {
-        status = create_adopted(runtime, device, stream);
-    }
-    wm_cancel_restore(cancel);
-    return status;
+    return status != WARM_OK ? status : create_adopted(runtime, device, stream);
 }
 
 static bool is_pooled(warm_runtime *runtime, warm_stream stream)
@@ -138,18 +130,15 @@ warm_status warm_stream_destroy(warm_runtime *runtime, warm_stream stream)
 {
     wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
     warm_status status = wm_runtime_check(runtime);
-    int cancel;
 
     if (status != WARM_OK || stream == NULL) {
         return status;
     }
-    cancel = wm_cancel_off();
     status = check_destroy(runtime, stream, &info);
     if (status == WARM_OK) {
         wm_runtime_retire(runtime, stream, &info);
         status = wm_driver_stream_destroy(runtime->driver, stream);
     }
-    wm_cancel_restore(cancel);
     return status;
 }
 
@@ -285,16 +274,12 @@ static warm_status announce(warm_runtime *runtime, warm_stream stream,
 
 warm_status warm_capture_announce(warm_runtime *runtime, warm_stream stream)
 {
-    int cancel = wm_cancel_off();
     warm_status status = wm_runtime_check(runtime);
     wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
     bool already;
 
-    if (status == WARM_OK) {
-        status = announce(runtime, stream, &info, &already);
-    }
-    wm_cancel_restore(cancel);
-    return status;
+    return status != WARM_OK ? status
+                             : announce(runtime, stream, &info, &already);
 }
 
 warm_status warm_capture_announce_end(warm_runtime *runtime, warm_stream stream)
@@ -342,16 +327,14 @@ warm_status warm_capture_begin(warm_runtime *runtime, warm_stream stream)
 static void end_announced(warm_runtime *runtime, warm_stream stream)
 {
     wm_capture capture = WM_CAPTURE_NONE;
-    warm_error before = {.size = sizeof before};
 
-    warm_last_error(&before);
+    WM_KEEP_ERROR();
     if (wm_driver_stream_capture(runtime->driver, stream, &capture) !=
             WARM_OK ||
         capture != WM_CAPTURE_ACTIVE) {
         end_marks(runtime, stream, true);
         (void)wm_pinned_capture_over(runtime->pinned, stream);
     }
-    wm_error_restore(&before);
 }
 
 warm_status warm_capture_end(warm_runtime *runtime, warm_stream stream,
@@ -380,14 +363,10 @@ warm_status warm_device_alloc_uncached(warm_runtime *runtime, int device,
         status =
             wm_driver_device_alloc(runtime->driver, device, bytes, pointer);
     }
-    if (status == WARM_OUT_OF_MEMORY) {
-        int cancel = wm_cancel_off();
-
-        if (runtime->trim_workspaces(runtime, device) > 0) {
-            status =
-                wm_driver_device_alloc(runtime->driver, device, bytes, pointer);
-        }
-        wm_cancel_restore(cancel);
+    if (status == WARM_OUT_OF_MEMORY &&
+        runtime->trim_workspaces(runtime, device) > 0) {
+        status =
+            wm_driver_device_alloc(runtime->driver, device, bytes, pointer);
     }
     return status;
 }

@@ -168,7 +168,7 @@ warm_status warm_snapshot_write_html(warm_runtime *runtime, const char *path)
 {
     char *data = NULL;
     warm_status status = wm_runtime_check(runtime);
-    int error = 0, cancel, before = errno;
+    int error = 0, before = errno;
 
     if (status == WARM_OK && path == NULL) {
         status = wm_fail(WARM_INVALID_ARGUMENT, "path is null");
@@ -181,13 +181,12 @@ warm_status warm_snapshot_write_html(warm_runtime *runtime, const char *path)
     if (status != WARM_OK) {
         return status;
     }
-    cancel = wm_cancel_off();
+    WM_CANCEL_OFF();
     status = wm_text_call_whole(runtime, put_data, NULL, &data);
     if (status == WARM_OK) {
         error = replace(path, data);
     }
     wm_meta_free(data);
-    wm_cancel_restore(cancel);
     if (error != 0) {
         status = wm_fail(WARM_INVALID_ARGUMENT, "could not write %.300s: %s",
                          path, strerrordesc_np(error));

@@ -26,7 +26,6 @@
 #include "runtime/base/meta.h"
 #include "runtime/base/probe.h"
 #include "runtime/base/process.h"
-#include "runtime/base/quiet.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/status.h"
@@ -158,13 +157,13 @@ static warm_status set_log(const wm_options *options, const char *conf)
 /* A fallback from CUDA to the host device is never silent. */
 static warm_status open_driver(const wm_options *options, wm_driver **driver)
 {
-    warm_error before = {.size = sizeof before};
+    warm_error before;
     warm_status status;
 
     if (strcmp(options->device, "host") == 0) {
         return wm_host_open(options, driver);
     }
-    warm_last_error(&before);
+    before = wm_error_save();
     status = wm_cuda_open(options, driver);
     if (status == WARM_OK || status == WARM_EXITING ||
         strcmp(options->device, "cuda") == 0) {
@@ -497,11 +496,10 @@ warm_status wm_runtime_create_on(wm_driver *driver, const warm_options *given,
                                  warm_runtime **runtime)
 {
     const char *conf = secure_getenv("WARMPOOL_CONF");
-    warm_error before = {.size = sizeof before};
+    warm_error before = wm_error_save();
     wm_options options;
     warm_status status;
 
-    warm_last_error(&before);
     if (runtime == NULL) {
         return wm_fail(WARM_INVALID_ARGUMENT, "runtime is null");
     }
@@ -539,11 +537,8 @@ warm_status wm_runtime_create_on(wm_driver *driver, const warm_options *given,
 warm_status warm_runtime_create(const warm_options *options,
                                 warm_runtime **runtime)
 {
-    int cancel = wm_cancel_off();
-    warm_status status = wm_runtime_create_on(NULL, options, runtime);
-
-    wm_cancel_restore(cancel);
-    return status;
+    WM_CANCEL_OFF();
+    return wm_runtime_create_on(NULL, options, runtime);
 }
 
 static warm_status check_destroy(warm_runtime *runtime,
@@ -653,7 +648,6 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
 static warm_status destroy(warm_runtime *runtime, warm_destroy_report *report)
 {
     warm_destroy_report all = {.size = sizeof all};
-    wm_quiet quiet;
     warm_status status = check_destroy(runtime, report);
 
     if (status == WARM_OK) {
@@ -673,9 +667,8 @@ static warm_status destroy(warm_runtime *runtime, warm_destroy_report *report)
                        "another thread is destroying the runtime");
     }
     /* The call succeeds whatever fails in it: the last error stays. */
-    wm_quiet_begin(&quiet);
+    WM_KEEP_ERROR();
     end(runtime, &all);
-    wm_quiet_end(&quiet);
     if (report != NULL) {
         wm_sized_out(report, &all, sizeof all);
     }
@@ -685,16 +678,8 @@ static warm_status destroy(warm_runtime *runtime, warm_destroy_report *report)
 warm_status warm_runtime_destroy(warm_runtime *runtime,
                                  warm_destroy_report *report)
 {
-    int cancel;
-    warm_status status;
-
-    if (runtime == NULL) {
-        return WARM_OK;
-    }
-    cancel = wm_cancel_off();
-    status = destroy(runtime, report);
-    wm_cancel_restore(cancel);
-    return status;
+    WM_CANCEL_OFF();
+    return runtime == NULL ? WARM_OK : destroy(runtime, report);
 }
 
 const char *warm_runtime_driver(const warm_runtime *runtime)
@@ -768,12 +753,11 @@ warm_status warm_runtime_default(warm_runtime **runtime)
 {
     warm_runtime *made = NULL;
     warm_status status = WARM_OK;
-    int cancel;
 
     if (runtime == NULL) {
         return wm_fail(WARM_INVALID_ARGUMENT, "runtime is null");
     }
-    cancel = wm_cancel_off();
+    WM_CANCEL_OFF();
     /* Before the first use of the lock that the fork handlers take. */
     wm_process_init();
     wm_process_on_fork(wm_runtime_forked);
@@ -781,7 +765,6 @@ warm_status warm_runtime_default(warm_runtime **runtime)
         status = wm_runtime_create_on(NULL, NULL, &made);
         publish_default(made);
     }
-    wm_cancel_restore(cancel);
     if (status == WARM_OK) {
         *runtime = made;
     }

@@ -4,7 +4,6 @@
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/named_file.h"
-#include "runtime/base/quiet.h"
 #include "runtime/fields.h"
 
 #include <errno.h>
@@ -63,16 +62,12 @@ static void close_own(const struct wm_stats_file *file)
 
 void wm_stats_file_close(struct wm_stats_file *file)
 {
-    int cancel;
-
     if (file == NULL) {
         return;
     }
-    cancel = wm_cancel_off();
     if (file->fd >= 0 && wm_named_file_is(file->fd, &file->id)) {
         close_own(file);
     }
-    wm_cancel_restore(cancel);
     wm_meta_free(file);
 }
 
@@ -115,7 +110,6 @@ static int replace(const struct wm_stats_file *file, const char *text,
 
 void wm_stats_file_write(struct wm_stats_file *file, warm_runtime *runtime)
 {
-    wm_quiet quiet;
     char *text, reason[96];
     int error;
 
@@ -124,7 +118,8 @@ void wm_stats_file_write(struct wm_stats_file *file, warm_runtime *runtime)
         atomic_exchange_explicit(&file->written, true, memory_order_relaxed)) {
         return;
     }
-    wm_quiet_begin(&quiet);
+    WM_CANCEL_OFF();
+    WM_KEEP_ERROR();
     if (wm_text_call_whole(runtime, put_line, NULL, &text) != WARM_OK) {
         wm_log(WARM_LOG_WARNING, "could not write the statistics to %.300s: %s",
                file->path, warm_last_error_message());
@@ -133,5 +128,4 @@ void wm_stats_file_write(struct wm_stats_file *file, warm_runtime *runtime)
                file->path, strerror_r(error, reason, sizeof reason));
     }
     wm_meta_free(text);
-    wm_quiet_end(&quiet);
 }

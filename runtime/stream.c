@@ -85,7 +85,6 @@ static warm_status adopt(warm_runtime *runtime, warm_stream stream)
 
 warm_status warm_stream_adopt(warm_runtime *runtime, warm_stream stream)
 {
-    int cancel = wm_cancel_off();
     warm_status status = wm_runtime_check(runtime);
 
     if (status == WARM_OK && wm_stream_is_default(stream)) {
@@ -96,18 +95,13 @@ warm_status warm_stream_adopt(warm_runtime *runtime, warm_stream stream)
     if (status == WARM_OK) {
         status = adopt(runtime, stream);
     }
-    wm_cancel_restore(cancel);
     return status;
 }
 
 warm_status warm_stream_retire(warm_runtime *runtime, warm_stream stream)
 {
-    int cancel = wm_cancel_off();
     warm_status status = wm_runtime_check(runtime);
 
-    if (status == WARM_OK) {
-        status = wm_runtime_retire_stream(runtime, stream);
-    }
-    wm_cancel_restore(cancel);
-    return status;
+    return status != WARM_OK ? status
+                             : wm_runtime_retire_stream(runtime, stream);
 }

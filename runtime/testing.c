@@ -68,7 +68,6 @@ static warm_status control(warm_runtime *runtime, warm_stream stream,
                            unsigned count)
 {
     warm_status status = wm_runtime_check(runtime);
-    int cancel;
 
     if (status != WARM_OK) {
         return status;
@@ -78,10 +77,8 @@ static warm_status control(warm_runtime *runtime, warm_stream stream,
                        "driver %s cannot hold a stream; the host device can",
                        runtime->driver->name);
     }
-    cancel = wm_cancel_off();
-    status = runtime->driver->ops->control(runtime->driver, stream, count);
-    wm_cancel_restore(cancel);
-    return status;
+    WM_CANCEL_OFF();
+    return runtime->driver->ops->control(runtime->driver, stream, count);
 }
 
 warm_status warm_testing_hold(warm_runtime *runtime, warm_stream stream)
@@ -259,14 +256,9 @@ static warm_status check_records(warm_runtime *runtime, bool quiet)
 
 warm_status warm_testing_check(warm_runtime *runtime, int quiet)
 {
-    int cancel = wm_cancel_off();
     warm_status status = wm_runtime_check(runtime);
 
-    if (status == WARM_OK) {
-        status = check_records(runtime, quiet != 0);
-    }
-    wm_cancel_restore(cancel);
-    return status;
+    return status != WARM_OK ? status : check_records(runtime, quiet != 0);
 }
 
 void warm_testing_fail_metadata(uint64_t n, int persistent)

@@ -66,10 +66,7 @@ warm_status warm_trim(warm_runtime *runtime, uint64_t target,
         status = wm_sized_check(report, sizeof made, "warm_trim_report");
     }
     if (status == WARM_OK) {
-        int cancel = wm_cancel_off();
-
         status = trim(runtime, target, &made);
-        wm_cancel_restore(cancel);
     }
     if (status == WARM_OK && report != NULL) {
         wm_sized_out(report, &made, sizeof made);

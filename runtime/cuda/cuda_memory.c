@@ -168,11 +168,8 @@ warm_status wm_cuda_pinned_free(wm_driver *d, void *pointer, size_t bytes)
 
     (void)bytes;
     if (status == WARM_OK && (shifted = take_shifted(c, NULL)) != NULL) {
-        warm_error before = {.size = sizeof before};
-
-        warm_last_error(&before);
+        WM_KEEP_ERROR();
         (void)free_shifted(c, shifted);
-        wm_error_restore(&before);
     }
     return status;
 }

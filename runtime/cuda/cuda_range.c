@@ -134,17 +134,15 @@ static warm_status give_access(wm_cuda *c, int device, CUdeviceptr at,
                                size_t bytes, bool *torn)
 {
     CUmemAccessDesc access = access_by(device);
-    warm_error cause = {.size = sizeof cause};
     warm_status status;
 
     status = WM_CUDA_RESULT(c, cuMemSetAccess, at, bytes, &access, 1);
     if (status != WARM_OK) {
-        warm_last_error(&cause);
+        WM_KEEP_ERROR();
         if (WM_CUDA_RESULT(c, cuMemUnmap, at, bytes) != WARM_OK &&
             torn != NULL) {
             *torn = true;
         }
-        wm_error_restore(&cause);
     } else {
         admit_peers(c, device, at, bytes);
     }

@@ -1,7 +1,6 @@
 /* home_node.c: see home_node.h. Takes no lock. */
 #include "runtime/thread/home_node.h"
 
-#include "runtime/base/quiet.h"
 #include "runtime/thread/window.h"
 #include "warmpool/memory.h"
 
@@ -9,13 +8,10 @@
 
 static int current_device(warm_runtime *runtime)
 {
-    warm_error before = {.size = sizeof before};
     int device = 0;
 
-    warm_last_error(&before);
-    if (wm_driver_current_device(runtime->driver, &device) != WARM_OK) {
-        wm_error_restore(&before);
-    }
+    WM_KEEP_ERROR();
+    (void)wm_driver_current_device(runtime->driver, &device);
     return device < runtime->devices ? device : 0;
 }
 
@@ -24,12 +20,9 @@ static int current_device(warm_runtime *runtime)
 static int home_slow(warm_runtime *runtime)
 {
     wm_window *window;
-    wm_quiet quiet;
     int device;
 
-    wm_quiet_begin(&quiet);
-    if (wm_window_get(runtime, &window) != WARM_OK) {
-        wm_quiet_restore(&quiet);
+    if (wm_window_get_quietly(runtime, &window) != WARM_OK) {
         device = current_device(runtime);
     } else {
         if (window->home < 0) {
@@ -37,7 +30,6 @@ static int home_slow(warm_runtime *runtime)
         }
         device = window->home;
     }
-    wm_cancel_restore(quiet.cancel);
     return wm_driver_device_node(runtime->driver, device);
 }
 

@@ -56,8 +56,6 @@ static void empty(warm_runtime *runtime, wm_window *window)
 /* Flushes the window's caches and its trace buffer. */
 static void clear(warm_runtime *runtime, wm_window *window)
 {
-    int cancel = wm_cancel_off();
-
     wm_biased_acquire(&window->biased);
     empty(runtime, window);
     wm_biased_release(&window->biased);
@@ -65,18 +63,13 @@ static void clear(warm_runtime *runtime, wm_window *window)
         wm_trace_leave(window->trace);
         window->trace = NULL;
     }
-    wm_cancel_restore(cancel);
 }
 
 /* Calls runtime->thread_leaves(); the runtime is pinned. */
 static bool leave_streams(warm_runtime *runtime, bool exits)
 {
-    int cancel = wm_cancel_off();
-    bool again = runtime->thread_leaves != NULL &&
-                 runtime->thread_leaves(runtime, exits);
-
-    wm_cancel_restore(cancel);
-    return again;
+    return runtime->thread_leaves != NULL &&
+           runtime->thread_leaves(runtime, exits);
 }
 
 /* Relaxed: only the owner thread adds magazines; or the window has none. */
