@@ -27,7 +27,7 @@ void wm_callback_end(void)
 {
     tell(false);
     if (--wm_thread_marks_now.callbacks == 0) {
-        wm_cancel_restore(wm_thread_marks_now.cancel);
+        pthread_setcancelstate(wm_thread_marks_now.cancel, NULL);
     }
 }
 

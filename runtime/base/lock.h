@@ -141,11 +141,7 @@ static inline int wm_cancel_off(void)
     return old;
 }
 
-static inline void wm_cancel_restore(int old)
-{
-    pthread_setcancelstate(old, NULL);
-}
-static inline void wm_cancel_end(const int *old)
+static inline void wm_cancel_restore(const int *old)
 {
     pthread_setcancelstate(*old, NULL);
 }
@@ -154,7 +150,7 @@ static inline void wm_cancel_end(const int *old)
  * point: files, sleeps, joins, libraries, functions of the program. Calls of
  * the driver and callbacks (callback.h) have it. */
 #define WM_CANCEL_OFF()                                                        \
-    __attribute__((cleanup(wm_cancel_end), unused)) const int cancel_ =        \
+    __attribute__((cleanup(wm_cancel_restore), unused)) const int cancel_ =    \
         wm_cancel_off()
 
 /* One turn of waiting without a lock for a thread that will finish within

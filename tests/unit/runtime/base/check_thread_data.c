@@ -4,7 +4,6 @@
 #include "wt.h"
 #include "wt_kind.h"
 
-#include "runtime/base/quiet.h"
 #include "runtime/base/status.h"
 #include "runtime/base/thread_data.h"
 
@@ -131,21 +130,20 @@ static warm_status status_now(void)
 /* Fails inside two nested works, and between their ends. */
 static void fail_quietly(void)
 {
-    wm_quiet outer, inner;
+    warm_error inner;
 
-    wm_quiet_begin(&outer);
-    wm_quiet_begin(&inner);
+    WM_KEEP_ERROR();
+    inner = wm_error_save();
     (void)wm_fail(WARM_NOT_READY, "in the inner work");
-    wm_quiet_end(&inner);
+    wm_error_restore(&inner);
     (void)wm_fail(WARM_NOT_READY, "in the outer work");
-    wm_quiet_end(&outer);
 }
 
 static void *recover(void *argument)
 {
     struct quiet_seen *seen = argument;
     warm_status hushed;
-    wm_quiet quiet;
+    warm_error kept;
 
     fail_quietly();
     seen->none = status_now();
@@ -158,11 +156,10 @@ static void *recover(void *argument)
     fail_quietly();
     (void)wm_error_heard(hushed);
     copy_words(seen->hushed);
-    wm_quiet_begin(&quiet);
     (void)wm_fail(WARM_NOT_READY, "kept");
-    wm_quiet_keep(&quiet);
+    kept = wm_error_save();
     (void)wm_fail(WARM_NOT_READY, "not kept");
-    wm_quiet_end(&quiet);
+    wm_error_restore(&kept);
     seen->kept = status_now();
     copy_words(seen->kept_words);
     return NULL;
