@@ -37,6 +37,21 @@ warm_status wm_sized_check(const void *given, size_t known, const char *name)
     return WARM_OK;
 }
 
+warm_status wm_check_out(warm_status status, const void *out, size_t known,
+                         const char *name)
+{
+    return status != WARM_OK ? status : wm_sized_check(out, known, name);
+}
+
+warm_status wm_check_given(warm_status status, const void *given,
+                           const char *name)
+{
+    if (status == WARM_OK && given == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "%s is null", name);
+    }
+    return status;
+}
+
 void wm_sized_in(void *full, const void *given, size_t known)
 {
     memset(full, 0, known);

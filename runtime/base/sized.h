@@ -16,6 +16,13 @@
  * its size is larger than known or is not that of any struct. */
 warm_status wm_sized_check(const void *given, size_t known, const char *name);
 
+/* Checks after others, of which status is the answer, and theirs unless it is
+ * WARM_OK: out: wm_sized_check(); given: INVALID_ARGUMENT if it is null. */
+warm_status wm_check_out(warm_status status, const void *out, size_t known,
+                         const char *name);
+warm_status wm_check_given(warm_status status, const void *given,
+                           const char *name);
+
 /* For structs that passed the check. wm_sized_in() fills *full (known bytes)
  * from an input; wm_sized_out() copies a result back, all but its size. */
 void wm_sized_in(void *full, const void *given, size_t known);
