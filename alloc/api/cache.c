@@ -41,13 +41,14 @@ static warm_status trim(wm_space *space, int device, size_t target,
 
     wm_driver_notice_reset(space->driver, device);
     warm_status status = wm_space_trim(space, target, &bytes);
-    if (status == WARM_OK) {
-        wm_event_pool_trim(&space->group.runtime->pinned->events);
+    if (status != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK && released != NULL) {
+    wm_event_pool_trim(&space->group.runtime->pinned->events);
+    if (released != NULL) {
         *released = bytes;
     }
-    return status;
+    return WARM_OK;
 }
 
 /* Returns idle write-combined memory, as much as is above target in all;
@@ -77,13 +78,11 @@ warm_status warm_pinned_trim(warm_runtime *runtime, size_t target,
     size_t combined = 0, bytes = 0;
     warm_status status = wm_runtime_check(runtime);
 
-    if (status == WARM_OK) {
-        status = trim_combined(runtime->pinned, &target, &combined);
+    if (status != WARM_OK || (status = trim_combined(runtime->pinned, &target,
+                                                     &combined)) != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK) {
-        status =
-            trim(&runtime->pinned->space, WM_DEVICE_UNKNOWN, target, &bytes);
-    }
+    status = trim(&runtime->pinned->space, WM_DEVICE_UNKNOWN, target, &bytes);
     if (status == WARM_OK && released != NULL) {
         *released = combined + bytes;
     }
@@ -165,26 +164,23 @@ warm_status warm_memory_callback_add(warm_runtime *runtime,
                                      const warm_memory_callback *callback)
 {
     warm_memory_callback full = {.size = sizeof full};
-    warm_status status = wm_runtime_check(runtime);
+    warm_status status = wm_check_out(wm_runtime_check(runtime), callback,
+                                      sizeof full, "warm_memory_callback");
 
-    if (status == WARM_OK) {
-        status = wm_sized_check(callback, sizeof full, "warm_memory_callback");
+    if (status != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK) {
-        wm_sized_in(&full, callback, sizeof full);
-        status = check_callback(runtime, &full);
-    }
+    wm_sized_in(&full, callback, sizeof full);
+    status = check_callback(runtime, &full);
     return status == WARM_OK ? wm_listeners_add(&runtime->listeners, &full)
                              : status;
 }
 
 warm_status warm_memory_callback_remove(warm_runtime *runtime, const char *name)
 {
-    warm_status status = wm_runtime_check(runtime);
+    warm_status status =
+        wm_check_given(wm_runtime_check(runtime), name, "name");
 
-    if (status == WARM_OK && name == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "name is null");
-    }
     return status == WARM_OK ? wm_listeners_remove(&runtime->listeners, name)
                              : status;
 }
@@ -224,23 +220,22 @@ warm_status warm_pinned_prewarm_with(warm_runtime *runtime, size_t bytes,
                                      const warm_prewarm_options *options)
 {
     warm_prewarm_options how = {.size = sizeof how};
+    wm_space *space;
     warm_status status = check_prewarm(runtime, bytes, &node, flags);
 
     if (status == WARM_OK && options != NULL) {
         status = wm_sized_check(options, sizeof how, "warm_prewarm_options");
-        if (status == WARM_OK) {
-            wm_sized_in(&how, options, sizeof how);
-        }
     }
-
-    if (status == WARM_OK) {
-        wm_space *space = &runtime->pinned->space;
-
-        status = (flags & WARM_PREWARM_BACKGROUND) != 0
-                     ? wm_prewarm_queue(&space->background, node, bytes, &how)
-                     : wm_prewarm_now(space, node, bytes, &how);
+    if (status != WARM_OK) {
+        return status;
     }
-    return status;
+    if (options != NULL) {
+        wm_sized_in(&how, options, sizeof how);
+    }
+    space = &runtime->pinned->space;
+    return (flags & WARM_PREWARM_BACKGROUND) != 0
+               ? wm_prewarm_queue(&space->background, node, bytes, &how)
+               : wm_prewarm_now(space, node, bytes, &how);
 }
 
 warm_status warm_pinned_prewarm(warm_runtime *runtime, size_t bytes, int node,
@@ -256,14 +251,13 @@ warm_status warm_pinned_prewarm_wait(warm_runtime *runtime)
     /* A callback could wait for the thread that runs it, or for the growth
      * that it is part of. */
     if (status == WARM_OK && wm_callback_inside()) {
-        status = wm_fail(WARM_INVALID_ARGUMENT,
-                         "warm_pinned_prewarm_wait() in a callback of the "
-                         "library could wait for itself; call it elsewhere");
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "warm_pinned_prewarm_wait() in a callback of the "
+                       "library could wait for itself; call it elsewhere");
     }
-    if (status == WARM_OK) {
-        status = wm_prewarm_await(&runtime->pinned->space.background);
-    }
-    return status;
+    return status != WARM_OK
+               ? status
+               : wm_prewarm_await(&runtime->pinned->space.background);
 }
 
 warm_status warm_pinned_prewarm_cancel(warm_runtime *runtime)
@@ -301,14 +295,6 @@ warm_status warm_pinned_prewarm_progress(warm_runtime *runtime, uint64_t *done,
 
 /* ---- statistics --------------------------------------------------------- */
 
-/* Checks the struct that a function fills, of size bytes, unless status, the
- * check of its runtime, is a failure already. */
-static warm_status check_out(warm_status status, const void *out, size_t size,
-                             const char *type)
-{
-    return status == WARM_OK ? wm_sized_check(out, size, type) : status;
-}
-
 warm_status warm_pinned_get_stats(warm_runtime *runtime,
                                   warm_space_stats *stats)
 {
@@ -316,8 +302,8 @@ warm_status warm_pinned_get_stats(warm_runtime *runtime,
     warm_space_stats combined = {.size = sizeof combined};
     warm_space_stats pageable = {.size = sizeof pageable};
     warm_space_stats adopted = {.size = sizeof adopted};
-    warm_status status = check_out(wm_runtime_check(runtime), stats, sizeof all,
-                                   "warm_space_stats");
+    warm_status status = wm_check_out(wm_runtime_check(runtime), stats,
+                                      sizeof all, "warm_space_stats");
 
     if (status != WARM_OK) {
         return status;
@@ -350,7 +336,8 @@ static warm_status get_histograms(warm_status status, const wm_space *space,
 {
     warm_space_histograms sum = {.size = sizeof sum};
 
-    status = check_out(status, histograms, sizeof sum, "warm_space_histograms");
+    status =
+        wm_check_out(status, histograms, sizeof sum, "warm_space_histograms");
     if (status == WARM_OK) {
         wm_space_histograms(space, &sum);
         wm_sized_out(histograms, &sum, sizeof sum);
@@ -381,13 +368,11 @@ warm_status warm_pinned_get_node_stats(warm_runtime *runtime, int node,
                                        warm_space_stats *stats)
 {
     warm_space_stats all = {.size = sizeof all};
-    warm_status status = check_out(wm_runtime_check(runtime), stats, sizeof all,
-                                   "warm_space_stats");
+    warm_status status = wm_check_out(wm_runtime_check(runtime), stats,
+                                      sizeof all, "warm_space_stats");
 
-    if (status == WARM_OK) {
-        status = wm_node_check_range(runtime, node);
-    }
-    if (status == WARM_OK) {
+    if (status == WARM_OK &&
+        (status = wm_node_check_range(runtime, node)) == WARM_OK) {
         wm_space_settled_stats(&runtime->pinned->space, node, &all);
         wm_sized_out(stats, &all, sizeof all);
     }
@@ -403,8 +388,8 @@ warm_status warm_pinned_get_class_stats(warm_runtime *runtime, int index,
                                         warm_class_stats *stats)
 {
     warm_class_stats all = {.size = sizeof all};
-    warm_status status = check_out(wm_runtime_check(runtime), stats, sizeof all,
-                                   "warm_class_stats");
+    warm_status status = wm_check_out(wm_runtime_check(runtime), stats,
+                                      sizeof all, "warm_class_stats");
 
     if (status != WARM_OK) {
         return status;
@@ -425,8 +410,8 @@ warm_status warm_device_cache_info(warm_runtime *runtime, int device,
 {
     warm_device_cache all = {.size = sizeof all};
     warm_space_stats stats = {.size = sizeof stats};
-    warm_status status = check_out(wm_runtime_check_device(runtime, device),
-                                   info, sizeof all, "warm_device_cache");
+    warm_status status = wm_check_out(wm_runtime_check_device(runtime, device),
+                                      info, sizeof all, "warm_device_cache");
 
     if (status != WARM_OK) {
         return status;
@@ -479,8 +464,8 @@ warm_status warm_device_get_stats(warm_runtime *runtime, int device,
                                   warm_device_stats *stats)
 {
     warm_device_stats sum = {.size = sizeof sum};
-    warm_status status = check_out(wm_runtime_check_device(runtime, device),
-                                   stats, sizeof sum, "warm_device_stats");
+    warm_status status = wm_check_out(wm_runtime_check_device(runtime, device),
+                                      stats, sizeof sum, "warm_device_stats");
 
     if (status != WARM_OK) {
         return status;

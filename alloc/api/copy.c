@@ -135,13 +135,12 @@ static warm_status begin_both(range *to, range *from, const void *destination,
 {
     warm_status status = begin(from, source, from_bytes, "source");
 
-    if (status == WARM_OK) {
-        status = begin(to, destination, to_bytes, "destination");
+    if (status != WARM_OK ||
+        (status = begin(to, destination, to_bytes, "destination")) != WARM_OK ||
+        (status = check_writable(*to)) != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK) {
-        status = check_writable(*to);
-    }
-    if (status == WARM_OK && slice != SOURCE_SLICE) {
+    if (slice != SOURCE_SLICE) {
         status = record(*from, stream);
     }
     return status == WARM_OK && slice != DESTINATION_SLICE ? record(*to, stream)
@@ -207,12 +206,12 @@ warm_status wm_copy_any(warm_runtime *runtime, void *destination,
 {
     warm_status status = wm_runtime_check(runtime);
 
-    if (status == WARM_OK) {
-        status = check_blocked(runtime, stream);
+    if (status != WARM_OK ||
+        (status = check_blocked(runtime, stream)) != WARM_OK) {
+        return status;
     }
-    return status == WARM_OK ? queue(runtime, destination, source, bytes,
-                                     WM_COPY_ANY, stream, NO_SLICE)
-                             : status;
+    return queue(runtime, destination, source, bytes, WM_COPY_ANY, stream,
+                 NO_SLICE);
 }
 
 static warm_status check_pointers(const void *destination, const void *source)
@@ -355,19 +354,16 @@ warm_status warm_copy_2d_async(warm_runtime *runtime, void *destination,
     if (status != WARM_OK || width == 0 || height == 0) {
         return status;
     }
-    status = check_pointers(destination, source);
-    if (status == WARM_OK) {
-        status = check_pitch("destination", destination_pitch, width, height);
+    if ((status = check_pointers(destination, source)) != WARM_OK ||
+        (status = check_pitch("destination", destination_pitch, width,
+                              height)) != WARM_OK ||
+        (status = check_pitch("source", source_pitch, width, height)) !=
+            WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK) {
-        status = check_pitch("source", source_pitch, width, height);
-    }
-    if (status == WARM_OK) {
-        status = begin_both(&to, &from, destination,
-                            wm_copy_2d_extent(&rows, destination_pitch), source,
-                            wm_copy_2d_extent(&rows, source_pitch), stream,
-                            NO_SLICE);
-    }
+    status = begin_both(
+        &to, &from, destination, wm_copy_2d_extent(&rows, destination_pitch),
+        source, wm_copy_2d_extent(&rows, source_pitch), stream, NO_SLICE);
     return status == WARM_OK ? queue_rows(runtime, rows, &to, &from, stream)
                              : status;
 }

@@ -7,6 +7,7 @@
 #include "alloc/private_pool/private_pool.h"
 #include "alloc/arena/arena.h"
 #include "runtime/base/bytes.h"
+#include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 
 /* Sets the request's lane to that of the stream, with a reference, in registry.
@@ -209,12 +210,10 @@ warm_status warm_device_base_allocation(const void *pointer, void **base,
         return wm_space_not_found(pointer, " of a device");
     }
     status = wm_runtime_check(wm_space_of(block)->group.runtime);
+    status = wm_check_given(status, base, "base");
+    status = wm_check_given(status, bytes, "bytes");
     if (status != WARM_OK) {
         return status;
-    }
-    if (base == NULL || bytes == NULL) {
-        return wm_fail(WARM_INVALID_ARGUMENT, "%s is null",
-                       base == NULL ? "base" : "bytes");
     }
     if (block->segment->unit > 0) {
         wm_expand_extent(block, base, bytes);

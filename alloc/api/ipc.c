@@ -114,10 +114,7 @@ warm_status warm_ipc_export(const void *pointer, warm_ipc_handle *handle)
         .pid = (uint64_t)getpid(),
     };
     warm_status status = wm_runtime_check(space->group.runtime);
-    if (status == WARM_OK) {
-        status = check_size(handle);
-    }
-    if (status != WARM_OK) {
+    if (status != WARM_OK || (status = check_size(handle)) != WARM_OK) {
         return status;
     }
     if (segment->unit > 0) {
@@ -191,25 +188,16 @@ warm_status warm_ipc_open(warm_runtime *runtime, const warm_ipc_handle *handle,
 {
     wm_device_space *d = NULL;
     wm_space_work work;
-    warm_status status = wm_runtime_check(runtime);
+    warm_status status =
+        wm_check_given(wm_runtime_check(runtime), pointer, "pointer");
 
-    if (status != WARM_OK) {
+    if (status != WARM_OK || (status = check_handle(handle)) != WARM_OK ||
+        (status = find_device(runtime, handle, &d)) != WARM_OK ||
+        (status = wm_space_work_begin(&d->space, &work)) != WARM_OK) {
         return status;
     }
-    if (pointer == NULL) {
-        return wm_fail(WARM_INVALID_ARGUMENT, "pointer is null");
-    }
-    status = check_handle(handle);
-    if (status == WARM_OK) {
-        status = find_device(runtime, handle, &d);
-    }
-    if (status == WARM_OK) {
-        status = wm_space_work_begin(&d->space, &work);
-    }
-    if (status == WARM_OK) {
-        status = wm_imports_open(&d->imports, handle, pointer);
-        wm_space_work_end(&d->space, &work, false);
-    }
+    status = wm_imports_open(&d->imports, handle, pointer);
+    wm_space_work_end(&d->space, &work, false);
     return status;
 }
 
@@ -244,11 +232,9 @@ warm_status warm_ipc_close(warm_runtime *runtime, void *pointer)
 warm_status warm_ipc_get_stats(warm_runtime *runtime, warm_ipc_stats *stats)
 {
     warm_ipc_stats all = {.size = sizeof all};
-    warm_status status = wm_runtime_check(runtime);
+    warm_status status = wm_check_out(wm_runtime_check(runtime), stats,
+                                      sizeof all, "warm_ipc_stats");
 
-    if (status == WARM_OK) {
-        status = wm_sized_check(stats, sizeof all, "warm_ipc_stats");
-    }
     if (status != WARM_OK) {
         return status;
     }

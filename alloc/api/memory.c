@@ -184,10 +184,8 @@ alloc_on_slow(warm_runtime *runtime, size_t bytes, int node, unsigned flags,
         .cause = (flags & WARM_ALLOC_PAGEABLE_OK) != 0 ? &cause : NULL};
     warm_status status = wm_runtime_check(runtime);
 
-    if (status == WARM_OK) {
-        status = check_flags(runtime, node, flags);
-    }
-    if (status != WARM_OK) {
+    if (status != WARM_OK ||
+        (status = check_flags(runtime, node, flags)) != WARM_OK) {
         return status;
     }
     wm_space *space = space_for(runtime, flags, &request);
@@ -255,14 +253,14 @@ static warm_status alloc_aligned(warm_runtime *runtime, size_t bytes,
     const wm_arena_group *group = &space->group;
     warm_status status = check_flags(runtime, WARM_NODE_ANY, flags);
 
-    request.asked = bytes + group->guard_bytes;
-
-    if (status == WARM_OK) {
-        /* serve() adds the guard. */
-        request.bytes =
-            wm_arena_align_bytes(request.asked, alignment) - group->guard_bytes;
-        status = align_pieces(group, &request);
+    if (status != WARM_OK) {
+        return status;
     }
+    request.asked = bytes + group->guard_bytes;
+    /* serve() adds the guard. */
+    request.bytes =
+        wm_arena_align_bytes(request.asked, alignment) - group->guard_bytes;
+    status = align_pieces(group, &request);
     return status == WARM_OK ? serve(space, &request, pointer) : status;
 }
 
@@ -272,10 +270,8 @@ warm_status warm_pinned_alloc_aligned(warm_runtime *runtime, size_t bytes,
 {
     warm_status status = wm_runtime_check(runtime);
 
-    if (status == WARM_OK) {
-        status = wm_space_check_alignment(alignment);
-    }
-    if (status != WARM_OK) {
+    if (status != WARM_OK ||
+        (status = wm_space_check_alignment(alignment)) != WARM_OK) {
         return status;
     }
     /* 0 and too many bytes are answered there, too. */
@@ -321,10 +317,9 @@ warm_status warm_pinned_alloc_rows(warm_runtime *runtime, size_t bytes,
     wm_request request = {.bytes = bytes};
     warm_status status = wm_runtime_check(runtime);
 
-    if (status == WARM_OK) {
-        status = cut_between_rows(&runtime->pinned->space.group, row, &request);
-    }
-    if (status != WARM_OK) {
+    if (status != WARM_OK ||
+        (status = cut_between_rows(&runtime->pinned->space.group, row,
+                                   &request)) != WARM_OK) {
         return status;
     }
     return request.row == 0 ? warm_pinned_alloc(runtime, bytes, pointer)
@@ -442,10 +437,8 @@ warm_status warm_block_get_piece(const void *pointer, size_t index, void **base,
     warm_status status = find_live(pointer, &block);
     size_t pieces, begin = 0, end;
 
-    if (status == WARM_OK && (base == NULL || bytes == NULL)) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "%s is null",
-                         base == NULL ? "base" : "bytes");
-    }
+    status = wm_check_given(status, base, "base");
+    status = wm_check_given(status, bytes, "bytes");
     if (status != WARM_OK) {
         return status;
     }
@@ -475,10 +468,7 @@ warm_status warm_block_get_info(const void *pointer, warm_block_info *info)
     wm_block *block;
     warm_status status = wm_sized_check(info, sizeof *info, "warm_block_info");
 
-    if (status == WARM_OK) {
-        status = find_live(pointer, &block);
-    }
-    if (status != WARM_OK) {
+    if (status != WARM_OK || (status = find_live(pointer, &block)) != WARM_OK) {
         return status;
     }
     const wm_arena *arena = block->segment->arena;

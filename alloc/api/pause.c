@@ -113,21 +113,17 @@ static warm_status settle(wm_space *space, wm_arena *arena, void *context)
     warm_status status = await_device(space);
 
     (void)context;
-    if (status == WARM_OK) {
-        status = wm_space_poll(space);
+    if (status != WARM_OK || (status = wm_space_poll(space)) != WARM_OK ||
+        (status = wm_space_work_begin(space, &work)) != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK) {
-        status = wm_space_work_begin(space, &work);
-    }
-    if (status == WARM_OK) {
-        (void)wm_growth_wait_for_streams(space, arena, WM_KEEP_NOTHING,
-                                         WM_SETTLE_IDLE);
-        (void)wm_growth_wait_for_streams(space, arena, WM_KEEP_NOTHING,
-                                         WM_SETTLE_DEVICE);
-        (void)wm_growth_give_back(space, arena, WM_KEEP_NOTHING);
-        wm_space_work_end(space, &work, true);
-    }
-    return status;
+    (void)wm_growth_wait_for_streams(space, arena, WM_KEEP_NOTHING,
+                                     WM_SETTLE_IDLE);
+    (void)wm_growth_wait_for_streams(space, arena, WM_KEEP_NOTHING,
+                                     WM_SETTLE_DEVICE);
+    (void)wm_growth_give_back(space, arena, WM_KEEP_NOTHING);
+    wm_space_work_end(space, &work, true);
+    return WARM_OK;
 }
 
 static warm_status unpause(wm_space *space, wm_arena *arena, void *context)
@@ -418,30 +414,21 @@ static warm_status pause_pool(warm_runtime *runtime, uint64_t number, bool drop,
 {
     warm_status status = each_arena(runtime, number, check_arena, NULL);
 
-    if (status == WARM_OK) {
-        status = each_arena(runtime, number, await_requests, NULL);
-    }
-    if (status == WARM_OK) {
-        status = each_arena(runtime, number, settle, NULL);
-    }
-    if (status == WARM_OK) {
-        status = list_all(runtime, number, paused);
-    }
-    if (status == WARM_OK && !drop) {
-        status = save(runtime, *paused);
-    }
-    if (status == WARM_OK) {
+    if (status == WARM_OK &&
+        (status = each_arena(runtime, number, await_requests, NULL)) ==
+            WARM_OK &&
+        (status = each_arena(runtime, number, settle, NULL)) == WARM_OK &&
+        (status = list_all(runtime, number, paused)) == WARM_OK &&
+        (drop || (status = save(runtime, *paused)) == WARM_OK)) {
         status = unmap_all(*paused);
-        if (status != WARM_OK && !undo_pause(runtime, *paused)) {
+        if (status == WARM_OK || !undo_pause(runtime, *paused)) {
             return status;
         }
     }
-    if (status != WARM_OK) {
-        WM_KEEP_ERROR();
-        (void)each_arena(runtime, number, unpause, NULL);
-        end_record(*paused);
-        *paused = NULL;
-    }
+    WM_KEEP_ERROR();
+    (void)each_arena(runtime, number, unpause, NULL);
+    end_record(*paused);
+    *paused = NULL;
     return status;
 }
 
@@ -548,11 +535,8 @@ static warm_status resume_pool(warm_runtime *runtime, uint64_t number,
     }
     lost = drop_pieces(*paused);
     cause = wm_error_save();
-    status = map_all(*paused);
-    if (status == WARM_OK) {
-        status = copy_all(runtime, *paused, WARM_COPY_TO_DEVICE);
-    }
-    if (status != WARM_OK) {
+    if ((status = map_all(*paused)) != WARM_OK ||
+        (status = copy_all(runtime, *paused, WARM_COPY_TO_DEVICE)) != WARM_OK) {
         return status;
     }
     (void)each_arena(runtime, number, unpause, NULL);

@@ -85,16 +85,10 @@ static warm_status get(warm_runtime *runtime, int memory,
 warm_status warm_watermarks_get(warm_runtime *runtime, int memory,
                                 warm_watermarks *watermarks)
 {
-    warm_status status = check_memory(runtime, memory);
+    warm_status status = wm_check_out(check_memory(runtime, memory), watermarks,
+                                      sizeof *watermarks, "warm_watermarks");
 
-    if (status == WARM_OK) {
-        status =
-            wm_sized_check(watermarks, sizeof *watermarks, "warm_watermarks");
-    }
-    if (status == WARM_OK) {
-        status = get(runtime, memory, watermarks);
-    }
-    return status;
+    return status != WARM_OK ? status : get(runtime, memory, watermarks);
 }
 
 /* Idle memory above the low watermark goes at once; if the driver refuses that,
@@ -116,14 +110,13 @@ static warm_status check_range(warm_runtime *runtime, int memory, uint64_t high,
     uint64_t recommended;
     warm_status status = wm_recommended(runtime, memory, &recommended);
 
-    if (status == WARM_OK) {
-        status = wm_watermark_check(WARM_INVALID_ARGUMENT, "high watermark",
-                                    high, recommended);
+    if (status != WARM_OK ||
+        (status = wm_watermark_check(WARM_INVALID_ARGUMENT, "high watermark",
+                                     high, recommended)) != WARM_OK) {
+        return status;
     }
-    return status == WARM_OK
-               ? wm_watermark_check(WARM_INVALID_ARGUMENT, "low watermark", low,
-                                    recommended)
-               : status;
+    return wm_watermark_check(WARM_INVALID_ARGUMENT, "low watermark", low,
+                              recommended);
 }
 
 warm_status warm_watermarks_set(warm_runtime *runtime, int memory,
@@ -132,14 +125,12 @@ warm_status warm_watermarks_set(warm_runtime *runtime, int memory,
     warm_status status = check_memory(runtime, memory);
 
     if (status == WARM_OK && high != 0 && low > high) {
-        status = wm_fail(WARM_INVALID_ARGUMENT,
-                         "low watermark %s is above the high one, %s",
-                         wm_bytes(low).text, wm_bytes(high).text);
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "low watermark %s is above the high one, %s",
+                       wm_bytes(low).text, wm_bytes(high).text);
     }
-    if (status == WARM_OK) {
-        status = check_range(runtime, memory, high, low);
-    }
-    if (status == WARM_OK) {
+    if (status == WARM_OK &&
+        (status = check_range(runtime, memory, high, low)) == WARM_OK) {
         set(runtime, memory, &(wm_watermark_set){.bytes = high},
             &(wm_watermark_set){.bytes = low}, 0);
     }
@@ -163,14 +154,14 @@ static warm_status set_ratio(warm_runtime *runtime, int memory, double high,
     uint64_t recommended;
     warm_status status = wm_recommended(runtime, memory, &recommended);
 
-    if (status == WARM_OK && recommended == 0 && (high > 0 || low > 0)) {
-        status = wm_fail(WARM_UNSUPPORTED,
-                         "memory %d: its recommended maximum is unknown, so "
-                         "watermarks are set in bytes only",
-                         memory);
-    }
     if (status != WARM_OK) {
         return status;
+    }
+    if (recommended == 0 && (high > 0 || low > 0)) {
+        return wm_fail(WARM_UNSUPPORTED,
+                       "memory %d: its recommended maximum is unknown, so "
+                       "watermarks are set in bytes only",
+                       memory);
     }
     if (memory == WARM_MEMORY_OF_ALL) {
         high_set = wm_watermark_fixed(high, recommended);
@@ -185,40 +176,32 @@ warm_status warm_watermarks_set_ratio(warm_runtime *runtime, int memory,
 {
     warm_status status = check_memory(runtime, memory);
 
-    if (status == WARM_OK) {
-        status = check_ratio("high", high);
+    if (status != WARM_OK || (status = check_ratio("high", high)) != WARM_OK ||
+        (status = check_ratio("low", low)) != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK) {
-        status = check_ratio("low", low);
+    if (high > 0 && low > high) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "low watermark %g is above the high one, %g", low, high);
     }
-    if (status == WARM_OK && high > 0 && low > high) {
-        status =
-            wm_fail(WARM_INVALID_ARGUMENT,
-                    "low watermark %g is above the high one, %g", low, high);
-    }
-    if (status == WARM_OK) {
-        status = set_ratio(runtime, memory, high, low);
-    }
-    return status;
+    return set_ratio(runtime, memory, high, low);
 }
 
 warm_status warm_low_watermark_value(warm_runtime *runtime, int memory,
                                      uint64_t *bytes)
 {
-    warm_status status = check_memory(runtime, memory);
+    uint64_t low, held;
+    warm_status status =
+        wm_check_given(check_memory(runtime, memory), bytes, "bytes");
 
-    if (status == WARM_OK && bytes == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "bytes is null");
+    if (status != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK) {
-        uint64_t low, held;
-
-        wm_pressure_refresh(host_space(runtime));
-        low = wm_low_bytes(wm_memory_marks(runtime, memory));
-        held = taken(runtime, memory);
-        *bytes = low == 0 ? UINT64_MAX : low > held ? low - held : 0;
-    }
-    return status;
+    wm_pressure_refresh(host_space(runtime));
+    low = wm_low_bytes(wm_memory_marks(runtime, memory));
+    held = taken(runtime, memory);
+    *bytes = low == 0 ? UINT64_MAX : low > held ? low - held : 0;
+    return WARM_OK;
 }
 
 /* ---- totals -------------------------------------------------------------- */
@@ -312,10 +295,9 @@ static warm_status get_totals(warm_runtime *runtime, int memory,
     warm_status status =
         wm_recommended(runtime, memory, &now->recommended_bytes);
 
-    if (status == WARM_OK) {
-        status = count_process(runtime, memory, &now->process_bytes);
-    }
-    if (status != WARM_OK) {
+    if (status != WARM_OK ||
+        (status = count_process(runtime, memory, &now->process_bytes)) !=
+            WARM_OK) {
         return status;
     }
     now->in_use_bytes = count_live(runtime, memory);
@@ -330,15 +312,11 @@ warm_status warm_memory_get_totals(warm_runtime *runtime, int memory,
                                    warm_memory_totals *totals)
 {
     warm_memory_totals now = {.size = sizeof now};
-    warm_status status = check_memory(runtime, memory);
+    warm_status status = wm_check_out(check_memory(runtime, memory), totals,
+                                      sizeof now, "warm_memory_totals");
 
-    if (status == WARM_OK) {
-        status = wm_sized_check(totals, sizeof now, "warm_memory_totals");
-    }
-    if (status == WARM_OK) {
-        status = get_totals(runtime, memory, &now);
-    }
-    if (status == WARM_OK) {
+    if (status == WARM_OK &&
+        (status = get_totals(runtime, memory, &now)) == WARM_OK) {
         wm_sized_out(totals, &now, sizeof now);
     }
     return status;

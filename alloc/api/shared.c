@@ -16,33 +16,29 @@
 
 /* ---- allocation ---------------------------------------------------------- */
 
-static warm_status check_usage(warm_usage usage)
+static warm_status check_usage(warm_status status, warm_usage usage)
 {
-    return usage == WARM_USAGE_PRIVATE || usage == WARM_USAGE_SHARED
-               ? WARM_OK
-               : wm_fail(WARM_INVALID_ARGUMENT,
-                         "usage %d is no value of enum warm_usage", (int)usage);
+    if (status == WARM_OK && usage != WARM_USAGE_PRIVATE &&
+        usage != WARM_USAGE_SHARED) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "usage %d is no value of enum warm_usage", (int)usage);
+    }
+    return status;
 }
 
 static warm_status check_alloc(warm_runtime *runtime, int device,
                                void *const *pointer)
 {
-    warm_status status = wm_runtime_check_device(runtime, device);
-
-    if (status == WARM_OK && pointer == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "pointer is null");
-    }
-    return status;
+    return wm_check_given(wm_runtime_check_device(runtime, device), pointer,
+                          "pointer");
 }
 
 warm_status warm_shared_alloc(warm_runtime *runtime, int device, size_t bytes,
                               warm_usage usage, void **pointer)
 {
-    warm_status status = check_alloc(runtime, device, pointer);
+    warm_status status =
+        check_usage(check_alloc(runtime, device, pointer), usage);
 
-    if (status == WARM_OK) {
-        status = check_usage(usage);
-    }
     if (status != WARM_OK) {
         return status;
     }
@@ -60,21 +56,20 @@ warm_status warm_shared_alloc_scalar(warm_runtime *runtime, int device,
                                      const void *value, size_t bytes,
                                      void **pointer)
 {
-    warm_status status = check_alloc(runtime, device, pointer);
+    warm_status status =
+        wm_check_given(check_alloc(runtime, device, pointer), value, "value");
     void *got = NULL;
 
-    if (status == WARM_OK && value == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "value is null");
+    if (status != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK && (bytes == 0 || bytes > WARM_SCALAR_MAX)) {
-        status =
-            wm_fail(WARM_INVALID_ARGUMENT, "a scalar of %s: it has 1 B to %s",
-                    wm_bytes(bytes).text, wm_bytes(WARM_SCALAR_MAX).text);
+    if (bytes == 0 || bytes > WARM_SCALAR_MAX) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "a scalar of %s: it has 1 B to %s", wm_bytes(bytes).text,
+                       wm_bytes(WARM_SCALAR_MAX).text);
     }
-    if (status == WARM_OK) {
-        status = wm_buffer_alloc(runtime->shared, device, WM_SHARED_SCALARS,
-                                 bytes, &got);
-    }
+    status = wm_buffer_alloc(runtime->shared, device, WM_SHARED_SCALARS, bytes,
+                             &got);
     if (status == WARM_OK) {
         memcpy(got, value, bytes);
         *pointer = got;
@@ -104,38 +99,36 @@ warm_status warm_shared_empty_cache(warm_runtime *runtime, int device,
     warm_status status = wm_runtime_check_device(runtime, device);
     size_t sum = 0;
 
-    if (status == WARM_OK) {
-        (void)wm_buffers_free_inactive(runtime->shared, device);
-        wm_driver_notice_reset(runtime->driver, WM_DEVICE_UNKNOWN);
+    if (status != WARM_OK) {
+        return status;
     }
-    for (int kind = 0; kind < WM_SHARED_KINDS && status == WARM_OK; kind++) {
+    (void)wm_buffers_free_inactive(runtime->shared, device);
+    wm_driver_notice_reset(runtime->driver, WM_DEVICE_UNKNOWN);
+    for (int kind = 0; kind < WM_SHARED_KINDS; kind++) {
         size_t bytes = 0;
 
         status = wm_space_trim(&runtime->shared->spaces[device][kind].space, 0,
                                &bytes);
+        if (status != WARM_OK) {
+            return status;
+        }
         sum += bytes;
     }
-    if (status == WARM_OK) {
-        wm_event_pool_trim(&runtime->pinned->events);
-    }
-    if (status == WARM_OK && released != NULL) {
+    wm_event_pool_trim(&runtime->pinned->events);
+    if (released != NULL) {
         *released = sum;
     }
-    return status;
+    return WARM_OK;
 }
 
 warm_status warm_shared_get_stats(warm_runtime *runtime, int device,
                                   warm_usage usage, warm_space_stats *stats)
 {
     warm_space_stats sum = {.size = sizeof sum}, scalars = sum;
-    warm_status status = wm_runtime_check_device(runtime, device);
+    warm_status status = wm_check_out(
+        check_usage(wm_runtime_check_device(runtime, device), usage), stats,
+        sizeof sum, "warm_space_stats");
 
-    if (status == WARM_OK) {
-        status = check_usage(usage);
-    }
-    if (status == WARM_OK) {
-        status = wm_sized_check(stats, sizeof sum, "warm_space_stats");
-    }
     if (status != WARM_OK) {
         return status;
     }
@@ -156,15 +149,10 @@ warm_status warm_shared_get_histograms(warm_runtime *runtime, int device,
                                        warm_space_histograms *histograms)
 {
     warm_space_histograms sum = {.size = sizeof sum};
-    warm_status status = wm_runtime_check_device(runtime, device);
+    warm_status status = wm_check_out(
+        check_usage(wm_runtime_check_device(runtime, device), usage),
+        histograms, sizeof sum, "warm_space_histograms");
 
-    if (status == WARM_OK) {
-        status = check_usage(usage);
-    }
-    if (status == WARM_OK) {
-        status =
-            wm_sized_check(histograms, sizeof sum, "warm_space_histograms");
-    }
     if (status != WARM_OK) {
         return status;
     }
@@ -402,10 +390,7 @@ static warm_status check_list(warm_runtime *runtime, void *const *pointers,
 {
     warm_status status = wm_runtime_check(runtime);
 
-    if (status == WARM_OK && pointers == NULL && count > 0) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "pointers is null");
-    }
-    return status;
+    return count > 0 ? wm_check_given(status, pointers, "pointers") : status;
 }
 
 /* Counts the shared buffers of the list. */
@@ -470,10 +455,12 @@ warm_status warm_shared_record(warm_runtime *runtime, void *const *pointers,
     warm_status status = check_list(runtime, pointers, count);
     size_t found;
 
-    if (status == WARM_OK) {
-        status = count_shared(runtime->shared, pointers, count, &found);
+    if (status != WARM_OK ||
+        (status = count_shared(runtime->shared, pointers, count, &found)) !=
+            WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK && found > 0) {
+    if (found > 0) {
         status = record(runtime->shared, pointers, count, stream);
     }
     if (status == WARM_OK && recorded != NULL) {

@@ -132,8 +132,7 @@ static warm_status make_slices(warm_staging *s)
         wm_slice *slice = &s->slice[i];
 
         slice->part = &s->parts[(size_t)i * WM_STAGED_PARTS];
-        status = alloc_base(s, slice);
-        if (status == WARM_OK) {
+        if ((status = alloc_base(s, slice)) == WARM_OK) {
             status = wm_event_pool_take(&s->runtime->pinned->events, s->device,
                                         &slice->event);
         }
@@ -178,12 +177,11 @@ warm_status warm_staging_create(warm_runtime *runtime, int device,
     warm_staging_options all = {.size = sizeof all};
     warm_status status = wm_runtime_check_device(runtime, device);
 
-    if (status == WARM_OK && options != NULL) {
-        status = wm_sized_check(options, sizeof all, "warm_staging_options");
+    if (options != NULL) {
+        status =
+            wm_check_out(status, options, sizeof all, "warm_staging_options");
     }
-    if (status == WARM_OK && staging == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "staging is null");
-    }
+    status = wm_check_given(status, staging, "staging");
     if (status != WARM_OK) {
         return status;
     }
@@ -286,16 +284,14 @@ static warm_status make_room(warm_staging *s, const struct rest *rest,
     warm_status status = WARM_OK;
 
     if (!continues_run(s, rest)) {
-        status = wm_staging_queue(s);
-        if (status == WARM_OK) {
+        if ((status = wm_staging_queue(s)) == WARM_OK) {
             s->used = (s->used + ALIGN - 1) & ~(size_t)(ALIGN - 1);
         }
     }
     *room = open_of(s)->count < WM_STAGED_PARTS ? s->slice_bytes - s->used : 0;
     if (status == WARM_OK && *room < rest->bytes &&
         (*room == 0 || rest->bytes <= s->slice_bytes / UNSPLIT)) {
-        status = wm_staging_queue(s);
-        if (status == WARM_OK) {
+        if ((status = wm_staging_queue(s)) == WARM_OK) {
             status = wm_staging_turn(s, wait);
         }
         *room = s->slice_bytes;
@@ -358,11 +354,11 @@ static warm_status check_copy(const warm_staging *s, void *destination,
     }
     /* Now, since what is gathered is refused only when it is queued. */
     status = wm_driver_check_lost(s->runtime->driver, s->device);
-    if (status == WARM_OK) {
-        status = wm_copy_check(source, bytes, "source");
+    if (status != WARM_OK ||
+        (status = wm_copy_check(source, bytes, "source")) != WARM_OK) {
+        return status;
     }
-    return status == WARM_OK ? wm_copy_check(destination, bytes, "destination")
-                             : status;
+    return wm_copy_check(destination, bytes, "destination");
 }
 
 static warm_status copy(warm_staging *s, struct rest *rest, warm_stream stream,
@@ -399,24 +395,23 @@ warm_status warm_staging_copy(warm_staging *staging, void *destination,
 {
     wm_staging_wait wait = {.never = (flags & WARM_STAGING_TRY) != 0};
     bool to_device = direction == WARM_COPY_TO_DEVICE;
+    /* A host source is only read: see gather(). */
+    struct rest rest = {
+        .device = to_device ? destination : (char *)(uintptr_t)source,
+        .host = to_device ? (char *)(uintptr_t)source : destination,
+        .bytes = bytes,
+        .direction = direction,
+        .more = (flags & WARM_STAGING_MORE) != 0};
     warm_status status = enter(staging);
 
-    if (status == WARM_OK) {
-        status =
-            check_copy(staging, destination, source, bytes, direction, flags);
-        if (status == WARM_OK && bytes > 0) {
-            /* A host source is only read: see gather(). */
-            struct rest rest = {
-                .device = to_device ? destination : (char *)(uintptr_t)source,
-                .host = to_device ? (char *)(uintptr_t)source : destination,
-                .bytes = bytes,
-                .direction = direction,
-                .more = (flags & WARM_STAGING_MORE) != 0};
-
-            status = copy(staging, &rest, stream, &wait);
-        }
-        leave(staging);
+    if (status != WARM_OK) {
+        return status;
     }
+    status = check_copy(staging, destination, source, bytes, direction, flags);
+    if (status == WARM_OK && bytes > 0) {
+        status = copy(staging, &rest, stream, &wait);
+    }
+    leave(staging);
     return status;
 }
 
@@ -427,10 +422,7 @@ static warm_status flush(warm_staging *s)
 {
     warm_status status = wm_staging_queue(s);
 
-    if (status == WARM_OK) {
-        status = wm_staging_mark(s);
-    }
-    if (status == WARM_OK) {
+    if (status == WARM_OK && (status = wm_staging_mark(s)) == WARM_OK) {
         s->known = false; /* the stream may be destroyed now */
     }
     return status;
@@ -471,15 +463,11 @@ warm_status warm_staging_get_stats(warm_staging *staging,
 {
     warm_staging_stats all = {.size = sizeof all};
     warm_status status =
-        wm_sized_check(stats, sizeof all, "warm_staging_stats");
+        wm_check_given(wm_sized_check(stats, sizeof all, "warm_staging_stats"),
+                       staging, "staging");
 
-    if (status == WARM_OK && staging == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "staging is null");
-    }
-    if (status == WARM_OK) {
-        status = wm_runtime_check_read(staging->runtime);
-    }
-    if (status != WARM_OK) {
+    if (status != WARM_OK ||
+        (status = wm_runtime_check_read(staging->runtime)) != WARM_OK) {
         return status;
     }
 #define READ(name, unit, meaning)                                              \

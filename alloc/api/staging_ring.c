@@ -50,13 +50,12 @@ warm_status wm_staging_queue(warm_staging *s)
     if (run->bytes == 0) {
         return WARM_OK;
     }
-    status = check_capture(s);
-    if (status == WARM_OK) {
-        status =
-            wm_copy_staged(s->runtime, to_device ? run->device : run->slice,
-                           to_device ? run->slice : run->device, run->bytes,
-                           run->direction, s->stream);
+    if ((status = check_capture(s)) != WARM_OK) {
+        return status;
     }
+    status = wm_copy_staged(s->runtime, to_device ? run->device : run->slice,
+                            to_device ? run->slice : run->device, run->bytes,
+                            run->direction, s->stream);
     if (status == WARM_OK) {
         open_of(s)->queued = true;
         open_of(s)->marked = false;
@@ -81,7 +80,7 @@ warm_status wm_staging_mark(warm_staging *s)
     status = wm_driver_event_mark(s->runtime->driver, slice->event, s->stream,
                                   &capture);
     if (status == WARM_OK && capture != WM_CAPTURE_NONE) {
-        status = refuse_capture(s->stream);
+        return refuse_capture(s->stream);
     }
     if (status == WARM_OK) {
         slice->marked = true;
@@ -189,10 +188,7 @@ warm_status wm_staging_turn(warm_staging *s, wm_staging_wait *wait)
         status = reclaim(s, &s->slice[next], wait);
         s->closed -= status == WARM_OK;
     }
-    if (status == WARM_OK) {
-        status = wm_staging_mark(s);
-    }
-    if (status == WARM_OK) {
+    if (status == WARM_OK && (status = wm_staging_mark(s)) == WARM_OK) {
         s->closed++;
         s->open = next;
         s->used = 0;
