@@ -101,13 +101,11 @@ warm_status warm_private_pool_begin(warm_runtime *runtime,
                                     warm_private_pool *pool, unsigned flags,
                                     warm_pool_filter_fn filter, void *context)
 {
-    warm_status status = wm_runtime_check(runtime);
+    warm_status status =
+        wm_check_given(wm_runtime_check(runtime), pool, "pool");
 
     if (status != WARM_OK) {
         return status;
-    }
-    if (pool == NULL) {
-        return wm_fail(WARM_INVALID_ARGUMENT, "pool is null");
     }
     if ((flags & ~(WARM_POOL_USER | WARM_POOL_PAUSABLE)) != 0) {
         return wm_fail(WARM_INVALID_ARGUMENT, "flags %#x are not known", flags);
@@ -516,12 +514,10 @@ warm_status warm_private_pool_get_info(warm_runtime *runtime,
                                        warm_private_pool_info *info)
 {
     warm_private_pool_info all = {.size = sizeof all};
-    warm_status status = wm_runtime_check(runtime);
+    warm_status status = wm_check_out(wm_runtime_check(runtime), info,
+                                      sizeof all, "warm_private_pool_info");
     bool found;
 
-    if (status == WARM_OK) {
-        status = wm_sized_check(info, sizeof all, "warm_private_pool_info");
-    }
     if (status != WARM_OK) {
         return status;
     }

@@ -250,25 +250,19 @@ static warm_status add_all(wm_snapshot_set *set, const warm_runtime *runtime)
     for (int i = 0; i < runtime->devices && status == WARM_OK; i++) {
         status = add_space(set, &runtime->device_spaces[i].space);
     }
-    if (status == WARM_OK) {
-        status = add_space(set, &runtime->pinned->space);
+    if (status != WARM_OK ||
+        (status = add_space(set, &runtime->pinned->space)) != WARM_OK ||
+        (status = add_space(set, &runtime->pinned->pageable)) != WARM_OK ||
+        (status = add_space(set, &runtime->pinned->combined)) != WARM_OK ||
+        (status = add_space(set, &runtime->pinned->adopted.space)) != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK) {
-        status = add_space(set, &runtime->pinned->pageable);
-    }
-    if (status == WARM_OK) {
-        status = add_space(set, &runtime->pinned->combined);
-    }
-    if (status == WARM_OK) {
-        status = add_space(set, &runtime->pinned->adopted.space);
-    }
-    for (int i = 0; i < runtime->devices * WM_SHARED_KINDS; i++) {
-        if (status == WARM_OK) {
-            status = add_space(
-                set, &runtime->shared
-                          ->spaces[i / WM_SHARED_KINDS][i % WM_SHARED_KINDS]
-                          .space);
-        }
+    for (int i = 0; i < runtime->devices * WM_SHARED_KINDS && status == WARM_OK;
+         i++) {
+        status = add_space(
+            set,
+            &runtime->shared->spaces[i / WM_SHARED_KINDS][i % WM_SHARED_KINDS]
+                 .space);
     }
     return status;
 }
@@ -349,11 +343,8 @@ warm_status wm_snapshot_set_take(warm_runtime *runtime, uint64_t from,
     warm_status status;
 
     *set = (wm_snapshot_set){.from = from, .to = to};
-    status = add_all(set, runtime);
-    if (status == WARM_OK) {
-        status = take_events(set, runtime->history);
-    }
-    if (status != WARM_OK) {
+    if ((status = add_all(set, runtime)) != WARM_OK ||
+        (status = take_events(set, runtime->history)) != WARM_OK) {
         wm_snapshot_set_end(set);
     }
     return status;

@@ -70,9 +70,7 @@ static warm_status check_place(warm_runtime *runtime, warm_memory memory,
 {
     warm_status status = wm_runtime_check(runtime);
 
-    if (status == WARM_OK) {
-        status = wm_memory_check(memory);
-    }
+    status = status != WARM_OK ? status : wm_memory_check(memory);
     return status == WARM_OK && wm_memory_has_device(memory)
                ? wm_runtime_check_range(runtime, device)
                : status;
@@ -279,11 +277,9 @@ warm_status warm_allocator_get(warm_runtime *runtime, warm_memory memory,
     warm_status status = check_place(runtime, memory, device);
     const warm_allocator *found;
 
+    status = wm_check_given(status, allocator, "allocator");
     if (status != WARM_OK) {
         return status;
-    }
-    if (allocator == NULL) {
-        return wm_fail(WARM_INVALID_ARGUMENT, "allocator is null");
     }
     wm_lock_acquire(&runtime->allocators->lock);
     found = find_locked(runtime, memory,
@@ -365,12 +361,10 @@ warm_status warm_allocator_register(warm_runtime *runtime,
 warm_status warm_allocator_unregister(warm_runtime *runtime,
                                       const warm_allocator *allocator)
 {
-    warm_status status = wm_runtime_check(runtime);
+    warm_status status =
+        wm_check_given(wm_runtime_check(runtime), allocator, "allocator");
     struct entry **link, *entry;
 
-    if (status == WARM_OK && allocator == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "allocator is null");
-    }
     if (status != WARM_OK) {
         return status;
     }

@@ -73,14 +73,13 @@ warm_status warm_data_pointer_move_context(warm_data_pointer *data,
                                            void **context,
                                            warm_deleter_fn *deleter)
 {
-    warm_status status = check_data(data);
+    warm_status status = wm_check_given(check_data(data), context, "context");
 
     if (status != WARM_OK) {
         return status;
     }
-    if (context == NULL || deleter == NULL) {
-        return wm_fail(WARM_INVALID_ARGUMENT, "%s is null",
-                       context == NULL ? "context" : "deleter");
+    if (deleter == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "deleter is null");
     }
     status = wm_data_check_fork(wm_data_runtime(data->data));
     if (status != WARM_OK) {
@@ -177,15 +176,11 @@ static warm_status queue_copy(const warm_allocator *allocator,
                               size_t bytes, warm_stream stream)
 {
     bool own = wm_allocator_is_own(allocator);
-    warm_status status = WARM_OK, before;
+    warm_status status, before;
 
-    if (!own && allocator->record != NULL) {
-        status = wm_data_use(allocator, destination, stream);
-    }
-    if (!own && status == WARM_OK) {
-        status = wm_data_use(NULL, source, stream);
-    }
-    if (status != WARM_OK) {
+    if ((!own && allocator->record != NULL &&
+         (status = wm_data_use(allocator, destination, stream)) != WARM_OK) ||
+        (!own && (status = wm_data_use(NULL, source, stream)) != WARM_OK)) {
         return status;
     }
     before = wm_error_hush();
@@ -212,13 +207,11 @@ static warm_status await_and_copy(warm_runtime *runtime,
     status = wm_driver_stream_capture(runtime->driver, stream, &capture);
     if (status == WARM_OK && capture != WM_CAPTURE_NONE) {
         /* Waiting for the stream would break its capture. */
-        status = wm_fail(WARM_CAPTURE_ERROR,
-                         "a stream cannot be waited for while it captures");
+        return wm_fail(WARM_CAPTURE_ERROR,
+                       "a stream cannot be waited for while it captures");
     }
-    if (status == WARM_OK) {
-        status = wm_driver_stream_await(runtime->driver, stream);
-    }
-    if (status == WARM_OK) {
+    if (status == WARM_OK &&
+        (status = wm_driver_stream_await(runtime->driver, stream)) == WARM_OK) {
         memcpy(destination, source, bytes);
     }
     return status;
@@ -231,11 +224,11 @@ warm_status warm_data_pointer_alloc(const warm_allocator *allocator,
     warm_allocator full;
     warm_status status = check_data(data);
 
-    if (status == WARM_OK) {
-        status = wm_allocator_in(allocator, &full);
+    if (status != WARM_OK ||
+        (status = wm_allocator_in(allocator, &full)) != WARM_OK) {
+        return status;
     }
-    return status == WARM_OK ? wm_data_alloc(&full, bytes, stream, data)
-                             : status;
+    return wm_data_alloc(&full, bytes, stream, data);
 }
 
 /* A copy that the source's block is too short for is refused before memory is
@@ -269,16 +262,9 @@ warm_status warm_data_pointer_clone(warm_runtime *runtime,
     warm_status status = wm_runtime_check(runtime);
     warm_allocator full;
 
-    if (status == WARM_OK) {
-        status = check_data(data);
-    }
-    if (status == WARM_OK) {
-        status = wm_allocator_in(allocator, &full);
-    }
-    if (status == WARM_OK) {
-        status = check_source(source, bytes);
-    }
-    if (status != WARM_OK) {
+    if (status != WARM_OK || (status = check_data(data)) != WARM_OK ||
+        (status = wm_allocator_in(allocator, &full)) != WARM_OK ||
+        (status = check_source(source, bytes)) != WARM_OK) {
         return status;
     }
     status = wm_data_alloc(&full, bytes, stream, &made);
@@ -317,13 +303,11 @@ warm_status warm_allocator_alloc(const warm_allocator *allocator, size_t bytes,
 {
     warm_allocator full;
     warm_data_pointer made;
-    warm_status status = check_raw(allocator, &full);
+    warm_status status =
+        wm_check_given(check_raw(allocator, &full), pointer, "pointer");
 
     if (status != WARM_OK) {
         return status;
-    }
-    if (pointer == NULL) {
-        return wm_fail(WARM_INVALID_ARGUMENT, "pointer is null");
     }
     status = wm_data_alloc(&full, bytes, stream, &made);
     if (status != WARM_OK) {

@@ -50,16 +50,11 @@ warm_status warm_storage_create(const warm_allocator *allocator, size_t bytes,
 {
     warm_allocator full;
     warm_data_pointer data;
-    warm_status status = wm_allocator_in(allocator, &full);
+    warm_status status =
+        wm_check_given(wm_allocator_in(allocator, &full), storage, "storage");
 
-    if (status != WARM_OK) {
-        return status;
-    }
-    if (storage == NULL) {
-        return wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
-    }
-    status = wm_data_alloc(&full, bytes, stream, &data);
-    if (status != WARM_OK) {
+    if (status != WARM_OK ||
+        (status = wm_data_alloc(&full, bytes, stream, &data)) != WARM_OK) {
         return status;
     }
     status = make(&data, bytes, allocator, storage);
@@ -126,17 +121,12 @@ warm_status warm_storage_wrap(warm_data_pointer *data, size_t bytes,
     warm_data_pointer full;
     warm_status status = wm_data_in(data, &full);
 
-    if (status == WARM_OK && allocator != NULL) {
-        status = check_same(&full, allocator);
-    }
-    if (status == WARM_OK) {
-        status = check_bytes(&full, bytes);
-    }
-    if (status != WARM_OK) {
+    if (status != WARM_OK ||
+        (allocator != NULL &&
+         (status = check_same(&full, allocator)) != WARM_OK) ||
+        (status = check_bytes(&full, bytes)) != WARM_OK ||
+        (status = wm_check_given(WARM_OK, storage, "storage")) != WARM_OK) {
         return status;
-    }
-    if (storage == NULL) {
-        return wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
     }
     status = make(&full, bytes, allocator, storage);
     if (status == WARM_OK) {
@@ -242,16 +232,12 @@ warm_status warm_storage_get_info(const warm_storage *storage,
                                   warm_storage_info *info)
 {
     warm_storage_info all = {.size = sizeof all};
-    warm_status status = wm_sized_check(info, sizeof all, "warm_storage_info");
+    warm_status status =
+        wm_check_given(wm_sized_check(info, sizeof all, "warm_storage_info"),
+                       storage, "storage");
 
-    if (status != WARM_OK) {
-        return status;
-    }
-    if (storage == NULL) {
-        return wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
-    }
-    status = wm_data_check_fork(storage->runtime);
-    if (status != WARM_OK) {
+    if (status != WARM_OK ||
+        (status = wm_data_check_fork(storage->runtime)) != WARM_OK) {
         return status;
     }
     all.data = storage->data.data;
@@ -287,19 +273,12 @@ warm_status warm_storage_exchange(warm_storage *storage,
 {
     warm_runtime *runtime;
     warm_data_pointer full;
-    warm_status status = wm_data_in(data, &full);
+    warm_status status =
+        wm_check_given(wm_data_in(data, &full), storage, "storage");
 
-    if (status != WARM_OK) {
-        return status;
-    }
-    if (storage == NULL) {
-        return wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
-    }
-    status = wm_data_check_fork(storage->runtime);
-    if (status == WARM_OK) {
-        status = check_bytes(&full, bytes);
-    }
-    if (status != WARM_OK) {
+    if (status != WARM_OK ||
+        (status = wm_data_check_fork(storage->runtime)) != WARM_OK ||
+        (status = check_bytes(&full, bytes)) != WARM_OK) {
         return status;
     }
     runtime = wm_data_runtime(full.data);
