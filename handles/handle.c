@@ -28,9 +28,7 @@ warm_status wm_handle_check_slow(warm_runtime *runtime, warm_kind kind,
 {
     warm_status status = wm_runtime_check_device(runtime, device);
 
-    if (status == WARM_OK && output == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "handle is null");
-    }
+    status = wm_check_given(status, output, "handle");
     return status == WARM_OK ? check_kind(runtime, kind) : status;
 }
 
@@ -285,17 +283,12 @@ warm_status warm_kind_library(warm_runtime *runtime, warm_kind kind, char *file,
 {
     warm_status status = wm_runtime_check(runtime);
 
-    if (status == WARM_OK) {
-        status = check_kind(runtime, kind);
-    }
-    if (status == WARM_OK && file == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "file is null");
-    }
-    if (status == WARM_OK) {
-        status =
-            find_library(wm_kind_table_kind(runtime->kinds, kind), file, bytes);
-    }
-    return status;
+    status = status != WARM_OK ? status : check_kind(runtime, kind);
+    status = wm_check_given(status, file, "file");
+    return status != WARM_OK
+               ? status
+               : find_library(wm_kind_table_kind(runtime->kinds, kind), file,
+                              bytes);
 }
 
 warm_status warm_handle_get_stats(warm_runtime *runtime, warm_kind kind,
@@ -304,16 +297,10 @@ warm_status warm_handle_get_stats(warm_runtime *runtime, warm_kind kind,
     warm_handle_stats all;
     warm_status status = wm_runtime_check_read(runtime);
 
-    if (status == WARM_OK) {
-        status = check_kind(runtime, kind);
-    }
-    if (status == WARM_OK) {
-        status = wm_runtime_check_range(runtime, device);
-    }
-    if (status == WARM_OK) {
-        status = wm_sized_check(stats, sizeof all, "warm_handle_stats");
-    }
-    if (status != WARM_OK) {
+    if (status != WARM_OK || (status = check_kind(runtime, kind)) != WARM_OK ||
+        (status = wm_runtime_check_range(runtime, device)) != WARM_OK ||
+        (status = wm_sized_check(stats, sizeof all, "warm_handle_stats")) !=
+            WARM_OK) {
         return status;
     }
     wm_pool_get_stats(wm_kind_table_pool(runtime->kinds, kind, device), &all);

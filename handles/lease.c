@@ -6,6 +6,7 @@
  */
 #include "handles/handle.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 
 enum { PLACE_BITS = 16, KIND_BITS = 5 };
@@ -86,13 +87,9 @@ static warm_status lease_handle(warm_runtime *runtime, warm_kind kind,
     warm_status status =
         wm_handle_check(runtime, kind, device, request->handle);
 
-    if (status == WARM_OK && request->lease == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "lease is null");
-    }
-    if (status == WARM_OK) {
-        status = wm_handle_begin(runtime, &call, &window);
-    }
-    if (status == WARM_OK) {
+    status = wm_check_given(status, request->lease, "lease");
+    if (status == WARM_OK &&
+        (status = wm_handle_begin(runtime, &call, &window)) == WARM_OK) {
         status = acquire_and_lease(runtime, window, &call, request);
         wm_handle_end(window);
     }
@@ -142,14 +139,12 @@ warm_status warm_handle_return(warm_runtime *runtime, warm_lease lease)
     warm_status status = wm_runtime_check(runtime);
     place p;
 
-    if (status == WARM_OK) {
-        status = find_place(runtime, lease, &p);
+    if (status != WARM_OK ||
+        (status = find_place(runtime, lease, &p)) != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK) {
-        status = wm_pool_lease_end(
-            wm_kind_table_pool(runtime->kinds, p.kind, p.device), p.serial);
-    }
-    return status;
+    return wm_pool_lease_end(
+        wm_kind_table_pool(runtime->kinds, p.kind, p.device), p.serial);
 }
 
 /* A handle of a device that was reset is found last: a live one of another
@@ -176,11 +171,9 @@ static bool find(warm_runtime *runtime, warm_kind kind, const void *handle,
 warm_status warm_handle_find_lease(warm_runtime *runtime, warm_kind kind,
                                    const void *handle, warm_lease *lease)
 {
-    warm_status status = wm_handle_check(runtime, kind, 0, handle);
+    warm_status status = wm_check_given(
+        wm_handle_check(runtime, kind, 0, handle), lease, "lease");
 
-    if (status == WARM_OK && lease == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "lease is null");
-    }
     if (status == WARM_OK && !find(runtime, kind, handle, lease)) {
         status = wm_fail(WARM_NOT_FOUND, "%p is no leased handle of kind %s",
                          handle, warm_kind_name(runtime, kind));
@@ -217,13 +210,12 @@ warm_status warm_lease_bind(warm_runtime *runtime, warm_lease lease,
     wm_window *window = NULL;
     place p;
 
-    if (status == WARM_OK) {
-        status = find_place(runtime, lease, &p);
+    if (status != WARM_OK ||
+        (status = find_place(runtime, lease, &p)) != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK) {
-        call = (wm_window_call){.kind = p.kind, .device = p.device};
-        status = wm_handle_begin(runtime, &call, &window);
-    }
+    call = (wm_window_call){.kind = p.kind, .device = p.device};
+    status = wm_handle_begin(runtime, &call, &window);
     if (status == WARM_OK) {
         status = bind(runtime, window, &p, stream);
         wm_handle_end(window);

@@ -18,10 +18,8 @@ static warm_status make_one(warm_runtime *runtime, wm_window_call call,
     wm_window *window = NULL;
     warm_status status = wm_runtime_check(runtime);
 
-    if (status == WARM_OK) {
-        status = wm_handle_begin(runtime, &call, &window);
-    }
-    if (status != WARM_OK) {
+    if (status != WARM_OK ||
+        (status = wm_handle_begin(runtime, &call, &window)) != WARM_OK) {
         return status;
     }
     status = wm_handle_check_nested(runtime, &call);
@@ -189,17 +187,16 @@ warm_status warm_handle_prewarm(warm_runtime *runtime, warm_kind kind,
 {
     warm_status status = wm_handle_check(runtime, kind, device, runtime);
 
-    if (status == WARM_OK && (flags & ~WARM_PREWARM_BACKGROUND) != 0) {
-        status = wm_fail(
+    if (status != WARM_OK) {
+        return status;
+    }
+    if ((flags & ~WARM_PREWARM_BACKGROUND) != 0) {
+        return wm_fail(
             WARM_INVALID_ARGUMENT,
             "flags %#x are not known; known is WARM_PREWARM_BACKGROUND", flags);
     }
-    if (status == WARM_OK) {
-        status = (flags & WARM_PREWARM_BACKGROUND) != 0
-                     ? prewarm_in_background(runtime, kind, device, count)
-                     : prewarm_now(runtime, kind, device, count);
-    }
-    return status;
+    return flags != 0 ? prewarm_in_background(runtime, kind, device, count)
+                      : prewarm_now(runtime, kind, device, count);
 }
 
 static warm_status wait(wm_prewarm *prewarm)
@@ -226,14 +223,11 @@ warm_status warm_handle_prewarm_wait(warm_runtime *runtime)
     /* It could wait for the prewarm thread, which runs the callback, or for the
      * creation that the callback is part of. */
     if (status == WARM_OK && wm_callback_inside()) {
-        status = wm_fail(WARM_INVALID_ARGUMENT,
-                         "warm_handle_prewarm_wait() was called by a callback "
-                         "of the program, which could wait for itself there");
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "warm_handle_prewarm_wait() was called by a callback "
+                       "of the program, which could wait for itself there");
     }
-    if (status == WARM_OK) {
-        status = wait(&runtime->kinds->prewarm);
-    }
-    return status;
+    return status != WARM_OK ? status : wait(&runtime->kinds->prewarm);
 }
 
 warm_status warm_handle_prewarm_cancel(warm_runtime *runtime)

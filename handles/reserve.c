@@ -185,10 +185,8 @@ static warm_status reserve_slow(warm_runtime *runtime, warm_kind kind,
         return WARM_OK;
     }
     status = wm_handle_check(runtime, kind, device, handle);
-    if (status == WARM_OK) {
-        status = wm_handle_begin(runtime, &call, &window);
-    }
-    if (status == WARM_OK) {
+    if (status == WARM_OK &&
+        (status = wm_handle_begin(runtime, &call, &window)) == WARM_OK) {
         status = reserve(runtime, window, &call, NULL, handle);
         wm_handle_end(window);
     }
@@ -234,10 +232,8 @@ static warm_status reserve_on_slow(warm_runtime *runtime, warm_kind kind,
     void *held = NULL;
     warm_status status = wm_handle_check(runtime, kind, device, handle);
 
-    if (status == WARM_OK) {
-        status = wm_handle_begin(runtime, &call, &window);
-    }
-    if (status == WARM_OK) {
+    if (status == WARM_OK &&
+        (status = wm_handle_begin(runtime, &call, &window)) == WARM_OK) {
         status = reserve_bound(runtime, window, &call, stream, &held);
         if (status == WARM_OK) {
             *handle = held;

@@ -88,12 +88,10 @@ static warm_status create(wm_kind *kind, int device, void **handle)
                        "of driver %s",
                        device, kind->driver->name);
     }
-    status = load(&f);
-    if (status == WARM_OK) {
-        /* All host devices are the one CPU, index 0. */
-        status = answer("dnnl_engine_create", f.create(&engine, dnnl_cpu, 0));
-    }
-    if (status == WARM_OK) {
+    /* All host devices are the one CPU, index 0. */
+    if ((status = load(&f)) == WARM_OK &&
+        (status = answer("dnnl_engine_create",
+                         f.create(&engine, dnnl_cpu, 0))) == WARM_OK) {
         *handle = engine;
     }
     return status;
@@ -106,10 +104,8 @@ static warm_status destroy(wm_kind *kind, int device, void *handle)
 
     (void)kind;
     (void)device;
-    if (status == WARM_OK) {
-        status = answer("dnnl_engine_destroy", f.destroy(handle));
-    }
-    return status;
+    return status != WARM_OK ? status
+                             : answer("dnnl_engine_destroy", f.destroy(handle));
 }
 
 #else

@@ -55,9 +55,9 @@ static warm_status create(wm_kind *kind, int device, void **handle)
                CALLED(user->user.create(user->user.context, device, &made)));
 
     if (status == WARM_OK && made == NULL) {
-        status = wm_fail_code(WARM_LIBRARY_ERROR, user->name, 0, NULL,
-                              "%s: create made no handle on device %d",
-                              user->name, device);
+        return wm_fail_code(WARM_LIBRARY_ERROR, user->name, 0, NULL,
+                            "%s: create made no handle on device %d",
+                            user->name, device);
     }
     if (status == WARM_OK) {
         *handle = made;
@@ -163,10 +163,8 @@ static warm_status add(struct wm_kind_table *pools, const warm_kind_ops *ops,
 warm_status warm_kind_register(warm_runtime *runtime, const warm_kind_ops *ops,
                                warm_kind *kind)
 {
-    warm_status status = wm_runtime_check(runtime);
+    warm_status status =
+        wm_check_given(wm_runtime_check(runtime), kind, "kind");
 
-    if (status == WARM_OK && kind == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "kind is null");
-    }
     return status == WARM_OK ? add(runtime->kinds, ops, kind) : status;
 }
