@@ -9,33 +9,26 @@
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 
-/* INVALID_ARGUMENT if an argument is null; else wm_runtime_check(). */
-static warm_status check(warm_runtime *runtime, bool given, const char *what)
+static warm_status check(warm_runtime *runtime, const void *given,
+                         const char *what)
 {
-    warm_status status = wm_runtime_check(runtime);
-
-    if (status == WARM_OK && !given) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "%s is null", what);
-    }
-    return status;
+    return wm_check_given(wm_runtime_check(runtime), given, what);
 }
 
 /* check(), the range of device and wm_driver_look(): for calls that create
  * something in the thread's context. */
-static warm_status check_new(warm_runtime *runtime, int device, bool given,
-                             const char *what)
+static warm_status check_new(warm_runtime *runtime, int device,
+                             const void *given, const char *what)
 {
-    warm_status status = wm_runtime_check_device(runtime, device);
+    warm_status status =
+        wm_check_given(wm_runtime_check_device(runtime, device), given, what);
 
-    if (status == WARM_OK && !given) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "%s is null", what);
-    }
     return status == WARM_OK ? wm_driver_look(runtime->driver, device) : status;
 }
 
 warm_status warm_device_count(warm_runtime *runtime, int *count)
 {
-    warm_status status = check(runtime, count != NULL, "count");
+    warm_status status = check(runtime, count, "count");
 
     if (status == WARM_OK) {
         *count = runtime->devices;
@@ -45,7 +38,7 @@ warm_status warm_device_count(warm_runtime *runtime, int *count)
 
 warm_status warm_device_current(warm_runtime *runtime, int *device)
 {
-    warm_status status = check(runtime, device != NULL, "device");
+    warm_status status = check(runtime, device, "device");
 
     return status == WARM_OK ? wm_driver_current_device(runtime->driver, device)
                              : status;
@@ -55,15 +48,11 @@ warm_status warm_device_get_info(warm_runtime *runtime, int device,
                                  warm_device_info *info)
 {
     warm_device_info all = {.size = sizeof all};
-    warm_status status = wm_runtime_check_device(runtime, device);
+    warm_status status = wm_check_out(wm_runtime_check_device(runtime, device),
+                                      info, sizeof all, "warm_device_info");
 
-    if (status == WARM_OK) {
-        status = wm_sized_check(info, sizeof all, "warm_device_info");
-    }
-    if (status == WARM_OK) {
-        status = wm_driver_device_info(runtime->driver, device, &all);
-    }
-    if (status == WARM_OK) {
+    if (status == WARM_OK && (status = wm_driver_device_info(
+                                  runtime->driver, device, &all)) == WARM_OK) {
         wm_sized_out(info, &all, sizeof all);
     }
     return status;
@@ -93,7 +82,7 @@ static warm_status create_adopted(warm_runtime *runtime, int device,
 warm_status warm_stream_create(warm_runtime *runtime, int device,
                                warm_stream *stream)
 {
-    warm_status status = check_new(runtime, device, stream != NULL, "stream");
+    warm_status status = check_new(runtime, device, stream, "stream");
 
     return status != WARM_OK ? status : create_adopted(runtime, device, stream);
 }
@@ -119,9 +108,8 @@ static warm_status check_destroy(warm_runtime *runtime, warm_stream stream,
     }
     status = wm_driver_stream_info(runtime->driver, stream, info);
     if (status == WARM_OK && is_pooled(runtime, stream)) {
-        status =
-            wm_fail(WARM_INVALID_ARGUMENT, "the stream belongs to the pool "
-                                           "(warm_stream_reserve)");
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "the stream belongs to the pool (warm_stream_reserve)");
     }
     return status;
 }
@@ -159,25 +147,22 @@ DEFINE(warm_stream_query, (warm_runtime * runtime, warm_stream stream),
 DEFINE(warm_stream_host_func,
        (warm_runtime * runtime, warm_stream stream, warm_host_fn function,
         void *argument),
-       check(runtime, function != NULL, "function"), wm_driver_host_func,
-       stream, function, argument)
+       check(runtime, (const void *)(uintptr_t)function, "function"),
+       wm_driver_host_func, stream, function, argument)
 DEFINE(warm_event_create,
        (warm_runtime * runtime, int device, warm_event *event),
-       check_new(runtime, device, event != NULL, "event"),
-       wm_driver_event_create, device, event)
+       check_new(runtime, device, event, "event"), wm_driver_event_create,
+       device, event)
 DEFINE(warm_event_record,
        (warm_runtime * runtime, warm_event event, warm_stream stream),
-       check(runtime, event != NULL, "event"), wm_driver_event_record, event,
-       stream)
+       check(runtime, event, "event"), wm_driver_event_record, event, stream)
 DEFINE(warm_event_query, (warm_runtime * runtime, warm_event event),
-       check(runtime, event != NULL, "event"), wm_driver_event_query, event)
+       check(runtime, event, "event"), wm_driver_event_query, event)
 DEFINE(warm_event_synchronize, (warm_runtime * runtime, warm_event event),
-       check(runtime, event != NULL, "event"), wm_driver_event_synchronize,
-       event)
+       check(runtime, event, "event"), wm_driver_event_synchronize, event)
 DEFINE(warm_graph_launch,
        (warm_runtime * runtime, warm_graph graph, warm_stream stream),
-       check(runtime, graph != NULL, "graph"), wm_driver_graph_launch, graph,
-       stream)
+       check(runtime, graph, "graph"), wm_driver_graph_launch, graph, stream)
 
 warm_status warm_event_destroy(warm_runtime *runtime, warm_event event)
 {
@@ -212,14 +197,13 @@ warm_status warm_stream_wait_event(warm_runtime *runtime, warm_stream stream,
                                    warm_event event)
 {
     wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
-    warm_status status = check(runtime, event != NULL, "event");
+    warm_status status = check(runtime, event, "event");
 
-    if (status == WARM_OK) {
-        status = wm_driver_stream_info(runtime->driver, stream, &info);
+    if (status != WARM_OK || (status = wm_driver_stream_info(
+                                  runtime->driver, stream, &info)) != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK) {
-        status = wm_driver_stream_wait_event(runtime->driver, stream, event);
-    }
+    status = wm_driver_stream_wait_event(runtime->driver, stream, event);
     if (status == WARM_OK && info.device != WM_DEVICE_UNKNOWN &&
         wm_workspaces_note_capture(
             wm_kind_table_workspaces(runtime->kinds, info.device), stream,
@@ -257,14 +241,15 @@ static warm_status announce(warm_runtime *runtime, warm_stream stream,
 {
     warm_status status = wm_driver_stream_info(runtime->driver, stream, info);
 
-    if (status == WARM_OK && info->capture == WM_CAPTURE_ACTIVE) {
-        status =
-            wm_fail(WARM_CAPTURE_ERROR, "stream %p captures already", stream);
+    if (status != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK) {
-        status = wm_timelines_announce(&runtime->pinned->timelines, stream,
-                                       info, already);
+    if (info->capture == WM_CAPTURE_ACTIVE) {
+        return wm_fail(WARM_CAPTURE_ERROR, "stream %p captures already",
+                       stream);
     }
+    status = wm_timelines_announce(&runtime->pinned->timelines, stream, info,
+                                   already);
     if (status == WARM_OK) {
         mark_workspaces(runtime, stream, info, false);
         invalidate_bindings(runtime);
@@ -287,10 +272,10 @@ warm_status warm_capture_announce_end(warm_runtime *runtime, warm_stream stream)
     warm_status status = wm_runtime_check(runtime);
 
     if (status == WARM_OK && !wm_pinned_capture_over(runtime->pinned, stream)) {
-        status = wm_fail(WARM_INVALID_ARGUMENT,
-                         "no capture of stream %p was announced; call "
-                         "warm_capture_announce() before it begins",
-                         stream);
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "no capture of stream %p was announced; call "
+                       "warm_capture_announce() before it begins",
+                       stream);
     }
     if (status == WARM_OK) {
         end_marks(runtime, stream, true);
@@ -304,10 +289,8 @@ warm_status warm_capture_begin(warm_runtime *runtime, warm_stream stream)
     wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
     bool already = false;
 
-    if (status == WARM_OK) {
-        status = announce(runtime, stream, &info, &already);
-    }
-    if (status != WARM_OK) {
+    if (status != WARM_OK ||
+        (status = announce(runtime, stream, &info, &already)) != WARM_OK) {
         return status;
     }
     status = wm_driver_capture_begin(runtime->driver, stream);
@@ -340,7 +323,7 @@ static void end_announced(warm_runtime *runtime, warm_stream stream)
 warm_status warm_capture_end(warm_runtime *runtime, warm_stream stream,
                              warm_graph *graph)
 {
-    warm_status status = check(runtime, graph != NULL, "graph");
+    warm_status status = check(runtime, graph, "graph");
 
     if (status == WARM_OK) {
         status = wm_driver_capture_end(runtime->driver, stream, graph);
@@ -353,16 +336,16 @@ warm_status warm_capture_end(warm_runtime *runtime, warm_stream stream,
 warm_status warm_device_alloc_uncached(warm_runtime *runtime, int device,
                                        size_t bytes, void **pointer)
 {
-    warm_status status = check_new(runtime, device, pointer != NULL, "pointer");
+    warm_status status = check_new(runtime, device, pointer, "pointer");
 
-    if (status == WARM_OK && bytes == 0) {
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (bytes == 0) {
         *pointer = NULL;
         return WARM_OK;
     }
-    if (status == WARM_OK) {
-        status =
-            wm_driver_device_alloc(runtime->driver, device, bytes, pointer);
-    }
+    status = wm_driver_device_alloc(runtime->driver, device, bytes, pointer);
     if (status == WARM_OUT_OF_MEMORY &&
         runtime->trim_workspaces(runtime, device) > 0) {
         status =

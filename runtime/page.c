@@ -11,6 +11,7 @@
 #include "alloc/snapshot/snapshot.h"
 #include "runtime/base/lock.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 #include "runtime/fields.h"
 #include "runtime/thread/runtime_body.h"
@@ -167,19 +168,17 @@ static int replace(const char *path, const char *data)
 warm_status warm_snapshot_write_html(warm_runtime *runtime, const char *path)
 {
     char *data = NULL;
-    warm_status status = wm_runtime_check(runtime);
+    warm_status status =
+        wm_check_given(wm_runtime_check(runtime), path, "path");
     int error = 0, before = errno;
 
-    if (status == WARM_OK && path == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "path is null");
-    }
-    if (status == WARM_OK && is_special(path)) {
-        status =
-            wm_fail(WARM_INVALID_ARGUMENT,
-                    "could not write %.300s: it is not a regular file", path);
-    }
     if (status != WARM_OK) {
         return status;
+    }
+    if (is_special(path)) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "could not write %.300s: it is not a regular file",
+                       path);
     }
     WM_CANCEL_OFF();
     status = wm_text_call_whole(runtime, put_data, NULL, &data);

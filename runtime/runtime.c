@@ -418,16 +418,12 @@ static warm_status make_on(wm_driver *driver, struct wm_trace *trace,
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
     }
     status = wm_stats_file_open(options, &runtime->stats_file);
-    if (status == WARM_OK) {
-        status = wm_snapshot_watch_start(runtime, options, &runtime->watch);
-    }
-    if (status == WARM_OK) {
-        status = wm_history_open(options, &runtime->history);
-    }
-    if (status == WARM_OK) {
-        status = wm_debug_open(options, runtime->history, &runtime->debug);
-    }
-    if (status == WARM_OK) {
+    if (status == WARM_OK &&
+        (status = wm_snapshot_watch_start(runtime, options, &runtime->watch)) ==
+            WARM_OK &&
+        (status = wm_history_open(options, &runtime->history)) == WARM_OK &&
+        (status = wm_debug_open(options, runtime->history, &runtime->debug)) ==
+            WARM_OK) {
         driver->on_lost_context = runtime;
         driver->on_lost = on_lost;
         status = open_caches(runtime, options);
@@ -514,14 +510,9 @@ warm_status wm_runtime_create_on(wm_driver *driver, const warm_options *given,
     if (wm_options_named(conf, "help")) {
         wm_log_help();
     }
-    status = wm_window_init();
-    if (status == WARM_OK) {
-        status = wm_options_resolve(given, conf, &options);
-    }
-    if (status == WARM_OK) {
-        status = set_log(&options, conf);
-    }
-    if (status != WARM_OK) {
+    if ((status = wm_window_init()) != WARM_OK ||
+        (status = wm_options_resolve(given, conf, &options)) != WARM_OK ||
+        (status = set_log(&options, conf)) != WARM_OK) {
         return status;
     }
     prepare_debug(&options);
@@ -546,13 +537,14 @@ static warm_status check_destroy(warm_runtime *runtime,
 {
     warm_status status = wm_runtime_check(runtime);
 
-    if (status == WARM_OK && report != NULL) {
-        status = wm_sized_check(report, sizeof *report, "warm_destroy_report");
+    if (report != NULL) {
+        status =
+            wm_check_out(status, report, sizeof *report, "warm_destroy_report");
     }
     /* Destroy waits for threads, which may wait for this callback. */
     if (status == WARM_OK && wm_callback_inside()) {
-        status = wm_fail(WARM_INVALID_ARGUMENT,
-                         "a callback cannot destroy a runtime");
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "a callback cannot destroy a runtime");
     }
     return status;
 }
@@ -650,17 +642,18 @@ static warm_status destroy(warm_runtime *runtime, warm_destroy_report *report)
     warm_destroy_report all = {.size = sizeof all};
     warm_status status = check_destroy(runtime, report);
 
-    if (status == WARM_OK) {
-        wm_driver_notice_reset(runtime->driver, WM_DEVICE_UNKNOWN);
-        /* The caller uses no handle of the runtime any more. */
-        status = wm_window_drop(runtime);
-    }
-    if (status == WARM_OK && wm_runtime_pin(runtime)) {
-        wm_stats_file_write(runtime->stats_file, runtime);
-        wm_runtime_unpin(runtime);
-    }
     if (status != WARM_OK) {
         return status;
+    }
+    wm_driver_notice_reset(runtime->driver, WM_DEVICE_UNKNOWN);
+    /* The caller uses no handle of the runtime any more. */
+    status = wm_window_drop(runtime);
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (wm_runtime_pin(runtime)) {
+        wm_stats_file_write(runtime->stats_file, runtime);
+        wm_runtime_unpin(runtime);
     }
     if (!wm_runtime_begin_close(runtime)) {
         return wm_fail(WARM_RUNTIME_GONE,

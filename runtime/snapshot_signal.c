@@ -125,10 +125,7 @@ static void answer(struct wm_snapshot_watch *w)
     warm_status status =
         wm_text_call_whole(w->runtime, wm_snapshot_put_viz, NULL, &text);
 
-    if (status == WARM_OK) {
-        status = name_files(w);
-    }
-    if (status == WARM_OK) {
+    if (status == WARM_OK && (status = name_files(w)) == WARM_OK) {
         status = write_file(w, text);
     }
     wm_meta_free(text);
@@ -297,11 +294,9 @@ static warm_status try_file(struct wm_snapshot_watch *w)
     int fd = -1;
     warm_status status = name_files(w);
 
-    if (status == WARM_OK) {
-        status = wm_named_file_open("snapshot_file", w->unfinished,
-                                    O_WRONLY | O_EXCL, true, &fd);
-    }
-    if (status == WARM_OK) {
+    if (status == WARM_OK && (status = wm_named_file_open(
+                                  "snapshot_file", w->unfinished,
+                                  O_WRONLY | O_EXCL, true, &fd)) == WARM_OK) {
         (void)unlink(w->unfinished);
         (void)close(fd);
     }
@@ -320,11 +315,8 @@ static warm_status make_watch(warm_runtime *runtime, const wm_options *options,
     w->signal = signal;
     w->number = options->number;
     w->runtime = runtime;
-    status = set_name(w, options->snapshot_file);
-    if (status == WARM_OK) {
-        status = try_file(w);
-    }
-    if (status != WARM_OK) {
+    if ((status = set_name(w, options->snapshot_file)) != WARM_OK ||
+        (status = try_file(w)) != WARM_OK) {
         wm_meta_free(w);
         return status;
     }

@@ -335,10 +335,7 @@ static warm_status show_pinned(reader *r)
     status = warm_pinned_prewarm_progress(r->runtime, &progress.done,
                                           &progress.wanted);
     show_object(r, &jobs, &prewarm_table, &progress);
-    if (status == WARM_OK) {
-        status = show_nodes(r);
-    }
-    if (status == WARM_OK) {
+    if (status == WARM_OK && (status = show_nodes(r)) == WARM_OK) {
         status = show_classes(r);
     }
     close(r);
@@ -375,8 +372,7 @@ static warm_status show_shared(reader *r)
 
     open_list(r, "shared");
     for (int i = 0; i < r->runtime->devices && status == WARM_OK; i++) {
-        status = show_usage(r, i, WARM_USAGE_PRIVATE);
-        if (status == WARM_OK) {
+        if ((status = show_usage(r, i, WARM_USAGE_PRIVATE)) == WARM_OK) {
             status = show_usage(r, i, WARM_USAGE_SHARED);
         }
     }
@@ -505,15 +501,10 @@ warm_status warm_stats_get(warm_runtime *runtime, warm_stats *stats)
     reader r = {.runtime = runtime,
                 .view = &nothing,
                 .total = {.size = sizeof r.total}};
-    warm_status status = wm_runtime_check(runtime);
+    warm_status status = wm_check_out(wm_runtime_check(runtime), stats,
+                                      sizeof r.total, "warm_stats");
 
-    if (status == WARM_OK) {
-        status = wm_sized_check(stats, sizeof r.total, "warm_stats");
-    }
-    if (status == WARM_OK) {
-        status = show_all(&r);
-    }
-    if (status == WARM_OK) {
+    if (status == WARM_OK && (status = show_all(&r)) == WARM_OK) {
         wm_sized_out(stats, &r.total, sizeof r.total);
     }
     return status;

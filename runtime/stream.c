@@ -76,9 +76,8 @@ static warm_status adopt(warm_runtime *runtime, warm_stream stream)
     warm_status status = wm_driver_stream_info(runtime->driver, stream, &info);
 
     if (status == WARM_OK && info.capture != WM_CAPTURE_NONE) {
-        status =
-            wm_fail(WARM_CAPTURE_ERROR,
-                    "stream %p cannot be adopted while it captures", stream);
+        return wm_fail(WARM_CAPTURE_ERROR,
+                       "stream %p cannot be adopted while it captures", stream);
     }
     return status == WARM_OK ? adopt_known(runtime, stream, &info) : status;
 }
@@ -88,14 +87,11 @@ warm_status warm_stream_adopt(warm_runtime *runtime, warm_stream stream)
     warm_status status = wm_runtime_check(runtime);
 
     if (status == WARM_OK && wm_stream_is_default(stream)) {
-        status = wm_fail(WARM_INVALID_ARGUMENT,
-                         "a default stream cannot be adopted: its name means "
-                         "several streams");
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "a default stream cannot be adopted: its name means "
+                       "several streams");
     }
-    if (status == WARM_OK) {
-        status = adopt(runtime, stream);
-    }
-    return status;
+    return status != WARM_OK ? status : adopt(runtime, stream);
 }
 
 warm_status warm_stream_retire(warm_runtime *runtime, warm_stream stream)

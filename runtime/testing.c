@@ -7,6 +7,7 @@
 #include "handles/kind_table.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 #include "runtime/base/thread_data.h"
 #include "runtime/fields.h"
@@ -48,11 +49,9 @@ warm_status warm_testing_calls(warm_runtime *runtime, const char *call,
                                uint64_t *count)
 {
     int index;
-    warm_status status = find_call(runtime, call, &index);
+    warm_status status =
+        wm_check_given(find_call(runtime, call, &index), count, "count");
 
-    if (status == WARM_OK && count == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "count is null");
-    }
     if (status == WARM_OK) {
         *count = wm_counter_read(&runtime->driver->calls[index]);
     }
@@ -216,42 +215,40 @@ static warm_status check_space(wm_space *space, int device, bool quiet)
 
 static warm_status check_records(warm_runtime *runtime, bool quiet)
 {
-    warm_status status = check_space(&runtime->pinned->space, -1, quiet);
+    wm_pinned *pinned = runtime->pinned;
+    warm_status status = check_space(&pinned->space, -1, quiet);
 
-    if (status == WARM_OK) {
-        status = check_space(&runtime->pinned->pageable, -1, quiet);
-    }
-    if (status == WARM_OK) {
-        status = check_space(&runtime->pinned->combined, -1, quiet);
-    }
-    if (status == WARM_OK) {
-        status = check_space(&runtime->pinned->adopted.space, -1, quiet);
+    if (status != WARM_OK ||
+        (status = check_space(&pinned->pageable, -1, quiet)) != WARM_OK ||
+        (status = check_space(&pinned->combined, -1, quiet)) != WARM_OK ||
+        (status = check_space(&pinned->adopted.space, -1, quiet)) != WARM_OK) {
+        return status;
     }
     for (int i = 0; i < runtime->devices && status == WARM_OK; i++) {
         status = check_space(&runtime->device_spaces[i].space, i, quiet);
-    }
-    for (int i = 0; i < runtime->devices; i++) {
         for (int k = 0; k < WM_SHARED_KINDS && status == WARM_OK; k++) {
             status =
                 check_space(&runtime->shared->spaces[i][k].space, i, quiet);
         }
     }
-    if (status == WARM_OK && quiet && !check_whole(&runtime->pinned->space)) {
-        status = wm_fail(WARM_INTERNAL, "the bytes of all memory are not "
-                                        "those of its spaces");
+    if (status != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK && quiet && !check_streams(runtime)) {
-        status =
-            wm_fail(WARM_INTERNAL, "records of streams contradict each other");
+    if (quiet && !check_whole(&pinned->space)) {
+        return wm_fail(WARM_INTERNAL, "the bytes of all memory are not "
+                                      "those of its spaces");
     }
-    if (status == WARM_OK && quiet && !check_all_figures(runtime)) {
-        status = wm_fail(WARM_INTERNAL, "figures contradict each other");
+    if (quiet && !check_streams(runtime)) {
+        return wm_fail(WARM_INTERNAL,
+                       "records of streams contradict each other");
     }
-    if (status == WARM_OK && !wm_kind_table_check(runtime->kinds)) {
-        status =
-            wm_fail(WARM_INTERNAL, "records of handles contradict each other");
+    if (quiet && !check_all_figures(runtime)) {
+        return wm_fail(WARM_INTERNAL, "figures contradict each other");
     }
-    return status;
+    return wm_kind_table_check(runtime->kinds)
+               ? WARM_OK
+               : wm_fail(WARM_INTERNAL,
+                         "records of handles contradict each other");
 }
 
 warm_status warm_testing_check(warm_runtime *runtime, int quiet)
@@ -295,11 +292,9 @@ warm_status warm_testing_capture_begin(warm_runtime *runtime,
 warm_status warm_testing_capture_end(warm_runtime *runtime, warm_stream stream,
                                      warm_graph *graph)
 {
-    warm_status status = wm_runtime_check(runtime);
+    warm_status status =
+        wm_check_given(wm_runtime_check(runtime), graph, "graph");
 
-    if (status == WARM_OK && graph == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "graph is null");
-    }
     return status == WARM_OK
                ? wm_driver_capture_end(runtime->driver, stream, graph)
                : status;
@@ -311,10 +306,8 @@ warm_status warm_testing_copy(warm_runtime *runtime, void *destination,
 {
     warm_status status = wm_runtime_check(runtime);
 
-    if (status == WARM_OK && (destination == NULL || source == NULL)) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "%s is null",
-                         source == NULL ? "source" : "destination");
-    }
+    status = wm_check_given(status, source, "source");
+    status = wm_check_given(status, destination, "destination");
     return status == WARM_OK && bytes > 0
                ? wm_driver_copy(runtime->driver, destination, source, bytes,
                                 WM_COPY_ANY, stream)

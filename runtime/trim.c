@@ -62,13 +62,11 @@ warm_status warm_trim(warm_runtime *runtime, uint64_t target,
     warm_trim_report made = {.size = sizeof made};
     warm_status status = wm_runtime_check(runtime);
 
-    if (status == WARM_OK && report != NULL) {
-        status = wm_sized_check(report, sizeof made, "warm_trim_report");
+    if (report != NULL) {
+        status = wm_check_out(status, report, sizeof made, "warm_trim_report");
     }
-    if (status == WARM_OK) {
-        status = trim(runtime, target, &made);
-    }
-    if (status == WARM_OK && report != NULL) {
+    if (status == WARM_OK &&
+        (status = trim(runtime, target, &made)) == WARM_OK && report != NULL) {
         wm_sized_out(report, &made, sizeof made);
     }
     return status;

@@ -1,6 +1,7 @@
 /* home_node.c: see home_node.h. Takes no lock. */
 #include "runtime/thread/home_node.h"
 
+#include "runtime/base/sized.h"
 #include "runtime/thread/window.h"
 #include "warmpool/memory.h"
 
@@ -75,11 +76,9 @@ warm_status wm_node_check(warm_runtime *runtime, int node)
 
 warm_status warm_node_count(warm_runtime *runtime, int *count)
 {
-    warm_status status = wm_runtime_check(runtime);
+    warm_status status =
+        wm_check_given(wm_runtime_check(runtime), count, "count");
 
-    if (status == WARM_OK && count == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "count is null");
-    }
     if (status == WARM_OK) {
         *count = runtime->driver->numa.nodes;
     }

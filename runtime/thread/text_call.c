@@ -3,6 +3,7 @@
 
 #include "runtime/base/bytes.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 
 warm_status wm_text_call(warm_runtime *runtime, wm_text_writer *write,
@@ -12,13 +13,10 @@ warm_status wm_text_call(warm_runtime *runtime, wm_text_writer *write,
     wm_text out = {text, bytes, 0};
     warm_status status = wm_runtime_check(runtime);
 
-    if (status == WARM_OK && text == NULL && bytes > 0) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "text is null");
+    if (bytes > 0) {
+        status = wm_check_given(status, text, "text");
     }
-    if (status == WARM_OK) {
-        status = write(runtime, what, &out);
-    }
-    if (status != WARM_OK) {
+    if (status != WARM_OK || (status = write(runtime, what, &out)) != WARM_OK) {
         return status;
     }
     if (needed != NULL) {
