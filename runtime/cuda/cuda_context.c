@@ -244,10 +244,9 @@ warm_status wm_cuda_device_push(wm_driver *d, int device, wm_cuda_scope *scope)
     if (status == WARM_OK && wanted == NULL) {
         status = retain(c, device, &wanted);
     }
-    if (status == WARM_OK) {
-        status = WM_CUDA_RESULT(c, cuCtxGetCurrent, &current);
-    }
-    if (status == WARM_OK && current != wanted) {
+    if (status == WARM_OK &&
+        (status = WM_CUDA_RESULT(c, cuCtxGetCurrent, &current)) == WARM_OK &&
+        current != wanted) {
         status = WM_CUDA_RESULT(c, cuCtxPushCurrent_v2, wanted);
         scope->pushed = status == WARM_OK;
     }
@@ -452,8 +451,7 @@ warm_status wm_cuda_look(wm_driver *d, int device)
     warm_status status;
 
     wm_cuda_notice(d, device);
-    status = wm_driver_check_lost(d, device);
-    if (status == WARM_OK) {
+    if ((status = wm_driver_check_lost(d, device)) == WARM_OK) {
         status = WM_CUDA_RESULT(c, cuCtxGetCurrent, &current);
     }
     return status == WARM_OK && wm_cuda_is_foreign(c, current)

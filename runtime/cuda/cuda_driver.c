@@ -123,11 +123,10 @@ warm_status wm_cuda_device_info(wm_driver *d, int device,
     warm_status status = WM_CUDA_RESULT(c, cuDeviceGetName, found.name,
                                         sizeof found.name, device);
 
-    if (status == WARM_OK) {
-        status = WM_CUDA_RESULT(c, cuDeviceTotalMem_v2, &total, device);
-    }
-    if (status == WARM_OK && !wm_driver_is_lost(d, device) &&
-        wm_cuda_active(c, device)) {
+    if (status == WARM_OK &&
+        (status = WM_CUDA_RESULT(c, cuDeviceTotalMem_v2, &total, device)) ==
+            WARM_OK &&
+        !wm_driver_is_lost(d, device) && wm_cuda_active(c, device)) {
         status = wm_cuda_device_memory(d, device, &available, &total);
     }
     if (status != WARM_OK) {
@@ -219,10 +218,7 @@ warm_status wm_cuda_open(const wm_options *options, wm_driver **d)
     wm_cuda *c = NULL;
     warm_status status = wm_cuda_load(options, &loaded);
 
-    if (status == WARM_OK) {
-        status = keep(&loaded, &c);
-    }
-    if (status == WARM_OK) {
+    if (status == WARM_OK && (status = keep(&loaded, &c)) == WARM_OK) {
         wm_driver_init(&c->base, &cuda_ops, "cuda", loaded.base.devices);
         /* So that our exit handler runs before cudart's and libcuda's. */
         wm_process_exit_after(*(void **)(void *)&c->rt.cudaGetDevice);

@@ -32,11 +32,9 @@ warm_status wm_cuda_ipc_export(wm_driver *d, int device, void *pointer,
     wm_cuda_scope scope;
     warm_status status = wm_cuda_device_push(d, device, &scope);
 
-    if (status == WARM_OK) {
-        status = WM_CUDA_CALL(c, &scope, cuIpcGetMemHandle, &handle,
-                              (uintptr_t)pointer);
-    }
-    if (status == WARM_OK) {
+    if (status == WARM_OK &&
+        (status = WM_CUDA_CALL(c, &scope, cuIpcGetMemHandle, &handle,
+                               (uintptr_t)pointer)) == WARM_OK) {
         memcpy(name->bytes, &handle, sizeof handle);
     }
     return status;

@@ -111,13 +111,8 @@ static warm_status cudart_fits(void *context, void *library)
         wm_library_symbols("the CUDA runtime", library, symbols,
                            sizeof symbols / sizeof symbols[0]);
 
-    if (status == WARM_OK) {
-        status = check_version(c);
-    }
-    if (status == WARM_OK) {
-        status = ask_cudart(c);
-    }
-    if (status != WARM_OK) {
+    if (status != WARM_OK || (status = check_version(c)) != WARM_OK ||
+        (status = ask_cudart(c)) != WARM_OK) {
         wm_log(WARM_LOG_INFO, "%s", warm_last_error_message());
     }
     return status;
@@ -188,11 +183,10 @@ static warm_status load_cuda(wm_cuda *c)
     warm_status status =
         wm_library_open("the CUDA driver", NULL, cuda_names, &library);
 
-    if (status == WARM_OK) {
-        status = wm_library_symbols("the CUDA driver", library, symbols,
+    return status != WARM_OK
+               ? status
+               : wm_library_symbols("the CUDA driver", library, symbols,
                                     sizeof symbols / sizeof symbols[0]);
-    }
-    return status;
 }
 
 static warm_status count_devices(const wm_cuda *c)
@@ -244,16 +238,9 @@ warm_status wm_cuda_load(const wm_options *options, wm_cuda *c)
 {
     warm_status status = load_cudart(options, c);
 
-    if (status == WARM_OK) {
-        status = count_devices(c);
-    }
-    if (status == WARM_OK) {
-        status = load_cuda(c);
-    }
-    if (status == WARM_OK) {
-        status = start_cuda(c);
-    }
-    if (status == WARM_OK) {
+    if (status == WARM_OK && (status = count_devices(c)) == WARM_OK &&
+        (status = load_cuda(c)) == WARM_OK &&
+        (status = start_cuda(c)) == WARM_OK) {
         log_choice(c);
     }
     return status;

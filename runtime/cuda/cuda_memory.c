@@ -17,12 +17,10 @@ static warm_status host_alloc(wm_cuda *c, size_t bytes, unsigned flags,
     void *got = NULL;
     warm_status status = wm_cuda_enter_host(c, &scope);
 
-    if (status == WARM_OK) {
-        status = WM_CUDA_CALL(c, &scope, cuMemHostAlloc, &got, bytes,
-                              CU_MEMHOSTALLOC_PORTABLE |
-                                  CU_MEMHOSTALLOC_DEVICEMAP | flags);
-    }
-    if (status == WARM_OK) {
+    flags |= CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+    if (status == WARM_OK &&
+        (status = WM_CUDA_CALL(c, &scope, cuMemHostAlloc, &got, bytes,
+                               flags)) == WARM_OK) {
         *pointer = got;
     }
     return status;
@@ -33,10 +31,8 @@ static warm_status host_free(wm_cuda *c, void *pointer)
     wm_cuda_scope scope;
     warm_status status = wm_cuda_enter_host(c, &scope);
 
-    if (status == WARM_OK) {
-        status = WM_CUDA_CALL(c, &scope, cuMemFreeHost, pointer);
-    }
-    return status;
+    return status != WARM_OK ? status
+                             : WM_CUDA_CALL(c, &scope, cuMemFreeHost, pointer);
 }
 
 static void put_shifted(wm_cuda *c, wm_cuda_shifted *shifted)
@@ -206,13 +202,12 @@ static warm_status register_read(wm_cuda *c, void *pointer, size_t bytes)
     wm_cuda_scope scope;
     warm_status status = wm_cuda_enter_host(c, &scope);
 
-    if (status == WARM_OK) {
-        status = WM_CUDA_CALL(c, &scope, cuMemHostRegister_v2, pointer, bytes,
+    return status != WARM_OK
+               ? status
+               : WM_CUDA_CALL(c, &scope, cuMemHostRegister_v2, pointer, bytes,
                               CU_MEMHOSTREGISTER_PORTABLE |
                                   CU_MEMHOSTREGISTER_DEVICEMAP |
                                   CU_MEMHOSTREGISTER_READ_ONLY);
-    }
-    return status;
 }
 
 warm_status wm_cuda_pinned_register_read(wm_driver *d, void *pointer,
@@ -249,10 +244,9 @@ warm_status wm_cuda_node_of(wm_driver *d, void *pointer, size_t bytes,
         CUdeviceptr got = 0;                                                   \
         warm_status status = wm_cuda_device_push(d, device, &scope);           \
                                                                                \
-        if (status == WARM_OK) {                                               \
-            status = WM_CUDA_CALL(c, &scope, call, &got, __VA_ARGS__);         \
-        }                                                                      \
-        if (status == WARM_OK) {                                               \
+        if (status == WARM_OK &&                                               \
+            (status = WM_CUDA_CALL(c, &scope, call, &got, __VA_ARGS__)) ==     \
+                WARM_OK) {                                                     \
             *(out) = (void *)(uintptr_t)got;                                   \
         }                                                                      \
         return status;                                                         \
@@ -281,10 +275,9 @@ warm_status wm_cuda_device_memory(wm_driver *d, int device, size_t *free,
     size_t available = 0, all = 0;
     warm_status status = wm_cuda_device_push(d, device, &scope);
 
-    if (status == WARM_OK) {
-        status = WM_CUDA_CALL(c, &scope, cuMemGetInfo_v2, &available, &all);
-    }
-    if (status == WARM_OK) {
+    if (status == WARM_OK &&
+        (status = WM_CUDA_CALL(c, &scope, cuMemGetInfo_v2, &available, &all)) ==
+            WARM_OK) {
         *free = available;
         *total = all;
     }
@@ -297,11 +290,11 @@ warm_status wm_cuda_device_synchronize(wm_driver *d, int device)
     wm_cuda_scope scope;
     warm_status status = wm_cuda_device_push(d, device, &scope);
 
-    if (status == WARM_OK) {
-        status = wm_cuda_leave(
-            c, &scope,
-            wm_cuda_result(c, c->cu.cuCtxSynchronize(), "cuCtxSynchronize"));
+    if (status != WARM_OK) {
+        return status;
     }
-    return status;
+    return wm_cuda_leave(
+        c, &scope,
+        wm_cuda_result(c, c->cu.cuCtxSynchronize(), "cuCtxSynchronize"));
 }
 #endif

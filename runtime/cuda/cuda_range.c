@@ -66,12 +66,9 @@ warm_status wm_cuda_range_reserve(wm_driver *d, int device, size_t bytes,
     if (status != WARM_OK) {
         return status;
     }
-    status = unit_of(c, device, &unit);
-    if (status == WARM_OK) {
-        status =
-            WM_CUDA_RESULT(c, cuMemAddressReserve, &got, bytes, unit, 0, 0);
-    }
-    if (status == WARM_OK) {
+    if ((status = unit_of(c, device, &unit)) == WARM_OK &&
+        (status = WM_CUDA_RESULT(c, cuMemAddressReserve, &got, bytes, unit, 0,
+                                 0)) == WARM_OK) {
         *range = (void *)(uintptr_t)got;
     }
     return wm_cuda_leave(c, &scope, status);
@@ -160,8 +157,7 @@ warm_status wm_cuda_range_commit(wm_driver *d, int device, void *range,
     if (status != WARM_OK) {
         return status;
     }
-    status = create_and_map(c, device, at, bytes);
-    if (status == WARM_OK) {
+    if ((status = create_and_map(c, device, at, bytes)) == WARM_OK) {
         status = give_access(c, device, at, bytes, torn);
     }
     return wm_cuda_leave(c, &scope, status);

@@ -83,11 +83,9 @@ warm_status wm_cuda_stream_create(wm_driver *d, int device, warm_stream *stream)
     CUstream made = NULL;
     warm_status status = wm_cuda_device_push(d, device, &scope);
 
-    if (status == WARM_OK) {
-        status = WM_CUDA_CALL(c, &scope, cuStreamCreate, &made,
-                              CU_STREAM_NON_BLOCKING);
-    }
-    if (status == WARM_OK) {
+    if (status == WARM_OK &&
+        (status = WM_CUDA_CALL(c, &scope, cuStreamCreate, &made,
+                               CU_STREAM_NON_BLOCKING)) == WARM_OK) {
         note_made(c, made, device);
         *stream = made;
     }
@@ -304,10 +302,9 @@ warm_status wm_cuda_copy_2d(wm_driver *d, const wm_copy_2d *copy,
     wm_cuda_scope scope;
     warm_status status = wm_cuda_enter_stream(c, stream, &scope);
 
-    if (status == WARM_OK) {
-        status = WM_CUDA_CALL(c, &scope, cuMemcpy2DAsync_v2, &rows, stream);
-    }
-    return status;
+    return status != WARM_OK
+               ? status
+               : WM_CUDA_CALL(c, &scope, cuMemcpy2DAsync_v2, &rows, stream);
 }
 
 warm_status wm_cuda_event_create(wm_driver *d, int device, warm_event *event)
@@ -317,11 +314,9 @@ warm_status wm_cuda_event_create(wm_driver *d, int device, warm_event *event)
     CUevent made = NULL;
     warm_status status = wm_cuda_device_push(d, device, &scope);
 
-    if (status == WARM_OK) {
-        status = WM_CUDA_CALL(c, &scope, cuEventCreate, &made,
-                              CU_EVENT_DISABLE_TIMING);
-    }
-    if (status == WARM_OK) {
+    if (status == WARM_OK &&
+        (status = WM_CUDA_CALL(c, &scope, cuEventCreate, &made,
+                               CU_EVENT_DISABLE_TIMING)) == WARM_OK) {
         note_made(c, made, device);
         *event = made;
     }
@@ -336,10 +331,8 @@ static warm_status device_of(wm_cuda *c, warm_stream stream, int *device)
     CUdevice found = 0;
     warm_status status = WM_CUDA_RESULT(c, cuStreamGetCtx, stream, &context);
 
-    if (status == WARM_OK) {
-        status = WM_CUDA_RESULT(c, cuCtxPushCurrent_v2, context);
-    }
-    if (status != WARM_OK) {
+    if (status != WARM_OK ||
+        (status = WM_CUDA_RESULT(c, cuCtxPushCurrent_v2, context)) != WARM_OK) {
         return status;
     }
     status = wm_cuda_is_foreign(c, context)
@@ -366,10 +359,8 @@ static warm_status legacy_info(wm_cuda *c, wm_stream_info *info)
     CUdevice device = 0;
     warm_status status = WM_CUDA_RESULT(c, cuCtxGetCurrent, &context);
 
-    if (status == WARM_OK) {
-        status = WM_CUDA_RESULT(c, cuCtxGetDevice, &device);
-    }
-    if (status == WARM_OK) {
+    if (status == WARM_OK &&
+        (status = WM_CUDA_RESULT(c, cuCtxGetDevice, &device)) == WARM_OK) {
         *info = (wm_stream_info){.id = legacy_id | (uintptr_t)context,
                                  .device = device};
         status = capture_of(c, NULL, &info->capture);
@@ -384,13 +375,10 @@ static warm_status created_info(wm_cuda *c, warm_stream stream,
     int device = 0;
     warm_status status = WM_CUDA_RESULT(c, cuStreamGetId, stream, &id);
 
-    if (status == WARM_OK) {
-        status = device_of(c, stream, &device);
-    }
-    if (status == WARM_OK) { /* made after a reset of the device? */
-        status = wm_driver_check_lost(&c->base, device);
-    }
-    if (status == WARM_OK) {
+    if (status == WARM_OK &&
+        (status = device_of(c, stream, &device)) == WARM_OK &&
+        /* made after a reset of the device? */
+        (status = wm_driver_check_lost(&c->base, device)) == WARM_OK) {
         *info = (wm_stream_info){.id = id, .device = device};
     }
     return status;
