@@ -193,11 +193,8 @@ static warm_status lock_and_record(wm_adopted *adopted, wm_adopt_range *range)
         wm_adopt_unclaim(range);
         return status;
     }
-    status = wm_adopt_lock(adopted, range);
-    if (status == WARM_OK) {
-        status = record(adopted, range);
-    }
-    if (status == WARM_OK) {
+    if ((status = wm_adopt_lock(adopted, range)) == WARM_OK &&
+        (status = record(adopted, range)) == WARM_OK) {
         wm_adopt_unclaim(range);
     } else {
         wm_adopt_undo(adopted, range);
@@ -213,13 +210,13 @@ warm_status wm_adopt(wm_adopted *adopted, char *base, size_t bytes,
     warm_status status =
         wm_adopt_check(base, bytes, (flags & WARM_ADOPT_READ_ONLY) == 0);
 
-    if (status == WARM_OK) {
-        status = wm_driver_look(adopted->space.driver, WM_DEVICE_HOST);
+    if (status != WARM_OK ||
+        (status = wm_driver_look(adopted->space.driver, WM_DEVICE_HOST)) !=
+            WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK) {
-        (void)wm_adopt_undo_left(adopted);
-        status = wm_adopt_claim(base, bytes, flags, &range);
-    }
+    (void)wm_adopt_undo_left(adopted);
+    status = wm_adopt_claim(base, bytes, flags, &range);
     if (status != WARM_OK) {
         return status;
     }

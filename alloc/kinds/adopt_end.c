@@ -459,10 +459,8 @@ warm_status wm_adopt_end(wm_adopted *adopted, const char *base,
     struct visit v = {NULL, false, 0};
     warm_status status = waits ? check_wait(adopted) : WARM_OK;
 
-    if (status == WARM_OK) {
-        status = visit(adopted, base, done, context, &v);
-    }
-    if (status != WARM_OK) {
+    if (status != WARM_OK ||
+        (status = visit(adopted, base, done, context, &v)) != WARM_OK) {
         return status;
     }
     if (v.begins) {

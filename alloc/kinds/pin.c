@@ -588,10 +588,8 @@ static warm_status alloc_near(const wm_pin *pin, int node, size_t bytes,
     if (pin->driver->numa.simulated) {
         status = wm_driver_place(pin->driver, got, bytes, node);
     }
-    if (status == WARM_OK) {
-        status = check_node(pin, node, got, bytes, true);
-    }
-    if (status == WARM_OK) {
+    if (status == WARM_OK &&
+        (status = check_node(pin, node, got, bytes, true)) == WARM_OK) {
         *base = got;
         return WARM_OK;
     }

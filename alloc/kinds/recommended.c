@@ -238,8 +238,9 @@ warm_status wm_watermarks_begin(warm_runtime *runtime,
 {
     warm_status status = begin_host(runtime, options);
 
-    if (status == WARM_OK) {
-        status = begin_devices(runtime, options);
+    if (status != WARM_OK ||
+        (status = begin_devices(runtime, options)) != WARM_OK) {
+        return status;
     }
-    return status == WARM_OK ? begin_all(runtime, options) : status;
+    return begin_all(runtime, options);
 }

@@ -846,10 +846,7 @@ warm_status wm_shared_open(warm_runtime *runtime, const wm_options *options)
             status = open_one(runtime, options, s);
         }
     }
-    if (status == WARM_OK) {
-        status = join_limits(shared);
-    }
-    if (status != WARM_OK) {
+    if (status != WARM_OK || (status = join_limits(shared)) != WARM_OK) {
         wm_shared_close(runtime);
     }
     return status;
