@@ -48,7 +48,7 @@ warm_status warm_testing_fail(warm_runtime *runtime, const char *call,
 warm_status warm_testing_calls(warm_runtime *runtime, const char *call,
                                uint64_t *count)
 {
-    int index;
+    int index = 0;
     warm_status status =
         wm_check_given(find_call(runtime, call, &index), count, "count");
 
