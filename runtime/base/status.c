@@ -147,8 +147,10 @@ void wm_error_restore(const warm_error *error)
         return;
     }
     wm_thread_marks_now.last_status = (unsigned char)error->status;
-    if (data != NULL) {
-        data->error = none ? (warm_error){.code = 0} : *error;
+    if (data != NULL && none) {
+        data->error = (warm_error){.code = 0};
+    } else if (data != NULL) {
+        data->error = *error;
     }
 }
 
