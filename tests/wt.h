@@ -229,8 +229,8 @@ void wt_door_open(wt_door *door);
 /* A gate on a stream: work queued behind it waits until the gate opens. It is a
  * host function that waits, and so works on every backend under two rules:
  * - While a gate is closed a test must not return memory or handles to CUDA
- *   (warm_pinned_empty_cache(), warm_pinned_trim(), warm_runtime_destroy()):
- *   such calls wait for the device, and so for the gate.
+ *   (warm_pinned_trim(), warm_runtime_destroy()): such calls wait for the
+ *   device, and so for the gate.
  * - CUDA may run the host functions of several streams one at a time: of two
  *   gates, await the first before you close the second, and open it first. */
 typedef struct wt_gate wt_gate;

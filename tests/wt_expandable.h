@@ -79,7 +79,7 @@ static inline size_t empty(void)
 {
     size_t released = 0;
 
-    wt_ok(warm_device_empty_cache(runtime, 0, &released));
+    wt_ok(warm_device_trim(runtime, 0, 0, &released));
     check();
     return released;
 }

@@ -89,11 +89,6 @@ warm_status warm_pinned_trim(warm_runtime *runtime, size_t target,
     return status;
 }
 
-warm_status warm_pinned_empty_cache(warm_runtime *runtime, size_t *released)
-{
-    return warm_pinned_trim(runtime, 0, released);
-}
-
 warm_status warm_device_trim(warm_runtime *runtime, int device, size_t target,
                              size_t *released)
 {
@@ -102,12 +97,6 @@ warm_status warm_device_trim(warm_runtime *runtime, int device, size_t target,
     return status == WARM_OK
                ? trim(device_space(runtime, device), device, target, released)
                : status;
-}
-
-warm_status warm_device_empty_cache(warm_runtime *runtime, int device,
-                                    size_t *released)
-{
-    return warm_device_trim(runtime, device, 0, released);
 }
 
 /* ---- callbacks ---------------------------------------------------------- */

@@ -93,11 +93,11 @@ warm_status warm_shared_free_inactive(warm_runtime *runtime, int device,
     return WARM_OK;
 }
 
-warm_status warm_shared_empty_cache(warm_runtime *runtime, int device,
-                                    size_t *released)
+warm_status warm_shared_trim(warm_runtime *runtime, int device, size_t target,
+                             size_t *released)
 {
     warm_status status = wm_runtime_check_device(runtime, device);
-    size_t sum = 0;
+    size_t sum = 0, held = 0; /* of the device's spaces together */
 
     if (status != WARM_OK) {
         return status;
@@ -105,13 +105,19 @@ warm_status warm_shared_empty_cache(warm_runtime *runtime, int device,
     (void)wm_buffers_free_inactive(runtime->shared, device);
     wm_driver_notice_reset(runtime->driver, WM_DEVICE_UNKNOWN);
     for (int kind = 0; kind < WM_SHARED_KINDS; kind++) {
-        size_t bytes = 0;
+        held +=
+            wm_growth_held(&runtime->shared->spaces[device][kind].space.growth);
+    }
+    for (int kind = 0; kind < WM_SHARED_KINDS; kind++) {
+        wm_space *space = &runtime->shared->spaces[device][kind].space;
+        size_t own = wm_growth_held(&space->growth), bytes = 0;
+        size_t above = held > target ? held - target : 0;
 
-        status = wm_space_trim(&runtime->shared->spaces[device][kind].space, 0,
-                               &bytes);
+        status = wm_space_trim(space, own > above ? own - above : 0, &bytes);
         if (status != WARM_OK) {
             return status;
         }
+        held -= bytes < held ? bytes : held;
         sum += bytes;
     }
     wm_event_pool_trim(&runtime->pinned->events);

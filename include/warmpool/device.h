@@ -82,9 +82,8 @@ WARM_API warm_status warm_stream_wait_event(warm_runtime *runtime,
  * a thread that may be inside one of the calls below. They return memory or
  * handles to CUDA, which then waits for the device, and the device waits for
  * the function:
- *   - warm_pinned_trim(), warm_pinned_empty_cache(), warm_device_trim(),
- *     warm_device_empty_cache(), warm_device_free_uncached(), warm_ipc_close(),
- *     warm_handle_trim(), warm_runtime_destroy()
+ *   - warm_pinned_trim(), warm_device_trim(), warm_device_free_uncached(),
+ *     warm_ipc_close(), warm_handle_trim(), warm_runtime_destroy()
  *   - an allocation while memory is short, or of more than option segment; with
  *     option decay_ms also warm_poll() and any allocation that misses the cache
  *   - the last warm_private_pool_release() of a pool; after it a free of that

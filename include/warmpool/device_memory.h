@@ -29,7 +29,7 @@
  * next allocation for such a stream takes no lock. A request that finds no
  * block of its size takes a larger cached one. All caches are flushed before
  * the runtime obtains memory above its bound (option slack) and by
- * warm_device_empty_cache().
+ * warm_device_trim().
  * Threads cache nothing with option trace or history; while a capture is
  * announced they cache only for the legacy stream, which cannot capture.
  * Behind the caches threads share arenas as in memory.h (option arenas); the
@@ -221,19 +221,15 @@ WARM_API warm_status warm_device_reset_peaks(warm_runtime *runtime, int device);
 WARM_API warm_status warm_device_reset_totals(warm_runtime *runtime,
                                               int device);
 
-/* Returns every segment without live or pending blocks to the driver, whatever
- * streams its parts belong to (of an expandable segment every such piece): CUDA
- * waits for the device. While a stream is known to capture
- * (warm_capture_announce()) the call returns nothing to the driver and does not
- * wait.
+/* Returns segments without live or pending blocks to the driver, whatever
+ * streams their parts belong to (of an expandable segment such pieces), until
+ * at most target bytes are held; 0: all of them. The largest idle segments go
+ * first, and last those that the driver refused to free before. Segments, and
+ * pieces of expandable ones, are returned whole: fewer than target bytes may be
+ * held afterwards. CUDA waits for the device. While a stream is known to
+ * capture (warm_capture_announce()) the call returns nothing to the driver and
+ * does not wait.
  * released: bytes returned, may be null. Status: also DRIVER_ERROR. */
-WARM_API warm_status warm_device_empty_cache(warm_runtime *runtime, int device,
-                                             size_t *released);
-
-/* As warm_device_empty_cache(), but stops once at most target bytes are held.
- * Returns the largest idle segments first, and last those that the driver
- * refused to free before. Segments, and pieces of expandable ones, are returned
- * whole: fewer than target bytes may be held afterwards. */
 WARM_API warm_status warm_device_trim(warm_runtime *runtime, int device,
                                       size_t target, size_t *released);
 

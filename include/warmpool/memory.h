@@ -351,23 +351,18 @@ WARM_API warm_status warm_copy_2d_async(warm_runtime *runtime,
  * miss returns a segment because of its age. Never waits for a stream; but when
  * a segment is returned CUDA waits for the whole device (cudaFreeHost()). While
  * a stream is known to capture (warm_capture_announce()) segments stay until a
- * later call. The last two sentences hold for warm_pinned_empty_cache() and
- * warm_pinned_trim(), too.
- * Status of the three: also DRIVER_ERROR (the driver did not let the thread set
- * its capture mode; nothing was done). */
+ * later call. The last two sentences hold for warm_pinned_trim(), too.
+ * Status of both: also DRIVER_ERROR (the driver did not let the thread set its
+ * capture mode; nothing was done). */
 WARM_API warm_status warm_poll(warm_runtime *runtime);
 
-/* Returns every segment without live or pending blocks to the system, also the
- * reserve, which the background thread (option background) obtains again once
- * an allocation finds it short.
- * released: bytes returned, may be null. */
-WARM_API warm_status warm_pinned_empty_cache(warm_runtime *runtime,
-                                             size_t *released);
-
-/* As warm_pinned_empty_cache(), but stops once at most target bytes are held;
- * returns the largest idle segments first. Both calls, and those of a device
+/* Returns segments without live or pending blocks to the system, the largest
+ * first, until at most target bytes are held; 0: all of them. It returns the
+ * reserve, too, which the background thread (option background) obtains again
+ * once an allocation finds it short. This call, and that of a device
  * (device_memory.h), also destroy surplus events after a burst of frees, and
- * free most of the records cached for future threads. */
+ * free most of the records cached for future threads.
+ * released: bytes returned, may be null. */
 WARM_API warm_status warm_pinned_trim(warm_runtime *runtime, size_t target,
                                       size_t *released);
 

@@ -236,9 +236,9 @@ static inline OrtStatus *ORT_API_CALL warm_ort_shrink(OrtAllocator *base)
     WARM_ORT_NOEXCEPT
 {
     const warm_ort_allocator *a = warm_ort_of(base);
-    warm_status status =
-        a->device < 0 ? warm_pinned_empty_cache(a->runtime, NULL)
-                      : warm_device_empty_cache(a->runtime, a->device, NULL);
+    warm_status status = a->device < 0
+                             ? warm_pinned_trim(a->runtime, 0, NULL)
+                             : warm_device_trim(a->runtime, a->device, 0, NULL);
 
     return status == WARM_OK ? NULL : warm_ort_error(a->api);
 }

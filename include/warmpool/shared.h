@@ -121,13 +121,14 @@ WARM_API warm_status warm_shared_release(const void *pointer);
 WARM_API warm_status warm_shared_free_inactive(warm_runtime *runtime,
                                                int device, size_t *freed);
 
-/* Frees inactive buffers, collects completed frees, and returns every segment
+/* Frees inactive buffers, collects completed frees, and returns segments
  * without live or pending buffers to the driver, for which CUDA waits for the
- * device. While a stream is known to capture (warm_capture_announce()) nothing
- * is returned. released: bytes returned; may be null. Status: also
- * DRIVER_ERROR. */
-WARM_API warm_status warm_shared_empty_cache(warm_runtime *runtime, int device,
-                                             size_t *released);
+ * device, until the buffers of the device hold at most target bytes; 0: all.
+ * While a stream is known to capture (warm_capture_announce()) nothing is
+ * returned. released: bytes returned; may be null. Status: also DRIVER_ERROR.
+ */
+WARM_API warm_status warm_shared_trim(warm_runtime *runtime, int device,
+                                      size_t target, size_t *released);
 
 /* Keeps a shape with the buffer, in place of an earlier one, until it is freed:
  * extents of so many dimensions, copied; 0 dimensions are the shape of a

@@ -28,7 +28,7 @@ install-packaging: need-place $(PK_FILES)
 
 uninstall-packaging: need-place
 	rm -f $(PK_FILES:$(B)/%.pc=$(DEST_LIB)/pkgconfig/%.pc)
-	rm -rf $(DEST_CMAKE) $(DEST_DOC)/html
+	rm -rf $(DEST_CMAKE) $(DEST_DOC)/html $(DEST_DOC)/CHANGES.md
 	[ ! -d $(DEST_DOC) ] || rmdir --ignore-fail-on-non-empty $(DEST_DOC)
 	rm -f $(DEST_MAN)/man[17]/warmpool*.[17] $(DEST_MAN)/man3/warm_*.3
 
@@ -88,6 +88,7 @@ install-doc: man html
 	done
 	install -d $(DEST_DOC)/html
 	install -m 644 $(B)/html/* $(DEST_DOC)/html
+	install -m 644 $(PK)/CHANGES.md $(DEST_DOC)
 
 # ---- Debian packages: of what make has built ---------------------------------
 

@@ -207,7 +207,7 @@ WARM_API void warmpool_torch_reset()
 
     check(warm_device_count(runtime_of_torch(), &count));
     for (int device = 0; device < count; device++) {
-        check(warm_device_empty_cache(runtime_of_torch(), device, nullptr));
+        check(warm_device_trim(runtime_of_torch(), device, 0, nullptr));
     }
 }
 

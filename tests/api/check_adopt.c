@@ -254,7 +254,7 @@ WT_TEST(test_B23_C10_adopted_memory_is_not_freed)
 WT_TEST(test_B11_B23_no_trim_returns_adopted_memory)
 {
     wt_ok(adopt(WARM_ADOPT_SERVE));
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     wt_ok(warm_trim(runtime, 0, NULL));
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(held(), bytes);
@@ -307,7 +307,7 @@ WT_TEST(test_B23_what_does_not_fit_comes_from_the_driver)
     more = wt_pinned(runtime, 2 * MIB); /* more than a piece */
     ck_assert(!is_inside(more));
     wt_free(more);
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     for (int i = 0; i < PIECES; i++) {
         blocks[i] = wt_pinned(runtime, MIB);
         ck_assert(is_inside(blocks[i]));

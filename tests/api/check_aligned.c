@@ -24,8 +24,8 @@ static void end(void)
     wt_settle(runtime, stream);
     wt_ok(warm_testing_check(runtime, 1));
     wt_stream_end(runtime, stream);
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     ck_assert_uint_eq(wt_device_stats(runtime).all.held_bytes.current, 0);
     wt_runtime_end(runtime);

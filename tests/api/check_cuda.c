@@ -738,7 +738,7 @@ WT_TEST(test_H1_a_deferred_free_waits_for_the_default_streams_of_all_devices)
     pthread_join(thread, NULL);
     wt_ok(warm_poll(runtime));
     wt_ok(warm_free(next));
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     pthread_barrier_destroy(&f.barrier);
 }

@@ -179,7 +179,7 @@ static void *take(int kind, size_t bytes)
     case 0:
         return wt_pinned(runtime, bytes);
     case 1: /* nothing page-locked can serve it */
-        wt_ok(warm_pinned_empty_cache(runtime, &released));
+        wt_ok(warm_pinned_trim(runtime, 0, &released));
         wt_ok(warm_testing_fail(runtime, "pinned_alloc", 1, 1));
         wt_ok(warm_pinned_alloc_on(runtime, bytes, WARM_NODE_ANY,
                                    WARM_ALLOC_PAGEABLE_OK, &block));
@@ -379,7 +379,7 @@ WT_TEST(test_G9_write_after_the_free_is_found_when_memory_is_returned)
 
     wt_ok(warm_free(block));
     poke(block, SIZE - 1, 0);
-    wt_ok(warm_pinned_empty_cache(runtime, &released));
+    wt_ok(warm_pinned_trim(runtime, 0, &released));
     ck_assert_uint_gt(released, 0);
     ck_assert_uint_eq(late_writes(), 1);
     wt_contains(line_with("debug:fill"), text_of(block), "its byte 999",
@@ -469,7 +469,7 @@ WT_TEST(test_G9_E4_what_a_graph_uses_is_not_filled)
     wt_ok(warm_private_pool_release(runtime, pool));
     wt_ok(warm_free(source));
     wt_settle(runtime, stream);
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     /* Other warnings: pinned memory names no stream that captures. */
     ck_assert_uint_eq(lines_with("debug:", &last), 0);
 }
@@ -578,7 +578,7 @@ WT_LOOP_TEST(test_G9_addresssanitizer_knows_what_is_whose, 5)
             ck_assert(__asan_address_is_poisoned(block + own - 1));
         }
         if (kind == 0) {
-            wt_ok(warm_pinned_empty_cache(runtime, &released));
+            wt_ok(warm_pinned_trim(runtime, 0, &released));
             ck_assert(!__asan_address_is_poisoned(block));
         }
     }

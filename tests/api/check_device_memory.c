@@ -128,7 +128,7 @@ WT_LOOP_TEST(test_C1_other_streams_get_it_once_it_is_safe, SIZES)
     uint64_t segments;
     unsigned count = fill(first, bytes, block);
 
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     gate = wt_gate_hold(runtime, first);
     wt_free_all(block, count);
     other = take(second, bytes);
@@ -156,7 +156,7 @@ WT_LOOP_TEST(test_C1_memory_of_a_stream_that_ended_is_not_lost, SIZES)
     unsigned count = fill(third, bytes, block);
     void *late = block[--count];
 
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     wt_free_all(block, count);
     segments = segments_now();
     wt_ok(warm_stream_synchronize(runtime, third));
@@ -329,7 +329,7 @@ WT_TEST(test_C3_small_and_large_requests_are_kept_apart)
     ck_assert_uint_eq((uintptr_t)small % 512, 0);
     ck_assert_uint_eq(wt_device_stats(runtime).small.segments.current, 1);
     ck_assert_uint_eq(wt_device_stats(runtime).large.segments.current, 1);
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     ck_assert_uint_eq(wt_device_stats(runtime).large.segments.current, 0);
     ck_assert_uint_eq(wt_device_stats(runtime).small.segments.current, 1);
     wt_free(small, odd);
@@ -460,7 +460,7 @@ WT_TEST(test_C6_hits_and_calls_of_the_driver)
     ck_assert_uint_eq(s.cache_hits, 1);
     ck_assert_uint_eq(s.driver_alloc.count, 1);
     ck_assert_uint_eq(s.driver_free.count, 0);
-    wt_ok(warm_device_empty_cache(runtime, 0, &released));
+    wt_ok(warm_device_trim(runtime, 0, 0, &released));
     ck_assert_uint_gt(released, 0);
     ck_assert_uint_eq(wt_device_stats(runtime).driver_free.count, 1);
     wt_ok(warm_device_reset_totals(runtime, 0));
@@ -598,7 +598,7 @@ WT_TEST(test_C8_empty_cache_returns_all_that_is_idle)
     size_t released = 0;
 
     wt_ok(warm_free(block));
-    wt_ok(warm_device_empty_cache(runtime, 0, &released));
+    wt_ok(warm_device_trim(runtime, 0, 0, &released));
     ck_assert_uint_ge(released, 4 * MIB);
     ck_assert_uint_eq(segments_now(), 1);
     wt_ok(warm_free(kept));

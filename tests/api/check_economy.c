@@ -371,8 +371,8 @@ WT_LOOP_TEST(test_B25_small_blocks_do_not_hold_a_large_segment, SPACES)
     wt_ok(take_all(stream, 50 * MIB, (size_t)BURST * 50 * MIB, large));
     wt_ok(give_all(large, BURST));
     wt_ok(take(stream, 10000, &block));
-    wt_ok(space == PINNED ? warm_pinned_empty_cache(runtime, NULL)
-                          : warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(space == PINNED ? warm_pinned_trim(runtime, 0, NULL)
+                          : warm_device_trim(runtime, 0, 0, NULL));
     ck_assert_uint_le(held(), SEGMENT * MIB);
     wt_ok(warm_free(block));
     wt_stream_end(runtime, stream);

@@ -239,7 +239,7 @@ static void empty_cache(void *argument, unsigned index)
 {
     size_t *released = argument;
 
-    wt_ok(warm_device_empty_cache(runtime, 0, released));
+    wt_ok(warm_device_trim(runtime, 0, 0, released));
 }
 
 static void nothing(void *argument, unsigned index)

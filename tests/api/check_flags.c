@@ -165,7 +165,7 @@ WT_TEST(test_H1_write_combined_memory_counts_as_pinned)
     ck_assert_uint_eq(wt_pinned_stats(runtime).idle_bytes, 3 * MIB);
     wt_ok(warm_pinned_trim(runtime, 3 * MIB, &released));
     ck_assert_uint_eq(released, 0);
-    wt_ok(warm_pinned_empty_cache(runtime, &released));
+    wt_ok(warm_pinned_trim(runtime, 0, &released));
     ck_assert_uint_eq(released, 3 * MIB);
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     ck_assert_uint_eq(wt_calls(runtime, "pinned_free"), 2);

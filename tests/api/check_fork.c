@@ -143,7 +143,7 @@ static int use_parents_block(void)
     must(warm_copy_async(runtime, parents, parents, 1, WARM_COPY_TO_DEVICE,
                          NULL) == WARM_FORKED);
     must(warm_poll(runtime) == WARM_FORKED);
-    must(warm_pinned_empty_cache(runtime, &bytes) == WARM_FORKED && bytes == 7);
+    must(warm_pinned_trim(runtime, 0, &bytes) == WARM_FORKED && bytes == 7);
     must(warm_pinned_trim(runtime, 0, &bytes) == WARM_FORKED && bytes == 7);
     must(warm_pinned_get_stats(runtime, &stats) == WARM_FORKED);
     /* Its own memory lies beside the parent's in one page map. */

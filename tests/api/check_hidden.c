@@ -220,7 +220,7 @@ WT_LOOP_TEST(test_B22_B11_memory_that_went_back_leaves_no_mark, WAYS)
     region_bytes = 3 * MIB;
     region = wt_pinned(runtime, region_bytes);
     wt_ok(warm_free(region));
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     base = mmap(region, region_bytes, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(base, MAP_FAILED);

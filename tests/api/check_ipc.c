@@ -155,7 +155,7 @@ WT_TEST(test_C9_freed_block_is_as_any_other)
 
     wt_ok(wt_peer_open(peer, 1, &handle));
     /* As long as it lives its segment stays. */
-    wt_ok(warm_device_empty_cache(runtime, 0, &released));
+    wt_ok(warm_device_trim(runtime, 0, 0, &released));
     ck_assert_uint_eq(released, 0);
     wt_ok(wt_peer_close(peer, 1));
     wt_ok(warm_free(block));
@@ -164,7 +164,7 @@ WT_TEST(test_C9_freed_block_is_as_any_other)
     ck_assert(same_segment(&handle, &again));
     ck_assert_uint_eq(handle.offset, again.offset);
     wt_ok(warm_free(block));
-    wt_ok(warm_device_empty_cache(runtime, 0, &released));
+    wt_ok(warm_device_trim(runtime, 0, 0, &released));
     ck_assert_uint_ge(released, 3 * MIB);
     wt_fails(WARM_NOT_FOUND, warm_ipc_export(block, &handle));
     /* What comes next, perhaps at the same place, is another one. */

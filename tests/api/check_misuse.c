@@ -738,11 +738,11 @@ static void with_segment(unsigned event)
                                      .events = event};
     void *block = NULL;
 
-    need(warm_device_empty_cache(f.runtime, 0, NULL));
+    need(warm_device_trim(f.runtime, 0, 0, NULL));
     need(warm_memory_callback_add(f.runtime, &callback));
     need(warm_device_alloc(f.runtime, 0, f.stream, 40 << 20, &block));
     need(warm_free(block));
-    need(warm_device_empty_cache(f.runtime, 0, NULL));
+    need(warm_device_trim(f.runtime, 0, 0, NULL));
     need(warm_memory_callback_remove(f.runtime, "segment"));
 }
 
@@ -784,7 +784,7 @@ static void with_prewarm(void)
     warm_prewarm_options options = {.size = sizeof options,
                                     .progress = report_progress};
 
-    (void)warm_pinned_empty_cache(f.runtime, NULL);
+    (void)warm_pinned_trim(f.runtime, 0, NULL);
     need(warm_pinned_prewarm_with(f.runtime, 8 << 20, 0, 0, &options));
 }
 

@@ -383,7 +383,7 @@ WT_TEST(test_B11_B15_idle_segments_of_all_nodes_go_back)
     wt_ok(warm_pinned_trim(runtime, 7 * MIB, &released));
     ck_assert_uint_eq(released, 3 * MIB);
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 7 * MIB);
-    wt_ok(warm_pinned_empty_cache(runtime, &released));
+    wt_ok(warm_pinned_trim(runtime, 0, &released));
     ck_assert_uint_eq(released, 6 * MIB);
     ck_assert_uint_eq(stats_of(1).held_bytes.current, MIB);
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, MIB);
@@ -532,7 +532,7 @@ WT_LOOP_TEST(test_B15_node_that_cannot_be_placed_on_changes_nothing,
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.allocated, 0);
     wt_ok(warm_testing_fail(runtime, steps[_i], 0, 0));
     wt_ok(warm_free(take_on(SIZE, 1)));
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     unregistered = wt_calls(runtime, "pinned_unregister");
     registered = wt_calls(runtime, "pinned_register");
     ck_assert_uint_eq(unregistered, 1);
@@ -546,11 +546,11 @@ WT_TEST(test_B15_memory_that_cannot_be_unregistered_stays_in_the_cache)
 
     wt_ok(warm_free(block));
     wt_ok(warm_testing_fail(runtime, "pinned_unregister", 1, 0));
-    wt_ok(warm_pinned_empty_cache(runtime, &released));
+    wt_ok(warm_pinned_trim(runtime, 0, &released));
     ck_assert_uint_eq(released, 0);
     ck_assert_ptr_eq(take_on(SIZE, 1), block);
     wt_ok(warm_free(block));
-    wt_ok(warm_pinned_empty_cache(runtime, &released));
+    wt_ok(warm_pinned_trim(runtime, 0, &released));
     ck_assert_uint_eq(released, MIB);
 }
 

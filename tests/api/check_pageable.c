@@ -197,7 +197,7 @@ WT_TEST(test_B18_page_locked_again_once_memory_has_gone_back)
     dry(true);
     first = take(SIZE);
     dry(false);
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     second = take(SIZE);
     ck_assert_int_eq(wt_block_info(first).pageable, 1);
     ck_assert_int_eq(wt_block_info(second).pageable, 0);

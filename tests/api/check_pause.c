@@ -61,7 +61,7 @@ static void teardown(void)
     wt_ok(warm_stream_synchronize(runtime, stream));
     wt_ok(warm_private_pool_release(runtime, tag));
     wt_stream_end(runtime, stream);
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     ck_assert_uint_eq(held(), 0);
     ck_assert_uint_eq(paused(), 0);
     wt_runtime_end(runtime);
@@ -156,7 +156,7 @@ WT_TEST(test_C11_contents_can_be_dropped)
 
     put(block, 8 * MIB, 3);
     wt_ok(warm_stream_synchronize(runtime, stream));
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     copies = wt_calls(runtime, "copy");
     wt_ok(warm_memory_pause(runtime, tag, WARM_PAUSE_DROP));
     ck_assert_uint_eq(held(), 0);
@@ -295,7 +295,7 @@ WT_TEST(test_C11_frees_and_snapshots_work_meanwhile_and_allocations_are_refused)
     ck_assert_uint_eq(cache.idle_bytes, MIB); /* of the other's segment */
     wt_free(gone, small);
     wt_ok(warm_poll(runtime));
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     ck_assert_uint_eq(paused(), had);
     wt_ok(warm_testing_check(runtime, 1));
     wt_fails(WARM_UNAVAILABLE, try_tagged(8 * MIB, &none));
@@ -400,7 +400,7 @@ WT_TEST(test_B24_C11_callbacks_hear_of_what_is_unmapped_and_mapped)
     ck_assert_uint_eq(known.bytes, held()); /* again */
     wt_free(kept, freed);
     wt_ok(warm_stream_synchronize(runtime, stream));
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     ck_assert_uint_eq(known.bytes, 0);
     ck_assert(!known.wrong);
 }

@@ -41,7 +41,7 @@ static void end(void)
 {
     wt_settle(runtime, stream);
     wt_ok(warm_testing_check(runtime, 1));
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     ck_assert_uint_eq(wt_calls(runtime, "pinned_register"),
                       wt_calls(runtime, "pinned_unregister"));
@@ -174,7 +174,7 @@ WT_LOOP_TEST(test_B11_B19_pieces_are_returned_one_by_one, WAYS)
         ck_assert_uint_gt(released, 0);
         wt_ok(warm_testing_check(runtime, 1));
     }
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 256 * KIB);
     memset(small, 1, 200 * KIB);
     wt_free(small);
@@ -237,7 +237,7 @@ WT_LOOP_TEST(test_B19_T5_a_piece_goes_back_without_its_neighbours, WAYS)
         }
     }
     wt_ok(warm_thread_release(runtime));
-    wt_ok(warm_pinned_empty_cache(runtime, &released));
+    wt_ok(warm_pinned_trim(runtime, 0, &released));
     ck_assert_uint_ge(released, 192 * KIB);
     for (int i = 0; i < SMALL; i++) {
         ck_assert_uint_eq(part[kept][i], 7);
@@ -271,7 +271,7 @@ WT_LOOP_TEST(test_B19_no_piece_ends_inside_a_row, WAYS)
         size_t row = rows[i], piece = piece_for(row), bytes = 0;
         void *block = NULL, *base = NULL;
 
-        wt_ok(warm_pinned_empty_cache(runtime, NULL)); /* other cuts */
+        wt_ok(warm_pinned_trim(runtime, 0, NULL)); /* other cuts */
         if (piece == 0) {
             warm_space_stats before = wt_pinned_stats(runtime);
 
@@ -332,7 +332,7 @@ WT_TEST(test_B19_what_cannot_be_mapped_costs_no_records)
                                .pin_chunk = 64 * KIB,
                                .pinned_high = WARM_OFF});
     wt_free(wt_pinned(runtime, MIB));
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     before = wt_metadata_calls();
     wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(runtime, bytes, &pointer));
     ck_assert_ptr_eq(pointer, &pointer);
@@ -668,7 +668,7 @@ WT_LOOP_TEST(test_B7_B19_a_refusal_beside_a_capture_loses_no_piece, 2 * WAYS)
     wt_free(small);
     wt_capture_drop(runtime, stream);
     wt_ok(warm_thread_release(runtime));
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     ck_assert_uint_eq(wt_calls(runtime, "pinned_unregister"), count);
     wt_stream_end(runtime, stream);
@@ -695,7 +695,7 @@ WT_TEST(test_B7_B19_pieces_that_a_capture_holds_are_all_kept_or_none)
         wt_ok(warm_testing_check(runtime, 1));
         wt_capture_drop(runtime, stream);
         wt_ok(warm_thread_release(runtime));
-        wt_ok(warm_pinned_empty_cache(runtime, NULL));
+        wt_ok(warm_pinned_trim(runtime, 0, NULL));
         ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
         wt_stream_end(runtime, stream);
         wt_ok(warm_runtime_destroy(runtime, NULL));

@@ -81,7 +81,7 @@ WT_LOOP_TEST(test_B9_blocks_of_every_size_can_be_copied_whole, 2)
     ck_assert_uint_gt(wt_calls(runtime, "pinned_register"), 0);
     ck_assert_int_eq(wt_calls(runtime, "pinned_alloc") > 0, _i == 0);
     wt_ok(warm_poll(runtime));
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     ck_assert_uint_eq(wt_calls(runtime, "pinned_unregister"),
                       wt_calls(runtime, "pinned_register"));
@@ -229,7 +229,7 @@ WT_TEST(test_B21_statistics_have_the_huge_pages_obtained)
         wt_ok(warm_pinned_trim(runtime, 8 * MIB, NULL));
         ck_assert_uint_eq(wt_pinned_stats(runtime).huge_bytes,
                           wt_pinned_stats(runtime).held_bytes.current);
-        wt_ok(warm_pinned_empty_cache(runtime, NULL));
+        wt_ok(warm_pinned_trim(runtime, 0, NULL));
         ck_assert_uint_eq(wt_pinned_stats(runtime).huge_bytes, 0);
     }
     end();

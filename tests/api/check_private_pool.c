@@ -83,9 +83,9 @@ static uint64_t held_now(int kind)
 static void empty(int kind)
 {
     if (kind == DEVICE) {
-        wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+        wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     } else {
-        wt_ok(warm_pinned_empty_cache(runtime, NULL));
+        wt_ok(warm_pinned_trim(runtime, 0, NULL));
     }
 }
 
@@ -722,7 +722,7 @@ static int change_pools(void *context, size_t bytes)
     wt_ok(warm_private_pool_end(c->runtime, c->from));
     wt_ok(warm_private_pool_release(c->runtime, c->from));
     wt_ok(warm_free(c->room));
-    wt_ok(warm_pinned_empty_cache(c->runtime, NULL));
+    wt_ok(warm_pinned_trim(c->runtime, 0, NULL));
     wt_ok(warm_private_pool_begin(c->runtime, &c->to, 0, always, NULL));
     wt_threads(1, take_of_next, c);
     return 1;
@@ -1457,7 +1457,7 @@ WT_TEST(test_E3_graph_outlives_the_thread_that_made_it)
     }
     end_trip(&made.trip);
     release(made.pool);
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     ck_assert_uint_eq(held_now(DEVICE), 0);
 }
 
@@ -1485,7 +1485,7 @@ WT_TEST(test_E3_result_outlives_its_graph)
     wt_ok(warm_stream_synchronize(runtime, first));
     wt_ok(warm_graph_destroy(runtime, graph));
     release(pool);
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     wt_ok(warm_copy_async(runtime, out, result, BYTES, WARM_COPY_TO_HOST,
                           second));
     wt_ok(warm_free(result)); /* recorded on second by the copy */
@@ -1495,7 +1495,7 @@ WT_TEST(test_E3_result_outlives_its_graph)
     }
     wt_free(in, out);
     wt_ok(warm_poll(runtime));
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     ck_assert_uint_eq(held_now(DEVICE), 0);
 }
 

@@ -213,7 +213,7 @@ WT_TEST(test_B24_memory_is_mapped_while_it_returns)
     memset(block, 1, 2 * MIB);
     wt_free(block);
     nic.reads = true;
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     ck_assert_uint_eq(nic.returning, 1);
     ck_assert_uint_eq(nic.bytes, 2 * MIB / 4096); /* pages read */
     nic.bytes = 0;
@@ -241,7 +241,7 @@ WT_TEST(test_B24_B4_no_work_is_pending_when_a_segment_returns)
     nic.work = &worked;
     wt_ok(warm_stream_host_func(runtime, stream, work, &worked));
     wt_ok(warm_free(block));
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     ck_assert_uint_eq(nic.returning, 1);
     ck_assert(worked);
 }
@@ -253,11 +253,11 @@ WT_LOOP_TEST(test_B24_C8_a_segment_waits_for_its_stream, wt_on_host())
 
     wt_stop(runtime, stream);
     wt_ok(warm_free(block));
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     ck_assert_uint_eq(nic.returning, 0);
     ck_assert_uint_eq(nic.now, 1);
     wt_go(runtime, stream);
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     ck_assert_uint_eq(nic.returning, 1);
 }
 
@@ -268,12 +268,12 @@ WT_TEST(test_B24_B4_pinned_memory_at_work_does_not_return)
 
     wt_free_used(block, stream);
     if (wt_on_host()) { /* elsewhere a trim may wait for the gate */
-        wt_ok(warm_pinned_empty_cache(runtime, NULL));
+        wt_ok(warm_pinned_trim(runtime, 0, NULL));
     }
     ck_assert_uint_eq(nic.returning, 0);
     wt_gate_open(gate);
     wt_settle(runtime, stream);
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     ck_assert_uint_eq(nic.returning, 1);
 }
 
@@ -286,7 +286,7 @@ WT_TEST(test_B24_a_segment_that_the_driver_does_not_free_is_obtained_again)
 
     wt_free(block);
     wt_ok(warm_testing_fail(runtime, "pinned_free", 1, 0));
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     ck_assert_uint_eq(nic.returning, 1);
     ck_assert_uint_eq(nic.obtained, 2);
     block = take(PINNED, 5000);
@@ -307,7 +307,7 @@ WT_TEST(test_B24_without_memory_for_a_number_nothing_is_obtained)
         refused += warm_pinned_alloc(runtime, 3 * MIB, &block) != WARM_OK;
         warm_testing_fail_metadata(0, 0);
         wt_ok(warm_free(block));
-        wt_ok(warm_pinned_empty_cache(runtime, NULL));
+        wt_ok(warm_pinned_trim(runtime, 0, NULL));
         ck_assert_uint_eq(nic.now, 0);
         ck_assert_uint_eq(nic.obtained, nic.returning);
     }
@@ -321,7 +321,7 @@ static int trim_inside(void *context, warm_memory_event event, void *buffer,
     (void)event;
     (void)buffer;
     (void)bytes;
-    wt_ok(warm_pinned_empty_cache(context, NULL));
+    wt_ok(warm_pinned_trim(context, 0, NULL));
     return 0;
 }
 
@@ -382,7 +382,7 @@ WT_TEST(test_B24_C8_pieces_of_expandable_segments_are_heard_of)
     ck_assert_uint_ge(nic.bytes, 75 * MIB);
     ck_assert_uint_eq(wt_block_info(blocks[0]).segment_id, 0);
     wt_free_all(blocks, 2);
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     ck_assert_uint_eq(nic.now, 0);
     ck_assert_uint_gt(nic.returning, 0);
 }
@@ -423,7 +423,7 @@ WT_TEST(test_B24_a_block_leads_to_a_segment_that_was_there_before)
                                        .node = info.node};
     nic.bytes = info.segment_bytes;
     wt_free(block);
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     ck_assert_msg(nic.wrong == NULL, "%s", nic.wrong);
     ck_assert_uint_eq(nic.returning, 1);
 }

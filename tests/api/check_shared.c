@@ -106,7 +106,7 @@ WT_LOOP_TEST(test_F1_small_and_large_buffers_have_segments_of_their_own, 2)
 
     ck_assert_uint_eq(held(usage), 12 * MIB);
     wt_free(small);
-    wt_ok(warm_shared_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_shared_trim(runtime, 0, 0, NULL));
     small = take(MIB, usage);
     ck_assert_uint_eq(held(usage), 8 * MIB);
     large = take(MIB + 1, usage);
@@ -195,7 +195,7 @@ WT_LOOP_TEST(test_B19_page_locked_buffers_are_locked_in_pieces, 2)
     wt_free(buffer);
     wt_free(small);
     ck_assert_uint_eq(held(WARM_USAGE_PRIVATE), 0);
-    wt_ok(warm_shared_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_shared_trim(runtime, 0, 0, NULL));
     ck_assert_uint_eq(held(WARM_USAGE_SHARED), 0);
     ck_assert_uint_eq(wt_calls(runtime, "pinned_register"),
                       wt_calls(runtime, "pinned_unregister"));
@@ -210,14 +210,19 @@ WT_TEST(test_F2_empty_segments_go_back_to_the_driver)
     uint64_t all = held(WARM_USAGE_SHARED) + held(WARM_USAGE_PRIVATE);
 
     ck_assert_uint_eq(device.workspace_bytes, held(WARM_USAGE_PRIVATE));
-    wt_ok(warm_shared_empty_cache(runtime, 0, &released));
+    wt_ok(warm_shared_trim(runtime, 0, 0, &released));
     ck_assert_uint_eq(released, 0);
     wt_free_all(block, 4);
-    wt_ok(warm_shared_empty_cache(runtime, 0, &released));
+    wt_ok(warm_shared_trim(runtime, 0, all, &released));
+    ck_assert_uint_eq(released, 0);
+    wt_ok(warm_shared_trim(runtime, 0, all - 1, &released));
+    ck_assert(released > 0 && released < all);
+    all -= released;
+    wt_ok(warm_shared_trim(runtime, 0, 0, &released));
     ck_assert_uint_eq(released, all);
     ck_assert_uint_eq(held(WARM_USAGE_SHARED) + held(WARM_USAGE_PRIVATE), 0);
     ck_assert_uint_eq(wt_device_stats(runtime).workspace_bytes, 0);
-    wt_ok(warm_shared_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_shared_trim(runtime, 0, 0, NULL));
 }
 
 /* ---- answers ------------------------------------------------------------- */
@@ -926,7 +931,7 @@ WT_TEST(test_F1_F2_buffers_are_of_their_own_device)
         ck_assert_uint_gt(wt_stats_of_device(runtime, i).workspace_bytes, 0);
     }
     wt_free(buffer[1]);
-    wt_ok(warm_shared_empty_cache(runtime, 1, NULL));
+    wt_ok(warm_shared_trim(runtime, 1, 0, NULL));
     ck_assert_uint_eq(wt_stats_of_device(runtime, 1).workspace_bytes, 0);
     ck_assert_uint_gt(wt_stats_of_device(runtime, 0).workspace_bytes, 0);
     ck_assert_uint_eq(stats_of(WARM_USAGE_PRIVATE).live.current, 1);

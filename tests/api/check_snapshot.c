@@ -429,7 +429,7 @@ WT_TEST(test_C7_a_script_and_its_events)
     event = event_back(0);
     ck_assert_uint_eq(number(event, "bytes"), 2 * MIB + 1);
     wt_ok(warm_free(block));
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     (void)assert_last(DEVICE, "free_completed", "segment_free");
     ck_assert_uint_eq(events_so_far(), next + 6);
     ck_assert_uint_eq(number(get(text, "history"), "dropped"), 0);
@@ -486,7 +486,7 @@ WT_TEST(test_C7_the_same_of_pinned_memory)
     wt_gate_open(gate);
     wt_settle(runtime, second);
     (void)assert_last(PINNED, "alloc", "free_requested", "free_completed");
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     (void)assert_last(PINNED, "free_completed", "segment_free");
     /* Nothing of that happened to the device. */
     ck_assert_uint_eq(json_array_size(events_of(read_text(DEVICE))), 0);
@@ -885,7 +885,7 @@ WT_TEST(test_C7_viz_of_a_random_run)
             wt_ok(warm_poll(runtime));
         }
         if (i % 64 == 0) {
-            wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+            wt_ok(warm_device_trim(runtime, 0, 0, NULL));
         }
         if (i % 16 == 0) {
             assert_viz();

@@ -234,7 +234,7 @@ WT_TEST(test_G7_histograms_have_the_drivers_calls)
     warm_space_stats of_pinned;
     json_t *json;
 
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     of_pinned = wt_pinned_stats(runtime);
     wt_ok(warm_device_get_stats(runtime, 0, &of_device));
     wt_ok(warm_shared_get_stats(runtime, 0, WARM_USAGE_PRIVATE, &of_own));
@@ -285,7 +285,7 @@ WT_LOOP_TEST(test_G7_table_says_what_most_calls_do_not_exceed, 2)
         block = wt_pinned(runtime, 20 * MIB);
         atomic_store(&step_ns, 0);
         wt_ok(warm_free(block));
-        wt_ok(warm_pinned_empty_cache(runtime, NULL));
+        wt_ok(warm_pinned_trim(runtime, 0, NULL));
     }
     wt_ok(warm_stats_table(runtime, text, sizeof text, NULL));
     warm_testing_set_clock(NULL);

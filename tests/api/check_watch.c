@@ -127,7 +127,7 @@ static int use(warm_runtime *runtime)
             return 3;
         }
     }
-    return warm_pinned_empty_cache(runtime, NULL) == WARM_OK ? 0 : 4;
+    return warm_pinned_trim(runtime, 0, NULL) == WARM_OK ? 0 : 4;
 }
 
 static int make_use_destroy(void)

@@ -88,7 +88,6 @@
     T(warm_copy_2d_async, RUNTIME, COPY_TO, PITCH, COPY_FROM, PITCH, WIDTH,    \
       HEIGHT, STREAM)                                                          \
     S(warm_poll, RUNTIME)                                                      \
-    S(warm_pinned_empty_cache, RUNTIME, MAYBE)                                 \
     S(warm_pinned_trim, RUNTIME, MANY, MAYBE)                                  \
     S(warm_pinned_prewarm, RUNTIME, PREWARM_BYTES, NODE, PREWARM_FLAGS)        \
     S(warm_pinned_prewarm_with, RUNTIME, PREWARM_BYTES, NODE, PREWARM_FLAGS,   \
@@ -111,7 +110,6 @@
     S(warm_device_get_histograms, RUNTIME, DEVICE, HISTOGRAMS)                 \
     S(warm_device_reset_peaks, RUNTIME, DEVICE)                                \
     S(warm_device_reset_totals, RUNTIME, DEVICE)                               \
-    S(warm_device_empty_cache, RUNTIME, DEVICE, MAYBE)                         \
     S(warm_device_trim, RUNTIME, DEVICE, MANY, MAYBE)                          \
     /* shared.h */                                                             \
     S(warm_shared_alloc, RUNTIME, DEVICE, BYTES, USAGE, NEW_BLOCK)             \
@@ -121,7 +119,7 @@
     S(warm_shared_retain, TO_USE)                                              \
     S(warm_shared_release, USED)                                               \
     S(warm_shared_free_inactive, RUNTIME, DEVICE, MAYBE)                       \
-    S(warm_shared_empty_cache, RUNTIME, DEVICE, MAYBE)                         \
+    S(warm_shared_trim, RUNTIME, DEVICE, MANY, MAYBE)                          \
     S(warm_shared_set_shape, BUFFER, EXTENTS, COUNT)                           \
     S(warm_shared_get_shape, SHAPED, EXTENTS, COUNT, OUT)                      \
     T(warm_shared_record, RUNTIME, BUFFERS, COUNT, STREAM, MAYBE)              \

@@ -110,7 +110,7 @@ WT_TEST(test_C7_segment_that_the_driver_does_not_take_is_there_again)
 
     wt_ok(warm_free(block));
     wt_ok(warm_testing_fail(runtime, "device_free", 1, 1));
-    wt_ok(warm_device_empty_cache(runtime, 0, &released));
+    wt_ok(warm_device_trim(runtime, 0, 0, &released));
     ck_assert_uint_eq(released, 0);
     assert_last(runtime, "segment_free", "segment_alloc");
     wt_ok(warm_snapshot_viz(runtime, text, sizeof text, NULL));

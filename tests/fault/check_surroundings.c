@@ -190,7 +190,7 @@ static warm_status step_threads(void)
 
 static warm_status step_trim(void)
 {
-    return warm_pinned_empty_cache(runtime, NULL);
+    return warm_pinned_trim(runtime, 0, NULL);
 }
 
 static warm_status step_figures(void)

@@ -468,10 +468,10 @@ static void empty(void)
     run_streams();
     switch (pick(3)) {
     case 0:
-        (void)went(warm_pinned_empty_cache(w.runtime, NULL));
+        (void)went(warm_pinned_trim(w.runtime, 0, NULL));
         break;
     case 1:
-        (void)went(warm_device_empty_cache(w.runtime, 0, NULL));
+        (void)went(warm_device_trim(w.runtime, 0, 0, NULL));
         break;
     default:
         (void)went(warm_trim(w.runtime, pick(64) * MIB, NULL));

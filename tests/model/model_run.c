@@ -33,8 +33,7 @@ static void step_trim(void)
     if (device < 0) {
         wt_ok(warm_pinned_trim(model.runtime, target, NULL));
     } else if (device >= model.devices) {
-        wt_ok(warm_shared_empty_cache(model.runtime, device - model.devices,
-                                      NULL));
+        wt_ok(warm_shared_trim(model.runtime, device - model.devices, 0, NULL));
     } else {
         wt_ok(warm_device_trim(model.runtime, device, target, NULL));
     }
@@ -191,10 +190,10 @@ void model_begin(unsigned kind, unsigned long steps)
 
 static void empty_caches(void)
 {
-    wt_ok(warm_pinned_empty_cache(model.runtime, NULL));
+    wt_ok(warm_pinned_trim(model.runtime, 0, NULL));
     for (int d = 0; d < model.devices; d++) {
-        wt_ok(warm_shared_empty_cache(model.runtime, d, NULL));
-        wt_ok(warm_device_empty_cache(model.runtime, d, NULL));
+        wt_ok(warm_shared_trim(model.runtime, d, 0, NULL));
+        wt_ok(warm_device_trim(model.runtime, d, 0, NULL));
     }
 }
 

@@ -336,11 +336,11 @@ class State(unittest.TestCase):
             self.assertEqual(sorted(os.listdir(folder)),
                              ["now.html", "now.pickle"])
 
-    def test_emptying_the_cache_returns_what_is_idle(self):
+    def test_a_trim_returns_what_is_idle(self):
         with warmpool.Runtime(device="host") as runtime:
             runtime.pinned(1 << 20)
             self.assertGreater(held(runtime), 0)
-            runtime.empty_cache()
+            runtime.trim()
             self.assertEqual(held(runtime), 0)
 
 

@@ -139,8 +139,8 @@ static void end_kinds(void)
     }                                                                          \
     struct wt_entry /* takes the semicolon */
 #define CALL(name, call) PLAYER(name, wt_must_ok(call))
-CALL(trim_all, warm_pinned_empty_cache(s.runtime, NULL));
-CALL(trim_device, warm_device_empty_cache(s.runtime, 0, NULL));
+CALL(trim_all, warm_pinned_trim(s.runtime, 0, NULL));
+CALL(trim_device, warm_device_trim(s.runtime, 0, 0, NULL));
 CALL(trim_handles, warm_handle_trim(s.runtime, s.kind[0], 0, 0, 0, NULL));
 CALL(reset_peaks, warm_pinned_reset_peaks(s.runtime));
 CALL(poll, warm_poll(s.runtime));

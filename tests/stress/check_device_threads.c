@@ -183,7 +183,7 @@ WT_LOOP_TEST(test_B14_C6_threads_share_the_memory_of_a_device, 3)
         wt_ok(warm_stream_destroy(s.runtime, s.stream[i]));
     }
     wt_ok(warm_poll(s.runtime));
-    wt_ok(warm_device_empty_cache(s.runtime, 0, NULL));
+    wt_ok(warm_device_trim(s.runtime, 0, 0, NULL));
     stats = wt_device_stats(s.runtime);
     ck_assert_uint_eq(stats.all.active.current, 0);
     ck_assert_uint_eq(stats.all.held_bytes.current, 0);

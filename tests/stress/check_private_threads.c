@@ -152,8 +152,8 @@ static void keep(void)
 
         wt_expect_ok(warm_device_get_stats(s.runtime, 0, &stats));
         wt_expect_ok(warm_poll(s.runtime));
-        wt_expect_ok(warm_device_empty_cache(s.runtime, 0, NULL));
-        wt_expect_ok(warm_pinned_empty_cache(s.runtime, NULL));
+        wt_expect_ok(warm_device_trim(s.runtime, 0, 0, NULL));
+        wt_expect_ok(warm_pinned_trim(s.runtime, 0, NULL));
         wt_expect(warm_testing_check(s.runtime, 0) == WARM_OK);
     }
 }
@@ -196,8 +196,8 @@ WT_TEST(test_E1_E3_E4_E8_pools_come_and_go_in_many_threads)
     wt_mail_end();
     wt_stream_end(s.runtime, s.stream);
     wt_ok(warm_poll(s.runtime));
-    wt_ok(warm_device_empty_cache(s.runtime, 0, NULL));
-    wt_ok(warm_pinned_empty_cache(s.runtime, NULL));
+    wt_ok(warm_device_trim(s.runtime, 0, 0, NULL));
+    wt_ok(warm_pinned_trim(s.runtime, 0, NULL));
     held_is_nothing();
     wt_runtime_end(s.runtime);
 }

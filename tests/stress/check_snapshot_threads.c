@@ -52,8 +52,8 @@ static void work(unsigned index)
         ok(warm_free(block[k]));
         block[k] = take(&random);
         if (i % 64 == 0) {
-            ok(warm_device_empty_cache(s.runtime, 0, NULL));
-            ok(warm_pinned_empty_cache(s.runtime, NULL));
+            ok(warm_device_trim(s.runtime, 0, 0, NULL));
+            ok(warm_pinned_trim(s.runtime, 0, NULL));
         }
         if (i % 32 == 0) {
             ok(warm_memory_tag_set(i % 64 == 0 ? "even" : NULL));

@@ -196,7 +196,7 @@ WT_LOOP_TEST(test_B2_B11_B14_B25_threads_that_keep_little,
     ck_assert_uint_eq(stats.requested_bytes.current, 0);
     ck_assert_uint_eq(stats.double_frees, 0);
     wt_ok(warm_testing_check(s.runtime, 1));
-    wt_ok(warm_pinned_empty_cache(s.runtime, NULL));
+    wt_ok(warm_pinned_trim(s.runtime, 0, NULL));
     ck_assert_uint_eq(wt_pinned_stats(s.runtime).held_bytes.current, 0);
     wt_runtime_end(s.runtime);
 }

@@ -130,9 +130,6 @@ MOVED(warm_device_reset_peaks, (warm_runtime * runtime, int device),
       (runtime, device))
 MOVED(warm_device_reset_totals, (warm_runtime * runtime, int device),
       (runtime, device))
-MOVED(warm_device_empty_cache,
-      (warm_runtime * runtime, int device, size_t *released),
-      (runtime, device, released))
 MOVED(warm_device_trim,
       (warm_runtime * runtime, int device, size_t target, size_t *released),
       (runtime, device, target, released))
@@ -192,9 +189,9 @@ MOVED(warm_shared_alloc_scalar,
 MOVED(warm_shared_free_inactive,
       (warm_runtime * runtime, int device, size_t *freed),
       (runtime, device, freed))
-MOVED(warm_shared_empty_cache,
-      (warm_runtime * runtime, int device, size_t *released),
-      (runtime, device, released))
+MOVED(warm_shared_trim,
+      (warm_runtime * runtime, int device, size_t target, size_t *released),
+      (runtime, device, target, released))
 MOVED(warm_shared_get_stats,
       (warm_runtime * runtime, int device, warm_usage usage,
        warm_space_stats *stats),

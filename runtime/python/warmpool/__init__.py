@@ -116,13 +116,11 @@ class Runtime:
         name = _text_for(path)
         _check(_library.warm_snapshot_write_html(self._pointer, name))
 
-    def empty_cache(self):
+    def trim(self):
         """Returns what is idle to the system."""
-        _check(_library.warm_pinned_empty_cache(self._pointer, None))
+        _check(_library.warm_pinned_trim(self._pointer, 0, None))
         for device in range(self.devices):
-            _check(
-                _library.warm_device_empty_cache(self._pointer, device, None)
-            )
+            _check(_library.warm_device_trim(self._pointer, device, 0, None))
 
     def close(self):
         """Destroys the runtime. Buffers that are in use stay usable, and are

@@ -101,12 +101,12 @@ entry_locked = ctypes.PyDLL(ENTRY)
 _text_call = [c_void_p, c_char_p, c_size_t, POINTER(c_size_t)]
 _SIGNATURES = {
     "warm_device_count": (c_int, [c_void_p, POINTER(c_int)]),
-    "warm_device_empty_cache": (c_int, [c_void_p, c_int, c_void_p]),
+    "warm_device_trim": (c_int, [c_void_p, c_int, c_size_t, c_void_p]),
     "warm_last_error": (None, [POINTER(_Error)]),
     "warm_last_error_message": (c_char_p, []),
     "warm_options_help": (c_size_t, [c_char_p, c_size_t]),
     "warm_owns": (c_int, [c_void_p]),
-    "warm_pinned_empty_cache": (c_int, [c_void_p, c_void_p]),
+    "warm_pinned_trim": (c_int, [c_void_p, c_size_t, c_void_p]),
     "warm_record_stream": (c_int, [c_void_p, c_void_p]),
     "warm_runtime_default": (c_int, [POINTER(c_void_p)]),
     "warm_runtime_destroy": (c_int, [c_void_p, c_void_p]),

@@ -818,7 +818,7 @@ WT_LOOP_TEST(test_A10_C2_idle_workspaces_make_room_for_memory, 2)
 
     wt_ok(warm_device_alloc(runtime, 0, a, 4096, &block)); /* and its context */
     wt_ok(warm_free(block));
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     (void)lease_to(a, &lease[0], &handle);
     (void)lease_to(b, &lease[1], &handle);
     if (by_limit) {

@@ -114,7 +114,7 @@ WT_TEST(test_B25_prewarmed_memory_is_needed_until_it_is_used)
     wt_ok(warm_free(block));
     wt_peak_at(group(), 0);
     ck_assert_uint_eq(peak(), 16 * MIB);
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     wt_peak_at(group(), 0);
     ck_assert_uint_eq(peak(), 0);
 }
@@ -319,7 +319,7 @@ WT_TEST(test_C3_B25_small_requests_get_an_idle_segment_beyond_the_bound)
     ck_assert_uint_eq(wt_device_stats(runtime).driver_alloc.count, 2);
     wt_ok(warm_free(small));
     wt_ok(warm_thread_release(runtime));
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     wt_ok(warm_free(wt_device(runtime, stream, 24 * MIB)));
     wt_peak_at(device, 0);
     small = wt_device(runtime, stream, 5000);

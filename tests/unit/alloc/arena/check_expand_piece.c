@@ -47,7 +47,7 @@ static size_t empty(void)
 {
     size_t released = 0;
 
-    wt_ok(warm_device_empty_cache(runtime, 0, &released));
+    wt_ok(warm_device_trim(runtime, 0, 0, &released));
     wt_ok(warm_testing_check(runtime, 0));
     return released;
 }

@@ -504,7 +504,7 @@ WT_LOOP_TEST(test_C2_C8_what_siblings_have_idle_goes_back_before_it_is_refused,
     ck_assert_uint_eq(wt_device_stats(runtime).failures, 0);
     wt_ok(warm_free(block));
     other_leaves(20 * MIB, 12 * MIB, false);
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     ck_assert_uint_eq(wt_device_stats(runtime).all.held_bytes.current, 0);
     end();
 }

@@ -143,7 +143,7 @@ WT_TEST(test_a_block_is_found_whatever_the_window_guesses)
     wt_ok(warm_free(a));
     ck_assert_ptr_eq(*slot, wm_block_at(b));
     wt_fails(WARM_INVALID_POINTER, warm_free(a));
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     c = take(SIZE);
     *slot = wm_block_at(c);
     wt_fails(WARM_INVALID_POINTER, warm_free(c + 512));
@@ -234,7 +234,7 @@ WT_LOOP_TEST(test_B25_sizes_that_fill_most_of_the_bytes_leave, 2)
             block[i][k] = take(size[i]);
         }
     }
-    wt_ok(warm_pinned_empty_cache(runtime, NULL)); /* of refills */
+    wt_ok(warm_pinned_trim(runtime, 0, NULL)); /* of refills */
     for (unsigned i = 0; i < SIZES; i++) {
         wt_free_all(block[i], row[_i].kept[i]);
         ck_assert_uint_eq(kept(size[i]), row[_i].kept[i]);
@@ -545,7 +545,7 @@ WT_TEST(test_empty_cache_takes_from_all_threads)
     other_init(&other, BLOCKS, SIZE);
     thread = begin(&other, keep);
     wt_ok(warm_free(take(SIZE)));
-    wt_ok(warm_pinned_empty_cache(runtime, &released));
+    wt_ok(warm_pinned_trim(runtime, 0, &released));
     ck_assert_uint_eq(released, 4 << 20);
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 0);
@@ -1415,7 +1415,7 @@ static void come_and_go(void *argument, unsigned index)
 
         if (index == 0) {
             (void)wt_pinned_stats(runtime);
-            (void)warm_pinned_empty_cache(runtime, NULL);
+            (void)warm_pinned_trim(runtime, 0, NULL);
         } else if (index == 1) {
             (void)warm_pinned_alloc(runtime, (size_t)SIZE << i % 6, &block);
             (void)warm_free(block);

@@ -229,8 +229,8 @@ WT_TEST(test_B25_a_trim_frees_what_a_burst_of_threads_left)
         ck_assert_uint_eq(spare_sets(pinned), BURST);
         ck_assert_uint_ge(spare_sets(device), BURST);
         after = wm_meta_live_bytes();
-        wt_ok(warm_pinned_empty_cache(runtime, NULL));
-        wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+        wt_ok(warm_pinned_trim(runtime, 0, NULL));
+        wt_ok(warm_device_trim(runtime, 0, 0, NULL));
         ck_assert_uint_eq(spare_sets(pinned), WM_SETS_KEPT);
         ck_assert_uint_eq(spare_sets(device), WM_SETS_KEPT);
         ck_assert_int_gt(
@@ -377,7 +377,7 @@ WT_TEST(test_B25_a_thread_pays_for_what_it_uses)
     wt_ok(use_other_class());
     wt_ok(use_device());
     wt_ok(use_stream());
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     wt_threads(1, count_costs, NULL);
     wt_ok(cost.status);
     ck_assert_int_ge(cost.pinned, (int64_t)sizeof(wm_magazine_set));

@@ -488,7 +488,7 @@ WT_TEST(test_what_passes_comes_back_to_the_thread)
     for (int i = 0; i < 4; i++) {
         block[i] = take();
     }
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     for (int i = 0; i < 4; i++) {
         wt_free_used(block[i], stream);
     }
@@ -518,7 +518,7 @@ WT_TEST(test_B25_what_passes_stays_with_the_thread_within_its_part)
     for (int i = 0; i < COUNT; i++) {
         block[i] = wt_pinned(runtime, LARGE);
     }
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     for (int i = 0; i < COUNT; i++) {
         wt_free_used(block[i], stream);
     }
@@ -778,7 +778,7 @@ WT_TEST(test_a_miss_that_fills_a_batch_asks_nobody_else)
                           .segment = (FULL + OTHERS) * RUN,
                           .pinned_high = (FULL + OTHERS) * RUN});
     other = stream_beside();
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     for (int i = 0; i < FULL + OTHERS; i++) {
         wt_ok(warm_pinned_alloc(runtime, RUN, &block[i]));
     }
@@ -845,7 +845,7 @@ WT_TEST(test_B25_a_trim_frees_the_slots_of_ended_threads)
             pthread_create(&idler.thread, NULL, use_streams, &idler), 0);
         pthread_join(idler.thread, NULL);
         wt_ok(idler.status);
-        wt_ok(warm_pinned_empty_cache(runtime, NULL));
+        wt_ok(warm_pinned_trim(runtime, 0, NULL));
         ck_assert_int_lt(wm_meta_live() - live, MANY_STREAMS / 4);
     }
     stream = own;

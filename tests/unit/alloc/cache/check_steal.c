@@ -392,7 +392,7 @@ WT_LOOP_TEST(test_sets_give_back_blocks_of_several_arenas, 3)
     check_classes();
     ck_assert(wm_space_check_settled(space()));
     ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 0);
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     end();
 }

@@ -118,7 +118,7 @@ WT_TEST(test_C1_what_is_freed_is_kept_for_its_stream)
         }
         ck_assert_uint_eq(wm_lock_taken(), locks);
         wt_fails(WARM_INVALID_POINTER, warm_free(block));
-        wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+        wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     }
     ck_assert_uint_eq(stats_now().all.live.current, 0);
     ck_assert_uint_eq(stats_now().all.live.allocated,
@@ -297,7 +297,7 @@ WT_LOOP_TEST(test_C1_C2_others_get_it_once_the_stream_has_passed, 2)
     void *block[HELD], *pointer;
     wt_gate *gate;
 
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     block[0] = take(stream[0], bytes);
     limit((double)stats_now().all.held_bytes.current + 1);
     for (int i = 1; i < HELD; i++) {
@@ -349,7 +349,7 @@ WT_LOOP_TEST(test_C1_a_stream_that_comes_back_begins_anew, 2)
     }
     wt_gate_open(gate);
     ck_assert_uint_eq(kept(stream[0]), 1);
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     ck_assert_uint_le(lanes(), before + 1); /* that of the other one */
     ck_assert_uint_eq(stats_now().all.held_bytes.current, 0);
 }
@@ -525,7 +525,7 @@ WT_LOOP_TEST(test_C8_what_threads_keep_goes_with_the_cache, 2)
         wt_ok(warm_stream_retire(runtime, stream[0])); /* and never used */
         wt_ok(warm_stream_adopt(runtime, stream[0]));
     }
-    wt_ok(warm_device_empty_cache(runtime, 0, &released));
+    wt_ok(warm_device_trim(runtime, 0, 0, &released));
     ck_assert_uint_eq(released, held);
     ck_assert_uint_eq(stats_now().all.held_bytes.current, 0);
     end_aside(thread);

@@ -54,7 +54,7 @@ static void tear_down(void)
 {
     ck_assert_uint_eq(live(), 0);
     ck_assert(wm_space_check_settled(&runtime->pinned->space));
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     wt_runtime_end(runtime);
 }
@@ -73,7 +73,7 @@ static void take_all(size_t bytes, void *block[BLOCKS])
     for (int i = 0; i < BLOCKS; i++) {
         block[i] = take(bytes);
     }
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     keep_nothing();
 }
 
@@ -212,7 +212,7 @@ WT_TEST(test_C10_B14_B25_a_merge_drops_an_entry_that_another_has)
     wm_economy_look(group());
     ck_assert_uint_lt(atomic_load(&group()->economy.peak), 1 << 30);
     ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 0);
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     stats = wt_pinned_stats(runtime);
     ck_assert_uint_eq(stats.double_frees, 1);
     ck_assert_uint_eq(stats.held_bytes.current, 0);

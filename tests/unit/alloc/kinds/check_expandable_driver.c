@@ -719,7 +719,7 @@ WT_TEST(test_C2_C8_a_request_waits_for_what_was_freed_and_a_trim_does_not)
     wt_ok(warm_free(block));
     waits = 0;
     ops.event_synchronize = open_and_synchronize;
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     ck_assert_uint_eq(waits, 0);
     wt_ok(warm_free(take(first, 14 * MIB)));
     ck_assert_uint_gt(waits, 0);

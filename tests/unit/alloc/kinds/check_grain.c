@@ -64,7 +64,7 @@ WT_TEST(test_C8_what_is_held_is_what_is_gone)
                   wm_block_at(block[i])->segment->dedicated);
     }
     wt_free_all(block, SIZES);
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     ck_assert_uint_eq(held_now(), before - free_now());
     ck_assert_uint_eq(held_now(), 0);
 }

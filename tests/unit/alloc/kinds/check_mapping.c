@@ -278,7 +278,7 @@ static uint64_t huge_after(warm_runtime *runtime, size_t prewarmed)
     if (prewarmed > 0) {
         wt_ok(warm_pinned_prewarm(runtime, prewarmed, 0, 0));
     } else {
-        wt_ok(warm_pinned_empty_cache(runtime, NULL));
+        wt_ok(warm_pinned_trim(runtime, 0, NULL));
     }
     return wt_pinned_stats(runtime).huge_bytes;
 }
@@ -295,7 +295,7 @@ WT_TEST(test_B21_figure_is_that_of_the_memory_held_now)
     }
     ck_assert_uint_eq(huge_after(runtime, 0), 0);
     ck_assert_uint_gt(huge_after(runtime, 16 * MIB), 0);
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     ck_assert_int_eq(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0), 0);
     ck_assert_uint_eq(huge_after(runtime, 16 * MIB), 0);
     ck_assert_int_eq(prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0), 0);

@@ -63,7 +63,7 @@ static void use_defaults(void *unused, unsigned index)
         wt_ok(warm_free_deferred(block));
     }
     wt_ok(warm_poll(runtime));
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
 }
 
 /* The program uses the second device only. Pinned by the thread that does, or
@@ -86,7 +86,7 @@ WT_LOOP_TEST(test_B13_pinning_makes_no_context_on_a_device_that_is_not_used, 12)
     } else {
         wt_threads(1, use, NULL);
     }
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     wt_ok(warm_stream_destroy(runtime, stream));
     wt_runtime_end(runtime);
     ck_assert_uint_eq(standin.standin_contexts(UNUSED), 0);

@@ -177,8 +177,8 @@ static uint64_t held(void)
 
 static void empty(void)
 {
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
 }
 
 static uint64_t marks(void)

@@ -79,8 +79,8 @@ static uint64_t held(void)
 
 static void empty(void)
 {
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
 }
 
 /* Leaves idle blocks of a stream, of a default stream, and of none. */
@@ -97,8 +97,8 @@ static void empty_elsewhere(void *argument, unsigned index)
 {
     (void)argument;
     (void)index;
-    (void)warm_pinned_empty_cache(runtime, NULL);
-    (void)warm_device_empty_cache(runtime, 0, NULL);
+    (void)warm_pinned_trim(runtime, 0, NULL);
+    (void)warm_device_trim(runtime, 0, 0, NULL);
     (void)warm_pinned_trim(runtime, MIB, NULL);
 }
 
@@ -237,7 +237,7 @@ WT_TEST(test_B7_C8_streams_that_come_meanwhile_are_asked_as_well)
     leave_idle();
     add_streams(STREAMS);
     runtime->driver->ops = &crowd.ops;
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     runtime->driver->ops = crowd.real;
     ck_assert_uint_eq(crowd.count, STREAMS + MORE);
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
@@ -246,7 +246,7 @@ WT_TEST(test_B7_C8_streams_that_come_meanwhile_are_asked_as_well)
         warm_graph graph = NULL;
 
         wt_ok(wm_driver_capture_begin(runtime->driver, crowd.stream[i]));
-        wt_ok(warm_pinned_empty_cache(runtime, NULL));
+        wt_ok(warm_pinned_trim(runtime, 0, NULL));
         ck_assert_uint_gt(wt_pinned_stats(runtime).held_bytes.current, 0);
         wt_ok(wm_driver_capture_end(runtime->driver, crowd.stream[i], &graph));
         wt_ok(warm_graph_destroy(runtime, graph));
@@ -295,7 +295,7 @@ static void give_back_or_capture(void *argument, unsigned index)
     const int *way = argument;
 
     if (index == 0) {
-        (void)warm_pinned_empty_cache(runtime, NULL);
+        (void)warm_pinned_trim(runtime, 0, NULL);
         return;
     }
     while (!atomic_load(&meet.inside)) {
@@ -366,7 +366,7 @@ WT_TEST(test_B7_announced_capture_does_not_wait_for_a_callback)
     ck_assert_uint_eq(wt_calls(runtime, "pinned_free"), before + 1);
     ck_assert_uint_gt(wt_pinned_stats(runtime).held_bytes.current, 0);
     wt_ok(warm_capture_announce_end(runtime, stream));
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     warm_log_set(NULL, NULL);
     runtime->driver->ops = meet.real;

@@ -368,7 +368,7 @@ WT_TEST(test_B10_reserve_is_tried_again_while_nothing_is_held)
     begin(&(warm_options){.segment = 4 * MIB, .reserve_bytes = 8 * MIB});
     await_reserve(8 * MIB);
     atomic_store_explicit(&wt_memory.refusing, 1, memory_order_relaxed);
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     step();
     ck_assert_uint_gt(wt_memory.refused, 0);
     ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 0);
@@ -446,7 +446,7 @@ WT_TEST(test_B10_B11_B15_what_other_nodes_have_idle_decays_whole)
     ck_assert_uint_eq(stats.held_bytes.current, 0);
     wt_ok(warm_pinned_get_node_stats(runtime, 0, &stats));
     ck_assert_uint_eq(stats.idle_bytes, 4 * MIB);
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     wt_runtime_end(runtime);
 }
 

@@ -179,7 +179,7 @@ static void give_back_meanwhile(void *argument, unsigned index)
         act.status[0] = warm_pinned_alloc(wt_memory.runtime, 8 * MIB, pointer);
     } else {
         wt_await(&wt_memory.inside);
-        act.status[1] = warm_pinned_empty_cache(wt_memory.runtime, NULL);
+        act.status[1] = warm_pinned_trim(wt_memory.runtime, 0, NULL);
         wt_set(&wt_memory.closed, false);
     }
 }
@@ -500,7 +500,7 @@ WT_TEST(test_region_is_cut_to_fit_under_the_limit)
     wt_ok(warm_free(second));
     wt_ok(warm_pinned_alloc(wt_memory.runtime, MIB, &second));
     wt_free(second, first);
-    wt_ok(warm_pinned_empty_cache(wt_memory.runtime, NULL));
+    wt_ok(warm_pinned_trim(wt_memory.runtime, 0, NULL));
     wt_ok(warm_pinned_alloc(wt_memory.runtime, 5 * MIB, &first));
     wt_ok(warm_free(first));
     wt_memory_end();

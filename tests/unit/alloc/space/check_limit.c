@@ -236,7 +236,7 @@ WT_TEST(test_B12_F1_shared_buffers_and_pinned_memory_wait_for_each_other)
     wt_ok(end(&pinned));
     wt_ok(end(&shared));
     wt_free(pinned.pointer);
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     /* A freed buffer, which the stream still uses. */
     wt_stop(runtime, stream);
     wt_free_used(shared.pointer, stream);
@@ -289,7 +289,7 @@ static void hold_return(void *context, warm_memory_event event,
 
 static void *empty_shared(void *unused)
 {
-    wt_ok(warm_shared_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_shared_trim(runtime, 0, 0, NULL));
     return unused;
 }
 
@@ -389,7 +389,7 @@ static int free_and_deny(void *context, size_t bytes)
     (void)bytes;
     (void)warm_free(live_one);
     live_one = NULL;
-    (void)warm_pinned_empty_cache(runtime, NULL);
+    (void)warm_pinned_trim(runtime, 0, NULL);
     return 0;
 }
 

@@ -97,7 +97,7 @@ static void play_both(void (*first)(void), void (*second)(void))
 
 static void first_trims(void)
 {
-    act.status[0] = warm_pinned_empty_cache(runtime, NULL);
+    act.status[0] = warm_pinned_trim(runtime, 0, NULL);
 }
 
 static void first_grows(void)
@@ -323,7 +323,7 @@ WT_TEST(test_B11_B15_C8_what_a_device_beside_another_node_has_goes_back)
     space = &runtime->device_spaces[0].space;
     ck_assert_int_lt(space->background.reserve_node, space->group.nodes);
     wt_ok(warm_free(wt_device(runtime, NULL, MIB)));
-    wt_ok(warm_device_empty_cache(runtime, 0, &released));
+    wt_ok(warm_device_trim(runtime, 0, 0, &released));
     ck_assert_uint_gt(released, 0);
     wt_runtime_end(runtime);
 }

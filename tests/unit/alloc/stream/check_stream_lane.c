@@ -64,7 +64,7 @@ WT_TEST(test_C4_a_miss_looks_at_streams_with_something_new_only)
             wt_ok(warm_stream_synchronize(runtime, stream[i]));
         }
         wt_ok(warm_poll(runtime));
-        wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+        wt_ok(warm_device_trim(runtime, 0, 0, NULL));
         next = cost_of_miss((size_t)60 << 20);
     } while (next > STREAMS / 3);
     for (int i = 0; i < STREAMS; i++) {

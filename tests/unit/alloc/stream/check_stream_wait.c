@@ -461,7 +461,7 @@ WT_TEST(test_C8_a_stream_ends_while_a_thread_waits_for_it)
 
     begin("on");
     ops.event_synchronize = synchronize_and_end;
-    wt_ok(warm_device_empty_cache(runtime, 0, &released));
+    wt_ok(warm_device_trim(runtime, 0, 0, &released));
     ck_assert_uint_eq(released, BLOCK);
     ck_assert_uint_eq(waits, 1);
     ck_assert_uint_eq(left, 1);
@@ -529,7 +529,7 @@ static warm_status free_slowly(wm_driver *d, int device, void *base)
 static void *give_back(void *unused)
 {
     (void)warm_free(kept);
-    (void)warm_device_empty_cache(runtime, 0, &given);
+    (void)warm_device_trim(runtime, 0, 0, &given);
     return unused;
 }
 

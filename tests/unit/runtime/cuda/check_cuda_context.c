@@ -204,9 +204,9 @@ WT_LOOP_TEST(test_A17_hits_and_frees_in_another_context_work, CONTEXTS)
     wt_ok(warm_poll(runtime));
     wt_ok(warm_thread_release(runtime));
     wt_ok(warm_handle_trim(runtime, WARM_KIND_CUBLAS, 0, 0, 0, NULL));
-    wt_ok(warm_pinned_empty_cache(runtime, &released));
+    wt_ok(warm_pinned_trim(runtime, 0, &released));
     leave();
-    wt_ok(warm_pinned_empty_cache(runtime, &released));
+    wt_ok(warm_pinned_trim(runtime, 0, &released));
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost_bytes, 0);
     ck_assert_int_eq(standin.standin_handles_live("cublas"), 0);
@@ -573,13 +573,13 @@ static void give_back(int way)
         status = warm_handle_trim(runtime, WARM_KIND_CUBLAS, 0, 0, 0, NULL);
         break;
     case 1:
-        status = warm_pinned_empty_cache(runtime, NULL);
+        status = warm_pinned_trim(runtime, 0, NULL);
         break;
     case 2:
         status = warm_pinned_trim(runtime, BYTES, NULL);
         break;
     case 3:
-        status = warm_device_empty_cache(runtime, 0, NULL);
+        status = warm_device_trim(runtime, 0, 0, NULL);
         break;
     case 4:
         status = warm_poll(runtime);

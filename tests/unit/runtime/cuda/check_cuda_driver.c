@@ -983,7 +983,7 @@ WT_TEST(test_C8_G3_without_virtual_memory_segments_are_ordinary)
     stats = wt_device_stats(runtime);
     ck_assert_uint_eq(stats.all.segments.current, 1);
     wt_free_all(block, 2);
-    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
     ck_assert_uint_eq(standin.standin_calls("cuMemFree_v2"), 1);
     wt_runtime_end(runtime);
 }

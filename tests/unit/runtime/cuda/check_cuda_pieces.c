@@ -98,7 +98,7 @@ WT_LOOP_TEST(test_B19_shared_buffers_are_cut_where_the_pieces_adjoin, 2)
         warm_shared_alloc(runtime, 0, 40 * CHUNK, WARM_USAGE_SHARED, &buffer));
     ck_assert_uint_eq(wt_block_info(buffer).pieces, own ? 1 : 40);
     wt_free(buffer);
-    wt_ok(warm_shared_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_shared_trim(runtime, 0, 0, NULL));
     standin.standin_fail("cuDeviceGetAttribute", 0, 0, 0);
     standin.standin_register_most(SIZE_MAX);
     wt_runtime_end(runtime);
@@ -153,7 +153,7 @@ WT_LOOP_TEST(test_B19_one_call_serves_where_nothing_can_be_registered,
     wt_free(rows);
     wt_free(shared);
     wt_free(device);
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     wt_stream_end(runtime, stream);
     wt_runtime_end(runtime);

@@ -399,7 +399,7 @@ WT_TEST(test_A17_objects_of_a_lost_device_are_refused)
     lost(OTHER, warm_handle_reserve_on(runtime, WARM_KIND_CUBLAS, OTHER,
                                        b->stream, &handle));
     lost(OTHER, warm_device_alloc_uncached(runtime, OTHER, 16, &handle));
-    wt_ok(warm_device_empty_cache(runtime, OTHER, NULL));
+    wt_ok(warm_device_trim(runtime, OTHER, 0, NULL));
     wt_ok(warm_handle_trim(runtime, WARM_KIND_CUBLAS, OTHER, 0, 0, NULL));
     ck_assert_uint_eq(lost_of(WARM_KIND_CUBLAS, OTHER), BLAS);
     wt_ok(warm_free(block));
@@ -606,7 +606,7 @@ WT_TEST(test_A17_F1_F6_buffers_of_a_device_that_was_reset)
     wt_free(page_locked, private[HOME], private[OTHER]);
     wt_ok(warm_stream_destroy(runtime, stream[HOME]));
     wt_ok(warm_poll(runtime));
-    wt_ok(warm_shared_empty_cache(runtime, HOME, NULL));
+    wt_ok(warm_shared_trim(runtime, HOME, 0, NULL));
     wt_ok(warm_runtime_destroy(runtime, &report));
     ck_assert_uint_eq(report.live + report.pending, 0);
     ck_assert_uint_eq(report.lost_bytes, 8 << 20);

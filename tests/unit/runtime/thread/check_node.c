@@ -85,7 +85,7 @@ WT_TEST(test_B15_memory_lies_on_the_node_that_is_told)
         ck_assert_int_eq(node_really(large), i);
         wt_free(small, large);
     }
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     ck_assert_ptr_null(runtime->driver->numa.ranges);
 }
 
@@ -242,7 +242,7 @@ WT_TEST(test_B11_B15_full_node_is_asked_again_once_memory_has_gone_back)
         block[i] = take_on(WARM_NODE_ANY, MIB);
     }
     set_room(0, UINT64_MAX);
-    wt_ok(warm_pinned_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     last = take_on(WARM_NODE_ANY, MIB);
     ck_assert_int_eq(node_told(last), 0);
     wt_ok(warm_free(last));
