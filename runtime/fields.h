@@ -2,8 +2,8 @@
  * is written (row G7).
  *
  *   X-macros ─► wm_field tables ─┐
- *                                 ├─► wm_fields_show() ─► a view: JSON, a
- *   structs of the getters ───────┘                        table, Prometheus
+ *                                 ├─► wm_fields_show() ─► a view: JSON,
+ *   structs of the getters ───────┘                        Prometheus
  *
  * The figures of one thing (a space, a node, a kind on a device, …) are an
  * object: its labels say which thing it is. Objects lie in lists or in other

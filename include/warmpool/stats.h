@@ -238,12 +238,6 @@ WARM_API warm_status warm_stats_get(warm_runtime *runtime, warm_stats *stats);
 WARM_API warm_status warm_stats_json(warm_runtime *runtime, char *text,
                                      size_t bytes, size_t *needed);
 
-/* Writes all statistics as a table for people, at most 80 columns wide: what is
- * 0 is left out, and so are size classes. text, needed: as for
- * warm_stats_json(). */
-WARM_API warm_status warm_stats_table(warm_runtime *runtime, char *text,
-                                      size_t bytes, size_t *needed);
-
 /* Writes all statistics in the text format 0.0.4 that Prometheus scrapes, in
  * bytes and seconds. text, needed: as for warm_stats_json(). Labels: space
  * (pinned, device, private, shared), device, kind; node, class (bytes of its

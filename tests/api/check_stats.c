@@ -185,31 +185,6 @@ WT_TEST(test_G7_prometheus_sums_equal_the_structs)
     FAMILY_IS("warmpool_info", warm_runtime_driver(runtime), 1);
 }
 
-WT_TEST(test_G7_table_has_a_row_for_what_was_used)
-{
-    wt_ok(warm_stats_table(runtime, text, sizeof text, NULL));
-    wt_contains(text, "warmpool ", warm_runtime_driver(runtime), "\npinned ",
-                "\ndevice 0 ", "\ndevice 0, small ", "\nprivate, device 0 ",
-                "\nshared, device 0 ", "\ntotal\n", "  held_bytes ",
-                "  driver_alloc ");
-    ck_assert_ptr_null(strstr(text, "spilled"));
-    ck_assert_ptr_null(strstr(text, "class "));
-    /* Figures with a peak have a cell below each head, in all lines. */
-    for (const char *line = strstr(text, "\npinned "), *row = line;
-         (row = strstr(row + 1, "\n  held_bytes ")) <
-         strstr(text, "\ntotal\n");) {
-        ck_assert_uint_eq(strcspn(row + 1, "\n"), strcspn(line + 1, "\n"));
-    }
-    for (const char *line = text; line != NULL;) {
-        const char *end = strchr(line, '\n');
-
-        ck_assert_msg(end == NULL || end - line <= 80, "%.100s", line);
-        ck_assert_msg(end == NULL || end == line || end[-1] != ' ', "%.100s",
-                      line);
-        line = end != NULL ? end + 1 : NULL;
-    }
-}
-
 /* ---- histograms ---------------------------------------------------------- */
 
 static void check_histogram(const warm_histogram *histogram,
@@ -264,37 +239,6 @@ WT_TEST(test_G7_histograms_have_the_drivers_calls)
     json_decref(json);
 }
 
-static _Atomic uint64_t now_ns = UINT64_C(1) << 62, step_ns;
-
-static uint64_t stepping_clock(void)
-{
-    return atomic_fetch_add(&now_ns, atomic_load(&step_ns));
-}
-
-/* One slow call of ten is not seen there, two are. */
-WT_LOOP_TEST(test_G7_table_says_what_most_calls_do_not_exceed, 2)
-{
-    const char *row;
-
-    wt_ok(warm_pinned_reset_totals(runtime));
-    warm_testing_set_clock(stepping_clock);
-    for (int i = 0; i < 10; i++) {
-        void *block;
-
-        atomic_store(&step_ns, i < 9 - _i ? 0 : UINT64_C(1) << 33);
-        block = wt_pinned(runtime, 20 * MIB);
-        atomic_store(&step_ns, 0);
-        wt_ok(warm_free(block));
-        wt_ok(warm_pinned_trim(runtime, 0, NULL));
-    }
-    wt_ok(warm_stats_table(runtime, text, sizeof text, NULL));
-    warm_testing_set_clock(NULL);
-    row = strstr(strstr(text, "90 % within\n"), "  driver_alloc_time  ");
-    ck_assert_ptr_nonnull(row);
-    row = strchr(row, '\n') - 7;
-    ck_assert_int_eq(strncmp(row, _i == 0 ? " 1.0 us" : "  8.6 s", 7), 0);
-}
-
 WT_TEST(test_G7_reset_of_totals_empties_the_histograms)
 {
     warm_space_histograms times = {.size = sizeof times + 8};
@@ -330,8 +274,6 @@ WT_TEST(test_G7_labels_are_escaped)
                               0, &handle));
     wt_ok(warm_stats_prometheus(runtime, text, sizeof text, NULL));
     wt_contains(text, "{kind=\"a \\\"b\\\"\\\\\\n\357\277\275\",device=\"0\"}");
-    wt_ok(warm_stats_table(runtime, text, sizeof text, NULL));
-    wt_contains(text, "handles of a \"b\"\\\\n");
     wt_ok(warm_handle_trim(runtime, 0, 0, 0, 0, NULL));
 }
 
@@ -453,7 +395,6 @@ WT_TEST(test_G7_views_can_be_read_while_threads_run)
                   sum_of("warmpool_node_held_bytes", "space=\"pinned\""));
         ck_assert(sum_of("warmpool_live_allocated_blocks_total", "") >=
                   (double)two.requests);
-        wt_ok(warm_stats_table(runtime, text, sizeof text, NULL));
     }
     atomic_store(&over, true);
     for (int i = 0; i < THREADS; i++) {

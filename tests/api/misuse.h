@@ -153,7 +153,6 @@
     S(warm_pinned_reset_totals, RUNTIME)                                       \
     S(warm_stats_get, RUNTIME, STATS)                                          \
     S(warm_stats_json, RUNTIME, TEXT, TEXT_BYTES, MAYBE)                       \
-    S(warm_stats_table, RUNTIME, TEXT, TEXT_BYTES, MAYBE)                      \
     S(warm_stats_prometheus, RUNTIME, TEXT, TEXT_BYTES, MAYBE)                 \
     /* snapshot.h */                                                           \
     S(warm_device_snapshot, RUNTIME, DEVICE, TEXT, TEXT_BYTES, MAYBE)          \
