@@ -94,9 +94,13 @@ const char *wt_backend(void);
 bool wt_on_host(void);
 bool wt_on_gpu(void);
 
-/* Option arenas for the runtimes of tests: 1, so that no test depends on the
- * number of CPUs or on contention; WT_ARENAS=4 runs the tests with four. */
-uint64_t wt_arenas(void);
+/* The text of a list, for option test; it lasts for three more calls. */
+__attribute__((format(printf, 1, 2))) const char *wt_list(const char *format,
+                                                          ...);
+/* Option test for the runtimes of tests: one arena unless the options say how
+ * many, so that no test depends on the number of CPUs or on contention;
+ * WT_ARENAS=4 runs the tests with four. */
+const char *wt_test(const warm_options *options);
 
 /* Creates a runtime on the chosen backend with options (may be null); the test
  * fails if that fails. */

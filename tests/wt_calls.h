@@ -537,7 +537,7 @@ MAKE(options)
 
     make_in(v);
     options->device = wt_on_host() ? "host" : "cuda";
-    options->arenas = 1;
+    options->test = "arenas=1";
     options->history = 50;
     options->reserve_bytes = 3 << 20;
     options->segment = 1 << 20;

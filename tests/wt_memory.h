@@ -105,7 +105,7 @@ static inline warm_runtime *wt_memory_begin(const warm_options *options)
         given = *options;
         given.size = sizeof given;
     }
-    given.arenas = given.arenas != 0 ? given.arenas : wt_arenas();
+    given.test = wt_test(&given);
     wt_ok(wm_options_resolve(&given, NULL, &all));
     wt_ok(wm_host_open(&all, &driver));
     wt_memory.obtained = wt_memory.returned = 0;

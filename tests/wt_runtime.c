@@ -5,6 +5,7 @@
 #include <ftw.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,11 +40,25 @@ bool wt_on_gpu(void)
     return strcmp(wt_backend(), "gpu") == 0;
 }
 
-uint64_t wt_arenas(void)
+const char *wt_list(const char *format, ...)
 {
-    const char *value = getenv("WT_ARENAS");
+    static _Thread_local char lists[4][256];
+    static _Thread_local unsigned next;
+    char *list = lists[next++ % 4];
+    va_list arguments;
 
-    return value != NULL ? strtoull(value, NULL, 10) : 1;
+    va_start(arguments, format);
+    vsnprintf(list, sizeof lists[0], format, arguments);
+    va_end(arguments);
+    return list;
+}
+
+const char *wt_test(const warm_options *options)
+{
+    const char *arenas = getenv("WT_ARENAS");
+
+    return wt_list("%s:arenas=%s", options->test != NULL ? options->test : "",
+                   arenas != NULL ? arenas : "1");
 }
 
 /* The runtime of wt_runtime(), unless several lived at once or it may leak; and
@@ -66,9 +81,7 @@ warm_runtime *wt_runtime(const warm_options *options)
     if (o.device == NULL) {
         o.device = wt_on_host() ? "host" : "cuda";
     }
-    if (o.arenas == 0) {
-        o.arenas = wt_arenas();
-    }
+    o.test = wt_test(&o);
     only.any = only.any || only.runtime != NULL;
     only.before = wt_metadata_live();
     wt_ok(warm_runtime_create(&o, &runtime));

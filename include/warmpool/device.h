@@ -34,7 +34,7 @@ typedef struct warm_device_info {
     int compute_major;    /* CUDA compute capability; 0 on the host device */
     int compute_minor;
     int numa_node; /* the node next to the device; -1 if unknown, as on the
-                      host device without option numa_nodes */
+                      host device */
     uint64_t host_memory; /* 1: its memory is the host's (integrated devices),
                              or host and device use the same page tables */
 } warm_device_info;

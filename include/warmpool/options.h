@@ -166,9 +166,6 @@ extern "C" {
            "bytes of memory of each host device")                              \
     X_SIZE(segment, "bytes", (uint64_t)4 << 20, 1 << 16, (uint64_t)1 << 34,    \
            "least bytes obtained from the driver at once for pinned memory")   \
-    X_SIZE(                                                                    \
-        arenas, "arenas", 0, 0, 16,                                            \
-        "arenas a node or device, 0: more under contention, up to one a CPU")  \
     X_SIZE(pinned_high, "bytes, ratio or off", 0, 0, (uint64_t)1 << 50,        \
            "most host memory held; 0: 1.7 times what machine and cgroups "     \
            "allow")                                                            \
@@ -198,9 +195,6 @@ extern "C" {
     X_ENUM(background, "off", "on|off",                                        \
            "a thread that polls streams, refills the reserve, returns idle "   \
            "memory")                                                           \
-    X_SIZE(                                                                    \
-        pin_threads, "threads", 0, 0, 64,                                      \
-        "threads that touch pages before registration, 0: cores, at most 8")   \
     X_TEXT(pin_lock_file,                                                      \
            "file that processes lock in turns: of those that name it one at "  \
            "a time pins memory ahead of demand (prewarming, reserve_bytes)")   \
@@ -210,9 +204,6 @@ extern "C" {
         "transparent huge pages, or those of vm.nr_hugepages")                 \
     X_SIZE(decay_ms, "ms", 0, 0, (uint64_t)1 << 40,                            \
            "ms after which an idle segment is returned, 0: never")             \
-    X_SIZE(                                                                    \
-        numa_nodes, "nodes", 0, 0, 64,                                         \
-        "NUMA nodes, 0: the machine's (host: 1), 1: ignored, more: simulated") \
     X_SIZE(batch_count, "frees", 64, 1, 4096,                                  \
            "most frees on an adopted stream that share one event")             \
     X_SIZE(batch_bytes, "bytes", (uint64_t)12 << 20, 1, (uint64_t)1 << 46,     \
@@ -309,6 +300,7 @@ typedef struct warm_options {
 #undef WARM_OPTION_ENUM
 #undef WARM_OPTION_SET
 #undef WARM_OPTION_TEXT
+    const char *test; /* for the library's own tests: null */
 } warm_options;
 
 /* Writes the table of options into text (at most bytes, always terminated): for

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum option_type { TYPE_SIZE, TYPE_ENUM, TYPE_SET, TYPE_TEXT };
+enum option_type { TYPE_SIZE, TYPE_ENUM, TYPE_SET, TYPE_TEXT, TYPE_LIST };
 
 struct option {
     const char *name;
@@ -24,42 +24,30 @@ struct option {
     size_t room; /* bytes of a text in wm_options */
 };
 
-#define ROW_SIZE(n, u, def, lo, hi, h)                                         \
+#define ROW(n, kind, ...)                                                      \
     {.name = #n,                                                               \
-     .type = TYPE_SIZE,                                                        \
+     .type = (kind),                                                           \
      .offset = offsetof(wm_options, n),                                        \
      .given = offsetof(warm_options, n),                                       \
+     __VA_ARGS__},
+#define ROW_SIZE(n, u, def, lo, hi, h)                                         \
+    ROW(n, TYPE_SIZE, .unit = (u), .size_default = (def), .min = (lo),         \
+        .max = (hi), .help = (h))
+#define ROW_CHARS(n, kind, def, c, h)                                          \
+    ROW(n, kind, .text_default = (def), .choices = (c), .help = (h),           \
+        .room = sizeof((wm_options *)NULL)->n)
+#define ROW_ENUM(n, def, c, h) ROW_CHARS(n, TYPE_ENUM, def, c, h)
+#define ROW_SET(n, w, h)       ROW_CHARS(n, TYPE_SET, set_off, w, h)
+#define ROW_TEXT(n, h)         ROW_CHARS(n, TYPE_TEXT, "", NULL, h)
+#define ROW_LIST(n, c, h)      ROW_CHARS(n, TYPE_LIST, "", c, h)
+#define ROW_TEST(n, u, def, lo, hi)                                            \
+    {.name = #n,                                                               \
+     .offset = offsetof(wm_options, n),                                        \
      .unit = (u),                                                              \
      .size_default = (def),                                                    \
      .min = (lo),                                                              \
-     .max = (hi),                                                              \
-     .help = (h)},
-#define ROW_ENUM(n, def, c, h)                                                 \
-    {.name = #n,                                                               \
-     .type = TYPE_ENUM,                                                        \
-     .offset = offsetof(wm_options, n),                                        \
-     .given = offsetof(warm_options, n),                                       \
-     .text_default = (def),                                                    \
-     .choices = (c),                                                           \
-     .room = sizeof((wm_options *)NULL)->n,                                    \
-     .help = (h)},
-#define ROW_SET(n, w, h)                                                       \
-    {.name = #n,                                                               \
-     .type = TYPE_SET,                                                         \
-     .offset = offsetof(wm_options, n),                                        \
-     .given = offsetof(warm_options, n),                                       \
-     .text_default = set_off,                                                  \
-     .choices = (w),                                                           \
-     .room = sizeof((wm_options *)NULL)->n,                                    \
-     .help = (h)},
-#define ROW_TEXT(n, h)                                                         \
-    {.name = #n,                                                               \
-     .type = TYPE_TEXT,                                                        \
-     .offset = offsetof(wm_options, n),                                        \
-     .given = offsetof(warm_options, n),                                       \
-     .text_default = "",                                                       \
-     .room = sizeof((wm_options *)NULL)->n,                                    \
-     .help = (h)},
+     .max = (hi)},
+#define NAME_TEST(n, ...) "|" #n
 
 /* The entry of WARMPOOL_CONF that has no value. */
 static const char help_word[] = "help";
@@ -82,9 +70,23 @@ enum { RATIO_MOST = 2 };
 /* Bytes of the message about an unknown option around the list of names. */
 enum { NAMES_ROOM = 160 };
 
+/* The last row is for tests: no text for users has it. */
 static const struct option table[] = {
-    WARM_OPTION_MAP(ROW_SIZE, ROW_ENUM, ROW_SET, ROW_TEXT)};
-enum { OPTIONS = sizeof table / sizeof table[0] };
+    WARM_OPTION_MAP(ROW_SIZE, ROW_ENUM, ROW_SET, ROW_TEXT)
+        ROW_LIST(test, &("" WM_TEST_MAP(NAME_TEST))[1], NULL)};
+static const struct option numbers[] = {WM_TEST_MAP(ROW_TEST)};
+enum {
+    ROWS = sizeof table / sizeof table[0],
+    OPTIONS = ROWS - 1,
+    NUMBERS = sizeof numbers / sizeof numbers[0]
+};
+
+/* Options of earlier releases, and what replaces them. */
+static const char *const removed[][2] = {
+    {"arenas", "tests write test:arenas=2"},
+    {"numa_nodes", "tests write test:numa_nodes=2"},
+    {"pin_threads", "tests write test:pin_threads=2"},
+};
 
 static void *slot_of(wm_options *options, const struct option *o)
 {
@@ -160,8 +162,8 @@ static bool parse_ratio(const char *text, uint64_t *value)
     return true;
 }
 
-/* Whether the first `length` characters of a word stand between separators in
- * text. */
+/* Whether the first `length` characters of a word, without a separator, stand
+ * between separators in text. */
 static bool has_word(const char *text, char separator, const char *word,
                      size_t length)
 {
@@ -169,7 +171,7 @@ static bool has_word(const char *text, char separator, const char *word,
         c += *c == separator;
         if (strncmp(c, word, length) == 0 && length > 0 &&
             (c[length] == separator || c[length] == '\0')) {
-            return true;
+            return memchr(word, separator, length) == NULL;
         }
     }
     return false;
@@ -178,8 +180,7 @@ static bool has_word(const char *text, char separator, const char *word,
 /* Whether value is one of "a|b|c". */
 static bool is_choice(const char *choices, const char *value)
 {
-    return strchr(value, '|') == NULL &&
-           has_word(choices, '|', value, strlen(value));
+    return has_word(choices, '|', value, strlen(value));
 }
 
 bool wm_options_has(const char *set, const char *word)
@@ -203,8 +204,7 @@ static bool is_set(const char *words, const char *value)
     for (;;) {
         size_t length = strcspn(word, "+");
 
-        if (memchr(word, '|', length) != NULL ||
-            !has_word(words, '|', word, length) ||
+        if (!has_word(words, '|', word, length) ||
             (word[length] == '+' &&
              has_word(word + length + 1, '+', word, length))) {
             return false;
@@ -214,6 +214,36 @@ static bool is_set(const char *words, const char *value)
         }
         word += length + 1;
     }
+}
+
+/* Whether each part of value, between ':', is empty or NAME=… with a name of
+ * "a|b|c". */
+static bool is_list(const char *names, const char *value)
+{
+    for (const char *c = value; *c != '\0'; c += strcspn(c, ":")) {
+        c += strspn(c, ":");
+        if (*c != '\0' && (c[strcspn(c, ":=")] != '=' ||
+                           !has_word(names, '|', c, strcspn(c, "=")))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool wm_options_part(const char *list, const char *name, char *value,
+                     size_t bytes)
+{
+    size_t length = strlen(name);
+
+    for (const char *c = list; *c != '\0'; c += strcspn(c, ":")) {
+        c += strspn(c, ":");
+        if (strncmp(c, name, length) == 0 && c[length] == '=') {
+            c += length + 1;
+            snprintf(value, bytes, "%.*s", (int)strcspn(c, ":"), c);
+            return true;
+        }
+    }
+    return false;
 }
 
 /* A value as users write it: bytes with the largest exact suffix. */
@@ -288,8 +318,15 @@ static warm_status set_text(wm_options *options, const struct option *o,
                        "once, joined by +",
                        where, o->name, SHOW(text), o->choices);
     }
+    if (o->type == TYPE_LIST && !is_list(o->choices, text)) {
+        return wm_fail(WARM_INVALID_OPTION,
+                       "%s: option %s: '" SHOWN
+                       "' is not allowed; allowed is NAME=VALUE, joined by "
+                       "':', with a NAME of %s",
+                       where, o->name, SHOW(text), o->choices);
+    }
     /* It would end the line in every text that has it. */
-    if (o->type == TYPE_TEXT && strpbrk(text, "\n\r") != NULL) {
+    if (strpbrk(text, "\n\r") != NULL) {
         return wm_fail(WARM_INVALID_OPTION,
                        "%s: option %s: '" SHOWN "' has the end of a line in it",
                        where, o->name, SHOW(text));
@@ -330,6 +367,13 @@ static warm_status unknown_key(const char *key)
     char names[sizeof((warm_error *)NULL)->message - NAMES_ROOM] = "";
     wm_text out = {names, sizeof names, 0};
 
+    for (size_t i = 0; i < sizeof removed / sizeof removed[0]; i++) {
+        if (strcmp(removed[i][0], key) == 0) {
+            return wm_fail(WARM_INVALID_OPTION,
+                           "%s: there is no option %s any more; %s", in_conf,
+                           key, removed[i][1]);
+        }
+    }
     for (int i = 0; i < OPTIONS; i++) {
         wm_text_put(&out, "%s%s", i > 0 ? ", " : "", table[i].name);
     }
@@ -380,7 +424,7 @@ static warm_status apply_pair(wm_options *options, char *pair, bool *given)
                              "%s: '" SHOWN "' is not of the form key:value",
                              in_conf, SHOW(key));
     }
-    for (int i = 0; i < OPTIONS; i++) {
+    for (int i = 0; i < ROWS; i++) {
         if (strcmp(table[i].name, key) == 0) {
             if (given[i]) {
                 return wm_fail(WARM_INVALID_OPTION,
@@ -397,7 +441,7 @@ static warm_status apply_pair(wm_options *options, char *pair, bool *given)
 
 static warm_status apply_conf(wm_options *options, const char *conf)
 {
-    bool given[OPTIONS] = {false};
+    bool given[ROWS] = {false};
     char *copy = strdup(conf);
     char *rest = copy;
     char *pair;
@@ -443,7 +487,7 @@ static warm_status apply_given(wm_options *options, const warm_options *given)
         return status;
     }
     wm_sized_in(&all, given, sizeof all);
-    for (int i = 0; i < OPTIONS && status == WARM_OK; i++) {
+    for (int i = 0; i < ROWS && status == WARM_OK; i++) {
         const struct option *o = &table[i];
         const char *field = (const char *)&all + o->given;
 
@@ -467,13 +511,29 @@ static warm_status apply_given(wm_options *options, const warm_options *given)
 static void set_defaults(wm_options *options)
 {
     memset(options, 0, sizeof *options);
-    for (int i = 0; i < OPTIONS; i++) {
+    for (int i = 0; i < ROWS; i++) {
         if (table[i].type == TYPE_SIZE) {
             *(uint64_t *)slot_of(options, &table[i]) = table[i].size_default;
         } else {
             strcpy(slot_of(options, &table[i]), table[i].text_default);
         }
     }
+}
+
+/* The numbers of the list for tests. */
+static warm_status set_numbers(wm_options *options)
+{
+    warm_status status = WARM_OK;
+    char value[24];
+
+    for (int i = 0; i < NUMBERS && status == WARM_OK; i++) {
+        *(uint64_t *)slot_of(options, &numbers[i]) = numbers[i].size_default;
+        if (wm_options_part(options->test, numbers[i].name, value,
+                            sizeof value)) {
+            status = set_from_text(options, &numbers[i], value);
+        }
+    }
+    return status;
 }
 
 warm_status wm_options_resolve(const warm_options *given, const char *conf,
@@ -490,6 +550,9 @@ warm_status wm_options_resolve(const warm_options *given, const char *conf,
         status = apply_given(&resolved, given);
     }
     if (status == WARM_OK) {
+        status = set_numbers(&resolved);
+    }
+    if (status == WARM_OK) {
         *options = resolved;
     }
     return status;
@@ -503,7 +566,7 @@ static void put_ratio(wm_text *text, const struct option *o, uint64_t ratio)
 
 void wm_options_put(const wm_options *options, wm_text *text)
 {
-    for (int i = 0; i < OPTIONS; i++) {
+    for (int i = 0; i < ROWS; i++) {
         const struct option *o = &table[i];
         const char *field = (const char *)options + o->offset;
 

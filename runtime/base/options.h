@@ -7,7 +7,17 @@
 
 #include <stdbool.h>
 
-enum { WM_OPTION_TEXT_MAX = 256 };
+enum { WM_OPTION_TEXT_MAX = 256, WM_OPTION_LIST_MAX = 1024 };
+
+/* Numbers that tests set by the list test, as in test:arenas=2:numa_nodes=2,
+ * which is not in the table of options: X(name, unit, default, min, max).
+ * - arenas: of a node or device; 0: more under contention, up to one a CPU
+ * - numa_nodes: 0: the machine's (host device: 1), 1: ignored, more: simulated
+ * - pin_threads: touch pages before registration; 0: cores, at most 8 */
+#define WM_TEST_MAP(X)                                                         \
+    X(arenas, "arenas", 0, 0, 16)                                              \
+    X(numa_nodes, "nodes", 0, 0, 64)                                           \
+    X(pin_threads, "threads", 0, 0, 64)
 
 /* Every option with its final value; texts are copies, "" when not given. */
 typedef struct wm_options {
@@ -17,11 +27,15 @@ typedef struct wm_options {
 #define WM_OPTION_TEXT(name, help)               char name[WM_OPTION_TEXT_MAX];
     WARM_OPTION_MAP(WM_OPTION_SIZE, WM_OPTION_ENUM, WM_OPTION_SET,
                     WM_OPTION_TEXT)
+#define WM_OPTION_TEST(name, u, def, lo, hi) uint64_t name;
+    WM_TEST_MAP(WM_OPTION_TEST)
+    char test[WM_OPTION_LIST_MAX];
     unsigned number; /* of the runtime in its process, from 1; 0: not set */
 #undef WM_OPTION_SIZE
 #undef WM_OPTION_ENUM
 #undef WM_OPTION_SET
 #undef WM_OPTION_TEXT
+#undef WM_OPTION_TEST
 } wm_options;
 
 /* Resolves given (may be null) over conf (the text of WARMPOOL_CONF, may be
@@ -52,6 +66,11 @@ bool wm_options_named(const char *conf, const char *key);
 bool wm_options_has(const char *set, const char *word);
 /* Whether it has any. */
 bool wm_options_any(const char *set);
+
+/* Writes to value what a list, NAME=VALUE joined by ':', has first for name;
+ * false if it has nothing. */
+bool wm_options_part(const char *list, const char *name, char *value,
+                     size_t bytes);
 
 /* Appends every option as "name:value\n". */
 void wm_options_put(const wm_options *options, wm_text *text);

@@ -1189,8 +1189,8 @@ static void setup_nodes(void)
     setup();
     wt_stream_end(runtime, stream);
     wt_runtime_end(runtime);
-    runtime =
-        wt_runtime_with(.segment = MIB, .pin_chunk = MIB, .numa_nodes = 2);
+    runtime = wt_runtime_with(.segment = MIB, .pin_chunk = MIB,
+                              .test = "numa_nodes=2");
     stream = wt_stream(runtime, 0);
 }
 

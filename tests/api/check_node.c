@@ -18,7 +18,7 @@ static int devices;
 static void begin(warm_options *options)
 {
     options->size = sizeof *options;
-    options->numa_nodes = NODES;
+    options->test = wt_list("numa_nodes=%d", NODES);
     options->host_devices = 2;
     options->segment = MIB;
     runtime = wt_runtime(options);
@@ -143,7 +143,7 @@ WT_TEST(test_B15_machine_without_nodes_has_one)
     int count = 0;
 
     teardown();
-    runtime = wt_runtime_with(.numa_nodes = 1);
+    runtime = wt_runtime_with(.test = "numa_nodes=1");
     stream = wt_stream(runtime, 0);
     wt_ok(warm_node_count(runtime, &count));
     ck_assert_int_eq(count, 1);
@@ -560,8 +560,8 @@ WT_TEST(test_B9_B15_reserve_lies_on_the_node_of_the_first_device)
     warm_device_info info = WARM_INIT(warm_device_info);
 
     teardown();
-    runtime = wt_runtime_with(.numa_nodes = NODES, .segment = MIB,
-                              .reserve_bytes = 4 * MIB);
+    runtime = wt_runtime_with(.test = wt_list("numa_nodes=%d", NODES),
+                              .segment = MIB, .reserve_bytes = 4 * MIB);
     stream = wt_stream(runtime, 0);
     wt_ok(warm_device_get_info(runtime, 0, &info));
     for (int i = 0; i < NODES; i++) {

@@ -262,7 +262,7 @@ WT_TEST(test_B10_B18_what_streams_have_passed_is_page_locked)
 
 WT_TEST(test_B15_B18_full_node_is_a_reason_too)
 {
-    warm_options options = {.pinned_high = 4 * MIB, .numa_nodes = 2};
+    warm_options options = {.pinned_high = 4 * MIB, .test = "numa_nodes=2"};
     void *locked = NULL, *pageable = NULL;
 
     teardown();

@@ -860,7 +860,7 @@ WT_LOOP_TEST(test_B4_B19_threads_share_pieces, WAYS)
 
     begin_with(&(warm_options){.size = sizeof(warm_options),
                                .pin = ways[_i],
-                               .arenas = 2,
+                               .test = "arenas=2",
                                .pin_chunk = 256 * KIB});
     wt_threads(THREADS, work, wrong);
     for (int i = 0; i < THREADS; i++) {

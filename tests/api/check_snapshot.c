@@ -49,7 +49,7 @@ static void setup_short(void)
 
 static void setup_nodes(void)
 {
-    begin((warm_options){.history = 1000, .numa_nodes = 2});
+    begin((warm_options){.history = 1000, .test = "numa_nodes=2"});
 }
 
 static void setup_expandable(void)

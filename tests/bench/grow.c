@@ -171,9 +171,9 @@ int main(int argc, char **argv)
 {
     static const char *const ways[] = {
         "pin:alloc",
-        "pin:register,pin_threads:1,huge_pages:off",
+        "pin:register,test:pin_threads=1,huge_pages:off",
         "pin:register,huge_pages:off",
-        "pin:register,pin_threads:1",
+        "pin:register,test:pin_threads=1",
         "pin:register",
     };
     static const size_t sizes[] = {4 * MIB, 64 * MIB, 256 * MIB};

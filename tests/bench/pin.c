@@ -116,7 +116,7 @@ static const struct method methods[] = {
     {"mlock", lock_piece, NULL},
     {"alloc", NULL, "pin:alloc"},
     {"register", NULL, "pin:register"},
-    {"register, one thread", NULL, "pin:register,pin_threads:1"},
+    {"register, one thread", NULL, "pin:register,test:pin_threads=1"},
 };
 
 /* Pages of hugetlb stay in memory by themselves, and are counted apart. */
@@ -437,7 +437,7 @@ static void way(size_t bytes, uint64_t pause_ns)
                bytes / MIB, left / MIB);
         return;
     }
-    snprintf(conf, sizeof conf, "pin:register,pin_threads:%ld",
+    snprintf(conf, sizeof conf, "pin:register,test:pin_threads=%ld",
              cores > 1 ? cores / 2 : 1);
     without = run(conf, 0, 0, 3);
     with = run(conf, bytes, pause_ns, 0);

@@ -779,8 +779,8 @@ static const char *const lives[] = {
     "",
     "pin:register,pin_chunk:2M,stream_wait:off",
     "expandable_segments:on,magazines:off",
-    "numa_nodes:2,shared_memory:managed",
-    "history:100,arenas:2",
+    "test:numa_nodes=2,shared_memory:managed",
+    "history:100,test:arenas=2",
     "dry",
 };
 enum { LIVES = sizeof lives / sizeof lives[0] };

@@ -109,7 +109,7 @@ static const struct play {
      13,
      80,
      "ppppPPPPPPffffffffffrrggtqmnnhly",
-     {.numa_nodes = 2, .host_devices = 2}},
+     {.test = "numa_nodes=2", .host_devices = 2}},
     {8, 13, 60, "ssssssWWWpffffffffffrrrggtxnmvv", {.stream_wait = "off"}},
     {9, 14, 60, "ppppppddddddffffffffffrrrggtqooovnem", {0}},
     {9,
@@ -721,14 +721,13 @@ static void begin_play(unsigned i)
     w.now = 1000000000;
     warm_testing_set_clock(clock_of_play);
     options.size = sizeof options;
-    options.arenas = options.arenas != 0 ? options.arenas : 1;
-    options.numa_nodes = options.numa_nodes != 0 ? options.numa_nodes : 1;
+    options.test = wt_list("%s:arenas=1:numa_nodes=1:pin_threads=1",
+                           options.test != NULL ? options.test : "");
     options.pinned_high = (uint64_t)8 << 30;
     options.pinned_low = (uint64_t)4 << 30;
     options.limit_wait_ms = WARM_OFF;
     options.huge_pages = "off";
     options.log = "none";
-    options.pin_threads = 1;
     w.runtime = wt_runtime(&options);
     wt_toy_init(&w.toy);
     w.kind = wt_toy_register(&w.toy, w.runtime, "toy");

@@ -118,30 +118,36 @@ static void be_silent(void *context, warm_log_level level, const char *line)
  * end all goes back. */
 static const struct {
     bool sealed;
+    unsigned nodes;
     warm_options options;
-} kinds[MODEL_KINDS] = {
-    {true, {.arenas = 1, .stream_wait = "off"}},
-    {false,
-     {.arenas = 4, .magazines = "off", .history = 500, .stream_wait = "off"}},
-    {false,
-     {.arenas = 4,
-      .background = "on",
-      .batch_ms = 1,
-      .decay_ms = 1,
-      .expandable_segments = "on"}},
-    {true,
-     {.arenas = 4,
-      .history = 500,
-      .numa_nodes = 2,
-      .stream_wait = "grow",
-      .segment = 1 << 18,
-      .expandable_segments = "on"}},
-    {true,
-     {.arenas = 4,
-      .background = "on",
-      .batch_ms = 1,
-      .decay_ms = 1,
-      .pin_chunk = 64 << 10}}};
+} kinds[MODEL_KINDS] = {{true, 0, {.test = "arenas=1", .stream_wait = "off"}},
+                        {false,
+                         0,
+                         {.test = "arenas=4",
+                          .magazines = "off",
+                          .history = 500,
+                          .stream_wait = "off"}},
+                        {false,
+                         0,
+                         {.test = "arenas=4",
+                          .background = "on",
+                          .batch_ms = 1,
+                          .decay_ms = 1,
+                          .expandable_segments = "on"}},
+                        {true,
+                         2,
+                         {.test = "arenas=4:numa_nodes=2",
+                          .history = 500,
+                          .stream_wait = "grow",
+                          .segment = 1 << 18,
+                          .expandable_segments = "on"}},
+                        {true,
+                         0,
+                         {.test = "arenas=4",
+                          .background = "on",
+                          .batch_ms = 1,
+                          .decay_ms = 1,
+                          .pin_chunk = 64 << 10}}};
 
 static int64_t records; /* that the library has without a runtime */
 
@@ -155,7 +161,7 @@ void model_begin(unsigned kind, unsigned long steps)
     model.random = wt_seed();
     model.sealed = kinds[kind].sealed;
     model.beside = kinds[kind].options.background != NULL;
-    model.nodes = (unsigned)kinds[kind].options.numa_nodes;
+    model.nodes = kinds[kind].nodes;
     model.most_ever = STREAMS + steps / 50;
     model.expands = kinds[kind].options.expandable_segments != NULL;
     model.waits = kinds[kind].options.stream_wait == NULL ||

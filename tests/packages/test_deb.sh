@@ -26,7 +26,8 @@ test_H6_packages_have_what_belongs_to_them() {
     files libwarmpool-dev >found
     for file in /usr/include/warmpool/memory.h \
         /usr/share/man/man3/warm_free.3.gz \
-        /usr/share/doc/libwarmpool-dev/html/index.html; do
+        /usr/share/doc/libwarmpool-dev/html/index.html \
+        /usr/share/doc/libwarmpool-dev/CHANGES.md; do
         has_line "$(cat found)" "$file"
     done
     for file in 'pkgconfig/warmpool\.pc' 'libwarmpool\.a' 'libwarmpool\.so' \

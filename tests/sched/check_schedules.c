@@ -53,7 +53,7 @@ static void begin(const warm_options *options)
 
     o.size = sizeof o;
     o.device = "host";
-    o.arenas = 1;
+    o.test = wt_list("arenas=1:%s", o.test != NULL ? o.test : "");
     o.segment = 64 * KIB;
     o.host_memory = 16 * 1024 * KIB;
     wt_ok(warm_runtime_create(&o, &s.runtime));

@@ -211,7 +211,7 @@ WT_LOOP_TEST(test_B4_B6_streams_that_threads_share_retire, 3)
     runtime = wt_runtime_with(.segment = _i == 2 ? 64 << 10 : 1 << 20,
                               .batch_count = _i == 1 ? 64 : 4,
                               .magazine_bytes = _i == 2 ? 256 << 10 : 0,
-                              .arenas = 1 + (unsigned)(_i == 1));
+                              .test = _i == 1 ? "arenas=2" : NULL);
     for (int i = 0; i < STREAMS; i++) {
         pthread_rwlock_init(&shared[i].lock, NULL);
         shared[i].stream = wt_stream(runtime, 0);

@@ -164,7 +164,7 @@ WT_LOOP_TEST(test_B14_C6_threads_share_the_memory_of_a_device, 3)
 {
     warm_options options = {.size = sizeof options,
                             .device = "host",
-                            .arenas = _i != 0 ? 3 : 0,
+                            .test = _i != 0 ? "arenas=3" : NULL,
                             .expandable_segments = _i == 2 ? "on" : "off"};
     warm_device_stats stats;
 

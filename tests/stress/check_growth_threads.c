@@ -150,8 +150,8 @@ static void begin(int i)
                         .pinned_high = cases[i].limit,
                         .reserve_bytes = cases[i].reserve,
                         .decay_ms = cases[i].decay_ms,
-                        .numa_nodes = cases[i].nodes,
-                        .arenas = 1 + (unsigned)i % 3);
+                        .test = wt_list("arenas=%d:numa_nodes=%d", 1 + i % 3,
+                                        (int)cases[i].nodes));
     s.steps = wt_scaled(20000);
     atomic_store_explicit(&s.working, WORKERS, memory_order_relaxed);
     for (int k = 0; k < WORKERS; k++) {

@@ -195,7 +195,7 @@ WT_LOOP_TEST(test_B14_peaks_of_many_threads_are_near_the_truth, 8)
     memset(&s, 0, sizeof s);
     s.device = (_i & 1) != 0;
     s.resets = (_i & 4) != 0;
-    s.runtime = wt_runtime_with(.arenas = _i & 2 ? 4 : 1);
+    s.runtime = wt_runtime_with(.test = _i & 2 ? "arenas=4" : "arenas=1");
     s.working = WORKERS;
     wt_threads(WORKERS + 1, run, NULL);
     for (unsigned k = 0; k < SLOTS; k++) {

@@ -198,7 +198,8 @@ WT_LOOP_TEST(test_B2_B4_B6_B15_B18_threads_share_one_space, 3)
     s.devices = wt_on_host() ? s.nodes : 1;
     s.dry = _i == 2;
     s.runtime = wt_runtime_with(.segment = 1 << 20, .host_devices = nodes,
-                                .numa_nodes = nodes, .arenas = nodes);
+                                .test = wt_list("arenas=%u:numa_nodes=%u",
+                                                nodes, nodes));
     wt_ok(warm_testing_fail(s.runtime, "pinned_alloc", s.dry, 1));
     s.steps = wt_scaled(s.dry ? 3000 : 20000);
     atomic_store_explicit(&s.working, THREADS, memory_order_relaxed);

@@ -124,8 +124,12 @@ static void work_or_read(void *argument, unsigned index)
 }
 
 static const struct {
-    uint64_t history, frames, nodes, arenas;
-} kinds[] = {{0, 0, 1, 3}, {3, 0, 1, 1}, {200, 0, 2, 2}, {4000, 8, 1, 4}};
+    uint64_t history, frames;
+    const char *test;
+} kinds[] = {{0, 0, "arenas=3"},
+             {3, 0, "arenas=1"},
+             {200, 0, "arenas=2:numa_nodes=2"},
+             {4000, 8, "arenas=4"}};
 
 WT_CASE("threads", .timeout = 120);
 
@@ -135,8 +139,7 @@ WT_LOOP_TEST(test_C7_snapshots_while_threads_allocate,
     s.runtime =
         wt_runtime_with(.segment = 1 << 20, .history = kinds[_i].history,
                         .history_frames = kinds[_i].frames,
-                        .numa_nodes = kinds[_i].nodes,
-                        .arenas = kinds[_i].arenas);
+                        .test = kinds[_i].test);
     s.steps = wt_scaled(1500);
     s.stream = wt_stream(s.runtime, 0);
     atomic_store_explicit(&s.working, WORKERS, memory_order_relaxed);

@@ -271,7 +271,7 @@ WT_TEST(test_B15_G7_a_number_without_a_node_has_no_figures)
 {
     static char text[1 << 18];
     warm_runtime *runtime = wt_runtime(
-        &(warm_options){.size = sizeof(warm_options), .numa_nodes = 3});
+        &(warm_options){.size = sizeof(warm_options), .test = "numa_nodes=3"});
 
     wt_ok(warm_stats_json(runtime, text, sizeof text, NULL));
     ck_assert_int_eq(times_in(text, "\"node\":"), 3);

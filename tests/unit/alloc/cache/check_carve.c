@@ -30,7 +30,7 @@ static void set_up(void)
     runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options),
                                          .device = "host",
                                          .segment = SEGMENT * MIB,
-                                         .arenas = 1,
+                                         .test = "arenas=1",
                                          .keep = 1000,
                                          .magazine_bytes = 28 * MIB,
                                          .stream_wait = "off"});

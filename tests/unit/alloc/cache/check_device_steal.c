@@ -37,7 +37,7 @@ static void begin(warm_options options)
 {
     options.size = sizeof options;
     options.device = "host";
-    options.arenas = 2;
+    options.test = wt_list("arenas=2:%s", options.test ? options.test : "");
     options.stream_wait = options.stream_wait ? options.stream_wait : "off";
     runtime = wt_runtime(&options);
     wt_ok(warm_stream_create(runtime, 0, &mine));

@@ -147,7 +147,7 @@ static int64_t live_after(unsigned rounds)
 /* Several arenas, into which threads part, and one; with two nodes a thread's
  * page-locked memory follows its device. */
 static const struct {
-    uint64_t arenas, nodes;
+    int arenas, nodes;
 } houses[] = {{4, 1}, {1, 1}, {3, 2}, {1, 2}};
 
 WT_LOOP_TEST(test_B25_threads_that_come_and_go_leave_no_metadata,
@@ -156,13 +156,14 @@ WT_LOOP_TEST(test_B25_threads_that_come_and_go_leave_no_metadata,
     warm_options options = {.size = sizeof options,
                             .device = "host",
                             .host_devices = 2,
-                            .numa_nodes = houses[_i].nodes,
-                            .arenas = houses[_i].arenas};
+                            .test =
+                                wt_list("arenas=%d:numa_nodes=%d",
+                                        houses[_i].arenas, houses[_i].nodes)};
     int64_t before = wm_meta_live(), few, slabs;
     unsigned moved = 0;
 
     runtime = wt_runtime(&options);
-    for (int i = 0; options.arenas != 1 && i < 2; i++) {
+    for (int i = 0; houses[_i].arenas != 1 && i < 2; i++) {
         /* They begin in one arena, and part. */
         runtime->pinned->space.group.parted = false;
         runtime->device_spaces[i].space.group.parted = false;
@@ -177,7 +178,7 @@ WT_LOOP_TEST(test_B25_threads_that_come_and_go_leave_no_metadata,
     for (int i = 0; i < AT_ONCE; i++) {
         moved += churn.moved[i];
     }
-    ck_assert(moved > 0 || options.arenas <= 1);
+    ck_assert(moved > 0 || houses[_i].arenas <= 1);
     pthread_barrier_destroy(&churn.step);
     wt_runtime_end(runtime);
     ck_assert_int_eq(wm_meta_live(), before + 1); /* what its users hold */

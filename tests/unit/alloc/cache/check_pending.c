@@ -353,7 +353,7 @@ WT_TEST(test_a_thread_that_moves_leaves_its_slots)
     warm_stream pooled;
     void *block;
 
-    reopen((warm_options){.host_devices = 2, .numa_nodes = 2});
+    reopen((warm_options){.host_devices = 2, .test = "numa_nodes=2"});
     wt_ok(warm_stream_reserve(runtime, 0, &pooled));
     wt_stop(runtime, stream);
     block = take();
@@ -442,7 +442,7 @@ WT_TEST(test_B14_pending_blocks_are_those_of_all_arenas)
     struct freer freer = {.over = false};
     pthread_t thread;
 
-    reopen((warm_options){.arenas = 2});
+    reopen((warm_options){.test = "arenas=2"});
     wt_ok(warm_free(take())); /* this thread has one of the arenas */
     pthread_barrier_init(&freer.barrier, NULL, 2);
     ck_assert_int_eq(pthread_create(&thread, NULL, free_rounds, &freer), 0);
@@ -722,7 +722,7 @@ WT_TEST(test_what_others_batch_goes_before_what_they_keep)
     struct idler idler = {.blocks = 0};
     void *rest, *block = NULL;
 
-    reopen((warm_options){.arenas = 1, .segment = ALL});
+    reopen((warm_options){.test = "arenas=1", .segment = ALL});
     rest = wt_pinned(runtime, ALL - (768 << 10));
     pthread_barrier_init(&idler.barrier, NULL, 2);
     ck_assert_int_eq(
@@ -743,7 +743,7 @@ WT_TEST(test_a_miss_leaves_alone_what_others_batch)
     uint64_t visits;
     struct idler idler;
 
-    reopen((warm_options){.arenas = 1, .segment = ALL});
+    reopen((warm_options){.test = "arenas=1", .segment = ALL});
     rest = wt_pinned(runtime, ALL - (2 << 20));
     other = stream_beside();
     wt_stop(runtime, other); /* there is something to be asked for */

@@ -102,7 +102,7 @@ WT_TEST(test_B12_idle_region_of_a_sibling_serves_before_growth)
 {
     void *block;
 
-    begin((warm_options){.arenas = 2});
+    begin((warm_options){.test = "arenas=2"});
     wt_ok(warm_free(take(3 * MIB)));
     wm_cache_flush_all(&space()->group);
     block = other_does(SIZE, NULL, true);
@@ -127,7 +127,7 @@ WT_TEST(test_B25_a_look_at_a_sibling_is_no_sign_that_threads_meet)
     wm_block *block = NULL;
     unsigned before;
 
-    begin((warm_options){.arenas = 2});
+    begin((warm_options){.test = "arenas=2"});
     wt_ok(warm_free(take(SIZE)));
     set = atomic_load(&wm_window_mine()->magazines);
     request.arena = arena(set->arena == arena(0));
@@ -145,7 +145,7 @@ WT_TEST(test_region_apart_stays_apart_when_it_moves)
     void *large, *small;
     uint64_t made;
 
-    begin((warm_options){.arenas = 2});
+    begin((warm_options){.test = "arenas=2"});
     wt_ok(warm_free(take(80 * MIB)));
     made = arena(0)->segments->made_ns;
     small = other_does(SIZE, NULL, true);
@@ -174,7 +174,7 @@ WT_TEST(test_E1_pool_is_one_for_threads_of_all_siblings)
     warm_private_pool pool = {0};
     void *block;
 
-    begin((warm_options){.arenas = 2});
+    begin((warm_options){.test = "arenas=2"});
     wt_ok(warm_free(other_does(SIZE, take(SIZE), true)));
     ck_assert_uint_eq(other.home, 1);
     wt_ok(warm_private_pool_begin(runtime, &pool, 0, any_stream, NULL));
@@ -195,7 +195,7 @@ WT_LOOP_TEST(test_B12_idle_blocks_of_a_sibling_serve_before_growth, 2)
     uint64_t cached;
     void *live, *block;
 
-    begin((warm_options){.arenas = 2, .segment = 16 * MIB});
+    begin((warm_options){.test = "arenas=2", .segment = 16 * MIB});
     live = take(6 * MIB);
     wt_ok(warm_free(take(3 * SIZE)));
     cached = wt_pinned_stats(runtime).cached_bytes;
@@ -217,7 +217,7 @@ WT_TEST(test_B12_region_apart_of_a_sibling_serves_what_the_driver_refuses)
 {
     void *block;
 
-    begin((warm_options){.arenas = 2});
+    begin((warm_options){.test = "arenas=2"});
     wt_ok(warm_free(take(80 * MIB)));
     wt_ok(warm_testing_fail(runtime, "pinned_alloc", 1, 1));
     block = other_does(SIZE, NULL, true);
@@ -246,7 +246,7 @@ WT_TEST(test_transfer_caches_of_siblings_serve_before_streams_are_asked)
     uint64_t before;
     unsigned ready;
 
-    begin((warm_options){.arenas = 2});
+    begin((warm_options){.test = "arenas=2"});
     wt_ok(warm_stream_create(runtime, 0, &stream));
     for (int i = 0; i < 64; i++) {
         block[i] = take(SIZE);
@@ -277,7 +277,7 @@ WT_TEST(test_B12_limit_counts_what_all_siblings_hold)
     void *block;
 
     begin((warm_options){
-        .arenas = 4, .segment = 4 * MIB, .pinned_high = 8 * MIB});
+        .test = "arenas=4", .segment = 4 * MIB, .pinned_high = 8 * MIB});
     wt_ok(warm_free(take(SIZE)));
     wt_ok(warm_free(take(MIB)));
     ck_assert_uint_gt(wt_pinned_stats(runtime).cached_bytes, 0);
@@ -313,7 +313,7 @@ WT_TEST(test_freed_blocks_go_back_to_the_arena_that_they_are_of)
     void *block[MANY];
     uint64_t held = 0;
 
-    begin((warm_options){.arenas = 2});
+    begin((warm_options){.test = "arenas=2"});
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < MANY; i++) {
             block[i] = take(SIZE);
@@ -379,7 +379,7 @@ static void give_back_some(void *argument, unsigned index)
 WT_LOOP_TEST(test_sets_give_back_blocks_of_several_arenas, 3)
 {
     begin((warm_options){
-        .arenas = 2, .segment = 8 * MIB, .pinned_high = 8 * MIB});
+        .test = "arenas=2", .segment = 8 * MIB, .pinned_high = 8 * MIB});
     for (int i = 0; i < MANY; i++) {
         back.given[i] = take(i % 2 ? 9000 : SIZE);
     }
@@ -404,7 +404,7 @@ WT_TEST(test_B11_trim_and_decay_reach_all_siblings)
     size_t released;
     void *block;
 
-    begin((warm_options){.arenas = 4, .segment = MIB});
+    begin((warm_options){.test = "arenas=4", .segment = MIB});
     block = other_does(MIB, NULL, true);
     wt_ok(warm_free(take(3 * MIB)));
     wt_ok(warm_free(block));
@@ -434,8 +434,10 @@ WT_TEST(test_B11_reserve_that_does_not_decay_is_of_all_siblings)
 
     now_ns = 1000000000;
     wm_clock_set(clock_of_test);
-    begin((warm_options){
-        .arenas = 2, .segment = MIB, .reserve_bytes = 2 * MIB, .decay_ms = 1});
+    begin((warm_options){.test = "arenas=2",
+                         .segment = MIB,
+                         .reserve_bytes = 2 * MIB,
+                         .decay_ms = 1});
     for (int i = 0; i < 4; i++) {
         block[i] = i % 2 ? take(MIB) : other_does(MIB, NULL, true);
     }
@@ -455,7 +457,7 @@ WT_TEST(test_B17_prewarmed_memory_serves_threads_of_all_arenas)
 {
     void *block;
 
-    begin((warm_options){.arenas = 3, .segment = MIB});
+    begin((warm_options){.test = "arenas=3", .segment = MIB});
     wt_ok(warm_pinned_prewarm(runtime, 6 * MIB, 0, 0));
     block = take(SIZE); /* the main thread has the first */
     for (unsigned i = 0; i < 4; i++) {
@@ -475,7 +477,7 @@ WT_TEST(test_B15_every_node_has_its_own_siblings)
 {
     void *block[2];
 
-    begin((warm_options){.arenas = 2, .numa_nodes = 2});
+    begin((warm_options){.test = "arenas=2:numa_nodes=2"});
     for (int node = 0; node < 2; node++) {
         warm_space_stats stats = {.size = sizeof stats};
 
@@ -499,7 +501,7 @@ WT_TEST(test_region_stays_where_no_record_can_be_had)
 {
     void *block = NULL;
 
-    begin((warm_options){.arenas = 2, .magazines = "off"});
+    begin((warm_options){.test = "arenas=2", .magazines = "off"});
     wt_ok(warm_free(take(3 * MIB)));
     for (unsigned i = 0; i < 2; i++) {
         wm_meta_fail(1, true);

@@ -145,13 +145,13 @@ static const struct {
     {"device:host", true, false},
     {"device:host,pin:alloc", true, false},
     {"device:host,pin:register", true, true},
-    {"device:host,numa_nodes:2", true, true},
-    {"device:host,numa_nodes:2,pin:alloc", true, false},
-    {"device:host,numa_nodes:2", false, false},
-    {"device:host,numa_nodes:2,pin:alloc", false, false},
+    {"device:host,test:numa_nodes=2", true, true},
+    {"device:host,test:numa_nodes=2,pin:alloc", true, false},
+    {"device:host,test:numa_nodes=2", false, false},
+    {"device:host,test:numa_nodes=2,pin:alloc", false, false},
     {"device:host,pin:auto", false, false},
     {"device:host,pin:register", false, true},
-    {"device:host,numa_nodes:2,pin:register", false, true},
+    {"device:host,test:numa_nodes=2,pin:register", false, true},
     {"device:host,huge_pages:off", true, false},
     {"device:host,huge_pages:try", true, false},
     {"device:host,huge_pages:hugetlb_try", true, true},
@@ -192,7 +192,7 @@ WT_LOOP_TEST(test_B9_B15_option_pin_and_the_driver_decide_who_maps,
 /* Memory of another node than the one that was asked for goes back. */
 WT_TEST(test_B15_memory_of_another_node_is_not_taken)
 {
-    wm_pin pin = begin_on("device:host,numa_nodes:2", false);
+    wm_pin pin = begin_on("device:host,test:numa_nodes=2", false);
     void *base = NULL;
 
     wm_numa_set_room(&driver.d->numa, 1, MIB);
@@ -211,9 +211,9 @@ WT_TEST(test_B15_memory_of_another_node_is_not_taken)
 static const size_t sizes[] = {4096, 2 * MIB, 2 * MIB + 4096, 100 * MIB,
                                MIB * 130 + 12288};
 static const char *const confs[] = {
-    "device:host,pin:register,pin_threads:1",
-    "device:host,pin:register,pin_threads:3",
-    "device:host,pin:register,pin_threads:64",
+    "device:host,pin:register,test:pin_threads=1",
+    "device:host,pin:register,test:pin_threads=3",
+    "device:host,pin:register,test:pin_threads=64",
     "device:host,pin:register,huge_pages:off",
     "device:host,pin:register,huge_pages:hugetlb_try",
 };
@@ -297,7 +297,7 @@ WT_TEST(test_region_too_large_to_map_is_a_shortage)
 
 WT_TEST(test_B15_a_region_that_cannot_be_placed_is_refused)
 {
-    wm_pin pin = begin("device:host,numa_nodes:2");
+    wm_pin pin = begin("device:host,test:numa_nodes=2");
     void *base = NULL;
 
     wm_driver_fail(driver.d, WM_CALL_place, 1, false);
@@ -334,7 +334,7 @@ WT_TEST(test_touching_says_what_cannot_be_touched)
 WT_TEST(test_aligned_region_leaves_no_address_space_behind)
 {
     enum { TIMES = 100 };
-    wm_pin pin = begin("device:host,pin:register,pin_threads:1");
+    wm_pin pin = begin("device:host,pin:register,test:pin_threads=1");
     void *base[TIMES];
     long before = wt_address_space();
 
@@ -354,7 +354,7 @@ WT_TEST(test_aligned_region_leaves_no_address_space_behind)
 /* Nor that its place could not be forgotten. */
 WT_TEST(test_G6_reason_of_a_refusal_outlives_the_tidying)
 {
-    wm_pin pin = begin("device:host,numa_nodes:2,pin:register");
+    wm_pin pin = begin("device:host,test:numa_nodes=2,pin:register");
     void *base = NULL;
 
     driver.refuses = true;
@@ -425,7 +425,7 @@ WT_TEST(test_B9_as_many_threads_touch_pages_as_the_option_says)
 /* Where there can be no helpers the caller does it all. */
 WT_TEST(test_B9_pages_are_touched_without_threads_too)
 {
-    wm_pin pin = begin("device:host,pin:register,pin_threads:8");
+    wm_pin pin = begin("device:host,pin:register,test:pin_threads=8");
     void *base = NULL;
 
     wt_refuse_threads(true);
@@ -437,8 +437,9 @@ WT_TEST(test_B9_pages_are_touched_without_threads_too)
 }
 
 /* Also where the driver allocates regions that are not cut. */
-static const char *const either[] = {"device:host,pin_threads:1,pin:register",
-                                     "device:host,pin_threads:1,pin:alloc"};
+static const char *const either[] = {
+    "device:host,test:pin_threads=1,pin:register",
+    "device:host,test:pin_threads=1,pin:alloc"};
 
 WT_LOOP_TEST(test_B19_no_registration_is_larger_than_a_piece, 2)
 {
@@ -554,8 +555,8 @@ static const struct {
 static const struct {
     const char *conf;
     size_t piece;
-} falls[] = {{"device:host,numa_nodes:2", 0},
-             {"device:host,numa_nodes:2", MIB},
+} falls[] = {{"device:host,test:numa_nodes=2", 0},
+             {"device:host,test:numa_nodes=2", MIB},
              {"device:host", MIB},
              {"device:host,pin:alloc", MIB},
              {"device:host,huge_pages:hugetlb_try", 0}};
@@ -605,7 +606,7 @@ WT_LOOP_TEST(test_B19_what_the_driver_never_registers_is_allocated, 10)
  * the request is served, and the next one registers again. */
 WT_TEST(test_B19_what_may_be_for_now_is_tried_again)
 {
-    wm_pin pin = begin("device:host,numa_nodes:2");
+    wm_pin pin = begin("device:host,test:numa_nodes=2");
     void *first = NULL, *next = NULL;
 
     driver.refuses = true;
@@ -628,7 +629,7 @@ static const int of_context[] = {201, 709, 0};
 
 WT_LOOP_TEST(test_B19_an_error_of_the_context_is_no_refusal, 3)
 {
-    wm_pin pin = begin("device:host,numa_nodes:2");
+    wm_pin pin = begin("device:host,test:numa_nodes=2");
     void *base = NULL;
 
     driver.refuses = true;
@@ -644,7 +645,8 @@ WT_LOOP_TEST(test_B19_an_error_of_the_context_is_no_refusal, 3)
 
 /* The option is obeyed, and the advice is not to request less at once. */
 static const char *const demands[] = {
-    "device:host,pin:register", "device:host,numa_nodes:2,huge_pages:require"};
+    "device:host,pin:register",
+    "device:host,test:numa_nodes=2,huge_pages:require"};
 
 WT_LOOP_TEST(test_B20_a_demand_to_register_is_refused_by_its_name, 2)
 {
@@ -669,7 +671,7 @@ WT_LOOP_TEST(test_B20_a_demand_to_register_is_refused_by_its_name, 2)
 /* Nor is a shortage, or a bound of one registration, an answer for good. */
 WT_TEST(test_B19_a_refused_size_is_no_refusal_of_every_one)
 {
-    wm_pin pin = begin("device:host,numa_nodes:2");
+    wm_pin pin = begin("device:host,test:numa_nodes=2");
     void *base = NULL;
 
     driver.refuse_above = 2 * MIB;
@@ -693,7 +695,7 @@ WT_TEST(test_B19_a_refused_size_is_no_refusal_of_every_one)
 /* A region that is registered just then is not freed as an allocated one. */
 WT_TEST(test_B19_the_first_answer_holds_for_all_threads)
 {
-    wm_pin pin = begin("device:host,numa_nodes:2");
+    wm_pin pin = begin("device:host,test:numa_nodes=2");
     void *base = NULL;
 
     driver.other = &pin;
@@ -769,7 +771,7 @@ static void put_cpus(const char *root, int node, size_t cpu)
 WT_LOOP_TEST(test_B9_threads_of_the_right_node_touch_pages, 2)
 {
     char root[WT_FOLDER];
-    wm_pin pin = begin("device:host,numa_nodes:2,pin_threads:4");
+    wm_pin pin = begin("device:host,test:numa_nodes=2:pin_threads=4");
     cpu_set_t own;
     void *base = NULL;
     size_t cpu;

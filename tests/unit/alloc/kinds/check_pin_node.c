@@ -81,7 +81,7 @@ static void setup(void)
     wm_options options;
 
     machine = (struct machine){.node = 1};
-    wt_ok(wm_options_resolve(NULL, "device:host,numa_nodes:2", &options));
+    wt_ok(wm_options_resolve(NULL, "device:host,test:numa_nodes=2", &options));
     wt_ok(wm_host_open(&options, &driver));
     driver->numa.simulated = false; /* the calls are */
     wm_pin_init(&pin, driver, &options);

@@ -269,7 +269,7 @@ static void run_limited(int which, struct result *result)
     wm_pin pin;
     long before;
 
-    if (wm_options_resolve(NULL, "device:host,pin:register,pin_threads:1",
+    if (wm_options_resolve(NULL, "device:host,pin:register,test:pin_threads=1",
                            &o) != WARM_OK ||
         wm_host_open(&o, &d) != WARM_OK ||
         wm_pin_init(&pin, d, &o) != WARM_OK) {

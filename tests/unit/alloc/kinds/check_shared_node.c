@@ -27,7 +27,7 @@ WT_CASE("shared node");
 WT_LOOP_TEST(test_F1_B15_a_buffer_may_lie_on_another_node, 2)
 {
     warm_runtime *runtime =
-        wt_runtime_with(.numa_nodes = 2, .shared_memory = "mapped");
+        wt_runtime_with(.test = "numa_nodes=2", .shared_memory = "mapped");
     void *pointer = NULL;
 
     machine.real = runtime->driver->ops;

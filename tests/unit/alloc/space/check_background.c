@@ -435,7 +435,7 @@ WT_TEST(test_B10_B11_B15_what_other_nodes_have_idle_decays_whole)
     warm_space_stats stats = {.size = sizeof stats};
 
     begin(&(warm_options){.segment = 1 * MIB,
-                          .numa_nodes = 2,
+                          .test = "numa_nodes=2",
                           .reserve_bytes = 4 * MIB,
                           .decay_ms = 1000});
     await_reserve(4 * MIB);

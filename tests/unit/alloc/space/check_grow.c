@@ -545,8 +545,10 @@ WT_LOOP_TEST(test_B12_limit_is_exact_at_its_edge, 2 * EDGES)
 
     taken_count = 0;
     memset(taken, 0, sizeof taken);
-    (void)wt_memory_begin(&(warm_options){
-        .segment = 3 * MIB, .pinned_high = limit, .arenas = threads});
+    (void)wt_memory_begin(
+        &(warm_options){.segment = 3 * MIB,
+                        .pinned_high = limit,
+                        .test = wt_list("arenas=%u", threads)});
     wt_threads(threads, take_all, NULL);
     ck_assert_uint_eq(taken_count, blocks);
     ck_assert_uint_ge(wt_memory_stats().held_bytes.peak, blocks * EDGE_BLOCK);
@@ -633,7 +635,8 @@ WT_TEST(test_B12_block_that_comes_to_a_sibling_meanwhile_is_found)
 {
     void *live, *block;
 
-    (void)wt_memory_begin(&(warm_options){.arenas = 2, .segment = 64 << 10});
+    (void)wt_memory_begin(
+        &(warm_options){.test = "arenas=2", .segment = 64 << 10});
     wt_ok(warm_free(wt_memory_take(16 * MIB)));
     live = wt_memory_take(6 * MIB);
     block = wt_memory_take(9 * MIB);

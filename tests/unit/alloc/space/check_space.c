@@ -309,7 +309,8 @@ WT_TEST(test_B11_nothing_decays_unless_asked)
 /* Memory of a device is of no node, whichever is next to the device. */
 WT_TEST(test_B11_B15_C8_what_a_device_beside_another_node_has_goes_back)
 {
-    warm_options given = {.size = sizeof given, .numa_nodes = 2, .arenas = 1};
+    warm_options given = {.size = sizeof given,
+                          .test = "numa_nodes=2:arenas=1"};
     const wm_space *space;
     size_t released = 0;
     wm_options all;

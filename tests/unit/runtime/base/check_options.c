@@ -98,6 +98,25 @@ WT_TEST(test_G4_G9_an_option_may_be_a_set_of_words)
                                        "guard|fill|leaks, joined by +)\n"));
 }
 
+/* A list sets numbers that no text for users names: of two the first. */
+WT_TEST(test_G4_the_list_for_tests)
+{
+    warm_options given = {.size = sizeof given,
+                          .test = "numa_nodes=3::arenas=4:arenas=1"};
+    char text[1 << 14];
+    wm_options o;
+
+    wt_ok(wm_options_resolve(&given, "test:pin_threads=2", &o));
+    ck_assert_uint_eq(o.arenas, 4);
+    ck_assert_uint_eq(o.numa_nodes, 3);
+    ck_assert_uint_eq(o.pin_threads, 0);
+    (void)put(&o, text, sizeof text);
+    wt_contains(text, "\ntest:numa_nodes=3::arenas=4:arenas=1\n");
+    (void)warm_options_help(text, sizeof text);
+    ck_assert_ptr_null(strstr(text, "arenas"));
+    ck_assert_ptr_null(strstr(text, "test:"));
+}
+
 /* What a trace's head says is enough to ask for the same again. */
 WT_TEST(test_G4_options_in_force_as_text)
 {
@@ -105,7 +124,10 @@ WT_TEST(test_G4_options_in_force_as_text)
     char text[2048], small[16], *newline;
     size_t bytes;
 
-    wt_ok(wm_options_resolve(NULL, "host_devices:3,segment:8M,cudnn:/a:b", &o));
+    wt_ok(wm_options_resolve(NULL,
+                             "host_devices:3,segment:8M,cudnn:/a:b,"
+                             "test:numa_nodes=2",
+                             &o));
     bytes = put(&o, text, sizeof text);
     ck_assert_uint_eq(bytes, strlen(text) + 1);
     ck_assert_uint_eq(put(&o, NULL, 0), bytes);
@@ -144,6 +166,14 @@ static const struct {
     {"slack:off", "not a number"},
     {"decay_ms:10K", "not a number"},
     {"history:1K", "not a number"},
+    {"test:arenas=17", "0 to 16 arenas"},
+    {"test:arenas=2:numa_nodes=x", "not a number"},
+    {"test:arenas", "arenas|numa_nodes|pin_threads"},
+    {"test:colour=1", "NAME=VALUE"},
+    {"test:arenas|numa_nodes=1", "NAME=VALUE"},
+    {"arenas:2", "tests write test:arenas=2"},
+    {"numa_nodes:2", "tests write test:numa_nodes=2"},
+    {"pin_threads:2", "tests write test:pin_threads=2"},
 };
 
 /* With a key that is quoted at its full length. */

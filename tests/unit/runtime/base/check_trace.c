@@ -375,7 +375,7 @@ WT_LOOP_TEST(test_G8_buffers_of_the_shared_space_have_sort_and_device, 2)
     warm_options options = {.size = sizeof options,
                             .trace = path,
                             .host_devices = 2,
-                            .numa_nodes = (uint64_t)_i + 1};
+                            .test = _i == 1 ? "numa_nodes=2" : "numa_nodes=1"};
     warm_runtime *runtime = wt_runtime(&options);
     const int64_t value = 7;
     warm_stream stream = wt_stream(runtime, 0);

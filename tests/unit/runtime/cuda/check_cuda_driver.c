@@ -1182,7 +1182,7 @@ WT_TEST(test_B9_what_page_locks_nothing_is_the_programs_choice_only)
     warm_options options = {.size = sizeof options,
                             .device = "cuda",
                             .cudart = standin.cudart,
-                            .numa_nodes = 2};
+                            .test = "numa_nodes=2"};
     warm_runtime *runtime = NULL;
     void *block = NULL;
 

@@ -118,7 +118,7 @@ WT_LOOP_TEST(test_B19_one_call_serves_where_nothing_can_be_registered,
     enum { CHUNK = 256 << 10 };
     warm_options options = {.size = sizeof options,
                             .cudart = standin.cudart,
-                            .numa_nodes = (uint64_t)never[_i].nodes,
+                            .test = wt_list("numa_nodes=%d", never[_i].nodes),
                             .pin = never[_i].pin,
                             .segment = CHUNK,
                             .pin_chunk = CHUNK};

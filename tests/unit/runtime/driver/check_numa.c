@@ -381,7 +381,7 @@ WT_TEST(test_numa_node_of_a_pci_device)
 WT_TEST(test_B15_host_devices_share_simulated_nodes)
 {
     warm_options given = {
-        .size = sizeof given, .host_devices = 4, .numa_nodes = NODES};
+        .size = sizeof given, .host_devices = 4, .test = "numa_nodes=3"};
     warm_device_info info = {.size = sizeof info};
     wm_driver *d = NULL;
     wm_options o;

@@ -17,8 +17,8 @@ static int64_t made; /* runtimes */
 
 static void setup(void)
 {
-    runtime =
-        wt_runtime_with(.device = "host", .segment = MIB, .numa_nodes = NODES);
+    runtime = wt_runtime_with(.device = "host", .segment = MIB,
+                              .test = "numa_nodes=2");
     made++;
     ck_assert(runtime->driver->numa.simulated ||
               runtime->driver->numa.nodes == NODES);
@@ -37,7 +37,7 @@ static void reopen(int nodes)
     teardown();
     runtime =
         wt_runtime_with(.device = "host", .segment = MIB, .magazines = "off",
-                        .numa_nodes = (uint64_t)nodes);
+                        .test = wt_list("numa_nodes=%d", nodes));
     made++;
     runtime->driver->numa.simulated = true;
 }
