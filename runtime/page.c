@@ -1,5 +1,5 @@
-/* page.c: all snapshots as one text, and the page that shows them with the
- * statistics (warmpool/snapshot.h).
+/* page.c: the page that shows a snapshot and the statistics
+ * (warmpool/snapshot.h).
  *
  *   page.html   … <script id="data" type="application/json"></script> …
  *                                                          │
@@ -30,37 +30,6 @@ const char *warm_snapshot_page(void)
     return (const char *)wm_page_html;
 }
 
-/* ---- all snapshots ------------------------------------------------------- */
-
-static warm_status put_snapshots(warm_runtime *runtime, const void *what,
-                                 wm_text *text)
-{
-    warm_status status = WARM_OK;
-
-    (void)what;
-    wm_text_put(text, "{\"devices\":[");
-    for (int i = 0; i < runtime->devices && status == WARM_OK; i++) {
-        wm_text_put(text, "%s", i > 0 ? "," : "");
-        status = wm_snapshot_put_device(runtime, &i, text);
-    }
-    wm_text_put(text, "],\"pinned\":");
-    if (status == WARM_OK) {
-        status = wm_snapshot_put_pinned(runtime, NULL, text);
-    }
-    wm_text_put(text, ",\"shared\":");
-    if (status == WARM_OK) {
-        status = wm_snapshot_put_shared(runtime, NULL, text);
-    }
-    wm_text_put(text, "}");
-    return status;
-}
-
-warm_status warm_snapshot_json(warm_runtime *runtime, char *text, size_t bytes,
-                               size_t *needed)
-{
-    return wm_text_call(runtime, put_snapshots, NULL, text, bytes, needed);
-}
-
 /* ---- the page with data -------------------------------------------------- */
 
 static warm_status put_data(warm_runtime *runtime, const void *what,
@@ -73,7 +42,7 @@ static warm_status put_data(warm_runtime *runtime, const void *what,
     status = wm_stats_put_json(runtime, NULL, text);
     wm_text_put(text, ",\"snapshot\":");
     if (status == WARM_OK) {
-        status = put_snapshots(runtime, NULL, text);
+        status = wm_snapshot_put(runtime, NULL, text);
     }
     wm_text_put(text, "}");
     return status;

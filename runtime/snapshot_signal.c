@@ -123,7 +123,7 @@ static void answer(struct wm_snapshot_watch *w)
 {
     char *text = NULL;
     warm_status status =
-        wm_text_call_whole(w->runtime, wm_snapshot_put_viz, NULL, &text);
+        wm_text_call_whole(w->runtime, wm_snapshot_put, NULL, &text);
 
     if (status == WARM_OK && (status = name_files(w)) == WARM_OK) {
         status = write_file(w, text);

@@ -230,12 +230,8 @@ static warm_status add_space(wm_snapshot_set *set, wm_space *space)
     /* A private pool that is created from here on is left out. */
     for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
          a = a->next_arena) {
-        uint64_t place = wm_group_place(a);
-        warm_status status = WARM_OK;
+        warm_status status = a == a->siblings ? add_arena(set, a) : WARM_OK;
 
-        if (a == a->siblings && place >= set->from && place < set->to) {
-            status = add_arena(set, a);
-        }
         if (status != WARM_OK) {
             return status;
         }
@@ -279,8 +275,7 @@ static bool is_before_snapshot(const wm_snapshot_set *set, uint64_t number,
             return number < s->next_event;
         }
     }
-    return event->place >= set->from && event->place < set->to &&
-           number < set->first->next_event;
+    return number < set->first->next_event;
 }
 
 /* Reads from the newest event on, since a concurrent writer overwrites the
@@ -337,12 +332,11 @@ const wm_history_event *wm_snapshot_set_event(const wm_snapshot_set *set,
 
 /* ---- the set ------------------------------------------------------------- */
 
-warm_status wm_snapshot_set_take(warm_runtime *runtime, uint64_t from,
-                                 uint64_t to, wm_snapshot_set *set)
+warm_status wm_snapshot_set_take(warm_runtime *runtime, wm_snapshot_set *set)
 {
     warm_status status;
 
-    *set = (wm_snapshot_set){.from = from, .to = to};
+    *set = (wm_snapshot_set){0};
     if ((status = add_all(set, runtime)) != WARM_OK ||
         (status = take_events(set, runtime->history)) != WARM_OK) {
         wm_snapshot_set_end(set);

@@ -1,5 +1,5 @@
-/* snapshot.h: the segments and blocks of all arenas of a range of places
- * (history.h), and the events up to then (row C7).
+/* snapshot.h: the segments and blocks of all arenas, and the events up to then
+ * (row C7).
  *
  * An arena and its siblings are copied under their locks into pieces, which are
  * written out without a lock. Threads allocate and free blocks of their
@@ -42,7 +42,6 @@ typedef struct wm_snapshot {
 
 typedef struct wm_snapshot_set {
     wm_snapshot *first, *last; /* not null: each space has an arena */
-    uint64_t from, to;         /* const: places from ≤ place < to */
     /* Events of the set, oldest first, at the end of the buffer; none is
      * missing from index `whole` on. */
     char *event;
@@ -51,14 +50,11 @@ typedef struct wm_snapshot_set {
 } wm_snapshot_set;
 
 /* Status: OUT_OF_MEMORY, and wm_snapshot_set_end() is not called then. */
-warm_status wm_snapshot_set_take(warm_runtime *runtime, uint64_t from,
-                                 uint64_t to, wm_snapshot_set *set);
+warm_status wm_snapshot_set_take(warm_runtime *runtime, wm_snapshot_set *set);
 void wm_snapshot_set_end(wm_snapshot_set *set);
 
-/* Append the JSON objects of warmpool/snapshot.h. what: of a device a pointer
- * to its number, else null. */
-wm_text_writer wm_snapshot_put_device, wm_snapshot_put_pinned,
-    wm_snapshot_put_shared, wm_snapshot_put_viz;
+/* Appends the JSON object of warmpool/snapshot.h. what: null. */
+wm_text_writer wm_snapshot_put;
 
 /* Returns the i-th event and its number. */
 const wm_history_event *wm_snapshot_set_event(const wm_snapshot_set *set,

@@ -124,10 +124,9 @@ def check_figures(server):
     held = sum(int(n) for n in re.findall(r'data-bytes="(\d+)"', page))
     check('held in segments', held == total['held_bytes'],
           f'{held}, not {total["held_bytes"]}')
-    for device in snapshot['devices']:
-        for segment in device['segments']:
-            check('segment', f'id="{segment["address"]}"' in page,
-                  segment['address'])
+    for segment in snapshot['segments']:
+        address = hex(segment['address'])
+        check('segment', f'id="{address}"' in page, address)
     calls = sum(int(n) for n in re.findall(r'data-count="(\d+)"', page))
     check('calls', calls >= total['driver_calls'] > 0, calls)
     for stats in server.json('stats')['warmpool']['handles']:

@@ -345,7 +345,7 @@ static enum MHD_Result answer_snapshot(server *s,
                                        struct MHD_Connection *connection)
 {
     return answer_text(s, connection, MHD_HTTP_OK, NULL,
-                       classifier_text(s->classifier, warm_snapshot_json));
+                       classifier_text(s->classifier, warm_snapshot_viz));
 }
 
 static enum MHD_Result answer_watermarks(server *s,

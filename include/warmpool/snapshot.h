@@ -1,11 +1,10 @@
 /* warmpool/snapshot.h: which memory exists, which code allocated it, and the
  * last events.
  *
- * A snapshot names every segment and every block in it, of a device, of all
- * page-locked memory, of shared buffers, of all of them, or of the first two in
- * the layout that PyTorch's memory visualiser reads. With option history:N it
- * also has the last N events of the runtime's memory, and for every live block
- * its origin: the thread, the tag that the thread had set, and with
+ * A snapshot names every segment and every block in it, of all memory, in the
+ * layout that PyTorch's memory visualiser reads. With option history:N it also
+ * has the last N events of the runtime's memory, and for every live block its
+ * origin: the thread, the tag that the thread had set, and with
  * history_frames:K the K innermost functions.
  *
  *   WARMPOOL_CONF=history:100000,history_frames:16 ./program
@@ -15,17 +14,14 @@
  * path: some microseconds with frames, less than one without. Without the
  * option nothing is recorded and no call costs more.
  *
- * Texts are JSON; bytes, needed and TRUNCATED are as in warm_stats_json()
- * (stats.h). The
- * state of a device, or of a NUMA node, is of one moment, and the events end at
- * that moment. A call of another thread that is under way then may be
- * incomplete: a block that is being allocated or freed may be live and have no
- * event yet.
+ * The text is JSON; bytes, needed and TRUNCATED are as in warm_stats_json()
+ * (stats.h). The state of a device, or of a NUMA node, is of one moment, and
+ * its events end at that moment. A call of another thread that is under way
+ * then may be incomplete: a block that is being allocated or freed may be live
+ * and have no event yet.
  *
  * Any thread may call these functions at any time. The cache is locked while it
- * is copied, but not while the text is written. Calls no driver. Status of the
- * snapshot functions: TRUNCATED, OUT_OF_MEMORY, INVALID_ARGUMENT, RUNTIME_GONE,
- * FORKED, EXITING.
+ * is copied, but not while the text is written. Calls no driver.
  */
 #ifndef WARMPOOL_SNAPSHOT_H
 #define WARMPOOL_SNAPSHOT_H
@@ -36,76 +32,76 @@
 extern "C" {
 #endif
 
-/* Writes every segment of a device and every block in it as one object:
+/* Writes a snapshot of all memory in the layout of
+ * torch.cuda.memory._snapshot(), as one object:
  *
- *   {"device":0,"ns":81234567890,"segments":[{"address":"0x…","bytes":2097152,
- *     "small":true,"age_ns": 5120,"idle_ns":null,"blocks":[{"address":"0x…",
- *       "bytes":1024,"state":"live","requested":1000,"stream":7,"pool":0,
- *       "age_ns":120,"thread":4711,"tag":"weights","frames":[{"address":"0x…",
- *       "function":"load","object":"/usr/bin/train","offset":"0x…"}, …]}, …]},
- *     …],
- *    "history":{"next":3817,"dropped":0,"events":[{"number":3816,
- *      "action":"alloc","ns":81234567770,"thread":4711,"address":"0x…",
- *      "bytes":1000,"stream":7,"pool":0,"tag":"weights","frames":[…]}, …]}}
+ *   {"segments":[{"device":0,"address":140187732541440,"total_size":2097152,
+ *     "allocated_size":1024,"active_size":1024,"requested_size":1000,
+ *     "stream":7,"segment_type":"small","segment_pool_id":[0,0],
+ *     "is_expandable":false,"frames":[],"age_ns":5120,"idle_ns":null,
+ *     "blocks":[{"address":140187732541440,"size":1024,"requested_size":1000,
+ *       "state":"active_allocated","exact_state":"live","stream":7,
+ *       "age_ns":120,"thread":4711,"frames":[{"name":"weights",
+ *       "filename":"tag","line":0},{"name":"load","filename":"/usr/bin/train",
+ *       "line":0,"offset":"0x…"}, …]}, …]}, …],
+ *    "device_traces":[[{"action":"alloc","addr":140187732541440,"size":1000,
+ *      "stream":7,"time_us":81234567,"number":3816,"thread":4711,"pool":0,
+ *      "frames":[…]}, …], …],
+ *    "allocator_settings":{},"external_annotations":[],"ns":81234567890,
+ *    "places":["Device 0","Pinned, node 0","Pageable",
+ *      "Private buffers of device 0","Shared buffers of device 0",
+ *      "Scalars of device 0"],
+ *    "history":{"next":3817,"dropped":0}}
  *
- * ns: of a monotonic clock, in nanoseconds. The blocks of a segment are in the
- * order of their addresses, and cover the segment. state: live; idle; magazine
- * (idle, cached for one thread); transfer_cache (idle, cached for all threads);
- * pending (freed, and not yet noticed that its streams are done); captured
- * (freed, but a graph may use it); lost (leaked after an error of the driver).
- * requested: of live blocks. stream: the driver's id of the stream in whose
- * order a block is live or idle; null: no particular stream, or the legacy
- * stream. pool: the number of the private pool (private_pool.h), or 0. pieces:
- * how many pieces a segment has that holds a block larger than option pin_chunk
- * (memory.h); left out of other segments. Once the block is freed, and always
- * in the statistics and in the history, each piece counts as a segment.
- * idle_ns: for how long the whole segment has been idle; null: part of it is in
- * use, or it is expandable. age_ns, thread, tag, frames: of the allocation of a
- * live or pending block; left out without a history; tag and frames also if the
- * block has none. frames: innermost first; function is left out if the dynamic
- * linker does not know it: addr2line finds it by object and offset. If the
- * library is linked statically, its own functions come first and count as
- * frames.
+ * device: which memory, an index of places: devices, then each NUMA node, then
+ * pageable memory, then of each device its private, shared and scalar buffers
+ * (shared.h). device_traces has the events of each. ns: of a monotonic clock,
+ * in nanoseconds. The blocks of a segment are in the order of their addresses,
+ * and cover the segment. state is active_allocated, active_pending_free or
+ * inactive. exact_state: live; idle; magazine (idle, cached for one thread);
+ * transfer_cache (idle, cached for all threads); pending (freed, and not yet
+ * noticed that its streams are done, or a freed shared buffer with users);
+ * captured (freed, but a graph may use it); lost (leaked after an error of the
+ * driver). requested_size: of live and pending blocks. stream: the driver's id
+ * of the stream in whose order a block is live or idle; 0: no particular
+ * stream, or the legacy stream. segment_pool_id: 0, and the number of the
+ * private pool (private_pool.h), or 0. pieces: how many pieces a segment has
+ * that holds a block larger than option pin_chunk (memory.h); left out of other
+ * segments. Once the block is freed, and always in the statistics and in the
+ * history, each piece counts as a segment. idle_ns: for how long the whole
+ * segment has been idle; null: part of it is in use, or it is expandable.
+ * age_ns, thread and frames of a block: of the allocation of a live or pending
+ * block; age_ns and thread are left out without a history. frames: the tag if
+ * there is one, then the functions, innermost first; a name that is an offset
+ * belongs to a function that the dynamic linker does not know: addr2line finds
+ * it by object and offset. If the library is linked statically, its own
+ * functions come first and count as frames.
  *
- * history is left out without the option. Events have rising numbers; next is
- * the number of the next event. A missing number belongs to an event of other
- * memory, or to a dropped one. dropped: how many events were not stored, since
- * another event used their slot. action:
- *   alloc           bytes: requested
+ * history is left out without the option, and the traces are empty then. Events
+ * have rising numbers; next is the number of the next event. dropped: how many
+ * events were not stored, since another event used their slot; the traces begin
+ * after the last gap. action:
+ *   alloc           size: requested
  *   free_requested  the caller freed the block
- *   free_completed  the block is idle now; tag and frames are of its alloc
+ *   free_completed  the block is idle now; the frames are of its alloc
  *   segment_alloc   the driver allocated memory
  *   segment_free    memory is returned to the driver; if the driver refuses it
  *                   a segment_alloc follows
  *   segment_map, segment_unmap   parts of expandable segments
- *   oom             a request failed; "free": bytes free on the device
- */
-WARM_API warm_status warm_device_snapshot(warm_runtime *runtime, int device,
-                                          char *text, size_t bytes,
-                                          size_t *needed);
-
-/* Writes a snapshot of page-locked memory, of all NUMA nodes, and of pageable
- * memory that replaces it:
+ *   oom             a request failed; device_free, in place of addr: bytes free
+ *                   on the device
  *
- *   {"space":"pinned","ns":…,"nodes":[{"node":0,"segments":[…]}, …],
- *    "pageable":{"segments":[…]},"history":{…}}
+ * https://pytorch.org/memory_viz reads a pickle of it, which these lines of
+ * Python write:
  *
- * An event also has "node":0, or "pageable":true. Each node is read at a moment
- * of its own. */
-WARM_API warm_status warm_pinned_snapshot(warm_runtime *runtime, char *text,
-                                          size_t bytes, size_t *needed);
-
-/* Writes a snapshot of private and shared buffers (shared.h), of all devices:
+ *   import json, pickle, sys
+ *   with open(sys.argv[1]) as text, open(sys.argv[2], "wb") as out:
+ *       pickle.dump(json.load(text), out, protocol=4)
  *
- *   {"space":"shared","ns":…,"devices":[{"device":0,
- *     "private":{"segments":[…]},"shared":{"segments":[…]},
- *     "scalars":{"segments":[…]}}, …],"history":{…}}
- *
- * A buffer that was freed while it has users is pending. An event also has
- * "device":0 and "usage":"private". Each space is read at a moment of its own.
- */
-WARM_API warm_status warm_shared_snapshot(warm_runtime *runtime, char *text,
-                                          size_t bytes, size_t *needed);
+ * Status: TRUNCATED, OUT_OF_MEMORY, INVALID_ARGUMENT, RUNTIME_GONE, FORKED,
+ * EXITING. */
+WARM_API warm_status warm_snapshot_viz(warm_runtime *runtime, char *text,
+                                       size_t bytes, size_t *needed);
 
 /* Writes a page to look at, one file of HTML that needs nothing from outside:
  * all statistics (warm_stats_json()), and every segment to scale with its live,
@@ -122,32 +118,9 @@ WARM_API warm_status warm_snapshot_write_html(warm_runtime *runtime,
 /* The page without data, for a program that has a server: it asks its own
  * server for /stats and /snapshot, which answer with the texts of
  * warm_stats_json() (alone, or as member "warmpool" of an object) and of
- * warm_snapshot_json(), and shows them as they change. Borrowed: constant text.
+ * warm_snapshot_viz(), and shows them as they change. Borrowed: constant text.
  */
 WARM_API const char *warm_snapshot_page(void);
-
-/* Writes all snapshots as one object:
- *
- *   {"devices":[<warm_device_snapshot()>, …],"pinned":<warm_pinned_snapshot()>,
- *    "shared":<warm_shared_snapshot()>}
- */
-WARM_API warm_status warm_snapshot_json(warm_runtime *runtime, char *text,
-                                        size_t bytes, size_t *needed);
-
-/* Writes a snapshot of all memory in the layout of
- * torch.cuda.memory._snapshot(). Other memory appears as further devices: after
- * the last device each NUMA node, then pageable memory, then of each device its
- * private, shared and scalar buffers (shared.h). States are active_allocated,
- * active_pending_free (pending, captured, lost) and inactive; a tag is the
- * first frame. https://pytorch.org/memory_viz reads a pickle of it, which these
- * lines of Python write:
- *
- *   import json, pickle, sys
- *   with open(sys.argv[1]) as text, open(sys.argv[2], "wb") as out:
- *       pickle.dump(json.load(text), out, protocol=4)
- */
-WARM_API warm_status warm_snapshot_viz(warm_runtime *runtime, char *text,
-                                       size_t bytes, size_t *needed);
 
 #define WARM_TAG_BYTES 48
 

@@ -496,50 +496,6 @@ static uint64_t number_after(const char **at, const char *name)
     return strtoull(*at, NULL, 0);
 }
 
-WT_TEST(test_C7_snapshot_tells_every_block)
-{
-    void *live = take(first, 3000), *gone = take(first, 5 * MIB);
-    void *used = take(first, 6 * MIB);
-    wt_gate *gate = wt_gate_close(runtime, second);
-    uint64_t bytes = 0, blocks = 0;
-    size_t needed = 0;
-    const char *at;
-    char *text;
-
-    wt_gate_await(gate);
-    wt_ok(warm_record_stream(used, second));
-    wt_free(used, gone);
-    wt_ok(warm_device_snapshot(runtime, 0, NULL, 0, &needed));
-    text = malloc(needed);
-    wt_ok(warm_device_snapshot(runtime, 0, text, needed, NULL));
-    ck_assert_uint_eq(strlen(text) + 1, needed);
-    /* Blocks add up to their segments, and these to what is held. */
-    for (at = text; (at = strstr(at, "\"bytes\":")) != NULL;) {
-        uint64_t number = number_after(&at, "\"bytes\":");
-
-        *(strstr(at, ",\"small\":") == strchr(at, ',') ? &bytes : &blocks) +=
-            number;
-    }
-    ck_assert_uint_eq(bytes, wt_device_stats(runtime).all.held_bytes.current);
-    ck_assert_uint_eq(blocks, bytes);
-    at = strstr(text, "\"state\":\"live\"");
-    ck_assert_ptr_nonnull(at);
-    ck_assert_uint_eq(number_after(&at, "\"requested\":"), 3000);
-    ck_assert_ptr_null(strstr(at, "\"state\":\"live\""));
-    wt_contains(text, "\"state\":\"pending\"", "\"state\":\"idle\"");
-    /* Cut short it is terminated, and nothing is written behind. */
-    text[10] = 'x';
-    wt_fails(WARM_TRUNCATED,
-             warm_device_snapshot(runtime, 0, text, 10, &needed));
-    ck_assert_uint_eq(strlen(text), 9);
-    ck_assert_int_eq(text[10], 'x');
-    wt_invalid(warm_device_snapshot(runtime, 0, NULL, 10, &needed));
-    wt_invalid(warm_device_snapshot(runtime, 4096, text, 10, &needed));
-    free(text);
-    wt_gate_open(gate);
-    wt_ok(warm_free(live));
-}
-
 WT_TEST(test_figures_are_in_the_json)
 {
     void *block = take(first, 3000);

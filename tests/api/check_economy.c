@@ -197,26 +197,22 @@ static void crowd_end(pthread_t thread)
  * cache any. */
 static size_t count_fits(size_t bytes)
 {
-    static char text[1 << 22];
+    static char text[1 << 23];
     size_t count = 0, needed = 0;
 
-    if (space == PINNED) {
-        wt_ok(warm_pinned_snapshot(runtime, text, sizeof text, &needed));
-    } else {
-        wt_ok(warm_device_snapshot(runtime, 0, text, sizeof text, &needed));
-    }
+    wt_ok(warm_snapshot_viz(runtime, text, sizeof text, &needed));
     ck_assert_uint_le(needed, sizeof text);
-    if (strstr(text, "\"state\":\"magazine\"") != NULL) {
+    if (strstr(text, "\"exact_state\":\"magazine\"") != NULL) {
         return SIZE_MAX;
     }
-    for (const char *at = text; (at = strstr(at, "\"state\":\"idle\"")) != NULL;
-         at++) {
+    for (const char *at = text;
+         (at = strstr(at, "\"exact_state\":\"idle\"")) != NULL; at++) {
         const char *field = at;
 
-        while (strncmp(field, "\"bytes\":", 8) != 0) {
+        while (strncmp(field, "\"size\":", 7) != 0) {
             field--;
         }
-        count += strtoull(field + 8, NULL, 10) / bytes;
+        count += strtoull(field + 7, NULL, 10) / bytes;
     }
     return count;
 }

@@ -77,7 +77,7 @@ static void show_once(void)
 {
     static _Thread_local char text[1 << 15];
 
-    (void)warm_snapshot_json(runtime, text, sizeof text, NULL);
+    (void)warm_snapshot_viz(runtime, text, sizeof text, NULL);
     (void)warm_stats_prometheus(runtime, text, sizeof text, NULL);
 }
 

@@ -41,25 +41,7 @@ static void teardown(void)
     ck_assert_int_eq(rmdir(folder), 0); /* no file is left over */
 }
 
-/* ---- snapshots of shared buffers ----------------------------------------- */
-
-static uint64_t bytes_in_state(const json_t *json, const char *path_to,
-                               const char *state)
-{
-    const json_t *segments = wt_json_at(wt_json_at(json, path_to), "segments");
-    const json_t *segment, *block;
-    uint64_t sum = 0;
-    size_t i, k;
-
-    json_array_foreach (segments, i, segment) {
-        json_array_foreach (json_object_get(segment, "blocks"), k, block) {
-            if (wt_json_is(json_object_get(block, "state"), state)) {
-                sum += wt_json_get_number(block, "bytes");
-            }
-        }
-    }
-    return sum;
-}
+/* ---- shared buffers ------------------------------------------------------ */
 
 static json_t *json;
 
@@ -71,90 +53,100 @@ static void read_text(const char *from)
     ck_assert_msg(json != NULL, "%.200s", from);
 }
 
+static void read_snapshot(warm_runtime *of)
+{
+    size_t needed = 0;
+
+    wt_ok(warm_snapshot_viz(of, text, sizeof text, &needed));
+    ck_assert_uint_eq(needed, strlen(text) + 1);
+    read_text(text);
+}
+
+/* The index of a place in the snapshot. */
+static size_t place_of(const char *name)
+{
+    const json_t *place;
+    size_t i;
+
+    json_array_foreach (wt_json_at(json, "places"), i, place) {
+        if (wt_json_is(place, name)) {
+            return i;
+        }
+    }
+    ck_abort_msg("no place %s", name);
+    return 0;
+}
+
+static uint64_t bytes_in_state(const char *place, const char *state)
+{
+    const json_t *segment, *block;
+    uint64_t sum = 0;
+    size_t i, k;
+
+    json_array_foreach (wt_json_at(json, "segments"), i, segment) {
+        json_array_foreach (json_object_get(segment, "blocks"), k, block) {
+            if (wt_json_get_number(segment, "device") == place_of(place) &&
+                wt_json_is(json_object_get(block, "exact_state"), state)) {
+                sum += wt_json_get_number(block, "size");
+            }
+        }
+    }
+    return sum;
+}
+
 WT_CASE("snapshots", .setup = setup, .teardown = teardown);
 
 WT_TEST(test_C7_F6_shared_buffers_are_in_a_snapshot)
 {
     warm_space_stats own = WARM_INIT(warm_space_stats);
-    size_t needed = 0;
 
-    wt_ok(warm_shared_snapshot(runtime, text, sizeof text, &needed));
-    ck_assert_uint_eq(needed, strlen(text) + 1);
-    read_text(text);
-    ck_assert(wt_json_is(wt_json_at(json, "space"), "shared"));
-    ck_assert_uint_eq(wt_json_number(wt_json_at(json, "devices.0.device")), 0);
+    read_snapshot(runtime);
     wt_ok(warm_shared_get_stats(runtime, 0, WARM_USAGE_PRIVATE, &own));
-    ck_assert_uint_eq(bytes_in_state(json, "devices.0.private", "live"),
+    ck_assert_uint_eq(bytes_in_state("Private buffers of device 0", "live"),
                       own.live_bytes.current);
-    ck_assert_uint_eq(bytes_in_state(json, "devices.0.shared", "live"),
+    ck_assert_uint_eq(bytes_in_state("Shared buffers of device 0", "live"),
                       2 * MIB);
-    ck_assert_uint_eq(bytes_in_state(json, "devices.0.scalars", "live"), 512);
+    ck_assert_uint_eq(bytes_in_state("Scalars of device 0", "live"), 512);
     /* Freed, but it has a user. */
     wt_ok(warm_shared_retain(buffers[1]));
     wt_ok(warm_free(buffers[1]));
-    wt_ok(warm_shared_snapshot(runtime, text, sizeof text, NULL));
-    read_text(text);
-    ck_assert_uint_eq(bytes_in_state(json, "devices.0.shared", "pending"),
+    read_snapshot(runtime);
+    ck_assert_uint_eq(bytes_in_state("Shared buffers of device 0", "pending"),
                       2 * MIB);
     wt_ok(warm_shared_release(buffers[1]));
     buffers[1] = NULL;
-    wt_invalid(warm_shared_snapshot(runtime, NULL, 8, NULL));
 }
 
-WT_TEST(test_C7_F6_events_of_shared_buffers_name_their_space)
+WT_TEST(test_C7_F6_events_of_shared_buffers_are_told_apart)
 {
     warm_options options = {.size = sizeof options, .history = 100};
     warm_runtime *other = wt_runtime(&options);
-    const json_t *events, *event;
+    const json_t *events;
     void *buffer = NULL;
     size_t i;
 
     wt_ok(warm_shared_alloc(other, 0, 5000, WARM_USAGE_SHARED, &buffer));
     wt_ok(warm_free(buffer));
-    wt_ok(warm_shared_snapshot(other, text, sizeof text, NULL));
-    read_text(text);
-    events = wt_json_at(json, "history.events");
-    ck_assert_uint_gt(json_array_size(events), 0);
-    json_array_foreach (events, i, event) {
-        ck_assert(wt_json_is(json_object_get(event, "usage"), "shared"));
-        ck_assert_ptr_null(json_object_get(event, "node"));
+    read_snapshot(other);
+    json_array_foreach (wt_json_at(json, "device_traces"), i, events) {
+        ck_assert_int_eq(json_array_size(events) > 0,
+                         i == place_of("Shared buffers of device 0"));
     }
     wt_runtime_end(other);
 }
 
-WT_TEST(test_C7_G7_one_text_has_all_snapshots)
+WT_TEST(test_C7_I6_the_text_has_a_place_for_each_device)
 {
-    size_t needed = 0, whole;
-
-    wt_ok(warm_snapshot_json(runtime, text, sizeof text, &whole));
-    ck_assert_uint_eq(whole, strlen(text) + 1);
-    read_text(text);
-    ck_assert_uint_ge(json_array_size(wt_json_at(json, "devices")), 1);
-    ck_assert(wt_json_is(wt_json_at(json, "pinned.space"), "pinned"));
-    ck_assert(wt_json_is(wt_json_at(json, "shared.space"), "shared"));
-    text[99] = 'x';
-    wt_fails(WARM_TRUNCATED, warm_snapshot_json(runtime, text, 80, &needed));
-    ck_assert_uint_eq(strlen(text), 79);
-    ck_assert_int_eq(text[99], 'x');
-    ck_assert_uint_eq(needed, whole);
-    wt_invalid(warm_snapshot_json(runtime, NULL, 8, NULL));
-}
-
-WT_TEST(test_C7_I6_the_text_has_a_snapshot_of_each_device)
-{
-    static char of_two[1 << 20];
     warm_options options = {.size = sizeof options};
     warm_runtime *two = wt_two_devices(&options);
-    int count = 0;
 
     if (two == NULL) {
         wt_skip("needs two devices");
     }
-    wt_ok(warm_device_count(two, &count));
-    wt_ok(warm_snapshot_json(two, of_two, sizeof of_two, NULL));
-    read_text(of_two);
-    ck_assert_uint_eq((size_t)count,
-                      json_array_size(wt_json_at(json, "devices")));
+    read_snapshot(two);
+    ck_assert_uint_eq(place_of("Device 1"), 1);
+    ck_assert_uint_eq(place_of("Scalars of device 1"),
+                      place_of("Scalars of device 0") + 3);
     wt_runtime_end(two);
 }
 
@@ -201,7 +193,7 @@ WT_TEST(test_G7_page_has_the_figures_of_the_structs)
                       sum.name);
     WARM_STATS_MAP(EQUAL)
 #undef EQUAL
-    ck_assert_ptr_nonnull(wt_json_at(json, "snapshot.shared"));
+    ck_assert_ptr_nonnull(wt_json_at(json, "snapshot.segments.0"));
     /* Once more: it is replaced. */
     wt_ok(warm_snapshot_write_html(runtime, path));
 }

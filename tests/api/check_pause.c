@@ -286,7 +286,7 @@ WT_TEST(test_C11_frees_and_snapshots_work_meanwhile_and_allocations_are_refused)
     wt_says("paused", "warm_memory_resume()");
     wt_fails(WARM_UNAVAILABLE, try_tagged(8 * MIB, &none));
     ck_assert_ptr_null(none);
-    wt_ok(warm_device_snapshot(runtime, 0, text, sizeof text, NULL));
+    wt_ok(warm_snapshot_viz(runtime, text, sizeof text, NULL));
     ck_assert_uint_eq(wt_block_info(kept).bytes, 3 * MIB);
     ck_assert_uint_eq(wt_block_info(kept).pool.number, tag.number);
     wt_ok(warm_device_base_allocation(kept, &base, &bytes));

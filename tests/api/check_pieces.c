@@ -752,21 +752,20 @@ WT_LOOP_TEST(test_C7_B19_a_snapshot_shows_a_block_over_its_pieces, WAYS)
 
     begin(_i);
     block = wt_pinned(runtime, MIB);
-    wt_ok(warm_pinned_snapshot(runtime, text, MIB, &needed));
-    snprintf(address, sizeof address,
-             "{\"address\":\"%p\",\"bytes\":1048576,\"small\"", (void *)block);
+    wt_ok(warm_snapshot_viz(runtime, text, MIB, &needed));
+    snprintf(address, sizeof address, "\"address\":%zu,\"total_size\":1048576,",
+             (size_t)block);
     wt_contains(text, address, "\"pieces\":4");
-    snprintf(address, sizeof address,
-             "{\"address\":\"%p\",\"bytes\":1048576,\"state\":\"live\"",
-             (void *)block);
-    wt_contains(text, address);
+    snprintf(address, sizeof address, "{\"address\":%zu,\"size\":1048576,",
+             (size_t)block);
+    wt_contains(strstr(text, address), "\"exact_state\":\"live\"");
     wt_free(block);
-    wt_ok(warm_pinned_snapshot(runtime, text, MIB, &needed));
+    wt_ok(warm_snapshot_viz(runtime, text, MIB, &needed));
     ck_assert_ptr_null(strstr(text, "\"pieces\""));
+    ck_assert_ptr_null(strstr(text, "\"exact_state\":\"live\""));
     for (int i = 0; i < 4; i++) {
-        snprintf(address, sizeof address,
-                 "{\"address\":\"%p\",\"bytes\":262144,\"state\":\"idle\"",
-                 (void *)(block + (size_t)i * 256 * KIB));
+        snprintf(address, sizeof address, "{\"address\":%zu,\"size\":262144,",
+                 (size_t)block + (size_t)i * 256 * KIB);
         wt_contains(text, address);
     }
     free(text);

@@ -9,19 +9,13 @@
 static warm_runtime *runtime;
 static void *pinned[100], *device[20], *buffer;
 
-static warm_status write_device(warm_runtime *r, char *text, size_t bytes,
-                                size_t *needed)
-{
-    return warm_device_snapshot(r, 0, text, bytes, needed);
-}
-
 static const struct {
     warm_status (*write)(warm_runtime *r, char *text, size_t bytes,
                          size_t *needed);
-} row[] = {{write_device},          {warm_pinned_snapshot},
-           {warm_shared_snapshot},  {warm_snapshot_json},
-           {warm_snapshot_viz},     {warm_stats_json},
-           {warm_stats_prometheus}, {warm_runtime_options}};
+} row[] = {{warm_snapshot_viz},
+           {warm_stats_json},
+           {warm_stats_prometheus},
+           {warm_runtime_options}};
 
 enum { ROWS = sizeof row / sizeof row[0] };
 

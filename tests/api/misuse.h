@@ -155,12 +155,8 @@
     S(warm_stats_json, RUNTIME, TEXT, TEXT_BYTES, MAYBE)                       \
     S(warm_stats_prometheus, RUNTIME, TEXT, TEXT_BYTES, MAYBE)                 \
     /* snapshot.h */                                                           \
-    S(warm_device_snapshot, RUNTIME, DEVICE, TEXT, TEXT_BYTES, MAYBE)          \
-    S(warm_pinned_snapshot, RUNTIME, TEXT, TEXT_BYTES, MAYBE)                  \
-    S(warm_shared_snapshot, RUNTIME, TEXT, TEXT_BYTES, MAYBE)                  \
     S(warm_snapshot_write_html, RUNTIME, PATH)                                 \
     Z(warm_snapshot_page)                                                      \
-    S(warm_snapshot_json, RUNTIME, TEXT, TEXT_BYTES, MAYBE)                    \
     S(warm_snapshot_viz, RUNTIME, TEXT, TEXT_BYTES, MAYBE)                     \
     S(warm_memory_tag_set, TAG)                                                \
     Z(warm_memory_tag_get)                                                     \

@@ -94,13 +94,13 @@ def pools():
 
 def pool_numbers():
     """address of a live block: number of its private pool"""
-    library.warm_snapshot_json.argtypes = library.warm_stats_json.argtypes
-    text = _text_of(library.warm_snapshot_json, warmpool.runtime().pointer)
+    text = _text_of(library.warm_snapshot_viz, warmpool.runtime().pointer)
     return {
-        int(block["address"], 16): block["pool"]
-        for segment in json.loads(text)["devices"][0]["segments"]
+        block["address"]: segment["segment_pool_id"][1]
+        for segment in json.loads(text)["segments"]
+        if segment["device"] == 0
         for block in segment["blocks"]
-        if block["state"] == "live"
+        if block["exact_state"] == "live"
     }
 
 

@@ -223,7 +223,7 @@ static void take_snapshot(void)
 {
     static char text[1 << 16];
 
-    wt_must_ok(warm_snapshot_json(s.runtime, text, sizeof text, NULL));
+    wt_must_ok(warm_snapshot_viz(s.runtime, text, sizeof text, NULL));
 }
 
 PLAY(test_T5_C7_a_snapshot_beside_hits, setup, allocate_once, end, show,

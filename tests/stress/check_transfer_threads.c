@@ -147,8 +147,7 @@ static void keep_house(void)
             ok(warm_pinned_reset_peaks(s.runtime) == WARM_OK);
         }
         if (wt_random(&random) % 4 == 0) {
-            warm_status status =
-                warm_pinned_snapshot(s.runtime, text, TEXT, NULL);
+            warm_status status = warm_snapshot_viz(s.runtime, text, TEXT, NULL);
 
             ok(status != WARM_OK || wt_json_is_valid(text));
         }

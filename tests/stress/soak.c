@@ -423,7 +423,7 @@ static void *run_readings(void *argument)
         TRY(warm_stats_json(runtime, text, sizeof text, NULL));
         TRY(warm_device_get_stats(runtime, 0, &device));
         if (turn % 64 == 0) {
-            (void)warm_pinned_snapshot(runtime, text, sizeof text, NULL);
+            (void)warm_snapshot_viz(runtime, text, sizeof text, NULL);
             TRY(warm_pinned_trim(runtime, (size_t)8 << 20, NULL));
         }
         count(&readings);

@@ -200,10 +200,6 @@ MOVED(warm_shared_get_histograms,
       (warm_runtime * runtime, int device, warm_usage usage,
        warm_space_histograms *histograms),
       (runtime, device, usage, histograms))
-MOVED(warm_device_snapshot,
-      (warm_runtime * runtime, int device, char *text, size_t bytes,
-       size_t *needed),
-      (runtime, device, text, bytes, needed))
 MOVED(warm_staging_create,
       (warm_runtime * runtime, int device, const warm_staging_options *options,
        warm_staging **staging),

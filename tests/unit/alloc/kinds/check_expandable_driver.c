@@ -432,11 +432,11 @@ WT_TEST(test_C7_C8_what_is_lost_is_nobodys)
     tears = true;
     wt_fails(WARM_DRIVER_ERROR, try(first, 3 * MIB, &pointer));
     tears = false;
-    wt_ok(warm_device_snapshot(runtime, 0, text, sizeof text, NULL));
-    lost = strstr(text, "\"state\":\"lost\"");
+    wt_ok(warm_snapshot_viz(runtime, text, sizeof text, NULL));
+    lost = strstr(text, "\"exact_state\":\"lost\"");
     ck_assert_ptr_nonnull(lost);
     *strchr(lost, '}') = '\0';
-    ck_assert_ptr_nonnull(strstr(lost, "\"stream\":null"));
+    ck_assert_ptr_nonnull(strstr(lost, "\"stream\":0"));
     ck_assert_ptr_null(strstr(lost, "\"thread\""));
     ck_assert_ptr_null(strstr(lost, "somebody"));
 }
@@ -544,12 +544,12 @@ static void require_idle(const char *address)
     char wanted[64];
     const char *block;
 
-    wt_ok(warm_device_snapshot(runtime, 0, text, sizeof text, NULL));
-    snprintf(wanted, sizeof wanted, "{\"address\":\"%p\",\"bytes\":%zu,\"state",
-             (const void *)address, 9 * MIB);
+    wt_ok(warm_snapshot_viz(runtime, text, sizeof text, NULL));
+    snprintf(wanted, sizeof wanted, "{\"address\":%zu,\"size\":%zu,",
+             (size_t)address, 9 * MIB);
     block = strstr(text, wanted);
-    wt_require(block != NULL && strncmp(strstr(block, "\"state\":"),
-                                        "\"state\":\"idle\"", 14) == 0,
+    wt_require(block != NULL && strncmp(strstr(block, "\"exact_state\":"),
+                                        "\"exact_state\":\"idle\"", 20) == 0,
                "%s is not in %s, or not idle", wanted, text);
 }
 
