@@ -413,7 +413,7 @@ warm_status warm_device_cache_info(warm_runtime *runtime, int device,
          a = a->next_arena) {
         size_t largest;
 
-        if (wm_pieces_paused(a) > 0) { /* what is idle there serves nobody */
+        if (wm_arena_paused(a) > 0) { /* what is idle there serves nobody */
             size_t idle = wm_arena_idle(a);
 
             all.idle_bytes -= idle < all.idle_bytes ? idle : all.idle_bytes;

@@ -1,12 +1,11 @@
 /* pause.c: memory of private pools is paused and resumed (warmpool/pause.h).
  *
- *   pause   requests end ─► work ends ─► idle memory goes ─► pieces are listed
+ *   pause   requests end ─► work ends ─► idle segments go ─► others are listed
  *             ─► saved ─► unmapped          a failure undoes what came before
- *   resume  idle pieces become gaps ─► the others are mapped ─► restored
+ *   resume  idle segments end ─► the others are mapped ─► restored
  *
- * A piece is what the driver maps and unmaps by one call (arena.h). While the
- * pool is CHANGING (private_pool.h) no other thread pauses or resumes it, and
- * the record of its pieces is this thread's. Holds no lock itself. */
+ * While the pool is CHANGING (private_pool.h) no other thread pauses or resumes
+ * it, and the record of its segments is this thread's. Holds no lock itself. */
 #include "alloc/api/pause.h"
 
 #include "alloc/api/copy.h"
@@ -23,12 +22,12 @@
 
 struct one {
     wm_space *space;
-    wm_paused_piece piece;
+    wm_paused_segment of;
     void *saved;   /* page-locked: the used bytes; null: none are saved */
     bool unmapped; /* it has no memory */
     bool fresh;    /* mapped by this call */
-    bool torn;     /* a part of it may be mapped */
-    bool over;     /* it is no piece any more: a gap, or its device was reset */
+    bool torn;     /* it may be mapped in spite of a failure */
+    bool over;     /* it has ended, or its device was reset */
 };
 
 struct wm_paused {
@@ -66,7 +65,7 @@ static warm_status check_arena(wm_space *space, wm_arena *arena, void *context)
         wm_driver_check_lost(space->driver, space->group.device);
 
     (void)context;
-    if (status == WARM_OK && arena->unit == 0) {
+    if (status == WARM_OK && !arena->ranged) {
         status = wm_fail(WARM_UNSUPPORTED,
                          "device %d has no virtual memory management: its "
                          "memory cannot be paused",
@@ -117,10 +116,6 @@ static warm_status settle(wm_space *space, wm_arena *arena, void *context)
         (status = wm_space_work_begin(space, &work)) != WARM_OK) {
         return status;
     }
-    (void)wm_growth_wait_for_streams(space, arena, WM_KEEP_NOTHING,
-                                     WM_SETTLE_IDLE);
-    (void)wm_growth_wait_for_streams(space, arena, WM_KEEP_NOTHING,
-                                     WM_SETTLE_DEVICE);
     (void)wm_growth_give_back(space, arena, WM_KEEP_NOTHING);
     wm_space_work_end(space, &work, true);
     return WARM_OK;
@@ -130,41 +125,43 @@ static warm_status unpause(wm_space *space, wm_arena *arena, void *context)
 {
     (void)space;
     (void)context;
-    wm_pieces_resume(arena);
+    wm_arena_unpause(arena);
     return WARM_OK;
 }
 
 /* ---- the record ---------------------------------------------------------- */
 
-static warm_status count_pieces(wm_space *space, wm_arena *arena, void *context)
+static warm_status count_segments(wm_space *space, wm_arena *arena,
+                                  void *context)
 {
     (void)space;
-    *(size_t *)context += wm_pieces_pause(arena, NULL, 0);
+    *(size_t *)context += wm_arena_pause(arena, NULL, 0);
     return WARM_OK;
 }
 
 /* NOT_READY: there are more than there is room for. */
-static warm_status list_pieces(wm_space *space, wm_arena *arena, void *context)
+static warm_status list_segments(wm_space *space, wm_arena *arena,
+                                 void *context)
 {
     struct wm_paused *paused = context;
     size_t room = paused->room - paused->count;
-    wm_paused_piece *piece = wm_meta_alloc((room + 1) * sizeof *piece);
+    wm_paused_segment *list = wm_meta_alloc((room + 1) * sizeof *list);
     size_t count;
 
-    if (piece == NULL) {
+    if (list == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory to record what is "
                                            "paused");
     }
-    count = wm_pieces_pause(arena, piece, room);
+    count = wm_arena_pause(arena, list, room);
     for (size_t i = 0; i < count && count <= room; i++) {
         paused->of[paused->count++] =
-            (struct one){.space = space, .piece = piece[i]};
+            (struct one){.space = space, .of = list[i]};
     }
-    wm_meta_free(piece);
+    wm_meta_free(list);
     return count <= room ? WARM_OK : WARM_NOT_READY;
 }
 
-/* Pieces can only become fewer: no request is routed to the pool. But a trim
+/* Segments can only become fewer: no request is routed to the pool. But a trim
  * under way may put some back. */
 static warm_status list_all(warm_runtime *runtime, uint64_t number,
                             struct wm_paused **paused)
@@ -174,14 +171,14 @@ static warm_status list_all(warm_runtime *runtime, uint64_t number,
 
     do {
         count = 16;
-        (void)each_arena(runtime, number, count_pieces, &count);
+        (void)each_arena(runtime, number, count_segments, &count);
         *paused = wm_meta_alloc(sizeof **paused + count * sizeof(struct one));
         if (*paused == NULL) {
             return wm_fail(WARM_OUT_OF_MEMORY,
                            "no memory to record what is paused");
         }
         (*paused)->room = count;
-        status = each_arena(runtime, number, list_pieces, *paused);
+        status = each_arena(runtime, number, list_segments, *paused);
         if (status != WARM_OK) {
             wm_meta_free(*paused);
             *paused = NULL;
@@ -220,10 +217,10 @@ static warm_status queue_copies(const struct wm_paused *paused,
         const struct one *one = &paused->of[i];
 
         if (one->space == space && one->saved != NULL) {
-            status = wm_copy_unrecorded(
-                space->group.runtime, out ? one->saved : one->piece.used,
-                out ? one->piece.used : one->saved, one->piece.used_bytes,
-                direction, stream);
+            status = wm_copy_unrecorded(space->group.runtime,
+                                        out ? one->saved : one->of.used,
+                                        out ? one->of.used : one->saved,
+                                        one->of.used_bytes, direction, stream);
         }
     }
     return status;
@@ -297,9 +294,9 @@ static warm_status save(warm_runtime *runtime, struct wm_paused *paused)
     for (size_t i = 0; i < paused->count && status == WARM_OK; i++) {
         struct one *one = &paused->of[i];
 
-        if (one->piece.used_bytes > 0) {
+        if (one->of.used_bytes > 0) {
             status = wm_pinned_alloc_apart(
-                runtime, one->piece.used_bytes,
+                runtime, one->of.used_bytes,
                 wm_driver_device_node(runtime->driver,
                                       one->space->group.device),
                 &one->saved);
@@ -327,10 +324,10 @@ static bool make_room(wm_space *space)
 
 static warm_status map_one(struct one *one)
 {
-    warm_status status = wm_growth_map(one->space, &one->piece, &one->torn);
+    warm_status status = wm_growth_map(one->space, one->of.segment, &one->torn);
 
     if (status == WARM_OUT_OF_MEMORY && make_room(one->space)) {
-        status = wm_growth_map(one->space, &one->piece, &one->torn);
+        status = wm_growth_map(one->space, one->of.segment, &one->torn);
     }
     if (status == WARM_OK) {
         one->unmapped = false;
@@ -341,7 +338,7 @@ static warm_status map_one(struct one *one)
 
 static warm_status unmap_one(struct one *one)
 {
-    warm_status status = wm_growth_unmap(one->space, &one->piece);
+    warm_status status = wm_growth_unmap(one->space, one->of.segment);
 
     if (status == WARM_OK) {
         one->unmapped = true;
@@ -475,9 +472,9 @@ warm_status warm_memory_pause(warm_runtime *runtime, warm_private_pool tag,
 
 /* ---- resume -------------------------------------------------------------- */
 
-/* What need not be mapped: wholly idle pieces become gaps. Status: that of a
- * device that was reset. */
-static warm_status drop_pieces(struct wm_paused *paused)
+/* Ends the segments that are wholly idle. Status: that of a device that was
+ * reset. */
+static warm_status drop_idle(struct wm_paused *paused)
 {
     warm_status status = WARM_OK;
 
@@ -489,12 +486,9 @@ static warm_status drop_pieces(struct wm_paused *paused)
             status = wm_driver_check_lost(one->space->driver,
                                           one->space->group.device);
         }
-        if (one->unmapped && !one->torn && !lost &&
-            wm_pieces_drop(&one->piece)) {
-            wm_growth_forget_paused(one->space, one->piece.bytes);
-            one->over = true;
-        }
-        if (one->over || lost) {
+        if (lost || one->over ||
+            (one->unmapped && !one->torn &&
+             wm_growth_drop_unmapped(one->space, one->of.segment))) {
             one->over = true;
             one->unmapped = false;
             wm_pinned_free_apart(one->saved);
@@ -533,7 +527,7 @@ static warm_status resume_pool(warm_runtime *runtime, uint64_t number,
     if (status != WARM_OK) {
         return status;
     }
-    lost = drop_pieces(*paused);
+    lost = drop_idle(*paused);
     cause = wm_error_save();
     if ((status = map_all(*paused)) != WARM_OK ||
         (status = copy_all(runtime, *paused, WARM_COPY_TO_DEVICE)) != WARM_OK) {
@@ -573,7 +567,7 @@ void wm_pause_close(warm_runtime *runtime)
     struct wm_paused *paused;
 
     while ((paused = wm_private_take_paused(runtime)) != NULL) {
-        (void)drop_pieces(paused);
+        (void)drop_idle(paused);
         end_record(paused);
     }
 }

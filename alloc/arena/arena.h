@@ -86,6 +86,9 @@ typedef struct wm_arena {
     /* const: grain in which its segments expand (below); 0: each segment is
      * obtained and freed whole */
     size_t unit;
+    /* const: each segment is a range of addresses with memory mapped into it,
+     * which can be unmapped while the addresses stay (paused.c) */
+    bool ranged;
     /* Relaxed, in the first sibling: bytes obtained from the driver, in total.
      */
     _Atomic uint64_t grown;
@@ -134,8 +137,8 @@ typedef struct wm_arena {
     size_t row; /* rows of the request that is being served (wm_request.row) */
     bool batched;   /* callers may hold less than out_bytes (arena_check.c) */
     bool retaining; /* graphs use the memory: no segment is detached */
-    bool paused;    /* neither is a piece (below) */
-    /* Bytes of paused pieces, of small and of large requests: they count as
+    bool paused;    /* no segment is detached to be returned */
+    /* Bytes of unmapped segments, of small and of large requests: they count as
      * held here, and not in what readers see. */
     size_t paused_bytes[2];
     wm_transfer_cache transfer_cache;    /* has locks of its own */
@@ -629,16 +632,22 @@ size_t wm_piece_from(wm_segment *segment, const char *base);
 
 /* ---- paused arenas (paused.c) -------------------------------------------- */
 
-/* An arena of a private pool whose pieces are unmapped while their blocks stay
- * allocated (row C11). No thread allocates from it meanwhile; blocks are freed
- * as ever. */
-typedef struct wm_paused_piece {
+/* An arena of a private pool whose segments are unmapped while their blocks
+ * stay allocated (row C11). No thread allocates from it meanwhile; blocks are
+ * freed as ever. */
+typedef struct wm_paused_segment {
     wm_segment *segment;
-    char *base;
-    size_t bytes;
     char *used;        /* first byte of a run that is not idle */
     size_t used_bytes; /* up to the end of the last one; 0: all is idle */
-} wm_paused_piece;
+} wm_paused_segment;
+
+/* Writes the segments, at most room of them, and returns how many there are. If
+ * all were written the arena is paused, until wm_arena_unpause(). */
+size_t wm_arena_pause(wm_arena *arena, wm_paused_segment *list, size_t room);
+void wm_arena_unpause(wm_arena *arena);
+/* A segment was unmapped, or it is mapped again or leaves the arena. */
+void wm_arena_note_unmapped(const wm_segment *segment, bool unmapped);
+size_t wm_arena_paused(wm_arena *arena); /* bytes of unmapped segments */
 
 /* What the driver obtained or mapped by one call: a segment, or a piece of one
  * that expands. */
@@ -651,16 +660,5 @@ typedef struct wm_extent {
  * and returns how many these are. */
 size_t wm_arena_extents(wm_arena *arena, size_t skip, wm_extent *extent,
                         size_t room);
-
-/* Writes the pieces that have memory, at most room of them, and returns how
- * many there are. If all were written the arena is paused. */
-size_t wm_pieces_pause(wm_arena *arena, wm_paused_piece *pieces, size_t room);
-void wm_pieces_resume(wm_arena *arena);
-/* A piece was unmapped, or mapped again. */
-void wm_pieces_note(const wm_paused_piece *piece, bool unmapped);
-/* Makes an unmapped piece a gap if all of it is idle by now; false: it is not,
- * or there is no memory for a record. */
-bool wm_pieces_drop(const wm_paused_piece *piece);
-size_t wm_pieces_paused(wm_arena *arena); /* bytes */
 
 #endif

@@ -39,6 +39,9 @@ static bool is_whole(wm_segment *segment)
 
 static bool may_go(wm_segment *segment, const wm_purge *purge)
 {
+    if (segment->arena->paused) { /* it may have no memory */
+        return false;
+    }
     if (purge->below > 0 &&
         (!segment->dedicated || segment->region_bytes >= purge->below)) {
         return false;
@@ -269,10 +272,9 @@ static void empty_transfer_cache_locked(wm_arena *arena, const wm_purge *purge)
     }
 }
 
-/* Those of a paused arena stay: they may have no memory. */
 static bool has_pieces_locked(const wm_arena *arena)
 {
-    return arena->unit > 0 && !arena->paused;
+    return arena->unit > 0;
 }
 
 wm_segment *wm_arena_purge(wm_arena *arena, wm_purge *purge)

@@ -8,17 +8,18 @@ static const wm_pin *pin_of(const wm_space *space)
     return &space->group.runtime->pinned->pin;
 }
 
-static warm_status obtain(wm_space *space, int node, size_t bytes,
+static warm_status obtain(wm_space *space, const wm_arena *arena, size_t bytes,
                           size_t *piece, void **base)
 {
-    (void)node;
+    (void)arena;
     (void)piece; /* 0 */
     return wm_pin_obtain_combined(pin_of(space), bytes, base);
 }
 
-static warm_status give_back(wm_space *space, void *base, size_t bytes,
-                             bool pieced)
+static warm_status give_back(wm_space *space, const wm_arena *arena, void *base,
+                             size_t bytes, bool pieced)
 {
+    (void)arena;
     (void)pieced; /* false */
     return wm_pin_give_back_combined(pin_of(space), base, bytes);
 }

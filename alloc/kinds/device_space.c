@@ -3,6 +3,7 @@
 
 #include "alloc/cache/magazine.h"
 #include "alloc/kinds/pinned.h"
+#include "alloc/space/space_int.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
@@ -45,20 +46,68 @@ warm_status wm_device_obtain(wm_space *space, int device, bool managed,
                    device, wm_bytes(bytes).text, got);
 }
 
-static warm_status obtain(wm_space *space, int node, size_t bytes,
-                          size_t *piece, void **base)
+/* ---- segments of pausable pools ------------------------------------------ */
+
+/* A range of addresses, with memory mapped into all of it. If some of it stays
+ * mapped after a failure, it is lost. */
+static warm_status obtain_range(wm_space *space, size_t bytes, void **base)
 {
-    (void)node;
-    (void)piece; /* 0 */
-    return wm_device_obtain(space, space->group.device, false, bytes, base);
+    int device = space->group.device;
+    bool torn = false;
+    void *range = NULL;
+    warm_status status =
+        wm_driver_range_reserve(space->driver, device, bytes, &range);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    status =
+        wm_driver_range_commit(space->driver, device, range, 0, bytes, &torn);
+    if (status == WARM_OK) {
+        *base = range;
+        return WARM_OK;
+    }
+    WM_KEEP_ERROR();
+    if (wm_driver_range_release(space->driver, device, range, bytes) !=
+        WARM_OK) {
+        wm_growth_defer_warning(&space->growth, WM_UNRECORDED, bytes);
+    }
+    return status;
 }
 
-static warm_status give_back(wm_space *space, void *base, size_t bytes,
-                             bool pieced)
+/* Streams have no work on the memory: wm_segment_leaves(). */
+static warm_status give_back_range(wm_space *space, void *base, size_t bytes)
 {
-    (void)bytes;
+    int device = space->group.device;
+    warm_status status =
+        wm_driver_range_decommit(space->driver, device, base, 0, bytes);
+
+    if (status == WARM_OK && wm_driver_range_release(space->driver, device,
+                                                     base, bytes) != WARM_OK) {
+        wm_log(WARM_LOG_WARNING, "%s of addresses stay reserved: %s",
+               wm_bytes(bytes).text, warm_last_error_message());
+    }
+    return status;
+}
+
+/* ---- the space ----------------------------------------------------------- */
+
+static warm_status obtain(wm_space *space, const wm_arena *arena, size_t bytes,
+                          size_t *piece, void **base)
+{
+    (void)piece; /* 0 */
+    return arena->ranged ? obtain_range(space, bytes, base)
+                         : wm_device_obtain(space, space->group.device, false,
+                                            bytes, base);
+}
+
+static warm_status give_back(wm_space *space, const wm_arena *arena, void *base,
+                             size_t bytes, bool pieced)
+{
     (void)pieced; /* false */
-    return wm_driver_device_free(space->driver, space->group.device, base);
+    return arena->ranged ? give_back_range(space, base, bytes)
+                         : wm_driver_device_free(space->driver,
+                                                 space->group.device, base);
 }
 
 static bool share(wm_space *space, const wm_request *request, bool any)
@@ -132,12 +181,6 @@ static bool settle(wm_space *space, enum wm_settle whose)
 {
     bool more = settle_one(&of_space(space)->registry, whose);
 
-    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
-         a = a->next_arena) {
-        if (a->pool != NULL && a->registry != NULL && a->unit > 0) {
-            more |= settle_one(a->registry, whose);
-        }
-    }
     return more;
 }
 

@@ -16,9 +16,9 @@ typedef struct wm_device_space {
     wm_lane_registry registry;
     bool waits;         /* const: its streams may wait for others */
     wm_imports imports; /* of other processes */
-    /* By which segments of pausable private pools expand; 0: not asked yet, or
-     * the device has no ranges. Relaxed: whoever begins such a pool has asked.
-     */
+    /* Unit of the ranges that segments of pausable private pools are; 0: not
+     * asked yet, or the device has none. Relaxed: the thread that begins such a
+     * pool has asked. */
     _Atomic size_t unit;
 } wm_device_space;
 

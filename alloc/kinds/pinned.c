@@ -13,16 +13,17 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-static warm_status obtain(wm_space *space, int node, size_t bytes,
+static warm_status obtain(wm_space *space, const wm_arena *arena, size_t bytes,
                           size_t *piece, void **base)
 {
-    return wm_pin_obtain(&space->group.runtime->pinned->pin, node, bytes, piece,
-                         base);
+    return wm_pin_obtain(&space->group.runtime->pinned->pin, arena->node, bytes,
+                         piece, base);
 }
 
-static warm_status give_back(wm_space *space, void *base, size_t bytes,
-                             bool pieced)
+static warm_status give_back(wm_space *space, const wm_arena *arena, void *base,
+                             size_t bytes, bool pieced)
 {
+    (void)arena;
     return wm_pin_give_back(&space->group.runtime->pinned->pin, base, bytes,
                             pieced);
 }

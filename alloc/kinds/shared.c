@@ -56,22 +56,23 @@ static warm_status obtain_pinned(const wm_shared_space *s, size_t bytes,
     return status;
 }
 
-static warm_status obtain(wm_space *space, int node, size_t bytes,
+static warm_status obtain(wm_space *space, const wm_arena *arena, size_t bytes,
                           size_t *piece, void **base)
 {
     const wm_shared_space *s = of_space(space);
 
-    (void)node;
+    (void)arena;
     return is_of_device(s)
                ? wm_device_obtain(space, s->device, s->managed, bytes, base)
                : obtain_pinned(s, bytes, piece, base);
 }
 
-static warm_status give_back(wm_space *space, void *base, size_t bytes,
-                             bool pieced)
+static warm_status give_back(wm_space *space, const wm_arena *arena, void *base,
+                             size_t bytes, bool pieced)
 {
     const wm_shared_space *s = of_space(space);
 
+    (void)arena;
     return is_of_device(s)
                ? wm_driver_device_free(space->driver, s->device, base)
                : wm_pin_give_back(&space->group.runtime->pinned->pin, base,

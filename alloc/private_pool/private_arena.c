@@ -27,9 +27,9 @@ static wm_private_arena *make_arena(wm_private_pools *pools, wm_space *space,
     made->arena.history = beside->history;
     made->space = space;
     made->beside = beside;
-    made->arena.grain = beside->grain;
+    made->arena.grain = unit > beside->grain ? unit : beside->grain;
     made->arena.small_max = beside->small_max;
-    made->arena.unit = unit;
+    made->arena.ranged = unit > 0;
     if (user && device >= 0) {
         made->arena.registry = &made->registry;
         if (wm_lane_registry_init(&made->registry, space->group.timelines,
@@ -79,7 +79,7 @@ static bool is_unused(wm_private_arena *own)
 
 /* An arena with that number that serves pools of that sort; or null. */
 static wm_private_arena *find(wm_private_pools *pools, uint64_t number,
-                              const wm_arena *beside, bool user, size_t unit)
+                              const wm_arena *beside, bool user, bool ranged)
 {
     wm_private_arena *a = wm_private_arenas(pools);
 
@@ -88,7 +88,7 @@ static wm_private_arena *find(wm_private_pools *pools, uint64_t number,
            (atomic_load_explicit(&a->arena.pool_number, memory_order_acquire) !=
                 number ||
             a->beside != beside || a->arena.user_pool != user ||
-            a->arena.unit != unit || (number == 0 && is_dead(a)))) {
+            a->arena.ranged != ranged || (number == 0 && is_dead(a)))) {
         a = a->next;
     }
     return a;
@@ -99,7 +99,7 @@ static wm_private_arena *find(wm_private_pools *pools, uint64_t number,
  * ended ones. */
 static wm_private_arena *revive_locked(wm_private_pools *pools,
                                        const wm_arena *beside, bool user,
-                                       size_t unit)
+                                       bool ranged)
 {
     wm_private_arena *a = wm_private_arenas(pools);
 
@@ -108,7 +108,7 @@ static wm_private_arena *revive_locked(wm_private_pools *pools,
     }
     while (a != NULL &&
            (a->beside != beside || a->arena.user_pool != user ||
-            a->arena.unit != unit || !is_dead(a) || !is_unused(a))) {
+            a->arena.ranged != ranged || !is_dead(a) || !is_unused(a))) {
         a = a->next;
     }
     if (a != NULL) {
@@ -117,16 +117,15 @@ static wm_private_arena *revive_locked(wm_private_pools *pools,
     return a;
 }
 
-static size_t unit_of(const wm_space *space)
-{
-    return atomic_load_explicit(&((const wm_device_space *)space)->unit,
-                                memory_order_relaxed);
-}
-
+/* The unit of the ranges that the pool's segments on the device are; 0: its
+ * segments are no ranges. */
 static size_t unit_for(const wm_private_pool *pool, const wm_space *space,
                        int device)
 {
-    return pool->pausable && device >= 0 ? unit_of(space) : 0;
+    return pool->pausable && device >= 0
+               ? atomic_load_explicit(&((const wm_device_space *)space)->unit,
+                                      memory_order_relaxed)
+               : 0;
 }
 
 wm_private_arena *wm_private_arena_find(wm_private_pools *pools,
@@ -135,7 +134,7 @@ wm_private_arena *wm_private_arena_find(wm_private_pools *pools,
                                         const wm_arena *beside)
 {
     return find(pools, pool->number, beside, pool->user,
-                unit_for(pool, space, device));
+                unit_for(pool, space, device) > 0);
 }
 
 wm_private_arena *wm_private_arena_locked(wm_private_pools *pools,
@@ -144,14 +143,15 @@ wm_private_arena *wm_private_arena_locked(wm_private_pools *pools,
                                           wm_arena *beside)
 {
     size_t unit = unit_for(pool, space, device);
-    wm_private_arena *a = find(pools, pool->number, beside, pool->user, unit);
+    bool ranged = unit > 0;
+    wm_private_arena *a = find(pools, pool->number, beside, pool->user, ranged);
 
     if (a != NULL) {
         return a;
     }
-    a = find(pools, 0, beside, pool->user, unit);
+    a = find(pools, 0, beside, pool->user, ranged);
     if (a == NULL) {
-        a = revive_locked(pools, beside, pool->user, unit);
+        a = revive_locked(pools, beside, pool->user, ranged);
     }
     if (a == NULL) {
         a = make_arena(pools, space, device, beside, pool->user, unit);
@@ -238,18 +238,6 @@ void wm_private_end_arenas(wm_private_pools *pools, uint64_t number)
     }
 }
 
-/* The driver unmaps without a wait for the device: what streams may still use
- * is waited for, once nothing else is left. */
-static void settle_last(wm_private_arena *own)
-{
-    if (is_unused(own)) {
-        (void)wm_growth_wait_for_streams(own->space, &own->arena,
-                                         WM_KEEP_NOTHING, WM_SETTLE_IDLE);
-        (void)wm_growth_wait_for_streams(own->space, &own->arena,
-                                         WM_KEEP_NOTHING, WM_SETTLE_DEVICE);
-    }
-}
-
 static void tend_one(wm_private_pools *pools, wm_private_arena *own)
 {
     wm_space_work work;
@@ -257,7 +245,6 @@ static void tend_one(wm_private_pools *pools, wm_private_arena *own)
     if (wm_space_work_begin(own->space, &work) != WARM_OK) {
         return;
     }
-    settle_last(own);
     (void)wm_growth_give_back(own->space, &own->arena, WM_KEEP_NOTHING);
     wm_space_work_end(own->space, &work, true);
     wm_lock_acquire(&pools->lock);

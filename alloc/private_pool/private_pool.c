@@ -494,7 +494,7 @@ static bool read_locked(wm_private_pools *pools, uint64_t number,
         if (wm_arena_pool_number(&a->arena) == number) {
             wm_arena_stats(&a->arena, &stats);
             info->segments += stats.segments.current;
-            info->paused_bytes += wm_pieces_paused(&a->arena);
+            info->paused_bytes += wm_arena_paused(&a->arena);
             info->held_bytes += stats.held_bytes.current;
             info->live += stats.live.current;
             info->live_bytes += stats.live_bytes.current;

@@ -37,7 +37,7 @@ static void describe_largest(wm_space *space, uint64_t idle, char *text,
 
     for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
          a = a->next_arena) {
-        size_t one = wm_pieces_paused(a) == 0 ? wm_arena_largest(a) : 0;
+        size_t one = wm_arena_paused(a) == 0 ? wm_arena_largest(a) : 0;
 
         largest = one > largest ? one : largest;
     }

@@ -517,13 +517,13 @@ bool wm_growth_keep(wm_space *space, int node, void *base, size_t bytes,
  * freed. */
 enum { ADDRESSES_TRIED = 8 };
 
-static warm_status obtain_one(wm_space *space, int node, size_t bytes,
-                              size_t *piece, void **base)
+static warm_status obtain_one(wm_space *space, const wm_arena *arena,
+                              size_t bytes, size_t *piece, void **base)
 {
     warm_status status = wm_space_claim_below(space, bytes);
 
     if (status == WARM_OK) {
-        status = space->traits->obtain(space, node, bytes, piece, base);
+        status = space->traits->obtain(space, arena, bytes, piece, base);
         if (status != WARM_OK) {
             wm_space_unclaim_below(space, bytes);
         }
@@ -540,8 +540,8 @@ static warm_status obtain_apart(wm_space *space,
         size_t piece;
     } taken[ADDRESSES_TRIED];
     unsigned count = 0;
-    int node = request->arena->node;
-    warm_status status = obtain_one(space, node, bytes, piece, base);
+    const wm_arena *arena = request->arena;
+    warm_status status = obtain_one(space, arena, bytes, piece, base);
 
     while (status == WARM_OK && wm_page_map_any(*base, bytes)) {
         taken[count].base = *base;
@@ -552,7 +552,7 @@ static warm_status obtain_apart(wm_space *space,
                              "that a reset of a device ended; destroy the "
                              "runtime and create a new one");
         } else {
-            status = obtain_one(space, node, bytes, piece, base);
+            status = obtain_one(space, arena, bytes, piece, base);
         }
     }
     while (count > 0) {

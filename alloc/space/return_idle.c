@@ -21,7 +21,7 @@ warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
                  ? wm_driver_range_decommit(space->driver, space->group.device,
                                             of->base, (size_t)(base - of->base),
                                             bytes)
-                 : space->traits->give_back(space, base, bytes, pieced);
+                 : space->traits->give_back(space, arena, base, bytes, pieced);
 
     wm_arena_count_driver(arena, true, wm_clock_ns() - start);
     if (status == WARM_OK) {

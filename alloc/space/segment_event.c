@@ -81,17 +81,18 @@ bool wm_segment_leaves(wm_space *space, const wm_segment *segment,
                        wm_breaking *breaking)
 {
     int node = segment->arena->node;
+    bool hears = wm_listeners_hear(&space->group.runtime->listeners,
+                                   WARM_MEMORY_RETURNING);
 
-    if (!wm_listeners_hear(&space->group.runtime->listeners,
-                           WARM_MEMORY_RETURNING)) {
-        (void)wm_segment_returning(space, node, segment->base, segment->bytes);
-        return true;
-    }
-    if (has_lanes(segment) &&
+    if ((hears || segment->arena->ranged) && has_lanes(segment) &&
         wm_driver_device_synchronize(space->driver, space->group.device) !=
             WARM_OK) {
         wm_space_end_break(space, breaking);
         return false;
+    }
+    if (!hears) {
+        (void)wm_segment_returning(space, node, segment->base, segment->bytes);
+        return true;
     }
     /* A capture may be announced while the program's callback runs. */
     wm_space_end_break(space, breaking);

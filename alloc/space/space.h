@@ -177,14 +177,14 @@ typedef struct wm_growth {
     wm_cond over; /* a call ended; exclusive, reserving or making_room was
                      cleared; a request left the line; a claim ended */
     struct wm_growth_call *calls; /* in flight */
-    uint64_t begun;  /* calls begun so far: the number of the last */
-    size_t coming;   /* bytes requested from the driver, not obtained yet */
-    size_t held;     /* bytes obtained and not returned */
-    size_t peak;     /* maximum of held */
-    size_t lost;     /* part of held: regions without a record in an arena */
-    size_t paused;   /* of arenas' pieces that are unmapped; not part of held */
-    uint64_t gained; /* calls that freed or added memory: a refused request
-                      * may retry */
+    uint64_t begun;    /* calls begun so far: the number of the last */
+    size_t coming;     /* bytes requested from the driver, not obtained yet */
+    size_t held;       /* bytes obtained and not returned */
+    size_t peak;       /* maximum of held */
+    size_t lost;       /* part of held: regions without a record in an arena */
+    size_t paused;     /* of segments that are unmapped; not part of held */
+    uint64_t gained;   /* calls that freed or added memory: a refused request
+                        * may retry */
     uint64_t vacated;  /* calls that failed and left room under the limit */
     bool reserving;    /* a thread reserves more addresses */
     bool lost_counted; /* its device was reset, and its limiter has forgotten
@@ -227,18 +227,18 @@ size_t wm_growth_collect(struct wm_space *space, wm_arena *arena, size_t bytes,
 /* Releases the reserved addresses of expandable segments without memory. */
 void wm_growth_end_ranges(struct wm_space *space);
 
-/* Unmaps a piece of a paused arena, which then counts as paused and no longer
+/* Unmaps a segment of a paused arena, which then counts as paused and no longer
  * as held; and maps it again, with any contents. Status of unmap: CAPTURE_ERROR
  * (a capture is known), the driver's; of map: OUT_OF_MEMORY (also if a
  * watermark leaves no room), another of the driver's. Nothing has changed then;
- * but if *torn a part of the piece may be mapped, and a later map() of it
- * unmaps that first. No lock held. */
-warm_status wm_growth_unmap(struct wm_space *space,
-                            const wm_paused_piece *piece);
-warm_status wm_growth_map(struct wm_space *space, const wm_paused_piece *piece,
+ * but if *torn the segment may be mapped, and a later map() of it unmaps that
+ * first. No lock held. */
+warm_status wm_growth_unmap(struct wm_space *space, const wm_segment *segment);
+warm_status wm_growth_map(struct wm_space *space, const wm_segment *segment,
                           bool *torn);
-/* A piece that is unmapped became a gap: it is paused no more. */
-void wm_growth_forget_paused(struct wm_space *space, size_t bytes);
+/* Returns the addresses of an unmapped segment and ends it, if all of it is
+ * idle by now; else false. */
+bool wm_growth_drop_unmapped(struct wm_space *space, wm_segment *segment);
 
 /* ---- the operations of a kind of memory --------------------------------- */
 
@@ -265,10 +265,10 @@ typedef struct wm_space_traits {
     /* *piece: obtains the region in pieces of so many bytes (wm_pin_obtain()),
      * or 0; set to 0 if the region was not cut. pieced: returns one such piece.
      * Only if group.piece_bytes is set. */
-    warm_status (*obtain)(struct wm_space *space, int node, size_t bytes,
-                          size_t *piece, void **base);
-    warm_status (*give_back)(struct wm_space *space, void *base, size_t bytes,
-                             bool pieced);
+    warm_status (*obtain)(struct wm_space *space, const wm_arena *arena,
+                          size_t bytes, size_t *piece, void **base);
+    warm_status (*give_back)(struct wm_space *space, const wm_arena *arena,
+                             void *base, size_t bytes, bool pieced);
     /* Called after a block of the segment became idle; another thread may have
      * allocated it again. May be null. No lock held. */
     void (*freed)(struct wm_space *space, wm_segment *segment);

@@ -171,8 +171,9 @@ bool wm_segment_returning(wm_space *space, int node, void *base, size_t bytes);
 void wm_segment_returned(wm_space *space, int node, void *base, size_t bytes);
 /* wm_segment_returning() for a detached segment, which has a number, inside of
  * a break: ends it while callbacks run, and begins it again. Waits for the
- * device first if streams may have work on the memory. False: the segment stays
- * (obtained, with a number), and the break has ended. */
+ * device first if streams may have work on the memory, for which the driver
+ * does not wait when it unmaps a range. False: the segment stays (obtained,
+ * with a number), and the break has ended. */
 bool wm_segment_leaves(wm_space *space, const wm_segment *segment,
                        wm_breaking *breaking);
 

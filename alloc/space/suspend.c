@@ -1,6 +1,6 @@
-/* suspend.c: pieces of paused arenas are unmapped and mapped again, and counted
- * (row C11). Takes lock growth, and lock arena inside it; calls the driver with
- * no lock held. */
+/* suspend.c: segments of paused arenas are unmapped and mapped again, and
+ * counted (row C11). Takes lock growth, and lock arena inside it; calls the
+ * driver with no lock held. */
 #include "alloc/space/space_int.h"
 
 #include "runtime/base/bytes.h"
@@ -12,11 +12,18 @@ static warm_status refuse(const wm_breaking *breaking)
     return wm_timelines_refuse(breaking, "memory cannot be unmapped");
 }
 
-/* The piece keeps room for the number that it gets when it is mapped again. */
-warm_status wm_growth_unmap(wm_space *space, const wm_paused_piece *piece)
+static warm_status decommit(wm_space *space, const wm_segment *segment)
+{
+    return wm_driver_range_decommit(space->driver, space->group.device,
+                                    segment->base, 0, segment->bytes);
+}
+
+/* The segment keeps room for the number that it gets when it is mapped again.
+ */
+warm_status wm_growth_unmap(wm_space *space, const wm_segment *segment)
 {
     wm_growth *growth = &space->growth;
-    wm_arena *arena = piece->segment->arena;
+    wm_arena *arena = segment->arena;
     wm_breaking breaking;
     warm_status status;
 
@@ -25,35 +32,36 @@ warm_status wm_growth_unmap(wm_space *space, const wm_paused_piece *piece)
     }
     /* A capture may be announced while the program's callback runs. */
     wm_space_end_break(space, &breaking);
-    (void)wm_segment_returning(space, arena->node, piece->base, piece->bytes);
+    (void)wm_segment_returning(space, arena->node, segment->base,
+                               segment->bytes);
     if (wm_space_begin_break(space, &breaking)) {
-        status = wm_growth_driver_free(space, arena, piece->segment,
-                                       piece->base, piece->bytes, false);
+        uint64_t start = wm_clock_ns();
+
+        status = decommit(space, segment);
+        wm_arena_count_driver(arena, true, wm_clock_ns() - start);
         wm_space_end_break(space, &breaking);
     } else {
         status = refuse(&breaking);
     }
     if (status != WARM_OK) {
-        wm_segment_obtained(space, arena->node, piece->base, piece->bytes);
+        wm_segment_obtained(space, arena->node, segment->base, segment->bytes);
         return status;
     }
+    wm_space_unclaim_below(space, segment->bytes);
     wm_lock_acquire(&growth->lock);
-    growth->held -= piece->bytes;
-    growth->paused += piece->bytes;
-    wm_whole_unclaim(space, piece->bytes);
-    wm_pieces_note(piece, true);
+    growth->held -= segment->bytes;
+    growth->paused += segment->bytes;
+    wm_whole_unclaim(space, segment->bytes);
+    wm_arena_note_unmapped(segment, true);
     growth->vacated++; /* a request that the limit refused may retry */
     wm_cond_broadcast(&growth->over);
     wm_lock_release(&growth->lock);
     return WARM_OK;
 }
 
-static warm_status commit(wm_space *space, const wm_paused_piece *piece,
+static warm_status commit(wm_space *space, const wm_segment *segment,
                           bool *torn)
 {
-    wm_segment *segment = piece->segment;
-    size_t offset = (size_t)(piece->base - segment->base);
-    int device = space->group.device;
     uint64_t start = wm_clock_ns();
     warm_status status;
 
@@ -63,52 +71,61 @@ static warm_status commit(wm_space *space, const wm_paused_piece *piece,
         if (!wm_space_begin_break(space, &breaking)) {
             return refuse(&breaking);
         }
-        /* If this fails it is the commit that says so. */
-        (void)wm_driver_range_decommit(space->driver, device, segment->base,
-                                       offset, piece->bytes);
+        (void)decommit(space, segment); /* a failed commit will say so */
         wm_space_end_break(space, &breaking);
         *torn = false;
     }
-    status = wm_driver_range_commit(space->driver, device, segment->base,
-                                    offset, piece->bytes, torn);
+    status = wm_driver_range_commit(space->driver, space->group.device,
+                                    segment->base, 0, segment->bytes, torn);
     wm_arena_count_driver(segment->arena, false, wm_clock_ns() - start);
     if (status == WARM_OK) {
-        wm_segment_obtained(space, segment->arena->node, piece->base,
-                            piece->bytes);
+        wm_segment_obtained(space, segment->arena->node, segment->base,
+                            segment->bytes);
     }
     return status;
 }
 
-warm_status wm_growth_map(wm_space *space, const wm_paused_piece *piece,
+warm_status wm_growth_map(wm_space *space, const wm_segment *segment,
                           bool *torn)
 {
     wm_growth *growth = &space->growth;
     warm_status status;
 
-    if (!wm_space_claim(space, piece->bytes, true)) {
+    if (!wm_space_claim(space, segment->bytes, true)) {
         return wm_fail(WARM_OUT_OF_MEMORY,
                        "a high watermark leaves no room for %s of %s memory",
-                       wm_bytes(piece->bytes).text, space->traits->name);
+                       wm_bytes(segment->bytes).text, space->traits->name);
     }
-    status = commit(space, piece, torn);
+    status = commit(space, segment, torn);
     if (status != WARM_OK) {
-        wm_space_unclaim(space, piece->bytes);
+        wm_space_unclaim(space, segment->bytes);
         return status;
     }
     wm_lock_acquire(&growth->lock);
-    space->beside_bytes -= piece->bytes; /* what was claimed is held now */
-    growth->held += piece->bytes;
-    growth->paused -= piece->bytes;
+    space->beside_bytes -= segment->bytes; /* what was claimed is held now */
+    growth->held += segment->bytes;
+    growth->paused -= segment->bytes;
     growth->peak = growth->held > growth->peak ? growth->held : growth->peak;
-    wm_pieces_note(piece, false);
+    wm_arena_note_unmapped(segment, false);
     wm_lock_release(&growth->lock);
     return WARM_OK;
 }
 
-void wm_growth_forget_paused(wm_space *space, size_t bytes)
+bool wm_growth_drop_unmapped(wm_space *space, wm_segment *segment)
 {
+    wm_growth *growth = &space->growth;
+
+    if (!wm_arena_detach_idle(segment->arena, segment)) {
+        return false;
+    }
+    /* Addresses that cannot be released stay reserved, without memory. */
+    (void)wm_driver_range_release(space->driver, space->group.device,
+                                  segment->base, segment->bytes);
     wm_segment_expect_none(space);
-    wm_lock_acquire(&space->growth.lock);
-    space->growth.paused -= bytes;
-    wm_lock_release(&space->growth.lock);
+    wm_lock_acquire(&growth->lock);
+    growth->paused -= segment->bytes;
+    wm_arena_note_unmapped(segment, false);
+    wm_arena_released(segment->arena, segment);
+    wm_lock_release(&growth->lock);
+    return true;
 }

@@ -62,9 +62,8 @@
  *     (cudaDeviceCanAccessPeer()), so that these copy it and use it in kernels.
  *     For other devices CUDA refuses cudaMemcpyAsync() of such memory
  *   - a range counts as one segment while any memory is in it
- * Private pools have ordinary segments, except pools that can be paused
- * (pause.h). A device that does not support virtual memory management has
- * ordinary segments too; a warning is logged.
+ * Private pools have ordinary segments. A device that does not support virtual
+ * memory management has ordinary segments too; a warning is logged.
  *
  * Captures. A block that is allocated or recorded on a stream while that stream
  * captures belongs to the graph: once freed it is not allocated again, and

@@ -73,8 +73,7 @@ extern "C" {
 #define WARM_POOL_USER 1u
 
 /* Flag, with WARM_POOL_USER: the pool's memory of devices can be paused
- * (pause.h). Its segments grow in place, as with option expandable_segments:on,
- * where the device supports that. */
+ * (pause.h), where the device has virtual memory management. */
 #define WARM_POOL_PAUSABLE 2u
 
 /* Returns not 0 if an allocation is for the pool. stream: the stream on which

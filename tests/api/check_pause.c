@@ -317,7 +317,6 @@ WT_TEST(test_C11_frees_and_snapshots_work_meanwhile_and_allocations_are_refused)
     wt_free(kept, other, gone);
 }
 
-/* What streams still used when it was freed, before the pause. */
 /* Segments of the device that a callback knows, and bytes of them. */
 static struct {
     struct {
@@ -393,7 +392,7 @@ WT_TEST(test_B24_C11_callbacks_hear_of_what_is_unmapped_and_mapped)
     wt_ok(warm_memory_resume(runtime, tag));
     ck_assert_uint_gt(known.bytes, 0);
     ck_assert_uint_eq(known.bytes, held());
-    freed = tagged(9 * MIB); /* where there was a piece, in other pieces */
+    freed = tagged(9 * MIB); /* perhaps where a segment was */
     ck_assert_uint_eq(known.bytes, held());
     wt_ok(warm_testing_fail(runtime, "range_decommit", 2, 0));
     wt_fails(WARM_DRIVER_ERROR, warm_memory_pause(runtime, tag, 0));
@@ -414,7 +413,7 @@ static void announce_capture(void *context, warm_memory_event event,
     }
 }
 
-/* The program is told of a piece before it is unmapped, and captures then. */
+/* The program is told of a segment before it is unmapped, and captures then. */
 WT_TEST(test_C11_a_capture_that_begins_in_a_callback_stops_the_pause)
 {
     const warm_memory_callback callback = {.size = sizeof callback,
@@ -433,6 +432,44 @@ WT_TEST(test_C11_a_capture_that_begins_in_a_callback_stops_the_pause)
     assert_holds(block, 3 * MIB, 10);
     wt_ok(warm_memory_callback_remove(runtime, "capture"));
     wt_free(block);
+}
+
+struct pair {
+    wt_gate *gate;
+    size_t released;
+};
+
+static void empty_or_open(void *argument, unsigned index)
+{
+    struct pair *pair = argument;
+    wt_linger linger = {0};
+
+    if (index == 0) {
+        wt_ok(warm_device_trim(runtime, 0, 0, &pair->released));
+        return;
+    }
+    while (wt_lingers(&linger)) {
+    }
+    wt_gate_open(pair->gate);
+}
+
+/* CUDA does not wait for work when it unmaps memory, and the host device's copy
+ * into memory that has gone crashes. */
+WT_TEST(test_C4_C9_C11_idle_memory_goes_back_behind_the_work_on_it)
+{
+    struct pair pair = {NULL, 0};
+    char *block = tagged(8 * MIB);
+    warm_ipc_handle handle = WARM_INIT(warm_ipc_handle);
+
+    wt_fails(WARM_UNSUPPORTED, warm_ipc_export(block, &handle));
+    wt_says("pausable pools");
+    put(block, 8 * MIB, 1);
+    pair.gate = wt_gate_hold(runtime, stream);
+    put(block, 8 * MIB, 2);
+    wt_ok(warm_free(block));
+    wt_threads(2, empty_or_open, &pair);
+    ck_assert_uint_eq(pair.released, 8 * MIB);
+    ck_assert_uint_eq(held(), 0);
 }
 
 WT_TEST(test_C11_pending_frees_end_before_the_pause)

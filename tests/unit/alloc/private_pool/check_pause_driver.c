@@ -82,9 +82,9 @@ WT_TEST(test_C11_without_virtual_memory_it_is_unsupported_and_nothing_changes)
     release(2);
 }
 
-/* A piece of which nobody knows whether it is mapped is unmapped first, when
+/* A segment of which nobody knows whether it is mapped is unmapped first, when
  * the resume is repeated. */
-WT_TEST(test_C11_a_torn_piece_is_mapped_by_a_later_resume)
+WT_TEST(test_C11_a_torn_segment_is_mapped_by_a_later_resume)
 {
     char *block = tagged(first, 6 * MIB);
 
@@ -103,7 +103,7 @@ WT_TEST(test_C11_a_torn_piece_is_mapped_by_a_later_resume)
     release(1);
 }
 
-/* Two streams' idle memory in one piece, freed while it is paused. */
+/* Two streams' idle memory, freed while it is paused. */
 WT_TEST(test_C11_idle_memory_of_several_streams_is_not_mapped_again)
 {
     char *block[4];

@@ -375,11 +375,11 @@ WT_TEST(test_B11_B17_C8_the_reserve_is_page_locked_memory)
     end();
 }
 
-static warm_status talk(wm_space *space, int node, size_t bytes, size_t *piece,
-                        void **base)
+static warm_status talk(wm_space *space, const wm_arena *arena, size_t bytes,
+                        size_t *piece, void **base)
 {
     (void)space;
-    (void)node;
+    (void)arena;
     (void)bytes;
     (void)piece;
     (void)base;
