@@ -120,8 +120,7 @@ static bool check_held(wm_space *space)
     wm_lock_acquire(&space->growth.lock);
     held = growth->held + growth->paused - growth->lost;
     idle = growth->coming == 0 && growth->calls == NULL &&
-           growth->line == NULL && growth->exclusive == NULL &&
-           !growth->reserving && !growth->making_room;
+           growth->line == NULL && !growth->making_room;
     wm_lock_release(&space->growth.lock);
     wm_space_stats(space, &stats);
     return idle && held == stats.held_bytes.current &&

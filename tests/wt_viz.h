@@ -87,44 +87,6 @@ static inline bool wt_viz_inside(const wt_viz_pieces *segments,
     return false;
 }
 
-/* Removes a part of a piece; up to two pieces are left of it. */
-static inline bool wt_viz_cut(wt_viz_pieces *pieces, uint64_t address,
-                              uint64_t bytes)
-{
-    for (size_t i = 0; i < pieces->count; i++) {
-        const wt_viz_piece s = pieces->piece[i];
-        uint64_t end = s.address + s.bytes;
-
-        if (address >= s.address && address + bytes <= end) {
-            (void)wt_viz_remove(pieces, s.address);
-            return (address == s.address ||
-                    wt_viz_add(pieces, s.address, address - s.address,
-                               false)) &&
-                   (address + bytes == end ||
-                    wt_viz_add(pieces, address + bytes, end - (address + bytes),
-                               false));
-        }
-    }
-    return false;
-}
-
-/* Adds a part, and joins it with the pieces that it touches. */
-static inline bool wt_viz_join(wt_viz_pieces *pieces, uint64_t address,
-                               uint64_t bytes)
-{
-    for (size_t i = 0; i < pieces->count; i++) {
-        const wt_viz_piece s = pieces->piece[i];
-
-        if (s.address + s.bytes == address || address + bytes == s.address) {
-            (void)wt_viz_remove(pieces, s.address);
-            return wt_viz_join(pieces,
-                               s.address < address ? s.address : address,
-                               bytes + s.bytes);
-        }
-    }
-    return wt_viz_add(pieces, address, bytes, false);
-}
-
 /* Adds a segment and its blocks. The blocks must fill the segment in order, and
  * their sums must equal the segment's figures.
  */
@@ -186,12 +148,6 @@ static inline bool wt_viz_undo(wt_viz *viz, const json_t *event)
     }
     if (wt_json_is(action, "segment_free")) {
         return wt_viz_add(&viz->segments, at, bytes, false);
-    }
-    if (wt_json_is(action, "segment_map")) {
-        return wt_viz_cut(&viz->segments, at, bytes);
-    }
-    if (wt_json_is(action, "segment_unmap")) {
-        return wt_viz_join(&viz->segments, at, bytes);
     }
     if (!wt_viz_inside(&viz->segments, at, bytes)) {
         return false;

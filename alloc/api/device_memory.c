@@ -215,10 +215,6 @@ warm_status warm_device_base_allocation(const void *pointer, void **base,
     if (status != WARM_OK) {
         return status;
     }
-    if (block->segment->unit > 0) {
-        wm_expand_extent(block, base, bytes);
-        return WARM_OK;
-    }
     *base = block->segment->base;
     *bytes = block->segment->bytes;
     return WARM_OK;

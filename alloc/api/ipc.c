@@ -117,11 +117,10 @@ warm_status warm_ipc_export(const void *pointer, warm_ipc_handle *handle)
     if (status != WARM_OK || (status = check_size(handle)) != WARM_OK) {
         return status;
     }
-    if (segment->unit > 0 || segment->arena->ranged) {
+    if (segment->arena->ranged) {
         return wm_fail(WARM_UNSUPPORTED,
                        "%p cannot be exported: CUDA shares no memory of "
-                       "pausable pools or of option "
-                       "expandable_segments by handles",
+                       "pausable pools by handles",
                        pointer);
     }
     status = name_segment(space, segment, &made);

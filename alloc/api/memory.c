@@ -398,15 +398,12 @@ warm_status warm_record_stream(const void *pointer, warm_stream stream)
     return record_slow(pointer, stream);
 }
 
-/* The pieces of a segment that expands have numbers, the segment has none. */
 static uint64_t segment_id(const wm_block *block)
 {
     const wm_segment *segment = block->segment;
     warm_runtime *runtime = segment->arena->group->runtime;
 
-    return segment->unit == 0
-               ? wm_segment_ids_get(&runtime->segment_ids, segment->base)
-               : 0;
+    return wm_segment_ids_get(&runtime->segment_ids, segment->base);
 }
 
 /* Bytes from an address in a block up to its next cut; SIZE_MAX: there is none.

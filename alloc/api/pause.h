@@ -4,8 +4,8 @@
 
 #include "warmpool/pause.h"
 
-/* Frees the saved contents of all paused pools, and turns their idle memory
- * into gaps. No other thread is inside the runtime. */
+/* Frees the saved contents of all paused pools, and ends their idle
+ * segments. No other thread is inside the runtime. */
 void wm_pause_close(warm_runtime *runtime);
 
 #endif

@@ -83,9 +83,6 @@ typedef struct wm_arena {
     /* const: unit in which the driver backs memory: segments are a multiple of
      * it, so that held bytes are the device memory used */
     size_t grain;
-    /* const: grain in which its segments expand (below); 0: each segment is
-     * obtained and freed whole */
-    size_t unit;
     /* const: each segment is a range of addresses with memory mapped into it,
      * which can be unmapped while the addresses stay (paused.c) */
     bool ranged;
@@ -108,8 +105,7 @@ typedef struct wm_arena {
     wm_segment *segments;
     wm_segment *spare_segments; /* spare records, chained by next */
     wm_segment *all_segments;   /* all records made, chained by next_made */
-    wm_block *gaps; /* runs without memory, chained as idle runs are */
-    wm_lane common; /* memory that every stream may use */
+    wm_lane common;             /* memory that every stream may use */
     wm_bins common_bins[WM_RUN_KINDS];
     wm_slab_lists common_slabs;
     wm_lane *lanes; /* memory that one stream may use, chained by next */
@@ -363,8 +359,8 @@ static inline enum wm_block_state wm_block_fate(wm_block *block)
                : WM_BLOCK_IDLE;
 }
 
-/* Which memory to detach from an arena: wholly idle segments, and idle pieces
- * of segments that expand, the highest rank first. */
+/* Which wholly idle segments to detach from an arena, the highest rank first.
+ */
 typedef struct wm_purge {
     /* Bytes to detach at least; SIZE_MAX: all. wm_arena_purge() subtracts the
      * bytes that it detached, except from SIZE_MAX. */
@@ -377,8 +373,8 @@ typedef struct wm_purge {
     uint64_t before_ns;
     uint64_t least; /* only memory of this rank or a higher one */
     size_t below;   /* if not 0: only dedicated segments of smaller regions */
-    /* If not 0: only whole segments, at most so many bytes. wm_arena_purge()
-     * subtracts the bytes that it detached. */
+    /* If not 0: at most so many bytes. wm_arena_purge() subtracts the bytes
+     * that it detached. */
     size_t most;
     bool oldest; /* rank by idle time, the longest first; else by size */
     bool used;   /* none that was obtained ahead of demand and not used yet */
@@ -553,83 +549,6 @@ static inline size_t wm_block_to_cut(const wm_block *block, const char *at)
     return piece - (size_t)(at - block->segment->base) % piece;
 }
 
-/* ---- segments that expand ------------------------------------------------ */
-
-/* They get memory in parts and return it in parts (option expandable_segments).
- *
- *   range │ live │ idle │ gap ······· │ idle │ live │ gap ················· │
- *                └─ claimed ───┘ for a request: only the missing part is mapped
- *
- * A range of addresses is reserved once, for small or for large requests, and
- * is one segment. Its gaps are runs without memory: the page map knows the
- * first page of a gap and none of the others. Growth maps memory where a gap
- * and the idle runs beside it serve the request together, so that these runs
- * are used instead of left over. Idle memory is unmapped by whole pieces
- * (below), anywhere in the range.
- *
- * The driver unmaps without waiting for the device. Therefore only common runs
- * are unmapped: no queued work uses them (lane.h).
- *
- * While the driver is called, without a lock, the part that it maps or unmaps
- * is VOID and the idle runs beside it are CLAIMED: no other thread gets them.
- */
-
-/* A place where memory is being mapped. */
-typedef struct wm_expansion {
-    wm_segment *segment;
-    wm_block *before, *after; /* idle runs to merge with, or null */
-    wm_block *part;           /* part of a gap; null: nothing is claimed */
-    size_t bytes;             /* bytes of the part */
-    size_t first;             /* of these, what the request lacks */
-    size_t room;              /* bytes of all three */
-} wm_expansion;
-
-/* Claims a place of at least needed bytes, up to wanted where addresses are
- * left: the place that needs the least memory, then the lowest address. Status:
- * NOT_FOUND (no error is set: no gap is large enough), OUT_OF_MEMORY. */
-warm_status wm_expand_claim(wm_arena *arena, wm_lane *lane, size_t needed,
-                            size_t wanted, wm_expansion *expansion);
-/* The part has memory: the whole claim becomes idle, and a block for the
- * request is allocated in the same step; null without a record for it, or for 0
- * bytes. False: no record at all, and no effect. */
-bool wm_expand_done(wm_arena *arena, wm_lane *lane, wm_expansion *expansion,
-                    size_t bytes, wm_block **block);
-/* Undoes a claim whose part has no memory. lost: the driver failed to unmap
- * some or all of the part, which becomes LOST and counts as held. */
-void wm_expand_undo(wm_arena *arena, wm_expansion *expansion, bool lost);
-
-/* Adds a range of whole units as one gap, for requests of the kind of needed
- * bytes. Status: OUT_OF_MEMORY, UNSUPPORTED: the range stays the caller's. */
-warm_status wm_expand_add(wm_arena *arena, void *base, size_t bytes,
-                          size_t needed);
-/* Removes a range that is one gap. False: there is none. */
-bool wm_expand_remove(wm_arena *arena, void **base, size_t *bytes);
-
-/* The memory around a block, up to the gaps on both sides. */
-void wm_expand_extent(wm_block *block, void **base, size_t *bytes);
-
-/* The pieces in which a range has memory.
- *
- *   range   │ unit │ unit │ unit │ unit │······│ unit │ unit │······│
- *   pieces  ├────────────────────┼──────┤      ├─────────────┤
- *   joined     0      1      1      0      0      0      1      0
- *
- * The driver maps a piece by one call and unmaps it by one call, whole: idle
- * memory in a piece that is partly in use stays and serves requests. Memory is
- * mapped in pieces of WM_PIECE_MAX, and a rest in smaller pieces
- * (obtain.c); if the driver refuses a piece, in halves of it.
- *
- * A joined unit is in the same piece as the unit before it; a unit without
- * memory is not joined. The bits lie in the segment's record, under lock arena.
- */
-enum { WM_PIECE_MAX = 64 << 20 };
-
-/* A piece was mapped, or unmapped. */
-void wm_piece_set(wm_segment *segment, const char *base, size_t bytes,
-                  bool mapped);
-/* Bytes of the piece that begins at base. */
-size_t wm_piece_from(wm_segment *segment, const char *base);
-
 /* ---- paused arenas (paused.c) -------------------------------------------- */
 
 /* An arena of a private pool whose segments are unmapped while their blocks
@@ -649,14 +568,13 @@ void wm_arena_unpause(wm_arena *arena);
 void wm_arena_note_unmapped(const wm_segment *segment, bool unmapped);
 size_t wm_arena_paused(wm_arena *arena); /* bytes of unmapped segments */
 
-/* What the driver obtained or mapped by one call: a segment, or a piece of one
- * that expands. */
+/* A segment, as the driver knows it. */
 typedef struct wm_extent {
     char *base;
     size_t bytes;
 } wm_extent;
 
-/* Writes the extents of the arena but the first `skip`, at most room of them,
+/* Writes the segments of the arena but the first `skip`, at most room of them,
  * and returns how many these are. */
 size_t wm_arena_extents(wm_arena *arena, size_t skip, wm_extent *extent,
                         size_t room);

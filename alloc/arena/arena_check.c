@@ -10,7 +10,7 @@
 
 struct tally {
     uint64_t held, bytes[WM_BLOCK_SPANNED + 1]; /* of blocks, by state */
-    size_t idle_runs, slabs_with_room, runs, whole, gaps;
+    size_t idle_runs, slabs_with_room, runs, whole;
     bool settled; /* no thread is inside: block->requested is stable */
 };
 
@@ -25,8 +25,7 @@ static bool tally_block(struct tally *tally, wm_block *block)
     if (state == WM_BLOCK_CACHED || state == WM_BLOCK_BATCHED) {
         return block->size_class < WM_CLASSES;
     }
-    return state != WM_BLOCK_VOID && state != WM_BLOCK_SLAB &&
-           state != WM_BLOCK_GAP;
+    return state != WM_BLOCK_VOID && state != WM_BLOCK_SLAB;
 }
 
 /* A slot of a page or more begins alone in its page, which has its entry. */
@@ -61,24 +60,6 @@ static bool check_slab(struct tally *tally, const wm_block *run)
     tally->slabs_with_room += idle > 0;
     tally->bytes[WM_BLOCK_IDLE] += run->bytes - slab->slots * slab->slot_bytes;
     return idle < slab->slots;
-}
-
-/* A run of an expandable segment without memory, or being mapped or unmapped:
- * the page map knows its start, and covers no granule that begins in it. */
-static bool check_gap(struct tally *tally, wm_block *run,
-                      enum wm_block_state next)
-{
-    size_t unit = run->segment->unit;
-    const char *last = run->base + run->bytes - WM_PAGE;
-    const char *granule = last - (uintptr_t)last % WM_GRANULE;
-    bool idle = wm_block_state(run) == WM_BLOCK_GAP;
-
-    tally->gaps += idle;
-    tally->held -= run->bytes;
-    return unit > 0 && (uintptr_t)run->base % unit == 0 &&
-           run->bytes % unit == 0 && wm_block_at(run->base) == run &&
-           (granule <= run->base || wm_page_map_get(granule) == 0) &&
-           !(idle && (next == WM_BLOCK_GAP || !wm_piece_none_locked(run)));
 }
 
 /* A part of a block that begins in an earlier segment, whose bytes count. */
@@ -121,9 +102,6 @@ static bool check_run(struct tally *tally, wm_block *run)
     if (state == WM_BLOCK_SLAB) {
         return check_slab(tally, run);
     }
-    if (state == WM_BLOCK_GAP || state == WM_BLOCK_VOID) {
-        return check_gap(tally, run, next);
-    }
     if (state == WM_BLOCK_SPANNED) {
         return check_spanned(run);
     }
@@ -146,9 +124,6 @@ static bool check_segment(struct tally *tally, wm_segment *segment)
     tally->held += segment->bytes;
     tally->whole +=
         wm_run_is_idle(segment->first) && wm_run_is_segment(segment->first);
-    if (segment->unit == 0 && segment->held != segment->bytes) {
-        return false;
-    }
     for (wm_block *run = segment->first; run != NULL; run = run->after) {
         if (run->base != at || run->segment != segment || run->slab != NULL ||
             run->lane == NULL || !check_run(tally, run)) {
@@ -243,7 +218,6 @@ static bool check_locked(wm_arena *arena, struct tally *all)
 {
     struct tally tally = {.settled = all->settled};
     size_t laned = 0;
-    bool good = true;
 
     for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
         if (!check_segment(&tally, s)) {
@@ -261,7 +235,6 @@ static bool check_locked(wm_arena *arena, struct tally *all)
         all->bytes[i] += tally.bytes[i];
     }
     return check_lane(&tally, &arena->common) && tally.idle_runs == 0 &&
-           tally.gaps == count_runs(arena->gaps, &good) && good &&
            tally.slabs_with_room == 0 && laned == arena->laned_bytes &&
            (tally.runs == 0 || arena->detached_bytes > 0) &&
            tally.whole == atomic_load_explicit(&arena->idle_segments,
@@ -277,8 +250,8 @@ static bool check_sums_locked(const wm_arena *first, const struct tally *tally)
     const uint64_t *bytes = tally->bytes;
     uint64_t live = bytes[WM_BLOCK_LIVE] + bytes[WM_BLOCK_FREEING];
     uint64_t cached = bytes[WM_BLOCK_CACHED] + bytes[WM_BLOCK_BATCHED];
-    uint64_t held = bytes[WM_BLOCK_IDLE] + bytes[WM_BLOCK_CLAIMED] + live +
-                    cached + bytes[WM_BLOCK_PENDING] + bytes[WM_BLOCK_LOST] +
+    uint64_t held = bytes[WM_BLOCK_IDLE] + live + cached +
+                    bytes[WM_BLOCK_PENDING] + bytes[WM_BLOCK_LOST] +
                     bytes[WM_BLOCK_CAPTURED];
     uint64_t pending = 0, lost = 0, captured = 0, counted = 0, out = 0;
 

@@ -6,7 +6,6 @@
  *   slab.c     runs that are split into slots of one class
  *   lane.c     records of lanes; lane_pass.c: memory moves between lanes
  *   segment.c  segments join, leave, move; purge.c: which memory leaves
- *   expand.c   segments that get memory, and return it, in parts
  *   span.c     blocks that span segments; piece.c: regions in pieces
  *   bins.h     idle runs by size */
 #ifndef WM_ARENA_INT_H
@@ -186,10 +185,10 @@ static inline bool wm_run_may_have(const wm_arena *arena, const wm_lane *lane,
     return wm_run_is_idle(run) &&
            (run->lane == lane || run->lane == &arena->common);
 }
-/* True if the run is a whole segment, which does not expand. */
+/* True if the run is a whole segment. */
 static inline bool wm_run_is_segment(const wm_block *run)
 {
-    return run->bytes == run->segment->bytes && run->segment->unit == 0;
+    return run->bytes == run->segment->bytes;
 }
 /* The cell of a segment in which base lies. */
 static inline size_t wm_run_cell(const wm_segment *segment, const char *base)
@@ -278,7 +277,6 @@ static inline wm_block *wm_run_cut_locked(wm_arena *arena, wm_block *block,
                 block->bytes - bytes);
     wm_run_move(rest, block->lane);
     rest->put_at = block->put_at;
-    rest->idle_since_ns = block->idle_since_ns;
     rest->before = block;
     rest->after = block->after;
     if (rest->after != NULL) {
@@ -315,9 +313,6 @@ wm_run_absorb_locked(wm_arena *arena, wm_block *block)
     wm_block_set_bytes(block, block->bytes + next->bytes);
     if (next->put_at > block->put_at) {
         block->put_at = next->put_at;
-    }
-    if (next->idle_since_ns > block->idle_since_ns) {
-        block->idle_since_ns = next->idle_since_ns;
     }
     block->after = next->after;
     if (block->after != NULL) {
@@ -444,10 +439,6 @@ void wm_block_retain_locked(wm_arena *arena, wm_block *block,
  * part of segment. */
 void wm_arena_note_held_locked(wm_arena *arena, const wm_segment *segment,
                                int segments, int64_t bytes);
-/* Counts bytes of a segment that expands that were mapped (> 0) or
- * unmapped (< 0). */
-void wm_arena_note_part_locked(wm_arena *arena, wm_segment *segment,
-                               int64_t bytes);
 
 /* Counts the move of a segment to a sibling. The caller holds both locks. */
 void wm_arena_note_move_locked(wm_arena *from, wm_arena *to,
@@ -455,22 +446,11 @@ void wm_arena_note_move_locked(wm_arena *from, wm_arena *to,
 
 /* ---- segment.c ----------------------------------------------------------- */
 
-/* record: a record for a segment of so many bytes, in no list, or null.
- * record_give: makes the record spare. unit: its grain of expansion, or 0.
- * make: a record with that of its first run, which is common and in no bin. */
-wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes,
-                                     size_t unit);
-void wm_segment_record_give_locked(wm_arena *arena, wm_segment *segment);
-wm_segment *wm_segment_make_locked(wm_arena *arena, char *base, size_t bytes,
-                                   size_t unit);
 /* Adds memory as a segment of one idle, common run; null, and no effect, if
  * there is no record. needed: bytes of the request that it was obtained for, or
  * 0. small: it is for small requests. */
 wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
                                    size_t needed, bool small);
-/* Add to the arena's list of segments, and remove. */
-void wm_segment_link_locked(wm_arena *arena, wm_segment *segment);
-void wm_segment_unlink_locked(wm_arena *arena, wm_segment *segment);
 /* detach: takes a wholly idle segment out of the arena; the records of its runs
  * stay with it. attach: adds it again. give: its record and those of its runs
  * become spare. */
@@ -486,28 +466,5 @@ static inline void wm_segment_log(const wm_arena *arena, const char *base,
         wm_traced_segment(arena, base, bytes, op);
     }
 }
-
-/* ---- expand.c ------------------------------------------------------------ */
-
-/* True unless the run is a gap, or is being mapped or unmapped. */
-bool wm_run_has_memory(wm_block *block);
-/* Ends a detach or a claim. gap_put: the run has no memory; it is a gap and
- * merges with gaps beside it. fill: it has memory and is a common idle run. */
-void wm_gap_put_locked(wm_arena *arena, wm_block *run);
-void wm_expand_fill_locked(wm_arena *arena, wm_segment *segment,
-                           wm_block *part);
-/* A piece was mapped or unmapped: sets or clears the bits of all of its units
- * except the first. */
-void wm_piece_set_locked(wm_segment *segment, const char *base, size_t bytes,
-                         bool mapped);
-/* Bytes of the piece that begins at base, and that ends at end. */
-size_t wm_piece_from_locked(const wm_segment *segment, const char *base);
-size_t wm_piece_up_to_locked(const wm_segment *segment, const char *end);
-/* Bytes of the whole pieces in a run, from *begin on; 0: there are none, or the
- * segment does not expand. */
-size_t wm_piece_whole_locked(const wm_block *run, char **begin);
-/* True if no unit of the run, nor the unit after it, is joined: must hold for a
- * run without memory. */
-bool wm_piece_none_locked(const wm_block *run);
 
 #endif

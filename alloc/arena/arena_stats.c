@@ -83,16 +83,6 @@ void wm_arena_note_held_locked(wm_arena *arena, const wm_segment *segment,
     }
 }
 
-void wm_arena_note_part_locked(wm_arena *arena, wm_segment *segment,
-                               int64_t bytes)
-{
-    int before = segment->held > 0;
-
-    segment->held += (size_t)bytes;
-    wm_arena_note_held_locked(arena, segment, (segment->held > 0) - before,
-                              bytes);
-}
-
 /* Moves n from one arena's figure to another's. */
 static void stat_move(warm_stat *from, warm_stat *to, uint64_t n)
 {
@@ -485,7 +475,7 @@ static warm_device_figures split_of(wm_segment *segment)
             split.inactive_split_bytes += run->bytes;
         }
     }
-    return split.inactive_split_bytes < segment->held
+    return split.inactive_split_bytes < segment->bytes
                ? split
                : (warm_device_figures){.inactive_split = 0};
 }

@@ -153,8 +153,6 @@ bool wm_lane_has(struct wm_arena *arena, const wm_block *block, uint64_t id);
 
 /* ---- all lanes of a stream: lane is the first, arena the one it is in ---- */
 
-/* wm_lane_has_more() for any of the lanes. */
-bool wm_lanes_have_more(struct wm_arena *arena, const wm_lane *lane);
 /* True if any of the lanes has an idle run of `least` bytes or more, freed up
  * to the point (null: at any time), in a segment that serves requests of
  * `bytes`. */

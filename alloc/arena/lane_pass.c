@@ -74,18 +74,6 @@ static wm_lane *in(const wm_arena *arena, const wm_lane *lane)
                                 memory_order_relaxed);
 }
 
-bool wm_lanes_have_more(wm_arena *arena, const wm_lane *lane)
-{
-    bool more = false;
-
-    for (wm_arena *a = arena; a != NULL && !more; a = a->next_sibling) {
-        wm_lane *own = in(a, lane);
-
-        more = own != NULL && wm_lane_has_more(a, own);
-    }
-    return more;
-}
-
 static bool has_run(const wm_runs *runs, size_t least, uint64_t puts)
 {
     unsigned at = runs->bins != NULL ? wm_bins_index(least) : 0;

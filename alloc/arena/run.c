@@ -307,7 +307,6 @@ void wm_run_put_locked(wm_arena *arena, wm_block *block)
         wm_run_move(block, &arena->common);
     }
     block->put_at = ++block->lane->puts;
-    block->idle_since_ns = block->segment->unit > 0 ? wm_clock_ns() : 0;
     if (block->lane != &arena->common) {
         wm_lane_note_put_locked(arena, block);
     }
@@ -321,8 +320,6 @@ void wm_segment_forget(wm_segment *segment)
         size_t bytes = wm_run_extent(run);
 
         wm_page_map_set_run(run->base, bytes, NULL);
-        if (wm_block_state(run) != WM_BLOCK_GAP) {
-            wm_page_map_fill(run->base, bytes, &wm_page_gone);
-        }
+        wm_page_map_fill(run->base, bytes, &wm_page_gone);
     }
 }

@@ -7,7 +7,7 @@
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 
-void wm_segment_link_locked(wm_arena *arena, wm_segment *segment)
+static void link_locked(wm_arena *arena, wm_segment *segment)
 {
     wm_count_locked(&arena->segment_count, 1);
     segment->previous = NULL;
@@ -18,7 +18,7 @@ void wm_segment_link_locked(wm_arena *arena, wm_segment *segment)
     arena->segments = segment;
 }
 
-void wm_segment_unlink_locked(wm_arena *arena, wm_segment *segment)
+static void unlink_locked(wm_arena *arena, wm_segment *segment)
 {
     wm_count_locked(&arena->segment_count, -1);
     if (segment->previous != NULL) {
@@ -35,7 +35,7 @@ void wm_segment_unlink_locked(wm_arena *arena, wm_segment *segment)
 void wm_segment_attach_locked(wm_arena *arena, wm_segment *segment)
 {
     wm_page_map_cover(segment->base, segment->bytes, segment);
-    wm_segment_link_locked(arena, segment);
+    link_locked(arena, segment);
     for (wm_block *run = segment->first, *after; run != NULL; run = after) {
         after = run->after;
         wm_run_init(run, segment, run->base, run->bytes);
@@ -56,12 +56,8 @@ void wm_segment_detach_locked(wm_arena *arena, wm_segment *segment)
         wm_page_map_set_run(run->base, run->bytes, NULL);
     }
     wm_page_map_cover(segment->base, segment->bytes, NULL);
-    wm_segment_unlink_locked(arena, segment);
+    unlink_locked(arena, segment);
 }
-
-/* A record of this size or more describes an address range (arena.h), most of
- * which has no memory and so no runs. */
-enum { SPARSE = 64 << 10 };
 
 /* Cells are pages in segments up to 16 MiB. In larger ones they are larger, so
  * that the bits stay few; but not larger than a granule, the most that a
@@ -78,14 +74,13 @@ static unsigned cell_shift(size_t bytes)
     return shift;
 }
 
-/* The bits of a recycled record are all clear: no run starts, no unit is
- * joined. shared_as is cleared, since it is the number of the memory that the
- * record described before. */
-wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes, size_t unit)
+/* A record for a segment of so many bytes, in no list, or null. The bits of a
+ * recycled record are all clear: no run starts. shared_as is cleared, since it
+ * is the number of the memory that the record described before. */
+static wm_segment *record_locked(wm_arena *arena, size_t bytes)
 {
     unsigned shift = cell_shift(bytes);
-    size_t starts = (bytes + ((size_t)64 << shift) - 1) / ((size_t)64 << shift);
-    size_t words = starts + (unit > 0 ? (bytes / unit + 63) / 64 : 0);
+    size_t words = (bytes + ((size_t)64 << shift) - 1) / ((size_t)64 << shift);
     wm_segment **link = &arena->spare_segments;
     wm_segment *segment;
 
@@ -95,18 +90,15 @@ wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes, size_t unit)
     segment = *link;
     if (segment != NULL) {
         *link = segment->next;
-        segment->joined = &segment->starts[starts];
         atomic_store_explicit(&segment->shared_as, 0, memory_order_relaxed);
         atomic_store_explicit(&segment->cell_shift, shift,
                               memory_order_relaxed);
         return segment;
     }
-    bytes = sizeof *segment + words * sizeof segment->starts[0];
     segment =
-        bytes < SPARSE ? wm_meta_alloc(bytes) : wm_meta_alloc_sparse(bytes);
+        wm_meta_alloc(sizeof *segment + words * sizeof segment->starts[0]);
     if (segment != NULL) {
         segment->words = words;
-        segment->joined = &segment->starts[starts];
         atomic_store_explicit(&segment->cell_shift, shift,
                               memory_order_relaxed);
         segment->next_made = arena->all_segments;
@@ -115,7 +107,7 @@ wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes, size_t unit)
     return segment;
 }
 
-void wm_segment_record_give_locked(wm_arena *arena, wm_segment *segment)
+static void give_record_locked(wm_arena *arena, wm_segment *segment)
 {
     /* Matches no block: wm_arena_detach_idle(). */
     wm_segment_place(segment, NULL, 0);
@@ -130,28 +122,25 @@ void wm_segment_give_locked(wm_arena *arena, wm_segment *segment)
         wm_run_move(run, NULL);
         wm_record_give_locked(arena, run);
     }
-    wm_segment_record_give_locked(arena, segment);
+    give_record_locked(arena, segment);
 }
 
-wm_segment *wm_segment_make_locked(wm_arena *arena, char *base, size_t bytes,
-                                   size_t unit)
+/* A record with that of its first run, which is common and in no bin. */
+static wm_segment *make_locked(wm_arena *arena, char *base, size_t bytes)
 {
-    wm_segment *segment = wm_segment_record_locked(arena, bytes, unit);
+    wm_segment *segment = record_locked(arena, bytes);
     wm_block *run;
 
     if (segment == NULL) {
         return NULL;
     }
     if (!wm_record_have_locked(arena)) {
-        wm_segment_record_give_locked(arena, segment);
+        give_record_locked(arena, segment);
         return NULL;
     }
     wm_segment_place(segment, base, bytes);
-    segment->held = bytes;
     segment->arena = arena;
     segment->dedicated = segment->oversize = segment->free_failed = false;
-    segment->unit = unit;
-    segment->parent = NULL;
     segment->region_bytes = bytes;
     segment->first = run = wm_record_take_locked(arena);
     wm_block_set_base(run, base);
@@ -165,7 +154,7 @@ wm_segment *wm_segment_make_locked(wm_arena *arena, char *base, size_t bytes,
 wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
                                    size_t needed, bool small)
 {
-    wm_segment *segment = wm_segment_make_locked(arena, base, bytes, 0);
+    wm_segment *segment = make_locked(arena, base, bytes);
 
     if (segment == NULL) {
         return NULL;
@@ -376,4 +365,24 @@ bool wm_arena_open(wm_arena *arena, wm_lane *lane, size_t bytes, bool whole)
     }
     wm_lock_release(&arena->lock);
     return open || usable;
+}
+
+/* ---- what the driver knows ----------------------------------------------- */
+
+size_t wm_arena_extents(wm_arena *arena, size_t skip, wm_extent *extent,
+                        size_t room)
+{
+    size_t count = 0;
+
+    wm_lock_acquire(&arena->lock);
+    for (const wm_segment *s = arena->segments; s != NULL && count < room;
+         s = s->next) {
+        if (skip > 0) {
+            skip--;
+        } else {
+            extent[count++] = (wm_extent){s->base, s->bytes};
+        }
+    }
+    wm_lock_release(&arena->lock);
+    return count;
 }

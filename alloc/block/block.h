@@ -45,8 +45,6 @@ enum wm_block_state {
     WM_BLOCK_CAPTURED, /* a graph capture used it: retained (arena.c) */
     WM_BLOCK_CACHED,   /* in a magazine or transfer cache, available */
     WM_BLOCK_BATCHED,  /* freed, in the pending batch of a thread */
-    WM_BLOCK_CLAIMED,  /* idle, reserved by a growth in progress */
-    WM_BLOCK_GAP,      /* a run without memory (arena.h) */
     WM_BLOCK_SPANNED,  /* a run that is part of a block of an earlier segment */
 };
 
@@ -161,7 +159,6 @@ struct wm_block {
     struct wm_lane *lane; /* the lane that may allocate it; while LIVE, the lane
                              it returns to */
     uint64_t put_at;      /* lane->puts when the run was last freed */
-    uint64_t idle_since_ns; /* in segments that expand, while IDLE */
 };
 _Static_assert(sizeof(wm_block) == 192, "whole lines, and no more");
 
@@ -264,13 +261,7 @@ struct wm_segment {
     bool free_failed;
     bool ahead;      /* lock arena: obtained ahead of demand and not used yet */
     wm_block *first; /* of its runs: the same record from begin to end */
-    /* Const: grain in which it expands (arena.h); 0: it does not. */
-    size_t unit;
-    /* Lock arena: bytes that have memory; all, if it does not expand. */
-    size_t held;
-    /* A detached piece: the segment that it is part of; else null. */
-    wm_segment *parent;
-    size_t words; /* const: words of starts and of joined, which follows it */
+    size_t words;    /* const: words of starts */
     /* Const: bytes of the region that it was obtained in: more than its own if
      * the region was locked in pieces. */
     size_t region_bytes;
@@ -282,10 +273,7 @@ struct wm_segment {
      * ends in another, or spans it; null: there is none. */
     wm_segment *span_next;
     wm_segment *next_above; /* lock arena: during a search (span.c) */
-    /* Const pointer. In segments that expand, one bit for each unit
-     * (arena.h). */
-    _Atomic uint64_t *joined;
-    wm_segment *next_made; /* lock arena */
+    wm_segment *next_made;  /* lock arena */
     /* The number under which other processes know the segment (ipc.c), 0: none.
      * Relaxed. */
     _Atomic uint64_t shared_as;

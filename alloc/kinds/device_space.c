@@ -134,56 +134,6 @@ static void describe(wm_space *space, char *text, size_t bytes)
     }
 }
 
-/* ---- expandable segments ------------------------------------------------- */
-
-/* Reserves addresses for all memory of the device and an eighth more, since
- * gaps may be too small for a request. If the driver refuses, reserves half as
- * many, and so on, down to `needed`: then there may be several ranges. */
-static warm_status reserve(wm_space *space, size_t unit, size_t needed,
-                           void **base, size_t *bytes)
-{
-    int device = space->group.device;
-    size_t free = 0, total = 0, all;
-    warm_error before;
-    warm_status status =
-        wm_driver_device_memory(space->driver, device, &free, &total);
-
-    if (status != WARM_OK) {
-        return status;
-    }
-    if (needed > total) {
-        return wm_fail(WARM_OUT_OF_MEMORY, "the device has %s in all",
-                       wm_bytes(total).text);
-    }
-    before = wm_error_save();
-    for (size_t most = total + total / 8;; most /= 2) {
-        all = wm_round_up(most > needed ? most : needed, unit);
-        status = wm_driver_range_reserve(space->driver, device, all, base);
-        if (status != WARM_OUT_OF_MEMORY || all == wm_round_up(needed, unit)) {
-            break;
-        }
-    }
-    if (status == WARM_OK) {
-        wm_error_restore(&before);
-        *bytes = all;
-    }
-    return status;
-}
-
-static bool settle_one(wm_lane_registry *registry, enum wm_settle whose)
-{
-    return whose == WM_SETTLE_DEVICE
-               ? wm_lanes_sync_device(registry)
-               : wm_lanes_sync_streams(registry, whose == WM_SETTLE_PENDING);
-}
-
-static bool settle(wm_space *space, enum wm_settle whose)
-{
-    bool more = settle_one(&of_space(space)->registry, whose);
-
-    return more;
-}
-
 warm_status wm_device_find_unit(warm_runtime *runtime)
 {
     for (int i = 0; i < runtime->devices; i++) {
@@ -199,41 +149,13 @@ warm_status wm_device_find_unit(warm_runtime *runtime)
     return WARM_OK;
 }
 
-static const wm_range_traits device_ranges = {.reserve = reserve,
-                                              .settle = settle};
-
 static const wm_space_traits device_traits = {.name = "device",
                                               .obtain = obtain,
                                               .give_back = give_back,
                                               .share = share,
                                               .describe = describe,
-                                              .ranges = &device_ranges,
                                               .nodeless = true,
                                               .laned = true};
-
-/* Sets the unit by which segments expand. A device without virtual memory has
- * ordinary segments, and a warning is logged. */
-static warm_status choose_unit(wm_device_space *d, const wm_options *options)
-{
-    size_t unit = 0;
-    warm_status status;
-
-    if (strcmp(options->expandable_segments, "on") != 0) {
-        return WARM_OK;
-    }
-    status =
-        wm_driver_range_unit(d->space.driver, d->space.group.device, &unit);
-    if (status == WARM_OK && unit == 0) {
-        wm_log(WARM_LOG_WARNING,
-               "option expandable_segments: device %d has no virtual memory; "
-               "its segments do not expand",
-               d->space.group.device);
-    }
-    for (unsigned i = 0; i < d->space.group.shards; i++) {
-        d->space.group.arenas[i].unit = unit;
-    }
-    return status;
-}
 
 /* A device whose memory is the host's has the host's watermarks. */
 static void choose_limiter(wm_device_space *d)
@@ -287,11 +209,7 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
         group->arenas[i].small_max = WM_DEVICE_SMALL;
     }
     choose_limiter(d);
-    status = choose_unit(d, options);
-    if (status != WARM_OK) {
-        end_one(d);
-    }
-    return status;
+    return WARM_OK;
 }
 
 static void end_spaces(wm_device_space *spaces, int count)
@@ -310,6 +228,11 @@ warm_status wm_device_spaces_open(warm_runtime *runtime,
 
     if (spaces == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
+    }
+    if (strcmp(options->expandable_segments, "on") == 0) {
+        wm_log(WARM_LOG_WARNING,
+               "option expandable_segments has no effect any more: leave it "
+               "out; the next release refuses it");
     }
     for (int i = 0; i < runtime->devices; i++) {
         warm_status status = open_one(runtime, options, i, &spaces[i]);
@@ -350,7 +273,6 @@ void wm_device_spaces_stop(warm_runtime *runtime, warm_destroy_report *report)
 
         report->imports += wm_imports_stop(&d->imports);
         (void)wm_space_trim(&d->space, 0, &released);
-        wm_growth_end_ranges(&d->space);
         wm_pinned_report_left(&d->space, report);
         wm_space_forget(&d->space);
         for (wm_arena *a = wm_group_arenas(&d->space.group); a != NULL;

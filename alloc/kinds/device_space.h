@@ -28,8 +28,7 @@ typedef struct wm_device_space {
 enum { WM_DEVICE_SMALL = 512 << 10, WM_DEVICE_GRAIN = 2 << 20 };
 
 /* Opens a space for each device; the pinned space is open. Makes no context
- * (row B13). Status: OUT_OF_MEMORY, or the driver's where option
- * expandable_segments needs it. */
+ * (row B13). Status: OUT_OF_MEMORY. */
 warm_status wm_device_spaces_open(warm_runtime *runtime,
                                   const wm_options *options);
 /* At the end of a runtime, before the last trim of device and pinned memory:

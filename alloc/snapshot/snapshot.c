@@ -41,7 +41,6 @@ static enum wm_block_state shown(enum wm_block_state state)
 {
     return state == WM_BLOCK_FREEING   ? WM_BLOCK_LIVE
            : state == WM_BLOCK_BATCHED ? WM_BLOCK_PENDING
-           : state == WM_BLOCK_CLAIMED ? WM_BLOCK_IDLE
                                        : state;
 }
 
@@ -90,58 +89,41 @@ static bool add_run(struct list *list, wm_block *run)
     return false;
 }
 
-/* Adds the runs from `run` on, up to one without memory; returns that run. Only
- * expandable segments have runs without memory. *bytes, *idle: of the runs. */
-static wm_block *add_runs(struct list *list, wm_block *run, size_t *bytes,
-                          bool *idle)
+/* Adds the runs of a segment. *bytes, *idle: of the runs. */
+static void add_runs(struct list *list, wm_block *run, size_t *bytes,
+                     bool *idle)
 {
-    while (run != NULL && wm_run_has_memory(run)) {
+    for (; run != NULL; run = run->after) {
         *bytes += wm_run_extent(run);
         if (wm_block_state(run) != WM_BLOCK_SPANNED) {
             *idle = add_run(list, run) && *idle;
         }
-        run = run->after;
     }
-    return run;
 }
 
-/* Adds the memory from `run` on, up to a run without memory, as one segment;
- * returns that run. Segments that one block spans are shown as one. */
-static wm_block *add_extent(struct list *list, const wm_segment *segment,
-                            wm_block *run)
+/* Segments that one block spans are shown as one. */
+static void add_segment(struct list *list, const wm_segment *segment)
 {
-    wm_piece piece = {.base = run->base,
+    wm_piece piece = {.base = segment->base,
                       .state = WM_BLOCK_VOID,
                       .small = segment->small,
-                      .expandable = segment->unit > 0,
                       .made_ns = segment->made_ns};
     size_t place = list->to->count;
-    bool idle = !piece.expandable;
+    bool idle = true;
 
+    if (wm_block_state(segment->first) == WM_BLOCK_SPANNED) {
+        return; /* shown with the segment in which the block begins */
+    }
     add(list, &piece, NULL);
-    run = add_runs(list, run, &piece.bytes, &idle);
+    add_runs(list, segment->first, &piece.bytes, &idle);
     for (const wm_segment *s = segment->span_next; s != NULL;
          s = s->span_next) {
-        (void)add_runs(list, s->first, &piece.bytes, &idle);
+        add_runs(list, s->first, &piece.bytes, &idle);
         piece.cuts++;
     }
     piece.idle_since_ns = idle ? segment->idle_since_ns : 0;
     if (place < list->room) {
         list->to->piece[place] = piece;
-    }
-    return run;
-}
-
-static void add_segment(struct list *list, wm_segment *segment)
-{
-    wm_block *run = segment->first;
-
-    if (wm_block_state(run) == WM_BLOCK_SPANNED) {
-        return; /* shown with the segment in which the block begins */
-    }
-    while (run != NULL) {
-        run = wm_run_has_memory(run) ? add_extent(list, segment, run)
-                                     : run->after;
     }
 }
 

@@ -22,7 +22,6 @@ typedef struct wm_piece {
     enum wm_block_state state; /* VOID: a segment */
     bool in_transfer_cache;    /* CACHED: in the transfer cache */
     bool small;                /* segments */
-    bool expandable;           /* segments: committed memory between two gaps */
     unsigned cuts;             /* segments: places between two registrations */
     uint64_t made_ns;          /* segments */
     uint64_t idle_since_ns;    /* segments; 0: a block is not idle */

@@ -132,11 +132,10 @@ static void begin_segment(writer *w, const wm_snapshot *snapshot,
                 ",\"active_size\":%zu,\"requested_size\":%zu"
                 ",\"stream\":%" PRIu64
                 ",\"segment_type\":\"%s\",\"segment_pool_id\":[0,%" PRIu64
-                "],\"is_expandable\":%s,\"frames\":[]",
+                "],\"is_expandable\":false,\"frames\":[]",
                 snapshot->place, (uintptr_t)piece->base, piece->bytes,
                 allocated, active, requested, stream_of(lane_id),
-                piece->small ? "small" : "large", snapshot->pool,
-                piece->expandable ? "true" : "false");
+                piece->small ? "small" : "large", snapshot->pool);
     put_age(w, snapshot, segment);
 }
 

@@ -22,8 +22,7 @@
 static warm_status step_down(wm_space *space, struct wm_grow_request *request,
                              size_t least, size_t *bytes)
 {
-    /* Expandable segments claim whole units themselves. */
-    size_t grain = request->arena->unit == 0 ? request->arena->grain : WM_PAGE;
+    size_t grain = request->arena->grain;
     warm_status status;
 
     least = wm_round_up(least, grain);
@@ -49,8 +48,7 @@ static size_t growth_bytes(const wm_space *space, const wm_arena *arena,
     const wm_arena_group *group = &space->group;
     size_t least = group->segment_bytes;
 
-    if (arena->unit > 0 ||
-        (group->own_bytes > 0 && needed >= group->own_bytes)) {
+    if (group->own_bytes > 0 && needed >= group->own_bytes) {
         least = 0;
     } else if (group->large_bytes > 0 && needed > arena->small_max) {
         least = group->large_bytes;
@@ -85,55 +83,14 @@ warm_status wm_growth_ahead(wm_space *space, wm_arena *arena, size_t bytes,
 
 /* ---- one attempt -------------------------------------------------------- */
 
-static const struct wm_growth_call *find_growth_locked(const wm_growth *growth)
-{
-    const struct wm_growth_call *e = growth->calls;
-
-    while (e != NULL && e->bytes == 0) {
-        e = e->next;
-    }
-    return e;
-}
-
-/* Afterwards no growth is in flight, and only the request's own may begin. */
-static void begin_exclusive(wm_growth *growth,
-                            const struct wm_grow_request *request)
-{
-    const struct wm_growth_call *e;
-
-    wm_lock_acquire(&growth->lock);
-    while (growth->exclusive != NULL) {
-        wm_growth_wait_locked(growth);
-    }
-    growth->exclusive = request;
-    while ((e = find_growth_locked(growth)) != NULL) {
-        wm_growth_call_wait_locked(growth, e->number);
-    }
-    wm_lock_release(&growth->lock);
-}
-
-/* A request that grows alone blocks other growths during the driver's calls
- * only, not while it waits for streams or logs: both may need the memory that
- * another thread obtains next. */
 static warm_status try_once(wm_space *space, struct wm_grow_request *request)
 {
     warm_status status;
     size_t bytes;
 
-    if (request->exclusive) {
-        begin_exclusive(&space->growth, request);
-    }
-    request->unseen =
-        request->arena->unit > 0 && wm_timelines_any(space->group.timelines);
     request->wanted = bytes =
         growth_bytes(space, request->arena, request->needed);
     status = step_down(space, request, request->needed, &bytes);
-    if (request->exclusive) {
-        wm_lock_acquire(&space->growth.lock);
-        space->growth.exclusive = NULL;
-        wm_cond_broadcast(&space->growth.over);
-        wm_lock_release(&space->growth.lock);
-    }
     wm_growth_log_deferred(space);
     return status;
 }
@@ -167,37 +124,6 @@ static bool wait_for_others(wm_space *space,
     return changed;
 }
 
-/* If another growth was in flight when the request was refused, it held memory
- * that it returns if it fails as well. Returns whether the request is to retry,
- * with no other growth in flight from now on. */
-static bool try_exclusive(wm_space *space, struct wm_grow_request *request)
-{
-    wm_growth *growth = &space->growth;
-
-    if (request->arena->unit == 0 || request->exclusive) {
-        return false;
-    }
-    wm_lock_acquire(&growth->lock);
-    request->exclusive = growth->vacated != request->vacated ||
-                         find_growth_locked(growth) != NULL;
-    wm_lock_release(&growth->lock);
-    return request->exclusive;
-}
-
-/* Waits once for the streams of freed blocks. Returns whether the wait may have
- * made memory idle, or memory may have become idle since the request last
- * looked. */
-static bool wait_for_streams(wm_space *space, struct wm_grow_request *request)
-{
-    bool wait = !request->waited;
-
-    request->waited = true;
-    return wait &&
-           (wm_growth_wait_for_streams(space, request->arena, WM_KEEP_NOTHING,
-                                       WM_SETTLE_PENDING) ||
-            request->unseen);
-}
-
 /* Returns idle segments, or waits for calls in flight: whether a refused
  * request may retry. */
 static bool make_room(wm_space *space, struct wm_grow_request *request)
@@ -207,8 +133,6 @@ static bool make_room(wm_space *space, struct wm_grow_request *request)
     WM_KEEP_ERROR(); /* the request reports its own */
     WM_USDT2(wait_begin, "room", request->needed);
     wm_range_begin("make room");
-    request->unseen |= wm_growth_wait_for_streams(
-        space, request->give_back, WM_KEEP_NOTHING, WM_SETTLE_IDLE);
     again =
         wm_growth_give_back(space, request->give_back, WM_KEEP_NOTHING) > 0 ||
         wait_for_others(space, request);
@@ -257,9 +181,7 @@ static warm_status grow(wm_space *space, const wm_request *request,
     do {
         status = try_once(space, &growing);
     } while (status == WARM_OUT_OF_MEMORY &&
-             (open_any(&growing) || make_room(space, &growing) ||
-              wait_for_streams(space, &growing) ||
-              try_exclusive(space, &growing)));
+             (open_any(&growing) || make_room(space, &growing)));
     *block = growing.block;
     if (status == WARM_OUT_OF_MEMORY && !growing.by_limit) {
         skip = 2 * atomic_load_explicit(&node->backoff_last,

@@ -98,7 +98,7 @@ void wm_growth_defer_warning(wm_growth *growth, enum wm_warning_kind kind,
     if (kind == WM_UNRECORDED) {
         warning->unrecorded += bytes;
     } else {
-        *(kind == WM_TORN ? &warning->torn : &warning->refused) += bytes;
+        warning->refused += bytes;
         warning->cause = wm_error_save();
     }
     wm_lock_release(&growth->lock);
@@ -203,8 +203,7 @@ void wm_growth_log_deferred(wm_space *space)
         wm_debug_log_stored(space->group.runtime);
     }
     wm_lock_acquire(&growth->lock);
-    if (growth->warning.refused == 0 && growth->warning.torn == 0 &&
-        growth->warning.unrecorded == 0) {
+    if (growth->warning.refused == 0 && growth->warning.unrecorded == 0) {
         wm_lock_release(&growth->lock);
         return;
     }
@@ -217,12 +216,6 @@ void wm_growth_log_deferred(wm_space *space)
                "could not return %s of %s memory to the driver; it stays in "
                "the cache: %s",
                wm_bytes(warning.refused).text, name, warning.cause.message);
-    }
-    if (warning.torn > 0) {
-        wm_log(WARM_LOG_WARNING,
-               "the driver unmapped only a part of %s of %s memory, which is "
-               "lost and stays held: %s",
-               wm_bytes(warning.torn).text, name, warning.cause.message);
     }
     if (warning.unrecorded > 0) {
         wm_log(WARM_LOG_WARNING,

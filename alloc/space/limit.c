@@ -466,8 +466,6 @@ size_t wm_limit_return_spare(wm_space *space, size_t bytes)
         return 0;
     }
     wm_cache_flush_all(&space->group);
-    (void)wm_growth_wait_for_streams(space, NULL, WM_KEEP_NOTHING,
-                                     WM_SETTLE_IDLE);
     for (int i = 0; i < space->group.nodes && returned < bytes; i++) {
         size_t spare = spare_on(space, i), wanted = bytes - returned;
         bool reserve = i == b->reserve_node && b->reserve_bytes > 0;

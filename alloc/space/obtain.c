@@ -1,7 +1,5 @@
 /* obtain.c: memory for one growth: the request looks again, claims room in a
- * call in flight, or calls the driver; for expandable segments piece by piece
- * (arena.h). The driver is called with no lock held: the part of an expandable
- * segment is claimed, so no other thread uses it meanwhile. */
+ * call in flight, or calls the driver, with no lock held. */
 #include "alloc/space/space_int.h"
 
 #include "alloc/arena/arena.h"
@@ -18,10 +16,9 @@
 
 /* The result of a request that looked for memory again. */
 enum claim {
-    SERVED,      /* a block, from memory that other threads obtained */
-    CLAIMED,     /* its call is in the list; it must call the driver */
-    NEEDS_RANGE, /* no free addresses: this thread must reserve some */
-    REFUSED      /* no block and no call; *status: why */
+    SERVED,  /* a block, from memory that other threads obtained */
+    CLAIMED, /* its call is in the list; it must call the driver */
+    REFUSED  /* no block and no call; *status: why */
 };
 
 /* A request does not wait for a call that obtains more than PATIENCE times what
@@ -59,8 +56,7 @@ static bool fit_limit_locked(wm_space *space,
             continue;
         }
         left = left / grain * grain;
-        if (request->expansion.part != NULL || request->needed == 0 ||
-            request->needed > left) {
+        if (request->needed == 0 || request->needed > left) {
             return false;
         }
         call->bytes = left;
@@ -115,8 +111,7 @@ static warm_status refuse_by_limit(const wm_space *space)
 }
 
 /* Allocates from memory that other threads obtained since the miss; or waits
- * for a call in flight that has room, or that must end before this request may
- * grow, and looks again; or begins the call. */
+ * for a call in flight that has room, and looks again; or begins the call. */
 static enum claim claim_locked(wm_space *space, struct wm_grow_request *request,
                                struct wm_growth_call *call, warm_status *status)
 {
@@ -124,7 +119,6 @@ static enum claim claim_locked(wm_space *space, struct wm_grow_request *request,
     struct wm_growth_call *room = NULL;
     bool starved = false;
 
-    request->expansion = (wm_expansion){.part = NULL};
     for (;;) {
         if (request->bytes > 0) {
             request->gained = growth->gained;
@@ -143,39 +137,14 @@ static enum claim claim_locked(wm_space *space, struct wm_grow_request *request,
             }
             room = find_room_locked(growth, request);
         }
-        if (room != NULL) {
-            room->room -= request->needed;
-            wm_growth_call_wait_locked(growth, room->number);
-            continue;
-        }
-        if (growth->exclusive != NULL && growth->exclusive != request) {
-            wm_growth_wait_locked(growth);
-            continue;
-        }
-        if (request->arena->unit == 0) {
+        if (room == NULL) {
             break;
         }
-        *status =
-            wm_expand_claim(request->arena, request->lane, request->needed,
-                            call->bytes, &request->expansion);
-        if (*status == WARM_OK) {
-            /* May be less than requested: adjacent idle memory is used. */
-            call->bytes = request->expansion.bytes;
-            call->room = request->expansion.room - request->needed;
-            break;
-        }
-        if (*status != WARM_NOT_FOUND) {
-            return REFUSED;
-        }
-        if (!growth->reserving) {
-            growth->reserving = true;
-            return NEEDS_RANGE;
-        }
-        wm_growth_wait_locked(growth);
+        room->room -= request->needed;
+        wm_growth_call_wait_locked(growth, room->number);
     }
     request->by_limit = !fit_limit_locked(space, request, call);
     if (request->by_limit) {
-        wm_expand_undo(request->arena, &request->expansion, false);
         *status = refuse_by_limit(space);
         return REFUSED;
     }
@@ -183,43 +152,15 @@ static enum claim claim_locked(wm_space *space, struct wm_grow_request *request,
     return CLAIMED;
 }
 
-/* Reserves more addresses for requests of this size. */
-static warm_status add_range(wm_space *space,
-                             const struct wm_grow_request *request)
-{
-    wm_growth *growth = &space->growth;
-    void *base = NULL;
-    size_t bytes = 0;
-    warm_status status = space->traits->ranges->reserve(
-        space, request->arena->unit, request->needed, &base, &bytes);
-
-    if (status == WARM_OK) {
-        status = wm_expand_add(request->arena, base, bytes, request->needed);
-        if (status != WARM_OK) {
-            (void)wm_driver_range_release(space->driver, space->group.device,
-                                          base, bytes);
-        }
-    }
-    wm_lock_acquire(&growth->lock);
-    growth->reserving = false;
-    wm_cond_broadcast(&growth->over);
-    wm_lock_release(&growth->lock);
-    return status;
-}
-
 /* ---- what a growth replaces --------------------------------------------- */
-
-/* If more than an IDLE_PART-th of the bytes held is idle, a growth of an
- * expandable segment returns some. */
-enum { IDLE_PART = 8 };
 
 bool wm_growth_may_replace(wm_space *space, const wm_arena *arena)
 {
-    return arena->pool == NULL && arena->unit == 0 &&
+    return arena->pool == NULL &&
            !wm_timelines_holds_back(space->group.timelines);
 }
 
-/* Segments that do not expand, above the bound: returns wholly idle segments,
+/* Above the bound: returns wholly idle segments,
  * whatever they were obtained for, the largest first: as many bytes as the call
  * obtains, or as are held above the bound; the last segment may be larger.
  * Returns whether the bound is passed. */
@@ -250,136 +191,14 @@ static bool replace_above(wm_space *space,
  * largest is never returned. Other idle segments stay, since other threads may
  * allocate from them meanwhile.
  *
- * Expandable segments: if much memory is idle, but no range of it is large
- * enough, returns the pieces that are idle longest, as many bytes as the call
- * obtains.
- *
  * Memory that is obtained ahead of demand replaces nothing. */
 static void replace_idle(wm_space *space, const struct wm_grow_request *request,
                          size_t bytes)
 {
-    if (request->expansion.part != NULL) {
-        if (wm_arena_idle(request->arena) >
-            wm_growth_held_beside(request->arena) / IDLE_PART) {
-            (void)wm_growth_collect(space, request->arena,
-                                    request->expansion.bytes, 0);
-        }
-    } else if (request->needed > 0 && !replace_above(space, request, bytes)) {
+    if (request->needed > 0 && !replace_above(space, request, bytes)) {
         wm_growth_return_oversize(space, request->arena, request->needed,
                                   bytes);
     }
-}
-
-/* ---- expandable segments ------------------------------------------------ */
-
-static warm_status commit_one(wm_space *space, const wm_expansion *expansion,
-                              size_t done, size_t bytes, bool *torn)
-{
-    wm_segment *segment = expansion->segment;
-    char *at = expansion->part->base + done;
-    uint64_t start;
-    warm_status status = wm_segment_expect(space);
-
-    if (status != WARM_OK) {
-        return status;
-    }
-    status = wm_space_claim_below(space, bytes);
-    if (status != WARM_OK) {
-        wm_segment_expect_none(space);
-        return status;
-    }
-    start = wm_clock_ns();
-    status = wm_driver_range_commit(space->driver, space->group.device,
-                                    segment->base, (size_t)(at - segment->base),
-                                    bytes, torn);
-    wm_arena_count_driver(segment->arena, false, wm_clock_ns() - start);
-    if (status == WARM_OK) {
-        wm_piece_set(segment, at, bytes, true);
-        wm_segment_obtained(space, segment->arena->node, at, bytes);
-        return status;
-    }
-    wm_segment_expect_none(space);
-    if (!*torn) { /* else a part of it may stay */
-        wm_space_unclaim_below(space, bytes);
-    }
-    return status;
-}
-
-/* A growth below WM_PIECE_MAX is committed in pieces of a PIECE_PARTS-th of the
- * bytes held, since a live block prevents the return of its whole piece. Bytes
- * held, against pieces of a single unit (means of eight seeds): the whole
- * growth as one piece 6 % more on device-tmix and 9 % on device-tsrv with
- * lagging streams; a 64th 3 % more; a 128th the same. */
-enum { PIECE_PARTS = 128 };
-
-static size_t whole_units(size_t bytes, size_t unit)
-{
-    return bytes > unit ? bytes / unit * unit : unit;
-}
-
-/* Decommits the first bytes of a part, whole pieces. False: some stay. */
-static bool uncommit(wm_space *space, const wm_expansion *expansion,
-                     size_t bytes)
-{
-    wm_segment *segment = expansion->segment;
-    char *at = expansion->part->base, *end = at + bytes;
-    wm_breaking breaking;
-
-    for (size_t done = 0; done < bytes;) {
-        size_t piece = wm_piece_from(segment, at + done);
-
-        wm_segment_returned(space, segment->arena->node, at + done, piece);
-        done += piece;
-    }
-    if (bytes == 0 || !wm_space_begin_break(space, &breaking)) {
-        return bytes == 0;
-    }
-    while (at < end) {
-        size_t piece = wm_piece_from(segment, at);
-
-        if (wm_growth_driver_free(space, segment->arena, segment, at, piece,
-                                  false) != WARM_OK) {
-            break;
-        }
-        wm_piece_set(segment, at, piece, false);
-        at += piece;
-    }
-    wm_space_end_break(space, &breaking);
-    return at == end;
-}
-
-/* Has the driver commit memory to a claimed part, and counts the calls. Commits
- * the bytes that the request needs first, so that their pieces hold no other
- * block. If the driver refuses, requests half as much, down to a single unit.
- * On failure nothing stays committed; if *torn, some of it could not be
- * removed. Status: OUT_OF_MEMORY, or another of the driver's. */
-static warm_status commit(wm_space *space, const wm_expansion *expansion,
-                          bool *torn)
-{
-    size_t unit = expansion->segment->unit;
-    size_t most = whole_units(WM_PIECE_MAX, unit);
-    size_t held = wm_growth_held_beside(expansion->segment->arena);
-    size_t part = whole_units((held + expansion->bytes) / PIECE_PARTS, unit);
-    size_t done = 0;
-
-    while (done < expansion->bytes) {
-        size_t end =
-            done < expansion->first ? expansion->first : expansion->bytes;
-        size_t missing = end - done, largest = missing < most ? part : most;
-        size_t bytes = missing < largest ? missing : largest;
-        warm_status status = commit_one(space, expansion, done, bytes, torn);
-
-        if (status == WARM_OK) {
-            done += bytes;
-        } else if (status == WARM_OUT_OF_MEMORY && !*torn && bytes > unit) {
-            most = whole_units(bytes / 2, unit);
-        } else {
-            WM_KEEP_ERROR();
-            *torn |= !uncommit(space, expansion, done);
-            return status;
-        }
-    }
-    return WARM_OK;
 }
 
 /* ---- memory without a record -------------------------------------------- */
@@ -433,8 +252,8 @@ static size_t give_back(wm_space *space, wm_arena *arena, char *base,
     for (size_t at = 0; at < bytes; at += step) {
         size_t part = bytes - at < step ? bytes - at : step;
 
-        if (wm_growth_driver_free(space, arena, NULL, base + at, part,
-                                  piece > 0) != WARM_OK) {
+        if (wm_growth_driver_free(space, arena, base + at, part, piece > 0) !=
+            WARM_OK) {
             stays += part;
         }
     }
@@ -445,9 +264,8 @@ static size_t give_back(wm_space *space, wm_arena *arena, char *base,
 /* Returns memory for which there is no record. If the driver refuses it, or
  * returning it would break a capture, the memory leaks: it stays held, and
  * counts toward the limit. base: of a region, obtained in pieces of so many
- * bytes or (0) whole; else it is the request's part of an expandable segment.
- * counted: bytes of it that count as held already: all or none. Returns whether
- * any leaked. */
+ * bytes or (0) whole. counted: bytes of it that count as held already: all or
+ * none. Returns whether any leaked. */
 static bool lose(wm_space *space, const struct wm_grow_request *request,
                  void *base, size_t bytes, size_t piece, size_t counted)
 {
@@ -455,11 +273,7 @@ static bool lose(wm_space *space, const struct wm_grow_request *request,
     size_t lost;
 
     WM_KEEP_ERROR();
-    if (request->expansion.part != NULL) {
-        lost = uncommit(space, &request->expansion, bytes) ? 0 : bytes;
-    } else {
-        lost = give_back(space, request->arena, base, bytes, piece);
-    }
+    lost = give_back(space, request->arena, base, bytes, piece);
     wm_lock_acquire(&growth->lock);
     /* Both wrap, and the sums are right, if less is lost than was counted. */
     growth->held += lost - counted;
@@ -616,36 +430,6 @@ static warm_status obtain(wm_space *space, struct wm_grow_request *request,
     return WARM_OK;
 }
 
-/* Commits the claimed part of an expandable segment and allocates from it. */
-static warm_status obtain_part(wm_space *space, struct wm_grow_request *request,
-                               struct wm_growth_call *call)
-{
-    wm_expansion *expansion = &request->expansion;
-    wm_arena *arena = request->arena;
-    bool torn = false;
-    warm_status status;
-
-    status = commit(space, expansion, &torn);
-    if (status == WARM_OK || torn) {
-        wm_growth_call_arrive(&space->growth, call);
-    }
-    if (status != WARM_OK) {
-        wm_expand_undo(arena, expansion, torn);
-        if (torn) {
-            wm_growth_defer_warning(&space->growth, WM_TORN, expansion->bytes);
-        }
-        return status;
-    }
-    if (!wm_expand_done(arena, request->lane, expansion, request->bytes,
-                        &request->block)) {
-        status = wm_fail(WARM_OUT_OF_MEMORY,
-                         "no memory for the allocator's records");
-        wm_expand_undo(arena, expansion,
-                       lose(space, request, NULL, call->bytes, 0, call->bytes));
-    }
-    return status;
-}
-
 warm_status wm_growth_obtain(wm_space *space, struct wm_grow_request *request,
                              size_t bytes)
 {
@@ -657,23 +441,16 @@ warm_status wm_growth_obtain(wm_space *space, struct wm_grow_request *request,
     enum claim claim;
     size_t held;
 
-    do {
-        wm_lock_acquire(&growth->lock);
-        claim = claim_locked(space, request, &call, &status);
-        wm_lock_release(&growth->lock);
-        if (claim == NEEDS_RANGE) {
-            status = add_range(space, request);
-        }
-    } while (claim == NEEDS_RANGE && status == WARM_OK);
+    wm_lock_acquire(&growth->lock);
+    claim = claim_locked(space, request, &call, &status);
+    wm_lock_release(&growth->lock);
     if (claim != CLAIMED) {
         return status;
     }
     replace_idle(space, request, call.bytes);
     WM_USDT2(grow_begin, space->traits->name, call.bytes);
     wm_range_begin("grow");
-    status = request->expansion.part != NULL
-                 ? obtain_part(space, request, &call)
-                 : obtain(space, request, &call);
+    status = obtain(space, request, &call);
     wm_range_end();
     WM_USDT3(grow_end, space->traits->name, call.bytes, (int)status);
     if (status != WARM_OK) {

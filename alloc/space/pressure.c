@@ -352,7 +352,7 @@ static uint64_t give_back(wm_space *host, wm_space *space, size_t target)
         return 0;
     }
     taken -= target;
-    return wm_growth_trim(space, held > taken ? held - taken : 0);
+    return wm_growth_give_back(space, NULL, held > taken ? held - taken : 0);
 }
 
 /* Before a source is tried, and after the last, idle segments go. */

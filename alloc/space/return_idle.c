@@ -7,8 +7,7 @@
 #include "runtime/base/probe.h"
 #include "runtime/base/status.h"
 
-warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
-                                  const wm_segment *of, char *base,
+warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena, char *base,
                                   size_t bytes, bool pieced)
 {
     uint64_t start = wm_clock_ns();
@@ -17,12 +16,7 @@ warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
     if (wm_unlikely(space->group.debug != NULL)) {
         wm_debug_leave(arena, base, bytes);
     }
-    status = of != NULL
-                 ? wm_driver_range_decommit(space->driver, space->group.device,
-                                            of->base, (size_t)(base - of->base),
-                                            bytes)
-                 : space->traits->give_back(space, arena, base, bytes, pieced);
-
+    status = space->traits->give_back(space, arena, base, bytes, pieced);
     wm_arena_count_driver(arena, true, wm_clock_ns() - start);
     if (status == WARM_OK) {
         wm_space_unclaim_below(space, bytes);
@@ -40,16 +34,6 @@ static bool begin_break(wm_space *space, wm_breaking *breaking)
     atomic_store_explicit(&space->growth.return_deferred, !begun,
                           memory_order_relaxed);
     return begun;
-}
-
-size_t wm_growth_held_beside(wm_arena *arena)
-{
-    size_t bytes = 0;
-
-    for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
-        bytes += wm_arena_held(a);
-    }
-    return bytes;
 }
 
 /* Which segments are returned. */
@@ -162,8 +146,8 @@ static wm_segment *detach_each(wm_space *space, const struct purge *purge,
 }
 
 /* Detaches from one arena as long as no other has a higher rank; and from all
- * in turn if that fails: another thread has allocated from the chosen segment,
- * or there are no records for its parts. */
+ * in turn if that fails: another thread has allocated from the chosen segment.
+ */
 static wm_segment *detach_first(wm_space *space, const struct purge *purge,
                                 wm_purge *what)
 {
@@ -193,8 +177,8 @@ static wm_segment *detach_first(wm_space *space, const struct purge *purge,
 /* ---- returned segments -------------------------------------------------- */
 
 /* Calls the driver, then ends *breaking. Returns the bytes that the driver
- * freed. Sets purge->refused if the driver refuses a whole region for the first
- * time since the region became idle. */
+ * freed. Sets purge->refused if the driver refuses a segment for the first time
+ * since it became idle. */
 static size_t return_one(wm_space *space, struct purge *purge,
                          wm_segment *segment, wm_breaking *breaking)
 {
@@ -208,7 +192,7 @@ static size_t return_one(wm_space *space, struct purge *purge,
         wm_arena_reattach(arena, segment);
         return 0;
     }
-    status = wm_growth_driver_free(space, arena, segment->parent, base, bytes,
+    status = wm_growth_driver_free(space, arena, base, bytes,
                                    wm_segment_is_piece(segment));
     wm_space_end_break(space, breaking);
     if (status == WARM_OK) {
@@ -229,7 +213,7 @@ static size_t return_one(wm_space *space, struct purge *purge,
     }
     wm_growth_defer_warning(growth, WM_REFUSED, bytes);
     wm_segment_obtained(space, arena->node, base, bytes);
-    purge->refused |= segment->parent == NULL && !segment->free_failed;
+    purge->refused |= !segment->free_failed;
     segment->free_failed = true;
     wm_arena_reattach(arena, segment);
     return 0;
@@ -280,54 +264,6 @@ static size_t return_segments(wm_space *space, struct purge *purge)
     return bytes;
 }
 
-static bool settle(wm_space *space, enum wm_settle whose)
-{
-    bool more;
-
-    WM_USDT2(wait_begin, "streams", (int)whose);
-    wm_range_begin("wait for streams");
-    more = space->traits->ranges->settle(space, whose);
-    wm_range_end();
-    WM_USDT2(wait_end, "streams", (int)more);
-    return more;
-}
-
-/* Whether segments of the arena, or (null) of any, expand. */
-static bool expands(wm_space *space, const wm_arena *of)
-{
-    const wm_arena *a = wm_group_arenas(&space->group);
-
-    if (of != NULL) {
-        return of->unit > 0;
-    }
-    while (a != NULL && a->unit == 0) { /* those of private pools may */
-        a = a->next_arena;
-    }
-    return a != NULL;
-}
-
-bool wm_growth_wait_for_streams(wm_space *space, const wm_arena *of,
-                                size_t target, enum wm_settle whose)
-{
-    wm_breaking breaking;
-    bool more;
-
-    if (wm_space_is_lost(space) || !expands(space, of) ||
-        wm_growth_held(&space->growth) <= target) {
-        return false;
-    }
-    if (whose != WM_SETTLE_DEVICE) {
-        return !wm_timelines_holds_back(space->group.timelines) &&
-               settle(space, whose);
-    }
-    if (!begin_break(space, &breaking)) {
-        return false;
-    }
-    more = settle(space, whose);
-    wm_space_end_break(space, &breaking);
-    return more;
-}
-
 size_t wm_growth_give_back(wm_space *space, wm_arena *arena, size_t target)
 {
     struct purge purge = {
@@ -341,18 +277,6 @@ size_t wm_growth_give_back(wm_space *space, wm_arena *arena, size_t target)
         bytes += return_segments(space, &purge);
     } while (purge.refused && target > 0); /* others instead of the refused */
     wm_growth_log_deferred(space);
-    return bytes;
-}
-
-size_t wm_growth_trim(wm_space *space, size_t target)
-{
-    size_t bytes;
-
-    (void)wm_growth_wait_for_streams(space, NULL, target, WM_SETTLE_IDLE);
-    bytes = wm_growth_give_back(space, NULL, target);
-    if (wm_growth_wait_for_streams(space, NULL, target, WM_SETTLE_DEVICE)) {
-        bytes += wm_growth_give_back(space, NULL, target);
-    }
     return bytes;
 }
 
@@ -399,23 +323,4 @@ void wm_growth_return_excess(wm_space *space, size_t bytes, size_t most)
                                    .used = true}};
 
     (void)return_segments(space, &purge);
-}
-
-void wm_growth_end_ranges(wm_space *space)
-{
-    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
-         a = a->next_arena) {
-        void *base = NULL;
-        size_t bytes = 0;
-
-        while (!wm_space_is_lost(space) && wm_expand_remove(a, &base, &bytes)) {
-            if (wm_driver_range_release(space->driver, space->group.device,
-                                        base, bytes) != WARM_OK) {
-                wm_log(WARM_LOG_WARNING,
-                       "%s of addresses for %s memory stay reserved: %s",
-                       wm_bytes(bytes).text, space->traits->name,
-                       warm_last_error_message());
-            }
-        }
-    }
 }

@@ -153,10 +153,7 @@ bool wm_prewarm_has_jobs_locked(const wm_background *b);
  * completes, and grows only if the memory does not suffice. If a request is
  * refused while another call returns memory to the driver, or holds room under
  * the limit that it may not use, the request waits for that call: out of memory
- * is reported only if no call in flight could change it. Where segments expand
- * piece by piece, a growth that is going to fail holds memory for a while: a
- * request that was refused meanwhile tries once more, with no other growth in
- * flight.
+ * is reported only if no call in flight could change it.
  *
  * Warnings are logged by a thread for which no other thread waits: the user's
  * log function may allocate. */
@@ -166,16 +163,15 @@ struct wm_grow_request;
 /* Failures of the driver that are not logged yet. */
 typedef struct wm_deferred_warning {
     size_t refused;    /* bytes that the driver refused to free */
-    size_t torn;       /* bytes of which a part stayed mapped */
     size_t unrecorded; /* bytes not returned that have no record: leaked */
-    warm_error cause;  /* the last error of the first two kinds */
+    warm_error cause;  /* the last error of the first kind */
 } wm_deferred_warning;
 
 /* Embedded in a space. Fields: lock growth. */
 typedef struct wm_growth {
     wm_lock lock;
-    wm_cond over; /* a call ended; exclusive, reserving or making_room was
-                     cleared; a request left the line; a claim ended */
+    wm_cond over; /* a call ended; making_room was cleared; a request left the
+                     line; a claim ended */
     struct wm_growth_call *calls; /* in flight */
     uint64_t begun;    /* calls begun so far: the number of the last */
     size_t coming;     /* bytes requested from the driver, not obtained yet */
@@ -186,7 +182,6 @@ typedef struct wm_growth {
     uint64_t gained;   /* calls that freed or added memory: a refused request
                         * may retry */
     uint64_t vacated;  /* calls that failed and left room under the limit */
-    bool reserving;    /* a thread reserves more addresses */
     bool lost_counted; /* its device was reset, and its limiter has forgotten
                           its memory */
     /* Idle memory could not be returned because a stream captures. Relaxed: for
@@ -195,8 +190,6 @@ typedef struct wm_growth {
     struct wm_limit_wait *line; /* of the limiter: requests that wait at the
                                    limit, the oldest first (limit.c) */
     bool making_room; /* of the limiter: a thread returns idle memory */
-    /* The request that grows with no other growth in flight, or null. */
-    const struct wm_grow_request *exclusive;
     wm_deferred_warning warning;
     struct wm_released *released; /* for memory callbacks, the newest first */
     unsigned log; /* const: of enum wm_log_memory, what is counted below */
@@ -209,24 +202,15 @@ size_t wm_growth_held(wm_growth *growth);
 
 /* Returns idle segments of an arena and its siblings or (null) of all arenas,
  * the largest first, until at most target bytes are held. A segment that the
- * driver refused to free is tried last, in this call and later ones. For pieces
- * of expandable segments no refusal is recorded, and the caller has waited for
- * their streams before (wm_growth_wait_for_streams()). Returns the bytes that
- * the driver freed. */
+ * driver refused to free is tried last, in this call and later ones. Returns
+ * the bytes that the driver freed. */
 size_t wm_growth_give_back(struct wm_space *space, wm_arena *arena,
                            size_t target);
-/* wm_growth_give_back() of all arenas, for the public trims. If idle memory of
- * expandable segments belongs to streams that cannot be waited for by name (not
- * adopted, or default streams), waits for the device. */
-size_t wm_growth_trim(struct wm_space *space, size_t target);
 /* Returns the segments of an arena and its siblings that are idle longest,
  * until bytes are returned, and if most is not 0 at most so many; returns how
  * many were. The caller logs warnings. */
 size_t wm_growth_collect(struct wm_space *space, wm_arena *arena, size_t bytes,
                          size_t most);
-/* Releases the reserved addresses of expandable segments without memory. */
-void wm_growth_end_ranges(struct wm_space *space);
-
 /* Unmaps a segment of a paused arena, which then counts as paused and no longer
  * as held; and maps it again, with any contents. Status of unmap: CAPTURE_ERROR
  * (a capture is known), the driver's; of map: OUT_OF_MEMORY (also if a
@@ -241,23 +225,6 @@ warm_status wm_growth_map(struct wm_space *space, const wm_segment *segment,
 bool wm_growth_drop_unmapped(struct wm_space *space, wm_segment *segment);
 
 /* ---- the operations of a kind of memory --------------------------------- */
-
-/* What to wait for before idle memory is returned: adopted streams with idle
- * memory; also streams with pending frees; or the whole device. */
-enum wm_settle { WM_SETTLE_IDLE, WM_SETTLE_PENDING, WM_SETTLE_DEVICE };
-
-/* The operations of a kind with expandable segments (arena.h), which the driver
- * maps for the group's device. */
-typedef struct wm_range_traits {
-    /* Reserves addresses for a request of needed bytes, and more: whole units.
-     */
-    warm_status (*reserve)(struct wm_space *space, size_t unit, size_t needed,
-                           void **base, size_t *bytes);
-    /* Waits for the work queued on idle memory, which is then safe on every
-     * stream. True: memory may have become idle that polls would not have
-     * released, so a refused caller may retry. */
-    bool (*settle)(struct wm_space *space, enum wm_settle whose);
-} wm_range_traits;
 
 /* The operations and properties of a kind of memory. */
 typedef struct wm_space_traits {
@@ -290,7 +257,6 @@ typedef struct wm_space_traits {
     /* Bytes that it holds and that have no pages yet, so that the kernel counts
      * them as available. May be null: none. No lock held. */
     size_t (*untouched)(struct wm_space *space);
-    const wm_range_traits *ranges; /* null: its segments never expand */
     bool touchable; /* the host may read and write idle memory at any time */
     bool nodeless;  /* its memory has no NUMA node */
     bool uncached;  /* threads do not cache its blocks; one arena for all */

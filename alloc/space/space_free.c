@@ -169,9 +169,8 @@ static void leak(wm_space *space, wm_block *block, enum wm_block_state state)
 {
     wm_segment *segment = block->segment;
     size_t bytes = block->bytes;
-    /* The rest of an expandable segment may be returned, and that of a block in
-     * pieces is less than one. */
-    bool whole = segment->unit == 0 && !wm_block_is_cut(block);
+    /* The rest of a block in pieces is less than one. */
+    bool whole = !wm_block_is_cut(block);
     size_t with = whole ? segment->bytes : 0;
 
     wm_cache_count_free(&space->group, block);

@@ -146,7 +146,7 @@ bool wm_growth_moves(wm_growth *growth, uint64_t *gained);
 /* defer_warning() records a failure, with this thread's last error;
  * log_deferred() logs the recorded ones, once the thread's call has ended. The
  * last error is unchanged. */
-enum wm_warning_kind { WM_REFUSED, WM_TORN, WM_UNRECORDED };
+enum wm_warning_kind { WM_REFUSED, WM_UNRECORDED };
 void wm_growth_defer_warning(wm_growth *growth, enum wm_warning_kind kind,
                              size_t bytes);
 void wm_growth_log_deferred(wm_space *space);
@@ -162,8 +162,7 @@ void wm_growth_report_released(wm_space *space);
  * it, else by expect_none(). */
 warm_status wm_segment_expect(wm_space *space);
 void wm_segment_expect_none(wm_space *space);
-/* Gives a region, or a piece of an expandable segment, its number, and tells
- * the memory callbacks. */
+/* Gives a region its number, and tells the memory callbacks. */
 void wm_segment_obtained(wm_space *space, int node, void *base, size_t bytes);
 /* The opposite: before the driver gets the memory back. False: it has no
  * number. True: room for another one is reserved; returned(): it is not. */
@@ -193,19 +192,10 @@ void wm_growth_decay(wm_space *space, uint64_t before_ns);
 /* A target of bytes to hold: all that is idle is returned. */
 enum { WM_KEEP_NOTHING = 0 };
 
-/* If the segments of an arena or (null) of any expand, and more than target
- * bytes are held: waits for streams. True: memory may have become idle that
- * polls would not have released. */
-bool wm_growth_wait_for_streams(wm_space *space, const wm_arena *of,
-                                size_t target, enum wm_settle whose);
-/* Returns a region, or a piece of an expandable segment (of, else null), to the
- * driver, and counts the call. pieced: the region was obtained as a piece of a
- * larger one. */
-warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
-                                  const wm_segment *of, char *base,
+/* Returns a region to the driver, and counts the call. pieced: the region was
+ * obtained as a piece of a larger one. */
+warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena, char *base,
                                   size_t bytes, bool pieced);
-/* Bytes held by an arena and its siblings. */
-size_t wm_growth_held_beside(wm_arena *arena);
 
 /* ---- obtain.c ----------------------------------------------------------- */
 
@@ -221,12 +211,8 @@ struct wm_grow_request {
     size_t wanted; /* bytes to obtain, if neither driver nor limit refuses */
     size_t tried;  /* bytes last requested from the driver; 0: none */
     wm_block *block;
-    wm_expansion expansion;   /* the part of an expandable segment to fill */
     bool by_limit;            /* the limit refused last, not the driver */
     uint64_t gained, vacated; /* wm_growth's, when it last looked for memory */
-    bool exclusive;           /* grows with no other growth in flight */
-    bool waited; /* it has waited for streams, which is done once */
-    bool unseen; /* memory may have become idle since it last looked */
 };
 
 /* Whether a growth above the bound returns what is wholly idle. */

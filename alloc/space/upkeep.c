@@ -72,7 +72,7 @@ warm_status wm_space_trim(wm_space *space, size_t target, size_t *released)
     wm_space_collect(space);
     wm_cache_flush_all(&space->group);
     wm_cache_trim(&space->group);
-    *released = wm_growth_trim(space, target);
+    *released = wm_growth_give_back(space, NULL, target);
     /* Memory was returned to the system, so the back-off of all nodes (grow.c)
      * ends. Relaxed: as in grow.c. */
     for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;

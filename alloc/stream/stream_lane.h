@@ -139,20 +139,6 @@ static inline void wm_lanes_cover(wm_arena *arena)
     }
 }
 
-/* Waits until the streams have completed the work that precedes the frees to
- * their lanes; the runs that are still idle become common. Leaves out streams
- * that capture, streams that are not adopted, and default streams except the
- * legacy one. pending: first waits for adopted streams that freed blocks wait
- * for, and for the ends of retired ones. True if more memory may be idle that
- * no fence accounts for: that of the legacy stream, or, with pending, the freed
- * blocks.
- */
-bool wm_lanes_sync_streams(wm_lane_registry *registry, bool pending);
-/* The complement of wm_lanes_sync_streams(): if a stream that is not adopted,
- * or a default stream, has idle memory, waits for the device. No stream may
- * capture. Returns whether the device was waited for. */
-bool wm_lanes_sync_device(wm_lane_registry *registry);
-
 /* Makes the stream of a lane wait for streams with idle memory, which moves to
  * the lane: for a stream that has a run of bytes, up to its oldest fence that
  * covers one; if there is none and any is set, for several streams, until their

@@ -1,5 +1,5 @@
-/* stream_wait.c: makes a stream or a thread wait for other streams, so that
- * idle memory of one stream can be used on another; see stream_lane.h.
+/* stream_wait.c: makes a stream wait for other streams, so that idle memory of
+ * one stream can be used on another; see stream_lane.h.
  *
  * If stream A waits for stream B, A may use B's memory at once, any other
  * stream only after A has completed that wait. No thread waits. The price:
@@ -16,10 +16,9 @@
 
 /* Ends a wait for the work that precedes the first puts frees to owner's lane.
  * done: the wait succeeded, and the idle runs of these frees move to the lane
- * of the stream that waited (to), or become common if a thread waited (null).
- * If the stream that waited was retired meanwhile, no run moves: its final
- * fence may lie before the wait, and the lane's idle memory is common after
- * that fence. */
+ * of the stream that waited (to). If the stream that waited was retired
+ * meanwhile, no run moves: its final fence may lie before the wait, and the
+ * lane's idle memory is common after that fence. */
 static void end_wait(wm_lane_owner *owner, const wm_lane_owner *to,
                      const wm_lane_point *puts, bool done)
 {
@@ -27,9 +26,7 @@ static void end_wait(wm_lane_owner *owner, const wm_lane_owner *to,
 
     wm_lock_acquire(&registry->lock);
     owner->waiters--;
-    if (done && !owner->lane_ended && to == NULL) {
-        wm_lanes_passed(registry->arena, owner->lane, puts);
-    } else if (done && !owner->lane_ended && !to->retired) {
+    if (done && !owner->lane_ended && !to->retired) {
         wm_lanes_yield(registry->arena, owner->lane, to->lane, puts);
     }
     wm_lane_owner_unlock(owner);
@@ -191,155 +188,4 @@ bool wm_lanes_wait_for_streams(wm_lane_registry *registry, wm_lane *lane,
     mine->waiters--;
     wm_lane_owner_unlock(mine);
     return waited;
-}
-
-/* ---- threads wait -------------------------------------------------------- */
-
-/* A stream with idle memory in its lanes, and the number of frees to them. */
-struct sync_point {
-    wm_lane_owner *owner;
-    wm_lane_point puts;
-};
-
-/* Streams with idle memory in their lanes: the legacy stream, and the adopted
- * streams that are not retired (live) or all other streams (not live). Null:
- * there are none, or no memory for the list. Leaves out streams that got their
- * lane after the call. */
-static struct sync_point *list_streams(wm_lane_registry *registry, bool live,
-                                       size_t *count)
-{
-    struct sync_point *list = NULL;
-    size_t room = 0;
-    wm_lane_owner *o = NULL;
-
-    *count = 0;
-    wm_lock_acquire(&registry->lock);
-    while ((o = wm_lane_owner_next_locked(registry, o)) != NULL) {
-        room++;
-    }
-    wm_lock_release(&registry->lock);
-    if (room > 0) {
-        list = wm_meta_alloc(room * sizeof *list);
-    }
-    if (list == NULL) {
-        return NULL;
-    }
-    wm_lock_acquire(&registry->lock);
-    while ((o = wm_lane_owner_next_locked(registry, o)) != NULL &&
-           *count < room) {
-        if (!o->lane_ended &&
-            (o->timeline == NULL || live == wm_lane_owner_lives(o)) &&
-            wm_lanes_have_more(registry->arena, o->lane)) {
-            o->waiters++;
-            list[*count].owner = o;
-            wm_lanes_puts(registry->arena, o->lane, &list[*count].puts);
-            ++*count;
-        }
-    }
-    wm_lock_release(&registry->lock);
-    return list;
-}
-
-/* Marks the end of the work that is queued now on the legacy stream of the
- * event's device. */
-static bool mark_legacy(wm_driver *driver, int device, warm_event event)
-{
-    wm_capture capture = WM_CAPTURE_BLOCKED;
-    bool entered, done;
-
-    if (wm_driver_enter(driver, device, &entered) != WARM_OK) {
-        return false;
-    }
-    done = wm_driver_event_mark(driver, event, WARM_STREAM_LEGACY, &capture) ==
-               WARM_OK &&
-           capture == WM_CAPTURE_NONE;
-    wm_driver_leave(driver, entered);
-    return done;
-}
-
-/* The device of the legacy stream that uses memory of a device: threads that
- * cannot choose a device have one such stream. */
-static int legacy_device(const wm_driver *driver, int device)
-{
-    return driver->ops->enter != NULL ? device : 0;
-}
-
-/* Waits for the work that is queued on the stream now; false: not waited for. t
- * null: the legacy stream of the registry's device. */
-static bool sync_stream(wm_lane_registry *registry, wm_timeline *t)
-{
-    wm_timelines *set = registry->timelines;
-    int device = t != NULL ? registry->device
-                           : legacy_device(set->driver, registry->device);
-    warm_event event;
-    bool done;
-
-    if (wm_event_pool_take(set->events, device, &event) != WARM_OK) {
-        return false;
-    }
-    done = t != NULL ? queue_event(set, t, event, false)
-                     : mark_legacy(set->driver, device, event);
-    done = done && wm_driver_event_synchronize(set->driver, event) == WARM_OK;
-    wm_event_pool_put(set->events, device, event);
-    return done;
-}
-
-/* Waits for adopted streams, and for retired ones, as far as they have freed
- * blocks. Not for any other stream: it may be destroyed by now, and a poller
- * reuses the events of its blocks as soon as they have completed. No poller
- * reuses a final event. */
-static void sync_pending(wm_lane_registry *registry)
-{
-    wm_timelines *set = registry->timelines;
-    wm_timeline *t;
-    size_t count;
-
-    wm_timelines_poll(set); /* closes the batches */
-    count = wm_timelines_busy(set);
-    while (count-- > 0 && (t = wm_timeline_rotate(set)) != NULL) {
-        if (t->device == registry->device && wm_timeline_lives(t)) {
-            (void)sync_stream(registry, t);
-        } else if (t->device == registry->device && wm_timeline_is_retired(t)) {
-            (void)wm_timeline_await(set, t);
-        }
-        wm_timeline_drop(set, t);
-    }
-    wm_timelines_poll(set);
-}
-
-bool wm_lanes_sync_streams(wm_lane_registry *registry, bool pending)
-{
-    bool more = pending && wm_timelines_any(registry->timelines);
-    size_t count;
-    struct sync_point *list;
-
-    if (pending) {
-        sync_pending(registry);
-    }
-    list = list_streams(registry, true, &count);
-    for (size_t i = 0; i < count; i++) {
-        wm_timeline *t = list[i].owner->timeline;
-        bool done = sync_stream(registry, t);
-
-        more |= t == NULL && done;
-        end_wait(list[i].owner, NULL, &list[i].puts, done);
-    }
-    wm_meta_free(list);
-    wm_timelines_poll(registry->timelines);
-    return more;
-}
-
-bool wm_lanes_sync_device(wm_lane_registry *registry)
-{
-    size_t count;
-    struct sync_point *list = list_streams(registry, false, &count);
-    bool done =
-        count > 0 && wm_driver_device_synchronize(registry->timelines->driver,
-                                                  registry->device) == WARM_OK;
-
-    for (size_t i = 0; i < count; i++) {
-        end_wait(list[i].owner, NULL, &list[i].puts, done);
-    }
-    wm_meta_free(list);
-    return done;
 }

@@ -40,31 +40,6 @@
  * Requests of up to 512 KiB and larger requests have separate segments, of at
  * least 2 MiB. Memory is not cleared.
  *
- * Expandable segments (option expandable_segments:on) hold less memory, for
- * programs whose sizes change and for those that fill a device. Each arena has
- * one long range of addresses for small requests and one for large ones. Growth
- * adds to the idle memory there only what the request lacks, in units of 2 MiB;
- * idle memory is returned from between live blocks too. Memory is obtained in
- * pieces of 64 MiB, or, if less is missing, of a 128th of the bytes held; if
- * the driver refuses a piece, of half its size, down to one unit. A piece is
- * returned whole, once no part of it is in use; until then its idle parts serve
- * requests. The cost: more driver calls, of some microseconds each, and
- *   - CUDA does not wait for work when it takes such memory back. So warmpool
- *     waits for the streams first, and before a request fails also for the
- *     streams that freed blocks wait for. It waits only for adopted streams and
- *     for the last work of retired ones, since other streams may be gone.
- *     Memory freed in the order of a stream that is not adopted, or of a
- *     per-thread default stream, is returned only when the cache is emptied or
- *     trimmed, which waits for the device unless a stream is known to capture
- *     (warm_capture_announce())
- *   - such memory cannot be shared with other processes (ipc.h)
- *   - it is mapped for all devices that can be peers of its own one
- *     (cudaDeviceCanAccessPeer()), so that these copy it and use it in kernels.
- *     For other devices CUDA refuses cudaMemcpyAsync() of such memory
- *   - a range counts as one segment while any memory is in it
- * Private pools have ordinary segments. A device that does not support virtual
- * memory management has ordinary segments too; a warning is logged.
- *
  * Captures. A block that is allocated or recorded on a stream while that stream
  * captures belongs to the graph: once freed it is not allocated again, and
  * counts as captured. It comes from memory that is safe on all streams, since a
@@ -123,8 +98,7 @@ WARM_API warm_status warm_device_alloc_aligned(warm_runtime *runtime,
                                                void **pointer);
 
 /* Returns the segment that holds a pointer into a live block, as the driver
- * knows it. Of an expandable segment: the memory around the block up to the
- * next gaps, of which only the block itself is guaranteed to stay.
+ * knows it.
  * Status: NOT_FOUND; RUNTIME_GONE, FORKED, EXITING. */
 WARM_API warm_status warm_device_base_allocation(const void *pointer,
                                                  void **base, size_t *bytes);
@@ -221,11 +195,10 @@ WARM_API warm_status warm_device_reset_totals(warm_runtime *runtime,
                                               int device);
 
 /* Returns segments without live or pending blocks to the driver, whatever
- * streams their parts belong to (of an expandable segment such pieces), until
- * at most target bytes are held; 0: all of them. The largest idle segments go
- * first, and last those that the driver refused to free before. Segments, and
- * pieces of expandable ones, are returned whole: fewer than target bytes may be
- * held afterwards. CUDA waits for the device. While a stream is known to
+ * streams their parts belong to, until at most target bytes are held; 0: all of
+ * them. The largest idle segments go first, and last those that the driver
+ * refused to free before. Segments are returned whole: fewer than target bytes
+ * may be held afterwards. CUDA waits for the device. While a stream is known to
  * capture (warm_capture_announce()) the call returns nothing to the driver and
  * does not wait.
  * released: bytes returned, may be null. Status: also DRIVER_ERROR. */

@@ -56,8 +56,8 @@ typedef struct warm_ipc_handle {
  * contents may differ, since CUDA's handles may.
  * Status: NOT_FOUND (not part of a live block of a device; pinned and uncached
  * memory is not), INVALID_ARGUMENT (size), DRIVER_ERROR (the driver cannot
- * share the memory), UNSUPPORTED (it shares none, or none of the sort: memory
- * of option expandable_segments, or of a pool that can be paused). */
+ * share the memory), UNSUPPORTED (it shares none; or the memory is of a pool
+ * that can be paused). */
 WARM_API warm_status warm_ipc_export(const void *pointer,
                                      warm_ipc_handle *handle);
 

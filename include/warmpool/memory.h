@@ -487,8 +487,6 @@ typedef struct warm_segment {
  * one of option reserve_bytes, has a RETURNING only: register it when a block
  * of it is first used (warm_block_get_info() names the block's segment).
  * Segments with memory in use when a runtime is destroyed have no RETURNING.
- * With option expandable_segments each piece that the driver maps counts as a
- * segment.
  *
  * If a device was reset (runtime.h), each segment that ended with it has a
  * RETURNING when the runtime notices the reset, in the thread that does, with
@@ -545,10 +543,9 @@ typedef struct warm_block_info {
     void *segment;          /* first address of its segment, or of the first of
                                several (warm_block_get_piece()), */
     size_t segment_bytes;   /* and bytes */
-    uint64_t segment_id; /* as in warm_segment; 0: of pageable memory, of memory
-                            that a reset of a device ended, or of an expandable
-                            segment, whose pieces have ids */
-    size_t pieces;       /* page-locked one by one; 1 if the block is not cut */
+    uint64_t segment_id;    /* as in warm_segment; 0: of pageable memory, or of
+                               memory that a reset of a device ended */
+    size_t pieces; /* page-locked one by one; 1 if the block is not cut */
 } warm_block_info;
 
 /* Describes the live block that holds pointer. Status: NOT_FOUND. */

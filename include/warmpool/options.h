@@ -233,7 +233,7 @@ extern "C" {
            "of the peak that slack means, and 4 MiB: what all threads cache "  \
            "together")                                                         \
     X_ENUM(expandable_segments, "off", "on|off",                               \
-           "device memory comes in ranges of addresses that grow in place")    \
+           "no effect, and will be refused: segments are not expanded")        \
     X_ENUM(stream_wait, "short", "off|short|grow",                             \
            "a device's streams wait for idle memory of each other: never, "    \
            "above the bound (slack) or when short, before any growth")         \

@@ -69,7 +69,7 @@ extern "C" {
  * that holds a block larger than option pin_chunk (memory.h); left out of other
  * segments. Once the block is freed, and always in the statistics and in the
  * history, each piece counts as a segment. idle_ns: for how long the whole
- * segment has been idle; null: part of it is in use, or it is expandable.
+ * segment has been idle; null: part of it is in use.
  * age_ns, thread and frames of a block: of the allocation of a live or pending
  * block; age_ns and thread are left out without a history. frames: the tag if
  * there is one, then the functions, innermost first; a name that is an offset
@@ -87,7 +87,6 @@ extern "C" {
  *   segment_alloc   the driver allocated memory
  *   segment_free    memory is returned to the driver; if the driver refuses it
  *                   a segment_alloc follows
- *   segment_map, segment_unmap   parts of expandable segments
  *   oom             a request failed; device_free, in place of addr: bytes free
  *                   on the device
  *

@@ -78,8 +78,6 @@ const char *wm_history_action(const wm_history_event *event)
         [WM_HISTORY_FREE_COMPLETED] = "free_completed",
         [WM_HISTORY_SEGMENT_ALLOC] = "segment_alloc",
         [WM_HISTORY_SEGMENT_FREE] = "segment_free",
-        [WM_HISTORY_SEGMENT_MAP] = "segment_map",
-        [WM_HISTORY_SEGMENT_UNMAP] = "segment_unmap",
         [WM_HISTORY_OUT_OF_MEMORY] = "oom"};
 
     return names[event->op];

@@ -29,8 +29,6 @@ enum wm_history_op {
     WM_HISTORY_FREE_COMPLETED,
     WM_HISTORY_SEGMENT_ALLOC,
     WM_HISTORY_SEGMENT_FREE,
-    WM_HISTORY_SEGMENT_MAP, /* memory for a part of an expandable segment */
-    WM_HISTORY_SEGMENT_UNMAP,
     WM_HISTORY_OUT_OF_MEMORY
 };
 

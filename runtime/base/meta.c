@@ -56,11 +56,6 @@ void *wm_meta_alloc(size_t bytes)
     return pointer != NULL ? count(memset(pointer, 0, bytes)) : NULL;
 }
 
-void *wm_meta_alloc_sparse(size_t bytes)
-{
-    return begin(bytes) ? count(calloc(1, bytes)) : NULL;
-}
-
 void *wm_meta_grow(void *old, size_t used, size_t bytes)
 {
     void *more = wm_meta_alloc(bytes);

@@ -11,9 +11,6 @@
 
 /* Zeroed memory aligned to 64 bytes, or null. */
 void *wm_meta_alloc(size_t bytes);
-/* Zeroed memory for large, sparsely written tables: pages that are never
- * written take no memory. Aligned as calloc() aligns. */
-void *wm_meta_alloc_sparse(size_t bytes);
 /* As wm_meta_alloc(); the first `used` bytes are those of the old allocation,
  * which is freed. Null: no memory, and the old one stays. old: may be null. */
 void *wm_meta_grow(void *old, size_t used, size_t bytes);

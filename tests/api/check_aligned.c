@@ -31,20 +31,18 @@ static void end(void)
     wt_runtime_end(runtime);
 }
 
-enum kind { PINNED, PAGEABLE, DEVICE, EXPANDABLE, KINDS };
+enum kind { PINNED, PAGEABLE, DEVICE, KINDS };
 
 static void begin(enum kind kind)
 {
     begin_with(&(warm_options){.size = sizeof(warm_options),
-                               .pinned_high = kind == PAGEABLE ? 4096 : 0,
-                               .expandable_segments =
-                                   kind == EXPANDABLE ? "on" : NULL});
+                               .pinned_high = kind == PAGEABLE ? 4096 : 0});
 }
 
 static warm_status alloc(enum kind kind, size_t bytes, size_t alignment,
                          void **block)
 {
-    if (kind == DEVICE || kind == EXPANDABLE) {
+    if (kind == DEVICE) {
         return warm_device_alloc_aligned(runtime, 0, stream, bytes, alignment,
                                          block);
     }

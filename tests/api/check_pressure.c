@@ -172,11 +172,8 @@ WT_TEST(test_F7_watermarks_are_set_though_nothing_goes)
 }
 
 /* Memory that is idle in a stream's order goes, too. */
-WT_LOOP_TEST(test_F7_idle_memory_of_a_stream_goes, 2)
+WT_TEST(test_F7_idle_memory_of_a_stream_goes)
 {
-    wt_stream_end(runtime, stream);
-    wt_runtime_end(runtime);
-    begin((warm_options){.expandable_segments = _i == 0 ? "off" : "on"});
     wt_free(taken(0, 64 * MIB));
     wt_ok(warm_stream_synchronize(runtime, stream));
     wt_ok(warm_watermarks_set(runtime, 0, 0, 8 * MIB));

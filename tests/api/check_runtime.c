@@ -36,6 +36,17 @@ static void tear_down(void)
 
 WT_CASE("runtime", .setup = set_up, .teardown = tear_down);
 
+/* It is known for one release more. */
+WT_TEST(test_G3_expandable_segments_have_no_effect_and_a_line_says_so)
+{
+    wt_runtime_end(wt_runtime_with(.expandable_segments = "off"));
+    ck_assert_uint_eq(logged.lines[WARM_LOG_WARNING], 0);
+    wt_runtime_end(wt_runtime_with(.expandable_segments = "on"));
+    ck_assert_uint_eq(logged.lines[WARM_LOG_WARNING], 1);
+    wt_contains(logged.last[WARM_LOG_WARNING], "expandable_segments",
+                "no effect any more");
+}
+
 WT_TEST(test_G2_several_runtimes_live_at_once)
 {
     warm_runtime *r[4];

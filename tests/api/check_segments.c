@@ -365,28 +365,6 @@ WT_TEST(test_B24_F9_a_callback_without_its_function_is_refused)
     wt_ok(warm_memory_callback_add(runtime, &callback));
 }
 
-/* ---- pieces -------------------------------------------------------------- */
-
-static void begin_expandable(void)
-{
-    begin(&(warm_options){.size = sizeof(warm_options),
-                          .expandable_segments = "on"});
-}
-
-WT_CASE("pieces", .setup = begin_expandable, .teardown = end);
-
-WT_TEST(test_B24_C8_pieces_of_expandable_segments_are_heard_of)
-{
-    void *blocks[] = {take(DEVICE, 5 * MIB), take(DEVICE, 70 * MIB)};
-
-    ck_assert_uint_ge(nic.bytes, 75 * MIB);
-    ck_assert_uint_eq(wt_block_info(blocks[0]).segment_id, 0);
-    wt_free_all(blocks, 2);
-    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
-    ck_assert_uint_eq(nic.now, 0);
-    ck_assert_uint_gt(nic.returning, 0);
-}
-
 /* ---- later --------------------------------------------------------------- */
 
 static void begin_reserve(void)

@@ -52,11 +52,6 @@ static void setup_nodes(void)
     begin((warm_options){.history = 1000, .test = "numa_nodes=2"});
 }
 
-static void setup_expandable(void)
-{
-    begin((warm_options){.history = 1000, .expandable_segments = "on"});
-}
-
 static void teardown(void)
 {
     json_decref(text);
@@ -814,8 +809,7 @@ WT_TEST(test_C7_E4_blocks_of_private_pools)
     assert_viz();
 }
 
-WT_CASE("layout", .setup = setup_history, .also = {setup_expandable},
-        .teardown = teardown);
+WT_CASE("layout", .setup = setup_history, .teardown = teardown);
 
 /* A shared buffer is in the snapshot, at the place of its kind. */
 static void assert_viz_has_shared(void)
@@ -888,8 +882,7 @@ WT_TEST(test_C7_viz_without_a_history)
 }
 
 WT_CASE("runs", .setup = setup_history,
-        .also = {setup_frames, setup_short, setup_nodes, setup_expandable},
-        .teardown = teardown);
+        .also = {setup_frames, setup_short, setup_nodes}, .teardown = teardown);
 
 /* Whatever was overwritten, what is left fits. */
 WT_TEST(test_C7_viz_of_a_random_run)

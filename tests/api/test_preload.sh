@@ -159,7 +159,7 @@ test_H1_a_handle_of_shared_memory_is_refused_elsewhere() {
     served ipc freed >out 2>said
     same "$(cat out)" "$(printf 'refused as invalid\nclosed')"
     grep -q 'has freed it' said
-    served ipc refused "$all,expandable_segments:on" >out 2>said
+    STANDIN_NO_IPC=1 served ipc refused >out 2>said
     same "$(sort -u out)" 'export 1, last error 1'
     same "$(grep -c 'leave the word device out of option preload' said)" 1
 }

@@ -56,7 +56,6 @@ static void add_block(wm_block *block)
         waste.pending += block->bytes;
         break;
     case WM_BLOCK_IDLE:
-    case WM_BLOCK_CLAIMED:
         if (block->slab != NULL) {
             waste.slots += block->bytes;
         } else {
@@ -67,7 +66,6 @@ static void add_block(wm_block *block)
     case WM_BLOCK_SLAB:
     case WM_BLOCK_LOST:
     case WM_BLOCK_CAPTURED:
-    case WM_BLOCK_GAP:
     case WM_BLOCK_SPANNED:
     default:
         break;
@@ -97,7 +95,7 @@ static void look(void)
     wm_lock_acquire(&arena->lock);
     waste.held = arena->stats.held_bytes.current;
     for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
-        waste.sort[s->small].held += s->held;
+        waste.sort[s->small].held += s->bytes;
         for (wm_block *run = s->first; run != NULL; run = run->after) {
             waste.sort[s->small].whole +=
                 wm_run_is_idle(run) && wm_run_is_segment(run) ? run->bytes : 0;

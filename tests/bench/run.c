@@ -24,8 +24,6 @@ static const peer peers[] = {
      "lg_tcache_max:23"},
     {"host", "warmpool-host", NULL, NULL, NULL},
     {"device", "warmpool-device", NULL, NULL, NULL},
-    {"device-x", "warmpool-device", NULL, "WARMPOOL_CONF",
-     "expandable_segments:on"},
 };
 
 enum { PEERS = sizeof peers / sizeof *peers, MISSING_MAX = 16 };

@@ -83,7 +83,7 @@ static const struct play {
      15,
      40,
      "ddddddddddddddffffffffffffrrrggtmo",
-     {.expandable_segments = "on", .segment = MIB, .decay_ms = 50}},
+     {.segment = MIB, .decay_ms = 50}},
     {7,
      16,
      90,

@@ -76,9 +76,8 @@ extern struct memory_model {
     size_t left;
     unsigned long step;
     bool dry, limited, sealed;
-    bool beside;  /* another thread gives memory back */
-    bool waits;   /* streams, for each other, if that gets them memory */
-    bool expands; /* segments of devices do */
+    bool beside; /* another thread gives memory back */
+    bool waits;  /* streams, for each other, if that gets them memory */
     int devices;
     unsigned nodes;
     unsigned nows; /* of now */

@@ -120,34 +120,30 @@ static const struct {
     bool sealed;
     unsigned nodes;
     warm_options options;
-} kinds[MODEL_KINDS] = {{true, 0, {.test = "arenas=1", .stream_wait = "off"}},
-                        {false,
-                         0,
-                         {.test = "arenas=4",
-                          .magazines = "off",
-                          .history = 500,
-                          .stream_wait = "off"}},
-                        {false,
-                         0,
-                         {.test = "arenas=4",
-                          .background = "on",
-                          .batch_ms = 1,
-                          .decay_ms = 1,
-                          .expandable_segments = "on"}},
-                        {true,
-                         2,
-                         {.test = "arenas=4:numa_nodes=2",
-                          .history = 500,
-                          .stream_wait = "grow",
-                          .segment = 1 << 18,
-                          .expandable_segments = "on"}},
-                        {true,
-                         0,
-                         {.test = "arenas=4",
-                          .background = "on",
-                          .batch_ms = 1,
-                          .decay_ms = 1,
-                          .pin_chunk = 64 << 10}}};
+} kinds[MODEL_KINDS] = {
+    {true, 0, {.test = "arenas=1", .stream_wait = "off"}},
+    {false,
+     0,
+     {.test = "arenas=4",
+      .magazines = "off",
+      .history = 500,
+      .stream_wait = "off"}},
+    {false,
+     0,
+     {.test = "arenas=4", .background = "on", .batch_ms = 1, .decay_ms = 1}},
+    {true,
+     2,
+     {.test = "arenas=4:numa_nodes=2",
+      .history = 500,
+      .stream_wait = "grow",
+      .segment = 1 << 18}},
+    {true,
+     0,
+     {.test = "arenas=4",
+      .background = "on",
+      .batch_ms = 1,
+      .decay_ms = 1,
+      .pin_chunk = 64 << 10}}};
 
 static int64_t records; /* that the library has without a runtime */
 
@@ -163,7 +159,6 @@ void model_begin(unsigned kind, unsigned long steps)
     model.beside = kinds[kind].options.background != NULL;
     model.nodes = kinds[kind].nodes;
     model.most_ever = STREAMS + steps / 50;
-    model.expands = kinds[kind].options.expandable_segments != NULL;
     model.waits = kinds[kind].options.stream_wait == NULL ||
                   strcmp(kinds[kind].options.stream_wait, "off") != 0;
     model.ever = calloc(model.most_ever, sizeof *model.ever);
@@ -206,9 +201,7 @@ static void empty_caches(void)
 static bool holds_any(void)
 {
     for (int i = 0; i < model_spaces(); i++) {
-        /* Default streams keep what they had of a range. */
-        if (model_held(i) != 0 && model.kept[i] == 0 &&
-            !(model_is_far(i) && model.expands)) {
+        if (model_held(i) != 0 && model.kept[i] == 0) {
             return true;
         }
     }

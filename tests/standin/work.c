@@ -434,6 +434,9 @@ static CUresult name_of(wm_driver *d, void *pointer, CUipcMemHandle *handle)
 CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
 {
     ENTER(cuIpcGetMemHandle)
+    if (getenv("STANDIN_NO_IPC") != NULL) {
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
     return name_of(d, whole_of(pointer_of(address)), handle);
 }
 

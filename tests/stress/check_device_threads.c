@@ -160,17 +160,16 @@ static void run(void *argument, unsigned index)
     }
 }
 
-WT_LOOP_TEST(test_B14_C6_threads_share_the_memory_of_a_device, 3)
+WT_LOOP_TEST(test_B14_C6_threads_share_the_memory_of_a_device, 2)
 {
     warm_options options = {.size = sizeof options,
                             .device = "host",
-                            .test = _i != 0 ? "arenas=3" : NULL,
-                            .expandable_segments = _i == 2 ? "on" : "off"};
+                            .test = _i != 0 ? "arenas=3" : NULL};
     warm_device_stats stats;
 
     /* Not by wt_runtime(), for which no number is one. */
     wt_ok(warm_runtime_create(&options, &s.runtime));
-    s.steps = wt_scaled(_i == 2 ? 8000 : 6000);
+    s.steps = wt_scaled(6000);
     atomic_store_explicit(&s.working, WORKERS, memory_order_relaxed);
     for (int i = 0; i < SHARED; i++) {
         s.stream[i] = wt_stream(s.runtime, 0);

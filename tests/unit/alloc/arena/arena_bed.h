@@ -77,9 +77,7 @@ static inline void bed_unmap(wm_arena *arena, size_t bytes)
     while (segment != NULL) {
         wm_segment *next = segment->next;
 
-        if (segment->parent == NULL) {
-            munmap(segment->base, segment->bytes);
-        }
+        munmap(segment->base, segment->bytes);
         wm_arena_released(arena, segment);
         segment = next;
     }

@@ -204,7 +204,7 @@ WT_TEST(test_B25_a_slab_is_carved_slot_by_slot)
 WT_TEST(test_the_walk_of_an_arena_finds_what_is_torn)
 {
     static const enum wm_block_state states[] = {
-        WM_BLOCK_VOID,    WM_BLOCK_IDLE,     WM_BLOCK_GAP, WM_BLOCK_CACHED,
+        WM_BLOCK_VOID,    WM_BLOCK_IDLE,     WM_BLOCK_CACHED,
         WM_BLOCK_PENDING, WM_BLOCK_CAPTURED, WM_BLOCK_LOST};
     wm_lane *lane = &arena.common, other = {0};
     wm_bins *bins = lane->idle[WM_RUNS_LARGE].bins;
@@ -224,7 +224,6 @@ WT_TEST(test_the_walk_of_an_arena_finds_what_is_torn)
     tear(idle->lane, NULL);
     tear(idle->segment, NULL);
     tear(idle->previous_idle, idle);
-    tear(segment->held, segment->held - 1);
     tear(segment->small, !segment->small);
     tear(bins->filled[bin / 64], bins->filled[bin / 64] ^ 1ULL << bin % 64);
     tear(bins->filled[0], bins->filled[0] ^ 1);
@@ -233,7 +232,6 @@ WT_TEST(test_the_walk_of_an_arena_finds_what_is_torn)
     tear(lane->idle_bytes, lane->idle_bytes + 1);
     tear(lane->safe_until, lane->puts + 1);
     tear(lane->runs, lane->runs + 1);
-    tear(arena.gaps, idle);
     tear(arena.laned_bytes, 1);
     tear(arena.idle_segments, 1);
     tear(arena.out_bytes, arena.out_bytes + 1);
@@ -711,29 +709,6 @@ WT_TEST(test_B11_trim_goes_on_until_the_target_is_reached)
     bed_give(small);
     unmap_idle(2 * SEGMENT);
     ck_assert_uint_eq(arena.stats.held_bytes.current, SEGMENT);
-}
-
-/* Most of an address range has no memory; then most of its record, which has a
- * bit for each page, has none either. */
-WT_TEST(test_C8_record_of_a_large_range_is_sparse)
-{
-    const char *libraries = getenv("LD_PRELOAD");
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    unsigned char resident = 1;
-    wm_segment *segment;
-    char *middle;
-
-    wt_needs(!WT_TSAN &&
-                 (libraries == NULL || strstr(libraries, "vgpreload") == NULL),
-             "who checks memory writes to all of it");
-    wt_needs(!wt_emulated(), WT_EMULATED);
-    segment = wm_segment_record_locked(&arena, (size_t)1 << 40, 2 << 20);
-    ck_assert_ptr_nonnull(segment);
-    middle = (char *)segment + segment->words * sizeof(uint64_t) / 2;
-    middle -= (uintptr_t)middle % page;
-    ck_assert_int_eq(mincore(middle, page, &resident), 0);
-    ck_assert_int_eq(resident & 1, 0);
-    wm_segment_record_give_locked(&arena, segment);
 }
 
 static uint64_t now_ns;

@@ -671,14 +671,12 @@ WT_LOOP_TEST(test_C1_what_came_back_in_any_is_known, 2)
     wm_lane_point point;
     wm_block *block = grow_in((unsigned)_i, mine);
 
-    ck_assert(!wm_lanes_have_more(arenas, mine));
+    ck_assert(!wm_lanes_have_room(arenas, mine, PART, PART, NULL));
     bed_give(block);
-    ck_assert(wm_lanes_have_more(arenas, mine));
-    ck_assert(!wm_lanes_have_more(arenas, its));
+    ck_assert(!wm_lanes_have_room(arenas, its, PART, PART, NULL));
     ck_assert(wm_lanes_have_room(arenas, mine, PART, PART, NULL));
     wm_lanes_puts(arenas, mine, &point);
     wm_lanes_passed(arenas, mine, &point);
-    ck_assert(!wm_lanes_have_more(arenas, mine));
     ck_assert_ptr_eq(try_in((unsigned)_i, its), block);
     bed_give(block);
 }

@@ -546,17 +546,14 @@ WT_TEST(test_C8_those_of_all_siblings_idle_longest_go_first)
 }
 
 /* The largest, be they in turn in one and the other, and no more than is asked
- * for; with segments of both kinds, of which those that stretch go in parts. */
-WT_LOOP_TEST(test_C8_the_largest_of_all_siblings_go_first, 2)
+ * for. */
+WT_TEST(test_C8_the_largest_of_all_siblings_go_first)
 {
-    bool parts = _i == 1;
-    void *here[2], *between;
+    void *here[2];
     size_t held, released = 0;
 
-    begin((warm_options){.host_memory = 512 * MIB,
-                         .expandable_segments = parts ? "on" : "off"});
+    begin((warm_options){.host_memory = 512 * MIB});
     here[0] = take(mine, 70 * MIB);
-    between = parts ? take(mine, 2 * MIB) : NULL;
     here[1] = take(mine, 20 * MIB);
     held = wm_arena_held(arena(0));
     other_leaves(0, 60 * MIB, true);
@@ -564,9 +561,8 @@ WT_LOOP_TEST(test_C8_the_largest_of_all_siblings_go_first, 2)
     wt_ok(warm_free(other.block[1]));
     wt_free_all(here, 2);
     wt_ok(warm_device_trim(runtime, 0, held - 20 * MIB, &released));
-    ck_assert_uint_eq(released, parts ? 80 * MIB : 130 * MIB);
+    ck_assert_uint_eq(released, 130 * MIB);
     ck_assert_uint_eq(wm_arena_held(arena(0)), held - 70 * MIB);
-    wt_ok(warm_free(between));
     end();
 }
 

@@ -32,11 +32,6 @@ static void setup(void)
     setup_with(&(warm_options){.pinned_high = 16 * MIB});
 }
 
-static void setup_expandable(void)
-{
-    setup_with(&(warm_options){.expandable_segments = "on"});
-}
-
 static void teardown(void)
 {
     wt_stream_end(runtime, stream);
@@ -102,8 +97,7 @@ static void empty_elsewhere(void *argument, unsigned index)
     (void)warm_pinned_trim(runtime, MIB, NULL);
 }
 
-WT_CASE("any", .setup = setup, .also = {setup_expandable},
-        .teardown = teardown);
+WT_CASE("any", .setup = setup, .teardown = teardown);
 
 WT_LOOP_TEST(test_B7_B11_C8_memory_stays_while_a_stream_captures_unannounced, 2)
 {

@@ -3,10 +3,16 @@
 #include "alloc/kinds/device_space.h"
 #include "alloc/space/space.h"
 
-#include "wt_expandable.h"
+#include "wt.h"
+
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
 
 enum { FLAGS = WARM_POOL_USER | WARM_POOL_PAUSABLE };
 
+static warm_runtime *runtime;
+static warm_stream first, second;
 static const wm_driver_ops *real;
 static wm_driver_ops ops;
 static warm_private_pool tag;
@@ -35,7 +41,10 @@ static warm_status torn_commit(wm_driver *d, int device, void *range,
 
 static void setup(void)
 {
-    begin("off");
+    runtime = wt_runtime_with(.host_memory = 256 * MIB, .segment = 2 * MIB,
+                              .history = 512);
+    first = wt_stream(runtime, 0);
+    second = wt_stream(runtime, 0);
     real = runtime->driver->ops;
     ops = *real;
     ops.range_commit = torn_commit;
@@ -43,12 +52,60 @@ static void setup(void)
     tag = (warm_private_pool){0};
 }
 
+static void check(void)
+{
+    wt_ok(warm_testing_check(runtime, 0));
+}
+
+static void teardown(void)
+{
+    check();
+    wt_stream_end(runtime, first);
+    wt_stream_end(runtime, second);
+    wt_ok(warm_poll(runtime));
+    wt_runtime_end(runtime);
+}
+
+static warm_device_stats stats_now(void)
+{
+    return wt_device_stats(runtime);
+}
+
+static uint64_t held_now(void)
+{
+    return stats_now().all.held_bytes.current;
+}
+
+/* By copies: the process may be unable to access memory of the device. */
+static void fill(void *block, size_t bytes, char with)
+{
+    void *buffer = wt_pinned(runtime, bytes);
+
+    memset(buffer, with, bytes);
+    wt_ok(warm_copy_async(runtime, block, buffer, bytes, WARM_COPY_TO_DEVICE,
+                          first));
+    wt_ok(warm_free(buffer));
+}
+
+static void assert_filled(void *block, size_t bytes, char with)
+{
+    char *byte = wt_pinned(runtime, bytes);
+
+    wt_ok(
+        warm_copy_async(runtime, byte, block, bytes, WARM_COPY_TO_HOST, first));
+    wt_ok(warm_stream_synchronize(runtime, first));
+    wt_require(byte[0] == with && byte[bytes / 2] == with &&
+                   byte[bytes - 1] == with,
+               "the block was overwritten");
+    wt_ok(warm_free(byte));
+}
+
 static char *tagged(warm_stream stream, size_t bytes)
 {
     char *block;
 
     wt_ok(warm_private_pool_begin(runtime, &tag, FLAGS, NULL, NULL));
-    block = take(stream, bytes);
+    block = wt_device(runtime, stream, bytes);
     wt_ok(warm_private_pool_end(runtime, tag));
     return block;
 }
@@ -70,7 +127,7 @@ WT_TEST(test_C11_without_virtual_memory_it_is_unsupported_and_nothing_changes)
     ops.range_unit = no_unit;
     block = tagged(first, 3 * MIB);
     fill(block, 3 * MIB, 5);
-    ck_assert_uint_eq(wm_space_find(block)->segment->unit, 0);
+    ck_assert(!wm_space_find(block)->segment->arena->ranged);
     held = held_now();
     wt_fails(WARM_UNSUPPORTED, warm_memory_pause(runtime, tag, 0));
     wt_says("device 0", "virtual memory");
@@ -103,6 +160,40 @@ WT_TEST(test_C11_a_torn_segment_is_mapped_by_a_later_resume)
     release(1);
 }
 
+/* What the driver does not take stays in the cache; and of a segment that
+ * cannot be had nothing stays. */
+WT_TEST(test_C8_C11_a_range_is_had_and_taken_whole)
+{
+    size_t released = 1;
+    uint64_t calls;
+    void *none = NULL;
+
+    wt_ok(warm_free(tagged(first, 6 * MIB)));
+    wt_settle(runtime, first);
+    wt_ok(warm_testing_fail(runtime, "range_decommit", 1, 0));
+    wt_ok(warm_device_trim(runtime, 0, 0, &released));
+    ck_assert_uint_eq(released, 0);
+    ck_assert_uint_eq(held_now(), 6 * MIB);
+    check();
+    wt_ok(warm_testing_fail(runtime, "range_decommit", 0, 0));
+    wt_ok(warm_device_trim(runtime, 0, 0, &released));
+    ck_assert_uint_eq(released, 6 * MIB);
+    calls = wt_calls(runtime, "range_release");
+    tears = 1; /* of the only commit */
+    wt_ok(warm_private_pool_begin(runtime, &tag, FLAGS, NULL, NULL));
+    wt_fails(WARM_DRIVER_ERROR,
+             warm_device_alloc(runtime, 0, first, 6 * MIB, &none));
+    ck_assert_uint_eq(wt_calls(runtime, "range_release"), calls + 1);
+    wt_ok(warm_testing_fail(runtime, "range_reserve", 1, 1));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_device_alloc(runtime, 0, first, 6 * MIB, &none));
+    wt_ok(warm_testing_fail(runtime, "range_reserve", 0, 0));
+    wt_ok(warm_private_pool_end(runtime, tag));
+    ck_assert_uint_eq(held_now(), 0);
+    check();
+    release(2);
+}
+
 /* Two streams' idle memory, freed while it is paused. */
 WT_TEST(test_C11_idle_memory_of_several_streams_is_not_mapped_again)
 {
@@ -118,9 +209,9 @@ WT_TEST(test_C11_idle_memory_of_several_streams_is_not_mapped_again)
     wt_settle(runtime, first);
     wt_settle(runtime, second);
     check();
-    commits = calls_of("range_commit");
+    commits = wt_calls(runtime, "range_commit");
     wt_ok(warm_memory_resume(runtime, tag));
-    ck_assert_uint_lt(calls_of("range_commit") - commits, 5);
+    ck_assert_uint_lt(wt_calls(runtime, "range_commit") - commits, 5);
     ck_assert_uint_le(held_now(), 8 * MIB);
     check();
     assert_filled(block[0], 3 * MIB, 0);

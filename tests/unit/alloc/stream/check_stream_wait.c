@@ -32,12 +32,10 @@ static unsigned known(void)
     return count;
 }
 
-static void begin(const char *expandable)
+static void begin(void)
 {
-    wt_order_begin((warm_options){.device = "host",
-                                  .host_devices = 2,
-                                  .magazines = "off",
-                                  .expandable_segments = expandable});
+    wt_order_begin((warm_options){
+        .device = "host", .host_devices = 2, .magazines = "off"});
     wt_ok(warm_free(idle));
     wt_order_limit();
     real = runtime->driver->ops;
@@ -81,7 +79,7 @@ static warm_status fail_wait(wm_driver *d, warm_stream stream, warm_event event)
  * before the space would grow above its bound, and once after that failed. */
 WT_TEST(test_C2_every_stream_is_tried_once)
 {
-    begin("off");
+    begin();
     ops.stream_wait_event = fail_wait;
     refused_on(second);
     ck_assert_uint_eq(waits, 2);
@@ -135,7 +133,7 @@ WT_TEST(test_C1_C2_a_stream_waits_for_no_more_than_the_free)
     void *between, *last, *block[2];
     wt_gate *later;
 
-    begin("off");
+    begin();
     marks = 0;
     ops.event_mark = note_mark;
     ops.stream_wait_event = note_wait;
@@ -169,7 +167,7 @@ WT_TEST(test_C1_C2_a_stream_goes_on_before_what_was_queued_since)
     wt_gate *later;
     void *block;
 
-    begin("off");
+    begin();
     wm_lanes_queue_fences(registry(), NULL, NULL);
     wm_timelines_poll_queued(registry()->timelines);
     later = wt_gate_close(runtime, first);
@@ -198,7 +196,7 @@ static unsigned fences_out(void)
 
 WT_LOOP_TEST(test_C1_fences_that_are_over_are_not_waited_for, 2)
 {
-    begin("off");
+    begin();
     wm_lanes_queue_fences(registry(), NULL, NULL);
     wm_timelines_poll_queued(registry()->timelines);
     ck_assert_uint_eq(fences_out(), 1);
@@ -225,7 +223,7 @@ WT_TEST(test_C2_what_no_fence_covers_is_waited_for_as_well)
 {
     void *small, *between, *block;
 
-    begin("off");
+    begin();
     wt_gate_open(gate);
     gate = NULL;
     wt_ok(warm_stream_synchronize(runtime, first));
@@ -258,7 +256,7 @@ static warm_status say_blocked(wm_driver *d, warm_stream stream,
 /* Nothing may be queued while another stream captures. */
 WT_TEST(test_B7_C2_no_stream_waits_beside_a_capture)
 {
-    begin("off");
+    begin();
     ops.stream_capture = say_blocked;
     ops.stream_wait_event = fail_wait;
     refused_on(second);
@@ -269,7 +267,7 @@ WT_TEST(test_B7_C2_no_stream_waits_beside_a_capture)
 /* Memory that a default stream got would stay its own for ever. */
 WT_TEST(test_C2_default_streams_wait_for_nobody)
 {
-    begin("off");
+    begin();
     ops.stream_wait_event = fail_wait;
     refused_on(WARM_STREAM_PER_THREAD);
     refused_on(WARM_STREAM_LEGACY);
@@ -311,7 +309,7 @@ WT_LOOP_TEST(test_C2_a_stream_ends_while_another_one_waits_for_it, 2)
 {
     void *block;
 
-    begin("off");
+    begin();
     if (_i == 0) {
         set_fences(WM_FENCES);
     }
@@ -356,7 +354,7 @@ static warm_status end_second(wm_driver *d, warm_event event,
 
 WT_TEST(test_C2_a_stream_ends_before_it_waits_for_another_one)
 {
-    begin("off");
+    begin();
     set_fences(WM_FENCES);
     left = 0;
     ops.event_mark = end_second;
@@ -412,7 +410,7 @@ static warm_status wait_beside_end(wm_driver *d, warm_stream stream,
 /* The retired stream's lane gets nothing of the other one's memory. */
 WT_TEST(test_C1_C2_a_stream_that_ends_while_it_waits_gets_nothing)
 {
-    begin("off");
+    begin();
     ops.stream_wait_event = wait_beside_end;
     atomic_store_explicit(&ended, false, memory_order_relaxed);
     refused_on(second);
@@ -440,70 +438,12 @@ WT_TEST(test_C1_C2_a_fence_outlasts_its_stream)
 {
     void *block;
 
-    begin("off");
+    begin();
     ops.stream_wait_event = wait_after_end;
     block = wt_device(runtime, second, BLOCK);
     ck_assert_ptr_eq(block, idle);
     ck_assert_uint_eq(waits, 1);
     wt_ok(warm_free(block));
-    end();
-}
-
-static warm_status synchronize_and_end(wm_driver *d, warm_event event)
-{
-    end_first();
-    return real->event_synchronize(d, event);
-}
-
-WT_TEST(test_C8_a_stream_ends_while_a_thread_waits_for_it)
-{
-    size_t released = 0;
-
-    begin("on");
-    ops.event_synchronize = synchronize_and_end;
-    wt_ok(warm_device_trim(runtime, 0, 0, &released));
-    ck_assert_uint_eq(released, BLOCK);
-    ck_assert_uint_eq(waits, 1);
-    ck_assert_uint_eq(left, 1);
-    ck_assert_uint_eq(known(), 0);
-    end();
-}
-
-/* The record of a lane that has ended is used for the next stream, while a
- * thread still waits with the first one: the next one's idle memory does not
- * become common. */
-static unsigned synchronized;
-
-static warm_status count_synchronize(wm_driver *d, int device)
-{
-    synchronized++;
-    return real->device_synchronize(d, device);
-}
-
-static warm_status synchronize_and_go_on(wm_driver *d, warm_event event)
-{
-    warm_stream third;
-
-    if (waits == 0) {
-        wt_ok(warm_free(kept));
-        kept = NULL;
-        end_first();
-        wt_ok(warm_stream_create(runtime, 0, &third));
-        wt_ok(warm_free(wt_device(runtime, third, BLOCK)));
-        wm_lanes_sync_device(registry());
-        wt_ok(warm_stream_destroy(runtime, third));
-    }
-    return real->event_synchronize(d, event);
-}
-
-WT_TEST(test_C1_C8_a_lane_that_has_ended_is_another_streams)
-{
-    begin("off");
-    ops.event_synchronize = synchronize_and_go_on;
-    ops.device_synchronize = count_synchronize;
-    wm_lanes_sync_streams(registry(), false);
-    ck_assert_uint_eq(left, 1);
-    ck_assert_uint_eq(synchronized, 0);
     end();
 }
 
@@ -587,50 +527,4 @@ WT_LOOP_TEST(test_C2_what_goes_back_meanwhile_is_asked_for, 2)
     wt_ok(warm_stream_destroy(runtime, first));
     wt_ok(warm_stream_destroy(runtime, second));
     wt_runtime_end(runtime);
-}
-
-/* ---- the legacy stream --------------------------------------------------- */
-
-static int entered_device;
-static unsigned left;
-
-static warm_status enter(wm_driver *d, int device, bool *entered)
-{
-    (void)d;
-    entered_device = device;
-    *entered = true;
-    return WARM_OK;
-}
-
-static void leave(wm_driver *d, bool entered)
-{
-    (void)d;
-    left += entered;
-}
-
-static warm_status count_wait(wm_driver *d, warm_event event)
-{
-    waits++;
-    return real->event_synchronize(d, event);
-}
-
-/* The legacy stream's name means the stream of the thread's current device: the
- * thread enters that of the memory first, if it can choose one. */
-WT_LOOP_TEST(test_C8_the_legacy_stream_is_that_of_the_memorys_device, 2)
-{
-    bool chooses = _i == 1;
-
-    begin("on");
-    end_first();
-    waits = left = 0;
-    entered_device = -1;
-    wt_ok(warm_free(wt_device(runtime, NULL, 6 * MIB)));
-    ops.event_synchronize = count_wait;
-    ops.enter = chooses ? enter : NULL;
-    ops.leave = chooses ? leave : NULL;
-    (void)wm_growth_trim(&runtime->device_spaces[0].space, 0);
-    ck_assert_uint_eq(waits, 1);
-    ck_assert_int_eq(entered_device, chooses ? 0 : -1);
-    ck_assert_uint_eq(left, chooses);
-    end();
 }

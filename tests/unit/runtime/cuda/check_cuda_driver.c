@@ -948,45 +948,7 @@ WT_TEST(test_C8_a_device_may_have_no_ranges)
     ck_assert_uint_eq(unit, 0);
 }
 
-static unsigned said;
-
-static void count_warnings(void *context, warm_log_level level,
-                           const char *line)
-{
-    said += level == WARM_LOG_WARNING && strstr(line, "expandable") != NULL;
-}
-
 WT_CASE("starting", .once = standin_load, .setup = setup);
-
-/* What a runtime does on such a device that is asked for them. */
-WT_TEST(test_C8_G3_without_virtual_memory_segments_are_ordinary)
-{
-    warm_options options = {.size = sizeof options,
-                            .device = "cuda",
-                            .cudart = standin.cudart,
-                            .segment = 8 << 20,
-                            .expandable_segments = "on"};
-    warm_device_stats stats;
-    warm_runtime *runtime = NULL;
-    void *block[2] = {NULL};
-
-    standin.standin_ranges(0);
-    warm_log_set(count_warnings, NULL);
-    wt_ok(warm_runtime_create(&options, &runtime));
-    for (int i = 0; i < 2; i++) {
-        block[i] = wt_device(runtime, NULL, 3 << 20);
-    }
-    warm_log_set(NULL, NULL);
-    ck_assert_uint_eq(said, DEVICES); /* each device once */
-    ck_assert_uint_eq(standin.standin_calls("cuMemAlloc_v2"), 1);
-    ck_assert_uint_eq(standin.standin_calls("cuMemAddressReserve"), 0);
-    stats = wt_device_stats(runtime);
-    ck_assert_uint_eq(stats.all.segments.current, 1);
-    wt_free_all(block, 2);
-    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
-    ck_assert_uint_eq(standin.standin_calls("cuMemFree_v2"), 1);
-    wt_runtime_end(runtime);
-}
 
 static char shared_log[2048];
 
@@ -1068,14 +1030,13 @@ static uint64_t held_of(warm_runtime *runtime, int memory)
 }
 
 /* One budget for both, in which nothing counts twice. */
-WT_LOOP_TEST(test_F7_F12_memory_of_a_device_that_is_the_hosts_counts_once, 4)
+WT_LOOP_TEST(test_F7_F12_memory_of_a_device_that_is_the_hosts_counts_once, 2)
 {
     warm_options options = {.size = sizeof options,
                             .device = "cuda",
                             .cudart = standin.cudart,
                             .segment = 2 << 20,
-                            .limit_wait_ms = 1,
-                            .expandable_segments = _i % 2 == 0 ? "off" : "on"};
+                            .limit_wait_ms = 1};
     warm_device_info info = WARM_INIT(warm_device_info);
     warm_watermarks marks = WARM_INIT(warm_watermarks);
     warm_runtime *runtime = NULL;
@@ -1084,7 +1045,7 @@ WT_LOOP_TEST(test_F7_F12_memory_of_a_device_that_is_the_hosts_counts_once, 4)
     int device = 1;
 
     standin.standin_devices(2);
-    standin.standin_host_tables(1 + _i / 2);
+    standin.standin_host_tables(1 + _i);
     wt_ok(warm_runtime_create(&options, &runtime));
     wt_ok(warm_device_get_info(runtime, device, &info));
     ck_assert_uint_eq(info.host_memory, 1);

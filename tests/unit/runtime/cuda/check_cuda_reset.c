@@ -636,8 +636,7 @@ WT_TEST(test_A17_F1_page_locked_buffers_end_with_all_page_locked_memory)
 
 static const char *const ways_of_life[] = {
     "background:on,decay_ms:1,batch_ms:1", "pin:register",
-    "expandable_segments:on", "stream_wait:grow,magazines:off",
-    "history:100,test:arenas=4"};
+    "stream_wait:grow,magazines:off", "history:100,test:arenas=4"};
 
 WT_LOOP_TEST(test_A17_destroy_names_nothing_of_the_lost_device,
              sizeof ways_of_life / sizeof ways_of_life[0])
