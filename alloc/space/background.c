@@ -186,7 +186,7 @@ static bool end_round(wm_background *b, uint64_t *pause)
 /* ---- the thread --------------------------------------------------------- */
 
 /* Polls; if blocks have completed, the next pause is a short one. Batches
- * younger than option batch_ms stay open until a later round. */
+ * younger than batch_ms stay open until a later round. */
 static void poll(wm_background *b, uint64_t *pause)
 {
     wm_space *space = b->space;

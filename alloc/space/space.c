@@ -134,12 +134,13 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
     space->group.segment_bytes = wm_os_page_round(options->segment);
     space->chunk_bytes = options->pin_chunk & ~(wm_os_page() - 1);
     space->group.economy.slack = (size_t)options->slack * 10;
-    space->group.economy.keep = (size_t)options->keep;
+    space->group.economy.keep =
+        options->keep != WARM_OFF ? (size_t)options->keep : 0;
     space->limit_wait_ns = options->limit_wait_ms != WARM_OFF
                                ? options->limit_wait_ms * 1000000u
                                : 0;
     space->decay_ns = options->decay_ms * 1000000u;
-    if (strcmp(options->magazines, "on") == 0 && !traits->uncached) {
+    if (options->keep != WARM_OFF && !traits->uncached) {
         space->group.magazine_blocks = (uint32_t)options->magazine_blocks;
         space->group.magazine_bytes = options->magazine_bytes;
     }

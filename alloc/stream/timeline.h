@@ -242,7 +242,7 @@ bool wm_timelines_leave_thread(wm_timelines *set, bool exits);
 
 /* close_old(): closes the batches that were opened at older_than
  * (wm_clock_ns()) or before, except batches that another thread is closing.
- * tend(): housekeeping of a background thread: closes batches older than option
+ * tend(): housekeeping of a background thread: closes batches older than
  * batch_ms, and polls every timeline once. */
 void wm_timelines_close_old(wm_timelines *set, uint64_t older_than);
 void wm_timelines_tend(wm_timelines *set);

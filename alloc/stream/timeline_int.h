@@ -361,7 +361,7 @@ void wm_timeline_close_full(wm_timelines *set, wm_timeline *t,
  * reference. False: some of these blocks still have no event. */
 bool wm_timeline_poll_deferred(wm_timelines *set, wm_timeline *t);
 /* Collects completed batches of t, and closes its open batch if that has
- * WM_BATCH_RIPE uses or is as old as option batch_ms; not if t was polled with
+ * WM_BATCH_RIPE uses or is as old as batch_ms; not if t was polled with
  * the same now, or another thread polls. Returns whether any block completed;
  * *left: a later poll may find more. */
 bool wm_timeline_poll_ripe(wm_timelines *set, wm_timeline *t, uint64_t now,

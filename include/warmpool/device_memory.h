@@ -24,7 +24,7 @@
  * retires its stream may be in no stream's order: record the streams that use
  * it.
  *
- * Threads. Each thread caches what it frees (option magazines) for the last
+ * Threads. Each thread caches what it frees (option keep) for the last
  * eight streams that it allocated for, adopted ones and the legacy stream: the
  * next allocation for such a stream takes no lock. A request that finds no
  * block of its size takes a larger cached one. All caches are flushed before

@@ -36,17 +36,16 @@
  * the CUDA device that is current when it first allocates. With one node the
  * driver is not queried.
  *
- * Threads. Each thread caches the blocks that it frees (options magazines,
- * magazine_blocks, magazine_bytes): a request that finds a block there, and a
- * free of a block without streams, take no lock and call no driver. Together
- * they cache a part of what the program needs (option keep). All caches, also
+ * Threads. Each thread caches the blocks that it frees: a request that finds a
+ * block there, and a free of a block without streams, take no lock and call no
+ * driver. Together they cache a part of what the program needs (option keep;
+ * with keep:off nothing), each at most 256 MiB. All caches, also
  * those of threads that do nothing, are flushed before the runtime obtains
  * memory above its bound (option slack) and before a request fails; a thread's
  * own also when it calls warm_thread_release(). When a thread exits, the next
  * thread gets its cache, unless the memory is needed before. Behind the
  * caches all threads share one arena for each node, and are distributed over
- * several once they contend often (at most one for each CPU). If option arenas
- * has a number, they are distributed over that many from the start. A request
+ * several once they contend often (at most one for each CPU). A request
  * may be served by any arena before the runtime obtains memory.
  *
  * Forks. A forked child does not get page-locked memory, which the first write
@@ -274,10 +273,11 @@ WARM_API warm_status warm_record_stream(const void *pointer,
  *   uses it. If a batch of frees should get its event while such a capture is
  *   under way, all blocks of the batch leak and count as captured; a warning
  *   says so, once.
- * Options batch_count, batch_bytes and batch_ms bound how long frees wait for
- * their event. Calls that miss the cache, warm_poll() and the thread of option
- * background check batch_ms; an allocation that would otherwise obtain memory
- * does not wait for any of the three. Adopting a stream again does nothing.
+ * Frees wait for their event until there are 64 of them, or 12 MiB (less where
+ * keep allows less), or for 10 ms. Calls that miss the cache, warm_poll() and
+ * the thread of option background check the time; an allocation that would
+ * otherwise obtain memory waits for none of it. Adopting a stream again does
+ * nothing.
  * Calls the driver.
  * Status: INVALID_ARGUMENT (a default stream: one name for several streams),
  * INVALID_STREAM, UNSUPPORTED (its CUDA context is not a primary one),

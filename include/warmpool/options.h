@@ -52,7 +52,7 @@
  * - keep: all threads together cache at most the peak × keep / 1000 + 4 MiB;
  *   a thread that uses its cache more has more of that. With a larger keep more
  *   requests take no lock, and about as much more is held: with a peak of 1 GiB
- *   and keep:15 it is 19 MiB.
+ *   and keep:15 it is 19 MiB. With keep:off threads cache nothing.
  *
  * Watermarks (pressure.h). A request that only a high watermark refuses, and
  * that would fit beside what is live, waits for up to limit_wait_ms while frees
@@ -136,10 +136,6 @@
  * The file is locked by flock(), and so is unlocked when a process that has its
  * turn ends, however it ends. The file is created if it does not exist; if it
  * cannot be opened the creation of the runtime fails.
- *
- * Options magazine_blocks, magazine_bytes, batch_count and batch_bytes are
- * upper limits of what one thread caches, and of what shares an event. They
- * never give more than keep allows, which is less where the peak is small.
  */
 #ifndef WARMPOOL_OPTIONS_H
 #define WARMPOOL_OPTIONS_H
@@ -204,22 +200,6 @@ extern "C" {
         "transparent huge pages, or those of vm.nr_hugepages")                 \
     X_SIZE(decay_ms, "ms", 0, 0, (uint64_t)1 << 40,                            \
            "ms after which an idle segment is returned, 0: never")             \
-    X_SIZE(batch_count, "frees", 64, 1, 4096,                                  \
-           "most frees on an adopted stream that share one event")             \
-    X_SIZE(batch_bytes, "bytes", (uint64_t)12 << 20, 1, (uint64_t)1 << 46,     \
-           "most bytes freed on a stream that share one event; keep may "      \
-           "allow less")                                                       \
-    X_SIZE(batch_ms, "ms", 10, 1, (uint64_t)1 << 40,                           \
-           "ms after which an open batch of frees gets its event")             \
-    X_ENUM(magazines, "on", "on|off",                                          \
-           "each thread caches blocks that it frees")                          \
-    X_SIZE(magazine_blocks, "blocks", 32, 1, 1024,                             \
-           "most blocks of one size that a thread caches (of a device: for "   \
-           "a stream)")                                                        \
-    X_SIZE(magazine_bytes, "bytes", (uint64_t)256 << 20, 4096,                 \
-           (uint64_t)1 << 40,                                                  \
-           "most bytes that a thread caches; keep may allow less (of "         \
-           "devices: for each of the eight streams used last)")                \
     X_SIZE(workspace_limit, "bytes", 0, 0, (uint64_t)1 << 50,                  \
            "bytes of workspaces a kind of handles and device before idle "     \
            "ones move; 0: one for each handle or stream in use, and two")      \
@@ -229,9 +209,9 @@ extern "C" {
     X_SIZE(slack, "percent", 15, 1, 1000,                                      \
            "of the recent peak of what is needed: so much more, and 4 MiB, "   \
            "is held before idle memory is tried ahead of growth")              \
-    X_SIZE(keep, "permille", 15, 1, 1000,                                      \
+    X_SIZE(keep, "permille or off", 15, 1, 1000,                               \
            "of the peak that slack means, and 4 MiB: what all threads cache "  \
-           "together")                                                         \
+           "together; off: threads cache nothing")                             \
     X_ENUM(expandable_segments, "off", "on|off",                               \
            "no effect, and will be refused: segments are not expanded")        \
     X_ENUM(stream_wait, "short", "off|short|grow",                             \

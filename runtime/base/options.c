@@ -86,6 +86,12 @@ static const char *const removed[][2] = {
     {"arenas", "tests write test:arenas=2"},
     {"numa_nodes", "tests write test:numa_nodes=2"},
     {"pin_threads", "tests write test:pin_threads=2"},
+    {"magazines", "keep:off is magazines:off"},
+    {"magazine_blocks", "keep bounds what threads cache"},
+    {"magazine_bytes", "keep bounds what threads cache"},
+    {"batch_count", "keep bounds what waits for an event"},
+    {"batch_bytes", "keep bounds what waits for an event"},
+    {"batch_ms", "background:on sees to frees that wait"},
 };
 
 static void *slot_of(wm_options *options, const struct option *o)

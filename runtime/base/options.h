@@ -13,11 +13,22 @@ enum { WM_OPTION_TEXT_MAX = 256, WM_OPTION_LIST_MAX = 1024 };
  * which is not in the table of options: X(name, unit, default, min, max).
  * - arenas: of a node or device; 0: more under contention, up to one a CPU
  * - numa_nodes: 0: the machine's (host device: 1), 1: ignored, more: simulated
- * - pin_threads: touch pages before registration; 0: cores, at most 8 */
+ * - pin_threads: touch pages before registration; 0: cores, at most 8
+ * - batch_count, batch_bytes: most frees on a stream that share one event;
+ *   keep may allow less
+ * - batch_ms: ms after which an open batch of frees gets its event
+ * - magazine_blocks: most blocks of one size that a thread caches (of a device:
+ *   for a stream); magazine_bytes: most bytes (of devices: for each of the
+ *   eight streams used last); keep may allow less */
 #define WM_TEST_MAP(X)                                                         \
     X(arenas, "arenas", 0, 0, 16)                                              \
     X(numa_nodes, "nodes", 0, 0, 64)                                           \
-    X(pin_threads, "threads", 0, 0, 64)
+    X(pin_threads, "threads", 0, 0, 64)                                        \
+    X(batch_count, "frees", 64, 1, 4096)                                       \
+    X(batch_bytes, "bytes", (uint64_t)12 << 20, 1, (uint64_t)1 << 46)          \
+    X(batch_ms, "ms", 10, 1, (uint64_t)1 << 40)                                \
+    X(magazine_blocks, "blocks", 32, 1, 1024)                                  \
+    X(magazine_bytes, "bytes", (uint64_t)256 << 20, 4096, (uint64_t)1 << 40)
 
 /* Every option with its final value; texts are copies, "" when not given. */
 typedef struct wm_options {

@@ -100,7 +100,7 @@ static void setup_fill(void)
 
 static void setup_uncached(void)
 {
-    begin((warm_options){.debug = "fill", .magazines = "off"});
+    begin((warm_options){.debug = "fill", .keep = WARM_OFF});
 }
 
 static void setup_leaks(void)

@@ -257,9 +257,9 @@ static const struct {
  * speed costs. */
 static void print_equal(table *t, const row *r, double *equal)
 {
-    static const char *const confs[] = {
-        "magazines:off", "",         "keep:30",  "keep:60", "keep:120",
-        "keep:180",      "keep:240", "keep:360", "keep:500"};
+    static const char *const confs[] = {"keep:off", "",         "keep:30",
+                                        "keep:60",  "keep:120", "keep:180",
+                                        "keep:240", "keep:360", "keep:500"};
     const figure *f = t->of[r - rows];
     bench_setup setup = timed_setup(t, r);
     double most = bench_waste(&f[TORCH].timed), best = -1;

@@ -778,7 +778,7 @@ static void play_call(int which, enum state state)
 static const char *const lives[] = {
     "",
     "pin:register,pin_chunk:2M,stream_wait:off",
-    "magazines:off",
+    "keep:off",
     "test:numa_nodes=2,shared_memory:managed",
     "history:100,test:arenas=2",
     "dry",

@@ -88,7 +88,7 @@ static const struct play {
      16,
      90,
      "ppppppppppppppffffffffffffrrrrrggtnem",
-     {.magazines = "off", .batch_count = 4, .keep = 200}},
+     {.keep = WARM_OFF, .test = "batch_count=4"}},
     {8, 14, 70, "ppppppppppppffffffffffrrrrggtqmyv", {0}},
     {9,
      14,

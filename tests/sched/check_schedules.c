@@ -231,7 +231,7 @@ PLAY(test_T5_C7_a_snapshot_beside_hits, setup, allocate_once, end, show,
 
 static void setup_small_magazines(void)
 {
-    begin(&(warm_options){.magazine_blocks = 2, .magazine_bytes = 16 * KIB});
+    begin(&(warm_options){.test = "magazine_blocks=2:magazine_bytes=16K"});
     wt_ok(warm_pinned_alloc(s.runtime, BYTES, &s.first));
 }
 
@@ -376,7 +376,7 @@ PLAY(test_T5_B4_B14_a_first_batch_beside_figures, setup, NULL, end_settled,
 
 static void setup_batches_of_one(void)
 {
-    begin(&(warm_options){.batch_count = 1});
+    begin(&(warm_options){.test = "batch_count=1"});
     wt_ok(warm_pinned_alloc(s.runtime, BYTES, &s.first));
 }
 

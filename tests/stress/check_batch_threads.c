@@ -204,14 +204,14 @@ static void run(void *argument, unsigned index)
 
 WT_LOOP_TEST(test_B4_B6_streams_that_threads_share_retire, 3)
 {
+    static const char *const tests[] = {"batch_count=4", "arenas=2",
+                                        "batch_count=4:magazine_bytes=256K"};
     warm_space_stats stats;
 
     apart = _i == 2;
 
     runtime = wt_runtime_with(.segment = _i == 2 ? 64 << 10 : 1 << 20,
-                              .batch_count = _i == 1 ? 64 : 4,
-                              .magazine_bytes = _i == 2 ? 256 << 10 : 0,
-                              .test = _i == 1 ? "arenas=2" : NULL);
+                              .test = tests[_i]);
     for (int i = 0; i < STREAMS; i++) {
         pthread_rwlock_init(&shared[i].lock, NULL);
         shared[i].stream = wt_stream(runtime, 0);

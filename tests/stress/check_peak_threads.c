@@ -307,7 +307,7 @@ WT_LOOP_TEST(test_B14_peaks_of_threads_that_never_hold_at_once, 2)
         memset(&s, 0, sizeof s);
         over = 0;
         whose = 0;
-        s.runtime = wt_runtime_with(.magazine_blocks = 1024);
+        s.runtime = wt_runtime_with(.test = "magazine_blocks=1024");
         wt_threads(3, turns_and_creeping, &resets);
         ck_assert_uint_eq(s.failures, 0);
         ck_assert_uint_le(wt_pinned_stats(s.runtime).live_bytes.peak, MOST);

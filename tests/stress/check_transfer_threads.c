@@ -15,14 +15,14 @@
 enum { THREADS = 5, SLOTS = 96, KEEPER = THREADS, TEXT = 1 << 20 };
 
 static const struct {
-    uint64_t keep, magazine_bytes, magazine_blocks, decay_ms;
+    uint64_t keep, decay_ms;
     const char *test;
-} kinds[] = {{1, 0, 0, 0, "arenas=1"},
-             {1, 64 << 10, 4, 0, "arenas=1"},
-             {1, 8 << 20, 2, 1, "arenas=3"},
-             {20, 4096, 0, 0, "arenas=2:numa_nodes=2"},
-             {1000, 0, 1, 1, "arenas=4"},
-             {1, 1 << 20, 32, 5, "arenas=1:numa_nodes=2"}};
+} kinds[] = {{1, 0, "arenas=1"},
+             {1, 0, "arenas=1:magazine_bytes=64K:magazine_blocks=4"},
+             {1, 1, "arenas=3:magazine_bytes=8M:magazine_blocks=2"},
+             {20, 0, "arenas=2:numa_nodes=2:magazine_bytes=4K"},
+             {1000, 1, "arenas=4:magazine_blocks=1"},
+             {1, 5, "arenas=1:numa_nodes=2:magazine_bytes=1M"}};
 
 static struct shared {
     warm_runtime *runtime;
@@ -174,11 +174,8 @@ WT_LOOP_TEST(test_B2_B11_B14_B25_threads_that_keep_little,
     warm_space_stats stats;
 
     memset(&s, 0, sizeof s);
-    s.runtime =
-        wt_runtime_with(.keep = kinds[_i].keep,
-                        .magazine_bytes = kinds[_i].magazine_bytes,
-                        .magazine_blocks = kinds[_i].magazine_blocks,
-                        .test = kinds[_i].test, .decay_ms = kinds[_i].decay_ms);
+    s.runtime = wt_runtime_with(.keep = kinds[_i].keep, .test = kinds[_i].test,
+                                .decay_ms = kinds[_i].decay_ms);
     s.steps = wt_scaled(5000);
     atomic_store_explicit(&s.working, THREADS, memory_order_relaxed);
     wt_threads(THREADS + 1, run, NULL);

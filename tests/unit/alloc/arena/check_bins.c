@@ -74,7 +74,7 @@ static void begin(warm_options *options)
     memset(&count, 0, sizeof count);
     options->size = sizeof *options;
     options->device = "host";
-    options->batch_ms = 1 << 30; /* nothing shall hang on time */
+    options->test = "batch_ms=1073741824"; /* nothing shall hang on time */
     runtime = wt_runtime(options);
     ops = *runtime->driver->ops;
     ops.pinned_alloc = map;
@@ -205,7 +205,7 @@ WT_LOOP_TEST(test_B19_large_region_is_not_cut_to_pieces, 2)
     uint64_t random = 20260102;
 
     begin(&(warm_options){
-        .magazines = "off", .slack = 50, .pin_chunk = chunks[_i]});
+        .keep = WARM_OFF, .slack = 50, .pin_chunk = chunks[_i]});
     mixed(&random, 10000, SLOTS);
     wt_ok(warm_free(take(300 * MIB)));
     for (int i = 0; i < 10; i++) {
@@ -228,8 +228,8 @@ static uint64_t stopped_clock(void)
 WT_TEST(test_B25_large_region_goes_back_for_small_requests_beyond_the_bound)
 {
     wm_clock_set(stopped_clock); /* the peak does not decay */
-    begin(&(warm_options){
-        .magazines = "off", .slack = 1, .pin_chunk = 512 * MIB});
+    begin(
+        &(warm_options){.keep = WARM_OFF, .slack = 1, .pin_chunk = 512 * MIB});
     wt_ok(warm_free(take(400 * MIB)));
     fill(80 * MIB); /* bound: 408 MiB */
     ck_assert_uint_eq(stats().held_bytes.peak, (400 + 8) * MIB);
@@ -246,7 +246,7 @@ WT_TEST(test_B12_large_region_serves_small_requests_before_an_error)
 {
     void *large;
 
-    begin(&(warm_options){.magazines = "off", .pinned_high = 96 * MIB});
+    begin(&(warm_options){.keep = WARM_OFF, .pinned_high = 96 * MIB});
     wt_ok(warm_free(take(96 * MIB)));
     large = take(90 * MIB);
     fill(5 * MIB);

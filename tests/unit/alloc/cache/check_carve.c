@@ -30,9 +30,8 @@ static void set_up(void)
     runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options),
                                          .device = "host",
                                          .segment = SEGMENT * MIB,
-                                         .test = "arenas=1",
+                                         .test = "arenas=1:magazine_bytes=28M",
                                          .keep = 1000,
-                                         .magazine_bytes = 28 * MIB,
                                          .stream_wait = "off"});
     wt_ok(warm_stream_create(runtime, 0, &mine));
     wt_ok(warm_stream_create(runtime, 0, &its));

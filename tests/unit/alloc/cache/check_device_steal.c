@@ -200,7 +200,7 @@ WT_TEST(test_C2_C3_one_block_of_a_sibling_serves_a_request)
     int64_t before;
 
     begin((warm_options){
-        .segment = 16 * MIB, .keep = 1000, .magazine_bytes = 8 * MIB});
+        .segment = 16 * MIB, .keep = 1000, .test = "magazine_bytes=8M"});
     wt_peak_at(&space()->group, 128 * MIB);
     other_leaves(6 * MIB, MIB, true); /* or the region would move over */
     larger = take(its, MIB + MIB / 2);
@@ -233,7 +233,7 @@ WT_TEST(test_C2_C3_a_row_in_a_sibling_serves_a_request)
     void *block[2];
 
     begin((warm_options){
-        .segment = 16 * MIB, .keep = 1000, .magazine_bytes = 8 * MIB});
+        .segment = 16 * MIB, .keep = 1000, .test = "magazine_bytes=8M"});
     wt_peak_at(&space()->group, 128 * MIB);
     other_leaves(6 * MIB, MIB, true);
     for (int i = 0; i < 2; i++) {
@@ -429,7 +429,7 @@ WT_LOOP_TEST(test_C4_a_stream_ends_while_it_is_allocated_for, 2)
 {
     void *block;
 
-    begin((warm_options){.magazines = _i == 0 ? "on" : "off"});
+    begin((warm_options){.keep = _i == 0 ? 0 : WARM_OFF});
     wt_ok(warm_stream_destroy(runtime, its));
     replace_meanwhile();
     block = take(mine, 20 * MIB);

@@ -21,11 +21,12 @@ static warm_runtime *runtime;
  * budget is more. */
 static void set_up_with(size_t bytes)
 {
-    runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options),
-                                         .device = "host",
-                                         .keep = 1000,
-                                         .magazine_blocks = BLOCKS,
-                                         .magazine_bytes = bytes});
+    runtime = wt_runtime(
+        &(warm_options){.size = sizeof(warm_options),
+                        .device = "host",
+                        .keep = 1000,
+                        .test = wt_list("magazine_blocks=%d:magazine_bytes=%zu",
+                                        BLOCKS, bytes)});
     wt_peak_at(&runtime->pinned->space.group, 1 << 30);
 }
 
@@ -282,7 +283,7 @@ WT_TEST(test_magazines_may_be_off)
     void *a;
 
     runtime = wt_runtime(&(warm_options){
-        .size = sizeof(warm_options), .device = "host", .magazines = "off"});
+        .size = sizeof(warm_options), .device = "host", .keep = WARM_OFF});
     a = take(SIZE);
     wt_ok(warm_free(a));
     ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 0);
@@ -635,12 +636,12 @@ static void set_up_full(void)
 {
     enum { SEGMENT = 64 << 20 };
 
-    runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options),
-                                         .device = "host",
-                                         .segment = SEGMENT,
-                                         .keep = 1000,
-                                         .magazine_blocks = BLOCKS,
-                                         .magazine_bytes = 2 << 20});
+    runtime = wt_runtime(&(warm_options){
+        .size = sizeof(warm_options),
+        .device = "host",
+        .segment = SEGMENT,
+        .keep = 1000,
+        .test = wt_list("magazine_blocks=%d:magazine_bytes=2M", BLOCKS)});
     most = take(SEGMENT - (4 << 20));
     wm_economy_look(&runtime->pinned->space.group);
     wt_ok(warm_thread_release(runtime)); /* its cache begins with that */

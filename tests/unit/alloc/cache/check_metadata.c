@@ -461,7 +461,7 @@ WT_LOOP_TEST(test_B25_a_stream_with_many_runs_gets_bins, 2)
     size_t held;
 
     runtime = wt_runtime(&(warm_options){
-        .size = sizeof(warm_options), .device = "host", .magazines = "off"});
+        .size = sizeof(warm_options), .device = "host", .keep = WARM_OFF});
     wt_ok(warm_stream_create(runtime, 0, &stream));
     for (int i = 0; i < RUNS; i++) {
         wt_ok(warm_device_alloc(runtime, 0, stream, (size_t)(40 + 8 * i) << 10,

@@ -17,7 +17,8 @@ WT_LOOP_TEST(test_count_bounds_what_a_slot_batches, 2)
 {
     unsigned most = _i == 0 ? WM_BATCH_RIPE : 3;
 
-    reopen((warm_options){.batch_count = _i == 0 ? 100 : most});
+    reopen(
+        (warm_options){.test = _i == 0 ? "batch_count=100" : "batch_count=3"});
     wt_stop(runtime, stream);
     for (unsigned i = 1; i < most; i++) {
         wt_free_used(take(), stream);
@@ -39,7 +40,7 @@ WT_LOOP_TEST(test_count_bounds_what_a_slot_batches, 2)
 /* A slot has a part of what a batch may have. */
 WT_TEST(test_bytes_bound_what_a_slot_batches)
 {
-    reopen((warm_options){.batch_bytes = 4 * 3 * BYTES});
+    reopen((warm_options){.test = wt_list("batch_bytes=%d", 4 * 3 * BYTES)});
     wt_stop(runtime, stream);
     for (unsigned round = 1; round <= 3; round++) {
         for (unsigned i = 1; i < 3; i++) {
@@ -466,7 +467,7 @@ WT_TEST(test_B14_pending_blocks_are_those_of_all_arenas)
  * thread's last error alone. */
 WT_TEST(test_a_full_slot_leaves_the_last_error_alone)
 {
-    reopen((warm_options){.batch_count = 2});
+    reopen((warm_options){.test = "batch_count=2"});
     wt_fails(WARM_INVALID_POINTER, warm_free(&runtime));
     wt_ok(warm_testing_fail(runtime, "event_mark", 1, 0));
     wt_free_used(take(), stream);
@@ -484,7 +485,8 @@ WT_TEST(test_what_passes_comes_back_to_the_thread)
     warm_block_info info = {.size = sizeof info};
     warm_space_stats stats;
 
-    reopen((warm_options){.batch_count = 4, .magazine_bytes = 16 * 6 * BYTES});
+    reopen((warm_options){
+        .test = wt_list("batch_count=4:magazine_bytes=%d", 16 * 6 * BYTES)});
     for (int i = 0; i < 4; i++) {
         block[i] = take();
     }
@@ -514,7 +516,7 @@ WT_TEST(test_B25_what_passes_stays_with_the_thread_within_its_part)
     void *block[COUNT];
 
     /* Batches of 1 MiB, which are not too large beside one that is out. */
-    reopen((warm_options){.batch_count = 4, .keep = 1});
+    reopen((warm_options){.test = "batch_count=4", .keep = 1});
     for (int i = 0; i < COUNT; i++) {
         block[i] = wt_pinned(runtime, LARGE);
     }
@@ -773,10 +775,10 @@ WT_TEST(test_a_miss_that_fills_a_batch_asks_nobody_else)
     void *block[FULL + OTHERS];
     warm_stream other;
 
-    reopen((warm_options){.batch_count = FULL,
-                          .batch_bytes = 64 << 20,
-                          .segment = (FULL + OTHERS) * RUN,
-                          .pinned_high = (FULL + OTHERS) * RUN});
+    reopen(
+        (warm_options){.test = wt_list("batch_count=%d:batch_bytes=64M", FULL),
+                       .segment = (FULL + OTHERS) * RUN,
+                       .pinned_high = (FULL + OTHERS) * RUN});
     other = stream_beside();
     wt_ok(warm_pinned_trim(runtime, 0, NULL));
     for (int i = 0; i < FULL + OTHERS; i++) {
@@ -1031,7 +1033,7 @@ WT_LOOP_TEST(test_a_poll_waits_for_who_closes_or_polls, 2)
     struct idler idler;
     pthread_t thread;
 
-    reopen((warm_options){.batch_count = 3});
+    reopen((warm_options){.test = "batch_count=3"});
     wt_stop(runtime, stream);
     atomic_store(&polled, false);
     close_door(_i == 1);

@@ -501,7 +501,7 @@ WT_TEST(test_region_stays_where_no_record_can_be_had)
 {
     void *block = NULL;
 
-    begin((warm_options){.test = "arenas=2", .magazines = "off"});
+    begin((warm_options){.test = "arenas=2", .keep = WARM_OFF});
     wt_ok(warm_free(take(3 * MIB)));
     for (unsigned i = 0; i < 2; i++) {
         wm_meta_fail(1, true);

@@ -30,13 +30,14 @@ static wm_space *space(void)
  * ever do. */
 static void set_up(void)
 {
-    runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options),
-                                         .device = "host",
-                                         .segment = 2 * MIB,
-                                         .host_devices = 2,
-                                         .stream_wait = "off",
-                                         .keep = 1000,
-                                         .magazine_blocks = BLOCKS});
+    runtime = wt_runtime(
+        &(warm_options){.size = sizeof(warm_options),
+                        .device = "host",
+                        .segment = 2 * MIB,
+                        .host_devices = 2,
+                        .stream_wait = "off",
+                        .keep = 1000,
+                        .test = wt_list("magazine_blocks=%d", BLOCKS)});
     wt_peak_at(&space()->group, 1024 * MIB);
     for (int i = 0; i < STREAMS; i++) {
         wt_ok(warm_stream_create(runtime, 0, &stream[i]));
@@ -567,7 +568,7 @@ WT_TEST(test_B11_what_is_not_used_any_more_goes)
 WT_LOOP_TEST(test_nothing_is_kept_where_it_shall_not_be, 2)
 {
     static const warm_options options[] = {
-        {.size = sizeof(warm_options), .device = "host", .magazines = "off"},
+        {.size = sizeof(warm_options), .device = "host", .keep = WARM_OFF},
         {.size = sizeof(warm_options), .device = "host", .history = 100}};
     warm_runtime *other = wt_runtime(&options[_i]);
     warm_device_stats stats = {.size = sizeof stats};

@@ -277,9 +277,10 @@ static inline void end_periods(void)
 /* Memory does not grow any more. */
 static inline void become_steady(unsigned batch, size_t kept)
 {
-    reopen((warm_options){.segment = 256 << 10,
-                          .batch_count = batch,
-                          .magazine_bytes = kept * BYTES});
+    reopen((warm_options){
+        .segment = 256 << 10,
+        .test = wt_list("batch_count=%u:magazine_bytes=%zu", batch,
+                        kept > 0 ? kept * BYTES : 256 << 20)});
     wt_free_used(take(), stream);
     end_periods();
     wt_free_used(take(), stream);

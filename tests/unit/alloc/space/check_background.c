@@ -129,7 +129,7 @@ WT_TEST(test_thread_closes_old_batches_only)
 {
     warm_stream stream = NULL;
 
-    begin(&(warm_options){.segment = 4 * MIB, .batch_ms = 3600000});
+    begin(&(warm_options){.segment = 4 * MIB, .test = "batch_ms=3600000"});
     wt_ok(warm_stream_create(runtime, 0, &stream));
     for (int i = 0; i < 10; i++) {
         leave_pending(stream, 5000);
@@ -385,7 +385,7 @@ WT_TEST(test_B10_reserve_that_could_not_be_had_is_had_later)
     void *block[3];
 
     begin(&(warm_options){
-        .segment = 4 * MIB, .magazines = "off", .reserve_bytes = 8 * MIB});
+        .segment = 4 * MIB, .keep = WARM_OFF, .reserve_bytes = 8 * MIB});
     await_reserve(8 * MIB);
     atomic_store_explicit(&wt_memory.refusing, 1, memory_order_relaxed);
     block[0] = wt_memory_take(4 * MIB);
@@ -410,7 +410,7 @@ WT_TEST(test_B10_B11_what_decays_goes_back_but_for_the_reserve)
 
     begin(&(warm_options){.segment = 4 * MIB,
                           .reserve_bytes = 8 * MIB,
-                          .magazines = "off",
+                          .keep = WARM_OFF,
                           .decay_ms = 3600000});
     await_reserve(8 * MIB);
     for (int i = 0; i < 4; i++) {
@@ -453,7 +453,7 @@ WT_TEST(test_B10_B11_B15_what_other_nodes_have_idle_decays_whole)
 static void begin_decay(uint64_t decay_ms)
 {
     begin(&(warm_options){
-        .segment = 4 * MIB, .magazines = "off", .decay_ms = decay_ms});
+        .segment = 4 * MIB, .keep = WARM_OFF, .decay_ms = decay_ms});
 }
 
 /* Nothing was held when the thread fell asleep; no stream is used. */

@@ -122,7 +122,7 @@ static warm_status alloc_and_take(wm_driver *d, size_t bytes, void **pointer)
 
 WT_TEST(test_B17_what_is_taken_meanwhile_is_made_up_for_once)
 {
-    begin(&(warm_options){.pin_chunk = 8 * MIB, .magazines = "off"});
+    begin(&(warm_options){.pin_chunk = 8 * MIB, .keep = WARM_OFF});
     wt_memory.ops.pinned_alloc = alloc_and_take;
     wt_ok(warm_pinned_prewarm(runtime, 32 * MIB, 0, 0));
     ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 4);

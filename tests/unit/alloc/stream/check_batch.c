@@ -19,8 +19,9 @@ static void open_with(const warm_options *options)
 
 static void setup(void)
 {
-    open_with(&(warm_options){
-        .size = sizeof(warm_options), .device = "host", .batch_count = COUNT});
+    open_with(&(warm_options){.size = sizeof(warm_options),
+                              .device = "host",
+                              .test = wt_list("batch_count=%d", COUNT)});
 }
 
 static void teardown(void)
@@ -145,7 +146,7 @@ WT_TEST(test_B7_a_lookup_that_fails_changes_nothing)
 
 WT_TEST(test_B4_bytes_close_a_batch)
 {
-    reopen(.batch_count = 100, .batch_bytes = 2 * BYTES);
+    reopen(.test = wt_list("batch_count=100:batch_bytes=%d", 2 * BYTES));
     wt_stop(runtime, stream);
     for (unsigned i = 1; i <= 6; i++) {
         wt_free_used(take(), stream);
@@ -161,7 +162,7 @@ WT_TEST(test_B25_a_burst_of_frees_records_few_events)
     enum { FREES = 2000, MOST = 16 };
     static void *block[FREES];
 
-    reopen(.batch_count = 4096, .batch_bytes = MOST * BYTES);
+    reopen(.test = wt_list("batch_count=4096:batch_bytes=%d", MOST * BYTES));
     for (int i = 0; i < FREES; i++) {
         block[i] = take();
         wt_ok(warm_record_stream(block[i], stream));
@@ -179,7 +180,7 @@ WT_TEST(test_B25_few_frees_on_each_of_many_streams_share_events)
     static void *block[FREES][MANY];
     warm_stream all[MANY];
 
-    reopen(.batch_bytes = 16 * BYTES);
+    reopen(.test = wt_list("batch_bytes=%d", 16 * BYTES));
     for (int i = 0; i < MANY; i++) {
         wt_ok(warm_stream_create(runtime, 0, &all[i]));
         for (int k = 0; k < FREES; k++) {
@@ -266,7 +267,7 @@ WT_TEST(test_B4_batches_behind_a_poll_share_events)
     struct beside beside = {.polled = WARM_OK, .freed = WARM_OK};
     void *later;
 
-    reopen(.batch_count = 1);
+    reopen(.test = "batch_count=1");
     wt_stop(runtime, stream); /* one step of work; each batch is another */
     wt_free_used(take(), stream);
     take_beside(&beside);
@@ -357,7 +358,7 @@ WT_TEST(test_B4_a_miss_asks_nobody_twice)
 {
     void *grown = NULL;
 
-    reopen(.batch_count = 0);
+    reopen(.test = NULL);
     wt_stop(runtime, stream);
     free_many(WM_BATCH_RIPE, stream);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 0);
@@ -399,7 +400,7 @@ WT_TEST(test_B4_frees_of_what_another_thread_has_batch_too)
 {
     struct others o = {.refused = 0};
 
-    reopen(.batch_count = 0);
+    reopen(.test = NULL);
     wt_stop(runtime, stream);
     for (int i = 0; i < OTHERS; i++) {
         wt_ok(warm_pinned_alloc(runtime, SMALL, &o.block[i]));

@@ -119,7 +119,7 @@ static void begin_two(void)
 {
     runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options),
                                          .device = "host",
-                                         .magazines = "off",
+                                         .keep = WARM_OFF,
                                          .stream_wait = "off"});
     for (int i = 0; i < 2; i++) {
         wt_ok(warm_stream_create(runtime, 0, &stream[i]));

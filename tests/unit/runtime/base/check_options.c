@@ -174,6 +174,9 @@ static const struct {
     {"arenas:2", "tests write test:arenas=2"},
     {"numa_nodes:2", "tests write test:numa_nodes=2"},
     {"pin_threads:2", "tests write test:pin_threads=2"},
+    {"magazines:off", "keep:off"},
+    {"magazine_blocks:2", "keep bounds"},
+    {"batch_ms:2", "background:on"},
 };
 
 /* With a key that is quoted at its full length. */
@@ -512,7 +515,7 @@ static const char *const told[] = {
     "\ndecay_ms: 0 ms (0 to 1099511627776)\n",
     "\nlimit_wait_ms: 100 ms or off (1 to 60000)\n",
     "\ntrace: none (text, at most 255 characters)\n",
-    "\nbatch_count: 64 frees (1 to 4096)\n",
+    "\nkeep: 15 permille or off (1 to 1000)\n",
 };
 
 WT_LOOP_TEST(test_G4_G8_help_has_unit_default_and_range,

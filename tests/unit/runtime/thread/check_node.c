@@ -36,7 +36,7 @@ static void reopen(int nodes)
 {
     teardown();
     runtime =
-        wt_runtime_with(.device = "host", .segment = MIB, .magazines = "off",
+        wt_runtime_with(.device = "host", .segment = MIB, .keep = WARM_OFF,
                         .test = wt_list("numa_nodes=%d", nodes));
     made++;
     runtime->driver->numa.simulated = true;
