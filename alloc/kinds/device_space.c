@@ -110,14 +110,14 @@ static warm_status give_back(wm_space *space, const wm_arena *arena, void *base,
                                                  space->group.device, base);
 }
 
-static bool share(wm_space *space, const wm_request *request, bool any)
+static bool share(wm_space *space, const wm_request *request)
 {
     wm_lane_registry *registry = request->arena->registry;
 
     return registry != NULL && request->lane != NULL &&
            of_space(space)->waits &&
            wm_lanes_wait_for_streams(registry, request->lane,
-                                     wm_size_run_bytes(request->bytes), any);
+                                     wm_size_run_bytes(request->bytes));
 }
 
 static void describe(wm_space *space, char *text, size_t bytes)
@@ -198,7 +198,6 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
     group->device = device;
     group->place = (uint64_t)device;
     d->waits = strcmp(options->stream_wait, "off") != 0;
-    d->space.shares = strcmp(options->stream_wait, "grow") == 0;
     d->space.poller = &runtime->pinned->space;
     group->waker = &d->space.poller->background.waker;
     group->segment_bytes = wm_round_up(group->segment_bytes, WM_DEVICE_GRAIN);

@@ -348,13 +348,13 @@ static bool refuse_in_backoff(climb *c)
 }
 
 /* Allocates idle memory of other streams, after the request's stream has been
- * made to wait for one that has room; with any, else for several. */
-static bool share(climb *c, bool any, bool is_short)
+ * made to wait for one that has room, else for several. */
+static bool share(climb *c, bool is_short)
 {
     const wm_space_traits *traits = c->space->traits;
 
     WM_KEEP_ERROR();
-    if (traits->share != NULL && traits->share(c->space, c->request, any)) {
+    if (traits->share != NULL && traits->share(c->space, c->request)) {
         if (is_short) {
             wm_arena_count(c->request->arena, WM_COUNT_RETRY);
         }
@@ -363,18 +363,15 @@ static bool share(climb *c, bool any, bool is_short)
     return c->block != NULL;
 }
 
-/* Before the space grows above its bound; with option stream_wait:grow before
- * any growth, but then only for a stream that has room. */
-static bool share_before_growth(climb *c)
+/* Before the space grows above its bound. */
+static bool share_above(climb *c)
 {
-    bool above = (c->never & ABOVE) == 0;
-
-    return (above || c->space->shares) && share(c, above, false);
+    return share(c, false);
 }
 
 static bool share_when_short(climb *c)
 {
-    return share(c, true, true);
+    return share(c, true);
 }
 
 static bool obtain(climb *c)
@@ -531,7 +528,7 @@ static bool try_all(climb *c, bool moves)
     wm_space_collect(c->space);
     (void)wm_space_reclaim(c->space, c->request, true, &c->block);
     if (c->block != NULL || take_adopted(c) ||
-        (moves && c->request->lane != NULL && share(c, true, false))) {
+        (moves && c->request->lane != NULL && share(c, false))) {
         return true;
     }
     (void)wm_limit_make_room(c->space, c->request);
@@ -630,7 +627,7 @@ static const struct rung {
     {reclaim, AGED | ABOVE | WORK | TAG, NULL},
     {open_segment, POLLED | AGED | ABOVE | QUIET | TAG, NULL},
     {stand_in_line, POLLED | AGED, NULL},
-    {share_before_growth, POLLED | AGED | LANED | WORK | TAG, NULL},
+    {share_above, POLLED | AGED | LANED | ABOVE | WORK | TAG, NULL},
     {shrink_above_low, POLLED | AGED | WORK | TAG, NULL},
     {grow, POLLED | AGED | WORK | TAG, "caches, frees and segments"},
     {obtain, GRAPHS | WORK | TAG, NULL},

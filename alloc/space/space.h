@@ -250,7 +250,7 @@ typedef struct wm_space_traits {
     /* Makes idle memory of other streams safe for a request that missed: its
      * stream waits for one that has room; with any, else for several. Returns
      * whether it made any memory safe. May be null. No lock held. */
-    bool (*share)(struct wm_space *space, const wm_request *request, bool any);
+    bool (*share)(struct wm_space *space, const wm_request *request);
     /* Writes what the driver reports about its memory, for the message of a
      * refused request: part of a sentence after ", ". May be null. */
     void (*describe)(struct wm_space *space, char *text, size_t bytes);
@@ -314,8 +314,6 @@ typedef struct wm_space {
     size_t beside_bytes; /* lock growth: bytes that count toward the watermarks
                             and are not the space's: of workspaces, and of other
                             spaces whose limiter it is */
-    bool shares; /* const: before the space grows, also within the bound, the
-                    request's stream may wait for another one */
     uint64_t limit_wait_ns;   /* const: a refused request waits so long */
     uint64_t decay_ns;        /* const: age of segments to return; 0: none */
     _Atomic uint64_t aged_ns; /* time of the last flush of unused caches */

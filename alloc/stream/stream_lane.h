@@ -141,12 +141,12 @@ static inline void wm_lanes_cover(wm_arena *arena)
 
 /* Makes the stream of a lane wait for streams with idle memory, which moves to
  * the lane: for a stream that has a run of bytes, up to its oldest fence that
- * covers one; if there is none and any is set, for several streams, until their
+ * covers one; if there is none, for several streams, until their
  * memory together has room, or no stream is left. Only adopted streams that do
  * not capture are waited for; a per-thread default stream waits for none.
  * Returns whether any memory moved. */
 bool wm_lanes_wait_for_streams(wm_lane_registry *registry, wm_lane *lane,
-                               size_t bytes, bool any);
+                               size_t bytes);
 
 /* The stream, looked up as info, is about to be retired; called before its
  * timeline is retired. */

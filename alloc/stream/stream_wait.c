@@ -5,8 +5,7 @@
  * stream only after A has completed that wait. No thread waits. The price:
  * streams that were independent wait for each other. Therefore a stream is made
  * to wait only before growth above the bound (economy.h), or if there is no
- * other memory; with option stream_wait:grow before any growth, which 'bench
- * peak' shows to hold less, for many more waits. And if B queued a fence that
+ * other memory. And if B queued a fence that
  * covers a run with room for the request, A waits for that, and not for the
  * work that B has queued since. */
 #include "alloc/stream/stream_lane.h"
@@ -151,7 +150,7 @@ static bool wait_for_stream(wm_lane_owner *owner, const wm_fence *fence,
 }
 
 bool wm_lanes_wait_for_streams(wm_lane_registry *registry, wm_lane *lane,
-                               size_t bytes, bool any)
+                               size_t bytes)
 {
     bool waited = false, enough = false;
     wm_lane_owner *mine, *owner;
@@ -169,7 +168,7 @@ bool wm_lanes_wait_for_streams(wm_lane_registry *registry, wm_lane *lane,
     try = ++registry->tries;
     for (int i = 0; i < WAITS_MAX && !enough && !mine->retired; i++) {
         owner = pick_locked(registry, lane, bytes, bytes, try, &fence);
-        if (owner == NULL && any) {
+        if (owner == NULL) {
             owner = pick_locked(registry, lane, bytes, WM_PAGE, try, &fence);
         }
         if (owner == NULL) {

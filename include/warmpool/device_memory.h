@@ -80,8 +80,7 @@ extern "C" {
  * cache grows above its bound (option slack), and when memory would run out,
  * the stream is made to wait (cudaStreamWaitEvent) for up to 16 adopted streams
  * with idle memory, and then uses that memory: its later work runs after
- * theirs, and no thread waits. With option stream_wait:grow it also waits
- * within the bound, for one stream that has enough; with stream_wait:off never.
+ * theirs, and no thread waits. With option stream_wait:off it never waits.
  * A default stream is not made to wait, nor a stream that captures; and no
  * stream waits for one that captures. */
 WARM_API warm_status warm_device_alloc(warm_runtime *runtime, int device,

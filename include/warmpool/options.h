@@ -214,9 +214,9 @@ extern "C" {
            "together; off: threads cache nothing")                             \
     X_ENUM(expandable_segments, "off", "on|off",                               \
            "no effect, and will be refused: segments are not expanded")        \
-    X_ENUM(stream_wait, "short", "off|short|grow",                             \
-           "a device's streams wait for idle memory of each other: never, "    \
-           "above the bound (slack) or when short, before any growth")         \
+    X_ENUM(stream_wait, "short", "off|short",                                  \
+           "a device's streams wait for idle memory of each other: never, or " \
+           "above the bound (slack) and when short")                           \
     X_ENUM(shared_memory, "auto", "auto|mapped|managed",                       \
            "memory of buffers that host and device share: mapped page-locked " \
            "memory, managed by the driver where both may touch it at once, "   \

@@ -34,8 +34,8 @@ static unsigned known(void)
 
 static void begin(void)
 {
-    wt_order_begin((warm_options){
-        .device = "host", .host_devices = 2, .keep = WARM_OFF});
+    wt_order_begin(
+        (warm_options){.device = "host", .host_devices = 2, .keep = WARM_OFF});
     wt_ok(warm_free(idle));
     wt_order_limit();
     real = runtime->driver->ops;

@@ -635,8 +635,8 @@ WT_TEST(test_A17_F1_page_locked_buffers_end_with_all_page_locked_memory)
 /* ---- everything at once ---- */
 
 static const char *const ways_of_life[] = {
-    "background:on,decay_ms:1,test:batch_ms=1", "pin:register",
-    "stream_wait:grow,keep:off", "history:100,test:arenas=4"};
+    "background:on,decay_ms:1,test:batch_ms=1", "pin:register", "keep:off",
+    "history:100,test:arenas=4"};
 
 WT_LOOP_TEST(test_A17_destroy_names_nothing_of_the_lost_device,
              sizeof ways_of_life / sizeof ways_of_life[0])
