@@ -62,7 +62,7 @@ static warm_status choose(const wm_cuda_library *library, int cuda,
         return wm_fail(WARM_UNAVAILABLE,
                        "%s cannot be used: the program has loaded %s, and the "
                        "CUDA runtime in use is version %d; name another one by "
-                       "the option cudart",
+                       "libraries:cudart=FILE",
                        library->what, other, cuda);
     }
     return WARM_OK;
@@ -111,10 +111,11 @@ static warm_status load(wm_kind *kind, void **table, char *file, size_t bytes)
 {
     const wm_cuda_library *library = kind->ops->library;
     const char *names[WM_CUDA_SONAMES];
+    char path[WM_OPTION_LIST_MAX] = "";
     candidate c = {.library = library, .cuda = wm_cuda_major(kind->driver)};
     const wm_library_search search = {
         .what = library->what,
-        .path = (const char *)kind->options + library->path_offset,
+        .path = path,
         .beside = wm_cuda_file(kind->driver),
         .sonames = names,
         .fits = fits,
@@ -127,6 +128,8 @@ static warm_status load(wm_kind *kind, void **table, char *file, size_t bytes)
     if (status != WARM_OK) {
         return status;
     }
+    (void)wm_options_part(kind->options->libraries, kind->ops->name, path,
+                          sizeof path);
     c.table = wm_meta_alloc(library->table_bytes);
     if (c.table == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the functions of %s",

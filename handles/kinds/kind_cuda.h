@@ -45,7 +45,6 @@ enum { WM_CUDA_SONAMES = 4 }; /* most, including the null entry */
 typedef struct wm_cuda_library {
     const char *what; /* "cuBLAS" */
     const wm_cuda_soname *sonames;
-    size_t path_offset; /* of the path option in wm_options */
     size_t table_bytes;
     const wm_cuda_entry *entries; /* null: built without its headers */
     int entry_count;
@@ -157,8 +156,7 @@ const void *wm_cuda_kind_functions(wm_kind *kind);
 
 /* The names that each library's file defines. */
 #define WM_CUDA_LIBRARY(kind, name)                                            \
-    .what = (name), .sonames = sonames,                                        \
-    .path_offset = offsetof(wm_options, kind), .table_bytes = sizeof(table),   \
+    .what = (name), .sonames = sonames, .table_bytes = sizeof(table),          \
     .entries = entries, .entry_count = sizeof entries / sizeof entries[0],     \
     .create = create, .destroy = destroy, .text = text,                        \
     .cuda_major = cuda_major

@@ -153,8 +153,9 @@ extern "C" {
 /* The rows of the table of options: X_SIZE(name, unit, default, min, max, help)
  * for sizes, times and counts, X_ENUM(name, default, "choice|choice", help),
  * X_SET(name, "word|word", help) for "off" or words joined by +,
+ * X_LIST(name, "name|name", help) for name=value joined by ':',
  * X_TEXT(name, help). */
-#define WARM_OPTION_MAP(X_SIZE, X_ENUM, X_SET, X_TEXT)                         \
+#define WARM_OPTION_MAP(X_SIZE, X_ENUM, X_SET, X_TEXT, X_LIST)                 \
     X_ENUM(device, "auto", "auto|cuda|host",                                   \
            "which driver: CUDA where it works, else the host device")          \
     X_SIZE(host_devices, "devices", 1, 1, 64, "number of host devices")        \
@@ -258,12 +259,9 @@ extern "C" {
     X_ENUM(free, "defer", "defer|wait",                                        \
            "whether a free that libwarmpool-preload.so serves waits for the "  \
            "device as CUDA's does, or the memory does")                        \
-    X_TEXT(cudart, "path of the CUDA runtime library")                         \
-    X_TEXT(cublas, "path of the cuBLAS library")                               \
-    X_TEXT(cublaslt, "path of the cuBLASLt library")                           \
-    X_TEXT(cudnn, "path of the cuDNN library")                                 \
-    X_TEXT(cusparse, "path of the cuSPARSE library")                           \
-    X_TEXT(cusolver, "path of the cuSOLVER library")
+    X_LIST(libraries, "cudart|cublas|cublaslt|cudnn|cusparse|cusolver",        \
+           "paths of CUDA's libraries, as libraries:cudart=FILE:cublas=FILE; " \
+           "a path has no colon in it")
 
 /* The options of a runtime. A field that is zero or null has the value of
  * WARMPOOL_CONF, else the default. Texts are borrowed for the call that takes
@@ -274,21 +272,24 @@ typedef struct warm_options {
 #define WARM_OPTION_ENUM(name, def, choices, help)        const char *name;
 #define WARM_OPTION_SET(name, words, help)                const char *name;
 #define WARM_OPTION_TEXT(name, help)                      const char *name;
+#define WARM_OPTION_LIST(name, names, help)               const char *name;
     WARM_OPTION_MAP(WARM_OPTION_SIZE, WARM_OPTION_ENUM, WARM_OPTION_SET,
-                    WARM_OPTION_TEXT)
+                    WARM_OPTION_TEXT, WARM_OPTION_LIST)
 #undef WARM_OPTION_SIZE
 #undef WARM_OPTION_ENUM
 #undef WARM_OPTION_SET
 #undef WARM_OPTION_TEXT
+#undef WARM_OPTION_LIST
     const char *test; /* for the library's own tests: null */
 } warm_options;
 
 /* Writes the table of options into text (at most bytes, always terminated): for
  * each a line "name: default unit (least to most)" or "name: default
- * (choice|choice)", or "name: off (or words of word|word, joined by +)", and
- * its help below it, indented; no line is longer than 96 characters. Returns
- * the bytes that the whole table needs, the terminator included; they are
- * always the same. Any thread. */
+ * (choice|choice)", or "name: off (or words of word|word, joined by +)", or
+ * "name: none (NAME=VALUE of name|name, joined by ':')", and its help below it,
+ * indented; no line is longer than 96 characters. Returns the bytes that the
+ * whole table needs, the terminator included; they are always the same. Any
+ * thread. */
 WARM_API size_t warm_options_help(char *text, size_t bytes);
 
 #ifdef __cplusplus

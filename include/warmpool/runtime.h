@@ -98,7 +98,7 @@ extern "C" {
  * and no working CUDA the runtime uses the host device, and one warning says
  * why. CUDA's runtime library (cudart) is the one that the program has loaded,
  * else the newest of versions 13 and 12 that the machine's driver serves; a
- * line at log level info names it. If option cudart names a library, only that
+ * line at log level info names it. If option libraries names one, only that
  * one is tried.
  * runtime: owned by the caller, ended with warm_runtime_destroy().
  * Status (no runtime exists then; an earlier content of the file of option

@@ -72,7 +72,7 @@ enum { NAMES_ROOM = 160 };
 
 /* The last row is for tests: no text for users has it. */
 static const struct option table[] = {
-    WARM_OPTION_MAP(ROW_SIZE, ROW_ENUM, ROW_SET, ROW_TEXT)
+    WARM_OPTION_MAP(ROW_SIZE, ROW_ENUM, ROW_SET, ROW_TEXT, ROW_LIST)
         ROW_LIST(test, &("" WM_TEST_MAP(NAME_TEST))[1], NULL)};
 static const struct option numbers[] = {WM_TEST_MAP(ROW_TEST)};
 enum {
@@ -83,15 +83,13 @@ enum {
 
 /* Options of earlier releases, and what replaces them. */
 static const char *const removed[][2] = {
-    {"arenas", "tests write test:arenas=2"},
-    {"numa_nodes", "tests write test:numa_nodes=2"},
-    {"pin_threads", "tests write test:pin_threads=2"},
+    {"arenas|numa_nodes|pin_threads", "tests write test:NAME=NUMBER"},
     {"magazines", "keep:off is magazines:off"},
-    {"magazine_blocks", "keep bounds what threads cache"},
-    {"magazine_bytes", "keep bounds what threads cache"},
-    {"batch_count", "keep bounds what waits for an event"},
-    {"batch_bytes", "keep bounds what waits for an event"},
+    {"magazine_blocks|magazine_bytes", "keep bounds what threads cache"},
+    {"batch_count|batch_bytes", "keep bounds what waits for an event"},
     {"batch_ms", "background:on sees to frees that wait"},
+    {"cudart|cublas|cublaslt|cudnn|cusparse|cusolver",
+     "write libraries:NAME=FILE"},
 };
 
 static void *slot_of(wm_options *options, const struct option *o)
@@ -374,7 +372,7 @@ static warm_status unknown_key(const char *key)
     wm_text out = {names, sizeof names, 0};
 
     for (size_t i = 0; i < sizeof removed / sizeof removed[0]; i++) {
-        if (strcmp(removed[i][0], key) == 0) {
+        if (has_word(removed[i][0], '|', key, strlen(key))) {
             return wm_fail(WARM_INVALID_OPTION,
                            "%s: there is no option %s any more; %s", in_conf,
                            key, removed[i][1]);
@@ -628,6 +626,9 @@ size_t warm_options_help(char *text, size_t bytes)
         } else if (o->type == TYPE_SET) {
             wm_text_put(&out, "%s: %s (or words of %s, joined by +)\n", o->name,
                         o->text_default, o->choices);
+        } else if (o->type == TYPE_LIST) {
+            wm_text_put(&out, "%s: none (NAME=VALUE of %s, joined by ':')\n",
+                        o->name, o->choices);
         } else {
             wm_text_put(&out, "%s: none (text, at most %zu characters)\n",
                         o->name, o->room - 1);

@@ -14,12 +14,10 @@ enum { WM_OPTION_TEXT_MAX = 256, WM_OPTION_LIST_MAX = 1024 };
  * - arenas: of a node or device; 0: more under contention, up to one a CPU
  * - numa_nodes: 0: the machine's (host device: 1), 1: ignored, more: simulated
  * - pin_threads: touch pages before registration; 0: cores, at most 8
- * - batch_count, batch_bytes: most frees on a stream that share one event;
- *   keep may allow less
- * - batch_ms: ms after which an open batch of frees gets its event
- * - magazine_blocks: most blocks of one size that a thread caches (of a device:
- *   for a stream); magazine_bytes: most bytes (of devices: for each of the
- *   eight streams used last); keep may allow less */
+ * - batch_count, batch_bytes, batch_ms: most frees on a stream that share one
+ *   event, and how long they wait for it; keep may allow less
+ * - magazine_blocks, magazine_bytes: most that a thread caches, of one size and
+ *   in all (of devices: for each of eight streams); keep may allow less */
 #define WM_TEST_MAP(X)                                                         \
     X(arenas, "arenas", 0, 0, 16)                                              \
     X(numa_nodes, "nodes", 0, 0, 64)                                           \
@@ -36,8 +34,9 @@ typedef struct wm_options {
 #define WM_OPTION_ENUM(name, def, choices, help) char name[16];
 #define WM_OPTION_SET(name, words, help)         char name[sizeof(words)];
 #define WM_OPTION_TEXT(name, help)               char name[WM_OPTION_TEXT_MAX];
+#define WM_OPTION_LIST(name, names, help)        char name[WM_OPTION_LIST_MAX];
     WARM_OPTION_MAP(WM_OPTION_SIZE, WM_OPTION_ENUM, WM_OPTION_SET,
-                    WM_OPTION_TEXT)
+                    WM_OPTION_TEXT, WM_OPTION_LIST)
 #define WM_OPTION_TEST(name, u, def, lo, hi) uint64_t name;
     WM_TEST_MAP(WM_OPTION_TEST)
     char test[WM_OPTION_LIST_MAX];
@@ -46,6 +45,7 @@ typedef struct wm_options {
 #undef WM_OPTION_ENUM
 #undef WM_OPTION_SET
 #undef WM_OPTION_TEXT
+#undef WM_OPTION_LIST
 #undef WM_OPTION_TEST
 } wm_options;
 

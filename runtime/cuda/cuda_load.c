@@ -154,9 +154,9 @@ static void find_near_cublas(char *path, size_t bytes)
 
 static warm_status load_cudart(const wm_options *options, wm_cuda *c)
 {
-    char beside[PATH_MAX];
+    char beside[PATH_MAX], path[WM_OPTION_LIST_MAX] = "";
     const wm_library_search search = {.what = "the CUDA runtime",
-                                      .path = options->cudart,
+                                      .path = path,
                                       .beside = beside,
                                       .sonames = names(),
                                       .fits = cudart_fits,
@@ -165,6 +165,7 @@ static warm_status load_cudart(const wm_options *options, wm_cuda *c)
     warm_status status;
 
     find_near_cublas(beside, sizeof beside);
+    (void)wm_options_part(options->libraries, "cudart", path, sizeof path);
     status = wm_library_find(&search, &library);
     if (status == WARM_OK) {
         wm_library_file(library, c->file, sizeof c->file);

@@ -102,7 +102,7 @@ bool set_option(warm_options *options, const char *name, const char *text,
         options->option = text;                                                \
         return text != nullptr;                                                \
     }
-    WARM_OPTION_MAP(SET_NUMBER, SET_TEXT, SET_TEXT, SET_TEXT)
+    WARM_OPTION_MAP(SET_NUMBER, SET_TEXT, SET_TEXT, SET_TEXT, SET_TEXT)
 #undef SET_NUMBER
 #undef SET_TEXT
     return false;

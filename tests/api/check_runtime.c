@@ -190,7 +190,7 @@ WT_TEST(test_G3_without_cuda_auto_warns_once_and_takes_the_host)
 {
     warm_options options = {.size = sizeof options,
                             .device = "auto",
-                            .cudart = "/nonexistent/libcudart.so"};
+                            .libraries = "cudart=/nonexistent/libcudart.so"};
     warm_runtime *r = NULL;
 
     wt_invalid(warm_device_count(NULL, NULL));
@@ -213,7 +213,7 @@ WT_TEST(test_G3_without_cuda_auto_warns_once_and_takes_the_host)
 WT_TEST(test_G3_G6_only_the_first_warning_is_printed)
 {
     warm_options options = {.size = sizeof options,
-                            .cudart = "/nonexistent/libcudart.so",
+                            .libraries = "cudart=/nonexistent/libcudart.so",
                             .log = "debug"};
     FILE *file = tmpfile();
     char text[2048] = "";
@@ -754,7 +754,7 @@ WT_TEST(test_G4_G8_options_in_force_are_read_back)
     wt_ok(warm_runtime_options(r, text, sizeof text, &needed));
     ck_assert_uint_eq(needed, strlen(text) + 1);
     wt_contains(text, "\nsegment:8388608\n", "\nlimit_wait_ms:7\n",
-                "\nslack:15\n", "\ncudnn:\n");
+                "\nslack:15\n", "\nlibraries:\n");
     wt_fails(WARM_TRUNCATED,
              warm_runtime_options(r, small, sizeof small, NULL));
     ck_assert_int_eq(strncmp(small, text, sizeof small - 1), 0);

@@ -31,7 +31,7 @@ END
 warm_options o;
 memset(&o, 0xff, sizeof o);
 o = WARM_INIT(warm_options);
-return wrong || o.device || o.segment || o.cusolver; }
+return wrong || o.device || o.segment || o.libraries || o.test; }
 END
 } >"$work/init"
 

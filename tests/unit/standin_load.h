@@ -74,7 +74,7 @@ static struct {
     STANDIN_RUNTIME(STANDIN_POINTER)
 #undef STANDIN_POINTER
     char directory[160];
-    char cudart[200];
+    char cudart[200], libraries[220]; /* option libraries */
     void *cuda_library, *cudart_library;
 } standin;
 
@@ -120,6 +120,8 @@ static inline void standin_load(void)
     snprintf(cudart, sizeof cudart, "libcudart.so.%d", CUDART_VERSION / 1000);
     snprintf(standin.cudart, sizeof standin.cudart, "%s/%s", standin.directory,
              cudart);
+    snprintf(standin.libraries, sizeof standin.libraries, "cudart=%s",
+             standin.cudart);
     standin.cudart_library = dlopen(standin.cudart, RTLD_NOW);
     ck_assert_msg(standin.cudart_library != NULL, "%s", dlerror());
 #define STANDIN_FIND(name)                                                     \
@@ -133,7 +135,7 @@ static inline void standin_load(void)
 static inline void standin_options(wm_options *options)
 {
     wt_ok(wm_options_resolve(NULL, NULL, options));
-    snprintf(options->cudart, sizeof options->cudart, "%s", standin.cudart);
+    strcpy(options->libraries, standin.libraries);
 }
 
 static inline warm_status standin_open(wm_driver **d)

@@ -29,26 +29,23 @@ static const struct kind_row {
     const wm_kind_ops *ops;
     const char *name, *what, *library;
     const char *create_call, *destroy_call;
-    size_t path_offset;
     int code; /* to fail with, and a part of its text */
     const char *text;
 } rows[] = {
     {&wm_kind_cublas, "cublas", "cuBLAS", "libcublas.so", "cublasCreate_v2",
-     "cublasDestroy_v2", offsetof(wm_options, cublas),
-     CUBLAS_STATUS_ALLOC_FAILED, "allocation failed"},
+     "cublasDestroy_v2", CUBLAS_STATUS_ALLOC_FAILED, "allocation failed"},
     {&wm_kind_cublaslt, "cublaslt", "cuBLASLt", "libcublasLt.so",
-     "cublasLtCreate", "cublasLtDestroy", offsetof(wm_options, cublaslt),
-     CUBLAS_STATUS_ALLOC_FAILED, "allocation failed"},
+     "cublasLtCreate", "cublasLtDestroy", CUBLAS_STATUS_ALLOC_FAILED,
+     "allocation failed"},
     {&wm_kind_cudnn, "cudnn", "cuDNN", "libcudnn.so", "cudnnCreate",
-     "cudnnDestroy", offsetof(wm_options, cudnn),
-     CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED,
+     "cudnnDestroy", CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED,
      "DEVICE_ALLOCATION_FAILED"},
     {&wm_kind_cusparse, "cusparse", "cuSPARSE", "libcusparse.so",
-     "cusparseCreate", "cusparseDestroy", offsetof(wm_options, cusparse),
-     CUSPARSE_STATUS_ALLOC_FAILED, "insufficient resources"},
+     "cusparseCreate", "cusparseDestroy", CUSPARSE_STATUS_ALLOC_FAILED,
+     "insufficient resources"},
     {&wm_kind_cusolver, "cusolver", "cuSOLVER", "libcusolver.so",
-     "cusolverDnCreate", "cusolverDnDestroy", offsetof(wm_options, cusolver),
-     CUSOLVER_STATUS_ALLOC_FAILED, "CUSOLVER_STATUS_ALLOC_FAILED"},
+     "cusolverDnCreate", "cusolverDnDestroy", CUSOLVER_STATUS_ALLOC_FAILED,
+     "CUSOLVER_STATUS_ALLOC_FAILED"},
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
@@ -66,8 +63,8 @@ static void keep_line(void *context, warm_log_level level, const char *line)
     strncat(log_lines, line, sizeof log_lines - strlen(log_lines) - 1);
 }
 
-/* Nothing but path options leads to the stand-ins: the libraries of the same
- * name that a machine may have are out of the way. */
+/* Nothing but option libraries leads to the stand-ins: the libraries of the
+ * same name that a machine may have are out of the way. */
 static void set_paths(void)
 {
     static const char *const sonames[][2] = {
@@ -78,14 +75,16 @@ static void set_paths(void)
         {"libcusolver.so.12", "libcusolver.so.11"},
     };
 
+    standin_options(&options);
     for (int i = 0; i < ROWS; i++) {
-        char *option = (char *)&options + rows[i].path_offset;
+        size_t used = strlen(options.libraries);
         const char *path = standin_path(sonames[i][0]);
 
         if (access(path, F_OK) != 0) {
             path = standin_path(sonames[i][1]);
         }
-        snprintf(option, WM_OPTION_TEXT_MAX, "%s", path);
+        snprintf(options.libraries + used, sizeof options.libraries - used,
+                 ":%s=%s", rows[i].name, path);
     }
 }
 
@@ -94,7 +93,6 @@ static void setup(void)
     unsetenv("CUBLAS_WORKSPACE_CONFIG");
     standin_load();
     standin.standin_devices(DEVICES);
-    standin_options(&options);
     set_paths();
     wt_ok(wm_cuda_open(&options, &d));
     for (int i = 0; i < ROWS; i++) {
@@ -168,7 +166,8 @@ WT_LOOP_TEST(test_A9_missing_library_is_named, ROWS)
     void *handle = NULL;
     int64_t records = 0;
 
-    strcpy((char *)&options + rows[_i].path_offset, "/no/such/library.so");
+    snprintf(options.libraries, sizeof options.libraries,
+             "%s=/no/such/library.so", rows[_i].name);
     /* The first one makes what stays. */
     for (int i = 0; i < 2; i++) {
         wt_fails(WARM_UNAVAILABLE,
@@ -475,14 +474,14 @@ static int bit_count;
 static void *symbol(const char *name)
 {
     static const char *const option_of[] = {"cublas", "cusparse", "cusolver"};
-    static const int row_of[] = {0, 3, 4};
+    char path[300];
     void *found = NULL;
 
     for (int i = 0; i < 3; i++) {
         if (strncmp(name, option_of[i], strlen(option_of[i])) == 0) {
-            found = dlsym(dlopen((char *)&options + rows[row_of[i]].path_offset,
-                                 RTLD_NOW),
-                          name);
+            ck_assert(wm_options_part(options.libraries, option_of[i], path,
+                                      sizeof path));
+            found = dlsym(dlopen(path, RTLD_NOW), name);
         }
     }
     ck_assert_msg(found != NULL, "%s", name);

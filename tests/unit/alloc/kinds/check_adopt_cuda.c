@@ -25,7 +25,7 @@ static void setup(void)
         .size = sizeof options, .device = "cuda", .pin_chunk = MIB};
 
     standin_load();
-    options.cudart = standin.cudart;
+    options.libraries = standin.libraries;
     wt_ok(warm_runtime_create(&options, &runtime));
     memory = mmap(NULL, PIECES * MIB, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -76,7 +76,7 @@ WT_LOOP_TEST(test_B13_pinning_makes_no_context_on_a_device_that_is_not_used, 12)
                                               use_defaults};
     void (*use)(void *, unsigned) = uses[_i / 4];
 
-    options.cudart = standin.cudart;
+    options.libraries = standin.libraries;
     wt_ok(warm_runtime_create(&options, &runtime));
     cuda_ok(standin.cudaSetDevice(USED));
     wt_ok(warm_stream_create(runtime, USED, &stream));

@@ -27,7 +27,7 @@ WT_TEST(test_G4_defaults_are_the_tables)
     ck_assert_str_eq(o.device, "auto");
     ck_assert_uint_eq(o.host_devices, 1);
     ck_assert_uint_eq(o.segment, 4 << 20);
-    ck_assert_str_eq(o.cudart, "");
+    ck_assert_str_eq(o.libraries, "");
 }
 
 WT_TEST(test_G4_struct_wins_over_conf_wins_over_default)
@@ -117,6 +117,23 @@ WT_TEST(test_G4_the_list_for_tests)
     ck_assert_ptr_null(strstr(text, "test:"));
 }
 
+/* The value of a part ends at the next colon. */
+WT_TEST(test_G4_a_list_has_parts)
+{
+    static const char list[] = "cudart=/a=b+c:cublaslt=:cublas=/d";
+    char path[8] = "none";
+
+    ck_assert(!wm_options_part(list, "cuda", path, sizeof path));
+    ck_assert_str_eq(path, "none");
+    ck_assert(wm_options_part(list, "cublaslt", path, sizeof path));
+    ck_assert_str_eq(path, "");
+    ck_assert(wm_options_part(list, "cublas", path, sizeof path));
+    ck_assert_str_eq(path, "/d");
+    ck_assert(wm_options_part(list, "cudart", path, sizeof path));
+    ck_assert_str_eq(path, "/a=b+c");
+    ck_assert(!wm_options_part("", "cudart", path, sizeof path));
+}
+
 /* What a trace's head says is enough to ask for the same again. */
 WT_TEST(test_G4_options_in_force_as_text)
 {
@@ -125,8 +142,8 @@ WT_TEST(test_G4_options_in_force_as_text)
     size_t bytes;
 
     wt_ok(wm_options_resolve(NULL,
-                             "host_devices:3,segment:8M,cudnn:/a:b,"
-                             "test:numa_nodes=2",
+                             "host_devices:3,segment:8M,log_file:/a:b,"
+                             "libraries:cudnn=/a+b,test:numa_nodes=2",
                              &o));
     bytes = put(&o, text, sizeof text);
     ck_assert_uint_eq(bytes, strlen(text) + 1);
@@ -144,7 +161,7 @@ static const struct {
     const char *conf, *named;
 } refused[] = {
     {"colour:red", "host_devices"},
-    {"colour:red", "cusolver"},
+    {"colour:red", "libraries"},
     {"device:metal", "auto|cuda|host"},
     {"host_devices:0", "1 to 64"},
     {"host_devices:65", "1 to 64"},
@@ -171,10 +188,13 @@ static const struct {
     {"test:arenas", "arenas|numa_nodes|pin_threads"},
     {"test:colour=1", "NAME=VALUE"},
     {"test:arenas|numa_nodes=1", "NAME=VALUE"},
-    {"arenas:2", "tests write test:arenas=2"},
-    {"numa_nodes:2", "tests write test:numa_nodes=2"},
-    {"pin_threads:2", "tests write test:pin_threads=2"},
+    {"arenas:2", "tests write test:NAME=NUMBER"},
+    {"pin_threads:2", "no option pin_threads any more"},
+    {"arenas|numa_nodes:2", "unknown option"},
     {"magazines:off", "keep:off"},
+    {"cudart:/lib", "libraries:NAME=FILE"},
+    {"libraries:/lib", "cudart|cublas"},
+    {"libraries:cudart=/lib:cublast=/lib", "cudart|cublas"},
     {"magazine_blocks:2", "keep bounds"},
     {"batch_ms:2", "background:on"},
 };
@@ -187,7 +207,8 @@ WT_TEST(test_G4_the_message_about_an_unknown_key_has_room_for_all_names)
 #define NAME_ENUM(name, def, choices, help)        #name,
 #define NAME_SET(name, words, help)                #name,
 #define NAME_TEXT(name, help)                      #name,
-        WARM_OPTION_MAP(NAME_SIZE, NAME_ENUM, NAME_SET, NAME_TEXT)};
+#define NAME_LIST(name, names, help)               #name,
+        WARM_OPTION_MAP(NAME_SIZE, NAME_ENUM, NAME_SET, NAME_TEXT, NAME_LIST)};
     const char *message = warm_last_error_message();
     wm_options o;
 
@@ -262,7 +283,7 @@ WT_TEST(test_G8_what_the_environment_names)
     ck_assert(!wm_options_named("log_file:log", "log"));
     ck_assert(!wm_options_named("log", "log"));
     ck_assert(wm_options_named(" help ,", "help"));
-    ck_assert(!wm_options_named("help:1,cudart:help", "help"));
+    ck_assert(!wm_options_named("help:1,trace:help", "help"));
 }
 
 /* However large: it is a number. */
@@ -280,13 +301,13 @@ static const char *const too_large[] = {
     "pinned_high:18446744073709551615",
 };
 
-/* Each is the same as "device:host,host_devices:3,cudart:/a b:c". */
+/* Each is the same as "device:host,host_devices:3,log_file:/a b:c". */
 static const char *const spaced[] = {
-    "device:host,host_devices:3,cudart:/a b:c",
-    " device : host , host_devices : 3 , cudart : /a b:c ",
-    "\tdevice:host,\n  host_devices:3,\r\n  cudart:/a b:c\n",
-    ",device:host, ,host_devices:3,,cudart:/a b:c,",
-    "device:host,host_devices:3,cudart:/a b:c, \t",
+    "device:host,host_devices:3,log_file:/a b:c",
+    " device : host , host_devices : 3 , log_file : /a b:c ",
+    "\tdevice:host,\n  host_devices:3,\r\n  log_file:/a b:c\n",
+    ",device:host, ,host_devices:3,,log_file:/a b:c,",
+    "device:host,host_devices:3,log_file:/a b:c, \t",
 };
 
 WT_LOOP_TEST(test_G4_blanks_and_empty_entries_count_for_nothing,
@@ -298,7 +319,7 @@ WT_LOOP_TEST(test_G4_blanks_and_empty_entries_count_for_nothing,
     wt_ok(wm_options_resolve(NULL, spaced[_i], &o));
     ck_assert_str_eq(o.device, "host");
     ck_assert_uint_eq(o.host_devices, 3);
-    ck_assert_str_eq(o.cudart, "/a b:c");
+    ck_assert_str_eq(o.log_file, "/a b:c");
     ck_assert_mem_eq(&o, &plain, sizeof o);
 }
 
@@ -432,7 +453,8 @@ static const struct {
     {"device:", "allowed is auto|cuda|host"},
     {"host_devices:", "allowed is 1 to 64"},
     {"segment:1", "allowed is 64K to 16G bytes (suffix K, M, G or T"},
-    {"cudart:", "allowed are 255 characters"},
+    {"log_file:", "allowed are 255 characters"},
+    {"libraries:cudart=", "allowed are 1023 characters"},
 };
 
 WT_LOOP_TEST(test_G4_a_long_value_does_not_hide_what_is_allowed,
@@ -469,16 +491,16 @@ WT_TEST(test_G4_the_message_says_where_the_option_stands)
 WT_TEST(test_G4_text_that_does_not_fit_is_refused)
 {
     char path[WM_OPTION_TEXT_MAX + 1];
-    warm_options given = {.size = sizeof given, .cudart = path};
+    warm_options given = {.size = sizeof given, .trace = path};
     wm_options o;
 
     memset(path, 'p', sizeof path);
     path[WM_OPTION_TEXT_MAX] = '\0';
     wt_fails(WARM_INVALID_OPTION, wm_options_resolve(&given, NULL, &o));
-    wt_says("cudart");
+    wt_says("trace");
     path[WM_OPTION_TEXT_MAX - 1] = '\0';
     wt_ok(wm_options_resolve(&given, NULL, &o));
-    ck_assert_str_eq(o.cudart, path);
+    ck_assert_str_eq(o.trace, path);
 }
 
 WT_TEST(test_F10_sizes_are_for_people)

@@ -26,19 +26,13 @@
 /* The kinds, and the files of their libraries below the stand-ins' folder. */
 static const struct row {
     const wm_kind_ops *ops;
-    size_t path_offset;
     const char *newer, *older;
 } rows[] = {
-    {&wm_kind_cublas, offsetof(wm_options, cublas), "libcublas.so.13",
-     "12/libcublas.so.12"},
-    {&wm_kind_cublaslt, offsetof(wm_options, cublaslt), "libcublasLt.so.13",
-     "12/libcublasLt.so.12"},
-    {&wm_kind_cudnn, offsetof(wm_options, cudnn), "libcudnn.so.9",
-     "12/libcudnn.so.9"},
-    {&wm_kind_cusparse, offsetof(wm_options, cusparse), "libcusparse.so.12",
-     "12/libcusparse.so.12"},
-    {&wm_kind_cusolver, offsetof(wm_options, cusolver), "libcusolver.so.12",
-     "12/libcusolver.so.11"},
+    {&wm_kind_cublas, "libcublas.so.13", "12/libcublas.so.12"},
+    {&wm_kind_cublaslt, "libcublasLt.so.13", "12/libcublasLt.so.12"},
+    {&wm_kind_cudnn, "libcudnn.so.9", "12/libcudnn.so.9"},
+    {&wm_kind_cusparse, "libcusparse.so.12", "12/libcusparse.so.12"},
+    {&wm_kind_cusolver, "libcusolver.so.12", "12/libcusolver.so.11"},
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
@@ -194,14 +188,14 @@ WT_TEST(test_A9_G3_each_runtime_that_fails_is_named_with_its_reason)
 
 WT_TEST(test_A9_runtime_that_was_named_is_used_or_nothing)
 {
-    snprintf(options.cudart, sizeof options.cudart, "%s",
+    snprintf(options.libraries, sizeof options.libraries, "cudart=%s",
              file("libcudart.so.13"));
     driver_version(12080);
     wt_fails(WARM_UNAVAILABLE, wm_cuda_open(&options, &d));
     expect_words("libcudart.so.13: ");
     ck_assert(!is_mapped("12/libcudart.so.12"));
     driver_version(13000);
-    snprintf(options.cudart, sizeof options.cudart, "%s",
+    snprintf(options.libraries, sizeof options.libraries, "cudart=%s",
              file("12/libcudart.so.12"));
     wt_ok(wm_cuda_open(&options, &d));
     ck_assert_uint_eq(wm_driver_close(d), 0);
@@ -234,8 +228,8 @@ WT_LOOP_TEST(test_A9_library_of_another_version_is_refused_if_it_is_loaded,
 WT_LOOP_TEST(test_A9_library_of_another_version_is_refused_if_it_is_named, ROWS)
 {
     wt_ok(wm_cuda_open(&options, &d));
-    snprintf((char *)&options + rows[_i].path_offset, WM_OPTION_TEXT_MAX, "%s",
-             file(rows[_i].older));
+    snprintf(options.libraries, sizeof options.libraries, "%s=%s",
+             rows[_i].ops->name, file(rows[_i].older));
     wt_fails(WARM_UNAVAILABLE, try_kind(_i));
     expect_words(rows[_i].older);
     expect_words("made for CUDA 12");

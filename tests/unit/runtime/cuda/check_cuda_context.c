@@ -22,7 +22,7 @@ static void make_runtime(void)
 {
     warm_options options = {.size = sizeof options, .device = "cuda"};
 
-    options.cudart = standin.cudart;
+    options.libraries = standin.libraries;
     wt_ok(warm_runtime_create(&options, &runtime));
 }
 
@@ -529,7 +529,7 @@ WT_TEST(test_A17_capture_mode_is_put_back_after_a_reset)
     wm_driver *d = NULL;
     bool mode = true;
 
-    options.cudart = standin.cudart;
+    options.libraries = standin.libraries;
     wt_ok(wm_options_resolve(&options, NULL, &resolved));
     wt_ok(wm_cuda_open(&resolved, &d));
     ck_assert(wm_driver_capture_relaxed_begin(d, &mode));

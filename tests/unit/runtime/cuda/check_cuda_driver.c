@@ -93,7 +93,7 @@ WT_TEST(test_A9_missing_runtime_library_is_named)
     wm_options options;
 
     standin_options(&options);
-    strcpy(options.cudart, "/no/libcudart.so.13");
+    strcpy(options.libraries, "cudart=/no/libcudart.so.13");
     wt_fails(WARM_UNAVAILABLE, wm_cuda_open(&options, &d));
     wt_says("/no/libcudart.so.13");
 }
@@ -104,7 +104,8 @@ WT_TEST(test_A9_wrong_runtime_library_names_the_function)
     wm_options options;
 
     standin_options(&options);
-    strcpy(options.cudart, standin_path("libcuda.so.1"));
+    snprintf(options.libraries, sizeof options.libraries, "cudart=%s",
+             standin_path("libcuda.so.1"));
     wt_fails(WARM_UNAVAILABLE, wm_cuda_open(&options, &d));
     wt_says("cudaRuntimeGetVersion");
 }
@@ -976,7 +977,7 @@ WT_TEST(test_F1_managed_memory_where_the_option_or_the_device_wants_it)
     };
     warm_options options = {.size = sizeof options,
                             .device = "cuda",
-                            .cudart = standin.cudart,
+                            .libraries = standin.libraries,
                             .log = "info"};
 
     warm_log_set(keep_log, NULL);
@@ -1034,7 +1035,7 @@ WT_LOOP_TEST(test_F7_F12_memory_of_a_device_that_is_the_hosts_counts_once, 2)
 {
     warm_options options = {.size = sizeof options,
                             .device = "cuda",
-                            .cudart = standin.cudart,
+                            .libraries = standin.libraries,
                             .segment = 2 << 20,
                             .limit_wait_ms = 1};
     warm_device_info info = WARM_INIT(warm_device_info);
@@ -1098,8 +1099,9 @@ static void put_available(const char *root, size_t bytes)
 WT_TEST(test_F12_managed_memory_does_not_raise_the_recommended_maximum)
 {
     const size_t mib = 1 << 20, there = 1024 * mib;
-    warm_options options = {
-        .size = sizeof options, .device = "cuda", .cudart = standin.cudart};
+    warm_options options = {.size = sizeof options,
+                            .device = "cuda",
+                            .libraries = standin.libraries};
     warm_shared_info info = WARM_INIT(warm_shared_info);
     char root[WT_FOLDER], proc[WT_FOLDER + 8];
     warm_runtime *runtime = NULL;
@@ -1142,7 +1144,7 @@ WT_TEST(test_B9_what_page_locks_nothing_is_the_programs_choice_only)
     static const char *const pins[] = {"auto", "register"};
     warm_options options = {.size = sizeof options,
                             .device = "cuda",
-                            .cudart = standin.cudart,
+                            .libraries = standin.libraries,
                             .test = "numa_nodes=2"};
     warm_runtime *runtime = NULL;
     void *block = NULL;
@@ -1255,7 +1257,7 @@ WT_TEST(test_B8_blocks_begin_at_a_page_whatever_cuda_gives)
 {
     warm_options options = {.size = sizeof options,
                             .device = "cuda",
-                            .cudart = standin.cudart,
+                            .libraries = standin.libraries,
                             .pin = "alloc"};
     warm_runtime *runtime = NULL;
     void *block[3];

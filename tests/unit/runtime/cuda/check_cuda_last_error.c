@@ -446,7 +446,7 @@ WT_LOOP_TEST(test_B20_refused_pin_names_a_limit_and_leaves_no_error, 4)
 {
     warm_options options = {.size = sizeof options,
                             .device = "cuda",
-                            .cudart = standin.cudart,
+                            .libraries = standin.libraries,
                             .pin = pins[_i % 2].pin};
     warm_runtime *runtime = NULL;
     void *block = NULL;

@@ -16,7 +16,7 @@ WT_TEST(test_B19_large_registrations_are_refused_above_a_bound)
 {
     enum { KIB = 1 << 10 };
     warm_options options = {.size = sizeof options,
-                            .cudart = standin.cudart,
+                            .libraries = standin.libraries,
                             .pin = "register",
                             .pin_chunk = 512 * KIB};
     warm_runtime *runtime;
@@ -43,7 +43,7 @@ WT_TEST(test_B19_copies_across_registrations_are_refused)
 {
     enum { KIB = 1 << 10, PIECE = 256 << 10 };
     warm_options options = {.size = sizeof options,
-                            .cudart = standin.cudart,
+                            .libraries = standin.libraries,
                             .pin = "register",
                             .pin_chunk = PIECE};
     warm_runtime *runtime = wt_runtime(&options);
@@ -81,7 +81,7 @@ WT_LOOP_TEST(test_B19_shared_buffers_are_cut_where_the_pieces_adjoin, 2)
 {
     enum { CHUNK = 256 << 10 };
     warm_options options = {.size = sizeof options,
-                            .cudart = standin.cudart,
+                            .libraries = standin.libraries,
                             .pin = "register",
                             .pin_chunk = CHUNK};
     bool own = _i == 1;
@@ -117,7 +117,7 @@ WT_LOOP_TEST(test_B19_one_call_serves_where_nothing_can_be_registered,
 {
     enum { CHUNK = 256 << 10 };
     warm_options options = {.size = sizeof options,
-                            .cudart = standin.cudart,
+                            .libraries = standin.libraries,
                             .test = wt_list("numa_nodes=%d", never[_i].nodes),
                             .pin = never[_i].pin,
                             .segment = CHUNK,
@@ -166,7 +166,7 @@ WT_LOOP_TEST(test_B19_one_call_serves_where_nothing_can_be_registered,
 WT_TEST(test_B19_registering_is_refused_where_the_devices_do_not_support_it)
 {
     warm_options options = {.size = sizeof options,
-                            .cudart = standin.cudart,
+                            .libraries = standin.libraries,
                             .device = "cuda",
                             .pin = "register"};
     static _Alignas(4096) char page[4096];

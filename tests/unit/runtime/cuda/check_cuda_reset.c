@@ -32,7 +32,7 @@ static void make_runtime(const char *conf)
 {
     warm_options options = {.size = sizeof options, .device = "cuda"};
 
-    options.cudart = standin.cudart;
+    options.libraries = standin.libraries;
     setenv("WARMPOOL_CONF", conf, 1);
     wt_ok(warm_runtime_create(&options, &runtime));
     unsetenv("WARMPOOL_CONF");
