@@ -61,8 +61,7 @@ static warm_status obtain_range(wm_space *space, size_t bytes, void **base)
     if (status != WARM_OK) {
         return status;
     }
-    status =
-        wm_driver_range_commit(space->driver, device, range, 0, bytes, &torn);
+    status = wm_driver_range_commit(space->driver, device, range, bytes, &torn);
     if (status == WARM_OK) {
         *base = range;
         return WARM_OK;
@@ -80,7 +79,7 @@ static warm_status give_back_range(wm_space *space, void *base, size_t bytes)
 {
     int device = space->group.device;
     warm_status status =
-        wm_driver_range_decommit(space->driver, device, base, 0, bytes);
+        wm_driver_range_decommit(space->driver, device, base, bytes);
 
     if (status == WARM_OK && wm_driver_range_release(space->driver, device,
                                                      base, bytes) != WARM_OK) {

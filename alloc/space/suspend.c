@@ -15,7 +15,7 @@ static warm_status refuse(const wm_breaking *breaking)
 static warm_status decommit(wm_space *space, const wm_segment *segment)
 {
     return wm_driver_range_decommit(space->driver, space->group.device,
-                                    segment->base, 0, segment->bytes);
+                                    segment->base, segment->bytes);
 }
 
 /* The segment keeps room for the number that it gets when it is mapped again.
@@ -76,7 +76,7 @@ static warm_status commit(wm_space *space, const wm_segment *segment,
         *torn = false;
     }
     status = wm_driver_range_commit(space->driver, space->group.device,
-                                    segment->base, 0, segment->bytes, torn);
+                                    segment->base, segment->bytes, torn);
     wm_arena_count_driver(segment->arena, false, wm_clock_ns() - start);
     if (status == WARM_OK) {
         wm_segment_obtained(space, segment->arena->node, segment->base,

@@ -1,9 +1,8 @@
 /* cuda_range.c: address ranges of the CUDA driver, by libcuda's virtual memory
- * management: addresses are reserved once, memory is mapped into them.
- *
- * A piece is one physical allocation with one mapping of all of it: cuMemMap()
- * cannot map a part of an allocation, and cuMemUnmap() unmaps whole mappings
- * only. These calls belong to no stream, and cuMemUnmap() waits for none. */
+ * management: addresses are reserved, and one physical allocation is mapped
+ * into all of them: cuMemMap() cannot map a part of an allocation, and
+ * cuMemUnmap() unmaps whole mappings only. These calls belong to no stream, and
+ * cuMemUnmap() waits for none. */
 #include "runtime/cuda/cuda.h"
 
 #include "runtime/base/status.h"
@@ -121,8 +120,7 @@ static void admit_peers(wm_cuda *c, int device, CUdeviceptr at, size_t bytes)
         c->cu.cuMemSetAccess(at, bytes, access, count) != CUDA_SUCCESS) {
         wm_driver_warn(&c->base,
                        "cuMemSetAccess failed for other devices: copies of "
-                       "expandable or pausable memory between devices may be "
-                       "refused");
+                       "pausable memory between devices may be refused");
     }
 }
 
@@ -147,10 +145,10 @@ static warm_status give_access(wm_cuda *c, int device, CUdeviceptr at,
 }
 
 warm_status wm_cuda_range_commit(wm_driver *d, int device, void *range,
-                                 size_t offset, size_t bytes, bool *torn)
+                                 size_t bytes, bool *torn)
 {
     wm_cuda *c = wm_cuda_of(d);
-    CUdeviceptr at = (uintptr_t)range + offset;
+    CUdeviceptr at = (uintptr_t)range;
     wm_cuda_scope scope;
     warm_status status = wm_cuda_device_push(d, device, &scope);
 
@@ -164,10 +162,9 @@ warm_status wm_cuda_range_commit(wm_driver *d, int device, void *range,
 }
 
 WM_CUDA_DEFINE(range_decommit,
-               (wm_driver * d, int device, void *range, size_t offset,
-                size_t bytes),
+               (wm_driver * d, int device, void *range, size_t bytes),
                wm_cuda_device_push(d, device, &scope), cuMemUnmap,
-               (uintptr_t)range + offset, bytes)
+               (uintptr_t)range, bytes)
 
 warm_status wm_cuda_range_release(wm_driver *d, int device, void *range,
                                   size_t bytes)

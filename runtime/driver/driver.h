@@ -135,19 +135,15 @@ typedef enum wm_managed {
  *                      device_free; only if managed_support says so
  * managed_support      see wm_managed; makes no context
  * device_memory        free and total bytes; makes a context if there is none
- * range_unit           granularity of parts of a range; 0: the device has no
- *                      ranges; makes no context
+ * range_unit           granularity of ranges; 0: the device has none; makes no
+ *                      context
  * range_reserve        reserves addresses for a device's memory: whole units,
  *                      aligned to units, without memory
- * range_commit         adds one piece of memory to a part of a range (whole
- *                      units). OUT_OF_MEMORY: a smaller piece may succeed.
- *                      If it fails in the middle and cannot be undone, *torn
- *                      (may be null) is set: the part may have memory and
- *                      must not be used any more
- * range_decommit       removes whole pieces, as they were committed;
- *                      INVALID_ARGUMENT (or the driver's code) for a part of
- *                      one. Waits for nothing: queued work that accesses the
- *                      memory faults
+ * range_commit         maps memory into all of a range. If it fails in the
+ *                      middle and cannot be undone, *torn (may be null) is set:
+ *                      the range may have memory and must not be used
+ * range_decommit       removes the memory; the addresses stay. Waits for
+ *                      nothing: queued work that accesses the memory faults
  * range_release        undoes range_reserve; the range has no memory any more
  * device_synchronize   waits for all work of a device; illegal while any
  *                      stream captures; NOT_READY: a test holds a stream
@@ -232,12 +228,10 @@ typedef enum wm_managed {
     X(range_reserve, (wm_driver * d, int device, size_t bytes, void **range),  \
       (d, device, bytes, range), device)                                       \
     X(range_commit,                                                            \
-      (wm_driver * d, int device, void *range, size_t offset, size_t bytes,    \
-       bool *torn),                                                            \
-      (d, device, range, offset, bytes, torn), device)                         \
-    X(range_decommit,                                                          \
-      (wm_driver * d, int device, void *range, size_t offset, size_t bytes),   \
-      (d, device, range, offset, bytes), device)                               \
+      (wm_driver * d, int device, void *range, size_t bytes, bool *torn),      \
+      (d, device, range, bytes, torn), device)                                 \
+    X(range_decommit, (wm_driver * d, int device, void *range, size_t bytes),  \
+      (d, device, range, bytes), device)                                       \
     X(range_release, (wm_driver * d, int device, void *range, size_t bytes),   \
       (d, device, range, bytes), device)                                       \
     X(device_synchronize, (wm_driver * d, int device), (d, device), device)    \

@@ -204,7 +204,7 @@ enum wm_host_region_kind {
     WM_HOST_REGISTERED,
     WM_HOST_DEVICE,
     WM_HOST_IMPORTED, /* another process's WM_HOST_DEVICE */
-    WM_HOST_RANGE     /* addresses, of which units have memory */
+    WM_HOST_RANGE     /* addresses, with memory or without */
 };
 
 typedef struct wm_host_mark {
@@ -223,7 +223,7 @@ typedef struct wm_host_region {
     char *pointer;                 /* const */
     size_t bytes;                  /* const */
     bool locked;                   /* const: the pages cannot be paged out */
-    unsigned char *unit;           /* state of a range's units; else null */
+    bool committed;                /* a range with memory */
     size_t marks;
     wm_host_mark *mark; /* null in a zombie: mapped until close */
 } wm_host_region;

@@ -127,7 +127,6 @@ void wm_host_region_dispose(wm_host *host, wm_host_region *region)
     } else if (region->locked) {
         munlock(region->pointer, region->bytes);
     }
-    wm_meta_free(region->unit);
     wm_meta_free(region);
 }
 
@@ -240,7 +239,6 @@ static void forget_all(wm_host_region *list)
     while (list != NULL) {
         wm_host_region *next = list->next;
 
-        wm_meta_free(list->unit);
         wm_meta_free(list);
         list = next;
     }

@@ -187,14 +187,14 @@ static warm_status bench_range_reserve(wm_driver *d, int device, size_t bytes,
 }
 
 static warm_status bench_range_commit(wm_driver *d, int device, void *range,
-                                      size_t offset, size_t bytes, bool *torn)
+                                      size_t bytes, bool *torn)
 {
     note_held(device_of(d), bytes);
     return WARM_OK;
 }
 
 static warm_status bench_range_decommit(wm_driver *d, int device, void *range,
-                                        size_t offset, size_t bytes)
+                                        size_t bytes)
 {
     atomic_fetch_sub_explicit(&device_of(d)->held, bytes, memory_order_relaxed);
     return WARM_OK;

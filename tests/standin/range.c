@@ -1,10 +1,10 @@
 /* range.c: the stand-in libcuda's virtual memory: ranges of the host device.
  *
  * What the real one insists on is noted as misuse: memory is mapped into
- * reserved addresses, all of a handle at once, and what is unmapped are whole
- * mappings, which the host device knows. A handle is a number of bytes, and
- * whose. A copy is refused if the device that copies has no access to a part of
- * a range that it touches. */
+ * reserved addresses, all of a handle at once, and here into all of a range;
+ * and what is unmapped are whole mappings. A handle is a number of bytes, and
+ * whose. A copy is refused if the device that copies has no access to a range
+ * that it touches. */
 #include "standin.h"
 
 #include <pthread.h>
@@ -17,22 +17,14 @@ struct range {
     struct range *next;
     CUdeviceptr base;
     size_t bytes;
-    int device; /* of the host device: that which reserved it */
-    size_t unit;
-    unsigned char *access; /* mutex; of each unit: a bit for each device */
+    int device;      /* of the host device: that which reserved it */
+    unsigned access; /* mutex: a bit for each device */
 };
 
 enum { DEVICE_SHIFT = 56 }; /* in a handle, above its bytes */
 
-static _Atomic size_t create_most = SIZE_MAX;
-
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct range *ranges; /* mutex */
-
-void standin_create_most(size_t bytes)
-{
-    create_most = bytes;
-}
 
 static CUresult result(warm_status status)
 {
@@ -41,21 +33,20 @@ static CUresult result(warm_status status)
                                           : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* The range that holds a part; a copy, without bytes if there is none. */
+/* The range; a copy, without bytes if there is none. */
 static struct range find(CUdeviceptr at, size_t bytes)
 {
     struct range found = {0};
 
     pthread_mutex_lock(&mutex);
     for (struct range *r = ranges; r != NULL; r = r->next) {
-        if (at >= r->base && at - r->base < r->bytes &&
-            bytes <= r->bytes - (at - r->base)) {
+        if (at == r->base && bytes == r->bytes) {
             found = *r;
         }
     }
     pthread_mutex_unlock(&mutex);
     if (found.bytes == 0) {
-        standin_note_misuse("%zu bytes at %llx are not reserved", bytes,
+        standin_note_misuse("%zu bytes at %llx are no reserved range", bytes,
                             (unsigned long long)at);
     }
     return found;
@@ -119,8 +110,6 @@ CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment,
     made->base = (uintptr_t)base;
     made->bytes = size;
     made->device = standin_current_device();
-    made->unit = unit(d);
-    made->access = calloc(size / made->unit, 1);
     pthread_mutex_lock(&mutex);
     made->next = ranges;
     ranges = made;
@@ -141,7 +130,6 @@ static void forget(CUdeviceptr base)
     gone = *link;
     *link = gone->next;
     pthread_mutex_unlock(&mutex);
-    free(gone->access);
     free(gone);
 }
 
@@ -177,7 +165,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
         return CUDA_ERROR_DEINITIALIZED;
     }
     (void)d->ops->device_memory(d, prop->location.id, &available, &total);
-    if (size > available || size > create_most) {
+    if (size > available) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (size % unit(d) != 0) {
@@ -214,22 +202,18 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
         standin_note_misuse("cuMemMap of %zu bytes: not the handle's", size);
         return CUDA_ERROR_INVALID_VALUE;
     }
-    return result(d->ops->range_commit(d, range.device,
-                                       (void *)(uintptr_t)range.base,
-                                       ptr - range.base, size, NULL));
+    return result(d->ops->range_commit(d, range.device, (void *)(uintptr_t)ptr,
+                                       size, NULL));
 }
 
-/* Adds devices to those that have access to a part of a range; 0: takes it from
- * all. */
-static void set_access(const struct range *range, CUdeviceptr at, size_t bytes,
-                       unsigned char devices)
+/* Adds devices to those that have access to a range; 0: takes it from all. */
+static void set_access(CUdeviceptr base, unsigned devices)
 {
-    size_t first = (at - range->base) / range->unit;
-
     pthread_mutex_lock(&mutex);
-    for (size_t i = first; i < first + bytes / range->unit; i++) {
-        range->access[i] =
-            devices != 0 ? range->access[i] | devices : (unsigned char)0;
+    for (struct range *r = ranges; r != NULL; r = r->next) {
+        if (r->base == base) {
+            r->access = devices != 0 ? r->access | devices : 0;
+        }
     }
     pthread_mutex_unlock(&mutex);
 }
@@ -238,7 +222,7 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size,
                         const CUmemAccessDesc *desc, size_t count)
 {
     struct range range;
-    unsigned char devices = 0;
+    unsigned devices = 0;
 
     ENTER(cuMemSetAccess)
     STANDIN_DEMAND(count > 0)
@@ -254,9 +238,9 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size,
             standin_note_misuse("cuMemSetAccess: for device %d", device);
             return CUDA_ERROR_INVALID_VALUE;
         }
-        devices |= (unsigned char)(1u << device);
+        devices |= 1u << device;
     }
-    set_access(&range, ptr, size, devices);
+    set_access(ptr, devices);
     return CUDA_SUCCESS;
 }
 
@@ -267,13 +251,8 @@ bool standin_reaches(void *stream, CUdeviceptr at, size_t bytes)
 
     pthread_mutex_lock(&mutex);
     for (struct range *r = ranges; r != NULL; r = r->next) {
-        if (bytes == 0 || at + bytes <= r->base || at >= r->base + r->bytes) {
-            continue;
-        }
-        for (size_t i = at > r->base ? (at - r->base) / r->unit : 0;
-             i < r->bytes / r->unit && r->base + i * r->unit < at + bytes;
-             i++) {
-            reaches = reaches && (r->access[i] & device) != 0;
+        if (bytes > 0 && at + bytes > r->base && at < r->base + r->bytes) {
+            reaches = reaches && (r->access & device) != 0;
         }
     }
     pthread_mutex_unlock(&mutex);
@@ -291,13 +270,12 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
     if (d == NULL || range.bytes == 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    code = result(d->ops->range_decommit(d, range.device,
-                                         (void *)(uintptr_t)range.base,
-                                         ptr - range.base, size));
+    code = result(
+        d->ops->range_decommit(d, range.device, (void *)(uintptr_t)ptr, size));
     if (code == CUDA_SUCCESS) {
-        set_access(&range, ptr, size, 0);
+        set_access(ptr, 0);
     } else {
-        standin_note_misuse("cuMemUnmap of %zu bytes: no whole mappings", size);
+        standin_note_misuse("cuMemUnmap of %zu bytes: no mapping", size);
     }
     return code;
 }

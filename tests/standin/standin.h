@@ -59,9 +59,6 @@ void standin_compute(int major);
 void standin_ranges(int has);
 /* Whether devices can access each other's memory, as at first. */
 void standin_peers(int can);
-/* cuMemCreate() is out of memory for more bytes than that; SIZE_MAX at first.
- */
-void standin_create_most(size_t bytes);
 /* cuMemHostRegister() refuses to register more bytes than that at once, as some
  * kernels and drivers do; SIZE_MAX at first. */
 void standin_register_most(size_t bytes);

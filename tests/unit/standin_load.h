@@ -42,7 +42,6 @@
     X(standin_devices)                                                         \
     X(standin_compute)                                                         \
     X(standin_ranges)                                                          \
-    X(standin_create_most)                                                     \
     X(standin_register_most)                                                   \
     X(standin_registers)                                                       \
     X(standin_host_tables)                                                     \

@@ -26,10 +26,9 @@ static warm_status no_unit(wm_driver *d, int device, size_t *bytes)
 
 /* As a CUDA driver whose cuMemSetAccess() and cuMemUnmap() fail. */
 static warm_status torn_commit(wm_driver *d, int device, void *range,
-                               size_t offset, size_t bytes, bool *torn)
+                               size_t bytes, bool *torn)
 {
-    warm_status status =
-        real->range_commit(d, device, range, offset, bytes, torn);
+    warm_status status = real->range_commit(d, device, range, bytes, torn);
 
     if (status == WARM_OK && tears > 0) {
         tears--;

@@ -790,7 +790,7 @@ static void *reserve_units(size_t *unit)
 
 /* One mapping of one allocation, whose handle does not outlive the call. What
  * cannot be used is not there any more. */
-WT_TEST(test_C8_a_piece_is_one_allocation_and_one_mapping)
+WT_TEST(test_C8_a_range_is_one_allocation_and_one_mapping)
 {
     static const char *const calls[] = {"cuMemCreate", "cuMemMap",
                                         "cuMemSetAccess"};
@@ -802,22 +802,19 @@ WT_TEST(test_C8_a_piece_is_one_allocation_and_one_mapping)
     for (int i = 0; i < 3; i++) {
         standin.standin_fail(calls[i], 1, 0, CUDA_ERROR_OUT_OF_MEMORY);
         wt_fails(WARM_OUT_OF_MEMORY,
-                 wm_driver_range_commit(d, 1, range, 0, 3 * unit, &torn));
+                 wm_driver_range_commit(d, 1, range, 4 * unit, &torn));
         wt_says(calls[i]);
         ck_assert(!torn);
         ck_assert_uint_eq(free_bytes(), before);
     }
-    wt_ok(wm_driver_range_commit(d, 1, range, 0, 3 * unit, &torn));
-    wt_ok(wm_driver_range_commit(d, 1, range, 3 * unit, unit, &torn));
+    wt_ok(wm_driver_range_commit(d, 1, range, 4 * unit, &torn));
     ck_assert_uint_eq(free_bytes(), before - 4 * unit);
-    ck_assert_uint_eq(standin.standin_calls("cuMemCreate"), 5);
-    ck_assert_uint_eq(standin.standin_calls("cuMemRelease"), 4);
-    ck_assert_uint_eq(standin.standin_calls("cuMemMap"), 4);
+    ck_assert_uint_eq(standin.standin_calls("cuMemCreate"), 4);
+    ck_assert_uint_eq(standin.standin_calls("cuMemRelease"), 3);
+    ck_assert_uint_eq(standin.standin_calls("cuMemMap"), 3);
     ck_assert_uint_eq(standin.standin_calls("cuMemUnmap"), 1);
-    wt_ok(wm_driver_range_decommit(d, 1, range, 0, 3 * unit));
-    ck_assert_uint_eq(free_bytes(), before - unit);
-    wt_ok(wm_driver_range_decommit(d, 1, range, 3 * unit, unit));
-    ck_assert_uint_eq(standin.standin_calls("cuMemUnmap"), 3);
+    wt_ok(wm_driver_range_decommit(d, 1, range, 4 * unit));
+    ck_assert_uint_eq(standin.standin_calls("cuMemUnmap"), 2);
     wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
     ck_assert_uint_eq(free_bytes(), before);
     ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 0);
@@ -833,37 +830,28 @@ WT_TEST(test_C8_a_commit_that_cannot_be_undone_says_so)
     standin.standin_fail("cuMemSetAccess", 1, 0, CUDA_ERROR_OUT_OF_MEMORY);
     standin.standin_fail("cuMemUnmap", 1, 0, CUDA_ERROR_UNKNOWN);
     wt_fails(WARM_OUT_OF_MEMORY,
-             wm_driver_range_commit(d, 1, range, 0, 4 * unit, &torn));
+             wm_driver_range_commit(d, 1, range, 4 * unit, &torn));
     wt_says("cuMemSetAccess");
     ck_assert(torn);
-    wt_ok(wm_driver_range_decommit(d, 1, range, 0, 4 * unit));
+    wt_ok(wm_driver_range_decommit(d, 1, range, 4 * unit));
     wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
     ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 0);
 }
 
-/* As hardware does; and one that the driver does not take is there still. */
-WT_TEST(test_C8_a_piece_is_unmapped_whole_or_not_at_all)
+/* What the driver does not take is there still. */
+WT_TEST(test_C8_a_range_that_is_not_unmapped_has_its_memory)
 {
     size_t unit, before;
     void *range = reserve_units(&unit);
 
-    wt_ok(wm_driver_range_commit(d, 1, range, 0, 4 * unit, NULL));
+    wt_ok(wm_driver_range_commit(d, 1, range, 4 * unit, NULL));
     before = free_bytes();
-    for (size_t at = 0; at < 4; at++) {
-        warm_error error = {.size = sizeof error};
-
-        wt_fails(WARM_DRIVER_ERROR,
-                 wm_driver_range_decommit(d, 1, range, at * unit, unit));
-        warm_last_error(&error);
-        ck_assert_int_eq(error.code, CUDA_ERROR_INVALID_VALUE);
-    }
-    ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 4);
     standin.standin_fail("cuMemUnmap", 1, 0, CUDA_ERROR_UNKNOWN);
     wt_fails(WARM_DRIVER_ERROR,
-             wm_driver_range_decommit(d, 1, range, 0, 4 * unit));
+             wm_driver_range_decommit(d, 1, range, 4 * unit));
     wt_says("cuMemUnmap");
     ck_assert_uint_eq(free_bytes(), before);
-    wt_ok(wm_driver_range_decommit(d, 1, range, 0, 4 * unit));
+    wt_ok(wm_driver_range_decommit(d, 1, range, 4 * unit));
     wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
 }
 
@@ -875,10 +863,10 @@ WT_TEST(test_C8_memory_of_ranges_is_for_network_cards_too)
 
     for (int has = 1; has <= 2; has++) {
         standin.standin_ranges(has);
-        wt_ok(wm_driver_range_commit(d, 1, range, 0, unit, NULL));
+        wt_ok(wm_driver_range_commit(d, 1, range, 4 * unit, NULL));
         ck_assert_uint_eq(standin.standin_flags("cuMemCreate"),
                           (unsigned)has - 1);
-        wt_ok(wm_driver_range_decommit(d, 1, range, 0, unit));
+        wt_ok(wm_driver_range_decommit(d, 1, range, 4 * unit));
     }
     wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
 }
@@ -904,7 +892,7 @@ WT_TEST(test_C11_I2_I5_ranges_are_accessible_to_peers_without_their_context)
 
     for (int peers = 1; peers >= 0; peers--) {
         standin.standin_peers(peers);
-        wt_ok(wm_driver_range_commit(d, 1, range, 0, 4 * unit, NULL));
+        wt_ok(wm_driver_range_commit(d, 1, range, 4 * unit, NULL));
         ck_assert_uint_eq(contexts(), peers == 1 ? 100 : 1100);
         own = stream_of(1);
         other = stream_of(0);
@@ -915,7 +903,7 @@ WT_TEST(test_C11_I2_I5_ranges_are_accessible_to_peers_without_their_context)
         wt_ok(wm_driver_device_free(d, 0, block));
         wt_ok(wm_driver_stream_destroy(d, own));
         wt_ok(wm_driver_stream_destroy(d, other));
-        wt_ok(wm_driver_range_decommit(d, 1, range, 0, 4 * unit));
+        wt_ok(wm_driver_range_decommit(d, 1, range, 4 * unit));
     }
     wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
     ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 0);
@@ -929,13 +917,13 @@ WT_TEST(test_C11_I2_range_whose_peers_are_refused_serves_its_device)
     warm_stream own = stream_of(1), other = stream_of(0);
 
     standin.standin_fail("cuMemSetAccess", 2, 0, CUDA_ERROR_OUT_OF_MEMORY);
-    wt_ok(wm_driver_range_commit(d, 1, range, 0, unit, NULL));
+    wt_ok(wm_driver_range_commit(d, 1, range, 4 * unit, NULL));
     wt_contains(atomic_load(&d->warning), "cuMemSetAccess");
     wt_ok(copy_on(own, range, range));
     ck_assert_int_eq(copy_on(other, range, range), WARM_DRIVER_ERROR);
     wt_ok(wm_driver_stream_destroy(d, own));
     wt_ok(wm_driver_stream_destroy(d, other));
-    wt_ok(wm_driver_range_decommit(d, 1, range, 0, unit));
+    wt_ok(wm_driver_range_decommit(d, 1, range, 4 * unit));
     wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
 }
 

@@ -58,7 +58,7 @@ static void make(struct bed *b)
     wt_ok(wm_driver_device_alloc(d, DEVICE, 4096, &b->memory));
     wt_ok(wm_driver_ipc_export(d, DEVICE, b->memory, &b->name));
     wt_ok(wm_driver_range_unit(d, DEVICE, &b->unit));
-    wt_ok(wm_driver_range_reserve(d, DEVICE, 2 * b->unit, &b->range));
+    wt_ok(wm_driver_range_reserve(d, DEVICE, b->unit, &b->range));
     wt_ok(wm_driver_stream_synchronize(d, b->stream));
 }
 
@@ -90,8 +90,8 @@ static void end(struct bed *b)
         wt_ok(wm_driver_capture_end(d, b->stream, &b->made_graph));
     }
     END(b->registered, wm_driver_pinned_unregister(d, mine))
-    END(b->committed, wm_driver_range_decommit(d, DEVICE, b->range, 0, b->unit))
-    END(b->range, wm_driver_range_release(d, DEVICE, b->range, 2 * b->unit))
+    END(b->committed, wm_driver_range_decommit(d, DEVICE, b->range, b->unit))
+    END(b->range, wm_driver_range_release(d, DEVICE, b->range, b->unit))
     END(b->memory, wm_driver_device_free(d, DEVICE, b->memory))
     END(b->pinned, wm_driver_pinned_free(d, b->pinned, 4096))
     END(b->graph, wm_driver_graph_destroy(d, b->graph))
@@ -160,9 +160,9 @@ DO_SET(device_free, memory, NULL, DEVICE, b->memory)
 DO(device_memory, DEVICE, &some, &total)
 DO(range_unit, DEVICE, &some)
 DO(range_reserve, DEVICE, 2 * b->unit, &b->made_range)
-DO_SET(range_commit, committed, true, DEVICE, b->range, 0, b->unit, NULL)
-DO_SET(range_decommit, committed, false, DEVICE, b->range, 0, b->unit)
-DO_SET(range_release, range, NULL, DEVICE, b->range, 2 * b->unit)
+DO_SET(range_commit, committed, true, DEVICE, b->range, b->unit, NULL)
+DO_SET(range_decommit, committed, false, DEVICE, b->range, b->unit)
+DO_SET(range_release, range, NULL, DEVICE, b->range, b->unit)
 DO(device_synchronize, DEVICE)
 DO(device_id, DEVICE, &id)
 DO(ipc_export, DEVICE, b->memory, &b->name)

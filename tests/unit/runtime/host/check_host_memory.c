@@ -434,35 +434,32 @@ static size_t free_of(void)
 }
 
 /* The limit counts what has memory; that comes as zeros, and goes at once. */
-WT_TEST(test_C8_G3_a_range_gets_memory_in_pieces)
+WT_TEST(test_C8_G3_a_range_gets_memory_and_loses_it)
 {
     size_t unit = 0;
-    void *range = NULL;
+    void *range = NULL, *other = NULL;
     char *at;
 
     wt_reopen(1, RANGE_MEMORY);
     wt_ok(wm_driver_range_unit(d, 0, &unit));
-    wt_ok(wm_driver_range_reserve(d, 0, 8 * unit, &range));
+    wt_ok(wm_driver_range_reserve(d, 0, 3 * unit, &range));
+    wt_ok(wm_driver_range_reserve(d, 0, 2 * unit, &other));
     ck_assert_uint_eq((uintptr_t)range % unit, 0);
     ck_assert_uint_eq(free_of(), RANGE_MEMORY);
-    wt_ok(wm_driver_range_commit(d, 0, range, 2 * unit, unit, NULL));
-    wt_ok(wm_driver_range_commit(d, 0, range, 3 * unit, unit, NULL));
-    wt_ok(wm_driver_range_commit(d, 0, range, 4 * unit, unit, NULL));
-    ck_assert_uint_eq(free_of(), RANGE_MEMORY - 3 * unit);
-    at = (char *)range + 2 * unit;
-    memset(at, 1, 3 * unit);
-    wt_fails(WARM_OUT_OF_MEMORY,
-             wm_driver_range_commit(d, 0, range, 5 * unit, 2 * unit, NULL));
-    wt_invalid(wm_driver_range_release(d, 0, range, 8 * unit));
-    wt_ok(wm_driver_range_decommit(d, 0, range, 3 * unit, unit));
-    ck_assert_uint_eq(free_of(), RANGE_MEMORY - 2 * unit);
-    ck_assert_int_eq(at[unit - 1] + at[2 * unit], 2);
-    wt_ok(wm_driver_range_commit(d, 0, range, 3 * unit, unit, NULL));
-    ck_assert_int_eq(at[unit - 1] + at[unit] + at[2 * unit], 2);
-    /* Several at once, if they are whole. */
-    wt_ok(wm_driver_range_decommit(d, 0, range, 2 * unit, 3 * unit));
-    wt_ok(wm_driver_range_release(d, 0, range, 8 * unit));
-    ck_assert_uint_eq(free_of(), RANGE_MEMORY);
+    for (int i = 0; i < 2; i++) {
+        wt_ok(wm_driver_range_commit(d, 0, range, 3 * unit, NULL));
+        ck_assert_uint_eq(free_of(), RANGE_MEMORY - 3 * unit);
+        at = range;
+        ck_assert_int_eq(at[0] + at[3 * unit - 1], 0);
+        memset(at, 1, 3 * unit);
+        wt_fails(WARM_OUT_OF_MEMORY,
+                 wm_driver_range_commit(d, 0, other, 2 * unit, NULL));
+        wt_invalid(wm_driver_range_release(d, 0, range, 3 * unit));
+        wt_ok(wm_driver_range_decommit(d, 0, range, 3 * unit));
+        ck_assert_uint_eq(free_of(), RANGE_MEMORY);
+    }
+    wt_ok(wm_driver_range_release(d, 0, range, 3 * unit));
+    wt_ok(wm_driver_range_release(d, 0, other, 2 * unit));
 }
 
 #if !WT_TSAN
@@ -534,30 +531,6 @@ WT_TEST(test_C8_G3_a_range_without_addresses_is_refused)
     ck_assert_ptr_null(range);
 }
 
-/* As cuMemUnmap() has it. */
-WT_TEST(test_C8_G3_a_piece_goes_whole_or_not_at_all)
-{
-    size_t unit = 0;
-    void *range = NULL;
-
-    wt_reopen(1, RANGE_MEMORY);
-    wt_ok(wm_driver_range_unit(d, 0, &unit));
-    wt_ok(wm_driver_range_reserve(d, 0, 8 * unit, &range));
-    wt_ok(wm_driver_range_commit(d, 0, range, 0, 2 * unit, NULL));
-    wt_ok(wm_driver_range_commit(d, 0, range, 2 * unit, 2 * unit, NULL));
-    memset(range, 1, 4 * unit);
-    for (size_t at = 0; at < 4; at++) {
-        wt_invalid(wm_driver_range_decommit(d, 0, range, at * unit, unit));
-    }
-    wt_invalid(wm_driver_range_decommit(d, 0, range, unit, 2 * unit));
-    wt_invalid(wm_driver_range_decommit(d, 0, range, 0, 3 * unit));
-    ck_assert_uint_eq(free_of(), RANGE_MEMORY - 4 * unit);
-    ck_assert_int_eq(((char *)range)[3 * unit], 1);
-    wt_ok(wm_driver_range_decommit(d, 0, range, 2 * unit, 2 * unit));
-    wt_ok(wm_driver_range_decommit(d, 0, range, 0, 2 * unit));
-    wt_ok(wm_driver_range_release(d, 0, range, 8 * unit));
-}
-
 /* Of a device with held work it is not waited for. */
 WT_TEST(test_C8_G3_a_device_is_waited_for)
 {
@@ -590,28 +563,26 @@ WT_TEST(test_C8_G3_what_is_no_range_is_refused)
     wt_invalid(wm_driver_range_reserve(d, 0, unit + 4096, &range));
     wt_invalid(wm_driver_range_reserve(d, 0, 0, &range));
     ck_assert_ptr_null(range);
-    wt_ok(wm_driver_range_reserve(d, 0, 4 * unit, &range));
+    wt_ok(wm_driver_range_reserve(d, 0, 2 * unit, &range));
     wt_fails(WARM_INVALID_POINTER,
-             wm_driver_range_commit(d, 1, range, 0, unit, NULL));
+             wm_driver_range_commit(d, 1, range, unit, NULL));
     wt_fails(WARM_INVALID_POINTER,
-             wm_driver_range_commit(d, 0, (char *)range + unit, 0, unit, NULL));
-    wt_invalid(wm_driver_range_commit(d, 0, range, 4096, unit, NULL));
-    wt_invalid(wm_driver_range_commit(d, 0, range, 3 * unit, 2 * unit, NULL));
-    wt_ok(wm_driver_range_commit(d, 0, range, unit, unit, NULL));
-    wt_invalid(wm_driver_range_commit(d, 0, range, 0, 2 * unit, NULL));
-    wt_invalid(wm_driver_range_decommit(d, 0, range, 0, 2 * unit));
+             wm_driver_range_commit(d, 0, (char *)range + unit, unit, NULL));
+    wt_invalid(wm_driver_range_commit(d, 0, range, unit, NULL));
+    wt_invalid(wm_driver_range_decommit(d, 0, range, 2 * unit));
+    wt_ok(wm_driver_range_commit(d, 0, range, 2 * unit, NULL));
+    wt_invalid(wm_driver_range_commit(d, 0, range, 2 * unit, NULL));
+    wt_invalid(wm_driver_range_decommit(d, 0, range, unit));
     wt_fails(WARM_INVALID_POINTER, wm_driver_device_free(d, 0, range));
-    ck_assert_uint_eq(free_of(), RANGE_MEMORY - unit);
-    wt_ok(wm_driver_range_decommit(d, 0, range, unit, unit));
-    wt_invalid(wm_driver_range_release(d, 0, range, 3 * unit));
-    wt_ok(wm_driver_range_release(d, 0, range, 4 * unit));
+    ck_assert_uint_eq(free_of(), RANGE_MEMORY - 2 * unit);
+    wt_ok(wm_driver_range_decommit(d, 0, range, 2 * unit));
+    wt_invalid(wm_driver_range_release(d, 0, range, unit));
+    wt_ok(wm_driver_range_release(d, 0, range, 2 * unit));
     wt_fails(WARM_INVALID_POINTER,
-             wm_driver_range_release(d, 0, range, 4 * unit));
-    for (uint64_t n = 1; n <= 2; n++) {
-        wm_meta_fail(n, false);
-        wt_fails(WARM_OUT_OF_MEMORY,
-                 wm_driver_range_reserve(d, 0, 4 * unit, &range));
-    }
+             wm_driver_range_release(d, 0, range, 2 * unit));
+    wm_meta_fail(1, false);
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_driver_range_reserve(d, 0, 2 * unit, &range));
     wm_meta_fail(0, false);
     ck_assert_uint_eq(free_of(), RANGE_MEMORY);
 }
