@@ -370,6 +370,7 @@ static warm_runtime *new_runtime(wm_driver *driver, struct wm_trace *trace,
                                  const wm_options *options)
 {
     size_t own = 1 + 2 * (size_t)driver->devices;
+    bool traced;
     warm_runtime *runtime =
         wm_meta_alloc(sizeof *runtime + own * sizeof runtime->own[0]);
 
@@ -393,13 +394,13 @@ static warm_runtime *new_runtime(wm_driver *driver, struct wm_trace *trace,
     /* Traced calls (option debug implies a history) must not be hits, which
      * would leave no record: biased locks are revoked from birth. */
     runtime->log_memory = log_memory_words(options);
-    runtime->hears_blocks = strcmp(options->memory_events, "on") == 0;
-    runtime->traced =
-        trace != NULL || options->history > 0 || runtime->hears_blocks ||
-        (runtime->log_memory & (WM_LOG_ALLOC | WM_LOG_RECYCLE | WM_LOG_FREE)) !=
-            0;
+    traced = trace != NULL || options->history > 0 ||
+             (runtime->log_memory &
+              (WM_LOG_ALLOC | WM_LOG_RECYCLE | WM_LOG_FREE)) != 0;
+    /* Relaxed: state publishes it later. */
+    atomic_store_explicit(&runtime->traced, traced, memory_order_relaxed);
     runtime->window_revoked =
-        wm_biased_birth() | (runtime->traced ? WM_REVOKED_SLOW : 0);
+        wm_biased_birth() | (traced ? WM_REVOKED_SLOW : 0);
     wm_lock_init(&runtime->windows_lock, WM_RANK_WINDOWS);
     wm_listeners_init(&runtime->listeners);
     wm_segment_ids_init(&runtime->segment_ids);

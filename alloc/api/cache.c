@@ -101,15 +101,14 @@ warm_status warm_device_trim(warm_runtime *runtime, int device, size_t target,
 
 /* ---- callbacks ---------------------------------------------------------- */
 
-/* Events that only slow paths report: option memory_events. */
+/* Events that only slow paths report. */
 enum {
     OF_BLOCKS =
         WARM_MEMORY_ALLOCATED | WARM_MEMORY_RECYCLED | WARM_MEMORY_FREED,
     OF_SEGMENTS = WARM_MEMORY_OBTAINED | WARM_MEMORY_RETURNING
 };
 
-static warm_status check_callback(const warm_runtime *runtime,
-                                  const warm_memory_callback *callback)
+static warm_status check_callback(const warm_memory_callback *callback)
 {
     unsigned all = 0;
 
@@ -140,11 +139,26 @@ static warm_status check_callback(const warm_runtime *runtime,
                        "RETURNING need segment, which is null",
                        callback->name);
     }
-    if ((callback->events & OF_BLOCKS) != 0 && !runtime->hears_blocks) {
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "memory callback '%s': its events ALLOCATED, RECYCLED "
-                       "and FREED need option memory_events:on",
-                       callback->name);
+    return WARM_OK;
+}
+
+/* From then on no allocation and no free is a hit, which would not be heard.
+ * What streams' caches have is flushed: only hits allocate from them. */
+static warm_status hear_blocks(warm_runtime *runtime)
+{
+    if (wm_runtime_is_traced(runtime)) {
+        return WARM_OK;
+    }
+    if (!wm_window_slow_all(runtime)) {
+        return wm_fail(WARM_UNSUPPORTED,
+                       "no memory callback can hear of blocks: the kernel "
+                       "refuses membarrier() by now; add one earlier");
+    }
+    /* Relaxed: a thread whose call is slow sees it, or is beside the addition.
+     */
+    atomic_store_explicit(&runtime->traced, true, memory_order_relaxed);
+    for (int i = 0; i < runtime->devices; i++) {
+        wm_cache_flush_all(&device_space(runtime, i)->group);
     }
     return WARM_OK;
 }
@@ -160,7 +174,10 @@ warm_status warm_memory_callback_add(warm_runtime *runtime,
         return status;
     }
     wm_sized_in(&full, callback, sizeof full);
-    status = check_callback(runtime, &full);
+    status = check_callback(&full);
+    if (status == WARM_OK && (full.events & OF_BLOCKS) != 0) {
+        status = hear_blocks(runtime);
+    }
     return status == WARM_OK ? wm_listeners_add(&runtime->listeners, &full)
                              : status;
 }

@@ -83,7 +83,7 @@ static warm_status record_block(wm_block *block, warm_stream stream)
     wm_space *space = wm_space_of(block);
     warm_status status = wm_space_record(space, block, stream);
 
-    if (status == WARM_OK && wm_unlikely(space->group.runtime->traced)) {
+    if (status == WARM_OK && wm_runtime_is_traced(space->group.runtime)) {
         wm_traced_use(space->group.runtime, block, stream, WM_TRACE_COPY);
     }
     return status;

@@ -79,7 +79,7 @@ static warm_status alloc(wm_device_space *d, warm_stream stream,
         atomic_store_explicit(&wm_space_find(*pointer)->captured, true,
                               memory_order_relaxed);
     }
-    if (status == WARM_OK && wm_unlikely(runtime->traced)) {
+    if (status == WARM_OK && wm_runtime_is_traced(runtime)) {
         wm_traced_alloc(runtime, *pointer, stream);
     }
     return status;

@@ -66,7 +66,7 @@ serve(wm_space *space, wm_request *request, void **pointer)
             status = wm_space_refuse(space, request, "");
         }
     }
-    if (wm_unlikely(runtime->traced) && status == WARM_OK) {
+    if (wm_runtime_is_traced(runtime) && status == WARM_OK) {
         wm_traced_alloc(runtime, *pointer, NULL);
     }
     return status;
@@ -358,7 +358,7 @@ static __attribute__((noinline)) warm_status record_slow(const void *pointer,
     }
     wm_space *space = wm_space_of(block);
     status = wm_space_record(space, block, stream);
-    if (status == WARM_OK && wm_unlikely(space->group.runtime->traced)) {
+    if (status == WARM_OK && wm_runtime_is_traced(space->group.runtime)) {
         wm_traced_use(space->group.runtime, block, stream, WM_TRACE_USE);
     }
     return status;

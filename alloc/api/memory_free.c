@@ -79,7 +79,7 @@ static __attribute__((noinline)) warm_status free_slow(wm_block *block,
     if (!claim(block, pointer)) {
         return not_a_block(pointer, block);
     }
-    if (wm_unlikely(runtime->traced)) {
+    if (wm_runtime_is_traced(runtime)) {
         wm_traced_free(runtime, block);
     }
     wm_space_free(wm_space_of(block), block);

@@ -455,7 +455,8 @@ void wm_arena_split_stats(wm_arena *arena, warm_device_stats *stats);
 /* ---- events for the trace and the history -------------------------------- */
 
 /* Cold: called only where the runtime has a trace (runtime/base/trace.h) or a
- * history (history.h; runtime->traced), or by an arena that has a history.
+ * history (history.h; wm_runtime_is_traced()), or by an arena that has a
+ * history.
  * Option debug implies a history. */
 
 /* Only the calling thread knows pointer, which it has just allocated. stream:

@@ -216,12 +216,10 @@ void wm_traced_alloc(warm_runtime *runtime, const void *pointer,
         wm_debug_alloc(block);
     }
     /* Last: the callback may free the block. */
-    if (runtime->hears_blocks) {
-        (void)wm_listeners_call(&runtime->listeners,
-                                again ? WARM_MEMORY_RECYCLED
-                                      : WARM_MEMORY_ALLOCATED,
-                                (void *)block->base, wm_block_asked(block));
-    }
+    (void)wm_listeners_call(&runtime->listeners,
+                            again ? WARM_MEMORY_RECYCLED
+                                  : WARM_MEMORY_ALLOCATED,
+                            (void *)block->base, wm_block_asked(block));
 }
 
 void wm_traced_free(warm_runtime *runtime, wm_block *block)
@@ -230,10 +228,8 @@ void wm_traced_free(warm_runtime *runtime, wm_block *block)
     wm_lock *lock = &block->segment->arena->lock;
 
     log_block(runtime, block, WM_LOG_FREE);
-    if (runtime->hears_blocks) {
-        (void)wm_listeners_call(&runtime->listeners, WARM_MEMORY_FREED,
-                                (void *)block->base, wm_block_asked(block));
-    }
+    (void)wm_listeners_call(&runtime->listeners, WARM_MEMORY_FREED,
+                            (void *)block->base, wm_block_asked(block));
     if (runtime->trace != NULL && block->trace != 0) {
         wm_tracing_free(runtime, block->trace);
     }

@@ -137,7 +137,7 @@ static void publish(wm_adopted *adopted, wm_adoption *a)
     a->arena.read_only = (a->flags & WARM_ADOPT_READ_ONLY) != 0;
     if (!serves) {
         block = wm_arena_take_whole(&a->arena);
-        if (wm_unlikely(runtime->traced)) {
+        if (wm_runtime_is_traced(runtime)) {
             wm_traced_alloc(runtime, block->base, NULL);
         }
     }

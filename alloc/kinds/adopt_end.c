@@ -253,7 +253,7 @@ static void free_lent(wm_adopted *adopted, wm_block *block)
 
     wm_block_set_state(block, WM_BLOCK_FREEING);
     (void)wm_block_detach_uses(block);
-    traced = wm_unlikely(space->group.runtime->traced);
+    traced = wm_runtime_is_traced(space->group.runtime);
     if (traced) {
         wm_traced_free(space->group.runtime, block);
     }

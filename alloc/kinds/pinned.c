@@ -228,7 +228,7 @@ warm_status wm_pinned_alloc_apart(warm_runtime *runtime, size_t bytes, int node,
                           .arena = wm_cache_arena(&space->group, node)};
     warm_status status = wm_space_alloc(space, &request, pointer);
 
-    if (status == WARM_OK && runtime->traced) {
+    if (status == WARM_OK && wm_runtime_is_traced(runtime)) {
         wm_traced_alloc(runtime, *pointer, NULL);
     }
     return status;
@@ -243,7 +243,7 @@ void wm_pinned_free_apart(void *pointer)
     }
     wm_block_set_state(block, WM_BLOCK_FREEING); /* nobody else knows it */
     (void)wm_block_detach_uses(block);
-    if (wm_space_of(block)->group.runtime->traced) {
+    if (wm_runtime_is_traced(wm_space_of(block)->group.runtime)) {
         wm_traced_free(wm_space_of(block)->group.runtime, block);
     }
     wm_space_free(wm_space_of(block), block);

@@ -693,7 +693,7 @@ warm_status wm_buffer_alloc(wm_shared *shared, int device,
         return status;
     }
     *pointer = buffer->block->base;
-    if (wm_unlikely(shared->runtime->traced)) {
+    if (wm_runtime_is_traced(shared->runtime)) {
         wm_traced_alloc(shared->runtime, *pointer, NULL);
     }
     return WARM_OK;

@@ -192,7 +192,7 @@ static void put_back(wm_private_arena *own, wm_block *block)
         state = WM_BLOCK_LOST;
         break;
     case WM_USES_NONE:
-        if (group->runtime->traced) {
+        if (wm_runtime_is_traced(group->runtime)) {
             wm_traced_unused(group->runtime, block);
         }
         break;

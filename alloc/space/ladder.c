@@ -57,7 +57,7 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request,
 
     wm_cache_merge_stats(&space->group);
     wm_arena_count(request->arena, WM_COUNT_FAILURE);
-    if (wm_unlikely(space->group.runtime->traced)) {
+    if (wm_runtime_is_traced(space->group.runtime)) {
         wm_traced_refused(space->group.runtime, request);
     }
     if (request->strict && space->group.nodes > 1) {

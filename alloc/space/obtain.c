@@ -465,7 +465,7 @@ warm_status wm_growth_obtain(wm_space *space, struct wm_grow_request *request,
     wm_economy_note_growth(request->arena, request->lane, call.bytes, held,
                            request->bytes == 0);
     wm_background_note_held(&space->background);
-    if (request->block != NULL) {
+    if (request->block != NULL && wm_runtime_is_traced(space->group.runtime)) {
         request->block->trace = WM_TRACE_FRESH;
     }
     return request->bytes == 0 || request->block != NULL

@@ -210,7 +210,7 @@ static void free_used(wm_space *space, wm_block *block, wm_stream_use *uses)
     WM_KEEP_ERROR();
     switch (wm_timelines_prepare(space->group.timelines, block)) {
     case WM_USES_NONE:
-        if (wm_unlikely(space->group.runtime->traced)) {
+        if (wm_runtime_is_traced(space->group.runtime)) {
             wm_traced_unused(space->group.runtime, block);
         }
         free_unused(space, block);
@@ -285,7 +285,7 @@ static void free_of_pool(wm_space *space, wm_block *block, wm_stream_use *uses)
     }
     if (uses == NULL &&
         !atomic_load_explicit(&block->captured, memory_order_relaxed)) {
-        if (wm_unlikely(space->group.runtime->traced) && captured) {
+        if (wm_runtime_is_traced(space->group.runtime) && captured) {
             wm_traced_unused(space->group.runtime, block);
         }
         free_unused(space, block);

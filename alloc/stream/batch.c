@@ -380,7 +380,7 @@ void wm_timelines_hand_back(wm_timelines *set, const wm_home *home,
     if (done == NULL) {
         return;
     }
-    if (wm_unlikely(set->runtime->traced)) {
+    if (wm_runtime_is_traced(set->runtime)) {
         wm_traced_done(set->runtime, done);
     }
     if (home != NULL) {

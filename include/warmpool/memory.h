@@ -515,10 +515,12 @@ typedef struct warm_memory_callback {
 } warm_memory_callback;
 
 /* Adds a memory callback; they are called in the order of their addition.
- * ALLOCATED, RECYCLED and FREED need option memory_events:on, since every
- * allocation and free then takes longer; without it they are refused.
- * Status: INVALID_ARGUMENT (also: the name is in use, or the option is off),
- * OUT_OF_MEMORY. */
+ * From the first one that asks for ALLOCATED, RECYCLED or FREED on every
+ * allocation and free of the runtime takes longer; calls that begin before the
+ * addition returns may not be heard.
+ * Status: INVALID_ARGUMENT (also: the name is in use), OUT_OF_MEMORY,
+ * UNSUPPORTED (such a one, and the kernel refuses membarrier(2), which a filter
+ * of system calls forbids since the runtime was created). */
 WARM_API warm_status warm_memory_callback_add(
     warm_runtime *runtime, const warm_memory_callback *callback);
 /* Removes the callback of that name, and returns at once, also inside it: other

@@ -235,9 +235,6 @@ extern "C" {
     X_TEXT(stats_at_exit,                                                      \
            "file that gets the statistics as JSON when the runtime is "        \
            "destroyed or the process exits; %p and %r as in trace")            \
-    X_ENUM(memory_events, "off", "on|off",                                     \
-           "memory callbacks may hear each allocation and free, which then "   \
-           "take longer")                                                      \
     X_ENUM(snapshot_signal, "none", "none|HUP|USR1|USR2",                      \
            "signal on which a snapshot of all memory is written")              \
     X_TEXT(snapshot_file,                                                      \

@@ -88,6 +88,7 @@ static const char *const removed[][2] = {
     {"magazine_blocks|magazine_bytes", "keep bounds what threads cache"},
     {"batch_count|batch_bytes", "keep bounds what waits for an event"},
     {"batch_ms", "background:on sees to frees that wait"},
+    {"memory_events", "a memory callback is enough"},
     {"cudart|cublas|cublaslt|cudnn|cusparse|cusolver",
      "write libraries:NAME=FILE"},
 };

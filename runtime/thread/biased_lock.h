@@ -47,7 +47,7 @@
 /* Why a biased lock is revoked; 0: its owner may hit. */
 enum wm_revoked {
     WM_REVOKED_VISIT = 1, /* a visitor uses the content, for a moment */
-    WM_REVOKED_SLOW = 2,  /* from birth: every call takes its slow path */
+    WM_REVOKED_SLOW = 2,  /* for ever: every call takes its slow path */
     WM_REVOKED_EXIT = 4,  /* for ever: the process exits */
     WM_REVOKED_CUT = 8,   /* for ever: no content, the runtime is destroyed */
     WM_REVOKED_HOME = 16, /* by the owner: its thread now uses another node, and

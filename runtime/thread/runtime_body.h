@@ -104,10 +104,10 @@ struct warm_runtime {
     struct wm_trace *trace;      /* const while LIVE; null: nothing is traced */
     struct wm_history *history;  /* const while LIVE; null: none is kept */
     struct wm_debug *debug; /* const while LIVE; null: option debug is off */
-    bool traced;            /* const: each allocation and free takes the
-                               slow path, for the trace, the history, or
-                               options debug, log_memory, memory_events */
-    bool hears_blocks;      /* const: option memory_events */
+    _Atomic bool traced;    /* relaxed: each allocation and free takes the
+                               slow path, for the trace, the history, options
+                               debug and log_memory, or from when a memory
+                               callback first asked for blocks */
     unsigned log_memory;    /* const: of enum wm_log_memory */
     struct wm_stats_file *stats_file; /* const while LIVE; null: no option
                                          stats_at_exit */
@@ -157,7 +157,8 @@ struct warm_runtime {
      * is announced, and the thread calls again when it exits. Call without a
      * lock; calls the driver. */
     bool (*thread_leaves)(warm_runtime *runtime, bool exits);
-    unsigned window_revoked; /* const: reasons that close new windows */
+    unsigned window_revoked; /* lock windows_lock: reasons that close new
+                                windows */
     /* Written when threads start and end, so on another cache line than the
      * fields that every call reads. */
     _Alignas(64) _Atomic unsigned pinned_threads; /* see above */
@@ -200,6 +201,13 @@ warm_status wm_runtime_check_device(warm_runtime *runtime, int device);
 /* wm_runtime_check() without EXITING: for calls that only read memory, so that
  * a program can count at exit what it leaks. */
 warm_status wm_runtime_check_read(warm_runtime *runtime);
+
+static inline bool wm_runtime_is_traced(const warm_runtime *runtime)
+{
+    /* Relaxed: see the field. */
+    return wm_unlikely(
+        atomic_load_explicit(&runtime->traced, memory_order_relaxed));
+}
 
 /* wm_runtime_pin() keeps a live runtime from being destroyed until
  * wm_runtime_unpin(); false if it is not LIVE. No user code runs in between. */

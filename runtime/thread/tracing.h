@@ -1,10 +1,10 @@
 /* tracing.h: adds records of the calling thread to its runtime's trace.
  *
  * runtime->trace is null unless option trace names a file. Callers test that,
- * or runtime->traced: that test is the only cost while tracing is off. The
- * thread's buffer belongs to its window and ends with it; a thread that can get
- * no window any more (its last destructors run) uses the shared buffer. Call
- * without a lock. */
+ * or wm_runtime_is_traced(): that test is the only cost while tracing is off.
+ * The thread's buffer belongs to its window and ends with it; a thread that can
+ * get no window any more (its last destructors run) uses the shared buffer.
+ * Call without a lock. */
 #ifndef WM_TRACING_H
 #define WM_TRACING_H
 

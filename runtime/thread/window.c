@@ -312,8 +312,8 @@ static wm_window *make(warm_runtime *runtime)
         wm_window_clear_slot(&window->slot[i]);
     }
     window->slot_last = window->slot;
-    wm_biased_init(&window->biased, runtime->window_revoked);
     wm_lock_acquire(&runtime->windows_lock);
+    wm_biased_init(&window->biased, runtime->window_revoked);
     if (wm_process_exiting()) { /* wm_window_close_all() may be over already */
         wm_biased_revoke(&window->biased, WM_REVOKED_EXIT);
         atomic_store_explicit(&window->near_devices, 0, memory_order_relaxed);
@@ -465,7 +465,8 @@ static bool close_wanted_locked(warm_runtime *runtime, const wm_visit *visit)
         if ((!is_state(w, WM_WINDOW_SPARE) || has_magazines(w)) &&
             (visit->wanted == NULL || visit->wanted(w, visit->context))) {
             wm_biased_revoke(&w->biased, reasons);
-            /* Revoked (SLOW) from birth: the owner always takes the lock. */
+            /* Revoked (SLOW): the owner takes the lock, but for a hit that
+             * shows as busy. */
             was_open =
                 was_open || !wm_biased_is_revoked(&w->biased, WM_REVOKED_SLOW);
         }
@@ -518,6 +519,26 @@ bool wm_window_visit(warm_runtime *runtime, const wm_visit *visit)
     visit_revoked_locked(runtime, visit, passed);
     wm_lock_release(&runtime->windows_lock);
     return passed;
+}
+
+bool wm_window_slow_all(warm_runtime *runtime)
+{
+    bool slow;
+
+    wm_lock_acquire(&runtime->windows_lock);
+    slow = (runtime->window_revoked & WM_REVOKED_SLOW) != 0;
+    if (!slow) {
+        for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
+            wm_biased_revoke(&w->biased, WM_REVOKED_SLOW);
+        }
+        slow = wm_biased_barrier();
+        runtime->window_revoked |= slow ? WM_REVOKED_SLOW : 0;
+        for (wm_window *w = runtime->windows; !slow && w != NULL; w = w->next) {
+            wm_biased_restore(&w->biased, WM_REVOKED_SLOW);
+        }
+    }
+    wm_lock_release(&runtime->windows_lock);
+    return slow;
 }
 
 /* Relaxed: see the field. */

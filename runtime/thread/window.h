@@ -320,6 +320,11 @@ typedef struct wm_visit {
  */
 bool wm_window_visit(warm_runtime *runtime, const wm_visit *visit);
 
+/* From then on every call of every thread takes its slow path; hits under way
+ * end as such. False: the kernel refused the barrier, and nothing changed. The
+ * caller holds no lock of rank WM_RANK_WINDOWS or above and is in no hit. */
+bool wm_window_slow_all(warm_runtime *runtime);
+
 /* Flushes what the last thread that exited left in its window. True: there were
  * magazines. No lock of rank WM_RANK_WINDOWS or above is held. */
 bool wm_window_empty_ready(warm_runtime *runtime);

@@ -68,8 +68,8 @@ static warm_status add(const char *name, ear *e, unsigned events)
 
 static void setup(void)
 {
-    runtime = wt_runtime_with(.memory_events = "on", .segment = 4 * MIB,
-                              .pinned_high = 64 * MIB, .limit_wait_ms = 1);
+    runtime = wt_runtime_with(.segment = 4 * MIB, .pinned_high = 64 * MIB,
+                              .limit_wait_ms = 1);
     stream = wt_stream(runtime, 0);
 }
 
@@ -396,24 +396,51 @@ WT_TEST(test_F9_bad_callbacks_are_refused)
     ck_assert_uint_eq(e.done, 1);
 }
 
-/* Without the option, hits are not heard, so a callback that asks for them is
- * refused; the others work. */
-WT_TEST(test_F9_events_of_blocks_need_the_option)
-{
-    static ear e = {.answer = 0};
-    warm_runtime *other = runtime;
+/* Hits are heard from the first callback on that asks for blocks, also those of
+ * a thread that had them before; what was cached then is recycled. */
+static struct {
+    ear e;
+    pthread_barrier_t step;
+    unsigned wrong[2]; /* of each thread */
+} late;
 
-    runtime = wt_runtime_with(.segment = 4 * MIB);
-    wt_invalid(add("blocks", &e, WARM_MEMORY_FREED));
-    wt_says("memory_events:on");
-    wt_ok(add("segments", &e, WARM_MEMORY_RELEASED | WARM_MEMORY_FAILED));
-    wt_free(wt_pinned(runtime, 5000));
-    ck_assert_uint_eq(e.count[WARM_MEMORY_FREED], 0);
+static void hit_before_and_after(void *argument, unsigned index)
+{
+    (void)argument;
+    for (int i = 0; i < 2; i++) {
+        for (int space = 0; index == 1 && space < 6; space++) {
+            void *block = NULL;
+
+            late.wrong[1] += take(space % 2, 5000, &block) != WARM_OK;
+            late.wrong[1] += warm_free(block) != WARM_OK;
+        }
+        pthread_barrier_wait(&late.step);
+        if (index == 0 && i == 0) {
+            late.wrong[0] +=
+                add("segments", &late.e, WARM_MEMORY_RELEASED) != WARM_OK;
+            late.wrong[0] += add("blocks", &late.e, OF_BLOCKS) != WARM_OK;
+        }
+        pthread_barrier_wait(&late.step);
+    }
+}
+
+WT_TEST(test_F9_events_of_blocks_are_heard_once_asked_for)
+{
+    void *block = wt_pinned(runtime, 5000);
+
+    memset(&late, 0, sizeof late);
+    pthread_barrier_init(&late.step, NULL, 2);
+    wt_threads(2, hit_before_and_after, NULL);
+    pthread_barrier_destroy(&late.step);
+    ck_assert_uint_eq(late.wrong[0] + late.wrong[1], 0);
+    ck_assert_uint_eq(late.e.count[WARM_MEMORY_ALLOCATED], 0);
+    ck_assert_uint_eq(late.e.count[WARM_MEMORY_RECYCLED], 6);
+    ck_assert_uint_eq(late.e.count[WARM_MEMORY_FREED], 6);
+    wt_free(block); /* of before */
+    ck_assert_uint_eq(late.e.count[WARM_MEMORY_FREED], 7);
+    ck_assert_uint_eq(late.e.count[WARM_MEMORY_RELEASED], 0);
     give_all_back();
-    ck_assert_uint_eq(e.count[WARM_MEMORY_RELEASED], 1);
-    wt_runtime_end(runtime);
-    ck_assert_uint_eq(e.done, 1); /* its runtime ended */
-    runtime = other;
+    ck_assert_uint_ge(late.e.count[WARM_MEMORY_RELEASED], 1);
 }
 
 /* ---- removed while they run ---------------------------------------------- */
@@ -541,6 +568,13 @@ static void play_storm(void *argument, unsigned index)
     warm_status status = WARM_OK;
 
     (void)argument;
+    /* Hits, but for the first thread, which adds a callback meanwhile. */
+    for (unsigned i = 0; index > 0 && i < TURNS && status == WARM_OK; i++) {
+        void *block = NULL;
+
+        status = take((int)i % 2, 5000, &block);
+        status = status == WARM_OK ? warm_free(block) : status;
+    }
     for (unsigned i = 0; i < TURNS && status == WARM_OK; i++) {
         void *block = NULL;
 
@@ -585,9 +619,8 @@ WT_TEST(test_F9_callbacks_hear_of_every_device)
     void *block = NULL, *first = NULL;
     warm_stream on;
 
-    runtime = wt_two_devices(&(warm_options){.size = sizeof(warm_options),
-                                             .memory_events = "on",
-                                             .limit_wait_ms = 1});
+    runtime = wt_two_devices(
+        &(warm_options){.size = sizeof(warm_options), .limit_wait_ms = 1});
     if (runtime == NULL) {
         wt_skip("needs two devices");
     }
