@@ -1,6 +1,8 @@
 /* probe.c: the NVTX side of probe.h. Takes no lock. */
 #include "runtime/base/probe.h"
 
+#include "runtime/base/lock.h"
+
 #include <stdlib.h>
 
 _Atomic bool wm_probe_ranges;
@@ -35,11 +37,13 @@ void wm_probe_push(const char *name)
                                    .messageType = NVTX_MESSAGE_TYPE_ASCII,
                                    .message.ascii = name};
 
+    WM_CANCEL_OFF(); /* the tool may write files */
     (void)nvtxDomainRangePushEx(domain, &event);
 }
 
 void wm_probe_pop(void)
 {
+    WM_CANCEL_OFF();
     (void)nvtxDomainRangePop(domain);
 }
 

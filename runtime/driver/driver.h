@@ -400,8 +400,11 @@ WM_DRIVER_CALLS(WM_DRIVER_DECLARE)
  * with the stream's name would. */
 static inline bool wm_driver_has_stream(wm_driver *d, warm_stream stream)
 {
-    return !wm_stream_is_default(stream) || d->ops->has_default == NULL ||
-           d->ops->has_default(d);
+    if (!wm_stream_is_default(stream) || d->ops->has_default == NULL) {
+        return true;
+    }
+    WM_CANCEL_OFF();
+    return d->ops->has_default(d);
 }
 
 /* Makes a device current for the calling thread, if threads can choose one; a

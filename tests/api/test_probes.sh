@@ -31,26 +31,40 @@ test_G8_usdt_probes_are_nops_with_names() {
     done <places
 }
 
+# A thread that is to be cancelled allocates: the tool's functions, called for
+# it, are cancellation points.
 program() {
     cat >program.c <<'END'
 #include <warmpool/warmpool.h>
+#include <pthread.h>
 #include <stdio.h>
+static void *allocate(void *runtime)
+{
+    void *block;
+
+    pthread_cancel(pthread_self());
+    return warm_pinned_alloc(runtime, 100, &block) == WARM_OK &&
+                   warm_free(block) == WARM_OK
+               ? runtime
+               : NULL;
+}
 int main(void)
 {
     warm_options options = {.size = sizeof options, .device = "host"};
     warm_runtime *runtime;
-    void *block;
+    pthread_t thread;
+    void *returned;
 
     if (warm_runtime_create(&options, &runtime) != WARM_OK ||
-        warm_pinned_alloc(runtime, 100, &block) != WARM_OK ||
-        warm_free(block) != WARM_OK) {
+        pthread_create(&thread, NULL, allocate, runtime) != 0 ||
+        pthread_join(thread, &returned) != 0 || returned != runtime) {
         return 1;
     }
     return warm_runtime_destroy(runtime, NULL) != WARM_OK;
 }
 END
     # shellcheck disable=SC2086 # words on purpose
-    ${CC:-cc} -I"$top/include" program.c -L"$built" -lwarmpool \
+    ${CC:-cc} -pthread -I"$top/include" program.c -L"$built" -lwarmpool \
         -Wl,-rpath,"$built" ${WT_LINK:-} -o program
 }
 
@@ -58,6 +72,7 @@ END
 tool() {
     cat >tool.c <<'END'
 #include <nvtx3/nvToolsExt.h>
+#include <pthread.h>
 #include <stdio.h>
 static int depth;
 static nvtxDomainHandle_t make(const char *name)
@@ -67,12 +82,14 @@ static nvtxDomainHandle_t make(const char *name)
 }
 static int push(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *event)
 {
+    pthread_testcancel();
     printf("%d %s\n", domain != NULL ? depth : -1, event->message.ascii);
     return depth++;
 }
 static int pop(nvtxDomainHandle_t domain)
 {
     (void)domain;
+    pthread_testcancel();
     if (--depth == 0) {
         printf("balanced\n");
     }
