@@ -104,23 +104,25 @@ static void complete(wm_slice *slice)
 warm_status wm_staging_mark_default(warm_staging *s)
 {
     wm_slice *slice = open_of(s);
+    warm_error before = wm_error_save(), cause;
     warm_status status = wm_staging_mark(s);
 
     if (status == WARM_OK) {
         return status;
     }
-    WM_KEEP_ERROR();
+    cause = wm_error_save();
     if (wm_driver_stream_await(s->runtime->driver, s->stream) == WARM_OK) {
         complete(slice);
         s->used = 0;
+        wm_error_restore(&before);
         return WARM_OK;
     }
+    wm_error_restore(&cause);
     slice->stuck = true;
     return status;
 }
 
-/* ---- use again ------------------------------------------------------------
- */
+/* ---- use again ---------------------------------------------------------- */
 
 /* At most so many turns of wm_wait_turn(), of which all but the first few sleep
  * for 50 us: also where a test's clock stands still. */

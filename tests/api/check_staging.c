@@ -4,6 +4,7 @@
 
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -427,6 +428,20 @@ WT_LOOP_TEST(test_B26_default_streams_are_never_gathered, 3)
     ck_assert_uint_eq(stats_of(ring).queued, 5);
     wt_ok(warm_staging_finish(ring));
     assert_device(device, from, sizeof from);
+}
+
+/* The second event is that of the slice: the stream is waited for instead. */
+WT_TEST(test_B26_G6_a_copy_without_an_event_leaves_the_last_error)
+{
+    char from[100] = {7}, before[512];
+
+    wt_invalid(warm_staging_create(runtime, 0, NULL, NULL));
+    snprintf(before, sizeof before, "%s", warm_last_error_message());
+    wt_ok(warm_testing_fail(runtime, "event_mark", 2, 0));
+    wt_ok(warm_staging_copy(ring, device, from, sizeof from,
+                            WARM_COPY_TO_DEVICE, WARM_STREAM_LEGACY, 0));
+    ck_assert_str_eq(warm_last_error_message(), before);
+    ck_assert_uint_eq(stats_of(ring).events, 0);
 }
 
 static void *copy_on_own_default(void *argument)
