@@ -312,12 +312,14 @@ static warm_status create(wm_pool *pool, struct creation *creation,
 {
     struct cost cost = {0, 0, 0, 0};
     void *made = NULL;
+    warm_error before = wm_error_save();
     warm_status status = create_measured(pool, &made, &cost);
 
     /* A library's code does not always tell that memory was short. */
     if (status != WARM_OK && pool->kind->ops->library != NULL &&
-        wm_workspaces_trim(pool->beside, 0) > 0) {
-        status = create_measured(pool, &made, &cost);
+        wm_workspaces_trim(pool->beside, 0) > 0 &&
+        (status = create_measured(pool, &made, &cost)) == WARM_OK) {
+        wm_error_restore(&before);
     }
     wm_lock_acquire(&pool->lock);
     pool->stats.device_bytes += cost.bytes;

@@ -336,6 +336,7 @@ warm_status warm_capture_end(warm_runtime *runtime, warm_stream stream,
 warm_status warm_device_alloc_uncached(warm_runtime *runtime, int device,
                                        size_t bytes, void **pointer)
 {
+    warm_error before = wm_error_save();
     warm_status status = check_new(runtime, device, pointer, "pointer");
 
     if (status != WARM_OK) {
@@ -350,6 +351,9 @@ warm_status warm_device_alloc_uncached(warm_runtime *runtime, int device,
         runtime->trim_workspaces(runtime, device) > 0) {
         status =
             wm_driver_device_alloc(runtime->driver, device, bytes, pointer);
+        if (status == WARM_OK) {
+            wm_error_restore(&before);
+        }
     }
     return status;
 }

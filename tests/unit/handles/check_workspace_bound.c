@@ -847,6 +847,22 @@ WT_LOOP_TEST(test_A10_C2_idle_workspaces_make_room_for_memory, 2)
     }
 }
 
+WT_TEST(test_A10_G6_a_second_try_that_succeeds_leaves_the_last_error)
+{
+    warm_lease lease = {0};
+    void *memory = NULL, *handle = NULL;
+
+    (void)lease_to(a, &lease, &handle);
+    wt_ok(warm_handle_return(runtime, lease));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_device_alloc_aligned(runtime, 0, a, 1, 3, &memory));
+    wt_ok(warm_testing_fail(runtime, "device_alloc", 1, 0));
+    wt_ok(warm_device_alloc_uncached(runtime, 0, 4096, &memory));
+    ck_assert_int_eq(workspaces(), 0);
+    wt_says("no power of two");
+    wt_ok(warm_device_free_uncached(runtime, 0, memory));
+}
+
 /* ---- the trim of everything ---------------------------------------------- */
 
 WT_TEST(test_F11_A12_trim_returns_workspaces_before_it_destroys_handles)
