@@ -21,9 +21,9 @@
  * that a free finds the slot by one compare. Memory of the thread's other
  * streams is allocated from the arena and freed to it (magazine_set.c).
  *
- * A set refills from one of the device's arenas: the first one, or with option
- * arenas the one that fewest sets use. It moves to a sibling arena if it often
- * meets a held lock there. */
+ * A set refills from one of the device's arenas: the first one, or with
+ * test:arenas=N the one that fewest sets use. It moves to a sibling arena if it
+ * often meets a held lock there. */
 #ifndef WM_STREAM_SLOT_H
 #define WM_STREAM_SLOT_H
 
