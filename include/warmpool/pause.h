@@ -36,7 +36,7 @@
  * While memory is paused
  * - using it is the caller's error: on CUDA an access faults;
  * - warm_free() of its blocks works. A segment that has no block in use when
- * the memory is resumed is not mapped again;
+ *   the memory is resumed is not mapped again;
  * - warm_device_alloc() that is routed to the pool fails with UNAVAILABLE;
  *   page-locked memory is allocated there as ever;
  * - snapshots and warm_block_get_info() show its blocks as before;
