@@ -31,7 +31,7 @@
  *     For other devices CUDA refuses cudaMemcpyAsync() of such memory
  *   - it cannot be shared with other processes (ipc.h)
  *   - to obtain and return a segment takes CUDA longer than cudaMalloc() and
- *     cudaFree() do: 206 us instead of 19 us for 2 MiB (H200)
+ *     cudaFree() do: 206 us instead of 19 us for 2 MiB, on an H200
  *
  * While memory is paused
  * - using it is the caller's error: on CUDA an access faults;
