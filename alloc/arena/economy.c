@@ -109,7 +109,8 @@ static void add_up(wm_arena *arena, size_t *needed, size_t *idle)
     size_t held, bytes;
 
     wm_lock_acquire(&arena->lock);
-    held = (size_t)arena->stats.held_bytes.current;
+    held = (size_t)arena->stats.held_bytes.current - arena->paused_bytes[0] -
+           arena->paused_bytes[1];
     /* What graphs use stays, idle or not. */
     bytes = arena->pool != NULL
                 ? held

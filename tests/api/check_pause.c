@@ -218,6 +218,27 @@ WT_TEST(test_C11_F7_paused_memory_makes_room_below_a_watermark)
     wt_ok(warm_free(block));
 }
 
+/* What is idle must not be held in place of what is paused. */
+WT_TEST(test_B25_C11_paused_memory_raises_no_bound)
+{
+    static const size_t size[] = {1, 3, 5, 9};
+    enum { NEEDED = 40, BOUND = NEEDED + NEEDED * 15 / 100 + 16 };
+    void *kept = tagged(40 * MIB), *block[NEEDED];
+
+    wt_ok(warm_memory_pause(runtime, tag, WARM_PAUSE_DROP));
+    for (int i = 0; i < 4; i++) {
+        size_t count = NEEDED / size[i];
+
+        for (size_t k = 0; k < count; k++) {
+            block[k] = wt_device(runtime, stream, size[i] * MIB);
+        }
+        wt_free_all(block, (int)count);
+        ck_assert_uint_le(held(), BOUND * MIB);
+    }
+    wt_ok(warm_memory_resume(runtime, tag));
+    wt_ok(warm_free(kept));
+}
+
 /* ---- graphs ------------------------------------------------------------- */
 
 WT_TEST(test_C11_a_captured_graph_is_replayed_after_the_resume)
