@@ -81,10 +81,12 @@ static warm_status give_back_range(wm_space *space, void *base, size_t bytes)
     warm_status status =
         wm_driver_range_decommit(space->driver, device, base, bytes);
 
-    if (status == WARM_OK && wm_driver_range_release(space->driver, device,
-                                                     base, bytes) != WARM_OK) {
-        wm_log(WARM_LOG_WARNING, "%s of addresses stay reserved: %s",
-               wm_bytes(bytes).text, warm_last_error_message());
+    if (status == WARM_OK) {
+        WM_KEEP_ERROR();
+        /* Addresses that cannot be released stay reserved, without memory. No
+         * line is logged: other threads wait for this call, and the program's
+         * log function may allocate. */
+        (void)wm_driver_range_release(space->driver, device, base, bytes);
     }
     return status;
 }

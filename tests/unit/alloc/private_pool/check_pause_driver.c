@@ -193,6 +193,33 @@ WT_TEST(test_C8_C11_a_range_is_had_and_taken_whole)
     release(2);
 }
 
+static void *in_log;
+
+static void allocate(void *context, warm_log_level level, const char *line)
+{
+    (void)context;
+    (void)level;
+    (void)line;
+    (void)warm_device_alloc(runtime, 0, first, 512 * MIB, &in_log);
+}
+
+/* If a line is logged while the segment is in flight, a log function that
+ * allocates waits for its own thread. */
+WT_TEST(test_C8_C11_G6_addresses_that_stay_reserved_stop_nobody)
+{
+    size_t released = 0;
+
+    wt_ok(warm_free(tagged(first, 6 * MIB)));
+    wt_settle(runtime, first);
+    wt_ok(warm_testing_fail(runtime, "range_release", 1, 0));
+    warm_log_set(allocate, NULL);
+    wt_ok(warm_device_trim(runtime, 0, 0, &released));
+    warm_log_set(NULL, NULL);
+    ck_assert_uint_eq(released, 6 * MIB);
+    ck_assert_ptr_null(in_log);
+    release(1);
+}
+
 /* Two streams' idle memory, freed while it is paused. */
 WT_TEST(test_C11_idle_memory_of_several_streams_is_not_mapped_again)
 {
