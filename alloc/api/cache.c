@@ -175,7 +175,9 @@ warm_status warm_memory_callback_add(warm_runtime *runtime,
     }
     wm_sized_in(&full, callback, sizeof full);
     status = check_callback(&full);
-    if (status == WARM_OK && (full.events & OF_BLOCKS) != 0) {
+    /* A name that is in use is refused below, and closes no window. */
+    if (status == WARM_OK && (full.events & OF_BLOCKS) != 0 &&
+        !wm_listeners_has(&runtime->listeners, full.name)) {
         status = hear_blocks(runtime);
     }
     return status == WARM_OK ? wm_listeners_add(&runtime->listeners, &full)

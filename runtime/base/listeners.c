@@ -74,6 +74,16 @@ static struct wm_listener *find_locked(const wm_listeners *listeners,
     return l;
 }
 
+bool wm_listeners_has(wm_listeners *listeners, const char *name)
+{
+    bool has;
+
+    wm_lock_acquire(&listeners->lock);
+    has = find_locked(listeners, name) != NULL;
+    wm_lock_release(&listeners->lock);
+    return has;
+}
+
 warm_status wm_listeners_add(wm_listeners *listeners,
                              const warm_memory_callback *callback)
 {

@@ -31,6 +31,8 @@ void wm_listeners_fini(wm_listeners *listeners);
 /* Status: INVALID_ARGUMENT (the name is there already), OUT_OF_MEMORY. */
 warm_status wm_listeners_add(wm_listeners *listeners,
                              const warm_memory_callback *callback);
+/* Whether there is one of that name. */
+bool wm_listeners_has(wm_listeners *listeners, const char *name);
 /* Status: NOT_FOUND. */
 warm_status wm_listeners_remove(wm_listeners *listeners, const char *name);
 

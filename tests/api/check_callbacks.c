@@ -368,6 +368,23 @@ WT_TEST(test_F9_names_are_unique_until_they_are_removed)
     ck_assert_uint_eq(second.done, 0);
 }
 
+/* Threads still cache blocks of a stream, as they do while every hit is one. */
+WT_TEST(test_F9_T7_a_refused_callback_leaves_hits)
+{
+    static char text[1 << 18];
+    static ear first = {.answer = 0}, second = {.answer = 0};
+    size_t needed;
+
+    wt_ok(add("one", &first, WARM_MEMORY_RELEASED));
+    wt_invalid(add("one", &second, OF_BLOCKS));
+    for (int i = 0; i < 4; i++) {
+        wt_free(wt_device(runtime, stream, 5000));
+    }
+    wt_ok(warm_snapshot_viz(runtime, text, sizeof text, &needed));
+    wt_contains(text, "\"exact_state\":\"magazine\"");
+    ck_assert_uint_eq(second.count[WARM_MEMORY_FREED], 0);
+}
+
 WT_TEST(test_F9_bad_callbacks_are_refused)
 {
     static char longest[WARM_CALLBACK_NAME], longer[WARM_CALLBACK_NAME + 1];
