@@ -97,11 +97,6 @@ static inline uint64_t wm_field_count(const wm_field *field, const void *from)
                                              field->offset);
 }
 
-static inline bool wm_label_is_used(const wm_label *label)
-{
-    return label->name != NULL || label->in_json != NULL;
-}
-
 /* Reads all statistics of the runtime and shows them. Status: of the getters;
  * the view may have seen a part then. */
 warm_status wm_fields_show(warm_runtime *runtime, wm_view *view);

@@ -305,7 +305,7 @@ static void begin_pinned(wm_arena_group *group, wm_arena *home,
     if (set == NULL) {
         return;
     }
-    /* Only option arenas spreads threads before they contend: several arenas
+    /* Only test:arenas=N spreads threads before they contend: several arenas
      * use memory less well. */
     if (group->parted) {
         move_to_least_used(set);

@@ -157,7 +157,7 @@ bool wm_stream_slot_free_slow(wm_window *window, wm_block *block);
  * sets lane (held: the caller drops it), stream and epoch of the request.
  * Always sets request->arena: the arena of the thread's set for the stream,
  * else of one of its sets for other streams of the device, else the first arena
- * or, with option arenas, one of its siblings. */
+ * or, with test:arenas=N, one of its siblings. */
 bool wm_stream_slot_is_known(struct wm_arena_group *group, warm_stream stream,
                              struct wm_request *request);
 

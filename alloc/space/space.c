@@ -63,7 +63,7 @@ static warm_status init_background(wm_space *space,
     return WARM_OK;
 }
 
-/* Arenas of a node: option arenas; if that is 0, one per usable CPU of the
+/* Arenas of a node: test:arenas=N; if that is 0, one per usable CPU of the
  * node. */
 static unsigned count_shards(const wm_space *space, const wm_options *options)
 {

@@ -248,8 +248,8 @@ typedef struct wm_space_traits {
      * be null. No lock held. */
     size_t (*collect)(struct wm_space *space);
     /* Makes idle memory of other streams safe for a request that missed: its
-     * stream waits for one that has room; with any, else for several. Returns
-     * whether it made any memory safe. May be null. No lock held. */
+     * stream waits for one that has room, else for several. Returns whether it
+     * made any memory safe. May be null. No lock held. */
     bool (*share)(struct wm_space *space, const wm_request *request);
     /* Writes what the driver reports about its memory, for the message of a
      * refused request: part of a sentence after ", ". May be null. */

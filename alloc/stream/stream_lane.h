@@ -58,7 +58,7 @@ typedef struct wm_lane_owner {
     wm_timeline *timeline; /* const, with a reference; null: legacy stream */
     wm_lane *lane;         /* const: the stream's lane in the first sibling */
     /* lock registry */
-    unsigned waiters; /* threads that wait for it or make it wait */
+    unsigned waiters; /* threads that queue a wait in it, or for it */
     uint8_t fences;   /* ordinary ones that are out, or were lost */
     wm_fence *out;    /* those out: taken and neither complete nor lost, oldest
                          first */
@@ -165,7 +165,7 @@ wm_lane_owner *wm_lane_owner_next_locked(wm_lane_registry *registry,
 /* Whether the stream is adopted and not retired. */
 bool wm_lane_owner_lives(const wm_lane_owner *owner);
 /* Unlocks the owner's registry. Frees the owner if its lane has ended, unless
- * a fence is queued, or a thread waits for its stream or makes it wait: that
+ * a fence is queued, or a thread queues a wait in its stream or for it: that
  * thread reads the owner and its timeline. */
 void wm_lane_owner_unlock(wm_lane_owner *owner);
 

@@ -30,10 +30,10 @@
  * block of its size takes a larger cached one. All caches are flushed before
  * the runtime obtains memory above its bound (option slack) and by
  * warm_device_trim().
- * Threads cache nothing with option trace or history; while a capture is
- * announced they cache only for the legacy stream, which cannot capture.
- * Behind the caches threads share arenas as in memory.h (option arenas); the
- * order of a stream holds in all of them.
+ * Threads cache nothing with option trace, history or debug, or once a memory
+ * callback has asked for each allocation or free; while a capture is announced
+ * they cache only for the legacy stream, which cannot capture. Behind the
+ * caches threads share arenas; the order of a stream holds in all of them.
  *
  * Sizes are rounded as in memory.h. A cached block may be up to twice the size
  * of the request, at most 1 MiB more. Blocks are aligned to 512 bytes at least.

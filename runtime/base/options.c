@@ -83,12 +83,12 @@ enum {
 
 /* Options of earlier releases, and what replaces them. */
 static const char *const removed[][2] = {
-    {"arenas|numa_nodes|pin_threads", "tests write test:NAME=NUMBER"},
+    {"arenas|numa_nodes|pin_threads", "the library chooses"},
     {"magazines", "keep:off is magazines:off"},
     {"magazine_blocks|magazine_bytes", "keep bounds what threads cache"},
     {"batch_count|batch_bytes", "keep bounds what waits for an event"},
     {"batch_ms", "background:on sees to frees that wait"},
-    {"memory_events", "a memory callback is enough"},
+    {"memory_events", "warm_memory_callback_add() is enough"},
     {"cudart|cublas|cublaslt|cudnn|cusparse|cusolver",
      "write libraries:NAME=FILE"},
 };

@@ -188,7 +188,7 @@ static const struct {
     {"test:arenas", "arenas|numa_nodes|pin_threads"},
     {"test:colour=1", "NAME=VALUE"},
     {"test:arenas|numa_nodes=1", "NAME=VALUE"},
-    {"arenas:2", "tests write test:NAME=NUMBER"},
+    {"arenas:2", "the library chooses"},
     {"pin_threads:2", "no option pin_threads any more"},
     {"arenas|numa_nodes:2", "unknown option"},
     {"magazines:off", "keep:off"},
